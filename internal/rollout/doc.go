@@ -1,0 +1,7 @@
+// Package rollout is the vocabulary of Millrace: the spec of a run, and the groups,
+// episodes, turns, trajectories, batches and step records that flow from the engines to
+// the trainer. It holds values and their invariants, no behaviour with side effects, and
+// imports nothing of the project. Start reading at Spec, then Trajectory, then StepRecord.
+//
+// Words are used as in the glossary of ARCHITECTURE.md; a step is always an optimizer step.
+package rollout

@@ -1,0 +1,46 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+)
+
+// RefusalCode is why a request of a trainer or an operator was refused, as a small enum; the API
+// makes each one a problem type.
+type RefusalCode string
+
+// The refusal codes.
+const (
+	NoSuchRun    RefusalCode = "no-such-run"
+	NoSuchEngine RefusalCode = "no-such-engine"
+	NoSuchStep   RefusalCode = "no-such-step"
+	NotReady     RefusalCode = "not-ready"    // too few fresh groups; ask again
+	Fenced       RefusalCode = "fenced"       // a newer trainer process has announced itself
+	OutOfOrder   RefusalCode = "out-of-order" // a step too far ahead, or a version that skips one
+	NotClaimed   RefusalCode = "not-claimed"  // a record for a step whose batch was never given out
+	NotRetained  RefusalCode = "not-retained" // the batch was trained on and its data is gone
+	RunOver      RefusalCode = "run-over"
+	Conflict     RefusalCode = "conflict"    // contradicts what was said before under the same name
+	Invalid      RefusalCode = "invalid"     // can never be accepted as it is
+	Unavailable  RefusalCode = "unavailable" // something behind the service does not answer
+)
+
+// Refusal is a request answered with no. Text says what happened, why, and what to do next.
+type Refusal struct {
+	Code RefusalCode
+	Text string
+}
+
+// Error is the text.
+func (r *Refusal) Error() string { return r.Text }
+
+// Refuse makes a Refusal.
+func Refuse(code RefusalCode, format string, args ...any) error {
+	return &Refusal{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+// Refused tells whether err is, or wraps, a refusal with this code.
+func Refused(err error, code RefusalCode) bool {
+	var r *Refusal
+	return errors.As(err, &r) && r.Code == code
+}

@@ -1,0 +1,66 @@
+package rollout
+
+// Request asks for one turn: one completion of one prompt by one policy version.
+type Request struct {
+	ID         string     `json:"id"` // unique per attempt at a turn
+	Episode    EpisodeRef `json:"episode"`
+	Agent      string     `json:"agent"`
+	Phase      string     `json:"phase"`
+	Model      string     `json:"model"` // adapter name, or the base model's name
+	Version    PolicyVersion
+	Prompt     string     `json:"prompt"`
+	Constraint Constraint `json:"constraint,omitzero"`
+	Sampling   Sampling   `json:"sampling"`
+	Seed       int64      `json:"seed"`
+	Stop       []string   `json:"stop,omitempty"`
+	// Timeout bounds the execution on an engine, from dispatch to the last byte of the answer.
+	Timeout Duration `json:"timeout"`
+	// PromptTokens and OutputTokens estimate the work, for load balancing; settled from usage. 0 is unknown: what the
+	// run's requests were like lately stands in.
+	PromptTokens int `json:"prompt_tokens,omitempty"`
+	OutputTokens int `json:"output_tokens,omitempty"`
+}
+
+// ConstraintKind says how a completion is forced into a language.
+type ConstraintKind string
+
+// The constraint kinds; the zero kind is no constraint.
+const (
+	Unconstrained     ConstraintKind = ""
+	RegexConstraint   ConstraintKind = "regex"
+	ChoiceConstraint  ConstraintKind = "choice"
+	GrammarConstraint ConstraintKind = "grammar" // EBNF
+)
+
+// Constraint is the language that a completion must be a word of.
+type Constraint struct {
+	Kind    ConstraintKind `json:"kind,omitempty"`
+	Pattern string         `json:"pattern,omitempty"` // of a regex or a grammar
+	Choices []string       `json:"choices,omitempty"`
+}
+
+// Finish reasons of a completion. Anything else is not a finished turn.
+const (
+	FinishStop   = "stop"
+	FinishLength = "length"
+)
+
+// Completion is an engine's answer to a Request. TokenIDs and Logprobs have equal length.
+type Completion struct {
+	Text           string    `json:"text"`
+	PromptTokenIDs []int32   `json:"prompt_token_ids"`
+	TokenIDs       []int32   `json:"token_ids"`
+	Logprobs       []float32 `json:"logprobs"` // natural log, of the distribution sampled from
+	FinishReason   string    `json:"finish_reason"`
+	Model          string    `json:"model"`         // as the engine named it
+	CachedTokens   int       `json:"cached_tokens"` // prompt tokens found in the prefix cache; -1: not told
+	Engine         EngineID  `json:"engine"`
+	Timing         Timing    `json:"timing"`
+}
+
+// Timing is where a request's time went, in seconds.
+type Timing struct {
+	QueueSec float64 `json:"queue_seconds"` // in the dispatcher's queue
+	ExecSec  float64 `json:"exec_seconds"`  // at engines, failed tries included
+	Tries    int     `json:"tries"`
+}

@@ -1,0 +1,199 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+)
+
+// Spec is what a user asks for: one training run. Package config reads it from YAML, strictly.
+type Spec struct {
+	Name        RunName     `json:"name"`
+	Model       string      `json:"model"` // base model, as the engines serve it
+	Steps       int         `json:"steps"` // optimizer steps of the whole run
+	Seed        int64       `json:"seed,omitempty"`
+	Environment Environment `json:"environment"`
+	Group       GroupSpec   `json:"group"`
+	Buffer      BufferSpec  `json:"buffer"`
+	Sampling    Sampling    `json:"sampling"`
+	Adapters    AdapterSpec `json:"adapters"`
+	// PolicyRefresh is when a game takes a newer version; empty is RefreshGroup.
+	PolicyRefresh PolicyRefresh `json:"policy_refresh,omitempty"`
+	// Policies are fixed policies that an environment may have as opponents.
+	Policies []FixedPolicy `json:"policies,omitempty"`
+	Dispatch Dispatch      `json:"dispatch"`
+	Timeouts Timeouts      `json:"timeouts"`
+	Demo     Demo          `json:"demo,omitzero"`
+}
+
+// Environment says what is played: a kind, and options that only this kind understands.
+// In JSON and YAML the options stand beside the kind.
+type Environment struct {
+	Kind    string
+	Options json.RawMessage // a JSON object without "kind"; nil means all defaults
+}
+
+// MarshalJSON writes {"kind": ..., options...}.
+func (e Environment) MarshalJSON() ([]byte, error) {
+	m := map[string]json.RawMessage{}
+	if len(e.Options) > 0 {
+		if err := json.Unmarshal(e.Options, &m); err != nil {
+			return nil, fmt.Errorf("environment options: %w", err)
+		}
+	}
+	kind, err := json.Marshal(e.Kind)
+	if err != nil {
+		return nil, err
+	}
+	m["kind"] = kind
+	return json.Marshal(m)
+}
+
+// UnmarshalJSON reads {"kind": ..., options...}.
+func (e *Environment) UnmarshalJSON(b []byte) error {
+	m := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return fmt.Errorf("environment: %w", err)
+	}
+	*e = Environment{}
+	if kind, ok := m["kind"]; ok {
+		if err := json.Unmarshal(kind, &e.Kind); err != nil {
+			return fmt.Errorf("environment.kind: %w", err)
+		}
+	}
+	rest := maps.Clone(m)
+	delete(rest, "kind")
+	if len(rest) == 0 {
+		return nil
+	}
+	var err error
+	e.Options, err = json.Marshal(rest)
+	return err
+}
+
+// GroupSpec says how many episodes are forked from one scenario and how many must succeed.
+type GroupSpec struct {
+	Samples    int `json:"samples"`
+	MinSamples int `json:"min_samples"`
+}
+
+// BufferSpec bounds what may be outstanding and what may be trained on.
+type BufferSpec struct {
+	Depth         int     `json:"depth"` // steps' worth of groups outstanding: queued + in flight + ready
+	GroupsPerStep int     `json:"groups_per_step"`
+	MaxStaleness  int64   `json:"max_staleness"` // in versions, when claimed
+	OnStale       OnStale `json:"on_stale"`
+	Prefill       Prefill `json:"prefill,omitempty"` // how much must be ready before step 0; empty is PrefillFull
+}
+
+// Prefill is how much of the buffer is filled before the first batch is given out.
+type Prefill string
+
+// The prefills. A full buffer makes the first steps fast, and hides for depth-1 steps that engines are too slow;
+// the whole run takes as long either way when engines are the limit.
+const (
+	PrefillFull  Prefill = "full"  // depth x groups_per_step groups
+	PrefillBatch Prefill = "batch" // the first batch alone
+)
+
+// First is how many groups must be ready before the first batch of a run of so many steps is given out.
+func (b BufferSpec) First(steps int) int {
+	if b.Prefill == PrefillBatch {
+		return b.GroupsPerStep
+	}
+	return min(b.Depth, steps) * b.GroupsPerStep
+}
+
+// Bounds of a run's buffer. A run keeps one child workflow per outstanding group; Temporal allows 2,000 pending ones per workflow.
+const (
+	MaxDepth       = 64
+	MaxOutstanding = 1500
+)
+
+// OnStale is what happens to a ready group that is too stale to be claimed.
+type OnStale string
+
+// The stale policies.
+const (
+	DropStale OnStale = "drop" // discard it and launch a replacement
+	KeepStale OnStale = "keep" // train on it all the same, and count it
+)
+
+// Outstanding is how many groups the run keeps queued, in flight or ready.
+func (b BufferSpec) Outstanding() int { return b.Depth * b.GroupsPerStep }
+
+// Sampling is sent to the engine with every request; every field is sent, so that no
+// default of the model repository applies.
+type Sampling struct {
+	Temperature float64 `json:"temperature"`
+	TopP        float64 `json:"top_p"`
+	TopK        int     `json:"top_k,omitempty"` // 0 or -1: all tokens
+	MaxTokens   int     `json:"max_tokens"`
+}
+
+// AdapterSpec says what the trainer publishes.
+type AdapterSpec struct {
+	Rank       int    `json:"rank"`
+	PathPrefix string `json:"path_prefix"` // where the trainer writes adapter directories, as the engines see it
+	// Quorum is how many engines must serve a new version before games use it; 0: all that are ready. The others
+	// load it as soon as they can, and get no requests for it before.
+	Quorum int `json:"quorum,omitempty"`
+}
+
+// PolicyRefresh is when a game takes a newer version of the learner's weights.
+type PolicyRefresh string
+
+// The refreshes. Every turn says which version made it.
+const (
+	RefreshGroup PolicyRefresh = "group" // never: the games of a group keep the version that it was launched with
+	RefreshTurn  PolicyRefresh = "turn"  // at each phase, the newest that serves
+)
+
+// FixedPolicy is a policy that does not learn: an adapter that is never published again, or the base model.
+type FixedPolicy struct {
+	Name string `json:"name"`           // as environment options use it
+	Path string `json:"path,omitempty"` // adapter directory, as the engines see it; empty: the base model
+}
+
+// Model is the name under which engines serve the policy for run n, whose base model is base. No version of any run
+// has such a name.
+func (p FixedPolicy) Model(n RunName, base string) string {
+	if p.Path == "" {
+		return base
+	}
+	return fmt.Sprintf("%s:%s", n, p.Name)
+}
+
+// Slots is how many adapters an engine must have room for: the versions that may be in use at once, the one being
+// published, and the fixed ones.
+func (s *Spec) Slots() int {
+	slots := int(s.Buffer.MaxStaleness) + 2
+	for _, p := range s.Policies {
+		if p.Path != "" {
+			slots++
+		}
+	}
+	return slots
+}
+
+// Timeouts bound every wait of a run. A completion's time counts from its dispatch to an engine and
+// an episode's from its first dispatch: waiting for a turn in the queue is not charged to them.
+type Timeouts struct {
+	Completion Duration `json:"completion"`
+	Episode    Duration `json:"episode"`
+	// Heartbeat is how long a game may be silent before its worker is taken for dead and another goes on.
+	Heartbeat Duration `json:"heartbeat"`
+}
+
+// Demo sizes what `millrace dev` simulates around a run: engines and a trainer. Servers and
+// workers ignore it. Times are those of the modelled hardware; Speed divides them all. Zeroes are written, because a
+// reader would take what is missing for its own default.
+type Demo struct {
+	Engines          int      `json:"engines"`
+	EngineMaxNumSeqs int      `json:"engine_max_num_seqs"`
+	Speed            float64  `json:"speed"`
+	Load             Duration `json:"load"`
+	RefLogprobs      Duration `json:"ref_logprobs"`
+	Train            Duration `json:"train"`
+	Publish          Duration `json:"publish"`
+}

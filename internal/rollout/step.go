@@ -1,0 +1,127 @@
+package rollout
+
+import "time"
+
+// Phase names a part of a trainer's step.
+type Phase string
+
+// The phases of a step; a trainer may report others, which count as "other".
+const (
+	PhaseWait        Phase = "wait" // for the batch: starvation
+	PhaseLoad        Phase = "load"
+	PhaseRefLogprobs Phase = "ref_logprobs"
+	PhaseTrain       Phase = "train"
+	PhasePublish     Phase = "publish"
+	PhaseCheckpoint  Phase = "checkpoint"
+	PhaseOther       Phase = "other"
+)
+
+// Phases lists the phases in the order in which a step goes through them.
+func Phases() []Phase {
+	return []Phase{PhaseWait, PhaseLoad, PhaseRefLogprobs, PhaseTrain, PhasePublish, PhaseCheckpoint, PhaseOther}
+}
+
+// StepReport is what the trainer says of one step. The trainer is sequential: phases add up to the wall time,
+// and what they leave over is PhaseOther.
+type StepReport struct {
+	WallSec float64            `json:"wall_seconds"`
+	Phases  map[Phase]float64  `json:"phases"` // seconds
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+}
+
+// BufferCounts is the buffer by state, in groups. Each group is in exactly one of Queued, InFlight, Ready and
+// Claimed, or has left as Completed or Dropped.
+type BufferCounts struct {
+	Queued    int64 `json:"queued"`    // launched, no request dispatched yet
+	InFlight  int64 `json:"in_flight"` // being played
+	Ready     int64 `json:"ready"`     // complete, not claimed
+	Claimed   int64 `json:"claimed"`   // given to the trainer, step not completed
+	Completed int64 `json:"completed"` // trained on
+	Dropped   int64 `json:"dropped"`   // failed or too stale
+	Bytes     int64 `json:"bytes"`     // stored trajectories
+}
+
+// ServiceView is what the service itself saw of one step, beside the trainer's own report.
+type ServiceView struct {
+	FirstAskedAt  time.Time     `json:"first_asked_at"` // first claim
+	GrantedAt     time.Time     `json:"granted_at"`     // batch formed
+	CompletedAt   time.Time     `json:"completed_at,omitzero"`
+	AtClaim       BufferCounts  `json:"at_claim"`    // just before the batch was taken out
+	ReadyDepth    float64       `json:"ready_depth"` // ready groups / groups_per_step, just before taking
+	Depth         int           `json:"depth"`
+	GroupsPerStep int           `json:"groups_per_step"`
+	Version       PolicyVersion `json:"trainer_version"`
+	StalenessMin  int64         `json:"staleness_min"`
+	StalenessMax  int64         `json:"staleness_max"`
+	StalenessMean float64       `json:"staleness_mean"`
+	Trajectories  int           `json:"trajectories"`
+	Groups        []GroupView   `json:"groups"`
+	// Fleet is sampled over the window since the previous batch was granted.
+	Fleet FleetView `json:"fleet"`
+}
+
+// GroupView is a group's timeline without its tokens: what diagnosis needs.
+type GroupView struct {
+	Seq        GroupSeq      `json:"seq"`
+	MinVersion PolicyVersion `json:"policy_version_min"`
+	Times      GroupTimes    `json:"times"`
+	Usage      Usage         `json:"usage"`
+	EpisodeSec []float64     `json:"episode_seconds"`
+	ModelSec   []float64     `json:"model_seconds"`
+	QueueSec   []float64     `json:"queue_seconds"`
+	EnvSec     []float64     `json:"env_seconds"`
+}
+
+// View is g without its tokens.
+func (g *Group) View() GroupView {
+	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec}
+}
+
+// FleetView is the engines over a window of wall time. The rates add up across engines; the shares are means over engine-seconds.
+type FleetView struct {
+	WindowSec      float64 `json:"window_seconds"`
+	Engines        float64 `json:"engines"`         // time-weighted mean of ready engines
+	BusyShare      float64 `json:"busy_share"`      // share of engine time with at least one running request
+	SlotShare      float64 `json:"slot_share"`      // mean in flight / in-flight limit
+	InFlight       float64 `json:"in_flight"`       // mean requests in flight per engine
+	QueuedRequests float64 `json:"queued_requests"` // mean requests in dispatch queues
+	InputTPS       float64 `json:"input_tps"`
+	OutputTPS      float64 `json:"output_tps"`
+}
+
+// StepRecord is what the trainer and the service know about one step.
+type StepRecord struct {
+	Step    Step        `json:"step"`
+	Epoch   Epoch       `json:"epoch"`
+	Done    bool        `json:"done"`
+	Trainer StepReport  `json:"trainer"`
+	Service ServiceView `json:"service"`
+}
+
+// PrefillSec is how long the trainer waited before step 0 while the buffer was filled for the first time. It belongs
+// to no step: counting it would make the first step look slow.
+func (r StepRecord) PrefillSec() float64 {
+	if r.Step != 0 {
+		return 0
+	}
+	return r.Trainer.Phases[PhaseWait]
+}
+
+// StepSec is the step's wall time without the prefill.
+func (r StepRecord) StepSec() float64 { return r.Trainer.WallSec - r.PrefillSec() }
+
+// StepPhases are the step's phases in seconds, adding up to StepSec: without the prefill, and with what the trainer
+// named otherwise, or not at all, as PhaseOther.
+func (r StepRecord) StepPhases() map[Phase]float64 {
+	phases := map[Phase]float64{}
+	rest := r.StepSec()
+	for _, p := range Phases() {
+		if p == PhaseOther || p == PhaseWait && r.Step == 0 {
+			continue
+		}
+		phases[p] = r.Trainer.Phases[p]
+		rest -= phases[p]
+	}
+	phases[PhaseOther] = max(rest, 0)
+	return phases
+}
