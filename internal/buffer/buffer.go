@@ -1,0 +1,100 @@
+// Package buffer is what may be trained on: it admits groups, bounds their staleness, forms a step's
+// batch, hands it out exactly once, and keeps the games in progress, all in Redis. It decides nothing about
+// when to launch a group or how to play one; it keeps the account that tells.
+//
+// A group is queued, in flight, ready, claimed, and then completed, or dropped from any of the first three; it is in exactly
+// one of them, and every change is one Lua script, so that it happens wholly or not at all, once, however
+// often it is asked for. A step's batch is a function of the step's number: granted once, given again to
+// whoever asks again, kept until RetainSteps later steps are completed. Only the trainer process announced last is
+// served. All keys of a run share a hash tag, so that a Redis Cluster will do; the scripts read no clock.
+//
+// These promises are as durable as Redis is. With appendfsync always they hold through its kill -9; with everysec the
+// last second may be forgotten, and a batch granted in it is formed anew, perhaps of other groups. A Redis that has lost
+// everything is filled again by Open and Restore.
+//
+// Start reading at Store, then Claim in claim.go, then lua/prelude.lua for the keys. Package pack is the form in
+// which groups and games are stored.
+package buffer
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/buffer/pack"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Options are the choices of a Store; the zero value is usable.
+type Options struct {
+	Prefix      string           // of every key; default "millrace"
+	RetainSteps int              // completed steps whose batches are kept for a rewind; default 2, negative: none
+	DetailSteps int              // latest steps whose records list their groups; default 4096. Others take half a kilobyte
+	Now         func() time.Time // default time.Now
+
+	// OnDrop hears of groups that became too stale while they were ready; nobody else asked for their end. It
+	// is called before the call that noticed returns, and must not call the Store.
+	OnDrop func(ref rollout.GroupRef, code string)
+}
+
+// Store is the buffer of all runs. It holds no state of its own: any number of processes may use the same
+// Redis, and a method may be called again when its answer was lost.
+type Store struct {
+	rdb    redis.UniversalClient
+	prefix string
+	retain int
+	detail int
+	now    func() time.Time
+	onDrop func(rollout.GroupRef, string)
+}
+
+// Checkpoint is one episode between two phases.
+type Checkpoint = pack.Checkpoint
+
+// New makes a Store; it does not connect.
+func New(rdb redis.UniversalClient, o Options) *Store {
+	s := &Store{rdb: rdb, prefix: o.Prefix, retain: o.RetainSteps, detail: o.DetailSteps, now: o.Now, onDrop: o.OnDrop}
+	if s.prefix == "" {
+		s.prefix = "millrace"
+	}
+	if s.retain == 0 {
+		s.retain = 2
+	}
+	s.retain = max(s.retain, 0)
+	if s.detail <= 0 {
+		s.detail = 4096
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.onDrop == nil {
+		s.onDrop = func(rollout.GroupRef, string) {}
+	}
+	return s
+}
+
+// Ping tells whether Redis answers.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.rdb.Ping(ctx).Err(); err != nil {
+		return trouble("ping", err)
+	}
+	return nil
+}
+
+// key is a key of a run; key(run, "run") is the one that the scripts derive the others from.
+func (s *Store) key(run rollout.RunName, rest string) string {
+	return s.prefix + ":{" + string(run) + "}:" + rest
+}
+
+// index is the set of the names of all runs.
+func (s *Store) index() string { return s.prefix + ":runs" }
+
+func (s *Store) swept(run rollout.RunName, seqs []rollout.GroupSeq) {
+	for _, seq := range seqs {
+		s.onDrop(rollout.GroupRef{Run: run, Seq: seq}, DropStale)
+	}
+}
+
+// DropStale is the code of groups dropped because the trainer had moved too far ahead of them.
+const DropStale = "stale"

@@ -1,0 +1,207 @@
+package buffer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Attach announces a trainer process and answers its epoch and the first step it has to do; every process announced before
+// is refused from then on. With resumeFrom the trainer rewinds to its checkpoint: the steps from there
+// count as not completed, and their batches are given again as they were. A step that is not retained is refused as
+// NotRetained, and one that is not reached as OutOfOrder; a refusal leaves the old process in charge.
+func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.Epoch, rollout.Step, error) {
+	from := ""
+	if resumeFrom != nil {
+		if *resumeFrom < 0 {
+			return 0, 0, rollout.Refuse(rollout.Invalid, "steps are counted from 0; there is no step %d", *resumeFrom)
+		}
+		from = fmt.Sprint(int64(*resumeFrom))
+	}
+	r, err := s.eval(ctx, attachScript, run, from)
+	if err != nil {
+		return 0, 0, fmt.Errorf("attach trainer: %w", err)
+	}
+	switch r.code() {
+	case rollout.OutOfOrder:
+		return 0, 0, rollout.Refuse(rollout.OutOfOrder,
+			"cannot resume run %s from step %s: step %d is not completed; announce the trainer without a step, report step %d, or resume from it or earlier",
+			run, from, r.int(1), r.int(1))
+	case rollout.NotRetained:
+		return 0, 0, notRetained(run, from, r.int(1))
+	}
+	return rollout.Epoch(r.int(1)), rollout.Step(r.int(2)), nil
+}
+
+func notRetained(run rollout.RunName, step string, oldest int64) error {
+	return rollout.Refuse(rollout.NotRetained,
+		"the batch of step %s of run %s was trained on and is not kept; the oldest one kept is step %d", step, run, oldest)
+}
+
+// Share is one rank's part of a batch: the trajectories are cut, in order, into World parts that differ by one
+// trajectory at most. The parts of all ranks are the batch. The zero Share is all of it.
+type Share struct{ Rank, World int }
+
+// Validate reports a share that cannot be.
+func (sh Share) Validate() error {
+	if sh == (Share{}) || sh.World > 0 && 0 <= sh.Rank && sh.Rank < sh.World {
+		return nil
+	}
+	return rollout.Refuse(rollout.Invalid, "rank %d of world %d: ranks go from 0 to world - 1", sh.Rank, sh.World)
+}
+
+// cut is the share's part [from, to) of n trajectories.
+func (sh Share) cut(n int) (from, to int) {
+	if sh.World == 0 {
+		return 0, n
+	}
+	return sh.Rank * n / sh.World, (sh.Rank + 1) * n / sh.World
+}
+
+// Claim is the batch of a step: the oldest fresh groups, by launch. Any step may be claimed that was claimed before, and
+// gives the same batch as long as it is retained; or the next one, at most one ahead of the first step that is not
+// completed. Refusals: NoSuchRun, Fenced, NotRetained, RunOver, OutOfOrder, and NotReady, after which one asks again.
+func (s *Store) Claim(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share Share) (*rollout.Batch, error) {
+	raw, err := s.ClaimRaw(ctx, run, step, epoch, share)
+	if err != nil {
+		return nil, err
+	}
+	return raw.Batch()
+}
+
+// ClaimRaw is Claim without unpacking: the batch stays in its stored form, about a tenth of the unpacked one, and
+// can be written out group by group.
+func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share Share) (*RawBatch, error) {
+	if err := share.Validate(); err != nil {
+		return nil, err
+	}
+	if step < 0 {
+		return nil, rollout.Refuse(rollout.Invalid, "steps are counted from 0; there is no step %d", step)
+	}
+	r, err := s.eval(ctx, claimScript, run, int64(step), int64(epoch), stamp(s.now()))
+	if err != nil {
+		return nil, fmt.Errorf("claim step: %w", err)
+	}
+	s.swept(run, r.seqs(3))
+	if !r.ok() {
+		return nil, refusedClaim(run, step, epoch, r)
+	}
+	b := &RawBatch{Run: run, Step: step, TrainerVersion: rollout.PolicyVersion(r.int(2)), Granted: r.int(1) == 1}
+	b.Groups = shareOf(r.list(4), share)
+	if err := s.fetch(ctx, b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func refusedClaim(run rollout.RunName, step rollout.Step, epoch rollout.Epoch, r reply) error {
+	switch r.code() {
+	case rollout.Fenced:
+		return fenced(run, epoch, r.int(1))
+	case rollout.NotRetained:
+		return notRetained(run, fmt.Sprint(int64(step)), r.int(1))
+	case rollout.RunOver:
+		if r.str(1) == "steps" {
+			return rollout.Refuse(rollout.RunOver, "run %s has %d steps, numbered from 0; there is no step %d", run, r.int(2), step)
+		}
+		return rollout.Refuse(rollout.RunOver, "run %s is over and gives out no more batches", run)
+	case rollout.OutOfOrder:
+		return outOfOrder(step, rollout.Step(r.int(1)), rollout.Step(r.int(2)))
+	}
+	size, c := r.int(1), r.list(2).counts()
+	return rollout.Refuse(rollout.NotReady, "step %d of run %s needs %d groups: %d are ready, %d in flight, %d queued; ask again",
+		step, run, size, c.Ready, c.InFlight, c.Queued)
+}
+
+func fenced(run rollout.RunName, epoch rollout.Epoch, current int64) error {
+	if epoch == 0 {
+		return rollout.Refuse(rollout.Fenced,
+			"run %s is served to the trainer process with epoch %d, and this call names none; announce the process with POST /v1/runs/%s/trainer and send the epoch that it answers: ?epoch=N with a claim, \"epoch\" in a record",
+			run, current, run)
+	}
+	return rollout.Refuse(rollout.Fenced,
+		"run %s is served to the trainer process with epoch %d, not %d; this process was replaced, or must announce itself first", run, current, epoch)
+}
+
+func outOfOrder(step, next, granted rollout.Step) error {
+	if granted > next+1 {
+		return rollout.Refuse(rollout.OutOfOrder,
+			"step %d cannot be claimed: steps %d and %d are claimed and not completed; complete step %d first", step, next, granted-1, next)
+	}
+	return rollout.Refuse(rollout.OutOfOrder, "step %d cannot be claimed: the next one is step %d", step, granted)
+}
+
+// Complete acknowledges a step's batch and keeps its record; steps are completed in order. The same report again is
+// answered with the record and false. Refusals: NoSuchRun, Fenced, NotClaimed, OutOfOrder, and Conflict for another
+// report of a completed step, which only a rewind allows.
+func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch,
+	report rollout.StepReport, fleet rollout.FleetView,
+) (rollout.StepRecord, bool, error) {
+	if step < 0 {
+		return rollout.StepRecord{}, false, rollout.Refuse(rollout.Invalid, "steps are counted from 0; there is no step %d", step)
+	}
+	reportText, err := json.Marshal(report)
+	if err != nil {
+		return rollout.StepRecord{}, false, rollout.Refuse(rollout.Invalid, "report of step %d: %v", step, err)
+	}
+	fleetText, err := json.Marshal(fleet)
+	if err != nil {
+		return rollout.StepRecord{}, false, rollout.Refuse(rollout.Invalid, "fleet at step %d: %v", step, err)
+	}
+	views, err := s.packedViews(ctx, run, step)
+	if err != nil {
+		return rollout.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
+	}
+	r, err := s.eval(ctx, completeScript, run, int64(step), int64(epoch), stamp(s.now()), reportText, fleetText,
+		s.retain, views, s.detail)
+	if err != nil {
+		return rollout.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
+	}
+	if !r.ok() {
+		return rollout.StepRecord{}, false, refusedRecord(run, step, epoch, r)
+	}
+	record, err := recordOf(step, r.fields(2))
+	return record, r.int(1) == 1, err
+}
+
+func refusedRecord(run rollout.RunName, step rollout.Step, epoch rollout.Epoch, r reply) error {
+	switch r.code() {
+	case rollout.Fenced:
+		return fenced(run, epoch, r.int(1))
+	case rollout.NotClaimed:
+		return rollout.Refuse(rollout.NotClaimed, "step %d of run %s was never claimed; the next one to claim is step %d", step, run, r.int(1))
+	case rollout.OutOfOrder:
+		return rollout.Refuse(rollout.OutOfOrder, "step %d cannot be completed before step %d is", step, r.int(1))
+	}
+	return rollout.Refuse(rollout.Conflict,
+		"step %d of run %s is completed with another report; only a trainer that resumes from it or earlier can report it anew", step, run)
+}
+
+// fetch reads the packed groups of a batch. They never change while they are retained.
+func (s *Store) fetch(ctx context.Context, b *RawBatch) error {
+	found := make([]*redis.StringCmd, len(b.Groups))
+	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, g := range b.Groups {
+			found[i] = p.HGet(ctx, s.groupKey("group", rollout.GroupRef{Run: b.Run, Seq: g.Seq}), "data")
+		}
+		return nil
+	})
+	if err == redis.Nil {
+		return rollout.Refuse(rollout.NotRetained, "the batch of step %d of run %s was let go while it was read", b.Step, b.Run)
+	}
+	if err != nil {
+		return trouble("read batch", err)
+	}
+	for i := range b.Groups {
+		b.Groups[i].packed, _ = found[i].Bytes()
+	}
+	return nil
+}
+
+// stamp is an instant as the scripts keep it.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

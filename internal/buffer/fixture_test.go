@@ -1,0 +1,205 @@
+package buffer_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+const run = rollout.RunName("demo")
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// clock goes on by a second at every look.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(time.Second)
+	return c.at
+}
+
+// fixture is one opened run on one Redis.
+type fixture struct {
+	*buffer.Store
+	t     testing.TB
+	ctx   context.Context
+	rdb   redis.UniversalClient
+	drops []string
+}
+
+func spec(groupsPerStep, steps int) rollout.Spec {
+	return rollout.Spec{
+		Name: run, Model: "m", Steps: steps,
+		Environment: rollout.Environment{Kind: "diplomacy"},
+		Group:       rollout.GroupSpec{Samples: 2, MinSamples: 2},
+		Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: groupsPerStep, MaxStaleness: 1, OnStale: rollout.DropStale, Prefill: rollout.PrefillBatch},
+	}
+}
+
+func open(t testing.TB, rdb redis.UniversalClient, s rollout.Spec) *fixture {
+	t.Helper()
+	f := &fixture{t: t, ctx: context.Background(), rdb: rdb}
+	c := &clock{at: start}
+	f.Store = buffer.New(rdb, buffer.Options{Now: c.Now, OnDrop: func(ref rollout.GroupRef, code string) {
+		f.drops = append(f.drops, fmt.Sprintf("%s %s", ref, code))
+	}})
+	f.ok(f.Open(f.ctx, s))
+	return f
+}
+
+func (f *fixture) ok(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// refused checks that err is a refusal with this code and a text.
+func (f *fixture) refused(err error, code rollout.RefusalCode) {
+	f.t.Helper()
+	if !rollout.Refused(err, code) {
+		f.t.Fatalf("got %v, want a refusal with code %s", err, code)
+	}
+	if err.Error() == "" {
+		f.t.Errorf("a refusal without text")
+	}
+}
+
+func ref(seq int) rollout.GroupRef { return rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(seq)} }
+
+// queue registers groups from one number to another, both included.
+func (f *fixture) queue(from, to int) {
+	f.t.Helper()
+	for seq := from; seq <= to; seq++ {
+		_, err := f.Queue(f.ctx, ref(seq), fmt.Appendf(nil, "scenario %d", seq), start)
+		f.ok(err)
+	}
+}
+
+// ready queues, starts and commits groups of one version.
+func (f *fixture) ready(version rollout.PolicyVersion, seqs ...int) {
+	f.t.Helper()
+	for _, seq := range seqs {
+		f.queue(seq, seq)
+		f.ok(f.Start(f.ctx, ref(seq)))
+		c, err := f.CommitGroup(f.ctx, group(seq, version))
+		f.ok(err)
+		if c != (buffer.Commit{}) {
+			f.t.Fatalf("commit of group %d: %+v", seq, c)
+		}
+	}
+}
+
+func (f *fixture) claim(step, epoch int) *rollout.Batch {
+	f.t.Helper()
+	b, err := f.Claim(f.ctx, run, rollout.Step(step), rollout.Epoch(epoch), buffer.Share{})
+	f.ok(err)
+	return b
+}
+
+func (f *fixture) complete(step, epoch int) rollout.StepRecord {
+	f.t.Helper()
+	r, fresh, err := f.Complete(f.ctx, run, rollout.Step(step), rollout.Epoch(epoch), report(step), rollout.FleetView{Engines: 2})
+	f.ok(err)
+	if !fresh {
+		f.t.Errorf("step %d was completed before", step)
+	}
+	return r
+}
+
+func report(step int) rollout.StepReport {
+	return rollout.StepReport{WallSec: float64(100 + step), Phases: map[rollout.Phase]float64{rollout.PhaseTrain: 90}}
+}
+
+func (f *fixture) counts() rollout.BufferCounts {
+	f.t.Helper()
+	c, err := f.Counts(f.ctx, run)
+	f.ok(err)
+	c.Bytes = 0
+	return c
+}
+
+// group is a small group of two samples and two agents.
+func group(seq int, version rollout.PolicyVersion) *rollout.Group {
+	return bigGroup(seq, version, 2, []string{"AUSTRIA", "TURKEY"}, 2, 6, 3)
+}
+
+// bigGroup is a group of the given shape: like real games, turns of one agent share the beginning of their prompts, and
+// the samples of a group share the first turn's.
+func bigGroup(seq int, version rollout.PolicyVersion, samples int, agents []string, turns, prompt, completion int) *rollout.Group {
+	rng := rand.New(rand.NewPCG(uint64(seq), uint64(version)))
+	g := &rollout.Group{
+		Ref: ref(seq), MinVersion: version, MaxVersion: version, Samples: samples,
+		Times: rollout.GroupTimes{LaunchedAt: start, StartedAt: start.Add(time.Second), ReadyAt: start.Add(time.Minute)},
+		Usage: rollout.Usage{Requests: int64(samples * turns), InputTokens: 10, OutputTokens: 5, ExecSec: 1.5},
+	}
+	text := newText(rng)
+	rules := text.tokens(prompt / 2)
+	boards := make([][]int32, len(agents))
+	for a := range agents {
+		boards[a] = text.tokens(prompt - len(rules))
+	}
+	for sample := range samples {
+		g.EpisodeSec = append(g.EpisodeSec, 10+rng.Float64())
+		g.ModelSec = append(g.ModelSec, 9+rng.Float64())
+		g.QueueSec = append(g.QueueSec, rng.Float64())
+		g.EnvSec = append(g.EnvSec, rng.Float64())
+		for a, agent := range agents {
+			t := rollout.Trajectory{
+				ID: rollout.EpisodeRef{GroupRef: g.Ref, Sample: sample}.TrajectoryID(agent), Sample: sample, Agent: agent,
+				Reward: rng.Float64(),
+			}
+			for turn := range turns {
+				board := boards[a]
+				if turn > 0 {
+					board = text.tokens(prompt - len(rules))
+				}
+				t.Turns = append(t.Turns, rollout.Turn{
+					Phase:          fmt.Sprintf("S%dM", 1901+turn),
+					PromptTokenIDs: append(append([]int32{}, rules...), board...),
+					TokenIDs:       text.tokens(completion), Logprobs: probs(rng, completion),
+					PolicyVersion: version, Engine: "engine-0", FinishReason: rollout.FinishStop,
+				})
+			}
+			g.Trajectories = append(g.Trajectories, t)
+		}
+	}
+	rollout.Normalise(g.Trajectories)
+	return g
+}
+
+// text draws token ids as prose has them: few are frequent, many are rare.
+type text struct{ zipf *rand.Zipf }
+
+func newText(rng *rand.Rand) text { return text{rand.NewZipf(rng, 1.1, 8, 150_000)} }
+
+func (t text) tokens(n int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(t.zipf.Uint64())
+	}
+	return ids
+}
+
+func probs(rng *rand.Rand, n int) []float32 {
+	p := make([]float32, n)
+	for i := range p {
+		if rng.IntN(3) > 0 { // the others were forced by the constraint
+			p[i] = -float32(rng.ExpFloat64())
+		}
+	}
+	return p
+}

@@ -1,0 +1,175 @@
+package buffer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/buffer/pack"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Queue registers a launched group. The first scenario registered for it wins and is returned, now and
+// later; an empty scenario registers none, and asks which one is. A group that is over is refused as Fenced.
+func (s *Store) Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, launchedAt time.Time) ([]byte, error) {
+	r, err := s.evalGroup(ctx, queueScript, ref, scenario, stamp(launchedAt))
+	if err != nil {
+		return nil, fmt.Errorf("queue group: %w", err)
+	}
+	if !r.ok() {
+		return nil, groupOver(ref, r.str(1), r.str(2))
+	}
+	return []byte(r.str(1)), nil
+}
+
+// Start notes a group's first dispatch: queued becomes in flight. A group that is further already stays where it is.
+func (s *Store) Start(ctx context.Context, ref rollout.GroupRef) error {
+	r, err := s.evalGroup(ctx, startScript, ref)
+	if err != nil {
+		return fmt.Errorf("start group: %w", err)
+	}
+	if !r.ok() {
+		return groupOver(ref, r.str(1), r.str(2))
+	}
+	return nil
+}
+
+// Commit says what became of a committed group.
+type Commit struct {
+	Duplicate bool   // it had been committed, or dropped, before; this call changed nothing
+	Dropped   string // why it will not be trained on; empty when it is ready, claimed or completed
+}
+
+// CommitGroup makes a group ready, once, and deletes the checkpoints of its games. A group with a row that must
+// not be trained on is refused as Invalid. A group that has been committed before is a Duplicate whatever g now
+// holds, because its games may be gone.
+func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, error) {
+	if done, err := s.peek(ctx, g.Ref); err != nil || done != nil {
+		return deref(done), err
+	}
+	if err := check(g); err != nil {
+		return Commit{}, err
+	}
+	data, err := pack.Group(g)
+	if err != nil {
+		return Commit{}, rollout.Refuse(rollout.Invalid, "group %s: %v", g.Ref, err)
+	}
+	view, err := json.Marshal(g.View())
+	if err != nil {
+		return Commit{}, rollout.Refuse(rollout.Invalid, "group %s: %v", g.Ref, err)
+	}
+	r, err := s.evalGroup(ctx, commitScript, g.Ref, int64(g.MinVersion), len(g.Trajectories), view, data)
+	if err != nil {
+		return Commit{}, fmt.Errorf("commit group: %w", err)
+	}
+	if state := r.str(1); state == "dropped" {
+		return Commit{Dropped: r.str(2)}, nil
+	} else if state != "" {
+		return Commit{Duplicate: true}, nil
+	}
+	return Commit{}, nil
+}
+
+// peek is how an earlier commit of the group ended; nil when there was none.
+func (s *Store) peek(ctx context.Context, ref rollout.GroupRef) (*Commit, error) {
+	r, err := s.evalGroup(ctx, peekScript, ref)
+	if err != nil {
+		return nil, fmt.Errorf("commit group: %w", err)
+	}
+	switch r.str(1) {
+	case "", "queued", "inflight":
+		return nil, nil
+	case "dropped":
+		return &Commit{Duplicate: true, Dropped: r.str(2)}, nil
+	}
+	return &Commit{Duplicate: true}, nil
+}
+
+func deref(c *Commit) Commit {
+	if c == nil {
+		return Commit{}
+	}
+	return *c
+}
+
+// Discard lets a queued or in-flight group go. A group never heard of is let go too, so that it cannot come late; one
+// that is ready or further is a Conflict.
+func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code string) error {
+	if code == "" {
+		return rollout.Refuse(rollout.Invalid, "group %s cannot be dropped without a code that says why", ref)
+	}
+	r, err := s.evalGroup(ctx, discardScript, ref, code)
+	if err != nil {
+		return fmt.Errorf("discard group: %w", err)
+	}
+	if !r.ok() {
+		return rollout.Refuse(rollout.Conflict, "group %s is %s and cannot be discarded any more", ref, r.str(1))
+	}
+	return nil
+}
+
+// evalGroup runs a script whose first argument is a group's number.
+func (s *Store) evalGroup(ctx context.Context, sc *redis.Script, ref rollout.GroupRef, args ...any) (reply, error) {
+	if ref.Seq < 0 {
+		return nil, rollout.Refuse(rollout.Invalid, "group %s: the number must not be negative", ref)
+	}
+	return s.eval(ctx, sc, ref.Run, append([]any{int64(ref.Seq)}, args...)...)
+}
+
+func groupOver(ref rollout.GroupRef, state, code string) error {
+	if code != "" {
+		return rollout.Refuse(rollout.Fenced, "group %s was dropped (%s); nothing can be added to it", ref, code)
+	}
+	return rollout.Refuse(rollout.Fenced, "group %s is %s; nothing can be added to it", ref, state)
+}
+
+// check reports why g must not be trained on.
+func check(g *rollout.Group) error {
+	if len(g.Trajectories) == 0 {
+		return rollout.Refuse(rollout.Invalid, "group %s has no trajectories", g.Ref)
+	}
+	seen := make(map[string]bool, len(g.Trajectories))
+	for i := range g.Trajectories {
+		t := &g.Trajectories[i]
+		if err := t.Validate(); err != nil {
+			return rollout.Refuse(rollout.Invalid, "group %s: %v", g.Ref, err)
+		}
+		if seen[t.ID] {
+			return rollout.Refuse(rollout.Invalid, "group %s: trajectory %s occurs twice", g.Ref, t.ID)
+		}
+		seen[t.ID] = true
+		if err := checkNumbers(g, t); err != nil {
+			return rollout.Refuse(rollout.Invalid, "group %s: trajectory %s: %v", g.Ref, t.ID, err)
+		}
+	}
+	return nil
+}
+
+// checkNumbers reports a number that no trainer could use, and a turn older than its group claims to be, which
+// would be trained on too late.
+func checkNumbers(g *rollout.Group, t *rollout.Trajectory) error {
+	if !finite(t.Reward) || !finite(t.Advantage) {
+		return fmt.Errorf("reward %v, advantage %v", t.Reward, t.Advantage)
+	}
+	for i := range t.Turns {
+		turn := &t.Turns[i]
+		if turn.PolicyVersion < g.MinVersion || turn.PolicyVersion > g.MaxVersion {
+			return fmt.Errorf("turn %d: policy version %d, but the group says %d to %d", i, turn.PolicyVersion, g.MinVersion, g.MaxVersion)
+		}
+		if !finite(turn.Reward) {
+			return fmt.Errorf("turn %d: reward %v", i, turn.Reward)
+		}
+		for j, p := range turn.Logprobs {
+			if !finite(float64(p)) {
+				return fmt.Errorf("turn %d: log-probability %d is %v", i, j, p)
+			}
+		}
+	}
+	return nil
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -1,0 +1,17 @@
+-- ARGV: step to resume from, or ''
+if call('EXISTS', run) == 0 then return {'no-such-run'} end
+local next_step = int('next')
+local from = next_step
+if ARGV[1] ~= '' then from = tonumber(ARGV[1]) end
+if from > next_step then return {'out-of-order', next_step} end
+if from < int('oldest') then return {'not-retained', int('oldest')} end
+for k = from, next_step - 1 do
+  for _, seq in ipairs(groups_of(k)) do
+    call('ZADD', base .. 'claimed', seq, seq)
+    call('HSET', group(seq), 'state', 'claimed')
+    call('HINCRBY', run, 'completed', -1)
+  end
+  call('HDEL', step_key(k), 'report', 'fleet', 'completed', 'done')
+end
+call('HSET', run, 'next', from)
+return {'ok', call('HINCRBY', run, 'epoch', 1), from}

@@ -1,0 +1,16 @@
+-- ARGV: seq, oldest version in it, trajectories, view, data
+if call('EXISTS', run) == 0 then return {'no-such-run'} end
+local seq = ARGV[1]
+if not known_range(seq) then return {'invalid'} end
+local state, code = state_of(seq)
+if state and state ~= 'queued' and state ~= 'inflight' then return {'ok', state, code or ''} end
+if tonumber(ARGV[2]) < oldest_fresh() then
+  drop(seq, state, 'stale')
+  return {'ok', 'dropped', 'stale'}
+end
+move(seq, state, 'ready')
+local bytes = #ARGV[5]
+call('HSET', group(seq), 'min', ARGV[2], 'traj', ARGV[3], 'view', ARGV[4], 'data', ARGV[5], 'bytes', bytes)
+call('HINCRBY', run, 'bytes', bytes)
+call('DEL', games(seq))
+return {'ok', '', ''}

@@ -1,0 +1,33 @@
+-- ARGV: step, epoch, now, report, fleet, completed steps to retain, the views packed or '', records to keep them in
+if call('EXISTS', run) == 0 then return {'no-such-run'} end
+local k, epoch, key = tonumber(ARGV[1]), int('epoch'), step_key(tonumber(ARGV[1]))
+if tonumber(ARGV[2]) ~= epoch then return {'fenced', epoch} end
+local next_step = int('next')
+if k >= int('granted') then return {'not-claimed', int('granted')} end
+if k < next_step then
+  local report = call('HGET', key, 'report')
+  if report ~= ARGV[4] then return {'conflict'} end
+  return {'ok', 0, call('HGETALL', key)}
+end
+if k > next_step then return {'out-of-order', next_step} end
+
+for _, seq in ipairs(groups_of(k)) do
+  call('ZREM', base .. 'claimed', seq)
+  call('HSET', group(seq), 'state', 'completed')
+  call('HINCRBY', run, 'completed', 1)
+end
+call('HSET', key, 'epoch', epoch, 'report', ARGV[4], 'fleet', ARGV[5], 'completed', ARGV[3], 'done', 1)
+if ARGV[7] ~= '' then call('HSET', key, 'views', ARGV[7]) end
+call('HDEL', step_key(k - tonumber(ARGV[8])), 'views')
+call('HSET', run, 'next', k + 1)
+
+local oldest = int('oldest')
+while oldest <= k - tonumber(ARGV[6]) do
+  for _, seq in ipairs(groups_of(oldest)) do
+    forget(seq)
+    call('SETBIT', base .. 'trained', seq, 1)
+  end
+  oldest = oldest + 1
+end
+call('HSET', run, 'oldest', oldest)
+return {'ok', 1, call('HGETALL', key)}

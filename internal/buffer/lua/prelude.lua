@@ -1,0 +1,115 @@
+-- Shared by every script: names of keys, and the moves of a group between states. All keys of a run begin with
+-- the same hash tag, so that they live in one slot of a cluster; KEYS[1] is the run's hash.
+--
+--   run                 hash: spec, limits, version, epoch, counters, and the steps' pointers:
+--                       next (first not completed), granted (first never granted), oldest (first retained)
+--   queued inflight ready claimed   sorted sets of groups, by launch order
+--   group:N             hash: state, scenario, and once ready: min, traj, bytes, view, data
+--   games:N             hash per sample: a (attempt), p (phase), c (checkpoint), e (finished episode);
+--                       per sample and agent: t (latest answer)
+--   final:N             hash: sample -> finished game
+--   trained dropped     bitmaps of the groups that have left and keep no data
+--   codes               sorted set "N code" of the latest drops; drops: hash code -> count
+--   step:K              hash: what is known of one granted step; views is JSON, and packed once it is completed
+local run = KEYS[1]
+local base = string.sub(run, 1, -4)
+local call = redis.call
+
+local MAX_JUMP = 16777216 -- groups: bounds the bitmaps against a wild number
+local MAX_CODES = 4096
+
+local function int(field) return tonumber(call('HGET', run, field) or '0') end
+local function group(seq) return base .. 'group:' .. seq end
+local function games(seq) return base .. 'games:' .. seq end
+local function final(seq) return base .. 'final:' .. seq end
+local function step_key(k) return base .. 'step:' .. string.format('%d', k) end
+
+-- groups_of lists the groups of a granted step, in launch order.
+local function groups_of(k)
+  local seqs = {}
+  for seq in string.gmatch(call('HGET', step_key(k), 'seqs') or '', '%d+') do seqs[#seqs + 1] = seq end
+  return seqs
+end
+
+local function counts()
+  return {
+    call('ZCARD', base .. 'queued'), call('ZCARD', base .. 'inflight'),
+    call('ZCARD', base .. 'ready'), call('ZCARD', base .. 'claimed'),
+    int('completed'), int('dropped'), int('bytes'),
+  }
+end
+
+local function drop_code(seq)
+  local found = call('ZRANGEBYSCORE', base .. 'codes', seq, seq)
+  if #found == 0 then return 'dropped' end
+  return string.match(found[1], '^%d+ (.*)$')
+end
+
+-- state_of is a group's state, or nil when it is not known, and the code of a dropped one.
+local function state_of(seq)
+  local state = call('HGET', group(seq), 'state')
+  if state then return state end
+  if call('GETBIT', base .. 'trained', seq) == 1 then return 'trained' end
+  if call('GETBIT', base .. 'dropped', seq) == 1 then return 'dropped', drop_code(seq) end
+  return nil
+end
+
+local function known_range(seq) return tonumber(seq) - int('highest') <= MAX_JUMP end
+
+-- move takes a group from one of the four sets, or from nowhere, to another.
+local function move(seq, from, to)
+  if from then
+    call('ZREM', base .. from, seq)
+  else
+    call('HINCRBY', run, 'launched', 1)
+    if tonumber(seq) > int('highest') then call('HSET', run, 'highest', seq) end
+  end
+  call('ZADD', base .. to, seq, seq)
+  call('HSET', group(seq), 'state', to)
+end
+
+local function forget(seq)
+  local bytes = tonumber(call('HGET', group(seq), 'bytes') or '0')
+  if bytes > 0 then call('HINCRBY', run, 'bytes', -bytes) end
+  call('DEL', group(seq), games(seq), final(seq))
+end
+
+-- drop lets a group go: one that is in one of the sets, or one never heard of, which can then not come late.
+local function drop(seq, state, code)
+  if state then
+    call('ZREM', base .. state, seq)
+  else
+    call('HINCRBY', run, 'launched', 1)
+    if tonumber(seq) > int('highest') then call('HSET', run, 'highest', seq) end
+  end
+  forget(seq)
+  call('SETBIT', base .. 'dropped', seq, 1)
+  call('HINCRBY', run, 'dropped', 1)
+  call('HINCRBY', base .. 'drops', code, 1)
+  call('ZADD', base .. 'codes', seq, seq .. ' ' .. code)
+  call('ZREMRANGEBYRANK', base .. 'codes', 0, -MAX_CODES - 1)
+end
+
+-- oldest_fresh is the oldest policy version that may still be trained on.
+local function oldest_fresh()
+  if call('HGET', run, 'on_stale') ~= 'drop' then return 0 end
+  return int('version') - int('max_staleness')
+end
+
+-- sweep drops the ready groups that are too stale, and returns them.
+local function sweep()
+  local swept, fresh = {}, oldest_fresh()
+  if fresh <= 0 then return swept end
+  for _, seq in ipairs(call('ZRANGE', base .. 'ready', 0, -1)) do
+    if tonumber(call('HGET', group(seq), 'min')) < fresh then
+      drop(seq, 'ready', 'stale')
+      swept[#swept + 1] = seq
+    end
+  end
+  return swept
+end
+
+local function set_limits(depth, groups_per_step, max_staleness, on_stale, steps, first)
+  call('HSET', run, 'depth', depth, 'groups_per_step', groups_per_step,
+    'max_staleness', max_staleness, 'on_stale', on_stale, 'steps', steps, 'first', first)
+end

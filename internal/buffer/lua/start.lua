@@ -1,0 +1,8 @@
+-- ARGV: seq
+if call('EXISTS', run) == 0 then return {'no-such-run'} end
+local seq = ARGV[1]
+if not known_range(seq) then return {'invalid'} end
+local state, code = state_of(seq)
+if state == 'dropped' then return {'fenced', state, code} end
+if not state or state == 'queued' then move(seq, state, 'inflight') end
+return {'ok'}

@@ -1,0 +1,181 @@
+package buffer_test
+
+import (
+	"slices"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// model is the buffer's rule in plain Go: what every call must answer. It keeps groups as numbers.
+type model struct {
+	limits  rollout.BufferSpec
+	steps   int
+	retain  int
+	version int
+	epoch   int
+
+	state   map[int]string
+	min     map[int]int
+	drops   map[int]string
+	batches [][]int // by step
+	reports map[int]int
+	next    int
+	oldest  int
+}
+
+func newModel(s rollout.Spec, retain int) *model {
+	return &model{
+		limits: s.Buffer, steps: s.Steps, retain: retain,
+		state: map[int]string{}, min: map[int]int{}, drops: map[int]string{}, reports: map[int]int{},
+	}
+}
+
+// in lists the groups in a state, by launch.
+func (m *model) in(state string) []int {
+	var out []int
+	for seq, s := range m.state {
+		if s == state {
+			out = append(out, seq)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (m *model) stale(version int) bool {
+	return m.limits.OnStale == rollout.DropStale && version < m.version-int(m.limits.MaxStaleness)
+}
+
+func (m *model) drop(seq int, code string) {
+	m.state[seq], m.drops[seq] = "dropped", code
+}
+
+func (m *model) sweep() {
+	for _, seq := range m.in("ready") {
+		if m.stale(m.min[seq]) {
+			m.drop(seq, "stale")
+		}
+	}
+}
+
+func (m *model) queue(seq int) rollout.RefusalCode {
+	switch m.state[seq] {
+	case "":
+		m.state[seq] = "queued"
+	case "dropped", "trained":
+		return rollout.Fenced
+	}
+	return ""
+}
+
+func (m *model) start(seq int) rollout.RefusalCode {
+	switch m.state[seq] {
+	case "", "queued":
+		m.state[seq] = "inflight"
+	case "dropped":
+		return rollout.Fenced
+	}
+	return ""
+}
+
+func (m *model) commit(seq, version int) (duplicate bool, dropped string) {
+	switch m.state[seq] {
+	case "", "queued", "inflight":
+	case "dropped":
+		return true, m.drops[seq]
+	default:
+		return true, ""
+	}
+	if m.stale(version) {
+		m.drop(seq, "stale")
+		return false, "stale"
+	}
+	m.state[seq], m.min[seq] = "ready", version
+	return false, ""
+}
+
+func (m *model) discard(seq int, code string) rollout.RefusalCode {
+	switch m.state[seq] {
+	case "", "queued", "inflight":
+		m.drop(seq, code)
+	case "dropped":
+	default:
+		return rollout.Conflict
+	}
+	return ""
+}
+
+func (m *model) claim(step, epoch int) ([]int, rollout.RefusalCode) {
+	switch {
+	case epoch != m.epoch:
+		return nil, rollout.Fenced
+	case step < m.oldest:
+		return nil, rollout.NotRetained
+	case step < len(m.batches):
+		return m.batches[step], ""
+	case step >= m.steps:
+		return nil, rollout.RunOver
+	case step > len(m.batches) || step > m.next+1:
+		return nil, rollout.OutOfOrder
+	}
+	m.sweep()
+	ready := m.in("ready")
+	if len(ready) < m.limits.GroupsPerStep {
+		return nil, rollout.NotReady
+	}
+	batch := ready[:m.limits.GroupsPerStep]
+	m.to(batch, "claimed")
+	m.batches = append(m.batches, batch)
+	return batch, ""
+}
+
+func (m *model) to(seqs []int, state string) {
+	for _, seq := range seqs {
+		m.state[seq] = state
+	}
+}
+
+func (m *model) complete(step, epoch, report int) (fresh bool, code rollout.RefusalCode) {
+	switch {
+	case epoch != m.epoch:
+		return false, rollout.Fenced
+	case step >= len(m.batches):
+		return false, rollout.NotClaimed
+	case step < m.next && m.reports[step] != report:
+		return false, rollout.Conflict
+	case step < m.next:
+		return false, ""
+	case step > m.next:
+		return false, rollout.OutOfOrder
+	}
+	m.to(m.batches[step], "completed")
+	m.reports[step] = report
+	m.next++
+	for ; m.oldest <= step-m.retain; m.oldest++ {
+		m.to(m.batches[m.oldest], "trained")
+	}
+	return true, ""
+}
+
+func (m *model) attach(from int) (code rollout.RefusalCode) {
+	switch {
+	case from > m.next:
+		return rollout.OutOfOrder
+	case from < m.oldest:
+		return rollout.NotRetained
+	}
+	for step := from; step < m.next; step++ {
+		m.to(m.batches[step], "claimed")
+	}
+	m.next = from
+	m.epoch++
+	return ""
+}
+
+func (m *model) counts() rollout.BufferCounts {
+	n := func(state string) int64 { return int64(len(m.in(state))) }
+	return rollout.BufferCounts{
+		Queued: n("queued"), InFlight: n("inflight"), Ready: n("ready"), Claimed: n("claimed"),
+		Completed: n("completed") + n("trained"), Dropped: n("dropped"),
+	}
+}

@@ -1,0 +1,64 @@
+package pack_test
+
+import (
+	"encoding/json"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/millrace/millrace/internal/buffer/pack"
+)
+
+var update = flag.Bool("update", false, "write the golden record anew; only together with a new format number")
+
+// TestOldRecordsAreRead reads a record that was written when the format was new: a run that is going on must
+// survive the deployment of a new version.
+func TestOldRecordsAreRead(t *testing.T) {
+	t.Parallel()
+	packed, text := filepath.Join("testdata", "group-format1.bin"), filepath.Join("testdata", "group-format1.json")
+	if *update {
+		writeGolden(t, packed, text)
+	}
+	b, err := os.ReadFile(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := pack.ReadGroup(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.MarshalIndent(g, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got)+"\n" != string(want) {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+func writeGolden(t *testing.T, packed, text string) {
+	t.Helper()
+	g := randomGroup(rand.New(rand.NewPCG(11, 0)))
+	b, err := pack.Group(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := json.MarshalIndent(g, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{packed: b, text: append(j, '\n')} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package buffer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/buffer/pack"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// maxSteps bounds the records of one answer.
+const maxSteps = 1000
+
+// Steps is the records of granted steps, from a step on, completed or not. A limit of 0, and any above 1000, is 1000.
+func (s *Store) Steps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]rollout.StepRecord, error) {
+	granted, err := s.granted(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	if limit <= 0 || limit > maxSteps {
+		limit = maxSteps
+	}
+	from = max(from, 0)
+	to := min(granted, from+rollout.Step(limit))
+	var found []*redis.MapStringStringCmd
+	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for k := from; k < to; k++ {
+			found = append(found, p.HGetAll(ctx, s.stepKey(run, k)))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, trouble("read steps", err)
+	}
+	records := make([]rollout.StepRecord, 0, len(found))
+	for i, f := range found {
+		if len(f.Val()) == 0 {
+			continue // from before the buffer was restored
+		}
+		record, err := recordOf(from+rollout.Step(i), f.Val())
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	return records, nil
+}
+
+// Step is the record of one granted step.
+func (s *Store) Step(ctx context.Context, run rollout.RunName, step rollout.Step) (rollout.StepRecord, error) {
+	fields, err := s.rdb.HGetAll(ctx, s.stepKey(run, step)).Result()
+	if err != nil {
+		return rollout.StepRecord{}, trouble("read step", err)
+	}
+	if len(fields) > 0 {
+		return recordOf(step, fields)
+	}
+	granted, err := s.granted(ctx, run)
+	if err != nil {
+		return rollout.StepRecord{}, err
+	}
+	return rollout.StepRecord{}, rollout.Refuse(rollout.NoSuchStep, "run %s has no record of step %d; %d steps were given out", run, step, granted)
+}
+
+func (s *Store) granted(ctx context.Context, run rollout.RunName) (rollout.Step, error) {
+	fields, err := s.rdb.HMGet(ctx, s.key(run, "run"), "spec", "granted").Result()
+	if err != nil {
+		return 0, trouble("read steps", err)
+	}
+	r := reply(fields)
+	if r.str(0) == "" {
+		return 0, noSuchRun(run)
+	}
+	return rollout.Step(r.int(1)), nil
+}
+
+func (s *Store) stepKey(run rollout.RunName, step rollout.Step) string {
+	return s.key(run, "step:"+strconv.FormatInt(int64(step), 10))
+}
+
+// recordOf makes a step's record of what the scripts have kept.
+func recordOf(step rollout.Step, f map[string]string) (rollout.StepRecord, error) {
+	number := func(name string) int64 { return words(f[name]).int(0) }
+	record := rollout.StepRecord{Step: step, Epoch: rollout.Epoch(number("epoch")), Done: f["done"] != ""}
+	v := &record.Service
+	v.Groups = []rollout.GroupView{} // a record without its detail is a list of none
+	v.AtClaim = words(f["counts"]).counts()
+	v.Depth = int(number("depth"))
+	v.GroupsPerStep = int(number("groups_per_step"))
+	v.Version = rollout.PolicyVersion(number("version"))
+	v.Trajectories = int(number("traj"))
+	v.ReadyDepth = float64(v.AtClaim.Ready) / float64(max(v.GroupsPerStep, 1))
+	stale := words(f["stale"])
+	v.StalenessMin, v.StalenessMax = stale.int(0), stale.int(1)
+	v.StalenessMean = float64(stale.int(2)) / float64(max(len(words(f["seqs"])), 1))
+	views, err := unpackViews(f["views"])
+	if err != nil {
+		return record, fmt.Errorf("record of step %d: %w", step, err)
+	}
+	for _, part := range []struct {
+		name, text string
+		into       any
+	}{
+		{"groups", views, &v.Groups}, {"report", f["report"], &record.Trainer}, {"fleet", f["fleet"], &v.Fleet},
+	} {
+		if part.text == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(part.text), part.into); err != nil {
+			return record, fmt.Errorf("record of step %d: %s: %w", step, part.name, err)
+		}
+	}
+	for name, into := range map[string]*time.Time{"asked": &v.FirstAskedAt, "granted": &v.GrantedAt, "completed": &v.CompletedAt} {
+		if f[name] == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339Nano, f[name])
+		if err != nil {
+			return record, fmt.Errorf("record of step %d: %s: %w", step, name, err)
+		}
+		*into = at
+	}
+	return record, nil
+}
+
+// packedViews is the group views of a step that is about to be completed, packed, or nothing when they are so
+// already. They never change once the step is granted.
+func (s *Store) packedViews(ctx context.Context, run rollout.RunName, step rollout.Step) ([]byte, error) {
+	views, err := s.rdb.HGet(ctx, s.stepKey(run, step), "views").Bytes()
+	if err == redis.Nil || err == nil && !isJSON(string(views)) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, trouble("redis", err)
+	}
+	return pack.Bytes(views)
+}
+
+func unpackViews(s string) (string, error) {
+	if s == "" || isJSON(s) {
+		return s, nil
+	}
+	views, err := pack.ReadBytes([]byte(s))
+	return string(views), err
+}
+
+// isJSON tells a JSON list from packed bytes, whose first byte no text begins with.
+func isJSON(s string) bool { return s != "" && s[0] == '[' }

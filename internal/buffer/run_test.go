@@ -1,0 +1,207 @@
+package buffer_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// runs is what holds of runs as a whole.
+var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
+	"a run is opened once": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(2, 9))
+		changed := spec(2, 9).Buffer
+		changed.GroupsPerStep = 1
+		f.ok(f.SetLimits(f.ctx, run, changed, 9))
+		f.ok(f.Open(f.ctx, spec(2, 9)))
+		f.ready(0, 0)
+		expect(t, "the changed limit still holds", seqs(f.claim(0, 0)), []int{0})
+		f.refused(f.Open(f.ctx, spec(2, 10)), rollout.Conflict)
+		bad := spec(2, 9)
+		bad.Name = "No Name"
+		f.refused(f.Open(f.ctx, bad), rollout.Invalid)
+		bad = spec(0, 9)
+		f.refused(f.Open(f.ctx, bad), rollout.Invalid)
+	},
+	"runs are listed with their status": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(2, 9))
+		other := spec(1, 3)
+		other.Name = "another"
+		f.ok(f.Open(f.ctx, other))
+		status := rollout.RunStatus{
+			Spec: other, State: rollout.RunPaused, Reason: "operator", StartedAt: start, NextStep: 2, PolicyVersion: 2,
+			Policies: []rollout.Policy{{Version: 2, Adapter: "another-v2", State: rollout.PolicyServing, PublishedAt: start}},
+			Launched: 7, Failures: map[string]int64{"timeout": 1},
+		}
+		f.ok(f.SaveStatus(f.ctx, status))
+		got, err := f.Runs(f.ctx)
+		f.ok(err)
+		expect(t, "runs", got, []rollout.RunStatus{status, {Spec: spec(2, 9), State: rollout.RunRunning}})
+		one, err := f.Status(f.ctx, "another")
+		f.ok(err)
+		expect(t, "status", one, status)
+	},
+	"an unknown run is refused everywhere": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(2, 9))
+		f.ok(f.Delete(f.ctx, run))
+		for name, call := range map[string]func() error{
+			"SetLimits":  func() error { return f.SetLimits(f.ctx, run, spec(2, 9).Buffer, 9) },
+			"SetVersion": func() error { return f.SetVersion(f.ctx, run, 1) },
+			"SaveStatus": func() error { return f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(2, 9)}) },
+			"Status":     func() error { _, err := f.Status(f.ctx, run); return err },
+			"Queue":      func() error { _, err := f.Queue(f.ctx, ref(0), nil, start); return err },
+			"Start":      func() error { return f.Start(f.ctx, ref(0)) },
+			"Commit":     func() error { _, err := f.CommitGroup(f.ctx, group(0, 0)); return err },
+			"Discard":    func() error { return f.Discard(f.ctx, ref(0), "x") },
+			"Counts":     func() error { _, err := f.Counts(f.ctx, run); return err },
+			"Account":    func() error { _, err := f.Account(f.ctx, run); return err },
+			"Progress":   func() error { _, err := f.Progress(f.ctx, run); return err },
+			"Checkpoint": func() error { return f.SaveCheckpoint(f.ctx, game(0, 0), 1, checkpoint(1, "a")) },
+			"Episode":    func() error { return f.SaveEpisode(f.ctx, game(0, 0), 1, rollout.Episode{}, nil) },
+			"Game":       func() error { _, err := f.Game(f.ctx, game(0, 0)); return err },
+			"Attach":     func() error { _, _, err := f.Attach(f.ctx, run, nil); return err },
+			"Claim":      func() error { _, err := f.Claim(f.ctx, run, 0, 0, buffer.Share{}); return err },
+			"Complete": func() error {
+				_, _, err := f.Complete(f.ctx, run, 0, 0, report(0), rollout.FleetView{})
+				return err
+			},
+			"Steps":   func() error { _, err := f.Steps(f.ctx, run, 0, 1); return err },
+			"Step":    func() error { _, err := f.Step(f.ctx, run, 0); return err },
+			"Restore": func() error { _, err := f.Restore(f.ctx, rollout.RunStatus{Spec: spec(2, 9)}); return err },
+		} {
+			if err := call(); !rollout.Refused(err, rollout.NoSuchRun) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	},
+	"a deleted run leaves nothing behind": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 99))
+		for step := range 5 {
+			f.ready(0, step)
+			f.claim(step, 0)
+			f.complete(step, 0)
+		}
+		f.ready(0, 5, 6)
+		f.claim(5, 0)
+		f.queue(7, 9)
+		f.ok(f.SaveCheckpoint(f.ctx, game(8, 0), 1, checkpoint(1, "a")))
+		f.ok(f.SaveEpisode(f.ctx, game(8, 1), 1, rollout.Episode{}, []byte("end")))
+		f.ok(f.Discard(f.ctx, ref(9), "x"))
+		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 99), State: rollout.RunRunning}))
+		f.ok(f.Delete(f.ctx, run))
+		f.ok(f.Delete(f.ctx, run))
+		left, err := rdb.Keys(f.ctx, "*").Result()
+		f.ok(err)
+		expect(t, "keys", len(left), 0)
+		list, err := f.Runs(f.ctx)
+		f.ok(err)
+		expect(t, "runs", len(list), 0)
+	},
+	"the keys of a run are in one slot": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.ready(0, 0)
+		f.claim(0, 0)
+		f.queue(1, 2)
+		f.ok(f.Discard(f.ctx, ref(2), "x"))
+		keys, err := rdb.Keys(f.ctx, "*{*").Result()
+		f.ok(err)
+		all, err := rdb.Keys(f.ctx, "*").Result()
+		f.ok(err)
+		expect(t, "keys without a tag: the index of runs", len(all)-len(keys), 1)
+		tagged, err := rdb.Keys(f.ctx, "millrace:{demo}:*").Result()
+		f.ok(err)
+		expect(t, "keys with the run's tag", len(tagged), len(keys))
+	},
+	"a run goes on after Redis was lost": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.attach(-1)
+		for step := range 3 {
+			f.ready(0, step)
+			f.claim(step, 1)
+			f.complete(step, 1)
+		}
+		f.ok(f.rdb.FlushDB(f.ctx).Err())
+		f.ok(f.Open(f.ctx, spec(1, 9)))
+		status := rollout.RunStatus{Spec: spec(1, 9), State: rollout.RunRunning, NextStep: 3, PolicyVersion: 3, Launched: 5}
+		restored, err := f.Restore(f.ctx, status)
+		f.ok(err)
+		expect(t, "restored", restored, true)
+
+		f.ready(3, 5)
+		_, err = f.Claim(f.ctx, run, 3, 1, buffer.Share{})
+		f.refused(err, rollout.Fenced) // the process of before
+		epoch, next := f.attach(-1)
+		expect(t, "next", next, 3)
+		_, err = f.Claim(f.ctx, run, 2, rollout.Epoch(epoch), buffer.Share{})
+		f.refused(err, rollout.NotRetained)
+		expect(t, "batch", seqs(f.claim(3, epoch)), []int{5})
+		f.complete(3, epoch)
+
+		restored, err = f.Restore(f.ctx, status)
+		f.ok(err)
+		expect(t, "restored again", restored, false)
+		steps, err := f.Steps(f.ctx, run, 0, 0)
+		f.ok(err)
+		expect(t, "records", len(steps), 1)
+		f.ok(f.Delete(f.ctx, run))
+	},
+	"two runs do not meet": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		other := spec(1, 9)
+		other.Name = "demo2"
+		f.ok(f.Open(f.ctx, other))
+		f.ready(0, 0)
+		_, err := f.Claim(f.ctx, "demo2", 0, 0, buffer.Share{})
+		f.refused(err, rollout.NotReady)
+		f.ok(f.Delete(f.ctx, "demo2"))
+		expect(t, "counts", f.counts(), rollout.BufferCounts{Ready: 1})
+	},
+}
+
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	conform(t, runs)
+}
+
+func TestALostConnectionIsRetryable(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Second, DialerRetries: 1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	s := buffer.New(rdb, buffer.Options{})
+	ctx := context.Background()
+	for name, call := range map[string]func() error{
+		"Claim":   func() error { _, err := s.Claim(ctx, run, 0, 0, buffer.Share{}); return err },
+		"Commit":  func() error { _, err := s.CommitGroup(ctx, group(0, 0)); return err },
+		"Status":  func() error { _, err := s.Status(ctx, run); return err },
+		"Runs":    func() error { _, err := s.Runs(ctx); return err },
+		"Load":    func() error { _, _, err := s.LoadCheckpoint(ctx, game(0, 0)); return err },
+		"Steps":   func() error { _, err := s.Steps(ctx, run, 0, 0); return err },
+		"Delete":  func() error { return s.Delete(ctx, run) },
+		"Ping":    func() error { return s.Ping(ctx) },
+		"Records": func() error { _, err := s.Step(ctx, run, 0); return err },
+	} {
+		err := call()
+		var network *net.OpError
+		if !rollout.Refused(err, rollout.Unavailable) || rollout.KindOf(err) != rollout.Retryable || !errors.As(err, &network) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := s.Counts(cancelled, run); !errors.Is(err, context.Canceled) || rollout.Refused(err, rollout.Unavailable) {
+		t.Errorf("a cancelled call: %v", err)
+	}
+}

@@ -1,0 +1,126 @@
+package buffer_test
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// trainers is what trainer processes that die and come back can rely on.
+var trainers = map[string]func(t *testing.T, rdb redis.UniversalClient){
+	"a new process fences off the old one": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.ready(0, 0, 1)
+		one, next := f.attach(-1)
+		expect(t, "first process", []int{one, next}, []int{1, 0})
+		first := asJSON(t, f.claim(0, one))
+		two, next := f.attach(-1)
+		expect(t, "second process", []int{two, next}, []int{2, 0})
+
+		_, err := f.Claim(f.ctx, run, 0, rollout.Epoch(one), buffer.Share{})
+		f.refused(err, rollout.Fenced)
+		_, _, err = f.Complete(f.ctx, run, 0, rollout.Epoch(one), report(0), rollout.FleetView{})
+		f.refused(err, rollout.Fenced)
+		_, err = f.Claim(f.ctx, run, 0, 3, buffer.Share{}) // an epoch never given
+		f.refused(err, rollout.Fenced)
+
+		expect(t, "same batch", asJSON(t, f.claim(0, two)), first)
+		expect(t, "record", f.complete(0, two).Epoch, rollout.Epoch(2))
+	},
+	"a rewind gives the same batches again, as far as they are kept": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.ready(0, 0, 1, 2, 3, 4)
+		var given []string
+		for step := range 4 {
+			given = append(given, asJSON(t, f.claim(step, 0)))
+			f.complete(step, 0)
+		}
+		ahead := asJSON(t, f.claim(4, 0))
+		expect(t, "before", f.counts(), rollout.BufferCounts{Claimed: 1, Completed: 4})
+
+		one := rollout.Step(1)
+		_, _, err := f.Attach(f.ctx, run, &one)
+		f.refused(err, rollout.NotRetained)
+		_, err = f.Claim(f.ctx, run, 1, 0, buffer.Share{})
+		f.refused(err, rollout.NotRetained)
+
+		epoch, next := f.attach(2)
+		expect(t, "rewound", []int{epoch, next}, []int{1, 2})
+		expect(t, "counts", f.counts(), rollout.BufferCounts{Claimed: 3, Completed: 2})
+		record, err := f.Step(f.ctx, run, 2)
+		f.ok(err)
+		expect(t, "done", record.Done, false)
+		for step := 2; step < 4; step++ {
+			expect(t, "same batch", asJSON(t, f.claim(step, epoch)), given[step])
+			_, fresh, err := f.Complete(f.ctx, run, rollout.Step(step), rollout.Epoch(epoch), report(100+step), rollout.FleetView{})
+			f.ok(err)
+			expect(t, "another report is fresh", fresh, true)
+		}
+		expect(t, "the step claimed ahead", asJSON(t, f.claim(4, epoch)), ahead)
+		expect(t, "after", f.counts(), rollout.BufferCounts{Claimed: 1, Completed: 4})
+	},
+	"a process cannot resume from a step that is not reached": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.ready(0, 0, 1)
+		f.claim(0, 0)
+		f.claim(1, 0)
+		for _, step := range []rollout.Step{1, 2, 7} {
+			_, _, err := f.Attach(f.ctx, run, &step)
+			f.refused(err, rollout.OutOfOrder)
+		}
+		step := rollout.Step(-1)
+		_, _, err := f.Attach(f.ctx, run, &step)
+		f.refused(err, rollout.Invalid)
+		f.complete(0, 0) // the refusals left the old process in charge
+	},
+	"a run that is over gives out what it gave out": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 2))
+		f.ready(0, 0, 1)
+		first := asJSON(t, f.claim(0, 0))
+		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 2), State: rollout.RunStopped}))
+		expect(t, "claimed before", asJSON(t, f.claim(0, 0)), first)
+		_, err := f.Claim(f.ctx, run, 1, 0, buffer.Share{})
+		f.refused(err, rollout.RunOver)
+		f.complete(0, 0)
+	},
+	"data goes when it cannot be asked for again": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(2, 100))
+		var level int64
+		for step := range 10 {
+			f.ready(0, 2*step, 2*step+1)
+			f.claim(step, 0)
+			f.complete(step, 0)
+			c, err := f.Counts(f.ctx, run)
+			f.ok(err)
+			if step == 3 {
+				level = c.Bytes
+			}
+			if step > 3 && (c.Bytes < level/2 || c.Bytes > level*2) {
+				t.Errorf("step %d: %d bytes, after step 3 there were %d", step, c.Bytes, level)
+			}
+		}
+		_, err := f.Game(f.ctx, rollout.EpisodeRef{GroupRef: ref(0)})
+		f.refused(err, rollout.NotRetained)
+	},
+}
+
+func TestTrainers(t *testing.T) {
+	t.Parallel()
+	conform(t, trainers)
+}
+
+// attach announces a process; a negative step is none.
+func (f *fixture) attach(from int) (epoch, next int) {
+	f.t.Helper()
+	var resume *rollout.Step
+	if from >= 0 {
+		step := rollout.Step(from)
+		resume = &step
+	}
+	e, n, err := f.Attach(f.ctx, run, resume)
+	f.ok(err)
+	return int(e), int(n)
+}
