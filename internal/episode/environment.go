@@ -1,0 +1,84 @@
+// Package episode plays one episode of any environment with a policy and records the
+// trajectories. It owns the loop: phase after phase, one request per agent that must act, all
+// agents of a phase at once; a checkpoint after each phase, so that another process can go on
+// where this one died. It knows neither games nor engines: both are interfaces declared here.
+// Start reading at Environment, then Play.
+package episode
+
+import (
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Environment makes games. Its methods are pure: the same arguments give the same game on every machine.
+type Environment interface {
+	// Scenario is the start of a group's games, drawn from seed. It is opaque to all others,
+	// and small: tens of kilobytes at most.
+	Scenario(seed int64) ([]byte, error)
+	// Start begins a game from a scenario. Games of one scenario start identical; sample is the
+	// number of the game in its group, for whatever the environment itself draws by chance.
+	Start(scenario []byte, seed int64, sample int) (Game, error)
+	// Resume continues a game from its checkpoint.
+	Resume(checkpoint []byte) (Game, error)
+}
+
+// Warmer is an Environment that can have a policy play how games begin. Where Warms, a scenario is where a warm-up has
+// come to, made by WarmUp and Fork; Scenario is then not asked for.
+type Warmer interface {
+	Environment
+	// Warms tells whether scenarios need a policy.
+	Warms() bool
+	// WarmUp begins the one game that a policy plays before a group's games fork. It is Done where they do. Its
+	// checkpoints go through Resume, like every game's; it has no Result.
+	WarmUp(seed int64) (Game, error)
+	// Fork makes a scenario of the last checkpoint of a warm-up.
+	Fork(checkpoint []byte) ([]byte, error)
+}
+
+// Opposed is an Environment that has fixed policies play some of its agents.
+type Opposed interface {
+	Environment
+	// Policies names them.
+	Policies() []string
+}
+
+// Game is one game in progress. It is used by one goroutine at a time.
+type Game interface {
+	// Phase names the phase to be played next. Done tells that none is left.
+	Phase() string
+	Done() bool
+	// Prompts asks the learners who must act in this phase for one decision each, in a fixed order.
+	// A phase may need none (say, when only bots move).
+	Prompts() ([]Prompt, error)
+	// Act applies the learners' answers, by agent, to the phase, and moves to the next one.
+	// A bad answer is the game's to judge and never an error.
+	Act(answers map[string]string) (Outcome, error)
+	// Checkpoint is the state between two phases.
+	Checkpoint() ([]byte, error)
+	// Result is the end of the game; only when Done.
+	Result() (Result, error)
+}
+
+// Prompt asks one agent for one decision.
+type Prompt struct {
+	Agent      string
+	Text       string
+	Constraint rollout.Constraint
+	MaxTokens  int      // 0: the run's own limit
+	Stop       []string // strings that end the answer
+	// Policy names the fixed policy that must answer; empty is the learner. What a fixed policy answers is no turn
+	// of a trajectory.
+	Policy string
+}
+
+// Outcome is what one phase brought.
+type Outcome struct {
+	Rewards map[string]float64 // by agent, for this turn alone; nil when only the end is rewarded
+	Counts  map[string]int64   // the environment's own counters, such as orders by validity
+}
+
+// Result is how a game ended.
+type Result struct {
+	Rewards   map[string]float64 // by learner: the reward of its whole trajectory
+	Truncated bool               // ended at the horizon
+	Counts    map[string]int64
+}

@@ -1,0 +1,37 @@
+package episode
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// finish gives every learner its reward. A learner that never had to act still has a trajectory,
+// without turns, so that a group always compares the same agents.
+func finish(plan Plan, game Game, ep rollout.Episode) (rollout.Episode, error) {
+	result, err := game.Result()
+	if err != nil {
+		return ep, rollout.Fail(rollout.GameFault, "result", fmt.Errorf("episode %s: %w", plan.Ref, err))
+	}
+	for agent := range result.Rewards {
+		trajectory(&ep, plan, agent)
+	}
+	slices.SortFunc(ep.Trajectories, func(a, b rollout.Trajectory) int { return strings.Compare(a.Agent, b.Agent) })
+	for i := range ep.Trajectories {
+		t := &ep.Trajectories[i]
+		reward, ok := result.Rewards[t.Agent]
+		if !ok {
+			return ep, rollout.Fail(rollout.GameFault, "result", fmt.Errorf("episode %s: no reward for %s, which took part", plan.Ref, t.Agent))
+		}
+		t.Reward = reward
+		t.Truncated = result.Truncated
+		if err := t.Validate(); err != nil {
+			return ep, rollout.Fail(rollout.Retryable, "bad_turn", err)
+		}
+	}
+	ep.Truncated = result.Truncated
+	count(&ep, result.Counts)
+	return ep, nil
+}

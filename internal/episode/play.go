@@ -1,0 +1,307 @@
+package episode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Policy answers requests; in service it is the dispatcher over all engines.
+type Policy interface {
+	Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error)
+}
+
+// Journal keeps the progress of one episode, so that another process can go on with it.
+type Journal interface {
+	Save(ctx context.Context, p Progress) error
+}
+
+// Progress is an episode between two phases.
+type Progress struct {
+	PhaseIndex int             // phases finished
+	Game       []byte          // Game.Checkpoint
+	Episode    rollout.Episode // turns so far, without rewards of the end
+}
+
+// Plan is what one episode is played with.
+type Plan struct {
+	Ref      rollout.EpisodeRef
+	Attempt  int // 1 for the first; part of every request's id and seed, so that a repeated sample is a new sample
+	Model    string
+	Version  rollout.PolicyVersion
+	Fixed    map[string]string // models of fixed policies, by the name that prompts use
+	Sampling rollout.Sampling
+	Timeouts rollout.Timeouts
+	Seed     int64
+
+	prelude string // sets the requests of a warm-up apart from those of the game: "warm-up-"
+}
+
+// Player plays episodes. Beat is called after each phase with its name.
+type Player struct {
+	Environment Environment
+	Policy      Policy
+	Journal     Journal
+	Beat        func(phaseIndex int, phase string)
+	Now         func() time.Time
+	// Newest, if set, is asked before each phase which version of the learner plays it; without it the plan's does.
+	Newest func(ctx context.Context) (Served, error)
+}
+
+// Served is a version of the learner, and the name under which engines serve it.
+type Served struct {
+	Model   string
+	Version rollout.PolicyVersion
+}
+
+var errDeadline = errors.New("the episode's time is spent")
+
+// Play plays one episode from its scenario, or from where an earlier attempt stopped when from is not nil.
+// It returns the finished episode and the game's last checkpoint.
+func (p *Player) Play(ctx context.Context, plan Plan, scenario []byte, from *Progress) (rollout.Episode, []byte, error) {
+	game, progress, err := p.open(plan, scenario, from)
+	if err != nil {
+		return rollout.Episode{}, nil, err
+	}
+	if err := p.phases(ctx, plan, game, &progress); err != nil {
+		return rollout.Episode{}, nil, err
+	}
+	ep, err := finish(plan, game, progress.Episode)
+	if err != nil {
+		return rollout.Episode{}, nil, err
+	}
+	ep.FinishedAt = p.Now()
+	if progress.Game == nil { // the scenario was already over
+		progress.Game, err = game.Checkpoint()
+	}
+	return ep, progress.Game, err
+}
+
+func (p *Player) open(plan Plan, scenario []byte, from *Progress) (Game, Progress, error) {
+	if from != nil {
+		game, err := p.Environment.Resume(from.Game)
+		if err != nil {
+			return nil, Progress{}, rollout.Fail(rollout.GameFault, "resume", fmt.Errorf("episode %s: %w", plan.Ref, err))
+		}
+		progress := *from
+		progress.Episode.Attempts = plan.Attempt
+		return game, progress, nil
+	}
+	game, err := p.Environment.Start(scenario, plan.Seed, plan.Ref.Sample)
+	if err != nil {
+		return nil, Progress{}, rollout.Fail(rollout.GameFault, "start", fmt.Errorf("episode %s: %w", plan.Ref, err))
+	}
+	return game, Progress{Episode: rollout.Episode{Ref: plan.Ref, Attempts: plan.Attempt}}, nil
+}
+
+// phases plays the game to its end.
+func (p *Player) phases(ctx context.Context, plan Plan, game Game, progress *Progress) error {
+	for !game.Done() {
+		if err := p.phase(ctx, plan, game, progress); err != nil {
+			return fmt.Errorf("episode %s phase %s: %w", plan.Ref, game.Phase(), err)
+		}
+		ep := &progress.Episode
+		if played := ep.ModelSec + ep.EnvSec; played > plan.Timeouts.Episode.Seconds() {
+			return rollout.Fail(rollout.Retryable, "episode_deadline",
+				fmt.Errorf("episode %s: %w: played %.1f s of at most %s (timeouts.episode)", plan.Ref, errDeadline, played, plan.Timeouts.Episode))
+		}
+	}
+	return nil
+}
+
+// phase asks all agents at once, applies their answers and saves the progress.
+func (p *Player) phase(ctx context.Context, plan Plan, game Game, progress *Progress) error {
+	name := game.Phase()
+	began := p.Now()
+	prompts, err := game.Prompts()
+	if err != nil {
+		return rollout.Fail(rollout.GameFault, "prompts", err)
+	}
+	ep := &progress.Episode
+	ep.EnvSec += p.Now().Sub(began).Seconds()
+
+	if p.Newest != nil {
+		newest, err := p.Newest(ctx)
+		if err != nil {
+			return fmt.Errorf("newest version: %w", err)
+		}
+		plan.Model, plan.Version = newest.Model, newest.Version
+	}
+	completions, err := p.ask(ctx, plan, name, progress.PhaseIndex, prompts)
+	if err != nil {
+		return err
+	}
+	p.account(ep, completions)
+
+	began = p.Now()
+	outcome, err := game.Act(answers(prompts, completions))
+	if err != nil {
+		return rollout.Fail(rollout.GameFault, "act", err)
+	}
+	record(ep, plan, name, prompts, completions, outcome)
+	count(ep, outcome.Counts)
+	progress.PhaseIndex++
+	if progress.Game, err = game.Checkpoint(); err != nil {
+		return rollout.Fail(rollout.GameFault, "checkpoint", err)
+	}
+	ep.EnvSec += p.Now().Sub(began).Seconds()
+	ep.Phases = progress.PhaseIndex
+	if err := p.Journal.Save(ctx, *progress); err != nil {
+		return fmt.Errorf("save checkpoint: %w", err)
+	}
+	p.Beat(progress.PhaseIndex, name)
+	return nil
+}
+
+// ask sends one request per prompt and waits for all; the first failure cancels the rest.
+func (p *Player) ask(ctx context.Context, plan Plan, phase string, index int, prompts []Prompt) ([]rollout.Completion, error) {
+	completions := make([]rollout.Completion, len(prompts))
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range prompts {
+		if name := prompts[i].Policy; name != "" && plan.Fixed[name] == "" {
+			return nil, rollout.Fail(rollout.Permanent, "no_policy", fmt.Errorf("%s is played by policy %q, which the run does not have", prompts[i].Agent, name))
+		}
+	}
+	for i := range prompts {
+		g.Go(func() error {
+			c, err := p.Policy.Complete(ctx, request(plan, phase, index, prompts[i]))
+			if err != nil {
+				return fmt.Errorf("%s: %w", prompts[i].Agent, err)
+			}
+			completions[i] = c
+			return nil
+		})
+	}
+	return completions, g.Wait()
+}
+
+// charsPerToken estimates a prompt's length for load balancing, until its engine has counted it.
+const charsPerToken = 4
+
+func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request {
+	sampling := plan.Sampling
+	if prompt.MaxTokens > 0 {
+		sampling.MaxTokens = min(sampling.MaxTokens, prompt.MaxTokens)
+	}
+	model, version := plan.Model, plan.Version
+	if prompt.Policy != "" {
+		model, version = plan.Fixed[prompt.Policy], 0
+	}
+	return rollout.Request{
+		ID:           fmt.Sprintf("%s/%s%d/%s/%d", plan.Ref, plan.prelude, index, prompt.Agent, plan.Attempt),
+		Episode:      plan.Ref,
+		Agent:        prompt.Agent,
+		Phase:        phase,
+		Model:        model,
+		Version:      version,
+		Prompt:       prompt.Text,
+		Constraint:   prompt.Constraint,
+		Sampling:     sampling,
+		Seed:         turnSeed(plan, index, prompt.Agent),
+		Stop:         prompt.Stop,
+		Timeout:      plan.Timeouts.Completion,
+		PromptTokens: len(prompt.Text) / charsPerToken,
+		// OutputTokens stays unknown: what the run's answers were like lately tells more than the longest one allowed.
+	}
+}
+
+// turnSeed gives every turn of every attempt its own stream, in the non-negative range that engines accept.
+func turnSeed(plan Plan, index int, agent string) int64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d/%s/%s%d/%s/%d", plan.Seed, plan.Ref, plan.prelude, index, agent, plan.Attempt)
+	return int64(h.Sum64() >> 1)
+}
+
+// account adds a phase's cost: sums over its requests, and its critical path, which is its slowest request.
+func (p *Player) account(ep *rollout.Episode, completions []rollout.Completion) {
+	var slowest rollout.Timing
+	for i := range completions {
+		c := &completions[i]
+		ep.Usage = ep.Usage.Add(usage(c))
+		if c.Timing.ExecSec+c.Timing.QueueSec > slowest.ExecSec+slowest.QueueSec {
+			slowest = c.Timing
+		}
+		started := p.Now().Add(-time.Duration(c.Timing.ExecSec * float64(time.Second)))
+		if ep.StartedAt.IsZero() || (ep.Phases == 0 && started.Before(ep.StartedAt)) {
+			ep.StartedAt = started
+		}
+	}
+	ep.ModelSec += slowest.ExecSec
+	ep.QueueSec += slowest.QueueSec
+}
+
+func usage(c *rollout.Completion) rollout.Usage {
+	return rollout.Usage{
+		Requests:     1,
+		InputTokens:  int64(len(c.PromptTokenIDs)),
+		OutputTokens: int64(len(c.TokenIDs)),
+		CachedTokens: int64(max(c.CachedTokens, 0)),
+		ExecSec:      c.Timing.ExecSec,
+		QueueSec:     c.Timing.QueueSec,
+	}
+}
+
+func answers(prompts []Prompt, completions []rollout.Completion) map[string]string {
+	m := make(map[string]string, len(prompts))
+	for i := range prompts {
+		m[prompts[i].Agent] = completions[i].Text
+	}
+	return m
+}
+
+// record appends one turn to the trajectory of each learner that acted.
+func record(ep *rollout.Episode, plan Plan, phase string, prompts []Prompt, completions []rollout.Completion, outcome Outcome) {
+	for i := range prompts {
+		if prompts[i].Policy != "" {
+			continue
+		}
+		c := &completions[i]
+		t := trajectory(ep, plan, prompts[i].Agent)
+		t.Turns = append(t.Turns, rollout.Turn{
+			Phase:          phase,
+			PromptTokenIDs: c.PromptTokenIDs,
+			TokenIDs:       c.TokenIDs,
+			Logprobs:       c.Logprobs,
+			PolicyVersion:  plan.Version,
+			Engine:         c.Engine,
+			FinishReason:   c.FinishReason,
+			Reward:         outcome.Rewards[prompts[i].Agent],
+			Text:           c.Text,
+		})
+	}
+}
+
+// count adds the environment's own counters.
+func count(ep *rollout.Episode, counts map[string]int64) {
+	if len(counts) == 0 {
+		return
+	}
+	sum := maps.Clone(ep.Counts) // the old ones may be part of a progress that was saved
+	if sum == nil {
+		sum = map[string]int64{}
+	}
+	for name, n := range counts {
+		sum[name] += n
+	}
+	ep.Counts = sum
+}
+
+// trajectory finds the agent's trajectory in ep, or begins it. The pointer is good until the next call.
+func trajectory(ep *rollout.Episode, plan Plan, agent string) *rollout.Trajectory {
+	for i := range ep.Trajectories {
+		if ep.Trajectories[i].Agent == agent {
+			return &ep.Trajectories[i]
+		}
+	}
+	ep.Trajectories = append(ep.Trajectories, rollout.Trajectory{
+		ID: plan.Ref.TrajectoryID(agent), Sample: plan.Ref.Sample, Agent: agent,
+	})
+	return &ep.Trajectories[len(ep.Trajectories)-1]
+}
