@@ -1,0 +1,240 @@
+// Package prom exposes telemetry events as Prometheus metrics. It keeps a registry of its own, takes events as any other sink does and
+// knows nothing of where they come from: fed with one process's events it shows that process, fed with the
+// store's streams it shows the service.
+//
+// Labels are bounded: runs, engines and small enums, never a group, an episode or an adapter. Names are a contract with
+// dashboards; metrics.go lists them all.
+//
+// Tokens are counted twice, from two sources that must agree, and under two names so that no sum adds them up: per run from the usage of
+// finished episodes (millrace_tokens_total), per engine from the engines' own counters
+// (millrace_engine_tokens_total). Tokens per second are the rate() of either; rates per call cannot be added.
+package prom
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// Metrics is the sink. It is safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	vectors  vectors
+
+	mu      sync.Mutex
+	perStep map[rollout.RunName]float64    // groups in a batch, as the run's last step had it
+	joining map[rollout.EngineID]time.Time // since when engines that are not ready yet have been joining
+}
+
+var _ telemetry.Emitter = (*Metrics)(nil)
+
+// New makes a sink with nothing in it.
+func New() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		vectors:  newVectors(),
+		perStep:  map[rollout.RunName]float64{},
+		joining:  map[rollout.EngineID]time.Time{},
+	}
+	m.registry.MustRegister(m.vectors.all()...)
+	return m
+}
+
+// Registry takes further collectors, such as those of the Go runtime.
+func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
+
+// Handler answers Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// Emit counts an event.
+func (m *Metrics) Emit(e telemetry.Event) {
+	run, engine := string(e.Run), string(e.Engine)
+	v := &m.vectors
+	switch b := e.Body.(type) {
+	case telemetry.RunChanged:
+		m.runChanged(e.Run, b.State)
+	case telemetry.StepCompleted:
+		m.step(e.Run, b.Record)
+	case telemetry.BatchClaimed: // the level and the step's record tell the same
+	case telemetry.BufferLevel:
+		m.level(e.Run, b)
+	case telemetry.GroupReady:
+		m.group(run, b.Group)
+	case telemetry.GroupDropped:
+		v.staleDropped.WithLabelValues(run, b.Code).Inc()
+	case telemetry.EpisodeFinished:
+		v.episodes.WithLabelValues(run, "finished").Inc()
+		v.episodeSec.WithLabelValues(run).Observe(b.WallSec)
+		v.tokens.WithLabelValues(run, "input").Add(positive(float64(b.Usage.InputTokens)))
+		v.tokens.WithLabelValues(run, "output").Add(positive(float64(b.Usage.OutputTokens)))
+	case telemetry.EpisodeFailed:
+		result := "retried"
+		if b.Final {
+			result = "failed"
+		}
+		v.episodes.WithLabelValues(run, result).Inc()
+	case telemetry.AdapterLoaded:
+		if b.Failure != "" {
+			v.adapterFailures.WithLabelValues(engine).Inc()
+			return
+		}
+		v.adapterLoadSec.WithLabelValues(engine).Observe(b.Sec)
+	case telemetry.PolicyPublished:
+		if b.Policy.State == rollout.PolicyServing {
+			v.policyVersion.WithLabelValues(run).Set(float64(b.Policy.Version))
+		}
+	case telemetry.EngineChanged:
+		m.engineChanged(e, b)
+	case telemetry.EnginePaced: // the engines' own rates tell the same
+	case telemetry.EngineSample:
+		m.engineLoad(engine, b.Load)
+	case telemetry.DispatchSample:
+		for reason, n := range b.Rejected {
+			v.rejected.WithLabelValues(reason).Add(positive(float64(n)))
+		}
+	}
+}
+
+// runChanged forgets the levels of a run that is over: a gauge that nobody sets any more would tell its last value for ever.
+func (m *Metrics) runChanged(run rollout.RunName, state rollout.RunState) {
+	if !state.Over() {
+		return
+	}
+	for _, gauge := range m.vectors.runGauges() {
+		gauge.DeletePartialMatch(prometheus.Labels{"run": string(run)})
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.perStep, run)
+}
+
+func (m *Metrics) step(name rollout.RunName, r rollout.StepRecord) {
+	run, v := string(name), &m.vectors
+	wall := r.Trainer.WallSec
+	v.stepSec.WithLabelValues(run).Observe(wall)
+	rest := wall
+	for _, phase := range rollout.Phases() {
+		if phase != rollout.PhaseOther {
+			v.phaseSec.WithLabelValues(run, string(phase)).Add(positive(r.Trainer.Phases[phase]))
+			rest -= r.Trainer.Phases[phase]
+		}
+	}
+	v.phaseSec.WithLabelValues(run, string(rollout.PhaseOther)).Add(positive(rest))
+	if wall > 0 {
+		v.goodput.WithLabelValues(run).Set(1 - r.Trainer.Phases[rollout.PhaseWait]/wall)
+	}
+	for _, g := range r.Service.Groups {
+		v.policyLag.WithLabelValues(run).Observe(float64(rollout.Staleness(g.MinVersion, r.Service.Version)))
+	}
+	v.depthBatches.WithLabelValues(run).Set(float64(r.Service.Depth))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.perStep[name] = float64(r.Service.GroupsPerStep)
+}
+
+func (m *Metrics) level(name rollout.RunName, b telemetry.BufferLevel) {
+	run, v := string(name), &m.vectors
+	for state, n := range map[string]int64{
+		"queued": b.Counts.Queued, "in_flight": b.Counts.InFlight, "ready": b.Counts.Ready, "claimed": b.Counts.Claimed,
+	} {
+		v.groups.WithLabelValues(run, state).Set(float64(n))
+	}
+	v.inflightGroups.WithLabelValues(run).Set(float64(b.Counts.InFlight))
+	v.targetGroups.WithLabelValues(run).Set(float64(b.Target))
+	v.bufferBytes.WithLabelValues(run).Set(float64(b.Counts.Bytes))
+	v.starvedSec.WithLabelValues(run, starvedBy(b.Counts)).Add(positive(b.StarvedSec))
+	m.mu.Lock()
+	perStep := m.perStep[name]
+	m.mu.Unlock()
+	if perStep > 0 {
+		v.readyBatches.WithLabelValues(run).Set(float64(b.Counts.Ready) / perStep)
+	}
+}
+
+// starvedBy is what a waiting trainer waits for, as far as the buffer shows it: games that are being played, games that wait for a slot, or
+// a run that has launched none. Diagnosis looks closer.
+func starvedBy(c rollout.BufferCounts) string {
+	switch {
+	case c.InFlight > 0:
+		return "inference"
+	case c.Queued > 0:
+		return "queue"
+	}
+	return "gated"
+}
+
+func (m *Metrics) group(run string, g rollout.GroupView) {
+	v := &m.vectors
+	if g.Times.LaunchedAt.IsZero() || g.Times.StartedAt.IsZero() || g.Times.ReadyAt.IsZero() {
+		return
+	}
+	v.groupSec.WithLabelValues(run, "queue").Observe(g.Times.StartedAt.Sub(g.Times.LaunchedAt).Seconds())
+	v.groupSec.WithLabelValues(run, "play").Observe(g.Times.ReadyAt.Sub(g.Times.StartedAt).Seconds())
+	v.groupSec.WithLabelValues(run, "model").Observe(longest(g.ModelSec))
+	v.groupSec.WithLabelValues(run, "env").Observe(longest(g.EnvSec))
+}
+
+func (m *Metrics) engineChanged(e telemetry.Event, b telemetry.EngineChanged) {
+	up := 0.0
+	if b.State == rollout.EngineReady {
+		up = 1
+	}
+	m.vectors.engineUp.WithLabelValues(string(e.Engine)).Set(up)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	since, joined := m.joining[e.Engine]
+	switch b.State {
+	case rollout.EngineJoining, rollout.EngineLoading:
+		if !joined {
+			m.joining[e.Engine] = e.At
+		}
+	case rollout.EngineReady:
+		if joined {
+			m.vectors.coldStartSec.WithLabelValues(string(e.Engine)).Observe(e.At.Sub(since).Seconds())
+		}
+		delete(m.joining, e.Engine)
+	default:
+		delete(m.joining, e.Engine)
+	}
+}
+
+func (m *Metrics) engineLoad(engine string, l rollout.EngineLoad) {
+	v := &m.vectors
+	v.engineInflight.WithLabelValues(engine).Set(l.Running)
+	v.engineQueue.WithLabelValues(engine).Set(l.Waiting)
+	v.engineKV.WithLabelValues(engine).Set(l.KVUsage)
+	v.enginePrefixHits.WithLabelValues(engine).Set(l.PrefixHitShare)
+	v.engineTokens.WithLabelValues(engine, "input").Add(positive(l.InputTPS * l.WindowSec))
+	v.engineTokens.WithLabelValues(engine, "output").Add(positive(l.OutputTPS * l.WindowSec))
+	v.engineQueueSec.WithLabelValues(engine).Set(l.QueueSec)
+	if l.UsageWindowSec > 0 {
+		v.engineUsageError.WithLabelValues(engine, "input").Set(l.UsageInputError)
+		v.engineUsageError.WithLabelValues(engine, "output").Set(l.UsageOutputError)
+		return
+	}
+	v.engineUsageError.DeletePartialMatch(prometheus.Labels{"engine": engine}) // nothing is known, which is not agreement
+}
+
+// positive keeps a figure that makes no sense from breaking a counter, which panics when it is made to fall.
+func positive(v float64) float64 {
+	if v > 0 {
+		return v
+	}
+	return 0
+}
+
+func longest(values []float64) float64 {
+	most := 0.0
+	for _, v := range values {
+		most = max(most, v)
+	}
+	return most
+}

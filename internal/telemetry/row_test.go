@@ -1,0 +1,75 @@
+package telemetry_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+var fieldName = regexp.MustCompile(`^(_time|[a-z][a-z0-9_]*)$`)
+
+// TestFlatRowsAreFlat holds every kind to what table-shaped sinks allow, and all together to their number of fields.
+func TestFlatRowsAreFlat(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, body := range bodies() {
+		row := telemetry.Flat(telemetry.Event{At: time.Unix(7, 5), Run: "demo", Engine: "a", Key: "k", Body: body})
+		b, err := json.Marshal(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(b, &fields); err != nil {
+			t.Fatal(err)
+		}
+		if len(fields) < 7 {
+			t.Errorf("%s has only %d fields: %s", body.Kind(), len(fields), b)
+		}
+		for name, value := range fields {
+			names[name] = true
+			if !fieldName.MatchString(name) {
+				t.Errorf("%s: field %q", body.Kind(), name)
+			}
+			switch v := value.(type) {
+			case []any:
+				t.Errorf("%s: field %s is a list", body.Kind(), name)
+			case map[string]any:
+				for _, inner := range v {
+					if _, ok := inner.(float64); !ok {
+						t.Errorf("%s: field %s holds %v", body.Kind(), name, inner)
+					}
+				}
+			}
+		}
+	}
+	if len(names) > 150 {
+		t.Errorf("%d fields in all; the smallest plan allows 256 per dataset", len(names))
+	}
+}
+
+func TestFlatStep(t *testing.T) {
+	t.Parallel()
+	asked := time.Unix(100, 0)
+	row := telemetry.Flat(telemetry.Event{Body: telemetry.StepCompleted{Record: rollout.StepRecord{
+		Step: 4,
+		Trainer: rollout.StepReport{WallSec: 10, Phases: map[rollout.Phase]float64{
+			rollout.PhaseWait: 2, rollout.PhaseTrain: 5, "tensorboard": 1,
+		}},
+		Service: rollout.ServiceView{
+			FirstAskedAt: asked, GrantedAt: asked.Add(1500 * time.Millisecond),
+			Groups: []rollout.GroupView{{Usage: rollout.Usage{OutputTokens: 20}}, {Usage: rollout.Usage{OutputTokens: 22}}},
+		},
+	}}})
+	for name, want := range map[string]any{
+		"wall_s": 10.0, "phase_wait_s": 2.0, "phase_train_s": 5.0, "phase_load_s": 0.0, "phase_other_s": 3.0,
+		"starved_s": 1.5, "groups": 2, "output_tokens": int64(42), "kind": "training_step",
+	} {
+		if row[name] != want {
+			t.Errorf("%s is %v, want %v", name, row[name], want)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+// Package telemetry is the events that Millrace reports about itself, as typed values, and
+// the interface that takes them. It ships nothing: telemetry/store keeps events in Redis and
+// telemetry/axiom sends them to Axiom. Emitting never blocks and never fails the work.
+//
+// An event flattens to one JSON object with a kind, a time, an id for deduplication and
+// snake_case fields with units in their names. Start reading at Event and Emitter.
+package telemetry
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Emitter takes events. Emit must return at once; an event that cannot be kept is counted, not waited for.
+type Emitter interface {
+	Emit(Event)
+}
+
+// EmitterFunc makes a function an Emitter.
+type EmitterFunc func(Event)
+
+// Emit calls f.
+func (f EmitterFunc) Emit(e Event) { f(e) }
+
+// Discard drops every event.
+var Discard Emitter = EmitterFunc(func(Event) {})
+
+// Event is one fact: when, about what, and a typed body.
+type Event struct {
+	At     time.Time
+	Run    rollout.RunName  // empty for facts about the fleet
+	Engine rollout.EngineID // empty when not about one engine
+	// Key makes the event's id unique and repeatable: the same fact reported twice, say by a
+	// retried activity, has the same id.
+	Key  string
+	Body Body
+}
+
+// Body is what happened. The set is closed.
+//
+//sumtype:decl
+type Body interface {
+	Kind() string
+}
+
+// RunChanged reports a start, a change by an operator, or an end.
+type RunChanged struct {
+	State  rollout.RunState `json:"state"`
+	Change string           `json:"change"` // what was done: "start", "set buffer.depth=4", "pause"
+	Reason string           `json:"reason,omitempty"`
+}
+
+// StepCompleted carries the whole record of a step.
+type StepCompleted struct {
+	Record rollout.StepRecord `json:"record"`
+}
+
+// BatchClaimed reports that a step's batch was formed.
+type BatchClaimed struct {
+	Step       rollout.Step         `json:"step"`
+	Counts     rollout.BufferCounts `json:"counts"`    // just before
+	StarvedSec float64              `json:"starved_s"` // first asked to formed
+}
+
+// BufferLevel is a sample of the buffer.
+type BufferLevel struct {
+	Counts     rollout.BufferCounts `json:"counts"`
+	Target     int64                `json:"target"`    // groups the run wants outstanding
+	StarvedSec float64              `json:"starved_s"` // seconds in this sample's window in which a trainer waited
+	WindowSec  float64              `json:"window_s"`
+}
+
+// GroupReady reports a group committed to the buffer.
+type GroupReady struct {
+	Group        rollout.GroupView `json:"group"`
+	Trajectories int               `json:"trajectories"`
+	Failed       int               `json:"failed"`
+}
+
+// GroupDropped reports a group that will not be trained on.
+type GroupDropped struct {
+	Seq  rollout.GroupSeq `json:"group_seq"`
+	Code string           `json:"code"`
+}
+
+// EpisodeFinished reports one game.
+type EpisodeFinished struct {
+	Ref      rollout.EpisodeRef `json:"ref"`
+	WallSec  float64            `json:"duration_s"`
+	ModelSec float64            `json:"model_s"`
+	EnvSec   float64            `json:"env_s"`
+	QueueSec float64            `json:"queue_s"`
+	Phases   int                `json:"phases"`
+	Attempts int                `json:"attempts"`
+	Usage    rollout.Usage      `json:"usage"`
+	Counts   map[string]int64   `json:"counts,omitempty"` // the environment's own, such as orders by validity
+}
+
+// EpisodeFailed reports a game that was given up or will be tried again.
+type EpisodeFailed struct {
+	Ref     rollout.EpisodeRef `json:"ref"`
+	Code    string             `json:"code"`
+	Failure string             `json:"failure"`
+	Attempt int                `json:"attempt"`
+	Final   bool               `json:"final"`
+}
+
+// AdapterLoaded reports one load of one adapter on one engine.
+type AdapterLoaded struct {
+	Adapter string                `json:"adapter"`
+	Version rollout.PolicyVersion `json:"policy_version"`
+	Sec     float64               `json:"adapter_load_s"`
+	Failure string                `json:"failure,omitempty"`
+}
+
+// PolicyPublished reports that a version serves, or why it does not.
+type PolicyPublished struct {
+	Policy rollout.Policy `json:"policy"`
+}
+
+// EngineChanged reports an engine's new state.
+type EngineChanged struct {
+	State  rollout.EngineState `json:"state"`
+	Reason string              `json:"reason,omitempty"`
+}
+
+// EnginePaced reports that an engine began or ceased to lag behind the fleet.
+type EnginePaced struct {
+	Slow string `json:"slow"` // how it lags; empty: no longer
+}
+
+// EngineSample is an engine's load and throughput, from its own counters, and how far these agree with what workers were answered.
+type EngineSample struct {
+	Load rollout.EngineLoad `json:"load"`
+}
+
+// DispatchSample is a worker's dispatcher over a window: rates per run from usage, which must agree with the engines' counters.
+type DispatchSample struct {
+	WindowSec float64                  `json:"window_s"`
+	Queued    int                      `json:"queued_requests"`
+	InFlight  map[rollout.EngineID]int `json:"in_flight"`
+	Rejected  map[string]int64         `json:"rejected,omitempty"` // by reason
+	InputTPS  float64                  `json:"input_tokens_per_s"`
+	OutputTPS float64                  `json:"output_tokens_per_s"`
+	// ByVersion is a run's rates by the policy version that answered; they add up to the run's. Versions without tokens in the
+	// window are left out, and so are all of them in the sample of the whole.
+	ByVersion map[rollout.PolicyVersion]TokenRate `json:"by_policy_version,omitempty"`
+}
+
+// TokenRate is tokens per second in both directions.
+type TokenRate struct {
+	InputTPS  float64 `json:"input_tokens_per_s"`
+	OutputTPS float64 `json:"output_tokens_per_s"`
+}
+
+// Kind is the event's name in every sink.
+func (RunChanged) Kind() string      { return "run_changed" }
+func (StepCompleted) Kind() string   { return "training_step" }
+func (BatchClaimed) Kind() string    { return "batch_claimed" }
+func (BufferLevel) Kind() string     { return "buffer_level" }
+func (GroupReady) Kind() string      { return "group_ready" }
+func (GroupDropped) Kind() string    { return "group_dropped" }
+func (EpisodeFinished) Kind() string { return "rollout_complete" }
+func (EpisodeFailed) Kind() string   { return "rollout_error" }
+func (AdapterLoaded) Kind() string   { return "adapter_loaded" }
+func (PolicyPublished) Kind() string { return "policy_published" }
+func (EngineChanged) Kind() string   { return "engine_changed" }
+func (EnginePaced) Kind() string     { return "engine_paced" }
+func (EngineSample) Kind() string    { return "engine_sample" }
+func (DispatchSample) Kind() string  { return "dispatch_sample" }
