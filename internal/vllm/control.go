@@ -1,0 +1,210 @@
+package vllm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// maxControlBytes bounds an answer of a control route; /metrics is the largest.
+const maxControlBytes = 16 << 20
+
+// Model is one entry of /v1/models.
+type Model struct {
+	ID          string `json:"id"`
+	Root        string `json:"root"`          // path it was loaded from
+	Parent      string `json:"parent"`        // of an adapter: the base model; else empty
+	MaxModelLen int    `json:"max_model_len"` // of a base model; else 0
+}
+
+// Adapter tells whether m is a LoRA adapter.
+func (m Model) Adapter() bool { return m.Parent != "" }
+
+// Health is nil while the engine's core lives. It stays nil while the engine is paused or overloaded.
+func (c *Client) Health(ctx context.Context) error {
+	_, err := c.get(ctx, "/health")
+	var status *StatusError
+	if errors.As(err, &status) && status.Status == http.StatusServiceUnavailable {
+		// Here, and only here, 503 is no sign of overload.
+		return rollout.Fail(rollout.Retryable, EngineDead, fmt.Errorf("health: %w", status))
+	}
+	return err
+}
+
+// Version is the engine's software version.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	var answer struct {
+		Version string `json:"version"`
+	}
+	if err := c.getJSON(ctx, "/version", &answer); err != nil {
+		return "", err
+	}
+	return answer.Version, nil
+}
+
+// Models lists what the engine has registered, adapters included.
+func (c *Client) Models(ctx context.Context) ([]Model, error) {
+	var answer struct {
+		Data []Model `json:"data"`
+	}
+	if err := c.getJSON(ctx, "/v1/models", &answer); err != nil {
+		return nil, err
+	}
+	return answer.Data, nil
+}
+
+// LoadAdapter loads the weights at path, as the engine sees it, under name, and returns when they
+// are in the worker. Loading the same path under the same name again succeeds, so a call whose answer was
+// lost may be repeated.
+func (c *Client) LoadAdapter(ctx context.Context, name, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.LoadTimeout)
+	defer cancel()
+	what := fmt.Sprintf("load adapter %s from %s", name, path)
+	err := c.post(ctx, "/v1/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": path})
+	var status *StatusError
+	if !errors.As(err, &status) {
+		return c.wrap(ctx, what, err)
+	}
+	if strings.Contains(status.Message, "has already been loaded") {
+		return c.sameRoot(ctx, what, name, path)
+	}
+	return loadFailure(what, status)
+}
+
+// sameRoot settles "already loaded": success if name serves the weights of path.
+func (c *Client) sameRoot(ctx context.Context, what, name, path string) error {
+	models, err := c.Models(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: already loaded: %w", what, err)
+	}
+	for _, m := range models {
+		switch {
+		case m.ID != name:
+		case m.Root == path:
+			return nil
+		default:
+			return rollout.Fail(rollout.Permanent, AdapterConflict,
+				fmt.Errorf("%s: the name already serves %s; use a new name for new weights", what, m.Root))
+		}
+	}
+	return rollout.Fail(rollout.Retryable, EngineError, fmt.Errorf("%s: already loaded, yet not listed", what))
+}
+
+// loadFailure reads the engine's words: its status codes do not tell a bad adapter from a bad moment.
+func loadFailure(what string, status *StatusError) error {
+	err := fmt.Errorf("%s: %w", what, status)
+	has := func(text string) bool { return strings.Contains(status.Message, text) }
+	switch {
+	case status.Status == http.StatusNotFound && status.Type == "":
+		return rollout.Fail(rollout.Permanent, LoRADisabled,
+			fmt.Errorf("%w: start the engine with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True", err))
+	case status.Status == http.StatusNotFound, has("No adapter found"):
+		return rollout.Fail(rollout.Permanent, AdapterMissing,
+			fmt.Errorf("%w: the path must hold adapter_config.json where the engine runs", err))
+	case has("greater than max_lora_rank"):
+		return rollout.Fail(rollout.Permanent, RankTooHigh,
+			fmt.Errorf("%w: start the engine with a larger --max-lora-rank or train a smaller rank", err))
+	case has("EngineCore"):
+		return rollout.Fail(rollout.Retryable, EngineDead, err)
+	case has("add_lora method failed") && !passing(status.Message), has("could not be loaded"):
+		return rollout.Fail(rollout.Permanent, BadAdapter, err)
+	}
+	kind, code := reaction(status)
+	return rollout.Fail(kind, code, err)
+}
+
+// passing tells a fault of the file system, which may pass, from one of the adapter.
+func passing(message string) bool {
+	for _, sign := range []string{"OSError", "IOError", "Errno", "Input/output error", "Stale file handle", "No space left"} {
+		if strings.Contains(message, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// UnloadAdapter takes name off the engine's list; a name that is not there is no error. Requests in flight go on
+// with the old weights, and the engine frees the memory when it needs it.
+func (c *Client) UnloadAdapter(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.ControlTimeout)
+	defer cancel()
+	what := "unload adapter " + name
+	err := c.post(ctx, "/v1/unload_lora_adapter", map[string]string{"lora_name": name})
+	var status *StatusError
+	if errors.As(err, &status) && status.Status == http.StatusNotFound {
+		if status.Type != "" {
+			return nil
+		}
+		return loadFailure(what, status)
+	}
+	return c.wrap(ctx, what, err)
+}
+
+func (c *Client) wrap(ctx context.Context, what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure(ctx, what, err)
+}
+
+func (c *Client) getJSON(ctx context.Context, path string, v any) error {
+	body, err := c.get(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return rollout.Fail(rollout.Permanent, NotAnEngine, fmt.Errorf("GET %s: %w", path, err))
+	}
+	return nil
+}
+
+func (c *Client) get(ctx context.Context, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.ControlTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.root+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	body, err := c.do(req)
+	return body, c.wrap(ctx, "GET "+path, err)
+}
+
+func (c *Client) post(ctx context.Context, path string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.root+path, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	_, err = c.do(req)
+	return err
+}
+
+func (c *Client) do(req *http.Request) ([]byte, error) {
+	if c.cfg.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+c.cfg.APIKey)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, statusError(resp)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxControlBytes+1))
+	if err == nil && len(body) > maxControlBytes {
+		err = fmt.Errorf("answer larger than %d bytes", maxControlBytes)
+	}
+	return body, err
+}
