@@ -1,0 +1,177 @@
+package dispatch
+
+import (
+	"cmp"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// home is an engine, and the model whose prefix it holds: engines key their cache by the model's name.
+type home struct {
+	engine rollout.EngineID
+	model  string
+	games  int // of a group: episodes that started there one after the other
+}
+
+// home is the engine that holds the request's prefix, or "": the one that served its game last, and for a game that has
+// not begun, the one where its group's games start now.
+func (s *Scheduler) home(q *entry) rollout.EngineID {
+	if q.run.affinitySlack(&s.cfg) < 0 {
+		return ""
+	}
+	if at := s.games.of(q.Episode); at.engine != "" {
+		if at.model != q.Model {
+			return "" // a new version starts with a cold cache wherever it goes
+		}
+		return at.engine
+	}
+	per := q.run.rules.GroupPerEngine
+	if at := s.groups.of(q.Episode.GroupRef); per > 0 && at.model == q.Model && at.games < per {
+		return at.engine
+	}
+	return ""
+}
+
+// settleAt notes where a request went, for those that share its prefix.
+func (s *Scheduler) settleAt(q *entry, e *engine) {
+	if q.run.affinitySlack(&s.cfg) < 0 {
+		return
+	}
+	begins := s.games.of(q.Episode).engine == ""
+	s.games.set(q.Episode, home{engine: e.id, model: q.Model})
+	if q.run.rules.GroupPerEngine == 0 || !begins {
+		return
+	}
+	at := s.groups.of(q.Episode.GroupRef)
+	if at.engine != e.id || at.model != q.Model || at.games >= q.run.rules.GroupPerEngine {
+		at = home{engine: e.id, model: q.Model}
+	}
+	at.games++
+	s.groups.set(q.Episode.GroupRef, at)
+}
+
+// affinitySlack is the run's slack for games, or the default; negative: no affinity.
+func (r *run) affinitySlack(cfg *Config) int {
+	if r.rules.AffinitySlack != 0 {
+		return r.rules.AffinitySlack
+	}
+	return cfg.AffinitySlack
+}
+
+// slack is how much more work than the least loaded engine a preferred one may have, in requests.
+func (r *run) slack(cfg *Config) int {
+	if slack := r.affinitySlack(cfg); slack >= 0 {
+		return slack
+	}
+	return defaultSlack
+}
+
+// adapterMemory is for how long an adapter counts as in use after its last request was submitted.
+const adapterMemory = time.Minute
+
+// places is the engines that a request's adapter keeps to; nil: it may go anywhere, because there is room for every adapter
+// on every engine, or because nobody says how much room there is.
+func (s *Scheduler) places(q *entry) []rollout.EngineID {
+	a := &s.adapters
+	if !a.used(q.Model) {
+		return nil
+	}
+	if slots := q.run.rules.AdapterSlots; a.epoch != s.epoch || a.slots != slots {
+		a.place(s.engines, slots, s.now)
+		a.epoch, a.slots = s.epoch, slots
+	}
+	return a.places[q.Model]
+}
+
+// adapters is which adapters are in use and which engines each keeps to while they are too many for one engine.
+type adapters struct {
+	lastUse map[string]time.Time
+	staleAt time.Time // no use is forgotten before
+
+	places map[string][]rollout.EngineID // nil: everywhere; valid for epoch and slots
+	epoch  uint64
+	slots  int // as a run says; 0: as engines say
+}
+
+func (a *adapters) used(model string) bool {
+	_, ok := a.lastUse[model]
+	return ok
+}
+
+// useAdapter notes that a request for a model was submitted, if some engine lists the model as an adapter.
+func (s *Scheduler) useAdapter(model string) {
+	a := &s.adapters
+	if !a.used(model) {
+		if !slices.ContainsFunc(s.engines, func(e *engine) bool { return e.adapters[model] }) {
+			return
+		}
+		a.epoch = 0 // to be placed anew
+	}
+	a.lastUse[model] = s.now
+}
+
+// forgetAdapters drops the adapters that are no longer asked for.
+func (s *Scheduler) forgetAdapters() {
+	a := &s.adapters
+	if s.now.Before(a.staleAt) {
+		return
+	}
+	a.staleAt = s.now.Add(adapterMemory / 4)
+	before := len(a.lastUse)
+	maps.DeleteFunc(a.lastUse, func(_ string, at time.Time) bool { return s.now.Sub(at) >= adapterMemory })
+	if len(a.lastUse) != before {
+		a.epoch = 0
+	}
+}
+
+// place gives every adapter at least one engine, and more as far as there are slots for it. No engine gets more adapters than it
+// has slots while another has one left. Within that, an adapter keeps to the engines that rank highest in a hash of both names, so
+// that the coming and going of others moves few. If every engine has slots for all, nothing is placed.
+func (a *adapters) place(engines []*engine, slots int, now time.Time) {
+	a.places = nil
+	total, scarce := 0, false
+	left := map[rollout.EngineID]int{}
+	for _, e := range engines {
+		n := cmp.Or(slots, e.slots, len(a.lastUse)) // an engine that does not tell has room for all
+		left[e.id] = n
+		total += n
+		scarce = scarce || n < len(a.lastUse)
+	}
+	if !scarce {
+		return
+	}
+	a.places = make(map[string][]rollout.EngineID, len(a.lastUse))
+	each := max(1, total/len(a.lastUse))
+	for _, model := range slices.Sorted(maps.Keys(a.lastUse)) {
+		ranked := slices.DeleteFunc(slices.Clone(engines), func(e *engine) bool { return !e.serves(model, now) })
+		slices.SortFunc(ranked, func(x, y *engine) int {
+			return cmp.Or(
+				cmp.Compare(min(left[y.id], 1), min(left[x.id], 1)), // those with a slot left, then the least overfull
+				-cmp.Compare(affinityHash(model, x.id), affinityHash(model, y.id)),
+			)
+		})
+		for i, e := range ranked[:min(each, len(ranked))] {
+			if i > 0 && left[e.id] <= 0 {
+				break
+			}
+			a.places[model] = append(a.places[model], e.id)
+			left[e.id]--
+		}
+	}
+}
+
+func affinityHash(model string, id rollout.EngineID) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(model))
+	_, _ = h.Write([]byte{0})
+	_, _ = h.Write([]byte(id))
+	// Names that differ in their last byte only would rank alike: FNV spreads that byte too little.
+	x := h.Sum64()
+	x ^= x >> 32
+	x *= 0x9E3779B97F4A7C15
+	return x ^ x>>29
+}

@@ -1,0 +1,197 @@
+// Package dispatch decides which request goes to which engine, and when. Scheduler is a pure state
+// machine: events and a time in, commands out; it starts nothing, reads no clock and draws
+// no chance, so the same events give the same commands. Package live drives it with real engines; a
+// simulator may drive the very same code with modelled ones.
+//
+// The discipline is: least served run first; within a run the oldest group first, because a
+// trainer waits for whole groups in the order of their launch and sharing the engines among all groups
+// would finish every one late; within a group the game that is furthest behind. A run may ask for
+// another order.
+//
+// A request goes to an engine that serves its model and has room: engines have a concurrency limit, a run
+// may have its own limit on each engine, and the rest waits here in a bounded queue and not in an
+// engine, where nobody could order it. Of the engines with room, the one with the least outstanding work is taken, unless
+// one that is nearly as free holds the prefix of the request's game or group, or has its adapter (affinity.go). While the
+// engine that holds its game's prefix is full, a request lets a few younger ones pass that are at home where there is room.
+//
+// A run whose engines batch statically has its requests sent in batches (batch.go): of one bin of
+// lengths (bins.go), as large as memory and the latency per token allow (size.go), and, while an engine is
+// idle, no later than a flush window after the oldest request came. Engines that batch by themselves need no window.
+//
+// Engines are judged by how requests end, and by what they say of their load (sample.go): overload slows
+// dispatch to an engine down, failures stop it until a probe and then one request succeed, and what was in
+// flight on a lost engine is dispatched again. Start reading at Event and Command, then Scheduler.Handle.
+package dispatch
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// ID names a request within one Scheduler. The driver chooses it and never uses it twice.
+type ID uint64
+
+// Request is what the scheduler needs to know of a completion to be made.
+type Request struct {
+	ID      ID
+	Episode rollout.EpisodeRef
+	Model   string // adapter, or base model; only engines that list it are eligible
+	// Priority comes before age: lower goes first, as in vLLM.
+	Priority int
+	// PromptTokens and OutputTokens estimate the work. 0: unknown; the mean of the run's recent answers stands in.
+	PromptTokens, OutputTokens int
+	// Class tells which requests may share a call, for a run that batches: those of one model and class.
+	Class uint64
+	// Deadline ends the wait in the queue; zero: none. A request in flight is no longer bound by it.
+	Deadline time.Time
+}
+
+// Event is what happened.
+//
+//sumtype:decl
+type Event interface{ event() }
+
+// Submit offers a request. It is held from now on, until it is settled, cancelled or rejected.
+type Submit struct{ Request }
+
+// Cancel withdraws a request, wherever it is. One that is not held is ignored.
+type Cancel struct{ ID ID }
+
+// Settled reports how a try ended. After an abandoned try only an answer counts, which ends the request all the same; the
+// end of a request that is no longer held is ignored.
+type Settled struct {
+	ID                         ID
+	Try                        int // as in Send
+	Outcome                    Outcome
+	PromptTokens, OutputTokens int           // true usage, when Served
+	RetryAfter                 time.Duration // of an Overloaded engine; 0: not told
+}
+
+// EngineUp says that an engine takes requests for these models, Limit at a time. Saying it again updates the
+// engine and keeps what is known of its behaviour.
+type EngineUp struct {
+	ID       rollout.EngineID
+	Limit    int
+	Models   []string
+	Adapters []string // models as well, each of which takes a slot while the engine works on it
+	Slots    int      // adapters that fit into one of its batches; 0: not known
+}
+
+// EngineSampled passes on what an engine said of its own load. It only corrects what the scheduler knows from its own
+// requests: without samples, or with old ones, dispatch goes on.
+type EngineSampled struct {
+	ID   rollout.EngineID
+	Load Load
+}
+
+// Load is an engine's load as the engine saw it.
+type Load struct {
+	At               time.Time // by the clock of whoever asked; only a change tells something new
+	Running, Waiting float64   // requests
+	KVUsage          float64   // 0..1
+	Preemptions      float64   // since the sample before
+}
+
+// EngineDrain stops dispatch to an engine. What it has, it finishes; then it is forgotten.
+type EngineDrain struct{ ID rollout.EngineID }
+
+// EngineDown says that an engine is lost. What it had is abandoned and dispatched again elsewhere.
+type EngineDown struct{ ID rollout.EngineID }
+
+// EngineProbed answers a Probe.
+type EngineProbed struct {
+	ID rollout.EngineID
+	OK bool
+}
+
+// RunRules says how a run wants to be dispatched. Without them the zero Rules hold.
+type RunRules struct {
+	Run   rollout.RunName
+	Rules rollout.Dispatch
+}
+
+// RunOver says that no more requests of a run will come. It is forgotten when the last one has left.
+type RunOver struct{ Run rollout.RunName }
+
+// Tick only lets time pass.
+type Tick struct{}
+
+func (Submit) event()        {}
+func (Cancel) event()        {}
+func (Settled) event()       {}
+func (EngineUp) event()      {}
+func (EngineSampled) event() {}
+func (EngineDrain) event()   {}
+func (EngineDown) event()    {}
+func (EngineProbed) event()  {}
+func (RunRules) event()      {}
+func (RunOver) event()       {}
+func (Tick) event()          {}
+
+// Outcome is how one try of a request at one engine ended.
+type Outcome uint8
+
+// The outcomes. Served and Refused end the request; after the others it is queued again, in its old place. A call that
+// carried several requests and was refused tells nothing of any one of them: that is Split.
+const (
+	Served     Outcome = iota // a good answer
+	Refused                   // the request itself is at fault: no engine would serve it
+	Overloaded                // the engine has enough to do; not a failure
+	Missing                   // the engine does not have the model: it was restarted
+	Aborted                   // stopped half-way inside a healthy engine, by a pause
+	Failed                    // no good answer; some of these in a row make an engine suspect
+	Broken                    // no good answer, and none to be expected: suspect at once
+	Split                     // refused together with others; to be sent again alone
+)
+
+// Command is what must be done.
+//
+//sumtype:decl
+type Command interface{ command() }
+
+// Send gives a request to an engine. The driver answers with Settled and the same Try. Sends of one batch
+// follow one another and are one call.
+type Send struct {
+	ID     ID
+	Engine rollout.EngineID
+	Try    int    // 1 for the first
+	Batch  uint64 // 0: the run does not batch
+}
+
+// Abandon cancels a try: its answer, should it still come, is not wanted.
+type Abandon struct {
+	ID     ID
+	Engine rollout.EngineID
+	Try    int
+}
+
+// Reject ends a request without an answer.
+type Reject struct {
+	ID     ID
+	Reason Reason
+}
+
+// Probe asks whether an engine lives. The driver answers with EngineProbed, in bounded time.
+type Probe struct{ Engine rollout.EngineID }
+
+// Wake asks for an event, such as a Tick, at a time. It replaces earlier ones.
+type Wake struct{ At time.Time }
+
+func (Send) command()    {}
+func (Abandon) command() {}
+func (Reject) command()  {}
+func (Probe) command()   {}
+func (Wake) command()    {}
+
+// Reason is why a request was rejected.
+type Reason string
+
+// The reasons.
+const (
+	QueueFull Reason = "queue_full"
+	Deadline  Reason = "deadline"  // still queued when its deadline passed
+	Cancelled Reason = "cancelled" // withdrawn by its caller
+	NoEngine  Reason = "no_engine" // for too long, no engine served its model
+	Exhausted Reason = "exhausted" // failed as often as is allowed
+)

@@ -1,0 +1,85 @@
+package dispatch
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+func (s *Scheduler) engineUp(ev *EngineUp) {
+	i, ok := s.engineByID(ev.ID)
+	if !ok {
+		s.engines = slices.Insert(s.engines, i, newEngine(ev.ID))
+	}
+	if s.engines[i].update(ev) || !ok {
+		s.epoch++
+	}
+}
+
+func (s *Scheduler) engineDrain(id rollout.EngineID) {
+	e := s.find(id)
+	if e == nil || e.draining {
+		return
+	}
+	e.draining = true
+	s.epoch++
+	if len(e.inFlight) == 0 {
+		s.forget(e)
+	}
+}
+
+func (s *Scheduler) engineDown(id rollout.EngineID) {
+	e := s.find(id)
+	if e == nil {
+		return
+	}
+	e.draining = true // closed to what is queued again
+	s.abandon(e)
+	s.forget(e)
+}
+
+// abandon takes everything in flight off an engine and queues it again.
+func (s *Scheduler) abandon(e *engine) {
+	for _, q := range e.oldest() {
+		s.do(Abandon{q.ID, e.id, q.tries})
+		s.recall(q)
+		s.again(q, e)
+	}
+}
+
+func (s *Scheduler) forget(e *engine) {
+	if i, ok := s.engineByID(e.id); ok && s.engines[i] == e {
+		s.engines = slices.Delete(s.engines, i, i+1)
+		s.epoch++
+	}
+}
+
+func (s *Scheduler) engineProbed(ev *EngineProbed) {
+	e := s.find(ev.ID)
+	if e == nil || e.condition != probing {
+		return
+	}
+	s.epoch++
+	if ev.OK {
+		e.condition = halfOpen
+		return
+	}
+	e.doubt(s.now, &s.cfg)
+	s.abandon(e)
+}
+
+// engineByID finds an engine, or where it belongs.
+func (s *Scheduler) engineByID(id rollout.EngineID) (int, bool) {
+	return slices.BinarySearchFunc(s.engines, id, func(e *engine, id rollout.EngineID) int {
+		return strings.Compare(string(e.id), string(id))
+	})
+}
+
+// find is the engine with an id, or nil.
+func (s *Scheduler) find(id rollout.EngineID) *engine {
+	if i, ok := s.engineByID(id); ok {
+		return s.engines[i]
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package live
+
+import (
+	"errors"
+	"time"
+
+	"github.com/millrace/millrace/internal/dispatch"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/vllm"
+)
+
+// outcomeOf is what an engine's error means to the scheduler. An error without a known code counts by its kind.
+func outcomeOf(err error) dispatch.Outcome {
+	switch vllm.CodeOf(err) {
+	case vllm.Overloaded:
+		return dispatch.Overloaded
+	case vllm.UnknownModel:
+		return dispatch.Missing
+	case vllm.Aborted:
+		return dispatch.Aborted
+	case vllm.EngineDead, vllm.WrongModel, vllm.Unauthorized, vllm.NotAnEngine:
+		return dispatch.Broken
+	}
+	if rollout.KindOf(err) == rollout.Retryable {
+		return dispatch.Failed
+	}
+	return dispatch.Refused
+}
+
+// ends tells whether err is the request's own fault, so that no engine would serve it.
+func ends(err error) bool { return outcomeOf(err) == dispatch.Refused }
+
+// retryAfter is how long an overloaded engine asked for patience; 0: it did not say.
+func retryAfter(err error) time.Duration {
+	var status *vllm.StatusError
+	if errors.As(err, &status) {
+		return status.RetryAfter
+	}
+	return 0
+}

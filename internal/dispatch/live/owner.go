@@ -1,0 +1,223 @@
+package live
+
+import (
+	"context"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/dispatch"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// owner is the state of a running dispatcher. Only Run's goroutine touches it.
+type owner struct {
+	ctx        context.Context
+	d          *Dispatcher
+	scheduler  *dispatch.Scheduler
+	timer      *time.Timer
+	background sync.WaitGroup // probes and shared calls
+	classes    maphash.Seed
+
+	lastID  dispatch.ID
+	calls   map[dispatch.ID]*call
+	remotes map[rollout.EngineID]remote
+	runs    map[rollout.RunName]*tally
+	engines map[rollout.EngineID]*tally
+	sampled sampled
+}
+
+// remote is an engine that may be dispatched to.
+type remote struct {
+	url    string
+	client Engine
+}
+
+func newOwner(ctx context.Context, d *Dispatcher) *owner {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return &owner{
+		ctx: ctx, d: d, timer: timer,
+		scheduler: dispatch.New(d.cfg.Scheduler),
+		classes:   maphash.MakeSeed(),
+		calls:     map[dispatch.ID]*call{},
+		remotes:   map[rollout.EngineID]remote{},
+		runs:      map[rollout.RunName]*tally{},
+		engines:   map[rollout.EngineID]*tally{},
+		sampled:   sampled{at: time.Now()},
+	}
+}
+
+// handle applies an event to the scheduler and does what it commands.
+func (o *owner) handle(ev dispatch.Event) {
+	var batch []dispatch.Send // sends of one batch follow one another
+	for _, command := range o.scheduler.Handle(time.Now(), ev) {
+		sent, isSend := command.(dispatch.Send)
+		if len(batch) > 0 && (!isSend || sent.Batch != batch[0].Batch) {
+			o.sendBatch(batch)
+			batch = batch[:0]
+		}
+		switch command := command.(type) {
+		case dispatch.Send:
+			if command.Batch == 0 {
+				o.send(command, nil, 0)
+				continue
+			}
+			batch = append(batch, command)
+		case dispatch.Abandon:
+			c := o.calls[command.ID]
+			c.try = 0
+			c.abort(errAbandoned)
+		case dispatch.Reject:
+			o.calls[command.ID].order(order{reason: command.Reason})
+			delete(o.calls, command.ID)
+		case dispatch.Probe:
+			o.probe(command.Engine)
+		case dispatch.Wake:
+			o.timer.Reset(time.Until(command.At))
+		}
+	}
+	if len(batch) > 0 {
+		o.sendBatch(batch)
+	}
+}
+
+func (o *owner) submit(c *call) {
+	o.lastID++
+	c.id = o.lastID
+	o.calls[c.id] = c
+	deadline, _ := c.ctx.Deadline()
+	o.handle(dispatch.Submit{Request: dispatch.Request{
+		ID: c.id, Episode: c.req.Episode, Model: c.req.Model, Class: classOf(o.classes, &c.req), Deadline: deadline,
+		PromptTokens: c.req.PromptTokens, OutputTokens: c.req.OutputTokens,
+	}})
+}
+
+// send makes a try, as part of a shared call if there is one.
+func (o *owner) send(s dispatch.Send, call *shared, part int) {
+	c := o.calls[s.ID]
+	if s.Try == 1 {
+		o.run(c.req.Episode.Run).starts(c.req.Episode.Seq)
+	}
+	ctx, abort := context.WithCancelCause(c.ctx)
+	c.abort, c.try = abort, s.Try
+	c.order(order{ctx: ctx, engine: s.Engine, client: o.remotes[s.Engine].client, try: s.Try, call: call, part: part})
+}
+
+// order leaves the caller its next order. The owner is the only sender, so there is room once a stale one is out.
+func (c *call) order(next order) {
+	select {
+	case <-c.next:
+	default:
+	}
+	c.next <- next
+}
+
+func (o *owner) cancel(c *call) { o.handle(dispatch.Cancel{ID: c.id}) }
+
+// served takes in a good answer of a try.
+func (o *owner) served(c *call, made order, answer *rollout.Completion, exec float64) {
+	usage := rollout.Usage{
+		Requests: 1, ExecSec: exec, QueueSec: answer.Timing.QueueSec,
+		InputTokens: int64(len(answer.PromptTokenIDs)), OutputTokens: int64(len(answer.TokenIDs)),
+		CachedTokens: int64(max(0, answer.CachedTokens)),
+	}
+	o.run(c.req.Episode.Run).does(part{c.req.Version, made.engine}, usage, time.Now())
+	o.engine(made.engine).add(usage)
+	o.settle(c, made, dispatch.Settled{
+		Outcome: dispatch.Served, PromptTokens: len(answer.PromptTokenIDs), OutputTokens: len(answer.TokenIDs),
+	})
+}
+
+// failed takes in a try that brought no answer. One whose caller went away tells nothing of the engine.
+func (o *owner) failed(c *call, made order, err error, exec float64) {
+	if c.ctx.Err() != nil {
+		o.cancel(c)
+		return
+	}
+	o.run(c.req.Episode.Run).fails(err, exec)
+	o.engine(made.engine).fails(err, exec)
+	outcome := outcomeOf(err)
+	if outcome == dispatch.Refused && made.call != nil {
+		outcome = dispatch.Split // nobody knows which of the requests was at fault
+	}
+	o.settle(c, made, dispatch.Settled{Outcome: outcome, RetryAfter: retryAfter(err)})
+}
+
+// settle tells the scheduler how a try ended, and lets go of a call whose caller has its answer.
+func (o *owner) settle(c *call, made order, ev dispatch.Settled) {
+	if c.try == made.try {
+		c.abort(nil)
+	}
+	ev.ID, ev.Try = c.id, made.try
+	o.handle(ev)
+	if ev.Outcome == dispatch.Served || ev.Outcome == dispatch.Refused {
+		delete(o.calls, c.id)
+	}
+}
+
+// setEngines brings the scheduler's engines in line with the list.
+func (o *owner) setEngines(engines []rollout.Engine) {
+	listed := map[rollout.EngineID]bool{}
+	for i := range engines {
+		listed[engines[i].ID] = true
+		o.setEngine(&engines[i])
+	}
+	for _, id := range slices.Sorted(maps.Keys(o.remotes)) {
+		if !listed[id] {
+			o.handle(dispatch.EngineDrain{ID: id})
+			delete(o.remotes, id)
+			delete(o.engines, id)
+		}
+	}
+}
+
+func (o *owner) setEngine(e *rollout.Engine) {
+	known, ok := o.remotes[e.ID]
+	if ok && known.url != e.URL {
+		o.handle(dispatch.EngineDown{ID: e.ID}) // another engine under the same name
+		ok = false
+	}
+	if !ok {
+		client := o.d.cfg.Clients(*e)
+		if client == nil {
+			delete(o.remotes, e.ID)
+			return
+		}
+		o.remotes[e.ID] = remote{e.URL, client}
+	}
+	switch e.State {
+	case rollout.EngineReady:
+		o.handle(dispatch.EngineUp{ID: e.ID, Limit: e.MaxInFlight, Models: e.Models, Adapters: e.Adapters, Slots: e.AdapterSlots})
+		o.handle(dispatch.EngineSampled{ID: e.ID, Load: dispatch.Load{
+			At: e.Load.At, Running: e.Load.Running, Waiting: e.Load.Waiting, KVUsage: e.Load.KVUsage, Preemptions: e.Load.Preemptions,
+		}})
+	case rollout.EngineLost:
+		o.handle(dispatch.EngineDown{ID: e.ID})
+	default:
+		o.handle(dispatch.EngineDrain{ID: e.ID})
+	}
+}
+
+// probe asks an engine for its health, beside the owner's other work.
+func (o *owner) probe(id rollout.EngineID) {
+	client := o.remotes[id].client
+	o.background.Go(func() {
+		ctx, cancel := context.WithTimeout(o.ctx, o.d.cfg.ProbeTimeout)
+		defer cancel()
+		err := client.Health(ctx)
+		o.d.post(func(o *owner) { o.handle(dispatch.EngineProbed{ID: id, OK: err == nil}) })
+	})
+}
+
+// close ends every try.
+func (o *owner) close() {
+	o.timer.Stop()
+	for _, c := range o.calls {
+		if c.abort != nil {
+			c.abort(ErrClosed)
+		}
+	}
+}

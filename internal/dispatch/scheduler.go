@@ -1,0 +1,240 @@
+package dispatch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Scheduler holds requests and decides where they go. It is not safe for concurrent use: its driver owns it.
+type Scheduler struct {
+	cfg Config
+	now time.Time
+	out []Command
+
+	held      map[ID]*entry
+	arrivals  uint64
+	queued    int
+	deadlines deadlineQueue
+	runs      []*run    // by name
+	engines   []*engine // by id
+	games     recent[rollout.EpisodeRef, home]
+	groups    recent[rollout.GroupRef, home]
+	answers   recent[rollout.EpisodeRef, int] // good ones so far
+	adapters  adapters
+	batches   uint64 // sent so far
+
+	level int64 // service of the run served last, before it was: where a run that had nothing queued starts
+	// epoch changes whenever the answer to "which engines serve this model" may have changed.
+	epoch   uint64
+	homedAt uint64    // epoch in which requests were last moved between the engines' queues
+	woken   time.Time // the Wake in force
+	began   time.Time // of the first event
+
+	count counters
+}
+
+// New makes a scheduler without engines. The configuration must be valid.
+func New(cfg Config) *Scheduler {
+	cfg = cfg.withDefaults()
+	return &Scheduler{
+		cfg:      cfg,
+		held:     map[ID]*entry{},
+		games:    newRecent[rollout.EpisodeRef, home](cfg.MaxSessions),
+		groups:   newRecent[rollout.GroupRef, home](cfg.MaxSessions),
+		answers:  newRecent[rollout.EpisodeRef, int](cfg.MaxSessions),
+		adapters: adapters{lastUse: map[string]time.Time{}},
+		epoch:    1,
+		count:    counters{rejected: map[Reason]int64{}},
+	}
+}
+
+// Handle applies one event at time now and returns what must be done about it, in this order.
+// A time before an earlier one counts as that one. The slice is valid until the next call.
+func (s *Scheduler) Handle(now time.Time, ev Event) []Command {
+	s.out = s.out[:0]
+	if now.After(s.now) {
+		s.now = now
+	}
+	if s.began.IsZero() {
+		s.began = s.now
+	}
+	s.apply(ev)
+	s.pass()
+	s.dispatch()
+	s.wake()
+	return s.out
+}
+
+func (s *Scheduler) apply(ev Event) {
+	switch ev := ev.(type) {
+	case Submit:
+		s.submit(&ev.Request)
+	case Cancel:
+		s.cancel(ev.ID)
+	case Settled:
+		s.settled(&ev)
+	case EngineUp:
+		s.engineUp(&ev)
+	case EngineDrain:
+		s.engineDrain(ev.ID)
+	case EngineDown:
+		s.engineDown(ev.ID)
+	case EngineProbed:
+		s.engineProbed(&ev)
+	case EngineSampled:
+		if e := s.find(ev.ID); e != nil {
+			e.sampled(s.now, &ev.Load)
+		}
+	case RunRules:
+		s.follow(s.runNamed(ev.Run), ev.Rules)
+	case RunOver:
+		r := s.runNamed(ev.Run)
+		r.over = true
+		s.forgetIfOver(r)
+	case Tick:
+	}
+}
+
+func (s *Scheduler) do(c Command) { s.out = append(s.out, c) }
+
+func (s *Scheduler) submit(q *Request) {
+	if _, twice := s.held[q.ID]; twice {
+		panic(fmt.Sprintf("dispatch: request %d submitted twice", q.ID))
+	}
+	s.count.submitted++
+	if s.queued >= s.cfg.MaxQueued {
+		s.count.rejected[QueueFull]++
+		s.do(Reject{q.ID, QueueFull})
+		return
+	}
+	e := &entry{Request: *q, run: s.runNamed(q.Episode.Run), arrival: s.arrivals, since: s.now}
+	s.arrivals++
+	s.held[q.ID] = e
+	e.run.held++
+	e.run.over = false
+	if b := e.run.batcher; b != nil {
+		b.place(e.run, e)
+	}
+	s.useAdapter(e.Model)
+	s.enqueue(e)
+}
+
+func (s *Scheduler) cancel(id ID) {
+	if q := s.held[id]; q != nil {
+		s.withdraw(q)
+		s.reject(q, Cancelled)
+	}
+}
+
+// withdraw takes a request out of the queue, or off its engine.
+func (s *Scheduler) withdraw(q *entry) {
+	if q.engine == nil {
+		s.dequeue(q)
+		return
+	}
+	s.do(Abandon{q.ID, q.engine.id, q.tries})
+	s.recall(q)
+}
+
+// reject ends a request that is neither queued nor in flight any more.
+func (s *Scheduler) reject(e *entry, reason Reason) {
+	s.count.rejected[reason]++
+	s.do(Reject{e.ID, reason})
+	s.drop(e)
+}
+
+// drop ends the holding of a request that is neither queued nor in flight any more.
+func (s *Scheduler) drop(e *entry) {
+	delete(s.held, e.ID)
+	e.run.held--
+	s.forgetIfOver(e.run)
+}
+
+// send takes requests off the head of their lane to an engine, in one call.
+func (s *Scheduler) send(p pick) {
+	var b *batch
+	if p.lane.queue[0].run.batcher != nil {
+		s.batches++
+		b = &batch{id: s.batches, sentAt: s.now, bin: p.lane.bin}
+		p.to.batches++
+		p.lane.queue[0].run.batcher.last = p.lane.bin
+	}
+	if p.first != nil {
+		if head := p.lane.queue[0]; head != p.first {
+			head.passed++
+		}
+		s.sendOne(p.first, p.to, nil)
+		return
+	}
+	for range p.n {
+		s.sendOne(p.lane.queue[0], p.to, b)
+	}
+}
+
+func (s *Scheduler) sendOne(q *entry, to *engine, b *batch) {
+	s.dequeue(q)
+	q.engine, q.sentAt = to, s.now
+	q.tries++
+	if q.tries > 1 {
+		s.count.redispatched++
+	}
+	q.cost = q.run.cost(&q.Request)
+	s.level = max(s.level, q.run.service)
+	q.run.service += q.cost
+	q.run.last = to.id
+	to.load += q.cost
+	to.inFlight[q.ID] = q
+	to.perRun[q.run]++
+	if to.condition == halfOpen {
+		to.trial = q
+	}
+	s.settleAt(q, to)
+	sent := Send{ID: q.ID, Engine: to.id, Try: q.tries}
+	if q.batch = b; b != nil {
+		b.size++
+		b.left++
+		sent.Batch = b.id
+	}
+	s.do(sent)
+}
+
+// recall takes a request in flight off its engine and takes back what the run was charged.
+func (s *Scheduler) recall(q *entry) {
+	e := q.engine
+	delete(e.inFlight, q.ID)
+	e.load -= q.cost
+	if e.perRun[q.run]--; e.perRun[q.run] == 0 {
+		delete(e.perRun, q.run)
+	}
+	q.run.service -= q.cost
+	q.engine = nil
+	s.leaveBatch(q, e)
+	if e.trial == q {
+		e.trial = nil
+	}
+	if e.draining && len(e.inFlight) == 0 {
+		s.forget(e)
+	}
+}
+
+// dispatch sends what can be sent: to each free place the oldest request of the least served run.
+func (s *Scheduler) dispatch() {
+	for s.queued > 0 {
+		var least *run
+		var first pick
+		for _, r := range s.runs {
+			if r.queued == 0 || least != nil && r.service >= least.service {
+				continue
+			}
+			if p, ok := s.next(r); ok {
+				least, first = r, p
+			}
+		}
+		if least == nil {
+			return
+		}
+		s.send(first)
+	}
+}
