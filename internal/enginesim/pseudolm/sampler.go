@@ -1,0 +1,305 @@
+package pseudolm
+
+import (
+	"math"
+	"slices"
+
+	"github.com/millrace/millrace/internal/enginesim/constraint"
+	"github.com/millrace/millrace/internal/enginesim/tokenizer"
+)
+
+// Ranked is a token with its log-probability.
+type Ranked struct {
+	ID      tokenizer.ID
+	Logprob float64
+}
+
+// sampler holds the state of one completion and the scratch space of its steps.
+type sampler struct {
+	model   *Model
+	weights Weights
+	params  *Params
+	rng     *Stream
+	exp     [levels]float64 // exp of a level's logit at the temperature, for the common path
+	eosExp  float64
+
+	text   []tokenizer.ID // prompt and completion
+	prompt int            // how much of text is the prompt
+	at     *constraint.State
+	counts map[tokenizer.ID]int // completion tokens, kept only for penalties
+	seen   map[tokenizer.ID]bool
+
+	ids    []tokenizer.ID      // the candidates of this step, read only
+	own    []tokenizer.ID      // room for them where they are not the whole vocabulary
+	listed []*constraint.State // where each leads, under a constraint
+	probs  []float64           // theirs, not normalised; zero where truncated
+	total  float64             // their sum
+	order  []int32             // room for rankings
+}
+
+func newSampler(m *Model, w Weights, prompt []tokenizer.ID, p *Params) *sampler {
+	s := &sampler{model: m, weights: w, params: p, rng: NewStream(p.Seed), prompt: len(prompt)}
+	s.text = append(make([]tokenizer.ID, 0, len(prompt)+min(p.MaxTokens, 64)), prompt...)
+	t := s.temperature()
+	for i, logit := range m.logits {
+		s.exp[i] = math.Exp(logit / t)
+	}
+	s.eosExp = math.Exp(m.eosBias / t)
+	if p.Constraint != nil {
+		s.at = p.Constraint.Start()
+	}
+	if p.adjusts() {
+		s.counts, s.seen = map[tokenizer.ID]int{}, map[tokenizer.ID]bool{}
+		for _, id := range prompt {
+			s.seen[id] = true
+		}
+	}
+	return s
+}
+
+// temperature is what logits are divided by. Greedy choice reports the undivided distribution.
+func (s *sampler) temperature() float64 {
+	if s.params.Temperature == 0 {
+		return 1
+	}
+	return max(s.params.Temperature, minTemperature)
+}
+
+// step samples one token: the index of a candidate, or noCandidate where nothing may follow.
+func (s *sampler) step() (picked int, err error) {
+	if err := s.candidates(); err != nil {
+		return 0, err
+	}
+	if len(s.ids) == 0 {
+		return noCandidate, nil
+	}
+	s.distribution()
+	if s.params.Temperature == 0 {
+		return argmax(s.probs), nil
+	}
+	s.truncate()
+	return s.draw(), nil
+}
+
+const noCandidate = -1
+
+// candidates lists what may come next, control tokens other than the end excluded.
+func (s *sampler) candidates() error {
+	s.listed = s.listed[:0]
+	n := len(s.text) - s.prompt
+	masked := n < s.params.MinTokens || len(s.params.Allowed) > 0
+	switch {
+	case s.params.Constraint == nil && !masked:
+		s.ids = s.model.all
+	case s.params.Constraint == nil:
+		s.ids = s.unmasked(s.model.all, n)
+	default:
+		return s.constrained(masked, n)
+	}
+	return nil
+}
+
+func (s *sampler) unmasked(ids []tokenizer.ID, n int) []tokenizer.ID {
+	s.own = s.own[:0]
+	for _, id := range ids {
+		if !s.params.masks(id, n) {
+			s.own = append(s.own, id)
+		}
+	}
+	return s.own
+}
+
+// constrained lists the tokens that the constraint allows, and the end where it may end.
+func (s *sampler) constrained(masked bool, n int) error {
+	allowed, err := s.params.Constraint.Tokens(s.at)
+	if err != nil {
+		return err
+	}
+	s.own = s.own[:0]
+	for _, token := range allowed {
+		if !masked || !s.params.masks(token.ID, n) {
+			s.own = append(s.own, token.ID)
+			s.listed = append(s.listed, token.Next)
+		}
+	}
+	if s.at.Accepts() && (!masked || !s.params.masks(tokenizer.EOS, n)) {
+		s.own = append(s.own, tokenizer.EOS)
+		s.listed = append(s.listed, s.at)
+	}
+	s.ids = s.own
+	return nil
+}
+
+// distribution fills probs and total of the candidates.
+func (s *sampler) distribution() {
+	s.probs = slices.Grow(s.probs[:0], len(s.ids))[:len(s.ids)]
+	ctx := context(s.weights, s.text)
+	if len(s.ids) == len(s.model.all) {
+		for i, salt := range s.model.salts {
+			s.probs[i] = s.exp[level(ctx, salt)]
+		}
+	} else {
+		for i, id := range s.ids {
+			s.probs[i] = s.exp[level(ctx, s.model.salt(id))]
+		}
+	}
+	// The end of sequence, where it is a candidate, is the last one.
+	if last := len(s.ids) - 1; s.ids[last] == tokenizer.EOS {
+		s.probs[last] *= s.eosExp
+	}
+	if s.params.adjusts() || s.temperature() < coldTemperature {
+		s.adjust(ctx)
+	}
+	s.total = sum(s.probs)
+}
+
+// coldTemperature is below which exponentials of logits may overflow unless they are taken
+// relative to the largest one.
+const coldTemperature = 0.05
+
+// adjust redoes probs with biases and penalties, relative to the likeliest candidate.
+func (s *sampler) adjust(ctx uint64) {
+	t := s.temperature()
+	for i, id := range s.ids {
+		s.probs[i] = s.adjusted(id, s.logit(ctx, id)) / t
+	}
+	top := slices.Max(s.probs)
+	for i, logit := range s.probs {
+		s.probs[i] = math.Exp(logit - top)
+	}
+}
+
+// logit is the model's own, before any adjustment.
+func (s *sampler) logit(ctx uint64, id tokenizer.ID) float64 {
+	l := s.model.logits[level(ctx, s.model.salt(id))]
+	if id == tokenizer.EOS {
+		l += s.model.eosBias
+	}
+	return l
+}
+
+// adjusted applies bias and penalties in vLLM's order.
+func (s *sampler) adjusted(id tokenizer.ID, logit float64) float64 {
+	p := s.params
+	logit += p.LogitBias[id]
+	n := s.counts[id]
+	if p.RepetitionPenalty != 1 && (n > 0 || s.seen[id]) {
+		if logit > 0 {
+			logit /= p.RepetitionPenalty
+		} else {
+			logit *= p.RepetitionPenalty
+		}
+	}
+	if n > 0 {
+		logit -= p.FrequencyPenalty*float64(n) + p.PresencePenalty
+	}
+	return logit
+}
+
+// truncate zeroes the candidates that min-p, top-k and top-p exclude.
+func (s *sampler) truncate() {
+	p := s.params
+	if p.MinP == 0 && p.TopK == 0 && p.TopP >= 1 {
+		return
+	}
+	if p.MinP > 0 {
+		s.cutBelow(p.MinP * slices.Max(s.probs))
+	}
+	if p.TopK > 0 && p.TopK < len(s.ids) {
+		s.cutBelow(s.kth(p.TopK)) // candidates that tie with the k-th stay, as in vLLM
+	}
+	if p.TopP < 1 {
+		s.nucleus()
+	}
+	s.total = sum(s.probs)
+}
+
+func (s *sampler) cutBelow(least float64) {
+	for i, w := range s.probs {
+		if w < least {
+			s.probs[i] = 0
+		}
+	}
+}
+
+// kth is the k-th largest probability, or the smallest positive one where there are fewer.
+func (s *sampler) kth(k int) float64 {
+	r := s.ranked()
+	least := 0.0
+	for range k {
+		i, ok := r.next()
+		if !ok {
+			break
+		}
+		least = s.probs[i]
+	}
+	return least
+}
+
+// nucleus keeps the likeliest candidates up to and including the one that reaches top-p.
+func (s *sampler) nucleus() {
+	enough := s.params.TopP * sum(s.probs)
+	r := s.ranked()
+	for mass := 0.0; mass < enough; {
+		i, ok := r.next()
+		if !ok {
+			return
+		}
+		mass += s.probs[i]
+	}
+	for _, i := range r.heap { // what was not reached
+		s.probs[i] = 0
+	}
+}
+
+// ranked starts a ranking of the candidates. Only one is in use at a time.
+func (s *sampler) ranked() *ranking {
+	s.order = slices.Grow(s.order[:0], len(s.probs))
+	return rank(s.probs, s.order)
+}
+
+func (s *sampler) draw() int {
+	u := s.rng.Float64() * s.total
+	last := 0
+	for i, p := range s.probs {
+		if p == 0 {
+			continue
+		}
+		last = i
+		if u -= p; u < 0 {
+			return i
+		}
+	}
+	return last // rounding left a remainder
+}
+
+// take appends the picked candidate to the text.
+func (s *sampler) take(i int) {
+	id := s.ids[i]
+	s.text = append(s.text, id)
+	if s.params.Constraint != nil {
+		s.at = s.listed[i]
+	}
+	if s.counts != nil {
+		s.counts[id]++
+	}
+}
+
+func sum(values []float64) float64 {
+	total := 0.0
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
+// argmax is the first of the largest values.
+func argmax(values []float64) int {
+	best := 0
+	for i, v := range values {
+		if v > values[best] {
+			best = i
+		}
+	}
+	return best
+}
