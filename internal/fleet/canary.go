@@ -1,0 +1,148 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/vllm"
+)
+
+// verdict is what one canary tells of an engine.
+type verdict uint8
+
+const (
+	proven    verdict = iota // it makes completions, of the model that was asked for
+	undecided                // it has too much to do, or is about to be found restarted
+	doubtful                 // no good answer; several in a row break the engine
+	broken                   // no good answer, and none to be expected
+)
+
+// maxDoubts is how many doubtful canaries in a row an engine is allowed.
+const maxDoubts = 3
+
+// judge reads the end of a canary. working tells that the engine generated tokens meanwhile: then a canary that came
+// too late may just have waited in its queue.
+func judge(err error, working bool) verdict {
+	switch code := vllm.CodeOf(err); {
+	case err == nil:
+		return proven
+	case code == vllm.Overloaded, code == vllm.UnknownModel, code == vllm.Cancelled:
+		return undecided
+	case code == vllm.Timeout && !working:
+		return broken
+	case code == vllm.Timeout, code == vllm.EngineError, code == vllm.BadAnswer, code == vllm.Aborted, code == vllm.EngineGone:
+		return doubtful
+	}
+	return broken
+}
+
+// canary keeps what is known of an engine's ability to make completions. An engine that answers every other call may
+// still hang here, or answer with another model.
+type canary struct {
+	provedAt time.Time // it made a completion, or generated tokens
+	askedAt  time.Time // the latest canary that was answered
+	doubts   int       // in a row
+	// After a quarantine the next one is at least twice as long, until the engine has been well for as long as the longest.
+	pause  time.Duration
+	freeAt time.Time // end of the quarantine
+}
+
+// progressed notes that the engine generated tokens.
+func (c *canary) progressed(now time.Time) { c.provedAt = now }
+
+// forcedEvery is how many quiet times an engine that generates tokens goes without a canary: its answers may
+// still not arrive.
+const forcedEvery = 4
+
+// due tells whether an engine in this state should be tried.
+func (c *canary) due(now time.Time, state rollout.EngineState, quiet time.Duration) bool {
+	switch state {
+	case rollout.EngineQuarantined:
+		return !now.Before(c.freeAt)
+	case rollout.EngineReady:
+		return c.doubts > 0 || now.Sub(c.provedAt) >= quiet || now.Sub(c.askedAt) >= forcedEvery*quiet
+	}
+	return false
+}
+
+// ended takes in a canary's end, and returns whether the engine is proven and, if it is broken, why. again tells that the
+// engine is in quarantine, where one doubt is enough.
+func (c *canary) ended(now time.Time, v verdict, err error, again bool, cfg *KeeperConfig) (ok bool, fault string) {
+	switch v {
+	case proven:
+		if now.Sub(c.freeAt) > cfg.QuarantineMax {
+			c.pause = 0
+		}
+		c.provedAt, c.askedAt, c.doubts = now, now, 0
+		return true, ""
+	case undecided:
+		c.askedAt = now
+		return false, ""
+	case doubtful:
+		c.doubts++
+		if c.doubts < maxDoubts && !again {
+			return false, ""
+		}
+	}
+	c.doubts = 0
+	c.pause = min(max(2*c.pause, cfg.Quarantine), cfg.QuarantineMax)
+	c.freeAt = now.Add(c.pause)
+	return false, "makes no completions: " + err.Error()
+}
+
+// canaryRequest asks for one token.
+func canaryRequest(engine rollout.EngineID, model string, timeout time.Duration) rollout.Request {
+	return rollout.Request{
+		ID: "canary/" + string(engine), Agent: "canary", Model: model, Prompt: "1, 2, 3,",
+		Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 1}, Timeout: rollout.Duration(timeout),
+	}
+}
+
+// sing sends a canary to the newest adapter that the engine serves, or else to its base model.
+func (m *minder) sing(ctx context.Context, want Desired, was rollout.EngineState, models []vllm.Model) (ok bool, fault string) {
+	model := canaryModel(want, models)
+	if model == "" {
+		return false, "serves no model"
+	}
+	answer, err := m.client.Complete(ctx, canaryRequest(m.member.ID, model, m.cfg.CanaryTimeout))
+	if ctx.Err() != nil {
+		return false, ""
+	}
+	m.sung.InputTokens += int64(len(answer.PromptTokenIDs))
+	m.sung.OutputTokens += int64(len(answer.TokenIDs))
+	v := judge(err, false)
+	if vllm.CodeOf(err) == vllm.Timeout {
+		v = judge(err, m.working(ctx))
+	}
+	if err != nil {
+		err = fmt.Errorf("canary on %s: %w", model, err)
+	}
+	return m.canary.ended(time.Now(), v, err, was == rollout.EngineQuarantined, &m.cfg)
+}
+
+// working tells whether the engine has generated tokens since it was last looked at, other than the canary's one.
+func (m *minder) working(ctx context.Context) bool {
+	if m.last == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
+	defer cancel()
+	sample, err := m.client.Metrics(ctx)
+	return err == nil && sample.GenerationTokens > m.last.sample.GenerationTokens+1
+}
+
+func canaryModel(want Desired, models []vllm.Model) string {
+	roots := adapterRoots(models)
+	for i := len(want.Adapters) - 1; i >= 0; i-- {
+		a := want.Adapters[i]
+		if root, loaded := roots[a.Name]; loaded && samePath(root, a.Path) {
+			return a.Name
+		}
+	}
+	for _, base := range baseModels(models) {
+		return base
+	}
+	return ""
+}

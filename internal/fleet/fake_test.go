@@ -1,0 +1,268 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/vllm"
+)
+
+// newRedis is an embedded Redis that lives in the test's synctest bubble, if it has one.
+func newRedis(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	server := miniredis.NewMiniRedis()
+	rdb := redis.NewClient(&redis.Options{
+		Addr:            "127.0.0.1:6379", // not dialled, but a host name would be looked up
+		Dialer:          func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
+		DisableIdentity: true,
+	})
+	t.Cleanup(func() {
+		rdb.Close()
+		server.Close()
+	})
+	return rdb
+}
+
+// fakeEngine is an engine that can be refused, hung, restarted and loaded.
+type fakeEngine struct {
+	mu         sync.Mutex
+	fault      error // of every call
+	hung       bool  // calls return only at their deadline
+	adapters   map[string]string
+	bad        map[string]error // loads that fail, by name
+	loadTime   time.Duration
+	answerTime time.Duration // of the list of models, which is as it was at the beginning
+	loads      int
+	stuck      bool  // completions are accepted and never answered
+	badAnswer  error // of completions
+	canaries   int
+	sample     vllm.Sample
+}
+
+func newFakeEngine() *fakeEngine {
+	return &fakeEngine{adapters: map[string]string{}, bad: map[string]error{}}
+}
+
+// set changes the engine under its lock.
+func (e *fakeEngine) set(change func(*fakeEngine)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change(e)
+}
+
+// sung is how many canaries came.
+func (e *fakeEngine) sung() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.canaries
+}
+
+func (e *fakeEngine) serves(name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.adapters[name] != ""
+}
+
+func (e *fakeEngine) answer(ctx context.Context) error {
+	e.mu.Lock()
+	hung, fault := e.hung, e.fault
+	e.mu.Unlock()
+	if hung {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return fault
+}
+
+func (e *fakeEngine) Health(ctx context.Context) error { return e.answer(ctx) }
+
+func (e *fakeEngine) Version(ctx context.Context) (string, error) { return "0.29.0", e.answer(ctx) }
+
+func (e *fakeEngine) Models(ctx context.Context) ([]vllm.Model, error) {
+	if err := e.answer(ctx); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	models := []vllm.Model{{ID: "base", Root: "base", MaxModelLen: 4096}}
+	for name, path := range e.adapters {
+		models = append(models, vllm.Model{ID: name, Root: path, Parent: "base"})
+	}
+	pause := e.answerTime
+	e.mu.Unlock()
+	time.Sleep(pause)
+	return models, nil
+}
+
+func (e *fakeEngine) LoadAdapter(ctx context.Context, name, path string) error {
+	if err := e.answer(ctx); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	pause := e.loadTime
+	e.mu.Unlock()
+	time.Sleep(pause)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.loads++
+	if err := e.bad[name]; err != nil {
+		return err
+	}
+	e.adapters[name] = path
+	return nil
+}
+
+func (e *fakeEngine) UnloadAdapter(ctx context.Context, name string) error {
+	if err := e.answer(ctx); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.adapters, name)
+	return nil
+}
+
+func (e *fakeEngine) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
+	e.mu.Lock()
+	e.canaries++
+	stuck, bad := e.stuck, e.badAnswer
+	e.mu.Unlock()
+	if stuck {
+		<-time.After(req.Timeout.Std())
+		return rollout.Completion{}, rollout.Fail(rollout.Retryable, vllm.Timeout, context.DeadlineExceeded)
+	}
+	if bad != nil {
+		return rollout.Completion{}, bad
+	}
+	return rollout.Completion{Model: req.Model, TokenIDs: []int32{1}}, e.answer(ctx)
+}
+
+func (e *fakeEngine) Metrics(ctx context.Context) (vllm.Sample, error) {
+	if err := e.answer(ctx); err != nil {
+		return vllm.Sample{}, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sample, nil
+}
+
+var errRefused = rollout.Fail(rollout.Retryable, vllm.EngineGone, errors.New("connection refused"))
+
+// recorder keeps the events it is given.
+type recorder struct {
+	mu     sync.Mutex
+	events []telemetry.Event
+}
+
+func (r *recorder) Emit(e telemetry.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+// all is what was emitted so far.
+func (r *recorder) all() []telemetry.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
+}
+
+// states is the sequence of states reported of an engine.
+func (r *recorder) states(id rollout.EngineID) []rollout.EngineState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var states []rollout.EngineState
+	for _, e := range r.events {
+		if body, ok := e.Body.(telemetry.EngineChanged); ok && e.Engine == id {
+			states = append(states, body.State)
+		}
+	}
+	return states
+}
+
+// rig is a fleet of fake engines under a running Keeper, in a synctest bubble.
+type rig struct {
+	t        *testing.T
+	registry *fleet.Registry
+	sampler  *fleet.Sampler
+	engines  map[string]*fakeEngine  // by URL
+	clients  map[string]fleet.Client // the same, and others
+	events   *recorder
+}
+
+func newRig(t *testing.T, engines ...string) *rig {
+	t.Helper()
+	rdb := newRedis(t)
+	r := &rig{
+		t:        t,
+		registry: fleet.NewRegistry(rdb, "test", time.Now),
+		sampler:  fleet.NewSampler(rdb, "test"),
+		engines:  map[string]*fakeEngine{},
+		clients:  map[string]fleet.Client{},
+		events:   &recorder{},
+	}
+	for _, id := range engines {
+		r.add(id)
+	}
+	keeper := fleet.NewKeeper(fleet.KeeperConfig{
+		Registry: r.registry,
+		Client:   func(e rollout.Engine) fleet.Client { return r.clients[e.URL] },
+		Emit:     r.events,
+		Sampler:  r.sampler,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- keeper.Keep(ctx, func() {}) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("keep: %v", err)
+		}
+	})
+	return r
+}
+
+func (r *rig) add(id string) *fakeEngine {
+	r.t.Helper()
+	url := fmt.Sprintf("http://%s:8000", id)
+	e := newFakeEngine()
+	r.engines[url], r.clients[url] = e, e
+	if _, err := r.registry.Add(r.t.Context(), rollout.Engine{ID: rollout.EngineID(id), URL: url, MaxInFlight: 8}); err != nil {
+		r.t.Fatal(err)
+	}
+	return e
+}
+
+// within waits until an engine is as wanted, for at most d of the bubble's time, and says how long it took.
+func (r *rig) within(d time.Duration, id rollout.EngineID, what string, ok func(rollout.Engine) bool) time.Duration {
+	r.t.Helper()
+	start := time.Now()
+	for {
+		e, err := r.registry.Get(r.t.Context(), id)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if ok(e) {
+			return time.Since(start)
+		}
+		if time.Since(start) > d {
+			r.t.Fatalf("engine %s is not %s within %v: %+v", id, what, d, e)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func in(state rollout.EngineState) func(rollout.Engine) bool {
+	return func(e rollout.Engine) bool { return e.State == state }
+}

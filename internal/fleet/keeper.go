@@ -1,0 +1,159 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// KeeperConfig says how often the Keeper looks and how patient it is. Zero values take the defaults named.
+type KeeperConfig struct {
+	Registry *Registry
+	Client   func(rollout.Engine) Client
+	Emit     telemetry.Emitter
+	Sampler  *Sampler    // keeps samples of the fleet; nil keeps none
+	Source   *Source     // a list of engines to follow; nil: operators alone add and remove
+	Complain func(error) // hears why the source cannot be followed
+
+	Interval     time.Duration // between two looks at an engine; 1s
+	ProbeTimeout time.Duration // total, of one look; 5s
+	LostAfter    int           // looks without an answer; 3
+	RetryMax     time.Duration // longest pause before a load that failed is tried again; 30s
+	Patience     time.Duration // how long Redis may be away before Keep gives up; 30s
+
+	CanaryEvery   time.Duration // how long a ready engine may show no sign of work before a canary is sent; 5s
+	CanaryTimeout time.Duration // total, of one canary; 10s
+	Quarantine    time.Duration // first pause before a broken engine is tried again, then doubled; 2s
+	QuarantineMax time.Duration // longest such pause; 1m
+	PaceWindow    time.Duration // over which engines are compared with each other; 30s
+	SourceEvery   time.Duration // between two readings of Source; 10s
+}
+
+func (c KeeperConfig) withDefaults() KeeperConfig {
+	setDefault(&c.Interval, time.Second)
+	setDefault(&c.ProbeTimeout, 5*time.Second)
+	setDefault(&c.LostAfter, 3)
+	setDefault(&c.RetryMax, 30*time.Second)
+	setDefault(&c.Patience, 30*time.Second)
+	setDefault(&c.CanaryEvery, 5*time.Second)
+	setDefault(&c.CanaryTimeout, 10*time.Second)
+	setDefault(&c.Quarantine, 2*time.Second)
+	setDefault(&c.QuarantineMax, time.Minute)
+	setDefault(&c.PaceWindow, 30*time.Second)
+	setDefault(&c.SourceEvery, 10*time.Second)
+	if c.Complain == nil {
+		c.Complain = func(error) {}
+	}
+	if c.Emit == nil {
+		c.Emit = telemetry.Discard
+	}
+	return c
+}
+
+func setDefault[T int | time.Duration](v *T, value T) {
+	if *v <= 0 {
+		*v = value
+	}
+}
+
+// Keeper makes the engines what the Registry wants them to be, and the Registry what the engines are. An engine that does
+// not answer is lost within LostAfter x (Interval + ProbeTimeout); one that refuses connections, within LostAfter x Interval.
+// One that answers but makes no completions is quarantined within CanaryEvery + CanaryTimeout + 2 x Interval, and
+// tried with one canary after growing pauses.
+// Two Keepers at once do the same work twice, and no harm.
+type Keeper struct {
+	cfg   KeeperConfig
+	paces *paces
+}
+
+// NewKeeper makes a Keeper; Keep runs it.
+func NewKeeper(cfg KeeperConfig) *Keeper {
+	cfg = cfg.withDefaults()
+	return &Keeper{cfg: cfg, paces: newPaces(cfg.PaceWindow)}
+}
+
+// Keep tends the fleet until ctx is done, which is no error. Each engine is tended by a goroutine of its own, so
+// that one which hangs or loads delays no other. beat is called about once per interval while the Registry
+// answers. When it has been away for too long, Keep returns why.
+func (k *Keeper) Keep(ctx context.Context, beat func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var tending sync.WaitGroup
+	defer tending.Wait()
+	defer cancel()
+
+	if k.cfg.Source != nil {
+		tending.Go(func() { k.cfg.Registry.Follow(ctx, k.cfg.Source, k.cfg.SourceEvery, k.cfg.Complain) })
+	}
+	stops := map[rollout.EngineID]context.CancelFunc{}
+	tick := time.NewTicker(k.cfg.Interval)
+	defer tick.Stop()
+	answered := time.Now()
+	sampled := answered
+	for {
+		err := k.supervise(ctx, stops, &tending)
+		now := time.Now()
+		if err == nil {
+			err = k.sample(ctx, now, now.Sub(sampled))
+			sampled = now
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			answered = now
+			beat()
+		case now.Sub(answered) > k.cfg.Patience:
+			return fmt.Errorf("keep fleet: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// supervise starts a minder for every new member and stops those of members that are gone or have moved.
+func (k *Keeper) supervise(ctx context.Context, stops map[rollout.EngineID]context.CancelFunc, tending *sync.WaitGroup) error {
+	members, err := k.cfg.Registry.Members(ctx)
+	if err != nil {
+		return err
+	}
+	present := map[rollout.EngineID]bool{}
+	for _, m := range members {
+		present[m.ID] = true
+		if stops[m.ID] != nil {
+			continue
+		}
+		minderCtx, stop := context.WithCancel(ctx)
+		stops[m.ID] = stop
+		tending.Go(func() { newMinder(k.cfg, m, k.paces).run(minderCtx) })
+	}
+	for id, stop := range stops {
+		if !present[id] {
+			stop()
+			delete(stops, id)
+		}
+	}
+	return nil
+}
+
+func (k *Keeper) sample(ctx context.Context, now time.Time, window time.Duration) error {
+	engines, err := k.cfg.Registry.List(ctx)
+	if err != nil {
+		return err
+	}
+	k.paces.add(now, engines)
+	if k.cfg.Sampler == nil {
+		return nil
+	}
+	queued, err := k.cfg.Registry.Queued(ctx)
+	if err != nil {
+		return err
+	}
+	return k.cfg.Sampler.Record(ctx, Summarise(now, window, engines, queued))
+}

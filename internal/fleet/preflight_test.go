@@ -1,0 +1,89 @@
+package fleet_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	const good = `{"peft_type":"LORA","r":16,"target_modules":["q_proj"],"bias":"none"`
+	for _, tt := range []struct {
+		name, config string
+		says         []string
+	}{
+		{"fine", good + `}`, nil},
+		{"a pattern of modules", `{"r":16,"target_modules":"all-linear"}`, nil},
+		{"rank", `{"r":65,"target_modules":["q_proj"]}`, []string{"rank 65", "--max-lora-rank 128", "adapters.rank"}},
+		{"rank of one module", `{"r":8,"rank_pattern":{"q_proj":64},"target_modules":["q_proj"]}`, []string{"rank 64"}},
+		{"several", good + `,"use_dora":true,"modules_to_save":["lm_head"],"bias":"all"}`, []string{"use_dora=False", "lm_head", `bias="none"`}},
+		{"no modules", `{"r":8,"target_modules":[]}`, []string{"target_modules"}},
+		{"another kind", `{"peft_type":"IA3","r":8,"target_modules":["q_proj"]}`, []string{"IA3"}},
+		{"half written", `{"r":8,`, []string{"adapter_config.json"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a := adapterAt(t, tt.config)
+			got, err := fleet.Inspect(t.Context(), a.Path, 32)
+			if tt.says == nil {
+				if err != nil || !strings.HasPrefix(got.Digest, "sha256:") || len(got.Notes) != 0 {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				return
+			}
+			if err == nil || rollout.KindOf(err) != rollout.Permanent {
+				t.Fatalf("got %+v, %v; want a permanent failure", got, err)
+			}
+			for _, text := range tt.says {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%q does not say %q", err, text)
+				}
+			}
+		})
+	}
+}
+
+func TestInspectSeesNewWeights(t *testing.T) {
+	t.Parallel()
+	a := adapterAt(t, `{"r":8,"target_modules":["q_proj"]}`)
+	before, err := fleet.Inspect(t.Context(), a.Path, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := filepath.Join(a.Path, "adapter_model.safetensors")
+	if err := os.WriteFile(weights, []byte(noTensors+"x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	after, err := fleet.Inspect(t.Context(), a.Path, 8)
+	if err != nil || after.Digest == before.Digest {
+		t.Errorf("digest %s after the weights changed, %v", after.Digest, err)
+	}
+	if err := os.Remove(weights); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = fleet.Inspect(t.Context(), a.Path, 8); rollout.KindOf(err) != rollout.Permanent {
+		t.Errorf("without weights: %v", err)
+	}
+}
+
+func TestInspectElsewhere(t *testing.T) {
+	t.Parallel()
+	got, err := fleet.Inspect(t.Context(), filepath.Join(t.TempDir(), "on-the-engines-only"), 8)
+	if err != nil || got.Digest != "" || len(got.Notes) != 1 {
+		t.Errorf("got %+v, %v; want a note", got, err)
+	}
+}
+
+func TestSlotNotes(t *testing.T) {
+	t.Parallel()
+	engines := []rollout.Engine{{ID: "a", AdapterSlots: 4}, {ID: "b", AdapterSlots: 6}, {ID: "c"}}
+	notes := fleet.SlotNotes(engines, 6)
+	if len(notes) != 1 || !strings.Contains(notes[0], "engine a") || !strings.Contains(notes[0], "--max-loras 6") {
+		t.Errorf("notes %q", notes)
+	}
+}

@@ -1,0 +1,35 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/vllm"
+)
+
+// loadBetween turns two readings of an engine's counters into rates over the window between them. Counters
+// restart at zero with the engine: what the second reading shows then came after the restart.
+func loadBetween(before, after vllm.Sample, from, to time.Time) rollout.EngineLoad {
+	window := to.Sub(from).Seconds()
+	load := rollout.EngineLoad{
+		At: to.UTC(), Running: after.Running, Waiting: after.Waiting, KVUsage: after.KVUsage, WindowSec: window,
+	}
+	if window <= 0 {
+		load.WindowSec = 0
+		return load
+	}
+	load.Preemptions = increase(before.Preemptions, after.Preemptions)
+	load.InputTPS = increase(before.PromptTokens, after.PromptTokens) / window
+	load.OutputTPS = increase(before.GenerationTokens, after.GenerationTokens) / window
+	if asked := increase(before.PrefixQueries, after.PrefixQueries); asked > 0 {
+		load.PrefixHitShare = min(1, increase(before.PrefixHits, after.PrefixHits)/asked)
+	}
+	return load
+}
+
+func increase(before, after float64) float64 {
+	if after < before {
+		return after
+	}
+	return after - before
+}

@@ -1,0 +1,72 @@
+package fleet_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+func TestMean(t *testing.T) {
+	t.Parallel()
+	at := func(sec float64) time.Time { return time.UnixMilli(int64(1e6 + sec*1000)) }
+	busy := func(sec float64) fleet.Sample {
+		return fleet.Sample{At: at(sec), WindowSec: 1, Engines: 2, Busy: 2, InFlight: 8, Limit: 16, Queued: 4, OutputTPS: 100}
+	}
+	idle := func(sec float64) fleet.Sample {
+		return fleet.Sample{At: at(sec), WindowSec: 1, Engines: 2, Limit: 16}
+	}
+	full := rollout.FleetView{WindowSec: 2, Engines: 2, BusyShare: 1, SlotShare: 0.5, InFlight: 4, QueuedRequests: 4, OutputTPS: 100}
+	half := rollout.FleetView{WindowSec: 2, Engines: 2, BusyShare: 0.5, SlotShare: 0.25, InFlight: 2, QueuedRequests: 2, OutputTPS: 50}
+	for _, tt := range []struct {
+		name    string
+		samples []fleet.Sample
+		want    rollout.FleetView
+	}{
+		{"nothing known", nil, rollout.FleetView{}},
+		{"covered", []fleet.Sample{busy(1), busy(2)}, full},
+		{"half of the time", []fleet.Sample{idle(1), busy(2)}, half},
+		{"windows cut at both ends", []fleet.Sample{idle(0.5), busy(1.5), idle(2.5)}, half},
+		{"two Keepers at once", []fleet.Sample{busy(1), busy(1), busy(1.5), busy(2)}, full},
+		{"outside", []fleet.Sample{busy(-1), busy(0), busy(3)}, rollout.FleetView{}},
+		{"no engines", []fleet.Sample{{At: at(2), WindowSec: 2}}, rollout.FleetView{WindowSec: 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := fleet.Mean(tt.samples, at(0), at(2)); got != tt.want {
+				t.Errorf("got %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestSamplerKeepsWhatItIsGiven(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := fleet.NewSampler(newRedis(t), "test")
+	start := time.UnixMilli(1_700_000_000_000)
+	engines := []rollout.Engine{
+		{State: rollout.EngineReady, MaxInFlight: 8, Load: rollout.EngineLoad{Running: 3, Waiting: 1, OutputTPS: 10, InputTPS: 200}},
+		{State: rollout.EngineReady, MaxInFlight: 8},
+		{State: rollout.EngineLost, MaxInFlight: 8, Load: rollout.EngineLoad{Running: 9}},
+	}
+	for i := range 10 {
+		at := start.Add(time.Duration(i+1) * time.Second)
+		for range 2 { // the second time in the same millisecond
+			if err := s.Record(ctx, fleet.Summarise(at, time.Second, engines, 7)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got, err := s.View(ctx, start.Add(2500*time.Millisecond), start.Add(7500*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rollout.FleetView{
+		WindowSec: 5, Engines: 2, BusyShare: 0.5, SlotShare: 0.25, InFlight: 2, QueuedRequests: 7, InputTPS: 200, OutputTPS: 10,
+	}
+	if got != want {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}

@@ -1,0 +1,175 @@
+package fleet
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Source is a list of engines outside Millrace that is read again and again: a file, or a DNS name.
+type Source struct {
+	name string
+	read func(ctx context.Context) ([]rollout.Engine, error)
+}
+
+// ParseSource reads "file:/path", whose lines are "http://host:port [max_in_flight=64] [id=gpu7]", or "dns:name:port", all of
+// whose addresses are engines.
+func ParseSource(text string) (*Source, error) {
+	kind, rest, _ := strings.Cut(text, ":")
+	switch kind {
+	case "file":
+		if !strings.HasPrefix(rest, "/") {
+			return nil, fmt.Errorf("engines from %q: want file:/absolute/path", text)
+		}
+		return &Source{text, func(context.Context) ([]rollout.Engine, error) {
+			data, err := os.ReadFile(rest)
+			if err != nil {
+				return nil, err
+			}
+			return parseList(data)
+		}}, nil
+	case "dns":
+		host, port, err := net.SplitHostPort(rest)
+		if err != nil || host == "" || port == "" {
+			return nil, fmt.Errorf("engines from %q: want dns:name:port", text)
+		}
+		return &Source{text, func(ctx context.Context) ([]rollout.Engine, error) {
+			return lookUp(ctx, net.DefaultResolver.LookupHost, host, port)
+		}}, nil
+	}
+	return nil, fmt.Errorf("engines from %q: want file:/path or dns:name:port", text)
+}
+
+func parseList(data []byte) ([]rollout.Engine, error) {
+	var engines []rollout.Engine
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for n := 1; lines.Scan(); n++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		e := rollout.Engine{URL: words[0]}
+		for _, word := range words[1:] {
+			if err := setOption(&e, word); err != nil {
+				return nil, fmt.Errorf("line %d: %w", n, err)
+			}
+		}
+		if _, err := NewMember(e, time.Time{}); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		engines = append(engines, e)
+	}
+	return engines, lines.Err()
+}
+
+func setOption(e *rollout.Engine, word string) error {
+	key, value, _ := strings.Cut(word, "=")
+	switch key {
+	case "id":
+		e.ID = rollout.EngineID(value)
+		return nil
+	case "max_in_flight":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 {
+			return fmt.Errorf("max_in_flight=%s: want a whole number", value)
+		}
+		e.MaxInFlight = n
+		return nil
+	}
+	return fmt.Errorf("%q: after the address come id=NAME and max_in_flight=N", word)
+}
+
+func lookUp(ctx context.Context, resolve func(context.Context, string) ([]string, error), host, port string) ([]rollout.Engine, error) {
+	addresses, err := resolve(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(addresses) // resolvers rotate them
+	var engines []rollout.Engine
+	for _, a := range slices.Compact(addresses) {
+		id := strings.Trim(strings.NewReplacer(":", "-", "%", "-").Replace(a), "-") + "-" + port
+		engines = append(engines, rollout.Engine{ID: rollout.EngineID(id), URL: "http://" + net.JoinHostPort(a, port)})
+	}
+	return engines, nil
+}
+
+// errEmptyList keeps a list that was truncated, or a name whose engines are all being replaced, from emptying the fleet.
+var errEmptyList = errors.New("lists no engine; nothing is changed")
+
+// Follow brings the fleet in line with a list that is read every so often, until ctx is done: listed engines
+// join, and those that the list named before and no longer does leave when they have finished. Engines that an operator added are
+// left alone. A list that cannot be read changes nothing; complain hears why.
+func (r *Registry) Follow(ctx context.Context, s *Source, every time.Duration, complain func(error)) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := r.follow(ctx, s, every); err != nil && ctx.Err() == nil {
+			complain(fmt.Errorf("engines from %s: %w", s.name, err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *Registry) follow(ctx context.Context, s *Source, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	listed, err := s.read(ctx)
+	if err != nil {
+		return err
+	}
+	if len(listed) == 0 {
+		return errEmptyList
+	}
+	members, err := r.Members(ctx)
+	if err != nil {
+		return err
+	}
+	join, leave := Difference(members, listed, s.name)
+	var errs []error
+	for _, e := range join {
+		_, err := r.add(ctx, e, s.name)
+		errs = append(errs, err)
+	}
+	for _, id := range leave {
+		errs = append(errs, r.Remove(ctx, id, false))
+	}
+	return errors.Join(errs...)
+}
+
+// Difference is which listed engines are to join, and which members that this source named are to leave. An engine that
+// is a member in any other way is left as it is; one that an operator drains stays drained.
+func Difference(members []Member, listed []rollout.Engine, source string) (join []rollout.Engine, leave []rollout.EngineID) {
+	wanted := map[string]bool{}
+	for _, e := range listed {
+		m, err := NewMember(e, time.Time{})
+		if err != nil {
+			continue
+		}
+		wanted[m.URL] = true
+		at := slices.IndexFunc(members, func(old Member) bool { return old.URL == m.URL })
+		if at < 0 || members[at].Leave && members[at].Source == source {
+			join = append(join, e)
+		}
+	}
+	for _, m := range members {
+		if m.Source == source && !m.Leave && !wanted[m.URL] {
+			leave = append(leave, m.ID)
+		}
+	}
+	return join, leave
+}
