@@ -1,0 +1,185 @@
+package diplomacy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+func (m *Map) addHomes(f *mapFile) error {
+	m.homes = make([]ProvinceSet, len(m.powers))
+	for i, p := range f.Powers {
+		for _, id := range p.Homes {
+			at, ok := m.PlaceByName(id)
+			if !ok || int(at) >= len(m.provinces) || !m.centers.Has(Province(at)) {
+				return fmt.Errorf("power %s: home %s is not a supply centre", p.name, id)
+			}
+			if m.provinces[at].home != NoPower {
+				return fmt.Errorf("home %s: belongs to two powers", id)
+			}
+			m.provinces[at].home = Power(i)
+			m.homes[i].Add(Province(at))
+		}
+	}
+	for _, p := range f.Provinces {
+		at, _ := m.PlaceByName(p.ID)
+		home := m.provinces[at].home
+		if p.Home != nil && (home == NoPower || m.powers[home] != *p.Home) {
+			return fmt.Errorf("province %s: home_of %s, but that power does not list it", p.ID, *p.Home)
+		}
+	}
+	if m.victory <= 0 {
+		return fmt.Errorf("victory_centers %d: want at least 1", m.victory)
+	}
+	return nil
+}
+
+func (m *Map) addStart(f *mapFile) error {
+	var taken ProvinceSet
+	for i, p := range f.Powers {
+		for _, text := range p.Units {
+			u, err := m.parseUnit(text)
+			if err != nil {
+				return fmt.Errorf("power %s: %w", p.name, err)
+			}
+			at := m.provOf[u.Place]
+			if taken.Has(at) {
+				return fmt.Errorf("power %s: unit %s: province already taken", p.name, text)
+			}
+			taken.Add(at)
+			u.Power = Power(i)
+			m.start = append(m.start, u)
+		}
+	}
+	return nil
+}
+
+// parseUnit reads the exact notation of a unit, as files have it.
+func (m *Map) parseUnit(text string) (Unit, error) {
+	letter, at, ok := strings.Cut(text, " ")
+	place, known := m.PlaceByName(at)
+	kind := map[string]UnitKind{"A": Army, "F": Fleet}[letter]
+	if !ok || !known || !m.stands(kind, place) {
+		return Unit{}, fmt.Errorf("unit %q: want a letter and a place where such a unit can stand", text)
+	}
+	return Unit{Kind: kind, Power: NoPower, Place: place}, nil
+}
+
+// addNames ranks the provinces by full English name, which breaks ties in civil disorder.
+func (m *Map) addNames(f *mapFile) error {
+	if len(f.ByName) != len(m.provinces) {
+		return fmt.Errorf("alphabetical_by_name: %d provinces of %d", len(f.ByName), len(m.provinces))
+	}
+	var seen ProvinceSet
+	for i, id := range f.ByName {
+		at, ok := m.PlaceByName(id)
+		if !ok || int(at) >= len(m.provinces) || seen.Has(Province(at)) {
+			return fmt.Errorf("alphabetical_by_name: %s: no such province, or listed twice", id)
+		}
+		seen.Add(Province(at))
+		m.rank[at] = uint8(i)
+	}
+	return nil
+}
+
+// addAliases fills the lexicon with what else a province may be called. An id always means its own province.
+func (m *Map) addAliases(f *mapFile) error {
+	for i, p := range f.Provinces {
+		for _, name := range []string{p.Name, p.Godip} {
+			if key := lexKey(name); key != "" {
+				if _, taken := m.lexicon[key]; !taken {
+					m.lexicon[key] = Place(i)
+				}
+			}
+		}
+	}
+	for _, alias := range slices.Sorted(maps.Keys(f.Aliases)) {
+		id := f.Aliases[alias]
+		at, ok := m.PlaceByName(id)
+		if !ok {
+			return fmt.Errorf("alias %s: no such place as %s", alias, id)
+		}
+		m.lexicon[lexKey(alias)] = at
+	}
+	for _, id := range f.Impassable {
+		m.impass[lexKey(id)] = true
+	}
+	return nil
+}
+
+// addSeas derives what convoys need: which seas touch each other, and which coastal provinces they touch.
+func (m *Map) addSeas() {
+	for i := range m.provinces {
+		switch m.provinces[i].terrain {
+		case Sea:
+			m.seas.Add(Province(i))
+		case Coastal:
+			m.coastal.Add(Province(i))
+		}
+	}
+	for sea := range m.seas.All() {
+		next := m.reach[Fleet][sea]
+		m.seaNext[sea] = next.and(&m.seas)
+		m.coast[sea] = next.and(&m.coastal)
+		for port := range m.coast[sea].All() {
+			m.ports[port].Add(sea)
+		}
+	}
+}
+
+// unreachable is the distance of a unit that cannot get home at all; it counts as the farthest.
+const unreachable = 255
+
+// addDistances measures how far every place is from each power's home centres, for civil disorder: fleets go by fleet
+// moves, armies by any border, seas included.
+func (m *Map) addDistances() {
+	m.distance = make([][3][256]uint8, len(m.powers))
+	for p := range m.distance {
+		for kind := range m.distance[p] {
+			for at := range m.distance[p][kind] {
+				m.distance[p][kind][at] = unreachable
+			}
+		}
+		m.spreadArmy(&m.distance[p][Army], m.homes[p])
+		m.spreadFleet(&m.distance[p][Fleet], m.homes[p])
+	}
+}
+
+// spreadArmy fills dist, province by province in rings around the homes.
+func (m *Map) spreadArmy(dist *[256]uint8, ring ProvinceSet) {
+	seen := ring
+	for d := uint8(0); !ring.Empty(); d++ {
+		var next ProvinceSet
+		for at := range ring.All() {
+			dist[at] = d
+			next = next.union(&m.reach[Army][at]).union(&m.reach[Fleet][at])
+			for _, coast := range m.provinces[at].coasts {
+				next = next.union(&m.reach[Fleet][coast])
+			}
+		}
+		ring = next.minus(&seen)
+		seen = seen.union(&ring)
+	}
+}
+
+// spreadFleet fills dist, place by place; the coasts of a province are apart.
+func (m *Map) spreadFleet(dist *[256]uint8, homes ProvinceSet) {
+	var queue []Place
+	for at := range m.places {
+		if p := Place(at); m.stands(Fleet, p) && homes.Has(m.provOf[p]) {
+			dist[p] = 0
+			queue = append(queue, p)
+		}
+	}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, n := range m.moves[Fleet][at] {
+			if dist[n] == unreachable {
+				dist[n] = dist[at] + 1
+				queue = append(queue, n)
+			}
+		}
+	}
+}
