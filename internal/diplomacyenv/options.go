@@ -1,0 +1,91 @@
+package diplomacyenv
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/diplomacy"
+)
+
+// FromOptions makes an Env on the standard map from the options of a run spec. What they do not say stays as in
+// DefaultConfig, and nil says nothing; an unknown key is an error that names the nearest known one.
+func FromOptions(options json.RawMessage) (*Env, error) {
+	cfg := DefaultConfig()
+	if len(options) > 0 {
+		if err := errors.Join(unknownKeys("", options, reflect.TypeFor[Config]())...); err != nil {
+			return nil, err
+		}
+		if err := json.NewDecoder(bytes.NewReader(options)).Decode(&cfg); err != nil {
+			return nil, optionError(err)
+		}
+	}
+	return New(cfg, diplomacy.Standard())
+}
+
+func optionError(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		return fmt.Errorf("%s: want %s, not a %s", wrong.Field, wrong.Type, wrong.Value)
+	}
+	return err
+}
+
+// unknownKeys lists the keys of a JSON object, at all depths, that t has no field for. Only structs have a fixed set
+// of keys; types that read themselves are left to do so.
+func unknownKeys(path string, raw json.RawMessage, t reflect.Type) []error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return nil
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) != nil {
+		return nil // the decoder says better what is wrong
+	}
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		fields[name] = t.Field(i).Type
+	}
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		field, ok := fields[key]
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s%s: no such key (did you mean %s?)", path, key, nearest(key, slices.Sorted(maps.Keys(fields)))))
+			continue
+		}
+		errs = append(errs, unknownKeys(path+key+".", object[key], field)...)
+	}
+	return errs
+}
+
+// nearest is the known key with the smallest edit distance to key.
+func nearest(key string, known []string) string {
+	return slices.MinFunc(known, func(a, b string) int { return editDistance(key, a) - editDistance(key, b) })
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
