@@ -1,0 +1,203 @@
+// Package changepoint finds where a short, noisy, positive series changes its level, and
+// where it repeats itself. It is arithmetic only: a slice in, indices and numbers out.
+//
+// The method is exact optimal partitioning with a bounded (biweight) loss on the logarithm of
+// the values. Logarithms make a shift a ratio, so the unit does not matter; the bounded loss
+// lets single spikes be outliers instead of levels (Fearnhead & Rigaill, arXiv 1609.07363).
+// The noise is taken from differences of neighbours, so a level shift does not raise it.
+//
+// It is meant for 4 to some hundred values; the cost grows with the cube of the length (500
+// values take tens of milliseconds). Trends and random walks are not modelled: a drifting
+// series is cut into levels that mean little.
+//
+// Start reading at Detect, then Oscillates.
+package changepoint
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// MinLength is the shortest series that can be answered for.
+const MinLength = 4
+
+// DefaultMinEffect is the smallest relative change that is called a change.
+const DefaultMinEffect = 0.10
+
+const (
+	minSegment = 2   // values on each side of a change
+	clip       = 3.0 // K: residuals beyond so many sigmas are outliers, and cost no more than that
+	sigmaFloor = 0.02
+	// locationTolerance is how much worse another place of a change may fit and still be possible.
+	locationTolerance = 4.0
+	confirmedAfter    = 3 // values of the new level
+)
+
+// ErrTooShort is returned for a series of fewer than MinLength values.
+var ErrTooShort = errors.New("too few values")
+
+// ErrNotPositive is returned for a series that holds a zero, a negative, an infinite or no number.
+var ErrNotPositive = errors.New("not a positive number")
+
+// Options tunes Detect. The zero value is meant to be used.
+type Options struct {
+	// MinEffect is the relative change below which a change is weak: 0 means DefaultMinEffect, a
+	// negative value lets every change through.
+	MinEffect float64
+	// Settle moves a change past values beside it that are outliers of their own level and closer to the
+	// other. The bounded loss cannot tell to which of two levels a value far from both belongs; where a
+	// step is the cause of what follows, the closer one is meant.
+	Settle bool
+}
+
+// Result is what Detect found. Indices are 0-based; a change lies at the first value of its new level.
+type Result struct {
+	Changes  []Change
+	Weak     []int     // changes that the effect gate dropped, in order
+	Segments []Segment // one more than Changes
+	Outliers []int     // values far from their level
+	Sigma    float64   // noise of one value, in natural-log units
+	// Tail is 1 when the last value alone is high, -1 when it is low, and 0 otherwise: one more value
+	// like it makes a level.
+	Tail int
+}
+
+// Segment is a level: the values in [From, To).
+type Segment struct {
+	From, To int
+	Median   float64
+}
+
+// Change is one shift of the level.
+type Change struct {
+	At        int
+	Ratio     float64 // new level / old level, of medians
+	Shift     Shift   // new minus old, in the values' unit
+	Where     []int   // places at which the change may as well be, in order, At among them
+	Confirmed bool    // three values of the new level are seen; before that it is provisional
+}
+
+// Detect partitions x, oldest value first, into levels.
+func Detect(x []float64, o Options) (Result, error) {
+	if len(x) < MinLength {
+		return Result{}, fmt.Errorf("%w: %d, need %d", ErrTooShort, len(x), MinLength)
+	}
+	y := make([]float64, len(x))
+	for i, v := range x {
+		if !(v > 0) || math.IsInf(v, 1) {
+			return Result{}, fmt.Errorf("value %d is %v: %w", i, v, ErrNotPositive)
+		}
+		y[i] = math.Log(v)
+	}
+	s := series{y: y, sigma: noise(y)}
+	cuts := s.partition()
+	strong, weak := s.gate(cuts, minEffect(o))
+	if o.Settle {
+		s.settle(strong)
+	}
+	return s.describe(x, strong, weak), nil
+}
+
+func minEffect(o Options) float64 {
+	if o.MinEffect == 0 {
+		return DefaultMinEffect
+	}
+	return o.MinEffect
+}
+
+// series is the logarithm of the values with the noise of one of them.
+type series struct {
+	y     []float64
+	sigma float64
+}
+
+// noise estimates the standard deviation of one value from differences at short lags: the widest
+// of the first three, so that slow wobble counts as noise, widened for short series and never
+// below the floor.
+func noise(y []float64) float64 {
+	lags := 1
+	if len(y) >= 24 {
+		lags = 3
+	}
+	sigma := 0.0
+	for lag := 1; lag <= lags; lag++ {
+		sigma = max(sigma, lagNoise(y, lag))
+	}
+	return max(sigma*(1+3/float64(len(y))), sigmaFloor)
+}
+
+// madToSigma turns the median of absolute normal deviations into a standard deviation.
+const madToSigma = 1.4826
+
+func lagNoise(y []float64, lag int) float64 {
+	d := make([]float64, 0, len(y)-lag)
+	for i := lag; i < len(y); i++ {
+		d = append(d, math.Abs(y[i]-y[i-lag]))
+	}
+	return madToSigma * median(d) / math.Sqrt2
+}
+
+func (s series) describe(x []float64, cuts, weak []int) Result {
+	r := Result{Weak: weak, Sigma: s.sigma}
+	bounds := withEnds(cuts, len(s.y))
+	for i := 1; i < len(bounds); i++ {
+		from, to := bounds[i-1], bounds[i]
+		r.Segments = append(r.Segments, Segment{From: from, To: to, Median: median(x[from:to])})
+		r.Outliers = append(r.Outliers, s.outliers(from, to)...)
+	}
+	for i := 1; i < len(bounds)-1; i++ {
+		from, at, to := bounds[i-1], bounds[i], bounds[i+1]
+		r.Changes = append(r.Changes, Change{
+			At:        at,
+			Ratio:     math.Exp(median(s.y[at:to]) - median(s.y[from:at])),
+			Shift:     shiftBetween(without(x, from, at, r.Outliers), without(x, at, to, r.Outliers)),
+			Where:     s.locations(from, at, to),
+			Confirmed: to-at >= confirmedAfter,
+		})
+	}
+	r.Tail = s.tail(r)
+	return r
+}
+
+func (s series) outliers(from, to int) []int {
+	var out []int
+	m := median(s.y[from:to])
+	for i := from; i < to; i++ {
+		if math.Abs(s.y[i]-m) > clip*s.sigma {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (s series) tail(r Result) int {
+	last := len(s.y) - 1
+	n := len(r.Outliers)
+	if n == 0 || r.Outliers[n-1] != last || (n > 1 && r.Outliers[n-2] == last-1) {
+		return 0
+	}
+	if s.y[last] > median(s.y[r.Segments[len(r.Segments)-1].From:]) {
+		return 1
+	}
+	return -1
+}
+
+// without is the values of x in [from, to) that are not outliers; all of them when nothing else is left.
+func without(x []float64, from, to int, outliers []int) []float64 {
+	out := make([]float64, 0, to-from)
+	next := 0
+	for i := from; i < to; i++ {
+		for next < len(outliers) && outliers[next] < i {
+			next++
+		}
+		if next < len(outliers) && outliers[next] == i {
+			continue
+		}
+		out = append(out, x[i])
+	}
+	if len(out) == 0 {
+		return x[from:to]
+	}
+	return out
+}

@@ -1,0 +1,145 @@
+package diagnosis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// changes lists what is worth replaying differently for this run.
+func (q *inquiry) changes() []change {
+	var out []change
+	out = append(out, q.capacityChanges()...)
+	out = append(out, q.depthChanges()...)
+	if q.ledger.mean(q.now, func(s *step) float64 { return s.phases[refAt] }) >= minWaitShare*q.regime.C.Sec {
+		out = append(out, q.refLogprobsInRollouts())
+	}
+	if q.ledger.mean(q.now, (*step).lateTail) >= minWaitShare*q.regime.StepSec {
+		out = append(out, change{name: "no group slower than the p90", note: "a straggler's deadline or a shorter horizon", apply: capped})
+	}
+	return out
+}
+
+func (q *inquiry) capacityChanges() []change {
+	if q.regime.Resource == WorkerSlots {
+		return []change{
+			{name: "room for games at workers x2", note: "as many workers again", command: "millrace worker", apply: scaled(2)},
+			{name: q.engineName(2 * q.engines()), apply: func(p plant) plant { return p }},
+		}
+	}
+	n := q.engines()
+	const add = "millrace engine add URL"
+	out := []change{{name: q.engineName(2 * n), command: add, apply: scaled(2)}}
+	enough := int(math.Ceil(1.1 * q.fleet.engines * q.regime.P.Sec / q.regime.C.Sec))
+	if q.regime.Kind == CapacityBound && enough > n && enough != 2*n {
+		out = append(out, change{
+			name: q.engineName(enough), note: "sized with 10 % to spare", command: add, apply: scaled(float64(enough) / q.fleet.engines)})
+	}
+	return out
+}
+
+func (q *inquiry) engines() int { return max(1, int(math.Round(q.fleet.engines))) }
+
+func (q *inquiry) engineName(to int) string { return fmt.Sprintf("engines %d -> %d", q.engines(), to) }
+
+// depthChanges tries one and two batches more and, if latency asks for it, as many as hide it.
+func (q *inquiry) depthChanges() []change {
+	depth := q.depth()
+	tries := []int{depth + 1, depth + 2}
+	if enough := int(math.Ceil(q.regime.R.Sec / q.regime.C.Sec)); q.regime.Kind == LatencyBound && enough > depth+2 {
+		tries = append(tries, enough)
+	}
+	var out []change
+	for _, d := range tries {
+		c := change{
+			name:    fmt.Sprintf("depth %d -> %d", depth, d),
+			command: fmt.Sprintf("millrace run set %s buffer.depth=%d", q.in.Spec.Name, d),
+			apply:   deeper(d - depth),
+		}
+		if stale := q.in.Spec.Buffer.MaxStaleness; int64(d) > stale {
+			c.staler = true
+			c.note = fmt.Sprintf("needs max_staleness %d, is %d", d, stale)
+			c.command += fmt.Sprintf(" buffer.max_staleness=%d", d)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// refWorkShare is what computing reference log-probabilities during rollouts is taken to add to their work.
+const refWorkShare = 0.10
+
+func (q *inquiry) refLogprobsInRollouts() change {
+	const name, note = "ref log-probs in rollouts", "assuming 10 % more work"
+	return change{name: name, note: note, apply: func(p plant) plant {
+		p = scaled(1 / (1 + refWorkShare))(p)
+		p.latency, p.compute = slices.Clone(p.latency), slices.Clone(p.compute)
+		for i := range p.latency {
+			p.latency[i] *= 1 + refWorkShare
+		}
+		saved := q.ledger.mean(q.now, func(s *step) float64 { return s.phases[refAt] })
+		for k := range p.compute {
+			p.compute[k] = max(0, p.compute[k]-saved)
+		}
+		return p
+	}}
+}
+
+func scaled(factor float64) func(plant) plant {
+	return func(p plant) plant {
+		p.capacity = slices.Clone(p.capacity)
+		for i := range p.capacity {
+			p.capacity[i] *= factor
+		}
+		return p
+	}
+}
+
+// deeper keeps more batches outstanding from the start, and waits for them first if the run did.
+func deeper(more int) func(plant) plant {
+	return func(p plant) plant {
+		if p.first >= p.depth[0]*p.take[0] {
+			p.first += more * p.take[0]
+		}
+		p.depth = slices.Clone(p.depth)
+		for k := range p.depth {
+			p.depth[k] += more
+		}
+		return p
+	}
+}
+
+func capped(p plant) plant {
+	p.latency = capAt(p.latency, quantile(p.latency[p.groupLoop:], 0.9))
+	p.work = capAt(p.work, quantile(p.work[p.groupLoop:], 0.9))
+	return p
+}
+
+func capAt(values []float64, limit float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = min(v, limit)
+	}
+	return out
+}
+
+// phaseName is how a phase is called in a sentence.
+func phaseName(p rollout.Phase) string {
+	switch p {
+	case rollout.PhaseWait:
+		return "waiting for batches"
+	case rollout.PhaseLoad:
+		return "loading batches"
+	case rollout.PhaseRefLogprobs:
+		return "reference log-probs"
+	case rollout.PhaseTrain:
+		return "training"
+	case rollout.PhasePublish:
+		return "publishing weights"
+	case rollout.PhaseCheckpoint:
+		return "checkpoints"
+	}
+	return "other work of the trainer"
+}

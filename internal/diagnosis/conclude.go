@@ -1,0 +1,228 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// conclude turns what was measured into findings, the verdict and what to do next.
+func (q *inquiry) conclude(r *Report) {
+	for _, find := range []func(*Report) *Finding{q.starvationNow, q.trainerSlower, q.coldFinding, q.starvationPast, q.forecast} {
+		if f := find(r); f != nil {
+			r.Findings = append(r.Findings, *f)
+		}
+	}
+	r.Verdict = q.verdict(r)
+	r.Summary = q.summary(r)
+	r.Next = append(r.Next, q.next(r)...)
+}
+
+// tooFew is the number of steps below which silence proves nothing.
+const tooFew = 4
+
+func (q *inquiry) verdict(r *Report) Verdict {
+	for _, v := range []Verdict{VerdictProblem, VerdictWarning, VerdictHealed} {
+		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Verdict == v }) {
+			return v
+		}
+	}
+	if r.Steps < tooFew {
+		r.Missing = append(r.Missing, fmt.Sprintf("%d more steps", tooFew-r.Steps))
+		return VerdictNoAnswer
+	}
+	return VerdictHealthy
+}
+
+// starvationNow is the trainer waiting at present, with the regime as its cause.
+func (q *inquiry) starvationNow(r *Report) *Finding {
+	if !q.starving() {
+		return nil
+	}
+	s := *q.starve
+	since := q.onset(r)
+	f := &Finding{Verdict: VerdictProblem, Since: &since, Cause: q.starvationCause(r)}
+	mean := q.ledger.mean(q.now, (*step).wait)
+	f.Text = fmt.Sprintf("The trainer waits %s of a %s step (%s)", seconds(mean), seconds(q.regime.StepSec), percent(mean/q.regime.StepSec))
+	if s.Steps == 1 {
+		f.Text = fmt.Sprintf("The trainer waited %s in step %d", seconds(s.WaitSec), s.Since)
+	}
+	f.Text += ", " + q.because(r) + "."
+	f.Evidence = append(f.Evidence, q.regime.Evidence...)
+	return f
+}
+
+// onset is the step since which the run is starved: where the step time rose if it was the wait that
+// did it, else the first wait. The rise is steadier: a first wait may be a single late game.
+func (q *inquiry) onset(r *Report) rollout.Step {
+	if r.Rise != nil && r.Rise.First == rollout.PhaseWait {
+		return max(q.starve.Since, r.Rise.At)
+	}
+	return q.starve.Since
+}
+
+// pressing are the causes behind a regime: when one of them is proven, it is what happened, and the
+// regime only how it shows.
+var pressing = []CauseName{CauseEngineLost, CauseScaleDown, CauseColdEngines, CauseLongerGames, CauseOtherWork, CauseDrops,
+	CauseAdapterLoad, CauseStraggler}
+
+func (q *inquiry) starvationCause(r *Report) CauseName {
+	for _, c := range r.Causes {
+		if c.Decision == IsCause && slices.Contains(pressing, c.Name) {
+			return c.Name
+		}
+	}
+	switch q.regime.Kind {
+	case CapacityBound:
+		if q.regime.Resource == WorkerSlots {
+			return CauseWorkers
+		}
+		return CauseThroughput
+	case LatencyBound:
+		return CauseLatency
+	}
+	return CauseStarvation
+}
+
+func (q *inquiry) because(r *Report) string {
+	text := q.becauseOfRegime()
+	for _, c := range r.Causes {
+		if c.Decision == IsCause && slices.Contains(pressing, c.Name) {
+			text += "; " + c.Text
+		}
+	}
+	return text
+}
+
+func (q *inquiry) becauseOfRegime() string {
+	reg := q.regime
+	switch {
+	case reg.Resource == WorkerSlots:
+		return fmt.Sprintf("because the workers have no room for more games; the engines do (%s of their slots in use)", percent(q.account.share))
+	case reg.Kind == CapacityBound:
+		return fmt.Sprintf("because the engines need %s for a batch that is trained on in %s", seconds(reg.P.Sec), seconds(reg.C.Sec))
+	case reg.Kind == LatencyBound:
+		return fmt.Sprintf("because a batch's games take %s, of which %v batches outstanding hide %s; the engines have room (%s of their slots in use)",
+			seconds(reg.R.Sec), reg.Depth, seconds(reg.Depth*reg.C.Sec), percent(q.account.share))
+	case reg.Kind == MixedRegime:
+		return "and neither the engines' capacity nor the games' length alone explains it"
+	}
+	return "which is measured; why, the records cannot say yet"
+}
+
+// trainerSlower is a present shift towards slower steps that is not the wait's.
+func (q *inquiry) trainerSlower(r *Report) *Finding {
+	if r.Rise == nil || r.Rise.First == rollout.PhaseWait {
+		return nil
+	}
+	s := *r.Rise
+	f := &Finding{Cause: CauseTrainer, Verdict: VerdictProblem, Since: &s.At}
+	switch s.First {
+	case rollout.PhaseRefLogprobs:
+		f.Cause = CauseRefLogprobs
+	case rollout.PhaseCheckpoint:
+		f.Cause = CauseCheckpoint
+	}
+	var grown []string
+	for _, d := range s.Phases {
+		if d.Share >= someOf {
+			grown = append(grown, phaseName(d.Phase)+" "+signed(d.DeltaSec))
+			f.Evidence = append(f.Evidence, Evidence{
+				fmt.Sprintf("%s: %s before, %s after", phaseName(d.Phase), seconds(d.BeforeSec), seconds(d.AfterSec)), Measured})
+		}
+	}
+	f.Text = fmt.Sprintf("Since step %d a step takes %s longer, most of it in the trainer itself: %s.", s.At, seconds(s.DeltaSec), strings.Join(grown, ", "))
+	return f
+}
+
+// coldFinding is the starved steps of the time before all engines were ready.
+func (q *inquiry) coldFinding(r *Report) *Finding {
+	i := slices.IndexFunc(r.Causes, func(c Cause) bool { return c.Name == CauseColdEngines })
+	if i < 0 || q.starving() {
+		return nil
+	}
+	f := &Finding{Cause: CauseColdEngines, Verdict: VerdictHealed,
+		Text: "Engines were not ready yet: " + r.Causes[i].Text + "."}
+	for _, e := range q.in.Events {
+		if e.Kind == EventEngineJoined {
+			f.Evidence = append(f.Evidence, Evidence{e.Text, Measured})
+		}
+	}
+	if q.starve != nil {
+		since := q.starve.Since
+		f.Since = &since
+	}
+	return f
+}
+
+// starvationPast is a wait that is over, without a better explanation.
+func (q *inquiry) starvationPast(r *Report) *Finding {
+	s := q.starve
+	if s == nil || s.Until == nil || s.Share < minWaitShare || len(r.Findings) > 0 {
+		return nil
+	}
+	return &Finding{Cause: CauseStarvation, Verdict: VerdictHealed, Since: &s.Since,
+		Text: fmt.Sprintf("The trainer waited %s per step from step %d until step %d, and no longer does.", seconds(s.WaitSec), s.Since, *s.Until)}
+}
+
+// forecast warns of a starvation that a prefilled buffer still hides.
+func (q *inquiry) forecast(r *Report) *Finding {
+	if q.starving() || !q.willStarve() || r.Replay == nil || !r.Replay.Explains || r.Replay.Onset == nil || *r.Replay.Onset <= r.To {
+		return nil
+	}
+	from, to, _ := q.fallingDepth()
+	return &Finding{Cause: CauseThroughput, Verdict: VerdictWarning, Since: r.Replay.Onset,
+		Text: fmt.Sprintf("The buffer is running empty: from about step %d on a step will take %s instead of %s.",
+			*r.Replay.Onset, seconds(r.Replay.StepSec), seconds(q.regime.StepSec)),
+		Evidence: []Evidence{
+			{fmt.Sprintf("batches ready at the claim fell from %.1f to %.1f", from.ready, to.ready), Measured},
+			{fmt.Sprintf("the engines need %s for a batch, the trainer %s", seconds(q.regime.P.Sec), seconds(q.regime.C.Sec)), Measured},
+		}}
+}
+
+func (q *inquiry) summary(r *Report) string {
+	switch {
+	case r.Verdict == VerdictProblem && q.starving():
+		kind := string(q.regime.Kind)
+		if q.regime.Kind == NoRegime || q.regime.Kind == MixedRegime {
+			kind = "starved"
+		}
+		return fmt.Sprintf("%s since step %d. %s", kind, *r.Findings[0].Since, r.Findings[0].Text)
+	case len(r.Findings) > 0:
+		return r.Findings[0].Text
+	case r.Verdict == VerdictNoAnswer:
+		return fmt.Sprintf("Not enough evidence: %d of the %d steps that it takes.", r.Steps, tooFew)
+	}
+	return fmt.Sprintf("No problem found: a step takes %s, %s of it waiting.", seconds(q.regime.StepSec),
+		percent(1-q.regime.C.Sec/q.regime.StepSec))
+}
+
+// next is the commands that do, or show, what helps most.
+func (q *inquiry) next(r *Report) []string {
+	name := string(q.in.Spec.Name)
+	again := "millrace diagnose " + name
+	switch best := bestChange(r.WhatIfs); {
+	case r.Verdict == VerdictHealthy || r.Verdict == VerdictHealed:
+		return nil
+	case best.Command != "":
+		return []string{best.Command, again}
+	case r.Verdict == VerdictNoAnswer || q.regime.Kind == NoRegime:
+		return []string{"millrace run watch " + name, again}
+	}
+	return []string{"millrace run steps " + name, again}
+}
+
+// bestChange is the helping change with the shortest step; of those about as good, the first. One
+// that needs staler games is taken only when nothing else helps.
+func bestChange(changes []WhatIf) WhatIf {
+	var best WhatIf
+	for _, w := range changes {
+		better := best.Command == "" || best.Staler && !w.Staler || best.Staler == w.Staler && w.StepSec < best.StepSec*(1-minGain)
+		if w.Outcome == Helps && w.Command != "" && better {
+			best = w
+		}
+	}
+	return best
+}

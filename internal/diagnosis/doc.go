@@ -1,0 +1,53 @@
+// Package diagnosis says why the steps of a run take as long as they do, since when, and what
+// would and would not change it. It is pure: records in, a report out; it keeps nothing, asks
+// nobody and reads no clock. Collecting the records is left to the caller.
+//
+// # The model
+//
+// The trainer consumes batch k at S(k) = max(end of step k-1, batch ready). Replacements are
+// launched when a batch is taken, so that depth x groups_per_step groups are outstanding, and
+// groups are served oldest first. The steady step time is then
+//
+//	T = max(C, P, R/D)
+//
+//	C  compute: what the trainer itself needs for a step, everything but waiting
+//	P  production: work of one batch / capacity of the fleet
+//	R  latency: one batch through an idle fleet, launch to its last group
+//	D  depth: batches outstanding
+//
+// The largest term names the regime: compute-bound, capacity-bound (more engines help, depth
+// only moves the onset) or latency-bound (depth helps, engines do not).
+//
+// # What is measured, and how
+//
+// C is the mean of wall minus wait over the current level's steps.
+//
+// P is work / slots. Work is the request-seconds of a batch: the time in flight at engines, summed
+// over the requests of its groups, raised by the groups that were dropped. Slots are requests
+// that the ready engines may hold in flight, less those that other work of the fleet occupies (by
+// Little's law this run alone holds work / T). When the slots are full this is the observed
+// period. When they are not, it is the period the fleet would reach if requests ran no slower
+// with full slots, which makes it a lower bound. When engines have free slots but launched groups
+// are not started, what is short is room for games at the workers, and work and capacity are
+// counted in game-seconds and games.
+//
+// R is the mean over batches of the slowest group. While neither slots nor workers are short, a
+// group takes its whole way from launch to ready. While they are, queueing is left out, because it
+// is the lack of capacity that P states: a group then takes its slowest episode's wall time less
+// that episode's wait in the dispatch queue, plus the smallest delays seen from launch to start
+// and from the last episode to ready. What remains is as fast as the engines run at the load
+// they had. An engine that is slowed down by its own batch, below its limit, raises R: it looks
+// like latency, and only another load tells the two apart.
+//
+// # Three layers
+//
+// Phases: the trainer is sequential, so a shift of the step time is exactly the sum of its
+// phases' shifts. Inside the wait: the timeline of the group that completed the batch is laid
+// over the wait, second by second; the parts add up to the wait. Counterfactuals: the recursion
+// is replayed with the recorded groups and one thing changed; they are shown only when the
+// unchanged replay meets the recorded steps within 10 %. The first two are measured, the third
+// is modelled, and every number of a report says which.
+//
+// Start reading at Diagnose, then regime.go and replay.go; Report is what comes out, and changepoint
+// has the mathematics of levels.
+package diagnosis

@@ -1,0 +1,91 @@
+package diagnosis_test
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Whatever the records hold, the report adds up, can be written, and comes out the same again.
+func FuzzDiagnoseLaws(f *testing.F) {
+	for seed := range uint64(40) {
+		f.Add(seed, seed%3 == 0)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, broken bool) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		in := randomMill(rng).input()
+		if broken {
+			corrupt(rng, in.Records)
+		}
+		r := diagnosis.Diagnose(in)
+		checkSums(t, r)
+		if _, err := json.Marshal(r); err != nil {
+			t.Errorf("the report cannot be written: %v", err)
+		}
+		if text(t, r) == "" {
+			t.Error("the report says nothing")
+		}
+		rng.Shuffle(len(in.Records), func(i, j int) { in.Records[i], in.Records[j] = in.Records[j], in.Records[i] })
+		if again := diagnosis.Diagnose(in); !reflect.DeepEqual(again, r) {
+			t.Errorf("in another order the records say something else:\n%s\n%s", text(t, again), text(t, r))
+		}
+	})
+}
+
+func randomMill(rng *rand.Rand) mill {
+	m := mill{
+		compute: 50 + 200*rng.Float64(), groups: 1 + rng.IntN(12), depth: 1 + rng.IntN(4), engines: 1 + rng.IntN(8),
+		places: float64(1 + rng.IntN(8)), group: 20 + 600*rng.Float64(), steps: rng.IntN(30), noise: 0.2 * rng.Float64(),
+		seed: rng.Uint64(), speed: 1 + 50*rng.Float64(),
+	}
+	if rng.IntN(3) == 0 {
+		m.prefill = 1
+	}
+	if rng.IntN(3) == 0 {
+		m.load = 30 * rng.Float64()
+	}
+	if rng.IntN(4) == 0 {
+		m.workers = 1 + rng.IntN(20)
+	}
+	m.noFleet = rng.IntN(8) == 0
+	return m
+}
+
+// corrupt breaks some records in ways that clocks, crashes and strange trainers could.
+func corrupt(rng *rand.Rand, records []rollout.StepRecord) {
+	for i := range records {
+		r := &records[i]
+		if rng.IntN(3) > 0 {
+			continue
+		}
+		switch rng.IntN(9) {
+		case 0:
+			r.Service.Groups = nil
+		case 1:
+			r.Service.GrantedAt = time.Time{}
+		case 2:
+			r.Trainer.WallSec = math.NaN()
+		case 3:
+			r.Trainer.Phases[rollout.PhaseWait] = 1e300
+		case 4:
+			r.Trainer = rollout.StepReport{WallSec: 3}
+		case 5:
+			r.Service.Fleet = rollout.FleetView{WindowSec: 1, Engines: 1}
+		case 6:
+			r.Done = false
+		case 7:
+			r.Service.CompletedAt = r.Service.FirstAskedAt.Add(-time.Hour)
+		case 8:
+			for j := range r.Service.Groups {
+				r.Service.Groups[j].Times = rollout.GroupTimes{}
+				r.Service.Groups[j].EpisodeSec = nil
+			}
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package diagnosis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+)
+
+// uniform is a plant of equal groups: C, P and R seconds, 16 groups a step, all of depth prefilled.
+func uniform(c, p, r float64, depth int) plant {
+	const take = 16
+	return plant{
+		work: []float64{p / take}, latency: []float64{r}, compute: []float64{c}, depth: []int{depth}, take: []int{take},
+		capacity: []float64{1}, first: depth * take,
+	}
+}
+
+func TestReplayTables(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		plant plant
+		walls []float64
+		ready []float64 // batches ready at each take
+	}{
+		{"P=300 D=1", uniform(150, 300, 75, 1), []float64{150, 300, 300, 300}, []float64{1, 1, 1}},
+		{"P=300 D=2", uniform(150, 300, 75, 2), []float64{150, 150, 150, 300, 300, 300}, []float64{2, 1.5, 1, 1}},
+		{"P=300 D=3", uniform(150, 300, 75, 3), []float64{150, 150, 150, 150, 150, 300, 300}, []float64{3, 2.5, 2, 1.5, 1, 1}},
+		{"P=300 D=4", uniform(150, 300, 75, 4), []float64{150, 150, 150, 150, 150, 150, 150, 300, 300}, []float64{4, 3.5, 3, 2.5, 2, 1.5, 1}},
+		{"P=280 D=2", uniform(150, 280, 75, 2), []float64{150, 150, 150, 260, 280, 280}, nil},
+		{"P=310 D=2", uniform(150, 310, 75, 2), []float64{150, 150, 160, 310, 310}, nil},
+		{"P=250 D=2", uniform(150, 250, 75, 2), []float64{150, 150, 150, 200, 250, 250}, nil},
+		{"P=150 D=2", uniform(150, 150, 75, 2), []float64{150, 150, 150, 150, 150}, nil},
+		{"log-probs in rollouts", uniform(100, 330, 75, 2), []float64{100, 100, 230, 330, 330}, nil},
+		{"R=600 D=2", uniform(150, 1, 600, 2), []float64{150, 150, 450, 150, 450, 150}, nil},
+		{"R=600 D=3", uniform(150, 1, 600, 3), []float64{150, 150, 150, 300, 150, 150, 300}, nil},
+		{"R=600 D=4", uniform(150, 1, 600, 4), []float64{150, 150, 150, 150, 150}, nil},
+		{"P=300 R=600 D=2", uniform(150, 300, 600, 2), []float64{150, 150, 450, 150, 450}, nil},
+		{"one batch of prefill", func() plant { p := uniform(150, 300, 75, 3); p.first = 16; return p }(), []float64{150, 300, 300, 300}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			turns := tt.plant.replay(len(tt.walls))
+			for k, want := range tt.walls {
+				if math.Abs(turns[k].wall-want) > 1e-6 {
+					t.Errorf("step %d takes %v s, want %v", k, turns[k].wall, want)
+				}
+			}
+			for k, want := range tt.ready {
+				if math.Abs(turns[k].ready-want) > 1e-6 {
+					t.Errorf("%v batches are ready at step %d, want %v", turns[k].ready, k, want)
+				}
+			}
+		})
+	}
+}
+
+// The replay gives what the theory says: the steady step max(C, P, R/D), the first slow step at
+// floor((D-1)P/(P-C)) + 1, and a total that depth does not change.
+func TestReplayLaws(t *testing.T) {
+	t.Parallel()
+	for _, c := range []float64{40, 150} {
+		for _, ratio := range []float64{0.5, 0.9, 1.3, 1.6, 2.1, 3.3} {
+			for _, latency := range []float64{0.2, 1.7, 4.4} {
+				for depth := 1; depth <= 6; depth++ {
+					p, r := c*ratio, c*latency
+					name := fmt.Sprintf("C=%v P=%v R=%v D=%d", c, p, r, depth)
+					pl := uniform(c, p, r, depth)
+					turns := pl.replay(240)
+					if got, want := steadyOver(turns, depth), max(c, p, r/float64(depth)); math.Abs(got/want-1) > 0.01 {
+						t.Errorf("%s: steady step %v, want %v", name, got, want)
+					}
+					if p <= c || r > p {
+						continue
+					}
+					first := slices.IndexFunc(turns, func(t turn) bool { return t.wait > 1e-9 })
+					if want := int(float64(depth-1)*p/(p-c)+1e-9) + 1; first != want {
+						t.Errorf("%s: first slow step %d, want %d", name, first, want)
+					}
+					total := float64(depth) * p // the prefill
+					for _, turn := range turns {
+						total += turn.wall
+					}
+					if want := 240*p + c; math.Abs(total-want) > 1e-6*want {
+						t.Errorf("%s: 240 steps take %v s, want %v", name, total, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// steadyOver is the mean of whole cycles of depth steps at the end.
+func steadyOver(turns []turn, depth int) float64 {
+	count := 96 / depth * depth
+	sum := 0.0
+	for _, t := range turns[len(turns)-count:] {
+		sum += t.wall
+	}
+	return sum / float64(count)
+}
+
+func TestReplayCapacityWindows(t *testing.T) {
+	t.Parallel()
+	p := uniform(150, 300, 0, 2)
+	p.capacity, p.until = []float64{0.5, 1, 2}, []float64{600, 1200}
+	// Two batches are 600 s of work: 300 done by 600 s, the rest by 900 s.
+	turns := p.replay(8)
+	if turns[0].ready != 2 || turns[7].wall != 150 {
+		t.Errorf("a fleet that doubles twice ends with steps of %v s; want 150", turns[7].wall)
+	}
+	if got := p.worked(0, 600); got != 900 {
+		t.Errorf("600 s of work are done at %v, want 900", got)
+	}
+	if got := p.worked(1100, 300); got != 1300 {
+		t.Errorf("300 s of work from 1100 s on are done at %v, want 1300", got)
+	}
+}

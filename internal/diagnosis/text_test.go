@@ -1,0 +1,60 @@
+package diagnosis_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+)
+
+var update = flag.Bool("update", false, "rewrite the reports in testdata")
+
+// What a person reads is kept in testdata, one report a file: go test -run Text -update rewrites them.
+func TestWriteText(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		mill mill
+	}{
+		{"capacity_bound", seedCase()},
+		{"latency_bound", latencyCase()},
+		{"healthy", with(seedCase(), func(m *mill) { m.engines = 16 })},
+		{"warning", with(seedCase(), func(m *mill) { m.steps = 3 })},
+		{"one_starved_step", with(seedCase(), func(m *mill) { m.steps = 4 })},
+		{"cold_engines", with(seedCase(), func(m *mill) { m.engines, m.prefill, m.cold = 12, 1, coldAfter(2, 1500) })},
+		{"engine_lost", with(seedCase(), func(m *mill) { m.engines, m.steps, m.lost = 9, 24, lostAfter(4, 1800) })},
+		{"trainer_slower", with(seedCase(), func(m *mill) { m.engines, m.slowdown = 16, from(6, 1.5) })},
+		{"no_step", mill{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := text(t, diagnosis.Diagnose(tt.mill.input()))
+			path := filepath.Join("testdata", tt.name+".txt")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			lines := strings.Split(got, "\n")
+			if len(lines) > 50 {
+				t.Errorf("%d lines are more than a screen", len(lines))
+			}
+			for _, line := range lines {
+				if n := utf8.RuneCountInString(line); n > 110 {
+					t.Errorf("%d characters are too wide: %s", n, line)
+				}
+			}
+		})
+	}
+}
