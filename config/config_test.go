@@ -1,0 +1,278 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/diplomacyenv"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/tictactoe"
+)
+
+var update = flag.Bool("update", false, "write the files under schema and testdata instead of comparing them")
+
+// environments are the real ones.
+func environments() config.Environments {
+	return config.Environments{
+		tictactoe.Kind: func(o json.RawMessage) error { _, err := tictactoe.FromOptions(o); return err },
+		"diplomacy":    func(o json.RawMessage) error { _, err := diplomacyenv.FromOptions(o); return err },
+	}
+}
+
+func TestReferenceSpec(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("examples/diplomacy-qwen7b.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.ReadSpec("diplomacy-qwen7b.yaml", data, environments())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.DefaultSpec()
+	want.Name, want.Model, want.Steps = "diplomacy-qwen7b", "Qwen/Qwen2.5-7B-Instruct", 12
+	want.Environment = rollout.Environment{Kind: "diplomacy", Options: json.RawMessage(`{"horizon_years":3,"train":"all","warmup_phases":{"max":6,"min":0}}`)}
+	want.Group = rollout.GroupSpec{Samples: 6, MinSamples: 6}
+	want.Buffer = rollout.BufferSpec{Depth: 2, GroupsPerStep: 8, MaxStaleness: 4, OnStale: rollout.DropStale, Prefill: rollout.PrefillFull}
+	want.Sampling.Temperature, want.Sampling.MaxTokens = 0.8, 120
+	want.Adapters = rollout.AdapterSpec{Rank: 32, PathPrefix: "/adapters"}
+	want.Timeouts.Completion, want.Timeouts.Episode = rollout.Duration(time.Minute), rollout.Duration(15*time.Minute)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestExamplesAreValid(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(filepath.Base(file), "service") {
+			_, err = config.ReadService(file, data, func(string) string { return "" })
+		} else {
+			_, err = config.ReadSpec(file, data, environments())
+		}
+		if err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestBadFiles reads every testdata/*.bad.yaml and compares all faults with the file's .want.
+func TestBadFiles(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.bad.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(name, "service") {
+				_, err = config.ReadService(name, data, func(string) string { return "" })
+			} else {
+				_, err = config.ReadSpec(name, data, environments())
+			}
+			var faults config.Faults
+			if !errors.As(err, &faults) {
+				t.Fatalf("got %v, want faults", err)
+			}
+			compare(t, strings.TrimSuffix(file, ".yaml")+".want", []byte(err.Error()+"\n"))
+		})
+	}
+}
+
+// compare checks got against a committed file; -update writes it.
+func compare(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; -update writes it anew\ngot:\n%s\nwant:\n%s", file, got, want)
+	}
+}
+
+func TestSchemasAreCommitted(t *testing.T) {
+	t.Parallel()
+	compare(t, "schema/run.schema.json", config.SpecSchema())
+	compare(t, "schema/service.schema.json", config.ServiceSchema())
+}
+
+// minimal is the least that a spec must say.
+const minimal = "name: a\nmodel: m\nsteps: 3\nenvironment: {kind: tictactoe}\n"
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := config.ReadSpec("a", []byte(minimal), environments())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Group.MinSamples != got.Group.Samples || got.Buffer.Depth != 2 || got.Environment.Options != nil {
+		t.Errorf("got %+v", got)
+	}
+	got, err = config.ReadSpec("a", []byte(minimal+"group: {samples: 3}"), environments())
+	if err != nil || got.Group.MinSamples != 3 {
+		t.Errorf("min_samples does not follow samples: %+v, %v", got.Group, err)
+	}
+}
+
+// TestJSONIsRead: what the service writes, it reads, to the same value.
+func TestJSONIsRead(t *testing.T) {
+	t.Parallel()
+	spec, err := config.ReadSpec("a", []byte(minimal+"seed: 7\nenvironment_note: x"), environments())
+	if err == nil {
+		t.Fatalf("an unknown key was taken: %+v", spec)
+	}
+	spec, err = config.ReadSpec("a", []byte(strings.Replace(minimal, "tictactoe", "tictactoe, opening_moves: 2", 1)+"seed: 9007199254740993"), environments())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, indent := range []string{"", "  ", "\t"} {
+		text, err := json.MarshalIndent(spec, "", indent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := config.ReadSpec("body", text, environments())
+		if err != nil || !reflect.DeepEqual(spec, again) {
+			t.Errorf("%v\ngot  %+v\nwant %+v", err, again, spec)
+		}
+	}
+	if err := config.CheckSpec("built", spec, environments()); err != nil {
+		t.Error(err)
+	}
+	if err := config.CheckSpec("built", rollout.Spec{}, environments()); err == nil {
+		t.Error("an empty spec is fine")
+	}
+}
+
+func TestUnreadableFiles(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]string{
+		"empty":         "",
+		"only comments": "# nothing\n",
+		"two documents": minimal + "---\n" + minimal,
+		"a list":        "- a\n- b\n",
+		"a word":        "hello",
+		"junk":          "\x00\x01\xff{[",
+		"tabs":          "name:\n\t- x",
+		"open bracket":  "name: [a",
+		"deep":          strings.Repeat("[", 100_000/2),
+		"deep dashes":   strings.Repeat("- ", 30_000),
+		"huge":          "name: " + strings.Repeat("x", 70<<10),
+		"aliases":       "a: &a [1,1]\nb: &b [*a,*a]\nname: *b\n",
+		"not a number":  minimal + "sampling: {temperature: .nan}",
+		"infinite":      minimal + "sampling: {top_p: .inf}",
+	} {
+		_, err := config.ReadSpec(name, []byte(data), environments())
+		var faults config.Faults
+		if !errors.As(err, &faults) || len(faults) == 0 {
+			t.Errorf("%s: got %v, want faults", name, err)
+		}
+	}
+}
+
+func FuzzReadSpec(f *testing.F) {
+	files, err := filepath.Glob("*/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		spec, err := config.ReadSpec("f", data, environments())
+		if err != nil {
+			var faults config.Faults
+			if !errors.As(err, &faults) || len(faults) == 0 || spec.Name != "" {
+				t.Errorf("%T %v, with spec %+v", err, err, spec)
+			}
+			return
+		}
+		if err := config.CheckSpec("f", spec, environments()); err != nil {
+			t.Errorf("a spec that was read is refused when written: %v", err)
+		}
+	})
+}
+
+func TestServiceEnvironment(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{
+		"MILLRACE_TOKENS": " correct-horse-battery, staple-of-a-second-one,", "AXIOM_TOKEN": "xaat-1", "TEMPORAL_ADDRESS": "t:7233",
+		"MILLRACE_REDIS_URL": "rediss://:hunter2@r:6379/1", "AXIOM_DATASET": "millrace",
+	}
+	got, err := config.ReadService("s", []byte("listen: 0.0.0.0:80\ntemporal: {address: \"u:1\"}\nengines: [{url: \"http://e:8000\"}]"), func(k string) string { return env[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Temporal.Address != "t:7233" || got.Axiom.Token.Reveal() != "xaat-1" || !got.Axiom.Enabled() || len(got.Tokens) != 2 {
+		t.Errorf("got %+v", got)
+	}
+	api := got.API("v1")
+	if !slices.Equal(api.Tokens, []string{"correct-horse-battery", "staple-of-a-second-one"}) || api.Validate() != nil {
+		t.Errorf("api: %+v, %v", api, api.Validate())
+	}
+	shown := fmt.Sprintf("%+v %#v", got.Redacted(), got.Redacted())
+	text, err := json.Marshal(got.Redacted())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"hunter2", "xaat", "horse"} {
+		if strings.Contains(shown+string(text), secret) {
+			t.Errorf("%s is shown", secret)
+		}
+	}
+	if alone, err := config.ReadService("", nil, func(string) string { return "" }); err != nil || !reflect.DeepEqual(alone, config.DefaultService()) {
+		t.Errorf("no file: %+v, %v", alone, err)
+	}
+}
+
+// TestServiceExampleIsTheDefault keeps the commented example honest.
+func TestServiceExampleIsTheDefault(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("examples/service.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.ReadService("service.yaml", data, func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Engines = nil
+	if want := config.DefaultService(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}

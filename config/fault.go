@@ -1,0 +1,70 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Fault is one thing wrong with a file.
+type Fault struct {
+	File string
+	Line int // 0 when the fault has no place, such as a key that is missing
+	Col  int
+	Path string // such as buffer.depth
+	Text string
+}
+
+// Error is "run.yaml:7:3: buffer.depth: ...".
+func (f *Fault) Error() string {
+	var b strings.Builder
+	b.WriteString(f.File)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", f.Line, f.Col)
+	}
+	b.WriteString(": ")
+	if f.Path != "" {
+		b.WriteString(f.Path + ": ")
+	}
+	b.WriteString(f.Text)
+	return b.String()
+}
+
+// Faults is everything wrong with a file, in the order of its lines.
+type Faults []*Fault
+
+// Error is one fault per line.
+func (fs Faults) Error() string {
+	lines := make([]string, len(fs))
+	for i, f := range fs {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the faults one by one.
+func (fs Faults) Unwrap() []error {
+	errs := make([]error, len(fs))
+	for i, f := range fs {
+		errs[i] = f
+	}
+	return errs
+}
+
+// maxFaults is how many faults are told: a file with more is not a file of this kind.
+const maxFaults = 100
+
+// err is nil when nothing is wrong. Faults without a place come first: they are about the file as a whole.
+func (fs Faults) err() error {
+	if len(fs) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(fs, func(a, b *Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	if more := len(fs) - maxFaults; more > 0 {
+		fs = append(fs[:maxFaults:maxFaults], &Fault{File: fs[0].File, Text: fmt.Sprintf("and %d faults more", more)})
+	}
+	return fs
+}
