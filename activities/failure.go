@@ -1,0 +1,70 @@
+package activities
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// typed makes err an error that Temporal understands: permanent failures and the game's own are not
+// tried again, and the type names the failure's code. This is the one place where our errors become Temporal's.
+func typed(err error) error {
+	if err == nil {
+		return nil
+	}
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return err
+	}
+	code := "internal"
+	var failure *rollout.Failure
+	var refusal *rollout.Refusal
+	switch {
+	case errors.As(err, &failure):
+		code = failure.Code
+	case errors.As(err, &refusal):
+		code = string(refusal.Code)
+	}
+	return temporal.NewApplicationErrorWithOptions(err.Error(), code, temporal.ApplicationErrorOptions{
+		NonRetryable: final(err),
+		Cause:        err,
+	})
+}
+
+// final tells whether trying again is pointless.
+func final(err error) bool {
+	if rollout.KindOf(err) != rollout.Retryable {
+		return true
+	}
+	for _, code := range []rollout.RefusalCode{rollout.Fenced, rollout.Invalid, rollout.Conflict, rollout.NoSuchRun, rollout.RunOver} {
+		if rollout.Refused(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// Code is the code of an error that came back from an activity, for counting; "internal" when it has none.
+func Code(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) && app.Type() != "" {
+		return app.Type()
+	}
+	var timeout *temporal.TimeoutError
+	if errors.As(err, &timeout) {
+		return "timeout"
+	}
+	var canceled *temporal.CanceledError
+	if errors.As(err, &canceled) {
+		return "cancelled"
+	}
+	return "internal"
+}
+
+// Final tells whether an error that came back from an activity was one not worth trying again.
+func Final(err error) bool {
+	var app *temporal.ApplicationError
+	return errors.As(err, &app) && app.NonRetryable()
+}

@@ -1,0 +1,21 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+)
+
+// KeepFleet watches the engines for the given time, or until it is told to stop or its worker dies: it lets engines join,
+// finds lost ones and loads missing adapters. One runs at a time; a second one, while a dead worker's is not yet given up,
+// does no harm, because every step it takes is a comparison of what is with what should be.
+func (a *Activities) KeepFleet(ctx context.Context, keepFor time.Duration) error {
+	shift, cancel := context.WithTimeout(ctx, keepFor)
+	defer cancel()
+	err := a.Fleet.Keep(shift, func() { activity.RecordHeartbeat(ctx) })
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return typed(err)
+}

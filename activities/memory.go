@@ -1,0 +1,82 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// memory is one attempt's policy: it keeps every answer as it arrives, and does not ask again for those that an
+// earlier attempt was given in the phase that it left unfinished.
+type memory struct {
+	policy   episode.Policy
+	buffer   Buffer
+	ref      rollout.EpisodeRef
+	attempt  int
+	answers  map[string]buffer.Answer // of earlier attempts, by agent
+	resumed  string                   // how the ids of the resumed phase's requests begin
+	repeated atomic.Int64
+}
+
+// remember makes the memory of an attempt that goes on from a checkpoint, or from the start when from is nil.
+func (a *Activities) remember(ctx context.Context, ref rollout.EpisodeRef, attempt int, from *episode.Progress) (*memory, error) {
+	m := &memory{policy: a.Policy, buffer: a.Buffer, ref: ref, attempt: attempt}
+	if attempt == 1 {
+		return m, nil
+	}
+	phase := 0
+	if from != nil {
+		phase = from.PhaseIndex
+	}
+	m.resumed = fmt.Sprintf("%s/%d/", ref, phase)
+	var err error
+	if m.answers, err = a.Buffer.Answers(ctx, ref); err != nil {
+		return nil, fmt.Errorf("read answers of %s: %w", ref, err)
+	}
+	return m, nil
+}
+
+// keepPatience bounds how long an answer waits to be kept.
+const keepPatience = 2 * time.Second
+
+// Complete answers from memory, or asks. What is asked for again in a resumed phase is counted as repeated, although the
+// attempt before may not have come as far: it died without telling.
+func (m *memory) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
+	key := requestKey(req)
+	if a, ok := m.answers[req.Agent]; ok && a.Key == key {
+		return a.Completion, nil
+	}
+	c, err := m.policy.Complete(ctx, req)
+	if err != nil {
+		return c, err
+	}
+	if m.resumed != "" && strings.HasPrefix(req.ID, m.resumed) {
+		m.repeated.Add(int64(len(c.TokenIDs)))
+	}
+	// The answer is kept even when another one of its phase has failed. That it could not be kept costs at most its
+	// repetition; the checkpoint after the phase is what must be saved.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
+	defer cancel()
+	_ = m.buffer.SaveAnswer(ctx, m.ref, m.attempt, req.Agent, buffer.Answer{Key: key, Completion: c})
+	return c, nil
+}
+
+// requestKey is the same for requests that ask the same of the same weights: an attempt taken for dead may have played on
+// to another board, and its answer there is none here.
+func requestKey(req rollout.Request) string {
+	turn := req.ID
+	if i := strings.LastIndexByte(turn, '/'); i >= 0 { // the attempt
+		turn = turn[:i]
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\x00%s\x00%v\x00%v\x00%s", turn, req.Model, req.Constraint, req.Sampling, req.Prompt)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,97 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// countingPolicy answers every agent but those that it refuses, and counts how often each was asked for.
+type countingPolicy struct {
+	asked  map[string]int
+	refuse string
+}
+
+func (p *countingPolicy) Complete(_ context.Context, req rollout.Request) (rollout.Completion, error) {
+	if req.Agent == p.refuse {
+		return rollout.Completion{}, errors.New("the engine died")
+	}
+	p.asked[req.Agent]++
+	return rollout.Completion{Text: req.Agent + " of " + req.ID, TokenIDs: []int32{1, 2, 3}}, nil
+}
+
+// A game whose worker died in the middle of a phase asks again only for what was not answered, and only where it
+// asks the same.
+func TestFinishedTurnsOfAnUnfinishedPhaseAreNotGeneratedAgain(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	store := buffer.New(rdb, buffer.Options{})
+	spec := rollout.Spec{Name: "r", Steps: 1, Buffer: rollout.BufferSpec{Depth: 1, GroupsPerStep: 1, OnStale: rollout.DropStale}}
+	if err := store.Open(ctx, spec); err != nil {
+		t.Fatal(err)
+	}
+	ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: 0}, Sample: 1}
+	if err := store.SaveCheckpoint(ctx, ref, 1, buffer.Checkpoint{PhaseIndex: 2, Game: []byte("board")}); err != nil {
+		t.Fatal(err)
+	}
+	policy := &countingPolicy{asked: map[string]int{}, refuse: "ITALY"}
+	acts := &Activities{Buffer: store, Policy: policy}
+	attempt := func(n int) *memory {
+		m, err := acts.remember(ctx, ref, n, &episode.Progress{PhaseIndex: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	ask := func(m *memory, agent, phase, prompt string) (string, error) {
+		c, err := m.Complete(ctx, rollout.Request{
+			ID: ref.String() + "/" + phase + "/" + agent + "/" + string(rune('0'+m.attempt)), Episode: ref, Agent: agent, Prompt: prompt,
+		})
+		return c.Text, err
+	}
+
+	first := attempt(1)
+	france, err := ask(first, "FRANCE", "2", "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(first, "TURKEY", "2", "the board of an attempt that played on"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(first, "ITALY", "2", "p"); err == nil {
+		t.Fatal("want the engine's death")
+	}
+
+	policy.refuse = ""
+	second := attempt(2)
+	for _, agent := range []string{"FRANCE", "ITALY", "TURKEY"} {
+		text, err := ask(second, agent, "2", "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if agent == "FRANCE" && text != france {
+			t.Errorf("FRANCE answers %q, and first answered %q", text, france)
+		}
+	}
+	if _, err := ask(second, "FRANCE", "3", "p"); err != nil { // the next phase is asked for as ever
+		t.Fatal(err)
+	}
+	if want := map[string]int{"FRANCE": 2, "ITALY": 1, "TURKEY": 2}; policy.asked["FRANCE"] != 2 || policy.asked["ITALY"] != 1 || policy.asked["TURKEY"] != 2 {
+		t.Errorf("asked %v, want %v", policy.asked, want)
+	}
+	if got := second.repeated.Load(); got != 6 { // of ITALY, which may have been under way, and TURKEY
+		t.Errorf("%d tokens repeated, want 6", got)
+	}
+	if got := first.repeated.Load(); got != 0 {
+		t.Errorf("%d tokens repeated by the first attempt", got)
+	}
+}

@@ -1,0 +1,99 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// RestoreInput is all that a run knows of itself when Redis has forgotten it.
+type RestoreInput struct {
+	Spec   rollout.Spec      `json:"spec"` // as the run was started with
+	Status rollout.RunStatus `json:"status"`
+	Key    string            `json:"key"` // of the event
+}
+
+// RestoreRun makes a run known again to a Redis that has lost it, as far as it had come, and answers its account. The
+// versions that serve are wanted on the engines again. A run that Redis knows is left as it is.
+func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Account, error) {
+	run := in.Spec.Name
+	if err := a.Buffer.Open(ctx, in.Spec); err != nil {
+		return buffer.Account{}, typed(fmt.Errorf("open run %s again: %w", run, err))
+	}
+	restored, err := a.Buffer.Restore(ctx, in.Status)
+	if err != nil {
+		return buffer.Account{}, typed(fmt.Errorf("restore run %s: %w", run, err))
+	}
+	if restored {
+		if err := a.Mirror(ctx, MirrorInput{Status: in.Status}); err != nil {
+			return buffer.Account{}, err
+		}
+		if err := a.wantAgain(ctx, in.Status); err != nil {
+			return buffer.Account{}, typed(err)
+		}
+		a.emit(run, in.Key, telemetry.RunChanged{
+			State: in.Status.State, Change: "restore the buffer",
+			Reason: fmt.Sprintf("Redis had lost the run: it goes on at step %d with new groups; ready groups and batches that were not recorded are gone", in.Status.NextStep),
+		})
+	}
+	return a.Account(ctx, run)
+}
+
+func (a *Activities) wantAgain(ctx context.Context, status rollout.RunStatus) error {
+	for _, p := range status.Policies {
+		if p.State != rollout.PolicyServing {
+			continue
+		}
+		adapter := fleet.Adapter{Run: status.Spec.Name, Version: p.Version, Name: p.Adapter, Path: p.Path}
+		if err := a.Fleet.Want(ctx, adapter); err != nil {
+			return fmt.Errorf("keep %s on the fleet: %w", p.Adapter, err)
+		}
+	}
+	return nil
+}
+
+// Groups is what the activities need of Temporal itself.
+type Groups interface {
+	GroupRunning(ctx context.Context, ref rollout.GroupRef) (bool, error)
+}
+
+// LookInput names groups that a run takes to be in play.
+type LookInput struct {
+	Run  rollout.RunName    `json:"run"`
+	Seqs []rollout.GroupSeq `json:"seqs"`
+}
+
+// lookAtOnce bounds the questions to Temporal under way.
+const lookAtOnce = 8
+
+// LookForGroups answers which of the groups have no running workflow.
+func (a *Activities) LookForGroups(ctx context.Context, in LookInput) ([]rollout.GroupSeq, error) {
+	if a.Groups == nil {
+		return nil, nil
+	}
+	running := make([]bool, len(in.Seqs))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(lookAtOnce)
+	for i, seq := range in.Seqs {
+		g.Go(func() (err error) {
+			running[i], err = a.Groups.GroupRunning(ctx, rollout.GroupRef{Run: in.Run, Seq: seq})
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, typed(fmt.Errorf("look for groups of %s: %w", in.Run, err))
+	}
+	gone := []rollout.GroupSeq{}
+	for i, seq := range in.Seqs {
+		if !running[i] {
+			gone = append(gone, seq)
+		}
+	}
+	return gone, nil
+}

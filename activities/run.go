@@ -1,0 +1,50 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// OpenRun prepares the buffer for a run.
+func (a *Activities) OpenRun(ctx context.Context, spec rollout.Spec) error {
+	if err := a.Buffer.Open(ctx, spec); err != nil {
+		return typed(fmt.Errorf("open run %s: %w", spec.Name, err))
+	}
+	a.emit(spec.Name, string(spec.Name)+"/start", telemetry.RunChanged{State: rollout.RunRunning, Change: "start"})
+	return nil
+}
+
+// Account is the buffer's account of the run's groups, against which the workflow corrects its own.
+func (a *Activities) Account(ctx context.Context, run rollout.RunName) (buffer.Account, error) {
+	account, err := a.Buffer.Account(ctx, run)
+	if err != nil {
+		return account, typed(fmt.Errorf("account of %s: %w", run, err))
+	}
+	return account, nil
+}
+
+// MirrorInput carries a run's status to where readers find it without asking Temporal.
+type MirrorInput struct {
+	Status rollout.RunStatus `json:"status"`
+	Change string            `json:"change,omitempty"` // reported as an event when not empty
+	Key    string            `json:"key,omitempty"`    // of that event
+}
+
+// Mirror publishes the run's status and limits.
+func (a *Activities) Mirror(ctx context.Context, in MirrorInput) error {
+	spec := in.Status.Spec
+	if err := a.Buffer.SetLimits(ctx, spec.Name, spec.Buffer, spec.Steps); err != nil {
+		return typed(fmt.Errorf("set limits of %s: %w", spec.Name, err))
+	}
+	if err := a.Buffer.SaveStatus(ctx, in.Status); err != nil {
+		return typed(fmt.Errorf("save status of %s: %w", spec.Name, err))
+	}
+	if in.Change != "" {
+		a.emit(spec.Name, in.Key, telemetry.RunChanged{State: in.Status.State, Change: in.Change, Reason: in.Status.Reason})
+	}
+	return nil
+}
