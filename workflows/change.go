@@ -1,0 +1,79 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// validateChange reports why a change cannot be made to a run in this state.
+func validateChange(s *runState, c rollout.Change) error {
+	if s.State.Over() {
+		return rollout.Refuse(rollout.RunOver, "run %s is %s; only a run that goes on can be changed", s.Spec.Name, s.State)
+	}
+	if c == (rollout.Change{}) {
+		return rollout.Refuse(rollout.Invalid, "the change sets nothing; name a field, such as buffer.depth=4")
+	}
+	after := *s
+	after.apply(c)
+	spec := after.Spec
+	var faults []string
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Sprintf(format, args...))
+		}
+	}
+	check(spec.Buffer.Depth >= 1 && spec.Buffer.Depth <= rollout.MaxDepth, "buffer.depth=%d: 1 to %d", spec.Buffer.Depth, rollout.MaxDepth)
+	check(spec.Buffer.GroupsPerStep >= 1 && spec.Buffer.Outstanding() <= rollout.MaxOutstanding,
+		"buffer.groups_per_step=%d: at least 1, and depth x groups_per_step at most %d", spec.Buffer.GroupsPerStep, rollout.MaxOutstanding)
+	check(spec.Buffer.MaxStaleness >= 0, "buffer.max_staleness=%d: 0 or more", spec.Buffer.MaxStaleness)
+	check(spec.Buffer.OnStale == rollout.DropStale || spec.Buffer.OnStale == rollout.KeepStale,
+		"buffer.on_stale=%s: drop or keep", spec.Buffer.OnStale)
+	check(spec.Group.Samples >= 1, "group.samples=%d: at least 1", spec.Group.Samples)
+	check(spec.Group.MinSamples >= 1 && spec.Group.MinSamples <= spec.Group.Samples,
+		"group.min_samples=%d: 1 to group.samples=%d", spec.Group.MinSamples, spec.Group.Samples)
+	check(spec.Steps >= s.Claimed && spec.Steps >= 1, "steps=%d: %d steps are already claimed", spec.Steps, s.Claimed)
+	if len(faults) > 0 {
+		return rollout.Refuse(rollout.Invalid, "%s", strings.Join(faults, "; "))
+	}
+	return nil
+}
+
+// describe is the change as an operator would write it.
+func describe(c rollout.Change) string {
+	var parts []string
+	say := func(name string, value any) { parts = append(parts, fmt.Sprintf("%s=%v", name, value)) }
+	if c.Depth != nil {
+		say("buffer.depth", *c.Depth)
+	}
+	if c.GroupsPerStep != nil {
+		say("buffer.groups_per_step", *c.GroupsPerStep)
+	}
+	if c.MaxStaleness != nil {
+		say("buffer.max_staleness", *c.MaxStaleness)
+	}
+	if c.OnStale != nil {
+		say("buffer.on_stale", *c.OnStale)
+	}
+	if c.Samples != nil {
+		say("group.samples", *c.Samples)
+	}
+	if c.MinSamples != nil {
+		say("group.min_samples", *c.MinSamples)
+	}
+	if c.Steps != nil {
+		say("steps", *c.Steps)
+	}
+	text := ""
+	if len(parts) > 0 {
+		text = "set " + strings.Join(parts, " ")
+	}
+	if c.Paused == nil {
+		return text
+	}
+	if *c.Paused {
+		return strings.TrimSpace(text + " pause")
+	}
+	return strings.TrimSpace(text + " resume")
+}

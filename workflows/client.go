@@ -1,0 +1,199 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Client is how the rest of the program speaks to the workflows. Its errors are refusals where the answer is no, and
+// Unavailable where Temporal does not answer in time; every call has a total deadline.
+type Client struct {
+	Temporal client.Client
+	Queues   Queues
+}
+
+// callTimeout bounds every call but a publication, which lasts as long as engines load.
+const (
+	callTimeout    = 15 * time.Second
+	publishTimeout = 3 * time.Minute
+)
+
+// Start starts a run, once: the same spec again answers the run that is there, another spec under the same name
+// is a conflict. created tells which.
+func (c *Client) Start(ctx context.Context, spec rollout.Spec) (status rollout.RunStatus, created bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := c.EnsureFleet(ctx); err != nil {
+		return status, false, err
+	}
+	_, err = c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                                       RunID(spec.Name),
+		TaskQueue:                                c.Queues.Control,
+		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		Memo:                                     map[string]any{"spec": spec},
+	}, Run, RunInput{Spec: spec, Queues: c.Queues})
+	var already *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &already) {
+		return c.existing(ctx, spec)
+	}
+	if err != nil {
+		return status, false, c.failed("start run", spec.Name, err)
+	}
+	return newRunState(spec, time.Now()).status(), true, nil
+}
+
+// existing answers a second start: the memo holds the spec that the run was started with.
+func (c *Client) existing(ctx context.Context, spec rollout.Spec) (rollout.RunStatus, bool, error) {
+	var status rollout.RunStatus
+	desc, err := c.Temporal.DescribeWorkflowExecution(ctx, RunID(spec.Name), "")
+	if err != nil {
+		return status, false, c.failed("describe run", spec.Name, err)
+	}
+	var started rollout.Spec
+	payload := desc.GetWorkflowExecutionInfo().GetMemo().GetFields()["spec"]
+	if payload == nil || json.Unmarshal(payload.GetData(), &started) != nil || !sameSpec(started, spec) {
+		return status, false, rollout.Refuse(rollout.Conflict,
+			"run %s already exists with another spec; choose another name, or change the running one with: millrace run set %s KEY=VALUE", spec.Name, spec.Name)
+	}
+	status, err = c.Status(ctx, spec.Name)
+	return status, false, err
+}
+
+func sameSpec(a, b rollout.Spec) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	var u, v any
+	if errX != nil || errY != nil || json.Unmarshal(x, &u) != nil || json.Unmarshal(y, &v) != nil {
+		return false
+	}
+	return reflect.DeepEqual(u, v)
+}
+
+// EnsureFleet starts the workflow that keeps the engines, unless it runs.
+func (c *Client) EnsureFleet(ctx context.Context) error {
+	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                       FleetID,
+		TaskQueue:                c.Queues.Control,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}, Fleet)
+	if err != nil {
+		return c.failed("start the fleet's keeper", "", err)
+	}
+	return nil
+}
+
+// Status asks the run itself. A run that is over answers its last status.
+func (c *Client) Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var status rollout.RunStatus
+	answer, err := c.Temporal.QueryWorkflow(ctx, RunID(run), "", QueryStatus)
+	if err != nil {
+		return status, c.failed("ask run", run, err)
+	}
+	err = answer.Get(&status)
+	return status, err
+}
+
+// Change changes a running run.
+func (c *Client) Change(ctx context.Context, run rollout.RunName, change rollout.Change) (rollout.RunStatus, error) {
+	var status rollout.RunStatus
+	err := c.update(ctx, callTimeout, run, UpdateChange, &status, change)
+	return status, err
+}
+
+// Stop ends a run; games in progress are let go.
+func (c *Client) Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error) {
+	var status rollout.RunStatus
+	err := c.update(ctx, callTimeout, run, UpdateStop, &status, reason)
+	return status, err
+}
+
+// Publish loads a version on the engines and switches to it; it returns when it serves or is rejected.
+func (c *Client) Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) (rollout.Policy, error) {
+	var policy rollout.Policy
+	err := c.update(ctx, publishTimeout, run, UpdatePublish, &policy, Publication{Version: v, Path: path})
+	return policy, err
+}
+
+// Claimed tells the run that a batch was formed.
+func (c *Client) Claimed(ctx context.Context, run rollout.RunName, _ rollout.Step) error {
+	return c.hint(ctx, run)
+}
+
+// Completed tells the run that a step was completed.
+func (c *Client) Completed(ctx context.Context, run rollout.RunName, _ rollout.Step) error {
+	return c.hint(ctx, run)
+}
+
+// GroupRunning tells whether a group's workflow goes on.
+func (c *Client) GroupRunning(ctx context.Context, ref rollout.GroupRef) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	desc, err := c.Temporal.DescribeWorkflowExecution(ctx, GroupID(ref), "")
+	var notFound *serviceerror.NotFound
+	if errors.As(err, &notFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, c.failed("look for a group of", ref.Run, err)
+	}
+	return desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+func (c *Client) hint(ctx context.Context, run rollout.RunName) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := c.Temporal.SignalWorkflow(ctx, RunID(run), "", SignalBufferChanged, nil); err != nil {
+		return c.failed("tell run", run, err)
+	}
+	return nil
+}
+
+func (c *Client) update(ctx context.Context, timeout time.Duration, run rollout.RunName, name string, result any, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: RunID(run), UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = handle.Get(ctx, result)
+	}
+	if err != nil {
+		return c.failed(name, run, err)
+	}
+	return nil
+}
+
+// failed makes Temporal's errors ours.
+func (c *Client) failed(doing string, run rollout.RunName, err error) error {
+	if answer := refused(err); rolloutRefusal(answer) {
+		return answer
+	}
+	var notFound *serviceerror.NotFound
+	if errors.As(err, &notFound) {
+		return rollout.Refuse(rollout.NoSuchRun, "no run %s goes on; see: millrace run list", run)
+	}
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return fmt.Errorf("%s %s: %w", doing, run, err)
+	}
+	return rollout.Refuse(rollout.Unavailable, "%s %s: Temporal does not answer: %v; claims and records go on meanwhile, try this again", doing, run, err)
+}
+
+func rolloutRefusal(err error) bool {
+	var r *rollout.Refusal
+	return errors.As(err, &r)
+}

@@ -1,0 +1,126 @@
+package workflows
+
+import (
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/millrace/millrace/activities"
+)
+
+// SignalGroupEnd tells a run that one of its groups is ready or dropped. Its body is activities.GroupEnd.
+const SignalGroupEnd = "group-end"
+
+// GroupInput starts a group.
+type GroupInput struct {
+	Plan  activities.GroupPlan `json:"plan"`
+	Run   string               `json:"run"`   // workflow id of the run, which hears how the group ended
+	Games string               `json:"games"` // task queue of the episodes
+}
+
+// Group plays one scenario samples times and commits the games together: all of them, or at least the configured
+// minimum when some are given up. However it ends, its run hears of it.
+func Group(ctx workflow.Context, in GroupInput) (activities.GroupEnd, error) {
+	end, err := playGroup(ctx, in)
+	if err != nil {
+		end = discardGroup(ctx, in, activities.Code(err))
+	}
+	// The run may have continued as new or ended meanwhile; the signal goes to whichever execution has its id.
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	signalled := workflow.SignalExternalWorkflow(ctx, in.Run, "", SignalGroupEnd, end).Get(ctx, nil)
+	if signalled != nil {
+		workflow.GetLogger(ctx).Info("the run is over; nobody to tell", "group", in.Plan.Ref.String(), "error", signalled)
+	}
+	return end, nil
+}
+
+func playGroup(ctx workflow.Context, in GroupInput) (activities.GroupEnd, error) {
+	var end activities.GroupEnd
+	short := workflow.WithActivityOptions(ctx, shortActivity())
+	var prepared activities.Prepared
+	if err := workflow.ExecuteActivity(short, acts.PrepareGroup, in.Plan).Get(ctx, &prepared); err != nil {
+		return end, err
+	}
+	if prepared.WarmUp {
+		long := workflow.WithActivityOptions(ctx, episodeActivity(in))
+		if err := workflow.ExecuteActivity(long, acts.WarmUpGroup, in.Plan).Get(ctx, nil); err != nil {
+			return end, err
+		}
+	}
+	if err := playEpisodes(ctx, in); err != nil {
+		return end, err
+	}
+	err := workflow.ExecuteActivity(short, acts.CommitGroup, in.Plan).Get(ctx, &end)
+	return end, err
+}
+
+// playEpisodes plays all games at once and fails as soon as too few can succeed; the others are then cancelled.
+func playEpisodes(ctx workflow.Context, in GroupInput) error {
+	ctx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	ctx = workflow.WithActivityOptions(ctx, episodeActivity(in))
+
+	failed := 0
+	var failure error
+	selector := workflow.NewSelector(ctx)
+	for sample := range in.Plan.Samples {
+		game := workflow.ExecuteActivity(ctx, acts.PlayEpisode, activities.EpisodeInput{Plan: in.Plan, Sample: sample})
+		selector.AddFuture(game, func(f workflow.Future) {
+			if err := f.Get(ctx, nil); err != nil {
+				failed++
+				failure = err
+			}
+		})
+	}
+	for range in.Plan.Samples {
+		selector.Select(ctx)
+		if in.Plan.Samples-failed < in.Plan.MinSamples {
+			return failure
+		}
+	}
+	return ctx.Err()
+}
+
+func discardGroup(ctx workflow.Context, in GroupInput, code string) activities.GroupEnd {
+	if errors.Is(ctx.Err(), workflow.ErrCanceled) {
+		code = "cancelled"
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	ctx = workflow.WithActivityOptions(ctx, shortActivity())
+	err := workflow.ExecuteActivity(ctx, acts.DiscardGroup, activities.DiscardInput{Ref: in.Plan.Ref, Code: code}).Get(ctx, nil)
+	if err != nil {
+		workflow.GetLogger(ctx).Error("discard group", "group", in.Plan.Ref.String(), "error", err)
+	}
+	return activities.GroupEnd{Seq: in.Plan.Ref.Seq, Code: code}
+}
+
+// shortActivity is for work on Redis and the like, which takes milliseconds: tried until it succeeds or fails for good. What
+// a dead worker had begun is tried elsewhere after the first limit.
+func shortActivity() workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		StartToCloseTimeout: 10 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 15 * time.Second,
+		},
+	}
+}
+
+// maxEpisodeAttempts bounds the tries at one game, deaths of its worker included; each goes on where the last one stopped.
+const maxEpisodeAttempts = 20
+
+// episodeActivity is for games. Their own deadline counts playing time only and is the player's to watch; the limit
+// here only ends a game that nobody will ever play, so it leaves room for hours in the queue.
+func episodeActivity(in GroupInput) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue:           in.Games,
+		StartToCloseTimeout: 24 * time.Hour,
+		HeartbeatTimeout:    in.Plan.Timeouts.Heartbeat.Std(),
+		WaitForCancellation: false,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
+			MaximumAttempts: maxEpisodeAttempts,
+		},
+	}
+}

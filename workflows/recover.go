@@ -1,0 +1,120 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// lost tells whether Redis has forgotten the run, wholly or so far that steps which were granted are not any more.
+func (r *run) lost(a buffer.Account, err error) bool {
+	if err != nil {
+		return activities.Code(err) == string(rollout.NoSuchRun)
+	}
+	return int(a.ClaimedTo) < r.Claimed
+}
+
+// restore tells an empty Redis how far the run had come, and answers the account from there. Batches that were granted and
+// not recorded are formed anew, of other groups; nothing that was recorded is given out again.
+func (r *run) restore(ctx workflow.Context) (buffer.Account, error) {
+	r.Changes++
+	ctx = workflow.WithActivityOptions(ctx, shortActivity())
+	var account buffer.Account
+	err := workflow.ExecuteActivity(ctx, acts.RestoreRun, activities.RestoreInput{
+		Spec: r.given, Status: r.status(), Key: fmt.Sprintf("%s/change/%d", r.Spec.Name, r.Changes),
+	}).Get(ctx, &account)
+	return account, err
+}
+
+// difference is how a buffer's account differs from the run's; empty when it does not.
+func (s *runState) difference(a buffer.Account) string {
+	var parts []string
+	count := func(what string, seqs []rollout.GroupSeq, in func(rollout.GroupSeq) bool) {
+		n := 0
+		for _, seq := range seqs {
+			if in(seq) {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d groups %s", n, what))
+		}
+	}
+	count("ready that were thought in play", a.Ready, s.plays)
+	count("gone that were thought ready", s.Ready, func(seq rollout.GroupSeq) bool { return !slices.Contains(a.Ready, seq) })
+	if int(a.ClaimedTo) != s.Claimed {
+		parts = append(parts, fmt.Sprintf("%d steps claimed, not %d", a.ClaimedTo, s.Claimed))
+	}
+	if int(a.NextStep) != s.Completed {
+		parts = append(parts, fmt.Sprintf("%d steps completed, not %d", a.NextStep, s.Completed))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s *runState) plays(seq rollout.GroupSeq) bool {
+	return slices.ContainsFunc(s.Playing, func(p playing) bool { return p.Seq == seq })
+}
+
+// repaired reports a difference that nobody had told the run of: a notification was lost.
+func (r *run) repaired(difference string) {
+	if difference == "" {
+		return
+	}
+	r.Changes++
+	r.note("corrected its account by the buffer's: " + difference)
+}
+
+// lookEvery is how often groups in play are looked for. One that is missing twice was ended by somebody else's hand, such as
+// Temporal's own tools, and told nobody.
+const lookEvery = time.Minute
+
+// look replaces groups in play whose workflow is gone.
+func (r *run) look(ctx workflow.Context) {
+	if workflow.Now(ctx).Sub(r.looked) < lookEvery || len(r.Playing) == 0 {
+		return
+	}
+	r.looked = workflow.Now(ctx)
+	if workflow.GetVersion(ctx, "look-for-groups", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	in := activities.LookInput{Run: r.Spec.Name}
+	for _, p := range r.Playing {
+		in.Seqs = append(in.Seqs, p.Seq)
+	}
+	ctx = workflow.WithActivityOptions(ctx, shortActivity())
+	var gone []rollout.GroupSeq
+	if err := workflow.ExecuteActivity(ctx, acts.LookForGroups, in).Get(ctx, &gone); err != nil {
+		workflow.GetLogger(ctx).Warn("look for groups", "error", err)
+		return
+	}
+	before := r.missing
+	r.missing = gone
+	for _, seq := range gone {
+		if slices.Contains(before, seq) && r.plays(seq) {
+			r.bury(ctx, seq)
+		}
+	}
+}
+
+// vanished is the code of groups whose workflow is gone.
+const vanished = "vanished"
+
+// bury takes a vanished group out of the account. One that was committed before it vanished counts as ready; if it has
+// been claimed since, the next account says so.
+func (r *run) bury(ctx workflow.Context, seq rollout.GroupSeq) {
+	ref := rollout.GroupRef{Run: r.Spec.Name, Seq: seq}
+	err := workflow.ExecuteActivity(ctx, acts.DiscardGroup, activities.DiscardInput{Ref: ref, Code: vanished}).Get(ctx, nil)
+	code := vanished
+	if err != nil {
+		code = ""
+	}
+	r.end(seq, code)
+	r.stale, r.touched = true, true
+}

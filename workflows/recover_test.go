@@ -1,0 +1,140 @@
+package workflows_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/workflows"
+)
+
+// changes collects what a run reports about itself.
+type changes struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (c *changes) Emit(e telemetry.Event) {
+	if change, ok := e.Body.(telemetry.RunChanged); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.all = append(c.all, change.Change)
+	}
+}
+
+func (c *changes) count(prefix string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, change := range c.all {
+		if strings.HasPrefix(change, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// Redis has forgotten everything. The run says so and goes on at the step after the last one that was recorded, with groups
+// that were never trained on; the trainer of the time before is fenced off.
+func TestRunGoesOnAfterRedisHasLostEverything(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	told := &changes{}
+	w.acts.Emit = told
+	var before rollout.Epoch
+	w.at(1*time.Minute, func() { w.train(0) })
+	w.at(2*time.Minute, func() { w.train(1) })
+	w.at(3*time.Minute, func() {
+		if err := w.buffer.Delete(context.Background(), "demo"); err != nil {
+			t.Error(err)
+		}
+		before, w.epoch = w.epoch, 0
+	})
+	w.at(4*time.Minute, func() {
+		account, err := w.buffer.Account(context.Background(), "demo")
+		if err != nil || account.NextStep != 2 || account.ClaimedTo != 2 || account.Counts.Ready != 6 {
+			t.Errorf("a minute later: %+v %v, want step 2 next and 6 groups ready", account, err)
+		}
+		w.train(2)
+	})
+	w.at(5*time.Minute, func() { w.train(3) })
+	w.start()
+	if status := w.result(); status.State != rollout.RunCompleted || status.NextStep != 4 {
+		t.Errorf("ended %s at step %d", status.State, status.NextStep)
+	}
+	fed := slices.Clone(w.fed)
+	slices.Sort(fed)
+	if len(fed) != 12 || len(slices.Compact(fed)) != 12 {
+		t.Errorf("fed %v, want 12 groups, none twice", w.fed)
+	}
+	if told.count("restore the buffer") != 1 {
+		t.Errorf("reported %q, want one restoration", told.all)
+	}
+	if w.epoch <= before {
+		t.Errorf("epoch %d after %d: the old trainer is not fenced off", w.epoch, before)
+	}
+}
+
+// missing is a Temporal in which one group has no workflow any more.
+type missing rollout.GroupSeq
+
+func (m missing) GroupRunning(_ context.Context, ref rollout.GroupRef) (bool, error) {
+	return ref.Seq != rollout.GroupSeq(m), nil
+}
+
+func TestGroupThatVanishedIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.acts.Groups = missing(2)
+	group := func(ctx workflow.Context, in workflows.GroupInput) (activities.GroupEnd, error) {
+		if in.Plan.Ref.Seq == 2 { // terminated: it tells nobody
+			return activities.GroupEnd{}, nil
+		}
+		return workflows.Group(ctx, in)
+	}
+	w.env.RegisterWorkflowWithOptions(group, workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
+	w.at(1*time.Minute, func() {
+		if counts, _ := w.buffer.Counts(context.Background(), "demo"); counts.Ready != 5 {
+			t.Errorf("%+v, want 5 ready of 6", counts)
+		}
+	})
+	w.at(4*time.Minute, func() {
+		if counts, _ := w.buffer.Counts(context.Background(), "demo"); counts.Ready != 6 || counts.Dropped != 1 {
+			t.Errorf("%+v, want 6 ready and one dropped", counts)
+		}
+		w.update(workflows.UpdateStop, "seen", func(any, error) {})
+	})
+	w.start()
+	if status := w.result(); status.Failures["vanished"] != 1 || status.Launched != 7 {
+		t.Errorf("failures %v of %d launched, want one vanished of 7", status.Failures, status.Launched)
+	}
+}
+
+// A trainer claimed and recorded a step, and nobody told the run: it finds out by itself, and says that it did.
+func TestLostNotificationIsReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	told := &changes{}
+	w.acts.Emit = told
+	w.silent = true
+	w.at(time.Minute, func() { w.train(0) })
+	w.at(2*time.Minute, func() {
+		if counts, _ := w.buffer.Counts(context.Background(), "demo"); counts.Ready != 6 {
+			t.Errorf("%+v, want 6 ready again", counts)
+		}
+		w.update(workflows.UpdateStop, "seen", func(any, error) {})
+	})
+	w.start()
+	w.result()
+	if told.count("corrected its account") != 1 {
+		t.Errorf("reported %q, want one correction", told.all)
+	}
+}

@@ -1,0 +1,258 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// What a run understands. Signals are hints that the buffer has changed; losing or repeating one is harmless.
+const (
+	SignalBufferChanged = "buffer-changed" // no body
+	UpdateChange        = "change"         // rollout.Change -> rollout.RunStatus
+	UpdateStop          = "stop"           // reason -> rollout.RunStatus
+	UpdatePublish       = "publish"        // Publication -> rollout.Policy
+	QueryStatus         = "status"         // -> rollout.RunStatus
+)
+
+// auditEvery bounds how long a lost notification can go unnoticed.
+const auditEvery = 15 * time.Second
+
+// run is one execution of Run: its state, and what this execution still has to react to.
+type run struct {
+	*runState
+	queues Queues
+	// stale tells that the buffer may have changed since the account was last taken.
+	stale bool
+	// touched tells that readers should be given the new status.
+	touched bool
+	change  string // what an operator did since, for the event
+
+	given   rollout.Spec       // as the run was started with
+	quiet   bool               // nothing happened since the last account; what differs was not told
+	looked  time.Time          // when groups in play were last looked for
+	missing []rollout.GroupSeq // and which had no workflow then
+}
+
+// Run is one training run: it keeps the buffer full until all steps are completed. It launches groups while fewer
+// than depth x groups_per_step are outstanding, each stamped with the newest policy version; takes changes,
+// publications and a stop as Updates; and answers its status by Query. Its state is plain data, so that it continues
+// as new long before its history grows large.
+func Run(ctx workflow.Context, in RunInput) (rollout.RunStatus, error) {
+	r := &run{runState: in.State, queues: in.Queues, stale: true, given: in.Spec, looked: workflow.Now(ctx)}
+	if r.runState == nil {
+		r.runState = newRunState(in.Spec, workflow.Now(ctx))
+		r.touched, r.change = true, ""
+	}
+	if err := r.listen(ctx); err != nil {
+		return rollout.RunStatus{}, err
+	}
+	if in.State == nil {
+		short := workflow.WithActivityOptions(ctx, shortActivity())
+		if err := workflow.ExecuteActivity(short, acts.OpenRun, in.Spec).Get(ctx, nil); err != nil {
+			return rollout.RunStatus{}, err
+		}
+		if err := r.pin(ctx); err != nil {
+			return rollout.RunStatus{}, err
+		}
+	}
+	for !r.State.Over() {
+		if err := r.turn(ctx); err != nil {
+			return r.status(), err
+		}
+		if r.cut(ctx) {
+			return r.status(), workflow.NewContinueAsNewError(ctx, Run, RunInput{Spec: in.Spec, Queues: in.Queues, State: r.runState})
+		}
+	}
+	return r.finish(ctx)
+}
+
+// turn brings the account up to date, launches what is missing and waits for something to happen.
+func (r *run) turn(ctx workflow.Context) error {
+	if r.stale {
+		r.audit(ctx)
+	}
+	if r.Completed >= r.Spec.Steps {
+		r.State, r.EndedAt = rollout.RunCompleted, workflow.Now(ctx)
+		return nil
+	}
+	if err := r.fill(ctx); err != nil {
+		return err
+	}
+	r.look(ctx)
+	r.retire(ctx)
+	r.mirror(ctx)
+	awoke, err := workflow.AwaitWithTimeout(ctx, auditEvery, func() bool {
+		return r.stale || r.touched || r.State.Over() || r.launches() > 0
+	})
+	if err != nil {
+		return r.cancelled(ctx, err)
+	}
+	r.stale, r.quiet = r.stale || !awoke, !awoke
+	return nil
+}
+
+// audit takes the buffer's account, and gives the buffer the run's own when it has none any more. When the buffer cannot
+// be asked the run goes on with its own.
+func (r *run) audit(ctx workflow.Context) {
+	asking := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		ScheduleToCloseTimeout: 10 * time.Second,
+		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2},
+	})
+	r.stale = false
+	asked := slices.Clone(r.Ready)
+	var account buffer.Account
+	err := workflow.ExecuteLocalActivity(asking, acts.Account, r.Spec.Name).Get(ctx, &account)
+	if r.lost(account, err) {
+		account, err = r.restore(ctx)
+		r.touched = true
+	}
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("the buffer does not answer; going on with the run's own account", "error", err)
+		return
+	}
+	if r.quiet {
+		r.repaired(r.difference(account))
+	}
+	before := r.Completed
+	r.reconcile(account, asked)
+	r.touched = r.touched || r.Completed != before
+}
+
+// fill starts the groups that are missing, all at once, and waits until the server has them.
+func (r *run) fill(ctx workflow.Context) error {
+	children := make([]workflow.ChildWorkflowFuture, r.launches())
+	for i := range children {
+		children[i] = r.start(ctx, r.launch())
+	}
+	for _, child := range children {
+		err := child.GetChildWorkflowExecution().Get(ctx, nil)
+		if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) { // an execution that was reset may have started it
+			return fmt.Errorf("start group: %w", err)
+		}
+	}
+	return nil
+}
+
+// start starts a group as a child that survives this execution.
+func (r *run) start(ctx workflow.Context, p playing) workflow.ChildWorkflowFuture {
+	ref := rollout.GroupRef{Run: r.Spec.Name, Seq: p.Seq}
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:            GroupID(ref),
+		TaskQueue:             r.queues.Control,
+		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+	})
+	return workflow.ExecuteChildWorkflow(ctx, Group, GroupInput{
+		Plan: r.plan(ref, p, workflow.Now(ctx)), Run: RunID(r.Spec.Name), Games: r.queues.Games,
+	})
+}
+
+func (r *run) plan(ref rollout.GroupRef, p playing, now time.Time) activities.GroupPlan {
+	model := p.Version.Adapter(r.Spec.Name)
+	if model == "" {
+		model = r.Spec.Model
+	}
+	return activities.GroupPlan{
+		Ref:         ref,
+		Seed:        groupSeed(r.Spec.Seed, ref.Seq),
+		Samples:     r.Spec.Group.Samples,
+		MinSamples:  r.Spec.Group.MinSamples,
+		Environment: r.Spec.Environment,
+		Model:       model,
+		Version:     p.Version,
+		Refresh:     r.Spec.PolicyRefresh,
+		Fixed:       r.fixed(),
+		Sampling:    r.Spec.Sampling,
+		Timeouts:    r.Spec.Timeouts,
+		LaunchedAt:  now,
+	}
+}
+
+// fixed is the models of the run's fixed policies, by name.
+func (r *run) fixed() map[string]string {
+	models := map[string]string{}
+	for _, p := range r.Spec.Policies {
+		models[p.Name] = p.Model(r.Spec.Name, r.Spec.Model)
+	}
+	return models
+}
+
+// groupSeed gives each group its own stream (splitmix64 of the run's seed and the group's number).
+func groupSeed(seed int64, seq rollout.GroupSeq) int64 {
+	z := uint64(seed) + (uint64(seq)+1)*0x9E3779B97F4A7C15
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return int64((z ^ z>>31) >> 1)
+}
+
+// mirror gives readers the status, when it has changed.
+func (r *run) mirror(ctx workflow.Context) {
+	if !r.touched {
+		return
+	}
+	change := r.change
+	r.touched, r.change = false, ""
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	ctx = workflow.WithActivityOptions(ctx, shortActivity())
+	err := workflow.ExecuteActivity(ctx, acts.Mirror, activities.MirrorInput{
+		Status: r.status(), Change: change, Key: fmt.Sprintf("%s/change/%d", r.Spec.Name, r.Changes),
+	}).Get(ctx, nil)
+	if err != nil {
+		workflow.GetLogger(ctx).Error("mirror the run's status", "error", err)
+	}
+}
+
+// maxHistory is where a run continues as new, well under the server's limits (50k events, warnings at 10k).
+const maxHistory = 4000
+
+// cut tells whether to continue as new: the history is long and no Update is being handled. Signals that
+// have arrived are taken first, since the next execution does not see them.
+func (r *run) cut(ctx workflow.Context) bool {
+	info := workflow.GetInfo(ctx)
+	long := info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > maxHistory
+	if !long || r.State.Over() || !workflow.AllHandlersFinished(ctx) {
+		return false
+	}
+	r.drain(ctx)
+	return true
+}
+
+// cancelled turns the workflow's cancellation (from Temporal's own tools) into a stop.
+func (r *run) cancelled(ctx workflow.Context, err error) error {
+	if !temporal.IsCanceledError(err) {
+		return err
+	}
+	r.State, r.Reason, r.EndedAt = rollout.RunStopped, "cancelled through Temporal", workflow.Now(ctx)
+	return nil
+}
+
+// finish lets go of what is still played, publishes the last status and ends.
+func (r *run) finish(ctx workflow.Context) (rollout.RunStatus, error) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	for _, p := range r.Playing {
+		id := GroupID(rollout.GroupRef{Run: r.Spec.Name, Seq: p.Seq})
+		if err := workflow.RequestCancelExternalWorkflow(ctx, id, "").Get(ctx, nil); err != nil {
+			workflow.GetLogger(ctx).Info("group already over", "group", id, "error", err)
+		}
+	}
+	for i := range r.Policies {
+		if r.Policies[i].State == rollout.PolicyServing {
+			r.retireOne(ctx, &r.Policies[i])
+		}
+	}
+	r.unpin(ctx)
+	r.touched = true
+	r.change = string(r.State)
+	r.mirror(ctx)
+	err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+	return r.status(), err
+}

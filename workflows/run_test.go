@@ -1,0 +1,538 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/tictactoe"
+	"github.com/millrace/millrace/workflows"
+)
+
+// world is everything around the workflows, working but without engines: the real buffer on an embedded Redis, real
+// games of tic-tac-toe, a policy that answers at once, and a fleet in memory.
+type world struct {
+	t      *testing.T
+	env    *testsuite.TestWorkflowEnvironment
+	buffer *buffer.Store
+	fleet  *memoryFleet
+	policy *instantPolicy
+	acts   *activities.Activities
+	silent bool // the trainer's steps are not told to the run
+	spec   rollout.Spec
+	epoch  rollout.Epoch
+	fed    []rollout.GroupSeq // groups in claimed batches, in order
+	groups []rollout.Group    // the same, whole
+}
+
+// instantPolicy answers every request with an allowed choice.
+type instantPolicy struct {
+	mu   sync.Mutex
+	seen map[rollout.PolicyVersion]int
+	fail func(rollout.Request) error
+}
+
+func (p *instantPolicy) Complete(_ context.Context, req rollout.Request) (rollout.Completion, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fail != nil {
+		if err := p.fail(req); err != nil {
+			return rollout.Completion{}, err
+		}
+	}
+	p.seen[req.Version]++
+	text := req.Constraint.Choices[int(req.Seed%int64(len(req.Constraint.Choices)))]
+	return rollout.Completion{
+		Text: text, PromptTokenIDs: []int32{1}, TokenIDs: []int32{2}, Logprobs: []float32{-1},
+		FinishReason: rollout.FinishStop, Model: req.Model, Engine: "e1",
+	}, nil
+}
+
+// memoryFleet is a fleet whose engines take every adapter but those named bad.
+type memoryFleet struct {
+	mu     sync.Mutex
+	ready  []rollout.EngineID
+	bad    map[string]error // by engine/path or path
+	dies   rollout.EngineID // is no longer ready after a load failed on it
+	loaded []string
+	wanted []string
+	newest rollout.PolicyVersion
+}
+
+func (f *memoryFleet) List(context.Context) ([]rollout.Engine, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []rollout.Engine
+	for _, id := range f.ready {
+		out = append(out, rollout.Engine{ID: id, State: rollout.EngineReady})
+	}
+	return append(out, rollout.Engine{ID: "away", State: rollout.EngineLost}), nil
+}
+
+func (f *memoryFleet) Load(_ context.Context, e rollout.EngineID, a fleet.Adapter) (float64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, key := range []string{a.Path, string(e) + a.Path} {
+		if err := f.bad[key]; err != nil {
+			f.ready = slices.DeleteFunc(f.ready, func(id rollout.EngineID) bool { return id == e && e == f.dies })
+			return 0, err
+		}
+	}
+	f.loaded = append(f.loaded, string(e)+" "+a.Name)
+	return 0.1, nil
+}
+
+func (f *memoryFleet) Want(_ context.Context, a fleet.Adapter) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wanted = append(f.wanted, a.Name)
+	f.newest = max(f.newest, a.Version)
+	return nil
+}
+
+func (f *memoryFleet) Unload(_ context.Context, e rollout.EngineID, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.loaded = slices.DeleteFunc(f.loaded, func(l string) bool { return l == string(e)+" "+name })
+	return nil
+}
+
+func (f *memoryFleet) Newest(context.Context, rollout.RunName) (rollout.PolicyVersion, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.newest, nil
+}
+
+func (f *memoryFleet) Unwant(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wanted = slices.DeleteFunc(f.wanted, func(n string) bool { return n == name })
+	return nil
+}
+
+func (f *memoryFleet) Keep(context.Context, func()) error { return nil }
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	server := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	w := &world{
+		t: t, env: env,
+		buffer: buffer.New(rdb, buffer.Options{Now: env.Now}),
+		fleet:  &memoryFleet{ready: []rollout.EngineID{"e1", "e2"}, bad: map[string]error{}},
+		policy: &instantPolicy{seen: map[rollout.PolicyVersion]int{}},
+		spec: rollout.Spec{
+			Name: "demo", Model: "base", Steps: 4,
+			Environment: rollout.Environment{Kind: tictactoe.Kind},
+			Group:       rollout.GroupSpec{Samples: 2, MinSamples: 2},
+			Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: rollout.DropStale},
+			Sampling:    rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 8},
+			Timeouts: rollout.Timeouts{
+				Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour), Heartbeat: rollout.Duration(10 * time.Second),
+			},
+		},
+	}
+	env.SetTestTimeout(time.Minute)
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: workflows.RunID("demo"), TaskQueue: "test-control"})
+	env.RegisterWorkflow(workflows.Run)
+	env.RegisterWorkflow(workflows.Group)
+	w.acts = &activities.Activities{
+		Buffer: w.buffer, Fleet: w.fleet, Policy: w.policy, Emit: telemetry.Discard, Now: env.Now, Log: slog.New(slog.DiscardHandler),
+		Environments: func(e rollout.Environment) (episode.Environment, error) { return tictactoe.FromOptions(e.Options) },
+	}
+	env.RegisterActivity(w.acts)
+	return w
+}
+
+func (w *world) start() {
+	w.env.ExecuteWorkflow(workflows.Run, workflows.RunInput{Spec: w.spec, Queues: workflows.QueuesOf("test")})
+}
+
+// at runs f after a time of the workflow's clock; the test's trainer and operator act there.
+func (w *world) at(d time.Duration, f func()) { w.env.RegisterDelayedCallback(f, d) }
+
+// train claims and completes a step as a trainer does, and notes what it was fed.
+func (w *world) train(step rollout.Step) {
+	w.t.Helper()
+	ctx := context.Background()
+	if w.epoch == 0 {
+		epoch, _, err := w.buffer.Attach(ctx, w.spec.Name, nil)
+		if err != nil {
+			w.t.Errorf("attach: %v", err)
+			return
+		}
+		w.epoch = epoch
+	}
+	batch, err := w.buffer.Claim(ctx, w.spec.Name, step, w.epoch, buffer.Share{})
+	if err != nil {
+		w.t.Errorf("claim %d: %v", step, err)
+		return
+	}
+	w.hint()
+	for i := range batch.Groups {
+		w.fed = append(w.fed, batch.Groups[i].Ref.Seq)
+		w.groups = append(w.groups, batch.Groups[i])
+	}
+	report := rollout.StepReport{WallSec: 1, Phases: map[rollout.Phase]float64{rollout.PhaseTrain: 1}}
+	if _, _, err := w.buffer.Complete(ctx, w.spec.Name, step, w.epoch, report, rollout.FleetView{}); err != nil {
+		w.t.Errorf("complete %d: %v", step, err)
+	}
+	w.hint()
+}
+
+// hint tells the run that the buffer has changed, unless notifications are to be lost.
+func (w *world) hint() {
+	if !w.silent {
+		w.env.SignalWorkflow(workflows.SignalBufferChanged, nil)
+	}
+}
+
+// update sends an Update and hands its answer to then.
+func (w *world) update(name string, arg any, then func(answer any, err error)) {
+	w.env.UpdateWorkflow(name, fmt.Sprintf("%s-%v", name, arg), callbacks(then), arg)
+}
+
+type callbacks func(any, error)
+
+func (callbacks) Accept()                        {}
+func (c callbacks) Reject(err error)             { c(nil, err) }
+func (c callbacks) Complete(answer any, e error) { c(answer, e) }
+
+// result is the run's last status.
+func (w *world) result() rollout.RunStatus {
+	w.t.Helper()
+	if !w.env.IsWorkflowCompleted() {
+		w.t.Fatal("the run did not end")
+	}
+	var status rollout.RunStatus
+	if err := w.env.GetWorkflowResult(&status); err != nil {
+		w.t.Fatal(err)
+	}
+	return status
+}
+
+func TestRunFeedsEveryStepInOrderAndEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for step := range rollout.Step(4) {
+		w.at(time.Duration(step+1)*time.Minute, func() { w.train(step) })
+	}
+	w.start()
+	status := w.result()
+	if status.State != rollout.RunCompleted || status.NextStep != 4 {
+		t.Errorf("ended %s at step %d", status.State, status.NextStep)
+	}
+	// Oldest first, none twice, none left over: 4 steps x 3 groups.
+	for i, seq := range w.fed {
+		if int(seq) != i {
+			t.Fatalf("fed %v, want 0 to 11 in order", w.fed)
+		}
+	}
+	if len(w.fed) != 12 || status.Launched != 12 {
+		t.Errorf("fed %d groups of %d launched, want 12 of 12", len(w.fed), status.Launched)
+	}
+}
+
+func TestBufferIsFilledToItsDepthAndNoFurther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.at(time.Minute, func() {
+		counts, err := w.buffer.Counts(context.Background(), "demo")
+		if err != nil || counts.Ready != 6 || counts.Queued+counts.InFlight != 0 {
+			t.Errorf("before the first claim: %+v %v, want 6 ready", counts, err)
+		}
+		w.train(0)
+	})
+	w.at(2*time.Minute, func() {
+		counts, err := w.buffer.Counts(context.Background(), "demo")
+		if err != nil || counts.Ready != 6 {
+			t.Errorf("after the first claim: %+v %v, want 6 ready again", counts, err)
+		}
+		w.update(workflows.UpdateStop, "enough", func(_ any, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	w.start()
+	if status := w.result(); status.State != rollout.RunStopped || status.Reason != "enough" {
+		t.Errorf("ended %s (%s)", status.State, status.Reason)
+	}
+}
+
+func TestDepthCanBeChangedWhileRunning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.spec.Steps = 10
+	w.at(time.Minute, func() {
+		depth := 4
+		w.update(workflows.UpdateChange, rollout.Change{Depth: &depth}, func(_ any, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	w.at(2*time.Minute, func() {
+		counts, _ := w.buffer.Counts(context.Background(), "demo")
+		if counts.Ready != 12 {
+			t.Errorf("%+v, want 4 x 3 ready", counts)
+		}
+		w.env.CancelWorkflow()
+	})
+	w.start()
+	if status := w.result(); status.State != rollout.RunStopped || status.Spec.Buffer.Depth != 4 {
+		t.Errorf("ended %s with depth %d", status.State, status.Spec.Buffer.Depth)
+	}
+}
+
+func TestPausedRunLaunchesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pause, resume := true, false
+	w.at(time.Minute, func() { w.update(workflows.UpdateChange, rollout.Change{Paused: &pause}, func(any, error) {}) })
+	w.at(2*time.Minute, func() { w.train(0) })
+	w.at(3*time.Minute, func() {
+		if counts, _ := w.buffer.Counts(context.Background(), "demo"); counts.Ready != 3 {
+			t.Errorf("%+v, want 3 ready: nothing replaced while paused", counts)
+		}
+		w.update(workflows.UpdateChange, rollout.Change{Paused: &resume}, func(any, error) {})
+	})
+	w.at(4*time.Minute, func() {
+		if counts, _ := w.buffer.Counts(context.Background(), "demo"); counts.Ready != 6 {
+			t.Errorf("%+v, want 6 ready after resuming", counts)
+		}
+		w.update(workflows.UpdateStop, "done", func(any, error) {})
+	})
+	w.start()
+	w.result()
+}
+
+func TestPublishedVersionsAreLoadedSwitchedAndRetired(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	publish := func(v rollout.PolicyVersion, path string) {
+		w.update(workflows.UpdatePublish, workflows.Publication{Version: v, Path: path}, func(_ any, err error) {
+			if err != nil {
+				t.Errorf("publish %d: %v", v, err)
+			}
+		})
+	}
+	w.at(1*time.Minute, func() { publish(1, "/adapters/1") })
+	w.at(2*time.Minute, func() { w.train(0) })
+	w.at(3*time.Minute, func() { publish(2, "/adapters/2") })
+	w.at(4*time.Minute, func() {
+		if !slices.Equal(w.fleet.wanted, []string{"demo-v1", "demo-v2"}) {
+			t.Errorf("the fleet keeps %v; version 1 made games that nobody has trained on", w.fleet.wanted)
+		}
+		w.train(1)
+	})
+	w.at(5*time.Minute, func() { w.train(2) })
+	w.at(6*time.Minute, func() {
+		if !slices.Equal(w.fleet.wanted, []string{"demo-v2"}) {
+			t.Errorf("the fleet keeps %v; nothing needs version 1 any more", w.fleet.wanted)
+		}
+	})
+	w.at(7*time.Minute, func() { w.update(workflows.UpdateStop, "done", func(any, error) {}) })
+	w.start()
+	status := w.result()
+	want := []string{"e1 demo-v1", "e2 demo-v1", "e1 demo-v2", "e2 demo-v2"}
+	slices.Sort(w.fleet.loaded)
+	slices.Sort(want)
+	if !slices.Equal(w.fleet.loaded, want) {
+		t.Errorf("loaded %v, want %v: every ready engine, no lost one", w.fleet.loaded, want)
+	}
+	if status.PolicyVersion != 2 || w.policy.seen[0] == 0 || w.policy.seen[1] == 0 || w.policy.seen[2] == 0 {
+		t.Errorf("version %d; turns by version %v", status.PolicyVersion, w.policy.seen)
+	}
+}
+
+func TestBadAdapterChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fleet.bad["/adapters/bad"] = rollout.Fail(rollout.Permanent, "bad_adapter", errors.New("rank 64 is greater than max_lora_rank 16"))
+	w.fleet.dies = "e2"
+	w.fleet.bad["e2/adapters/flaky"] = rollout.Fail(rollout.Retryable, "engine_gone", errors.New("connection refused"))
+	w.at(time.Minute, func() {
+		w.update(workflows.UpdatePublish, workflows.Publication{Version: 1, Path: "/adapters/bad"}, func(_ any, err error) {
+			if err == nil {
+				t.Error("a bad adapter was published")
+			}
+		})
+	})
+	w.at(2*time.Minute, func() {
+		if len(w.fleet.wanted) != 0 || len(w.fleet.loaded) != 0 {
+			t.Errorf("the fleet keeps %v, and engines have %v", w.fleet.wanted, w.fleet.loaded)
+		}
+		// One engine that is lost meanwhile must not hold back the others: it loads the adapter when it is back.
+		w.update(workflows.UpdatePublish, workflows.Publication{Version: 1, Path: "/adapters/flaky"}, func(_ any, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	w.at(10*time.Minute, func() { w.update(workflows.UpdateStop, "done", func(any, error) {}) })
+	w.start()
+	if status := w.result(); status.PolicyVersion != 1 {
+		t.Errorf("version %d, want 1", status.PolicyVersion)
+	}
+}
+
+func TestFailedGroupsAreReplacedAndNeverRows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.spec.Steps = 1
+	w.policy.fail = func(req rollout.Request) error {
+		if req.Episode.Seq == 1 && req.Episode.Sample == 0 {
+			return rollout.Fail(rollout.GameFault, "act", errors.New("the board fell off the table"))
+		}
+		return nil
+	}
+	w.at(time.Minute, func() { w.train(0) })
+	w.start()
+	status := w.result()
+	if !slices.Equal(w.fed, []rollout.GroupSeq{0, 2, 3}) {
+		t.Errorf("fed %v, want 0 2 3: group 1 failed and 3 replaced it", w.fed)
+	}
+	if status.Failures["act"] != 1 {
+		t.Errorf("failures %v", status.Failures)
+	}
+}
+
+// TestQuorum: with all, one ready engine that cannot load keeps a version out of use; with a quorum, only if too few can.
+func TestQuorum(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		quorum int
+		kind   rollout.FailureKind
+		serves bool
+	}{
+		{"all, an engine that stays ready cannot load", 0, rollout.Retryable, false},
+		{"all, an engine refuses for good", 0, rollout.Permanent, false},
+		{"one is enough", 1, rollout.Retryable, true},
+		{"one is enough, the other refuses for good", 1, rollout.Permanent, true},
+		{"two are wanted", 2, rollout.Permanent, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.spec.Adapters.Quorum = tt.quorum
+			w.fleet.bad["e2/adapters/1"] = rollout.Fail(tt.kind, "load", errors.New("no"))
+			w.at(time.Minute, func() {
+				w.update(workflows.UpdatePublish, workflows.Publication{Version: 1, Path: "/adapters/1"}, func(_ any, err error) {
+					if (err == nil) != tt.serves {
+						t.Errorf("published: %v", err)
+					}
+				})
+			})
+			w.at(10*time.Minute, func() { w.update(workflows.UpdateStop, "done", func(any, error) {}) })
+			w.start()
+			if status := w.result(); (status.PolicyVersion == 1) != tt.serves {
+				t.Errorf("version %d", status.PolicyVersion)
+			}
+			if !tt.serves && (len(w.fleet.loaded) != 0 || len(w.fleet.wanted) != 0) {
+				t.Errorf("a version that is not in use is loaded: %v, wanted %v", w.fleet.loaded, w.fleet.wanted)
+			}
+		})
+	}
+}
+
+// TestFixedPoliciesStayForTheWholeRun: on the engines before the first game, and gone with the run.
+func TestFixedPoliciesStayForTheWholeRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.spec.Policies = []rollout.FixedPolicy{{Name: "base"}, {Name: "frozen", Path: "/adapters/frozen"}}
+	w.at(time.Minute, func() {
+		if !slices.Equal(w.fleet.wanted, []string{"demo:frozen"}) || len(w.fleet.loaded) != 2 {
+			t.Errorf("the fleet keeps %v, engines have %v", w.fleet.wanted, w.fleet.loaded)
+		}
+		w.update(workflows.UpdateStop, "done", func(any, error) {})
+	})
+	w.start()
+	w.result()
+	if len(w.fleet.wanted) != 0 {
+		t.Errorf("after the run the fleet keeps %v", w.fleet.wanted)
+	}
+}
+
+func TestBadFixedPolicyEndsTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.spec.Policies = []rollout.FixedPolicy{{Name: "frozen", Path: "/adapters/bad"}}
+	w.fleet.bad["/adapters/bad"] = rollout.Fail(rollout.Permanent, "bad_adapter", errors.New("use_dora is true"))
+	w.start()
+	if status := w.result(); status.State != rollout.RunFailed || !strings.Contains(status.Reason, "use_dora") {
+		t.Errorf("ended %s (%s)", status.State, status.Reason)
+	}
+}
+
+// TestRefreshEachTurn: games in play take a version that is published meanwhile, and every turn says so.
+func TestRefreshEachTurn(t *testing.T) {
+	t.Parallel()
+	for refresh, both := range map[rollout.PolicyRefresh]bool{rollout.RefreshGroup: false, rollout.RefreshTurn: true} {
+		t.Run(string(refresh), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.spec.PolicyRefresh = refresh
+			w.spec.Steps = 1
+			turns := 0
+			w.policy.fail = func(rollout.Request) error { // called for each turn
+				if turns++; turns == 12 {
+					w.fleet.mu.Lock()
+					w.fleet.newest = 1
+					w.fleet.mu.Unlock()
+				}
+				return nil
+			}
+			w.at(time.Minute, func() {
+				epoch, _, err := w.buffer.Attach(context.Background(), "demo", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				batch, err := w.buffer.Claim(context.Background(), "demo", 0, epoch, buffer.Share{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mixed := false
+				for _, g := range batch.Groups {
+					for _, trajectory := range g.Trajectories {
+						for _, turn := range trajectory.Turns {
+							mixed = mixed || turn.PolicyVersion == 1
+						}
+					}
+				}
+				if mixed != both {
+					t.Errorf("turns of version 1: %v, want %v", mixed, both)
+				}
+				w.update(workflows.UpdateStop, "done", func(any, error) {})
+			})
+			w.start()
+			w.result()
+		})
+	}
+}
