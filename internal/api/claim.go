@@ -1,0 +1,242 @@
+package api
+
+import (
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// CompactBatch is the media type of the compact encoding of a batch.
+const CompactBatch = "application/x-millrace-batch"
+
+// claimInput is a claim. Epoch, rank and world may come as query parameters or in the body.
+type claimInput struct {
+	StepPath
+	Wait   string        `query:"wait" doc:"How long to wait for the batch: 30s, or seconds; the server may wait for less"`
+	Epoch  rollout.Epoch `query:"epoch" minimum:"0" doc:"As answered to POST /v1/runs/{run}/trainer; may be left out as long as no trainer process has announced itself"`
+	Rank   int           `query:"rank" minimum:"0" doc:"Which share of the batch, with world"`
+	World  int           `query:"world" minimum:"0" maximum:"65536" doc:"How many disjoint shares the batch is cut into; 0 or 1 is all of it"`
+	Accept string        `header:"Accept"`
+	Coding string        `header:"Accept-Encoding"`
+	Body   *struct {
+		Epoch rollout.Epoch `json:"epoch,omitempty" minimum:"0"`
+		Rank  int           `json:"rank,omitempty" minimum:"0"`
+		World int           `json:"world,omitempty" minimum:"0" maximum:"65536"`
+	}
+}
+
+func (s *Server) registerClaim() {
+	claim := s.operation(post, "/v1/runs/{run}/steps/{step}/claim", "claim-step", "trainer", "Claim the batch of a step",
+		"A long poll: it answers when the batch is formed, or 204 with Retry-After when the wait is over; X-Millrace-Reason then says what is missing. A batch is a function of its step: claiming again gives the same groups. Accept "+CompactBatch+" for the compact encoding, and gzip to save the network.")
+	claim.Responses["200"] = &huma.Response{Description: "The batch", Content: map[string]*huma.MediaType{
+		"application/json": {Schema: schemaOf[batchSchema](s)},
+		CompactBatch:       {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
+	}}
+	claim.Responses["204"] = &huma.Response{Description: "Not ready; claim again after Retry-After seconds", Headers: map[string]*huma.Param{
+		"Retry-After":        {Schema: &huma.Schema{Type: huma.TypeInteger}},
+		"X-Millrace-Reason":  {Description: "What is missing", Schema: &huma.Schema{Type: huma.TypeString}},
+		"X-Millrace-State":   {Description: "The run's state", Schema: &huma.Schema{Type: huma.TypeString}},
+		"X-Millrace-Ready":   {Description: "Groups ready", Schema: &huma.Schema{Type: huma.TypeInteger}},
+		"X-Millrace-Pending": {Description: "Groups queued or in flight", Schema: &huma.Schema{Type: huma.TypeInteger}},
+		"X-Millrace-Needed":  {Description: "Ready groups that the next batch needs", Schema: &huma.Schema{Type: huma.TypeInteger}},
+	}}
+	huma.Register(s.api, claim, s.claim)
+}
+
+// ask is a claim, understood.
+type ask struct {
+	run   rollout.RunName
+	step  rollout.Step
+	epoch rollout.Epoch
+	share buffer.Share
+	wait  time.Duration
+}
+
+func (in *claimInput) ask(maxWait time.Duration) (ask, error) {
+	a := ask{run: in.Run, step: in.Step, epoch: in.Epoch, share: buffer.Share{Rank: in.Rank, World: in.World}}
+	if in.Body != nil {
+		if a.epoch == 0 {
+			a.epoch = in.Body.Epoch
+		}
+		if a.share == (buffer.Share{}) {
+			a.share = buffer.Share{Rank: in.Body.Rank, World: in.Body.World}
+		}
+	}
+	if a.share.Rank >= max(a.share.World, 1) {
+		return a, problem(rollout.Invalid, fmt.Sprintf("rank %d of world %d: ranks count from 0 to world-1", a.share.Rank, a.share.World))
+	}
+	wait, err := parseWait(in.Wait)
+	if err != nil {
+		return a, err
+	}
+	a.wait = min(wait, maxWait)
+	return a, nil
+}
+
+// parseWait reads "30s" or "30".
+func parseWait(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if sec, err := strconv.ParseFloat(text, 64); err == nil && sec >= 0 && sec < 1e6 {
+		return time.Duration(sec * float64(time.Second)), nil
+	}
+	wait, err := time.ParseDuration(text)
+	if err != nil || wait < 0 {
+		return 0, problem(rollout.Invalid, fmt.Sprintf("wait=%q: a duration such as 30s, or seconds", text))
+	}
+	return wait, nil
+}
+
+type claimOutput struct{ Body func(huma.Context) }
+
+func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error) {
+	a, err := in.ask(s.cfg.MaxWait)
+	if err != nil {
+		return nil, err
+	}
+	batch, err := s.await(ctx, a)
+	if rollout.Refused(err, rollout.NotReady) {
+		return &claimOutput{s.notReady(ctx, a.run, err.Error())}, nil
+	}
+	if err != nil {
+		return nil, s.fail(ctx, "claim batch", err)
+	}
+	if batch.Granted || a.share.Rank == 0 { // A repeated claim repeats the hint: the first one may have been lost.
+		s.tell(notice{run: a.run, step: a.step})
+	}
+	return &claimOutput{func(hc huma.Context) { s.writeBatch(hc, batch, in) }}, nil
+}
+
+// Pauses between two looks at the store: short at first, for a batch that is about to be complete. The longest pause is
+// how late a batch may be noticed; a look is one small script in Redis.
+const (
+	firstPause = 20 * time.Millisecond
+	maxPause   = 100 * time.Millisecond
+)
+
+// await claims until there is an answer other than "not ready", the wait is over, the client has gone or the server stops.
+func (s *Server) await(ctx context.Context, a ask) (*buffer.RawBatch, error) {
+	now := s.deps.Now()
+	poll := &waiter{run: a.run, step: a.step, epoch: a.epoch, since: now, deadline: now.Add(a.wait)}
+	over := time.NewTimer(a.wait)
+	defer over.Stop()
+	listed := false
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		batch, err := s.deps.Store.ClaimRaw(ctx, a.run, a.step, a.epoch, a.share)
+		if !rollout.Refused(err, rollout.NotReady) || a.wait <= 0 {
+			return batch, err
+		}
+		if !listed { // A batch that is ready costs no entry in the list.
+			s.waiters.add(poll)
+			defer s.waiters.remove(poll)
+			listed = true
+		}
+		// Jitter keeps the ranks of a trainer, which ask together, from looking together.
+		look := time.NewTimer(pause + rand.N(pause/4))
+		select {
+		case <-look.C:
+		case <-poll.wake:
+		case <-over.C:
+			return nil, err
+		case <-s.stopping:
+			return nil, err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		look.Stop()
+	}
+}
+
+// notReady answers 204, with what is known about why.
+func (s *Server) notReady(ctx context.Context, run rollout.RunName, reason string) func(huma.Context) {
+	return func(hc huma.Context) {
+		hc.SetHeader("Retry-After", strconv.Itoa(retryAfterSec))
+		hc.SetHeader("X-Millrace-Reason", headerText(reason))
+		counts, errCounts := s.deps.Store.Counts(ctx, run)
+		status, errStatus := s.deps.Store.Status(ctx, run)
+		if errCounts == nil && errStatus == nil { // Figures beside the answer: it is 204 without them, too.
+			hc.SetHeader("X-Millrace-Ready", strconv.FormatInt(counts.Ready, 10))
+			hc.SetHeader("X-Millrace-Pending", strconv.FormatInt(counts.Queued+counts.InFlight, 10))
+			hc.SetHeader("X-Millrace-Needed", strconv.Itoa(needed(status, counts)))
+			hc.SetHeader("X-Millrace-State", string(status.State))
+		}
+		hc.SetStatus(http.StatusNoContent)
+	}
+}
+
+// headerText keeps a text within one header line.
+func headerText(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// writeBatch streams the batch group by group, so that it is never in memory as a whole. Once the first byte is out an error can only cut the answer short, which
+// every client notices: JSON that does not close, a compact batch that is too short.
+func (s *Server) writeBatch(hc huma.Context, batch *buffer.RawBatch, in *claimInput) {
+	media := "application/json"
+	if strings.Contains(in.Accept, CompactBatch) {
+		media = CompactBatch
+	}
+	hc.SetHeader("Content-Type", media)
+	hc.SetHeader("Vary", "Accept, Accept-Encoding")
+	var out io.Writer = hc.BodyWriter()
+	var zip *gzip.Writer
+	if media != CompactBatch && acceptsGzip(in.Coding) { // The compact encoding is compressed already.
+		hc.SetHeader("Content-Encoding", "gzip")
+		zip = newGzip(out)
+		out = zip
+	}
+	hc.SetStatus(http.StatusOK)
+	var err error
+	if media == CompactBatch {
+		err = batch.WriteCompact(out)
+	} else {
+		err = writeBatchJSON(out, batch)
+	}
+	if err == nil && zip != nil {
+		err = zip.Close()
+	}
+	if err != nil {
+		s.deps.Log.Info("batch not delivered; the trainer may claim it again", "request_id", requestID(hc.Context()),
+			"run", batch.Run, "step", batch.Step, "error", err)
+		panic(http.ErrAbortHandler) // Cuts the connection, so that the client cannot take a part for the whole.
+	}
+}
+
+func newGzip(w io.Writer) *gzip.Writer {
+	zip, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // BestSpeed is a valid level.
+	}
+	return zip
+}
+
+// acceptsGzip reads an Accept-Encoding header: gzip named, and not with q=0.
+func acceptsGzip(header string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		coding, params, _ := strings.Cut(part, ";")
+		if strings.TrimSpace(coding) != "gzip" {
+			continue
+		}
+		q, isQ := strings.CutPrefix(strings.TrimSpace(params), "q=")
+		weight, err := strconv.ParseFloat(q, 64)
+		return !isQ || err == nil && weight > 0
+	}
+	return false
+}

@@ -1,0 +1,91 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Control is the durable side of runs. Its refusals are answers; other errors mean that it is away.
+type Control interface {
+	// Start starts a run once; created is false when the same spec runs already.
+	Start(ctx context.Context, spec rollout.Spec) (status rollout.RunStatus, created bool, err error)
+	Change(ctx context.Context, run rollout.RunName, c rollout.Change) (rollout.RunStatus, error)
+	Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error)
+	// Publish returns when the version serves, or is rejected.
+	Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) (rollout.Policy, error)
+	// Claimed and Completed are hints, sent after the fact: the run reads the truth from the store.
+	Claimed(ctx context.Context, run rollout.RunName, step rollout.Step) error
+	Completed(ctx context.Context, run rollout.RunName, step rollout.Step) error
+}
+
+// Store is the buffer, as far as trainers and operators see it.
+type Store interface {
+	Runs(ctx context.Context) ([]rollout.RunStatus, error)
+	Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error)
+	Counts(ctx context.Context, run rollout.RunName) (rollout.BufferCounts, error)
+	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
+
+	Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.Epoch, rollout.Step, error)
+	ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share buffer.Share) (*buffer.RawBatch, error)
+	Complete(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch,
+		report rollout.StepReport, fleet rollout.FleetView) (record rollout.StepRecord, isNew bool, err error)
+	Steps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]rollout.StepRecord, error)
+	Step(ctx context.Context, run rollout.RunName, step rollout.Step) (rollout.StepRecord, error)
+}
+
+// Fleet is the engines.
+type Fleet interface {
+	List(ctx context.Context) ([]rollout.Engine, error)
+	Add(ctx context.Context, e rollout.Engine) (rollout.Engine, error)
+	// Drain gives an engine nothing new; now dispatches elsewhere what it has.
+	Drain(ctx context.Context, id rollout.EngineID, now bool) error
+	// Remove drains an engine and then takes it out of the fleet.
+	Remove(ctx context.Context, id rollout.EngineID, now bool) error
+}
+
+// Event is one telemetry event, as it is streamed: an id to resume after, and a flat JSON object.
+type Event struct {
+	ID   string          `json:"id"`
+	Kind string          `json:"kind"`
+	Data json.RawMessage `json:"data"`
+}
+
+// Events is the run's own history of events.
+type Events interface {
+	// Recent lists up to limit events after the one with id after, oldest first; after "" is the beginning of what is kept.
+	Recent(ctx context.Context, run rollout.RunName, after string, limit int) ([]Event, error)
+	// Follow calls see with every event after the one with id after, old ones first, until ctx is done or see fails.
+	Follow(ctx context.Context, run rollout.RunName, after string, see func(Event) error) error
+}
+
+// Deps is what the server stands on. Control, Store, Fleet, Events and ReadSpec are needed; the others may be nil,
+// and what they would answer is then left out or refused as not available.
+type Deps struct {
+	Control Control
+	Store   Store
+	Fleet   Fleet
+	Events  Events
+	// ReadSpec reads a run spec in YAML or JSON, strictly. An error that unwraps to several is reported fault by fault.
+	ReadSpec func([]byte) (rollout.Spec, error)
+
+	// SpecSchema is the JSON schema of run specs, shown in the OpenAPI document.
+	SpecSchema json.RawMessage
+	// Diagnose answers GET .../diagnosis, as JSON.
+	Diagnose func(ctx context.Context, run rollout.RunName) (any, error)
+	// FleetView sums up the engines over a window.
+	FleetView func(ctx context.Context, run rollout.RunName, from, to time.Time) (rollout.FleetView, error)
+	// Game shows one game, as its environment writes it.
+	Game func(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error)
+	// Ready reports why this process cannot serve now.
+	Ready   func(ctx context.Context) error
+	Metrics http.Handler
+
+	Now func() time.Time // defaults to time.Now
+	Log *slog.Logger     // defaults to silence
+}

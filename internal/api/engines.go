@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+type EnginePath struct {
+	ID rollout.EngineID `path:"id" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]*$" doc:"The engine's name"`
+}
+
+type engineBody struct{ Body rollout.Engine }
+
+func (s *Server) registerEngines() {
+	huma.Register(s.api, s.operation(get, "/v1/engines", "list-engines", "engines", "List engines", ""), s.listEngines)
+	huma.Register(s.api, s.operation(get, "/v1/engines/{id}", "show-engine", "engines", "Show an engine", ""), s.showEngine)
+	huma.Register(s.api, s.operation(put, "/v1/engines/{id}", "add-engine", "engines", "Add an engine",
+		"It gets requests once it is healthy and serves every adapter in use. Adding it again with the same address changes nothing."), s.addEngine)
+	huma.Register(s.api, s.operation(post, "/v1/engines/{id}/drain", "drain-engine", "engines", "Drain an engine",
+		"It finishes what it has, gets nothing new and unloads its adapters. Adding it again ends that."), s.drainEngine)
+	huma.Register(s.api, s.operation(remove, "/v1/engines/{id}", "remove-engine", "engines", "Remove an engine",
+		"It is drained, and leaves when it has finished."), s.removeEngine)
+}
+
+func (s *Server) listEngines(ctx context.Context, _ *struct{}) (*struct {
+	Body struct {
+		Engines []rollout.Engine `json:"engines"`
+	}
+}, error) {
+	engines, err := s.deps.Fleet.List(ctx)
+	if err != nil {
+		return nil, s.fail(ctx, "list engines", err)
+	}
+	out := &struct {
+		Body struct {
+			Engines []rollout.Engine `json:"engines"`
+		}
+	}{}
+	out.Body.Engines = append([]rollout.Engine{}, engines...)
+	return out, nil
+}
+
+func (s *Server) showEngine(ctx context.Context, in *EnginePath) (*engineBody, error) {
+	engine, err := s.engine(ctx, in.ID)
+	if err != nil {
+		return nil, s.fail(ctx, "show engine", err)
+	}
+	return &engineBody{engine}, nil
+}
+
+// engine finds an engine; the refusal names those that there are.
+func (s *Server) engine(ctx context.Context, id rollout.EngineID) (rollout.Engine, error) {
+	engines, err := s.deps.Fleet.List(ctx)
+	if err != nil {
+		return rollout.Engine{}, err
+	}
+	names := make([]string, 0, len(engines))
+	for _, e := range engines {
+		if e.ID == id {
+			return e, nil
+		}
+		names = append(names, string(e.ID))
+	}
+	known := "there are none"
+	if len(names) > 0 {
+		known = "there are " + strings.Join(names, ", ")
+	}
+	return rollout.Engine{}, rollout.Refuse(rollout.NoSuchEngine, "no engine %s; %s", id, known)
+}
+
+func (s *Server) addEngine(ctx context.Context, in *struct {
+	EnginePath
+	Body struct {
+		URL         string `json:"url" minLength:"1" maxLength:"2048" doc:"http://host:port, without /v1" example:"http://10.0.0.7:8000"`
+		MaxInFlight int    `json:"max_in_flight,omitempty" minimum:"0" maximum:"100000" doc:"Requests at a time, over all workers; 0 leaves it to the service"`
+	}
+}) (*engineBody, error) {
+	engine, err := s.deps.Fleet.Add(ctx, rollout.Engine{ID: in.ID, URL: in.Body.URL, MaxInFlight: in.Body.MaxInFlight})
+	if err != nil {
+		return nil, s.fail(ctx, "add engine", err)
+	}
+	return &engineBody{engine}, nil
+}
+
+// Parting is how an engine goes.
+type Parting struct {
+	EnginePath
+	Now bool `query:"now" doc:"Wait for nothing: what the engine has is sent again elsewhere"`
+}
+
+func (s *Server) drainEngine(ctx context.Context, in *Parting) (*engineBody, error) {
+	if err := s.deps.Fleet.Drain(ctx, in.ID, in.Now); err != nil {
+		return nil, s.fail(ctx, fmt.Sprintf("drain engine %s", in.ID), err)
+	}
+	return s.showEngine(ctx, &in.EnginePath)
+}
+
+func (s *Server) removeEngine(ctx context.Context, in *Parting) (*struct{}, error) {
+	if err := s.deps.Fleet.Remove(ctx, in.ID, in.Now); err != nil {
+		return nil, s.fail(ctx, fmt.Sprintf("remove engine %s", in.ID), err)
+	}
+	return nil, nil
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// heartbeat is how often a silent stream shows that it lives, so that proxies keep it open.
+const heartbeat = 15 * time.Second
+
+// eventBound is how many events may wait for a slow reader; beyond it the reading of the history waits, not the service.
+const eventBound = 64
+
+type eventsInput struct {
+	RunPath
+	EventsQuery
+}
+
+// EventsQuery says which events, and how.
+type EventsQuery struct {
+	After  string `query:"after" maxLength:"64" doc:"Only events after the one with this id"`
+	LastID string `header:"Last-Event-ID" doc:"The same, as browsers send it when they reconnect"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"For a list: how many"`
+	Accept string `header:"Accept"`
+}
+
+func (in *EventsQuery) after() string {
+	if in.LastID != "" {
+		return in.LastID
+	}
+	return in.After
+}
+
+type eventList struct {
+	Events []Event `json:"events"`
+}
+
+func (s *Server) registerEvents() {
+	const how = "With Accept: text/event-stream, a stream of server-sent events: id, event (the kind) and data (one JSON object), resumable with Last-Event-ID. Otherwise a list of the events after the given id, oldest first."
+	events := func(path, id, summary string) huma.Operation {
+		op := s.operation(get, path, id, "insight", summary, how)
+		op.Responses["200"] = &huma.Response{Description: "Events", Content: map[string]*huma.MediaType{
+			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
+			"application/json":  {Schema: schemaOf[eventList](s)},
+		}}
+		return op
+	}
+	huma.Register(s.api, events("/v1/runs/{run}/events", "follow-events", "Follow a run's events"), s.runEvents)
+	huma.Register(s.api, events("/v1/events", "follow-fleet-events", "Follow the fleet's events"), s.fleetEvents)
+}
+
+type eventsOutput struct{ Body func(huma.Context) }
+
+func (s *Server) runEvents(ctx context.Context, in *eventsInput) (*eventsOutput, error) {
+	if _, err := s.deps.Store.Status(ctx, in.Run); err != nil {
+		return nil, s.fail(ctx, "follow events", err)
+	}
+	return s.events(ctx, in.Run, &in.EventsQuery)
+}
+
+// fleetEvents are those of no run.
+func (s *Server) fleetEvents(ctx context.Context, in *EventsQuery) (*eventsOutput, error) {
+	return s.events(ctx, "", in)
+}
+
+func (s *Server) events(ctx context.Context, run rollout.RunName, in *EventsQuery) (*eventsOutput, error) {
+	if strings.Contains(in.Accept, "text/event-stream") {
+		return &eventsOutput{func(hc huma.Context) { s.stream(hc, run, in.after()) }}, nil
+	}
+	events, err := s.deps.Events.Recent(ctx, run, in.after(), in.Limit)
+	if err != nil {
+		return nil, s.fail(ctx, "list events", err)
+	}
+	list := eventList{Events: append([]Event{}, events...)}
+	return &eventsOutput{func(hc huma.Context) {
+		hc.SetHeader("Content-Type", "application/json")
+		hc.SetStatus(http.StatusOK)
+		_ = s.api.Marshal(hc.BodyWriter(), "application/json", list) // A client that has gone needs no answer.
+	}}, nil
+}
+
+// stream sends events until the client goes, the server stops or the history fails. A client reconnects by itself, with
+// the id of the last event it saw.
+func (s *Server) stream(hc huma.Context, run rollout.RunName, after string) {
+	ctx, cancel := context.WithCancel(hc.Context())
+	defer cancel()
+	hc.SetHeader("Content-Type", "text/event-stream")
+	hc.SetHeader("Cache-Control", "no-store")
+	hc.SetHeader("X-Accel-Buffering", "no")
+	hc.SetStatus(http.StatusOK)
+	out := &eventWriter{hc: hc}
+	if out.write([]byte(": millrace events\nretry: 1000\n\n")) != nil {
+		return
+	}
+	events := make(chan Event, eventBound)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.deps.Events.Follow(ctx, run, after, func(e Event) error {
+			select {
+			case events <- e:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	err, followerEnded := s.pump(ctx, out, events, ended)
+	cancel()
+	if !followerEnded {
+		<-ended // The follower is this function's own; it ends with ctx.
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.deps.Log.Info("event stream ended", "request_id", requestID(ctx), "run", run, "error", err)
+	}
+}
+
+// pump writes events as they come; followerEnded tells whether it has taken the follower's end.
+func (s *Server) pump(ctx context.Context, out *eventWriter, events <-chan Event, ended <-chan error) (err error, followerEnded bool) {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for err == nil {
+		select {
+		case e := <-events:
+			err = out.write(encodeEvent(e))
+		case <-beat.C:
+			err = out.write([]byte(": alive\n\n"))
+		case <-s.stopping:
+			return nil, false
+		case <-ctx.Done():
+			return ctx.Err(), false
+		case err := <-ended:
+			for len(events) > 0 && err == nil {
+				err = out.write(encodeEvent(<-events))
+			}
+			return err, true
+		}
+	}
+	return err, false
+}
+
+// encodeEvent is the event in the format of server-sent events.
+func encodeEvent(e Event) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "id: %s\nevent: %s\n", oneLine(e.ID), oneLine(e.Kind))
+	for line := range bytes.Lines(e.Data) {
+		fmt.Fprintf(&b, "data: %s\n", bytes.TrimRight(line, "\r\n"))
+	}
+	b.WriteByte('\n')
+	return b.Bytes()
+}
+
+func oneLine(text string) string { return strings.NewReplacer("\n", " ", "\r", " ").Replace(text) }
+
+// eventWriter writes to a stream, each time with a fresh deadline, and sends it on its way at once.
+type eventWriter struct{ hc huma.Context }
+
+func (w *eventWriter) write(b []byte) error {
+	out, ok := w.hc.BodyWriter().(http.ResponseWriter)
+	if !ok {
+		return errors.New("the connection cannot stream")
+	}
+	connection := http.NewResponseController(out)
+	_ = connection.SetWriteDeadline(time.Now().Add(writeTimeout)) // A connection without deadlines, as in some tests, has none.
+	if _, err := out.Write(b); err != nil {
+		return err
+	}
+	return connection.Flush()
+}

@@ -1,0 +1,79 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// anything says no to everything that the API lets through: what matters is that nothing breaks before.
+type anything struct{ scripted }
+
+func (*anything) Complete(context.Context, rollout.RunName, rollout.Step, rollout.Epoch, rollout.StepReport, rollout.FleetView) (rollout.StepRecord, bool, error) {
+	return rollout.StepRecord{}, false, rollout.Refuse(rollout.NotClaimed, "not claimed")
+}
+
+func (*anything) Step(context.Context, rollout.RunName, rollout.Step) (rollout.StepRecord, error) {
+	return rollout.StepRecord{}, rollout.Refuse(rollout.NoSuchStep, "no such step")
+}
+
+// deaf refuses every change.
+type deaf struct{ control }
+
+func (*deaf) Change(context.Context, rollout.RunName, rollout.Change) (rollout.RunStatus, error) {
+	return rollout.RunStatus{}, rollout.Refuse(rollout.RunOver, "over")
+}
+
+func (*deaf) Stop(context.Context, rollout.RunName, string) (rollout.RunStatus, error) {
+	return rollout.RunStatus{}, rollout.Refuse(rollout.RunOver, "over")
+}
+
+func (*deaf) Publish(context.Context, rollout.RunName, rollout.PolicyVersion, string) (rollout.Policy, error) {
+	return rollout.Policy{}, rollout.Refuse(rollout.OutOfOrder, "out of order")
+}
+
+// FuzzBodies: whatever a client sends, the answer is a client's mistake or an answer, never a broken server.
+func FuzzBodies(f *testing.F) {
+	paths := []struct{ method, path string }{
+		{"POST", "/v1/runs/demo/trainer"}, {"POST", "/v1/runs/demo/steps/0/claim?epoch=1"}, {"PUT", "/v1/runs/demo/steps/0"},
+		{"PATCH", "/v1/runs/demo"}, {"POST", "/v1/runs/demo/stop"}, {"PUT", "/v1/runs/demo/policies/1"},
+	}
+	for at := range paths {
+		for _, body := range []string{`{}`, `null`, `[]`, `"x"`, `{"epoch":1,"wall_seconds":1e308,"phases":{"a":1}}`, `{"depth":99999999999999999999}`, "\x00\xff"} {
+			f.Add(at, []byte(body))
+		}
+	}
+	store := &anything{scripted{answer: notReady}}
+	server, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
+		Control: &deaf{}, Store: store, Fleet: noFleet{}, Events: nilEvents{},
+		ReadSpec: func([]byte) (s rollout.Spec, err error) { return s, nil },
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, at int, body []byte) {
+		to := paths[uint(at)%uint(len(paths))]
+		r := httptest.NewRequest(to.method, "http://localhost"+to.path, bytes.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		server.Handler().ServeHTTP(w, r)
+		if w.Code >= 500 {
+			t.Errorf("%s %s with %q: %d %s", to.method, to.path, body, w.Code, w.Body)
+		}
+	})
+}
+
+// noFleet has no engines.
+type noFleet struct{}
+
+func (noFleet) List(context.Context) ([]rollout.Engine, error) { return nil, nil }
+
+func (noFleet) Add(_ context.Context, e rollout.Engine) (rollout.Engine, error) { return e, nil }
+
+func (noFleet) Drain(context.Context, rollout.EngineID, bool) error { return nil }
+
+func (noFleet) Remove(context.Context, rollout.EngineID, bool) error { return nil }

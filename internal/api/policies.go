@@ -1,0 +1,91 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+type PolicyPath struct {
+	RunPath
+	Version rollout.PolicyVersion `path:"version" minimum:"1" doc:"The version, from 1; 0 is the base model"`
+}
+
+type policyBody struct{ Body rollout.Policy }
+
+func (s *Server) registerPolicies() {
+	huma.Register(s.api, s.operation(put, "/v1/runs/{run}/policies/{version}", "publish-policy", "trainer", "Publish a policy version",
+		"Loads the adapter at path on every ready engine, checks that it is there, then switches; answers when it serves. The path is as the engines see it. The same publication again answers the same; another path under a version is a conflict; a version that skips one is out of order. A bad adapter changes nothing in the run."), s.publish)
+	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/policies", "list-policies", "trainer", "List policy versions", "Published versions that are still served, oldest first."), s.listPolicies)
+	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/policies/{version}", "show-policy", "trainer", "Show a policy version", "How far a publication has come."), s.showPolicy)
+}
+
+func (s *Server) publish(ctx context.Context, in *struct {
+	PolicyPath
+	Body struct {
+		Path  string        `json:"path" minLength:"1" maxLength:"4096" doc:"The adapter's directory, as the engines see it"`
+		Epoch rollout.Epoch `json:"epoch,omitempty" minimum:"0" doc:"As answered to POST /v1/runs/{run}/trainer; a trainer that was replaced is refused. Left out, nothing is checked: an operator may publish too"`
+	}
+}) (*policyBody, error) {
+	if err := s.current(ctx, in.Run, in.Body.Epoch); err != nil {
+		return nil, s.fail(ctx, "publish", err)
+	}
+	policy, err := s.deps.Control.Publish(ctx, in.Run, in.Version, in.Body.Path)
+	if err != nil {
+		return nil, s.fail(ctx, "publish policy", err)
+	}
+	s.waiters.wakeAll(in.Run)
+	return &policyBody{policy}, nil
+}
+
+// current refuses a trainer process that was replaced. Epoch 0 is nobody in particular.
+func (s *Server) current(ctx context.Context, run rollout.RunName, epoch rollout.Epoch) error {
+	if epoch == 0 {
+		return nil
+	}
+	account, err := s.deps.Store.Account(ctx, run)
+	if err != nil {
+		return err
+	}
+	if account.Epoch != epoch {
+		return rollout.Refuse(rollout.Fenced, "run %s is served to the trainer process with epoch %d, not %d; this process was replaced and must not publish", run, account.Epoch, epoch)
+	}
+	return nil
+}
+
+func (s *Server) listPolicies(ctx context.Context, in *RunPath) (*struct {
+	Body struct {
+		Policies []rollout.Policy `json:"policies"`
+	}
+}, error) {
+	status, err := s.deps.Store.Status(ctx, in.Run)
+	if err != nil {
+		return nil, s.fail(ctx, "list policies", err)
+	}
+	out := &struct {
+		Body struct {
+			Policies []rollout.Policy `json:"policies"`
+		}
+	}{}
+	out.Body.Policies = append([]rollout.Policy{}, status.Policies...)
+	return out, nil
+}
+
+func (s *Server) showPolicy(ctx context.Context, in *PolicyPath) (*policyBody, error) {
+	status, err := s.deps.Store.Status(ctx, in.Run)
+	if err != nil {
+		return nil, s.fail(ctx, "show policy", err)
+	}
+	for _, policy := range status.Policies {
+		if policy.Version == in.Version {
+			return &policyBody{policy}, nil
+		}
+	}
+	if in.Version <= status.PolicyVersion {
+		return &policyBody{rollout.Policy{Version: in.Version, Adapter: in.Version.Adapter(in.Run), State: rollout.PolicyRetired}}, nil
+	}
+	return nil, problem(codeNoPolicy, fmt.Sprintf("version %d of run %s was never published; the newest is %d", in.Version, in.Run, status.PolicyVersion))
+}

@@ -1,0 +1,165 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// RunPath is the run that a call is about. It and its like are exported only because huma fills embedded structs by reflection.
+type RunPath struct {
+	Run rollout.RunName `path:"run" doc:"The run's name"`
+}
+
+// Resolve refuses what cannot name a run before it reaches keys and workflow ids.
+func (p *RunPath) Resolve(huma.Context) []error {
+	if err := p.Run.Validate(); err != nil {
+		return []error{&huma.ErrorDetail{Location: "path.run", Message: err.Error()}}
+	}
+	return nil
+}
+
+// RunView is a run with what the buffer and the engines say of it now.
+type RunView struct {
+	rollout.RunStatus
+	Buffer rollout.BufferCounts `json:"buffer"`
+	// ReadyDepth is the ready groups in steps' worth: what the trainer can still be given at once.
+	ReadyDepth float64            `json:"ready_depth"`
+	Fleet      *rollout.FleetView `json:"fleet,omitempty" doc:"The engines over the last minute"`
+	Waits      []Wait             `json:"waits" doc:"Everything that waits, with its owner"`
+}
+
+type statusBody struct{ Body rollout.RunStatus }
+
+type startedBody struct {
+	Status   int
+	Location string `header:"Location"`
+	Body     rollout.RunStatus
+}
+
+func (s *Server) registerRuns() {
+	start := s.operation(post, "/v1/runs", "start-run", "runs", "Start a run from a spec",
+		"The body is a run spec in YAML or JSON. Idempotent by name and spec: the same spec again answers 200 and the run that is there; another spec under the name is a conflict.")
+	start.DefaultStatus = http.StatusCreated
+	start.SkipValidateBody = true // ReadSpec is stricter, and reads YAML.
+	start.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		"application/yaml": {Schema: s.specSchema()}, "application/json": {Schema: s.specSchema()},
+	}}
+	start.Responses["200"] = &huma.Response{Description: "The run was there already", Content: map[string]*huma.MediaType{
+		"application/json": {Schema: schemaOf[rollout.RunStatus](s)}}}
+	huma.Register(s.api, start, s.startRun)
+
+	huma.Register(s.api, s.operation(get, "/v1/runs", "list-runs", "runs", "List runs", "Every run that is kept, over or not."), s.listRuns)
+	huma.Register(s.api, s.operation(get, "/v1/runs/{run}", "show-run", "runs", "Show a run",
+		"The run's status, its buffer by state, its engines over the last minute, and what waits for what."), s.showRun)
+	huma.Register(s.api, s.operation(patch, "/v1/runs/{run}", "change-run", "runs", "Change a running run",
+		"Only the fields sent are changed. {\"paused\":true} launches nothing more; what is in flight finishes and may be claimed."), s.changeRun)
+	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/stop", "stop-run", "runs", "Stop a run",
+		"Games in progress are let go. A stopped run stays stopped; stopping it again changes nothing."), s.stopRun)
+	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/waits", "list-waits", "runs", "List what waits",
+		"Every wait with its owner, since when, and its deadline where it has one."), s.listWaits)
+}
+
+func (s *Server) startRun(ctx context.Context, in *struct{ RawBody []byte }) (*startedBody, error) {
+	spec, err := s.deps.ReadSpec(slices.Clone(in.RawBody)) // huma uses the bytes again.
+	if err != nil {
+		return nil, specProblem(err)
+	}
+	status, created, err := s.deps.Control.Start(ctx, spec)
+	if err != nil {
+		return nil, s.fail(ctx, "start run", err)
+	}
+	out := &startedBody{Status: http.StatusOK, Location: "/v1/runs/" + string(spec.Name), Body: status}
+	if created {
+		out.Status = http.StatusCreated
+	}
+	return out, nil
+}
+
+type runsBody struct {
+	Body struct {
+		Runs []rollout.RunStatus `json:"runs"`
+	}
+}
+
+func (s *Server) listRuns(ctx context.Context, _ *struct{}) (*runsBody, error) {
+	runs, err := s.deps.Store.Runs(ctx)
+	if err != nil {
+		return nil, s.fail(ctx, "list runs", err)
+	}
+	out := &runsBody{}
+	out.Body.Runs = append([]rollout.RunStatus{}, runs...)
+	return out, nil
+}
+
+// fleetWindow is how far back a run's view of its engines looks.
+const fleetWindow = time.Minute
+
+func (s *Server) showRun(ctx context.Context, in *RunPath) (*struct{ Body RunView }, error) {
+	status, err := s.deps.Store.Status(ctx, in.Run)
+	if err != nil {
+		return nil, s.fail(ctx, "show run", err)
+	}
+	counts, err := s.deps.Store.Counts(ctx, in.Run)
+	if err != nil {
+		return nil, s.fail(ctx, "count the buffer", err)
+	}
+	view := RunView{RunStatus: status, Buffer: counts, Waits: s.waits(ctx, status, counts)}
+	if g := status.Spec.Buffer.GroupsPerStep; g > 0 {
+		view.ReadyDepth = float64(counts.Ready) / float64(g)
+	}
+	now := s.deps.Now()
+	if fleet, ok := s.fleetView(ctx, in.Run, now.Add(-fleetWindow), now); ok {
+		view.Fleet = &fleet
+	}
+	return &struct{ Body RunView }{view}, nil
+}
+
+// fleetView is the engines over a window, if somebody samples them. It is a figure beside the answer: its
+// absence never fails a call.
+func (s *Server) fleetView(ctx context.Context, run rollout.RunName, from, to time.Time) (rollout.FleetView, bool) {
+	if s.deps.FleetView == nil || !from.Before(to) {
+		return rollout.FleetView{}, false
+	}
+	view, err := s.deps.FleetView(ctx, run, from, to)
+	if err != nil {
+		s.deps.Log.Warn("fleet view", "request_id", requestID(ctx), "run", run, "error", err)
+		return rollout.FleetView{}, false
+	}
+	return view, true
+}
+
+func (s *Server) changeRun(ctx context.Context, in *struct {
+	RunPath
+	Body rollout.Change
+}) (*statusBody, error) {
+	status, err := s.deps.Control.Change(ctx, in.Run, in.Body)
+	if err != nil {
+		return nil, s.fail(ctx, "change run", err)
+	}
+	s.waiters.wakeAll(in.Run)
+	return &statusBody{status}, nil
+}
+
+func (s *Server) stopRun(ctx context.Context, in *struct {
+	RunPath
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Kept with the run"`
+	}
+}) (*statusBody, error) {
+	reason := "stopped by an operator"
+	if in.Body != nil && in.Body.Reason != "" {
+		reason = in.Body.Reason
+	}
+	status, err := s.deps.Control.Stop(ctx, in.Run, reason)
+	if err != nil {
+		return nil, s.fail(ctx, "stop run", err)
+	}
+	s.waiters.wakeAll(in.Run)
+	return &statusBody{status}, nil
+}

@@ -1,0 +1,268 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+func TestRunLife(t *testing.T) {
+	t.Parallel()
+	f := serve(t, func(_ *api.Config, d *api.Deps) {
+		d.FleetView = func(context.Context, rollout.RunName, time.Time, time.Time) (rollout.FleetView, error) {
+			return rollout.FleetView{Engines: 2, OutputTPS: 100}, nil
+		}
+		d.Diagnose = func(_ context.Context, run rollout.RunName) (any, error) {
+			return map[string]any{"run": run, "regime": "capacity-bound"}, nil
+		}
+	})
+	body, err := json.Marshal(spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := f.want(f.do("POST", "/v1/runs", string(body), "Content-Type", "application/yaml"), 201)
+	if got := started.header.Get("Location"); got != "/v1/runs/demo" {
+		t.Errorf("location %q", got)
+	}
+	f.want(f.do("POST", "/v1/runs", string(body)), 200)
+	f.ready(0, 1, 2)
+
+	var view api.RunView
+	f.want(f.do("GET", "/v1/runs/demo", ""), 200).into(&view)
+	if view.Spec.Name != run || view.State != rollout.RunRunning || view.Buffer.Ready != 3 || view.ReadyDepth != 1.5 ||
+		view.Fleet == nil || view.Fleet.Engines != 2 || view.Waits == nil {
+		t.Errorf("view: %+v", view)
+	}
+	var runs struct{ Runs []rollout.RunStatus }
+	f.want(f.do("GET", "/v1/runs", ""), 200).into(&runs)
+	if len(runs.Runs) != 1 || runs.Runs[0].Spec.Environment.Kind != "tictactoe" {
+		t.Errorf("runs: %+v", runs)
+	}
+	var changed rollout.RunStatus
+	f.want(f.do("PATCH", "/v1/runs/demo", `{"depth":4}`), 200).into(&changed)
+	if changed.Spec.Buffer.Depth != 4 {
+		t.Errorf("changed: %+v", changed)
+	}
+	var diagnosis map[string]string
+	f.want(f.do("GET", "/v1/runs/demo/diagnosis", ""), 200).into(&diagnosis)
+	if diagnosis["regime"] != "capacity-bound" {
+		t.Errorf("diagnosis: %v", diagnosis)
+	}
+	var stopped rollout.RunStatus
+	f.want(f.do("POST", "/v1/runs/demo/stop", `{"reason":"enough"}`), 200).into(&stopped)
+	if stopped.State != rollout.RunStopped || stopped.Reason != "enough" {
+		t.Errorf("stopped: %+v", stopped)
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	f.start()
+	var p rollout.Policy
+	f.want(f.do("PUT", "/v1/runs/demo/policies/1", `{"path":"/adapters/1"}`), 200).into(&p)
+	if p.Adapter != "demo-v1" || p.State != rollout.PolicyServing {
+		t.Errorf("published: %+v", p)
+	}
+	f.want(f.do("GET", "/v1/runs/demo/policies/1", ""), 200).into(&p)
+	var list struct{ Policies []rollout.Policy }
+	f.want(f.do("GET", "/v1/runs/demo/policies", ""), 200).into(&list)
+	if len(list.Policies) != 1 || p.Path != "/adapters/1" {
+		t.Errorf("policies: %+v, %+v", p, list)
+	}
+}
+
+func TestEngines(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	var e rollout.Engine
+	f.want(f.do("PUT", "/v1/engines/gpu-0", `{"url":"http://127.0.0.1:9","max_in_flight":8}`), 200).into(&e)
+	if e.ID != "gpu-0" || e.MaxInFlight != 8 || e.State != rollout.EngineJoining {
+		t.Errorf("added: %+v", e)
+	}
+	var list struct{ Engines []rollout.Engine }
+	f.want(f.do("GET", "/v1/engines", ""), 200).into(&list)
+	if len(list.Engines) != 1 {
+		t.Errorf("engines: %+v", list)
+	}
+	f.want(f.do("POST", "/v1/engines/gpu-0/drain", ""), 200)
+	f.want(f.do("DELETE", "/v1/engines/gpu-0", ""), 204)
+}
+
+func TestEventsAreListed(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	f.start()
+	f.events.add("a", `{"n":1}`)
+	f.events.add("b", `{"n":2}`)
+	var list struct{ Events []api.Event }
+	f.want(f.do("GET", "/v1/runs/demo/events?after=1", ""), 200).into(&list)
+	if len(list.Events) != 1 || list.Events[0].Kind != "b" {
+		t.Errorf("events: %+v", list)
+	}
+	f.want(f.do("GET", "/v1/events?limit=1", ""), 200).into(&list)
+	if len(list.Events) != 1 || list.Events[0].Kind != "a" {
+		t.Errorf("fleet events: %+v", list)
+	}
+	f.refused(f.do("GET", "/v1/runs/nobody/events", "", "Accept", "text/event-stream"), 404, "no-such-run")
+}
+
+// stream opens an event stream and answers a reader of whole messages, without comments.
+func (f *fixture) stream(lastID string) (next func() string, closeIt func()) {
+	f.t.Helper()
+	req, err := http.NewRequest("GET", f.url+"/v1/runs/demo/events", nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Last-Event-ID", lastID)
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
+		f.t.Fatalf("%d %v", resp.StatusCode, resp.Header)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	return func() string {
+		var message []string
+		for lines.Scan() {
+			line := lines.Text()
+			if line != "" {
+				message = append(message, line)
+				continue
+			}
+			if text := strings.Join(message, "|"); strings.HasPrefix(text, "id: ") {
+				return text
+			}
+			message = nil
+		}
+		return "end"
+	}, func() { _ = resp.Body.Close() }
+}
+
+func TestEventStreamResumes(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	f.start()
+	f.events.add("a", `{"n":1}`)
+	next, closeIt := f.stream("")
+	if got, want := next(), `id: 1|event: a|data: {"n":1}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	f.events.add("b", "{\n\"n\":2}")
+	if got, want := next(), `id: 2|event: b|data: {|data: "n":2}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	closeIt()
+	f.events.add("c", `{"n":3}`)
+	next, closeIt = f.stream("2")
+	defer closeIt()
+	if got, want := next(), `id: 3|event: c|data: {"n":3}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	f.stop()
+	if got := next(); got != "end" {
+		t.Errorf("a stopped server sent %s", got)
+	}
+}
+
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	f := serve(t, func(_ *api.Config, d *api.Deps) {
+		d.SpecSchema = json.RawMessage(`{"$schema":"x","type":"object","required":["name"],"title":"a run spec of the test"}`)
+	})
+	var doc struct {
+		OpenAPI    string
+		Paths      map[string]map[string]struct{ OperationID, Summary string }
+		Components struct{ Schemas map[string]any }
+	}
+	a := f.want(f.do("GET", "/openapi.json", ""), 200)
+	a.into(&doc)
+	if !strings.HasPrefix(doc.OpenAPI, "3.1") {
+		t.Errorf("openapi %q", doc.OpenAPI)
+	}
+	ids := map[string]string{}
+	for path, operations := range doc.Paths {
+		for method, op := range operations {
+			if op.OperationID == "" || op.Summary == "" {
+				t.Errorf("%s %s has no id or summary", method, path)
+			}
+			if other, twice := ids[op.OperationID]; twice {
+				t.Errorf("%s is the id of %s and of %s", op.OperationID, other, path)
+			}
+			ids[op.OperationID] = path
+		}
+	}
+	for _, id := range []string{"start-run", "attach-trainer", "claim-step", "complete-step", "publish-policy", "follow-events", "diagnose-run", "add-engine"} {
+		if ids[id] == "" {
+			t.Errorf("%s is not in the document", id)
+		}
+	}
+	checkReferences(t, a.body, doc.Components.Schemas)
+	if !strings.Contains(string(a.body), "a run spec of the test") {
+		t.Error("the spec's schema is not in the document")
+	}
+	for _, outside := range []string{"unpkg.com", "$schema"} {
+		if strings.Contains(string(a.body), outside) {
+			t.Errorf("the document refers to %s", outside)
+		}
+	}
+}
+
+// checkReferences finds references to schemas that are not there.
+func checkReferences(t *testing.T, document []byte, schemas map[string]any) {
+	t.Helper()
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if ref, ok := v["$ref"].(string); ok && schemas[strings.TrimPrefix(ref, "#/components/schemas/")] == nil {
+				t.Errorf("%s leads nowhere", ref)
+			}
+			for _, child := range v {
+				walk(child)
+			}
+		case []any:
+			for _, child := range v {
+				walk(child)
+			}
+		}
+	}
+	var all any
+	if err := json.Unmarshal(document, &all); err != nil {
+		t.Fatal(err)
+	}
+	walk(all)
+}
+
+func TestRequestIDs(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	if got := f.do("GET", "/healthz", "", "X-Request-Id", "mine-1").header.Get("X-Request-Id"); got != "mine-1" {
+		t.Errorf("got %q, want the client's own", got)
+	}
+	for _, unfit := range []string{"", strings.Repeat("x", 65), "a b", "\"quoted\""} {
+		if got := f.do("GET", "/healthz", "", "X-Request-Id", unfit).header.Get("X-Request-Id"); got == "" || got == unfit {
+			t.Errorf("sent %q, got %q", unfit, got)
+		}
+	}
+}
+
+func TestReadinessFollowsWhatStandsBehind(t *testing.T) {
+	t.Parallel()
+	f := serve(t, func(_ *api.Config, d *api.Deps) {
+		d.Ready = func(context.Context) error { return context.DeadlineExceeded }
+		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("millrace_up 1\n")) })
+	})
+	f.refused(f.do("GET", "/readyz", ""), 503, "unavailable")
+	f.want(f.do("GET", "/healthz", ""), 200)
+	f.want(f.do("GET", "/metrics", ""), 200)
+}

@@ -1,0 +1,180 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// StepPath is one step of one run.
+type StepPath struct {
+	RunPath
+	Step rollout.Step `path:"step" minimum:"0" doc:"The optimizer step, from 0"`
+}
+
+// Attached is the answer to a trainer that announced itself.
+type Attached struct {
+	Epoch         rollout.Epoch         `json:"epoch" doc:"Send it with every claim and record; a newer one fences this trainer off"`
+	NextStep      rollout.Step          `json:"next_step" doc:"The step to claim first"`
+	PolicyVersion rollout.PolicyVersion `json:"policy_version" doc:"Newest version that serves; publish the next one"`
+	Spec          rollout.Spec          `json:"spec"`
+}
+
+// StepInput is the trainer's record of a step.
+type StepInput struct {
+	Epoch   rollout.Epoch             `json:"epoch,omitempty" minimum:"0" doc:"As with the claim"`
+	WallSec float64                   `json:"wall_seconds,omitempty" minimum:"0" doc:"From asking for the batch to the end of the step; the sum of the phases, if not given"`
+	Phases  map[rollout.Phase]float64 `json:"phases,omitempty" nullable:"true" doc:"Seconds by phase: wait, load, ref_logprobs, train, publish, checkpoint. The trainer is sequential: they add up to wall_seconds at most, and the rest counts as other"`
+	Metrics map[string]float64        `json:"metrics,omitempty" nullable:"true" doc:"The trainer's own figures, such as loss"`
+}
+
+func (s *Server) registerTrainer() {
+	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/trainer", "attach-trainer", "trainer", "Announce a trainer process",
+		"Gives the process an epoch and fences off every earlier one. With resume_from, the run goes back to that step: it and later steps are given again, with the same batches, while they are kept."), s.attach)
+	s.registerClaim()
+
+	record := s.operation(put, "/v1/runs/{run}/steps/{step}", "complete-step", "trainer", "Record a step",
+		"Acknowledges the step's batch. The same record again changes nothing and answers 200; another record for a completed step is a conflict.")
+	record.DefaultStatus = http.StatusCreated
+	record.Responses["200"] = &huma.Response{Description: "The same record was there already", Content: map[string]*huma.MediaType{
+		"application/json": {Schema: schemaOf[rollout.StepRecord](s)}}}
+	huma.Register(s.api, record, s.completeStep)
+	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/steps", "list-steps", "trainer", "List step records", "In order, from the step asked for."), s.listSteps)
+	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/steps/{step}", "show-step", "trainer", "Show a step record", ""), s.showStep)
+}
+
+func (s *Server) attach(ctx context.Context, in *struct {
+	RunPath
+	Body *struct {
+		ResumeFrom *rollout.Step `json:"resume_from,omitempty" minimum:"0" doc:"First step to train again, after restoring the checkpoint before it"`
+	}
+}) (*struct{ Body Attached }, error) {
+	var from *rollout.Step
+	if in.Body != nil {
+		from = in.Body.ResumeFrom
+	}
+	epoch, next, err := s.deps.Store.Attach(ctx, in.Run, from)
+	if err != nil {
+		return nil, s.fail(ctx, "announce trainer", err)
+	}
+	s.waiters.wakeAll(in.Run) // Polls of the trainer before this one are over.
+	status, err := s.deps.Store.Status(ctx, in.Run)
+	if err != nil {
+		return nil, s.fail(ctx, "announce trainer", err)
+	}
+	return &struct{ Body Attached }{Attached{epoch, next, status.PolicyVersion, status.Spec}}, nil
+}
+
+type recordBody struct {
+	Status int
+	Body   rollout.StepRecord
+}
+
+func (s *Server) completeStep(ctx context.Context, in *struct {
+	StepPath
+	Body StepInput
+}) (*recordBody, error) {
+	report := rollout.StepReport{WallSec: in.Body.WallSec, Phases: in.Body.Phases, Metrics: in.Body.Metrics}
+	if report.WallSec == 0 {
+		// In a fixed order: the same record sent twice must be the same to the last bit.
+		for _, phase := range slices.Sorted(maps.Keys(report.Phases)) {
+			report.WallSec += report.Phases[phase]
+		}
+	}
+	if err := checkReport(report); err != nil {
+		return nil, err
+	}
+	record, isNew, err := s.deps.Store.Complete(ctx, in.Run, in.Step, in.Body.Epoch, report, s.fleetOf(ctx, in.Run, in.Step))
+	if err != nil {
+		return nil, s.fail(ctx, "record step", err)
+	}
+	s.tell(notice{run: in.Run, step: in.Step, completed: true})
+	s.waiters.wakeAll(in.Run)
+	out := &recordBody{Status: http.StatusOK, Body: record}
+	if isNew {
+		out.Status = http.StatusCreated
+	}
+	return out, nil
+}
+
+// phaseSlack is how far phases may add up to more than the wall time: clocks are read one after the other.
+const phaseSlack = 0.05
+
+// checkReport refuses figures that cannot be: a diagnosis built on them would be wrong without a sign of it.
+func checkReport(report rollout.StepReport) error {
+	sum := 0.0
+	for phase, sec := range report.Phases {
+		if sec < 0 {
+			return problem(rollout.Invalid, fmt.Sprintf("phases.%s: %g seconds; a phase cannot last less than nothing", phase, sec))
+		}
+		sum += sec
+	}
+	if sum > report.WallSec*(1+phaseSlack)+phaseSlack {
+		return problem(rollout.Invalid, fmt.Sprintf("phases add up to %.3f seconds, more than wall_seconds %.3f: the wall time runs from asking for the batch to the end of the step", sum, report.WallSec))
+	}
+	return nil
+}
+
+// fleetOf sums up the engines over the time in which the step's batch could be played: from the grant
+// of the batch before it to its own.
+func (s *Server) fleetOf(ctx context.Context, run rollout.RunName, step rollout.Step) rollout.FleetView {
+	granted := func(k rollout.Step) time.Time {
+		record, err := s.deps.Store.Step(ctx, run, k)
+		if err != nil {
+			return time.Time{}
+		}
+		return record.Service.GrantedAt
+	}
+	to := granted(step)
+	var from time.Time
+	if step > 0 {
+		from = granted(step - 1)
+	} else if status, err := s.deps.Store.Status(ctx, run); err == nil {
+		from = status.StartedAt
+	}
+	if from.IsZero() || to.IsZero() {
+		return rollout.FleetView{}
+	}
+	view, _ := s.fleetView(ctx, run, from, to)
+	return view
+}
+
+type stepsBody struct {
+	Body struct {
+		Steps []rollout.StepRecord `json:"steps"`
+		Next  *rollout.Step        `json:"next,omitempty" doc:"Ask again from here: there may be more"`
+	}
+}
+
+func (s *Server) listSteps(ctx context.Context, in *struct {
+	RunPath
+	From  rollout.Step `query:"from" minimum:"0" doc:"First step"`
+	Limit int          `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}) (*stepsBody, error) {
+	steps, err := s.deps.Store.Steps(ctx, in.Run, in.From, in.Limit)
+	if err != nil {
+		return nil, s.fail(ctx, "list steps", err)
+	}
+	out := &stepsBody{}
+	out.Body.Steps = append([]rollout.StepRecord{}, steps...)
+	if len(steps) == in.Limit {
+		next := steps[len(steps)-1].Step + 1
+		out.Body.Next = &next
+	}
+	return out, nil
+}
+
+func (s *Server) showStep(ctx context.Context, in *StepPath) (*struct{ Body rollout.StepRecord }, error) {
+	record, err := s.deps.Store.Step(ctx, in.Run, in.Step)
+	if err != nil {
+		return nil, s.fail(ctx, "show step", err)
+	}
+	return &struct{ Body rollout.StepRecord }{record}, nil
+}

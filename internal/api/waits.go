@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Wait is something that waits, and for whom.
+type Wait struct {
+	What     string    `json:"what" doc:"What is waited for, such as batch, dispatch, games, adapter"`
+	Owner    string    `json:"owner" doc:"Who waits"`
+	Since    time.Time `json:"since,omitzero"`
+	Deadline time.Time `json:"deadline,omitzero" doc:"When the wait ends by itself, where it does"`
+	Detail   string    `json:"detail" doc:"What would end it"`
+}
+
+func (s *Server) listWaits(ctx context.Context, in *RunPath) (*struct {
+	Body struct {
+		Waits []Wait `json:"waits"`
+	}
+}, error) {
+	status, err := s.deps.Store.Status(ctx, in.Run)
+	if err != nil {
+		return nil, s.fail(ctx, "list waits", err)
+	}
+	counts, err := s.deps.Store.Counts(ctx, in.Run)
+	if err != nil {
+		return nil, s.fail(ctx, "list waits", err)
+	}
+	out := &struct {
+		Body struct {
+			Waits []Wait `json:"waits"`
+		}
+	}{}
+	out.Body.Waits = s.waits(ctx, status, counts)
+	return out, nil
+}
+
+// waits gathers what this process knows. A trainer that polls another API server is seen by its step's record, which says
+// when it first asked.
+func (s *Server) waits(ctx context.Context, status rollout.RunStatus, counts rollout.BufferCounts) []Wait {
+	run := status.Spec.Name
+	list := describeWaits(status, counts, s.waiters.list(run))
+	if len(list) > 0 && list[0].What == "batch" || status.State.Over() {
+		return list
+	}
+	for step := status.NextStep; step <= status.NextStep+1; step++ {
+		record, err := s.deps.Store.Step(ctx, run, step)
+		if err != nil || record.Service.FirstAskedAt.IsZero() || !record.Service.GrantedAt.IsZero() {
+			continue
+		}
+		asked := Wait{What: "batch", Owner: fmt.Sprintf("trainer, step %d", step), Since: record.Service.FirstAskedAt,
+			Detail: batchDetail(status, counts)}
+		return append([]Wait{asked}, list...)
+	}
+	return list
+}
+
+// describeWaits lists the waits that follow from a run's state; the trainer's own come first.
+func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, polls []waiter) []Wait {
+	waits := []Wait{}
+	for _, poll := range polls {
+		waits = append(waits, Wait{
+			What: "batch", Owner: fmt.Sprintf("trainer, step %d, epoch %d", poll.step, poll.epoch),
+			Since: poll.since, Deadline: poll.deadline, Detail: batchDetail(status, counts),
+		})
+	}
+	if status.State.Over() {
+		return waits
+	}
+	if status.State == rollout.RunPaused {
+		waits = append(waits, Wait{What: "resume", Owner: "run", Detail: "the run is paused and launches nothing; resume it with {\"paused\":false}"})
+	}
+	if counts.Queued > 0 {
+		waits = append(waits, Wait{What: "dispatch", Owner: fmt.Sprintf("%d queued groups", counts.Queued),
+			Detail: "a worker with room for a game, and an engine with room for a request"})
+	}
+	if counts.InFlight > 0 {
+		waits = append(waits, Wait{What: "games", Owner: fmt.Sprintf("%d groups in flight", counts.InFlight),
+			Detail: fmt.Sprintf("the end of their games; each has %v from its first request", status.Spec.Timeouts.Episode)})
+	}
+	if counts.Claimed > 0 {
+		waits = append(waits, Wait{What: "record", Owner: fmt.Sprintf("%d claimed groups", counts.Claimed),
+			Detail: fmt.Sprintf("the trainer's record of step %d", status.NextStep)})
+	}
+	for _, policy := range status.Policies {
+		if policy.State == rollout.PolicyLoading {
+			waits = append(waits, Wait{What: "adapter", Owner: fmt.Sprintf("policy version %d", policy.Version), Since: policy.PublishedAt,
+				Detail: "every ready engine to load and show adapter " + policy.Adapter})
+		}
+	}
+	return waits
+}
+
+func batchDetail(status rollout.RunStatus, counts rollout.BufferCounts) string {
+	return fmt.Sprintf("%d ready groups of %d needed; %d in flight, %d queued", counts.Ready, needed(status, counts), counts.InFlight, counts.Queued)
+}
+
+// needed is how many groups must be ready for the next batch; the first one may wait for a full buffer.
+func needed(status rollout.RunStatus, counts rollout.BufferCounts) int {
+	if status.NextStep == 0 && counts.Claimed == 0 && counts.Completed == 0 {
+		return status.Spec.Buffer.First(status.Spec.Steps)
+	}
+	return status.Spec.Buffer.GroupsPerStep
+}
