@@ -1,0 +1,388 @@
+"""Client of Millrace for trainers: one file, standard library only, Python 3.8 or newer.
+
+    import millrace
+
+    run = millrace.Client("http://127.0.0.1:8700", token=None).run("diplomacy-qwen7b")
+    for s in run.steps(resume_from=checkpoint_step):    # or None for a fresh trainer
+        with s:                                         # claims the batch; the time waited is phase "wait"
+            with s.phase("load"):
+                rows = list(s.sequences())              # token_ids, loss_mask, logprobs, advantage, ...
+            with s.phase("ref_logprobs"):
+                ...
+            with s.phase("train"):
+                s.metrics["loss"] = train(rows)
+            s.publish("/adapters/%s-v%d" % (run.name, run.policy_version + 1))   # phase "publish"
+        # leaving the block records the step; leaving it by an exception does not
+
+Or one step at a time, after run.attach():
+
+    with run.step(run.next_step) as s:
+        batch = s.batch
+
+Promises, and what they ask of you:
+
+* A step's batch is a function of the step's number. Claiming again after a crash gives the same trajectories.
+* Announcing a trainer (attach) fences off every process that was announced before: those get millrace.Fenced.
+* To go back to a checkpoint, attach with resume_from=K: steps from K on are given again while they are kept.
+* Each turn is one sequence. Token ids come from the engine; never make them again from the text.
+* Connection errors and 503s are tried again for `retry_for` seconds; then millrace.Unavailable is raised.
+* Metrics are numbers; one that is not finite is left out of the record.
+* The phases of a step run one after the other; what they leave of the step's time is reported as "other".
+
+Objects are not safe for use by several threads. With several ranks, let rank 0 attach, record and publish, tell
+the others its epoch and next step, and make theirs with Client(...).run(name, epoch=E, rank=R, world=N, next_step=K),
+rank 0 with run.rank, run.world = 0, N: each gets its own share of each batch, and only rank 0 records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import http.client
+import json
+import math
+import os
+import random
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+__all__ = [
+    "Client", "Run", "Step", "Error", "Fenced", "Unavailable", "RunOver", "OutOfOrder", "NotRetained", "NoSuchRun",
+    "Conflict", "Invalid", "sequences",
+]
+
+_URN = "urn:millrace:problem:"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_RETRY_STATUS = (408, 429, 502, 503, 504)
+
+
+class Error(Exception):
+    """A request that was answered with no. `code` is stable; the text says what to do."""
+
+    def __init__(self, detail: str, code: str = "", status: int = 0, request_id: str = "") -> None:
+        super().__init__(detail)
+        self.code, self.status, self.request_id = code, status, request_id
+
+
+class Fenced(Error):
+    """A newer trainer process took over; this one must end."""
+
+
+class Unavailable(Error):
+    """The service did not answer within the time given to it."""
+
+
+class RunOver(Error):
+    """The run is completed, stopped or failed; there are no more batches."""
+
+
+class OutOfOrder(Error):
+    """A step or a version that is not the next one."""
+
+
+class NotRetained(Error):
+    """The batch was trained on and is no longer kept."""
+
+
+class NoSuchRun(Error):
+    """There is no run of this name."""
+
+
+class Conflict(Error):
+    """It contradicts what was said before, such as another record for a completed step."""
+
+
+class Invalid(Error):
+    """It can never be accepted as it is."""
+
+
+_BY_CODE = {
+    "fenced": Fenced, "unavailable": Unavailable, "run-over": RunOver, "out-of-order": OutOfOrder, "conflict": Conflict,
+    "not-retained": NotRetained, "no-such-run": NoSuchRun, "invalid": Invalid, "malformed": Invalid,
+}
+
+
+class _Lost(Exception):
+    """No answer, or a part of one: the request may be sent again."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The API does not redirect, and a token must not follow where somebody else points."""
+
+    def redirect_request(self, *_args: Any) -> None:
+        return None
+
+
+class Client:
+    """One Millrace server. `token` defaults to the environment's MILLRACE_TOKEN."""
+
+    def __init__(
+        self,
+        url: str,
+        token: Optional[str] = None,
+        retry_for: float = 600.0,
+        timeout: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.token = token if token is not None else os.environ.get("MILLRACE_TOKEN")
+        self.retry_for, self.timeout = retry_for, timeout
+        self.clock, self.sleep = clock, sleep
+        handlers: List[urllib.request.BaseHandler] = [_NoRedirect()]
+        if urllib.parse.urlsplit(self.url).hostname in _LOOPBACK:
+            handlers.append(urllib.request.ProxyHandler({}))
+        self._opener = urllib.request.build_opener(*handlers)
+
+    def run(self, name: str, epoch: Optional[int] = None, rank: int = 0, world: int = 1, next_step: int = 0) -> "Run":
+        """A training run, not yet attached unless rank 0's epoch is given."""
+        return Run(self, name, epoch, rank, world, next_step)
+
+    def call(self, method: str, path: str, body: Any = None, timeout: Optional[float] = None) -> Any:
+        """Sends one request, again while the service is away, and answers the JSON that came back (None for 204)."""
+        return self._again(lambda: self._send(method, path, body, timeout or self.timeout)[1])
+
+    def _again(self, attempt: Callable[[], Any]) -> Any:
+        deadline = self.clock() + self.retry_for
+        pause = 0.1
+        while True:
+            try:
+                return attempt()
+            except _Lost as lost:
+                if self.clock() + pause > deadline:
+                    raise Unavailable("%s: no answer for %.0f seconds: %s" % (self.url, self.retry_for, lost)) from lost
+            self.sleep(pause * random.uniform(0.75, 1.25))
+            pause = min(2 * pause, 5.0)
+
+    def _send(
+        self, method: str, path: str, body: Any, timeout: float, answered: Callable[[], None] = lambda: None
+    ) -> Any:
+        """One try: (status, decoded body). `answered` is called when the answer begins, before its body is read."""
+        headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
+        data = b"" if method == "POST" else None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        if self.token:
+            headers["Authorization"] = "Bearer " + self.token
+        request = urllib.request.Request(self.url + path, data=data, headers=headers, method=method)
+        try:
+            with self._opener.open(request, timeout=timeout) as answer:
+                answered()
+                return answer.status, self._decode(answer)
+        except urllib.error.HTTPError as err:
+            with err:
+                raise self._refusal(err) from None
+        except (OSError, http.client.HTTPException, EOFError, ValueError) as err:
+            # A timeout, a refused or cut connection, or JSON that stops in the middle.
+            raise _Lost("%s: %s" % (type(err).__name__, err)) from err
+
+    @staticmethod
+    def _decode(answer: Any) -> Any:
+        if answer.status == 204:
+            return None
+        if answer.headers.get("Content-Encoding") == "gzip":
+            with gzip.GzipFile(fileobj=answer) as unzipped:
+                return json.load(unzipped)
+        return json.load(answer)
+
+    @staticmethod
+    def _refusal(err: urllib.error.HTTPError) -> Exception:
+        try:
+            problem = json.loads(err.read())
+            detail, urn = str(problem.get("detail", "")), str(problem.get("type", ""))
+            request_id = str(problem.get("request_id", ""))
+        except (OSError, http.client.HTTPException, ValueError, AttributeError):
+            detail, urn, request_id = "HTTP %d" % err.code, "", ""
+        if err.code in _RETRY_STATUS:
+            return _Lost(detail)
+        code = urn[len(_URN):] if urn.startswith(_URN) else ""
+        return _BY_CODE.get(code, Error)(detail, code, err.code, request_id)
+
+
+class Run:
+    """One training run, as one trainer process sees it."""
+
+    def __init__(self, client: Client, name: str, epoch: Optional[int], rank: int, world: int, next_step: int) -> None:
+        self.client, self.name, self.epoch, self.rank, self.world = client, name, epoch, rank, world
+        self.next_step = next_step
+        self.policy_version = 0
+        self.spec: Dict[str, Any] = {}
+        self._path = "/v1/runs/" + urllib.parse.quote(name, safe="")
+
+    def attach(self, resume_from: Optional[int] = None) -> "Run":
+        """Announces this process as the run's trainer. With resume_from, steps from there on are given again."""
+        body = {} if resume_from is None else {"resume_from": resume_from}
+        answer = self.client.call("POST", self._path + "/trainer", body)
+        self.epoch, self.next_step = answer["epoch"], answer["next_step"]
+        self.policy_version, self.spec = answer["policy_version"], answer["spec"]
+        return self
+
+    def status(self) -> Dict[str, Any]:
+        """The run as the service sees it: state, buffer by state, engines, waits."""
+        return self.client.call("GET", self._path)
+
+    def step(self, number: int, timeout: Optional[float] = None) -> "Step":
+        """The step as a context: entering claims its batch, leaving records it. `timeout` bounds the wait for the batch."""
+        if self.epoch is None:
+            self.attach()
+        return Step(self, number, timeout)
+
+    def steps(self, resume_from: Optional[int] = None) -> Iterator["Step"]:
+        """Attaches and gives one step after the other, its batch claimed, until the run is over. Enter each with `with`."""
+        if self.epoch is None:
+            self.attach(resume_from)
+        while self.next_step < self.spec.get("steps", self.next_step + 1):
+            step = self.step(self.next_step)
+            try:
+                step._begin()
+            except RunOver:
+                return
+            yield step
+            if not step.done:
+                raise RuntimeError("step %d was not completed: use `with s:` for every step" % step.number)
+
+    def publish(self, path: str, version: Optional[int] = None, timeout: float = 300.0) -> Dict[str, Any]:
+        """Publishes the adapter at `path` (as the engines see it) and waits until it serves. The next version, if none is given."""
+        if version is None:
+            version = self.policy_version + 1
+        body: Dict[str, Any] = {"path": path}
+        if self.epoch is not None:
+            body["epoch"] = self.epoch
+        policy = self.client.call("PUT", "%s/policies/%d" % (self._path, version), body, timeout)
+        if policy["state"] == "rejected":
+            raise Invalid("version %d was not published: %s" % (version, policy.get("reason", "no reason given")), "invalid")
+        self.policy_version = max(self.policy_version, version)
+        return policy
+
+
+class Step:
+    """One optimizer step: its batch, and where its time goes."""
+
+    poll = 30.0  # seconds that the server is asked to hold a claim
+
+    def __init__(self, run: Run, number: int, timeout: Optional[float] = None) -> None:
+        self.run, self.number, self.timeout = run, number, timeout
+        self.batch: Dict[str, Any] = {}
+        self.phases: Dict[str, float] = {}
+        self.metrics: Dict[str, float] = {}
+        self.record: Optional[Dict[str, Any]] = None  # the service's own record, once the step is recorded
+        self.done = False
+        self._started = 0.0
+        self._open: Optional[str] = None
+
+    def __enter__(self) -> "Step":
+        self._begin()
+        return self
+
+    def __exit__(self, kind: Any, _value: Any, _trace: Any) -> None:
+        if kind is None:
+            self._complete()
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Measures a part of the step. Phases do not overlap; the same name again adds up."""
+        if self._open is not None:
+            raise RuntimeError("phase %r begins inside of phase %r; phases run one after the other" % (name, self._open))
+        self._open, began = name, self.run.client.clock()
+        try:
+            yield
+        finally:
+            self._open = None
+            self._add(name, self.run.client.clock() - began)
+
+    def publish(self, path: str, version: Optional[int] = None, timeout: float = 300.0) -> Dict[str, Any]:
+        """Run.publish, measured as phase "publish"."""
+        with self.phase("publish"):
+            return self.run.publish(path, version, timeout)
+
+    def sequences(self) -> Iterator[Dict[str, Any]]:
+        """The batch as flat sequences; see the function of the same name."""
+        return sequences(self.batch)
+
+    def _add(self, name: str, seconds: float) -> None:
+        self.phases[name] = self.phases.get(name, 0.0) + seconds
+
+    def _begin(self) -> None:
+        """Claims the batch, once. What passes until the answer begins is the wait; reading it is "load"."""
+        if self.batch:
+            return
+        client = self.run.client
+        self._started = client.clock()
+        give_up = None if self.timeout is None else self._started + self.timeout
+        while not client._again(lambda: self._claim(give_up)):
+            if give_up is not None and client.clock() >= give_up:
+                raise Unavailable("step %d: no batch within %.1f seconds" % (self.number, self.timeout))
+
+    def _claim(self, give_up: Optional[float]) -> bool:
+        """One long poll; tells whether the batch came."""
+        client, run = self.run.client, self.run
+        wait = self.poll if give_up is None else max(0.0, min(self.poll, give_up - client.clock()))
+        query = {"epoch": run.epoch, "wait": "%.3f" % wait}
+        if run.world > 1:
+            query.update(rank=run.rank, world=run.world)
+        path = "%s/steps/%d/claim?%s" % (run._path, self.number, urllib.parse.urlencode(query))
+        began = [self._started]
+
+        def answered() -> None:
+            began[0] = client.clock()
+
+        status, batch = client._send("POST", path, None, wait + client.timeout, answered)
+        if status != 200:
+            client.sleep(0.02)  # A server that stops answers at once.
+            return False
+        self.batch = batch
+        self._add("wait", began[0] - self._started)
+        self._add("load", client.clock() - began[0])
+        return True
+
+    def _complete(self) -> None:
+        run = self.run
+        if run.rank == 0:
+            body: Dict[str, Any] = {
+                "epoch": run.epoch, "wall_seconds": run.client.clock() - self._started, "phases": self.phases,
+                # JSON has no infinities; a loss that is none must not lose the step's record.
+                "metrics": {name: float(value) for name, value in self.metrics.items() if math.isfinite(value)},
+            }
+            self.record = run.client.call("PUT", "%s/steps/%d" % (run._path, self.number), body)
+        self.done = True
+        run.next_step = max(run.next_step, self.number + 1)
+
+
+def sequences(batch: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+    """Flattens a batch: one dict per turn, the sequences of a trajectory one after the other.
+
+    token_ids is the whole sequence, prompt and completion; loss_mask and logprobs have its length, with 0 and 0.0
+    on the prompt. sequences_in_trajectory tells how many siblings a sequence has, so that a loss can be averaged within
+    a trajectory and long games do not count for more.
+    """
+    for group in batch["groups"]:
+        group_id = "%s/%d" % (group["ref"]["run"], group["ref"]["seq"])
+        for trajectory in group["trajectories"]:
+            turns = trajectory["turns"] or []
+            for index, turn in enumerate(turns):
+                prompt, completion = turn["prompt_token_ids"], turn["token_ids"]
+                yield {
+                    "sequence_id": "%s/%d" % (trajectory["trajectory_id"], index),
+                    "sequence_index": index,
+                    "sequences_in_trajectory": len(turns),
+                    "group_id": group_id,
+                    "trajectory_id": trajectory["trajectory_id"],
+                    "run_id": batch["run"],
+                    "agent": trajectory["agent"],
+                    "token_ids": prompt + completion,
+                    "loss_mask": [0] * len(prompt) + list(turn["loss_mask"]),
+                    "logprobs": [0.0] * len(prompt) + list(turn["logprobs"]),
+                    "input_tokens": len(prompt),
+                    "output_tokens": len(completion),
+                    "reward": trajectory["reward"],
+                    "turn_reward": turn["reward"],
+                    "advantage": trajectory["advantage"],
+                    "policy_version": turn["policy_version"],
+                    "stop_reason": turn["finish_reason"],
+                    "truncated": trajectory["truncated"],
+                    "metadata": {"phase": turn["phase"], "engine": turn["engine"]},
+                }

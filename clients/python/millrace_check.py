@@ -1,0 +1,98 @@
+"""Checks millrace.py against a running server, which holds a run "demo" of 4 steps with groups enough for all of them.
+
+Usage: millrace_check.py URL, where URL may lose requests and answers. Started by the Go tests of the API.
+"""
+
+import math
+import sys
+import time
+
+import millrace
+
+
+def check(ok, what):
+    if not ok:
+        raise AssertionError(what)
+
+
+def refused(kind, call):
+    try:
+        call()
+    except kind as err:
+        check(str(err), "a refusal without text")
+        return err
+    raise AssertionError("not refused as %s" % kind.__name__)
+
+
+def enter(step):
+    with step:
+        pass
+
+
+def main(url):
+    client = millrace.Client(url, retry_for=60.0, sleep=lambda seconds: time.sleep(seconds / 20))
+    refused(millrace.NoSuchRun, lambda: client.run("nobody").attach())
+    refused(millrace.Unavailable, lambda: millrace.Client("http://127.0.0.1:9", retry_for=0.2).run("demo").attach())
+
+    first = client.run("demo").attach()
+    check(first.spec["steps"] == 4 and first.next_step == 0 and first.policy_version == 0, "attached to %r" % vars(first))
+
+    with first.step(0) as s:
+        batch = s.batch
+        rows = list(s.sequences())
+        check(len(rows) == 16, "%d sequences" % len(rows))
+        for row in rows:
+            n = len(row["token_ids"])
+            check(n == len(row["loss_mask"]) == len(row["logprobs"]) == row["input_tokens"] + row["output_tokens"], "lengths of %r" % row)
+            check(sum(row["loss_mask"]) == row["output_tokens"] > 0, "mask of %r" % row)
+            check(row["policy_version"] == 0 and row["sequences_in_trajectory"] == 2, "row %r" % row)
+        with s.phase("train"):
+            time.sleep(0.02)
+            refused(RuntimeError, lambda: s.phase("load").__enter__())
+        s.metrics["loss"] = 0.5
+        s.metrics["broken"] = math.nan
+        s.publish("/adapters/demo-v1")
+    check(first.policy_version == 1 and first.next_step == 1, "after step 0: %r" % vars(first))
+    record = client.call("GET", "/v1/runs/demo/steps/0")
+    trainer = record["trainer"]
+    check(record["done"] and set(trainer["phases"]) == {"wait", "load", "train", "publish"}, "record %r" % record)
+    check(trainer["phases"]["train"] >= 0.02 and trainer["metrics"] == {"loss": 0.5}, "record %r" % record)
+    check(sum(trainer["phases"].values()) <= trainer["wall_seconds"] + 1e-6, "phases of %r" % trainer)
+
+    # An exception leaves the step unrecorded, and its batch is given again.
+    seen = []
+
+    class Broken(Exception):
+        pass
+
+    def broken():
+        with first.step(1) as s:
+            seen.append(s.batch)
+            raise Broken("the trainer broke")
+
+    refused(Broken, broken)
+    check(not client.call("GET", "/v1/runs/demo/steps/1")["done"], "a broken step was recorded")
+
+    # A second process takes over; the first is told.
+    second = client.run("demo").attach()
+    check(second.next_step == 1 and second.policy_version == 1, "attached to %r" % vars(second))
+    refused(millrace.Fenced, lambda: enter(first.step(1)))
+    with second.step(1) as s:
+        check(s.batch == seen[0], "another batch for the same step")
+
+    # Back to the checkpoint before step 0.
+    third = client.run("demo").attach(resume_from=0)
+    steps = []
+    for s in third.steps():
+        with s:
+            steps.append(s.number)
+            if s.number == 0:
+                check(s.batch == batch, "another batch after going back")
+            refused(millrace.Conflict, lambda: third.publish("/elsewhere", version=1))
+    check(steps == [0, 1, 2, 3], "steps %r" % steps)
+    refused(millrace.RunOver, lambda: enter(third.step(4)))
+    print("checked")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

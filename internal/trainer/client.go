@@ -1,0 +1,251 @@
+package trainer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Deadlines and pauses of the client.
+const (
+	claimWait      = 30 * time.Second // one long poll
+	claimTimeout   = 3 * time.Minute  // the poll and the transfer of the batch
+	callTimeout    = time.Minute
+	publishTimeout = 10 * time.Minute // engines load weights
+	firstPause     = 100 * time.Millisecond
+	maxPause       = 3 * time.Second
+	maxErrorBytes  = 64 << 10
+)
+
+// client speaks to the API server and keeps asking while that may help.
+type client struct {
+	base     string // .../v1/runs/{run}
+	token    string
+	http     *http.Client
+	patience time.Duration
+	say      func(string, ...any)
+}
+
+func newClient(cfg Config) (*client, error) {
+	server, err := url.Parse(cfg.Server)
+	if err != nil || server.Host == "" || (server.Scheme != "http" && server.Scheme != "https") {
+		return nil, fmt.Errorf("server %q: want a URL such as http://127.0.0.1:8700", cfg.Server)
+	}
+	c := &client{
+		base:     strings.TrimRight(cfg.Server, "/") + "/v1/runs/" + url.PathEscape(cfg.Run),
+		token:    cfg.Token,
+		http:     cfg.HTTPClient,
+		patience: cfg.Patience,
+		say:      func(format string, args ...any) { fmt.Fprintf(cfg.Log, format+"\n", args...) },
+	}
+	if c.http == nil {
+		c.http = &http.Client{}
+	}
+	if c.patience <= 0 {
+		c.patience = 2 * time.Minute
+	}
+	return c, nil
+}
+
+// Problem is an answer of the server that says no (RFC 9457).
+type Problem struct {
+	Status    int    `json:"status"`
+	Type      string `json:"type"`
+	Detail    string `json:"detail"`
+	Retryable bool   `json:"retryable"`
+}
+
+// Error is what the server said.
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return fmt.Sprintf("the server answered %d", p.Status)
+	}
+	return fmt.Sprintf("%s (%d)", p.Detail, p.Status)
+}
+
+// is compares the last part of the problem's type.
+func (p *Problem) is(code string) bool { return strings.HasSuffix(p.Type, ":"+code) }
+
+// attached is the answer to announcing a trainer process.
+type attached struct {
+	Epoch         int64 `json:"epoch"`
+	NextStep      int64 `json:"next_step"`
+	PolicyVersion int64 `json:"policy_version"`
+	Spec          spec  `json:"spec"`
+}
+
+func (c *client) attach(ctx context.Context) (attached, error) {
+	var answer attached
+	err := c.call(ctx, http.MethodPost, "/trainer", struct{}{}, callTimeout, &answer)
+	return answer, err
+}
+
+// claim waits for the batch of a step, however long it takes, and returns it unread: the wait ends when it begins to come.
+func (c *client) claim(ctx context.Context, step, epoch int64) (io.ReadCloser, error) {
+	query := url.Values{"wait": {claimWait.String()}, "epoch": {strconv.FormatInt(epoch, 10)}}
+	path := fmt.Sprintf("/steps/%d/claim?%s", step, query.Encode())
+	for {
+		resp, err := c.persist(ctx, http.MethodPost, path, nil, claimTimeout)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode == http.StatusOK {
+			return resp.Body, nil
+		}
+		resp.Body.Close()
+		// 204: not ready yet. The server has waited already, unless it is stopping.
+		if err := sleep(ctx, firstPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// report is the record of a step.
+type report struct {
+	Epoch   int64              `json:"epoch"`
+	WallSec float64            `json:"wall_seconds"`
+	Phases  map[string]float64 `json:"phases"`
+	Metrics map[string]float64 `json:"metrics"`
+}
+
+func (c *client) record(ctx context.Context, step int64, r report) error {
+	return c.call(ctx, http.MethodPut, fmt.Sprintf("/steps/%d", step), r, callTimeout, nil)
+}
+
+// publish returns when the version serves.
+func (c *client) publish(ctx context.Context, epoch, version int64, path string) error {
+	body := map[string]any{"path": path, "epoch": epoch}
+	var policy struct {
+		State  string `json:"state"`
+		Reason string `json:"reason"`
+	}
+	if err := c.call(ctx, http.MethodPut, fmt.Sprintf("/policies/%d", version), body, publishTimeout, &policy); err != nil {
+		return err
+	}
+	if policy.State == "rejected" {
+		return fmt.Errorf("rejected: %s", policy.Reason)
+	}
+	return nil
+}
+
+// call sends a JSON body and reads a JSON answer.
+func (c *client) call(ctx context.Context, method, path string, body any, timeout time.Duration, answer any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	resp, err := c.persist(ctx, method, path, b, timeout)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if answer == nil {
+		_, err = io.Copy(io.Discard, resp.Body) // so that the connection can be used again
+		return err
+	}
+	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
+		return fmt.Errorf("read answer of %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// persist sends a request until it is answered with success or with a problem that asking again does not solve. Every
+// call of the API may be repeated: that is what makes this right.
+func (c *client) persist(ctx context.Context, method, path string, body []byte, timeout time.Duration) (*http.Response, error) {
+	began := time.Now()
+	told := false
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		resp, err := c.try(ctx, method, path, body, timeout)
+		if err == nil || ctx.Err() != nil || !passing(err) {
+			return resp, err
+		}
+		if time.Since(began) > c.patience+timeout {
+			return nil, fmt.Errorf("gave up after %v: %w", time.Since(began).Round(time.Second), err)
+		}
+		if !told && time.Since(began) > time.Second {
+			c.say("still trying: %v", err)
+			told = true
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// try sends a request once. The deadline covers the answer's body, too: it ends when the body is closed.
+func (c *client) try(ctx context.Context, method, path string, body []byte, timeout time.Duration) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if resp.StatusCode >= 300 {
+		defer cancel()
+		defer resp.Body.Close()
+		return nil, readProblem(resp)
+	}
+	resp.Body = &cancelBody{resp.Body, cancel}
+	return resp, nil
+}
+
+func readProblem(resp *http.Response) error {
+	p := &Problem{}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
+	if err != nil || json.Unmarshal(b, p) != nil {
+		p.Detail = strings.TrimSpace(string(b))
+	}
+	p.Status = resp.StatusCode
+	return p
+}
+
+// passing tells whether asking again may help: the server is away or says so.
+func passing(err error) bool {
+	var p *Problem
+	if !errors.As(err, &p) {
+		return true
+	}
+	return p.Retryable || p.Status == http.StatusTooManyRequests || p.Status == http.StatusBadGateway ||
+		p.Status == http.StatusServiceUnavailable || p.Status == http.StatusGatewayTimeout
+}
+
+// cancelBody ends its request's deadline when it is closed.
+type cancelBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (b *cancelBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	pause := time.NewTimer(d)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

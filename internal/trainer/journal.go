@@ -1,0 +1,61 @@
+package trainer
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// journal is what was trained on, a JSON line per step, for whoever wants to check that nothing was trained on twice. A line is
+// written before the step is recorded: a step that a restart made this trainer do again has two lines, with the same trajectories.
+type journal struct{ file *os.File }
+
+// openJournal appends to the file; an empty path keeps no journal.
+func openJournal(path string) (*journal, error) {
+	if path == "" {
+		return &journal{}, nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	return &journal{f}, nil
+}
+
+// Close closes the file.
+func (j *journal) Close() error {
+	if j.file == nil {
+		return nil
+	}
+	return j.file.Close()
+}
+
+// entry is one line of the journal.
+type entry struct {
+	Step         int64    `json:"step"`
+	Epoch        int64    `json:"epoch"`
+	Version      int64    `json:"policy_version"` // that came of the step
+	Groups       []int64  `json:"groups"`
+	Trajectories []string `json:"trajectories"`
+}
+
+func (j *journal) write(step, epoch, version int64, b *batch) error {
+	if j.file == nil {
+		return nil
+	}
+	e := entry{Step: step, Epoch: epoch, Version: version}
+	for _, g := range b.Groups {
+		e.Groups = append(e.Groups, g.Ref.Seq)
+		for i := range g.Trajectories {
+			e.Trajectories = append(e.Trajectories, g.Trajectories[i].ID)
+		}
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if _, err := j.file.Write(append(line, '\n')); err != nil { // one write: a killed process leaves whole lines
+		return fmt.Errorf("write journal: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,261 @@
+// Package trainer is the demo trainer: it does all that a real one does except train. It attaches to a run, claims the batch of
+// each step, checks it, spends the time that each phase would take, writes a LoRA adapter, publishes it and
+// records the step; killed and started again, it goes on at the right step.
+//
+// It uses nothing but the public HTTP API, with JSON types of its own, as a trainer in any language would: it doubles as an
+// example and as a check that the API suffices. Start reading at Run, then client.go, batch.go and adapter.go.
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Config says which run to train, and how.
+type Config struct {
+	Server     string // URL of the API server
+	Token      string // bearer token; empty: none is sent
+	Run        string
+	AdapterDir string // where adapters are written; engines must see it under the same path. Empty: the spec's adapters.path_prefix
+	Journal    string // file to which a line per trained step is appended; empty: none
+
+	// Speed and the times of the phases overrule the spec's demo section where they are not zero.
+	Speed                             float64
+	Load, RefLogprobs, Train, Publish time.Duration
+	Rank                              int // of the adapters; 0: the spec's adapters.rank
+
+	Log        io.Writer     // a line per step; nil: silence
+	HTTPClient *http.Client  // nil: one that keeps its connections
+	Patience   time.Duration // how long the server may be away before Run gives up; 0: two minutes
+}
+
+// Run trains until the run is over, which is no error, or ctx is done.
+func Run(ctx context.Context, cfg Config) error {
+	if cfg.Log == nil {
+		cfg.Log = io.Discard
+	}
+	c, err := newClient(cfg)
+	if err != nil {
+		return err
+	}
+	journal, err := openJournal(cfg.Journal)
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	t := &trainer{cfg: cfg, client: c, journal: journal}
+	err = t.run(ctx)
+	var refused *Problem
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &refused) && refused.is("run-over"):
+		t.say("run %s is over: %s", cfg.Run, refused.Detail)
+		return nil
+	case err != nil:
+		return fmt.Errorf("train %s: %w", cfg.Run, err)
+	}
+	return nil
+}
+
+// trainer is one trainer process.
+type trainer struct {
+	cfg     Config
+	client  *client
+	journal *journal
+
+	epoch   int64
+	version int64 // newest published
+	spec    spec
+	dir     string
+}
+
+func (t *trainer) run(ctx context.Context) error {
+	attached, err := t.client.attach(ctx)
+	if err != nil {
+		return fmt.Errorf("attach: %w", err)
+	}
+	t.epoch, t.version = attached.Epoch, attached.PolicyVersion
+	t.spec = attached.Spec.with(t.cfg)
+	if t.dir, err = t.adapterDir(); err != nil {
+		return err
+	}
+	t.say("attached to %s as epoch %d at step %d of %d, policy version %d", t.cfg.Run, t.epoch, attached.NextStep, t.spec.Steps, t.version)
+	for step := attached.NextStep; ; step++ {
+		if err := t.step(ctx, step); err != nil {
+			return fmt.Errorf("step %d: %w", step, err)
+		}
+	}
+}
+
+// adapterDir is where adapters are written, absolute because engines read it, too.
+func (t *trainer) adapterDir() (string, error) {
+	dir := t.cfg.AdapterDir
+	if dir == "" {
+		dir = t.spec.Adapters.PathPrefix
+	}
+	if dir == "" {
+		return "", errors.New("no folder for adapters: name one, or set adapters.path_prefix in the run's spec")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("adapter folder: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("adapter folder: %w", err)
+	}
+	return dir, nil
+}
+
+// step trains one step. Its phases follow one another, so they add up to its wall time.
+func (t *trainer) step(ctx context.Context, step int64) error {
+	clock := newStopwatch()
+	batch, sum, err := t.obtain(ctx, clock, step)
+	if err != nil {
+		return err
+	}
+	if err := t.pretend(ctx, clock, "load", t.spec.Demo.Load); err != nil {
+		return err
+	}
+	for _, phase := range []struct {
+		name string
+		time duration
+	}{{"ref_logprobs", t.spec.Demo.RefLogprobs}, {"train", t.spec.Demo.Train}} {
+		if err := t.pretend(ctx, clock, phase.name, phase.time); err != nil {
+			return err
+		}
+	}
+	if err := t.publish(ctx, step); err != nil {
+		return err
+	}
+	if err := t.pretend(ctx, clock, "publish", t.spec.Demo.Publish); err != nil {
+		return err
+	}
+	if err := t.journal.write(step, t.epoch, t.version, batch); err != nil {
+		return err
+	}
+	report := report{Epoch: t.epoch, WallSec: clock.wall().Seconds(), Phases: clock.seconds(), Metrics: sum.metrics()}
+	if err := t.client.record(ctx, step, report); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	t.say("step %3d  %s  %s  v%d", step, clock, sum, t.version)
+	return nil
+}
+
+// obtain waits for the step's batch, reads it, and refuses one that must not be trained on. An answer that breaks off is
+// asked for again: claiming a step again gives the same batch.
+func (t *trainer) obtain(ctx context.Context, clock *stopwatch, step int64) (*batch, summary, error) {
+	const tries = 5
+	var broken error
+	for range tries {
+		body, err := t.client.claim(ctx, step, t.epoch)
+		if err != nil {
+			return nil, summary{}, fmt.Errorf("claim: %w", err)
+		}
+		clock.end("wait")
+		b, err := readBatch(body)
+		body.Close()
+		if err == nil {
+			sum, err := b.check(t.cfg.Run, step)
+			return b, sum, err
+		}
+		if ctx.Err() != nil {
+			return nil, summary{}, ctx.Err()
+		}
+		t.say("step %3d  the batch broke off, claiming it again: %v", step, err)
+		broken = err
+	}
+	return nil, summary{}, broken
+}
+
+// pretend ends a phase when it has lasted as long as the modelled hardware needs for it; what it took already counts.
+func (t *trainer) pretend(ctx context.Context, clock *stopwatch, phase string, modelled duration) error {
+	rest := time.Duration(float64(modelled)/t.spec.Demo.Speed) - clock.lap()
+	if rest > 0 {
+		pause := time.NewTimer(rest)
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	clock.end(phase)
+	return nil
+}
+
+// publish writes and publishes the weights that came of a step. A trainer that died between publishing and recording a
+// step finds them published: publishing them again, under the same version from the same path, changes nothing.
+func (t *trainer) publish(ctx context.Context, step int64) error {
+	version := t.version + 1
+	if t.version > step {
+		version = t.version
+	}
+	name := fmt.Sprintf("%s-v%d", t.cfg.Run, version)
+	path, err := writeAdapter(t.dir, name, adapterConfig(t.spec.Model, t.spec.Adapters.Rank), version)
+	if err != nil {
+		return fmt.Errorf("write adapter %s: %w", name, err)
+	}
+	if err := t.client.publish(ctx, t.epoch, version, path); err != nil {
+		return fmt.Errorf("publish version %d: %w", version, err)
+	}
+	t.version = version
+	return nil
+}
+
+func (t *trainer) say(format string, args ...any) {
+	fmt.Fprintf(t.cfg.Log, format+"\n", args...) // a log that cannot be written stops no training
+}
+
+// stopwatch measures phases that follow one another.
+type stopwatch struct {
+	start, last time.Time
+	phases      []lap
+}
+
+type lap struct {
+	phase string
+	time  time.Duration
+}
+
+func newStopwatch() *stopwatch {
+	now := time.Now()
+	return &stopwatch{start: now, last: now}
+}
+
+// lap is how long the phase that goes on has lasted.
+func (s *stopwatch) lap() time.Duration { return time.Since(s.last) }
+
+// end says that what went on since the last end was phase.
+func (s *stopwatch) end(phase string) {
+	now := time.Now()
+	s.phases = append(s.phases, lap{phase, now.Sub(s.last)})
+	s.last = now
+}
+
+func (s *stopwatch) wall() time.Duration { return time.Since(s.start) }
+
+func (s *stopwatch) seconds() map[string]float64 {
+	phases := map[string]float64{}
+	for _, p := range s.phases {
+		phases[p.phase] += p.time.Seconds()
+	}
+	return phases
+}
+
+// String is the wall time and each phase's.
+func (s *stopwatch) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%6.2f s:", s.wall().Seconds())
+	for _, p := range s.phases {
+		fmt.Fprintf(&b, " %s %.2f", p.phase, p.time.Seconds())
+	}
+	return b.String()
+}
