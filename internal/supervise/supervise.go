@@ -1,0 +1,224 @@
+// Package supervise keeps child processes: it starts them, restarts those that die, and stops all of them
+// in reverse order, so that nothing is left behind however the parent ends. It knows nothing of what they do.
+// Start reading at Group.
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Process says how to run one child.
+type Process struct {
+	Name string
+	Path string
+	Args []string
+	Env  []string // added to the parent's
+	Log  io.Writer
+	// Once means that a clean exit (status 0) is the end of it; otherwise every exit is followed by a restart.
+	Once bool
+}
+
+// Event reports what happened to a child.
+type Event struct {
+	Name string
+	Text string
+}
+
+// Group is a set of children of one parent. Its methods are for one goroutine.
+type Group struct {
+	notify   func(Event) // called from several goroutines
+	children []*child
+}
+
+// NewGroup makes an empty group. notify hears of exits and restarts.
+func NewGroup(notify func(Event)) *Group { return &Group{notify: notify} }
+
+// Restart delays: short enough for a demonstration, growing so that a child that cannot start does not spin.
+const (
+	firstDelay = 300 * time.Millisecond
+	maxDelay   = 10 * time.Second
+	// healthyFor is how long a child must have lived for its next restart to be quick again.
+	healthyFor = 10 * time.Second
+	// graceFor is how long a child may take to end after SIGTERM.
+	graceFor = 10 * time.Second
+)
+
+// child is one supervised process; its goroutine owns the exec.Cmd.
+type child struct {
+	Process
+	stop chan struct{} // closed: end
+	kill chan struct{} // closed: end now
+	done chan struct{} // closed when the last process is gone
+	exit error         // of the last process; read after done
+
+	mu  sync.Mutex
+	pid int
+}
+
+// Start starts a child and keeps it until Stop. It fails only when the very first start does.
+func (g *Group) Start(p Process) error {
+	c := &child{Process: p, stop: make(chan struct{}), kill: make(chan struct{}), done: make(chan struct{})}
+	started := make(chan error, 1)
+	go c.keep(started, g.notify)
+	if err := <-started; err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	g.children = append(g.children, c)
+	return nil
+}
+
+// Wait blocks until the named child has ended for good, or ctx is done.
+func (g *Group) Wait(ctx context.Context, name string) error {
+	for _, c := range g.children {
+		if c.Name != name {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.done:
+			return c.exit
+		}
+	}
+	return fmt.Errorf("no child %s", name)
+}
+
+// PID is the named child's current process id; 0 when there is none.
+func (g *Group) PID(name string) int {
+	for _, c := range g.children {
+		if c.Name == name {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.pid
+		}
+	}
+	return 0
+}
+
+// Stop ends all children, the last started first, and waits for them. When now is closed it stops being patient.
+func (g *Group) Stop(now <-chan struct{}) {
+	for i := len(g.children) - 1; i >= 0; i-- {
+		c := g.children[i]
+		close(c.stop)
+		select {
+		case <-c.done:
+		case <-now:
+			close(c.kill)
+			<-c.done
+		}
+	}
+	g.children = nil
+}
+
+// keep runs the child again and again. The kernel kills the child when the thread that started it ends
+// (Pdeathsig), so that a parent killed by SIGKILL leaves nothing behind; hence the locked thread.
+func (c *child) keep(started chan<- error, notify func(Event)) {
+	defer close(c.done)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	delay := firstDelay
+	for first := true; ; first = false {
+		began := time.Now()
+		cmd, err := c.launch()
+		if first {
+			started <- err
+			if err != nil {
+				return
+			}
+		}
+		if err == nil && !first {
+			notify(Event{c.Name, fmt.Sprintf("runs again, process %d", cmd.Process.Pid)})
+		}
+		if err == nil {
+			var ended bool
+			if ended, err = c.await(cmd); ended {
+				return
+			}
+		}
+		c.exit = err
+		if err == nil && c.Once {
+			return
+		}
+		if time.Since(began) > healthyFor {
+			delay = firstDelay
+		}
+		notify(Event{c.Name, fmt.Sprintf("ended (%s); starting it again in %s", describe(err), delay)})
+		select {
+		case <-c.stop:
+			return
+		case <-time.After(delay):
+		}
+		delay = min(2*delay, maxDelay)
+	}
+}
+
+func (c *child) launch() (*exec.Cmd, error) {
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Env = append(os.Environ(), c.Env...)
+	cmd.Stdout, cmd.Stderr = c.Log, c.Log
+	cmd.SysProcAttr = attributes()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.setPID(cmd.Process.Pid)
+	return cmd, nil
+}
+
+// await waits until the process ends by itself, or ends it. ended tells that it was told to.
+func (c *child) await(cmd *exec.Cmd) (ended bool, err error) {
+	defer c.setPID(0)
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	select {
+	case err := <-exited:
+		c.sweep(cmd)
+		return false, err
+	case <-c.stop:
+	}
+	signal(cmd, syscall.SIGTERM)
+	select {
+	case err = <-exited:
+		c.sweep(cmd)
+		return true, err
+	case <-c.kill:
+	case <-time.After(graceFor):
+	}
+	c.sweep(cmd)
+	return true, <-exited
+}
+
+// sweep kills whatever the child itself has started and left.
+func (c *child) sweep(cmd *exec.Cmd) { signal(cmd, syscall.SIGKILL) }
+
+func (c *child) setPID(pid int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pid = pid
+}
+
+// signal reaches the child's whole process group.
+func signal(cmd *exec.Cmd, sig syscall.Signal) {
+	// The group may be gone already, which is what is wanted.
+	_ = syscall.Kill(-cmd.Process.Pid, sig)
+}
+
+func describe(err error) string {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return "status 0"
+	case errors.As(err, &exit):
+		return exit.String()
+	default:
+		return err.Error()
+	}
+}
