@@ -1,0 +1,170 @@
+// Package worker builds what a process of the service is made of and hands workflows and activities to Temporal.
+// Backend is the part that servers and workers share: Redis, the buffer, the fleet, events, Temporal. Start
+// reading at Run.
+package worker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/store"
+	"github.com/millrace/millrace/internal/vllm"
+	"github.com/millrace/millrace/workflows"
+)
+
+// Backend is the services behind a process, and Millrace's own parts on top of them.
+type Backend struct {
+	Redis    redis.UniversalClient
+	Buffer   *buffer.Store
+	Registry *fleet.Registry
+	Sampler  *fleet.Sampler
+	Events   *store.Store
+	Control  *workflows.Client
+	Log      *slog.Logger
+
+	emit telemetry.Emitter // of this process, once its sinks are open
+}
+
+// dropped reports a group that became too stale in the buffer, which only the buffer notices.
+func (b *Backend) dropped(ref rollout.GroupRef, code string) {
+	if b.emit == nil {
+		return
+	}
+	b.emit.Emit(telemetry.Event{
+		At: time.Now(), Run: ref.Run, Key: ref.String() + "/dropped", Body: telemetry.GroupDropped{Seq: ref.Seq, Code: code},
+	})
+}
+
+// Open connects to Redis, which must answer, and prepares the connection to Temporal, which need not: a server
+// serves claims while Temporal is away.
+func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Backend, error) {
+	rdb, err := openRedis(ctx, cfg.Redis.URL)
+	if err != nil {
+		return nil, err
+	}
+	temporal, err := client.NewLazyClient(temporalOptions(cfg.Temporal, logger))
+	if err != nil {
+		return nil, fmt.Errorf("temporal at %s: %w", cfg.Temporal.Address, err)
+	}
+	b := &Backend{
+		Redis:    rdb,
+		Registry: fleet.NewRegistry(rdb, cfg.Redis.Prefix, time.Now),
+		Sampler:  fleet.NewSampler(rdb, cfg.Redis.Prefix),
+		Events:   store.New(rdb, cfg.Redis.Prefix, store.Limits{}),
+		Control:  &workflows.Client{Temporal: temporal, Queues: workflows.QueuesOf(cfg.Temporal.TaskQueuePrefix)},
+		Log:      logger,
+	}
+	b.Buffer = buffer.New(rdb, buffer.Options{Prefix: cfg.Redis.Prefix, RetainSteps: cfg.RetainSteps, Now: time.Now, OnDrop: b.dropped})
+	return b, nil
+}
+
+// ErrNoAnswer is returned when a service that a process cannot begin without is not there.
+var ErrNoAnswer = errors.New("does not answer")
+
+// AwaitRedis waits, for a while, until the Redis at an address answers.
+func AwaitRedis(ctx context.Context, url string) error {
+	rdb, err := openRedis(ctx, url)
+	if err != nil {
+		return err
+	}
+	return rdb.Close()
+}
+
+func openRedis(ctx context.Context, url string) (*redis.Client, error) {
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("redis URL: %w", err)
+	}
+	rdb := redis.NewClient(opts)
+	if err := ping(ctx, rdb); err != nil {
+		_ = rdb.Close() // it never connected
+		return nil, fmt.Errorf("redis at %s %w: %w; start one, or check the address", opts.Addr, ErrNoAnswer, err)
+	}
+	return rdb, nil
+}
+
+// temporalOptions is how to connect to Temporal: with an API key always over TLS, or the key could be read on its way.
+func temporalOptions(cfg config.Temporal, logger *slog.Logger) client.Options {
+	o := client.Options{HostPort: cfg.Address, Namespace: cfg.Namespace, Logger: log.NewStructuredLogger(logger)}
+	if key := cfg.APIKey.Reveal(); key != "" {
+		o.Credentials = client.NewAPIKeyStaticCredentials(key)
+	}
+	if cfg.TLS || cfg.APIKey != "" {
+		o.ConnectionOptions.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return o
+}
+
+// SilenceRedis keeps the Redis client from writing to stderr by itself, for the whole process; what goes wrong comes back as
+// errors too. Only main may call it.
+func SilenceRedis() { redis.SetLogger(silence{}) }
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+// pingPatience is how long a process waits for Redis when it starts.
+const pingPatience = 10 * time.Second
+
+func ping(ctx context.Context, rdb redis.UniversalClient) error {
+	ctx, cancel := context.WithTimeout(ctx, pingPatience)
+	defer cancel()
+	for {
+		err := rdb.Ping(ctx).Err()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// Close ends the connections.
+func (b *Backend) Close() {
+	b.Control.Temporal.Close()
+	if err := b.Redis.Close(); err != nil {
+		b.Log.Warn("close redis", "error", err)
+	}
+}
+
+// engineClients makes one client per engine address and keeps it, with its connections.
+type engineClients struct {
+	apiKey string
+	byURL  syncMap[string, *vllm.Client]
+}
+
+func (c *engineClients) get(e rollout.Engine) (*vllm.Client, error) {
+	if client, ok := c.byURL.load(e.URL); ok {
+		return client, nil
+	}
+	client, err := vllm.New(vllm.Config{BaseURL: e.URL, APIKey: c.apiKey})
+	if err != nil {
+		return nil, err
+	}
+	return c.byURL.loadOrStore(e.URL, client), nil
+}
+
+// mustGet is get for an engine of the registry, whose address was checked when it joined.
+func (c *engineClients) mustGet(e rollout.Engine) *vllm.Client {
+	client, err := c.get(e)
+	if err != nil {
+		panic(err)
+	}
+	return client
+}

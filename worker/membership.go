@@ -1,0 +1,140 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/millrace/millrace/internal/dispatch/live"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// membership keeps this worker's dispatcher in step with the fleet: it announces the worker, and gives the dispatcher
+// the engines as the registry sees them, with this worker's share of each one's in-flight limit.
+type membership struct {
+	id         string
+	registry   *fleet.Registry
+	runs       runLister
+	dispatcher *live.Dispatcher
+	log        *slog.Logger
+
+	ruled map[rollout.RunName]bool           // runs whose rules the dispatcher has
+	told  map[rollout.EngineID]rollout.Usage // what the registry knows of this worker's work
+}
+
+type runLister interface {
+	Runs(ctx context.Context) ([]rollout.RunStatus, error)
+}
+
+// Rhythm: how fast a new adapter or a lost engine is noticed, how fast a run's dispatch rules are, and how long a
+// dead worker keeps its share.
+const (
+	syncEvery     = 250 * time.Millisecond
+	announceEvery = time.Second
+	announceFor   = 8 * time.Second
+)
+
+func (m *membership) run(ctx context.Context) error {
+	defer m.leave()
+	ticker := time.NewTicker(syncEvery)
+	defer ticker.Stop()
+	var announced time.Time
+	for {
+		if time.Since(announced) >= announceEvery {
+			if err := m.registry.Announce(ctx, m.id, announceFor); err != nil && ctx.Err() == nil {
+				m.log.Warn("announce this worker", "error", err)
+			}
+			if err := m.rules(ctx); err != nil && ctx.Err() == nil {
+				m.log.Warn("read the runs' dispatch rules", "error", err)
+			}
+			announced = time.Now()
+		}
+		// When Redis is away the dispatcher goes on with the engines it knows.
+		if err := m.sync(ctx); err != nil && ctx.Err() == nil {
+			m.log.Warn("read the fleet", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (m *membership) sync(ctx context.Context) error {
+	engines, err := m.registry.List(ctx)
+	if err != nil {
+		return err
+	}
+	workers, err := m.registry.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	m.dispatcher.SetEngines(fleet.Share(engines, m.id, workers))
+	stats := m.dispatcher.Snapshot()
+	if err := m.registry.ReportQueue(ctx, m.id, stats.Queued); err != nil {
+		return err
+	}
+	return m.tell(ctx, &stats)
+}
+
+// tell reports what this worker's requests have used, if it is more than the registry knows.
+func (m *membership) tell(ctx context.Context, stats *live.Stats) error {
+	used := make(map[rollout.EngineID]rollout.Usage, len(stats.ByEngine))
+	for id, t := range stats.ByEngine {
+		used[id] = t.Usage
+	}
+	if maps.Equal(used, m.told) {
+		return nil
+	}
+	if err := m.registry.ReportUsage(ctx, m.id, m.told, used); err != nil {
+		return err
+	}
+	m.told = used
+	return nil
+}
+
+// rules gives the dispatcher the dispatch rules of every run that goes on, with this worker's part of a run's own limit,
+// and lets it forget those that are over.
+func (m *membership) rules(ctx context.Context) error {
+	runs, err := m.runs.Runs(ctx)
+	if err != nil {
+		return err
+	}
+	workers, err := m.registry.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		name := run.Spec.Name
+		if run.State.Over() {
+			if m.ruled[name] {
+				m.dispatcher.Forget(name)
+				delete(m.ruled, name)
+			}
+			continue
+		}
+		rules := run.Spec.Dispatch
+		if most := rules.MaxInFlightPerEngine; most > 0 {
+			rules.MaxInFlightPerEngine = max(1, most/max(1, len(workers)))
+		}
+		m.dispatcher.SetRules(name, rules)
+		m.ruled[name] = true
+	}
+	return nil
+}
+
+// leave tells of the last requests, and gives the others this worker's share at once.
+func (m *membership) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	stats := m.dispatcher.Snapshot()
+	if err := m.tell(ctx, &stats); err != nil {
+		m.log.Warn("report the last requests", "error", err)
+	}
+	if err := m.registry.Leave(ctx, m.id); err != nil {
+		m.log.Warn("leave the fleet", "error", err)
+	}
+}

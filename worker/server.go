@@ -1,0 +1,185 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/diplomacyenv"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/prom"
+)
+
+// Serve runs an API server until ctx is done. Any number of them may serve one deployment: they keep nothing.
+func Serve(ctx context.Context, cfg config.Service, version string, logger *slog.Logger) error {
+	backend, err := Open(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	sinks, err := OpenSinks(ctx, cfg, backend)
+	if err != nil {
+		return err
+	}
+	defer sinks.Close()
+	metrics := prom.New()
+	server, err := api.New(cfg.API(version), api.Deps{
+		Control:    control{backend.Control, backend.Buffer},
+		Store:      reporting{backend.Buffer, sinks},
+		Fleet:      backend.Registry,
+		Events:     Stream{backend.Events},
+		ReadSpec:   func(b []byte) (rollout.Spec, error) { return ReadSpec("request", b) },
+		SpecSchema: config.SpecSchema(),
+		Diagnose:   func(ctx context.Context, run rollout.RunName) (any, error) { return backend.Diagnose(ctx, run) },
+		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (rollout.FleetView, error) {
+			return backend.Sampler.View(ctx, from, to)
+		},
+		Game:    backend.Game,
+		Ready:   func(ctx context.Context) error { return backend.Buffer.Ping(ctx) },
+		Metrics: metrics.Handler(),
+		Log:     logger,
+	})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", cfg.Listen, err)
+	}
+	if err := joinConfigured(ctx, cfg, backend); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return server.Serve(ctx, l) })
+	g.Go(func() error {
+		warnWithoutTemporal(ctx, backend.Control.Temporal, cfg.Temporal.Address, logger)
+		return nil
+	})
+	g.Go(func() error { return watchLevels(ctx, backend, sinks) })
+	g.Go(func() error { return newScrape(backend, metrics, time.Now()).run(ctx) })
+	return g.Wait()
+}
+
+// joinConfigured adds the engines that the configuration lists; those that the fleet has are left as they are.
+func joinConfigured(ctx context.Context, cfg config.Service, b *Backend) error {
+	for _, e := range cfg.Engines {
+		if _, err := b.Registry.Add(ctx, rollout.Engine{ID: e.ID, URL: e.URL, MaxInFlight: e.MaxInFlight}); err != nil {
+			return fmt.Errorf("engine %s of the configuration: %w", e.URL, err)
+		}
+	}
+	return nil
+}
+
+// Game is one game of a run, as its environment writes it for the eye.
+func (b *Backend) Game(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error) {
+	status, err := b.Buffer.Status(ctx, ref.Run)
+	if err != nil {
+		return nil, err
+	}
+	game, err := b.Buffer.Game(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if status.Spec.Environment.Kind != "diplomacy" {
+		return json.RawMessage(game), nil
+	}
+	saved, err := diplomacyenv.SavedGame(game, ref.String())
+	if err != nil {
+		return nil, fmt.Errorf("game %s: %w", ref, err)
+	}
+	return json.Marshal(saved)
+}
+
+// reporting is the buffer with an event for each batch that is formed and each step that is completed.
+type reporting struct {
+	api.Store
+	emit telemetry.Emitter
+}
+
+func (r reporting) Complete(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch,
+	report rollout.StepReport, fleet rollout.FleetView,
+) (rollout.StepRecord, bool, error) {
+	record, isNew, err := r.Store.Complete(ctx, run, step, epoch, report, fleet)
+	if err == nil && isNew {
+		r.emit.Emit(telemetry.Event{
+			At: record.Service.CompletedAt, Run: run, Key: fmt.Sprintf("%s/step/%d", run, step), Body: telemetry.StepCompleted{Record: record},
+		})
+	}
+	return record, isNew, err
+}
+
+// levelEvery is how often the buffer's level is sampled.
+const levelEvery = 2 * time.Second
+
+// watchLevels samples the buffer of every run that goes on.
+func watchLevels(ctx context.Context, b *Backend, emit telemetry.Emitter) error {
+	ticker := time.NewTicker(levelEvery)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-ticker.C:
+			if err := sampleLevels(ctx, b, emit, last, now); err != nil && ctx.Err() == nil {
+				b.Log.Warn("sample the buffers", "error", err)
+			}
+			last = now
+		}
+	}
+}
+
+func sampleLevels(ctx context.Context, b *Backend, emit telemetry.Emitter, from, to time.Time) error {
+	runs, err := b.Buffer.Runs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if run.State.Over() {
+			continue
+		}
+		counts, err := b.Buffer.Counts(ctx, run.Spec.Name)
+		if err != nil {
+			return err
+		}
+		starved, err := b.starved(ctx, run, from, to)
+		if err != nil {
+			return err
+		}
+		emit.Emit(telemetry.Event{
+			At: to, Run: run.Spec.Name, Key: fmt.Sprintf("%s/level/%d", run.Spec.Name, to.UnixMilli()),
+			Body: telemetry.BufferLevel{
+				Counts: counts, Target: int64(run.Spec.Buffer.Outstanding()), StarvedSec: starved.Seconds(), WindowSec: to.Sub(from).Seconds(),
+			},
+		})
+	}
+	return nil
+}
+
+// starved is how long within the window a trainer has been waiting for the next step's batch, which it still is.
+func (b *Backend) starved(ctx context.Context, run rollout.RunStatus, from, to time.Time) (time.Duration, error) {
+	record, err := b.Buffer.Step(ctx, run.Spec.Name, run.NextStep)
+	if rollout.Refused(err, rollout.NoSuchStep) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	asked := record.Service.FirstAskedAt
+	if asked.IsZero() || !record.Service.GrantedAt.IsZero() {
+		return 0, nil
+	}
+	if asked.Before(from) {
+		asked = from
+	}
+	return to.Sub(asked), nil
+}

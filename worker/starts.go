@@ -1,0 +1,57 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// starts tells the buffer when a group's first request goes to an engine. The dispatcher must not wait for Redis,
+// so that the news goes through a channel; when that is full the news is lost, and the group counts as queued until it is ready.
+type starts struct {
+	buffer  starter
+	started chan rollout.GroupRef
+	log     *slog.Logger
+}
+
+type starter interface {
+	Start(ctx context.Context, ref rollout.GroupRef) error
+}
+
+func newStarts(b starter, log *slog.Logger) *starts {
+	return &starts{buffer: b, started: make(chan rollout.GroupRef, 1024), log: log}
+}
+
+// note is called by the dispatcher at each request's first dispatch.
+func (s *starts) note(req rollout.Request) {
+	select {
+	case s.started <- req.Episode.GroupRef:
+	default:
+	}
+}
+
+// keptStarts bounds the memory of groups already reported; reporting one again is harmless.
+const keptStarts = 4096
+
+func (s *starts) run(ctx context.Context) error {
+	known := map[rollout.GroupRef]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case ref := <-s.started:
+			if known[ref] {
+				continue
+			}
+			if err := s.buffer.Start(ctx, ref); err != nil {
+				s.log.Warn("report the start of a group", "group", ref.String(), "error", err)
+				continue
+			}
+			if len(known) >= keptStarts {
+				clear(known)
+			}
+			known[ref] = true
+		}
+	}
+}

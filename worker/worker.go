@@ -1,0 +1,232 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	sdkworker "go.temporal.io/sdk/worker"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/dispatch"
+	"github.com/millrace/millrace/internal/dispatch/live"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/workflows"
+)
+
+// Run runs a worker process until ctx is done: it executes workflows and activities, dispatches requests to the
+// engines and announces itself to the other workers. It returns when everything in it has ended.
+func Run(ctx context.Context, cfg config.Service, logger *slog.Logger) error {
+	backend, err := Open(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	sinks, err := OpenSinks(ctx, cfg, backend)
+	if err != nil {
+		return err
+	}
+	defer sinks.Close()
+
+	clients := &engineClients{apiKey: cfg.EngineAPIKey.Reveal()}
+	starts := newStarts(backend.Buffer, logger)
+	id := processID()
+	dispatcher := live.New(live.Config{
+		Scheduler:   dispatch.Config{MaxQueued: cfg.Worker.DispatchQueue},
+		Clients:     func(e rollout.Engine) live.Engine { return clients.mustGet(e) },
+		Emit:        sinks,
+		Worker:      id,
+		SampleEvery: 2 * time.Second,
+		OnDispatch:  starts.note,
+	})
+	engines, err := newEngines(cfg, backend, clients, sinks)
+	if err != nil {
+		return err
+	}
+	acts := &activities.Activities{
+		Buffer:       backend.Buffer,
+		Fleet:        engines,
+		Policy:       dispatcher,
+		Environments: Environments(),
+		Emit:         sinks,
+		Now:          time.Now,
+		Log:          logger,
+	}
+	member := membership{
+		id: id, registry: backend.Registry, runs: backend.Buffer, dispatcher: dispatcher, log: logger, ruled: map[rollout.RunName]bool{},
+	}
+
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return dispatcher.Run(ctx) })
+	g.Go(func() error { return starts.run(ctx) })
+	g.Go(func() error { return member.run(ctx) })
+	g.Go(func() error { return newGuard(backend, cfg.Redis.Prefix, id).run(ctx) })
+	g.Go(func() error { return serveTemporal(ctx, cfg, backend, acts) })
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// serveTemporal executes workflows, short activities and games, on a task queue each, until ctx is done. Games get
+// slots of their own, so that hundreds of them, which mostly wait, never hold up the rest.
+func serveTemporal(ctx context.Context, cfg config.Service, b *Backend, acts *activities.Activities) error {
+	fatal := make(chan error, 2)
+	common := sdkworker.Options{
+		WorkflowTaskPollerBehavior: sdkworker.NewPollerBehaviorAutoscaling(sdkworker.PollerBehaviorAutoscalingOptions{}),
+		ActivityTaskPollerBehavior: sdkworker.NewPollerBehaviorAutoscaling(sdkworker.PollerBehaviorAutoscalingOptions{}),
+		WorkerStopTimeout:          stopTimeout,
+		OnFatalError:               func(err error) { fatal <- err },
+	}
+	queues := b.Control.Queues
+	control := sdkworker.New(b.Control.Temporal, queues.Control, common)
+	control.RegisterWorkflow(workflows.Run)
+	control.RegisterWorkflow(workflows.Group)
+	control.RegisterWorkflow(workflows.Fleet)
+	control.RegisterActivity(acts)
+
+	gameOptions := common
+	gameOptions.DisableWorkflowWorker = true
+	gameOptions.MaxConcurrentActivityExecutionSize = cfg.Worker.Games
+	games := sdkworker.New(b.Control.Temporal, queues.Games, gameOptions)
+	games.RegisterActivity(acts)
+
+	for _, w := range []sdkworker.Worker{control, games} {
+		if err := startWhenThere(ctx, w, b.Log); err != nil {
+			return err
+		}
+		defer w.Stop()
+	}
+	if err := ensureFleet(ctx, b); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-fatal:
+		return fmt.Errorf("temporal worker: %w", err)
+	}
+}
+
+// stopTimeout is how long activities in progress get when the worker is told to stop; games save their last phase
+// long before and go on elsewhere.
+const stopTimeout = 2 * time.Second
+
+// startWhenThere starts a Temporal worker and waits for the server as long as it takes: it may come up later.
+func startWhenThere(ctx context.Context, w sdkworker.Worker, log *slog.Logger) error {
+	for {
+		err := w.Start()
+		if err == nil {
+			return nil
+		}
+		log.Warn("temporal does not answer yet", "error", err)
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+func ensureFleet(ctx context.Context, b *Backend) error {
+	for {
+		err := b.Control.EnsureFleet(ctx)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		b.Log.Warn("start the fleet's keeper", "error", err)
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// processID names this process among the workers, readable and unique.
+func processID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "worker"
+	}
+	var salt [4]byte
+	_, _ = rand.Read(salt[:]) // never fails
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(salt[:]))
+}
+
+// engines is the fleet as activities see it.
+type engines struct {
+	*fleet.Registry
+	keeper  *fleet.Keeper
+	clients *engineClients
+}
+
+func newEngines(cfg config.Service, b *Backend, clients *engineClients, emit telemetry.Emitter) (*engines, error) {
+	var source *fleet.Source
+	if cfg.EnginesFrom != "" {
+		var err error
+		if source, err = fleet.ParseSource(cfg.EnginesFrom); err != nil {
+			return nil, err
+		}
+	}
+	return &engines{
+		Registry: b.Registry,
+		clients:  clients,
+		keeper: fleet.NewKeeper(fleet.KeeperConfig{
+			Registry: b.Registry, Sampler: b.Sampler, Emit: emit,
+			Client:   func(e rollout.Engine) fleet.Client { return clients.mustGet(e) },
+			Source:   source,
+			Complain: func(err error) { b.Log.Warn("follow the list of engines", "error", err) },
+		}),
+	}, nil
+}
+
+// Keep tends the fleet until ctx is done.
+func (e *engines) Keep(ctx context.Context, beat func()) error { return e.keeper.Keep(ctx, beat) }
+
+// Unload takes an adapter off one engine.
+func (e *engines) Unload(ctx context.Context, id rollout.EngineID, name string) error {
+	engine, err := e.Get(ctx, id)
+	if rollout.Refused(err, rollout.NoSuchEngine) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	client, err := e.clients.get(engine)
+	if err != nil {
+		return rollout.Fail(rollout.Permanent, "engine_address", err)
+	}
+	return client.UnloadAdapter(ctx, name)
+}
+
+// Load loads an adapter on one engine, and lets requests for it go there at once.
+func (e *engines) Load(ctx context.Context, id rollout.EngineID, a fleet.Adapter) (float64, error) {
+	engine, err := e.Get(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	client, err := e.clients.get(engine)
+	if err != nil {
+		return 0, rollout.Fail(rollout.Permanent, "engine_address", err)
+	}
+	sec, err := fleet.Load(ctx, client, id, a)
+	if err != nil {
+		return sec, err
+	}
+	return sec, e.Loaded(ctx, id, a.Name)
+}
