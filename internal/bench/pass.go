@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace/millrace/internal/dispatch/live"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// gamesPass is what a fleet did while games were played on it.
+type gamesPass struct {
+	windows []window  // by engine
+	tapes   []*tape   // by engine
+	marks   []stretch // by engine: the part of its tape that was sent in the window
+	calls   int64     // answered in the window
+	sec     float64
+	played  played // from the start to the end of the window
+}
+
+// playGames plays games on the fleet and watches it for a window, once the first groups have ended and games are in all phases.
+func playGames(ctx context.Context, cfg Config, f *fleet, pass int) (gamesPass, error) {
+	p := gamesPass{}
+	for _, e := range f.engines {
+		p.tapes = append(p.tapes, &tape{engine: e, pass: pass})
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	d := newDispatcher(cfg, f, p.tapes)
+	w, err := newWorkload(cfg, f.model, d)
+	if err != nil {
+		cancel()
+		return p, err
+	}
+	var g errgroup.Group
+	g.Go(func() error { return d.Run(ctx) })
+	broken := make(chan error, 1)
+	g.Go(func() error {
+		err := w.keep(ctx, cfg.inPlay(len(f.engines)))
+		broken <- err
+		return err
+	})
+	d.SetRules(runName, cfg.Rules)
+	d.SetEngines(f.listed(cfg.Concurrency))
+	err = p.watch(ctx, cfg, f, w, broken)
+	cancel()
+	return p, errors.Join(err, g.Wait())
+}
+
+// newDispatcher is the service's dispatcher with the tapes before the engines.
+func newDispatcher(cfg Config, f *fleet, tapes []*tape) *live.Dispatcher {
+	clients := map[rollout.EngineID]live.Engine{}
+	for i, e := range f.engines {
+		clients[e.id] = tapes[i]
+	}
+	return live.New(live.Config{Clients: func(e rollout.Engine) live.Engine { return clients[e.ID] }, Worker: string(runName)})
+}
+
+func (p *gamesPass) watch(ctx context.Context, cfg Config, f *fleet, w *workload, broken <-chan error) error {
+	for range 1 + len(f.engines)*cfg.Concurrency/perGroup {
+		select {
+		case <-w.groups:
+		case err := <-broken:
+			return ended(ctx, err)
+		}
+	}
+	from, calls := p.lengths(), w.played().calls
+	before, err := f.readAll(ctx)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(cfg.Window):
+	case err := <-broken:
+		return ended(ctx, err)
+	}
+	after, err := f.readAll(ctx)
+	if err != nil {
+		return err
+	}
+	p.played = w.played()
+	p.calls, p.sec = p.played.calls-calls, after[0].at.Sub(before[0].at).Seconds()
+	for i, to := range p.lengths() {
+		if to == from[i] {
+			return fmt.Errorf("engine %s was sent nothing in %v: measure for longer", f.engines[i].url, cfg.Window)
+		}
+		p.marks = append(p.marks, stretch{from[i], to})
+		p.windows = append(p.windows, between(before[i], after[i]))
+	}
+	return nil
+}
+
+// ended is why a pass is over before its time.
+func ended(ctx context.Context, err error) error {
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return fmt.Errorf("play games: %w", err)
+}
+
+func (p *gamesPass) lengths() []int {
+	n := make([]int, len(p.tapes))
+	for i, t := range p.tapes {
+		n[i] = t.length()
+	}
+	return n
+}
+
+// closedLoop sends the tapes again, flat out, and returns what each engine did along its stretch.
+func closedLoop(ctx context.Context, cfg Config, p gamesPass, pass int) ([]window, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		engine int
+		window window
+	}
+	results := make(chan result, len(p.tapes)) // each engine gives one, so none waits for us
+	g, replaying := errgroup.WithContext(ctx)
+	for i, t := range p.tapes {
+		g.Go(func() error {
+			return t.replay(replaying, cfg.Concurrency, pass, p.marks[i], func(w window) { results <- result{i, w} })
+		})
+	}
+	windows := make([]window, len(p.tapes))
+	for range windows {
+		select {
+		case r := <-results:
+			windows[r.engine] = r.window
+		case <-replaying.Done():
+			return nil, fmt.Errorf("closed loop: %w", g.Wait())
+		}
+	}
+	cancel()
+	_ = g.Wait() // the calls that were cut off
+	return windows, nil
+}

@@ -1,0 +1,23 @@
+package bench
+
+import "runtime/metrics"
+
+// use is the processor time of this process since a moment, by the Go runtime's account: a core counts as used while the process has
+// something to run on it, even if another process is in the way. The account moves on with each garbage collection, of which a
+// measurement has many.
+type use struct{ idle, total float64 }
+
+func startUse() use {
+	s := []metrics.Sample{{Name: "/cpu/classes/idle:cpu-seconds"}, {Name: "/cpu/classes/total:cpu-seconds"}}
+	metrics.Read(s)
+	return use{s[0].Value.Float64(), s[1].Value.Float64()}
+}
+
+// share is how much of the cores was used since u.
+func (u use) share() float64 {
+	now := startUse()
+	if now.total <= u.total {
+		return 0
+	}
+	return 1 - (now.idle-u.idle)/(now.total-u.total)
+}
