@@ -1,0 +1,150 @@
+// Package cli is the commands that talk to a running service: run, engine, diagnose. It knows the HTTP API
+// and how to show its answers, and nothing of what stands behind it; commands that are the service
+// (dev, server, worker) live in cmd/millrace.
+//
+// Data goes to stdout and everything said to a person to stderr, so that output can be piped. With -o json or
+// yaml the server's own document is written, whole. Errors say what happened, why, and what to do
+// next, and every kind has its exit code.
+//
+// Start reading at Commands, then client.go.
+package cli
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+)
+
+// DefaultServer is where a server listens unless told otherwise.
+const DefaultServer = "http://127.0.0.1:8700"
+
+// ServerOf is the server that the environment names, or DefaultServer.
+func ServerOf(getenv func(string) string) string {
+	if url := getenv("MILLRACE_SERVER"); url != "" {
+		return url
+	}
+	return DefaultServer
+}
+
+// Deps is what the commands need of the process around them.
+type Deps struct {
+	Stdin  io.Reader
+	Stdout io.Writer // data
+	Stderr io.Writer // everything said to a person
+	HTTP   *http.Client
+	Getenv func(string) string
+	Now    func() time.Time // nil means time.Now
+}
+
+func (d Deps) now() time.Time {
+	if d.Now == nil {
+		return time.Now()
+	}
+	return d.Now()
+}
+
+// Commands makes the client commands, to be added to a root command.
+func Commands(d Deps) []*cobra.Command {
+	return []*cobra.Command{newRunCommand(d), newEngineCommand(d), newDiagnoseCommand(d)}
+}
+
+// session is what one command line asked for: a server, and how to show its answers.
+type session struct {
+	Deps
+	server string
+	format string
+}
+
+// flags adds the flags that every client command has.
+func (s *session) flags(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.StringVar(&s.server, "server", "", "URL of the API (default $MILLRACE_SERVER, else "+DefaultServer+")")
+	f.StringVarP(&s.format, "output", "o", "table", "table, json or yaml")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v; see --help", err) })
+	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if s.format != "table" && s.format != "json" && s.format != "yaml" {
+			return usage("-o %s: use table, json or yaml", s.format)
+		}
+		return nil
+	}
+}
+
+// client connects to the server that the flags and the environment name.
+func (s *session) client() (*Client, error) {
+	server := s.server
+	if server == "" {
+		server = ServerOf(s.Getenv)
+	}
+	return NewClient(server, s.Getenv("MILLRACE_TOKEN"), s.HTTP)
+}
+
+// width is the columns of the terminal behind stdout; 0 when the output is no terminal or its width is not told.
+func (s *session) width() int {
+	if !terminal(s.Stdout) {
+		return 0
+	}
+	columns, err := strconv.Atoi(s.Getenv("COLUMNS"))
+	if err != nil || columns < 40 {
+		return 0
+	}
+	return columns
+}
+
+// terminal tells whether a person looks at what is written to w.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// group makes a command that only holds others. Cobra answers an unknown one with help and success; a script deserves better.
+func group(use, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Long: long,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			cmd.SuggestionsMinimumDistance = 2
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return usage("%s has no command %q; did you mean %s?", cmd.CommandPath(), args[0], near[0])
+			}
+			return usage("%s has no command %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+		},
+	}
+}
+
+// exactly wants so many arguments, named as the usage line names them.
+func exactly(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage("%s takes %s, not %d: %s", cmd.CommandPath(), arguments(n), len(args), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// atLeast wants n arguments or more.
+func atLeast(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return usage("%s takes at least %s, not %d: %s", cmd.CommandPath(), arguments(n), len(args), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+func arguments(n int) string {
+	switch n {
+	case 0:
+		return "no arguments"
+	case 1:
+		return "1 argument"
+	}
+	return strconv.Itoa(n) + " arguments"
+}

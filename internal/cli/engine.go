@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/table"
+)
+
+func newEngineCommand(d Deps) *cobra.Command {
+	s := &session{Deps: d}
+	cmd := group("engine", "Add, list, watch, drain and remove inference engines",
+		"Add, list, watch, drain and remove inference engines (vLLM servers).\n\n"+ExitCodesHelp)
+	s.flags(cmd)
+	cmd.AddCommand(s.enginesCommand(), s.topCommand(), s.addCommand(),
+		s.onEngine("drain ID", "Send an engine nothing new; it finishes what it has", s.drain),
+		s.onEngine("remove ID", "Drain an engine, and take it out of the fleet when it has finished", s.remove))
+	return cmd
+}
+
+func (s *session) onEngine(use, short string, do func(ctx context.Context, c *Client, id string, now bool) error) *cobra.Command {
+	var now bool
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			return do(cmd.Context(), c, args[0], now)
+		},
+	}
+	cmd.Flags().BoolVar(&now, "now", false, "wait for nothing: what the engine has is sent again elsewhere")
+	return cmd
+}
+
+func (s *session) enginesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List engines with their state and load", Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			engines, a, err := c.engines(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(engines) == 0 {
+				s.say("no engines; add one with: millrace engine add URL")
+			}
+			return s.show(a.body, func() error { return s.write(s.enginesTable(engines)) })
+		},
+	}
+}
+
+func (s *session) enginesTable(engines []rollout.Engine) *table.Table {
+	t := table.New(table.Left("ENGINE"), table.Left("STATE"), table.Right("SINCE"), table.Left("URL"), table.Right("LIMIT"), table.Right("RUNNING"),
+		table.Right("WAITING"), table.Right("QUEUE s"), table.Right("IN tok/s"), table.Right("OUT tok/s"), table.Right("CACHED"), table.Right("KV"), table.Right("ADAPTERS"), table.Left("REASON"))
+	for _, e := range engines {
+		l := e.Load
+		t.Row(string(e.ID), string(e.State), ago(e.Since, s.now()), e.URL, count(int64(e.Limit())), fmt.Sprintf("%.0f", l.Running),
+			fmt.Sprintf("%.0f", l.Waiting), fmt.Sprintf("%.1f", l.QueueSec), fmt.Sprintf("%.0f", l.InputTPS), fmt.Sprintf("%.0f", l.OutputTPS),
+			fmt.Sprintf("%.0f %%", 100*l.PrefixHitShare), fmt.Sprintf("%.0f %%", 100*l.KVUsage), adapterCount(e), reason(e))
+	}
+	return t
+}
+
+// adapterCount is "3", or "3/8" of an engine that tells how many it has room for.
+func adapterCount(e rollout.Engine) string {
+	if e.AdapterSlots == 0 {
+		return count(int64(len(e.Adapters)))
+	}
+	return fmt.Sprintf("%d/%d", len(e.Adapters), e.AdapterSlots)
+}
+
+func reason(e rollout.Engine) string {
+	switch {
+	case e.Slow == "":
+		return e.Reason
+	case e.Reason == "":
+		return "slow: " + e.Slow
+	}
+	return e.Reason + "; slow: " + e.Slow
+}
+
+func (s *session) addCommand() *cobra.Command {
+	var id string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "add URL",
+		Short: "Add an engine",
+		Long: "Add an engine by the address of its vLLM server, without /v1. It gets requests once it is healthy and has loaded every adapter in use.\n" +
+			"Adding it again changes nothing.",
+		Example: "  millrace engine add http://10.0.0.7:8000\n  millrace engine add http://10.0.0.7:8000 --id gpu7 --max-in-flight 256",
+		Args:    exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			address, err := url.Parse(args[0])
+			if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
+				return usage("%q: want the engine's URL, such as http://10.0.0.7:8000", args[0])
+			}
+			if id == "" {
+				id = EngineName(args[0])
+			}
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			e, a, err := c.addEngine(cmd.Context(), id, args[0], limit)
+			if err != nil {
+				return err
+			}
+			s.say("engine %s added; it is %s", e.ID, e.State)
+			return s.show(a.body, func() error { return s.write(s.enginesTable([]rollout.Engine{e})) })
+		},
+	}
+	cmd.Flags().StringVar(&id, "id", "", "the engine's name (default: made of host and port)")
+	cmd.Flags().IntVar(&limit, "max-in-flight", 0, "requests at a time, over all workers; 0 leaves it to the service")
+	return cmd
+}
+
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// EngineName makes a name of an engine's host and port: "http://10.0.0.7:8000" is "10.0.0.7-8000".
+func EngineName(address string) string {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		address = u.Host
+	}
+	return strings.Trim(notInNames.ReplaceAllString(address, "-"), "-._")
+}
+
+func (s *session) drain(ctx context.Context, c *Client, id string, now bool) error {
+	e, a, err := send[rollout.Engine](ctx, c, http.MethodPost, enginePath(id)+"/drain"+parting(now), struct{}{})
+	if err != nil {
+		return err
+	}
+	s.say("engine %s is %s", e.ID, e.State)
+	return s.show(a.body, func() error { return s.write(s.enginesTable([]rollout.Engine{e})) })
+}
+
+func (s *session) remove(ctx context.Context, c *Client, id string, now bool) error {
+	if _, err := c.call(ctx, http.MethodDelete, enginePath(id)+parting(now), "", nil); err != nil {
+		return err
+	}
+	if now {
+		s.say("engine %s leaves; its requests are sent again elsewhere", id)
+	} else {
+		s.say("engine %s leaves when it has finished; see: millrace engine list", id)
+	}
+	return nil
+}
+
+// parting is the query that says how an engine goes.
+func parting(now bool) string {
+	if now {
+		return "?now=true"
+	}
+	return ""
+}

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"net/http/httptest"
+	"testing"
+)
+
+// TestLatestGame takes the newest group that has begun, and passes over those of which nothing is kept.
+func TestLatestGame(t *testing.T) {
+	t.Parallel()
+	counts := `{"buffer":{"queued":5,"in_flight":2,"ready":1,"claimed":1,"completed":4,"dropped":1},"failures":{"timeout":1}}`
+	for _, tt := range []struct {
+		name string
+		kept string
+		want string
+		code int
+	}{
+		{"the newest", "GET /v1/runs/demo/games/9/0", "demo/9/0", ExitOK},
+		{"the newest has not finished a phase", "GET /v1/runs/demo/games/7/0", "demo/7/0", ExitOK},
+		{"queued groups have not begun", "GET /v1/runs/demo/games/12/0", "", ExitNotFound},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(&service{t: t, answers: map[string]reply{"GET /v1/runs/demo": {200, counts}, tt.kept: {200, `{"phases":[]}`}}})
+			defer server.Close()
+			c, err := NewClient(server.URL, "", server.Client())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ref, _, err := c.LatestGame(t.Context(), "demo")
+			if ExitCode(err) != tt.code || err == nil && ref.String() != tt.want {
+				t.Errorf("%s, %v", ref, err)
+			}
+		})
+	}
+}

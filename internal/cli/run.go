@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+func newRunCommand(d Deps) *cobra.Command {
+	s := &session{Deps: d}
+	cmd := group("run", "Start, watch and change training runs",
+		"Start, watch and change training runs.\n\n"+ExitCodesHelp)
+	s.flags(cmd)
+	cmd.AddCommand(s.startCommand(), s.listCommand(), s.showCommand(), s.stepsCommand(), s.watchCommand(), s.setCommand(),
+		s.pauseCommand(true), s.pauseCommand(false), s.stopCommand(), s.waitsCommand())
+	return cmd
+}
+
+// onRun makes a command whose first argument is a run.
+func (s *session) onRun(use, short string, args cobra.PositionalArgs, do func(ctx context.Context, c *Client, run rollout.RunName, rest []string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			run := rollout.RunName(args[0])
+			if err := run.Validate(); err != nil {
+				return usage("%v", err)
+			}
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			return do(cmd.Context(), c, run, args[1:])
+		},
+	}
+}
+
+// maxSpec bounds a spec file, as the server does.
+const maxSpec = 1 << 20
+
+func (s *session) startCommand() *cobra.Command {
+	var file string
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "start -f FILE",
+		Short: "Start a run from a spec",
+		Long: "Start a run from a spec in YAML or JSON. Starting the same spec again finds the run that is there; another spec under its\n" +
+			"name is refused.",
+		Example: "  millrace run start -f config/examples/diplomacy-qwen7b.yaml\n  cat spec.yaml | millrace run start -f - --watch",
+		Args:    exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			spec, err := s.readFile(file)
+			if err != nil {
+				return err
+			}
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			status, a, err := c.start(cmd.Context(), spec)
+			if err != nil {
+				return inFile(err, file)
+			}
+			name := status.Spec.Name
+			if a.status == http.StatusCreated {
+				s.say("run %s started; follow it with: millrace run watch %s", name, name)
+			} else {
+				s.say("run %s was there already, with the same spec", name)
+			}
+			if watch {
+				_, err := s.watch(cmd.Context(), c, name, s.Stdout)
+				return err
+			}
+			return s.show(a.body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
+		},
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the spec; - reads standard input")
+	cmd.Flags().BoolVar(&watch, "watch", false, "watch the run until it is over")
+	return cmd
+}
+
+func (s *session) readFile(name string) ([]byte, error) {
+	var data []byte
+	var err error
+	switch name {
+	case "":
+		return nil, usage("which spec? name a file with -f, or - for standard input")
+	case "-":
+		data, err = io.ReadAll(io.LimitReader(s.Stdin, maxSpec+1))
+	default:
+		data, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read spec: %w", err)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, fmt.Errorf("%s is empty; see config/examples for run specs", name)
+	}
+	if len(data) > maxSpec {
+		return nil, usage("%s is no run spec: it is larger than %d bytes", name, maxSpec)
+	}
+	return data, nil
+}
+
+// inFile gives the faults of a spec the name of the file that it came from; to the server it is only a request.
+func inFile(err error, file string) error {
+	var p *Problem
+	if file == "-" || !errors.As(err, &p) {
+		return err
+	}
+	p.Detail = strings.ReplaceAll(p.Detail, "request:", file+":")
+	for i := range p.Errors {
+		fault := &p.Errors[i]
+		fault.Message = strings.ReplaceAll(fault.Message, "request:", file+":")
+		fault.Location = strings.Replace(fault.Location, "request:", file+":", 1)
+	}
+	return err
+}
+
+func (s *session) listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List runs", Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			type list struct {
+				Runs []rollout.RunStatus `json:"runs"`
+			}
+			l, a, err := get[list](cmd.Context(), c, "/v1/runs")
+			if err != nil {
+				return err
+			}
+			if len(l.Runs) == 0 {
+				s.say("no runs; start one with: millrace run start -f SPEC")
+			}
+			return s.show(a.body, func() error { return s.write(runsTable(l.Runs, s.now())) })
+		},
+	}
+}
+
+func (s *session) showCommand() *cobra.Command {
+	return s.onRun("show RUN", "Show a run: policy, buffer by state, engines, waits", exactly(1),
+		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+			v, a, err := c.run(ctx, run)
+			if err != nil {
+				return err
+			}
+			return s.show(a.body, func() error { return s.showRun(v) })
+		})
+}
+
+func (s *session) setCommand() *cobra.Command {
+	cmd := s.onRun("set RUN FIELD=VALUE...", "Change a running run", atLeast(2),
+		func(ctx context.Context, c *Client, run rollout.RunName, rest []string) error {
+			change, err := parseChange(rest)
+			if err != nil {
+				return err
+			}
+			return s.change(ctx, c, run, change, "changed")
+		})
+	cmd.Long = "Change a running run. The fields are " + settable() + "."
+	cmd.Example = "  millrace run set demo buffer.depth=4\n  millrace run set demo buffer.depth=4 buffer.max_staleness=6"
+	return cmd
+}
+
+func (s *session) pauseCommand(paused bool) *cobra.Command {
+	use, short, done := "resume RUN", "Launch games again", "resumed"
+	if paused {
+		use, short, done = "pause RUN", "Launch no more games; what is in flight finishes and may be claimed", "paused"
+	}
+	return s.onRun(use, short, exactly(1), func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+		return s.change(ctx, c, run, rollout.Change{Paused: &paused}, done)
+	})
+}
+
+func (s *session) change(ctx context.Context, c *Client, run rollout.RunName, change rollout.Change, done string) error {
+	status, a, err := send[rollout.RunStatus](ctx, c, http.MethodPatch, runPath(run), change)
+	if err != nil {
+		return err
+	}
+	s.say("run %s %s", run, done)
+	return s.show(a.body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
+}
+
+func (s *session) stopCommand() *cobra.Command {
+	var reason string
+	cmd := s.onRun("stop RUN", "Stop a run for good; its games in progress are let go", exactly(1),
+		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+			body := map[string]string{}
+			if reason != "" {
+				body["reason"] = reason
+			}
+			status, a, err := send[rollout.RunStatus](ctx, c, http.MethodPost, runPath(run)+"/stop", body)
+			if err != nil {
+				return err
+			}
+			s.say("run %s is %s", run, status.State)
+			return s.show(a.body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
+		})
+	cmd.Flags().StringVar(&reason, "reason", "", "kept with the run")
+	return cmd
+}
+
+func (s *session) waitsCommand() *cobra.Command {
+	return s.onRun("waits RUN", "List everything that waits, with its owner", exactly(1),
+		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+			type list struct {
+				Waits []wait `json:"waits"`
+			}
+			l, a, err := get[list](ctx, c, runPath(run)+"/waits")
+			if err != nil {
+				return err
+			}
+			if len(l.Waits) == 0 {
+				s.say("nothing waits")
+			}
+			return s.show(a.body, func() error { return s.write(waitsTable(l.Waits, s.now())) })
+		})
+}
+
+func (s *session) watchCommand() *cobra.Command {
+	return s.onRun("watch RUN", "Follow a run until it is over", exactly(1),
+		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+			_, err := s.watch(ctx, c, run, s.Stdout)
+			return err
+		})
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/table"
+)
+
+func runsTable(runs []rollout.RunStatus, now time.Time) *table.Table {
+	t := table.New(table.Left("RUN"), table.Left("STATE"), table.Right("STEP"), table.Right("OF"), table.Right("POLICY"),
+		table.Right("DEPTH"), table.Right("GROUPS/STEP"), table.Right("OUTSTANDING"), table.Right("STARTED"), table.Left("REASON"))
+	for _, r := range runs {
+		t.Row(string(r.Spec.Name), string(r.State), count(int64(r.NextStep)), count(int64(r.Spec.Steps)), fmt.Sprintf("v%d", r.PolicyVersion),
+			count(int64(r.Spec.Buffer.Depth)), count(int64(r.Spec.Buffer.GroupsPerStep)), count(r.Outstanding), ago(r.StartedAt, now), r.Reason)
+	}
+	return t
+}
+
+// showRun writes a run as names and values, then its policies and waits.
+func (s *session) showRun(v runView) error {
+	t := table.New(table.Left(""), table.Left(""))
+	state := string(v.State)
+	if v.Reason != "" {
+		state += ": " + v.Reason
+	}
+	t.Row("run", string(v.Spec.Name))
+	t.Row("state", state)
+	t.Row("started", v.StartedAt.Format(time.RFC3339)+", "+ago(v.StartedAt, s.now()))
+	if !v.EndedAt.IsZero() {
+		t.Row("ended", v.EndedAt.Format(time.RFC3339))
+	}
+	t.Row("model", v.Spec.Model)
+	t.Row("environment", v.Spec.Environment.Kind)
+	t.Row("step", fmt.Sprintf("%d of %d", v.NextStep, v.Spec.Steps))
+	t.Row("policy", fmt.Sprintf("v%d", v.PolicyVersion))
+	b := v.Spec.Buffer
+	t.Row("buffer", fmt.Sprintf("depth %d x %d groups of %d games, max staleness %d (%s)", b.Depth, b.GroupsPerStep, v.Spec.Group.Samples, b.MaxStaleness, b.OnStale))
+	t.Row("groups", groupsText(v))
+	t.Row("stored", bytesText(v.Buffer.Bytes))
+	for code, n := range v.Failures {
+		t.Row("given up", fmt.Sprintf("%d groups: %s", n, code))
+	}
+	if v.Fleet != nil {
+		t.Row("engines", fleetText(*v.Fleet))
+	}
+	if err := s.write(t); err != nil {
+		return err
+	}
+	return s.showLists(v)
+}
+
+func (s *session) showLists(v runView) error {
+	if len(v.Policies) > 0 {
+		fmt.Fprintln(s.Stdout)
+		t := table.New(table.Left("POLICY"), table.Left("STATE"), table.Left("ADAPTER"), table.Right("LOAD s"), table.Left("PATH"), table.Left("REASON"))
+		for _, p := range v.Policies {
+			t.Row(fmt.Sprintf("v%d", p.Version), string(p.State), p.Adapter, slowestLoad(p), p.Path, p.Reason)
+		}
+		if err := s.write(t); err != nil {
+			return err
+		}
+	}
+	if len(v.Waits) == 0 {
+		return nil
+	}
+	fmt.Fprintln(s.Stdout)
+	return s.write(waitsTable(v.Waits, s.now()))
+}
+
+// slowestLoad is the engine that took longest to load a policy.
+func slowestLoad(p rollout.Policy) string {
+	if len(p.LoadSec) == 0 {
+		return "-"
+	}
+	slowest := 0.0
+	for _, sec := range p.LoadSec {
+		slowest = max(slowest, sec)
+	}
+	return strconv.FormatFloat(slowest, 'f', 2, 64)
+}
+
+func waitsTable(waits []wait, now time.Time) *table.Table {
+	t := table.New(table.Left("WAITS FOR"), table.Left("OWNER"), table.Right("SINCE"), table.Right("ENDS IN"), table.Left("UNTIL"))
+	for _, w := range waits {
+		ends := "-"
+		if !w.Deadline.IsZero() {
+			ends = span(w.Deadline.Sub(now))
+		}
+		t.Row(w.What, w.Owner, ago(w.Since, now), ends, w.Detail)
+	}
+	return t
+}
+
+// groupsText is the buffer by state: four counts that are never added up into one "depth".
+func groupsText(v runView) string {
+	b := v.Buffer
+	return fmt.Sprintf("%d queued, %d in flight, %d ready (%.1f batches), %d claimed, %d trained on, %d dropped",
+		b.Queued, b.InFlight, b.Ready, v.ReadyDepth, b.Claimed, b.Completed, b.Dropped)
+}
+
+func fleetText(f rollout.FleetView) string {
+	return fmt.Sprintf("%.1f ready, %.0f %% of their slots in use, %.0f requests queued, input %.0f tok/s, output %.0f tok/s",
+		f.Engines, 100*f.SlotShare, f.QueuedRequests, f.InputTPS, f.OutputTPS)
+}
+
+func count(n int64) string { return strconv.FormatInt(n, 10) }
+
+// ago is how long since a time, for people.
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return span(now.Sub(t)) + " ago"
+}
+
+// span is a duration in its two largest units.
+func span(d time.Duration) string {
+	d = max(0, d)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+func bytesText(n int64) string {
+	switch {
+	case n < 10<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 10<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
