@@ -1,0 +1,162 @@
+package crashtest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// findings is what an outcome amounts to.
+type findings struct {
+	steps, trajectories                          int
+	lost, duplicated, holes, wrongVersion, turns int
+	violations                                   []string
+}
+
+func (f *findings) complain(format string, args ...any) {
+	f.violations = append(f.violations, fmt.Sprintf(format, args...))
+}
+
+// check compares what was observed of a run with what is promised.
+func check(o outcome) findings {
+	f := findings{violations: slices.Clone(o.violations)}
+	steps := f.journal(o)
+	f.sequence(o, steps)
+	f.once(steps)
+	f.versions(o)
+	if o.lost {
+		f.replayed(o, steps)
+		return f
+	}
+	f.given(o, steps)
+	f.accounts(o)
+	return f
+}
+
+// journal reduces the trainer's lines to one per step. A step done again, by a trainer that was killed before it could
+// record it, must have been fed the same.
+func (f *findings) journal(o outcome) map[int64]trained {
+	steps := map[int64]trained{}
+	for _, line := range o.journal {
+		before, again := steps[line.Step]
+		if again && !o.lost && !slices.Equal(before.Trajectories, line.Trajectories) {
+			f.complain("step %d was fed two different batches", line.Step)
+		}
+		steps[line.Step] = line
+	}
+	return steps
+}
+
+// sequence looks for holes, and for steps that have not exactly their groups and trajectories.
+func (f *findings) sequence(o outcome, steps map[int64]trained) {
+	perGroup := o.cfg.Samples * agents
+	for k := range int64(o.cfg.Steps) {
+		step, ok := steps[k]
+		if !ok {
+			f.holes++
+			f.complain("step %d was never trained", k)
+			continue
+		}
+		f.steps++
+		f.trajectories += len(step.Trajectories)
+		if len(step.Groups) != o.cfg.GroupsPerStep {
+			f.complain("step %d has %d groups, not %d", k, len(step.Groups), o.cfg.GroupsPerStep)
+		}
+		if missing := o.cfg.GroupsPerStep*perGroup - len(step.Trajectories); missing != 0 {
+			f.lost += max(missing, 0)
+			f.complain("step %d has %d trajectories, not %d", k, len(step.Trajectories), o.cfg.GroupsPerStep*perGroup)
+		}
+	}
+	if extra := len(steps) - f.steps; extra > 0 {
+		f.complain("%d steps were trained that the run does not have", extra)
+	}
+	if int(o.account.NextStep) != o.cfg.Steps {
+		f.holes += max(o.cfg.Steps-int(o.account.NextStep)-f.holes, 0)
+		f.complain("%d of %d steps are recorded", o.account.NextStep, o.cfg.Steps)
+	}
+}
+
+// once looks for trajectories and groups that were trained on twice.
+func (f *findings) once(steps map[int64]trained) {
+	owner := map[string]int64{}
+	groups := map[int64]int64{}
+	for k, step := range steps {
+		for _, id := range step.Trajectories {
+			if other, taken := owner[id]; taken {
+				f.duplicated++
+				f.complain("trajectory %s is in steps %d and %d", id, other, k)
+			}
+			owner[id] = k
+		}
+		for _, seq := range step.Groups {
+			if other, taken := groups[seq]; taken {
+				f.complain("group %d is in steps %d and %d", seq, other, k)
+			}
+			groups[seq] = k
+		}
+	}
+}
+
+// replayed looks for trajectories that were trained on before Redis was emptied and came again after it, in whichever step.
+// A step that had been trained and not recorded is done anew, of others.
+func (f *findings) replayed(o outcome, steps map[int64]trained) {
+	final := map[string]bool{}
+	for _, step := range steps {
+		for _, id := range step.Trajectories {
+			final[id] = true
+		}
+	}
+	for _, line := range o.journal {
+		if slices.Equal(steps[line.Step].Trajectories, line.Trajectories) {
+			continue // the same line, or the same batch again
+		}
+		for _, id := range line.Trajectories {
+			if final[id] {
+				f.duplicated++
+				f.complain("trajectory %s was trained on in step %d before Redis was emptied, and again after it", id, line.Step)
+			}
+		}
+	}
+}
+
+// given compares what the trainer was fed with what claims gave.
+func (f *findings) given(o outcome, steps map[int64]trained) {
+	for k, step := range steps {
+		batch := o.batches[rollout.Step(k)]
+		switch {
+		case batch == nil:
+			f.complain("step %d could never be claimed again", k)
+		case !slices.Equal(batch.trajectories, step.Trajectories) || !slices.Equal(batch.groups, step.Groups):
+			f.complain("step %d: the trainer was fed another batch than claims give", k)
+		}
+	}
+}
+
+// versions compares each turn's version with the model that answered.
+func (f *findings) versions(o outcome) {
+	for k, batch := range o.batches {
+		for _, turn := range batch.turns {
+			f.turns++
+			want := turn.version.Adapter(rollout.RunName(o.run))
+			if want == "" {
+				want = model
+			}
+			if turn.model != want {
+				f.wrongVersion++
+				f.complain("step %d, %s: a turn says version %d, but was answered by %q", k, turn.trajectory, turn.version, turn.model)
+			}
+		}
+	}
+}
+
+// accounts looks for groups that are in no place.
+func (f *findings) accounts(o outcome) {
+	if missing := unaccounted(o.account); missing != 0 {
+		f.lost += int(max(missing, 0)) * o.cfg.Samples * agents
+		f.complain("%d groups are launched but nowhere: %+v", missing, o.account.Counts)
+	}
+	if want := int64(o.cfg.Steps * o.cfg.GroupsPerStep); o.account.Counts.Completed != want {
+		f.complain("the account has %d completed groups, not %d", o.account.Counts.Completed, want)
+	}
+}

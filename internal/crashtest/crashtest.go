@@ -1,0 +1,187 @@
+// Package crashtest runs the whole service as real processes on loopback, kills, stops and cuts its parts off by a seeded
+// schedule, and checks that what was promised holds: every step has exactly its groups, no trajectory is trained on
+// twice or lost, the same claim gives the same bytes, every turn was sampled by the version it names. It measures how long
+// each part's death is felt.
+//
+// What was promised is docs/guarantees.md. The schedule and the checks are pure: fault.go and check.go. Everything that
+// is observed comes from outside the service: the trainer's journal, claims over HTTP, the buffer's account in Redis, and
+// a recorder between the workers and the engines. Start reading at Run.
+package crashtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Config says what to run and for how long.
+type Config struct {
+	Millrace string // the binary under test
+	Temporal string // temporal CLI
+	Redis    string // redis-server
+	Dir      string // everything is written below: databases, logs, adapters, journals
+
+	Seed     int64
+	Duration time.Duration // how long faults are injected; the run in progress is then let to its end
+	Every    time.Duration // one fault per slot
+	Run      RunConfig
+	// Lose empties Redis once instead of all other faults, when a quarter of the run's steps are recorded. What was granted and
+	// not recorded may then be formed anew; what was trained on must still never be given again.
+	Lose bool
+	Log  io.Writer // what happens, a line each
+}
+
+// RunConfig sizes each run. Runs follow one another until the time is over.
+type RunConfig struct {
+	Steps, GroupsPerStep, Samples, Depth int
+	Train                                time.Duration
+}
+
+// Default sizes: a run lasts about a minute and always has requests in flight.
+const (
+	DefaultEvery = 4500 * time.Millisecond
+	workers      = 2
+	engines      = 3
+)
+
+// DefaultRun is what Run plays where the configuration says nothing.
+var DefaultRun = RunConfig{Steps: 24, GroupsPerStep: 3, Samples: 3, Depth: 2, Train: 700 * time.Millisecond}
+
+// Agents is how many trajectories one game of the environment, tic-tac-toe, makes.
+const agents = 2
+
+func (c *Config) fill() {
+	if c.Every <= 0 {
+		c.Every = DefaultEvery
+	}
+	if c.Run == (RunConfig{}) {
+		c.Run = DefaultRun
+	}
+	if c.Log == nil {
+		c.Log = io.Discard
+	}
+}
+
+// Summary is the outcome in one line of JSON.
+type Summary struct {
+	Seed           int64          `json:"seed"`
+	Faults         int            `json:"faults"`
+	ByKind         map[string]int `json:"by_kind"`
+	Steps          int            `json:"steps"`
+	Trajectories   int            `json:"trajectories"`
+	Lost           int            `json:"lost"`            // trajectories that a step should have had, or that left the account
+	Duplicated     int            `json:"duplicated"`      // trajectories in two steps, or twice in one
+	Holes          int            `json:"holes"`           // steps not trained on, or not recorded
+	WrongVersion   int            `json:"wrong_version"`   // turns whose version is not the adapter that answered
+	RepeatedTokens int64          `json:"repeated_tokens"` // that engines generated for a turn already answered
+	RecoveryP50    float64        `json:"recovery_p50_s"`  // of all measured kills
+	RecoveryP99    float64        `json:"recovery_p99_s"`
+}
+
+// Report is a summary, what it rests on, and everything that went against a promise.
+type Report struct {
+	Summary    Summary
+	Recovery   []Recovery // by what was killed
+	Claims     int        // claims repeated and compared
+	Turns      int        // turns compared with what engines answered
+	OutTokens  int64      // generated altogether
+	Dropped    map[string]int64
+	Violations []string
+}
+
+// Run runs the service under faults and checks it. The error is about the harness; violations are in the report.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	cfg.fill()
+	s, err := startStack(ctx, cfg)
+	if err != nil {
+		return Report{}, fmt.Errorf("start the service: %w", err)
+	}
+	defer s.stop()
+
+	began := time.Now()
+	observing, stopObserving := context.WithCancel(ctx)
+	defer stopObserving()
+	watch := newWatch(s)
+	go watch.observe(observing)
+	go watch.question(observing)
+
+	injector := newInjector(s, watch)
+	injecting, stopInjecting := context.WithTimeout(ctx, cfg.Duration)
+	defer stopInjecting()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if cfg.Lose {
+			injector.lose(injecting)
+			return
+		}
+		injector.run(injecting, NewSchedule(cfg.Seed, cfg.Every, workers, engines))
+	}()
+
+	report := Report{Dropped: map[string]int64{}}
+	report.Summary.Seed = cfg.Seed
+	for i := 1; ; i++ {
+		outcome, err := s.train(ctx, watch, fmt.Sprintf("chaos-%d", i), injecting)
+		if err != nil {
+			stopInjecting()
+			<-done
+			return report, fmt.Errorf("run %d: %w", i, err)
+		}
+		report.take(outcome, check(outcome))
+		s.say("run %d: %d steps, %d violations so far (%s)", i, len(outcome.journal), len(report.Violations), time.Since(began).Round(time.Second))
+		if cfg.Lose || injecting.Err() != nil || len(report.Violations) > 0 {
+			break
+		}
+	}
+	stopInjecting()
+	<-done
+	report.finish(injector, s.recorder, watch)
+	return report, ctx.Err()
+}
+
+// take adds one run's findings.
+func (r *Report) take(o outcome, f findings) {
+	r.Summary.Steps += f.steps
+	r.Summary.Trajectories += f.trajectories
+	r.Summary.Lost += f.lost
+	r.Summary.Duplicated += f.duplicated
+	r.Summary.Holes += f.holes
+	r.Summary.WrongVersion += f.wrongVersion
+	r.Turns += f.turns
+	r.Claims += o.claims
+	for code, n := range o.account.Drops {
+		r.Dropped[code] += n
+	}
+	for _, v := range f.violations {
+		r.Violations = append(r.Violations, fmt.Sprintf("%s: %s", o.run, v))
+	}
+}
+
+func (r *Report) finish(in *injector, rec *recorder, w *watch) {
+	r.Summary.ByKind = map[string]int{}
+	for _, d := range in.done {
+		r.Summary.Faults++
+		r.Summary.ByKind[string(d.Kind)]++
+	}
+	r.Summary.RepeatedTokens, r.OutTokens = rec.repeated()
+	r.Recovery = recoveries(in.done, w, rec)
+	var all []float64
+	for _, rv := range r.Recovery {
+		all = append(all, rv.Seconds...)
+	}
+	r.Summary.RecoveryP50, r.Summary.RecoveryP99 = quantile(all, 0.5), quantile(all, 0.99)
+}
+
+// Err is nil when every promise was kept.
+func (r *Report) Err() error {
+	if len(r.Violations) == 0 {
+		return nil
+	}
+	var errs []error
+	for _, v := range r.Violations {
+		errs = append(errs, errors.New(v))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,111 @@
+package crashtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Kind is what is done to which kind of part.
+type Kind string
+
+// The kinds. A kill is SIGKILL, a stop SIGSTOP and later SIGCONT; a cut closes a link's connections and refuses new ones, a hang
+// keeps them open and lets nothing through.
+const (
+	KillWorker   Kind = "kill-worker"
+	KillServer   Kind = "kill-server"
+	KillTrainer  Kind = "kill-trainer"
+	KillEngine   Kind = "kill-engine"
+	KillTemporal Kind = "kill-temporal"
+	KillRedis    Kind = "kill-redis"
+	KillAll      Kind = "kill-all" // every process at once, as when the machine dies
+
+	StopWorker   Kind = "stop-worker"
+	StopServer   Kind = "stop-server"
+	StopTrainer  Kind = "stop-trainer"
+	StopEngine   Kind = "stop-engine"
+	StopTemporal Kind = "stop-temporal"
+	StopRedis    Kind = "stop-redis"
+
+	CutWorkerRedis     Kind = "cut-worker-redis"
+	CutWorkerTemporal  Kind = "cut-worker-temporal"
+	CutWorkerEngine    Kind = "cut-worker-engine"
+	CutServerRedis     Kind = "cut-server-redis"
+	CutServerTemporal  Kind = "cut-server-temporal"
+	HangWorkerRedis    Kind = "hang-worker-redis"
+	HangWorkerEngine   Kind = "hang-worker-engine"
+	HangServerTemporal Kind = "hang-server-temporal"
+
+	FullRedis Kind = "full-redis" // maxmemory below what is used: every write is refused
+	SlowRedis Kind = "slow-redis" // writes are held up, as by a slow disk
+
+	LoseRedis Kind = "lose-redis" // emptied; not in any schedule, because it takes promises with it
+)
+
+// Kinds lists every kind; a schedule deals them all before it deals one again.
+func Kinds() []Kind {
+	return []Kind{
+		KillWorker, KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll,
+		StopWorker, StopServer, StopTrainer, StopEngine, StopTemporal, StopRedis,
+		CutWorkerRedis, CutWorkerTemporal, CutWorkerEngine, CutServerRedis, CutServerTemporal,
+		HangWorkerRedis, HangWorkerEngine, HangServerTemporal, FullRedis, SlowRedis,
+	}
+}
+
+// Fault is one planned fault.
+type Fault struct {
+	Kind  Kind
+	Index int           // which of several alike
+	At    time.Duration // since the schedule's start
+	Hold  time.Duration // how long until it is taken back; 0 for kills
+}
+
+// String is "kill-worker 1 at 12.3s".
+func (f Fault) String() string {
+	s := fmt.Sprintf("%s %d at %.1fs", f.Kind, f.Index, f.At.Seconds())
+	if f.Hold > 0 {
+		s += fmt.Sprintf(" for %.1fs", f.Hold.Seconds())
+	}
+	return s
+}
+
+// Schedule deals faults, one per slot, the same for the same seed.
+type Schedule struct {
+	rng              *rand.Rand
+	every            time.Duration
+	workers, engines int
+	deck             []Kind
+	slot             int
+}
+
+// NewSchedule makes a schedule for so many workers and engines.
+func NewSchedule(seed int64, every time.Duration, workers, engines int) *Schedule {
+	return &Schedule{rng: rand.New(rand.NewPCG(uint64(seed), 0xC4A5)), every: every, workers: workers, engines: engines}
+}
+
+// Next is the next fault. Every fault is taken back within its slot.
+func (s *Schedule) Next() Fault {
+	if len(s.deck) == 0 {
+		s.deck = Kinds()
+		s.rng.Shuffle(len(s.deck), func(i, j int) { s.deck[i], s.deck[j] = s.deck[j], s.deck[i] })
+	}
+	f := Fault{Kind: s.deck[0]}
+	s.deck = s.deck[1:]
+	part := float64(s.every)
+	f.At = time.Duration(part * (float64(s.slot) + 0.15*s.rng.Float64()))
+	hold := time.Duration(part * (0.2 + 0.55*s.rng.Float64()))
+	index := s.rng.IntN(1 << 16)
+	s.slot++
+	switch f.Kind {
+	case KillWorker, StopWorker, CutWorkerRedis, CutWorkerTemporal, HangWorkerRedis:
+		f.Index = index % s.workers
+	case KillEngine, StopEngine, CutWorkerEngine, HangWorkerEngine:
+		f.Index = index % s.engines
+	}
+	switch f.Kind {
+	case KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll:
+	default:
+		f.Hold = hold
+	}
+	return f
+}

@@ -1,0 +1,196 @@
+package crashtest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// injector does what the schedule says.
+type injector struct {
+	stack *stack
+	watch *watch
+	done  []injected
+}
+
+// injected is a fault that was done, and when.
+type injected struct {
+	Fault
+	when  time.Time
+	epoch int64 // of the run's trainer just before
+	run   string
+}
+
+func newInjector(s *stack, w *watch) *injector { return &injector{stack: s, watch: w} }
+
+// run injects faults until ctx is done, beginning when the first trainer is there.
+func (in *injector) run(ctx context.Context, schedule *Schedule) {
+	for {
+		if _, account := in.watch.now(); account.Epoch > 0 {
+			break
+		}
+		if pause(ctx, watchEvery) != nil {
+			return
+		}
+	}
+	began := time.Now()
+	for {
+		f := schedule.Next()
+		if pause(ctx, time.Until(began.Add(f.At))) != nil {
+			return
+		}
+		in.worthwhile(ctx, f)
+		run, account := in.watch.now()
+		d := injected{Fault: f, when: time.Now(), epoch: int64(account.Epoch), run: run}
+		back, err := in.inject(ctx, f)
+		if err != nil {
+			in.stack.say("  not done: %s: %v", f, err)
+			continue
+		}
+		in.done = append(in.done, d)
+		in.stack.say("  %3d %s", len(in.done), f)
+		if back != nil {
+			_ = pause(ctx, f.Hold) // cut short, it is taken back at once
+			back()
+		}
+	}
+}
+
+// lose empties Redis once, in the middle of the first run.
+func (in *injector) lose(ctx context.Context) {
+	for pause(ctx, watchEvery) == nil {
+		run, account := in.watch.now()
+		if int(account.NextStep) < max(1, in.stack.cfg.Run.Steps/4) {
+			continue
+		}
+		in.watch.forgive()
+		if err := in.stack.rdb.FlushAll(ctx).Err(); err != nil {
+			in.stack.say("  not done: %s: %v", LoseRedis, err)
+			continue
+		}
+		in.done = append(in.done, injected{Fault: Fault{Kind: LoseRedis}, when: time.Now(), run: run})
+		in.stack.say("  %s at step %d", LoseRedis, account.NextStep)
+		return
+	}
+}
+
+// worthwhile waits a while for requests to be under way, so that the death of a worker or an engine costs something.
+func (in *injector) worthwhile(ctx context.Context, f Fault) {
+	if f.Kind != KillWorker && f.Kind != KillEngine {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, in.stack.cfg.Every/2)
+	defer cancel()
+	for !in.stack.recorder.busy() && pause(ctx, 10*time.Millisecond) == nil {
+	}
+}
+
+// inject does a fault and answers how to take it back.
+func (in *injector) inject(ctx context.Context, f Fault) (back func(), err error) {
+	verb, rest, _ := strings.Cut(string(f.Kind), "-")
+	switch verb {
+	case "kill":
+		if f.Kind == KillAll {
+			return nil, in.killAll()
+		}
+		return nil, in.signal(in.process(rest, f.Index), syscall.SIGKILL)
+	case "stop":
+		name := in.process(rest, f.Index)
+		if err := in.signal(name, syscall.SIGSTOP); err != nil {
+			return nil, err
+		}
+		return func() { _ = in.signal(name, syscall.SIGCONT) }, nil // it may have been killed meanwhile
+	case "cut":
+		k := in.between(rest, f.Index)
+		k.sever()
+		return k.mend, nil
+	case "hang":
+		k := in.between(rest, f.Index)
+		k.hang()
+		return k.mend, nil
+	}
+	return in.redis(ctx, f)
+}
+
+// process is the name of a child.
+func (in *injector) process(part string, index int) string {
+	switch part {
+	case "worker", "engine":
+		return fmt.Sprintf("%s-%d", part, index)
+	case "trainer":
+		run, _ := in.watch.now()
+		return "trainer-" + run
+	}
+	return part
+}
+
+// between is the link that a kind's name means.
+func (in *injector) between(parts string, index int) *link {
+	from, to, _ := strings.Cut(parts, "-")
+	switch {
+	case to == "engine":
+		return in.stack.links[fmt.Sprintf("engine-%d", index)]
+	case from == "worker":
+		return in.stack.links[fmt.Sprintf("worker-%d-%s", index, to)]
+	}
+	return in.stack.links[from+"-"+to]
+}
+
+// killAll kills every process that lives; it fails when none does.
+func (in *injector) killAll() error {
+	names := []string{"temporal", "redis", "server", in.process("trainer", 0)}
+	for i := range workers {
+		names = append(names, in.process("worker", i))
+	}
+	for i := range engines {
+		names = append(names, in.process("engine", i))
+	}
+	var last error
+	killed := 0
+	for _, name := range names {
+		if err := in.signal(name, syscall.SIGKILL); err != nil {
+			last = err
+			continue
+		}
+		killed++
+	}
+	if killed == 0 {
+		return last
+	}
+	return nil
+}
+
+func (in *injector) signal(name string, sig syscall.Signal) error {
+	pid := in.stack.pid(name)
+	if pid == 0 {
+		return fmt.Errorf("%s is not running", name)
+	}
+	return syscall.Kill(pid, sig)
+}
+
+func (in *injector) redis(ctx context.Context, f Fault) (back func(), err error) {
+	switch f.Kind {
+	case FullRedis:
+		if err := in.stack.rdb.ConfigSet(ctx, "maxmemory", "1mb").Err(); err != nil {
+			return nil, err
+		}
+		return in.unfill, nil
+	case SlowRedis:
+		return func() {}, in.stack.rdb.Do(ctx, "CLIENT", "PAUSE", f.Hold.Milliseconds(), "WRITE").Err()
+	}
+	return nil, fmt.Errorf("nobody knows how to do %s", f.Kind)
+}
+
+// unfill gives Redis its memory back, however long it takes to be heard.
+func (in *injector) unfill() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := await(ctx, time.Minute, func(ctx context.Context) error {
+		return in.stack.rdb.ConfigSet(ctx, "maxmemory", "0").Err()
+	})
+	if err != nil {
+		in.stack.say("  redis keeps its limit: %v", err)
+	}
+}

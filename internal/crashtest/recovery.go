@@ -1,0 +1,116 @@
+package crashtest
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Recovery is how long the deaths of one kind of process were felt.
+type Recovery struct {
+	Kind    Kind
+	What    string // what had to happen again
+	Seconds []float64
+	Open    int // deaths after which it was not seen to happen
+}
+
+// P is a quantile of the recoveries.
+func (r Recovery) P(q float64) float64 { return quantile(r.Seconds, q) }
+
+// quantile is the nearest-rank quantile; 0 of nothing.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+}
+
+// recoveries measures every kill.
+func recoveries(done []injected, w *watch, r *recorder) []Recovery {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := []Recovery{
+		{Kind: KillWorker, What: "next turn of each of its games"},
+		{Kind: KillServer, What: "next claim answered"},
+		{Kind: KillRedis, What: "next claim answered"},
+		{Kind: KillAll, What: "next claim answered"},
+		{Kind: KillTrainer, What: "its successor attached"},
+		{Kind: KillEngine, What: "its next answer"},
+		{Kind: KillTemporal, What: "the run answers through it"},
+	}
+	for i := range all {
+		rv := &all[i]
+		for _, d := range done {
+			if d.Kind != rv.Kind {
+				continue
+			}
+			for _, end := range ends(d, w, r) {
+				if end.IsZero() {
+					rv.Open++
+					continue
+				}
+				rv.Seconds = append(rv.Seconds, end.Sub(d.when).Seconds())
+			}
+		}
+	}
+	return all
+}
+
+// ends is when a kill was over: once for most kinds, once per game for workers. Zero: never seen.
+func ends(d injected, w *watch, r *recorder) []time.Time {
+	switch d.Kind {
+	case KillWorker:
+		return r.games(d.when)
+	case KillServer, KillRedis, KillAll:
+		return []time.Time{firstAskedAfter(w.served, d.when)}
+	case KillEngine:
+		return []time.Time{firstAfter(r.engines[d.Index], d.when)}
+	case KillTrainer:
+		for _, e := range w.epochs {
+			if e.at.After(d.when) && (e.run != d.run || int64(e.epoch) > d.epoch) {
+				return []time.Time{e.at}
+			}
+		}
+	case KillTemporal:
+		return []time.Time{firstAskedAfter(w.answered, d.when)}
+	}
+	return []time.Time{{}}
+}
+
+// abortsWithin is how soon after a worker's death its requests are seen to be given up.
+const abortsWithin = time.Second
+
+// games is when each game that a worker had a request of in flight at its death was answered next.
+func (r *recorder) games(death time.Time) []time.Time {
+	var ends []time.Time
+	seen := map[string]bool{}
+	for _, a := range r.aborts {
+		if a.begun.After(death) || a.at.Before(death) || a.at.Sub(death) > abortsWithin || seen[a.episode] {
+			continue
+		}
+		seen[a.episode] = true
+		ends = append(ends, firstAfter(r.answers[a.episode], death))
+	}
+	return ends
+}
+
+func firstAfter(times []time.Time, t time.Time) time.Time {
+	for _, at := range times {
+		if at.After(t) {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+func firstAskedAfter(exchanges []exchange, t time.Time) time.Time {
+	for _, e := range exchanges {
+		if e.asked.After(t) {
+			return e.done
+		}
+	}
+	return time.Time{}
+}
