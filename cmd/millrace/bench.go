@@ -1,0 +1,124 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/bench"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+func newBenchCommand(env environment) *cobra.Command {
+	parent := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure what reaches the games of the engines' capacity, on simulated or real engines",
+	}
+	parent.AddCommand(newBenchEnginesCommand(env), newBenchGameCommand(env))
+	return parent
+}
+
+func newBenchEnginesCommand(env environment) *cobra.Command {
+	cfg := bench.DefaultConfig()
+	var seconds float64
+	var format string
+	cmd := &cobra.Command{
+		Use:   "engines",
+		Short: "Play games on 1, 2, 4, ... engines and compare with a closed loop on the same engines",
+		Long: `Play the reference games on fleets of growing size, with the service's own dispatcher and engine client, and measure what the engines do.
+Then send the very same requests again in a closed loop, which is what the engines can do. Nothing else needs to run.
+
+Without --engine the engines are simulated, in this process. They take processor time that real ones would not: unless --concurrency is
+given, it is chosen so that this machine can serve the largest count.`,
+		Example: `  millrace bench engines --counts 1,2,4,8
+  millrace bench engines --counts 1,2 --engine http://10.0.0.5:8000 --engine http://10.0.0.6:8000 --model my-adapter-v1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := benchFormat(format); err != nil {
+				return err
+			}
+			cfg.Window = time.Duration(seconds * float64(time.Second))
+			cfg.Say = env.say
+			if len(cfg.URLs) > 0 && !cmd.Flags().Changed("counts") {
+				cfg.Counts = bench.UpTo(len(cfg.URLs))
+			}
+			if err := cfg.Validate(); err != nil {
+				return usage("%v", err)
+			}
+			res, err := bench.Engines(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			if format == "json" {
+				for _, warning := range res.Warnings() {
+					env.say("%s", warning)
+				}
+				return res.WriteJSON(env.stdout)
+			}
+			return res.WriteText(env.stdout)
+		},
+	}
+	f := cmd.Flags()
+	f.IntSliceVar(&cfg.Counts, "counts", cfg.Counts, "numbers of engines; the first is what scaling is compared with")
+	f.StringArrayVar(&cfg.URLs, "engine", nil, "URL of a real engine; may be repeated")
+	f.StringVar(&cfg.Model, "model", "", "model or adapter to ask real engines for (default: the first that they list)")
+	f.Float64Var(&cfg.Speed, "speed", cfg.Speed, "divide the times of simulated engines, and of the trainer, by this")
+	f.Float64Var(&seconds, "seconds", cfg.Window.Seconds(), "how long to measure, per count and pass")
+	f.IntVar(&cfg.Concurrency, "concurrency", 0, "requests in flight per engine (default: what this machine can serve; 128 for real engines)")
+	f.StringVar((*string)(&cfg.Rules.Policy), "policy", string(rollout.LeastTokens), "dispatch.policy of a run spec: least_tokens or round_robin")
+	f.StringVar((*string)(&cfg.Rules.Queue), "queue", string(rollout.SharedQueue), "dispatch.queue of a run spec: shared or per_engine")
+	f.IntVar(&cfg.Rules.GroupPerEngine, "group-per-engine", 0, "dispatch.group_per_engine of a run spec")
+	f.IntVar(&cfg.Rules.AffinitySlack, "affinity-slack", 0, "dispatch.affinity_slack of a run spec")
+	f.DurationVar(&cfg.TrainStep, "train", cfg.TrainStep, "what the modelled trainer takes for a step")
+	f.IntVar(&cfg.GroupsPerStep, "groups-per-step", cfg.GroupsPerStep, "groups that a step takes")
+	f.IntVar(&cfg.Samples, "samples", cfg.Samples, "games of a group")
+	f.IntVar(&cfg.Years, "years", cfg.Years, "years of a game")
+	f.StringVarP(&format, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func newBenchGameCommand(env environment) *cobra.Command {
+	cfg := bench.DefaultGameConfig()
+	var format string
+	cmd := &cobra.Command{
+		Use:   "game",
+		Short: "Play one group of games, call by call and then all at once: tokens, times, tokens per second",
+		Long: `Play one group of games twice on one engine: one call at a time, as a loop over games and powers does, and with all calls that are possible at
+once, as the service does. The table shows why a loop gets 36 to 43 output tokens per second from an A100, and what the engine can do.`,
+		Example: `  millrace bench game
+  millrace bench game --engine http://10.0.0.5:8000 --model my-adapter-v1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := benchFormat(format); err != nil {
+				return err
+			}
+			cfg.Say = env.say
+			if err := cfg.Validate(); err != nil {
+				return usage("%v", err)
+			}
+			res, err := bench.Game(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			if format == "json" {
+				return res.WriteJSON(env.stdout)
+			}
+			return res.WriteText(env.stdout)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.URL, "engine", "", "URL of a real engine (default: a simulated one)")
+	f.StringVar(&cfg.Model, "model", "", "model or adapter to ask a real engine for (default: the first that it lists)")
+	f.Float64Var(&cfg.Speed, "speed", cfg.Speed, "divide the times of a simulated engine by this; the table multiplies them back")
+	f.IntVar(&cfg.Samples, "samples", cfg.Samples, "games of the group")
+	f.IntVar(&cfg.Years, "years", cfg.Years, "years of a game")
+	f.StringVarP(&format, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func benchFormat(format string) error {
+	if format != "table" && format != "json" {
+		return usage("-o %s: use table or json", format)
+	}
+	return nil
+}

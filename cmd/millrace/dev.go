@@ -1,0 +1,384 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/supervise"
+	"github.com/millrace/millrace/worker"
+)
+
+// devOptions are the flags of `millrace dev`.
+type devOptions struct {
+	listen      string
+	redis       string
+	temporal    string
+	temporalBin string
+	uiPort      int
+	engines     []string
+	simulated   int
+	speed       float64
+	maxNumSeqs  int
+	dataDir     string
+	spec        string
+	exit        bool
+	noTrainer   bool
+	journal     string
+}
+
+func newDevCommand(env environment) *cobra.Command {
+	var o devOptions
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Start everything on this machine: Temporal, Redis, simulated engines, server, worker",
+		Long: `Start everything on this machine and stay up until Ctrl-C: the Temporal dev server, an embedded Redis, simulated vLLM
+engines behind the real HTTP API, the API server and one worker, each a process of its own that is started again when it
+dies. Real services take the place of the embedded ones with --redis, --temporal and --engine.
+
+With --spec a run is started too, with the demo trainer, and its progress shown; --exit ends everything when the run is over.`,
+		Example: `  millrace dev
+  millrace dev --spec config/examples/seed-004.yaml --exit
+  millrace dev --redis redis://127.0.0.1:6379/0 --temporal 127.0.0.1:7233 --engine http://10.0.0.5:8000`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runDev(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8700", "address of the API; another port is taken when this one is in use")
+	f.StringVar(&o.redis, "redis", "", "use this Redis (redis://host:port/db) instead of the embedded one")
+	f.StringVar(&o.temporal, "temporal", "", "use this Temporal (host:port) instead of a dev server")
+	f.StringVar(&o.temporalBin, "temporal-bin", "", "temporal CLI to run the dev server with (default $MILLRACE_TEMPORAL, then the PATH, then .bin/temporal)")
+	f.IntVar(&o.uiPort, "ui-port", 0, "serve Temporal's web UI on this port; 0: no UI")
+	f.StringSliceVar(&o.engines, "engine", nil, "use this vLLM engine (http://host:port) instead of simulated ones; repeatable")
+	f.IntVar(&o.simulated, "engines", 0, "simulated engines (default: the spec's demo.engines, else 2)")
+	f.Float64Var(&o.speed, "speed", 0, "divide all simulated times by this (default: the spec's demo.speed, else 1)")
+	f.IntVar(&o.maxNumSeqs, "engine-max-num-seqs", 0, "sequences that a simulated engine runs at once (default: the spec's demo.engine_max_num_seqs, else 512)")
+	f.StringVar(&o.dataDir, "data-dir", "", "keep Temporal's database and the logs here, across restarts; needs --redis")
+	f.StringVar(&o.spec, "spec", "", "start this run, with the demo trainer, and show its progress")
+	f.BoolVar(&o.exit, "exit", false, "with --spec: end when the run is over")
+	f.StringVar(&o.journal, "journal", "", "with --spec: the demo trainer appends what it trained on to this file")
+	f.BoolVar(&o.noTrainer, "no-trainer", false, "with --spec: do not start the demo trainer; your own attaches")
+	return cmd
+}
+
+// validate reports contradictions between flags.
+func (o devOptions) validate() error {
+	switch {
+	case o.dataDir != "" && o.redis == "":
+		return usage("--data-dir keeps Temporal's database across restarts, but the embedded Redis forgets everything: add --redis redis://host:port")
+	case o.exit && o.spec == "":
+		return usage("--exit ends when a run is over: name the run with --spec FILE")
+	case len(o.engines) > 0 && o.simulated > 0:
+		return usage("--engine and --engines exclude each other: real engines or simulated ones")
+	case o.simulated < 0 || o.speed < 0 || o.maxNumSeqs < 0:
+		return usage("--engines, --speed and --engine-max-num-seqs must be positive")
+	}
+	return nil
+}
+
+// devStack is what a running `millrace dev` has started.
+type devStack struct {
+	env      environment
+	opts     devOptions
+	demo     rollout.Demo
+	group    *supervise.Group
+	dir      string // logs, adapters, database
+	self     string // this binary
+	redis    string
+	temporal string
+	server   string // URL
+	logs     []io.Closer
+}
+
+func runDev(ctx context.Context, env environment, o devOptions) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	var spec *rollout.Spec
+	if o.spec != "" {
+		s, err := env.readSpecFile(o.spec)
+		if err != nil {
+			return err
+		}
+		spec = &s
+	}
+	d := &devStack{env: env, opts: o, demo: demoOf(o, spec)}
+	defer d.stop(ctx)
+	if err := d.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		return err
+	}
+	if spec == nil {
+		d.env.say("up; Ctrl-C ends it all. Next: millrace run start -f config/examples/diplomacy-qwen7b.yaml --server %s", d.server)
+		<-ctx.Done()
+		return errInterrupted
+	}
+	err := d.follow(ctx, *spec)
+	if err == nil && !o.exit {
+		d.env.say("the run is over; the services stay up until Ctrl-C")
+		<-ctx.Done()
+		err = errInterrupted
+	}
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+// demoOf is what to simulate: flags before the spec before the defaults.
+func demoOf(o devOptions, spec *rollout.Spec) rollout.Demo {
+	var demo rollout.Demo
+	if spec != nil {
+		demo = spec.Demo
+	}
+	if o.simulated > 0 {
+		demo.Engines = o.simulated
+	}
+	if o.speed > 0 {
+		demo.Speed = o.speed
+	}
+	if o.maxNumSeqs > 0 {
+		demo.EngineMaxNumSeqs = o.maxNumSeqs
+	}
+	if demo.Engines == 0 {
+		demo.Engines = 2
+	}
+	if demo.Speed == 0 {
+		demo.Speed = 1
+	}
+	return demo
+}
+
+func (d *devStack) start(ctx context.Context) error {
+	var err error
+	if d.self, err = os.Executable(); err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if err := d.openDir(); err != nil {
+		return err
+	}
+	d.group = supervise.NewGroup(func(e supervise.Event) { d.env.say("%s %s", e.Name, e.Text) })
+	for _, step := range []func(context.Context) error{d.startRedis, d.startTemporal, d.startServer, d.startWorker, d.startEngines} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *devStack) openDir() error {
+	d.dir = d.opts.dataDir
+	if d.dir == "" {
+		dir, err := os.MkdirTemp("", "millrace-dev-")
+		if err != nil {
+			return fmt.Errorf("make a folder for logs: %w", err)
+		}
+		d.dir = dir
+	}
+	if err := os.MkdirAll(filepath.Join(d.dir, "logs"), 0o755); err != nil {
+		return fmt.Errorf("make a folder for logs: %w", err)
+	}
+	return nil
+}
+
+// process describes a child whose output goes to a log file of its own.
+func (d *devStack) process(name, path string, args ...string) (supervise.Process, error) {
+	log, err := os.OpenFile(filepath.Join(d.dir, "logs", name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return supervise.Process{}, fmt.Errorf("open log of %s: %w", name, err)
+	}
+	d.logs = append(d.logs, log)
+	// The variable tells whose children these are, in a list of processes.
+	env := []string{fmt.Sprintf("MILLRACE_DEV=%d", os.Getpid())}
+	return supervise.Process{Name: name, Path: path, Args: args, Env: env, Log: log}, nil
+}
+
+func (d *devStack) spawn(name, path string, args ...string) error {
+	p, err := d.process(name, path, args...)
+	if err != nil {
+		return err
+	}
+	return d.group.Start(p)
+}
+
+func (d *devStack) startTemporal(ctx context.Context) error {
+	if d.opts.temporal != "" {
+		d.temporal = d.opts.temporal
+		return awaitTemporal(ctx, d.temporal, 10*time.Second)
+	}
+	bin, err := temporalBinary(d.opts.temporalBin)
+	if err != nil {
+		return err
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	d.temporal = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	args := []string{"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port), "--log-level", "error"}
+	if d.opts.uiPort > 0 {
+		args = append(args, "--ui-port", strconv.Itoa(d.opts.uiPort))
+	} else {
+		args = append(args, "--headless")
+	}
+	if d.opts.dataDir != "" {
+		args = append(args, "--db-filename", filepath.Join(d.dir, "temporal.db"))
+	}
+	d.env.say("starting the Temporal dev server on %s", d.temporal)
+	if err := d.spawn("temporal", bin, args...); err != nil {
+		return err
+	}
+	if err := awaitTemporal(ctx, d.temporal, time.Minute); err != nil {
+		return err
+	}
+	if d.opts.uiPort > 0 {
+		d.env.say("Temporal's web UI on http://127.0.0.1:%d", d.opts.uiPort)
+	}
+	return nil
+}
+
+// temporalBinary finds the temporal CLI: the flag, the environment, the PATH, then what the Makefile builds.
+func temporalBinary(flag string) (string, error) {
+	candidates := []string{flag, os.Getenv("MILLRACE_TEMPORAL")}
+	if path, err := exec.LookPath("temporal"); err == nil {
+		candidates = append(candidates, path)
+	}
+	candidates = append(candidates, filepath.Join(".bin", "temporal"))
+	for _, c := range candidates {
+		if c == "" {
+			continue
+		}
+		if info, err := os.Stat(c); err == nil && !info.IsDir() {
+			return filepath.Abs(c)
+		}
+		if c == flag {
+			return "", usage("--temporal-bin %s: no such file", flag)
+		}
+	}
+	return "", errors.New("no temporal CLI found: it runs the Temporal dev server. Build the pinned one with `make temporal`, install it from " +
+		"https://docs.temporal.io/cli, or name a running server with --temporal host:port")
+}
+
+func awaitTemporal(ctx context.Context, address string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: silentLogger{}})
+		if err == nil {
+			c.Close()
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("temporal at %s does not answer within %s: %w", address, patience, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (d *devStack) startRedis(ctx context.Context) error {
+	if d.opts.redis != "" {
+		d.redis = d.opts.redis
+		return worker.AwaitRedis(ctx, d.redis)
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	embedded := miniredis.NewMiniRedis()
+	if err := embedded.StartAddr(net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
+		return fmt.Errorf("start the embedded Redis: %w", err)
+	}
+	d.redis = "redis://" + embedded.Addr() + "/0"
+	d.env.say("embedded Redis on %s (kept in memory; --redis uses a real one)", embedded.Addr())
+	return nil
+}
+
+func (d *devStack) startServer(ctx context.Context) error {
+	address, err := listenAddress(d.opts.listen)
+	if err != nil {
+		return err
+	}
+	if address != d.opts.listen && !strings.HasSuffix(d.opts.listen, ":0") {
+		d.env.say("%s is in use; taking %s", d.opts.listen, address)
+	}
+	d.server = "http://" + address
+	err = d.spawn("server", d.self, "server", "--listen", address, "--redis", d.redis, "--temporal", d.temporal)
+	if err != nil {
+		return err
+	}
+	if err := d.env.awaitHealthy(ctx, d.server+"/readyz", time.Minute); err != nil {
+		return fmt.Errorf("the API server does not come up; see %s: %w", filepath.Join(d.dir, "logs", "server.log"), err)
+	}
+	d.env.say("API server on %s (OpenAPI: %s/openapi.json)", d.server, d.server)
+	return nil
+}
+
+func (d *devStack) startWorker(context.Context) error {
+	if err := d.spawn("worker", d.self, "worker", "--redis", d.redis, "--temporal", d.temporal); err != nil {
+		return err
+	}
+	d.env.say("worker running, process %d; kill -9 it and see", d.group.PID("worker"))
+	return nil
+}
+
+// stop ends all children; a second Ctrl-C ends them without patience.
+func (d *devStack) stop(ctx context.Context) {
+	if d.group != nil {
+		if ctx.Err() != nil {
+			d.env.say("stopping; Ctrl-C again kills")
+		}
+		impatient, done := d.env.secondInterrupt(ctx)
+		d.group.Stop(impatient)
+		done()
+	}
+	for _, log := range d.logs {
+		_ = log.Close() // nothing more is written
+	}
+	if d.dir != "" && d.opts.dataDir == "" {
+		_ = os.RemoveAll(d.dir) // a temporary folder
+	}
+}
+
+// listenAddress is want, or the same host with a free port when want is in use.
+func listenAddress(want string) (string, error) {
+	host, port, err := net.SplitHostPort(want)
+	if err != nil {
+		return "", usage("--listen %s: want host:port, as in 127.0.0.1:8700", want)
+	}
+	for _, p := range []string{port, "0"} {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, p))
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		return l.Addr().String(), nil
+	}
+	return "", fmt.Errorf("no port is free on %s", host)
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/millrace/millrace/internal/cli"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// follow starts the run and its trainer, shows the progress until the run is over, and ends with the table of steps
+// and the diagnosis.
+func (d *devStack) follow(ctx context.Context, spec rollout.Spec) error {
+	api, err := d.env.client(d.server)
+	if err != nil {
+		return err
+	}
+	if err := api.StartRun(ctx, spec); err != nil {
+		return fmt.Errorf("start run: %w", err)
+	}
+	d.env.say("run %s: %d steps of %d groups x %d games, buffer depth %d", spec.Name, spec.Steps, spec.Buffer.GroupsPerStep, spec.Group.Samples, spec.Buffer.Depth)
+	if !d.opts.noTrainer {
+		if err := d.startTrainer(spec); err != nil {
+			return err
+		}
+	}
+	status, err := api.Watch(ctx, spec.Name, d.env.stderr)
+	if err != nil {
+		return err
+	}
+	if !d.opts.noTrainer && status.State == rollout.RunCompleted {
+		if err := d.group.Wait(ctx, "trainer"); err != nil && !errors.Is(err, context.Canceled) {
+			d.env.say("the trainer ended badly: %v; see %s", err, filepath.Join(d.dir, "logs", "trainer.log"))
+		}
+	}
+	if err := d.conclude(ctx, api, spec); err != nil {
+		return err
+	}
+	if status.State != rollout.RunCompleted {
+		return fmt.Errorf("run %s is %s: %s", spec.Name, status.State, status.Reason)
+	}
+	return nil
+}
+
+// conclude writes the table of steps and the diagnosis.
+func (d *devStack) conclude(ctx context.Context, api *cli.Client, spec rollout.Spec) error {
+	fmt.Fprintln(d.env.stdout)
+	if err := api.Steps(ctx, spec.Name, d.env.stdout); err != nil {
+		return err
+	}
+	fmt.Fprintln(d.env.stdout)
+	return api.Diagnose(ctx, spec.Name, d.env.stdout)
+}
+
+func (d *devStack) startTrainer(spec rollout.Spec) error {
+	adapters := filepath.Join(d.dir, "adapters")
+	if err := os.MkdirAll(adapters, 0o755); err != nil {
+		return fmt.Errorf("make a folder for adapters: %w", err)
+	}
+	journal := d.opts.journal
+	if journal == "" {
+		journal = filepath.Join(d.dir, "trained.jsonl")
+	}
+	p, err := d.process("trainer", d.self, "trainer", "demo", string(spec.Name), "--server", d.server, "--adapters", adapters,
+		"--speed", fmt.Sprint(d.demo.Speed), "--journal", journal)
+	if err != nil {
+		return err
+	}
+	p.Once = true
+	if err := d.group.Start(p); err != nil {
+		return err
+	}
+	d.env.say("trainer running, process %d", d.group.PID("trainer"))
+	return nil
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/cli"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/trainer"
+	"github.com/millrace/millrace/worker"
+)
+
+// environment is what commands need of the process around them.
+type environment struct {
+	stdin  io.Reader
+	stdout io.Writer // data
+	stderr io.Writer // everything said to a person
+	http   *http.Client
+}
+
+// run executes one command line and returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	env := environment{stdin: stdin, stdout: stdout, stderr: stderr, http: &http.Client{}}
+	root := newRootCommand(env)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, errInterrupted) {
+		fmt.Fprintln(stderr, "millrace:", err)
+	}
+	if ctx.Err() != nil && err != nil {
+		err = errInterrupted
+	}
+	return exitCode(err)
+}
+
+func newRootCommand(env environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "millrace",
+		Short: "RL rollout orchestration: plays games on vLLM engines, feeds a trainer, says why a step was slow",
+		Long: `Millrace keeps a rollout buffer of configurable depth full with games played against horizontally scaled vLLM engines, feeds a
+trainer from it exactly once per step, and says why a step was slow.
+
+Start with:  millrace dev            everything on this machine
+             millrace run start -f   a training run
+             millrace diagnose RUN   why its steps take as long as they do
+
+` + cli.ExitCodesHelp,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v; see --help", err) })
+	client := cli.Commands(cli.Deps{Stdin: env.stdin, Stdout: env.stdout, Stderr: env.stderr, HTTP: env.http, Getenv: os.Getenv})
+	root.AddCommand(client...)
+	under(root, "engine").AddCommand(newSimulateCommand(env))
+	root.AddCommand(newChaosCommand(env), newDevCommand(env), newServerCommand(env), newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newGameCommand(env),
+		newBenchCommand(env))
+	wrongArgumentsAreUsage(root)
+	return root
+}
+
+// wrongArgumentsAreUsage makes cobra's own complaints about arguments usage errors, for every command. A command that only
+// holds others complains about a word that names none of them.
+func wrongArgumentsAreUsage(cmd *cobra.Command) {
+	check := cmd.Args
+	if check == nil && !cmd.Runnable() {
+		check = onlyCommands
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		if err := check(cmd, args); err != nil {
+			return usage("%v; see %s --help", err, cmd.CommandPath())
+		}
+		return nil
+	}
+	for _, c := range cmd.Commands() {
+		wrongArgumentsAreUsage(c)
+	}
+}
+
+// onlyCommands refuses a word that names no command, with the nearest one that does.
+func onlyCommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("unknown command %q for %q; did you mean %s?", args[0], cmd.CommandPath(), near[0])
+	}
+	return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+}
+
+// under finds a top command that the client commands have brought.
+func under(root *cobra.Command, name string) *cobra.Command {
+	for _, c := range root.Commands() {
+		if c.Name() == name {
+			return c
+		}
+	}
+	panic("no command " + name)
+}
+
+// errInterrupted ends a command that Ctrl-C or SIGTERM has ended; nothing more is said.
+var errInterrupted = errors.New("interrupted")
+
+// usageError is a command line that cannot be meant.
+type usageError struct{ text string }
+
+func (e usageError) Error() string { return e.text }
+
+func usage(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+func exitCode(err error) int {
+	var wrong usageError
+	var refused *trainer.Problem
+	switch {
+	case err == nil:
+		return cli.ExitOK
+	case errors.Is(err, errInterrupted):
+		return cli.ExitInterrupted
+	case errors.As(err, &wrong):
+		return cli.ExitUsage
+	case errors.As(err, &refused):
+		return cli.ExitCode(&cli.Problem{Status: refused.Status})
+	case errors.Is(err, worker.ErrNoAnswer):
+		return cli.ExitUnavailable
+	default:
+		return cli.ExitCode(err)
+	}
+}
+
+// client speaks to a server.
+func (e environment) client(server string) (*cli.Client, error) {
+	return cli.NewClient(server, os.Getenv("MILLRACE_TOKEN"), e.http)
+}
+
+// say tells a person something.
+func (e environment) say(format string, args ...any) {
+	fmt.Fprintf(e.stderr, format+"\n", args...)
+}
+
+// logger writes structured lines to stderr.
+func (e environment) logger(level string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: l}))
+}
+
+// secondInterrupt returns a channel that is closed when Ctrl-C comes again while a command winds up.
+func (e environment) secondInterrupt(ctx context.Context) (impatient <-chan struct{}, done func()) {
+	again, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
+	return again.Done(), stop
+}
+
+// awaitHealthy polls url until it answers 200.
+func (e environment) awaitHealthy(ctx context.Context, url string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := e.healthy(ctx, url)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready within %s: %w", url, patience, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (e environment) healthy(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := e.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// readSpecFile reads a run spec from a file, or from standard input for "-".
+func (e environment) readSpecFile(path string) (rollout.Spec, error) {
+	var data []byte
+	var err error
+	if path == "-" {
+		data, err = io.ReadAll(io.LimitReader(e.stdin, maxSpecBytes))
+	} else {
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return rollout.Spec{}, fmt.Errorf("read spec: %w", err)
+	}
+	return worker.ReadSpec(path, data)
+}
+
+const maxSpecBytes = 1 << 20
+
+// version is the module's version, or the commit that was built.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return s.Value[:12]
+		}
+	}
+	return info.Main.Version
+}
+
+// silentLogger drops what the Temporal client says while a server is being waited for.
+type silentLogger struct{}
+
+func (silentLogger) Debug(string, ...any) {}
+func (silentLogger) Info(string, ...any)  {}
+func (silentLogger) Warn(string, ...any)  {}
+func (silentLogger) Error(string, ...any) {}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/enginesim"
+)
+
+func newSimulateCommand(env environment) *cobra.Command {
+	cfg := enginesim.DefaultConfig()
+	host, port := "127.0.0.1", 8000
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Run one simulated vLLM engine, without a GPU, behind vLLM's HTTP API",
+		Long: `Run one simulated vLLM engine behind vLLM's own HTTP API: completions with token ids, true log-probabilities and structured
+outputs, LoRA adapters loaded and unloaded at run time, metrics. Its timing is that of continuous batching on an A100-80GB
+with Qwen2.5-7B and LoRA, divided by --speed. The text it samples is made up; it obeys the constraint.`,
+		Example: `  millrace engine simulate --port 8000 --speed 10
+  curl -s localhost:8000/v1/models`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return simulate(cmd.Context(), env, cfg, net.JoinHostPort(host, strconv.Itoa(port)))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&host, "host", host, "address to listen on")
+	f.IntVar(&port, "port", port, "port to listen on; 0 takes a free one")
+	f.StringVar(&cfg.Model, "model", cfg.Model, "served name of the base model")
+	f.Float64Var(&cfg.Speed, "speed", cfg.Speed, "divide all simulated times by this")
+	f.IntVar(&cfg.MaxNumSeqs, "max-num-seqs", cfg.MaxNumSeqs, "sequences run at once")
+	f.IntVar(&cfg.MaxBatchedTokens, "max-num-batched-tokens", cfg.MaxBatchedTokens, "token budget of one step")
+	f.IntVar(&cfg.KVTokens, "kv-tokens", cfg.KVTokens, "size of the KV cache in tokens")
+	f.IntVar(&cfg.MaxLoRAs, "max-loras", cfg.MaxLoRAs, "adapters in one batch")
+	f.IntVar(&cfg.MaxLoRARank, "max-lora-rank", cfg.MaxLoRARank, "highest rank of an adapter")
+	f.BoolVar(&cfg.RuntimeLoRA, "runtime-lora", cfg.RuntimeLoRA, "serve the routes that load adapters (VLLM_ALLOW_RUNTIME_LORA_UPDATING)")
+	f.DurationVar(&cfg.ColdStart, "cold-start", cfg.ColdStart, "simulated time from start to the first answer")
+	f.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of requests that bring none")
+	f.StringVar(&cfg.APIKey, "api-key", cfg.APIKey, "bearer token asked for under /v1")
+	f.BoolVar(&cfg.FaultRoute, "faults", cfg.FaultRoute, "serve POST /sim/faults, which makes the engine fail on purpose")
+	return cmd
+}
+
+func simulate(ctx context.Context, env environment, cfg enginesim.Config, address string) error {
+	engine, err := enginesim.New(cfg)
+	if err != nil {
+		return usage("%v", err)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", address, err)
+	}
+	env.say("simulated engine serving %s on http://%s", cfg.Model, l.Addr())
+	return engine.Serve(ctx, l)
+}
