@@ -1,0 +1,229 @@
+package arch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/millrace/millrace/"
+
+// layers, lowest first. A package imports its own layer and those below, never above.
+var layers = [][]string{
+	{"internal/rollout", "internal/telemetry"},
+	{ // pure domain: values in, values out
+		"internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
+		"internal/dispatch", "internal/diagnosis", "internal/enginesim/batch", "internal/enginesim/constraint",
+		"internal/enginesim/pseudolm", "internal/enginesim/tokenizer",
+	},
+	{ // adapters: each speaks one technology
+		"internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet", "internal/dispatch/live",
+		"internal/telemetry/store", "internal/telemetry/axiom", "internal/telemetry/prom", "internal/api", "internal/cli",
+		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch", "internal/crashtest",
+	},
+	{"activities", "workflows"},                   // durable shell
+	{"worker", "config", "cmd", "internal/bench"}, // wiring
+}
+
+// owners says who may import a technology. A path ending in / owns with all below it.
+var owners = map[string][]string{
+	"go.temporal.io/":                {"activities", "workflows", "worker", "cmd/"},
+	"github.com/redis/go-redis/":     {"internal/buffer/", "internal/fleet/", "internal/telemetry/store", "internal/crashtest", "worker", "cmd/"},
+	"github.com/alicebob/miniredis/": {"cmd/"},
+	"github.com/sashabaranov/":       {"internal/vllm"},
+	"github.com/axiomhq/":            {"internal/telemetry/axiom/"},
+	"github.com/danielgtaylor/huma/": {"internal/api/"},
+	"github.com/spf13/cobra":         {"internal/cli/", "cmd/"},
+	"github.com/goccy/go-yaml":       {"config", "internal/cli/"},
+	"github.com/prometheus/":         {"internal/vllm", "internal/enginesim/", "internal/telemetry/prom"},
+	"github.com/klauspost/compress/": {"internal/buffer/", "internal/telemetry/axiom/"},
+}
+
+// clockless packages take time, chance and environment as arguments.
+var clockless = []string{
+	"internal/rollout", "internal/telemetry", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
+	"internal/dispatch", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/enginesim/batch",
+}
+
+type pkg struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+}
+
+// path is the package's place in the module.
+func (p pkg) path() string { return strings.TrimPrefix(p.ImportPath, module) }
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...")
+	cmd.Dir = "../.."
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal("go list:", err)
+	}
+	var all []pkg
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// layer is where a package stands: its own line, or that of the closest parent that has one.
+func layer(path string) int {
+	for ; path != "."; path = filepath.Dir(path) {
+		for i, names := range layers {
+			if slices.Contains(names, path) {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+func TestImportsGoDown(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		from := layer(p.path())
+		if from < 0 {
+			t.Errorf("%s is not on the map: give it a line in layers and in ARCHITECTURE.md", p.path())
+			continue
+		}
+		for _, imported := range p.Imports {
+			path, ours := strings.CutPrefix(imported, module)
+			if ours && layer(path) > from {
+				t.Errorf("%s imports %s, which stands above it", p.path(), path)
+			}
+		}
+	}
+}
+
+func TestTechnologiesHaveOwners(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		for _, imported := range p.Imports {
+			for technology, allowed := range owners {
+				if strings.HasPrefix(imported, technology) && !slices.ContainsFunc(allowed, func(owner string) bool {
+					return p.path() == strings.TrimSuffix(owner, "/") || strings.HasSuffix(owner, "/") && strings.HasPrefix(p.path(), owner)
+				}) {
+					t.Errorf("%s imports %s, which belongs to %s", p.path(), imported, strings.Join(allowed, ", "))
+				}
+			}
+		}
+	}
+}
+
+// banned are the calls that make code depend on when, where or by what chance it runs.
+var banned = map[string][]string{
+	"time":         {"Now", "Since", "Until", "Sleep", "After", "Tick", "NewTimer", "NewTicker"},
+	"os":           {"Getenv", "LookupEnv", "Environ"},
+	"math/rand":    nil, // whole package
+	"math/rand/v2": {"Int", "IntN", "Int64", "Int64N", "Uint64", "Float64", "Shuffle", "Perm", "N"},
+}
+
+func TestPureCodeReadsNoClock(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		if !slices.Contains(clockless, p.path()) {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, call := range bannedUses(file) {
+				t.Errorf("%s uses %s; take it as an argument", fset.Position(call.Pos()), selector(call))
+			}
+		}
+	}
+}
+
+func bannedUses(file *ast.File) []*ast.SelectorExpr {
+	names := map[string]string{} // local name -> import path
+	for _, spec := range file.Imports {
+		path := strings.Trim(spec.Path.Value, `"`)
+		if _, watched := banned[path]; !watched {
+			continue
+		}
+		name := filepath.Base(strings.TrimSuffix(path, "/v2"))
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		names[name] = path
+	}
+	var uses []*ast.SelectorExpr
+	ast.Inspect(file, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		id, ok := sel.X.(*ast.Ident)
+		if !ok || id.Obj != nil { // a local variable of that name
+			return true
+		}
+		path, watched := names[id.Name]
+		if watched && (banned[path] == nil || slices.Contains(banned[path], sel.Sel.Name)) {
+			uses = append(uses, sel)
+		}
+		return true
+	})
+	return uses
+}
+
+func selector(s *ast.SelectorExpr) string { return s.X.(*ast.Ident).Name + "." + s.Sel.Name }
+
+// The map in ARCHITECTURE.md names every package of the top two levels.
+func TestMapIsWritten(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages(t) {
+		parts := strings.Split(p.path(), "/")
+		if len(parts) <= 2 && !bytes.Contains(page, []byte("`"+p.path()+"`")) {
+			t.Errorf("ARCHITECTURE.md does not name %s", p.path())
+		}
+	}
+}
+
+// Every package says what it is for, once, in a comment of its own.
+func TestEveryPackageHasOneComment(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		comments := 0
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if file.Doc != nil {
+				comments++
+			}
+		}
+		if len(p.GoFiles) > 0 && comments != 1 {
+			t.Errorf("%s has %d package comments, want 1", p.path(), comments)
+		}
+	}
+}
