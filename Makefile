@@ -1,0 +1,84 @@
+# Millrace: `make run` plays real games end to end, `make test` proves that it works. `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .bin
+# A temporal on the PATH is taken as it is; otherwise the pinned one is built here, once.
+TEMPORAL := $(or $(shell command -v temporal 2>/dev/null),$(CURDIR)/$(BIN)/temporal)
+export MILLRACE_TEMPORAL := $(TEMPORAL)
+
+.PHONY: help
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.PHONY: run
+run: build $(TEMPORAL) ## all set-up, then a run of real games with simulated engines: 60 to 120 s
+	@$(BIN)/millrace dev --exit --spec config/examples/seed-004.yaml
+
+.PHONY: dev
+dev: build $(TEMPORAL) ## the same services, staying up until Ctrl-C
+	@$(BIN)/millrace dev
+
+.PHONY: build
+build: ## build the binary, .bin/millrace
+	@mkdir -p $(BIN)
+	@echo "building $(BIN)/millrace"
+	@go build -o $(BIN)/millrace ./cmd/millrace
+
+.PHONY: temporal
+temporal: $(TEMPORAL) ## build the pinned Temporal CLI, unless one is on the PATH
+
+$(CURDIR)/$(BIN)/temporal: internal/tools/temporal/go.mod
+	@mkdir -p $(BIN)
+	@echo "no temporal on the PATH: building the pinned Temporal CLI into $(BIN)/ (once; 3 to 6 minutes on two cores)"
+	@go build -C internal/tools/temporal -v -o $@ github.com/temporalio/cli/cmd/temporal 2>&1 | \
+		awk '/^go: downloading/ {d++; if (d % 25 == 0) {printf "  %d modules downloaded\n", d; fflush()}; next} \
+		     /^[a-zA-Z0-9._-]+(\/|$$)/ && !/ / {p++; if (p % 100 == 0) {printf "  %d packages compiled, now %s\n", p, $$0; fflush()}; next} {print; fflush()}'
+	@touch $@
+
+.PHONY: test
+test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis too when redis-server is on the PATH
+	@command -v redis-server >/dev/null || echo "redis-server is not on the PATH: the real-Redis tests will be skipped (Debian: apt-get install redis-server)"
+	go test -timeout 15m ./...
+	@echo "the rules of Diplomacy, as checked (docs/diplomacy-rules.md):"
+	@go test -v -run '^Test(DATC|LegalOrdersEqualOracle|ReplayRealGames)$$' ./internal/diplomacy | \
+		sed -nE 's/^ +[a-z]+_test\.go:[0-9]+: (DATC|legal orders|replayed|runs on)/  \1/p'
+
+CHECK := $(CURDIR)/$(BIN)/check
+$(CHECK)/%: internal/tools/check/go.mod
+	@mkdir -p $(CHECK)
+	@go build -C internal/tools/check -o $(CHECK)/ honnef.co/go/tools/cmd/staticcheck go.temporal.io/sdk/contrib/tools/workflowcheck
+
+.PHONY: check
+check: lint race ## everything that must hold before a commit: lint, then the tests under the race detector
+
+.PHONY: lint
+lint: $(CHECK)/staticcheck $(CHECK)/workflowcheck ## gofmt, vet, staticcheck, workflowcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted"; exit 1; fi
+	go vet ./...
+	$(CHECK)/staticcheck ./...
+	$(CHECK)/workflowcheck ./workflows/...
+
+.PHONY: race
+race: $(TEMPORAL) ## the tests under the race detector (needs a C compiler)
+	go test -race -short -timeout 20m ./...
+
+.PHONY: conformance
+conformance: $(if $(ENGINE),,build $(TEMPORAL)) ## the engine contract: against ENGINE=URL, or against a vLLM for CPUs made here (docs/conformance.md)
+	@deploy/conformance/run.sh $(ENGINE)
+
+.PHONY: bench
+bench: ## benchmarks; each prints its own ratio or allocation count
+	go test -run '^$$' -bench . -benchmem ./...
+
+SECONDS := 600
+SEED := 0
+.PHONY: chaos
+chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule
+	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED)
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf $(BIN) .millrace
