@@ -14,8 +14,8 @@ import (
 // DefaultSpec is what a run spec says where it says nothing. Name, model, steps and the environment have no default.
 func DefaultSpec() rollout.Spec {
 	return rollout.Spec{
-		Group:    rollout.GroupSpec{Samples: 6}, // min_samples follows samples
-		Buffer:   rollout.BufferSpec{Depth: 2, GroupsPerStep: 8, MaxStaleness: 4, OnStale: rollout.DropStale, Prefill: rollout.PrefillFull},
+		Group:    rollout.GroupSpec{Samples: 6, ZeroVariance: rollout.KeepFlat}, // min_samples follows samples
+		Buffer:   rollout.BufferSpec{Depth: 2, GroupsPerStep: 8, MaxStaleness: 4, OnStale: rollout.DropStale, Prefill: rollout.PrefillFull, Order: rollout.StartOrder},
 		Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 256},
 		Adapters: rollout.AdapterSpec{Rank: 32, PathPrefix: "/adapters"},
 
@@ -54,12 +54,19 @@ var specTable = table{
 		{path: "group", doc: "the episodes of one scenario whose rewards are compared"},
 		{path: "group.samples", doc: "episodes forked from each scenario", min: limit(1), max: limit(maxSamples)},
 		{path: "group.min_samples", doc: "episodes that must succeed for the group to be trained on; all of them, if not given", min: limit(1), max: limit(maxSamples)},
+		{path: "group.oversample", doc: "episodes started beyond samples; once samples have succeeded, the others are cancelled", min: limit(0), max: limit(maxSamples)},
+		{path: "group.grace", doc: "how long episodes may still take once min_samples have succeeded, before they are cancelled; 0: to their end", min: limit(0)},
+		{path: "group.zero_variance", doc: "what becomes of a group whose rewards are all equal: keep and count it, or drop it and launch one in its place",
+			oneOf: []string{string(rollout.KeepFlat), string(rollout.DropFlat)}},
 		{path: "buffer", doc: "what may be outstanding, and what may be trained on"},
 		{path: "buffer.depth", doc: "steps' worth of groups kept queued, in flight or ready", min: limit(1), max: limit(rollout.MaxDepth)},
 		{path: "buffer.groups_per_step", doc: "groups in a step's batch", min: limit(1), max: limit(rollout.MaxOutstanding)},
 		{path: "buffer.max_staleness", doc: "versions that a group may be behind the trainer when it is claimed; engines need room for that many adapters and two more", min: limit(0), max: limit(maxStaleness)},
-		{path: "buffer.on_stale", doc: "what becomes of a group that is too stale: drop and launch another, or keep and count it",
-			oneOf: []string{string(rollout.DropStale), string(rollout.KeepStale)}},
+		{path: "buffer.on_stale", doc: "what becomes of a group that is too stale: drop and launch another; keep and count it; or let the trainer wait so that none becomes too stale",
+			oneOf: []string{string(rollout.DropStale), string(rollout.KeepStale), string(rollout.WaitStale)}},
+		{path: "buffer.order", doc: "which ready groups a batch takes: those launched first, or those finished first, which favours short games",
+			oneOf: []string{string(rollout.StartOrder), string(rollout.FinishOrder)}},
+		{path: "buffer.max_bytes", doc: "bytes of stored trajectories beyond which no more groups are launched than the next batch needs; 0: no bound", min: limit(0)},
 		{path: "buffer.prefill", doc: "what must be ready before step 0: the full buffer, depth times groups_per_step, or the first batch alone",
 			oneOf: []string{string(rollout.PrefillFull), string(rollout.PrefillBatch)}},
 		{path: "sampling", doc: "how engines sample; every field is sent with every request"},
@@ -100,6 +107,7 @@ var specTable = table{
 		{path: "timeouts", doc: "the longest that anything may take"},
 		{path: "timeouts.completion", doc: "one completion, from its dispatch to an engine", above: limit(0)},
 		{path: "timeouts.episode", doc: "one game, from its first dispatch", above: limit(0)},
+		{path: "timeouts.phase", doc: "one phase of a game, at engines and in the environment; 0: five completions, and at most the episode's time", min: limit(0)},
 		{path: "timeouts.heartbeat", doc: "how long a game may be silent before its worker is taken for dead", above: limit(0)},
 		{path: "demo", doc: "what millrace dev simulates around the run; servers and workers ignore it"},
 		{path: "demo.engines", doc: "simulated engines", min: limit(1), max: limit(64)},
@@ -170,6 +178,10 @@ func (r *reader) checkSpec(spec *rollout.Spec) {
 	fail(strings.ContainsFunc(spec.Model, func(c rune) bool { return c <= ' ' || c > '~' }), "model",
 		"%q: a model's name has no spaces and only printable ASCII", spec.Model)
 	fail(spec.Group.MinSamples > spec.Group.Samples, "group.min_samples", "%d is more than group.samples, which is %d", spec.Group.MinSamples, spec.Group.Samples)
+	fail(spec.Group.ZeroVariance == rollout.DropFlat && spec.Group.MinSamples < 2, "group.zero_variance",
+		"drop needs group.min_samples of 2 or more, not %d: a single episode has no variance, so that every group would be dropped", spec.Group.MinSamples)
+	fail(spec.Group.Samples+spec.Group.Oversample > maxSamples, "group.oversample",
+		"%d beyond group.samples %d is more than %d episodes", spec.Group.Oversample, spec.Group.Samples, maxSamples)
 	b := spec.Buffer
 	fail(b.GroupsPerStep > 0 && b.Depth > 0 && b.Outstanding() > rollout.MaxOutstanding, "buffer.depth",
 		"%d times groups_per_step %d is %d outstanding groups; %d is the most", b.Depth, b.GroupsPerStep, b.Outstanding(), rollout.MaxOutstanding)
@@ -181,6 +193,8 @@ func (r *reader) checkSpec(spec *rollout.Spec) {
 	r.checkPolicies(spec.Policies)
 	t := spec.Timeouts
 	fail(t.Completion > t.Episode, "timeouts.completion", "%v is longer than timeouts.episode, which is %v", t.Completion, t.Episode)
+	fail(t.Phase > t.Episode, "timeouts.phase", "%v is longer than timeouts.episode, which is %v", t.Phase, t.Episode)
+	fail(t.Phase > 0 && t.Phase < t.Completion, "timeouts.phase", "%v is shorter than timeouts.completion, which is %v", t.Phase, t.Completion)
 	fail(t.Heartbeat > t.Episode, "timeouts.heartbeat", "%v is longer than timeouts.episode, which is %v", t.Heartbeat, t.Episode)
 }
 

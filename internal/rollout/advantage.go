@@ -22,6 +22,20 @@ func Normalise(trajectories []Trajectory) {
 	}
 }
 
+// Flat tells whether the trajectories say nothing to a trainer that compares rewards: for each agent, all are equal.
+func Flat(trajectories []Trajectory) bool {
+	first := map[string]float64{}
+	for i := range trajectories {
+		t := &trajectories[i]
+		reward, seen := first[t.Agent]
+		if seen && reward != t.Reward {
+			return false
+		}
+		first[t.Agent] = t.Reward
+	}
+	return true
+}
+
 func moments(trajectories []Trajectory, members []int) (mean, std float64) {
 	for _, i := range members {
 		mean += trajectories[i].Reward

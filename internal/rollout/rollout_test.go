@@ -111,3 +111,54 @@ func TestTrajectoriesWithUnequalLengthsAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestFlatGroupsSayNothing(t *testing.T) {
+	row := func(agent string, reward float64) Trajectory { return Trajectory{Agent: agent, Reward: reward} }
+	for _, c := range []struct {
+		name string
+		rows []Trajectory
+		flat bool
+	}{
+		{"equal rewards", []Trajectory{row("a", 0.1), row("a", 0.1), row("a", 0.1)}, true},
+		{"agents differ, but not from themselves", []Trajectory{row("a", 1), row("b", 0), row("a", 1), row("b", 0)}, true},
+		{"one agent differs", []Trajectory{row("a", 1), row("b", 0), row("a", 1), row("b", 0.5)}, false},
+		{"a single episode", []Trajectory{row("a", 1), row("b", 0)}, true},
+	} {
+		if got := Flat(c.rows); got != c.flat {
+			t.Errorf("%s: flat %v", c.name, got)
+		}
+		Normalise(c.rows)
+		for _, r := range c.rows {
+			if c.flat && r.Advantage != 0 {
+				t.Errorf("%s: advantage %v in a flat group", c.name, r.Advantage)
+			}
+		}
+	}
+}
+
+func TestAdmissionIsBoundedByStaleness(t *testing.T) {
+	for _, c := range []struct {
+		onStale    OnStale
+		staleness  int64
+		ahead      int
+		admitted   int
+		first, len int // groups before step 0, of a run so many steps long
+	}{
+		{DropStale, 4, 0, 5, 8, 100}, // depth 4 is less
+		{DropStale, 4, 1, 4, 8, 100},
+		{WaitStale, 1, 0, 2, 4, 100},
+		{DropStale, 0, 0, 1, 2, 100}, // on-policy: one batch,
+		{DropStale, 0, 1, 0, 2, 100}, // and none while it is trained on
+		{DropStale, 0, 2, 0, 2, 100},
+		{KeepStale, 0, 1, MaxDepth, 8, 100},
+		{KeepStale, 0, 0, MaxDepth, 6, 3},
+	} {
+		b := BufferSpec{Depth: 4, GroupsPerStep: 2, MaxStaleness: c.staleness, OnStale: c.onStale}
+		if got := b.AdmittedSteps(c.ahead); got != c.admitted {
+			t.Errorf("%s, max staleness %d, %d steps ahead: %d steps' worth admitted, want %d", c.onStale, c.staleness, c.ahead, got, c.admitted)
+		}
+		if got := b.First(c.len); got != c.first {
+			t.Errorf("%s, max staleness %d: %d groups before step 0, want %d", c.onStale, c.staleness, got, c.first)
+		}
+	}
+}

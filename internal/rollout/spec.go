@@ -71,20 +71,47 @@ func (e *Environment) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// GroupSpec says how many episodes are forked from one scenario and how many must succeed.
+// GroupSpec says how many episodes are forked from one scenario, and when they are enough to be trained on.
 type GroupSpec struct {
 	Samples    int `json:"samples"`
 	MinSamples int `json:"min_samples"`
+	// Oversample is how many episodes are started beyond Samples; as soon as Samples have succeeded, the others are
+	// cancelled. Those that are kept are the fastest, which favours short episodes.
+	Oversample int `json:"oversample,omitempty"`
+	// Grace is how long episodes may still take once MinSamples have succeeded; then they are cancelled. 0: to their end.
+	Grace Duration `json:"grace,omitempty"`
+	// ZeroVariance is what becomes of a group in which all advantages are zero; empty is KeepFlat.
+	ZeroVariance ZeroVariance `json:"zero_variance,omitempty"`
 }
+
+// ZeroVariance is what becomes of a group whose rewards are equal for every agent, so that no gradient comes of it.
+type ZeroVariance string
+
+// The treatments of groups without variance. Either way they are counted.
+const (
+	KeepFlat ZeroVariance = "keep" // train on it
+	DropFlat ZeroVariance = "drop" // discard it and launch one in its place
+)
 
 // BufferSpec bounds what may be outstanding and what may be trained on.
 type BufferSpec struct {
-	Depth         int     `json:"depth"` // steps' worth of groups outstanding: queued + in flight + ready
-	GroupsPerStep int     `json:"groups_per_step"`
-	MaxStaleness  int64   `json:"max_staleness"` // in versions, when claimed
-	OnStale       OnStale `json:"on_stale"`
-	Prefill       Prefill `json:"prefill,omitempty"` // how much must be ready before step 0; empty is PrefillFull
+	Depth         int        `json:"depth"` // steps' worth of groups outstanding: queued + in flight + ready
+	GroupsPerStep int        `json:"groups_per_step"`
+	MaxStaleness  int64      `json:"max_staleness"` // in versions, when claimed
+	OnStale       OnStale    `json:"on_stale"`
+	Prefill       Prefill    `json:"prefill,omitempty"`   // how much must be ready before step 0; empty is PrefillFull
+	Order         BatchOrder `json:"order,omitempty"`     // which ready groups a batch takes; empty is StartOrder
+	MaxBytes      int64      `json:"max_bytes,omitempty"` // stored trajectories beyond which no more groups are launched than a batch needs; 0: no bound
 }
+
+// BatchOrder is which of the ready groups a batch takes first.
+type BatchOrder string
+
+// The orders. By finish, groups of short games are trained on earlier and on fresher policies than groups of long ones.
+const (
+	StartOrder  BatchOrder = "start"  // launched first
+	FinishOrder BatchOrder = "finish" // ready first
+)
 
 // Prefill is how much of the buffer is filled before the first batch is given out.
 type Prefill string
@@ -101,7 +128,18 @@ func (b BufferSpec) First(steps int) int {
 	if b.Prefill == PrefillBatch {
 		return b.GroupsPerStep
 	}
-	return min(b.Depth, steps) * b.GroupsPerStep
+	return min(b.Depth, b.AdmittedSteps(0), steps) * b.GroupsPerStep
+}
+
+// AdmittedSteps is how many steps' worth of groups may be outstanding without some of them having to end too stale, when
+// ahead steps are claimed and not completed. A trainer publishes at most one version per step and takes groups by their
+// start, so that a group with s steps before its own, the unfinished ones included, will be s versions behind. This is the
+// capacity of AReaL (arXiv 2505.24298, section 5.1), counted in steps. Under KeepStale nothing is too stale.
+func (b BufferSpec) AdmittedSteps(ahead int) int {
+	if b.OnStale == KeepStale {
+		return MaxDepth
+	}
+	return max(0, int(b.MaxStaleness)+1-ahead)
 }
 
 // Bounds of a run's buffer. A run keeps one child workflow per outstanding group; Temporal allows 2,000 pending ones per workflow.
@@ -117,6 +155,9 @@ type OnStale string
 const (
 	DropStale OnStale = "drop" // discard it and launch a replacement
 	KeepStale OnStale = "keep" // train on it all the same, and count it
+	// WaitStale lets the trainer wait, so that nothing becomes too stale: no batch is given out before it has every group
+	// that would be too stale for the next one, games still in play included.
+	WaitStale OnStale = "wait"
 )
 
 // Outstanding is how many groups the run keeps queued, in flight or ready.
@@ -183,6 +224,17 @@ type Timeouts struct {
 	Episode    Duration `json:"episode"`
 	// Heartbeat is how long a game may be silent before its worker is taken for dead and another goes on.
 	Heartbeat Duration `json:"heartbeat"`
+	// Phase is how long one phase of a game may take, at engines and in the environment; see PhaseLimit.
+	Phase Duration `json:"phase,omitempty"`
+}
+
+// PhaseLimit is how long one phase of a game may take: Phase, or, where that is 0, five completions, for a request may have to be
+// repeated on another engine, and at most the episode's own time.
+func (t Timeouts) PhaseLimit() Duration {
+	if t.Phase > 0 {
+		return t.Phase
+	}
+	return min(5*t.Completion, t.Episode)
 }
 
 // Demo sizes what `millrace dev` simulates around a run: engines and a trainer. Servers and

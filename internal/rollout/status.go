@@ -30,6 +30,27 @@ type RunStatus struct {
 	Launched      int64            `json:"launched"`           // groups, ever
 	Outstanding   int64            `json:"outstanding"`        // groups queued, in flight or ready, by the workflow's account
 	Failures      map[string]int64 `json:"failures,omitempty"` // groups given up, by code
+	// Throttle is what keeps the run from launching as many groups as its depth asks for; empty: nothing does.
+	Throttle Throttle `json:"throttle,omitempty"`
+	// Signal is how many of the latest groups say something to a trainer.
+	Signal Signal `json:"signal,omitzero"`
+}
+
+// Throttle is a reason to keep fewer groups outstanding than the depth asks for.
+type Throttle string
+
+// The throttles.
+const (
+	ThrottleStaleness Throttle = "max_staleness" // more would have to end too stale
+	ThrottleBytes     Throttle = "max_bytes"     // more would not fit
+)
+
+// Signal is how many of the latest groups had rewards that differ. Collapsed is raised when most have none, and taken back
+// when a third or fewer have none.
+type Signal struct {
+	Groups    int  `json:"groups"` // looked at: the latest 32 at most
+	Flat      int  `json:"flat"`   // of these, without variance
+	Collapsed bool `json:"collapsed,omitempty"`
 }
 
 // Policy is one published version of the weights.
@@ -66,6 +87,11 @@ type Change struct {
 	MinSamples    *int     `json:"min_samples,omitempty"`
 	Paused        *bool    `json:"paused,omitempty"`
 	Steps         *int     `json:"steps,omitempty"`
+
+	MaxBytes     *int64        `json:"max_bytes,omitempty"`
+	Oversample   *int          `json:"oversample,omitempty"`
+	Grace        *Duration     `json:"grace,omitempty"`
+	ZeroVariance *ZeroVariance `json:"zero_variance,omitempty"`
 }
 
 // EngineState is where an engine is in its life in the fleet.

@@ -41,6 +41,18 @@ type BufferCounts struct {
 	Bytes     int64 `json:"bytes"`     // stored trajectories
 }
 
+// LengthCount is how many groups left for one reason, by the length of their games: whether what is lost is mostly long.
+type LengthCount struct {
+	Code   string `json:"code"` // why they were dropped; "trained" for those that were not
+	Groups int64  `json:"groups"`
+	// ByLength counts the groups by the mean length of their games in phases: 0, 1, 2-3, 4-7, 8-15 and so on, doubling. Games that
+	// were given up count as far as they came.
+	ByLength []int64 `json:"by_length"`
+}
+
+// Trained is the code of a LengthCount of groups that were trained on.
+const Trained = "trained"
+
 // ServiceView is what the service itself saw of one step, beside the trainer's own report.
 type ServiceView struct {
 	FirstAskedAt  time.Time     `json:"first_asked_at"` // first claim
@@ -54,8 +66,12 @@ type ServiceView struct {
 	StalenessMin  int64         `json:"staleness_min"`
 	StalenessMax  int64         `json:"staleness_max"`
 	StalenessMean float64       `json:"staleness_mean"`
-	Trajectories  int           `json:"trajectories"`
-	Groups        []GroupView   `json:"groups"`
+	// A group's staleness is what it gathered in flight, until it was ready, and in the buffer, until it was claimed. The means add up.
+	StalenessInFlightMean float64     `json:"staleness_in_flight_mean"`
+	StalenessInBufferMean float64     `json:"staleness_in_buffer_mean"`
+	FlatGroups            int         `json:"flat_groups"` // groups of the batch in which all advantages are zero
+	Trajectories          int         `json:"trajectories"`
+	Groups                []GroupView `json:"groups"`
 	// Fleet is sampled over the window since the previous batch was granted.
 	Fleet FleetView `json:"fleet"`
 }
@@ -70,11 +86,13 @@ type GroupView struct {
 	ModelSec   []float64     `json:"model_seconds"`
 	QueueSec   []float64     `json:"queue_seconds"`
 	EnvSec     []float64     `json:"env_seconds"`
+	Phases     []int         `json:"phases,omitempty"` // length of each episode
+	Flat       bool          `json:"flat,omitempty"`   // all advantages are zero
 }
 
 // View is g without its tokens.
 func (g *Group) View() GroupView {
-	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec}
+	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec, g.Phases, Flat(g.Trajectories)}
 }
 
 // FleetView is the engines over a window of wall time. The rates add up across engines; the shares are means over engine-seconds.

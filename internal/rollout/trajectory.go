@@ -104,10 +104,11 @@ type Group struct {
 	Failed       int           `json:"failed"`  // episodes that were given up
 	Times        GroupTimes    `json:"times"`
 	Usage        Usage         `json:"usage"`
-	EpisodeSec   []float64     `json:"episode_seconds"` // start to finish of each episode, by sample
-	ModelSec     []float64     `json:"model_seconds"`   // Episode.ModelSec by sample
-	QueueSec     []float64     `json:"queue_seconds"`   // Episode.QueueSec by sample
-	EnvSec       []float64     `json:"env_seconds"`     // Episode.EnvSec by sample
+	EpisodeSec   []float64     `json:"episode_seconds"`  // start to finish of each episode, by sample
+	ModelSec     []float64     `json:"model_seconds"`    // Episode.ModelSec by sample
+	QueueSec     []float64     `json:"queue_seconds"`    // Episode.QueueSec by sample
+	EnvSec       []float64     `json:"env_seconds"`      // Episode.EnvSec by sample
+	Phases       []int         `json:"phases,omitempty"` // Episode.Phases by sample
 	Trajectories []Trajectory  `json:"trajectories"`
 }
 
