@@ -168,8 +168,9 @@ func (s *session) setCommand() *cobra.Command {
 			}
 			return s.change(ctx, c, run, change, "changed")
 		})
-	cmd.Long = "Change a running run. The fields are " + settable() + "."
-	cmd.Example = "  millrace run set demo buffer.depth=4\n  millrace run set demo buffer.depth=4 buffer.max_staleness=6"
+	cmd.Long = "Change a running run. The fields have the names and the meaning that they have in the run spec:\n\n" + settingsHelp() +
+		"\nWhat is in flight goes on; groups launched from now on are as the change says."
+	cmd.Example = "  millrace run set demo buffer.depth=4 buffer.max_staleness=6\n  millrace run set demo buffer.max_bytes=2GiB group.zero_variance=drop"
 	return cmd
 }
 
