@@ -159,6 +159,7 @@ func sampleLevels(ctx context.Context, b *Backend, emit telemetry.Emitter, from,
 			At: to, Run: run.Spec.Name, Key: fmt.Sprintf("%s/level/%d", run.Spec.Name, to.UnixMilli()),
 			Body: telemetry.BufferLevel{
 				Counts: counts, Target: int64(run.Spec.Buffer.Outstanding()), StarvedSec: starved.Seconds(), WindowSec: to.Sub(from).Seconds(),
+				Throttle: run.Throttle, Signal: run.Signal,
 			},
 		})
 	}

@@ -84,6 +84,8 @@ func decodeBody(kind string, b []byte) (Body, error) {
 		return decodeAs[RunChanged](b)
 	case StepCompleted{}.Kind():
 		return decodeAs[StepCompleted](b)
+	case SignalChanged{}.Kind():
+		return decodeAs[SignalChanged](b)
 	case BatchClaimed{}.Kind():
 		return decodeAs[BatchClaimed](b)
 	case BufferLevel{}.Kind():

@@ -31,17 +31,23 @@ func (r Row) body(body Body) {
 		r.text("reason", b.Reason)
 	case StepCompleted:
 		r.step(b.Record)
+	case SignalChanged:
+		r["collapsed"] = b.Signal.Collapsed
+		r.signal(b.Signal)
 	case BatchClaimed:
 		r["step"], r["starved_s"] = b.Step, b.StarvedSec
 		r.counts(b.Counts)
 	case BufferLevel:
 		r["buffer_target"], r["starved_s"], r["window_s"] = b.Target, b.StarvedSec, b.WindowSec
+		r.text("throttle", string(b.Throttle))
+		r.signal(b.Signal)
 		r.counts(b.Counts)
 	case GroupReady:
 		r.group(b.Group)
 		r["trajectories"], r["episodes_failed"] = b.Trajectories, b.Failed
 	case GroupDropped:
 		r["group_id"], r["code"] = b.Seq, b.Code
+		r.lengths(b.Phases)
 	case EpisodeFinished:
 		r.episode(b)
 	case EpisodeFailed:
@@ -90,7 +96,8 @@ func (r Row) step(s rollout.StepRecord) {
 	r["ready_depth"], r["buffer_depth"], r["groups_per_step"] = v.ReadyDepth, v.Depth, v.GroupsPerStep
 	r["policy_version"] = v.Version
 	r["staleness_min"], r["staleness_max"], r["staleness_mean"] = v.StalenessMin, v.StalenessMax, v.StalenessMean
-	r["groups"], r["trajectories"] = len(v.Groups), v.Trajectories
+	r["staleness_in_flight_mean"], r["staleness_in_buffer_mean"] = v.StalenessInFlightMean, v.StalenessInBufferMean
+	r["groups"], r["flat_groups"], r["trajectories"] = len(v.Groups), v.FlatGroups, v.Trajectories
 	var used rollout.Usage
 	for _, g := range v.Groups {
 		used = used.Add(g.Usage)
@@ -120,6 +127,8 @@ func (r Row) group(g rollout.GroupView) {
 	r["duration_s"] = seconds(g.Times.StartedAt, g.Times.ReadyAt)
 	r["episodes"], r["episode_max_s"] = len(g.EpisodeSec), longest(g.EpisodeSec)
 	r["model_max_s"], r["dispatch_queue_max_s"], r["env_max_s"] = longest(g.ModelSec), longest(g.QueueSec), longest(g.EnvSec)
+	r["flat"] = g.Flat
+	r.lengths(g.Phases)
 	r.usage(g.Usage)
 }
 
@@ -152,6 +161,25 @@ func (r Row) load(l rollout.EngineLoad) {
 func (r Row) counts(c rollout.BufferCounts) {
 	r["buffer_queued"], r["buffer_in_flight"], r["buffer_ready"], r["buffer_claimed"] = c.Queued, c.InFlight, c.Ready, c.Claimed
 	r["buffer_completed"], r["buffer_dropped"], r["buffer_bytes"] = c.Completed, c.Dropped, c.Bytes
+}
+
+// signal is left out before the first group.
+func (r Row) signal(s rollout.Signal) {
+	if s.Groups > 0 {
+		r["signal_groups"], r["signal_flat_groups"] = s.Groups, s.Flat
+	}
+}
+
+// lengths sums up the lengths of a group's games, where they are known.
+func (r Row) lengths(phases []int) {
+	if len(phases) == 0 {
+		return
+	}
+	total := 0
+	for _, n := range phases {
+		total += n
+	}
+	r["phases_mean"] = float64(total) / float64(len(phases))
 }
 
 func (r Row) usage(u rollout.Usage) {

@@ -56,6 +56,11 @@ type StepCompleted struct {
 	Record rollout.StepRecord `json:"record"`
 }
 
+// SignalChanged reports that most groups no longer say anything to a trainer, or do so again; Signal.Collapsed tells which.
+type SignalChanged struct {
+	Signal rollout.Signal `json:"signal"`
+}
+
 // BatchClaimed reports that a step's batch was formed.
 type BatchClaimed struct {
 	Step       rollout.Step         `json:"step"`
@@ -69,6 +74,8 @@ type BufferLevel struct {
 	Target     int64                `json:"target"`    // groups the run wants outstanding
 	StarvedSec float64              `json:"starved_s"` // seconds in this sample's window in which a trainer waited
 	WindowSec  float64              `json:"window_s"`
+	Throttle   rollout.Throttle     `json:"throttle,omitempty"` // what keeps the run below its target
+	Signal     rollout.Signal       `json:"signal,omitzero"`
 }
 
 // GroupReady reports a group committed to the buffer.
@@ -80,8 +87,9 @@ type GroupReady struct {
 
 // GroupDropped reports a group that will not be trained on.
 type GroupDropped struct {
-	Seq  rollout.GroupSeq `json:"group_seq"`
-	Code string           `json:"code"`
+	Seq    rollout.GroupSeq `json:"group_seq"`
+	Code   string           `json:"code"`
+	Phases []int            `json:"phases,omitempty"` // length of each game that was played to its end; empty: not known
 }
 
 // EpisodeFinished reports one game.
@@ -157,6 +165,7 @@ type TokenRate struct {
 // Kind is the event's name in every sink.
 func (RunChanged) Kind() string      { return "run_changed" }
 func (StepCompleted) Kind() string   { return "training_step" }
+func (SignalChanged) Kind() string   { return "signal_changed" }
 func (BatchClaimed) Kind() string    { return "batch_claimed" }
 func (BufferLevel) Kind() string     { return "buffer_level" }
 func (GroupReady) Kind() string      { return "group_ready" }

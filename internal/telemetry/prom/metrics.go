@@ -13,6 +13,7 @@ type vectors struct {
 	starvedSec *prometheus.CounterVec   // run, reason
 	goodput    *prometheus.GaugeVec     // run
 	policyLag  *prometheus.HistogramVec // run
+	lagMean    *prometheus.GaugeVec     // run, place
 
 	// of the buffer
 	readyBatches   *prometheus.GaugeVec   // run
@@ -22,6 +23,9 @@ type vectors struct {
 	groups         *prometheus.GaugeVec   // run, state
 	bufferBytes    *prometheus.GaugeVec   // run
 	staleDropped   *prometheus.CounterVec // run, reason
+	throttled      *prometheus.GaugeVec   // run, reason
+	flatShare      *prometheus.GaugeVec   // run
+	collapsed      *prometheus.GaugeVec   // run
 
 	// of the games
 	groupSec   *prometheus.HistogramVec // run, stage
@@ -52,6 +56,7 @@ func newVectors() vectors {
 		starvedSec: counter("trainer_starved_seconds_total", "Seconds in which the trainer waited, by what it waited for: inference, queue, gated.", "run", "reason"),
 		goodput:    gauge("goodput_ratio", "Share of the last step in which the trainer did not wait.", "run"),
 		policyLag:  histogram("policy_lag_versions", "Versions that the trainer was ahead of a group's oldest sampler when it took the group.", prometheus.LinearBuckets(0, 1, 9), "run"),
+		lagMean:    gauge("policy_lag_mean_versions", "Mean lag of the last batch's groups by where they gathered it: in_flight, in_buffer. They add up to the whole.", "run", "place"),
 
 		readyBatches:   gauge("buffer_ready_batches", "Batches' worth of groups that are complete and not claimed.", "run"),
 		depthBatches:   gauge("buffer_depth_batches", "Batches' worth of groups that may be outstanding.", "run"),
@@ -59,7 +64,10 @@ func newVectors() vectors {
 		targetGroups:   gauge("buffer_target_groups", "Groups that the run wants outstanding.", "run"),
 		groups:         gauge("buffer_groups", "Groups by state: queued, in_flight, ready, claimed.", "run", "state"),
 		bufferBytes:    gauge("buffer_bytes", "Stored trajectories.", "run"),
-		staleDropped:   counter("stale_dropped_total", "Groups that were not trained on, by reason.", "run", "reason"),
+		staleDropped:   counter("stale_dropped_total", "Groups that were not trained on, by reason: stale, or any other code with which a group is dropped.", "run", "reason"),
+		throttled:      gauge("buffer_throttled", "1 while a bound keeps the run from launching as many groups as its depth asks for: max_staleness, max_bytes.", "run", "reason"),
+		flatShare:      gauge("signal_flat_ratio", "Share of the latest groups whose rewards were all equal.", "run"),
+		collapsed:      gauge("signal_collapsed", "1 while most groups say nothing to a trainer.", "run"),
 
 		groupSec:   histogram("group_duration_seconds", "Time of a group by stage: queue (launch to first request), play (to commit), model and env (the slowest episode's).", long, "run", "stage"),
 		episodeSec: histogram("episode_duration_seconds", "Time of one game.", long, "run"),
@@ -90,8 +98,8 @@ var (
 
 func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		v.stepSec, v.phaseSec, v.starvedSec, v.goodput, v.policyLag,
-		v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.staleDropped,
+		v.stepSec, v.phaseSec, v.starvedSec, v.goodput, v.policyLag, v.lagMean,
+		v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.staleDropped, v.throttled, v.flatShare, v.collapsed,
 		v.groupSec, v.episodeSec, v.episodes, v.tokens,
 		v.policyVersion, v.engineUp, v.engineInflight, v.engineQueue, v.engineKV, v.enginePrefixHits, v.engineQueueSec, v.engineTokens, v.engineUsageError,
 		v.adapterLoadSec, v.adapterFailures, v.coldStartSec, v.rejected,
@@ -102,6 +110,7 @@ func (v *vectors) all() []prometheus.Collector {
 func (v *vectors) runGauges() []*prometheus.GaugeVec {
 	return []*prometheus.GaugeVec{
 		v.goodput, v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.policyVersion,
+		v.lagMean, v.throttled, v.flatShare, v.collapsed,
 	}
 }
 

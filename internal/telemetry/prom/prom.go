@@ -63,6 +63,8 @@ func (m *Metrics) Emit(e telemetry.Event) {
 		m.runChanged(e.Run, b.State)
 	case telemetry.StepCompleted:
 		m.step(e.Run, b.Record)
+	case telemetry.SignalChanged:
+		m.signal(run, b.Signal)
 	case telemetry.BatchClaimed: // the level and the step's record tell the same
 	case telemetry.BufferLevel:
 		m.level(e.Run, b)
@@ -134,6 +136,8 @@ func (m *Metrics) step(name rollout.RunName, r rollout.StepRecord) {
 	for _, g := range r.Service.Groups {
 		v.policyLag.WithLabelValues(run).Observe(float64(rollout.Staleness(g.MinVersion, r.Service.Version)))
 	}
+	v.lagMean.WithLabelValues(run, "in_flight").Set(r.Service.StalenessInFlightMean)
+	v.lagMean.WithLabelValues(run, "in_buffer").Set(r.Service.StalenessInBufferMean)
 	v.depthBatches.WithLabelValues(run).Set(float64(r.Service.Depth))
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,12 +155,32 @@ func (m *Metrics) level(name rollout.RunName, b telemetry.BufferLevel) {
 	v.targetGroups.WithLabelValues(run).Set(float64(b.Target))
 	v.bufferBytes.WithLabelValues(run).Set(float64(b.Counts.Bytes))
 	v.starvedSec.WithLabelValues(run, starvedBy(b.Counts)).Add(positive(b.StarvedSec))
+	for _, throttle := range []rollout.Throttle{rollout.ThrottleStaleness, rollout.ThrottleBytes} {
+		v.throttled.WithLabelValues(run, string(throttle)).Set(truth(b.Throttle == throttle))
+	}
+	m.signal(run, b.Signal)
 	m.mu.Lock()
 	perStep := m.perStep[name]
 	m.mu.Unlock()
 	if perStep > 0 {
 		v.readyBatches.WithLabelValues(run).Set(float64(b.Counts.Ready) / perStep)
 	}
+}
+
+// signal shows how many of the latest groups teach nothing. A run that has played none says nothing.
+func (m *Metrics) signal(run string, s rollout.Signal) {
+	if s.Groups == 0 {
+		return
+	}
+	m.vectors.flatShare.WithLabelValues(run).Set(float64(s.Flat) / float64(s.Groups))
+	m.vectors.collapsed.WithLabelValues(run).Set(truth(s.Collapsed))
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // starvedBy is what a waiting trainer waits for, as far as the buffer shows it: games that are being played, games that wait for a slot, or
@@ -183,11 +207,7 @@ func (m *Metrics) group(run string, g rollout.GroupView) {
 }
 
 func (m *Metrics) engineChanged(e telemetry.Event, b telemetry.EngineChanged) {
-	up := 0.0
-	if b.State == rollout.EngineReady {
-		up = 1
-	}
-	m.vectors.engineUp.WithLabelValues(string(e.Engine)).Set(up)
+	m.vectors.engineUp.WithLabelValues(string(e.Engine)).Set(truth(b.State == rollout.EngineReady))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	since, joined := m.joining[e.Engine]

@@ -31,7 +31,7 @@ func TestEventsBecomeMetrics(t *testing.T) {
 		Trainer: rollout.StepReport{WallSec: 10, Phases: map[rollout.Phase]float64{
 			rollout.PhaseWait: 4, rollout.PhaseTrain: 5, "tensorboard": 1,
 		}},
-		Service: rollout.ServiceView{Version: 5, Depth: 2, GroupsPerStep: 8, Groups: []rollout.GroupView{{MinVersion: 4}, {MinVersion: 3}}},
+		Service: rollout.ServiceView{Version: 5, StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, Depth: 2, GroupsPerStep: 8, Groups: []rollout.GroupView{{MinVersion: 4}, {MinVersion: 3}}},
 	}}
 	level := func(starved float64, c rollout.BufferCounts) telemetry.BufferLevel {
 		return telemetry.BufferLevel{Counts: c, Target: 16, StarvedSec: starved, WindowSec: 1}
@@ -45,11 +45,23 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			`millrace_step_duration_seconds_sum{run="demo"} 10`, `millrace_step_phase_seconds_total{phase="wait",run="demo"} 4`,
 			`millrace_step_phase_seconds_total{phase="train",run="demo"} 5`, `millrace_step_phase_seconds_total{phase="other",run="demo"} 1`,
 			`millrace_goodput_ratio{run="demo"} 0.6`, `millrace_policy_lag_versions_sum{run="demo"} 3`, `millrace_buffer_depth_batches{run="demo"} 2`,
+			`millrace_policy_lag_mean_versions{place="in_flight",run="demo"} 1`, `millrace_policy_lag_mean_versions{place="in_buffer",run="demo"} 0.5`,
 		}},
 		{"buffer", []telemetry.Body{step, level(0, rollout.BufferCounts{Ready: 12, InFlight: 3, Bytes: 99})}, []string{
 			`millrace_buffer_ready_batches{run="demo"} 1.5`, `millrace_buffer_inflight_groups{run="demo"} 3`,
 			`millrace_buffer_groups{run="demo",state="ready"} 12`, `millrace_buffer_target_groups{run="demo"} 16`, `millrace_buffer_bytes{run="demo"} 99`,
 		}},
+		{"throttled", []telemetry.Body{
+			telemetry.BufferLevel{Throttle: rollout.ThrottleStaleness}, telemetry.BufferLevel{Throttle: rollout.ThrottleBytes},
+		}, []string{
+			`millrace_buffer_throttled{reason="max_bytes",run="demo"} 1`, `millrace_buffer_throttled{reason="max_staleness",run="demo"} 0`,
+		}},
+		{"signal", []telemetry.Body{
+			telemetry.BufferLevel{Signal: rollout.Signal{Groups: 32, Flat: 4}}, telemetry.SignalChanged{Signal: rollout.Signal{Groups: 32, Flat: 24, Collapsed: true}},
+		}, []string{`millrace_signal_flat_ratio{run="demo"} 0.75`, `millrace_signal_collapsed{run="demo"} 1`}},
+		{"signal again", []telemetry.Body{
+			telemetry.SignalChanged{Signal: rollout.Signal{Groups: 32, Flat: 24, Collapsed: true}}, telemetry.SignalChanged{Signal: rollout.Signal{Groups: 32, Flat: 8}},
+		}, []string{`millrace_signal_flat_ratio{run="demo"} 0.25`, `millrace_signal_collapsed{run="demo"} 0`}},
 		{"starved", []telemetry.Body{
 			level(1, rollout.BufferCounts{InFlight: 3, Queued: 1}), level(0.5, rollout.BufferCounts{Queued: 1}),
 			level(0.25, rollout.BufferCounts{}), level(-1, rollout.BufferCounts{}),
@@ -147,12 +159,19 @@ func TestARunThatIsOverHasNoLevels(t *testing.T) {
 	m := prom.New()
 	emit := func(run rollout.RunName, b telemetry.Body) { m.Emit(telemetry.Event{Run: run, Body: b}) }
 	for _, run := range []rollout.RunName{"one", "two"} {
-		emit(run, telemetry.BufferLevel{Counts: rollout.BufferCounts{Ready: 3}, StarvedSec: 2})
+		emit(run, telemetry.BufferLevel{
+			Counts: rollout.BufferCounts{Ready: 3}, StarvedSec: 2, Throttle: rollout.ThrottleBytes, Signal: rollout.Signal{Groups: 8},
+		})
 	}
 	emit("one", telemetry.RunChanged{State: rollout.RunCompleted})
 	text := scrape(t, m)
 	if strings.Contains(text, `millrace_buffer_groups{run="one"`) || !strings.Contains(text, `millrace_buffer_groups{run="two"`) {
 		t.Errorf("levels:\n%s", text)
+	}
+	for _, gauge := range []string{`millrace_buffer_throttled{reason="max_bytes",run="one"}`, `millrace_signal_flat_ratio{run="one"}`} {
+		if strings.Contains(text, gauge) {
+			t.Errorf("%s is still there", gauge)
+		}
 	}
 	if !strings.Contains(text, `millrace_trainer_starved_seconds_total{reason="gated",run="one"} 2`) {
 		t.Error("a counter was forgotten")
