@@ -3,6 +3,7 @@ package telemetry
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -65,7 +66,10 @@ func Encode(e Event) ([]byte, error) {
 	return append(head, body[1:]...), nil
 }
 
-// Decode reads what Encode wrote. A kind that it does not know is an error.
+// ErrUnknownKind is returned for an event that another version of the program wrote and this one does not know.
+var ErrUnknownKind = errors.New("no such kind")
+
+// Decode reads what Encode wrote. A kind that it does not know is ErrUnknownKind.
 func Decode(b []byte) (Event, error) {
 	var h header
 	if err := json.Unmarshal(b, &h); err != nil {
@@ -111,7 +115,7 @@ func decodeBody(kind string, b []byte) (Body, error) {
 	case DispatchSample{}.Kind():
 		return decodeAs[DispatchSample](b)
 	}
-	return nil, fmt.Errorf("no such kind")
+	return nil, ErrUnknownKind
 }
 
 func decodeAs[T Body](b []byte) (Body, error) {

@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -100,6 +101,19 @@ func TestEventID(t *testing.T) {
 	} {
 		if got := tt.event.ID(); got != tt.want {
 			t.Errorf("got %s, want %s", got, tt.want)
+		}
+	}
+}
+
+// TestDecodeOfAnotherVersion tells an event of a newer version, which a reader may skip, from a broken one.
+func TestDecodeOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	if _, err := telemetry.Decode([]byte(`{"kind":"not_yet","x":1}`)); !errors.Is(err, telemetry.ErrUnknownKind) {
+		t.Errorf("unknown kind: %v", err)
+	}
+	for _, broken := range []string{`{`, `{"kind":"buffer_level","target":"many"}`} {
+		if _, err := telemetry.Decode([]byte(broken)); err == nil || errors.Is(err, telemetry.ErrUnknownKind) {
+			t.Errorf("%s: %v", broken, err)
 		}
 	}
 }
