@@ -46,7 +46,7 @@ func (a *Activities) register(ctx context.Context, plan GroupPlan, env episode.E
 			return nil, rollout.Fail(rollout.GameFault, "scenario", err)
 		}
 	}
-	scenario, err := a.Buffer.Queue(ctx, plan.Ref, drawn, plan.LaunchedAt)
+	scenario, err := a.Buffer.Queue(ctx, plan.Ref, drawn, plan.Version, plan.LaunchedAt)
 	if err != nil {
 		return nil, fmt.Errorf("queue group %s: %w", plan.Ref, err)
 	}
@@ -102,7 +102,7 @@ func (a *Activities) warmUp(ctx context.Context, plan GroupPlan) error {
 	if err != nil {
 		return err
 	}
-	if _, err := a.Buffer.Queue(ctx, plan.Ref, scenario, plan.LaunchedAt); err != nil {
+	if _, err := a.Buffer.Queue(ctx, plan.Ref, scenario, plan.Version, plan.LaunchedAt); err != nil {
 		return fmt.Errorf("register scenario of %s: %w", plan.Ref, err)
 	}
 	return nil

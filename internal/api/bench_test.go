@@ -168,7 +168,7 @@ func fill(b *testing.B, redisAddr string) float64 {
 	}
 	commit := func(seq int) {
 		g := referenceGroup(seq)
-		_, err := store.Queue(ctx, g.Ref, []byte("s"), time.Now())
+		_, err := store.Queue(ctx, g.Ref, []byte("s"), g.MinVersion, time.Now())
 		must(b, err)
 		must(b, store.Start(ctx, g.Ref))
 		_, err = store.CommitGroup(ctx, g)

@@ -255,7 +255,7 @@ func (f *fixture) ready(seqs ...int) {
 	ctx := context.Background()
 	for _, seq := range seqs {
 		g := group(seq)
-		if _, err := f.store.Queue(ctx, g.Ref, []byte("s"), time.Now()); err != nil {
+		if _, err := f.store.Queue(ctx, g.Ref, []byte("s"), g.MinVersion, time.Now()); err != nil {
 			f.t.Fatal(err)
 		}
 		if err := f.store.Start(ctx, g.Ref); err != nil {

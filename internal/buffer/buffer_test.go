@@ -263,7 +263,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(f.Discard(f.ctx, ref(0), "cancelled"))
 		f.ok(f.Discard(f.ctx, ref(1), "cancelled")) // before it was ever heard of
 		for seq := range 2 {
-			_, err := f.Queue(f.ctx, ref(seq), []byte("late"), start)
+			_, err := f.Queue(f.ctx, ref(seq), []byte("late"), 0, start)
 			f.refused(err, rollout.Fenced)
 			f.refused(f.Start(f.ctx, ref(seq)), rollout.Fenced)
 			c, err := f.CommitGroup(f.ctx, group(seq, 0))
@@ -288,7 +288,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := open(t, rdb, spec(1, 9))
 		f.queue(0, 0)
 		for _, state := range []string{"queued", "ready"} {
-			got, err := f.Queue(f.ctx, ref(0), []byte("another"), start)
+			got, err := f.Queue(f.ctx, ref(0), []byte("another"), 0, start)
 			f.ok(err)
 			expect(t, "scenario of a group that is "+state, string(got), "scenario 0")
 			if state == "queued" {
@@ -299,7 +299,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 	"a group may wait for its scenario": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		for _, step := range []struct{ offer, want string }{{"", ""}, {"played", "played"}, {"", "played"}, {"played twice", "played"}} {
-			got, err := f.Queue(f.ctx, ref(0), []byte(step.offer), start)
+			got, err := f.Queue(f.ctx, ref(0), []byte(step.offer), 0, start)
 			f.ok(err)
 			expect(t, fmt.Sprintf("scenario after %q", step.offer), string(got), step.want)
 		}
@@ -307,7 +307,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 	},
 	"a wild group number is refused": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
-		_, err := f.Queue(f.ctx, ref(1<<31), nil, start)
+		_, err := f.Queue(f.ctx, ref(1<<31), nil, 0, start)
 		f.refused(err, rollout.Invalid)
 		f.refused(f.Discard(f.ctx, ref(1<<31), "x"), rollout.Invalid)
 		f.refused(f.Start(f.ctx, ref(-1)), rollout.Invalid)

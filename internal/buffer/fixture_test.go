@@ -84,7 +84,7 @@ func ref(seq int) rollout.GroupRef { return rollout.GroupRef{Run: run, Seq: roll
 func (f *fixture) queue(from, to int) {
 	f.t.Helper()
 	for seq := from; seq <= to; seq++ {
-		_, err := f.Queue(f.ctx, ref(seq), fmt.Appendf(nil, "scenario %d", seq), start)
+		_, err := f.Queue(f.ctx, ref(seq), fmt.Appendf(nil, "scenario %d", seq), 0, start)
 		f.ok(err)
 	}
 }

@@ -13,10 +13,11 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Queue registers a launched group. The first scenario registered for it wins and is returned, now and
-// later; an empty scenario registers none, and asks which one is. A group that is over is refused as Fenced.
-func (s *Store) Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, launchedAt time.Time) ([]byte, error) {
-	r, err := s.evalGroup(ctx, queueScript, ref, scenario, stamp(launchedAt))
+// Queue registers a group launched with a policy version, than which no turn of it will be older. The first scenario
+// registered for it wins and is returned, now and later; an empty scenario registers none, and asks which one is. A group that
+// is over is refused as Fenced.
+func (s *Store) Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion, launchedAt time.Time) ([]byte, error) {
+	r, err := s.evalGroup(ctx, queueScript, ref, scenario, int64(version), stamp(launchedAt))
 	if err != nil {
 		return nil, fmt.Errorf("queue group: %w", err)
 	}

@@ -147,7 +147,7 @@ func (p *player) same(what string, err error, code rollout.RefusalCode) {
 
 func (p *player) queueing(seq int) func() {
 	return func() {
-		_, err := p.Queue(p.ctx, ref(seq), []byte("x"), start)
+		_, err := p.Queue(p.ctx, ref(seq), []byte("x"), 0, start)
 		p.same(fmt.Sprintf("queue %d", seq), err, p.model.queue(seq))
 	}
 }

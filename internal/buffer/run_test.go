@@ -56,7 +56,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			"SetVersion": func() error { return f.SetVersion(f.ctx, run, 1) },
 			"SaveStatus": func() error { return f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(2, 9)}) },
 			"Status":     func() error { _, err := f.Status(f.ctx, run); return err },
-			"Queue":      func() error { _, err := f.Queue(f.ctx, ref(0), nil, start); return err },
+			"Queue":      func() error { _, err := f.Queue(f.ctx, ref(0), nil, 0, start); return err },
 			"Start":      func() error { return f.Start(f.ctx, ref(0)) },
 			"Commit":     func() error { _, err := f.CommitGroup(f.ctx, group(0, 0)); return err },
 			"Discard":    func() error { return f.Discard(f.ctx, ref(0), "x") },

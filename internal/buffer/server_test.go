@@ -67,7 +67,7 @@ func TestCluster(t *testing.T) {
 		for seq := range 6 {
 			g := group(seq, 0)
 			g.Ref.Run = name
-			_, err := s.Queue(ctx, g.Ref, []byte("x"), start)
+			_, err := s.Queue(ctx, g.Ref, []byte("x"), 0, start)
 			f.ok(err)
 			f.ok(s.SaveCheckpoint(ctx, rollout.EpisodeRef{GroupRef: g.Ref}, 1, checkpoint(1, "a")))
 			if seq == 5 {

@@ -172,7 +172,7 @@ func (c *chaos) group(ctx context.Context, ref rollout.GroupRef, version rollout
 	if err != nil {
 		return err
 	}
-	scenario, err := c.buffer.Queue(ctx, ref, drawn, time.Now())
+	scenario, err := c.buffer.Queue(ctx, ref, drawn, version, time.Now())
 	if err != nil {
 		return err
 	}
