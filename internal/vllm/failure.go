@@ -86,7 +86,7 @@ func statusError(resp *http.Response) *StatusError {
 // retryAfter reads seconds; dates are not worth a clock here.
 func retryAfter(header string) time.Duration {
 	sec, err := strconv.ParseFloat(header, 64)
-	if err != nil || sec < 0 || sec > 3600 {
+	if err != nil || !(sec >= 0 && sec <= 3600) { // so that NaN, which is in no order, is none either
 		return 0
 	}
 	return time.Duration(sec * float64(time.Second))

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,7 +78,17 @@ func parseMetrics(text []byte) (Sample, error) {
 	if !known {
 		return Sample{}, fmt.Errorf("no metrics of vLLM; was the engine started with --disable-log-stats?")
 	}
+	if !s.finite() {
+		return Sample{}, fmt.Errorf("the sum of a metric over the engine cores is beyond every number")
+	}
 	return s, nil
+}
+
+// finite tells whether every sum is a number; each part of it was one.
+func (s *Sample) finite() bool {
+	sums := []float64{s.Running, s.Waiting, s.Deferred, s.PromptTokens, s.GenerationTokens, s.PrefixQueries, s.PrefixHits, s.Preemptions}
+	sums = slices.AppendSeq(sums, maps.Values(s.Finished))
+	return !slices.ContainsFunc(sums, func(v float64) bool { return math.IsInf(v, 0) })
 }
 
 // add takes one series in and tells whether it is one that Sample speaks of.
