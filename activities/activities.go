@@ -39,6 +39,7 @@ type Buffer interface {
 	Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion, launchedAt time.Time) ([]byte, error)
 	CommitGroup(ctx context.Context, g *rollout.Group) (buffer.Commit, error)
 	Discard(ctx context.Context, ref rollout.GroupRef, code string) error
+	Release(ctx context.Context, ref rollout.GroupRef, code string) (released bool, err error)
 
 	SaveCheckpoint(ctx context.Context, ref rollout.EpisodeRef, attempt int, cp buffer.Checkpoint) error
 	LoadCheckpoint(ctx context.Context, ref rollout.EpisodeRef) (buffer.Checkpoint, bool, error)

@@ -273,6 +273,25 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		expect(t, "counts", f.counts(), rollout.BufferCounts{Dropped: 2})
 		f.refused(f.Discard(f.ctx, ref(3), ""), rollout.Invalid)
 	},
+	"a group is released while it is queued": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.queue(0, 3)
+		f.ok(f.Start(f.ctx, ref(1)))
+		f.ready(0, 2)
+		f.ok(f.Discard(f.ctx, ref(3), "cancelled"))
+		for range 2 { // the second time as after a lost answer
+			for seq, want := range []bool{true, false, false, false, false} { // 4 was never heard of
+				released, err := f.Release(f.ctx, ref(seq), "shrunk")
+				f.ok(err)
+				expect(t, fmt.Sprintf("group %d released", seq), released, want)
+			}
+		}
+		expect(t, "counts", f.counts(), rollout.BufferCounts{InFlight: 1, Ready: 1, Dropped: 2})
+		f.queue(4, 4) // it can still come
+		f.refused(f.Start(f.ctx, ref(0)), rollout.Fenced)
+		_, err := f.Release(f.ctx, ref(4), "")
+		f.refused(err, rollout.Invalid)
+	},
 	"bad rows are refused": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		for i, spoil := range badRows {

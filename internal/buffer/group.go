@@ -100,8 +100,8 @@ func deref(c *Commit) Commit {
 // Discard lets a queued or in-flight group go. A group never heard of is let go too, so that it cannot come late; one
 // that is ready or further is a Conflict.
 func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code string) error {
-	if code == "" {
-		return rollout.Refuse(rollout.Invalid, "group %s cannot be dropped without a code that says why", ref)
+	if err := checkCode(ref, code); err != nil {
+		return err
 	}
 	r, err := s.evalGroup(ctx, discardScript, ref, code)
 	if err != nil {
@@ -109,6 +109,26 @@ func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code string) 
 	}
 	if !r.ok() {
 		return rollout.Refuse(rollout.Conflict, "group %s is %s and cannot be discarded any more", ref, r.str(1))
+	}
+	return nil
+}
+
+// Release lets a group go while it is queued: before a request of it has been dispatched. One that is further, that was dropped
+// for another reason, or that was never heard of stays what it is, and the answer is false.
+func (s *Store) Release(ctx context.Context, ref rollout.GroupRef, code string) (released bool, err error) {
+	if err := checkCode(ref, code); err != nil {
+		return false, err
+	}
+	r, err := s.evalGroup(ctx, releaseScript, ref, code)
+	if err != nil {
+		return false, fmt.Errorf("release group: %w", err)
+	}
+	return r.int(1) == 1, nil
+}
+
+func checkCode(ref rollout.GroupRef, code string) error {
+	if code == "" {
+		return rollout.Refuse(rollout.Invalid, "group %s cannot be dropped without a code that says why", ref)
 	}
 	return nil
 }

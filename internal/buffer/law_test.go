@@ -75,7 +75,7 @@ func (p *player) choose() func() {
 	if p.rng.IntN(10) == 0 {
 		epoch += p.rng.IntN(3) - 1
 	}
-	switch p.rng.IntN(15) {
+	switch p.rng.IntN(16) {
 	case 0, 1, 2:
 		p.last++
 		return p.queueing(p.last)
@@ -93,6 +93,8 @@ func (p *player) choose() func() {
 		return p.completing(max(0, step), epoch, p.rng.IntN(8)/7)
 	case 13:
 		return p.rare()
+	case 14:
+		return p.releasing(seq)
 	default:
 		return p.completing(m.next, m.epoch, 0)
 	}
@@ -170,6 +172,14 @@ func (p *player) committing(seq, version int) func() {
 func (p *player) discarding(seq int) func() {
 	return func() {
 		p.same(fmt.Sprintf("discard %d", seq), p.Discard(p.ctx, ref(seq), "test"), p.model.discard(seq, "test"))
+	}
+}
+
+func (p *player) releasing(seq int) func() {
+	return func() {
+		got, err := p.Release(p.ctx, ref(seq), "released")
+		p.same(fmt.Sprintf("release %d", seq), err, "")
+		expect(p.t, "released", got, p.model.release(seq, "released"))
 	}
 }
 

@@ -105,6 +105,13 @@ func (m *model) discard(seq int, code string) rollout.RefusalCode {
 	return ""
 }
 
+func (m *model) release(seq int, code string) bool {
+	if m.state[seq] == "queued" {
+		m.drop(seq, code)
+	}
+	return m.drops[seq] == code
+}
+
 func (m *model) claim(step, epoch int) ([]int, rollout.RefusalCode) {
 	switch {
 	case epoch != m.epoch:

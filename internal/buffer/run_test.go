@@ -60,6 +60,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			"Start":      func() error { return f.Start(f.ctx, ref(0)) },
 			"Commit":     func() error { _, err := f.CommitGroup(f.ctx, group(0, 0)); return err },
 			"Discard":    func() error { return f.Discard(f.ctx, ref(0), "x") },
+			"Release":    func() error { _, err := f.Release(f.ctx, ref(0), "x"); return err },
 			"Counts":     func() error { _, err := f.Counts(f.ctx, run); return err },
 			"Account":    func() error { _, err := f.Account(f.ctx, run); return err },
 			"Progress":   func() error { _, err := f.Progress(f.ctx, run); return err },

@@ -33,6 +33,7 @@ var (
 	peekScript       = script("peek")
 	commitScript     = script("commit")
 	discardScript    = script("discard")
+	releaseScript    = script("release")
 	checkpointScript = script("checkpoint")
 	answerScript     = script("answer")
 	answersScript    = script("answers")

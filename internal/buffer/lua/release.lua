@@ -1,0 +1,10 @@
+-- ARGV: seq, code. Lets a group go that is queued, and no other; answers whether it has gone, by this call or an earlier one.
+if call('EXISTS', run) == 0 then return {'no-such-run'} end
+local seq, code = ARGV[1], ARGV[2]
+if not known_range(seq) then return {'invalid'} end
+local state, dropped_for = state_of(seq)
+if state == 'queued' then
+  drop(seq, state, code)
+  return {'ok', 1}
+end
+return {'ok', dropped_for == code and 1 or 0}
