@@ -202,6 +202,43 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
+// TestFilesFromElsewhere: what editors and other programs put around YAML changes nothing.
+func TestFilesFromElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]string{
+		"byte order mark":       "\uFEFF" + minimal,
+		"carriage returns":      strings.ReplaceAll(minimal, "\n", "\r\n"),
+		"version directive":     "%YAML 1.2\n---\n" + minimal,
+		"document markers":      "---\n" + minimal + "...\n",
+		"a document, commented": "# first\n---\n" + minimal + "---\n# nothing more\n",
+	} {
+		if spec, err := config.ReadSpec(name, []byte(data), environments()); err != nil || spec.Name != "a" {
+			t.Errorf("%s: %+v, %v", name, spec.Name, err)
+		}
+	}
+	_, err := config.ReadSpec("a", []byte("\xff\xfen\x00a\x00m\x00e\x00"), environments())
+	if err == nil || !strings.Contains(err.Error(), "UTF-8") {
+		t.Errorf("UTF-16: %v", err)
+	}
+}
+
+// TestMissingKeysHavePlaces: a fault about a key that is not there points to where it should be.
+func TestMissingKeysHavePlaces(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]string{
+		"# a run\nmodel: m\nsteps: 1\nenvironment: {kind: tictactoe}\n":             "a:2:1: name: is missing",
+		"\n\n{model: m, steps: 1, environment: {kind: tictactoe}}":                  "a:3:1: name: is missing",
+		"name: a\nmodel: m\nsteps: 1\nenvironment:\n  opening_moves: 1\n":           "a:4:1: environment.kind: is missing",
+		"name: a\nmodel: m\nsteps: 1\nenvironment: {kind: tictactoe}\n<<: {a: 1}\n": "a:5:1: merge keys",
+		minimal + "policies:\n- path: /a\n":                                         "a:6:", // in the list's item
+	} {
+		_, err := config.ReadSpec("a", []byte(data), environments())
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", data, err, want)
+		}
+	}
+}
+
 func FuzzReadSpec(f *testing.F) {
 	files, err := filepath.Glob("*/*.yaml")
 	if err != nil {

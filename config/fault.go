@@ -10,7 +10,7 @@ import (
 // Fault is one thing wrong with a file.
 type Fault struct {
 	File string
-	Line int // 0 when the fault has no place, such as a key that is missing
+	Line int // 0 when the fault has no place in the file, such as a flag; a missing key has that of what it is missing in
 	Col  int
 	Path string // such as buffer.depth
 	Text string

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type reader struct {
 	file   string
 	table  table
 	places map[string]*token.Position // of every path that the file sets
+	top    *token.Position            // of the document: what is missing belongs there
 	faults Faults
 }
 
@@ -43,14 +45,32 @@ func (r *reader) read(data []byte, into any) {
 		r.fault(nil, "", "the file is empty")
 		return
 	}
+	r.top = start(root)
 	r.value(root, reflect.ValueOf(into).Elem(), "", 0)
+}
+
+// start is where a document begins: a block mapping's own token is the first colon.
+func start(root ast.Node) *token.Position {
+	switch node := root.(type) {
+	case *ast.MappingNode:
+		if !node.IsFlowStyle && len(node.Values) > 0 {
+			return position(node.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return position(node.Key)
+	}
+	return position(root)
 }
 
 // parse is the one document of a file; nil when it has none. The parser is another's and sees bytes from anywhere, so a
 // panic in it is an unreadable file and not the end of the process.
 func parse(data []byte) (root ast.Node, err error) {
+	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // Windows editors begin with one.
 	if len(data) > maxFileBytes {
 		return nil, fmt.Errorf("%d bytes are more than a file of this kind has; the limit is %d", len(data), maxFileBytes)
+	}
+	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
+		return nil, errors.New("this is UTF-16; save it as UTF-8")
 	}
 	if deepest(data) > maxDepth {
 		return nil, fmt.Errorf("nested deeper than %d levels", maxDepth)
@@ -67,9 +87,10 @@ func parse(data []byte) (root ast.Node, err error) {
 	}
 	var bodies []ast.Node
 	for _, doc := range file.Docs {
-		if doc.Body != nil && doc.Body.Type() != ast.CommentType {
-			bodies = append(bodies, doc.Body)
+		if doc.Body == nil || doc.Body.Type() == ast.CommentType || doc.Body.Type() == ast.DirectiveType {
+			continue
 		}
+		bodies = append(bodies, doc.Body)
 	}
 	switch len(bodies) {
 	case 0:
@@ -135,7 +156,7 @@ func (r *reader) place(path string) *token.Position {
 			return at
 		}
 	}
-	return nil
+	return r.top
 }
 
 func parent(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
@@ -215,6 +236,10 @@ func (r *reader) pairs(node ast.Node, path, want string) ([]*ast.MappingValueNod
 // key is a pair's key as text; empty when it is no plain text or was given before.
 func (r *reader) key(pair *ast.MappingValueNode, path string, seen map[string]int) string {
 	at := position(pair.Key)
+	if _, merge := pair.Key.(*ast.MergeKeyNode); merge {
+		r.fault(at, path, "merge keys are not taken; write the values out")
+		return ""
+	}
 	text, ok := pair.Key.(*ast.StringNode)
 	if !ok || text.Value == "" {
 		r.fault(at, path, "a key must be a plain word, not %s", describe(pair.Key))

@@ -184,10 +184,10 @@ func describe(node ast.Node) string {
 const maxShown = 60
 
 func shorten(s string) string {
-	if len(s) <= maxShown {
-		return s
+	if letters := []rune(s); len(letters) > maxShown {
+		return string(letters[:maxShown]) + "..."
 	}
-	return s[:maxShown] + "..."
+	return s
 }
 
 func quoteIt(node ast.Node) string {
