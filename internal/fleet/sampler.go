@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -109,7 +110,21 @@ func decodeSample(e redis.XMessage) (Sample, error) {
 		return Sample{}, fmt.Errorf("fleet sample %s: %w", e.ID, err)
 	}
 	s.At = time.UnixMilli(ms)
+	if !s.sound() {
+		return Sample{}, fmt.Errorf("fleet sample %s: %s is beyond what a fleet does in %v", e.ID, text, maxSampleWindow)
+	}
 	return s, nil
+}
+
+// sound tells whether the figures are such that means over any window are numbers.
+func (s Sample) sound() bool {
+	const most = 1e15
+	for _, v := range []float64{float64(s.Engines), float64(s.Busy), s.InFlight, float64(s.Limit), float64(s.Queued), s.InputTPS, s.OutputTPS} {
+		if math.Abs(v) > most {
+			return false
+		}
+	}
+	return s.WindowSec >= 0 && s.WindowSec <= maxSampleWindow.Seconds()
 }
 
 // Mean is the fleet between two moments, from samples in order of time. Each sample counts by the part
