@@ -20,11 +20,18 @@ type RestoreInput struct {
 }
 
 // RestoreRun makes a run known again to a Redis that has lost it, as far as it had come, and answers its account. The
-// versions that serve are wanted on the engines again. A run that Redis knows is left as it is.
+// versions that serve and the run's fixed policies are wanted on the engines again. The account of a run that Redis knows
+// is left as it is.
 func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Account, error) {
+	heart := startHeart(ctx, loadBeat) // adapters are read for their digests
+	defer heart.stop()
 	run := in.Spec.Name
 	if err := a.Buffer.Open(ctx, in.Spec); err != nil {
 		return buffer.Account{}, typed(fmt.Errorf("open run %s again: %w", run, err))
+	}
+	// Before the account: once that is restored, another attempt finds nothing lost.
+	if err := a.wantAgain(ctx, in); err != nil {
+		return buffer.Account{}, typed(err)
 	}
 	restored, err := a.Buffer.Restore(ctx, in.Status)
 	if err != nil {
@@ -34,9 +41,6 @@ func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Ac
 		if err := a.Mirror(ctx, MirrorInput{Status: in.Status}); err != nil {
 			return buffer.Account{}, err
 		}
-		if err := a.wantAgain(ctx, in.Status); err != nil {
-			return buffer.Account{}, typed(err)
-		}
 		a.emit(run, in.Key, telemetry.RunChanged{
 			State: in.Status.State, Change: "restore the buffer",
 			Reason: fmt.Sprintf("Redis had lost the run: it goes on at step %d with new groups; ready groups and batches that were not recorded are gone", in.Status.NextStep),
@@ -45,17 +49,35 @@ func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Ac
 	return a.Account(ctx, run)
 }
 
-func (a *Activities) wantAgain(ctx context.Context, status rollout.RunStatus) error {
-	for _, p := range status.Policies {
-		if p.State != rollout.PolicyServing {
-			continue
-		}
-		adapter := fleet.Adapter{Run: status.Spec.Name, Version: p.Version, Name: p.Adapter, Path: p.Path}
+func (a *Activities) wantAgain(ctx context.Context, in RestoreInput) error {
+	for _, adapter := range adaptersOf(ctx, in) {
 		if err := a.Fleet.Want(ctx, adapter); err != nil {
-			return fmt.Errorf("keep %s on the fleet: %w", p.Adapter, err)
+			return fmt.Errorf("keep %s on the fleet: %w", adapter.Name, err)
 		}
 	}
 	return nil
+}
+
+// adaptersOf is what a run's games may ask engines for: its versions that serve, and its fixed policies, whose digests
+// are taken anew from their files. Files that have since become unreadable or unfit are the engines' to judge.
+func adaptersOf(ctx context.Context, in RestoreInput) []fleet.Adapter {
+	var all []fleet.Adapter
+	for _, p := range in.Status.Policies {
+		if p.State == rollout.PolicyServing {
+			all = append(all, fleet.Adapter{Run: in.Spec.Name, Version: p.Version, Name: p.Adapter, Path: p.Path, Digest: p.Digest})
+		}
+	}
+	for _, p := range in.Spec.Policies {
+		if p.Path == "" {
+			continue
+		}
+		adapter := fleet.Adapter{Run: in.Spec.Name, Name: p.Model(in.Spec.Name, in.Spec.Model), Path: p.Path}
+		if found, err := fleet.Inspect(ctx, p.Path, in.Spec.Adapters.Rank); err == nil {
+			adapter.Digest = found.Digest
+		}
+		all = append(all, adapter)
+	}
+	return all
 }
 
 // Groups is what the activities need of Temporal itself.

@@ -21,11 +21,16 @@ func (r *run) lost(a buffer.Account, err error) bool {
 	return int(a.ClaimedTo) < r.Claimed
 }
 
+// restoreTimeout bounds one attempt at a restoration, which reads the files of fixed policies.
+const restoreTimeout = time.Minute
+
 // restore tells an empty Redis how far the run had come, and answers the account from there. Batches that were granted and
 // not recorded are formed anew, of other groups; nothing that was recorded is given out again.
 func (r *run) restore(ctx workflow.Context) (buffer.Account, error) {
 	r.Changes++
-	ctx = workflow.WithActivityOptions(ctx, shortActivity())
+	options := shortActivity()
+	options.StartToCloseTimeout, options.HeartbeatTimeout = restoreTimeout, loadHeartbeat
+	ctx = workflow.WithActivityOptions(ctx, options)
 	var account buffer.Account
 	err := workflow.ExecuteActivity(ctx, acts.RestoreRun, activities.RestoreInput{
 		Spec: r.given, Status: r.status(), Key: fmt.Sprintf("%s/change/%d", r.Spec.Name, r.Changes),

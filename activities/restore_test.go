@@ -1,0 +1,127 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// registered is a real registry, without engines that could load anything.
+type registered struct{ *fleet.Registry }
+
+func (registered) Load(context.Context, rollout.EngineID, fleet.Adapter) (float64, error) {
+	return 0, nil
+}
+func (registered) Unload(context.Context, rollout.EngineID, string) error { return nil }
+func (registered) Keep(context.Context, func()) error                     { return nil }
+
+// forgetful is a buffer that dies once after it was restored.
+type forgetful struct {
+	*buffer.Store
+	died bool
+}
+
+func (f *forgetful) Restore(ctx context.Context, s rollout.RunStatus) (bool, error) {
+	restored, err := f.Store.Restore(ctx, s)
+	if err == nil && !f.died {
+		f.died = true
+		return false, context.DeadlineExceeded
+	}
+	return restored, err
+}
+
+type muted struct{}
+
+func (muted) Emit(telemetry.Event) {}
+
+func writePEFT(t *testing.T) (path string) {
+	t.Helper()
+	path = t.TempDir()
+	for name, text := range map[string]string{
+		"adapter_config.json":       `{"peft_type":"LORA","r":8,"target_modules":["q_proj"]}`,
+		"adapter_model.safetensors": string(bytes.Repeat([]byte{7}, 64)),
+	} {
+		if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// What an emptied Redis is told again: the versions that serve and the fixed policies, each with the digest it had; not the
+// base model, nor what is retired. All of it is told, too, when the first attempt dies on the way.
+func TestAdaptersComeBackAfterRedisIsEmptied(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	registry := fleet.NewRegistry(rdb, "test", time.Now)
+	acts := &Activities{
+		Buffer: &forgetful{Store: buffer.New(rdb, buffer.Options{})}, Fleet: registered{registry}, Emit: muted{}, Now: time.Now,
+	}
+	fixed := writePEFT(t)
+	found, err := fleet.Inspect(t.Context(), fixed, 8)
+	if err != nil || found.Digest == "" {
+		t.Fatalf("%+v %v", found, err)
+	}
+	spec := rollout.Spec{
+		Name: "r", Model: "m", Steps: 9, Buffer: rollout.BufferSpec{Depth: 1, GroupsPerStep: 1, OnStale: rollout.DropStale},
+		Adapters: rollout.AdapterSpec{Rank: 8},
+		Policies: []rollout.FixedPolicy{{Name: "old", Path: fixed}, {Name: "gone", Path: "/nowhere"}, {Name: "base"}},
+	}
+	in := RestoreInput{Spec: spec, Key: "r/change/1", Status: rollout.RunStatus{
+		Spec: spec, State: rollout.RunRunning, NextStep: 3, PolicyVersion: 3, Launched: 7,
+		Policies: []rollout.Policy{
+			{Version: 1, Adapter: "r-v1", Path: "/a/1", State: rollout.PolicyRetired, Digest: "d1"},
+			{Version: 2, Adapter: "r-v2", Path: "/a/2", State: rollout.PolicyServing, Digest: "d2"},
+			{Version: 3, Adapter: "r-v3", Path: "/a/3", State: rollout.PolicyServing, Digest: "d3"},
+		},
+	}}
+	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+	env.RegisterActivity(acts)
+	if _, err := env.ExecuteActivity(acts.RestoreRun, in); err == nil {
+		t.Fatal("the first attempt did not die")
+	}
+	value, err := env.ExecuteActivity(acts.RestoreRun, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var account buffer.Account
+	if err := value.Get(&account); err != nil || account.NextStep != 3 || account.ClaimedTo != 3 || account.Highest != 6 {
+		t.Errorf("%+v %v, want to go on at step 3 with group 7", account, err)
+	}
+	wanted, err := registry.Wanted(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]fleet.Adapter{}
+	for _, a := range wanted {
+		got[a.Name] = a
+	}
+	want := map[string]fleet.Adapter{
+		"r-v2":   {Run: "r", Version: 2, Name: "r-v2", Path: "/a/2", Digest: "d2"},
+		"r-v3":   {Run: "r", Version: 3, Name: "r-v3", Path: "/a/3", Digest: "d3"},
+		"r:old":  {Run: "r", Name: "r:old", Path: fixed, Digest: found.Digest},
+		"r:gone": {Run: "r", Name: "r:gone", Path: "/nowhere"},
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d adapters are wanted, want %d: %+v", len(got), len(want), got)
+	}
+	for name, a := range want {
+		if got[name] != a {
+			t.Errorf("%+v, want %+v", got[name], a)
+		}
+	}
+}
