@@ -11,12 +11,15 @@ import (
 // Account is what the buffer knows of a run's groups, each in exactly one place: Launched is the sum of the
 // groups queued, in flight, ready, claimed, completed and dropped.
 type Account struct {
-	Launched  int64                 `json:"launched"`
-	Highest   rollout.GroupSeq      `json:"highest"` // highest group number heard of; -1: none
-	Queued    []rollout.GroupSeq    `json:"queued"`
-	InFlight  []rollout.GroupSeq    `json:"in_flight"`
-	Ready     []rollout.GroupSeq    `json:"ready"`
-	Counts    rollout.BufferCounts  `json:"counts"`
+	Launched int64                `json:"launched"`
+	Highest  rollout.GroupSeq     `json:"highest"` // highest group number heard of; -1: none
+	Queued   []rollout.GroupSeq   `json:"queued"`
+	InFlight []rollout.GroupSeq   `json:"in_flight"`
+	Ready    []rollout.GroupSeq   `json:"ready"`
+	Counts   rollout.BufferCounts `json:"counts"`
+	// GroupBytes is the mean stored size of the groups committed so far, for reserving room; 0: none was.
+	GroupBytes int64 `json:"group_bytes"`
+
 	NextStep  rollout.Step          `json:"next_step"`  // first step not completed
 	ClaimedTo rollout.Step          `json:"claimed_to"` // first step never granted
 	Version   rollout.PolicyVersion `json:"policy_version"`
@@ -38,17 +41,18 @@ func (s *Store) Account(ctx context.Context, run rollout.RunName) (Account, erro
 		return Account{}, fmt.Errorf("account: %w", err)
 	}
 	a := Account{
-		Launched:  r.int(1),
-		Highest:   rollout.GroupSeq(r.int(2)),
-		NextStep:  rollout.Step(r.int(3)),
-		ClaimedTo: rollout.Step(r.int(4)),
-		Version:   rollout.PolicyVersion(r.int(5)),
-		Epoch:     rollout.Epoch(r.int(6)),
-		Counts:    r.list(7).counts(),
-		Queued:    r.seqs(8),
-		InFlight:  r.seqs(9),
-		Ready:     r.seqs(10),
-		Drops:     map[string]int64{},
+		Launched:   r.int(1),
+		Highest:    rollout.GroupSeq(r.int(2)),
+		NextStep:   rollout.Step(r.int(3)),
+		ClaimedTo:  rollout.Step(r.int(4)),
+		Version:    rollout.PolicyVersion(r.int(5)),
+		Epoch:      rollout.Epoch(r.int(6)),
+		Counts:     r.list(7).counts(),
+		Queued:     r.seqs(8),
+		InFlight:   r.seqs(9),
+		Ready:      r.seqs(10),
+		Drops:      map[string]int64{},
+		GroupBytes: r.int(12),
 	}
 	drops := r.list(11)
 	for i := 0; i+1 < len(drops); i += 2 {

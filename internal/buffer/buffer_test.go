@@ -96,6 +96,43 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.complete(0, 0)
 		f.claim(1, 0) // later claims need their own batch alone
 	},
+	"a prefill that does not fit is given up": func(t *testing.T, rdb redis.UniversalClient) {
+		full := spec(2, 3)
+		full.Buffer.Prefill = rollout.PrefillFull // depth 2
+		full.Buffer.MaxBytes = int64(3 * size(t, group(0, 0)))
+		f := open(t, rdb, full)
+		f.ready(0, 0, 1)
+		notReady := func() {
+			t.Helper()
+			_, err := f.Claim(f.ctx, run, 0, 0, buffer.Share{})
+			f.refused(err, rollout.NotReady)
+		}
+		notReady() // a third group would fit
+		full.Buffer.MaxBytes = int64(2 * size(t, group(0, 0)))
+		f.ok(f.SetLimits(f.ctx, run, full.Buffer, 3))
+		f.queue(2, 2)
+		notReady() // one is played that may still make the prefill fuller
+		f.ok(f.Discard(f.ctx, ref(2), "cancelled"))
+		expect(t, "batch", seqs(f.claim(0, 0)), []int{0, 1})
+	},
+	"the account tells what a group takes": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		mean := func() int64 {
+			a, err := f.Account(f.ctx, run)
+			f.ok(err)
+			return a.GroupBytes
+		}
+		expect(t, "before any", mean(), 0)
+		f.ready(0, 0, 1)
+		want := int64(size(t, group(0, 0))+size(t, group(1, 0))) / 2
+		expect(t, "mean", mean(), want)
+		for step := range 2 {
+			f.claim(step, 0)
+			f.complete(step, 0)
+		}
+		f.queue(2, 2)
+		expect(t, "mean of groups that have left", mean(), want)
+	},
 	"a run shorter than the depth is prefilled with all it needs": func(t *testing.T, rdb redis.UniversalClient) {
 		full := spec(2, 1)
 		full.Buffer.Prefill = rollout.PrefillFull
@@ -229,7 +266,9 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		s.Buffer.MaxStaleness = 0
 		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9))
 		expect(t, "heard", f.drops, []string{"demo/3 stale"})
-		s.Buffer.GroupsPerStep = 0
+		s.Buffer.MaxBytes = -1
+		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9), rollout.Invalid)
+		s.Buffer.GroupsPerStep, s.Buffer.MaxBytes = 0, 0
 		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9), rollout.Invalid)
 	},
 	"a group is committed once": func(t *testing.T, rdb redis.UniversalClient) {

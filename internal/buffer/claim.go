@@ -66,6 +66,10 @@ func (sh Share) cut(n int) (from, to int) {
 // Claim is the batch of a step: the oldest fresh groups, by launch. Any step may be claimed that was claimed before, and
 // gives the same batch as long as it is retained; or the next one, at most one ahead of the first step that is not
 // completed. Refusals: NoSuchRun, Fenced, NotRetained, RunOver, OutOfOrder, and NotReady, after which one asks again.
+//
+// The first batch waits for the prefill. Where a bound in bytes lets no such number come together, it is given out as soon as it is
+// complete and nothing is played any more. A run that launches what a batch needs, and whatever else has room, never leaves a
+// trainer waiting for groups that do not come.
 func (s *Store) Claim(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share Share) (*rollout.Batch, error) {
 	raw, err := s.ClaimRaw(ctx, run, step, epoch, share)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/buffer/pack"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -179,6 +180,16 @@ func bigGroup(seq int, version rollout.PolicyVersion, samples int, agents []stri
 	}
 	rollout.Normalise(g.Trajectories)
 	return g
+}
+
+// size is what a group takes when it is stored.
+func size(t testing.TB, g *rollout.Group) int {
+	t.Helper()
+	packed, err := pack.Group(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(packed)
 }
 
 // text draws token ids as prose has them: few are frequent, many are rare.

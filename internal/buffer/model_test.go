@@ -16,6 +16,7 @@ type model struct {
 
 	state   map[int]string
 	min     map[int]int
+	bytes   map[int]int // stored size, of every group ever committed
 	drops   map[int]string
 	batches [][]int // by step
 	reports map[int]int
@@ -26,7 +27,7 @@ type model struct {
 func newModel(s rollout.Spec, retain int) *model {
 	return &model{
 		limits: s.Buffer, steps: s.Steps, retain: retain,
-		state: map[int]string{}, min: map[int]int{}, drops: map[int]string{}, reports: map[int]int{},
+		state: map[int]string{}, min: map[int]int{}, bytes: map[int]int{}, drops: map[int]string{}, reports: map[int]int{},
 	}
 }
 
@@ -78,7 +79,7 @@ func (m *model) start(seq int) rollout.RefusalCode {
 	return ""
 }
 
-func (m *model) commit(seq, version int) (duplicate bool, dropped string) {
+func (m *model) commit(seq, version, bytes int) (duplicate bool, dropped string) {
 	switch m.state[seq] {
 	case "", "queued", "inflight":
 	case "dropped":
@@ -90,7 +91,7 @@ func (m *model) commit(seq, version int) (duplicate bool, dropped string) {
 		m.drop(seq, "stale")
 		return false, "stale"
 	}
-	m.state[seq], m.min[seq] = "ready", version
+	m.state[seq], m.min[seq], m.bytes[seq] = "ready", version, bytes
 	return false, ""
 }
 
@@ -127,13 +128,47 @@ func (m *model) claim(step, epoch int) ([]int, rollout.RefusalCode) {
 	}
 	m.sweep()
 	ready := m.in("ready")
-	if len(ready) < m.limits.GroupsPerStep {
+	if len(ready) < m.needed() {
 		return nil, rollout.NotReady
 	}
 	batch := ready[:m.limits.GroupsPerStep]
 	m.to(batch, "claimed")
 	m.batches = append(m.batches, batch)
 	return batch, ""
+}
+
+// needed is how many groups must be ready for the next batch.
+func (m *model) needed() int {
+	size := m.limits.GroupsPerStep
+	playing := len(m.in("queued")) + len(m.in("inflight"))
+	if len(m.batches) > 0 || playing == 0 && !m.room() {
+		return size
+	}
+	return max(size, m.limits.First(m.steps))
+}
+
+// room tells whether another group would fit.
+func (m *model) room() bool {
+	most := int(m.limits.MaxBytes)
+	return most == 0 || len(m.bytes) > 0 && m.stored()+m.meanBytes() <= most
+}
+
+func (m *model) stored() int {
+	sum := 0
+	for _, state := range []string{"ready", "claimed", "completed"} {
+		for _, seq := range m.in(state) {
+			sum += m.bytes[seq]
+		}
+	}
+	return sum
+}
+
+func (m *model) meanBytes() int {
+	sum := 0
+	for _, n := range m.bytes {
+		sum += n
+	}
+	return sum / max(len(m.bytes), 1)
 }
 
 func (m *model) to(seqs []int, state string) {
@@ -183,6 +218,6 @@ func (m *model) counts() rollout.BufferCounts {
 	n := func(state string) int64 { return int64(len(m.in(state))) }
 	return rollout.BufferCounts{
 		Queued: n("queued"), InFlight: n("inflight"), Ready: n("ready"), Claimed: n("claimed"),
-		Completed: n("completed") + n("trained"), Dropped: n("dropped"),
+		Completed: n("completed") + n("trained"), Dropped: n("dropped"), Bytes: int64(m.stored()),
 	}
 }

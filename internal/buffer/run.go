@@ -39,7 +39,7 @@ func (s *Store) Open(ctx context.Context, spec rollout.Spec) error {
 	return nil
 }
 
-// SetLimits changes depth, groups per step, staleness and length of a run. It takes effect with the next
+// SetLimits changes depth, groups per step, staleness, bytes and length of a run. It takes effect with the next
 // claim; a batch already granted is not touched, a ready group that is too stale now is dropped.
 func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int) error {
 	if err := checkLimits(b, steps); err != nil {
@@ -57,8 +57,9 @@ func checkLimits(b rollout.BufferSpec, steps int) error {
 	switch {
 	case b.GroupsPerStep < 1:
 		return rollout.Refuse(rollout.Invalid, "buffer.groups_per_step is %d; a step needs at least one group", b.GroupsPerStep)
-	case b.Depth < 0 || b.MaxStaleness < 0 || steps < 0:
-		return rollout.Refuse(rollout.Invalid, "buffer.depth %d, buffer.max_staleness %d and steps %d must not be negative", b.Depth, b.MaxStaleness, steps)
+	case b.Depth < 0 || b.MaxStaleness < 0 || b.MaxBytes < 0 || steps < 0:
+		return rollout.Refuse(rollout.Invalid, "buffer.depth %d, buffer.max_staleness %d, buffer.max_bytes %d and steps %d must not be negative",
+			b.Depth, b.MaxStaleness, b.MaxBytes, steps)
 	case b.OnStale != rollout.DropStale && b.OnStale != rollout.KeepStale:
 		return rollout.Refuse(rollout.Invalid, "buffer.on_stale is %q; it is %q or %q", b.OnStale, rollout.DropStale, rollout.KeepStale)
 	}
@@ -66,7 +67,7 @@ func checkLimits(b rollout.BufferSpec, steps int) error {
 }
 
 func limits(b rollout.BufferSpec, steps int) []any {
-	return []any{b.Depth, b.GroupsPerStep, b.MaxStaleness, string(b.OnStale), steps, b.First(steps)}
+	return []any{b.Depth, b.GroupsPerStep, b.MaxStaleness, string(b.OnStale), steps, b.First(steps), b.MaxBytes}
 }
 
 // SetVersion tells the newest published version: staleness is measured against it. Versions only grow; an older

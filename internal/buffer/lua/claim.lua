@@ -22,12 +22,25 @@ if k >= int('steps') then return {'run-over', 'steps', int('steps')} end
 if int('over') == 1 then return {'run-over', 'ended'} end
 if k > granted or k > next_step + 1 then return {'out-of-order', next_step, granted} end
 
+-- room tells whether the run may launch more than a batch needs: a group of the mean size would fit.
+local function room()
+  local most, mean = int('max_bytes'), mean_bytes()
+  return most == 0 or mean > 0 and int('bytes') + mean <= most
+end
+
+-- needed is how many groups must be ready: for the first batch as many as the prefill, unless no more will come.
+local function needed(size)
+  if granted > 0 then return size end
+  local playing = call('ZCARD', base .. 'queued') + call('ZCARD', base .. 'inflight')
+  if playing == 0 and not room() then return size end
+  return math.max(size, int('first'))
+end
+
 call('HSETNX', run, 'asked', ARGV[3])
 local swept = sweep()
 local before = counts()
 local size = int('groups_per_step')
-local need = size
-if granted == 0 then need = math.max(size, int('first')) end
+local need = needed(size)
 if call('ZCARD', base .. 'ready') < need then return {'not-ready', need, before, swept} end
 local seqs = call('ZRANGE', base .. 'ready', 0, size - 1)
 

@@ -12,5 +12,7 @@ move(seq, state, 'ready')
 local bytes = #ARGV[5]
 call('HSET', group(seq), 'min', ARGV[2], 'traj', ARGV[3], 'view', ARGV[4], 'data', ARGV[5], 'bytes', bytes)
 call('HINCRBY', run, 'bytes', bytes)
+call('HINCRBY', run, 'commits', 1)
+call('HINCRBY', run, 'committed_bytes', bytes)
 call('DEL', games(seq))
 return {'ok', '', ''}

@@ -110,7 +110,16 @@ local function sweep()
   return swept
 end
 
-local function set_limits(depth, groups_per_step, max_staleness, on_stale, steps, first)
-  call('HSET', run, 'depth', depth, 'groups_per_step', groups_per_step,
-    'max_staleness', max_staleness, 'on_stale', on_stale, 'steps', steps, 'first', first)
+-- mean_bytes is the mean stored size of the groups committed so far; 0: none was.
+local function mean_bytes()
+  local committed = int('commits')
+  if committed == 0 then return 0 end
+  return math.floor(int('committed_bytes') / committed)
+end
+
+-- set_limits reads the limits from the arguments: depth, groups_per_step, max_staleness, on_stale, steps, groups ready
+-- before the first claim, max_bytes.
+local function set_limits(from)
+  call('HSET', run, 'depth', ARGV[from], 'groups_per_step', ARGV[from + 1], 'max_staleness', ARGV[from + 2],
+    'on_stale', ARGV[from + 3], 'steps', ARGV[from + 4], 'first', ARGV[from + 5], 'max_bytes', ARGV[from + 6])
 end
