@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	openai "github.com/sashabaranov/go-openai"
@@ -165,6 +166,8 @@ func (c *rawChoice) logprobs() ([]float32, error) {
 	case len(c.PromptTokenIDs) == 0 || len(c.TokenIDs) == 0:
 		return nil, badAnswer("%d prompt and %d completion token ids: does the engine know return_token_ids?",
 			len(c.PromptTokenIDs), len(c.TokenIDs))
+	case slices.Min(c.PromptTokenIDs) < 0 || slices.Min(c.TokenIDs) < 0:
+		return nil, badAnswer("a negative token id")
 	case c.Logprobs == nil:
 		return nil, badAnswer("no logprobs")
 	case len(c.Logprobs.TokenLogprobs) != len(c.TokenIDs):

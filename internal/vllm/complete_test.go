@@ -197,6 +197,8 @@ func TestCompleteRefusesBadAnswers(t *testing.T) {
 		{"one logprob short", 200, swap(`[-0.25,-9999.0]`, `[-0.25]`), BadAnswer, rollout.Retryable},
 		{"no token ids", 200, swap(`"token_ids":[32,151645],`, `"token_ids":null,`), BadAnswer, rollout.Retryable},
 		{"no prompt token ids", 200, swap(`,"prompt_token_ids":[1,2,3]`, ``), BadAnswer, rollout.Retryable},
+		{"negative token id", 200, swap(`"token_ids":[32,151645]`, `"token_ids":[-1,151645]`), BadAnswer, rollout.Retryable},
+		{"negative prompt token id", 200, swap(`"prompt_token_ids":[1,2,3]`, `"prompt_token_ids":[1,-2,3]`), BadAnswer, rollout.Retryable},
 		{"no choices", 200, `{"model":"demo-v3","choices":[]}`, BadAnswer, rollout.Retryable},
 		{"not JSON", 200, `<html>`, BadAnswer, rollout.Retryable},
 		{"cut JSON", 200, goodAnswer[:200], BadAnswer, rollout.Retryable},

@@ -104,6 +104,7 @@ func FuzzMetrics(f *testing.F) {
 		"# TYPE vllm:lora_requests_info gauge\nvllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"demo-v3\",waiting_lora_adapters=\"\"} 1.7e9\n# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total{engine=\"0\"} 100\nvllm:prompt_tokens_total{engine=\"1\"} 100\n",
 		"# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} 1\nvllm:time_to_first_token_seconds_sum 1\nvllm:time_to_first_token_seconds_count 1\n# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting NaN\n",
 		"# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total{engine=\"0\"} 1e308\nvllm:prompt_tokens_total{engine=\"1\"} 1e308\n",
+		"#HELP vllm:prompt_tokens_total \n{}",
 		"# TYPE python_gc_objects_collected_total counter\npython_gc_objects_collected_total 1\n",
 	} {
 		f.Add([]byte(text))

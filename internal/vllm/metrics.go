@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -57,7 +58,7 @@ var aliases = map[string]string{
 
 func parseMetrics(text []byte) (Sample, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	families, err := guarded(text, parser.TextToMetricFamilies)
 	if err != nil {
 		return Sample{}, err
 	}
@@ -82,6 +83,17 @@ func parseMetrics(text []byte) (Sample, error) {
 		return Sample{}, fmt.Errorf("the sum of a metric over the engine cores is beyond every number")
 	}
 	return s, nil
+}
+
+// guarded parses a page of metrics. The parser panics on some pages that are none, such as a comment and then "{}", and what
+// an engine sends must not end the process that asked for it.
+func guarded[T any](page []byte, parse func(io.Reader) (T, error)) (parsed T, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("not in the text format of metrics: %v", fault)
+		}
+	}()
+	return parse(bytes.NewReader(page))
 }
 
 // finite tells whether every sum is a number; each part of it was one.
