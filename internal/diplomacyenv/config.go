@@ -112,15 +112,25 @@ func DefaultConfig() Config {
 	}
 }
 
+// maxYears is more than any game lasts, and far from where years and phases overflow.
+const (
+	maxYears      = 1000
+	phasesPerYear = 5
+)
+
 // Validate reports everything that is wrong with the configuration on its own; New checks it against the map.
 func (c Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.HorizonYears < 1 {
 		fault("horizon_years: %d is less than 1", c.HorizonYears)
+	} else if c.HorizonYears > maxYears {
+		fault("horizon_years: %d is more than %d", c.HorizonYears, maxYears)
 	}
 	if w := c.WarmupPhases; w.Min < 0 || w.Max < w.Min {
 		fault("warmup_phases: min %d and max %d: want 0 <= min <= max", w.Min, w.Max)
+	} else if w.Max > phasesPerYear*maxYears {
+		fault("warmup_phases.max: %d is more phases than %d years have", w.Max, maxYears)
 	} else if w.Max > 0 && c.HorizonYears == 1 {
 		fault("warmup_phases.max: %d, but horizon_years: 1 leaves no year for a warm-up", w.Max)
 	}
