@@ -10,10 +10,10 @@ import (
 
 // finish gives every learner its reward. A learner that never had to act still has a trajectory,
 // without turns, so that a group always compares the same agents.
-func finish(plan Plan, game Game, ep rollout.Episode) (rollout.Episode, error) {
-	result, err := game.Result()
-	if err != nil {
-		return ep, rollout.Fail(rollout.GameFault, "result", fmt.Errorf("episode %s: %w", plan.Ref, err))
+func finish(plan Plan, env *stage, game Game, ep rollout.Episode) (rollout.Episode, error) {
+	var result Result
+	if err := env.call("result", func() (err error) { result, err = game.Result(); return err }); err != nil {
+		return ep, fmt.Errorf("episode %s: %w", plan.Ref, err)
 	}
 	for agent := range result.Rewards {
 		trajectory(&ep, plan, agent)

@@ -53,6 +53,8 @@ type Player struct {
 	Now         func() time.Time
 	// Newest, if set, is asked before each phase which version of the learner plays it; without it the plan's does.
 	Newest func(ctx context.Context) (Served, error)
+	// Watch, if set, shows what the environment is doing, so that a game in which it hangs can be left behind. It is of one game.
+	Watch *Watch
 }
 
 // Served is a version of the learner, and the name under which engines serve it.
@@ -66,67 +68,82 @@ var errDeadline = errors.New("the episode's time is spent")
 // Play plays one episode from its scenario, or from where an earlier attempt stopped when from is not nil.
 // It returns the finished episode and the game's last checkpoint.
 func (p *Player) Play(ctx context.Context, plan Plan, scenario []byte, from *Progress) (rollout.Episode, []byte, error) {
-	game, progress, err := p.open(plan, scenario, from)
+	env := p.stage(plan)
+	game, progress, err := p.open(plan, env, scenario, from)
 	if err != nil {
 		return rollout.Episode{}, nil, err
 	}
-	if err := p.phases(ctx, plan, game, &progress); err != nil {
+	if err := p.phases(ctx, plan, env, game, &progress); err != nil {
 		return rollout.Episode{}, nil, err
 	}
-	ep, err := finish(plan, game, progress.Episode)
+	ep, err := finish(plan, env, game, progress.Episode)
 	if err != nil {
 		return rollout.Episode{}, nil, err
 	}
 	ep.FinishedAt = p.Now()
 	if progress.Game == nil { // the scenario was already over
-		progress.Game, err = game.Checkpoint()
+		progress.Game, err = checkpoint(env, game)
 	}
 	return ep, progress.Game, err
 }
 
-func (p *Player) open(plan Plan, scenario []byte, from *Progress) (Game, Progress, error) {
+func (p *Player) open(plan Plan, env *stage, scenario []byte, from *Progress) (game Game, progress Progress, err error) {
 	if from != nil {
-		game, err := p.Environment.Resume(from.Game)
-		if err != nil {
-			return nil, Progress{}, rollout.Fail(rollout.GameFault, "resume", fmt.Errorf("episode %s: %w", plan.Ref, err))
-		}
-		progress := *from
+		err = env.call("resume", func() (err error) { game, err = p.Environment.Resume(from.Game); return err })
+		progress = *from
 		progress.Episode.Attempts = plan.Attempt
-		return game, progress, nil
+	} else {
+		err = env.call("start", func() (err error) { game, err = p.Environment.Start(scenario, plan.Seed, plan.Ref.Sample); return err })
+		progress.Episode = rollout.Episode{Ref: plan.Ref, Attempts: plan.Attempt}
 	}
-	game, err := p.Environment.Start(scenario, plan.Seed, plan.Ref.Sample)
 	if err != nil {
-		return nil, Progress{}, rollout.Fail(rollout.GameFault, "start", fmt.Errorf("episode %s: %w", plan.Ref, err))
+		return nil, Progress{}, fmt.Errorf("episode %s: %w", plan.Ref, err)
 	}
-	return game, Progress{Episode: rollout.Episode{Ref: plan.Ref, Attempts: plan.Attempt}}, nil
+	return game, progress, nil
+}
+
+func checkpoint(env *stage, game Game) (saved []byte, err error) {
+	err = env.call("checkpoint", func() (err error) { saved, err = game.Checkpoint(); return err })
+	return saved, err
 }
 
 // phases plays the game to its end.
-func (p *Player) phases(ctx context.Context, plan Plan, game Game, progress *Progress) error {
-	for !game.Done() {
-		if err := p.phase(ctx, plan, game, progress); err != nil {
-			return fmt.Errorf("episode %s phase %s: %w", plan.Ref, game.Phase(), err)
+func (p *Player) phases(ctx context.Context, plan Plan, env *stage, game Game, progress *Progress) error {
+	for {
+		env.begin()
+		var done bool
+		var name string
+		err := env.call("phase", func() error {
+			if done = game.Done(); !done {
+				name = game.Phase()
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("episode %s: %w", plan.Ref, err)
 		}
+		if done {
+			return nil
+		}
+		if err := p.phase(ctx, plan, env, game, name, progress); err != nil {
+			return fmt.Errorf("episode %s phase %s: %w", plan.Ref, name, err)
+		}
+		// What was played is saved and counts for the next attempt, too: there is nothing to try again.
 		ep := &progress.Episode
 		if played := ep.ModelSec + ep.EnvSec; played > plan.Timeouts.Episode.Seconds() {
-			return rollout.Fail(rollout.Retryable, "episode_deadline",
+			return rollout.Fail(rollout.GameFault, EpisodeDeadline,
 				fmt.Errorf("episode %s: %w: played %.1f s of at most %s (timeouts.episode)", plan.Ref, errDeadline, played, plan.Timeouts.Episode))
 		}
 	}
-	return nil
 }
 
-// phase asks all agents at once, applies their answers and saves the progress.
-func (p *Player) phase(ctx context.Context, plan Plan, game Game, progress *Progress) error {
-	name := game.Phase()
-	began := p.Now()
-	prompts, err := game.Prompts()
-	if err != nil {
-		return rollout.Fail(rollout.GameFault, "prompts", err)
+// phase asks all agents at once, applies their answers and saves the progress. A phase that has taken longer than it may
+// is not saved.
+func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, name string, progress *Progress) error {
+	var prompts []Prompt
+	if err := env.call("prompts", func() (err error) { prompts, err = game.Prompts(); return err }); err != nil {
+		return err
 	}
-	ep := &progress.Episode
-	ep.EnvSec += p.Now().Sub(began).Seconds()
-
 	if p.Newest != nil {
 		newest, err := p.Newest(ctx)
 		if err != nil {
@@ -134,24 +151,27 @@ func (p *Player) phase(ctx context.Context, plan Plan, game Game, progress *Prog
 		}
 		plan.Model, plan.Version = newest.Model, newest.Version
 	}
-	completions, err := p.ask(ctx, plan, name, progress.PhaseIndex, prompts)
+	completions, err := p.ask(ctx, plan, env, name, progress.PhaseIndex, prompts)
 	if err != nil {
 		return err
 	}
+	ep := &progress.Episode
 	p.account(ep, completions)
 
-	began = p.Now()
-	outcome, err := game.Act(answers(prompts, completions))
-	if err != nil {
-		return rollout.Fail(rollout.GameFault, "act", err)
+	var outcome Outcome
+	if err := env.call("act", func() (err error) { outcome, err = game.Act(answers(prompts, completions)); return err }); err != nil {
+		return err
 	}
 	record(ep, plan, name, prompts, completions, outcome)
 	count(ep, outcome.Counts)
 	progress.PhaseIndex++
-	if progress.Game, err = game.Checkpoint(); err != nil {
-		return rollout.Fail(rollout.GameFault, "checkpoint", err)
+	if progress.Game, err = checkpoint(env, game); err != nil {
+		return err
 	}
-	ep.EnvSec += p.Now().Sub(began).Seconds()
+	if err := env.over(env.atEngines, ""); err != nil {
+		return err
+	}
+	ep.EnvSec += env.inside.Seconds()
 	ep.Phases = progress.PhaseIndex
 	if err := p.Journal.Save(ctx, *progress); err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
@@ -160,9 +180,10 @@ func (p *Player) phase(ctx context.Context, plan Plan, game Game, progress *Prog
 	return nil
 }
 
-// ask sends one request per prompt and waits for all; the first failure cancels the rest.
-func (p *Player) ask(ctx context.Context, plan Plan, phase string, index int, prompts []Prompt) ([]rollout.Completion, error) {
+// ask sends one request per prompt and waits for all; the first failure, or an answer for which the phase has no time, cancels the rest.
+func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, index int, prompts []Prompt) ([]rollout.Completion, error) {
 	completions := make([]rollout.Completion, len(prompts))
+	took := make([]time.Duration, len(prompts))
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range prompts {
 		if name := prompts[i].Policy; name != "" && plan.Fixed[name] == "" {
@@ -171,15 +192,26 @@ func (p *Player) ask(ctx context.Context, plan Plan, phase string, index int, pr
 	}
 	for i := range prompts {
 		g.Go(func() error {
+			asked := p.Now()
 			c, err := p.Policy.Complete(ctx, request(plan, phase, index, prompts[i]))
 			if err != nil {
 				return fmt.Errorf("%s: %w", prompts[i].Agent, err)
 			}
-			completions[i] = c
-			return nil
+			completions[i], took[i] = c, charged(c.Timing, p.Now().Sub(asked))
+			return env.over(took[i], fmt.Sprintf(" for %s", prompts[i].Agent))
 		})
 	}
-	return completions, g.Wait()
+	err := g.Wait()
+	for _, d := range took {
+		env.atEngines = max(env.atEngines, d)
+	}
+	return completions, err
+}
+
+// charged is what of a request's time counts for its phase: its execution, not its wait in the queue. What an earlier attempt was
+// answered comes from memory at once, and was charged there.
+func charged(t rollout.Timing, waited time.Duration) time.Duration {
+	return min(time.Duration(t.ExecSec*float64(time.Second)), waited)
 }
 
 // charsPerToken estimates a prompt's length for load balancing, until its engine has counted it.

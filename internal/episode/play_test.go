@@ -195,7 +195,7 @@ func TestFailuresAreTypedAndNeverRewards(t *testing.T) {
 		{"engine gone", plan(1), nil, rollout.Fail(rollout.Retryable, "engine_gone", errors.New("reset")), rollout.Retryable},
 		{"bad request", plan(1), nil, rollout.Fail(rollout.Permanent, "bad_request", errors.New("400")), rollout.Permanent},
 		{"broken scenario", plan(1), []byte("junk"), nil, rollout.GameFault},
-		{"deadline", slow, nil, nil, rollout.Retryable},
+		{"deadline", slow, nil, nil, rollout.GameFault},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

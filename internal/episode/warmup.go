@@ -3,8 +3,6 @@ package episode
 import (
 	"context"
 	"fmt"
-
-	"github.com/millrace/millrace/internal/rollout"
 )
 
 // WarmUp lets the policy play how a group's games begin, from the start or from where an earlier attempt stopped when
@@ -12,29 +10,44 @@ import (
 // them is the game alone. The plan is that of the group's first game.
 func (p *Player) WarmUp(ctx context.Context, plan Plan, warmer Warmer, from *Progress) ([]byte, error) {
 	plan.prelude = "warm-up-"
-	game, progress, err := openWarmUp(plan, warmer, from)
+	env := p.stage(plan)
+	game, progress, err := openWarmUp(plan, env, warmer, from)
 	if err != nil {
-		return nil, rollout.Fail(rollout.GameFault, "warm_up", fmt.Errorf("group %s: %w", plan.Ref.GroupRef, err))
+		return nil, fmt.Errorf("warm-up of group %s: %w", plan.Ref.GroupRef, err)
 	}
-	if err := p.phases(ctx, plan, game, &progress); err != nil {
+	if err := p.phases(ctx, plan, env, game, &progress); err != nil {
 		return nil, fmt.Errorf("warm-up: %w", err)
 	}
-	checkpoint, err := game.Checkpoint()
-	if err != nil {
-		return nil, rollout.Fail(rollout.GameFault, "checkpoint", err)
+	saved, err := checkpoint(env, game)
+	var scenario []byte
+	if err == nil {
+		err = env.call("fork", func() (err error) { scenario, err = warmer.Fork(saved); return err })
 	}
-	scenario, err := warmer.Fork(checkpoint)
 	if err != nil {
-		return nil, rollout.Fail(rollout.GameFault, "fork", fmt.Errorf("group %s: %w", plan.Ref.GroupRef, err))
+		return nil, fmt.Errorf("warm-up of group %s: %w", plan.Ref.GroupRef, err)
 	}
 	return scenario, nil
 }
 
-func openWarmUp(plan Plan, warmer Warmer, from *Progress) (Game, Progress, error) {
-	if from == nil {
-		game, err := warmer.WarmUp(plan.Seed)
-		return game, Progress{}, err
+func openWarmUp(plan Plan, env *stage, warmer Warmer, from *Progress) (game Game, progress Progress, err error) {
+	err = env.call("warm_up", func() (err error) {
+		if from == nil {
+			game, err = warmer.WarmUp(plan.Seed)
+			return err
+		}
+		game, err = warmer.Resume(from.Game)
+		progress = Progress{PhaseIndex: from.PhaseIndex, Game: from.Game}
+		return err
+	})
+	return game, progress, err
+}
+
+// Scenario draws the start of a group's games. The plan is that of its first game.
+func (p *Player) Scenario(plan Plan) (scenario []byte, err error) {
+	env := p.stage(plan)
+	err = env.call("scenario", func() (err error) { scenario, err = p.Environment.Scenario(plan.Seed); return err })
+	if err != nil {
+		return nil, fmt.Errorf("group %s: %w", plan.Ref.GroupRef, err)
 	}
-	game, err := warmer.Resume(from.Game)
-	return game, Progress{PhaseIndex: from.PhaseIndex, Game: from.Game}, err
+	return scenario, nil
 }
