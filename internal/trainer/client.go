@@ -82,9 +82,13 @@ type attached struct {
 	Spec          spec  `json:"spec"`
 }
 
-func (c *client) attach(ctx context.Context) (attached, error) {
+// attach announces this process. Answered twice, because the first answer was lost, the later epoch counts.
+func (c *client) attach(ctx context.Context, resumeFrom *int64) (attached, error) {
+	body := struct {
+		ResumeFrom *int64 `json:"resume_from,omitempty"`
+	}{resumeFrom}
 	var answer attached
-	err := c.call(ctx, http.MethodPost, "/trainer", struct{}{}, callTimeout, &answer)
+	err := c.call(ctx, http.MethodPost, "/trainer", body, callTimeout, &answer)
 	return answer, err
 }
 

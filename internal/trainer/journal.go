@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// journal is what was trained on, a JSON line per step, for whoever wants to check that nothing was trained on twice. A line is
+// journal is a file of JSON lines: what was trained on, a line per step, for whoever wants to check that nothing was trained on twice. A line is
 // written before the step is recorded: a step that a restart made this trainer do again has two lines, with the same trajectories.
 type journal struct{ file *os.File }
 
@@ -35,26 +35,39 @@ type entry struct {
 	Step         int64    `json:"step"`
 	Epoch        int64    `json:"epoch"`
 	Version      int64    `json:"policy_version"` // that came of the step
+	WallSec      float64  `json:"wall_seconds"`   // as in the record that follows
 	Groups       []int64  `json:"groups"`
 	Trajectories []string `json:"trajectories"`
 }
 
-func (j *journal) write(step, epoch, version int64, b *batch) error {
-	if j.file == nil {
-		return nil
-	}
-	e := entry{Step: step, Epoch: epoch, Version: version}
+func entryOf(step, version int64, r report, b *batch) entry {
+	e := entry{Step: step, Epoch: r.Epoch, Version: version, WallSec: r.WallSec}
 	for _, g := range b.Groups {
 		e.Groups = append(e.Groups, g.Ref.Seq)
 		for i := range g.Trajectories {
 			e.Trajectories = append(e.Trajectories, g.Trajectories[i].ID)
 		}
 	}
-	line, err := json.Marshal(e)
+	return e
+}
+
+// event is something that the server granted or refused.
+type event struct {
+	Event      string `json:"event"` // attached, recorded or fenced
+	Epoch      int64  `json:"epoch"`
+	Step       int64  `json:"step,omitempty"`        // the first one to do, or the one recorded
+	ResumeFrom *int64 `json:"resume_from,omitempty"` // as asked for
+}
+
+func (j *journal) write(line any) error {
+	if j.file == nil {
+		return nil
+	}
+	text, err := json.Marshal(line)
 	if err != nil {
 		return err
 	}
-	if _, err := j.file.Write(append(line, '\n')); err != nil { // one write: a killed process leaves whole lines
+	if _, err := j.file.Write(append(text, '\n')); err != nil { // one write: a killed process leaves whole lines
 		return fmt.Errorf("write journal: %w", err)
 	}
 	return nil

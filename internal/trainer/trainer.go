@@ -25,6 +25,12 @@ type Config struct {
 	Run        string
 	AdapterDir string // where adapters are written; engines must see it under the same path. Empty: the spec's adapters.path_prefix
 	Journal    string // file to which a line per trained step is appended; empty: none
+	Events     string // file to which a line is appended when the server attached this trainer, took a record or refused; empty: none
+	// Checkpoints is a folder that remembers which steps the weights have learned from. A trainer resumes from what it finds
+	// there: the steps since are trained again. An empty folder is untrained weights. No folder: every recorded step
+	// is taken to be in the weights.
+	Checkpoints     string
+	CheckpointEvery int // steps; 0: 1
 
 	// Speed and the times of the phases overrule the spec's demo section where they are not zero.
 	Speed                             float64
@@ -50,9 +56,17 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer journal.Close()
-	t := &trainer{cfg: cfg, client: c, journal: journal}
+	events, err := openJournal(cfg.Events)
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	t := &trainer{cfg: cfg, client: c, journal: journal, events: events}
 	err = t.run(ctx)
 	var refused *Problem
+	if errors.As(err, &refused) && refused.is("fenced") {
+		err = errors.Join(err, events.write(event{Event: "fenced", Epoch: t.epoch}))
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -67,9 +81,11 @@ func Run(ctx context.Context, cfg Config) error {
 
 // trainer is one trainer process.
 type trainer struct {
-	cfg     Config
-	client  *client
-	journal *journal
+	cfg         Config
+	client      *client
+	journal     *journal
+	events      *journal
+	checkpoints checkpoints
 
 	epoch   int64
 	version int64 // newest published
@@ -78,11 +94,19 @@ type trainer struct {
 }
 
 func (t *trainer) run(ctx context.Context) error {
-	attached, err := t.client.attach(ctx)
+	var resume *int64
+	var err error
+	if t.checkpoints, resume, err = openCheckpoints(t.cfg.Checkpoints, t.cfg.CheckpointEvery); err != nil {
+		return err
+	}
+	attached, err := t.client.attach(ctx, resume)
 	if err != nil {
 		return fmt.Errorf("attach: %w", err)
 	}
 	t.epoch, t.version = attached.Epoch, attached.PolicyVersion
+	if err := t.events.write(event{Event: "attached", Epoch: t.epoch, Step: attached.NextStep, ResumeFrom: resume}); err != nil {
+		return err
+	}
 	t.spec = attached.Spec.with(t.cfg)
 	if t.dir, err = t.adapterDir(); err != nil {
 		return err
@@ -138,12 +162,18 @@ func (t *trainer) step(ctx context.Context, step int64) error {
 	if err := t.pretend(ctx, clock, "publish", t.spec.Demo.Publish); err != nil {
 		return err
 	}
-	if err := t.journal.write(step, t.epoch, t.version, batch); err != nil {
+	report := report{Epoch: t.epoch, WallSec: clock.wall().Seconds(), Phases: clock.seconds(), Metrics: sum.metrics()}
+	if err := t.journal.write(entryOf(step, t.version, report, batch)); err != nil {
 		return err
 	}
-	report := report{Epoch: t.epoch, WallSec: clock.wall().Seconds(), Phases: clock.seconds(), Metrics: sum.metrics()}
 	if err := t.client.record(ctx, step, report); err != nil {
 		return fmt.Errorf("record: %w", err)
+	}
+	if err := t.events.write(event{Event: "recorded", Epoch: t.epoch, Step: step}); err != nil {
+		return err
+	}
+	if err := t.checkpoints.save(step+1, int64(t.spec.Steps)); err != nil {
+		return err
 	}
 	t.say("step %3d  %s  %s  v%d", step, clock, sum, t.version)
 	return nil
@@ -192,10 +222,11 @@ func (t *trainer) pretend(ctx context.Context, clock *stopwatch, phase string, m
 }
 
 // publish writes and publishes the weights that came of a step. A trainer that died between publishing and recording a
-// step finds them published: publishing them again, under the same version from the same path, changes nothing.
+// step finds them published: publishing them again, under the same version from the same path, changes nothing. One that
+// resumes from a checkpoint has other weights than those published since, and gives them a new version.
 func (t *trainer) publish(ctx context.Context, step int64) error {
 	version := t.version + 1
-	if t.version > step {
+	if t.version > step && !t.checkpoints.kept() {
 		version = t.version
 	}
 	name := fmt.Sprintf("%s-v%d", t.cfg.Run, version)

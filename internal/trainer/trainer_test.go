@@ -76,9 +76,23 @@ func problem(w http.ResponseWriter, status int, code, detail string) {
 	fmt.Fprintf(w, `{"type":"urn:millrace:problem:%s","status":%d,"detail":%q}`, code, status, detail)
 }
 
-func (s *service) attach(w http.ResponseWriter, _ *http.Request) {
+func (s *service) attach(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		ResumeFrom *int64 `json:"resume_from"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		problem(w, http.StatusBadRequest, "malformed", err.Error())
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if body.ResumeFrom != nil {
+		if *body.ResumeFrom > s.next {
+			problem(w, http.StatusConflict, "out-of-order", "that step was not reached")
+			return
+		}
+		s.next = *body.ResumeFrom
+	}
 	s.epoch++
 	fmt.Fprintf(w, `{"epoch":%d,"next_step":%d,"policy_version":%d,"spec":{"model":"m","steps":%d,"adapters":{"rank":8},
 		"demo":{"speed":10,"load":"1s","ref_logprobs":"20s","train":"100s","publish":"5s"}}}`, s.epoch, s.next, s.version, s.steps)
@@ -150,6 +164,10 @@ func (s *service) record(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if rec.Epoch != s.epoch {
+		problem(w, http.StatusConflict, "fenced", "a newer trainer took over")
+		return
+	}
 	s.records[step] = rec
 	s.next = step + 1
 	s.readyAt = time.Time{}
