@@ -49,7 +49,7 @@ func (q *inquiry) causes(r *Report) []Cause {
 	out := []Cause{}
 	for _, decide := range []func(*Report, effect) (Cause, bool){
 		q.configChange, q.ownPhases, q.throughput, q.latencyBound, q.workers, q.prefillDrain, q.fewerEngines, q.longerGames,
-		q.otherRuns, q.drops, q.straggler, q.environment, q.adapterLoads, q.refLogprobs, q.checkpoints,
+		q.otherRuns, q.drops, q.throttle, q.straggler, q.environment, q.adapterLoads, q.refLogprobs, q.checkpoints,
 	} {
 		if c, ok := decide(r, e); ok {
 			out = append(out, c)
@@ -112,7 +112,7 @@ func (q *inquiry) latencyBound(_ *Report, _ effect) (Cause, bool) {
 	if reg.LatencyPD == nil {
 		return Cause{CauseLatency, Undecided, "the groups' durations are not known", Measured}, true
 	}
-	text := fmt.Sprintf("a batch takes %s; with %v outstanding one is ready every %s", seconds(reg.R.Sec), reg.Depth, seconds(reg.LatencyPD.Sec))
+	text := fmt.Sprintf("a batch takes %s; with %s outstanding one is ready every %s", seconds(reg.R.Sec), number(reg.Depth), seconds(reg.LatencyPD.Sec))
 	switch {
 	case reg.Kind == LatencyBound:
 		return Cause{CauseLatency, IsCause, text, Measured}, true

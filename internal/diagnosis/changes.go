@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -44,28 +45,63 @@ func (q *inquiry) engines() int { return max(1, int(math.Round(q.fleet.engines))
 
 func (q *inquiry) engineName(to int) string { return fmt.Sprintf("engines %d -> %d", q.engines(), to) }
 
-// depthChanges tries one and two batches more and, if latency asks for it, as many as hide it.
+// depthChanges tries one and two batches more and, if latency asks for it, as many as hide it. Where a bound admits fewer than the
+// depth asks for, it is the bound that is raised, and more depth alone is shown to do nothing.
 func (q *inquiry) depthChanges() []change {
-	depth := q.depth()
+	set := q.setDepth()
+	depth := min(set, q.admitted(), q.fitted())
 	tries := []int{depth + 1, depth + 2}
 	if enough := int(math.Ceil(q.regime.R.Sec / q.regime.C.Sec)); q.regime.Kind == LatencyBound && enough > depth+2 {
 		tries = append(tries, enough)
 	}
 	var out []change
+	if depth < set {
+		out = append(out, change{name: fmt.Sprintf("depth %d -> %d", set, set+1), note: q.boundText(), apply: func(p plant) plant { return p }})
+	}
 	for _, d := range tries {
-		c := change{
-			name:    fmt.Sprintf("depth %d -> %d", depth, d),
-			command: fmt.Sprintf("millrace run set %s buffer.depth=%d", q.in.Spec.Name, d),
-			apply:   deeper(d - depth),
-		}
-		if stale := q.in.Spec.Buffer.MaxStaleness; int64(d) > stale {
-			c.staler = true
-			c.note = fmt.Sprintf("needs max_staleness %d, is %d", d, stale)
-			c.command += fmt.Sprintf(" buffer.max_staleness=%d", d)
-		}
-		out = append(out, c)
+		out = append(out, q.outstandingChange(d))
 	}
 	return out
+}
+
+// outstandingChange raises whatever keeps the run from having d batches outstanding. It is named for the depth, if that has
+// to be raised, or else for the bound; the rest are its needs.
+func (q *inquiry) outstandingChange(d int) change {
+	c := change{apply: admitting(d, deeper(max(0, d-min(q.setDepth(), q.fitted()))))}
+	var names, settings []string
+	if set := q.setDepth(); d > set {
+		names = append(names, fmt.Sprintf("depth %d -> %d", set, d))
+		settings = append(settings, fmt.Sprintf("buffer.depth=%d", d))
+	}
+	if d > q.admitted() {
+		c.staler = true
+		stale := q.in.Spec.Buffer.MaxStaleness
+		if len(names) > 0 {
+			c.note = fmt.Sprintf("needs max_staleness %d, is %d", d, stale)
+		}
+		names = append(names, fmt.Sprintf("max_staleness %d -> %d", stale, d))
+		settings = append(settings, fmt.Sprintf("buffer.max_staleness=%d", d))
+	}
+	if fitted := q.fitted(); d > fitted {
+		now, mib := q.in.Spec.Buffer.MaxBytes, int64(1<<20)
+		enough := (now*int64(d)/int64(max(1, fitted)) + mib - 1) / mib
+		if len(names) > 0 {
+			c.note = strings.TrimPrefix(c.note+fmt.Sprintf(", needs max_bytes %s, is %s", Bytes(enough*mib), Bytes(now)), ", ")
+		}
+		names = append(names, fmt.Sprintf("max_bytes %s -> %s", Bytes(now), Bytes(enough*mib)))
+		settings = append(settings, fmt.Sprintf("buffer.max_bytes=%dMiB", enough))
+	}
+	c.name = names[0]
+	c.command = fmt.Sprintf("millrace run set %s %s", q.in.Spec.Name, strings.Join(settings, " "))
+	return c
+}
+
+// boundText says which bound admits fewer batches than the depth asks for.
+func (q *inquiry) boundText() string {
+	if q.fitted() < q.admitted() {
+		return "max_bytes has no room for more"
+	}
+	return fmt.Sprintf("max_staleness %d admits no more", q.in.Spec.Buffer.MaxStaleness)
 }
 
 // refWorkShare is what computing reference log-probabilities during rollouts is taken to add to their work.
@@ -97,10 +133,18 @@ func scaled(factor float64) func(plant) plant {
 	}
 }
 
+// admitting lets d batches be outstanding at least, and then makes a change.
+func admitting(d int, then func(plant) plant) func(plant) plant {
+	return func(p plant) plant {
+		p.admitted = max(p.admitted, d)
+		return then(p)
+	}
+}
+
 // deeper keeps more batches outstanding from the start, and waits for them first if the run did.
 func deeper(more int) func(plant) plant {
 	return func(p plant) plant {
-		if p.first >= p.depth[0]*p.take[0] {
+		if more > 0 && p.first >= p.depth[0]*p.take[0] {
 			p.first += more * p.take[0]
 		}
 		p.depth = slices.Clone(p.depth)

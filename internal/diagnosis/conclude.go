@@ -10,7 +10,7 @@ import (
 
 // conclude turns what was measured into findings, the verdict and what to do next.
 func (q *inquiry) conclude(r *Report) {
-	for _, find := range []func(*Report) *Finding{q.starvationNow, q.trainerSlower, q.coldFinding, q.starvationPast, q.forecast} {
+	for _, find := range []func(*Report) *Finding{q.starvationNow, q.trainerSlower, q.noSignal, q.staleLosses, q.coldFinding, q.starvationPast, q.forecast} {
 		if f := find(r); f != nil {
 			r.Findings = append(r.Findings, *f)
 		}
@@ -66,7 +66,7 @@ func (q *inquiry) onset(r *Report) rollout.Step {
 // pressing are the causes behind a regime: when one of them is proven, it is what happened, and the
 // regime only how it shows.
 var pressing = []CauseName{CauseEngineLost, CauseScaleDown, CauseColdEngines, CauseLongerGames, CauseOtherWork, CauseDrops,
-	CauseAdapterLoad, CauseStraggler}
+	CauseAdapterLoad, CauseStraggler, CauseThrottle}
 
 func (q *inquiry) starvationCause(r *Report) CauseName {
 	for _, c := range r.Causes {
@@ -104,8 +104,8 @@ func (q *inquiry) becauseOfRegime() string {
 	case reg.Kind == CapacityBound:
 		return fmt.Sprintf("because the engines need %s for a batch that is trained on in %s", seconds(reg.P.Sec), seconds(reg.C.Sec))
 	case reg.Kind == LatencyBound:
-		return fmt.Sprintf("because a batch's games take %s, of which %v batches outstanding hide %s; the engines have room (%s of their slots in use)",
-			seconds(reg.R.Sec), reg.Depth, seconds(reg.Depth*reg.C.Sec), percent(q.account.share))
+		return fmt.Sprintf("because a batch's games take %s, of which %s batches outstanding hide %s; the engines have room (%s of their slots in use)",
+			seconds(reg.R.Sec), number(reg.Depth), seconds(reg.Depth*reg.C.Sec), percent(q.account.share))
 	case reg.Kind == MixedRegime:
 		return "and neither the engines' capacity nor the games' length alone explains it"
 	}
@@ -206,12 +206,21 @@ func (q *inquiry) next(r *Report) []string {
 	switch best := bestChange(r.WhatIfs); {
 	case r.Verdict == VerdictHealthy || r.Verdict == VerdictHealed:
 		return nil
+	case len(r.Findings) > 0 && r.Findings[0].Cause == CauseNoSignal:
+		return []string{"millrace game show " + name, again}
 	case best.Command != "":
 		return []string{best.Command, again}
+	case r.has(CauseThrottle) && q.admitted() == 0:
+		return []string{fmt.Sprintf("millrace run set %s buffer.max_staleness=1", name), again}
 	case r.Verdict == VerdictNoAnswer || q.regime.Kind == NoRegime:
 		return []string{"millrace run watch " + name, again}
 	}
 	return []string{"millrace run steps " + name, again}
+}
+
+// has tells whether a candidate was found to be a cause.
+func (r *Report) has(name CauseName) bool {
+	return slices.ContainsFunc(r.Causes, func(c Cause) bool { return c.Name == name && c.Decision == IsCause })
 }
 
 // bestChange is the helping change with the shortest step; of those about as good, the first. One

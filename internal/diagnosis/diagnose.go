@@ -15,6 +15,15 @@ type Input struct {
 	Events  []Event              // what was done to the run and its fleet, in order of time
 	// Loads are the adapter loads on engines; nil means that they were not recorded.
 	Loads []AdapterLoad
+	// Drops are the groups that were not trained on, in order of time.
+	Drops []Drop
+	// Departures is how the run's groups left so far.
+	Departures []rollout.LengthCount
+	// Signal is how many of the latest groups say something to a trainer, and Throttle what keeps the run from launching as many
+	// groups as its depth asks for, both as the run told last.
+	Signal   rollout.Signal
+	Throttle rollout.Throttle
+	Signals  []SignalChange // in order of time
 	// MinEffect is the relative change of the step time that counts; 0 means 10 %.
 	MinEffect float64
 	// Seed draws the resampled groups of the what-ifs' intervals.
@@ -89,17 +98,9 @@ func (q *inquiry) readSteps(r *Report) {
 		r.Oscillation = q.cycle
 		r.SlowSteps = slices.DeleteFunc(r.SlowSteps, func(s SlowStep) bool { return s.Step >= l.steps[last.from].no })
 	}
-	q.starve = l.starvation(max(3, 2*q.depth()))
+	q.starve = l.starvation(max(3, 2*q.setDepth()))
 	r.Starvation = q.starve
 	q.now = q.present(last)
-}
-
-// depth is the run's buffer depth at its last step.
-func (q *inquiry) depth() int {
-	if d := q.ledger.steps[len(q.ledger.steps)-1].view().Depth; d > 0 {
-		return d
-	}
-	return max(1, q.in.Spec.Buffer.Depth)
 }
 
 // present picks the steps that show the run as it is now: the usual steps of the last level, of

@@ -18,7 +18,7 @@ func (q *inquiry) longerGames(_ *Report, e effect) (Cause, bool) {
 
 func (q *inquiry) drops(_ *Report, e effect) (Cause, bool) {
 	rate := q.ledger.dropRate(e.after)
-	text := fmt.Sprintf("%.2f groups dropped for each one trained on", rate)
+	text := fmt.Sprintf("%.2f groups dropped for each one trained on%s", rate, q.lossText())
 	if q.regime.P == nil {
 		return Cause{CauseDrops, Undecided, text, Measured}, rate > 0
 	}

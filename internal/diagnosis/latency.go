@@ -22,6 +22,12 @@ func (q *inquiry) measureLatency() {
 	latency := q.ledger.mean(q.now, q.batchLatency)
 	q.regime.R = &Quantity{latency, Measured, how}
 	q.regime.LatencyPD = &Quantity{latency / q.regime.Depth, Measured, fmt.Sprintf("latency / depth %v", q.regime.Depth)}
+	if held, admitted := float64(min(q.setDepth(), q.fitted())), float64(q.admitted()); held > admitted {
+		// Every admitted batch's way, and the work on the one that had to be completed first, take their turns.
+		perBatch := (latency + q.regime.C.Sec) / (admitted + 1)
+		q.regime.LatencyPD = &Quantity{perBatch, Measured, fmt.Sprintf("(latency + compute) / %v: max_staleness + 1", admitted+1)}
+		q.regime.Depth = latency / perBatch
+	}
 }
 
 // groupsArePrompt tells whether groups neither queue for slots nor for workers: then the whole way from

@@ -35,6 +35,9 @@ type mill struct {
 	lost      func(engine int) float64 // when an engine is lost
 	growth    func(group int) float64  // factor on a group's games
 	otherRuns float64                  // requests of other runs in flight for each of this run's
+	bounded   bool                     // staleness is bounded at admission, by
+	stale     int
+	fits      int // groups outstanding that there are bytes for; 0: any number
 }
 
 // width is the requests a group holds in flight: 7 powers x 6 samples.
@@ -74,11 +77,11 @@ func (m mill) play() (diagnosis.Input, []float64) {
 	}
 	s := mills{mill: m, rng: rand.New(rand.NewPCG(m.seed, 99))}
 	s.build()
-	s.launch(0, m.depth*m.groups)
+	s.launch(0, m.room(0))
 	var records []rollout.StepRecord
 	var walls []float64
 	end, granted := 0.0, 0.0
-	prefill := cmp.Or(m.prefill, m.depth) * m.groups
+	prefill := min(cmp.Or(m.prefill, m.depth)*m.groups, m.room(0))
 	for k := range m.steps {
 		start := max(end, s.readyTime(m.groups))
 		if k == 0 {
@@ -86,7 +89,7 @@ func (m mill) play() (diagnosis.Input, []float64) {
 		}
 		record := s.record(k, end, start)
 		batch := s.take(start)
-		s.launch(start, m.groups)
+		s.launch(start, m.room(1)-s.outstanding())
 		compute := s.vary(s.compute)
 		if s.slowdown != nil {
 			compute *= s.slowdown(k)
@@ -99,14 +102,44 @@ func (m mill) play() (diagnosis.Input, []float64) {
 		}
 		walls = append(walls, wall)
 		end, granted = start+compute, start
+		s.launch(end, m.room(0)-s.outstanding())
 	}
 	spec := rollout.Spec{Name: "seed-004", Steps: m.steps, Buffer: rollout.BufferSpec{
 		Depth: m.depth, GroupsPerStep: m.groups, MaxStaleness: 4}}
+	if m.bounded {
+		spec.Buffer.MaxStaleness = int64(m.stale)
+	}
+	throttle := rollout.Throttle("")
+	if m.fits > 0 {
+		spec.Buffer.MaxBytes, throttle = 1<<30, rollout.ThrottleBytes
+	}
 	loads := s.loads
 	if loads == nil {
 		loads = []diagnosis.AdapterLoad{}
 	}
-	return diagnosis.Input{Spec: spec, Records: records, Loads: loads}, walls
+	return diagnosis.Input{Spec: spec, Records: records, Loads: loads, Throttle: throttle}, walls
+}
+
+// room is how many groups may be outstanding while so many steps are claimed and not completed.
+func (m mill) room(ahead int) int {
+	groups := m.depth * m.groups
+	if m.bounded {
+		groups = min(groups, max(0, m.stale+1-ahead)*m.groups)
+	}
+	if m.fits > 0 {
+		groups = min(groups, m.fits)
+	}
+	return groups
+}
+
+func (s *mills) outstanding() int {
+	n := 0
+	for _, g := range s.all {
+		if !g.taken {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *mills) build() {

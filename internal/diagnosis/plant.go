@@ -11,7 +11,7 @@ import (
 // newPlant turns the whole record into what the recursion is replayed on.
 func (q *inquiry) newPlant() (plant, bool) {
 	all := q.ledger.all
-	var p plant
+	p := plant{admitted: q.admitted()}
 	nowFrom := q.ledger.steps[q.now[0]].no
 	drops := 1 + q.ledger.dropRate(q.now)
 	groups := groupsBySeq(all)
@@ -24,7 +24,7 @@ func (q *inquiry) newPlant() (plant, bool) {
 		if v.Depth < 1 || len(v.Groups) == 0 {
 			return p, false
 		}
-		p.depth = append(p.depth, v.Depth)
+		p.depth = append(p.depth, max(1, min(v.Depth, q.fitted())))
 		p.take = append(p.take, len(v.Groups))
 		p.compute = append(p.compute, all[i].compute())
 	}
@@ -33,7 +33,7 @@ func (q *inquiry) newPlant() (plant, bool) {
 		p.latency = append(p.latency, q.latency(g))
 	}
 	q.setCapacity(&p)
-	target := p.depth[0] * p.take[0]
+	target := min(p.depth[0], p.admitted+1) * p.take[0]
 	p.first = target
 	if v := all[0].view(); all[0].no == 0 {
 		p.first = max(p.take[0], min(target, int(math.Round(v.ReadyDepth*float64(p.take[0])))))

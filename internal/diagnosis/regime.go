@@ -27,7 +27,7 @@ func (q *inquiry) readRegime(r *Report) {
 		Kind:     NoRegime,
 		StepSec:  l.mean(q.now, (*step).seconds),
 		C:        Quantity{l.mean(q.now, (*step).compute), Measured, "step less wait"},
-		Depth:    float64(q.depth()),
+		Depth:    float64(max(1, min(q.setDepth(), q.fitted()))),
 		Evidence: []Evidence{},
 	}
 	q.takeAccount()

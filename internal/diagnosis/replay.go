@@ -24,6 +24,7 @@ type plant struct {
 	capacity  []float64 // work done per second, by window
 	until     []float64 // end of each window; the last capacity lasts
 	first     int       // groups ready when step 0 may begin
+	admitted  int       // batches that staleness lets be outstanding beside the one being trained on; between steps it is one more
 }
 
 // turn is one step of a replay.
@@ -57,7 +58,7 @@ type run struct {
 // replay plays the given number of steps.
 func (p plant) replay(steps int) []turn {
 	r := run{plant: p}
-	r.launch(0, p.depth[0]*p.take[0])
+	r.launch(0, min(p.depth[0], p.admitted+1)*p.take[0])
 	turns := make([]turn, 0, steps)
 	end := r.waiting[max(0, min(p.first, len(r.waiting))-1)].ready
 	for k := range steps {
@@ -67,10 +68,11 @@ func (p plant) replay(steps int) []turn {
 		}
 		start := max(end, r.waiting[take-1].ready)
 		ready := r.claim(start, take)
-		r.launch(start, depth*take-len(r.waiting))
+		r.launch(start, min(depth, p.admitted)*take-len(r.waiting))
 		wall := start - end + looped(p.compute, p.stepLoop, k)
 		turns = append(turns, turn{wait: start - end, wall: wall, ready: float64(ready) / float64(take)})
 		end += wall
+		r.launch(end, min(depth, p.admitted+1)*take-len(r.waiting))
 	}
 	return turns
 }

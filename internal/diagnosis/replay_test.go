@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // uniform is a plant of equal groups: C, P and R seconds, 16 groups a step, all of depth prefilled.
@@ -12,7 +14,7 @@ func uniform(c, p, r float64, depth int) plant {
 	const take = 16
 	return plant{
 		work: []float64{p / take}, latency: []float64{r}, compute: []float64{c}, depth: []int{depth}, take: []int{take},
-		capacity: []float64{1}, first: depth * take,
+		capacity: []float64{1}, first: depth * take, admitted: rollout.MaxDepth,
 	}
 }
 

@@ -32,7 +32,7 @@ type Report struct {
 	Next        []string     `json:"next"` // commands
 }
 
-// Problem tells whether something is slowing the run down now. It is what `millrace diagnose --exit-code` reports.
+// Problem tells whether something is slowing the run down now, or keeps it from learning. It is what `millrace diagnose --exit-code` reports.
 func (r Report) Problem() bool { return r.Verdict == VerdictProblem }
 
 // Verdict is a report in one word.
@@ -41,9 +41,9 @@ type Verdict string
 // The verdicts.
 const (
 	VerdictHealthy  Verdict = "healthy"
-	VerdictProblem  Verdict = "problem"             // steps are slower than they could be, now
-	VerdictHealed   Verdict = "healed"              // steps were slow and no longer are
-	VerdictWarning  Verdict = "warning"             // steps will become slower as things are
+	VerdictProblem  Verdict = "problem"             // steps are slower than they could be, or teach nothing, now
+	VerdictHealed   Verdict = "healed"              // it was so and no longer is
+	VerdictWarning  Verdict = "warning"             // steps will become slower as things are, or much of the work is lost
 	VerdictNoAnswer Verdict = "not_enough_evidence" // too few steps to judge
 )
 
@@ -56,7 +56,7 @@ const (
 	Modelled Basis = "modelled"
 )
 
-// Finding is one thing that slows the run down: what, since when, and the evidence.
+// Finding is one thing that is wrong with the run: what, since when, and the evidence.
 type Finding struct {
 	Cause    CauseName     `json:"cause"`
 	Verdict  Verdict       `json:"verdict"` // problem, healed or warning
@@ -261,6 +261,9 @@ const (
 	CauseLongerGames CauseName = "longer_games"
 	CauseEnvironment CauseName = "environment"
 	CauseDrops       CauseName = "dropped_groups"
+	CauseStaleDrops  CauseName = "stale_groups" // dropped because they became too stale
+	CauseNoSignal    CauseName = "no_signal"    // rewards are equal, and nothing is learnt
+	CauseThrottle    CauseName = "throttle"     // a bound keeps the run below its depth
 	CauseRefLogprobs CauseName = "ref_logprobs"
 	CauseCheckpoint  CauseName = "checkpoint"
 	CauseConfig      CauseName = "config_change"

@@ -18,8 +18,15 @@ func (r Report) WriteText(w io.Writer) error {
 	t := &page{}
 	t.line("%s  steps %d-%d: %s", r.Run, r.From, r.To, strings.ToUpper(strings.ReplaceAll(string(r.Verdict), "_", " ")))
 	t.wrapped("", r.Summary)
-	for _, f := range r.Findings[min(1, len(r.Findings)):] {
-		t.wrapped("", f.Text)
+	for i, f := range r.Findings {
+		if i > 0 {
+			t.wrapped("", f.Text)
+		}
+		if f.Cause == CauseNoSignal || f.Cause == CauseStaleDrops { // those of the others stand in the tables below
+			for _, e := range f.Evidence {
+				t.wrapped("  - ", fmt.Sprintf("%s (%s)", e.Text, e.Basis))
+			}
+		}
 	}
 	t.levels(r)
 	if r.Verdict != VerdictHealthy {

@@ -1,0 +1,141 @@
+package diagnosis_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+func healthyRun() diagnosis.Input {
+	in := with(seedCase(), func(m *mill) { m.engines = 16 }).input()
+	in.Spec.Group.Samples, in.Spec.Sampling.Temperature = 6, 1
+	return in
+}
+
+// A trainer that has nothing to learn from is a problem, however fast its steps are: since when, and what may help.
+func TestNoSignal(t *testing.T) {
+	t.Parallel()
+	collapsed := rollout.Signal{Groups: 32, Flat: 30, Collapsed: true}
+	back := rollout.Signal{Groups: 32, Flat: 10}
+	flatFrom := func(in *diagnosis.Input, step int) {
+		for i := step; i < len(in.Records); i++ {
+			in.Records[i].Service.FlatGroups = 15
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		change  func(*diagnosis.Input)
+		verdict diagnosis.Verdict
+		says    []string
+	}{
+		{"as the run told", func(in *diagnosis.Input) {
+			in.Signal = collapsed
+			in.Signals = []diagnosis.SignalChange{{At: in.Records[5].Service.GrantedAt, Signal: collapsed}}
+			in.Departures = []rollout.LengthCount{counted("zero_variance", 0, 120)}
+		}, diagnosis.VerdictProblem, []string{"nothing to learn since step 5: in 30 of the latest 32 groups", "higher sampling.temperature (1 now)",
+			"120 groups of the run were dropped for it"}},
+		{"as the records tell", func(in *diagnosis.Input) { flatFrom(in, 7) }, diagnosis.VerdictProblem,
+			[]string{"nothing to learn since step 7: in 30 of the latest 32 groups"}},
+		{"games that are all alike", func(in *diagnosis.Input) {
+			in.Signal, in.Spec.Sampling.Temperature = collapsed, 0
+		}, diagnosis.VerdictProblem, []string{"sampling.temperature is 0"}},
+		{"groups of one", func(in *diagnosis.Input) {
+			in.Signal, in.Spec.Group.Samples = collapsed, 1
+		}, diagnosis.VerdictProblem, []string{"group.samples must be 2 or more"}},
+		{"it came back", func(in *diagnosis.Input) {
+			in.Signal = back
+			in.Signals = []diagnosis.SignalChange{{in.Records[3].Service.GrantedAt, collapsed}, {in.Records[8].Service.GrantedAt, back}}
+		}, diagnosis.VerdictHealed, []string{"nothing to learn from step 3 until step 8"}},
+		{"half of them are flat", func(in *diagnosis.Input) { in.Signal = rollout.Signal{Groups: 32, Flat: 16} }, diagnosis.VerdictHealthy, nil},
+		{"too few to tell", func(in *diagnosis.Input) {
+			in.Records = in.Records[:4]
+			for i := range in.Records {
+				in.Records[i].Service.Groups, in.Records[i].Service.FlatGroups = in.Records[i].Service.Groups[:3], 3
+			}
+		}, diagnosis.VerdictHealthy, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			in := healthyRun()
+			tt.change(&in)
+			r := diagnosis.Diagnose(in)
+			page := strings.Join(strings.Fields(text(t, r)), " ")
+			if r.Verdict != tt.verdict {
+				t.Errorf("%s, want %s\n%s", r.Verdict, tt.verdict, page)
+			}
+			found := slices.ContainsFunc(r.Findings, func(f diagnosis.Finding) bool { return f.Cause == diagnosis.CauseNoSignal })
+			if found != (tt.says != nil) {
+				t.Errorf("found: %v\n%s", found, page)
+			}
+			for _, want := range tt.says {
+				if !strings.Contains(page, want) {
+					t.Errorf("no %q in\n%s", want, page)
+				}
+			}
+		})
+	}
+}
+
+// Games that are played and then dropped as stale are told when they are many, and as a problem when the trainer waits for it.
+func TestStaleDrops(t *testing.T) {
+	t.Parallel()
+	lose := func(in *diagnosis.Input, perStep int, code string) {
+		for i := range in.Records {
+			v := &in.Records[i].Service
+			v.AtClaim.Dropped = int64(i * perStep)
+			for range perStep {
+				in.Drops = append(in.Drops, diagnosis.Drop{At: v.GrantedAt, Code: code})
+			}
+		}
+	}
+	halved := func(in *diagnosis.Input) { // the fleet played as many groups again
+		for i := range in.Records {
+			groups := in.Records[i].Service.Groups
+			for j := range groups {
+				groups[j].Usage.ExecSec /= 2
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		in      diagnosis.Input
+		change  func(*diagnosis.Input)
+		verdict diagnosis.Verdict // of the finding; empty: none
+		says    []string
+	}{
+		{"a third, at no one's expense", healthyRun(), func(in *diagnosis.Input) { lose(in, 8, "stale") }, diagnosis.VerdictWarning,
+			[]string{"33 % of the groups that left in steps 0 to 11 were dropped as stale", "96 stale", "buffer.on_stale=wait"}},
+		{"half, and the trainer waits", seedCase().input(), func(in *diagnosis.Input) { lose(in, 16, "stale"); halved(in) }, diagnosis.VerdictProblem,
+			[]string{"50 % of the groups", "a step would be 150 s shorter (modelled)"}},
+		{"the longer ones", healthyRun(), func(in *diagnosis.Input) {
+			lose(in, 8, "stale")
+			in.Departures = []rollout.LengthCount{counted(rollout.Trained, 0, 10, 60, 30), counted("stale", 0, 0, 5, 91)}
+		}, diagnosis.VerdictWarning, []string{"it is the longer games that are lost", "have longer games than those trained on"}},
+		{"one in twenty", healthyRun(), func(in *diagnosis.Input) { lose(in, 1, "stale") }, "", nil},
+		{"for other reasons", healthyRun(), func(in *diagnosis.Input) { lose(in, 8, "shrunk") }, "", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.change(&tt.in)
+			r := diagnosis.Diagnose(tt.in)
+			page := strings.Join(strings.Fields(text(t, r)), " ")
+			var got diagnosis.Verdict
+			for _, f := range r.Findings {
+				if f.Cause == diagnosis.CauseStaleDrops {
+					got = f.Verdict
+				}
+			}
+			if got != tt.verdict {
+				t.Errorf("%q, want %q\n%s", got, tt.verdict, page)
+			}
+			for _, want := range tt.says {
+				if !strings.Contains(page, want) {
+					t.Errorf("no %q in\n%s", want, page)
+				}
+			}
+		})
+	}
+}
