@@ -2,7 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/api"
@@ -15,8 +17,11 @@ import (
 // maxDiagnosed is how many of the newest steps a diagnosis reads, as the detector of level shifts advises.
 const maxDiagnosed = 500
 
-// maxFacts bounds the events that a diagnosis reads.
-const maxFacts = 20_000
+// factsPage is how many events a diagnosis reads at once.
+const factsPage = 5_000
+
+// clockSkew is how far the clocks of Redis and of whoever reports an event may be apart.
+const clockSkew = time.Minute
 
 // Diagnose says why the run's steps take as long as they do, from Millrace's own records.
 func (b *Backend) Diagnose(ctx context.Context, run rollout.RunName) (diagnosis.Report, error) {
@@ -29,23 +34,48 @@ func (b *Backend) Diagnose(ctx context.Context, run rollout.RunName) (diagnosis.
 	if err != nil {
 		return diagnosis.Report{}, fmt.Errorf("read steps: %w", err)
 	}
-	in := diagnosis.Input{Spec: status.Spec, Records: records, Loads: []diagnosis.AdapterLoad{}}
+	in := diagnosis.Input{
+		Spec: status.Spec, Records: records, Loads: []diagnosis.AdapterLoad{}, Signal: status.Signal, Throttle: status.Throttle,
+	}
+	since := status.StartedAt
+	if from > 0 && len(records) > 0 { // what happened before the steps that are looked at explains none of them
+		since = records[0].Service.FirstAskedAt
+	}
 	for _, scope := range []rollout.RunName{run, ""} { // the run's own events, then the fleet's
-		facts, err := b.Events.Facts(ctx, scope, "", maxFacts)
-		if err != nil {
+		if err := b.readFacts(ctx, &in, scope, since); err != nil {
 			return diagnosis.Report{}, fmt.Errorf("read events: %w", err)
 		}
-		if err := addFacts(&in, facts, status.StartedAt); err != nil {
-			return diagnosis.Report{}, err
-		}
 	}
+	slices.SortStableFunc(in.Events, func(a, b diagnosis.Event) int { return a.At.Compare(b.At) })
 	return diagnosis.Diagnose(in), nil
 }
 
-// addFacts turns events since the run began into what diagnosis compares with step times.
+// readFacts adds all events of a scope since a time, page by page.
+func (b *Backend) readFacts(ctx context.Context, in *diagnosis.Input, scope rollout.RunName, since time.Time) error {
+	after := fmt.Sprintf("%d-0", max(0, since.Add(-clockSkew).UnixMilli())) // ids are by the clock of Redis
+	for {
+		facts, err := b.Events.Facts(ctx, scope, after, factsPage)
+		if err != nil {
+			return err
+		}
+		if err := addFacts(in, facts, since); err != nil {
+			return err
+		}
+		if len(facts) < factsPage {
+			return nil
+		}
+		after = facts[len(facts)-1].ID
+	}
+}
+
+// addFacts turns events since a time into what diagnosis compares with step times. Events of a kind that only another
+// version of the program knows say nothing here.
 func addFacts(in *diagnosis.Input, facts []store.Record, since time.Time) error {
 	for _, f := range facts {
 		e, err := f.Event()
+		if errors.Is(err, telemetry.ErrUnknownKind) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("event %s: %w", f.ID, err)
 		}
@@ -57,6 +87,11 @@ func addFacts(in *diagnosis.Input, facts []store.Record, since time.Time) error 
 			if body.Failure == "" {
 				in.Loads = append(in.Loads, diagnosis.AdapterLoad{At: e.At, Engine: e.Engine, Sec: body.Sec})
 			}
+		case telemetry.GroupDropped:
+			in.Drops = append(in.Drops, diagnosis.Drop{At: e.At, Code: body.Code})
+		case telemetry.SignalChanged:
+			in.Signals = append(in.Signals, diagnosis.SignalChange{At: e.At, Signal: body.Signal})
+			in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: diagnosis.EventOther, Text: signalText(body.Signal)})
 		case telemetry.RunChanged:
 			in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: diagnosis.EventConfig, Text: body.Change})
 		case telemetry.EngineChanged:
@@ -70,6 +105,13 @@ func addFacts(in *diagnosis.Input, facts []store.Record, since time.Time) error 
 		}
 	}
 	return nil
+}
+
+func signalText(s rollout.Signal) string {
+	if s.Collapsed {
+		return fmt.Sprintf("the signal collapsed: rewards were equal in %d of %d groups", s.Flat, s.Groups)
+	}
+	return fmt.Sprintf("the signal is back: rewards were equal in only %d of %d groups", s.Flat, s.Groups)
 }
 
 func engineEvent(e telemetry.Event, body telemetry.EngineChanged) diagnosis.Event {
