@@ -28,7 +28,7 @@ func bodies() []telemetry.Body {
 		telemetry.GroupReady{Group: rollout.GroupView{Seq: 3, Usage: rollout.Usage{Requests: 9}, Phases: []int{8, 9}, Flat: true}, Trajectories: 42},
 		telemetry.GroupDropped{Seq: 3, Code: "stale", Phases: []int{8, 9}},
 		telemetry.EpisodeFinished{Ref: ref, WallSec: 4, Counts: map[string]int64{"holds": 2}},
-		telemetry.EpisodeFailed{Ref: ref, Code: "timeout", Failure: "no answer", Attempt: 2},
+		telemetry.EpisodeFailed{Ref: ref, Code: "timeout", Failure: "no answer", Attempt: 2, Usage: rollout.Usage{Requests: 3, OutputTokens: 40}},
 		telemetry.AdapterLoaded{Adapter: "demo-v1", Version: 1, Sec: 0.8},
 		telemetry.PolicyPublished{Policy: rollout.Policy{Version: 1, Adapter: "demo-v1", LoadSec: map[rollout.EngineID]float64{"a": 0.8}}},
 		telemetry.EngineChanged{State: rollout.EngineLost, Reason: "refused"},

@@ -53,6 +53,7 @@ func (r Row) body(body Body) {
 	case EpisodeFailed:
 		r["group_id"], r["sample"] = b.Ref.Seq, b.Ref.Sample
 		r["code"], r["failure"], r["attempt"], r["final"] = b.Code, b.Failure, b.Attempt, b.Final
+		r.usage(b.Usage)
 	case AdapterLoaded:
 		r["adapter"], r["policy_version"], r["adapter_load_s"] = b.Adapter, b.Version, b.Sec
 		r.text("failure", b.Failure)

@@ -112,6 +112,7 @@ type EpisodeFailed struct {
 	Failure string             `json:"failure"`
 	Attempt int                `json:"attempt"`
 	Final   bool               `json:"final"`
+	Usage   rollout.Usage      `json:"usage"` // of the game up to here, earlier attempts included; not of requests that were cut off
 }
 
 // AdapterLoaded reports one load of one adapter on one engine.
