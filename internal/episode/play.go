@@ -256,7 +256,7 @@ func (p *Player) account(ep *rollout.Episode, completions []rollout.Completion) 
 	var slowest rollout.Timing
 	for i := range completions {
 		c := &completions[i]
-		ep.Usage = ep.Usage.Add(usage(c))
+		ep.Usage = ep.Usage.Add(Usage(c))
 		if c.Timing.ExecSec+c.Timing.QueueSec > slowest.ExecSec+slowest.QueueSec {
 			slowest = c.Timing
 		}
@@ -269,7 +269,8 @@ func (p *Player) account(ep *rollout.Episode, completions []rollout.Completion) 
 	ep.QueueSec += slowest.QueueSec
 }
 
-func usage(c *rollout.Completion) rollout.Usage {
+// Usage is what one answer cost.
+func Usage(c *rollout.Completion) rollout.Usage {
 	return rollout.Usage{
 		Requests:     1,
 		InputTokens:  int64(len(c.PromptTokenIDs)),
