@@ -24,7 +24,9 @@ type Source struct {
 
 // ParseSource reads "file:/path", whose lines are "http://host:port [max_in_flight=64] [id=gpu7]", or "dns:name:port", all of
 // whose addresses are engines.
-func ParseSource(text string) (*Source, error) {
+func ParseSource(text string) (*Source, error) { return parseSource(text, net.DefaultResolver) }
+
+func parseSource(text string, resolver *net.Resolver) (*Source, error) {
 	kind, rest, _ := strings.Cut(text, ":")
 	switch kind {
 	case "file":
@@ -44,7 +46,7 @@ func ParseSource(text string) (*Source, error) {
 			return nil, fmt.Errorf("engines from %q: want dns:name:port", text)
 		}
 		return &Source{text, func(ctx context.Context) ([]rollout.Engine, error) {
-			return lookUp(ctx, net.DefaultResolver.LookupHost, host, port)
+			return lookUp(ctx, resolver.LookupHost, host, port)
 		}}, nil
 	}
 	return nil, fmt.Errorf("engines from %q: want file:/path or dns:name:port", text)
