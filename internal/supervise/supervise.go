@@ -60,8 +60,9 @@ type child struct {
 	done chan struct{} // closed when the last process is gone
 	exit error         // of the last process; read after done
 
-	mu  sync.Mutex
-	pid int
+	mu   sync.Mutex
+	pid  int
+	ends int
 }
 
 // Start starts a child and keeps it until Stop. It fails only when the very first start does.
@@ -94,14 +95,25 @@ func (g *Group) Wait(ctx context.Context, name string) error {
 
 // PID is the named child's current process id; 0 when there is none.
 func (g *Group) PID(name string) int {
+	pid, _ := g.look(name)
+	return pid
+}
+
+// Ends is how often the named child has ended by itself: whoever waits for it to come up can tell that it will not.
+func (g *Group) Ends(name string) int {
+	_, ends := g.look(name)
+	return ends
+}
+
+func (g *Group) look(name string) (pid, ends int) {
 	for _, c := range g.children {
 		if c.Name == name {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return c.pid
+			return c.pid, c.ends
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // Stop ends all children, the last started first, and waits for them. When now is closed it stops being patient.
@@ -145,6 +157,7 @@ func (c *child) keep(started chan<- error, notify func(Event)) {
 			}
 		}
 		c.exit = err
+		c.ended()
 		if err == nil && c.Once {
 			return
 		}
@@ -203,6 +216,12 @@ func (c *child) setPID(pid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pid = pid
+}
+
+func (c *child) ended() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends++
 }
 
 // signal reaches the child's whole process group.
