@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -50,9 +49,9 @@ input. With --service the files are configurations of server and worker.`,
 func checkFiles(env environment, files []string, service bool) error {
 	faulty := 0
 	for _, file := range files {
-		data, err := readFile(env, file)
+		data, err := env.readFile(file)
 		if err != nil {
-			return err
+			return usage("%v", err)
 		}
 		if service {
 			_, err = config.ReadService(file, data, os.Getenv)
@@ -64,24 +63,12 @@ func checkFiles(env environment, files []string, service bool) error {
 			env.say("%v", err)
 			continue
 		}
-		fmt.Fprintf(env.stdout, "%s: ok\n", file)
+		if _, err := fmt.Fprintf(env.stdout, "%s: ok\n", file); err != nil {
+			return err
+		}
 	}
 	if faulty > 0 {
 		return fmt.Errorf("%d of %d files cannot be used", faulty, len(files))
 	}
 	return nil
-}
-
-// maxFileBytes bounds what is read from standard input.
-const maxFileBytes = 1 << 20
-
-func readFile(env environment, path string) ([]byte, error) {
-	if path == "-" {
-		return io.ReadAll(io.LimitReader(env.stdin, maxFileBytes))
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usage("%v", err)
-	}
-	return data, nil
 }

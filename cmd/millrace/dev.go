@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 
+	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/supervise"
 	"github.com/millrace/millrace/worker"
@@ -87,6 +88,11 @@ func (o devOptions) validate() error {
 		return usage("--engine and --engines exclude each other: real engines or simulated ones")
 	case o.simulated < 0 || o.speed < 0 || o.maxNumSeqs < 0:
 		return usage("--engines, --speed and --engine-max-num-seqs must be positive")
+	}
+	for _, address := range o.engines {
+		if _, err := fleet.NewMember(rollout.Engine{URL: address}, time.Time{}); err != nil {
+			return usage("--engine: %v", err)
+		}
 	}
 	return nil
 }
@@ -198,26 +204,6 @@ func (d *devStack) openDir() error {
 	return nil
 }
 
-// process describes a child whose output goes to a log file of its own.
-func (d *devStack) process(name, path string, args ...string) (supervise.Process, error) {
-	log, err := os.OpenFile(filepath.Join(d.dir, "logs", name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return supervise.Process{}, fmt.Errorf("open log of %s: %w", name, err)
-	}
-	d.logs = append(d.logs, log)
-	// The variable tells whose children these are, in a list of processes.
-	env := []string{fmt.Sprintf("MILLRACE_DEV=%d", os.Getpid())}
-	return supervise.Process{Name: name, Path: path, Args: args, Env: env, Log: log}, nil
-}
-
-func (d *devStack) spawn(name, path string, args ...string) error {
-	p, err := d.process(name, path, args...)
-	if err != nil {
-		return err
-	}
-	return d.group.Start(p)
-}
-
 func (d *devStack) startTemporal(ctx context.Context) error {
 	if d.opts.temporal != "" {
 		d.temporal = d.opts.temporal
@@ -245,7 +231,7 @@ func (d *devStack) startTemporal(ctx context.Context) error {
 	if err := d.spawn("temporal", bin, args...); err != nil {
 		return err
 	}
-	if err := awaitTemporal(ctx, d.temporal, time.Minute); err != nil {
+	if err := d.comesUp(ctx, "temporal", func(ctx context.Context) error { return awaitTemporal(ctx, d.temporal, time.Minute) }); err != nil {
 		return err
 	}
 	if d.opts.uiPort > 0 {
@@ -287,7 +273,7 @@ func awaitTemporal(ctx context.Context, address string, patience time.Duration) 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("temporal at %s does not answer within %s: %w", address, patience, err)
+			return fmt.Errorf("temporal at %s %w within %s: %w", address, worker.ErrNoAnswer, patience, err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -324,8 +310,9 @@ func (d *devStack) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.env.awaitHealthy(ctx, d.server+"/readyz", time.Minute); err != nil {
-		return fmt.Errorf("the API server does not come up; see %s: %w", filepath.Join(d.dir, "logs", "server.log"), err)
+	err = d.comesUp(ctx, "server", func(ctx context.Context) error { return d.env.awaitHealthy(ctx, d.server+"/readyz", time.Minute) })
+	if err != nil {
+		return err
 	}
 	d.env.say("API server on %s (OpenAPI: %s/openapi.json)", d.server, d.server)
 	return nil

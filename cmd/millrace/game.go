@@ -82,7 +82,9 @@ func (e environment) savedGame(cmd *cobra.Command, server, name string) (*diplom
 	if strings.HasSuffix(name, ".jsonl") {
 		return nil, usage("%s: a file of recorded games is for millrace game replay; show takes one saved game", name)
 	} else if strings.HasSuffix(name, ".json") {
-		data, err = readFile(e, name)
+		if data, err = e.readFile(name); err != nil {
+			return nil, usage("%v", err)
+		}
 	} else {
 		data, err = e.gameOfRun(cmd.Context(), server, name)
 	}
@@ -133,7 +135,7 @@ func newPlayGameCommand(env environment) *cobra.Command {
 				}
 				which = args[0]
 			}
-			if o.Map, err = loadBoard(mapFile); err != nil {
+			if o.Map, err = env.loadBoard(mapFile); err != nil {
 				return err
 			}
 			o.Bot = bot.Name(which)
@@ -175,7 +177,7 @@ func newReplayCommand(env environment) *cobra.Command {
 and where they may retreat to. "-" is standard input.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) (err error) {
-			if o.Map, err = loadBoard(mapFile); err != nil {
+			if o.Map, err = env.loadBoard(mapFile); err != nil {
 				return err
 			}
 			if err := diplomacyview.CheckFormat(o.Format); err != nil {
@@ -206,11 +208,11 @@ const bareBots = string(bot.Dumb)
 const mapUsage = "file of another board, in the format of internal/diplomacy/standard_map.json"
 
 // loadBoard reads a board; no name is the standard one.
-func loadBoard(file string) (*diplomacy.Map, error) {
+func (e environment) loadBoard(file string) (*diplomacy.Map, error) {
 	if file == "" {
 		return diplomacy.Standard(), nil
 	}
-	data, err := os.ReadFile(file)
+	data, err := e.readFile(file)
 	if err != nil {
 		return nil, usage("%v", err)
 	}

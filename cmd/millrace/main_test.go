@@ -287,7 +287,9 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 		{"dev --exit", "--spec"},
 		{"dev --data-dir /tmp/x", "--redis"},
 		{"dev --engine http://a:1 --engines 2", "exclude"},
+		{"dev --engine vllm:8000", "want http://host:port"},
 		{"dev --sped 3", "--help"},
+		{"config check /dev/zero", "more than 64 MiB"},
 		{"no-such-command", "unknown command"},
 		{"engine simulate --max-num-seqs -1", "must be positive"},
 	} {

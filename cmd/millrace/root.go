@@ -37,13 +37,21 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err != nil && !errors.Is(err, errInterrupted) {
+	if err != nil && !interrupted(ctx, err) {
 		fmt.Fprintln(stderr, "millrace:", err)
 	}
 	if ctx.Err() != nil && err != nil {
 		err = errInterrupted
 	}
 	return exitCode(err)
+}
+
+// interrupted tells an end by Ctrl-C or SIGTERM, of which nothing need be said, from a fault.
+func interrupted(ctx context.Context, err error) bool {
+	if errors.Is(err, errInterrupted) {
+		return true
+	}
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
 
 func newRootCommand(env environment) *cobra.Command {
@@ -205,20 +213,33 @@ func (e environment) healthy(ctx context.Context, url string) error {
 
 // readSpecFile reads a run spec from a file, or from standard input for "-".
 func (e environment) readSpecFile(path string) (rollout.Spec, error) {
-	var data []byte
-	var err error
-	if path == "-" {
-		data, err = io.ReadAll(io.LimitReader(e.stdin, maxSpecBytes))
-	} else {
-		data, err = os.ReadFile(path)
-	}
+	data, err := e.readFile(path)
 	if err != nil {
 		return rollout.Spec{}, fmt.Errorf("read spec: %w", err)
 	}
 	return worker.ReadSpec(path, data)
 }
 
-const maxSpecBytes = 1 << 20
+// maxFileBytes bounds what is read into memory of a file that a command line names: saved games are the largest.
+const maxFileBytes = 64 << 20
+
+// readFile reads a file, or standard input for "-".
+func (e environment) readFile(path string) ([]byte, error) {
+	r := e.stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() // it is only read
+		r = f
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
+	if err == nil && len(data) > maxFileBytes {
+		err = fmt.Errorf("%s has more than %d MiB", path, maxFileBytes>>20)
+	}
+	return data, err
+}
 
 // version is the module's version, or the commit that was built.
 func version() string {

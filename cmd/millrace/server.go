@@ -24,7 +24,7 @@ changing runs needs Temporal. On anything but a loopback address it asks for bea
 			if cmd.Flags().Changed("listen") {
 				flags.listen = listen
 			}
-			cfg, err := flags.service()
+			cfg, err := flags.service(env)
 			if err != nil {
 				return err
 			}
@@ -54,11 +54,11 @@ func (f *serviceFlags) add(cmd *cobra.Command) {
 }
 
 // service reads the configuration: file, then environment, then flags, which are checked like the rest.
-func (f *serviceFlags) service() (config.Service, error) {
+func (f *serviceFlags) service(env environment) (config.Service, error) {
 	var data []byte
 	if f.file != "" {
 		var err error
-		if data, err = os.ReadFile(f.file); err != nil {
+		if data, err = env.readFile(f.file); err != nil {
 			return config.Service{}, usage("read configuration: %v", err)
 		}
 	}

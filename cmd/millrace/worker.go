@@ -17,7 +17,7 @@ nothing: its games go on elsewhere at their last finished phase.`,
 		Example: "  millrace worker --redis redis://10.0.0.3:6379/0 --temporal 10.0.0.4:7233",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := flags.service()
+			cfg, err := flags.service(env)
 			if err != nil {
 				return err
 			}

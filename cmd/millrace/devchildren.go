@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/supervise"
+)
+
+// process describes a child whose output goes to a log file of its own.
+func (d *devStack) process(name, path string, args ...string) (supervise.Process, error) {
+	log, err := os.OpenFile(d.logOf(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return supervise.Process{}, fmt.Errorf("open log of %s: %w", name, err)
+	}
+	d.logs = append(d.logs, log)
+	// The variable tells whose children these are, in a list of processes.
+	env := []string{fmt.Sprintf("MILLRACE_DEV=%d", os.Getpid())}
+	return supervise.Process{Name: name, Path: path, Args: args, Env: env, Log: log}, nil
+}
+
+func (d *devStack) spawn(name, path string, args ...string) error {
+	p, err := d.process(name, path, args...)
+	if err != nil {
+		return err
+	}
+	return d.group.Start(p)
+}
+
+// logOf is the file that a child writes to.
+func (d *devStack) logOf(name string) string { return filepath.Join(d.dir, "logs", name+".log") }
+
+// hopeless is after how many ends a child that has not come up yet is given up.
+const hopeless = 3
+
+// comesUp waits with await until the child answers, but not longer than there is hope. The log may be in a temporary folder
+// that is about to be removed, so the error has its end.
+func (d *devStack) comesUp(ctx context.Context, name string, await func(context.Context) error) error {
+	waiting, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	answered := make(chan error, 1)
+	go func() { answered <- await(waiting) }()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-answered:
+			if err != nil {
+				return fmt.Errorf("%s does not come up: %w%s", name, err, lastWords(d.logOf(name)))
+			}
+			return nil
+		case <-tick.C:
+		}
+		if ends := d.group.Ends(name); ends >= hopeless && waiting.Err() == nil {
+			giveUp()
+			<-answered
+			return fmt.Errorf("%s does not come up: it ended %d times%s", name, ends, lastWords(d.logOf(name)))
+		}
+	}
+}
+
+// lastWords is the end of a log, for an error.
+func lastWords(file string) string {
+	const lines, size = 8, 4 << 10
+	text, err := tail(file, size)
+	if text = bytes.TrimSpace(text); err != nil || len(text) == 0 {
+		return ""
+	}
+	all := strings.Split(string(text), "\n")
+	return "; the last that it said:\n  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
+}
+
+// tail is the last bytes of a file.
+func tail(file string, size int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // it is only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	from := max(0, info.Size()-size)
+	text := make([]byte, info.Size()-from)
+	n, err := f.ReadAt(text, from)
+	return text[:n], err
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A child that ends as often as it is started is given up, with what it said: its log is removed with all the rest.
+func TestChildThatCannotStartIsGivenUp(t *testing.T) {
+	t.Parallel()
+	broken := filepath.Join(t.TempDir(), "temporal")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho no such database >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), awaitFor)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, []string{"dev", "--listen", "127.0.0.1:0", "--temporal-bin", broken}, strings.NewReader(""), &stdout, &stderr)
+	if code != 1 || !strings.Contains(stderr.String(), "temporal does not come up") || !strings.Contains(stderr.String(), "no such database") {
+		t.Errorf("exit code %d, says %s", code, stderr.String())
+	}
+}
+
+// Ctrl-C is no fault: the exit code tells, and nothing is said.
+func TestInterruptIsQuiet(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		interrupt()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, []string{"run", "list", "--server", server.URL}, strings.NewReader(""), &stdout, &stderr)
+	if code != 130 || stderr.Len() > 0 {
+		t.Errorf("exit code %d, says %q", code, stderr.String())
+	}
+}
+
+// A service that is named and does not answer is worth another try, and the exit code says so.
+func TestDevWithoutTheNamedTemporal(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, []string{"dev", "--listen", "127.0.0.1:0", "--temporal", "127.0.0.1:1"}, strings.NewReader(""), &stdout, &stderr)
+	if code != 5 || !strings.Contains(stderr.String(), "temporal at 127.0.0.1:1 does not answer") {
+		t.Errorf("exit code %d, says %q", code, stderr.String())
+	}
+}
