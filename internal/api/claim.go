@@ -143,6 +143,7 @@ func (s *Server) await(ctx context.Context, a ask) (*buffer.RawBatch, error) {
 			defer s.waiters.remove(poll)
 			listed = true
 		}
+		s.waiters.note(poll, strings.TrimSuffix(err.Error(), "; ask again"))
 		// Jitter keeps the ranks of a trainer, which ask together, from looking together.
 		look := time.NewTimer(pause + rand.N(pause/4))
 		select {

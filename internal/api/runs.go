@@ -136,9 +136,9 @@ func (s *Server) fleetView(ctx context.Context, run rollout.RunName, from, to ti
 
 func (s *Server) changeRun(ctx context.Context, in *struct {
 	RunPath
-	Body rollout.Change
+	Body changeBody
 }) (*statusBody, error) {
-	status, err := s.deps.Control.Change(ctx, in.Run, in.Body)
+	status, err := s.deps.Control.Change(ctx, in.Run, rollout.Change(in.Body))
 	if err != nil {
 		return nil, s.fail(ctx, "change run", err)
 	}

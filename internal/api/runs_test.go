@@ -62,6 +62,34 @@ func TestRunLife(t *testing.T) {
 	}
 }
 
+// asked is a control that notes what a run is to be changed to.
+type asked struct {
+	api.Control
+	change rollout.Change
+}
+
+func (a *asked) Change(_ context.Context, _ rollout.RunName, c rollout.Change) (rollout.RunStatus, error) {
+	a.change = c
+	return rollout.RunStatus{Spec: spec()}, nil
+}
+
+// TestChanges: what is sent reaches the run, and nothing else does.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`{"depth":4,"groups_per_step":8,"max_staleness":0,"on_stale":"wait"}`,
+		`{"samples":4,"min_samples":2,"oversample":0,"grace":"1m30s","zero_variance":"drop"}`,
+		`{"paused":true,"steps":9,"max_bytes":2147483648}`,
+	} {
+		control := &asked{}
+		f := serve(t, func(_ *api.Config, d *api.Deps) { d.Control = control })
+		f.want(f.do("PATCH", "/v1/runs/demo", body), 200)
+		if !sameJSON(t, control.change, json.RawMessage(body)) {
+			t.Errorf("%s became %+v", body, control.change)
+		}
+	}
+}
+
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

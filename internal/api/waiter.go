@@ -16,6 +16,7 @@ type waiter struct {
 	epoch    rollout.Epoch
 	since    time.Time
 	deadline time.Time
+	missing  string        // what the buffer said last that the batch waits for; guarded by waiters
 	wake     chan struct{} // buffered, so that waking never waits; a second wake is the same as one
 }
 
@@ -33,6 +34,13 @@ func (w *waiters) add(one *waiter) {
 		w.set = map[*waiter]struct{}{}
 	}
 	w.set[one] = struct{}{}
+}
+
+// note keeps what a poll waits for.
+func (w *waiters) note(one *waiter, missing string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one.missing = missing
 }
 
 func (w *waiters) remove(one *waiter) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -65,7 +66,7 @@ func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, polls 
 	for _, poll := range polls {
 		waits = append(waits, Wait{
 			What: "batch", Owner: fmt.Sprintf("trainer, step %d, epoch %d", poll.step, poll.epoch),
-			Since: poll.since, Deadline: poll.deadline, Detail: batchDetail(status, counts),
+			Since: poll.since, Deadline: poll.deadline, Detail: cmp.Or(poll.missing, batchDetail(status, counts)),
 		})
 	}
 	if status.State.Over() {
@@ -73,6 +74,9 @@ func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, polls 
 	}
 	if status.State == rollout.RunPaused {
 		waits = append(waits, Wait{What: "resume", Owner: "run", Detail: "the run is paused and launches nothing; resume it with {\"paused\":false}"})
+	}
+	if throttle := throttleDetail(status, counts); throttle != "" {
+		waits = append(waits, Wait{What: "room", Owner: "run", Detail: throttle})
 	}
 	if counts.Queued > 0 {
 		waits = append(waits, Wait{What: "dispatch", Owner: fmt.Sprintf("%d queued groups", counts.Queued),
@@ -95,8 +99,26 @@ func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, polls 
 	return waits
 }
 
+// throttleDetail says what would let the run launch more groups, if a bound keeps it from that.
+func throttleDetail(status rollout.RunStatus, counts rollout.BufferCounts) string {
+	b := status.Spec.Buffer
+	held := fmt.Sprintf("%d of %d groups are outstanding", status.Outstanding, b.Outstanding())
+	switch status.Throttle {
+	case rollout.ThrottleStaleness:
+		return fmt.Sprintf("a completed step: with max_staleness %d, %s; more would have to end too stale", b.MaxStaleness, held)
+	case rollout.ThrottleBytes:
+		return fmt.Sprintf("room for trajectories: %d of max_bytes %d bytes are stored, %s", counts.Bytes, b.MaxBytes, held)
+	}
+	return ""
+}
+
 func batchDetail(status rollout.RunStatus, counts rollout.BufferCounts) string {
-	return fmt.Sprintf("%d ready groups of %d needed; %d in flight, %d queued", counts.Ready, needed(status, counts), counts.InFlight, counts.Queued)
+	need := needed(status, counts)
+	detail := fmt.Sprintf("%d ready groups of %d needed; %d in flight, %d queued", counts.Ready, need, counts.InFlight, counts.Queued)
+	if status.Spec.Buffer.OnStale == rollout.WaitStale && counts.Ready >= int64(need) {
+		detail += "; those in play that would become too stale without this batch are waited for"
+	}
+	return detail
 }
 
 // needed is how many groups must be ready for the next batch; the first one may wait for a full buffer.

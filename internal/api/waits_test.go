@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -58,6 +60,19 @@ func TestWaitsHaveOwners(t *testing.T) {
 		{"an adapter", func(w *waiting) {
 			w.status.Policies = []rollout.Policy{{Version: 3, State: rollout.PolicyServing}, {Version: 4, State: rollout.PolicyLoading}}
 		}, "adapter: policy version 4"},
+		{"a trainer that waits for what would become too stale", func(w *waiting) {
+			w.status.Spec.Buffer.OnStale = rollout.WaitStale
+			w.asked = map[rollout.Step]time.Time{1: asked}
+			w.counts = rollout.BufferCounts{Completed: 2, Ready: 2, InFlight: 1}
+		}, "batch: trainer, step 1 (2 ready groups of 2 needed; 1 in flight, 0 queued; those in play that would become too stale without this batch " +
+			"are waited for); games: 1 groups in flight"},
+		{"room in a buffer of few bytes", func(w *waiting) {
+			w.status.Throttle, w.status.Outstanding, w.status.Spec.Buffer.MaxBytes = rollout.ThrottleBytes, 2, 1000
+			w.counts = rollout.BufferCounts{Ready: 2, Bytes: 900}
+		}, "room: run (room for trajectories: 900 of max_bytes 1000 bytes are stored, 2 of 4 groups are outstanding)"},
+		{"room in a fresh buffer", func(w *waiting) {
+			w.status.Throttle, w.status.Outstanding, w.status.Spec.Buffer.MaxStaleness = rollout.ThrottleStaleness, 2, 1
+		}, "room: run (a completed step: with max_staleness 1, 2 of 4 groups are outstanding; more would have to end too stale)"},
 		{"a paused run", func(w *waiting) { w.status.State = rollout.RunPaused }, "resume: run"},
 		{"a run that is over", func(w *waiting) {
 			w.status.State = rollout.RunStopped
@@ -75,7 +90,7 @@ func TestWaitsHaveOwners(t *testing.T) {
 			var lines []string
 			for _, wait := range list.Waits {
 				line := wait.What + ": " + wait.Owner
-				if wait.What == "batch" {
+				if wait.What == "batch" || wait.What == "room" {
 					line += fmt.Sprintf(" (%s)", wait.Detail)
 				}
 				if wait.Detail == "" {
@@ -88,4 +103,33 @@ func TestWaitsHaveOwners(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAPollTellsWhatItWaitsFor: what the buffer says is missing, which may be more than a number of groups, stands in the list of waits
+// and in the answer when the wait is over.
+func TestAPollTellsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const missing = "step 0 of run demo waits for 1 groups in play that would become too stale without it"
+		store := &scripted{answer: func(rollout.Step, int) (*buffer.RawBatch, error) {
+			return nil, rollout.Refuse(rollout.NotReady, missing+"; ask again")
+		}}
+		s := bubbled(t, store, nilEvents{})
+		reason := make(chan string)
+		began := time.Now()
+		go func() {
+			w := ask(t.Context(), s, "POST", "/v1/runs/demo/steps/0/claim?epoch=1&wait=30s")
+			reason <- w.Header().Get("X-Millrace-Reason")
+		}()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		var list struct{ Waits []api.Wait }
+		(&answer{t: t, body: ask(t.Context(), s, "GET", "/v1/runs/demo/waits").Body.Bytes()}).into(&list)
+		if len(list.Waits) != 1 || list.Waits[0].Detail != missing || !list.Waits[0].Deadline.Equal(began.Add(30*time.Second)) {
+			t.Errorf("waits: %+v", list.Waits)
+		}
+		if got := <-reason; got != missing+"; ask again" {
+			t.Errorf("reason %q", got)
+		}
+	})
 }
