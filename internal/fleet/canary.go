@@ -86,10 +86,15 @@ func (c *canary) ended(now time.Time, v verdict, err error, again bool, cfg *Kee
 			return false, ""
 		}
 	}
+	return false, c.rest(now, "makes no completions: "+err.Error(), cfg)
+}
+
+// rest begins a quarantine, and returns why.
+func (c *canary) rest(now time.Time, why string, cfg *KeeperConfig) string {
 	c.doubts = 0
 	c.pause = min(max(2*c.pause, cfg.Quarantine), cfg.QuarantineMax)
 	c.freeAt = now.Add(c.pause)
-	return false, "makes no completions: " + err.Error()
+	return why
 }
 
 // canaryRequest asks for one token.

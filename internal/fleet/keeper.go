@@ -29,6 +29,8 @@ type KeeperConfig struct {
 	CanaryTimeout time.Duration // total, of one canary; 10s
 	Quarantine    time.Duration // first pause before a broken engine is tried again, then doubled; 2s
 	QuarantineMax time.Duration // longest such pause; 1m
+	Flaps         int           // losses and restarts of a ready engine within FlapWindow that put it in quarantine; 3
+	FlapWindow    time.Duration // 5m
 	PaceWindow    time.Duration // over which engines are compared with each other; 30s
 	SourceEvery   time.Duration // between two readings of Source; 10s
 }
@@ -43,6 +45,8 @@ func (c KeeperConfig) withDefaults() KeeperConfig {
 	setDefault(&c.CanaryTimeout, 10*time.Second)
 	setDefault(&c.Quarantine, 2*time.Second)
 	setDefault(&c.QuarantineMax, time.Minute)
+	setDefault(&c.Flaps, 3)
+	setDefault(&c.FlapWindow, 5*time.Minute)
 	setDefault(&c.PaceWindow, 30*time.Second)
 	setDefault(&c.SourceEvery, 10*time.Second)
 	if c.Complain == nil {
@@ -63,7 +67,7 @@ func setDefault[T int | time.Duration](v *T, value T) {
 // Keeper makes the engines what the Registry wants them to be, and the Registry what the engines are. An engine that does
 // not answer is lost within LostAfter x (Interval + ProbeTimeout); one that refuses connections, within LostAfter x Interval.
 // One that answers but makes no completions is quarantined within CanaryEvery + CanaryTimeout + 2 x Interval, and
-// tried with one canary after growing pauses.
+// tried with one canary after growing pauses. So is one that was lost or restarted Flaps times, when it is back.
 // Two Keepers at once do the same work twice, and no harm.
 type Keeper struct {
 	cfg   KeeperConfig

@@ -21,6 +21,7 @@ type minder struct {
 	paces  *paces
 
 	canary  canary
+	flaps   flaps
 	misses  int // looks without an answer, in a row
 	retries map[string]retry
 	last    *reading // of the engine's counters
@@ -70,6 +71,11 @@ func (m *minder) round(ctx context.Context) error {
 		return ctx.Err() // what was seen during an interruption says nothing about the engine
 	}
 	plan := Decide(want, was, seen, m.cfg.LostAfter)
+	m.flaps.saw(time.Now(), was.State, plan.State, &m.cfg)
+	if why := m.flaps.fault(was.State, plan.State, &m.cfg); why != "" && seen.Fault == "" {
+		seen.Broken = m.canary.rest(time.Now(), why, &m.cfg)
+		plan = Decide(want, was, seen, m.cfg.LostAfter)
+	}
 	now, err := m.observe(ctx, was, found, plan)
 	if err != nil || m.gone(now, seen, plan) {
 		return errors.Join(err, m.leave(ctx, err))
