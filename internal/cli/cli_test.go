@@ -14,6 +14,8 @@ var answers = map[string]reply{
 	"GET /v1/runs":             {200, `{"runs":[` + runDocument + `]}`},
 	"GET /v1/runs/demo":        {200, runDocument},
 	"GET /v1/runs/demo/steps":  {200, stepsDocument},
+	"GET /v1/runs/bound":       {200, boundDocument},
+	"GET /v1/runs/flat/steps":  {200, flatStepsDocument},
 	"GET /v1/runs/demo/waits":  {200, `{"waits":[]}`},
 	"PATCH /v1/runs/demo":      {200, runDocument},
 	"POST /v1/runs/demo/stop":  {200, runDocument},
@@ -37,10 +39,39 @@ RUN   STATE    STEP  OF  POLICY  DEPTH  GROUPS/STEP  OUTSTANDING    STARTED  REA
 demo  running     3  12      v3      2            8           16  2m00s ago
 `, ""},
 		{"run steps demo", `
-   STEP  WALL s  WAIT  LOAD  REF  TRAIN  PUBLISH  OTHER  READY  QUEUED  FLYING  STALE  BUSY  IN tok/s  OUT tok/s
+   STEP  WALL s  WAIT  LOAD  REF  TRAIN  PUBL  OTHER  READY  QUEUED  FLYING    STALE  BUSY  IN tok/s  OUT tok/s
 prefill     1.0   1.0
-      0     5.0   0.0   0.5  0.0    4.0      0.2    0.2    2.0       0       4      1  59 %      1785         59
-      1       …                                            1.5       2       4      1
+      0     5.0   0.0   0.5  0.0    4.0   0.2    0.2    2.0       0       4  0.2+0.5  59 %      1785         59
+      1       …                                         1.5       2       4  0.0+0.0
+`, ""},
+		{"run steps flat", `
+STEP  WALL s  WAIT  LOAD  REF  TRAIN  PUBL  OTHER  READY  QUEUED  FLYING    STALE  BUSY  IN tok/s  OUT tok/s  FLAT
+   6     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0      1.5   0 %         0          0   0/0
+   7     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0  1.2+0.5   0 %         0          0   1/2
+   8       …                                         0.0       0       0  1.0+0.0                              2/2
+`, ""},
+		{"run show bound", `
+run          bound
+state        running
+started      2026-11-21T11:58:00Z, 2m00s ago
+model        m
+environment  diplomacy
+step         3 of 12
+policy       v3
+buffer       depth 2 x 8 groups of 6 games, max staleness 4 (wait)
+group        6 games, 2 more started, 4 suffice after 30s of grace, dropped when rewards are equal
+groups       0 queued, 4 in flight, 8 ready (1.0 batches), 8 claimed, 120 trained on, 36 dropped
+stored       1.9 GiB of 2 GiB
+throttle     launches no more: buffer.max_bytes reached, 1.9 GiB of 2 GiB stored, 12 of 16 groups outstanding
+signal       30 of the last 32 groups had equal rewards: nothing to learn; check rewards, temperature, opponents
+given up     1 groups: environment_hung
+given up     2 groups: timeout
+
+LEFT AS  GROUPS  SHARE   0 PHASES          1        2-3        4-7
+trained     120   77 %             12 (10 %)  72 (60 %)  36 (30 %)
+shrunk        6    4 %  6 (100 %)
+stale        30   19 %                         6 (20 %)  24 (80 %)
+Length bias: groups dropped as stale have longer games than those trained on, about 4.9 phases against 3.2: what is learnt from leans towards short games.
 `, ""},
 		{"run waits demo", `
 WAITS FOR  OWNER  SINCE  ENDS IN  UNTIL
@@ -82,7 +113,7 @@ batch      trainer, step 3  10s ago      20s  8 groups
 // TestDocuments holds -o json and yaml to the server's own document, whole.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"run list", "run show demo", "run steps demo", "run waits demo", "engine list", "engine add http://10.0.0.7:8000 --id gpu7", "run pause demo"} {
+	for _, args := range []string{"run list", "run show demo", "run show bound", "run steps demo", "run waits demo", "engine list", "engine add http://10.0.0.7:8000 --id gpu7", "run pause demo"} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			asJSON, _ := command(t, answers, "", nil, append(strings.Fields(args), "-o", "json")...)

@@ -170,10 +170,11 @@ func send[T any](ctx context.Context, c *Client, method, path string, body any) 
 // runView is a run with what the buffer and the engines say of it now.
 type runView struct {
 	rollout.RunStatus
-	Buffer     rollout.BufferCounts `json:"buffer"`
-	ReadyDepth float64              `json:"ready_depth"`
-	Fleet      *rollout.FleetView   `json:"fleet"`
-	Waits      []wait               `json:"waits"`
+	Buffer     rollout.BufferCounts  `json:"buffer"`
+	ReadyDepth float64               `json:"ready_depth"`
+	Fleet      *rollout.FleetView    `json:"fleet"`
+	Departures []rollout.LengthCount `json:"departures"`
+	Waits      []wait                `json:"waits"`
 }
 
 // wait is something that waits, with its owner.

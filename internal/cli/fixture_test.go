@@ -83,7 +83,22 @@ const runDocument = `{"spec":{"name":"demo","model":"m","steps":12,"environment"
 	`"ready_depth":1,"fleet":{"engines":2,"slot_share":0.5,"queued_requests":3,"input_tps":1000,"output_tps":50},` +
 	`"waits":[{"what":"batch","owner":"trainer, step 3","since":"2026-11-21T11:59:50Z","deadline":"2026-11-21T12:00:20Z","detail":"8 groups"}]}`
 
+// boundDocument is a run that is short of bytes, has nothing to learn from, and loses its long games.
+const boundDocument = `{"spec":{"name":"bound","model":"m","steps":12,"environment":{"kind":"diplomacy"},` +
+	`"group":{"samples":6,"min_samples":4,"oversample":2,"grace":"30s","zero_variance":"drop"},` +
+	`"buffer":{"depth":2,"groups_per_step":8,"max_staleness":4,"on_stale":"wait","max_bytes":2147483648}},"state":"running","policy_version":3,"next_step":3,` +
+	`"outstanding":12,"started_at":"2026-11-21T11:58:00Z","failures":{"timeout":2,"environment_hung":1},"throttle":"max_bytes",` +
+	`"signal":{"groups":32,"flat":30,"collapsed":true},"buffer":{"in_flight":4,"ready":8,"claimed":8,"completed":120,"dropped":36,"bytes":2000000000},` +
+	`"ready_depth":1,"waits":[],"departures":[{"code":"trained","groups":120,"by_length":[0,12,72,36]},` +
+	`{"code":"shrunk","groups":6,"by_length":[6]},{"code":"stale","groups":30,"by_length":[0,0,6,24]}]}`
+
+// flatStepsDocument has steps with groups that teach nothing, and one of an older version, which did not tell.
+const flatStepsDocument = `{"steps":[` +
+	`{"step":6,"done":true,"trainer":{"wall_seconds":5,"phases":{"train":4}},"service":{"staleness_mean":1.5}},` +
+	`{"step":7,"done":true,"trainer":{"wall_seconds":5,"phases":{"train":4}},"service":{"staleness_mean":1.75,"staleness_in_flight_mean":1.25,` +
+	`"staleness_in_buffer_mean":0.5,"flat_groups":1,"groups":[{},{}]}},{"step":8,"service":{"staleness_in_flight_mean":1,"flat_groups":2,"groups":[{},{}]}}]}`
+
 const stepsDocument = `{"steps":[` +
 	`{"step":0,"done":true,"trainer":{"wall_seconds":6,"phases":{"wait":1,"load":0.5,"train":4,"publish":0.25}},` +
-	`"service":{"ready_depth":2,"at_claim":{"queued":0,"in_flight":4},"staleness_max":1,"fleet":{"slot_share":0.59,"input_tps":1785,"output_tps":59}}},` +
+	`"service":{"ready_depth":2,"at_claim":{"queued":0,"in_flight":4},"staleness_max":1,"staleness_in_flight_mean":0.25,"staleness_in_buffer_mean":0.5,"fleet":{"slot_share":0.59,"input_tps":1785,"output_tps":59}}},` +
 	`{"step":1,"service":{"ready_depth":1.5,"at_claim":{"queued":2,"in_flight":4},"staleness_max":1}}]}`

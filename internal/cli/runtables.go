@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,7 +17,7 @@ func runsTable(runs []rollout.RunStatus, now time.Time) *table.Table {
 		table.Right("DEPTH"), table.Right("GROUPS/STEP"), table.Right("OUTSTANDING"), table.Right("STARTED"), table.Left("REASON"))
 	for _, r := range runs {
 		t.Row(string(r.Spec.Name), string(r.State), count(int64(r.NextStep)), count(int64(r.Spec.Steps)), fmt.Sprintf("v%d", r.PolicyVersion),
-			count(int64(r.Spec.Buffer.Depth)), count(int64(r.Spec.Buffer.GroupsPerStep)), count(r.Outstanding), ago(r.StartedAt, now), r.Reason)
+			count(int64(r.Spec.Buffer.Depth)), count(int64(r.Spec.Buffer.GroupsPerStep)), count(r.Outstanding), ago(r.StartedAt, now), cmp.Or(r.Reason, conditionText(r)))
 	}
 	return t
 }
@@ -38,15 +41,26 @@ func (s *session) showRun(v runView) error {
 	t.Row("policy", fmt.Sprintf("v%d", v.PolicyVersion))
 	b := v.Spec.Buffer
 	t.Row("buffer", fmt.Sprintf("depth %d x %d groups of %d games, max staleness %d (%s)", b.Depth, b.GroupsPerStep, v.Spec.Group.Samples, b.MaxStaleness, b.OnStale))
+	row := func(name, text string) {
+		if text != "" {
+			t.Row(name, text)
+		}
+	}
+	row("group", groupText(v.Spec.Group))
 	t.Row("groups", groupsText(v))
-	t.Row("stored", bytesText(v.Buffer.Bytes))
-	for code, n := range v.Failures {
-		t.Row("given up", fmt.Sprintf("%d groups: %s", n, code))
+	t.Row("stored", storedText(v))
+	row("throttle", throttleText(v))
+	row("signal", signalText(v.Signal))
+	for _, code := range slices.Sorted(maps.Keys(v.Failures)) {
+		t.Row("given up", fmt.Sprintf("%d groups: %s", v.Failures[code], code))
 	}
 	if v.Fleet != nil {
 		t.Row("engines", fleetText(*v.Fleet))
 	}
 	if err := s.write(t); err != nil {
+		return err
+	}
+	if err := s.showDepartures(v.Departures); err != nil {
 		return err
 	}
 	return s.showLists(v)
@@ -128,14 +142,4 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
-}
-
-func bytesText(n int64) string {
-	switch {
-	case n < 10<<10:
-		return fmt.Sprintf("%d B", n)
-	case n < 10<<20:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d MiB", n>>20)
 }

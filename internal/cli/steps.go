@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -40,8 +41,9 @@ func (s *session) stepsCommand() *cobra.Command {
 	cmd.Long = `List the steps of a run: the trainer's phases in seconds, and what the service saw when the batch was claimed.
 
 The wait for the first batch fills the buffer; it stands in a line of its own, so that step 0 can be compared with the
-others. READY is in batches, QUEUED and FLYING are groups, at the claim. STALE is the oldest trajectory's age in policy
-versions. BUSY is the share of the engines' request slots in use since the claim before.`
+others. READY is in batches, QUEUED and FLYING are groups, at the claim. STALE is the groups' mean age
+in policy versions, 1.0+0.5 being 1.0 gathered in flight and 0.5 in the buffer. FLAT, if there is one, is the groups whose rewards were
+all equal. BUSY is the share of the engines' request slots in use since the claim before.`
 	cmd.Flags().Int64Var(&from, "from", 0, "first step")
 	return cmd
 }
@@ -56,11 +58,21 @@ func (c *Client) Steps(ctx context.Context, run rollout.RunName, w io.Writer) er
 }
 
 func stepsTable(steps []rollout.StepRecord) *table.Table {
-	t := table.New(table.Right("STEP"), table.Right("WALL s"), table.Right("WAIT"), table.Right("LOAD"), table.Right("REF"),
-		table.Right("TRAIN"), table.Right("PUBLISH"), table.Right("OTHER"), table.Right("READY"), table.Right("QUEUED"), table.Right("FLYING"),
-		table.Right("STALE"), table.Right("BUSY"), table.Right("IN tok/s"), table.Right("OUT tok/s"))
+	columns := []table.Column{table.Right("STEP"), table.Right("WALL s"), table.Right("WAIT"), table.Right("LOAD"), table.Right("REF"),
+		table.Right("TRAIN"), table.Right("PUBL"), table.Right("OTHER"), table.Right("READY"), table.Right("QUEUED"), table.Right("FLYING"),
+		table.Right("STALE"), table.Right("BUSY"), table.Right("IN tok/s"), table.Right("OUT tok/s")}
+	flat := slices.ContainsFunc(steps, func(r rollout.StepRecord) bool { return r.Service.FlatGroups > 0 })
+	if flat {
+		columns = append(columns, table.Right("FLAT"))
+	}
+	t := table.New(columns...)
 	for _, r := range steps {
-		for _, row := range stepRows(r) {
+		rows := stepRows(r)
+		if last := len(rows) - 1; flat {
+			rows[last] = append(rows[last], slices.Repeat([]string{""}, len(columns)-1-len(rows[last]))...)
+			rows[last] = append(rows[last], fmt.Sprintf("%d/%d", r.Service.FlatGroups, len(r.Service.Groups)))
+		}
+		for _, row := range rows {
 			t.Row(row...)
 		}
 	}
@@ -71,7 +83,7 @@ func stepsTable(steps []rollout.StepRecord) *table.Table {
 func stepRows(r rollout.StepRecord) [][]string {
 	v := r.Service
 	name := strconv.FormatInt(int64(r.Step), 10)
-	seen := []string{fmt.Sprintf("%.1f", v.ReadyDepth), count(v.AtClaim.Queued), count(v.AtClaim.InFlight), count(v.StalenessMax)}
+	seen := []string{fmt.Sprintf("%.1f", v.ReadyDepth), count(v.AtClaim.Queued), count(v.AtClaim.InFlight), staleText(v)}
 	if !r.Done { // what the engines did is known when the step is recorded
 		return [][]string{append([]string{name, "…", "", "", "", "", "", ""}, seen...)}
 	}
@@ -84,6 +96,14 @@ func stepRows(r rollout.StepRecord) [][]string {
 	line := []string{name, sec(r.StepSec()), sec(phases[rollout.PhaseWait]), sec(phases[rollout.PhaseLoad]), sec(phases[rollout.PhaseRefLogprobs]),
 		sec(phases[rollout.PhaseTrain]), sec(phases[rollout.PhasePublish]), sec(phases[rollout.PhaseCheckpoint] + phases[rollout.PhaseOther])}
 	return append(rows, append(line, seen...))
+}
+
+// staleText is the batch's mean staleness by where it was gathered; as a whole, where that was not recorded.
+func staleText(v rollout.ServiceView) string {
+	if v.StalenessInFlightMean == 0 && v.StalenessInBufferMean == 0 && v.StalenessMean != 0 {
+		return fmt.Sprintf("%.1f", v.StalenessMean)
+	}
+	return fmt.Sprintf("%.1f+%.1f", v.StalenessInFlightMean, v.StalenessInBufferMean)
 }
 
 // sec writes seconds so that a column of them lines up.

@@ -118,7 +118,7 @@ func (p *progress) paint(lines []string) {
 
 // changeOf is what makes a new line worth writing; counts that move all the time are left out.
 func changeOf(v runView) string {
-	return fmt.Sprint(v.State, v.Reason, v.NextStep, v.PolicyVersion, v.Buffer.Ready, v.Buffer.Claimed, v.Buffer.Dropped, trainerWait(v) != nil)
+	return fmt.Sprint(v.State, v.Reason, v.NextStep, v.PolicyVersion, v.Buffer.Ready, v.Buffer.Claimed, v.Buffer.Dropped, trainerWait(v) != nil, v.Throttle, v.Signal.Collapsed)
 }
 
 // trainerWait is the trainer waiting for a batch, or nil.
@@ -151,6 +151,12 @@ func (p *progress) panel(v runView, now time.Time) []string {
 	if !v.State.Over() {
 		lines = append(lines, "trainer  "+trainerText(v, now))
 	}
+	if text := throttleText(v); text != "" {
+		lines = append(lines, "throttle "+text)
+	}
+	if v.Signal.Collapsed {
+		lines = append(lines, "signal   "+signalText(v.Signal))
+	}
 	if p.hasLast {
 		lines = append(lines, fmt.Sprintf("last     %s", lastText(p.last)))
 	}
@@ -171,7 +177,10 @@ func trainerText(v runView, now time.Time) string {
 }
 
 func lastText(r rollout.StepRecord) string {
-	text := fmt.Sprintf("step %d took %.1f s, %.1f s of it waiting, staleness %d", r.Step, r.StepSec(), r.StepPhases()[rollout.PhaseWait], r.Service.StalenessMax)
+	text := fmt.Sprintf("step %d took %.1f s, %.1f s of it waiting, staleness %d at most", r.Step, r.StepSec(), r.StepPhases()[rollout.PhaseWait], r.Service.StalenessMax)
+	if mean := r.Service.StalenessMean; mean > 0 {
+		text += fmt.Sprintf(", %.1f in the mean (%s in flight and in the buffer)", mean, staleText(r.Service))
+	}
 	if prefill := r.PrefillSec(); prefill > 0 {
 		text += fmt.Sprintf(", after %.1f s of prefill", prefill)
 	}
@@ -195,6 +204,9 @@ func (p *progress) line(v runView, now time.Time) string {
 	}
 	if p.hasLast {
 		parts = append(parts, fmt.Sprintf("stale %d", p.last.Service.StalenessMax))
+	}
+	if condition := conditionText(v.RunStatus); condition != "" {
+		parts = append(parts, condition)
 	}
 	if v.State != rollout.RunRunning {
 		parts = append(parts, strings.TrimSuffix(string(v.State)+": "+v.Reason, ": "))

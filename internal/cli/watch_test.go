@@ -44,6 +44,11 @@ func TestPanel(t *testing.T) {
 		{"works", func(*runView) {}, "trainer  works on step 3", "engines"},
 		{"waits", func(v *runView) { v.Waits = []wait{{What: "batch", Since: noon, Detail: "8 of 16 groups"}} }, "trainer  waits 0s for a batch: 8 of 16 groups", ""},
 		{"no trainer", func(v *runView) { v.Buffer.Claimed = 0 }, "trainer  is not heard of", ""},
+		{"throttled", func(v *runView) { v.Throttle, v.Spec.Buffer.MaxStaleness = rollout.ThrottleStaleness, 1 },
+			"throttle launches no more until a step is completed: buffer.max_staleness 1", "signal"},
+		{"nothing to learn", func(v *runView) { v.Signal = rollout.Signal{Groups: 32, Flat: 30, Collapsed: true} },
+			"signal   30 of the last 32 groups had equal rewards: nothing to learn", "throttle"},
+		{"something to learn", func(v *runView) { v.Signal = rollout.Signal{Groups: 32, Flat: 3} }, "groups", "signal"},
 		{"over", func(v *runView) { v.State = rollout.RunCompleted }, "completed", "trainer"},
 		{"games", func(*runView) {}, "games    42 in flight", ""},
 	} {
@@ -56,6 +61,18 @@ func TestPanel(t *testing.T) {
 				t.Errorf("%s\nwant %q, and no %q", got, tt.has, tt.hasNot)
 			}
 		})
+	}
+}
+
+// TestLine tells a log what a panel shows: what keeps a run back, and that it learns nothing.
+func TestLine(t *testing.T) {
+	t.Parallel()
+	v := view()
+	p := &progress{}
+	before := changeOf(v)
+	v.Throttle, v.Signal = rollout.ThrottleBytes, rollout.Signal{Groups: 32, Flat: 30, Collapsed: true}
+	if got, want := p.line(v, noon), "no signal (30 of 32 groups flat), throttled by max_bytes"; !strings.Contains(got, want) || before == changeOf(v) {
+		t.Errorf("%q, want %q as news", got, want)
 	}
 }
 

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/table"
+)
+
+// throttleText says which bound keeps a run from launching as many groups as its depth asks for; empty when none does.
+func throttleText(v runView) string {
+	b := v.Spec.Buffer
+	outstanding := fmt.Sprintf("%d of %d groups outstanding", v.Outstanding, b.Outstanding())
+	switch v.Throttle {
+	case "":
+		return ""
+	case rollout.ThrottleBytes:
+		return fmt.Sprintf("launches no more: buffer.max_bytes reached, %s stored, %s", storedText(v), outstanding)
+	case rollout.ThrottleStaleness:
+		return fmt.Sprintf("launches no more until a step is completed: buffer.max_staleness %d, %s", b.MaxStaleness, outstanding)
+	}
+	return fmt.Sprintf("launches no more: %s, %s", v.Throttle, outstanding)
+}
+
+// storedText is the stored bytes, of those that may be.
+func storedText(v runView) string {
+	if limit := v.Spec.Buffer.MaxBytes; limit > 0 {
+		return diagnosis.Bytes(v.Buffer.Bytes) + " of " + diagnosis.Bytes(limit)
+	}
+	return diagnosis.Bytes(v.Buffer.Bytes)
+}
+
+// signalText says how many of the latest groups teach nothing; empty before the first.
+func signalText(s rollout.Signal) string {
+	switch {
+	case s.Groups == 0:
+		return ""
+	case s.Collapsed:
+		return fmt.Sprintf("%d of the last %d groups had equal rewards: nothing to learn; check rewards, temperature, opponents", s.Flat, s.Groups)
+	}
+	return fmt.Sprintf("%d of the last %d groups had equal rewards", s.Flat, s.Groups)
+}
+
+// conditionText is what is wrong with a run that goes on, in two words or so.
+func conditionText(r rollout.RunStatus) string {
+	var parts []string
+	if r.Signal.Collapsed {
+		parts = append(parts, fmt.Sprintf("no signal (%d of %d groups flat)", r.Signal.Flat, r.Signal.Groups))
+	}
+	if r.Throttle != "" {
+		parts = append(parts, "throttled by "+string(r.Throttle))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// groupText is when a group's games are enough, where that is not simply when all have ended.
+func groupText(g rollout.GroupSpec) string {
+	parts := []string{fmt.Sprintf("%d games", g.Samples)}
+	if g.Oversample > 0 {
+		parts = append(parts, fmt.Sprintf("%d more started", g.Oversample))
+	}
+	if g.MinSamples < g.Samples {
+		enough := fmt.Sprintf("%d suffice", g.MinSamples)
+		if g.Grace > 0 {
+			enough += fmt.Sprintf(" after %v of grace", g.Grace)
+		}
+		parts = append(parts, enough)
+	}
+	if g.ZeroVariance == rollout.DropFlat {
+		parts = append(parts, "dropped when rewards are equal")
+	}
+	if len(parts) == 1 {
+		return ""
+	}
+	return strings.Join(parts, ", ")
+}
+
+// showDepartures writes how groups left, by the length of their games: whether what is lost is mostly long.
+func (s *session) showDepartures(departures []rollout.LengthCount) error {
+	if len(departures) == 0 {
+		return nil
+	}
+	fmt.Fprintln(s.Stdout)
+	if err := s.write(departuresTable(departures)); err != nil {
+		return err
+	}
+	for _, b := range diagnosis.Biases(departures) {
+		fmt.Fprintf(s.Stdout, "Length bias: %s.\n", b)
+	}
+	return nil
+}
+
+// departuresTable has a column for each length that occurs, with the share of the row's groups.
+func departuresTable(departures []rollout.LengthCount) *table.Table {
+	total := int64(0)
+	occurs := map[int]bool{}
+	for _, d := range departures {
+		total += d.Groups
+		for bucket, n := range d.ByLength {
+			if n > 0 {
+				occurs[bucket] = true
+			}
+		}
+	}
+	buckets := slices.Sorted(maps.Keys(occurs))
+	columns := []table.Column{table.Left("LEFT AS"), table.Right("GROUPS"), table.Right("SHARE")}
+	for i, bucket := range buckets {
+		head := bucketText(bucket)
+		if i == 0 {
+			head += " PHASES"
+		}
+		columns = append(columns, table.Right(head))
+	}
+	t := table.New(columns...)
+	for _, d := range departures {
+		row := []string{d.Code, count(d.Groups), share(d.Groups, total)}
+		for _, bucket := range buckets {
+			cell := ""
+			if bucket < len(d.ByLength) && d.ByLength[bucket] > 0 {
+				cell = fmt.Sprintf("%d (%s)", d.ByLength[bucket], share(d.ByLength[bucket], d.Groups))
+			}
+			row = append(row, cell)
+		}
+		t.Row(row...)
+	}
+	return t
+}
+
+func bucketText(bucket int) string {
+	from, to := diagnosis.LengthBucket(bucket)
+	if from == to {
+		return fmt.Sprint(from)
+	}
+	return fmt.Sprintf("%d-%d", from, to)
+}
+
+func share(n, of int64) string { return fmt.Sprintf("%.0f %%", 100*float64(n)/float64(max(1, of))) }
