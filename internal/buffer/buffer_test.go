@@ -102,16 +102,11 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		full.Buffer.MaxBytes = int64(3 * size(t, group(0, 0)))
 		f := open(t, rdb, full)
 		f.ready(0, 0, 1)
-		notReady := func() {
-			t.Helper()
-			_, err := f.Claim(f.ctx, run, 0, 0, buffer.Share{})
-			f.refused(err, rollout.NotReady)
-		}
-		notReady() // a third group would fit
+		f.notReady(0, "") // a third group would fit
 		full.Buffer.MaxBytes = int64(2 * size(t, group(0, 0)))
 		f.ok(f.SetLimits(f.ctx, run, full.Buffer, 3))
 		f.queue(2, 2)
-		notReady() // one is played that may still make the prefill fuller
+		f.notReady(0, "") // one is played that may still make the prefill fuller
 		f.ok(f.Discard(f.ctx, ref(2), "cancelled"))
 		expect(t, "batch", seqs(f.claim(0, 0)), []int{0, 1})
 	},

@@ -67,6 +67,11 @@ func (sh Share) cut(n int) (from, to int) {
 // gives the same batch as long as it is retained; or the next one, at most one ahead of the first step that is not
 // completed. Refusals: NoSuchRun, Fenced, NotRetained, RunOver, OutOfOrder, and NotReady, after which one asks again.
 //
+// Where the run waits for what would become too stale, a batch takes the oldest versions first, and is not given out before all
+// groups that cannot be left to later batches, one per version, are in it, those in play included. It never waits for more than
+// fit. Nothing is dropped then: a group that is too stale all the same, because the trainer published twice in a step or the
+// bound was lowered, is trained on and counted. A group in play of unknown version, in a Redis that was emptied, is waited for.
+//
 // The first batch waits for the prefill. Where a bound in bytes lets no such number come together, it is given out as soon as it is
 // complete and nothing is played any more. A run that launches what a batch needs, and whatever else has room, never leaves a
 // trainer waiting for groups that do not come.
@@ -118,6 +123,11 @@ func refusedClaim(run rollout.RunName, step rollout.Step, epoch rollout.Epoch, r
 		return outOfOrder(step, rollout.Step(r.int(1)), rollout.Step(r.int(2)))
 	}
 	size, c := r.int(1), r.list(2).counts()
+	if missing := r.int(4); missing > 0 {
+		return rollout.Refuse(rollout.NotReady,
+			"step %d of run %s waits for %d groups in play that would become too stale without it: %d are ready, %d in flight, %d queued; ask again",
+			step, run, missing, c.Ready, c.InFlight, c.Queued)
+	}
 	return rollout.Refuse(rollout.NotReady, "step %d of run %s needs %d groups: %d are ready, %d in flight, %d queued; ask again",
 		step, run, size, c.Ready, c.InFlight, c.Queued)
 }

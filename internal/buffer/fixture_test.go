@@ -85,7 +85,15 @@ func ref(seq int) rollout.GroupRef { return rollout.GroupRef{Run: run, Seq: roll
 func (f *fixture) queue(from, to int) {
 	f.t.Helper()
 	for seq := from; seq <= to; seq++ {
-		_, err := f.Queue(f.ctx, ref(seq), fmt.Appendf(nil, "scenario %d", seq), 0, start)
+		f.launch(0, seq)
+	}
+}
+
+// launch registers groups that were launched with a version.
+func (f *fixture) launch(version rollout.PolicyVersion, seqs ...int) {
+	f.t.Helper()
+	for _, seq := range seqs {
+		_, err := f.Queue(f.ctx, ref(seq), fmt.Appendf(nil, "scenario %d", seq), version, start)
 		f.ok(err)
 	}
 }
@@ -94,7 +102,7 @@ func (f *fixture) queue(from, to int) {
 func (f *fixture) ready(version rollout.PolicyVersion, seqs ...int) {
 	f.t.Helper()
 	for _, seq := range seqs {
-		f.queue(seq, seq)
+		f.launch(version, seq)
 		f.ok(f.Start(f.ctx, ref(seq)))
 		c, err := f.CommitGroup(f.ctx, group(seq, version))
 		f.ok(err)

@@ -13,6 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
+var onStale = []rollout.OnStale{rollout.DropStale, rollout.KeepStale, rollout.WaitStale}
+
 // TestRandomCalls makes random calls, some of them twice as after a lost answer, and compares every answer and the
 // account with the model's. Besides, it checks the laws that need no model.
 func TestRandomCalls(t *testing.T) {
@@ -23,9 +25,7 @@ func TestRandomCalls(t *testing.T) {
 			onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 				rng := rand.New(rand.NewPCG(seed, 1))
 				s := spec(1+rng.IntN(3), 40)
-				if rng.IntN(3) == 0 {
-					s.Buffer.OnStale = rollout.KeepStale
-				}
+				s.Buffer.OnStale = onStale[seed%3]
 				if rng.IntN(2) == 0 {
 					s.Buffer.Prefill = rollout.PrefillFull
 				}
@@ -81,9 +81,9 @@ func (p *player) choose() func() {
 	switch p.rng.IntN(16) {
 	case 0, 1, 2:
 		p.last++
-		return p.queueing(p.last)
+		return p.queueing(p.last, m.version)
 	case 3:
-		return p.queueing(seq)
+		return p.queueing(seq, max(0, m.version-p.rng.IntN(3)))
 	case 4, 5:
 		return p.starting(seq)
 	case 6, 7, 8:
@@ -121,6 +121,9 @@ func (p *player) rare() func() {
 		limits := m.limits
 		limits.GroupsPerStep = 1 + p.rng.IntN(3)
 		limits.MaxStaleness = int64(p.rng.IntN(3))
+		if p.rng.IntN(4) == 0 {
+			limits.OnStale = onStale[p.rng.IntN(3)]
+		}
 		limits.Depth = 1 + p.rng.IntN(3)
 		limits.MaxBytes = int64(p.rng.IntN(2) * p.rng.IntN(8*size(p.t, group(0, 0))))
 		steps := 30 + p.rng.IntN(20)
@@ -152,10 +155,10 @@ func (p *player) same(what string, err error, code rollout.RefusalCode) {
 	}
 }
 
-func (p *player) queueing(seq int) func() {
+func (p *player) queueing(seq, version int) func() {
 	return func() {
-		_, err := p.Queue(p.ctx, ref(seq), []byte("x"), 0, start)
-		p.same(fmt.Sprintf("queue %d", seq), err, p.model.queue(seq))
+		_, err := p.Queue(p.ctx, ref(seq), []byte("x"), rollout.PolicyVersion(version), start)
+		p.same(fmt.Sprintf("queue %d of version %d", seq, version), err, p.model.queue(seq, version))
 	}
 }
 

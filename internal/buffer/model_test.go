@@ -15,6 +15,7 @@ type model struct {
 	epoch   int
 
 	state   map[int]string
+	from    map[int]int // version launched with, as registered first
 	min     map[int]int
 	bytes   map[int]int // stored size, of every group ever committed
 	drops   map[int]string
@@ -27,7 +28,7 @@ type model struct {
 func newModel(s rollout.Spec, retain int) *model {
 	return &model{
 		limits: s.Buffer, steps: s.Steps, retain: retain,
-		state: map[int]string{}, min: map[int]int{}, bytes: map[int]int{}, drops: map[int]string{}, reports: map[int]int{},
+		state: map[int]string{}, from: map[int]int{}, min: map[int]int{}, bytes: map[int]int{}, drops: map[int]string{}, reports: map[int]int{},
 	}
 }
 
@@ -59,12 +60,15 @@ func (m *model) sweep() {
 	}
 }
 
-func (m *model) queue(seq int) rollout.RefusalCode {
+func (m *model) queue(seq, version int) rollout.RefusalCode {
 	switch m.state[seq] {
 	case "":
 		m.state[seq] = "queued"
 	case "dropped", "trained":
 		return rollout.Fenced
+	}
+	if _, known := m.from[seq]; !known {
+		m.from[seq] = version
 	}
 	return ""
 }
@@ -131,7 +135,14 @@ func (m *model) claim(step, epoch int) ([]int, rollout.RefusalCode) {
 	if len(ready) < m.needed() {
 		return nil, rollout.NotReady
 	}
+	if m.limits.OnStale == rollout.WaitStale {
+		if m.awaited(ready) > 0 {
+			return nil, rollout.NotReady
+		}
+		slices.SortStableFunc(ready, func(a, b int) int { return m.min[a] - m.min[b] })
+	}
 	batch := ready[:m.limits.GroupsPerStep]
+	slices.Sort(batch)
 	m.to(batch, "claimed")
 	m.batches = append(m.batches, batch)
 	return batch, ""
@@ -145,6 +156,28 @@ func (m *model) needed() int {
 		return size
 	}
 	return max(size, m.limits.First(m.steps))
+}
+
+// awaited is how many groups in play a batch waits for: those without which some group would find no place in the batches
+// that it may be in, one per version. What fits into no batch any more is waited for as far as it fits into this one.
+func (m *model) awaited(ready []int) int {
+	size, missing := m.limits.GroupsPerStep, 0
+	for j := range int(m.limits.MaxStaleness) + 1 { // versions from now
+		ends := func(version int) bool { return version+int(m.limits.MaxStaleness) <= m.version+j }
+		here, inPlay := 0, 0
+		for _, seq := range ready {
+			if ends(m.min[seq]) {
+				here++
+			}
+		}
+		for _, seq := range slices.Concat(m.in("queued"), m.in("inflight")) {
+			if ends(m.from[seq]) {
+				inPlay++
+			}
+		}
+		missing = max(missing, min(size, here+inPlay-j*size)-here)
+	}
+	return missing
 }
 
 // room tells whether another group would fit.

@@ -60,8 +60,8 @@ func checkLimits(b rollout.BufferSpec, steps int) error {
 	case b.Depth < 0 || b.MaxStaleness < 0 || b.MaxBytes < 0 || steps < 0:
 		return rollout.Refuse(rollout.Invalid, "buffer.depth %d, buffer.max_staleness %d, buffer.max_bytes %d and steps %d must not be negative",
 			b.Depth, b.MaxStaleness, b.MaxBytes, steps)
-	case b.OnStale != rollout.DropStale && b.OnStale != rollout.KeepStale:
-		return rollout.Refuse(rollout.Invalid, "buffer.on_stale is %q; it is %q or %q", b.OnStale, rollout.DropStale, rollout.KeepStale)
+	case b.OnStale != rollout.DropStale && b.OnStale != rollout.KeepStale && b.OnStale != rollout.WaitStale:
+		return rollout.Refuse(rollout.Invalid, "buffer.on_stale is %q; it is %q, %q or %q", b.OnStale, rollout.DropStale, rollout.KeepStale, rollout.WaitStale)
 	}
 	return nil
 }

@@ -36,13 +36,62 @@ local function needed(size)
   return math.max(size, int('first'))
 end
 
+-- A group may be trained on up to max_staleness versions after its oldest turn, or, while it is played, after the version
+-- it was launched with. spare is how many of these are left; a run that waits counts on one batch per version.
+local function spare(seq, field)
+  return math.max(0, tonumber(call('HGET', group(seq), field) or '0') + int('max_staleness') - int('version'))
+end
+
+-- awaited is how many groups in play the batch must wait for, so that none becomes too stale: of those with j versions to
+-- spare or fewer, no more may stay behind than j batches can take. It never waits for more than fit into the batch.
+local function awaited(ready, size)
+  local some, all = {}, {}
+  for _, seq in ipairs(ready) do
+    local j = spare(seq, 'min')
+    some[j], all[j] = (some[j] or 0) + 1, (all[j] or 0) + 1
+  end
+  for _, state in ipairs({'queued', 'inflight'}) do
+    for _, seq in ipairs(call('ZRANGE', base .. state, 0, -1)) do
+      local j = spare(seq, 'from')
+      all[j] = (all[j] or 0) + 1
+    end
+  end
+  local spares, missing, here, total = {}, 0, 0, 0
+  for j in pairs(all) do spares[#spares + 1] = j end
+  table.sort(spares)
+  for _, j in ipairs(spares) do
+    here, total = here + (some[j] or 0), total + all[j]
+    missing = math.max(missing, math.min(size, total - j * size) - here)
+  end
+  return missing
+end
+
+-- by_version sorts groups by their oldest turn, and those of one version as they were.
+local function by_version(seqs)
+  local version, place = {}, {}
+  for i, seq in ipairs(seqs) do
+    version[seq], place[seq] = tonumber(call('HGET', group(seq), 'min')), i
+  end
+  table.sort(seqs, function(a, b)
+    if version[a] ~= version[b] then return version[a] < version[b] end
+    return place[a] < place[b]
+  end)
+end
+
 call('HSETNX', run, 'asked', ARGV[3])
 local swept = sweep()
 local before = counts()
 local size = int('groups_per_step')
 local need = needed(size)
-if call('ZCARD', base .. 'ready') < need then return {'not-ready', need, before, swept} end
-local seqs = call('ZRANGE', base .. 'ready', 0, size - 1)
+local ready = call('ZRANGE', base .. 'ready', 0, -1)
+if #ready < need then return {'not-ready', need, before, swept, 0} end
+if call('HGET', run, 'on_stale') == 'wait' then
+  local missing = awaited(ready, size)
+  if missing > 0 then return {'not-ready', need, before, swept, missing} end
+  by_version(ready)
+end
+local seqs = {unpack(ready, 1, size)}
+table.sort(seqs, function(a, b) return tonumber(a) < tonumber(b) end)
 
 local views, trajectories, oldest, newest, behind = {}, 0, nil, nil, 0
 for _, seq in ipairs(seqs) do
