@@ -6,12 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/crashtest"
+	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/trainer"
 )
 
 // newChaosCommand is what `make chaos` calls. It is of use to who works on Millrace, so the help does not list it.
@@ -34,6 +35,9 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 			}
 			if cfg.Seed == 0 {
 				cfg.Seed = time.Now().UnixNano() % 1_000_000
+			}
+			if cfg.Duration >= longRun {
+				cfg.Away = longAbsence
 			}
 			cfg.Log = env.stderr
 			if err := findChaosBinaries(&cfg); err != nil {
@@ -59,6 +63,36 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 	f.DurationVar(&cfg.Every, "every", crashtest.DefaultEvery, "one fault in each such time")
 	f.StringVar(&cfg.Temporal, "temporal-bin", "", "temporal CLI (default $MILLRACE_TEMPORAL, then the PATH, then .bin/temporal)")
 	f.StringVar(&keep, "keep", "", "write logs, databases and journals here and leave them")
+	cmd.AddCommand(newChaosTrainerCommand(env))
+	return cmd
+}
+
+// A run of five minutes or more has an absence of Temporal of more than two among its faults.
+const (
+	longRun     = 5 * time.Minute
+	longAbsence = 125 * time.Second
+)
+
+// newChaosTrainerCommand is the demo trainer with a memory that outlives it: killed, it goes back to its last checkpoint.
+func newChaosTrainerCommand(env environment) *cobra.Command {
+	var cfg trainer.Config
+	cmd := &cobra.Command{
+		Use:   "trainer RUN",
+		Short: "The demo trainer, resuming from checkpoints and writing down what it is granted and refused",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg.Run = args[0]
+			cfg.Log = env.stderr
+			return trainer.Run(cmd.Context(), cfg)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.Server, "server", "", "URL of the API server")
+	f.StringVar(&cfg.AdapterDir, "adapters", "adapters", "folder to write adapters to")
+	f.StringVar(&cfg.Journal, "journal", "", "append what was trained on to this file")
+	f.StringVar(&cfg.Events, "events", "", "append what was granted and refused to this file")
+	f.StringVar(&cfg.Checkpoints, "checkpoints", "", "folder of checkpoints")
+	f.IntVar(&cfg.CheckpointEvery, "checkpoint-every", 1, "steps between two checkpoints")
 	return cmd
 }
 
@@ -90,16 +124,19 @@ func chaosDir(keep string) (dir string, remove func(), err error) {
 
 // chaosReport writes the tables for people and the line for programs.
 func (e environment) chaosReport(r crashtest.Report) error {
-	t := tabwriter.NewWriter(e.stderr, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "killed\tsamples\tp50 s\tp99 s\tmax s\tunseen\t  until")
+	t := table.New(table.Left("fault"), table.Right("samples"), table.Right("p50 s"), table.Right("p99 s"), table.Right("max s"),
+		table.Right("unseen"), table.Left("until"))
+	seconds := func(s float64) string { return fmt.Sprintf("%.2f", s) }
 	for _, rv := range r.Recovery {
-		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%d\t  %s\n", rv.Kind, len(rv.Seconds), rv.P(0.5), rv.P(0.99), rv.P(1), rv.Open, rv.What)
+		t.Row(string(rv.Kind), fmt.Sprint(len(rv.Seconds)), seconds(rv.P(0.5)), seconds(rv.P(0.99)), seconds(rv.P(1)), fmt.Sprint(rv.Open), rv.What)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(e.stderr, 0); err != nil {
 		return err
 	}
-	e.say("%d claims repeated and equal or reported, %d turns compared with the engines' answers, %d of %d generated tokens repeated, groups dropped: %v",
-		r.Claims, r.Turns, r.Summary.RepeatedTokens, r.OutTokens, r.Dropped)
+	e.say("%d batches claimed again whole and %d in shares, %d records sent again, %d calls of replaced trainers refused, %d batches granted while Temporal was away",
+		r.Claims, r.Shares, r.Records, r.Refused, r.Ahead)
+	e.say("%d steps trained again because a trainer went back to its checkpoint, %d turns compared with the engines' answers, %d of %d generated tokens repeated, groups dropped: %v",
+		r.Rewound, r.Turns, r.Summary.RepeatedTokens, r.OutTokens, r.Dropped)
 	for _, v := range r.Violations {
 		e.say("VIOLATION %s", v)
 	}

@@ -3,6 +3,8 @@ package crashtest
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -11,6 +13,8 @@ import (
 type findings struct {
 	steps, trajectories                          int
 	lost, duplicated, holes, wrongVersion, turns int
+	rewound                                      int // steps trained again because a trainer went back
+	refused                                      int // trainers that found themselves replaced
 	violations                                   []string
 }
 
@@ -25,10 +29,12 @@ func check(o outcome) findings {
 	f.sequence(o, steps)
 	f.once(steps)
 	f.versions(o)
+	f.flat(o)
 	if o.lost {
 		f.replayed(o, steps)
 		return f
 	}
+	f.succession(o)
 	f.given(o, steps)
 	f.accounts(o)
 	return f
@@ -48,10 +54,9 @@ func (f *findings) journal(o outcome) map[int64]trained {
 	return steps
 }
 
-// sequence looks for holes, and for steps that have not exactly their groups and trajectories.
+// sequence looks for holes, and for steps that have not exactly their groups with enough whole games each.
 func (f *findings) sequence(o outcome, steps map[int64]trained) {
-	perGroup := o.cfg.Samples * agents
-	for k := range int64(o.cfg.Steps) {
+	for k := range int64(o.plan.cfg.Steps) {
 		step, ok := steps[k]
 		if !ok {
 			f.holes++
@@ -60,20 +65,71 @@ func (f *findings) sequence(o outcome, steps map[int64]trained) {
 		}
 		f.steps++
 		f.trajectories += len(step.Trajectories)
-		if len(step.Groups) != o.cfg.GroupsPerStep {
-			f.complain("step %d has %d groups, not %d", k, len(step.Groups), o.cfg.GroupsPerStep)
+		if len(step.Groups) != o.plan.cfg.GroupsPerStep {
+			f.complain("step %d has %d groups, not %d", k, len(step.Groups), o.plan.cfg.GroupsPerStep)
 		}
-		if missing := o.cfg.GroupsPerStep*perGroup - len(step.Trajectories); missing != 0 {
-			f.lost += max(missing, 0)
-			f.complain("step %d has %d trajectories, not %d", k, len(step.Trajectories), o.cfg.GroupsPerStep*perGroup)
-		}
+		f.games(o, step)
 	}
 	if extra := len(steps) - f.steps; extra > 0 {
 		f.complain("%d steps were trained that the run does not have", extra)
 	}
-	if int(o.account.NextStep) != o.cfg.Steps {
-		f.holes += max(o.cfg.Steps-int(o.account.NextStep)-f.holes, 0)
-		f.complain("%d of %d steps are recorded", o.account.NextStep, o.cfg.Steps)
+	if int(o.account.NextStep) != o.plan.cfg.Steps {
+		f.holes += max(o.plan.cfg.Steps-int(o.account.NextStep)-f.holes, 0)
+		f.complain("%d of %d steps are recorded", o.account.NextStep, o.plan.cfg.Steps)
+	}
+}
+
+// games looks whether each group of a step has as many games as it must and may have, and each game a trajectory of every
+// agent.
+func (f *findings) games(o outcome, step trained) {
+	group := o.plan.spec().Group
+	least, most := max(group.MinSamples, 1), group.Samples
+	games := map[int64]map[string]int{} // trajectories by group and game
+	for _, seq := range step.Groups {
+		games[seq] = map[string]int{}
+	}
+	for _, id := range step.Trajectories {
+		seq, game, ok := gameOf(id)
+		if !ok || games[seq] == nil {
+			f.complain("step %d has trajectory %q, of none of its groups", step.Step, id)
+			continue
+		}
+		games[seq][game]++
+	}
+	for _, seq := range step.Groups {
+		n := len(games[seq])
+		if n < least || n > most {
+			f.lost += max(least-n, 0) * agents
+			f.complain("step %d: group %d has %d games, not %d to %d", step.Step, seq, n, least, most)
+		}
+		for game, trajectories := range games[seq] {
+			if trajectories != agents {
+				f.lost += max(agents-trajectories, 0)
+				f.complain("step %d: game %s has %d trajectories, not %d", step.Step, game, trajectories, agents)
+			}
+		}
+	}
+}
+
+// gameOf is the group and the game of a trajectory: RUN/GROUP/SAMPLE/AGENT.
+func gameOf(id string) (seq int64, game string, ok bool) {
+	parts := strings.Split(id, "/")
+	if len(parts) != 4 {
+		return 0, "", false
+	}
+	seq, err := strconv.ParseInt(parts[1], 10, 64)
+	return seq, strings.Join(parts[:3], "/"), err == nil
+}
+
+// flat looks for groups that should have been dropped.
+func (f *findings) flat(o outcome) {
+	if o.plan.spec().Group.ZeroVariance != rollout.DropFlat {
+		return
+	}
+	for k, batch := range o.batches {
+		for _, seq := range batch.flat {
+			f.complain("step %d has group %d, whose rewards are all equal", k, seq)
+		}
 	}
 }
 
@@ -138,7 +194,7 @@ func (f *findings) versions(o outcome) {
 	for k, batch := range o.batches {
 		for _, turn := range batch.turns {
 			f.turns++
-			want := turn.version.Adapter(rollout.RunName(o.run))
+			want := turn.version.Adapter(rollout.RunName(o.plan.run()))
 			if want == "" {
 				want = model
 			}
@@ -153,10 +209,10 @@ func (f *findings) versions(o outcome) {
 // accounts looks for groups that are in no place.
 func (f *findings) accounts(o outcome) {
 	if missing := unaccounted(o.account); missing != 0 {
-		f.lost += int(max(missing, 0)) * o.cfg.Samples * agents
+		f.lost += int(max(missing, 0)) * o.plan.cfg.Samples * agents
 		f.complain("%d groups are launched but nowhere: %+v", missing, o.account.Counts)
 	}
-	if want := int64(o.cfg.Steps * o.cfg.GroupsPerStep); o.account.Counts.Completed != want {
+	if want := int64(o.plan.cfg.Steps * o.plan.cfg.GroupsPerStep); o.account.Counts.Completed != want {
 		f.complain("the account has %d completed groups, not %d", o.account.Counts.Completed, want)
 	}
 }

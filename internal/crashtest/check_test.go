@@ -11,18 +11,33 @@ import (
 
 // good is a run of two steps that kept every promise.
 func good() outcome {
-	first := []string{"r/0/0/X", "r/0/0/O"}
-	second := []string{"r/1/0/X", "r/1/0/O"}
+	first := []string{"chaos-7/0/0/X", "chaos-7/0/0/O"}
+	second := []string{"chaos-7/1/0/X", "chaos-7/1/0/O"}
+	at := func(step int64) *int64 { return &step }
 	return outcome{
-		run: "r", cfg: RunConfig{Steps: 2, GroupsPerStep: 1, Samples: 1},
+		plan: plan{number: 7, cfg: RunConfig{Steps: 2, GroupsPerStep: 1, Samples: 1}},
 		journal: []trained{
-			{Step: 0, Epoch: 1, Groups: []int64{0}, Trajectories: first},
-			{Step: 0, Epoch: 2, Groups: []int64{0}, Trajectories: first}, // its trainer died before it could record it
-			{Step: 1, Epoch: 2, Groups: []int64{1}, Trajectories: second},
+			{Step: 0, Epoch: 1, WallSec: 1, Groups: []int64{0}, Trajectories: first},
+			{Step: 0, Epoch: 2, WallSec: 2, Groups: []int64{0}, Trajectories: first}, // its trainer died before it could record it
+			{Step: 1, Epoch: 2, WallSec: 3, Groups: []int64{1}, Trajectories: second},
+			{Step: 1, Epoch: 3, WallSec: 4, Groups: []int64{1}, Trajectories: second}, // the one before died after a checkpoint
+		},
+		events: []event{
+			{Event: attached, Epoch: 1, Step: 0, ResumeFrom: at(0)},
+			{Event: attached, Epoch: 2, Step: 0, ResumeFrom: at(0)},
+			{Event: recorded, Epoch: 2, Step: 0},
+			{Event: recorded, Epoch: 2, Step: 1},
+			{Event: attached, Epoch: 3, Step: 1, ResumeFrom: at(1)},
+			{Event: fenced, Epoch: 2},
+			{Event: recorded, Epoch: 3, Step: 1},
+		},
+		records: []rollout.StepRecord{
+			{Step: 0, Epoch: 2, Done: true, Trainer: rollout.StepReport{WallSec: 2}},
+			{Step: 1, Epoch: 3, Done: true, Trainer: rollout.StepReport{WallSec: 4}},
 		},
 		batches: map[rollout.Step]*seenBatch{
-			0: {groups: []int64{0}, trajectories: first, turns: []seenTurn{{"r/0/0/X", 0, model}}},
-			1: {groups: []int64{1}, trajectories: second, turns: []seenTurn{{"r/1/0/X", 1, "r-v1"}}},
+			0: {groups: []int64{0}, trajectories: first, turns: []seenTurn{{first[0], 0, model}}},
+			1: {groups: []int64{1}, trajectories: second, turns: []seenTurn{{second[0], 1, "chaos-7-v1"}}},
 		},
 		account: buffer.Account{Launched: 3, NextStep: 2, Counts: rollout.BufferCounts{Completed: 2, Dropped: 1}},
 	}
@@ -37,21 +52,42 @@ func TestCheckFindsEveryBrokenPromise(t *testing.T) {
 		count func(findings) int
 	}{
 		{"nothing wrong", func(*outcome) {}, "", nil},
-		{"hole", func(o *outcome) { o.journal = o.journal[:2] }, "never trained", func(f findings) int { return f.holes }},
+		{"hole", func(o *outcome) { o.journal = o.journal[:2] }, "step 1 was never trained", func(f findings) int { return f.holes }},
 		{"unrecorded step", func(o *outcome) { o.account.NextStep = 1 }, "recorded", func(f findings) int { return f.holes }},
-		{"lost trajectory", func(o *outcome) { o.journal[2].Trajectories = o.journal[2].Trajectories[:1] }, "1 trajectories", func(f findings) int { return f.lost }},
+		{"lost trajectory", func(o *outcome) { o.journal[3].Trajectories = o.journal[3].Trajectories[:1] }, "has 1 trajectories", func(f findings) int { return f.lost }},
+		{"lost game", func(o *outcome) { o.journal[3].Trajectories = nil }, "has 0 games, not 1 to 1", func(f findings) int { return f.lost / 2 }},
+		{"fewer games than wanted, and enough", func(o *outcome) {
+			o.plan.cfg.Samples, o.plan.cfg.Shape = 2, Stragglers
+		}, "", nil},
+		{"more games than wanted", func(o *outcome) {
+			o.journal[3].Trajectories = append(o.journal[3].Trajectories, "chaos-7/1/1/X", "chaos-7/1/1/O")
+		}, "has 2 games, not 1 to 1", nil},
+		{"game of another group", func(o *outcome) { o.journal[3].Trajectories = []string{"chaos-7/5/0/X", "chaos-7/5/0/O"} }, "of none of its groups", nil},
+		{"flat group", func(o *outcome) { o.batches[0].flat, o.plan.cfg.Shape = []int64{0}, NoFlat }, "all equal", nil},
+		{"flat group that may be trained on", func(o *outcome) { o.batches[0].flat = []int64{0} }, "", nil},
 		{"lost group", func(o *outcome) { o.account.Launched++ }, "nowhere", func(f findings) int { return f.lost / 2 }},
-		{"trained twice", func(o *outcome) { o.journal[2].Trajectories = o.journal[0].Trajectories }, "is in steps", func(f findings) int { return f.duplicated / 2 }},
-		{"group in two steps", func(o *outcome) { o.journal[2].Groups = []int64{0} }, "group 0 is in steps", nil},
-		{"another batch when asked again", func(o *outcome) { o.journal[1].Trajectories = []string{"r/9/0/X", "r/9/0/O"} }, "two different", nil},
+		{"trained twice", func(o *outcome) { o.journal[3].Trajectories = o.journal[0].Trajectories }, "is in steps", func(f findings) int { return f.duplicated / 2 }},
+		{"group in two steps", func(o *outcome) { o.journal[3].Groups = []int64{0} }, "group 0 is in steps", nil},
+		{"another batch when asked again", func(o *outcome) { o.journal[1].Trajectories = []string{"chaos-7/0/1/X", "chaos-7/0/1/O"} }, "two different", nil},
 		{"another batch than claims give", func(o *outcome) { o.batches[1].trajectories = []string{"x", "y"} }, "another batch than claims", nil},
 		{"batch gone", func(o *outcome) { delete(o.batches, 1) }, "never be claimed again", nil},
-		{"wrong adapter", func(o *outcome) { o.batches[1].turns[0].model = "r-v2" }, "version 1", func(f findings) int { return f.wrongVersion }},
+		{"wrong adapter", func(o *outcome) { o.batches[1].turns[0].model = "chaos-7-v2" }, "version 1", func(f findings) int { return f.wrongVersion }},
 		{"answer of no engine", func(o *outcome) { o.batches[0].turns[0].model = "" }, "version 0", func(f findings) int { return f.wrongVersion }},
 		{"trained on again after Redis was emptied", func(o *outcome) {
 			o.lost = true
-			o.journal[0].Trajectories = []string{"r/1/0/X", "r/7/0/O"}
+			o.journal[0].Trajectories = []string{"chaos-7/1/0/X", "chaos-7/7/0/O"}
 		}, "again after it", func(f findings) int { return f.duplicated }},
+		{"recorded step trained again without going back", func(o *outcome) {
+			o.events[4].ResumeFrom = nil
+		}, "which did not go back", func(f findings) int { return f.duplicated }},
+		{"sent elsewhere than asked", func(o *outcome) { *o.events[4].ResumeFrom = 0 }, "resumed from step 0 and was sent to step 1", nil},
+		{"step left out by a trainer", func(o *outcome) { o.journal = slices.Delete(o.journal, 1, 2) }, "trained step 1 where step 0 was due", nil},
+		{"trainer of no epoch", func(o *outcome) { o.journal[0].Epoch = 9 }, "never announced", nil},
+		{"record of a replaced trainer", func(o *outcome) {
+			o.records[1].Epoch, o.records[1].Trainer.WallSec = 2, 3
+		}, "epoch 3 had replaced from step 1 on", nil},
+		{"record that nobody sent", func(o *outcome) { o.records[0].Trainer.WallSec = 9 }, "did not send", nil},
+		{"record gone", func(o *outcome) { o.records = o.records[:1] }, "1 records are kept of 2 steps", nil},
 		{"seen while it ran", func(o *outcome) { o.violations = []string{"the account went back"} }, "went back", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -82,5 +118,38 @@ func TestQuantileIsOneOfTheValues(t *testing.T) {
 	}
 	if got := quantile(nil, 0.5); got != 0 {
 		t.Errorf("quantile of nothing is %v", got)
+	}
+}
+
+// Steps trained again because a trainer went back are no duplicates, and those that nobody had recorded were not gone back to.
+func TestRewoundStepsAreCountedApart(t *testing.T) {
+	t.Parallel()
+	f := check(good())
+	if f.rewound != 1 || f.duplicated != 0 || f.refused != 1 || f.steps != 2 || f.trajectories != 4 {
+		t.Errorf("%+v, want one step rewound, none duplicated, one trainer refused", f)
+	}
+}
+
+// Successive runs take every shape, and each is what it says.
+func TestRunsTakeEveryShape(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Run: DefaultRun, Seed: 12}
+	seen := map[Shape]rollout.Spec{}
+	for number := 1; number <= len(shapes()); number++ {
+		p := cfg.plan(number)
+		seen[p.cfg.Shape] = p.spec()
+	}
+	for shape, is := range map[Shape]func(rollout.Spec) bool{
+		Plain: func(s rollout.Spec) bool { return s.Group.MinSamples == s.Group.Samples },
+		Stragglers: func(s rollout.Spec) bool {
+			return s.Group.MinSamples < s.Group.Samples && s.Group.Oversample > 0 && s.Group.Grace > 0
+		},
+		NoFlat:   func(s rollout.Spec) bool { return s.Group.ZeroVariance == rollout.DropFlat },
+		Waiting:  func(s rollout.Spec) bool { return s.Buffer.OnStale == rollout.WaitStale },
+		ByFinish: func(s rollout.Spec) bool { return s.Buffer.Order == rollout.FinishOrder },
+	} {
+		if spec, taken := seen[shape]; !taken || !is(spec) {
+			t.Errorf("%s: taken %t, %+v", shape, taken, spec)
+		}
 	}
 }

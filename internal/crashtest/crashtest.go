@@ -26,6 +26,7 @@ type Config struct {
 	Seed     int64
 	Duration time.Duration // how long faults are injected; the run in progress is then let to its end
 	Every    time.Duration // one fault per slot
+	Away     time.Duration // how long Temporal is away once, besides what the schedule deals; 0: no such absence
 	Run      RunConfig
 	// Lose empties Redis once instead of all other faults, when a quarter of the run's steps are recorded. What was granted and
 	// not recorded may then be formed anew; what was trained on must still never be given again.
@@ -37,17 +38,20 @@ type Config struct {
 type RunConfig struct {
 	Steps, GroupsPerStep, Samples, Depth int
 	Train                                time.Duration
+	// Checkpoint is after how many steps the trainer saves its weights; killed, it goes back there. 0: its weights survive it.
+	Checkpoint int
+	Shape      Shape // what is special about the run's groups and batches
 }
 
 // Default sizes: a run lasts about a minute and always has requests in flight.
 const (
-	DefaultEvery = 4500 * time.Millisecond
+	DefaultEvery = 3300 * time.Millisecond
 	workers      = 2
 	engines      = 3
 )
 
 // DefaultRun is what Run plays where the configuration says nothing.
-var DefaultRun = RunConfig{Steps: 24, GroupsPerStep: 3, Samples: 3, Depth: 2, Train: 700 * time.Millisecond}
+var DefaultRun = RunConfig{Steps: 24, GroupsPerStep: 3, Samples: 3, Depth: 2, Train: 700 * time.Millisecond, Checkpoint: 3}
 
 // Agents is how many trajectories one game of the environment, tic-tac-toe, makes.
 const agents = 2
@@ -58,6 +62,9 @@ func (c *Config) fill() {
 	}
 	if c.Run == (RunConfig{}) {
 		c.Run = DefaultRun
+	}
+	if c.Lose {
+		c.Run.Checkpoint = 0 // an emptied Redis cannot give earlier steps again
 	}
 	if c.Log == nil {
 		c.Log = io.Discard
@@ -85,6 +92,11 @@ type Report struct {
 	Summary    Summary
 	Recovery   []Recovery // by what was killed
 	Claims     int        // claims repeated and compared
+	Shares     int        // batches claimed in shares, put together and compared
+	Rewound    int        // steps trained again because a trainer went back to its checkpoint
+	Refused    int        // calls with the epoch of a replaced trainer that were refused, the trainers' own included
+	Records    int        // records sent again, equal or not, and answered as promised
+	Ahead      int        // batches granted while Temporal was away
 	Turns      int        // turns compared with what engines answered
 	OutTokens  int64      // generated altogether
 	Dropped    map[string]int64
@@ -117,20 +129,21 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			injector.lose(injecting)
 			return
 		}
-		injector.run(injecting, NewSchedule(cfg.Seed, cfg.Every, workers, engines))
+		injector.run(injecting, NewSchedule(cfg.Seed, cfg.Every, cfg.Away, workers, engines))
 	}()
 
 	report := Report{Dropped: map[string]int64{}}
 	report.Summary.Seed = cfg.Seed
 	for i := 1; ; i++ {
-		outcome, err := s.train(ctx, watch, fmt.Sprintf("chaos-%d", i), injecting)
+		outcome, err := s.train(ctx, watch, cfg.plan(i))
 		if err != nil {
 			stopInjecting()
 			<-done
 			return report, fmt.Errorf("run %d: %w", i, err)
 		}
 		report.take(outcome, check(outcome))
-		s.say("run %d: %d steps, %d violations so far (%s)", i, len(outcome.journal), len(report.Violations), time.Since(began).Round(time.Second))
+		s.say("run %d (%s): %d steps in %d lines, %d violations so far (%s)",
+			i, outcome.plan.cfg.Shape, report.Summary.Steps, len(outcome.journal), len(report.Violations), time.Since(began).Round(time.Second))
 		if cfg.Lose || injecting.Err() != nil || len(report.Violations) > 0 {
 			break
 		}
@@ -151,11 +164,16 @@ func (r *Report) take(o outcome, f findings) {
 	r.Summary.WrongVersion += f.wrongVersion
 	r.Turns += f.turns
 	r.Claims += o.claims
+	r.Shares += o.shares
+	r.Records += o.resent
+	r.Ahead += o.ahead
+	r.Rewound += f.rewound
+	r.Refused += f.refused + o.refused
 	for code, n := range o.account.Drops {
 		r.Dropped[code] += n
 	}
 	for _, v := range f.violations {
-		r.Violations = append(r.Violations, fmt.Sprintf("%s: %s", o.run, v))
+		r.Violations = append(r.Violations, fmt.Sprintf("%s: %s", o.plan.run(), v))
 	}
 }
 
@@ -167,6 +185,7 @@ func (r *Report) finish(in *injector, rec *recorder, w *watch) {
 	}
 	r.Summary.RepeatedTokens, r.OutTokens = rec.repeated()
 	r.Recovery = recoveries(in.done, w, rec)
+	r.Violations = append(r.Violations, in.violations...)
 	var all []float64
 	for _, rv := range r.Recovery {
 		all = append(all, rv.Seconds...)

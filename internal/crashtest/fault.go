@@ -36,6 +36,14 @@ const (
 	HangWorkerEngine   Kind = "hang-worker-engine"
 	HangServerTemporal Kind = "hang-server-temporal"
 
+	CutTrainerServer  Kind = "cut-trainer-server"
+	HangTrainerServer Kind = "hang-trainer-server"
+
+	// ReplaceTrainer stops the trainer, lets a successor take over, and continues the old one, which does not know.
+	ReplaceTrainer Kind = "replace-trainer"
+	// AwayTemporal kills Temporal and keeps everybody from it for several slots.
+	AwayTemporal Kind = "away-temporal"
+
 	FullRedis Kind = "full-redis" // maxmemory below what is used: every write is refused
 	SlowRedis Kind = "slow-redis" // writes are held up, as by a slow disk
 
@@ -49,6 +57,7 @@ func Kinds() []Kind {
 		StopWorker, StopServer, StopTrainer, StopEngine, StopTemporal, StopRedis,
 		CutWorkerRedis, CutWorkerTemporal, CutWorkerEngine, CutServerRedis, CutServerTemporal,
 		HangWorkerRedis, HangWorkerEngine, HangServerTemporal, FullRedis, SlowRedis,
+		CutTrainerServer, HangTrainerServer, ReplaceTrainer, AwayTemporal,
 	}
 }
 
@@ -74,17 +83,28 @@ type Schedule struct {
 	rng              *rand.Rand
 	every            time.Duration
 	workers, engines int
+	long             time.Duration // of one absence of Temporal that is yet to come
 	deck             []Kind
 	slot             int
 }
 
-// NewSchedule makes a schedule for so many workers and engines.
-func NewSchedule(seed int64, every time.Duration, workers, engines int) *Schedule {
-	return &Schedule{rng: rand.New(rand.NewPCG(uint64(seed), 0xC4A5)), every: every, workers: workers, engines: engines}
+// longAfter is how many slots pass before the long absence of Temporal.
+const longAfter = 12
+
+// NewSchedule makes a schedule for so many workers and engines. With long it holds, besides the deck's absences of
+// Temporal, one of that length.
+func NewSchedule(seed int64, every, long time.Duration, workers, engines int) *Schedule {
+	return &Schedule{rng: rand.New(rand.NewPCG(uint64(seed), 0xC4A5)), every: every, long: long, workers: workers, engines: engines}
 }
 
-// Next is the next fault. Every fault is taken back within its slot.
+// Next is the next fault. Every fault is taken back within its slot, but for absences of Temporal, which take several.
 func (s *Schedule) Next() Fault {
+	if s.long > 0 && s.slot >= longAfter {
+		f := Fault{Kind: AwayTemporal, At: s.every * time.Duration(s.slot), Hold: s.long}
+		s.slot += s.slots(s.long)
+		s.long = 0
+		return f
+	}
 	if len(s.deck) == 0 {
 		s.deck = Kinds()
 		s.rng.Shuffle(len(s.deck), func(i, j int) { s.deck[i], s.deck[j] = s.deck[j], s.deck[i] })
@@ -104,8 +124,14 @@ func (s *Schedule) Next() Fault {
 	}
 	switch f.Kind {
 	case KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll:
+	case AwayTemporal:
+		f.Hold = time.Duration(part * (6 + 4*s.rng.Float64()))
+		s.slot += s.slots(f.Hold)
 	default:
 		f.Hold = hold
 	}
 	return f
 }
+
+// slots is how many slots a fault takes.
+func (s *Schedule) slots(hold time.Duration) int { return int(hold/s.every) + 1 }

@@ -7,7 +7,7 @@ import (
 
 func TestScheduleIsTheSameForTheSameSeed(t *testing.T) {
 	t.Parallel()
-	a, b, c := NewSchedule(7, time.Second, 2, 3), NewSchedule(7, time.Second, 2, 3), NewSchedule(8, time.Second, 2, 3)
+	a, b, c := NewSchedule(7, time.Second, 0, 2, 3), NewSchedule(7, time.Second, 0, 2, 3), NewSchedule(8, time.Second, 0, 2, 3)
 	same := true
 	for range 100 {
 		x, y, z := a.Next(), b.Next(), c.Next()
@@ -25,7 +25,7 @@ func TestScheduleIsTheSameForTheSameSeed(t *testing.T) {
 func TestScheduleDealsEveryKindAndOneAtATime(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(50) {
-		s := NewSchedule(seed, time.Second, 2, 3)
+		s := NewSchedule(seed, time.Second, 0, 2, 3)
 		seen := map[Kind]bool{}
 		free := time.Duration(0)
 		for range Kinds() {
@@ -47,15 +47,43 @@ func TestScheduleDealsEveryKindAndOneAtATime(t *testing.T) {
 	}
 }
 
-// What the README says of ten minutes: at the default pace there are more than 100 faults.
+// Temporal is away for several slots at a time, and once for as long as was asked for; nothing else is done meanwhile.
+func TestTemporalIsAwayForLong(t *testing.T) {
+	t.Parallel()
+	const long = 2 * time.Minute
+	s := NewSchedule(3, time.Second, long, 2, 3)
+	asked, free := 0, time.Duration(0)
+	for range 5 * len(Kinds()) {
+		f := s.Next()
+		if f.At < free {
+			t.Errorf("%s begins before %s", f, free)
+		}
+		free = f.At + f.Hold
+		if f.Kind != AwayTemporal {
+			continue
+		}
+		if f.Hold == long {
+			asked++
+		} else if f.Hold < 6*time.Second || f.Hold > 10*time.Second {
+			t.Errorf("%s, want 6 to 10 slots", f)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("%d absences of %s, want one", asked, long)
+	}
+}
+
+// What the README says of ten minutes: at the default pace there are more than 100 faults, the long absence included.
 func TestTenMinutesHoldAHundredFaults(t *testing.T) {
 	t.Parallel()
-	s := NewSchedule(1, DefaultEvery, workers, engines)
-	n := 0
-	for s.Next().At < 10*time.Minute {
-		n++
-	}
-	if n < 110 {
-		t.Errorf("%d faults", n)
+	for seed := range int64(50) {
+		s := NewSchedule(seed, DefaultEvery, 125*time.Second, workers, engines)
+		n := 0
+		for s.Next().At < 10*time.Minute {
+			n++
+		}
+		if n < 105 {
+			t.Errorf("seed %d: %d faults", seed, n)
+		}
 	}
 }

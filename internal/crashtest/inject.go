@@ -10,17 +10,22 @@ import (
 
 // injector does what the schedule says.
 type injector struct {
-	stack *stack
-	watch *watch
-	done  []injected
+	stack      *stack
+	watch      *watch
+	done       []injected
+	refused    time.Time // when the trainer replaced last was refused
+	violations []string  // seen while a fault was taken back
 }
 
 // injected is a fault that was done, and when.
 type injected struct {
 	Fault
 	when  time.Time
-	epoch int64 // of the run's trainer just before
-	run   string
+	until time.Time // taken back; zero for kills
+	// refused is when a replaced trainer that woke up was seen to be refused.
+	refused time.Time
+	epoch   int64 // of the run's trainer just before
+	run     string
 }
 
 func newInjector(s *stack, w *watch) *injector { return &injector{stack: s, watch: w} }
@@ -49,12 +54,14 @@ func (in *injector) run(ctx context.Context, schedule *Schedule) {
 			in.stack.say("  not done: %s: %v", f, err)
 			continue
 		}
-		in.done = append(in.done, d)
-		in.stack.say("  %3d %s", len(in.done), f)
+		in.stack.say("  %3d %s", len(in.done)+1, f)
 		if back != nil {
 			_ = pause(ctx, f.Hold) // cut short, it is taken back at once
+			d.until = time.Now()
 			back()
+			d.refused, in.refused = in.refused, time.Time{}
 		}
+		in.done = append(in.done, d)
 	}
 }
 
@@ -91,6 +98,10 @@ func (in *injector) worthwhile(ctx context.Context, f Fault) {
 func (in *injector) inject(ctx context.Context, f Fault) (back func(), err error) {
 	verb, rest, _ := strings.Cut(string(f.Kind), "-")
 	switch verb {
+	case "replace":
+		return in.replaceTrainer(ctx)
+	case "away":
+		return in.keepTemporalAway()
 	case "kill":
 		if f.Kind == KillAll {
 			return nil, in.killAll()
@@ -121,7 +132,7 @@ func (in *injector) process(part string, index int) string {
 		return fmt.Sprintf("%s-%d", part, index)
 	case "trainer":
 		run, _ := in.watch.now()
-		return "trainer-" + run
+		return trainerOf(run)
 	}
 	return part
 }

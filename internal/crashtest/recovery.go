@@ -40,6 +40,8 @@ func recoveries(done []injected, w *watch, r *recorder) []Recovery {
 		{Kind: KillTrainer, What: "its successor attached"},
 		{Kind: KillEngine, What: "its next answer"},
 		{Kind: KillTemporal, What: "the run answers through it"},
+		{Kind: AwayTemporal, What: "first new group after it is back"},
+		{Kind: ReplaceTrainer, What: "the old one refused, once it wakes up"},
 	}
 	for i := range all {
 		rv := &all[i]
@@ -52,11 +54,19 @@ func recoveries(done []injected, w *watch, r *recorder) []Recovery {
 					rv.Open++
 					continue
 				}
-				rv.Seconds = append(rv.Seconds, end.Sub(d.when).Seconds())
+				rv.Seconds = append(rv.Seconds, end.Sub(d.began()).Seconds())
 			}
 		}
 	}
 	return all
+}
+
+// began is when the service could begin to recover: at once, or when the fault was taken back.
+func (d injected) began() time.Time {
+	if d.until.IsZero() {
+		return d.when
+	}
+	return d.until
 }
 
 // ends is when a kill was over: once for most kinds, once per game for workers. Zero: never seen.
@@ -76,6 +86,10 @@ func ends(d injected, w *watch, r *recorder) []time.Time {
 		}
 	case KillTemporal:
 		return []time.Time{firstAskedAfter(w.answered, d.when)}
+	case AwayTemporal:
+		return []time.Time{firstAfter(w.launched, d.until)}
+	case ReplaceTrainer:
+		return []time.Time{d.refused}
 	}
 	return []time.Time{{}}
 }

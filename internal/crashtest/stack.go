@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type stack struct {
 	mu       sync.Mutex // guards group, whose methods are for one goroutine at a time
 	recorder *recorder
 	logs     []io.Closer
+	strays   []*stray // successors of stopped trainers, outside the group: nobody starts them again
 
 	temporal, redis, server string // real addresses
 	links                   map[string]*link
@@ -39,7 +41,7 @@ const prefix = "chaos" // of our keys in Redis
 func startStack(ctx context.Context, cfg Config) (*stack, error) {
 	s := &stack{cfg: cfg, recorder: newRecorder(), links: map[string]*link{}, http: &http.Client{Timeout: 15 * time.Second}}
 	s.group = supervise.NewGroup(func(e supervise.Event) { s.say("  %s %s", e.Name, e.Text) })
-	for _, dir := range []string{"logs", "redis", "adapters", "journals"} {
+	for _, dir := range []string{"logs", "redis", "adapters", "journals", "events", "checkpoints"} {
 		if err := os.MkdirAll(filepath.Join(cfg.Dir, dir), 0o755); err != nil {
 			return nil, err
 		}
@@ -112,6 +114,9 @@ func (s *stack) startService(ctx context.Context) error {
 	if s.server, err = freeAddress(); err != nil {
 		return err
 	}
+	if _, err := s.link("trainer-server", s.server); err != nil {
+		return err
+	}
 	args, err := part("server")
 	if err != nil {
 		return err
@@ -174,19 +179,66 @@ func (s *stack) link(name, target string) (address string, err error) {
 	return k.address(), nil
 }
 
+// toTemporal is every link to Temporal.
+func (s *stack) toTemporal() []*link {
+	all := []*link{s.links["server-temporal"]}
+	for i := range workers {
+		all = append(all, s.links[fmt.Sprintf("worker-%d-temporal", i)])
+	}
+	return all
+}
+
 func (s *stack) spawn(name, path string, args ...string) error {
 	return s.start(name, false, path, args...)
 }
 
 func (s *stack) start(name string, once bool, path string, args ...string) error {
-	log, err := os.OpenFile(filepath.Join(s.cfg.Dir, "logs", name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := s.log(name)
 	if err != nil {
-		return fmt.Errorf("open log of %s: %w", name, err)
+		return err
 	}
-	s.logs = append(s.logs, log)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.logs = append(s.logs, log)
 	return s.group.Start(supervise.Process{Name: name, Path: path, Args: args, Log: log, Once: once})
+}
+
+func (s *stack) log(name string) (*os.File, error) {
+	log, err := os.OpenFile(filepath.Join(s.cfg.Dir, "logs", name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open log of %s: %w", name, err)
+	}
+	return log, nil
+}
+
+// stray is a process that is not started again when it ends.
+type stray struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+}
+
+// succeed starts a second trainer of the run, beside the one in the group.
+func (s *stack) succeed(p plan) error {
+	log, err := s.log("successor-" + p.run())
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(s.cfg.Millrace, s.trainerArgs(p)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		log.Close()
+		return fmt.Errorf("start a successor: %w", err)
+	}
+	second := &stray{cmd, make(chan struct{})}
+	go func() {
+		defer close(second.done)
+		_ = cmd.Wait() // it ends with an error when it is replaced in its turn
+		log.Close()
+	}()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.strays = append(s.strays, second)
+	return nil
 }
 
 // pid is 0 while the part is dead.
@@ -214,6 +266,10 @@ func (s *stack) get(ctx context.Context, path string) error {
 
 func (s *stack) stop() {
 	s.mu.Lock()
+	for _, stray := range s.strays {
+		_ = stray.cmd.Process.Kill() // it may have ended
+		<-stray.done
+	}
 	s.group.Stop(nil)
 	s.mu.Unlock()
 	for _, k := range s.links {

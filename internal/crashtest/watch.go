@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -16,27 +15,41 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// watch observes the run in progress all the time: it takes the buffer's account and claims batches again that were
-// granted before, so that what must never change is looked at between and during faults.
+// watch observes the run in progress all the time: it takes the buffer's account and does again what was done before, so that
+// what must never change is looked at between and during faults.
 type watch struct {
 	stack *stack
 
 	mu         sync.Mutex
+	plan       plan
 	run        string
 	account    buffer.Account
 	batches    map[rollout.Step]*seenBatch
-	claims     int
+	pieces     map[piece][sha256.Size]byte
 	violations []string
-	lost       bool       // Redis is emptied: what it promised goes with it
-	served     []exchange // claims answered with a batch
-	answered   []exchange // questions that only Temporal and a worker can answer
-	epochs     []epochSeen
+	lost       bool // Redis is emptied: what it promised goes with it
+	away       bool // Temporal is
+	tally
+	served   []exchange // claims answered with a batch
+	answered []exchange // questions that only Temporal and a worker can answer
+	epochs   []epochSeen
+	launched []time.Time // when more groups were seen to be launched than before
+}
+
+// tally counts what was tried and answered as promised.
+type tally struct {
+	claims  int // of whole batches
+	shares  int // batches put together from shares
+	refused int // calls with the epoch of a replaced trainer
+	resent  int // records sent again, equal or not
+	ahead   int // batches granted while Temporal was away
 }
 
 // seenBatch is a batch as it was first given.
 type seenBatch struct {
 	hash         [sha256.Size]byte
 	groups       []int64
+	flat         []int64 // groups whose rewards say nothing
 	trajectories []string
 	turns        []seenTurn
 }
@@ -60,10 +73,30 @@ type epochSeen struct {
 func newWatch(s *stack) *watch { return &watch{stack: s} }
 
 // begin turns to another run.
-func (w *watch) begin(run string) {
+func (w *watch) begin(p plan) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.run, w.account, w.batches, w.claims, w.violations = run, buffer.Account{}, map[rollout.Step]*seenBatch{}, 0, nil
+	w.plan, w.run, w.account, w.tally, w.violations = p, p.run(), buffer.Account{}, tally{}, nil
+	w.batches, w.pieces = map[rollout.Step]*seenBatch{}, map[piece][sha256.Size]byte{}
+}
+
+func (w *watch) current() plan {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.plan
+}
+
+// setAway says whether Temporal is away.
+func (w *watch) setAway(away bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.away = away
+}
+
+func (w *watch) isAway() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.away
 }
 
 // forgive turns a blind eye on what a Redis that is emptied cannot keep.
@@ -91,7 +124,11 @@ func (w *watch) observe(ctx context.Context) {
 		}
 		w.look(ctx, run)
 		_, account := w.now()
-		if account.ClaimedTo == 0 || account.Epoch == 0 {
+		if account.Epoch == 0 {
+			continue
+		}
+		w.advance(ctx, run, account)
+		if account.ClaimedTo == 0 {
 			continue
 		}
 		step := account.ClaimedTo - 1
@@ -104,6 +141,7 @@ func (w *watch) observe(ctx context.Context) {
 			w.served = append(w.served, exchange{asked, time.Now()})
 			w.mu.Unlock()
 		}
+		w.probe(ctx, run, step, account)
 	}
 }
 
@@ -111,12 +149,12 @@ func (w *watch) observe(ctx context.Context) {
 func (w *watch) question(ctx context.Context) {
 	client, err := cli.NewClient("http://"+w.stack.server, "", w.stack.http)
 	for err == nil && pause(ctx, 500*time.Millisecond) == nil {
-		run, _ := w.now()
-		if run == "" {
+		p := w.current()
+		if p.number == 0 {
 			continue
 		}
 		asked := time.Now()
-		if err := client.StartRun(ctx, w.stack.spec(run)); err != nil {
+		if err := client.StartRun(ctx, p.spec()); err != nil {
 			continue
 		}
 		w.mu.Lock()
@@ -125,7 +163,8 @@ func (w *watch) question(ctx context.Context) {
 	}
 }
 
-// look takes the account and compares it with the last one: nothing completed may become undone.
+// look takes the account and compares it with the last one: nothing completed may become undone, unless a trainer that
+// announced itself meanwhile went back.
 func (w *watch) look(ctx context.Context, run string) {
 	account, err := w.stack.store.Account(ctx, rollout.RunName(run))
 	if err != nil {
@@ -138,20 +177,30 @@ func (w *watch) look(ctx context.Context, run string) {
 	}
 	before := w.account
 	w.account = account
+	if account.Launched > before.Launched {
+		w.launched = append(w.launched, time.Now())
+	}
 	if w.lost {
 		return
 	}
-	if account.NextStep < before.NextStep || account.ClaimedTo < before.ClaimedTo || account.Epoch < before.Epoch {
+	undone := account.NextStep < before.NextStep && account.Epoch == before.Epoch
+	if undone || account.ClaimedTo < before.ClaimedTo || account.Epoch < before.Epoch {
 		w.complain("the account went back: next step %d to %d, claimed %d to %d, epoch %d to %d",
 			before.NextStep, account.NextStep, before.ClaimedTo, account.ClaimedTo, before.Epoch, account.Epoch)
 	}
 	if missing := unaccounted(account); missing != 0 {
 		w.complain("%d groups are launched but nowhere: %+v", missing, account.Counts)
 	}
+	if most := int64(w.plan.cfg.Depth * w.plan.cfg.GroupsPerStep); outstanding(account) > most {
+		w.complain("%d groups are outstanding, more than %d: %+v", outstanding(account), most, account.Counts)
+	}
 	if account.Epoch > before.Epoch {
 		w.epochs = append(w.epochs, epochSeen{run, account.Epoch, time.Now()})
 	}
 }
+
+// outstanding is how many groups were launched for batches that are not formed yet.
+func outstanding(a buffer.Account) int64 { return a.Counts.Queued + a.Counts.InFlight + a.Counts.Ready }
 
 // unaccounted is how many launched groups are in no place.
 func unaccounted(a buffer.Account) int64 {
@@ -168,26 +217,14 @@ func (w *watch) complain(format string, args ...any) {
 
 // claim claims a granted step again and compares it with what was given before.
 func (w *watch) claim(ctx context.Context, run string, step rollout.Step, epoch rollout.Epoch) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	url := fmt.Sprintf("http://%s/v1/runs/%s/steps/%d/claim?epoch=%d", w.stack.server, run, step, epoch)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+	a, err := w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, step, epoch), nil)
 	if err != nil {
 		return err
 	}
-	resp, err := w.stack.http.Do(req)
-	if err != nil {
-		return err
+	if a.status != http.StatusOK {
+		return fmt.Errorf("claim of step %d answers %d: %s", step, a.status, a.body)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("claim of step %d answers %d: %s", step, resp.StatusCode, body)
-	}
-	return w.compare(run, step, body)
+	return w.compare(run, step, a.body)
 }
 
 func (w *watch) compare(run string, step rollout.Step, body []byte) error {
@@ -217,6 +254,9 @@ func (w *watch) read(hash [sha256.Size]byte, batch *rollout.Batch) *seenBatch {
 	seen := &seenBatch{hash: hash}
 	for _, g := range batch.Groups {
 		seen.groups = append(seen.groups, int64(g.Ref.Seq))
+		if rollout.Flat(g.Trajectories) {
+			seen.flat = append(seen.flat, int64(g.Ref.Seq))
+		}
 		for _, t := range g.Trajectories {
 			seen.trajectories = append(seen.trajectories, t.ID)
 			for _, turn := range t.Turns {

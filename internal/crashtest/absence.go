@@ -1,0 +1,117 @@
+package crashtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// The two faults that are more than a signal or a cut.
+
+// keepTemporalAway kills Temporal, which starts again, and cuts everybody off from it, so that it is away until the links are
+// mended.
+func (in *injector) keepTemporalAway() (back func(), err error) {
+	if err := in.signal("temporal", syscall.SIGKILL); err != nil {
+		return nil, err
+	}
+	for _, k := range in.stack.toTemporal() {
+		k.sever()
+	}
+	in.watch.setAway(true)
+	return func() {
+		in.watch.setAway(false)
+		for _, k := range in.stack.toTemporal() {
+			k.mend()
+		}
+	}, nil
+}
+
+// refusedWithin is how long a replaced trainer may take to be refused: it may be in the middle of a step, and a publication
+// waits for engines.
+const refusedWithin = 30 * time.Second
+
+// replaceTrainer stops the trainer and starts a successor, which takes over. Taken back, the old one goes on as if nothing had
+// happened: it must be refused, and none of its steps may count. It is then started again, like every trainer that
+// ends, and replaces the successor in its turn.
+func (in *injector) replaceTrainer(ctx context.Context) (back func(), err error) {
+	p := in.watch.current()
+	name := trainerOf(p.run())
+	if err := in.signal(name, syscall.SIGSTOP); err != nil {
+		return nil, err
+	}
+	wake := func() { _ = in.signal(name, syscall.SIGCONT) } // whoever killed it meanwhile has woken it, too
+	epoch, err := in.servedEpoch(ctx, p)
+	if err == nil {
+		err = in.stack.succeed(p)
+	}
+	if err != nil {
+		wake()
+		return nil, err
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*refusedWithin)
+		defer cancel()
+		tookOver := await(ctx, refusedWithin, func(context.Context) error {
+			if _, account := in.watch.now(); account.Epoch > epoch {
+				return nil
+			}
+			return errors.New("the successor is not attached")
+		})
+		wake()
+		if tookOver != nil {
+			in.complain("%s: a successor of epoch %d did not take over within %s", p.run(), epoch, refusedWithin)
+			return
+		}
+		in.awaitRefusal(ctx, p, epoch)
+	}, nil
+}
+
+// servedEpoch is the epoch of the trainer that serves the run, if it knows it itself: one that is just announcing itself
+// has nothing yet that could be refused.
+func (in *injector) servedEpoch(ctx context.Context, p plan) (rollout.Epoch, error) {
+	account, err := in.stack.store.Account(ctx, rollout.RunName(p.run()))
+	if err != nil {
+		return 0, err
+	}
+	events, err := readLines[event](p.file("events", ".jsonl"))
+	if err != nil {
+		return 0, err
+	}
+	known := int64(0)
+	for _, e := range events {
+		known = max(known, e.Epoch)
+	}
+	if known == 0 || rollout.Epoch(known) != account.Epoch || int(account.NextStep) >= p.cfg.Steps {
+		return 0, fmt.Errorf("the trainer is between two epochs, or done: %d and %d", known, account.Epoch)
+	}
+	return account.Epoch, nil
+}
+
+// awaitRefusal waits until the trainer of the epoch says that it was refused.
+func (in *injector) awaitRefusal(ctx context.Context, p plan, epoch rollout.Epoch) {
+	err := await(ctx, refusedWithin, func(context.Context) error {
+		events, err := readLines[event](p.file("events", ".jsonl"))
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if e.Event == fenced && rollout.Epoch(e.Epoch) == epoch {
+				return nil
+			}
+		}
+		return errors.New("not yet")
+	})
+	if err != nil {
+		in.complain("%s: the trainer of epoch %d was replaced, woke up, and was not refused within %s: %v", p.run(), epoch, refusedWithin, err)
+		return
+	}
+	in.refused = time.Now()
+}
+
+func (in *injector) complain(format string, args ...any) {
+	in.violations = append(in.violations, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,246 @@
+package crashtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// What a watch does besides claiming: things that other ranks, a replaced trainer and a confused one would do, each with
+// the one answer that is promised. An answer that says that something is away proves nothing and is passed over.
+
+// answer is what a call came to.
+type answer struct {
+	status int
+	code   string // of a problem
+	body   []byte
+}
+
+func (w *watch) call(ctx context.Context, method, path string, body any) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	var text io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return answer{}, err
+		}
+		text = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+w.stack.server+path, text)
+	if err != nil {
+		return answer{}, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := w.stack.http.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	a := answer{status: resp.StatusCode}
+	if a.body, err = io.ReadAll(resp.Body); err != nil {
+		return a, err
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		var problem struct {
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal(a.body, &problem); err == nil {
+			a.code = problem.Type[strings.LastIndex(problem.Type, ":")+1:]
+		}
+	}
+	return a, nil
+}
+
+// passing tells an answer that the service could not give now.
+func (a answer) passing() bool { return a.status >= http.StatusInternalServerError }
+
+// is tells whether the answer is a refusal for that reason.
+func (a answer) is(code rollout.RefusalCode) bool { return a.code == string(code) }
+
+// probe does one of the things, by chance.
+func (w *watch) probe(ctx context.Context, run string, step rollout.Step, account buffer.Account) {
+	if w.stack.cfg.Lose {
+		return // epochs and records go with Redis
+	}
+	switch rand.IntN(5) {
+	case 0, 1:
+		_ = w.claimShares(ctx, run, step, account.Epoch, worldOf(rand.Int64())) // an error is a passing one, or a complaint
+	case 2:
+		w.trespass(ctx, run, account)
+	case 3:
+		w.recordAgain(ctx, run, account)
+	case 4:
+		w.recordOther(ctx, run, account)
+	}
+}
+
+// piece is one rank's share of one step.
+type piece struct {
+	step        rollout.Step
+	rank, world int
+}
+
+// worldOf is how many ranks share a batch: one, a few, and more than it has trajectories.
+func worldOf(n int64) int {
+	worlds := []int64{1, 2, 3, 4, 5, 23}
+	return int(worlds[n%int64(len(worlds))])
+}
+
+// claimShares claims a granted step as all ranks do: what they are given must be the batch, in order and without
+// overlap, and each rank is given the same bytes every time.
+func (w *watch) claimShares(ctx context.Context, run string, step rollout.Step, epoch rollout.Epoch, world int) error {
+	var together []string
+	for rank := range world {
+		path := fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d&rank=%d&world=%d", run, step, epoch, rank, world)
+		a, err := w.call(ctx, http.MethodPost, path, nil)
+		if err == nil && a.status != http.StatusOK {
+			err = fmt.Errorf("rank %d of %d: step %d answers %d: %s", rank, world, step, a.status, a.body)
+		}
+		if err != nil {
+			return err
+		}
+		var batch rollout.Batch
+		if err := json.Unmarshal(a.body, &batch); err != nil {
+			return fmt.Errorf("rank %d of %d: step %d cannot be read: %w", rank, world, step, err)
+		}
+		w.comparePiece(run, piece{step, rank, world}, sha256.Sum256(a.body))
+		for _, g := range batch.Groups {
+			for _, t := range g.Trajectories {
+				together = append(together, t.ID)
+			}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.run != run {
+		return nil
+	}
+	whole := w.batches[step]
+	if whole == nil {
+		return errors.New("the whole batch was not seen yet")
+	}
+	w.shares++
+	if !slices.Equal(together, whole.trajectories) {
+		w.complain("step %d: the shares of %d ranks are %q, the batch is %q", step, world, together, whole.trajectories)
+	}
+	return nil
+}
+
+func (w *watch) comparePiece(run string, p piece, hash [sha256.Size]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.run != run {
+		return
+	}
+	if before, seen := w.pieces[p]; seen && before != hash {
+		w.complain("step %d: rank %d of %d was given other bytes than before", p.step, p.rank, p.world)
+	}
+	w.pieces[p] = hash
+}
+
+// trespass does what a replaced trainer does that does not know it yet.
+func (w *watch) trespass(ctx context.Context, run string, account buffer.Account) {
+	old := account.Epoch - 1
+	if old < 1 {
+		return
+	}
+	var a answer
+	var err error
+	what := rand.IntN(3)
+	switch what {
+	case 0:
+		a, err = w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, account.NextStep, old), nil)
+	case 1:
+		body := map[string]any{"epoch": old, "wall_seconds": 1}
+		a, err = w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/steps/%d", run, account.NextStep), body)
+	case 2:
+		body := map[string]any{"epoch": old, "path": "/nowhere"}
+		a, err = w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/policies/%d", run, account.Version+1), body)
+	}
+	if err != nil || a.passing() {
+		return
+	}
+	w.judge(run, a.is(rollout.Fenced), &w.refused, "a trainer of epoch %d, replaced by %d, was answered %d %s to its %s",
+		old, account.Epoch, a.status, a.body, []string{"claim", "record", "publication"}[what])
+}
+
+// recordAgain sends the record of a completed step once more, as a trainer does that never saw the answer.
+func (w *watch) recordAgain(ctx context.Context, run string, account buffer.Account) {
+	if account.NextStep == 0 {
+		return
+	}
+	step := rollout.Step(rand.Int64N(int64(account.NextStep)))
+	record, err := w.stack.store.Step(ctx, rollout.RunName(run), step)
+	if err != nil || !record.Done {
+		return // Redis is away, or a trainer has gone back meanwhile
+	}
+	body := map[string]any{
+		"epoch": account.Epoch, "wall_seconds": record.Trainer.WallSec, "phases": record.Trainer.Phases, "metrics": record.Trainer.Metrics,
+	}
+	a, err := w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/steps/%d", run, step), body)
+	if err != nil || a.passing() || a.is(rollout.Fenced) { // a trainer announced itself meanwhile
+		return
+	}
+	w.judge(run, a.status == http.StatusOK, &w.resent, "the record of step %d, sent again, was answered %d %s", step, a.status, a.body)
+}
+
+// recordOther sends another record of a completed step, which only a trainer that goes back may do.
+func (w *watch) recordOther(ctx context.Context, run string, account buffer.Account) {
+	if account.NextStep == 0 {
+		return
+	}
+	step := rollout.Step(rand.Int64N(int64(account.NextStep)))
+	body := map[string]any{"epoch": account.Epoch, "wall_seconds": 1e6, "metrics": map[string]float64{"other": 1}}
+	a, err := w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/steps/%d", run, step), body)
+	if err != nil || a.passing() || a.is(rollout.Fenced) {
+		return
+	}
+	w.judge(run, a.is(rollout.Conflict), &w.resent, "another record of step %d was answered %d %s", step, a.status, a.body)
+}
+
+// advance claims the batch after the one in training while Temporal is away and enough groups are ready, as a trainer does that
+// reads ahead: the way to a batch must not lead through Temporal.
+func (w *watch) advance(ctx context.Context, run string, account buffer.Account) {
+	step, size := account.ClaimedTo, int64(w.current().cfg.GroupsPerStep)
+	over := int(step) >= w.current().cfg.Steps || step > account.NextStep+1
+	if !w.isAway() || over || step == 0 || account.Counts.Ready < size || w.current().cfg.Shape == Waiting {
+		return
+	}
+	a, err := w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, step, account.Epoch), nil)
+	if err == nil && (a.is(rollout.Fenced) || a.status == http.StatusNoContent) {
+		return // another trainer, or what was ready was too stale
+	}
+	if !w.isAway() {
+		return
+	}
+	w.judge(run, err == nil && a.status == http.StatusOK, &w.ahead,
+		"step %d could not be claimed while Temporal was away, with %d groups ready: %d %s %v", step, account.Counts.Ready, a.status, a.body, err)
+}
+
+// judge counts what went as promised and complains of the rest.
+func (w *watch) judge(run string, kept bool, count *int, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.run != run:
+	case kept:
+		*count++
+	default:
+		w.complain(format, args...)
+	}
+}

@@ -1,0 +1,117 @@
+package crashtest
+
+import (
+	"maps"
+	"slices"
+)
+
+// term is what one trainer process did, by its own account.
+type term struct {
+	epoch    int64
+	known    bool   // it said where it began
+	from     int64  // first step it had to do
+	resumed  *int64 // as it asked
+	trained  []trained
+	recorded []int64
+}
+
+// termsOf sorts what trainers wrote by epoch, the earliest first. A trainer that was killed between being announced and saying
+// so did nothing else.
+func termsOf(o outcome) []*term {
+	terms := map[int64]*term{}
+	of := func(epoch int64) *term {
+		if terms[epoch] == nil {
+			terms[epoch] = &term{epoch: epoch}
+		}
+		return terms[epoch]
+	}
+	for _, e := range o.events {
+		t := of(e.Epoch)
+		switch e.Event {
+		case attached:
+			t.known, t.from, t.resumed = true, e.Step, e.ResumeFrom
+		case recorded:
+			t.recorded = append(t.recorded, e.Step)
+		}
+	}
+	for _, line := range o.journal {
+		t := of(line.Epoch)
+		t.trained = append(t.trained, line)
+	}
+	sorted := slices.Collect(maps.Values(terms))
+	slices.SortFunc(sorted, func(a, b *term) int { return int(a.epoch - b.epoch) })
+	return sorted
+}
+
+// succession checks that trainers followed one another as promised: each begins where it asked to, or at the first step
+// not recorded, and goes on without a gap; a step that was recorded is trained again only by one that went back behind it; and
+// each record is that of the last trainer entitled to it.
+func (f *findings) succession(o outcome) {
+	for _, e := range o.events {
+		if e.Event == fenced {
+			f.refused++
+		}
+	}
+	terms := termsOf(o)
+	done := map[int64]int64{} // recorded steps that no later trainer went back behind: by whom
+	for _, t := range terms {
+		f.term(t, done)
+	}
+	for _, record := range o.records {
+		f.record(int64(record.Step), int64(record.Epoch), record.Trainer.WallSec, terms)
+	}
+	if len(o.records) != o.plan.cfg.Steps {
+		f.complain("%d records are kept of %d steps", len(o.records), o.plan.cfg.Steps)
+	}
+}
+
+// term checks one trainer against what was done before it, and adds its own.
+func (f *findings) term(t *term, done map[int64]int64) {
+	if !t.known && len(t.trained) > 0 {
+		f.complain("the trainer of epoch %d was never announced", t.epoch)
+		return
+	}
+	if t.resumed != nil && t.from != *t.resumed {
+		f.complain("the trainer of epoch %d resumed from step %d and was sent to step %d", t.epoch, *t.resumed, t.from)
+	}
+	back := map[int64]bool{}
+	for step, by := range done {
+		switch {
+		case !t.known || step < t.from:
+		case t.resumed == nil:
+			f.duplicated++
+			f.complain("step %d was recorded by epoch %d and given to epoch %d, which did not go back", step, by, t.epoch)
+		default:
+			back[step] = true
+			delete(done, step)
+		}
+	}
+	for i, line := range t.trained {
+		if want := t.from + int64(i); line.Step != want {
+			f.complain("the trainer of epoch %d trained step %d where step %d was due", t.epoch, line.Step, want)
+		}
+		if back[line.Step] {
+			f.rewound++
+		}
+	}
+	for _, step := range t.recorded {
+		done[step] = t.epoch
+	}
+}
+
+// record checks who made a step's last record: a trainer that trained it and said the same, and that nobody replaced before
+// the step was done. A trainer answers for every step from its first one on.
+func (f *findings) record(step, epoch int64, wallSec float64, terms []*term) {
+	said := false
+	for _, t := range terms {
+		if t.epoch > epoch && t.known && t.from <= step {
+			f.complain("step %d has the record of epoch %d, which epoch %d had replaced from step %d on", step, epoch, t.epoch, t.from)
+		}
+		said = said || t.epoch == epoch && slices.ContainsFunc(t.trained, func(line trained) bool {
+			return line.Step == step && line.WallSec == wallSec
+		})
+	}
+	if !said {
+		f.complain("step %d has a record that the trainer of epoch %d did not send", step, epoch)
+	}
+}
