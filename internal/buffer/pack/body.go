@@ -22,6 +22,7 @@ func (w *writer) group(g *rollout.Group) {
 	w.floats(g.ModelSec)
 	w.floats(g.QueueSec)
 	w.floats(g.EnvSec)
+	w.ints(g.Phases)
 	w.trajectories(g.Ref, g.Trajectories)
 }
 
@@ -41,6 +42,9 @@ func (r *reader) group() *rollout.Group {
 	g.ModelSec = r.floats()
 	g.QueueSec = r.floats()
 	g.EnvSec = r.floats()
+	if r.format >= formatPhases {
+		g.Phases = r.ints()
+	}
 	g.Trajectories = r.trajectories(g.Ref)
 	return g
 }

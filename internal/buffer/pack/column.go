@@ -68,6 +68,13 @@ func (w *writer) floats(v []float64) {
 	}
 }
 
+func (w *writer) ints(v []int) {
+	w.uint(uint64(len(v)))
+	for _, n := range v {
+		w.int(int64(n))
+	}
+}
+
 // join puts the columns into one buffer: three lengths, then the columns. Log-probabilities are split into
 // byte planes: their sign and exponent bytes are alike, their mantissas are noise.
 func (w *writer) join() []byte {
@@ -89,6 +96,7 @@ func (w *writer) join() []byte {
 // reader reads the columns of one record. The first fault stops it: later reads give zero values, and close
 // reports it.
 type reader struct {
+	format                       format
 	plan, prompts, tokens, probs []byte
 	probCount, probNext          int
 	names                        []string
@@ -97,7 +105,7 @@ type reader struct {
 }
 
 // split finds the columns that join has joined.
-func split(raw []byte) (*reader, error) {
+func split(raw []byte, f format) (*reader, error) {
 	var lengths [3]uint64
 	for i := range lengths {
 		n, size := binary.Uvarint(raw)
@@ -109,7 +117,7 @@ func split(raw []byte) (*reader, error) {
 	if lengths[0]+lengths[1]+lengths[2] > uint64(len(raw)) {
 		return nil, fmt.Errorf("%w: columns are cut off", ErrCorrupt)
 	}
-	r := &reader{}
+	r := &reader{format: f}
 	r.plan, raw = raw[:lengths[0]], raw[lengths[0]:]
 	r.prompts, raw = raw[:lengths[1]], raw[lengths[1]:]
 	r.tokens, raw = raw[:lengths[2]], raw[lengths[2]:]
@@ -223,6 +231,14 @@ func (r *reader) floats() []float64 {
 	v := make([]float64, r.count(8))
 	for i := range v {
 		v[i] = r.float()
+	}
+	return v
+}
+
+func (r *reader) ints() []int {
+	v := make([]int, r.count(1))
+	for i := range v {
+		v[i] = int(r.int())
 	}
 	return v
 }

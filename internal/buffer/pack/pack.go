@@ -18,9 +18,15 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
+const magic = 0xB7
+
+// format is the version of a kind's layout. A reader knows the earlier ones, too, and refuses later ones.
+type format byte
+
+// The formats.
 const (
-	magic  = 0xB7
-	format = 1 // of everything below; a reader refuses any other
+	formatFirst  format = 1
+	formatPhases format = 2 // of groups: with the length of each episode
 )
 
 // kind says what a record holds.
@@ -32,6 +38,15 @@ const (
 	kindCheckpoint kind = 3
 	kindBytes      kind = 4
 )
+
+// newest is the format in which the kind is written. It goes up for the kinds that have changed alone, so that while workers
+// of two releases run, each can go on with the other's games.
+func (k kind) newest() format {
+	if k == kindGroup {
+		return formatPhases
+	}
+	return formatFirst
+}
 
 // MaxSize bounds a record before compression, and maxPromptIDs what shared prompt prefixes may unfold to; larger
 // records are neither written nor read.
@@ -159,7 +174,7 @@ func (w *writer) seal(k kind) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start zstd: %w", err)
 	}
-	return enc.EncodeAll(raw, []byte{magic, format, byte(k)}), nil
+	return enc.EncodeAll(raw, []byte{magic, byte(k.newest()), byte(k)}), nil
 }
 
 // open checks the header, decompresses and finds the columns.
@@ -167,11 +182,11 @@ func open(b []byte, want kind) (*reader, error) {
 	if len(b) < 3 || b[0] != magic {
 		return nil, fmt.Errorf("%w: no header", ErrCorrupt)
 	}
-	if b[1] != format {
-		return nil, fmt.Errorf("%w: format %d, want %d", ErrCorrupt, b[1], format)
-	}
 	if kind(b[2]) != want {
 		return nil, fmt.Errorf("%w: kind %d, want %d", ErrCorrupt, b[2], want)
+	}
+	if f := format(b[1]); f < formatFirst || f > want.newest() {
+		return nil, fmt.Errorf("%w: format %d, want %d at most", ErrCorrupt, f, want.newest())
 	}
 	dec, err := decoder()
 	if err != nil {
@@ -181,5 +196,5 @@ func open(b []byte, want kind) (*reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	return split(raw)
+	return split(raw, format(b[1]))
 }

@@ -125,12 +125,15 @@ func TestNothingIsReadFromJunk(t *testing.T) {
 	flipped[len(flipped)/2] ^= 1
 	newer := append([]byte{}, packed...)
 	newer[1]++
+	older := append([]byte{}, packed...)
+	older[1] = 0
 	for name, junk := range map[string][]byte{
 		"nothing":       nil,
 		"text":          []byte("hello, world"),
 		"cut off":       packed[:len(packed)-1],
 		"a flipped bit": flipped,
 		"newer format":  newer,
+		"no format":     older,
 	} {
 		if _, err := pack.ReadGroup(junk); !errors.Is(err, pack.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
@@ -218,7 +221,7 @@ func randomGroup(rng *rand.Rand) *rollout.Group {
 			ExecSec: rng.Float64(), QueueSec: rng.Float64(), RepeatedTokens: rng.Int64(),
 		},
 		EpisodeSec: randomFloats(rng), ModelSec: randomFloats(rng), QueueSec: randomFloats(rng), EnvSec: randomFloats(rng),
-		Trajectories: randomTrajectories(rng, ref),
+		Phases: randomInts(rng), Trajectories: randomTrajectories(rng, ref),
 	}
 }
 
@@ -276,6 +279,14 @@ func randomFloats(rng *rand.Rand) []float64 {
 	v := make([]float64, rng.IntN(4))
 	for i := range v {
 		v[i] = rng.ExpFloat64()
+	}
+	return v
+}
+
+func randomInts(rng *rand.Rand) []int {
+	v := make([]int, rng.IntN(4))
+	for i := range v {
+		v[i] = rng.IntN(60)
 	}
 	return v
 }

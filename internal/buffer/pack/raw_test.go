@@ -12,10 +12,11 @@ import (
 func FuzzColumns(f *testing.F) {
 	var w writer
 	w.group(sharing(3, 3, 20))
-	f.Add(w.join())
-	f.Add([]byte{0, 0, 0})
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		r, err := split(raw)
+	f.Add(w.join(), byte(formatPhases))
+	f.Add(w.join(), byte(formatFirst))
+	f.Add([]byte{0, 0, 0}, byte(formatFirst))
+	f.Fuzz(func(t *testing.T, raw []byte, of byte) {
+		r, err := split(raw, format(of))
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Error(err)
