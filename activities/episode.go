@@ -17,10 +17,9 @@ import (
 // GroupPlan is everything that a group's activities need to know of its run: the spec as it was when the
 // group was launched. A later change of the run does not touch it.
 type GroupPlan struct {
-	Ref         rollout.GroupRef      `json:"ref"`
-	Seed        int64                 `json:"seed"`
-	Samples     int                   `json:"samples"`
-	MinSamples  int                   `json:"min_samples"`
+	Ref  rollout.GroupRef `json:"ref"`
+	Seed int64            `json:"seed"`
+	rollout.GroupSpec
 	Environment rollout.Environment   `json:"environment"`
 	Model       string                `json:"model"` // as engines serve this version
 	Version     rollout.PolicyVersion `json:"policy_version"`

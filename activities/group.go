@@ -3,8 +3,10 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
@@ -13,11 +15,29 @@ import (
 type GroupEnd struct {
 	Seq  rollout.GroupSeq `json:"seq"`
 	Code string           `json:"code,omitempty"` // why it was dropped; empty when it is ready
+	Flat bool             `json:"flat,omitempty"` // its games, of which there were several, all had the same rewards
 }
 
-// CommitGroup reads the group's finished games, compares their rewards and makes the group ready, once.
-func (a *Activities) CommitGroup(ctx context.Context, plan GroupPlan) (GroupEnd, error) {
-	episodes, err := a.Buffer.Episodes(ctx, plan.Ref, plan.Samples)
+// Codes of groups that are dropped though nothing failed.
+const (
+	ZeroVariance = "zero_variance"  // all rewards are equal, and the run wants no such groups
+	Shrunk       = "shrunk"         // the run was changed to keep fewer groups outstanding
+	Stale        = buffer.DropStale // the trainer has moved too far ahead of it
+)
+
+// CommitInput names the games that a group is made of.
+type CommitInput struct {
+	GroupPlan
+	// Finished is the samples whose games count: a surplus one may have finished since. Nil is all that have.
+	Finished  []int `json:"finished,omitempty"`
+	Cancelled int   `json:"cancelled,omitempty"` // games called off because others sufficed
+}
+
+// CommitGroup reads the group's finished games, compares their rewards and makes the group ready, once. A group without
+// variance is dropped instead if the plan says so.
+func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd, error) {
+	plan := in.GroupPlan
+	episodes, err := a.finished(ctx, in)
 	if err != nil {
 		return GroupEnd{}, typed(fmt.Errorf("read games of %s: %w", plan.Ref, err))
 	}
@@ -27,7 +47,11 @@ func (a *Activities) CommitGroup(ctx context.Context, plan GroupPlan) (GroupEnd,
 	if gone {
 		episodes = nil
 	}
-	group := assemble(plan, episodes, a.Now())
+	group := assemble(in, episodes, a.Now())
+	flat := len(episodes) > 1 && rollout.Flat(group.Trajectories)
+	if flat && plan.ZeroVariance == rollout.DropFlat {
+		return GroupEnd{Seq: plan.Ref.Seq, Code: ZeroVariance, Flat: true}, a.DiscardGroup(ctx, DiscardInput{Ref: plan.Ref, Code: ZeroVariance})
+	}
 	commit, err := a.Buffer.CommitGroup(ctx, &group)
 	if gone && rollout.Refused(err, rollout.Invalid) {
 		err = rollout.Fail(rollout.GameFault, "games_lost", fmt.Errorf("fewer than %d finished games are left", plan.MinSamples))
@@ -44,17 +68,27 @@ func (a *Activities) CommitGroup(ctx context.Context, plan GroupPlan) (GroupEnd,
 			Group: group.View(), Trajectories: len(group.Trajectories), Failed: group.Failed,
 		})
 	}
-	return GroupEnd{Seq: plan.Ref.Seq}, nil
+	return GroupEnd{Seq: plan.Ref.Seq, Flat: flat}, nil
+}
+
+// finished is the games that the group is made of, as far as they are left.
+func (a *Activities) finished(ctx context.Context, in CommitInput) ([]rollout.Episode, error) {
+	episodes, err := a.Buffer.Episodes(ctx, in.Ref, in.Samples+in.Oversample)
+	if in.Finished == nil {
+		return episodes, err
+	}
+	return slices.DeleteFunc(episodes, func(e rollout.Episode) bool { return !slices.Contains(in.Finished, e.Ref.Sample) }), err
 }
 
 // assemble makes a group of its games.
-func assemble(plan GroupPlan, episodes []rollout.Episode, now time.Time) rollout.Group {
+func assemble(in CommitInput, episodes []rollout.Episode, now time.Time) rollout.Group {
+	plan := in.GroupPlan
 	g := rollout.Group{
 		Ref:        plan.Ref,
 		MinVersion: plan.Version,
 		MaxVersion: plan.Version,
 		Samples:    len(episodes),
-		Failed:     plan.Samples - len(episodes),
+		Failed:     plan.Samples + plan.Oversample - in.Cancelled - len(episodes),
 		Times:      rollout.GroupTimes{LaunchedAt: plan.LaunchedAt, ReadyAt: now},
 	}
 	asked := false
@@ -66,6 +100,7 @@ func assemble(plan GroupPlan, episodes []rollout.Episode, now time.Time) rollout
 		g.ModelSec = append(g.ModelSec, ep.ModelSec)
 		g.QueueSec = append(g.QueueSec, ep.QueueSec)
 		g.EnvSec = append(g.EnvSec, ep.EnvSec)
+		g.Phases = append(g.Phases, ep.Phases)
 		if g.Times.StartedAt.IsZero() || ep.StartedAt.Before(g.Times.StartedAt) {
 			g.Times.StartedAt = ep.StartedAt
 		}
@@ -96,4 +131,41 @@ func (a *Activities) DiscardGroup(ctx context.Context, in DiscardInput) error {
 	}
 	a.emit(in.Ref.Run, in.Ref.String()+"/dropped", telemetry.GroupDropped{Seq: in.Ref.Seq, Code: in.Code})
 	return nil
+}
+
+// ReleaseInput names groups that a run does not want any more.
+type ReleaseInput struct {
+	Run    rollout.RunName    `json:"run"`
+	Seqs   []rollout.GroupSeq `json:"seqs"`
+	Code   string             `json:"code"`
+	Queued bool               `json:"queued,omitempty"` // only those of which no request has been dispatched
+}
+
+// ReleaseGroups takes groups out of the buffer's account, and answers which: those that have gone on meanwhile, to
+// where they cannot be let go of, stay.
+func (a *Activities) ReleaseGroups(ctx context.Context, in ReleaseInput) ([]rollout.GroupSeq, error) {
+	var released []rollout.GroupSeq
+	for _, seq := range in.Seqs {
+		ref := rollout.GroupRef{Run: in.Run, Seq: seq}
+		gone, err := a.release(ctx, ref, in)
+		if err != nil {
+			return released, typed(fmt.Errorf("release %s: %w", ref, err))
+		}
+		if gone {
+			a.emit(in.Run, ref.String()+"/dropped", telemetry.GroupDropped{Seq: seq, Code: in.Code})
+			released = append(released, seq)
+		}
+	}
+	return released, nil
+}
+
+func (a *Activities) release(ctx context.Context, ref rollout.GroupRef, in ReleaseInput) (bool, error) {
+	if in.Queued {
+		return a.Buffer.Release(ctx, ref, in.Code)
+	}
+	err := a.Buffer.Discard(ctx, ref, in.Code)
+	if rollout.Refused(err, rollout.Conflict) {
+		return false, nil
+	}
+	return err == nil, err
 }

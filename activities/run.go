@@ -32,6 +32,7 @@ type MirrorInput struct {
 	Status rollout.RunStatus `json:"status"`
 	Change string            `json:"change,omitempty"` // reported as an event when not empty
 	Key    string            `json:"key,omitempty"`    // of that event
+	Signal bool              `json:"signal,omitempty"` // whether there is something to learn has changed, which is an event of its own
 }
 
 // Mirror publishes the run's status and limits.
@@ -42,6 +43,9 @@ func (a *Activities) Mirror(ctx context.Context, in MirrorInput) error {
 	}
 	if err := a.Buffer.SaveStatus(ctx, in.Status); err != nil {
 		return typed(fmt.Errorf("save status of %s: %w", spec.Name, err))
+	}
+	if in.Signal {
+		a.emit(spec.Name, in.Key+"/signal", telemetry.SignalChanged{Signal: in.Status.Signal})
 	}
 	if in.Change != "" {
 		a.emit(spec.Name, in.Key, telemetry.RunChanged{State: in.Status.State, Change: in.Change, Reason: in.Status.Reason})

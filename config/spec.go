@@ -38,7 +38,6 @@ func DefaultSpec() rollout.Spec {
 // Bounds of a run, beside those of its buffer in package rollout.
 const (
 	maxSteps     = 1_000_000
-	maxSamples   = 1024
 	maxStaleness = 1000
 	maxTokens    = 131_072
 )
@@ -52,9 +51,9 @@ var specTable = table{
 		{path: "environment", doc: "what is played: a kind, and the options of that kind", example: "{kind: diplomacy}"},
 		{path: "environment.kind", doc: "which environment is played", example: "diplomacy"},
 		{path: "group", doc: "the episodes of one scenario whose rewards are compared"},
-		{path: "group.samples", doc: "episodes forked from each scenario", min: limit(1), max: limit(maxSamples)},
-		{path: "group.min_samples", doc: "episodes that must succeed for the group to be trained on; all of them, if not given", min: limit(1), max: limit(maxSamples)},
-		{path: "group.oversample", doc: "episodes started beyond samples; once samples have succeeded, the others are cancelled", min: limit(0), max: limit(maxSamples)},
+		{path: "group.samples", doc: "episodes forked from each scenario", min: limit(1), max: limit(rollout.MaxEpisodes)},
+		{path: "group.min_samples", doc: "episodes that must succeed for the group to be trained on; all of them, if not given", min: limit(1), max: limit(rollout.MaxEpisodes)},
+		{path: "group.oversample", doc: "episodes started beyond samples; once samples have succeeded, the others are cancelled", min: limit(0), max: limit(rollout.MaxEpisodes)},
 		{path: "group.grace", doc: "how long episodes may still take once min_samples have succeeded, before they are cancelled; 0: to their end", min: limit(0)},
 		{path: "group.zero_variance", doc: "what becomes of a group whose rewards are all equal: keep and count it, or drop it and launch one in its place",
 			oneOf: []string{string(rollout.KeepFlat), string(rollout.DropFlat)}},
@@ -88,7 +87,7 @@ var specTable = table{
 		{path: "dispatch.policy", doc: "how an engine is chosen", oneOf: []string{string(rollout.LeastTokens), string(rollout.RoundRobin)}},
 		{path: "dispatch.max_in_flight_per_engine", doc: "requests at a time on one engine; 0 leaves it to the engine", min: limit(0), max: limit(100_000)},
 		{path: "dispatch.affinity_slack", doc: "requests' worth of work that the engine with a game's prefix may have more than the least loaded and still be preferred; 0 is 8, negative: no affinity", min: limit(-1), max: limit(100_000)},
-		{path: "dispatch.group_per_engine", doc: "episodes of a group that start on one engine, for their common prefix, before the next engine takes over; 0: wherever there is least to do", min: limit(0), max: limit(maxSamples)},
+		{path: "dispatch.group_per_engine", doc: "episodes of a group that start on one engine, for their common prefix, before the next engine takes over; 0: wherever there is least to do", min: limit(0), max: limit(rollout.MaxEpisodes)},
 		{path: "dispatch.adapter_slots", doc: "adapters that an engine can have in its batch, vLLM's --max-loras: when more are in use, each keeps to its own engines; 0: not known", min: limit(0), max: limit(1024)},
 		{path: "dispatch.order", doc: "which request goes next", oneOf: []string{string(rollout.OldestGroup), string(rollout.ArrivalOrder), string(rollout.ShortestFirst)}},
 		{path: "dispatch.ageing", doc: "for shortest_first: tokens that a request seems shorter for each second that it waits; 0 lets long ones starve", min: limit(0), max: limit(100_000)},
@@ -180,8 +179,8 @@ func (r *reader) checkSpec(spec *rollout.Spec) {
 	fail(spec.Group.MinSamples > spec.Group.Samples, "group.min_samples", "%d is more than group.samples, which is %d", spec.Group.MinSamples, spec.Group.Samples)
 	fail(spec.Group.ZeroVariance == rollout.DropFlat && spec.Group.MinSamples < 2, "group.zero_variance",
 		"drop needs group.min_samples of 2 or more, not %d: a single episode has no variance, so that every group would be dropped", spec.Group.MinSamples)
-	fail(spec.Group.Samples+spec.Group.Oversample > maxSamples, "group.oversample",
-		"%d beyond group.samples %d is more than %d episodes", spec.Group.Oversample, spec.Group.Samples, maxSamples)
+	fail(spec.Group.Samples+spec.Group.Oversample > rollout.MaxEpisodes, "group.oversample",
+		"%d beyond group.samples %d is more than %d episodes", spec.Group.Oversample, spec.Group.Samples, rollout.MaxEpisodes)
 	b := spec.Buffer
 	fail(b.GroupsPerStep > 0 && b.Depth > 0 && b.Outstanding() > rollout.MaxOutstanding, "buffer.depth",
 		"%d times groups_per_step %d is %d outstanding groups; %d is the most", b.Depth, b.GroupsPerStep, b.Outstanding(), rollout.MaxOutstanding)

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -28,11 +29,19 @@ func validateChange(s *runState, c rollout.Change) error {
 	check(spec.Buffer.GroupsPerStep >= 1 && spec.Buffer.Outstanding() <= rollout.MaxOutstanding,
 		"buffer.groups_per_step=%d: at least 1, and depth x groups_per_step at most %d", spec.Buffer.GroupsPerStep, rollout.MaxOutstanding)
 	check(spec.Buffer.MaxStaleness >= 0, "buffer.max_staleness=%d: 0 or more", spec.Buffer.MaxStaleness)
-	check(spec.Buffer.OnStale == rollout.DropStale || spec.Buffer.OnStale == rollout.KeepStale,
-		"buffer.on_stale=%s: drop or keep", spec.Buffer.OnStale)
+	check(slices.Contains([]rollout.OnStale{rollout.DropStale, rollout.KeepStale, rollout.WaitStale}, spec.Buffer.OnStale),
+		"buffer.on_stale=%s: drop, keep or wait", spec.Buffer.OnStale)
+	check(spec.Buffer.MaxBytes >= 0, "buffer.max_bytes=%d: 0, which is no bound, or more", spec.Buffer.MaxBytes)
 	check(spec.Group.Samples >= 1, "group.samples=%d: at least 1", spec.Group.Samples)
 	check(spec.Group.MinSamples >= 1 && spec.Group.MinSamples <= spec.Group.Samples,
 		"group.min_samples=%d: 1 to group.samples=%d", spec.Group.MinSamples, spec.Group.Samples)
+	check(spec.Group.Oversample >= 0 && spec.Group.Samples+spec.Group.Oversample <= rollout.MaxEpisodes,
+		"group.oversample=%d: 0 or more, and at most %d episodes with group.samples=%d", spec.Group.Oversample, rollout.MaxEpisodes, spec.Group.Samples)
+	check(spec.Group.Grace >= 0, "group.grace=%v: 0s, which is to the end, or more", spec.Group.Grace)
+	zero := spec.Group.ZeroVariance
+	check(zero == "" || zero == rollout.KeepFlat || zero == rollout.DropFlat, "group.zero_variance=%s: keep or drop", zero)
+	check(zero != rollout.DropFlat || spec.Group.MinSamples > 1,
+		"group.zero_variance=drop: needs group.min_samples of 2 or more, not %d, since one episode has no variance", spec.Group.MinSamples)
 	check(spec.Steps >= s.Claimed && spec.Steps >= 1, "steps=%d: %d steps are already claimed", spec.Steps, s.Claimed)
 	if len(faults) > 0 {
 		return rollout.Refuse(rollout.Invalid, "%s", strings.Join(faults, "; "))
@@ -61,6 +70,18 @@ func describe(c rollout.Change) string {
 	}
 	if c.MinSamples != nil {
 		say("group.min_samples", *c.MinSamples)
+	}
+	if c.MaxBytes != nil {
+		say("buffer.max_bytes", *c.MaxBytes)
+	}
+	if c.Oversample != nil {
+		say("group.oversample", *c.Oversample)
+	}
+	if c.Grace != nil {
+		say("group.grace", *c.Grace)
+	}
+	if c.ZeroVariance != nil {
+		say("group.zero_variance", *c.ZeroVariance)
 	}
 	if c.Steps != nil {
 		say("steps", *c.Steps)

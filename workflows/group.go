@@ -49,38 +49,68 @@ func playGroup(ctx workflow.Context, in GroupInput) (activities.GroupEnd, error)
 			return end, err
 		}
 	}
-	if err := playEpisodes(ctx, in); err != nil {
+	games, err := playEpisodes(ctx, in)
+	if err != nil {
 		return end, err
 	}
-	err := workflow.ExecuteActivity(short, acts.CommitGroup, in.Plan).Get(ctx, &end)
+	err = workflow.ExecuteActivity(short, acts.CommitGroup, activities.CommitInput{
+		GroupPlan: in.Plan, Finished: games.finished, Cancelled: games.running,
+	}).Get(ctx, &end)
 	return end, err
 }
 
-// playEpisodes plays all games at once and fails as soon as too few can succeed; the others are then cancelled.
-func playEpisodes(ctx workflow.Context, in GroupInput) error {
+// games is how far the games of a group have come.
+type games struct {
+	running  int
+	finished []int // samples
+	failure  error // the latest
+	late     bool  // the grace of those still running is over
+}
+
+// enough tells whether nothing is to be waited for any more: as many games as are wanted have finished, none is running, or
+// the minimum has finished and the others have had their time.
+func (g *games) enough(plan activities.GroupPlan) bool {
+	return len(g.finished) >= plan.Samples || g.running == 0 || g.late && len(g.finished) >= plan.MinSamples
+}
+
+// hopeless tells whether too few games can still succeed.
+func (g *games) hopeless(plan activities.GroupPlan) bool {
+	return len(g.finished)+g.running < plan.MinSamples
+}
+
+// playEpisodes plays all games at once, the surplus ones included, until they are enough. It fails as soon as too few
+// can succeed. Either way those still running are cancelled.
+func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	ctx = workflow.WithActivityOptions(ctx, episodeActivity(in))
 
-	failed := 0
-	var failure error
+	plan := in.Plan
+	g := &games{running: plan.Samples + plan.Oversample}
 	selector := workflow.NewSelector(ctx)
-	for sample := range in.Plan.Samples {
-		game := workflow.ExecuteActivity(ctx, acts.PlayEpisode, activities.EpisodeInput{Plan: in.Plan, Sample: sample})
+	for sample := range g.running {
+		game := workflow.ExecuteActivity(ctx, acts.PlayEpisode, activities.EpisodeInput{Plan: plan, Sample: sample})
 		selector.AddFuture(game, func(f workflow.Future) {
+			g.running--
 			if err := f.Get(ctx, nil); err != nil {
-				failed++
-				failure = err
+				g.failure = err
+				return
 			}
+			g.finished = append(g.finished, sample)
 		})
 	}
-	for range in.Plan.Samples {
+	timed := plan.Grace == 0
+	for !g.enough(plan) {
 		selector.Select(ctx)
-		if in.Plan.Samples-failed < in.Plan.MinSamples {
-			return failure
+		if g.hopeless(plan) {
+			return nil, g.failure
+		}
+		if !timed && len(g.finished) >= plan.MinSamples && !g.enough(plan) {
+			timed = true
+			selector.AddFuture(workflow.NewTimer(ctx, plan.Grace.Std()), func(workflow.Future) { g.late = true })
 		}
 	}
-	return ctx.Err()
+	return g, ctx.Err()
 }
 
 func discardGroup(ctx workflow.Context, in GroupInput, code string) activities.GroupEnd {

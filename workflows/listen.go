@@ -58,6 +58,7 @@ func (r *run) drain(ctx workflow.Context) {
 }
 
 func (r *run) groupEnded(end activities.GroupEnd) {
+	r.learn(end)
 	r.end(end.Seq, end.Code)
 	r.stale = true
 	r.touched = r.touched || end.Code != ""
@@ -77,6 +78,9 @@ func (r *run) hearBuffer(ctx workflow.Context) {
 func (r *run) onChange(_ workflow.Context, c rollout.Change) (rollout.RunStatus, error) {
 	r.apply(c)
 	r.note(describe(c))
+	if !r.unbounded {
+		r.stale, r.shrunk, r.freshened = true, true, 0 // what to let go of shows in a fresh account
+	}
 	return r.status(), nil
 }
 

@@ -18,15 +18,19 @@ import (
 
 // changes collects what a run reports about itself.
 type changes struct {
-	mu  sync.Mutex
-	all []string
+	mu      sync.Mutex
+	all     []string
+	signals []rollout.Signal // that there is something to learn, or no more
 }
 
 func (c *changes) Emit(e telemetry.Event) {
-	if change, ok := e.Body.(telemetry.RunChanged); ok {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.all = append(c.all, change.Change)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch body := e.Body.(type) {
+	case telemetry.RunChanged:
+		c.all = append(c.all, body.Change)
+	case telemetry.SignalChanged:
+		c.signals = append(c.signals, body.Signal)
 	}
 }
 

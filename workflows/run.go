@@ -36,6 +36,12 @@ type run struct {
 	touched bool
 	change  string // what an operator did since, for the event
 
+	queued    []rollout.GroupSeq    // by the latest account, oldest first
+	shrunk    bool                  // a change may have left more outstanding than there is room for
+	freshened rollout.PolicyVersion // the newest one when groups that are too stale for it were let go of
+	learning  bool                  // the signal has collapsed or come back, and readers do not know yet
+	throttled rollout.Throttle      // as readers were told last
+
 	given   rollout.Spec       // as the run was started with
 	quiet   bool               // nothing happened since the last account; what differs was not told
 	looked  time.Time          // when groups in play were last looked for
@@ -52,6 +58,7 @@ func Run(ctx workflow.Context, in RunInput) (rollout.RunStatus, error) {
 		r.runState = newRunState(in.Spec, workflow.Now(ctx))
 		r.touched, r.change = true, ""
 	}
+	r.unbounded = workflow.GetVersion(ctx, "admission", workflow.DefaultVersion, 1) == workflow.DefaultVersion
 	if err := r.listen(ctx); err != nil {
 		return rollout.RunStatus{}, err
 	}
@@ -84,6 +91,8 @@ func (r *run) turn(ctx workflow.Context) error {
 		r.State, r.EndedAt = rollout.RunCompleted, workflow.Now(ctx)
 		return nil
 	}
+	r.shrink(ctx)
+	r.freshen(ctx)
 	if err := r.fill(ctx); err != nil {
 		return err
 	}
@@ -124,7 +133,8 @@ func (r *run) audit(ctx workflow.Context) {
 	}
 	before := r.Completed
 	r.reconcile(account, asked)
-	r.touched = r.touched || r.Completed != before
+	r.queued = account.Queued
+	r.touched = r.touched || r.Completed != before || r.quiet && r.throttle() != r.throttled
 }
 
 // fill starts the groups that are missing, all at once, and waits until the server has them.
@@ -164,8 +174,7 @@ func (r *run) plan(ref rollout.GroupRef, p playing, now time.Time) activities.Gr
 	return activities.GroupPlan{
 		Ref:         ref,
 		Seed:        groupSeed(r.Spec.Seed, ref.Seq),
-		Samples:     r.Spec.Group.Samples,
-		MinSamples:  r.Spec.Group.MinSamples,
+		GroupSpec:   r.Spec.Group,
 		Environment: r.Spec.Environment,
 		Model:       model,
 		Version:     p.Version,
@@ -199,12 +208,12 @@ func (r *run) mirror(ctx workflow.Context) {
 	if !r.touched {
 		return
 	}
-	change := r.change
-	r.touched, r.change = false, ""
+	change, learning := r.change, r.learning
+	r.touched, r.change, r.learning, r.throttled = false, "", false, r.throttle()
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	ctx = workflow.WithActivityOptions(ctx, shortActivity())
 	err := workflow.ExecuteActivity(ctx, acts.Mirror, activities.MirrorInput{
-		Status: r.status(), Change: change, Key: fmt.Sprintf("%s/change/%d", r.Spec.Name, r.Changes),
+		Status: r.status(), Change: change, Key: fmt.Sprintf("%s/change/%d", r.Spec.Name, r.Changes), Signal: learning,
 	}).Get(ctx, nil)
 	if err != nil {
 		workflow.GetLogger(ctx).Error("mirror the run's status", "error", err)
@@ -239,10 +248,7 @@ func (r *run) cancelled(ctx workflow.Context, err error) error {
 func (r *run) finish(ctx workflow.Context) (rollout.RunStatus, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	for _, p := range r.Playing {
-		id := GroupID(rollout.GroupRef{Run: r.Spec.Name, Seq: p.Seq})
-		if err := workflow.RequestCancelExternalWorkflow(ctx, id, "").Get(ctx, nil); err != nil {
-			workflow.GetLogger(ctx).Info("group already over", "group", id, "error", err)
-		}
+		r.call(ctx, p.Seq)
 	}
 	for i := range r.Policies {
 		if r.Policies[i].State == rollout.PolicyServing {

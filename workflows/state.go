@@ -35,6 +35,13 @@ type runState struct {
 
 	Versions map[rollout.GroupSeq]rollout.PolicyVersion `json:"versions,omitempty"` // of the groups playing or ready
 	Holds    []hold                                     `json:"holds,omitempty"`    // what claimed batches need
+
+	Bytes      int64    `json:"bytes,omitempty"`       // stored, by the latest account
+	GroupBytes int64    `json:"group_bytes,omitempty"` // of these, a group's mean
+	Signal     flatness `json:"signal,omitzero"`
+
+	// unbounded is a history that was begun before launching was bounded by anything but the depth.
+	unbounded bool
 }
 
 // playing is one launched group.
@@ -49,16 +56,6 @@ func newRunState(spec rollout.Spec, now time.Time) *runState {
 
 // outstanding is how many groups are queued, in flight or ready.
 func (s *runState) outstanding() int { return len(s.Playing) + len(s.Ready) }
-
-// launches is how many groups to start now: up to the depth, but never more than the steps still to be
-// claimed can use.
-func (s *runState) launches() int {
-	if s.State != rollout.RunRunning {
-		return 0
-	}
-	wanted := min(s.Spec.Buffer.Depth, s.Spec.Steps-s.Claimed) * s.Spec.Buffer.GroupsPerStep
-	return max(0, wanted-s.outstanding())
-}
 
 // launch takes the next sequence number and counts the group as playing.
 func (s *runState) launch() playing {
@@ -95,6 +92,7 @@ func (s *runState) reconcile(a buffer.Account, asked []rollout.GroupSeq) {
 	}
 	s.Claimed = int(a.ClaimedTo)
 	s.Completed = int(a.NextStep)
+	s.Bytes, s.GroupBytes = a.Counts.Bytes, a.GroupBytes
 	s.Ready = slices.DeleteFunc(s.Ready, func(seq rollout.GroupSeq) bool {
 		gone := slices.Contains(asked, seq) && !slices.Contains(a.Ready, seq)
 		if gone {
@@ -137,6 +135,7 @@ func (s *runState) status() rollout.RunStatus {
 		Spec: s.Spec, State: s.State, Reason: s.Reason, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
 		NextStep: rollout.Step(s.Completed), PolicyVersion: s.Version, Policies: slices.Clone(s.Policies),
 		Launched: int64(s.NextSeq), Outstanding: int64(s.outstanding()), Failures: s.Failures,
+		Throttle: s.throttle(), Signal: s.Signal.signal(),
 	}
 }
 
@@ -146,8 +145,12 @@ func (s *runState) apply(c rollout.Change) {
 	set(&s.Spec.Buffer.GroupsPerStep, c.GroupsPerStep)
 	set(&s.Spec.Buffer.MaxStaleness, c.MaxStaleness)
 	set(&s.Spec.Buffer.OnStale, c.OnStale)
+	set(&s.Spec.Buffer.MaxBytes, c.MaxBytes)
 	set(&s.Spec.Group.Samples, c.Samples)
 	set(&s.Spec.Group.MinSamples, c.MinSamples)
+	set(&s.Spec.Group.Oversample, c.Oversample)
+	set(&s.Spec.Group.Grace, c.Grace)
+	set(&s.Spec.Group.ZeroVariance, c.ZeroVariance)
 	set(&s.Spec.Steps, c.Steps)
 	if c.Paused != nil {
 		s.State, s.Reason = rollout.RunRunning, ""

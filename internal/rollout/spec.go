@@ -142,10 +142,11 @@ func (b BufferSpec) AdmittedSteps(ahead int) int {
 	return max(0, int(b.MaxStaleness)+1-ahead)
 }
 
-// Bounds of a run's buffer. A run keeps one child workflow per outstanding group; Temporal allows 2,000 pending ones per workflow.
+// Bounds of a run's buffer and groups. A run keeps one child workflow per outstanding group; Temporal allows 2,000 pending ones per workflow.
 const (
 	MaxDepth       = 64
 	MaxOutstanding = 1500
+	MaxEpisodes    = 1024 // started in one group
 )
 
 // OnStale is what happens to a ready group that is too stale to be claimed.

@@ -1,0 +1,299 @@
+package workflows_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/workflows"
+)
+
+// slowGames is PlayEpisode whose games end when the test says, which is at a time of the workflow's clock.
+type slowGames struct {
+	mu     sync.Mutex
+	tokens map[rollout.EpisodeRef][]byte
+}
+
+// playSlowly makes games wait in place of being played.
+func (w *world) playSlowly() *slowGames {
+	g := &slowGames{tokens: map[rollout.EpisodeRef][]byte{}}
+	play := func(ctx context.Context, in activities.EpisodeInput) (activities.EpisodeResult, error) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.tokens[rollout.EpisodeRef{GroupRef: in.Plan.Ref, Sample: in.Sample}] = activity.GetInfo(ctx).TaskToken
+		return activities.EpisodeResult{}, activity.ErrResultPending
+	}
+	w.env.RegisterActivityWithOptions(play, activity.RegisterOptions{Name: "PlayEpisode", DisableAlreadyRegisteredCheck: true})
+	return g
+}
+
+// end ends one game with rewards for X and O.
+func (g *slowGames) end(w *world, seq rollout.GroupSeq, sample int, x, o float64) {
+	w.t.Helper()
+	ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: seq}, Sample: sample}
+	ep := rollout.Episode{Ref: ref, Phases: 5, StartedAt: w.env.Now(), FinishedAt: w.env.Now()}
+	for agent, reward := range map[string]float64{"X": x, "O": o} {
+		ep.Trajectories = append(ep.Trajectories, rollout.Trajectory{
+			ID: fmt.Sprintf("%s/%s", ref, agent), Sample: sample, Agent: agent, Reward: reward,
+			Turns: []rollout.Turn{{PromptTokenIDs: []int32{1}, TokenIDs: []int32{2}, Logprobs: []float32{-1}}},
+		})
+	}
+	if err := w.buffer.SaveEpisode(context.Background(), ref, 1, ep, []byte("over")); err != nil {
+		w.t.Errorf("save %s: %v", ref, err)
+	}
+	g.mu.Lock()
+	token := g.tokens[ref]
+	g.mu.Unlock()
+	if err := w.env.CompleteActivity(token, activities.EpisodeResult{Phases: 5}, nil); err != nil {
+		w.t.Errorf("end %s: %v", ref, err)
+	}
+	// The test environment does not wake a child whose activity is completed from outside; any signal does.
+	if err := w.env.SignalWorkflowByID(workflows.GroupID(ref.GroupRef), "wake", nil); err != nil {
+		w.t.Errorf("wake the group of %s: %v", ref, err)
+	}
+}
+
+// samples is which games each ready group is made of, by claiming a step.
+func (w *world) samples(step rollout.Step) map[rollout.GroupSeq][]int {
+	w.train(step)
+	made := map[rollout.GroupSeq][]int{}
+	for _, g := range w.groups {
+		for _, tr := range g.Trajectories {
+			if !slices.Contains(made[g.Ref.Seq], tr.Sample) {
+				made[g.Ref.Seq] = append(made[g.Ref.Seq], tr.Sample)
+			}
+		}
+	}
+	return made
+}
+
+// One group a step, and one step, so that what is seen is one group's.
+func oneGroup(w *world, g rollout.GroupSpec) *slowGames {
+	w.spec.Steps, w.spec.Buffer.GroupsPerStep, w.spec.Buffer.Depth = 1, 1, 1
+	w.spec.Group = g
+	return w.playSlowly()
+}
+
+func TestSurplusGamesAreCalledOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	games := oneGroup(w, rollout.GroupSpec{Samples: 2, MinSamples: 2, Oversample: 2})
+	w.at(time.Minute, func() { games.end(w, 0, 3, 1, 0) })
+	w.at(2*time.Minute, func() { games.end(w, 0, 1, 0, 1) })
+	w.at(3*time.Minute, func() {
+		if made := w.samples(0); !slices.Equal(made[0], []int{1, 3}) {
+			t.Errorf("group of games %v, want 1 and 3, which finished first", made[0])
+		}
+		if g := w.groups[0]; g.Samples != 2 || g.Failed != 0 || !slices.Equal(g.Phases, []int{5, 5}) {
+			t.Errorf("%d games, %d failed, of %v phases; called-off games have not failed", g.Samples, g.Failed, g.Phases)
+		}
+	})
+	w.start()
+	w.result()
+}
+
+func TestStragglersAreCalledOffAfterTheGrace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	games := oneGroup(w, rollout.GroupSpec{Samples: 3, MinSamples: 2, Grace: rollout.Duration(10 * time.Minute)})
+	ready := func() int64 {
+		counts, err := w.buffer.Counts(context.Background(), "demo")
+		if err != nil {
+			t.Error(err)
+		}
+		return counts.Ready
+	}
+	w.at(1*time.Minute, func() { games.end(w, 0, 0, 1, 0) })
+	w.at(30*time.Minute, func() { games.end(w, 0, 2, 0, 1) })
+	w.at(39*time.Minute, func() {
+		if ready() != 0 {
+			t.Error("ready before the straggler has had its grace")
+		}
+	})
+	w.at(41*time.Minute, func() {
+		if made := w.samples(0); !slices.Equal(made[0], []int{0, 2}) {
+			t.Errorf("group of games %v, want 0 and 2", made[0])
+		}
+	})
+	w.start()
+	w.result()
+}
+
+// A group without variance is let go and replaced by exactly one, however often its end is told.
+func TestGroupsWithoutVarianceAreRefilledOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.spec.Steps, w.spec.Buffer.Depth = 1, 1
+	w.spec.Group.ZeroVariance = rollout.DropFlat
+	games := w.playSlowly()
+	w.at(time.Minute, func() {
+		for seq := range rollout.GroupSeq(3) {
+			games.end(w, seq, 0, 1, 0)
+			last := 0.0
+			if seq == 1 {
+				last = 1
+			}
+			games.end(w, seq, 1, last, 1-last)
+		}
+	})
+	w.at(2*time.Minute, func() {
+		w.env.SignalWorkflow(workflows.SignalGroupEnd, activities.GroupEnd{Seq: 1, Code: activities.ZeroVariance, Flat: true})
+		counts, _ := w.buffer.Counts(context.Background(), "demo")
+		if counts.Dropped != 1 || counts.Ready != 2 || counts.Queued != 1 {
+			t.Errorf("%+v, want one dropped, two ready, one queued in its place", counts)
+		}
+		games.end(w, 3, 0, 1, 0)
+		games.end(w, 3, 1, 0, 1)
+	})
+	w.at(3*time.Minute, func() { w.train(0) })
+	w.start()
+	status := w.result()
+	if !slices.Equal(w.fed, []rollout.GroupSeq{0, 2, 3}) || status.Launched != 4 || status.Failures[activities.ZeroVariance] != 1 {
+		t.Errorf("fed %v of %d launched, failures %v; want 0 2 3 of 4, and one without variance", w.fed, status.Launched, status.Failures)
+	}
+	if want := (rollout.Signal{Groups: 4, Flat: 1}); status.Signal != want {
+		t.Errorf("signal %+v, want %+v", status.Signal, want)
+	}
+}
+
+func TestCollapseIsReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	told := &changes{}
+	w.acts.Emit = told
+	w.spec.Steps, w.spec.Buffer.Depth, w.spec.Buffer.GroupsPerStep = 2, 1, 20
+	games := w.playSlowly()
+	w.at(time.Minute, func() {
+		for seq := range rollout.GroupSeq(20) {
+			games.end(w, seq, 0, 1, 0)
+			games.end(w, seq, 1, 1, 0)
+		}
+	})
+	w.at(2*time.Minute, func() {
+		if told.count("no signal") != 1 {
+			t.Errorf("reported %q, want one alarm", told.all)
+		}
+		status, err := w.buffer.Status(context.Background(), "demo")
+		if err != nil || !status.Signal.Collapsed {
+			t.Errorf("readers are told %+v (%v)", status.Signal, err)
+		}
+		w.update(workflows.UpdateStop, "seen", func(any, error) {})
+	})
+	w.start()
+	w.result()
+	if len(told.signals) != 1 || !told.signals[0].Collapsed {
+		t.Errorf("events of a changed signal: %+v, want one, of its collapse", told.signals)
+	}
+}
+
+// A smaller depth lets go of queued groups, the oldest first; what is in flight, ready or claimed stays.
+func TestShrinkingLetsGoOfTheOldestQueuedGroups(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.spec.Buffer.Depth, w.spec.Buffer.Prefill = 3, rollout.PrefillBatch
+	games := w.playSlowly()
+	started := rollout.GroupRef{Run: "demo", Seq: 4}
+	w.at(time.Minute, func() {
+		for seq := range rollout.GroupSeq(4) { // three are claimed, one stays ready
+			games.end(w, seq, 0, 1, 0)
+			games.end(w, seq, 1, 0, 1)
+		}
+		if err := w.buffer.Start(context.Background(), started); err != nil {
+			t.Error(err)
+		}
+	})
+	w.at(2*time.Minute, func() { // 0 1 2 are claimed; 3 is ready, 4 in flight, 5 to 11 queued
+		epoch, _, err := w.buffer.Attach(context.Background(), "demo", nil)
+		if err == nil {
+			w.epoch = epoch
+			_, err = w.buffer.Claim(context.Background(), "demo", 0, epoch, buffer.Share{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		w.hint()
+	})
+	w.at(3*time.Minute, func() {
+		depth := 1
+		w.update(workflows.UpdateChange, rollout.Change{Depth: &depth}, func(_ any, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	w.at(4*time.Minute, func() {
+		account, err := w.buffer.Account(context.Background(), "demo")
+		if err != nil || !slices.Equal(account.Queued, []rollout.GroupSeq{11}) || !slices.Equal(account.InFlight, []rollout.GroupSeq{4}) ||
+			!slices.Equal(account.Ready, []rollout.GroupSeq{3}) || account.Counts.Claimed != 3 || account.Drops[activities.Shrunk] != 6 {
+			t.Errorf("%+v %v; want 5 to 10 let go of, 11 queued, 4 in flight, 3 ready, 0 to 2 claimed", account, err)
+		}
+		w.update(workflows.UpdateStop, "seen", func(any, error) {})
+	})
+	w.start()
+	if status := w.result(); status.Failures[activities.Shrunk] != 6 || status.Launched != 12 {
+		t.Errorf("failures %v of %d launched, want 6 of 12 let go of, and none in their place", status.Failures, status.Launched)
+	}
+}
+
+// What is in play and can only end too stale is called off as soon as that is known, and started anew.
+func TestGroupsThatMustEndTooStaleAreCalledOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.spec.Buffer.MaxStaleness = 0
+	w.playSlowly()
+	w.at(time.Minute, func() {
+		w.update(workflows.UpdatePublish, workflows.Publication{Version: 1, Path: "/adapters/v1"}, func(_ any, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	w.at(2*time.Minute, func() {
+		account, err := w.buffer.Account(context.Background(), "demo")
+		if err != nil || account.Drops[activities.Stale] != 3 || !slices.Equal(account.Queued, []rollout.GroupSeq{3, 4, 5}) {
+			t.Errorf("%+v %v; want three groups of version 0 gone and three in their place", account, err)
+		}
+		w.update(workflows.UpdateStop, "seen", func(any, error) {})
+	})
+	w.start()
+	if status := w.result(); status.Throttle != "" || status.Launched != 6 {
+		t.Errorf("throttle %q, %d launched; want none after the end, and 6", status.Throttle, status.Launched)
+	}
+}
+
+// A buffer bounded in bytes holds as many groups as fit, and never fewer than a batch.
+func TestBytesBoundWhatIsOutstanding(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.spec.Buffer.Depth, w.spec.Buffer.MaxBytes = 10, 1
+	var most int64
+	for step := range rollout.Step(4) {
+		w.at(time.Duration(step+1)*time.Minute-time.Second, func() {
+			counts, err := w.buffer.Counts(context.Background(), "demo")
+			if err != nil {
+				t.Error(err)
+			}
+			most = max(most, counts.Queued+counts.InFlight+counts.Ready)
+			status, err := w.buffer.Status(context.Background(), "demo")
+			if err != nil || status.Throttle != rollout.ThrottleBytes && step < 3 {
+				t.Errorf("before step %d readers are told of throttle %q (%v)", step, status.Throttle, err)
+			}
+		})
+		w.at(time.Duration(step+1)*time.Minute, func() { w.train(step) })
+	}
+	w.start()
+	if status := w.result(); status.State != rollout.RunCompleted || len(w.fed) != 12 {
+		t.Errorf("ended %s with %d groups fed", status.State, len(w.fed))
+	}
+	if most != 3 {
+		t.Errorf("%d groups outstanding, want a batch of 3", most)
+	}
+}
