@@ -25,6 +25,7 @@ type Activities struct {
 	Emit         telemetry.Emitter
 	Now          func() time.Time
 	Log          *slog.Logger
+	Hanging      Hanging // environments' calls that games of this process were left behind in
 }
 
 // Buffer is what the activities need of the buffer.

@@ -2,11 +2,13 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/episode"
@@ -41,79 +43,143 @@ type EpisodeResult struct {
 	Phases int `json:"phases"`
 }
 
+// attempt is one attempt at a game, or at the warm-up that a group's games begin with.
+type attempt struct {
+	*Activities
+	plan   GroupPlan
+	ref    rollout.EpisodeRef // of a warm-up: of the group's first game
+	number int                // 1 for the first
+	warmUp bool
+	watch  *episode.Watch
+	heart  *heart
+	meter  meter
+}
+
+func (a *Activities) attempt(ctx context.Context, plan GroupPlan, sample int) *attempt {
+	return &attempt{
+		Activities: a, plan: plan, ref: rollout.EpisodeRef{GroupRef: plan.Ref, Sample: sample},
+		number: int(activity.GetInfo(ctx).Attempt), watch: &episode.Watch{}, heart: &heart{ctx: ctx},
+	}
+}
+
+// name is how events and logs call what is attempted.
+func (at *attempt) name() string {
+	if at.warmUp {
+		return at.ref.GroupRef.String() + "/warm-up"
+	}
+	return at.ref.String()
+}
+
 // PlayEpisode plays one game to its end. It sends a heartbeat after each phase and while it waits for engines, and
 // saves the game after each phase; a retry, in whichever process, goes on with the last finished phase.
 func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeResult, error) {
-	ref := rollout.EpisodeRef{GroupRef: in.Plan.Ref, Sample: in.Sample}
-	attempt := int(activity.GetInfo(ctx).Attempt)
-	ep, err := a.play(ctx, in.Plan, ref, attempt)
-	if err != nil && ctx.Err() != nil {
-		return EpisodeResult{}, abandoned(ctx)
-	}
+	at := a.attempt(ctx, in.Plan, in.Sample)
+	ep, err := attended(ctx, at, at.play)
 	if err != nil {
-		a.emit(in.Plan.Ref.Run, fmt.Sprintf("%s/failed/%d", ref, attempt), telemetry.EpisodeFailed{
-			Ref: ref, Code: failureCode(err), Failure: err.Error(), Attempt: attempt, Final: final(err),
-		})
-		return EpisodeResult{}, typed(err)
+		return EpisodeResult{}, at.failed(ctx, err)
 	}
 	return EpisodeResult{Phases: ep.Phases}, nil
 }
 
-// abandoned tells a game that was called off from one whose worker is being stopped: the latter goes on elsewhere at
-// once, without waiting for its heartbeats to be missed.
-func abandoned(ctx context.Context) error {
+// Codes of attempts that end though nothing failed.
+const (
+	Cancelled  = "cancelled"  // its group needs the game no more, or is over itself
+	Superseded = "superseded" // it was silent for too long and taken for dead: another one goes on
+)
+
+// failed reports how the attempt ended without a result, and returns that as Temporal understands it. That a worker is
+// being stopped is nobody's failure: the game goes on elsewhere at once, without waiting for its heartbeats to be missed.
+func (at *attempt) failed(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		at.report(failureCode(err), err, final(err))
+		return typed(err)
+	}
 	select {
 	case <-activity.GetWorkerStopChannel(ctx):
 		return typed(rollout.Fail(rollout.Retryable, "worker_stopped", ctx.Err()))
 	default:
-		return ctx.Err()
+	}
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, context.DeadlineExceeded):
+		at.report("timeout", cause, false)
+	case superseded(cause):
+		at.report(Superseded, cause, false)
+	default:
+		at.report(Cancelled, cause, true)
+	}
+	return ctx.Err()
+}
+
+// superseded tells, by why Temporal ended an attempt's context, one that it had taken for dead from one that is not wanted any
+// more. The answer to a late heartbeat is the same kind of error for both.
+func superseded(cause error) bool {
+	return !temporal.IsCanceledError(cause) && strings.Contains(cause.Error(), "already timed out")
+}
+
+// report tells of an attempt without a result, and of the tokens that its game had cost.
+func (at *attempt) report(code string, err error, final bool) {
+	at.emit(at.plan.Ref.Run, fmt.Sprintf("%s/failed/%d", at.name(), at.number), telemetry.EpisodeFailed{
+		Ref: at.ref, Code: code, Failure: err.Error(), Attempt: at.number, Final: final, Usage: at.meter.total(),
+	})
+}
+
+// player is the attempt's, for an environment.
+func (at *attempt) player(env episode.Environment) *episode.Player {
+	return &episode.Player{Environment: env, Policy: &at.meter, Beat: at.heart.beat, Now: at.Now, Watch: at.watch}
+}
+
+// asPlan is what the attempt is played with.
+func (at *attempt) asPlan() episode.Plan {
+	return episode.Plan{
+		Ref: at.ref, Attempt: at.number, Model: at.plan.Model, Version: at.plan.Version,
+		Fixed: at.plan.Fixed, Sampling: at.plan.Sampling, Timeouts: at.plan.Timeouts, Seed: at.plan.Seed,
 	}
 }
 
-func (a *Activities) play(ctx context.Context, plan GroupPlan, ref rollout.EpisodeRef, attempt int) (rollout.Episode, error) {
-	env, err := a.Environments(plan.Environment)
-	if err != nil {
-		return rollout.Episode{}, rollout.Fail(rollout.Permanent, "environment", err)
-	}
-	scenario, err := a.scenario(ctx, plan, env)
+func (at *attempt) play(ctx context.Context) (rollout.Episode, error) {
+	env, err := at.environment()
 	if err != nil {
 		return rollout.Episode{}, err
 	}
-	from, err := a.progress(ctx, ref)
+	player := at.player(env)
+	scenario, err := at.scenario(ctx, player)
 	if err != nil {
 		return rollout.Episode{}, err
 	}
-	turns, err := a.remember(ctx, ref, attempt, from)
+	from, err := at.progress(ctx, at.ref)
 	if err != nil {
 		return rollout.Episode{}, err
 	}
-	heart := startHeart(ctx, plan.Timeouts.Heartbeat.Std()/3)
-	defer heart.stop()
-
-	player := episode.Player{
-		Environment: env,
-		Policy:      turns,
-		Journal:     journal{a.Buffer, ref, attempt, turns},
-		Beat:        heart.beat,
-		Now:         a.Now,
-		Newest:      a.newest(plan),
+	turns, err := at.remember(ctx, at.ref, at.number, from)
+	if err != nil {
+		return rollout.Episode{}, err
 	}
-	ep, game, err := player.Play(ctx, episode.Plan{
-		Ref: ref, Attempt: attempt, Model: plan.Model, Version: plan.Version,
-		Fixed: plan.Fixed, Sampling: plan.Sampling, Timeouts: plan.Timeouts, Seed: plan.Seed,
-	}, scenario, from)
+	turns.limit = at.plan.Timeouts.PhaseLimit()
+	at.meter.start(turns, from)
+	player.Journal = journal{at.Buffer, at.ref, at.number, turns}
+	player.Newest = at.newest(at.plan)
+	ep, game, err := player.Play(ctx, at.asPlan(), scenario, from)
 	if err != nil {
 		return ep, err
 	}
 	ep.Usage.RepeatedTokens += turns.repeated.Load()
-	if err := a.Buffer.SaveEpisode(ctx, ref, attempt, ep, game); err != nil {
-		return ep, fmt.Errorf("save episode %s: %w", ref, err)
+	if err := at.Buffer.SaveEpisode(ctx, at.ref, at.number, ep, game); err != nil {
+		return ep, fmt.Errorf("save episode %s: %w", at.ref, err)
 	}
-	a.emit(plan.Ref.Run, ref.String()+"/finished", telemetry.EpisodeFinished{
-		Ref: ref, WallSec: ep.FinishedAt.Sub(ep.StartedAt).Seconds(), ModelSec: ep.ModelSec, EnvSec: ep.EnvSec,
+	at.emit(at.ref.Run, at.ref.String()+"/finished", telemetry.EpisodeFinished{
+		Ref: at.ref, WallSec: ep.FinishedAt.Sub(ep.StartedAt).Seconds(), ModelSec: ep.ModelSec, EnvSec: ep.EnvSec,
 		QueueSec: ep.QueueSec, Phases: ep.Phases, Attempts: ep.Attempts, Usage: ep.Usage, Counts: ep.Counts,
 	})
 	return ep, nil
+}
+
+func (at *attempt) environment() (episode.Environment, error) {
+	env, err := at.Environments(at.plan.Environment)
+	if err != nil {
+		return nil, rollout.Fail(rollout.Permanent, "environment", err)
+	}
+	return env, nil
 }
 
 // newest finds the version that plays a phase; nil where games keep the version that their group was launched with.
@@ -161,54 +227,4 @@ func (j journal) Save(ctx context.Context, p episode.Progress) error {
 	return j.buffer.SaveCheckpoint(ctx, j.ref, j.attempt, buffer.Checkpoint{
 		PhaseIndex: p.PhaseIndex, Game: p.Game, Episode: p.Episode,
 	})
-}
-
-// heart reports life to Temporal: at each phase, and by itself, with the details of the last phase, while the game
-// waits for its turn.
-type heart struct {
-	ctx  context.Context
-	last atomic.Pointer[[]any]
-	done chan struct{}
-	gone chan struct{}
-}
-
-func startHeart(ctx context.Context, every time.Duration) *heart {
-	h := &heart{ctx: ctx, done: make(chan struct{}), gone: make(chan struct{})}
-	go func() {
-		defer close(h.gone)
-		ticker := time.NewTicker(max(every, time.Second))
-		defer ticker.Stop()
-		for {
-			select {
-			case <-h.done:
-				return
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				h.again()
-			}
-		}
-	}()
-	return h
-}
-
-func (h *heart) beat(phaseIndex int, phase string) { h.tell(phaseIndex, phase) }
-
-// tell reports details, which stay what is known of the activity until others are told.
-func (h *heart) tell(details ...any) {
-	h.last.Store(&details)
-	activity.RecordHeartbeat(h.ctx, details...)
-}
-
-func (h *heart) again() {
-	if last := h.last.Load(); last != nil {
-		activity.RecordHeartbeat(h.ctx, *last...)
-		return
-	}
-	activity.RecordHeartbeat(h.ctx)
-}
-
-func (h *heart) stop() {
-	close(h.done)
-	<-h.gone
 }

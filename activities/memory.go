@@ -23,6 +23,7 @@ type memory struct {
 	attempt  int
 	answers  map[string]buffer.Answer // of earlier attempts, by agent
 	resumed  string                   // how the ids of the resumed phase's requests begin
+	limit    rollout.Duration         // of a phase; 0: none
 	repeated atomic.Int64
 }
 
@@ -60,6 +61,10 @@ func (m *memory) Complete(ctx context.Context, req rollout.Request) (rollout.Com
 	}
 	if m.resumed != "" && strings.HasPrefix(req.ID, m.resumed) {
 		m.repeated.Add(int64(len(c.TokenIDs)))
+	}
+	// An answer that was too late for its phase would be too late for the next attempt's, which asks for another one.
+	if m.limit > 0 && c.Timing.ExecSec > m.limit.Seconds() {
+		return c, nil
 	}
 	// The answer is kept even when another one of its phase has failed. That it could not be kept costs at most its
 	// repetition; the checkpoint after the phase is what must be saved.

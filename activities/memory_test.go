@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -17,6 +18,7 @@ import (
 type countingPolicy struct {
 	asked  map[string]int
 	refuse string
+	exec   float64 // seconds that it takes, as it says
 }
 
 func (p *countingPolicy) Complete(_ context.Context, req rollout.Request) (rollout.Completion, error) {
@@ -24,22 +26,28 @@ func (p *countingPolicy) Complete(_ context.Context, req rollout.Request) (rollo
 		return rollout.Completion{}, errors.New("the engine died")
 	}
 	p.asked[req.Agent]++
-	return rollout.Completion{Text: req.Agent + " of " + req.ID, TokenIDs: []int32{1, 2, 3}}, nil
+	return rollout.Completion{Text: req.Agent + " of " + req.ID, TokenIDs: []int32{1, 2, 3}, Timing: rollout.Timing{ExecSec: p.exec}}, nil
+}
+
+// openStore is a buffer on an embedded Redis, with a run in it.
+func openStore(t *testing.T) *buffer.Store {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	store := buffer.New(rdb, buffer.Options{})
+	spec := rollout.Spec{Name: "r", Steps: 1, Buffer: rollout.BufferSpec{Depth: 1, GroupsPerStep: 1, OnStale: rollout.DropStale}}
+	if err := store.Open(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	return store
 }
 
 // A game whose worker died in the middle of a phase asks again only for what was not answered, and only where it
 // asks the same.
 func TestFinishedTurnsOfAnUnfinishedPhaseAreNotGeneratedAgain(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { rdb.Close() })
-	store := buffer.New(rdb, buffer.Options{})
-	spec := rollout.Spec{Name: "r", Steps: 1, Buffer: rollout.BufferSpec{Depth: 1, GroupsPerStep: 1, OnStale: rollout.DropStale}}
-	if err := store.Open(ctx, spec); err != nil {
-		t.Fatal(err)
-	}
-	ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: 0}, Sample: 1}
+	ctx, ref := t.Context(), rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: 0}, Sample: 1}
+	store := openStore(t)
 	if err := store.SaveCheckpoint(ctx, ref, 1, buffer.Checkpoint{PhaseIndex: 2, Game: []byte("board")}); err != nil {
 		t.Fatal(err)
 	}
@@ -93,5 +101,33 @@ func TestFinishedTurnsOfAnUnfinishedPhaseAreNotGeneratedAgain(t *testing.T) {
 	}
 	if got := first.repeated.Load(); got != 0 {
 		t.Errorf("%d tokens repeated by the first attempt", got)
+	}
+}
+
+// An answer that took longer than a phase may is not kept: the attempt that follows the phase's deadline would fail of it, too.
+func TestAnswersTooLateForTheirPhaseAreAskedForAgain(t *testing.T) {
+	t.Parallel()
+	ctx, store := t.Context(), openStore(t)
+	ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: 0}, Sample: 1}
+	if err := store.SaveCheckpoint(ctx, ref, 1, buffer.Checkpoint{PhaseIndex: 2, Game: []byte("board")}); err != nil {
+		t.Fatal(err)
+	}
+	policy := &countingPolicy{asked: map[string]int{}}
+	acts := &Activities{Buffer: store, Policy: policy}
+	for attempt := 1; attempt <= 2; attempt++ {
+		m, err := acts.remember(ctx, ref, attempt, &episode.Progress{PhaseIndex: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.limit = rollout.Duration(20 * time.Second)
+		for agent, exec := range map[string]float64{"FRANCE": 20, "ITALY": 20.5} {
+			policy.exec = exec
+			if _, err := m.Complete(ctx, rollout.Request{ID: ref.String() + "/2/" + agent + "/1", Episode: ref, Agent: agent}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if policy.asked["FRANCE"] != 1 || policy.asked["ITALY"] != 2 {
+		t.Errorf("asked %v; want FRANCE, in time, once and ITALY, too late, twice", policy.asked)
 	}
 }

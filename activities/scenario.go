@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 
@@ -18,14 +19,31 @@ type Prepared struct {
 
 // PrepareGroup registers the group in the buffer as queued, with its scenario if that is drawn and not played.
 func (a *Activities) PrepareGroup(ctx context.Context, plan GroupPlan) (Prepared, error) {
-	env, err := a.Environments(plan.Environment)
-	if err != nil {
-		return Prepared{}, typed(rollout.Fail(rollout.Permanent, "environment", err))
+	plan.Timeouts.Phase = rollout.Duration(within(ctx, plan.Timeouts.PhaseLimit().Std()))
+	at := a.attempt(ctx, plan, 0)
+	prepared, err := attended(ctx, at, func(ctx context.Context) (Prepared, error) {
+		env, err := at.environment()
+		if err != nil {
+			return Prepared{}, err
+		}
+		_, err = at.register(ctx, at.player(env))
+		return Prepared{WarmUp: warmer(env) != nil}, err
+	})
+	return prepared, typed(err)
+}
+
+// within is how long an environment may take in an activity that must end by a deadline: so that it can still tell why it
+// failed, and at most limit. 0 is no limit.
+func within(ctx context.Context, limit time.Duration) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return limit
 	}
-	if _, err := a.register(ctx, plan, env); err != nil {
-		return Prepared{}, typed(err)
+	most := max(time.Until(deadline)*3/4, time.Millisecond)
+	if limit <= 0 {
+		return most
 	}
-	return Prepared{WarmUp: warmer(env) != nil}, nil
+	return min(limit, most)
 }
 
 // warmer is env if its scenarios are played by a policy, else nil.
@@ -38,17 +56,17 @@ func warmer(env episode.Environment) episode.Warmer {
 
 // register makes the group known to the buffer and returns its scenario: the one registered first wins, so that a retry
 // on another version of the code cannot fork the group into different games. It is empty before a warm-up has ended.
-func (a *Activities) register(ctx context.Context, plan GroupPlan, env episode.Environment) ([]byte, error) {
+func (at *attempt) register(ctx context.Context, player *episode.Player) ([]byte, error) {
 	var drawn []byte
-	if warmer(env) == nil {
+	if warmer(player.Environment) == nil {
 		var err error
-		if drawn, err = env.Scenario(plan.Seed); err != nil {
-			return nil, rollout.Fail(rollout.GameFault, "scenario", err)
+		if drawn, err = player.Scenario(at.asPlan()); err != nil {
+			return nil, err
 		}
 	}
-	scenario, err := a.Buffer.Queue(ctx, plan.Ref, drawn, plan.Version, plan.LaunchedAt)
+	scenario, err := at.Buffer.Queue(ctx, at.plan.Ref, drawn, at.plan.Version, at.plan.LaunchedAt)
 	if err != nil {
-		return nil, fmt.Errorf("queue group %s: %w", plan.Ref, err)
+		return nil, fmt.Errorf("queue group %s: %w", at.plan.Ref, err)
 	}
 	return scenario, nil
 }
@@ -56,10 +74,10 @@ func (a *Activities) register(ctx context.Context, plan GroupPlan, env episode.E
 var errNoScenario = errors.New("its warm-up has not been played")
 
 // scenario is what the group's games begin from.
-func (a *Activities) scenario(ctx context.Context, plan GroupPlan, env episode.Environment) ([]byte, error) {
-	scenario, err := a.register(ctx, plan, env)
+func (at *attempt) scenario(ctx context.Context, player *episode.Player) ([]byte, error) {
+	scenario, err := at.register(ctx, player)
 	if err == nil && len(scenario) == 0 {
-		return nil, rollout.Fail(rollout.GameFault, "scenario", fmt.Errorf("group %s: %w", plan.Ref, errNoScenario))
+		return nil, rollout.Fail(rollout.GameFault, "scenario", fmt.Errorf("group %s: %w", at.plan.Ref, errNoScenario))
 	}
 	return scenario, err
 }
@@ -67,43 +85,41 @@ func (a *Activities) scenario(ctx context.Context, plan GroupPlan, env episode.E
 // WarmUpGroup lets the model of the group's games play how they begin, and registers where that came to as their
 // scenario, once. A retry goes on with the last finished phase, which the heartbeats carry.
 func (a *Activities) WarmUpGroup(ctx context.Context, plan GroupPlan) error {
-	err := a.warmUp(ctx, plan)
-	if err != nil && ctx.Err() != nil {
-		return abandoned(ctx)
+	at := a.attempt(ctx, plan, 0)
+	at.warmUp = true
+	from, err := lastTold(ctx)
+	if err != nil {
+		return at.failed(ctx, err)
 	}
-	return typed(err)
+	if from != nil {
+		at.heart.tell(*from) // before any heartbeat that tells nothing
+	}
+	_, err = attended(ctx, at, func(ctx context.Context) (struct{}, error) { return struct{}{}, at.playWarmUp(ctx, from) })
+	if err != nil {
+		return at.failed(ctx, err)
+	}
+	return nil
 }
 
-func (a *Activities) warmUp(ctx context.Context, plan GroupPlan) error {
-	env, err := a.Environments(plan.Environment)
+func (at *attempt) playWarmUp(ctx context.Context, from *told) error {
+	env, err := at.environment()
 	if err != nil {
-		return rollout.Fail(rollout.Permanent, "environment", err)
+		return err
 	}
-	scenario, err := a.register(ctx, plan, env)
+	player := at.player(env)
+	scenario, err := at.register(ctx, player)
 	if err != nil || len(scenario) > 0 {
 		return err
 	}
-	from, err := lastTold(ctx)
+	at.meter.start(at.Policy, nil)
+	player.Journal = warmUpJournal{at.heart}
+	player.Beat = func(int, string) {} // the journal tells more
+	scenario, err = player.WarmUp(ctx, at.asPlan(), warmer(env), from.progress())
 	if err != nil {
 		return err
 	}
-	heart := startHeart(ctx, plan.Timeouts.Heartbeat.Std()/3)
-	defer heart.stop()
-	if from != nil {
-		heart.tell(*from)
-	}
-	player := episode.Player{
-		Environment: env, Policy: a.Policy, Journal: warmUpJournal{heart}, Beat: func(int, string) {}, Now: a.Now,
-	}
-	scenario, err = player.WarmUp(ctx, episode.Plan{
-		Ref: rollout.EpisodeRef{GroupRef: plan.Ref}, Attempt: int(activity.GetInfo(ctx).Attempt),
-		Model: plan.Model, Version: plan.Version, Fixed: plan.Fixed, Sampling: plan.Sampling, Timeouts: plan.Timeouts, Seed: plan.Seed,
-	}, warmer(env), from.progress())
-	if err != nil {
-		return err
-	}
-	if _, err := a.Buffer.Queue(ctx, plan.Ref, scenario, plan.Version, plan.LaunchedAt); err != nil {
-		return fmt.Errorf("register scenario of %s: %w", plan.Ref, err)
+	if _, err := at.Buffer.Queue(ctx, at.plan.Ref, scenario, at.plan.Version, at.plan.LaunchedAt); err != nil {
+		return fmt.Errorf("register scenario of %s: %w", at.plan.Ref, err)
 	}
 	return nil
 }

@@ -1,0 +1,407 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/tictactoe"
+)
+
+// shelf is a buffer that keeps one group's games in memory.
+type shelf struct {
+	Buffer // what a game has no need of
+	mu     sync.Mutex
+	start  []byte
+	saved  *buffer.Checkpoint
+	saves  int
+	ended  *rollout.Episode
+}
+
+func (s *shelf) Queue(_ context.Context, _ rollout.GroupRef, scenario []byte, _ rollout.PolicyVersion, _ time.Time) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.start) == 0 {
+		s.start = scenario
+	}
+	return s.start, nil
+}
+
+func (s *shelf) LoadCheckpoint(context.Context, rollout.EpisodeRef) (buffer.Checkpoint, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.saved == nil {
+		return buffer.Checkpoint{}, false, nil
+	}
+	return *s.saved, true, nil
+}
+
+func (s *shelf) SaveCheckpoint(_ context.Context, _ rollout.EpisodeRef, _ int, cp buffer.Checkpoint) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saved = &cp
+	s.saves++
+	return nil
+}
+
+func (s *shelf) SaveAnswer(context.Context, rollout.EpisodeRef, int, string, buffer.Answer) error {
+	return nil
+}
+
+func (s *shelf) SaveEpisode(_ context.Context, _ rollout.EpisodeRef, _ int, ep rollout.Episode, _ []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = &ep
+	return nil
+}
+
+// moody is tic-tac-toe that does something else first when it draws a scenario, warms up or applies the answers of a phase.
+type moody struct {
+	episode.Warmer
+	first func(call string)
+}
+
+type moodyGame struct {
+	episode.Game
+	first func(call string)
+}
+
+func (m moody) Scenario(seed int64) ([]byte, error) {
+	m.first("scenario")
+	return m.Warmer.Scenario(seed)
+}
+
+func (m moody) Start(scenario []byte, seed int64, sample int) (episode.Game, error) {
+	g, err := m.Warmer.Start(scenario, seed, sample)
+	return moodyGame{g, m.first}, err
+}
+
+func (m moody) WarmUp(seed int64) (episode.Game, error) {
+	g, err := m.Warmer.WarmUp(seed)
+	return moodyGame{g, m.first}, err
+}
+
+func (g moodyGame) Act(answers map[string]string) (episode.Outcome, error) {
+	g.first("act")
+	return g.Game.Act(answers)
+}
+
+// stand is one activity under test, in a bubble of fake time.
+type stand struct {
+	t      *testing.T
+	acts   *Activities
+	env    *testsuite.TestActivityEnvironment
+	buffer *shelf
+	plan   GroupPlan
+	began  time.Time
+
+	mu     sync.Mutex
+	beats  []time.Duration // when, from the start
+	events []telemetry.Event
+}
+
+// onStand runs f with a stand whose environment does first before its calls, and whose engine takes exec after a wait in the queue.
+func onStand(t *testing.T, options string, first func(call string), queue, exec time.Duration, f func(*stand)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stand{
+			t: t, buffer: &shelf{}, began: time.Now(),
+			plan: GroupPlan{
+				Ref: rollout.GroupRef{Run: "demo", Seq: 4}, Model: "base",
+				Environment: rollout.Environment{Kind: tictactoe.Kind, Options: json.RawMessage(options)},
+				Timeouts: rollout.Timeouts{
+					Completion: rollout.Duration(10 * time.Second), Episode: rollout.Duration(time.Hour),
+					Heartbeat: rollout.Duration(30 * time.Second), Phase: rollout.Duration(20 * time.Second),
+				},
+			},
+		}
+		s.acts = &Activities{
+			Buffer: s.buffer, Policy: paced{queue, exec}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Environments: func(e rollout.Environment) (episode.Environment, error) {
+				env, err := tictactoe.FromOptions(e.Options)
+				return moody{env, first}, err
+			},
+			Emit: telemetry.EmitterFunc(func(e telemetry.Event) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.events = append(s.events, e)
+			}),
+		}
+		var suite testsuite.WorkflowTestSuite
+		suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+		s.env = suite.NewTestActivityEnvironment()
+		s.env.RegisterActivity(s.acts)
+		s.env.SetTestTimeout(24 * time.Hour)
+		s.env.SetOnActivityHeartbeatListener(func(*activity.Info, converter.EncodedValues) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.beats = append(s.beats, time.Since(s.began))
+		})
+		f(s)
+	})
+}
+
+// paced answers with an allowed choice, one token each, after a wait in the queue and an execution.
+type paced struct{ queue, exec time.Duration }
+
+func (p paced) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
+	select {
+	case <-time.After(p.queue + p.exec):
+	case <-ctx.Done():
+		return rollout.Completion{}, rollout.Fail(rollout.Retryable, "cancelled", ctx.Err())
+	}
+	return rollout.Completion{
+		Text: req.Constraint.Choices[0], PromptTokenIDs: []int32{1}, TokenIDs: []int32{2}, Logprobs: []float32{-1},
+		FinishReason: rollout.FinishStop, Model: req.Model, Engine: "e1",
+		Timing: rollout.Timing{QueueSec: p.queue.Seconds(), ExecSec: p.exec.Seconds(), Tries: 1},
+	}, nil
+}
+
+// failure is the only event, which must tell of a failure.
+func (s *stand) failure() telemetry.EpisodeFailed {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.events) != 1 {
+		s.t.Fatalf("%d events, want one: %+v", len(s.events), s.events)
+	}
+	failed, ok := s.events[0].Body.(telemetry.EpisodeFailed)
+	if !ok {
+		s.t.Fatalf("event %+v, want a failed episode", s.events[0])
+	}
+	return failed
+}
+
+func (s *stand) play() error {
+	_, err := s.env.ExecuteActivity(s.acts.PlayEpisode, EpisodeInput{Plan: s.plan, Sample: 2})
+	return err
+}
+
+func wantCode(t *testing.T, err error, code string, final bool) {
+	t.Helper()
+	if Code(err) != code || Final(err) != final {
+		t.Errorf("got %v (%s, final %v), want %s, final %v", err, Code(err), Final(err), code, final)
+	}
+}
+
+// A game whose environment hangs tells Temporal that it goes on until its phase's time is over, and then fails. What it
+// leaves behind is counted for as long as it hangs, and does nothing more.
+func TestGameIsLeftBehindWhenItsEnvironmentHangs(t *testing.T) {
+	var hang chan struct{}
+	calls := 0
+	onStand(t, "", func(call string) {
+		if calls++; call == "act" && calls > 2 { // the second move
+			<-hang
+		}
+	}, 0, time.Second, func(s *stand) {
+		hang = make(chan struct{}) // of the bubble
+		err := s.play()
+		wantCode(t, err, episode.EnvironmentHung, false)
+		// 2 s of engines, 18 s of hanging that are left of the phase, and a quarter of its limit until it is noticed.
+		if took := time.Since(s.began); took < 21*time.Second || took > 26*time.Second {
+			t.Errorf("failed after %v", took)
+		}
+		failed := s.failure()
+		if failed.Code != episode.EnvironmentHung || failed.Final || failed.Usage.Requests != 2 || failed.Usage.OutputTokens != 2 {
+			t.Errorf("event %+v, want two requests of two tokens", failed)
+		}
+		if !strings.Contains(failed.Failure, "act has not returned") || !strings.Contains(failed.Failure, "timeouts.phase") {
+			t.Errorf("the failure says %q", failed.Failure)
+		}
+		if n := s.acts.Hanging.Count(); n != 1 || s.buffer.saves != 1 {
+			t.Errorf("%d calls hang, %d saves; want 1 and 1", n, s.buffer.saves)
+		}
+		close(hang)
+		synctest.Wait()
+		if n := s.acts.Hanging.Count(); n != 0 || s.buffer.saves != 1 || s.buffer.ended != nil {
+			t.Errorf("after the call returned, %d hang, %d saves, finished %v", n, s.buffer.saves, s.buffer.ended)
+		}
+	})
+}
+
+// A game that waits for its turn, or whose environment is slow within its time, goes on telling so.
+func TestWaitingGamesBeat(t *testing.T) {
+	for name, tt := range map[string]struct{ queue, env time.Duration }{
+		"in the queue":           {queue: time.Minute},
+		"for a slow environment": {env: 45 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStand(t, "", func(call string) {
+				if call == "act" {
+					time.Sleep(tt.env)
+				}
+			}, tt.queue, time.Second, func(s *stand) {
+				s.plan.Timeouts.Phase = rollout.Duration(50 * time.Second)
+				s.plan.Timeouts.Heartbeat = rollout.Duration(40 * time.Second) // the test environment passes on one per 30 s
+				if err := s.play(); err != nil {
+					t.Fatal(err)
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				silent, last := time.Duration(0), time.Duration(0)
+				for _, at := range append(s.beats, time.Since(s.began)) {
+					silent, last = max(silent, at-last), at
+				}
+				if limit := s.plan.Timeouts.Heartbeat.Std(); silent >= limit {
+					t.Errorf("silent for %v; after %v it is taken for dead", silent, limit)
+				}
+			})
+		})
+	}
+}
+
+func TestPhaseDeadlineIsTriedAgain(t *testing.T) {
+	onStand(t, "", func(string) {}, 5*time.Minute, 21*time.Second, func(s *stand) {
+		wantCode(t, s.play(), episode.PhaseDeadline, false)
+		if failed := s.failure(); failed.Code != episode.PhaseDeadline || failed.Usage.OutputTokens != 1 || !strings.Contains(failed.Failure, "21.0 s at engines for X") {
+			t.Errorf("event %+v", failed)
+		}
+	})
+}
+
+// What is called off, and what was taken for dead, is told apart, with the tokens that it had cost. That a worker stops is no
+// failure.
+func TestGamesThatEndWithoutFailing(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		cause error // nil: the worker stops
+		code  string
+		final bool
+	}{
+		{"cancelled", temporal.NewCanceledError(), Cancelled, true},
+		{"the group is over", errors.New("workflow execution already completed"), Cancelled, true},
+		{"taken for dead", errors.New("invalid activityID or activity already timed out or invoking workflow is completed"), Superseded, false},
+		{"out of time", context.DeadlineExceeded, "timeout", false},
+		{"worker stops", nil, "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			onStand(t, "", func(string) {}, 0, 4*time.Second, func(s *stand) {
+				ctx, end := context.WithCancelCause(context.Background())
+				defer end(nil)
+				stopping := make(chan struct{})
+				s.env.SetWorkerOptions(worker.Options{BackgroundActivityContext: ctx})
+				s.env.SetWorkerStopChannel(stopping)
+				time.AfterFunc(10*time.Second, func() {
+					if tt.cause == nil {
+						close(stopping)
+					}
+					end(tt.cause)
+				})
+				err := s.play()
+				if took := time.Since(s.began); took != 10*time.Second {
+					t.Errorf("it took %v to end", took)
+				}
+				if tt.cause == nil {
+					wantCode(t, err, "worker_stopped", false)
+					if len(s.events) != 0 {
+						t.Errorf("events %+v", s.events)
+					}
+					return
+				}
+				if err == nil || Final(err) {
+					t.Errorf("got %v", err)
+				}
+				if failed := s.failure(); failed.Code != tt.code || failed.Final != tt.final || failed.Usage.OutputTokens != 2 || failed.Ref.Sample != 2 {
+					t.Errorf("event %+v, want %s with the two tokens of 8 s", failed, tt.code)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicsEndTheirGameAlone(t *testing.T) {
+	t.Run("environment", func(t *testing.T) {
+		onStand(t, "", func(call string) {
+			if call == "act" {
+				panic("the board fell off the table")
+			}
+		}, 0, time.Second, func(s *stand) {
+			wantCode(t, s.play(), episode.EnvironmentPanic, true)
+			if failed := s.failure(); !failed.Final || failed.Usage.OutputTokens != 1 || !strings.Contains(failed.Failure, "the board fell off the table (attend_test.go:") {
+				t.Errorf("event %+v", failed)
+			}
+		})
+	})
+	t.Run("anything else", func(t *testing.T) {
+		onStand(t, "", func(string) {}, 0, 0, func(s *stand) {
+			s.acts.Buffer = nil // a broken program
+			wantCode(t, s.play(), "panic", false)
+			if failed := s.failure(); failed.Code != "panic" || failed.Final {
+				t.Errorf("event %+v", failed)
+			}
+		})
+	})
+}
+
+// A warm-up fails as games do, and says so.
+func TestFailedWarmUpsAreReported(t *testing.T) {
+	onStand(t, `{"opening_moves": 4, "opening_played": true}`, func(call string) {
+		if call == "act" {
+			panic("no opening")
+		}
+	}, 0, time.Second, func(s *stand) {
+		_, err := s.env.ExecuteActivity(s.acts.WarmUpGroup, s.plan)
+		wantCode(t, err, episode.EnvironmentPanic, true)
+		if failed := s.failure(); failed.Usage.OutputTokens != 1 || !strings.Contains(failed.Failure, "warm-up") {
+			t.Errorf("event %+v", failed)
+		}
+		if key := s.events[0].Key; key != "demo/4/warm-up/failed/1" {
+			t.Errorf("key %q is, or may become, another attempt's", key)
+		}
+	})
+}
+
+// An environment that hangs where a group begins is told from a worker that died, so that its group is not prepared for ever.
+func TestScenarioThatHangsFailsInTime(t *testing.T) {
+	var hang chan struct{}
+	onStand(t, "", func(string) { <-hang }, 0, 0, func(s *stand) {
+		hang = make(chan struct{}) // of the bubble
+		s.env.SetTestTimeout(10 * time.Second)
+		_, err := s.env.ExecuteActivity(s.acts.PrepareGroup, s.plan)
+		wantCode(t, err, episode.EnvironmentHung, false)
+		close(hang)
+	})
+}
+
+func TestTooManyHangingCallsEndTheProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var h Hanging
+		h.add(MaxHanging - 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- h.Tend(ctx) }()
+		time.Sleep(time.Hour)
+		if len(ended) > 0 {
+			t.Fatalf("ended with %d calls: %v", h.Count(), <-ended)
+		}
+		h.add(1)
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "start it again") {
+			t.Errorf("got %v", err)
+		}
+		h.add(-MaxHanging)
+		go func() { ended <- h.Tend(ctx) }()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("at the process's end: %v", err)
+		}
+	})
+}
