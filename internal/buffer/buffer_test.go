@@ -247,6 +247,63 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		v := r.Service
 		expect(t, "staleness", []float64{float64(v.StalenessMin), float64(v.StalenessMax), v.StalenessMean}, []float64{0, 5, 2.5})
 	},
+	"staleness is gathered in flight, then in the buffer": func(t *testing.T, rdb redis.UniversalClient) {
+		s := spec(2, 9)
+		s.Buffer.MaxStaleness = 9
+		f := open(t, rdb, s)
+		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ready(0, 0) // 1 behind when it was ready
+		f.ok(f.SetVersion(f.ctx, run, 3))
+		f.ready(0, 1) // 3 behind
+		f.ok(f.SetVersion(f.ctx, run, 4))
+		f.claim(0, 0)
+		parts := func(v rollout.ServiceView) []float64 {
+			return []float64{v.StalenessMean, v.StalenessInFlightMean, v.StalenessInBufferMean}
+		}
+		r, err := f.Step(f.ctx, run, 0)
+		f.ok(err)
+		expect(t, "mean, in flight, in buffer", parts(r.Service), []float64{4, 2, 2})
+		f.ready(5, 2, 3) // committed before their version was told
+		f.ok(f.SetVersion(f.ctx, run, 5))
+		f.claim(1, 0)
+		r, err = f.Step(f.ctx, run, 1)
+		f.ok(err)
+		expect(t, "of groups ahead of their time", parts(r.Service), []float64{0, 0, 0})
+	},
+	"groups without variance are counted in the record": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(2, 9))
+		f.Store = buffer.New(rdb, buffer.Options{DetailSteps: 1})
+		flat := group(0, 0)
+		for i := range flat.Trajectories {
+			flat.Trajectories[i].Reward, flat.Trajectories[i].Advantage = 1, 0
+		}
+		_, err := f.CommitGroup(f.ctx, flat)
+		f.ok(err)
+		f.ready(0, 1, 2, 3)
+		for step := range 2 { // the first loses its groups to the second
+			f.claim(step, 0)
+			f.complete(step, 0)
+		}
+		records, err := f.Steps(f.ctx, run, 0, 0)
+		f.ok(err)
+		for step, want := range []int{1, 0} {
+			expect(t, fmt.Sprintf("flat groups of step %d", step), records[step].Service.FlatGroups, want)
+		}
+	},
+	"groups and records of an earlier release are read": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.ready(0, 0, 1)
+		f.claim(0, 0)
+		f.ok(rdb.HDel(f.ctx, "millrace:{demo}:step:0", "flat").Err())
+		f.ok(rdb.HSet(f.ctx, "millrace:{demo}:step:0", "stale", "0 1 1").Err())
+		f.ok(rdb.HDel(f.ctx, "millrace:{demo}:group:1", "at", "flat", "from").Err())
+		v := f.complete(0, 0).Service
+		expect(t, "old record", []float64{v.StalenessMean, v.StalenessInFlightMean, v.StalenessInBufferMean}, []float64{1, 0, 0})
+		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.claim(1, 0)
+		v = f.complete(1, 0).Service
+		expect(t, "old group", []float64{v.StalenessMean, v.StalenessInFlightMean, v.StalenessInBufferMean}, []float64{1, 0, 1})
+	},
 	"a changed limit takes effect at once": func(t *testing.T, rdb redis.UniversalClient) {
 		s := spec(2, 9)
 		f := open(t, rdb, s)

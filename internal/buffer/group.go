@@ -59,11 +59,12 @@ func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, erro
 	if err != nil {
 		return Commit{}, rollout.Refuse(rollout.Invalid, "group %s: %v", g.Ref, err)
 	}
-	view, err := json.Marshal(g.View())
+	of := g.View()
+	view, err := json.Marshal(of)
 	if err != nil {
 		return Commit{}, rollout.Refuse(rollout.Invalid, "group %s: %v", g.Ref, err)
 	}
-	r, err := s.evalGroup(ctx, commitScript, g.Ref, int64(g.MinVersion), len(g.Trajectories), view, data)
+	r, err := s.evalGroup(ctx, commitScript, g.Ref, int64(g.MinVersion), len(g.Trajectories), view, data, flag(of.Flat))
 	if err != nil {
 		return Commit{}, fmt.Errorf("commit group: %w", err)
 	}
@@ -73,6 +74,14 @@ func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, erro
 		return Commit{Duplicate: true}, nil
 	}
 	return Commit{}, nil
+}
+
+// flag is a truth as the scripts take it.
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // peek is how an earlier commit of the group ended; nil when there was none.

@@ -97,7 +97,13 @@ func recordOf(step rollout.Step, f map[string]string) (rollout.StepRecord, error
 	v.ReadyDepth = float64(v.AtClaim.Ready) / float64(max(v.GroupsPerStep, 1))
 	stale := words(f["stale"])
 	v.StalenessMin, v.StalenessMax = stale.int(0), stale.int(1)
-	v.StalenessMean = float64(stale.int(2)) / float64(max(len(words(f["seqs"])), 1))
+	groups := float64(max(len(words(f["seqs"])), 1))
+	v.StalenessMean = float64(stale.int(2)) / groups
+	if len(stale) > 3 { // else the record is from before the two parts were told apart
+		v.StalenessInFlightMean = float64(stale.int(3)) / groups
+		v.StalenessInBufferMean = float64(stale.int(2)-stale.int(3)) / groups
+	}
+	v.FlatGroups = int(number("flat"))
 	views, err := unpackViews(f["views"])
 	if err != nil {
 		return record, fmt.Errorf("record of step %d: %w", step, err)

@@ -87,11 +87,7 @@ func (s *Store) SaveStatus(ctx context.Context, status rollout.RunStatus) error 
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "status of run %s: %v", status.Spec.Name, err)
 	}
-	over := 0
-	if status.State.Over() {
-		over = 1
-	}
-	if _, err := s.eval(ctx, statusScript, status.Spec.Name, text, over); err != nil {
+	if _, err := s.eval(ctx, statusScript, status.Spec.Name, text, flag(status.State.Over())); err != nil {
 		return fmt.Errorf("save status: %w", err)
 	}
 	return nil

@@ -93,20 +93,23 @@ end
 local seqs = {unpack(ready, 1, size)}
 table.sort(seqs, function(a, b) return tonumber(a) < tonumber(b) end)
 
-local views, trajectories, oldest, newest, behind = {}, 0, nil, nil, 0
+local views, trajectories, oldest, newest, behind, in_flight, flat = {}, 0, nil, nil, 0, 0, 0
 for _, seq in ipairs(seqs) do
-  local of = call('HMGET', group(seq), 'view', 'traj', 'min')
+  local of = call('HMGET', group(seq), 'view', 'traj', 'min', 'at', 'flat')
   views[#views + 1] = of[1]
   trajectories = trajectories + tonumber(of[2])
   local stale = int('version') - tonumber(of[3])
   oldest, newest, behind = math.max(oldest or stale, stale), math.min(newest or stale, stale), behind + stale
+  in_flight = in_flight + tonumber(of[4] or of[3]) - tonumber(of[3])
+  flat = flat + tonumber(of[5] or '0')
   move(seq, 'ready', 'claimed')
   call('HDEL', group(seq), 'view')
 end
 call('HSET', step_key(k), 'seqs', table.concat(seqs, ' '), 'epoch', epoch,
   'asked', call('HGET', run, 'asked'), 'granted', ARGV[3], 'counts', table.concat(before, ' '),
   'version', int('version'), 'depth', int('depth'), 'groups_per_step', size,
-  'traj', trajectories, 'stale', table.concat({newest, oldest, behind}, ' '), 'views', '[' .. table.concat(views, ',') .. ']')
+  'traj', trajectories, 'stale', table.concat({newest, oldest, behind, in_flight}, ' '), 'flat', flat,
+  'views', '[' .. table.concat(views, ',') .. ']')
 call('HDEL', run, 'asked')
 call('HSET', run, 'granted', k + 1)
 return batch(seqs, 1, swept)

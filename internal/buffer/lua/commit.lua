@@ -1,4 +1,4 @@
--- ARGV: seq, oldest version in it, trajectories, view, data
+-- ARGV: seq, oldest version in it, trajectories, view, data, flat (1 or 0)
 if call('EXISTS', run) == 0 then return {'no-such-run'} end
 local seq = ARGV[1]
 if not known_range(seq) then return {'invalid'} end
@@ -10,7 +10,8 @@ if tonumber(ARGV[2]) < oldest_fresh() then
 end
 move(seq, state, 'ready')
 local bytes = #ARGV[5]
-call('HSET', group(seq), 'min', ARGV[2], 'traj', ARGV[3], 'view', ARGV[4], 'data', ARGV[5], 'bytes', bytes)
+call('HSET', group(seq), 'min', ARGV[2], 'traj', ARGV[3], 'view', ARGV[4], 'data', ARGV[5], 'bytes', bytes,
+  'at', math.max(int('version'), tonumber(ARGV[2])), 'flat', ARGV[6])
 call('HINCRBY', run, 'bytes', bytes)
 call('HINCRBY', run, 'commits', 1)
 call('HINCRBY', run, 'committed_bytes', bytes)

@@ -4,8 +4,8 @@
 --   run                 hash: spec, limits, version, epoch, counters, and the steps' pointers:
 --                       next (first not completed), granted (first never granted), oldest (first retained)
 --   queued inflight ready claimed   sorted sets of groups, by launch order
---   group:N             hash: state, scenario, launched, from (version it was launched with), and once ready: min, traj, bytes,
---                       view, data
+--   group:N             hash: state, scenario, launched, from (version it was launched with), and once ready: min, at
+--                       (version at that moment), traj, bytes, flat, view, data
 --   games:N             hash per sample: a (attempt), p (phase), c (checkpoint), e (finished episode);
 --                       per sample and agent: t (latest answer)
 --   final:N             hash: sample -> finished game
