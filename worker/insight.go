@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/api"
@@ -91,9 +92,8 @@ func addFacts(in *diagnosis.Input, facts []store.Record, since time.Time) error 
 			in.Drops = append(in.Drops, diagnosis.Drop{At: e.At, Code: body.Code})
 		case telemetry.SignalChanged:
 			in.Signals = append(in.Signals, diagnosis.SignalChange{At: e.At, Signal: body.Signal})
-			in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: diagnosis.EventOther, Text: signalText(body.Signal)})
 		case telemetry.RunChanged:
-			in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: diagnosis.EventConfig, Text: body.Change})
+			in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: changeKind(body.Change), Text: body.Change})
 		case telemetry.EngineChanged:
 			in.Events = append(in.Events, engineEvent(e, body))
 		case telemetry.EnginePaced:
@@ -107,11 +107,15 @@ func addFacts(in *diagnosis.Input, facts []store.Record, since time.Time) error 
 	return nil
 }
 
-func signalText(s rollout.Signal) string {
-	if s.Collapsed {
-		return fmt.Sprintf("the signal collapsed: rewards were equal in %d of %d groups", s.Flat, s.Groups)
+// changeKind tells what an operator did from what a run notes of itself.
+func changeKind(change string) diagnosis.EventKind {
+	for part := range strings.SplitSeq(change, "; ") {
+		switch verb, _, _ := strings.Cut(part, " "); verb {
+		case "start", "set", "pause", "resume", "stop":
+			return diagnosis.EventConfig
+		}
 	}
-	return fmt.Sprintf("the signal is back: rewards were equal in only %d of %d groups", s.Flat, s.Groups)
+	return diagnosis.EventOther
 }
 
 func engineEvent(e telemetry.Event, body telemetry.EngineChanged) diagnosis.Event {

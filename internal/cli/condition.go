@@ -40,7 +40,7 @@ func signalText(s rollout.Signal) string {
 	case s.Groups == 0:
 		return ""
 	case s.Collapsed:
-		return fmt.Sprintf("%d of the last %d groups had equal rewards: nothing to learn; check rewards, temperature, opponents", s.Flat, s.Groups)
+		return fmt.Sprintf("%d of the last %d groups had equal rewards: %s to learn; check rewards, temperature, opponents", s.Flat, s.Groups, diagnosis.Learnable(s))
 	}
 	return fmt.Sprintf("%d of the last %d groups had equal rewards", s.Flat, s.Groups)
 }

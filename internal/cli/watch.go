@@ -164,7 +164,9 @@ func (p *progress) panel(v runView, now time.Time) []string {
 }
 
 // games is the games in flight, taking every group in flight to have all of its games.
-func games(v runView) int64 { return v.Buffer.InFlight * int64(v.Spec.Group.Samples) }
+func games(v runView) int64 {
+	return v.Buffer.InFlight * int64(v.Spec.Group.Samples+v.Spec.Group.Oversample)
+}
 
 func trainerText(v runView, now time.Time) string {
 	if w := trainerWait(v); w != nil {

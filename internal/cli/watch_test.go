@@ -51,6 +51,7 @@ func TestPanel(t *testing.T) {
 		{"something to learn", func(v *runView) { v.Signal = rollout.Signal{Groups: 32, Flat: 3} }, "groups", "signal"},
 		{"over", func(v *runView) { v.State = rollout.RunCompleted }, "completed", "trainer"},
 		{"games", func(*runView) {}, "games    42 in flight", ""},
+		{"games, and more of them", func(v *runView) { v.Spec.Group.Oversample = 2 }, "games    56 in flight", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

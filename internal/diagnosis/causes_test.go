@@ -3,6 +3,7 @@ package diagnosis_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +102,17 @@ func TestRise(t *testing.T) {
 		t.Errorf("the rise is %v s, from %v s to %v s", got, first.StepSec, last.StepSec)
 	}
 	checkSums(t, r)
+}
+
+// The wait of a single step is told as it was, and not spread over the calm steps since.
+func TestOneWait(t *testing.T) {
+	t.Parallel()
+	in := with(seedCase(), func(m *mill) { m.engines = 16 }).input()
+	late := &in.Records[9].Trainer
+	late.WallSec, late.Phases[rollout.PhaseWait] = late.WallSec+100, late.Phases[rollout.PhaseWait]+100
+	if r := diagnosis.Diagnose(in); len(r.Findings) == 0 || !strings.Contains(r.Findings[0].Text, "waited 100 s in step 9") {
+		t.Errorf("one wait of 100 s:\n%s", text(t, r))
+	}
 }
 
 // Steps that do more than others are set aside, and say nothing about the level.

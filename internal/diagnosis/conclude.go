@@ -47,11 +47,21 @@ func (q *inquiry) starvationNow(r *Report) *Finding {
 	mean := q.ledger.mean(q.now, (*step).wait)
 	f.Text = fmt.Sprintf("The trainer waits %s of a %s step (%s)", seconds(mean), seconds(q.regime.StepSec), percent(mean/q.regime.StepSec))
 	if s.Steps == 1 {
-		f.Text = fmt.Sprintf("The trainer waited %s in step %d", seconds(s.WaitSec), s.Since)
+		f.Text = fmt.Sprintf("The trainer waited %s in step %d", seconds(q.waitIn(s.Since)), s.Since)
 	}
 	f.Text += ", " + q.because(r) + "."
 	f.Evidence = append(f.Evidence, q.regime.Evidence...)
 	return f
+}
+
+// waitIn is the trainer's wait in one step.
+func (q *inquiry) waitIn(no rollout.Step) float64 {
+	for i := range q.ledger.steps {
+		if s := &q.ledger.steps[i]; s.no == no {
+			return s.wait()
+		}
+	}
+	return 0
 }
 
 // onset is the step since which the run is starved: where the step time rose if it was the wait that

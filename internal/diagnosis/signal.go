@@ -16,6 +16,9 @@ type SignalChange struct {
 // enoughToLearn is how many groups tell whether there is something to learn; fewer tell nothing.
 const enoughToLearn = 16
 
+// stepsOfEvidence is how many of the latest steps are looked at for what was trained on.
+const stepsOfEvidence = 8
+
 // signalNow is how many of the latest groups were flat: as the run counts them, those that were dropped for it included, or
 // else as the records have those that were trained on.
 func (q *inquiry) signalNow() rollout.Signal {
@@ -41,16 +44,29 @@ func (q *inquiry) noSignal(*Report) *Finding {
 			return nil
 		}
 		return &Finding{Cause: CauseNoSignal, Verdict: VerdictHealed, Since: since,
-			Text: fmt.Sprintf("There was nothing to learn from step %d until step %d: in most groups all rewards were equal.", *since, *until)}
+			Text: fmt.Sprintf("There was little or nothing to learn from step %d until step %d: in most groups all rewards were equal.", *since, *until)}
 	}
-	f := &Finding{Cause: CauseNoSignal, Verdict: VerdictProblem, Since: since, Text: "There is nothing to learn"}
+	f := &Finding{Cause: CauseNoSignal, Verdict: VerdictProblem, Since: since, Text: fmt.Sprintf("There is %s to learn", Learnable(s))}
 	if since != nil {
 		f.Text += fmt.Sprintf(" since step %d", *since)
 	}
-	f.Text += fmt.Sprintf(": in %d of the latest %d groups all rewards were equal, so that no gradient comes of them. %s",
-		s.Flat, s.Groups, q.signalAdvice())
+	f.Text += fmt.Sprintf(": in %d of the latest %d groups all rewards were equal, so that no gradient comes of them. ", s.Flat, s.Groups)
+	if q.in.Spec.Group.ZeroVariance == rollout.DropFlat {
+		f.Verdict = VerdictWarning
+		f.Text += "They are dropped, and others played in their place at the engines' expense. "
+	}
+	f.Text += q.signalAdvice()
 	f.Evidence = q.signalEvidence(s)
 	return f
+}
+
+// Learnable is what a collapsed signal leaves to learn from, "nothing" or "little": it counts as collapsed until a third or fewer
+// groups are flat.
+func Learnable(s rollout.Signal) string {
+	if 10*s.Flat >= 9*s.Groups {
+		return "nothing"
+	}
+	return "little"
 }
 
 // collapse is the last time without a signal, in steps: from the first batch that was claimed after the alarm, or that
@@ -102,14 +118,15 @@ func (q *inquiry) signalAdvice() string {
 func (q *inquiry) signalEvidence(s rollout.Signal) []Evidence {
 	lines := []Evidence{{fmt.Sprintf("%d of the latest %d groups had equal rewards for every agent", s.Flat, s.Groups), Measured}}
 	flat, groups := 0, 0
-	for _, i := range q.now {
-		v := q.ledger.steps[i].view()
+	latest := q.ledger.all[max(0, len(q.ledger.all)-stepsOfEvidence):]
+	for i := range latest {
+		v := latest[i].view()
 		flat += v.FlatGroups
 		groups += len(v.Groups)
 	}
 	if groups > 0 {
-		lines = append(lines, Evidence{fmt.Sprintf("%d of the %d groups of steps %d to %d were trained on without one",
-			flat, groups, q.ledger.steps[q.now[0]].no, q.ledger.steps[q.now[len(q.now)-1]].no), Measured})
+		lines = append(lines, Evidence{fmt.Sprintf("of the %d groups trained on in steps %d to %d, %d had equal rewards",
+			groups, latest[0].no, latest[len(latest)-1].no, flat), Measured})
 	}
 	for _, d := range q.in.Departures {
 		if d.Code == zeroVariance {

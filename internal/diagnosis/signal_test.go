@@ -32,11 +32,16 @@ func TestNoSignal(t *testing.T) {
 		says    []string
 	}{
 		{"as the run told", func(in *diagnosis.Input) {
-			in.Signal = collapsed
+			in.Signal, in.Records[11].Service.FlatGroups = collapsed, 3
 			in.Signals = []diagnosis.SignalChange{{At: in.Records[5].Service.GrantedAt, Signal: collapsed}}
-			in.Departures = []rollout.LengthCount{counted("zero_variance", 0, 120)}
 		}, diagnosis.VerdictProblem, []string{"nothing to learn since step 5: in 30 of the latest 32 groups", "higher sampling.temperature (1 now)",
-			"120 groups of the run were dropped for it"}},
+			"of the 128 groups trained on in steps 4 to 11, 3 had equal rewards"}},
+		{"as the run told, on its way back", func(in *diagnosis.Input) { in.Signal = rollout.Signal{Groups: 32, Flat: 15, Collapsed: true} },
+			diagnosis.VerdictProblem, []string{"little to learn: in 15 of the latest 32 groups"}},
+		{"flat groups are dropped", func(in *diagnosis.Input) {
+			in.Signal, in.Spec.Group.ZeroVariance = collapsed, rollout.DropFlat
+			in.Departures = []rollout.LengthCount{counted("zero_variance", 0, 120)}
+		}, diagnosis.VerdictWarning, []string{"at the engines' expense", "120 groups of the run were dropped for it"}},
 		{"as the records tell", func(in *diagnosis.Input) { flatFrom(in, 7) }, diagnosis.VerdictProblem,
 			[]string{"nothing to learn since step 7: in 30 of the latest 32 groups"}},
 		{"games that are all alike", func(in *diagnosis.Input) {
@@ -48,7 +53,7 @@ func TestNoSignal(t *testing.T) {
 		{"it came back", func(in *diagnosis.Input) {
 			in.Signal = back
 			in.Signals = []diagnosis.SignalChange{{in.Records[3].Service.GrantedAt, collapsed}, {in.Records[8].Service.GrantedAt, back}}
-		}, diagnosis.VerdictHealed, []string{"nothing to learn from step 3 until step 8"}},
+		}, diagnosis.VerdictHealed, []string{"little or nothing to learn from step 3 until step 8"}},
 		{"half of them are flat", func(in *diagnosis.Input) { in.Signal = rollout.Signal{Groups: 32, Flat: 16} }, diagnosis.VerdictHealthy, nil},
 		{"too few to tell", func(in *diagnosis.Input) {
 			in.Records = in.Records[:4]
