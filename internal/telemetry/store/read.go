@@ -100,11 +100,16 @@ func (s *Store) Follow(ctx context.Context, run rollout.RunName, after string, s
 	}
 }
 
+// records are the rows of a page. One whose event is no JSON keeps its place and its id with nothing in it, so that it hides
+// none of the others and readers go on after it.
 func records(page []redis.XMessage, limit int) []Record {
 	out := make([]Record, 0, min(len(page), limit))
 	for _, m := range page[:min(len(page), limit)] {
 		kind, _ := m.Values["kind"].(string)
 		data, _ := m.Values["json"].(string)
+		if !json.Valid([]byte(data)) {
+			data = "null"
+		}
 		out = append(out, Record{ID: m.ID, Kind: kind, Data: json.RawMessage(data)})
 	}
 	return out
