@@ -166,6 +166,7 @@ func bigGroup(seq int, version rollout.PolicyVersion, samples int, agents []stri
 		g.ModelSec = append(g.ModelSec, 9+rng.Float64())
 		g.QueueSec = append(g.QueueSec, rng.Float64())
 		g.EnvSec = append(g.EnvSec, rng.Float64())
+		g.Phases = append(g.Phases, (seq*7+sample*3)%40)
 		for a, agent := range agents {
 			t := rollout.Trajectory{
 				ID: rollout.EpisodeRef{GroupRef: g.Ref, Sample: sample}.TrajectoryID(agent), Sample: sample, Agent: agent,

@@ -57,7 +57,7 @@ func (s *Store) SaveEpisode(ctx context.Context, ref rollout.EpisodeRef, attempt
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "game of %s: %v", ref, err)
 	}
-	r, err := s.evalEpisode(ctx, episodeScript, ref, attempt, data, packed)
+	r, err := s.evalEpisode(ctx, episodeScript, ref, attempt, data, packed, ep.Phases)
 	if err != nil {
 		return fmt.Errorf("save episode: %w", err)
 	}

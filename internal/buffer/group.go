@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -64,7 +65,7 @@ func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, erro
 	if err != nil {
 		return Commit{}, rollout.Refuse(rollout.Invalid, "group %s: %v", g.Ref, err)
 	}
-	r, err := s.evalGroup(ctx, commitScript, g.Ref, int64(g.MinVersion), len(g.Trajectories), view, data, flag(of.Flat))
+	r, err := s.evalGroup(ctx, commitScript, g.Ref, int64(g.MinVersion), len(g.Trajectories), view, data, flag(of.Flat), meanLength(g.Phases))
 	if err != nil {
 		return Commit{}, fmt.Errorf("commit group: %w", err)
 	}
@@ -74,6 +75,18 @@ func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, erro
 		return Commit{Duplicate: true}, nil
 	}
 	return Commit{}, nil
+}
+
+// meanLength is the mean of the lengths of a group's episodes, rounded; empty: they are not known.
+func meanLength(phases []int) string {
+	if len(phases) == 0 {
+		return ""
+	}
+	sum := 0
+	for _, n := range phases {
+		sum += n
+	}
+	return strconv.Itoa((sum + len(phases)/2) / len(phases))
 }
 
 // flag is a truth as the scripts take it.
@@ -136,8 +149,11 @@ func (s *Store) Release(ctx context.Context, ref rollout.GroupRef, code string) 
 }
 
 func checkCode(ref rollout.GroupRef, code string) error {
-	if code == "" {
+	switch code {
+	case "":
 		return rollout.Refuse(rollout.Invalid, "group %s cannot be dropped without a code that says why", ref)
+	case rollout.Trained:
+		return rollout.Refuse(rollout.Invalid, "group %s cannot be dropped as %q: that is what the others are", ref, code)
 	}
 	return nil
 }

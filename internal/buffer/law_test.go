@@ -78,7 +78,7 @@ func (p *player) choose() func() {
 	if p.rng.IntN(10) == 0 {
 		epoch += p.rng.IntN(3) - 1
 	}
-	switch p.rng.IntN(16) {
+	switch p.rng.IntN(17) {
 	case 0, 1, 2:
 		p.last++
 		return p.queueing(p.last, m.version)
@@ -98,6 +98,8 @@ func (p *player) choose() func() {
 		return p.rare()
 	case 14:
 		return p.releasing(seq)
+	case 15:
+		return p.saving(seq, p.rng.IntN(2), p.rng.IntN(20))
 	default:
 		return p.completing(m.next, m.epoch, 0)
 	}
@@ -173,7 +175,7 @@ func (p *player) committing(seq, version int) func() {
 		g := group(seq, rollout.PolicyVersion(version))
 		got, err := p.CommitGroup(p.ctx, g)
 		p.same(fmt.Sprintf("commit %d of version %d", seq, version), err, "")
-		duplicate, dropped := p.model.commit(seq, version, size(p.t, g))
+		duplicate, dropped := p.model.commit(seq, version, mean(g.Phases), size(p.t, g))
 		expect(p.t, "commit", got, buffer.Commit{Duplicate: duplicate, Dropped: dropped})
 	}
 }
@@ -181,6 +183,14 @@ func (p *player) committing(seq, version int) func() {
 func (p *player) discarding(seq int) func() {
 	return func() {
 		p.same(fmt.Sprintf("discard %d", seq), p.Discard(p.ctx, ref(seq), "test"), p.model.discard(seq, "test"))
+	}
+}
+
+func (p *player) saving(seq, sample, phases int) func() {
+	return func() {
+		episode := game(seq, sample)
+		err := p.SaveCheckpoint(p.ctx, episode, 1, checkpoint(phases, "board"))
+		p.same(fmt.Sprintf("save phase %d of game %d/%d", phases, seq, sample), err, p.model.save(episode, phases))
 	}
 }
 
@@ -236,6 +246,9 @@ func (p *player) account() {
 	}
 	c := a.Counts
 	expect(p.t, "sum of counts", c.Queued+c.InFlight+c.Ready+c.Claimed+c.Completed+c.Dropped, a.Launched)
+	departures, err := p.Departures(p.ctx, run)
+	p.ok(err)
+	expect(p.t, "departures", departures, p.model.departures())
 	expect(p.t, "steps", []int{int(a.NextStep), int(a.ClaimedTo)}, []int{p.model.next, len(p.model.batches)})
 }
 

@@ -1,6 +1,9 @@
 package buffer_test
 
 import (
+	"maps"
+	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -18,6 +21,9 @@ type model struct {
 	from    map[int]int // version launched with, as registered first
 	min     map[int]int
 	bytes   map[int]int // stored size, of every group ever committed
+	length  map[int]int // of those of which it is known
+	phases  map[rollout.EpisodeRef]int
+	lengths map[string][]int // of the groups dropped, by code
 	drops   map[int]string
 	batches [][]int // by step
 	reports map[int]int
@@ -28,7 +34,7 @@ type model struct {
 func newModel(s rollout.Spec, retain int) *model {
 	return &model{
 		limits: s.Buffer, steps: s.Steps, retain: retain,
-		state: map[int]string{}, from: map[int]int{}, min: map[int]int{}, bytes: map[int]int{}, drops: map[int]string{}, reports: map[int]int{},
+		state: map[int]string{}, from: map[int]int{}, min: map[int]int{}, bytes: map[int]int{}, length: map[int]int{}, phases: map[rollout.EpisodeRef]int{}, lengths: map[string][]int{}, drops: map[int]string{}, reports: map[int]int{},
 	}
 }
 
@@ -50,6 +56,10 @@ func (m *model) stale(version int) bool {
 
 func (m *model) drop(seq int, code string) {
 	m.state[seq], m.drops[seq] = "dropped", code
+	if _, known := m.length[seq]; !known {
+		m.length[seq] = m.cameTo(seq)
+	}
+	m.lengths[code] = append(m.lengths[code], m.length[seq])
 }
 
 func (m *model) sweep() {
@@ -83,7 +93,38 @@ func (m *model) start(seq int) rollout.RefusalCode {
 	return ""
 }
 
-func (m *model) commit(seq, version, bytes int) (duplicate bool, dropped string) {
+// cameTo is how far the group's games have come in the mean.
+func (m *model) cameTo(seq int) int {
+	var phases []int
+	for ref, n := range m.phases {
+		if ref.Seq == rollout.GroupSeq(seq) {
+			phases = append(phases, n)
+		}
+	}
+	return mean(phases)
+}
+
+// mean is rounded, half up; that of nothing is 0.
+func mean(of []int) int {
+	sum := 0
+	for _, n := range of {
+		sum += n
+	}
+	return int(math.Floor(float64(sum)/float64(max(len(of), 1)) + 0.5))
+}
+
+// save keeps the phases that a game has finished.
+func (m *model) save(ref rollout.EpisodeRef, phases int) rollout.RefusalCode {
+	seq := int(ref.Seq)
+	switch state := m.state[seq]; {
+	case state != "" && state != "queued" && state != "inflight", phases < m.phases[ref]:
+		return rollout.Fenced
+	}
+	m.state[seq], m.phases[ref] = "inflight", phases
+	return ""
+}
+
+func (m *model) commit(seq, version, length, bytes int) (duplicate bool, dropped string) {
 	switch m.state[seq] {
 	case "", "queued", "inflight":
 	case "dropped":
@@ -91,6 +132,7 @@ func (m *model) commit(seq, version, bytes int) (duplicate bool, dropped string)
 	default:
 		return true, ""
 	}
+	m.length[seq] = length
 	if m.stale(version) {
 		m.drop(seq, "stale")
 		return false, "stale"
@@ -253,4 +295,27 @@ func (m *model) counts() rollout.BufferCounts {
 		Queued: n("queued"), InFlight: n("inflight"), Ready: n("ready"), Claimed: n("claimed"),
 		Completed: n("completed") + n("trained"), Dropped: n("dropped"), Bytes: int64(m.stored()),
 	}
+}
+
+// departures is the groups that have left, by reason and length.
+func (m *model) departures() []rollout.LengthCount {
+	lengths := maps.Clone(m.lengths)
+	for _, state := range []string{"completed", "trained"} {
+		for _, seq := range m.in(state) {
+			lengths[rollout.Trained] = append(lengths[rollout.Trained], m.length[seq])
+		}
+	}
+	counts := []rollout.LengthCount{}
+	for _, code := range append([]string{rollout.Trained}, slices.Sorted(maps.Keys(m.lengths))...) {
+		if len(lengths[code]) == 0 {
+			continue
+		}
+		c := rollout.LengthCount{Code: code, Groups: int64(len(lengths[code]))}
+		c.ByLength = make([]int64, bits.Len(uint(slices.Max(lengths[code])))+1)
+		for _, length := range lengths[code] {
+			c.ByLength[bits.Len(uint(length))]++
+		}
+		counts = append(counts, c)
+	}
+	return counts
 }

@@ -22,7 +22,7 @@ type GroupProgress struct {
 type GameProgress struct {
 	Sample   int  `json:"sample"`
 	Attempt  int  `json:"attempt"`
-	Phases   int  `json:"phases"` // saved by a checkpoint
+	Phases   int  `json:"phases"` // finished
 	Finished bool `json:"finished"`
 }
 

@@ -63,6 +63,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			"Release":    func() error { _, err := f.Release(f.ctx, ref(0), "x"); return err },
 			"Counts":     func() error { _, err := f.Counts(f.ctx, run); return err },
 			"Account":    func() error { _, err := f.Account(f.ctx, run); return err },
+			"Departures": func() error { _, err := f.Departures(f.ctx, run); return err },
 			"Progress":   func() error { _, err := f.Progress(f.ctx, run); return err },
 			"Checkpoint": func() error { return f.SaveCheckpoint(f.ctx, game(0, 0), 1, checkpoint(1, "a")) },
 			"Episode":    func() error { return f.SaveEpisode(f.ctx, game(0, 0), 1, rollout.Episode{}, nil) },

@@ -26,6 +26,7 @@ var (
 	statusScript     = script("status")
 	restoreScript    = script("restore")
 	accountScript    = script("account")
+	departuresScript = script("departures")
 	progressScript   = script("progress")
 	deleteScript     = script("delete")
 	queueScript      = script("queue")

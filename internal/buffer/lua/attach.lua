@@ -10,6 +10,11 @@ for k = from, next_step - 1 do
     call('ZADD', base .. 'claimed', seq, seq)
     call('HSET', group(seq), 'state', 'claimed')
     call('HINCRBY', run, 'completed', -1)
+    local left = call('HGET', group(seq), 'left')
+    if left then -- else it was completed before departures were counted
+      call('HINCRBY', base .. 'departures', left .. ' trained', -1)
+      call('HDEL', group(seq), 'left')
+    end
   end
   call('HDEL', step_key(k), 'report', 'fleet', 'completed', 'done')
 end

@@ -1,17 +1,20 @@
--- ARGV: seq, oldest version in it, trajectories, view, data, flat (1 or 0)
+-- ARGV: seq, oldest version in it, trajectories, view, data, flat (1 or 0), mean length of its games, or '': as far as
+-- they have come
 if call('EXISTS', run) == 0 then return {'no-such-run'} end
 local seq = ARGV[1]
 if not known_range(seq) then return {'invalid'} end
 local state, code = state_of(seq)
 if state and state ~= 'queued' and state ~= 'inflight' then return {'ok', state, code or ''} end
+local length = ARGV[7] ~= '' and ARGV[7] or length(seq)
 if tonumber(ARGV[2]) < oldest_fresh() then
+  call('HSET', group(seq), 'len', length)
   drop(seq, state, 'stale')
   return {'ok', 'dropped', 'stale'}
 end
 move(seq, state, 'ready')
 local bytes = #ARGV[5]
 call('HSET', group(seq), 'min', ARGV[2], 'traj', ARGV[3], 'view', ARGV[4], 'data', ARGV[5], 'bytes', bytes,
-  'at', math.max(int('version'), tonumber(ARGV[2])), 'flat', ARGV[6])
+  'at', math.max(int('version'), tonumber(ARGV[2])), 'flat', ARGV[6], 'len', length)
 call('HINCRBY', run, 'bytes', bytes)
 call('HINCRBY', run, 'commits', 1)
 call('HINCRBY', run, 'committed_bytes', bytes)

@@ -13,7 +13,7 @@ if k > next_step then return {'out-of-order', next_step} end
 
 for _, seq in ipairs(groups_of(k)) do
   call('ZREM', base .. 'claimed', seq)
-  call('HSET', group(seq), 'state', 'completed')
+  call('HSET', group(seq), 'state', 'completed', 'left', depart(seq, 'trained'))
   call('HINCRBY', run, 'completed', 1)
 end
 call('HSET', key, 'epoch', epoch, 'report', ARGV[4], 'fleet', ARGV[5], 'completed', ARGV[3], 'done', 1)

@@ -7,5 +7,5 @@ for k = 0, int('granted') - 1 do
   for _, seq in ipairs(groups_of(k)) do forget(seq) end
   call('DEL', step_key(k))
 end
-call('DEL', run, base .. 'trained', base .. 'dropped', base .. 'codes', base .. 'drops')
+call('DEL', run, base .. 'trained', base .. 'dropped', base .. 'codes', base .. 'drops', base .. 'departures')
 return {'ok'}

@@ -1,4 +1,4 @@
--- ARGV: seq, sample, attempt, episode, game. The first finished game of a sample stands.
+-- ARGV: seq, sample, attempt, episode, game, phases. The first finished game of a sample stands.
 if call('EXISTS', run) == 0 then return {'no-such-run'} end
 local seq, sample, attempt = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if not known_range(seq) then return {'invalid'} end
@@ -9,6 +9,6 @@ if old[2] then return {'ok'} end
 local last = tonumber(old[1] or '0')
 if attempt < last then return {'fenced', 'attempt', last} end
 if state ~= 'inflight' then move(seq, state, 'inflight') end
-call('HSET', games(seq), 'a' .. sample, attempt, 'e' .. sample, ARGV[4])
+call('HSET', games(seq), 'a' .. sample, attempt, 'e' .. sample, ARGV[4], 'p' .. sample, ARGV[6])
 call('HSET', final(seq), sample, ARGV[5])
 return {'ok'}

@@ -5,12 +5,13 @@
 --                       next (first not completed), granted (first never granted), oldest (first retained)
 --   queued inflight ready claimed   sorted sets of groups, by launch order
 --   group:N             hash: state, scenario, launched, from (version it was launched with), and once ready: min, at
---                       (version at that moment), traj, bytes, flat, view, data
---   games:N             hash per sample: a (attempt), p (phase), c (checkpoint), e (finished episode);
+--                       (version at that moment), traj, bytes, flat, len, view, data; left (class of length) when completed
+--   games:N             hash per sample: a (attempt), p (phases finished), c (checkpoint), e (finished episode);
 --                       per sample and agent: t (latest answer)
 --   final:N             hash: sample -> finished game
 --   trained dropped     bitmaps of the groups that have left and keep no data
 --   codes               sorted set "N code" of the latest drops; drops: hash code -> count
+--   departures          hash "class code" -> groups dropped for the code, or trained, whose games were of that length
 --   step:K              hash: what is known of one granted step; views is JSON, and packed once it is completed
 local run = KEYS[1]
 local base = string.sub(run, 1, -4)
@@ -18,6 +19,7 @@ local call = redis.call
 
 local MAX_JUMP = 16777216 -- groups: bounds the bitmaps against a wild number
 local MAX_CODES = 4096
+local MAX_BUCKET = 15
 
 local function int(field) return tonumber(call('HGET', run, field) or '0') end
 local function group(seq) return base .. 'group:' .. seq end
@@ -69,6 +71,37 @@ local function move(seq, from, to)
   call('HSET', group(seq), 'state', to)
 end
 
+-- bucket is the class of a length: 0, 1, 2-3, 4-7 and so on, doubling.
+local function bucket(length)
+  local b, least = 0, 1
+  while length >= least and b < MAX_BUCKET do
+    b = b + 1
+    least = least * 2
+  end
+  return b
+end
+
+-- length is the mean number of phases of a group's games: of those it was committed with, or as far as they have come.
+local function length(seq)
+  local known = call('HGET', group(seq), 'len')
+  if known then return tonumber(known) end
+  local begun, phases = 0, 0
+  for _, field in ipairs(call('HKEYS', games(seq))) do
+    if string.sub(field, 1, 1) == 'p' then
+      begun, phases = begun + 1, phases + tonumber(call('HGET', games(seq), field))
+    end
+  end
+  if begun == 0 then return 0 end
+  return math.floor(phases / begun + 0.5)
+end
+
+-- depart counts a group that leaves, and answers the class that it was counted in.
+local function depart(seq, code)
+  local b = bucket(length(seq))
+  call('HINCRBY', base .. 'departures', b .. ' ' .. code, 1)
+  return b
+end
+
 local function forget(seq)
   local bytes = tonumber(call('HGET', group(seq), 'bytes') or '0')
   if bytes > 0 then call('HINCRBY', run, 'bytes', -bytes) end
@@ -83,6 +116,7 @@ local function drop(seq, state, code)
     call('HINCRBY', run, 'launched', 1)
     if tonumber(seq) > int('highest') then call('HSET', run, 'highest', seq) end
   end
+  depart(seq, code)
   forget(seq)
   call('SETBIT', base .. 'dropped', seq, 1)
   call('HINCRBY', run, 'dropped', 1)

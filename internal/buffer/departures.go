@@ -1,0 +1,59 @@
+package buffer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Departures counts the groups that have left, by why and by the length of their games: first those trained on, then the
+// dropped ones by code. A step that is rewound takes its groups back until it is completed again.
+func (s *Store) Departures(ctx context.Context, run rollout.RunName) ([]rollout.LengthCount, error) {
+	r, err := s.eval(ctx, departuresScript, run)
+	if err != nil {
+		return nil, fmt.Errorf("departures: %w", err)
+	}
+	byCode := map[string]*rollout.LengthCount{}
+	for name, count := range r.fields(1) {
+		class, code, _ := strings.Cut(name, " ")
+		at, err := strconv.Atoi(class)
+		if err != nil || at < 0 || at > maxClass {
+			return nil, fmt.Errorf("departures of %s: no class of lengths is %q", run, class)
+		}
+		groups := words(count).int(0)
+		if groups == 0 {
+			continue // all were taken back
+		}
+		c := byCode[code]
+		if c == nil {
+			c = &rollout.LengthCount{Code: code}
+			byCode[code] = c
+		}
+		c.Groups += groups
+		c.ByLength = append(c.ByLength, make([]int64, max(0, at+1-len(c.ByLength)))...)
+		c.ByLength[at] = groups
+	}
+	counts := make([]rollout.LengthCount, 0, len(byCode))
+	for _, c := range byCode {
+		counts = append(counts, *c)
+	}
+	slices.SortFunc(counts, func(a, b rollout.LengthCount) int {
+		return cmp.Or(trainedFirst(a.Code)-trainedFirst(b.Code), cmp.Compare(a.Code, b.Code))
+	})
+	return counts, nil
+}
+
+// maxClass is the class of the longest games, as the scripts count them.
+const maxClass = 15
+
+func trainedFirst(code string) int {
+	if code == rollout.Trained {
+		return 0
+	}
+	return 1
+}
