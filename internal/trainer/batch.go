@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 )
 
 // batch is the groups to train on in one step, as far as this trainer reads them.
@@ -75,6 +76,9 @@ func (b *batch) check(run string, step int64) (summary, error) {
 	}
 	if s.turns == 0 {
 		return s, fmt.Errorf("the batch holds nothing to train on")
+	}
+	if math.IsInf(s.rewards, 0) {
+		return s, fmt.Errorf("the rewards of the batch add up to %v", s.rewards)
 	}
 	return s, nil
 }
