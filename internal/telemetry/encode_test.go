@@ -132,7 +132,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		if _, err := telemetry.Encode(e); err != nil {
-			t.Skip(err) // a time that JSON cannot write
+			t.Skip("a time that JSON cannot write:", err)
 		}
 	})
 }
