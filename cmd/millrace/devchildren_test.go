@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -54,5 +56,28 @@ func TestDevWithoutTheNamedTemporal(t *testing.T) {
 	code := run(ctx, []string{"dev", "--listen", "127.0.0.1:0", "--temporal", "127.0.0.1:1"}, strings.NewReader(""), &stdout, &stderr)
 	if code != 5 || !strings.Contains(stderr.String(), "temporal at 127.0.0.1:1 does not answer") {
 		t.Errorf("exit code %d, says %q", code, stderr.String())
+	}
+}
+
+// A terminal that is closed ends what runs in it as Ctrl-C does, with everything put away.
+func TestClosedTerminalEndsDev(t *testing.T) {
+	t.Parallel()
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("these tests run under nohup")
+	}
+	waits := filepath.Join(t.TempDir(), "temporal")
+	if err := os.WriteFile(waits, []byte("#!/bin/sh\nexec sleep 600\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := millrace(t, "dev", "--listen", "127.0.0.1:0", "--temporal-bin", waits)
+	p.await("starting the Temporal dev server", 0)
+	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.exit(); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	if left := descendants(t, p.cmd.Process.Pid); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }

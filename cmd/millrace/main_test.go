@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -22,7 +21,7 @@ import (
 // TestMain lets the test binary be millrace itself, so that the tests run real processes of the code under test.
 func TestMain(m *testing.M) {
 	if os.Getenv("MILLRACE_TEST_AS_BINARY") != "" {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		ctx, stop := untilSignal(context.Background())
 		code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 		stop()
 		os.Exit(code)
