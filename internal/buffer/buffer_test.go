@@ -40,6 +40,23 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		expect(t, "first", seqs(f.claim(0, 0)), []int{2, 3})
 		expect(t, "second", seqs(f.claim(1, 0)), []int{9, 10})
 	},
+	"a batch may be the groups that were ready first": func(t *testing.T, rdb redis.UniversalClient) {
+		s := spec(2, 9)
+		s.Buffer.Order = rollout.FinishOrder
+		f := open(t, rdb, s)
+		f.ready(0, 10, 9, 2, 3)
+		a, err := f.Account(f.ctx, run)
+		f.ok(err)
+		expect(t, "the account is by launch", a.Ready, []rollout.GroupSeq{2, 3, 9, 10})
+		expect(t, "first", seqs(f.claim(0, 0)), []int{9, 10})
+		f.complete(0, 0)
+		f.ready(0, 1)
+		s.Buffer.Order = rollout.StartOrder // changed, it is another order of what is ready now
+		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9))
+		expect(t, "second", seqs(f.claim(1, 0)), []int{1, 2})
+		s.Buffer.Order = "alphabet"
+		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9), rollout.Invalid)
+	},
 	"the same claim gives the same bytes": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(2, 3))
 		f.ready(0, 0, 1, 2, 3)

@@ -63,7 +63,8 @@ func (sh Share) cut(n int) (from, to int) {
 	return sh.Rank * n / sh.World, (sh.Rank + 1) * n / sh.World
 }
 
-// Claim is the batch of a step: the oldest fresh groups, by launch. Any step may be claimed that was claimed before, and
+// Claim is the batch of a step: the first fresh groups in the run's order, by launch or by when they became ready; within the
+// batch they are in the order of their launch either way. Any step may be claimed that was claimed before, and
 // gives the same batch as long as it is retained; or the next one, at most one ahead of the first step that is not
 // completed. Refusals: NoSuchRun, Fenced, NotRetained, RunOver, OutOfOrder, and NotReady, after which one asks again.
 //

@@ -125,6 +125,7 @@ func (p *player) rare() func() {
 		limits.MaxStaleness = int64(p.rng.IntN(3))
 		if p.rng.IntN(4) == 0 {
 			limits.OnStale = onStale[p.rng.IntN(3)]
+			limits.Order = []rollout.BatchOrder{"", rollout.StartOrder, rollout.FinishOrder}[p.rng.IntN(3)]
 		}
 		limits.Depth = 1 + p.rng.IntN(3)
 		limits.MaxBytes = int64(p.rng.IntN(2) * p.rng.IntN(8*size(p.t, group(0, 0))))

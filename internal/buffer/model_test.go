@@ -20,6 +20,7 @@ type model struct {
 	state   map[int]string
 	from    map[int]int // version launched with, as registered first
 	min     map[int]int
+	nth     map[int]int // to become ready
 	bytes   map[int]int // stored size, of every group ever committed
 	length  map[int]int // of those of which it is known
 	phases  map[rollout.EpisodeRef]int
@@ -34,7 +35,7 @@ type model struct {
 func newModel(s rollout.Spec, retain int) *model {
 	return &model{
 		limits: s.Buffer, steps: s.Steps, retain: retain,
-		state: map[int]string{}, from: map[int]int{}, min: map[int]int{}, bytes: map[int]int{}, length: map[int]int{}, phases: map[rollout.EpisodeRef]int{}, lengths: map[string][]int{}, drops: map[int]string{}, reports: map[int]int{},
+		state: map[int]string{}, from: map[int]int{}, min: map[int]int{}, nth: map[int]int{}, bytes: map[int]int{}, length: map[int]int{}, phases: map[rollout.EpisodeRef]int{}, lengths: map[string][]int{}, drops: map[int]string{}, reports: map[int]int{},
 	}
 }
 
@@ -138,6 +139,7 @@ func (m *model) commit(seq, version, length, bytes int) (duplicate bool, dropped
 		return false, "stale"
 	}
 	m.state[seq], m.min[seq], m.bytes[seq] = "ready", version, bytes
+	m.nth[seq] = len(m.bytes)
 	return false, ""
 }
 
@@ -176,6 +178,9 @@ func (m *model) claim(step, epoch int) ([]int, rollout.RefusalCode) {
 	ready := m.in("ready")
 	if len(ready) < m.needed() {
 		return nil, rollout.NotReady
+	}
+	if m.limits.Order == rollout.FinishOrder {
+		slices.SortFunc(ready, func(a, b int) int { return m.nth[a] - m.nth[b] })
 	}
 	if m.limits.OnStale == rollout.WaitStale {
 		if m.awaited(ready) > 0 {

@@ -39,7 +39,7 @@ func (s *Store) Open(ctx context.Context, spec rollout.Spec) error {
 	return nil
 }
 
-// SetLimits changes depth, groups per step, staleness, bytes and length of a run. It takes effect with the next
+// SetLimits changes depth, groups per step, staleness, bytes, order and length of a run. It takes effect with the next
 // claim; a batch already granted is not touched, a ready group that is too stale now is dropped.
 func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int) error {
 	if err := checkLimits(b, steps); err != nil {
@@ -62,12 +62,14 @@ func checkLimits(b rollout.BufferSpec, steps int) error {
 			b.Depth, b.MaxStaleness, b.MaxBytes, steps)
 	case b.OnStale != rollout.DropStale && b.OnStale != rollout.KeepStale && b.OnStale != rollout.WaitStale:
 		return rollout.Refuse(rollout.Invalid, "buffer.on_stale is %q; it is %q, %q or %q", b.OnStale, rollout.DropStale, rollout.KeepStale, rollout.WaitStale)
+	case b.Order != "" && b.Order != rollout.StartOrder && b.Order != rollout.FinishOrder:
+		return rollout.Refuse(rollout.Invalid, "buffer.order is %q; it is %q or %q", b.Order, rollout.StartOrder, rollout.FinishOrder)
 	}
 	return nil
 }
 
 func limits(b rollout.BufferSpec, steps int) []any {
-	return []any{b.Depth, b.GroupsPerStep, b.MaxStaleness, string(b.OnStale), steps, b.First(steps), b.MaxBytes}
+	return []any{b.Depth, b.GroupsPerStep, b.MaxStaleness, string(b.OnStale), steps, b.First(steps), b.MaxBytes, string(b.Order)}
 }
 
 // SetVersion tells the newest published version: staleness is measured against it. Versions only grow; an older

@@ -39,6 +39,15 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ready(1, 2, 1, 3)
 		expect(t, "batch", seqs(f.claim(0, 0)), []int{1, 4})
 	},
+	"the oldest versions come first, then those that were ready first": func(t *testing.T, rdb redis.UniversalClient) {
+		s := spec(2, 9)
+		s.Buffer.OnStale, s.Buffer.Order = rollout.WaitStale, rollout.FinishOrder
+		f := open(t, rdb, s)
+		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ready(1, 3, 1)
+		f.ready(0, 4)
+		expect(t, "batch", seqs(f.claim(0, 0)), []int{3, 4})
+	},
 	"groups that later batches could not take are waited for in time": func(t *testing.T, rdb redis.UniversalClient) {
 		f := waiting(t, rdb, 2)
 		f.launch(0, 0, 1, 2, 3)

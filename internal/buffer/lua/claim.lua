@@ -66,14 +66,15 @@ local function awaited(ready, size)
   return missing
 end
 
--- by_version sorts groups by their oldest turn, and those of one version as they were.
-local function by_version(seqs)
-  local version, place = {}, {}
+-- sort_by sorts groups by a number that is kept of each, and those with the same one as they were.
+local function sort_by(field, seqs)
+  local number, place = {}, {}
   for i, seq in ipairs(seqs) do
-    version[seq], place[seq] = tonumber(call('HGET', group(seq), 'min')), i
+    number[seq] = tonumber(call('HGET', group(seq), field) or '0')
+    place[seq] = i
   end
   table.sort(seqs, function(a, b)
-    if version[a] ~= version[b] then return version[a] < version[b] end
+    if number[a] ~= number[b] then return number[a] < number[b] end
     return place[a] < place[b]
   end)
 end
@@ -85,12 +86,13 @@ local size = int('groups_per_step')
 local need = needed(size)
 local ready = call('ZRANGE', base .. 'ready', 0, -1)
 if #ready < need then return {'not-ready', need, before, swept, 0} end
+if call('HGET', run, 'order') == 'finish' then sort_by('nth', ready) end
 if call('HGET', run, 'on_stale') == 'wait' then
   local missing = awaited(ready, size)
   if missing > 0 then return {'not-ready', need, before, swept, missing} end
-  by_version(ready)
+  sort_by('min', ready)
 end
-local seqs = {unpack(ready, 1, size)}
+local seqs = {unpack(ready, 1, size)} -- in launch order, whichever they are
 table.sort(seqs, function(a, b) return tonumber(a) < tonumber(b) end)
 
 local views, trajectories, oldest, newest, behind, in_flight, flat = {}, 0, nil, nil, 0, 0, 0

@@ -16,7 +16,7 @@ local bytes = #ARGV[5]
 call('HSET', group(seq), 'min', ARGV[2], 'traj', ARGV[3], 'view', ARGV[4], 'data', ARGV[5], 'bytes', bytes,
   'at', math.max(int('version'), tonumber(ARGV[2])), 'flat', ARGV[6], 'len', length)
 call('HINCRBY', run, 'bytes', bytes)
-call('HINCRBY', run, 'commits', 1)
+call('HSET', group(seq), 'nth', call('HINCRBY', run, 'commits', 1))
 call('HINCRBY', run, 'committed_bytes', bytes)
 call('DEL', games(seq))
 return {'ok', '', ''}

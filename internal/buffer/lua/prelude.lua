@@ -5,7 +5,7 @@
 --                       next (first not completed), granted (first never granted), oldest (first retained)
 --   queued inflight ready claimed   sorted sets of groups, by launch order
 --   group:N             hash: state, scenario, launched, from (version it was launched with), and once ready: min, at
---                       (version at that moment), traj, bytes, flat, len, view, data; left (class of length) when completed
+--                       (version at that moment), nth (to become ready), traj, bytes, flat, len, view, data; left (class of length) when completed
 --   games:N             hash per sample: a (attempt), p (phases finished), c (checkpoint), e (finished episode);
 --                       per sample and agent: t (latest answer)
 --   final:N             hash: sample -> finished game
@@ -152,8 +152,8 @@ local function mean_bytes()
 end
 
 -- set_limits reads the limits from the arguments: depth, groups_per_step, max_staleness, on_stale, steps, groups ready
--- before the first claim, max_bytes.
+-- before the first claim, max_bytes, order.
 local function set_limits(from)
   call('HSET', run, 'depth', ARGV[from], 'groups_per_step', ARGV[from + 1], 'max_staleness', ARGV[from + 2],
-    'on_stale', ARGV[from + 3], 'steps', ARGV[from + 4], 'first', ARGV[from + 5], 'max_bytes', ARGV[from + 6])
+    'on_stale', ARGV[from + 3], 'steps', ARGV[from + 4], 'first', ARGV[from + 5], 'max_bytes', ARGV[from + 6], 'order', ARGV[from + 7])
 end
