@@ -38,6 +38,9 @@ func (b *Backend) Diagnose(ctx context.Context, run rollout.RunName) (diagnosis.
 	in := diagnosis.Input{
 		Spec: status.Spec, Records: records, Loads: []diagnosis.AdapterLoad{}, Signal: status.Signal, Throttle: status.Throttle,
 	}
+	if in.Departures, err = b.Buffer.Departures(ctx, run); err != nil {
+		return diagnosis.Report{}, fmt.Errorf("count departures: %w", err)
+	}
 	since := status.StartedAt
 	if from > 0 && len(records) > 0 { // what happened before the steps that are looked at explains none of them
 		since = records[0].Service.FirstAskedAt

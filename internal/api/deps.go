@@ -30,6 +30,7 @@ type Store interface {
 	Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error)
 	Counts(ctx context.Context, run rollout.RunName) (rollout.BufferCounts, error)
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
+	Departures(ctx context.Context, run rollout.RunName) ([]rollout.LengthCount, error)
 
 	Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.Epoch, rollout.Step, error)
 	ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share buffer.Share) (*buffer.RawBatch, error)

@@ -31,6 +31,10 @@ func (*anything) Steps(context.Context, rollout.RunName, rollout.Step, int) ([]r
 	return nil, rollout.Refuse(rollout.NoSuchRun, "no such run")
 }
 
+func (*anything) Departures(context.Context, rollout.RunName) ([]rollout.LengthCount, error) {
+	return nil, nil
+}
+
 // deaf refuses every change.
 type deaf struct{ control }
 

@@ -31,7 +31,9 @@ type RunView struct {
 	// ReadyDepth is the ready groups in steps' worth: what the trainer can still be given at once.
 	ReadyDepth float64            `json:"ready_depth"`
 	Fleet      *rollout.FleetView `json:"fleet,omitempty" doc:"The engines over the last minute"`
-	Waits      []Wait             `json:"waits" doc:"Everything that waits, with its owner"`
+	// Departures is how groups left, by the length of their games: whether what is lost is mostly long.
+	Departures []rollout.LengthCount `json:"departures" doc:"How groups left so far, and how many phases their games had"`
+	Waits      []Wait                `json:"waits" doc:"Everything that waits, with its owner"`
 }
 
 type statusBody struct{ Body rollout.RunStatus }
@@ -56,7 +58,7 @@ func (s *Server) registerRuns() {
 
 	huma.Register(s.api, s.operation(get, "/v1/runs", "list-runs", "runs", "List runs", "Every run that is kept, over or not."), s.listRuns)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}", "show-run", "runs", "Show a run",
-		"The run's status, its buffer by state, its engines over the last minute, and what waits for what."), s.showRun)
+		"The run's status, its buffer by state, what bounds it, how groups left, its engines over the last minute, and what waits for what."), s.showRun)
 	huma.Register(s.api, s.operation(patch, "/v1/runs/{run}", "change-run", "runs", "Change a running run",
 		"Only the fields sent are changed. {\"paused\":true} launches nothing more; what is in flight finishes and may be claimed."), s.changeRun)
 	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/stop", "stop-run", "runs", "Stop a run",
@@ -109,7 +111,13 @@ func (s *Server) showRun(ctx context.Context, in *RunPath) (*struct{ Body RunVie
 	if err != nil {
 		return nil, s.fail(ctx, "count the buffer", err)
 	}
-	view := RunView{RunStatus: status, Buffer: counts, Waits: s.waits(ctx, status, counts)}
+	departures, err := s.deps.Store.Departures(ctx, in.Run)
+	if err != nil {
+		return nil, s.fail(ctx, "count departures", err)
+	}
+	view := RunView{
+		RunStatus: status, Buffer: counts, Departures: append([]rollout.LengthCount{}, departures...), Waits: s.waits(ctx, status, counts),
+	}
 	if g := status.Spec.Buffer.GroupsPerStep; g > 0 {
 		view.ReadyDepth = float64(counts.Ready) / float64(g)
 	}

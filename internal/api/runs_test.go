@@ -90,6 +90,37 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestDepartures: a run shows how its groups left, trained on or dropped, by the length of their games.
+func TestDepartures(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	f.start()
+	var view api.RunView
+	f.want(f.do("GET", "/v1/runs/demo", ""), 200).into(&view)
+	if view.Departures == nil || len(view.Departures) > 0 {
+		t.Errorf("departures of a run that has just begun: %+v, want an empty list", view.Departures)
+	}
+	f.ready(0, 1)
+	f.attach()
+	f.want(f.do("POST", "/v1/runs/demo/steps/0/claim?epoch=1", ""), 200)
+	f.want(f.do("PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1}`), 201)
+	let := rollout.GroupRef{Run: run, Seq: 2}
+	if _, err := f.store.Queue(t.Context(), let, []byte("s"), 0, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.store.Discard(t.Context(), let, "shrunk"); err != nil {
+		t.Fatal(err)
+	}
+	f.want(f.do("GET", "/v1/runs/demo", ""), 200).into(&view)
+	groups := map[string]int64{}
+	for _, d := range view.Departures {
+		groups[d.Code] = d.Groups
+	}
+	if len(groups) != 2 || groups[rollout.Trained] != 2 || groups["shrunk"] != 1 || view.Departures[0].Code != rollout.Trained {
+		t.Errorf("departures: %+v", view.Departures)
+	}
+}
+
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
