@@ -32,16 +32,18 @@ const (
 
 // BenchmarkClaim fetches a reference batch over HTTP on loopback from a process that does nothing but serve, so that its
 // memory is the API's alone. Beside the latency it reports what is sent, and the most memory that the process held: its
-// heap, and how far its resident memory grew.
+// heap, and how far its resident memory grew. A batch four times as large shows what of it grows with the batch.
 func BenchmarkClaim(b *testing.B) {
-	b.Run("embedded", func(b *testing.B) { benchClaims(b, miniredis.RunT(b).Addr()) })
-	b.Run("real", func(b *testing.B) { benchClaims(b, redisServer(b)) })
+	b.Run("embedded", func(b *testing.B) { benchClaims(b, miniredis.RunT(b).Addr(), referenceGroups, 1, 4) })
+	b.Run("real", func(b *testing.B) { benchClaims(b, redisServer(b), referenceGroups, 1, 4) })
+	b.Run("real-4x", func(b *testing.B) { benchClaims(b, redisServer(b), 4*referenceGroups, 1) })
 }
 
-func benchClaims(b *testing.B, redisAddr string) {
-	stored := fill(b, redisAddr)
+// benchClaims claims a batch of so many groups, by each of these numbers of readers at once.
+func benchClaims(b *testing.B, redisAddr string, groups int, readers ...int) {
+	stored := fill(b, redisAddr, groups)
 	serving := startServing(b, redisAddr)
-	for _, readers := range []int{1, 4} {
+	for _, readers := range readers {
 		var asJSON claims
 		for _, way := range []struct{ name, accept, coding string }{
 			{"json", "application/json", "identity"}, {"json-gzip", "application/json", "gzip"}, {"compact", api.CompactBatch, "identity"},
@@ -60,7 +62,7 @@ func benchClaims(b *testing.B, redisAddr string) {
 				b.ResetTimer()
 				got := claimAll(b, readers, request)
 				b.StopTimer()
-				got.report(b, serving.peak(b))
+				got.report(b, groups, serving.peak(b))
 				if stored > 0 {
 					b.ReportMetric(stored, "redis-B/trajectory")
 				}
@@ -85,13 +87,13 @@ type claims struct {
 
 func (c claims) quantile(q float64) float64 { return c.ms[int(q*float64(len(c.ms)-1))] }
 
-func (c claims) report(b *testing.B, most memory) {
+func (c claims) report(b *testing.B, groups int, most memory) {
 	const mib = 1 << 20
 	b.ReportMetric(c.quantile(0.5), "p50-ms")
 	b.ReportMetric(c.quantile(0.99), "p99-ms")
 	b.ReportMetric(float64(len(c.ms))/c.wall.Seconds(), "claims/s")
 	b.ReportMetric(float64(c.size)/1e6, "MB/batch")
-	b.ReportMetric(float64(c.size)/(referenceGroups*referenceTrajectories), "B/trajectory")
+	b.ReportMetric(float64(c.size)/float64(groups*referenceTrajectories), "B/trajectory")
 	b.ReportMetric(float64(most.Heap)/mib, "peak-heap-MiB")
 	if most.Resident > 0 {
 		b.ReportMetric(float64(most.Resident-most.ResidentAtRest)/mib, "rss-growth-MiB")
@@ -151,16 +153,16 @@ func claimOnce(transport http.RoundTripper, req *http.Request) (int64, error) {
 	return io.Copy(io.Discard, resp.Body) // Fails if the answer was cut short.
 }
 
-// fill puts a reference batch into a Redis, and answers the memory that Redis needs for each of its trajectories, in
-// bytes; 0 if it does not tell.
-func fill(b *testing.B, redisAddr string) float64 {
+// fill puts a batch of reference groups into a Redis, and answers the memory that Redis needs for each of its
+// trajectories, in bytes; 0 if it does not tell.
+func fill(b *testing.B, redisAddr string, groups int) float64 {
 	b.Helper()
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: redisAddr})
 	defer func() { _ = rdb.Close() }()
 	store := buffer.New(rdb, buffer.Options{Now: time.Now})
 	big := spec()
-	big.Buffer.GroupsPerStep = referenceGroups
+	big.Buffer.GroupsPerStep = groups
 	must(b, store.Open(ctx, big))
 	must(b, store.SaveStatus(ctx, rollout.RunStatus{Spec: big, State: rollout.RunRunning}))
 	if _, _, err := store.Attach(ctx, run, nil); err != nil {
@@ -176,10 +178,10 @@ func fill(b *testing.B, redisAddr string) float64 {
 	}
 	commit(0) // Loads the scripts.
 	before := usedMemory(ctx, rdb)
-	for seq := 1; seq < referenceGroups; seq++ {
+	for seq := 1; seq < groups; seq++ {
 		commit(seq)
 	}
-	return (usedMemory(ctx, rdb) - before) / ((referenceGroups - 1) * referenceTrajectories)
+	return (usedMemory(ctx, rdb) - before) / float64((groups-1)*referenceTrajectories)
 }
 
 // usedMemory is what Redis says that it uses, in bytes; the embedded one says nothing, and then it is 0.
