@@ -58,7 +58,7 @@ model        m
 environment  diplomacy
 step         3 of 12
 policy       v3
-buffer       depth 2 x 8 groups of 6 games, max staleness 4 (wait)
+buffer       depth 2 x 8 groups of 6 games, max staleness 4 (wait), first finished first
 group        6 games, 2 more started, 4 suffice after 30s of grace, dropped when rewards are equal
 groups       0 queued, 4 in flight, 8 ready (1.0 batches), 8 claimed, 120 trained on, 36 dropped
 stored       1.9 GiB of 2 GiB

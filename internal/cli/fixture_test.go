@@ -86,7 +86,7 @@ const runDocument = `{"spec":{"name":"demo","model":"m","steps":12,"environment"
 // boundDocument is a run that is short of bytes, has nothing to learn from, and loses its long games.
 const boundDocument = `{"spec":{"name":"bound","model":"m","steps":12,"environment":{"kind":"diplomacy"},` +
 	`"group":{"samples":6,"min_samples":4,"oversample":2,"grace":"30s","zero_variance":"drop"},` +
-	`"buffer":{"depth":2,"groups_per_step":8,"max_staleness":4,"on_stale":"wait","max_bytes":2147483648}},"state":"running","policy_version":3,"next_step":3,` +
+	`"buffer":{"depth":2,"groups_per_step":8,"max_staleness":4,"on_stale":"wait","order":"finish","max_bytes":2147483648}},"state":"running","policy_version":3,"next_step":3,` +
 	`"outstanding":12,"started_at":"2026-11-21T11:58:00Z","failures":{"timeout":2,"environment_hung":1},"throttle":"max_bytes",` +
 	`"signal":{"groups":32,"flat":30,"collapsed":true},"buffer":{"in_flight":4,"ready":8,"claimed":8,"completed":120,"dropped":36,"bytes":2000000000},` +
 	`"ready_depth":1,"waits":[],"departures":[{"code":"trained","groups":120,"by_length":[0,12,72,36]},` +

@@ -40,7 +40,11 @@ func (s *session) showRun(v runView) error {
 	t.Row("step", fmt.Sprintf("%d of %d", v.NextStep, v.Spec.Steps))
 	t.Row("policy", fmt.Sprintf("v%d", v.PolicyVersion))
 	b := v.Spec.Buffer
-	t.Row("buffer", fmt.Sprintf("depth %d x %d groups of %d games, max staleness %d (%s)", b.Depth, b.GroupsPerStep, v.Spec.Group.Samples, b.MaxStaleness, b.OnStale))
+	buffer := fmt.Sprintf("depth %d x %d groups of %d games, max staleness %d (%s)", b.Depth, b.GroupsPerStep, v.Spec.Group.Samples, b.MaxStaleness, b.OnStale)
+	if b.Order == rollout.FinishOrder {
+		buffer += ", first finished first"
+	}
+	t.Row("buffer", buffer)
 	row := func(name, text string) {
 		if text != "" {
 			t.Row(name, text)
