@@ -33,6 +33,9 @@ type shelf struct {
 	saved  *buffer.Checkpoint
 	saves  int
 	ended  *rollout.Episode
+
+	fenced  error // of every save
+	answers map[string]buffer.Answer
 }
 
 func (s *shelf) Queue(_ context.Context, _ rollout.GroupRef, scenario []byte, _ rollout.PolicyVersion, _ time.Time) ([]byte, error) {
@@ -56,6 +59,9 @@ func (s *shelf) LoadCheckpoint(context.Context, rollout.EpisodeRef) (buffer.Chec
 func (s *shelf) SaveCheckpoint(_ context.Context, _ rollout.EpisodeRef, _ int, cp buffer.Checkpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.fenced != nil {
+		return s.fenced
+	}
 	s.saved = &cp
 	s.saves++
 	return nil
@@ -63,6 +69,12 @@ func (s *shelf) SaveCheckpoint(_ context.Context, _ rollout.EpisodeRef, _ int, c
 
 func (s *shelf) SaveAnswer(context.Context, rollout.EpisodeRef, int, string, buffer.Answer) error {
 	return nil
+}
+
+func (s *shelf) Answers(context.Context, rollout.EpisodeRef) (map[string]buffer.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers, nil
 }
 
 func (s *shelf) SaveEpisode(_ context.Context, _ rollout.EpisodeRef, _ int, ep rollout.Episode, _ []byte) error {
@@ -321,6 +333,32 @@ func TestGamesThatEndWithoutFailing(t *testing.T) {
 				}
 				if failed := s.failure(); failed.Code != tt.code || failed.Final != tt.final || failed.Usage.OutputTokens != 2 || failed.Ref.Sample != 2 {
 					t.Errorf("event %+v, want %s with the two tokens of 8 s", failed, tt.code)
+				}
+			})
+		})
+	}
+}
+
+// A surplus game often comes to the end of a phase before Temporal tells it that its group is ready: the buffer says so first.
+func TestFencedGamesAreCancelledOrSuperseded(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		saved   *buffer.Checkpoint
+		answers map[string]buffer.Answer
+		code    string
+		final   bool
+	}{
+		{"nothing is left of the group's games", nil, nil, Cancelled, true},
+		{"another attempt has finished a phase", &buffer.Checkpoint{Game: []byte("{}")}, nil, Superseded, false},
+		{"another attempt was answered", nil, map[string]buffer.Answer{"X": {}}, Superseded, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			onStand(t, "", func(string) {}, 0, time.Second, func(s *stand) {
+				s.buffer.saved, s.buffer.answers = tt.saved, tt.answers
+				s.buffer.fenced = rollout.Refuse(rollout.Fenced, "nothing can be added")
+				wantCode(t, s.play(), string(rollout.Fenced), true)
+				if failed := s.failure(); failed.Code != tt.code || failed.Final != tt.final || failed.Usage.OutputTokens != 1 {
+					t.Errorf("event %+v, want %s", failed, tt.code)
 				}
 			})
 		})

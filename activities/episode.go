@@ -91,7 +91,11 @@ const (
 // being stopped is nobody's failure: the game goes on elsewhere at once, without waiting for its heartbeats to be missed.
 func (at *attempt) failed(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
-		at.report(failureCode(err), err, final(err))
+		code := failureCode(err)
+		if rollout.Refused(err, rollout.Fenced) {
+			code = at.fenced(ctx)
+		}
+		at.report(code, err, final(err) && code != Superseded)
 		return typed(err)
 	}
 	select {
@@ -109,6 +113,23 @@ func (at *attempt) failed(ctx context.Context, err error) error {
 		at.report(Cancelled, cause, true)
 	}
 	return ctx.Err()
+}
+
+// fenced is why the buffer takes no more of the attempt's game, which it often says before Temporal does: it forgets the games of
+// a group that is over, and keeps those that another attempt plays.
+func (at *attempt) fenced(ctx context.Context) string {
+	_, found, err := at.Buffer.LoadCheckpoint(ctx, at.ref)
+	if err == nil && !found {
+		answers, failed := at.Buffer.Answers(ctx, at.ref)
+		found, err = len(answers) > 0, failed
+	}
+	switch {
+	case err != nil:
+		return string(rollout.Fenced)
+	case found:
+		return Superseded
+	}
+	return Cancelled
 }
 
 // superseded tells, by why Temporal ended an attempt's context, one that it had taken for dead from one that is not wanted any
