@@ -24,7 +24,7 @@ type Config struct {
 	Dir      string // everything is written below: databases, logs, adapters, journals
 
 	Seed     int64
-	Duration time.Duration // how long faults are injected; the run in progress is then let to its end
+	Duration time.Duration // how long faults are injected, from the first batch on; the run in progress is then let to its end
 	Every    time.Duration // one fault per slot
 	Away     time.Duration // how long Temporal is away once, besides what the schedule deals; 0: no such absence
 	Run      RunConfig
@@ -43,7 +43,7 @@ type RunConfig struct {
 	Shape      Shape // what is special about the run's groups and batches
 }
 
-// Default sizes: a run lasts about a minute and always has requests in flight.
+// Default sizes: a run lasts about half a minute and always has requests in flight.
 const (
 	DefaultEvery = 3300 * time.Millisecond
 	workers      = 2
@@ -51,7 +51,7 @@ const (
 )
 
 // DefaultRun is what Run plays where the configuration says nothing.
-var DefaultRun = RunConfig{Steps: 24, GroupsPerStep: 3, Samples: 3, Depth: 2, Train: 700 * time.Millisecond, Checkpoint: 3}
+var DefaultRun = RunConfig{Steps: 16, GroupsPerStep: 3, Samples: 3, Depth: 2, Train: 700 * time.Millisecond, Checkpoint: 3}
 
 // Agents is how many trajectories one game of the environment, tic-tac-toe, makes.
 const agents = 2
@@ -120,7 +120,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	go watch.question(observing)
 
 	injector := newInjector(s, watch)
-	injecting, stopInjecting := context.WithTimeout(ctx, cfg.Duration)
+	injecting, stopInjecting := context.WithCancel(ctx)
 	defer stopInjecting()
 	done := make(chan struct{})
 	go func() {
@@ -129,7 +129,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			injector.lose(injecting)
 			return
 		}
-		injector.run(injecting, NewSchedule(cfg.Seed, cfg.Every, cfg.Away, workers, engines))
+		injector.run(injecting, NewSchedule(cfg.Seed, cfg.Every, cfg.Away, workers, engines), cfg.Duration)
 	}()
 
 	report := Report{Dropped: map[string]int64{}}
@@ -144,7 +144,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		report.take(outcome, check(outcome))
 		s.say("run %d (%s): %d steps in %d lines, %d violations so far (%s)",
 			i, outcome.plan.cfg.Shape, report.Summary.Steps, len(outcome.journal), len(report.Violations), time.Since(began).Round(time.Second))
-		if cfg.Lose || injecting.Err() != nil || len(report.Violations) > 0 {
+		if cfg.Lose || over(done) || len(report.Violations) > 0 {
 			break
 		}
 	}
@@ -152,6 +152,15 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	<-done
 	report.finish(injector, s.recorder, watch)
 	return report, ctx.Err()
+}
+
+func over(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
 }
 
 // take adds one run's findings.

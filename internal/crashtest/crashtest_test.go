@@ -16,8 +16,10 @@ func TestNothingIsLostUnderFaults(t *testing.T) {
 		t.Skip("kills real processes for most of a minute; run without -short")
 	}
 	cfg := crashtest.Config{
-		Seed: 4, Duration: 30 * time.Second, Every: 2500 * time.Millisecond, Dir: t.TempDir(), Log: t.Output(),
-		Run: crashtest.RunConfig{Steps: 12, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 500 * time.Millisecond},
+		Seed: 116, Duration: 25 * time.Second, Every: 2500 * time.Millisecond, Dir: t.TempDir(), Log: t.Output(),
+		Run: crashtest.RunConfig{
+			Steps: 12, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 500 * time.Millisecond, Checkpoint: 3, Shape: crashtest.Plain,
+		},
 	}
 	var err error
 	if cfg.Redis, err = exec.LookPath("redis-server"); err != nil {
@@ -33,8 +35,9 @@ func TestNothingIsLostUnderFaults(t *testing.T) {
 	if err := report.Err(); err != nil {
 		t.Error(err)
 	}
-	if s := report.Summary; s.Faults < 8 || s.Steps < cfg.Run.Steps || report.Turns == 0 || report.Claims == 0 {
-		t.Errorf("too little happened to prove anything: %+v, %d claims, %d turns", s, report.Claims, report.Turns)
+	if s := report.Summary; s.Faults < 8 || s.Steps < cfg.Run.Steps || report.Turns == 0 || report.Claims == 0 ||
+		report.Shares == 0 || report.Records == 0 || report.Refused == 0 || report.Rewound == 0 {
+		t.Errorf("too little happened to prove anything: %+v", report)
 	}
 }
 

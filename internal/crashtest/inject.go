@@ -22,6 +22,8 @@ type injected struct {
 	Fault
 	when  time.Time
 	until time.Time // taken back; zero for kills
+	// claimable tells that there was a batch to claim.
+	claimable bool
 	// refused is when a replaced trainer that woke up was seen to be refused.
 	refused time.Time
 	epoch   int64 // of the run's trainer just before
@@ -30,16 +32,18 @@ type injected struct {
 
 func newInjector(s *stack, w *watch) *injector { return &injector{stack: s, watch: w} }
 
-// run injects faults until ctx is done, beginning when the first trainer is there.
-func (in *injector) run(ctx context.Context, schedule *Schedule) {
+// run injects faults for so long, beginning when the first batch is granted: before that there is little to lose.
+func (in *injector) run(ctx context.Context, schedule *Schedule, duration time.Duration) {
 	for {
-		if _, account := in.watch.now(); account.Epoch > 0 {
+		if _, account := in.watch.now(); account.ClaimedTo > 0 {
 			break
 		}
 		if pause(ctx, watchEvery) != nil {
 			return
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, duration)
+	defer cancel()
 	began := time.Now()
 	for {
 		f := schedule.Next()
@@ -48,7 +52,7 @@ func (in *injector) run(ctx context.Context, schedule *Schedule) {
 		}
 		in.worthwhile(ctx, f)
 		run, account := in.watch.now()
-		d := injected{Fault: f, when: time.Now(), epoch: int64(account.Epoch), run: run}
+		d := injected{Fault: f, when: time.Now(), epoch: int64(account.Epoch), run: run, claimable: account.ClaimedTo > 0}
 		back, err := in.inject(ctx, f)
 		if err != nil {
 			in.stack.say("  not done: %s: %v", f, err)
@@ -83,14 +87,21 @@ func (in *injector) lose(ctx context.Context) {
 	}
 }
 
-// worthwhile waits a while for requests to be under way, so that the death of a worker or an engine costs something.
+// worthwhile waits a while for a moment at which the fault costs something: the death of a worker or an engine while requests
+// are under way, that of a trainer between two checkpoints.
 func (in *injector) worthwhile(ctx context.Context, f Fault) {
-	if f.Kind != KillWorker && f.Kind != KillEngine {
+	var now func() bool
+	switch f.Kind {
+	case KillWorker, KillEngine:
+		now = in.stack.recorder.busy
+	case KillTrainer, ReplaceTrainer:
+		now = func() bool { return in.stack.pid(in.process("trainer", 0)) != 0 && in.watch.betweenCheckpoints() }
+	default:
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, in.stack.cfg.Every/2)
+	ctx, cancel := context.WithTimeout(ctx, in.stack.cfg.Every)
 	defer cancel()
-	for !in.stack.recorder.busy() && pause(ctx, 10*time.Millisecond) == nil {
+	for !now() && pause(ctx, 10*time.Millisecond) == nil {
 	}
 }
 

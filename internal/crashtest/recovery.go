@@ -75,6 +75,9 @@ func ends(d injected, w *watch, r *recorder) []time.Time {
 	case KillWorker:
 		return r.games(d.when)
 	case KillServer, KillRedis, KillAll:
+		if !d.claimable {
+			return nil // a run that had just begun
+		}
 		return []time.Time{firstAskedAfter(w.served, d.when)}
 	case KillEngine:
 		return []time.Time{firstAfter(r.engines[d.Index], d.when)}

@@ -113,6 +113,14 @@ func (w *watch) now() (run string, account buffer.Account) {
 	return w.run, w.account
 }
 
+// betweenCheckpoints tells whether a trainer that dies now has recorded steps that its saved weights do not know.
+func (w *watch) betweenCheckpoints() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next, steps := int(w.account.NextStep), w.plan.cfg.Steps
+	return next > 0 && next < steps && (w.plan.cfg.Checkpoint == 0 || next%w.plan.cfg.Checkpoint != 0)
+}
+
 const watchEvery = 100 * time.Millisecond
 
 // observe looks again and again until ctx is done.
