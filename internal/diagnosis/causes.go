@@ -49,7 +49,7 @@ func (q *inquiry) causes(r *Report) []Cause {
 	out := []Cause{}
 	for _, decide := range []func(*Report, effect) (Cause, bool){
 		q.configChange, q.ownPhases, q.throughput, q.latencyBound, q.workers, q.prefillDrain, q.fewerEngines, q.longerGames,
-		q.otherRuns, q.drops, q.throttle, q.straggler, q.environment, q.adapterLoads, q.refLogprobs, q.checkpoints,
+		q.otherRuns, q.drops, q.throttle, q.staleWait, q.straggler, q.environment, q.adapterLoads, q.refLogprobs, q.checkpoints,
 	} {
 		if c, ok := decide(r, e); ok {
 			out = append(out, c)

@@ -76,7 +76,7 @@ func (q *inquiry) onset(r *Report) rollout.Step {
 // pressing are the causes behind a regime: when one of them is proven, it is what happened, and the
 // regime only how it shows.
 var pressing = []CauseName{CauseEngineLost, CauseScaleDown, CauseColdEngines, CauseLongerGames, CauseOtherWork, CauseDrops,
-	CauseAdapterLoad, CauseStraggler, CauseThrottle}
+	CauseAdapterLoad, CauseStraggler, CauseThrottle, CauseStaleWait}
 
 func (q *inquiry) starvationCause(r *Report) CauseName {
 	for _, c := range r.Causes {

@@ -104,3 +104,22 @@ func (q *inquiry) savedWithout(lost, trained int64) float64 {
 	}
 	return q.butFor(q.regime.P.Sec / (1 + float64(lost)/float64(trained)))
 }
+
+// staleWait is the trainer waiting for games that would become too stale, though a batch's worth of groups is ready. Nothing else
+// keeps a batch that is complete: more ready groups than it takes are the mark of it.
+func (q *inquiry) staleWait(_ *Report, e effect) (Cause, bool) {
+	if q.in.Spec.Buffer.OnStale != rollout.WaitStale {
+		return Cause{}, false
+	}
+	held := 0
+	sec := q.ledger.mean(e.after, func(s *step) float64 {
+		if v := s.view(); v.GroupsPerStep == 0 || v.AtClaim.Ready <= int64(v.GroupsPerStep) || s.wait() <= starvedShare*s.compute() {
+			return 0
+		}
+		held++
+		return s.wait()
+	})
+	return Cause{CauseStaleWait, e.weigh(sec), fmt.Sprintf(
+		"%d of %d batches were held for games that would have become too stale, though enough groups were ready (buffer.on_stale: wait, max_staleness %d)",
+		held, len(e.after), q.in.Spec.Buffer.MaxStaleness), Measured}, true
+}

@@ -264,6 +264,7 @@ const (
 	CauseStaleDrops  CauseName = "stale_groups" // dropped because they became too stale
 	CauseNoSignal    CauseName = "no_signal"    // rewards are equal, and nothing is learnt
 	CauseThrottle    CauseName = "throttle"     // a bound keeps the run below its depth
+	CauseStaleWait   CauseName = "stale_wait"   // on_stale: wait holds a batch that has enough groups
 	CauseRefLogprobs CauseName = "ref_logprobs"
 	CauseCheckpoint  CauseName = "checkpoint"
 	CauseConfig      CauseName = "config_change"

@@ -85,6 +85,35 @@ func TestNoThrottle(t *testing.T) {
 	}
 }
 
+// A batch that is complete and held all the same waits for what would become too stale.
+func TestStaleWait(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		onStale rollout.OnStale
+		spare   int64 // groups ready beyond the batch
+		want    diagnosis.Decision
+	}{
+		{"held", rollout.WaitStale, 3, diagnosis.IsCause},
+		{"not complete before", rollout.WaitStale, 0, diagnosis.Excluded},
+		{"stale games are dropped", rollout.DropStale, 3, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			in := latencyCase().input()
+			in.Spec.Buffer.OnStale = tt.onStale
+			for i := range in.Records {
+				v := &in.Records[i].Service
+				v.AtClaim.Ready = int64(v.GroupsPerStep) + tt.spare
+			}
+			r := diagnosis.Diagnose(in)
+			if got := cause(r, diagnosis.CauseStaleWait); got.Decision != tt.want {
+				t.Errorf("%+v, want %q\n%s", got, tt.want, text(t, r))
+			}
+		})
+	}
+}
+
 // Depth beyond what staleness admits needs both; where stale games are kept, it needs nothing else.
 func TestDepthAndStaleness(t *testing.T) {
 	t.Parallel()
