@@ -4,13 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/millrace/millrace/internal/api"
 	"github.com/millrace/millrace/internal/rollout"
@@ -50,29 +45,6 @@ func (*deaf) Publish(context.Context, rollout.RunName, rollout.PolicyVersion, st
 	return rollout.Policy{}, rollout.Refuse(rollout.OutOfOrder, "out of order")
 }
 
-// fuzzed is a server that refuses all it understands.
-func fuzzed(f *testing.F) *api.Server {
-	server, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
-		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: noFleet{}, Events: nilEvents{},
-		ReadSpec: func(spec []byte) (s rollout.Spec, err error) { return s, json.Unmarshal(spec, &s) },
-		Game:     func(context.Context, rollout.EpisodeRef) (json.RawMessage, error) { return json.RawMessage(`{}`), nil },
-		Diagnose: func(context.Context, rollout.RunName) (any, error) { return struct{}{}, nil },
-	})
-	if err != nil {
-		f.Fatal(err)
-	}
-	return server
-}
-
-// harmless holds a server to its word: what a client sends is answered or refused, and breaks nothing.
-func harmless(t *testing.T, server *api.Server, r *http.Request, sent any) {
-	w := httptest.NewRecorder()
-	server.Handler().ServeHTTP(w, r)
-	if w.Code >= 500 {
-		t.Errorf("%s %s with %q: %d %s", r.Method, r.URL, sent, w.Code, w.Body)
-	}
-}
-
 // FuzzBodies: whatever a client sends, the answer is a client's mistake or an answer, never a broken server. Every call with a body is in it.
 func FuzzBodies(f *testing.F) {
 	paths := []struct{ method, path string }{
@@ -88,64 +60,23 @@ func FuzzBodies(f *testing.F) {
 			f.Add(at, []byte(body))
 		}
 	}
-	server := fuzzed(f)
+	server, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
+		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: noFleet{}, Events: nilEvents{},
+		ReadSpec: func(spec []byte) (s rollout.Spec, err error) { return s, json.Unmarshal(spec, &s) },
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, at int, body []byte) {
 		to := paths[uint(at)%uint(len(paths))]
 		r := httptest.NewRequest(to.method, "http://localhost"+to.path, bytes.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
-		harmless(t, server, r, body)
-	})
-}
-
-// FuzzQueries: the same for everything that stands in an address, in its path as in its query.
-func FuzzQueries(f *testing.F) {
-	calls := []struct {
-		method, path string // the name that is fuzzed is %s
-		query        []string
-	}{
-		{"POST", "/v1/runs/demo/steps/%s/claim", []string{"epoch", "rank", "world", "wait", "x"}},
-		{"POST", "/v1/runs/%s/steps/0/claim", []string{"epoch", "rank", "world", "wait", "x"}},
-		{"GET", "/v1/runs/%s/steps", []string{"from", "limit"}},
-		{"GET", "/v1/runs/demo/steps/%s", []string{"from"}},
-		{"GET", "/v1/runs/%s/events", []string{"after", "limit"}},
-		{"GET", "/v1/events", []string{"after", "limit"}},
-		{"GET", "/v1/runs/%s", []string{"x"}},
-		{"GET", "/v1/runs/%s/waits", []string{"x"}},
-		{"GET", "/v1/runs/%s/diagnosis", []string{"x"}},
-		{"GET", "/v1/runs/demo/games/%s/0", []string{"x"}},
-		{"GET", "/v1/runs/demo/policies/%s", []string{"x"}},
-		{"POST", "/v1/engines/%s/drain", []string{"now"}},
-		{"DELETE", "/v1/engines/%s", []string{"now"}},
-	}
-	for at := range calls {
-		f.Add(at, "0", "1", "2")
-		f.Add(at, "-1", "99999999999999999999", "true")
-		f.Add(at, "a/../b%2f", "1e9", "NaN")
-		f.Add(at, "\x00\xff", "1700000000000-0", "soon")
-	}
-	server := fuzzed(f)
-	f.Fuzz(func(t *testing.T, at int, name, one, two string) {
-		call := calls[uint(at)%uint(len(calls))]
-		query := url.Values{}
-		for i, key := range call.query {
-			if value := []string{one, two}[i%2]; value != "" && !(key == "wait" && waits(value)) {
-				query.Set(key, value)
-			}
+		w := httptest.NewRecorder()
+		server.Handler().ServeHTTP(w, r)
+		if w.Code >= 500 {
+			t.Errorf("%s %s with %q: %d %s", to.method, to.path, body, w.Code, w.Body)
 		}
-		r := httptest.NewRequest(call.method, "http://localhost/", http.NoBody)
-		r.URL.Path, r.URL.RawQuery = strings.ReplaceAll(call.path, "%s", name), query.Encode()
-		harmless(t, server, r, []string{name, one, two})
 	})
-}
-
-// waits tells whether a claim would really wait for so long: a fuzzer has no time for that.
-func waits(value string) bool {
-	sec, err := strconv.ParseFloat(value, 64)
-	if err == nil {
-		return sec > 0
-	}
-	_, err = time.ParseDuration(value)
-	return err == nil
 }
 
 // noFleet has no engines.
