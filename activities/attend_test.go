@@ -282,8 +282,11 @@ func TestWaitingGamesBeat(t *testing.T) {
 
 func TestPhaseDeadlineIsTriedAgain(t *testing.T) {
 	onStand(t, "", func(string) {}, 5*time.Minute, 21*time.Second, func(s *stand) {
+		s.buffer.saved = &buffer.Checkpoint{
+			PhaseIndex: 1, Game: []byte(`{"moves":[0]}`), Episode: rollout.Episode{Phases: 1, Usage: rollout.Usage{Requests: 1, OutputTokens: 7}},
+		}
 		wantCode(t, s.play(), episode.PhaseDeadline, false)
-		if failed := s.failure(); failed.Code != episode.PhaseDeadline || failed.Usage.OutputTokens != 1 || !strings.Contains(failed.Failure, "21.0 s at engines for X") {
+		if failed := s.failure(); failed.Code != episode.PhaseDeadline || failed.Usage.OutputTokens != 8 || !strings.Contains(failed.Failure, "21.0 s at engines for O") {
 			t.Errorf("event %+v", failed)
 		}
 	})
@@ -411,8 +414,8 @@ func TestFailedWarmUpsAreReported(t *testing.T) {
 func TestScenarioThatHangsFailsInTime(t *testing.T) {
 	var hang chan struct{}
 	onStand(t, "", func(string) { <-hang }, 0, 0, func(s *stand) {
-		hang = make(chan struct{}) // of the bubble
-		s.env.SetTestTimeout(10 * time.Second)
+		hang = make(chan struct{})                      // of the bubble
+		s.plan.Timeouts.Phase = s.plan.Timeouts.Episode // an hour; the activity has ten minutes
 		_, err := s.env.ExecuteActivity(s.acts.PrepareGroup, s.plan)
 		wantCode(t, err, episode.EnvironmentHung, false)
 		close(hang)

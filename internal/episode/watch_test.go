@@ -178,6 +178,32 @@ func TestHungEnvironmentIsLeftBehind(t *testing.T) {
 	}
 }
 
+// What engines took of a phase's time, the environment has not.
+func TestEnvironmentHasTheRestOfThePhase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		p := watched(&slowEngine{exec: 4 * time.Second}, &book{}, board(), func(call string) {
+			if call == "act" {
+				<-hang
+			}
+		})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := begin(t, p, limited(1))
+			ended <- err
+		}()
+		time.Sleep(limit)
+		if err := p.Watch.Leave(time.Now()); err != nil {
+			t.Errorf("left behind within its time: %v", err)
+		}
+		time.Sleep(1)
+		wantFailure(t, p.Watch.Leave(time.Now()), rollout.Retryable, episode.EnvironmentHung, "6.0 s", "4.0 s of it were spent before")
+		close(hang)
+		<-ended
+	})
+}
+
 // The first attempts that hang may have been a stopped process; later ones are the environment's fault.
 func TestHungEnvironmentIsGivenUpInTheEnd(t *testing.T) {
 	t.Parallel()
