@@ -222,6 +222,20 @@ func TestFilesFromElsewhere(t *testing.T) {
 	}
 }
 
+// TestSizes: bytes may be given in units, as on the command line.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		"0": 0, "1000": 1000, "2GiB": 2 << 30, "1.5 MiB": 3 << 19, `"512KiB"`: 512 << 10, "1TiB": 1 << 40,
+		"2GB": -1, "2G": -1, "GiB": -1, "-1GiB": -1, "NaNGiB": -1, "1e30GiB": -1, `"5"`: -1, "2.5": -1, "-1": -1,
+	} {
+		spec, err := config.ReadSpec("a", []byte(minimal+"buffer: {max_bytes: "+text+"}"), environments())
+		if (err != nil) != (want < 0) || err == nil && spec.Buffer.MaxBytes != want {
+			t.Errorf("%s: %d, %v", text, spec.Buffer.MaxBytes, err)
+		}
+	}
+}
+
 // TestMissingKeysHavePlaces: a fault about a key that is not there points to where it should be.
 func TestMissingKeysHavePlaces(t *testing.T) {
 	t.Parallel()

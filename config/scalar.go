@@ -28,6 +28,9 @@ func (r *reader) scalar(node ast.Node, v reflect.Value, path string) {
 		}
 		r.fault(position(node), path, "want true or false, not %s", describe(node))
 	case reflect.Int, reflect.Int64:
+		if rule, _ := r.table.rule(path); rule.bytes && r.size(node, v, path) {
+			return
+		}
 		if n, ok := wholeOf(node); ok && !v.OverflowInt(n) {
 			v.SetInt(n)
 			return
@@ -42,6 +45,26 @@ func (r *reader) scalar(node ast.Node, v reflect.Value, path string) {
 	default:
 		panic(fmt.Sprintf("config: %s: fields of type %s cannot be read", path, v.Type())) // A new field of a type nobody taught it.
 	}
+}
+
+// byteUnits are the units that a size may have, as with millrace run set. Powers of 1000 are left out: too close to be told apart.
+var byteUnits = map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+// size reads bytes that are given in a unit. It leaves plain numbers to others, which is what false says.
+func (r *reader) size(node ast.Node, v reflect.Value, path string) bool {
+	text, ok := textOf(node)
+	if _, number := numberOf(node); !ok || number {
+		return false
+	}
+	figure := strings.TrimRight(text, "KMGTiB")
+	x, err := strconv.ParseFloat(strings.TrimSpace(figure), 64)
+	unit, known := byteUnits[text[len(figure):]]
+	if n := x * unit; err == nil && known && n >= 0 && n < math.MaxInt64/2 {
+		v.SetInt(int64(n))
+		return true
+	}
+	r.fault(position(node), path, "want bytes, or a number of KiB, MiB, GiB or TiB, such as 2GiB, not %s%s", describe(node), unquoteIt(node))
+	return true
 }
 
 // text reads a value that reads itself from text, such as a duration.

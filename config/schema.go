@@ -37,7 +37,7 @@ func (t table) schema(v reflect.Value, path string) map[string]any {
 	rule, known := t.rule(path)
 	if known {
 		s["description"] = rule.doc
-		if rule.example != "" && v.Kind() == reflect.String {
+		if rule.example != "" && (v.Kind() == reflect.String || rule.bytes) {
 			s["examples"] = []string{rule.example}
 		}
 	}
@@ -94,6 +94,9 @@ func (t table) leaf(s map[string]any, v reflect.Value, rule rule) {
 		s["type"] = "boolean"
 	case reflect.Int, reflect.Int64:
 		s["type"] = "integer"
+		if rule.bytes {
+			s["type"], s["pattern"] = []string{"integer", "string"}, `^[0-9]+(\.[0-9]+)? ?[KMGT]iB$`
+		}
 	case reflect.Float64:
 		s["type"] = "number"
 	default:

@@ -65,7 +65,7 @@ var specTable = table{
 			oneOf: []string{string(rollout.DropStale), string(rollout.KeepStale), string(rollout.WaitStale)}},
 		{path: "buffer.order", doc: "which ready groups a batch takes: those launched first, or those finished first, which favours short games",
 			oneOf: []string{string(rollout.StartOrder), string(rollout.FinishOrder)}},
-		{path: "buffer.max_bytes", doc: "bytes of stored trajectories beyond which no more groups are launched than the next batch needs; 0: no bound", min: limit(0)},
+		{path: "buffer.max_bytes", doc: "bytes of stored trajectories, such as 500MiB or 2GiB, beyond which no more groups are launched than the next batch needs; 0: no bound", min: limit(0), bytes: true, example: "2GiB"},
 		{path: "buffer.prefill", doc: "what must be ready before step 0: the full buffer, depth times groups_per_step, or the first batch alone",
 			oneOf: []string{string(rollout.PrefillFull), string(rollout.PrefillBatch)}},
 		{path: "sampling", doc: "how engines sample; every field is sent with every request"},

@@ -20,6 +20,7 @@ type rule struct {
 	min, max *float64 // both included; seconds for a duration
 	above    *float64 // the value must be greater
 	oneOf    []string
+	bytes    bool // a size: KiB, MiB, GiB and TiB may stand behind the number
 	example  string
 }
 
