@@ -9,7 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Environment makes games. Its methods are pure: the same arguments give the same game on every machine.
+// Environment makes games. Its methods are pure: the same arguments give the same game on every machine. A call of an
+// environment or a game that takes longer than a phase may is left behind (see Watch), and one that panics ends its game.
 type Environment interface {
 	// Scenario is the start of a group's games, drawn from seed. It is opaque to all others,
 	// and small: tens of kilobytes at most.
