@@ -65,9 +65,20 @@ type APILimits struct {
 
 // Worker bounds one worker process.
 type Worker struct {
-	Games         int `json:"games"`
-	DispatchQueue int `json:"dispatch_queue"`
+	Games         int       `json:"games"`
+	DispatchQueue int       `json:"dispatch_queue"`
+	Preflight     Preflight `json:"preflight"`
 }
+
+// Preflight is what a worker does that cannot go on with what another version has begun; refuse when it is empty.
+type Preflight string
+
+// What a preflight may do: end the worker with an error, log one and go on, or not look.
+const (
+	PreflightRefuse Preflight = "refuse"
+	PreflightWarn   Preflight = "warn"
+	PreflightOff    Preflight = "off"
+)
 
 // Engine is an engine that is in the fleet from the start; others join over the API.
 type Engine struct {
@@ -105,7 +116,7 @@ func DefaultService() Service {
 		Axiom:       Axiom{URL: "https://api.axiom.co"},
 		Limits:      APILimits{MaxBodyBytes: api.DefaultMaxBodyBytes, ClaimWait: rollout.Duration(api.DefaultMaxWait)},
 		RetainSteps: 2,
-		Worker:      Worker{Games: 1000, DispatchQueue: 16384},
+		Worker:      Worker{Games: 1000, DispatchQueue: 16384, Preflight: PreflightRefuse},
 	}
 }
 
@@ -130,6 +141,8 @@ var serviceTable = table{
 		{path: "worker", doc: "bounds of one worker process"},
 		{path: "worker.games", doc: "games played at a time", min: limit(1), max: limit(100_000)},
 		{path: "worker.dispatch_queue", doc: "requests that may wait for an engine", min: limit(1), max: limit(1_000_000)},
+		{path: "worker.preflight", doc: "what a worker does that cannot go on with what another version has begun (docs/upgrades.md): end with an error, log one and go on, or not look",
+			oneOf: []string{string(PreflightRefuse), string(PreflightWarn), string(PreflightOff)}},
 		{path: "engines", doc: "engines that are in the fleet from the start; others join over the API"},
 		{path: "engines.id", doc: "the engine's name; made from its address, if not given"},
 		{path: "engines.url", doc: "http://host:port of a vLLM server, without /v1", required: true, example: "http://10.0.0.7:8000"},

@@ -10,6 +10,8 @@ import (
 	"os"
 	"time"
 
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	sdkworker "go.temporal.io/sdk/worker"
 	"golang.org/x/sync/errgroup"
 
@@ -20,12 +22,16 @@ import (
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/workflows"
 )
 
 // Run runs a worker process until ctx is done: it executes workflows and activities, dispatches requests to the
 // engines and announces itself to the other workers. It returns when everything in it has ended.
 func Run(ctx context.Context, cfg config.Service, logger *slog.Logger) error {
+	return run(ctx, cfg, logger)
+}
+
+// run is Run of this version of the workflows, or of another one, as interceptors make it.
+func run(ctx context.Context, cfg config.Service, logger *slog.Logger, version ...interceptor.WorkerInterceptor) error {
 	backend, err := Open(ctx, cfg, logger)
 	if err != nil {
 		return err
@@ -70,7 +76,7 @@ func Run(ctx context.Context, cfg config.Service, logger *slog.Logger) error {
 	g.Go(func() error { return starts.run(ctx) })
 	g.Go(func() error { return member.run(ctx) })
 	g.Go(func() error { return newGuard(backend, cfg.Redis.Prefix, id).run(ctx) })
-	g.Go(func() error { return serveTemporal(ctx, cfg, backend, acts) })
+	g.Go(func() error { return serveTemporal(ctx, cfg, backend, acts, version) })
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -79,19 +85,18 @@ func Run(ctx context.Context, cfg config.Service, logger *slog.Logger) error {
 
 // serveTemporal executes workflows, short activities and games, on a task queue each, until ctx is done. Games get
 // slots of their own, so that hundreds of them, which mostly wait, never hold up the rest.
-func serveTemporal(ctx context.Context, cfg config.Service, b *Backend, acts *activities.Activities) error {
+func serveTemporal(ctx context.Context, cfg config.Service, b *Backend, acts *activities.Activities, version []interceptor.WorkerInterceptor) error {
 	fatal := make(chan error, 2)
 	common := sdkworker.Options{
 		WorkflowTaskPollerBehavior: sdkworker.NewPollerBehaviorAutoscaling(sdkworker.PollerBehaviorAutoscalingOptions{}),
 		ActivityTaskPollerBehavior: sdkworker.NewPollerBehaviorAutoscaling(sdkworker.PollerBehaviorAutoscalingOptions{}),
 		WorkerStopTimeout:          stopTimeout,
 		OnFatalError:               func(err error) { fatal <- err },
+		Interceptors:               version,
 	}
 	queues := b.Control.Queues
 	control := sdkworker.New(b.Control.Temporal, queues.Control, common)
-	control.RegisterWorkflow(workflows.Run)
-	control.RegisterWorkflow(workflows.Group)
-	control.RegisterWorkflow(workflows.Fleet)
+	registerWorkflows(control)
 	control.RegisterActivity(acts)
 
 	gameOptions := common
@@ -100,6 +105,12 @@ func serveTemporal(ctx context.Context, cfg config.Service, b *Backend, acts *ac
 	games := sdkworker.New(b.Control.Temporal, queues.Games, gameOptions)
 	games.RegisterActivity(acts)
 
+	if err := awaitTemporal(ctx, b); err != nil {
+		return err
+	}
+	if err := (preflight{b.Control.Temporal, queues.Control, version, b.Log}).require(ctx, cfg.Worker.Preflight); err != nil {
+		return err
+	}
 	for _, w := range []sdkworker.Worker{control, games} {
 		if err := startWhenThere(ctx, w, b.Log); err != nil {
 			return err
@@ -120,6 +131,20 @@ func serveTemporal(ctx context.Context, cfg config.Service, b *Backend, acts *ac
 // stopTimeout is how long activities in progress get when the worker is told to stop; games save their last phase
 // long before and go on elsewhere.
 const stopTimeout = 2 * time.Second
+
+// awaitTemporal waits for the server as long as it takes: it may come up later.
+func awaitTemporal(ctx context.Context, b *Backend) error {
+	for {
+		_, err := b.Control.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		b.Log.Warn("temporal does not answer yet", "error", err)
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
 
 // startWhenThere starts a Temporal worker and waits for the server as long as it takes: it may come up later.
 func startWhenThere(ctx context.Context, w sdkworker.Worker, log *slog.Logger) error {
