@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/diplomacyenv"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -103,6 +104,26 @@ func (b *Backend) Game(ctx context.Context, ref rollout.EpisodeRef) (json.RawMes
 type reporting struct {
 	api.Store
 	emit telemetry.Emitter
+}
+
+// ClaimRaw reports a batch when it is formed, from the record that it has by then. A record that cannot be read costs the event
+// and never the claim.
+func (r reporting) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share buffer.Share) (*buffer.RawBatch, error) {
+	batch, err := r.Store.ClaimRaw(ctx, run, step, epoch, share)
+	if err != nil || !batch.Granted {
+		return batch, err
+	}
+	if record, err := r.Step(ctx, run, step); err == nil {
+		v := record.Service
+		r.emit.Emit(telemetry.Event{
+			At: v.GrantedAt, Run: run, Key: fmt.Sprintf("%s/claim/%d/%d", run, step, v.GrantedAt.UnixMilli()),
+			Body: telemetry.BatchClaimed{
+				Step: step, Counts: v.AtClaim, StarvedSec: max(0, v.GrantedAt.Sub(v.FirstAskedAt).Seconds()),
+				StalenessInFlightMean: v.StalenessInFlightMean, StalenessInBufferMean: v.StalenessInBufferMean, FlatGroups: v.FlatGroups,
+			},
+		})
+	}
+	return batch, nil
 }
 
 func (r reporting) Complete(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch,

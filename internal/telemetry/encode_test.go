@@ -22,7 +22,7 @@ func bodies() []telemetry.Body {
 			Service: rollout.ServiceView{Groups: []rollout.GroupView{{Seq: 3, EpisodeSec: []float64{1, 2}}}},
 		}},
 		telemetry.SignalChanged{Signal: rollout.Signal{Groups: 32, Flat: 30, Collapsed: true}},
-		telemetry.BatchClaimed{Step: 3, Counts: rollout.BufferCounts{Ready: 8}, StarvedSec: 1.5},
+		telemetry.BatchClaimed{Step: 3, Counts: rollout.BufferCounts{Ready: 8}, StarvedSec: 1.5, StalenessInFlightMean: 1, FlatGroups: 2},
 		telemetry.BufferLevel{Counts: rollout.BufferCounts{Ready: 8}, Target: 16, StarvedSec: 0.5, WindowSec: 1,
 			Throttle: rollout.ThrottleBytes, Signal: rollout.Signal{Groups: 32, Flat: 2}},
 		telemetry.GroupReady{Group: rollout.GroupView{Seq: 3, Usage: rollout.Usage{Requests: 9}, Phases: []int{8, 9}, Flat: true}, Trajectories: 42},

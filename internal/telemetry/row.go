@@ -36,6 +36,7 @@ func (r Row) body(body Body) {
 		r.signal(b.Signal)
 	case BatchClaimed:
 		r["step"], r["starved_s"] = b.Step, b.StarvedSec
+		r["staleness_in_flight_mean"], r["staleness_in_buffer_mean"], r["flat_groups"] = b.StalenessInFlightMean, b.StalenessInBufferMean, b.FlatGroups
 		r.counts(b.Counts)
 	case BufferLevel:
 		r["buffer_target"], r["starved_s"], r["window_s"] = b.Target, b.StarvedSec, b.WindowSec

@@ -87,6 +87,8 @@ func TestFlatFreshness(t *testing.T) {
 		{"step", telemetry.StepCompleted{Record: rollout.StepRecord{Service: rollout.ServiceView{
 			StalenessMean: 1.5, StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, FlatGroups: 3,
 		}}}, map[string]any{"staleness_mean": 1.5, "staleness_in_flight_mean": 1.0, "staleness_in_buffer_mean": 0.5, "flat_groups": 3}, ""},
+		{"claim", telemetry.BatchClaimed{StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, FlatGroups: 3},
+			map[string]any{"staleness_in_flight_mean": 1.0, "staleness_in_buffer_mean": 0.5, "flat_groups": 3}, ""},
 		{"ready", telemetry.GroupReady{Group: group}, map[string]any{"flat": true, "phases_mean": 5.5}, ""},
 		{"ready, written before lengths were", telemetry.GroupReady{}, map[string]any{"flat": false}, "phases_mean"},
 		{"dropped", telemetry.GroupDropped{Code: "stale", Phases: []int{4, 7}}, map[string]any{"code": "stale", "phases_mean": 5.5}, ""},

@@ -66,6 +66,10 @@ type BatchClaimed struct {
 	Step       rollout.Step         `json:"step"`
 	Counts     rollout.BufferCounts `json:"counts"`    // just before
 	StarvedSec float64              `json:"starved_s"` // first asked to formed
+
+	StalenessInFlightMean float64 `json:"staleness_in_flight_mean"`
+	StalenessInBufferMean float64 `json:"staleness_in_buffer_mean"`
+	FlatGroups            int     `json:"flat_groups"`
 }
 
 // BufferLevel is a sample of the buffer.
