@@ -69,7 +69,7 @@ func (sh Share) cut(n int) (from, to int) {
 // completed. Refusals: NoSuchRun, Fenced, NotRetained, RunOver, OutOfOrder, and NotReady, after which one asks again.
 //
 // Where the run waits for what would become too stale, a batch takes the oldest versions first, and is not given out before all
-// groups that cannot be left to later batches, one per version, are in it, those in play included. It never waits for more than
+// groups that cannot be left to later batches, with one version published per step, are in it, those in play included. It never waits for more than
 // fit. Nothing is dropped then: a group that is too stale all the same, because the trainer published twice in a step or the
 // bound was lowered, is trained on and counted. A group in play of unknown version, in a Redis that was emptied, is waited for.
 //

@@ -210,7 +210,8 @@ func (m *model) needed() int {
 func (m *model) awaited(ready []int) int {
 	size, missing := m.limits.GroupsPerStep, 0
 	for j := range int(m.limits.MaxStaleness) + 1 { // versions from now
-		ends := func(version int) bool { return version+int(m.limits.MaxStaleness) <= m.version+j }
+		then := m.version + len(m.batches) - m.next + j
+		ends := func(version int) bool { return version+int(m.limits.MaxStaleness) <= then }
 		here, inPlay := 0, 0
 		for _, seq := range ready {
 			if ends(m.min[seq]) {

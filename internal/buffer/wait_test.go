@@ -62,6 +62,16 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ready(0, 1)
 		expect(t, "batch", seqs(f.claim(1, 0)), []int{1, 3})
 	},
+	"a step that is claimed ahead counts as published": func(t *testing.T, rdb redis.UniversalClient) {
+		f := waiting(t, rdb, 1)
+		f.launch(0, 0)
+		f.ready(0, 1, 2)
+		f.claim(0, 0)
+		f.ready(1, 3, 4) // the version that step 0 is about to make
+		f.notReady(1, "step 1 of run demo waits for 1 groups in play that would become too stale without it: 2 are ready, 0 in flight, 1 queued; ask again")
+		f.ready(0, 0)
+		expect(t, "batch", seqs(f.claim(1, 0)), []int{0, 3})
+	},
 	"no more is waited for than fits": func(t *testing.T, rdb redis.UniversalClient) {
 		f := waiting(t, rdb, 0)
 		f.launch(0, 0, 1)

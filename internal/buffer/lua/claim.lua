@@ -37,9 +37,11 @@ local function needed(size)
 end
 
 -- A group may be trained on up to max_staleness versions after its oldest turn, or, while it is played, after the version
--- it was launched with. spare is how many of these are left; a run that waits counts on one batch per version.
+-- it was launched with. spare is how many of these are left when the steps claimed before are completed. A run that waits
+-- counts on one version per step: before a batch, as many as there are steps before it.
 local function spare(seq, field)
-  return math.max(0, tonumber(call('HGET', group(seq), field) or '0') + int('max_staleness') - int('version'))
+  local version = int('version') + granted - next_step
+  return math.max(0, tonumber(call('HGET', group(seq), field) or '0') + int('max_staleness') - version)
 end
 
 -- awaited is how many groups in play the batch must wait for, so that none becomes too stale: of those with j versions to
