@@ -1,0 +1,499 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/tictactoe"
+	"github.com/millrace/millrace/workflows"
+)
+
+// A story is what happens to one run on a real server.
+type story struct {
+	run    rollout.RunName
+	tell   func(w *liveWorld)
+	slow   bool                               // takes minutes; told when histories are recorded
+	pinned func(run rollout.RunName) []string // ids of the workflows whose histories are recorded
+}
+
+var stories = []story{
+	{run: "fed", tell: fed, pinned: withGroups(0, 1)},
+	{run: "stopped", tell: stopped, pinned: withGroups(0)},
+	{run: "forgotten", tell: forgotten, pinned: withGroups()},
+	{run: "shaped", tell: shaped, pinned: withGroups(0, 1, 2, 3)},
+	{run: "shrunk", tell: shrunk, pinned: withGroups(4)},
+	{run: "outdated", tell: outdated, pinned: withGroups(0)},
+	{run: "robbed", tell: robbed, pinned: withGroups(), slow: true},
+}
+
+// withGroups names a run's workflow and those of some of its groups.
+func withGroups(seqs ...rollout.GroupSeq) func(rollout.RunName) []string {
+	return func(run rollout.RunName) []string {
+		ids := []string{workflows.RunID(run)}
+		for _, seq := range seqs {
+			ids = append(ids, workflows.GroupID(rollout.GroupRef{Run: run, Seq: seq}))
+		}
+		return ids
+	}
+}
+
+// Runs on a real Temporal server, whose histories are cut every 120 events: they are fed, changed, paused, given good and
+// bad versions, lose groups, are stopped, forgotten by Redis; and every history that they leave replays.
+func TestRunsOnARealServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a Temporal server; run without -short")
+	}
+	server, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
+		ExistingPath: temporalCLI(t), LogLevel: "error", ClientOptions: &client.Options{Logger: quiet},
+		ExtraArgs: []string{"--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=120"},
+	})
+	if err != nil {
+		t.Fatal("start the Temporal dev server:", err)
+	}
+	defer func() { _ = server.Stop() }()
+	if *record != "" {
+		openGeneration(t, *record)
+	}
+	for _, s := range stories {
+		t.Run(string(s.run), func(t *testing.T) {
+			if s.slow && *record == "" {
+				t.Skip("takes two minutes; its history is recorded, and replayed by another test")
+			}
+			w := newLiveWorld(t, server.Client(), s.run)
+			defer w.close()
+			s.tell(w)
+			w.replayAll()
+			if *record != "" {
+				for _, id := range s.pinned(s.run) {
+					for i, h := range executionsOf(t, w.temporal, id) {
+						writeHistory(t, *record, id, i, h)
+					}
+				}
+			}
+		})
+	}
+	if *record != "" {
+		writeHistory(t, *record, workflows.FleetID, 0, historyOf(t, server.Client(), workflows.FleetID, ""))
+	}
+}
+
+// temporalCLI finds the CLI as make test leaves it.
+func temporalCLI(t *testing.T) string {
+	t.Helper()
+	onPath, _ := exec.LookPath("temporal")
+	for _, path := range []string{os.Getenv("MILLRACE_TEMPORAL"), onPath, "../.bin/temporal"} {
+		if info, err := os.Stat(path); path != "" && err == nil && !info.IsDir() {
+			return path
+		}
+	}
+	t.Skip("needs the temporal CLI: run `make test`, which builds it, or put one on the PATH")
+	return ""
+}
+
+// liveWorld is a worker on a real server and one run's trainer and operator, with the same working surroundings as world.
+type liveWorld struct {
+	t        *testing.T
+	ctx      context.Context
+	temporal client.Client
+	control  *workflows.Client
+	buffer   *buffer.Store
+	policy   *heldPolicy
+	workers  []worker.Worker
+	spec     rollout.Spec
+	epoch    rollout.Epoch
+}
+
+// heldPolicy answers at once, or never while it holds its requests.
+type heldPolicy struct {
+	*instantPolicy
+	holds func(rollout.Request) bool
+	held  atomic.Int64
+}
+
+func (p *heldPolicy) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
+	if p.holds != nil && p.holds(req) {
+		p.held.Add(1)
+		<-ctx.Done()
+		return rollout.Completion{}, ctx.Err()
+	}
+	return p.instantPolicy.Complete(ctx, req)
+}
+
+// liveFleet is kept for a while each time, as a real one is.
+type liveFleet struct{ *memoryFleet }
+
+func (f liveFleet) Keep(ctx context.Context, beat func()) error {
+	beat()
+	select {
+	case <-ctx.Done():
+	case <-time.After(500 * time.Millisecond):
+	}
+	return nil
+}
+
+// patience bounds a story; one that has to wait for the run to look for its groups takes over two minutes.
+const patience = 4 * time.Minute
+
+func newLiveWorld(t *testing.T, c client.Client, run rollout.RunName) *liveWorld {
+	t.Helper()
+	redisServer := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: redisServer.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	queues := workflows.QueuesOf(string(run))
+	w := &liveWorld{
+		t: t, ctx: ctx, temporal: c,
+		control: &workflows.Client{Temporal: c, Queues: queues},
+		buffer:  buffer.New(rdb, buffer.Options{Now: time.Now}),
+		policy:  &heldPolicy{instantPolicy: &instantPolicy{seen: map[rollout.PolicyVersion]int{}}},
+		spec: rollout.Spec{
+			Name: run, Model: "base", Steps: 3,
+			Environment: rollout.Environment{Kind: tictactoe.Kind},
+			Group:       rollout.GroupSpec{Samples: 2, MinSamples: 2},
+			Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: 2, MaxStaleness: 4, OnStale: rollout.DropStale},
+			Sampling:    rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 8},
+			Timeouts: rollout.Timeouts{
+				Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour), Heartbeat: rollout.Duration(10 * time.Second),
+			},
+		},
+	}
+	acts := &activities.Activities{
+		Buffer: w.buffer, Policy: w.policy, Emit: telemetry.Discard, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Fleet: liveFleet{&memoryFleet{ready: []rollout.EngineID{"e1", "e2"}, bad: map[string]error{
+			"/adapters/bad": rollout.Fail(rollout.Permanent, "bad_adapter", errors.New("rank 64 is greater than max_lora_rank 16")),
+		}}},
+		Groups:       w.control,
+		Environments: func(e rollout.Environment) (episode.Environment, error) { return tictactoe.FromOptions(e.Options) },
+	}
+	control := worker.New(c, queues.Control, worker.Options{})
+	control.RegisterWorkflow(workflows.Run)
+	control.RegisterWorkflow(workflows.Group)
+	control.RegisterWorkflow(workflows.Fleet)
+	control.RegisterActivity(acts)
+	games := worker.New(c, queues.Games, worker.Options{DisableWorkflowWorker: true})
+	games.RegisterActivity(acts)
+	w.workers = []worker.Worker{control, games}
+	for _, each := range w.workers {
+		if err := each.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func (w *liveWorld) close() {
+	for _, each := range slices.Backward(w.workers) {
+		each.Stop()
+	}
+}
+
+// fed is fed, changed, paused, given three versions and a bad one, and loses a group; it ends when all steps are done.
+func fed(w *liveWorld) {
+	w.spec.Steps = 6
+	w.policy.fail = func(req rollout.Request) error {
+		if req.Episode.Seq == 1 {
+			return rollout.Fail(rollout.GameFault, "act", errors.New("the board fell off the table"))
+		}
+		return nil
+	}
+	_, created, err := w.control.Start(w.ctx, w.spec)
+	w.must("start", err)
+	if !created {
+		w.t.Error("the first start did not create the run")
+	}
+	_, created, err = w.control.Start(w.ctx, w.spec)
+	w.must("start again", err)
+	if created {
+		w.t.Error("the second start created a second run")
+	}
+	other := w.spec
+	other.Steps = 99
+	if _, _, err = w.control.Start(w.ctx, other); !rollout.Refused(err, rollout.Conflict) {
+		w.t.Errorf("another spec under the same name: %v", err)
+	}
+	for step := range rollout.Step(6) {
+		w.claim(step)
+		if step == 0 {
+			w.changes()
+		}
+		if step < 3 {
+			_, err := w.control.Publish(w.ctx, w.spec.Name, rollout.PolicyVersion(step+1), fmt.Sprintf("/adapters/%d", step+1))
+			w.must("publish", err)
+		}
+		w.complete(step)
+	}
+	w.ends(rollout.RunCompleted)
+	if n := len(executionsOf(w.t, w.temporal, workflows.RunID(w.spec.Name))); n < 2 {
+		w.t.Errorf("the run's history was not cut: %d execution", n)
+	}
+}
+
+// changes does what an operator may, right and wrong.
+func (w *liveWorld) changes() {
+	deeper, none, paused, resumed := 3, 0, true, false
+	for _, c := range []rollout.Change{{Depth: &deeper}, {Paused: &paused}, {Paused: &resumed}} {
+		_, err := w.control.Change(w.ctx, w.spec.Name, c)
+		w.must("change", err)
+	}
+	if _, err := w.control.Change(w.ctx, w.spec.Name, rollout.Change{Depth: &none}); !rollout.Refused(err, rollout.Invalid) {
+		w.t.Errorf("depth 0: %v", err)
+	}
+	if _, err := w.control.Publish(w.ctx, w.spec.Name, 1, "/adapters/bad"); !rollout.Refused(err, rollout.Invalid) {
+		w.t.Errorf("a bad adapter: %v", err)
+	}
+	if _, err := w.control.Publish(w.ctx, w.spec.Name, 7, "/adapters/7"); !rollout.Refused(err, rollout.OutOfOrder) {
+		w.t.Errorf("version 7 after 0: %v", err)
+	}
+	if _, err := w.control.Stop(w.ctx, "nobody", "x"); !rollout.Refused(err, rollout.NoSuchRun) {
+		w.t.Errorf("stop of an unknown run: %v", err)
+	}
+}
+
+// stopped is stopped by its operator while its games go on: they are called off.
+func stopped(w *liveWorld) {
+	w.policy.holds = func(rollout.Request) bool { return true }
+	w.start()
+	w.until("all games to begin", func() error {
+		if held := w.policy.held.Load(); held < 8 {
+			return fmt.Errorf("%d of 8 have", held)
+		}
+		return nil
+	})
+	_, err := w.control.Stop(w.ctx, w.spec.Name, "enough")
+	w.must("stop", err)
+	w.ends(rollout.RunStopped)
+	w.until("groups to end", func() error {
+		counts, err := w.buffer.Counts(w.ctx, w.spec.Name)
+		if err == nil && counts.Dropped == 0 {
+			err = errors.New("none was dropped")
+		}
+		return err
+	})
+}
+
+// forgotten is forgotten by Redis after its first step and goes on at the second.
+func forgotten(w *liveWorld) {
+	w.start()
+	w.claim(0)
+	w.complete(0)
+	w.until("the run to hear of it", func() error {
+		status, err := w.control.Status(w.ctx, w.spec.Name)
+		if err == nil && status.NextStep != 1 {
+			err = fmt.Errorf("it is at step %d", status.NextStep)
+		}
+		return err
+	})
+	w.must("forget", w.buffer.Delete(w.ctx, w.spec.Name))
+	w.must("tell", w.control.Claimed(w.ctx, w.spec.Name, 0))
+	for step := rollout.Step(1); step < 3; step++ {
+		w.claim(step)
+		w.complete(step)
+	}
+	w.ends(rollout.RunCompleted)
+}
+
+// robbed has a group terminated by somebody else's hand, finds out within two minutes, and replaces it.
+func robbed(w *liveWorld) {
+	w.policy.holds = func(req rollout.Request) bool { return req.Episode.Seq == 0 }
+	w.start()
+	group := workflows.GroupID(rollout.GroupRef{Run: w.spec.Name, Seq: 0})
+	w.until("the group to be there", func() error {
+		return w.temporal.TerminateWorkflow(w.ctx, group, "", "a mistake")
+	})
+	w.until("the run to find out", func() error {
+		status, err := w.control.Status(w.ctx, w.spec.Name)
+		if err == nil && status.Failures["vanished"] != 1 {
+			err = fmt.Errorf("failures %v", status.Failures)
+		}
+		return err
+	})
+	for step := range rollout.Step(3) {
+		w.claim(step)
+		w.complete(step)
+	}
+	w.ends(rollout.RunCompleted)
+}
+
+// shaped starts a game more than it needs in each group, waits for late ones a moment only, filters groups that teach nothing, and
+// is bounded in bytes. Of every second group one game never ends, of the others two.
+func shaped(w *liveWorld) {
+	w.spec.Group = rollout.GroupSpec{
+		Samples: 3, MinSamples: 2, Oversample: 1, Grace: rollout.Duration(50 * time.Millisecond), ZeroVariance: rollout.DropFlat,
+	}
+	w.spec.Buffer.MaxBytes = 8 << 10
+	w.policy.holds = func(req rollout.Request) bool {
+		return req.Episode.Sample >= 2+int(req.Episode.Seq)%2
+	}
+	w.start()
+	for step := range rollout.Step(3) {
+		w.claim(step)
+		w.complete(step)
+	}
+	w.ends(rollout.RunCompleted)
+}
+
+// shrunk has its depth lowered while all but two groups wait: the surplus is let go.
+func shrunk(w *liveWorld) {
+	w.spec.Buffer.Depth = 3
+	var holding atomic.Bool
+	holding.Store(true)
+	w.policy.holds = func(req rollout.Request) bool { return req.Episode.Seq >= 2 && holding.Load() }
+	w.start()
+	w.until("the others to wait", func() error {
+		if held := w.policy.held.Load(); held < 8 {
+			return fmt.Errorf("%d of 8 games do", held)
+		}
+		return nil
+	})
+	depth := 1
+	_, err := w.control.Change(w.ctx, w.spec.Name, rollout.Change{Depth: &depth})
+	w.must("lower the depth", err)
+	w.until("the surplus to be let go", func() error { return w.lost(activities.Shrunk) })
+	holding.Store(false)
+	for step := range rollout.Step(3) {
+		w.claim(step)
+		w.complete(step)
+	}
+	w.ends(rollout.RunCompleted)
+}
+
+// outdated publishes a version that makes its groups in play too stale: they are let go and replaced.
+func outdated(w *liveWorld) {
+	w.spec.Buffer.MaxStaleness = 0
+	w.policy.holds = func(req rollout.Request) bool { return req.Version == 0 }
+	w.start()
+	w.until("a game to wait", func() error {
+		if w.policy.held.Load() == 0 {
+			return errors.New("none does")
+		}
+		return nil
+	})
+	_, err := w.control.Publish(w.ctx, w.spec.Name, 1, "/adapters/1")
+	w.must("publish", err)
+	w.until("what is stale to be let go", func() error { return w.lost(activities.Stale) })
+	for step := range rollout.Step(3) {
+		w.claim(step)
+		w.complete(step)
+	}
+	w.ends(rollout.RunCompleted)
+}
+
+// lost waits for groups that were dropped with a code.
+func (w *liveWorld) lost(code string) error {
+	status, err := w.control.Status(w.ctx, w.spec.Name)
+	if err == nil && status.Failures[code] == 0 {
+		err = fmt.Errorf("dropped are %v", status.Failures)
+	}
+	return err
+}
+
+func (w *liveWorld) start() {
+	w.t.Helper()
+	_, _, err := w.control.Start(w.ctx, w.spec)
+	w.must("start", err)
+}
+
+// claim claims a step as a trainer does, which attaches again when it is refused.
+func (w *liveWorld) claim(step rollout.Step) {
+	w.t.Helper()
+	run := w.spec.Name
+	w.until("claim", func() (err error) {
+		if w.epoch == 0 {
+			w.epoch, _, err = w.buffer.Attach(w.ctx, run, nil)
+		}
+		if err == nil {
+			_, err = w.buffer.Claim(w.ctx, run, step, w.epoch, buffer.Share{})
+		}
+		if rollout.Refused(err, rollout.Fenced) {
+			w.epoch = 0
+		}
+		return err
+	})
+	w.must("tell of the claim", w.control.Claimed(w.ctx, run, step))
+}
+
+// complete records a claimed step.
+func (w *liveWorld) complete(step rollout.Step) {
+	w.t.Helper()
+	_, _, err := w.buffer.Complete(w.ctx, w.spec.Name, step, w.epoch, rollout.StepReport{WallSec: 1}, rollout.FleetView{})
+	w.must("complete", err)
+	w.must("tell of the step", w.control.Completed(w.ctx, w.spec.Name, step))
+}
+
+func (w *liveWorld) ends(how rollout.RunState) {
+	w.t.Helper()
+	w.until("the end of the run", func() error {
+		status, err := w.control.Status(w.ctx, w.spec.Name)
+		if err == nil && status.State != how {
+			err = fmt.Errorf("the run is %s", status.State)
+		}
+		return err
+	})
+}
+
+// replayAll replays every history of the run and of its groups.
+func (w *liveWorld) replayAll() {
+	w.t.Helper()
+	status, err := w.control.Status(w.ctx, w.spec.Name)
+	w.must("status", err)
+	ids := []string{workflows.RunID(w.spec.Name)}
+	for seq := range rollout.GroupSeq(status.Launched) {
+		ids = append(ids, workflows.GroupID(rollout.GroupRef{Run: w.spec.Name, Seq: seq}))
+	}
+	for _, id := range ids {
+		for i, h := range executionsOf(w.t, w.temporal, id) {
+			if h = settled(h); len(h.Events) == 0 {
+				continue // nobody has done anything yet
+			}
+			if err := replayer().ReplayWorkflowHistory(quiet, h); err != nil {
+				w.t.Errorf("execution %d of %s does not replay: %v", i, id, err)
+			}
+		}
+	}
+}
+
+func (w *liveWorld) must(doing string, err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatalf("%s: %v", doing, err)
+	}
+}
+
+// until tries until it succeeds: other processes are at work.
+func (w *liveWorld) until(what string, try func() error) {
+	w.t.Helper()
+	for last := error(nil); ; {
+		err := try()
+		if err == nil {
+			return
+		}
+		if w.ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-w.ctx.Done():
+			w.t.Fatalf("waited for %s: %v", what, last)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
