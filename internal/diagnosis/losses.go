@@ -92,6 +92,11 @@ func (q *inquiry) staleLosses(*Report) *Finding {
 			f.Evidence = append(f.Evidence, Evidence{b.String(), Measured})
 		}
 	}
+	if policy := q.in.Spec.Buffer.OnStale; policy == rollout.WaitStale || policy == rollout.KeepStale {
+		f.Verdict = VerdictHealed
+		f.Text += fmt.Sprintf(". With buffer.on_stale: %s nothing more is dropped for that.", policy)
+		return f
+	}
 	f.Text += fmt.Sprintf(". What may help: buffer.on_stale=wait, a larger buffer.max_staleness (%d now), a smaller buffer.depth (%d now), shorter games.",
 		q.in.Spec.Buffer.MaxStaleness, q.setDepth())
 	return f

@@ -119,6 +119,10 @@ func TestStaleDrops(t *testing.T) {
 			lose(in, 8, "stale")
 			in.Departures = []rollout.LengthCount{counted(rollout.Trained, 0, 10, 60, 30), counted("stale", 0, 0, 5, 91)}
 		}, diagnosis.VerdictWarning, []string{"it is the longer games that are lost", "have longer games than those trained on"}},
+		{"until the trainer was let wait", healthyRun(), func(in *diagnosis.Input) {
+			lose(in, 8, "stale")
+			in.Spec.Buffer.OnStale = rollout.WaitStale
+		}, diagnosis.VerdictHealed, []string{"With buffer.on_stale: wait nothing more is dropped"}},
 		{"one in twenty", healthyRun(), func(in *diagnosis.Input) { lose(in, 1, "stale") }, "", nil},
 		{"for other reasons", healthyRun(), func(in *diagnosis.Input) { lose(in, 8, "shrunk") }, "", nil},
 	} {
