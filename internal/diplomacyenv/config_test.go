@@ -44,6 +44,7 @@ func TestFaults(t *testing.T) {
 		options string
 		want    []string
 	}{
+		{`{"colour_of_the_sea":3}`, []string{"colour_of_the_sea: no such key (there are constraint, horizon_years, opponents, prompt,"}},
 		{`{"horizon_year":3}`, []string{"horizon_year: no such key (did you mean horizon_years?)"}},
 		{`{"prompt":{"neighbors":true},"reward":{"step_final":{"step_centre":1}},"x":1}`, []string{
 			"prompt.neighbors: no such key (did you mean neighbours?)",

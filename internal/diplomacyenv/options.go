@@ -58,12 +58,20 @@ func unknownKeys(path string, raw json.RawMessage, t reflect.Type) []error {
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		field, ok := fields[key]
 		if !ok {
-			errs = append(errs, fmt.Errorf("%s%s: no such key (did you mean %s?)", path, key, nearest(key, slices.Sorted(maps.Keys(fields)))))
+			errs = append(errs, fmt.Errorf("%s%s: no such key (%s)", path, key, meant(key, slices.Sorted(maps.Keys(fields)))))
 			continue
 		}
 		errs = append(errs, unknownKeys(path+key+".", object[key], field)...)
 	}
 	return errs
+}
+
+// meant names the key that somebody who wrote key most likely meant, or else all of them.
+func meant(key string, known []string) string {
+	if near := nearest(key, known); editDistance(key, near) <= max(2, len(key)/3) {
+		return "did you mean " + near + "?"
+	}
+	return "there are " + strings.Join(known, ", ")
 }
 
 // nearest is the known key with the smallest edit distance to key.
