@@ -22,6 +22,7 @@ func TestWriteText(t *testing.T) {
 	}{
 		{"capacity_bound", seedCase()},
 		{"latency_bound", latencyCase()},
+		{"throttled", with(latencyCase(), func(m *mill) { m.depth, m.steps, m.bounded, m.stale = 4, 24, true, 1 })},
 		{"healthy", with(seedCase(), func(m *mill) { m.engines = 16 })},
 		{"warning", with(seedCase(), func(m *mill) { m.steps = 3 })},
 		{"one_starved_step", with(seedCase(), func(m *mill) { m.steps = 4 })},
