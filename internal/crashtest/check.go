@@ -206,7 +206,8 @@ func (f *findings) versions(o outcome) {
 	}
 }
 
-// accounts looks for groups that are in no place.
+// accounts looks for groups that are in no place: each one launched is trained on, or dropped for a reason and replaced once,
+// or outstanding.
 func (f *findings) accounts(o outcome) {
 	if missing := unaccounted(o.account); missing != 0 {
 		f.lost += int(max(missing, 0)) * o.plan.cfg.Samples * agents
@@ -214,5 +215,12 @@ func (f *findings) accounts(o outcome) {
 	}
 	if want := int64(o.plan.cfg.Steps * o.plan.cfg.GroupsPerStep); o.account.Counts.Completed != want {
 		f.complain("the account has %d completed groups, not %d", o.account.Counts.Completed, want)
+	}
+	reasons := int64(0)
+	for _, n := range o.account.Drops {
+		reasons += n
+	}
+	if reasons != o.account.Counts.Dropped {
+		f.complain("%d groups were dropped, %d of them for a reason: %v", o.account.Counts.Dropped, reasons, o.account.Drops)
 	}
 }

@@ -39,7 +39,9 @@ func good() outcome {
 			0: {groups: []int64{0}, trajectories: first, turns: []seenTurn{{first[0], 0, model}}},
 			1: {groups: []int64{1}, trajectories: second, turns: []seenTurn{{second[0], 1, "chaos-7-v1"}}},
 		},
-		account: buffer.Account{Launched: 3, NextStep: 2, Counts: rollout.BufferCounts{Completed: 2, Dropped: 1}},
+		account: buffer.Account{
+			Launched: 3, NextStep: 2, Counts: rollout.BufferCounts{Completed: 2, Dropped: 1}, Drops: map[string]int64{"stale": 1},
+		},
 	}
 }
 
@@ -66,6 +68,7 @@ func TestCheckFindsEveryBrokenPromise(t *testing.T) {
 		{"flat group", func(o *outcome) { o.batches[0].flat, o.plan.cfg.Shape = []int64{0}, NoFlat }, "all equal", nil},
 		{"flat group that may be trained on", func(o *outcome) { o.batches[0].flat = []int64{0} }, "", nil},
 		{"lost group", func(o *outcome) { o.account.Launched++ }, "nowhere", func(f findings) int { return f.lost / 2 }},
+		{"dropped for no reason", func(o *outcome) { o.account.Drops = nil }, "0 of them for a reason", nil},
 		{"trained twice", func(o *outcome) { o.journal[3].Trajectories = o.journal[0].Trajectories }, "is in steps", func(f findings) int { return f.duplicated / 2 }},
 		{"group in two steps", func(o *outcome) { o.journal[3].Groups = []int64{0} }, "group 0 is in steps", nil},
 		{"another batch when asked again", func(o *outcome) { o.journal[1].Trajectories = []string{"chaos-7/0/1/X", "chaos-7/0/1/O"} }, "two different", nil},

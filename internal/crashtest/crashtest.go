@@ -97,6 +97,7 @@ type Report struct {
 	Refused    int        // calls with the epoch of a replaced trainer that were refused, the trainers' own included
 	Records    int        // records sent again, equal or not, and answered as promised
 	Ahead      int        // batches granted while Temporal was away
+	Unled      int        // turns answered while Temporal was away
 	Turns      int        // turns compared with what engines answered
 	OutTokens  int64      // generated altogether
 	Dropped    map[string]int64
@@ -194,6 +195,7 @@ func (r *Report) finish(in *injector, rec *recorder, w *watch) {
 	}
 	r.Summary.RepeatedTokens, r.OutTokens = rec.repeated()
 	r.Recovery = recoveries(in.done, w, rec)
+	r.Unled = unled(in.done, rec)
 	r.Violations = append(r.Violations, in.violations...)
 	var all []float64
 	for _, rv := range r.Recovery {

@@ -114,6 +114,26 @@ func (r *recorder) games(death time.Time) []time.Time {
 	return ends
 }
 
+// unled is how many turns engines answered while Temporal was away: games go on until they want to tell it something.
+func unled(done []injected, r *recorder) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, d := range done {
+		if d.Kind != AwayTemporal {
+			continue
+		}
+		for _, times := range r.engines {
+			for _, at := range times {
+				if at.After(d.when) && at.Before(d.until) {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
 func firstAfter(times []time.Time, t time.Time) time.Time {
 	for _, at := range times {
 		if at.After(t) {
