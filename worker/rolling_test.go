@@ -121,7 +121,7 @@ func newDeployment(t *testing.T) *deployment {
 	if testing.Short() {
 		t.Skip("starts a Temporal server and worker processes; run without -short")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	server, err := testsuite.StartDevServer(ctx, testsuite.DevServerOptions{
 		ExistingPath: temporalCLI(t), LogLevel: "error",
@@ -201,6 +201,7 @@ func (d *deployment) train(steps int) {
 	spec.Group = rollout.GroupSpec{Samples: 3, MinSamples: 3}
 	spec.Buffer.Depth, spec.Buffer.GroupsPerStep = 2, 3
 	spec.Timeouts.Heartbeat = rollout.Duration(2 * time.Second)
+	spec.Buffer.Order, spec.Group.ZeroVariance = "", "" // as a server of the version before starts it
 	d.until("the run to be started", func() error {
 		_, _, err := control{d.backend.Control, d.backend.Buffer}.Start(d.ctx, spec)
 		return err
