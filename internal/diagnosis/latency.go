@@ -26,7 +26,9 @@ func (q *inquiry) measureLatency() {
 		// Every admitted batch's way, and the work on the one that had to be completed first, take their turns.
 		perBatch := (latency + q.regime.C.Sec) / (admitted + 1)
 		q.regime.LatencyPD = &Quantity{perBatch, Measured, fmt.Sprintf("(latency + compute) / %v: max_staleness + 1", admitted+1)}
-		q.regime.Depth = latency / perBatch
+		if perBatch > 0 {
+			q.regime.Depth = latency / perBatch
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ func FuzzDiagnoseLaws(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, broken bool) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		in := randomMill(rng).input()
+		circumstances(rng, &in)
 		if broken {
 			corrupt(rng, in.Records)
 		}
@@ -54,7 +55,34 @@ func randomMill(rng *rand.Rand) mill {
 		m.workers = 1 + rng.IntN(20)
 	}
 	m.noFleet = rng.IntN(8) == 0
+	if rng.IntN(3) == 0 {
+		m.bounded, m.stale = true, rng.IntN(4)
+	}
+	if rng.IntN(3) == 0 {
+		m.fits = m.groups * (1 + rng.IntN(3))
+	}
 	return m
+}
+
+// circumstances adds what a run tells beside its steps, true or not.
+func circumstances(rng *rand.Rand, in *diagnosis.Input) {
+	in.Spec.Buffer.OnStale = []rollout.OnStale{rollout.DropStale, rollout.KeepStale, rollout.WaitStale, ""}[rng.IntN(4)]
+	in.Throttle = []rollout.Throttle{"", rollout.ThrottleBytes, rollout.ThrottleStaleness, "novel"}[rng.IntN(4)]
+	in.Spec.Buffer.MaxBytes = rng.Int64N(1 << 40)
+	in.Signal = rollout.Signal{Groups: rng.IntN(33), Flat: rng.IntN(33), Collapsed: rng.IntN(2) == 0}
+	for i := range in.Records {
+		v := &in.Records[i].Service
+		v.FlatGroups = rng.IntN(len(v.Groups) + 1)
+		for range rng.IntN(6) {
+			in.Drops = append(in.Drops, diagnosis.Drop{At: v.GrantedAt, Code: []string{"stale", "shrunk", "zero_variance"}[rng.IntN(3)]})
+		}
+		if rng.IntN(10) == 0 {
+			in.Signals = append(in.Signals, diagnosis.SignalChange{At: v.GrantedAt, Signal: rollout.Signal{Collapsed: rng.IntN(2) == 0}})
+		}
+	}
+	for _, code := range []string{rollout.Trained, "stale", "zero_variance"} {
+		in.Departures = append(in.Departures, counted(code, rng.Int64N(50), rng.Int64N(50), rng.Int64N(50)))
+	}
 }
 
 // corrupt breaks some records in ways that clocks, crashes and strange trainers could.
@@ -64,7 +92,7 @@ func corrupt(rng *rand.Rand, records []rollout.StepRecord) {
 		if rng.IntN(3) > 0 {
 			continue
 		}
-		switch rng.IntN(9) {
+		switch rng.IntN(12) {
 		case 0:
 			r.Service.Groups = nil
 		case 1:
@@ -81,6 +109,12 @@ func corrupt(rng *rand.Rand, records []rollout.StepRecord) {
 			r.Done = false
 		case 7:
 			r.Service.CompletedAt = r.Service.FirstAskedAt.Add(-time.Hour)
+		case 9:
+			r.Service.AtClaim = rollout.BufferCounts{Ready: rng.Int64N(1 << 40)}
+		case 10:
+			r.Service.Depth, r.Service.GroupsPerStep = 0, 0
+		case 11:
+			r.Trainer.Phases[rollout.PhaseWait] = r.Trainer.WallSec
 		case 8:
 			for j := range r.Service.Groups {
 				r.Service.Groups[j].Times = rollout.GroupTimes{}

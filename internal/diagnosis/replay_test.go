@@ -18,6 +18,13 @@ func uniform(c, p, r float64, depth int) plant {
 	}
 }
 
+// admitted bounds a plant by staleness: the prefill, too.
+func admitted(p plant, stale int) plant {
+	p.admitted = stale
+	p.first = min(p.first, (stale+1)*p.take[0])
+	return p
+}
+
 func TestReplayTables(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -39,6 +46,10 @@ func TestReplayTables(t *testing.T) {
 		{"R=600 D=3", uniform(150, 1, 600, 3), []float64{150, 150, 150, 300, 150, 150, 300}, nil},
 		{"R=600 D=4", uniform(150, 1, 600, 4), []float64{150, 150, 150, 150, 150}, nil},
 		{"P=300 R=600 D=2", uniform(150, 300, 600, 2), []float64{150, 150, 450, 150, 450}, nil},
+		{"R=600 D=4 max_staleness=1", admitted(uniform(150, 1, 600, 4), 1), []float64{150, 150, 600, 150, 600, 150}, []float64{2, 1, 1, 1}},
+		{"R=600 D=4 max_staleness=0", admitted(uniform(150, 1, 600, 4), 0), []float64{150, 750, 750, 750}, []float64{1, 1, 1}},
+		{"P=300 D=4 max_staleness=0", admitted(uniform(150, 300, 75, 4), 0), []float64{150, 450, 450, 450}, nil},
+		{"R=600 D=2 max_staleness=2", admitted(uniform(150, 1, 600, 2), 2), []float64{150, 150, 450, 150, 450, 150}, nil},
 		{"one batch of prefill", func() plant { p := uniform(150, 300, 75, 3); p.first = 16; return p }(), []float64{150, 300, 300, 300}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
