@@ -48,7 +48,7 @@ func TestWhoWaitsTrainsOnNothingStale(t *testing.T) {
 // eachSeed runs a test for several seeds, the first on the embedded Redis, the others on the real one, which is much faster.
 func eachSeed(t *testing.T, test func(t *testing.T, rdb redis.UniversalClient, seed uint64)) {
 	t.Helper()
-	for seed := range uint64(16) {
+	for seed := range uint64(24) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			if seed == 0 {
@@ -71,20 +71,20 @@ type campaign struct {
 	from      map[int]rollout.PolicyVersion
 	claimed   int
 	completed int
-	slow      int // one group in so many takes long; 0: none
+	slow      int // one group in so many takes long
 }
 
 func newCampaign(t *testing.T, rdb redis.UniversalClient, rng *rand.Rand) *campaign {
 	s := spec(1+rng.IntN(3), 6+rng.IntN(6))
-	s.Buffer.Depth = 1 + rng.IntN(4)
+	s.Buffer.Depth = 2 + rng.IntN(3)
 	s.Buffer.MaxStaleness = int64(rng.IntN(4))
 	s.Buffer.OnStale = onStale[rng.IntN(3)]
 	s.Buffer.Prefill = []rollout.Prefill{rollout.PrefillFull, rollout.PrefillBatch}[rng.IntN(2)]
 	s.Buffer.Order = []rollout.BatchOrder{rollout.StartOrder, rollout.FinishOrder}[rng.IntN(2)]
-	s.Buffer.MaxBytes = int64(rng.IntN(2) * (1 + rng.IntN(10*size(t, group(0, 0)))))
+	s.Buffer.MaxBytes = int64(rng.IntN(2) * (1 + rng.IntN(5*size(t, group(0, 0)))))
 	return &campaign{
 		fixture: open(t, rdb, s), rng: rng, limits: s.Buffer, steps: s.Steps,
-		from: map[int]rollout.PolicyVersion{}, slow: rng.IntN(4),
+		from: map[int]rollout.PolicyVersion{}, slow: 2 + rng.IntN(3),
 	}
 }
 
@@ -113,7 +113,7 @@ func (c *campaign) mayLaunch(a buffer.Account) int {
 func (c *campaign) run() {
 	c.t.Helper()
 	for moves := 0; c.completed < c.steps; moves++ {
-		if moves > 3_000 {
+		if moves > 10_000 {
 			c.t.Fatalf("only %d of %d steps are completed: %+v", c.completed, c.steps, c.account())
 		}
 		switch c.rng.IntN(8) {
@@ -151,9 +151,9 @@ func (c *campaign) play() {
 		return
 	}
 	seq := int(playing[c.rng.IntN(len(playing))])
-	slow := c.slow > 0 && seq%c.slow == 0
+	slow := seq%c.slow == 0
 	switch {
-	case slow && c.rng.IntN(8) > 0:
+	case slow && c.rng.IntN(40) > 0:
 	case slices.Contains(a.Queued, rollout.GroupSeq(seq)):
 		c.ok(c.Start(c.ctx, ref(seq)))
 	case c.rng.IntN(10) == 0:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -78,7 +79,7 @@ func (p *player) choose() func() {
 	if p.rng.IntN(10) == 0 {
 		epoch += p.rng.IntN(3) - 1
 	}
-	switch p.rng.IntN(17) {
+	switch p.rng.IntN(20) {
 	case 0, 1, 2:
 		p.last++
 		return p.queueing(p.last, m.version)
@@ -100,6 +101,13 @@ func (p *player) choose() func() {
 		return p.releasing(seq)
 	case 15:
 		return p.saving(seq, p.rng.IntN(2), p.rng.IntN(20))
+	case 16:
+		return p.publishing(m.version + 1)
+	case 17, 18: // so that not all that is left behind stays there
+		if old := slices.Concat(m.in("inflight"), m.in("queued")); len(old) > 0 {
+			return p.committing(old[0], max(0, m.from[old[0]]))
+		}
+		return p.claiming(m.next, m.epoch)
 	default:
 		return p.completing(m.next, m.epoch, 0)
 	}
@@ -112,13 +120,7 @@ func (p *player) rare() func() {
 	case 0:
 		return p.attaching(max(0, m.next-p.rng.IntN(4)+1))
 	case 1:
-		v := m.version + p.rng.IntN(3) - 1
-		return func() {
-			p.note("version %d", v)
-			p.ok(p.SetVersion(p.ctx, run, rollout.PolicyVersion(v)))
-			m.version = max(m.version, v)
-			m.sweep()
-		}
+		return p.publishing(m.version + p.rng.IntN(3) - 1)
 	default:
 		limits := m.limits
 		limits.GroupsPerStep = 1 + p.rng.IntN(3)
@@ -136,6 +138,15 @@ func (p *player) rare() func() {
 			m.limits, m.steps = limits, steps
 			m.sweep()
 		}
+	}
+}
+
+func (p *player) publishing(version int) func() {
+	return func() {
+		p.note("version %d", version)
+		p.ok(p.SetVersion(p.ctx, run, rollout.PolicyVersion(version)))
+		p.model.version = max(p.model.version, version)
+		p.model.sweep()
 	}
 }
 

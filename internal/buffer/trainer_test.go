@@ -1,6 +1,9 @@
 package buffer_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -123,4 +126,59 @@ func (f *fixture) attach(from int) (epoch, next int) {
 	e, n, err := f.Attach(f.ctx, run, resume)
 	f.ok(err)
 	return int(e), int(n)
+}
+
+// TestSharesOfRanks claims steps in shares, for worlds of every size up to more ranks than trajectories, while trainers come and
+// rewind: the shares of a step's ranks are the batch, cut without gap or overlap, and each is the same whenever it is asked for.
+func TestSharesOfRanks(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		const steps, perGroup = 5, 4
+		f := open(t, rdb, spec(2, steps))
+		rng := rand.New(rand.NewPCG(3, 3))
+		worlds := []int{1, 2, 3, 5, 2*perGroup - 1, 2 * perGroup, 2*perGroup + 1, 5 * perGroup}
+		given := map[string]string{} // step and share -> its first answer
+		epoch, next, claimed := 0, 0, 0
+		for moves := 0; next < steps && moves < 400; moves++ {
+			switch rng.IntN(6) {
+			case 0:
+				epoch, next = f.attach(max(0, next-rng.IntN(3)))
+			case 1, 2:
+				if next < claimed {
+					f.complete(next, epoch)
+					next++
+				}
+			default:
+				step := min(next+rng.IntN(2), steps-1, claimed)
+				if step == claimed {
+					f.ready(0, 2*step, 2*step+1)
+					claimed++
+				}
+				f.shared(step, epoch, worlds[rng.IntN(len(worlds))], given)
+			}
+		}
+		expect(t, "steps", next, steps)
+		expect(t, "counts", f.counts(), rollout.BufferCounts{Completed: 2 * steps})
+	})
+}
+
+// shared claims a step by all ranks of a world, in any order, and compares with the whole batch.
+func (f *fixture) shared(step, epoch, world int, given map[string]string) {
+	f.t.Helper()
+	whole := ids(f.claim(step, epoch))
+	parts := make([][]string, world)
+	for _, rank := range rand.New(rand.NewPCG(uint64(step), uint64(world))).Perm(world) {
+		b, err := f.Claim(f.ctx, run, rollout.Step(step), rollout.Epoch(epoch), buffer.Share{Rank: rank, World: world})
+		f.ok(err)
+		name, answer := fmt.Sprintf("step %d, rank %d of %d", step, rank, world), asJSON(f.t, b)
+		if before, asked := given[name]; asked && before != answer {
+			f.t.Errorf("%s is another share than before", name)
+		}
+		given[name] = answer
+		parts[rank] = ids(b)
+		if n := len(parts[rank]); n != len(whole)/world && n != (len(whole)+world-1)/world {
+			f.t.Errorf("%s has %d of %d trajectories", name, n, len(whole))
+		}
+	}
+	expect(f.t, fmt.Sprintf("step %d by %d ranks", step, world), slices.Concat(parts...), whole)
 }
