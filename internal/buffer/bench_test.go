@@ -86,8 +86,14 @@ func BenchmarkCommit(b *testing.B) {
 				b.StartTimer()
 			}
 		}
+		b.ReportMetric(perSecond(b), "groups/s")
+		a, err := f.Account(f.ctx, run)
+		f.ok(err)
+		b.ReportMetric(float64(a.GroupBytes)/float64(len(g.Trajectories)), "redis-B/trajectory")
 	})
 }
+
+func perSecond(b *testing.B) float64 { return float64(b.N) / b.Elapsed().Seconds() }
 
 // BenchmarkClaim claims a reference step: as it is stored, as it is written to a trainer, and unpacked.
 func BenchmarkClaim(b *testing.B) {
@@ -109,8 +115,26 @@ func BenchmarkClaim(b *testing.B) {
 					f.ok(err)
 					f.ok(use(raw))
 				}
+				b.ReportMetric(perSecond(b), "batches/s")
 			})
 		}
+	})
+}
+
+// BenchmarkSaveAnswer keeps one answer of a reference turn: what resuming in the middle of a phase costs each turn.
+func BenchmarkSaveAnswer(b *testing.B) {
+	benchBoth(b, func(b *testing.B, rdb redis.UniversalClient) {
+		f := open(b, rdb, spec(referenceGroups, 1<<30))
+		f.queue(0, 0)
+		turn := referenceGroup(0).Trajectories[0].Turns[0]
+		answer := buffer.Answer{Key: "k", Completion: rollout.Completion{
+			TokenIDs: turn.TokenIDs, Logprobs: turn.Logprobs, PromptTokenIDs: turn.PromptTokenIDs, FinishReason: turn.FinishReason,
+		}}
+		b.ReportAllocs()
+		for n := 0; b.Loop(); n++ {
+			f.ok(f.SaveAnswer(f.ctx, game(0, n%6), 1, powers[n%len(powers)], answer))
+		}
+		b.ReportMetric(perSecond(b), "answers/s")
 	})
 }
 
