@@ -27,7 +27,11 @@ type Inspection struct {
 // it has stalled for the attempt: each fault names what to change. Files that this process cannot see are left
 // to the engines, with a note.
 func Inspect(ctx context.Context, path string, rank int) (Inspection, error) {
-	raw, err := os.ReadFile(filepath.Join(path, "adapter_config.json"))
+	if !filepath.IsAbs(path) {
+		return Inspection{}, rollout.Fail(rollout.Permanent, vllm.BadAdapter,
+			fmt.Errorf("adapter path %q is not absolute: an engine would look for it in its own folder, or on a hub", path))
+	}
+	raw, err := readConfig(filepath.Join(path, "adapter_config.json"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return Inspection{Notes: []string{
 			fmt.Sprintf("not inspected, and no digest: this worker sees no adapter_config.json in %s; the engines judge it when they load it", path),
@@ -44,6 +48,22 @@ func Inspect(ctx context.Context, path string, rank int) (Inspection, error) {
 		return Inspection{}, err
 	}
 	return Inspection{Digest: digest}, nil
+}
+
+// maxConfigBytes is far more than PEFT writes.
+const maxConfigBytes = 1 << 20
+
+func readConfig(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // it is only read
+	raw, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
+	if err == nil && len(raw) > maxConfigBytes {
+		err = rollout.Fail(rollout.Permanent, vllm.BadAdapter, fmt.Errorf("%s has more than %d MiB", file, maxConfigBytes>>20))
+	}
+	return raw, err
 }
 
 // checkAdapter finds everything in PEFT's adapter_config.json that an engine would refuse.

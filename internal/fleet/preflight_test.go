@@ -48,6 +48,21 @@ func TestInspect(t *testing.T) {
 	}
 }
 
+// An engine takes a relative path for a model to be fetched from a hub; a configuration without end would be read to the end.
+func TestInspectRefusesOddPlaces(t *testing.T) {
+	t.Parallel()
+	endless := t.TempDir()
+	if err := os.Symlink("/dev/zero", filepath.Join(endless, "adapter_config.json")); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{"adapters/v1": "absolute", "": "absolute", endless: "more than 1 MiB"} {
+		_, err := fleet.Inspect(t.Context(), path, 32)
+		if err == nil || rollout.KindOf(err) != rollout.Permanent || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: got %v, want a permanent failure that says %q", path, err, says)
+		}
+	}
+}
+
 func TestInspectSeesNewWeights(t *testing.T) {
 	t.Parallel()
 	a := adapterAt(t, `{"r":8,"target_modules":["q_proj"]}`)
