@@ -50,7 +50,7 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 	group := assemble(in, episodes, a.Now())
 	flat := len(episodes) > 1 && rollout.Flat(group.Trajectories)
 	if flat && plan.ZeroVariance == rollout.DropFlat {
-		return GroupEnd{Seq: plan.Ref.Seq, Code: ZeroVariance, Flat: true}, a.DiscardGroup(ctx, DiscardInput{Ref: plan.Ref, Code: ZeroVariance})
+		return GroupEnd{Seq: plan.Ref.Seq, Code: ZeroVariance, Flat: true}, a.discard(ctx, plan.Ref, ZeroVariance, group.Phases)
 	}
 	commit, err := a.Buffer.CommitGroup(ctx, &group)
 	if gone && rollout.Refused(err, rollout.Invalid) {
@@ -60,7 +60,7 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 		return GroupEnd{}, typed(fmt.Errorf("commit %s: %w", plan.Ref, err))
 	}
 	if commit.Dropped != "" {
-		a.emit(plan.Ref.Run, plan.Ref.String()+"/dropped", telemetry.GroupDropped{Seq: plan.Ref.Seq, Code: commit.Dropped})
+		a.emit(plan.Ref.Run, plan.Ref.String()+"/dropped", telemetry.GroupDropped{Seq: plan.Ref.Seq, Code: commit.Dropped, Phases: group.Phases})
 		return GroupEnd{Seq: plan.Ref.Seq, Code: commit.Dropped}, nil
 	}
 	if !commit.Duplicate {
@@ -126,10 +126,14 @@ type DiscardInput struct {
 
 // DiscardGroup takes a group out of the buffer's account.
 func (a *Activities) DiscardGroup(ctx context.Context, in DiscardInput) error {
-	if err := a.Buffer.Discard(ctx, in.Ref, in.Code); err != nil {
-		return typed(fmt.Errorf("discard %s: %w", in.Ref, err))
+	return a.discard(ctx, in.Ref, in.Code, nil)
+}
+
+func (a *Activities) discard(ctx context.Context, ref rollout.GroupRef, code string, phases []int) error {
+	if err := a.Buffer.Discard(ctx, ref, code); err != nil {
+		return typed(fmt.Errorf("discard %s: %w", ref, err))
 	}
-	a.emit(in.Ref.Run, in.Ref.String()+"/dropped", telemetry.GroupDropped{Seq: in.Ref.Seq, Code: in.Code})
+	a.emit(ref.Run, ref.String()+"/dropped", telemetry.GroupDropped{Seq: ref.Seq, Code: code, Phases: phases})
 	return nil
 }
 
