@@ -150,6 +150,26 @@ func BenchmarkPoll(b *testing.B) {
 	})
 }
 
+// BenchmarkPollWaiting is such a claim of a run that waits for what would become too stale, with as many groups outstanding as
+// a run can have: all of them are looked at.
+func BenchmarkPollWaiting(b *testing.B) {
+	benchBoth(b, func(b *testing.B, rdb redis.UniversalClient) {
+		s := spec(referenceGroups, 1<<30)
+		s.Buffer.OnStale = rollout.WaitStale
+		f := open(b, rdb, s)
+		const ready = rollout.MaxOutstanding / 2
+		f.queue(0, rollout.MaxOutstanding-ready-1)
+		f.ok(f.SetVersion(f.ctx, run, 1))
+		for seq := rollout.MaxOutstanding - ready; seq < rollout.MaxOutstanding; seq++ {
+			f.ready(1, seq)
+		}
+		for b.Loop() {
+			_, err := f.ClaimRaw(f.ctx, run, 0, 0, buffer.Share{})
+			f.refused(err, rollout.NotReady)
+		}
+	})
+}
+
 // BenchmarkLongRun sends a million small trajectories through the buffer, once, and reports what Redis and this
 // process hold at a tenth of the way and at the end.
 func BenchmarkLongRun(b *testing.B) {

@@ -5,7 +5,7 @@
 // A group is queued, in flight, ready, claimed, and then completed, or dropped from any of the first three; it is in exactly
 // one of them, and every change is one Lua script, so that it happens wholly or not at all, once, however
 // often it is asked for. A step's batch is a function of the step's number: granted once, given again to
-// whoever asks again, kept until RetainSteps later steps are completed. Only the trainer process announced last is
+// whoever asks again, kept until RetainSteps later steps are completed. Groups that leave are counted by why and by length. Only the trainer process announced last is
 // served. All keys of a run share a hash tag, so that a Redis Cluster will do; the scripts read no clock.
 //
 // These promises are as durable as Redis is. With appendfsync always they hold through its kill -9; with everysec the

@@ -75,7 +75,7 @@ func (sh Share) cut(n int) (from, to int) {
 //
 // The first batch waits for the prefill. Where a bound in bytes lets no such number come together, it is given out as soon as it is
 // complete and nothing is played any more. A run that launches what a batch needs, and whatever else has room, never leaves a
-// trainer waiting for groups that do not come.
+// trainer waiting for groups that do not come. One that is paused while it is prefilled launches the rest when it goes on.
 func (s *Store) Claim(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share Share) (*rollout.Batch, error) {
 	raw, err := s.ClaimRaw(ctx, run, step, epoch, share)
 	if err != nil {
