@@ -199,7 +199,9 @@ func (r *Report) finish(in *injector, rec *recorder, w *watch) {
 	r.Violations = append(r.Violations, in.violations...)
 	var all []float64
 	for _, rv := range r.Recovery {
-		all = append(all, rv.Seconds...)
+		if rv.kill() {
+			all = append(all, rv.Seconds...)
+		}
 	}
 	r.Summary.RecoveryP50, r.Summary.RecoveryP99 = quantile(all, 0.5), quantile(all, 0.99)
 }

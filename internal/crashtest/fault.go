@@ -125,7 +125,7 @@ func (s *Schedule) Next() Fault {
 	switch f.Kind {
 	case KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll:
 	case AwayTemporal:
-		f.Hold = time.Duration(part * (6 + 4*s.rng.Float64()))
+		f.Hold = time.Duration(part * (6 + 2*s.rng.Float64()))
 		s.slot += s.slots(f.Hold)
 	default:
 		f.Hold = hold
@@ -133,5 +133,8 @@ func (s *Schedule) Next() Fault {
 	return f
 }
 
-// slots is how many slots a fault takes.
-func (s *Schedule) slots(hold time.Duration) int { return int(hold/s.every) + 1 }
+// quiet is how many slots after an absence are left for finding one another again.
+const quiet = 2
+
+// slots is how many slots an absence takes.
+func (s *Schedule) slots(hold time.Duration) int { return int(hold/s.every) + quiet }

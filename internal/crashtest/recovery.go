@@ -3,6 +3,7 @@ package crashtest
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,9 @@ type Recovery struct {
 	Seconds []float64
 	Open    int // deaths after which it was not seen to happen
 }
+
+// kill tells whether something died of it, and not only was away.
+func (r Recovery) kill() bool { return strings.HasPrefix(string(r.Kind), "kill-") }
 
 // P is a quantile of the recoveries.
 func (r Recovery) P(q float64) float64 { return quantile(r.Seconds, q) }
@@ -46,7 +50,7 @@ func recoveries(done []injected, w *watch, r *recorder) []Recovery {
 	for i := range all {
 		rv := &all[i]
 		for _, d := range done {
-			if d.Kind != rv.Kind {
+			if d.Kind != rv.Kind || d.overtaken(done) {
 				continue
 			}
 			for _, end := range ends(d, w, r) {
@@ -68,6 +72,16 @@ func (d injected) began() time.Time {
 	}
 	return d.until
 }
+
+// overtaken tells whether Temporal was hardly back when it was away again: there was no time to recover in.
+func (d injected) overtaken(done []injected) bool {
+	return d.Kind == AwayTemporal && slices.ContainsFunc(done, func(next injected) bool {
+		return next.Kind == AwayTemporal && next.when.After(d.until) && next.when.Sub(d.until) < roomAfterAbsence
+	})
+}
+
+// roomAfterAbsence is more than work took to resume in any run so far.
+const roomAfterAbsence = 30 * time.Second
 
 // ends is when a kill was over: once for most kinds, once per game for workers. Zero: never seen.
 func ends(d injected, w *watch, r *recorder) []time.Time {
