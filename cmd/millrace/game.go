@@ -135,6 +135,9 @@ func newPlayGameCommand(env environment) *cobra.Command {
 				}
 				which = args[0]
 			}
+			if o.Years == 0 { // to Play it is no wish
+				return usage("0 years: want at least 1")
+			}
 			if o.Map, err = env.loadBoard(mapFile); err != nil {
 				return err
 			}

@@ -26,6 +26,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"rum", 2, "did you mean run?"},
 		{"trainer demp", 2, "did you mean demo?"},
+		{"game play --years 0", 2, "0 years: want at least 1"},
 		{"server --listen nonsense", 1, `listen: "nonsense" is not host:port`},
 		{"server --redis nonsense", 1, "redis.url: want redis://host:port/db"},
 		{"worker --temporal nonsense", 1, `temporal.address: "nonsense" is not host:port`},
