@@ -156,8 +156,8 @@ type OnStale string
 const (
 	DropStale OnStale = "drop" // discard it and launch a replacement
 	KeepStale OnStale = "keep" // train on it all the same, and count it
-	// WaitStale lets the trainer wait, so that nothing becomes too stale: no batch is given out before it has every group
-	// that would be too stale for the next one, games still in play included.
+	// WaitStale lets the trainer wait, so that nothing becomes too stale: no batch is given out before every group that later
+	// batches could not take in time is in it, games still in play included. It counts on one published version per step.
 	WaitStale OnStale = "wait"
 )
 
