@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/buffer"
@@ -295,5 +296,28 @@ func TestBytesBoundWhatIsOutstanding(t *testing.T) {
 	}
 	if most != 3 {
 		t.Errorf("%d groups outstanding, want a batch of 3", most)
+	}
+}
+
+// A stopped run calls off the games of every group in play, while it hears of their ends.
+func TestStopCallsOffEveryGroup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	gone := func(workflow.Context, workflows.GroupInput) (activities.GroupEnd, error) { return activities.GroupEnd{}, nil } // and told nobody yet
+	w.env.RegisterWorkflowWithOptions(gone, workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
+	var calledOff []rollout.GroupSeq
+	for seq := range rollout.GroupSeq(6) {
+		id := workflows.GroupID(rollout.GroupRef{Run: "demo", Seq: seq})
+		w.env.OnRequestCancelExternalWorkflow("default-test-namespace", id, "").Return(func(string, string, string) error {
+			calledOff = append(calledOff, seq)
+			w.env.SignalWorkflow(workflows.SignalGroupEnd, activities.GroupEnd{Seq: seq, Code: "cancelled"})
+			return nil
+		})
+	}
+	w.at(time.Minute, func() { w.update(workflows.UpdateStop, "enough", func(any, error) {}) })
+	w.start()
+	w.result()
+	if len(calledOff) != 6 {
+		t.Errorf("called off %v, want all 6", calledOff)
 	}
 }

@@ -247,7 +247,7 @@ func (r *run) cancelled(ctx workflow.Context, err error) error {
 // finish lets go of what is still played, publishes the last status and ends.
 func (r *run) finish(ctx workflow.Context) (rollout.RunStatus, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for _, p := range r.Playing {
+	for _, p := range slices.Clone(r.Playing) { // groups end meanwhile
 		r.call(ctx, p.Seq)
 	}
 	for i := range r.Policies {
