@@ -303,7 +303,9 @@ func TestBytesBoundWhatIsOutstanding(t *testing.T) {
 func TestStopCallsOffEveryGroup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	gone := func(workflow.Context, workflows.GroupInput) (activities.GroupEnd, error) { return activities.GroupEnd{}, nil } // and told nobody yet
+	gone := func(workflow.Context, workflows.GroupInput) (activities.GroupEnd, error) {
+		return activities.GroupEnd{}, nil
+	} // and told nobody yet
 	w.env.RegisterWorkflowWithOptions(gone, workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
 	var calledOff []rollout.GroupSeq
 	for seq := range rollout.GroupSeq(6) {
