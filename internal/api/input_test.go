@@ -46,6 +46,8 @@ func TestBadInputIsRefusedAndHarmsNothing(t *testing.T) {
 		{"record without epoch", "PUT", "/v1/runs/demo/steps/0", `{"wall_seconds":1}`, 409, "fenced", "epoch"},
 		{"record with a typo", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1,"phase":{}}`, 422, "invalid", "body.phase"},
 		{"phase below nothing", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1,"phases":{"train":-1}}`, 422, "invalid", "phases.train"},
+		{"phase of 1e308 s", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1e308,"phases":{"train":1e308}}`, 422, "invalid", "phases.train"},
+		{"wall time of 1e308 s", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1e308}`, 422, "invalid", "wall_seconds"},
 		{"phases over the wall", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1,"phases":{"train":2}}`, 422, "invalid", "wall_seconds"},
 		{"no record", "PUT", "/v1/runs/demo/steps/0", "", 400, "malformed", ""},
 		{"resume from what was never reached", "POST", "/v1/runs/demo/trainer", `{"resume_from":2}`, 409, "out-of-order", ""},

@@ -107,6 +107,9 @@ func (s *Server) completeStep(ctx context.Context, in *struct {
 // phaseSlack is how far phases may add up to more than the wall time: clocks are read one after the other.
 const phaseSlack = 0.05
 
+// maxPhaseSec is beyond any phase of a step: a year. A figure like 1e308 is a client's fault, which would stand in the record for good.
+const maxPhaseSec = 365 * 24 * 3600
+
 // checkReport refuses figures that cannot be: a diagnosis built on them would be wrong without a sign of it.
 func checkReport(report rollout.StepReport) error {
 	sum := 0.0
@@ -114,7 +117,13 @@ func checkReport(report rollout.StepReport) error {
 		if sec < 0 {
 			return problem(rollout.Invalid, fmt.Sprintf("phases.%s: %g seconds; a phase cannot last less than nothing", phase, sec))
 		}
+		if sec > maxPhaseSec {
+			return problem(rollout.Invalid, fmt.Sprintf("phases.%s: %g seconds is more than a year; phases are in seconds", phase, sec))
+		}
 		sum += sec
+	}
+	if report.WallSec > maxPhaseSec {
+		return problem(rollout.Invalid, fmt.Sprintf("wall_seconds: %g seconds is more than a year", report.WallSec))
 	}
 	if sum > report.WallSec*(1+phaseSlack)+phaseSlack {
 		return problem(rollout.Invalid, fmt.Sprintf("phases add up to %.3f seconds, more than wall_seconds %.3f: the wall time runs from asking for the batch to the end of the step", sum, report.WallSec))
