@@ -122,14 +122,18 @@ const pingPatience = 10 * time.Second
 func ping(ctx context.Context, rdb redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, pingPatience)
 	defer cancel()
+	var trouble error // the last that Redis or the network said; that time is up says nothing
 	for {
 		err := rdb.Ping(ctx).Err()
 		if err == nil {
 			return nil
 		}
+		if trouble == nil || ctx.Err() == nil {
+			trouble = err
+		}
 		select {
 		case <-ctx.Done():
-			return err
+			return trouble
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -177,8 +178,9 @@ func (c *Client) update(ctx context.Context, timeout time.Duration, run rollout.
 	return nil
 }
 
-// failed makes Temporal's errors ours.
+// failed makes Temporal's errors ours. What is not done for any run has an empty one.
 func (c *Client) failed(doing string, run rollout.RunName, err error) error {
+	doing = strings.TrimSpace(doing + " " + string(run))
 	if answer := refused(err); rolloutRefusal(answer) {
 		return answer
 	}
@@ -188,9 +190,9 @@ func (c *Client) failed(doing string, run rollout.RunName, err error) error {
 	}
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
-		return fmt.Errorf("%s %s: %w", doing, run, err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return rollout.Refuse(rollout.Unavailable, "%s %s: Temporal does not answer: %v; claims and records go on meanwhile, try this again", doing, run, err)
+	return rollout.Refuse(rollout.Unavailable, "%s: Temporal does not answer: %v; claims and records go on meanwhile, try this again", doing, err)
 }
 
 func rolloutRefusal(err error) bool {

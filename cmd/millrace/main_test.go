@@ -289,6 +289,7 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 		{"dev --engine vllm:8000", "want http://host:port"},
 		{"dev --sped 3", "--help"},
 		{"config check /dev/zero", "more than 64 MiB"},
+		{"run start -f /dev/zero", "larger than"},
 		{"no-such-command", "unknown command"},
 		{"engine simulate --max-num-seqs -1", "must be positive"},
 	} {

@@ -96,7 +96,7 @@ func (s *session) readFile(name string) ([]byte, error) {
 	case "-":
 		data, err = io.ReadAll(io.LimitReader(s.Stdin, maxSpec+1))
 	default:
-		data, err = os.ReadFile(name)
+		data, err = readFirst(name, maxSpec+1)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read spec: %w", err)
@@ -108,6 +108,16 @@ func (s *session) readFile(name string) ([]byte, error) {
 		return nil, usage("%s is no run spec: it is larger than %d bytes", name, maxSpec)
 	}
 	return data, nil
+}
+
+// readFirst reads a file, or as much of one that may have no end.
+func readFirst(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
 }
 
 // inFile gives the faults of a spec the name of the file that it came from; to the server it is only a request.
