@@ -151,7 +151,19 @@ func ReadSpec(name string, data []byte, env Environments) (rollout.Spec, error) 
 	if err := r.faults.err(); err != nil {
 		return rollout.Spec{}, err
 	}
+	leaveOut(&spec)
 	return spec, nil
+}
+
+// leaveOut leaves out what says the same when it is empty, of the keys that earlier versions did not have: read by both, a
+// spec without them is the same, and may be started again.
+func leaveOut(spec *rollout.Spec) {
+	if spec.Buffer.Order == rollout.StartOrder {
+		spec.Buffer.Order = ""
+	}
+	if spec.Group.ZeroVariance == rollout.KeepFlat {
+		spec.Group.ZeroVariance = ""
+	}
 }
 
 // CheckSpec judges a spec that did not come from a file, such as one built by a program.
