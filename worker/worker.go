@@ -76,6 +76,7 @@ func run(ctx context.Context, cfg config.Service, logger *slog.Logger, version .
 	g.Go(func() error { return starts.run(ctx) })
 	g.Go(func() error { return member.run(ctx) })
 	g.Go(func() error { return newGuard(backend, cfg.Redis.Prefix, id).run(ctx) })
+	g.Go(func() error { return acts.Hanging.Tend(ctx) })
 	g.Go(func() error { return serveTemporal(ctx, cfg, backend, acts, version) })
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
