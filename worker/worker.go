@@ -96,15 +96,20 @@ func serveTemporal(ctx context.Context, cfg config.Service, b *Backend, acts *ac
 		Interceptors:               version,
 	}
 	queues := b.Control.Queues
-	control := sdkworker.New(b.Control.Temporal, queues.Control, common)
-	registerWorkflows(control)
-	control.RegisterActivity(acts)
-
-	gameOptions := common
-	gameOptions.DisableWorkflowWorker = true
-	gameOptions.MaxConcurrentActivityExecutionSize = cfg.Worker.Games
-	games := sdkworker.New(b.Control.Temporal, queues.Games, gameOptions)
-	games.RegisterActivity(acts)
+	control := func() sdkworker.Worker {
+		w := sdkworker.New(b.Control.Temporal, queues.Control, common)
+		registerWorkflows(w)
+		w.RegisterActivity(acts)
+		return w
+	}
+	games := func() sdkworker.Worker {
+		options := common
+		options.DisableWorkflowWorker = true
+		options.MaxConcurrentActivityExecutionSize = cfg.Worker.Games
+		w := sdkworker.New(b.Control.Temporal, queues.Games, options)
+		w.RegisterActivity(acts)
+		return w
+	}
 
 	if err := awaitTemporal(ctx, b); err != nil {
 		return err
@@ -112,8 +117,9 @@ func serveTemporal(ctx context.Context, cfg config.Service, b *Backend, acts *ac
 	if err := (preflight{b.Control.Temporal, queues.Control, version, b.Log}).require(ctx, cfg.Worker.Preflight); err != nil {
 		return err
 	}
-	for _, w := range []sdkworker.Worker{control, games} {
-		if err := startWhenThere(ctx, w, b.Log); err != nil {
+	for _, build := range []func() sdkworker.Worker{control, games} {
+		w, err := startWhenThere(ctx, build, b.Log)
+		if err != nil {
 			return err
 		}
 		defer w.Stop()
@@ -147,16 +153,18 @@ func awaitTemporal(ctx context.Context, b *Backend) error {
 	}
 }
 
-// startWhenThere starts a Temporal worker and waits for the server as long as it takes: it may come up later.
-func startWhenThere(ctx context.Context, w sdkworker.Worker, log *slog.Logger) error {
+// startWhenThere starts a Temporal worker and waits for the server as long as it takes: it may have gone again. Each try
+// builds a worker anew, because the SDK's remember why they could not start, and say so for ever.
+func startWhenThere(ctx context.Context, build func() sdkworker.Worker, log *slog.Logger) (sdkworker.Worker, error) {
 	for {
+		w := build()
 		err := w.Start()
 		if err == nil {
-			return nil
+			return w, nil
 		}
 		log.Warn("temporal does not answer yet", "error", err)
 		if err := pause(ctx, time.Second); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }
