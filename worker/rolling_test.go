@@ -305,7 +305,7 @@ func (d *deployment) completed(steps int) {
 		d.t.Errorf("the trainer: %v", err)
 	}
 	d.until("the run's end", func() error {
-		status, err := d.backend.Control.Status(d.ctx, d.run)
+		status, err := d.backend.Buffer.Status(d.ctx, d.run) // asked itself, the run might answer through a worker that cannot replay it
 		if err == nil && status.State != rollout.RunCompleted {
 			err = fmt.Errorf("it is %s", status.State)
 		}
@@ -334,7 +334,7 @@ func (d *deployment) completed(steps int) {
 // after must never fail.
 func (d *deployment) failures() (before int, patches []string) {
 	d.t.Helper()
-	status, err := d.backend.Control.Status(d.ctx, d.run)
+	status, err := d.backend.Buffer.Status(d.ctx, d.run)
 	if err != nil {
 		d.t.Fatal(err)
 	}
