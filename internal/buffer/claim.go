@@ -14,7 +14,7 @@ import (
 // Attach announces a trainer process and answers its epoch and the first step it has to do; every process announced before
 // is refused from then on. With resumeFrom the trainer rewinds to its checkpoint: the steps from there
 // count as not completed, and their batches are given again as they were. A step that is not retained is refused as
-// NotRetained, and one that is not reached as OutOfOrder; a refusal leaves the old process in charge.
+// NotRetained, one that is not reached as OutOfOrder, and, when the run is over, one that is completed as RunOver; a refusal leaves the old process in charge.
 func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.Epoch, rollout.Step, error) {
 	from := ""
 	if resumeFrom != nil {
@@ -34,6 +34,8 @@ func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rol
 			run, from, r.int(1), r.int(1))
 	case rollout.NotRetained:
 		return 0, 0, notRetained(run, from, r.int(1))
+	case rollout.RunOver:
+		return 0, 0, rollout.Refuse(rollout.RunOver, "run %s is over; its completed steps stay, and step %s is one of them", run, from)
 	}
 	return rollout.Epoch(r.int(1)), rollout.Step(r.int(2)), nil
 }

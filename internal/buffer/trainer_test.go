@@ -14,6 +14,21 @@ import (
 
 // trainers is what trainer processes that die and come back can rely on.
 var trainers = map[string]func(t *testing.T, rdb redis.UniversalClient){
+	"a late process with an old checkpoint does not undo a run that is over": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 2))
+		f.ready(0, 0, 1)
+		one, _ := f.attach(-1)
+		for k := range 2 {
+			f.claim(k, one)
+			f.complete(k, one)
+		}
+		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 2), State: rollout.RunCompleted, NextStep: 2}))
+		zero := rollout.Step(0)
+		_, _, err := f.Attach(f.ctx, run, &zero)
+		f.refused(err, rollout.RunOver)
+		two, next := f.attach(2)
+		expect(t, "a process that has come as far as the run", []int{two, next}, []int{2, 2})
+	},
 	"a new process fences off the old one": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		f.ready(0, 0, 1)

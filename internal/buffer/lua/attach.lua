@@ -4,6 +4,7 @@ local next_step = int('next')
 local from = next_step
 if ARGV[1] ~= '' then from = tonumber(ARGV[1]) end
 if from > next_step then return {'out-of-order', next_step} end
+if from < next_step and int('over') == 1 then return {'run-over'} end
 if from < int('oldest') then return {'not-retained', int('oldest')} end
 for k = from, next_step - 1 do
   for _, seq in ipairs(groups_of(k)) do
