@@ -96,7 +96,7 @@ func (at *attempt) failed(ctx context.Context, err error) error {
 			code = at.fenced(ctx)
 		}
 		at.report(code, err, final(err) && code != Superseded)
-		return typed(err)
+		return typedAfter(err, pauseAfter(at.number))
 	}
 	select {
 	case <-activity.GetWorkerStopChannel(ctx):

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"errors"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -10,7 +11,10 @@ import (
 
 // typed makes err an error that Temporal understands: permanent failures and the game's own are not
 // tried again, and the type names the failure's code. This is the one place where our errors become Temporal's.
-func typed(err error) error {
+func typed(err error) error { return typedAfter(err, 0) }
+
+// typedAfter is typed, of a failure that is not to be tried again before a time is over; 0 leaves that to the workflow.
+func typedAfter(err error, delay time.Duration) error {
 	if err == nil {
 		return nil
 	}
@@ -28,9 +32,22 @@ func typed(err error) error {
 		code = string(refusal.Code)
 	}
 	return temporal.NewApplicationErrorWithOptions(err.Error(), code, temporal.ApplicationErrorOptions{
-		NonRetryable: final(err),
-		Cause:        err,
+		NonRetryable:   final(err),
+		Cause:          err,
+		NextRetryDelay: delay,
 	})
+}
+
+// Bounds of the pause after a failed attempt at a game, which doubles from one to the other.
+const (
+	firstPause = 500 * time.Millisecond
+	lastPause  = 30 * time.Second
+)
+
+// pauseAfter is how long a game rests after so many attempts of which the last one failed. A death of its worker is no failure: the
+// workflow has it go on at once, however often that happens.
+func pauseAfter(attempts int) time.Duration {
+	return min(firstPause<<min(max(attempts, 1)-1, 10), lastPause)
 }
 
 // final tells whether trying again is pointless.

@@ -149,7 +149,8 @@ func episodeActivity(in GroupInput) workflow.ActivityOptions {
 		HeartbeatTimeout:    in.Plan.Timeouts.Heartbeat.Std(),
 		WaitForCancellation: false,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
+			// Soon again after the death of a worker, for the third time as for the first. Failures say themselves how long to wait.
+			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 1,
 			MaximumAttempts: maxEpisodeAttempts,
 		},
 	}
