@@ -197,7 +197,7 @@ func TestEnvironmentHasTheRestOfThePhase(t *testing.T) {
 		if err := p.Watch.Leave(time.Now()); err != nil {
 			t.Errorf("left behind within its time: %v", err)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantFailure(t, p.Watch.Leave(time.Now()), rollout.Retryable, episode.EnvironmentHung, "6.0 s", "4.0 s of it were spent before")
 		close(hang)
 		<-ended
