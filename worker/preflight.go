@@ -143,36 +143,10 @@ func (p preflight) history(ctx context.Context, w execution) (*history.History, 
 		}
 		h.Events = append(h.Events, event)
 	}
-	if h = settled(h); len(h.Events) == 0 {
+	if h = workflows.Settled(h); len(h.Events) == 0 {
 		return nil, nil
 	}
 	return h, nil
-}
-
-// settled is a history up to what the last task that a worker has finished led to. What came since has not been acted upon; a
-// replay would act, and take what it does for a difference.
-func settled(h *history.History) *history.History {
-	end := 0
-	for i, event := range h.Events {
-		if event.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
-			end = i + 1
-		}
-	}
-	for end > 0 && end < len(h.Events) && commanded(h.Events[end]) {
-		end++
-	}
-	return &history.History{Events: h.Events[:end]}
-}
-
-// commanded tells whether an event is what a workflow asked for.
-func commanded(event *history.HistoryEvent) bool {
-	switch event.GetEventType() {
-	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED:
-		return true
-	}
-	m := event.ProtoReflect()
-	attributes := m.WhichOneof(m.Descriptor().Oneofs().ByName("attributes"))
-	return attributes != nil && attributes.Message().Fields().ByName("workflow_task_completed_event_id") != nil
 }
 
 // registerWorkflows makes this version's workflows known to a worker or a replayer.

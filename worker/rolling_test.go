@@ -365,7 +365,7 @@ func (d *deployment) failures() (before int, patches []string) {
 				patches = patchesIn(h)
 			}
 			continued := h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
-			if h = settled(h); len(h.Events) == 0 {
+			if h = workflows.Settled(h); len(h.Events) == 0 {
 				break // nobody has done anything yet
 			}
 			if err := replayer.ReplayWorkflowHistory(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)), h); err != nil {
