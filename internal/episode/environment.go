@@ -9,8 +9,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Environment makes games. Its methods are pure: the same arguments give the same game on every machine. A call of an
-// environment or a game that takes longer than a phase may is left behind (see Watch), and one that panics ends its game.
+// Environment makes games. Its methods are pure: the same arguments give the same game on every machine. A call of
+// an environment or a game that takes longer than a phase may is left behind (see Watch), and one that panics ends
+// its game.
 type Environment interface {
 	// Scenario is the start of a group's games, drawn from seed. It is opaque to all others,
 	// and small: tens of kilobytes at most.
@@ -26,7 +27,7 @@ type Environment interface {
 // come to, made by WarmUp and Fork; Scenario is then not asked for.
 type Warmer interface {
 	Environment
-	// Warms tells whether scenarios need a policy.
+	// Warms reports whether scenarios need a policy.
 	Warms() bool
 	// WarmUp begins the one game that a policy plays before a group's games fork. It is Done where they do. Its
 	// checkpoints go through Resume, like every game's; it has no Result.

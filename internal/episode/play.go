@@ -34,6 +34,7 @@ type Progress struct {
 type Plan struct {
 	Ref      rollout.EpisodeRef
 	Attempt  int // 1 for the first; part of every request's id and seed, so that a repeated sample is a new sample
+	Tries    int // attempts of which the game may have been the cause that they ended, this one included
 	Model    string
 	Version  rollout.PolicyVersion
 	Fixed    map[string]string // models of fixed policies, by the name that prompts use
@@ -53,7 +54,8 @@ type Player struct {
 	Now         func() time.Time
 	// Newest, if set, is asked before each phase which version of the learner plays it; without it the plan's does.
 	Newest func(ctx context.Context) (Served, error)
-	// Watch, if set, shows what the environment is doing, so that a game in which it hangs can be left behind. It is of one game.
+	// Watch, if set, shows what the environment is doing, so that a game in which it hangs can be left behind. It
+	// is of one game.
 	Watch *Watch
 }
 
@@ -137,8 +139,8 @@ func (p *Player) phases(ctx context.Context, plan Plan, env *stage, game Game, p
 	}
 }
 
-// phase asks all agents at once, applies their answers and saves the progress. A phase that has taken longer than it may
-// is not saved.
+// phase asks all agents at once, applies their answers and saves the progress. A phase that has taken longer than
+// it may is not saved.
 func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, name string, progress *Progress) error {
 	var prompts []Prompt
 	if err := env.call("prompts", func() (err error) { prompts, err = game.Prompts(); return err }); err != nil {
@@ -180,7 +182,8 @@ func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, na
 	return nil
 }
 
-// ask sends one request per prompt and waits for all; the first failure, or an answer for which the phase has no time, cancels the rest.
+// ask sends one request per prompt and waits for all; the first failure, or an answer for which the phase has no
+// time, cancels the rest.
 func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, index int, prompts []Prompt) ([]rollout.Completion, error) {
 	completions := make([]rollout.Completion, len(prompts))
 	took := make([]time.Duration, len(prompts))
@@ -208,8 +211,8 @@ func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, i
 	return completions, err
 }
 
-// charged is what of a request's time counts for its phase: its execution, not its wait in the queue. What an earlier attempt was
-// answered comes from memory at once, and was charged there.
+// charged is what of a request's time counts for its phase: its execution, not its wait in the queue. What an
+// earlier attempt was answered comes from memory at once, and was charged there.
 func charged(t rollout.Timing, waited time.Duration) time.Duration {
 	return min(time.Duration(t.ExecSec*float64(time.Second)), waited)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// stage is where a game's environment is called, and keeps the time of the phase under way. Each call is watched, and what
-// goes wrong in it is a failure of the game.
+// stage is where a game's environment is called, and keeps the time of the phase under way. Each call is watched,
+// and what goes wrong in it is a failure of the game.
 type stage struct {
 	now     func() time.Time
 	watch   *Watch
@@ -22,7 +22,7 @@ type stage struct {
 }
 
 func (p *Player) stage(plan Plan) *stage {
-	return &stage{now: p.Now, watch: p.Watch, attempt: plan.Attempt, limit: plan.Timeouts.PhaseLimit()}
+	return &stage{now: p.Now, watch: p.Watch, attempt: plan.Tries, limit: plan.Timeouts.PhaseLimit()}
 }
 
 // begin begins a phase.
@@ -73,7 +73,8 @@ func culprit() string {
 	}
 }
 
-// over is the failure of a phase that has taken longer than it may, with what it waited for at engines; nil if it has not.
+// over is the failure of a phase that has taken longer than it may, with what it waited for at engines; nil if it
+// has not.
 func (s *stage) over(atEngines time.Duration, slowest string) error {
 	if s.limit <= 0 || s.inside+atEngines <= s.limit.Std() {
 		return nil

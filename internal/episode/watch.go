@@ -16,8 +16,9 @@ const (
 	EnvironmentPanic = "environment_panic" // a call of the environment panicked
 )
 
-// Watch shows what the environment of one game is doing, to whoever asks from another goroutine. Calls of an environment take no
-// context: one that hangs can be noticed and left behind, but not stopped. The zero value is ready for use.
+// Watch shows what the environment of one game is doing, to whoever asks from another goroutine. Calls of an
+// environment take no context: one that hangs can be noticed and left behind, but not stopped. The zero value is
+// ready for use.
 type Watch struct {
 	mu    sync.Mutex
 	under call
@@ -33,9 +34,9 @@ type call struct {
 	attempt int
 }
 
-// Leave leaves the game behind if a call of its environment has been under way, at time now, for longer than its phase may
-// take, and returns why; nil if none has. Once left, a game does nothing more: when the call returns after
-// all, Play returns the same failure at once.
+// Leave leaves the game behind if a call of its environment has been under way, at time now, for longer than its
+// phase may take, and returns why; nil if none has. Once left, a game does nothing more: when the call returns
+// after all, Play returns the same failure at once.
 func (w *Watch) Leave(now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,8 +72,8 @@ func (c *call) overdue(now time.Time) bool {
 	return c.name != "" && c.phase > 0 && c.spent+now.Sub(c.since) > c.phase.Std()
 }
 
-// hungAttempts is how many attempts at a game may hang. The first ones may have been a stopped process or a machine without
-// memory. Each may leave a goroutine behind for ever, and a pure environment hangs again in the same place.
+// hungAttempts is how many attempts at a game may hang. The first ones may have been a stopped process or a machine
+// without memory. Each may leave a goroutine behind for ever, and a pure environment hangs again in the same place.
 const hungAttempts = 3
 
 func (c *call) hung(now time.Time) error {

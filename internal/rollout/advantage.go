@@ -22,7 +22,7 @@ func Normalise(trajectories []Trajectory) {
 	}
 }
 
-// Flat tells whether the trajectories say nothing to a trainer that compares rewards: for each agent, all are equal.
+// Flat reports whether the trajectories say nothing to a trainer that compares rewards: for each agent, all are equal.
 func Flat(trajectories []Trajectory) bool {
 	first := map[string]float64{}
 	for i := range trajectories {

@@ -7,7 +7,8 @@ type Dispatch struct {
 	MaxInFlightPerEngine int            `json:"max_in_flight_per_engine,omitempty"` // 0: the engine's own limit
 
 	// AffinitySlack is how many requests' worth of work more than the least loaded engine the one that holds a
-	// game's prefix or adapter may have and still be preferred. 0: the dispatcher's default; negative: no affinity of games.
+	// game's prefix or adapter may have and still be preferred. 0: the dispatcher's default; negative: no affinity
+	// of games.
 	AffinitySlack int `json:"affinity_slack,omitempty"`
 	// GroupPerEngine is how many episodes of a group start on one engine, to share the group's prefix, before the
 	// next engine takes over. 0: a group's episodes start wherever there is least to do.
@@ -56,8 +57,8 @@ const (
 // waits until the last one is answered. An engine that batches by itself, as vLLM does, needs none of it.
 type Batching struct {
 	MaxBatchSize int `json:"max_batch_size,omitempty"` // prompts in one call; 0: no batching
-	// FlushWindow is how long an incomplete batch may wait for more requests while an engine is idle. It counts from the
-	// oldest request's arrival, so that time spent waiting for a busy engine is not waited again.
+	// FlushWindow is how long an incomplete batch may wait for more requests while an engine is idle. It counts
+	// from the oldest request's arrival, so that time spent waiting for a busy engine is not waited again.
 	FlushWindow      Duration `json:"flush_window,omitempty"`
 	BatchesPerEngine int      `json:"batches_per_engine,omitempty"` // calls at a time; 0: one
 
@@ -65,11 +66,12 @@ type Batching struct {
 	// probability that it needs more. 0 tokens: no such bound; 0 overflow: 0.05.
 	MemoryTokens int     `json:"memory_tokens,omitempty"`
 	Overflow     float64 `json:"overflow,omitempty"`
-	// TokenLatency is the time per output token that a batch may take; the batch size is steered to it. 0: no such bound.
+	// TokenLatency is the time per output token that a batch may take; the batch size is steered to it. 0: no such
+	// bound.
 	TokenLatency Duration `json:"token_latency,omitempty"`
 
-	// Bins splits requests by expected length; a batch is of one bin. 0: one bin. Boundaries are the lengths at which bins
-	// end, one fewer than there are bins; none: the bins hold equally many of the recent requests.
+	// Bins splits requests by expected length; a batch is of one bin. 0: one bin. Boundaries are the lengths at
+	// which bins end, one fewer than there are bins; none: the bins hold equally many of the recent requests.
 	Bins       int       `json:"bins,omitempty"`
 	Boundaries []int     `json:"boundaries,omitempty"`
 	BinBy      BinLength `json:"bin_by,omitempty"`

@@ -21,6 +21,45 @@ func (n RunName) Validate() error {
 	return nil
 }
 
+// idPattern is a name, and from the second time on that it is used after a deletion the number of that life.
+var idPattern = regexp.MustCompile(`^([^@]+)(?:@([1-9][0-9]{0,8}))?$`)
+
+// ValidateID reports why n is neither a name nor the id of a run, which is NAME or NAME@2 and so on.
+func (n RunName) ValidateID() error {
+	parts := idPattern.FindStringSubmatch(string(n))
+	if parts == nil {
+		return n.Validate()
+	}
+	return RunName(parts[1]).Validate()
+}
+
+// Plain is the name that the user chose, of the id of a run.
+func (n RunName) Plain() RunName {
+	name, _, _ := strings.Cut(string(n), "@")
+	return RunName(name)
+}
+
+// Life numbers the runs that a name has had, one after the deletion of the other, from 1.
+func (n RunName) Life() int {
+	_, number, _ := strings.Cut(string(n), "@")
+	life, err := strconv.Atoi(number)
+	if err != nil {
+		return 1
+	}
+	return life
+}
+
+// fleetName is what the keys of the fleet are under, so that it is the id of no run that is begun.
+const fleetName RunName = "fleet"
+
+// InLife is the id of the run that a name has in one of its lives. The first one is the name itself.
+func (n RunName) InLife(life int) RunName {
+	if life == 1 && n != fleetName {
+		return n
+	}
+	return RunName(fmt.Sprintf("%s@%d", n, life))
+}
+
 // PolicyVersion counts the weights that the trainer has published: 0 is the base model.
 type PolicyVersion int64
 
@@ -81,7 +120,7 @@ func ParseEpisodeRef(s string) (EpisodeRef, error) {
 		return EpisodeRef{}, fmt.Errorf("episode %q: group and episode must be whole numbers, such as demo/12/3", s)
 	}
 	name := RunName(parts[0])
-	if err := name.Validate(); err != nil {
+	if err := name.ValidateID(); err != nil {
 		return EpisodeRef{}, err
 	}
 	return EpisodeRef{GroupRef{name, GroupSeq(seq)}, sample}, nil

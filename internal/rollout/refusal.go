@@ -20,9 +20,12 @@ const (
 	NotClaimed   RefusalCode = "not-claimed"  // a record for a step whose batch was never given out
 	NotRetained  RefusalCode = "not-retained" // the batch was trained on and its data is gone
 	RunOver      RefusalCode = "run-over"
+	Orphaned     RefusalCode = "run-lost"    // its workflow is gone; it can be resumed, stopped or deleted
 	Conflict     RefusalCode = "conflict"    // contradicts what was said before under the same name
 	Invalid      RefusalCode = "invalid"     // can never be accepted as it is
 	Unavailable  RefusalCode = "unavailable" // something behind the service does not answer
+
+	QuotaExceeded RefusalCode = "quota-exceeded" // more than the service's configuration allows of something
 )
 
 // Refusal is a request answered with no. Text says what happened, why, and what to do next.
@@ -39,7 +42,7 @@ func Refuse(code RefusalCode, format string, args ...any) error {
 	return &Refusal{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-// Refused tells whether err is, or wraps, a refusal with this code.
+// Refused reports whether err is, or wraps, a refusal with this code.
 func Refused(err error, code RefusalCode) bool {
 	var r *Refusal
 	return errors.As(err, &r) && r.Code == code

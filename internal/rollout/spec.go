@@ -78,7 +78,8 @@ type GroupSpec struct {
 	// Oversample is how many episodes are started beyond Samples; as soon as Samples have succeeded, the others are
 	// cancelled. Those that are kept are the fastest, which favours short episodes.
 	Oversample int `json:"oversample,omitempty"`
-	// Grace is how long episodes may still take once MinSamples have succeeded; then they are cancelled. 0: to their end.
+	// Grace is how long episodes may still take once MinSamples have succeeded; then they are cancelled. 0: to
+	// their end.
 	Grace Duration `json:"grace,omitempty"`
 	// ZeroVariance is what becomes of a group in which all advantages are zero; empty is KeepFlat.
 	ZeroVariance ZeroVariance `json:"zero_variance,omitempty"`
@@ -131,10 +132,11 @@ func (b BufferSpec) First(steps int) int {
 	return min(b.Depth, b.AdmittedSteps(0), steps) * b.GroupsPerStep
 }
 
-// AdmittedSteps is how many steps' worth of groups may be outstanding without some of them having to end too stale, when
-// ahead steps are claimed and not completed. A trainer publishes at most one version per step and takes groups by their
-// start, so that a group with s steps before its own, the unfinished ones included, will be s versions behind. This is the
-// capacity of AReaL (arXiv 2505.24298, section 5.1), counted in steps. Under KeepStale nothing is too stale.
+// AdmittedSteps is how many steps' worth of groups may be outstanding without some of them having to end too stale,
+// when ahead steps are claimed and not completed. A trainer publishes at most one version per step and takes groups
+// by their start, so that a group with s steps before its own, the unfinished ones included, will be s versions
+// behind. This is the capacity of AReaL (arXiv 2505.24298, section 5.1), counted in steps. Under KeepStale nothing
+// is too stale.
 func (b BufferSpec) AdmittedSteps(ahead int) int {
 	if b.OnStale == KeepStale {
 		return MaxDepth
@@ -142,11 +144,14 @@ func (b BufferSpec) AdmittedSteps(ahead int) int {
 	return max(0, int(b.MaxStaleness)+1-ahead)
 }
 
-// Bounds of a run's buffer and groups. A run keeps one child workflow per outstanding group; Temporal allows 2,000 pending ones per workflow.
+// Bounds of a run's buffer and groups. A run keeps one child workflow per outstanding group; Temporal allows 2,000
+// pending ones per workflow.
 const (
 	MaxDepth       = 64
 	MaxOutstanding = 1500
 	MaxEpisodes    = 1024 // started in one group
+	MaxSteps       = 1_000_000
+	MaxStaleness   = 1000 // versions
 )
 
 // OnStale is what happens to a ready group that is too stale to be claimed.
@@ -156,8 +161,9 @@ type OnStale string
 const (
 	DropStale OnStale = "drop" // discard it and launch a replacement
 	KeepStale OnStale = "keep" // train on it all the same, and count it
-	// WaitStale lets the trainer wait, so that nothing becomes too stale: no batch is given out before every group that later
-	// batches could not take in time is in it, games still in play included. It counts on one published version per step.
+	// WaitStale lets the trainer wait, so that nothing becomes too stale: no batch is given out before every group
+	// that later batches could not take in time is in it, games still in play included. It counts on one published
+	// version per step.
 	WaitStale OnStale = "wait"
 )
 
@@ -171,15 +177,21 @@ type Sampling struct {
 	TopP        float64 `json:"top_p"`
 	TopK        int     `json:"top_k,omitempty"` // 0 or -1: all tokens
 	MaxTokens   int     `json:"max_tokens"`
+	// Vocabulary is how many token ids the model has, special and padding ones included. It is not sent: an answer with
+	// an id at or above it is refused. 0: not told, and only ids that no model has are refused.
+	Vocabulary int `json:"vocabulary,omitempty"`
 }
 
 // AdapterSpec says what the trainer publishes.
 type AdapterSpec struct {
 	Rank       int    `json:"rank"`
 	PathPrefix string `json:"path_prefix"` // where the trainer writes adapter directories, as the engines see it
-	// Quorum is how many engines must serve a new version before games use it; 0: all that are ready. The others
-	// load it as soon as they can, and get no requests for it before.
+	// Quorum is how many engines must serve a new version before games use it; 0: all that can load it within
+	// LoadTimeout of the first. The others load it as soon as they can, and get no requests for it before.
 	Quorum int `json:"quorum,omitempty"`
+	// LoadTimeout is how long a new version waits for slower engines when the first has loaded it; 0:
+	// DefaultLoadTimeout.
+	LoadTimeout Duration `json:"load_timeout,omitempty"`
 }
 
 // PolicyRefresh is when a game takes a newer version of the learner's weights.
@@ -229,8 +241,8 @@ type Timeouts struct {
 	Phase Duration `json:"phase,omitempty"`
 }
 
-// PhaseLimit is how long one phase of a game may take: Phase, or, where that is 0, five completions, for a request may have to be
-// repeated on another engine, and at most the episode's own time.
+// PhaseLimit is how long one phase of a game may take: Phase, or, where that is 0, five completions, for a request
+// may have to be repeated on another engine, and at most the episode's own time.
 func (t Timeouts) PhaseLimit() Duration {
 	if t.Phase > 0 {
 		return t.Phase

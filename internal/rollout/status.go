@@ -5,25 +5,36 @@ import "time"
 // RunState is where a run is in its life.
 type RunState string
 
-// The run states. Completed, Stopped and Failed are final.
+// The run states. Completed, Stopped and Failed are final; a lost run is over until it is resumed.
 const (
 	RunRunning   RunState = "running"
 	RunPaused    RunState = "paused" // launches nothing; what is in flight finishes and may be claimed
 	RunCompleted RunState = "completed"
 	RunStopped   RunState = "stopped"
 	RunFailed    RunState = "failed"
+	RunStarting  RunState = "starting" // known, and its workflow has not said a word yet
+	RunLost      RunState = "lost"     // its workflow is gone; it hands out nothing until it is resumed
 )
 
-// Over tells whether the run will never hand out another step.
-func (s RunState) Over() bool { return s == RunCompleted || s == RunStopped || s == RunFailed }
+// Over reports whether the run hands out no other step, unless it is lost and resumed.
+func (s RunState) Over() bool {
+	return s == RunCompleted || s == RunStopped || s == RunFailed || s == RunLost
+}
 
 // RunStatus is a run at a glance, as its workflow sees it.
 type RunStatus struct {
-	Spec          Spec             `json:"spec"`
-	State         RunState         `json:"state"`
-	Reason        string           `json:"reason,omitempty"` // why paused, stopped or failed
-	StartedAt     time.Time        `json:"started_at"`
-	EndedAt       time.Time        `json:"ended_at,omitzero"`
+	// ID is what the service calls the run where names that were used before must be told apart: in adapters'
+	// names, events, metrics and workflow ids. It is the name, or NAME@2 and so on. Empty inside the service, where
+	// Spec.Name is the id.
+	ID        RunName   `json:"id,omitempty"`
+	Spec      Spec      `json:"spec"`
+	State     RunState  `json:"state"`
+	Reason    string    `json:"reason,omitempty"` // why paused, stopped or failed
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+	// DeletesAt is when a run that is over is deleted, where the service has a retention; only the API's answers
+	// have it.
+	DeletesAt     time.Time        `json:"deletes_at,omitzero"`
 	NextStep      Step             `json:"next_step"` // first step not completed
 	PolicyVersion PolicyVersion    `json:"policy_version"`
 	Policies      []Policy         `json:"policies"`           // published versions still served, oldest first
@@ -45,8 +56,8 @@ const (
 	ThrottleBytes     Throttle = "max_bytes"     // more would not fit
 )
 
-// Signal is how many of the latest groups had rewards that differ. Collapsed is raised when most have none, and taken back
-// when a third or fewer have none.
+// Signal is how many of the latest groups had rewards that differ. Collapsed is raised when most have none, and
+// taken back when a third or fewer have none.
 type Signal struct {
 	Groups    int  `json:"groups"` // looked at: the latest 32 at most
 	Flat      int  `json:"flat"`   // of these, without variance
@@ -110,7 +121,8 @@ const (
 // Engine is one vLLM server of the fleet.
 type Engine struct {
 	ID          EngineID    `json:"id"`
-	URL         string      `json:"url"` // http://host:port, without /v1
+	URL         string      `json:"url"`              // http://host:port, without /v1
+	Source      string      `json:"source,omitempty"` // the list that names it; empty: an operator or the configuration did
 	State       EngineState `json:"state"`
 	Reason      string      `json:"reason,omitempty"` // of the state
 	Since       time.Time   `json:"since"`
@@ -119,10 +131,15 @@ type Engine struct {
 	Recalled    bool        `json:"recalled,omitempty"` // what it has is dispatched elsewhere
 	Models      []string    `json:"models,omitempty"`   // base models served
 	Adapters    []string    `json:"adapters,omitempty"` // as verified by /v1/models
+	// Troubles are adapters that it should serve and cannot, and those whose files have changed, by name, with the
+	// reason. The engine is ready for everything else.
+	Troubles map[string]string `json:"troubles,omitempty"`
 	// AdapterSlots is how many adapters fit into one of its batches (--max-loras); 0: it does not tell.
 	AdapterSlots int        `json:"adapter_slots,omitempty"`
 	Version      string     `json:"version,omitempty"` // of the engine's software
 	Load         EngineLoad `json:"load"`
+	// Closures is which workers do not dispatch to it, and why. Only answers of the API tell.
+	Closures []Closure `json:"closures,omitempty"`
 }
 
 // Limit is how many requests the engine is given at most: half as many as it may have while it is slow.
@@ -135,7 +152,9 @@ func (e Engine) Limit() int {
 
 // EngineLoad is the latest sample of an engine's own metrics.
 type EngineLoad struct {
-	At             time.Time `json:"at,omitzero"`
+	At time.Time `json:"at,omitzero"`
+	// LifeAt is the keeper's latest sign of life: the engine's token counter moved, or it answered a canary.
+	LifeAt         time.Time `json:"life_at,omitzero"`
 	Running        float64   `json:"running"`
 	Waiting        float64   `json:"waiting"`
 	KVUsage        float64   `json:"kv_usage"`  // 0..1
@@ -146,9 +165,9 @@ type EngineLoad struct {
 	Preemptions    float64   `json:"preemptions"`      // requests thrown out of the batch for lack of memory, in the window
 	QueueSec       float64   `json:"queue_seconds"`    // mean wait in dispatch queues of the requests answered in the window
 
-	// UsageInputError and UsageOutputError are the engine's counted tokens less those that its answers to workers account for, as a share of
-	// the larger: above 0 the engine did more than the workers were answered. They speak for the latest UsageWindowSec, in
-	// which the engine was not restarted; where that is 0, nothing is known.
+	// UsageInputError and UsageOutputError are the engine's counted tokens less those that its answers to workers
+	// account for, as a share of the larger: above 0 the engine did more than the workers were answered. They speak
+	// for the latest UsageWindowSec, in which the engine was not restarted; where that is 0, nothing is known.
 	UsageInputError  float64 `json:"usage_input_error"`
 	UsageOutputError float64 `json:"usage_output_error"`
 	UsageWindowSec   float64 `json:"usage_window_seconds"`

@@ -41,12 +41,13 @@ type BufferCounts struct {
 	Bytes     int64 `json:"bytes"`     // stored trajectories
 }
 
-// LengthCount is how many groups left for one reason, by the length of their games: whether what is lost is mostly long.
+// LengthCount is how many groups left for one reason, by the length of their games: whether what is lost is mostly
+// long.
 type LengthCount struct {
 	Code   string `json:"code"` // why they were dropped; "trained" for those that were not
 	Groups int64  `json:"groups"`
-	// ByLength counts the groups by the mean length of their games in phases: 0, 1, 2-3, 4-7, 8-15 and so on, doubling. Games that
-	// were given up count as far as they came.
+	// ByLength counts the groups by the mean length of their games in phases: 0, 1, 2-3, 4-7, 8-15 and so on,
+	// doubling. Games that were given up count as far as they came.
 	ByLength []int64 `json:"by_length"`
 }
 
@@ -66,7 +67,8 @@ type ServiceView struct {
 	StalenessMin  int64         `json:"staleness_min"`
 	StalenessMax  int64         `json:"staleness_max"`
 	StalenessMean float64       `json:"staleness_mean"`
-	// A group's staleness is what it gathered in flight, until it was ready, and in the buffer, until it was claimed. The means add up.
+	// A group's staleness is what it gathered in flight, until it was ready, and in the buffer, until it was
+	// claimed. The means add up.
 	StalenessInFlightMean float64     `json:"staleness_in_flight_mean"`
 	StalenessInBufferMean float64     `json:"staleness_in_buffer_mean"`
 	FlatGroups            int         `json:"flat_groups"` // groups of the batch in which all advantages are zero
@@ -95,7 +97,8 @@ func (g *Group) View() GroupView {
 	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec, g.Phases, Flat(g.Trajectories)}
 }
 
-// FleetView is the engines over a window of wall time. The rates add up across engines; the shares are means over engine-seconds.
+// FleetView is the engines over a window of wall time. The rates add up across engines; the shares are means over
+// engine-seconds.
 type FleetView struct {
 	WindowSec      float64 `json:"window_seconds"`
 	Engines        float64 `json:"engines"`         // time-weighted mean of ready engines

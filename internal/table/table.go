@@ -4,7 +4,9 @@
 package table
 
 import (
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -59,26 +61,108 @@ func printable(s string) string {
 	}, s)
 }
 
-// Write writes the table, at most width characters wide where shortening its left columns can
-// achieve that; 0 means any width.
+// Write writes the table, at most width characters wide; 0 means any width. Names are shortened where that is
+// enough, and else columns are left out, of which a last line tells: numbers before names, the last ones first.
+// Without headings, the text of the last column goes on in further lines instead.
 func (t *Table) Write(w io.Writer, width int) error {
-	widths := t.widths()
-	if width > 0 {
-		t.shorten(widths, width)
-	}
 	var b strings.Builder
+	shown, dropped := t, []string(nil)
+	if width > 0 {
+		shown, dropped = t.narrow(width)
+	}
+	widths := shown.widths()
+	if width > 0 {
+		shown.shorten(widths, width)
+	}
 	if t.headed() {
-		heads := make([]string, len(t.columns))
-		for i, c := range t.columns {
+		heads := make([]string, len(shown.columns))
+		for i, c := range shown.columns {
 			heads[i] = c.Head
 		}
-		t.line(&b, heads, widths)
+		shown.line(&b, heads, widths)
 	}
-	for _, row := range t.rows {
-		t.line(&b, row, widths)
+	for _, row := range shown.rows {
+		if !t.headed() {
+			shown.folded(&b, row, widths)
+			continue
+		}
+		shown.line(&b, row, widths)
+	}
+	if len(dropped) > 0 {
+		note := fmt.Sprintf("(no room for %s)", strings.Join(dropped, ", "))
+		b.WriteString(cut(note, width) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// narrow is the table without the columns that cannot stand in the width however much names are shortened, and their
+// headings. The first column stays.
+func (t *Table) narrow(width int) (*Table, []string) {
+	least := t.widths()
+	total := len(gap) * (len(least) - 1)
+	for i, c := range t.columns {
+		if !c.Right {
+			least[i] = min(least[i], narrowest)
+		}
+		total += least[i]
+	}
+	out := make([]bool, len(t.columns))
+	for _, right := range []bool{true, false} {
+		for i := len(t.columns) - 1; i > 0 && total > width; i-- {
+			if t.columns[i].Right == right {
+				out[i] = true
+				total -= least[i] + len(gap)
+			}
+		}
+	}
+	var dropped []string
+	kept := &Table{rows: make([][]string, len(t.rows))}
+	for i, c := range t.columns {
+		if out[i] {
+			dropped = append(dropped, c.Head)
+			continue
+		}
+		kept.columns = append(kept.columns, c)
+		for k, row := range t.rows {
+			kept.rows[k] = append(kept.rows[k], row[i])
+		}
+	}
+	return kept, dropped
+}
+
+// folded writes a row whose last cell may take several lines.
+func (t *Table) folded(b *strings.Builder, row []string, widths []int) {
+	last := len(row) - 1
+	if last < 0 || t.columns[last].Right {
+		t.line(b, row, widths)
+		return
+	}
+	cells := slices.Clone(row)
+	for rest := row[last]; ; {
+		cells[last], rest = fold(rest, widths[last])
+		t.line(b, cells, widths)
+		if rest == "" {
+			return
+		}
+		clear(cells)
+	}
+}
+
+// fold is as many words of a text as stand in a line, and the rest. A word that is longer than a line is broken.
+func fold(text string, width int) (line, rest string) {
+	letters := []rune(text)
+	if len(letters) <= width {
+		return text, ""
+	}
+	at := width
+	for i := width; i > 0; i-- {
+		if letters[i] == ' ' {
+			at = i
+			break
+		}
+	}
+	return string(letters[:at]), strings.TrimLeft(string(letters[at:]), " ")
 }
 
 func (t *Table) headed() bool {

@@ -1,0 +1,202 @@
+// Package alarm says what keeps a run's games from being played: no worker, no engine, a model that no engine
+// serves, tries that all fail. It is pure: views, diagnosis and events ask it the same question and give the same
+// answer. Start reading at Of.
+package alarm
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Evidence is what is known of a run and of those who play its games.
+type Evidence struct {
+	Now     time.Time
+	Run     rollout.RunStatus
+	Tries   rollout.Tries
+	Workers []rollout.Worker // alive or not
+	Engines []rollout.Engine
+}
+
+// identical is how many tries must fail in the same way, with none that succeeds between them, for a run to fail: a
+// few, and more where many games are played, of which some may fail before the first has ended.
+func identical(run rollout.RunStatus) int64 {
+	games := run.Outstanding * int64(run.Spec.Group.Samples+run.Spec.Group.Oversample)
+	return max(5, games/20)
+}
+
+// Of is the alarms of a run, the one that hides the others first; none for a run that is over.
+func Of(e Evidence) []rollout.Alarm {
+	alarms := []rollout.Alarm{}
+	if e.Run.State.Over() {
+		return alarms
+	}
+	for _, look := range []func(Evidence) (rollout.Alarm, bool){NoWorker, noEngine, modelNotServed, gamesFail} {
+		if a, raised := look(e); raised {
+			alarms = append(alarms, a)
+		}
+	}
+	return alarms
+}
+
+// NoWorker is the alarm that nobody plays games or takes changes; it needs the workers alone.
+func NoWorker(e Evidence) (rollout.Alarm, bool) {
+	a := rollout.Alarm{Code: rollout.AlarmNoWorker, Advice: "start one: millrace worker"}
+	if slices.ContainsFunc(e.Workers, func(w rollout.Worker) bool { return w.State == rollout.WorkerAlive }) {
+		return a, false
+	}
+	if len(e.Workers) == 0 {
+		a.Text = "no worker is alive, and none was seen lately: nobody plays games or takes changes"
+		return a, true
+	}
+	last := slices.MaxFunc(e.Workers, func(a, b rollout.Worker) int { return a.LastSeen.Compare(b.LastSeen) })
+	a.Since = last.LastSeen
+	ended := "was seen last"
+	if last.State == rollout.WorkerStopped {
+		ended = "was stopped"
+	}
+	a.Text = fmt.Sprintf("no worker is alive since %s: nobody plays games or takes changes; %s %s", span(e.Now.Sub(last.LastSeen)), last.ID, ended)
+	return a, true
+}
+
+func noEngine(e Evidence) (rollout.Alarm, bool) {
+	a := rollout.Alarm{Code: rollout.AlarmNoEngine, Advice: "see: millrace engine list"}
+	if len(e.Engines) == 0 {
+		a.Text, a.Advice = "the fleet has no engine", "add one: millrace engine add URL"
+		return a, true
+	}
+	states, reason := map[rollout.EngineState]int{}, ""
+	for _, engine := range e.Engines {
+		if engine.State == rollout.EngineReady {
+			return a, false
+		}
+		states[engine.State]++
+		if engine.Since.After(a.Since) {
+			a.Since = engine.Since
+		}
+		if reason == "" && engine.Reason != "" {
+			reason = fmt.Sprintf("; %s: %s", engine.ID, engine.Reason)
+		}
+	}
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(states)) {
+		parts = append(parts, fmt.Sprintf("%d %s", states[state], state))
+	}
+	a.Text = fmt.Sprintf("none of %s is ready: %s%s", engines(len(e.Engines)), strings.Join(parts, ", "), reason)
+	return a, true
+}
+
+func engines(n int) string {
+	if n == 1 {
+		return "1 engine"
+	}
+	return fmt.Sprintf("%d engines", n)
+}
+
+// modelNotServed looks at engines of any state that have said what they serve: one that serves the model and is
+// away is not missing.
+func modelNotServed(e Evidence) (rollout.Alarm, bool) {
+	var served []string
+	for _, engine := range e.Engines {
+		served = append(served, engine.Models...)
+	}
+	slices.Sort(served)
+	served = slices.Compact(served)
+	for _, model := range modelsOf(e.Run.Spec) {
+		if len(served) == 0 || slices.Contains(served, model) {
+			continue
+		}
+		slices.SortStableFunc(served, func(a, b string) int { return cmp.Compare(distance(model, a), distance(model, b)) })
+		const most = 3
+		names := strings.Join(served[:min(most, len(served))], ", ")
+		if n := len(served) - most; n > 0 {
+			names += fmt.Sprintf(" and %d more", n)
+		}
+		return rollout.Alarm{
+			Code: rollout.AlarmModel, Text: fmt.Sprintf("model %s is served by no engine; engines serve %s", model, names),
+			Advice: "add an engine that serves it (millrace engine add URL), or stop the run and start one with a model that is served",
+		}, true
+	}
+	return rollout.Alarm{}, false
+}
+
+// modelsOf is the base models that a run's games ask for: its own, and those of fixed policies without an adapter.
+func modelsOf(spec rollout.Spec) []string {
+	models := []string{spec.Model}
+	for _, p := range spec.Policies {
+		if p.Path == "" {
+			models = append(models, p.Model(spec.Name, spec.Model))
+		}
+	}
+	return models
+}
+
+func gamesFail(e Evidence) (rollout.Alarm, bool) {
+	worst, failing := e.Tries.Worst()
+	if !failing || worst.InRow < identical(e.Run) {
+		return rollout.Alarm{}, false
+	}
+	return rollout.Alarm{
+		Code: rollout.AlarmGamesFail, Since: e.Tries.FailingSince,
+		Text:   fmt.Sprintf("every game fails: %s %d times in %s, last: %s", worst.Code, worst.InRow, span(e.Now.Sub(e.Tries.FailingSince)), worst.Last),
+		Advice: advice(worst.Code, e.Run.Spec),
+	}, true
+}
+
+// advice is what to do about tries that all fail with a code.
+func advice(code string, spec rollout.Spec) string {
+	events := fmt.Sprintf("see: millrace run events %s --code %s", spec.Name, code)
+	t := spec.Timeouts
+	switch code {
+	case "timeout", "deadline":
+		return fmt.Sprintf("raise timeouts.completion (%v) or timeouts.episode (%v) in the spec of another run, or ask for shorter answers; %s",
+			t.Completion, t.Episode, events)
+	case "environment_hung":
+		return fmt.Sprintf("raise timeouts.phase (%v) in the spec of another run, or mend the environment; %s", t.PhaseLimit(), events)
+	case "unknown_model", "no_engine":
+		return "see which engines serve the model: millrace engine list; " + events
+	case "bad_request":
+		return "the engines refuse the requests: compare sampling.max_tokens and the prompts with their context length; " + events
+	case "unauthorized":
+		return "the engines refuse the key: set MILLRACE_ENGINE_API_KEY for the workers; " + events
+	}
+	return events
+}
+
+// span is a duration as people say it.
+func span(d time.Duration) string {
+	d = max(0, d)
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%d h", int(d.Hours()))
+}
+
+// distance counts the letters to add, drop or change to get from a to b; the case does not count.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	last, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			change := 1
+			if a[i] == b[j] {
+				change = 0
+			}
+			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+change)
+		}
+		last, row = row, last
+	}
+	return last[len(b)]
+}

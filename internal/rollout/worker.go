@@ -1,0 +1,27 @@
+package rollout
+
+import "time"
+
+// Worker is one worker process, as it last described itself.
+type Worker struct {
+	ID        string          `json:"id"`
+	State     WorkerState     `json:"state"`
+	Host      string          `json:"host"`
+	Version   string          `json:"version"` // of the program
+	StartedAt time.Time       `json:"started_at,omitzero"`
+	LastSeen  time.Time       `json:"last_seen,omitzero"`
+	Slots     int             `json:"slots"` // games that it may play at a time
+	Games     int             `json:"games"` // that it plays
+	ByRun     map[RunName]int `json:"games_by_run,omitempty"`
+	Breakers  []Breaker       `json:"breakers,omitempty"` // engines that it gives no requests for now
+}
+
+// WorkerState is whether a worker is there.
+type WorkerState string
+
+// The worker states.
+const (
+	WorkerAlive   WorkerState = "alive"
+	WorkerAbsent  WorkerState = "absent"  // not heard of for a while: dead, or cut off from Redis
+	WorkerStopped WorkerState = "stopped" // took its leave
+)
