@@ -98,9 +98,9 @@ func (b *RawBatch) Batch() (*rollout.Batch, error) {
 // compactMagic begins a batch in compact form; its last byte is the format.
 const compactMagic = "MRB\x01"
 
-// WriteCompact writes the batch in compact form: the magic, the run's name, step, version and number of groups, then each
-// group as package pack packs it, with its length before it. Lengths are unsigned varints, the other numbers signed
-// ones. Whole groups are copied as they are stored.
+// WriteCompact writes the batch in compact form: the magic, the run's name, step, version and number of groups,
+// then each group as package pack packs it, with its length before it. Lengths are unsigned varints, the other
+// numbers signed ones. Whole groups are copied as they are stored.
 func (b *RawBatch) WriteCompact(w io.Writer) error {
 	head := []byte(compactMagic)
 	head = binary.AppendUvarint(head, uint64(len(b.Run)))

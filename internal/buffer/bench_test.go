@@ -150,8 +150,8 @@ func BenchmarkPoll(b *testing.B) {
 	})
 }
 
-// BenchmarkPollWaiting is such a claim of a run that waits for what would become too stale, with as many groups outstanding as
-// a run can have: all of them are looked at.
+// BenchmarkPollWaiting is such a claim of a run that waits for what would become too stale, with as many groups
+// outstanding as a run can have: all of them are looked at.
 func BenchmarkPollWaiting(b *testing.B) {
 	benchBoth(b, func(b *testing.B, rdb redis.UniversalClient) {
 		s := spec(referenceGroups, 1<<30)
@@ -208,7 +208,7 @@ func BenchmarkLongRun(b *testing.B) {
 		}
 		b.ReportMetric(used(), "redis-MiB")
 		b.ReportMetric(heap(), "heap-MiB")
-		f.ok(f.Delete(f.ctx, run))
-		f.ok(f.Open(f.ctx, spec(size, steps)))
+		f.ok(f.rdb.FlushDB(f.ctx).Err())
+		f.ok(f.Open(f.ctx, spec(size, steps), ""))
 	}
 }

@@ -2,15 +2,16 @@
 // batch, hands it out exactly once, and keeps the games in progress, all in Redis. It decides nothing about
 // when to launch a group or how to play one; it keeps the account that tells.
 //
-// A group is queued, in flight, ready, claimed, and then completed, or dropped from any of the first three; it is in exactly
-// one of them, and every change is one Lua script, so that it happens wholly or not at all, once, however
-// often it is asked for. A step's batch is a function of the step's number: granted once, given again to
-// whoever asks again, kept until RetainSteps later steps are completed. Groups that leave are counted by why and by length. Only the trainer process announced last is
-// served. All keys of a run share a hash tag, so that a Redis Cluster will do; the scripts read no clock.
+// A group is queued, in flight, ready, claimed, and then completed, or dropped from any of the first three; it is
+// in exactly one of them, and every change is one Lua script, so that it happens wholly or not at all, once,
+// however often it is asked for. A step's batch is a function of the step's number: granted once, given again to
+// whoever asks again, kept until RetainSteps later steps are completed. Groups that leave are counted by why and by
+// length. Only the trainer process announced last is served. All keys of a run share a hash tag, so that a Redis
+// Cluster will do; the scripts read no clock.
 //
-// These promises are as durable as Redis is. With appendfsync always they hold through its kill -9; with everysec the
-// last second may be forgotten, and a batch granted in it is formed anew, perhaps of other groups. A Redis that has lost
-// everything is filled again by Open and Restore.
+// These promises are as durable as Redis is. With appendfsync always they hold through its kill -9; with everysec
+// the last second may be forgotten, and a batch granted in it is formed anew, perhaps of other groups. A Redis that
+// has lost everything is filled again by Open and Restore.
 //
 // Start reading at Store, then Claim in claim.go, then lua/prelude.lua for the keys. Package pack is the form in
 // which groups and games are stored.
@@ -74,7 +75,7 @@ func New(rdb redis.UniversalClient, o Options) *Store {
 	return s
 }
 
-// Ping tells whether Redis answers.
+// Ping reports whether Redis answers.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
 		return trouble("ping", err)

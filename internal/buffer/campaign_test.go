@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,9 +13,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// TestATrainerIsNeverLeftWaiting plays whole runs that launch as runs do: up to the depth, as long as groups are fresh enough
-// and fit, and always what a batch needs. Games end in any order, some groups are given up, limits change. Whenever nothing is
-// played and nothing may be launched, the next batch must be given out.
+// TestATrainerIsNeverLeftWaiting plays whole runs that launch as runs do: up to the depth, as long as groups are
+// fresh enough and fit, and always what a batch needs. Games end in any order, some groups are given up, limits
+// change. Whenever nothing is played and nothing may be launched, the next batch must be given out.
 func TestATrainerIsNeverLeftWaiting(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rdb redis.UniversalClient, seed uint64) {
@@ -31,7 +32,7 @@ func TestWhoWaitsTrainsOnNothingStale(t *testing.T) {
 	eachSeed(t, func(t *testing.T, rdb redis.UniversalClient, seed uint64) {
 		c := newCampaign(t, rdb, rand.New(rand.NewPCG(seed, 8)))
 		c.limits.OnStale = rollout.WaitStale
-		c.ok(c.SetLimits(c.ctx, run, c.limits, c.steps))
+		c.ok(c.SetLimits(c.ctx, run, c.limits, c.steps, time.Time{}))
 		c.run()
 		records, err := c.Steps(c.ctx, run, 0, 0)
 		c.ok(err)
@@ -45,7 +46,8 @@ func TestWhoWaitsTrainsOnNothingStale(t *testing.T) {
 	})
 }
 
-// eachSeed runs a test for several seeds, the first on the embedded Redis, the others on the real one, which is much faster.
+// eachSeed runs a test for several seeds, the first on the embedded Redis, the others on the real one, which is
+// much faster.
 func eachSeed(t *testing.T, test func(t *testing.T, rdb redis.UniversalClient, seed uint64)) {
 	t.Helper()
 	for seed := range uint64(24) {
@@ -197,5 +199,5 @@ func (c *campaign) change() {
 	c.limits.MaxStaleness = int64(c.rng.IntN(4))
 	c.limits.OnStale = onStale[c.rng.IntN(3)]
 	c.limits.MaxBytes = int64(c.rng.IntN(2) * (1 + c.rng.IntN(10*size(c.t, group(0, 0)))))
-	c.ok(c.SetLimits(c.ctx, run, c.limits, c.steps))
+	c.ok(c.SetLimits(c.ctx, run, c.limits, c.steps, time.Time{}))
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Attach announces a trainer process and answers its epoch and the first step it has to do; every process announced before
-// is refused from then on. With resumeFrom the trainer rewinds to its checkpoint: the steps from there
-// count as not completed, and their batches are given again as they were. A step that is not retained is refused as
-// NotRetained, one that is not reached as OutOfOrder, and, when the run is over, one that is completed as RunOver; a refusal leaves the old process in charge.
+// Attach announces a trainer process and answers its epoch and the first step it has to do; every process announced
+// before is refused from then on. With resumeFrom the trainer rewinds to its checkpoint: the steps from there count
+// as not completed, and their batches are given again as they were. A step that is not retained is refused as
+// NotRetained, one that is not reached as OutOfOrder, and, when the run is over, one that is completed as RunOver;
+// a refusal leaves the old process in charge.
 func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.Epoch, rollout.Step, error) {
 	from := ""
 	if resumeFrom != nil {
@@ -65,19 +66,22 @@ func (sh Share) cut(n int) (from, to int) {
 	return sh.Rank * n / sh.World, (sh.Rank + 1) * n / sh.World
 }
 
-// Claim is the batch of a step: the first fresh groups in the run's order, by launch or by when they became ready; within the
-// batch they are in the order of their launch either way. Any step may be claimed that was claimed before, and
-// gives the same batch as long as it is retained; or the next one, at most one ahead of the first step that is not
-// completed. Refusals: NoSuchRun, Fenced, NotRetained, RunOver, OutOfOrder, and NotReady, after which one asks again.
+// Claim is the batch of a step: the first fresh groups in the run's order, by launch or by when they became ready;
+// within the batch they are in the order of their launch either way. Any step may be claimed that was claimed
+// before, and gives the same batch as long as it is retained; or the next one, at most one ahead of the first step
+// that is not completed. Refusals: NoSuchRun, Fenced, NotRetained, RunOver, OutOfOrder, and NotReady, after which
+// one asks again.
 //
-// Where the run waits for what would become too stale, a batch takes the oldest versions first, and is not given out before all
-// groups that cannot be left to later batches, with one version published per step, are in it, those in play included. It never waits for more than
-// fit. Nothing is dropped then: a group that is too stale all the same, because the trainer published twice in a step or the
-// bound was lowered, is trained on and counted. A group in play of unknown version, in a Redis that was emptied, is waited for.
+// Where the run waits for what would become too stale, a batch takes the oldest versions first, and is not given
+// out before all groups that cannot be left to later batches, with one version published per step, are in it, those
+// in play included. It never waits for more than fit. Nothing is dropped then: a group that is too stale all the
+// same, because the trainer published twice in a step or the bound was lowered, is trained on and counted. A group
+// in play of unknown version, in a Redis that was emptied, is waited for.
 //
-// The first batch waits for the prefill. Where a bound in bytes lets no such number come together, it is given out as soon as it is
-// complete and nothing is played any more. A run that launches what a batch needs, and whatever else has room, never leaves a
-// trainer waiting for groups that do not come. One that is paused while it is prefilled launches the rest when it goes on.
+// The first batch waits for the prefill. Where a bound in bytes lets no such number come together, it is given out
+// as soon as it is complete and nothing is played any more. A run that launches what a batch needs, and whatever
+// else has room, never leaves a trainer waiting for groups that do not come. One that is paused while it is
+// prefilled launches the rest when it goes on.
 func (s *Store) Claim(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share Share) (*rollout.Batch, error) {
 	raw, err := s.ClaimRaw(ctx, run, step, epoch, share)
 	if err != nil {
@@ -105,6 +109,26 @@ func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.
 	}
 	b := &RawBatch{Run: run, Step: step, TrainerVersion: rollout.PolicyVersion(r.int(2)), Granted: r.int(1) == 1}
 	b.Groups = shareOf(r.list(4), share)
+	if err := s.fetch(ctx, b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Batch is the batch of a step that was claimed before, for who only reads: it needs no epoch, takes no step and
+// fences nobody off. Refusals: NoSuchRun, NoSuchStep for a step that nobody has claimed yet, and NotRetained.
+func (s *Store) Batch(ctx context.Context, run rollout.RunName, step rollout.Step) (*RawBatch, error) {
+	r, err := s.eval(ctx, batchScript, run, int64(step))
+	if err != nil {
+		return nil, fmt.Errorf("read batch: %w", err)
+	}
+	switch r.code() {
+	case rollout.NoSuchStep:
+		return nil, rollout.Refuse(rollout.NoSuchStep, "step %d of run %s was not claimed yet; %d steps were", step, run, r.int(1))
+	case rollout.NotRetained:
+		return nil, notRetained(run, fmt.Sprint(int64(step)), r.int(1))
+	}
+	b := &RawBatch{Run: run, Step: step, TrainerVersion: rollout.PolicyVersion(r.int(1)), Groups: shareOf(r.list(2), Share{})}
 	if err := s.fetch(ctx, b); err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Departures counts the groups that have left, by why and by the length of their games: first those trained on, then the
-// dropped ones by code. A step that is rewound takes its groups back until it is completed again.
+// Departures counts the groups that have left, by why and by the length of their games: first those trained on,
+// then the dropped ones by code. A step that is rewound takes its groups back until it is completed again.
 func (s *Store) Departures(ctx context.Context, run rollout.RunName) ([]rollout.LengthCount, error) {
 	r, err := s.eval(ctx, departuresScript, run)
 	if err != nil {

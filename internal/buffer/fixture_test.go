@@ -57,7 +57,7 @@ func open(t testing.TB, rdb redis.UniversalClient, s rollout.Spec) *fixture {
 	f.Store = buffer.New(rdb, buffer.Options{Now: c.Now, OnDrop: func(ref rollout.GroupRef, code string) {
 		f.drops = append(f.drops, fmt.Sprintf("%s %s", ref, code))
 	}})
-	f.ok(f.Open(f.ctx, s))
+	f.ok(f.Open(f.ctx, s, ""))
 	return f
 }
 

@@ -17,9 +17,10 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// TestWhatEverysecMayForget kills a Redis that syncs its append-only file every second, a moment after the last call, so that
-// the kill loses nothing; then it cuts the file off where a power cut may have left it: at any byte. What was acknowledged last may be forgotten, in its order; what is left is the account as
-// it was at some moment, never half of a call, and goes on.
+// TestWhatEverysecMayForget kills a Redis that syncs its append-only file every second, a moment after the last
+// call, so that the kill loses nothing; then it cuts the file off where a power cut may have left it: at any byte.
+// What was acknowledged last may be forgotten, in its order; what is left is the account as it was at some moment,
+// never half of a call, and goes on.
 func TestWhatEverysecMayForget(t *testing.T) {
 	t.Parallel()
 	binary, dir := redisServer(t), t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -92,7 +93,7 @@ type field struct{ key, name, value string }
 func played(f *testing.F, rdb redis.UniversalClient) *image {
 	f.Helper()
 	x := open(f, rdb, spec(2, 10))
-	x.ok(x.SaveStatus(x.ctx, rollout.RunStatus{Spec: spec(2, 10), State: rollout.RunRunning}))
+	x.ok(x.SaveStatus(x.ctx, rollout.RunStatus{Spec: spec(2, 10), State: rollout.RunRunning}, time.Time{}))
 	_, _, err := x.Attach(x.ctx, run, nil)
 	x.ok(err)
 	x.ready(0, 0, 1, 3)

@@ -118,13 +118,6 @@ func (s *Store) Game(ctx context.Context, ref rollout.EpisodeRef) ([]byte, error
 	return cp.Game, nil
 }
 
-func (s *Store) noGame(ctx context.Context, ref rollout.EpisodeRef) error {
-	if _, err := s.peek(ctx, ref.GroupRef); err != nil {
-		return err // there is no such run, say
-	}
-	return rollout.Refuse(rollout.NotRetained, "no game of %s is kept: it has not finished a phase yet, was given up, or was trained on", ref)
-}
-
 // evalEpisode runs a script whose first arguments are a group's number, a sample and an attempt.
 func (s *Store) evalEpisode(ctx context.Context, sc *redis.Script, ref rollout.EpisodeRef, attempt int, args ...any) (reply, error) {
 	if ref.Sample < 0 || attempt < 0 {

@@ -137,7 +137,7 @@ var games = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.queue(0, 0)
 		f.ok(f.rdb.FlushDB(f.ctx).Err())
 		f.refused(f.SaveCheckpoint(f.ctx, game(0, 0), 1, checkpoint(2, "a")), rollout.NoSuchRun)
-		f.ok(f.Open(f.ctx, spec(1, 9)))
+		f.ok(f.Open(f.ctx, spec(1, 9), ""))
 		f.ok(f.SaveCheckpoint(f.ctx, game(0, 0), 1, checkpoint(2, "a")))
 		expect(t, "counts", f.counts(), rollout.BufferCounts{InFlight: 1})
 		f.queue(0, 0)

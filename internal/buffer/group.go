@@ -14,9 +14,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Queue registers a group launched with a policy version, than which no turn of it will be older. The first scenario
-// registered for it wins and is returned, now and later; an empty scenario registers none, and asks which one is. A group that
-// is over is refused as Fenced.
+// Queue registers a group launched with a policy version, than which no turn of it will be older. The first
+// scenario registered for it wins and is returned, now and later; an empty scenario registers none, and asks which
+// one is. A group that is over is refused as Fenced.
 func (s *Store) Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion, launchedAt time.Time) ([]byte, error) {
 	r, err := s.evalGroup(ctx, queueScript, ref, scenario, int64(version), stamp(launchedAt))
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code string) 
 	return nil
 }
 
-// Release lets a group go while it is queued: before a request of it has been dispatched. One that is further, that was dropped
-// for another reason, or that was never heard of stays what it is, and the answer is false.
+// Release lets a group go while it is queued: before a request of it has been dispatched. One that is further, that
+// was dropped for another reason, or that was never heard of stays what it is, and the answer is false.
 func (s *Store) Release(ctx context.Context, ref rollout.GroupRef, code string) (released bool, err error) {
 	if err := checkCode(ref, code); err != nil {
 		return false, err

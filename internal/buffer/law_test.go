@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -134,7 +135,7 @@ func (p *player) rare() func() {
 		steps := 30 + p.rng.IntN(20)
 		return func() {
 			p.note("limits %+v", limits)
-			p.ok(p.SetLimits(p.ctx, run, limits, steps))
+			p.ok(p.SetLimits(p.ctx, run, limits, steps, time.Time{}))
 			m.limits, m.steps = limits, steps
 			m.sweep()
 		}

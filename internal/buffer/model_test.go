@@ -205,8 +205,9 @@ func (m *model) needed() int {
 	return max(size, m.limits.First(m.steps))
 }
 
-// awaited is how many groups in play a batch waits for: those without which some group would find no place in the batches
-// that it may be in, one per version. What fits into no batch any more is waited for as far as it fits into this one.
+// awaited is how many groups in play a batch waits for: those without which some group would find no place in the
+// batches that it may be in, one per version. What fits into no batch any more is waited for as far as it fits into
+// this one.
 func (m *model) awaited(ready []int) int {
 	size, missing := m.limits.GroupsPerStep, 0
 	for j := range int(m.limits.MaxStaleness) + 1 { // versions from now
@@ -228,7 +229,7 @@ func (m *model) awaited(ready []int) int {
 	return missing
 }
 
-// room tells whether another group would fit.
+// room reports whether another group would fit.
 func (m *model) room() bool {
 	most := int(m.limits.MaxBytes)
 	return most == 0 || len(m.bytes) > 0 && m.stored()+m.meanBytes() <= most

@@ -5,16 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Open makes the run known and records its limits. Opening it again with the same spec changes nothing, its limits
-// included; another spec under the same name is a Conflict.
-func (s *Store) Open(ctx context.Context, spec rollout.Spec) error {
-	if err := spec.Name.Validate(); err != nil {
+// Open makes the run known and records its limits, and the id of the workflow that drives it. Opening it again with
+// the same spec changes nothing, limits and workflow included; another spec under the same name is a Conflict, and
+// a run that was deleted is RunOver. The trainer processes of a name that is used again get epochs above all those
+// of its earlier runs.
+func (s *Store) Open(ctx context.Context, spec rollout.Spec, workflow string) error {
+	if err := spec.Name.ValidateID(); err != nil {
 		return rollout.Refuse(rollout.Invalid, "%v", err)
 	}
 	if err := checkLimits(spec.Buffer, spec.Steps); err != nil {
@@ -24,15 +27,28 @@ func (s *Store) Open(ctx context.Context, spec rollout.Spec) error {
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "spec of run %s: %v", spec.Name, err)
 	}
-	args := append([]any{text}, limits(spec.Buffer, spec.Steps)...)
-	r, err := s.eval(ctx, openScript, spec.Name, args...)
+	epoch, err := s.lastEpoch(ctx, spec.Name.Plain())
 	if err != nil {
 		return fmt.Errorf("open run: %w", err)
 	}
-	if !r.ok() {
-		return rollout.Refuse(rollout.Conflict, "run %s exists with another spec; choose another name, or change the run with `millrace run set`", spec.Name)
+	if spec.Name.Life() > 1 {
+		epoch = max(epoch, s.now().Unix()) // a version that did not note epochs may have deleted the run before
 	}
-	// A crash before this line is repaired by the retry.
+	args := append([]any{text, workflow, epoch}, limits(spec.Buffer, spec.Steps)...)
+	r, err := s.eval(ctx, openScript, spec.Name, args...)
+	switch {
+	case err != nil:
+		return fmt.Errorf("open run: %w", err)
+	case r.code() == rollout.RunOver:
+		return rollout.Refuse(rollout.RunOver, "run %s was deleted", spec.Name)
+	case !r.ok():
+		return rollout.Refuse(rollout.Conflict,
+			"run %s exists with another spec; choose another name, or change the run with `millrace run set`", spec.Name.Plain())
+	}
+	// A crash before these lines is repaired by the retry.
+	if err := s.live(ctx, spec.Name.Plain(), spec.Name.Life(), 0); err != nil {
+		return err
+	}
 	if err := s.rdb.SAdd(ctx, s.index(), string(spec.Name)).Err(); err != nil {
 		return trouble("open run", err)
 	}
@@ -40,17 +56,27 @@ func (s *Store) Open(ctx context.Context, spec rollout.Spec) error {
 }
 
 // SetLimits changes depth, groups per step, staleness, bytes, order and length of a run. It takes effect with the next
-// claim; a batch already granted is not touched, a ready group that is too stale now is dropped.
-func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int) error {
+// claim; a batch already granted is not touched, a ready group that is too stale now is dropped. asOf is when the run
+// said so: what it said earlier than something that is known changes nothing, so that a call that comes late cannot
+// bring back old limits. The zero time is earlier than all others.
+func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int, asOf time.Time) error {
 	if err := checkLimits(b, steps); err != nil {
 		return err
 	}
-	r, err := s.eval(ctx, limitsScript, run, limits(b, steps)...)
+	r, err := s.eval(ctx, limitsScript, run, append(limits(b, steps), since(asOf))...)
 	if err != nil {
 		return fmt.Errorf("set limits: %w", err)
 	}
 	s.swept(run, r.seqs(1))
 	return nil
+}
+
+// since is a time as scripts compare it; 0 for the zero time.
+func since(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
 }
 
 func checkLimits(b rollout.BufferSpec, steps int) error {
@@ -83,19 +109,32 @@ func (s *Store) SetVersion(ctx context.Context, run rollout.RunName, v rollout.P
 	return nil
 }
 
-// SaveStatus keeps the workflow's mirror of itself. A status that is over ends the granting of new steps.
-func (s *Store) SaveStatus(ctx context.Context, status rollout.RunStatus) error {
+// SaveStatus keeps the workflow's mirror of itself as of a time, as SetLimits does: a late call cannot bring back an
+// earlier one. A status that is over ends the granting of new steps.
+func (s *Store) SaveStatus(ctx context.Context, status rollout.RunStatus, asOf time.Time) error {
 	text, err := json.Marshal(status)
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "status of run %s: %v", status.Spec.Name, err)
 	}
-	if _, err := s.eval(ctx, statusScript, status.Spec.Name, text, flag(status.State.Over())); err != nil {
+	r, err := s.eval(ctx, statusScript, status.Spec.Name, text, flag(status.State.Over()), since(asOf))
+	if err != nil {
 		return fmt.Errorf("save status: %w", err)
+	}
+	if !status.State.Over() || r.int(1) == 0 {
+		return nil
+	}
+	return s.note(ctx, status.Spec.Name)
+}
+
+// note notes that a run is over, so that Active passes it over.
+func (s *Store) note(ctx context.Context, run rollout.RunName) error {
+	if err := s.rdb.SAdd(ctx, s.ended(), string(run)).Err(); err != nil {
+		return trouble("note the end of a run", err)
 	}
 	return nil
 }
 
-// Status is the mirror as it was saved last; a run that was only opened is running.
+// Status is the mirror as it was saved last; a run that was only opened is starting.
 func (s *Store) Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error) {
 	fields, err := s.rdb.HMGet(ctx, s.key(run, "run"), "status", "spec").Result()
 	if err != nil {
@@ -104,13 +143,71 @@ func (s *Store) Status(ctx context.Context, run rollout.RunName) (rollout.RunSta
 	return statusOf(run, reply(fields))
 }
 
+// Revive lets a lost run go on under a workflow, which is to say how it goes on.
+func (s *Store) Revive(ctx context.Context, run rollout.RunName, workflow string) error {
+	if _, err := s.eval(ctx, reviveScript, run, workflow); err != nil {
+		return fmt.Errorf("revive run: %w", err)
+	}
+	if err := s.rdb.SRem(ctx, s.ended(), string(run)).Err(); err != nil {
+		return trouble("revive run", err)
+	}
+	return nil
+}
+
+// Forget forgets a run that was opened and never said a word, so that it may be opened with another spec, and
+// reports whether it was one.
+func (s *Store) Forget(ctx context.Context, run rollout.RunName) (bool, error) {
+	epoch, err := s.rdb.HGet(ctx, s.key(run, "run"), "epoch").Int64() // of a trainer that was early
+	if err != nil && err != redis.Nil {
+		return false, trouble("forget run", err)
+	}
+	if err := s.live(ctx, run.Plain(), run.Life(), epoch); err != nil {
+		return false, err
+	}
+	r, err := s.eval(ctx, forgetScript, run)
+	if err != nil {
+		return false, fmt.Errorf("forget run: %w", err)
+	}
+	return r.int(1) == 1, nil
+}
+
+// Given is the spec that a run was started with.
+func (s *Store) Given(ctx context.Context, run rollout.RunName) (rollout.Spec, error) {
+	var spec rollout.Spec
+	text, err := s.rdb.HGet(ctx, s.key(run, "run"), "spec").Result()
+	if err == redis.Nil {
+		return spec, noSuchRun(run)
+	}
+	if err != nil {
+		return spec, trouble("read the run's spec", err)
+	}
+	if err := json.Unmarshal([]byte(text), &spec); err != nil {
+		return spec, fmt.Errorf("spec of run %s: %w", run, err)
+	}
+	return spec, nil
+}
+
+// Workflow is the id of the workflow that drives a run, as it was recorded by Open; empty when a version opened the
+// run that recorded none.
+func (s *Store) Workflow(ctx context.Context, run rollout.RunName) (string, error) {
+	fields, err := s.rdb.HMGet(ctx, s.key(run, "run"), "spec", "workflow").Result()
+	if err != nil {
+		return "", trouble("read the run's workflow", err)
+	}
+	r := reply(fields)
+	if r.str(0) == "" {
+		return "", noSuchRun(run)
+	}
+	return r.str(1), nil
+}
+
 func statusOf(run rollout.RunName, fields reply) (rollout.RunStatus, error) {
 	var status rollout.RunStatus
 	if fields.str(1) == "" {
 		return status, noSuchRun(run)
 	}
 	if fields.str(0) == "" {
-		status.State = rollout.RunRunning
+		status.State = rollout.RunStarting
 		if err := json.Unmarshal([]byte(fields.str(1)), &status.Spec); err != nil {
 			return status, fmt.Errorf("spec of run %s: %w", run, err)
 		}
@@ -128,9 +225,34 @@ func (s *Store) Runs(ctx context.Context) ([]rollout.RunStatus, error) {
 	if err != nil {
 		return nil, trouble("list runs", err)
 	}
+	return s.statuses(ctx, names)
+}
+
+// Active is the status of every run that is not over, by name. However many runs have ended, it reads those that go
+// on only.
+func (s *Store) Active(ctx context.Context) ([]rollout.RunStatus, error) {
+	names, err := s.rdb.SDiff(ctx, s.index(), s.ended()).Result()
+	if err != nil {
+		return nil, trouble("list runs", err)
+	}
+	runs, err := s.statuses(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	for _, run := range runs {
+		if run.State.Over() { // it ended under a version that did not note it, or its end was not noted yet
+			if err := s.note(ctx, run.Spec.Name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return slices.DeleteFunc(runs, func(run rollout.RunStatus) bool { return run.State.Over() }), nil
+}
+
+func (s *Store) statuses(ctx context.Context, names []string) ([]rollout.RunStatus, error) {
 	slices.Sort(names)
 	found := make([]*redis.SliceCmd, len(names))
-	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, name := range names {
 			found[i] = p.HMGet(ctx, s.key(rollout.RunName(name), "run"), "status", "spec")
 		}
@@ -153,8 +275,8 @@ func (s *Store) Runs(ctx context.Context) ([]rollout.RunStatus, error) {
 	return runs, nil
 }
 
-// Restore tells a run that was opened in an empty Redis how far it had come: granted steps are not granted again,
-// group numbers go on, and the epochs start above every earlier one, so that a trainer process of the time before is fenced
+// Restore tells a run that was opened in an empty Redis how far it had come: granted steps are not granted again, group
+// numbers go on, and the epochs start above every earlier one, so that a trainer process of the time before is fenced
 // off. Batches and games of the time before are lost. On a run that has granted a step it changes nothing.
 func (s *Store) Restore(ctx context.Context, status rollout.RunStatus) (restored bool, err error) {
 	r, err := s.eval(ctx, restoreScript, status.Spec.Name,
@@ -163,15 +285,4 @@ func (s *Store) Restore(ctx context.Context, status rollout.RunStatus) (restored
 		return false, fmt.Errorf("restore run: %w", err)
 	}
 	return r.int(1) == 1, nil
-}
-
-// Delete forgets the run and everything it holds. Deleting what is not there is no error.
-func (s *Store) Delete(ctx context.Context, run rollout.RunName) error {
-	if _, err := s.eval(ctx, deleteScript, run); err != nil {
-		return fmt.Errorf("delete run: %w", err)
-	}
-	if err := s.rdb.SRem(ctx, s.index(), string(run)).Err(); err != nil {
-		return trouble("delete run", err)
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,31 +20,31 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := open(t, rdb, spec(2, 9))
 		changed := spec(2, 9).Buffer
 		changed.GroupsPerStep = 1
-		f.ok(f.SetLimits(f.ctx, run, changed, 9))
-		f.ok(f.Open(f.ctx, spec(2, 9)))
+		f.ok(f.SetLimits(f.ctx, run, changed, 9, time.Time{}))
+		f.ok(f.Open(f.ctx, spec(2, 9), ""))
 		f.ready(0, 0)
 		expect(t, "the changed limit still holds", seqs(f.claim(0, 0)), []int{0})
-		f.refused(f.Open(f.ctx, spec(2, 10)), rollout.Conflict)
+		f.refused(f.Open(f.ctx, spec(2, 10), ""), rollout.Conflict)
 		bad := spec(2, 9)
 		bad.Name = "No Name"
-		f.refused(f.Open(f.ctx, bad), rollout.Invalid)
+		f.refused(f.Open(f.ctx, bad, ""), rollout.Invalid)
 		bad = spec(0, 9)
-		f.refused(f.Open(f.ctx, bad), rollout.Invalid)
+		f.refused(f.Open(f.ctx, bad, ""), rollout.Invalid)
 	},
 	"runs are listed with their status": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(2, 9))
 		other := spec(1, 3)
 		other.Name = "another"
-		f.ok(f.Open(f.ctx, other))
+		f.ok(f.Open(f.ctx, other, ""))
 		status := rollout.RunStatus{
 			Spec: other, State: rollout.RunPaused, Reason: "operator", StartedAt: start, NextStep: 2, PolicyVersion: 2,
 			Policies: []rollout.Policy{{Version: 2, Adapter: "another-v2", State: rollout.PolicyServing, PublishedAt: start}},
 			Launched: 7, Failures: map[string]int64{"timeout": 1},
 		}
-		f.ok(f.SaveStatus(f.ctx, status))
+		f.ok(f.SaveStatus(f.ctx, status, time.Time{}))
 		got, err := f.Runs(f.ctx)
 		f.ok(err)
-		expect(t, "runs", got, []rollout.RunStatus{status, {Spec: spec(2, 9), State: rollout.RunRunning}})
+		expect(t, "runs", got, []rollout.RunStatus{status, {Spec: spec(2, 9), State: rollout.RunStarting}})
 		one, err := f.Status(f.ctx, "another")
 		f.ok(err)
 		expect(t, "status", one, status)
@@ -52,9 +53,9 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := open(t, rdb, spec(2, 9))
 		f.ok(f.Delete(f.ctx, run))
 		for name, call := range map[string]func() error{
-			"SetLimits":  func() error { return f.SetLimits(f.ctx, run, spec(2, 9).Buffer, 9) },
+			"SetLimits":  func() error { return f.SetLimits(f.ctx, run, spec(2, 9).Buffer, 9, time.Time{}) },
 			"SetVersion": func() error { return f.SetVersion(f.ctx, run, 1) },
-			"SaveStatus": func() error { return f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(2, 9)}) },
+			"SaveStatus": func() error { return f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(2, 9)}, time.Time{}) },
 			"Status":     func() error { _, err := f.Status(f.ctx, run); return err },
 			"Queue":      func() error { _, err := f.Queue(f.ctx, ref(0), nil, 0, start); return err },
 			"Start":      func() error { return f.Start(f.ctx, ref(0)) },
@@ -96,15 +97,169 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(f.SaveCheckpoint(f.ctx, game(8, 0), 1, checkpoint(1, "a")))
 		f.ok(f.SaveEpisode(f.ctx, game(8, 1), 1, rollout.Episode{}, []byte("end")))
 		f.ok(f.Discard(f.ctx, ref(9), "x"))
-		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 99), State: rollout.RunRunning}))
+		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 99), State: rollout.RunRunning}, time.Time{}))
 		f.ok(f.Delete(f.ctx, run))
 		f.ok(f.Delete(f.ctx, run))
-		left, err := rdb.Keys(f.ctx, "*").Result()
-		f.ok(err)
-		expect(t, "keys", len(left), 0)
 		list, err := f.Runs(f.ctx)
 		f.ok(err)
 		expect(t, "runs", len(list), 0)
+		deleting, err := f.Deleting(f.ctx)
+		f.ok(err)
+		expect(t, "runs to purge", deleting, []rollout.RunName{run})
+		f.ok(f.Purge(f.ctx, run))
+		f.ok(f.Purge(f.ctx, run))
+		left, err := rdb.Keys(f.ctx, "*").Result()
+		f.ok(err)
+		slices.Sort(left)
+		expect(t, "what is kept so that nobody brings the run back", left, []string{"millrace:lives", "millrace:{demo}:gone"})
+	},
+	"a large run is purged in portions": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 999))
+		for step := range 250 {
+			f.ready(0, step)
+			f.claim(step, 0)
+			f.complete(step, 0)
+		}
+		f.queue(250, 480)
+		f.ok(f.Delete(f.ctx, run))
+		interrupted, cancel := context.WithCancel(f.ctx)
+		cancel()
+		if err := f.Purge(interrupted, run); err == nil {
+			t.Error("it was not interrupted")
+		}
+		f.ok(f.Purge(f.ctx, run))
+		left, err := rdb.Keys(f.ctx, "*").Result()
+		f.ok(err)
+		expect(t, "keys", len(left), 2)
+	},
+	"a name that is used again is another run": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.attach(-1)
+		f.ready(0, 0)
+		f.claim(0, 1)
+		f.queue(1, 1)
+		f.ok(f.Delete(f.ctx, run))
+		id, err := f.ID(f.ctx, run)
+		f.ok(err)
+		expect(t, "id", id, "demo@2")
+		again := spec(1, 9)
+		again.Name = id
+		f.ok(f.Open(f.ctx, again, "w"))
+		f.refused(f.Open(f.ctx, spec(1, 9), ""), rollout.RunOver) // who still plays for the one before
+		f.refused(f.SaveCheckpoint(f.ctx, game(1, 0), 1, checkpoint(1, "late")), rollout.NoSuchRun)
+		_, err = f.CommitGroup(f.ctx, group(1, 0))
+		f.refused(err, rollout.NoSuchRun)
+		_, err = f.Claim(f.ctx, id, 0, 1, buffer.Share{}) // the trainer of before
+		f.refused(err, rollout.Fenced)
+		account, err := f.Account(f.ctx, id)
+		f.ok(err)
+		expect(t, "groups of the run before", account.Launched+int64(account.ClaimedTo), 0)
+		f.ok(f.Purge(f.ctx, run))
+		_, err = f.Status(f.ctx, id)
+		f.ok(err)
+
+		f.ok(f.Delete(f.ctx, id))
+		_, err = f.ID(f.ctx, id)
+		f.refused(err, rollout.NoSuchRun)
+		_, err = f.ID(f.ctx, "demo@9")
+		f.refused(err, rollout.NoSuchRun)
+		third, err := f.ID(f.ctx, run)
+		f.ok(err)
+		expect(t, "id", third, "demo@3")
+	},
+	"no trainer of a name ever has the epoch of another one": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		latest := rollout.Epoch(0)
+		attach := func(id rollout.RunName) {
+			t.Helper()
+			for range 100 { // crashing in a loop, faster than the clock goes on
+				epoch, _, err := f.Attach(f.ctx, id, nil)
+				f.ok(err)
+				if epoch <= latest {
+					t.Fatalf("%s: epoch %d was given before, up to %d", id, epoch, latest)
+				}
+				latest = epoch
+			}
+		}
+		attach(run)
+		forgotten, err := f.Forget(f.ctx, run) // its start was interrupted, and is corrected
+		f.ok(err)
+		expect(t, "forgotten", forgotten, true)
+		f.ok(f.Open(f.ctx, spec(2, 9), ""))
+		attach(run)
+		for id := run; id.Life() < 5; {
+			f.ok(f.Delete(f.ctx, id))
+			if id.Life()%2 == 0 {
+				f.ok(f.Purge(f.ctx, id))
+			}
+			id, err = f.ID(f.ctx, run)
+			f.ok(err)
+			again := spec(1, 9)
+			again.Name = id
+			f.ok(f.Open(f.ctx, again, ""))
+			attach(id)
+		}
+	},
+	"epochs begin above those of a run that an earlier version deleted": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.ok(rdb.HSet(f.ctx, "millrace:lives", "other", "2 1767323045").Err())
+		again := spec(1, 9)
+		again.Name = "other@2"
+		f.ok(f.Open(f.ctx, again, ""))
+		epoch, _, err := f.Attach(f.ctx, again.Name, nil)
+		f.ok(err)
+		if int64(epoch) < start.Unix() {
+			t.Errorf("epoch %d", epoch)
+		}
+	},
+	"a Redis that has lost everything learns a name's life from its run": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		again := spec(1, 9)
+		again.Name = "other@4"
+		f.ok(f.Open(f.ctx, again, ""))
+		id, err := f.ID(f.ctx, "other")
+		f.ok(err)
+		expect(t, "id", id, "other@4")
+	},
+	"a run of an earlier life that was not deleted is found by its number": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		again := spec(1, 9)
+		again.Name = "demo@2"
+		f.ok(f.Open(f.ctx, again, ""))
+		id, err := f.ID(f.ctx, "demo@1")
+		f.ok(err)
+		expect(t, "id", id, run)
+		f.ok(f.Delete(f.ctx, id))
+		_, err = f.ID(f.ctx, "demo@1")
+		f.refused(err, rollout.NoSuchRun)
+		id, err = f.ID(f.ctx, run)
+		f.ok(err)
+		expect(t, "id", id, "demo@2")
+	},
+	"a run named fleet has no keys of the fleet": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		id, err := f.ID(f.ctx, "fleet")
+		f.ok(err)
+		expect(t, "id", id, "fleet@1")
+		old := spec(1, 9)
+		old.Name = "fleet"
+		f.ok(f.Open(f.ctx, old, ""))
+		id, err = f.ID(f.ctx, "fleet")
+		f.ok(err)
+		expect(t, "id of one that an earlier version opened", id, "fleet")
+	},
+	"only runs that go on are active": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(2, 9))
+		other := spec(1, 3)
+		other.Name = "another"
+		f.ok(f.Open(f.ctx, other, ""))
+		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: other, State: rollout.RunStopped}, time.Time{}))
+		for range 2 {
+			active, err := f.Active(f.ctx)
+			f.ok(err)
+			expect(t, "active runs", len(active), 1)
+			f.ok(rdb.Del(f.ctx, "{millrace:runs}:ended").Err()) // as if a version had ended it that noted nothing
+		}
 	},
 	"the keys of a run are in one slot": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
@@ -130,7 +285,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			f.complete(step, 1)
 		}
 		f.ok(f.rdb.FlushDB(f.ctx).Err())
-		f.ok(f.Open(f.ctx, spec(1, 9)))
+		f.ok(f.Open(f.ctx, spec(1, 9), ""))
 		status := rollout.RunStatus{Spec: spec(1, 9), State: rollout.RunRunning, NextStep: 3, PolicyVersion: 3, Launched: 5}
 		restored, err := f.Restore(f.ctx, status)
 		f.ok(err)
@@ -158,7 +313,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := open(t, rdb, spec(1, 9))
 		other := spec(1, 9)
 		other.Name = "demo2"
-		f.ok(f.Open(f.ctx, other))
+		f.ok(f.Open(f.ctx, other, ""))
 		f.ready(0, 0)
 		_, err := f.Claim(f.ctx, "demo2", 0, 0, buffer.Share{})
 		f.refused(err, rollout.NotReady)
@@ -206,4 +361,34 @@ func TestALostConnectionIsRetryable(t *testing.T) {
 	if _, err := s.Counts(cancelled, run); !errors.Is(err, context.Canceled) || rollout.Refused(err, rollout.Unavailable) {
 		t.Errorf("a cancelled call: %v", err)
 	}
+}
+
+// What a run said of itself comes late, from a worker that was stopped meanwhile: it brings back neither a run that
+// has ended nor its old limits. Versions that did not say when are believed until one does.
+func TestLateMirrorChangesNothing(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(2, 9))
+		mirror := func(groups int, state rollout.RunState, at time.Time) {
+			t.Helper()
+			s := spec(groups, 9)
+			f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, at))
+			f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: s, State: state}, at))
+		}
+		mirror(2, rollout.RunRunning, time.Time{})
+		mirror(1, rollout.RunRunning, start.Add(time.Second))
+		f.ready(0, 0, 1)
+		for _, late := range []time.Time{{}, start} {
+			mirror(2, rollout.RunRunning, late)
+		}
+		expect(t, "the batch by the latest limits", seqs(f.claim(0, 0)), []int{0})
+		mirror(1, rollout.RunStopped, start.Add(2*time.Second))
+		mirror(1, rollout.RunStopped, start.Add(2*time.Second)) // retried
+		mirror(1, rollout.RunRunning, start.Add(time.Second))
+		status, err := f.Status(f.ctx, run)
+		f.ok(err)
+		expect(t, "state", status.State, rollout.RunStopped)
+		_, err = f.Claim(f.ctx, run, 1, 0, buffer.Share{})
+		f.refused(err, rollout.RunOver)
+	})
 }

@@ -20,28 +20,39 @@ var sources embed.FS
 
 // The scripts; each one is an atomic change of one run.
 var (
-	openScript       = script("open")
-	limitsScript     = script("limits")
-	versionScript    = script("version")
-	statusScript     = script("status")
-	restoreScript    = script("restore")
-	accountScript    = script("account")
-	departuresScript = script("departures")
-	progressScript   = script("progress")
-	deleteScript     = script("delete")
-	queueScript      = script("queue")
-	startScript      = script("start")
-	peekScript       = script("peek")
-	commitScript     = script("commit")
-	discardScript    = script("discard")
-	releaseScript    = script("release")
-	checkpointScript = script("checkpoint")
-	answerScript     = script("answer")
-	answersScript    = script("answers")
-	episodeScript    = script("episode")
-	attachScript     = script("attach")
-	claimScript      = script("claim")
-	completeScript   = script("complete")
+	openScript         = script("open")
+	limitsScript       = script("limits")
+	versionScript      = script("version")
+	statusScript       = script("status")
+	restoreScript      = script("restore")
+	accountScript      = script("account")
+	departuresScript   = script("departures")
+	progressScript     = script("progress")
+	deleteScript       = script("delete")
+	reviveScript       = script("revive")
+	forgetScript       = script("forget")
+	queueScript        = script("queue")
+	startScript        = script("start")
+	peekScript         = script("peek")
+	commitScript       = script("commit")
+	discardScript      = script("discard")
+	releaseScript      = script("release")
+	beginScript        = script("begin")
+	excuseScript       = script("excuse")
+	checkpointScript   = script("checkpoint")
+	answerScript       = script("answer")
+	answersScript      = script("answers")
+	episodeScript      = script("episode")
+	tryFailedScript    = script("tryfailed")
+	trySucceededScript = script("trysucceeded")
+	triesScript        = script("tries")
+	alarmsScript       = script("alarms")
+	attachScript       = script("attach")
+	claimScript        = script("claim")
+	batchScript        = script("batch")
+	whereaboutsScript  = script("whereabouts")
+	askedScript        = script("asked")
+	completeScript     = script("complete")
 )
 
 func script(name string) *redis.Script {
@@ -74,6 +85,9 @@ func (s *Store) eval(ctx context.Context, sc *redis.Script, run rollout.RunName,
 }
 
 func noSuchRun(run rollout.RunName) error {
+	if run.Life() > 1 {
+		return rollout.Refuse(rollout.NoSuchRun, "there is no run %q any more: it was deleted; `millrace run list` shows the runs", string(run.Plain()))
+	}
 	return rollout.Refuse(rollout.NoSuchRun, "there is no run %q; `millrace run list` shows the runs", string(run))
 }
 

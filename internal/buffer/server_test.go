@@ -63,7 +63,7 @@ func TestCluster(t *testing.T) {
 		of := spec(1, 9)
 		of.Name = name
 		f := &fixture{Store: s, t: t, ctx: ctx, rdb: rdb}
-		f.ok(s.Open(ctx, of))
+		f.ok(s.Open(ctx, of, ""))
 		for seq := range 6 {
 			g := group(seq, 0)
 			g.Ref.Run = name

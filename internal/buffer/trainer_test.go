@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -22,7 +23,7 @@ var trainers = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			f.claim(k, one)
 			f.complete(k, one)
 		}
-		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 2), State: rollout.RunCompleted, NextStep: 2}))
+		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 2), State: rollout.RunCompleted, NextStep: 2}, time.Time{}))
 		zero := rollout.Step(0)
 		_, _, err := f.Attach(f.ctx, run, &zero)
 		f.refused(err, rollout.RunOver)
@@ -98,7 +99,7 @@ var trainers = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := open(t, rdb, spec(1, 2))
 		f.ready(0, 0, 1)
 		first := asJSON(t, f.claim(0, 0))
-		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 2), State: rollout.RunStopped}))
+		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 2), State: rollout.RunStopped}, time.Time{}))
 		expect(t, "claimed before", asJSON(t, f.claim(0, 0)), first)
 		_, err := f.Claim(f.ctx, run, 1, 0, buffer.Share{})
 		f.refused(err, rollout.RunOver)
@@ -143,8 +144,9 @@ func (f *fixture) attach(from int) (epoch, next int) {
 	return int(e), int(n)
 }
 
-// TestSharesOfRanks claims steps in shares, for worlds of every size up to more ranks than trajectories, while trainers come and
-// rewind: the shares of a step's ranks are the batch, cut without gap or overlap, and each is the same whenever it is asked for.
+// TestSharesOfRanks claims steps in shares, for worlds of every size up to more ranks than trajectories, while
+// trainers come and rewind: the shares of a step's ranks are the batch, cut without gap or overlap, and each is the
+// same whenever it is asked for.
 func TestSharesOfRanks(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {

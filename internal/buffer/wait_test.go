@@ -2,6 +2,7 @@ package buffer_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -127,16 +128,16 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(f.SetVersion(f.ctx, run, 1))
 		f.ready(1, 2, 3)
 		s.Buffer.OnStale = rollout.WaitStale
-		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9))
+		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}))
 		f.notReady(0, "")
 		f.ok(f.SetVersion(f.ctx, run, 2))
 		expect(t, "dropped", f.counts().Dropped, 0)
 		s.Buffer.OnStale = rollout.DropStale
-		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9))
+		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}))
 		expect(t, "heard", f.drops, []string{"demo/1 stale"})
 		expect(t, "batch", seqs(f.claim(0, 0)), []int{2, 3})
 		s.Buffer.OnStale = "hope"
-		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9), rollout.Invalid)
+		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}), rollout.Invalid)
 	},
 }
 

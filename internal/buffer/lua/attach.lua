@@ -20,4 +20,5 @@ for k = from, next_step - 1 do
   call('HDEL', step_key(k), 'report', 'fleet', 'completed', 'done')
 end
 call('HSET', run, 'next', from)
+call('HDEL', run, 'asked', 'polled') -- the process that waited is replaced
 return {'ok', call('HINCRBY', run, 'epoch', 1), from}

@@ -82,6 +82,10 @@ local function sort_by(field, seqs)
 end
 
 call('HSETNX', run, 'asked', ARGV[3])
+local polled = call('HGET', run, 'polled')
+if not polled or string.sub(polled, 1, 19) ~= string.sub(ARGV[3], 1, 19) then -- a write per second, not per look
+  call('HSET', run, 'polled', ARGV[3])
+end
 local swept = sweep()
 local before = counts()
 local size = int('groups_per_step')
@@ -114,6 +118,6 @@ call('HSET', step_key(k), 'seqs', table.concat(seqs, ' '), 'epoch', epoch,
   'version', int('version'), 'depth', int('depth'), 'groups_per_step', size,
   'traj', trajectories, 'stale', table.concat({newest, oldest, behind, in_flight}, ' '), 'flat', flat,
   'views', '[' .. table.concat(views, ',') .. ']')
-call('HDEL', run, 'asked')
+call('HDEL', run, 'asked', 'polled')
 call('HSET', run, 'granted', k + 1)
 return batch(seqs, 1, swept)

@@ -1,17 +1,24 @@
 -- Shared by every script: names of keys, and the moves of a group between states. All keys of a run begin with
 -- the same hash tag, so that they live in one slot of a cluster; KEYS[1] is the run's hash.
 --
---   run                 hash: spec, limits, version, epoch, counters, and the steps' pointers:
---                       next (first not completed), granted (first never granted), oldest (first retained)
+--   run                 hash: spec, workflow, limits, version, epoch, counters, and the steps' pointers:
+--                       next (first not completed), granted (first never granted), oldest (first retained);
+--                       as_of: when the run said what is known of its limits and status;
+--                       asked and polled: when the step that is not granted was claimed first, and last
 --   queued inflight ready claimed   sorted sets of groups, by launch order
 --   group:N             hash: state, scenario, launched, from (version it was launched with), and once ready: min, at
 --                       (version at that moment), nth (to become ready), traj, bytes, flat, len, view, data; left (class of length) when completed
 --   games:N             hash per sample: a (attempt), p (phases finished), c (checkpoint), e (finished episode);
---                       per sample and agent: t (latest answer)
+--                       f (when the attempt began), b (attempts held against the game), x (those excused), y (the latest of them);
+--                       per sample and agent: t (latest answer). Of a warm-up: wa, wf, wb, wx, wy
 --   final:N             hash: sample -> finished game
 --   trained dropped     bitmaps of the groups that have left and keep no data
 --   codes               sorted set "N code" of the latest drops; drops: hash code -> count
 --   departures          hash "class code" -> groups dropped for the code, or trained, whose games were of that length
+--   tries               hash: 'n CODE', 'g CODE', 'l CODE' (tries that failed, that were the last of their game, the latest of them), 'c NAME'
+--                       (an environment's counter); failing: hash: since, 'r CODE' (tries that failed since one succeeded)
+--   alarms              hash: alarm -> since when it stands, in ms; 'raised ALARM'
+--   dying               the hash of a run that was deleted, until the rest is purged; gone: when it was deleted
 --   step:K              hash: what is known of one granted step; views is JSON, and packed once it is completed
 local run = KEYS[1]
 local base = string.sub(run, 1, -4)
@@ -149,6 +156,13 @@ local function mean_bytes()
   local committed = int('commits')
   if committed == 0 then return 0 end
   return math.floor(int('committed_bytes') / committed)
+end
+
+-- news reports whether what the run said at a time (microseconds) is not older than what is known of it, and remembers that time.
+local function news(at)
+  if tonumber(at) < int('as_of') then return false end
+  if tonumber(at) > 0 then call('HSET', run, 'as_of', at) end
+  return true
 end
 
 -- set_limits reads the limits from the arguments: depth, groups_per_step, max_staleness, on_stale, steps, groups ready

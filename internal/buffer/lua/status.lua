@@ -1,4 +1,5 @@
--- ARGV: status, over (1 or 0)
+-- ARGV: status, over (1 or 0), as of
 if call('EXISTS', run) == 0 then return {'no-such-run'} end
+if not news(ARGV[3]) then return {'ok'} end
 call('HSET', run, 'status', ARGV[1], 'over', ARGV[2])
-return {'ok'}
+return {'ok', 1}

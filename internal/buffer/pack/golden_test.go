@@ -16,8 +16,8 @@ const newestFormat = "2"
 
 var update = flag.Bool("update", false, "write the golden record anew; only together with a new format number")
 
-// TestOldRecordsAreRead reads groups that were written when each format was new: a run that is going on must survive the
-// deployment of a new version.
+// TestOldRecordsAreRead reads groups that were written when each format was new: a run that is going on must
+// survive the deployment of a new version.
 func TestOldRecordsAreRead(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"1", "2"} {

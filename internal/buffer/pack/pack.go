@@ -39,8 +39,8 @@ const (
 	kindBytes      kind = 4
 )
 
-// newest is the format in which the kind is written. It goes up for the kinds that have changed alone, so that while workers
-// of two releases run, each can go on with the other's games.
+// newest is the format in which the kind is written. It goes up for the kinds that have changed alone, so that
+// while workers of two releases run, each can go on with the other's games.
 func (k kind) newest() format {
 	if k == kindGroup {
 		return formatPhases

@@ -1,0 +1,170 @@
+package buffer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// A run is deleted in two parts. Delete takes it away from everybody in one instant, whatever it holds: every
+// script refuses it from then on, and its name is free. Purge removes what it held, in small portions, so that
+// Redis serves others meanwhile; it may be interrupted anywhere and begun again by any process.
+
+// goneFor is how long it is remembered that a run was deleted, so that nobody who still plays for it opens it again.
+const goneFor = 30 * 24 * time.Hour
+
+// deleting is the set of the runs that were deleted and still hold something.
+func (s *Store) deleting() string { return s.prefix + ":deleting" }
+
+// ended is the set of runs that are over. It is in the hash slot of the index, with which it is compared.
+func (s *Store) ended() string { return "{" + s.index() + "}:ended" }
+
+// Delete makes a run unknown and frees its name for another one. Deleting what is not there is no error.
+func (s *Store) Delete(ctx context.Context, run rollout.RunName) error {
+	if err := s.rdb.SAdd(ctx, s.deleting(), string(run)).Err(); err != nil {
+		return trouble("delete run", err)
+	}
+	r, err := s.eval(ctx, deleteScript, run, s.now().Unix(), int64(goneFor.Seconds()))
+	if err != nil {
+		return fmt.Errorf("delete run: %w", err)
+	}
+	if r.int(1) == 0 { // there never was one
+		return s.purged(ctx, run)
+	}
+	if err := s.live(ctx, run.Plain(), run.Life()+1, r.int(2)); err != nil {
+		return err
+	}
+	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.SRem(ctx, s.index(), string(run))
+		p.SRem(ctx, s.ended(), string(run))
+		return nil
+	})
+	if err != nil {
+		return trouble("delete run", err)
+	}
+	return nil
+}
+
+// Deleting is the runs that were deleted and still hold something, for Purge.
+func (s *Store) Deleting(ctx context.Context) ([]rollout.RunName, error) {
+	names, err := s.rdb.SMembers(ctx, s.deleting()).Result()
+	if err != nil {
+		return nil, trouble("list deleted runs", err)
+	}
+	slices.Sort(names)
+	runs := make([]rollout.RunName, len(names))
+	for i, name := range names {
+		runs[i] = rollout.RunName(name)
+	}
+	return runs, nil
+}
+
+// purgeAtOnce bounds how many groups or steps are removed in one call of Redis.
+const purgeAtOnce = 100
+
+// Purge removes everything that a deleted run held. A run that is not deleted is deleted first: somebody has begun to.
+func (s *Store) Purge(ctx context.Context, run rollout.RunName) error {
+	if err := s.Delete(ctx, run); err != nil {
+		return err
+	}
+	for _, state := range []string{"queued", "inflight", "ready", "claimed"} {
+		if err := s.purgeGroups(ctx, run, s.key(run, state)); err != nil {
+			return err
+		}
+	}
+	if err := s.purgeSteps(ctx, run); err != nil {
+		return err
+	}
+	rest := []string{"trained", "dropped", "codes", "drops", "departures", "tries", "failing", "alarms", "dying"}
+	for i, name := range rest {
+		rest[i] = s.key(run, name)
+	}
+	if err := s.rdb.Unlink(ctx, rest...).Err(); err != nil {
+		return trouble("purge run", err)
+	}
+	return s.purged(ctx, run)
+}
+
+func (s *Store) purged(ctx context.Context, run rollout.RunName) error {
+	if err := s.rdb.SRem(ctx, s.deleting(), string(run)).Err(); err != nil {
+		return trouble("purge run", err)
+	}
+	return nil
+}
+
+// purgeGroups removes the groups of a set and then the set, portion by portion.
+func (s *Store) purgeGroups(ctx context.Context, run rollout.RunName, set string) error {
+	for {
+		seqs, err := s.rdb.ZRange(ctx, set, 0, purgeAtOnce-1).Result()
+		if err != nil {
+			return trouble("purge run", err)
+		}
+		if len(seqs) == 0 {
+			return nil
+		}
+		_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.Unlink(ctx, s.groupKeys(run, seqs)...)
+			p.ZRem(ctx, set, seqs)
+			return nil
+		})
+		if err != nil {
+			return trouble("purge run", err)
+		}
+	}
+}
+
+// purgeSteps removes the records of steps, the oldest first, and the groups that are kept of them.
+func (s *Store) purgeSteps(ctx context.Context, run rollout.RunName) error {
+	dying := s.key(run, "dying")
+	for {
+		fields, err := s.rdb.HMGet(ctx, dying, "granted", "purged").Result()
+		if err != nil {
+			return trouble("purge run", err)
+		}
+		to, from := reply(fields).int(0), reply(fields).int(1)
+		if from >= to {
+			return nil
+		}
+		to = min(to, from+purgeAtOnce)
+		of := make([]*redis.StringCmd, 0, purgeAtOnce)
+		_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for k := from; k < to; k++ {
+				of = append(of, p.HGet(ctx, s.stepKey(run, rollout.Step(k)), "seqs"))
+			}
+			return nil
+		})
+		if err != nil && err != redis.Nil {
+			return trouble("purge run", err)
+		}
+		_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, seqs := range of {
+				if groups := strings.Fields(seqs.Val()); len(groups) > 0 {
+					p.Unlink(ctx, s.groupKeys(run, groups)...)
+				}
+				p.Unlink(ctx, s.stepKey(run, rollout.Step(from+int64(i))))
+			}
+			p.HSet(ctx, dying, "purged", to)
+			return nil
+		})
+		if err != nil {
+			return trouble("purge run", err)
+		}
+	}
+}
+
+func (s *Store) groupKeys(run rollout.RunName, seqs []string) []string {
+	keys := make([]string, 0, 3*len(seqs))
+	for _, text := range seqs {
+		seq, _ := strconv.ParseInt(text, 10, 64) // a number that our scripts wrote
+		ref := rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(seq)}
+		keys = append(keys, s.groupKey("group", ref), s.groupKey("games", ref), s.groupKey("final", ref))
+	}
+	return keys
+}

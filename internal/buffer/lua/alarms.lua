@@ -1,0 +1,20 @@
+-- ARGV: now in ms, then for each alarm its code and how long it must last to be raised, in ms. Answers {'ok', raised now,
+-- taken back now}. An alarm that was not raised yet goes without a word.
+if call('EXISTS', run) == 0 then return {'no-such-run'} end
+local alarms, now = base .. 'alarms', tonumber(ARGV[1])
+local standing, raised, ended = {}, {}, {}
+for i = 2, #ARGV, 2 do
+  local code = ARGV[i]
+  standing[code] = true
+  call('HSETNX', alarms, code, ARGV[1])
+  if now - tonumber(call('HGET', alarms, code)) >= tonumber(ARGV[i + 1]) and call('HSETNX', alarms, 'raised ' .. code, 1) == 1 then
+    raised[#raised + 1] = code
+  end
+end
+for _, code in ipairs(call('HKEYS', alarms)) do
+  if not standing[code] and string.sub(code, 1, 7) ~= 'raised ' then
+    call('HDEL', alarms, code)
+    if call('HDEL', alarms, 'raised ' .. code) == 1 then ended[#ended + 1] = code end
+  end
+end
+return {'ok', raised, ended}

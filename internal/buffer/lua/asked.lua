@@ -1,0 +1,11 @@
+-- ARGV: how many of the latest grants. Answers {'ok', first asked, asked last, step, {asked, granted, ...}}, the latest grant first.
+if call('EXISTS', run) == 0 then return {'no-such-run'} end
+local step, grants = int('granted'), {}
+for k = step - 1, math.max(0, step - tonumber(ARGV[1])), -1 do
+  local at = call('HMGET', step_key(k), 'asked', 'granted')
+  if at[1] and at[2] then
+    grants[#grants + 1] = at[1]
+    grants[#grants + 1] = at[2]
+  end
+end
+return {'ok', call('HGET', run, 'asked') or '', call('HGET', run, 'polled') or '', step, grants}

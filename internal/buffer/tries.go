@@ -1,0 +1,121 @@
+package buffer
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// maxTryError bounds the text that is kept of an error.
+const maxTryError = 500
+
+// lastTry is what is kept of the latest try that failed with a code.
+type lastTry struct {
+	Error   string    `json:"error"`
+	At      time.Time `json:"at"`
+	Game    string    `json:"game"`
+	Attempt int       `json:"attempt"`
+}
+
+// TryFailed counts a try at a game that failed, and keeps its error as the latest with its code.
+func (s *Store) TryFailed(ctx context.Context, t rollout.FailedTry) error {
+	text := t.Error
+	if len(text) > maxTryError {
+		text = strings.ToValidUTF8(text[:maxTryError], "") + "..."
+	}
+	last, err := json.Marshal(lastTry{text, t.At.UTC(), t.Ref.String(), t.Attempt})
+	if err != nil {
+		return fmt.Errorf("count a failed try: %w", err)
+	}
+	if _, err := s.eval(ctx, tryFailedScript, t.Ref.Run, t.Code, flag(t.Final), stamp(t.At), last); err != nil {
+		return fmt.Errorf("count a failed try: %w", err)
+	}
+	return nil
+}
+
+// TryFinished counts a game that was played to its end, with its environment's counters.
+func (s *Store) TryFinished(ctx context.Context, run rollout.RunName, counts map[string]int64) error {
+	args := []any{1}
+	for name, n := range counts {
+		args = append(args, name, n)
+	}
+	if _, err := s.eval(ctx, trySucceededScript, run, args...); err != nil {
+		return fmt.Errorf("count a finished game: %w", err)
+	}
+	return nil
+}
+
+// TryAdvanced notes that a game that had failed got further than before: what fails, does not fail always.
+func (s *Store) TryAdvanced(ctx context.Context, run rollout.RunName) error {
+	if _, err := s.eval(ctx, trySucceededScript, run, 0); err != nil {
+		return fmt.Errorf("note a try that got further: %w", err)
+	}
+	return nil
+}
+
+// Tries is how the tries at a run's games have ended so far.
+func (s *Store) Tries(ctx context.Context, run rollout.RunName) (rollout.Tries, error) {
+	r, err := s.eval(ctx, triesScript, run)
+	if err != nil {
+		return rollout.Tries{}, fmt.Errorf("tries: %w", err)
+	}
+	t := rollout.Tries{Finished: r.int(1), ByCode: []rollout.FailedTries{}}
+	fields, failing := r.fields(2), r.fields(3)
+	for name, value := range fields {
+		what, rest, _ := strings.Cut(name, " ")
+		n := words(value).int(0)
+		switch what {
+		case "n":
+			of := rollout.FailedTries{
+				Code: rest, Tries: n, GivenUp: words(fields["g "+rest]).int(0), InRow: words(failing["r "+rest]).int(0),
+			}
+			var last lastTry
+			if err := json.Unmarshal([]byte(fields["l "+rest]), &last); err != nil {
+				return t, fmt.Errorf("tries of %s: the last with code %s: %w", run, rest, err)
+			}
+			of.Last, of.LastAt, of.LastGame, of.LastTried = last.Error, last.At, last.Game, last.Attempt
+			t.ByCode = append(t.ByCode, of)
+			t.Failed += n
+		case "c":
+			if t.Counts == nil {
+				t.Counts = map[string]int64{}
+			}
+			t.Counts[rest] = n
+		}
+	}
+	slices.SortFunc(t.ByCode, func(a, b rollout.FailedTries) int {
+		return cmp.Or(cmp.Compare(b.Tries, a.Tries), cmp.Compare(a.Code, b.Code))
+	})
+	if since := failing["since"]; since != "" {
+		if t.FailingSince, err = time.Parse(time.RFC3339Nano, since); err != nil {
+			return t, fmt.Errorf("tries of %s: %w", run, err)
+		}
+	}
+	return t, nil
+}
+
+// StandAlarms tells which alarms stand now, each with how long it must last before it is raised, and answers which are
+// raised by this call, and which are taken back. Each is answered to one caller, however many look.
+func (s *Store) StandAlarms(ctx context.Context, run rollout.RunName, now time.Time, patience map[rollout.AlarmCode]time.Duration) (raised, ended []rollout.AlarmCode, err error) {
+	args := []any{now.UnixMilli()}
+	for code, wait := range patience {
+		args = append(args, string(code), wait.Milliseconds())
+	}
+	r, err := s.eval(ctx, alarmsScript, run, args...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("alarms: %w", err)
+	}
+	codes := func(l reply) (found []rollout.AlarmCode) {
+		for i := range l {
+			found = append(found, rollout.AlarmCode(l.str(i)))
+		}
+		return found
+	}
+	return codes(r.list(1)), codes(r.list(2)), nil
+}

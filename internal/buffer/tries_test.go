@@ -1,0 +1,97 @@
+package buffer_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// TestTries: failed tries are counted by code, with the latest of each; those in a row end with a game that is
+// finished, or that got further.
+func TestTries(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 3))
+		at := start
+		fail := func(code string, final bool) {
+			t.Helper()
+			at = at.Add(time.Second)
+			f.ok(f.TryFailed(f.ctx, rollout.FailedTry{
+				Ref: rollout.EpisodeRef{GroupRef: ref(4), Sample: 1}, Code: code, Error: code + strings.Repeat("!", 900), Attempt: 2, Final: final, At: at,
+			}))
+		}
+		see := func(want string) rollout.Tries {
+			t.Helper()
+			tries, err := f.Tries(f.ctx, run)
+			f.ok(err)
+			got := fmt.Sprintf("%d finished, %d failed", tries.Finished, tries.Failed)
+			for _, c := range tries.ByCode {
+				got += fmt.Sprintf("; %s %d/%d/%d", c.Code, c.Tries, c.GivenUp, c.InRow)
+			}
+			if got != want {
+				t.Fatalf("got  %s\nwant %s", got, want)
+			}
+			return tries
+		}
+		see("0 finished, 0 failed")
+		fail("timeout", false)
+		fail("panic", true)
+		fail("timeout", true)
+		tries := see("0 finished, 3 failed; timeout 2/1/2; panic 1/1/1")
+		if last := tries.ByCode[0]; !tries.FailingSince.Equal(start.Add(time.Second)) || !last.LastAt.Equal(at) || last.LastGame != "demo/4/1" ||
+			last.LastTried != 2 || len(last.Last) > 510 {
+			t.Errorf("%+v", tries)
+		}
+		f.ok(f.TryFinished(f.ctx, run, map[string]int64{"answers_invalid": 2, "answers_full": 5}))
+		f.ok(f.TryFinished(f.ctx, run, map[string]int64{"answers_invalid": 1}))
+		if tries = see("2 finished, 3 failed; timeout 2/1/0; panic 1/1/0"); tries.Counts["answers_invalid"] != 3 || !tries.FailingSince.IsZero() {
+			t.Errorf("%+v", tries)
+		}
+		fail("panic", false)
+		f.ok(f.TryAdvanced(f.ctx, run))
+		see("2 finished, 4 failed; panic 2/1/0; timeout 2/1/0")
+		for i := range 100 {
+			fail(fmt.Sprintf("code-%d", i), false)
+		}
+		if tries, err := f.Tries(f.ctx, run); err != nil || len(tries.ByCode) > 65 || tries.ByCode[0].Code != "other" {
+			t.Errorf("%d codes are kept, %v", len(tries.ByCode), err)
+		}
+		f.ok(f.Delete(f.ctx, run))
+		f.refused(f.TryFailed(f.ctx, rollout.FailedTry{Ref: rollout.EpisodeRef{GroupRef: ref(4)}, Code: "late", At: at}), rollout.NoSuchRun)
+		f.ok(f.Purge(f.ctx, run))
+	})
+}
+
+// TestAlarmsAreRaisedOnce: to one of those who look, when they have lasted, and taken back to one.
+func TestAlarmsAreRaisedOnce(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 3))
+		for i, look := range []struct {
+			sec           int
+			patience      map[rollout.AlarmCode]time.Duration
+			raised, ended []rollout.AlarmCode
+		}{
+			{0, nil, nil, nil},
+			{1, map[rollout.AlarmCode]time.Duration{"slow": 10 * time.Second, "fast": 0}, []rollout.AlarmCode{"fast"}, nil},
+			{1, map[rollout.AlarmCode]time.Duration{"slow": 10 * time.Second, "fast": 0}, nil, nil},
+			{11, map[rollout.AlarmCode]time.Duration{"slow": 10 * time.Second}, []rollout.AlarmCode{"slow"}, []rollout.AlarmCode{"fast"}},
+			{12, map[rollout.AlarmCode]time.Duration{"slow": 10 * time.Second, "brief": 5 * time.Second}, nil, nil},
+			{13, nil, nil, []rollout.AlarmCode{"slow"}},
+			{14, nil, nil, nil},
+			{30, map[rollout.AlarmCode]time.Duration{"brief": 5 * time.Second}, nil, nil},
+		} {
+			raised, ended, err := f.StandAlarms(f.ctx, run, start.Add(time.Duration(look.sec)*time.Second), look.patience)
+			f.ok(err)
+			if !slices.Equal(raised, look.raised) || !slices.Equal(ended, look.ended) {
+				t.Errorf("look %d: %v raised, %v ended", i, raised, ended)
+			}
+		}
+	})
+}
