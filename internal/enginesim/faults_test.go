@@ -116,7 +116,7 @@ func TestHangEndsWithTheClientOrTheEngine(t *testing.T) {
 	r.completion(`{"prompt": "x"}`)
 }
 
-// any tells whether a fault waits for requests.
+// any reports whether a fault waits for requests.
 func (f *faults) any() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -89,7 +89,7 @@ func (r *registry) put(a *adapter, epoch int) bool {
 	return true
 }
 
-// remove tells whether the name was known.
+// remove reports whether the name was known.
 func (r *registry) remove(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -3,21 +3,24 @@
 // right model and consistent, or it is a typed failure. It chooses no engine, retries nothing
 // and keeps no state beyond its connections.
 //
-// Completions travel through go-openai; what that library cannot say or hear is added and read
-// in its HTTP hook. All other routes are plain HTTP. Every call has a total deadline: an
-// engine that trickles its answer does not extend it. Start reading at Client, then Complete,
-// then the codes in failure.go, which are what callers branch on.
+// Completions travel through go-openai; what that library cannot say is added, and the answer is read, in its HTTP
+// hook. A completion is held against its request (verify.go) before anybody sees it. All other routes are plain HTTP.
+// Every call has a total deadline: an engine that trickles its answer does not extend it. Start reading at Client,
+// then Complete, then the codes in failure.go, which are what callers branch on.
 package vllm
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	openai "github.com/sashabaranov/go-openai"
+	"golang.org/x/sync/semaphore"
 )
 
 // Bounds that hold where Config says nothing.
@@ -26,17 +29,22 @@ const (
 	defaultControlTimeout    = 10 * time.Second
 	defaultLoadTimeout       = 2 * time.Minute
 
-	maxAnswerBytes = 32 << 20 // of one completion; a million token ids with logprobs are about 20 MB
+	maxAnswerBytes = 32 << 20 // of one completion, and of all that are being read from one engine at a time
 	maxErrorBytes  = 64 << 10
+	maxHeaderBytes = 64 << 10
 )
 
 // Config says how to reach one engine.
 type Config struct {
 	BaseURL string // http://host:port; a trailing /v1 is accepted and dropped
-	APIKey  string // empty: the engine asks for none
-	// HTTPClient carries every call; nil makes one with NewTransport. Its own Timeout, if set,
+	// Key is asked for the API key before each call; empty: none is sent. nil: never any.
+	Key func() string
+	// HTTPClient carries every call; nil makes one with NewTransport, Control and TLS. Its own Timeout, if set,
 	// applies on top of the deadlines below.
 	HTTPClient *http.Client
+	// Control, if set, is asked before each connection, with the address that the engine's name was resolved to.
+	Control func(network, address string, c syscall.RawConn) error
+	TLS     *tls.Config // of https addresses; nil: the system's
 
 	CompletionTimeout time.Duration // of a completion whose request names none; 0: 10 minutes
 	ControlTimeout    time.Duration // of health, version, models, metrics and unload; 0: 10 seconds
@@ -65,11 +73,14 @@ func New(cfg Config) (*Client, error) {
 	setDefault(&cfg.ControlTimeout, defaultControlTimeout)
 	setDefault(&cfg.LoadTimeout, defaultLoadTimeout)
 	if cfg.HTTPClient == nil {
-		cfg.HTTPClient = &http.Client{Transport: NewTransport(), CheckRedirect: refuseRedirect}
+		cfg.HTTPClient = &http.Client{Transport: newTransport(cfg.Control, cfg.TLS), CheckRedirect: refuseRedirect}
 	}
-	conf := openai.DefaultConfig(cfg.APIKey)
+	if cfg.Key == nil {
+		cfg.Key = func() string { return "" }
+	}
+	conf := openai.DefaultConfig("") // the hook adds the key
 	conf.BaseURL = root + "/v1"
-	conf.HTTPClient = hook{cfg.HTTPClient}
+	conf.HTTPClient = hook{cfg.HTTPClient, cfg.Key, semaphore.NewWeighted(maxAnswerBytes)}
 	return &Client{cfg: cfg, root: root, http: cfg.HTTPClient, openai: openai.NewClientWithConfig(conf)}, nil
 }
 
@@ -78,8 +89,10 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // NewTransport makes a transport fit for an engine that closes idle connections after five
 // seconds and serves hundreds of requests at once.
-func NewTransport() *http.Transport {
-	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+func NewTransport() *http.Transport { return newTransport(nil, nil) }
+
+func newTransport(control func(string, string, syscall.RawConn) error, secured *tls.Config) *http.Transport {
+	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second, Control: control}
 	return &http.Transport{
 		// Engines are on a private network: no proxy is asked for from the environment.
 		Proxy:       nil,
@@ -88,7 +101,10 @@ func NewTransport() *http.Transport {
 		IdleConnTimeout:     4 * time.Second,
 		MaxIdleConnsPerHost: 1024,
 		TLSHandshakeTimeout: 5 * time.Second,
-		DisableCompression:  true,
+		TLSClientConfig:     secured,
+		// An engine's answer is read as it is: what it says is compressed is not JSON, and cannot swell.
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
 }
 

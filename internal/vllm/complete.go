@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	openai "github.com/sashabaranov/go-openai"
@@ -22,11 +20,12 @@ func (c *Client) Complete(ctx context.Context, req rollout.Request) (rollout.Com
 	if err := check(&req); err != nil {
 		return rollout.Completion{}, badRequest(err)
 	}
-	resp, raw, err := c.complete(ctx, []rollout.Request{req})
+	reqs := []rollout.Request{req}
+	said, err := c.complete(ctx, reqs)
 	if err != nil {
 		return rollout.Completion{}, err
 	}
-	answers, err := completions([]rollout.Request{req}, resp, raw)
+	answers, err := verify(reqs, said)
 	if err != nil {
 		return rollout.Completion{}, err
 	}
@@ -34,13 +33,13 @@ func (c *Client) Complete(ctx context.Context, req rollout.Request) (rollout.Com
 }
 
 // complete makes one call for requests that differ in prompt and seed only.
-func (c *Client) complete(ctx context.Context, reqs []rollout.Request) (*openai.CompletionResponse, *answer, error) {
+func (c *Client) complete(ctx context.Context, reqs []rollout.Request) (*answer, error) {
 	first := &reqs[0]
 	ctx, cancel := context.WithTimeout(ctx, c.timeout(reqs))
 	defer cancel()
-	call, err := newCall(first)
+	call, err := newCall(reqs)
 	if err != nil {
-		return nil, nil, badRequest(err)
+		return nil, badRequest(err)
 	}
 	body := openai.CompletionRequest{
 		Model:     first.Model,
@@ -59,14 +58,14 @@ func (c *Client) complete(ctx context.Context, reqs []rollout.Request) (*openai.
 		}
 		body.Prompt = prompts
 	}
-	resp, err := c.openai.CreateCompletion(call.in(ctx), body)
+	_, err = c.openai.CreateCompletion(call.in(ctx), body)
 	if errors.Is(err, openai.ErrCompletionUnsupportedModel) {
-		return nil, nil, badRequest(fmt.Errorf("model %q: the name is one of OpenAI's; serve the model under another", first.Model))
+		return nil, badRequest(fmt.Errorf("model %q: the name is one of OpenAI's; serve the model under another", first.Model))
 	}
 	if err != nil {
-		return nil, nil, failure(ctx, "completion", err)
+		return nil, failure(ctx, "completion", err)
 	}
-	return &resp, &call.answer, nil
+	return &call.answer, nil
 }
 
 // timeout is the longest that any of the requests allows.
@@ -80,8 +79,19 @@ func (c *Client) timeout(reqs []rollout.Request) time.Duration {
 	return longest
 }
 
+// badRequest is the failure of a request that was not sent.
 func badRequest(err error) error {
-	return rollout.Fail(rollout.Permanent, BadRequest, fmt.Errorf("completion: %w", err))
+	return rollout.Fail(rollout.Permanent, BadRequest, &unsent{fmt.Errorf("completion: %w", err)})
+}
+
+type unsent struct{ error }
+
+func (e *unsent) Unwrap() error { return e.error }
+
+// Unsent reports whether a request failed before any engine saw it: whatever engine it goes to, it will again.
+func Unsent(err error) bool {
+	var e *unsent
+	return errors.As(err, &e)
 }
 
 // check refuses what an engine would misunderstand in silence.
@@ -96,96 +106,4 @@ func check(req *rollout.Request) error {
 			req.Sampling.Temperature, req.Sampling.TopP)
 	}
 	return nil
-}
-
-// completions joins what go-openai read with what it drops, and trusts neither: one choice for each prompt, by index.
-func completions(reqs []rollout.Request, resp *openai.CompletionResponse, raw *answer) ([]Answer, error) {
-	if asked := reqs[0].Model; resp.Model != asked {
-		return nil, rollout.Fail(rollout.Retryable, WrongModel, fmt.Errorf("completion: asked %q, answered by %q", asked, resp.Model))
-	}
-	if len(resp.Choices) != len(reqs) || len(raw.Choices) != len(reqs) {
-		return nil, badAnswer("%d choices for %d prompts", len(resp.Choices), len(reqs))
-	}
-	answers := make([]Answer, len(reqs))
-	given := make([]bool, len(reqs))
-	for i := range resp.Choices {
-		at := resp.Choices[i].Index
-		if at < 0 || at >= len(reqs) || given[at] {
-			return nil, badAnswer("choice %d of %d has index %d", i, len(reqs), at)
-		}
-		given[at] = true
-		c, err := completion(&resp.Choices[i], &raw.Choices[i])
-		if err != nil {
-			answers[at].Err = err
-			continue
-		}
-		c.Model, c.CachedTokens = resp.Model, cachedTokens(resp.Usage, len(reqs))
-		answers[at].Completion = c
-	}
-	return answers, nil
-}
-
-// cachedTokens is the prompt tokens of one request that were found in the prefix cache; -1 if the answer does not tell. It
-// counts them for the whole call: with several prompts, only none at all can be told of each.
-func cachedTokens(usage *openai.Usage, prompts int) int {
-	if usage == nil || usage.PromptTokensDetails == nil {
-		return -1
-	}
-	cached := usage.PromptTokensDetails.CachedTokens
-	if prompts > 1 && cached > 0 {
-		return -1
-	}
-	return cached
-}
-
-// completion is one choice, if it is a finished turn that can be trained on.
-func completion(choice *openai.CompletionChoice, more *rawChoice) (rollout.Completion, error) {
-	switch choice.FinishReason {
-	case rollout.FinishStop, rollout.FinishLength:
-	case "abort":
-		return rollout.Completion{}, rollout.Fail(rollout.Retryable, Aborted, errors.New("completion: aborted in the engine"))
-	default:
-		return rollout.Completion{}, badAnswer("finish reason %q is not a finished turn", choice.FinishReason)
-	}
-	logprobs, err := more.logprobs()
-	if err != nil {
-		return rollout.Completion{}, err
-	}
-	return rollout.Completion{
-		Text:           choice.Text,
-		PromptTokenIDs: more.PromptTokenIDs,
-		TokenIDs:       more.TokenIDs,
-		Logprobs:       logprobs,
-		FinishReason:   choice.FinishReason,
-	}, nil
-}
-
-// logprobs checks that the choice can be trained on and returns its log-probabilities.
-func (c *rawChoice) logprobs() ([]float32, error) {
-	switch {
-	case len(c.PromptTokenIDs) == 0 || len(c.TokenIDs) == 0:
-		return nil, badAnswer("%d prompt and %d completion token ids: does the engine know return_token_ids?",
-			len(c.PromptTokenIDs), len(c.TokenIDs))
-	case slices.Min(c.PromptTokenIDs) < 0 || slices.Min(c.TokenIDs) < 0:
-		return nil, badAnswer("a negative token id")
-	case c.Logprobs == nil:
-		return nil, badAnswer("no logprobs")
-	case len(c.Logprobs.TokenLogprobs) != len(c.TokenIDs):
-		return nil, badAnswer("%d token ids but %d logprobs", len(c.TokenIDs), len(c.Logprobs.TokenLogprobs))
-	}
-	out := make([]float32, len(c.TokenIDs))
-	for i, lp := range c.Logprobs.TokenLogprobs {
-		if v := float64(lp); math.IsNaN(v) || v > maxLogprob {
-			return nil, badAnswer("logprob %d of %d is %v", i, len(out), v)
-		}
-		out[i] = float32(lp)
-	}
-	return out, nil
-}
-
-// maxLogprob allows for the rounding of a log-softmax in half precision; a true one is at most 0.
-const maxLogprob = 1e-2
-
-func badAnswer(format string, args ...any) error {
-	return rollout.Fail(rollout.Retryable, BadAnswer, fmt.Errorf("completion: "+format, args...))
 }

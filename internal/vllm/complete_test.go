@@ -23,7 +23,7 @@ func engine(t *testing.T, h http.HandlerFunc) *Client {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	c, err := New(Config{BaseURL: srv.URL + "/v1/", APIKey: "secret"})
+	c, err := New(Config{BaseURL: srv.URL + "/v1/", Key: func() string { return "secret" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,8 +92,8 @@ func TestCompleteSaysEverything(t *testing.T) {
 			"logprobs": `0`, "return_token_ids": `true`, "stream": `false`, "structured_outputs": "", "n": "",
 		}},
 		{"exact floats", func(r *rollout.Request) {
-			r.Sampling = rollout.Sampling{Temperature: 0.8, TopP: 0.95, TopK: 20, MaxTokens: 1}
-		}, map[string]string{"temperature": `0.8`, "top_p": `0.95`, "top_k": `20`, "max_tokens": `1`}},
+			r.Sampling = rollout.Sampling{Temperature: 0.8, TopP: 0.95, TopK: 20, MaxTokens: 2}
+		}, map[string]string{"temperature": `0.8`, "top_p": `0.95`, "top_k": `20`, "max_tokens": `2`}},
 		{"regex", func(r *rollout.Request) {
 			r.Constraint = rollout.Constraint{Kind: rollout.RegexConstraint, Pattern: `A|\d<`}
 		}, map[string]string{"structured_outputs": `{"regex":"A|\\d<"}`}},
@@ -403,11 +403,19 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatal(err)
 		}
 		got, err := c.Complete(t.Context(), request())
-		if err == nil && (len(got.TokenIDs) == 0 || len(got.TokenIDs) != len(got.Logprobs) || got.Model != "demo-v3" ||
-			!slices.Contains([]string{"stop", "length"}, got.FinishReason)) {
+		if err == nil && !allowed(got, request()) {
 			t.Errorf("took %q as %+v", body, got)
 		}
 	})
+}
+
+// allowed reports whether a completion is one that its request allows.
+func allowed(c rollout.Completion, req rollout.Request) bool {
+	outside := func(id int32) bool { return id < 0 || id >= 1<<20 }
+	return len(c.TokenIDs) > 0 && len(c.TokenIDs) <= req.Sampling.MaxTokens && len(c.Logprobs) == len(c.TokenIDs) &&
+		!slices.ContainsFunc(c.TokenIDs, outside) && !slices.ContainsFunc(c.PromptTokenIDs, outside) &&
+		!slices.ContainsFunc(c.Logprobs, func(v float32) bool { return !(v >= -9999 && v <= 0.01) }) &&
+		len(c.Text) <= 1024+256*len(c.TokenIDs) && c.Model == req.Model && slices.Contains([]string{"stop", "length"}, c.FinishReason)
 }
 
 // canned answers every request with a body, without a network.

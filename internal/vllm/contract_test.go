@@ -84,7 +84,7 @@ func newTarget(t *testing.T) *target {
 		x.simulate(t)
 	}
 	var err error
-	if x.client, err = vllm.New(vllm.Config{BaseURL: x.url, APIKey: x.key}); err != nil {
+	if x.client, err = vllm.New(vllm.Config{BaseURL: x.url, Key: func() string { return x.key }}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(x.client.Close)
@@ -180,7 +180,7 @@ func contractLives(t *testing.T, x *target) {
 	if x.key == "" {
 		return
 	}
-	stranger, err := vllm.New(vllm.Config{BaseURL: x.url, APIKey: "wrong"})
+	stranger, err := vllm.New(vllm.Config{BaseURL: x.url, Key: func() string { return "wrong" }})
 	if err != nil {
 		t.Fatal(err)
 	}

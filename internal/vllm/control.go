@@ -8,13 +8,21 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// maxControlBytes bounds an answer of a control route; /metrics is the largest.
-const maxControlBytes = 16 << 20
+// Bounds of what an engine may say on its control routes, in bytes, entries and bytes. An engine that serves so many
+// adapters serves none of them well.
+const (
+	maxControlBytes = 64 << 10
+	maxModelsBytes  = 2 << 20
+	maxModels       = 1024
+	maxNameBytes    = 256
+	maxPathBytes    = 4096
+)
 
 // Model is one entry of /v1/models.
 type Model struct {
@@ -24,12 +32,12 @@ type Model struct {
 	MaxModelLen int    `json:"max_model_len"` // of a base model; else 0
 }
 
-// Adapter tells whether m is a LoRA adapter.
+// Adapter reports whether m is a LoRA adapter.
 func (m Model) Adapter() bool { return m.Parent != "" }
 
 // Health is nil while the engine's core lives. It stays nil while the engine is paused or overloaded.
 func (c *Client) Health(ctx context.Context) error {
-	_, err := c.get(ctx, "/health")
+	_, err := c.get(ctx, "/health", maxControlBytes)
 	var status *StatusError
 	if errors.As(err, &status) && status.Status == http.StatusServiceUnavailable {
 		// Here, and only here, 503 is no sign of overload.
@@ -43,21 +51,27 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	var answer struct {
 		Version string `json:"version"`
 	}
-	if err := c.getJSON(ctx, "/version", &answer); err != nil {
+	if err := c.getJSON(ctx, "/version", maxControlBytes, &answer); err != nil {
 		return "", err
 	}
-	return answer.Version, nil
+	return cleaned(answer.Version, 64), nil
 }
 
-// Models lists what the engine has registered, adapters included.
+// Models lists what the engine has registered, adapters included. Entries whose names nobody can have asked for,
+// because they are long or unprintable, are left out.
 func (c *Client) Models(ctx context.Context) ([]Model, error) {
-	var answer struct {
-		Data []Model `json:"data"`
-	}
-	if err := c.getJSON(ctx, "/v1/models", &answer); err != nil {
+	answer := struct {
+		Data bounded[Model] `json:"data"`
+	}{bounded[Model]{most: maxModels}}
+	if err := c.getJSON(ctx, "/v1/models", maxModelsBytes, &answer); err != nil {
 		return nil, err
 	}
-	return answer.Data, nil
+	return slices.DeleteFunc(answer.Data.list, func(m Model) bool { return !m.sound() }), nil
+}
+
+func (m Model) sound() bool {
+	return m.ID != "" && m.ID == cleaned(m.ID, maxNameBytes) && m.Parent == cleaned(m.Parent, maxNameBytes) &&
+		m.Root == cleaned(m.Root, maxPathBytes) && m.MaxModelLen >= 0
 }
 
 // LoadAdapter loads the weights at path, as the engine sees it, under name, and returns when they
@@ -111,7 +125,7 @@ func loadFailure(what string, status *StatusError) error {
 	case has("greater than max_lora_rank"):
 		return rollout.Fail(rollout.Permanent, RankTooHigh,
 			fmt.Errorf("%w: start the engine with a larger --max-lora-rank or train a smaller rank", err))
-	case has("EngineCore"):
+	case has(coreTrouble):
 		return rollout.Fail(rollout.Retryable, EngineDead, err)
 	case has("add_lora method failed") && !passing(status.Message), has("could not be loaded"):
 		return rollout.Fail(rollout.Permanent, BadAdapter, err)
@@ -154,26 +168,41 @@ func (c *Client) wrap(ctx context.Context, what string, err error) error {
 	return failure(ctx, what, err)
 }
 
-func (c *Client) getJSON(ctx context.Context, path string, v any) error {
-	body, err := c.get(ctx, path)
+func (c *Client) getJSON(ctx context.Context, path string, limit int64, v any) error {
+	body, err := c.get(ctx, path, limit)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return rollout.Fail(rollout.Permanent, NotAnEngine, fmt.Errorf("GET %s: %w", path, err))
+		return rollout.Fail(rollout.Permanent, NotAnEngine, fmt.Errorf("GET %s: %w", path, unreadable(err)))
 	}
 	return nil
 }
 
-func (c *Client) get(ctx context.Context, path string) ([]byte, error) {
+func (c *Client) get(ctx context.Context, path string, limit int64) ([]byte, error) {
+	var body []byte
+	err := c.read(ctx, path, func(req *http.Request) (err error) {
+		body, err = c.do(req, limit)
+		return err
+	})
+	return body, err
+}
+
+// read makes a GET call, and gives its failure a code and words.
+func (c *Client) read(ctx context.Context, path string, call func(*http.Request) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.ControlTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.root+path, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	body, err := c.do(req)
-	return body, c.wrap(ctx, "GET "+path, err)
+	err = c.wrap(ctx, "GET "+path, call(req))
+	var silent *noAnswer
+	if CodeOf(err) == Timeout && errors.As(err, &silent) {
+		// To be silent and to be away is one: see noAnswer.
+		return rollout.Fail(rollout.Retryable, EngineGone, &noAnswer{"GET " + path + ": no answer", silent.cause})
+	}
+	return err
 }
 
 func (c *Client) post(ctx context.Context, path string, v any) error {
@@ -186,25 +215,34 @@ func (c *Client) post(ctx context.Context, path string, v any) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	_, err = c.do(req)
+	_, err = c.do(req, maxControlBytes)
 	return err
 }
 
-func (c *Client) do(req *http.Request) ([]byte, error) {
-	if c.cfg.APIKey != "" {
-		req.Header.Set("Authorization", "Bearer "+c.cfg.APIKey)
-	}
-	resp, err := c.http.Do(req)
+func (c *Client) do(req *http.Request, limit int64) ([]byte, error) {
+	resp, err := c.send(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, statusError(resp)
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxControlBytes+1))
-	if err == nil && len(body) > maxControlBytes {
-		err = fmt.Errorf("answer larger than %d bytes", maxControlBytes)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err == nil && int64(len(body)) > limit {
+		return nil, rollout.Fail(rollout.Retryable, BadAnswer,
+			fmt.Errorf("%s %s: more than %d bytes", req.Method, req.URL.Path, limit))
 	}
 	return body, err
+}
+
+// send makes a call and returns its answer, if the status is 200.
+func (c *Client) send(req *http.Request) (*http.Response, error) {
+	authorise(req, c.cfg.Key())
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		return nil, statusError(req, resp)
+	}
+	return resp, nil
 }

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -20,7 +22,7 @@ const (
 	EngineDead   = "engine_dead"   // EngineCore is gone; the process will follow
 	EngineError  = "engine_error"  // any other 5xx
 	Overloaded   = "overloaded"    // 429 or 503: slow down; not a fault
-	Timeout      = "timeout"       // the total deadline passed
+	Timeout      = "timeout"       // the request's own deadline passed
 	Cancelled    = "cancelled"     // by the caller
 	UnknownModel = "unknown_model" // 404: typically a restarted engine that lost its adapters
 	WrongModel   = "wrong_model"   // answered by another model than asked: silently the base model
@@ -37,7 +39,8 @@ const (
 	BadAdapter      = "bad_adapter"      // the engine cannot serve it: DoRA, bias, a broken config
 )
 
-// StatusError is an answer other than 200: the error text of vLLM, in whichever shape it came.
+// StatusError is an answer other than 200. Its message is vLLM's own words, cleaned and short; of what is not in vLLM's
+// shape, or comes from an address that has yet to prove itself an engine, there is none: it could be anybody's.
 type StatusError struct {
 	Status     int
 	Message    string
@@ -53,34 +56,67 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("status %d: %s", e.Status, e.Message)
 }
 
-// statusError reads an error answer. vLLM sends {"error":{...}}; while it scales, {"error":"..."};
-// its framework sends {"detail":...}; a proxy in between may send anything.
-func statusError(resp *http.Response) *StatusError {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes)) // what came is what there is to say
+// coreTrouble is what every error of a dying engine says.
+const coreTrouble = "EngineCore"
+
+// statusError reads an error answer. vLLM sends {"error":{"message","type","code"}}; while it scales, its framework,
+// and proxies in between send other things, which their status tells enough about. GET routes are what an address is
+// first asked, so that nothing is quoted of their errors.
+func statusError(req *http.Request, resp *http.Response) *StatusError {
 	e := &StatusError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
+	if resp.StatusCode == http.StatusUnauthorized && req.Header.Get("Authorization") == "" {
+		e.Message = "it wants an API key, and none is meant for this address; engine_urls.keys_file or engine_urls.allow gives it one"
+		return e
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes)) // what came is what there is to say
 	var shape struct {
-		Error  json.RawMessage `json:"error"`
-		Detail json.RawMessage `json:"detail"`
+		Error struct {
+			Message string `json:"message"`
+			Type    string `json:"type"`
+			Code    int    `json:"code"`
+		} `json:"error"`
 	}
-	var inner struct {
-		Message string `json:"message"`
-		Type    string `json:"type"`
+	if json.Unmarshal(body, &shape) != nil || shape.Error.Code != resp.StatusCode || shape.Error.Type == "" {
+		return e
 	}
-	switch {
-	case json.Unmarshal(body, &shape) != nil:
-		e.Message = strings.TrimSpace(string(body))
-	case json.Unmarshal(shape.Error, &inner) == nil:
-		e.Message, e.Type = inner.Message, inner.Type
-	case json.Unmarshal(shape.Error, &e.Message) == nil:
-	case json.Unmarshal(shape.Detail, &e.Message) == nil:
-	default:
-		e.Message = strings.TrimSpace(string(body))
-	}
-	const enough = 2000 // of a text that ends in logs and in a workflow's history
-	if len(e.Message) > enough {
-		e.Message = strings.ToValidUTF8(e.Message[:enough], "") + "..."
+	e.Type, e.Message = cleaned(shape.Error.Type, 64), cleaned(shape.Error.Message, 500)
+	if req.Method == http.MethodGet {
+		e.Message = ""
+		if strings.Contains(shape.Error.Message, coreTrouble) {
+			e.Message = coreTrouble + " encountered an issue"
+		}
 	}
 	return e
+}
+
+// cleaned is a foreign text without what could move a cursor or end a line, and not longer than most bytes.
+func cleaned(text string, most int) string {
+	cut := len(text) > most
+	if cut {
+		text = text[:most]
+	}
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == unicode.ReplacementChar:
+			return -1
+		case !unicode.IsPrint(r):
+			return ' '
+		}
+		return r
+	}, text)
+	if cut {
+		text += "..."
+	}
+	return text
+}
+
+// abridged is a foreign text as it may be put into an error or a log: quoted, and short.
+func abridged(text string) string {
+	const enough = 80
+	if len(text) > enough {
+		text = strings.ToValidUTF8(text[:enough], "") + "..."
+	}
+	return strconv.Quote(text)
 }
 
 // retryAfter reads seconds; dates are not worth a clock here.
@@ -107,13 +143,44 @@ func failure(ctx context.Context, what string, err error) error {
 		return rollout.Fail(kind, code, err)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return rollout.Fail(rollout.Retryable, Cancelled, err)
-	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
-		return rollout.Fail(rollout.Retryable, Timeout, err)
+	case ctx.Err() != nil:
+		return rollout.Fail(rollout.Retryable, Timeout, &noAnswer{what + ": no answer in time", err})
+	case unconnected(err):
+		return rollout.Fail(rollout.Retryable, EngineGone, &noAnswer{what + ": no answer", err})
+	case errors.Is(err, context.DeadlineExceeded):
+		return rollout.Fail(rollout.Retryable, Timeout, &noAnswer{what + ": no answer in time", err})
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return rollout.Fail(rollout.Retryable, BadAnswer, err)
+		return rollout.Fail(rollout.Retryable, BadAnswer, &noAnswer{what + ": the answer ends early", err})
 	default:
-		return rollout.Fail(rollout.Retryable, EngineGone, err)
+		return rollout.Fail(rollout.Retryable, EngineGone, &noAnswer{what + ": no answer", err})
 	}
+}
+
+// noAnswer is what may be said of a call that was not answered. Whether nothing listens there, something else does,
+// the name is unknown or packets are dropped is in its cause: whoever may name an address is not to learn about
+// networks by it.
+type noAnswer struct {
+	text  string
+	cause error
+}
+
+func (e *noAnswer) Error() string { return e.text }
+func (e *noAnswer) Unwrap() error { return e.cause }
+
+// Detail is err with the cause that its text keeps back, for the log of the process that made the call.
+func Detail(err error) string {
+	var silent *noAnswer
+	if errors.As(err, &silent) {
+		return cleaned(silent.cause.Error(), 500)
+	}
+	return err.Error()
+}
+
+// unconnected reports whether a call failed before it reached the engine, however long that took: a dialer's patience
+// is no deadline of the request.
+func unconnected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // reaction is the meaning of an error answer that every route shares.
@@ -131,7 +198,7 @@ func reaction(e *StatusError) (rollout.FailureKind, string) {
 		return rollout.Retryable, EngineError
 	case e.Status < 500:
 		return rollout.Permanent, BadRequest
-	case strings.Contains(e.Message, "EngineCore"):
+	case strings.Contains(e.Message, coreTrouble):
 		return rollout.Retryable, EngineDead
 	default:
 		return rollout.Retryable, EngineError

@@ -6,16 +6,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
+	"strings"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// hook is what go-openai sends its requests through. It adds a call's fields to the body and
-// keeps the parts of the answer that go-openai's types have no room for.
+// hook is what go-openai sends its requests through. It adds a call's fields to the body, and reads the answer
+// itself: once, within bounds, and with the parts that go-openai's types have no room for.
 type hook struct {
 	http *http.Client
+	key  func() string
+	room *semaphore.Weighted // bytes of answers that are being read from this engine
 }
 
 // Do sends a completion with its call's fields. Answers other than 200 become a StatusError, so that
@@ -28,26 +32,56 @@ func (h hook) Do(req *http.Request) (*http.Response, error) {
 	if err := call.extend(req); err != nil {
 		return nil, err
 	}
+	authorise(req, h.key())
 	resp, err := h.http.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, statusError(resp)
+		return nil, statusError(req, resp)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
+	if err := h.read(req.Context(), call, resp); err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(strings.NewReader("{}")) // all that the library is left to read
+	return resp, nil
+}
+
+// read takes an answer in. However much an engine sends, and to however many requests at once, no more of it is held
+// than its room; a good answer says its length, and takes no more room than that.
+func (h hook) read(ctx context.Context, call *call, resp *http.Response) error {
+	limit := call.limit
+	if resp.ContentLength > limit {
+		return badAnswer("%d bytes; %d are enough for what was asked", resp.ContentLength, limit)
+	}
+	size := limit
+	if resp.ContentLength >= 0 {
+		size = resp.ContentLength
+	}
+	if err := h.room.Acquire(ctx, size); err != nil {
+		return err
+	}
+	defer h.room.Release(size)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
-		return nil, fmt.Errorf("read answer: %w", err)
+		return fmt.Errorf("read answer: %w", err)
 	}
-	if len(body) > maxAnswerBytes {
-		return nil, badAnswer("larger than %d bytes", maxAnswerBytes)
+	if int64(len(body)) > limit {
+		return badAnswer("more than %d bytes, which are enough for what was asked", limit)
 	}
 	if err := json.Unmarshal(body, &call.answer); err != nil {
-		return nil, badAnswer("%w", err)
+		return badAnswer("%w", unreadable(err))
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(body))
-	return resp, nil
+	return nil
+}
+
+// authorise adds the API key, if there is one.
+func authorise(req *http.Request, key string) {
+	req.Header.Del("Authorization")
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
 }
 
 // callKey finds the call in a request's context: go-openai hands the context through, and nothing else.
@@ -57,6 +91,7 @@ type callKey struct{}
 type call struct {
 	id     string
 	fields []byte // a JSON object
+	limit  int64  // of the answer, in bytes
 	answer answer
 }
 
@@ -80,7 +115,8 @@ type constraint struct {
 	Grammar string   `json:"grammar,omitempty"`
 }
 
-func newCall(req *rollout.Request) (*call, error) {
+func newCall(reqs []rollout.Request) (*call, error) {
+	req := &reqs[0]
 	f := fields{
 		Temperature:       req.Sampling.Temperature,
 		TopP:              req.Sampling.TopP,
@@ -102,7 +138,9 @@ func newCall(req *rollout.Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &call{id: req.ID, fields: b}, nil
+	c := &call{id: req.ID, fields: b, limit: answerLimit(reqs)}
+	c.answer.Choices.most = len(reqs)
+	return c, nil
 }
 
 func constraintOf(c rollout.Constraint) (*constraint, error) {
@@ -147,29 +185,4 @@ func (c *call) extend(req *http.Request) error {
 	// twice. With no value the header itself is not sent.
 	req.Header["X-Idempotency-Key"] = nil
 	return nil
-}
-
-// answer is the part of a completion's answer that go-openai drops.
-type answer struct {
-	Choices []rawChoice `json:"choices"`
-}
-
-type rawChoice struct {
-	TokenIDs       []int32 `json:"token_ids"`
-	PromptTokenIDs []int32 `json:"prompt_token_ids"`
-	Logprobs       *struct {
-		TokenLogprobs []logprob `json:"token_logprobs"`
-	} `json:"logprobs"`
-}
-
-// logprob tells null, which becomes NaN, from 0: go-openai reads null as probability 1.
-type logprob float32
-
-// UnmarshalJSON reads a number or null.
-func (l *logprob) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		*l = logprob(math.NaN())
-		return nil
-	}
-	return json.Unmarshal(b, (*float32)(l))
 }

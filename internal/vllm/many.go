@@ -15,19 +15,20 @@ type Answer struct {
 	Err        error
 }
 
-// CompleteMany samples one completion for each request, in one call and in order. The requests must agree in model, sampling, stop
-// texts and constraint, because a call has one of each. A call has one seed too: several
-// requests are therefore sampled without theirs, because equal prompts would otherwise get equal answers. The longest of the
-// requests' timeouts bounds the call. The error is of the call; a choice that is not fit to be trained on fails alone.
+// CompleteMany samples one completion for each request, in one call and in order. The requests must agree in model,
+// sampling, stop texts and constraint, because a call has one of each. A call has one seed too: several requests are
+// therefore sampled without theirs, because equal prompts would otherwise get equal answers. The longest of the
+// requests' timeouts bounds the call. The error is of the call; a choice that is not fit to be trained on fails
+// alone.
 func (c *Client) CompleteMany(ctx context.Context, reqs []rollout.Request) ([]Answer, error) {
 	if err := checkMany(reqs); err != nil {
 		return nil, badRequest(err)
 	}
-	resp, raw, err := c.complete(ctx, reqs)
+	said, err := c.complete(ctx, reqs)
 	if err != nil {
 		return nil, err
 	}
-	return completions(reqs, resp, raw)
+	return verify(reqs, said)
 }
 
 func checkMany(reqs []rollout.Request) error {

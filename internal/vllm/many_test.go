@@ -21,8 +21,8 @@ func three() []rollout.Request {
 	return reqs
 }
 
-// choice is one choice of an answer, with token ids that tell which prompt it is of.
-func choice(index int, finish string) string {
+// choiceJSON is one choice of an answer, with token ids that tell which prompt it is of.
+func choiceJSON(index int, finish string) string {
 	return fmt.Sprintf(`{"index":%d,"text":"t%d","logprobs":{"token_logprobs":[-0.5]},"finish_reason":%q,"token_ids":[%d],"prompt_token_ids":[%d,7]}`,
 		index, index, finish, index, index)
 }
@@ -48,7 +48,7 @@ func TestCompleteManyIsOneCall(t *testing.T) {
 		if err := json.Unmarshal(b, &body); err != nil {
 			t.Error(err)
 		}
-		_, _ = io.WriteString(w, answerOf(choice(2, "stop"), choice(0, "length"), choice(1, "stop"))) // in any order
+		_, _ = io.WriteString(w, answerOf(choiceJSON(2, "stop"), choiceJSON(0, "length"), choiceJSON(1, "stop"))) // in any order
 	})
 	answers, err := c.CompleteMany(t.Context(), three())
 	if err != nil || calls != 1 {
@@ -73,7 +73,7 @@ func TestCompleteManyIsOneCall(t *testing.T) {
 
 func TestCompleteManyFailsOneByOne(t *testing.T) {
 	t.Parallel()
-	answers, err := engine(t, answering(200, answerOf(choice(0, "stop"), choice(1, "abort"), choice(2, "error")))).CompleteMany(t.Context(), three())
+	answers, err := engine(t, answering(200, answerOf(choiceJSON(0, "stop"), choiceJSON(1, "abort"), choiceJSON(2, "error")))).CompleteMany(t.Context(), three())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,10 +87,10 @@ func TestCompleteManyFailsOneByOne(t *testing.T) {
 func TestCompleteManyTrustsNoIndex(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
-		"too few":   answerOf(choice(0, "stop"), choice(1, "stop")),
-		"twice":     answerOf(choice(0, "stop"), choice(1, "stop"), choice(1, "stop")),
-		"too large": answerOf(choice(0, "stop"), choice(1, "stop"), choice(3, "stop")),
-		"negative":  answerOf(choice(0, "stop"), choice(1, "stop"), choice(-1, "stop")),
+		"too few":   answerOf(choiceJSON(0, "stop"), choiceJSON(1, "stop")),
+		"twice":     answerOf(choiceJSON(0, "stop"), choiceJSON(1, "stop"), choiceJSON(1, "stop")),
+		"too large": answerOf(choiceJSON(0, "stop"), choiceJSON(1, "stop"), choiceJSON(3, "stop")),
+		"negative":  answerOf(choiceJSON(0, "stop"), choiceJSON(1, "stop"), choiceJSON(-1, "stop")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

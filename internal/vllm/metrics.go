@@ -1,18 +1,14 @@
 package vllm
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"math"
-	"slices"
+	"net/http"
 	"strconv"
-	"strings"
-
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -34,18 +30,31 @@ type Sample struct {
 	Finished         map[string]float64 // requests by finish reason: stop, length, abort, error
 }
 
-// Metrics reads /metrics. Names of older engines are understood.
+// Metrics reads /metrics, as far as Sample speaks of it. Names of older engines are understood.
 func (c *Client) Metrics(ctx context.Context) (Sample, error) {
-	body, err := c.get(ctx, "/metrics")
-	if err != nil {
-		return Sample{}, err
-	}
-	s, err := parseMetrics(body)
-	if err != nil {
-		return Sample{}, rollout.Fail(rollout.Retryable, BadAnswer, fmt.Errorf("GET /metrics: %w", err))
-	}
-	return s, nil
+	var s Sample
+	err := c.read(ctx, "/metrics", func(req *http.Request) error {
+		resp, err := c.send(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		s, err = parseMetrics(resp.Body)
+		return err
+	})
+	return s, err
 }
+
+// Bounds of a page of metrics. A page grows with every adapter that an engine has served; of the families that Sample
+// speaks of it has a series per engine core. No engine counts as far as mostCounted, nor has mostRequests at once.
+const (
+	maxMetricsBytes = 16 << 20
+	maxMetricsLine  = 16 << 10 // longer lines are skipped
+	maxSeries       = 8192
+	maxReasons      = 32
+	mostCounted     = 1e15
+	mostRequests    = 1e6
+)
 
 // aliases maps names of older engines to today's.
 var aliases = map[string]string{
@@ -56,78 +65,152 @@ var aliases = map[string]string{
 	"gpu_prefix_cache_hits":          "prefix_cache_hits_total",
 }
 
-func parseMetrics(text []byte) (Sample, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := guarded(text, parser.TextToMetricFamilies)
-	if err != nil {
-		return Sample{}, err
-	}
+// parseMetrics reads a page line by line and holds none of it.
+func parseMetrics(page io.Reader) (Sample, error) {
+	limited := &io.LimitedReader{R: page, N: maxMetricsBytes + 1}
+	lines := bufio.NewReaderSize(limited, maxMetricsLine)
 	s := Sample{Finished: map[string]float64{}}
-	known := false
-	for name, family := range families {
-		if !strings.HasPrefix(name, "vllm:") {
-			continue
+	for known := 0; ; {
+		line, err := lines.ReadSlice('\n')
+		whole := err != bufio.ErrBufferFull
+		for err == bufio.ErrBufferFull {
+			_, err = lines.ReadSlice('\n')
 		}
-		samples, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, family)
-		if err != nil {
-			return Sample{}, fmt.Errorf("%s: %w", name, err)
+		if one, ours := readSeries(line); whole && ours && s.add(one) {
+			known++
 		}
-		for _, sample := range samples {
-			known = s.add(sample) || known
+		switch {
+		case limited.N == 0:
+			return Sample{}, badMetrics("more than %d bytes", maxMetricsBytes)
+		case known > maxSeries:
+			return Sample{}, badMetrics("more than %d series of a kind that each engine core has one of", maxSeries)
+		case err == io.EOF && known == 0:
+			return Sample{}, badMetrics("no metrics of vLLM; was the engine started with --disable-log-stats?")
+		case err == io.EOF && !s.plausible():
+			return Sample{}, badMetrics("figures that no engine has")
+		case err == io.EOF:
+			return s, nil
+		case err != nil:
+			return Sample{}, err
 		}
 	}
-	if !known {
-		return Sample{}, fmt.Errorf("no metrics of vLLM; was the engine started with --disable-log-stats?")
-	}
-	if !s.finite() {
-		return Sample{}, fmt.Errorf("the sum of a metric over the engine cores is beyond every number")
-	}
-	return s, nil
 }
 
-// guarded parses a page of metrics. The parser panics on some pages that are none, such as a comment and then "{}", and what
-// an engine sends must not end the process that asked for it.
-func guarded[T any](page []byte, parse func(io.Reader) (T, error)) (parsed T, err error) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			err = fmt.Errorf("not in the text format of metrics: %v", fault)
+func badMetrics(format string, args ...any) error {
+	return rollout.Fail(rollout.Retryable, BadAnswer, fmt.Errorf("GET /metrics: "+format, args...))
+}
+
+// plausible reports whether every sum is one that an engine may have.
+func (s *Sample) plausible() bool {
+	for _, v := range []float64{s.PromptTokens, s.GenerationTokens, s.PrefixQueries, s.PrefixHits, s.Preemptions} {
+		if v > mostCounted {
+			return false
 		}
-	}()
-	return parse(bytes.NewReader(page))
+	}
+	for _, v := range s.Finished {
+		if v > mostCounted {
+			return false
+		}
+	}
+	return max(s.Running, s.Waiting, s.Deferred) <= mostRequests
 }
 
-// finite tells whether every sum is a number; each part of it was one.
-func (s *Sample) finite() bool {
-	sums := []float64{s.Running, s.Waiting, s.Deferred, s.PromptTokens, s.GenerationTokens, s.PrefixQueries, s.PrefixHits, s.Preemptions}
-	sums = slices.AppendSeq(sums, maps.Values(s.Finished))
-	return !slices.ContainsFunc(sums, func(v float64) bool { return math.IsInf(v, 0) })
+// series is one line of a page: vllm:NAME{LABELS} VALUE.
+type series struct {
+	name   string
+	labels []byte // as they were written
+	value  float64
 }
 
-// add takes one series in and tells whether it is one that Sample speaks of.
-func (s *Sample) add(series *model.Sample) bool {
-	v := float64(series.Value)
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return false
+// readSeries reads a line, if it is of a metric of vLLM's that has a value.
+func readSeries(line []byte) (s series, ours bool) {
+	rest, ours := bytes.CutPrefix(line, []byte("vllm:"))
+	end := bytes.IndexAny(rest, "{ \t")
+	if !ours || end < 0 {
+		return series{}, false
 	}
-	name := strings.TrimPrefix(string(series.Metric[model.MetricNameLabel]), "vllm:")
-	if current, old := aliases[name]; old {
-		name = current
+	s.name = string(rest[:end])
+	if current, old := aliases[s.name]; old {
+		s.name = current
 	}
-	switch name {
+	if rest = rest[end:]; rest[0] == '{' {
+		close := closing(rest)
+		if close < 0 {
+			return series{}, false
+		}
+		s.labels, rest = rest[1:close], rest[close+1:]
+	}
+	words := bytes.Fields(rest) // the value, and perhaps a time
+	if len(words) == 0 {
+		return series{}, false
+	}
+	v, err := strconv.ParseFloat(string(words[0]), 64)
+	s.value = v
+	return s, err == nil && v >= 0 && !math.IsInf(v, 0) // which NaN is not, either
+}
+
+// closing is where the brace that labels begin with is closed; -1: nowhere.
+func closing(labels []byte) int {
+	quoted := false
+	for i := 0; i < len(labels); i++ {
+		switch c := labels[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == '}' && !quoted:
+			return i
+		}
+	}
+	return -1
+}
+
+// label is the value of one label, as it was written; empty without it.
+func (s *series) label(name string) string {
+	for rest := s.labels; len(rest) > 0; {
+		key, after, ok := bytes.Cut(rest, []byte(`="`))
+		if !ok {
+			return ""
+		}
+		end := 0
+		for end < len(after) && after[end] != '"' {
+			if after[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if end >= len(after) {
+			return ""
+		}
+		if string(bytes.Trim(key, ", ")) == name {
+			return string(after[:end])
+		}
+		rest = after[end+1:]
+	}
+	return ""
+}
+
+// add takes one series in and reports whether it is one that Sample speaks of.
+func (s *Sample) add(one series) bool {
+	v := one.value
+	switch one.name {
 	case "num_requests_running":
 		s.Running += v
 	case "num_requests_waiting":
 		s.Waiting += v
 	case "num_requests_waiting_by_reason":
-		if series.Metric["reason"] == "deferred" {
+		if one.label("reason") == "deferred" {
 			s.Deferred += v
 		}
 	case "lora_requests_info":
-		if n, err := strconv.Atoi(string(series.Metric["max_lora"])); err == nil {
-			s.MaxLoRAs = max(s.MaxLoRAs, n)
+		// A series for each set of adapters that ever ran, without end; all of them tell the same of this.
+		if n, err := strconv.Atoi(one.label("max_lora")); s.MaxLoRAs == 0 && err == nil && n > 0 && n <= maxModels {
+			s.MaxLoRAs = n
+			return true
 		}
+		return false
 	case "kv_cache_usage_perc":
-		s.KVUsage = max(s.KVUsage, v)
+		s.KVUsage = min(max(s.KVUsage, v), 1)
 	case "prompt_tokens_total":
 		s.PromptTokens += v
 	case "generation_tokens_total":
@@ -139,7 +222,10 @@ func (s *Sample) add(series *model.Sample) bool {
 	case "num_preemptions_total":
 		s.Preemptions += v
 	case "request_success_total":
-		s.Finished[string(series.Metric["finished_reason"])] += v
+		reason := cleaned(one.label("finished_reason"), 32)
+		if _, seen := s.Finished[reason]; seen || len(s.Finished) < maxReasons {
+			s.Finished[reason] += v
+		}
 	default:
 		return false
 	}

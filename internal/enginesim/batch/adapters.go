@@ -18,7 +18,7 @@ func newAdapterCache(slots, host int) *adapterCache {
 	return &adapterCache{slots: slots, host: max(host, slots), running: map[string]int{}}
 }
 
-// admits tells whether a sequence of this adapter may join the running ones.
+// admits reports whether a sequence of this adapter may join the running ones.
 func (c *adapterCache) admits(adapter string) bool {
 	return adapter == "" || c.running[adapter] > 0 || len(c.running) < c.slots
 }

@@ -57,7 +57,7 @@ func (s *Scheduler) complete(n int) {
 	s.stepped = append(s.stepped, Stepped{Steps: steps, Decoding: s.cur.work.Decoding, Tokens: tokens, Took: took})
 }
 
-// progress moves a sequence on by some steps, of which prefill has one only, and tells whether
+// progress moves a sequence on by some steps, of which prefill has one only, and reports whether
 // it has finished.
 func (s *Scheduler) progress(q *sequence, steps int, at time.Duration) bool {
 	if !q.decodes() {

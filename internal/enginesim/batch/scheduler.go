@@ -153,7 +153,7 @@ func (s *Scheduler) Load(now time.Duration, id int64, adapter string) {
 	s.interrupt(now)
 }
 
-// Abort takes a request out, wherever it is; it tells whether it was there.
+// Abort takes a request out, wherever it is; it reports whether it was there.
 func (s *Scheduler) Abort(now time.Duration, id int64) bool {
 	s.catchUp(now)
 	same := func(q *sequence) bool { return q.ID == id }

@@ -85,7 +85,7 @@ func (a *Automaton) Start() *State {
 	return a.start
 }
 
-// Accepts tells whether the text may end here.
+// Accepts reports whether the text may end here.
 func (s *State) Accepts() bool { return s.accept }
 
 // Tokens lists the tokens that may come next, in a fixed order. The caller must not change it.
@@ -232,7 +232,7 @@ func (a *Automaton) Run(s *State, text string) (at *State, ok bool) {
 	return s, true
 }
 
-// Matches tells whether text as a whole is in the language.
+// Matches reports whether text as a whole is in the language.
 func (a *Automaton) Matches(text string) bool {
 	at, ok := a.Run(a.Start(), text)
 	return ok && at.Accepts()

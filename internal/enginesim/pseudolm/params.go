@@ -45,17 +45,17 @@ func DefaultParams() Params {
 	return Params{Temperature: 1, TopP: 1, RepetitionPenalty: 1, MaxTokens: 16, Logprobs: NoLogprobs}
 }
 
-// adjusts tells whether logits depend on more than weights and context.
+// adjusts reports whether logits depend on more than weights and context.
 func (p *Params) adjusts() bool {
 	return p.RepetitionPenalty != 1 || p.PresencePenalty != 0 || p.FrequencyPenalty != 0 || len(p.LogitBias) > 0
 }
 
-// stops tells whether a token ends the completion.
+// stops reports whether a token ends the completion.
 func (p *Params) stops(id tokenizer.ID) bool {
 	return id == tokenizer.EOS && !p.IgnoreEOS || slices.Contains(p.StopTokens, id)
 }
 
-// masks tells whether a token may not be sampled as the n-th of the completion.
+// masks reports whether a token may not be sampled as the n-th of the completion.
 func (p *Params) masks(id tokenizer.ID, n int) bool {
 	if n < p.MinTokens && (id == tokenizer.EOS || slices.Contains(p.StopTokens, id)) {
 		return true

@@ -189,7 +189,7 @@ func (t *Tokenizer) Piece(id ID) (piece string, ok bool) {
 	return "", false
 }
 
-// IsControl tells whether id is a control token.
+// IsControl reports whether id is a control token.
 func IsControl(id ID) bool { return id >= EndOfText && id <= ImEnd }
 
 // Decode joins the tokens' texts. Control tokens are left out when skipControl is set, and
