@@ -73,8 +73,8 @@ func (r *run) slack(cfg *Config) int {
 // adapterMemory is for how long an adapter counts as in use after its last request was submitted.
 const adapterMemory = time.Minute
 
-// places is the engines that a request's adapter keeps to; nil: it may go anywhere, because there is room for every adapter
-// on every engine, or because nobody says how much room there is.
+// places is the engines that a request's adapter keeps to; nil: it may go anywhere, because there is room for every
+// adapter on every engine, or because nobody says how much room there is.
 func (s *Scheduler) places(q *entry) []rollout.EngineID {
 	a := &s.adapters
 	if !a.used(q.Model) {
@@ -128,9 +128,10 @@ func (s *Scheduler) forgetAdapters() {
 	}
 }
 
-// place gives every adapter at least one engine, and more as far as there are slots for it. No engine gets more adapters than it
-// has slots while another has one left. Within that, an adapter keeps to the engines that rank highest in a hash of both names, so
-// that the coming and going of others moves few. If every engine has slots for all, nothing is placed.
+// place gives every adapter at least one engine, and more as far as there are slots for it. No engine gets more
+// adapters than it has slots while another has one left. Within that, an adapter keeps to the engines that rank
+// highest in a hash of both names, so that the coming and going of others moves few. If every engine has slots for
+// all, nothing is placed.
 func (a *adapters) place(engines []*engine, slots int, now time.Time) {
 	a.places = nil
 	total, scarce := 0, false
@@ -147,7 +148,7 @@ func (a *adapters) place(engines []*engine, slots int, now time.Time) {
 	a.places = make(map[string][]rollout.EngineID, len(a.lastUse))
 	each := max(1, total/len(a.lastUse))
 	for _, model := range slices.Sorted(maps.Keys(a.lastUse)) {
-		ranked := slices.DeleteFunc(slices.Clone(engines), func(e *engine) bool { return !e.serves(model, now) })
+		ranked := slices.DeleteFunc(slices.Clone(engines), func(e *engine) bool { return !e.takes() || !e.models[model] })
 		slices.SortFunc(ranked, func(x, y *engine) int {
 			return cmp.Or(
 				cmp.Compare(min(left[y.id], 1), min(left[x.id], 1)), // those with a slot left, then the least overfull

@@ -30,7 +30,7 @@ func (b *batch) answered(ev *Settled) {
 	b.longest = max(b.longest, ev.OutputTokens)
 }
 
-// failsFirst tells whether a failure is the first of its call; without a batch, every one is.
+// failsFirst reports whether a failure is the first of its call; without a batch, every one is.
 func (b *batch) failsFirst() bool {
 	if b == nil {
 		return true
@@ -68,7 +68,8 @@ type batcher struct {
 	ends   []int // where bins end; one fewer than there are bins, or none as long as too little is known
 }
 
-// follow is a batcher by new rules; nil if they ask for none. What was learned of bins is kept while the bins stay the same.
+// follow is a batcher by new rules; nil if they ask for none. What was learned of bins is kept while the bins stay
+// the same.
 func (b *batcher) follow(rules rollout.Batching) *batcher {
 	if rules.MaxBatchSize < 1 {
 		return nil
@@ -129,7 +130,7 @@ func (s *Scheduler) offer(r *run, l *lane) (pick, bool) {
 	return pick{lane: l, to: to, n: min(n, len(l.queue))}, true
 }
 
-// prefers tells whether the next batch is taken from lane l rather than from o.
+// prefers reports whether the next batch is taken from lane l rather than from o.
 func (b *batcher) prefers(l, o *lane) bool {
 	order := 0
 	switch b.rules.BinSelect {

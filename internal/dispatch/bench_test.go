@@ -59,8 +59,8 @@ func benchmarkDecisions(b *testing.B, queued, runs int) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 }
 
-// BenchmarkBatches is one batch of 8 through the scheduler: 8 requests submitted, sent in one call and settled; per request. 8
-// engines take a batch at a time, requests fall into 4 bins, and the queue is kept at a length.
+// BenchmarkBatches is one batch of 8 through the scheduler: 8 requests submitted, sent in one call and settled; per
+// request. 8 engines take a batch at a time, requests fall into 4 bins, and the queue is kept at a length.
 func BenchmarkBatches(b *testing.B) {
 	for _, queued := range []int{100, 10_000} {
 		b.Run(fmt.Sprintf("queued=%d", queued), func(b *testing.B) {

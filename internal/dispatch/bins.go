@@ -41,8 +41,8 @@ func (b *batcher) binOf(length int) int {
 	return sort.Search(len(b.ends), func(i int) bool { return length < b.ends[i] })
 }
 
-// expect notes a length, and from time to time divides the recent ones into bins of equal mass. Predictions are divided and not
-// answers, because it is by its prediction that a request is placed.
+// expect notes a length, and from time to time divides the recent ones into bins of equal mass. Predictions are
+// divided and not answers, because it is by its prediction that a request is placed.
 func (b *batcher) expect(length int) {
 	if len(b.bins) == 1 || len(b.rules.Boundaries) > 0 {
 		return
@@ -67,7 +67,8 @@ func equalMass(lengths []int, k int) []int {
 	return ends
 }
 
-// learn takes in a call whose last request has ended. Only one that was answered whole tells how long such a batch takes.
+// learn takes in a call whose last request has ended. Only one that was answered whole tells how long such a batch
+// takes.
 func (b *batcher) learn(done *batch, now time.Time) {
 	if done.bin >= len(b.bins) || len(done.lengths) == 0 {
 		return
@@ -114,8 +115,8 @@ func (c *composition) add(lengths []int) {
 	}
 }
 
-// BinStats is what a run that batches knows of one bin. Composition counts batches that were answered whole; its figures are
-// means over them.
+// BinStats is what a run that batches knows of one bin. Composition counts batches that were answered whole; its
+// figures are means over them.
 type BinStats struct {
 	From, To int // lengths, To excluded; 0: no end
 	Queued   int

@@ -16,6 +16,11 @@ type Config struct {
 	ProbeAfter    time.Duration // suspicion to first probe, doubled each time; default 500ms
 	MaxProbeAfter time.Duration // default 10s
 
+	// An engine that lets a request's deadline pass is silent when it gave no sign of life for longer than answered
+	// requests take. SignDelay is how late its signs may be heard of, and the least that counts; default 2.5s.
+	// Patience is the least for requests with shorter deadlines, taken together; default 10s.
+	SignDelay, Patience time.Duration
+
 	OverloadPause    time.Duration // pause after an overload answer that names none, doubled each time; default 100ms
 	MaxOverloadPause time.Duration // bounds an engine's Retry-After too; default 5s
 	MissingPause     time.Duration // no requests for a model that an engine has just denied, doubled each time; default 5s
@@ -38,6 +43,8 @@ func (c Config) withDefaults() Config {
 	orElse(&c.SuspectAfter, 3)
 	orElse(&c.ProbeAfter, 500*time.Millisecond)
 	orElse(&c.MaxProbeAfter, 10*time.Second)
+	orElse(&c.SignDelay, 2500*time.Millisecond)
+	orElse(&c.Patience, 10*time.Second)
 	orElse(&c.OverloadPause, 100*time.Millisecond)
 	orElse(&c.MaxOverloadPause, 5*time.Second)
 	orElse(&c.MissingPause, 5*time.Second)
@@ -74,6 +81,8 @@ func (c Config) Validate() error {
 	}{
 		{"no engine TTL", c.NoEngineTTL, c.NoEngineTTL},
 		{"load stale after", c.LoadStaleAfter, c.LoadStaleAfter},
+		{"sign delay", c.SignDelay, c.SignDelay},
+		{"patience", c.Patience, c.Patience},
 		{"probe after", c.ProbeAfter, c.MaxProbeAfter},
 		{"overload pause", c.OverloadPause, c.MaxOverloadPause},
 		{"missing pause", c.MissingPause, c.MaxMissingPause},

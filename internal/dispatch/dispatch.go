@@ -8,19 +8,21 @@
 // would finish every one late; within a group the game that is furthest behind. A run may ask for
 // another order.
 //
-// A request goes to an engine that serves its model and has room: engines have a concurrency limit, a run
-// may have its own limit on each engine, and the rest waits here in a bounded queue and not in an
-// engine, where nobody could order it. Of the engines with room, the one with the least outstanding work is taken, unless
-// one that is nearly as free holds the prefix of the request's game or group, or has its adapter (affinity.go). While the
-// engine that holds its game's prefix is full, a request lets a few younger ones pass that are at home where there is room.
+// A request goes to an engine that serves its model and has room: engines have a concurrency limit, a run may have
+// its own limit on each engine, and the rest waits here in a bounded queue and not in an engine, where nobody could
+// order it. Of the engines with room, the one with the least outstanding work is taken, unless one that is nearly
+// as free holds the prefix of the request's game or group, or has its adapter (affinity.go). While the engine that
+// holds its game's prefix is full, a request lets a few younger ones pass that are at home where there is room.
 //
 // A run whose engines batch statically has its requests sent in batches (batch.go): of one bin of
 // lengths (bins.go), as large as memory and the latency per token allow (size.go), and, while an engine is
 // idle, no later than a flush window after the oldest request came. Engines that batch by themselves need no window.
 //
-// Engines are judged by how requests end, and by what they say of their load (sample.go): overload slows
-// dispatch to an engine down, failures stop it until a probe and then one request succeed, and what was in
-// flight on a lost engine is dispatched again. Start reading at Event and Command, then Scheduler.Handle.
+// Engines are judged by how requests end (breaker.go), and by what they say of their load (sample.go). What a run's
+// requests meet with, failures or overload, bounds that run at that engine (standing.go); an engine is closed to
+// all when it is silent, fails a probe or fails several runs. What was in flight on a lost engine is dispatched
+// again. Runs share by the work that they got and the places that they hold (fairness.go). Start reading at Event
+// and Command, then Scheduler.Handle.
 package dispatch
 
 import (
@@ -58,14 +60,15 @@ type Submit struct{ Request }
 // Cancel withdraws a request, wherever it is. One that is not held is ignored.
 type Cancel struct{ ID ID }
 
-// Settled reports how a try ended. After an abandoned try only an answer counts, which ends the request all the same; the
-// end of a request that is no longer held is ignored.
+// Settled reports how a try ended. After an abandoned try only an answer counts, which ends the request all the
+// same; the end of a request that is no longer held is ignored.
 type Settled struct {
 	ID                         ID
 	Try                        int // as in Send
 	Outcome                    Outcome
 	PromptTokens, OutputTokens int           // true usage, when Served
 	RetryAfter                 time.Duration // of an Overloaded engine; 0: not told
+	Code                       string        // of a failure, for the reason that a breaker gives
 }
 
 // EngineUp says that an engine takes requests for these models, Limit at a time. Saying it again updates the
@@ -91,6 +94,9 @@ type Load struct {
 	Running, Waiting float64   // requests
 	KVUsage          float64   // 0..1
 	Preemptions      float64   // since the sample before
+	// LifeAt is the latest sign of life that was seen: its token counter moved, or it answered a canary. Only a
+	// later one than before tells something new.
+	LifeAt time.Time
 }
 
 // EngineDrain stops dispatch to an engine. What it has, it finishes; then it is forgotten.
@@ -132,15 +138,17 @@ func (Tick) event()          {}
 // Outcome is how one try of a request at one engine ended.
 type Outcome uint8
 
-// The outcomes. Served and Refused end the request; after the others it is queued again, in its old place. A call that
-// carried several requests and was refused tells nothing of any one of them: that is Split.
+// The outcomes. Served and Unfit end the request; after the others it is queued again, in its old place, or rejected. A
+// call that carried several requests and was refused tells nothing of any one of them: that is Split.
 const (
 	Served     Outcome = iota // a good answer
-	Refused                   // the request itself is at fault: no engine would serve it
+	Refused                   // the engine finds fault with the request. When a second one does too, or there is none, the request is at fault
+	Unfit                     // the request cannot be sent to any engine
 	Overloaded                // the engine has enough to do; not a failure
 	Missing                   // the engine does not have the model: it was restarted
 	Aborted                   // stopped half-way inside a healthy engine, by a pause
 	Failed                    // no good answer; some of these in a row make an engine suspect
+	TimedOut                  // the request's own deadline passed: a failure only of an engine that gave no other sign of life
 	Broken                    // no good answer, and none to be expected: suspect at once
 	Split                     // refused together with others; to be sent again alone
 )
@@ -175,6 +183,20 @@ type Reject struct {
 // Probe asks whether an engine lives. The driver answers with EngineProbed, in bounded time.
 type Probe struct{ Engine rollout.EngineID }
 
+// Opened reports that an engine gets no requests for now: of a run, or of any run if Run is empty. Nothing need be
+// done.
+type Opened struct {
+	Engine rollout.EngineID
+	Run    rollout.RunName
+	Reason string
+}
+
+// Closed reports the end of what Opened began.
+type Closed struct {
+	Engine rollout.EngineID
+	Run    rollout.RunName
+}
+
 // Wake asks for an event, such as a Tick, at a time. It replaces earlier ones.
 type Wake struct{ At time.Time }
 
@@ -182,6 +204,8 @@ func (Send) command()    {}
 func (Abandon) command() {}
 func (Reject) command()  {}
 func (Probe) command()   {}
+func (Opened) command()  {}
+func (Closed) command()  {}
 func (Wake) command()    {}
 
 // Reason is why a request was rejected.
@@ -189,9 +213,10 @@ type Reason string
 
 // The reasons.
 const (
-	QueueFull Reason = "queue_full"
-	Deadline  Reason = "deadline"  // still queued when its deadline passed
-	Cancelled Reason = "cancelled" // withdrawn by its caller
-	NoEngine  Reason = "no_engine" // for too long, no engine served its model
-	Exhausted Reason = "exhausted" // failed as often as is allowed
+	QueueFull Reason = "queue_full" // there or, for a run that holds the longest queue, while it waited
+	Deadline  Reason = "deadline"   // still queued when its deadline passed
+	Cancelled Reason = "cancelled"  // withdrawn by its caller
+	NoEngine  Reason = "no_engine"  // for too long, no engine served its model
+	Exhausted Reason = "exhausted"  // failed as often as is allowed
+	Faulty    Reason = "refused"    // by two engines, or by the only one that has its model
 )

@@ -8,18 +8,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// condition is what the scheduler makes of how an engine's requests end.
-type condition uint8
-
-const (
-	healthy  condition = iota
-	suspect            // no dispatch; a probe is due at probeAt
-	probing            // no dispatch; a probe is under way
-	halfOpen           // the probe succeeded; one request may try
-)
-
-var conditionNames = [...]string{healthy: "healthy", suspect: "suspect", probing: "probing", halfOpen: "half_open"}
-
 // engine is what the scheduler keeps of one engine.
 type engine struct {
 	id       rollout.EngineID
@@ -34,53 +22,58 @@ type engine struct {
 	batches  int          // in flight
 	load     int64        // expected work in flight, in weighted tokens
 
-	// window is how many of limit are used: cut by overload answers, widened by good ones.
-	window      int
-	credit      int // good answers since the window last changed; negative after a cut
-	cutAt       time.Time
-	pausedUntil time.Time
-	pause       time.Duration // the next pause after an overload
+	// window is how many of limit are used: cut when the engine itself says that it has too much, widened by good
+	// answers.
+	window int
+	credit int // good answers since the window last changed; negative after a cut
 
-	condition  condition
-	failures   int    // in a row
-	trial      *entry // the one request of a half-open engine, while in flight
-	probeAt    time.Time
-	probeAfter time.Duration
+	all       breaker // for every run
+	failing   *run    // whose request failed last, with no sign of life since
+	several   bool    // more than one run's did
+	standings map[*run]*standing
+	probed    bool // a probe is under way
 
-	missing map[string]*missingModel
+	lifeAt    time.Time // the latest sign of life: an answer, a token counter that moved, a canary
+	heardLife time.Time // the latest that others saw, by their clock
+	askedAt   time.Time // the first request since then was sent; zero: there is none
 
 	sample sampleState
 }
 
-// missingModel is a model that the engine denied having although it is listed.
-type missingModel struct {
-	until time.Time
-	pause time.Duration
+func newEngine(id rollout.EngineID, now time.Time) *engine {
+	return &engine{id: id, inFlight: map[ID]*entry{}, perRun: map[*run]int{}, standings: map[*run]*standing{}, lifeAt: now}
 }
 
-func newEngine(id rollout.EngineID) *engine {
-	return &engine{id: id, inFlight: map[ID]*entry{}, perRun: map[*run]int{}, missing: map[string]*missingModel{}}
-}
+// takes reports whether the engine is dispatched to at all.
+func (e *engine) takes() bool { return !e.draining && e.all.passes() }
 
-// open tells whether the engine is dispatched to at all.
-func (e *engine) open() bool {
-	return !e.draining && (e.condition == healthy || e.condition == halfOpen)
-}
-
-// serves tells whether requests for a model may go to the engine.
-func (e *engine) serves(model string, now time.Time) bool {
-	if !e.open() || !e.models[model] {
+// serves reports whether a run's requests for a model may go to the engine.
+func (e *engine) serves(r *run, model string, now time.Time) bool {
+	if !e.takes() || !e.models[model] {
 		return false
 	}
-	m := e.missing[model]
-	return m == nil || !now.Before(m.until)
+	st := e.standingOf(r)
+	if st == nil {
+		return true
+	}
+	m := st.missing[model]
+	return st.passes() && (m == nil || !now.Before(m.until))
 }
 
-// room tells whether the engine takes one more request of r now.
+// onTrial reports whether only one request of the run may try.
+func (e *engine) onTrial(st *standing) bool {
+	return e.all.condition == halfOpen || st != nil && st.condition == halfOpen
+}
+
+// room reports whether the engine takes one more request of r now.
 func (e *engine) room(r *run, now time.Time) bool {
-	switch {
-	case len(e.inFlight) >= e.window, now.Before(e.pausedUntil), e.condition == halfOpen && e.trial != nil:
+	if len(e.inFlight) >= e.window {
 		return false
+	}
+	if st := e.standingOf(r); st != nil {
+		if now.Before(st.pausedUntil) || st.window > 0 && e.perRun[r] >= st.window || st.trial != nil && e.onTrial(st) {
+			return false
+		}
 	}
 	if r.batcher != nil && e.batches >= r.batcher.perEngine() {
 		return false
@@ -91,10 +84,14 @@ func (e *engine) room(r *run, now time.Time) bool {
 
 // roomFor is how many requests of r an engine with room takes now.
 func (e *engine) roomFor(r *run) int {
-	if e.condition == halfOpen {
+	st := e.standingOf(r)
+	if e.onTrial(st) {
 		return 1
 	}
 	n := e.window - len(e.inFlight)
+	if st != nil && st.window > 0 {
+		n = min(n, st.window-e.perRun[r])
+	}
 	if most := r.rules.MaxInFlightPerEngine; most > 0 {
 		n = min(n, most-e.perRun[r])
 	}
@@ -118,95 +115,24 @@ func (e *engine) resize(limit int) {
 // would turn away a request in every round.
 const holdRounds = 8
 
-// served widens the window by an eighth for each window's worth of good answers, and ends the doubt about a half-open
-// engine.
-func (e *engine) served(now time.Time, cfg *Config) {
-	e.failures = 0
-	if e.condition == halfOpen {
-		e.condition, e.trial, e.probeAfter = healthy, nil, 0
-	}
-	if e.window >= e.limit {
-		e.pause = 0
-		return
-	}
-	if e.sample.full(now, cfg) {
+// widen counts a good answer towards a wider window, which is an eighth wider for each window's worth of them.
+func (e *engine) widen(now time.Time, cfg *Config) {
+	if e.window >= e.limit || e.sample.full(now, cfg) {
 		return
 	}
 	if e.credit++; e.credit >= e.window {
-		e.credit, e.pause = 0, 0
+		e.credit = 0
 		e.window = min(e.limit, e.window+max(1, e.window/8))
 	}
 }
 
-// overloaded cuts the window and pauses dispatch. Requests sent before the last cut tell nothing new.
-func (e *engine) overloaded(now, sentAt time.Time, retryAfter time.Duration, cfg *Config) {
-	if !sentAt.After(e.cutAt) {
-		return
-	}
-	inUse := len(e.inFlight) + 1 // the one that was turned away has left already
-	e.cut(now, min(e.window, inUse)*3/4)
-	e.rest(now, retryAfter, cfg)
-}
-
 // cut makes the window smaller, and keeps it so for a while.
-func (e *engine) cut(now time.Time, window int) {
+func (e *engine) cut(window int) {
 	e.window = min(e.limit, max(1, window))
 	e.credit = -holdRounds * e.window
-	e.cutAt = now
 }
 
-// rest pauses dispatch for as long as the engine says, or for longer each time.
-func (e *engine) rest(now time.Time, asked time.Duration, cfg *Config) {
-	e.pause = grow(e.pause, cfg.OverloadPause, cfg.MaxOverloadPause)
-	pause := e.pause
-	if asked > 0 {
-		pause = min(asked, cfg.MaxOverloadPause)
-	}
-	e.pausedUntil = now.Add(pause)
-}
-
-// failed counts a failure and tells whether it made the engine suspect. While in doubt, only the trial tells anything new.
-func (e *engine) failed(now time.Time, trial, atOnce bool, cfg *Config) bool {
-	e.failures++
-	switch {
-	case e.condition == healthy && (atOnce || e.failures >= cfg.SuspectAfter), trial:
-		e.doubt(now, cfg)
-		return true
-	}
-	return false
-}
-
-// doubt stops dispatch until a probe, later each time.
-func (e *engine) doubt(now time.Time, cfg *Config) {
-	e.condition, e.trial = suspect, nil
-	e.failures = 0
-	e.probeAfter = grow(e.probeAfter, cfg.ProbeAfter, cfg.MaxProbeAfter)
-	e.probeAt = now.Add(e.probeAfter)
-}
-
-// denies keeps requests for a model away for a while, longer each time.
-func (e *engine) denies(model string, now time.Time, cfg *Config) {
-	m := e.missing[model]
-	if m == nil {
-		m = &missingModel{}
-		e.missing[model] = m
-	}
-	if now.Before(m.until) {
-		return
-	}
-	m.pause = grow(m.pause, cfg.MissingPause, cfg.MaxMissingPause)
-	m.until = now.Add(m.pause)
-}
-
-// grow doubles a pause from first up to most.
-func grow(pause, first, most time.Duration) time.Duration {
-	if pause == 0 {
-		return first
-	}
-	return min(2*pause, most)
-}
-
-// update takes what is said of the engine and tells whether it changed which models it serves.
+// update takes what is said of the engine and reports whether it changed which models it serves.
 func (e *engine) update(up *EngineUp) bool {
 	changed := e.draining || len(e.models) != len(up.Models)+len(up.Adapters)
 	e.draining = false
@@ -224,7 +150,7 @@ func (e *engine) update(up *EngineUp) bool {
 		for _, m := range up.Adapters {
 			e.models[m], e.adapters[m] = true, true
 		}
-		maps.DeleteFunc(e.missing, func(m string, _ *missingModel) bool { return !e.models[m] })
+		e.keepModels()
 	}
 	if e.slots != up.Slots {
 		e.slots, changed = up.Slots, true

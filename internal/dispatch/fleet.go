@@ -10,7 +10,7 @@ import (
 func (s *Scheduler) engineUp(ev *EngineUp) {
 	i, ok := s.engineByID(ev.ID)
 	if !ok {
-		s.engines = slices.Insert(s.engines, i, newEngine(ev.ID))
+		s.engines = slices.Insert(s.engines, i, newEngine(ev.ID, s.now))
 	}
 	if s.engines[i].update(ev) || !ok {
 		s.epoch++
@@ -50,23 +50,15 @@ func (s *Scheduler) abandon(e *engine) {
 
 func (s *Scheduler) forget(e *engine) {
 	if i, ok := s.engineByID(e.id); ok && s.engines[i] == e {
+		s.restore(e, nil, &e.all)
+		for _, r := range s.runs { // in order, so that the same events bring the same commands
+			if st := e.standingOf(r); st != nil {
+				s.restore(e, r, &st.breaker)
+			}
+		}
 		s.engines = slices.Delete(s.engines, i, i+1)
 		s.epoch++
 	}
-}
-
-func (s *Scheduler) engineProbed(ev *EngineProbed) {
-	e := s.find(ev.ID)
-	if e == nil || e.condition != probing {
-		return
-	}
-	s.epoch++
-	if ev.OK {
-		e.condition = halfOpen
-		return
-	}
-	e.doubt(s.now, &s.cfg)
-	s.abandon(e)
 }
 
 // engineByID finds an engine, or where it belongs.

@@ -116,7 +116,7 @@ func (w *world) settles(ev Settled) {
 		return
 	}
 	current := q.engine != "" && q.try == ev.Try
-	answer := ev.Outcome == Served || ev.Outcome == Refused
+	answer := ev.Outcome == Served
 	switch {
 	case answer && (current || ev.Try >= 1 && ev.Try <= q.try):
 		w.completed++

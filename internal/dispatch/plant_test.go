@@ -135,8 +135,8 @@ func perPrompt(each time.Duration) func(int) time.Duration {
 	return func(n int) time.Duration { return time.Duration(n) * each }
 }
 
-// TestFlushWindow: the window waits for company only while an engine is idle. Engines that have too much to do fill their
-// batches without it, and it costs nothing; engines that have little to do answer later by about the window.
+// TestFlushWindow: the window waits for company only while an engine is idle. Engines that have too much to do fill
+// their batches without it, and it costs nothing; engines that have little to do answer later by about the window.
 func TestFlushWindow(t *testing.T) {
 	t.Parallel()
 	play := func(window, gap time.Duration) (total, mean time.Duration, batches int) {
@@ -169,8 +169,9 @@ func TestFlushWindow(t *testing.T) {
 	})
 }
 
-// TestSharedQueue: engines that share one queue are never worse off than with a queue each, and both stay busy. Where a batch takes
-// as long as its prompts one after the other, that holds for batches of one: larger ones only take work from the other engine.
+// TestSharedQueue: engines that share one queue are never worse off than with a queue each, and both stay busy.
+// Where a batch takes as long as its prompts one after the other, that holds for batches of one: larger ones only
+// take work from the other engine.
 func TestSharedQueue(t *testing.T) {
 	t.Parallel()
 	models := map[string]func(int) time.Duration{"flat": flat(13 * time.Second), "per prompt": perPrompt(4 * time.Second)}

@@ -27,6 +27,9 @@ func (s *Scheduler) next(r *run) (pick, bool) {
 			continue
 		}
 		servers := s.servers(l)
+		if !s.anyRoom(r, servers) {
+			continue
+		}
 		q := s.atHome(l, servers)
 		if e := s.choose(q, servers); e != nil {
 			oldest = pick{l, e, 1, q}
@@ -35,12 +38,24 @@ func (s *Scheduler) next(r *run) (pick, bool) {
 	return oldest, oldest.lane != nil
 }
 
+// anyRoom reports whether some engine takes one more request of a run: where none does, nobody need look who is at
+// home where.
+func (s *Scheduler) anyRoom(r *run, servers []*engine) bool {
+	for _, e := range servers {
+		if e.room(r, s.now) {
+			return true
+		}
+	}
+	return false
+}
+
 // peeked is how many requests behind the head of a lane may be looked at for one that is at home where there is room.
 const peeked = 64
 
-// atHome is the request of a lane that goes next: the head, unless the engine that holds its game's prefix is full. Then the free place is
-// left to the oldest of the next requests that would lose nothing by it, because its game is at home there or has not begun. The
-// head is passed over a bounded number of times: about its turn at home comes when each engine has had one free place.
+// atHome is the request of a lane that goes next: the head, unless the engine that holds its game's prefix is full.
+// Then the free place is left to the oldest of the next requests that would lose nothing by it, because its game is
+// at home there or has not begun. The head is passed over a bounded number of times: about its turn at home comes
+// when each engine has had one free place.
 func (s *Scheduler) atHome(l *lane, servers []*engine) *entry {
 	head := l.queue[0]
 	if len(servers) < 2 || !s.away(head, servers) || head.passed >= head.run.slack(&s.cfg)*len(servers) {
@@ -55,7 +70,7 @@ func (s *Scheduler) atHome(l *lane, servers []*engine) *entry {
 	return cmp.Or(oldest, head)
 }
 
-// away tells whether a request's game is at home on an engine that has no room now.
+// away reports whether a request's game is at home on an engine that has no room now.
 func (s *Scheduler) away(q *entry, servers []*engine) bool {
 	id := s.home(q)
 	if id == "" || q.run.rules.Policy == rollout.RoundRobin {
@@ -95,8 +110,9 @@ func (s *Scheduler) roundRobin(r *run, servers []*engine) *engine {
 }
 
 // leastTokens is the engine with room that has the least expected work in flight; among equals, the one with fewer
-// requests. The engine that holds the game's prefix is preferred, and after it those that the adapter keeps to, until
-// they have too much more than that: affinity is a filter with a break-off, for a cached prefix is worth less than an idle engine.
+// requests. The engine that holds the game's prefix is preferred, and after it those that the adapter keeps to,
+// until they have too much more than that: affinity is a filter with a break-off, for a cached prefix is worth less
+// than an idle engine.
 func (s *Scheduler) leastTokens(q *entry, servers []*engine) *engine {
 	var least, placed, home *engine
 	places := s.places(q)
@@ -130,7 +146,7 @@ func (s *Scheduler) leastTokens(q *entry, servers []*engine) *engine {
 	return least
 }
 
-// lighter tells whether an engine has less to do than another, which may be none yet.
+// lighter reports whether an engine has less to do than another, which may be none yet.
 func lighter(e, than *engine) bool {
 	return than == nil || e.load < than.load || e.load == than.load && len(e.inFlight) < len(than.inFlight)
 }
@@ -145,7 +161,7 @@ func (s *Scheduler) servers(l *lane) []*engine {
 	var avoided *engine
 	for _, e := range s.engines {
 		switch {
-		case !e.serves(l.model, s.now), l.home != "" && e.id != l.home:
+		case !e.serves(l.run, l.model, s.now), l.home != "" && e.id != l.home, e.id == l.refused:
 		case e.id == l.avoid:
 			avoided = e
 		default:

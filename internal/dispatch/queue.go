@@ -20,13 +20,15 @@ type entry struct {
 	rank   int64
 	behind int
 
-	lane    *lane // while queued
-	bin     int
-	alone   bool // to be sent without others
-	index   int  // in lane.queue
-	due     int  // in Scheduler.deadlines, while queued; -1 without a deadline
-	avoid   rollout.EngineID
-	missing time.Time // since when engines denied having the model; zero: they did not
+	lane  *lane // while queued
+	bin   int
+	alone bool // to be sent without others
+	index int  // in lane.queue
+	due   int  // in Scheduler.deadlines, while queued; -1 without a deadline
+	avoid rollout.EngineID
+	// refusedBy found fault with the request, and is not asked again.
+	refusedBy rollout.EngineID
+	missing   time.Time // since when engines denied having the model; zero: they did not
 
 	engine   *engine // while in flight
 	batch    *batch  // that it travels in; nil: alone
@@ -70,6 +72,8 @@ type laneKey struct {
 	model string
 	avoid rollout.EngineID // failed these requests last; shunned while another engine serves the model
 	home  rollout.EngineID // where they wait, in a queue per engine; "": anywhere
+	// refused is the engine that found fault with these requests. They wait for another.
+	refused rollout.EngineID
 
 	// Of a run that batches: what may share a call.
 	class uint64
@@ -81,6 +85,7 @@ type laneKey struct {
 // cannot be sent holds up only those that cannot be sent either.
 type lane struct {
 	laneKey
+	run   *run
 	queue laneQueue
 
 	servers  []*engine // open engines that serve the model, by id; valid in epoch
@@ -168,7 +173,7 @@ func (s *Scheduler) dequeue(e *entry) {
 }
 
 func (s *Scheduler) intoLane(e *entry) {
-	key := laneKey{model: e.Model, avoid: e.avoid}
+	key := laneKey{model: e.Model, avoid: e.avoid, refused: e.refusedBy}
 	if e.run.rules.Queue == rollout.EngineQueue {
 		key.home = s.assign(e)
 	}
@@ -194,7 +199,7 @@ func (s *Scheduler) assign(e *entry) rollout.EngineID {
 	least := 0
 	for _, c := range s.engines {
 		switch {
-		case !c.serves(e.Model, s.now), c.id == e.avoid && s.another(e):
+		case !c.serves(e.run, e.Model, s.now), c.id == e.refusedBy, c.id == e.avoid && s.another(e):
 			continue
 		case e.run.rules.Policy == rollout.RoundRobin:
 			if first == nil {
@@ -216,9 +221,9 @@ func (s *Scheduler) assign(e *entry) rollout.EngineID {
 	return chosen.id
 }
 
-// another tells whether an engine other than the one to avoid serves the request's model.
+// another reports whether an engine other than the one to avoid serves the request's model.
 func (s *Scheduler) another(e *entry) bool {
-	return slices.ContainsFunc(s.engines, func(c *engine) bool { return c.id != e.avoid && c.serves(e.Model, s.now) })
+	return slices.ContainsFunc(s.engines, func(c *engine) bool { return c.id != e.avoid && c.serves(e.run, e.Model, s.now) })
 }
 
 // waitingFor is how many requests wait in the queue of one engine.
@@ -245,7 +250,7 @@ func (s *Scheduler) rehome() {
 			continue
 		}
 		for _, l := range slices.Clone(r.lanes) {
-			if at := s.find(l.home); at == nil || !at.serves(l.model, s.now) {
+			if at := s.find(l.home); at == nil || !at.serves(l.run, l.model, s.now) {
 				s.relane(l)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -34,6 +35,12 @@ type run struct {
 	service int64
 	last    rollout.EngineID // of the last dispatch; round robin goes on behind it
 
+	places   places
+	servedAt time.Time // its latest answer
+	took     spans     // of answered requests, from their dispatch
+
+	stuck uint64 // the round in which nothing of it can be sent
+
 	lastHome rollout.EngineID // in whose queue a request was put last
 	batcher  *batcher         // nil: every request travels alone
 
@@ -58,6 +65,7 @@ func (s *Scheduler) runNamed(name rollout.RunName) *run {
 
 func (s *Scheduler) forgetIfOver(r *run) {
 	if r.over && r.held == 0 {
+		s.forgetStandings(r)
 		s.runs = slices.DeleteFunc(s.runs, func(o *run) bool { return o == r })
 	}
 }
@@ -101,7 +109,7 @@ func (r *run) lane(key laneKey) *lane {
 			return l
 		}
 	}
-	l := &lane{laneKey: key}
+	l := &lane{laneKey: key, run: r}
 	r.lanes = append(r.lanes, l)
 	return l
 }

@@ -16,7 +16,7 @@ type sampleState struct {
 	tight   int // samples in a row in which the engine had too much
 }
 
-// full tells whether the engine has just said that its memory is nearly used up. An old sample tells nothing.
+// full reports whether the engine has just said that its memory is nearly used up. An old sample tells nothing.
 func (st *sampleState) full(now time.Time, cfg *Config) bool {
 	return st.memory >= softMemory && now.Sub(st.heardAt) <= cfg.LoadStaleAfter
 }
@@ -47,5 +47,5 @@ func (e *engine) sampled(now time.Time, load *Load) {
 	if waits {
 		floor = int(float64(inUse) * load.Running / (load.Running + load.Waiting))
 	}
-	e.cut(now, max(inUse*4/5, floor))
+	e.cut(max(inUse*4/5, floor))
 }

@@ -24,6 +24,7 @@ type Scheduler struct {
 	answers   recent[rollout.EpisodeRef, int] // good ones so far
 	adapters  adapters
 	batches   uint64 // sent so far
+	rounds    uint64 // of dispatch
 
 	level int64 // service of the run served last, before it was: where a run that had nothing queued starts
 	// epoch changes whenever the answer to "which engines serve this model" may have changed.
@@ -31,6 +32,8 @@ type Scheduler struct {
 	homedAt uint64    // epoch in which requests were last moved between the engines' queues
 	woken   time.Time // the Wake in force
 	began   time.Time // of the first event
+
+	price price
 
 	count counters
 }
@@ -46,6 +49,7 @@ func New(cfg Config) *Scheduler {
 		answers:  newRecent[rollout.EpisodeRef, int](cfg.MaxSessions),
 		adapters: adapters{lastUse: map[string]time.Time{}},
 		epoch:    1,
+		price:    firstPrice,
 		count:    counters{rejected: map[Reason]int64{}},
 	}
 }
@@ -85,6 +89,7 @@ func (s *Scheduler) apply(ev Event) {
 		s.engineProbed(&ev)
 	case EngineSampled:
 		if e := s.find(ev.ID); e != nil {
+			s.heard(e, ev.Load.LifeAt)
 			e.sampled(s.now, &ev.Load)
 		}
 	case RunRules:
@@ -104,12 +109,14 @@ func (s *Scheduler) submit(q *Request) {
 		panic(fmt.Sprintf("dispatch: request %d submitted twice", q.ID))
 	}
 	s.count.submitted++
-	if s.queued >= s.cfg.MaxQueued {
+	r := s.runNamed(q.Episode.Run)
+	if s.queued >= s.cfg.MaxQueued && !s.makeRoom(r) {
 		s.count.rejected[QueueFull]++
 		s.do(Reject{q.ID, QueueFull})
+		s.forgetIfOver(r)
 		return
 	}
-	e := &entry{Request: *q, run: s.runNamed(q.Episode.Run), arrival: s.arrivals, since: s.now}
+	e := &entry{Request: *q, run: r, arrival: s.arrivals, since: s.now}
 	s.arrivals++
 	s.held[q.ID] = e
 	e.run.held++
@@ -123,6 +130,9 @@ func (s *Scheduler) submit(q *Request) {
 
 func (s *Scheduler) cancel(id ID) {
 	if q := s.held[id]; q != nil {
+		if q.engine != nil {
+			s.charge(q)
+		}
 		s.withdraw(q)
 		s.reject(q, Cancelled)
 	}
@@ -181,14 +191,18 @@ func (s *Scheduler) sendOne(q *entry, to *engine, b *batch) {
 		s.count.redispatched++
 	}
 	q.cost = q.run.cost(&q.Request)
-	s.level = max(s.level, q.run.service)
+	s.level = max(s.level, q.run.service-q.run.places.cost) // what is in flight may yet be taken back
 	q.run.service += q.cost
+	q.run.holds(q, s.began)
 	q.run.last = to.id
 	to.load += q.cost
 	to.inFlight[q.ID] = q
 	to.perRun[q.run]++
-	if to.condition == halfOpen {
-		to.trial = q
+	if to.askedAt.IsZero() {
+		to.askedAt = s.now
+	}
+	if to.onTrial(to.standingOf(q.run)) {
+		to.standing(q.run).trial = q
 	}
 	s.settleAt(q, to)
 	sent := Send{ID: q.ID, Engine: to.id, Try: q.tries}
@@ -209,32 +223,13 @@ func (s *Scheduler) recall(q *entry) {
 		delete(e.perRun, q.run)
 	}
 	q.run.service -= q.cost
+	q.run.lets(q, s.began)
 	q.engine = nil
 	s.leaveBatch(q, e)
-	if e.trial == q {
-		e.trial = nil
+	if st := e.standingOf(q.run); st != nil && st.trial == q {
+		st.trial = nil
 	}
 	if e.draining && len(e.inFlight) == 0 {
 		s.forget(e)
-	}
-}
-
-// dispatch sends what can be sent: to each free place the oldest request of the least served run.
-func (s *Scheduler) dispatch() {
-	for s.queued > 0 {
-		var least *run
-		var first pick
-		for _, r := range s.runs {
-			if r.queued == 0 || least != nil && r.service >= least.service {
-				continue
-			}
-			if p, ok := s.next(r); ok {
-				least, first = r, p
-			}
-		}
-		if least == nil {
-			return
-		}
-		s.send(first)
 	}
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -20,9 +21,9 @@ var update = flag.Bool("update", false, "rewrite the scripts in testdata with wh
 //
 //	> config max_queued=2 max_tries=2 suspect_after=3 affinity=8 no_engine=60s
 //	> [+1s] engine a limit=2 models=m adapters=m-v1,m-v2 slots=1
-//	> [+1s] sample a running=8 waiting=4 kv=0.5 preempted=1
+//	> [+1s] sample a running=8 waiting=4 kv=0.5 preempted=1 life=now
 //	> [+1s] submit 1..3 run=r group=0 sample=0 model=m prompt=100 output=20 priority=0 class=1 deadline=5s
-//	> [+1s] served 1 3 | refused 1 | overloaded 1 retry=2s | missing 1 | aborted 1 | failed 1 | broken 1 | split 1
+//	> [+1s] served 1 3 | refused 1 | unfit 1 | overloaded 1 retry=2s | missing 1 | aborted 1 | failed 1 code=x | timedout 1 | broken 1 | split 1
 //	> [+1s] cancel 1 | drain a | down a | probed a ok | probed a dead | over r | tick | stats
 //	> [+1s] rules r policy=round_robin per_engine=1 slack=2 group=3 slots=1 order=arrival ageing=5 queue=per_engine
 //	        batch=8 window=1s calls=1 memory=1000 latency=50ms bins=2 ends=64 by=total select=round_robin
@@ -218,7 +219,7 @@ func (p *player) events(name string, a args) ([]Event, error) {
 }
 
 var outcomes = map[string]Outcome{
-	"served": Served, "refused": Refused, "overloaded": Overloaded, "missing": Missing, "aborted": Aborted, "failed": Failed, "broken": Broken, "split": Split,
+	"served": Served, "refused": Refused, "unfit": Unfit, "overloaded": Overloaded, "missing": Missing, "aborted": Aborted, "failed": Failed, "timedout": TimedOut, "broken": Broken, "split": Split,
 }
 
 func (p *player) event(name string, id ID, a args) (Event, error) {
@@ -228,7 +229,7 @@ func (p *player) event(name string, id ID, a args) (Event, error) {
 		if try == 0 {
 			try = p.tries[id]
 		}
-		return Settled{id, try, o, a.num("prompt"), a.num("output"), a.dur("retry")}, nil
+		return Settled{id, try, o, a.num("prompt"), a.num("output"), a.dur("retry"), a.pairs["code"]}, nil
 	}
 	switch name {
 	case "submit":
@@ -250,7 +251,7 @@ func (p *player) event(name string, id ID, a args) (Event, error) {
 		}
 		return up, nil
 	case "sample":
-		return EngineSampled{engine, Load{At: p.now, Running: a.real("running"), Waiting: a.real("waiting"), KVUsage: a.real("kv"), Preemptions: a.real("preempted")}}, nil
+		return EngineSampled{engine, Load{At: p.now, Running: a.real("running"), Waiting: a.real("waiting"), KVUsage: a.real("kv"), Preemptions: a.real("preempted"), LifeAt: p.life(a)}}, nil
 	case "rules":
 		return RunRules{rollout.RunName(a.word(0)), a.rules()}, nil
 	case "cancel":
@@ -267,6 +268,14 @@ func (p *player) event(name string, id ID, a args) (Event, error) {
 		return Tick{}, nil
 	}
 	return nil, fmt.Errorf("unknown event %q", name)
+}
+
+// life is the sign of life that a sample speaks of.
+func (p *player) life(a args) time.Time {
+	if a.pairs["life"] == "" {
+		return time.Time{}
+	}
+	return p.now
 }
 
 func (p *player) show(commands []Command) string {
@@ -288,6 +297,10 @@ func (p *player) show(commands []Command) string {
 			fmt.Fprintf(&b, "reject %d: %s", c.ID, c.Reason)
 		case Probe:
 			fmt.Fprintf(&b, "probe %s", c.Engine)
+		case Opened:
+			fmt.Fprintf(&b, "%s opens for %s: %s", c.Engine, cmp.Or(c.Run, "all"), c.Reason)
+		case Closed:
+			fmt.Fprintf(&b, "%s closes for %s", c.Engine, cmp.Or(c.Run, "all"))
 		case Wake:
 			fmt.Fprintf(&b, "wake at %v", c.At.Sub(p.start))
 		}

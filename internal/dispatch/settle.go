@@ -13,41 +13,52 @@ func (s *Scheduler) settled(ev *Settled) {
 		return
 	}
 	e, b := q.engine, q.batch
-	trial := e.trial == q
+	st := e.standingOf(q.run)
+	trial := st != nil && st.trial == q
 	b.answered(ev)
 	s.recall(q)
 	switch ev.Outcome {
-	case Served, Refused:
-		s.answered(q, e, ev.Outcome)
+	case Served:
+		s.answered(q, e, true)
 		s.finish(q, ev)
+	case Refused:
+		s.charge(q)
+		s.refused(q, e, trial)
+	case Unfit:
+		s.charge(q)
+		s.reject(q, Faulty)
 	case Overloaded:
-		e.overloaded(s.now, q.sentAt, ev.RetryAfter, &s.cfg)
+		s.chargeTime(q)
+		e.overloaded(q.run, s.now, q.sentAt, ev.RetryAfter, &s.cfg)
 		s.enqueue(q)
 	case Missing:
-		e.denies(q.Model, s.now, &s.cfg)
+		s.chargeTime(q)
+		e.standing(q.run).denies(q.Model, s.now, &s.cfg)
 		s.epoch++
 		s.missing(q, e)
 	case Aborted:
-		e.rest(s.now, 0, &s.cfg)
+		s.chargeTime(q)
+		e.standing(q.run).rest(s.now, 0, &s.cfg)
 		s.again(q, e)
-	case Failed, Broken:
+	case Failed, TimedOut, Broken:
+		s.charge(q)
 		// A call that fails is one failure, however many requests it carried.
-		if b.failsFirst() && e.failed(s.now, trial, ev.Outcome == Broken, &s.cfg) {
-			s.epoch++
+		if b.failsFirst() {
+			s.fails(q, e, ev, trial)
 		}
 		s.again(q, e)
 	case Split:
-		s.answered(q, e, Refused)
+		s.charge(q)
+		s.answered(q, e, false)
 		q.alone = true
 		s.enqueue(q)
 	}
 }
 
-// late takes in the end of a try that was abandoned. An answer all the same ends the request, wherever it is by now; it tells
-// nothing of the engine, which may be another one under the same name.
+// late takes in the end of a try that was abandoned. An answer all the same ends the request, wherever it is by
+// now; it tells nothing of the engine, which may be another one under the same name.
 func (s *Scheduler) late(q *entry, ev *Settled) {
-	answer := ev.Outcome == Served || ev.Outcome == Refused
-	if !answer || ev.Try < 1 || ev.Try > q.tries {
+	if ev.Outcome != Served || ev.Try < 1 || ev.Try > q.tries {
 		return
 	}
 	s.withdraw(q)
@@ -57,25 +68,71 @@ func (s *Scheduler) late(q *entry, ev *Settled) {
 // finish ends a request that was answered, and charges its run for what the answer was.
 func (s *Scheduler) finish(q *entry, ev *Settled) {
 	s.count.completed++
-	if ev.Outcome == Served {
-		q.PromptTokens = cmp.Or(ev.PromptTokens, q.PromptTokens)
-		q.OutputTokens = cmp.Or(ev.OutputTokens, q.OutputTokens)
-		q.run.service += q.run.cost(&q.Request)
-		q.run.learn(ev.PromptTokens, ev.OutputTokens)
-		s.answers.set(q.Episode, s.answers.of(q.Episode)+1)
-	}
+	q.PromptTokens = cmp.Or(ev.PromptTokens, q.PromptTokens)
+	q.OutputTokens = cmp.Or(ev.OutputTokens, q.OutputTokens)
+	q.run.service += q.run.cost(&q.Request)
+	q.run.learn(ev.PromptTokens, ev.OutputTokens)
+	s.answers.set(q.Episode, s.answers.of(q.Episode)+1)
 	s.drop(q)
 }
 
-// answered notes that an engine did its work: a considered refusal is a sign of life too.
-func (s *Scheduler) answered(q *entry, e *engine, outcome Outcome) {
-	doubted := e.condition != healthy
-	if e.served(s.now, &s.cfg); doubted && e.condition == healthy {
+// answered notes that an engine did its work for a run. Only an answer is a sign of life: a refusal may come from a
+// front end whose engine hangs.
+func (s *Scheduler) answered(q *entry, e *engine, served bool) {
+	if served {
+		s.lives(e)
+		e.widen(s.now, &s.cfg)
+		q.run.servedAt = s.now
+		q.run.took.add(s.now.Sub(q.sentAt))
+		s.price.add(q.cost, s.now.Sub(q.sentAt))
+		if q.refusedBy != "" {
+			s.accepted(q)
+		}
+	}
+	st := e.standingOf(q.run)
+	if st == nil {
+		return
+	}
+	if st.failures = 0; st.condition == halfOpen {
+		s.restore(e, q.run, &st.breaker)
+	}
+	st.widen(e, s.now, &s.cfg)
+	if served && st.missing[q.Model] != nil {
+		delete(st.missing, q.Model)
 		s.epoch++
 	}
-	if outcome == Served && e.missing[q.Model] != nil {
-		delete(e.missing, q.Model)
-		s.epoch++
+	e.forgive(q.run, s.now)
+}
+
+// refused takes in that an engine finds fault with a request. The first is no judge: another one that has the model is
+// asked, and only when that agrees, or there is none, the request is at fault.
+func (s *Scheduler) refused(q *entry, e *engine, trial bool) {
+	if q.refusedBy != "" || !s.second(q, e) {
+		s.answered(q, e, false)
+		s.reject(q, Faulty)
+		return
+	}
+	if trial {
+		s.blame(q.run, e, true, false, false, "was refused")
+	}
+	q.refusedBy = e.id
+	s.enqueue(q)
+}
+
+// second reports whether the fleet has another engine for a request's model, now or soon.
+func (s *Scheduler) second(q *entry, e *engine) bool {
+	for _, o := range s.engines {
+		if o != e && o.models[q.Model] && !o.draining {
+			return true
+		}
+	}
+	return false
+}
+
+// accepted holds a request against the engine that had refused it.
+func (s *Scheduler) accepted(q *entry) {
+	if e := s.find(q.refusedBy); e != nil {
+		s.blame(q.run, e, false, false, false, "were refused, and accepted by another engine")
 	}
 }
 

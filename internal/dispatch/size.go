@@ -2,10 +2,10 @@ package dispatch
 
 import "math"
 
-// memoryBound is how many requests a batch may have, if the total of their tokens is to exceed eta with no more than the
-// probability that theta stands for: theta standard deviations of the total stay free. A request has mu tokens with
-// standard deviation sigma, independent of the others. (Pang, Li and Wang, "Optimizing LLM Inference Throughput via
-// Memory-aware and SLA-constrained Dynamic Batching", arXiv 2503.05248, equation 12.)
+// memoryBound is how many requests a batch may have, if the total of their tokens is to exceed eta with no more
+// than the probability that theta stands for: theta standard deviations of the total stay free. A request has mu
+// tokens with standard deviation sigma, independent of the others. (Pang, Li and Wang, "Optimizing LLM Inference
+// Throughput via Memory-aware and SLA-constrained Dynamic Batching", arXiv 2503.05248, equation 12.)
 func memoryBound(eta, mu, sigma, theta float64) int {
 	if mu <= 0 {
 		return math.MaxInt32
@@ -36,8 +36,8 @@ func (z *sizes) add(tokens float64) {
 	z.square += d * (tokens - z.mean)
 }
 
-// moments is the mean and the standard deviation. As long as too few sizes are known, the run's expectation stands in for
-// both, so that first batches are small rather than too big.
+// moments is the mean and the standard deviation. As long as too few sizes are known, the run's expectation stands
+// in for both, so that first batches are small rather than too big.
 func (z *sizes) moments(r *run) (mean, deviation float64) {
 	if z.n < enoughSizes {
 		prompt, output := r.expected(&Request{})
@@ -59,8 +59,8 @@ type pace struct {
 	latest            float64 // seconds per token of the last round
 }
 
-// The paper leaves its constants open. A round is how many batches make a mean; the band is the share of the goal that counts
-// as reached.
+// The paper leaves its constants open. A round is how many batches make a mean; the band is the share of the goal
+// that counts as reached.
 const (
 	paceRound = 4
 	paceBand  = 0.05

@@ -31,8 +31,8 @@ func TestMemoryBound(t *testing.T) {
 	}
 }
 
-// TestMemoryBoundHolds: batches of the size that eq. 12 allows need more than there is as rarely as was asked; one or two
-// more requests, as a flat margin of a tenth allows, and they do so too often.
+// TestMemoryBoundHolds: batches of the size that eq. 12 allows need more than there is as rarely as was asked; one
+// or two more requests, as a flat margin of a tenth allows, and they do so too often.
 func TestMemoryBoundHolds(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -146,8 +146,9 @@ func TestEqualMass(t *testing.T) {
 	}
 }
 
-// TestMultiBinThroughput reproduces theorem 4.2 of Guldogan et al., "Multi-Bin Batching for Increasing LLM Inference
-// Throughput" (arXiv 2412.04504): one server, batches of 128, each as long as its longest request, lengths uniform from 1 to 20.
+// TestMultiBinThroughput reproduces theorem 4.2 of Guldogan et al., "Multi-Bin Batching for Increasing LLM
+// Inference Throughput" (arXiv 2412.04504): one server, batches of 128, each as long as its longest request,
+// lengths uniform from 1 to 20.
 func TestMultiBinThroughput(t *testing.T) {
 	t.Parallel()
 	const size, unit, requests = 128, 1000, 32_000
@@ -209,7 +210,8 @@ func (m *server) step(size int) bool {
 	return true
 }
 
-// TestShortestFirstStarves: behind a stream of short requests, a long one is never served without ageing, and is with it.
+// TestShortestFirstStarves: behind a stream of short requests, a long one is never served without ageing, and is
+// with it.
 func TestShortestFirstStarves(t *testing.T) {
 	t.Parallel()
 	waits := func(ageing float64) int {
@@ -247,8 +249,8 @@ func TestShortestFirstStarves(t *testing.T) {
 	}
 }
 
-// TestAdaptersShareEngines: however many adapters there are, none is without an engine and no engine has more than its slots
-// while another has one left.
+// TestAdaptersShareEngines: however many adapters there are, none is without an engine and no engine has more than
+// its slots while another has one left.
 func TestAdaptersShareEngines(t *testing.T) {
 	t.Parallel()
 	for adapterCount := 1; adapterCount <= 12; adapterCount++ {
@@ -257,7 +259,7 @@ func TestAdaptersShareEngines(t *testing.T) {
 				a := adapters{lastUse: map[string]time.Time{}}
 				var engines []*engine
 				for i := range engineCount {
-					e := newEngine(rollout.EngineID(rune('a' + i)))
+					e := newEngine(rollout.EngineID(rune('a'+i)), time.Time{})
 					e.models, e.adapters = map[string]bool{}, map[string]bool{}
 					engines = append(engines, e)
 				}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"maps"
+	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -21,8 +22,9 @@ type Stats struct {
 
 	Queued   int
 	InFlight int
-	Engines  []EngineStats // by id
-	Runs     []RunStats    // by name
+	Engines  []EngineStats  // by id
+	Breakers []BreakerStats // that are open, by engine and run
+	Runs     []RunStats     // by name
 }
 
 // EngineStats is one engine as the scheduler sees it.
@@ -36,6 +38,41 @@ type EngineStats struct {
 	Window    int                     // what overload has left of it
 	Load      int64                   // expected work in flight, in weighted tokens
 	Runs      map[rollout.RunName]int // requests in flight by run
+}
+
+// BreakerStats is an open breaker.
+type BreakerStats struct {
+	Engine    rollout.EngineID
+	Run       rollout.RunName // whose requests; empty: every run's
+	Condition string          // suspect, probing or half_open
+	Reason    string
+	Since     time.Time
+	ProbeAt   time.Time // zero: the probe is under way, or was answered
+}
+
+func (b *breaker) stats(e *engine, r *run) BreakerStats {
+	st := BreakerStats{Engine: e.id, Run: nameOf(r), Condition: conditionNames[b.condition], Reason: b.why, Since: b.since}
+	if b.condition == suspect {
+		st.ProbeAt = b.probeAt
+	}
+	return st
+}
+
+// breakers is the engine's open breakers: its own, and those for one run, by name.
+func (s *Scheduler) breakers(e *engine) []BreakerStats {
+	var open []BreakerStats
+	if e.all.condition != healthy {
+		open = append(open, e.all.stats(e, nil))
+	}
+	if len(e.standings) == 0 {
+		return open
+	}
+	for _, r := range s.runs {
+		if st := e.standingOf(r); st != nil && st.condition != healthy {
+			open = append(open, st.stats(e, r))
+		}
+	}
+	return open
 }
 
 func (e *engine) byRun() map[rollout.RunName]int {
@@ -63,9 +100,10 @@ func (s *Scheduler) Stats() Stats {
 		Queued: s.queued, InFlight: len(s.held) - s.queued,
 	}
 	for _, e := range s.engines {
+		st.Breakers = append(st.Breakers, s.breakers(e)...)
 		st.Engines = append(st.Engines, EngineStats{
-			ID: e.id, Condition: conditionNames[e.condition], Draining: e.draining,
-			InFlight: len(e.inFlight), Batches: e.batches, Limit: e.limit, Window: e.window, Load: e.load, Runs: e.byRun(),
+			ID: e.id, Condition: conditionNames[e.all.condition], Draining: e.draining,
+			InFlight: len(e.inFlight), Batches: e.batches, Limit: e.limit, Window: e.left(), Load: e.load, Runs: e.byRun(),
 		})
 	}
 	for _, r := range s.runs {

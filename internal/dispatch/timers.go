@@ -11,14 +11,16 @@ func (s *Scheduler) pass() {
 		s.reject(q, Deadline)
 	}
 	for _, e := range s.engines {
-		if e.condition == suspect && !s.now.Before(e.probeAt) && !e.draining {
-			e.condition = probing
-			s.do(Probe{e.id})
+		if len(e.standings) == 0 && e.all.condition == healthy {
+			continue
 		}
-		for _, m := range e.missing {
-			if !m.until.IsZero() && !s.now.Before(m.until) {
-				m.until = time.Time{} // the pause is over, its length is kept
-				s.epoch++
+		s.probeDue(e)
+		for _, st := range e.standings {
+			for _, m := range st.missing {
+				if !m.until.IsZero() && !s.now.Before(m.until) {
+					m.until = time.Time{} // the pause is over, its length is kept
+					s.epoch++
+				}
 			}
 		}
 	}
@@ -27,6 +29,10 @@ func (s *Scheduler) pass() {
 		for len(l.queue) > 0 {
 			q := l.queue[0]
 			s.dequeue(q)
+			if l.refused != "" {
+				s.reject(q, Faulty) // nobody was there to say otherwise
+				continue
+			}
 			s.reject(q, NoEngine)
 		}
 	}
@@ -66,15 +72,23 @@ func (s *Scheduler) due() time.Time {
 		earliest(s.deadlines[0].Deadline)
 	}
 	for _, e := range s.engines {
-		if e.condition == suspect && !e.draining {
-			earliest(e.probeAt)
-		}
-		if s.queued == 0 {
+		if len(e.standings) == 0 && e.all.condition == healthy {
 			continue
 		}
-		earliest(e.pausedUntil)
-		for _, m := range e.missing {
-			earliest(m.until)
+		if e.all.condition == suspect && !e.draining {
+			earliest(e.all.probeAt)
+		}
+		for _, st := range e.standings {
+			if st.condition == suspect && e.takes() {
+				earliest(st.probeAt)
+			}
+			if s.queued == 0 {
+				continue
+			}
+			earliest(st.pausedUntil)
+			for _, m := range st.missing {
+				earliest(m.until)
+			}
 		}
 	}
 	for _, r := range s.runs {

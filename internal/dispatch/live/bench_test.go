@@ -58,7 +58,8 @@ func BenchmarkOverhead(b *testing.B) {
 	b.ReportMetric(float64(steady[len(steady)*99/100].Microseconds()), "p99-µs")
 }
 
-// sleeper is an engine without cost. Its latencies differ, for otherwise all requests would end at once, time and again.
+// sleeper is an engine without cost. Its latencies differ, for otherwise all requests would end at once, time and
+// again.
 type sleeper struct{}
 
 func (sleeper) Health(context.Context) error { return nil }

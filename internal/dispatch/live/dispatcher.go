@@ -130,8 +130,8 @@ func (d *Dispatcher) Complete(ctx context.Context, req rollout.Request) (rollout
 				return rollout.Completion{}, rejected(next.reason, timing.Tries, failed)
 			}
 			answer, err := d.try(c, next, &timing)
-			if err == nil || next.call == nil && ends(err) {
-				return answer, err
+			if err == nil {
+				return answer, nil
 			}
 			failed = err
 		case <-ctx.Done():
@@ -261,6 +261,8 @@ func closed() error {
 // rejected is the failure of a call that the scheduler gave up. failed is its latest try's, or nil.
 func rejected(reason dispatch.Reason, tries int, failed error) error {
 	switch {
+	case reason == dispatch.Faulty && failed != nil:
+		return failed
 	case reason == dispatch.Exhausted && failed != nil:
 		return fmt.Errorf("dispatch: given up after %d tries: %w", tries, failed)
 	case reason == dispatch.Deadline:

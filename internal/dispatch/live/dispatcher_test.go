@@ -86,6 +86,7 @@ func TestFailuresAreTriedElsewhere(t *testing.T) {
 		{"unknown model", fault(rollout.Retryable, vllm.UnknownModel)},
 		{"aborted", fault(rollout.Retryable, vllm.Aborted)},
 		{"unauthorized", fault(rollout.Permanent, vllm.Unauthorized)},
+		{"refused by this engine only", fault(rollout.Permanent, vllm.BadRequest)},
 		{"untyped", func(context.Context, rollout.Request) (rollout.Completion, error) {
 			return rollout.Completion{}, errors.New("something else")
 		}},
@@ -104,10 +105,11 @@ func TestFailuresAreTriedElsewhere(t *testing.T) {
 	}
 }
 
+// TestOwnFaultEndsTheCall: what two engines refuse is the request's fault.
 func TestOwnFaultEndsTheCall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := &fake{answer: fault(rollout.Permanent, vllm.BadRequest)}
-		r := newRig(t, Config{}, 1, f, &fake{})
+		refuses := fault(rollout.Permanent, vllm.BadRequest)
+		r := newRig(t, Config{}, 1, &fake{answer: refuses}, &fake{answer: refuses}, &fake{})
 		defer r.stop()
 		for range 5 {
 			res := <-r.call(t.Context(), turn("q", 0, 0))
@@ -281,7 +283,8 @@ func TestLostEngine(t *testing.T) {
 	})
 }
 
-// TestLateAnswer: an engine that answers although its try was abandoned: the caller takes the answer, and no second is made.
+// TestLateAnswer: an engine that answers although its try was abandoned: the caller takes the answer, and no second
+// is made.
 func TestLateAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		deaf := &fake{answer: func(_ context.Context, req rollout.Request) (rollout.Completion, error) {
@@ -346,7 +349,8 @@ func TestNewAddressIsANewEngine(t *testing.T) {
 	})
 }
 
-// TestSuspectEngine: after some failures nothing is sent to an engine until it says that it is well and one request succeeds.
+// TestSuspectEngine: after some failures nothing is sent to an engine until it says that it is well and one request
+// succeeds.
 func TestSuspectEngine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := &fake{answer: fault(rollout.Retryable, vllm.EngineGone)}

@@ -122,8 +122,8 @@ func (f *fleet) play(t *testing.T, games, phases int, beforePhase func(game, pha
 	return texts
 }
 
-// TestFaultyEngines: games end with the very same turns whatever happens to the engines meanwhile: a repeated turn is the
-// same turn, for it carries its seed.
+// TestFaultyEngines: games end with the very same turns whatever happens to the engines meanwhile: a repeated turn
+// is the same turn, for it carries its seed.
 func TestFaultyEngines(t *testing.T) {
 	t.Parallel()
 	calm := newFleet(t, 2, 16, dispatch.Config{}).play(t, 18, 5, func(int, int) {})
@@ -160,7 +160,8 @@ func TestFaultyEngines(t *testing.T) {
 	}
 }
 
-// TestHungAndRestartedEngine: nobody waits for a hung engine longer than a try's timeout, and it is used again when it is back.
+// TestHungAndRestartedEngine: nobody waits for a hung engine longer than a try's timeout, and it is used again when
+// it is back.
 func TestHungAndRestartedEngine(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2, 8, dispatch.Config{ProbeAfter: 10 * time.Millisecond, MaxProbeAfter: 50 * time.Millisecond, MaxTries: 10})
@@ -228,8 +229,8 @@ func TestAnswersAreTrainable(t *testing.T) {
 	}
 }
 
-// TestBatchesOfRealAnswers: several prompts travel in one HTTP call; each caller gets the answer to its own, and equal prompts get
-// answers of their own.
+// TestBatchesOfRealAnswers: several prompts travel in one HTTP call; each caller gets the answer to its own, and
+// equal prompts get answers of their own.
 func TestBatchesOfRealAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2, 64, dispatch.Config{})

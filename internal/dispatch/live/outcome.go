@@ -18,17 +18,19 @@ func outcomeOf(err error) dispatch.Outcome {
 		return dispatch.Missing
 	case vllm.Aborted:
 		return dispatch.Aborted
+	case vllm.Timeout:
+		return dispatch.TimedOut
 	case vllm.EngineDead, vllm.WrongModel, vllm.Unauthorized, vllm.NotAnEngine:
 		return dispatch.Broken
 	}
-	if rollout.KindOf(err) == rollout.Retryable {
+	switch {
+	case rollout.KindOf(err) == rollout.Retryable:
 		return dispatch.Failed
+	case vllm.Unsent(err):
+		return dispatch.Unfit
 	}
 	return dispatch.Refused
 }
-
-// ends tells whether err is the request's own fault, so that no engine would serve it.
-func ends(err error) bool { return outcomeOf(err) == dispatch.Refused }
 
 // retryAfter is how long an overloaded engine asked for patience; 0: it did not say.
 func retryAfter(err error) time.Duration {

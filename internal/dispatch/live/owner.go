@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/millrace/millrace/internal/dispatch"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/vllm"
 )
 
 // owner is the state of a running dispatcher. Only Run's goroutine touches it.
@@ -33,6 +36,7 @@ type owner struct {
 type remote struct {
 	url    string
 	client Engine
+	state  rollout.EngineState // that the scheduler was last told of
 }
 
 func newOwner(ctx context.Context, d *Dispatcher) *owner {
@@ -75,6 +79,10 @@ func (o *owner) handle(ev dispatch.Event) {
 			delete(o.calls, command.ID)
 		case dispatch.Probe:
 			o.probe(command.Engine)
+		case dispatch.Opened:
+			o.breaks(command.Engine, command.Run, telemetry.BreakerChanged{Open: true, Reason: command.Reason})
+		case dispatch.Closed:
+			o.breaks(command.Engine, command.Run, telemetry.BreakerChanged{})
 		case dispatch.Wake:
 			o.timer.Reset(time.Until(command.At))
 		}
@@ -82,6 +90,16 @@ func (o *owner) handle(ev dispatch.Event) {
 	if len(batch) > 0 {
 		o.sendBatch(batch)
 	}
+}
+
+// breaks reports that dispatch to an engine stopped or goes on: of one run, in the run's events, or of every run.
+func (o *owner) breaks(engine rollout.EngineID, run rollout.RunName, change telemetry.BreakerChanged) {
+	now := time.Now()
+	change.Worker = o.d.cfg.Worker
+	o.d.cfg.Emit.Emit(telemetry.Event{
+		At: now, Run: run, Engine: engine, Body: change,
+		Key: fmt.Sprintf("breaker/%s/%s/%t/%d", change.Worker, engine, change.Open, now.UnixNano()),
+	})
 }
 
 func (o *owner) submit(c *call) {
@@ -140,10 +158,10 @@ func (o *owner) failed(c *call, made order, err error, exec float64) {
 	o.run(c.req.Episode.Run).fails(err, exec)
 	o.engine(made.engine).fails(err, exec)
 	outcome := outcomeOf(err)
-	if outcome == dispatch.Refused && made.call != nil {
+	if made.call != nil && (outcome == dispatch.Refused || outcome == dispatch.Unfit) {
 		outcome = dispatch.Split // nobody knows which of the requests was at fault
 	}
-	o.settle(c, made, dispatch.Settled{Outcome: outcome, RetryAfter: retryAfter(err)})
+	o.settle(c, made, dispatch.Settled{Outcome: outcome, RetryAfter: retryAfter(err), Code: vllm.CodeOf(err)})
 }
 
 // settle tells the scheduler how a try ended, and lets go of a call whose caller has its answer.
@@ -153,7 +171,7 @@ func (o *owner) settle(c *call, made order, ev dispatch.Settled) {
 	}
 	ev.ID, ev.Try = c.id, made.try
 	o.handle(ev)
-	if ev.Outcome == dispatch.Served || ev.Outcome == dispatch.Refused {
+	if ev.Outcome == dispatch.Served {
 		delete(o.calls, c.id)
 	}
 }
@@ -186,13 +204,19 @@ func (o *owner) setEngine(e *rollout.Engine) {
 			delete(o.remotes, e.ID)
 			return
 		}
-		o.remotes[e.ID] = remote{e.URL, client}
+		known = remote{url: e.URL, client: client}
 	}
+	if known.state == e.State && e.State != rollout.EngineReady {
+		return // nothing new of one that gets no requests
+	}
+	known.state = e.State
+	o.remotes[e.ID] = known
 	switch e.State {
 	case rollout.EngineReady:
 		o.handle(dispatch.EngineUp{ID: e.ID, Limit: e.MaxInFlight, Models: e.Models, Adapters: e.Adapters, Slots: e.AdapterSlots})
 		o.handle(dispatch.EngineSampled{ID: e.ID, Load: dispatch.Load{
 			At: e.Load.At, Running: e.Load.Running, Waiting: e.Load.Waiting, KVUsage: e.Load.KVUsage, Preemptions: e.Load.Preemptions,
+			LifeAt: e.Load.LifeAt,
 		}})
 	case rollout.EngineLost:
 		o.handle(dispatch.EngineDown{ID: e.ID})

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/vllm"
 )
 
-// Batcher is an engine that takes several requests in one call; without it, the requests of a batch are calls of their own. The
-// error is of the whole call.
+// Batcher is an engine that takes several requests in one call; without it, the requests of a batch are calls of
+// their own. The error is of the whole call.
 type Batcher interface {
 	CompleteMany(ctx context.Context, reqs []rollout.Request) ([]vllm.Answer, error)
 }
@@ -82,8 +82,8 @@ func (o *owner) sendBatch(batch []dispatch.Send) {
 	})
 }
 
-// classOf tells which requests of one model may share a call. Requests that only seem alike are refused by the engine's client
-// and then sent alone.
+// classOf tells which requests of one model may share a call. Requests that only seem alike are refused by the
+// engine's client and then sent alone.
 func classOf(seed maphash.Seed, req *rollout.Request) uint64 {
 	type kind struct {
 		sampling rollout.Sampling

@@ -151,7 +151,8 @@ func TestFailedBatch(t *testing.T) {
 	})
 }
 
-// TestBatchOutlivesItsCallers: one caller that goes away, or whose deadline passes, does not end the others' call; the last one does.
+// TestBatchOutlivesItsCallers: one caller that goes away, or whose deadline passes, does not end the others' call;
+// the last one does.
 func TestBatchOutlivesItsCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

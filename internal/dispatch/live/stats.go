@@ -24,7 +24,8 @@ type Tally struct {
 	Usage  rollout.Usage
 	Groups int64            // of a run: groups of which a request was dispatched
 	Failed map[string]int64 // tries that brought no answer, by code
-	// Work is the Usage of a run by policy version and engine, in that order. Parts that had no answer for forgetAfter are left out.
+	// Work is the Usage of a run by policy version and engine, in that order. Parts that had no answer for
+	// forgetAfter are left out.
 	Work []Work
 }
 
@@ -53,8 +54,8 @@ type done struct {
 	at    time.Time // of the latest answer
 }
 
-// forgetAfter is how long a run's version, or an engine's part in it, is remembered after its latest answer: longer than a turn lasts, so that
-// what is forgotten is over.
+// forgetAfter is how long a run's version, or an engine's part in it, is remembered after its latest answer: longer
+// than a turn lasts, so that what is forgotten is over.
 const forgetAfter = 30 * time.Minute
 
 // started counts the groups of a run of which a request was dispatched. It remembers the newest only: groups start
