@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,6 +21,11 @@ type Adapter struct {
 	Name    string                `json:"name"`
 	Path    string                `json:"path"` // as the engines see it
 	Digest  string                `json:"digest,omitempty"`
+	Prefix  string                `json:"prefix,omitempty"` // of the run's adapters: nothing outside of it is read
+	// Recorded says that what each engine was asked to load under the name is written down (Holding), so that an
+	// engine that lists the name without such a record has somebody else's weights. Adapters of versions that kept
+	// no records have none.
+	Recorded bool `json:"recorded,omitempty"`
 }
 
 // Want makes an adapter one that every engine must serve; engines that join or come back load it
@@ -56,9 +60,9 @@ func (r *Registry) sameAsWanted(ctx context.Context, a Adapter) error {
 	if err := json.Unmarshal([]byte(text), &old); err != nil {
 		return fmt.Errorf("adapter %s: %w", a.Name, err)
 	}
-	if old.Path != a.Path {
-		return rollout.Refuse(rollout.Conflict, "adapter %s serves %s already; new weights need a new version, not %s under the old name",
-			a.Name, old.Path, a.Path)
+	if old.Path != a.Path || a.Recorded && old.Digest != "" && a.Digest != "" && old.Digest != a.Digest {
+		return rollout.Refuse(rollout.Conflict, "adapter %s serves %s (%s) already; new weights need a new version, not %s (%s) under the old name",
+			a.Name, old.Path, rollout.ShortDigest(old.Digest), a.Path, rollout.ShortDigest(a.Digest))
 	}
 	return nil
 }
@@ -126,34 +130,9 @@ func (r *Registry) Retired(ctx context.Context) ([]string, error) {
 // Loaded notes that an engine was found to serve an adapter, so that requests for it need not wait
 // for the Keeper's next look. An engine that is no member is no error.
 func (r *Registry) Loaded(ctx context.Context, id rollout.EngineID, name string) error {
-	const tries = 10
-	var err error
-	for range tries {
-		err = r.rdb.Watch(ctx, func(tx *redis.Tx) error { return r.noteLoaded(ctx, tx, id, name) }, r.observedKey())
-		if !errors.Is(err, redis.TxFailedErr) {
-			break
-		}
-	}
+	err := r.noteLoaded(ctx, id, name)
 	if err != nil && !rollout.Refused(err, rollout.NoSuchEngine) {
 		return fmt.Errorf("note adapter %s on %s: %w", name, id, err)
 	}
 	return nil
-}
-
-func (r *Registry) noteLoaded(ctx context.Context, tx *redis.Tx, id rollout.EngineID, name string) error {
-	_, o, err := r.read(ctx, id)
-	if err != nil || slices.Contains(o.Adapters, name) {
-		return err
-	}
-	o.Adapters = append(o.Adapters, name)
-	slices.Sort(o.Adapters)
-	b, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.HSet(ctx, r.observedKey(), string(id), b)
-		return nil
-	})
-	return err
 }

@@ -44,7 +44,8 @@ type canary struct {
 	provedAt time.Time // it made a completion, or generated tokens
 	askedAt  time.Time // the latest canary that was answered
 	doubts   int       // in a row
-	// After a quarantine the next one is at least twice as long, until the engine has been well for as long as the longest.
+	// After a quarantine the next one is at least twice as long, until the engine has been well for as long as the
+	// longest.
 	pause  time.Duration
 	freeAt time.Time // end of the quarantine
 }
@@ -56,7 +57,7 @@ func (c *canary) progressed(now time.Time) { c.provedAt = now }
 // still not arrive.
 const forcedEvery = 4
 
-// due tells whether an engine in this state should be tried.
+// due reports whether an engine in this state should be tried.
 func (c *canary) due(now time.Time, state rollout.EngineState, quiet time.Duration) bool {
 	switch state {
 	case rollout.EngineQuarantined:
@@ -67,8 +68,8 @@ func (c *canary) due(now time.Time, state rollout.EngineState, quiet time.Durati
 	return false
 }
 
-// ended takes in a canary's end, and returns whether the engine is proven and, if it is broken, why. again tells that the
-// engine is in quarantine, where one doubt is enough.
+// ended takes in a canary's end, and returns whether the engine is proven and, if it is broken, why. again tells
+// that the engine is in quarantine, where one doubt is enough.
 func (c *canary) ended(now time.Time, v verdict, err error, again bool, cfg *KeeperConfig) (ok bool, fault string) {
 	switch v {
 	case proven:
@@ -127,7 +128,7 @@ func (m *minder) sing(ctx context.Context, want Desired, was rollout.EngineState
 	return m.canary.ended(time.Now(), v, err, was == rollout.EngineQuarantined, &m.cfg)
 }
 
-// working tells whether the engine has generated tokens since it was last looked at, other than the canary's one.
+// working reports whether the engine has generated tokens since it was last looked at, other than the canary's one.
 func (m *minder) working(ctx context.Context) bool {
 	if m.last == nil {
 		return false

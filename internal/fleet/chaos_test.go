@@ -75,7 +75,8 @@ func turnKey(ref rollout.EpisodeRef, agent, phase, model string) string {
 	return fmt.Sprintf("%s %s %s %s", ref, agent, phase, model)
 }
 
-// The coders of package pack are shared and hold channels. They must not be born in one test's bubble and used in another's.
+// The coders of package pack are shared and hold channels. They must not be born in one test's bubble and used in
+// another's.
 func init() {
 	sealed, err := pack.Bytes(nil)
 	if err == nil {
@@ -108,7 +109,7 @@ func newChaos(t *testing.T) *chaos {
 			Timeouts:    rollout.Timeouts{Completion: rollout.Duration(20 * time.Second), Episode: rollout.Duration(time.Hour)},
 		},
 	}
-	if err := c.buffer.Open(t.Context(), c.spec); err != nil {
+	if err := c.buffer.Open(t.Context(), c.spec, ""); err != nil {
 		t.Fatal(err)
 	}
 	for i := range chaosEngines {
@@ -328,7 +329,7 @@ func (c *chaos) publish(ctx context.Context) {
 				continue
 			}
 			loading, cancel := context.WithTimeout(ctx, 10*time.Second)
-			if _, err := fleet.Load(loading, c.clients[e.URL], e.ID, a); err == nil {
+			if _, err := (fleet.Loader{}).Load(loading, c.clients[e.URL], e.ID, a); err == nil {
 				loaded = c.registry.Loaded(ctx, e.ID, a.Name) == nil
 			}
 			cancel()
@@ -350,8 +351,8 @@ func (c *chaos) publish(ctx context.Context) {
 	c.mu.Unlock()
 }
 
-// misfortune is one way to misbehave. One that lasts longer than within must have been found by then: see docs/engines.md;
-// zero: the engine need not be taken out of service for it.
+// misfortune is one way to misbehave. One that lasts longer than within must have been found by then: see
+// docs/engines.md; zero: the engine need not be taken out of service for it.
 type misfortune struct {
 	name   string
 	fault  enginesim.Fault // with no kind: the engine is killed, and comes back without adapters

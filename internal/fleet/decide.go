@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -24,10 +25,15 @@ type Seen struct {
 	Misses int    // looks without an answer in a row, this one included
 	Models []vllm.Model
 	Idle   bool // known to have nothing running or waiting
-	// Failed holds the adapters that could not be loaded and are not to be tried now, with the reason.
-	Failed map[string]string
-	Proven bool   // a canary has just been answered
-	Broken string // why a canary was not; empty: none was sent, or it tells nothing
+	// Failed holds the adapters that could not be loaded and are not to be tried now, or that take too long, with the
+	// reason.
+	Failed  map[string]string
+	Loading map[string]bool    // adapters whose load has begun
+	Held    map[string]Holding // what the engine was asked to load, by name; nil: not known
+	Changed map[string]string  // adapters whose files are not those that were published, and how
+	Proven  bool               // a canary has just been answered
+	Broken  string             // why a canary was not; empty: none was sent, or it tells nothing
+	Overdue bool               // it has been loading for as long as an engine is waited for
 }
 
 // Plan is what to make of an engine, and what to do about it.
@@ -35,23 +41,27 @@ type Plan struct {
 	State    rollout.EngineState
 	Reason   string
 	Models   []string // base models served
-	Adapters []string // served, except those that it serves from another path than wanted
+	Adapters []string // served, except those that are not the weights wanted
+	// Troubles are the adapters that it should serve and cannot, and those that have changed, with the reason.
+	Troubles map[string]string
 	Load     []Adapter
 	Unload   []string
 	Canary   bool // nothing is missing but the proof that it makes completions
 }
 
-// Decide compares what an engine should be like with what it was and is. An engine is lost after
-// lostAfter looks without an answer. It becomes ready when it serves every wanted adapter and has answered a canary; once
-// ready it stays so while a new adapter is being loaded, but not when one that it had is gone, for then it was restarted.
-// One that a canary found broken is quarantined until a canary is answered.
+// Decide compares what an engine should be like with what it was and is. An engine is lost after lostAfter looks
+// without an answer. One that joins or comes back is ready when it has answered a canary and every wanted adapter
+// is loaded or cannot be: an adapter in trouble is its run's affair, and the engine is ready for everything else.
+// It is so, too, once it is overdue: a run may have hundreds of adapters, and goes on loading them behind the
+// others. Once ready it stays so while a new adapter is being loaded, but not when one that it had is gone, for
+// then it was restarted. One that a canary found broken is quarantined until a canary is answered.
 func Decide(want Desired, was Observation, seen Seen, lostAfter int) Plan {
 	if seen.Fault != "" {
 		return unanswered(was, seen, lostAfter)
 	}
 	p := Plan{Models: baseModels(seen.Models)}
 	roots := adapterRoots(seen.Models)
-	missing, trouble := p.compare(want, roots, seen.Failed)
+	missing, waiting := p.compare(want, roots, seen)
 	p.Unload = unloadable(want, roots, seen.Idle)
 	if want.Drain {
 		p.State, p.Load = rollout.EngineDraining, nil
@@ -69,23 +79,48 @@ func Decide(want Desired, was Observation, seen Seen, lostAfter int) Plan {
 	}
 	restarted := lostAdapter(missing, was.Adapters)
 	switch {
-	case len(missing) == 0 && (was.State == rollout.EngineReady || seen.Proven):
-		p.State = rollout.EngineReady
-	case len(missing) == 0:
+	case was.State == rollout.EngineReady && restarted == "":
+		p.State, p.Reason = rollout.EngineReady, p.trouble()
+	case was.State == rollout.EngineReady:
+		p.State, p.Reason = rollout.EngineLoading, fmt.Sprintf("restarted: adapter %s is gone; loading again", restarted)
+	case len(waiting) > 0 && !seen.Overdue:
+		p.State, p.Reason = rollout.EngineLoading, "loading adapters: "+few(waiting)
+	case seen.Proven:
+		p.State, p.Reason = rollout.EngineReady, p.trouble()
+	default:
 		p.State, p.Reason, p.Canary = rollout.EngineJoining, "waits for a completion to succeed", true
 		if was.State == rollout.EngineLoading {
 			p.State = rollout.EngineLoading
 		}
-	case was.State == rollout.EngineReady && restarted == "":
-		p.State, p.Reason = rollout.EngineReady, trouble
-	case trouble != "":
-		p.State, p.Reason = rollout.EngineLoading, trouble
-	case restarted != "":
-		p.State, p.Reason = rollout.EngineLoading, fmt.Sprintf("restarted: adapter %s is gone; loading again", restarted)
-	default:
-		p.State, p.Reason = rollout.EngineLoading, "loading adapters: "+strings.Join(missing, ", ")
 	}
 	return p
+}
+
+// few lists the first of many names.
+func few(names []string) string {
+	const shown = 4
+	text := strings.Join(names[:min(shown, len(names))], ", ")
+	if more := len(names) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// trouble is what people are told of a ready engine's adapters.
+func (p *Plan) trouble() string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(p.Troubles)) {
+		verb := "lacks"
+		if slices.Contains(p.Adapters, name) {
+			verb = "serves"
+		}
+		texts = append(texts, fmt.Sprintf("%s %s: %s", verb, name, p.Troubles[name]))
+	}
+	const shown = 2
+	if more := len(texts) - shown; more > 0 {
+		texts = append(texts[:shown], fmt.Sprintf("and %d more adapters", more))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // unanswered keeps the state until the engine has been silent for too long.
@@ -103,31 +138,67 @@ func unanswered(was Observation, seen Seen, lostAfter int) Plan {
 	return p
 }
 
-// compare sorts the wanted adapters into served, to be loaded, and in trouble; missing is all but the served. Adapters that nobody
-// wants yet count as served: a publication loads everywhere before it wants.
-func (p *Plan) compare(want Desired, roots map[string]string, failed map[string]string) (missing []string, trouble string) {
+// compare sorts the wanted adapters into served, to be loaded, and in trouble; missing is all but the served, and
+// waiting is those of them that may yet be loaded. Adapters that nobody wants yet count as served: a publication loads
+// everywhere before it wants.
+func (p *Plan) compare(want Desired, roots map[string]string, seen Seen) (missing, waiting []string) {
 	served := maps.Clone(roots)
+	p.Troubles = map[string]string{}
 	for _, a := range want.Adapters {
-		root, loaded := roots[a.Name]
-		if loaded && samePath(root, a.Path) {
+		root, listed := roots[a.Name]
+		changed := seen.Changed[a.Name]
+		if listed && trusted(a, root, seen.Held) {
+			if changed != "" {
+				p.Troubles[a.Name] = changed
+			}
 			continue
 		}
 		delete(served, a.Name)
 		missing = append(missing, a.Name)
-		why := failed[a.Name]
-		if loaded {
-			// Unloading and loading again under the same name would serve the old weights' prefix cache.
-			why = fmt.Sprintf("adapter %s is served from %s, not from %s: restart the engine, or publish under a new run name", a.Name, root, a.Path)
-		}
+		why := seen.Failed[a.Name]
 		switch {
-		case why == "":
+		case listed: // Unloading and loading again under the same name would serve the other weights' prefix cache.
+			why = foreign(a, root)
+		case changed != "":
+			why = changed
+		}
+		if why != "" {
+			p.Troubles[a.Name] = why
+			continue
+		}
+		waiting = append(waiting, a.Name)
+		if !seen.Loading[a.Name] {
 			p.Load = append(p.Load, a)
-		case trouble == "":
-			trouble = why
 		}
 	}
+	p.Load = inTurn(p.Load)
 	p.Adapters = slices.Sorted(maps.Keys(served))
-	return missing, trouble
+	return missing, waiting
+}
+
+// inTurn takes the adapters of the runs in turn, each run's newest first, so that a run with many holds up no other
+// one's.
+func inTurn(adapters []Adapter) []Adapter {
+	place, of := map[string]int{}, map[rollout.RunName]int{}
+	for _, a := range slices.Backward(adapters) {
+		place[a.Name] = of[a.Run]
+		of[a.Run]++
+	}
+	slices.SortStableFunc(adapters, func(a, b Adapter) int { return cmp.Compare(place[a.Name], place[b.Name]) })
+	return adapters
+}
+
+// trusted reports whether what an engine lists under an adapter's name are the adapter's weights: from its path, and
+// loaded by this deployment when they were these.
+func trusted(a Adapter, root string, held map[string]Holding) bool {
+	if !samePath(root, a.Path) {
+		return false
+	}
+	if !a.Recorded || held == nil {
+		return true
+	}
+	h, ok := held[a.Name]
+	return ok && h.of(a)
 }
 
 // unloadable is what the engine serves and should not: retired adapters, and all of ours once it is drained.

@@ -25,6 +25,9 @@ func TestDecide(t *testing.T) {
 	v2 := vllm.Model{ID: "demo-v2", Root: "/adapters/demo-v2", Parent: "base"}
 	foreign := vllm.Model{ID: "demo-v1", Root: "/old/demo-v1", Parent: "base"}
 	want1 := fleet.Desired{Adapters: []fleet.Adapter{adapter(1)}}
+	mine := adapter(1)
+	mine.Recorded, mine.Digest = true, "d"
+	recorded := fleet.Desired{Adapters: []fleet.Adapter{mine}}
 	want12 := fleet.Desired{Adapters: []fleet.Adapter{adapter(1), adapter(2)}}
 	for _, tt := range []struct {
 		name   string
@@ -56,9 +59,21 @@ func TestDecide(t *testing.T) {
 		{name: "ready, new version", want: want12, was: fleet.Observation{State: ready, Adapters: []string{"demo-v1"}}, seen: fleet.Seen{Models: []vllm.Model{base, v1}}, state: ready, load: []string{"demo-v2"}},
 		{name: "ready, had it, restarted", want: want1, was: fleet.Observation{State: ready, Adapters: []string{"demo-v1"}}, seen: fleet.Seen{Models: []vllm.Model{base}}, state: loading, reason: "restarted", load: []string{"demo-v1"}},
 		{name: "back from lost", want: want1, was: fleet.Observation{State: lost}, seen: fleet.Seen{Models: []vllm.Model{base}}, state: loading, reason: "loading", load: []string{"demo-v1"}},
-		{name: "load failed lately", want: want1, seen: fleet.Seen{Models: []vllm.Model{base}, Failed: map[string]string{"demo-v1": "rank 64"}}, state: loading, reason: "rank 64"},
+		{name: "joining, load failed lately", want: want1, seen: fleet.Seen{Models: []vllm.Model{base}, Failed: map[string]string{"demo-v1": "rank 64"}}, state: joining, reason: "completion", canary: true},
+		{name: "joining, load failed lately, canary answered", want: want1, seen: fleet.Seen{Models: []vllm.Model{base}, Failed: map[string]string{"demo-v1": "rank 64"}, Proven: true}, state: ready, reason: "lacks demo-v1: rank 64"},
+		{name: "back from lost, one adapter gone for good", want: want12, was: fleet.Observation{State: lost}, seen: fleet.Seen{Models: []vllm.Model{base}, Failed: map[string]string{"demo-v1": "no such file"}}, state: loading, reason: "demo-v2", load: []string{"demo-v2"}},
+		{name: "restarted, its adapter gone for good", want: want1, was: fleet.Observation{State: loading, Adapters: nil}, seen: fleet.Seen{Models: []vllm.Model{base}, Failed: map[string]string{"demo-v1": "no such file"}, Proven: true}, state: ready, reason: "no such file"},
+		{name: "load under way", want: want1, seen: fleet.Seen{Models: []vllm.Model{base}, Loading: map[string]bool{"demo-v1": true}}, state: loading, reason: "demo-v1"},
+		{name: "load that hangs", want: want1, was: fleet.Observation{State: loading}, seen: fleet.Seen{Models: []vllm.Model{base}, Loading: map[string]bool{"demo-v1": true}, Failed: map[string]string{"demo-v1": "hangs"}, Proven: true}, state: ready, reason: "lacks demo-v1: hangs"},
+		{name: "ready, load that hangs", want: want1, was: fleet.Observation{State: ready}, seen: fleet.Seen{Models: []vllm.Model{base}, Loading: map[string]bool{"demo-v1": true}, Failed: map[string]string{"demo-v1": "hangs"}}, state: ready, reason: "lacks demo-v1: hangs"},
+		{name: "not loaded: its files have changed", want: want1, was: fleet.Observation{State: ready}, seen: fleet.Seen{Models: []vllm.Model{base}, Changed: map[string]string{"demo-v1": "changed"}}, state: ready, reason: "lacks demo-v1: changed"},
+		{name: "loaded, and its files have changed since", want: want1, was: fleet.Observation{State: ready}, seen: fleet.Seen{Models: []vllm.Model{base, v1}, Changed: map[string]string{"demo-v1": "changed"}}, state: ready, reason: "serves demo-v1: changed"},
+		{name: "written down", want: recorded, was: fleet.Observation{State: ready}, seen: fleet.Seen{Models: []vllm.Model{base, v1}, Held: map[string]fleet.Holding{"demo-v1": {Path: "/adapters/demo-v1", Digest: "d"}}}, state: ready},
+		{name: "somebody else's, from the same path", want: recorded, was: fleet.Observation{State: ready}, seen: fleet.Seen{Models: []vllm.Model{base, v1}, Held: map[string]fleet.Holding{}}, state: ready, reason: "not by this deployment"},
+		{name: "loaded when it was other weights", want: recorded, was: fleet.Observation{State: ready}, seen: fleet.Seen{Models: []vllm.Model{base, v1}, Held: map[string]fleet.Holding{"demo-v1": {Path: "/adapters/demo-v1", Digest: "old"}}}, state: ready, reason: "other weights"},
+		{name: "what was written down is not known", want: recorded, was: fleet.Observation{State: ready}, seen: fleet.Seen{Models: []vllm.Model{base, v1}}, state: ready},
 		{name: "ready, load failed lately", want: want1, was: fleet.Observation{State: ready}, seen: fleet.Seen{Models: []vllm.Model{base}, Failed: map[string]string{"demo-v1": "rank 64"}}, state: ready, reason: "rank 64"},
-		{name: "same name from elsewhere", want: want1, seen: fleet.Seen{Models: []vllm.Model{base, foreign}}, state: loading, reason: "/old/demo-v1"},
+		{name: "same name from elsewhere", want: want1, was: fleet.Observation{State: ready}, seen: fleet.Seen{Models: []vllm.Model{base, foreign}}, state: ready, reason: "/old/demo-v1"},
 		{name: "retired", want: fleet.Desired{Adapters: []fleet.Adapter{adapter(2)}, Retired: []string{"demo-v0", "demo-v1"}}, was: fleet.Observation{State: ready}, seen: fleet.Seen{Models: []vllm.Model{base, v1, v2}}, state: ready, unload: []string{"demo-v1"}},
 		{name: "draining, busy", want: fleet.Desired{Drain: true, Adapters: want1.Adapters}, was: fleet.Observation{State: ready}, seen: fleet.Seen{Models: []vllm.Model{base, v1}}, state: draining},
 		{name: "draining, idle", want: fleet.Desired{Drain: true, Adapters: want1.Adapters}, was: fleet.Observation{State: draining}, seen: fleet.Seen{Models: []vllm.Model{base, v1}, Idle: true}, state: draining, reason: "drained", unload: []string{"demo-v1"}},

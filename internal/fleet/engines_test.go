@@ -165,7 +165,7 @@ func TestLoadOnASimulatedEngine(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				_, client := simulated(t, tt.change)
-				_, err := fleet.Load(t.Context(), client, "sim", adapterAt(t, tt.config))
+				_, err := fleet.Loader{}.Load(t.Context(), client, "sim", adapterAt(t, tt.config))
 				if vllm.CodeOf(err) != tt.code || tt.code != "" && rollout.KindOf(err) != rollout.Permanent {
 					t.Errorf("got %v, want a permanent failure with code %q", err, tt.code)
 				}

@@ -20,13 +20,16 @@ import (
 )
 
 // newRedis is an embedded Redis that lives in the test's synctest bubble, if it has one.
-func newRedis(t *testing.T) redis.UniversalClient {
+func newRedis(t testing.TB) redis.UniversalClient {
 	t.Helper()
 	server := miniredis.NewMiniRedis()
 	rdb := redis.NewClient(&redis.Options{
 		Addr:            "127.0.0.1:6379", // not dialled, but a host name would be looked up
 		Dialer:          func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
 		DisableIdentity: true,
+		// Nobody waits for a connection: go-redis keeps the timers of those who do for the whole process, and one
+		// that was made in a bubble must not be used outside.
+		PoolSize: 4096,
 	})
 	t.Cleanup(func() {
 		rdb.Close()
@@ -45,8 +48,9 @@ type fakeEngine struct {
 	loadTime   time.Duration
 	answerTime time.Duration // of the list of models, which is as it was at the beginning
 	loads      int
-	stuck      bool  // completions are accepted and never answered
-	badAnswer  error // of completions
+	hangs      map[string]bool // loads that are never answered, by name
+	stuck      bool            // completions are accepted and never answered
+	badAnswer  error           // of completions
 	canaries   int
 	sample     vllm.Sample
 }
@@ -110,8 +114,12 @@ func (e *fakeEngine) LoadAdapter(ctx context.Context, name, path string) error {
 		return err
 	}
 	e.mu.Lock()
-	pause := e.loadTime
+	pause, hangs := e.loadTime, e.hangs[name]
 	e.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return rollout.Fail(rollout.Retryable, vllm.Timeout, ctx.Err())
+	}
 	time.Sleep(pause)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -220,6 +228,7 @@ func newRig(t *testing.T, engines ...string) *rig {
 		Client:   func(e rollout.Engine) fleet.Client { return r.clients[e.URL] },
 		Emit:     r.events,
 		Sampler:  r.sampler,
+		Loader:   fleet.Loader{Holdings: r.registry, Files: fleet.NewFiles()},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

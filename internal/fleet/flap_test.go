@@ -9,7 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// An engine that comes and goes is left alone for growing pauses, and is trusted again after it has been well for a while.
+// An engine that comes and goes is left alone for growing pauses, and is trusted again after it has been well for a
+// while.
 func TestKeeperQuarantinesAFlappingEngine(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

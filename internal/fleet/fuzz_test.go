@@ -50,7 +50,8 @@ func FuzzAdapterConfig(f *testing.F) {
 	})
 }
 
-// FuzzEngineList: every engine of a list that is taken can be a member, and one reading of the list brings in all of it.
+// FuzzEngineList: every engine of a list that is taken can be a member, and one reading of the list brings in all
+// of it.
 func FuzzEngineList(f *testing.F) {
 	for _, list := range []string{
 		"http://10.0.0.5:8000\nhttp://10.0.0.6:8000 max_in_flight=64 id=gpu7\n",

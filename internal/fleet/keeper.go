@@ -14,6 +14,7 @@ import (
 type KeeperConfig struct {
 	Registry *Registry
 	Client   func(rollout.Engine) Client
+	Loader   Loader
 	Emit     telemetry.Emitter
 	Sampler  *Sampler    // keeps samples of the fleet; nil keeps none
 	Source   *Source     // a list of engines to follow; nil: operators alone add and remove
@@ -22,6 +23,8 @@ type KeeperConfig struct {
 	Interval     time.Duration // between two looks at an engine; 1s
 	ProbeTimeout time.Duration // total, of one look; 5s
 	LostAfter    int           // looks without an answer; 3
+	LoadPatience time.Duration // how long an engine may load before it is ready without what it still lacks; 20s
+	FilesEvery   time.Duration // between two looks at the files of adapters in use; 10s
 	RetryMax     time.Duration // longest pause before a load that failed is tried again; 30s
 	Patience     time.Duration // how long Redis may be away before Keep gives up; 30s
 
@@ -33,12 +36,16 @@ type KeeperConfig struct {
 	FlapWindow    time.Duration // 5m
 	PaceWindow    time.Duration // over which engines are compared with each other; 30s
 	SourceEvery   time.Duration // between two readings of Source; 10s
+
+	changes *changes
 }
 
 func (c KeeperConfig) withDefaults() KeeperConfig {
 	setDefault(&c.Interval, time.Second)
 	setDefault(&c.ProbeTimeout, 5*time.Second)
 	setDefault(&c.LostAfter, 3)
+	setDefault(&c.LoadPatience, rollout.DefaultLoadTimeout)
+	setDefault(&c.FilesEvery, 10*time.Second)
 	setDefault(&c.RetryMax, 30*time.Second)
 	setDefault(&c.Patience, 30*time.Second)
 	setDefault(&c.CanaryEvery, 5*time.Second)
@@ -64,20 +71,23 @@ func setDefault[T int | time.Duration](v *T, value T) {
 	}
 }
 
-// Keeper makes the engines what the Registry wants them to be, and the Registry what the engines are. An engine that does
-// not answer is lost within LostAfter x (Interval + ProbeTimeout); one that refuses connections, within LostAfter x Interval.
-// One that answers but makes no completions is quarantined within CanaryEvery + CanaryTimeout + 2 x Interval, and
-// tried with one canary after growing pauses. So is one that was lost or restarted Flaps times, when it is back.
-// Two Keepers at once do the same work twice, and no harm.
+// Keeper makes the engines what the Registry wants them to be, and the Registry what the engines are. An engine
+// that does not answer is lost within LostAfter x (Interval + ProbeTimeout); one that refuses connections, within
+// LostAfter x Interval. One that answers but makes no completions is quarantined within CanaryEvery + CanaryTimeout
+// + 2 x Interval, and tried with one canary after growing pauses. So is one that was lost or restarted Flaps times,
+// when it is back. Two Keepers at once do the same work twice, and no harm.
 type Keeper struct {
-	cfg   KeeperConfig
-	paces *paces
+	cfg      KeeperConfig
+	paces    *paces
+	absences *absences
+	watch    *Watch
 }
 
 // NewKeeper makes a Keeper; Keep runs it.
 func NewKeeper(cfg KeeperConfig) *Keeper {
 	cfg = cfg.withDefaults()
-	return &Keeper{cfg: cfg, paces: newPaces(cfg.PaceWindow)}
+	cfg.changes = &changes{}
+	return &Keeper{cfg: cfg, paces: newPaces(cfg.PaceWindow), absences: newAbsences()}
 }
 
 // Keep tends the fleet until ctx is done, which is no error. Each engine is tended by a goroutine of its own, so
@@ -92,13 +102,15 @@ func (k *Keeper) Keep(ctx context.Context, beat func()) error {
 	if k.cfg.Source != nil {
 		tending.Go(func() { k.cfg.Registry.Follow(ctx, k.cfg.Source, k.cfg.SourceEvery, k.cfg.Complain) })
 	}
-	stops := map[rollout.EngineID]context.CancelFunc{}
+	tending.Go(func() { k.cfg.changes.run(ctx, &k.cfg) })
+	k.watch = k.cfg.Registry.Watch()
+	tended := map[rollout.EngineID]*tended{}
 	tick := time.NewTicker(k.cfg.Interval)
 	defer tick.Stop()
 	answered := time.Now()
 	sampled := answered
 	for {
-		err := k.supervise(ctx, stops, &tending)
+		err := k.supervise(ctx, tended, &tending)
 		now := time.Now()
 		if err == nil {
 			err = k.sample(ctx, now, now.Sub(sampled))
@@ -121,33 +133,47 @@ func (k *Keeper) Keep(ctx context.Context, beat func()) error {
 	}
 }
 
-// supervise starts a minder for every new member and stops those of members that are gone or have moved.
-func (k *Keeper) supervise(ctx context.Context, stops map[rollout.EngineID]context.CancelFunc, tending *sync.WaitGroup) error {
-	members, err := k.cfg.Registry.Members(ctx)
+// tended is a member that has a minder.
+type tended struct {
+	member Member
+	stop   context.CancelFunc
+	wake   chan struct{} // buffered: the minder looks at once
+}
+
+// supervise starts a minder for every new member, wakes those whose members have changed, and stops those of
+// members that are gone.
+func (k *Keeper) supervise(ctx context.Context, all map[rollout.EngineID]*tended, tending *sync.WaitGroup) error {
+	members, err := k.watch.Members(ctx)
 	if err != nil {
 		return err
 	}
-	present := map[rollout.EngineID]bool{}
-	for _, m := range members {
-		present[m.ID] = true
-		if stops[m.ID] != nil {
-			continue
+	for id, m := range members {
+		known := all[id]
+		if known == nil {
+			minderCtx, stop := context.WithCancel(ctx)
+			known = &tended{m, stop, make(chan struct{}, 1)}
+			all[id] = known
+			tending.Go(func() { newMinder(k.cfg, m, k.paces, k.absences).run(minderCtx, known.wake) })
 		}
-		minderCtx, stop := context.WithCancel(ctx)
-		stops[m.ID] = stop
-		tending.Go(func() { newMinder(k.cfg, m, k.paces).run(minderCtx) })
+		if known.member != m {
+			known.member = m
+			select {
+			case known.wake <- struct{}{}:
+			default: // it has yet to look
+			}
+		}
 	}
-	for id, stop := range stops {
-		if !present[id] {
-			stop()
-			delete(stops, id)
+	for id, known := range all {
+		if _, present := members[id]; !present {
+			known.stop()
+			delete(all, id)
 		}
 	}
 	return nil
 }
 
 func (k *Keeper) sample(ctx context.Context, now time.Time, window time.Duration) error {
-	engines, err := k.cfg.Registry.List(ctx)
+	engines, _, err := k.watch.Engines(ctx)
 	if err != nil {
 		return err
 	}

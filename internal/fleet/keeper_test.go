@@ -178,8 +178,8 @@ func TestKeeperBacksOffFromABadAdapter(t *testing.T) {
 	})
 }
 
-// TestKeeperKeepsWhatAPublicationLoaded is a publication's time between loading an adapter and wanting it: dispatchers must be able
-// to send requests for it the moment it is wanted.
+// TestKeeperKeepsWhatAPublicationLoaded is a publication's time between loading an adapter and wanting it:
+// dispatchers must be able to send requests for it the moment it is wanted.
 func TestKeeperKeepsWhatAPublicationLoaded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestKeeperKeepsWhatAPublicationLoaded(t *testing.T) {
 		e := r.engines["http://a:8000"]
 		r.within(3*time.Second, "a", "ready", in(rollout.EngineReady))
 		e.set(func(e *fakeEngine) { e.answerTime = 300 * time.Millisecond }) // most of the time the Keeper is looking
-		if _, err := fleet.Load(t.Context(), e, "a", adapter(1)); err != nil {
+		if _, err := (fleet.Loader{}).Load(t.Context(), e, "a", adapter(1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.registry.Loaded(t.Context(), "a", "demo-v1"); err != nil {

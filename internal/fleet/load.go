@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,21 +17,114 @@ const loadCeiling = 2 * time.Minute
 // NotListed is the code of an adapter that an engine took and then does not serve.
 const NotListed = "adapter_not_listed"
 
-// Load makes an engine serve an adapter and verifies that it does, from the right path. Doing it
-// again is harmless. The failure says whose turn it is: a permanent one is the adapter's or the engine's
+// Loader loads adapters on engines. Without Holdings, nothing is written down, and an engine that serves the name from
+// the right path is believed; without Files, no digest is compared.
+type Loader struct {
+	Holdings Holdings
+	Files    *Files
+}
+
+// Holdings remembers what engines were asked to load.
+type Holdings interface {
+	Held(ctx context.Context, engine rollout.EngineID) (map[string]Holding, error)
+	Hold(ctx context.Context, engine rollout.EngineID, a Adapter) error
+	Release(ctx context.Context, engine rollout.EngineID, names ...string) error
+}
+
+var _ Holdings = (*Registry)(nil)
+
+// Load makes an engine serve an adapter and verifies that it does: the weights that were published, and from the right
+// path. Doing it again is harmless. The failure says whose turn it is: a permanent one is the adapter's or the engine's
 // configuration, with the setting to change; others may pass.
-func Load(ctx context.Context, c Client, engine rollout.EngineID, a Adapter) (seconds float64, err error) {
+func (l Loader) Load(ctx context.Context, c Client, engine rollout.EngineID, a Adapter) (seconds float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, loadCeiling)
 	defer cancel()
 	start := time.Now()
-	if err := c.LoadAdapter(ctx, a.Name, a.Path); err != nil {
-		return time.Since(start).Seconds(), advise(fmt.Errorf("engine %s: %w", engine, err))
-	}
-	err = verify(ctx, c, a)
+	err = l.load(ctx, c, engine, a)
 	if err != nil {
-		err = fmt.Errorf("engine %s: %w", engine, err)
+		err = advise(fmt.Errorf("engine %s: %w", engine, err))
 	}
 	return time.Since(start).Seconds(), err
+}
+
+func (l Loader) load(ctx context.Context, c Client, engine rollout.EngineID, a Adapter) error {
+	if err := l.Files.Unchanged(ctx, a); err != nil {
+		return err
+	}
+	if err := l.hold(ctx, c, engine, a); err != nil {
+		return err
+	}
+	if err := c.LoadAdapter(ctx, a.Name, a.Path); err != nil {
+		var answer *vllm.StatusError
+		if errors.As(err, &answer) && rollout.KindOf(err) == rollout.Permanent { // it was asked, and has not loaded it
+			return errors.Join(err, l.release(ctx, engine, a))
+		}
+		return err
+	}
+	if err := verify(ctx, c, a); err != nil {
+		return err
+	}
+	err := l.Files.Unchanged(ctx, a) // nor while the engine read them
+	if rollout.KindOf(err) == rollout.Permanent {
+		return errors.Join(err, c.UnloadAdapter(ctx, a.Name))
+	}
+	return nil
+}
+
+// hold writes down what the engine is about to be asked. An engine that lists the name without our having asked it for
+// these weights has others under it, and its prefix cache is theirs.
+func (l Loader) hold(ctx context.Context, c Client, engine rollout.EngineID, a Adapter) error {
+	if l.Holdings == nil || !a.Recorded {
+		return nil
+	}
+	held, err := l.Holdings.Held(ctx, engine)
+	if err != nil {
+		return err
+	}
+	if h, ok := held[a.Name]; ok && h.of(a) {
+		return nil
+	}
+	models, err := c.Models(ctx)
+	if err != nil {
+		return fmt.Errorf("look for adapter %s: %w", a.Name, err)
+	}
+	if root, listed := adapterRoots(models)[a.Name]; listed {
+		return rollout.Fail(rollout.Permanent, vllm.AdapterConflict, errors.New(foreign(a, root)))
+	}
+	return l.Holdings.Hold(ctx, engine, a)
+}
+
+// foreign says that an engine has other weights under an adapter's name.
+func foreign(a Adapter, root string) string {
+	if !samePath(root, a.Path) {
+		return fmt.Sprintf("adapter %s is served from %s, not from %s: restart the engine", a.Name, root, a.Path)
+	}
+	return fmt.Sprintf("adapter %s is served from %s already, and not by this deployment or with other weights: restart the engine",
+		a.Name, root)
+}
+
+func (l Loader) release(ctx context.Context, engine rollout.EngineID, a Adapter) error {
+	if l.Holdings == nil || !a.Recorded {
+		return nil
+	}
+	return l.Holdings.Release(ctx, engine, a.Name)
+}
+
+// Unload takes an adapter off an engine and verifies that it is gone. What was written down stays: a load that nobody
+// waits for any more may end later.
+func (l Loader) Unload(ctx context.Context, c Client, engine rollout.EngineID, name string) error {
+	if err := c.UnloadAdapter(ctx, name); err != nil {
+		return err
+	}
+	models, err := c.Models(ctx)
+	if err != nil {
+		return fmt.Errorf("verify that adapter %s is gone: %w", name, err)
+	}
+	if _, listed := adapterRoots(models)[name]; listed {
+		return rollout.Fail(rollout.Retryable, vllm.EngineError,
+			fmt.Errorf("engine %s has unloaded adapter %s and lists it still", engine, name))
+	}
+	return nil
 }
 
 func verify(ctx context.Context, c Client, a Adapter) error {

@@ -38,7 +38,7 @@ func TestLoad(t *testing.T) {
 			if tt.served != "" {
 				e.adapters["demo-v1"] = tt.served
 			}
-			_, err := fleet.Load(t.Context(), e, "a", adapter(1))
+			_, err := fleet.Loader{}.Load(t.Context(), e, "a", adapter(1))
 			if tt.text == "" {
 				if err != nil || !e.serves("demo-v1") {
 					t.Errorf("got %v", err)
@@ -59,7 +59,7 @@ func (f forgetful) LoadAdapter(context.Context, string, string) error { return n
 
 func TestLoadVerifies(t *testing.T) {
 	t.Parallel()
-	_, err := fleet.Load(t.Context(), forgetful{newFakeEngine()}, "a", adapter(1))
+	_, err := fleet.Loader{}.Load(t.Context(), forgetful{newFakeEngine()}, "a", adapter(1))
 	if vllm.CodeOf(err) != fleet.NotListed {
 		t.Errorf("got %v, want code %s", err, fleet.NotListed)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -23,17 +24,11 @@ type minder struct {
 	canary  canary
 	flaps   flaps
 	misses  int // looks without an answer, in a row
-	retries map[string]retry
+	absence absence
+	loads   adapterLoads
 	last    *reading // of the engine's counters
 	ledger  ledger
 	sung    rollout.Usage // by canaries, which no worker tells of
-}
-
-// retry is a load that failed: why, and when it may be tried again.
-type retry struct {
-	reason string
-	at     time.Time
-	pause  time.Duration
 }
 
 type reading struct {
@@ -41,21 +36,30 @@ type reading struct {
 	sample vllm.Sample
 }
 
-func newMinder(cfg KeeperConfig, m Member, p *paces) *minder {
-	return &minder{cfg: cfg, member: m, paces: p, client: cfg.Client(m.Engine(Observation{})), retries: map[string]retry{}}
+func newMinder(cfg KeeperConfig, m Member, p *paces, a *absences) *minder {
+	return &minder{
+		cfg: cfg, member: m, paces: p, client: cfg.Client(m.Engine(Observation{})), loads: newAdapterLoads(&cfg),
+		absence: absence{all: a},
+	}
 }
 
-// run looks after the engine until ctx is done. A round that Redis made fail is made up for by the next.
-func (m *minder) run(ctx context.Context) {
-	tick := time.NewTicker(m.cfg.Interval)
-	defer tick.Stop()
+// run looks after the engine until ctx is done: every interval, less often while it is lost, and at once when it is
+// woken. A round that Redis made fail is made up for by the next.
+func (m *minder) run(ctx context.Context, wake <-chan struct{}) {
+	defer func() { m.loads.wait() }() // of the address that it had last
+	defer func() { m.absence.over() }()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
-		_ = m.round(ctx) // Keep watches Redis, and gives up when it stays away
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-wake:
+		case <-next.C:
 		}
+		began := time.Now()
+		_ = m.round(ctx) // Keep watches Redis, and gives up when it stays away
+		next.Reset(max(0, m.absence.pause(began, m.cfg.Interval)-time.Since(began)))
 	}
 }
 
@@ -70,6 +74,8 @@ func (m *minder) round(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // what was seen during an interruption says nothing about the engine
 	}
+	m.recall(ctx, want, &seen)
+	seen.Overdue = was.State == rollout.EngineLoading && time.Since(was.Since) >= m.cfg.LoadPatience
 	plan := Decide(want, was, seen, m.cfg.LostAfter)
 	m.flaps.saw(time.Now(), was.State, plan.State, &m.cfg)
 	if why := m.flaps.fault(was.State, plan.State, &m.cfg); why != "" && seen.Fault == "" {
@@ -85,7 +91,7 @@ func (m *minder) round(ctx context.Context) error {
 		if seen.Models, err = m.models(ctx); err != nil {
 			return nil // the next look finds out what is wrong
 		}
-		seen.Failed = m.failed(time.Now())
+		m.recall(ctx, want, &seen)
 		plan = Decide(want, now, seen, m.cfg.LostAfter)
 		if now, err = m.observe(ctx, now, found, plan); err != nil {
 			return err
@@ -112,7 +118,8 @@ func (m *minder) models(ctx context.Context) ([]vllm.Model, error) {
 // the engine has.
 const goodbye = 3 * time.Second
 
-// gone tells whether an engine that is to leave the fleet may: it has finished and unloaded, or nobody waits for that.
+// gone reports whether an engine that is to leave the fleet may: it has finished and unloaded, or nobody waits for
+// that.
 func (m *minder) gone(now Observation, seen Seen, p Plan) bool {
 	switch {
 	case !m.member.Leave:
@@ -140,7 +147,9 @@ func (m *minder) read(ctx context.Context) (Desired, Observation, error) {
 		return Desired{}, Observation{}, err
 	}
 	if member.URL != m.member.URL {
-		*m = *newMinder(m.cfg, member, m.paces)
+		m.loads.wait()
+		m.absence.over()
+		*m = *newMinder(m.cfg, member, m.paces, m.absence.all)
 	}
 	m.member = member
 	adapters, err := m.cfg.Registry.Wanted(ctx)
@@ -160,21 +169,34 @@ type found struct {
 
 // look asks the engine for everything, under one total deadline.
 func (m *minder) look(ctx context.Context, was Observation) (Seen, found) {
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
-	defer cancel()
 	f := found{version: was.Version, slots: was.AdapterSlots, load: was.Load}
-	models, err := m.probe(ctx, was, &f)
+	var seen Seen
+	m.absence.look(ctx, func() {
+		ctx, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
+		defer cancel()
+		seen = m.lookNow(ctx, was, &f)
+	})
+	return seen, f
+}
+
+func (m *minder) lookNow(ctx context.Context, was Observation, f *found) Seen {
+	models, err := m.probe(ctx, was, f)
 	if err != nil {
 		m.misses++
+		m.absence.missed(time.Now(), m.misses >= m.cfg.LostAfter)
+		if m.misses == m.cfg.LostAfter && ctx.Err() != context.Canceled {
+			m.cfg.Complain(fmt.Errorf("engine %s does not answer: %s", m.member.ID, vllm.Detail(err)))
+		}
 		m.last = nil
 		if m.misses >= m.cfg.LostAfter {
 			f.load = rollout.EngineLoad{}
 			m.ledger = ledger{} // what comes back may be another engine
 		}
-		return Seen{Fault: "not answering: " + err.Error(), Misses: m.misses}, f
+		return Seen{Fault: "not answering: " + err.Error(), Misses: m.misses}
 	}
 	m.misses = 0
-	return Seen{Models: models, Idle: m.scrape(ctx, &f), Failed: m.failed(time.Now())}, f
+	m.absence.over()
+	return Seen{Models: models, Idle: m.scrape(ctx, f)}
 }
 
 func (m *minder) probe(ctx context.Context, was Observation, f *found) ([]vllm.Model, error) {
@@ -191,7 +213,7 @@ func (m *minder) probe(ctx context.Context, was Observation, f *found) ([]vllm.M
 	return m.client.Models(ctx)
 }
 
-// scrape reads the engine's metrics and tells whether it is known to be idle. An engine that has
+// scrape reads the engine's metrics and reports whether it is known to be idle. An engine that has
 // none is served all the same.
 func (m *minder) scrape(ctx context.Context, f *found) (idle bool) {
 	sample, err := m.client.Metrics(ctx)
@@ -220,7 +242,8 @@ func (m *minder) scrape(ctx context.Context, f *found) (idle bool) {
 	return sample.Running+sample.Waiting == 0
 }
 
-// reconcile compares the engine's counters with what workers tell. When Redis does not answer, nothing is known for a moment.
+// reconcile compares the engine's counters with what workers tell. When Redis does not answer, nothing is known for
+// a moment.
 func (m *minder) reconcile(ctx context.Context, now reading, load *rollout.EngineLoad) {
 	told, err := m.cfg.Registry.Usage(ctx, m.member.ID)
 	if err != nil {
@@ -237,8 +260,9 @@ func (m *minder) reconcile(ctx context.Context, now reading, load *rollout.Engin
 func (m *minder) observe(ctx context.Context, was Observation, f found, p Plan) (Observation, error) {
 	o := Observation{
 		State: p.State, Reason: p.Reason, Since: was.Since,
-		Models: p.Models, Adapters: p.Adapters, Version: f.version, AdapterSlots: f.slots, Load: f.load,
+		Models: p.Models, Adapters: p.Adapters, Troubles: p.Troubles, Version: f.version, AdapterSlots: f.slots, Load: f.load,
 	}
+	o.Load.LifeAt = m.canary.provedAt.UTC().Round(0) // as it will be read
 	if p.State == rollout.EngineReady {
 		o.Slow = m.paces.lag(m.member.ID)
 	}
@@ -246,6 +270,9 @@ func (m *minder) observe(ctx context.Context, was Observation, f found, p Plan) 
 		return was, err
 	}
 	changed := p.State != was.State
+	if !changed && o.State == rollout.EngineLost && reflect.DeepEqual(o, was) {
+		return was, nil // thousands may be lost for days
+	}
 	if changed {
 		o.Since = time.Now().UTC()
 	}
@@ -269,7 +296,8 @@ func (m *minder) reportPace(was, is Observation) {
 	m.emit(now, fmt.Sprintf("pace/%d", now.UnixMilli()), telemetry.EnginePaced{Slow: is.Slow})
 }
 
-// keepNoted adds the adapters that Registry.Loaded noted while this look was under way, which it may have been too early to see.
+// keepNoted adds the adapters that Registry.Loaded noted while this look was under way, which it may have been too
+// early to see.
 func (m *minder) keepNoted(ctx context.Context, was Observation, o *Observation) error {
 	if o.State == rollout.EngineLost {
 		return nil
@@ -285,62 +313,6 @@ func (m *minder) keepNoted(ctx context.Context, was Observation, o *Observation)
 	}
 	slices.Sort(o.Adapters)
 	return nil
-}
-
-func (m *minder) act(ctx context.Context, p Plan) {
-	for _, a := range p.Load {
-		m.load(ctx, a)
-	}
-	for _, name := range p.Unload {
-		unloadCtx, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
-		_ = m.client.UnloadAdapter(unloadCtx, name) // what is still listed is unloaded in the next round
-		cancel()
-	}
-	for name := range m.retries {
-		if !slices.ContainsFunc(p.Load, func(a Adapter) bool { return a.Name == name }) && time.Since(m.retries[name].at) > m.cfg.RetryMax {
-			delete(m.retries, name) // no longer wanted
-		}
-	}
-}
-
-func (m *minder) load(ctx context.Context, a Adapter) {
-	start := time.Now()
-	seconds, err := Load(ctx, m.client, m.member.ID, a)
-	if ctx.Err() != nil {
-		return
-	}
-	body := telemetry.AdapterLoaded{Adapter: a.Name, Version: a.Version, Sec: seconds}
-	if err != nil {
-		body.Failure = err.Error()
-		m.putOff(a.Name, err)
-	} else {
-		delete(m.retries, a.Name)
-	}
-	m.cfg.Emit.Emit(telemetry.Event{
-		At: start, Run: a.Run, Engine: m.member.ID, Key: fmt.Sprintf("%s/%d", a.Name, start.UnixMilli()), Body: body,
-	})
-}
-
-// putOff doubles the pause before a failed load is tried again: a permanent failure passes only when
-// somebody changes something, and trying costs the engine little.
-func (m *minder) putOff(name string, err error) {
-	pause := max(2*m.retries[name].pause, m.cfg.Interval)
-	if rollout.KindOf(err) == rollout.Permanent {
-		pause = m.cfg.RetryMax
-	}
-	pause = min(pause, m.cfg.RetryMax)
-	m.retries[name] = retry{reason: err.Error(), at: time.Now().Add(pause), pause: pause}
-}
-
-// failed is the loads that are not to be tried yet.
-func (m *minder) failed(now time.Time) map[string]string {
-	reasons := map[string]string{}
-	for name, r := range m.retries {
-		if now.Before(r.at) {
-			reasons[name] = r.reason
-		}
-	}
-	return reasons
 }
 
 func (m *minder) emit(at time.Time, key string, body telemetry.Body) {

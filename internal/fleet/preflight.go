@@ -2,15 +2,10 @@ package fleet
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -23,16 +18,19 @@ type Inspection struct {
 	Notes  []string `json:"notes,omitempty"`
 }
 
-// Inspect reads the adapter at path, which engines see under the same name, and refuses what vLLM would refuse after
-// it has stalled for the attempt: each fault names what to change. Files that this process cannot see are left
-// to the engines, with a note.
-func Inspect(ctx context.Context, path string, rank int) (Inspection, error) {
-	if !filepath.IsAbs(path) {
-		return Inspection{}, rollout.Fail(rollout.Permanent, vllm.BadAdapter,
-			fmt.Errorf("adapter path %q is not absolute: an engine would look for it in its own folder, or on a hub", path))
+// Inspect reads the adapter at path, which engines see under the same name, and refuses what vLLM would refuse
+// after it has stalled for the attempt: each fault names what to change. Nothing outside of prefix is looked at.
+// Files that this process cannot see are left to the engines, with a note.
+func (f *Files) Inspect(ctx context.Context, prefix, path string, rank int) (Inspection, error) {
+	path, err := rollout.AdapterSpec{PathPrefix: prefix}.Clean(path)
+	if err != nil {
+		return Inspection{}, err
 	}
-	raw, err := readConfig(filepath.Join(path, "adapter_config.json"))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+	if prefix == "" {
+		return Inspection{Notes: []string{"not inspected, and no digest: the run's spec names no adapters.path_prefix, below which workers may read"}}, nil
+	}
+	a, err := f.read(ctx, prefix, path)
+	if unseen(err) {
 		return Inspection{Notes: []string{
 			fmt.Sprintf("not inspected, and no digest: this worker sees no adapter_config.json in %s; the engines judge it when they load it", path),
 		}}, nil
@@ -40,30 +38,23 @@ func Inspect(ctx context.Context, path string, rank int) (Inspection, error) {
 	if err != nil {
 		return Inspection{}, fmt.Errorf("inspect adapter: %w", err)
 	}
-	if err := checkAdapter(raw, rank); err != nil {
+	if err := checkAdapter(a.config, rank); err != nil {
 		return Inspection{}, rollout.Fail(rollout.Permanent, vllm.BadAdapter, fmt.Errorf("adapter at %s: %w", path, err))
 	}
-	digest, err := digestOf(ctx, path, raw)
-	if err != nil {
-		return Inspection{}, err
+	if a.digest == "" {
+		return Inspection{}, noWeights(path)
 	}
-	return Inspection{Digest: digest}, nil
+	return Inspection{Digest: a.digest}, nil
 }
 
-// maxConfigBytes is far more than PEFT writes.
-const maxConfigBytes = 1 << 20
+// unseen reports whether files are not to be seen from here, which says nothing about what engines see.
+func unseen(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+}
 
-func readConfig(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() // it is only read
-	raw, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
-	if err == nil && len(raw) > maxConfigBytes {
-		err = rollout.Fail(rollout.Permanent, vllm.BadAdapter, fmt.Errorf("%s has more than %d MiB", file, maxConfigBytes>>20))
-	}
-	return raw, err
+func noWeights(path string) error {
+	return rollout.Fail(rollout.Permanent, vllm.AdapterMissing,
+		fmt.Errorf("adapter at %s: none of %s is there; publish when the weights are written", path, strings.Join(weightFiles, ", ")))
 }
 
 // checkAdapter finds everything in PEFT's adapter_config.json that an engine would refuse.
@@ -101,7 +92,7 @@ func checkAdapter(raw []byte, rank int) error {
 	return errors.Join(faults...)
 }
 
-// noTargets tells whether target_modules, a list of names or one pattern, is empty.
+// noTargets reports whether target_modules, a list of names or one pattern, is empty.
 func noTargets(raw json.RawMessage) bool {
 	var list []string
 	var pattern string
@@ -121,45 +112,8 @@ func roundRank(rank int) int {
 	return rank
 }
 
-// weightFiles are the names under which vLLM finds weights, in its order.
-var weightFiles = []string{"adapter_model.safetensors", "adapter_model.bin", "adapter_model.pt"}
-
-func digestOf(ctx context.Context, path string, config []byte) (string, error) {
-	hash := sha256.New()
-	hash.Write(config)
-	for _, name := range weightFiles {
-		weights, err := os.Open(filepath.Join(path, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return "", fmt.Errorf("digest of adapter: %w", err)
-		}
-		defer weights.Close()
-		if _, err := io.Copy(hash, patient{ctx, weights}); err != nil {
-			return "", fmt.Errorf("digest of %s: %w", name, err)
-		}
-		return "sha256:" + hex.EncodeToString(hash.Sum(nil)), nil
-	}
-	return "", rollout.Fail(rollout.Permanent, vllm.AdapterMissing,
-		fmt.Errorf("adapter at %s: none of %s is there; publish when the weights are written", path, strings.Join(weightFiles, ", ")))
-}
-
-// patient reads until its context is done.
-type patient struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (p patient) Read(b []byte) (int, error) {
-	if err := p.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return p.Reader.Read(b)
-}
-
-// SlotNotes names the engines that cannot hold as many adapters in a batch as a run may use at once: their requests would
-// then wait for each other's adapters. Engines that do not tell are not named.
+// SlotNotes names the engines that cannot hold as many adapters in a batch as a run may use at once: their requests
+// would then wait for each other's adapters. Engines that do not tell are not named.
 func SlotNotes(engines []rollout.Engine, slots int) []string {
 	var notes []string
 	for _, e := range engines {

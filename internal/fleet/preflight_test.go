@@ -29,7 +29,7 @@ func TestInspect(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			a := adapterAt(t, tt.config)
-			got, err := fleet.Inspect(t.Context(), a.Path, 32)
+			got, err := fleet.NewFiles().Inspect(t.Context(), filepath.Dir(a.Path), a.Path, 32)
 			if tt.says == nil {
 				if err != nil || !strings.HasPrefix(got.Digest, "sha256:") || len(got.Notes) != 0 {
 					t.Errorf("got %+v, %v", got, err)
@@ -48,16 +48,18 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// An engine takes a relative path for a model to be fetched from a hub; a configuration without end would be read to the end.
+// An engine takes a relative path for a model to be fetched from a hub; a configuration without end would be read
+// to the end.
 func TestInspectRefusesOddPlaces(t *testing.T) {
 	t.Parallel()
 	endless := t.TempDir()
 	if err := os.Symlink("/dev/zero", filepath.Join(endless, "adapter_config.json")); err != nil {
 		t.Fatal(err)
 	}
-	for path, says := range map[string]string{"adapters/v1": "absolute", "": "absolute", endless: "more than 1 MiB"} {
-		_, err := fleet.Inspect(t.Context(), path, 32)
-		if err == nil || rollout.KindOf(err) != rollout.Permanent || !strings.Contains(err.Error(), says) {
+	for path, says := range map[string]string{"adapters/v1": "absolute", "": "no path", endless: "leads out of adapters.path_prefix"} {
+		_, err := fleet.NewFiles().Inspect(t.Context(), filepath.Dir(endless), path, 32)
+		final := rollout.KindOf(err) == rollout.Permanent || rollout.Refused(err, rollout.Invalid)
+		if err == nil || !final || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: got %v, want a permanent failure that says %q", path, err, says)
 		}
 	}
@@ -66,7 +68,8 @@ func TestInspectRefusesOddPlaces(t *testing.T) {
 func TestInspectSeesNewWeights(t *testing.T) {
 	t.Parallel()
 	a := adapterAt(t, `{"r":8,"target_modules":["q_proj"]}`)
-	before, err := fleet.Inspect(t.Context(), a.Path, 8)
+	files := fleet.NewFiles()
+	before, err := files.Inspect(t.Context(), filepath.Dir(a.Path), a.Path, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,21 +77,22 @@ func TestInspectSeesNewWeights(t *testing.T) {
 	if err := os.WriteFile(weights, []byte(noTensors+"x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	after, err := fleet.Inspect(t.Context(), a.Path, 8)
+	after, err := files.Inspect(t.Context(), filepath.Dir(a.Path), a.Path, 8)
 	if err != nil || after.Digest == before.Digest {
 		t.Errorf("digest %s after the weights changed, %v", after.Digest, err)
 	}
 	if err := os.Remove(weights); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = fleet.Inspect(t.Context(), a.Path, 8); rollout.KindOf(err) != rollout.Permanent {
+	if _, err = files.Inspect(t.Context(), filepath.Dir(a.Path), a.Path, 8); rollout.KindOf(err) != rollout.Permanent {
 		t.Errorf("without weights: %v", err)
 	}
 }
 
 func TestInspectElsewhere(t *testing.T) {
 	t.Parallel()
-	got, err := fleet.Inspect(t.Context(), filepath.Join(t.TempDir(), "on-the-engines-only"), 8)
+	prefix := t.TempDir()
+	got, err := fleet.NewFiles().Inspect(t.Context(), prefix, filepath.Join(prefix, "on-the-engines-only"), 8)
 	if err != nil || got.Digest != "" || len(got.Notes) != 1 {
 		t.Errorf("got %+v, %v; want a note", got, err)
 	}

@@ -19,12 +19,22 @@ func loadBetween(before, after vllm.Sample, from, to time.Time) rollout.EngineLo
 		return load
 	}
 	load.Preemptions = increase(before.Preemptions, after.Preemptions)
-	load.InputTPS = increase(before.PromptTokens, after.PromptTokens) / window
-	load.OutputTPS = increase(before.GenerationTokens, after.GenerationTokens) / window
+	load.InputTPS = believable(increase(before.PromptTokens, after.PromptTokens) / window)
+	load.OutputTPS = believable(increase(before.GenerationTokens, after.GenerationTokens) / window)
 	if asked := increase(before.PrefixQueries, after.PrefixQueries); asked > 0 {
 		load.PrefixHitShare = min(1, increase(before.PrefixHits, after.PrefixHits)/asked)
 	}
 	return load
+}
+
+// believable is a rate in tokens per second, or 0 for one that no engine has: it would be all that the fleet's sums
+// show.
+func believable(rate float64) float64 {
+	const most = 1e8
+	if rate > most {
+		return 0
+	}
+	return rate
 }
 
 func increase(before, after float64) float64 {

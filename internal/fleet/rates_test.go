@@ -20,6 +20,7 @@ func TestLoadBetween(t *testing.T) {
 		{"two seconds", vllm.Sample{PromptTokens: 3000, GenerationTokens: 300, PrefixQueries: 3000, PrefixHits: 2000}, 2 * time.Second, 1000, 100, 0.75},
 		{"nothing happened", before, time.Second, 0, 0, 0},
 		{"restarted", vllm.Sample{PromptTokens: 50, GenerationTokens: 10, PrefixQueries: 50}, time.Second, 50, 10, 0},
+		{"counters that no engine has", vllm.Sample{PromptTokens: 1e15, GenerationTokens: 1e15}, time.Second, 0, 0, 0},
 		{"no window", vllm.Sample{PromptTokens: 3000}, 0, 0, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

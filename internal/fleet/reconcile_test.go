@@ -37,8 +37,8 @@ func answered(t *testing.T, client *vllm.Client, requests int) rollout.Usage {
 	return used
 }
 
-// TestUsageIsReconciled goes through a simulated engine's own counters, canaries included: they agree with the workers' account to the
-// token, also when a worker has gone, until somebody else uses the engine.
+// TestUsageIsReconciled goes through a simulated engine's own counters, canaries included: they agree with the
+// workers' account to the token, also when a worker has gone, until somebody else uses the engine.
 func TestUsageIsReconciled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

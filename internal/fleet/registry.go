@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/engineurl"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -27,6 +28,11 @@ type Registry struct {
 	rdb    redis.UniversalClient
 	prefix string
 	now    func() time.Time
+
+	// MaxEngines bounds the fleet: Add refuses more. What a list of engines names is not counted out. 0 is no bound.
+	MaxEngines int
+	// Addresses are where engines may be: Add refuses others.
+	Addresses engineurl.Rules
 }
 
 // NewRegistry keeps the fleet under prefix.
@@ -56,8 +62,9 @@ type Observation struct {
 	Version  string              `json:"version,omitempty"`
 	Load     rollout.EngineLoad  `json:"load"`
 
-	AdapterSlots int    `json:"adapter_slots,omitempty"`
-	Slow         string `json:"slow,omitempty"`
+	AdapterSlots int               `json:"adapter_slots,omitempty"`
+	Slow         string            `json:"slow,omitempty"`
+	Troubles     map[string]string `json:"troubles,omitempty"` // of adapters, by name
 }
 
 // Engine joins what is wanted and what was seen.
@@ -73,10 +80,10 @@ func (m Member) Engine(o Observation) rollout.Engine {
 		o.Reason = m.parting()
 	}
 	return rollout.Engine{
-		ID: m.ID, URL: m.URL, MaxInFlight: m.MaxInFlight, Slow: o.Slow,
+		ID: m.ID, URL: m.URL, Source: m.Source, MaxInFlight: m.MaxInFlight, Slow: o.Slow,
 		State: o.State, Reason: o.Reason, Since: o.Since, AdapterSlots: o.AdapterSlots,
 		Recalled: m.Drain && m.Now || o.State == rollout.EngineQuarantined,
-		Models:   o.Models, Adapters: o.Adapters, Version: o.Version, Load: o.Load,
+		Models:   o.Models, Adapters: o.Adapters, Troubles: o.Troubles, Version: o.Version, Load: o.Load,
 	}
 }
 
@@ -136,30 +143,8 @@ func normalURL(text string) (*url.URL, error) {
 
 // List is every engine, by id.
 func (r *Registry) List(ctx context.Context) ([]rollout.Engine, error) {
-	members, err := r.Members(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(members) == 0 {
-		return []rollout.Engine{}, nil
-	}
-	fields := make([]string, len(members))
-	for i, m := range members {
-		fields[i] = string(m.ID)
-	}
-	values, err := r.rdb.HMGet(ctx, r.observedKey(), fields...).Result()
-	if err != nil {
-		return nil, fmt.Errorf("list engines: %w", err)
-	}
-	engines := make([]rollout.Engine, len(members))
-	for i, m := range members {
-		o, err := decodeObservation(values[i])
-		if err != nil {
-			return nil, fmt.Errorf("engine %s: %w", m.ID, err)
-		}
-		engines[i] = m.Engine(o)
-	}
-	return engines, nil
+	engines, _, err := r.Watch().Engines(ctx)
+	return engines, err
 }
 
 // Get is one engine, or a refusal.
@@ -175,7 +160,7 @@ func (r *Registry) Get(ctx context.Context, id rollout.EngineID) (rollout.Engine
 func (r *Registry) Members(ctx context.Context) ([]Member, error) {
 	values, err := r.rdb.HGetAll(ctx, r.membersKey()).Result()
 	if err != nil {
-		return nil, fmt.Errorf("read members: %w", err)
+		return nil, trouble("read members", err)
 	}
 	members := make([]Member, 0, len(values))
 	for id, value := range values {
@@ -206,28 +191,15 @@ func (r *Registry) add(ctx context.Context, e rollout.Engine, source string) (Me
 	if err != nil {
 		return Member{}, err
 	}
+	if err := r.Addresses.Check(m.URL); err != nil {
+		return Member{}, err
+	}
 	m.Source = source
-	return m, r.update(ctx, func(members []Member, tx redis.Pipeliner) error {
-		for _, old := range members {
-			switch {
-			case old.ID == m.ID && old.URL != m.URL:
-				return rollout.Refuse(rollout.Conflict, "engine %s is at %s already; remove it first, or choose another id for %s",
-					m.ID, old.URL, m.URL)
-			case old.ID != m.ID && old.URL == m.URL:
-				return rollout.Refuse(rollout.Conflict, "%s is in the fleet already, as engine %s", m.URL, old.ID)
-			case old.ID == m.ID:
-				m.AddedAt = old.AddedAt
-				if e.MaxInFlight == 0 {
-					m.MaxInFlight = old.MaxInFlight
-				}
-			}
-		}
-		return r.put(ctx, tx, m)
-	})
+	return r.join(ctx, m, e.MaxInFlight != 0)
 }
 
-// Drain asks that an engine is given nothing new and finishes what it has, or with now, that this is dispatched elsewhere
-// at once. Add ends it.
+// Drain asks that an engine is given nothing new and finishes what it has, or with now, that this is dispatched
+// elsewhere at once. Add ends it.
 func (r *Registry) Drain(ctx context.Context, id rollout.EngineID, now bool) error {
 	if err := r.part(ctx, id, func(m *Member) { m.Drain, m.Now = true, m.Now || now }); err != nil {
 		return fmt.Errorf("drain engine: %w", err)
@@ -245,14 +217,9 @@ func (r *Registry) Remove(ctx context.Context, id rollout.EngineID, now bool) er
 }
 
 func (r *Registry) part(ctx context.Context, id rollout.EngineID, change func(*Member)) error {
-	return r.update(ctx, func(members []Member, tx redis.Pipeliner) error {
-		for _, m := range members {
-			if m.ID == id {
-				change(&m)
-				return r.put(ctx, tx, m)
-			}
-		}
-		return noSuchEngine(id)
+	return r.change(ctx, id, func(m *Member) error {
+		change(m)
+		return nil
 	})
 }
 
@@ -262,6 +229,9 @@ func (r *Registry) forget(ctx context.Context, id rollout.EngineID) error {
 		tx.HDel(ctx, r.membersKey(), string(id))
 		tx.HDel(ctx, r.observedKey(), string(id))
 		tx.HDel(ctx, r.usageKey(), usageFields(id)...)
+		tx.ZRem(ctx, r.changesKey(), string(id))
+		tx.ZIncrBy(ctx, r.changesKey(), 1, departures)
+		tx.Del(ctx, r.holdingsKey(id))
 		return nil
 	})
 	if err != nil {
@@ -274,35 +244,6 @@ func noSuchEngine(id rollout.EngineID) error {
 	return rollout.Refuse(rollout.NoSuchEngine, "no engine %q in the fleet; `millrace engine list` shows them", string(id))
 }
 
-// update changes the members in one optimistic transaction.
-func (r *Registry) update(ctx context.Context, change func([]Member, redis.Pipeliner) error) error {
-	const tries = 10 // two operators at once are rare, ten are none
-	var err error
-	for range tries {
-		err = r.rdb.Watch(ctx, func(tx *redis.Tx) error {
-			members, err := r.Members(ctx)
-			if err != nil {
-				return err
-			}
-			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return change(members, p) })
-			return err
-		}, r.membersKey())
-		if !errors.Is(err, redis.TxFailedErr) {
-			return err
-		}
-	}
-	return err
-}
-
-func (r *Registry) put(ctx context.Context, tx redis.Pipeliner, m Member) error {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	tx.HSet(ctx, r.membersKey(), string(m.ID), b)
-	return nil
-}
-
 // read is one engine as wanted and as seen.
 func (r *Registry) read(ctx context.Context, id rollout.EngineID) (Member, Observation, error) {
 	var wanted, seen *redis.StringCmd
@@ -312,7 +253,7 @@ func (r *Registry) read(ctx context.Context, id rollout.EngineID) (Member, Obser
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return Member{}, Observation{}, fmt.Errorf("read engine %s: %w", id, err)
+		return Member{}, Observation{}, trouble("read engine "+string(id), err)
 	}
 	if errors.Is(wanted.Err(), redis.Nil) {
 		return Member{}, Observation{}, noSuchEngine(id)
@@ -336,6 +277,7 @@ func (r *Registry) read(ctx context.Context, id rollout.EngineID) (Member, Obser
 var observeScript = redis.NewScript(`
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+` + noteChange + `
 return 1`)
 
 // Observe stores what was seen of an engine; of one that was removed meanwhile, nothing.
@@ -344,7 +286,7 @@ func (r *Registry) Observe(ctx context.Context, id rollout.EngineID, o Observati
 	if err != nil {
 		return err
 	}
-	keys := []string{r.membersKey(), r.observedKey()}
+	keys := []string{r.membersKey(), r.observedKey(), r.changesKey()}
 	if err := observeScript.Run(ctx, r.rdb, keys, string(id), b).Err(); err != nil {
 		return fmt.Errorf("store observation of %s: %w", id, err)
 	}
@@ -365,8 +307,10 @@ func decodeObservation(value any) (Observation, error) {
 
 func (r *Registry) membersKey() string  { return r.prefix + "members" }
 func (r *Registry) observedKey() string { return r.prefix + "observed" }
+func (r *Registry) changesKey() string  { return r.prefix + "changes" }
 func (r *Registry) wantedKey() string   { return r.prefix + "adapters" }
 func (r *Registry) retiredKey() string  { return r.prefix + "retired" }
 func (r *Registry) workersKey() string  { return r.prefix + "workers" }
+func (r *Registry) namingKey() string   { return r.prefix + "workers:naming" } // those whose workflow ids carry the deployment's name
 func (r *Registry) queuesKey() string   { return r.prefix + "queues" }
 func (r *Registry) usageKey() string    { return r.prefix + "usage" }

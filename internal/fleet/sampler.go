@@ -16,7 +16,8 @@ import (
 // keptSamples bounds the stream of samples: five hours at one per second.
 const keptSamples = 20_000
 
-// maxSampleWindow bounds the time that one sample speaks for, so that a gap in sampling is not filled with its last value.
+// maxSampleWindow bounds the time that one sample speaks for, so that a gap in sampling is not filled with its last
+// value.
 const maxSampleWindow = 10 * time.Second
 
 // Sampler keeps samples of the whole fleet, from which View makes means over any window that is still kept.
@@ -116,7 +117,7 @@ func decodeSample(e redis.XMessage) (Sample, error) {
 	return s, nil
 }
 
-// sound tells whether the figures are such that means over any window are numbers.
+// sound reports whether the figures are such that means over any window are numbers.
 func (s Sample) sound() bool {
 	const most = 1e15
 	for _, v := range []float64{float64(s.Engines), float64(s.Busy), s.InFlight, float64(s.Limit), float64(s.Queued), s.InputTPS, s.OutputTPS} {

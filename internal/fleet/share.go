@@ -19,6 +19,8 @@ func (r *Registry) Announce(ctx context.Context, worker string, ttl time.Duratio
 	_, err := r.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		tx.ZAdd(ctx, r.workersKey(), redis.Z{Score: float64(now.Add(ttl).UnixMilli()), Member: worker})
 		tx.ZRemRangeByScore(ctx, r.workersKey(), "-inf", strconv.FormatInt(now.UnixMilli(), 10))
+		tx.SAdd(ctx, r.namingKey(), worker)
+		tx.PExpire(ctx, r.namingKey(), 2*ttl)
 		return nil
 	})
 	if err != nil {
@@ -31,6 +33,7 @@ func (r *Registry) Announce(ctx context.Context, worker string, ttl time.Duratio
 func (r *Registry) Leave(ctx context.Context, worker string) error {
 	_, err := r.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		tx.ZRem(ctx, r.workersKey(), worker)
+		tx.SRem(ctx, r.namingKey(), worker)
 		r.forgetWorker(ctx, tx, worker)
 		return nil
 	})
@@ -49,6 +52,20 @@ func (r *Registry) Workers(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(workers)
 	return workers, nil
+}
+
+// Outdated is the announced workers of versions whose workflow ids do not carry the deployment's name. While there
+// are any, runs must be begun as such a version does: it may be the one to begin them.
+func (r *Registry) Outdated(ctx context.Context) ([]string, error) {
+	workers, err := r.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	naming, err := r.rdb.SMembers(ctx, r.namingKey()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read workers: %w", err)
+	}
+	return slices.DeleteFunc(workers, func(id string) bool { return slices.Contains(naming, id) }), nil
 }
 
 // ReportQueue tells how many requests wait in a worker's dispatch queue; see Queued.
@@ -90,15 +107,16 @@ func (r *Registry) Queued(ctx context.Context) (int, error) {
 	return sum, nil
 }
 
-// Share is the engines with the part of each one's limit that worker me may use. Every worker
-// computes the same division from the same members, so nothing is negotiated. An engine that must give its requests back,
-// because it is quarantined or drained at once, is shown as lost.
+// Share is the engines with the part of each one's limit that worker me may use. Every worker computes the same
+// division from the same members, so nothing is negotiated. An engine that must give its requests back, because it
+// is quarantined or drained at once, is shown as lost.
 //
-// An engine's limit is divided evenly; the slots left over go round the workers in turn, from ready engine to ready engine, so
-// that no two workers' totals differ by more than one. The parts add up to the limit exactly, with one exception: a worker for
-// which no ready engine has a slot left gets one all the same, for its games would stand still; then the fleet's limits
-// are exceeded by at most one request per such worker. While workers or engines come and go, a worker may hold requests of its
-// former part until they finish. A worker that is not announced yet counts itself in.
+// An engine's limit is divided evenly; the slots left over go round the workers in turn, from ready engine to ready
+// engine, so that no two workers' totals differ by more than one. The parts add up to the limit exactly, with one
+// exception: a worker for which no ready engine has a slot left gets one all the same, for its games would stand
+// still; then the fleet's limits are exceeded by at most one request per such worker. While workers or engines come
+// and go, a worker may hold requests of its former part until they finish. A worker that is not announced yet
+// counts itself in.
 func Share(engines []rollout.Engine, me string, workers []string) []rollout.Engine {
 	n, rank := position(me, workers)
 	shared := slices.Clone(engines)

@@ -22,8 +22,8 @@ type Source struct {
 	read func(ctx context.Context) ([]rollout.Engine, error)
 }
 
-// ParseSource reads "file:/path", whose lines are "http://host:port [max_in_flight=64] [id=gpu7]", or "dns:name:port", all of
-// whose addresses are engines.
+// ParseSource reads "file:/path", whose lines are "http://host:port [max_in_flight=64] [id=gpu7]", or
+// "dns:name:port", all of whose addresses are engines.
 func ParseSource(text string) (*Source, error) { return parseSource(text, net.DefaultResolver) }
 
 func parseSource(text string, resolver *net.Resolver) (*Source, error) {
@@ -106,12 +106,13 @@ func lookUp(ctx context.Context, resolve func(context.Context, string) ([]string
 	return engines, nil
 }
 
-// errEmptyList keeps a list that was truncated, or a name whose engines are all being replaced, from emptying the fleet.
+// errEmptyList keeps a list that was truncated, or a name whose engines are all being replaced, from emptying the
+// fleet.
 var errEmptyList = errors.New("lists no engine; nothing is changed")
 
-// Follow brings the fleet in line with a list that is read every so often, until ctx is done: listed engines
-// join, and those that the list named before and no longer does leave when they have finished. Engines that an operator added are
-// left alone. A list that cannot be read changes nothing; complain hears why.
+// Follow brings the fleet in line with a list that is read every so often, until ctx is done: listed engines join,
+// and those that the list named before and no longer does leave when they have finished. Engines that an operator
+// added are left alone. A list that cannot be read changes nothing; complain hears why.
 func (r *Registry) Follow(ctx context.Context, s *Source, every time.Duration, complain func(error)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

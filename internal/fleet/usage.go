@@ -13,9 +13,9 @@ import (
 	"github.com/millrace/millrace/internal/vllm"
 )
 
-// usageScript adds to the engines' totals what a worker's account has grown by since it was last heard of, and keeps the account.
-// A worker that was forgotten meanwhile is continued from the account that it says was taken before. A count that
-// fell began anew. Engines that are no members have no total.
+// usageScript adds to the engines' totals what a worker's account has grown by since it was last heard of, and
+// keeps the account. A worker that was forgotten meanwhile is continued from the account that it says was taken
+// before. A count that fell began anew. Engines that are no members have no total.
 var usageScript = redis.NewScript(`
 local members, usage, worker = KEYS[1], KEYS[2], 'worker/' .. ARGV[1]
 local before = cjson.decode(redis.call('HGET', usage, worker) or ARGV[2])
@@ -47,9 +47,9 @@ func account(usage map[rollout.EngineID]rollout.Usage) ([]byte, error) {
 	return json.Marshal(counts)
 }
 
-// ReportUsage tells what the good answers to a worker's requests have used since the worker began, per engine; before is what it
-// told when it last succeeded. What a worker told stays in the engines' totals when the worker is gone. The second call with
-// the same account changes nothing.
+// ReportUsage tells what the good answers to a worker's requests have used since the worker began, per engine;
+// before is what it told when it last succeeded. What a worker told stays in the engines' totals when the worker is
+// gone. The second call with the same account changes nothing.
 func (r *Registry) ReportUsage(ctx context.Context, worker string, before, now map[rollout.EngineID]rollout.Usage) error {
 	was, err := account(before)
 	if err != nil {
@@ -122,7 +122,8 @@ func (l *ledger) settle(load *rollout.EngineLoad) {
 	load.UsageOutputError = unexplained(b.counted.GenerationTokens-a.counted.GenerationTokens, float64(b.told.OutputTokens-a.told.OutputTokens))
 }
 
-// meanQueue is the mean wait in the dispatch queues of the requests told of between two moments; 0 where there were none.
+// meanQueue is the mean wait in the dispatch queues of the requests told of between two moments; 0 where there were
+// none.
 func meanQueue(before, after rollout.Usage) float64 {
 	if after.Requests <= before.Requests {
 		return 0
@@ -130,8 +131,9 @@ func meanQueue(before, after rollout.Usage) float64 {
 	return max(0, after.QueueSec-before.QueueSec) / float64(after.Requests-before.Requests)
 }
 
-// unexplained is the difference of what an engine counted and what workers were told, as a share of the larger: from 1, where all of the engine's
-// tokens are unknown to the workers, through 0 to -1, where the engine counted none of theirs.
+// unexplained is the difference of what an engine counted and what workers were told, as a share of the larger:
+// from 1, where all of the engine's tokens are unknown to the workers, through 0 to -1, where the engine counted
+// none of theirs.
 func unexplained(counted, told float64) float64 {
 	larger := max(counted, told)
 	if larger <= 0 {
