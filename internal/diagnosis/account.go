@@ -42,10 +42,10 @@ func (a account) others() float64 {
 	return a.flight - a.own
 }
 
-// full tells whether the engines have no room for another request.
+// full reports whether the engines have no room for another request.
 func (a account) full() bool { return a.share >= fullSlots || a.queueing() }
 
-// queueing tells whether requests stand in line: some beside nearly full slots, or as many as are
+// queueing reports whether requests stand in line: some beside nearly full slots, or as many as are
 // in flight whatever the slots say, because then something else withholds them.
 func (a account) queueing() bool {
 	return a.share >= queueingSlots && a.queued >= 0.1*a.flight || a.queued > 0 && a.queued >= a.flight

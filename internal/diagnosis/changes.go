@@ -45,8 +45,8 @@ func (q *inquiry) engines() int { return max(1, int(math.Round(q.fleet.engines))
 
 func (q *inquiry) engineName(to int) string { return fmt.Sprintf("engines %d -> %d", q.engines(), to) }
 
-// depthChanges tries one and two batches more and, if latency asks for it, as many as hide it. Where a bound admits fewer than the
-// depth asks for, it is the bound that is raised, and more depth alone is shown to do nothing.
+// depthChanges tries one and two batches more and, if latency asks for it, as many as hide it. Where a bound admits
+// fewer than the depth asks for, it is the bound that is raised, and more depth alone is shown to do nothing.
 func (q *inquiry) depthChanges() []change {
 	set := q.setDepth()
 	depth := min(set, q.admitted(), q.fitted())
@@ -64,8 +64,8 @@ func (q *inquiry) depthChanges() []change {
 	return out
 }
 
-// outstandingChange raises whatever keeps the run from having d batches outstanding. It is named for the depth, if that has
-// to be raised, or else for the bound; the rest are its needs.
+// outstandingChange raises whatever keeps the run from having d batches outstanding. It is named for the depth, if
+// that has to be raised, or else for the bound; the rest are its needs.
 func (q *inquiry) outstandingChange(d int) change {
 	c := change{apply: admitting(d, deeper(max(0, d-min(q.setDepth(), q.fitted()))))}
 	var names, settings []string

@@ -205,8 +205,22 @@ func (q *inquiry) summary(r *Report) string {
 	case r.Verdict == VerdictNoAnswer:
 		return fmt.Sprintf("Not enough evidence: %d of the %d steps that it takes.", r.Steps, tooFew)
 	}
-	return fmt.Sprintf("No problem found: a step takes %s, %s of it waiting.", seconds(q.regime.StepSec),
-		percent(1-q.regime.C.Sec/q.regime.StepSec))
+	return fmt.Sprintf("No problem found: a step takes %s, %s of it waiting%s.", seconds(q.regime.StepSec),
+		percent(1-q.regime.C.Sec/q.regime.StepSec), mostly(r))
+}
+
+// mostly names a phase other than training that takes more than a third of the present steps.
+func mostly(r *Report) string {
+	if len(r.Levels) == 0 {
+		return ""
+	}
+	l := r.Levels[len(r.Levels)-1]
+	for _, phase := range []rollout.Phase{rollout.PhaseLoad, rollout.PhaseRefLogprobs, rollout.PhasePublish, rollout.PhaseCheckpoint, rollout.PhaseOther} {
+		if share := l.PhaseSec[phase] / l.StepSec; share > 1.0/3 {
+			return fmt.Sprintf(", but %s is in %s (%s)", percent(share), phaseName(phase), seconds(l.PhaseSec[phase]))
+		}
+	}
+	return ""
 }
 
 // next is the commands that do, or show, what helps most.
@@ -216,8 +230,12 @@ func (q *inquiry) next(r *Report) []string {
 	switch best := bestChange(r.WhatIfs); {
 	case r.Verdict == VerdictHealthy || r.Verdict == VerdictHealed:
 		return nil
+	case len(r.Findings) > 0 && r.Findings[0].Cause == CauseNoSignal && q.in.Spec.Environment.Kind != "diplomacy":
+		return []string{"millrace run events " + name + " --kind rollout_complete", again}
 	case len(r.Findings) > 0 && r.Findings[0].Cause == CauseNoSignal:
 		return []string{"millrace game show " + name, again}
+	case q.in.Over:
+		return q.nextTime(best)
 	case best.Command != "":
 		return []string{best.Command, again}
 	case r.has(CauseThrottle) && q.admitted() == 0:
@@ -228,7 +246,16 @@ func (q *inquiry) next(r *Report) []string {
 	return []string{"millrace run steps " + name, again}
 }
 
-// has tells whether a candidate was found to be a cause.
+// nextTime is what helps a run that is over: another one.
+func (q *inquiry) nextTime(best WhatIf) []string {
+	change, ok := strings.CutPrefix(best.Command, fmt.Sprintf("millrace run set %s ", q.in.Spec.Name))
+	if !ok {
+		return []string{"millrace run steps " + string(q.in.Spec.Name)}
+	}
+	return []string{"in the spec of the next run: " + change}
+}
+
+// has reports whether a candidate was found to be a cause.
 func (r *Report) has(name CauseName) bool {
 	return slices.ContainsFunc(r.Causes, func(c Cause) bool { return c.Name == name && c.Decision == IsCause })
 }

@@ -11,6 +11,7 @@ import (
 // Input is everything that is known about a run.
 type Input struct {
 	Spec    rollout.Spec
+	Over    bool                 // nothing of it can be changed any more
 	Records []rollout.StepRecord // in any order; those not done are ignored
 	Events  []Event              // what was done to the run and its fleet, in order of time
 	// Loads are the adapter loads on engines; nil means that they were not recorded.
@@ -19,11 +20,13 @@ type Input struct {
 	Drops []Drop
 	// Departures is how the run's groups left so far.
 	Departures []rollout.LengthCount
-	// Signal is how many of the latest groups say something to a trainer, and Throttle what keeps the run from launching as many
-	// groups as its depth asks for, both as the run told last.
+	// Signal is how many of the latest groups say something to a trainer, and Throttle what keeps the run from
+	// launching as many groups as its depth asks for, both as the run told last.
 	Signal   rollout.Signal
 	Throttle rollout.Throttle
 	Signals  []SignalChange // in order of time
+	// Alarms are what keeps the games from being played now, the gravest first.
+	Alarms []rollout.Alarm
 	// MinEffect is the relative change of the step time that counts; 0 means 10 %.
 	MinEffect float64
 	// Seed draws the resampled groups of the what-ifs' intervals.
@@ -64,6 +67,7 @@ func Diagnose(in Input) Report {
 		r.Verdict, r.Summary = VerdictNoAnswer, "No step is complete yet."
 		r.Missing = append(r.Missing, "completed steps")
 		r.Next = append(r.Next, "millrace run watch "+string(in.Spec.Name))
+		q.alarms(&r)
 		return r
 	}
 	q.readSteps(&r)
@@ -71,6 +75,7 @@ func Diagnose(in Input) Report {
 	q.readReplay(&r)
 	r.Causes = q.causes(&r)
 	q.conclude(&r)
+	q.alarms(&r)
 	return r
 }
 
@@ -121,7 +126,7 @@ func (q *inquiry) present(last stretch) []int {
 	return now
 }
 
-// starving tells whether the trainer waits now, and enough to matter.
+// starving reports whether the trainer waits now, and enough to matter.
 func (q *inquiry) starving() bool {
 	return q.starve != nil && q.starve.Until == nil && q.starve.Share >= minWaitShare
 }

@@ -16,8 +16,9 @@
 //	D  depth: batches outstanding
 //
 // Staleness bounded at admission lets at most max_staleness batches be outstanding beside the one being trained on,
-// and one more between steps. A depth beyond that changes nothing more, groups are then launched when a step is completed, and
-// (R+C)/(max_staleness+1) takes the place of R/D. A bound in bytes is a smaller depth, as the claims show it.
+// and one more between steps. A depth beyond that changes nothing more, groups are then launched when a step is
+// completed, and (R+C)/(max_staleness+1) takes the place of R/D. A bound in bytes is a smaller depth, as the claims
+// show it.
 //
 // The largest term names the regime: compute-bound, capacity-bound (more engines help, depth
 // only moves the onset) or latency-bound (depth helps, engines do not).

@@ -112,7 +112,7 @@ func (q *inquiry) coldEngines() []Cause {
 		l.steps[first].no, l.steps[last].no, seconds(waited), number(fewest), number(most)), Measured}}
 }
 
-// joining tells whether engines were still to come when the games of step i were played.
+// joining reports whether engines were still to come when the games of step i were played.
 func (q *inquiry) joining(i int, most float64) bool {
 	return q.ledger.enginesUntil(i) < most*(1-moved)
 }

@@ -32,7 +32,7 @@ func (q *inquiry) measureLatency() {
 	}
 }
 
-// groupsArePrompt tells whether groups neither queue for slots nor for workers: then the whole way from
+// groupsArePrompt reports whether groups neither queue for slots nor for workers: then the whole way from
 // launch to ready is latency, the service's own delays included.
 func (q *inquiry) groupsArePrompt() bool {
 	way := q.ledger.mean(q.now, func(s *step) float64 { return meanOf(s, wholeWay) })

@@ -110,8 +110,8 @@ func (q *inquiry) savedWithout(lost, trained int64) float64 {
 	return q.butFor(q.regime.P.Sec / (1 + float64(lost)/float64(trained)))
 }
 
-// staleWait is the trainer waiting for games that would become too stale, though a batch's worth of groups is ready. Nothing else
-// keeps a batch that is complete: more ready groups than it takes are the mark of it.
+// staleWait is the trainer waiting for games that would become too stale, though a batch's worth of groups is
+// ready. Nothing else keeps a batch that is complete: more ready groups than it takes are the mark of it.
 func (q *inquiry) staleWait(_ *Report, e effect) (Cause, bool) {
 	if q.in.Spec.Buffer.OnStale != rollout.WaitStale {
 		return Cause{}, false

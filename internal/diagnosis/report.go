@@ -32,7 +32,8 @@ type Report struct {
 	Next        []string     `json:"next"` // commands
 }
 
-// Problem tells whether something is slowing the run down now, or keeps it from learning. It is what `millrace diagnose --exit-code` reports.
+// Problem reports whether something is slowing the run down now, or keeps it from learning. It is what `millrace
+// diagnose --exit-code` reports.
 func (r Report) Problem() bool { return r.Verdict == VerdictProblem }
 
 // Verdict is a report in one word.
@@ -269,6 +270,12 @@ const (
 	CauseCheckpoint  CauseName = "checkpoint"
 	CauseConfig      CauseName = "config_change"
 	CauseOtherWork   CauseName = "other_work"
+
+	// Alarms: the games are not played at all.
+	CauseNoWorker  = CauseName(rollout.AlarmNoWorker)
+	CauseNoEngine  = CauseName(rollout.AlarmNoEngine)
+	CauseModel     = CauseName(rollout.AlarmModel)
+	CauseGamesFail = CauseName(rollout.AlarmGamesFail)
 )
 
 // Decision is what was found about a candidate.

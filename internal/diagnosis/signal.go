@@ -19,8 +19,8 @@ const enoughToLearn = 16
 // stepsOfEvidence is how many of the latest steps are looked at for what was trained on.
 const stepsOfEvidence = 8
 
-// signalNow is how many of the latest groups were flat: as the run counts them, those that were dropped for it included, or
-// else as the records have those that were trained on.
+// signalNow is how many of the latest groups were flat: as the run counts them, those that were dropped for it
+// included, or else as the records have those that were trained on.
 func (q *inquiry) signalNow() rollout.Signal {
 	if s := q.in.Signal; s.Groups > 0 {
 		return s
@@ -60,8 +60,8 @@ func (q *inquiry) noSignal(*Report) *Finding {
 	return f
 }
 
-// Learnable is what a collapsed signal leaves to learn from, "nothing" or "little": it counts as collapsed until a third or fewer
-// groups are flat.
+// Learnable is what a collapsed signal leaves to learn from, "nothing" or "little": it counts as collapsed until a
+// third or fewer groups are flat.
 func Learnable(s rollout.Signal) string {
 	if 10*s.Flat >= 9*s.Groups {
 		return "nothing"

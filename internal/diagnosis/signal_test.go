@@ -84,7 +84,8 @@ func TestNoSignal(t *testing.T) {
 	}
 }
 
-// Games that are played and then dropped as stale are told when they are many, and as a problem when the trainer waits for it.
+// Games that are played and then dropped as stale are told when they are many, and as a problem when the trainer
+// waits for it.
 func TestStaleDrops(t *testing.T) {
 	t.Parallel()
 	lose := func(in *diagnosis.Input, perStep int, code string) {

@@ -15,14 +15,15 @@ func (q *inquiry) setDepth() int {
 	return max(1, q.in.Spec.Buffer.Depth)
 }
 
-// depth is the batches that the run really has outstanding while the trainer works: its depth as set, unless a bound admits fewer.
+// depth is the batches that the run really has outstanding while the trainer works: its depth as set, unless a
+// bound admits fewer.
 func (q *inquiry) depth() int { return max(1, min(q.setDepth(), q.admitted(), q.fitted())) }
 
 // admitted is the batches that max_staleness lets be outstanding while the trainer works on one.
 func (q *inquiry) admitted() int { return q.in.Spec.Buffer.AdmittedSteps(1) }
 
-// fitted is the batches for which max_bytes had room: as many as were outstanding at the claims, when bytes are what keeps the
-// run from launching more; no bound otherwise.
+// fitted is the batches for which max_bytes had room: as many as were outstanding at the claims, when bytes are
+// what keeps the run from launching more; no bound otherwise.
 func (q *inquiry) fitted() int {
 	if q.in.Throttle != rollout.ThrottleBytes {
 		return rollout.MaxDepth
@@ -33,8 +34,8 @@ func (q *inquiry) fitted() int {
 	return rollout.MaxDepth
 }
 
-// outstanding is the batches outstanding just before the claims, the one to be claimed included: the depth, when nothing keeps
-// the run from launching. The run's last steps, which need no more batches, say nothing.
+// outstanding is the batches outstanding just before the claims, the one to be claimed included: the depth, when
+// nothing keeps the run from launching. The run's last steps, which need no more batches, say nothing.
 func (q *inquiry) outstanding() (float64, bool) {
 	sum, n := 0.0, 0.0
 	for _, i := range q.now {

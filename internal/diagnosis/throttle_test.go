@@ -10,8 +10,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// A bound that admits fewer batches than the depth asks for is named, the step time follows from it, and the what-ifs raise
-// the bound and not only the depth. Games of 600 s, a trainer of 150 s, depth 4: enough to hide them, if it were granted.
+// A bound that admits fewer batches than the depth asks for is named, the step time follows from it, and the
+// what-ifs raise the bound and not only the depth. Games of 600 s, a trainer of 150 s, depth 4: enough to hide
+// them, if it were granted.
 func TestThrottle(t *testing.T) {
 	t.Parallel()
 	deep := func(m *mill) { m.depth, m.steps = 4, 24 }

@@ -50,7 +50,7 @@ func (q *inquiry) readReplay(r *Report) {
 	}
 }
 
-// willStarve tells whether a run that does not wait yet consumes faster than it produces.
+// willStarve reports whether a run that does not wait yet consumes faster than it produces.
 func (q *inquiry) willStarve() bool {
 	_, _, falling := q.fallingDepth()
 	reg := q.regime

@@ -30,8 +30,8 @@ func (m *Map) chainNeeds(fleet, from, to Province, fleets ProvinceSet) bool {
 	return false
 }
 
-// chainOn follows the chains that go on with the fleet at. The needed fleet is still to come, or is NoProvince once it has been
-// passed; no later fleet may stand on barred.
+// chainOn follows the chains that go on with the fleet at. The needed fleet is still to come, or is NoProvince once
+// it has been passed; no later fleet may stand on barred.
 func (m *Map) chainOn(at, needed, to Province, fleets, barred ProvinceSet) bool {
 	if at == needed {
 		needed = noProvince

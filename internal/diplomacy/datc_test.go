@@ -37,9 +37,11 @@ type datcStep struct {
 var ourChoice = map[string]map[string][]string{
 	// Rules of 2000: a convoy that nobody ordered is no convoy, so the army walks. Edition 3.0: the move fails.
 	"6.G.8": {"ENGLAND": {"A KIE", "F HEL"}, "FRANCE": {"A HOL"}},
-	// Rules of 2000: the convoying fleet is its own, so the army goes by sea and into the paradox. Edition 3.0: by land.
+	// Rules of 2000: the convoying fleet is its own, so the army goes by sea and into the paradox. Edition 3.0: by
+	// land.
 	"6.G.11/implicit": {"ENGLAND": {"F NWY", "F SKA"}, "RUSSIA": {"A SWE", "F BAR"}},
-	// A fleet that the chain does not need shows no intent (as in the 2023 rules), so the armies bounce. 1971: they swap.
+	// A fleet that the chain does not need shows no intent (as in the 2023 rules), so the armies bounce. 1971: they
+	// swap.
 	"6.G.19/1971": {"FRANCE": {"A MAR", "F WES"}, "ITALY": {"A SPA", "F LYO"}},
 	// Civil disorder counts the distance to the home centres. Rules of 2023: to any owned centre.
 	"6.J.3/2023":  {"RUSSIA": {"A PRU"}},

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// wander plays random legal orders from the start and calls see with every position. Moves are likelier than their share
-// of the orders, so that units meet.
+// wander plays random legal orders from the start and calls see with every position. Moves are likelier than their
+// share of the orders, so that units meet.
 func wander(seed uint64, phases int, see func(*rand.Rand, *State, []Options)) {
 	r := rand.New(rand.NewPCG(seed, 1901))
 	m := Standard()
@@ -67,7 +67,8 @@ func FuzzAdjudicationIgnoresOrder(f *testing.F) {
 	})
 }
 
-// TestPowersAreInterchangeable swaps two powers and expects the same outcome, swapped: nothing depends on who a power is.
+// TestPowersAreInterchangeable swaps two powers and expects the same outcome, swapped: nothing depends on who a
+// power is.
 func TestPowersAreInterchangeable(t *testing.T) {
 	t.Parallel()
 	a, b := NewAdjudicator(Standard()), NewAdjudicator(Standard())

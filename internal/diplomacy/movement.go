@@ -160,8 +160,8 @@ func (mv *movement) choosePath(at Province) {
 	mv.via[at], mv.path[at] = true, open
 }
 
-// ownConvoy reports whether a fleet of the army's own power is ordered to carry it, which shows the intent. That another
-// chain of fleets in the end carries it does not matter.
+// ownConvoy reports whether a fleet of the army's own power is ordered to carry it, which shows the intent. That
+// another chain of fleets in the end carries it does not matter.
 func (mv *movement) ownConvoy(at Province) bool {
 	for fleet := range mv.convoyers[at].All() {
 		if mv.s.units[fleet].Power == mv.s.units[at].Power {

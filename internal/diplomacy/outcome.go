@@ -144,7 +144,7 @@ func (mv *movement) overpowers(at Province) bool {
 	return true
 }
 
-// convoyOutcome tells whether the fleet was part of a convoy that held.
+// convoyOutcome reports whether the fleet was part of a convoy that held.
 func (mv *movement) convoyOutcome(at Province) Result {
 	army := mv.m.provOf[mv.orders[at].Aux]
 	switch {

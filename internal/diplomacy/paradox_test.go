@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// crowd is a random position full of fleets and coastal armies of a few powers, which makes convoys and paradoxes likely.
+// crowd is a random position full of fleets and coastal armies of a few powers, which makes convoys and paradoxes
+// likely.
 func crowd(r *rand.Rand) *State {
 	m := Standard()
 	s := emptyState(m, m.begin)

@@ -31,10 +31,7 @@ var (
 
 // New checks the configuration, on its own and against the map, and makes an Env.
 func New(cfg Config, m *diplomacy.Map) (*Env, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if err := cfg.faultsOn(m); err != nil {
+	if err := errors.Join(cfg.Validate(), cfg.faultsOn(m)); err != nil {
 		return nil, err
 	}
 	e := &Env{cfg: cfg, m: m, rules: rules(m)}
@@ -111,7 +108,7 @@ func (e *Env) drawWarmup(seed int64) (int, *rand.Rand) {
 	return w.Min + rng.IntN(w.Max-w.Min+1), rng
 }
 
-// Warms tells whether learners play the warm-up.
+// Warms reports whether learners play the warm-up.
 func (e *Env) Warms() bool { return e.cfg.WarmupPolicy == WarmupLearner && e.cfg.WarmupPhases.Max > 0 }
 
 // WarmUp begins the game that learners play before a group's games fork.

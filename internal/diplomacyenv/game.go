@@ -114,7 +114,7 @@ func (g *game) Prompts() ([]episode.Prompt, error) {
 
 func (g *game) asks(p diplomacy.Power) bool { return g.prompted(p) && g.state.MustAct(p) }
 
-// prompted tells whether a model plays a power: the learner or a fixed policy.
+// prompted reports whether a model plays a power: the learner or a fixed policy.
 func (g *game) prompted(p diplomacy.Power) bool { return g.env.learns[p] || g.env.policy[p] != "" }
 
 // Act plays the phase with the models' answers and the bots' orders. Only the learners' answers are counted.

@@ -12,7 +12,8 @@ import (
 type PromptConfig struct {
 	// LegalOrders lists every legal order of every unit.
 	LegalOrders bool `json:"legal_orders"`
-	// Neighbours lists where every own unit can move without a convoy. Not shown together with LegalOrders, which say so.
+	// Neighbours lists where every own unit can move without a convoy. Not shown together with LegalOrders, which
+	// say so.
 	Neighbours bool `json:"neighbours"`
 	// Threats lists the own units and centres that foreign units could move to.
 	Threats bool `json:"threats"`

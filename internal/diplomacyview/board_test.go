@@ -42,7 +42,7 @@ func TestAnotherBoard(t *testing.T) {
 		if got, want := sortedLines(shown.String()), sortedLines(shownOn(t, m, game)); got != want {
 			t.Errorf("%s: shown without the board:\n%s\nwith it:\n%s", name, got, want)
 		}
-		_, err = SVGs(t.TempDir(), game)
+		_, err = SVGs(t.TempDir(), "", game)
 		if err == nil || !strings.Contains(err.Error(), "pond") || !strings.Contains(err.Error(), "standard board only") {
 			t.Errorf("%s: maps: %v", name, err)
 		}

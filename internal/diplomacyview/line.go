@@ -119,7 +119,7 @@ func plainUnits(texts []string) []order {
 	return list
 }
 
-// mustAct tells whether a power without orders could have given some.
+// mustAct reports whether a power without orders could have given some.
 func mustAct(p diplomacy.Phase, name string, s *diplomacy.Snapshot) bool {
 	switch p.Type {
 	case diplomacy.Movement:

@@ -71,7 +71,7 @@ func (d *drawing) name(name string) {
 	d.put(`<text class="%s" x="%.1f" y="%.1f">%s</text>`, class, at.x, at.y, name)
 }
 
-// ringed tells whether the unit in a province has a ring around it, which its name must leave room for.
+// ringed reports whether the unit in a province has a ring around it, which its name must leave room for.
 func (d *drawing) ringed(at diplomacy.Province) bool {
 	o, ok := d.phase.orderOf(at)
 	return ok && (o.order.Verb == diplomacy.Build || o.has("dislodged") && d.phase.state.Phase().Type == diplomacy.Movement)

@@ -70,7 +70,7 @@ func said(p diplomacy.Phase, o diplomacy.Order) bool {
 	return o.Verb == diplomacy.Disband || p.Type == diplomacy.Movement
 }
 
-// played tells whether anybody has given an order, or could have.
+// played reports whether anybody has given an order, or could have.
 func (p *phase) played() bool {
 	return slices.ContainsFunc(p.orders, func(list []order) bool { return len(list) > 0 })
 }

@@ -26,7 +26,8 @@ func (a *atlas) nameAt(name string, ringed bool) point {
 // besides are where a second unit may stand next to the first, the usual one first.
 var besides = []point{{28, -22}, {-28, -22}, {28, 22}, {-28, 22}, {35, 0}, {-35, 0}, {0, -35}, {0, 37}}
 
-// findRoom places the second unit of every province where it covers neither names nor other units, or as little as can be.
+// findRoom places the second unit of every province where it covers neither names nor other units, or as little as
+// can be.
 func (a *atlas) findRoom(m *diplomacy.Map) {
 	a.beside = map[string]point{}
 	for p := range m.PlaceCount() {

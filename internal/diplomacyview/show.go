@@ -16,7 +16,7 @@ const (
 	JSON  = "json"
 )
 
-// CheckFormat tells whether there is such a format; the empty one is Table.
+// CheckFormat reports whether there is such a format; the empty one is Table.
 func CheckFormat(format string) error {
 	switch format {
 	case "", Table, JSON:

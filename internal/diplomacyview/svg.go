@@ -1,7 +1,6 @@
 package diplomacyview
 
 import (
-	_ "embed"
 	"fmt"
 	"html"
 	"io"
@@ -12,9 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/diplomacy"
 )
 
-//go:embed style.css
-var style string
-
 // The drawing is a header above, the map, and a panel with all orders at its right.
 const (
 	headerHeight = 60
@@ -24,7 +20,7 @@ const (
 )
 
 // SVGs draws every phase of a game into dir, which it creates, and returns the files in the order of the phases.
-func SVGs(dir string, game *diplomacy.SavedGame) ([]string, error) {
+func SVGs(dir, phase string, game *diplomacy.SavedGame) ([]string, error) {
 	m, known := mapOf(game)
 	if !known {
 		return nil, errNotDrawn(game)
@@ -38,6 +34,9 @@ func SVGs(dir string, game *diplomacy.SavedGame) ([]string, error) {
 	}
 	var files []string
 	for i := range game.Phases {
+		if phase != "" && game.Phases[i].Name != phase {
+			continue
+		}
 		p, err := readPhase(m, &game.Phases[i])
 		if err != nil {
 			return files, fmt.Errorf("draw game %s: %w", game.ID, err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func TestSVGs(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "maps")
 	game := opening(t)
-	files, err := SVGs(dir, game)
+	files, err := SVGs(dir, "", game)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,4 +178,31 @@ func number(t *testing.T, b []byte) float64 {
 		t.Fatal(err)
 	}
 	return x
+}
+
+// Few programs besides browsers know CSS variables and media queries: to them a map is what its plain rules say, with a
+// colour for everything that is drawn.
+func TestMapsHaveTheirColoursOutsideOfBrowsers(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := SVG(&b, opening(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	if name := regexp.MustCompile(`var\([^)]*\)`).Find(b.Bytes()); name != nil {
+		t.Errorf("the map uses the variable %s", name)
+	}
+	plain, _, _ := strings.Cut(style, "@media")
+	coloured := map[string]bool{}
+	for _, rule := range regexp.MustCompile(`([^{}]+){([^}]*)}`).FindAllStringSubmatch(plain, -1) {
+		if regexp.MustCompile(`(fill|stroke):(#|none|url)`).MatchString(rule[2]) {
+			for _, class := range regexp.MustCompile(`\.[\w-]+`).FindAllString(rule[1], -1) {
+				coloured[class[1:]] = true
+			}
+		}
+	}
+	for _, shape := range regexp.MustCompile(`<(?:path|circle|rect) class="([^"]*)"`).FindAllStringSubmatch(b.String(), -1) {
+		if !slices.ContainsFunc(strings.Fields(shape[1]), func(class string) bool { return coloured[class] }) {
+			t.Errorf("no rule gives class %q a colour", shape[1])
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -75,6 +76,18 @@ func (g *Group) Start(p Process) error {
 	}
 	g.children = append(g.children, c)
 	return nil
+}
+
+// End stops the named child for good, as Stop does, and forgets it.
+func (g *Group) End(name string) {
+	g.children = slices.DeleteFunc(g.children, func(c *child) bool {
+		if c.Name != name {
+			return false
+		}
+		close(c.stop)
+		<-c.done
+		return true
+	})
 }
 
 // Wait blocks until the named child has ended for good, or ctx is done.

@@ -122,3 +122,22 @@ func TestMissingProgramIsAnError(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// A child that is ended stays ended, the others live, and one of its name may be started anew.
+func TestEndStopsOneForGood(t *testing.T) {
+	t.Parallel()
+	g := NewGroup(func(e Event) { t.Errorf("unexpected %+v", e) })
+	defer g.Stop(nil)
+	a, b := startChild(t, g, "a", false), startChild(t, g, "b", false)
+	ended, other := pids(t, a, 1)[0], pids(t, b, 1)[0]
+	g.End("a")
+	if err := syscall.Kill(ended, 0); err == nil {
+		t.Errorf("process %d is still there", ended)
+	}
+	if err := syscall.Kill(other, 0); err != nil || g.PID("a") != 0 {
+		t.Errorf("the other one: %v; the ended one has process %d", err, g.PID("a"))
+	}
+	if again := pids(t, startChild(t, g, "a", false), 1)[0]; g.PID("a") != again {
+		t.Errorf("process %d, want the new one, %d", g.PID("a"), again)
+	}
+}

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// ID names the event: RUN/KIND/ENGINE/KEY, with what does not apply left out and "fleet" where no run is named. The same fact
-// reported twice has the same id; an event without a key is told apart by its time.
+// ID names the event: RUN/KIND/ENGINE/KEY, with what does not apply left out and "fleet" where no run is named. The
+// same fact reported twice has the same id; an event without a key is told apart by its time.
 func (e Event) ID() string {
 	scope := string(e.Run)
 	if scope == "" {
@@ -30,9 +30,15 @@ func (e Event) ID() string {
 
 // Droppable tells samples, of which any one may be lost, from facts, which must survive.
 func (e Event) Droppable() bool {
-	switch e.Body.(type) {
-	case BufferLevel, EngineSample, DispatchSample:
-		return true
+	return Sample(e.Body.Kind())
+}
+
+// Sample reports whether events of a kind are samples.
+func Sample(kind string) bool {
+	for _, body := range []Body{BufferLevel{}, EngineSample{}, DispatchSample{}} {
+		if body.Kind() == kind {
+			return true
+		}
 	}
 	return false
 }
@@ -84,6 +90,8 @@ func Decode(b []byte) (Event, error) {
 
 func decodeBody(kind string, b []byte) (Body, error) {
 	switch kind {
+	case Audit{}.Kind():
+		return decodeAs[Audit](b)
 	case RunChanged{}.Kind():
 		return decodeAs[RunChanged](b)
 	case StepCompleted{}.Kind():
@@ -94,6 +102,8 @@ func decodeBody(kind string, b []byte) (Body, error) {
 		return decodeAs[BatchClaimed](b)
 	case BufferLevel{}.Kind():
 		return decodeAs[BufferLevel](b)
+	case AlarmChanged{}.Kind():
+		return decodeAs[AlarmChanged](b)
 	case GroupReady{}.Kind():
 		return decodeAs[GroupReady](b)
 	case GroupDropped{}.Kind():
@@ -104,12 +114,16 @@ func decodeBody(kind string, b []byte) (Body, error) {
 		return decodeAs[EpisodeFailed](b)
 	case AdapterLoaded{}.Kind():
 		return decodeAs[AdapterLoaded](b)
+	case AdapterChanged{}.Kind():
+		return decodeAs[AdapterChanged](b)
 	case PolicyPublished{}.Kind():
 		return decodeAs[PolicyPublished](b)
 	case EngineChanged{}.Kind():
 		return decodeAs[EngineChanged](b)
 	case EnginePaced{}.Kind():
 		return decodeAs[EnginePaced](b)
+	case BreakerChanged{}.Kind():
+		return decodeAs[BreakerChanged](b)
 	case EngineSample{}.Kind():
 		return decodeAs[EngineSample](b)
 	case DispatchSample{}.Kind():

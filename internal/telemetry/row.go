@@ -3,13 +3,14 @@ package telemetry
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Row is an event as one flat row for a table-shaped sink: scalars under snake_case names with their units, and at most one
-// level of maps where names are open-ended. The names are a contract with dashboards.
+// Row is an event as one flat row for a table-shaped sink: scalars under snake_case names with their units, and at
+// most one level of maps where names are open-ended. The names are a contract with dashboards.
 type Row map[string]any
 
 // Flat makes an event a row. Lists are summed up: a sink that wants them reads Encode's JSON.
@@ -26,6 +27,8 @@ func Flat(e Event) Row {
 
 func (r Row) body(body Body) {
 	switch b := body.(type) {
+	case Audit:
+		r.audit(b)
 	case RunChanged:
 		r["state"], r["change"] = b.State, b.Change
 		r.text("reason", b.Reason)
@@ -40,9 +43,14 @@ func (r Row) body(body Body) {
 		r.counts(b.Counts)
 	case BufferLevel:
 		r["buffer_target"], r["starved_s"], r["window_s"] = b.Target, b.StarvedSec, b.WindowSec
+		r["alarms"] = len(b.Alarms)
 		r.text("throttle", string(b.Throttle))
 		r.signal(b.Signal)
 		r.counts(b.Counts)
+	case AlarmChanged:
+		r["raised"], r["code"] = b.Raised, b.Code
+		r.text("failure", b.Text)
+		r.text("reason", b.Advice)
 	case GroupReady:
 		r.group(b.Group)
 		r["trajectories"], r["episodes_failed"] = b.Trajectories, b.Failed
@@ -58,6 +66,9 @@ func (r Row) body(body Body) {
 	case AdapterLoaded:
 		r["adapter"], r["policy_version"], r["adapter_load_s"] = b.Adapter, b.Version, b.Sec
 		r.text("failure", b.Failure)
+	case AdapterChanged:
+		r["adapter"], r["policy_version"], r["path"] = b.Adapter, b.Version, b.Path
+		r.text("reason", b.Reason)
 	case PolicyPublished:
 		r.policy(b.Policy)
 	case EngineChanged:
@@ -66,6 +77,9 @@ func (r Row) body(body Body) {
 	case EnginePaced:
 		r["lagging"] = b.Slow != ""
 		r.text("reason", b.Slow)
+	case BreakerChanged:
+		r["worker"], r["open"] = b.Worker, b.Open
+		r.text("reason", b.Reason)
 	case EngineSample:
 		r.load(b.Load)
 	case DispatchSample:
@@ -76,7 +90,25 @@ func (r Row) body(body Body) {
 	}
 }
 
-// versions tells of a run's versions how many were sampled from, and what the newest did. A field for each would fill a sink with fields.
+func (r Row) audit(b Audit) {
+	r["who"], r["role"], r["from"], r["what"], r["status"], r["request_id"] = b.Who, b.Role, b.From, b.What, b.Status, b.RequestID
+	r.text("target", b.Target)
+	r.text("code", b.Code)
+	r.text("before", settings(b.Before))
+	r.text("after", settings(b.After))
+}
+
+// settings is names and values as one text, in the order of their names.
+func settings(values map[string]string) string {
+	parts := make([]string, 0, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		parts = append(parts, name+"="+values[name])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// versions tells of a run's versions how many were sampled from, and what the newest did. A field for each would
+// fill a sink with fields.
 func (r Row) versions(rates map[rollout.PolicyVersion]TokenRate) {
 	if len(rates) == 0 {
 		return

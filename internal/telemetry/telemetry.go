@@ -56,7 +56,8 @@ type StepCompleted struct {
 	Record rollout.StepRecord `json:"record"`
 }
 
-// SignalChanged reports that most groups no longer say anything to a trainer, or do so again; Signal.Collapsed tells which.
+// SignalChanged reports that most groups no longer say anything to a trainer, or do so again; Signal.Collapsed
+// tells which.
 type SignalChanged struct {
 	Signal rollout.Signal `json:"signal"`
 }
@@ -80,6 +81,15 @@ type BufferLevel struct {
 	WindowSec  float64              `json:"window_s"`
 	Throttle   rollout.Throttle     `json:"throttle,omitempty"` // what keeps the run below its target
 	Signal     rollout.Signal       `json:"signal,omitzero"`
+	Alarms     []rollout.AlarmCode  `json:"alarms,omitempty"` // that stand
+}
+
+// AlarmChanged reports that something keeps a run's games from being played, or does so no longer.
+type AlarmChanged struct {
+	Raised bool              `json:"raised"`
+	Code   rollout.AlarmCode `json:"code"`
+	Text   string            `json:"text,omitempty"` // of one that is raised
+	Advice string            `json:"advice,omitempty"`
 }
 
 // GroupReady reports a group committed to the buffer.
@@ -127,6 +137,16 @@ type AdapterLoaded struct {
 	Failure string                `json:"failure,omitempty"`
 }
 
+// AdapterChanged reports that the files of an adapter in use are not those that were published, or, without a
+// reason, that they are again. Engines that have them loaded go on with the weights that they have; none loads
+// them.
+type AdapterChanged struct {
+	Adapter string                `json:"adapter"`
+	Version rollout.PolicyVersion `json:"policy_version"`
+	Path    string                `json:"path"`
+	Reason  string                `json:"reason,omitempty"`
+}
+
 // PolicyPublished reports that a version serves, or why it does not.
 type PolicyPublished struct {
 	Policy rollout.Policy `json:"policy"`
@@ -143,12 +163,22 @@ type EnginePaced struct {
 	Slow string `json:"slow"` // how it lags; empty: no longer
 }
 
-// EngineSample is an engine's load and throughput, from its own counters, and how far these agree with what workers were answered.
+// BreakerChanged reports that a worker stopped giving an engine requests, or does so again: those of the run in
+// whose events it is, or of every run.
+type BreakerChanged struct {
+	Worker string `json:"worker"`
+	Open   bool   `json:"open"` // no requests for now
+	Reason string `json:"reason,omitempty"`
+}
+
+// EngineSample is an engine's load and throughput, from its own counters, and how far these agree with what workers
+// were answered.
 type EngineSample struct {
 	Load rollout.EngineLoad `json:"load"`
 }
 
-// DispatchSample is a worker's dispatcher over a window: rates per run from usage, which must agree with the engines' counters.
+// DispatchSample is a worker's dispatcher over a window: rates per run from usage, which must agree with the
+// engines' counters.
 type DispatchSample struct {
 	WindowSec float64                  `json:"window_s"`
 	Queued    int                      `json:"queued_requests"`
@@ -156,8 +186,8 @@ type DispatchSample struct {
 	Rejected  map[string]int64         `json:"rejected,omitempty"` // by reason
 	InputTPS  float64                  `json:"input_tokens_per_s"`
 	OutputTPS float64                  `json:"output_tokens_per_s"`
-	// ByVersion is a run's rates by the policy version that answered; they add up to the run's. Versions without tokens in the
-	// window are left out, and so are all of them in the sample of the whole.
+	// ByVersion is a run's rates by the policy version that answered; they add up to the run's. Versions without
+	// tokens in the window are left out, and so are all of them in the sample of the whole.
 	ByVersion map[rollout.PolicyVersion]TokenRate `json:"by_policy_version,omitempty"`
 }
 
@@ -167,19 +197,38 @@ type TokenRate struct {
 	OutputTPS float64 `json:"output_tokens_per_s"`
 }
 
+// Audit reports a change that somebody asked for over the API, also one that was refused.
+type Audit struct {
+	Who    string `json:"who"` // the token's name
+	Role   string `json:"role"`
+	From   string `json:"from"`             // the client's address
+	What   string `json:"what"`             // operation, such as change-run
+	Target string `json:"target,omitempty"` // such as run demo, engine gpu-1
+	// Before and After are what the change made different.
+	Before    map[string]string `json:"before,omitempty"`
+	After     map[string]string `json:"after,omitempty"`
+	Status    int               `json:"status"`         // of the answer: 400 and above is a refusal
+	Code      string            `json:"code,omitempty"` // of the refusal
+	RequestID string            `json:"request_id"`
+}
+
 // Kind is the event's name in every sink.
+func (Audit) Kind() string           { return "audit" }
 func (RunChanged) Kind() string      { return "run_changed" }
 func (StepCompleted) Kind() string   { return "training_step" }
 func (SignalChanged) Kind() string   { return "signal_changed" }
 func (BatchClaimed) Kind() string    { return "batch_claimed" }
 func (BufferLevel) Kind() string     { return "buffer_level" }
+func (AlarmChanged) Kind() string    { return "alarm_changed" }
 func (GroupReady) Kind() string      { return "group_ready" }
 func (GroupDropped) Kind() string    { return "group_dropped" }
 func (EpisodeFinished) Kind() string { return "rollout_complete" }
 func (EpisodeFailed) Kind() string   { return "rollout_error" }
 func (AdapterLoaded) Kind() string   { return "adapter_loaded" }
+func (AdapterChanged) Kind() string  { return "adapter_changed" }
 func (PolicyPublished) Kind() string { return "policy_published" }
 func (EngineChanged) Kind() string   { return "engine_changed" }
 func (EnginePaced) Kind() string     { return "engine_paced" }
+func (BreakerChanged) Kind() string  { return "breaker_changed" }
 func (EngineSample) Kind() string    { return "engine_sample" }
 func (DispatchSample) Kind() string  { return "dispatch_sample" }

@@ -78,7 +78,7 @@ func (e *Env) Scenario(seed int64) ([]byte, error) {
 	return json.Marshal(position{Moves: rng.Perm(squares)[:e.cfg.OpeningMoves]})
 }
 
-// Warms tells whether the players make the opening moves.
+// Warms reports whether the players make the opening moves.
 func (e *Env) Warms() bool { return e.cfg.OpeningPlayed && e.cfg.OpeningMoves > 0 }
 
 // WarmUp is the game of the opening moves.

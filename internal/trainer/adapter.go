@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -43,27 +44,45 @@ const (
 	hidden = 64
 )
 
-// writeAdapter writes the adapter NAME-DIGEST under dir and returns its path. It appears whole or not at all. The weights are a
-// function of the version and the configuration, and so is the path: an adapter that is there already is kept.
-func writeAdapter(dir, name string, cfg peft, version int64) (string, error) {
+// adapter is one that was written.
+type adapter struct {
+	path   string
+	digest string // SHA-256 of its weights, in hexadecimal
+}
+
+// writeAdapter writes the adapter of a version under dir. It appears whole or not at all. The weights are a
+// function of the training, the version and the configuration. Training 0 has a path for each content, NAME-DIGEST,
+// and keeps what is there; others use NAME, and replace other weights there.
+func writeAdapter(dir, name string, cfg peft, version, training int64) (adapter, error) {
 	if cfg.Rank < 1 {
-		return "", fmt.Errorf("rank %d: want 1 or more", cfg.Rank)
+		return adapter{}, fmt.Errorf("rank %d: want 1 or more", cfg.Rank)
 	}
 	config, err := json.MarshalIndent(cfg, "", "  ")
 	if err != nil {
-		return "", err
+		return adapter{}, err
 	}
-	weights, err := encodeSafetensors(loraTensors(cfg, version), map[string]string{"format": "pt"})
+	weights, err := encodeSafetensors(loraTensors(cfg, version, training), map[string]string{"format": "pt"})
 	if err != nil {
-		return "", err
+		return adapter{}, err
 	}
-	sum := sha256.Sum256(append(append([]byte{}, config...), weights...))
-	path := filepath.Join(dir, name+"-"+hex.EncodeToString(sum[:4]))
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
+	sum := sha256.Sum256(weights)
+	a := adapter{path: filepath.Join(dir, name), digest: hex.EncodeToString(sum[:])}
+	if training == 0 {
+		whole := sha256.Sum256(append(append([]byte{}, config...), weights...))
+		a.path += "-" + hex.EncodeToString(whole[:4])
 	}
-	return path, writeWhole(path, map[string][]byte{"adapter_config.json": config, "adapter_model.safetensors": weights})
+	switch there, err := os.ReadFile(filepath.Join(a.path, weightsFile)); {
+	case err == nil && bytes.Equal(there, weights):
+		return a, nil
+	case err == nil:
+		if err := os.RemoveAll(a.path); err != nil {
+			return a, err
+		}
+	}
+	return a, writeWhole(a.path, map[string][]byte{"adapter_config.json": config, weightsFile: weights})
 }
+
+const weightsFile = "adapter_model.safetensors"
 
 // writeWhole makes a directory with these files by renaming it into place.
 func writeWhole(path string, files map[string][]byte) error {
@@ -99,8 +118,8 @@ func writeSynced(path string, content []byte) error {
 }
 
 // loraTensors is small random weights, named as PEFT names them.
-func loraTensors(cfg peft, version int64) []tensor {
-	random := rand.New(rand.NewPCG(uint64(version), uint64(cfg.Rank)))
+func loraTensors(cfg peft, version, training int64) []tensor {
+	random := rand.New(rand.NewPCG(uint64(version), uint64(cfg.Rank)+uint64(training)<<16))
 	var tensors []tensor
 	for layer := range layers {
 		for _, module := range cfg.TargetModules {

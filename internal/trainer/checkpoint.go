@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// checkpoints stands for a trainer's saved weights: it remembers how many steps they have learned from. Each process saves under
-// a generation of its own, and the latest one counts: what a process saves that was replaced, and does not know it yet,
-// is no successor's weights.
+// checkpoints stands for a trainer's saved weights: it remembers how many steps they have learned from. Each
+// process saves under a generation of its own, and the latest one counts: what a process saves that was replaced,
+// and does not know it yet, is no successor's weights.
 type checkpoints struct {
 	path  string // of this process; empty: none is kept
 	every int64  // steps

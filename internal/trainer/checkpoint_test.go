@@ -3,6 +3,8 @@ package trainer_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
@@ -41,8 +43,8 @@ type event struct {
 	ResumeFrom *int64 `json:"resume_from"`
 }
 
-// Checkpoints after every second step, killed in step 3: step 2 is trained again, on the same batch, and its weights are a
-// version of their own.
+// Checkpoints after every second step, killed in step 3: step 2 is trained again, on the same batch, and its
+// weights are a version of their own.
 func TestResumesFromItsCheckpoint(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,9 +88,13 @@ func TestResumesFromItsCheckpoint(t *testing.T) {
 		at := func(step int64) *int64 { return &step }
 		wantEvents := []event{
 			{"attached", 1, 0, at(0)},
-			{"recorded", 1, 0, nil}, {"recorded", 1, 1, nil}, {"recorded", 1, 2, nil},
+			{"publishing", 1, 0, nil}, {"recorded", 1, 0, nil},
+			{"publishing", 1, 1, nil}, {"recorded", 1, 1, nil},
+			{"publishing", 1, 2, nil}, {"recorded", 1, 2, nil},
 			{"attached", 2, 2, at(2)},
-			{"recorded", 2, 2, nil}, {"recorded", 2, 3, nil}, {"recorded", 2, 4, nil},
+			{"publishing", 2, 2, nil}, {"recorded", 2, 2, nil},
+			{"publishing", 2, 3, nil}, {"recorded", 2, 3, nil},
+			{"publishing", 2, 4, nil}, {"recorded", 2, 4, nil},
 			{"attached", 3, 5, at(5)},
 		}
 		if got := lines[event](t, cfg.Events); !reflect.DeepEqual(got, wantEvents) {
@@ -160,4 +166,44 @@ func TestDamagedCheckpointIsNotGuessed(t *testing.T) {
 			t.Errorf("%v after %d announcements, want an error before any", err, s.epoch)
 		}
 	})
+}
+
+// Trainings that share a run's name write to the same paths, each its own weights, and say which.
+func TestTrainingsShareThePathsOfTheirAdapters(t *testing.T) {
+	t.Parallel()
+	type published struct {
+		Event  string `json:"event"`
+		Path   string `json:"path"`
+		Digest string `json:"digest"`
+	}
+	dir := t.TempDir()
+	train := func(t *testing.T, weights int64) (all []published) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newService(2)
+			cfg := s.config(t)
+			cfg.AdapterDir, cfg.Weights, cfg.Events = dir, weights, filepath.Join(t.TempDir(), "events.jsonl")
+			if err := trainer.Run(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range lines[published](t, cfg.Events) {
+				if e.Event == "publishing" {
+					all = append(all, e)
+				}
+			}
+		})
+		return all
+	}
+	first, again, second := train(t, 1), train(t, 1), train(t, 2)
+	if !reflect.DeepEqual(first, again) || len(first) != 2 {
+		t.Errorf("the same training published %v, and then %v", first, again)
+	}
+	for i := range second {
+		if second[i].Path != first[i].Path || second[i].Digest == first[i].Digest {
+			t.Errorf("another training published %v, the first one %v: want the same path and other weights", second[i], first[i])
+		}
+		weights, err := os.ReadFile(filepath.Join(second[i].Path, "adapter_model.safetensors"))
+		if sum := sha256.Sum256(weights); err != nil || hex.EncodeToString(sum[:]) != second[i].Digest {
+			t.Errorf("%s holds %x, %v; want %s", second[i].Path, sum, err, second[i].Digest)
+		}
+	}
 }

@@ -20,6 +20,7 @@ const (
 	claimTimeout   = 3 * time.Minute  // the poll and the transfer of the batch
 	callTimeout    = time.Minute
 	publishTimeout = 10 * time.Minute // engines load weights
+	publishFor     = time.Hour        // while there is no engine that could
 	firstPause     = 100 * time.Millisecond
 	maxPause       = 3 * time.Second
 	maxErrorBytes  = 64 << 10
@@ -92,7 +93,8 @@ func (c *client) attach(ctx context.Context, resumeFrom *int64) (attached, error
 	return answer, err
 }
 
-// claim waits for the batch of a step, however long it takes, and returns it unread: the wait ends when it begins to come.
+// claim waits for the batch of a step, however long it takes, and returns it unread: the wait ends when it begins
+// to come.
 func (c *client) claim(ctx context.Context, step, epoch int64) (io.ReadCloser, error) {
 	query := url.Values{"wait": {claimWait.String()}, "epoch": {strconv.FormatInt(epoch, 10)}}
 	path := fmt.Sprintf("/steps/%d/claim?%s", step, query.Encode())
@@ -124,8 +126,19 @@ func (c *client) record(ctx context.Context, step int64, r report) error {
 	return c.call(ctx, http.MethodPut, fmt.Sprintf("/steps/%d", step), r, callTimeout, nil)
 }
 
-// publish returns when the version serves.
+// publish returns when the version serves. A server that answers that no engine can load it now is asked for longer
+// than one that does not answer: the weights are good, and nothing else is to be done.
 func (c *client) publish(ctx context.Context, epoch, version int64, path string) error {
+	for began := time.Now(); ; {
+		err := c.publishOnce(ctx, epoch, version, path)
+		var p *Problem
+		if !errors.As(err, &p) || !passing(err) || time.Since(began) > publishFor || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (c *client) publishOnce(ctx context.Context, epoch, version int64, path string) error {
 	body := map[string]any{"path": path, "epoch": epoch}
 	var policy struct {
 		State  string `json:"state"`
@@ -222,7 +235,7 @@ func readProblem(resp *http.Response) error {
 	return p
 }
 
-// passing tells whether asking again may help: the server is away or says so.
+// passing reports whether asking again may help: the server is away or says so.
 func passing(err error) bool {
 	var p *Problem
 	if !errors.As(err, &p) {

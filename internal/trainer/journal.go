@@ -6,8 +6,9 @@ import (
 	"os"
 )
 
-// journal is a file of JSON lines: what was trained on, a line per step, for whoever wants to check that nothing was trained on twice. A line is
-// written before the step is recorded: a step that a restart made this trainer do again has two lines, with the same trajectories.
+// journal is a file of JSON lines: what was trained on, a line per step, for whoever wants to check that nothing
+// was trained on twice. A line is written before the step is recorded: a step that a restart made this trainer do
+// again has two lines, with the same trajectories.
 type journal struct{ file *os.File }
 
 // openJournal appends to the file; an empty path keeps no journal.
@@ -51,12 +52,15 @@ func entryOf(step, version int64, r report, b *batch) entry {
 	return e
 }
 
-// event is something that the server granted or refused.
+// event is something that the server granted or refused, or is about to be asked for.
 type event struct {
-	Event      string `json:"event"` // attached, recorded or fenced
+	Event      string `json:"event"` // attached, publishing, recorded or fenced
 	Epoch      int64  `json:"epoch"`
-	Step       int64  `json:"step,omitempty"`        // the first one to do, or the one recorded
+	Step       int64  `json:"step,omitempty"`        // the first one to do, or the one published or recorded
 	ResumeFrom *int64 `json:"resume_from,omitempty"` // as asked for
+	Version    int64  `json:"policy_version,omitempty"`
+	Path       string `json:"path,omitempty"`   // of the version's adapter
+	Digest     string `json:"digest,omitempty"` // SHA-256 of its weights
 }
 
 func (j *journal) write(line any) error {

@@ -26,8 +26,8 @@ type headerEntry struct {
 // metadataKey is the one name in the header that is no tensor's.
 const metadataKey = "__metadata__"
 
-// encodeSafetensors writes the safetensors format: the header's length as eight bytes, little-endian; a JSON object, padded with
-// spaces to a multiple of eight; then the tensors' bytes, without gaps.
+// encodeSafetensors writes the safetensors format: the header's length as eight bytes, little-endian; a JSON
+// object, padded with spaces to a multiple of eight; then the tensors' bytes, without gaps.
 func encodeSafetensors(tensors []tensor, metadata map[string]string) ([]byte, error) {
 	tensors = slices.Clone(tensors)
 	slices.SortFunc(tensors, func(a, b tensor) int { return strings.Compare(a.name, b.name) })

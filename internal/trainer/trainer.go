@@ -1,9 +1,10 @@
-// Package trainer is the demo trainer: it does all that a real one does except train. It attaches to a run, claims the batch of
-// each step, checks it, spends the time that each phase would take, writes a LoRA adapter, publishes it and
-// records the step; killed and started again, it goes on at the right step.
+// Package trainer is the demo trainer: it does all that a real one does except train. It attaches to a run, claims
+// the batch of each step, checks it, spends the time that each phase would take, writes a LoRA adapter, publishes
+// it and records the step; killed and started again, it goes on at the right step.
 //
-// It uses nothing but the public HTTP API, with JSON types of its own, as a trainer in any language would: it doubles as an
-// example and as a check that the API suffices. Start reading at Run, then client.go, batch.go and adapter.go.
+// It uses nothing but the public HTTP API, with JSON types of its own, as a trainer in any language would: it
+// doubles as an example and as a check that the API suffices. Start reading at Run, then client.go, batch.go and
+// adapter.go.
 package trainer
 
 import (
@@ -26,11 +27,15 @@ type Config struct {
 	AdapterDir string // where adapters are written; engines must see it under the same path. Empty: the spec's adapters.path_prefix
 	Journal    string // file to which a line per trained step is appended; empty: none
 	Events     string // file to which a line is appended when the server attached this trainer, took a record or refused; empty: none
-	// Checkpoints is a folder that remembers which steps the weights have learned from. A trainer resumes from what it finds
-	// there: the steps since are trained again. An empty folder is untrained weights. No folder: every recorded step
-	// is taken to be in the weights.
+	// Checkpoints is a folder that remembers which steps the weights have learned from. A trainer resumes from what
+	// it finds there: the steps since are trained again. An empty folder is untrained weights. No folder: every
+	// recorded step is taken to be in the weights.
 	Checkpoints     string
 	CheckpointEvery int // steps; 0: 1
+	// Weights is the training that these weights come of. 0: one whose adapters are at paths that their content
+	// decides. Others write the adapters of a run's name to the same paths, each with other weights, and replace
+	// what an earlier training left there.
+	Weights int64
 
 	// Speed and the times of the phases overrule the spec's demo section where they are not zero.
 	Speed                             float64
@@ -71,7 +76,7 @@ func Run(ctx context.Context, cfg Config) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &refused) && refused.is("run-over"):
-		t.say("run %s is over: %s", cfg.Run, refused.Detail)
+		t.say("run %s is over; nothing is left to train (%s)", cfg.Run, refused.Detail)
 		return nil
 	case err != nil:
 		return fmt.Errorf("train %s: %w", cfg.Run, err)
@@ -179,8 +184,8 @@ func (t *trainer) step(ctx context.Context, step int64) error {
 	return nil
 }
 
-// obtain waits for the step's batch, reads it, and refuses one that must not be trained on. An answer that breaks off is
-// asked for again: claiming a step again gives the same batch.
+// obtain waits for the step's batch, reads it, and refuses one that must not be trained on. An answer that breaks
+// off is asked for again: claiming a step again gives the same batch.
 func (t *trainer) obtain(ctx context.Context, clock *stopwatch, step int64) (*batch, summary, error) {
 	const tries = 5
 	var broken error
@@ -221,20 +226,25 @@ func (t *trainer) pretend(ctx context.Context, clock *stopwatch, phase string, m
 	return nil
 }
 
-// publish writes and publishes the weights that came of a step. A trainer that died between publishing and recording a
-// step finds them published: publishing them again, under the same version from the same path, changes nothing. One that
-// resumes from a checkpoint has other weights than those published since, and gives them a new version.
+// publish writes and publishes the weights that came of a step. A trainer that died between publishing and
+// recording a step finds them published: publishing them again, under the same version from the same path, changes
+// nothing. One that resumes from a checkpoint has other weights than those published since, and gives them a new
+// version.
 func (t *trainer) publish(ctx context.Context, step int64) error {
 	version := t.version + 1
 	if t.version > step && !t.checkpoints.kept() {
 		version = t.version
 	}
 	name := fmt.Sprintf("%s-v%d", t.cfg.Run, version)
-	path, err := writeAdapter(t.dir, name, adapterConfig(t.spec.Model, t.spec.Adapters.Rank), version)
+	written, err := writeAdapter(t.dir, name, adapterConfig(t.spec.Model, t.spec.Adapters.Rank), version, t.cfg.Weights)
 	if err != nil {
 		return fmt.Errorf("write adapter %s: %w", name, err)
 	}
-	if err := t.client.publish(ctx, t.epoch, version, path); err != nil {
+	note := event{Event: "publishing", Epoch: t.epoch, Step: step, Version: version, Path: written.path, Digest: written.digest}
+	if err := t.events.write(note); err != nil {
+		return err
+	}
+	if err := t.client.publish(ctx, t.epoch, version, written.path); err != nil {
 		return fmt.Errorf("publish version %d: %w", version, err)
 	}
 	t.version = version

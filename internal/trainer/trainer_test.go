@@ -37,6 +37,7 @@ type service struct {
 	away     int                  // requests to fail before the next answer
 	tamper   func(map[string]any) // changes a batch before it is sent
 	cut      int                  // batches to break off
+	noEngine time.Time            // until when no engine can load an adapter
 }
 
 type record struct {
@@ -183,6 +184,10 @@ func (s *service) publish(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if time.Now().Before(s.noEngine) {
+		problem(w, http.StatusServiceUnavailable, "unavailable", "no engine is ready")
+		return
+	}
 	if old, there := s.policies[version]; there && old != body.Path || version > s.version+1 {
 		problem(w, http.StatusConflict, "conflict", "version published from elsewhere, or out of order")
 		return
@@ -198,6 +203,21 @@ func (s *service) config(t *testing.T) trainer.Config {
 		Server: "http://service", Run: "demo", AdapterDir: t.TempDir(),
 		Journal: filepath.Join(t.TempDir(), "journal.jsonl"), HTTPClient: &http.Client{Transport: s},
 	}
+}
+
+// An outage of the engines outlasts the patience with a server that is away: the weights are good, and are
+// published when it is over.
+func TestWaitsForEngines(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(1)
+		s.noEngine = time.Now().Add(40 * time.Minute)
+		cfg := s.config(t)
+		cfg.Patience = time.Minute
+		if err := trainer.Run(t.Context(), cfg); err != nil || s.version != 1 || len(s.records) != 1 {
+			t.Errorf("%v; version %d, %d records", err, s.version, len(s.records))
+		}
+	})
 }
 
 func TestTrainsARun(t *testing.T) {

@@ -18,7 +18,7 @@ const (
 	wholeCycles = 3
 )
 
-// Oscillates tells whether x repeats itself with a period of 2 to 8 values, and how. A period is
+// Oscillates reports whether x repeats itself with a period of 2 to 8 values, and how. A period is
 // accepted when a level for each place in the cycle fits so much better than a single level that
 // the penalty of the extra levels is paid, by the loss that Detect uses.
 func Oscillates(x []float64, o Options) (Cycle, bool) {

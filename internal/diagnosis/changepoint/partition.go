@@ -106,7 +106,7 @@ func (s series) settle(cuts []int) {
 	}
 }
 
-// strays tells whether value i is an outlier of its own level and closer to the other.
+// strays reports whether value i is an outlier of its own level and closer to the other.
 func (s series) strays(i int, own, other float64) bool {
 	d := math.Abs(s.y[i] - own)
 	return d > clip*s.sigma && math.Abs(s.y[i]-other) < d

@@ -34,7 +34,7 @@ const (
 // Names are all bots, weakest first.
 func Names() []Name { return []Name{Hold, Random, Chaos, Dumb} }
 
-// Check tells whether there is a bot of that name.
+// Check reports whether there is a bot of that name.
 func (n Name) Check() error {
 	for _, known := range Names() {
 		if n == known {

@@ -26,8 +26,9 @@ func adjustments(m *diplomacy.Map, o diplomacy.Options) expr {
 	return alt(append(list, literal(waives(o)))...)
 }
 
-// choose is n > 0 lines out of the sites, in order. A plain expression for that doubles with every site; halving the sites
-// and splitting n between the halves keeps it polynomial: 17 removals of 34 units are the worst that a board can ask.
+// choose is n > 0 lines out of the sites, in order. A plain expression for that doubles with every site; halving
+// the sites and splitting n between the halves keeps it polynomial: 17 removals of 34 units are the worst that a
+// board can ask.
 func choose(m *diplomacy.Map, sites []diplomacy.Site, n int) expr {
 	switch n {
 	case 1:
@@ -106,12 +107,12 @@ func adjustmentRules(m *diplomacy.Map, o diplomacy.Options) []byte {
 	return appendEnds(b, o)
 }
 
-// reachable tells whether k more lines can be due at site i at all: i sites leave at least Count-i.
+// reachable reports whether k more lines can be due at site i at all: i sites leave at least Count-i.
 func reachable(o diplomacy.Options, i, k int) bool {
 	return k >= o.Count-i && finishable(o, i, k)
 }
 
-// finishable tells whether the sites from i on, and waiving, can give k lines.
+// finishable reports whether the sites from i on, and waiving, can give k lines.
 func finishable(o diplomacy.Options, i, k int) bool {
 	return o.MayWaive || len(o.Sites)-i >= k
 }

@@ -1,9 +1,10 @@
-// Package axiom ships telemetry events to Axiom. It is a sink and nothing reads from it: the service works, and explains itself, with
-// Axiom slow, refusing or absent.
+// Package axiom ships telemetry events to Axiom. It is a sink and nothing reads from it: the service works, and
+// explains itself, with Axiom slow, refusing or absent.
 //
-// Emit never waits: a bounded queue, one sender, and losses that are counted. Delivery is at least once: after a doubtful answer a batch
-// is sent again, and queries tell duplicates by event_id. The client library's own retries are off, because they ignore
-// deadlines and lose answers; what to do about each answer is the pure function react. Start reading at Shipper, then react.go.
+// Emit never waits: a bounded queue, one sender, and losses that are counted. Delivery is at least once: after a
+// doubtful answer a batch is sent again, and queries tell duplicates by event_id. The client library's own retries
+// are off, because they ignore deadlines and lose answers; what to do about each answer is the pure function react.
+// Start reading at Shipper, then react.go.
 package axiom
 
 import (
@@ -173,8 +174,8 @@ func (s *Shipper) Run(ctx context.Context) {
 	s.drain(ctx, rest)
 }
 
-// Close ends Run, and returns when what was emitted before is sent or, after a bounded time, counted as dropped. It works
-// without Run, too, and more than once.
+// Close ends Run, and returns when what was emitted before is sent or, after a bounded time, counted as dropped. It
+// works without Run, too, and more than once.
 func (s *Shipper) Close() {
 	s.close.Do(func() { close(s.closing) })
 	s.sender <- struct{}{}

@@ -96,8 +96,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// wire notes the status of the last answer, which the client library loses when it cannot read the answer's body. One request is
-// under way at a time.
+// wire notes the status of the last answer, which the client library loses when it cannot read the answer's body.
+// One request is under way at a time.
 type wire struct {
 	next   http.RoundTripper
 	status int

@@ -26,6 +26,7 @@ type vectors struct {
 	throttled      *prometheus.GaugeVec   // run, reason
 	flatShare      *prometheus.GaugeVec   // run
 	collapsed      *prometheus.GaugeVec   // run
+	alarms         *prometheus.GaugeVec   // run, code
 
 	// of the games
 	groupSec   *prometheus.HistogramVec // run, stage
@@ -43,10 +44,13 @@ type vectors struct {
 	engineQueueSec   *prometheus.GaugeVec     // engine
 	engineTokens     *prometheus.CounterVec   // engine, direction
 	engineUsageError *prometheus.GaugeVec     // engine, direction
+	breakers         *prometheus.GaugeVec     // engine, scope
 	adapterLoadSec   *prometheus.HistogramVec // engine
 	adapterFailures  *prometheus.CounterVec   // engine
 	coldStartSec     *prometheus.HistogramVec // engine
 	rejected         *prometheus.CounterVec   // reason
+
+	refused *prometheus.CounterVec // reason
 }
 
 func newVectors() vectors {
@@ -68,10 +72,11 @@ func newVectors() vectors {
 		throttled:      gauge("buffer_throttled", "1 while a bound keeps the run from launching as many groups as its depth asks for: max_staleness, max_bytes.", "run", "reason"),
 		flatShare:      gauge("signal_flat_ratio", "Share of the latest groups whose rewards were all equal.", "run"),
 		collapsed:      gauge("signal_collapsed", "1 while most groups say nothing to a trainer.", "run"),
+		alarms:         gauge("alarm", "1 while something keeps a run's games from being played: no_worker, no_engine, model_not_served, games_fail.", "run", "code"),
 
 		groupSec:   histogram("group_duration_seconds", "Time of a group by stage: queue (launch to first request), play (to commit), model and env (the slowest episode's).", long, "run", "stage"),
 		episodeSec: histogram("episode_duration_seconds", "Time of one game.", long, "run"),
-		episodes:   counter("episodes_total", "Games by result: finished, retried, failed.", "run", "result"),
+		episodes:   counter("episodes_total", "Tries at games by result: finished, retried, failed, cancelled (not needed any more).", "run", "result"),
 		tokens:     counter("tokens_total", "Tokens of finished games by direction (input, output), from the usage of their requests.", "run", "direction"),
 
 		policyVersion:    gauge("policy_version", "Newest policy version that serves.", "run"),
@@ -83,10 +88,13 @@ func newVectors() vectors {
 		engineTokens:     counter("engine_tokens_total", "Tokens by direction (input, output), from the engine's own counters.", "engine", "direction"),
 		engineQueueSec:   gauge("engine_dispatch_queue_seconds", "Mean wait in dispatch queues of the requests that the engine answered in the last window.", "engine"),
 		engineUsageError: gauge("engine_usage_error_ratio", "Tokens that the engine counted less those that its answers account for, as a share of the larger, by direction (input, output).", "engine", "direction"),
+		breakers:         gauge("engine_breaker_open", "Workers that do not dispatch to an engine for now, by whose requests: all_runs, one_run. Absent: none.", "engine", "scope"),
 		adapterLoadSec:   histogram("engine_adapter_load_seconds", "Time to load and verify an adapter.", short, "engine"),
 		adapterFailures:  counter("engine_adapter_load_failures_total", "Loads that failed.", "engine"),
 		coldStartSec:     histogram("engine_cold_start_seconds", "Time from an engine's first sign of life to ready.", short, "engine"),
-		rejected:         counter("requests_rejected_total", "Requests that dispatch gave up, by reason.", "reason"),
+		refused:          counter("refused_total", "Requests and connections that this server turned away, by reason: unauthorized, forbidden, quota-exceeded, overloaded, unavailable, connections.", "reason"),
+
+		rejected: counter("requests_rejected_total", "Requests that dispatch gave up, by reason.", "reason"),
 	}
 }
 
@@ -99,10 +107,10 @@ var (
 func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		v.stepSec, v.phaseSec, v.starvedSec, v.goodput, v.policyLag, v.lagMean,
-		v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.staleDropped, v.throttled, v.flatShare, v.collapsed,
+		v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.staleDropped, v.throttled, v.flatShare, v.collapsed, v.alarms,
 		v.groupSec, v.episodeSec, v.episodes, v.tokens,
 		v.policyVersion, v.engineUp, v.engineInflight, v.engineQueue, v.engineKV, v.enginePrefixHits, v.engineQueueSec, v.engineTokens, v.engineUsageError,
-		v.adapterLoadSec, v.adapterFailures, v.coldStartSec, v.rejected,
+		v.breakers, v.adapterLoadSec, v.adapterFailures, v.coldStartSec, v.rejected, v.refused,
 	}
 }
 
@@ -110,7 +118,7 @@ func (v *vectors) all() []prometheus.Collector {
 func (v *vectors) runGauges() []*prometheus.GaugeVec {
 	return []*prometheus.GaugeVec{
 		v.goodput, v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.policyVersion,
-		v.lagMean, v.throttled, v.flatShare, v.collapsed,
+		v.lagMean, v.throttled, v.flatShare, v.collapsed, v.alarms,
 	}
 }
 

@@ -1,17 +1,18 @@
-// Package prom exposes telemetry events as Prometheus metrics. It keeps a registry of its own, takes events as any other sink does and
-// knows nothing of where they come from: fed with one process's events it shows that process, fed with the
-// store's streams it shows the service.
+// Package prom exposes telemetry events as Prometheus metrics. It keeps a registry of its own, takes events as any
+// other sink does and knows nothing of where they come from: fed with one process's events it shows that process,
+// fed with the store's streams it shows the service.
 //
 // Labels are bounded: runs, engines and small enums, never a group, an episode or an adapter. Names are a contract with
 // dashboards; metrics.go lists them all.
 //
-// Tokens are counted twice, from two sources that must agree, and under two names so that no sum adds them up: per run from the usage of
-// finished episodes (millrace_tokens_total), per engine from the engines' own counters
+// Tokens are counted twice, from two sources that must agree, and under two names so that no sum adds them up: per
+// run from the usage of finished episodes (millrace_tokens_total), per engine from the engines' own counters
 // (millrace_engine_tokens_total). Tokens per second are the rate() of either; rates per call cannot be added.
 package prom
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,11 +55,15 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
+// Refused counts a request or a connection that this server turned away.
+func (m *Metrics) Refused(reason string) { m.vectors.refused.WithLabelValues(reason).Inc() }
+
 // Emit counts an event.
 func (m *Metrics) Emit(e telemetry.Event) {
 	run, engine := string(e.Run), string(e.Engine)
 	v := &m.vectors
 	switch b := e.Body.(type) {
+	case telemetry.Audit: // kept to be read
 	case telemetry.RunChanged:
 		m.runChanged(e.Run, b.State)
 	case telemetry.StepCompleted:
@@ -68,6 +73,7 @@ func (m *Metrics) Emit(e telemetry.Event) {
 	case telemetry.BatchClaimed: // the level and the step's record tell the same
 	case telemetry.BufferLevel:
 		m.level(e.Run, b)
+	case telemetry.AlarmChanged: // the levels tell which alarms stand
 	case telemetry.GroupReady:
 		m.group(run, b.Group)
 	case telemetry.GroupDropped:
@@ -78,11 +84,7 @@ func (m *Metrics) Emit(e telemetry.Event) {
 		v.tokens.WithLabelValues(run, "input").Add(positive(float64(b.Usage.InputTokens)))
 		v.tokens.WithLabelValues(run, "output").Add(positive(float64(b.Usage.OutputTokens)))
 	case telemetry.EpisodeFailed:
-		result := "retried"
-		if b.Final {
-			result = "failed"
-		}
-		v.episodes.WithLabelValues(run, result).Inc()
+		v.episodes.WithLabelValues(run, resultOf(b)).Inc()
 	case telemetry.AdapterLoaded:
 		if b.Failure != "" {
 			v.adapterFailures.WithLabelValues(engine).Inc()
@@ -96,6 +98,7 @@ func (m *Metrics) Emit(e telemetry.Event) {
 	case telemetry.EngineChanged:
 		m.engineChanged(e, b)
 	case telemetry.EnginePaced: // the engines' own rates tell the same
+	case telemetry.BreakerChanged: // the workers' own lists tell which stand, also when one dies
 	case telemetry.EngineSample:
 		m.engineLoad(engine, b.Load)
 	case telemetry.DispatchSample:
@@ -105,7 +108,19 @@ func (m *Metrics) Emit(e telemetry.Event) {
 	}
 }
 
-// runChanged forgets the levels of a run that is over: a gauge that nobody sets any more would tell its last value for ever.
+// resultOf is how a try without a result counts: one that was only called off has not failed.
+func resultOf(b telemetry.EpisodeFailed) string {
+	switch {
+	case b.Code == "cancelled":
+		return "cancelled"
+	case b.Final:
+		return "failed"
+	}
+	return "retried"
+}
+
+// runChanged forgets the levels of a run that is over: a gauge that nobody sets any more would tell its last value
+// for ever.
 func (m *Metrics) runChanged(run rollout.RunName, state rollout.RunState) {
 	if !state.Over() {
 		return
@@ -158,6 +173,9 @@ func (m *Metrics) level(name rollout.RunName, b telemetry.BufferLevel) {
 	for _, throttle := range []rollout.Throttle{rollout.ThrottleStaleness, rollout.ThrottleBytes} {
 		v.throttled.WithLabelValues(run, string(throttle)).Set(truth(b.Throttle == throttle))
 	}
+	for _, code := range rollout.AlarmCodes() {
+		v.alarms.WithLabelValues(run, string(code)).Set(truth(slices.Contains(b.Alarms, code)))
+	}
 	m.signal(run, b.Signal)
 	m.mu.Lock()
 	perStep := m.perStep[name]
@@ -183,8 +201,8 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// starvedBy is what a waiting trainer waits for, as far as the buffer shows it: games that are being played, games that wait for a slot, or
-// a run that has launched none. Diagnosis looks closer.
+// starvedBy is what a waiting trainer waits for, as far as the buffer shows it: games that are being played, games
+// that wait for a slot, or a run that has launched none. Diagnosis looks closer.
 func starvedBy(c rollout.BufferCounts) string {
 	switch {
 	case c.InFlight > 0:
@@ -241,6 +259,33 @@ func (m *Metrics) engineLoad(engine string, l rollout.EngineLoad) {
 		return
 	}
 	v.engineUsageError.DeletePartialMatch(prometheus.Labels{"engine": engine}) // nothing is known, which is not agreement
+}
+
+// Breakers shows how many live workers do not dispatch to each engine; the others have none.
+func (m *Metrics) Breakers(workers []rollout.Worker) {
+	type label struct{ engine, scope string }
+	open := map[label]int{}
+	for _, w := range workers {
+		if w.State != rollout.WorkerAlive {
+			continue
+		}
+		seen := map[label]bool{} // a worker counts once, however many runs it keeps away
+		for _, b := range w.Breakers {
+			scope := "one_run"
+			if b.Run == "" {
+				scope = "all_runs"
+			}
+			if l := (label{string(b.Engine), scope}); !seen[l] {
+				seen[l] = true
+				open[l]++
+			}
+		}
+	}
+	gauge := m.vectors.breakers
+	gauge.Reset()
+	for l, n := range open {
+		gauge.WithLabelValues(l.engine, l.scope).Set(float64(n))
+	}
 }
 
 // positive keeps a figure that makes no sense from breaking a counter, which panics when it is made to fall.

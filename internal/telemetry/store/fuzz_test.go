@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/telemetry/store"
 )
 
-// FuzzRows: whatever a row of a run's history holds, and whatever id a client resumes after, the list is an error or one
-// that the API can write, in order, each event once.
+// FuzzRows: whatever a row of a run's history holds, and whatever id a client resumes after, the list is an error
+// or one that the API can write, in order, each event once.
 func FuzzRows(f *testing.F) {
 	for _, e := range []telemetry.Event{fact("demo", 1), sample("demo", 2)} {
 		row, err := telemetry.Encode(e)

@@ -100,8 +100,8 @@ func (s *Store) Follow(ctx context.Context, run rollout.RunName, after string, s
 	}
 }
 
-// records are the rows of a page. One whose event is no JSON keeps its place and its id with nothing in it, so that it hides
-// none of the others and readers go on after it.
+// records are the rows of a page. One whose event is no JSON keeps its place and its id with nothing in it, so that
+// it hides none of the others and readers go on after it.
 func records(page []redis.XMessage, limit int) []Record {
 	out := make([]Record, 0, min(len(page), limit))
 	for _, m := range page[:min(len(page), limit)] {
@@ -128,7 +128,7 @@ func position(after string) (string, error) {
 	return "(" + after, nil
 }
 
-// earlier tells whether id a, or the beginning if it is empty, comes before id b.
+// earlier reports whether id a, or the beginning if it is empty, comes before id b.
 func earlier(a, b string) bool {
 	aMs, aSeq := split(a)
 	bMs, bSeq := split(b)

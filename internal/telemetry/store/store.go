@@ -1,6 +1,6 @@
-// Package store keeps telemetry events in Redis: what the service's own diagnosis, pages and event streams read. Each run has
-// its events, and the fleet has its own, under the empty run name. Samples are kept for a while; facts, which must
-// survive, far longer.
+// Package store keeps telemetry events in Redis: what the service's own diagnosis, pages and event streams read.
+// Each run has its events, and the fleet has its own, under the empty run name. Samples are kept for a while;
+// facts, which must survive, far longer.
 //
 // Emit never waits: a bounded queue, one writer, and losses that are counted. An event that is written twice, after a
 // doubtful answer of Redis, has the same event_id both times. Start reading at Store, then write.go and read.go.
@@ -91,8 +91,8 @@ func (s *Store) Stats() Stats {
 	return Stats{Written: s.written.Load(), Lost: s.lost.Load(), Waiting: len(s.queue)}
 }
 
-// Close ends Run, and returns when what was emitted before is written or, after a bounded time, counted as lost. It works
-// without Run, too, and more than once.
+// Close ends Run, and returns when what was emitted before is written or, after a bounded time, counted as lost. It
+// works without Run, too, and more than once.
 func (s *Store) Close() {
 	s.close.Do(func() { close(s.closing) })
 	s.writer <- struct{}{}
@@ -102,7 +102,7 @@ func (s *Store) Close() {
 
 // Delete forgets a run's events.
 func (s *Store) Delete(ctx context.Context, run rollout.RunName) error {
-	return s.rdb.Del(ctx, s.recentKey(run), s.factsKey(run)).Err()
+	return s.rdb.Unlink(ctx, s.recentKey(run), s.factsKey(run)).Err()
 }
 
 // scope is the hash tag of a run's keys: both streams are written by one script.
@@ -115,6 +115,7 @@ func (s *Store) scope(run rollout.RunName) string {
 
 func (s *Store) recentKey(run rollout.RunName) string { return s.scope(run) + "events" }
 func (s *Store) factsKey(run rollout.RunName) string  { return s.scope(run) + "facts" }
+func (s *Store) goneKey(run rollout.RunName) string   { return s.scope(run) + "gone" } // the buffer's
 
 // errClosed ends Run's own waits.
 var errClosed = errors.New("store closed")

@@ -18,9 +18,11 @@ const (
 	maxPause     = 5 * time.Second
 )
 
-// appendScript adds events to a run's stream, and facts, under the same ids, to its longer one.
-// KEYS: recent, facts. ARGV: their bounds, then for each event a flag, the kind and the JSON.
+// appendScript adds events to a run's stream, and facts, under the same ids, to its longer one. Of a run that was
+// deleted nothing is kept. KEYS: recent, facts, mark of a deleted run. ARGV: their bounds, then for each event a
+// flag, the kind and the JSON.
 var appendScript = redis.NewScript(`
+if redis.call('EXISTS', KEYS[3]) == 1 then return 0 end
 for i = 3, #ARGV, 3 do
   local id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'kind', ARGV[i+1], 'json', ARGV[i+2])
   if ARGV[i] == 'fact' then
@@ -157,5 +159,5 @@ func (s *Store) append(ctx context.Context, run rollout.RunName, entries []entry
 	for _, e := range entries {
 		args = append(args, e.flag, e.kind, e.json)
 	}
-	return appendScript.Run(ctx, s.rdb, []string{s.recentKey(run), s.factsKey(run)}, args...).Err()
+	return appendScript.Run(ctx, s.rdb, []string{s.recentKey(run), s.factsKey(run), s.goneKey(run)}, args...).Err()
 }

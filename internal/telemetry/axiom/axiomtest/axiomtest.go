@@ -1,5 +1,5 @@
-// Package axiomtest is an Axiom for tests: it takes events as the real one does and can be told to fail in the ways that the real
-// one fails. It is used over HTTP, as a handler, or in the caller's own process, as a transport.
+// Package axiomtest is an Axiom for tests: it takes events as the real one does and can be told to fail in the ways
+// that the real one fails. It is used over HTTP, as a handler, or in the caller's own process, as a transport.
 package axiomtest
 
 import (
@@ -24,8 +24,8 @@ const maxEvents = 10_000
 // Event is one ingested event.
 type Event map[string]any
 
-// Fault answers one request otherwise than it should be; done tells whether it has answered at all. A fault that returns false lets
-// the request go on.
+// Fault answers one request otherwise than it should be; done reports whether it has answered at all. A fault that
+// returns false lets the request go on.
 type Fault func(w http.ResponseWriter, r *http.Request) (done bool)
 
 // Server is the fake. The zero value takes any token.

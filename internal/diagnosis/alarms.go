@@ -1,0 +1,33 @@
+package diagnosis
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// alarms puts what keeps the games from being played before everything else: steps can say nothing about games that
+// do not end.
+func (q *inquiry) alarms(r *Report) {
+	if len(q.in.Alarms) == 0 {
+		return
+	}
+	found := make([]Finding, 0, len(q.in.Alarms)+len(r.Findings))
+	next := []string{}
+	for _, a := range q.in.Alarms {
+		found = append(found, Finding{
+			Cause: CauseName(a.Code), Verdict: VerdictProblem, Text: sentence(a.Text), Evidence: []Evidence{{a.Text, Measured}},
+		})
+		next = append(next, a.Advice)
+	}
+	r.Findings = append(found, r.Findings...)
+	r.Verdict, r.Summary = VerdictProblem, found[0].Text
+	r.Next = append(next, r.Next...)
+	r.Missing = []string{} // what more steps would tell is not what is needed
+}
+
+// sentence is a text with a capital and a full stop.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(text[size:], ".") + "."
+}
