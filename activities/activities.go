@@ -6,34 +6,59 @@ package activities
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
 
-// Activities holds what the side effects need. Its methods are registered with a Temporal worker.
+// Activities holds what the side effects need, all of it: see Validate. Its methods are registered with a Temporal
+// worker.
 type Activities struct {
 	Buffer       Buffer
 	Fleet        Fleet
-	Groups       Groups         // nil: no group is ever looked for
+	Files        *fleet.Files // of adapters; nil remembers no digests
+	Groups       Groups
 	Policy       episode.Policy // the dispatcher over all engines
 	Environments Environments
 	Emit         telemetry.Emitter
 	Now          func() time.Time
 	Log          *slog.Logger
 	Hanging      Hanging // environments' calls that games of this process were left behind in
+	Playing      Playing // games of this process
+	Ends         Ends
+
+	served served
+}
+
+// Validate reports every field that is not set. It is no method, because each of those is an activity.
+func Validate(a *Activities) error {
+	var faults []error
+	fields := reflect.ValueOf(a).Elem()
+	for i := range fields.NumField() {
+		switch fields.Field(i).Kind() {
+		case reflect.Interface, reflect.Func, reflect.Pointer:
+			if fields.Field(i).IsNil() {
+				faults = append(faults, fmt.Errorf("activities: %s is not set", fields.Type().Field(i).Name))
+			}
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // Buffer is what the activities need of the buffer.
 type Buffer interface {
-	Open(ctx context.Context, spec rollout.Spec) error
-	SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int) error
+	Open(ctx context.Context, spec rollout.Spec, workflow string) error
+	SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int, asOf time.Time) error
 	SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion) error
-	SaveStatus(ctx context.Context, s rollout.RunStatus) error
+	SaveStatus(ctx context.Context, s rollout.RunStatus, asOf time.Time) error
 	Restore(ctx context.Context, status rollout.RunStatus) (restored bool, err error)
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
 
@@ -42,12 +67,19 @@ type Buffer interface {
 	Discard(ctx context.Context, ref rollout.GroupRef, code string) error
 	Release(ctx context.Context, ref rollout.GroupRef, code string) (released bool, err error)
 
+	Begin(ctx context.Context, game buffer.GameRef, started time.Time, attempt int) (buffer.Attempt, error)
+	Excuse(ctx context.Context, game buffer.GameRef, number int) error
+	InPlay(ctx context.Context, ref rollout.GroupRef) (bool, error)
 	SaveCheckpoint(ctx context.Context, ref rollout.EpisodeRef, attempt int, cp buffer.Checkpoint) error
 	LoadCheckpoint(ctx context.Context, ref rollout.EpisodeRef) (buffer.Checkpoint, bool, error)
 	SaveAnswer(ctx context.Context, ref rollout.EpisodeRef, attempt int, agent string, a buffer.Answer) error
 	Answers(ctx context.Context, ref rollout.EpisodeRef) (map[string]buffer.Answer, error)
 	SaveEpisode(ctx context.Context, ref rollout.EpisodeRef, attempt int, ep rollout.Episode, game []byte) error
 	Episodes(ctx context.Context, ref rollout.GroupRef, samples int) ([]rollout.Episode, error)
+
+	TryFailed(ctx context.Context, t rollout.FailedTry) error
+	TryFinished(ctx context.Context, run rollout.RunName, counts map[string]int64) error
+	TryAdvanced(ctx context.Context, run rollout.RunName) error
 }
 
 // Environments finds or builds the environment that a spec asks for. It may cache: environments are immutable.

@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
@@ -34,8 +37,14 @@ type shelf struct {
 	saves  int
 	ended  *rollout.Episode
 
+	failed   []string // codes of the tries that were counted so
+	finished int
+	advanced int
+
 	fenced  error // of every save
-	answers map[string]buffer.Answer
+	over    bool  // the group
+	begun   buffer.Attempt
+	excused int
 }
 
 func (s *shelf) Queue(_ context.Context, _ rollout.GroupRef, scenario []byte, _ rollout.PolicyVersion, _ time.Time) ([]byte, error) {
@@ -46,6 +55,24 @@ func (s *shelf) Queue(_ context.Context, _ rollout.GroupRef, scenario []byte, _ 
 	}
 	return s.start, nil
 }
+
+func (s *shelf) Begin(_ context.Context, _ buffer.GameRef, _ time.Time, attempt int) (buffer.Attempt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun == (buffer.Attempt{}) {
+		s.begun = buffer.Attempt{Number: attempt, Tries: attempt}
+	}
+	return s.begun, nil
+}
+
+func (s *shelf) Excuse(context.Context, buffer.GameRef, int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.excused++
+	return nil
+}
+
+func (s *shelf) InPlay(context.Context, rollout.GroupRef) (bool, error) { return !s.over, nil }
 
 func (s *shelf) LoadCheckpoint(context.Context, rollout.EpisodeRef) (buffer.Checkpoint, bool, error) {
 	s.mu.Lock()
@@ -72,9 +99,7 @@ func (s *shelf) SaveAnswer(context.Context, rollout.EpisodeRef, int, string, buf
 }
 
 func (s *shelf) Answers(context.Context, rollout.EpisodeRef) (map[string]buffer.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.answers, nil
+	return nil, nil
 }
 
 func (s *shelf) SaveEpisode(_ context.Context, _ rollout.EpisodeRef, _ int, ep rollout.Episode, _ []byte) error {
@@ -84,7 +109,29 @@ func (s *shelf) SaveEpisode(_ context.Context, _ rollout.EpisodeRef, _ int, ep r
 	return nil
 }
 
-// moody is tic-tac-toe that does something else first when it draws a scenario, warms up or applies the answers of a phase.
+func (s *shelf) TryFailed(_ context.Context, t rollout.FailedTry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = append(s.failed, t.Code)
+	return nil
+}
+
+func (s *shelf) TryFinished(context.Context, rollout.RunName, map[string]int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finished++
+	return nil
+}
+
+func (s *shelf) TryAdvanced(context.Context, rollout.RunName) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advanced++
+	return nil
+}
+
+// moody is tic-tac-toe that does something else first when it draws a scenario, warms up or applies the answers of
+// a phase.
 type moody struct {
 	episode.Warmer
 	first func(call string)
@@ -115,12 +162,23 @@ func (g moodyGame) Act(answers map[string]string) (episode.Outcome, error) {
 	return g.Game.Act(answers)
 }
 
+// oneEngine is a fleet of one engine.
+type oneEngine struct {
+	Fleet
+	serves string
+}
+
+func (o *oneEngine) List(context.Context) ([]rollout.Engine, error) {
+	return []rollout.Engine{{ID: "e1", State: rollout.EngineReady, Models: []string{o.serves}}}, nil
+}
+
 // stand is one activity under test, in a bubble of fake time.
 type stand struct {
 	t      *testing.T
 	acts   *Activities
 	env    *testsuite.TestActivityEnvironment
 	buffer *shelf
+	fleet  oneEngine
 	plan   GroupPlan
 	began  time.Time
 
@@ -129,13 +187,14 @@ type stand struct {
 	events []telemetry.Event
 }
 
-// onStand runs f with a stand whose environment does first before its calls, and whose engine takes exec after a wait in the queue.
+// onStand runs f with a stand whose environment does first before its calls, and whose engine takes exec after a
+// wait in the queue.
 func onStand(t *testing.T, options string, first func(call string), queue, exec time.Duration, f func(*stand)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &stand{
-			t: t, buffer: &shelf{}, began: time.Now(),
+			t: t, buffer: &shelf{}, fleet: oneEngine{serves: "base"}, began: time.Now(),
 			plan: GroupPlan{
 				Ref: rollout.GroupRef{Run: "demo", Seq: 4}, Model: "base",
 				Environment: rollout.Environment{Kind: tictactoe.Kind, Options: json.RawMessage(options)},
@@ -146,7 +205,7 @@ func onStand(t *testing.T, options string, first func(call string), queue, exec 
 			},
 		}
 		s.acts = &Activities{
-			Buffer: s.buffer, Policy: paced{queue, exec}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Buffer: s.buffer, Fleet: &s.fleet, Policy: paced{queue, exec}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 			Environments: func(e rollout.Environment) (episode.Environment, error) {
 				env, err := tictactoe.FromOptions(e.Options)
 				return moody{env, first}, err
@@ -292,42 +351,53 @@ func TestPhaseDeadlineIsTriedAgain(t *testing.T) {
 	})
 }
 
-// What is called off, and what was taken for dead, is told apart, with the tokens that it had cost. That a worker stops is no
-// failure.
+// What is cancelled, and what was taken for dead, is told apart, with the tokens that it had cost. That a worker
+// stops is no failure.
 func TestGamesThatEndWithoutFailing(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		cause error // nil: the worker stops
+		over  bool  // the group is, as the buffer knows
 		code  string
 		final bool
 	}{
-		{"cancelled", temporal.NewCanceledError(), Cancelled, true},
-		{"the group is over", errors.New("workflow execution already completed"), Cancelled, true},
-		{"taken for dead", errors.New("invalid activityID or activity already timed out or invoking workflow is completed"), Superseded, false},
-		{"out of time", context.DeadlineExceeded, "timeout", false},
-		{"worker stops", nil, "", false},
+		{"cancelled", temporal.NewCanceledError(), false, Cancelled, true},
+		{"the group is over", errors.New("workflow execution already completed"), true, Cancelled, true},
+		{"taken for dead", errors.New("invalid activityID or activity already timed out or invoking workflow is completed"), false, Superseded, false},
+		{"Temporal is out of reach", serviceerror.NewDeadlineExceeded("context deadline exceeded"), false, Superseded, false},
+		{"out of time", context.DeadlineExceeded, false, "timeout", false},
+		{"worker stops", nil, false, "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			onStand(t, "", func(string) {}, 0, 4*time.Second, func(s *stand) {
+				s.buffer.over = tt.over
 				ctx, end := context.WithCancelCause(context.Background())
 				defer end(nil)
+				if tt.cause == context.DeadlineExceeded {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
+					defer cancel()
+				}
 				stopping := make(chan struct{})
 				s.env.SetWorkerOptions(worker.Options{BackgroundActivityContext: ctx})
 				s.env.SetWorkerStopChannel(stopping)
 				time.AfterFunc(10*time.Second, func() {
-					if tt.cause == nil {
+					switch tt.cause {
+					case nil:
 						close(stopping)
+					case context.DeadlineExceeded: // its own timer fires at this very moment
+					default:
+						end(tt.cause)
 					}
-					end(tt.cause)
 				})
 				err := s.play()
 				if took := time.Since(s.began); took != 10*time.Second {
 					t.Errorf("it took %v to end", took)
 				}
 				if tt.cause == nil {
-					wantCode(t, err, "worker_stopped", false)
-					if len(s.events) != 0 {
-						t.Errorf("events %+v", s.events)
+					wantCode(t, err, WorkerStopped, false)
+					if len(s.events) != 0 || s.buffer.excused != 1 {
+						t.Errorf("events %+v, %d attempts excused", s.events, s.buffer.excused)
 					}
 					return
 				}
@@ -342,30 +412,78 @@ func TestGamesThatEndWithoutFailing(t *testing.T) {
 	}
 }
 
-// A surplus game often comes to the end of a phase before Temporal tells it that its group is ready: the buffer says so first.
+// A surplus game often comes to the end of a phase before Temporal tells it that its group is ready: the buffer
+// says so first.
 func TestFencedGamesAreCancelledOrSuperseded(t *testing.T) {
 	for _, tt := range []struct {
-		name    string
-		saved   *buffer.Checkpoint
-		answers map[string]buffer.Answer
-		code    string
-		final   bool
+		name  string
+		over  bool
+		code  string
+		final bool
 	}{
-		{"nothing is left of the group's games", nil, nil, Cancelled, true},
-		{"another attempt has finished a phase", &buffer.Checkpoint{Game: []byte("{}")}, nil, Superseded, false},
-		{"another attempt was answered", nil, map[string]buffer.Answer{"X": {}}, Superseded, false},
+		{"the group is over", true, Cancelled, true},
+		{"another attempt plays it", false, Superseded, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			onStand(t, "", func(string) {}, 0, time.Second, func(s *stand) {
-				s.buffer.saved, s.buffer.answers = tt.saved, tt.answers
+				s.buffer.over = tt.over
 				s.buffer.fenced = rollout.Refuse(rollout.Fenced, "nothing can be added")
 				wantCode(t, s.play(), string(rollout.Fenced), true)
 				if failed := s.failure(); failed.Code != tt.code || failed.Final != tt.final || failed.Usage.OutputTokens != 1 {
 					t.Errorf("event %+v, want %s", failed, tt.code)
 				}
+				if len(s.buffer.failed) > 0 {
+					t.Errorf("tries that did not fail are counted as failed: %v", s.buffer.failed)
+				}
 			})
 		})
 	}
+}
+
+// A game whose model no engine serves gives its slot back soon and rests longer each time, however often; it says
+// so once, and none of its attempts is held against it.
+func TestGameThatNoEngineServesRests(t *testing.T) {
+	for excused, rest := range map[int]time.Duration{0: 2 * time.Second, 2: 8 * time.Second, 50: 30 * time.Second} {
+		onStandOf(t, fmt.Sprintf("after %d times", excused), time.Hour, func(s *stand) {
+			s.fleet.serves = "bass"
+			s.buffer.begun = buffer.Attempt{Number: excused + 1, Tries: 1, Excused: excused}
+			err := s.play()
+			wantCode(t, err, Unserved, false)
+			var app *temporal.ApplicationError
+			if !errors.As(err, &app) || app.NextRetryDelay() != rest {
+				t.Errorf("got %v, want a rest of %v", err, rest)
+			}
+			if took := time.Since(s.began); took > 20*time.Second {
+				t.Errorf("it held its slot for %v", took)
+			}
+			if told := len(s.events); told != 1 && excused == 0 || told != 0 && excused > 0 || s.buffer.excused != 1 {
+				t.Errorf("after %d times: %d events, %d excused", excused, told, s.buffer.excused)
+			}
+		})
+	}
+}
+
+// A game that fails again and again is given up; that of an attempt that others have finished is done.
+func TestAttemptsEnd(t *testing.T) {
+	onStandOf(t, "the last try fails", 30*time.Second, func(s *stand) {
+		s.buffer.begun = buffer.Attempt{Number: 31, Tries: maxTries, Excused: 11}
+		wantCode(t, s.play(), episode.PhaseDeadline, true)
+	})
+	onStandOf(t, "a worker dies in the last try", time.Second, func(s *stand) {
+		s.buffer.begun = buffer.Attempt{Number: 32, Tries: maxTries + 1, Excused: 11}
+		wantCode(t, s.play(), "timeout", true)
+	})
+	onStandOf(t, "finished", time.Second, func(s *stand) {
+		s.buffer.begun = buffer.Attempt{Finished: true}
+		if err := s.play(); err != nil || s.buffer.ended != nil {
+			t.Errorf("%v, finished again: %v", err, s.buffer.ended)
+		}
+	})
+}
+
+// onStandOf is onStand with an engine that takes exec, and an environment that does nothing else.
+func onStandOf(t *testing.T, name string, exec time.Duration, f func(*stand)) {
+	t.Run(name, func(t *testing.T) { onStand(t, "", func(string) {}, 0, exec, f) })
 }
 
 func TestPanicsEndTheirGameAlone(t *testing.T) {
@@ -376,6 +494,9 @@ func TestPanicsEndTheirGameAlone(t *testing.T) {
 			}
 		}, 0, time.Second, func(s *stand) {
 			wantCode(t, s.play(), episode.EnvironmentPanic, true)
+			if !slices.Equal(s.buffer.failed, []string{episode.EnvironmentPanic}) || s.buffer.finished > 0 {
+				t.Errorf("counted: failed %v, finished %d", s.buffer.failed, s.buffer.finished)
+			}
 			if failed := s.failure(); !failed.Final || failed.Usage.OutputTokens != 1 || !strings.Contains(failed.Failure, "the board fell off the table (attend_test.go:") {
 				t.Errorf("event %+v", failed)
 			}
@@ -383,7 +504,7 @@ func TestPanicsEndTheirGameAlone(t *testing.T) {
 	})
 	t.Run("anything else", func(t *testing.T) {
 		onStand(t, "", func(string) {}, 0, 0, func(s *stand) {
-			s.acts.Buffer = nil // a broken program
+			s.acts.Environments = nil // a broken program
 			wantCode(t, s.play(), "panic", false)
 			if failed := s.failure(); failed.Code != "panic" || failed.Final {
 				t.Errorf("event %+v", failed)
@@ -410,7 +531,8 @@ func TestFailedWarmUpsAreReported(t *testing.T) {
 	})
 }
 
-// An environment that hangs where a group begins is told from a worker that died, so that its group is not prepared for ever.
+// An environment that hangs where a group begins is told from a worker that died, so that its group is not prepared
+// for ever.
 func TestScenarioThatHangsFailsInTime(t *testing.T) {
 	var hang chan struct{}
 	onStand(t, "", func(string) { <-hang }, 0, 0, func(s *stand) {
@@ -419,30 +541,5 @@ func TestScenarioThatHangsFailsInTime(t *testing.T) {
 		_, err := s.env.ExecuteActivity(s.acts.PrepareGroup, s.plan)
 		wantCode(t, err, episode.EnvironmentHung, false)
 		close(hang)
-	})
-}
-
-func TestTooManyHangingCallsEndTheProcess(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var h Hanging
-		h.add(MaxHanging - 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- h.Tend(ctx) }()
-		time.Sleep(time.Hour)
-		if len(ended) > 0 {
-			t.Fatalf("ended with %d calls: %v", h.Count(), <-ended)
-		}
-		h.add(1)
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), "start it again") {
-			t.Errorf("got %v", err)
-		}
-		h.add(-MaxHanging)
-		go func() { ended <- h.Tend(ctx) }()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("at the process's end: %v", err)
-		}
 	})
 }

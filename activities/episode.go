@@ -2,13 +2,8 @@ package activities
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
-
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/temporal"
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/episode"
@@ -48,17 +43,20 @@ type attempt struct {
 	*Activities
 	plan   GroupPlan
 	ref    rollout.EpisodeRef // of a warm-up: of the group's first game
-	number int                // 1 for the first
 	warmUp bool
 	watch  *episode.Watch
 	heart  *heart
 	meter  meter
+
+	number  int // 1 for the first, and growing; once it has begun
+	tries   int // attempts held against the game, this one included
+	excused int // attempts that are not
 }
 
 func (a *Activities) attempt(ctx context.Context, plan GroupPlan, sample int) *attempt {
 	return &attempt{
 		Activities: a, plan: plan, ref: rollout.EpisodeRef{GroupRef: plan.Ref, Sample: sample},
-		number: int(activity.GetInfo(ctx).Attempt), watch: &episode.Watch{}, heart: &heart{ctx: ctx},
+		watch: &episode.Watch{}, heart: &heart{ctx: ctx}, meter: meter{now: a.Now}, number: 1, tries: 1,
 	}
 }
 
@@ -74,6 +72,7 @@ func (at *attempt) name() string {
 // saves the game after each phase; a retry, in whichever process, goes on with the last finished phase.
 func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeResult, error) {
 	at := a.attempt(ctx, in.Plan, in.Sample)
+	defer a.Playing.begin(in.Plan.Ref.Run)()
 	ep, err := attended(ctx, at, at.play)
 	if err != nil {
 		return EpisodeResult{}, at.failed(ctx, err)
@@ -81,65 +80,9 @@ func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeR
 	return EpisodeResult{Phases: ep.Phases}, nil
 }
 
-// Codes of attempts that end though nothing failed.
-const (
-	Cancelled  = "cancelled"  // its group needs the game no more, or is over itself
-	Superseded = "superseded" // it was silent for too long and taken for dead: another one goes on
-)
-
-// failed reports how the attempt ended without a result, and returns that as Temporal understands it. That a worker is
-// being stopped is nobody's failure: the game goes on elsewhere at once, without waiting for its heartbeats to be missed.
-func (at *attempt) failed(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
-		code := failureCode(err)
-		if rollout.Refused(err, rollout.Fenced) {
-			code = at.fenced(ctx)
-		}
-		at.report(code, err, final(err) && code != Superseded)
-		return typedAfter(err, pauseAfter(at.number))
-	}
-	select {
-	case <-activity.GetWorkerStopChannel(ctx):
-		return typed(rollout.Fail(rollout.Retryable, "worker_stopped", ctx.Err()))
-	default:
-	}
-	cause := context.Cause(ctx)
-	switch {
-	case errors.Is(cause, context.DeadlineExceeded):
-		at.report("timeout", cause, false)
-	case superseded(cause):
-		at.report(Superseded, cause, false)
-	default:
-		at.report(Cancelled, cause, true)
-	}
-	return ctx.Err()
-}
-
-// fenced is why the buffer takes no more of the attempt's game, which it often says before Temporal does: it forgets the games of
-// a group that is over, and keeps those that another attempt plays.
-func (at *attempt) fenced(ctx context.Context) string {
-	_, found, err := at.Buffer.LoadCheckpoint(ctx, at.ref)
-	if err == nil && !found {
-		answers, failed := at.Buffer.Answers(ctx, at.ref)
-		found, err = len(answers) > 0, failed
-	}
-	switch {
-	case err != nil:
-		return string(rollout.Fenced)
-	case found:
-		return Superseded
-	}
-	return Cancelled
-}
-
-// superseded tells, by why Temporal ended an attempt's context, one that it had taken for dead from one that is not wanted any
-// more. The answer to a late heartbeat is the same kind of error for both.
-func superseded(cause error) bool {
-	return !temporal.IsCanceledError(cause) && strings.Contains(cause.Error(), "already timed out")
-}
-
 // report tells of an attempt without a result, and of the tokens that its game had cost.
 func (at *attempt) report(code string, err error, final bool) {
+	at.countFailure(code, err, final)
 	at.emit(at.plan.Ref.Run, fmt.Sprintf("%s/failed/%d", at.name(), at.number), telemetry.EpisodeFailed{
 		Ref: at.ref, Code: code, Failure: err.Error(), Attempt: at.number, Final: final, Usage: at.meter.total(),
 	})
@@ -153,12 +96,15 @@ func (at *attempt) player(env episode.Environment) *episode.Player {
 // asPlan is what the attempt is played with.
 func (at *attempt) asPlan() episode.Plan {
 	return episode.Plan{
-		Ref: at.ref, Attempt: at.number, Model: at.plan.Model, Version: at.plan.Version,
+		Ref: at.ref, Attempt: at.number, Tries: at.tries, Model: at.plan.Model, Version: at.plan.Version,
 		Fixed: at.plan.Fixed, Sampling: at.plan.Sampling, Timeouts: at.plan.Timeouts, Seed: at.plan.Seed,
 	}
 }
 
 func (at *attempt) play(ctx context.Context) (rollout.Episode, error) {
+	if finished, err := at.begin(ctx); finished || err != nil {
+		return rollout.Episode{}, err
+	}
 	env, err := at.environment()
 	if err != nil {
 		return rollout.Episode{}, err
@@ -178,7 +124,7 @@ func (at *attempt) play(ctx context.Context) (rollout.Episode, error) {
 	}
 	turns.limit = at.plan.Timeouts.PhaseLimit()
 	at.meter.start(turns, from)
-	player.Journal = journal{at.Buffer, at.ref, at.number, turns}
+	player.Journal = journal{at, turns}
 	player.Newest = at.newest(at.plan)
 	ep, game, err := player.Play(ctx, at.asPlan(), scenario, from)
 	if err != nil {
@@ -188,6 +134,7 @@ func (at *attempt) play(ctx context.Context) (rollout.Episode, error) {
 	if err := at.Buffer.SaveEpisode(ctx, at.ref, at.number, ep, game); err != nil {
 		return ep, fmt.Errorf("save episode %s: %w", at.ref, err)
 	}
+	at.countFinished(ctx, ep)
 	at.emit(at.ref.Run, at.ref.String()+"/finished", telemetry.EpisodeFinished{
 		Ref: at.ref, WallSec: ep.FinishedAt.Sub(ep.StartedAt).Seconds(), ModelSec: ep.ModelSec, EnvSec: ep.EnvSec,
 		QueueSec: ep.QueueSec, Phases: ep.Phases, Attempts: ep.Attempts, Usage: ep.Usage, Counts: ep.Counts,
@@ -236,16 +183,19 @@ func failureCode(err error) string { return Code(typed(err)) }
 
 // journal saves one attempt's progress; the buffer fences off an attempt that was taken for dead.
 type journal struct {
-	buffer  Buffer
-	ref     rollout.EpisodeRef
-	attempt int
-	turns   *memory
+	at    *attempt
+	turns *memory
 }
 
-// Save saves the progress with the tokens that this attempt has repeated; those of earlier ones came with the checkpoint.
+// Save saves the progress with the tokens that this attempt has repeated; those of earlier ones came with the
+// checkpoint.
 func (j journal) Save(ctx context.Context, p episode.Progress) error {
 	p.Episode.Usage.RepeatedTokens += j.turns.repeated.Load()
-	return j.buffer.SaveCheckpoint(ctx, j.ref, j.attempt, buffer.Checkpoint{
+	err := j.at.Buffer.SaveCheckpoint(ctx, j.at.ref, j.at.number, buffer.Checkpoint{
 		PhaseIndex: p.PhaseIndex, Game: p.Game, Episode: p.Episode,
 	})
+	if err == nil {
+		j.at.countProgress(ctx)
+	}
+	return err
 }

@@ -44,13 +44,13 @@ const (
 	lastPause  = 30 * time.Second
 )
 
-// pauseAfter is how long a game rests after so many attempts of which the last one failed. A death of its worker is no failure: the
-// workflow has it go on at once, however often that happens.
+// pauseAfter is how long a game rests after so many attempts of which the last one failed. A death of its worker is
+// no failure: the workflow has it go on at once, however often that happens.
 func pauseAfter(attempts int) time.Duration {
 	return min(firstPause<<min(max(attempts, 1)-1, 10), lastPause)
 }
 
-// final tells whether trying again is pointless.
+// final reports whether trying again is pointless.
 func final(err error) bool {
 	if rollout.KindOf(err) != rollout.Retryable {
 		return true
@@ -80,7 +80,7 @@ func Code(err error) string {
 	return "internal"
 }
 
-// Final tells whether an error that came back from an activity was one not worth trying again.
+// Final reports whether an error that came back from an activity was one not worth trying again.
 func Final(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && app.NonRetryable()

@@ -7,13 +7,26 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// KeepFleet watches the engines for the given time, or until it is told to stop or its worker dies: it lets engines join,
-// finds lost ones and loads missing adapters. One runs at a time; a second one, while a dead worker's is not yet given up,
-// does no harm, because every step it takes is a comparison of what is with what should be.
+// Ends is what looks after the ends of runs: those that were lost, those that are to be deleted.
+type Ends interface {
+	// Tend works until ctx is done. Two that work at the same time do no harm.
+	Tend(ctx context.Context)
+}
+
+// KeepFleet watches the engines for the given time, or until it is told to stop or its worker dies: it lets engines
+// join, finds lost ones and loads missing adapters. One runs at a time; a second one, while a dead worker's is not
+// yet given up, does no harm, because every step it takes is a comparison of what is with what should be.
 func (a *Activities) KeepFleet(ctx context.Context, keepFor time.Duration) error {
 	shift, cancel := context.WithTimeout(ctx, keepFor)
 	defer cancel()
+	ends := make(chan struct{})
+	go func() {
+		defer close(ends)
+		a.Ends.Tend(shift)
+	}()
 	err := a.Fleet.Keep(shift, func() { activity.RecordHeartbeat(ctx) })
+	cancel()
+	<-ends
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -41,8 +41,8 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 	if err != nil {
 		return GroupEnd{}, typed(fmt.Errorf("read games of %s: %w", plan.Ref, err))
 	}
-	// Games that were finished may be gone: with a Redis that lost them, or because the group is committed. Without rows
-	// the buffer tells the two apart.
+	// Games that were finished may be gone: with a Redis that lost them, or because the group is committed. Without
+	// rows the buffer tells the two apart.
 	gone := len(episodes) < plan.MinSamples
 	if gone {
 		episodes = nil

@@ -48,8 +48,8 @@ func (a *Activities) remember(ctx context.Context, ref rollout.EpisodeRef, attem
 // keepPatience bounds how long an answer waits to be kept.
 const keepPatience = 2 * time.Second
 
-// Complete answers from memory, or asks. What is asked for again in a resumed phase is counted as repeated, although the
-// attempt before may not have come as far: it died without telling.
+// Complete answers from memory, or asks. What is asked for again in a resumed phase is counted as repeated,
+// although the attempt before may not have come as far: it died without telling.
 func (m *memory) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
 	key := requestKey(req)
 	if a, ok := m.answers[req.Agent]; ok && a.Key == key {
@@ -74,8 +74,8 @@ func (m *memory) Complete(ctx context.Context, req rollout.Request) (rollout.Com
 	return c, nil
 }
 
-// requestKey is the same for requests that ask the same of the same weights: an attempt taken for dead may have played on
-// to another board, and its answer there is none here.
+// requestKey is the same for requests that ask the same of the same weights: an attempt taken for dead may have
+// played on to another board, and its answer there is none here.
 func requestKey(req rollout.Request) string {
 	turn := req.ID
 	if i := strings.LastIndexByte(turn, '/'); i >= 0 { // the attempt

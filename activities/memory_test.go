@@ -36,7 +36,7 @@ func openStore(t *testing.T) *buffer.Store {
 	t.Cleanup(func() { rdb.Close() })
 	store := buffer.New(rdb, buffer.Options{})
 	spec := rollout.Spec{Name: "r", Steps: 1, Buffer: rollout.BufferSpec{Depth: 1, GroupsPerStep: 1, OnStale: rollout.DropStale}}
-	if err := store.Open(t.Context(), spec); err != nil {
+	if err := store.Open(t.Context(), spec, ""); err != nil {
 		t.Fatal(err)
 	}
 	return store
@@ -104,7 +104,8 @@ func TestFinishedTurnsOfAnUnfinishedPhaseAreNotGeneratedAgain(t *testing.T) {
 	}
 }
 
-// An answer that took longer than a phase may is not kept: the attempt that follows the phase's deadline would fail of it, too.
+// An answer that took longer than a phase may is not kept: the attempt that follows the phase's deadline would fail
+// of it, too.
 func TestAnswersTooLateForTheirPhaseAreAskedForAgain(t *testing.T) {
 	t.Parallel()
 	ctx, store := t.Context(), openStore(t)

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
@@ -11,9 +12,11 @@ import (
 // meter is a policy that counts what its answers cost. It knows so of games that end without a result, too.
 type meter struct {
 	policy episode.Policy
+	now    func() time.Time
 
-	mu   sync.Mutex
-	used rollout.Usage
+	mu      sync.Mutex
+	used    rollout.Usage
+	waiting map[*rollout.Request]time.Time // requests under way, and since when
 }
 
 // start begins to count, with what earlier attempts at the game have used.
@@ -28,13 +31,32 @@ func (m *meter) start(policy episode.Policy, from *episode.Progress) {
 
 // Complete asks the policy.
 func (m *meter) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
+	m.mu.Lock()
+	if m.waiting == nil {
+		m.waiting = map[*rollout.Request]time.Time{}
+	}
+	m.waiting[&req] = m.now()
+	m.mu.Unlock()
 	c, err := m.policy.Complete(ctx, req)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.waiting, &req)
 	if err == nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
 		m.used = m.used.Add(episode.Usage(&c))
 	}
 	return c, err
+}
+
+// waitingSince is the models that requests have been asking for since a time, or for longer.
+func (m *meter) waitingSince(since time.Time) (models []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for req, began := range m.waiting {
+		if !began.After(since) {
+			models = append(models, req.Model)
+		}
+	}
+	return models
 }
 
 // total is what the game has used so far.

@@ -3,6 +3,9 @@ package activities
 import (
 	"context"
 	"fmt"
+	"maps"
+	"path"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet"
@@ -14,9 +17,15 @@ import (
 type Fleet interface {
 	List(ctx context.Context) ([]rollout.Engine, error)
 	Load(ctx context.Context, engine rollout.EngineID, adapter fleet.Adapter) (seconds float64, err error)
+	// Unload takes an adapter off an engine and verifies that it is gone; Release notes that it cannot come back.
 	Unload(ctx context.Context, engine rollout.EngineID, name string) error
+	Release(ctx context.Context, engine rollout.EngineID, names ...string) error
 	Want(ctx context.Context, adapter fleet.Adapter) error
 	Unwant(ctx context.Context, name string) error
+	// Wanted is every adapter that every engine must serve, of all runs.
+	Wanted(ctx context.Context) ([]fleet.Adapter, error)
+	// Holders are the engines that were asked to load something under a name, and what.
+	Holders(ctx context.Context, name string) (map[rollout.EngineID]fleet.Holding, error)
 	// Newest is the newest version of a run that serves; 0 before the first publication.
 	Newest(ctx context.Context, run rollout.RunName) (rollout.PolicyVersion, error)
 	Keep(ctx context.Context, beat func()) error
@@ -37,20 +46,62 @@ func (a *Activities) ReadyEngines(ctx context.Context) ([]rollout.EngineID, erro
 	return ready, nil
 }
 
+// EngineChoice is the engines that are to load an adapter.
+type EngineChoice struct {
+	Ready  []rollout.EngineID `json:"ready,omitempty"`  // and serve all that the run has in use: they are waited for
+	Behind []rollout.EngineID `json:"behind,omitempty"` // lack an adapter of the run as it is: asked, and not waited for
+}
+
+// ChooseEngines lists the engines that are to load a new adapter of a run. No engine being ready is no error.
+func (a *Activities) ChooseEngines(ctx context.Context, run rollout.RunName) (EngineChoice, error) {
+	engines, err := a.Fleet.List(ctx)
+	if err != nil {
+		return EngineChoice{}, typed(fmt.Errorf("list engines: %w", err))
+	}
+	wanted, err := a.Fleet.Wanted(ctx)
+	if err != nil {
+		return EngineChoice{}, typed(err)
+	}
+	var choice EngineChoice
+	for _, e := range engines {
+		lacks := slices.ContainsFunc(wanted, func(w fleet.Adapter) bool {
+			return w.Run == run && !slices.Contains(e.Adapters, w.Name)
+		})
+		switch {
+		case e.State != rollout.EngineReady:
+		case lacks:
+			choice.Behind = append(choice.Behind, e.ID)
+		default:
+			choice.Ready = append(choice.Ready, e.ID)
+		}
+	}
+	return choice, nil
+}
+
 // InspectInput asks to judge an adapter before any engine loads it.
 type InspectInput struct {
 	Adapter fleet.Adapter `json:"adapter"`
 	Rank    int           `json:"rank"`  // highest that the run's engines are started for
 	Slots   int           `json:"slots"` // adapters that the run may use at once
+	// Compare asks to compare its weights with those in use: of other adapters from the same path, and of earlier ones
+	// under its name.
+	Compare bool `json:"compare,omitempty"`
 }
 
-// InspectAdapter judges an adapter by its files, where this worker sees them, and engines by their room for it.
+// InspectAdapter judges an adapter by its files, where this worker sees them, and engines by their room for it. Weights
+// that must not come under this name, or from this path, are refused as a Conflict.
 func (a *Activities) InspectAdapter(ctx context.Context, in InspectInput) (fleet.Inspection, error) {
 	heart := startHeart(ctx, loadBeat)
 	defer heart.stop()
-	found, err := fleet.Inspect(ctx, in.Adapter.Path, in.Rank)
+	found, err := a.Files.Inspect(ctx, in.Adapter.Prefix, in.Adapter.Path, in.Rank)
 	if err != nil {
 		return found, typed(err)
+	}
+	if in.Compare {
+		in.Adapter.Digest = found.Digest
+		if err := a.compare(ctx, in.Adapter); err != nil {
+			return found, typed(err)
+		}
 	}
 	engines, err := a.Fleet.List(ctx)
 	if err != nil {
@@ -60,15 +111,61 @@ func (a *Activities) InspectAdapter(ctx context.Context, in InspectInput) (fleet
 	return found, nil
 }
 
+// compare refuses weights that differ from those of an adapter in use from the same path, which engines may read again
+// at any time, and those that an engine could take for earlier ones under the same name.
+func (a *Activities) compare(ctx context.Context, adapter fleet.Adapter) error {
+	wanted, err := a.Fleet.Wanted(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range wanted {
+		if w.Name == adapter.Name || path.Clean(w.Path) != adapter.Path || sameContent(w, adapter) {
+			continue
+		}
+		return rollout.Refuse(rollout.Conflict,
+			"%s is served as adapter %s, whose weights were %s and are now %s; engines may read them again at any time: "+
+				"put the old files back, and write new weights to a directory of their own",
+			adapter.Path, w.Name, rollout.ShortDigest(w.Digest), rollout.ShortDigest(adapter.Digest))
+	}
+	holders, err := a.Fleet.Holders(ctx, adapter.Name)
+	if err != nil {
+		return err
+	}
+	for _, engine := range slices.Sorted(maps.Keys(holders)) {
+		if h := holders[engine]; path.Clean(h.Path) == adapter.Path && h.Digest != adapter.Digest {
+			return rollout.Refuse(rollout.Conflict,
+				"engine %s may have loaded other weights (%s, now %s) from %s as adapter %s; "+
+					"write the new ones to a directory of their own, and publish them from there",
+				engine, rollout.ShortDigest(h.Digest), rollout.ShortDigest(adapter.Digest), adapter.Path, adapter.Name)
+		}
+	}
+	return nil
+}
+
+// sameContent reports whether two adapters from one path may be taken for the same weights. Without digests two
+// versions of a run are not, and others, such as an opponent that two runs have, are.
+func sameContent(a, b fleet.Adapter) bool {
+	if a.Digest != "" && b.Digest != "" {
+		return a.Digest == b.Digest
+	}
+	return a.Run != b.Run || a.Version == 0 || b.Version == 0
+}
+
 // UnloadInput asks one engine to unload one adapter.
 type UnloadInput struct {
 	Engine rollout.EngineID `json:"engine"`
 	Name   string           `json:"name"`
+	// Loading says that a load was begun whose end nobody knows: the engine may have the adapter later.
+	Loading bool `json:"loading,omitempty"`
 }
 
 // UnloadAdapter takes an adapter that is not to be used off one engine.
 func (a *Activities) UnloadAdapter(ctx context.Context, in UnloadInput) error {
-	if err := a.Fleet.Unload(ctx, in.Engine, in.Name); err != nil {
+	err := a.Fleet.Unload(ctx, in.Engine, in.Name)
+	if err == nil && !in.Loading {
+		err = a.Fleet.Release(ctx, in.Engine, in.Name)
+	}
+	if err != nil {
 		return typed(fmt.Errorf("unload %s from %s: %w", in.Name, in.Engine, err))
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/internal/buffer"
@@ -19,14 +20,14 @@ type RestoreInput struct {
 	Key    string            `json:"key"` // of the event
 }
 
-// RestoreRun makes a run known again to a Redis that has lost it, as far as it had come, and answers its account. The
-// versions that serve and the run's fixed policies are wanted on the engines again. The account of a run that Redis knows
-// is left as it is.
+// RestoreRun makes a run known again to a Redis that has lost it, as far as it had come, and answers its account.
+// The versions that serve and the run's fixed policies are wanted on the engines again. The account of a run that
+// Redis knows is left as it is.
 func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Account, error) {
 	heart := startHeart(ctx, loadBeat) // adapters are read for their digests
 	defer heart.stop()
 	run := in.Spec.Name
-	if err := a.Buffer.Open(ctx, in.Spec); err != nil {
+	if err := a.Buffer.Open(ctx, in.Spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
 		return buffer.Account{}, typed(fmt.Errorf("open run %s again: %w", run, err))
 	}
 	// Before the account: once that is restored, another attempt finds nothing lost.
@@ -49,8 +50,22 @@ func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Ac
 	return a.Account(ctx, run)
 }
 
+// ResumeRun makes the service serve a run again whose workflow was lost and has begun anew.
+func (a *Activities) ResumeRun(ctx context.Context, in RestoreInput) error {
+	heart := startHeart(ctx, loadBeat)
+	defer heart.stop()
+	if err := a.wantAgain(ctx, in); err != nil {
+		return typed(err)
+	}
+	a.emit(in.Spec.Name, in.Key, telemetry.RunChanged{
+		State: in.Status.State, Change: "resume the lost run",
+		Reason: fmt.Sprintf("it goes on at step %d, with version %d", in.Status.NextStep, in.Status.PolicyVersion),
+	})
+	return nil
+}
+
 func (a *Activities) wantAgain(ctx context.Context, in RestoreInput) error {
-	for _, adapter := range adaptersOf(ctx, in) {
+	for _, adapter := range a.adaptersOf(ctx, in) {
 		if err := a.Fleet.Want(ctx, adapter); err != nil {
 			return fmt.Errorf("keep %s on the fleet: %w", adapter.Name, err)
 		}
@@ -60,19 +75,19 @@ func (a *Activities) wantAgain(ctx context.Context, in RestoreInput) error {
 
 // adaptersOf is what a run's games may ask engines for: its versions that serve, and its fixed policies, whose digests
 // are taken anew from their files. Files that have since become unreadable or unfit are the engines' to judge.
-func adaptersOf(ctx context.Context, in RestoreInput) []fleet.Adapter {
+func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Adapter {
 	var all []fleet.Adapter
 	for _, p := range in.Status.Policies {
 		if p.State == rollout.PolicyServing {
-			all = append(all, fleet.Adapter{Run: in.Spec.Name, Version: p.Version, Name: p.Adapter, Path: p.Path, Digest: p.Digest})
+			all = append(all, fleet.Adapter{Run: in.Spec.Name, Version: p.Version, Name: p.Adapter, Path: p.Path, Digest: p.Digest, Prefix: in.Spec.Adapters.PathPrefix})
 		}
 	}
 	for _, p := range in.Spec.Policies {
 		if p.Path == "" {
 			continue
 		}
-		adapter := fleet.Adapter{Run: in.Spec.Name, Name: p.Model(in.Spec.Name, in.Spec.Model), Path: p.Path}
-		if found, err := fleet.Inspect(ctx, p.Path, in.Spec.Adapters.Rank); err == nil {
+		adapter := fleet.Adapter{Run: in.Spec.Name, Name: p.Model(in.Spec.Name, in.Spec.Model), Path: p.Path, Prefix: in.Spec.Adapters.PathPrefix}
+		if found, err := a.Files.Inspect(ctx, adapter.Prefix, p.Path, in.Spec.Adapters.Rank); err == nil {
 			adapter.Digest = found.Digest
 		}
 		all = append(all, adapter)
@@ -96,9 +111,6 @@ const lookAtOnce = 8
 
 // LookForGroups answers which of the groups have no running workflow.
 func (a *Activities) LookForGroups(ctx context.Context, in LookInput) ([]rollout.GroupSeq, error) {
-	if a.Groups == nil {
-		return nil, nil
-	}
 	running := make([]bool, len(in.Seqs))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(lookAtOnce)

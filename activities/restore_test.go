@@ -60,8 +60,8 @@ func writePEFT(t *testing.T) (path string) {
 	return path
 }
 
-// What an emptied Redis is told again: the versions that serve and the fixed policies, each with the digest it had; not the
-// base model, nor what is retired. All of it is told, too, when the first attempt dies on the way.
+// What an emptied Redis is told again: the versions that serve and the fixed policies, each with the digest it had;
+// not the base model, nor what is retired. All of it is told, too, when the first attempt dies on the way.
 func TestAdaptersComeBackAfterRedisIsEmptied(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -72,13 +72,14 @@ func TestAdaptersComeBackAfterRedisIsEmptied(t *testing.T) {
 		Buffer: &forgetful{Store: buffer.New(rdb, buffer.Options{})}, Fleet: registered{registry}, Emit: muted{}, Now: time.Now,
 	}
 	fixed := writePEFT(t)
-	found, err := fleet.Inspect(t.Context(), fixed, 8)
+	prefix := filepath.Dir(fixed)
+	found, err := fleet.NewFiles().Inspect(t.Context(), prefix, fixed, 8)
 	if err != nil || found.Digest == "" {
 		t.Fatalf("%+v %v", found, err)
 	}
 	spec := rollout.Spec{
 		Name: "r", Model: "m", Steps: 9, Buffer: rollout.BufferSpec{Depth: 1, GroupsPerStep: 1, OnStale: rollout.DropStale},
-		Adapters: rollout.AdapterSpec{Rank: 8},
+		Adapters: rollout.AdapterSpec{Rank: 8, PathPrefix: prefix},
 		Policies: []rollout.FixedPolicy{{Name: "old", Path: fixed}, {Name: "gone", Path: "/nowhere"}, {Name: "base"}},
 	}
 	in := RestoreInput{Spec: spec, Key: "r/change/1", Status: rollout.RunStatus{
@@ -111,10 +112,10 @@ func TestAdaptersComeBackAfterRedisIsEmptied(t *testing.T) {
 		got[a.Name] = a
 	}
 	want := map[string]fleet.Adapter{
-		"r-v2":   {Run: "r", Version: 2, Name: "r-v2", Path: "/a/2", Digest: "d2"},
-		"r-v3":   {Run: "r", Version: 3, Name: "r-v3", Path: "/a/3", Digest: "d3"},
-		"r:old":  {Run: "r", Name: "r:old", Path: fixed, Digest: found.Digest},
-		"r:gone": {Run: "r", Name: "r:gone", Path: "/nowhere"},
+		"r-v2":   {Run: "r", Version: 2, Name: "r-v2", Path: "/a/2", Digest: "d2", Prefix: prefix},
+		"r-v3":   {Run: "r", Version: 3, Name: "r-v3", Path: "/a/3", Digest: "d3", Prefix: prefix},
+		"r:old":  {Run: "r", Name: "r:old", Path: fixed, Digest: found.Digest, Prefix: prefix},
+		"r:gone": {Run: "r", Name: "r:gone", Path: "/nowhere", Prefix: prefix},
 	}
 	if len(got) != len(want) {
 		t.Errorf("%d adapters are wanted, want %d: %+v", len(got), len(want), got)

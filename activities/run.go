@@ -3,6 +3,9 @@ package activities
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
@@ -11,7 +14,7 @@ import (
 
 // OpenRun prepares the buffer for a run.
 func (a *Activities) OpenRun(ctx context.Context, spec rollout.Spec) error {
-	if err := a.Buffer.Open(ctx, spec); err != nil {
+	if err := a.Buffer.Open(ctx, spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
 		return typed(fmt.Errorf("open run %s: %w", spec.Name, err))
 	}
 	a.emit(spec.Name, string(spec.Name)+"/start", telemetry.RunChanged{State: rollout.RunRunning, Change: "start"})
@@ -30,6 +33,7 @@ func (a *Activities) Account(ctx context.Context, run rollout.RunName) (buffer.A
 // MirrorInput carries a run's status to where readers find it without asking Temporal.
 type MirrorInput struct {
 	Status rollout.RunStatus `json:"status"`
+	AsOf   time.Time         `json:"as_of,omitzero"`   // when the run was so, by its own clock
 	Change string            `json:"change,omitempty"` // reported as an event when not empty
 	Key    string            `json:"key,omitempty"`    // of that event
 	Signal bool              `json:"signal,omitempty"` // whether there is something to learn has changed, which is an event of its own
@@ -38,10 +42,10 @@ type MirrorInput struct {
 // Mirror publishes the run's status and limits.
 func (a *Activities) Mirror(ctx context.Context, in MirrorInput) error {
 	spec := in.Status.Spec
-	if err := a.Buffer.SetLimits(ctx, spec.Name, spec.Buffer, spec.Steps); err != nil {
+	if err := a.Buffer.SetLimits(ctx, spec.Name, spec.Buffer, spec.Steps, in.AsOf); err != nil {
 		return typed(fmt.Errorf("set limits of %s: %w", spec.Name, err))
 	}
-	if err := a.Buffer.SaveStatus(ctx, in.Status); err != nil {
+	if err := a.Buffer.SaveStatus(ctx, in.Status, in.AsOf); err != nil {
 		return typed(fmt.Errorf("save status of %s: %w", spec.Name, err))
 	}
 	if in.Signal {

@@ -32,8 +32,8 @@ func (a *Activities) PrepareGroup(ctx context.Context, plan GroupPlan) (Prepared
 	return prepared, typed(err)
 }
 
-// within is how long an environment may take in an activity that must end by a deadline: so that it can still tell why it
-// failed, and at most limit. 0 is no limit.
+// within is how long an environment may take in an activity that must end by a deadline: so that it can still tell
+// why it failed, and at most limit. 0 is no limit.
 func within(ctx context.Context, limit time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -102,6 +102,9 @@ func (a *Activities) WarmUpGroup(ctx context.Context, plan GroupPlan) error {
 }
 
 func (at *attempt) playWarmUp(ctx context.Context, from *told) error {
+	if _, err := at.begin(ctx); err != nil {
+		return err
+	}
 	env, err := at.environment()
 	if err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 )
 
 // room is how many groups may be queued, in flight or ready, and what keeps that below the depth, if anything does:
-// the depth, but never more than the steps still to be claimed can use, than can be trained on while they are fresh, or than
-// fit. What a batch needs always fits, so that a bound in bytes slows a run down and cannot stop it.
+// the depth, but never more than the steps still to be claimed can use, than can be trained on while they are
+// fresh, or than fit. What a batch needs always fits, so that a bound in bytes slows a run down and cannot stop it.
 func (s *runState) room() (int, rollout.Throttle) {
 	b := s.Spec.Buffer
 	room, why := min(b.Depth, s.Spec.Steps-s.Claimed)*b.GroupsPerStep, rollout.Throttle("")
@@ -39,6 +39,9 @@ func (s *runState) launches() int {
 		return 0
 	}
 	room, _ := s.room()
+	if missing := room - s.outstanding(); s.paced {
+		return s.admitted(missing)
+	}
 	return max(0, room-s.outstanding())
 }
 

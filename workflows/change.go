@@ -28,7 +28,8 @@ func validateChange(s *runState, c rollout.Change) error {
 	check(spec.Buffer.Depth >= 1 && spec.Buffer.Depth <= rollout.MaxDepth, "buffer.depth=%d: 1 to %d", spec.Buffer.Depth, rollout.MaxDepth)
 	check(spec.Buffer.GroupsPerStep >= 1 && spec.Buffer.Outstanding() <= rollout.MaxOutstanding,
 		"buffer.groups_per_step=%d: at least 1, and depth x groups_per_step at most %d", spec.Buffer.GroupsPerStep, rollout.MaxOutstanding)
-	check(spec.Buffer.MaxStaleness >= 0, "buffer.max_staleness=%d: 0 or more", spec.Buffer.MaxStaleness)
+	check(spec.Buffer.MaxStaleness >= 0 && spec.Buffer.MaxStaleness <= rollout.MaxStaleness,
+		"buffer.max_staleness=%d: 0 to %d", spec.Buffer.MaxStaleness, rollout.MaxStaleness)
 	check(slices.Contains([]rollout.OnStale{rollout.DropStale, rollout.KeepStale, rollout.WaitStale}, spec.Buffer.OnStale),
 		"buffer.on_stale=%s: drop, keep or wait", spec.Buffer.OnStale)
 	check(spec.Buffer.MaxBytes >= 0, "buffer.max_bytes=%d: 0, which is no bound, or more", spec.Buffer.MaxBytes)
@@ -42,6 +43,7 @@ func validateChange(s *runState, c rollout.Change) error {
 	check(zero == "" || zero == rollout.KeepFlat || zero == rollout.DropFlat, "group.zero_variance=%s: keep or drop", zero)
 	check(zero != rollout.DropFlat || spec.Group.MinSamples > 1,
 		"group.zero_variance=drop: needs group.min_samples of 2 or more, not %d, since one episode has no variance", spec.Group.MinSamples)
+	check(spec.Steps <= rollout.MaxSteps, "steps=%d: %d at most", spec.Steps, rollout.MaxSteps)
 	check(spec.Steps >= s.Claimed && spec.Steps >= 1, "steps=%d: %d steps are already claimed", spec.Steps, s.Claimed)
 	if len(faults) > 0 {
 		return rollout.Refuse(rollout.Invalid, "%s", strings.Join(faults, "; "))

@@ -20,8 +20,17 @@ import (
 // Client is how the rest of the program speaks to the workflows. Its errors are refusals where the answer is no, and
 // Unavailable where Temporal does not answer in time; every call has a total deadline.
 type Client struct {
-	Temporal client.Client
-	Queues   Queues
+	Temporal   client.Client
+	Namespace  string
+	Deployment Deployment
+	Runs       Directory
+}
+
+// Directory knows which workflow drives a run. It is what the deployment itself has recorded, so that no deployment
+// ever reaches for a run of another one.
+type Directory interface {
+	// Workflow is the id recorded when the run was opened; empty when a version opened it that recorded none.
+	Workflow(ctx context.Context, run rollout.RunName) (string, error)
 }
 
 // callTimeout bounds every call but a publication, which lasts as long as engines load.
@@ -38,16 +47,26 @@ func (c *Client) Start(ctx context.Context, spec rollout.Spec) (status rollout.R
 	if err := c.EnsureFleet(ctx); err != nil {
 		return status, false, err
 	}
+	id, err := c.workflowOf(ctx, spec.Name)
+	if err != nil {
+		return status, false, err
+	}
+	deployment, queues := c.Deployment, c.Deployment.Queues()
+	if id != deployment.RunID(spec.Name) {
+		deployment = "" // and games have one queue: a worker of an earlier version may begin the run
+	} else {
+		queues = queues.Of(spec.Name)
+	}
 	_, err = c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                                       RunID(spec.Name),
-		TaskQueue:                                c.Queues.Control,
+		ID:                                       id,
+		TaskQueue:                                c.Deployment.Queues().Control,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Memo:                                     map[string]any{"spec": spec},
-	}, Run, RunInput{Spec: spec, Queues: c.Queues})
+	}, Run, RunInput{Spec: spec, Queues: queues, Deployment: deployment})
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &already) {
-		return c.existing(ctx, spec)
+		return c.existing(ctx, id, spec)
 	}
 	if err != nil {
 		return status, false, c.failed("start run", spec.Name, err)
@@ -56,9 +75,9 @@ func (c *Client) Start(ctx context.Context, spec rollout.Spec) (status rollout.R
 }
 
 // existing answers a second start: the memo holds the spec that the run was started with.
-func (c *Client) existing(ctx context.Context, spec rollout.Spec) (rollout.RunStatus, bool, error) {
+func (c *Client) existing(ctx context.Context, id string, spec rollout.Spec) (rollout.RunStatus, bool, error) {
 	var status rollout.RunStatus
-	desc, err := c.Temporal.DescribeWorkflowExecution(ctx, RunID(spec.Name), "")
+	desc, err := c.own(ctx, id)
 	if err != nil {
 		return status, false, c.failed("describe run", spec.Name, err)
 	}
@@ -82,25 +101,16 @@ func sameSpec(a, b rollout.Spec) bool {
 	return reflect.DeepEqual(u, v)
 }
 
-// EnsureFleet starts the workflow that keeps the engines, unless it runs.
-func (c *Client) EnsureFleet(ctx context.Context) error {
-	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                       FleetID,
-		TaskQueue:                c.Queues.Control,
-		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}, Fleet)
-	if err != nil {
-		return c.failed("start the fleet's keeper", "", err)
-	}
-	return nil
-}
-
 // Status asks the run itself. A run that is over answers its last status.
 func (c *Client) Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var status rollout.RunStatus
-	answer, err := c.Temporal.QueryWorkflow(ctx, RunID(run), "", QueryStatus)
+	id, err := c.workflowOf(ctx, run)
+	if err != nil {
+		return status, err
+	}
+	answer, err := c.Temporal.QueryWorkflow(ctx, id, "", QueryStatus)
 	if err != nil {
 		return status, c.failed("ask run", run, err)
 	}
@@ -125,7 +135,12 @@ func (c *Client) Stop(ctx context.Context, run rollout.RunName, reason string) (
 // Publish loads a version on the engines and switches to it; it returns when it serves or is rejected.
 func (c *Client) Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) (rollout.Policy, error) {
 	var policy rollout.Policy
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
 	err := c.update(ctx, publishTimeout, run, UpdatePublish, &policy, Publication{Version: v, Path: path})
+	if rollout.Refused(err, rollout.Unavailable) && ctx.Err() != nil {
+		err = rollout.Refuse(rollout.Unavailable, "version %d of %s does not serve yet, after %v; publish it again to go on waiting", v, run, publishTimeout)
+	}
 	return policy, err
 }
 
@@ -139,25 +154,14 @@ func (c *Client) Completed(ctx context.Context, run rollout.RunName, _ rollout.S
 	return c.hint(ctx, run)
 }
 
-// GroupRunning tells whether a group's workflow goes on.
-func (c *Client) GroupRunning(ctx context.Context, ref rollout.GroupRef) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	desc, err := c.Temporal.DescribeWorkflowExecution(ctx, GroupID(ref), "")
-	var notFound *serviceerror.NotFound
-	if errors.As(err, &notFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, c.failed("look for a group of", ref.Run, err)
-	}
-	return desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
-}
-
 func (c *Client) hint(ctx context.Context, run rollout.RunName) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := c.Temporal.SignalWorkflow(ctx, RunID(run), "", SignalBufferChanged, nil); err != nil {
+	id, err := c.workflowOf(ctx, run)
+	if err != nil {
+		return err
+	}
+	if err := c.Temporal.SignalWorkflow(ctx, id, "", SignalBufferChanged, nil); err != nil {
 		return c.failed("tell run", run, err)
 	}
 	return nil
@@ -166,8 +170,12 @@ func (c *Client) hint(ctx context.Context, run rollout.RunName) error {
 func (c *Client) update(ctx context.Context, timeout time.Duration, run rollout.RunName, name string, result any, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	id, err := c.workflowOf(ctx, run)
+	if err != nil {
+		return err
+	}
 	handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: RunID(run), UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
+		WorkflowID: id, UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
 		err = handle.Get(ctx, result)
@@ -192,7 +200,9 @@ func (c *Client) failed(doing string, run rollout.RunName, err error) error {
 	if errors.As(err, &app) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return rollout.Refuse(rollout.Unavailable, "%s: Temporal does not answer: %v; claims and records go on meanwhile, try this again", doing, err)
+	// The cause may name addresses of what stands behind the service: it is for the log.
+	away := rollout.Refuse(rollout.Unavailable, "%s: Temporal does not answer; claims and records go on meanwhile, try this again", doing)
+	return fmt.Errorf("%w: %w", away, err)
 }
 
 func rolloutRefusal(err error) bool {

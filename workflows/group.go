@@ -67,13 +67,13 @@ type games struct {
 	late     bool  // the grace of those still running is over
 }
 
-// enough tells whether nothing is to be waited for any more: as many games as are wanted have finished, none is running, or
-// the minimum has finished and the others have had their time.
+// enough reports whether nothing is to be waited for any more: as many games as are wanted have finished, none is
+// running, or the minimum has finished and the others have had their time.
 func (g *games) enough(plan activities.GroupPlan) bool {
 	return len(g.finished) >= plan.Samples || g.running == 0 || g.late && len(g.finished) >= plan.MinSamples
 }
 
-// hopeless tells whether too few games can still succeed.
+// hopeless reports whether too few games can still succeed.
 func (g *games) hopeless(plan activities.GroupPlan) bool {
 	return len(g.finished)+g.running < plan.MinSamples
 }
@@ -126,8 +126,8 @@ func discardGroup(ctx workflow.Context, in GroupInput, code string) activities.G
 	return activities.GroupEnd{Seq: in.Plan.Ref.Seq, Code: code}
 }
 
-// shortActivity is for work on Redis and the like, which takes milliseconds: tried until it succeeds or fails for good. What
-// a dead worker had begun is tried elsewhere after the first limit.
+// shortActivity is for work on Redis and the like, which takes milliseconds: tried until it succeeds or fails for
+// good. What a dead worker had begun is tried elsewhere after the first limit.
 func shortActivity() workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		StartToCloseTimeout: 10 * time.Second,
@@ -136,9 +136,6 @@ func shortActivity() workflow.ActivityOptions {
 		},
 	}
 }
-
-// maxEpisodeAttempts bounds the tries at one game, deaths of its worker included; each goes on where the last one stopped.
-const maxEpisodeAttempts = 20
 
 // episodeActivity is for games. Their own deadline counts playing time only and is the player's to watch; the limit
 // here only ends a game that nobody will ever play, so it leaves room for hours in the queue.
@@ -149,9 +146,9 @@ func episodeActivity(in GroupInput) workflow.ActivityOptions {
 		HeartbeatTimeout:    in.Plan.Timeouts.Heartbeat.Std(),
 		WaitForCancellation: false,
 		RetryPolicy: &temporal.RetryPolicy{
-			// Soon again after the death of a worker, for the third time as for the first. Failures say themselves how long to wait.
+			// Soon again after the death of a worker, for the third time as for the first. Failures say themselves
+			// how long to wait, and which attempt was the last.
 			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 1,
-			MaximumAttempts: maxEpisodeAttempts,
 		},
 	}
 }

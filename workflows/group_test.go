@@ -57,7 +57,7 @@ func (g *slowGames) end(w *world, seq rollout.GroupSeq, sample int, x, o float64
 		w.t.Errorf("end %s: %v", ref, err)
 	}
 	// The test environment does not wake a child whose activity is completed from outside; any signal does.
-	if err := w.env.SignalWorkflowByID(workflows.GroupID(ref.GroupRef), "wake", nil); err != nil {
+	if err := w.env.SignalWorkflowByID(workflows.Deployment("test").GroupID(ref.GroupRef), "wake", nil); err != nil {
 		w.t.Errorf("wake the group of %s: %v", ref, err)
 	}
 }
@@ -299,19 +299,22 @@ func TestBytesBoundWhatIsOutstanding(t *testing.T) {
 	}
 }
 
-// A stopped run calls off the games of every group in play, while it hears of their ends.
-func TestStopCallsOffEveryGroup(t *testing.T) {
+// A stopped run cancels the games of every group in play, while it hears of their ends.
+func TestStopCancelsEveryGroup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	gone := func(workflow.Context, workflows.GroupInput) (activities.GroupEnd, error) {
 		return activities.GroupEnd{}, nil
 	} // and told nobody yet
 	w.env.RegisterWorkflowWithOptions(gone, workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
-	var calledOff []rollout.GroupSeq
+	var mu sync.Mutex // the environment calls the function below for several groups at a time
+	var cancelled []rollout.GroupSeq
 	for seq := range rollout.GroupSeq(6) {
-		id := workflows.GroupID(rollout.GroupRef{Run: "demo", Seq: seq})
+		id := workflows.Deployment("test").GroupID(rollout.GroupRef{Run: "demo", Seq: seq})
 		w.env.OnRequestCancelExternalWorkflow("default-test-namespace", id, "").Return(func(string, string, string) error {
-			calledOff = append(calledOff, seq)
+			mu.Lock()
+			cancelled = append(cancelled, seq)
+			mu.Unlock()
 			w.env.SignalWorkflow(workflows.SignalGroupEnd, activities.GroupEnd{Seq: seq, Code: "cancelled"})
 			return nil
 		})
@@ -319,7 +322,9 @@ func TestStopCallsOffEveryGroup(t *testing.T) {
 	w.at(time.Minute, func() { w.update(workflows.UpdateStop, "enough", func(any, error) {}) })
 	w.start()
 	w.result()
-	if len(calledOff) != 6 {
-		t.Errorf("called off %v, want all 6", calledOff)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(cancelled) != 6 {
+		t.Errorf("cancelled %v, want all 6", cancelled)
 	}
 }

@@ -6,23 +6,47 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// FleetID is the id of the one workflow that keeps the engines.
-const FleetID = "millrace-fleet"
+// Deployment names one deployment of the service among those that share a Temporal namespace: all its workflow ids
+// and task queues begin with it. The zero Deployment makes the ids of versions that knew no deployments, under
+// which runs that they began go on.
+type Deployment string
+
+// FleetID is the id of the one workflow that keeps the deployment's engines.
+func (d Deployment) FleetID() string {
+	if d == "" {
+		return "millrace-fleet"
+	}
+	return d.id("fleet")
+}
 
 // RunID is the workflow id of a run.
-func RunID(run rollout.RunName) string { return "run/" + string(run) }
+func (d Deployment) RunID(run rollout.RunName) string { return d.id("run/" + string(run)) }
 
 // GroupID is the workflow id of a group.
-func GroupID(ref rollout.GroupRef) string { return fmt.Sprintf("group/%s/%d", ref.Run, ref.Seq) }
+func (d Deployment) GroupID(ref rollout.GroupRef) string {
+	return d.id(fmt.Sprintf("group/%s/%d", ref.Run, ref.Seq))
+}
 
-// Queues are the task queues of a deployment: control for workflows and short activities, games for
-// episodes, which are many and long.
+func (d Deployment) id(rest string) string {
+	if d == "" {
+		return rest
+	}
+	return string(d) + "/" + rest
+}
+
+// Queues are the deployment's task queues.
+func (d Deployment) Queues() Queues {
+	return Queues{Control: string(d) + "-control", Games: string(d) + "-games"}
+}
+
+// Queues are task queues: control for workflows and short activities, games for episodes, which are many and long.
 type Queues struct {
 	Control string
 	Games   string
 }
 
-// QueuesOf derives the task queues from a deployment's prefix.
-func QueuesOf(prefix string) Queues {
-	return Queues{Control: prefix + "-control", Games: prefix + "-games"}
+// Of is the queues of one run, whose games have a task queue of their own: workers give each run's its share of
+// their slots.
+func (q Queues) Of(run rollout.RunName) Queues {
+	return Queues{Control: q.Control, Games: q.Games + "/" + string(run)}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/millrace/millrace/workflows"
 )
 
-// unpatched is a version of the workflows that does not know the patches of today: wherever they ask for one, it does what was
-// done before there was any.
+// unpatched is a version of the workflows that does not know the patches of today: wherever they ask for one, it
+// does what was done before there was any.
 type unpatched struct {
 	interceptor.WorkerInterceptorBase
 }

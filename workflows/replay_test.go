@@ -22,9 +22,9 @@ import (
 	"github.com/millrace/millrace/workflows"
 )
 
-// record names the generation that the runs on the real server are written to, under testdata/histories: what a version of
-// the workflows leaves in Temporal. A generation is added when the workflows have changed and is never rewritten, because
-// runs of every released version may still go on.
+// record names the generation that the runs on the real server are written to, under testdata/histories: what a
+// version of the workflows leaves in Temporal. A generation is added when the workflows have changed and is never
+// rewritten, because runs of every released version may still go on.
 var record = flag.String("record", "", "write the histories of the runs on the real server to this new generation, such as 3")
 
 const histories = "testdata/histories"
@@ -39,7 +39,8 @@ func replayer() worker.WorkflowReplayer {
 
 var quiet = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 
-// Histories that every earlier version left behind replay with today's code: deploying it does not break the runs that go on.
+// Histories that every earlier version left behind replay with today's code: deploying it does not break the runs
+// that go on.
 func TestRecordedHistoriesReplay(t *testing.T) {
 	t.Parallel()
 	files := recorded(t)
@@ -53,8 +54,8 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 	}
 }
 
-// The newest generation has in it everything that a run can live through: a new story on the real server belongs to each new
-// thing that the workflows do.
+// The newest generation has in it everything that a run can live through: a new story on the real server belongs to
+// each new thing that the workflows do.
 func TestHistoriesCoverTheWorkflows(t *testing.T) {
 	t.Parallel()
 	generations, err := filepath.Glob(histories + "/*")
@@ -79,7 +80,7 @@ func TestHistoriesCoverTheWorkflows(t *testing.T) {
 	}
 	for _, want := range []string{
 		"PrepareGroup", "PlayEpisode", "CommitGroup", "DiscardGroup", "ReleaseGroups", "OpenRun", "Mirror", "RestoreRun", "LookForGroups",
-		"ReadyEngines", "InspectAdapter", "LoadAdapter", "UnloadAdapter", "SwitchPolicy", "ReportPolicy", "RetireAdapter", "KeepFleet",
+		"ChooseEngines", "InspectAdapter", "LoadAdapter", "UnloadAdapter", "SwitchPolicy", "ReportPolicy", "RetireAdapter", "KeepFleet",
 		workflows.UpdateChange, workflows.UpdateStop, workflows.UpdatePublish, workflows.SignalGroupEnd, workflows.SignalBufferChanged,
 		enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW.String(), enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED.String(),
 		enums.EVENT_TYPE_ACTIVITY_TASK_FAILED.String(), enums.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED.String(),

@@ -30,6 +30,7 @@ const auditEvery = 15 * time.Second
 type run struct {
 	*runState
 	queues Queues
+	ids    Deployment // whose ids its groups have
 	// stale tells that the buffer may have changed since the account was last taken.
 	stale bool
 	// touched tells that readers should be given the new status.
@@ -42,10 +43,16 @@ type run struct {
 	learning  bool                  // the signal has collapsed or come back, and readers do not know yet
 	throttled rollout.Throttle      // as readers were told last
 
-	given   rollout.Spec       // as the run was started with
-	quiet   bool               // nothing happened since the last account; what differs was not told
-	looked  time.Time          // when groups in play were last looked for
-	missing []rollout.GroupSeq // and which had no workflow then
+	given rollout.Spec // as the run was started with
+	quiet bool         // nothing happened since the last account; what differs was not told
+
+	pace       pace
+	cancelling int                       // lots of groups that are being cancelled meanwhile
+	watched    map[rollout.GroupSeq]bool // groups in play whose end this execution hears; nil in a history without the patch
+	suspicious bool                      // one of them ended and the run was not told
+
+	publishing map[rollout.PolicyVersion]*publishing // publications under way
+	inspecting workflow.Mutex                        // one adapter of the run is read at a time
 }
 
 // Run is one training run: it keeps the buffer full until all steps are completed. It launches groups while fewer
@@ -53,12 +60,24 @@ type run struct {
 // publications and a stop as Updates; and answers its status by Query. Its state is plain data, so that it continues
 // as new long before its history grows large.
 func Run(ctx workflow.Context, in RunInput) (rollout.RunStatus, error) {
-	r := &run{runState: in.State, queues: in.Queues, stale: true, given: in.Spec, looked: workflow.Now(ctx)}
+	r := &run{runState: in.State, queues: in.Queues, ids: in.Deployment, stale: true, given: in.Spec}
+	if r.ids != "" && workflow.GetVersion(ctx, "deployment-ids", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		r.ids = "" // a worker of an earlier version took the first task
+	}
 	if r.runState == nil {
 		r.runState = newRunState(in.Spec, workflow.Now(ctx))
 		r.touched, r.change = true, ""
 	}
+	if r.Looked.IsZero() {
+		r.Looked = workflow.Now(ctx)
+	}
 	r.unbounded = workflow.GetVersion(ctx, "admission", workflow.DefaultVersion, 1) == workflow.DefaultVersion
+	if workflow.GetVersion(ctx, "watch-groups", workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		r.watched = map[rollout.GroupSeq]bool{}
+	}
+	r.paced = workflow.GetVersion(ctx, "paced", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	r.careful = workflow.GetVersion(ctx, "publication", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	r.publishing, r.inspecting = map[rollout.PolicyVersion]*publishing{}, workflow.NewMutex(ctx)
 	if err := r.listen(ctx); err != nil {
 		return rollout.RunStatus{}, err
 	}
@@ -68,15 +87,24 @@ func Run(ctx workflow.Context, in RunInput) (rollout.RunStatus, error) {
 			return rollout.RunStatus{}, err
 		}
 		if err := r.pin(ctx); err != nil {
+			r.State, r.Reason, r.EndedAt = rollout.RunStopped, "a fixed policy cannot be used: "+cause(err), workflow.Now(ctx)
+			_, _ = r.finish(ctx) // what was pinned is let go of, and readers see the end
+			return r.status(), err
+		}
+	}
+	if in.Resumed {
+		if err := r.goOn(ctx); err != nil {
 			return rollout.RunStatus{}, err
 		}
 	}
 	for !r.State.Over() {
-		if err := r.turn(ctx); err != nil {
+		if err := r.cancelled(ctx, r.turn(ctx)); err != nil {
 			return r.status(), err
 		}
 		if r.cut(ctx) {
-			return r.status(), workflow.NewContinueAsNewError(ctx, Run, RunInput{Spec: in.Spec, Queues: in.Queues, State: r.runState})
+			return r.status(), workflow.NewContinueAsNewError(ctx, Run, RunInput{
+				Spec: in.Spec, Queues: in.Queues, Deployment: r.ids, State: r.runState,
+			})
 		}
 	}
 	return r.finish(ctx)
@@ -93,24 +121,31 @@ func (r *run) turn(ctx workflow.Context) error {
 	}
 	r.shrink(ctx)
 	r.freshen(ctx)
+	if r.watched != nil {
+		r.look(ctx) // before the missing are replaced
+	}
 	if err := r.fill(ctx); err != nil {
 		return err
 	}
-	r.look(ctx)
+	if r.watched == nil {
+		r.look(ctx)
+	}
 	r.retire(ctx)
 	r.mirror(ctx)
-	awoke, err := workflow.AwaitWithTimeout(ctx, auditEvery, func() bool {
-		return r.stale || r.touched || r.State.Over() || r.launches() > 0
+	_, wait := r.due(ctx)
+	awoke, err := workflow.AwaitWithTimeout(ctx, wait, func() bool {
+		return r.stale || r.touched || r.suspicious || r.State.Over() || !r.paced && r.launches() > 0
 	})
 	if err != nil {
-		return r.cancelled(ctx, err)
+		return err
 	}
-	r.stale, r.quiet = r.stale || !awoke, !awoke
+	r.quiet = !awoke && wait == auditEvery
+	r.stale = r.stale || r.quiet
 	return nil
 }
 
-// audit takes the buffer's account, and gives the buffer the run's own when it has none any more. When the buffer cannot
-// be asked the run goes on with its own.
+// audit takes the buffer's account, and gives the buffer the run's own when it has none any more. When the buffer
+// cannot be asked the run goes on with its own.
 func (r *run) audit(ctx workflow.Context) {
 	asking := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		ScheduleToCloseTimeout: 10 * time.Second,
@@ -137,11 +172,16 @@ func (r *run) audit(ctx workflow.Context) {
 	r.touched = r.touched || r.Completed != before || r.quiet && r.throttle() != r.throttled
 }
 
-// fill starts the groups that are missing, all at once, and waits until the server has them.
+// fill starts the groups that are missing, as many as are due, and waits until the server has them.
 func (r *run) fill(ctx workflow.Context) error {
-	children := make([]workflow.ChildWorkflowFuture, r.launches())
+	due, _ := r.due(ctx)
+	began := workflow.Now(ctx)
+	r.pace.launched(began, due, r.games())
+	children := make([]workflow.ChildWorkflowFuture, due)
 	for i := range children {
-		children[i] = r.start(ctx, r.launch())
+		group := r.launch()
+		children[i] = r.start(ctx, group)
+		r.watch(ctx, group.Seq, children[i])
 	}
 	for _, child := range children {
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)
@@ -149,6 +189,7 @@ func (r *run) fill(ctx workflow.Context) error {
 			return fmt.Errorf("start group: %w", err)
 		}
 	}
+	r.pace.took(workflow.Now(ctx).Sub(began), due)
 	return nil
 }
 
@@ -156,13 +197,13 @@ func (r *run) fill(ctx workflow.Context) error {
 func (r *run) start(ctx workflow.Context, p playing) workflow.ChildWorkflowFuture {
 	ref := rollout.GroupRef{Run: r.Spec.Name, Seq: p.Seq}
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:            GroupID(ref),
+		WorkflowID:            r.ids.GroupID(ref),
 		TaskQueue:             r.queues.Control,
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	})
 	return workflow.ExecuteChildWorkflow(ctx, Group, GroupInput{
-		Plan: r.plan(ref, p, workflow.Now(ctx)), Run: RunID(r.Spec.Name), Games: r.queues.Games,
+		Plan: r.plan(ref, p, workflow.Now(ctx)), Run: workflow.GetInfo(ctx).WorkflowExecution.ID, Games: r.queues.Games,
 	})
 }
 
@@ -213,29 +254,32 @@ func (r *run) mirror(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	ctx = workflow.WithActivityOptions(ctx, shortActivity())
 	err := workflow.ExecuteActivity(ctx, acts.Mirror, activities.MirrorInput{
-		Status: r.status(), Change: change, Key: fmt.Sprintf("%s/change/%d", r.Spec.Name, r.Changes), Signal: learning,
+		Status: r.status(), AsOf: workflow.Now(ctx), Change: change, Key: r.changeKey(), Signal: learning,
 	}).Get(ctx, nil)
 	if err != nil {
 		workflow.GetLogger(ctx).Error("mirror the run's status", "error", err)
 	}
 }
 
+// changeKey is the key of the event of the latest change.
+func (r *run) changeKey() string { return fmt.Sprintf("%s/change/%d", r.Spec.Name, r.Changes) }
+
 // maxHistory is where a run continues as new, well under the server's limits (50k events, warnings at 10k).
 const maxHistory = 4000
 
-// cut tells whether to continue as new: the history is long and no Update is being handled. Signals that
+// cut reports whether to continue as new: the history is long and no Update is being handled. Signals that
 // have arrived are taken first, since the next execution does not see them.
 func (r *run) cut(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
 	long := info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > maxHistory
-	if !long || r.State.Over() || !workflow.AllHandlersFinished(ctx) {
+	if !long || r.State.Over() || r.cancelling > 0 || !workflow.AllHandlersFinished(ctx) {
 		return false
 	}
 	r.drain(ctx)
 	return true
 }
 
-// cancelled turns the workflow's cancellation (from Temporal's own tools) into a stop.
+// cancelled turns the workflow's cancellation (from Temporal's own tools), wherever it is met, into a stop.
 func (r *run) cancelled(ctx workflow.Context, err error) error {
 	if !temporal.IsCanceledError(err) {
 		return err
@@ -244,25 +288,39 @@ func (r *run) cancelled(ctx workflow.Context, err error) error {
 	return nil
 }
 
-// finish lets go of what is still played, publishes the last status and ends.
+// finish lets go of what is still played, publishes the last status and ends. Readers see the end first: thousands
+// of games may have to be cancelled.
 func (r *run) finish(ctx workflow.Context) (rollout.RunStatus, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	if r.paced {
+		r.touched, r.change = true, string(r.State)
+		r.mirror(ctx)
+	}
 	playing := r.Playing // ends that are heard meanwhile move it along
 	if workflow.GetVersion(ctx, "call-all", workflow.DefaultVersion, 1) != workflow.DefaultVersion {
 		playing = slices.Clone(playing)
 	}
-	for _, p := range playing {
-		r.call(ctx, p.Seq)
+	if r.paced {
+		r.cancelGroups(ctx, seqsOf(playing))
+	} else {
+		for _, p := range playing {
+			r.call(ctx, p.Seq)
+		}
 	}
-	for i := range r.Policies {
+	for i := range r.Policies { // at most one is being published
+		if under := r.publishing[r.Policies[i].Version]; under != nil {
+			under.stop()
+		}
 		if r.Policies[i].State == rollout.PolicyServing {
 			r.retireOne(ctx, &r.Policies[i])
 		}
 	}
 	r.unpin(ctx)
 	r.touched = true
-	r.change = string(r.State)
+	if !r.paced {
+		r.change = string(r.State)
+	}
 	r.mirror(ctx)
-	err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+	err := workflow.Await(ctx, func() bool { return r.cancelling == 0 && workflow.AllHandlersFinished(ctx) })
 	return r.status(), err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,17 +31,19 @@ import (
 // world is everything around the workflows, working but without engines: the real buffer on an embedded Redis, real
 // games of tic-tac-toe, a policy that answers at once, and a fleet in memory.
 type world struct {
-	t      *testing.T
-	env    *testsuite.TestWorkflowEnvironment
-	buffer *buffer.Store
-	fleet  *memoryFleet
-	policy *instantPolicy
-	acts   *activities.Activities
-	silent bool // the trainer's steps are not told to the run
-	spec   rollout.Spec
-	epoch  rollout.Epoch
-	fed    []rollout.GroupSeq // groups in claimed batches, in order
-	groups []rollout.Group    // the same, whole
+	t       *testing.T
+	env     *testsuite.TestWorkflowEnvironment
+	rdb     *redis.Client
+	buffer  *buffer.Store
+	fleet   *memoryFleet
+	policy  *instantPolicy
+	acts    *activities.Activities
+	updates int  // sent
+	silent  bool // the trainer's steps are not told to the run
+	spec    rollout.Spec
+	epoch   rollout.Epoch
+	fed     []rollout.GroupSeq // groups in claimed batches, in order
+	groups  []rollout.Group    // the same, whole
 }
 
 // instantPolicy answers every request with an allowed choice.
@@ -75,6 +78,10 @@ type memoryFleet struct {
 	loaded []string
 	wanted []string
 	newest rollout.PolicyVersion
+
+	adapters []fleet.Adapter                    // wanted, as they were
+	hangs    rollout.EngineID                   // answers no load
+	holders  map[rollout.EngineID]fleet.Holding // asked to load what is asked about
 }
 
 func (f *memoryFleet) List(context.Context) ([]rollout.Engine, error) {
@@ -82,12 +89,22 @@ func (f *memoryFleet) List(context.Context) ([]rollout.Engine, error) {
 	defer f.mu.Unlock()
 	var out []rollout.Engine
 	for _, id := range f.ready {
-		out = append(out, rollout.Engine{ID: id, State: rollout.EngineReady})
+		e := rollout.Engine{ID: id, State: rollout.EngineReady}
+		for _, loaded := range f.loaded {
+			if name, ok := strings.CutPrefix(loaded, string(id)+" "); ok {
+				e.Adapters = append(e.Adapters, name)
+			}
+		}
+		out = append(out, e)
 	}
 	return append(out, rollout.Engine{ID: "away", State: rollout.EngineLost}), nil
 }
 
-func (f *memoryFleet) Load(_ context.Context, e rollout.EngineID, a fleet.Adapter) (float64, error) {
+func (f *memoryFleet) Load(ctx context.Context, e rollout.EngineID, a fleet.Adapter) (float64, error) {
+	if e == f.hangs {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, key := range []string{a.Path, string(e) + a.Path} {
@@ -103,7 +120,7 @@ func (f *memoryFleet) Load(_ context.Context, e rollout.EngineID, a fleet.Adapte
 func (f *memoryFleet) Want(_ context.Context, a fleet.Adapter) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.wanted = append(f.wanted, a.Name)
+	f.wanted, f.adapters = append(f.wanted, a.Name), append(f.adapters, a)
 	f.newest = max(f.newest, a.Version)
 	return nil
 }
@@ -113,6 +130,20 @@ func (f *memoryFleet) Unload(_ context.Context, e rollout.EngineID, name string)
 	defer f.mu.Unlock()
 	f.loaded = slices.DeleteFunc(f.loaded, func(l string) bool { return l == string(e)+" "+name })
 	return nil
+}
+
+func (f *memoryFleet) Release(context.Context, rollout.EngineID, ...string) error { return nil }
+
+func (f *memoryFleet) Wanted(context.Context) ([]fleet.Adapter, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.adapters), nil
+}
+
+func (f *memoryFleet) Holders(context.Context, string) (map[rollout.EngineID]fleet.Holding, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.holders), nil
 }
 
 func (f *memoryFleet) Newest(context.Context, rollout.RunName) (rollout.PolicyVersion, error) {
@@ -125,6 +156,7 @@ func (f *memoryFleet) Unwant(_ context.Context, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wanted = slices.DeleteFunc(f.wanted, func(n string) bool { return n == name })
+	f.adapters = slices.DeleteFunc(f.adapters, func(a fleet.Adapter) bool { return a.Name == name })
 	return nil
 }
 
@@ -141,6 +173,7 @@ func newWorld(t *testing.T) *world {
 	env := suite.NewTestWorkflowEnvironment()
 	w := &world{
 		t: t, env: env,
+		rdb:    rdb,
 		buffer: buffer.New(rdb, buffer.Options{Now: env.Now}),
 		fleet:  &memoryFleet{ready: []rollout.EngineID{"e1", "e2"}, bad: map[string]error{}},
 		policy: &instantPolicy{seen: map[rollout.PolicyVersion]int{}},
@@ -156,11 +189,11 @@ func newWorld(t *testing.T) *world {
 		},
 	}
 	env.SetTestTimeout(time.Minute)
-	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: workflows.RunID("demo"), TaskQueue: "test-control"})
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: workflows.Deployment("test").RunID("demo"), TaskQueue: "test-control"})
 	env.RegisterWorkflow(workflows.Run)
 	env.RegisterWorkflow(workflows.Group)
 	w.acts = &activities.Activities{
-		Buffer: w.buffer, Fleet: w.fleet, Policy: w.policy, Emit: telemetry.Discard, Now: env.Now, Log: slog.New(slog.DiscardHandler),
+		Buffer: w.buffer, Fleet: w.fleet, Groups: missing(-1), Policy: w.policy, Emit: telemetry.Discard, Now: env.Now, Log: slog.New(slog.DiscardHandler),
 		Environments: func(e rollout.Environment) (episode.Environment, error) { return tictactoe.FromOptions(e.Options) },
 	}
 	env.RegisterActivity(w.acts)
@@ -168,7 +201,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) start() {
-	w.env.ExecuteWorkflow(workflows.Run, workflows.RunInput{Spec: w.spec, Queues: workflows.QueuesOf("test")})
+	w.env.ExecuteWorkflow(workflows.Run, workflows.RunInput{Spec: w.spec, Queues: workflows.Deployment("test").Queues(), Deployment: "test"})
 }
 
 // at runs f after a time of the workflow's clock; the test's trainer and operator act there.
@@ -220,6 +253,20 @@ type callbacks func(any, error)
 func (callbacks) Accept()                        {}
 func (c callbacks) Reject(err error)             { c(nil, err) }
 func (c callbacks) Complete(answer any, e error) { c(answer, e) }
+
+// status is the run's, while it goes on.
+func (w *world) status() rollout.RunStatus {
+	w.t.Helper()
+	var status rollout.RunStatus
+	answer, err := w.env.QueryWorkflow(workflows.QueryStatus)
+	if err == nil {
+		err = answer.Get(&status)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return status
+}
 
 // result is the run's last status.
 func (w *world) result() rollout.RunStatus {
@@ -421,45 +468,6 @@ func TestFailedGroupsAreReplacedAndNeverRows(t *testing.T) {
 	}
 }
 
-// TestQuorum: with all, one ready engine that cannot load keeps a version out of use; with a quorum, only if too few can.
-func TestQuorum(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name   string
-		quorum int
-		kind   rollout.FailureKind
-		serves bool
-	}{
-		{"all, an engine that stays ready cannot load", 0, rollout.Retryable, false},
-		{"all, an engine refuses for good", 0, rollout.Permanent, false},
-		{"one is enough", 1, rollout.Retryable, true},
-		{"one is enough, the other refuses for good", 1, rollout.Permanent, true},
-		{"two are wanted", 2, rollout.Permanent, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.spec.Adapters.Quorum = tt.quorum
-			w.fleet.bad["e2/adapters/1"] = rollout.Fail(tt.kind, "load", errors.New("no"))
-			w.at(time.Minute, func() {
-				w.update(workflows.UpdatePublish, workflows.Publication{Version: 1, Path: "/adapters/1"}, func(_ any, err error) {
-					if (err == nil) != tt.serves {
-						t.Errorf("published: %v", err)
-					}
-				})
-			})
-			w.at(10*time.Minute, func() { w.update(workflows.UpdateStop, "done", func(any, error) {}) })
-			w.start()
-			if status := w.result(); (status.PolicyVersion == 1) != tt.serves {
-				t.Errorf("version %d", status.PolicyVersion)
-			}
-			if !tt.serves && (len(w.fleet.loaded) != 0 || len(w.fleet.wanted) != 0) {
-				t.Errorf("a version that is not in use is loaded: %v, wanted %v", w.fleet.loaded, w.fleet.wanted)
-			}
-		})
-	}
-}
-
 // TestFixedPoliciesStayForTheWholeRun: on the engines before the first game, and gone with the run.
 func TestFixedPoliciesStayForTheWholeRun(t *testing.T) {
 	t.Parallel()
@@ -475,6 +483,27 @@ func TestFixedPoliciesStayForTheWholeRun(t *testing.T) {
 	w.result()
 	if len(w.fleet.wanted) != 0 {
 		t.Errorf("after the run the fleet keeps %v", w.fleet.wanted)
+	}
+}
+
+// TestRunIsStoppedWhileItsFixedPoliciesLoad: those that are not on the engines yet are not brought there.
+func TestRunIsStoppedWhileItsFixedPoliciesLoad(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 20 {
+		name := fmt.Sprintf("p%d", i)
+		w.spec.Policies = append(w.spec.Policies, rollout.FixedPolicy{Name: name, Path: "/adapters/" + name})
+	}
+	w.fleet.bad["/adapters/p2"] = rollout.Fail(rollout.Retryable, "engine_error", errors.New("the disk is slow"))
+	w.at(1500*time.Millisecond, func() { // p2 is tried again
+		w.update(workflows.UpdateStop, "enough", func(any, error) {})
+	})
+	w.start()
+	if status := w.result(); status.State != rollout.RunStopped || status.Reason != "enough" {
+		t.Errorf("ended %s (%s)", status.State, status.Reason)
+	}
+	if len(w.fleet.loaded) != 4 || len(w.fleet.wanted) != 0 {
+		t.Errorf("engines loaded %v, the fleet keeps %v; want the first two on both engines, and none kept", w.fleet.loaded, w.fleet.wanted)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"go.temporal.io/api/history/v1"
 )
 
-// Settled is a history up to what the last task that a worker has finished led to. What came since has not been acted upon; a
-// replay would act, and take what it does for a difference.
+// Settled is a history up to what the last task that a worker has finished led to. What came since has not been
+// acted upon; a replay would act, and take what it does for a difference.
 func Settled(h *history.History) *history.History {
 	end := 0
 	for i, event := range h.Events {
@@ -20,7 +20,7 @@ func Settled(h *history.History) *history.History {
 	return &history.History{Events: h.Events[:end]}
 }
 
-// commanded tells whether an event is what a workflow asked for.
+// commanded reports whether an event is what a workflow asked for.
 func commanded(event *history.HistoryEvent) bool {
 	switch event.GetEventType() {
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED:

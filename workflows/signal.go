@@ -8,7 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// signalWindow is how many groups, the latest, tell whether there is something to learn; fewer than half of it tell nothing.
+// signalWindow is how many groups, the latest, tell whether there is something to learn; fewer than half of it tell
+// nothing.
 const signalWindow = 32
 
 // flatness is the signal of the latest groups, in the order of their ends.
@@ -23,8 +24,8 @@ type played struct {
 	Flat bool             `json:"flat,omitempty"` // all rewards were equal
 }
 
-// add takes one more group, and tells whether that raised the alarm or took it back. What raises it is not what takes it
-// back, so that it does not flutter. Hearing of the same group again changes nothing.
+// add takes one more group, and reports whether that raised the alarm or took it back. What raises it is not what
+// takes it back, so that it does not flutter. Hearing of the same group again changes nothing.
 func (f *flatness) add(seq rollout.GroupSeq, flat bool) (changed bool) {
 	if slices.ContainsFunc(f.Latest, func(p played) bool { return p.Seq == seq }) {
 		return false

@@ -13,7 +13,10 @@ import (
 type RunInput struct {
 	Spec   rollout.Spec `json:"spec"`
 	Queues Queues       `json:"queues"`
-	State  *runState    `json:"state,omitempty"` // nil on the first execution
+	// Deployment is whose ids the run's groups have; empty in a run that an earlier version began.
+	Deployment Deployment `json:"deployment,omitempty"`
+	State      *runState  `json:"state,omitempty"`   // nil on the first execution
+	Resumed    bool       `json:"resumed,omitempty"` // the first execution after the run was lost
 }
 
 // runState is the whole state of a run: plain data, carried from one execution to the next.
@@ -40,8 +43,16 @@ type runState struct {
 	GroupBytes int64    `json:"group_bytes,omitempty"` // of these, a group's mean
 	Signal     flatness `json:"signal,omitzero"`
 
+	Looked   time.Time          `json:"looked,omitzero"`     // when groups in play were last looked for
+	Missing  []rollout.GroupSeq `json:"missing,omitempty"`   // which had no workflow then, or ended since without a word
+	LookNext rollout.GroupSeq   `json:"look_next,omitempty"` // where to go on looking
+
 	// unbounded is a history that was begun before launching was bounded by anything but the depth.
 	unbounded bool
+	// paced is a history in which groups are launched and cancelled in rounds.
+	paced bool
+	// careful is a history in which publications are compared, and wait for engines.
+	careful bool
 }
 
 // playing is one launched group.
@@ -141,17 +152,7 @@ func (s *runState) status() rollout.RunStatus {
 
 // apply makes an operator's change, already validated.
 func (s *runState) apply(c rollout.Change) {
-	set(&s.Spec.Buffer.Depth, c.Depth)
-	set(&s.Spec.Buffer.GroupsPerStep, c.GroupsPerStep)
-	set(&s.Spec.Buffer.MaxStaleness, c.MaxStaleness)
-	set(&s.Spec.Buffer.OnStale, c.OnStale)
-	set(&s.Spec.Buffer.MaxBytes, c.MaxBytes)
-	set(&s.Spec.Group.Samples, c.Samples)
-	set(&s.Spec.Group.MinSamples, c.MinSamples)
-	set(&s.Spec.Group.Oversample, c.Oversample)
-	set(&s.Spec.Group.Grace, c.Grace)
-	set(&s.Spec.Group.ZeroVariance, c.ZeroVariance)
-	set(&s.Spec.Steps, c.Steps)
+	s.Spec = s.Spec.With(c)
 	if c.Paused != nil {
 		s.State, s.Reason = rollout.RunRunning, ""
 		if *c.Paused {
@@ -159,10 +160,4 @@ func (s *runState) apply(c rollout.Change) {
 		}
 	}
 	s.Changes++
-}
-
-func set[T any](field *T, value *T) {
-	if value != nil {
-		*field = *value
-	}
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Which versions the engines must keep: a group needs the version that it was launched with, and all newer ones, until
-// its games are played and the step that it is trained in is completed, for a trainer may still ask an engine about it.
-// The account is part of the run's state, so that it survives crashes with it; fixed policies are not in it, because they are
-// needed as long as the run goes on.
+// Which versions the engines must keep: a group needs the version that it was launched with, and all newer ones,
+// until its games are played and the step that it is trained in is completed, for a trainer may still ask an engine
+// about it. The account is part of the run's state, so that it survives crashes with it; fixed policies are not in
+// it, because they are needed as long as the run goes on.
 
 // hold is what claimed batches need: a version, until so many steps are completed.
 type hold struct {
@@ -25,8 +25,8 @@ func (s *runState) need(p playing) {
 	s.Versions[p.Seq] = p.Version
 }
 
-// claimed turns the need of a group that is no longer ready into a hold of the batches claimed so far, of which it may be
-// part.
+// claimed turns the need of a group that is no longer ready into a hold of the batches claimed so far, of which it
+// may be part.
 func (s *runState) claimed(seq rollout.GroupSeq) {
 	v, known := s.Versions[seq]
 	if !known {

@@ -1,0 +1,131 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Codes of attempts that end though nothing failed.
+const (
+	Cancelled     = "cancelled"      // its group needs the game no more, or is over itself
+	Superseded    = "superseded"     // it was silent for too long and taken for dead: another one goes on
+	WorkerStopped = "worker_stopped" // its worker was told to end: another one goes on
+	Unserved      = "no_engine_serves_model"
+)
+
+// maxTries bounds the attempts at one game that are held against it, deaths of its worker included; each goes on where
+// the last one stopped.
+const maxTries = 20
+
+// errWorkerStopped ends what a worker plays when it is told to stop.
+var errWorkerStopped = rollout.Fail(rollout.Retryable, WorkerStopped, errors.New("its worker was told to stop; the game goes on elsewhere"))
+
+// game is what is attempted, as the buffer calls it.
+func (at *attempt) game() buffer.GameRef {
+	return buffer.GameRef{EpisodeRef: at.ref, WarmUp: at.warmUp}
+}
+
+// begin fences off the attempts before this one. It reports whether one of them has finished the game, and fails when
+// enough of them have failed or died.
+func (at *attempt) begin(ctx context.Context) (finished bool, err error) {
+	info := activity.GetInfo(ctx)
+	at.number, at.tries = int(info.Attempt), int(info.Attempt) // as far as is known when the buffer does not answer
+	begun, err := at.Buffer.Begin(ctx, at.game(), info.StartedTime, int(info.Attempt))
+	if err != nil {
+		return false, err
+	}
+	if begun.Finished {
+		return true, nil
+	}
+	at.number, at.tries, at.excused = begun.Number, begun.Tries, begun.Excused
+	if at.tries > maxTries {
+		err := fmt.Errorf("attempt %d at %s: the workers of earlier ones have died or fallen silent too often", at.number, at.name())
+		return false, rollout.Fail(rollout.GameFault, "timeout", err)
+	}
+	return false, nil
+}
+
+// failed reports how the attempt ended without a result, and returns that as Temporal understands it. That a worker is
+// being stopped is nobody's failure, nor that no engine serves its model: the game goes on elsewhere, or later, and it
+// is not held against it.
+func (at *attempt) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		code := at.ended(ctx)
+		at.report(code, context.Cause(ctx), code == Cancelled)
+		return ctx.Err()
+	}
+	code := failureCode(err)
+	switch {
+	case rollout.Refused(err, rollout.Fenced):
+		code = at.standing(ctx)
+		at.report(code, err, code == Cancelled)
+		return typed(err)
+	case errors.Is(err, errNoRoom):
+		return at.unbegun(ctx, err)
+	case code == WorkerStopped:
+		at.excuse(ctx)
+		return typed(err)
+	case code == Unserved:
+		if at.excused == 0 {
+			at.report(code, err, false)
+		}
+		at.excuse(ctx)
+		return typedAfter(err, restUnserved(at.excused))
+	case at.tries >= maxTries && !final(err):
+		err = rollout.Fail(rollout.GameFault, code, fmt.Errorf("given up after %d attempts: %w", at.tries, err))
+	}
+	at.report(code, err, final(err))
+	return typedAfter(err, pauseAfter(at.tries))
+}
+
+// ended is why Temporal, or the time that it gave, ended the attempt. Temporal says when it wants the game no more. In
+// all other cases it could not be reached for long, or has given up on the attempt: then the buffer knows whether the
+// game goes on.
+func (at *attempt) ended(ctx context.Context) string {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "timeout"
+	case temporal.IsCanceledError(context.Cause(ctx)):
+		return Cancelled
+	}
+	return at.standing(ctx)
+}
+
+// standing is why the buffer takes no more of the attempt's game: its group is over, or another attempt plays it.
+func (at *attempt) standing(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
+	defer cancel()
+	inPlay, err := at.Buffer.InPlay(ctx, at.plan.Ref)
+	switch {
+	case rollout.Refused(err, rollout.NoSuchRun), err == nil && !inPlay:
+		return Cancelled
+	}
+	return Superseded
+}
+
+// excuse has the attempt not held against the game. When the buffer does not answer, it is.
+func (at *attempt) excuse(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
+	defer cancel()
+	if err := at.Buffer.Excuse(ctx, at.game(), at.number); err != nil {
+		at.Log.Warn("an attempt that is nobody's failure counts as one", "game", at.name(), "error", err)
+	}
+}
+
+// Bounds of the rest of a game whose model no engine serves, which doubles from one attempt to the next.
+const (
+	firstUnserved = 2 * time.Second
+	lastUnserved  = 30 * time.Second
+)
+
+func restUnserved(excused int) time.Duration {
+	return min(firstUnserved<<min(max(excused, 0), 10), lastUnserved)
+}

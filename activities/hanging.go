@@ -1,0 +1,134 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Hanging counts the calls of environments that were left behind and have not returned, by run. A run decides when
+// its games are left behind (timeouts.phase), so that a call which is merely slow may be among them. The zero value
+// is ready for use.
+type Hanging struct {
+	mu    sync.Mutex
+	calls map[*hangingCall]bool
+}
+
+type hangingCall struct {
+	run   rollout.RunName
+	since time.Time
+}
+
+// Bounds of the calls that hang in a process. Each keeps its game's memory, and perhaps a whole core; only the end
+// of the process ends it. So that a run whose environment hangs, or is always slower than the run allows, costs the
+// others no more than a restart now and then, a run gets no more attempts here than can hang, and the process ends
+// only for calls that hang for long.
+const (
+	MaxHanging  = 8               // of one run; and in the process, for as long as hangingFor
+	hangingFor  = 2 * time.Minute // is no slow call any more
+	hangingRest = 20 * time.Second
+)
+
+// leave counts a call in; back counts it out.
+func (h *Hanging) leave(run rollout.RunName, now time.Time) (back func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := &hangingCall{run, now}
+	if h.calls == nil {
+		h.calls = map[*hangingCall]bool{}
+	}
+	h.calls[c] = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.calls, c)
+	}
+}
+
+// count is how many calls there are that are so.
+func (h *Hanging) count(so func(*hangingCall) bool) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for c := range h.calls {
+		if so(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// Count is how many there are.
+func (h *Hanging) Count() int { return h.count(func(*hangingCall) bool { return true }) }
+
+// of is how many there are of one run.
+func (h *Hanging) of(run rollout.RunName) int {
+	return h.count(func(c *hangingCall) bool { return c.run == run })
+}
+
+// lookHangingEvery bounds how long a process with too many hanging calls goes on.
+const lookHangingEvery = time.Second
+
+// Tend returns when ctx is done, or with an error as soon as MaxHanging calls have hung for two minutes. The
+// process should end then, so that whoever supervises it starts it afresh; its games go on elsewhere.
+func (h *Hanging) Tend(ctx context.Context) error {
+	ticker := time.NewTicker(lookHangingEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-ticker.C:
+			n := h.count(func(c *hangingCall) bool { return now.Sub(c.since) >= hangingFor })
+			if n >= MaxHanging {
+				return fmt.Errorf("%d calls of environments hang in this process, and only its end ends them: start it again; events rollout_error with code %s tell which calls", n, episode.EnvironmentHung)
+			}
+		}
+	}
+}
+
+// errNoRoom ends an attempt before it has begun.
+var errNoRoom = fmt.Errorf("%d calls of the run's environment hang in this worker already, or are slower than timeouts.phase; "+
+	"the game waits for them, or for another worker", MaxHanging)
+
+// awaitRoom waits a moment while too many calls of the run's environment hang here: the attempt keeps its slot
+// meanwhile, so that games which cannot be played are not asked for again and again.
+func (at *attempt) awaitRoom(ctx context.Context) error {
+	run := at.plan.Ref.Run
+	if at.Hanging.of(run) < MaxHanging {
+		return nil
+	}
+	over := time.NewTimer(within(ctx, hangingRest/2))
+	defer over.Stop()
+	ticker := time.NewTicker(at.lookEvery())
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-activity.GetWorkerStopChannel(ctx):
+			return rollout.Fail(rollout.Retryable, episode.EnvironmentHung, errNoRoom)
+		case <-over.C:
+			return rollout.Fail(rollout.Retryable, episode.EnvironmentHung, errNoRoom)
+		case <-ticker.C:
+			if at.Hanging.of(run) < MaxHanging {
+				return nil
+			}
+			at.heart.again()
+		}
+	}
+}
+
+// unbegun takes an attempt that ended before it had begun: it is not held against the game.
+func (at *attempt) unbegun(ctx context.Context, err error) error {
+	if _, err := at.begin(ctx); err == nil {
+		at.excuse(ctx)
+	}
+	return typedAfter(err, hangingRest)
+}

@@ -1,0 +1,66 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// A game whose request has waited for unservedAfter for a model that no engine serves gives its slot back. What engines
+// serve is read each servedFor at most, for all games of the process.
+const (
+	unservedAfter = 5 * time.Second
+	servedFor     = time.Second
+)
+
+// served remembers for a moment which models engines serve. The zero value is ready for use.
+type served struct {
+	mu     sync.Mutex
+	at     time.Time
+	models map[string]bool
+}
+
+// unserved is why a game need not wait in its slot: no engine serves a model that it asks for. It is nil while that is
+// not known, and for games whose attempts Temporal bounds, as earlier versions had it.
+func (at *attempt) unserved(ctx context.Context) error {
+	if policy := activity.GetInfo(ctx).RetryPolicy; policy != nil && policy.MaximumAttempts > 0 {
+		return nil
+	}
+	for _, model := range at.meter.waitingSince(at.Now().Add(-unservedAfter)) {
+		if ok, err := at.serves(ctx, model); err == nil && !ok {
+			return rollout.Fail(rollout.Retryable, Unserved, fmt.Errorf(
+				"no engine serves %q; the game is tried again until one does: check the run's model, or add an engine that serves it", model))
+		}
+	}
+	return nil
+}
+
+// serves reports whether an engine that answers serves a model or adapter.
+func (a *Activities) serves(ctx context.Context, model string) (bool, error) {
+	s := &a.served
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := a.Now(); s.models == nil || now.Sub(s.at) > servedFor {
+		engines, err := a.Fleet.List(ctx)
+		if err != nil {
+			return false, err
+		}
+		s.at, s.models = now, map[string]bool{}
+		for _, e := range engines {
+			if e.State == rollout.EngineLost {
+				continue
+			}
+			for _, names := range [][]string{e.Models, e.Adapters} {
+				for _, name := range names {
+					s.models[name] = true
+				}
+			}
+		}
+	}
+	return s.models[model], nil
+}

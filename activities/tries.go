@@ -1,0 +1,45 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// countPatience bounds how long a try that has ended waits until it is counted: figures are not worth a game's time.
+const countPatience = 2 * time.Second
+
+// countFailure counts the attempt as failed, unless nothing failed: its game is not wanted any more, or goes on
+// elsewhere.
+func (at *attempt) countFailure(code string, err error, final bool) {
+	if code == Cancelled || code == Superseded {
+		return
+	}
+	at.count(context.Background(), func(ctx context.Context) error {
+		return at.Buffer.TryFailed(ctx, rollout.FailedTry{
+			Ref: at.ref, Code: code, Error: err.Error(), Attempt: at.number, Final: final, At: at.Now(),
+		})
+	})
+}
+
+// countFinished counts a game that was played to its end.
+func (at *attempt) countFinished(ctx context.Context, ep rollout.Episode) {
+	at.count(ctx, func(ctx context.Context) error { return at.Buffer.TryFinished(ctx, at.ref.Run, ep.Counts) })
+}
+
+// countProgress notes that a game which an earlier attempt had not finished got further.
+func (at *attempt) countProgress(ctx context.Context) {
+	if at.number > 1 && !at.warmUp {
+		at.count(ctx, func(ctx context.Context) error { return at.Buffer.TryAdvanced(ctx, at.ref.Run) })
+	}
+}
+
+// count does one of the above. A failure costs a figure and never a game.
+func (at *attempt) count(ctx context.Context, do func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		at.Log.Warn("a try at a game is not counted", "game", at.name(), "error", err)
+	}
+}

@@ -1,0 +1,254 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/vllm"
+)
+
+// Bounds of one round of loads.
+const (
+	loadsAtOnce = 64               // engines
+	firstLoad   = 60 * time.Second // when none has loaded an adapter after that, engines are chosen anew
+)
+
+// errNoEngine is an outage.
+var errNoEngine = errors.New("no engine is ready; see: millrace engine list")
+
+// loads is one round of loads of one adapter: which engines were asked, and what came of it.
+type loads struct {
+	asked   []rollout.EngineID // in the order in which they were
+	waited  map[rollout.EngineID]bool
+	enough  int // engines; 0: all that are waited for, or as many as loaded it in time
+	seconds map[rollout.EngineID]float64
+	failed  map[rollout.EngineID]error
+	late    bool // no more is waited for
+}
+
+// introduce loads an adapter until enough engines serve it, and tries again for as long as patience lasts when that is
+// not to be had through an outage, unless the run ends meanwhile. The answer is the last round.
+func (r *run) introduce(ctx workflow.Context, adapter fleet.Adapter, patience time.Duration) (*loads, error) {
+	deadline := workflow.Now(ctx).Add(patience)
+	l := &loads{}
+	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
+		var choice activities.EngineChoice
+		short := workflow.WithActivityOptions(ctx, shortActivity())
+		err := workflow.ExecuteActivity(short, acts.ChooseEngines, r.Spec.Name).Get(ctx, &choice)
+		if err == nil && len(choice.Ready)+len(choice.Behind) == 0 {
+			err = errNoEngine
+		}
+		if err == nil {
+			l = loadOn(ctx, choice, adapter, r.Spec.Adapters)
+			err = l.outcome()
+		}
+		if err == nil || fate(err) != rollout.Unavailable || !workflow.Now(ctx).Add(pause).Before(deadline) {
+			return l, err
+		}
+		if over, slept := workflow.AwaitWithTimeout(ctx, pause, r.State.Over); over || slept != nil {
+			return l, err
+		}
+	}
+}
+
+// loadOn asks engines to load an adapter, all at once, and returns when a quorum of them serve it. Without a quorum
+// that is all that can load it within the spec's patience after the first; engines that lack other adapters of the run
+// are not waited for. What the others do not finish is the keeper's: requests only go to engines that have the adapter.
+func loadOn(ctx workflow.Context, choice activities.EngineChoice, adapter fleet.Adapter, spec rollout.AdapterSpec) *loads {
+	ctx, stop := workflow.WithCancel(workflow.WithActivityOptions(ctx, loadActivity()))
+	defer stop()
+	l := &loads{
+		asked: slices.Concat(choice.Ready, choice.Behind), waited: map[rollout.EngineID]bool{},
+		seconds: map[rollout.EngineID]float64{}, failed: map[rollout.EngineID]error{},
+	}
+	if spec.Quorum > 0 {
+		l.enough = min(spec.Quorum, len(l.asked))
+	}
+	for _, engine := range l.asked {
+		l.waited[engine] = len(choice.Ready) == 0 || slices.Contains(choice.Ready, engine)
+	}
+	selector := workflow.NewSelector(ctx)
+	selector.AddFuture(workflow.NewTimer(ctx, firstLoad), func(workflow.Future) { l.late = l.late || len(l.seconds) == 0 })
+	for next := 0; !l.over(); {
+		for ; next < len(l.asked) && next-l.ended() < loadsAtOnce; next++ {
+			engine := l.asked[next]
+			load := workflow.ExecuteActivity(ctx, acts.LoadAdapter, activities.LoadInput{Engine: engine, Adapter: adapter})
+			selector.AddFuture(load, func(f workflow.Future) {
+				var result activities.LoadResult
+				if err := f.Get(ctx, &result); err != nil {
+					l.failed[engine] = err
+					return
+				}
+				if l.seconds[engine] = result.Sec; len(l.seconds) == 1 && l.enough == 0 {
+					selector.AddFuture(workflow.NewTimer(ctx, spec.Patience()), func(workflow.Future) { l.late = true })
+				}
+			})
+		}
+		selector.Select(ctx)
+	}
+	return l
+}
+
+func (l *loads) ended() int { return len(l.seconds) + len(l.failed) }
+
+// over reports whether nothing more is to be waited for.
+func (l *loads) over() bool {
+	switch {
+	case l.late, l.ended() == len(l.asked), l.condemned():
+		return true
+	case l.enough > 0:
+		return len(l.seconds) >= l.enough
+	case len(l.seconds) == 0:
+		return false
+	}
+	return !slices.ContainsFunc(l.asked, func(e rollout.EngineID) bool { return l.waited[e] && l.pending(e) })
+}
+
+func (l *loads) pending(e rollout.EngineID) bool {
+	_, loaded := l.seconds[e]
+	return !loaded && l.failed[e] == nil
+}
+
+// condemned reports whether so many engines refuse the adapter for good that the quorum cannot be reached.
+func (l *loads) condemned() bool {
+	final := 0
+	for _, engine := range l.asked {
+		if err := l.failed[engine]; err != nil && activities.Final(err) {
+			final++
+		}
+	}
+	return final > len(l.asked)-max(l.enough, 1)
+}
+
+// outcome is nil when enough engines serve the adapter. It is an outage unless so many refuse for good that there
+// cannot be enough.
+func (l *loads) outcome() error {
+	if len(l.seconds) >= max(l.enough, 1) {
+		return nil
+	}
+	condemned := l.condemned()
+	var texts []string
+	code := ""
+	for _, engine := range l.asked {
+		err := l.failed[engine]
+		switch {
+		case l.pending(engine):
+			texts = append(texts, fmt.Sprintf("engine %s has not loaded it yet", engine))
+		case err == nil || condemned && !activities.Final(err):
+		default:
+			texts = append(texts, cause(err))
+			if code == "" || code == vllm.AdapterConflict { // a conflict only if there is nothing else
+				code = activities.Code(err)
+			}
+		}
+	}
+	const shown = 3
+	if more := len(texts) - shown; more > 0 {
+		texts = append(texts[:shown], fmt.Sprintf("and %d more engines", more))
+	}
+	text := strings.Join(texts, "; ")
+	if condemned {
+		return temporal.NewNonRetryableApplicationError(text, code, nil)
+	}
+	return temporal.NewApplicationError(text, code)
+}
+
+// notes says which engines do not have the adapter, and why.
+func (l *loads) notes() []string {
+	if len(l.seconds) == 0 {
+		return nil
+	}
+	var notes []string
+	for _, engine := range l.asked {
+		switch err := l.failed[engine]; {
+		case err != nil:
+			notes = append(notes, fmt.Sprintf("engine %s gets no requests for it until it can load it: %s", engine, cause(err)))
+		case l.pending(engine):
+			notes = append(notes, fmt.Sprintf("engine %s gets no requests for it until it has loaded it", engine))
+		}
+	}
+	const shown = 8
+	if more := len(notes) - shown; more > 0 {
+		notes = append(notes[:shown], fmt.Sprintf("and %d more engines", more))
+	}
+	return notes
+}
+
+// withdraw unloads an adapter that is not to be used, as far as engines answer.
+func (l *loads) withdraw(ctx workflow.Context, name string) {
+	unsure := map[rollout.EngineID]bool{}
+	for _, engine := range l.asked {
+		_, loaded := l.seconds[engine]
+		unsure[engine] = !loaded
+	}
+	withdraw(ctx, unloadActivity(), l.asked, unsure, name)
+}
+
+// withdrawAll unloads an adapter from all engines that are ready, whatever became of its loads.
+func (r *run) withdrawAll(ctx workflow.Context, name string) {
+	var choice activities.EngineChoice
+	short := workflow.WithActivityOptions(ctx, shortActivity())
+	if err := workflow.ExecuteActivity(short, acts.ChooseEngines, r.Spec.Name).Get(ctx, &choice); err != nil {
+		workflow.GetLogger(ctx).Warn("unload adapter", "adapter", name, "error", err)
+		return
+	}
+	engines := slices.Concat(choice.Ready, choice.Behind)
+	unsure := map[rollout.EngineID]bool{}
+	for _, engine := range engines {
+		unsure[engine] = true
+	}
+	withdraw(ctx, unloadActivity(), engines, unsure, name)
+}
+
+// withdraw unloads an adapter from engines; those that are unsure may have a load under way.
+func withdraw(
+	ctx workflow.Context, options workflow.ActivityOptions, engines []rollout.EngineID, unsure map[rollout.EngineID]bool, name string,
+) {
+	ctx = workflow.WithActivityOptions(ctx, options)
+	var unloads []workflow.Future
+	for _, engine := range engines {
+		in := activities.UnloadInput{Engine: engine, Name: name, Loading: unsure[engine]}
+		unloads = append(unloads, workflow.ExecuteActivity(ctx, acts.UnloadAdapter, in))
+	}
+	for i, unload := range unloads {
+		if err := unload.Get(ctx, nil); err != nil {
+			workflow.GetLogger(ctx).Warn("unload adapter", "adapter", name, "engine", engines[i], "error", err)
+		}
+	}
+}
+
+// inspectActivity leaves time to read large weights from a slow disk.
+func inspectActivity() workflow.ActivityOptions {
+	options := loadActivity()
+	options.StartToCloseTimeout, options.ScheduleToCloseTimeout = 10*time.Minute, 15*time.Minute
+	return options
+}
+
+func unloadActivity() workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		StartToCloseTimeout: 5 * time.Second, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 2},
+	}
+}
+
+// loadHeartbeat is how long a load may be silent: one whose worker has died begins anew elsewhere.
+const loadHeartbeat = 6 * time.Second
+
+func loadActivity() workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		StartToCloseTimeout:    60 * time.Second,
+		HeartbeatTimeout:       loadHeartbeat,
+		ScheduleToCloseTimeout: 150 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 15 * time.Second, MaximumAttempts: 4,
+		},
+	}
+}

@@ -1,0 +1,161 @@
+package workflows
+
+import (
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/vllm"
+)
+
+// How histories published that were begun before the patch "publication": every ready engine was waited for, whatever
+// went wrong rejected the version, and a version published again was not compared.
+
+// publishBefore loads the adapter on every ready engine, then switches. A bad adapter changes nothing in the run.
+func (r *run) publishBefore(ctx workflow.Context, p Publication) (rollout.Policy, error) {
+	if known := r.policy(p.Version); known != nil && known.State != rollout.PolicyRejected {
+		return r.joined(ctx, p.Version) // the same publication, sent again
+	}
+	r.Policies = slices.DeleteFunc(r.Policies, func(q rollout.Policy) bool { return q.Version == p.Version })
+	r.Policies = append(r.Policies, rollout.Policy{
+		Version: p.Version, Adapter: p.Version.Adapter(r.Spec.Name), Path: p.Path,
+		State: rollout.PolicyLoading, PublishedAt: workflow.Now(ctx),
+	})
+	adapter := fleet.Adapter{Run: r.Spec.Name, Version: p.Version, Name: p.Version.Adapter(r.Spec.Name), Path: p.Path, Prefix: r.Spec.Adapters.PathPrefix}
+	found, loads, err := r.introduceBefore(ctx, &adapter)
+	if err == nil {
+		short := workflow.WithActivityOptions(ctx, shortActivity())
+		err = workflow.ExecuteActivity(short, acts.SwitchPolicy, adapter).Get(ctx, nil)
+	}
+	policy := r.policy(p.Version)
+	policy.LoadSec, policy.Digest, policy.Notes = loads, found.Digest, found.Notes
+	if err != nil {
+		policy.State, policy.Reason = rollout.PolicyRejected, cause(err)
+	} else {
+		policy.State = rollout.PolicyServing
+		r.Version = max(r.Version, p.Version)
+	}
+	answer := *policy
+	r.forget()
+	r.touched = true
+	report := workflow.WithActivityOptions(ctx, shortActivity())
+	if reported := workflow.ExecuteActivity(report, acts.ReportPolicy, activities.PolicyReport{Run: r.Spec.Name, Policy: answer}).Get(ctx, nil); reported != nil {
+		workflow.GetLogger(ctx).Warn("report publication", "error", reported)
+	}
+	if err != nil {
+		return answer, refusal(rollout.Refuse(rollout.Invalid,
+			"version %d was not published and nothing has changed: %s; mend the adapter and publish version %d again", p.Version, answer.Reason, p.Version))
+	}
+	return answer, nil
+}
+
+// introduceBefore inspects an adapter, notes its digest and loads it on the engines. What was loaded of an adapter that
+// does not come into use is unloaded again, so that the same version may be published from mended files.
+func (r *run) introduceBefore(ctx workflow.Context, adapter *fleet.Adapter) (fleet.Inspection, map[rollout.EngineID]float64, error) {
+	var found fleet.Inspection
+	in := activities.InspectInput{Adapter: *adapter, Rank: r.Spec.Adapters.Rank, Slots: r.Spec.Slots()}
+	inspecting := workflow.WithActivityOptions(ctx, loadActivity())
+	if err := workflow.ExecuteActivity(inspecting, acts.InspectAdapter, in).Get(ctx, &found); err != nil {
+		return found, nil, err
+	}
+	adapter.Digest = found.Digest
+	engines, err := readyEngines(ctx)
+	if err != nil {
+		return found, nil, err
+	}
+	loads, err := loadOnAll(ctx, engines, *adapter, r.Spec.Adapters.Quorum)
+	if err != nil && activities.Code(err) != vllm.AdapterConflict { // there the name is somebody else's
+		withdraw(ctx, unloadBefore(), engines, nil, adapter.Name)
+	}
+	return found, loads, err
+}
+
+func readyEngines(ctx workflow.Context) ([]rollout.EngineID, error) {
+	var engines []rollout.EngineID
+	ctx = workflow.WithActivityOptions(ctx, shortActivity())
+	if err := workflow.ExecuteActivity(ctx, acts.ReadyEngines).Get(ctx, &engines); err != nil {
+		return nil, err
+	}
+	if len(engines) == 0 {
+		return nil, errNoEngine
+	}
+	return engines, nil
+}
+
+// loadOnAll loads the adapter on engines, all at once, and returns when quorum of them serve it, or with quorum 0 all.
+// An engine that has ceased to be ready meanwhile is not waited for: requests only go to engines that have the adapter,
+// and the fleet's keeper loads it before an engine is ready again. A permanent failure condemns the adapter as soon as
+// the quorum cannot be reached.
+func loadOnAll(ctx workflow.Context, engines []rollout.EngineID, adapter fleet.Adapter, quorum int) (map[rollout.EngineID]float64, error) {
+	loading, stop := workflow.WithCancel(workflow.WithActivityOptions(ctx, loadActivity()))
+	defer stop() // what the quorum does not need is the keeper's to finish
+	enough := len(engines)
+	if quorum > 0 {
+		enough = min(quorum, enough)
+	}
+	seconds := map[rollout.EngineID]float64{}
+	var failure error
+	condemned := false
+	failed := 0
+	selector := workflow.NewSelector(ctx)
+	for _, engine := range engines {
+		load := workflow.ExecuteActivity(loading, acts.LoadAdapter, activities.LoadInput{Engine: engine, Adapter: adapter})
+		selector.AddFuture(load, func(f workflow.Future) {
+			var result activities.LoadResult
+			err := f.Get(ctx, &result)
+			if err == nil {
+				seconds[engine] = result.Sec
+				return
+			}
+			failed++
+			if failure == nil || activities.Final(err) {
+				failure = err
+			}
+			condemned = condemned || activities.Final(err) && failed > len(engines)-enough
+		})
+	}
+	for len(seconds) < enough && len(seconds)+failed < len(engines) && !condemned {
+		selector.Select(ctx)
+	}
+	if len(seconds) >= enough || condemned {
+		return seconds, failureUnless(len(seconds) >= enough, failure)
+	}
+	return seconds, settleLoads(ctx, engines, seconds, quorum, failure)
+}
+
+func failureUnless(ok bool, failure error) error {
+	if ok {
+		return nil
+	}
+	return failure
+}
+
+// settleLoads reports whether the engines that are ready after all loads have ended are served as the quorum wants.
+func settleLoads(ctx workflow.Context, engines []rollout.EngineID, seconds map[rollout.EngineID]float64, quorum int, failure error) error {
+	ready, err := readyEngines(ctx)
+	if err != nil {
+		return err
+	}
+	asked, have := 0, 0
+	for _, engine := range ready {
+		if slices.Contains(engines, engine) {
+			asked++
+			if _, loaded := seconds[engine]; loaded {
+				have++
+			}
+		}
+	}
+	if quorum > 0 {
+		asked = min(asked, quorum)
+	}
+	return failureUnless(have > 0 && have >= asked, failure)
+}
+
+func unloadBefore() workflow.ActivityOptions {
+	return workflow.ActivityOptions{StartToCloseTimeout: 15 * time.Second, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 2}}
+}
