@@ -46,7 +46,7 @@ func TestReferenceSpec(t *testing.T) {
 	want.Group = rollout.GroupSpec{Samples: 6, MinSamples: 6}
 	want.Buffer = rollout.BufferSpec{Depth: 2, GroupsPerStep: 8, MaxStaleness: 4, OnStale: rollout.DropStale, Prefill: rollout.PrefillFull}
 	want.Sampling.Temperature, want.Sampling.MaxTokens = 0.8, 120
-	want.Adapters = rollout.AdapterSpec{Rank: 32, PathPrefix: "/adapters"}
+	want.Adapters = rollout.AdapterSpec{Rank: 32, PathPrefix: "/tmp/adapters"}
 	want.Group.ZeroVariance, want.Buffer.Order = "", "" // as before there were such keys
 	want.Timeouts.Completion, want.Timeouts.Episode = rollout.Duration(time.Minute), rollout.Duration(15*time.Minute)
 	if !reflect.DeepEqual(got, want) {

@@ -59,6 +59,10 @@ func (r *reader) checkEnvironment(e *rollout.Environment, env Environments) {
 	if r.hasFault(path) {
 		return
 	}
+	if n := len(e.Options); n > maxOptionsBytes {
+		r.faultAt(path, "options of %d bytes; every game carries them, and %d are the most: shorten texts such as prompt.chat_template", n, maxOptionsBytes)
+		return
+	}
 	kinds := slices.Sorted(maps.Keys(env))
 	if e.Kind == "" {
 		r.faultAt(path+".kind", "is missing: which environment is played; there are %s", strings.Join(kinds, ", "))
@@ -95,8 +99,8 @@ func each(err error) []error {
 	return []error{err}
 }
 
-// blame finds the option that an environment's fault is about: the path that leads its text, or else the first option in
-// the file that the text names. The path is then said once.
+// blame finds the option that an environment's fault is about: the path that leads its text, or else the first
+// option in the file that the text names. The path is then said once.
 func (r *reader) blame(path, text string) (at, rest string) {
 	if lead, rest, ok := strings.Cut(text, ": "); ok {
 		if _, set := r.places[join(path, lead)]; set || lead != "" && !strings.ContainsAny(lead, " \"'") && strings.Contains(lead, ".") {
@@ -124,7 +128,7 @@ func (r *reader) blame(path, text string) (at, rest string) {
 	return path, text
 }
 
-// names tells whether text holds the word key.
+// names reports whether text holds the word key.
 func names(text, key string) bool {
 	word := func(c rune) bool {
 		return c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')

@@ -21,7 +21,8 @@ const (
 	keysEnd       = "<!-- keys: end -->\n"
 )
 
-// TestReferenceIsUpToDate holds the page about run specs to the table that specs are read by; -update writes its tables.
+// TestReferenceIsUpToDate holds the page about run specs to the table that specs are read by; -update writes its
+// tables.
 func TestReferenceIsUpToDate(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(referenceFile)
@@ -120,7 +121,7 @@ func values(rule rule, places []found) string {
 	return ""
 }
 
-// live tells whether `millrace run set` changes a key of a running run.
+// live reports whether `millrace run set` changes a key of a running run.
 func live(path string) string {
 	if slices.Contains(changeable(), path[strings.LastIndex(path, ".")+1:]) {
 		return "yes"

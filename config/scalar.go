@@ -35,6 +35,10 @@ func (r *reader) scalar(node ast.Node, v reflect.Value, path string) {
 			v.SetInt(n)
 			return
 		}
+		if x, ok := numberOf(node); ok && math.Abs(x) >= math.MaxInt64 {
+			r.fault(position(node), path, "%s is out of range: no count here is so large", describe(node))
+			return
+		}
 		r.fault(position(node), path, "want a whole number, not %s%s", describe(node), unquoteIt(node))
 	case reflect.Float64:
 		if x, ok := numberOf(node); ok {
@@ -47,7 +51,8 @@ func (r *reader) scalar(node ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// byteUnits are the units that a size may have, as with millrace run set. Powers of 1000 are left out: too close to be told apart.
+// byteUnits are the units that a size may have, as with millrace run set. Powers of 1000 are left out: too close to
+// be told apart.
 var byteUnits = map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 // size reads bytes that are given in a unit. It leaves plain numbers to others, which is what false says.
@@ -174,7 +179,7 @@ func numberOf(node ast.Node) (float64, bool) {
 	return 0, false
 }
 
-// quoted tells whether a text stands in quotes, and so cannot be anything else.
+// quoted reports whether a text stands in quotes, and so cannot be anything else.
 func quoted(node *ast.StringNode) bool {
 	t := node.GetToken()
 	return t != nil && (t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType)
@@ -204,7 +209,7 @@ func describe(node ast.Node) string {
 	return "this"
 }
 
-const maxShown = 60
+const maxShown = 24
 
 func shorten(s string) string {
 	if letters := []rune(s); len(letters) > maxShown {

@@ -50,7 +50,7 @@ func (t table) schema(v reflect.Value, path string) map[string]any {
 		s["properties"] = map[string]any{"kind": map[string]any{"type": "string"}}
 	case isDuration:
 		s["type"] = "string"
-		s["pattern"] = `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`
+		s["pattern"] = `^[0-9]+d$|^([0-9]+d)?([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`
 		s["default"] = v.Interface().(rollout.Duration).String()
 	case v.Kind() == reflect.Struct:
 		t.object(s, v, path)

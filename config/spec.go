@@ -35,18 +35,21 @@ func DefaultSpec() rollout.Spec {
 	}
 }
 
-// Bounds of a run, beside those of its buffer in package rollout.
+// Bounds of a run, beside those of its buffer in package rollout. Every game of a run carries its environment's
+// options and the names of its fixed policies, through Temporal and in each worker, and every engine loads the
+// policies.
 const (
-	maxSteps     = 1_000_000
-	maxStaleness = 1000
-	maxTokens    = 131_072
+	maxTokens       = 131_072
+	maxModelBytes   = 256
+	maxOptionsBytes = 8 << 10 // as JSON
+	maxPolicies     = 64
 )
 
 var specTable = table{
 	rules: []rule{
 		{path: "name", doc: "the run's name, unique in the service: a-z 0-9 . _ -", required: true, example: "diplomacy-qwen7b"},
 		{path: "model", doc: "the base model, as the engines serve it", required: true, example: "Qwen/Qwen2.5-7B-Instruct"},
-		{path: "steps", doc: "optimizer steps of the whole run", required: true, min: limit(1), max: limit(maxSteps)},
+		{path: "steps", doc: "optimizer steps of the whole run", required: true, min: limit(1), max: limit(rollout.MaxSteps)},
 		{path: "seed", doc: "makes scenarios and sampling repeatable", min: limit(0)},
 		{path: "environment", doc: "what is played: a kind, and the options of that kind", example: "{kind: diplomacy}"},
 		{path: "environment.kind", doc: "which environment is played", example: "diplomacy"},
@@ -60,7 +63,7 @@ var specTable = table{
 		{path: "buffer", doc: "what may be outstanding, and what may be trained on"},
 		{path: "buffer.depth", doc: "steps' worth of groups kept queued, in flight or ready", min: limit(1), max: limit(rollout.MaxDepth)},
 		{path: "buffer.groups_per_step", doc: "groups in a step's batch", min: limit(1), max: limit(rollout.MaxOutstanding)},
-		{path: "buffer.max_staleness", doc: "versions that a group may be behind the trainer when it is claimed; engines need room for that many adapters and two more", min: limit(0), max: limit(maxStaleness)},
+		{path: "buffer.max_staleness", doc: "versions that a group may be behind the trainer when it is claimed; engines need room for that many adapters and two more", min: limit(0), max: limit(rollout.MaxStaleness)},
 		{path: "buffer.on_stale", doc: "what becomes of a group that is too stale: drop and launch another; keep and count it; or let the trainer wait so that none becomes too stale",
 			oneOf: []string{string(rollout.DropStale), string(rollout.KeepStale), string(rollout.WaitStale)}},
 		{path: "buffer.order", doc: "which ready groups a batch takes: those launched first, or those finished first, which favours short games",
@@ -73,14 +76,17 @@ var specTable = table{
 		{path: "sampling.top_p", doc: "share of the probability that is sampled from", above: limit(0), max: limit(1)},
 		{path: "sampling.top_k", doc: "tokens that are sampled from; 0 or -1 is all", min: limit(-1)},
 		{path: "sampling.max_tokens", doc: "length of a completion", min: limit(1), max: limit(maxTokens)},
+		{path: "sampling.vocabulary", min: limit(0), max: limit(1 << 20),
+			doc: "the model's vocab_size; a completion with another token id is refused; 0: ids are below 1048576"},
 		{path: "adapters", doc: "the LoRA adapters that the trainer publishes"},
 		{path: "adapters.rank", doc: "LoRA rank; engines must be started with --max-lora-rank at least as high",
 			oneOf: []string{"1", "8", "16", "32", "64", "128", "256", "320", "512"}},
-		{path: "adapters.path_prefix", doc: "where the trainer writes adapters, as the engines see it", required: true},
-		{path: "adapters.quorum", doc: "engines that must serve a new version before games use it; 0 is all that are ready", min: limit(0), max: limit(1000)},
+		{path: "adapters.path_prefix", doc: "where the trainer writes adapters, as the engines see it; nothing outside of it is published or read, fixed policies included", required: true},
+		{path: "adapters.quorum", doc: "engines that must serve a new version before games use it; 0 is all that can load it within load_timeout of the first", min: limit(0), max: limit(1000)},
+		{path: "adapters.load_timeout", doc: "how long a new version waits for slower engines when the first has loaded it, without a quorum; 0 is 20s", min: limit(0), max: limit(600)},
 		{path: "policy_refresh", doc: "whether the games of a group keep the version that it was launched with, or take the newest at each turn",
 			oneOf: []string{string(rollout.RefreshGroup), string(rollout.RefreshTurn)}},
-		{path: "policies", doc: "policies that do not learn; environment options name them as opponents"},
+		{path: "policies", doc: "policies that do not learn; environment options name them as opponents; 64 at most"},
 		{path: "policies.name", doc: "the policy's name: letters, digits, '_' and '-'", required: true, example: "frozen"},
 		{path: "policies.path", doc: "its adapter, as the engines see it; the base model, if not given", example: "/adapters/frozen"},
 		{path: "dispatch", doc: "how requests are spread over the engines"},
@@ -134,7 +140,8 @@ var specTable = table{
 	},
 }
 
-// ReadSpec reads a run spec from YAML or JSON. Its error is Faults: everything that is wrong, with places in the file called name.
+// ReadSpec reads a run spec from YAML or JSON. Its error is Faults: everything that is wrong, with places in the
+// file called name.
 func ReadSpec(name string, data []byte, env Environments) (rollout.Spec, error) {
 	spec := DefaultSpec()
 	r := &reader{file: name, table: specTable}
@@ -155,8 +162,8 @@ func ReadSpec(name string, data []byte, env Environments) (rollout.Spec, error) 
 	return spec, nil
 }
 
-// leaveOut leaves out what says the same when it is empty, of the keys that earlier versions did not have: read by both, a
-// spec without them is the same, and may be started again.
+// leaveOut leaves out what says the same when it is empty, of the keys that earlier versions did not have: read by
+// both, a spec without them is the same, and may be started again.
 func leaveOut(spec *rollout.Spec) {
 	if spec.Buffer.Order == rollout.StartOrder {
 		spec.Buffer.Order = ""
@@ -188,6 +195,7 @@ func (r *reader) checkSpec(spec *rollout.Spec) {
 	}
 	fail(strings.ContainsFunc(spec.Model, func(c rune) bool { return c <= ' ' || c > '~' }), "model",
 		"%q: a model's name has no spaces and only printable ASCII", spec.Model)
+	fail(len(spec.Model) > maxModelBytes, "model", "a name of %d characters; %d are the most", len(spec.Model), maxModelBytes)
 	fail(spec.Group.MinSamples > spec.Group.Samples, "group.min_samples", "%d is more than group.samples, which is %d", spec.Group.MinSamples, spec.Group.Samples)
 	fail(spec.Group.ZeroVariance == rollout.DropFlat && spec.Group.MinSamples < 2, "group.zero_variance",
 		"drop needs group.min_samples of 2 or more, not %d: a single episode has no variance, so that every group would be dropped", spec.Group.MinSamples)
@@ -201,7 +209,7 @@ func (r *reader) checkSpec(spec *rollout.Spec) {
 		"%d boundaries for %d bins; want one fewer than there are bins, or none", len(bins.Boundaries), bins.Bins)
 	fail(!slices.IsSorted(bins.Boundaries), "dispatch.batching.boundaries", "%v do not rise", bins.Boundaries)
 	fail(!strings.HasPrefix(spec.Adapters.PathPrefix, "/"), "adapters.path_prefix", "%q is not an absolute path", spec.Adapters.PathPrefix)
-	r.checkPolicies(spec.Policies)
+	r.checkPolicies(spec)
 	t := spec.Timeouts
 	fail(t.Completion > t.Episode, "timeouts.completion", "%v is longer than timeouts.episode, which is %v", t.Completion, t.Episode)
 	fail(t.Phase > t.Episode, "timeouts.phase", "%v is longer than timeouts.episode, which is %v", t.Phase, t.Episode)
@@ -212,9 +220,13 @@ func (r *reader) checkSpec(spec *rollout.Spec) {
 // policyName keeps names usable in the names of adapters.
 var policyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-func (r *reader) checkPolicies(policies []rollout.FixedPolicy) {
+func (r *reader) checkPolicies(spec *rollout.Spec) {
+	if n := len(spec.Policies); n > maxPolicies {
+		r.faultAt("policies", "%d policies; a run may have %d, for every engine loads them all", n, maxPolicies)
+		return
+	}
 	seen := map[string]int{}
-	for i, p := range policies {
+	for i, p := range spec.Policies {
 		at := fmt.Sprintf("policies[%d]", i)
 		switch first, again := seen[p.Name]; {
 		case p.Name == "":
@@ -225,6 +237,8 @@ func (r *reader) checkPolicies(policies []rollout.FixedPolicy) {
 		}
 		if p.Path != "" && !strings.HasPrefix(p.Path, "/") {
 			r.faultAt(at+".path", "%q is not an absolute path", p.Path)
+		} else if _, err := spec.Adapters.Clean(p.Path); p.Path != "" && err != nil && !r.hasFault("adapters.path_prefix") {
+			r.faultAt(at+".path", "%v", err)
 		}
 		seen[p.Name] = i
 	}

@@ -42,7 +42,8 @@ func (t table) rule(path string) (rule, bool) {
 
 // unknown says what somebody who wrote an unknown key may have meant: a key spelt like it, or the same key elsewhere.
 func (t table) unknown(path, name string, known []string) string {
-	if hint, ok := t.hints[join(path, name)]; ok {
+	list, _, _ := strings.Cut(path, "[") // items are named by their list
+	if hint, ok := t.hints[join(list, name)]; ok {
 		return hint
 	}
 	if near := nearest(name, known); near != "" {

@@ -34,8 +34,8 @@ type turnSchema struct {
 	LossMask []int `json:"loss_mask" doc:"As long as token_ids: 1 where the token was sampled and is trained on"`
 }
 
-// The heads are the same values without their lists: an embedded field is hidden by a shallower one of the same name, and
-// that one is always left out.
+// The heads are the same values without their lists: an embedded field is hidden by a shallower one of the same
+// name, and that one is always left out.
 type (
 	none      struct{}
 	batchHead struct {
@@ -62,11 +62,11 @@ type (
 // flushBytes is how much is gathered before it is written.
 const flushBytes = 64 << 10
 
-// writeBatchJSON writes a batch as JSON, one group at a time. Nearly all of it is lists of numbers, which are written by
-// hand: a batch of the reference workload holds more than a million of them.
+// writeBatchJSON writes a batch as JSON, one group at a time. Nearly all of it is lists of numbers, which are
+// written by hand: a batch of the reference workload holds more than a million of them.
 func writeBatchJSON(w io.Writer, b *buffer.RawBatch) error {
 	e := &batchEncoder{w: w}
-	e.open(batchHead{b.Run, b.Step, b.TrainerVersion}, "groups")
+	e.open(batchHead{b.Run.Plain(), b.Step, b.TrainerVersion}, "groups")
 	first := true
 	for group, err := range b.All() {
 		if err != nil {

@@ -30,9 +30,10 @@ const (
 	referenceTrajectories = 42
 )
 
-// BenchmarkClaim fetches a reference batch over HTTP on loopback from a process that does nothing but serve, so that its
-// memory is the API's alone. Beside the latency it reports what is sent, and the most memory that the process held: its
-// heap, and how far its resident memory grew. A batch four times as large shows what of it grows with the batch.
+// BenchmarkClaim fetches a reference batch over HTTP on loopback from a process that does nothing but serve, so
+// that its memory is the API's alone. Beside the latency it reports what is sent, and the most memory that the
+// process held: its heap, and how far its resident memory grew. A batch four times as large shows what of it grows
+// with the batch.
 func BenchmarkClaim(b *testing.B) {
 	b.Run("embedded", func(b *testing.B) { benchClaims(b, miniredis.RunT(b).Addr(), referenceGroups, 1, 4) })
 	b.Run("real", func(b *testing.B) { benchClaims(b, redisServer(b), referenceGroups, 1, 4) })
@@ -163,8 +164,8 @@ func fill(b *testing.B, redisAddr string, groups int) float64 {
 	store := buffer.New(rdb, buffer.Options{Now: time.Now})
 	big := spec()
 	big.Buffer.GroupsPerStep = groups
-	must(b, store.Open(ctx, big))
-	must(b, store.SaveStatus(ctx, rollout.RunStatus{Spec: big, State: rollout.RunRunning}))
+	must(b, store.Open(ctx, big, ""))
+	must(b, store.SaveStatus(ctx, rollout.RunStatus{Spec: big, State: rollout.RunRunning}, time.Time{}))
 	if _, _, err := store.Attach(ctx, run, nil); err != nil {
 		b.Fatal(err)
 	}

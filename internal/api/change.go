@@ -2,7 +2,8 @@ package api
 
 import "github.com/millrace/millrace/internal/rollout"
 
-// changeBody is rollout.Change with what the document says of it. The two have the same fields, or the conversion does not compile.
+// changeBody is rollout.Change with what the document says of it. The two have the same fields, or the conversion
+// does not compile.
 type changeBody struct {
 	Depth         *int             `json:"depth,omitempty" minimum:"1" doc:"buffer.depth: steps' worth of groups kept queued, in flight or ready"`
 	GroupsPerStep *int             `json:"groups_per_step,omitempty" minimum:"1" doc:"buffer.groups_per_step, of batches not yet claimed"`

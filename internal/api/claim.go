@@ -39,10 +39,11 @@ type claimInput struct {
 func (s *Server) registerClaim() {
 	claim := s.operation(post, "/v1/runs/{run}/steps/{step}/claim", "claim-step", "trainer", "Claim the batch of a step",
 		"A long poll: it answers when the batch is formed, or 204 with Retry-After when the wait is over; X-Millrace-Reason then says what is missing. A batch is a function of its step: claiming again gives the same groups. Accept "+CompactBatch+" for the compact encoding, and gzip to save the network.")
-	claim.Responses["200"] = &huma.Response{Description: "The batch", Content: map[string]*huma.MediaType{
+	batch := &huma.Response{Description: "The batch", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[batchSchema](s)},
 		CompactBatch:       {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
 	}}
+	claim.Responses["200"] = batch
 	claim.Responses["204"] = &huma.Response{Description: "Not ready; claim again after Retry-After seconds", Headers: map[string]*huma.Param{
 		"Retry-After":        {Schema: &huma.Schema{Type: huma.TypeInteger}},
 		"X-Millrace-Reason":  {Description: "What is missing", Schema: &huma.Schema{Type: huma.TypeString}},
@@ -52,6 +53,32 @@ func (s *Server) registerClaim() {
 		"X-Millrace-Needed":  {Description: "Ready groups that the next batch needs", Schema: &huma.Schema{Type: huma.TypeInteger}},
 	}}
 	huma.Register(s.api, claim, s.claim)
+
+	show := s.operation(get, "/v1/runs/{run}/steps/{step}/batch", "show-batch", "insight", "Read the batch of a step that was claimed before",
+		"As the claim answered it, for as long as it is kept. It is no claim: nothing changes, no epoch is needed and the trainer is not fenced off.")
+	show.Responses["200"] = batch
+	huma.Register(s.api, show, s.showBatch)
+}
+
+// showBatch has a gate of its own: who reads takes no place of a trainer's.
+func (s *Server) showBatch(ctx context.Context, in *struct {
+	StepPath
+	Accept string `header:"Accept"`
+	Coding string `header:"Accept-Encoding"`
+}) (*claimOutput, error) {
+	done, ok := s.gates.readings.enter(ctx, string(in.Run))
+	if !ok {
+		return nil, overloaded("batches being read", "")
+	}
+	batch, err := s.deps.Store.Batch(ctx, in.Run, in.Step)
+	if err != nil {
+		done()
+		return nil, s.fail(ctx, "read batch", err)
+	}
+	return &claimOutput{func(hc huma.Context) {
+		defer done()
+		s.writeBatch(hc, batch, in.Accept, in.Coding)
+	}}, nil
 }
 
 // ask is a claim, understood.
@@ -106,7 +133,7 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 	if err != nil {
 		return nil, err
 	}
-	batch, err := s.await(ctx, a)
+	batch, done, err := s.await(ctx, a)
 	if rollout.Refused(err, rollout.NotReady) {
 		return &claimOutput{s.notReady(ctx, a.run, err.Error())}, nil
 	}
@@ -116,48 +143,81 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 	if batch.Granted || a.share.Rank == 0 { // A repeated claim repeats the hint: the first one may have been lost.
 		s.tell(notice{run: a.run, step: a.step})
 	}
-	return &claimOutput{func(hc huma.Context) { s.writeBatch(hc, batch, in) }}, nil
+	return &claimOutput{func(hc huma.Context) {
+		defer done()
+		s.writeBatch(hc, batch, in.Accept, in.Coding)
+	}}, nil
 }
 
-// Pauses between two looks at the store: short at first, for a batch that is about to be complete. The longest pause is
-// how late a batch may be noticed; a look is one small script in Redis.
+// Pauses between two looks at the store: short at first, for a batch that is about to be complete. The longest
+// pause is how late a batch may be noticed; a look is one small script in Redis. Only the first of the claims that
+// wait for one step looks so often: it wakes the others.
 const (
-	firstPause = 20 * time.Millisecond
-	maxPause   = 100 * time.Millisecond
+	firstPause  = 20 * time.Millisecond
+	maxPause    = 100 * time.Millisecond
+	behindPause = 5 * time.Second
 )
 
-// await claims until there is an answer other than "not ready", the wait is over, the client has gone or the server stops.
-func (s *Server) await(ctx context.Context, a ask) (*buffer.RawBatch, error) {
+// await claims until there is an answer other than "not ready", the wait is over, the client has gone or the server
+// stops. done must be called when a batch is delivered: until then it has one of the places of batches that are in
+// memory.
+func (s *Server) await(ctx context.Context, a ask) (batch *buffer.RawBatch, done func(), err error) {
 	now := s.deps.Now()
 	poll := &waiter{run: a.run, step: a.step, epoch: a.epoch, since: now, deadline: now.Add(a.wait)}
 	over := time.NewTimer(a.wait)
 	defer over.Stop()
 	listed := false
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		batch, err := s.deps.Store.ClaimRaw(ctx, a.run, a.step, a.epoch, a.share)
+		batch, done, err := s.look(ctx, a)
 		if !rollout.Refused(err, rollout.NotReady) || a.wait <= 0 {
-			return batch, err
+			if err == nil {
+				s.waiters.wakeStep(a.run, a.step)
+			}
+			return batch, done, err
 		}
 		if !listed { // A batch that is ready costs no entry in the list.
+			leave, ok := s.gates.waiting.enter(ctx, string(a.run))
+			if !ok {
+				return nil, nil, overloaded("claims that wait", "limits.waiting_claims")
+			}
+			defer leave()
 			s.waiters.add(poll)
 			defer s.waiters.remove(poll)
 			listed = true
 		}
 		s.waiters.note(poll, strings.TrimSuffix(err.Error(), "; ask again"))
+		rest := pause
+		if !s.waiters.first(poll) {
+			rest = behindPause
+		}
 		// Jitter keeps the ranks of a trainer, which ask together, from looking together.
-		look := time.NewTimer(pause + rand.N(pause/4))
+		look := time.NewTimer(rest + rand.N(rest/4))
 		select {
 		case <-look.C:
 		case <-poll.wake:
 		case <-over.C:
-			return nil, err
+			return nil, nil, err
 		case <-s.stopping:
-			return nil, err
+			return nil, nil, err
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		}
 		look.Stop()
 	}
+}
+
+// look claims once.
+func (s *Server) look(ctx context.Context, a ask) (*buffer.RawBatch, func(), error) {
+	done, ok := s.gates.batches.enter(ctx, string(a.run))
+	if !ok {
+		return nil, nil, overloaded("batches on their way", "")
+	}
+	batch, err := s.deps.Store.ClaimRaw(ctx, a.run, a.step, a.epoch, a.share)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return batch, done, nil
 }
 
 // notReady answers 204, with what is known about why.
@@ -187,18 +247,19 @@ func headerText(text string) string {
 	}, text)
 }
 
-// writeBatch streams the batch group by group, so that it is never in memory as a whole. Once the first byte is out an error can only cut the answer short, which
-// every client notices: JSON that does not close, a compact batch that is too short.
-func (s *Server) writeBatch(hc huma.Context, batch *buffer.RawBatch, in *claimInput) {
+// writeBatch streams the batch group by group, so that it is never in memory as a whole. Once the first byte is out
+// an error can only cut the answer short, which every client notices: JSON that does not close, a compact batch
+// that is too short.
+func (s *Server) writeBatch(hc huma.Context, batch *buffer.RawBatch, accept, coding string) {
 	media := "application/json"
-	if strings.Contains(in.Accept, CompactBatch) {
+	if strings.Contains(accept, CompactBatch) {
 		media = CompactBatch
 	}
 	hc.SetHeader("Content-Type", media)
 	hc.SetHeader("Vary", "Accept, Accept-Encoding")
 	var out io.Writer = hc.BodyWriter()
 	var zip *gzip.Writer
-	if media != CompactBatch && acceptsGzip(in.Coding) { // The compact encoding is compressed already.
+	if media != CompactBatch && acceptsGzip(coding) { // The compact encoding is compressed already.
 		hc.SetHeader("Content-Encoding", "gzip")
 		zip = newGzip(out)
 		out = zip
@@ -214,7 +275,7 @@ func (s *Server) writeBatch(hc huma.Context, batch *buffer.RawBatch, in *claimIn
 		err = zip.Close()
 	}
 	if err != nil {
-		s.deps.Log.Info("batch not delivered; the trainer may claim it again", "request_id", requestID(hc.Context()),
+		s.deps.Log.Info("batch not delivered; it may be asked for again", "request_id", requestID(hc.Context()),
 			"run", batch.Run, "step", batch.Step, "error", err)
 		panic(http.ErrAbortHandler) // Cuts the connection, so that the client cannot take a part for the whole.
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
 )
 
 // Control is the durable side of runs. Its refusals are answers; other errors mean that it is away.
@@ -17,6 +18,8 @@ type Control interface {
 	Start(ctx context.Context, spec rollout.Spec) (status rollout.RunStatus, created bool, err error)
 	Change(ctx context.Context, run rollout.RunName, c rollout.Change) (rollout.RunStatus, error)
 	Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error)
+	// Delete makes a run that is over unknown, and frees its name; what it held is removed afterwards.
+	Delete(ctx context.Context, run rollout.RunName) error
 	// Publish returns when the version serves, or is rejected.
 	Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) (rollout.Policy, error)
 	// Claimed and Completed are hints, sent after the fact: the run reads the truth from the store.
@@ -26,7 +29,10 @@ type Control interface {
 
 // Store is the buffer, as far as trainers and operators see it.
 type Store interface {
+	// ID is the id of the run that a name stands for now; names reach no other method.
+	ID(ctx context.Context, name rollout.RunName) (rollout.RunName, error)
 	Runs(ctx context.Context) ([]rollout.RunStatus, error)
+	Active(ctx context.Context) ([]rollout.RunStatus, error)
 	Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error)
 	Counts(ctx context.Context, run rollout.RunName) (rollout.BufferCounts, error)
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
@@ -34,20 +40,29 @@ type Store interface {
 
 	Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.Epoch, rollout.Step, error)
 	ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share buffer.Share) (*buffer.RawBatch, error)
+	// Batch is the batch of a step that was claimed before, and changes nothing.
+	Batch(ctx context.Context, run rollout.RunName, step rollout.Step) (*buffer.RawBatch, error)
 	Complete(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch,
 		report rollout.StepReport, fleet rollout.FleetView) (record rollout.StepRecord, isNew bool, err error)
 	Steps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]rollout.StepRecord, error)
 	Step(ctx context.Context, run rollout.RunName, step rollout.Step) (rollout.StepRecord, error)
+	// Asked is how the run's trainer asks for batches, at whichever server.
+	Asked(ctx context.Context, run rollout.RunName) (buffer.Asked, error)
+	// Tries is how the tries at the run's games have ended.
+	Tries(ctx context.Context, run rollout.RunName) (rollout.Tries, error)
 }
 
 // Fleet is the engines.
 type Fleet interface {
 	List(ctx context.Context) ([]rollout.Engine, error)
+	Get(ctx context.Context, id rollout.EngineID) (rollout.Engine, error)
 	Add(ctx context.Context, e rollout.Engine) (rollout.Engine, error)
 	// Drain gives an engine nothing new; now dispatches elsewhere what it has.
 	Drain(ctx context.Context, id rollout.EngineID, now bool) error
 	// Remove drains an engine and then takes it out of the fleet.
 	Remove(ctx context.Context, id rollout.EngineID, now bool) error
+	// DescribeWorkers lists the worker processes, those that are gone last.
+	DescribeWorkers(ctx context.Context) ([]rollout.Worker, error)
 }
 
 // Event is one telemetry event, as it is streamed: an id to resume after, and a flat JSON object.
@@ -59,7 +74,8 @@ type Event struct {
 
 // Events is the run's own history of events.
 type Events interface {
-	// Recent lists up to limit events after the one with id after, oldest first; after "" is the beginning of what is kept.
+	// Recent lists up to limit events after the one with id after, oldest first; after "" is the beginning of what
+	// is kept.
 	Recent(ctx context.Context, run rollout.RunName, after string, limit int) ([]Event, error)
 	// Follow calls see with every event after the one with id after, old ones first, until ctx is done or see fails.
 	Follow(ctx context.Context, run rollout.RunName, after string, see func(Event) error) error
@@ -84,8 +100,14 @@ type Deps struct {
 	// Game shows one game, as its environment writes it.
 	Game func(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error)
 	// Ready reports why this process cannot serve now.
-	Ready   func(ctx context.Context) error
-	Metrics http.Handler
+	Ready func(ctx context.Context) error
+	// Temporal reports whether Temporal answered when it was last looked at; /readyz tells, and does not ask itself.
+	Temporal func() bool
+	Metrics  http.Handler
+	// Emit takes an audit of every change.
+	Emit telemetry.Emitter
+	// OnRefusal hears of every request and connection that was turned away, by a small set of reasons.
+	OnRefusal func(reason string)
 
 	Now func() time.Time // defaults to time.Now
 	Log *slog.Logger     // defaults to silence

@@ -41,6 +41,9 @@ func (s *Server) listEngines(ctx context.Context, _ *struct{}) (*struct {
 			Engines []rollout.Engine `json:"engines"`
 		}
 	}{}
+	if err := s.closures(ctx, engines); err != nil {
+		return nil, s.fail(ctx, "list engines", err)
+	}
 	out.Body.Engines = append([]rollout.Engine{}, engines...)
 	return out, nil
 }
@@ -50,7 +53,23 @@ func (s *Server) showEngine(ctx context.Context, in *EnginePath) (*engineBody, e
 	if err != nil {
 		return nil, s.fail(ctx, "show engine", err)
 	}
-	return &engineBody{engine}, nil
+	one := []rollout.Engine{engine}
+	if err := s.closures(ctx, one); err != nil {
+		return nil, s.fail(ctx, "show engine", err)
+	}
+	return &engineBody{one[0]}, nil
+}
+
+// closures adds to engines which workers do not dispatch to them.
+func (s *Server) closures(ctx context.Context, engines []rollout.Engine) error {
+	workers, err := s.deps.Fleet.DescribeWorkers(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range engines {
+		engines[i].Closures = rollout.Closures(engines[i].ID, workers)
+	}
+	return nil
 }
 
 // engine finds an engine; the refusal names those that there are.
@@ -76,7 +95,7 @@ func (s *Server) engine(ctx context.Context, id rollout.EngineID) (rollout.Engin
 func (s *Server) addEngine(ctx context.Context, in *struct {
 	EnginePath
 	Body struct {
-		URL         string `json:"url" minLength:"1" maxLength:"2048" doc:"http://host:port, without /v1" example:"http://10.0.0.7:8000"`
+		URL         string `json:"url" minLength:"1" maxLength:"2048" doc:"http://host:port, without /v1" example:"http://127.0.0.1:8000"`
 		MaxInFlight int    `json:"max_in_flight,omitempty" minimum:"0" maximum:"100000" doc:"Requests at a time, over all workers; 0 leaves it to the service"`
 	}
 }) (*engineBody, error) {

@@ -17,8 +17,13 @@ import (
 // heartbeat is how often a silent stream shows that it lives, so that proxies keep it open.
 const heartbeat = 15 * time.Second
 
-// eventBound is how many events may wait for a slow reader; beyond it the reading of the history waits, not the service.
-const eventBound = 64
+// streamTimeout is how long a reader may leave an event unread once the buffers between are full: its stream ends,
+// and it may come again with the id of the last event it saw.
+const streamTimeout = 10 * time.Second
+
+// eventBound is how many events may wait for a slow reader; beyond it the reading of the history waits, not the
+// service.
+const eventBound = 16
 
 type eventsInput struct {
 	RunPath
@@ -31,6 +36,7 @@ type EventsQuery struct {
 	LastID string `header:"Last-Event-ID" doc:"The same, as browsers send it when they reconnect"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"For a list: how many"`
 	Accept string `header:"Accept"`
+	EventsFilter
 }
 
 func (in *EventsQuery) after() string {
@@ -42,10 +48,11 @@ func (in *EventsQuery) after() string {
 
 type eventList struct {
 	Events []Event `json:"events"`
+	Next   string  `json:"next" doc:"The last event that was looked at: ask again after it, whether it is in the list or not"`
 }
 
 func (s *Server) registerEvents() {
-	const how = "With Accept: text/event-stream, a stream of server-sent events: id, event (the kind) and data (one JSON object), resumable with Last-Event-ID. Otherwise a list of the events after the given id, oldest first."
+	const how = "With Accept: text/event-stream, a stream of server-sent events: id, event (the kind) and data (one JSON object), resumable with Last-Event-ID. Otherwise a list of the events after the given id, oldest first, and the id to read on after; a list with few events, or none, may have more after it until that id stays the same."
 	events := func(path, id, summary string) huma.Operation {
 		op := s.operation(get, path, id, "insight", summary, how)
 		op.Responses["200"] = &huma.Response{Description: "Events", Content: map[string]*huma.MediaType{
@@ -73,14 +80,28 @@ func (s *Server) fleetEvents(ctx context.Context, in *EventsQuery) (*eventsOutpu
 }
 
 func (s *Server) events(ctx context.Context, run rollout.RunName, in *EventsQuery) (*eventsOutput, error) {
-	if strings.Contains(in.Accept, "text/event-stream") {
-		return &eventsOutput{func(hc huma.Context) { s.stream(hc, run, in.after()) }}, nil
+	wanted, err := in.filter()
+	if err != nil {
+		return nil, err
 	}
-	events, err := s.deps.Events.Recent(ctx, run, in.after(), in.Limit)
+	after, err := in.start(in.after(), s.deps.Now())
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(in.Accept, "text/event-stream") {
+		leave, ok := s.gates.streams.enter(ctx, string(run))
+		if !ok {
+			return nil, overloaded("streams of events", "limits.streams")
+		}
+		return &eventsOutput{func(hc huma.Context) {
+			defer leave()
+			s.stream(hc, run, after, wanted)
+		}}, nil
+	}
+	list, err := s.recent(ctx, run, after, in.Limit, wanted)
 	if err != nil {
 		return nil, s.fail(ctx, "list events", err)
 	}
-	list := eventList{Events: append([]Event{}, events...)}
 	return &eventsOutput{func(hc huma.Context) {
 		hc.SetHeader("Content-Type", "application/json")
 		hc.SetStatus(http.StatusOK)
@@ -88,9 +109,45 @@ func (s *Server) events(ctx context.Context, run rollout.RunName, in *EventsQuer
 	}}, nil
 }
 
+// eventsPage is how many events are read at a time, and eventsSifted how many are looked at for those that are
+// wanted, for one answer.
+const (
+	eventsPage   = 50
+	eventsSifted = 5000
+)
+
+// recent reads events page by page until they are enough for one answer.
+func (s *Server) recent(ctx context.Context, run rollout.RunName, after string, limit int, wanted filter) (eventList, error) {
+	list := eventList{Events: []Event{}, Next: after}
+	for size, seen := 0, 0; len(list.Events) < limit && size < answerBytes && seen < eventsSifted; {
+		want := eventsPage
+		if wanted.all() {
+			want = min(want, limit-len(list.Events))
+		}
+		page, err := s.deps.Events.Recent(ctx, run, list.Next, want)
+		if err != nil {
+			return list, err
+		}
+		seen += len(page)
+		for _, e := range page {
+			if list.Next = e.ID; !wanted.wants(e) {
+				continue
+			}
+			size += len(e.Data)
+			if list.Events = append(list.Events, e); len(list.Events) == limit {
+				break
+			}
+		}
+		if len(page) < want {
+			break
+		}
+	}
+	return list, nil
+}
+
 // stream sends events until the client goes, the server stops or the history fails. A client reconnects by itself, with
 // the id of the last event it saw.
-func (s *Server) stream(hc huma.Context, run rollout.RunName, after string) {
+func (s *Server) stream(hc huma.Context, run rollout.RunName, after string, wanted filter) {
 	ctx, cancel := context.WithCancel(hc.Context())
 	defer cancel()
 	hc.SetHeader("Content-Type", "text/event-stream")
@@ -105,6 +162,9 @@ func (s *Server) stream(hc huma.Context, run rollout.RunName, after string) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- s.deps.Events.Follow(ctx, run, after, func(e Event) error {
+			if !wanted.wants(e) {
+				return nil
+			}
 			select {
 			case events <- e:
 				return nil
@@ -123,7 +183,7 @@ func (s *Server) stream(hc huma.Context, run rollout.RunName, after string) {
 	}
 }
 
-// pump writes events as they come; followerEnded tells whether it has taken the follower's end.
+// pump writes events as they come; followerEnded reports whether it has taken the follower's end.
 func (s *Server) pump(ctx context.Context, out *eventWriter, events <-chan Event, ended <-chan error) (err error, followerEnded bool) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -164,14 +224,13 @@ func oneLine(text string) string { return strings.NewReplacer("\n", " ", "\r", "
 type eventWriter struct{ hc huma.Context }
 
 func (w *eventWriter) write(b []byte) error {
-	out, ok := w.hc.BodyWriter().(http.ResponseWriter)
+	out, ok := w.hc.BodyWriter().(*answerWriter)
 	if !ok {
 		return errors.New("the connection cannot stream")
 	}
-	connection := http.NewResponseController(out)
-	_ = connection.SetWriteDeadline(time.Now().Add(writeTimeout)) // A connection without deadlines, as in some tests, has none.
+	out.patience = streamTimeout
 	if _, err := out.Write(b); err != nil {
 		return err
 	}
-	return connection.Flush()
+	return http.NewResponseController(out).Flush()
 }

@@ -51,7 +51,7 @@ func (c *control) Start(ctx context.Context, spec rollout.Spec) (rollout.RunStat
 	if c.broken != nil {
 		return rollout.RunStatus{}, false, c.broken
 	}
-	if err := c.store.Open(ctx, spec); err != nil {
+	if err := c.store.Open(ctx, spec, ""); err != nil {
 		return rollout.RunStatus{}, false, err
 	}
 	if status, there := c.runs[spec.Name]; there {
@@ -59,7 +59,11 @@ func (c *control) Start(ctx context.Context, spec rollout.Spec) (rollout.RunStat
 	}
 	status := &rollout.RunStatus{Spec: spec, State: rollout.RunRunning, StartedAt: time.Now()}
 	c.runs[spec.Name] = status
-	return *status, true, c.store.SaveStatus(ctx, *status)
+	return *status, true, c.store.SaveStatus(ctx, *status, time.Time{})
+}
+
+func (c *control) Delete(ctx context.Context, run rollout.RunName) error {
+	return c.store.Delete(ctx, run)
 }
 
 // change applies f to a run's status and mirrors it.
@@ -73,7 +77,7 @@ func (c *control) change(ctx context.Context, run rollout.RunName, f func(*rollo
 	if err := f(status); err != nil {
 		return rollout.RunStatus{}, err
 	}
-	return *status, c.store.SaveStatus(ctx, *status)
+	return *status, c.store.SaveStatus(ctx, *status, time.Time{})
 }
 
 func (c *control) Change(ctx context.Context, run rollout.RunName, change rollout.Change) (rollout.RunStatus, error) {
@@ -188,6 +192,7 @@ type fixture struct {
 	store   *buffer.Store
 	control *control
 	events  *history
+	fleet   *fleet.Registry
 	stop    func() // stops the server and waits; may be called again
 }
 
@@ -197,6 +202,7 @@ func serve(t *testing.T, change func(*api.Config, *api.Deps)) *fixture {
 	rdb := redis.NewClient(&redis.Options{Addr: f.redis.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { _ = rdb.Close() })
 	f.store = buffer.New(rdb, buffer.Options{Now: time.Now})
+	f.fleet = fleet.NewRegistry(rdb, "test", time.Now)
 	f.control = &control{store: f.store, runs: map[rollout.RunName]*rollout.RunStatus{}, hinted: make(chan string, 1000)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -204,7 +210,7 @@ func serve(t *testing.T, change func(*api.Config, *api.Deps)) *fixture {
 	}
 	cfg := api.Config{Listen: l.Addr().String(), Version: "test"}
 	deps := api.Deps{
-		Control: f.control, Store: f.store, Fleet: fleet.NewRegistry(rdb, "test", time.Now), Events: f.events,
+		Control: f.control, Store: f.store, Fleet: f.fleet, Events: f.events,
 		ReadSpec: func(b []byte) (s rollout.Spec, err error) { return s, json.Unmarshal(b, &s) },
 	}
 	deps.Game = func(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -22,9 +23,17 @@ func (*anything) Step(context.Context, rollout.RunName, rollout.Step) (rollout.S
 	return rollout.StepRecord{}, rollout.Refuse(rollout.NoSuchStep, "no such step")
 }
 
+func (*anything) Batch(context.Context, rollout.RunName, rollout.Step) (*buffer.RawBatch, error) {
+	return nil, rollout.Refuse(rollout.NotRetained, "not kept")
+}
+
 func (*anything) Steps(context.Context, rollout.RunName, rollout.Step, int) ([]rollout.StepRecord, error) {
 	return nil, rollout.Refuse(rollout.NoSuchRun, "no such run")
 }
+
+func (*anything) Runs(context.Context) ([]rollout.RunStatus, error) { return nil, nil }
+
+func (*anything) Active(context.Context) ([]rollout.RunStatus, error) { return nil, nil }
 
 func (*anything) Departures(context.Context, rollout.RunName) ([]rollout.LengthCount, error) {
 	return nil, nil
@@ -45,7 +54,8 @@ func (*deaf) Publish(context.Context, rollout.RunName, rollout.PolicyVersion, st
 	return rollout.Policy{}, rollout.Refuse(rollout.OutOfOrder, "out of order")
 }
 
-// FuzzBodies: whatever a client sends, the answer is a client's mistake or an answer, never a broken server. Every call with a body is in it.
+// FuzzBodies: whatever a client sends, the answer is a client's mistake or an answer, never a broken server. Every
+// call with a body is in it.
 func FuzzBodies(f *testing.F) {
 	paths := []struct{ method, path string }{
 		{"POST", "/v1/runs/demo/trainer"}, {"POST", "/v1/runs/demo/steps/0/claim?epoch=1"}, {"PUT", "/v1/runs/demo/steps/0"},
@@ -61,7 +71,7 @@ func FuzzBodies(f *testing.F) {
 		}
 	}
 	server, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
-		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: noFleet{}, Events: nilEvents{},
+		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: smallFleet{}, Events: nilEvents{},
 		ReadSpec: func(spec []byte) (s rollout.Spec, err error) { return s, json.Unmarshal(spec, &s) },
 	})
 	if err != nil {
@@ -79,13 +89,23 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// noFleet has no engines.
-type noFleet struct{}
+// smallFleet is one engine that is ready and one worker; nothing changes it.
+type smallFleet struct{}
 
-func (noFleet) List(context.Context) ([]rollout.Engine, error) { return nil, nil }
+func (smallFleet) List(context.Context) ([]rollout.Engine, error) {
+	return []rollout.Engine{{ID: "gpu-7", State: rollout.EngineReady, Models: []string{"m"}}}, nil
+}
 
-func (noFleet) Add(_ context.Context, e rollout.Engine) (rollout.Engine, error) { return e, nil }
+func (smallFleet) DescribeWorkers(context.Context) ([]rollout.Worker, error) {
+	return []rollout.Worker{{ID: "w", State: rollout.WorkerAlive}}, nil
+}
 
-func (noFleet) Drain(context.Context, rollout.EngineID, bool) error { return nil }
+func (smallFleet) Get(_ context.Context, id rollout.EngineID) (rollout.Engine, error) {
+	return rollout.Engine{ID: id}, nil
+}
 
-func (noFleet) Remove(context.Context, rollout.EngineID, bool) error { return nil }
+func (smallFleet) Add(_ context.Context, e rollout.Engine) (rollout.Engine, error) { return e, nil }
+
+func (smallFleet) Drain(context.Context, rollout.EngineID, bool) error { return nil }
+
+func (smallFleet) Remove(context.Context, rollout.EngineID, bool) error { return nil }

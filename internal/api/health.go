@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -11,12 +12,12 @@ import (
 // readyTimeout bounds a readiness check, so that probes never pile up.
 const readyTimeout = 3 * time.Second
 
-// registerHealth adds what probes and scrapers ask for: plain text, outside of the documented API.
+// registerHealth adds what probes and scrapers ask for, outside of the documented API; docs/security.md has its fields.
 func (s *Server) registerHealth(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	if s.deps.Metrics != nil {
-		mux.Handle("GET /metrics", s.deps.Metrics)
+		mux.HandleFunc("GET /metrics", s.metrics)
 	}
 }
 
@@ -36,7 +37,23 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	plain(w, "ready\n")
+	writeReady(w, s.deps.Temporal)
+}
+
+// readiness is the answer to /readyz of a server that is ready. Without Temporal it still is: claims and records go on.
+type readiness struct {
+	Ready    bool  `json:"ready"`
+	Temporal *bool `json:"temporal,omitempty"` // whether Temporal answered when the server last looked
+}
+
+func writeReady(w http.ResponseWriter, temporal func() bool) {
+	answer := readiness{Ready: true}
+	if temporal != nil {
+		answers := temporal()
+		answer.Temporal = &answers
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // a client that has gone needs no answer
 }
 
 func plain(w http.ResponseWriter, text string) {

@@ -73,7 +73,7 @@ func TestBadInputIsRefusedAndHarmsNothing(t *testing.T) {
 		{"game not begun", "GET", "/v1/runs/demo/games/99/0", "", 404, "no-such-game", "demo/99/0"},
 		{"no diagnosis here", "GET", "/v1/runs/demo/diagnosis", "", 501, "not-available", ""},
 		{"no such path", "GET", "/v2/runs", "", 404, "no-such-path", "/openapi.json"},
-		{"no such method", "DELETE", "/v1/runs/demo", "", 405, "method-not-allowed", "GET or PATCH"},
+		{"no such method", "PUT", "/v1/runs/demo", "", 405, "method-not-allowed", "GET or PATCH or DELETE"},
 		{"encoding that is none", "GET", "/v1/runs/%ff%fe", "", 422, "invalid", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,7 +110,8 @@ func TestLargeBodiesAreRefusedUnread(t *testing.T) {
 		}
 		resp, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
-			// The server may cut the connection before the client has seen the answer to a body that it is still sending.
+			// The server may cut the connection before the client has seen the answer to a body that it is still
+			// sending.
 			if body.read.Load() >= size {
 				t.Errorf("announced %v: %v after all of the body", announced, err)
 			}
@@ -246,4 +247,19 @@ func TestControlAwayDoesNotStopTheTrainer(t *testing.T) {
 	f.refused(f.do("POST", "/v1/runs", `{"name":"two"}`), 503, "unavailable", "Temporal")
 	f.want(f.do("POST", "/v1/runs/demo/steps/0/claim?epoch=1", ""), 200)
 	f.want(f.do("PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1}`), 201)
+}
+
+// TestNullIsNoValue: it is refused by name, and not taken for a field that was left out.
+func TestNullIsNoValue(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	f.start()
+	for _, tt := range []struct{ method, path, body, field string }{
+		{"PATCH", "/v1/runs/demo", `{"zero_variance":null,"depth":3}`, "body.zero_variance"},
+		{"PATCH", "/v1/runs/demo", `{"depth":null}`, "body.depth"},
+		{"POST", "/v1/runs/demo/trainer", `{"resume_from":null}`, "body.resume_from"},
+		{"PUT", "/v1/engines/a", `{"url":"http://127.0.0.1:1","max_in_flight":null}`, "body.max_in_flight"},
+	} {
+		f.refused(f.do(tt.method, tt.path, tt.body, "Content-Type", "application/json"), 422, "invalid", tt.field)
+	}
 }

@@ -21,11 +21,23 @@ func (s *Server) diagnose(ctx context.Context, in *RunPath) (*struct{ Body any }
 	if s.deps.Diagnose == nil {
 		return nil, problem(codeNotAvailable, "this server has no diagnosis")
 	}
-	finding, err := s.deps.Diagnose(ctx, in.Run)
+	account, err := s.deps.Store.Account(ctx, in.Run)
 	if err != nil {
 		return nil, s.fail(ctx, "diagnose", err)
 	}
-	return &struct{ Body any }{finding}, nil
+	mark := accountMark{account.Counts, account.Launched, account.ClaimedTo, account.Version, account.Epoch}
+	value, err := s.findings.of(ctx, in.Run, mark, s.deps.Now, func(ctx context.Context) (any, error) {
+		leave, ok := s.gates.analyses.enter(ctx, string(in.Run))
+		if !ok {
+			return nil, overloaded("diagnoses", "")
+		}
+		defer leave()
+		return s.deps.Diagnose(ctx, in.Run)
+	})
+	if err != nil {
+		return nil, s.fail(ctx, "diagnose", err)
+	}
+	return &struct{ Body any }{value}, nil
 }
 
 func (s *Server) showGame(ctx context.Context, in *struct {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -13,19 +14,22 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // middleware wraps the routes: from the outside in, a request gets its id and its log line, survives a
 // panic, must be from an allowed place and carry a token, and has its body read within limits.
 func (s *Server) middleware(routes http.Handler) http.Handler {
-	return s.observe(s.fence(s.readBody(tidyAccept(routes))))
+	return s.observe(s.fence(s.readBody(tidyAccept(s.resolveNames(routes)))))
 }
 
-// tidyAccept takes away an Accept header with a parameter of fewer than two characters, on which the content negotiation
-// of huma v2.37.2 panics. Without the header the answer is JSON.
+// tidyAccept takes away an Accept header with a parameter of fewer than two characters, on which the content
+// negotiation of huma v2.37.2 panics. Without the header the answer is JSON.
 func tidyAccept(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, accept := range r.Header.Values("Accept") {
@@ -39,14 +43,6 @@ func tidyAccept(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-type requestIDKey struct{}
-
-// requestID is the id of the request that ctx belongs to.
-func requestID(ctx context.Context) string {
-	id, _ := ctx.Value(requestIDKey{}).(string)
-	return id
 }
 
 // cleanRequestID takes a client's own id when it is fit for headers and logs, or makes one.
@@ -64,7 +60,11 @@ func cleanRequestID(id string) string {
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := cleanRequestID(r.Header.Get("X-Request-Id"))
-		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
+		c := &call{id: id, address: clientAddress(r, s.cfg.TrustedProxies)}
+		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+		if connection := connectionOf(r.Context()); connection != nil {
+			defer connection.begin()()
+		}
 		answer := &answerWriter{ResponseWriter: w, now: s.deps.Now}
 		answer.Header().Set("X-Request-Id", id)
 		answer.Header().Set("X-Content-Type-Options", "nosniff")
@@ -76,7 +76,10 @@ func (s *Server) observe(next http.Handler) http.Handler {
 					writeProblem(answer, r, problem(codeInternal, "the server broke on this request; its log has the cause under this request_id"))
 				}
 			}
-			s.deps.Log.LogAttrs(r.Context(), levelOf(answer.status), "request", slog.String("request_id", id), slog.String("method", r.Method),
+			if turnedAway(answer.status) {
+				s.deps.OnRefusal(string(c.code))
+			}
+			s.deps.Log.LogAttrs(r.Context(), levelOf(answer.status), "request", slog.String("client", c.address), slog.String("who", c.grant.Name), slog.String("request_id", id), slog.String("method", r.Method),
 				slog.String("path", r.URL.Path), slog.Int("status", answer.status), slog.Int64("bytes", answer.bytes),
 				slog.Duration("took", s.deps.Now().Sub(started)))
 		}()
@@ -84,9 +87,18 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	})
 }
 
+// turnedAway reports whether a request was refused for who sent it or for how much there is to do, and not for what
+// it said.
+func turnedAway(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests ||
+		status == http.StatusServiceUnavailable
+}
+
 // levelOf keeps polls and reads out of a log of normal verbosity.
 func levelOf(status int) slog.Level {
 	switch {
+	case status == http.StatusTooManyRequests: // there may be very many; they are counted
+		return slog.LevelDebug
 	case status >= 500:
 		return slog.LevelWarn
 	case status >= 400:
@@ -107,10 +119,16 @@ func (s *Server) fence(next http.Handler) http.Handler {
 			// A page in a browser can point its own host name at 127.0.0.1.
 			writeProblem(w, r, problem(codeForbidden, fmt.Sprintf("this server has no tokens and answers only to localhost, not to %q", r.Host)))
 			return
-		case !s.auth.allows(r.Header.Get("Authorization")):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="millrace"`)
-			writeProblem(w, r, problem(codeUnauthorized, "send the header: Authorization: Bearer TOKEN, with one of the server's MILLRACE_TOKENS"))
-			return
+		default:
+			grant, refusal := s.auth.identify(r.Header.Get("Authorization"), s.deps.Now())
+			if refusal != "" {
+				s.unknown(w, r, refusal)
+				return
+			}
+			callOf(r.Context()).grant = grant
+		}
+		if connection := connectionOf(r.Context()); connection != nil && !open {
+			connection.welcome()
 		}
 		if err := origin.Check(r); err != nil {
 			writeProblem(w, r, problem(codeForbidden, "a page of another origin may not change anything here"))
@@ -118,6 +136,19 @@ func (s *Server) fence(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// unknown answers who has no valid token.
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request, refusal string) {
+	w.Header().Set("Connection", "close")
+	if wait := s.strangers.knock(callOf(r.Context()).address, s.deps.Now()); wait > 0 {
+		p := problem(codeOverloaded, "too many requests without a valid token from this address; "+refusal)
+		p.header.Set("Retry-After", strconv.Itoa(int(wait.Seconds())+1))
+		writeProblem(w, r, p)
+		return
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="millrace"`)
+	writeProblem(w, r, problem(codeUnauthorized, refusal))
 }
 
 func localHost(hostport string) bool {
@@ -162,12 +193,37 @@ func (s *Server) readBody(next http.Handler) http.Handler {
 			writeProblem(w, r, tooLarge)
 			return
 		}
+		if fields := nulls(body); len(fields) > 0 && r.URL.Path != "/v1/runs" { // A spec is judged as a whole.
+			p := problem(rollout.Invalid, "null is no value; leave the field out")
+			for _, field := range fields {
+				p.Errors = append(p.Errors, ProblemFault{Message: "null is no value; leave it out", Location: "body." + field})
+			}
+			writeProblem(w, r, p)
+			return
+		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if r.Header.Get("Content-Type") == "application/x-www-form-urlencoded" {
 			r.Header.Set("Content-Type", "application/json") // What curl -d and urllib say when nobody tells them.
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// nulls is the fields of a JSON object that are null, but those that the document says may be: they would be taken
+// for left out, where somebody may have meant to take a setting back.
+func nulls(body []byte) []string {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(body, &object) != nil {
+		return nil // It is told what is wrong with it later.
+	}
+	var fields []string
+	for name, value := range object {
+		if string(value) == "null" && name != "phases" && name != "metrics" {
+			fields = append(fields, name)
+		}
+	}
+	slices.Sort(fields)
+	return fields
 }
 
 // unmatched answers requests that no route takes: with the methods that this path does have, if any.
@@ -190,7 +246,8 @@ func (s *Server) unmatched(mux *http.ServeMux, w http.ResponseWriter, r *http.Re
 
 // writeProblem answers outside of huma.
 func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
-	p.RequestID = requestID(r.Context())
+	c := callOf(r.Context())
+	p.RequestID, c.code = c.id, p.code
 	for name, values := range p.header {
 		w.Header()[name] = values
 	}
@@ -204,15 +261,20 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	_, _ = w.Write(body) // A client that has gone needs no answer.
 }
 
-// writeTimeout bounds how long a client may take to read an answer, from its first byte; streams renew it.
-const writeTimeout = time.Minute
+// A client must take what it is sent at this pace, or the connection is cut: a piece within a time. A batch of any
+// size is delivered to whoever goes on reading.
+const (
+	writeTimeout = 30 * time.Second
+	writePiece   = 64 << 10
+)
 
-// answerWriter remembers how a request was answered and gives each answer a deadline.
+// answerWriter remembers how a request was answered and gives each piece of the answer a deadline.
 type answerWriter struct {
 	http.ResponseWriter
-	now    func() time.Time
-	status int
-	bytes  int64
+	now      func() time.Time
+	patience time.Duration // with the reader of one piece; 0: writeTimeout
+	status   int
+	bytes    int64
 }
 
 func (w *answerWriter) WriteHeader(status int) {
@@ -227,14 +289,25 @@ func (w *answerWriter) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	n, err := w.ResponseWriter.Write(b)
-	w.bytes += int64(n)
-	return n, err
+	total := 0
+	for first := true; first || len(b) > 0; first = false {
+		piece := b[:min(len(b), writePiece)]
+		w.extend()
+		n, err := w.ResponseWriter.Write(piece)
+		total += n
+		w.bytes += int64(n)
+		if err != nil {
+			return total, err
+		}
+		b = b[len(piece):]
+	}
+	return total, nil
 }
 
-// extend gives the client writeTimeout from now. The connection is the real world's, and so is its clock.
+// extend gives the client its time from now. The connection is the real world's, and so is its clock. A connection
+// without deadlines, as in some tests, has none.
 func (w *answerWriter) extend() {
-	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(cmp.Or(w.patience, writeTimeout)))
 }
 
 // Unwrap lets http.ResponseController reach the connection.

@@ -15,7 +15,8 @@ type notice struct {
 	completed bool // else claimed
 }
 
-// noticeBound is how many hints may be on their way. Beyond it they are dropped: a run that gets no hint looks by itself, later.
+// noticeBound is how many hints may be on their way. Beyond it they are dropped: a run that gets no hint looks by
+// itself, later.
 const noticeBound = 256
 
 // noticeTimeout bounds one hint.

@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -18,7 +21,10 @@ type policyBody struct{ Body rollout.Policy }
 
 func (s *Server) registerPolicies() {
 	huma.Register(s.api, s.operation(put, "/v1/runs/{run}/policies/{version}", "publish-policy", "trainer", "Publish a policy version",
-		"Loads the adapter at path on every ready engine, checks that it is there, then switches; answers when it serves. The path is as the engines see it. The same publication again answers the same; another path under a version is a conflict; a version that skips one is out of order. A bad adapter changes nothing in the run."), s.publish)
+		"Compares the adapter at path with what is known, loads it on the engines, checks that it is there, then switches; answers when it serves. "+
+			"The path is as the engines see it, below the run's adapters.path_prefix. The same weights again answer the same. Other weights under a version, "+
+			"or from a directory that serves another one, are a conflict; a version that skips one is out of order. A bad adapter is invalid and changes "+
+			"nothing in the run. While no engine can load it the version stays `loading` and the answer is 503: ask again, and it goes on."), s.publish)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/policies", "list-policies", "trainer", "List policy versions", "Published versions that are still served, oldest first."), s.listPolicies)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/policies/{version}", "show-policy", "trainer", "Show a policy version", "How far a publication has come."), s.showPolicy)
 }
@@ -70,8 +76,45 @@ func (s *Server) listPolicies(ctx context.Context, in *RunPath) (*struct {
 			Policies []rollout.Policy `json:"policies"`
 		}
 	}{}
-	out.Body.Policies = append([]rollout.Policy{}, status.Policies...)
+	out.Body.Policies = append([]rollout.Policy{}, s.troubled(ctx, status.Policies)...)
 	return out, nil
+}
+
+// troubled gives versions that serve the reason why not every engine serves them, as engines tell it. It is a word
+// beside the answer: when the engines cannot be listed, there is none.
+func (s *Server) troubled(ctx context.Context, policies []rollout.Policy) []rollout.Policy {
+	if !slices.ContainsFunc(policies, func(p rollout.Policy) bool { return p.State == rollout.PolicyServing }) {
+		return policies
+	}
+	engines, err := s.deps.Fleet.List(ctx)
+	if err != nil {
+		s.log(ctx, slog.LevelWarn, "list engines", err)
+		return policies
+	}
+	policies = slices.Clone(policies)
+	for i := range policies {
+		if p := &policies[i]; p.State == rollout.PolicyServing && p.Reason == "" {
+			p.Reason = troubleOf(p.Adapter, engines)
+		}
+	}
+	return policies
+}
+
+func troubleOf(adapter string, engines []rollout.Engine) string {
+	first, more := "", 0
+	for _, e := range engines {
+		switch why := e.Troubles[adapter]; {
+		case why == "":
+		case first == "":
+			first = fmt.Sprintf("engine %s: %s", e.ID, strings.TrimPrefix(why, fmt.Sprintf("engine %s: ", e.ID)))
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		first = fmt.Sprintf("%s; and %d more engines", first, more)
+	}
+	return first
 }
 
 func (s *Server) showPolicy(ctx context.Context, in *PolicyPath) (*policyBody, error) {

@@ -34,6 +34,18 @@ func (s *scripted) Counts(context.Context, rollout.RunName) (rollout.BufferCount
 	return rollout.BufferCounts{Ready: 1}, nil
 }
 
+func (s *scripted) Asked(context.Context, rollout.RunName) (buffer.Asked, error) {
+	return buffer.Asked{}, nil
+}
+
+func (s *scripted) Tries(context.Context, rollout.RunName) (rollout.Tries, error) {
+	return rollout.Tries{}, nil
+}
+
+func (s *scripted) Account(context.Context, rollout.RunName) (buffer.Account, error) {
+	return buffer.Account{ClaimedTo: 3}, nil
+}
+
 func (s *scripted) Attach(context.Context, rollout.RunName, *rollout.Step) (rollout.Epoch, rollout.Step, error) {
 	return 2, 0, nil
 }
@@ -43,10 +55,14 @@ func notReady(rollout.Step, int) (*buffer.RawBatch, error) {
 }
 
 // bubbled is the API without a network, for bubbles in which time is made.
+func (s *scripted) ID(_ context.Context, name rollout.RunName) (rollout.RunName, error) {
+	return name, nil
+}
+
 func bubbled(t *testing.T, store api.Store, events api.Events) *api.Server {
 	t.Helper()
 	s, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
-		Control: &control{}, Store: store, Fleet: noFleet{}, Events: events,
+		Control: &control{}, Store: store, Fleet: smallFleet{}, Events: events,
 		ReadSpec: func([]byte) (s rollout.Spec, err error) { return s, nil },
 	})
 	if err != nil {

@@ -32,6 +32,7 @@ const (
 	codeTooSlow      rollout.RefusalCode = "too-slow"
 	codeMediaType    rollout.RefusalCode = "unsupported-media-type"
 	codeNotAvailable rollout.RefusalCode = "not-available"
+	codeOverloaded   rollout.RefusalCode = "overloaded"
 )
 
 // kind is what every problem with one code has in common.
@@ -51,9 +52,12 @@ var kinds = map[rollout.RefusalCode]kind{
 	rollout.NotClaimed:   {http.StatusConflict, "Step not claimed", false},
 	rollout.NotRetained:  {http.StatusConflict, "Batch no longer kept", false},
 	rollout.RunOver:      {http.StatusGone, "The run is over", false},
+	rollout.Orphaned:     {http.StatusConflict, "The run's workflow is gone", false},
 	rollout.Conflict:     {http.StatusConflict, "Conflict", false},
 	rollout.Invalid:      {http.StatusUnprocessableEntity, "Invalid request", false},
 	rollout.Unavailable:  {http.StatusServiceUnavailable, "Temporarily unavailable", true},
+
+	rollout.QuotaExceeded: {http.StatusTooManyRequests, "Quota exceeded", false},
 
 	codeInternal:     {http.StatusInternalServerError, "Internal error", false},
 	codeMalformed:    {http.StatusBadRequest, "Malformed request", false},
@@ -66,6 +70,7 @@ var kinds = map[rollout.RefusalCode]kind{
 	codeTooLarge:     {http.StatusRequestEntityTooLarge, "Request body too large", false},
 	codeTooSlow:      {http.StatusRequestTimeout, "Request body too slow", true},
 	codeMediaType:    {http.StatusUnsupportedMediaType, "Unsupported media type", false},
+	codeOverloaded:   {http.StatusTooManyRequests, "Too much at a time", true},
 	codeNotAvailable: {http.StatusNotImplemented, "Not available here", false},
 }
 
@@ -82,6 +87,7 @@ type Problem struct {
 	Retryable bool           `json:"retryable" doc:"Whether the same request may succeed later"`
 	Errors    []ProblemFault `json:"errors,omitempty" doc:"Every fault found, when there are several or when each has a place"`
 
+	code   rollout.RefusalCode
 	header http.Header
 }
 
@@ -97,7 +103,7 @@ func problem(code rollout.RefusalCode, detail string) *Problem {
 	if !known {
 		code, k = codeInternal, kinds[codeInternal]
 	}
-	p := &Problem{Type: problemURN + string(code), Title: k.title, Status: k.status, Detail: detail, Retryable: k.retryable}
+	p := &Problem{Type: problemURN + string(code), Title: k.title, Status: k.status, Detail: detail, Retryable: k.retryable, code: code}
 	if k.retryable {
 		p.header = http.Header{"Retry-After": {strconv.Itoa(retryAfterSec)}}
 	}
@@ -148,7 +154,7 @@ func (s *Server) log(ctx context.Context, level slog.Level, doing string, err er
 	s.deps.Log.LogAttrs(ctx, level, doing, slog.String("request_id", requestID(ctx)), slog.Any("error", err))
 }
 
-// away tells errors of something that does not answer, which pass, from errors that stay.
+// away reports whether err is of something that does not answer, which passes, and not one that stays.
 func away(err error) bool {
 	var network net.Error
 	var failure *rollout.Failure
@@ -186,6 +192,7 @@ func complete(ctx huma.Context, _ string, v any) (any, error) {
 	}
 	if p, ok := v.(*Problem); ok {
 		p.RequestID = requestID(ctx.Context())
+		callOf(ctx.Context()).code = p.code
 	}
 	return v, nil
 }

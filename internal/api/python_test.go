@@ -25,8 +25,8 @@ func python(t *testing.T) string {
 	return path
 }
 
-// TestPythonClient runs clients/python/millrace_check.py, once straight and once through a proxy that loses every second
-// request: before it reaches the server, or after the server has done its work.
+// TestPythonClient runs clients/python/millrace_check.py, once straight and once through a proxy that loses every
+// second request: before it reaches the server, or after the server has done its work.
 func TestPythonClient(t *testing.T) {
 	t.Parallel()
 	interpreter := python(t)
@@ -52,7 +52,8 @@ func TestPythonClient(t *testing.T) {
 	}
 }
 
-// TestReadmeExample runs the trainer that the README shows, word for word but for the server's address and the run's name.
+// TestReadmeExample runs the trainer that the README shows, word for word but for the server's address and the
+// run's name.
 func TestReadmeExample(t *testing.T) {
 	t.Parallel()
 	interpreter := python(t)
@@ -68,7 +69,7 @@ func TestReadmeExample(t *testing.T) {
 	example = strings.NewReplacer("http://127.0.0.1:8700", f.url, "diplomacy-qwen7b", "demo").Replace(example)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, interpreter, "-B", "-c", "def train(batch): assert batch['groups']\n"+example)
+	cmd := exec.CommandContext(ctx, interpreter, "-B", "-c", "def train(batch, adapter): assert batch['groups']\n"+example)
 	cmd.Dir = "../../clients/python"
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -93,7 +94,8 @@ func specBody(t *testing.T, steps int) string {
 	return string(body)
 }
 
-// lossy forwards to target and cuts the connection of two requests in three, one before and one after the server answers.
+// lossy forwards to target and cuts the connection of two requests in three, one before and one after the server
+// answers.
 func lossy(t *testing.T, target string) string {
 	t.Helper()
 	to, err := url.Parse(target)

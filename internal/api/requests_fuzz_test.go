@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// FuzzRequests: whatever stands in the path, the query and the headers of a request, the answer is the client's mistake,
-// said as a problem, or an answer; never a broken server.
+// FuzzRequests: whatever stands in the path, the query and the headers of a request, the answer is the client's
+// mistake, said as a problem, or an answer; never a broken server.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range []struct{ method, path, query, header, value string }{
 		{"POST", "/v1/runs/demo/steps/0/claim", "epoch=1&wait=30s", "Accept", api.CompactBatch},
@@ -40,7 +40,7 @@ func FuzzRequests(f *testing.F) {
 		f.Add(seed.method, seed.path, seed.query, seed.header, seed.value)
 	}
 	server, err := api.New(api.Config{Listen: "127.0.0.1:0", MaxWait: time.Millisecond}, api.Deps{
-		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: noFleet{}, Events: nilEvents{},
+		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: smallFleet{}, Events: nilEvents{},
 		ReadSpec: func([]byte) (s rollout.Spec, err error) { return s, nil },
 	})
 	if err != nil {

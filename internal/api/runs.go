@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -11,14 +12,15 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// RunPath is the run that a call is about. It and its like are exported only because huma fills embedded structs by reflection.
+// RunPath is the run that a call is about. It and its like are exported only because huma fills embedded structs by
+// reflection.
 type RunPath struct {
 	Run rollout.RunName `path:"run" doc:"The run's name"`
 }
 
 // Resolve refuses what cannot name a run before it reaches keys and workflow ids.
 func (p *RunPath) Resolve(huma.Context) []error {
-	if err := p.Run.Validate(); err != nil {
+	if err := p.Run.ValidateID(); err != nil {
 		return []error{&huma.ErrorDetail{Location: "path.run", Message: err.Error()}}
 	}
 	return nil
@@ -33,6 +35,8 @@ type RunView struct {
 	Fleet      *rollout.FleetView `json:"fleet,omitempty" doc:"The engines over the last minute"`
 	// Departures is how groups left, by the length of their games: whether what is lost is mostly long.
 	Departures []rollout.LengthCount `json:"departures" doc:"How groups left so far, and how many phases their games had"`
+	Tries      rollout.Tries         `json:"tries" doc:"How the tries at its games have ended: finished, failed by code with the last error"`
+	Alarms     []rollout.Alarm       `json:"alarms" doc:"What keeps its games from being played: no worker, no engine, a model that no engine serves, tries that all fail"`
 	Waits      []Wait                `json:"waits" doc:"Everything that waits, with its owner"`
 }
 
@@ -58,11 +62,14 @@ func (s *Server) registerRuns() {
 
 	huma.Register(s.api, s.operation(get, "/v1/runs", "list-runs", "runs", "List runs", "Every run that is kept, over or not."), s.listRuns)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}", "show-run", "runs", "Show a run",
-		"The run's status, its buffer by state, what bounds it, how groups left, its engines over the last minute, and what waits for what."), s.showRun)
+		"The run's status, its buffer by state, what bounds it, how groups left, how tries at its games ended, alarms, its engines over the last minute, and what waits for what."), s.showRun)
 	huma.Register(s.api, s.operation(patch, "/v1/runs/{run}", "change-run", "runs", "Change a running run",
 		"Only the fields sent are changed. {\"paused\":true} launches nothing more; what is in flight finishes and may be claimed."), s.changeRun)
 	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/stop", "stop-run", "runs", "Stop a run",
 		"Games in progress are let go. A stopped run stays stopped; stopping it again changes nothing."), s.stopRun)
+	huma.Register(s.api, s.operation(remove, "/v1/runs/{run}", "delete-run", "runs", "Delete a run",
+		"The run is unknown from then on and its name can be used again, by a run that has nothing of this one: its workflows, batches, events and adapters are removed within a minute. "+
+			"Only a run that is over can be deleted, or any with force, which stops it first."), s.deleteRun)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/waits", "list-waits", "runs", "List what waits",
 		"Every wait with its owner, since when, and its deadline where it has one."), s.listWaits)
 }
@@ -72,11 +79,22 @@ func (s *Server) startRun(ctx context.Context, in *struct{ RawBody []byte }) (*s
 	if err != nil {
 		return nil, specProblem(err)
 	}
+	callOf(ctx).run = spec.Name
+	if err := s.checkGames(spec); err != nil {
+		return nil, s.fail(ctx, "start run", err)
+	}
+	if spec.Name, err = s.deps.Store.ID(ctx, spec.Name); err != nil {
+		return nil, s.fail(ctx, "start run", err)
+	}
+	if err := s.checkRuns(ctx, spec.Name); err != nil {
+		return nil, s.fail(ctx, "start run", err)
+	}
 	status, created, err := s.deps.Control.Start(ctx, spec)
 	if err != nil {
 		return nil, s.fail(ctx, "start run", err)
 	}
-	out := &startedBody{Status: http.StatusOK, Location: "/v1/runs/" + string(spec.Name), Body: status}
+	changed(ctx, status)
+	out := &startedBody{Status: http.StatusOK, Location: runsPath + string(spec.Name.Plain()), Body: s.shown(status)}
 	if created {
 		out.Status = http.StatusCreated
 	}
@@ -95,7 +113,7 @@ func (s *Server) listRuns(ctx context.Context, _ *struct{}) (*runsBody, error) {
 		return nil, s.fail(ctx, "list runs", err)
 	}
 	out := &runsBody{}
-	out.Body.Runs = append([]rollout.RunStatus{}, runs...)
+	out.Body.Runs = s.visible(ctx, runs)
 	return out, nil
 }
 
@@ -115,8 +133,14 @@ func (s *Server) showRun(ctx context.Context, in *RunPath) (*struct{ Body RunVie
 	if err != nil {
 		return nil, s.fail(ctx, "count departures", err)
 	}
+	tries, alarms, err := s.situation(ctx, status)
+	if err != nil {
+		return nil, s.fail(ctx, "look for alarms", err)
+	}
+	status.Policies = s.troubled(ctx, status.Policies)
 	view := RunView{
-		RunStatus: status, Buffer: counts, Departures: append([]rollout.LengthCount{}, departures...), Waits: s.waits(ctx, status, counts),
+		RunStatus: s.shown(status), Buffer: counts, Departures: append([]rollout.LengthCount{}, departures...),
+		Tries: tries, Alarms: alarms, Waits: s.waits(ctx, status, counts, alarms),
 	}
 	if g := status.Spec.Buffer.GroupsPerStep; g > 0 {
 		view.ReadyDepth = float64(counts.Ready) / float64(g)
@@ -146,12 +170,22 @@ func (s *Server) changeRun(ctx context.Context, in *struct {
 	RunPath
 	Body changeBody
 }) (*statusBody, error) {
+	before, err := s.deps.Store.Status(ctx, in.Run)
+	if err != nil && !rollout.Refused(err, rollout.NoSuchRun) { // else it is the run's to say
+		return nil, s.fail(ctx, "change run", err)
+	}
+	if after := before.Spec.With(rollout.Change(in.Body)); after.Games() > before.Spec.Games() {
+		if err := s.checkGames(after); err != nil {
+			return nil, s.fail(ctx, "change run", err)
+		}
+	}
 	status, err := s.deps.Control.Change(ctx, in.Run, rollout.Change(in.Body))
 	if err != nil {
 		return nil, s.fail(ctx, "change run", err)
 	}
+	changed(ctx, status)
 	s.waiters.wakeAll(in.Run)
-	return &statusBody{status}, nil
+	return &statusBody{s.shown(status)}, nil
 }
 
 func (s *Server) stopRun(ctx context.Context, in *struct {
@@ -168,6 +202,41 @@ func (s *Server) stopRun(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.fail(ctx, "stop run", err)
 	}
+	changed(ctx, status)
 	s.waiters.wakeAll(in.Run)
-	return &statusBody{status}, nil
+	return &statusBody{s.shown(status)}, nil
+}
+
+type deletedBody struct {
+	Body struct {
+		Run rollout.RunName `json:"run"`
+		ID  rollout.RunName `json:"id" doc:"What the service called the run; a run that uses the name again has another one"`
+	}
+}
+
+func (s *Server) deleteRun(ctx context.Context, in *struct {
+	RunPath
+	Force bool `query:"force" doc:"Stop the run first if it goes on"`
+}) (*deletedBody, error) {
+	status, err := s.deps.Store.Status(ctx, in.Run)
+	if err != nil {
+		return nil, s.fail(ctx, "delete run", err)
+	}
+	if !status.State.Over() {
+		if !in.Force {
+			return nil, problem(rollout.Conflict, fmt.Sprintf(
+				"run %s is %s; stop it first, or delete it by force", in.Run.Plain(), status.State))
+		}
+		if _, err := s.deps.Control.Stop(ctx, in.Run, "deleted by an operator"); err != nil {
+			return nil, s.fail(ctx, "stop the run before its deletion", err)
+		}
+	}
+	if err := s.deps.Control.Delete(ctx, in.Run); err != nil {
+		return nil, s.fail(ctx, "delete run", err)
+	}
+	s.deps.Log.Info("run deleted", "request_id", requestID(ctx), "run", in.Run)
+	s.waiters.wakeAll(in.Run)
+	out := &deletedBody{}
+	out.Body.Run, out.Body.ID = in.Run.Plain(), in.Run
+	return out, nil
 }

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -135,6 +137,16 @@ func TestPolicies(t *testing.T) {
 	f.want(f.do("GET", "/v1/runs/demo/policies", ""), 200).into(&list)
 	if len(list.Policies) != 1 || p.Path != "/adapters/1" {
 		t.Errorf("policies: %+v, %+v", p, list)
+	}
+	f.want(f.do("PUT", "/v1/engines/gpu-0", `{"url":"http://127.0.0.1:9"}`), 200)
+	lacks := fleet.Observation{State: rollout.EngineReady, Troubles: map[string]string{"demo-v1": "no such file"}}
+	if err := f.fleet.Observe(t.Context(), "gpu-0", lacks); err != nil {
+		t.Fatal(err)
+	}
+	var shown struct{ Policies []rollout.Policy }
+	f.want(f.do("GET", "/v1/runs/demo", ""), 200).into(&shown)
+	if len(shown.Policies) != 1 || shown.Policies[0].Reason != "engine gpu-0: no such file" {
+		t.Errorf("policies: %+v, want the engine that lacks it", shown.Policies)
 	}
 }
 
@@ -311,6 +323,19 @@ func TestRequestIDs(t *testing.T) {
 	for _, unfit := range []string{"", strings.Repeat("x", 65), "a b", "\"quoted\""} {
 		if got := f.do("GET", "/healthz", "", "X-Request-Id", unfit).header.Get("X-Request-Id"); got == "" || got == unfit {
 			t.Errorf("sent %q, got %q", unfit, got)
+		}
+	}
+}
+
+// A server is ready without Temporal, because claims go on, and says so.
+func TestReadinessTellsOfTemporal(t *testing.T) {
+	t.Parallel()
+	for _, answers := range []bool{true, false} {
+		f := serve(t, func(_ *api.Config, d *api.Deps) { d.Temporal = func() bool { return answers } })
+		got, want := f.do("GET", "/readyz", ""), fmt.Sprintf(`{"ready":true,"temporal":%v}`, answers)
+		f.want(got, 200)
+		if body := strings.TrimSpace(string(got.body)); body != want {
+			t.Errorf("%s, want %s", body, want)
 		}
 	}
 }

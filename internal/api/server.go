@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/millrace/millrace/internal/access"
+	"github.com/millrace/millrace/internal/telemetry"
 )
 
 // Config is the settings of the server.
@@ -22,10 +26,21 @@ type Config struct {
 	Listen string
 	// Tokens are the bearer tokens accepted; none means that everybody on this machine may do everything.
 	Tokens []string
+	// TLS is the certificate; nil: plain HTTP.
+	TLS *tls.Config
+	// Access is who may do what, if there is more to it than Tokens, whose bearers are operators. It then holds
+	// Tokens, too, and a token is needed.
+	Access *access.Book
 	// MaxBodyBytes bounds a request's body; 0 means DefaultMaxBodyBytes.
 	MaxBodyBytes int64
 	// MaxWait bounds a long poll, whatever the client asks for; 0 means DefaultMaxWait.
 	MaxWait time.Duration
+	// Retention is how long a run is kept once it is over, to be shown; 0: until somebody deletes it.
+	Retention time.Duration
+	// Limits bounds what callers may have; zero fields take the defaults of DefaultLimits.
+	Limits Limits
+	// TrustedProxies are those whose X-Forwarded-For names the client.
+	TrustedProxies []netip.Prefix
 	// Version is the service's own version, shown in the OpenAPI document.
 	Version string
 }
@@ -42,8 +57,8 @@ const minTokenBytes = 16
 // Validate reports why a server with this configuration must not start.
 func (c Config) Validate() error {
 	var faults []error
-	if len(c.Tokens) == 0 && !loopback(c.Listen) {
-		faults = append(faults, fmt.Errorf("listen address %q can be reached from other machines, and there is no token: set MILLRACE_TOKENS, or listen on 127.0.0.1", c.Listen))
+	if len(c.Tokens) == 0 && c.Access == nil && !loopback(c.Listen) {
+		faults = append(faults, fmt.Errorf("listen address %q can be reached from other machines, and there is no token: set MILLRACE_TOKENS or auth.tokens_file, or listen on 127.0.0.1", c.Listen))
 	}
 	for i, token := range c.Tokens {
 		if len(token) < minTokenBytes || strings.TrimSpace(token) != token {
@@ -56,10 +71,13 @@ func (c Config) Validate() error {
 	if c.MaxWait < 0 {
 		faults = append(faults, fmt.Errorf("max wait %v: 0 or more", c.MaxWait))
 	}
+	if err := c.Limits.validate(); err != nil {
+		faults = append(faults, err)
+	}
 	return errors.Join(faults...)
 }
 
-// loopback tells whether only this machine can reach the address. An empty host means every interface.
+// loopback reports whether only this machine can reach the address. An empty host means every interface.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -78,13 +96,17 @@ func loopbackHost(host string) bool {
 
 // Server is the HTTP API.
 type Server struct {
-	cfg     Config
-	deps    Deps
-	auth    *authenticator
-	api     huma.API
-	handler http.Handler
-	waiters waiters
-	notices chan notice
+	cfg       Config
+	deps      Deps
+	auth      *authenticator
+	api       huma.API
+	handler   http.Handler
+	waiters   waiters
+	gates     gates
+	strangers strangers
+	refusals  strangers // changes that were refused, by who asked for them
+	findings  findings
+	notices   chan notice
 
 	stopping chan struct{} // closed when long polls and streams must end
 	stopOnce sync.Once
@@ -110,8 +132,16 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
+	cfg.Limits = cfg.Limits.withDefaults()
+	if deps.Emit == nil {
+		deps.Emit = telemetry.Discard
+	}
+	if deps.OnRefusal == nil {
+		deps.OnRefusal = func(string) {}
+	}
 	s := &Server{
-		cfg: cfg, deps: deps, auth: newAuthenticator(cfg.Tokens),
+		gates: newGates(cfg.Limits),
+		cfg:   cfg, deps: deps, auth: newAuthenticator(cfg.Tokens, cfg.Access),
 		notices: make(chan notice, noticeBound), stopping: make(chan struct{}),
 	}
 	s.route()
@@ -123,7 +153,7 @@ func (s *Server) Handler() http.Handler { return s.handler }
 
 // Timeouts of connections. There is no total timeout for a request: a long poll and a publication have their own.
 const (
-	headerTimeout   = 10 * time.Second
+	headerTimeout   = 5 * time.Second
 	idleTimeout     = 2 * time.Minute
 	shutdownTimeout = 10 * time.Second
 	maxHeaderBytes  = 64 << 10
@@ -132,11 +162,18 @@ const (
 // Serve answers requests on l until ctx is done, then ends long polls and streams at once, lets other
 // requests finish, and returns nil. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	if len(s.cfg.Tokens) == 0 && !loopback(l.Addr().String()) {
+	if !s.auth.required() && !loopback(l.Addr().String()) {
 		return errors.Join(fmt.Errorf("api: %s can be reached from other machines, and there is no token", l.Addr()), l.Close())
 	}
+	if s.cfg.TLS == nil && !loopback(l.Addr().String()) {
+		s.deps.Log.Warn("tokens and batches can be read on their way: the API speaks plain HTTP on an address that other machines can reach; "+
+			"set tls.cert_file and tls.key_file, or leave TLS to a proxy in front", "address", l.Addr().String())
+	}
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true) // Deadlines and limits are by connection, which HTTP/2 would share.
 	server := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		Protocols: protocols,
+		Handler:   s.handler, ConnContext: withConnection, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelWarn),
 	}
 	hints, stopHints := context.WithCancel(context.WithoutCancel(ctx))
@@ -146,7 +183,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer stopHints()
 
 	failed := make(chan error, 1)
-	background.Go(func() { failed <- server.Serve(l) })
+	counted := newConnections(l, s.cfg.Limits, s.deps.OnRefusal)
+	background.Go(func() {
+		if server.TLSConfig = s.cfg.TLS; server.TLSConfig != nil {
+			failed <- server.ServeTLS(counted, "", "")
+			return
+		}
+		failed <- server.Serve(counted)
+	})
 	select {
 	case err := <-failed:
 		s.Stop()
@@ -169,10 +213,12 @@ func (s *Server) Stop() { s.stopOnce.Do(func() { close(s.stopping) }) }
 func (s *Server) route() {
 	mux := http.NewServeMux()
 	s.api = humago.New(mux, s.humaConfig())
+	s.api.UseMiddleware(s.audit, s.authorize, s.pass)
 	s.registerRuns()
 	s.registerTrainer()
 	s.registerPolicies()
 	s.registerEngines()
+	s.registerWorkers()
 	s.registerInsight()
 	s.registerHealth(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.unmatched(mux, w, r) })

@@ -69,7 +69,7 @@ func (s *Server) attach(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.fail(ctx, "announce trainer", err)
 	}
-	return &struct{ Body Attached }{Attached{epoch, next, status.PolicyVersion, status.Spec}}, nil
+	return &struct{ Body Attached }{Attached{epoch, next, status.PolicyVersion, s.shown(status).Spec}}, nil
 }
 
 type recordBody struct {
@@ -91,6 +91,9 @@ func (s *Server) completeStep(ctx context.Context, in *struct {
 	if err := checkReport(report); err != nil {
 		return nil, err
 	}
+	if err := s.checkMetrics(report.Metrics); err != nil {
+		return nil, s.fail(ctx, "record step", err)
+	}
 	record, isNew, err := s.deps.Store.Complete(ctx, in.Run, in.Step, in.Body.Epoch, report, s.fleetOf(ctx, in.Run, in.Step))
 	if err != nil {
 		return nil, s.fail(ctx, "record step", err)
@@ -107,7 +110,8 @@ func (s *Server) completeStep(ctx context.Context, in *struct {
 // phaseSlack is how far phases may add up to more than the wall time: clocks are read one after the other.
 const phaseSlack = 0.05
 
-// maxPhaseSec is beyond any phase of a step: a year. A figure like 1e308 is a client's fault, which would stand in the record for good.
+// maxPhaseSec is beyond any phase of a step: a year. A figure like 1e308 is a client's fault, which would stand in
+// the record for good.
 const maxPhaseSec = 365 * 24 * 3600
 
 // checkReport refuses figures that cannot be: a diagnosis built on them would be wrong without a sign of it.
@@ -167,17 +171,54 @@ func (s *Server) listSteps(ctx context.Context, in *struct {
 	From  rollout.Step `query:"from" minimum:"0" doc:"First step"`
 	Limit int          `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }) (*stepsBody, error) {
-	steps, err := s.deps.Store.Steps(ctx, in.Run, in.From, in.Limit)
+	steps, next, err := s.steps(ctx, in.Run, in.From, in.Limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list steps", err)
 	}
 	out := &stepsBody{}
-	out.Body.Steps = append([]rollout.StepRecord{}, steps...)
-	if len(steps) == in.Limit {
-		next := steps[len(steps)-1].Step + 1
-		out.Body.Next = &next
-	}
+	out.Body.Steps, out.Body.Next = append([]rollout.StepRecord{}, steps...), next
 	return out, nil
+}
+
+// stepsPage is how many records are read at a time.
+const stepsPage = 16
+
+// steps reads records page by page until they are enough for one answer; next is where there may be more, nil at
+// the end.
+func (s *Server) steps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) (steps []rollout.StepRecord, next *rollout.Step, err error) {
+	account, err := s.deps.Store.Account(ctx, run)
+	if err != nil {
+		return nil, nil, err
+	}
+	for size := 0; from < account.ClaimedTo; {
+		page, err := s.deps.Store.Steps(ctx, run, from, stepsPage)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, record := range page {
+			if size += recordBytes(record); size > answerBytes && len(steps) > 0 {
+				return steps, &record.Step, nil
+			}
+			if steps = append(steps, record); len(steps) == limit {
+				after := record.Step + 1
+				return steps, &after, nil
+			}
+		}
+		from += stepsPage // A page may have holes, from before the buffer was restored.
+	}
+	return steps, nil, nil
+}
+
+// recordBytes is about how long a record is as JSON.
+func recordBytes(r rollout.StepRecord) int {
+	size := 2 << 10
+	for name := range r.Trainer.Metrics {
+		size += len(name) + 24
+	}
+	for _, g := range r.Service.Groups {
+		size += 512 + 24*4*len(g.EpisodeSec)
+	}
+	return size
 }
 
 func (s *Server) showStep(ctx context.Context, in *StepPath) (*struct{ Body rollout.StepRecord }, error) {

@@ -266,7 +266,8 @@ func TestTrainerResumesFromItsCheckpoint(t *testing.T) {
 	}
 }
 
-// As long as nobody has announced himself there is nobody to be fenced off by: a claim and a record by hand need no epoch.
+// As long as nobody has announced himself there is nobody to be fenced off by: a claim and a record by hand need no
+// epoch.
 func TestAnAnonymousTrainerIsServedUntilOneAnnouncesItself(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"container/list"
 	"slices"
 	"sync"
 	"time"
@@ -17,23 +18,38 @@ type waiter struct {
 	since    time.Time
 	deadline time.Time
 	missing  string        // what the buffer said last that the batch waits for; guarded by waiters
+	place    *list.Element // among those that wait for the same step
 	wake     chan struct{} // buffered, so that waking never waits; a second wake is the same as one
 }
 
 // waiters are the long polls of this process, so that they can be listed and woken.
 type waiters struct {
 	mu  sync.Mutex
-	set map[*waiter]struct{}
+	set map[waitedStep]*list.List // of *waiter, oldest first
 }
+
+// waitedStep is what several ranks of a trainer wait for together.
+type waitedStep struct {
+	run   rollout.RunName
+	step  rollout.Step
+	epoch rollout.Epoch
+}
+
+func (w *waiter) awaited() waitedStep { return waitedStep{w.run, w.step, w.epoch} }
 
 func (w *waiters) add(one *waiter) {
 	one.wake = make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.set == nil {
-		w.set = map[*waiter]struct{}{}
+		w.set = map[waitedStep]*list.List{}
 	}
-	w.set[one] = struct{}{}
+	same := w.set[one.awaited()]
+	if same == nil {
+		same = list.New()
+		w.set[one.awaited()] = same
+	}
+	one.place = same.PushBack(one)
 }
 
 // note keeps what a poll waits for.
@@ -43,37 +59,74 @@ func (w *waiters) note(one *waiter, missing string) {
 	one.missing = missing
 }
 
+// first reports whether a poll is the one that looks often, for all that wait for the same step.
+func (w *waiters) first(one *waiter) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return one.place.Prev() == nil
+}
+
+// remove takes a poll off the list; the next one is woken to look in its place.
 func (w *waiters) remove(one *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.set, one)
+	same := w.set[one.awaited()]
+	wasFirst := one.place.Prev() == nil
+	same.Remove(one.place)
+	if same.Len() == 0 {
+		delete(w.set, one.awaited())
+		return
+	}
+	if wasFirst {
+		same.Front().Value.(*waiter).nudge()
+	}
+}
+
+// nudge wakes a poll.
+func (w *waiter) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wakeStep lets every poll for a step look again at once: its batch is there.
+func (w *waiters) wakeStep(run rollout.RunName, step rollout.Step) {
+	w.each(func(one *waiter) {
+		if one.run == run && one.step == step {
+			one.nudge()
+		}
+	})
+}
+
+// each calls see with every poll.
+func (w *waiters) each(see func(*waiter)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, same := range w.set {
+		for e := same.Front(); e != nil; e = e.Next() {
+			see(e.Value.(*waiter))
+		}
+	}
 }
 
 // wakeAll lets every poll of the run look again at once.
 func (w *waiters) wakeAll(run rollout.RunName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for one := range w.set {
-		if one.run != run {
-			continue
+	w.each(func(one *waiter) {
+		if one.run == run {
+			one.nudge()
 		}
-		select {
-		case one.wake <- struct{}{}:
-		default:
-		}
-	}
+	})
 }
 
-// list is the polls of a run, oldest first.
-func (w *waiters) list(run rollout.RunName) []waiter {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// of is the polls of a run, oldest first.
+func (w *waiters) of(run rollout.RunName) []waiter {
 	var found []waiter
-	for one := range w.set {
+	w.each(func(one *waiter) {
 		if one.run == run {
 			found = append(found, *one)
 		}
-	}
+	})
 	slices.SortFunc(found, func(a, b waiter) int {
 		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.step, b.step), cmp.Compare(a.epoch, b.epoch))
 	})

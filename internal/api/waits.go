@@ -11,7 +11,7 @@ import (
 
 // Wait is something that waits, and for whom.
 type Wait struct {
-	What     string    `json:"what" doc:"What is waited for, such as batch, dispatch, games, adapter"`
+	What     string    `json:"what" doc:"What is waited for, such as batch, worker, engine, model, success, dispatch, games, adapter"`
 	Owner    string    `json:"owner" doc:"Who waits"`
 	Since    time.Time `json:"since,omitzero"`
 	Deadline time.Time `json:"deadline,omitzero" doc:"When the wait ends by itself, where it does"`
@@ -36,32 +36,57 @@ func (s *Server) listWaits(ctx context.Context, in *RunPath) (*struct {
 			Waits []Wait `json:"waits"`
 		}
 	}{}
-	out.Body.Waits = s.waits(ctx, status, counts)
+	_, alarms, err := s.situation(ctx, status)
+	if err != nil {
+		return nil, s.fail(ctx, "list waits", err)
+	}
+	out.Body.Waits = s.waits(ctx, status, counts, alarms)
 	return out, nil
 }
 
-// waits gathers what this process knows. A trainer that polls another API server is seen by its step's record, which says
-// when it first asked.
-func (s *Server) waits(ctx context.Context, status rollout.RunStatus, counts rollout.BufferCounts) []Wait {
+// waits gathers what this process knows. A trainer that polls another API server is seen by what the buffer keeps
+// of its claims.
+func (s *Server) waits(ctx context.Context, status rollout.RunStatus, counts rollout.BufferCounts, alarms []rollout.Alarm) []Wait {
 	run := status.Spec.Name
-	list := describeWaits(status, counts, s.waiters.list(run))
+	closed, err := s.closedTo(ctx, run)
+	if err != nil {
+		s.deps.Log.WarnContext(ctx, "ask which engines workers do not dispatch to", "error", err)
+	}
+	list := describeWaits(status, counts, alarms, closed, s.waiters.of(run))
 	if len(list) > 0 && list[0].What == "batch" || status.State.Over() {
 		return list
 	}
-	for step := status.NextStep; step <= status.NextStep+1; step++ {
-		record, err := s.deps.Store.Step(ctx, run, step)
-		if err != nil || record.Service.FirstAskedAt.IsZero() || !record.Service.GrantedAt.IsZero() {
-			continue
-		}
-		asked := Wait{What: "batch", Owner: fmt.Sprintf("trainer, step %d", step), Since: record.Service.FirstAskedAt,
-			Detail: batchDetail(status, counts)}
-		return append([]Wait{asked}, list...)
+	asked, err := s.deps.Store.Asked(ctx, run)
+	if err != nil || !asked.Waiting(s.deps.Now()) {
+		return list
 	}
-	return list
+	return append([]Wait{{What: "batch", Owner: fmt.Sprintf("trainer, step %d", asked.Step), Since: asked.First,
+		Detail: batchDetail(status, counts)}}, list...)
+}
+
+// closedTo is the engines to which workers do not dispatch the run's requests.
+func (s *Server) closedTo(ctx context.Context, run rollout.RunName) ([]Wait, error) {
+	engines, err := s.deps.Fleet.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.closures(ctx, engines); err != nil {
+		return nil, err
+	}
+	var waits []Wait
+	for _, e := range engines {
+		for _, c := range e.Closures {
+			if e.State == rollout.EngineReady && (c.Run == "" || c.Run == run) {
+				waits = append(waits, Wait{What: "engine", Owner: "requests", Since: c.Since,
+					Detail: fmt.Sprintf("engine %s is %s", e.ID, c.Text(s.deps.Now()))})
+			}
+		}
+	}
+	return waits, nil
 }
 
 // describeWaits lists the waits that follow from a run's state; the trainer's own come first.
-func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, polls []waiter) []Wait {
+func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, alarms []rollout.Alarm, closed []Wait, polls []waiter) []Wait {
 	waits := []Wait{}
 	for _, poll := range polls {
 		waits = append(waits, Wait{
@@ -73,14 +98,21 @@ func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, polls 
 		return waits
 	}
 	if status.State == rollout.RunPaused {
-		waits = append(waits, Wait{What: "resume", Owner: "run", Detail: "the run is paused and launches nothing; resume it with {\"paused\":false}"})
+		waits = append(waits, Wait{What: "resume", Owner: "run", Detail: "the run is paused and launches nothing; millrace run resume " + string(status.Spec.Name)})
 	}
+	for _, a := range alarms {
+		waits = append(waits, Wait{What: awaited[a.Code], Owner: "run", Since: a.Since, Detail: a.Text + "; " + a.Advice})
+	}
+	waits = append(waits, closed...)
 	if throttle := throttleDetail(status, counts); throttle != "" {
 		waits = append(waits, Wait{What: "room", Owner: "run", Detail: throttle})
 	}
 	if counts.Queued > 0 {
-		waits = append(waits, Wait{What: "dispatch", Owner: fmt.Sprintf("%d queued groups", counts.Queued),
-			Detail: "a worker with room for a game, and an engine with room for a request"})
+		detail := "a worker with room for a game, and an engine with room for a request"
+		if len(alarms)+len(closed) > 0 {
+			detail = "the same; then " + detail
+		}
+		waits = append(waits, Wait{What: "dispatch", Owner: fmt.Sprintf("%d queued groups", counts.Queued), Detail: detail})
 	}
 	if counts.InFlight > 0 {
 		waits = append(waits, Wait{What: "games", Owner: fmt.Sprintf("%d groups in flight", counts.InFlight),
@@ -97,6 +129,11 @@ func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, polls 
 		}
 	}
 	return waits
+}
+
+// awaited is what would take an alarm back.
+var awaited = map[rollout.AlarmCode]string{
+	rollout.AlarmNoWorker: "worker", rollout.AlarmNoEngine: "engine", rollout.AlarmModel: "model", rollout.AlarmGamesFail: "success",
 }
 
 // throttleDetail says what would let the run launch more groups, if a bound keeps it from that.

@@ -18,7 +18,12 @@ type waiting struct {
 	api.Store
 	status rollout.RunStatus
 	counts rollout.BufferCounts
-	asked  map[rollout.Step]time.Time
+	asked  buffer.Asked
+	tries  rollout.Tries
+}
+
+func (*waiting) ID(_ context.Context, name rollout.RunName) (rollout.RunName, error) {
+	return name, nil
 }
 
 func (w *waiting) Status(context.Context, rollout.RunName) (rollout.RunStatus, error) {
@@ -29,12 +34,12 @@ func (w *waiting) Counts(context.Context, rollout.RunName) (rollout.BufferCounts
 	return w.counts, nil
 }
 
-func (w *waiting) Step(_ context.Context, _ rollout.RunName, step rollout.Step) (rollout.StepRecord, error) {
-	at, ok := w.asked[step]
-	if !ok {
-		return rollout.StepRecord{}, rollout.Refuse(rollout.NoSuchStep, "no such step")
-	}
-	return rollout.StepRecord{Step: step, Service: rollout.ServiceView{FirstAskedAt: at}}, nil
+func (w *waiting) Asked(context.Context, rollout.RunName) (buffer.Asked, error) {
+	return w.asked, nil
+}
+
+func (w *waiting) Tries(context.Context, rollout.RunName) (rollout.Tries, error) {
+	return w.tries, nil
 }
 
 func TestWaitsHaveOwners(t *testing.T) {
@@ -49,12 +54,15 @@ func TestWaitsHaveOwners(t *testing.T) {
 		{"games and the queue", func(w *waiting) { w.counts = rollout.BufferCounts{Queued: 3, InFlight: 5} },
 			"dispatch: 3 queued groups; games: 5 groups in flight"},
 		{"a trainer at another server", func(w *waiting) {
-			w.asked = map[rollout.Step]time.Time{1: asked}
+			w.asked = buffer.Asked{Step: 1, First: asked}
 			w.counts = rollout.BufferCounts{Completed: 2, Ready: 1}
 		}, "batch: trainer, step 1 (1 ready groups of 2 needed; 0 in flight, 0 queued)"},
+		{"a trainer that went away", func(w *waiting) {
+			w.asked = buffer.Asked{Step: 1, First: asked, Last: asked.Add(time.Second)}
+		}, ""},
 		{"a trainer before step 0", func(w *waiting) {
 			w.status.NextStep, w.status.Spec.Buffer.Prefill = 0, rollout.PrefillFull
-			w.asked = map[rollout.Step]time.Time{0: asked}
+			w.asked = buffer.Asked{Step: 0, First: asked}
 		}, "batch: trainer, step 0 (0 ready groups of 4 needed; 0 in flight, 0 queued)"},
 		{"a record", func(w *waiting) { w.counts.Claimed = 2 }, "record: 2 claimed groups"},
 		{"an adapter", func(w *waiting) {
@@ -62,7 +70,7 @@ func TestWaitsHaveOwners(t *testing.T) {
 		}, "adapter: policy version 4"},
 		{"a trainer that waits for what would become too stale", func(w *waiting) {
 			w.status.Spec.Buffer.OnStale = rollout.WaitStale
-			w.asked = map[rollout.Step]time.Time{1: asked}
+			w.asked = buffer.Asked{Step: 1, First: asked}
 			w.counts = rollout.BufferCounts{Completed: 2, Ready: 2, InFlight: 1}
 		}, "batch: trainer, step 1 (2 ready groups of 2 needed; 1 in flight, 0 queued; those in play that would become too stale without this batch " +
 			"are waited for); games: 1 groups in flight"},
@@ -73,11 +81,20 @@ func TestWaitsHaveOwners(t *testing.T) {
 		{"room in a fresh buffer", func(w *waiting) {
 			w.status.Throttle, w.status.Outstanding, w.status.Spec.Buffer.MaxStaleness = rollout.ThrottleStaleness, 2, 1
 		}, "room: run (a completed step: with max_staleness 1, 2 of 4 groups are outstanding; more would have to end too stale)"},
+		{"a model that nobody serves", func(w *waiting) {
+			w.status.Spec.Model, w.counts.Queued = "n", 2
+		}, "model: run (model n is served by no engine; engines serve m; add an engine that serves it (millrace engine add URL), " +
+			"or stop the run and start one with a model that is served); dispatch: 2 queued groups"},
+		{"tries that all fail", func(w *waiting) {
+			w.tries = rollout.Tries{ByCode: []rollout.FailedTries{{Code: "panic", InRow: 31, Last: "index out of range"}}, FailingSince: time.Now().Add(-10 * time.Minute)}
+			w.counts.InFlight = 2
+		}, "success: run (every game fails: panic 31 times in 10 min, last: index out of range; see: millrace run events demo --code panic); " +
+			"games: 2 groups in flight"},
 		{"a paused run", func(w *waiting) { w.status.State = rollout.RunPaused }, "resume: run"},
 		{"a run that is over", func(w *waiting) {
 			w.status.State = rollout.RunStopped
 			w.counts.InFlight = 4
-			w.asked = map[rollout.Step]time.Time{1: asked}
+			w.asked = buffer.Asked{Step: 1, First: asked}
 		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,7 +107,7 @@ func TestWaitsHaveOwners(t *testing.T) {
 			var lines []string
 			for _, wait := range list.Waits {
 				line := wait.What + ": " + wait.Owner
-				if wait.What == "batch" || wait.What == "room" {
+				if wait.What == "batch" || wait.What == "room" || wait.What == "model" || wait.What == "success" {
 					line += fmt.Sprintf(" (%s)", wait.Detail)
 				}
 				if wait.Detail == "" {
@@ -105,8 +122,8 @@ func TestWaitsHaveOwners(t *testing.T) {
 	}
 }
 
-// TestAPollTellsWhatItWaitsFor: what the buffer says is missing, which may be more than a number of groups, stands in the list of waits
-// and in the answer when the wait is over.
+// TestAPollTellsWhatItWaitsFor: what the buffer says is missing, which may be more than a number of groups, stands
+// in the list of waits and in the answer when the wait is over.
 func TestAPollTellsWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,99 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/access"
+)
+
+// tokensFile is a file of who may do what. It holds hashes of tokens, never tokens.
+type tokensFile struct {
+	Tokens []tokenLine `json:"tokens"`
+}
+
+type tokenLine struct {
+	Name    string   `json:"name"`
+	Role    string   `json:"role"`
+	Runs    []string `json:"runs"`
+	SHA256  string   `json:"sha256"`
+	Expires string   `json:"expires"`
+}
+
+const sha256Doc = "SHA-256 of the token, 64 hexadecimal digits; millrace token new prints it"
+
+var tokensTable = table{
+	rules: []rule{
+		{path: "tokens", doc: "who may do what"},
+		{path: "tokens.name", doc: "its holder's name, in audits and logs", required: true},
+		{path: "tokens.role", doc: "what it may do", required: true,
+			oneOf: []string{string(access.Operator), string(access.Trainer), string(access.Reader)}},
+		{path: "tokens.runs", doc: "names of runs that it is for, with * for any text; an operator's token has none"},
+		{path: "tokens.sha256", doc: sha256Doc, required: true},
+		{path: "tokens.expires", doc: "when it ends, such as 2027-01-31T00:00:00Z; never, if not given"},
+	},
+	hints: map[string]string{
+		"tokens.token":  "the token itself never stands here; write its SHA-256 under sha256, as millrace token new prints it",
+		"tokens.secret": "the token itself never stands here; write its SHA-256 under sha256, as millrace token new prints it",
+		"tokens.run":    "did you mean runs, a list?",
+	},
+}
+
+// ReadTokens reads a file of grants from YAML or JSON. Its error is Faults: everything that is wrong, with places
+// in the file called name.
+func ReadTokens(name string, data []byte) ([]access.Grant, error) {
+	var file tokensFile
+	r := &reader{file: name, table: tokensTable}
+	r.read(data, &file)
+	if len(r.places) == 0 && len(r.faults) > 0 {
+		return nil, r.faults.err()
+	}
+	r.check(&file)
+	grants := make([]access.Grant, len(file.Tokens))
+	names, hashes := map[string]int{}, map[access.Hash]int{}
+	for i, line := range file.Tokens {
+		at := fmt.Sprintf("tokens[%d]", i)
+		grants[i] = r.grant(at, line)
+		if first, again := names[line.Name]; again && line.Name != "" {
+			r.faultAt(at+".name", "the same as tokens[%d].name; audits could not tell them apart", first)
+		}
+		if first, again := hashes[grants[i].Hash]; again && line.SHA256 != "" {
+			r.faultAt(at+".sha256", "the same as tokens[%d].sha256", first)
+		}
+		names[line.Name], hashes[grants[i].Hash] = i, i
+	}
+	if err := r.faults.err(); err != nil {
+		return nil, err
+	}
+	return grants, nil
+}
+
+func (r *reader) grant(at string, line tokenLine) access.Grant {
+	g := access.Grant{Name: line.Name, Role: access.Role(line.Role), Runs: line.Runs}
+	if len(line.Name) > 100 || strings.ContainsFunc(line.Name, func(c rune) bool { return c < ' ' || c > '~' }) {
+		r.faultAt(at+".name", "use up to 100 printable ASCII characters")
+	}
+	hash, err := access.ParseHash(line.SHA256)
+	if err != nil && line.SHA256 != "" {
+		r.faultAt(at+".sha256", "%v", err) // What stands there may be a token, and is not shown.
+	}
+	g.Hash = hash
+	for i, pattern := range line.Runs {
+		if !access.ValidPattern(pattern) {
+			r.faultAt(fmt.Sprintf("%s.runs[%d]", at, i), "%q: a run's name, with * for any text", pattern)
+		}
+	}
+	switch {
+	case g.Role == access.Operator && len(line.Runs) > 0:
+		r.faultAt(at+".runs", "an operator's token is for every run and for the fleet; leave runs out, or give another role")
+	case (g.Role == access.Trainer || g.Role == access.Reader) && len(line.Runs) == 0:
+		r.faultAt(at+".runs", `is missing: name the runs that it is for, such as ["diplomacy-*"], or ["*"] for all`)
+	}
+	if line.Expires != "" {
+		if g.Expires, err = time.Parse(time.RFC3339, line.Expires); err != nil {
+			r.faultAt(at+".expires", "%q: want a time such as 2027-01-31T00:00:00Z", line.Expires)
+		}
+	}
+	return g
+}

@@ -1,0 +1,178 @@
+package api
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// connections bounds the connections that are open. One that has not shown a token yet is a guest: when there is no
+// room, the guest that has been silent for longest makes room for the next one, so that strangers who open
+// connections and keep them cannot keep anybody out. A connection with a request in progress, or that has shown a
+// token, is never closed for another.
+type connections struct {
+	net.Listener
+	most, perAddress int
+	refused          func(reason string)
+
+	mu     sync.Mutex
+	open   int
+	guests list.List      // of *connection, oldest first
+	of     map[string]int // guests by address
+}
+
+func newConnections(l net.Listener, limits Limits, refused func(reason string)) *connections {
+	return &connections{
+		Listener: l, most: boundedBy(limits.Connections), perAddress: limits.ConnectionsPerAddress, refused: refused, of: map[string]int{},
+	}
+}
+
+// reservedFiles is how many file descriptors are left for Redis, Temporal, Axiom and files.
+const reservedFiles = 64
+
+// boundedBy lowers a bound of connections to what the process may open.
+func boundedBy(most int) int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return most
+	}
+	room := max(int64(files.Cur)-reservedFiles, int64(files.Cur)/4)
+	return max(1, int(min(int64(most), room)))
+}
+
+// Accept waits for the next connection that there is room for.
+func (c *connections) Accept() (net.Conn, error) {
+	for {
+		conn, err := c.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		one := &connection{Conn: conn, owner: c, address: hostOf(conn.RemoteAddr().String())}
+		if c.admit(one) {
+			return one, nil
+		}
+		_ = conn.Close() // It is told nothing: it may not be able to read.
+		c.refused("connections")
+	}
+}
+
+// admit counts a connection in, if need be in the place of a guest.
+func (c *connections) admit(one *connection) bool {
+	c.mu.Lock()
+	same := c.of[one.address]
+	var leaves *connection
+	switch {
+	case same >= c.perAddress:
+		leaves = c.idleGuest(one.address)
+	case c.open >= c.most:
+		leaves = c.idleGuest("")
+	}
+	full := leaves == nil && (same >= c.perAddress || c.open >= c.most)
+	if leaves != nil {
+		c.forget(leaves)
+	}
+	if !full {
+		c.open++
+		one.guest = c.guests.PushBack(one)
+		c.of[one.address]++
+	}
+	c.mu.Unlock()
+	if leaves != nil {
+		_ = leaves.Conn.Close()
+		c.refused("connections")
+	}
+	return !full
+}
+
+// idleGuest is the oldest guest without a request in progress, of an address or of any.
+func (c *connections) idleGuest(address string) *connection {
+	for e := c.guests.Front(); e != nil; e = e.Next() {
+		g := e.Value.(*connection)
+		if !g.busy && (address == "" || g.address == address) {
+			return g
+		}
+	}
+	return nil
+}
+
+// forget counts a connection out, once.
+func (c *connections) forget(one *connection) {
+	if one.gone {
+		return
+	}
+	one.gone = true
+	c.open--
+	c.noGuest(one)
+}
+
+// noGuest takes a connection off the list of those that may have to leave.
+func (c *connections) noGuest(one *connection) {
+	if one.guest == nil {
+		return
+	}
+	c.guests.Remove(one.guest)
+	one.guest = nil
+	if c.of[one.address]--; c.of[one.address] == 0 {
+		delete(c.of, one.address)
+	}
+}
+
+// connection is one that is counted.
+type connection struct {
+	net.Conn
+	owner   *connections
+	address string
+
+	// guarded by owner.mu
+	guest *list.Element // nil once it has shown a token
+	busy  bool
+	gone  bool
+}
+
+// Close closes the connection and counts it out.
+func (c *connection) Close() error {
+	c.owner.mu.Lock()
+	c.owner.forget(c)
+	c.owner.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// begin marks a request in progress.
+func (c *connection) begin() (end func()) {
+	set := func(busy bool) {
+		c.owner.mu.Lock()
+		defer c.owner.mu.Unlock()
+		c.busy = busy
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// welcome makes a guest one that stays: it has shown that it may be here.
+func (c *connection) welcome() {
+	c.owner.mu.Lock()
+	defer c.owner.mu.Unlock()
+	c.owner.noGuest(c)
+}
+
+type connectionKey struct{}
+
+// withConnection lets requests find the connection that they came on.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	if over, ok := c.(*tls.Conn); ok {
+		c = over.NetConn()
+	}
+	if one, ok := c.(*connection); ok {
+		return context.WithValue(ctx, connectionKey{}, one)
+	}
+	return ctx
+}
+
+// connectionOf is nil where nothing is counted, as in tests of the handler alone.
+func connectionOf(ctx context.Context) *connection {
+	c, _ := ctx.Value(connectionKey{}).(*connection)
+	return c
+}

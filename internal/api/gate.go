@@ -1,0 +1,97 @@
+package api
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+)
+
+// gate lets a bounded number of calls be in progress at a time, and no more than a part of them for one key, such
+// as a run: who asks for much waits behind himself. Those that wait are let in by age, past those whose key has its
+// part already.
+type gate struct {
+	most, perKey int
+	patience     time.Duration // how long a call waits for its turn; 0: not at all
+
+	mu      sync.Mutex
+	inside  int
+	held    map[string]int
+	waiting list.List // of *turn
+}
+
+// turn is a call that waits.
+type turn struct {
+	key string
+	in  chan struct{} // closed when it is let in
+}
+
+// newGate lets most calls in, perKey of them for one key.
+func newGate(most, perKey int, patience time.Duration) *gate {
+	return &gate{most: most, perKey: max(1, min(most, perKey)), patience: patience, held: map[string]int{}}
+}
+
+// waitingBound is how many calls may wait for one gate, as a multiple of those inside.
+const waitingBound = 16
+
+// enter waits for a turn, for as long as the gate's patience or ctx lasts. leave must be called once if ok.
+func (g *gate) enter(ctx context.Context, key string) (leave func(), ok bool) {
+	g.mu.Lock()
+	if g.fits(key) {
+		g.take(key)
+		g.mu.Unlock()
+		return g.leaver(key), true
+	}
+	if g.patience <= 0 || g.waiting.Len() >= waitingBound*g.most {
+		g.mu.Unlock()
+		return nil, false
+	}
+	t := &turn{key, make(chan struct{})}
+	place := g.waiting.PushBack(t)
+	g.mu.Unlock()
+
+	over := time.NewTimer(g.patience)
+	defer over.Stop()
+	select {
+	case <-t.in:
+		return g.leaver(key), true
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-t.in: // let in at the last moment
+		return g.leaver(key), true
+	default:
+		g.waiting.Remove(place)
+		return nil, false
+	}
+}
+
+func (g *gate) fits(key string) bool { return g.inside < g.most && g.held[key] < g.perKey }
+
+func (g *gate) take(key string) {
+	g.inside++
+	g.held[key]++
+}
+
+func (g *gate) leaver(key string) func() {
+	return sync.OnceFunc(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.inside--
+		if g.held[key]--; g.held[key] == 0 {
+			delete(g.held, key)
+		}
+		for e := g.waiting.Front(); e != nil && g.inside < g.most; {
+			t, next := e.Value.(*turn), e.Next()
+			if g.fits(t.key) {
+				g.take(t.key)
+				g.waiting.Remove(e)
+				close(t.in)
+			}
+			e = next
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// TestAGateKeepsRoomForOthers: one key gets its part and no more, others are let in past those of it that wait, and
+// who waits too long is turned away.
+func TestAGateKeepsRoomForOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		g := newGate(4, 3, time.Second)
+		var leave []func()
+		for range 3 {
+			out, ok := g.enter(ctx, "greedy")
+			if !ok {
+				t.Fatal("a call within its key's part is turned away")
+			}
+			leave = append(leave, out)
+		}
+		late := make(chan bool, 1)
+		go func() {
+			out, ok := g.enter(ctx, "greedy")
+			late <- ok
+			if ok {
+				out()
+			}
+		}()
+		synctest.Wait()
+		out, ok := g.enter(ctx, "modest")
+		if !ok {
+			t.Fatal("a call of another key is turned away")
+		}
+		out()
+		leave[0]()
+		leave[0]() // a second time is the same as once
+		if !<-late {
+			t.Fatal("a call that waited is not let in when there is room")
+		}
+		again, _ := g.enter(ctx, "greedy")
+		began := time.Now()
+		if _, ok := g.enter(ctx, "greedy"); ok || time.Since(began) != time.Second {
+			t.Errorf("a call beyond the part: let in: %v, after %v; want it turned away after 1s", ok, time.Since(began))
+		}
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		if _, ok := g.enter(gone, "greedy"); ok {
+			t.Error("a call whose client has gone is let in")
+		}
+		again()
+		leave[1]()
+		leave[2]()
+		if g.inside != 0 || len(g.held) != 0 || g.waiting.Len() != 0 {
+			t.Errorf("all have left, and there are %d inside, %d held, %d waiting", g.inside, len(g.held), g.waiting.Len())
+		}
+	})
+}
+
+// TestADiagnosisIsMadeOnceForAllWhoAskMeanwhile: and again when the account has changed, when it is old, or when it
+// failed.
+func TestADiagnosisIsMadeOnceForAllWhoAskMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f findings
+		made := 0
+		find := func(context.Context) (any, error) {
+			made++
+			time.Sleep(time.Second)
+			return made, nil
+		}
+		mark := accountMark{claimed: 1}
+		ask := func(m accountMark) any {
+			value, err := f.of(t.Context(), "demo", m, time.Now, find)
+			if err != nil {
+				t.Error(err)
+			}
+			return value
+		}
+		for range 60 {
+			go ask(mark)
+		}
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		if ask(mark); made != 1 {
+			t.Errorf("made %d times for 61 who asked", made)
+		}
+		if ask(accountMark{claimed: 2}); made != 2 {
+			t.Errorf("made %d times after the account has changed", made)
+		}
+		time.Sleep(findingAge)
+		if ask(accountMark{claimed: 2}); made != 3 {
+			t.Errorf("made %d times when the last one was old", made)
+		}
+		refused := func(context.Context) (any, error) { return nil, rollout.Refuse(rollout.NoSuchRun, "none") }
+		for range 2 {
+			if _, err := f.of(t.Context(), "other", mark, time.Now, refused); err == nil {
+				t.Error("a failure is lost")
+			}
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := f.of(gone, "third", mark, time.Now, find); err == nil {
+			t.Error("who has gone is given a diagnosis")
+		}
+		time.Sleep(2 * time.Second) // It is made all the same.
+	})
+}
