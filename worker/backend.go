@@ -21,7 +21,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/store"
-	"github.com/millrace/millrace/internal/vllm"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -55,6 +54,10 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Backen
 	if err != nil {
 		return nil, err
 	}
+	addresses, err := cfg.EngineURLs.Rules()
+	if err != nil {
+		return nil, fmt.Errorf("engine_urls: %w", err)
+	}
 	temporal, err := client.NewLazyClient(temporalOptions(cfg.Temporal, logger))
 	if err != nil {
 		return nil, fmt.Errorf("temporal at %s: %w", cfg.Temporal.Address, err)
@@ -64,10 +67,11 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Backen
 		Registry: fleet.NewRegistry(rdb, cfg.Redis.Prefix, time.Now),
 		Sampler:  fleet.NewSampler(rdb, cfg.Redis.Prefix),
 		Events:   store.New(rdb, cfg.Redis.Prefix, store.Limits{}),
-		Control:  &workflows.Client{Temporal: temporal, Queues: workflows.QueuesOf(cfg.Temporal.TaskQueuePrefix)},
 		Log:      logger,
 	}
+	b.Registry.Addresses = addresses
 	b.Buffer = buffer.New(rdb, buffer.Options{Prefix: cfg.Redis.Prefix, RetainSteps: cfg.RetainSteps, Now: time.Now, OnDrop: b.dropped})
+	b.Control = &workflows.Client{Temporal: temporal, Namespace: cfg.Temporal.Namespace, Deployment: workflows.Deployment(cfg.Temporal.TaskQueuePrefix), Runs: b.Buffer}
 	return b, nil
 }
 
@@ -88,6 +92,7 @@ func openRedis(ctx context.Context, url string) (*redis.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
+	opts.ContextTimeoutEnabled = true // a call's deadline bounds its wait for the socket, too
 	rdb := redis.NewClient(opts)
 	if err := ping(ctx, rdb); err != nil {
 		_ = rdb.Close() // it never connected
@@ -108,8 +113,8 @@ func temporalOptions(cfg config.Temporal, logger *slog.Logger) client.Options {
 	return o
 }
 
-// SilenceRedis keeps the Redis client from writing to stderr by itself, for the whole process; what goes wrong comes back as
-// errors too. Only main may call it.
+// SilenceRedis keeps the Redis client from writing to stderr by itself, for the whole process; what goes wrong
+// comes back as errors too. Only main may call it.
 func SilenceRedis() { redis.SetLogger(silence{}) }
 
 type silence struct{}
@@ -145,30 +150,4 @@ func (b *Backend) Close() {
 	if err := b.Redis.Close(); err != nil {
 		b.Log.Warn("close redis", "error", err)
 	}
-}
-
-// engineClients makes one client per engine address and keeps it, with its connections.
-type engineClients struct {
-	apiKey string
-	byURL  syncMap[string, *vllm.Client]
-}
-
-func (c *engineClients) get(e rollout.Engine) (*vllm.Client, error) {
-	if client, ok := c.byURL.load(e.URL); ok {
-		return client, nil
-	}
-	client, err := vllm.New(vllm.Config{BaseURL: e.URL, APIKey: c.apiKey})
-	if err != nil {
-		return nil, err
-	}
-	return c.byURL.loadOrStore(e.URL, client), nil
-}
-
-// mustGet is get for an engine of the registry, whose address was checked when it joined.
-func (c *engineClients) mustGet(e rollout.Engine) *vllm.Client {
-	client, err := c.get(e)
-	if err != nil {
-		panic(err)
-	}
-	return client
 }

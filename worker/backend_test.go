@@ -51,8 +51,8 @@ func service(t *testing.T, env map[string]string) config.Service {
 // token has the form of Axiom's API tokens.
 const token = "xaat-00000000-0000-0000-0000-000000000000"
 
-// TestEventsReachAxiom follows an event from a process that has AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL to Axiom and to our
-// own store.
+// TestEventsReachAxiom follows an event from a process that has AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL to Axiom
+// and to our own store.
 func TestEventsReachAxiom(t *testing.T) {
 	t.Parallel()
 	fake := &axiomtest.Server{Token: token, Dataset: "rl"}

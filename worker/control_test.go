@@ -8,12 +8,13 @@ import (
 )
 
 // known is the statuses of runs by name.
-type known map[rollout.RunName]rollout.RunState
-
-func (k known) Open(context.Context, rollout.Spec) error { return nil }
+type known struct {
+	accounts
+	states map[rollout.RunName]rollout.RunState
+}
 
 func (k known) Status(_ context.Context, run rollout.RunName) (rollout.RunStatus, error) {
-	state, ok := k[run]
+	state, ok := k.states[run]
 	if !ok {
 		return rollout.RunStatus{}, rollout.Refuse(rollout.NoSuchRun, "no run %s", run)
 	}
@@ -22,7 +23,7 @@ func (k known) Status(_ context.Context, run rollout.RunName) (rollout.RunStatus
 
 func TestARunThatHasEndedIsNotAnUnknownOne(t *testing.T) {
 	t.Parallel()
-	c := control{buffer: known{"done": rollout.RunCompleted, "lively": rollout.RunRunning}}
+	c := control{buffer: known{states: map[rollout.RunName]rollout.RunState{"done": rollout.RunCompleted, "lively": rollout.RunRunning}}}
 	gone := rollout.Refuse(rollout.NoSuchRun, "no workflow")
 	for _, tt := range []struct {
 		run  rollout.RunName
@@ -30,7 +31,7 @@ func TestARunThatHasEndedIsNotAnUnknownOne(t *testing.T) {
 		want rollout.RefusalCode
 	}{
 		{"done", gone, rollout.RunOver},
-		{"lively", gone, rollout.NoSuchRun},
+		{"lively", gone, rollout.Orphaned},
 		{"nobody", gone, rollout.NoSuchRun},
 		{"done", rollout.Refuse(rollout.Invalid, "depth 0"), rollout.Invalid},
 	} {

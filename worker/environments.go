@@ -33,7 +33,8 @@ func ValidateOptions() map[string]func(json.RawMessage) error {
 	return validators
 }
 
-// ReadSpec reads a run spec, strictly, and checks that the fixed policies which its environment names are among its own.
+// ReadSpec reads a run spec, strictly, and checks that the fixed policies which its environment names are among its
+// own.
 func ReadSpec(name string, data []byte) (rollout.Spec, error) {
 	spec, err := config.ReadSpec(name, data, ValidateOptions())
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/alarm"
 	"github.com/millrace/millrace/internal/api"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
@@ -36,7 +37,7 @@ func (b *Backend) Diagnose(ctx context.Context, run rollout.RunName) (diagnosis.
 		return diagnosis.Report{}, fmt.Errorf("read steps: %w", err)
 	}
 	in := diagnosis.Input{
-		Spec: status.Spec, Records: records, Loads: []diagnosis.AdapterLoad{}, Signal: status.Signal, Throttle: status.Throttle,
+		Spec: status.Spec, Over: status.State.Over(), Records: records, Loads: []diagnosis.AdapterLoad{}, Signal: status.Signal, Throttle: status.Throttle,
 	}
 	if in.Departures, err = b.Buffer.Departures(ctx, run); err != nil {
 		return diagnosis.Report{}, fmt.Errorf("count departures: %w", err)
@@ -45,6 +46,9 @@ func (b *Backend) Diagnose(ctx context.Context, run rollout.RunName) (diagnosis.
 	if from > 0 && len(records) > 0 { // what happened before the steps that are looked at explains none of them
 		since = records[0].Service.FirstAskedAt
 	}
+	if in.Alarms, err = b.alarms(ctx, status); err != nil {
+		return diagnosis.Report{}, fmt.Errorf("look for alarms: %w", err)
+	}
 	for _, scope := range []rollout.RunName{run, ""} { // the run's own events, then the fleet's
 		if err := b.readFacts(ctx, &in, scope, since); err != nil {
 			return diagnosis.Report{}, fmt.Errorf("read events: %w", err)
@@ -52,6 +56,23 @@ func (b *Backend) Diagnose(ctx context.Context, run rollout.RunName) (diagnosis.
 	}
 	slices.SortStableFunc(in.Events, func(a, b diagnosis.Event) int { return a.At.Compare(b.At) })
 	return diagnosis.Diagnose(in), nil
+}
+
+// alarms is what keeps a run's games from being played now.
+func (b *Backend) alarms(ctx context.Context, status rollout.RunStatus) ([]rollout.Alarm, error) {
+	tries, err := b.Buffer.Tries(ctx, status.Spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	workers, err := b.Registry.DescribeWorkers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	engines, err := b.Registry.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return alarm.Of(alarm.Evidence{Now: time.Now(), Run: status, Tries: tries, Workers: workers, Engines: engines}), nil
 }
 
 // readFacts adds all events of a scope since a time, page by page.

@@ -11,7 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/telemetry/store"
 )
 
-// TestFactsOfADiagnosis turns events into what a diagnosis reads: of the time that is looked at, and of kinds that are known.
+// TestFactsOfADiagnosis turns events into what a diagnosis reads: of the time that is looked at, and of kinds that
+// are known.
 func TestFactsOfADiagnosis(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/dispatch/live"
@@ -15,17 +16,21 @@ import (
 // the engines as the registry sees them, with this worker's share of each one's in-flight limit.
 type membership struct {
 	id         string
+	self       rollout.Worker // as it is from its start on
+	playing    func() map[rollout.RunName]int
 	registry   *fleet.Registry
 	runs       runLister
 	dispatcher *live.Dispatcher
 	log        *slog.Logger
 
-	ruled map[rollout.RunName]bool           // runs whose rules the dispatcher has
-	told  map[rollout.EngineID]rollout.Usage // what the registry knows of this worker's work
+	watch   *fleet.Watch
+	sharers []string                           // the workers that the engines were last shared with
+	ruled   map[rollout.RunName]bool           // runs whose rules the dispatcher has
+	told    map[rollout.EngineID]rollout.Usage // what the registry knows of this worker's work
 }
 
 type runLister interface {
-	Runs(ctx context.Context) ([]rollout.RunStatus, error)
+	Active(ctx context.Context) ([]rollout.RunStatus, error)
 }
 
 // Rhythm: how fast a new adapter or a lost engine is noticed, how fast a run's dispatch rules are, and how long a
@@ -38,13 +43,20 @@ const (
 
 func (m *membership) run(ctx context.Context) error {
 	defer m.leave()
+	m.watch = m.registry.Watch()
 	ticker := time.NewTicker(syncEvery)
 	defer ticker.Stop()
 	var announced time.Time
+	if err := m.registry.ForgetWorkers(ctx); err != nil && ctx.Err() == nil {
+		m.log.Warn("forget workers that are gone", "error", err)
+	}
 	for {
 		if time.Since(announced) >= announceEvery {
 			if err := m.registry.Announce(ctx, m.id, announceFor); err != nil && ctx.Err() == nil {
 				m.log.Warn("announce this worker", "error", err)
+			}
+			if err := m.describe(ctx, rollout.WorkerAlive); err != nil && ctx.Err() == nil {
+				m.log.Warn("describe this worker", "error", err)
 			}
 			if err := m.rules(ctx); err != nil && ctx.Err() == nil {
 				m.log.Warn("read the runs' dispatch rules", "error", err)
@@ -63,8 +75,21 @@ func (m *membership) run(ctx context.Context) error {
 	}
 }
 
+// describe tells people what this worker is and does.
+func (m *membership) describe(ctx context.Context, state rollout.WorkerState) error {
+	w := m.self
+	w.State, w.ByRun = state, m.playing()
+	for _, games := range w.ByRun {
+		w.Games += games
+	}
+	for _, b := range m.dispatcher.Snapshot().Breakers {
+		w.Breakers = append(w.Breakers, rollout.Breaker{Engine: b.Engine, Run: b.Run, Reason: b.Reason, Since: b.Since.UTC(), NextProbe: b.ProbeAt.UTC()})
+	}
+	return m.registry.Describe(ctx, w)
+}
+
 func (m *membership) sync(ctx context.Context) error {
-	engines, err := m.registry.List(ctx)
+	engines, changed, err := m.watch.Engines(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,7 +97,10 @@ func (m *membership) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.dispatcher.SetEngines(fleet.Share(engines, m.id, workers))
+	if changed || !slices.Equal(workers, m.sharers) {
+		m.dispatcher.SetEngines(fleet.Share(engines, m.id, workers))
+		m.sharers = workers
+	}
 	stats := m.dispatcher.Snapshot()
 	if err := m.registry.ReportQueue(ctx, m.id, stats.Queued); err != nil {
 		return err
@@ -96,10 +124,10 @@ func (m *membership) tell(ctx context.Context, stats *live.Stats) error {
 	return nil
 }
 
-// rules gives the dispatcher the dispatch rules of every run that goes on, with this worker's part of a run's own limit,
-// and lets it forget those that are over.
+// rules gives the dispatcher the dispatch rules of every run that goes on, with this worker's part of a run's own
+// limit, and lets it forget the others.
 func (m *membership) rules(ctx context.Context) error {
-	runs, err := m.runs.Runs(ctx)
+	runs, err := m.runs.Active(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,21 +135,22 @@ func (m *membership) rules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	active := make(map[rollout.RunName]bool, len(runs))
 	for _, run := range runs {
 		name := run.Spec.Name
-		if run.State.Over() {
-			if m.ruled[name] {
-				m.dispatcher.Forget(name)
-				delete(m.ruled, name)
-			}
-			continue
-		}
+		active[name] = true
 		rules := run.Spec.Dispatch
 		if most := rules.MaxInFlightPerEngine; most > 0 {
 			rules.MaxInFlightPerEngine = max(1, most/max(1, len(workers)))
 		}
 		m.dispatcher.SetRules(name, rules)
 		m.ruled[name] = true
+	}
+	for name := range m.ruled {
+		if !active[name] {
+			m.dispatcher.Forget(name)
+			delete(m.ruled, name)
+		}
 	}
 	return nil
 }
@@ -136,5 +165,8 @@ func (m *membership) leave() {
 	}
 	if err := m.registry.Leave(ctx, m.id); err != nil {
 		m.log.Warn("leave the fleet", "error", err)
+	}
+	if err := m.describe(ctx, rollout.WorkerStopped); err != nil {
+		m.log.Warn("say that this worker stops", "error", err)
 	}
 }

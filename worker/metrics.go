@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/telemetry/store"
 )
 
-// scrape feeds Prometheus metrics from the event store, so that a server's /metrics tells what all processes did, from the
-// moment it started: counters begin at zero, as Prometheus expects of a new process.
+// scrape feeds Prometheus metrics from the event store, so that a server's /metrics tells what all processes did,
+// from the moment it started: counters begin at zero, as Prometheus expects of a new process.
 type scrape struct {
 	backend *Backend
 	metrics *prom.Metrics
@@ -27,22 +27,50 @@ func newScrape(b *Backend, m *prom.Metrics, now time.Time) *scrape {
 // lookEvery is how often new runs are looked for.
 const lookEvery = 2 * time.Second
 
+// followLinger is how long a run's events are followed after it has ended: its last words may come late.
+const followLinger = 30 * time.Second
+
+// followed is a run whose events are followed.
+type followed struct {
+	active time.Time          // when it was last seen to go on
+	from   string             // id of the event after which it is followed
+	stop   context.CancelFunc // nil while it is not
+}
+
 func (s *scrape) run(ctx context.Context) error {
 	defer s.group.Wait()
-	followed := map[rollout.RunName]bool{}
-	s.follow(ctx, "")
+	followedRuns := map[rollout.RunName]*followed{}
+	s.follow(ctx, "", s.from)
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
-		runs, err := s.backend.Buffer.Runs(ctx)
+		runs, err := s.backend.Buffer.Active(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.backend.Log.Warn("list runs for metrics", "error", err)
 		}
+		now := time.Now()
 		for _, run := range runs {
-			if name := run.Spec.Name; !run.State.Over() && !followed[name] {
-				followed[name] = true
-				s.follow(ctx, name)
+			name := run.Spec.Name
+			f := followedRuns[name]
+			if f == nil {
+				f = &followed{from: s.from}
+				followedRuns[name] = f
 			}
+			if f.stop == nil {
+				var own context.Context
+				own, f.stop = context.WithCancel(ctx)
+				s.follow(own, name, f.from)
+			}
+			f.active = now
+		}
+		for _, f := range followedRuns {
+			if err == nil && f.stop != nil && now.Sub(f.active) > followLinger {
+				f.stop()
+				f.stop, f.from = nil, fmt.Sprintf("%d-0", now.UnixMilli()) // a lost run may be resumed
+			}
+		}
+		if workers, err := s.backend.Registry.DescribeWorkers(ctx); err == nil { // a gap in Redis is a gap in the figures
+			s.metrics.Breakers(workers)
 		}
 		select {
 		case <-ctx.Done():
@@ -53,9 +81,8 @@ func (s *scrape) run(ctx context.Context) error {
 }
 
 // follow feeds one run's events, or the fleet's, until ctx is done. When Redis fails it goes on where it was.
-func (s *scrape) follow(ctx context.Context, run rollout.RunName) {
+func (s *scrape) follow(ctx context.Context, run rollout.RunName, after string) {
 	s.group.Go(func() {
-		after := s.from
 		for ctx.Err() == nil {
 			err := s.backend.Events.Follow(ctx, run, after, func(r store.Record) error {
 				after = r.ID

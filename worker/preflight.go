@@ -20,13 +20,13 @@ import (
 	"github.com/millrace/millrace/workflows"
 )
 
-// ErrIncompatible is returned by a worker that has not begun, because it could not go on with what another version of the
-// program has begun.
+// ErrIncompatible is returned by a worker that has not begun, because it could not go on with what another version
+// of the program has begun.
 var ErrIncompatible = errors.New("this version cannot go on with what is running")
 
-// preflight replays what is going on, before the worker takes any of its tasks: a worker that would do something else than
-// was done must not touch it. What it finds out late, from Temporal's own check of each task, loses nothing either, but
-// holds the run up.
+// preflight replays what is going on, before the worker takes any of its tasks: a worker that would do something
+// else than was done must not touch it. What it finds out late, from Temporal's own check of each task, loses
+// nothing either, but holds the run up.
 type preflight struct {
 	temporal client.Client
 	queue    string
@@ -34,8 +34,8 @@ type preflight struct {
 	log      *slog.Logger
 }
 
-// Bounds of a preflight. Runs and the fleet are all looked at, as far as the time allows; groups are many and alike, so the
-// newest stand for all.
+// Bounds of a preflight. Runs and the fleet are all looked at, as far as the time allows; groups are many and
+// alike, so the newest stand for all.
 const (
 	preflightTime   = 30 * time.Second
 	preflightGroups = 64

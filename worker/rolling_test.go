@@ -35,8 +35,8 @@ import (
 	"github.com/millrace/millrace/workflows"
 )
 
-// Two versions: the one before is today's, and the one after has one patch more. With MILLRACE_OLD, a binary of an earlier
-// version, that one is before and today's is after.
+// Two versions: the one before is today's, and the one after has one patch more. With MILLRACE_OLD, a binary of an
+// earlier version, that one is before and today's is after.
 
 // nextVersion is today's version with a patch that makes a run do something more.
 type nextVersion struct {
@@ -72,9 +72,10 @@ func after() []interceptor.WorkerInterceptor {
 	return []interceptor.WorkerInterceptor{&nextVersion{}}
 }
 
-// TestWorkerProcess is a worker process when another test starts this binary as one.
-func TestWorkerProcess(t *testing.T) {
-	file := os.Getenv("MILLRACE_TEST_WORKER")
+// startedWith is the configuration in the file that a variable names, where another test starts this binary as a process.
+func startedWith(t *testing.T, variable string) config.Service {
+	t.Helper()
+	file := os.Getenv(variable)
 	if file == "" {
 		t.Skip("is started by other tests")
 	}
@@ -86,6 +87,12 @@ func TestWorkerProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return cfg
+}
+
+// TestWorkerProcess is a worker process when another test starts this binary as one.
+func TestWorkerProcess(t *testing.T) {
+	cfg := startedWith(t, "MILLRACE_TEST_WORKER")
 	cfg.Worker.Preflight = config.Preflight(os.Getenv("MILLRACE_TEST_PREFLIGHT"))
 	if os.Getenv("MILLRACE_TEST_FORGETFUL") != "" {
 		sdkworker.SetStickyWorkflowCacheSize(0)
@@ -96,7 +103,7 @@ func TestWorkerProcess(t *testing.T) {
 	}
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)), version...); err != nil {
+	if err := run(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)), usualEnds, version...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -126,7 +133,12 @@ func newDeployment(t *testing.T) *deployment {
 	server, err := testsuite.StartDevServer(ctx, testsuite.DevServerOptions{
 		ExistingPath: temporalCLI(t), LogLevel: "error",
 		ClientOptions: &client.Options{Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))},
-		ExtraArgs:     []string{"--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=250"},
+		ExtraArgs: []string{
+			"--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=250",
+			// A workflow is deleted once the tasks of its end are checkpointed: every 30 s by default.
+			"--dynamic-config-value", `history.transferProcessorUpdateAckInterval="1s"`,
+			"--dynamic-config-value", `history.visibilityProcessorUpdateAckInterval="1s"`,
+		},
 	})
 	if err != nil {
 		t.Fatal("start the Temporal dev server:", err)
@@ -135,7 +147,7 @@ func newDeployment(t *testing.T) *deployment {
 	d := &deployment{
 		t: t, ctx: ctx, dir: t.TempDir(), run: "rolling", temporal: server.Client(), before: map[string]bool{}, trained: make(chan error, 1),
 	}
-	d.write("engines", d.engine()+"\n"+d.engine()+"\n")
+	d.write("engines", d.engine(4)+"\n"+d.engine(4)+"\n")
 	d.write("service.yaml", fmt.Sprintf("listen: %s\nredis: {url: redis://%s/0, prefix: rolling}\ntemporal: {address: %s}\nretain_steps: 1000\nengines_from: file:%s\n",
 		freeAddress(t), miniredis.RunT(t).Addr(), server.FrontendHostPort(), filepath.Join(d.dir, "engines")))
 	data, err := os.ReadFile(filepath.Join(d.dir, "service.yaml"))
@@ -157,7 +169,11 @@ func newDeployment(t *testing.T) *deployment {
 
 func (d *deployment) write(name, text string) {
 	d.t.Helper()
-	if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o644); err != nil {
+	file := filepath.Join(d.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -175,11 +191,11 @@ func (d *deployment) while(what string, part func(context.Context) error) {
 	})
 }
 
-// engine starts a simulated engine.
-func (d *deployment) engine() (url string) {
+// engine starts a simulated engine, so many times faster than a real one.
+func (d *deployment) engine(speed float64) (url string) {
 	d.t.Helper()
 	cfg := enginesim.DefaultConfig()
-	cfg.Speed = 4
+	cfg.Speed = speed
 	engine, err := enginesim.New(cfg)
 	if err != nil {
 		d.t.Fatal(err)
@@ -195,24 +211,45 @@ func (d *deployment) engine() (url string) {
 // train starts a run, and a trainer that trains it to its end.
 func (d *deployment) train(steps int) {
 	d.t.Helper()
-	spec := config.DefaultSpec()
-	spec.Name, spec.Model, spec.Steps = d.run, "Qwen/Qwen2.5-7B-Instruct", steps
-	spec.Environment = rollout.Environment{Kind: tictactoe.Kind}
+	spec := d.spec(d.run, servedModel, steps)
 	spec.Group = rollout.GroupSpec{Samples: 3, MinSamples: 3}
 	spec.Buffer.Depth, spec.Buffer.GroupsPerStep = 2, 3
-	spec.Timeouts.Heartbeat = rollout.Duration(2 * time.Second)
+	spec.Adapters.PathPrefix = filepath.Join(d.dir, "adapters")
 	spec.Buffer.Order, spec.Group.ZeroVariance = "", "" // as a server of the version before starts it
-	d.until("the run to be started", func() error {
-		_, _, err := control{d.backend.Control, d.backend.Buffer}.Start(d.ctx, spec)
-		return err
-	})
+	d.start(spec)
 	go func() {
 		d.trained <- trainer.Run(d.ctx, trainer.Config{
-			Server: "http://" + d.cfg.Listen, Run: string(d.run), AdapterDir: filepath.Join(d.dir, "adapters"),
+			Server: "http://" + d.cfg.Listen, Run: string(d.run),
 			Load: time.Millisecond, RefLogprobs: time.Millisecond, Publish: time.Millisecond, Train: 200 * time.Millisecond,
 			HTTPClient: http.DefaultClient,
 		})
 	}()
+}
+
+// servedModel is the model of the deployment's engines.
+const servedModel = "Qwen/Qwen2.5-7B-Instruct"
+
+// spec is of a run of small games.
+func (d *deployment) spec(run rollout.RunName, model string, steps int) rollout.Spec {
+	spec := config.DefaultSpec()
+	spec.Name, spec.Model, spec.Steps = run, model, steps
+	spec.Environment = rollout.Environment{Kind: tictactoe.Kind}
+	spec.Timeouts.Heartbeat = rollout.Duration(2 * time.Second)
+	return spec
+}
+
+// start starts a run.
+func (d *deployment) start(spec rollout.Spec) {
+	d.t.Helper()
+	d.until("the run to be started", func() error {
+		_, _, err := newControl(d.backend).Start(d.ctx, spec)
+		return err
+	})
+}
+
+// inProcess is a worker of today's version in the process of the test.
+func (d *deployment) inProcess() {
+	d.while("a worker", func(ctx context.Context) error { return Run(ctx, d.cfg, slog.New(slog.DiscardHandler)) })
 }
 
 // process is one worker.
@@ -329,18 +366,23 @@ func (d *deployment) completed(steps int) {
 	}
 }
 
-// failures reads all histories of the run and its groups, which must replay with the version after, and tells how many of their
-// tasks workers of the version before could not replay, and which patches the run's latest execution has. Workers of the version
-// after must never fail.
+// failures reads all histories of the run and its groups, which must replay with the version after, and tells how
+// many of their tasks workers of the version before could not replay, and which patches the run's latest execution
+// has. Workers of the version after must never fail.
 func (d *deployment) failures() (before int, patches []string) {
 	d.t.Helper()
 	status, err := d.backend.Buffer.Status(d.ctx, d.run)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	ids := []string{workflows.RunID(d.run)}
+	id, err := d.backend.Buffer.Workflow(d.ctx, d.run)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	named := workflows.Deployment(strings.TrimSuffix(strings.TrimSuffix(id, workflows.Deployment("").RunID(d.run)), "/"))
+	ids := []string{id}
 	for seq := range rollout.GroupSeq(status.Launched) {
-		ids = append(ids, workflows.GroupID(rollout.GroupRef{Run: d.run, Seq: seq}))
+		ids = append(ids, named.GroupID(rollout.GroupRef{Run: d.run, Seq: seq}))
 	}
 	replayer, err := sdkworker.NewWorkflowReplayerWithOptions(sdkworker.WorkflowReplayerOptions{Interceptors: after()})
 	if err != nil {
@@ -392,7 +434,7 @@ func (d *deployment) history(id, execution string) *history.History {
 	return h
 }
 
-// isBefore tells whether a worker is of the version before, by the process id that its identity begins with.
+// isBefore reports whether a worker is of the version before, by the process id that its identity begins with.
 func (d *deployment) isBefore(identity string) bool {
 	pid, _, _ := strings.Cut(identity, "@")
 	d.mu.Lock()

@@ -33,8 +33,15 @@ func Serve(ctx context.Context, cfg config.Service, version string, logger *slog
 	}
 	defer sinks.Close()
 	metrics := prom.New()
-	server, err := api.New(cfg.API(version), api.Deps{
-		Control:    control{backend.Control, backend.Buffer},
+	var temporal temporalLook
+	backend.Registry.MaxEngines = cfg.Limits.Engines
+	files := &reloads{log: logger}
+	apiConfig := cfg.API(version)
+	if err := secure(cfg, &apiConfig, files); err != nil {
+		return err
+	}
+	server, err := api.New(apiConfig, api.Deps{
+		Control:    newControl(backend),
 		Store:      reporting{backend.Buffer, sinks},
 		Fleet:      backend.Registry,
 		Events:     Stream{backend.Events},
@@ -44,10 +51,10 @@ func Serve(ctx context.Context, cfg config.Service, version string, logger *slog
 		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (rollout.FleetView, error) {
 			return backend.Sampler.View(ctx, from, to)
 		},
-		Game:    backend.Game,
-		Ready:   func(ctx context.Context) error { return backend.Buffer.Ping(ctx) },
-		Metrics: metrics.Handler(),
-		Log:     logger,
+		Game:  backend.Game,
+		Ready: func(ctx context.Context) error { return backend.Buffer.Ping(ctx) }, Temporal: temporal.answers.Load,
+		Metrics: metrics.Handler(), OnRefusal: metrics.Refused, Emit: sinks,
+		Log: logger,
 	})
 	if err != nil {
 		return err
@@ -60,12 +67,17 @@ func Serve(ctx context.Context, cfg config.Service, version string, logger *slog
 		return errors.Join(err, l.Close())
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	logger.Info("serving", "address", l.Addr().String())
 	g.Go(func() error { return server.Serve(ctx, l) })
 	g.Go(func() error {
-		warnWithoutTemporal(ctx, backend.Control.Temporal, cfg.Temporal.Address, logger)
+		files.watch(ctx)
 		return nil
 	})
-	g.Go(func() error { return watchLevels(ctx, backend, sinks) })
+	g.Go(func() error {
+		temporal.watch(ctx, backend.temporalAnswers, cfg.Temporal.Address, logger)
+		return nil
+	})
+	g.Go(func() error { return newLevels(backend, cfg.Redis.Prefix, sinks).run(ctx) })
 	g.Go(func() error { return newScrape(backend, metrics, time.Now()).run(ctx) })
 	return g.Wait()
 }
@@ -87,6 +99,9 @@ func (b *Backend) Game(ctx context.Context, ref rollout.EpisodeRef) (json.RawMes
 		return nil, err
 	}
 	game, err := b.Buffer.Game(ctx, ref)
+	if rollout.Refused(err, rollout.NotRetained) {
+		return nil, b.gone(ctx, ref, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +121,8 @@ type reporting struct {
 	emit telemetry.Emitter
 }
 
-// ClaimRaw reports a batch when it is formed, from the record that it has by then. A record that cannot be read costs the event
-// and never the claim.
+// ClaimRaw reports a batch when it is formed, from the record that it has by then. A record that cannot be read
+// costs the event and never the claim.
 func (r reporting) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share buffer.Share) (*buffer.RawBatch, error) {
 	batch, err := r.Store.ClaimRaw(ctx, run, step, epoch, share)
 	if err != nil || !batch.Granted {
@@ -136,72 +151,4 @@ func (r reporting) Complete(ctx context.Context, run rollout.RunName, step rollo
 		})
 	}
 	return record, isNew, err
-}
-
-// levelEvery is how often the buffer's level is sampled.
-const levelEvery = 2 * time.Second
-
-// watchLevels samples the buffer of every run that goes on.
-func watchLevels(ctx context.Context, b *Backend, emit telemetry.Emitter) error {
-	ticker := time.NewTicker(levelEvery)
-	defer ticker.Stop()
-	last := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case now := <-ticker.C:
-			if err := sampleLevels(ctx, b, emit, last, now); err != nil && ctx.Err() == nil {
-				b.Log.Warn("sample the buffers", "error", err)
-			}
-			last = now
-		}
-	}
-}
-
-func sampleLevels(ctx context.Context, b *Backend, emit telemetry.Emitter, from, to time.Time) error {
-	runs, err := b.Buffer.Runs(ctx)
-	if err != nil {
-		return err
-	}
-	for _, run := range runs {
-		if run.State.Over() {
-			continue
-		}
-		counts, err := b.Buffer.Counts(ctx, run.Spec.Name)
-		if err != nil {
-			return err
-		}
-		starved, err := b.starved(ctx, run, from, to)
-		if err != nil {
-			return err
-		}
-		emit.Emit(telemetry.Event{
-			At: to, Run: run.Spec.Name, Key: fmt.Sprintf("%s/level/%d", run.Spec.Name, to.UnixMilli()),
-			Body: telemetry.BufferLevel{
-				Counts: counts, Target: int64(run.Spec.Buffer.Outstanding()), StarvedSec: starved.Seconds(), WindowSec: to.Sub(from).Seconds(),
-				Throttle: run.Throttle, Signal: run.Signal,
-			},
-		})
-	}
-	return nil
-}
-
-// starved is how long within the window a trainer has been waiting for the next step's batch, which it still is.
-func (b *Backend) starved(ctx context.Context, run rollout.RunStatus, from, to time.Time) (time.Duration, error) {
-	record, err := b.Buffer.Step(ctx, run.Spec.Name, run.NextStep)
-	if rollout.Refused(err, rollout.NoSuchStep) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	asked := record.Service.FirstAskedAt
-	if asked.IsZero() || !record.Service.GrantedAt.IsZero() {
-		return 0, nil
-	}
-	if asked.Before(from) {
-		asked = from
-	}
-	return to.Sub(asked), nil
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // starts tells the buffer when a group's first request goes to an engine. The dispatcher must not wait for Redis,
-// so that the news goes through a channel; when that is full the news is lost, and the group counts as queued until it is ready.
+// so that the news goes through a channel; when that is full the news is lost, and the group counts as queued until
+// it is ready.
 type starts struct {
 	buffer  starter
 	started chan rollout.GroupRef

@@ -7,12 +7,20 @@ import (
 	"testing"
 )
 
-// Two workers of the version before are replaced one by one while a run is fed, the second one by kill -9. The run goes on, is
-// never asked for anything that it did not do, and does as the version after does once its history has been cut.
+// Two workers of the version before are replaced one by one while a run is fed, the second one by kill -9. The run
+// goes on, is never asked for anything that it did not do, and does as the version after does once its history has
+// been cut.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	first, second := d.worker(before), d.worker(before)
+	d.until("a worker to be announced", func() error { // how a run is begun depends on who will drive it
+		workers, err := d.backend.Registry.Workers(d.ctx)
+		if err == nil && len(workers) == 0 {
+			err = errors.New("there is none")
+		}
+		return err
+	})
 	d.train(16)
 	d.reach(2)
 	d.worker()
@@ -29,9 +37,9 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 }
 
-// Both versions share the work of a run that the one after began, in the worst way: neither remembers anything, so that each
-// task of the run may go to either. The version before cannot replay what the other one did; those tasks are given out again, and
-// nothing is lost.
+// Both versions share the work of a run that the one after began, in the worst way: neither remembers anything, so
+// that each task of the run may go to either. The version before cannot replay what the other one did; those tasks
+// are given out again, and nothing is lost.
 func TestBothVersionsAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
@@ -54,7 +62,7 @@ func TestVersionThatCannotGoOnRefuses(t *testing.T) {
 	d.worker()
 	d.train(6)
 	d.reach(1)
-	look := preflight{d.temporal, d.backend.Control.Queues.Control, nil, d.backend.Log}
+	look := preflight{d.temporal, d.backend.Control.Deployment.Queues().Control, nil, d.backend.Log}
 	d.until("the run to be listed", func() error {
 		if _, err := look.check(d.ctx); !errors.Is(err, ErrIncompatible) {
 			return errors.New("this version could go on with all that is")
@@ -66,7 +74,7 @@ func TestVersionThatCannotGoOnRefuses(t *testing.T) {
 		t.Error("it ended without an error")
 	}
 	late.done = nil
-	for _, want := range []string{ErrIncompatible.Error(), "run/rolling", "docs/upgrades.md"} {
+	for _, want := range []string{ErrIncompatible.Error(), "millrace/run/rolling", "docs/upgrades.md"} {
 		if !strings.Contains(late.out.String(), want) {
 			t.Errorf("it says nothing of %q:\n%s", want, late.out)
 		}

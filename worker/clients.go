@@ -1,0 +1,68 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/engineurl"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/vllm"
+)
+
+// engineClients makes one client per engine address and keeps it, with its connections.
+type engineClients struct {
+	access *engineurl.Access
+	byURL  syncMap[address, *vllm.Client]
+}
+
+// address is what of an engine decides how it is reached.
+type address struct {
+	url      string
+	followed bool // a list of engines names it
+}
+
+// newEngineClients reads the files of keys and certificates that the configuration names.
+func newEngineClients(cfg config.Service) (*engineClients, error) {
+	var listed []string
+	for _, e := range cfg.Engines {
+		m, err := fleet.NewMember(rollout.Engine{ID: e.ID, URL: e.URL}, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		listed = append(listed, m.URL)
+	}
+	access, err := engineurl.NewAccess(cfg.EngineURLs, cfg.EngineAPIKey.Reveal(), listed, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &engineClients{access: access}, nil
+}
+
+func (c *engineClients) get(e rollout.Engine) (*vllm.Client, error) {
+	at := address{e.URL, e.Source != ""}
+	if client, ok := c.byURL.load(at); ok {
+		return client, nil
+	}
+	control, err := c.access.Dial(at.url)
+	if err != nil {
+		return nil, err
+	}
+	client, err := vllm.New(vllm.Config{
+		BaseURL: at.url, Control: control, TLS: c.access.TLS(at.url),
+		Key: func() string { return c.access.Key(at.url, at.followed) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.byURL.loadOrStore(at, client), nil
+}
+
+// mustGet is get for an engine of the registry, whose address was checked when it joined.
+func (c *engineClients) mustGet(e rollout.Engine) *vllm.Client {
+	client, err := c.get(e)
+	if err != nil {
+		panic(err)
+	}
+	return client
+}

@@ -1,0 +1,53 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// gone adds to why a game is not kept what the events tell: when, and how the game itself ended. What they do not
+// tell, the reason says alone.
+func (b *Backend) gone(ctx context.Context, ref rollout.EpisodeRef, reason error) error {
+	var dropped, ended telemetry.Event
+	after := ""
+	for {
+		facts, err := b.Events.Facts(ctx, ref.Run, after, factsPage)
+		if err != nil || len(facts) == 0 {
+			break
+		}
+		for _, f := range facts {
+			after = f.ID
+			e, err := f.Event()
+			if err != nil {
+				continue // of another version
+			}
+			switch body := e.Body.(type) {
+			case telemetry.GroupDropped:
+				if body.Seq == ref.Seq {
+					dropped = e
+				}
+			case telemetry.EpisodeFailed:
+				if body.Ref == ref && body.Final {
+					ended = e
+				}
+			}
+		}
+	}
+	text := reason.Error()
+	if dropped.Body != nil {
+		text += " at " + dropped.At.UTC().Format(time.RFC3339)
+	}
+	if body, ok := ended.Body.(telemetry.EpisodeFailed); ok {
+		how := fmt.Sprintf("it failed with %s, attempt %d: %s", body.Code, body.Attempt, body.Failure)
+		if body.Code == activities.Cancelled {
+			how = "it was cancelled, because its group needed it no more"
+		}
+		text += fmt.Sprintf("; %s (%s)", how, ended.At.UTC().Format(time.RFC3339))
+	}
+	return rollout.Refuse(rollout.NotRetained, "%s", text)
+}

@@ -1,0 +1,118 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"go.temporal.io/sdk/client"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/workflows"
+)
+
+// Two deployments share a namespace and the name of a run, as service.yaml says they can: each has its own fleet
+// and its own run, and neither can reach the other's, although one of them was begun by a version whose ids say
+// nothing of deployments.
+func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	d.inProcess()
+	other := d.neighbour("other")
+	d.while("the neighbour's worker", func(ctx context.Context) error { return Run(ctx, other.cfg, slog.New(slog.DiscardHandler)) })
+
+	ours, theirs := newControl(d.backend), newControl(other.backend)
+	spec := d.spec("rolling", servedModel, 3)
+	spec.Group = rollout.GroupSpec{Samples: 2, MinSamples: 2}
+	d.beginAsBefore(spec)
+	deeper := 5
+	if _, err := theirs.Change(d.ctx, spec.Name, rollout.Change{Depth: &deeper}); !rollout.Refused(err, rollout.NoSuchRun) {
+		t.Errorf("a run of another deployment was changed: %v", err)
+	}
+	d.until("the neighbour's run of the same name", func() error {
+		_, created, err := theirs.Start(d.ctx, spec)
+		if err == nil && !created {
+			err = errors.New("it was there already")
+		}
+		return err
+	})
+	if _, err := theirs.Change(d.ctx, spec.Name, rollout.Change{Depth: &deeper}); err != nil {
+		t.Error(err)
+	}
+	for _, each := range []*Backend{d.backend, other.backend} {
+		d.until("ready engines", func() error { return enginesReady(d.ctx, each) })
+	}
+	paused := true
+	status, err := ours.Change(d.ctx, spec.Name, rollout.Change{Paused: &paused})
+	if err != nil || status.Spec.Buffer.Depth != spec.Buffer.Depth {
+		t.Errorf("our run, which an earlier version began: depth %d, %v", status.Spec.Buffer.Depth, err)
+	}
+	if _, err := theirs.Stop(d.ctx, spec.Name, "enough"); err != nil {
+		t.Error(err)
+	}
+	if status, err := ours.Stop(d.ctx, spec.Name, "too"); err != nil || status.Reason != "too" {
+		t.Errorf("our run was stopped for %q: %v", status.Reason, err)
+	}
+	running, err := d.temporal.DescribeWorkflowExecution(d.ctx, workflows.Deployment("").FleetID(), "")
+	if err != nil || running.GetWorkflowExecutionInfo().GetCloseTime() == nil {
+		t.Errorf("the earlier version's keeper goes on beside ours: %v", err)
+	}
+}
+
+// neighbour is a second deployment in the same namespace, with a Redis and an engine of its own.
+func (d *deployment) neighbour(prefix string) *deployment {
+	d.t.Helper()
+	d.write("neighbour-engines", d.engine(4)+"\n")
+	text := fmt.Sprintf("listen: %s\nredis: {url: redis://%s/0, prefix: rolling}\ntemporal: {address: %s, task_queue_prefix: %s}\nengines_from: file:%s\n",
+		freeAddress(d.t), miniredis.RunT(d.t).Addr(), d.cfg.Temporal.Address, prefix, filepath.Join(d.dir, "neighbour-engines"))
+	other := &deployment{}
+	var err error
+	if other.cfg, err = config.ReadService("service.yaml", []byte(text), func(string) string { return "" }); err != nil {
+		d.t.Fatal(err)
+	}
+	if other.backend, err = Open(d.ctx, other.cfg, slog.New(slog.DiscardHandler)); err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(other.backend.Close)
+	return other
+}
+
+// beginAsBefore begins a run, and a keeper of the fleet, as a version did that knew no deployments.
+func (d *deployment) beginAsBefore(spec rollout.Spec) {
+	d.t.Helper()
+	queues, before := d.backend.Control.Deployment.Queues(), workflows.Deployment("")
+	if err := d.backend.Buffer.Open(d.ctx, spec, ""); err != nil {
+		d.t.Fatal(err)
+	}
+	for id, begin := range map[string][]any{
+		before.RunID(spec.Name): {workflows.Run, workflows.RunInput{Spec: spec, Queues: queues}},
+		before.FleetID():        {workflows.Fleet},
+	} {
+		_, err := d.temporal.ExecuteWorkflow(d.ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queues.Control}, begin[0], begin[1:]...)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	if err := d.backend.Control.EnsureFleet(d.ctx); err != nil { // as each worker does when it starts
+		d.t.Fatal(err)
+	}
+}
+
+// enginesReady reports why a deployment has no engine that is ready.
+func enginesReady(ctx context.Context, b *Backend) error {
+	engines, err := b.Registry.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range engines {
+		if e.State == rollout.EngineReady {
+			return nil
+		}
+	}
+	return fmt.Errorf("none of %d is ready", len(engines))
+}
