@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,17 +34,21 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 			if cfg.Duration <= 0 {
 				return usage("--seconds %d: must be positive", seconds)
 			}
+			if !slices.Contains(crashtest.Decks(), cfg.Deck) {
+				return usage("--schedule %s: want one of %v", cfg.Deck, crashtest.Decks())
+			}
 			if cfg.Seed == 0 {
 				cfg.Seed = time.Now().UnixNano() % 1_000_000
 			}
-			if cfg.Duration >= longRun {
+			if cfg.Duration >= longRun && cfg.Deck == crashtest.Processes {
 				cfg.Away = longAbsence
 			}
 			cfg.Log = env.stderr
-			if err := findChaosBinaries(&cfg); err != nil {
+			var err error
+			if cfg.Millrace, cfg.Temporal, cfg.Redis, err = trialBinaries(cfg.Temporal); err != nil {
 				return err
 			}
-			dir, remove, err := chaosDir(keep)
+			dir, remove, err := trialDir(keep)
 			if err != nil {
 				return err
 			}
@@ -61,7 +66,9 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 	f.IntVar(&seconds, "seconds", 600, "how long to inject faults")
 	f.Int64Var(&cfg.Seed, "seed", 0, "of the schedule; 0 draws one")
 	f.DurationVar(&cfg.Every, "every", crashtest.DefaultEvery, "one fault in each such time")
-	f.StringVar(&cfg.Temporal, "temporal-bin", "", "temporal CLI (default $MILLRACE_TEMPORAL, then the PATH, then .bin/temporal)")
+	f.StringVar((*string)(&cfg.Deck), "schedule", string(crashtest.Processes), "what is broken: processes or names")
+	f.StringVar(&cfg.Temporal, "temporal-bin", "", temporalFlag)
+	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds of names and ends, on a machine that does other work meanwhile")
 	f.StringVar(&keep, "keep", "", "write logs, databases and journals here and leave them")
 	cmd.AddCommand(newChaosTrainerCommand(env))
 	return cmd
@@ -73,7 +80,8 @@ const (
 	longAbsence = 125 * time.Second
 )
 
-// newChaosTrainerCommand is the demo trainer with a memory that outlives it: killed, it goes back to its last checkpoint.
+// newChaosTrainerCommand is the demo trainer with a memory that outlives it: killed, it goes back to its last
+// checkpoint.
 func newChaosTrainerCommand(env environment) *cobra.Command {
 	var cfg trainer.Config
 	cmd := &cobra.Command{
@@ -93,29 +101,34 @@ func newChaosTrainerCommand(env environment) *cobra.Command {
 	f.StringVar(&cfg.Events, "events", "", "append what was granted and refused to this file")
 	f.StringVar(&cfg.Checkpoints, "checkpoints", "", "folder of checkpoints")
 	f.IntVar(&cfg.CheckpointEvery, "checkpoint-every", 1, "steps between two checkpoints")
+	f.Int64Var(&cfg.Weights, "weights", 0, "which training the weights come of; but for 0, all share the paths of adapters")
 	return cmd
 }
 
-func findChaosBinaries(cfg *crashtest.Config) error {
-	var err error
-	if cfg.Millrace, err = os.Executable(); err != nil {
-		return fmt.Errorf("find this program: %w", err)
+const temporalFlag = "temporal CLI (default $MILLRACE_TEMPORAL, then the PATH, then .bin/temporal)"
+
+// trialBinaries finds what a trial of the whole service runs.
+func trialBinaries(temporal string) (millrace, temporalCLI, redis string, err error) {
+	if millrace, err = os.Executable(); err != nil {
+		return "", "", "", fmt.Errorf("find this program: %w", err)
 	}
-	if cfg.Temporal, err = temporalBinary(cfg.Temporal); err != nil {
-		return err
+	if temporalCLI, err = temporalBinary(temporal); err != nil {
+		return "", "", "", err
 	}
-	if cfg.Redis, err = exec.LookPath("redis-server"); err != nil {
-		return fmt.Errorf("chaos needs a real Redis that can be killed: put redis-server on the PATH (Debian: apt-get install redis-server): %w", err)
+	if redis, err = exec.LookPath("redis-server"); err != nil {
+		return "", "", "", fmt.Errorf(
+			"this needs a real Redis: put redis-server on the PATH (Debian: apt-get install redis-server): %w", err)
 	}
-	return nil
+	return millrace, temporalCLI, redis, nil
 }
 
-func chaosDir(keep string) (dir string, remove func(), err error) {
+// trialDir is where a trial writes: the folder that is to be kept, or one of its own.
+func trialDir(keep string) (dir string, remove func(), err error) {
 	if keep != "" {
 		dir, err = filepath.Abs(keep)
 		return dir, func() {}, err
 	}
-	dir, err = os.MkdirTemp("", "millrace-chaos-")
+	dir, err = os.MkdirTemp("", "millrace-trial-")
 	if err != nil {
 		return "", nil, fmt.Errorf("make a folder: %w", err)
 	}

@@ -61,7 +61,8 @@ With --spec a run is started too, with the demo trainer, and its progress shown;
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8700", "address of the API; another port is taken when this one is in use")
-	f.StringVar(&o.redis, "redis", "", "use this Redis (redis://host:port/db) instead of the embedded one")
+	f.StringVar(&o.redis, "redis", os.Getenv("MILLRACE_DEV_REDIS_URL"), "use this Redis (redis://host:port/db) instead of the embedded one; $MILLRACE_DEV_REDIS_URL keeps a password off the command line")
+	f.Lookup("redis").DefValue = "" // which --help would show
 	f.StringVar(&o.temporal, "temporal", "", "use this Temporal (host:port) instead of a dev server")
 	f.StringVar(&o.temporalBin, "temporal-bin", "", "temporal CLI to run the dev server with (default $MILLRACE_TEMPORAL, then the PATH, then .bin/temporal)")
 	f.IntVar(&o.uiPort, "ui-port", 0, "serve Temporal's web UI on this port; 0: no UI")
@@ -109,6 +110,7 @@ type devStack struct {
 	temporal string
 	server   string // URL
 	logs     []io.Closer
+	keep     bool // something failed, and the logs may say why
 }
 
 func runDev(ctx context.Context, env environment, o devOptions) error {
@@ -129,6 +131,7 @@ func runDev(ctx context.Context, env environment, o devOptions) error {
 		if ctx.Err() != nil {
 			return errInterrupted
 		}
+		d.keep = true
 		return err
 	}
 	if spec == nil {
@@ -220,6 +223,9 @@ func (d *devStack) startTemporal(ctx context.Context) error {
 	d.temporal = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	args := []string{"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port), "--log-level", "error"}
 	if d.opts.uiPort > 0 {
+		if err := portFree(d.opts.uiPort); err != nil {
+			return usage("--ui-port %d: %v; choose another, or 0 for no UI", d.opts.uiPort, err)
+		}
 		args = append(args, "--ui-port", strconv.Itoa(d.opts.uiPort))
 	} else {
 		args = append(args, "--headless")
@@ -306,7 +312,7 @@ func (d *devStack) startServer(ctx context.Context) error {
 		d.env.say("%s is in use; taking %s", d.opts.listen, address)
 	}
 	d.server = "http://" + address
-	err = d.spawn("server", d.self, "server", "--listen", address, "--redis", d.redis, "--temporal", d.temporal)
+	err = d.spawn("server", d.self, d.serverArgs(address)...)
 	if err != nil {
 		return err
 	}
@@ -319,10 +325,10 @@ func (d *devStack) startServer(ctx context.Context) error {
 }
 
 func (d *devStack) startWorker(context.Context) error {
-	if err := d.spawn("worker", d.self, "worker", "--redis", d.redis, "--temporal", d.temporal); err != nil {
+	if err := d.spawn("worker", d.self, d.workerArgs()...); err != nil {
 		return err
 	}
-	d.env.say("worker running, process %d; kill -9 it and see", d.group.PID("worker"))
+	d.env.say("worker running, process %d; kill -9 it and see; logs in %s", d.group.PID("worker"), filepath.Join(d.dir, "logs"))
 	return nil
 }
 
@@ -339,7 +345,9 @@ func (d *devStack) stop(ctx context.Context) {
 	for _, log := range d.logs {
 		_ = log.Close() // nothing more is written
 	}
-	if d.dir != "" && d.opts.dataDir == "" {
+	if d.keep && d.dir != "" {
+		d.env.say("the logs are kept in %s", filepath.Join(d.dir, "logs"))
+	} else if d.dir != "" && d.opts.dataDir == "" {
 		_ = os.RemoveAll(d.dir) // a temporary folder
 	}
 }
@@ -359,6 +367,15 @@ func listenAddress(want string) (string, error) {
 		return l.Addr().String(), nil
 	}
 	return "", fmt.Errorf("no port is free on %s", host)
+}
+
+// portFree reports why nothing can listen on a port of this machine.
+func portFree(port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 func freePort() (int, error) {

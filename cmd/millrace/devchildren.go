@@ -19,10 +19,20 @@ func (d *devStack) process(name, path string, args ...string) (supervise.Process
 		return supervise.Process{}, fmt.Errorf("open log of %s: %w", name, err)
 	}
 	d.logs = append(d.logs, log)
-	// The variable tells whose children these are, in a list of processes.
-	env := []string{fmt.Sprintf("MILLRACE_DEV=%d", os.Getpid())}
-	return supervise.Process{Name: name, Path: path, Args: args, Env: env, Log: log}, nil
+	return supervise.Process{Name: name, Path: path, Args: args, Env: d.childEnvironment(), Log: log}, nil
 }
+
+// childEnvironment says whose children these are, in a list of processes, and where Redis is: its address may hold
+// a password, which everybody on the machine could read among the arguments.
+func (d *devStack) childEnvironment() []string {
+	return []string{fmt.Sprintf("MILLRACE_DEV=%d", os.Getpid()), "MILLRACE_REDIS_URL=" + d.redis}
+}
+
+func (d *devStack) serverArgs(address string) []string {
+	return []string{"server", "--listen", address, "--temporal", d.temporal}
+}
+
+func (d *devStack) workerArgs() []string { return []string{"worker", "--temporal", d.temporal} }
 
 func (d *devStack) spawn(name, path string, args ...string) error {
 	p, err := d.process(name, path, args...)
@@ -38,8 +48,8 @@ func (d *devStack) logOf(name string) string { return filepath.Join(d.dir, "logs
 // hopeless is after how many ends a child that has not come up yet is given up.
 const hopeless = 3
 
-// comesUp waits with await until the child answers, but not longer than there is hope. The log may be in a temporary folder
-// that is about to be removed, so the error has its end.
+// comesUp waits with await until the child answers, but not longer than there is hope. The log may be in a
+// temporary folder that is about to be removed, so the error has its end.
 func (d *devStack) comesUp(ctx context.Context, name string, await func(context.Context) error) error {
 	waiting, giveUp := context.WithCancel(ctx)
 	defer giveUp()

@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// startEngines makes the engines members of the fleet: those that the flags name, under names made of their addresses, or else
-// simulated ones.
+// startEngines makes the engines members of the fleet: those that the flags name, under names made of their
+// addresses, or else simulated ones.
 func (d *devStack) startEngines(ctx context.Context) error {
 	client, err := d.env.client(d.server)
 	if err != nil {
@@ -31,8 +31,8 @@ func (d *devStack) startEngines(ctx context.Context) error {
 	return nil
 }
 
-// simulateEngines starts simulated engines. A Redis that was used before knows engines of these names: they come back at
-// their old addresses, because an engine's name stands for one address.
+// simulateEngines starts simulated engines. A Redis that was used before knows engines of these names: they come
+// back at their old addresses, because an engine's name stands for one address.
 func (d *devStack) simulateEngines(ctx context.Context, client *cli.Client) error {
 	known, err := client.Engines(ctx)
 	if err != nil {
@@ -71,8 +71,8 @@ type seat struct {
 
 func (s seat) url() string { return fmt.Sprintf("http://127.0.0.1:%d", s.port) }
 
-// seatOf is where the i-th simulated engine goes: where the fleet knows it, when that is on this machine and free, else to a free
-// port, under a name of its own when the usual one stands for another address.
+// seatOf is where the i-th simulated engine goes: where the fleet knows it, when that is on this machine and free,
+// else to a free port, under a name of its own when the usual one stands for another address.
 func seatOf(i int, known []rollout.Engine) (seat, error) {
 	s := seat{name: fmt.Sprintf("engine-%d", i)}
 	taken := false
@@ -112,8 +112,8 @@ func freeHere(address string) (port int, ok bool) {
 	return port, l.Close() == nil
 }
 
-// inFlight is the limit for an engine that runs so many sequences at once: a few more, so that the next request is there
-// when one has ended. 0 leaves it to the service.
+// inFlight is the limit for an engine that runs so many sequences at once: a few more, so that the next request is
+// there when one has ended. 0 leaves it to the service.
 func inFlight(maxNumSeqs int) int {
 	if maxNumSeqs == 0 {
 		return 0

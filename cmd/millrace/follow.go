@@ -18,6 +18,13 @@ func (d *devStack) follow(ctx context.Context, spec rollout.Spec) error {
 	if err != nil {
 		return err
 	}
+	if !d.opts.noTrainer {
+		adapters, err := d.adapters()
+		if err != nil {
+			return err
+		}
+		spec.Adapters.PathPrefix = adapters // its own trainer's
+	}
 	if err := api.StartRun(ctx, spec); err != nil {
 		return fmt.Errorf("start run: %w", err)
 	}
@@ -55,16 +62,24 @@ func (d *devStack) conclude(ctx context.Context, api *cli.Client, spec rollout.S
 	return api.Diagnose(ctx, spec.Name, d.env.stdout)
 }
 
-func (d *devStack) startTrainer(spec rollout.Spec) error {
-	adapters := filepath.Join(d.dir, "adapters")
-	if err := os.MkdirAll(adapters, 0o755); err != nil {
-		return fmt.Errorf("make a folder for adapters: %w", err)
+// adapters makes the folder that the trainer writes to, and engines read.
+func (d *devStack) adapters() (string, error) {
+	dir, err := filepath.Abs(filepath.Join(d.dir, "adapters"))
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
 	}
+	if err != nil {
+		return "", fmt.Errorf("make a folder for adapters: %w", err)
+	}
+	return dir, nil
+}
+
+func (d *devStack) startTrainer(spec rollout.Spec) error {
 	journal := d.opts.journal
 	if journal == "" {
 		journal = filepath.Join(d.dir, "trained.jsonl")
 	}
-	p, err := d.process("trainer", d.self, "trainer", "demo", string(spec.Name), "--server", d.server, "--adapters", adapters,
+	p, err := d.process("trainer", d.self, "trainer", "demo", string(spec.Name), "--server", d.server,
 		"--speed", fmt.Sprint(d.demo.Speed), "--journal", journal)
 	if err != nil {
 		return err

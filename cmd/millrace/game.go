@@ -47,7 +47,7 @@ package. With --svg the maps are drawn too, one file per phase.`,
 			if err != nil {
 				return err
 			}
-			if err := env.drawMaps(dir, game); err != nil {
+			if err := env.drawMaps(dir, o.Phase, game); err != nil {
 				return err
 			}
 			o.Color = colourful(env.stdout)
@@ -62,12 +62,12 @@ package. With --svg the maps are drawn too, one file per phase.`,
 	return cmd
 }
 
-// drawMaps draws a game's maps into dir, if there is one.
-func (e environment) drawMaps(dir string, game *diplomacy.SavedGame) error {
+// drawMaps draws a game's maps into dir, if there is one: all of them, or that of one phase.
+func (e environment) drawMaps(dir, phase string, game *diplomacy.SavedGame) error {
 	if dir == "" {
 		return nil
 	}
-	files, err := diplomacyview.SVGs(dir, game)
+	files, err := diplomacyview.SVGs(dir, phase, game)
 	if err != nil {
 		return fmt.Errorf("draw maps: %w", err)
 	}
@@ -151,7 +151,7 @@ func newPlayGameCommand(env environment) *cobra.Command {
 			if err != nil {
 				return usage("%v", err)
 			}
-			if err := env.drawMaps(dir, game); err != nil {
+			if err := env.drawMaps(dir, "", game); err != nil {
 				return err
 			}
 			return diplomacyview.ShowPlayed(env.stdout, game, o)
@@ -226,7 +226,7 @@ func (e environment) loadBoard(file string) (*diplomacy.Map, error) {
 	return m, nil
 }
 
-// colourful tells whether a person reads w on a terminal that may show colours.
+// colourful reports whether a person reads w on a terminal that may show colours.
 func colourful(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && os.Getenv("NO_COLOR") == "" && isatty.IsTerminal(f.Fd())

@@ -12,18 +12,21 @@ import (
 )
 
 func main() {
-	ctx, stop := untilSignal(context.Background())
+	ctx, stop := untilSignal(context.Background(), os.Args[1:])
 	worker.SilenceRedis()
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// untilSignal is done when the process is asked to end: by Ctrl-C, by SIGTERM, or by its terminal being closed, unless nohup
-// has it outlive that.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+// untilSignal is done when the process is asked to end: by Ctrl-C, by SIGTERM, or by its terminal being closed,
+// unless nohup has it outlive that. A server takes SIGHUP to read its tokens and certificates again.
+func untilSignal(ctx context.Context, args []string) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
+	switch {
+	case len(args) > 0 && args[0] == "server":
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // One that comes before the server listens for it ends nothing.
+	case !signal.Ignored(syscall.SIGHUP):
 		signals = append(signals, syscall.SIGHUP)
 	}
 	return signal.NotifyContext(ctx, signals...)

@@ -21,7 +21,7 @@ import (
 // TestMain lets the test binary be millrace itself, so that the tests run real processes of the code under test.
 func TestMain(m *testing.M) {
 	if os.Getenv("MILLRACE_TEST_AS_BINARY") != "" {
-		ctx, stop := untilSignal(context.Background())
+		ctx, stop := untilSignal(context.Background(), os.Args[1:])
 		code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 		stop()
 		os.Exit(code)

@@ -24,8 +24,8 @@ timeouts: {completion: 60s, episode: 15m, heartbeat: 2s}
 demo: {engines: 1, engine_max_num_seqs: 64, speed: 1, load: 0s, ref_logprobs: 0s, train: 1s, publish: 0s}
 `
 
-// Games whose worker is killed go on in another process at their last finished phase: they end with more than one attempt,
-// and what they are made of began before the kill.
+// Games whose worker is killed go on in another process at their last finished phase: they end with more than one
+// attempt, and what they are made of began before the kill.
 func TestGamesGoOnWhereADeadWorkerStopped(t *testing.T) {
 	requireTemporal(t)
 	p := millrace(t, "dev", "--listen", "127.0.0.1:0", "--spec", writeSpec(t, longGames))

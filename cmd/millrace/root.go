@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/trainer"
+	"github.com/millrace/millrace/internal/version"
 	"github.com/millrace/millrace/worker"
 )
 
@@ -31,6 +33,10 @@ type environment struct {
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	env := environment{stdin: stdin, stdout: stdout, stderr: stderr, http: &http.Client{}}
+	if err := env.trust(os.Getenv("MILLRACE_CA_FILE")); err != nil {
+		fmt.Fprintln(stderr, "millrace:", err)
+		return cli.ExitUsage
+	}
 	root := newRootCommand(env)
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -44,6 +50,28 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = errInterrupted
 	}
 	return exitCode(err)
+}
+
+// trust has clients of an https server trust the authorities of a file, besides the system's own.
+func (e *environment) trust(file string) error {
+	if file == "" {
+		return nil
+	}
+	pem, err := e.readFile(file)
+	if err != nil {
+		return fmt.Errorf("MILLRACE_CA_FILE: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // This system has none of its own.
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return fmt.Errorf("MILLRACE_CA_FILE: %s holds no certificate in PEM", file)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	e.http.Transport = transport
+	return nil
 }
 
 // interrupted tells an end by Ctrl-C or SIGTERM, of which nothing need be said, from a fault.
@@ -66,22 +94,24 @@ Start with:  millrace dev            everything on this machine
              millrace diagnose RUN   why its steps take as long as they do
 
 ` + cli.ExitCodesHelp,
-		Version:       version(),
+		Version:       version.String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v; see --help", err) })
-	client := cli.Commands(cli.Deps{Stdin: env.stdin, Stdout: env.stdout, Stderr: env.stderr, HTTP: env.http, Getenv: os.Getenv})
-	root.AddCommand(client...)
+	deps := cli.Deps{Stdin: env.stdin, Stdout: env.stdout, Stderr: env.stderr, HTTP: env.http, Getenv: os.Getenv}
+	root.AddCommand(cli.Commands(deps)...)
 	under(root, "engine").AddCommand(newSimulateCommand(env))
-	root.AddCommand(newChaosCommand(env), newDevCommand(env), newServerCommand(env), newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newGameCommand(env),
-		newBenchCommand(env))
+	root.AddCommand(newChaosCommand(env), newIsolationCommand(env), newDevCommand(env), newServerCommand(env),
+		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env), newGameCommand(env),
+		newBenchCommand(env), newVersionCommand(env))
+	cli.AddWorkerCommands(under(root, "worker"), deps)
 	wrongArgumentsAreUsage(root)
 	return root
 }
 
-// wrongArgumentsAreUsage makes cobra's own complaints about arguments usage errors, for every command. A command that only
-// holds others complains about a word that names none of them.
+// wrongArgumentsAreUsage makes cobra's own complaints about arguments usage errors, for every command. A command
+// that only holds others complains about a word that names none of them.
 func wrongArgumentsAreUsage(cmd *cobra.Command) {
 	check := cmd.Args
 	if check == nil && !cmd.Runnable() {
@@ -239,20 +269,6 @@ func (e environment) readFile(path string) ([]byte, error) {
 		err = fmt.Errorf("%s has more than %d MiB", path, maxFileBytes>>20)
 	}
 	return data, err
-}
-
-// version is the module's version, or the commit that was built.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return s.Value[:12]
-		}
-	}
-	return info.Main.Version
 }
 
 // silentLogger drops what the Temporal client says while a server is being waited for.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/version"
 	"github.com/millrace/millrace/worker"
 )
 
@@ -28,7 +30,7 @@ changing runs needs Temporal. On anything but a loopback address it asks for bea
 			if err != nil {
 				return err
 			}
-			return worker.Serve(cmd.Context(), cfg, version(), env.logger(flags.logLevel))
+			return worker.Serve(cmd.Context(), cfg, version.String(), env.logger(flags.logLevel))
 		},
 	}
 	flags.add(cmd)
@@ -40,6 +42,7 @@ changing runs needs Temporal. On anything but a loopback address it asks for bea
 type serviceFlags struct {
 	file     string
 	listen   string
+	probes   string
 	redis    string
 	temporal string
 	logLevel string
@@ -55,6 +58,9 @@ func (f *serviceFlags) add(cmd *cobra.Command) {
 
 // service reads the configuration: file, then environment, then flags, which are checked like the rest.
 func (f *serviceFlags) service(env environment) (config.Service, error) {
+	if err := new(slog.Level).UnmarshalText([]byte(f.logLevel)); err != nil {
+		return config.Service{}, usage("--log-level %s: use debug, info, warn or error", f.logLevel)
+	}
 	var data []byte
 	if f.file != "" {
 		var err error
@@ -71,7 +77,7 @@ func (f *serviceFlags) service(env environment) (config.Service, error) {
 
 // getenv is the environment with the flags in the place of the variables that say the same.
 func (f *serviceFlags) getenv(name string) string {
-	flag := map[string]string{"MILLRACE_LISTEN": f.listen, "MILLRACE_REDIS_URL": f.redis, "TEMPORAL_ADDRESS": f.temporal}[name]
+	flag := map[string]string{"MILLRACE_LISTEN": f.listen, "MILLRACE_WORKER_LISTEN": f.probes, "MILLRACE_REDIS_URL": f.redis, "TEMPORAL_ADDRESS": f.temporal}[name]
 	if flag != "" {
 		return flag
 	}

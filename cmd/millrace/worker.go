@@ -25,5 +25,6 @@ nothing: its games go on elsewhere at their last finished phase.`,
 		},
 	}
 	flags.add(cmd)
+	cmd.Flags().StringVar(&flags.probes, "listen", "", "address for /healthz, /readyz and /metrics, as host:port; none by default")
 	return cmd
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 // DefaultServer is where a server listens unless told otherwise.
@@ -64,14 +65,25 @@ type session struct {
 func (s *session) flags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&s.server, "server", "", "URL of the API (default $MILLRACE_SERVER, else "+DefaultServer+")")
-	f.StringVarP(&s.format, "output", "o", "table", "table, json or yaml")
+	f.StringVarP(&s.format, "output", "o", "table", "table, json or yaml; for what goes on, ndjson too")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v; see --help", err) })
-	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if s.format == "ndjson" && cmd.Annotations[lines] != "" {
+			return nil
+		}
 		if s.format != "table" && s.format != "json" && s.format != "yaml" {
 			return usage("-o %s: use table, json or yaml", s.format)
 		}
 		return nil
 	}
+}
+
+// lines annotates commands that can write a line of JSON for everything they see.
+const lines = "lines"
+
+func withLines(cmd *cobra.Command) *cobra.Command {
+	cmd.Annotations = map[string]string{lines: "ndjson"}
+	return cmd
 }
 
 // client connects to the server that the flags and the environment name.
@@ -83,25 +95,46 @@ func (s *session) client() (*Client, error) {
 	return NewClient(server, s.Getenv("MILLRACE_TOKEN"), s.HTTP)
 }
 
-// width is the columns of the terminal behind stdout; 0 when the output is no terminal or its width is not told.
+// narrowest is a terminal that something can be shown on.
+const narrowest = 40
+
+// width is the columns of the terminal behind stdout, or what COLUMNS says; 0 when the output is no terminal or its
+// width is not told.
 func (s *session) width() int {
 	if !terminal(s.Stdout) {
 		return 0
 	}
 	columns, err := strconv.Atoi(s.Getenv("COLUMNS"))
-	if err != nil || columns < 40 {
+	if err != nil {
+		columns = columnsOf(s.Stdout)
+	}
+	if columns < narrowest {
 		return 0
 	}
 	return columns
 }
 
-// terminal tells whether a person looks at what is written to w.
+// columnsOf asks a terminal for its width; 0 when it does not say.
+func columnsOf(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+// terminal reports whether a person looks at what is written to w.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// group makes a command that only holds others. Cobra answers an unknown one with help and success; a script deserves better.
+// group makes a command that only holds others. Cobra answers an unknown one with help and success; a script
+// deserves better.
 func group(use, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long,

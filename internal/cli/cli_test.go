@@ -91,7 +91,7 @@ policy       v3
 buffer       depth 2 x 8 groups of 6 games, max staleness 4 (drop)
 groups       1 queued, 7 in flight, 8 ready (1.0 batches), 8 claimed, 24 trained on, 0 dropped
 stored       40 KiB
-engines      2.0 ready, 50 % of their slots in use, 3 requests queued, input 1000 tok/s, output 50 tok/s
+engines      2 ready, 50 % of their slots in use, 3 requests queued, input 1000 tok/s, output 50 tok/s
 
 POLICY  STATE    ADAPTER  LOAD s  PATH         REASON
 v3      serving  demo-v3    0.03  /adapters/3
@@ -242,5 +242,17 @@ func TestToken(t *testing.T) {
 	c, err := NewClient("http://127.0.0.1:1/", "secret", nil)
 	if err != nil || c.token != "secret" || c.server != "http://127.0.0.1:1" {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// A group of one game has nothing to compare it with: that is allowed, and said.
+func TestStartNotesGroupsOfOne(t *testing.T) {
+	t.Parallel()
+	for samples, noted := range map[string]bool{"1": true, "2": false} {
+		status := `{"state":"running","spec":{"name":"demo","group":{"samples":` + samples + `}}}`
+		got, _ := command(t, map[string]reply{"POST /v1/runs": {201, status}}, "name: demo", nil, "run", "start", "-f", "-")
+		if got.err != nil || strings.Contains(got.stderr, "every advantage is 0") != noted {
+			t.Errorf("%s samples: %v %q", samples, got.err, got.stderr)
+		}
 	}
 }

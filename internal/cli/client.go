@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// callTimeout bounds a call as a whole. Loading an adapter is the slowest thing that a call may wait for, and no command here does.
+	// callTimeout bounds a call as a whole. Loading an adapter is the slowest thing that a call may wait for, and
+	// no command here does.
 	callTimeout = time.Minute
 	// maxAnswer bounds what is read of an answer: a thousand step records with their timelines are a few MB.
 	maxAnswer = 256 << 20
@@ -87,9 +88,41 @@ type answer struct {
 func (c *Client) call(ctx context.Context, method, path, mediaType string, body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	resp, err := c.open(ctx, method, path, mediaType, body)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return answer{}, c.away(err)
+	}
+	return answer{resp.StatusCode, data}, nil
+}
+
+// copyTimeout bounds the reading of one large document.
+const copyTimeout = 30 * time.Minute
+
+// copy reads a document of any size and writes it as it comes. A refusal writes nothing.
+func (c *Client) copy(ctx context.Context, path string, to io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	resp, err := c.open(ctx, http.MethodGet, path, "", nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(to, resp.Body); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	return nil
+}
+
+// open makes a call and answers what is not a refusal; the caller closes its body.
+func (c *Client) open(ctx context.Context, method, path, mediaType string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.server+path, bytes.NewReader(body))
 	if err != nil {
-		return answer{}, fmt.Errorf("call %s: %w", path, err)
+		return nil, fmt.Errorf("call %s: %w", path, err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", mediaType)
@@ -100,17 +133,17 @@ func (c *Client) call(ctx context.Context, method, path, mediaType string, body 
 	req.Header.Set("Accept", "application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return answer{}, c.away(err)
+		return nil, c.away(err)
+	}
+	if resp.StatusCode < http.StatusBadRequest {
+		return resp, nil
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return answer{}, c.away(err)
+		return nil, c.away(err)
 	}
-	if resp.StatusCode >= http.StatusBadRequest {
-		return answer{}, c.problem(resp, data)
-	}
-	return answer{resp.StatusCode, data}, nil
+	return nil, c.problem(resp, data)
 }
 
 // away explains a server that does not answer. An interruption stays what it is.
@@ -174,6 +207,8 @@ type runView struct {
 	ReadyDepth float64               `json:"ready_depth"`
 	Fleet      *rollout.FleetView    `json:"fleet"`
 	Departures []rollout.LengthCount `json:"departures"`
+	Tries      rollout.Tries         `json:"tries"`
+	Alarms     []rollout.Alarm       `json:"alarms"`
 	Waits      []wait                `json:"waits"`
 }
 
@@ -212,6 +247,7 @@ const stepsPage = 200
 func (c *Client) steps(ctx context.Context, run rollout.RunName, from rollout.Step) ([]rollout.StepRecord, error) {
 	type page struct {
 		Steps []rollout.StepRecord `json:"steps"`
+		Next  *rollout.Step        `json:"next"`
 	}
 	all := []rollout.StepRecord{}
 	for {
@@ -220,10 +256,10 @@ func (c *Client) steps(ctx context.Context, run rollout.RunName, from rollout.St
 			return nil, err
 		}
 		all = append(all, p.Steps...)
-		if len(p.Steps) < stepsPage {
+		if p.Next == nil {
 			return all, nil
 		}
-		from = p.Steps[len(p.Steps)-1].Step + 1
+		from = *p.Next
 	}
 }
 
@@ -272,20 +308,21 @@ func (c *Client) LatestGame(ctx context.Context, run rollout.RunName) (rollout.E
 	}
 	b := v.Buffer
 	next := b.InFlight + b.Ready + b.Claimed + b.Completed + b.Dropped
-	for _, n := range v.Failures {
-		next += int64(n)
-	}
+	why := "none has begun"
 	for seq := next - 1; seq >= max(0, next-latestTried); seq-- {
 		ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(seq)}}
 		game, err := c.Game(ctx, ref)
 		var refused *Problem
 		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+			if seq == next-1 {
+				why = refused.Detail
+			}
 			continue
 		}
 		return ref, game, err
 	}
 	return rollout.EpisodeRef{}, nil, &Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf(
-		"no game of %s is kept: none has finished a phase yet, or all were trained on; see: millrace run show %s", run, run)}
+		"there is no game of %s to show; of the newest: %s; see: millrace run show %s", run, why, run)}
 }
 
 func (c *Client) diagnosis(ctx context.Context, run rollout.RunName) (diagnosis.Report, answer, error) {

@@ -45,6 +45,24 @@ func signalText(s rollout.Signal) string {
 	return fmt.Sprintf("%d of the last %d groups had equal rewards", s.Flat, s.Groups)
 }
 
+// alarmText is what keeps a run's games from being played, on a line.
+func alarmText(alarms []rollout.Alarm) string {
+	texts := make([]string, len(alarms))
+	for i, a := range alarms {
+		texts[i] = a.Text
+	}
+	return strings.Join(texts, "; ")
+}
+
+// alarmCodes is what makes an alarm news: its figures change all the time.
+func alarmCodes(alarms []rollout.Alarm) string {
+	codes := make([]string, len(alarms))
+	for i, a := range alarms {
+		codes[i] = string(a.Code)
+	}
+	return strings.Join(codes, " ")
+}
+
 // conditionText is what is wrong with a run that goes on, in two words or so.
 func conditionText(r rollout.RunStatus) string {
 	var parts []string

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,7 @@ func newEngineCommand(d Deps) *cobra.Command {
 func (s *session) onEngine(use, short string, do func(ctx context.Context, c *Client, id string, now bool) error) *cobra.Command {
 	var now bool
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: exactly(1),
+		Use: use, Short: short, Args: exactly(1), ValidArgsFunction: s.completeEngines,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.client()
 			if err != nil {
@@ -68,7 +69,7 @@ func (s *session) enginesTable(engines []rollout.Engine) *table.Table {
 		l := e.Load
 		t.Row(string(e.ID), string(e.State), ago(e.Since, s.now()), e.URL, count(int64(e.Limit())), fmt.Sprintf("%.0f", l.Running),
 			fmt.Sprintf("%.0f", l.Waiting), fmt.Sprintf("%.1f", l.QueueSec), fmt.Sprintf("%.0f", l.InputTPS), fmt.Sprintf("%.0f", l.OutputTPS),
-			fmt.Sprintf("%.0f %%", 100*l.PrefixHitShare), fmt.Sprintf("%.0f %%", 100*l.KVUsage), adapterCount(e), reason(e))
+			fmt.Sprintf("%.0f %%", 100*l.PrefixHitShare), fmt.Sprintf("%.0f %%", 100*l.KVUsage), adapterCount(e), reason(e, s.now()))
 	}
 	return t
 }
@@ -81,14 +82,19 @@ func adapterCount(e rollout.Engine) string {
 	return fmt.Sprintf("%d/%d", len(e.Adapters), e.AdapterSlots)
 }
 
-func reason(e rollout.Engine) string {
-	switch {
-	case e.Slow == "":
-		return e.Reason
-	case e.Reason == "":
-		return "slow: " + e.Slow
+// reason is why an engine is in its state, or gets less than its limit.
+func reason(e rollout.Engine, now time.Time) string {
+	var all []string
+	if e.Reason != "" {
+		all = append(all, e.Reason)
 	}
-	return e.Reason + "; slow: " + e.Slow
+	if e.Slow != "" {
+		all = append(all, "slow: "+e.Slow)
+	}
+	for _, c := range e.Closures {
+		all = append(all, c.Text(now))
+	}
+	return strings.Join(all, "; ")
 }
 
 func (s *session) addCommand() *cobra.Command {
@@ -97,7 +103,8 @@ func (s *session) addCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add URL",
 		Short: "Add an engine",
-		Long: "Add an engine by the address of its vLLM server, without /v1. It gets requests once it is healthy and has loaded every adapter in use.\n" +
+		Long: "Add an engine by the address of its vLLM server, without /v1. It gets requests once it is healthy and has loaded\n" +
+			"the adapters in use, or as many as it can in 20 seconds. " +
 			"Adding it again changes nothing.",
 		Example: "  millrace engine add http://10.0.0.7:8000\n  millrace engine add http://10.0.0.7:8000 --id gpu7 --max-in-flight 256",
 		Args:    exactly(1),

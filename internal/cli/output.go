@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 
@@ -19,17 +20,43 @@ func (s *session) show(document []byte, render func() error) error {
 			return fmt.Errorf("read the server's answer: %w", err)
 		}
 		b.WriteByte('\n')
-		_, err := s.Stdout.Write(b.Bytes())
+		_, err := s.Stdout.Write(escapeControls(b.Bytes()))
 		return err
 	case "yaml":
 		out, err := yaml.JSONToYAML(document)
 		if err != nil {
 			return fmt.Errorf("write yaml: %w", err)
 		}
-		_, err = s.Stdout.Write(out)
+		_, err = s.Stdout.Write(bytes.Map(hideControl, out))
 		return err
 	}
 	return render()
+}
+
+// What engines and trainers are called comes from anywhere, and a terminal obeys some characters.
+
+// hideControl takes the place of characters that a terminal would obey.
+func hideControl(r rune) rune {
+	if r != '\n' && r != '\t' && unicode.IsControl(r) {
+		return unicode.ReplacementChar
+	}
+	return r
+}
+
+// escapeControls writes in JSON's own way the control characters that JSON may hold as they are.
+func escapeControls(document []byte) []byte {
+	if !bytes.ContainsFunc(document, func(r rune) bool { return r >= 0x7f && unicode.IsControl(r) }) {
+		return document
+	}
+	var b bytes.Buffer
+	for _, r := range string(document) {
+		if r >= 0x7f && unicode.IsControl(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.Bytes()
 }
 
 // write writes a table to stdout.

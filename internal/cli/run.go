@@ -21,17 +21,18 @@ func newRunCommand(d Deps) *cobra.Command {
 		"Start, watch and change training runs.\n\n"+ExitCodesHelp)
 	s.flags(cmd)
 	cmd.AddCommand(s.startCommand(), s.listCommand(), s.showCommand(), s.stepsCommand(), s.watchCommand(), s.setCommand(),
-		s.pauseCommand(true), s.pauseCommand(false), s.stopCommand(), s.waitsCommand())
+		s.pauseCommand(true), s.pauseCommand(false), s.stopCommand(), s.deleteCommand(), s.archiveCommand(),
+		s.cloneCommand(), s.rewindCommand(), s.waitsCommand(), s.eventsCommand())
 	return cmd
 }
 
 // onRun makes a command whose first argument is a run.
 func (s *session) onRun(use, short string, args cobra.PositionalArgs, do func(ctx context.Context, c *Client, run rollout.RunName, rest []string) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Args: args,
+		Use: use, Short: short, Args: args, ValidArgsFunction: s.completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			run := rollout.RunName(args[0])
-			if err := run.Validate(); err != nil {
+			if err := run.ValidateID(); err != nil {
 				return usage("%v", err)
 			}
 			c, err := s.client()
@@ -72,8 +73,14 @@ func (s *session) startCommand() *cobra.Command {
 			name := status.Spec.Name
 			if a.status == http.StatusCreated {
 				s.say("run %s started; follow it with: millrace run watch %s", name, name)
+				if status.Spec.Group.Samples == 1 {
+					s.say("note: group.samples is 1: the rewards of one game do not vary within its group, and every advantage is 0")
+				}
+			} else if status.State.Over() {
+				return fmt.Errorf("run %s is %s already and was not started again; start its spec under another name with: "+
+					"millrace run clone %s NEW, or delete it first with: millrace run delete %s", name, status.State, name, name)
 			} else {
-				s.say("run %s was there already, with the same spec", name)
+				s.say("run %s was there already, with the same spec; it is %s at step %d", name, status.State, status.NextStep)
 			}
 			if watch {
 				_, err := s.watch(cmd.Context(), c, name, s.Stdout)
@@ -178,6 +185,7 @@ func (s *session) setCommand() *cobra.Command {
 			}
 			return s.change(ctx, c, run, change, "changed")
 		})
+	cmd.ValidArgsFunction = s.completeSettings
 	cmd.Long = "Change a running run. The fields have the names and the meaning that they have in the run spec:\n\n" + settingsHelp() +
 		"\nWhat is in flight goes on; groups launched from now on are as the change says."
 	cmd.Example = "  millrace run set demo buffer.depth=4 buffer.max_staleness=6\n  millrace run set demo buffer.max_bytes=2GiB group.zero_variance=drop"
@@ -240,9 +248,15 @@ func (s *session) waitsCommand() *cobra.Command {
 }
 
 func (s *session) watchCommand() *cobra.Command {
-	return s.onRun("watch RUN", "Follow a run until it is over", exactly(1),
+	cmd := s.onRun("watch RUN", "Follow a run until it is over", exactly(1),
 		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+			if s.format == "yaml" {
+				return usage("watch writes a table, or a line of JSON per view: use -o json")
+			}
 			_, err := s.watch(ctx, c, run, s.Stdout)
 			return err
 		})
+	cmd.Long = `Follow a run until it is over: a panel that is painted over on a terminal, elsewhere a line when something changes. With -o json
+or ndjson every view, once a second, is a line of JSON, the same document as that of run show.`
+	return withLines(cmd)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -22,8 +23,9 @@ func runsTable(runs []rollout.RunStatus, now time.Time) *table.Table {
 	return t
 }
 
-// showRun writes a run as names and values, then its policies and waits.
+// showRun writes what is wrong with a run, then the run as names and values, then its losses, policies and waits.
 func (s *session) showRun(v runView) error {
+	s.showAlarms(v.Alarms)
 	t := table.New(table.Left(""), table.Left(""))
 	state := string(v.State)
 	if v.Reason != "" {
@@ -34,6 +36,9 @@ func (s *session) showRun(v runView) error {
 	t.Row("started", v.StartedAt.Format(time.RFC3339)+", "+ago(v.StartedAt, s.now()))
 	if !v.EndedAt.IsZero() {
 		t.Row("ended", v.EndedAt.Format(time.RFC3339))
+	}
+	if !v.DeletesAt.IsZero() {
+		t.Row("deleted on", v.DeletesAt.Format(time.RFC3339)+", at the end of its retention")
 	}
 	t.Row("model", v.Spec.Model)
 	t.Row("environment", v.Spec.Environment.Kind)
@@ -55,6 +60,10 @@ func (s *session) showRun(v runView) error {
 	t.Row("stored", storedText(v))
 	row("throttle", throttleText(v))
 	row("signal", signalText(v.Signal))
+	row("tries", triesText(v.Tries))
+	for _, c := range countersOf(v.Tries.Counts) {
+		t.Row(c.what, c.text)
+	}
 	for _, code := range slices.Sorted(maps.Keys(v.Failures)) {
 		t.Row("given up", fmt.Sprintf("%d groups: %s", v.Failures[code], code))
 	}
@@ -66,6 +75,12 @@ func (s *session) showRun(v runView) error {
 	}
 	if err := s.showDepartures(v.Departures); err != nil {
 		return err
+	}
+	if len(v.Tries.ByCode) > 0 {
+		fmt.Fprintln(s.Stdout)
+		if err := s.write(failedTable(v.Tries, s.now())); err != nil {
+			return err
+		}
 	}
 	return s.showLists(v)
 }
@@ -120,8 +135,17 @@ func groupsText(v runView) string {
 }
 
 func fleetText(f rollout.FleetView) string {
-	return fmt.Sprintf("%.1f ready, %.0f %% of their slots in use, %.0f requests queued, input %.0f tok/s, output %.0f tok/s",
-		f.Engines, 100*f.SlotShare, f.QueuedRequests, f.InputTPS, f.OutputTPS)
+	return fmt.Sprintf("%s, %.0f %% of their slots in use, %.0f requests queued, input %.0f tok/s, output %.0f tok/s",
+		readyText(f.Engines), 100*f.SlotShare, f.QueuedRequests, f.InputTPS, f.OutputTPS)
+}
+
+// readyText is how many engines were ready in the last minute; not a whole number where some were ready for a part
+// of it.
+func readyText(engines float64) string {
+	if whole := math.Round(engines); math.Abs(engines-whole) < 0.05 {
+		return fmt.Sprintf("%.0f ready", whole)
+	}
+	return fmt.Sprintf("%.1f ready in the mean of the last minute", engines)
 }
 
 func count(n int64) string { return strconv.FormatInt(n, 10) }

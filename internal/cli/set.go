@@ -73,6 +73,16 @@ var byteUnits = []struct {
 	size float64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
 
+// bytesText is a number of bytes for the eye.
+func bytesText(n int64) string {
+	for i := len(byteUnits) - 1; i >= 0; i-- {
+		if unit := byteUnits[i]; float64(n) >= unit.size {
+			return fmt.Sprintf("%.1f %s", float64(n)/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
 func byteCount(field **int64, value string) error {
 	figure, size := value, 1.0
 	for _, unit := range byteUnits {

@@ -150,14 +150,15 @@ func topTable(engines []rollout.Engine, now time.Time) *table.Table {
 		}
 		t.Row(string(e.ID), string(e.State), fmt.Sprintf("%.0f", l.Running), fmt.Sprintf("%.0f", l.Waiting), fmt.Sprintf("%.0f %%", slots),
 			fmt.Sprintf("%.1f", l.QueueSec), fmt.Sprintf("%.0f", l.InputTPS), fmt.Sprintf("%.0f", l.OutputTPS), fmt.Sprintf("%.0f %%", 100*l.PrefixHitShare),
-			fmt.Sprintf("%.0f %%", 100*l.KVUsage), usageGap(l), ago(l.At, now), reason(e))
+			fmt.Sprintf("%.0f %%", 100*l.KVUsage), usageGap(l), ago(l.At, now), reason(e, now))
 	}
 	return t
 }
 
 // usageGap is the larger of an engine's two usage errors, with its sign.
 func usageGap(l rollout.EngineLoad) string {
-	if l.UsageWindowSec == 0 {
+	idle := l.Running+l.Waiting+l.InputTPS+l.OutputTPS == 0 // a health check is much beside nothing
+	if l.UsageWindowSec == 0 || idle {
 		return "-"
 	}
 	larger := l.UsageInputError

@@ -63,9 +63,12 @@ func TestUsageGap(t *testing.T) {
 		{"the larger", 0.01, 0.25, 60, "+25.0 %"},
 		{"the larger, below zero", 0.01, -0.25, 60, "-25.0 %"},
 	} {
-		if got := usageGap(rollout.EngineLoad{UsageInputError: tt.in, UsageOutputError: tt.out, UsageWindowSec: tt.window}); got != tt.want {
+		if got := usageGap(rollout.EngineLoad{OutputTPS: 1, UsageInputError: tt.in, UsageOutputError: tt.out, UsageWindowSec: tt.window}); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
+	}
+	if got := usageGap(rollout.EngineLoad{UsageInputError: -0.079, UsageWindowSec: 60}); got != "-" {
+		t.Errorf("an idle engine: %q", got)
 	}
 }
 

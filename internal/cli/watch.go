@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,11 +35,11 @@ func (s *session) watch(ctx context.Context, c *Client, run rollout.RunName, w i
 	defer ticker.Stop()
 	var lost time.Time // since when the server has been away
 	for {
-		v, _, err := c.run(ctx, run)
+		v, a, err := c.run(ctx, run)
 		switch {
 		case err == nil:
 			lost = time.Time{}
-			if err := p.see(ctx, c, v, s.now()); err != nil {
+			if err := s.see(ctx, c, p, v, a); err != nil {
 				return v.RunStatus, err
 			}
 			if v.State.Over() {
@@ -47,7 +49,7 @@ func (s *session) watch(ctx context.Context, c *Client, run rollout.RunName, w i
 			return rollout.RunStatus{}, err
 		case lost.IsZero():
 			lost = s.now()
-			p.note("the server does not answer; waiting for it")
+			s.note(p, "the server does not answer; waiting for it")
 		case s.now().Sub(lost) > patience:
 			return rollout.RunStatus{}, err
 		}
@@ -58,6 +60,32 @@ func (s *session) watch(ctx context.Context, c *Client, run rollout.RunName, w i
 		}
 	}
 }
+
+// see shows a run: as a line of JSON, or as the progress since the view before.
+func (s *session) see(ctx context.Context, c *Client, p *progress, v runView, a answer) error {
+	if !s.inLines() {
+		return p.see(ctx, c, v, s.now())
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, a.body); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	line.WriteByte('\n')
+	_, err := line.WriteTo(p.w)
+	return err
+}
+
+// note says something between two views, where no program reads them.
+func (s *session) note(p *progress, text string) {
+	if s.inLines() {
+		s.say("%s", text)
+		return
+	}
+	p.note(text)
+}
+
+// inLines reports whether every view is to be a line of JSON.
+func (s *session) inLines() bool { return s.format == "json" || s.format == "ndjson" }
 
 // progress is what a watcher has seen and shown so far.
 type progress struct {
@@ -118,7 +146,7 @@ func (p *progress) paint(lines []string) {
 
 // changeOf is what makes a new line worth writing; counts that move all the time are left out.
 func changeOf(v runView) string {
-	return fmt.Sprint(v.State, v.Reason, v.NextStep, v.PolicyVersion, v.Buffer.Ready, v.Buffer.Claimed, v.Buffer.Dropped, trainerWait(v) != nil, v.Throttle, v.Signal.Collapsed)
+	return fmt.Sprint(v.State, v.Reason, v.NextStep, v.PolicyVersion, v.Buffer.Ready, v.Buffer.Claimed, v.Buffer.Dropped, trainerWait(v) != nil, v.Throttle, v.Signal.Collapsed, alarmCodes(v.Alarms))
 }
 
 // trainerWait is the trainer waiting for a batch, or nil.
@@ -150,6 +178,15 @@ func (p *progress) panel(v runView, now time.Time) []string {
 	}
 	if !v.State.Over() {
 		lines = append(lines, "trainer  "+trainerText(v, now))
+	}
+	if v.Tries.Failed > 0 {
+		lines = append(lines, "tries    "+triesText(v.Tries))
+	}
+	if text := invalidText(v.Tries.Counts); text != "" {
+		lines = append(lines, "answers  "+strings.TrimPrefix(text, "answers "))
+	}
+	for _, a := range v.Alarms {
+		lines = append(lines, "PROBLEM  "+a.Text+"; "+a.Advice)
 	}
 	if text := throttleText(v); text != "" {
 		lines = append(lines, "throttle "+text)
@@ -206,6 +243,15 @@ func (p *progress) line(v runView, now time.Time) string {
 	}
 	if p.hasLast {
 		parts = append(parts, fmt.Sprintf("stale %d", p.last.Service.StalenessMax))
+	}
+	if n := v.Tries.Failed; n > 0 {
+		parts = append(parts, fmt.Sprintf("tries failed %d", n))
+	}
+	if text := invalidText(v.Tries.Counts); text != "" {
+		parts = append(parts, text)
+	}
+	if text := alarmText(v.Alarms); text != "" {
+		parts = append(parts, "PROBLEM "+text)
 	}
 	if condition := conditionText(v.RunStatus); condition != "" {
 		parts = append(parts, condition)

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// describeEvent says on a line what an event reports, and when it was. One that only another version of the program
+// knows is shown as it came.
+func describeEvent(e event) (at, text string) {
+	known, err := telemetry.Decode(e.Data)
+	if err != nil {
+		return "-", oneLine(string(e.Data))
+	}
+	return known.At.Local().Format(time.DateTime), oneLine(eventText(known))
+}
+
+// oneLine keeps a text on its line and the terminal as it is, whatever an engine or an environment has said.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+func eventText(e telemetry.Event) string {
+	switch b := e.Body.(type) {
+	case telemetry.RunChanged:
+		return because(fmt.Sprintf("%s: the run is %s", b.Change, b.State), b.Reason)
+	case telemetry.StepCompleted:
+		return lastText(b.Record)
+	case telemetry.BatchClaimed:
+		return fmt.Sprintf("step %d: batch formed after %.1f s of waiting; %d ready, %d in flight, %d queued", b.Step, b.StarvedSec,
+			b.Counts.Ready, b.Counts.InFlight, b.Counts.Queued)
+	case telemetry.SignalChanged:
+		return signalText(b.Signal)
+	case telemetry.AlarmChanged:
+		if !b.Raised {
+			return fmt.Sprintf("%s is over", b.Code)
+		}
+		return because(b.Text, b.Advice)
+	case telemetry.GroupReady:
+		return fmt.Sprintf("%d: %d trajectories, oldest version v%d, %d games failed%s", b.Group.Seq, b.Trajectories, b.Group.MinVersion, b.Failed, flatText(b.Group))
+	case telemetry.GroupDropped:
+		return fmt.Sprintf("%d: %s", b.Seq, b.Code)
+	case telemetry.EpisodeFinished:
+		return because(fmt.Sprintf("%d/%d: %d phases in %.1f s, %d requests, attempt %d", b.Ref.Seq, b.Ref.Sample, b.Phases, b.WallSec, b.Usage.Requests, b.Attempts),
+			invalidText(b.Counts))
+	case telemetry.EpisodeFailed:
+		then := "to be tried again"
+		if b.Final {
+			then = "given up"
+		}
+		return fmt.Sprintf("%d/%d: %s, attempt %d, %s: %s", b.Ref.Seq, b.Ref.Sample, b.Code, b.Attempt, then, b.Failure)
+	case telemetry.AdapterLoaded:
+		return because(fmt.Sprintf("%s on %s in %.2f s", b.Adapter, e.Engine, b.Sec), b.Failure)
+	case telemetry.PolicyPublished:
+		return because(fmt.Sprintf("v%d is %s", b.Policy.Version, b.Policy.State), b.Policy.Reason)
+	case telemetry.BufferLevel:
+		c := b.Counts
+		return fmt.Sprintf("%d queued, %d in flight, %d ready, %d claimed; the trainer waited %.1f of %.1f s", c.Queued, c.InFlight, c.Ready, c.Claimed,
+			b.StarvedSec, b.WindowSec)
+	case telemetry.DispatchSample:
+		return fmt.Sprintf("%d requests queued, in %.0f tok/s, out %.0f tok/s", b.Queued, b.InputTPS, b.OutputTPS)
+	}
+	return fieldsText(telemetry.Flat(e))
+}
+
+// because is a text, with what there is to say about it.
+func because(text, reason string) string {
+	if reason == "" {
+		return text
+	}
+	return text + "; " + reason
+}
+
+func flatText(g rollout.GroupView) string {
+	if g.Flat {
+		return ", equal rewards"
+	}
+	return ""
+}
+
+// fieldsText is an event's fields as they are, without those that every event has.
+func fieldsText(row telemetry.Row) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(row)) {
+		if name != "kind" && name != "_time" && name != "event_id" && name != "run_id" {
+			parts = append(parts, fmt.Sprintf("%s=%v", name, row[name]))
+		}
+	}
+	return strings.Join(parts, " ")
+}

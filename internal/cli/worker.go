@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/table"
+)
+
+// AddWorkerCommands adds the commands about workers to the command that is one.
+func AddWorkerCommands(parent *cobra.Command, d Deps) {
+	s := &session{Deps: d}
+	list := &cobra.Command{
+		Use: "list", Short: "List the workers of a service: those that are there, and those that are gone", Args: exactly(0),
+		Long: "List the worker processes of a service: those that are there, the busiest first, and for some hours those that are gone: absent ones,\n" +
+			"which nobody heard of any more, and stopped ones.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			type workers struct {
+				Workers []rollout.Worker `json:"workers"`
+			}
+			l, a, err := get[workers](cmd.Context(), c, "/v1/workers")
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(l.Workers, func(w rollout.Worker) bool { return w.State == rollout.WorkerAlive }) {
+				s.say("no worker is alive; start one with: millrace worker")
+			}
+			return s.show(a.body, func() error { return s.write(workersTable(l.Workers, s.now())) })
+		},
+	}
+	s.flags(list)
+	parent.AddCommand(list)
+}
+
+func workersTable(workers []rollout.Worker, now time.Time) *table.Table {
+	t := table.New(table.Left("WORKER"), table.Left("STATE"), table.Right("SEEN"), table.Left("HOST"), table.Left("VERSION"), table.Right("STARTED"),
+		table.Right("SLOTS"), table.Right("GAMES"), table.Left("OF RUNS"))
+	for _, w := range workers {
+		t.Row(w.ID, string(w.State), ago(w.LastSeen, now), w.Host, w.Version, ago(w.StartedAt, now), count(int64(w.Slots)), count(int64(w.Games)), byRun(w.ByRun))
+	}
+	return t
+}
+
+// byRun is the runs of a worker's games, those with most of them first.
+func byRun(games map[rollout.RunName]int) string {
+	runs := slices.SortedFunc(maps.Keys(games), func(a, b rollout.RunName) int {
+		if games[a] != games[b] {
+			return games[b] - games[a]
+		}
+		return strings.Compare(string(a), string(b))
+	})
+	parts := make([]string, len(runs))
+	for i, run := range runs {
+		parts[i] = fmt.Sprintf("%s %d", run, games[run])
+	}
+	return strings.Join(parts, ", ")
+}
