@@ -32,7 +32,8 @@ type Config struct {
 	Say func(format string, args ...any)
 }
 
-// DefaultConfig is the reference workload: groups of 6 games of 3 years, 8 groups a step, two steps' worth of them in play.
+// DefaultConfig is the reference workload: groups of 6 games of 3 years, 8 groups a step, two steps' worth of them
+// in play.
 func DefaultConfig() Config {
 	return Config{
 		Counts: []int{1, 2, 4, 8}, Speed: 1, Window: 15 * time.Second,
@@ -83,11 +84,11 @@ func (c Config) say(format string, args ...any) {
 const (
 	promptTokens     = 440
 	completionTokens = 24
-	// perGroup is about how many requests of one group are in flight when nothing holds them back: some games are in a phase of
-	// few decisions.
+	// perGroup is about how many requests of one group are in flight when nothing holds them back: some games are
+	// in a phase of few decisions.
 	perGroup = 21
-	// callsPerCore is what one core serves with ease, simulated engine and dispatch together: about an eighth of what it can, so that
-	// neither other processes nor its own delays are measured.
+	// callsPerCore is what one core serves with ease, simulated engine and dispatch together: about an eighth of
+	// what it can, so that neither other processes nor its own delays are measured.
 	callsPerCore = 125
 	// realConcurrency is what an engine with a GPU is given unless told otherwise.
 	realConcurrency = 128
@@ -110,8 +111,8 @@ func (c Config) sized(cores int) Config {
 	return c
 }
 
-// affordable is the largest power of two, at most 64, of requests per engine that the cores can serve to so many simulated
-// engines, all busy.
+// affordable is the largest power of two, at most 64, of requests per engine that the cores can serve to so many
+// simulated engines, all busy.
 func affordable(cores, engines int, speed float64) int {
 	budget := float64(cores) * callsPerCore / (float64(engines) * speed)
 	n := 1
@@ -121,7 +122,8 @@ func affordable(cores, engines int, speed float64) int {
 	return n
 }
 
-// modelledRate is the calls per second of a simulated engine that always has n of them, three quarters of each prompt cached.
+// modelledRate is the calls per second of a simulated engine that always has n of them, three quarters of each
+// prompt cached.
 func modelledRate(n int) float64 {
 	step := batch.A100Qwen7B().Duration(batch.Work{
 		Decoding: n, KV: n * (promptTokens + completionTokens/2), Prefill: n * promptTokens / 4 / completionTokens, UseAdapter: true,

@@ -11,8 +11,8 @@ type Result struct {
 	Config Config // with the concurrency that was used
 	Model  string
 	Rows   []Row
-	// MachineBusy is the share of this machine's cores that was in use, by row, in the busier pass. Near 1 it was the machine that was
-	// measured, and not the engines.
+	// MachineBusy is the share of this machine's cores that was in use, by row, in the busier pass. Near 1 it was
+	// the machine that was measured, and not the engines.
 	MachineBusy []float64
 	Cores       int
 	// CachedShare is the part of the games' prompt tokens that engines found in their prefix caches, by row.

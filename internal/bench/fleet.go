@@ -41,7 +41,8 @@ func openFleet(ctx context.Context, cfg Config, n int) (*fleet, error) {
 	return simulate(ctx, cfg, n)
 }
 
-// adapterName is served by simulated engines. The base model would be a quarter faster than what a trainer's engines serve.
+// adapterName is served by simulated engines. The base model would be a quarter faster than what a trainer's
+// engines serve.
 const adapterName = "bench-v1"
 
 // simulate starts n engines like those of the reference: an A100 each, with a LoRA adapter loaded.
@@ -92,7 +93,8 @@ func (f *fleet) add(i int, url string, busy func(context.Context) (float64, floa
 	return nil
 }
 
-// loadAdapter loads an adapter of the reference's rank. It has no tensors; a simulated engine only looks at their names.
+// loadAdapter loads an adapter of the reference's rank. It has no tensors; a simulated engine only looks at their
+// names.
 func (f *fleet) loadAdapter(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "millrace-bench-")
 	if err != nil {

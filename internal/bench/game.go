@@ -70,8 +70,8 @@ type GameResult struct {
 	Rows   []GameRow
 }
 
-// Game plays the same group twice: one call at a time, as a loop over games and powers does, and with all games and all powers of a
-// phase at once, as the service does.
+// Game plays the same group twice: one call at a time, as a loop over games and powers does, and with all games and
+// all powers of a phase at once, as the service does.
 func Game(ctx context.Context, cfg GameConfig) (GameResult, error) {
 	if err := cfg.Validate(); err != nil {
 		return GameResult{}, err

@@ -8,8 +8,9 @@ import (
 	"github.com/millrace/millrace/internal/table"
 )
 
-// reported is a published measurement of the same group, with which the table can be compared: Qwen2.5-7B-Instruct with LoRA on one
-// A100, 6 games of 3 years, one call per trajectory, by a loop that waits for every answer (2024-12-19).
+// reported is a published measurement of the same group, with which the table can be compared: Qwen2.5-7B-Instruct
+// with LoRA on one A100, 6 games of 3 years, one call per trajectory, by a loop that waits for every answer
+// (2024-12-19).
 var reported = GameRow{
 	Mode: "reported", Trajectories: 42, Calls: 42, PromptTokens: 18462, CompletionTokens: 991,
 	PromptTokensPerCall: 439.6, CompletionTokensPerCall: 23.6, WallSeconds: 27.39, InferenceSeconds: 23.14,

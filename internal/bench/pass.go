@@ -22,7 +22,8 @@ type gamesPass struct {
 	played  played // from the start to the end of the window
 }
 
-// playGames plays games on the fleet and watches it for a window, once the first groups have ended and games are in all phases.
+// playGames plays games on the fleet and watches it for a window, once the first groups have ended and games are in
+// all phases.
 func playGames(ctx context.Context, cfg Config, f *fleet, pass int) (gamesPass, error) {
 	p := gamesPass{}
 	for _, e := range f.engines {

@@ -2,28 +2,28 @@ package bench
 
 import "math"
 
-// Row is what was measured with one number of engines. Rates and seconds are of this machine's clock, whatever the speed
-// of the simulation.
+// Row is what was measured with one number of engines. Rates and seconds are of this machine's clock, whatever the
+// speed of the simulation.
 type Row struct {
 	Engines int `json:"engines"`
-	// GamesPerMin is the calls answered in the window over the mean number of calls of a finished game, per minute: games in play at
-	// either end of the window count by their calls.
+	// GamesPerMin is the calls answered in the window over the mean number of calls of a finished game, per minute:
+	// games in play at either end of the window count by their calls.
 	GamesPerMin float64 `json:"games_per_min"`
-	// InputTPS and OutputTPS are the differences of the engines' own token counters over wall time, added up. Input counts
-	// tokens found in the prefix cache too.
+	// InputTPS and OutputTPS are the differences of the engines' own token counters over wall time, added up. Input
+	// counts tokens found in the prefix cache too.
 	InputTPS  float64 `json:"input_tps"`
 	OutputTPS float64 `json:"output_tps"`
 	// BusyShare is the part of the time in which an engine computed, mean over the engines.
 	BusyShare float64 `json:"busy_share"`
-	// ClosedLoopOutputTPS is the output of the same engines for the same requests, sent in the same order and with the same number in
-	// flight by a generator that sends the next one as soon as an answer comes.
+	// ClosedLoopOutputTPS is the output of the same engines for the same requests, sent in the same order and with
+	// the same number in flight by a generator that sends the next one as soon as an answer comes.
 	ClosedLoopOutputTPS float64 `json:"closed_loop_output_tps"`
 	// Efficiency is OutputTPS over ClosedLoopOutputTPS.
 	Efficiency float64 `json:"efficiency"`
 	// ScalingEfficiency is OutputTPS per engine over that of the first row.
 	ScalingEfficiency float64 `json:"scaling_efficiency"`
-	// StarvedSecondsPerStep is how much longer the games of a step take than the modelled trainer takes to train on them: what
-	// it waits per step once its buffer is drained, however deep that is.
+	// StarvedSecondsPerStep is how much longer the games of a step take than the modelled trainer takes to train on
+	// them: what it waits per step once its buffer is drained, however deep that is.
 	StarvedSecondsPerStep float64 `json:"starved_seconds_per_step"`
 }
 

@@ -49,9 +49,9 @@ func inPass(req rollout.Request, pass int) rollout.Request {
 // stretch is a part of a tape: from the request at from up to the one at to.
 type stretch struct{ from, to int }
 
-// replay sends the tape's requests in their order, so many at a time: a request as soon as an answer has come, and nothing
-// else. It tells what the engine did along the stretch, and goes on, from the beginning if need be, until the context ends, so that
-// engines which finish early are no less busy than the others.
+// replay sends the tape's requests in their order, so many at a time: a request as soon as an answer has come, and
+// nothing else. It tells what the engine did along the stretch, and goes on, from the beginning if need be, until
+// the context ends, so that engines which finish early are no less busy than the others.
 func (t *tape) replay(ctx context.Context, concurrency, pass int, s stretch, done func(window)) error {
 	var next atomic.Int64
 	began := make(chan reading, 1) // from the worker that enters the stretch to the one that leaves it

@@ -2,9 +2,9 @@ package bench
 
 import "runtime/metrics"
 
-// use is the processor time of this process since a moment, by the Go runtime's account: a core counts as used while the process has
-// something to run on it, even if another process is in the way. The account moves on with each garbage collection, of which a
-// measurement has many.
+// use is the processor time of this process since a moment, by the Go runtime's account: a core counts as used
+// while the process has something to run on it, even if another process is in the way. The account moves on with
+// each garbage collection, of which a measurement has many.
 type use struct{ idle, total float64 }
 
 func startUse() use {

@@ -8,45 +8,46 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // The two faults that are more than a signal or a cut.
 
-// keepTemporalAway kills Temporal, which starts again, and cuts everybody off from it, so that it is away until the links are
-// mended.
+// keepTemporalAway kills Temporal, which starts again, and cuts everybody off from it, so that it is away until the
+// links are mended.
 func (in *injector) keepTemporalAway() (back func(), err error) {
 	if err := in.signal("temporal", syscall.SIGKILL); err != nil {
 		return nil, err
 	}
-	for _, k := range in.stack.toTemporal() {
+	for _, k := range in.service.toTemporal() {
 		k.sever()
 	}
 	in.watch.setAway(true)
 	return func() {
 		in.watch.setAway(false)
-		for _, k := range in.stack.toTemporal() {
+		for _, k := range in.service.toTemporal() {
 			k.mend()
 		}
 	}, nil
 }
 
-// refusedWithin is how long a replaced trainer may take to be refused: it may be in the middle of a step, and a publication
-// waits for engines.
+// refusedWithin is how long a replaced trainer may take to be refused: it may be in the middle of a step, and a
+// publication waits for engines.
 const refusedWithin = 30 * time.Second
 
-// replaceTrainer stops the trainer and starts a successor, which takes over. Taken back, the old one goes on as if nothing had
-// happened: it must be refused, and none of its steps may count. It is then started again, like every trainer that
-// ends, and replaces the successor in its turn.
+// replaceTrainer stops the trainer and starts a successor, which takes over. Taken back, the old one goes on as if
+// nothing had happened: it must be refused, and none of its steps may count. It is then started again, like every
+// trainer that ends, and replaces the successor in its turn.
 func (in *injector) replaceTrainer(ctx context.Context) (back func(), err error) {
 	p := in.watch.current()
-	name := trainerOf(p.run())
+	name := trainerOf(p)
 	if err := in.signal(name, syscall.SIGSTOP); err != nil {
 		return nil, err
 	}
 	wake := func() { _ = in.signal(name, syscall.SIGCONT) } // whoever killed it meanwhile has woken it, too
 	epoch, err := in.servedEpoch(ctx, p)
 	if err == nil {
-		err = in.stack.succeed(p)
+		err = in.service.succeed(p)
 	}
 	if err != nil {
 		wake()
@@ -55,7 +56,7 @@ func (in *injector) replaceTrainer(ctx context.Context) (back func(), err error)
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*refusedWithin)
 		defer cancel()
-		tookOver := await(ctx, refusedWithin, func(context.Context) error {
+		tookOver := stack.Await(ctx, refusedWithin, func(context.Context) error {
 			if _, account := in.watch.now(); account.Epoch > epoch {
 				return nil
 			}
@@ -70,10 +71,10 @@ func (in *injector) replaceTrainer(ctx context.Context) (back func(), err error)
 	}, nil
 }
 
-// servedEpoch is the epoch of the trainer that serves the run, if it knows it itself: one that is just announcing itself
-// has nothing yet that could be refused.
+// servedEpoch is the epoch of the trainer that serves the run, if it knows it itself: one that is just announcing
+// itself has nothing yet that could be refused.
 func (in *injector) servedEpoch(ctx context.Context, p plan) (rollout.Epoch, error) {
-	account, err := in.stack.store.Account(ctx, rollout.RunName(p.run()))
+	account, err := in.service.store.Account(ctx, p.id())
 	if err != nil {
 		return 0, err
 	}
@@ -93,7 +94,7 @@ func (in *injector) servedEpoch(ctx context.Context, p plan) (rollout.Epoch, err
 
 // awaitRefusal waits until the trainer of the epoch says that it was refused.
 func (in *injector) awaitRefusal(ctx context.Context, p plan, epoch rollout.Epoch) {
-	err := await(ctx, refusedWithin, func(context.Context) error {
+	err := stack.Await(ctx, refusedWithin, func(context.Context) error {
 		events, err := readLines[event](p.file("events", ".jsonl"))
 		if err != nil {
 			return err
@@ -113,5 +114,7 @@ func (in *injector) awaitRefusal(ctx context.Context, p plan, epoch rollout.Epoc
 }
 
 func (in *injector) complain(format string, args ...any) {
-	in.violations = append(in.violations, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	in.service.say("  VIOLATION %s", text)
+	in.violations = append(in.violations, text)
 }

@@ -13,6 +13,7 @@ import (
 type findings struct {
 	steps, trajectories                          int
 	lost, duplicated, holes, wrongVersion, turns int
+	wrongWeights                                 int // turns of other weights than the trainer published
 	rewound                                      int // steps trained again because a trainer went back
 	refused                                      int // trainers that found themselves replaced
 	violations                                   []string
@@ -30,6 +31,10 @@ func check(o outcome) findings {
 	f.once(steps)
 	f.versions(o)
 	f.flat(o)
+	if o.cut {
+		f.given(o, steps)
+		return f
+	}
 	if o.lost {
 		f.replayed(o, steps)
 		return f
@@ -58,6 +63,9 @@ func (f *findings) journal(o outcome) map[int64]trained {
 func (f *findings) sequence(o outcome, steps map[int64]trained) {
 	for k := range int64(o.plan.cfg.Steps) {
 		step, ok := steps[k]
+		if !ok && o.cut {
+			break // whether there are later ones is checked below
+		}
 		if !ok {
 			f.holes++
 			f.complain("step %d was never trained", k)
@@ -73,14 +81,14 @@ func (f *findings) sequence(o outcome, steps map[int64]trained) {
 	if extra := len(steps) - f.steps; extra > 0 {
 		f.complain("%d steps were trained that the run does not have", extra)
 	}
-	if int(o.account.NextStep) != o.plan.cfg.Steps {
+	if !o.cut && int(o.account.NextStep) != o.plan.cfg.Steps {
 		f.holes += max(o.plan.cfg.Steps-int(o.account.NextStep)-f.holes, 0)
 		f.complain("%d of %d steps are recorded", o.account.NextStep, o.plan.cfg.Steps)
 	}
 }
 
-// games looks whether each group of a step has as many games as it must and may have, and each game a trajectory of every
-// agent.
+// games looks whether each group of a step has as many games as it must and may have, and each game a trajectory of
+// every agent.
 func (f *findings) games(o outcome, step trained) {
 	group := o.plan.spec().Group
 	least, most := max(group.MinSamples, 1), group.Samples
@@ -154,8 +162,8 @@ func (f *findings) once(steps map[int64]trained) {
 	}
 }
 
-// replayed looks for trajectories that were trained on before Redis was emptied and came again after it, in whichever step.
-// A step that had been trained and not recorded is done anew, of others.
+// replayed looks for trajectories that were trained on before Redis was emptied and came again after it, in whichever
+// step. A step that had been trained and not recorded is done anew, of others.
 func (f *findings) replayed(o outcome, steps map[int64]trained) {
 	final := map[string]bool{}
 	for _, step := range steps {
@@ -181,6 +189,7 @@ func (f *findings) given(o outcome, steps map[int64]trained) {
 	for k, step := range steps {
 		batch := o.batches[rollout.Step(k)]
 		switch {
+		case batch == nil && (o.cut || int(k) < o.plan.cfg.Steps-o.plan.retain): // gone before anybody claimed it again
 		case batch == nil:
 			f.complain("step %d could never be claimed again", k)
 		case !slices.Equal(batch.trajectories, step.Trajectories) || !slices.Equal(batch.groups, step.Groups):
@@ -189,12 +198,18 @@ func (f *findings) given(o outcome, steps map[int64]trained) {
 	}
 }
 
-// versions compares each turn's version with the model that answered.
+// versions compares each turn's version with the model that answered, and with the weights that the model had then.
 func (f *findings) versions(o outcome) {
+	published := map[rollout.PolicyVersion]string{}
+	for _, e := range o.events {
+		if e.Event == publishing {
+			published[rollout.PolicyVersion(e.Version)] = e.Digest
+		}
+	}
 	for k, batch := range o.batches {
 		for _, turn := range batch.turns {
 			f.turns++
-			want := turn.version.Adapter(rollout.RunName(o.plan.run()))
+			want := turn.version.Adapter(o.plan.id())
 			if want == "" {
 				want = model
 			}
@@ -202,12 +217,17 @@ func (f *findings) versions(o outcome) {
 				f.wrongVersion++
 				f.complain("step %d, %s: a turn says version %d, but was answered by %q", k, turn.trajectory, turn.version, turn.model)
 			}
+			if turn.digest != published[turn.version] {
+				f.wrongWeights++
+				f.complain("step %d, %s: a turn says version %d, and was answered by weights %.8s; published were %.8s",
+					k, turn.trajectory, turn.version, turn.digest, published[turn.version])
+			}
 		}
 	}
 }
 
-// accounts looks for groups that are in no place: each one launched is trained on, or dropped for a reason and replaced once,
-// or outstanding.
+// accounts looks for groups that are in no place: each one launched is trained on, or dropped for a reason and
+// replaced once, or outstanding.
 func (f *findings) accounts(o outcome) {
 	if missing := unaccounted(o.account); missing != 0 {
 		f.lost += int(max(missing, 0)) * o.plan.cfg.Samples * agents

@@ -15,7 +15,7 @@ func good() outcome {
 	second := []string{"chaos-7/1/0/X", "chaos-7/1/0/O"}
 	at := func(step int64) *int64 { return &step }
 	return outcome{
-		plan: plan{number: 7, cfg: RunConfig{Steps: 2, GroupsPerStep: 1, Samples: 1}},
+		plan: plan{number: 7, life: 1, lives: 1, retain: 2, cfg: RunConfig{Steps: 2, GroupsPerStep: 1, Samples: 1}},
 		journal: []trained{
 			{Step: 0, Epoch: 1, WallSec: 1, Groups: []int64{0}, Trajectories: first},
 			{Step: 0, Epoch: 2, WallSec: 2, Groups: []int64{0}, Trajectories: first}, // its trainer died before it could record it
@@ -30,14 +30,15 @@ func good() outcome {
 			{Event: attached, Epoch: 3, Step: 1, ResumeFrom: at(1)},
 			{Event: fenced, Epoch: 2},
 			{Event: recorded, Epoch: 3, Step: 1},
+			{Event: publishing, Epoch: 2, Step: 0, Version: 1, Digest: "w1"},
 		},
 		records: []rollout.StepRecord{
 			{Step: 0, Epoch: 2, Done: true, Trainer: rollout.StepReport{WallSec: 2}},
 			{Step: 1, Epoch: 3, Done: true, Trainer: rollout.StepReport{WallSec: 4}},
 		},
 		batches: map[rollout.Step]*seenBatch{
-			0: {groups: []int64{0}, trajectories: first, turns: []seenTurn{{first[0], 0, model}}},
-			1: {groups: []int64{1}, trajectories: second, turns: []seenTurn{{second[0], 1, "chaos-7-v1"}}},
+			0: {groups: []int64{0}, trajectories: first, turns: []seenTurn{{first[0], 0, answered{model, ""}}}},
+			1: {groups: []int64{1}, trajectories: second, turns: []seenTurn{{second[0], 1, answered{"chaos-7-v1", "w1"}}}},
 		},
 		account: buffer.Account{
 			Launched: 3, NextStep: 2, Counts: rollout.BufferCounts{Completed: 2, Dropped: 1}, Drops: map[string]int64{"stale": 1},
@@ -73,8 +74,19 @@ func TestCheckFindsEveryBrokenPromise(t *testing.T) {
 		{"group in two steps", func(o *outcome) { o.journal[3].Groups = []int64{0} }, "group 0 is in steps", nil},
 		{"another batch when asked again", func(o *outcome) { o.journal[1].Trajectories = []string{"chaos-7/0/1/X", "chaos-7/0/1/O"} }, "two different", nil},
 		{"another batch than claims give", func(o *outcome) { o.batches[1].trajectories = []string{"x", "y"} }, "another batch than claims", nil},
+		{"batch gone that was not kept", func(o *outcome) { o.plan.retain = 1; delete(o.batches, 0) }, "", nil},
 		{"batch gone", func(o *outcome) { delete(o.batches, 1) }, "never be claimed again", nil},
 		{"wrong adapter", func(o *outcome) { o.batches[1].turns[0].model = "chaos-7-v2" }, "version 1", func(f findings) int { return f.wrongVersion }},
+		{"other weights under the name", func(o *outcome) { o.batches[1].turns[0].digest = "w2" }, "weights w2; published were w1", func(f findings) int { return f.wrongWeights }},
+		{"adapter of an earlier life", func(o *outcome) { o.plan.life = 2 }, "version 1", func(f findings) int { return f.wrongVersion }},
+		{"adapter of this life", func(o *outcome) {
+			o.plan.life, o.batches[1].turns[0].model = 2, string(rollout.PolicyVersion(1).Adapter("chaos-7@2"))
+		}, "", nil},
+		{"deleted before its end", func(o *outcome) {
+			o.cut, o.journal, o.account, o.records = true, o.journal[:2], buffer.Account{}, nil
+			delete(o.batches, 1)
+		}, "", nil},
+		{"hole before it was deleted", func(o *outcome) { o.cut, o.journal = true, o.journal[2:] }, "were trained that", nil},
 		{"answer of no engine", func(o *outcome) { o.batches[0].turns[0].model = "" }, "version 0", func(f findings) int { return f.wrongVersion }},
 		{"trained on again after Redis was emptied", func(o *outcome) {
 			o.lost = true
@@ -124,7 +136,8 @@ func TestQuantileIsOneOfTheValues(t *testing.T) {
 	}
 }
 
-// Steps trained again because a trainer went back are no duplicates, and those that nobody had recorded were not gone back to.
+// Steps trained again because a trainer went back are no duplicates, and those that nobody had recorded were not
+// gone back to.
 func TestRewoundStepsAreCountedApart(t *testing.T) {
 	t.Parallel()
 	f := check(good())

@@ -1,11 +1,11 @@
-// Package crashtest runs the whole service as real processes on loopback, kills, stops and cuts its parts off by a seeded
-// schedule, and checks that what was promised holds: every step has exactly its groups, no trajectory is trained on
-// twice or lost, the same claim gives the same bytes, every turn was sampled by the version it names. It measures how long
-// each part's death is felt.
+// Package crashtest runs the whole service as real processes on loopback, kills, stops and cuts its parts off by a
+// seeded schedule, and checks that what was promised holds: every step has exactly its groups, no trajectory is
+// trained on twice or lost, the same claim gives the same bytes, every turn was sampled by the version it names. It
+// measures how long each part's death is felt.
 //
-// What was promised is docs/guarantees.md. The schedule and the checks are pure: fault.go and check.go. Everything that
-// is observed comes from outside the service: the trainer's journal, claims over HTTP, the buffer's account in Redis, and
-// a recorder between the workers and the engines. Start reading at Run.
+// What was promised is docs/guarantees.md. The schedule and the checks are pure: fault.go and check.go. Everything
+// that is observed comes from outside the service: the trainer's journal, claims over HTTP, the buffer's account in
+// Redis, and a recorder between the workers and the engines. Start reading at Run.
 package crashtest
 
 import (
@@ -23,22 +23,31 @@ type Config struct {
 	Redis    string // redis-server
 	Dir      string // everything is written below: databases, logs, adapters, journals
 
+	Deck     Deck // empty: Processes
 	Seed     int64
 	Duration time.Duration // how long faults are injected, from the first batch on; the run in progress is then let to its end
 	Every    time.Duration // one fault per slot
 	Away     time.Duration // how long Temporal is away once, besides what the schedule deals; 0: no such absence
 	Run      RunConfig
-	// Lose empties Redis once instead of all other faults, when a quarter of the run's steps are recorded. What was granted and
-	// not recorded may then be formed anew; what was trained on must still never be given again.
+	// Lose empties Redis once instead of all other faults, when a quarter of the run's steps are recorded. What was
+	// granted and not recorded may then be formed anew; what was trained on must still never be given again.
 	Lose bool
-	Log  io.Writer // what happens, a line each
+	// Lives is how often each run's name is used. The first life is cut short: the run is deleted. Of three or
+	// more, the last but one ends when the run, completed, has been kept for as long as the configuration says. 0:
+	// once.
+	Lives int
+	// Patience multiplies the bounds within which a run must go on after a fault of a name, for a machine that does other
+	// work meanwhile. 0: once.
+	Patience int
+	Log      io.Writer // what happens, a line each
 }
 
 // RunConfig sizes each run. Runs follow one another until the time is over.
 type RunConfig struct {
 	Steps, GroupsPerStep, Samples, Depth int
 	Train                                time.Duration
-	// Checkpoint is after how many steps the trainer saves its weights; killed, it goes back there. 0: its weights survive it.
+	// Checkpoint is after how many steps the trainer saves its weights; killed, it goes back there. 0: its weights
+	// survive it.
 	Checkpoint int
 	Shape      Shape // what is special about the run's groups and batches
 }
@@ -53,15 +62,27 @@ const (
 // DefaultRun is what Run plays where the configuration says nothing.
 var DefaultRun = RunConfig{Steps: 16, GroupsPerStep: 3, Samples: 3, Depth: 2, Train: 700 * time.Millisecond, Checkpoint: 3}
 
+// longRun is how many steps a run has whose faults are followed one by one: most of them find it in its middle.
+const longRun = 48
+
 // Agents is how many trajectories one game of the environment, tic-tac-toe, makes.
 const agents = 2
 
 func (c *Config) fill() {
+	if c.Deck == "" {
+		c.Deck = Processes
+	}
 	if c.Every <= 0 {
 		c.Every = DefaultEvery
 	}
 	if c.Run == (RunConfig{}) {
 		c.Run = DefaultRun
+		if c.Deck == Names {
+			c.Run.Steps = longRun
+		}
+	}
+	if c.Deck == Names && c.Lives == 0 {
+		c.Lives = 3
 	}
 	if c.Lose {
 		c.Run.Checkpoint = 0 // an emptied Redis cannot give earlier steps again
@@ -82,6 +103,8 @@ type Summary struct {
 	Duplicated     int            `json:"duplicated"`      // trajectories in two steps, or twice in one
 	Holes          int            `json:"holes"`           // steps not trained on, or not recorded
 	WrongVersion   int            `json:"wrong_version"`   // turns whose version is not the adapter that answered
+	WrongWeights   int            `json:"wrong_weights"`   // turns of other weights than were published, and names of two
+	Stuck          int            `json:"stuck"`           // faults after which nothing went on within their bound
 	RepeatedTokens int64          `json:"repeated_tokens"` // that engines generated for a turn already answered
 	RecoveryP50    float64        `json:"recovery_p50_s"`  // of all measured kills
 	RecoveryP99    float64        `json:"recovery_p99_s"`
@@ -107,7 +130,7 @@ type Report struct {
 // Run runs the service under faults and checks it. The error is about the harness; violations are in the report.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	cfg.fill()
-	s, err := startStack(ctx, cfg)
+	s, err := startService(ctx, cfg)
 	if err != nil {
 		return Report{}, fmt.Errorf("start the service: %w", err)
 	}
@@ -120,7 +143,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	go watch.observe(observing)
 	go watch.question(observing)
 
-	injector := newInjector(s, watch)
+	injector := newInjector(s, watch, cfg.Patience)
 	injecting, stopInjecting := context.WithCancel(ctx)
 	defer stopInjecting()
 	done := make(chan struct{})
@@ -130,13 +153,13 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			injector.lose(injecting)
 			return
 		}
-		injector.run(injecting, NewSchedule(cfg.Seed, cfg.Every, cfg.Away, workers, engines), cfg.Duration)
+		injector.run(injecting, NewSchedule(cfg.Deck.kinds(), cfg.Seed, cfg.Every, cfg.Away, workers, engines), cfg.Duration)
 	}()
 
 	report := Report{Dropped: map[string]int64{}}
 	report.Summary.Seed = cfg.Seed
 	for i := 1; ; i++ {
-		outcome, err := s.train(ctx, watch, cfg.plan(i))
+		outcome, err := s.train(ctx, watch, injector, cfg.plan(i))
 		if err != nil {
 			stopInjecting()
 			<-done
@@ -145,7 +168,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		report.take(outcome, check(outcome))
 		s.say("run %d (%s): %d steps in %d lines, %d violations so far (%s)",
 			i, outcome.plan.cfg.Shape, report.Summary.Steps, len(outcome.journal), len(report.Violations), time.Since(began).Round(time.Second))
-		if cfg.Lose || over(done) || len(report.Violations) > 0 {
+		if cfg.Lose || over(done) && outcome.plan.last() || len(report.Violations) > 0 {
 			break
 		}
 	}
@@ -172,6 +195,7 @@ func (r *Report) take(o outcome, f findings) {
 	r.Summary.Duplicated += f.duplicated
 	r.Summary.Holes += f.holes
 	r.Summary.WrongVersion += f.wrongVersion
+	r.Summary.WrongWeights += f.wrongWeights
 	r.Turns += f.turns
 	r.Claims += o.claims
 	r.Shares += o.shares
@@ -183,7 +207,7 @@ func (r *Report) take(o outcome, f findings) {
 		r.Dropped[code] += n
 	}
 	for _, v := range f.violations {
-		r.Violations = append(r.Violations, fmt.Sprintf("%s: %s", o.plan.run(), v))
+		r.Violations = append(r.Violations, fmt.Sprintf("%s: %s", o.plan.label(), v))
 	}
 }
 
@@ -195,11 +219,19 @@ func (r *Report) finish(in *injector, rec *recorder, w *watch) {
 	}
 	r.Summary.RepeatedTokens, r.OutTokens = rec.repeated()
 	r.Recovery = recoveries(in.done, w, rec)
+	if in.service.cfg.Deck == Names {
+		r.Recovery = recoveriesOfNames(in.done)
+	}
 	r.Unled = unled(in.done, rec)
 	r.Violations = append(r.Violations, in.violations...)
+	r.Summary.Stuck = in.stuck
+	for _, name := range rec.ambiguous() {
+		r.Summary.WrongWeights++
+		r.Violations = append(r.Violations, fmt.Sprintf("adapter %s answered with other weights at different times", name))
+	}
 	var all []float64
 	for _, rv := range r.Recovery {
-		if rv.kill() {
+		if rv.kill() || in.service.cfg.Deck == Names {
 			all = append(all, rv.Seconds...)
 		}
 	}

@@ -3,14 +3,15 @@ package crashtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
 // Kind is what is done to which kind of part.
 type Kind string
 
-// The kinds. A kill is SIGKILL, a stop SIGSTOP and later SIGCONT; a cut closes a link's connections and refuses new ones, a hang
-// keeps them open and lets nothing through.
+// The kinds. A kill is SIGKILL, a stop SIGSTOP and later SIGCONT; a cut closes a link's connections and refuses new
+// ones, a hang keeps them open and lets nothing through.
 const (
 	KillWorker   Kind = "kill-worker"
 	KillServer   Kind = "kill-server"
@@ -48,9 +49,56 @@ const (
 	SlowRedis Kind = "slow-redis" // writes are held up, as by a slow disk
 
 	LoseRedis Kind = "lose-redis" // emptied; not in any schedule, because it takes promises with it
+
+	// What happens to names and ends. A workflow is terminated by hand, through Temporal's API.
+	TerminateGroup Kind = "terminate-group"
+	TerminateRun   Kind = "terminate-run"
+	TerminateFleet Kind = "terminate-fleet"
+	ForgetRun      Kind = "forget-run"    // Temporal deletes the run's workflow, as at the end of its retention
+	HangLoad       Kind = "hang-load"     // an engine hangs whenever an adapter is loaded
+	AwayEngines    Kind = "away-engines"  // nobody reaches any engine
+	PublishAgain   Kind = "publish-again" // the newest version, from the same path
+	PublishOther   Kind = "publish-other" // other weights under the newest version
+	// SecondDeployment starts, changes and stops a run of the same name in another deployment on the same Redis and
+	// namespace.
+	SecondDeployment Kind = "second-deployment"
+	EndWorker        Kind = "end-worker" // SIGTERM
+	// ReturnName deletes the run and starts another one under its name, whose trainer writes other weights to the
+	// same paths; ExpireName waits instead until the run, over, is deleted by itself. They end lives of names and are
+	// in no deck.
+	ReturnName Kind = "return-name"
+	ExpireName Kind = "expire-name"
 )
 
-// Kinds lists every kind; a schedule deals them all before it deals one again.
+// Deck is which kinds a schedule deals.
+type Deck string
+
+// The decks.
+const (
+	Processes Deck = "processes" // what happens to processes and to the network between them
+	Names     Deck = "names"     // what happens to workflows, names, versions and whole deployments
+)
+
+// Decks lists them.
+func Decks() []Deck { return []Deck{Processes, Names} }
+
+// kinds are those of the deck; a schedule deals them all before it deals one again.
+func (d Deck) kinds() []Kind {
+	if d == Names {
+		return NameKinds()
+	}
+	return Kinds()
+}
+
+// NameKinds lists the kinds of the deck of names: its own, and the deaths that they are mixed with.
+func NameKinds() []Kind {
+	return []Kind{
+		TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, HangLoad, AwayEngines, PublishAgain, PublishOther,
+		SecondDeployment, EndWorker, KillWorker, KillServer, KillEngine,
+	}
+}
+
+// Kinds lists the kinds of the deck of processes.
 func Kinds() []Kind {
 	return []Kind{
 		KillWorker, KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll,
@@ -58,6 +106,7 @@ func Kinds() []Kind {
 		CutWorkerRedis, CutWorkerTemporal, CutWorkerEngine, CutServerRedis, CutServerTemporal,
 		HangWorkerRedis, HangWorkerEngine, HangServerTemporal, FullRedis, SlowRedis,
 		CutTrainerServer, HangTrainerServer, ReplaceTrainer, AwayTemporal,
+		TerminateGroup, TerminateRun, TerminateFleet, HangLoad, AwayEngines, EndWorker,
 	}
 }
 
@@ -80,6 +129,7 @@ func (f Fault) String() string {
 
 // Schedule deals faults, one per slot, the same for the same seed.
 type Schedule struct {
+	kinds            []Kind
 	rng              *rand.Rand
 	every            time.Duration
 	workers, engines int
@@ -91,13 +141,15 @@ type Schedule struct {
 // longAfter is how many slots pass before the long absence of Temporal.
 const longAfter = 12
 
-// NewSchedule makes a schedule for so many workers and engines. With long it holds, besides the deck's absences of
+// NewSchedule deals from kinds, for so many workers and engines. With long it holds, besides the deck's absences of
 // Temporal, one of that length.
-func NewSchedule(seed int64, every, long time.Duration, workers, engines int) *Schedule {
-	return &Schedule{rng: rand.New(rand.NewPCG(uint64(seed), 0xC4A5)), every: every, long: long, workers: workers, engines: engines}
+func NewSchedule(kinds []Kind, seed int64, every, long time.Duration, workers, engines int) *Schedule {
+	rng := rand.New(rand.NewPCG(uint64(seed), 0xC4A5))
+	return &Schedule{kinds: kinds, rng: rng, every: every, long: long, workers: workers, engines: engines}
 }
 
-// Next is the next fault. Every fault is taken back within its slot, but for absences of Temporal, which take several.
+// Next is the next fault. Every fault is taken back within its slot, but for absences of Temporal and of all engines,
+// which take several.
 func (s *Schedule) Next() Fault {
 	if s.long > 0 && s.slot >= longAfter {
 		f := Fault{Kind: AwayTemporal, At: s.every * time.Duration(s.slot), Hold: s.long}
@@ -106,7 +158,7 @@ func (s *Schedule) Next() Fault {
 		return f
 	}
 	if len(s.deck) == 0 {
-		s.deck = Kinds()
+		s.deck = slices.Clone(s.kinds)
 		s.rng.Shuffle(len(s.deck), func(i, j int) { s.deck[i], s.deck[j] = s.deck[j], s.deck[i] })
 	}
 	f := Fault{Kind: s.deck[0]}
@@ -117,13 +169,17 @@ func (s *Schedule) Next() Fault {
 	index := s.rng.IntN(1 << 16)
 	s.slot++
 	switch f.Kind {
-	case KillWorker, StopWorker, CutWorkerRedis, CutWorkerTemporal, HangWorkerRedis:
+	case KillWorker, StopWorker, EndWorker, CutWorkerRedis, CutWorkerTemporal, HangWorkerRedis:
 		f.Index = index % s.workers
-	case KillEngine, StopEngine, CutWorkerEngine, HangWorkerEngine:
+	case KillEngine, StopEngine, CutWorkerEngine, HangWorkerEngine, HangLoad:
 		f.Index = index % s.engines
 	}
 	switch f.Kind {
-	case KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll:
+	case KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll, EndWorker,
+		TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, PublishAgain, PublishOther, SecondDeployment:
+	case AwayEngines:
+		f.Hold = enginesAway
+		s.slot += int(f.Hold / s.every)
 	case AwayTemporal:
 		f.Hold = time.Duration(part * (6 + 2*s.rng.Float64()))
 		s.slot += s.slots(f.Hold)
@@ -132,6 +188,9 @@ func (s *Schedule) Next() Fault {
 	}
 	return f
 }
+
+// enginesAway is long enough for all engines to be taken for lost.
+const enginesAway = 5 * time.Second
 
 // quiet is how many slots after an absence are left for finding one another again.
 const quiet = 2

@@ -7,7 +7,7 @@ import (
 
 func TestScheduleIsTheSameForTheSameSeed(t *testing.T) {
 	t.Parallel()
-	a, b, c := NewSchedule(7, time.Second, 0, 2, 3), NewSchedule(7, time.Second, 0, 2, 3), NewSchedule(8, time.Second, 0, 2, 3)
+	a, b, c := NewSchedule(Kinds(), 7, time.Second, 0, 2, 3), NewSchedule(Kinds(), 7, time.Second, 0, 2, 3), NewSchedule(Kinds(), 8, time.Second, 0, 2, 3)
 	same := true
 	for range 100 {
 		x, y, z := a.Next(), b.Next(), c.Next()
@@ -24,11 +24,18 @@ func TestScheduleIsTheSameForTheSameSeed(t *testing.T) {
 // Every deck holds every kind, and every fault is over before the next one begins.
 func TestScheduleDealsEveryKindAndOneAtATime(t *testing.T) {
 	t.Parallel()
+	for _, deck := range Decks() {
+		t.Run(string(deck), func(t *testing.T) { testDeck(t, deck.kinds()) })
+	}
+}
+
+func testDeck(t *testing.T, kinds []Kind) {
+	t.Parallel()
 	for seed := range int64(50) {
-		s := NewSchedule(seed, time.Second, 0, 2, 3)
+		s := NewSchedule(kinds, seed, time.Second, 0, 2, 3)
 		seen := map[Kind]bool{}
 		free := time.Duration(0)
-		for range Kinds() {
+		for range kinds {
 			f := s.Next()
 			seen[f.Kind] = true
 			if f.At < free {
@@ -39,7 +46,7 @@ func TestScheduleDealsEveryKindAndOneAtATime(t *testing.T) {
 				t.Errorf("seed %d: %s", seed, f)
 			}
 		}
-		for _, k := range Kinds() {
+		for _, k := range kinds {
 			if !seen[k] {
 				t.Errorf("seed %d: the first deck has no %s", seed, k)
 			}
@@ -51,7 +58,7 @@ func TestScheduleDealsEveryKindAndOneAtATime(t *testing.T) {
 func TestTemporalIsAwayForLong(t *testing.T) {
 	t.Parallel()
 	const long = 2 * time.Minute
-	s := NewSchedule(3, time.Second, long, 2, 3)
+	s := NewSchedule(Kinds(), 3, time.Second, long, 2, 3)
 	asked, free := 0, time.Duration(0)
 	for range 5 * len(Kinds()) {
 		f := s.Next()
@@ -78,7 +85,7 @@ func TestTemporalIsAwayForLong(t *testing.T) {
 func TestTenMinutesHoldAHundredFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(50) {
-		s := NewSchedule(seed, DefaultEvery, 125*time.Second, workers, engines)
+		s := NewSchedule(Kinds(), seed, DefaultEvery, 125*time.Second, workers, engines)
 		n := 0
 		for s.Next().At < 10*time.Minute {
 			n++

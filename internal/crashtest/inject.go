@@ -4,17 +4,27 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // injector does what the schedule says.
 type injector struct {
-	stack      *stack
+	service    *service
 	watch      *watch
 	done       []injected
 	refused    time.Time // when the trainer replaced last was refused
 	violations []string  // seen while a fault was taken back
+	stuck      int       // faults after which the run did not go on in time
+	second     string    // address of the second deployment's server, once there is one
+
+	patience int // times the stated bounds
+
+	deleted *injected  // a name that has not come back yet
+	fault   sync.Mutex // held from a fault until the run has gone on
 }
 
 // injected is a fault that was done, and when.
@@ -26,11 +36,14 @@ type injected struct {
 	claimable bool
 	// refused is when a replaced trainer that woke up was seen to be refused.
 	refused time.Time
-	epoch   int64 // of the run's trainer just before
+	wentOn  time.Time // when the run was seen to go on, of a fault that is followed
+	epoch   int64     // of the run's trainer just before
 	run     string
 }
 
-func newInjector(s *stack, w *watch) *injector { return &injector{stack: s, watch: w} }
+func newInjector(s *service, w *watch, patience int) *injector {
+	return &injector{service: s, watch: w, patience: patience}
+}
 
 // run injects faults for so long, beginning when the first batch is granted: before that there is little to lose.
 func (in *injector) run(ctx context.Context, schedule *Schedule, duration time.Duration) {
@@ -38,7 +51,7 @@ func (in *injector) run(ctx context.Context, schedule *Schedule, duration time.D
 		if _, account := in.watch.now(); account.ClaimedTo > 0 {
 			break
 		}
-		if pause(ctx, watchEvery) != nil {
+		if stack.Pause(ctx, watchEvery) != nil {
 			return
 		}
 	}
@@ -47,66 +60,91 @@ func (in *injector) run(ctx context.Context, schedule *Schedule, duration time.D
 	began := time.Now()
 	for {
 		f := schedule.Next()
-		if pause(ctx, time.Until(began.Add(f.At))) != nil {
+		if stack.Pause(ctx, time.Until(began.Add(f.At))) != nil {
 			return
 		}
-		in.worthwhile(ctx, f)
-		run, account := in.watch.now()
-		d := injected{Fault: f, when: time.Now(), epoch: int64(account.Epoch), run: run, claimable: account.ClaimedTo > 0}
-		back, err := in.inject(ctx, f)
-		if err != nil {
-			in.stack.say("  not done: %s: %v", f, err)
-			continue
-		}
-		in.stack.say("  %3d %s", len(in.done)+1, f)
-		if back != nil {
-			_ = pause(ctx, f.Hold) // cut short, it is taken back at once
-			d.until = time.Now()
-			back()
-			d.refused, in.refused = in.refused, time.Time{}
-		}
-		in.done = append(in.done, d)
+		in.one(ctx, f)
 	}
+}
+
+// one does one fault at a moment at which it costs something, and takes it back.
+func (in *injector) one(ctx context.Context, f Fault) {
+	in.fault.Lock()
+	defer in.fault.Unlock()
+	in.worthwhile(ctx, f)
+	if in.service.cfg.Deck == Names && !in.inTheMiddle() {
+		in.service.say("  not done: %s: no run is in its middle", f)
+		return
+	}
+	run, account := in.watch.now()
+	d := injected{Fault: f, when: time.Now(), epoch: int64(account.Epoch), run: run, claimable: account.ClaimedTo > 0}
+	back, err := in.inject(ctx, f)
+	if err != nil {
+		in.service.say("  not done: %s: %v", f, err)
+		return
+	}
+	in.service.say("  %3d %s", len(in.done)+1, f)
+	if back != nil {
+		_ = stack.Pause(ctx, f.Hold) // cut short, it is taken back at once
+		d.until = time.Now()
+		back()
+		d.refused, in.refused = in.refused, time.Time{}
+	}
+	if in.service.cfg.Deck == Names {
+		in.follow(ctx, &d)
+	}
+	in.done = append(in.done, d)
 }
 
 // lose empties Redis once, in the middle of the first run.
 func (in *injector) lose(ctx context.Context) {
-	for pause(ctx, watchEvery) == nil {
+	for stack.Pause(ctx, watchEvery) == nil {
 		run, account := in.watch.now()
-		if int(account.NextStep) < max(1, in.stack.cfg.Run.Steps/4) {
+		if int(account.NextStep) < max(1, in.service.cfg.Run.Steps/4) {
 			continue
 		}
 		in.watch.forgive()
-		if err := in.stack.rdb.FlushAll(ctx).Err(); err != nil {
-			in.stack.say("  not done: %s: %v", LoseRedis, err)
+		if err := in.service.rdb.FlushAll(ctx).Err(); err != nil {
+			in.service.say("  not done: %s: %v", LoseRedis, err)
 			continue
 		}
 		in.done = append(in.done, injected{Fault: Fault{Kind: LoseRedis}, when: time.Now(), run: run})
-		in.stack.say("  %s at step %d", LoseRedis, account.NextStep)
+		in.service.say("  %s at step %d", LoseRedis, account.NextStep)
 		return
 	}
 }
 
-// worthwhile waits a while for a moment at which the fault costs something: the death of a worker or an engine while requests
-// are under way, that of a trainer between two checkpoints.
+// worthwhile waits a while for a moment at which the fault costs something: the death of a worker or an engine while
+// requests are under way, that of a trainer between two checkpoints, the absence of all engines during a publication.
 func (in *injector) worthwhile(ctx context.Context, f Fault) {
 	var now func() bool
 	switch f.Kind {
 	case KillWorker, KillEngine:
-		now = in.stack.recorder.busy
+		now = in.service.recorder.busy
 	case KillTrainer, ReplaceTrainer:
-		now = func() bool { return in.stack.pid(in.process("trainer", 0)) != 0 && in.watch.betweenCheckpoints() }
-	default:
+		now = func() bool { return in.service.PID(in.process("trainer", 0)) != 0 && in.watch.betweenCheckpoints() }
+	}
+	switch {
+	case f.Kind == AwayEngines:
+		now = func() bool { return in.inTheMiddle() && in.publishing() }
+	case in.service.cfg.Deck == Names:
+		now = in.inTheMiddle
+	case now == nil:
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, in.stack.cfg.Every)
+	ctx, cancel := context.WithTimeout(ctx, in.service.cfg.Every)
 	defer cancel()
-	for !now() && pause(ctx, 10*time.Millisecond) == nil {
+	for !now() && stack.Pause(ctx, 10*time.Millisecond) == nil {
 	}
 }
 
 // inject does a fault and answers how to take it back.
 func (in *injector) inject(ctx context.Context, f Fault) (back func(), err error) {
+	switch f.Kind {
+	case TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, HangLoad, AwayEngines, PublishAgain, PublishOther,
+		SecondDeployment, EndWorker:
+		return in.nameFault(ctx, f)
+	}
 	verb, rest, _ := strings.Cut(string(f.Kind), "-")
 	switch verb {
 	case "replace":
@@ -142,8 +180,7 @@ func (in *injector) process(part string, index int) string {
 	case "worker", "engine":
 		return fmt.Sprintf("%s-%d", part, index)
 	case "trainer":
-		run, _ := in.watch.now()
-		return trainerOf(run)
+		return trainerOf(in.watch.current())
 	}
 	return part
 }
@@ -153,11 +190,11 @@ func (in *injector) between(parts string, index int) *link {
 	from, to, _ := strings.Cut(parts, "-")
 	switch {
 	case to == "engine":
-		return in.stack.links[fmt.Sprintf("engine-%d", index)]
+		return in.service.links[fmt.Sprintf("engine-%d", index)]
 	case from == "worker":
-		return in.stack.links[fmt.Sprintf("worker-%d-%s", index, to)]
+		return in.service.links[fmt.Sprintf("worker-%d-%s", index, to)]
 	}
-	return in.stack.links[from+"-"+to]
+	return in.service.links[from+"-"+to]
 }
 
 // killAll kills every process that lives; it fails when none does.
@@ -185,7 +222,7 @@ func (in *injector) killAll() error {
 }
 
 func (in *injector) signal(name string, sig syscall.Signal) error {
-	pid := in.stack.pid(name)
+	pid := in.service.PID(name)
 	if pid == 0 {
 		return fmt.Errorf("%s is not running", name)
 	}
@@ -195,12 +232,12 @@ func (in *injector) signal(name string, sig syscall.Signal) error {
 func (in *injector) redis(ctx context.Context, f Fault) (back func(), err error) {
 	switch f.Kind {
 	case FullRedis:
-		if err := in.stack.rdb.ConfigSet(ctx, "maxmemory", "1mb").Err(); err != nil {
+		if err := in.service.rdb.ConfigSet(ctx, "maxmemory", "1mb").Err(); err != nil {
 			return nil, err
 		}
 		return in.unfill, nil
 	case SlowRedis:
-		return func() {}, in.stack.rdb.Do(ctx, "CLIENT", "PAUSE", f.Hold.Milliseconds(), "WRITE").Err()
+		return func() {}, in.service.rdb.Do(ctx, "CLIENT", "PAUSE", f.Hold.Milliseconds(), "WRITE").Err()
 	}
 	return nil, fmt.Errorf("nobody knows how to do %s", f.Kind)
 }
@@ -209,10 +246,10 @@ func (in *injector) redis(ctx context.Context, f Fault) (back func(), err error)
 func (in *injector) unfill() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err := await(ctx, time.Minute, func(ctx context.Context) error {
-		return in.stack.rdb.ConfigSet(ctx, "maxmemory", "0").Err()
+	err := stack.Await(ctx, time.Minute, func(ctx context.Context) error {
+		return in.service.rdb.ConfigSet(ctx, "maxmemory", "0").Err()
 	})
 	if err != nil {
-		in.stack.say("  redis keeps its limit: %v", err)
+		in.service.say("  redis keeps its limit: %v", err)
 	}
 }

@@ -25,27 +25,64 @@ func shapes() []Shape { return []Shape{Plain, Stragglers, NoFlat, Waiting, ByFin
 
 // plan is one run: its number, sizes and special things, all decided by the seed.
 type plan struct {
-	number int
+	number int // of the run's name
+	life   int // of the name, from 1
+	lives  int // that the name will have
 	cfg    RunConfig
+	retain int // steps whose batches are kept after they were trained on
 	seed   int64
 	dir    string // where its trainer writes
 }
 
-// plan is the run of that number, from 1. What the configuration leaves open is drawn.
-func (c *Config) plan(number int) plan {
-	p := plan{number: number, cfg: c.Run, seed: c.Seed, dir: c.Dir}
+// plan is the i-th run, from 1: so many in a row share a name. What the configuration leaves open is drawn.
+func (c *Config) plan(i int) plan {
+	lives := max(c.Lives, 1)
+	p := plan{
+		number: (i-1)/lives + 1, life: (i-1)%lives + 1, lives: lives,
+		cfg: c.Run, retain: c.retain(), seed: c.Seed + int64(i), dir: c.Dir,
+	}
 	if p.cfg.Shape == "" {
 		all := shapes()
-		p.cfg.Shape = all[(int(c.Seed%int64(len(all)))+number)%len(all)]
+		p.cfg.Shape = all[(int(c.Seed%int64(len(all)))+i)%len(all)]
 	}
 	return p
 }
 
+// retain is retain_steps of the configuration. Where names and ends are tried it is the default; otherwise every
+// batch is kept, so that it can be claimed again at the end.
+func (c *Config) retain() int {
+	if c.Deck == Names {
+		return 2
+	}
+	return 1000
+}
+
 func (p plan) run() string { return fmt.Sprintf("chaos-%d", p.number) }
+
+// id is what the service calls the run: its name, and the life of it.
+func (p plan) id() rollout.RunName { return rollout.RunName(p.run()).InLife(p.life) }
+
+// label is the run's name with the life that it has.
+func (p plan) label() string {
+	if p.lives > 1 {
+		return fmt.Sprintf("%s.life-%d", p.run(), p.life)
+	}
+	return p.run()
+}
+
+// last reports whether the name is not used again.
+func (p plan) last() bool { return p.life >= p.lives }
+
+// cut reports whether the run is deleted in its middle.
+func (p plan) cut() bool { return p.life < p.lives-1 || p.life == 1 && !p.last() }
+
+// training is which training the run's weights come of: lives of a name share the paths of their adapters and not the
+// weights.
+func (p plan) training() int { return p.life }
 
 // file is where the run's trainers write, each thing in its folder.
 func (p plan) file(folder, ending string) string {
-	return filepath.Join(p.dir, folder, p.run()+ending)
+	return filepath.Join(p.dir, folder, p.label()+ending)
 }
 
 // Staleness that a run of the shape Waiting allows: little enough that the trainer does wait.

@@ -18,8 +18,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// What a watch does besides claiming: things that other ranks, a replaced trainer and a confused one would do, each with
-// the one answer that is promised. An answer that says that something is away proves nothing and is passed over.
+// What a watch does besides claiming: things that other ranks, a replaced trainer and a confused one would do, each
+// with the one answer that is promised. An answer that says that something is away proves nothing and is passed
+// over.
 
 // answer is what a call came to.
 type answer struct {
@@ -29,6 +30,11 @@ type answer struct {
 }
 
 func (w *watch) call(ctx context.Context, method, path string, body any) (answer, error) {
+	return w.callAt(ctx, w.service.Server, method, path, body)
+}
+
+// callAt calls the server at an address.
+func (w *watch) callAt(ctx context.Context, server, method, path string, body any) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	var text io.Reader
@@ -39,14 +45,14 @@ func (w *watch) call(ctx context.Context, method, path string, body any) (answer
 		}
 		text = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+w.stack.server+path, text)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+server+path, text)
 	if err != nil {
 		return answer{}, err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := w.stack.http.Do(req)
+	resp, err := w.service.HTTP.Do(req)
 	if err != nil {
 		return answer{}, err
 	}
@@ -69,12 +75,12 @@ func (w *watch) call(ctx context.Context, method, path string, body any) (answer
 // passing tells an answer that the service could not give now.
 func (a answer) passing() bool { return a.status >= http.StatusInternalServerError }
 
-// is tells whether the answer is a refusal for that reason.
+// is reports whether the answer is a refusal for that reason.
 func (a answer) is(code rollout.RefusalCode) bool { return a.code == string(code) }
 
 // probe does one of the things, by chance.
 func (w *watch) probe(ctx context.Context, run string, step rollout.Step, account buffer.Account) {
-	if w.stack.cfg.Lose {
+	if w.service.cfg.Lose {
 		return // epochs and records go with Redis
 	}
 	switch rand.IntN(5) {
@@ -185,7 +191,7 @@ func (w *watch) recordAgain(ctx context.Context, run string, account buffer.Acco
 		return
 	}
 	step := rollout.Step(rand.Int64N(int64(account.NextStep)))
-	record, err := w.stack.store.Step(ctx, rollout.RunName(run), step)
+	record, err := w.service.store.Step(ctx, w.current().id(), step)
 	if err != nil || !record.Done {
 		return // Redis is away, or a trainer has gone back meanwhile
 	}
@@ -213,8 +219,8 @@ func (w *watch) recordOther(ctx context.Context, run string, account buffer.Acco
 	w.judge(run, a.is(rollout.Conflict), &w.resent, "another record of step %d was answered %d %s", step, a.status, a.body)
 }
 
-// advance claims the batch after the one in training while Temporal is away and enough groups are ready, as a trainer does that
-// reads ahead: the way to a batch must not lead through Temporal.
+// advance claims the batch after the one in training while Temporal is away and enough groups are ready, as a
+// trainer does that reads ahead: the way to a batch must not lead through Temporal.
 func (w *watch) advance(ctx context.Context, run string, account buffer.Account) {
 	step, size := account.ClaimedTo, int64(w.current().cfg.GroupsPerStep)
 	over := int(step) >= w.current().cfg.Steps || step > account.NextStep+1

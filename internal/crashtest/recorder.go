@@ -2,8 +2,10 @@ package crashtest
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,24 +15,35 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// recorder stands between the workers and the engines and remembers what each engine answered to which request. What the
-// service says of a turn is checked against it.
+// recorder stands between the workers and the engines and remembers what each engine answered to which request. What
+// the service says of a turn is checked against it.
 type recorder struct {
 	mu      sync.Mutex
-	models  map[sampleKey]string   // model that answered with exactly these tokens
-	answers map[string][]time.Time // by episode
-	engines map[int][]time.Time    // answers by engine
+	models  map[sampleKey]answered     // what answered with exactly these tokens
+	loaded  map[engineAdapter]string   // digest of the weights that an engine last loaded under a name
+	weights map[string]map[string]bool // digests of the weights with which an adapter's name answered
+	answers map[string][]time.Time     // by episode
+	engines map[int][]time.Time        // answers by engine
 	aborts  []abort
 	tokens  map[string]int64 // generated so far, by turn
 	again   int64            // tokens generated for a turn that had an answer
 	total   int64
 	flying  int // requests under way
 	servers []*http.Server
+}
+
+// engineAdapter is an adapter's name on an engine.
+type engineAdapter struct {
+	engine int
+	name   string
 }
 
 // sampleKey is one sample of one trajectory.
@@ -47,7 +60,8 @@ type abort struct {
 
 func newRecorder() *recorder {
 	return &recorder{
-		models: map[sampleKey]string{}, answers: map[string][]time.Time{}, engines: map[int][]time.Time{}, tokens: map[string]int64{},
+		models: map[sampleKey]answered{}, loaded: map[engineAdapter]string{}, weights: map[string]map[string]bool{},
+		answers: map[string][]time.Time{}, engines: map[int][]time.Time{}, tokens: map[string]int64{},
 	}
 }
 
@@ -76,6 +90,9 @@ func (r *recorder) close() {
 func (r *recorder) watching(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		turn, ok := turnOf(req)
+		if req.URL.Path == loadPath {
+			req = rememberLoad(req)
+		}
 		begun := time.Now()
 		if ok {
 			r.fly(1)
@@ -131,6 +148,9 @@ type completion struct {
 
 // note reads a whole answer before it is passed on, so that nothing reaches a worker unseen.
 func (r *recorder) note(engine int, resp *http.Response) error {
+	if name, path := loadOf(resp.Request); name != "" && resp.StatusCode == http.StatusOK {
+		return r.noteLoad(engine, name, path)
+	}
 	turn, ok := turnOf(resp.Request)
 	if !ok || resp.StatusCode != http.StatusOK {
 		return nil
@@ -149,7 +169,14 @@ func (r *recorder) note(engine int, resp *http.Response) error {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.models[sampleKey{turn.trajectory, digest(choice.TokenIDs, choice.Logprobs.TokenLogprobs)}] = c.Model
+	by := answered{c.Model, r.loaded[engineAdapter{engine, c.Model}]}
+	r.models[sampleKey{turn.trajectory, digest(choice.TokenIDs, choice.Logprobs.TokenLogprobs)}] = by
+	if by.digest != "" {
+		if r.weights[c.Model] == nil {
+			r.weights[c.Model] = map[string]bool{}
+		}
+		r.weights[c.Model][by.digest] = true
+	}
 	r.answers[turn.episode] = append(r.answers[turn.episode], now)
 	r.engines[engine] = append(r.engines[engine], now)
 	n := int64(len(choice.TokenIDs))
@@ -159,6 +186,63 @@ func (r *recorder) note(engine int, resp *http.Response) error {
 	r.tokens[turn.turn] += n
 	r.total += n
 	return nil
+}
+
+// The route by which an engine is told to load an adapter, and the file of its weights.
+const (
+	loadPath    = "/v1/load_lora_adapter"
+	weightsFile = "adapter_model.safetensors"
+)
+
+// load is the body of a request to load an adapter, which is gone when the answer comes.
+type load struct {
+	Name string `json:"lora_name"`
+	Path string `json:"lora_path"`
+}
+
+type loadKey struct{}
+
+func rememberLoad(req *http.Request) *http.Request {
+	var l load
+	body, err := io.ReadAll(req.Body)
+	if err == nil {
+		_ = json.Unmarshal(body, &l) // what is no such body loads nothing
+	}
+	req = req.WithContext(context.WithValue(req.Context(), loadKey{}, l))
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	return req
+}
+
+func loadOf(req *http.Request) (name, path string) {
+	l, _ := req.Context().Value(loadKey{}).(load)
+	return l.Name, l.Path
+}
+
+// noteLoad reads the weights that an engine has just read.
+func (r *recorder) noteLoad(engine int, name, path string) error {
+	weights, err := os.ReadFile(filepath.Join(path, weightsFile))
+	if err != nil {
+		return fmt.Errorf("engine %d has loaded %s: %w", engine, name, err)
+	}
+	sum := sha256.Sum256(weights)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.loaded[engineAdapter{engine, name}] = hex.EncodeToString(sum[:])
+	return nil
+}
+
+// ambiguous lists the names of adapters that answered with different weights.
+func (r *recorder) ambiguous() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []string
+	for name, digests := range r.weights {
+		if len(digests) > 1 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func digest(tokens []int32, logprobs []float32) [sha256.Size]byte {
@@ -172,8 +256,8 @@ func digest(tokens []int32, logprobs []float32) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// model is what answered with this sample of a trajectory; empty when no engine ever did.
-func (r *recorder) model(trajectory string, tokens []int32, logprobs []float32) string {
+// answeredBy is what answered with this sample of a trajectory; empty when no engine ever did.
+func (r *recorder) answeredBy(trajectory string, tokens []int32, logprobs []float32) answered {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.models[sampleKey{trajectory, digest(tokens, logprobs)}]

@@ -15,7 +15,7 @@ type Recovery struct {
 	Open    int // deaths after which it was not seen to happen
 }
 
-// kill tells whether something died of it, and not only was away.
+// kill reports whether something died of it, and not only was away.
 func (r Recovery) kill() bool { return strings.HasPrefix(string(r.Kind), "kill-") }
 
 // P is a quantile of the recoveries.
@@ -73,7 +73,7 @@ func (d injected) began() time.Time {
 	return d.until
 }
 
-// overtaken tells whether Temporal was hardly back when it was away again: there was no time to recover in.
+// overtaken reports whether Temporal was hardly back when it was away again: there was no time to recover in.
 func (d injected) overtaken(done []injected) bool {
 	return d.Kind == AwayTemporal && slices.ContainsFunc(done, func(next injected) bool {
 		return next.Kind == AwayTemporal && next.when.After(d.until) && next.when.Sub(d.until) < roomAfterAbsence
@@ -102,7 +102,7 @@ func ends(d injected, w *watch, r *recorder) []time.Time {
 			}
 		}
 	case KillTemporal:
-		return []time.Time{firstAskedAfter(w.answered, d.when)}
+		return []time.Time{firstAskedAfter(w.replies, d.when)}
 	case AwayTemporal:
 		return []time.Time{firstAfter(w.launched, d.until)}
 	case ReplaceTrainer:

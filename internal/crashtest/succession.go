@@ -15,8 +15,8 @@ type term struct {
 	recorded []int64
 }
 
-// termsOf sorts what trainers wrote by epoch, the earliest first. A trainer that was killed between being announced and saying
-// so did nothing else.
+// termsOf sorts what trainers wrote by epoch, the earliest first. A trainer that was killed between being announced
+// and saying so did nothing else.
 func termsOf(o outcome) []*term {
 	terms := map[int64]*term{}
 	of := func(epoch int64) *term {
@@ -43,9 +43,9 @@ func termsOf(o outcome) []*term {
 	return sorted
 }
 
-// succession checks that trainers followed one another as promised: each begins where it asked to, or at the first step
-// not recorded, and goes on without a gap; a step that was recorded is trained again only by one that went back behind it; and
-// each record is that of the last trainer entitled to it.
+// succession checks that trainers followed one another as promised: each begins where it asked to, or at the first
+// step not recorded, and goes on without a gap; a step that was recorded is trained again only by one that went
+// back behind it; and each record is that of the last trainer entitled to it.
 func (f *findings) succession(o outcome) {
 	for _, e := range o.events {
 		if e.Event == fenced {
@@ -99,8 +99,8 @@ func (f *findings) term(t *term, done map[int64]int64) {
 	}
 }
 
-// record checks who made a step's last record: a trainer that trained it and said the same, and that nobody replaced before
-// the step was done. A trainer answers for every step from its first one on.
+// record checks who made a step's last record: a trainer that trained it and said the same, and that nobody
+// replaced before the step was done. A trainer answers for every step from its first one on.
 func (f *findings) record(step, epoch int64, wallSec float64, terms []*term) {
 	said := false
 	for _, t := range terms {

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // model is the base model that simulated engines serve.
@@ -27,6 +28,7 @@ type outcome struct {
 	tally                           // of what the watch did
 	violations []string             // seen while it ran
 	lost       bool                 // Redis was emptied meanwhile
+	cut        bool                 // it was deleted before its end
 }
 
 // trained is one line of the trainer's journal.
@@ -44,50 +46,57 @@ type event struct {
 	Epoch      int64  `json:"epoch"`
 	Step       int64  `json:"step"`
 	ResumeFrom *int64 `json:"resume_from"`
+	Version    int64  `json:"policy_version"`
+	Path       string `json:"path"`
+	Digest     string `json:"digest"`
 }
 
 // What trainers tell.
 const (
-	attached = "attached"
-	recorded = "recorded"
-	fenced   = "fenced"
+	attached   = "attached"
+	publishing = "publishing"
+	recorded   = "recorded"
+	fenced     = "fenced"
 )
 
-// Patience of the harness: a run in which no step is completed for stuckAfter, though Temporal is there, goes against a promise.
-// After the faults a run has as long again.
+// Patience of the harness: a run in which no step is completed for stuckAfter, though Temporal is there, goes against
+// a promise. After the faults a run has as long again.
 const stuckAfter = 2 * time.Minute
 
-// train plays one run to its end, with the demo trainer, and gathers what was observed.
-func (s *stack) train(ctx context.Context, w *watch, p plan) (outcome, error) {
-	client, err := cli.NewClient("http://"+s.server, "", s.http)
+// train plays one run with the demo trainer, to its end or until it is deleted, and gathers what was observed.
+func (s *service) train(ctx context.Context, w *watch, in *injector, p plan) (outcome, error) {
+	client, err := cli.NewClient("http://"+s.Server, "", s.HTTP)
 	if err != nil {
 		return outcome{}, err
 	}
 	spec := p.spec()
-	if err := await(ctx, stuckAfter, func(ctx context.Context) error { return client.StartRun(ctx, spec) }); err != nil {
+	if err := stack.Await(ctx, stuckAfter, func(ctx context.Context) error { return client.StartRun(ctx, spec) }); err != nil {
 		return outcome{}, fmt.Errorf("start it: %w", err)
 	}
-	if err := s.start(trainerOf(p.run()), true, s.cfg.Millrace, s.trainerArgs(p)...); err != nil {
+	if err := s.Spawn(trainerOf(p), true, s.cfg.Millrace, s.trainerArgs(p)...); err != nil {
 		return outcome{}, err
 	}
 	w.begin(p)
-	o := outcome{plan: p, lost: s.cfg.Lose}
-	stuck := s.follow(ctx, w, spec)
+	in.returned(ctx)
+	o := outcome{plan: p, lost: s.cfg.Lose, cut: p.cut()}
+	to := spec.Steps
+	if o.cut {
+		to /= 2
+	}
+	stuck := s.follow(ctx, w, to)
 	if err := ctx.Err(); err != nil {
 		return o, err
 	}
 	if stuck != "" {
 		o.violations = append(o.violations, stuck)
 	}
-	if !s.cfg.Lose {
-		w.claimAll(ctx, p)
+	if !o.cut {
+		if err := s.gather(ctx, w, &o); err != nil {
+			return o, err
+		}
 	}
-	err = await(ctx, stuckAfter, func(ctx context.Context) (err error) {
-		o.records, err = s.store.Steps(ctx, spec.Name, 0, spec.Steps)
-		return err
-	})
-	if err != nil {
-		return o, fmt.Errorf("read its records: %w", err)
+	if !p.last() {
+		in.end(ctx, p)
 	}
 	if o.journal, err = readLines[trained](p.file("journals", ".jsonl")); err != nil {
 		return o, err
@@ -102,14 +111,32 @@ func (s *stack) train(ctx context.Context, w *watch, p plan) (outcome, error) {
 	return o, nil
 }
 
+// gather claims everything once more and reads the records of a run that is done.
+func (s *service) gather(ctx context.Context, w *watch, o *outcome) error {
+	if !s.cfg.Lose {
+		w.claimAll(ctx, o.plan)
+	}
+	err := stack.Await(ctx, stuckAfter, func(ctx context.Context) (err error) {
+		o.records, err = s.store.Steps(ctx, o.plan.id(), 0, o.plan.cfg.Steps)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read its records: %w", err)
+	}
+	return nil
+}
+
 // trainerOf is the name of a run's trainer among the children.
-func trainerOf(run string) string { return "trainer-" + run }
+func trainerOf(p plan) string { return "trainer-" + p.label() }
 
 // trainerArgs is the command line of a run's trainers, the first one and its successors.
-func (s *stack) trainerArgs(p plan) []string {
+func (s *service) trainerArgs(p plan) []string {
 	args := []string{
 		"chaos", "trainer", p.run(), "--server", "http://" + s.links["trainer-server"].address(),
 		"--adapters", p.spec().Adapters.PathPrefix, "--journal", p.file("journals", ".jsonl"), "--events", p.file("events", ".jsonl"),
+	}
+	if p.lives > 1 {
+		args = append(args, "--weights", fmt.Sprint(p.training()))
 	}
 	if p.cfg.Checkpoint > 0 {
 		args = append(args, "--checkpoints", p.file("checkpoints", ""), "--checkpoint-every", fmt.Sprint(p.cfg.Checkpoint))
@@ -117,12 +144,12 @@ func (s *stack) trainerArgs(p plan) []string {
 	return args
 }
 
-// follow waits until every step is completed; it answers why not.
-func (s *stack) follow(ctx context.Context, w *watch, spec rollout.Spec) (stuck string) {
+// follow waits until so many steps are completed; it answers why not.
+func (s *service) follow(ctx context.Context, w *watch, steps int) (stuck string) {
 	last, since := rollout.Step(-1), time.Now()
-	for pause(ctx, 200*time.Millisecond) == nil {
+	for stack.Pause(ctx, 200*time.Millisecond) == nil {
 		_, account := w.now()
-		if int(account.NextStep) >= spec.Steps {
+		if int(account.NextStep) >= steps {
 			return ""
 		}
 		if account.NextStep != last || w.isAway() {
@@ -135,11 +162,11 @@ func (s *stack) follow(ctx context.Context, w *watch, spec rollout.Spec) (stuck 
 	return ""
 }
 
-// claimAll claims every step once more, whole and in shares: a completed step stays what it was.
+// claimAll claims every step that is kept once more, whole and in shares: a completed step stays what it was.
 func (w *watch) claimAll(ctx context.Context, p plan) {
 	_, account := w.now()
-	for step := range account.ClaimedTo {
-		err := await(ctx, stuckAfter, func(ctx context.Context) error {
+	for step := max(0, account.ClaimedTo-rollout.Step(p.retain)); step < account.ClaimedTo; step++ {
+		err := stack.Await(ctx, stuckAfter, func(ctx context.Context) error {
 			_, account := w.now()
 			if err := w.claim(ctx, p.run(), step, account.Epoch); err != nil {
 				return err

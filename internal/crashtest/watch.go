@@ -13,12 +13,15 @@ import (
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/stack"
 )
 
-// watch observes the run in progress all the time: it takes the buffer's account and does again what was done before, so that
-// what must never change is looked at between and during faults.
+// watch observes the run in progress all the time: it takes the buffer's account and does again what was done before,
+// so that what must never change is looked at between and during faults.
 type watch struct {
-	stack *stack
+	service *service
+
+	round, asking sync.Mutex // held while a run is looked at, and while it is started once more
 
 	mu         sync.Mutex
 	plan       plan
@@ -27,11 +30,12 @@ type watch struct {
 	batches    map[rollout.Step]*seenBatch
 	pieces     map[piece][sha256.Size]byte
 	violations []string
-	lost       bool // Redis is emptied: what it promised goes with it
-	away       bool // Temporal is
+	lost       bool      // Redis is emptied: what it promised goes with it
+	orphaned   time.Time // when the run's workflow was lost last
+	away       bool      // Temporal is
 	tally
 	served   []exchange // claims answered with a batch
-	answered []exchange // questions that only Temporal and a worker can answer
+	replies  []exchange // questions that only Temporal and a worker can answer
 	epochs   []epochSeen
 	launched []time.Time // when more groups were seen to be launched than before
 }
@@ -58,8 +62,11 @@ type seenBatch struct {
 type seenTurn struct {
 	trajectory string
 	version    rollout.PolicyVersion
-	model      string
+	answered
 }
+
+// answered is what gave an answer: the model that it names, and the digest of its weights, empty for the base model.
+type answered struct{ model, digest string }
 
 // exchange is one question that was answered.
 type exchange struct{ asked, done time.Time }
@@ -70,7 +77,7 @@ type epochSeen struct {
 	at    time.Time
 }
 
-func newWatch(s *stack) *watch { return &watch{stack: s} }
+func newWatch(s *service) *watch { return &watch{service: s} }
 
 // begin turns to another run.
 func (w *watch) begin(p plan) {
@@ -78,6 +85,28 @@ func (w *watch) begin(p plan) {
 	defer w.mu.Unlock()
 	w.plan, w.run, w.account, w.tally, w.violations = p, p.run(), buffer.Account{}, tally{}, nil
 	w.batches, w.pieces = map[rollout.Step]*seenBatch{}, map[piece][sha256.Size]byte{}
+}
+
+// orphansWithin is how long a run may have more outstanding than it asks for after its workflow was lost: what the
+// lost one was just launching is announced after its successor has taken the account.
+const orphansWithin = 20 * time.Second
+
+// orphan says that the run's workflow is being lost.
+func (w *watch) orphan() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.orphaned = time.Now()
+}
+
+// rest stops looking, as long as no run has begun. Nothing is under way when it returns.
+func (w *watch) rest() {
+	w.round.Lock()
+	defer w.round.Unlock()
+	w.asking.Lock()
+	defer w.asking.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.plan, w.run = plan{}, ""
 }
 
 func (w *watch) current() plan {
@@ -113,7 +142,7 @@ func (w *watch) now() (run string, account buffer.Account) {
 	return w.run, w.account
 }
 
-// betweenCheckpoints tells whether a trainer that dies now has recorded steps that its saved weights do not know.
+// betweenCheckpoints reports whether a trainer that dies now has recorded steps that its saved weights do not know.
 func (w *watch) betweenCheckpoints() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,56 +154,68 @@ const watchEvery = 100 * time.Millisecond
 
 // observe looks again and again until ctx is done.
 func (w *watch) observe(ctx context.Context) {
-	for pause(ctx, watchEvery) == nil {
+	for stack.Pause(ctx, watchEvery) == nil {
 		run, _ := w.now()
 		if run == "" {
 			continue
 		}
-		w.look(ctx, run)
-		_, account := w.now()
-		if account.Epoch == 0 {
-			continue
-		}
-		w.advance(ctx, run, account)
-		if account.ClaimedTo == 0 {
-			continue
-		}
-		step := account.ClaimedTo - 1
-		if rand.IntN(3) == 0 { // which old step is looked at again need not repeat
-			step = rollout.Step(rand.Int64N(int64(account.ClaimedTo)))
-		}
-		asked := time.Now()
-		if err := w.claim(ctx, run, step, account.Epoch); err == nil {
-			w.mu.Lock()
-			w.served = append(w.served, exchange{asked, time.Now()})
-			w.mu.Unlock()
-		}
-		w.probe(ctx, run, step, account)
+		w.round.Lock()
+		w.observeOnce(ctx, run)
+		w.round.Unlock()
 	}
+}
+
+func (w *watch) observeOnce(ctx context.Context, run string) {
+	w.look(ctx, run)
+	_, account := w.now()
+	if account.Epoch == 0 {
+		return
+	}
+	w.advance(ctx, run, account)
+	if account.ClaimedTo == 0 {
+		return
+	}
+	step := account.ClaimedTo - 1
+	if rand.IntN(3) == 0 { // which old step is looked at again need not repeat
+		step -= rollout.Step(rand.Int64N(int64(min(account.ClaimedTo, rollout.Step(w.current().retain)))))
+	}
+	asked := time.Now()
+	if err := w.claim(ctx, run, step, account.Epoch); err == nil {
+		w.mu.Lock()
+		w.served = append(w.served, exchange{asked, time.Now()})
+		w.mu.Unlock()
+	}
+	w.probe(ctx, run, step, account)
 }
 
 // question starts the run once more, which changes nothing and is answered by Temporal and the run's own workflow.
 func (w *watch) question(ctx context.Context) {
-	client, err := cli.NewClient("http://"+w.stack.server, "", w.stack.http)
-	for err == nil && pause(ctx, 500*time.Millisecond) == nil {
-		p := w.current()
-		if p.number == 0 {
-			continue
-		}
-		asked := time.Now()
-		if err := client.StartRun(ctx, p.spec()); err != nil {
-			continue
-		}
-		w.mu.Lock()
-		w.answered = append(w.answered, exchange{asked, time.Now()})
-		w.mu.Unlock()
+	client, err := cli.NewClient("http://"+w.service.Server, "", w.service.HTTP)
+	for err == nil && stack.Pause(ctx, 500*time.Millisecond) == nil {
+		w.asking.Lock()
+		w.ask(ctx, client)
+		w.asking.Unlock()
 	}
+}
+
+func (w *watch) ask(ctx context.Context, client *cli.Client) {
+	p := w.current()
+	if p.number == 0 {
+		return
+	}
+	asked := time.Now()
+	if err := client.StartRun(ctx, p.spec()); err != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.replies = append(w.replies, exchange{asked, time.Now()})
 }
 
 // look takes the account and compares it with the last one: nothing completed may become undone, unless a trainer that
 // announced itself meanwhile went back.
 func (w *watch) look(ctx context.Context, run string) {
-	account, err := w.stack.store.Account(ctx, rollout.RunName(run))
+	account, err := w.service.store.Account(ctx, w.current().id())
 	if err != nil {
 		return // Redis is away
 	}
@@ -196,10 +237,17 @@ func (w *watch) look(ctx context.Context, run string) {
 		w.complain("the account went back: next step %d to %d, claimed %d to %d, epoch %d to %d",
 			before.NextStep, account.NextStep, before.ClaimedTo, account.ClaimedTo, before.Epoch, account.Epoch)
 	}
+	if account.Version < before.Version {
+		w.complain("the newest policy version went back from %d to %d", before.Version, account.Version)
+	}
 	if missing := unaccounted(account); missing != 0 {
 		w.complain("%d groups are launched but nowhere: %+v", missing, account.Counts)
 	}
-	if most := int64(w.plan.cfg.Depth * w.plan.cfg.GroupsPerStep); outstanding(account) > most {
+	most := int64(w.plan.cfg.Depth * w.plan.cfg.GroupsPerStep)
+	if time.Since(w.orphaned) < orphansWithin {
+		most *= 2
+	}
+	if outstanding(account) > most {
 		w.complain("%d groups are outstanding, more than %d: %+v", outstanding(account), most, account.Counts)
 	}
 	if account.Epoch > before.Epoch {
@@ -219,7 +267,9 @@ func unaccounted(a buffer.Account) int64 {
 func (w *watch) complain(format string, args ...any) {
 	const enough = 50
 	if len(w.violations) < enough {
-		w.violations = append(w.violations, fmt.Sprintf(format, args...))
+		text := fmt.Sprintf(format, args...)
+		w.service.say("  VIOLATION %s", text)
+		w.violations = append(w.violations, text)
 	}
 }
 
@@ -268,8 +318,8 @@ func (w *watch) read(hash [sha256.Size]byte, batch *rollout.Batch) *seenBatch {
 		for _, t := range g.Trajectories {
 			seen.trajectories = append(seen.trajectories, t.ID)
 			for _, turn := range t.Turns {
-				model := w.stack.recorder.model(t.ID, turn.TokenIDs, turn.Logprobs)
-				seen.turns = append(seen.turns, seenTurn{t.ID, turn.PolicyVersion, model})
+				by := w.service.recorder.answeredBy(t.ID, turn.TokenIDs, turn.Logprobs)
+				seen.turns = append(seen.turns, seenTurn{t.ID, turn.PolicyVersion, by})
 			}
 		}
 	}

@@ -1,0 +1,315 @@
+// Package stack starts the whole service as child processes on loopback: redis-server, the Temporal dev server, API
+// servers, workers and simulated engines, each on a free port. Its users may put something of their own between every
+// two parts. It does not know what is tried with it. Start reading at Start.
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/cli"
+	"github.com/millrace/millrace/internal/supervise"
+)
+
+// Config says what to start.
+type Config struct {
+	Millrace string // the binary under test
+	Temporal string // temporal CLI
+	Redis    string // redis-server
+	Dir      string // databases, logs and configuration are written below it
+
+	Service    string   // configuration of server and workers, YAML, without addresses
+	Workers    int      // of the first deployment
+	Engines    int      // that are in its fleet from the start
+	EngineArgs []string // of `millrace engine simulate`, besides port and seed
+	// Between is called with the name of a part and the address where it listens, and returns the address that its
+	// callers are given. The names are server-redis, server-temporal, worker-0-redis, worker-0-temporal, ..., and
+	// engine-0, ... Nil puts nothing between.
+	Between func(part, address string) (string, error)
+	// Volatile keeps the databases in memory, for trials of what does not end: on a disk that others use, times are
+	// the disk's.
+	Volatile bool
+	Log      io.Writer // deaths and new starts of the children, a line each
+}
+
+// onDisk is yes where databases are kept on disk.
+func (c *Config) onDisk(yes, no string) string {
+	if c.Volatile {
+		return no
+	}
+	return yes
+}
+
+// Stack is the running service. Its methods may be called concurrently.
+type Stack struct {
+	Redis, Temporal, Server string   // addresses, with nothing between
+	Engines                 []string // the same, of the engines in the fleet
+	HTTP                    *http.Client
+
+	cfg   Config
+	mu    sync.Mutex       // guards what follows
+	group *supervise.Group // its methods are for one goroutine at a time
+	logs  []io.Closer
+}
+
+// callTimeout bounds a call of the HTTP client that users of a stack share.
+const callTimeout = 15 * time.Second
+
+// Start starts everything and returns when the server is ready and the engines are in its fleet. The caller stops it.
+func Start(ctx context.Context, cfg Config) (*Stack, error) {
+	if cfg.Between == nil {
+		cfg.Between = func(_, address string) (string, error) { return address, nil }
+	}
+	if cfg.Log == nil {
+		cfg.Log = io.Discard
+	}
+	s := &Stack{cfg: cfg, HTTP: &http.Client{Timeout: callTimeout}}
+	s.group = supervise.NewGroup(func(e supervise.Event) { fmt.Fprintf(cfg.Log, "  %s %s\n", e.Name, e.Text) })
+	for _, dir := range []string{"logs", "redis"} {
+		if err := os.MkdirAll(filepath.Join(cfg.Dir, dir), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	err := s.startStores(ctx)
+	if err == nil {
+		s.Server, err = s.Deploy(ctx, "", cfg.Service, cfg.Workers)
+	}
+	for i := 0; err == nil && i < cfg.Engines; i++ {
+		err = s.startEngine(ctx, i)
+	}
+	if err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Stop ends all children, the last started first.
+func (s *Stack) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.group.Stop(nil)
+	for _, log := range s.logs {
+		log.Close()
+	}
+	s.logs = nil
+}
+
+func (s *Stack) startStores(ctx context.Context) error {
+	var err error
+	if s.Redis, err = FreeAddress(); err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(s.Redis)
+	err = s.Spawn("redis", false, s.cfg.Redis, "--port", port, "--bind", "127.0.0.1",
+		"--dir", filepath.Join(s.cfg.Dir, "redis"), "--appendonly", s.cfg.onDisk("yes", "no"), "--appendfsync", "always",
+		"--save", "", "--maxmemory-policy", "noeviction")
+	if err != nil {
+		return err
+	}
+	if s.Temporal, err = FreeAddress(); err != nil {
+		return err
+	}
+	_, port, _ = net.SplitHostPort(s.Temporal)
+	err = s.Spawn("temporal", false, s.cfg.Temporal, "server", "start-dev", "--ip", "127.0.0.1", "--port", port,
+		"--headless", "--log-level", "error", "--db-filename", s.cfg.onDisk(filepath.Join(s.cfg.Dir, "temporal.db"), ""))
+	if err != nil {
+		return err
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: s.Redis, DialTimeout: time.Second})
+	defer rdb.Close()
+	if err := Await(ctx, time.Minute, func(ctx context.Context) error { return rdb.Ping(ctx).Err() }); err != nil {
+		return fmt.Errorf("redis does not answer: %w", err)
+	}
+	dial := func(context.Context) error {
+		conn, err := net.DialTimeout("tcp", s.Temporal, time.Second)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	}
+	if err := Await(ctx, time.Minute, dial); err != nil {
+		return fmt.Errorf("temporal does not answer: %w", err)
+	}
+	return nil
+}
+
+// Deploy starts the server and the workers of a deployment on the stack's Redis and Temporal, and returns the
+// server's address when it is ready. The children are called NAMEserver, NAMEworker-0, and so on.
+func (s *Stack) Deploy(ctx context.Context, name, service string, workers int) (server string, err error) {
+	file := filepath.Join(s.cfg.Dir, name+"service.yaml")
+	if err := os.WriteFile(file, []byte(service), 0o644); err != nil {
+		return "", err
+	}
+	part := func(name string) ([]string, error) {
+		r, err1 := s.cfg.Between(name+"-redis", s.Redis)
+		t, err2 := s.cfg.Between(name+"-temporal", s.Temporal)
+		return []string{"-c", file, "--redis", "redis://" + r + "/0", "--temporal", t}, errors.Join(err1, err2)
+	}
+	if server, err = FreeAddress(); err != nil {
+		return "", err
+	}
+	args, err := part(name + "server")
+	if err != nil {
+		return "", err
+	}
+	args = append([]string{"server", "--listen", server}, args...)
+	if err := s.Spawn(name+"server", false, s.cfg.Millrace, args...); err != nil {
+		return "", err
+	}
+	for i := range workers {
+		worker := fmt.Sprintf("%sworker-%d", name, i)
+		if args, err = part(worker); err != nil {
+			return "", err
+		}
+		if err := s.Spawn(worker, false, s.cfg.Millrace, append([]string{"worker"}, args...)...); err != nil {
+			return "", err
+		}
+	}
+	ready := func(ctx context.Context) error { return s.get(ctx, "http://"+server+"/readyz") }
+	if err := Await(ctx, time.Minute, ready); err != nil {
+		return "", fmt.Errorf("%sserver is not ready: %w", name, err)
+	}
+	return server, nil
+}
+
+// Simulate starts a simulated engine and returns its address. It joins no fleet.
+func (s *Stack) Simulate(name string, seed int) (address string, err error) {
+	if address, err = FreeAddress(); err != nil {
+		return "", err
+	}
+	_, port, _ := net.SplitHostPort(address)
+	args := append([]string{"engine", "simulate", "--port", port, "--seed", fmt.Sprint(seed)}, s.cfg.EngineArgs...)
+	return address, s.Spawn(name, false, s.cfg.Millrace, args...)
+}
+
+func (s *Stack) startEngine(ctx context.Context, i int) error {
+	name := fmt.Sprintf("engine-%d", i)
+	address, err := s.Simulate(name, i+1)
+	if err != nil {
+		return err
+	}
+	s.Engines = append(s.Engines, address)
+	front, err := s.cfg.Between(name, address)
+	if err != nil {
+		return err
+	}
+	client, err := s.Client()
+	if err != nil {
+		return err
+	}
+	add := func(ctx context.Context) error { return client.AddEngine(ctx, name, "http://"+front, 0) }
+	if err := Await(ctx, 20*time.Second, add); err != nil {
+		return fmt.Errorf("add %s: %w", name, err)
+	}
+	return nil
+}
+
+// Client calls the first deployment's server, with nothing between.
+func (s *Stack) Client() (*cli.Client, error) { return cli.NewClient("http://"+s.Server, "", s.HTTP) }
+
+// Spawn starts a child. It is started again when it ends, unless once is set and it ends well. Its output goes to
+// logs/NAME.log.
+func (s *Stack) Spawn(name string, once bool, path string, args ...string) error {
+	log, err := s.Log(name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logs = append(s.logs, log)
+	return s.group.Start(supervise.Process{Name: name, Path: path, Args: args, Log: log, Once: once})
+}
+
+// Log opens a child's log for appending.
+func (s *Stack) Log(name string) (*os.File, error) {
+	log, err := os.OpenFile(filepath.Join(s.cfg.Dir, "logs", name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open log of %s: %w", name, err)
+	}
+	return log, nil
+}
+
+// End stops a child for good. A child of that name may be started anew.
+func (s *Stack) End(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.group.End(name)
+}
+
+// PID is the child's process id, 0 while it is dead.
+func (s *Stack) PID(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.group.PID(name)
+}
+
+// Ends is how often the child has ended by itself.
+func (s *Stack) Ends(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.group.Ends(name)
+}
+
+func (s *Stack) get(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := s.HTTP.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %d", url, resp.StatusCode)
+	}
+	return nil
+}
+
+// FreeAddress is a loopback address where nothing listens at the moment.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// Await repeats f until it succeeds, and returns its last error when patience is over.
+func Await(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		if Pause(ctx, 100*time.Millisecond) != nil {
+			return err
+		}
+	}
+}
+
+// Pause waits for d; it returns early, with its error, when ctx is done.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
