@@ -21,11 +21,13 @@ run: build $(TEMPORAL) ## all set-up, then a run of real games with simulated en
 dev: build $(TEMPORAL) ## the same services, staying up until Ctrl-C
 	@$(BIN)/millrace dev
 
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+
 .PHONY: build
 build: ## build the binary, .bin/millrace
 	@mkdir -p $(BIN)
 	@echo "building $(BIN)/millrace"
-	@go build -o $(BIN)/millrace ./cmd/millrace
+	@go build -ldflags "-X github.com/millrace/millrace/internal/version.released=$(VERSION)" -o $(BIN)/millrace ./cmd/millrace
 
 .PHONY: temporal
 temporal: $(TEMPORAL) ## build the pinned Temporal CLI, unless one is on the PATH
@@ -77,7 +79,15 @@ SECONDS := 600
 SEED := 0
 .PHONY: chaos
 chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule
-	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED)
+	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE))
+
+.PHONY: chaos-names
+chaos-names: ## the same with what happens to workflows, names, versions and a second deployment
+	@$(MAKE) --no-print-directory chaos SCHEDULE=names SECONDS=$(SECONDS) SEED=$(SEED)
+
+.PHONY: isolation
+isolation: build $(TEMPORAL) ## measure what a healthy run feels of others that misbehave; ONLY=names of some disturbances
+	@$(BIN)/millrace isolation $(if $(ONLY),--only $(ONLY))
 
 .PHONY: clean
 clean: ## remove what was built

@@ -11,7 +11,7 @@
                 ...
             with s.phase("train"):
                 s.metrics["loss"] = train(rows)
-            s.publish("/adapters/%s-v%d" % (run.name, run.policy_version + 1))   # phase "publish"
+            s.publish(save(s.adapter_dir("/adapters")))     # writes the adapter, and publishes it: phase "publish"
         # leaving the block records the step; leaving it by an exception does not
 
 Or one step at a time, after run.attach():
@@ -26,6 +26,10 @@ Promises, and what they ask of you:
 * To go back to a checkpoint, attach with resume_from=K: steps from K on are given again while they are kept.
 * Each turn is one sequence. Token ids come from the engine; never make them again from the text.
 * Connection errors and 503s are tried again for `retry_for` seconds; then millrace.Unavailable is raised.
+* A published version never changes its weights, and engines may read its directory again at any time: write each attempt at a
+  step to a directory of its own (Step.adapter_dir names one) and leave it alone. Other weights under a version, or from a
+  directory that serves, are millrace.Conflict.
+* While no engine can load a version, publish waits for `publish_for` seconds: that is never the adapter's fault.
 * Metrics are numbers; one that is not finite is left out of the record.
 * The phases of a step run one after the other; what they leave of the step's time is reported as "other".
 
@@ -43,6 +47,7 @@ import json
 import math
 import os
 import random
+import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -117,7 +122,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class Client:
-    """One Millrace server. `token` defaults to the environment's MILLRACE_TOKEN."""
+    """One Millrace server. `token` defaults to the environment's MILLRACE_TOKEN; MILLRACE_CA_FILE names authorities for https."""
 
     def __init__(
         self,
@@ -127,33 +132,42 @@ class Client:
         timeout: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        publish_for: float = 3600.0,
     ) -> None:
         self.url = url.rstrip("/")
         self.token = token if token is not None else os.environ.get("MILLRACE_TOKEN")
-        self.retry_for, self.timeout = retry_for, timeout
+        self.retry_for, self.timeout, self.publish_for = retry_for, timeout, publish_for
         self.clock, self.sleep = clock, sleep
         handlers: List[urllib.request.BaseHandler] = [_NoRedirect()]
         if urllib.parse.urlsplit(self.url).hostname in _LOOPBACK:
             handlers.append(urllib.request.ProxyHandler({}))
+        authorities = os.environ.get("MILLRACE_CA_FILE")
+        if authorities:
+            context = ssl.create_default_context()
+            context.load_verify_locations(authorities)  # besides the system's own
+            handlers.append(urllib.request.HTTPSHandler(context=context))
         self._opener = urllib.request.build_opener(*handlers)
 
     def run(self, name: str, epoch: Optional[int] = None, rank: int = 0, world: int = 1, next_step: int = 0) -> "Run":
         """A training run, not yet attached unless rank 0's epoch is given."""
         return Run(self, name, epoch, rank, world, next_step)
 
-    def call(self, method: str, path: str, body: Any = None, timeout: Optional[float] = None) -> Any:
+    def call(
+        self, method: str, path: str, body: Any = None, timeout: Optional[float] = None, retry_for: Optional[float] = None
+    ) -> Any:
         """Sends one request, again while the service is away, and answers the JSON that came back (None for 204)."""
-        return self._again(lambda: self._send(method, path, body, timeout or self.timeout)[1])
+        return self._again(lambda: self._send(method, path, body, timeout or self.timeout)[1], retry_for)
 
-    def _again(self, attempt: Callable[[], Any]) -> Any:
-        deadline = self.clock() + self.retry_for
+    def _again(self, attempt: Callable[[], Any], retry_for: Optional[float] = None) -> Any:
+        retry_for = self.retry_for if retry_for is None else retry_for
+        deadline = self.clock() + retry_for
         pause = 0.1
         while True:
             try:
                 return attempt()
             except _Lost as lost:
                 if self.clock() + pause > deadline:
-                    raise Unavailable("%s: no answer for %.0f seconds: %s" % (self.url, self.retry_for, lost)) from lost
+                    raise Unavailable("%s: no answer for %.0f seconds: %s" % (self.url, retry_for, lost)) from lost
             self.sleep(pause * random.uniform(0.75, 1.25))
             pause = min(2 * pause, 5.0)
 
@@ -246,13 +260,18 @@ class Run:
                 raise RuntimeError("step %d was not completed: use `with s:` for every step" % step.number)
 
     def publish(self, path: str, version: Optional[int] = None, timeout: float = 300.0) -> Dict[str, Any]:
-        """Publishes the adapter at `path` (as the engines see it) and waits until it serves. The next version, if none is given."""
+        """Publishes the adapter at `path` (as the engines see it) and waits until it serves. The next version, if none is given.
+
+        The same weights again change nothing. Conflict: the version, or the directory, has other weights already.
+        Invalid: engines cannot serve the adapter as it is. Unavailable: no engine could load it for `publish_for` seconds.
+        """
         if version is None:
             version = self.policy_version + 1
         body: Dict[str, Any] = {"path": path}
         if self.epoch is not None:
             body["epoch"] = self.epoch
-        policy = self.client.call("PUT", "%s/policies/%d" % (self._path, version), body, timeout)
+        path_of = "%s/policies/%d" % (self._path, version)
+        policy = self.client.call("PUT", path_of, body, timeout, max(self.client.publish_for, self.client.retry_for))
         if policy["state"] == "rejected":
             raise Invalid("version %d was not published: %s" % (version, policy.get("reason", "no reason given")), "invalid")
         self.policy_version = max(self.policy_version, version)
@@ -298,6 +317,10 @@ class Step:
         """Run.publish, measured as phase "publish"."""
         with self.phase("publish"):
             return self.run.publish(path, version, timeout)
+
+    def adapter_dir(self, prefix: str) -> str:
+        """A directory below `prefix` that no other attempt at any step of the run writes to: the epoch is this process's own."""
+        return "%s/%s/step%06d-epoch%d" % (prefix.rstrip("/"), self.run.name, self.number, self.run.epoch or 0)
 
     def sequences(self) -> Iterator[Dict[str, Any]]:
         """The batch as flat sequences; see the function of the same name."""

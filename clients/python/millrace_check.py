@@ -29,7 +29,29 @@ def enter(step):
         pass
 
 
+class NoEngine(millrace.Client):
+    """A client whose server answers for 20 minutes of its own clock that no engine can load the adapter."""
+
+    def __init__(self):
+        self.now = 0.0
+        super().__init__("http://127.0.0.1:9", retry_for=600.0, clock=lambda: self.now, sleep=self.pass_time)
+
+    def pass_time(self, seconds):
+        self.now += seconds
+
+    def _send(self, method, path, body, timeout, answered=lambda: None):
+        if self.now < 1200.0:
+            raise millrace._Lost("version 1 does not serve yet")
+        return 200, {"state": "serving", "version": 1}
+
+
 def main(url):
+    # An outage of the engines is waited for longer than one of the server: the weights are good.
+    waiting = NoEngine()
+    check(waiting.run("demo").publish("/adapters/1")["state"] == "serving", "not published after the outage")
+    check(waiting.now >= 1200.0, "published at %.0f s" % waiting.now)
+    refused(millrace.Unavailable, lambda: NoEngine().call("GET", "/v1/runs/demo"))
+
     client = millrace.Client(url, retry_for=60.0, sleep=lambda seconds: time.sleep(seconds / 20))
     refused(millrace.NoSuchRun, lambda: client.run("nobody").attach())
     refused(millrace.Unavailable, lambda: millrace.Client("http://127.0.0.1:9", retry_for=0.2).run("demo").attach())
@@ -38,6 +60,7 @@ def main(url):
     check(first.spec["steps"] == 4 and first.next_step == 0 and first.policy_version == 0, "attached to %r" % vars(first))
 
     with first.step(0) as s:
+        check(s.adapter_dir("/adapters/") == "/adapters/demo/step000000-epoch%d" % first.epoch, s.adapter_dir("/adapters/"))
         batch = s.batch
         rows = list(s.sequences())
         check(len(rows) == 16, "%d sequences" % len(rows))
