@@ -20,16 +20,17 @@ const module = "github.com/millrace/millrace/"
 
 // layers, lowest first. A package imports its own layer and those below, never above.
 var layers = [][]string{
-	{"internal/rollout", "internal/telemetry"},
+	{"internal/rollout", "internal/telemetry", "internal/version"},
 	{ // pure domain: values in, values out
-		"internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
-		"internal/dispatch", "internal/diagnosis", "internal/enginesim/batch", "internal/enginesim/constraint",
+		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
+		"internal/dispatch", "internal/slots", "internal/diagnosis", "internal/alarm", "internal/enginesim/batch", "internal/enginesim/constraint",
 		"internal/enginesim/pseudolm", "internal/enginesim/tokenizer",
 	},
 	{ // adapters: each speaks one technology
-		"internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet", "internal/dispatch/live",
+		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet", "internal/dispatch/live",
 		"internal/telemetry/store", "internal/telemetry/axiom", "internal/telemetry/prom", "internal/api", "internal/cli",
-		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch", "internal/crashtest",
+		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch", "internal/stack", "internal/crashtest",
+		"internal/isolation", "internal/archive",
 	},
 	{"activities", "workflows"},                   // durable shell
 	{"worker", "config", "cmd", "internal/bench"}, // wiring
@@ -37,22 +38,23 @@ var layers = [][]string{
 
 // owners says who may import a technology. A path ending in / owns with all below it.
 var owners = map[string][]string{
-	"go.temporal.io/":                {"activities", "workflows", "worker", "cmd/"},
-	"github.com/redis/go-redis/":     {"internal/buffer/", "internal/fleet/", "internal/telemetry/store", "internal/crashtest", "worker", "cmd/"},
+	"go.temporal.io/": {"activities", "workflows", "internal/crashtest", "worker", "cmd/"},
+	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/telemetry/store", "internal/stack", "internal/crashtest",
+		"internal/isolation", "worker", "cmd/"},
 	"github.com/alicebob/miniredis/": {"cmd/"},
 	"github.com/sashabaranov/":       {"internal/vllm"},
 	"github.com/axiomhq/":            {"internal/telemetry/axiom/"},
 	"github.com/danielgtaylor/huma/": {"internal/api/"},
 	"github.com/spf13/cobra":         {"internal/cli/", "cmd/"},
 	"github.com/goccy/go-yaml":       {"config", "internal/cli/"},
-	"github.com/prometheus/":         {"internal/vllm", "internal/enginesim/", "internal/telemetry/prom"},
+	"github.com/prometheus/":         {"internal/enginesim/", "internal/telemetry/prom"},
 	"github.com/klauspost/compress/": {"internal/buffer/", "internal/telemetry/axiom/"},
 }
 
 // clockless packages take time, chance and environment as arguments.
 var clockless = []string{
 	"internal/rollout", "internal/telemetry", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
-	"internal/dispatch", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/enginesim/batch",
+	"internal/dispatch", "internal/slots", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/alarm", "internal/enginesim/batch",
 }
 
 type pkg struct {
