@@ -36,6 +36,7 @@ type accounts interface {
 	Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error)
 	SaveStatus(ctx context.Context, status rollout.RunStatus, asOf time.Time) error
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
+	Unheard(ctx context.Context, run rollout.RunName, before rollout.GroupSeq) ([]rollout.GroupSeq, error)
 	Revive(ctx context.Context, run rollout.RunName, workflow string) error
 	Delete(ctx context.Context, run rollout.RunName) error
 }
@@ -114,6 +115,9 @@ func (c control) resume(ctx context.Context, run rollout.RunName) (rollout.RunSt
 		return rollout.RunStatus{}, err
 	}
 	if lost.Account, err = c.buffer.Account(ctx, run); err != nil {
+		return rollout.RunStatus{}, err
+	}
+	if lost.Unheard, err = c.buffer.Unheard(ctx, run, rollout.GroupSeq(lost.Status.Launched)); err != nil {
 		return rollout.RunStatus{}, err
 	}
 	if err := c.buffer.Revive(ctx, run, c.Deployment.RunID(run)); err != nil {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -25,6 +26,8 @@ type Lost struct {
 	Spec    rollout.Spec      // as the run was started with
 	Status  rollout.RunStatus // as its workflow mirrored it last
 	Account buffer.Account
+	// Unheard is the groups that it may have launched and that the buffer has not heard of yet.
+	Unheard []rollout.GroupSeq
 }
 
 // Resume begins a run's workflow anew where the lost one was. A workflow that runs is left as it is.
@@ -49,8 +52,8 @@ func (c *Client) Resume(ctx context.Context, lost Lost) (rollout.RunStatus, erro
 	return state.status(), nil
 }
 
-// resumed is the state of a lost run as far as it is known. Groups of the account that have no workflow any more
-// are found out by the run itself. Of which version its groups are is not known, so that they are taken for the
+// resumed is the state of a lost run as far as it is known. Groups of the account that have no workflow any more, and
+// launches that never happened, are found out by the run itself. Of which version its groups are is not known, so that they are taken for the
 // oldest that serves.
 func resumed(lost Lost, now time.Time) *runState {
 	was, a := lost.Status, lost.Account
@@ -67,28 +70,52 @@ func resumed(lost Lost, now time.Time) *runState {
 	if s.StartedAt.IsZero() { // it was lost before its first word
 		s.Spec, s.StartedAt = lost.Spec, now
 	}
+	s.adopt(a, lost.Unheard, nil)
+	if s.Claimed > s.Completed {
+		s.Holds = []hold{{s.oldestServing(), s.Claimed}}
+	}
+	return s
+}
+
+// adopt counts the outstanding groups of an account that the run does not know as its own: an execution that was lost,
+// or reset to an earlier point, launched them. So do launches the buffer has not heard of. known is what the run knew when the
+// account was asked for: what has ended since was its own.
+func (s *runState) adopt(a buffer.Account, unheard, known []rollout.GroupSeq) {
+	oldest := s.oldestServing()
+	own := map[rollout.GroupSeq]bool{}
+	for _, seq := range slices.Concat(known, s.known()) {
+		own[seq] = true
+	}
+	strange := func(seq rollout.GroupSeq) bool {
+		if own[seq] {
+			return false
+		}
+		s.need(playing{Seq: seq, Version: oldest})
+		return true
+	}
+	for _, seq := range slices.Concat(a.Queued, a.InFlight, unheard) {
+		if strange(seq) {
+			at, _ := slices.BinarySearchFunc(s.Playing, seq, func(p playing, seq rollout.GroupSeq) int { return cmp.Compare(p.Seq, seq) })
+			s.Playing = slices.Insert(s.Playing, at, playing{Seq: seq, Version: oldest})
+		}
+	}
+	for _, seq := range a.Ready {
+		if strange(seq) {
+			at, _ := slices.BinarySearch(s.Ready, seq)
+			s.Ready = slices.Insert(s.Ready, at, seq)
+		}
+	}
+}
+
+// oldestServing is the oldest version that a group launched by another execution may have.
+func (s *runState) oldestServing() rollout.PolicyVersion {
 	oldest := s.Version
 	for _, p := range s.Policies {
 		if p.State == rollout.PolicyServing {
 			oldest = min(oldest, p.Version)
 		}
 	}
-	inPlay := slices.Concat(a.Queued, a.InFlight)
-	slices.Sort(inPlay)
-	for _, seq := range inPlay {
-		p := playing{Seq: seq, Version: oldest}
-		s.Playing = append(s.Playing, p)
-		s.need(p)
-	}
-	for _, seq := range a.Ready {
-		s.Ready = append(s.Ready, seq)
-		s.need(playing{Seq: seq, Version: oldest})
-	}
-	slices.Sort(s.Ready)
-	if s.Claimed > s.Completed {
-		s.Holds = []hold{{oldest, s.Claimed}}
-	}
-	return s
+	return oldest
 }
 
 // goOn tells the service that a lost run goes on.

@@ -46,6 +46,7 @@ type run struct {
 	given rollout.Spec // as the run was started with
 	quiet bool         // nothing happened since the last account; what differs was not told
 
+	adopts     bool // groups that another execution launched; not in a history without the patch
 	pace       pace
 	cancelling int                       // lots of groups that are being cancelled meanwhile
 	watched    map[rollout.GroupSeq]bool // groups in play whose end this execution hears; nil in a history without the patch
@@ -76,6 +77,7 @@ func Run(ctx workflow.Context, in RunInput) (rollout.RunStatus, error) {
 		r.watched = map[rollout.GroupSeq]bool{}
 	}
 	r.paced = workflow.GetVersion(ctx, "paced", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	r.adopts = workflow.GetVersion(ctx, "adopt", workflow.DefaultVersion, 1) != workflow.DefaultVersion
 	r.careful = workflow.GetVersion(ctx, "publication", workflow.DefaultVersion, 1) != workflow.DefaultVersion
 	r.publishing, r.inspecting = map[rollout.PolicyVersion]*publishing{}, workflow.NewMutex(ctx)
 	if err := r.listen(ctx); err != nil {
@@ -152,7 +154,7 @@ func (r *run) audit(ctx workflow.Context) {
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2},
 	})
 	r.stale = false
-	asked := slices.Clone(r.Ready)
+	asked, known := slices.Clone(r.Ready), r.known()
 	var account buffer.Account
 	err := workflow.ExecuteLocalActivity(asking, acts.Account, r.Spec.Name).Get(ctx, &account)
 	if r.lost(account, err) {
@@ -167,6 +169,9 @@ func (r *run) audit(ctx workflow.Context) {
 		r.repaired(r.difference(account))
 	}
 	before := r.Completed
+	if r.adopts {
+		r.adopt(account, nil, known)
+	}
 	r.reconcile(account, asked)
 	r.queued = account.Queued
 	r.touched = r.touched || r.Completed != before || r.quiet && r.throttle() != r.throttled

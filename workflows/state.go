@@ -68,6 +68,9 @@ func newRunState(spec rollout.Spec, now time.Time) *runState {
 // outstanding is how many groups are queued, in flight or ready.
 func (s *runState) outstanding() int { return len(s.Playing) + len(s.Ready) }
 
+// known is the outstanding groups, in no order.
+func (s *runState) known() []rollout.GroupSeq { return slices.Concat(seqsOf(s.Playing), s.Ready) }
+
 // launch takes the next sequence number and counts the group as playing.
 func (s *runState) launch() playing {
 	p := playing{Seq: s.NextSeq, Version: s.Version}

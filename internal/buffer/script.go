@@ -30,6 +30,7 @@ var (
 	progressScript     = script("progress")
 	deleteScript       = script("delete")
 	reviveScript       = script("revive")
+	unheardScript      = script("unheard")
 	forgetScript       = script("forget")
 	queueScript        = script("queue")
 	startScript        = script("start")

@@ -1,6 +1,7 @@
 package buffer_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,5 +46,41 @@ func TestWhyNoGameIsKept(t *testing.T) {
 		f.ok(f.Delete(f.ctx, run))
 		_, err := f.Game(f.ctx, rollout.EpisodeRef{GroupRef: ref(0)})
 		f.refused(err, rollout.NoSuchRun)
+	})
+}
+
+// Launches that have not arrived are known by what has arrived around them, however the groups that did have left since.
+func TestLaunchesThatHaveNotArrived(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 6))
+		unheard := func(before rollout.GroupSeq, want ...rollout.GroupSeq) {
+			t.Helper()
+			got, err := f.Unheard(f.ctx, run, before)
+			f.ok(err)
+			if !slices.Equal(got, want) {
+				t.Errorf("before %d: %v, want %v", before, got, want)
+			}
+		}
+		unheard(0)
+		unheard(2, 0, 1)
+		f.ready(0, 0, 2)
+		f.claim(0, 0)
+		_, _, err := f.Complete(f.ctx, run, 0, 0, rollout.StepReport{}, rollout.FleetView{})
+		f.ok(err)
+		f.ok(f.Discard(f.ctx, ref(4), "timeout"))
+		f.queue(5, 5)
+		unheard(0, 1, 3)
+		unheard(8, 1, 3, 6, 7)
+	})
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 6))
+		_, err := f.Restore(f.ctx, rollout.RunStatus{Spec: spec(1, 6), NextStep: 2, Launched: 1000})
+		f.ok(err)
+		got, err := f.Unheard(f.ctx, run, 1002)
+		f.ok(err)
+		if !slices.Equal(got, []rollout.GroupSeq{1000, 1001}) {
+			t.Errorf("after a restoration what it has forgotten is taken for launches that have not arrived: %v", got)
+		}
 	})
 }

@@ -111,13 +111,11 @@ func (in *injector) nameFault(ctx context.Context, f Fault) (back func(), err er
 	case TerminateGroup:
 		return in.terminateGroup(ctx)
 	case TerminateRun:
-		in.watch.orphan()
 		if _, err := in.service.temporal.terminate(ctx, "Run", 0); err != nil {
 			return nil, err
 		}
 		return in.startAgain(ctx), nil
 	case ForgetRun:
-		in.watch.orphan()
 		if err := in.service.temporal.forget(ctx, "Run"); err != nil {
 			return nil, err
 		}

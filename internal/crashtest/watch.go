@@ -30,9 +30,8 @@ type watch struct {
 	batches    map[rollout.Step]*seenBatch
 	pieces     map[piece][sha256.Size]byte
 	violations []string
-	lost       bool      // Redis is emptied: what it promised goes with it
-	orphaned   time.Time // when the run's workflow was lost last
-	away       bool      // Temporal is
+	lost       bool // Redis is emptied: what it promised goes with it
+	away       bool // Temporal is
 	tally
 	served   []exchange // claims answered with a batch
 	replies  []exchange // questions that only Temporal and a worker can answer
@@ -85,17 +84,6 @@ func (w *watch) begin(p plan) {
 	defer w.mu.Unlock()
 	w.plan, w.run, w.account, w.tally, w.violations = p, p.run(), buffer.Account{}, tally{}, nil
 	w.batches, w.pieces = map[rollout.Step]*seenBatch{}, map[piece][sha256.Size]byte{}
-}
-
-// orphansWithin is how long a run may have more outstanding than it asks for after its workflow was lost: what the
-// lost one was just launching is announced after its successor has taken the account.
-const orphansWithin = 20 * time.Second
-
-// orphan says that the run's workflow is being lost.
-func (w *watch) orphan() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.orphaned = time.Now()
 }
 
 // rest stops looking, as long as no run has begun. Nothing is under way when it returns.
@@ -244,9 +232,6 @@ func (w *watch) look(ctx context.Context, run string) {
 		w.complain("%d groups are launched but nowhere: %+v", missing, account.Counts)
 	}
 	most := int64(w.plan.cfg.Depth * w.plan.cfg.GroupsPerStep)
-	if time.Since(w.orphaned) < orphansWithin {
-		most *= 2
-	}
 	if outstanding(account) > most {
 		w.complain("%d groups are outstanding, more than %d: %+v", outstanding(account), most, account.Counts)
 	}

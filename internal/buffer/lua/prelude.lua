@@ -4,6 +4,7 @@
 --   run                 hash: spec, workflow, limits, version, epoch, counters, and the steps' pointers:
 --                       next (first not completed), granted (first never granted), oldest (first retained);
 --                       as_of: when the run said what is known of its limits and status;
+--                       forgotten: first group after those that Redis has forgotten;
 --                       asked and polled: when the step that is not granted was claimed first, and last
 --   queued inflight ready claimed   sorted sets of groups, by launch order
 --   group:N             hash: state, scenario, launched, from (version it was launched with), and once ready: min, at

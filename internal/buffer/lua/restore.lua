@@ -3,6 +3,7 @@ if call('EXISTS', run) == 0 then return {'no-such-run'} end
 if int('granted') > 0 then return {'ok', 0} end
 call('HSET', run, 'next', ARGV[1], 'granted', ARGV[1], 'oldest', ARGV[1])
 if tonumber(ARGV[2]) > int('version') then call('HSET', run, 'version', ARGV[2]) end
+call('HSET', run, 'forgotten', ARGV[3])
 if tonumber(ARGV[3]) - 1 > int('highest') then call('HSET', run, 'highest', ARGV[3] - 1) end
 if tonumber(ARGV[4]) > int('epoch') then call('HSET', run, 'epoch', ARGV[4]) end
 return {'ok', 1}
