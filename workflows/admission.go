@@ -50,6 +50,9 @@ func (s *runState) throttle() rollout.Throttle {
 	if s.State != rollout.RunRunning {
 		return ""
 	}
+	if s.rests && s.respite() > 0 {
+		return rollout.ThrottleFailures
+	}
 	_, why := s.room()
 	return why
 }

@@ -113,9 +113,12 @@ func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 	return g, ctx.Err()
 }
 
+// cancelled is the code of groups that somebody called off.
+const cancelled = "cancelled"
+
 func discardGroup(ctx workflow.Context, in GroupInput, code string) activities.GroupEnd {
 	if errors.Is(ctx.Err(), workflow.ErrCanceled) {
-		code = "cancelled"
+		code = cancelled
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	ctx = workflow.WithActivityOptions(ctx, shortActivity())

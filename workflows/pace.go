@@ -5,6 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -19,6 +20,7 @@ const (
 	firstGroups = 16
 	leastGroups = 8
 	mostGroups  = 64
+	mostRespite = 30 * time.Second
 	roundGames  = 512
 	maxPlaying  = 16_384 // games; one group at least
 	maxChildren = 1_800  // of this execution; Temporal allows 2,000
@@ -86,6 +88,27 @@ func (p *pace) launched(now time.Time, groups, games int) {
 	p.groups, p.games = p.groups+groups, p.games+groups*games
 }
 
+// failed counts groups that failed since one did not. Groups that somebody let go of say nothing.
+func (s *runState) failed(code string) {
+	switch code {
+	case "", activities.ZeroVariance:
+		s.Failing = 0
+	case activities.Shrunk, activities.Stale, cancelled, vanished:
+	default:
+		s.Failing++
+	}
+}
+
+// respite is how long a run waits between rounds whose groups all fail: a second after a whole buffer of them, and twice
+// as long after each further one. What such a run asks of Temporal, workers and engines is taken from others for nothing.
+func (s *runState) respite() time.Duration {
+	buffers := s.Failing / max(1, s.Spec.Buffer.Outstanding())
+	if buffers == 0 {
+		return 0
+	}
+	return min(mostRespite, time.Second<<min(buffers-1, 10))
+}
+
 // due is how many groups to start now, and how long to wait until there may be more.
 func (r *run) due(ctx workflow.Context) (groups int, wait time.Duration) {
 	groups = r.launches()
@@ -94,6 +117,9 @@ func (r *run) due(ctx workflow.Context) (groups int, wait time.Duration) {
 	}
 	now := workflow.Now(ctx)
 	left, next := r.pace.left(now, r.games())
+	if rested := r.pace.began.Add(r.respite()); r.rests && rested.After(now) {
+		return 0, min(rested.Sub(now), auditEvery)
+	}
 	return min(groups, left, max(0, maxChildren-len(r.watched))), max(next.Sub(now), time.Millisecond)
 }
 

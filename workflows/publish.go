@@ -220,6 +220,7 @@ func (r *run) bring(ctx workflow.Context, adapter fleet.Adapter, notes []string)
 	case err == nil:
 		policy.State = rollout.PolicyServing
 		r.Version = max(r.Version, adapter.Version)
+		r.Failing = 0 // groups may have failed for want of it
 	case fate(err) == rollout.Unavailable:
 		policy.Reason = "waits for engines: " + cause(err)
 	default:

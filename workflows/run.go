@@ -77,6 +77,7 @@ func Run(ctx workflow.Context, in RunInput) (rollout.RunStatus, error) {
 		r.watched = map[rollout.GroupSeq]bool{}
 	}
 	r.paced = workflow.GetVersion(ctx, "paced", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	r.rests = workflow.GetVersion(ctx, "respite", workflow.DefaultVersion, 1) != workflow.DefaultVersion
 	r.adopts = workflow.GetVersion(ctx, "adopt", workflow.DefaultVersion, 1) != workflow.DefaultVersion
 	r.careful = workflow.GetVersion(ctx, "publication", workflow.DefaultVersion, 1) != workflow.DefaultVersion
 	r.publishing, r.inspecting = map[rollout.PolicyVersion]*publishing{}, workflow.NewMutex(ctx)

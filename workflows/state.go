@@ -43,6 +43,8 @@ type runState struct {
 	GroupBytes int64    `json:"group_bytes,omitempty"` // of these, a group's mean
 	Signal     flatness `json:"signal,omitzero"`
 
+	Failing int `json:"failing,omitempty"` // groups that failed since one did not
+
 	Looked   time.Time          `json:"looked,omitzero"`     // when groups in play were last looked for
 	Missing  []rollout.GroupSeq `json:"missing,omitempty"`   // which had no workflow then, or ended since without a word
 	LookNext rollout.GroupSeq   `json:"look_next,omitempty"` // where to go on looking
@@ -51,6 +53,8 @@ type runState struct {
 	unbounded bool
 	// paced is a history in which groups are launched and cancelled in rounds.
 	paced bool
+	// rests is a history in which launches pause when all groups fail.
+	rests bool
 	// careful is a history in which publications are compared, and wait for engines.
 	careful bool
 }
@@ -87,6 +91,7 @@ func (s *runState) end(seq rollout.GroupSeq, code string) {
 		return
 	}
 	s.Playing = slices.Delete(s.Playing, i, i+1)
+	s.failed(code)
 	if code != "" {
 		delete(s.Versions, seq)
 		s.Failures[code]++
@@ -156,6 +161,7 @@ func (s *runState) status() rollout.RunStatus {
 // apply makes an operator's change, already validated.
 func (s *runState) apply(c rollout.Change) {
 	s.Spec = s.Spec.With(c)
+	s.Failing = 0 // what was changed may have been at fault
 	if c.Paused != nil {
 		s.State, s.Reason = rollout.RunRunning, ""
 		if *c.Paused {

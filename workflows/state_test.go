@@ -228,3 +228,41 @@ func TestGroupSeedsDiffer(t *testing.T) {
 		}
 	}
 }
+
+// A run whose groups all fail launches more and more rarely, until one does not fail or somebody changes it. Groups
+// that were let go of say nothing.
+func TestFailingRunsPause(t *testing.T) {
+	t.Parallel()
+	s := newRunState(demoSpec(), time.Time{})
+	whole := s.Spec.Buffer.Outstanding()
+	for _, tt := range []struct {
+		groups int
+		code   string
+		want   time.Duration
+	}{
+		{whole - 1, "timeout", 0},
+		{1, "timeout", time.Second},
+		{whole, "model_not_served", 2 * time.Second},
+		{10 * whole, "cancelled", 2 * time.Second},
+		{10 * whole, "vanished", 2 * time.Second},
+		{whole, "timeout", 4 * time.Second},
+		{100 * whole, "timeout", mostRespite},
+		{1, "zero_variance", 0},
+		{whole, "timeout", time.Second},
+		{1, "", 0},
+	} {
+		for range tt.groups {
+			s.end(s.launch().Seq, tt.code)
+		}
+		if got := s.respite(); got != tt.want {
+			t.Errorf("after %d groups more with %q: %v, want %v", tt.groups, tt.code, got, tt.want)
+		}
+	}
+	for range whole {
+		s.end(s.launch().Seq, "timeout")
+	}
+	s.apply(rollout.Change{Depth: new(int)})
+	if s.respite() != 0 {
+		t.Error("a changed run still pauses")
+	}
+}

@@ -145,6 +145,8 @@ func throttleDetail(status rollout.RunStatus, counts rollout.BufferCounts) strin
 		return fmt.Sprintf("a completed step: with max_staleness %d, %s; more would have to end too stale", b.MaxStaleness, held)
 	case rollout.ThrottleBytes:
 		return fmt.Sprintf("room for trajectories: %d of max_bytes %d bytes are stored, %s", counts.Bytes, b.MaxBytes, held)
+	case rollout.ThrottleFailures:
+		return fmt.Sprintf("a group that does not fail, or a change of the run: all that ended lately failed, so that new ones wait; %s", held)
 	}
 	return ""
 }

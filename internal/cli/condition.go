@@ -22,6 +22,8 @@ func throttleText(v runView) string {
 		return fmt.Sprintf("launches no more: buffer.max_bytes reached, %s stored, %s", storedText(v), outstanding)
 	case rollout.ThrottleStaleness:
 		return fmt.Sprintf("launches no more until a step is completed: buffer.max_staleness %d, %s", b.MaxStaleness, outstanding)
+	case rollout.ThrottleFailures:
+		return fmt.Sprintf("launches are spaced out, up to 30 s: all groups that ended lately failed, %s", outstanding)
 	}
 	return fmt.Sprintf("launches no more: %s, %s", v.Throttle, outstanding)
 }

@@ -29,7 +29,8 @@ const loadTimeout = 20 * time.Second
 // disturbances lists them all. Those that leave something behind come last.
 func disturbances() []disturbance {
 	return []disturbance{
-		{name: "timeouts", what: "a run whose every completion times out", disturb: timingOut},
+		{name: "timeouts", what: "a run whose every completion times out", disturb: timingOut(40*time.Millisecond, 2, 4, 6)},
+		{name: "absurd", what: "the same with 2 x 16 x 16 games and 1 ms for a completion", disturb: timingOut(time.Millisecond, 2, 16, 16)},
 		{name: "no-model", what: "a run of 2 x 4 x 6 games with a model that nobody serves", disturb: nobodyServes(2, 4, 6)},
 		{name: "misspelt", what: "the same with 2 x 16 x 64 games", disturb: nobodyServes(2, 16, 64)},
 		{name: "fifo", what: "a run that publishes an adapter whose weights are a pipe", disturb: publishPipe},
@@ -73,12 +74,15 @@ func (s *site) beside(ctx context.Context, spec rollout.Spec) error {
 	return stop()
 }
 
-func timingOut(ctx context.Context, s *site) (string, error) {
-	spec := s.spec(rollout.RunName(s.unique("impatient")))
-	spec.Buffer.GroupsPerStep, spec.Group = 4, rollout.GroupSpec{Samples: 6, MinSamples: 6}
-	spec.Timeouts.Completion = rollout.Duration(40 * time.Millisecond)
-	spec.Timeouts.Episode, spec.Timeouts.Heartbeat = rollout.Duration(5*time.Second), rollout.Duration(2*time.Second)
-	return "", s.beside(ctx, spec)
+func timingOut(completion time.Duration, depth, groups, samples int) func(context.Context, *site) (string, error) {
+	return func(ctx context.Context, s *site) (string, error) {
+		spec := s.spec(rollout.RunName(s.unique("impatient")))
+		spec.Buffer.Depth, spec.Buffer.GroupsPerStep = depth, groups
+		spec.Group = rollout.GroupSpec{Samples: samples, MinSamples: samples}
+		spec.Timeouts.Completion = rollout.Duration(completion)
+		spec.Timeouts.Episode, spec.Timeouts.Heartbeat = rollout.Duration(5*time.Second), rollout.Duration(2*time.Second)
+		return "", s.beside(ctx, spec)
+	}
 }
 
 func nobodyServes(depth, groups, samples int) func(context.Context, *site) (string, error) {

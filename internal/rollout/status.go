@@ -54,7 +54,11 @@ type Throttle string
 const (
 	ThrottleStaleness Throttle = "max_staleness" // more would have to end too stale
 	ThrottleBytes     Throttle = "max_bytes"     // more would not fit
+	ThrottleFailures  Throttle = "failures"      // all groups fail: launches pause, longer each time
 )
+
+// Throttles is all of them.
+func Throttles() []Throttle { return []Throttle{ThrottleStaleness, ThrottleBytes, ThrottleFailures} }
 
 // Signal is how many of the latest groups had rewards that differ. Collapsed is raised when most have none, and
 // taken back when a third or fewer have none.

@@ -170,7 +170,7 @@ func (m *Metrics) level(name rollout.RunName, b telemetry.BufferLevel) {
 	v.targetGroups.WithLabelValues(run).Set(float64(b.Target))
 	v.bufferBytes.WithLabelValues(run).Set(float64(b.Counts.Bytes))
 	v.starvedSec.WithLabelValues(run, starvedBy(b.Counts)).Add(positive(b.StarvedSec))
-	for _, throttle := range []rollout.Throttle{rollout.ThrottleStaleness, rollout.ThrottleBytes} {
+	for _, throttle := range rollout.Throttles() {
 		v.throttled.WithLabelValues(run, string(throttle)).Set(truth(b.Throttle == throttle))
 	}
 	for _, code := range rollout.AlarmCodes() {
