@@ -12,9 +12,9 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/millrace/millrace/internal/adapterfiles"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/episode"
-	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
@@ -24,7 +24,7 @@ import (
 type Activities struct {
 	Buffer       Buffer
 	Fleet        Fleet
-	Files        *fleet.Files // of adapters; nil remembers no digests
+	Files        *adapterfiles.Reader // of adapters; nil remembers no digests
 	Groups       Groups
 	Policy       episode.Policy // the dispatcher over all engines
 	Environments Environments

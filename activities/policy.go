@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/adapterfiles"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -17,15 +18,15 @@ import (
 type Fleet interface {
 	List(ctx context.Context) ([]rollout.Engine, error)
 	Load(ctx context.Context, engine rollout.EngineID, adapter fleet.Adapter) (seconds float64, err error)
-	// Unload takes an adapter off an engine and verifies that it is gone; Release notes that it cannot come back.
+	// Unload takes an adapter off an engine and verifies that it is gone; ForgetLoads notes that it cannot come back.
 	Unload(ctx context.Context, engine rollout.EngineID, name string) error
-	Release(ctx context.Context, engine rollout.EngineID, names ...string) error
+	ForgetLoads(ctx context.Context, engine rollout.EngineID, names ...string) error
 	Want(ctx context.Context, adapter fleet.Adapter) error
 	Unwant(ctx context.Context, name string) error
 	// Wanted is every adapter that every engine must serve, of all runs.
 	Wanted(ctx context.Context) ([]fleet.Adapter, error)
-	// Holders are the engines that were asked to load something under a name, and what.
-	Holders(ctx context.Context, name string) (map[rollout.EngineID]fleet.Holding, error)
+	// AskedToLoad is the engines that were asked to load something under a name, and what.
+	AskedToLoad(ctx context.Context, name string) (map[rollout.EngineID]fleet.LoadRecord, error)
 	// Newest is the newest version of a run that serves; 0 before the first publication.
 	Newest(ctx context.Context, run rollout.RunName) (rollout.PolicyVersion, error)
 	Keep(ctx context.Context, beat func()) error
@@ -90,7 +91,7 @@ type InspectInput struct {
 
 // InspectAdapter judges an adapter by its files, where this worker sees them, and engines by their room for it. Weights
 // that must not come under this name, or from this path, are refused as a Conflict.
-func (a *Activities) InspectAdapter(ctx context.Context, in InspectInput) (fleet.Inspection, error) {
+func (a *Activities) InspectAdapter(ctx context.Context, in InspectInput) (adapterfiles.Inspection, error) {
 	heart := startHeart(ctx, loadBeat)
 	defer heart.stop()
 	found, err := a.Files.Inspect(ctx, in.Adapter.Prefix, in.Adapter.Path, in.Rank)
@@ -127,16 +128,16 @@ func (a *Activities) compare(ctx context.Context, adapter fleet.Adapter) error {
 				"put the old files back, and write new weights to a directory of their own",
 			adapter.Path, w.Name, rollout.ShortDigest(w.Digest), rollout.ShortDigest(adapter.Digest))
 	}
-	holders, err := a.Fleet.Holders(ctx, adapter.Name)
+	asked, err := a.Fleet.AskedToLoad(ctx, adapter.Name)
 	if err != nil {
 		return err
 	}
-	for _, engine := range slices.Sorted(maps.Keys(holders)) {
-		if h := holders[engine]; path.Clean(h.Path) == adapter.Path && h.Digest != adapter.Digest {
+	for _, engine := range slices.Sorted(maps.Keys(asked)) {
+		if load := asked[engine]; path.Clean(load.Path) == adapter.Path && load.Digest != adapter.Digest {
 			return rollout.Refuse(rollout.Conflict,
 				"engine %s may have loaded other weights (%s, now %s) from %s as adapter %s; "+
 					"write the new ones to a directory of their own, and publish them from there",
-				engine, rollout.ShortDigest(h.Digest), rollout.ShortDigest(adapter.Digest), adapter.Path, adapter.Name)
+				engine, rollout.ShortDigest(load.Digest), rollout.ShortDigest(adapter.Digest), adapter.Path, adapter.Name)
 		}
 	}
 	return nil
@@ -163,7 +164,7 @@ type UnloadInput struct {
 func (a *Activities) UnloadAdapter(ctx context.Context, in UnloadInput) error {
 	err := a.Fleet.Unload(ctx, in.Engine, in.Name)
 	if err == nil && !in.Loading {
-		err = a.Fleet.Release(ctx, in.Engine, in.Name)
+		err = a.Fleet.ForgetLoads(ctx, in.Engine, in.Name)
 	}
 	if err != nil {
 		return typed(fmt.Errorf("unload %s from %s: %w", in.Name, in.Engine, err))

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.temporal.io/sdk/testsuite"
 
+	"github.com/millrace/millrace/internal/adapterfiles"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
@@ -73,7 +74,7 @@ func TestAdaptersComeBackAfterRedisIsEmptied(t *testing.T) {
 	}
 	fixed := writePEFT(t)
 	prefix := filepath.Dir(fixed)
-	found, err := fleet.NewFiles().Inspect(t.Context(), prefix, fixed, 8)
+	found, err := adapterfiles.NewReader().Inspect(t.Context(), prefix, fixed, 8)
 	if err != nil || found.Digest == "" {
 		t.Fatalf("%+v %v", found, err)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/enginediscovery"
 	"github.com/millrace/millrace/internal/engineurl"
-	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -33,7 +33,7 @@ type Service struct {
 	EngineURLs  engineurl.Config `json:"engine_urls"`
 
 	Tokens       []Secret `json:"-"` // MILLRACE_TOKENS, separated by commas
-	EngineAPIKey Secret   `json:"-"` // MILLRACE_ENGINE_API_KEY; engineurl.NewAccess says who gets it
+	EngineAPIKey Secret   `json:"-"` // MILLRACE_ENGINE_API_KEY; engineurl.ConnectionSettings says who gets it
 }
 
 // TLS is the certificate of the HTTP API, read again when its files change. Without one the API speaks plain HTTP.
@@ -297,7 +297,7 @@ func (r *reader) checkService(s *Service) {
 	}
 	check("axiom.url", s.Axiom.URL, "an http or https address", address(s.Axiom.URL, "http", "https"))
 	if s.EnginesFrom != "" {
-		_, err := fleet.ParseSource(s.EnginesFrom)
+		_, err := enginediscovery.ParseSource(s.EnginesFrom)
 		check("engines_from", s.EnginesFrom, "file:/path or dns:name:port", err == nil)
 	}
 	for _, err := range each(s.EngineURLs.Validate()) {

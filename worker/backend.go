@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/store"
+	"github.com/millrace/millrace/internal/workerregistry"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -29,6 +30,7 @@ type Backend struct {
 	Redis    redis.UniversalClient
 	Buffer   *buffer.Store
 	Registry *fleet.Registry
+	Workers  *workerregistry.Registry
 	Sampler  *fleet.Sampler
 	Events   *store.Store
 	Control  *workflows.Client
@@ -65,6 +67,7 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Backen
 	b := &Backend{
 		Redis:    rdb,
 		Registry: fleet.NewRegistry(rdb, cfg.Redis.Prefix, time.Now),
+		Workers:  workerregistry.New(rdb, cfg.Redis.Prefix, time.Now),
 		Sampler:  fleet.NewSampler(rdb, cfg.Redis.Prefix),
 		Events:   store.New(rdb, cfg.Redis.Prefix, store.Limits{}),
 		Log:      logger,

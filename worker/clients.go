@@ -12,8 +12,8 @@ import (
 
 // engineClients makes one client per engine address and keeps it, with its connections.
 type engineClients struct {
-	access *engineurl.Access
-	byURL  syncMap[address, *vllm.Client]
+	settings *engineurl.ConnectionSettings
+	byURL    syncMap[address, *vllm.Client]
 }
 
 // address is what of an engine decides how it is reached.
@@ -32,11 +32,11 @@ func newEngineClients(cfg config.Service) (*engineClients, error) {
 		}
 		listed = append(listed, m.URL)
 	}
-	access, err := engineurl.NewAccess(cfg.EngineURLs, cfg.EngineAPIKey.Reveal(), listed, time.Now)
+	settings, err := engineurl.NewConnectionSettings(cfg.EngineURLs, cfg.EngineAPIKey.Reveal(), listed, time.Now)
 	if err != nil {
 		return nil, err
 	}
-	return &engineClients{access: access}, nil
+	return &engineClients{settings: settings}, nil
 }
 
 func (c *engineClients) get(e rollout.Engine) (*vllm.Client, error) {
@@ -44,13 +44,13 @@ func (c *engineClients) get(e rollout.Engine) (*vllm.Client, error) {
 	if client, ok := c.byURL.load(at); ok {
 		return client, nil
 	}
-	control, err := c.access.Dial(at.url)
+	control, err := c.settings.Dial(at.url)
 	if err != nil {
 		return nil, err
 	}
 	client, err := vllm.New(vllm.Config{
-		BaseURL: at.url, Control: control, TLS: c.access.TLS(at.url),
-		Key: func() string { return c.access.Key(at.url, at.followed) },
+		BaseURL: at.url, Control: control, TLS: c.settings.TLS(at.url),
+		Key: func() string { return c.settings.Key(at.url, at.followed) },
 	})
 	if err != nil {
 		return nil, err

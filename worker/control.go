@@ -14,18 +14,23 @@ import (
 // has it, and stays known when its workflow has ended, or is gone.
 type control struct {
 	*workflows.Client
-	buffer accounts
-	fleet  adapters
+	buffer  accounts
+	fleet   adapters
+	workers workers
 }
 
-func newControl(b *Backend) control { return control{b.Control, b.Buffer, b.Registry} }
+func newControl(b *Backend) control { return control{b.Control, b.Buffer, b.Registry, b.Workers} }
 
 // adapters is what control needs of the fleet's registry.
 type adapters interface {
-	Outdated(ctx context.Context) ([]string, error)
-	DescribeWorkers(ctx context.Context) ([]rollout.Worker, error)
 	Wanted(ctx context.Context) ([]fleet.Adapter, error)
 	Unwant(ctx context.Context, name string) error
+}
+
+// workers is what control needs of the worker processes.
+type workers interface {
+	Outdated(ctx context.Context) ([]string, error)
+	List(ctx context.Context) ([]rollout.Worker, error)
 }
 
 // accounts is what control needs of the buffer.
@@ -83,7 +88,7 @@ func (c control) recall(ctx context.Context, id rollout.RunName) (rollout.RunNam
 // open makes a run known. A name whose first start got no further than this may be started with another spec.
 func (c control) open(ctx context.Context, spec rollout.Spec) error {
 	id := c.Deployment.RunID(spec.Name)
-	old, err := c.fleet.Outdated(ctx)
+	old, err := c.workers.Outdated(ctx)
 	if err != nil {
 		return err
 	}

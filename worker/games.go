@@ -11,8 +11,8 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/gameslots"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/slots"
 )
 
 // games plays the games of every run that goes on: a Temporal worker for each one's task queue, all of them with slots
@@ -100,7 +100,7 @@ func (g *games) serve(run rollout.RunName, queue string, now time.Time) error {
 	}
 	options.Tuner, options.DisableWorkflowWorker = tuner, true
 	options.ActivityTaskPollerBehavior = sdkworker.NewPollerBehaviorAutoscaling(sdkworker.PollerBehaviorAutoscalingOptions{
-		InitialNumberOfPollers: 1, MinimumNumberOfPollers: 1, MaximumNumberOfPollers: slots.MaxPolls,
+		InitialNumberOfPollers: 1, MinimumNumberOfPollers: 1, MaximumNumberOfPollers: gameslots.MaxPolls,
 	})
 	w := sdkworker.New(g.temporal, queue, options)
 	w.RegisterActivity(g.acts)

@@ -64,7 +64,7 @@ func (b *Backend) alarms(ctx context.Context, status rollout.RunStatus) ([]rollo
 	if err != nil {
 		return nil, err
 	}
-	workers, err := b.Registry.DescribeWorkers(ctx)
+	workers, err := b.Workers.List(ctx)
 	if err != nil {
 		return nil, err
 	}

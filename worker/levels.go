@@ -64,7 +64,7 @@ func (l *levels) look(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	l.workers, err = l.backend.Registry.DescribeWorkers(ctx)
+	l.workers, err = l.backend.Workers.List(ctx)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/dispatch/live"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/workerregistry"
 )
 
 // membership keeps this worker's dispatcher in step with the fleet: it announces the worker, and gives the dispatcher
@@ -18,7 +19,8 @@ type membership struct {
 	id         string
 	self       rollout.Worker // as it is from its start on
 	playing    func() map[rollout.RunName]int
-	registry   *fleet.Registry
+	registry   *workerregistry.Registry
+	fleet      *fleet.Registry
 	runs       runLister
 	dispatcher *live.Dispatcher
 	log        *slog.Logger
@@ -43,11 +45,11 @@ const (
 
 func (m *membership) run(ctx context.Context) error {
 	defer m.leave()
-	m.watch = m.registry.Watch()
+	m.watch = m.fleet.Watch()
 	ticker := time.NewTicker(syncEvery)
 	defer ticker.Stop()
 	var announced time.Time
-	if err := m.registry.ForgetWorkers(ctx); err != nil && ctx.Err() == nil {
+	if err := m.registry.ForgetGone(ctx); err != nil && ctx.Err() == nil {
 		m.log.Warn("forget workers that are gone", "error", err)
 	}
 	for {
@@ -93,12 +95,12 @@ func (m *membership) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	workers, err := m.registry.Workers(ctx)
+	workers, err := m.registry.Alive(ctx)
 	if err != nil {
 		return err
 	}
 	if changed || !slices.Equal(workers, m.sharers) {
-		m.dispatcher.SetEngines(fleet.Share(engines, m.id, workers))
+		m.dispatcher.SetEngines(workerregistry.Share(engines, m.id, workers))
 		m.sharers = workers
 	}
 	stats := m.dispatcher.Snapshot()
@@ -131,7 +133,7 @@ func (m *membership) rules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	workers, err := m.registry.Workers(ctx)
+	workers, err := m.registry.Alive(ctx)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (s *scrape) run(ctx context.Context) error {
 				f.stop, f.from = nil, fmt.Sprintf("%d-0", now.UnixMilli()) // a lost run may be resumed
 			}
 		}
-		if workers, err := s.backend.Registry.DescribeWorkers(ctx); err == nil { // a gap in Redis is a gap in the figures
+		if workers, err := s.backend.Workers.List(ctx); err == nil { // a gap in Redis is a gap in the figures
 			s.metrics.Breakers(workers)
 		}
 		select {

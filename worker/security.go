@@ -17,7 +17,7 @@ import (
 // secure fills in who may call the API, and its certificate, from files that are read again.
 func secure(cfg config.Service, c *api.Config, files *reloads) error {
 	if file := cfg.Auth.TokensFile; file != "" {
-		c.Access = access.NewBook(api.GrantsOf(c.Tokens)...)
+		c.Access = access.NewGrants(api.GrantsOf(c.Tokens)...)
 		read := func() error {
 			data, err := readSmall(file)
 			if err != nil {

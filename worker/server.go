@@ -44,6 +44,7 @@ func Serve(ctx context.Context, cfg config.Service, version string, logger *slog
 		Control:    newControl(backend),
 		Store:      reporting{backend.Buffer, sinks},
 		Fleet:      backend.Registry,
+		Workers:    backend.Workers,
 		Events:     Stream{backend.Events},
 		ReadSpec:   func(b []byte) (rollout.Spec, error) { return ReadSpec("request", b) },
 		SpecSchema: config.SpecSchema(),

@@ -6,21 +6,21 @@ import (
 
 	sdkworker "go.temporal.io/sdk/worker"
 
+	"github.com/millrace/millrace/internal/gameslots"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/slots"
 )
 
-// slotPool hands out this worker's slots for games to the Temporal workers of all runs, as slots.Pool decides.
+// slotPool hands out this worker's slots for games to the Temporal workers of all runs, as gameslots.Pool decides.
 type slotPool struct {
 	size int
 
 	mu      sync.Mutex
-	pool    *slots.Pool
+	pool    *gameslots.Pool
 	waiting map[rollout.RunName][]chan struct{} // closed when a slot is given; the one that waits longest is first
 }
 
 func newSlotPool(size int) *slotPool {
-	return &slotPool{size: size, pool: slots.New(size), waiting: map[rollout.RunName][]chan struct{}{}}
+	return &slotPool{size: size, pool: gameslots.New(size), waiting: map[rollout.RunName][]chan struct{}{}}
 }
 
 // reserve waits for a slot of a run's.

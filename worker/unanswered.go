@@ -45,7 +45,7 @@ func (c control) unanswered(ctx context.Context) error {
 	if _, err := c.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
 		return rollout.Refuse(rollout.Unavailable, "Temporal does not answer, and without it no run can be changed; claims and records go on meanwhile, try this again")
 	}
-	workers, err := c.fleet.DescribeWorkers(ctx)
+	workers, err := c.workers.List(ctx)
 	if err != nil {
 		return nil // Redis has its own errors
 	}

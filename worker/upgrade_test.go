@@ -15,7 +15,7 @@ func TestRollingUpgrade(t *testing.T) {
 	d := newDeployment(t)
 	first, second := d.worker(before), d.worker(before)
 	d.until("a worker to be announced", func() error { // how a run is begun depends on who will drive it
-		workers, err := d.backend.Registry.Workers(d.ctx)
+		workers, err := d.backend.Workers.Alive(d.ctx)
 		if err == nil && len(workers) == 0 {
 			err = errors.New("there is none")
 		}

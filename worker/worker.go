@@ -18,8 +18,10 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/adapterfiles"
 	"github.com/millrace/millrace/internal/dispatch"
 	"github.com/millrace/millrace/internal/dispatch/live"
+	"github.com/millrace/millrace/internal/enginediscovery"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -59,7 +61,7 @@ func run(ctx context.Context, cfg config.Service, logger *slog.Logger, pace ends
 		SampleEvery: 2 * time.Second,
 		OnDispatch:  starts.note,
 	})
-	files := fleet.NewFiles()
+	files := adapterfiles.NewReader()
 	engines, err := newEngines(cfg, backend, clients, files, sinks)
 	if err != nil {
 		return err
@@ -82,7 +84,7 @@ func run(ctx context.Context, cfg config.Service, logger *slog.Logger, pace ends
 		return err
 	}
 	member := membership{
-		id: id, self: describeSelf(id, cfg.Worker.Games), playing: acts.Playing.ByRun, registry: backend.Registry, runs: backend.Buffer, dispatcher: dispatcher, log: logger, ruled: map[rollout.RunName]bool{},
+		id: id, self: describeSelf(id, cfg.Worker.Games), playing: acts.Playing.ByRun, registry: backend.Workers, fleet: backend.Registry, runs: backend.Buffer, dispatcher: dispatcher, log: logger, ruled: map[rollout.RunName]bool{},
 	}
 
 	pool := newSlotPool(cfg.Worker.Games)
@@ -257,14 +259,16 @@ type engines struct {
 	loader  fleet.Loader
 }
 
-func newEngines(cfg config.Service, b *Backend, clients *engineClients, files *fleet.Files, emit telemetry.Emitter) (*engines, error) {
-	loader := fleet.Loader{Holdings: b.Registry, Files: files}
-	var source *fleet.Source
+func newEngines(cfg config.Service, b *Backend, clients *engineClients, files *adapterfiles.Reader, emit telemetry.Emitter) (*engines, error) {
+	loader := fleet.Loader{Records: b.Registry, Files: files}
+	complain := func(err error) { b.Log.Warn("tend the fleet", "error", err) }
+	var follow func(context.Context)
 	if cfg.EnginesFrom != "" {
-		var err error
-		if source, err = fleet.ParseSource(cfg.EnginesFrom); err != nil {
+		source, err := enginediscovery.ParseSource(cfg.EnginesFrom)
+		if err != nil {
 			return nil, err
 		}
+		follow = enginediscovery.Follower{Source: source, Registry: b.Registry, Complain: complain}.Run
 	}
 	return &engines{
 		Registry: b.Registry,
@@ -273,8 +277,8 @@ func newEngines(cfg config.Service, b *Backend, clients *engineClients, files *f
 		keeper: fleet.NewKeeper(fleet.KeeperConfig{
 			Registry: b.Registry, Sampler: b.Sampler, Emit: emit, Loader: loader,
 			Client:   func(e rollout.Engine) fleet.Client { return clients.mustGet(e) },
-			Source:   source,
-			Complain: func(err error) { b.Log.Warn("tend the fleet", "error", err) },
+			Follow:   follow,
+			Complain: complain,
 		}),
 	}, nil
 }

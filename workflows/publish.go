@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/adapterfiles"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/vllm"
@@ -121,8 +122,8 @@ func (r *run) adapter(v rollout.PolicyVersion, name, path string) fleet.Adapter 
 }
 
 // inspect has an adapter's files judged and compared, one adapter of the run at a time.
-func (r *run) inspect(ctx workflow.Context, adapter fleet.Adapter) (fleet.Inspection, error) {
-	var found fleet.Inspection
+func (r *run) inspect(ctx workflow.Context, adapter fleet.Adapter) (adapterfiles.Inspection, error) {
+	var found adapterfiles.Inspection
 	if err := r.inspecting.Lock(ctx); err != nil {
 		return found, err
 	}

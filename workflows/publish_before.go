@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/adapterfiles"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/vllm"
@@ -56,8 +57,8 @@ func (r *run) publishBefore(ctx workflow.Context, p Publication) (rollout.Policy
 
 // introduceBefore inspects an adapter, notes its digest and loads it on the engines. What was loaded of an adapter that
 // does not come into use is unloaded again, so that the same version may be published from mended files.
-func (r *run) introduceBefore(ctx workflow.Context, adapter *fleet.Adapter) (fleet.Inspection, map[rollout.EngineID]float64, error) {
-	var found fleet.Inspection
+func (r *run) introduceBefore(ctx workflow.Context, adapter *fleet.Adapter) (adapterfiles.Inspection, map[rollout.EngineID]float64, error) {
+	var found adapterfiles.Inspection
 	in := activities.InspectInput{Adapter: *adapter, Rank: r.Spec.Adapters.Rank, Slots: r.Spec.Slots()}
 	inspecting := workflow.WithActivityOptions(ctx, loadActivity())
 	if err := workflow.ExecuteActivity(inspecting, acts.InspectAdapter, in).Get(ctx, &found); err != nil {

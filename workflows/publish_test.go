@@ -169,7 +169,7 @@ func TestWeightsAreNotReplacedInPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	one := w.write("one", "weights 2")
-	w.fleet.holders = map[rollout.EngineID]fleet.Holding{"e2": {Path: one, Digest: "sha256:0123"}}
+	w.fleet.asked = map[rollout.EngineID]fleet.LoadRecord{"e2": {Path: one, Digest: "sha256:0123"}}
 	w.at(1*time.Minute, func() { w.publish(1, one, w.refused("conflict", "e2", "directory of their own")) })
 	w.at(2*time.Minute, func() { w.publish(1, w.write("two", "weights 2"), w.serves) })
 	w.stopAt(3 * time.Minute)

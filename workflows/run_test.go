@@ -79,9 +79,9 @@ type memoryFleet struct {
 	wanted []string
 	newest rollout.PolicyVersion
 
-	adapters []fleet.Adapter                    // wanted, as they were
-	hangs    rollout.EngineID                   // answers no load
-	holders  map[rollout.EngineID]fleet.Holding // asked to load what is asked about
+	adapters []fleet.Adapter                       // wanted, as they were
+	hangs    rollout.EngineID                      // answers no load
+	asked    map[rollout.EngineID]fleet.LoadRecord // asked to load what is asked about
 }
 
 func (f *memoryFleet) List(context.Context) ([]rollout.Engine, error) {
@@ -132,7 +132,7 @@ func (f *memoryFleet) Unload(_ context.Context, e rollout.EngineID, name string)
 	return nil
 }
 
-func (f *memoryFleet) Release(context.Context, rollout.EngineID, ...string) error { return nil }
+func (f *memoryFleet) ForgetLoads(context.Context, rollout.EngineID, ...string) error { return nil }
 
 func (f *memoryFleet) Wanted(context.Context) ([]fleet.Adapter, error) {
 	f.mu.Lock()
@@ -140,10 +140,10 @@ func (f *memoryFleet) Wanted(context.Context) ([]fleet.Adapter, error) {
 	return slices.Clone(f.adapters), nil
 }
 
-func (f *memoryFleet) Holders(context.Context, string) (map[rollout.EngineID]fleet.Holding, error) {
+func (f *memoryFleet) AskedToLoad(context.Context, string) (map[rollout.EngineID]fleet.LoadRecord, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return maps.Clone(f.holders), nil
+	return maps.Clone(f.asked), nil
 }
 
 func (f *memoryFleet) Newest(context.Context, rollout.RunName) (rollout.PolicyVersion, error) {

@@ -1,18 +1,16 @@
 // Package access says who may do what: a Grant gives the bearer of a token a role, and for all but operators the
 // runs that it is for. It knows tokens by their hashes alone. It reads no files and knows no HTTP; config reads a
-// file of grants, and api asks. Start reading at Book.
+// file of grants, and api asks. Start reading at Grant, then Grants.
 package access
 
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
 	"path"
 	"regexp"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -87,33 +85,3 @@ var patternPattern = regexp.MustCompile(`^[a-z0-9*][a-z0-9._*-]{0,127}$`)
 
 // ValidPattern reports whether a pattern can match a run's name.
 func ValidPattern(pattern string) bool { return patternPattern.MatchString(pattern) }
-
-// Book is the grants in force. It may be asked while they are exchanged.
-type Book struct {
-	fixed  []Grant
-	listed atomic.Pointer[[]Grant]
-}
-
-// NewBook has grants that stay.
-func NewBook(fixed ...Grant) *Book {
-	b := &Book{fixed: fixed}
-	b.Replace(nil)
-	return b
-}
-
-// Replace exchanges all grants but those that stay.
-func (b *Book) Replace(listed []Grant) { b.listed.Store(&listed) }
-
-// Find answers the grant of a token. Every hash is compared, so that time tells nothing about which one matched. A
-// token that has expired is found, too, with expired.
-func (b *Book) Find(token string, now time.Time) (g Grant, found, expired bool) {
-	sent := HashOf(token)
-	for _, grants := range [][]Grant{b.fixed, *b.listed.Load()} {
-		for _, one := range grants {
-			if subtle.ConstantTimeCompare(sent[:], one.Hash[:]) == 1 {
-				g, found = one, true
-			}
-		}
-	}
-	return g, found, found && !g.Expires.IsZero() && !now.Before(g.Expires)
-}

@@ -48,26 +48,26 @@ func TestRolesIncludeTheLesser(t *testing.T) {
 	}
 }
 
-func TestABookFindsTokensByTheirHashes(t *testing.T) {
+func TestTokensAreFoundByTheirHashes(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	fixed := access.Grant{Name: "fixed", Role: access.Operator, Hash: access.HashOf("one")}
-	b := access.NewBook(fixed)
-	b.Replace([]access.Grant{
+	g := access.NewGrants(fixed)
+	g.Replace([]access.Grant{
 		{Name: "listed", Role: access.Reader, Hash: access.HashOf("two")},
 		{Name: "over", Role: access.Reader, Hash: access.HashOf("three"), Expires: now},
 	})
 	for token, want := range map[string]string{"one": "fixed", "two": "listed", "three": "over", "four": "", "": ""} {
-		g, found, expired := b.Find(token, now)
-		if g.Name != want || found != (want != "") || expired != (want == "over") {
-			t.Errorf("token %q: %+v, %v, %v; want %q", token, g, found, expired, want)
+		grant, found, expired := g.Find(token, now)
+		if grant.Name != want || found != (want != "") || expired != (want == "over") {
+			t.Errorf("token %q: %+v, %v, %v; want %q", token, grant, found, expired, want)
 		}
 	}
-	b.Replace(nil)
-	if _, found, _ := b.Find("two", now); found {
+	g.Replace(nil)
+	if _, found, _ := g.Find("two", now); found {
 		t.Error("a grant that was taken back is found")
 	}
-	if _, found, _ := b.Find("one", now); !found {
+	if _, found, _ := g.Find("one", now); !found {
 		t.Error("a grant that stays is gone")
 	}
 	if h, err := access.ParseHash(access.HashOf("x").String()); err != nil || h != access.HashOf("x") {

@@ -23,9 +23,9 @@ type Evidence struct {
 	Engines []rollout.Engine
 }
 
-// identical is how many tries must fail in the same way, with none that succeeds between them, for a run to fail: a
-// few, and more where many games are played, of which some may fail before the first has ended.
-func identical(run rollout.RunStatus) int64 {
+// alarmAfter is how many tries must fail in the same way, with none that succeeds between them, for an alarm: a few, and
+// more where many games are played, of which some may fail before the first has ended.
+func alarmAfter(run rollout.RunStatus) int64 {
 	games := run.Outstanding * int64(run.Spec.Group.Samples+run.Spec.Group.Oversample)
 	return max(5, games/20)
 }
@@ -60,7 +60,8 @@ func NoWorker(e Evidence) (rollout.Alarm, bool) {
 	if last.State == rollout.WorkerStopped {
 		ended = "was stopped"
 	}
-	a.Text = fmt.Sprintf("no worker is alive since %s: nobody plays games or takes changes; %s %s", span(e.Now.Sub(last.LastSeen)), last.ID, ended)
+	a.Text = fmt.Sprintf("no worker is alive since %s: nobody plays games or takes changes; %s %s",
+		span(e.Now.Sub(last.LastSeen)), last.ID, ended)
 	return a, true
 }
 
@@ -99,7 +100,7 @@ func engines(n int) string {
 }
 
 // modelNotServed looks at engines of any state that have said what they serve: one that serves the model and is
-// away is not missing.
+// unavailable is not missing.
 func modelNotServed(e Evidence) (rollout.Alarm, bool) {
 	var served []string
 	for _, engine := range e.Engines {
@@ -111,7 +112,9 @@ func modelNotServed(e Evidence) (rollout.Alarm, bool) {
 		if len(served) == 0 || slices.Contains(served, model) {
 			continue
 		}
-		slices.SortStableFunc(served, func(a, b string) int { return cmp.Compare(distance(model, a), distance(model, b)) })
+		slices.SortStableFunc(served, func(a, b string) int {
+			return cmp.Compare(distance(model, a), distance(model, b))
+		})
 		const most = 3
 		names := strings.Join(served[:min(most, len(served))], ", ")
 		if n := len(served) - most; n > 0 {
@@ -119,7 +122,8 @@ func modelNotServed(e Evidence) (rollout.Alarm, bool) {
 		}
 		return rollout.Alarm{
 			Code: rollout.AlarmModel, Text: fmt.Sprintf("model %s is served by no engine; engines serve %s", model, names),
-			Advice: "add an engine that serves it (millrace engine add URL), or stop the run and start one with a model that is served",
+			Advice: "add an engine that serves it (millrace engine add URL), " +
+				"or stop the run and start one with a model that is served",
 		}, true
 	}
 	return rollout.Alarm{}, false
@@ -138,12 +142,13 @@ func modelsOf(spec rollout.Spec) []string {
 
 func gamesFail(e Evidence) (rollout.Alarm, bool) {
 	worst, failing := e.Tries.Worst()
-	if !failing || worst.InRow < identical(e.Run) {
+	if !failing || worst.InRow < alarmAfter(e.Run) {
 		return rollout.Alarm{}, false
 	}
 	return rollout.Alarm{
 		Code: rollout.AlarmGamesFail, Since: e.Tries.FailingSince,
-		Text:   fmt.Sprintf("every game fails: %s %d times in %s, last: %s", worst.Code, worst.InRow, span(e.Now.Sub(e.Tries.FailingSince)), worst.Last),
+		Text: fmt.Sprintf("every game fails: %s %d times in %s, last: %s",
+			worst.Code, worst.InRow, span(e.Now.Sub(e.Tries.FailingSince)), worst.Last),
 		Advice: advice(worst.Code, e.Run.Spec),
 	}, true
 }
@@ -154,14 +159,16 @@ func advice(code string, spec rollout.Spec) string {
 	t := spec.Timeouts
 	switch code {
 	case "timeout", "deadline":
-		return fmt.Sprintf("raise timeouts.completion (%v) or timeouts.episode (%v) in the spec of another run, or ask for shorter answers; %s",
-			t.Completion, t.Episode, events)
+		return fmt.Sprintf("raise timeouts.completion (%v) or timeouts.episode (%v) in the spec of another run, "+
+			"or ask for shorter answers; %s", t.Completion, t.Episode, events)
 	case "environment_hung":
-		return fmt.Sprintf("raise timeouts.phase (%v) in the spec of another run, or mend the environment; %s", t.PhaseLimit(), events)
+		return fmt.Sprintf("raise timeouts.phase (%v) in the spec of another run, or fix the environment; %s",
+			t.PhaseLimit(), events)
 	case "unknown_model", "no_engine":
 		return "see which engines serve the model: millrace engine list; " + events
 	case "bad_request":
-		return "the engines refuse the requests: compare sampling.max_tokens and the prompts with their context length; " + events
+		return "the engines refuse the requests: compare sampling.max_tokens and the prompts with their context length; " +
+			events
 	case "unauthorized":
 		return "the engines refuse the key: set MILLRACE_ENGINE_API_KEY for the workers; " + events
 	}

@@ -10,15 +10,16 @@ import (
 
 // authenticator knows who sends a request by its token.
 type authenticator struct {
-	book *access.Book
-	open bool // there are no tokens: whoever reaches the server may do everything
+	grants *access.Grants
+	open   bool // there are no tokens: whoever reaches the server may do everything
 }
 
-// newAuthenticator takes the tokens of the environment, whose holders are operators, and the book, which may be nil.
-func newAuthenticator(tokens []string, book *access.Book) *authenticator {
-	a := &authenticator{book: book, open: len(tokens) == 0 && book == nil}
-	if book == nil {
-		a.book = access.NewBook(GrantsOf(tokens)...)
+// newAuthenticator takes the tokens of the environment, whose holders are operators, and the listed grants, which may
+// be nil.
+func newAuthenticator(tokens []string, grants *access.Grants) *authenticator {
+	a := &authenticator{grants: grants, open: len(tokens) == 0 && grants == nil}
+	if grants == nil {
+		a.grants = access.NewGrants(GrantsOf(tokens)...)
 	}
 	return a
 }
@@ -47,7 +48,7 @@ func (a *authenticator) identify(header string, now time.Time) (g access.Grant, 
 	if !found || !strings.EqualFold(scheme, "Bearer") {
 		return g, "send the header: Authorization: Bearer TOKEN, with one of the server's tokens"
 	}
-	g, known, expired := a.book.Find(strings.TrimSpace(token), now)
+	g, known, expired := a.grants.Find(strings.TrimSpace(token), now)
 	switch {
 	case !known:
 		return access.Grant{}, "the token is none of the server's; send one of them in the header: Authorization: Bearer TOKEN"

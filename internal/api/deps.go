@@ -61,8 +61,12 @@ type Fleet interface {
 	Drain(ctx context.Context, id rollout.EngineID, now bool) error
 	// Remove drains an engine and then takes it out of the fleet.
 	Remove(ctx context.Context, id rollout.EngineID, now bool) error
-	// DescribeWorkers lists the worker processes, those that are gone last.
-	DescribeWorkers(ctx context.Context) ([]rollout.Worker, error)
+}
+
+// Workers is the worker processes.
+type Workers interface {
+	// List describes them, those that are gone last.
+	List(ctx context.Context) ([]rollout.Worker, error)
 }
 
 // Event is one telemetry event, as it is streamed: an id to resume after, and a flat JSON object.
@@ -81,12 +85,13 @@ type Events interface {
 	Follow(ctx context.Context, run rollout.RunName, after string, see func(Event) error) error
 }
 
-// Deps is what the server stands on. Control, Store, Fleet, Events and ReadSpec are needed; the others may be nil,
-// and what they would answer is then left out or refused as not available.
+// Deps is what the server stands on. Control, Store, Fleet, Workers, Events and ReadSpec are needed; the others may be
+// nil, and what they would answer is then left out or refused as not available.
 type Deps struct {
 	Control Control
 	Store   Store
 	Fleet   Fleet
+	Workers Workers
 	Events  Events
 	// ReadSpec reads a run spec in YAML or JSON, strictly. An error that unwraps to several is reported fault by fault.
 	ReadSpec func([]byte) (rollout.Spec, error)

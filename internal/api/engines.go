@@ -62,7 +62,7 @@ func (s *Server) showEngine(ctx context.Context, in *EnginePath) (*engineBody, e
 
 // closures adds to engines which workers do not dispatch to them.
 func (s *Server) closures(ctx context.Context, engines []rollout.Engine) error {
-	workers, err := s.deps.Fleet.DescribeWorkers(ctx)
+	workers, err := s.deps.Workers.List(ctx)
 	if err != nil {
 		return err
 	}

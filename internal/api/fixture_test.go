@@ -22,6 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/workerregistry"
 )
 
 const run = rollout.RunName("demo")
@@ -210,7 +211,7 @@ func serve(t *testing.T, change func(*api.Config, *api.Deps)) *fixture {
 	}
 	cfg := api.Config{Listen: l.Addr().String(), Version: "test"}
 	deps := api.Deps{
-		Control: f.control, Store: f.store, Fleet: f.fleet, Events: f.events,
+		Control: f.control, Store: f.store, Fleet: f.fleet, Workers: workerregistry.New(rdb, "test", time.Now), Events: f.events,
 		ReadSpec: func(b []byte) (s rollout.Spec, err error) { return s, json.Unmarshal(b, &s) },
 	}
 	deps.Game = func(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error) {

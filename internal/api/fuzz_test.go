@@ -71,7 +71,7 @@ func FuzzBodies(f *testing.F) {
 		}
 	}
 	server, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
-		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: smallFleet{}, Events: nilEvents{},
+		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: smallFleet{}, Workers: oneWorker{}, Events: nilEvents{},
 		ReadSpec: func(spec []byte) (s rollout.Spec, err error) { return s, json.Unmarshal(spec, &s) },
 	})
 	if err != nil {
@@ -89,14 +89,17 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// smallFleet is one engine that is ready and one worker; nothing changes it.
+// smallFleet is one engine that is ready; nothing changes it.
 type smallFleet struct{}
 
 func (smallFleet) List(context.Context) ([]rollout.Engine, error) {
 	return []rollout.Engine{{ID: "gpu-7", State: rollout.EngineReady, Models: []string{"m"}}}, nil
 }
 
-func (smallFleet) DescribeWorkers(context.Context) ([]rollout.Worker, error) {
+// oneWorker is one worker process that is alive.
+type oneWorker struct{}
+
+func (oneWorker) List(context.Context) ([]rollout.Worker, error) {
 	return []rollout.Worker{{ID: "w", State: rollout.WorkerAlive}}, nil
 }
 

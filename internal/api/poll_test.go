@@ -62,7 +62,7 @@ func (s *scripted) ID(_ context.Context, name rollout.RunName) (rollout.RunName,
 func bubbled(t *testing.T, store api.Store, events api.Events) *api.Server {
 	t.Helper()
 	s, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
-		Control: &control{}, Store: store, Fleet: smallFleet{}, Events: events,
+		Control: &control{}, Store: store, Fleet: smallFleet{}, Workers: oneWorker{}, Events: events,
 		ReadSpec: func([]byte) (s rollout.Spec, err error) { return s, nil },
 	})
 	if err != nil {

@@ -30,7 +30,7 @@ type Config struct {
 	TLS *tls.Config
 	// Access is who may do what, if there is more to it than Tokens, whose bearers are operators. It then holds
 	// Tokens, too, and a token is needed.
-	Access *access.Book
+	Access *access.Grants
 	// MaxBodyBytes bounds a request's body; 0 means DefaultMaxBodyBytes.
 	MaxBodyBytes int64
 	// MaxWait bounds a long poll, whatever the client asks for; 0 means DefaultMaxWait.
@@ -117,8 +117,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("api: %w", err)
 	}
-	if deps.Control == nil || deps.Store == nil || deps.Fleet == nil || deps.Events == nil || deps.ReadSpec == nil {
-		return nil, errors.New("api: Control, Store, Fleet, Events and ReadSpec are needed")
+	if deps.Control == nil || deps.Store == nil || deps.Fleet == nil || deps.Workers == nil ||
+		deps.Events == nil || deps.ReadSpec == nil {
+		return nil, errors.New("api: Control, Store, Fleet, Workers, Events and ReadSpec are needed")
 	}
 	if cfg.MaxBodyBytes == 0 {
 		cfg.MaxBodyBytes = DefaultMaxBodyBytes

@@ -21,7 +21,7 @@ type workersBody struct {
 }
 
 func (s *Server) listWorkers(ctx context.Context, _ *struct{}) (*workersBody, error) {
-	workers, err := s.deps.Fleet.DescribeWorkers(ctx)
+	workers, err := s.deps.Workers.List(ctx)
 	if err != nil {
 		return nil, s.fail(ctx, "list workers", err)
 	}
@@ -36,7 +36,7 @@ func (s *Server) situation(ctx context.Context, status rollout.RunStatus) (rollo
 	if err != nil {
 		return tries, nil, err
 	}
-	workers, err := s.deps.Fleet.DescribeWorkers(ctx)
+	workers, err := s.deps.Workers.List(ctx)
 	if err != nil {
 		return tries, nil, err
 	}

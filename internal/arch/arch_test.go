@@ -23,11 +23,12 @@ var layers = [][]string{
 	{"internal/rollout", "internal/telemetry", "internal/version"},
 	{ // pure domain: values in, values out
 		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
-		"internal/dispatch", "internal/slots", "internal/diagnosis", "internal/alarm", "internal/enginesim/batch", "internal/enginesim/constraint",
+		"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/alarm", "internal/enginesim/batch", "internal/enginesim/constraint",
 		"internal/enginesim/pseudolm", "internal/enginesim/tokenizer",
 	},
 	{ // adapters: each speaks one technology
-		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet", "internal/dispatch/live",
+		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
+		"internal/adapterfiles", "internal/enginediscovery", "internal/workerregistry", "internal/dispatch/live",
 		"internal/telemetry/store", "internal/telemetry/axiom", "internal/telemetry/prom", "internal/api", "internal/cli",
 		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch", "internal/stack", "internal/crashtest",
 		"internal/isolation", "internal/archive",
@@ -39,8 +40,8 @@ var layers = [][]string{
 // owners says who may import a technology. A path ending in / owns with all below it.
 var owners = map[string][]string{
 	"go.temporal.io/": {"activities", "workflows", "internal/crashtest", "worker", "cmd/"},
-	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/telemetry/store", "internal/stack", "internal/crashtest",
-		"internal/isolation", "worker", "cmd/"},
+	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/workerregistry/", "internal/telemetry/store", "internal/stack",
+		"internal/crashtest", "internal/isolation", "worker", "cmd/"},
 	"github.com/alicebob/miniredis/": {"cmd/"},
 	"github.com/sashabaranov/":       {"internal/vllm"},
 	"github.com/axiomhq/":            {"internal/telemetry/axiom/"},
@@ -54,7 +55,7 @@ var owners = map[string][]string{
 // clockless packages take time, chance and environment as arguments.
 var clockless = []string{
 	"internal/rollout", "internal/telemetry", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
-	"internal/dispatch", "internal/slots", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/alarm", "internal/enginesim/batch",
+	"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/alarm", "internal/enginesim/batch",
 }
 
 type pkg struct {

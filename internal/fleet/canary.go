@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/vllm"
 )
 
-// verdict is what one canary tells of an engine.
+// verdict is what one canary says of an engine.
 type verdict uint8
 
 const (
@@ -22,8 +22,8 @@ const (
 // maxDoubts is how many doubtful canaries in a row an engine is allowed.
 const maxDoubts = 3
 
-// judge reads the end of a canary. working tells that the engine generated tokens meanwhile: then a canary that came
-// too late may just have waited in its queue.
+// judge classifies the end of a canary. working says that the engine generated tokens meanwhile: then a canary that
+// came too late may just have waited in its queue.
 func judge(err error, working bool) verdict {
 	switch code := vllm.CodeOf(err); {
 	case err == nil:
@@ -32,13 +32,20 @@ func judge(err error, working bool) verdict {
 		return undecided
 	case code == vllm.Timeout && !working:
 		return broken
-	case code == vllm.Timeout, code == vllm.EngineError, code == vllm.BadAnswer, code == vllm.Aborted, code == vllm.EngineGone:
+	case code == vllm.Timeout, code == vllm.EngineError, code == vllm.BadAnswer, code == vllm.Aborted,
+		code == vllm.EngineGone:
 		return doubtful
 	}
 	return broken
 }
 
-// canary keeps what is known of an engine's ability to make completions. An engine that answers every other call may
+// canaryEnd is how one canary ended.
+type canaryEnd struct {
+	verdict verdict
+	err     error
+}
+
+// canary is what is known of an engine's ability to make completions. An engine that answers every other call may
 // still hang here, or answer with another model.
 type canary struct {
 	provedAt time.Time // it made a completion, or generated tokens
@@ -57,7 +64,7 @@ func (c *canary) progressed(now time.Time) { c.provedAt = now }
 // still not arrive.
 const forcedEvery = 4
 
-// due reports whether an engine in this state should be tried.
+// due reports whether an engine in this state should be sent a canary.
 func (c *canary) due(now time.Time, state rollout.EngineState, quiet time.Duration) bool {
 	switch state {
 	case rollout.EngineQuarantined:
@@ -68,10 +75,10 @@ func (c *canary) due(now time.Time, state rollout.EngineState, quiet time.Durati
 	return false
 }
 
-// ended takes in a canary's end, and returns whether the engine is proven and, if it is broken, why. again tells
-// that the engine is in quarantine, where one doubt is enough.
-func (c *canary) ended(now time.Time, v verdict, err error, again bool, cfg *KeeperConfig) (ok bool, fault string) {
-	switch v {
+// ended takes in a canary's end, and returns whether the engine is proven and, if it is broken, why. For an engine that
+// is quarantined, one doubt is enough.
+func (c *canary) ended(now time.Time, end canaryEnd, quarantined bool, cfg *KeeperConfig) (ok bool, fault string) {
+	switch end.verdict {
 	case proven:
 		if now.Sub(c.freeAt) > cfg.QuarantineMax {
 			c.pause = 0
@@ -83,15 +90,15 @@ func (c *canary) ended(now time.Time, v verdict, err error, again bool, cfg *Kee
 		return false, ""
 	case doubtful:
 		c.doubts++
-		if c.doubts < maxDoubts && !again {
+		if c.doubts < maxDoubts && !quarantined {
 			return false, ""
 		}
 	}
-	return false, c.rest(now, "makes no completions: "+err.Error(), cfg)
+	return false, c.quarantine(now, "makes no completions: "+end.err.Error(), cfg)
 }
 
-// rest begins a quarantine, and returns why.
-func (c *canary) rest(now time.Time, why string, cfg *KeeperConfig) string {
+// quarantine begins a quarantine, and returns why.
+func (c *canary) quarantine(now time.Time, why string, cfg *KeeperConfig) string {
 	c.doubts = 0
 	c.pause = min(max(2*c.pause, cfg.Quarantine), cfg.QuarantineMax)
 	c.freeAt = now.Add(c.pause)
@@ -106,39 +113,36 @@ func canaryRequest(engine rollout.EngineID, model string, timeout time.Duration)
 	}
 }
 
-// sing sends a canary to the newest adapter that the engine serves, or else to its base model.
-func (m *minder) sing(ctx context.Context, want Desired, was rollout.EngineState, models []vllm.Model) (ok bool, fault string) {
-	model := canaryModel(want, models)
-	if model == "" {
-		return false, "serves no model"
-	}
-	answer, err := m.client.Complete(ctx, canaryRequest(m.member.ID, model, m.cfg.CanaryTimeout))
+// sendCanary asks the engine for one token of a model.
+func (l *engineLoop) sendCanary(ctx context.Context, model string) canaryEnd {
+	answer, err := l.client.Complete(ctx, canaryRequest(l.member.ID, model, l.cfg.CanaryTimeout))
 	if ctx.Err() != nil {
-		return false, ""
+		return canaryEnd{undecided, ctx.Err()}
 	}
-	m.sung.InputTokens += int64(len(answer.PromptTokenIDs))
-	m.sung.OutputTokens += int64(len(answer.TokenIDs))
+	l.canaryUsage.InputTokens += int64(len(answer.PromptTokenIDs))
+	l.canaryUsage.OutputTokens += int64(len(answer.TokenIDs))
 	v := judge(err, false)
 	if vllm.CodeOf(err) == vllm.Timeout {
-		v = judge(err, m.working(ctx))
+		v = judge(err, l.working(ctx))
 	}
 	if err != nil {
 		err = fmt.Errorf("canary on %s: %w", model, err)
 	}
-	return m.canary.ended(time.Now(), v, err, was == rollout.EngineQuarantined, &m.cfg)
+	return canaryEnd{v, err}
 }
 
 // working reports whether the engine has generated tokens since it was last looked at, other than the canary's one.
-func (m *minder) working(ctx context.Context) bool {
-	if m.last == nil {
+func (l *engineLoop) working(ctx context.Context) bool {
+	if l.last == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.ProbeTimeout)
 	defer cancel()
-	sample, err := m.client.Metrics(ctx)
-	return err == nil && sample.GenerationTokens > m.last.sample.GenerationTokens+1
+	sample, err := l.client.Metrics(ctx)
+	return err == nil && sample.GenerationTokens > l.last.sample.GenerationTokens+1
 }
 
+// canaryModel is the newest wanted adapter that the engine serves, or else its base model; "" for none.
 func canaryModel(want Desired, models []vllm.Model) string {
 	roots := adapterRoots(models)
 	for i := len(want.Adapters) - 1; i >= 0; i-- {

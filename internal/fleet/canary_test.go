@@ -88,7 +88,7 @@ func TestBusyEnginesNeedFewCanaries(t *testing.T) {
 			time.Sleep(time.Second)
 			r.engines["http://busy:8000"].set(func(e *fakeEngine) { e.sample.GenerationTokens += 100 })
 		}
-		busy, idle := r.engines["http://busy:8000"].sung(), r.engines["http://idle:8000"].sung()
+		busy, idle := r.engines["http://busy:8000"].canaryCount(), r.engines["http://idle:8000"].canaryCount()
 		if busy > 20 || idle < 40 {
 			t.Errorf("in five minutes %d canaries for the busy engine, %d for the idle one; want about 15 and 60", busy, idle)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/tictactoe"
+	"github.com/millrace/millrace/internal/workerregistry"
 )
 
 var (
@@ -139,7 +140,7 @@ func (c *chaos) startDispatcher() {
 	running.Go(func() {
 		for ctx.Err() == nil {
 			if engines, err := c.registry.List(ctx); err == nil {
-				c.dispatcher.SetEngines(fleet.Share(engines, "w", []string{"w"}))
+				c.dispatcher.SetEngines(workerregistry.Share(engines, "w", []string{"w"}))
 			}
 			pause(ctx, 250*time.Millisecond)
 		}

@@ -13,10 +13,12 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/adapterfiles"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/vllm"
+	"github.com/millrace/millrace/internal/workerregistry"
 )
 
 // newRedis is an embedded Redis that lives in the test's synctest bubble, if it has one.
@@ -66,8 +68,8 @@ func (e *fakeEngine) set(change func(*fakeEngine)) {
 	change(e)
 }
 
-// sung is how many canaries came.
-func (e *fakeEngine) sung() int {
+// canaryCount is how many canaries came.
+func (e *fakeEngine) canaryCount() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.canaries
@@ -203,6 +205,7 @@ func (r *recorder) states(id rollout.EngineID) []rollout.EngineState {
 type rig struct {
 	t        *testing.T
 	registry *fleet.Registry
+	workers  *workerregistry.Registry
 	sampler  *fleet.Sampler
 	engines  map[string]*fakeEngine  // by URL
 	clients  map[string]fleet.Client // the same, and others
@@ -215,6 +218,7 @@ func newRig(t *testing.T, engines ...string) *rig {
 	r := &rig{
 		t:        t,
 		registry: fleet.NewRegistry(rdb, "test", time.Now),
+		workers:  workerregistry.New(rdb, "test", time.Now),
 		sampler:  fleet.NewSampler(rdb, "test"),
 		engines:  map[string]*fakeEngine{},
 		clients:  map[string]fleet.Client{},
@@ -228,7 +232,7 @@ func newRig(t *testing.T, engines ...string) *rig {
 		Client:   func(e rollout.Engine) fleet.Client { return r.clients[e.URL] },
 		Emit:     r.events,
 		Sampler:  r.sampler,
-		Loader:   fleet.Loader{Holdings: r.registry, Files: fleet.NewFiles()},
+		Loader:   fleet.Loader{Records: r.registry, Files: adapterfiles.NewReader()},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

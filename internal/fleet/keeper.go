@@ -16,9 +16,10 @@ type KeeperConfig struct {
 	Client   func(rollout.Engine) Client
 	Loader   Loader
 	Emit     telemetry.Emitter
-	Sampler  *Sampler    // keeps samples of the fleet; nil keeps none
-	Source   *Source     // a list of engines to follow; nil: operators alone add and remove
-	Complain func(error) // hears why the source cannot be followed
+	Sampler  *Sampler // keeps samples of the fleet; nil keeps none
+	// Follow brings in the engines that a list names, until its context is done; nil: operators alone add and remove.
+	Follow   func(context.Context)
+	Complain func(error) // hears what an operator should know
 
 	Interval     time.Duration // between two looks at an engine; 1s
 	ProbeTimeout time.Duration // total, of one look; 5s
@@ -26,7 +27,7 @@ type KeeperConfig struct {
 	LoadPatience time.Duration // how long an engine may load before it is ready without what it still lacks; 20s
 	FilesEvery   time.Duration // between two looks at the files of adapters in use; 10s
 	RetryMax     time.Duration // longest pause before a load that failed is tried again; 30s
-	Patience     time.Duration // how long Redis may be away before Keep gives up; 30s
+	Patience     time.Duration // how long Redis may be unavailable before Keep gives up; 30s
 
 	CanaryEvery   time.Duration // how long a ready engine may show no sign of work before a canary is sent; 5s
 	CanaryTimeout time.Duration // total, of one canary; 10s
@@ -35,9 +36,8 @@ type KeeperConfig struct {
 	Flaps         int           // losses and restarts of a ready engine within FlapWindow that put it in quarantine; 3
 	FlapWindow    time.Duration // 5m
 	PaceWindow    time.Duration // over which engines are compared with each other; 30s
-	SourceEvery   time.Duration // between two readings of Source; 10s
 
-	changes *changes
+	changed *changedFiles
 }
 
 func (c KeeperConfig) withDefaults() KeeperConfig {
@@ -55,7 +55,6 @@ func (c KeeperConfig) withDefaults() KeeperConfig {
 	setDefault(&c.Flaps, 3)
 	setDefault(&c.FlapWindow, 5*time.Minute)
 	setDefault(&c.PaceWindow, 30*time.Second)
-	setDefault(&c.SourceEvery, 10*time.Second)
 	if c.Complain == nil {
 		c.Complain = func(error) {}
 	}
@@ -77,40 +76,40 @@ func setDefault[T int | time.Duration](v *T, value T) {
 // + 2 x Interval, and tried with one canary after growing pauses. So is one that was lost or restarted Flaps times,
 // when it is back. Two Keepers at once do the same work twice, and no harm.
 type Keeper struct {
-	cfg      KeeperConfig
-	paces    *paces
-	absences *absences
-	watch    *Watch
+	cfg    KeeperConfig
+	paces  *paces
+	limits *probeLimits
+	watch  *Watch
 }
 
 // NewKeeper makes a Keeper; Keep runs it.
 func NewKeeper(cfg KeeperConfig) *Keeper {
 	cfg = cfg.withDefaults()
-	cfg.changes = &changes{}
-	return &Keeper{cfg: cfg, paces: newPaces(cfg.PaceWindow), absences: newAbsences()}
+	cfg.changed = &changedFiles{}
+	return &Keeper{cfg: cfg, paces: newPaces(cfg.PaceWindow), limits: newProbeLimits()}
 }
 
-// Keep tends the fleet until ctx is done, which is no error. Each engine is tended by a goroutine of its own, so
-// that one which hangs or loads delays no other. beat is called about once per interval while the Registry
-// answers. When it has been away for too long, Keep returns why.
+// Keep keeps the fleet until ctx is done, which is no error. Each engine has a loop in a goroutine of its own, so that
+// one which hangs or loads delays no other. beat is called about once per interval while the Registry answers. When it
+// has been unavailable for too long, Keep returns why.
 func (k *Keeper) Keep(ctx context.Context, beat func()) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var tending sync.WaitGroup
-	defer tending.Wait()
+	var running sync.WaitGroup
+	defer running.Wait()
 	defer cancel()
 
-	if k.cfg.Source != nil {
-		tending.Go(func() { k.cfg.Registry.Follow(ctx, k.cfg.Source, k.cfg.SourceEvery, k.cfg.Complain) })
+	if k.cfg.Follow != nil {
+		running.Go(func() { k.cfg.Follow(ctx) })
 	}
-	tending.Go(func() { k.cfg.changes.run(ctx, &k.cfg) })
+	running.Go(func() { k.cfg.changed.run(ctx, &k.cfg) })
 	k.watch = k.cfg.Registry.Watch()
-	tended := map[rollout.EngineID]*tended{}
+	loops := map[rollout.EngineID]*loopHandle{}
 	tick := time.NewTicker(k.cfg.Interval)
 	defer tick.Stop()
 	answered := time.Now()
 	sampled := answered
 	for {
-		err := k.supervise(ctx, tended, &tending)
+		err := k.syncLoops(ctx, loops, &running)
 		now := time.Now()
 		if err == nil {
 			err = k.sample(ctx, now, now.Sub(sampled))
@@ -133,27 +132,27 @@ func (k *Keeper) Keep(ctx context.Context, beat func()) error {
 	}
 }
 
-// tended is a member that has a minder.
-type tended struct {
+// loopHandle is a member's engineLoop as the Keeper knows it.
+type loopHandle struct {
 	member Member
 	stop   context.CancelFunc
-	wake   chan struct{} // buffered: the minder looks at once
+	wake   chan struct{} // buffered: the loop looks at once
 }
 
-// supervise starts a minder for every new member, wakes those whose members have changed, and stops those of
-// members that are gone.
-func (k *Keeper) supervise(ctx context.Context, all map[rollout.EngineID]*tended, tending *sync.WaitGroup) error {
+// syncLoops starts a loop for every new member, wakes those whose members have changed, and stops those of members that
+// are gone.
+func (k *Keeper) syncLoops(ctx context.Context, loops map[rollout.EngineID]*loopHandle, running *sync.WaitGroup) error {
 	members, err := k.watch.Members(ctx)
 	if err != nil {
 		return err
 	}
 	for id, m := range members {
-		known := all[id]
+		known := loops[id]
 		if known == nil {
-			minderCtx, stop := context.WithCancel(ctx)
-			known = &tended{m, stop, make(chan struct{}, 1)}
-			all[id] = known
-			tending.Go(func() { newMinder(k.cfg, m, k.paces, k.absences).run(minderCtx, known.wake) })
+			loopCtx, stop := context.WithCancel(ctx)
+			known = &loopHandle{m, stop, make(chan struct{}, 1)}
+			loops[id] = known
+			running.Go(func() { newEngineLoop(k.cfg, m, k.paces, k.limits).run(loopCtx, known.wake) })
 		}
 		if known.member != m {
 			known.member = m
@@ -163,10 +162,10 @@ func (k *Keeper) supervise(ctx context.Context, all map[rollout.EngineID]*tended
 			}
 		}
 	}
-	for id, known := range all {
+	for id, known := range loops {
 		if _, present := members[id]; !present {
 			known.stop()
-			delete(all, id)
+			delete(loops, id)
 		}
 	}
 	return nil
@@ -181,7 +180,7 @@ func (k *Keeper) sample(ctx context.Context, now time.Time, window time.Duration
 	if k.cfg.Sampler == nil {
 		return nil
 	}
-	queued, err := k.cfg.Registry.Queued(ctx)
+	queued, err := k.cfg.Registry.workers.Queued(ctx)
 	if err != nil {
 		return err
 	}

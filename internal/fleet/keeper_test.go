@@ -39,7 +39,7 @@ func TestKeeperLoadsWantedAdaptersBeforeReady(t *testing.T) {
 		if !slices.Equal(got.Adapters, []string{"demo-v1"}) || !slices.Equal(got.Models, []string{"base"}) || got.Version != "0.29.0" {
 			t.Errorf("got %+v", got)
 		}
-		if n := e.sung(); n != 1 {
+		if n := e.canaryCount(); n != 1 {
 			t.Errorf("%d canaries, want 1 before the engine is ready", n)
 		}
 		want := []rollout.EngineState{rollout.EngineLoading, rollout.EngineReady}

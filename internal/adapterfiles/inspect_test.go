@@ -1,0 +1,113 @@
+package adapterfiles
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// noTensors is an empty safetensors file: the length of its header, and the header.
+const noTensors = "\x08\x00\x00\x00\x00\x00\x00\x00{}      "
+
+// adapterDir writes an adapter with this configuration.
+func adapterDir(t *testing.T, config string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"adapter_config.json": config, "adapter_model.safetensors": noTensors} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	const good = `{"peft_type":"LORA","r":16,"target_modules":["q_proj"],"bias":"none"`
+	for _, tt := range []struct {
+		name, config string
+		says         []string
+	}{
+		{"fine", good + `}`, nil},
+		{"a pattern of modules", `{"r":16,"target_modules":"all-linear"}`, nil},
+		{"rank", `{"r":65,"target_modules":["q_proj"]}`, []string{"rank 65", "--max-lora-rank 128", "adapters.rank"}},
+		{"rank of one module", `{"r":8,"rank_pattern":{"q_proj":64},"target_modules":["q_proj"]}`, []string{"rank 64"}},
+		{"several", good + `,"use_dora":true,"modules_to_save":["lm_head"],"bias":"all"}`, []string{"use_dora=False", "lm_head", `bias="none"`}},
+		{"no modules", `{"r":8,"target_modules":[]}`, []string{"target_modules"}},
+		{"another kind", `{"peft_type":"IA3","r":8,"target_modules":["q_proj"]}`, []string{"IA3"}},
+		{"half written", `{"r":8,`, []string{"adapter_config.json"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := adapterDir(t, tt.config)
+			got, err := NewReader().Inspect(t.Context(), filepath.Dir(dir), dir, 32)
+			if tt.says == nil {
+				if err != nil || !strings.HasPrefix(got.Digest, "sha256:") || len(got.Notes) != 0 {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				return
+			}
+			if err == nil || rollout.KindOf(err) != rollout.Permanent {
+				t.Fatalf("got %+v, %v; want a permanent failure", got, err)
+			}
+			for _, text := range tt.says {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%q does not say %q", err, text)
+				}
+			}
+		})
+	}
+}
+
+// An engine takes a relative path for a model to be fetched from a hub; a configuration without end would be read
+// to the end.
+func TestInspectRefusesOddPlaces(t *testing.T) {
+	t.Parallel()
+	endless := t.TempDir()
+	if err := os.Symlink("/dev/zero", filepath.Join(endless, "adapter_config.json")); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{"adapters/v1": "absolute", "": "no path", endless: "leads out of adapters.path_prefix"} {
+		_, err := NewReader().Inspect(t.Context(), filepath.Dir(endless), path, 32)
+		final := rollout.KindOf(err) == rollout.Permanent || rollout.Refused(err, rollout.Invalid)
+		if err == nil || !final || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: got %v, want a permanent failure that says %q", path, err, says)
+		}
+	}
+}
+
+func TestInspectSeesNewWeights(t *testing.T) {
+	t.Parallel()
+	dir := adapterDir(t, `{"r":8,"target_modules":["q_proj"]}`)
+	reader := NewReader()
+	before, err := reader.Inspect(t.Context(), filepath.Dir(dir), dir, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := filepath.Join(dir, "adapter_model.safetensors")
+	if err := os.WriteFile(weights, []byte(noTensors+"x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	after, err := reader.Inspect(t.Context(), filepath.Dir(dir), dir, 8)
+	if err != nil || after.Digest == before.Digest {
+		t.Errorf("digest %s after the weights changed, %v", after.Digest, err)
+	}
+	if err := os.Remove(weights); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = reader.Inspect(t.Context(), filepath.Dir(dir), dir, 8); rollout.KindOf(err) != rollout.Permanent {
+		t.Errorf("without weights: %v", err)
+	}
+}
+
+func TestInspectElsewhere(t *testing.T) {
+	t.Parallel()
+	prefix := t.TempDir()
+	got, err := NewReader().Inspect(t.Context(), prefix, filepath.Join(prefix, "on-the-engines-only"), 8)
+	if err != nil || got.Digest != "" || len(got.Notes) != 1 {
+		t.Errorf("got %+v, %v; want a note", got, err)
+	}
+}

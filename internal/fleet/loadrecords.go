@@ -1,0 +1,101 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// LoadRecord is what this deployment asked an engine to load under a name. It is recorded before the engine is asked,
+// and forgotten when the engine is known not to have it: an engine may have what is recorded, and has nothing else of
+// ours.
+type LoadRecord struct {
+	Path   string    `json:"path"`
+	Digest string    `json:"digest,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// isOf reports whether the record is of this adapter's weights.
+func (l LoadRecord) isOf(a Adapter) bool { return samePath(l.Path, a.Path) && l.Digest == a.Digest }
+
+func (r *Registry) loadsKey(id rollout.EngineID) string { return r.prefix + "held:" + string(id) }
+
+// RecordLoad records that an engine is about to be asked to load an adapter.
+func (r *Registry) RecordLoad(ctx context.Context, id rollout.EngineID, a Adapter) error {
+	b, err := json.Marshal(LoadRecord{Path: a.Path, Digest: a.Digest, At: r.now().UTC()})
+	if err == nil {
+		err = r.rdb.HSet(ctx, r.loadsKey(id), a.Name, b).Err()
+	}
+	if err != nil {
+		return fmt.Errorf("note that %s is to load %s: %w", id, a.Name, err)
+	}
+	return nil
+}
+
+// ForgetLoads forgets the loads of what an engine does not have any more. What it never had is no error.
+func (r *Registry) ForgetLoads(ctx context.Context, id rollout.EngineID, names ...string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	if err := r.rdb.HDel(ctx, r.loadsKey(id), names...).Err(); err != nil {
+		return fmt.Errorf("note that %s has unloaded %s: %w", id, names[0], err)
+	}
+	return nil
+}
+
+// LoadRecords is what an engine was asked to load, by name.
+func (r *Registry) LoadRecords(ctx context.Context, id rollout.EngineID) (map[string]LoadRecord, error) {
+	values, err := r.rdb.HGetAll(ctx, r.loadsKey(id)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read what %s was asked to load: %w", id, err)
+	}
+	records := map[string]LoadRecord{}
+	for name, text := range values {
+		var record LoadRecord
+		if err := json.Unmarshal([]byte(text), &record); err != nil {
+			return nil, fmt.Errorf("load record %s of %s: %w", name, id, err)
+		}
+		records[name] = record
+	}
+	return records, nil
+}
+
+// AskedToLoad is the members that were asked to load something under a name, and what.
+func (r *Registry) AskedToLoad(ctx context.Context, name string) (map[rollout.EngineID]LoadRecord, error) {
+	members, err := r.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	asked := make([]*redis.StringCmd, len(members))
+	_, err = r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, m := range members {
+			asked[i] = p.HGet(ctx, r.loadsKey(m.ID), name)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("read who was asked to load %s: %w", name, err)
+	}
+	loads := map[rollout.EngineID]LoadRecord{}
+	for i, answer := range asked {
+		text, err := answer.Result()
+		if errors.Is(err, redis.Nil) {
+			continue
+		}
+		var record LoadRecord
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &record)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("load record %s of %s: %w", name, members[i].ID, err)
+		}
+		loads[members[i].ID] = record
+	}
+	return loads, nil
+}

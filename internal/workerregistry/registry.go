@@ -1,0 +1,94 @@
+package workerregistry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Registry is what is known of the worker processes, in Redis. All its keys share the fleet's hash tag.
+type Registry struct {
+	rdb    redis.UniversalClient
+	prefix string
+	now    func() time.Time
+}
+
+// New keeps the workers under prefix, which is also the fleet's.
+func New(rdb redis.UniversalClient, prefix string, now func() time.Time) *Registry {
+	return &Registry{rdb: rdb, prefix: prefix + ":{fleet}:", now: now}
+}
+
+// Announce tells the others that a worker process dispatches requests, for the next ttl. Workers announce themselves
+// several times per ttl, which must be far above the difference of their clocks.
+func (r *Registry) Announce(ctx context.Context, worker string, ttl time.Duration) error {
+	now := r.now()
+	_, err := r.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		tx.ZAdd(ctx, r.workersKey(), redis.Z{Score: float64(now.Add(ttl).UnixMilli()), Member: worker})
+		tx.ZRemRangeByScore(ctx, r.workersKey(), "-inf", strconv.FormatInt(now.UnixMilli(), 10))
+		tx.SAdd(ctx, r.namingKey(), worker)
+		tx.PExpire(ctx, r.namingKey(), 2*ttl)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("announce worker: %w", err)
+	}
+	return nil
+}
+
+// Leave takes a worker's announcement back, so that the others get its part of the engines at once.
+func (r *Registry) Leave(ctx context.Context, worker string) error {
+	_, err := r.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		tx.ZRem(ctx, r.workersKey(), worker)
+		tx.SRem(ctx, r.namingKey(), worker)
+		r.forget(ctx, tx, worker)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	return nil
+}
+
+// Alive is the ids of the worker processes announced, sorted.
+func (r *Registry) Alive(ctx context.Context) ([]string, error) {
+	since := "(" + strconv.FormatInt(r.now().UnixMilli(), 10)
+	workers, err := r.rdb.ZRangeByScore(ctx, r.workersKey(), &redis.ZRangeBy{Min: since, Max: "+inf"}).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read workers: %w", err)
+	}
+	slices.Sort(workers)
+	return workers, nil
+}
+
+// Outdated is the announced workers of versions whose workflow ids do not carry the deployment's name. While there
+// are any, runs must be begun as such a version does: it may be the one to begin them.
+func (r *Registry) Outdated(ctx context.Context) ([]string, error) {
+	workers, err := r.Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	naming, err := r.rdb.SMembers(ctx, r.namingKey()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read workers: %w", err)
+	}
+	return slices.DeleteFunc(workers, func(id string) bool { return slices.Contains(naming, id) }), nil
+}
+
+// forget takes back what a worker that is gone has reported. Its part in the engines' totals stays.
+func (r *Registry) forget(ctx context.Context, tx redis.Pipeliner, worker string) {
+	tx.HDel(ctx, r.queuesKey(), worker)
+	tx.HDel(ctx, r.usageKey(), "worker/"+worker)
+}
+
+func (r *Registry) workersKey() string   { return r.prefix + "workers" }
+func (r *Registry) describedKey() string { return r.prefix + "workers:described" }
+func (r *Registry) queuesKey() string    { return r.prefix + "queues" }
+func (r *Registry) usageKey() string     { return r.prefix + "usage" }
+func (r *Registry) enginesKey() string   { return r.prefix + "members" } // of package fleet
+
+// namingKey has the workers whose workflow ids carry the deployment's name.
+func (r *Registry) namingKey() string { return r.prefix + "workers:naming" }

@@ -1,0 +1,116 @@
+package workerregistry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Bounds of what is kept of workers that are gone, for those who look for them.
+const (
+	goneFor  = 12 * time.Hour
+	goneMost = 64
+)
+
+// Describe keeps what a worker says of itself, for people; see Announce for what its share of the engines depends on.
+func (r *Registry) Describe(ctx context.Context, w rollout.Worker) error {
+	w.LastSeen = r.now().UTC()
+	text, err := json.Marshal(w)
+	if err != nil {
+		return fmt.Errorf("describe worker: %w", err)
+	}
+	if err := r.rdb.HSet(ctx, r.describedKey(), w.ID, text).Err(); err != nil {
+		return fmt.Errorf("describe worker: %w", err)
+	}
+	return nil
+}
+
+// List describes the workers that are alive, the busiest first, and then those that are gone, the latest first. A
+// worker of an older version, which only announces itself, has an id and nothing else.
+func (r *Registry) List(ctx context.Context) ([]rollout.Worker, error) {
+	var announced *redis.ZSliceCmd
+	var described *redis.MapStringStringCmd
+	_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		since := "(" + strconv.FormatInt(r.now().UnixMilli(), 10)
+		announced = p.ZRangeByScoreWithScores(ctx, r.workersKey(), &redis.ZRangeBy{Min: since, Max: "+inf"})
+		described = p.HGetAll(ctx, r.describedKey())
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list workers: %w", err)
+	}
+	alive := map[string]bool{}
+	for _, z := range announced.Val() {
+		id, _ := z.Member.(string)
+		alive[id] = true
+	}
+	workers := make([]rollout.Worker, 0, len(alive))
+	for id, text := range described.Val() {
+		var w rollout.Worker
+		if err := json.Unmarshal([]byte(text), &w); err != nil {
+			return nil, fmt.Errorf("worker %s: %w", id, err)
+		}
+		switch {
+		case alive[id]:
+			w.State = rollout.WorkerAlive
+		case w.State != rollout.WorkerStopped:
+			w.State = rollout.WorkerAbsent
+		}
+		if w.State != rollout.WorkerAlive {
+			w.Games, w.ByRun, w.Breakers = 0, nil, nil
+		}
+		delete(alive, id)
+		workers = append(workers, w)
+	}
+	for id := range alive {
+		workers = append(workers, rollout.Worker{ID: id, State: rollout.WorkerAlive, LastSeen: r.now().UTC()})
+	}
+	slices.SortFunc(workers, func(a, b rollout.Worker) int {
+		if there := cmp.Compare(goneLast(a), goneLast(b)); there != 0 || goneLast(a) == 1 {
+			return cmp.Or(there, b.LastSeen.Compare(a.LastSeen), cmp.Compare(a.ID, b.ID))
+		}
+		return cmp.Or(cmp.Compare(b.Games, a.Games), cmp.Compare(a.ID, b.ID))
+	})
+	return workers, nil
+}
+
+func goneLast(w rollout.Worker) int {
+	if w.State == rollout.WorkerAlive {
+		return 0
+	}
+	return 1
+}
+
+// ForgetGone forgets the workers that have been gone for long, and the longest gone of more than a few. Workers do so
+// when they start.
+func (r *Registry) ForgetGone(ctx context.Context) error {
+	workers, err := r.List(ctx)
+	if err != nil {
+		return err
+	}
+	gone := 0
+	var forget []string
+	for _, w := range workers {
+		if w.State == rollout.WorkerAlive {
+			continue
+		}
+		if gone++; gone > goneMost || r.now().Sub(w.LastSeen) > goneFor {
+			forget = append(forget, w.ID)
+		}
+	}
+	if len(forget) == 0 {
+		return nil
+	}
+	if err := r.rdb.HDel(ctx, r.describedKey(), forget...).Err(); err != nil {
+		return fmt.Errorf("forget workers: %w", err)
+	}
+	return nil
+}
