@@ -51,17 +51,19 @@ test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis 
 CHECK := $(CURDIR)/$(BIN)/check
 $(CHECK)/%: internal/tools/check/go.mod
 	@mkdir -p $(CHECK)
-	@go build -C internal/tools/check -o $(CHECK)/ honnef.co/go/tools/cmd/staticcheck go.temporal.io/sdk/contrib/tools/workflowcheck
+	@go build -C internal/tools/check -o $(CHECK)/ honnef.co/go/tools/cmd/staticcheck \
+		go.temporal.io/sdk/contrib/tools/workflowcheck github.com/alecthomas/go-check-sumtype/cmd/go-check-sumtype
 
 .PHONY: check
 check: lint race ## everything that must hold before a commit: lint, then the tests under the race detector
 
 .PHONY: lint
-lint: $(CHECK)/staticcheck $(CHECK)/workflowcheck ## gofmt, vet, staticcheck, workflowcheck
+lint: $(CHECK)/staticcheck $(CHECK)/workflowcheck $(CHECK)/go-check-sumtype ## gofmt, vet, staticcheck, workflowcheck, go-check-sumtype
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted"; exit 1; fi
 	go vet ./...
 	$(CHECK)/staticcheck ./...
 	$(CHECK)/workflowcheck ./workflows/...
+	$(CHECK)/go-check-sumtype -default-signifies-exhaustive=false ./...
 
 .PHONY: race
 race: $(TEMPORAL) ## the tests under the race detector (needs a C compiler)

@@ -26,15 +26,11 @@ func (b *Backend) gone(ctx context.Context, ref rollout.EpisodeRef, reason error
 			if err != nil {
 				continue // of another version
 			}
-			switch body := e.Body.(type) {
-			case telemetry.GroupDropped:
-				if body.Seq == ref.Seq {
-					dropped = e
-				}
-			case telemetry.EpisodeFailed:
-				if body.Ref == ref && body.Final {
-					ended = e
-				}
+			if body, ok := e.Body.(telemetry.GroupDropped); ok && body.Seq == ref.Seq {
+				dropped = e
+			}
+			if body, ok := e.Body.(telemetry.EpisodeFailed); ok && body.Ref == ref && body.Final {
+				ended = e
 			}
 		}
 	}

@@ -126,6 +126,10 @@ func addFacts(in *diagnosis.Input, facts []store.Record, since time.Time) error 
 				text = fmt.Sprintf("engine %s is slow: %s", e.Engine, body.Slow)
 			}
 			in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: diagnosis.EventOther, Text: text})
+		case telemetry.StepCompleted, telemetry.BatchClaimed, telemetry.GroupReady, telemetry.EpisodeFinished: // the step records tell
+		case telemetry.AlarmChanged, telemetry.EpisodeFailed: // alarms are looked for afresh
+		case telemetry.Audit, telemetry.AdapterChanged, telemetry.PolicyPublished, telemetry.BreakerChanged: // they change no step by themselves
+		case telemetry.BufferLevel, telemetry.EngineSample, telemetry.DispatchSample: // samples are no facts
 		}
 	}
 	return nil

@@ -18,11 +18,12 @@ func TestFactsOfADiagnosis(t *testing.T) {
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var facts []store.Record
 	note := func(at time.Time, body telemetry.Body) {
-		data, err := telemetry.Encode(telemetry.Event{At: at, Run: "demo", Engine: "a", Body: body})
+		event := telemetry.Event{At: at, Run: "demo", Engine: "a", Body: body}
+		data, err := telemetry.Encode(event)
 		if err != nil {
 			t.Fatal(err)
 		}
-		facts = append(facts, store.Record{ID: "1-0", Kind: body.Kind(), Data: data})
+		facts = append(facts, store.Record{ID: "1-0", Kind: event.Kind(), Data: data})
 	}
 	collapsed := rollout.Signal{Groups: 32, Flat: 30, Collapsed: true}
 	note(since.Add(-time.Second), telemetry.GroupDropped{Seq: 1, Code: "shrunk"})

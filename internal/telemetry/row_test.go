@@ -27,20 +27,20 @@ func TestFlatRowsAreFlat(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(fields) < 7 {
-			t.Errorf("%s has only %d fields: %s", body.Kind(), len(fields), b)
+			t.Errorf("%T has only %d fields: %s", body, len(fields), b)
 		}
 		for name, value := range fields {
 			names[name] = true
 			if !fieldName.MatchString(name) {
-				t.Errorf("%s: field %q", body.Kind(), name)
+				t.Errorf("%T: field %q", body, name)
 			}
 			switch v := value.(type) {
 			case []any:
-				t.Errorf("%s: field %s is a list", body.Kind(), name)
+				t.Errorf("%T: field %s is a list", body, name)
 			case map[string]any:
 				for _, inner := range v {
 					if _, ok := inner.(float64); !ok {
-						t.Errorf("%s: field %s holds %v", body.Kind(), name, inner)
+						t.Errorf("%T: field %s holds %v", body, name, inner)
 					}
 				}
 			}

@@ -20,8 +20,8 @@ func FuzzRows(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(e.Body.Kind(), string(row), "")
-		f.Add(e.Body.Kind(), string(row), "1700000000000-0")
+		f.Add(e.Kind(), string(row), "")
+		f.Add(e.Kind(), string(row), "1700000000000-0")
 	}
 	f.Add("group_dropped", `{"kind":"group_dropped"`, "1-1")
 	f.Add("", "", "0-0")

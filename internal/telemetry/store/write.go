@@ -104,7 +104,7 @@ func (s *Store) encode(batch []entry, e telemetry.Event) []entry {
 	if e.Droppable() {
 		flag = "sample"
 	}
-	return append(batch, entry{e.Run, flag, e.Body.Kind(), b})
+	return append(batch, entry{e.Run, flag, e.Kind(), b})
 }
 
 // writeUntil writes the batch, however often it takes; false when ctx was done before.

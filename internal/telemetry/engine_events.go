@@ -1,0 +1,117 @@
+package telemetry
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// EngineChanged reports an engine's new state.
+type EngineChanged struct {
+	State  rollout.EngineState `json:"state"`
+	Reason string              `json:"reason,omitempty"`
+}
+
+var engineChangedKind = fact[EngineChanged]("engine_changed")
+
+func (EngineChanged) kind() *kind { return engineChangedKind }
+
+func (b EngineChanged) row(r Row) {
+	r["state"] = b.State
+	r.text("reason", b.Reason)
+}
+
+// EnginePaced reports that an engine began or ceased to lag behind the fleet.
+type EnginePaced struct {
+	Slow string `json:"slow"` // how it lags; empty: no longer
+}
+
+var enginePacedKind = fact[EnginePaced]("engine_paced")
+
+func (EnginePaced) kind() *kind { return enginePacedKind }
+
+func (b EnginePaced) row(r Row) {
+	r["lagging"] = b.Slow != ""
+	r.text("reason", b.Slow)
+}
+
+// BreakerChanged reports that a worker stopped giving an engine requests, or does so again: those of the run in
+// whose events it is, or of every run.
+type BreakerChanged struct {
+	Worker string `json:"worker"`
+	Open   bool   `json:"open"` // no requests for now
+	Reason string `json:"reason,omitempty"`
+}
+
+var breakerChangedKind = fact[BreakerChanged]("breaker_changed")
+
+func (BreakerChanged) kind() *kind { return breakerChangedKind }
+
+func (b BreakerChanged) row(r Row) {
+	r["worker"], r["open"] = b.Worker, b.Open
+	r.text("reason", b.Reason)
+}
+
+// EngineSample is an engine's load and throughput, from its own counters, and how far these agree with what workers
+// were answered.
+type EngineSample struct {
+	Load rollout.EngineLoad `json:"load"`
+}
+
+var engineSampleKind = sample[EngineSample]("engine_sample")
+
+func (EngineSample) kind() *kind { return engineSampleKind }
+
+func (b EngineSample) row(r Row) {
+	l := b.Load
+	r["running_requests"], r["waiting_requests"], r["kv_usage"] = l.Running, l.Waiting, l.KVUsage
+	r["input_tokens_per_s"], r["output_tokens_per_s"], r["window_s"] = l.InputTPS, l.OutputTPS, l.WindowSec
+	r["prefix_hit_share"], r["preemptions"], r["queue_mean_s"] = l.PrefixHitShare, l.Preemptions, l.QueueSec
+	if l.UsageWindowSec > 0 {
+		r["usage_input_error"], r["usage_output_error"] = l.UsageInputError, l.UsageOutputError
+		r["usage_window_s"] = l.UsageWindowSec
+	}
+}
+
+// DispatchSample is a worker's dispatcher over a window: rates per run from usage, which must agree with the
+// engines' counters.
+type DispatchSample struct {
+	WindowSec float64                  `json:"window_s"`
+	Queued    int                      `json:"queued_requests"`
+	InFlight  map[rollout.EngineID]int `json:"in_flight"`
+	Rejected  map[string]int64         `json:"rejected,omitempty"` // by reason
+	InputTPS  float64                  `json:"input_tokens_per_s"`
+	OutputTPS float64                  `json:"output_tokens_per_s"`
+	// ByVersion is a run's rates by the policy version that answered; they add up to the run's. Versions without
+	// tokens in the window are left out, and so are all of them in the sample of the whole.
+	ByVersion map[rollout.PolicyVersion]TokenRate `json:"by_policy_version,omitempty"`
+}
+
+// TokenRate is tokens per second in both directions.
+type TokenRate struct {
+	InputTPS  float64 `json:"input_tokens_per_s"`
+	OutputTPS float64 `json:"output_tokens_per_s"`
+}
+
+var dispatchSampleKind = sample[DispatchSample]("dispatch_sample")
+
+func (DispatchSample) kind() *kind { return dispatchSampleKind }
+
+func (b DispatchSample) row(r Row) {
+	r["window_s"], r["queued_requests"] = b.WindowSec, b.Queued
+	r["in_flight_requests"], r["rejected_requests"] = sum(b.InFlight), sum(b.Rejected)
+	r["input_tokens_per_s"], r["output_tokens_per_s"] = b.InputTPS, b.OutputTPS
+	r.versions(b.ByVersion)
+}
+
+// versions tells of a run's versions how many were sampled from, and what the newest did. A field for each would
+// fill a sink with fields.
+func (r Row) versions(rates map[rollout.PolicyVersion]TokenRate) {
+	if len(rates) == 0 {
+		return
+	}
+	newest := slices.Max(slices.Collect(maps.Keys(rates)))
+	r["policy_versions"], r["policy_version"] = len(rates), newest
+	r["newest_input_tokens_per_s"], r["newest_output_tokens_per_s"] = rates[newest].InputTPS, rates[newest].OutputTPS
+}

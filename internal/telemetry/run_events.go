@@ -1,0 +1,158 @@
+package telemetry
+
+import "github.com/millrace/millrace/internal/rollout"
+
+// RunChanged reports a start, a change by an operator, or an end.
+type RunChanged struct {
+	State  rollout.RunState `json:"state"`
+	Change string           `json:"change"` // what was done: "start", "set buffer.depth=4", "pause"
+	Reason string           `json:"reason,omitempty"`
+}
+
+var runChangedKind = fact[RunChanged]("run_changed")
+
+func (RunChanged) kind() *kind { return runChangedKind }
+
+func (b RunChanged) row(r Row) {
+	r["state"], r["change"] = b.State, b.Change
+	r.text("reason", b.Reason)
+}
+
+// StepCompleted carries the whole record of a step.
+type StepCompleted struct {
+	Record rollout.StepRecord `json:"record"`
+}
+
+var stepCompletedKind = fact[StepCompleted]("training_step")
+
+func (StepCompleted) kind() *kind { return stepCompletedKind }
+
+func (b StepCompleted) row(r Row) {
+	s := b.Record
+	r["step"], r["epoch"], r["wall_s"] = s.Step, s.Epoch, s.Trainer.WallSec
+	r.phases(s.Trainer)
+	if len(s.Trainer.Metrics) > 0 {
+		r["metrics"] = s.Trainer.Metrics
+	}
+	v := s.Service
+	r["starved_s"] = max(0, v.GrantedAt.Sub(v.FirstAskedAt).Seconds())
+	r.counts(v.AtClaim)
+	r["ready_depth"], r["buffer_depth"], r["groups_per_step"] = v.ReadyDepth, v.Depth, v.GroupsPerStep
+	r["policy_version"] = v.Version
+	r["staleness_min"], r["staleness_max"], r["staleness_mean"] = v.StalenessMin, v.StalenessMax, v.StalenessMean
+	r["staleness_in_flight_mean"], r["staleness_in_buffer_mean"] = v.StalenessInFlightMean, v.StalenessInBufferMean
+	r["groups"], r["flat_groups"], r["trajectories"] = len(v.Groups), v.FlatGroups, v.Trajectories
+	var used rollout.Usage
+	for _, g := range v.Groups {
+		used = used.Add(g.Usage)
+	}
+	r.usage(used)
+	f := v.Fleet
+	r["fleet_window_s"], r["fleet_engines"] = f.WindowSec, f.Engines
+	r["fleet_busy_share"], r["fleet_slot_share"] = f.BusyShare, f.SlotShare
+	r["fleet_in_flight"], r["fleet_queued_requests"] = f.InFlight, f.QueuedRequests
+	r["input_tokens_per_s"], r["output_tokens_per_s"] = f.InputTPS, f.OutputTPS
+}
+
+// BatchClaimed reports that a step's batch was formed.
+type BatchClaimed struct {
+	Step       rollout.Step         `json:"step"`
+	Counts     rollout.BufferCounts `json:"counts"`    // just before
+	StarvedSec float64              `json:"starved_s"` // first asked to formed
+
+	StalenessInFlightMean float64 `json:"staleness_in_flight_mean"`
+	StalenessInBufferMean float64 `json:"staleness_in_buffer_mean"`
+	FlatGroups            int     `json:"flat_groups"`
+}
+
+var batchClaimedKind = fact[BatchClaimed]("batch_claimed")
+
+func (BatchClaimed) kind() *kind { return batchClaimedKind }
+
+func (b BatchClaimed) row(r Row) {
+	r["step"], r["starved_s"] = b.Step, b.StarvedSec
+	r["staleness_in_flight_mean"], r["staleness_in_buffer_mean"] = b.StalenessInFlightMean, b.StalenessInBufferMean
+	r["flat_groups"] = b.FlatGroups
+	r.counts(b.Counts)
+}
+
+// BufferLevel is a sample of the buffer.
+type BufferLevel struct {
+	Counts     rollout.BufferCounts `json:"counts"`
+	Target     int64                `json:"target"`    // groups the run wants outstanding
+	StarvedSec float64              `json:"starved_s"` // seconds in this sample's window in which a trainer waited
+	WindowSec  float64              `json:"window_s"`
+	Throttle   rollout.Throttle     `json:"throttle,omitempty"` // what keeps the run below its target
+	Signal     rollout.Signal       `json:"signal,omitzero"`
+	Alarms     []rollout.AlarmCode  `json:"alarms,omitempty"` // that stand
+}
+
+var bufferLevelKind = sample[BufferLevel]("buffer_level")
+
+func (BufferLevel) kind() *kind { return bufferLevelKind }
+
+func (b BufferLevel) row(r Row) {
+	r["buffer_target"], r["starved_s"], r["window_s"] = b.Target, b.StarvedSec, b.WindowSec
+	r["alarms"] = len(b.Alarms)
+	r.text("throttle", string(b.Throttle))
+	r.signal(b.Signal)
+	r.counts(b.Counts)
+}
+
+// SignalChanged reports that most groups no longer say anything to a trainer, or do so again; Signal.Collapsed
+// tells which.
+type SignalChanged struct {
+	Signal rollout.Signal `json:"signal"`
+}
+
+var signalChangedKind = fact[SignalChanged]("signal_changed")
+
+func (SignalChanged) kind() *kind { return signalChangedKind }
+
+func (b SignalChanged) row(r Row) {
+	r["collapsed"] = b.Signal.Collapsed
+	r.signal(b.Signal)
+}
+
+// AlarmChanged reports that something keeps a run's games from being played, or does so no longer.
+type AlarmChanged struct {
+	Raised bool              `json:"raised"`
+	Code   rollout.AlarmCode `json:"code"`
+	Text   string            `json:"text,omitempty"` // of one that is raised
+	Advice string            `json:"advice,omitempty"`
+}
+
+var alarmChangedKind = fact[AlarmChanged]("alarm_changed")
+
+func (AlarmChanged) kind() *kind { return alarmChangedKind }
+
+func (b AlarmChanged) row(r Row) {
+	r["raised"], r["code"] = b.Raised, b.Code
+	r.text("failure", b.Text)
+	r.text("reason", b.Advice)
+}
+
+// phases names the known phases apart; the trainer's own, and what no phase accounts for, are "other".
+func (r Row) phases(t rollout.StepReport) {
+	named := 0.0
+	for _, p := range rollout.Phases() {
+		if p != rollout.PhaseOther {
+			r["phase_"+string(p)+"_s"] = t.Phases[p]
+			named += t.Phases[p]
+		}
+	}
+	r["phase_other_s"] = max(0, t.WallSec-named)
+}
+
+// signal is left out before the first group.
+func (r Row) signal(s rollout.Signal) {
+	if s.Groups > 0 {
+		r["signal_groups"], r["signal_flat_groups"] = s.Groups, s.Flat
+	}
+}
+
+func (r Row) counts(c rollout.BufferCounts) {
+	r["buffer_queued"], r["buffer_in_flight"] = c.Queued, c.InFlight
+	r["buffer_ready"], r["buffer_claimed"] = c.Ready, c.Claimed
+	r["buffer_completed"], r["buffer_dropped"], r["buffer_bytes"] = c.Completed, c.Dropped, c.Bytes
+}
