@@ -20,7 +20,7 @@ const module = "github.com/millrace/millrace/"
 
 // layers, lowest first. A package imports its own layer and those below, never above.
 var layers = [][]string{
-	{"internal/rollout", "internal/telemetry", "internal/version"},
+	{"internal/rollout", "internal/telemetry", "internal/version", "internal/units"},
 	{ // pure domain: values in, values out
 		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
 		"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/alarm", "internal/enginesim/batch", "internal/enginesim/constraint",

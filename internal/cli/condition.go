@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/units"
 )
 
 // throttleText says which bound keeps a run from launching as many groups as its depth asks for; empty when none does.
@@ -31,9 +32,9 @@ func throttleText(v runView) string {
 // storedText is the stored bytes, of those that may be.
 func storedText(v runView) string {
 	if limit := v.Spec.Buffer.MaxBytes; limit > 0 {
-		return diagnosis.Bytes(v.Buffer.Bytes) + " of " + diagnosis.Bytes(limit)
+		return units.Bytes(v.Buffer.Bytes) + " of " + units.Bytes(limit)
 	}
-	return diagnosis.Bytes(v.Buffer.Bytes)
+	return units.Bytes(v.Buffer.Bytes)
 }
 
 // signalText says how many of the latest groups teach nothing; empty before the first.

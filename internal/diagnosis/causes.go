@@ -2,6 +2,8 @@ package diagnosis
 
 import (
 	"fmt"
+
+	"github.com/millrace/millrace/internal/units"
 )
 
 const (
@@ -97,14 +99,14 @@ func (q *inquiry) throughput(_ *Report, _ effect) (Cause, bool) {
 	if reg.P == nil {
 		return Cause{CauseThroughput, Undecided, "the fleet's capacity is not known", Measured}, true
 	}
-	text := fmt.Sprintf("the fleet needs %s for a batch, the trainer %s", seconds(reg.P.Sec), seconds(reg.C.Sec))
+	text := fmt.Sprintf("the fleet needs %s for a batch, the trainer %s", units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
 	switch {
 	case reg.Kind == CapacityBound && reg.Resource == EngineSlots:
 		return Cause{CauseThroughput, IsCause, text, Measured}, true
 	case reg.Kind == MixedRegime || reg.Kind == NoRegime:
 		return Cause{CauseThroughput, Possible, text, reg.P.Basis}, true
 	}
-	return Cause{CauseThroughput, Excluded, text + fmt.Sprintf("; %s of its slots are in use", percent(q.account.share)), reg.P.Basis}, true
+	return Cause{CauseThroughput, Excluded, text + fmt.Sprintf("; %s of its slots are in use", units.Percent(q.account.share)), reg.P.Basis}, true
 }
 
 func (q *inquiry) latencyBound(_ *Report, _ effect) (Cause, bool) {
@@ -112,7 +114,7 @@ func (q *inquiry) latencyBound(_ *Report, _ effect) (Cause, bool) {
 	if reg.LatencyPD == nil {
 		return Cause{CauseLatency, Undecided, "the groups' durations are not known", Measured}, true
 	}
-	text := fmt.Sprintf("a batch takes %s; with %s outstanding one is ready every %s", seconds(reg.R.Sec), number(reg.Depth), seconds(reg.LatencyPD.Sec))
+	text := fmt.Sprintf("a batch takes %s; with %s outstanding one is ready every %s", units.Seconds(reg.R.Sec), units.Number(reg.Depth), units.Seconds(reg.LatencyPD.Sec))
 	switch {
 	case reg.Kind == LatencyBound:
 		return Cause{CauseLatency, IsCause, text, Measured}, true
@@ -127,7 +129,7 @@ func (q *inquiry) workers(_ *Report, _ effect) (Cause, bool) {
 		return Cause{}, false
 	}
 	return Cause{CauseWorkers, IsCause,
-		fmt.Sprintf("groups stood %s launched and not started while engines had free slots", seconds(q.startGap())), Measured}, true
+		fmt.Sprintf("groups stood %s launched and not started while engines had free slots", units.Seconds(q.startGap())), Measured}, true
 }
 
 func (q *inquiry) prefillDrain(_ *Report, _ effect) (Cause, bool) {

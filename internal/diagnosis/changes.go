@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
 )
 
 // changes lists what is worth replaying differently for this run.
@@ -86,9 +87,9 @@ func (q *inquiry) outstandingChange(d int) change {
 		now, mib := q.in.Spec.Buffer.MaxBytes, int64(1<<20)
 		enough := (now*int64(d)/int64(max(1, fitted)) + mib - 1) / mib
 		if len(names) > 0 {
-			c.note = strings.TrimPrefix(c.note+fmt.Sprintf(", needs max_bytes %s, is %s", Bytes(enough*mib), Bytes(now)), ", ")
+			c.note = strings.TrimPrefix(c.note+fmt.Sprintf(", needs max_bytes %s, is %s", units.Bytes(enough*mib), units.Bytes(now)), ", ")
 		}
-		names = append(names, fmt.Sprintf("max_bytes %s -> %s", Bytes(now), Bytes(enough*mib)))
+		names = append(names, fmt.Sprintf("max_bytes %s -> %s", units.Bytes(now), units.Bytes(enough*mib)))
 		settings = append(settings, fmt.Sprintf("buffer.max_bytes=%dMiB", enough))
 	}
 	c.name = names[0]

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
 )
 
 // conclude turns what was measured into findings, the verdict and what to do next.
@@ -45,9 +46,9 @@ func (q *inquiry) starvationNow(r *Report) *Finding {
 	since := q.onset(r)
 	f := &Finding{Verdict: VerdictProblem, Since: &since, Cause: q.starvationCause(r)}
 	mean := q.ledger.mean(q.now, (*step).wait)
-	f.Text = fmt.Sprintf("The trainer waits %s of a %s step (%s)", seconds(mean), seconds(q.regime.StepSec), percent(mean/q.regime.StepSec))
+	f.Text = fmt.Sprintf("The trainer waits %s of a %s step (%s)", units.Seconds(mean), units.Seconds(q.regime.StepSec), units.Percent(mean/q.regime.StepSec))
 	if s.Steps == 1 {
-		f.Text = fmt.Sprintf("The trainer waited %s in step %d", seconds(q.waitIn(s.Since)), s.Since)
+		f.Text = fmt.Sprintf("The trainer waited %s in step %d", units.Seconds(q.waitIn(s.Since)), s.Since)
 	}
 	f.Text += ", " + q.because(r) + "."
 	f.Evidence = append(f.Evidence, q.regime.Evidence...)
@@ -110,12 +111,12 @@ func (q *inquiry) becauseOfRegime() string {
 	reg := q.regime
 	switch {
 	case reg.Resource == WorkerSlots:
-		return fmt.Sprintf("because the workers have no room for more games; the engines do (%s of their slots in use)", percent(q.account.share))
+		return fmt.Sprintf("because the workers have no room for more games; the engines do (%s of their slots in use)", units.Percent(q.account.share))
 	case reg.Kind == CapacityBound:
-		return fmt.Sprintf("because the engines need %s for a batch that is trained on in %s", seconds(reg.P.Sec), seconds(reg.C.Sec))
+		return fmt.Sprintf("because the engines need %s for a batch that is trained on in %s", units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
 	case reg.Kind == LatencyBound:
 		return fmt.Sprintf("because a batch's games take %s, of which %s batches outstanding hide %s; the engines have room (%s of their slots in use)",
-			seconds(reg.R.Sec), number(reg.Depth), seconds(reg.Depth*reg.C.Sec), percent(q.account.share))
+			units.Seconds(reg.R.Sec), units.Number(reg.Depth), units.Seconds(reg.Depth*reg.C.Sec), units.Percent(q.account.share))
 	case reg.Kind == MixedRegime:
 		return "and neither the engines' capacity nor the games' length alone explains it"
 	}
@@ -138,12 +139,12 @@ func (q *inquiry) trainerSlower(r *Report) *Finding {
 	var grown []string
 	for _, d := range s.Phases {
 		if d.Share >= someOf {
-			grown = append(grown, phaseName(d.Phase)+" "+signed(d.DeltaSec))
+			grown = append(grown, phaseName(d.Phase)+" "+units.SignedSeconds(d.DeltaSec))
 			f.Evidence = append(f.Evidence, Evidence{
-				fmt.Sprintf("%s: %s before, %s after", phaseName(d.Phase), seconds(d.BeforeSec), seconds(d.AfterSec)), Measured})
+				fmt.Sprintf("%s: %s before, %s after", phaseName(d.Phase), units.Seconds(d.BeforeSec), units.Seconds(d.AfterSec)), Measured})
 		}
 	}
-	f.Text = fmt.Sprintf("Since step %d a step takes %s longer, most of it in the trainer itself: %s.", s.At, seconds(s.DeltaSec), strings.Join(grown, ", "))
+	f.Text = fmt.Sprintf("Since step %d a step takes %s longer, most of it in the trainer itself: %s.", s.At, units.Seconds(s.DeltaSec), strings.Join(grown, ", "))
 	return f
 }
 
@@ -174,7 +175,7 @@ func (q *inquiry) starvationPast(r *Report) *Finding {
 		return nil
 	}
 	return &Finding{Cause: CauseStarvation, Verdict: VerdictHealed, Since: &s.Since,
-		Text: fmt.Sprintf("The trainer waited %s per step from step %d until step %d, and no longer does.", seconds(s.WaitSec), s.Since, *s.Until)}
+		Text: fmt.Sprintf("The trainer waited %s per step from step %d until step %d, and no longer does.", units.Seconds(s.WaitSec), s.Since, *s.Until)}
 }
 
 // forecast warns of a starvation that a prefilled buffer still hides.
@@ -185,10 +186,10 @@ func (q *inquiry) forecast(r *Report) *Finding {
 	from, to, _ := q.fallingDepth()
 	return &Finding{Cause: CauseThroughput, Verdict: VerdictWarning, Since: r.Replay.Onset,
 		Text: fmt.Sprintf("The buffer is running empty: from about step %d on a step will take %s instead of %s.",
-			*r.Replay.Onset, seconds(r.Replay.StepSec), seconds(q.regime.StepSec)),
+			*r.Replay.Onset, units.Seconds(r.Replay.StepSec), units.Seconds(q.regime.StepSec)),
 		Evidence: []Evidence{
 			{fmt.Sprintf("batches ready at the claim fell from %.1f to %.1f", from.ready, to.ready), Measured},
-			{fmt.Sprintf("the engines need %s for a batch, the trainer %s", seconds(q.regime.P.Sec), seconds(q.regime.C.Sec)), Measured},
+			{fmt.Sprintf("the engines need %s for a batch, the trainer %s", units.Seconds(q.regime.P.Sec), units.Seconds(q.regime.C.Sec)), Measured},
 		}}
 }
 
@@ -205,8 +206,8 @@ func (q *inquiry) summary(r *Report) string {
 	case r.Verdict == VerdictNoAnswer:
 		return fmt.Sprintf("Not enough evidence: %d of the %d steps that it takes.", r.Steps, tooFew)
 	}
-	return fmt.Sprintf("No problem found: a step takes %s, %s of it waiting%s.", seconds(q.regime.StepSec),
-		percent(1-q.regime.C.Sec/q.regime.StepSec), mostly(r))
+	return fmt.Sprintf("No problem found: a step takes %s, %s of it waiting%s.", units.Seconds(q.regime.StepSec),
+		units.Percent(1-q.regime.C.Sec/q.regime.StepSec), mostly(r))
 }
 
 // mostly names a phase other than training that takes more than a third of the present steps.
@@ -217,7 +218,7 @@ func mostly(r *Report) string {
 	l := r.Levels[len(r.Levels)-1]
 	for _, phase := range []rollout.Phase{rollout.PhaseLoad, rollout.PhaseRefLogprobs, rollout.PhasePublish, rollout.PhaseCheckpoint, rollout.PhaseOther} {
 		if share := l.PhaseSec[phase] / l.StepSec; share > 1.0/3 {
-			return fmt.Sprintf(", but %s is in %s (%s)", percent(share), phaseName(phase), seconds(l.PhaseSec[phase]))
+			return fmt.Sprintf(", but %s is in %s (%s)", units.Percent(share), phaseName(phase), units.Seconds(l.PhaseSec[phase]))
 		}
 	}
 	return ""

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/millrace/millrace/internal/units"
 )
 
 func (q *inquiry) fewerEngines(_ *Report, e effect) (Cause, bool) {
@@ -11,7 +13,7 @@ func (q *inquiry) fewerEngines(_ *Report, e effect) (Cause, bool) {
 	if !before.known || !after.known {
 		return Cause{}, false
 	}
-	text := fmt.Sprintf("the run had %s engines before and has %s now", number(before.engines), number(after.engines))
+	text := fmt.Sprintf("the run had %s engines before and has %s now", units.Number(before.engines), units.Number(after.engines))
 	if after.engines > before.engines*(1-moved) {
 		return Cause{CauseEngineLost, Excluded, text, Measured}, true
 	}
@@ -43,7 +45,7 @@ func (q *inquiry) otherRuns(_ *Report, e effect) (Cause, bool) {
 		return Cause{CauseOtherWork, Excluded, "this run's requests account for those in flight", Measured}, true
 	}
 	return Cause{CauseOtherWork, e.weigh(q.butFor(q.regime.P.Sec * (1 - share))),
-		fmt.Sprintf("%s of the requests in flight are not this run's", percent(share)), Measured}, true
+		fmt.Sprintf("%s of the requests in flight are not this run's", units.Percent(share)), Measured}, true
 }
 
 // adapterLoads weighs what loading adapters can have cost at most. An engine at worst serves
@@ -63,7 +65,7 @@ func (q *inquiry) adapterLoads(_ *Report, e effect) (Cause, bool) {
 		cost += max(0, q.ledger.mean(e.after, of)-q.ledger.mean(e.before, of))
 	}
 	return Cause{CauseAdapterLoad, e.weigh(cost), fmt.Sprintf(
-		"loads took %s of each engine per step and lengthened it by at most %s", seconds(q.loadLoss(q.now)), seconds(cost)), Modelled}, true
+		"loads took %s of each engine per step and lengthened it by at most %s", units.Seconds(q.loadLoss(q.now)), units.Seconds(cost)), Modelled}, true
 }
 
 // loadLoss is the engine time that loads took in these steps, per step and engine.
@@ -109,7 +111,7 @@ func (q *inquiry) coldEngines() []Cause {
 	}
 	return []Cause{{CauseColdEngines, IsCause, fmt.Sprintf(
 		"steps %d to %d waited %s with %s of the later %s engines ready",
-		l.steps[first].no, l.steps[last].no, seconds(waited), number(fewest), number(most)), Measured}}
+		l.steps[first].no, l.steps[last].no, units.Seconds(waited), units.Number(fewest), units.Number(most)), Measured}}
 }
 
 // joining reports whether engines were still to come when the games of step i were played.

@@ -2,6 +2,8 @@ package diagnosis
 
 import (
 	"fmt"
+
+	"github.com/millrace/millrace/internal/units"
 )
 
 func (q *inquiry) longerGames(_ *Report, e effect) (Cause, bool) {
@@ -9,7 +11,7 @@ func (q *inquiry) longerGames(_ *Report, e effect) (Cause, bool) {
 	if before == 0 || after == 0 {
 		return Cause{}, false
 	}
-	text := fmt.Sprintf("a batch's work is %s request-seconds, was %s", number(after), number(before))
+	text := fmt.Sprintf("a batch's work is %s request-seconds, was %s", units.Number(after), units.Number(before))
 	if q.regime.P == nil || after < before*(1+moved) {
 		return Cause{CauseLongerGames, Excluded, text, Measured}, true
 	}
@@ -31,7 +33,7 @@ func (q *inquiry) straggler(_ *Report, e effect) (Cause, bool) {
 	}
 	late := q.ledger.mean(e.after, (*step).lateTail)
 	return Cause{CauseStraggler, e.weigh(late),
-		fmt.Sprintf("the last group came %s later than an even spacing would have it", seconds(late)), Measured}, true
+		fmt.Sprintf("the last group came %s later than an even spacing would have it", units.Seconds(late)), Measured}, true
 }
 
 // environment weighs the games' own time on the way of the groups that completed the batches.
@@ -42,5 +44,5 @@ func (q *inquiry) environment(_ *Report, e effect) (Cause, bool) {
 			sec = part.Sec
 		}
 	}
-	return Cause{CauseEnvironment, e.weigh(sec), fmt.Sprintf("%s of the wait was spent inside the game", seconds(sec)), Measured}, true
+	return Cause{CauseEnvironment, e.weigh(sec), fmt.Sprintf("%s of the wait was spent inside the game", units.Seconds(sec)), Measured}, true
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis/changepoint"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
 )
 
 // lastSteps bounds the steps that are looked at: the detector's cost grows with their cube.
@@ -99,7 +100,7 @@ func newStep(r *rollout.StepRecord) (step, error) {
 		s.wall = max(known, secondsBetween(asked, r.Service.CompletedAt))
 	}
 	if known > 2*s.wall {
-		return step{}, fmt.Errorf("its phases sum to %s in a wall time of %s", seconds(known), seconds(s.wall))
+		return step{}, fmt.Errorf("its phases sum to %s in a wall time of %s", units.Seconds(known), units.Seconds(s.wall))
 	}
 	if s.no == 0 {
 		s.prefill = max(s.phases[waitAt], secondsBetween(asked, r.Service.GrantedAt))

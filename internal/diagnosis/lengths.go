@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
 )
 
 const (
@@ -60,7 +61,7 @@ func (b Bias) String() string {
 		how, leans = "shorter", "long"
 	}
 	return fmt.Sprintf("groups dropped as %s have %s games than those trained on, about %s phases against %s: what is learnt from leans towards %s games",
-		b.Code, how, number(b.Phases), number(b.TrainedPhases), leans)
+		b.Code, how, units.Number(b.Phases), units.Number(b.TrainedPhases), leans)
 }
 
 // lengths is the lengths of some groups' games. Mean and variance are of the bucket, that is of the length's logarithm.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
 )
 
 // Drop is one group that was not trained on.
@@ -80,11 +81,11 @@ func (q *inquiry) staleLosses(*Report) *Finding {
 	share := float64(lost) / float64(all+trained)
 	first, last := q.ledger.steps[q.now[0]].no, q.ledger.steps[q.now[len(q.now)-1]].no
 	f := &Finding{Cause: CauseStaleDrops, Verdict: VerdictWarning, Since: &first}
-	f.Text = fmt.Sprintf("%s of the groups that left in steps %d to %d were dropped as stale, and what the engines did for them is lost", percent(share), first, last)
+	f.Text = fmt.Sprintf("%s of the groups that left in steps %d to %d were dropped as stale, and what the engines did for them is lost", units.Percent(share), first, last)
 	f.Evidence = []Evidence{{fmt.Sprintf("%d groups trained on; %d dropped%s", trained, all, q.lossText()), Measured}}
 	if saved := q.savedWithout(lost, trained); q.starving() && saved >= lossShare*q.regime.StepSec {
 		f.Verdict = VerdictProblem
-		f.Evidence = append(f.Evidence, Evidence{fmt.Sprintf("without them a step would be %s shorter", seconds(saved)), Modelled})
+		f.Evidence = append(f.Evidence, Evidence{fmt.Sprintf("without them a step would be %s shorter", units.Seconds(saved)), Modelled})
 	}
 	for _, b := range Biases(q.in.Departures) {
 		if b.Code == stale {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/millrace/millrace/internal/units"
 )
 
 const (
@@ -61,7 +63,7 @@ func (q *inquiry) measureProduction() {
 		return
 	}
 	perBatch := q.workPerBatch()
-	p := &Quantity{perBatch / slots, Measured, fmt.Sprintf("%s request-seconds / %s slots", number(perBatch), number(slots))}
+	p := &Quantity{perBatch / slots, Measured, fmt.Sprintf("%s request-seconds / %s slots", units.Number(perBatch), units.Number(slots))}
 	if !a.full() {
 		p.Basis = Modelled
 		p.How += ", if full slots cost no speed"
@@ -100,7 +102,7 @@ func (q *inquiry) blameWorkers() {
 	places := games / q.regime.StepSec // Little's law: games in play
 	q.regime.Kind, q.regime.Resource = CapacityBound, WorkerSlots
 	q.regime.P = &Quantity{q.regime.StepSec, Measured,
-		fmt.Sprintf("%s game-seconds / %s games in play at the workers", number(games), number(places))}
+		fmt.Sprintf("%s game-seconds / %s games in play at the workers", units.Number(games), units.Number(places))}
 }
 
 // regimeEvidence is what was seen, for the regime and against its rivals.
@@ -113,10 +115,10 @@ func (q *inquiry) regimeEvidence() []Evidence {
 	if f.known {
 		sampled := ""
 		if q.account.share-f.slotShare > 0.05 {
-			sampled = fmt.Sprintf(" (%s by the engines' samples, which leave out the way there and back)", percent(f.slotShare))
+			sampled = fmt.Sprintf(" (%s by the engines' samples, which leave out the way there and back)", units.Percent(f.slotShare))
 		}
 		say("%s engines, %s of their request slots in use%s, busy %s of the time, %s requests queued",
-			number(f.engines), percent(q.account.share), sampled, percent(f.busyShare), number(f.queued))
+			units.Number(f.engines), units.Percent(q.account.share), sampled, units.Percent(f.busyShare), units.Number(f.queued))
 	}
 	if from, to, ok := q.fallingDepth(); ok && q.regime.Kind == CapacityBound {
 		say("batches ready at the claim fell from %.1f at step %d to %.1f at step %d", from.ready, from.no, to.ready, to.no)
@@ -129,16 +131,16 @@ func (q *inquiry) regimeEvidence() []Evidence {
 		if q.regime.Kind == CapacityBound && math.Abs(interval/q.regime.P.Sec-1) > disagree {
 			check = ", which P does not explain"
 		}
-		say("a batch's worth of groups arrived every %s%s", seconds(interval), check)
+		say("a batch's worth of groups arrived every %s%s", units.Seconds(interval), check)
 	}
 	if q.account.queueing() && q.account.share < queueingSlots {
 		say("requests stand in line beside free slots: their adapter is not loaded there, or a limit is lower than told")
 	}
 	if q.cycle != nil {
-		say("step times repeat every %d steps, between %s and %s", q.cycle.Period, seconds(q.cycle.LowSec), seconds(q.cycle.HighSec))
+		say("step times repeat every %d steps, between %s and %s", q.cycle.Period, units.Seconds(q.cycle.LowSec), units.Seconds(q.cycle.HighSec))
 	}
 	if gap := q.startGap(); q.regime.Resource == WorkerSlots {
-		say("groups stood %s launched and not started, beside free slots", seconds(gap))
+		say("groups stood %s launched and not started, beside free slots", units.Seconds(gap))
 	}
 	return lines
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
 )
 
 // SignalChange is the moment at which most groups ceased to say anything to the trainer, or began to again.
@@ -112,7 +113,7 @@ func (q *inquiry) signalAdvice() string {
 		return "sampling.temperature is 0, which makes the games of a group alike."
 	}
 	return fmt.Sprintf("What may help: rewards that tell games apart, a higher sampling.temperature (%s now), more games in a group (%d now), "+
-		"opponents that are neither too strong nor too weak.", number(spec.Sampling.Temperature), spec.Group.Samples)
+		"opponents that are neither too strong nor too weak.", units.Number(spec.Sampling.Temperature), spec.Group.Samples)
 }
 
 func (q *inquiry) signalEvidence(s rollout.Signal) []Evidence {

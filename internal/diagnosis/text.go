@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
 )
 
 // levelsShown bounds the columns of the table of levels; the last ones say how the run is now.
@@ -62,23 +63,23 @@ func (t *page) levels(r Report) {
 	if shift != nil {
 		head = append(head, "change", "share")
 	}
-	rows := [][]string{head, row("step", levels, func(l Level) string { return seconds(l.StepSec) })}
+	rows := [][]string{head, row("step", levels, func(l Level) string { return units.Seconds(l.StepSec) })}
 	if shift != nil {
-		rows[1] = append(rows[1], signed(shift.DeltaSec), "100 %")
+		rows[1] = append(rows[1], units.SignedSeconds(shift.DeltaSec), "100 %")
 	}
 	for i, phase := range rollout.Phases() {
 		if !shown(levels, phase) {
 			continue
 		}
-		line := row("  "+string(phase), levels, func(l Level) string { return seconds(l.PhaseSec[phase]) })
+		line := row("  "+string(phase), levels, func(l Level) string { return units.Seconds(l.PhaseSec[phase]) })
 		if shift != nil {
-			line = append(line, signed(shift.Phases[i].DeltaSec), percent(shift.Phases[i].Share))
+			line = append(line, units.SignedSeconds(shift.Phases[i].DeltaSec), units.Percent(shift.Phases[i].Share))
 		}
 		rows = append(rows, line)
 	}
 	rows = append(rows,
 		row("batches ready at claim", levels, func(l Level) string { return fmt.Sprintf("%.1f", l.ReadyDepth) }),
-		row("engine slots in use", levels, func(l Level) string { return percent(l.SlotShare) }))
+		row("engine slots in use", levels, func(l Level) string { return units.Percent(l.SlotShare) }))
 	t.table(rows)
 	t.waits(levels[len(levels)-1])
 }
@@ -103,7 +104,7 @@ func (t *page) waits(l Level) {
 	var parts []string
 	for _, p := range l.Wait {
 		if p.Sec >= 0.01*l.PhaseSec[rollout.PhaseWait] {
-			parts = append(parts, seconds(p.Sec)+" "+placeText(p.Place))
+			parts = append(parts, units.Seconds(p.Sec)+" "+placeText(p.Place))
 		}
 	}
 	t.wrapped("", "In the wait, the group that completed the batch was (measured): "+strings.Join(parts, ", ")+".")
@@ -132,7 +133,7 @@ func placeText(p Place) string {
 // singles is what belongs to no level.
 func (t *page) singles(r Report) {
 	if r.Prefill != nil && r.Prefill.WaitSec > 0 {
-		t.line("Before step 0 the trainer waited %s, until %.1f batches were ready (measured).", seconds(r.Prefill.WaitSec), r.Prefill.ReadyDepth)
+		t.line("Before step 0 the trainer waited %s, until %.1f batches were ready (measured).", units.Seconds(r.Prefill.WaitSec), r.Prefill.ReadyDepth)
 	}
 	if n := len(r.Shifts); n > 0 {
 		s := r.Shifts[n-1]
@@ -152,7 +153,7 @@ func (t *page) singles(r Report) {
 	}
 	const most = 3
 	for _, s := range r.SlowSteps[max(0, len(r.SlowSteps)-most):] {
-		text := fmt.Sprintf("Step %d alone took %s instead of %s, %s of it %s", s.Step, seconds(s.Sec), seconds(s.LevelSec), signed(s.FirstSec), phaseName(s.First))
+		text := fmt.Sprintf("Step %d alone took %s instead of %s, %s of it %s", s.Step, units.Seconds(s.Sec), units.Seconds(s.LevelSec), units.SignedSeconds(s.FirstSec), phaseName(s.First))
 		if s.Last {
 			text += "; one more like it would be a level"
 		}
@@ -166,7 +167,7 @@ func (t *page) regime(r Report) {
 		return
 	}
 	t.line("")
-	rows := [][]string{{"step now", seconds(reg.StepSec), string(Measured), string(reg.Kind)}}
+	rows := [][]string{{"step now", units.Seconds(reg.StepSec), string(Measured), string(reg.Kind)}}
 	longRun := 0.0
 	add := func(name string, q *Quantity, term bool) {
 		if q == nil {
@@ -175,7 +176,7 @@ func (t *page) regime(r Report) {
 		if term {
 			longRun = max(longRun, q.Sec)
 		}
-		rows = append(rows, []string{"  " + name, seconds(q.Sec), string(q.Basis), q.How})
+		rows = append(rows, []string{"  " + name, units.Seconds(q.Sec), string(q.Basis), q.How})
 	}
 	add("C  trainer's compute", &reg.C, true)
 	add("P  fleet's time per batch", reg.P, true)
@@ -207,7 +208,7 @@ func (t *page) whatIfs(r Report) {
 		if w.Note != "" {
 			text += " (" + w.Note + ")"
 		}
-		rows = append(rows, []string{"  " + w.Change, seconds(w.StepSec), number(w.LowSec) + " - " + seconds(w.HighSec), text})
+		rows = append(rows, []string{"  " + w.Change, units.Seconds(w.StepSec), units.Number(w.LowSec) + " - " + units.Seconds(w.HighSec), text})
 	}
 	t.columns(rows, func(column int) bool { return column == 1 || column == 2 })
 	t.line("  The replay of what happened meets the record within %.1f %%.", 100*r.Replay.MedianError)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
 )
 
 // setDepth is the run's buffer depth at its last step, as it was set.
@@ -63,13 +64,13 @@ func (q *inquiry) throttle(_ *Report, e effect) (Cause, bool) {
 			"buffer.max_staleness is 0: the groups of a step are launched when the step before it is completed, so that the trainer waits for all of their games", Measured}, true
 	case q.in.Throttle == rollout.ThrottleBytes && missing:
 		return Cause{CauseThrottle, e.weigh(q.butForDepth(set)), fmt.Sprintf(
-			"buffer.max_bytes (%s) has room for %s batches outstanding, of the %d that the depth asks for", Bytes(b.MaxBytes), number(had), set), Measured}, true
+			"buffer.max_bytes (%s) has room for %s batches outstanding, of the %d that the depth asks for", units.Bytes(b.MaxBytes), units.Number(had), set), Measured}, true
 	case q.admitted() < set:
 		return Cause{CauseThrottle, e.weigh(q.butForDepth(set)), fmt.Sprintf(
 			"buffer.max_staleness %d lets %d of the %d batches that the depth asks for be outstanding while one is trained on", b.MaxStaleness, q.admitted(), set), Measured}, true
 	case missing:
 		return Cause{CauseThrottle, Undecided, fmt.Sprintf(
-			"%s batches were outstanding at the claims, of %d; what held the others back was not recorded", number(had), set), Measured}, true
+			"%s batches were outstanding at the claims, of %d; what held the others back was not recorded", units.Number(had), set), Measured}, true
 	}
 	return Cause{}, false
 }
@@ -82,17 +83,4 @@ func (q *inquiry) butForDepth(depth int) float64 {
 	}
 	rest := max(reg.C.Sec, reg.P.Sec)
 	return max(0, max(rest, reg.LatencyPD.Sec)-max(rest, reg.R.Sec/float64(depth)))
-}
-
-// Bytes writes a size in the unit that leaves few digits: "40 KiB", "1.9 GiB".
-func Bytes(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	v, at := float64(n), 0
-	for v >= 1000 && at < len(units)-1 {
-		v, at = v/1024, at+1
-	}
-	if at == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%s %s", number(v), units[at])
 }

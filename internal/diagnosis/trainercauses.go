@@ -2,6 +2,8 @@ package diagnosis
 
 import (
 	"fmt"
+
+	"github.com/millrace/millrace/internal/units"
 )
 
 // ownPhases is the trainer's own part of a jump.
@@ -10,7 +12,7 @@ func (q *inquiry) ownPhases(r *Report, e effect) (Cause, bool) {
 		return Cause{}, false
 	}
 	own := r.Rise.DeltaSec - r.Rise.Phases[waitAt].DeltaSec
-	return Cause{CauseTrainer, e.weigh(own), fmt.Sprintf("its own phases changed by %s", signed(own)), Measured}, true
+	return Cause{CauseTrainer, e.weigh(own), fmt.Sprintf("its own phases changed by %s", units.SignedSeconds(own)), Measured}, true
 }
 
 func (q *inquiry) refLogprobs(_ *Report, e effect) (Cause, bool) {
@@ -20,7 +22,7 @@ func (q *inquiry) refLogprobs(_ *Report, e effect) (Cause, bool) {
 		return Cause{}, false
 	}
 	return Cause{CauseRefLogprobs, e.weigh(after - before),
-		fmt.Sprintf("took %s before and %s after", seconds(before), seconds(after)), Measured}, true
+		fmt.Sprintf("took %s before and %s after", units.Seconds(before), units.Seconds(after)), Measured}, true
 }
 
 func (q *inquiry) checkpoints(_ *Report, e effect) (Cause, bool) {
@@ -30,5 +32,5 @@ func (q *inquiry) checkpoints(_ *Report, e effect) (Cause, bool) {
 		return Cause{}, false
 	}
 	return Cause{CauseCheckpoint, e.weigh(after - before),
-		fmt.Sprintf("took %s before and %s after", seconds(before), seconds(after)), Measured}, true
+		fmt.Sprintf("took %s before and %s after", units.Seconds(before), units.Seconds(after)), Measured}, true
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
 )
 
 const (
@@ -42,7 +43,7 @@ func (q *inquiry) readReplay(r *Report) {
 			return
 		}
 		r.Notes = append(r.Notes, fmt.Sprintf(
-			"the model does not explain this run (the replay is off by %s): no what-ifs", percent(fit.MedianError)))
+			"the model does not explain this run (the replay is off by %s): no what-ifs", units.Percent(fit.MedianError)))
 		return
 	}
 	for i, c := range q.changes() {
