@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/diagnosis/reporttext"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -18,7 +19,7 @@ func newDiagnoseCommand(d Deps) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.show(a.body, func() error { return report.WriteText(s.Stdout) }); err != nil {
+			if err := s.show(a.body, func() error { return reporttext.Write(s.Stdout, report) }); err != nil {
 				return err
 			}
 			if code && report.Problem() {
@@ -44,5 +45,5 @@ func (c *Client) Diagnose(ctx context.Context, run rollout.RunName, w io.Writer)
 	if err != nil {
 		return err
 	}
-	return report.WriteText(w)
+	return reporttext.Write(w, report)
 }

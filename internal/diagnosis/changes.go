@@ -170,8 +170,8 @@ func capAt(values []float64, limit float64) []float64 {
 	return out
 }
 
-// phaseName is how a phase is called in a sentence.
-func phaseName(p rollout.Phase) string {
+// PhaseText is how a phase is called in a sentence.
+func PhaseText(p rollout.Phase) string {
 	switch p {
 	case rollout.PhaseWait:
 		return "waiting for batches"

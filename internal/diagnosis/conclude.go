@@ -139,9 +139,9 @@ func (q *inquiry) trainerSlower(r *Report) *Finding {
 	var grown []string
 	for _, d := range s.Phases {
 		if d.Share >= someOf {
-			grown = append(grown, phaseName(d.Phase)+" "+units.SignedSeconds(d.DeltaSec))
+			grown = append(grown, PhaseText(d.Phase)+" "+units.SignedSeconds(d.DeltaSec))
 			f.Evidence = append(f.Evidence, Evidence{
-				fmt.Sprintf("%s: %s before, %s after", phaseName(d.Phase), units.Seconds(d.BeforeSec), units.Seconds(d.AfterSec)), Measured})
+				fmt.Sprintf("%s: %s before, %s after", PhaseText(d.Phase), units.Seconds(d.BeforeSec), units.Seconds(d.AfterSec)), Measured})
 		}
 	}
 	f.Text = fmt.Sprintf("Since step %d a step takes %s longer, most of it in the trainer itself: %s.", s.At, units.Seconds(s.DeltaSec), strings.Join(grown, ", "))
@@ -218,7 +218,7 @@ func mostly(r *Report) string {
 	l := r.Levels[len(r.Levels)-1]
 	for _, phase := range []rollout.Phase{rollout.PhaseLoad, rollout.PhaseRefLogprobs, rollout.PhasePublish, rollout.PhaseCheckpoint, rollout.PhaseOther} {
 		if share := l.PhaseSec[phase] / l.StepSec; share > 1.0/3 {
-			return fmt.Sprintf(", but %s is in %s (%s)", units.Percent(share), phaseName(phase), units.Seconds(l.PhaseSec[phase]))
+			return fmt.Sprintf(", but %s is in %s (%s)", units.Percent(share), PhaseText(phase), units.Seconds(l.PhaseSec[phase]))
 		}
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/diagnosis/reporttext"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -291,7 +292,7 @@ func TestDiagnoseNoise(t *testing.T) {
 func text(t *testing.T, r diagnosis.Report) string {
 	t.Helper()
 	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
+	if err := reporttext.Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -92,6 +92,9 @@ type Level struct {
 	Engines    float64                   `json:"engines"`
 }
 
+// Waits reports whether the trainer waits in it for more than nobody cares about.
+func (l Level) Waits() bool { return l.PhaseSec[rollout.PhaseWait] >= minWaitShare*l.StepSec }
+
 // WaitPart is where the group that completed the batch was while the trainer waited for it.
 type WaitPart struct {
 	Place Place   `json:"place"`

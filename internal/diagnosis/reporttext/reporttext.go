@@ -1,0 +1,274 @@
+// Package reporttext writes a diagnosis report for a person, on about one screen. Every table says whether its numbers
+// are measured or modelled. What a report says is decided in package diagnosis.
+package reporttext
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/units"
+)
+
+// levelsShown bounds the columns of the table of levels; the last ones say how the run is now.
+const levelsShown = 4
+
+// slowStepsShown bounds the single slow steps; the last ones are shown.
+const slowStepsShown = 3
+
+// Write writes the report.
+func Write(w io.Writer, r diagnosis.Report) error {
+	p := &page{}
+	verdict := strings.ToUpper(strings.ReplaceAll(string(r.Verdict), "_", " "))
+	p.line("%s  steps %d-%d: %s", r.Run, r.From, r.To, verdict)
+	p.wrapped("", r.Summary)
+	p.findings(r.Findings)
+	p.levels(r)
+	if r.Verdict != diagnosis.VerdictHealthy {
+		p.prefill(r.Prefill)
+		p.lastShift(r.Shifts)
+		p.healedEvidence(r.Findings)
+		p.slowSteps(r.SlowSteps)
+	}
+	if r.Verdict == diagnosis.VerdictProblem || r.Verdict == diagnosis.VerdictWarning {
+		p.regime(r.Regime)
+		p.whatIfs(r)
+		p.causes(r.Causes)
+	}
+	p.list("Missing", r.Missing)
+	p.list("Note", r.Notes)
+	p.list("Next", r.Next)
+	_, err := w.Write(p.Bytes())
+	return err
+}
+
+// findings writes the findings after the first, which the summary states.
+func (p *page) findings(findings []diagnosis.Finding) {
+	for i, f := range findings {
+		if i > 0 {
+			p.wrapped("", f.Text)
+		}
+		// The evidence of the other causes stands in the tables below.
+		if f.Cause == diagnosis.CauseNoSignal || f.Cause == diagnosis.CauseStaleDrops {
+			for _, e := range f.Evidence {
+				p.wrapped("  - ", fmt.Sprintf("%s (%s)", e.Text, e.Basis))
+			}
+		}
+	}
+}
+
+// levels writes a column per level, a row per phase, and the rise to the present level, or the last shift, with its
+// shares.
+func (p *page) levels(r diagnosis.Report) {
+	if len(r.Levels) == 0 {
+		return
+	}
+	levels := r.Levels[max(0, len(r.Levels)-levelsShown):]
+	columns := []table.Column{table.Left("mean per step (measured)")}
+	for _, l := range levels {
+		columns = append(columns, table.Right(fmt.Sprintf("%d-%d", l.From, l.To)))
+	}
+	step := levelRow("step", levels, func(l diagnosis.Level) string { return units.Seconds(l.StepSec) })
+	shift := shownShift(r)
+	if shift != nil {
+		columns = append(columns, table.Right("change"), table.Right("share"))
+		step = append(step, units.SignedSeconds(shift.DeltaSec), "100 %")
+	}
+	t := table.New(columns...)
+	t.Row(step...)
+	for i, phase := range rollout.Phases() {
+		if !takesTime(levels, phase) {
+			continue
+		}
+		row := levelRow("  "+string(phase), levels, func(l diagnosis.Level) string {
+			return units.Seconds(l.PhaseSec[phase])
+		})
+		if shift != nil {
+			row = append(row, units.SignedSeconds(shift.Phases[i].DeltaSec), units.Percent(shift.Phases[i].Share))
+		}
+		t.Row(row...)
+	}
+	t.Row(levelRow("batches ready at claim", levels, func(l diagnosis.Level) string {
+		return fmt.Sprintf("%.1f", l.ReadyDepth)
+	})...)
+	t.Row(levelRow("engine slots in use", levels, func(l diagnosis.Level) string {
+		return units.Percent(l.SlotShare)
+	})...)
+	p.line("")
+	p.table(t)
+	p.waitParts(levels[len(levels)-1])
+}
+
+// shownShift is the rise to the present level, or else the last shift; nil when there is none.
+func shownShift(r diagnosis.Report) *diagnosis.Shift {
+	if n := len(r.Shifts); r.Rise == nil && n > 0 {
+		return &r.Shifts[n-1]
+	}
+	return r.Rise
+}
+
+func levelRow(name string, levels []diagnosis.Level, cell func(diagnosis.Level) string) []string {
+	row := []string{name}
+	for _, l := range levels {
+		row = append(row, cell(l))
+	}
+	return row
+}
+
+// takesTime reports whether a phase takes any time in a level. Waiting is always worth a row.
+func takesTime(levels []diagnosis.Level, phase rollout.Phase) bool {
+	return phase == rollout.PhaseWait ||
+		slices.ContainsFunc(levels, func(l diagnosis.Level) bool { return l.PhaseSec[phase] > 0.005 })
+}
+
+func (p *page) waitParts(l diagnosis.Level) {
+	if !l.Waits() {
+		return
+	}
+	var parts []string
+	for _, part := range l.Wait {
+		if part.Sec >= 0.01*l.PhaseSec[rollout.PhaseWait] {
+			parts = append(parts, units.Seconds(part.Sec)+" "+placeText(part.Place))
+		}
+	}
+	p.wrapped("", "In the wait, the group that completed the batch was (measured): "+strings.Join(parts, ", ")+".")
+}
+
+func placeText(place diagnosis.Place) string {
+	switch place {
+	case diagnosis.PlaceLaunch:
+		return "not launched"
+	case diagnosis.PlaceStart:
+		return "launched, waiting for a place"
+	case diagnosis.PlaceQueue:
+		return "queued between turns"
+	case diagnosis.PlaceModel:
+		return "at engines"
+	case diagnosis.PlaceEnv:
+		return "in the game"
+	case diagnosis.PlaceHandover:
+		return "on its way to the trainer"
+	case diagnosis.PlaceOther:
+		return "between turns"
+	}
+	return "not recorded"
+}
+
+func (p *page) prefill(prefill *diagnosis.Prefill) {
+	if prefill != nil && prefill.WaitSec > 0 {
+		p.line("Before step 0 the trainer waited %s, until %.1f batches were ready (measured).",
+			units.Seconds(prefill.WaitSec), prefill.ReadyDepth)
+	}
+}
+
+func (p *page) lastShift(shifts []diagnosis.Shift) {
+	if len(shifts) == 0 {
+		return
+	}
+	last := shifts[len(shifts)-1]
+	if !last.Confirmed {
+		p.line("The shift at step %d is provisional until three steps show it.", last.At)
+	}
+	for _, e := range last.Events {
+		p.line("At the shift: %s", e.Text)
+	}
+}
+
+func (p *page) healedEvidence(findings []diagnosis.Finding) {
+	for _, f := range findings {
+		if f.Verdict == diagnosis.VerdictHealed {
+			for _, e := range f.Evidence {
+				p.wrapped("  - ", e.Text)
+			}
+		}
+	}
+}
+
+func (p *page) slowSteps(steps []diagnosis.SlowStep) {
+	for _, s := range steps[max(0, len(steps)-slowStepsShown):] {
+		text := fmt.Sprintf("Step %d alone took %s instead of %s, %s of it %s", s.Step,
+			units.Seconds(s.Sec), units.Seconds(s.LevelSec), units.SignedSeconds(s.FirstSec), diagnosis.PhaseText(s.First))
+		if s.Last {
+			text += "; one more like it would be a level"
+		}
+		p.wrapped("", text+".")
+	}
+}
+
+func (p *page) regime(reg diagnosis.Regime) {
+	if reg.StepSec == 0 {
+		return
+	}
+	t := table.New(table.Left(""), table.Right(""), table.Left(""), table.Left(""))
+	t.Row("step now", units.Seconds(reg.StepSec), string(diagnosis.Measured), string(reg.Kind))
+	add := func(name string, q *diagnosis.Quantity) {
+		if q != nil {
+			t.Row("  "+name, units.Seconds(q.Sec), string(q.Basis), q.How)
+		}
+	}
+	add("C  trainer's compute", &reg.C)
+	add("P  fleet's time per batch", reg.P)
+	add("R  latency of a batch", reg.R)
+	add("R/D", reg.LatencyPD)
+	if reg.P != nil && reg.LatencyPD != nil {
+		longRun := max(reg.C.Sec, reg.P.Sec, reg.LatencyPD.Sec)
+		add("max(C, P, R/D)", &diagnosis.Quantity{Sec: longRun, Basis: diagnosis.Modelled, How: "a step in the long run"})
+	}
+	p.line("")
+	p.table(t)
+	for _, e := range reg.Evidence {
+		p.wrapped("  - ", e.Text)
+	}
+}
+
+func (p *page) whatIfs(r diagnosis.Report) {
+	if len(r.WhatIfs) == 0 {
+		return
+	}
+	t := table.New(table.Left("what if (modelled)"), table.Right("step"), table.Right("90 % of replays"), table.Left(""))
+	for _, w := range r.WhatIfs {
+		t.Row("  "+w.Change, units.Seconds(w.StepSec), units.Number(w.LowSec)+" - "+units.Seconds(w.HighSec),
+			outcomeText(w, r.Replay))
+	}
+	p.line("")
+	p.table(t)
+	p.line("  The replay of what happened meets the record within %.1f %%.", 100*r.Replay.MedianError)
+}
+
+func outcomeText(w diagnosis.WhatIf, replay *diagnosis.Fit) string {
+	text := string(w.Outcome)
+	switch {
+	case w.Onset == nil:
+		text += ", no waiting left"
+	case replay.Onset != nil && *w.Onset > *replay.Onset && w.Outcome == diagnosis.HelpsNot:
+		text += fmt.Sprintf(", only moves the jump to step %d", *w.Onset)
+	}
+	if w.Note != "" {
+		text += " (" + w.Note + ")"
+	}
+	return text
+}
+
+// causes lists what speaks for something first, then in one line what is excluded.
+func (p *page) causes(causes []diagnosis.Cause) {
+	var excluded []string
+	title := "\nCauses"
+	for _, c := range causes {
+		if c.Decision == diagnosis.Excluded {
+			excluded = append(excluded, string(c.Name))
+			continue
+		}
+		if title != "" {
+			p.line("%s", title)
+			title = ""
+		}
+		p.wrapped(fmt.Sprintf("  %-14s  %-13s", c.Name, c.Decision), c.Text)
+	}
+	if len(excluded) > 0 {
+		p.wrapped("  excluded: ", strings.Join(excluded, ", "))
+	}
+}
