@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/millrace/millrace/internal/units"
 )
@@ -19,55 +20,48 @@ const (
 // starved from the first step on, the wait itself.
 type effect struct {
 	sec    float64
-	what   string // "jump" or "wait"
+	jump   *Shift // nil: it is the wait
 	before []int  // empty: there is no before
 	after  []int
 }
 
 // effectOf is the rise to the present level, or else the present wait.
-func (q *inquiry) effectOf(r *Report) effect {
-	l := &q.ledger
-	if rise := r.Rise; rise != nil {
-		return effect{rise.DeltaSec, "jump", q.levels[riseBase(r.Shifts)].usual, q.levels[len(q.levels)-1].usual}
+func effectOf(m *measurements) effect {
+	if m.rise != nil {
+		base, last := m.levelSteps[riseBase(m.shifts)], m.levelSteps[len(m.levelSteps)-1]
+		return effect{m.rise.DeltaSec, m.rise, base.usual, last.usual}
 	}
-	if q.starving() {
+	if m.starving() {
 		var before []int
-		for i := range l.steps {
-			if l.steps[i].no < q.starve.Since {
+		for i := range m.steps {
+			if m.steps[i].no < m.starvation.Since {
 				before = append(before, i)
 			}
 		}
-		return effect{l.mean(q.now, (*step).wait), "wait", before, q.now}
+		return effect{m.mean(m.present, (*step).wait), nil, before, m.present}
 	}
 	return effect{}
 }
 
-// causes decides every candidate. A healthy run has nothing to explain and gets none.
-func (q *inquiry) causes(r *Report) []Cause {
-	e := q.effectOf(r)
+// candidate decides about one cause; false when the question does not arise.
+type candidate func(*measurements, *regime, effect) (Cause, bool)
+
+// causesOf is the fourth stage: it decides every candidate. A healthy run has nothing to explain and gets none.
+func causesOf(m *measurements, reg *regime) []Cause {
+	out := append([]Cause{}, coldEngines(m)...)
+	e := effectOf(m)
 	if e.sec <= 0 {
-		return append([]Cause{}, q.coldEngines()...)
+		return out
 	}
-	out := []Cause{}
-	for _, decide := range []func(*Report, effect) (Cause, bool){
-		q.configChange, q.ownPhases, q.throughput, q.latencyBound, q.workers, q.prefillDrain, q.fewerEngines, q.longerGames,
-		q.otherRuns, q.drops, q.throttle, q.staleWait, q.straggler, q.environment, q.adapterLoads, q.refLogprobs, q.checkpoints,
+	for _, decide := range []candidate{
+		configChange, ownPhases, throughput, latencyBound, tooFewWorkers, prefillDrain, fewerEngines, longerGames,
+		otherRuns, drops, throttle, staleWait, straggler, environment, adapterLoads, refLogprobs, checkpoints,
 	} {
-		if c, ok := decide(r, e); ok {
+		if c, ok := decide(m, reg, e); ok {
 			out = append(out, c)
 		}
 	}
-	return append(q.coldEngines(), out...)
-}
-
-// butFor is by how much a step would be shorter, by the model, if a batch took the fleet only p seconds.
-func (q *inquiry) butFor(p float64) float64 {
-	reg := q.regime
-	if reg.P == nil || reg.LatencyPD == nil {
-		return 0
-	}
-	rest := max(reg.C.Sec, reg.LatencyPD.Sec)
-	return max(0, max(rest, reg.P.Sec)-max(rest, p))
+	return out
 }
 
 // weigh decides by the candidate's share of the effect.
@@ -81,62 +75,62 @@ func (e effect) weigh(sec float64) Decision {
 	return Excluded
 }
 
+// proven reports whether a candidate was found to be a cause.
+func proven(causes []Cause, name CauseName) bool {
+	return slices.ContainsFunc(causes, func(c Cause) bool { return c.Name == name && c.Decision == IsCause })
+}
+
 // configChange comes first: what somebody did at the time of the jump.
-func (q *inquiry) configChange(r *Report, e effect) (Cause, bool) {
-	if e.what != "jump" {
+func configChange(_ *measurements, _ *regime, e effect) (Cause, bool) {
+	if e.jump == nil {
 		return Cause{}, false
 	}
-	for _, ev := range r.Rise.Events {
+	for _, ev := range e.jump.Events {
 		if ev.Kind == EventConfig || ev.Kind == EventTrainer {
-			return Cause{CauseConfig, Possible, fmt.Sprintf("%q was done within a step of the jump", ev.Text), Measured}, true
+			text := fmt.Sprintf("%q was done within a step of the jump", ev.Text)
+			return Cause{CauseConfig, Possible, text, Measured}, true
 		}
 	}
 	return Cause{CauseConfig, Excluded, "nothing was changed within a step of the jump", Measured}, true
 }
 
-func (q *inquiry) throughput(_ *Report, _ effect) (Cause, bool) {
-	reg := q.regime
+// throughput and latencyBound are the terms of the regime themselves.
+func throughput(_ *measurements, reg *regime, _ effect) (Cause, bool) {
 	if reg.P == nil {
 		return Cause{CauseThroughput, Undecided, "the fleet's capacity is not known", Measured}, true
 	}
-	text := fmt.Sprintf("the fleet needs %s for a batch, the trainer %s", units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
+	text := fmt.Sprintf("the fleet needs %s for a batch, the trainer %s",
+		units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
 	switch {
 	case reg.Kind == CapacityBound && reg.Resource == EngineSlots:
 		return Cause{CauseThroughput, IsCause, text, Measured}, true
 	case reg.Kind == MixedRegime || reg.Kind == NoRegime:
 		return Cause{CauseThroughput, Possible, text, reg.P.Basis}, true
 	}
-	return Cause{CauseThroughput, Excluded, text + fmt.Sprintf("; %s of its slots are in use", units.Percent(q.account.share)), reg.P.Basis}, true
+	text += fmt.Sprintf("; %s of its slots are in use", units.Percent(reg.slots.share))
+	return Cause{CauseThroughput, Excluded, text, reg.P.Basis}, true
 }
 
-func (q *inquiry) latencyBound(_ *Report, _ effect) (Cause, bool) {
-	reg := q.regime
+func latencyBound(_ *measurements, reg *regime, _ effect) (Cause, bool) {
 	if reg.LatencyPD == nil {
 		return Cause{CauseLatency, Undecided, "the groups' durations are not known", Measured}, true
 	}
-	text := fmt.Sprintf("a batch takes %s; with %s outstanding one is ready every %s", units.Seconds(reg.R.Sec), units.Number(reg.Depth), units.Seconds(reg.LatencyPD.Sec))
+	text := fmt.Sprintf("a batch takes %s; with %s outstanding one is ready every %s",
+		units.Seconds(reg.R.Sec), units.Number(reg.Depth), units.Seconds(reg.LatencyPD.Sec))
 	switch {
 	case reg.Kind == LatencyBound:
 		return Cause{CauseLatency, IsCause, text, Measured}, true
-	case reg.Kind == MixedRegime || q.explains(reg.LatencyPD):
+	case reg.Kind == MixedRegime || reg.explains(reg.LatencyPD):
 		return Cause{CauseLatency, Possible, text, Measured}, true
 	}
 	return Cause{CauseLatency, Excluded, text, Measured}, true
 }
 
-func (q *inquiry) workers(_ *Report, _ effect) (Cause, bool) {
-	if q.regime.Resource != WorkerSlots {
+func tooFewWorkers(m *measurements, reg *regime, _ effect) (Cause, bool) {
+	if reg.Resource != WorkerSlots {
 		return Cause{}, false
 	}
-	return Cause{CauseWorkers, IsCause,
-		fmt.Sprintf("groups stood %s launched and not started while engines had free slots", units.Seconds(q.startGap())), Measured}, true
-}
-
-func (q *inquiry) prefillDrain(_ *Report, _ effect) (Cause, bool) {
-	from, to, falling := q.fallingDepth()
-	if !falling || q.regime.Kind != CapacityBound {
-		return Cause{}, false
-	}
-	return Cause{CausePrefill, Contributes,
-		fmt.Sprintf("%.1f batches ready at step %d hid the shortage until step %d", from.ready, from.no, to.no), Measured}, true
+	text := fmt.Sprintf("groups stood %s launched and not started while engines had free slots",
+		units.Seconds(m.startGap()))
+	return Cause{CauseWorkers, IsCause, text, Measured}, true
 }

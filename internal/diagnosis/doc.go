@@ -37,7 +37,7 @@
 // counted in game-seconds and games.
 //
 // R is the mean over batches of the slowest group. While neither slots nor workers are short, a
-// group takes its whole way from launch to ready. While they are, queueing is left out, because it
+// group takes the time from its launch until it is ready. While they are, queueing is left out, because it
 // is the lack of capacity that P states: a group then takes its slowest episode's wall time less
 // that episode's wait in the dispatch queue, plus the smallest delays seen from launch to start
 // and from the last episode to ready. What remains is as fast as the engines run at the load
@@ -53,6 +53,7 @@
 // unchanged replay meets the recorded steps within 10 %. The first two are measured, the third
 // is modelled, and every number of a report says which.
 //
-// Start reading at Diagnose, then regime.go and replay.go; Report is what comes out, and changepoint
-// has the mathematics of levels.
+// Start reading at Diagnose: its stages are measure.go, regime.go, whatif.go with replay.go, and causes.go; report.go
+// makes a Report of what they return. Package changepoint has the mathematics of levels, package reporttext writes a
+// report for a person.
 package diagnosis

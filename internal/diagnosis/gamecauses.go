@@ -6,43 +6,44 @@ import (
 	"github.com/millrace/millrace/internal/units"
 )
 
-func (q *inquiry) longerGames(_ *Report, e effect) (Cause, bool) {
-	before, after := q.ledger.mean(e.before, batchWork(work)), q.ledger.mean(e.after, batchWork(work))
+func longerGames(m *measurements, reg *regime, e effect) (Cause, bool) {
+	before, after := m.mean(e.before, batchSum(requestSec)), m.mean(e.after, batchSum(requestSec))
 	if before == 0 || after == 0 {
 		return Cause{}, false
 	}
 	text := fmt.Sprintf("a batch's work is %s request-seconds, was %s", units.Number(after), units.Number(before))
-	if q.regime.P == nil || after < before*(1+moved) {
+	if reg.P == nil || after < before*(1+moved) {
 		return Cause{CauseLongerGames, Excluded, text, Measured}, true
 	}
-	return Cause{CauseLongerGames, e.weigh(q.butFor(q.regime.P.Sec * before / after)), text, Measured}, true
+	return Cause{CauseLongerGames, e.weigh(reg.counterfactualGain(reg.P.Sec * before / after)), text, Measured}, true
 }
 
-func (q *inquiry) drops(_ *Report, e effect) (Cause, bool) {
-	rate := q.ledger.dropRate(e.after)
-	text := fmt.Sprintf("%.2f groups dropped for each one trained on%s", rate, q.lossText())
-	if q.regime.P == nil {
+func drops(m *measurements, reg *regime, e effect) (Cause, bool) {
+	rate := m.dropRate(e.after)
+	text := fmt.Sprintf("%.2f groups dropped for each one trained on%s", rate, dropsOf(m).text())
+	if reg.P == nil {
 		return Cause{CauseDrops, Undecided, text, Measured}, rate > 0
 	}
-	return Cause{CauseDrops, e.weigh(q.butFor(q.regime.P.Sec / (1 + rate))), text, Measured}, true
+	return Cause{CauseDrops, e.weigh(reg.counterfactualGain(reg.P.Sec / (1 + rate))), text, Measured}, true
 }
 
-func (q *inquiry) straggler(_ *Report, e effect) (Cause, bool) {
-	if !q.hasGroups() {
+func straggler(m *measurements, _ *regime, e effect) (Cause, bool) {
+	if !m.hasGroups() {
 		return Cause{CauseStraggler, Undecided, "the groups' times are not known", Measured}, true
 	}
-	late := q.ledger.mean(e.after, (*step).lateTail)
-	return Cause{CauseStraggler, e.weigh(late),
-		fmt.Sprintf("the last group came %s later than an even spacing would have it", units.Seconds(late)), Measured}, true
+	late := m.mean(e.after, (*step).lateTail)
+	text := fmt.Sprintf("the last group came %s later than an even spacing would have it", units.Seconds(late))
+	return Cause{CauseStraggler, e.weigh(late), text, Measured}, true
 }
 
-// environment weighs the games' own time on the way of the groups that completed the batches.
-func (q *inquiry) environment(_ *Report, e effect) (Cause, bool) {
+// environment weighs the games' own part of the wait for the groups that completed the batches.
+func environment(m *measurements, _ *regime, e effect) (Cause, bool) {
 	sec := 0.0
-	for _, part := range q.ledger.waitParts(e.after) {
+	for _, part := range m.waitParts(e.after) {
 		if part.Place == PlaceEnv {
 			sec = part.Sec
 		}
 	}
-	return Cause{CauseEnvironment, e.weigh(sec), fmt.Sprintf("%s of the wait was spent inside the game", units.Seconds(sec)), Measured}, true
+	text := fmt.Sprintf("%s of the wait was spent inside the game", units.Seconds(sec))
+	return Cause{CauseEnvironment, e.weigh(sec), text, Measured}, true
 }

@@ -10,52 +10,51 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// levelOf sums up the steps of a stretch.
-func (l *ledger) levelOf(s stretch) Level {
+// levelOf sums up the steps of a level.
+func (h *history) levelOf(s levelSteps) Level {
 	level := Level{
-		From:     l.steps[s.from].no,
-		To:       l.steps[s.to-1].no,
+		From:     h.steps[s.from].no,
+		To:       h.steps[s.to-1].no,
 		Steps:    s.to - s.from,
-		StepSec:  l.mean(s.usual, (*step).seconds),
+		StepSec:  h.mean(s.usual, (*step).seconds),
 		PhaseSec: map[rollout.Phase]float64{},
-		Wait:     l.waitParts(s.usual),
-		ReadyDepth: l.mean(s.usual, func(s *step) float64 {
+		Wait:     h.waitParts(s.usual),
+		ReadyDepth: h.mean(s.usual, func(s *step) float64 {
 			return s.view().ReadyDepth
 		}),
 	}
 	for i, phase := range rollout.Phases() {
-		level.PhaseSec[phase] = l.mean(s.usual, func(s *step) float64 { return s.phases[i] })
+		level.PhaseSec[phase] = h.mean(s.usual, phaseSec(i))
 	}
-	f := l.fleetOver(s.usual)
+	f := h.fleetOver(s.usual)
 	level.SlotShare, level.BusyShare, level.Engines = f.slotShare, f.busyShare, f.engines
 	return level
 }
 
 // shiftsOf attributes each change of level to the phases. Before and after are the means of the
 // adjacent levels without their slow steps, so the phases' parts sum to the shift exactly.
-func (l *ledger) shiftsOf(r changepoint.Result, levels []stretch, events []Event) []Shift {
+func (h *history) shiftsOf(r changepoint.Result, levels []levelSteps, events []Event) []Shift {
 	shifts := []Shift{}
 	for i, c := range r.Changes {
 		before, after := levels[i], levels[i+1]
 		shift := Shift{
-			At:        l.steps[c.At].no,
+			At:        h.steps[c.At].no,
 			Confirmed: c.Confirmed,
 			Ratio:     c.Ratio,
 			Typical:   &Interval{c.Shift.Estimate, c.Shift.Low, c.Shift.High, c.Shift.Coverage},
-			Events:    l.eventsNear(c.At, events),
+			Events:    h.eventsNear(c.At, events),
 		}
 		for _, w := range c.Where {
-			shift.Where = append(shift.Where, l.steps[w].no)
+			shift.Where = append(shift.Where, h.steps[w].no)
 		}
-		shift.attribute(l, before, after)
-		shifts = append(shifts, shift)
+		shifts = append(shifts, h.attributed(shift, before, after))
 	}
 	return shifts
 }
 
 // riseOf joins the shifts by which steps got slower, one after another, up to the present: a jump
 // that takes two shifts is one jump to whoever asks. It lies where the largest of them does.
-func (l *ledger) riseOf(shifts []Shift, levels []stretch) *Shift {
+func (h *history) riseOf(shifts []Shift, levels []levelSteps) *Shift {
 	first := riseBase(shifts)
 	if first == len(shifts) {
 		return nil
@@ -65,8 +64,8 @@ func (l *ledger) riseOf(shifts []Shift, levels []stretch) *Shift {
 		return &rise
 	}
 	before, after := levels[first], levels[len(levels)-1]
-	rise.attribute(l, before, after)
-	rise.Ratio = 1 + rise.DeltaSec/(l.mean(after.usual, (*step).seconds)-rise.DeltaSec)
+	rise = h.attributed(rise, before, after)
+	rise.Ratio = 1 + rise.DeltaSec/(h.mean(after.usual, (*step).seconds)-rise.DeltaSec)
 	rise.Typical = nil // of one of the shifts only
 	return &rise
 }
@@ -80,23 +79,24 @@ func riseBase(shifts []Shift) int {
 	return first
 }
 
-// attribute splits the difference of two levels' means by phases.
-func (s *Shift) attribute(l *ledger, before, after stretch) {
-	s.Phases = l.phaseDeltas(before, after)
-	s.DeltaSec = l.mean(after.usual, (*step).seconds) - l.mean(before.usual, (*step).seconds)
+// attributed is the shift as the difference of two levels' means, split by phases.
+func (h *history) attributed(s Shift, before, after levelSteps) Shift {
+	s.Phases = h.phaseDeltas(before, after)
+	s.DeltaSec = h.mean(after.usual, (*step).seconds) - h.mean(before.usual, (*step).seconds)
 	for i := range s.Phases {
 		if s.DeltaSec != 0 {
 			s.Phases[i].Share = s.Phases[i].DeltaSec / s.DeltaSec
 		}
 	}
 	s.First = slices.MaxFunc(s.Phases, func(a, b PhaseDelta) int { return cmp.Compare(a.Share, b.Share) }).Phase
+	return s
 }
 
-func (l *ledger) phaseDeltas(before, after stretch) []PhaseDelta {
+func (h *history) phaseDeltas(before, after levelSteps) []PhaseDelta {
 	var out []PhaseDelta
 	for i, phase := range rollout.Phases() {
-		of := func(s *step) float64 { return s.phases[i] }
-		d := PhaseDelta{Phase: phase, BeforeSec: l.mean(before.usual, of), AfterSec: l.mean(after.usual, of)}
+		of := phaseSec(i)
+		d := PhaseDelta{Phase: phase, BeforeSec: h.mean(before.usual, of), AfterSec: h.mean(after.usual, of)}
 		d.DeltaSec = d.AfterSec - d.BeforeSec
 		out = append(out, d)
 	}
@@ -104,9 +104,9 @@ func (l *ledger) phaseDeltas(before, after stretch) []PhaseDelta {
 }
 
 // eventsNear lists what was done from one step before the shift to one step after it began.
-func (l *ledger) eventsNear(at int, events []Event) []Event {
-	from, _ := l.steps[max(0, at-1)].span()
-	_, to := l.steps[at].span()
+func (h *history) eventsNear(at int, events []Event) []Event {
+	from, _ := h.steps[max(0, at-1)].span()
+	_, to := h.steps[at].span()
 	var out []Event
 	for _, e := range events {
 		if !to.IsZero() && !e.At.Before(from) && !e.At.After(to) {
@@ -127,18 +127,19 @@ func (s *step) span() (from, to time.Time) {
 }
 
 // slowStepsOf explains each single step far above its level by the phase that grew most.
-func (l *ledger) slowStepsOf(r changepoint.Result, levels []stretch) []SlowStep {
+func (h *history) slowStepsOf(r changepoint.Result, levels []levelSteps) []SlowStep {
 	slow := []SlowStep{}
 	for _, level := range levels {
 		for i := level.from; i < level.to; i++ {
-			s := &l.steps[i]
-			usual := l.mean(level.usual, (*step).seconds)
+			s := &h.steps[i]
+			usual := h.mean(level.usual, (*step).seconds)
 			if slices.Contains(level.usual, i) || s.wall < usual {
 				continue
 			}
-			one := SlowStep{Step: s.no, Sec: s.wall, LevelSec: usual, FirstSec: math.Inf(-1), Last: r.Tail > 0 && i == len(l.steps)-1}
+			last := r.Tail > 0 && i == len(h.steps)-1
+			one := SlowStep{Step: s.no, Sec: s.wall, LevelSec: usual, FirstSec: math.Inf(-1), Last: last}
 			for p, phase := range rollout.Phases() {
-				over := s.phases[p] - l.mean(level.usual, func(s *step) float64 { return s.phases[p] })
+				over := s.phases[p] - h.mean(level.usual, phaseSec(p))
 				if over > one.FirstSec {
 					one.First, one.FirstSec = phase, over
 				}
@@ -147,79 +148,4 @@ func (l *ledger) slowStepsOf(r changepoint.Result, levels []stretch) []SlowStep 
 		}
 	}
 	return slow
-}
-
-// The least wait that counts as starvation, as a share of the compute time: polling and hand-over
-// cost a little in every run.
-const starvedShare = 0.10
-
-func (l *ledger) starved(i int, compute float64) bool {
-	return l.steps[i].wait() > starvedShare*compute
-}
-
-// starvation finds the last stretch of starved steps. It is measured, not inferred: the trainer
-// knows that it waited. calm steps without a wait end it.
-func (l *ledger) starvation(calm int) *Starvation {
-	n := len(l.steps)
-	if n == 0 {
-		return nil
-	}
-	compute := medianOf(l.steps, (*step).compute)
-	last := -1
-	for i := range n {
-		if l.starved(i, compute) {
-			last = i
-		}
-	}
-	if last < 0 {
-		return nil
-	}
-	first, quiet := last, 0
-	for i := last - 1; i >= 0 && quiet < calm; i-- {
-		if quiet++; l.starved(i, compute) {
-			first, quiet = i, 0
-		}
-	}
-	end := n
-	if n-1-last >= calm {
-		end = last + 1
-	}
-	return l.starvationOver(first, end, compute)
-}
-
-func (l *ledger) starvationOver(first, end int, compute float64) *Starvation {
-	s := &Starvation{Since: l.steps[first].no}
-	wall := 0.0
-	for i := first; i < end; i++ {
-		if l.starved(i, compute) {
-			s.Steps++
-		}
-		s.WaitSec += l.steps[i].wait() / float64(end-first)
-		wall += l.steps[i].wall / float64(end-first)
-	}
-	s.Share = s.WaitSec / wall
-	if end < len(l.steps) {
-		until := l.steps[end].no
-		s.Until = &until
-	}
-	return s
-}
-
-func medianOf(steps []step, of func(*step) float64) float64 {
-	values := make([]float64, len(steps))
-	for i := range steps {
-		values[i] = of(&steps[i])
-	}
-	return median(values)
-}
-
-// median is the middle of the values; 0 for none.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }

@@ -3,106 +3,91 @@ package diagnosis
 import (
 	"slices"
 
+	"github.com/millrace/millrace/internal/diagnosis/changepoint"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// fleetMeans is the engines over the windows of some steps.
-type fleetMeans struct {
-	known     bool
-	engines   float64
-	slots     float64 // requests that the engines may hold in flight together; 0: not known
-	inFlight  float64 // requests, over all engines
-	slotShare float64
-	busyShare float64
-	queued    float64
+// measurements is what the records of at least one step show, before anything is concluded. Nobody changes it.
+type measurements struct {
+	history
+	in         Input
+	events     []Event // those of the input and the trainer's restarts, in order of time
+	prefill    *Prefill
+	levels     []Level
+	levelSteps []levelSteps // of each level
+	shifts     []Shift
+	rise       *Shift
+	slowSteps  []SlowStep
+	cycle      *Oscillation
+	starvation *Starvation
+	present    []int      // positions of the steps that show the run as it is now
+	fleet      fleetMeans // over the present steps
 }
 
-// fleetOver averages the fleet's windows, weighted by their length.
-func (l *ledger) fleetOver(positions []int) fleetMeans {
-	var m fleetMeans
-	total := 0.0
-	for _, i := range positions {
-		f := l.steps[i].view().Fleet
-		if f.Engines <= 0 || f.WindowSec <= 0 {
-			continue
-		}
-		total += f.WindowSec
-		m.engines += f.WindowSec * f.Engines
-		m.inFlight += f.WindowSec * f.Engines * f.InFlight
-		m.slotShare += f.WindowSec * f.SlotShare
-		m.busyShare += f.WindowSec * f.BusyShare
-		m.queued += f.WindowSec * f.QueuedRequests
+// measure is the first stage: levels, slow steps, cycles and starvation.
+func measure(in Input, h history) measurements {
+	m := measurements{history: h, in: in, events: withRestarts(&h, in.Events), levels: []Level{}}
+	if first := &h.all[0]; first.no == 0 {
+		m.prefill = &Prefill{WaitSec: first.prefill, ReadyDepth: first.view().ReadyDepth}
 	}
-	if total == 0 {
-		return m
+	// A series too short for the detector is one level; starvation is measured all the same.
+	found, _ := changepoint.Detect(h.walls(), changepoint.Options{MinEffect: in.MinEffect, Settle: true})
+	m.levelSteps = h.splitLevels(found)
+	for _, s := range m.levelSteps {
+		m.levels = append(m.levels, h.levelOf(s))
 	}
-	m.known = true
-	for _, v := range []*float64{&m.engines, &m.inFlight, &m.slotShare, &m.busyShare, &m.queued} {
-		*v /= total
+	m.shifts = h.shiftsOf(found, m.levelSteps, m.events)
+	m.rise = h.riseOf(m.shifts, m.levelSteps)
+	m.slowSteps = h.slowStepsOf(found, m.levelSteps)
+	last := m.levelSteps[len(m.levelSteps)-1]
+	if m.cycle = h.cycleIn(last, in.MinEffect); m.cycle != nil {
+		since := h.steps[last.from].no
+		m.slowSteps = slices.DeleteFunc(m.slowSteps, func(s SlowStep) bool { return s.Step >= since })
 	}
-	m.slots = m.engines * l.slotsPerEngine(positions)
+	m.starvation = h.lastStarvation(max(3, 2*m.setDepth()))
+	m.present = h.presentSteps(last, m.starvation, m.cycle)
+	m.fleet = h.fleetOver(m.present)
 	return m
 }
 
-// slotsPerEngine is the in-flight limit of an engine, which the windows hold as a share.
-func (l *ledger) slotsPerEngine(positions []int) float64 {
-	var limits []float64
-	for _, i := range positions {
-		if f := l.steps[i].view().Fleet; f.SlotShare > 0 && f.InFlight > 0 {
-			limits = append(limits, f.InFlight/f.SlotShare)
+// cycleIn is how the step time repeats itself within a level; nil when it does not.
+func (h *history) cycleIn(level levelSteps, minEffect float64) *Oscillation {
+	c, ok := changepoint.Oscillates(h.walls()[level.from:level.to], changepoint.Options{MinEffect: minEffect})
+	if !ok {
+		return nil
+	}
+	return &Oscillation{Period: c.Period, LowSec: c.Low, HighSec: c.High, MeanSec: c.Mean}
+}
+
+// presentSteps picks the steps that show the run as it is now: the usual steps of the last level, of those the starved
+// ones when starvation lasts, and whole cycles when the step time oscillates.
+func (h *history) presentSteps(last levelSteps, starvation *Starvation, cycle *Oscillation) []int {
+	present := last.usual
+	if starvation != nil && starvation.Until == nil {
+		since, _ := slices.BinarySearchFunc(h.steps, starvation.Since, func(s step, no rollout.Step) int {
+			return int(s.no - no)
+		})
+		if later := slices.DeleteFunc(slices.Clone(present), func(i int) bool { return i < since }); len(later) > 0 {
+			present = later
+		} else {
+			present = positions(since, last.to)
 		}
 	}
-	return median(limits)
-}
-
-// work is the request-seconds of a group at engines.
-func work(g *rollout.GroupView) float64 { return g.Usage.ExecSec }
-
-// gameWork is the seconds of a group's episodes, which a worker plays one at a time per place.
-func gameWork(g *rollout.GroupView) float64 {
-	sum := 0.0
-	for _, sec := range g.EpisodeSec {
-		sum += sec
+	if cycle != nil && len(present) >= cycle.Period {
+		present = present[len(present)%cycle.Period:]
 	}
-	return sum
+	return present
 }
 
-func batchWork(of func(*rollout.GroupView) float64) func(*step) float64 {
-	return func(s *step) float64 {
-		sum := 0.0
-		groups := s.view().Groups
-		for i := range groups {
-			sum += of(&groups[i])
+// withRestarts adds the trainer's restarts, which the records show by their epoch.
+func withRestarts(h *history, events []Event) []Event {
+	out := slices.Clone(events)
+	for i := 1; i < len(h.all); i++ {
+		before, s := h.all[i-1].rec.Epoch, &h.all[i]
+		if s.rec.Epoch > before && before > 0 {
+			out = append(out, Event{s.view().FirstAskedAt, EventTrainer, "another trainer process took over"})
 		}
-		return sum
 	}
-}
-
-// dropRate is how many groups were dropped for each one trained on.
-func (l *ledger) dropRate(positions []int) float64 {
-	if len(positions) < 2 {
-		return 0
-	}
-	first, last := l.steps[positions[0]].view(), l.steps[positions[len(positions)-1]].view()
-	trained := 0
-	for _, i := range positions[1:] {
-		trained += len(l.steps[i].view().Groups)
-	}
-	dropped := last.AtClaim.Dropped - first.AtClaim.Dropped
-	return max(0, float64(dropped)) / max(1, float64(trained))
-}
-
-// quantile interpolates between the sorted values; 0 for none.
-func quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	at := q * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+	slices.SortStableFunc(out, func(a, b Event) int { return a.At.Compare(b.At) })
+	return out
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// uniform is a plant of equal groups: C, P and R seconds, 16 groups a step, all of depth prefilled.
-func uniform(c, p, r float64, depth int) plant {
+// uniform is a model of equal groups: C, P and R seconds, 16 groups a step, all of depth prefilled.
+func uniform(c, p, r float64, depth int) replayModel {
 	const take = 16
-	return plant{
+	return replayModel{
 		work: []float64{p / take}, latency: []float64{r}, compute: []float64{c}, depth: []int{depth}, take: []int{take},
-		capacity: []float64{1}, first: depth * take, admitted: rollout.MaxDepth,
+		capacity: []float64{1}, first: depth * take, stalenessLimit: rollout.MaxDepth,
 	}
 }
 
-// admitted bounds a plant by staleness: the prefill, too.
-func admitted(p plant, stale int) plant {
-	p.admitted = stale
+// bounded limits a model by staleness: the prefill, too.
+func bounded(p replayModel, stale int) replayModel {
+	p.stalenessLimit = stale
 	p.first = min(p.first, (stale+1)*p.take[0])
 	return p
 }
@@ -29,7 +29,7 @@ func TestReplayTables(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		plant plant
+		model replayModel
 		walls []float64
 		ready []float64 // batches ready at each take
 	}{
@@ -46,23 +46,23 @@ func TestReplayTables(t *testing.T) {
 		{"R=600 D=3", uniform(150, 1, 600, 3), []float64{150, 150, 150, 300, 150, 150, 300}, nil},
 		{"R=600 D=4", uniform(150, 1, 600, 4), []float64{150, 150, 150, 150, 150}, nil},
 		{"P=300 R=600 D=2", uniform(150, 300, 600, 2), []float64{150, 150, 450, 150, 450}, nil},
-		{"R=600 D=4 max_staleness=1", admitted(uniform(150, 1, 600, 4), 1), []float64{150, 150, 600, 150, 600, 150}, []float64{2, 1, 1, 1}},
-		{"R=600 D=4 max_staleness=0", admitted(uniform(150, 1, 600, 4), 0), []float64{150, 750, 750, 750}, []float64{1, 1, 1}},
-		{"P=300 D=4 max_staleness=0", admitted(uniform(150, 300, 75, 4), 0), []float64{150, 450, 450, 450}, nil},
-		{"R=600 D=2 max_staleness=2", admitted(uniform(150, 1, 600, 2), 2), []float64{150, 150, 450, 150, 450, 150}, nil},
-		{"one batch of prefill", func() plant { p := uniform(150, 300, 75, 3); p.first = 16; return p }(), []float64{150, 300, 300, 300}, nil},
+		{"R=600 D=4 max_staleness=1", bounded(uniform(150, 1, 600, 4), 1), []float64{150, 150, 600, 150, 600, 150}, []float64{2, 1, 1, 1}},
+		{"R=600 D=4 max_staleness=0", bounded(uniform(150, 1, 600, 4), 0), []float64{150, 750, 750, 750}, []float64{1, 1, 1}},
+		{"P=300 D=4 max_staleness=0", bounded(uniform(150, 300, 75, 4), 0), []float64{150, 450, 450, 450}, nil},
+		{"R=600 D=2 max_staleness=2", bounded(uniform(150, 1, 600, 2), 2), []float64{150, 150, 450, 150, 450, 150}, nil},
+		{"one batch of prefill", func() replayModel { p := uniform(150, 300, 75, 3); p.first = 16; return p }(), []float64{150, 300, 300, 300}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			turns := tt.plant.replay(len(tt.walls))
+			replayed := tt.model.replay(len(tt.walls))
 			for k, want := range tt.walls {
-				if math.Abs(turns[k].wall-want) > 1e-6 {
-					t.Errorf("step %d takes %v s, want %v", k, turns[k].wall, want)
+				if math.Abs(replayed[k].wall-want) > 1e-6 {
+					t.Errorf("step %d takes %v s, want %v", k, replayed[k].wall, want)
 				}
 			}
 			for k, want := range tt.ready {
-				if math.Abs(turns[k].ready-want) > 1e-6 {
-					t.Errorf("%v batches are ready at step %d, want %v", turns[k].ready, k, want)
+				if math.Abs(replayed[k].ready-want) > 1e-6 {
+					t.Errorf("%v batches are ready at step %d, want %v", replayed[k].ready, k, want)
 				}
 			}
 		})
@@ -80,20 +80,20 @@ func TestReplayLaws(t *testing.T) {
 					p, r := c*ratio, c*latency
 					name := fmt.Sprintf("C=%v P=%v R=%v D=%d", c, p, r, depth)
 					pl := uniform(c, p, r, depth)
-					turns := pl.replay(240)
-					if got, want := steadyOver(turns, depth), max(c, p, r/float64(depth)); math.Abs(got/want-1) > 0.01 {
+					replayed := pl.replay(240)
+					if got, want := steadyOver(replayed, depth), max(c, p, r/float64(depth)); math.Abs(got/want-1) > 0.01 {
 						t.Errorf("%s: steady step %v, want %v", name, got, want)
 					}
 					if p <= c || r > p {
 						continue
 					}
-					first := slices.IndexFunc(turns, func(t turn) bool { return t.wait > 1e-9 })
+					first := slices.IndexFunc(replayed, func(s replayedStep) bool { return s.wait > 1e-9 })
 					if want := int(float64(depth-1)*p/(p-c)+1e-9) + 1; first != want {
 						t.Errorf("%s: first slow step %d, want %d", name, first, want)
 					}
 					total := float64(depth) * p // the prefill
-					for _, turn := range turns {
-						total += turn.wall
+					for _, s := range replayed {
+						total += s.wall
 					}
 					if want := 240*p + c; math.Abs(total-want) > 1e-6*want {
 						t.Errorf("%s: 240 steps take %v s, want %v", name, total, want)
@@ -105,11 +105,11 @@ func TestReplayLaws(t *testing.T) {
 }
 
 // steadyOver is the mean of whole cycles of depth steps at the end.
-func steadyOver(turns []turn, depth int) float64 {
+func steadyOver(replayed []replayedStep, depth int) float64 {
 	count := 96 / depth * depth
 	sum := 0.0
-	for _, t := range turns[len(turns)-count:] {
-		sum += t.wall
+	for _, s := range replayed[len(replayed)-count:] {
+		sum += s.wall
 	}
 	return sum / float64(count)
 }
@@ -119,9 +119,9 @@ func TestReplayCapacityWindows(t *testing.T) {
 	p := uniform(150, 300, 0, 2)
 	p.capacity, p.until = []float64{0.5, 1, 2}, []float64{600, 1200}
 	// Two batches are 600 s of work: 300 done by 600 s, the rest by 900 s.
-	turns := p.replay(8)
-	if turns[0].ready != 2 || turns[7].wall != 150 {
-		t.Errorf("a fleet that doubles twice ends with steps of %v s; want 150", turns[7].wall)
+	replayed := p.replay(8)
+	if replayed[0].ready != 2 || replayed[7].wall != 150 {
+		t.Errorf("a fleet that doubles twice ends with steps of %v s; want 150", replayed[7].wall)
 	}
 	if got := p.worked(0, 600); got != 900 {
 		t.Errorf("600 s of work are done at %v, want 900", got)

@@ -7,30 +7,29 @@ import (
 )
 
 // ownPhases is the trainer's own part of a jump.
-func (q *inquiry) ownPhases(r *Report, e effect) (Cause, bool) {
-	if e.what != "jump" {
+func ownPhases(_ *measurements, _ *regime, e effect) (Cause, bool) {
+	if e.jump == nil {
 		return Cause{}, false
 	}
-	own := r.Rise.DeltaSec - r.Rise.Phases[waitAt].DeltaSec
-	return Cause{CauseTrainer, e.weigh(own), fmt.Sprintf("its own phases changed by %s", units.SignedSeconds(own)), Measured}, true
+	own := e.jump.DeltaSec - e.jump.Phases[waitAt].DeltaSec
+	text := fmt.Sprintf("its own phases changed by %s", units.SignedSeconds(own))
+	return Cause{CauseTrainer, e.weigh(own), text, Measured}, true
 }
 
-func (q *inquiry) refLogprobs(_ *Report, e effect) (Cause, bool) {
-	of := func(s *step) float64 { return s.phases[refAt] }
-	before, after := q.ledger.mean(e.before, of), q.ledger.mean(e.after, of)
+func refLogprobs(m *measurements, _ *regime, e effect) (Cause, bool) {
+	return phaseCause(m, e, CauseRefLogprobs, refAt)
+}
+
+func checkpoints(m *measurements, _ *regime, e effect) (Cause, bool) {
+	return phaseCause(m, e, CauseCheckpoint, checkpointAt)
+}
+
+// phaseCause weighs by how much one phase grew.
+func phaseCause(m *measurements, e effect, name CauseName, phase int) (Cause, bool) {
 	if len(e.before) == 0 {
 		return Cause{}, false
 	}
-	return Cause{CauseRefLogprobs, e.weigh(after - before),
-		fmt.Sprintf("took %s before and %s after", units.Seconds(before), units.Seconds(after)), Measured}, true
-}
-
-func (q *inquiry) checkpoints(_ *Report, e effect) (Cause, bool) {
-	of := func(s *step) float64 { return s.phases[checkpointAt] }
-	before, after := q.ledger.mean(e.before, of), q.ledger.mean(e.after, of)
-	if len(e.before) == 0 {
-		return Cause{}, false
-	}
-	return Cause{CauseCheckpoint, e.weigh(after - before),
-		fmt.Sprintf("took %s before and %s after", units.Seconds(before), units.Seconds(after)), Measured}, true
+	before, after := m.mean(e.before, phaseSec(phase)), m.mean(e.after, phaseSec(phase))
+	text := fmt.Sprintf("took %s before and %s after", units.Seconds(before), units.Seconds(after))
+	return Cause{name, e.weigh(after - before), text, Measured}, true
 }

@@ -26,54 +26,61 @@ const (
 	effort = 1_000_000
 )
 
-// readReplay replays the run as it was and, if that meets the record, with one thing changed.
-func (q *inquiry) readReplay(r *Report) {
-	if q.regime.Kind == NoRegime || q.regime.P == nil || q.regime.R == nil || !q.starving() && !q.willStarve() {
-		return
+// predictions is what a replay says: how well it meets the record and, if it does, what changes would do.
+type predictions struct {
+	replay  *Fit // nil when nothing was replayed
+	whatIfs []WhatIf
+	missing []string // evidence that would be needed to replay
+	notes   []string
+}
+
+// predict is the third stage: it replays the run as it was and, if that meets the record, with one thing changed.
+func predict(m *measurements, reg *regime) predictions {
+	p := predictions{whatIfs: []WhatIf{}}
+	known := reg.Kind != NoRegime && reg.P != nil && reg.R != nil
+	if !known || !m.starving() && !willStarve(m, reg) {
+		return p
 	}
-	p, ok := q.newPlant()
+	model, ok := newReplayModel(m, reg)
 	if !ok {
-		r.Missing = append(r.Missing, "group timelines of the first steps")
-		return
+		p.missing = []string{"group timelines of the first steps"}
+		return p
 	}
-	fit := q.fit(p)
-	r.Replay = &fit
-	if !fit.Explains {
-		if !q.starving() { // nothing is asked of the model yet
-			return
+	fit := fitOf(m, reg, model)
+	p.replay = &fit
+	if fit.Explains {
+		for i, c := range whatIfChanges(m, reg) {
+			p.whatIfs = append(p.whatIfs, whatIf(m, model, fit, c, uint64(i)))
 		}
-		r.Notes = append(r.Notes, fmt.Sprintf(
-			"the model does not explain this run (the replay is off by %s): no what-ifs", units.Percent(fit.MedianError)))
-		return
+	} else if m.starving() { // of a run that does not wait yet, nothing is asked of the model
+		p.notes = []string{fmt.Sprintf(
+			"the model does not explain this run (the replay is off by %s): no what-ifs", units.Percent(fit.MedianError))}
 	}
-	for i, c := range q.changes() {
-		r.WhatIfs = append(r.WhatIfs, q.whatIf(p, fit, c, uint64(i)))
-	}
+	return p
 }
 
 // willStarve reports whether a run that does not wait yet consumes faster than it produces.
-func (q *inquiry) willStarve() bool {
-	_, _, falling := q.fallingDepth()
-	reg := q.regime
-	return falling && q.account.full() && reg.P != nil && reg.P.Sec > (1+explained)*reg.C.Sec
+func willStarve(m *measurements, reg *regime) bool {
+	_, _, draining := m.bufferDrain()
+	return draining && reg.slots.full() && reg.P != nil && reg.P.Sec > (1+explained)*reg.C.Sec
 }
 
-// fit compares the replay with the record: the median error over the whole run and over the steps
+// fitOf compares the replay with the record: the median error over the whole run and over the steps
 // as they are now, whichever is worse, because the fast steps of a run are met by any model.
-func (q *inquiry) fit(p plant) Fit {
-	n := len(q.ledger.all)
-	turns := p.replay(n + horizon)
+func fitOf(m *measurements, reg *regime, model replayModel) Fit {
+	n := len(m.all)
+	replayed := model.replay(n + horizon)
 	period := 1
-	if q.cycle != nil {
-		period = q.cycle.Period // a cycle may be met one step late
+	if m.cycle != nil {
+		period = m.cycle.Period // a cycle may be met one step late
 	}
-	if q.regime.Kind == LatencyBound {
-		period = max(period, q.depth()) // it repeats with the depth, even where noise hides the cycle
+	if reg.Kind == LatencyBound {
+		period = max(period, m.depth()) // it repeats with the depth, even where noise hides the cycle
 	}
 	period = min(period, max(1, n/2))
 	modelled, recorded := make([]float64, n), make([]float64, n)
 	for i := range n {
-		modelled[i], recorded[i] = turns[i].wall, q.ledger.all[i].wall
+		modelled[i], recorded[i] = replayed[i].wall, m.all[i].wall
 	}
 	modelled, recorded = movingMeans(modelled, period), movingMeans(recorded, period)
 	var errs []float64
@@ -81,82 +88,52 @@ func (q *inquiry) fit(p plant) Fit {
 		errs = append(errs, math.Abs(modelled[i]/recorded[i]-1))
 	}
 	worst := median(errs)
-	if from := min(p.stepLoop, len(errs)-1); from >= 0 {
+	if from := min(model.stepLoop, len(errs)-1); from >= 0 {
 		worst = max(worst, median(errs[from:]))
 	}
-	f := Fit{MedianError: worst, Explains: worst <= explained, StepSec: steady(turns)}
-	f.Onset = q.numbered(p.onset(turns))
-	return f
-}
-
-func movingMeans(x []float64, width int) []float64 {
-	var out []float64
-	for i := width; i <= len(x); i++ {
-		sum := 0.0
-		for _, v := range x[i-width : i] {
-			sum += v
-		}
-		out = append(out, sum/float64(width))
-	}
-	return out
+	return Fit{MedianError: worst, Explains: worst <= explained, StepSec: steady(replayed), Onset: m.onset(replayed)}
 }
 
 // steady is the mean step of a replay's end.
-func steady(turns []turn) float64 {
-	end := turns[len(turns)-steadySteps:]
+func steady(replayed []replayedStep) float64 {
 	sum := 0.0
-	for _, t := range end {
-		sum += t.wall
+	for _, s := range replayed[len(replayed)-steadySteps:] {
+		sum += s.wall
 	}
 	return sum / steadySteps
 }
 
-// onset is the first step with at least half of the steady wait; nil when hardly any wait is left.
-func (p *plant) onset(turns []turn) *int {
+// onset is the first step of a replay with at least half of the steady wait; nil when hardly any wait is left.
+func (h *history) onset(replayed []replayedStep) *rollout.Step {
 	wait, wall := 0.0, 0.0
-	for _, t := range turns[len(turns)-steadySteps:] {
-		wait += t.wait / steadySteps
-		wall += t.wall / steadySteps
+	for _, s := range replayed[len(replayed)-steadySteps:] {
+		wait += s.wait / steadySteps
+		wall += s.wall / steadySteps
 	}
 	if wait < minWaitShare*wall {
 		return nil
 	}
-	for k, t := range turns {
-		if k > 0 && t.wait >= wait/2 {
-			return &k
+	for k, s := range replayed {
+		if k > 0 && s.wait >= wait/2 {
+			no := h.all[0].no + rollout.Step(k)
+			return &no
 		}
 	}
 	return nil
 }
 
-// numbered turns a position in a replay into the step's number.
-func (q *inquiry) numbered(at *int) *rollout.Step {
-	if at == nil {
-		return nil
-	}
-	no := q.ledger.all[0].no + rollout.Step(*at)
-	return &no
-}
-
-// change is one thing done differently.
-type change struct {
-	name    string
-	note    string
-	command string // that makes it; empty when none does
-	staler  bool   // trains on older games than the run allows
-	apply   func(plant) plant
-}
-
 // whatIf replays with the change, and again with resampled groups for the interval.
-func (q *inquiry) whatIf(p plant, fact Fit, c change, stream uint64) WhatIf {
-	changed := c.apply(p)
-	turns := changed.replay(len(q.ledger.all) + horizon)
-	w := WhatIf{Change: c.name, Note: c.note, Command: c.command, Staler: c.staler, StepSec: steady(turns), Onset: q.numbered(changed.onset(turns)), Basis: Modelled}
-	rng := rand.New(rand.NewPCG(q.in.Seed, stream))
-	runs := max(20, min(resamplings, effort/(resampledSteps*p.take[0])))
+func whatIf(m *measurements, model replayModel, fact Fit, c whatIfChange, stream uint64) WhatIf {
+	replayed := c.apply(model).replay(len(m.all) + horizon)
+	w := WhatIf{
+		Change: c.name, Note: c.note, Command: c.command, Staler: c.staler,
+		StepSec: steady(replayed), Onset: m.onset(replayed), Basis: Modelled,
+	}
+	rng := rand.New(rand.NewPCG(m.in.Seed, stream))
+	runs := max(20, min(resamplings, effort/(resampledSteps*model.take[0])))
 	var means []float64
 	for range runs {
-		means = append(means, steady(c.apply(p.resampled(rng, resampledSteps)).replay(resampledSteps)))
+		means = append(means, steady(c.apply(model.resampled(rng, resampledSteps)).replay(resampledSteps)))
 	}
 	w.LowSec, w.HighSec = min(w.StepSec, quantile(means, 0.05)), max(w.StepSec, quantile(means, 0.95))
 	switch gain := 1 - w.StepSec/fact.StepSec; {
@@ -172,7 +149,7 @@ func (q *inquiry) whatIf(p plant, fact Fit, c change, stream uint64) WhatIf {
 
 // resampled draws groups and steps of the last level with replacement, for n steps. It starts
 // with one batch ready instead of a prefill, so that the steady state comes at once.
-func (p plant) resampled(rng *rand.Rand, n int) plant {
+func (p replayModel) resampled(rng *rand.Rand, n int) replayModel {
 	groups, steps := len(p.work)-p.groupLoop, len(p.compute)-p.stepLoop
 	work, latency := make([]float64, 0, n*p.take[0]), make([]float64, 0, n*p.take[0])
 	for range n * p.take[0] {

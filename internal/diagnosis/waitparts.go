@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// places lists the places in the order of a group's way.
+// places lists the places in the order in which a group passes them.
 func places() []Place {
 	return []Place{PlaceLaunch, PlaceStart, PlaceQueue, PlaceModel, PlaceEnv, PlaceOther, PlaceHandover, PlaceUnknown}
 }
@@ -27,10 +27,10 @@ func (b *byPlace) sum() float64 {
 }
 
 // waitParts is the mean over the steps of where each wait went; the parts sum to the mean wait.
-func (l *ledger) waitParts(positions []int) []WaitPart {
+func (h *history) waitParts(positions []int) []WaitPart {
 	var means byPlace
 	for _, i := range positions {
-		for place, sec := range l.steps[i].waitByPlace() {
+		for place, sec := range h.steps[i].waitByPlace() {
 			means[place] += sec / float64(len(positions))
 		}
 	}
@@ -44,7 +44,7 @@ func (l *ledger) waitParts(positions []int) []WaitPart {
 }
 
 // waitByPlace lays the timeline of the group that completed the batch over the wait. What the
-// trainer waited longer than the service saw it waiting is hand-over: polling and the answer's way.
+// trainer waited longer than the service saw it waiting is hand-over: polling and the answer's delivery.
 func (s *step) waitByPlace() byPlace {
 	var parts byPlace
 	wait := s.wait()
@@ -106,7 +106,7 @@ func playedShares(g *rollout.GroupView) byPlace {
 		shares.add(PlaceUnknown, 1)
 		return shares
 	}
-	queue, model, env := at(g.QueueSec, longest), at(g.ModelSec, longest), at(g.EnvSec, longest)
+	queue, model, env := valueAt(g.QueueSec, longest), valueAt(g.ModelSec, longest), valueAt(g.EnvSec, longest)
 	span = max(span, queue+model+env) // critical paths of overlapping turns can exceed the wall time
 	shares.add(PlaceQueue, queue/span)
 	shares.add(PlaceModel, model/span)
@@ -115,7 +115,8 @@ func playedShares(g *rollout.GroupView) byPlace {
 	return shares
 }
 
-func at(values []float64, i int) float64 {
+// valueAt is values[i]; 0 when there is none.
+func valueAt(values []float64, i int) float64 {
 	if i < len(values) {
 		return values[i]
 	}

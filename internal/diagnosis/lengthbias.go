@@ -60,11 +60,12 @@ func (b Bias) String() string {
 	if b.Phases < b.TrainedPhases {
 		how, leans = "shorter", "long"
 	}
-	return fmt.Sprintf("groups dropped as %s have %s games than those trained on, about %s phases against %s: what is learnt from leans towards %s games",
+	return fmt.Sprintf("groups dropped as %s have %s games than those trained on, about %s phases against %s: "+
+		"what is learnt from leans towards %s games",
 		b.Code, how, units.Number(b.Phases), units.Number(b.TrainedPhases), leans)
 }
 
-// lengths is the lengths of some groups' games. Mean and variance are of the bucket, that is of the length's logarithm.
+// lengths is the lengths of some groups' games. Mean and variance are of the bucket: of the length's logarithm.
 type lengths struct {
 	groups, mean, variance float64
 	phases                 float64

@@ -41,18 +41,22 @@ func (s *step) seconds() float64 { return s.wall }
 func (s *step) wait() float64    { return s.phases[waitAt] }
 func (s *step) compute() float64 { return s.wall - s.wait() }
 
+// phaseSec is the time of the phase at a position.
+func phaseSec(at int) func(*step) float64 { return func(s *step) float64 { return s.phases[at] } }
+
 // view is what the service saw.
 func (s *step) view() *rollout.ServiceView { return &s.rec.Service }
 
-// ledger is the completed steps in order, and those set aside because they did more than others.
-type ledger struct {
+// history is the completed steps in order, and those set aside because they did more than others.
+type history struct {
 	all   []step // in order of their number
 	steps []step // all, less the rare ones
 	notes []string
 }
 
-func newLedger(records []rollout.StepRecord) ledger {
-	var l ledger
+// newHistory keeps the completed steps of the records, in order.
+func newHistory(records []rollout.StepRecord) history {
+	var h history
 	sorted := slices.Clone(records)
 	slices.SortStableFunc(sorted, func(a, b rollout.StepRecord) int { return cmp.Compare(a.Step, b.Step) })
 	for i := range sorted {
@@ -62,21 +66,26 @@ func newLedger(records []rollout.StepRecord) ledger {
 		}
 		s, err := newStep(r)
 		if err != nil {
-			l.notes = append(l.notes, fmt.Sprintf("step %d is left out: %v", r.Step, err))
+			h.notes = append(h.notes, fmt.Sprintf("step %d is left out: %v", r.Step, err))
 			continue
 		}
-		if n := len(l.all); n > 0 && l.all[n-1].no == s.no {
-			l.all[n-1] = s // recorded again after a rewind
+		if n := len(h.all); n > 0 && h.all[n-1].no == s.no {
+			h.all[n-1] = s // recorded again after a rewind
 			continue
 		}
-		l.all = append(l.all, s)
+		h.all = append(h.all, s)
 	}
-	if n := len(l.all); n > lastSteps {
-		l.notes = append(l.notes, fmt.Sprintf("only the last %d of %d steps are looked at", lastSteps, n))
-		l.all = l.all[n-lastSteps:]
+	if n := len(h.all); n > lastSteps {
+		h.notes = append(h.notes, fmt.Sprintf("only the last %d of %d steps are looked at", lastSteps, n))
+		h.all = h.all[n-lastSteps:]
 	}
-	l.setRareAside()
-	return l
+	steps, rare := withoutRare(h.all)
+	if rare > 0 {
+		h.notes = append(h.notes, fmt.Sprintf(
+			"%d of %d steps wrote a checkpoint or evaluated, and are left out of the levels", rare, len(h.all)))
+	}
+	h.steps = steps
+	return h
 }
 
 // newStep takes a record apart. What the trainer did not report is filled in from the service's clock.
@@ -125,27 +134,18 @@ func secondsBetween(from, to time.Time) float64 {
 	return to.Sub(from).Seconds()
 }
 
-// setRareAside takes out the steps that checkpointed or evaluated when most others did not: their
+// withoutRare leaves out the steps that checkpointed or evaluated when most others did not, and counts them: their
 // length says nothing about the others'.
-func (l *ledger) setRareAside() {
-	rare := 0
-	for i := range l.all {
-		if l.all[i].rare() {
-			rare++
+func withoutRare(all []step) (steps []step, rare int) {
+	for i := range all {
+		if !all[i].rare() {
+			steps = append(steps, all[i])
 		}
 	}
-	if 2*rare >= len(l.all) {
-		rare = 0
+	if rare = len(all) - len(steps); 2*rare >= len(all) {
+		return slices.Clone(all), 0
 	}
-	for i := range l.all {
-		if rare > 0 && l.all[i].rare() {
-			continue
-		}
-		l.steps = append(l.steps, l.all[i])
-	}
-	if rare > 0 {
-		l.notes = append(l.notes, fmt.Sprintf("%d of %d steps wrote a checkpoint or evaluated, and are left out of the levels", rare, len(l.all)))
-	}
+	return steps, rare
 }
 
 func (s *step) rare() bool {
@@ -161,43 +161,44 @@ func (s *step) rare() bool {
 }
 
 // walls is the step times, in order.
-func (l *ledger) walls() []float64 {
-	x := make([]float64, len(l.steps))
-	for i := range l.steps {
-		x[i] = l.steps[i].wall
+func (h *history) walls() []float64 {
+	x := make([]float64, len(h.steps))
+	for i := range h.steps {
+		x[i] = h.steps[i].wall
 	}
 	return x
 }
 
-// stretch is the steps of one level: positions in ledger.steps.
-type stretch struct {
+// levelSteps is the steps of one level: positions in history.steps.
+type levelSteps struct {
 	from, to int   // [from, to)
 	usual    []int // without the level's slow steps
 }
 
-// stretches turns the detector's segments into levels. Without an answer all steps are one level.
-func (l *ledger) stretches(r changepoint.Result) []stretch {
+// splitLevels turns the detector's segments into levels. Without an answer all steps are one level.
+func (h *history) splitLevels(r changepoint.Result) []levelSteps {
 	segments := r.Segments
-	if len(segments) == 0 && len(l.steps) > 0 {
-		segments = []changepoint.Segment{{From: 0, To: len(l.steps)}}
+	if len(segments) == 0 && len(h.steps) > 0 {
+		segments = []changepoint.Segment{{From: 0, To: len(h.steps)}}
 	}
-	var out []stretch
+	var out []levelSteps
 	for _, seg := range segments {
-		s := stretch{from: seg.From, to: seg.To}
+		s := levelSteps{from: seg.From, to: seg.To}
 		for i := seg.From; i < seg.To; i++ {
 			if !slices.Contains(r.Outliers, i) {
 				s.usual = append(s.usual, i)
 			}
 		}
 		if len(s.usual) < (seg.To-seg.From+1)/2 { // most are outliers: it oscillates, and none is the odd one
-			s.usual = all(seg.From, seg.To)
+			s.usual = positions(seg.From, seg.To)
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-func all(from, to int) []int {
+// positions is from, from+1 and so on, without to.
+func positions(from, to int) []int {
 	out := make([]int, 0, to-from)
 	for i := from; i < to; i++ {
 		out = append(out, i)
@@ -206,13 +207,13 @@ func all(from, to int) []int {
 }
 
 // mean is the mean of what of(step) gives over the steps at these positions; 0 for none.
-func (l *ledger) mean(positions []int, of func(*step) float64) float64 {
+func (h *history) mean(positions []int, of func(*step) float64) float64 {
 	if len(positions) == 0 {
 		return 0
 	}
 	sum := 0.0
 	for _, i := range positions {
-		sum += of(&l.steps[i])
+		sum += of(&h.steps[i])
 	}
 	return sum / float64(len(positions))
 }

@@ -1,0 +1,107 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
+)
+
+// stale is the code of groups that became too stale to be trained on.
+const stale = "stale"
+
+const (
+	// lossShare is the share of groups lost from which on it is worth a finding.
+	lossShare = 0.10
+	// enoughDrops is how many drops tell a share from an accident.
+	enoughDrops = 10
+)
+
+// dropCounts is the groups dropped during the present steps.
+type dropCounts struct {
+	byCode map[string]int64
+	all    int64
+}
+
+func dropsOf(m *measurements) dropCounts {
+	d := dropCounts{byCode: map[string]int64{}}
+	if len(m.present) == 0 {
+		return d
+	}
+	from, _ := m.steps[m.present[0]].span()
+	_, to := m.steps[m.present[len(m.present)-1]].span()
+	for _, drop := range m.in.Drops {
+		if !drop.At.Before(from) && !drop.At.After(to) {
+			d.byCode[drop.Code]++
+			d.all++
+		}
+	}
+	return d
+}
+
+// text names the reasons, the most frequent first: ": 24 stale, 2 cancelled"; empty when no drop is recorded.
+func (d dropCounts) text() string {
+	var codes, parts []string
+	for code := range d.byCode {
+		codes = append(codes, code)
+	}
+	slices.SortFunc(codes, func(a, b string) int {
+		return cmp.Or(cmp.Compare(d.byCode[b], d.byCode[a]), cmp.Compare(a, b))
+	})
+	for _, code := range codes {
+		parts = append(parts, fmt.Sprintf("%d %s", d.byCode[code], code))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+// staleLosses is the engines working for groups that become too stale to be trained on.
+func staleLosses(m *measurements, reg *regime) *Finding {
+	drops := dropsOf(m)
+	lost := drops.byCode[stale]
+	perStep := m.mean(m.present, func(s *step) float64 { return float64(len(s.view().Groups)) })
+	trained := int64(perStep * float64(len(m.present)))
+	if lost < enoughDrops || float64(lost) < lossShare*float64(drops.all+trained) {
+		return nil
+	}
+	share := float64(lost) / float64(drops.all+trained)
+	first, last := m.steps[m.present[0]].no, m.steps[m.present[len(m.present)-1]].no
+	f := &Finding{Cause: CauseStaleDrops, Verdict: VerdictWarning, Since: &first}
+	f.Text = fmt.Sprintf("%s of the groups that left in steps %d to %d were dropped as stale, "+
+		"and what the engines did for them is lost", units.Percent(share), first, last)
+	counts := fmt.Sprintf("%d groups trained on; %d dropped%s", trained, drops.all, drops.text())
+	f.Evidence = []Evidence{{counts, Measured}}
+	if saved := savedWithout(reg, lost, trained); m.starving() && saved >= lossShare*reg.StepSec {
+		f.Verdict = VerdictProblem
+		text := fmt.Sprintf("without them a step would be %s shorter", units.Seconds(saved))
+		f.Evidence = append(f.Evidence, Evidence{text, Modelled})
+	}
+	for _, b := range Biases(m.in.Departures) {
+		if b.Code == stale {
+			f.Text += ", and it is the longer games that are lost"
+			f.Evidence = append(f.Evidence, Evidence{b.String(), Measured})
+		}
+	}
+	buffer := m.in.Spec.Buffer
+	if buffer.OnStale == rollout.WaitStale || buffer.OnStale == rollout.KeepStale {
+		f.Verdict = VerdictHealed
+		f.Text += fmt.Sprintf(". With buffer.on_stale: %s nothing more is dropped for that.", buffer.OnStale)
+		return f
+	}
+	f.Text += fmt.Sprintf(". What may help: buffer.on_stale=wait, a larger buffer.max_staleness (%d now), "+
+		"a smaller buffer.depth (%d now), shorter games.", buffer.MaxStaleness, m.setDepth())
+	return f
+}
+
+// savedWithout is by how much a step would be shorter, by the model, if the fleet had not played the lost groups.
+func savedWithout(reg *regime, lost, trained int64) float64 {
+	if reg.P == nil || trained == 0 {
+		return 0
+	}
+	return reg.counterfactualGain(reg.P.Sec / (1 + float64(lost)/float64(trained)))
+}

@@ -1,0 +1,195 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
+)
+
+// findingsOf is what is wrong with the run, the gravest first.
+func findingsOf(m *measurements, reg *regime, p predictions, causes []Cause) []Finding {
+	found := []Finding{}
+	for _, f := range []*Finding{
+		starvedNow(m, reg, causes), trainerSlower(m), noVariance(m), staleLosses(m, reg), enginesWereCold(m, causes),
+	} {
+		if f != nil {
+			found = append(found, *f)
+		}
+	}
+	if f := starvedBefore(m); f != nil && len(found) == 0 { // nothing explains it better
+		found = append(found, *f)
+	}
+	if f := starvedSoon(m, reg, p.replay); f != nil {
+		found = append(found, *f)
+	}
+	return found
+}
+
+// starvedNow is the trainer waiting at present, with the regime as its cause.
+func starvedNow(m *measurements, reg *regime, causes []Cause) *Finding {
+	if !m.starving() {
+		return nil
+	}
+	since := starvedSince(m)
+	wait := m.mean(m.present, (*step).wait)
+	text := fmt.Sprintf("The trainer waits %s of a %s step (%s)",
+		units.Seconds(wait), units.Seconds(reg.StepSec), units.Percent(wait/reg.StepSec))
+	if s := m.starvation; s.Steps == 1 {
+		text = fmt.Sprintf("The trainer waited %s in step %d", units.Seconds(m.waitIn(s.Since)), s.Since)
+	}
+	return &Finding{
+		Cause: starvationCause(reg, causes), Verdict: VerdictProblem, Since: &since,
+		Text: text + ", " + because(reg, causes) + ".", Evidence: append([]Evidence(nil), reg.Evidence...),
+	}
+}
+
+// waitIn is the trainer's wait in one step.
+func (h *history) waitIn(no rollout.Step) float64 {
+	for i := range h.steps {
+		if s := &h.steps[i]; s.no == no {
+			return s.wait()
+		}
+	}
+	return 0
+}
+
+// starvedSince is the step since which the run is starved: where the step time rose if it was the wait that
+// did it, else the first wait. The rise is steadier: a first wait may be a single late game.
+func starvedSince(m *measurements) rollout.Step {
+	if m.rise != nil && m.rise.First == rollout.PhaseWait {
+		return max(m.starvation.Since, m.rise.At)
+	}
+	return m.starvation.Since
+}
+
+// rootCauses are the causes behind a regime: when one of them is proven, it is what happened, and the
+// regime only how it shows.
+var rootCauses = []CauseName{
+	CauseEngineLost, CauseScaleDown, CauseColdEngines, CauseLongerGames, CauseOtherWork, CauseDrops, CauseAdapterLoad,
+	CauseStraggler, CauseThrottle, CauseStaleWait,
+}
+
+func (c Cause) provenRoot() bool { return c.Decision == IsCause && slices.Contains(rootCauses, c.Name) }
+
+func starvationCause(reg *regime, causes []Cause) CauseName {
+	if i := slices.IndexFunc(causes, Cause.provenRoot); i >= 0 {
+		return causes[i].Name
+	}
+	switch reg.Kind {
+	case CapacityBound:
+		if reg.Resource == WorkerSlots {
+			return CauseWorkers
+		}
+		return CauseThroughput
+	case LatencyBound:
+		return CauseLatency
+	}
+	return CauseStarvation
+}
+
+func because(reg *regime, causes []Cause) string {
+	text := becauseOfRegime(reg)
+	for _, c := range causes {
+		if c.provenRoot() {
+			text += "; " + c.Text
+		}
+	}
+	return text
+}
+
+func becauseOfRegime(reg *regime) string {
+	inUse := units.Percent(reg.slots.share)
+	switch {
+	case reg.Resource == WorkerSlots:
+		return fmt.Sprintf("because the workers have no room for more games; "+
+			"the engines do (%s of their slots in use)", inUse)
+	case reg.Kind == CapacityBound:
+		return fmt.Sprintf("because the engines need %s for a batch that is trained on in %s",
+			units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
+	case reg.Kind == LatencyBound:
+		return fmt.Sprintf("because a batch's games take %s, of which %s batches outstanding hide %s; "+
+			"the engines have room (%s of their slots in use)",
+			units.Seconds(reg.R.Sec), units.Number(reg.Depth), units.Seconds(reg.Depth*reg.C.Sec), inUse)
+	case reg.Kind == MixedRegime:
+		return "and neither the engines' capacity nor the games' length alone explains it"
+	}
+	return "which is measured; why, the records cannot say yet"
+}
+
+// trainerSlower is a present shift towards slower steps that is not the wait's.
+func trainerSlower(m *measurements) *Finding {
+	if m.rise == nil || m.rise.First == rollout.PhaseWait {
+		return nil
+	}
+	s := *m.rise
+	f := &Finding{Cause: CauseTrainer, Verdict: VerdictProblem, Since: &s.At}
+	switch s.First {
+	case rollout.PhaseRefLogprobs:
+		f.Cause = CauseRefLogprobs
+	case rollout.PhaseCheckpoint:
+		f.Cause = CauseCheckpoint
+	}
+	var grown []string
+	for _, d := range s.Phases {
+		if d.Share >= someOf {
+			phase := PhaseText(d.Phase)
+			grown = append(grown, phase+" "+units.SignedSeconds(d.DeltaSec))
+			text := fmt.Sprintf("%s: %s before, %s after", phase, units.Seconds(d.BeforeSec), units.Seconds(d.AfterSec))
+			f.Evidence = append(f.Evidence, Evidence{text, Measured})
+		}
+	}
+	f.Text = fmt.Sprintf("Since step %d a step takes %s longer, most of it in the trainer itself: %s.",
+		s.At, units.Seconds(s.DeltaSec), strings.Join(grown, ", "))
+	return f
+}
+
+// enginesWereCold is the starved steps of the time before all engines were ready.
+func enginesWereCold(m *measurements, causes []Cause) *Finding {
+	i := slices.IndexFunc(causes, func(c Cause) bool { return c.Name == CauseColdEngines })
+	if i < 0 || m.starving() {
+		return nil
+	}
+	f := &Finding{Cause: CauseColdEngines, Verdict: VerdictHealed}
+	f.Text = "Engines were not ready yet: " + causes[i].Text + "."
+	for _, e := range m.events {
+		if e.Kind == EventEngineJoined {
+			f.Evidence = append(f.Evidence, Evidence{e.Text, Measured})
+		}
+	}
+	if m.starvation != nil {
+		since := m.starvation.Since
+		f.Since = &since
+	}
+	return f
+}
+
+// starvedBefore is a wait that is over.
+func starvedBefore(m *measurements) *Finding {
+	s := m.starvation
+	if s == nil || s.Until == nil || s.Share < minWaitShare {
+		return nil
+	}
+	text := fmt.Sprintf("The trainer waited %s per step from step %d until step %d, and no longer does.",
+		units.Seconds(s.WaitSec), s.Since, *s.Until)
+	return &Finding{Cause: CauseStarvation, Verdict: VerdictHealed, Since: &s.Since, Text: text}
+}
+
+// starvedSoon warns of a starvation that a prefilled buffer still hides.
+func starvedSoon(m *measurements, reg *regime, replay *Fit) *Finding {
+	last := m.steps[len(m.steps)-1].no
+	foreseen := replay != nil && replay.Explains && replay.Onset != nil && *replay.Onset > last
+	if m.starving() || !foreseen || !willStarve(m, reg) {
+		return nil
+	}
+	from, to, _ := m.bufferDrain()
+	text := fmt.Sprintf("The buffer is running empty: from about step %d on a step will take %s instead of %s.",
+		*replay.Onset, units.Seconds(replay.StepSec), units.Seconds(reg.StepSec))
+	fell := fmt.Sprintf("batches ready at the claim fell from %.1f to %.1f", from.ready, to.ready)
+	needs := fmt.Sprintf("the engines need %s for a batch, the trainer %s",
+		units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
+	return &Finding{Cause: CauseThroughput, Verdict: VerdictWarning, Since: replay.Onset, Text: text,
+		Evidence: []Evidence{{fell, Measured}, {needs, Measured}}}
+}

@@ -1,0 +1,51 @@
+package diagnosis
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Input is everything that is known about a run.
+type Input struct {
+	Spec    rollout.Spec
+	Over    bool                 // nothing of it can be changed any more
+	Records []rollout.StepRecord // in any order; those not done are ignored
+	Events  []Event              // what was done to the run and its fleet, in order of time
+	// Loads are the adapter loads on engines; nil means that they were not recorded.
+	Loads []AdapterLoad
+	// Drops are the groups that were not trained on, in order of time.
+	Drops []Drop
+	// Departures is how the run's groups left so far.
+	Departures []rollout.LengthCount
+	// Signal is how many of the latest groups have any variance of their rewards, and Throttle what keeps the run from
+	// launching as many groups as its depth asks for, both as the run last said.
+	Signal   rollout.Signal
+	Throttle rollout.Throttle
+	Signals  []SignalChange // in order of time
+	// Alarms are what keeps the games from being played now, the gravest first.
+	Alarms []rollout.Alarm
+	// MinEffect is the relative change of the step time that counts; 0 means 10 %.
+	MinEffect float64
+	// Seed draws the resampled groups of the what-ifs' intervals.
+	Seed uint64
+}
+
+// AdapterLoad is one load of one adapter on one engine. At is its end.
+type AdapterLoad struct {
+	At     time.Time
+	Engine rollout.EngineID
+	Sec    float64
+}
+
+// Drop is one group that was not trained on.
+type Drop struct {
+	At   time.Time
+	Code string
+}
+
+// SignalChange is the moment at which most groups ceased to have any variance of their rewards, or began to again.
+type SignalChange struct {
+	At     time.Time
+	Signal rollout.Signal
+}

@@ -1,0 +1,322 @@
+package diagnosis
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Report is what the records of a run say. Durations are in seconds, shares are of 1.
+type Report struct {
+	Run      rollout.RunName `json:"run"`
+	Verdict  Verdict         `json:"verdict"`
+	Summary  string          `json:"summary"`
+	Findings []Finding       `json:"findings"` // the gravest first; none for a healthy run
+
+	Steps       int          `json:"steps"` // looked at
+	From        rollout.Step `json:"from_step"`
+	To          rollout.Step `json:"to_step"`
+	Prefill     *Prefill     `json:"prefill,omitempty"`
+	Levels      []Level      `json:"levels"`
+	Shifts      []Shift      `json:"shifts"`
+	Rise        *Shift       `json:"rise,omitempty"` // from the last fast level to the present one, if slower now
+	SlowSteps   []SlowStep   `json:"slow_steps"`
+	Oscillation *Oscillation `json:"oscillation,omitempty"`
+	Starvation  *Starvation  `json:"starvation,omitempty"`
+	Regime      Regime       `json:"regime"`
+	Replay      *Fit         `json:"replay,omitempty"`
+	WhatIfs     []WhatIf     `json:"what_ifs"`
+	Causes      []Cause      `json:"causes"`  // every candidate, with what speaks for or against it
+	Missing     []string     `json:"missing"` // evidence that would be needed to say more
+	Notes       []string     `json:"notes"`
+	Next        []string     `json:"next"` // commands
+}
+
+// Problem reports whether something is slowing the run down now, or keeps it from learning. It is what `millrace
+// diagnose --exit-code` reports.
+func (r Report) Problem() bool { return r.Verdict == VerdictProblem }
+
+// Verdict is a report in one word.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictHealthy  Verdict = "healthy"
+	VerdictProblem  Verdict = "problem"             // steps are slower than they could be, or teach nothing, now
+	VerdictHealed   Verdict = "healed"              // it was so and no longer is
+	VerdictWarning  Verdict = "warning"             // steps will become slower as things are, or much of the work is lost
+	VerdictNoAnswer Verdict = "not_enough_evidence" // too few steps to judge
+)
+
+// Basis says where a number comes from.
+type Basis string
+
+// The bases. Modelled numbers are never added to measured ones.
+const (
+	Measured Basis = "measured"
+	Modelled Basis = "modelled"
+)
+
+// Finding is one thing that is wrong with the run: what, since when, and the evidence.
+type Finding struct {
+	Cause    CauseName     `json:"cause"`
+	Verdict  Verdict       `json:"verdict"` // problem, healed or warning
+	Since    *rollout.Step `json:"since_step,omitempty"`
+	Text     string        `json:"text"`
+	Evidence []Evidence    `json:"evidence"`
+}
+
+// Evidence is one line that speaks for a finding.
+type Evidence struct {
+	Text  string `json:"text"`
+	Basis Basis  `json:"basis"`
+}
+
+// Prefill is the wait before the first step. It belongs to no level.
+type Prefill struct {
+	WaitSec    float64 `json:"wait_seconds"`
+	ReadyDepth float64 `json:"ready_depth"` // batches ready when step 0 began
+}
+
+// Level is a stretch of steps of about the same length. Means leave the slow steps out.
+type Level struct {
+	From       rollout.Step              `json:"from_step"`
+	To         rollout.Step              `json:"to_step"`
+	Steps      int                       `json:"steps"`
+	StepSec    float64                   `json:"step_seconds"`
+	PhaseSec   map[rollout.Phase]float64 `json:"phase_seconds"` // they sum to StepSec
+	Wait       []WaitPart                `json:"wait_parts"`    // they sum to PhaseSec["wait"]
+	ReadyDepth float64                   `json:"ready_depth"`   // batches ready when claimed
+	SlotShare  float64                   `json:"slot_share"`
+	BusyShare  float64                   `json:"busy_share"`
+	Engines    float64                   `json:"engines"`
+}
+
+// Waits reports whether the trainer waits in it for more than nobody cares about.
+func (l Level) Waits() bool { return l.PhaseSec[rollout.PhaseWait] >= minWaitShare*l.StepSec }
+
+// WaitPart is where the group that completed the batch was while the trainer waited for it.
+type WaitPart struct {
+	Place Place   `json:"place"`
+	Sec   float64 `json:"seconds"`
+}
+
+// Place is where a group may be between its launch and the trainer.
+type Place string
+
+// The places, in the order in which a group passes them.
+const (
+	PlaceLaunch   Place = "not_launched"  // the run had not asked for it
+	PlaceStart    Place = "not_started"   // launched, no request dispatched: no slot, or no worker
+	PlaceQueue    Place = "request_queue" // between turns, in the dispatch queue
+	PlaceModel    Place = "engine"        // being generated
+	PlaceEnv      Place = "environment"
+	PlaceOther    Place = "other"    // between turns: staggered episodes, checkpoints, commit
+	PlaceHandover Place = "handover" // ready, on its way to the trainer
+	PlaceUnknown  Place = "unknown"  // no timeline was recorded
+)
+
+// Shift is a change of level with its exact attribution to phases.
+type Shift struct {
+	At        rollout.Step   `json:"at_step"`
+	Where     []rollout.Step `json:"where"` // steps at which the shift may as well be
+	Confirmed bool           `json:"confirmed"`
+	Ratio     float64        `json:"ratio"`
+	DeltaSec  float64        `json:"delta_seconds"`     // of the means; the phases sum to it
+	Typical   *Interval      `json:"typical,omitempty"` // Hodges-Lehmann estimate of the shift, with its interval
+	Phases    []PhaseDelta   `json:"phases"`
+	First     rollout.Phase  `json:"first_cause"` // the phase that moved most in the shift's direction
+	Events    []Event        `json:"events"`      // within a step of the shift
+}
+
+// PhaseDelta is one phase's part of a shift.
+type PhaseDelta struct {
+	Phase     rollout.Phase `json:"phase"`
+	BeforeSec float64       `json:"before_seconds"`
+	AfterSec  float64       `json:"after_seconds"`
+	DeltaSec  float64       `json:"delta_seconds"`
+	Share     float64       `json:"share"` // of the shift
+}
+
+// Interval is an estimate with its bounds.
+type Interval struct {
+	Sec      float64 `json:"seconds"`
+	LowSec   float64 `json:"low_seconds"`
+	HighSec  float64 `json:"high_seconds"`
+	Coverage float64 `json:"coverage"`
+}
+
+// SlowStep is a single step far from its level.
+type SlowStep struct {
+	Step     rollout.Step  `json:"step"`
+	Sec      float64       `json:"seconds"`
+	LevelSec float64       `json:"level_seconds"`
+	First    rollout.Phase `json:"first_cause"`
+	FirstSec float64       `json:"first_cause_seconds"` // of that phase, above its level
+	Last     bool          `json:"last"`                // one more like it would be a level
+}
+
+// Oscillation is a step time that repeats itself.
+type Oscillation struct {
+	Period  int     `json:"period_steps"`
+	LowSec  float64 `json:"low_seconds"`
+	HighSec float64 `json:"high_seconds"`
+	MeanSec float64 `json:"mean_seconds"`
+}
+
+// Starvation is the trainer waiting for batches, measured directly.
+type Starvation struct {
+	Since   rollout.Step  `json:"since_step"`
+	Until   *rollout.Step `json:"until_step,omitempty"` // first step after it; absent while it lasts
+	Steps   int           `json:"steps"`                // starved ones since
+	WaitSec float64       `json:"wait_seconds"`         // mean per step since
+	Share   float64       `json:"share"`                // of the step time since
+}
+
+// RegimeKind is what limits the step time.
+type RegimeKind string
+
+// The regimes.
+const (
+	ComputeBound  RegimeKind = "compute-bound"
+	CapacityBound RegimeKind = "capacity-bound"
+	LatencyBound  RegimeKind = "latency-bound"
+	MixedRegime   RegimeKind = "mixed"   // no single term explains the step, the replay does
+	NoRegime      RegimeKind = "unknown" // not enough evidence
+)
+
+// Resource is what a capacity-bound run is short of.
+type Resource string
+
+// The resources.
+const (
+	EngineSlots Resource = "engine_slots"
+	WorkerSlots Resource = "worker_slots"
+)
+
+// Regime is the three terms of the step time and which of them is the largest.
+type Regime struct {
+	Kind      RegimeKind `json:"kind"`
+	Resource  Resource   `json:"resource,omitempty"` // when capacity-bound
+	StepSec   float64    `json:"step_seconds"`       // observed, now
+	C         Quantity   `json:"compute"`
+	P         *Quantity  `json:"production,omitempty"`
+	R         *Quantity  `json:"latency,omitempty"`
+	Depth     float64    `json:"depth"`
+	LatencyPD *Quantity  `json:"latency_per_depth,omitempty"` // R/D
+	Evidence  []Evidence `json:"evidence"`
+}
+
+// Quantity is a duration with where it comes from.
+type Quantity struct {
+	Sec   float64 `json:"seconds"`
+	Basis Basis   `json:"basis"`
+	How   string  `json:"how"`
+}
+
+// Fit is how well the replay of what happened meets what happened.
+type Fit struct {
+	MedianError float64       `json:"median_error"` // of step times, the worse of the whole run and the current level
+	Explains    bool          `json:"explains"`     // within 10 %: what-ifs are worth showing
+	StepSec     float64       `json:"step_seconds"` // steady state of the replay
+	Onset       *rollout.Step `json:"onset_step,omitempty"`
+}
+
+// Outcome is what a change would do.
+type Outcome string
+
+// The outcomes.
+const (
+	Helps    Outcome = "helps"
+	HelpsNot Outcome = "does not help"
+	Worse    Outcome = "makes it worse"
+)
+
+// WhatIf is a change and the step time that the replay predicts with it.
+type WhatIf struct {
+	Change  string        `json:"change"`
+	Outcome Outcome       `json:"outcome"`
+	StepSec float64       `json:"step_seconds"` // steady state, modelled
+	LowSec  float64       `json:"low_seconds"`  // 5 % and 95 % of replays with resampled groups
+	HighSec float64       `json:"high_seconds"`
+	Onset   *rollout.Step `json:"onset_step,omitempty"` // first starved step; absent when none is
+	Note    string        `json:"note,omitempty"`
+	Command string        `json:"command,omitempty"`             // that makes the change
+	Staler  bool          `json:"needs_max_staleness,omitempty"` // trains on older games than the run allows
+	Basis   Basis         `json:"basis"`
+}
+
+// CauseName names a candidate.
+type CauseName string
+
+// The candidates. A report decides each of them.
+const (
+	CauseThroughput  CauseName = "throughput"
+	CauseLatency     CauseName = "latency"
+	CauseWorkers     CauseName = "workers"
+	CauseStarvation  CauseName = "starvation" // the trainer waits, and why is not known
+	CauseTrainer     CauseName = "trainer"    // its own phases
+	CauseStraggler   CauseName = "straggler"
+	CauseAdapterLoad CauseName = "adapter_load"
+	CauseEngineLost  CauseName = "engine_lost"
+	CauseScaleDown   CauseName = "scale_down"
+	CauseColdEngines CauseName = "cold_engines"
+	CausePrefill     CauseName = "prefill_drain"
+	CauseLongerGames CauseName = "longer_games"
+	CauseEnvironment CauseName = "environment"
+	CauseDrops       CauseName = "dropped_groups"
+	CauseStaleDrops  CauseName = "stale_groups" // dropped because they became too stale
+	CauseNoSignal    CauseName = "no_signal"    // rewards are equal, and nothing is learnt
+	CauseThrottle    CauseName = "throttle"     // a bound keeps the run below its depth
+	CauseStaleWait   CauseName = "stale_wait"   // on_stale: wait holds a batch that has enough groups
+	CauseRefLogprobs CauseName = "ref_logprobs"
+	CauseCheckpoint  CauseName = "checkpoint"
+	CauseConfig      CauseName = "config_change"
+	CauseOtherWork   CauseName = "other_work"
+
+	// Alarms: the games are not played at all.
+	CauseNoWorker  = CauseName(rollout.AlarmNoWorker)
+	CauseNoEngine  = CauseName(rollout.AlarmNoEngine)
+	CauseModel     = CauseName(rollout.AlarmModel)
+	CauseGamesFail = CauseName(rollout.AlarmGamesFail)
+)
+
+// Decision is what was found about a candidate.
+type Decision string
+
+// The decisions.
+const (
+	IsCause     Decision = "cause"
+	Contributes Decision = "contributes"
+	Possible    Decision = "possible"
+	Excluded    Decision = "excluded"
+	Undecided   Decision = "no evidence" // the data to decide is missing
+)
+
+// Cause is a candidate with the decision and its reason.
+type Cause struct {
+	Name     CauseName `json:"cause"`
+	Decision Decision  `json:"decision"`
+	Text     string    `json:"text"`
+	Basis    Basis     `json:"basis"`
+}
+
+// EventKind says what an event changed.
+type EventKind string
+
+// The event kinds.
+const (
+	EventConfig       EventKind = "config" // an operator's change
+	EventEngineJoined EventKind = "engine_joined"
+	EventEngineLost   EventKind = "engine_lost"
+	EventEngineLeft   EventKind = "engine_left" // drained or removed
+	EventTrainer      EventKind = "trainer"     // restarted
+	EventOther        EventKind = "other"
+)
+
+// Event is something that was done to the run or its fleet.
+type Event struct {
+	At   time.Time `json:"at"`
+	Kind EventKind `json:"kind"`
+	Text string    `json:"text"`
+}

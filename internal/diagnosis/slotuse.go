@@ -1,0 +1,53 @@
+package diagnosis
+
+// slotUse is how many of the engines' request slots are in use, and by whom.
+type slotUse struct {
+	slots    float64 // that this run may fill: the engines' limits, or its own
+	own      float64 // this run's requests in flight, by Little's law: work / step
+	inFlight float64 // all requests in flight
+	queued   float64
+	share    float64 // of the slots in use
+}
+
+// slotUseOf compares two views of the requests in flight: the engines' samples, and this run's work
+// over time, which includes the way to the engine and back. The larger one is what fills the slots.
+func slotUseOf(m *measurements, stepSec float64) slotUse {
+	u := slotUse{slots: m.fleet.slots, queued: m.fleet.queued}
+	if limit := float64(m.in.Spec.Dispatch.MaxInFlightPerEngine); limit > 0 {
+		u.slots = min(u.slots, m.fleet.engines*limit)
+	}
+	period := stepSec
+	if interval, ok := m.arrivalInterval(); ok && !m.starving() {
+		period = max(period, interval) // a buffer that drains gives more than the fleet makes
+	}
+	u.own = m.workPerBatch() / period
+	u.inFlight = max(m.fleet.inFlight, u.own)
+	if u.slots > 0 {
+		u.share = min(1, u.inFlight/u.slots)
+	}
+	return u
+}
+
+// others is the requests in flight that are not this run's; 0 when its own are about all of them.
+func (u slotUse) others() float64 {
+	if u.own >= 0.8*u.inFlight {
+		return 0
+	}
+	return u.inFlight - u.own
+}
+
+const (
+	// fullSlots is the share of slots in use from which on the engines are the limit.
+	fullSlots = 0.85
+	// queueingSlots is the share from which on a standing queue shows that no more fits.
+	queueingSlots = 0.70
+)
+
+// full reports whether the engines have no room for another request.
+func (u slotUse) full() bool { return u.share >= fullSlots || u.queueing() }
+
+// queueing reports whether requests stand in line: some beside nearly full slots, or as many as are
+// in flight whatever the slots say, because then something else withholds them.
+func (u slotUse) queueing() bool {
+	return u.share >= queueingSlots && u.queued >= 0.1*u.inFlight || u.queued > 0 && u.queued >= u.inFlight
+}

@@ -1,0 +1,63 @@
+package diagnosis
+
+const (
+	// starvedShare is the least wait that counts as starvation, as a share of the compute time: polling and hand-over
+	// cost a little in every run.
+	starvedShare = 0.10
+	// minWaitShare is the share of the step time that a trainer may wait without anyone caring.
+	minWaitShare = 0.05
+)
+
+// starving reports whether the trainer waits now, and enough to matter.
+func (m *measurements) starving() bool {
+	return m.starvation != nil && m.starvation.Until == nil && m.starvation.Share >= minWaitShare
+}
+
+func (h *history) starved(i int, compute float64) bool {
+	return h.steps[i].wait() > starvedShare*compute
+}
+
+// lastStarvation finds the last stretch of starved steps. It is measured, not inferred: the trainer
+// knows that it waited. calm steps without a wait end it.
+func (h *history) lastStarvation(calm int) *Starvation {
+	n := len(h.steps)
+	compute := medianOf(h.steps, (*step).compute)
+	last := -1
+	for i := range n {
+		if h.starved(i, compute) {
+			last = i
+		}
+	}
+	if last < 0 {
+		return nil
+	}
+	first, quiet := last, 0
+	for i := last - 1; i >= 0 && quiet < calm; i-- {
+		if quiet++; h.starved(i, compute) {
+			first, quiet = i, 0
+		}
+	}
+	end := n
+	if n-1-last >= calm {
+		end = last + 1
+	}
+	return h.starvationOver(first, end, compute)
+}
+
+func (h *history) starvationOver(first, end int, compute float64) *Starvation {
+	s := &Starvation{Since: h.steps[first].no}
+	wall := 0.0
+	for i := first; i < end; i++ {
+		if h.starved(i, compute) {
+			s.Steps++
+		}
+		s.WaitSec += h.steps[i].wait() / float64(end-first)
+		wall += h.steps[i].wall / float64(end-first)
+	}
+	s.Share = s.WaitSec / wall
+	if end < len(h.steps) {
+		until := h.steps[end].no
+		s.Until = &until
+	}
+	return s
+}
