@@ -1,10 +1,13 @@
 package workerregistry_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/workerregistry"
 )
 
@@ -41,4 +44,57 @@ func TestWorkersComeAndGo(t *testing.T) {
 	if got, _ := r.Alive(ctx); len(got) != 0 {
 		t.Errorf("workers %v after the last left", got)
 	}
+}
+
+// TestWorkersAreDescribed: those that are there, those that stopped, and those that nobody heard of any more, until
+// they are forgotten.
+func TestWorkersAreDescribed(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	now := time.Unix(1000, 0)
+	r := workerregistry.New(newRedis(t), "test", func() time.Time { return now })
+	ok := func(t *testing.T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	add := func(id string, games int) {
+		t.Helper()
+		ok(t, r.Announce(ctx, id, 8*time.Second))
+		ok(t, r.Describe(ctx, rollout.Worker{ID: id, Host: "gpu7", Version: "v1", Slots: 10, Games: games, ByRun: map[rollout.RunName]int{"demo": games}}))
+	}
+	see := func(want string) {
+		t.Helper()
+		workers, err := r.List(ctx)
+		ok(t, err)
+		var got []string
+		for _, w := range workers {
+			got = append(got, fmt.Sprintf("%s %s %d", w.ID, w.State, w.Games))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+		}
+	}
+	see("")
+	add("a", 1)
+	add("b", 7)
+	ok(t, r.Announce(ctx, "old", 8*time.Second)) // of a version that says no more
+	see("b alive 7, a alive 1, old alive 0")
+	ok(t, r.Describe(ctx, rollout.Worker{ID: "a", State: rollout.WorkerStopped}))
+	ok(t, r.Leave(ctx, "a"))
+	see("b alive 7, old alive 0, a stopped 0")
+	now = now.Add(10 * time.Second)
+	see("a stopped 0, b absent 0")
+	for i := range 64 {
+		add(fmt.Sprintf("c%02d", i), 0)
+	}
+	now = now.Add(10 * time.Second)
+	ok(t, r.ForgetGone(ctx))
+	if workers, err := r.List(ctx); err != nil || len(workers) != 64 || workers[63].ID != "c63" {
+		t.Errorf("%d workers are kept, want the latest 64: %v", len(workers), err)
+	}
+	now = now.Add(13 * time.Hour)
+	ok(t, r.ForgetGone(ctx))
+	see("")
 }

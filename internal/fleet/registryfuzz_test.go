@@ -1,16 +1,15 @@
-package fleet
+package fleet_test
 
 import (
-	"context"
 	"encoding/json"
-	"net"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/workerregistry"
 )
 
 // FuzzRegistryRows: whatever lies in the fleet's hashes, reading it is an error or a value that the API can write.
@@ -27,22 +26,22 @@ func FuzzRegistryRows(f *testing.F) {
 	f.Add(`{`, `"`, `[]`, `{"w":"1"}`, "1e3")
 	f.Add(member, `{"since":"0000-01-01T00:00:00Z","load":{"running":-1}}`, adapter, `{"w":-1e308}`, "9223372036854775807")
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	rdb := fuzzRedis(f)
-	r := NewRegistry(rdb, "test", func() time.Time { return now })
-	workers := r.workers
-	samples := NewSampler(rdb, "test")
+	rdb := newRedis(f)
+	r := fleet.NewRegistry(rdb, "test", func() time.Time { return now })
+	workers := workerregistry.New(rdb, "test", func() time.Time { return now })
+	samples := fleet.NewSampler(rdb, "test")
 	f.Fuzz(func(t *testing.T, member, observation, adapter, sample, count string) {
 		ctx := t.Context()
 		rdb.FlushAll(ctx)
 		if err := workers.Announce(ctx, "w", time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		rdb.HSet(ctx, r.membersKey(), "gpu-1", member)
-		rdb.HSet(ctx, r.observedKey(), "gpu-1", observation)
-		rdb.HSet(ctx, r.wantedKey(), "demo-v3", adapter)
-		rdb.HSet(ctx, r.prefix+"queues", "w", count)
-		rdb.HSet(ctx, r.prefix+"usage", "input/gpu-1", count)
-		rdb.XAdd(ctx, &redis.XAddArgs{Stream: samples.key, ID: "1767323044000-1", Values: []any{"s", sample}})
+		rdb.HSet(ctx, "test:{fleet}:members", "gpu-1", member)
+		rdb.HSet(ctx, "test:{fleet}:observed", "gpu-1", observation)
+		rdb.HSet(ctx, "test:{fleet}:adapters", "demo-v3", adapter)
+		rdb.HSet(ctx, "test:{fleet}:queues", "w", count)
+		rdb.HSet(ctx, "test:{fleet}:usage", "input/gpu-1", count)
+		rdb.XAdd(ctx, &redis.XAddArgs{Stream: "test:{fleet}:samples", ID: "1767323044000-1", Values: []any{"s", sample}})
 		for name, read := range map[string]func() (any, error){
 			"list":   func() (any, error) { return r.List(ctx) },
 			"get":    func() (any, error) { return r.Get(ctx, "gpu-1") },
@@ -51,7 +50,7 @@ func FuzzRegistryRows(f *testing.F) {
 			"queued": func() (any, error) { return workers.Queued(ctx) },
 			"usage":  func() (any, error) { return workers.Usage(ctx, "gpu-1") },
 			"view":   func() (any, error) { return samples.View(ctx, now.Add(-time.Minute), now) },
-			"want":   func() (any, error) { return nil, r.Want(ctx, Adapter{Name: "demo-v3", Path: "/adapters/3"}) },
+			"want":   func() (any, error) { return nil, r.Want(ctx, fleet.Adapter{Name: "demo-v3", Path: "/adapters/3"}) },
 			"loaded": func() (any, error) { return nil, r.Loaded(ctx, "gpu-1", "demo-v3") },
 			"drain":  func() (any, error) { return nil, r.Drain(ctx, "gpu-1", true) },
 			"report": func() (any, error) {
@@ -67,20 +66,4 @@ func FuzzRegistryRows(f *testing.F) {
 			}
 		}
 	})
-}
-
-// fuzzRedis is an embedded Redis without a network.
-func fuzzRedis(f *testing.F) redis.UniversalClient {
-	f.Helper()
-	server := miniredis.NewMiniRedis()
-	rdb := redis.NewClient(&redis.Options{
-		Addr:            "127.0.0.1:6379", // not dialled, but a host name would be looked up
-		Dialer:          func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
-		DisableIdentity: true,
-	})
-	f.Cleanup(func() {
-		_ = rdb.Close()
-		server.Close()
-	})
-	return rdb
 }
