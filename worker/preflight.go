@@ -143,7 +143,7 @@ func (p preflight) history(ctx context.Context, w execution) (*history.History, 
 		}
 		h.Events = append(h.Events, event)
 	}
-	if h = workflows.Settled(h); len(h.Events) == 0 {
+	if h = workflows.CompletedPrefix(h); len(h.Events) == 0 {
 		return nil, nil
 	}
 	return h, nil

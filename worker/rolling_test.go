@@ -407,7 +407,7 @@ func (d *deployment) failures() (before int, patches []string) {
 				patches = patchesIn(h)
 			}
 			continued := h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
-			if h = workflows.Settled(h); len(h.Events) == 0 {
+			if h = workflows.CompletedPrefix(h); len(h.Events) == 0 {
 				break // nobody has done anything yet
 			}
 			if err := replayer.ReplayWorkflowHistory(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)), h); err != nil {

@@ -6,19 +6,18 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runmachine"
 )
 
 // validateChange reports why a change cannot be made to a run in this state.
-func validateChange(s *runState, c rollout.Change) error {
-	if s.State.Over() {
-		return rollout.Refuse(rollout.RunOver, "run %s is %s; only a run that goes on can be changed", s.Spec.Name, s.State)
+func validateChange(r *runmachine.Run, c rollout.Change) error {
+	if r.State.Over() {
+		return rollout.Refuse(rollout.RunOver, "run %s is %s; only an active run can be changed", r.Spec.Name, r.State)
 	}
 	if c == (rollout.Change{}) {
 		return rollout.Refuse(rollout.Invalid, "the change sets nothing; name a field, such as buffer.depth=4")
 	}
-	after := *s
-	after.apply(c)
-	spec := after.Spec
+	spec := r.Spec.With(c)
 	var faults []string
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -44,7 +43,7 @@ func validateChange(s *runState, c rollout.Change) error {
 	check(zero != rollout.DropFlat || spec.Group.MinSamples > 1,
 		"group.zero_variance=drop: needs group.min_samples of 2 or more, not %d, since one episode has no variance", spec.Group.MinSamples)
 	check(spec.Steps <= rollout.MaxSteps, "steps=%d: %d at most", spec.Steps, rollout.MaxSteps)
-	check(spec.Steps >= s.Claimed && spec.Steps >= 1, "steps=%d: %d steps are already claimed", spec.Steps, s.Claimed)
+	check(spec.Steps >= r.Claimed && spec.Steps >= 1, "steps=%d: %d steps are already claimed", spec.Steps, r.Claimed)
 	if len(faults) > 0 {
 		return rollout.Refuse(rollout.Invalid, "%s", strings.Join(faults, "; "))
 	}

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runmachine"
 )
 
 // Client is how the rest of the program speaks to the workflows. Its errors are refusals where the answer is no, and
@@ -71,7 +72,7 @@ func (c *Client) Start(ctx context.Context, spec rollout.Spec) (status rollout.R
 	if err != nil {
 		return status, false, c.failed("start run", spec.Name, err)
 	}
-	return newRunState(spec, time.Now()).status(), true, nil
+	return runmachine.NewRun(spec, time.Now()).Status(), true, nil
 }
 
 // existing answers a second start: the memo holds the spec that the run was started with.
@@ -194,7 +195,7 @@ func (c *Client) failed(doing string, run rollout.RunName, err error) error {
 	}
 	var notFound *serviceerror.NotFound
 	if errors.As(err, &notFound) {
-		return rollout.Refuse(rollout.NoSuchRun, "no run %s goes on; see: millrace run list", run)
+		return rollout.Refuse(rollout.NoSuchRun, "run %s is not active; see: millrace run list", run)
 	}
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/runmachine"
 )
 
 // SignalGroupEnd tells a run that one of its groups is ready or dropped. Its body is activities.GroupEnd.
@@ -113,12 +114,9 @@ func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 	return g, ctx.Err()
 }
 
-// cancelled is the code of groups that somebody called off.
-const cancelled = "cancelled"
-
 func discardGroup(ctx workflow.Context, in GroupInput, code string) activities.GroupEnd {
 	if errors.Is(ctx.Err(), workflow.ErrCanceled) {
-		code = cancelled
+		code = runmachine.Cancelled
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	ctx = workflow.WithActivityOptions(ctx, shortActivity())

@@ -1,22 +1,22 @@
 package workflows
 
 import (
-	"strings"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runmachine"
 )
 
 // listen registers everything that may reach the run from outside. It runs before the first wait, so that
 // nothing that arrives with the first task is missed.
 func (r *run) listen(ctx workflow.Context) error {
-	if err := workflow.SetQueryHandler(ctx, QueryStatus, func() (rollout.RunStatus, error) { return r.status(), nil }); err != nil {
+	status := func() (rollout.RunStatus, error) { return r.machine.Status(), nil }
+	if err := workflow.SetQueryHandler(ctx, QueryStatus, status); err != nil {
 		return err
 	}
 	err := workflow.SetUpdateHandlerWithOptions(ctx, UpdateChange, r.onChange, workflow.UpdateHandlerOptions{
-		Validator: func(c rollout.Change) error { return refusal(validateChange(r.runState, c)) },
+		Validator: func(c rollout.Change) error { return refusal(validateChange(r.machine.Run, c)) },
 	})
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (r *run) listen(ctx workflow.Context) error {
 		return err
 	}
 	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdatePublish, r.onPublish, workflow.UpdateHandlerOptions{
-		Validator: func(p Publication) error { return refusal(validatePublication(r.runState, p)) },
+		Validator: func(p Publication) error { return refusal(r.machine.ValidatePublication(p.Version, p.Path)) },
 	})
 	if err != nil {
 		return err
@@ -34,6 +34,11 @@ func (r *run) listen(ctx workflow.Context) error {
 	workflow.Go(ctx, r.hearGroups)
 	workflow.Go(ctx, r.hearBuffer)
 	return nil
+}
+
+// tell tells the machine of an event that asks for nothing at once.
+func (r *run) tell(ctx workflow.Context, ev runmachine.Event) {
+	_ = r.machine.Handle(workflow.Now(ctx), ev)
 }
 
 // hearGroups takes the ends of groups as they come.
@@ -44,7 +49,7 @@ func (r *run) hearGroups(ctx workflow.Context) {
 		if more := ends.Receive(ctx, &end); !more {
 			return
 		}
-		r.groupEnded(end)
+		r.tell(ctx, runmachine.GroupEnded(end))
 	}
 }
 
@@ -53,15 +58,8 @@ func (r *run) drain(ctx workflow.Context) {
 	ends := workflow.GetSignalChannel(ctx, SignalGroupEnd)
 	var end activities.GroupEnd
 	for ends.ReceiveAsync(&end) {
-		r.groupEnded(end)
+		r.tell(ctx, runmachine.GroupEnded(end))
 	}
-}
-
-func (r *run) groupEnded(end activities.GroupEnd) {
-	r.learn(end)
-	r.end(end.Seq, end.Code)
-	r.stale = true
-	r.touched = r.touched || end.Code != ""
 }
 
 // hearBuffer takes hints that a batch was claimed or completed.
@@ -71,29 +69,26 @@ func (r *run) hearBuffer(ctx workflow.Context) {
 		if more := hints.Receive(ctx, nil); !more {
 			return
 		}
-		r.stale = true
+		r.tell(ctx, runmachine.BufferChanged{})
 	}
 }
 
-func (r *run) onChange(_ workflow.Context, c rollout.Change) (rollout.RunStatus, error) {
-	r.apply(c)
-	r.note(describe(c))
-	if !r.unbounded {
-		r.stale, r.shrunk, r.freshened = true, true, 0 // what to let go of shows in a fresh account
-	}
-	return r.status(), nil
+func (r *run) onChange(ctx workflow.Context, c rollout.Change) (rollout.RunStatus, error) {
+	id := workflow.GetCurrentUpdateInfo(ctx).ID
+	r.tell(ctx, runmachine.Changed{ID: id, Spec: r.machine.Spec.With(c), Paused: c.Paused, Text: describe(c)})
+	return r.machine.Status(), nil
 }
 
 func (r *run) onStop(ctx workflow.Context, reason string) (rollout.RunStatus, error) {
-	if !r.State.Over() {
-		r.State, r.Reason, r.EndedAt = rollout.RunStopped, reason, workflow.Now(ctx)
-		r.note("stop")
-	}
-	return r.status(), nil
+	r.tell(ctx, runmachine.StopAsked{Reason: reason})
+	return r.machine.Status(), nil
 }
 
-// note remembers what was done until the next mirror reports it.
-func (r *run) note(change string) {
-	r.touched = true
-	r.change = strings.Trim(r.change+"; "+change, "; ")
+func (r *run) onPublish(ctx workflow.Context, p Publication) (rollout.Policy, error) {
+	id := workflow.GetCurrentUpdateInfo(ctx).ID
+	l := &line{run: r}
+	if err := r.follow(ctx, l, runmachine.PublishAsked{ID: id, Version: p.Version, Path: p.Path}); err != nil {
+		return rollout.Policy{}, err
+	}
+	return l.answer.Policy, refusal(l.answer.Err)
 }

@@ -474,7 +474,7 @@ func (w *liveWorld) replayAll() {
 	}
 	for _, id := range ids {
 		for i, h := range executionsOf(w.t, w.temporal, id) {
-			if h = workflows.Settled(h); len(h.Events) == 0 {
+			if h = workflows.CompletedPrefix(h); len(h.Events) == 0 {
 				continue // nobody has done anything yet
 			}
 			if err := replayer().ReplayWorkflowHistory(quiet, h); err != nil {

@@ -22,6 +22,9 @@ const (
 	firstLoad   = 60 * time.Second // when none has loaded an adapter after that, engines are chosen anew
 )
 
+// publishPatience is how long a publication waits for engines before its caller is told to send it again.
+const publishPatience = 90 * time.Second
+
 // errNoEngine is an outage.
 var errNoEngine = errors.New("no engine is ready; see: millrace engine list")
 
@@ -43,18 +46,18 @@ func (r *run) introduce(ctx workflow.Context, adapter fleet.Adapter, patience ti
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
 		var choice activities.EngineChoice
 		short := workflow.WithActivityOptions(ctx, shortActivity())
-		err := workflow.ExecuteActivity(short, acts.ChooseEngines, r.Spec.Name).Get(ctx, &choice)
+		err := workflow.ExecuteActivity(short, acts.ChooseEngines, r.given.Name).Get(ctx, &choice)
 		if err == nil && len(choice.Ready)+len(choice.Behind) == 0 {
 			err = errNoEngine
 		}
 		if err == nil {
-			l = loadOn(ctx, choice, adapter, r.Spec.Adapters)
+			l = loadOn(ctx, choice, adapter, r.machine.Spec.Adapters)
 			err = l.outcome()
 		}
 		if err == nil || fate(err) != rollout.Unavailable || !workflow.Now(ctx).Add(pause).Before(deadline) {
 			return l, err
 		}
-		if over, slept := workflow.AwaitWithTimeout(ctx, pause, r.State.Over); over || slept != nil {
+		if over, slept := workflow.AwaitWithTimeout(ctx, pause, func() bool { return r.machine.State.Over() }); over || slept != nil {
 			return l, err
 		}
 	}
@@ -191,22 +194,6 @@ func (l *loads) withdraw(ctx workflow.Context, name string) {
 		unsure[engine] = !loaded
 	}
 	withdraw(ctx, unloadActivity(), l.asked, unsure, name)
-}
-
-// withdrawAll unloads an adapter from all engines that are ready, whatever became of its loads.
-func (r *run) withdrawAll(ctx workflow.Context, name string) {
-	var choice activities.EngineChoice
-	short := workflow.WithActivityOptions(ctx, shortActivity())
-	if err := workflow.ExecuteActivity(short, acts.ChooseEngines, r.Spec.Name).Get(ctx, &choice); err != nil {
-		workflow.GetLogger(ctx).Warn("unload adapter", "adapter", name, "error", err)
-		return
-	}
-	engines := slices.Concat(choice.Ready, choice.Behind)
-	unsure := map[rollout.EngineID]bool{}
-	for _, engine := range engines {
-		unsure[engine] = true
-	}
-	withdraw(ctx, unloadActivity(), engines, unsure, name)
 }
 
 // withdraw unloads an adapter from engines; those that are unsure may have a load under way.

@@ -11,55 +11,33 @@ import (
 	"github.com/millrace/millrace/internal/adapterfiles"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runmachine"
 	"github.com/millrace/millrace/internal/vllm"
 )
 
 // How histories published that were begun before the patch "publication": every ready engine was waited for, whatever
 // went wrong rejected the version, and a version published again was not compared.
 
-// publishBefore loads the adapter on every ready engine, then switches. A bad adapter changes nothing in the run.
-func (r *run) publishBefore(ctx workflow.Context, p Publication) (rollout.Policy, error) {
-	if known := r.policy(p.Version); known != nil && known.State != rollout.PolicyRejected {
-		return r.joined(ctx, p.Version) // the same publication, sent again
-	}
-	r.Policies = slices.DeleteFunc(r.Policies, func(q rollout.Policy) bool { return q.Version == p.Version })
-	r.Policies = append(r.Policies, rollout.Policy{
-		Version: p.Version, Adapter: p.Version.Adapter(r.Spec.Name), Path: p.Path,
-		State: rollout.PolicyLoading, PublishedAt: workflow.Now(ctx),
-	})
-	adapter := fleet.Adapter{Run: r.Spec.Name, Version: p.Version, Name: p.Version.Adapter(r.Spec.Name), Path: p.Path, Prefix: r.Spec.Adapters.PathPrefix}
-	found, loads, err := r.introduceBefore(ctx, &adapter)
+// loadBefore inspects an adapter and loads it, at once.
+func (r *run) loadBefore(ctx workflow.Context, a runmachine.Adapter) runmachine.Loaded {
+	adapter := r.adapter(a)
+	found, seconds, err := r.introduceBefore(ctx, &adapter)
+	return runmachine.Loaded{Digest: found.Digest, Notes: found.Notes, Seconds: seconds, Fault: faultBefore(err)}
+}
+
+// faultBefore is why a publication failed: it was always the adapter's fault.
+func faultBefore(err error) *runmachine.Fault {
 	if err == nil {
-		short := workflow.WithActivityOptions(ctx, shortActivity())
-		err = workflow.ExecuteActivity(short, acts.SwitchPolicy, adapter).Get(ctx, nil)
+		return nil
 	}
-	policy := r.policy(p.Version)
-	policy.LoadSec, policy.Digest, policy.Notes = loads, found.Digest, found.Notes
-	if err != nil {
-		policy.State, policy.Reason = rollout.PolicyRejected, cause(err)
-	} else {
-		policy.State = rollout.PolicyServing
-		r.Version = max(r.Version, p.Version)
-	}
-	answer := *policy
-	r.forget()
-	r.touched = true
-	report := workflow.WithActivityOptions(ctx, shortActivity())
-	if reported := workflow.ExecuteActivity(report, acts.ReportPolicy, activities.PolicyReport{Run: r.Spec.Name, Policy: answer}).Get(ctx, nil); reported != nil {
-		workflow.GetLogger(ctx).Warn("report publication", "error", reported)
-	}
-	if err != nil {
-		return answer, refusal(rollout.Refuse(rollout.Invalid,
-			"version %d was not published and nothing has changed: %s; mend the adapter and publish version %d again", p.Version, answer.Reason, p.Version))
-	}
-	return answer, nil
+	return &runmachine.Fault{Code: rollout.Invalid, Text: cause(err)}
 }
 
 // introduceBefore inspects an adapter, notes its digest and loads it on the engines. What was loaded of an adapter that
-// does not come into use is unloaded again, so that the same version may be published from mended files.
+// does not come into use is unloaded again, so that the same version may be published from corrected files.
 func (r *run) introduceBefore(ctx workflow.Context, adapter *fleet.Adapter) (adapterfiles.Inspection, map[rollout.EngineID]float64, error) {
 	var found adapterfiles.Inspection
-	in := activities.InspectInput{Adapter: *adapter, Rank: r.Spec.Adapters.Rank, Slots: r.Spec.Slots()}
+	in := activities.InspectInput{Adapter: *adapter, Rank: r.machine.Spec.Adapters.Rank, Slots: r.machine.Spec.Slots()}
 	inspecting := workflow.WithActivityOptions(ctx, loadActivity())
 	if err := workflow.ExecuteActivity(inspecting, acts.InspectAdapter, in).Get(ctx, &found); err != nil {
 		return found, nil, err
@@ -69,7 +47,7 @@ func (r *run) introduceBefore(ctx workflow.Context, adapter *fleet.Adapter) (ada
 	if err != nil {
 		return found, nil, err
 	}
-	loads, err := loadOnAll(ctx, engines, *adapter, r.Spec.Adapters.Quorum)
+	loads, err := loadOnAll(ctx, engines, *adapter, r.machine.Spec.Adapters.Quorum)
 	if err != nil && activities.Code(err) != vllm.AdapterConflict { // there the name is somebody else's
 		withdraw(ctx, unloadBefore(), engines, nil, adapter.Name)
 	}

@@ -139,7 +139,7 @@ func openGeneration(t *testing.T, name string) {
 
 func writeHistory(t *testing.T, generation, id string, execution int, h *history.History) {
 	t.Helper()
-	h = workflows.Settled(h)
+	h = workflows.CompletedPrefix(h)
 	for _, event := range h.Events {
 		scrub(event.ProtoReflect())
 	}

@@ -1,20 +1,17 @@
 package workflows
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/workflow"
 
-	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runmachine"
 )
 
 // A run whose workflow is gone, because somebody terminated it or Temporal lost it, can go on: its status and the
@@ -35,7 +32,9 @@ func (c *Client) Resume(ctx context.Context, lost Lost) (rollout.RunStatus, erro
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	run := lost.Spec.Name
-	state := resumed(lost, time.Now())
+	state := runmachine.Resume(runmachine.Lost{
+		Spec: lost.Spec, Status: lost.Status, Account: accountOf(lost.Account), Unheard: lost.Unheard,
+	}, time.Now())
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                                       c.Deployment.RunID(run),
 		TaskQueue:                                c.Deployment.Queues().Control,
@@ -49,82 +48,5 @@ func (c *Client) Resume(ctx context.Context, lost Lost) (rollout.RunStatus, erro
 	if err != nil && !errors.As(err, &already) {
 		return rollout.RunStatus{}, c.failed("resume run", run, err)
 	}
-	return state.status(), nil
-}
-
-// resumed is the state of a lost run as far as it is known. Groups of the account that have no workflow any more, and
-// launches that never happened, are found out by the run itself. Of which version its groups are is not known, so that they are taken for the
-// oldest that serves.
-func resumed(lost Lost, now time.Time) *runState {
-	was, a := lost.Status, lost.Account
-	s := &runState{
-		Spec: was.Spec, State: rollout.RunRunning, StartedAt: was.StartedAt, Policies: slices.Clone(was.Policies), Failures: was.Failures,
-		Claimed: int(a.ClaimedTo), Completed: int(a.NextStep), Version: max(was.PolicyVersion, a.Version),
-		NextSeq: max(rollout.GroupSeq(was.Launched), a.Highest+1),
-		Bytes:   a.Counts.Bytes, GroupBytes: a.GroupBytes,
-		Changes: int(now.Unix()), // above every earlier one
-	}
-	if s.Failures == nil {
-		s.Failures = map[string]int64{}
-	}
-	if s.StartedAt.IsZero() { // it was lost before its first word
-		s.Spec, s.StartedAt = lost.Spec, now
-	}
-	s.adopt(a, lost.Unheard, nil)
-	if s.Claimed > s.Completed {
-		s.Holds = []hold{{s.oldestServing(), s.Claimed}}
-	}
-	return s
-}
-
-// adopt counts the outstanding groups of an account that the run does not know as its own: an execution that was lost,
-// or reset to an earlier point, launched them. So do launches the buffer has not heard of. known is what the run knew when the
-// account was asked for: what has ended since was its own.
-func (s *runState) adopt(a buffer.Account, unheard, known []rollout.GroupSeq) {
-	oldest := s.oldestServing()
-	own := map[rollout.GroupSeq]bool{}
-	for _, seq := range slices.Concat(known, s.known()) {
-		own[seq] = true
-	}
-	strange := func(seq rollout.GroupSeq) bool {
-		if own[seq] {
-			return false
-		}
-		s.need(playing{Seq: seq, Version: oldest})
-		return true
-	}
-	for _, seq := range slices.Concat(a.Queued, a.InFlight, unheard) {
-		if strange(seq) {
-			at, _ := slices.BinarySearchFunc(s.Playing, seq, func(p playing, seq rollout.GroupSeq) int { return cmp.Compare(p.Seq, seq) })
-			s.Playing = slices.Insert(s.Playing, at, playing{Seq: seq, Version: oldest})
-		}
-	}
-	for _, seq := range a.Ready {
-		if strange(seq) {
-			at, _ := slices.BinarySearch(s.Ready, seq)
-			s.Ready = slices.Insert(s.Ready, at, seq)
-		}
-	}
-}
-
-// oldestServing is the oldest version that a group launched by another execution may have.
-func (s *runState) oldestServing() rollout.PolicyVersion {
-	oldest := s.Version
-	for _, p := range s.Policies {
-		if p.State == rollout.PolicyServing {
-			oldest = min(oldest, p.Version)
-		}
-	}
-	return oldest
-}
-
-// goOn tells the service that a lost run goes on.
-func (r *run) goOn(ctx workflow.Context) error {
-	options := shortActivity()
-	options.StartToCloseTimeout, options.HeartbeatTimeout = restoreTimeout, loadHeartbeat
-	ctx = workflow.WithActivityOptions(ctx, options)
-	r.touched = true
-	return workflow.ExecuteActivity(ctx, acts.ResumeRun, activities.RestoreInput{
-		Spec: r.given, Status: r.status(), Key: r.changeKey(),
-	}).Get(ctx, nil)
+	return state.Status(), nil
 }

@@ -1,38 +1,96 @@
-package workflows
+package workflows_test
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/workflows"
 )
 
-// Rounds grow while Temporal takes them quickly, and become smaller as soon as it does not.
-func TestRoundsFollowTemporal(t *testing.T) {
+// A large run is launched in rounds, so that Temporal has time for others in between; its stop is seen at once, and its
+// groups are cancelled in rounds too.
+func TestLargeRunIsLaunchedAndStoppedInRounds(t *testing.T) {
 	t.Parallel()
-	var p pace
-	for i, step := range []struct {
-		took   time.Duration
-		groups int
-		want   int // groups in the next round
+	for _, tt := range []struct {
+		name                string
+		groups, samples     int
+		atOnce, inFive, all int // groups launched
+		round               int // groups cancelled at once
 	}{
-		{0, 3, 16}, // a part of a round says nothing when it was quick
-		{100 * time.Millisecond, 16, 32},
-		{100 * time.Millisecond, 32, 64},
-		{100 * time.Millisecond, 64, 64},
-		{400 * time.Millisecond, 64, 64},
-		{600 * time.Millisecond, 64, 32},
-		{3 * time.Second, 5, 16}, // and much when it was slow
-		{3 * time.Second, 16, 8},
-		{3 * time.Second, 8, 8},
-		{10 * time.Millisecond, 8, 16},
+		{"many groups", 600, 4, 16, 16 + 32 + 4*64, 600, 64}, // Temporal takes each round quickly
+		{"large groups", 600, 256, 2, 6 * 2, 64, 2},          // of 16,384 games in play
+		{"the largest groups", 1500, 1024, 1, 6, 16, 1},
+		{"a small run", 12, 8, 12, 12, 12, 12},
 	} {
-		p.took(step.took, step.groups)
-		if got := p.most(); got != step.want {
-			t.Fatalf("round %d, %d groups in %v: the next one has %d, want %d", i, step.groups, step.took, got, step.want)
-		}
-		now := time.Unix(int64(i)*10, 0)
-		p.launched(now, step.want, 1)
-		if left, next := p.left(now, 1); left != 0 || next != now.Add(roundEvery) {
-			t.Fatalf("round %d: %d groups left in a full round, next at %v", i, left, next)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.spec.Group = rollout.GroupSpec{Samples: tt.samples, MinSamples: tt.samples}
+			w.spec.Buffer.Depth, w.spec.Buffer.GroupsPerStep = 1, tt.groups
+			cancelled := 0
+			group := func(ctx workflow.Context, in workflows.GroupInput) (activities.GroupEnd, error) {
+				return activities.GroupEnd{Seq: in.Plan.Ref.Seq}, workflow.Sleep(ctx, 24*time.Hour)
+			}
+			w.env.RegisterWorkflowWithOptions(group, workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
+			w.env.SetOnChildWorkflowCompletedListener(func(*workflow.Info, converter.EncodedValue, error) { cancelled++ })
+			launched := func(want int) func() {
+				return func() {
+					var status rollout.RunStatus
+					answer, err := w.env.QueryWorkflow(workflows.QueryStatus)
+					if err == nil {
+						err = answer.Get(&status)
+					}
+					if err != nil || int(status.Launched) != want {
+						t.Errorf("%d groups launched at %v, want %d: %v", status.Launched, w.env.Now(), want, err)
+					}
+				}
+			}
+			w.at(500*time.Millisecond, launched(tt.atOnce))
+			w.at(5500*time.Millisecond, launched(tt.inFive))
+			w.at(90*time.Second, func() {
+				launched(tt.all)()
+				w.update(workflows.UpdateStop, "enough", func(any, error) {})
+			})
+			w.at(90*time.Second+500*time.Millisecond, func() {
+				status, err := w.buffer.Status(context.Background(), "demo")
+				if err != nil || status.State != rollout.RunStopped {
+					t.Errorf("readers see %s: %v", status.State, err)
+				}
+				if cancelled != tt.round {
+					t.Errorf("%d of %d groups are cancelled at once, want %d", cancelled, tt.all, tt.round)
+				}
+			})
+			w.start()
+			if status := w.result(); status.State != rollout.RunStopped || cancelled != tt.all {
+				t.Errorf("ended %s with %d groups cancelled, want %d", status.State, cancelled, tt.all)
+			}
+		})
+	}
+}
+
+// The run's workflow is cancelled in Temporal's own tools while it launches: it ends as a stopped run all the same, and
+// lets go of what it has begun.
+func TestCancelWhileLaunchingIsAStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in workflows.GroupInput) (activities.GroupEnd, error) {
+		return activities.GroupEnd{Seq: in.Plan.Ref.Seq}, workflow.Sleep(ctx, time.Hour)
+	}, workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
+	w.env.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).Return(nil)
+	w.env.SetOnChildWorkflowStartedListener(func(*workflow.Info, workflow.Context, converter.EncodedValues) { w.env.CancelWorkflow() })
+	w.start()
+	if status := w.result(); status.State != rollout.RunStopped {
+		t.Errorf("ended %s", status.State)
+	}
+	status, err := w.buffer.Status(context.Background(), "demo")
+	if err != nil || status.State != rollout.RunStopped {
+		t.Errorf("readers see %s: %v", status.State, err)
 	}
 }

@@ -73,7 +73,7 @@ func (c *control) change(ctx context.Context, run rollout.RunName, f func(*rollo
 	defer c.mu.Unlock()
 	status, there := c.runs[run]
 	if !there {
-		return rollout.RunStatus{}, rollout.Refuse(rollout.NoSuchRun, "no run %s goes on", run)
+		return rollout.RunStatus{}, rollout.Refuse(rollout.NoSuchRun, "run %s is not active", run)
 	}
 	if err := f(status); err != nil {
 		return rollout.RunStatus{}, err

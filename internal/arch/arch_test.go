@@ -23,8 +23,8 @@ var layers = [][]string{
 	{"internal/rollout", "internal/telemetry", "internal/version", "internal/units"},
 	{ // pure domain: values in, values out
 		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
-		"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/alarm", "internal/enginesim/batch", "internal/enginesim/constraint",
-		"internal/enginesim/pseudolm", "internal/enginesim/tokenizer",
+		"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/alarm", "internal/runmachine",
+		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm", "internal/enginesim/tokenizer",
 	},
 	{ // adapters: each speaks one technology
 		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
@@ -56,7 +56,8 @@ var owners = map[string][]string{
 // clockless packages take time, chance and environment as arguments.
 var clockless = []string{
 	"internal/rollout", "internal/telemetry", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
-	"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/alarm", "internal/enginesim/batch",
+	"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/alarm",
+	"internal/runmachine", "internal/enginesim/batch",
 }
 
 type pkg struct {

@@ -5,9 +5,9 @@ import (
 	"go.temporal.io/api/history/v1"
 )
 
-// Settled is a history up to what the last task that a worker has finished led to. What came since has not been
+// CompletedPrefix is a history up to what the last task that a worker has finished led to. What came since has not been
 // acted upon; a replay would act, and take what it does for a difference.
-func Settled(h *history.History) *history.History {
+func CompletedPrefix(h *history.History) *history.History {
 	end := 0
 	for i, event := range h.Events {
 		if event.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {

@@ -1,0 +1,151 @@
+package runmachine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Account is what the buffer knows of a run. It is the truth about what is ready, claimed and completed.
+type Account struct {
+	Highest   rollout.GroupSeq // highest group number heard of; -1: none
+	Queued    []rollout.GroupSeq
+	InFlight  []rollout.GroupSeq
+	Ready     []rollout.GroupSeq
+	Claimed   int // steps
+	Completed int // steps
+	Version   rollout.PolicyVersion
+
+	Bytes      int64 // stored
+	GroupBytes int64 // of these, a group's mean; 0: nothing is known
+}
+
+// groupEnded takes a group out of play.
+func (m *Machine) groupEnded(ev GroupEnded) {
+	m.learnVariance(ev)
+	m.leave(ev.Seq, ev.Code)
+	m.needsSync = true
+	m.untold = m.untold || ev.Code != ""
+}
+
+// sync corrects the run's account by the buffer's. A buffer that has forgotten the run is told how far it had come; while
+// one does not answer, the run goes by its own account.
+func (m *Machine) sync(next func()) {
+	if !m.needsSync {
+		next()
+		return
+	}
+	m.needsSync = false
+	asked, known := slices.Clone(m.Ready), m.known()
+	take := func(r AccountRead) {
+		if !r.Failed {
+			m.take(r.Account, asked, known)
+		}
+		next()
+	}
+	ask(m, ReadAccount{}, func(r AccountRead) {
+		if !r.Forgotten && (r.Failed || r.Account.Claimed >= m.Claimed) {
+			take(r)
+			return
+		}
+		m.Changes++
+		ask(m, RestoreBuffer{Status: m.Status(), Key: m.changeKey()}, func(r AccountRead) {
+			m.untold = true
+			take(r)
+		})
+	})
+}
+
+// take takes over the buffer's account. What differs though nothing was heard of it is reported: a notification was
+// lost.
+func (m *Machine) take(a Account, asked, known []rollout.GroupSeq) {
+	if difference := m.difference(a); m.idle && difference != "" {
+		m.Changes++
+		m.note("corrected its account by the buffer's: " + difference)
+	}
+	before := m.Completed
+	if m.features.Adopting {
+		m.adopt(a, nil, known)
+	}
+	m.correct(a, asked)
+	m.queued = a.Queued
+	m.untold = m.untold || m.Completed != before || m.idle && m.throttle() != m.throttled
+}
+
+// correct makes the account the buffer's. Lost notifications are repaired here; a repeated one finds nothing to do.
+// Groups that the buffer does not know yet, because they were launched a moment ago, stay in play. asked is what was
+// ready when the buffer was asked: a group that became ready since may be missing in its answer and is kept.
+func (r *Run) correct(a Account, asked []rollout.GroupSeq) {
+	for _, seq := range a.Ready {
+		r.leave(seq, "")
+	}
+	r.Claimed, r.Completed = a.Claimed, a.Completed
+	r.Bytes, r.GroupBytes = a.Bytes, a.GroupBytes
+	r.Ready = slices.DeleteFunc(r.Ready, func(seq rollout.GroupSeq) bool {
+		gone := slices.Contains(asked, seq) && !slices.Contains(a.Ready, seq)
+		if gone {
+			r.hold(seq)
+		}
+		return gone
+	})
+	r.unhold()
+	r.NextSeq = max(r.NextSeq, a.Highest+1) // behind only after a reset to an older history
+}
+
+// difference is how a buffer's account differs from the run's; empty when it does not.
+func (r *Run) difference(a Account) string {
+	var parts []string
+	count := func(what string, seqs []rollout.GroupSeq, in func(rollout.GroupSeq) bool) {
+		n := 0
+		for _, seq := range seqs {
+			if in(seq) {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d groups %s", n, what))
+		}
+	}
+	count("ready that were thought in play", a.Ready, r.plays)
+	count("gone that were thought ready", r.Ready, func(seq rollout.GroupSeq) bool { return !slices.Contains(a.Ready, seq) })
+	if a.Claimed != r.Claimed {
+		parts = append(parts, fmt.Sprintf("%d steps claimed, not %d", a.Claimed, r.Claimed))
+	}
+	if a.Completed != r.Completed {
+		parts = append(parts, fmt.Sprintf("%d steps completed, not %d", a.Completed, r.Completed))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// adopt counts the outstanding groups of an account that the run does not know as its own: an execution that was lost,
+// or reset to an earlier point, launched them. So do launches the buffer has not heard of. known is what the run knew
+// when the account was asked for: what has ended since was its own. Of which version such groups are is not known, so
+// that they are taken for the oldest that serves.
+func (r *Run) adopt(a Account, unheard, known []rollout.GroupSeq) {
+	oldest := r.oldestServing()
+	own := map[rollout.GroupSeq]bool{}
+	for _, seq := range slices.Concat(known, r.known()) {
+		own[seq] = true
+	}
+	foreign := func(seq rollout.GroupSeq) bool {
+		if own[seq] {
+			return false
+		}
+		r.need(Group{Seq: seq, Version: oldest})
+		return true
+	}
+	for _, seq := range slices.Concat(a.Queued, a.InFlight, unheard) {
+		if foreign(seq) {
+			at, _ := slices.BinarySearchFunc(r.Playing, seq, func(g Group, seq rollout.GroupSeq) int { return cmp.Compare(g.Seq, seq) })
+			r.Playing = slices.Insert(r.Playing, at, Group{Seq: seq, Version: oldest})
+		}
+	}
+	for _, seq := range a.Ready {
+		if foreign(seq) {
+			r.becomeReady(seq)
+		}
+	}
+}

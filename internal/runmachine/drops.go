@@ -1,0 +1,101 @@
+package runmachine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Codes of groups that are dropped though none of their games failed.
+const (
+	ZeroVariance = "zero_variance" // all rewards are equal, and the run wants no such groups
+	Shrunk       = "shrunk"        // the run was changed to keep fewer groups outstanding
+	Stale        = "stale"         // the trainer has moved too far ahead of it
+	Vanished     = "vanished"      // its workflow is gone
+	Cancelled    = "cancelled"     // its workflow was cancelled
+)
+
+// countFailing counts groups that failed since one did not. Groups that somebody let go of say nothing.
+func (r *Run) countFailing(code string) {
+	switch code {
+	case "", ZeroVariance:
+		r.Failing = 0
+	case Shrunk, Stale, Cancelled, Vanished:
+	default:
+		r.Failing++
+	}
+}
+
+// backoff is how long a run waits between rounds whose groups all fail: a second after a whole buffer of them, and twice
+// as long after each further one. What such a run asks of Temporal, workers and engines is taken from others for nothing.
+func (r *Run) backoff() time.Duration {
+	buffers := r.Failing / max(1, r.Spec.Buffer.Outstanding())
+	if buffers == 0 {
+		return 0
+	}
+	return min(mostBackoff, time.Second<<min(buffers-1, 10))
+}
+
+// dropSurplus drops groups that a change of the run has made too many: those that are queued, the oldest first, for
+// they would be the stalest. What is being played or is ready has cost the engines something and is used up by the
+// steps to come; what is claimed is the trainer's.
+func (m *Machine) dropSurplus(next func()) {
+	room, _ := m.room()
+	surplus := m.outstanding() - room
+	if !m.mayBeSurplus || surplus <= 0 {
+		m.mayBeSurplus = false
+		next()
+		return
+	}
+	m.mayBeSurplus = false
+	var seqs []rollout.GroupSeq
+	for _, seq := range m.queued {
+		if len(seqs) < surplus && m.plays(seq) {
+			seqs = append(seqs, seq)
+		}
+	}
+	m.release(Release{Seqs: seqs, Code: Shrunk, OnlyQueued: true}, next)
+}
+
+// dropStale drops groups in play that will be too stale however they end, because every turn of theirs is made with
+// the version that they were launched with.
+func (m *Machine) dropStale(next func()) {
+	if m.staleAt == m.Version || !m.features.Bounded || m.Spec.Buffer.OnStale != rollout.DropStale ||
+		m.Spec.PolicyRefresh == rollout.RefreshTurn {
+		next()
+		return
+	}
+	m.staleAt = m.Version
+	var seqs []rollout.GroupSeq
+	for _, g := range m.Playing {
+		if int64(m.Version-g.Version) > m.Spec.Buffer.MaxStaleness {
+			seqs = append(seqs, g.Seq)
+		}
+	}
+	m.release(Release{Seqs: seqs, Code: Stale}, next)
+}
+
+// release takes groups out of the account and cancels their games. Those that have moved on meanwhile stay: the buffer
+// knows how far they are.
+func (m *Machine) release(task Release, next func()) {
+	if len(task.Seqs) == 0 {
+		next()
+		return
+	}
+	ask(m, task, func(r Released) {
+		if r.Failed {
+			next()
+			return
+		}
+		released := slices.DeleteFunc(slices.Clone(r.Seqs), func(seq rollout.GroupSeq) bool { return !m.plays(seq) })
+		for _, seq := range released {
+			m.leave(seq, task.Code)
+		}
+		m.cancel(released, func() {
+			m.untold = m.untold || len(r.Seqs) > 0
+			m.needsSync = m.needsSync || !slices.Equal(r.Seqs, task.Seqs)
+			next()
+		})
+	})
+}

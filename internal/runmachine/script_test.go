@@ -1,0 +1,262 @@
+package runmachine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// TestScripts plays testdata/scripts: what happens to a run, and below each line what the run does about it. It is the
+// specification; run with -rewrite and read the difference. Groups are named by number, as 0-5 8.
+//
+//	start [depth=2 per_step=3 steps=5 max_staleness=4 on_stale=drop max_bytes=0 samples=2 refresh=turn policies=a
+//	      group_bytes=100 without=paced fail=TASK hold=TASK]
+//	begin 0-2              requests of these groups are dispatched
+//	ready 0-2 [flat] [silent]   they are committed; silent: the run is not told
+//	dropped 0 code=deadline     they failed
+//	closed 0 | gone 0      their workflows ended without a word | cannot be found
+//	claim [silent] | complete [silent]   the trainer's next step
+//	change depth=1 ... | pause | resume | stop REASON | cancel
+//	publish 1 /path [digest=d]   with the answers that fault=CODE (of loads) and unfit=CODE (of the inspection) give
+//	pass 15s | forget | cut | lost [unheard=6] | hold TASK | answer | fail TASK | slow 600ms
+//	account                what the run counts
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
+		var w *world
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "start" {
+				w = newWorld(specOf(t, d), featuresOf(d))
+				w.fails, w.holds = textOf(d, "fail", ""), textOf(d, "hold", "")
+				w.bytes, _ = strconv.ParseInt(textOf(d, "group_bytes", "0"), 10, 64)
+				w.event(Began{New: true})
+			} else {
+				play(t, w, d)
+			}
+			out := strings.Join(w.log, "\n")
+			w.log = nil
+			return out
+		})
+	})
+}
+
+func play(t *testing.T, w *world, d *datadriven.TestData) {
+	switch d.Cmd {
+	case "begin":
+		for _, seq := range groupsOf(t, d) {
+			w.groups[seq] = inFlight
+		}
+	case "ready":
+		for _, seq := range groupsOf(t, d) {
+			w.commit(seq)
+			if !d.HasArg("silent") {
+				w.event(GroupEnded{Seq: seq, Flat: d.HasArg("flat")})
+			}
+		}
+	case "dropped":
+		for _, seq := range groupsOf(t, d) {
+			w.groups[seq] = dropped
+			if d.HasArg("silent") {
+				w.m.Handle(w.now, GroupEnded{Seq: seq, Code: textOf(d, "code", "deadline")})
+				continue
+			}
+			w.event(GroupEnded{Seq: seq, Code: textOf(d, "code", "deadline"), Flat: d.HasArg("flat")})
+		}
+	case "closed":
+		for _, seq := range groupsOf(t, d) {
+			w.event(GroupClosed{Seq: seq})
+		}
+	case "gone":
+		for _, seq := range groupsOf(t, d) {
+			w.gone[seq] = true
+		}
+	case "claim", "complete":
+		if d.Cmd == "complete" {
+			w.completed++
+		} else if !w.claim() {
+			t.Fatalf("%s: no batch is ready", d.Pos)
+		}
+		if !d.HasArg("silent") {
+			w.event(BufferChanged{})
+		}
+	case "change":
+		w.event(Changed{ID: d.Pos, Spec: changed(t, d, w.m.Spec), Text: "set " + d.CmdArgs[0].String()})
+	case "pause", "resume":
+		paused := d.Cmd == "pause"
+		w.event(Changed{ID: d.Pos, Spec: w.m.Spec, Paused: &paused, Text: d.Cmd})
+	case "stop":
+		w.event(StopAsked{Reason: d.CmdArgs[0].Key})
+	case "cancel":
+		if w.wait == nil {
+			t.Fatalf("%s: the run does not wait", d.Pos)
+		}
+		cmd := *w.wait
+		w.wait = nil
+		w.event(Interrupted{cmd.ID})
+	case "publish":
+		v, _ := strconv.Atoi(d.CmdArgs[0].Key)
+		w.digest, w.loading, w.inspection = textOf(d, "digest", ""), faultOf(d, "fault"), faultOf(d, "unfit")
+		w.event(PublishAsked{ID: d.Pos, Version: rollout.PolicyVersion(v), Path: d.CmdArgs[1].Key})
+	case "pass":
+		passing, err := time.ParseDuration(d.CmdArgs[0].Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.pass(passing)
+	case "forget":
+		w.lost = true
+		w.event(BufferChanged{})
+	case "cut":
+		if err := w.cut(); err != nil {
+			t.Fatal(err)
+		}
+	case "lost":
+		var unheard []rollout.GroupSeq
+		if seq := textOf(d, "unheard", ""); seq != "" {
+			n, _ := strconv.Atoi(seq)
+			unheard = append(unheard, rollout.GroupSeq(n))
+		}
+		w.resume(Resume(Lost{Spec: w.spec, Status: w.mirrored, Account: w.account(), Unheard: unheard}, w.now), true)
+	case "slow":
+		w.takes, _ = time.ParseDuration(d.CmdArgs[0].Key)
+	case "hold":
+		w.holds = d.CmdArgs[0].Key
+	case "answer":
+		w.release(false)
+	case "fail":
+		w.fails = ""
+		if len(d.CmdArgs) > 0 {
+			w.fails = d.CmdArgs[0].Key
+		}
+	case "account":
+		w.log = append(w.log, account(w.m))
+	default:
+		t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
+	}
+}
+
+// account is what the run counts, as text.
+func account(m *Machine) string {
+	var playing []string
+	for _, g := range m.Playing {
+		playing = append(playing, fmt.Sprintf("%d@%d", g.Seq, g.Version))
+	}
+	text := fmt.Sprintf("%s: playing %s; ready %s; %d claimed, %d completed; version %d, needed from %d",
+		m.State, strings.Join(playing, " "), spans(m.Ready), m.Claimed, m.Completed, m.Version, m.oldestNeeded())
+	if len(m.Failures) > 0 {
+		text += fmt.Sprintf("; dropped %v", m.Failures)
+	}
+	return text
+}
+
+func specOf(t *testing.T, d *datadriven.TestData) rollout.Spec {
+	spec := rollout.Spec{
+		Name: "demo", Model: "base", Steps: 5, Group: rollout.GroupSpec{Samples: 2, MinSamples: 2},
+		Buffer: rollout.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: rollout.DropStale},
+	}
+	return changed(t, d, spec)
+}
+
+func changed(t *testing.T, d *datadriven.TestData, spec rollout.Spec) rollout.Spec {
+	for _, arg := range d.CmdArgs {
+		n := 0
+		if len(arg.Vals) > 0 {
+			n, _ = strconv.Atoi(arg.Vals[0])
+		}
+		switch arg.Key {
+		case "depth":
+			spec.Buffer.Depth = n
+		case "per_step":
+			spec.Buffer.GroupsPerStep = n
+		case "steps":
+			spec.Steps = n
+		case "max_staleness":
+			spec.Buffer.MaxStaleness = int64(n)
+		case "on_stale":
+			spec.Buffer.OnStale = rollout.OnStale(arg.Vals[0])
+		case "max_bytes":
+			spec.Buffer.MaxBytes = int64(n)
+		case "samples":
+			spec.Group.Samples = n
+		case "refresh":
+			spec.PolicyRefresh = rollout.PolicyRefresh(arg.Vals[0])
+		case "policies":
+			for _, name := range arg.Vals {
+				spec.Policies = append(spec.Policies, rollout.FixedPolicy{Name: name, Path: "/" + name})
+			}
+		case "without", "fail", "hold", "group_bytes":
+		default:
+			t.Fatalf("%s: unknown key %s", d.Pos, arg.Key)
+		}
+	}
+	return spec
+}
+
+func featuresOf(d *datadriven.TestData) Features {
+	f := AllFeatures
+	for _, arg := range d.CmdArgs {
+		if arg.Key == "without" {
+			for _, name := range arg.Vals {
+				switch name {
+				case "bounded":
+					f.Bounded = false
+				case "watched":
+					f.Watched = false
+				case "paced":
+					f.Paced = false
+				case "backing_off":
+					f.BackingOff = false
+				case "adopting":
+					f.Adopting = false
+				case "comparing":
+					f.Comparing = false
+				}
+			}
+		}
+	}
+	return f
+}
+
+func textOf(d *datadriven.TestData, key, otherwise string) string {
+	for _, arg := range d.CmdArgs {
+		if arg.Key == key && len(arg.Vals) > 0 {
+			return arg.Vals[0]
+		}
+	}
+	return otherwise
+}
+
+func faultOf(d *datadriven.TestData, key string) *Fault {
+	if code := textOf(d, key, ""); code != "" {
+		return &Fault{Code: rollout.RefusalCode(code), Text: "no"}
+	}
+	return nil
+}
+
+// groupsOf is the groups that a line names.
+func groupsOf(t *testing.T, d *datadriven.TestData) []rollout.GroupSeq {
+	var seqs []rollout.GroupSeq
+	for _, arg := range d.CmdArgs {
+		from, to, _ := strings.Cut(arg.Key, "-")
+		first, err := strconv.Atoi(from)
+		if err != nil {
+			continue // a word
+		}
+		last := first
+		if to != "" {
+			if last, err = strconv.Atoi(to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for seq := first; seq <= last; seq++ {
+			seqs = append(seqs, rollout.GroupSeq(seq))
+		}
+	}
+	return seqs
+}

@@ -1,0 +1,347 @@
+package runmachine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// world is what surrounds one run: a buffer, engines and Temporal, all of which do what the machine asks, and write
+// down what that was. What is held is not answered before it is let go.
+type world struct {
+	m        *Machine
+	now      time.Time
+	spec     rollout.Spec  // as the run was started with
+	takes    time.Duration // what Temporal needs for a round
+	features Features
+	wait     *Command
+	waitsTo  time.Time
+	awaits   []Command
+	holds    string // the kind of task that is not answered
+	held     []Command
+	fails    string // the kind of task that fails
+	over     bool
+	lost     bool // Redis has forgotten the run
+	log      []string
+	mirrored rollout.RunStatus
+
+	groups     map[rollout.GroupSeq]place
+	gone       map[rollout.GroupSeq]bool // groups without a workflow
+	stored     []rollout.GroupSeq        // in the order in which they became ready
+	claimed    [][]rollout.GroupSeq
+	completed  int
+	bytes      int64 // of a group
+	launches   map[rollout.GroupSeq]int
+	versions   map[rollout.GroupSeq]rollout.PolicyVersion
+	check      func(Task) // holds each task against the laws
+	digest     string
+	inspection *Fault
+	loading    *Fault
+}
+
+// place is where the buffer has a group.
+type place string
+
+const (
+	queued   place = "queued"
+	inFlight place = "in flight"
+	ready    place = "ready"
+	claimed  place = "claimed"
+	dropped  place = "dropped"
+)
+
+func newWorld(spec rollout.Spec, features Features) *world {
+	w := &world{
+		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), features: features, spec: spec,
+		groups: map[rollout.GroupSeq]place{}, gone: map[rollout.GroupSeq]bool{}, launches: map[rollout.GroupSeq]int{},
+		versions: map[rollout.GroupSeq]rollout.PolicyVersion{}, check: func(Task) {},
+	}
+	w.m = New(NewRun(spec, w.now), features)
+	return w
+}
+
+// event lets the machine handle an event, and performs what follows until it waits.
+func (w *world) event(ev Event) {
+	w.perform(w.m.Handle(w.now, ev))
+	w.settle()
+}
+
+// settle wakes the machine and publications that wait, for as long as they are to be woken.
+func (w *world) settle() {
+	for {
+		if i := slices.IndexFunc(w.awaits, func(c Command) bool { return !w.m.Blocked(c.ID) }); i >= 0 {
+			cmd := w.awaits[i]
+			w.awaits = slices.Delete(w.awaits, i, i+1)
+			w.answer(cmd, Done{})
+			continue
+		}
+		if w.wait == nil || !w.m.Awake() {
+			return
+		}
+		w.wake(false)
+	}
+}
+
+func (w *world) wake(timedOut bool) {
+	cmd := *w.wait
+	w.wait = nil
+	w.answer(cmd, Woken{TimedOut: timedOut})
+}
+
+func (w *world) answer(cmd Command, r Result) {
+	w.perform(w.m.Handle(w.now, Answered{cmd.ID, r}))
+}
+
+// pass lets time pass.
+func (w *world) pass(d time.Duration) {
+	end := w.now.Add(d)
+	for w.wait != nil && !w.waitsTo.After(end) {
+		w.now = w.waitsTo
+		w.wake(true)
+		w.settle()
+	}
+	w.now = end
+}
+
+func (w *world) perform(commands []Command) {
+	for len(commands) > 0 {
+		cmd := commands[0]
+		commands = commands[1:]
+		kind := strings.TrimPrefix(fmt.Sprintf("%T", cmd.Task), "runmachine.")
+		w.say(cmd.Task)
+		w.check(cmd.Task)
+		if w.holds == kind {
+			w.holds = ""
+			w.held = append(w.held, cmd)
+			continue
+		}
+		if r := w.do(cmd, w.fails == kind); r != nil {
+			commands = append(commands, w.m.Handle(w.now, Answered{cmd.ID, r})...)
+		}
+	}
+}
+
+// release answers what was held.
+func (w *world) release(failed bool) {
+	held := w.held
+	w.held = nil
+	for _, cmd := range held {
+		w.answer(cmd, w.do(cmd, failed))
+	}
+	w.settle()
+}
+
+// do performs a task. The answer is nil where the machine waits.
+func (w *world) do(cmd Command, fails bool) Result {
+	switch task := cmd.Task.(type) {
+	case ReadAccount:
+		return AccountRead{Account: w.account(), Forgotten: w.lost, Failed: fails || w.lost}
+	case RestoreBuffer:
+		if !fails {
+			w.restore(task.Status)
+		}
+		return AccountRead{Account: w.account(), Failed: fails}
+	case Release:
+		return w.releaseGroups(task, fails)
+	case LookFor:
+		return Looked{Failed: fails, Gone: slices.DeleteFunc(slices.Clone(task.Seqs), func(seq rollout.GroupSeq) bool { return !w.gone[seq] })}
+	case DropVanished:
+		if w.groups[task.Seq] == ready || w.groups[task.Seq] == claimed {
+			return Done{Failed: true}
+		}
+		w.groups[task.Seq] = dropped
+	case Launch:
+		w.now = w.now.Add(w.takes)
+		for _, g := range task.Groups {
+			w.launches[g.Seq]++
+			w.groups[g.Seq] = queued
+		}
+	case Mirror:
+		w.mirrored = task.Status
+		w.over = task.Status.State.Over()
+	case Wait:
+		w.wait, w.waitsTo = &cmd, w.now.Add(task.For)
+		return nil
+	case Await:
+		w.awaits = append(w.awaits, cmd)
+		return nil
+	case Pin:
+		if fails {
+			return Pinned{Refused: "use_dora is true"}
+		}
+		return Pinned{}
+	case Inspect:
+		return Inspected{Digest: w.digest, Fault: w.inspection}
+	case Load:
+		return Loaded{Fault: w.loading}
+	case Switch:
+		return Switched{}
+	}
+	return Done{Failed: fails}
+}
+
+func (w *world) releaseGroups(task Release, fails bool) Released {
+	var seqs []rollout.GroupSeq
+	for _, seq := range task.Seqs {
+		at := w.groups[seq]
+		if !fails && (at == queued || at == inFlight && !task.OnlyQueued) {
+			w.groups[seq] = dropped
+			seqs = append(seqs, seq)
+		}
+	}
+	return Released{Seqs: seqs, Failed: fails}
+}
+
+// restore begins the buffer anew where the run is: what was in it is gone.
+func (w *world) restore(status rollout.RunStatus) {
+	w.lost = false
+	clear(w.groups)
+	w.stored = nil
+	w.completed = int(status.NextStep)
+	w.claimed = make([][]rollout.GroupSeq, w.completed)
+}
+
+func (w *world) account() Account {
+	a := Account{Highest: -1, Claimed: len(w.claimed), Completed: w.completed}
+	for seq, at := range w.groups {
+		a.Highest = max(a.Highest, seq)
+		switch at {
+		case queued:
+			a.Queued = append(a.Queued, seq)
+		case inFlight:
+			a.InFlight = append(a.InFlight, seq)
+		case ready:
+			a.Ready = append(a.Ready, seq)
+		}
+	}
+	for _, seqs := range [][]rollout.GroupSeq{a.Queued, a.InFlight, a.Ready} {
+		slices.Sort(seqs)
+	}
+	if len(w.stored) > 0 {
+		a.GroupBytes, a.Bytes = w.bytes, w.bytes*int64(len(a.Ready))
+	}
+	return a
+}
+
+// commit makes a group ready, if it is still in play.
+func (w *world) commit(seq rollout.GroupSeq) {
+	if at := w.groups[seq]; at == queued || at == inFlight {
+		w.groups[seq] = ready
+		w.stored = append(w.stored, seq)
+	}
+}
+
+// claim gives the groups that were launched first to the next step, if there are enough.
+func (w *world) claim() bool {
+	var batch []rollout.GroupSeq
+	for _, seq := range w.account().Ready {
+		if len(batch) < w.m.Spec.Buffer.GroupsPerStep {
+			batch = append(batch, seq)
+		}
+	}
+	if len(batch) < w.m.Spec.Buffer.GroupsPerStep || len(w.claimed) >= w.m.Spec.Steps {
+		return false
+	}
+	for _, seq := range batch {
+		w.groups[seq] = claimed
+	}
+	w.claimed = append(w.claimed, batch)
+	return true
+}
+
+// cut goes on with the run as the next execution does.
+func (w *world) cut() error {
+	run := &Run{}
+	text, err := json.Marshal(w.m.Run)
+	if err == nil {
+		err = json.Unmarshal(text, run)
+	}
+	w.resume(run, false)
+	return err
+}
+
+func (w *world) resume(run *Run, lost bool) {
+	w.wait, w.awaits, w.held = nil, nil, nil
+	w.m = New(run, w.features)
+	w.event(Began{Resumed: lost})
+}
+
+// say writes down what the machine asks for, in the words of its users.
+func (w *world) say(task Task) {
+	text := ""
+	switch t := task.(type) {
+	case OpenRun:
+		text = "open the run"
+	case Pin:
+		text = "pin " + t.Policy.Name
+	case AnnounceResumed:
+		text = "announce the run"
+	case RestoreBuffer:
+		text = fmt.Sprintf("restore the buffer at step %d", t.Status.NextStep)
+	case Release:
+		text = fmt.Sprintf("release %s as %s", spans(t.Seqs), t.Code)
+		if t.OnlyQueued {
+			text += " if queued"
+		}
+	case CancelGames:
+		text = "cancel " + spans(t.Seqs)
+	case LookFor:
+		text = "look for " + spans(t.Seqs)
+	case DropVanished:
+		text = fmt.Sprintf("drop %d as vanished", t.Seq)
+	case Launch:
+		text = fmt.Sprintf("launch %s with version %d", spans(seqsOf(t.Groups)), t.Groups[0].Version)
+	case Retire:
+		text = "retire " + t.Adapter
+	case Mirror:
+		text = fmt.Sprintf("tell readers: %s at step %d, %d outstanding", t.Status.State, t.Status.NextStep, t.Status.Outstanding)
+		if t.Status.Throttle != "" {
+			text += fmt.Sprintf(", throttled by %s", t.Status.Throttle)
+		}
+		if t.Change != "" {
+			text += "; " + t.Change
+		}
+	case Inspect:
+		text = "inspect " + t.Adapter.Name + " at " + t.Adapter.Path
+	case Load:
+		text = "load " + t.Adapter.Name
+	case StopLoading:
+		text = fmt.Sprintf("stop loading version %d", t.Version)
+	case Unload:
+		text = "unload " + t.Adapter
+	case Switch:
+		text = "switch to " + t.Adapter.Name
+	case ReportPolicy:
+		text = fmt.Sprintf("report version %d: %s", t.Policy.Version, t.Policy.State)
+	case AnswerPublication:
+		text = fmt.Sprintf("answer: version %d is %s", t.Policy.Version, t.Policy.State)
+		if t.Err != nil {
+			text = "refuse: " + t.Err.Error()
+		}
+	case ReadAccount, Wait, Await:
+		return
+	}
+	w.log = append(w.log, text)
+}
+
+// spans writes group numbers as 0-3 5.
+func spans(seqs []rollout.GroupSeq) string {
+	var parts []string
+	for i := 0; i < len(seqs); {
+		j := i
+		for j+1 < len(seqs) && seqs[j+1] == seqs[j]+1 {
+			j++
+		}
+		if part := fmt.Sprint(seqs[i]); i == j {
+			parts = append(parts, part)
+		} else {
+			parts = append(parts, fmt.Sprintf("%s-%d", part, seqs[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, " ")
+}

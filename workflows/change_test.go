@@ -1,0 +1,77 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runmachine"
+)
+
+func demoSpec() rollout.Spec {
+	return rollout.Spec{
+		Name: "demo", Model: "base", Steps: 5,
+		Environment: rollout.Environment{Kind: "tictactoe"},
+		Group:       rollout.GroupSpec{Samples: 2, MinSamples: 2},
+		Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: rollout.DropStale},
+		Sampling:    rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 8},
+		Timeouts: rollout.Timeouts{
+			Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour), Heartbeat: rollout.Duration(10 * time.Second),
+		},
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestValidateChange(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change rollout.Change
+		ok     bool
+	}{
+		{"deeper", rollout.Change{Depth: ptr(4)}, true},
+		{"pause", rollout.Change{Paused: ptr(true)}, true},
+		{"nothing", rollout.Change{}, false},
+		{"no depth", rollout.Change{Depth: ptr(0)}, false},
+		{"absurd depth", rollout.Change{Depth: ptr(1000)}, false},
+		{"more samples than children allow", rollout.Change{GroupsPerStep: ptr(1400)}, false},
+		{"fewer samples than the minimum", rollout.Change{Samples: ptr(1)}, false},
+		{"fewer samples and minimum", rollout.Change{Samples: ptr(1), MinSamples: ptr(1)}, true},
+		{"negative staleness", rollout.Change{MaxStaleness: ptr(int64(-1))}, false},
+		{"steps already claimed", rollout.Change{Steps: ptr(1)}, false},
+		{"unknown policy", rollout.Change{OnStale: ptr(rollout.OnStale("burn"))}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := runmachine.NewRun(demoSpec(), time.Time{})
+			s.Claimed = 2
+			err := validateChange(s, tt.change)
+			if (err == nil) != tt.ok {
+				t.Errorf("got %v", err)
+			}
+			if err != nil && !rollout.Refused(err, rollout.Invalid) {
+				t.Errorf("%v is not an Invalid refusal", err)
+			}
+		})
+	}
+	over := runmachine.NewRun(demoSpec(), time.Time{})
+	over.State = rollout.RunCompleted
+	if err := validateChange(over, rollout.Change{Depth: ptr(3)}); !rollout.Refused(err, rollout.RunOver) {
+		t.Errorf("a finished run took a change: %v", err)
+	}
+}
+
+func TestGroupSeedsDiffer(t *testing.T) {
+	t.Parallel()
+	seen := map[int64]bool{}
+	for seed := range int64(3) {
+		for seq := range rollout.GroupSeq(1000) {
+			s := groupSeed(seed, seq)
+			if s < 0 || seen[s] {
+				t.Fatalf("seed %d of group %d is negative or repeated", s, seq)
+			}
+			seen[s] = true
+		}
+	}
+}

@@ -1,0 +1,301 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runmachine"
+)
+
+// perform performs one command of the machine. An error ends the workflow, unless it is the workflow's cancellation.
+func (l *line) perform(ctx workflow.Context, cmd runmachine.Command) (runmachine.Result, error) {
+	if l.main && l.machine.Finishing() {
+		ctx, _ = workflow.NewDisconnectedContext(ctx)
+	}
+	switch task := cmd.Task.(type) {
+	case runmachine.OpenRun:
+		return l.openRun(ctx), nil
+	case runmachine.AnnounceResumed:
+		return l.announceResumed(ctx, task), nil
+	case runmachine.Pin:
+		return l.pin(ctx, task.Policy), nil
+	case runmachine.ReadAccount:
+		return l.readAccount(ctx), nil
+	case runmachine.RestoreBuffer:
+		return l.restoreBuffer(ctx, task), nil
+	case runmachine.Release:
+		return l.release(ctx, task), nil
+	case runmachine.CancelGames:
+		return l.cancelGames(ctx, task.Seqs), nil
+	case runmachine.LookFor:
+		return l.lookFor(ctx, task.Seqs), nil
+	case runmachine.DropVanished:
+		in := activities.DiscardInput{Ref: l.ref(task.Seq), Code: runmachine.Vanished}
+		return l.short(ctx, acts.DiscardGroup, in), nil
+	case runmachine.Launch:
+		return runmachine.Done{}, l.launch(ctx, task.Groups)
+	case runmachine.Retire:
+		return l.short(ctx, acts.RetireAdapter, task.Adapter), nil
+	case runmachine.Mirror:
+		return l.mirror(ctx, task), nil
+	case runmachine.Wait:
+		return l.wait(ctx, task)
+	case runmachine.Inspect:
+		return l.inspected(ctx, task.Adapter), nil
+	case runmachine.Load:
+		return l.load(ctx, task.Adapter), nil
+	case runmachine.StopLoading:
+		return l.stopLoading(task.Version), nil
+	case runmachine.Unload:
+		return l.unload(ctx, task), nil
+	case runmachine.Switch:
+		return l.switchTo(ctx, task.Adapter), nil
+	case runmachine.ReportPolicy:
+		return l.short(ctx, acts.ReportPolicy, activities.PolicyReport{Run: l.given.Name, Policy: task.Policy}), nil
+	case runmachine.Await:
+		return runmachine.Done{}, workflow.Await(ctx, func() bool { return !l.machine.Blocked(cmd.ID) })
+	case runmachine.AnswerPublication:
+		l.answer = task
+		return runmachine.Done{}, nil
+	}
+	panic(fmt.Sprintf("no way to perform %T", cmd.Task))
+}
+
+// short runs a short activity whose failure the machine only has to know of.
+func (r *run) short(ctx workflow.Context, activity, in any) runmachine.Done {
+	ctx = workflow.WithActivityOptions(ctx, shortActivity())
+	err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, nil)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("an activity of the run failed", "input", in, "error", err)
+	}
+	return runmachine.Done{Failed: err != nil}
+}
+
+func (r *run) ref(seq rollout.GroupSeq) rollout.GroupRef {
+	return rollout.GroupRef{Run: r.given.Name, Seq: seq}
+}
+
+func (r *run) openRun(ctx workflow.Context) runmachine.Done {
+	ctx = workflow.WithActivityOptions(ctx, shortActivity())
+	r.failure = workflow.ExecuteActivity(ctx, acts.OpenRun, r.given).Get(ctx, nil)
+	return runmachine.Done{Failed: r.failure != nil}
+}
+
+func (r *run) announceResumed(ctx workflow.Context, task runmachine.AnnounceResumed) runmachine.Done {
+	ctx = workflow.WithActivityOptions(ctx, restoreActivity())
+	in := activities.RestoreInput{Spec: r.given, Status: task.Status, Key: task.Key}
+	r.failure = workflow.ExecuteActivity(ctx, acts.ResumeRun, in).Get(ctx, nil)
+	return runmachine.Done{Failed: r.failure != nil}
+}
+
+func (r *run) readAccount(ctx workflow.Context) runmachine.AccountRead {
+	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		ScheduleToCloseTimeout: 10 * time.Second,
+		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2},
+	})
+	var account buffer.Account
+	err := workflow.ExecuteLocalActivity(ctx, acts.Account, r.given.Name).Get(ctx, &account)
+	return accountRead(ctx, account, err)
+}
+
+// restoreBuffer tells an empty Redis how far the run had come, and answers the account from there. Batches that were
+// granted and not recorded are formed anew, of other groups; nothing that was recorded is given out again.
+func (r *run) restoreBuffer(ctx workflow.Context, task runmachine.RestoreBuffer) runmachine.AccountRead {
+	ctx = workflow.WithActivityOptions(ctx, restoreActivity())
+	var account buffer.Account
+	in := activities.RestoreInput{Spec: r.given, Status: task.Status, Key: task.Key}
+	err := workflow.ExecuteActivity(ctx, acts.RestoreRun, in).Get(ctx, &account)
+	return accountRead(ctx, account, err)
+}
+
+func accountRead(ctx workflow.Context, account buffer.Account, err error) runmachine.AccountRead {
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("the buffer does not answer", "error", err)
+	}
+	return runmachine.AccountRead{
+		Account: accountOf(account), Failed: err != nil,
+		Forgotten: err != nil && activities.Code(err) == string(rollout.NoSuchRun),
+	}
+}
+
+// accountOf is the buffer's account as the machine takes it.
+func accountOf(a buffer.Account) runmachine.Account {
+	return runmachine.Account{
+		Highest: a.Highest, Queued: a.Queued, InFlight: a.InFlight, Ready: a.Ready,
+		Claimed: int(a.ClaimedTo), Completed: int(a.NextStep), Version: a.Version,
+		Bytes: a.Counts.Bytes, GroupBytes: a.GroupBytes,
+	}
+}
+
+func (r *run) release(ctx workflow.Context, task runmachine.Release) runmachine.Released {
+	ctx = workflow.WithActivityOptions(ctx, shortActivity())
+	in := activities.ReleaseInput{Run: r.given.Name, Seqs: task.Seqs, Code: task.Code, Queued: task.OnlyQueued}
+	var released []rollout.GroupSeq
+	err := workflow.ExecuteActivity(ctx, acts.ReleaseGroups, in).Get(ctx, &released)
+	if err != nil {
+		workflow.GetLogger(ctx).Error("release groups", "groups", task.Seqs, "error", err)
+	}
+	return runmachine.Released{Seqs: released, Failed: err != nil}
+}
+
+func (r *run) lookFor(ctx workflow.Context, seqs []rollout.GroupSeq) runmachine.Looked {
+	if workflow.GetVersion(ctx, "look-for-groups", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return runmachine.Looked{Failed: true}
+	}
+	ctx = workflow.WithActivityOptions(ctx, shortActivity())
+	var gone []rollout.GroupSeq
+	err := workflow.ExecuteActivity(ctx, acts.LookForGroups, activities.LookInput{Run: r.given.Name, Seqs: seqs}).Get(ctx, &gone)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("look for groups", "error", err)
+	}
+	return runmachine.Looked{Gone: gone, Failed: err != nil}
+}
+
+func (r *run) mirror(ctx workflow.Context, task runmachine.Mirror) runmachine.Done {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	return r.short(ctx, acts.Mirror, activities.MirrorInput{
+		Status: task.Status, AsOf: workflow.Now(ctx), Change: task.Change, Key: task.Key, Signal: task.VarianceChanged,
+	})
+}
+
+// launch starts groups and waits until the server has them.
+func (r *run) launch(ctx workflow.Context, groups []runmachine.Group) error {
+	children := make([]workflow.ChildWorkflowFuture, len(groups))
+	for i, g := range groups {
+		children[i] = r.start(ctx, g)
+		if r.features.Watched {
+			r.watch(ctx, g.Seq, children[i])
+		}
+	}
+	for _, child := range children {
+		err := child.GetChildWorkflowExecution().Get(ctx, nil)
+		if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) { // an execution that was reset may have started it
+			return fmt.Errorf("start group: %w", err)
+		}
+	}
+	return nil
+}
+
+// start starts a group as a child that survives this execution.
+func (r *run) start(ctx workflow.Context, g runmachine.Group) workflow.ChildWorkflowFuture {
+	ref := r.ref(g.Seq)
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:            r.ids.GroupID(ref),
+		TaskQueue:             r.queues.Control,
+		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+	})
+	return workflow.ExecuteChildWorkflow(ctx, Group, GroupInput{
+		Plan: r.plan(ref, g.Version, workflow.Now(ctx)), Run: workflow.GetInfo(ctx).WorkflowExecution.ID, Games: r.queues.Games,
+	})
+}
+
+// watch hears when a group that this execution has started ends.
+func (r *run) watch(ctx workflow.Context, seq rollout.GroupSeq, group workflow.ChildWorkflowFuture) {
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		err := group.Get(ctx, nil)
+		r.tell(ctx, runmachine.GroupClosed{Seq: seq, Foreign: temporal.IsWorkflowExecutionAlreadyStartedError(err)})
+	})
+}
+
+func (r *run) plan(ref rollout.GroupRef, v rollout.PolicyVersion, now time.Time) activities.GroupPlan {
+	spec := r.machine.Spec
+	model := v.Adapter(spec.Name)
+	if model == "" {
+		model = spec.Model
+	}
+	fixed := map[string]string{} // models of the fixed policies, by name
+	for _, p := range spec.Policies {
+		fixed[p.Name] = p.Model(spec.Name, spec.Model)
+	}
+	return activities.GroupPlan{
+		Ref:         ref,
+		Seed:        groupSeed(spec.Seed, ref.Seq),
+		GroupSpec:   spec.Group,
+		Environment: spec.Environment,
+		Model:       model,
+		Version:     v,
+		Refresh:     spec.PolicyRefresh,
+		Fixed:       fixed,
+		Sampling:    spec.Sampling,
+		Timeouts:    spec.Timeouts,
+		LaunchedAt:  now,
+	}
+}
+
+// groupSeed gives each group its own stream (splitmix64 of the run's seed and the group's number).
+func groupSeed(seed int64, seq rollout.GroupSeq) int64 {
+	z := uint64(seed) + (uint64(seq)+1)*0x9E3779B97F4A7C15
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return int64((z ^ z>>31) >> 1)
+}
+
+// cancelGames cancels the games of groups. While the run is active that is done meanwhile, and its history is not cut
+// before.
+func (r *run) cancelGames(ctx workflow.Context, seqs []rollout.GroupSeq) runmachine.Done {
+	switch {
+	case !r.features.Paced:
+		r.cancelUnpaced(ctx, seqs)
+	case r.machine.Finishing():
+		r.cancelInRounds(ctx, seqs)
+	default:
+		r.cancelling++
+		ctx, _ = workflow.NewDisconnectedContext(ctx)
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			defer func() { r.cancelling-- }()
+			r.cancelInRounds(ctx, seqs)
+		})
+	}
+	return runmachine.Done{}
+}
+
+func (r *run) cancelInRounds(ctx workflow.Context, seqs []rollout.GroupSeq) {
+	for len(seqs) > 0 {
+		n := r.machine.CancelRound(len(seqs))
+		asked, began := make([]workflow.Future, n), workflow.Now(ctx)
+		for i, seq := range seqs[:n] {
+			asked[i] = workflow.RequestCancelExternalWorkflow(ctx, r.ids.GroupID(r.ref(seq)), "")
+		}
+		for i, future := range asked {
+			if err := future.Get(ctx, nil); err != nil {
+				workflow.GetLogger(ctx).Info("group already over", "group", seqs[i], "error", err)
+			}
+		}
+		r.machine.CancelledRound(workflow.Now(ctx).Sub(began), n)
+		if seqs = seqs[n:]; len(seqs) > 0 {
+			_ = workflow.Sleep(ctx, runmachine.RoundEvery) // cancelled is none the less to be cancelled
+		}
+	}
+}
+
+// cancelUnpaced cancels groups one after the other, as runs do that were begun before there were rounds.
+func (r *run) cancelUnpaced(ctx workflow.Context, seqs []rollout.GroupSeq) {
+	groups := r.machine.Playing // ends that are heard meanwhile move it along
+	if !r.machine.Finishing() || workflow.GetVersion(ctx, "call-all", workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		groups = slices.Clone(groups[:0])
+		for _, seq := range seqs {
+			groups = append(groups, runmachine.Group{Seq: seq})
+		}
+	}
+	for _, g := range groups {
+		if err := workflow.RequestCancelExternalWorkflow(ctx, r.ids.GroupID(r.ref(g.Seq)), "").Get(ctx, nil); err != nil {
+			workflow.GetLogger(ctx).Info("group already over", "group", g.Seq, "error", err)
+		}
+	}
+}
+
+// restoreActivity leaves time to read the files of fixed policies.
+func restoreActivity() workflow.ActivityOptions {
+	options := shortActivity()
+	options.StartToCloseTimeout, options.HeartbeatTimeout = time.Minute, loadHeartbeat
+	return options
+}
