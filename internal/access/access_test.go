@@ -21,7 +21,7 @@ func TestAGrantCoversTheRunsThatItsPatternsMatch(t *testing.T) {
 		{"by its name", access.Grant{Role: access.Trainer, Runs: []string{"demo"}}, "demo", true},
 		{"a name that only begins so", access.Grant{Role: access.Trainer, Runs: []string{"demo"}}, "demo-2", false},
 		{"by a star", access.Grant{Role: access.Reader, Runs: []string{"a", "diplomacy-*"}}, "diplomacy-7b", true},
-		{"a star in another place", access.Grant{Role: access.Reader, Runs: []string{"diplomacy-*"}}, "my-diplomacy-7b", false},
+		{"a star elsewhere", access.Grant{Role: access.Reader, Runs: []string{"diplomacy-*"}}, "my-diplomacy-7b", false},
 		{"all", access.Grant{Role: access.Reader, Runs: []string{"*"}}, "x", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

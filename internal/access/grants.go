@@ -22,8 +22,8 @@ func NewGrants(fixed ...Grant) *Grants {
 // Replace replaces all grants but those that stay.
 func (g *Grants) Replace(listed []Grant) { g.listed.Store(&listed) }
 
-// Find returns the grant of a token. Every hash is compared, so that the time taken does not reveal which one matched. A
-// token that has expired is found, too, with expired.
+// Find returns the grant of a token. Every hash is compared, so that the time taken does not reveal which one matched.
+// A token that has expired is found, too, with expired.
 func (g *Grants) Find(token string, now time.Time) (grant Grant, found, expired bool) {
 	sent := HashOf(token)
 	for _, grants := range [][]Grant{g.fixed, *g.listed.Load()} {

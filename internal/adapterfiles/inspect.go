@@ -88,10 +88,12 @@ func checkConfig(raw []byte, rank int) error {
 	fault(cfg.Rank < 1, "r is %d: it must be at least 1", cfg.Rank)
 	fault(rank > 0 && highest > rank, "rank %d is above adapters.rank, which is %d: train with r=%d, "+
 		"or start the engines with --max-lora-rank %d and set adapters.rank to it", highest, rank, rank, roundRank(highest))
-	fault(noTargets(cfg.Targets), "target_modules names no module: list those that were trained, such as q_proj and v_proj")
+	fault(noTargets(cfg.Targets),
+		"target_modules names no module: list those that were trained, such as q_proj and v_proj")
 	fault(cfg.DoRA, "use_dora is true: vLLM serves no DoRA adapters; train with use_dora=False")
 	fault(cfg.Bias != "" && cfg.Bias != "none", "bias is %q: vLLM serves no LoRA bias; train with bias=\"none\"", cfg.Bias)
-	fault(len(cfg.Save) > 0, "modules_to_save is %s: vLLM serves no fully trained modules; train with modules_to_save=None",
+	fault(len(cfg.Save) > 0,
+		"modules_to_save is %s: vLLM serves no fully trained modules; train with modules_to_save=None",
 		strings.Join(cfg.Save, ", "))
 	return errors.Join(faults...)
 }

@@ -36,7 +36,8 @@ func TestInspect(t *testing.T) {
 		{"a pattern of modules", `{"r":16,"target_modules":"all-linear"}`, nil},
 		{"rank", `{"r":65,"target_modules":["q_proj"]}`, []string{"rank 65", "--max-lora-rank 128", "adapters.rank"}},
 		{"rank of one module", `{"r":8,"rank_pattern":{"q_proj":64},"target_modules":["q_proj"]}`, []string{"rank 64"}},
-		{"several", good + `,"use_dora":true,"modules_to_save":["lm_head"],"bias":"all"}`, []string{"use_dora=False", "lm_head", `bias="none"`}},
+		{"several", good + `,"use_dora":true,"modules_to_save":["lm_head"],"bias":"all"}`,
+			[]string{"use_dora=False", "lm_head", `bias="none"`}},
 		{"no modules", `{"r":8,"target_modules":[]}`, []string{"target_modules"}},
 		{"another kind", `{"peft_type":"IA3","r":8,"target_modules":["q_proj"]}`, []string{"IA3"}},
 		{"half written", `{"r":8,`, []string{"adapter_config.json"}},
@@ -71,7 +72,9 @@ func TestInspectRefusesOddPlaces(t *testing.T) {
 	if err := os.Symlink("/dev/zero", filepath.Join(endless, "adapter_config.json")); err != nil {
 		t.Fatal(err)
 	}
-	for path, says := range map[string]string{"adapters/v1": "absolute", "": "no path", endless: "leads out of adapters.path_prefix"} {
+	for path, says := range map[string]string{
+		"adapters/v1": "absolute", "": "no path", endless: "leads out of adapters.path_prefix",
+	} {
 		_, err := NewReader().Inspect(t.Context(), filepath.Dir(endless), path, 32)
 		final := rollout.KindOf(err) == rollout.Permanent || rollout.Refused(err, rollout.Invalid)
 		if err == nil || !final || !strings.Contains(err.Error(), says) {
@@ -116,7 +119,10 @@ func TestInspectElsewhere(t *testing.T) {
 // FuzzAdapterConfig: an adapter is let through only if it says a rank that the engines have room for, and modules.
 func FuzzAdapterConfig(f *testing.F) {
 	for _, config := range []string{
-		`{"alpha_pattern":{},"auto_mapping":null,"base_model_name_or_path":"Qwen/Qwen2.5-7B-Instruct","bias":"none","fan_in_fan_out":false,"inference_mode":true,"init_lora_weights":true,"layers_to_transform":null,"lora_alpha":32,"lora_dropout":0.0,"modules_to_save":null,"peft_type":"LORA","r":16,"rank_pattern":{},"revision":null,"target_modules":["q_proj","v_proj"],"task_type":"CAUSAL_LM","use_dora":false,"use_rslora":false}`,
+		`{"alpha_pattern":{},"auto_mapping":null,"base_model_name_or_path":"Qwen/Qwen2.5-7B-Instruct","bias":"none",` +
+			`"fan_in_fan_out":false,"inference_mode":true,"init_lora_weights":true,"layers_to_transform":null,"lora_alpha":32,` +
+			`"lora_dropout":0.0,"modules_to_save":null,"peft_type":"LORA","r":16,"rank_pattern":{},"revision":null,` +
+			`"target_modules":["q_proj","v_proj"],"task_type":"CAUSAL_LM","use_dora":false,"use_rslora":false}`,
 		`{"r":8,"rank_pattern":{"q_proj":64},"target_modules":"all-linear"}`,
 		`{"peft_type":"IA3","r":-1,"use_dora":true,"bias":"all","modules_to_save":["lm_head"],"target_modules":[]}`,
 		`{"r":9223372036854775808}`, `{"r":1e2,"target_modules":["x"]}`, `{"r":8,`, `null`, `[]`, "\xff",

@@ -123,10 +123,12 @@ func TestFollowADNSName(t *testing.T) {
 	}{
 		{"two engines", false, []string{"10.0.0.6", "10.0.0.5"}, "http://10.0.0.5:8000 http://10.0.0.6:8000", "", false},
 		{"in another order", false, []string{"10.0.0.5", "10.0.0.6"}, "http://10.0.0.5:8000 http://10.0.0.6:8000", "", false},
-		{"one moved to IPv6", false, []string{"10.0.0.5", "fd00::7"}, "http://10.0.0.5:8000 http://[fd00::7]:8000", "http://10.0.0.6:8000", false},
+		{"one moved to IPv6", false, []string{"10.0.0.5", "fd00::7"}, "http://10.0.0.5:8000 http://[fd00::7]:8000",
+			"http://10.0.0.6:8000", false},
 		{"the name is gone", true, nil, "http://10.0.0.5:8000 http://[fd00::7]:8000", "http://10.0.0.6:8000", true},
 		{"the name has no address", false, nil, "http://10.0.0.5:8000 http://[fd00::7]:8000", "http://10.0.0.6:8000", true},
-		{"back again", false, []string{"10.0.0.6"}, "http://10.0.0.6:8000", "http://10.0.0.5:8000 http://[fd00::7]:8000", false},
+		{"back again", false, []string{"10.0.0.6"}, "http://10.0.0.6:8000", "http://10.0.0.5:8000 http://[fd00::7]:8000",
+			false},
 	} {
 		names.set(step.refuse, step.addrs...)
 		err := follower.follow(t.Context())

@@ -21,7 +21,8 @@ import (
 func TestParseSource(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{
-		"file:/etc/engines": true, "file:engines": false, "dns:vllm.internal:8000": true, "dns:vllm": false, "http://a:1": false, "": false,
+		"file:/etc/engines": true, "file:engines": false, "dns:vllm.internal:8000": true, "dns:vllm": false,
+		"http://a:1": false, "": false,
 	} {
 		if _, err := ParseSource(text); (err == nil) != ok {
 			t.Errorf("%q: %v", text, err)
@@ -33,7 +34,9 @@ func TestDifference(t *testing.T) {
 	t.Parallel()
 	const list = "file:/engines"
 	member := func(id, source string, leaves bool) fleet.Member {
-		return fleet.Member{ID: rollout.EngineID(id), URL: "http://" + id + ":8000", Source: source, Leave: leaves, Drain: leaves}
+		return fleet.Member{
+			ID: rollout.EngineID(id), URL: "http://" + id + ":8000", Source: source, Leave: leaves, Drain: leaves,
+		}
 	}
 	engine := func(id string) rollout.Engine { return rollout.Engine{URL: "http://" + id + ":8000/"} }
 	for _, tt := range []struct {
@@ -46,7 +49,8 @@ func TestDifference(t *testing.T) {
 		{"first reading", nil, []rollout.Engine{engine("a"), engine("b")}, "a b", ""},
 		{"nothing new", []fleet.Member{member("a", list, false)}, []rollout.Engine{engine("a")}, "", ""},
 		{"one more, one less", []fleet.Member{member("a", list, false)}, []rollout.Engine{engine("b")}, "b", "a"},
-		{"an operator's engine stays", []fleet.Member{member("a", "", false), member("b", "dns:x:1", false)}, []rollout.Engine{engine("c")}, "c", ""},
+		{"an operator's engine stays", []fleet.Member{member("a", "", false), member("b", "dns:x:1", false)},
+			[]rollout.Engine{engine("c")}, "c", ""},
 		{"one that was leaving is back", []fleet.Member{member("a", list, true)}, []rollout.Engine{engine("a")}, "a", ""},
 		{"one that an operator removes", []fleet.Member{member("a", "", true)}, []rollout.Engine{engine("a")}, "", ""},
 		{"already leaving", []fleet.Member{member("a", list, true)}, []rollout.Engine{engine("b")}, "b", ""},
@@ -110,8 +114,10 @@ func TestFollowAFile(t *testing.T) {
 			mu.Lock()
 			said := strings.Join(complaints, " ")
 			mu.Unlock()
-			if stay != step.stay || leave != step.leave || (step.complains == "") != (said == "") || !strings.Contains(said, step.complains) {
-				t.Errorf("after %q: %q, leaving %q, complaints %q; want %q and %q", step.text, stay, leave, said, step.stay, step.leave)
+			if stay != step.stay || leave != step.leave || (step.complains == "") != (said == "") ||
+				!strings.Contains(said, step.complains) {
+				t.Errorf("after %q: %q, leaving %q, complaints %q; want %q and %q",
+					step.text, stay, leave, said, step.stay, step.leave)
 			}
 		}
 	})
@@ -159,7 +165,8 @@ func FuzzEngineList(f *testing.F) {
 		"http://10.0.0.5:8000\nhttp://10.0.0.6:8000 max_in_flight=64 id=gpu7\n",
 		"# all of rack 3\r\n\r\nhttps://Host/pool/v1  id=a # the fast one\r\n",
 		"http://[::1]:8000\nhttp://[fe80::1%25eth0]:8000 max_in_flight=0",
-		"http://a:1 max_in_flight=-1", "http://a:1 weight=3", "10.0.0.5:8000", "http://a:1 id=", "http://a:1\nhttp://a:1/v1/\n",
+		"http://a:1 max_in_flight=-1", "http://a:1 weight=3", "10.0.0.5:8000", "http://a:1 id=",
+		"http://a:1\nhttp://a:1/v1/\n",
 		strings.Repeat("x", 70_000),
 	} {
 		f.Add([]byte(list))
@@ -175,7 +182,8 @@ func FuzzEngineList(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%q lists %+v: %v", data, e, err)
 			}
-			if _, err := fleet.NewMember(rollout.Engine{ID: m.ID, URL: "http://a:1"}, time.Time{}); err != nil || m.MaxInFlight < 1 {
+			if _, err := fleet.NewMember(rollout.Engine{ID: m.ID, URL: "http://a:1"}, time.Time{}); err != nil ||
+				m.MaxInFlight < 1 {
 				t.Errorf("%q makes %+v: %v", data, m, err)
 			}
 			m.Source = "file:/engines"

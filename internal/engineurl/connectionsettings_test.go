@@ -98,7 +98,9 @@ func TestKeysAreReadAgain(t *testing.T) {
 func TestTLSToEngines(t *testing.T) {
 	t.Parallel()
 	shown := 0
-	engine := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown = len(r.TLS.PeerCertificates) }))
+	engine := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		shown = len(r.TLS.PeerCertificates)
+	}))
 	engine.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	engine.StartTLS()
 	defer engine.Close()

@@ -114,8 +114,8 @@ func (l Loader) forget(ctx context.Context, engine rollout.EngineID, a Adapter) 
 	return l.Records.ForgetLoads(ctx, engine, a.Name)
 }
 
-// Unload takes an adapter off an engine and verifies that it is gone. The record stays: a load that nobody waits for any
-// more may end later.
+// Unload takes an adapter off an engine and verifies that it is gone. The record stays: a load that nobody waits for
+// any more may end later.
 func (l Loader) Unload(ctx context.Context, c Client, engine rollout.EngineID, name string) error {
 	if err := c.UnloadAdapter(ctx, name); err != nil {
 		return err

@@ -23,10 +23,15 @@ func TestLoad(t *testing.T) {
 	}{
 		{name: "fresh"},
 		{name: "loaded already", served: "/adapters/demo-v1"},
-		{name: "rank", bad: bad(vllm.RankTooHigh, "LoRA rank 64 is greater than max_lora_rank 16: start the engine with a larger --max-lora-rank"), kind: rollout.Permanent, text: "--max-lora-rank"},
-		{name: "path", bad: bad(vllm.AdapterMissing, "No adapter found"), kind: rollout.Permanent, text: "adapters.path_prefix"},
-		{name: "DoRA", bad: bad(vllm.BadAdapter, "vLLM does not yet support DoRA."), kind: rollout.Permanent, text: "use_dora=False"},
-		{name: "bias", bad: bad(vllm.BadAdapter, "Adapter bias is not supported."), kind: rollout.Permanent, text: `bias="none"`},
+		{name: "rank", bad: bad(vllm.RankTooHigh,
+			"LoRA rank 64 is greater than max_lora_rank 16: start the engine with a larger --max-lora-rank"),
+			kind: rollout.Permanent, text: "--max-lora-rank"},
+		{name: "path", bad: bad(vllm.AdapterMissing, "No adapter found"), kind: rollout.Permanent,
+			text: "adapters.path_prefix"},
+		{name: "DoRA", bad: bad(vllm.BadAdapter, "vLLM does not yet support DoRA."), kind: rollout.Permanent,
+			text: "use_dora=False"},
+		{name: "bias", bad: bad(vllm.BadAdapter, "Adapter bias is not supported."), kind: rollout.Permanent,
+			text: `bias="none"`},
 		{name: "refused", bad: errRefused, kind: rollout.Retryable, text: "engine a: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -47,7 +47,9 @@ func TestOneRunsAdapterDoesNotHoldAnEngineUp(t *testing.T) {
 			r := newRig(t, "a")
 			e := r.engines["http://a:8000"]
 			r.want(ofRun("gone"), ofRun("well"))
-			r.within(5*time.Second, "a", "serving both", func(e rollout.Engine) bool { return serving("gone-v1")(e) && serving("well-v1")(e) })
+			r.within(5*time.Second, "a", "serving both", func(e rollout.Engine) bool {
+				return serving("gone-v1")(e) && serving("well-v1")(e)
+			})
 			e.set(func(e *fakeEngine) { // restarted, and the directory of one is deleted, or on a disk that hangs
 				e.adapters = map[string]string{}
 				if hangs {
@@ -64,7 +66,9 @@ func TestOneRunsAdapterDoesNotHoldAnEngineUp(t *testing.T) {
 				t.Errorf("reason %q, troubles %v", got.Reason, got.Troubles)
 			}
 			e.set(func(e *fakeEngine) { e.bad, e.hangs = nil, nil })
-			r.within(4*time.Minute, "a", "serving both again", func(e rollout.Engine) bool { return serving("gone-v1")(e) && e.Reason == "" })
+			r.within(4*time.Minute, "a", "serving both again", func(e rollout.Engine) bool {
+				return serving("gone-v1")(e) && e.Reason == ""
+			})
 		})
 	}
 }
@@ -136,7 +140,8 @@ func TestForeignWeightsUnderANameAreAConflict(t *testing.T) {
 		}
 		r.want(mine)
 		r.within(10*time.Second, "a", "ready without it", func(e rollout.Engine) bool {
-			return e.State == rollout.EngineReady && !slices.Contains(e.Adapters, mine.Name) && strings.Contains(e.Reason, "not by this deployment")
+			return e.State == rollout.EngineReady && !slices.Contains(e.Adapters, mine.Name) &&
+				strings.Contains(e.Reason, "not by this deployment")
 		})
 		e.set(func(e *fakeEngine) { delete(e.adapters, mine.Name) }) // it is restarted
 		r.within(40*time.Second, "a", "serving ours", serving(mine.Name))
@@ -197,7 +202,9 @@ func TestFilesThatChangeAreNoticed(t *testing.T) {
 			}
 		})
 		write(old)
-		r.within(time.Minute, "a", "serving again", func(e rollout.Engine) bool { return serving(a.Name)(e) && e.Reason == "" })
+		r.within(time.Minute, "a", "serving again", func(e rollout.Engine) bool {
+			return serving(a.Name)(e) && e.Reason == ""
+		})
 		var told []bool
 		for _, event := range r.events.all() {
 			if body, ok := event.Body.(telemetry.AdapterChanged); ok {

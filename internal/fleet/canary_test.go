@@ -39,7 +39,8 @@ func TestCanaryFindsEnginesThatMakeNoCompletions(t *testing.T) {
 				e.set(tt.fail)
 				took := r.within(tt.within, "a", "quarantined", in(rollout.EngineQuarantined))
 				t.Logf("found after %v", took)
-				if got, _ := r.registry.Get(t.Context(), "a"); !strings.Contains(got.Reason, "makes no completions") || !got.Recalled {
+				if got, _ := r.registry.Get(t.Context(), "a"); !strings.Contains(got.Reason, "makes no completions") ||
+					!got.Recalled {
 					t.Errorf("got %+v", got)
 				}
 				time.Sleep(time.Minute) // the pauses between canaries have grown
@@ -70,7 +71,8 @@ func TestOverloadIsNoFailure(t *testing.T) {
 			time.Sleep(time.Second)
 			r.within(0, "a", "ready", in(rollout.EngineReady))
 		}
-		if states := r.events.states("a"); !slices.Equal(states, []rollout.EngineState{rollout.EngineJoining, rollout.EngineReady}) {
+		want := []rollout.EngineState{rollout.EngineJoining, rollout.EngineReady}
+		if states := r.events.states("a"); !slices.Equal(states, want) {
 			t.Errorf("states %v", states)
 		}
 	})

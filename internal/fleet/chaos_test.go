@@ -105,9 +105,10 @@ func newChaos(t *testing.T) *chaos {
 			Name: "demo", Model: "Qwen/Qwen2.5-7B-Instruct", Steps: 1000,
 			Environment: rollout.Environment{Kind: tictactoe.Kind},
 			Group:       rollout.GroupSpec{Samples: 2, MinSamples: 2},
-			Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: rollout.KeepStale, Prefill: rollout.PrefillBatch},
-			Sampling:    rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 4},
-			Timeouts:    rollout.Timeouts{Completion: rollout.Duration(20 * time.Second), Episode: rollout.Duration(time.Hour)},
+			Buffer: rollout.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: rollout.KeepStale,
+				Prefill: rollout.PrefillBatch},
+			Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 4},
+			Timeouts: rollout.Timeouts{Completion: rollout.Duration(20 * time.Second), Episode: rollout.Duration(time.Hour)},
 		},
 	}
 	if err := c.buffer.Open(t.Context(), c.spec, ""); err != nil {
@@ -209,7 +210,8 @@ func (c *chaos) game(ctx context.Context, ref rollout.EpisodeRef, version rollou
 			from = &episode.Progress{PhaseIndex: cp.PhaseIndex, Game: cp.Game, Episode: cp.Episode}
 		}
 		player := episode.Player{
-			Environment: c.env, Policy: c.dispatcher, Now: time.Now, Beat: func(int, string) {}, Journal: attemptJournal{c, ref, attempt},
+			Environment: c.env, Policy: c.dispatcher, Now: time.Now, Beat: func(int, string) {},
+			Journal: attemptJournal{c, ref, attempt},
 		}
 		ep, game, err := player.Play(ctx, episode.Plan{
 			Ref: ref, Attempt: attempt, Model: model, Version: version,
@@ -239,7 +241,8 @@ type attemptJournal struct {
 }
 
 func (j attemptJournal) Save(ctx context.Context, p episode.Progress) error {
-	return j.c.buffer.SaveCheckpoint(ctx, j.ref, j.attempt, buffer.Checkpoint{PhaseIndex: p.PhaseIndex, Game: p.Game, Episode: p.Episode})
+	checkpoint := buffer.Checkpoint{PhaseIndex: p.PhaseIndex, Game: p.Game, Episode: p.Episode}
+	return j.c.buffer.SaveCheckpoint(ctx, j.ref, j.attempt, checkpoint)
 }
 
 // train claims steps, checks what it is fed, publishes versions and has groups replaced, until the faults are over.
@@ -363,8 +366,10 @@ type misfortune struct {
 var misfortunes = []misfortune{
 	{name: "killed", within: 5 * time.Second},
 	{name: "hung", fault: enginesim.Fault{Kind: enginesim.FaultHang}, within: 20 * time.Second},
-	{name: "completions hung", fault: enginesim.Fault{Kind: enginesim.FaultHang, Path: "/v1/completions"}, within: 20 * time.Second},
-	{name: "trickling", fault: enginesim.Fault{Kind: enginesim.FaultTrickle, Path: "/v1/completions", Every: time.Second}, within: time.Minute},
+	{name: "completions hung", fault: enginesim.Fault{Kind: enginesim.FaultHang, Path: "/v1/completions"},
+		within: 20 * time.Second},
+	{name: "trickling", within: time.Minute,
+		fault: enginesim.Fault{Kind: enginesim.FaultTrickle, Path: "/v1/completions", Every: time.Second}},
 	{name: "core dead", fault: enginesim.Fault{Kind: enginesim.FaultDead}, within: 5 * time.Second},
 	{name: "slow", fault: enginesim.Fault{Kind: enginesim.FaultSlow, Factor: 8}},
 	{name: "503", fault: enginesim.Fault{Kind: enginesim.FaultOverload, Requests: 30}},
@@ -473,7 +478,8 @@ func TestChaos(t *testing.T) {
 			t.Errorf("%d steps, version %d", steps, c.version)
 		}
 		stats := c.dispatcher.Snapshot()
-		t.Logf("%d faults in %v: %d steps complete, %d versions, %d groups; %d requests served, %d dispatched again, %d attempts at games repeated",
+		t.Logf("%d faults in %v: %d steps complete, %d versions, %d groups; "+
+			"%d requests served, %d dispatched again, %d attempts at games repeated",
 			*chaosFaults, took, steps, c.version, c.next, stats.Completed, stats.Redispatched, c.retries)
 		for _, what := range slices.Sorted(maps.Keys(c.found)) {
 			times := c.found[what]

@@ -62,7 +62,8 @@ func simulated(t *testing.T, change func(*enginesim.Config)) (*enginesim.Engine,
 		cancel()
 		<-ended
 	})
-	client, err := vllm.New(vllm.Config{BaseURL: "http://engine", HTTPClient: &http.Client{Transport: inProcess{engine.Handler()}}})
+	client, err := vllm.New(vllm.Config{BaseURL: "http://engine",
+		HTTPClient: &http.Client{Transport: inProcess{engine.Handler()}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,8 @@ func TestKeeperWithASimulatedEngine(t *testing.T) {
 		lost := r.within(20*time.Second, "sim", "lost", in(rollout.EngineLost))
 		back := r.within(time.Minute, "sim", "serving the adapter again", serves)
 		t.Logf("lost after %v, serving again %v later", lost, back)
-		want := []rollout.EngineState{rollout.EngineLoading, rollout.EngineReady, rollout.EngineLost, rollout.EngineLoading, rollout.EngineReady}
+		want := []rollout.EngineState{rollout.EngineLoading, rollout.EngineReady, rollout.EngineLost, rollout.EngineLoading,
+			rollout.EngineReady}
 		if states := r.events.states("sim"); !slices.Equal(states, want) {
 			t.Errorf("states %v, want %v", states, want)
 		}
@@ -135,7 +137,8 @@ func TestKeeperReadsAdapterSlots(t *testing.T) {
 		go func() {
 			for ctx.Err() == nil {
 				_, err := client.Complete(ctx, rollout.Request{
-					Model: enginesim.DefaultConfig().Model, Prompt: "Once", Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 500},
+					Model: enginesim.DefaultConfig().Model, Prompt: "Once",
+					Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 500},
 				})
 				if err != nil && ctx.Err() == nil {
 					t.Error(err)
@@ -159,7 +162,8 @@ func TestLoadOnASimulatedEngine(t *testing.T) {
 		{name: "fine", config: `{"r":8,"lora_alpha":16,"target_modules":["q_proj"]}`},
 		{name: "rank", config: `{"r":512,"lora_alpha":16,"target_modules":["q_proj"]}`, code: vllm.RankTooHigh},
 		{name: "DoRA", config: `{"r":8,"lora_alpha":16,"target_modules":["q_proj"],"use_dora":true}`, code: vllm.BadAdapter},
-		{name: "no LoRA at run time", config: `{"r":8,"lora_alpha":16,"target_modules":["q_proj"]}`, change: func(c *enginesim.Config) { c.RuntimeLoRA = false }, code: vllm.LoRADisabled},
+		{name: "no LoRA at run time", config: `{"r":8,"lora_alpha":16,"target_modules":["q_proj"]}`,
+			change: func(c *enginesim.Config) { c.RuntimeLoRA = false }, code: vllm.LoRADisabled},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

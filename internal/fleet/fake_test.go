@@ -251,7 +251,8 @@ func (r *rig) add(id string) *fakeEngine {
 	url := fmt.Sprintf("http://%s:8000", id)
 	e := newFakeEngine()
 	r.engines[url], r.clients[url] = e, e
-	if _, err := r.registry.Add(r.t.Context(), rollout.Engine{ID: rollout.EngineID(id), URL: url, MaxInFlight: 8}); err != nil {
+	member := rollout.Engine{ID: rollout.EngineID(id), URL: url, MaxInFlight: 8}
+	if _, err := r.registry.Add(r.t.Context(), member); err != nil {
 		r.t.Fatal(err)
 	}
 	return e

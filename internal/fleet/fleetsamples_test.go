@@ -17,8 +17,12 @@ func TestMean(t *testing.T) {
 	idle := func(sec float64) fleet.Sample {
 		return fleet.Sample{At: at(sec), WindowSec: 1, Engines: 2, Limit: 16}
 	}
-	full := rollout.FleetView{WindowSec: 2, Engines: 2, BusyShare: 1, SlotShare: 0.5, InFlight: 4, QueuedRequests: 4, OutputTPS: 100}
-	half := rollout.FleetView{WindowSec: 2, Engines: 2, BusyShare: 0.5, SlotShare: 0.25, InFlight: 2, QueuedRequests: 2, OutputTPS: 50}
+	full := rollout.FleetView{
+		WindowSec: 2, Engines: 2, BusyShare: 1, SlotShare: 0.5, InFlight: 4, QueuedRequests: 4, OutputTPS: 100,
+	}
+	half := rollout.FleetView{
+		WindowSec: 2, Engines: 2, BusyShare: 0.5, SlotShare: 0.25, InFlight: 2, QueuedRequests: 2, OutputTPS: 50,
+	}
 	for _, tt := range []struct {
 		name    string
 		samples []fleet.Sample
@@ -47,7 +51,8 @@ func TestSamplerKeepsWhatItIsGiven(t *testing.T) {
 	s := fleet.NewSampler(newRedis(t), "test")
 	start := time.UnixMilli(1_700_000_000_000)
 	engines := []rollout.Engine{
-		{State: rollout.EngineReady, MaxInFlight: 8, Load: rollout.EngineLoad{Running: 3, Waiting: 1, OutputTPS: 10, InputTPS: 200}},
+		{State: rollout.EngineReady, MaxInFlight: 8,
+			Load: rollout.EngineLoad{Running: 3, Waiting: 1, OutputTPS: 10, InputTPS: 200}},
 		{State: rollout.EngineReady, MaxInFlight: 8},
 		{State: rollout.EngineLost, MaxInFlight: 8, Load: rollout.EngineLoad{Running: 9}},
 	}
@@ -64,7 +69,8 @@ func TestSamplerKeepsWhatItIsGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := rollout.FleetView{
-		WindowSec: 5, Engines: 2, BusyShare: 0.5, SlotShare: 0.25, InFlight: 2, QueuedRequests: 7, InputTPS: 200, OutputTPS: 10,
+		WindowSec: 5, Engines: 2, BusyShare: 0.5, SlotShare: 0.25, InFlight: 2, QueuedRequests: 7, InputTPS: 200,
+		OutputTPS: 10,
 	}
 	if got != want {
 		t.Errorf("got %+v\nwant %+v", got, want)

@@ -36,7 +36,8 @@ func TestKeeperLoadsWantedAdaptersBeforeReady(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(got.Adapters, []string{"demo-v1"}) || !slices.Equal(got.Models, []string{"base"}) || got.Version != "0.29.0" {
+		if !slices.Equal(got.Adapters, []string{"demo-v1"}) || !slices.Equal(got.Models, []string{"base"}) ||
+			got.Version != "0.29.0" {
 			t.Errorf("got %+v", got)
 		}
 		if n := e.canaryCount(); n != 1 {
@@ -174,7 +175,8 @@ func TestKeeperBacksOffFromABadAdapter(t *testing.T) {
 		if !strings.Contains(got.Reason, "adapters.path_prefix") {
 			t.Errorf("reason %q names no remedy", got.Reason)
 		}
-		r.within(35*time.Second, "a", "serving v1", func(e rollout.Engine) bool { return slices.Contains(e.Adapters, "demo-v1") })
+		r.within(35*time.Second, "a", "serving v1",
+			func(e rollout.Engine) bool { return slices.Contains(e.Adapters, "demo-v1") })
 	})
 }
 
@@ -221,7 +223,8 @@ func TestKeeperMeasuresRates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if view.WindowSec < 9.9 || view.Engines != 2 || view.BusyShare != 0.5 || view.SlotShare != 0.25 || view.InFlight != 2 {
+		if view.WindowSec < 9.9 || view.Engines != 2 || view.BusyShare != 0.5 || view.SlotShare != 0.25 ||
+			view.InFlight != 2 {
 			t.Errorf("view %+v", view)
 		}
 		if view.OutputTPS < 95 || view.OutputTPS > 105 {

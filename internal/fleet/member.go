@@ -103,7 +103,8 @@ func NewMember(e rollout.Engine, at time.Time) (Member, error) {
 func normalURL(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return nil, rollout.Refuse(rollout.Invalid, "engine address %q: want http://host:port, as in http://10.0.0.5:8000", text)
+		return nil, rollout.Refuse(rollout.Invalid, "engine address %q: want http://host:port, as in http://10.0.0.5:8000",
+			text)
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, rollout.Refuse(rollout.Invalid,

@@ -13,14 +13,14 @@ import (
 	"github.com/millrace/millrace/internal/vllm"
 )
 
-// away is an engine at which nobody answers, and which counts how often it was asked.
-type away struct {
+// unavailable is an engine at which nobody answers, and which counts how often it was asked.
+type unavailable struct {
 	fleet.Client
 	asked *atomic.Int64
 	back  *atomic.Bool
 }
 
-func (a away) Health(context.Context) error {
+func (a unavailable) Health(context.Context) error {
 	a.asked.Add(1)
 	if a.back.Load() {
 		return rollout.Fail(rollout.Permanent, vllm.Unauthorized, fmt.Errorf("here, but not for you"))
@@ -36,7 +36,8 @@ func TestThousandsOfLostEngines(t *testing.T) {
 		const engines = 1000
 		r := newRegistry(t)
 		for i := range engines {
-			if _, err := r.Add(t.Context(), rollout.Engine{ID: rollout.EngineID(fmt.Sprintf("e%d", i)), URL: fmt.Sprintf("http://h%d:8000", i)}); err != nil {
+			e := rollout.Engine{ID: rollout.EngineID(fmt.Sprintf("e%d", i)), URL: fmt.Sprintf("http://h%d:8000", i)}
+			if _, err := r.Add(t.Context(), e); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -44,7 +45,8 @@ func TestThousandsOfLostEngines(t *testing.T) {
 		var back atomic.Bool
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		keeper := fleet.NewKeeper(fleet.KeeperConfig{Registry: r, Client: func(rollout.Engine) fleet.Client { return away{asked: &asked, back: &back} }})
+		client := func(rollout.Engine) fleet.Client { return unavailable{asked: &asked, back: &back} }
+		keeper := fleet.NewKeeper(fleet.KeeperConfig{Registry: r, Client: client})
 		go func() { ended <- keeper.Keep(ctx, func() {}) }()
 		time.Sleep(10 * time.Second)
 		before := asked.Load()
@@ -119,7 +121,8 @@ func BenchmarkLostFleet(b *testing.B) {
 		if _, err := r.Add(b.Context(), rollout.Engine{ID: id, URL: fmt.Sprintf("http://h%d:8000", i)}); err != nil {
 			b.Fatal(err)
 		}
-		if err := r.Observe(b.Context(), id, fleet.Observation{State: rollout.EngineLost, Reason: "not answering"}); err != nil {
+		lost := fleet.Observation{State: rollout.EngineLost, Reason: "not answering"}
+		if err := r.Observe(b.Context(), id, lost); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -25,10 +25,14 @@ func TestNewMember(t *testing.T) {
 		limit int
 		bad   bool
 	}{
-		{name: "all given", give: rollout.Engine{ID: "gpu-1", URL: "http://10.0.0.5:8000", MaxInFlight: 64}, id: "gpu-1", url: "http://10.0.0.5:8000", limit: 64},
-		{name: "id and limit left out", give: rollout.Engine{URL: "http://Host:8000/"}, id: "host:8000", url: "http://host:8000", limit: fleet.DefaultMaxInFlight},
-		{name: "with /v1", give: rollout.Engine{URL: "https://host/pool/v1"}, id: "host", url: "https://host/pool", limit: fleet.DefaultMaxInFlight},
-		{name: "IPv6", give: rollout.Engine{URL: "http://[::1]:8000"}, id: "1:8000", url: "http://[::1]:8000", limit: fleet.DefaultMaxInFlight},
+		{name: "all given", give: rollout.Engine{ID: "gpu-1", URL: "http://10.0.0.5:8000", MaxInFlight: 64}, id: "gpu-1",
+			url: "http://10.0.0.5:8000", limit: 64},
+		{name: "id and limit left out", give: rollout.Engine{URL: "http://Host:8000/"}, id: "host:8000",
+			url: "http://host:8000", limit: fleet.DefaultMaxInFlight},
+		{name: "with /v1", give: rollout.Engine{URL: "https://host/pool/v1"}, id: "host", url: "https://host/pool",
+			limit: fleet.DefaultMaxInFlight},
+		{name: "IPv6", give: rollout.Engine{URL: "http://[::1]:8000"}, id: "1:8000", url: "http://[::1]:8000",
+			limit: fleet.DefaultMaxInFlight},
 		{name: "no scheme", give: rollout.Engine{URL: "10.0.0.5:8000"}, bad: true},
 		{name: "no host", give: rollout.Engine{URL: "http://:8000"}, bad: true},
 		{name: "other scheme", give: rollout.Engine{URL: "redis://host:6379"}, bad: true},

@@ -16,12 +16,14 @@ import (
 func FuzzRegistryRows(f *testing.F) {
 	const (
 		member      = `{"id":"gpu-1","url":"http://10.0.0.5:8000","max_in_flight":64,"added_at":"2026-01-02T03:04:05Z"}`
-		observation = `{"state":"ready","since":"2026-01-02T03:04:05Z","models":["m"],"adapters":["demo-v3"],"version":"0.11.0","load":{"running":3,"kv_usage":0.25},"adapter_slots":4}`
-		adapter     = `{"name":"demo-v3","path":"/adapters/3","run":"demo","version":3}`
-		sample      = `{"w":1,"n":2,"b":1,"r":3.5,"l":128,"q":4,"i":1000,"o":60}`
+		observation = `{"state":"ready","since":"2026-01-02T03:04:05Z","models":["m"],"adapters":["demo-v3"],` +
+			`"version":"0.11.0","load":{"running":3,"kv_usage":0.25},"adapter_slots":4}`
+		adapter = `{"name":"demo-v3","path":"/adapters/3","run":"demo","version":3}`
+		sample  = `{"w":1,"n":2,"b":1,"r":3.5,"l":128,"q":4,"i":1000,"o":60}`
 	)
 	f.Add(member, observation, adapter, sample, "17")
-	f.Add(`{"id":"gpu-1","drain":true,"leave":true,"now":true}`, `{"state":"lost"}`, `{"version":-9223372036854775808}`, `{"w":1e308,"r":1e308,"i":1e308}`, "-1")
+	f.Add(`{"id":"gpu-1","drain":true,"leave":true,"now":true}`, `{"state":"lost"}`,
+		`{"version":-9223372036854775808}`, `{"w":1e308,"r":1e308,"i":1e308}`, "-1")
 	f.Add(`null`, `null`, `null`, `null`, "")
 	f.Add(`{`, `"`, `[]`, `{"w":"1"}`, "1e3")
 	f.Add(member, `{"since":"0000-01-01T00:00:00Z","load":{"running":-1}}`, adapter, `{"w":-1e308}`, "9223372036854775807")

@@ -79,8 +79,9 @@ func (r *Registry) join(ctx context.Context, m Member, explicit bool) (Member, e
 		case "taken":
 			return m, rollout.Refuse(rollout.Conflict, "%s is in the fleet already, as engine %s", m.URL, answer[1])
 		case "full":
-			return m, rollout.Refuse(rollout.QuotaExceeded, "engine %s: the fleet has %s engines, and limits.engines allows %d; "+
-				"remove one, or raise limits.engines in the service configuration", m.ID, answer[1], most)
+			return m, rollout.Refuse(rollout.QuotaExceeded,
+				"engine %s: the fleet has %s engines, and limits.engines allows %d; "+
+					"remove one, or raise limits.engines in the service configuration", m.ID, answer[1], most)
 		}
 		changed := m
 		err = r.updateMember(ctx, m.ID, func(old *Member) error {

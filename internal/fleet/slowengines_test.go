@@ -60,7 +60,8 @@ func TestSlowEnginesAreReportedAndGivenLess(t *testing.T) {
 		if a.Slow == "" || a.Limit() != 4 || b.Slow != "" || b.Limit() != 8 {
 			t.Errorf("a is given %d (%s), b %d (%s)", a.Limit(), a.Slow, b.Limit(), b.Slow)
 		}
-		if shared := workerregistry.Share([]rollout.Engine{a, b}, "w", []string{"w"}); shared[0].MaxInFlight != 4 || shared[1].MaxInFlight != 8 {
+		if shared := workerregistry.Share([]rollout.Engine{a, b}, "w", []string{"w"}); shared[0].MaxInFlight != 4 ||
+			shared[1].MaxInFlight != 8 {
 			t.Errorf("shares %v", shared)
 		}
 		tokens["a"] = 1000

@@ -24,13 +24,15 @@ func answered(t *testing.T, client *vllm.Client, requests int) rollout.Usage {
 	for i := range requests {
 		answer, err := client.Complete(t.Context(), rollout.Request{
 			ID: fmt.Sprint("q", i), Model: models[0].ID, Prompt: fmt.Sprintf("question %d of many, answered at length:", i),
-			Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 16}, Seed: int64(i), Timeout: rollout.Duration(time.Minute),
+			Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 16}, Seed: int64(i),
+			Timeout: rollout.Duration(time.Minute),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		used = used.Add(rollout.Usage{
-			Requests: 1, InputTokens: int64(len(answer.PromptTokenIDs)), OutputTokens: int64(len(answer.TokenIDs)), QueueSec: 0.25,
+			Requests: 1, InputTokens: int64(len(answer.PromptTokenIDs)), OutputTokens: int64(len(answer.TokenIDs)),
+			QueueSec: 0.25,
 		})
 	}
 	return used
@@ -60,7 +62,8 @@ func TestUsageIsReconciled(t *testing.T) {
 
 		ours := answered(t, client, 10)
 		tell("w1", rollout.Usage{}, ours)
-		r.within(3*time.Second, "sim", "seen with its queue time", func(e rollout.Engine) bool { return e.Load.QueueSec == 0.25 })
+		r.within(3*time.Second, "sim", "seen with its queue time",
+			func(e rollout.Engine) bool { return e.Load.QueueSec == 0.25 })
 		time.Sleep(30 * time.Second) // canaries come and go
 		r.within(0, "sim", "in agreement", agree)
 

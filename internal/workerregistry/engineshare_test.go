@@ -20,7 +20,8 @@ func limits(engines []rollout.Engine) []int {
 func ready(limits ...int) []rollout.Engine {
 	var engines []rollout.Engine
 	for i, limit := range limits {
-		engines = append(engines, rollout.Engine{ID: rollout.EngineID(fmt.Sprintf("e%02d", i)), State: rollout.EngineReady, MaxInFlight: limit})
+		id := rollout.EngineID(fmt.Sprintf("e%02d", i))
+		engines = append(engines, rollout.Engine{ID: id, State: rollout.EngineReady, MaxInFlight: limit})
 	}
 	return engines
 }
@@ -38,7 +39,8 @@ func TestShare(t *testing.T) {
 		{"alone", ready(8, 5), []string{"a"}, map[string][]int{"a": {8, 5}}},
 		{"not announced yet", ready(8), nil, map[string][]int{"a": {8}}},
 		{"two", ready(8, 5, 5), []string{"a", "b"}, map[string][]int{"a": {4, 3, 2}, "b": {4, 2, 3}}},
-		{"one slot per engine", ready(1, 1, 1), []string{"a", "b", "c"}, map[string][]int{"a": {1, 0, 0}, "b": {0, 1, 0}, "c": {0, 0, 1}}},
+		{"one slot per engine", ready(1, 1, 1), []string{"a", "b", "c"},
+			map[string][]int{"a": {1, 0, 0}, "b": {0, 1, 0}, "c": {0, 0, 1}}},
 		{"more workers than slots", ready(1), []string{"a", "b"}, map[string][]int{"a": {1}, "b": {1}}},
 		{"a lost engine takes no turn", lost, []string{"a", "b"}, map[string][]int{"a": {2, 2}, "b": {1, 1}}},
 		{"no engines", nil, []string{"a"}, map[string][]int{"a": nil}},

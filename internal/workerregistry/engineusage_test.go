@@ -23,7 +23,8 @@ func newRedis(t *testing.T) redis.UniversalClient {
 func withEngine(t *testing.T, now func() time.Time) *workerregistry.Registry {
 	t.Helper()
 	rdb := newRedis(t)
-	if _, err := fleet.NewRegistry(rdb, "test", now).Add(t.Context(), rollout.Engine{ID: "a", URL: "http://a:1"}); err != nil {
+	engines := fleet.NewRegistry(rdb, "test", now)
+	if _, err := engines.Add(t.Context(), rollout.Engine{ID: "a", URL: "http://a:1"}); err != nil {
 		t.Fatal(err)
 	}
 	return workerregistry.New(rdb, "test", now)
@@ -34,7 +35,8 @@ type usageByEngine = map[rollout.EngineID]rollout.Usage
 func TestReportUsage(t *testing.T) {
 	t.Parallel()
 	used := func(in int64) usageByEngine {
-		return usageByEngine{"a": {InputTokens: in, OutputTokens: in / 10, Requests: in / 100, QueueSec: float64(in) / 1000}, "gone": {InputTokens: in}}
+		a := rollout.Usage{InputTokens: in, OutputTokens: in / 10, Requests: in / 100, QueueSec: float64(in) / 1000}
+		return usageByEngine{"a": a, "gone": {InputTokens: in}}
 	}
 	type report struct {
 		worker      string
@@ -67,8 +69,7 @@ func TestReportUsage(t *testing.T) {
 				}
 			}
 			got, err := r.Usage(ctx, "a")
-			want := rollout.Usage{InputTokens: tt.want, OutputTokens: tt.want / 10, Requests: tt.want / 100, QueueSec: float64(tt.want) / 1000}
-			if err != nil || got != want {
+			if want := used(tt.want)["a"]; err != nil || got != want {
 				t.Errorf("got %+v, %v; want %+v", got, err, want)
 			}
 			if other, err := r.Usage(ctx, "gone"); err != nil || other != (rollout.Usage{}) {
@@ -89,7 +90,8 @@ func TestADeadWorkersUsageStays(t *testing.T) {
 		if err := r.ReportQueue(ctx, "w", 1); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.ReportUsage(ctx, "w", usageByEngine{"a": {InputTokens: before}}, usageByEngine{"a": {InputTokens: used}}); err != nil {
+		if err := r.ReportUsage(ctx, "w", usageByEngine{"a": {InputTokens: before}},
+			usageByEngine{"a": {InputTokens: used}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -62,7 +62,8 @@ func TestWorkersAreDescribed(t *testing.T) {
 	add := func(id string, games int) {
 		t.Helper()
 		ok(t, r.Announce(ctx, id, 8*time.Second))
-		ok(t, r.Describe(ctx, rollout.Worker{ID: id, Host: "gpu7", Version: "v1", Slots: 10, Games: games, ByRun: map[rollout.RunName]int{"demo": games}}))
+		ok(t, r.Describe(ctx, rollout.Worker{ID: id, Host: "gpu7", Version: "v1", Slots: 10, Games: games,
+			ByRun: map[rollout.RunName]int{"demo": games}}))
 	}
 	see := func(want string) {
 		t.Helper()
