@@ -15,22 +15,26 @@ func TestCauses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
-		mill   mill
+		run    simRun
 		change func(*diagnosis.Input)
 		cause  diagnosis.CauseName
 		want   diagnosis.Decision
 	}{
 		{"adapters load in no time", seedCase(), nil, diagnosis.CauseAdapterLoad, diagnosis.Excluded},
-		{"adapters load 5 s before each group", with(seedCase(), func(m *mill) { m.load = 5 }), nil, diagnosis.CauseAdapterLoad, diagnosis.Contributes},
-		{"adapters load as long as a group plays", with(seedCase(), func(m *mill) { m.load = 75 }), nil, diagnosis.CauseAdapterLoad, diagnosis.IsCause},
-		{"adapter loads not recorded", seedCase(), func(in *diagnosis.Input) { in.Loads = nil }, diagnosis.CauseAdapterLoad, diagnosis.Undecided},
-		{"a straggler in every batch", with(seedCase(), func(m *mill) { m.engines, m.depth, m.straggler = 16, 1, 6 }), nil,
+		{"adapters load 5 s before each group", with(seedCase(), func(m *simRun) { m.load = 5 }), nil,
+			diagnosis.CauseAdapterLoad, diagnosis.Contributes},
+		{"adapters load as long as a group plays", with(seedCase(), func(m *simRun) { m.load = 75 }), nil,
+			diagnosis.CauseAdapterLoad, diagnosis.IsCause},
+		{"adapter loads not recorded", seedCase(), func(in *diagnosis.Input) { in.Loads = nil }, diagnosis.CauseAdapterLoad,
+			diagnosis.Undecided},
+		{"a straggler in every batch", with(seedCase(), func(m *simRun) { m.engines, m.depth, m.straggler = 16, 1, 6 }), nil,
 			diagnosis.CauseStraggler, diagnosis.IsCause},
 		{"even groups", seedCase(), nil, diagnosis.CauseStraggler, diagnosis.Excluded},
-		{"longer games", with(seedCase(), func(m *mill) { m.engines, m.steps, m.growth = 9, 20, from(130, 2.4) }), nil,
+		{"longer games", with(seedCase(), func(m *simRun) { m.engines, m.steps, m.growth = 9, 20, from(130, 2.4) }), nil,
 			diagnosis.CauseLongerGames, diagnosis.IsCause},
 		{"the same games", seedCase(), nil, diagnosis.CauseLongerGames, diagnosis.Excluded},
-		{"other runs on the fleet", with(seedCase(), func(m *mill) { m.otherRuns = 1 }), nil, diagnosis.CauseOtherWork, diagnosis.IsCause},
+		{"other runs on the fleet", with(seedCase(), func(m *simRun) { m.otherRuns = 1 }), nil, diagnosis.CauseOtherWork,
+			diagnosis.IsCause},
 		{"a fleet of its own", seedCase(), nil, diagnosis.CauseOtherWork, diagnosis.Excluded},
 		{"as many groups dropped as trained on", seedCase(), func(in *diagnosis.Input) {
 			for i := range in.Records {
@@ -41,7 +45,7 @@ func TestCauses(t *testing.T) {
 				}
 			}
 		}, diagnosis.CauseDrops, diagnosis.IsCause},
-		{"engines drained", with(seedCase(), func(m *mill) { m.engines, m.steps, m.lost = 9, 24, lostAfter(4, 1800) }),
+		{"engines drained", with(seedCase(), func(m *simRun) { m.engines, m.steps, m.lost = 9, 24, lostAfter(4, 1800) }),
 			func(in *diagnosis.Input) {
 				in.Events = []diagnosis.Event{{At: after(1800), Kind: diagnosis.EventEngineLeft, Text: "e4 drained"}}
 			}, diagnosis.CauseScaleDown, diagnosis.IsCause},
@@ -50,14 +54,15 @@ func TestCauses(t *testing.T) {
 			in.Events = []diagnosis.Event{{At: at, Kind: diagnosis.EventConfig, Text: "set group.samples=12"}}
 		}, diagnosis.CauseConfig, diagnosis.Possible},
 		{"a change long before", seedCase(), func(in *diagnosis.Input) {
-			in.Events = []diagnosis.Event{{At: in.Records[0].Service.FirstAskedAt, Kind: diagnosis.EventConfig, Text: "set steps=99"}}
+			in.Events = []diagnosis.Event{{At: in.Records[0].Service.FirstAskedAt, Kind: diagnosis.EventConfig,
+				Text: "set steps=99"}}
 		}, diagnosis.CauseConfig, diagnosis.Excluded},
 		{"another trainer took over", seedCase(), func(in *diagnosis.Input) {
 			for i := 3; i < len(in.Records); i++ {
 				in.Records[i].Epoch = 2
 			}
 		}, diagnosis.CauseConfig, diagnosis.Possible},
-		{"reference log-probs grow", with(seedCase(), func(m *mill) { m.engines = 16 }), func(in *diagnosis.Input) {
+		{"reference log-probs grow", with(seedCase(), func(m *simRun) { m.engines = 16 }), func(in *diagnosis.Input) {
 			for i := 6; i < len(in.Records); i++ {
 				in.Records[i].Trainer.Phases[rollout.PhaseRefLogprobs] += 100
 				in.Records[i].Trainer.WallSec += 100
@@ -67,7 +72,7 @@ func TestCauses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			in := tt.mill.input()
+			in := tt.run.input()
 			if tt.change != nil {
 				tt.change(&in)
 			}
@@ -94,7 +99,8 @@ func TestRise(t *testing.T) {
 		phases[rollout.PhaseWait] = waits[i]
 	}
 	r := diagnosis.Diagnose(in)
-	if len(r.Shifts) != 2 || r.Rise == nil || r.Rise.At != 4 || r.Rise.First != rollout.PhaseWait || *r.Findings[0].Since != 4 {
+	if len(r.Shifts) != 2 || r.Rise == nil || r.Rise.At != 4 || r.Rise.First != rollout.PhaseWait ||
+		*r.Findings[0].Since != 4 {
 		t.Fatalf("two shifts in a row:\n%s", text(t, r))
 	}
 	first, last := r.Levels[0], r.Levels[2]
@@ -107,10 +113,11 @@ func TestRise(t *testing.T) {
 // The wait of a single step is told as it was, and not spread over the calm steps since.
 func TestOneWait(t *testing.T) {
 	t.Parallel()
-	in := with(seedCase(), func(m *mill) { m.engines = 16 }).input()
+	in := with(seedCase(), func(m *simRun) { m.engines = 16 }).input()
 	late := &in.Records[9].Trainer
 	late.WallSec, late.Phases[rollout.PhaseWait] = late.WallSec+100, late.Phases[rollout.PhaseWait]+100
-	if r := diagnosis.Diagnose(in); len(r.Findings) == 0 || !strings.Contains(r.Findings[0].Text, "waited 100 s in step 9") {
+	if r := diagnosis.Diagnose(in); len(r.Findings) == 0 ||
+		!strings.Contains(r.Findings[0].Text, "waited 100 s in step 9") {
 		t.Errorf("one wait of 100 s:\n%s", text(t, r))
 	}
 }
@@ -119,7 +126,7 @@ func TestOneWait(t *testing.T) {
 func TestRareSteps(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []rollout.Phase{rollout.PhaseCheckpoint, "evaluation"} {
-		in := with(seedCase(), func(m *mill) { m.engines, m.steps = 16, 20 }).input()
+		in := with(seedCase(), func(m *simRun) { m.engines, m.steps = 16, 20 }).input()
 		for i := 4; i < len(in.Records); i += 5 {
 			in.Records[i].Trainer.Phases[phase] = 200
 			in.Records[i].Trainer.WallSec += 200
@@ -150,19 +157,21 @@ func TestNotEnoughEvidence(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		mill    mill
+		run     simRun
 		verdict diagnosis.Verdict
 		missing bool
 	}{
-		{"no step", with(seedCase(), func(m *mill) { m.steps = 0 }), diagnosis.VerdictNoAnswer, true},
-		{"three calm steps", with(seedCase(), func(m *mill) { m.engines, m.steps = 16, 3 }), diagnosis.VerdictNoAnswer, true},
-		{"three steps of a draining buffer", with(seedCase(), func(m *mill) { m.steps = 3 }), diagnosis.VerdictWarning, false},
-		{"one starved step", with(seedCase(), func(m *mill) { m.steps = 4 }), diagnosis.VerdictProblem, true},
-		{"no engine samples", with(seedCase(), func(m *mill) { m.noFleet = true }), diagnosis.VerdictProblem, true},
+		{"no step", with(seedCase(), func(m *simRun) { m.steps = 0 }), diagnosis.VerdictNoAnswer, true},
+		{"three calm steps", with(seedCase(), func(m *simRun) { m.engines, m.steps = 16, 3 }), diagnosis.VerdictNoAnswer,
+			true},
+		{"three steps of a draining buffer", with(seedCase(), func(m *simRun) { m.steps = 3 }), diagnosis.VerdictWarning,
+			false},
+		{"one starved step", with(seedCase(), func(m *simRun) { m.steps = 4 }), diagnosis.VerdictProblem, true},
+		{"no engine samples", with(seedCase(), func(m *simRun) { m.noFleet = true }), diagnosis.VerdictProblem, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := diagnosis.Diagnose(tt.mill.input())
+			r := diagnosis.Diagnose(tt.run.input())
 			if r.Verdict != tt.verdict || (len(r.Missing) > 0) != tt.missing || len(r.Next) == 0 {
 				t.Errorf("%s, missing %q, next %q\n%s", r.Verdict, r.Missing, r.Next, text(t, r))
 			}

@@ -13,16 +13,16 @@ import (
 )
 
 // The seed's case: C = 150 s, P = 300 s, depth 2.
-func seedCase() mill {
-	return mill{compute: 150, groups: 16, depth: 2, engines: 4, places: 1, group: 75, steps: 12}
+func seedCase() simRun {
+	return simRun{compute: 150, groups: 16, depth: 2, engines: 4, places: 1, group: 75, steps: 12}
 }
 
 // Games of 600 s on engines with room for twice as many: P = 150 s, R/D = 300 s.
-func latencyCase() mill {
-	return mill{compute: 150, groups: 16, depth: 2, engines: 4, places: 16, group: 600, steps: 12}
+func latencyCase() simRun {
+	return simRun{compute: 150, groups: 16, depth: 2, engines: 4, places: 16, group: 600, steps: 12}
 }
 
-func with(m mill, changes ...func(*mill)) mill {
+func with(m simRun, changes ...func(*simRun)) simRun {
 	for _, c := range changes {
 		c(&m)
 	}
@@ -31,11 +31,11 @@ func with(m mill, changes ...func(*mill)) mill {
 
 func TestDiagnose(t *testing.T) {
 	t.Parallel()
-	slow := func(m *mill) { m.speed = 1 }
-	deep := func(d int) func(*mill) { return func(m *mill) { m.depth = d } }
+	slow := func(m *simRun) { m.speed = 1 }
+	deep := func(d int) func(*simRun) { return func(m *simRun) { m.depth = d } }
 	for _, tt := range []struct {
 		name    string
-		mill    mill
+		run     simRun
 		walls   []float64 // of the first steps
 		verdict diagnosis.Verdict
 		cause   diagnosis.CauseName
@@ -51,15 +51,16 @@ func TestDiagnose(t *testing.T) {
 			diagnosis.VerdictProblem, diagnosis.CauseThroughput, diagnosis.CapacityBound, 7, 300},
 		{"no overlap at depth 1", with(seedCase(), deep(1)), []float64{150, 300, 300, 300},
 			diagnosis.VerdictProblem, diagnosis.CauseThroughput, diagnosis.CapacityBound, 1, 300},
-		{"prefill of one batch", with(seedCase(), func(m *mill) { m.prefill = 1 }), []float64{150, 300, 300},
+		{"prefill of one batch", with(seedCase(), func(m *simRun) { m.prefill = 1 }), []float64{150, 300, 300},
 			diagnosis.VerdictProblem, diagnosis.CauseThroughput, diagnosis.CapacityBound, 1, 300},
-		{"five steps", with(seedCase(), func(m *mill) { m.steps = 5 }), nil,
+		{"five steps", with(seedCase(), func(m *simRun) { m.steps = 5 }), nil,
 			diagnosis.VerdictProblem, diagnosis.CauseThroughput, diagnosis.CapacityBound, 3, 300},
-		{"twice the engines", with(seedCase(), func(m *mill) { m.engines = 8 }), []float64{150, 150, 150, 150, 150},
+		{"twice the engines", with(seedCase(), func(m *simRun) { m.engines = 8 }), []float64{150, 150, 150, 150, 150},
 			diagnosis.VerdictHealthy, "", diagnosis.ComputeBound, 0, 150},
-		{"half as many engines again", with(seedCase(), func(m *mill) { m.engines, m.steps = 6, 24 }), []float64{150, 150, 150, 150, 150},
+		{"half as many engines again", with(seedCase(), func(m *simRun) { m.engines, m.steps = 6, 24 }),
+			[]float64{150, 150, 150, 150, 150},
 			diagnosis.VerdictProblem, diagnosis.CauseThroughput, diagnosis.CapacityBound, 5, 200},
-		{"idle engines", with(seedCase(), func(m *mill) { m.engines = 16 }), nil,
+		{"idle engines", with(seedCase(), func(m *simRun) { m.engines = 16 }), nil,
 			diagnosis.VerdictHealthy, "", diagnosis.ComputeBound, 0, 150},
 		{"long games", latencyCase(), []float64{150, 150, 450, 150, 450},
 			diagnosis.VerdictProblem, diagnosis.CauseLatency, diagnosis.LatencyBound, 2, 300},
@@ -67,23 +68,24 @@ func TestDiagnose(t *testing.T) {
 			diagnosis.VerdictProblem, diagnosis.CauseLatency, diagnosis.LatencyBound, 3, 200},
 		{"long games at depth 4", with(latencyCase(), deep(4), slow), []float64{150, 150, 150, 150, 150},
 			diagnosis.VerdictHealthy, "", diagnosis.ComputeBound, 0, 150},
-		{"too few places at the workers", with(latencyCase(), func(m *mill) { m.group, m.workers = 75, 4 }), []float64{150, 150, 150, 300},
+		{"too few places at the workers", with(latencyCase(), func(m *simRun) { m.group, m.workers = 75, 4 }),
+			[]float64{150, 150, 150, 300},
 			diagnosis.VerdictProblem, diagnosis.CauseWorkers, diagnosis.CapacityBound, 3, 300},
-		{"the trainer slows down", with(seedCase(), func(m *mill) { m.engines, m.slowdown = 16, from(6, 1.5) }), nil,
+		{"the trainer slows down", with(seedCase(), func(m *simRun) { m.engines, m.slowdown = 16, from(6, 1.5) }), nil,
 			diagnosis.VerdictProblem, diagnosis.CauseTrainer, diagnosis.ComputeBound, 6, 225},
-		{"cold engines", with(seedCase(), func(m *mill) {
+		{"cold engines", with(seedCase(), func(m *simRun) {
 			m.engines, m.prefill, m.cold = 12, 1, coldAfter(2, 1500)
 		}), nil, diagnosis.VerdictHealed, diagnosis.CauseColdEngines, diagnosis.ComputeBound, 1, 150},
-		{"an engine is lost", with(seedCase(), func(m *mill) {
+		{"an engine is lost", with(seedCase(), func(m *simRun) {
 			m.engines, m.steps, m.lost = 9, 24, lostAfter(4, 1800)
 		}), nil, diagnosis.VerdictProblem, diagnosis.CauseEngineLost, diagnosis.CapacityBound, -1, 300},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			in, walls := tt.mill.play()
+			in, walls := tt.run.play()
 			for i, want := range tt.walls {
 				if math.Abs(walls[i]-want) > 1e-6 {
-					t.Fatalf("the mill's steps are %.0f; want %.0f", walls, tt.walls)
+					t.Fatalf("the simulated steps are %.0f; want %.0f", walls, tt.walls)
 				}
 			}
 			r := diagnosis.Diagnose(in)
@@ -168,7 +170,8 @@ func checkSums(t *testing.T, r diagnosis.Report) {
 			share += p.Share
 		}
 		if math.Abs(sec-s.DeltaSec) > tiny || math.Abs(share-1) > tiny {
-			t.Errorf("the phases of the shift at step %d sum to %v s and %v of it, want %v s and 1", s.At, sec, share, s.DeltaSec)
+			t.Errorf("the phases of the shift at step %d sum to %v s and %v of it, want %v s and 1", s.At, sec, share,
+				s.DeltaSec)
 		}
 	}
 	for _, l := range r.Levels {
@@ -183,7 +186,8 @@ func checkSums(t *testing.T, r diagnosis.Report) {
 			t.Errorf("the phases of steps %d-%d sum to %v s, want %v", l.From, l.To, phases, l.StepSec)
 		}
 		if math.Abs(wait-l.PhaseSec[rollout.PhaseWait]) > tiny {
-			t.Errorf("the places in the wait of steps %d-%d sum to %v s, want %v", l.From, l.To, wait, l.PhaseSec[rollout.PhaseWait])
+			t.Errorf("the places in the wait of steps %d-%d sum to %v s, want %v", l.From, l.To, wait,
+				l.PhaseSec[rollout.PhaseWait])
 		}
 	}
 }
@@ -193,7 +197,7 @@ func TestDiagnoseAdvice(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		mill mill
+		run  simRun
 		want map[string]diagnosis.WhatIf
 	}{
 		{"capacity-bound", seedCase(), map[string]diagnosis.WhatIf{
@@ -207,7 +211,7 @@ func TestDiagnoseAdvice(t *testing.T) {
 			"depth 2 -> 3":   {Outcome: diagnosis.Helps, StepSec: 200, Onset: at(3)},
 			"depth 2 -> 4":   {Outcome: diagnosis.Helps, StepSec: 150},
 		}},
-		{"short of workers", with(latencyCase(), func(m *mill) { m.group, m.workers = 75, 4 }), map[string]diagnosis.WhatIf{
+		{"short of workers", with(latencyCase(), func(m *simRun) { m.group, m.workers = 75, 4 }), map[string]diagnosis.WhatIf{
 			"room for games at workers x2": {Outcome: diagnosis.Helps, StepSec: 150},
 			"engines 4 -> 8":               {Outcome: diagnosis.HelpsNot, StepSec: 300, Onset: at(3)},
 			"depth 2 -> 3":                 {Outcome: diagnosis.HelpsNot, StepSec: 300, Onset: at(5)},
@@ -215,7 +219,7 @@ func TestDiagnoseAdvice(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := diagnosis.Diagnose(tt.mill.input())
+			r := diagnosis.Diagnose(tt.run.input())
 			for change, want := range tt.want {
 				i := slices.IndexFunc(r.WhatIfs, func(w diagnosis.WhatIf) bool { return w.Change == change })
 				if i < 0 {
@@ -252,21 +256,21 @@ func TestDiagnoseNoise(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		mill    mill
+		run     simRun
 		regime  diagnosis.RegimeKind
 		change  string // that must help
 		useless string // that must not
 	}{
 		{"capacity-bound", seedCase(), diagnosis.CapacityBound, "engines 4 -> 8", "depth 2 -> 3"},
 		{"latency-bound", latencyCase(), diagnosis.LatencyBound, "depth 2 -> 4", "engines 4 -> 8"},
-		{"healthy", with(seedCase(), func(m *mill) { m.engines = 12 }), diagnosis.ComputeBound, "", ""},
+		{"healthy", with(seedCase(), func(m *simRun) { m.engines = 12 }), diagnosis.ComputeBound, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			const runs = 12
 			wrong := 0
 			for seed := range uint64(runs) {
-				m := tt.mill
+				m := tt.run
 				m.noise, m.seed, m.speed = 0.05+0.05*float64(seed%2), seed, 30
 				in, walls := m.play()
 				r := diagnosis.Diagnose(in)

@@ -19,7 +19,7 @@ func FuzzDiagnoseLaws(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, broken bool) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		in := randomMill(rng).input()
+		in := randomRun(rng).input()
 		circumstances(rng, &in)
 		if broken {
 			corrupt(rng, in.Records)
@@ -39,8 +39,8 @@ func FuzzDiagnoseLaws(f *testing.F) {
 	})
 }
 
-func randomMill(rng *rand.Rand) mill {
-	m := mill{
+func randomRun(rng *rand.Rand) simRun {
+	m := simRun{
 		compute: 50 + 200*rng.Float64(), groups: 1 + rng.IntN(12), depth: 1 + rng.IntN(4), engines: 1 + rng.IntN(8),
 		places: float64(1 + rng.IntN(8)), group: 20 + 600*rng.Float64(), steps: rng.IntN(30), noise: 0.2 * rng.Float64(),
 		seed: rng.Uint64(), speed: 1 + 50*rng.Float64(),
@@ -74,10 +74,12 @@ func circumstances(rng *rand.Rand, in *diagnosis.Input) {
 		v := &in.Records[i].Service
 		v.FlatGroups = rng.IntN(len(v.Groups) + 1)
 		for range rng.IntN(6) {
-			in.Drops = append(in.Drops, diagnosis.Drop{At: v.GrantedAt, Code: []string{"stale", "shrunk", "zero_variance"}[rng.IntN(3)]})
+			in.Drops = append(in.Drops, diagnosis.Drop{At: v.GrantedAt,
+				Code: []string{"stale", "shrunk", "zero_variance"}[rng.IntN(3)]})
 		}
 		if rng.IntN(10) == 0 {
-			in.Signals = append(in.Signals, diagnosis.SignalChange{At: v.GrantedAt, Signal: rollout.Signal{Collapsed: rng.IntN(2) == 0}})
+			in.Signals = append(in.Signals,
+				diagnosis.SignalChange{At: v.GrantedAt, Signal: rollout.Signal{Collapsed: rng.IntN(2) == 0}})
 		}
 	}
 	for _, code := range []string{rollout.Trained, "stale", "zero_variance"} {

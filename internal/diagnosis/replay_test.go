@@ -35,8 +35,10 @@ func TestReplayTables(t *testing.T) {
 	}{
 		{"P=300 D=1", uniform(150, 300, 75, 1), []float64{150, 300, 300, 300}, []float64{1, 1, 1}},
 		{"P=300 D=2", uniform(150, 300, 75, 2), []float64{150, 150, 150, 300, 300, 300}, []float64{2, 1.5, 1, 1}},
-		{"P=300 D=3", uniform(150, 300, 75, 3), []float64{150, 150, 150, 150, 150, 300, 300}, []float64{3, 2.5, 2, 1.5, 1, 1}},
-		{"P=300 D=4", uniform(150, 300, 75, 4), []float64{150, 150, 150, 150, 150, 150, 150, 300, 300}, []float64{4, 3.5, 3, 2.5, 2, 1.5, 1}},
+		{"P=300 D=3", uniform(150, 300, 75, 3), []float64{150, 150, 150, 150, 150, 300, 300},
+			[]float64{3, 2.5, 2, 1.5, 1, 1}},
+		{"P=300 D=4", uniform(150, 300, 75, 4), []float64{150, 150, 150, 150, 150, 150, 150, 300, 300},
+			[]float64{4, 3.5, 3, 2.5, 2, 1.5, 1}},
 		{"P=280 D=2", uniform(150, 280, 75, 2), []float64{150, 150, 150, 260, 280, 280}, nil},
 		{"P=310 D=2", uniform(150, 310, 75, 2), []float64{150, 150, 160, 310, 310}, nil},
 		{"P=250 D=2", uniform(150, 250, 75, 2), []float64{150, 150, 150, 200, 250, 250}, nil},
@@ -46,11 +48,13 @@ func TestReplayTables(t *testing.T) {
 		{"R=600 D=3", uniform(150, 1, 600, 3), []float64{150, 150, 150, 300, 150, 150, 300}, nil},
 		{"R=600 D=4", uniform(150, 1, 600, 4), []float64{150, 150, 150, 150, 150}, nil},
 		{"P=300 R=600 D=2", uniform(150, 300, 600, 2), []float64{150, 150, 450, 150, 450}, nil},
-		{"R=600 D=4 max_staleness=1", bounded(uniform(150, 1, 600, 4), 1), []float64{150, 150, 600, 150, 600, 150}, []float64{2, 1, 1, 1}},
+		{"R=600 D=4 max_staleness=1", bounded(uniform(150, 1, 600, 4), 1), []float64{150, 150, 600, 150, 600, 150},
+			[]float64{2, 1, 1, 1}},
 		{"R=600 D=4 max_staleness=0", bounded(uniform(150, 1, 600, 4), 0), []float64{150, 750, 750, 750}, []float64{1, 1, 1}},
 		{"P=300 D=4 max_staleness=0", bounded(uniform(150, 300, 75, 4), 0), []float64{150, 450, 450, 450}, nil},
 		{"R=600 D=2 max_staleness=2", bounded(uniform(150, 1, 600, 2), 2), []float64{150, 150, 450, 150, 450, 150}, nil},
-		{"one batch of prefill", func() replayModel { p := uniform(150, 300, 75, 3); p.first = 16; return p }(), []float64{150, 300, 300, 300}, nil},
+		{"one batch of prefill", func() replayModel { p := uniform(150, 300, 75, 3); p.first = 16; return p }(),
+			[]float64{150, 300, 300, 300}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

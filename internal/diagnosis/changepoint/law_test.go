@@ -142,7 +142,8 @@ func TestDetectPower(t *testing.T) {
 			recall, rate := float64(found)/runs, float64(alarms)/runs
 			t.Logf("recall %.2f, false alarms %.3f, false cycles %.3f per series", recall, rate, float64(cycles)/runs)
 			if recall < tt.recall || rate > tt.alarms {
-				t.Errorf("recall %.2f and false alarms %.3f; want at least %.2f and at most %.3f", recall, rate, tt.recall, tt.alarms)
+				t.Errorf("recall %.2f and false alarms %.3f; want at least %.2f and at most %.3f", recall, rate, tt.recall,
+					tt.alarms)
 			}
 			if float64(cycles)/runs > 0.05 {
 				t.Errorf("%d of %d series taken for a cycle", cycles, runs)

@@ -10,7 +10,7 @@ import (
 )
 
 func healthyRun() diagnosis.Input {
-	in := with(seedCase(), func(m *mill) { m.engines = 16 }).input()
+	in := with(seedCase(), func(m *simRun) { m.engines = 16 }).input()
 	in.Spec.Group.Samples, in.Spec.Sampling.Temperature = 6, 1
 	return in
 }
@@ -34,9 +34,11 @@ func TestNoSignal(t *testing.T) {
 		{"as the run told", func(in *diagnosis.Input) {
 			in.Signal, in.Records[11].Service.FlatGroups = collapsed, 3
 			in.Signals = []diagnosis.SignalChange{{At: in.Records[5].Service.GrantedAt, Signal: collapsed}}
-		}, diagnosis.VerdictProblem, []string{"nothing to learn since step 5: in 30 of the latest 32 groups", "higher sampling.temperature (1 now)",
+		}, diagnosis.VerdictProblem, []string{"nothing to learn since step 5: in 30 of the latest 32 groups",
+			"higher sampling.temperature (1 now)",
 			"of the 128 groups trained on in steps 4 to 11, 3 had equal rewards"}},
-		{"as the run told, on its way back", func(in *diagnosis.Input) { in.Signal = rollout.Signal{Groups: 32, Flat: 15, Collapsed: true} },
+		{"as the run told, on its way back",
+			func(in *diagnosis.Input) { in.Signal = rollout.Signal{Groups: 32, Flat: 15, Collapsed: true} },
 			diagnosis.VerdictProblem, []string{"little to learn: in 15 of the latest 32 groups"}},
 		{"flat groups are dropped", func(in *diagnosis.Input) {
 			in.Signal, in.Spec.Group.ZeroVariance = collapsed, rollout.DropFlat
@@ -52,9 +54,11 @@ func TestNoSignal(t *testing.T) {
 		}, diagnosis.VerdictProblem, []string{"group.samples must be 2 or more"}},
 		{"it came back", func(in *diagnosis.Input) {
 			in.Signal = back
-			in.Signals = []diagnosis.SignalChange{{in.Records[3].Service.GrantedAt, collapsed}, {in.Records[8].Service.GrantedAt, back}}
+			in.Signals = []diagnosis.SignalChange{{in.Records[3].Service.GrantedAt, collapsed},
+				{in.Records[8].Service.GrantedAt, back}}
 		}, diagnosis.VerdictHealed, []string{"little or nothing to learn from step 3 until step 8"}},
-		{"half of them are flat", func(in *diagnosis.Input) { in.Signal = rollout.Signal{Groups: 32, Flat: 16} }, diagnosis.VerdictHealthy, nil},
+		{"half of them are flat", func(in *diagnosis.Input) { in.Signal = rollout.Signal{Groups: 32, Flat: 16} },
+			diagnosis.VerdictHealthy, nil},
 		{"too few to tell", func(in *diagnosis.Input) {
 			in.Records = in.Records[:4]
 			for i := range in.Records {
@@ -71,7 +75,8 @@ func TestNoSignal(t *testing.T) {
 			if r.Verdict != tt.verdict {
 				t.Errorf("%s, want %s\n%s", r.Verdict, tt.verdict, page)
 			}
-			found := slices.ContainsFunc(r.Findings, func(f diagnosis.Finding) bool { return f.Cause == diagnosis.CauseNoSignal })
+			found := slices.ContainsFunc(r.Findings,
+				func(f diagnosis.Finding) bool { return f.Cause == diagnosis.CauseNoSignal })
 			if found != (tt.says != nil) {
 				t.Errorf("found: %v\n%s", found, page)
 			}
@@ -112,14 +117,17 @@ func TestStaleDrops(t *testing.T) {
 		verdict diagnosis.Verdict // of the finding; empty: none
 		says    []string
 	}{
-		{"a third, at no one's expense", healthyRun(), func(in *diagnosis.Input) { lose(in, 8, "stale") }, diagnosis.VerdictWarning,
+		{"a third, at no one's expense", healthyRun(), func(in *diagnosis.Input) { lose(in, 8, "stale") },
+			diagnosis.VerdictWarning,
 			[]string{"33 % of the groups that left in steps 0 to 11 were dropped as stale", "96 stale", "buffer.on_stale=wait"}},
-		{"half, and the trainer waits", seedCase().input(), func(in *diagnosis.Input) { lose(in, 16, "stale"); halved(in) }, diagnosis.VerdictProblem,
+		{"half, and the trainer waits", seedCase().input(), func(in *diagnosis.Input) { lose(in, 16, "stale"); halved(in) },
+			diagnosis.VerdictProblem,
 			[]string{"50 % of the groups", "a step would be 150 s shorter (modelled)"}},
 		{"the longer ones", healthyRun(), func(in *diagnosis.Input) {
 			lose(in, 8, "stale")
 			in.Departures = []rollout.LengthCount{counted(rollout.Trained, 0, 10, 60, 30), counted("stale", 0, 0, 5, 91)}
-		}, diagnosis.VerdictWarning, []string{"it is the longer games that are lost", "have longer games than those trained on"}},
+		}, diagnosis.VerdictWarning, []string{"it is the longer games that are lost",
+			"have longer games than those trained on"}},
 		{"until the trainer was let wait", healthyRun(), func(in *diagnosis.Input) {
 			lose(in, 8, "stale")
 			in.Spec.Buffer.OnStale = rollout.WaitStale

@@ -18,22 +18,22 @@ func TestWriteText(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		mill mill
+		run  simRun
 	}{
 		{"capacity_bound", seedCase()},
 		{"latency_bound", latencyCase()},
-		{"throttled", with(latencyCase(), func(m *mill) { m.depth, m.steps, m.bounded, m.stale = 4, 24, true, 1 })},
-		{"healthy", with(seedCase(), func(m *mill) { m.engines = 16 })},
-		{"warning", with(seedCase(), func(m *mill) { m.steps = 3 })},
-		{"one_starved_step", with(seedCase(), func(m *mill) { m.steps = 4 })},
-		{"cold_engines", with(seedCase(), func(m *mill) { m.engines, m.prefill, m.cold = 12, 1, coldAfter(2, 1500) })},
-		{"engine_lost", with(seedCase(), func(m *mill) { m.engines, m.steps, m.lost = 9, 24, lostAfter(4, 1800) })},
-		{"trainer_slower", with(seedCase(), func(m *mill) { m.engines, m.slowdown = 16, from(6, 1.5) })},
-		{"no_step", mill{}},
+		{"throttled", with(latencyCase(), func(m *simRun) { m.depth, m.steps, m.bounded, m.stale = 4, 24, true, 1 })},
+		{"healthy", with(seedCase(), func(m *simRun) { m.engines = 16 })},
+		{"warning", with(seedCase(), func(m *simRun) { m.steps = 3 })},
+		{"one_starved_step", with(seedCase(), func(m *simRun) { m.steps = 4 })},
+		{"cold_engines", with(seedCase(), func(m *simRun) { m.engines, m.prefill, m.cold = 12, 1, coldAfter(2, 1500) })},
+		{"engine_lost", with(seedCase(), func(m *simRun) { m.engines, m.steps, m.lost = 9, 24, lostAfter(4, 1800) })},
+		{"trainer_slower", with(seedCase(), func(m *simRun) { m.engines, m.slowdown = 16, from(6, 1.5) })},
+		{"no_step", simRun{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := text(t, diagnosis.Diagnose(tt.mill.input()))
+			got := text(t, diagnosis.Diagnose(tt.run.input()))
 			path := filepath.Join("testdata", tt.name+".txt")
 			if *update {
 				if err := os.WriteFile(path, []byte(got), 0o600); err != nil {

@@ -25,14 +25,18 @@ func TestBiases(t *testing.T) {
 		lost rollout.LengthCount
 		says string // empty: nothing
 	}{
-		{"longer", counted("stale", 0, 0, 5, 20), "groups dropped as stale have longer games than those trained on, about 4.9 phases against 3.2: what is learnt from leans towards short games"},
+		{"longer", counted("stale", 0, 0, 5, 20),
+			"groups dropped as stale have longer games than those trained on, about 4.9 phases against 3.2: " +
+				"what is learnt from leans towards short games"},
 		{"much alike", counted("stale", 0, 4, 24, 12), ""},
 		{"longer, but few", counted("stale", 0, 0, 0, 19), ""},
 		{"longer, which may be chance", counted("stale", 0, 6, 6, 5, 3), ""},
 		{"never played", counted("shrunk", 500), ""},
 		{"never played, or longer", counted("shrunk", 500, 0, 0, 0, 25), "groups dropped as shrunk have longer games"},
 		{"shorter, given up on their way", counted("cancelled", 0, 40), ""},
-		{"shorter, played to their end", counted("zero_variance", 0, 40), "groups dropped as zero_variance have shorter games than those trained on, about 1 phases against 3.2: what is learnt from leans towards long games"},
+		{"shorter, played to their end", counted("zero_variance", 0, 40),
+			"groups dropped as zero_variance have shorter games than those trained on, about 1 phases against 3.2: " +
+				"what is learnt from leans towards long games"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +49,8 @@ func TestBiases(t *testing.T) {
 			}
 		})
 	}
-	for _, few := range [][]rollout.LengthCount{nil, {counted("stale", 0, 0, 0, 30)}, {counted(rollout.Trained, 0, 19), counted("stale", 0, 0, 0, 30)}} {
+	for _, few := range [][]rollout.LengthCount{nil, {counted("stale", 0, 0, 0, 30)},
+		{counted(rollout.Trained, 0, 19), counted("stale", 0, 0, 0, 30)}} {
 		if got := diagnosis.Biases(few); len(got) > 0 {
 			t.Errorf("with nothing to compare with: %v", got)
 		}

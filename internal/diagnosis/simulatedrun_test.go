@@ -11,10 +11,10 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// mill is a trainer and a fleet, simulated group by group: groups are put on places in the order
+// simRun is a trainer and a fleet, simulated group by group: groups are put on places in the order
 // of their launch, a place plays one group at a time. It shares nothing with the replay of the
 // package, which works on the fleet as a whole.
-type mill struct {
+type simRun struct {
 	compute   float64 // seconds of a step without waiting
 	groups    int     // per step
 	depth     int
@@ -56,8 +56,8 @@ type played struct {
 	taken                    bool
 }
 
-type mills struct {
-	mill
+type simState struct {
+	simRun
 	rng    *rand.Rand
 	free   [][]float64 // by engine and place: when it is free
 	worker []float64   // by place at the workers
@@ -65,17 +65,17 @@ type mills struct {
 	loads  []diagnosis.AdapterLoad
 }
 
-// input plays the mill and writes down what the service would have recorded.
-func (m mill) input() diagnosis.Input {
+// input plays the run and writes down what the service would have recorded.
+func (m simRun) input() diagnosis.Input {
 	in, _ := m.play()
 	return in
 }
 
-func (m mill) play() (diagnosis.Input, []float64) {
+func (m simRun) play() (diagnosis.Input, []float64) {
 	if m.speed == 0 {
 		m.speed = 1
 	}
-	s := mills{mill: m, rng: rand.New(rand.NewPCG(m.seed, 99))}
+	s := simState{simRun: m, rng: rand.New(rand.NewPCG(m.seed, 99))}
 	s.build()
 	s.launch(0, m.room(0))
 	var records []rollout.StepRecord
@@ -121,7 +121,7 @@ func (m mill) play() (diagnosis.Input, []float64) {
 }
 
 // room is how many groups may be outstanding while so many steps are claimed and not completed.
-func (m mill) room(ahead int) int {
+func (m simRun) room(ahead int) int {
 	groups := m.depth * m.groups
 	if m.bounded {
 		groups = min(groups, max(0, m.stale+1-ahead)*m.groups)
@@ -132,7 +132,7 @@ func (m mill) room(ahead int) int {
 	return groups
 }
 
-func (s *mills) outstanding() int {
+func (s *simState) outstanding() int {
 	n := 0
 	for _, g := range s.all {
 		if !g.taken {
@@ -142,7 +142,7 @@ func (s *mills) outstanding() int {
 	return n
 }
 
-func (s *mills) build() {
+func (s *simState) build() {
 	s.compute, s.group, s.load = s.compute/s.speed, s.group/s.speed, s.load/s.speed
 	for e := range s.engines {
 		ready := 0.0
@@ -156,14 +156,14 @@ func (s *mills) build() {
 	s.worker = make([]float64, s.workers)
 }
 
-func (s *mills) vary(sec float64) float64 {
+func (s *simState) vary(sec float64) float64 {
 	if s.noise == 0 {
 		return sec
 	}
 	return sec * math.Exp(s.noise*s.rng.NormFloat64())
 }
 
-func (s *mills) launch(now float64, count int) {
+func (s *simState) launch(now float64, count int) {
 	for range count {
 		g := played{seq: len(s.all), launched: now}
 		at := now
@@ -198,7 +198,7 @@ func (s *mills) launch(now float64, count int) {
 	}
 }
 
-func (s *mills) earliest() (engine, place int) {
+func (s *simState) earliest() (engine, place int) {
 	best := math.Inf(1)
 	for e := range s.free {
 		for p, at := range s.free[e] {
@@ -211,7 +211,7 @@ func (s *mills) earliest() (engine, place int) {
 }
 
 // readyTime is when n groups that nobody took are ready.
-func (s *mills) readyTime(n int) float64 {
+func (s *simState) readyTime(n int) float64 {
 	var times []float64
 	for _, g := range s.all {
 		if !g.taken {
@@ -222,7 +222,7 @@ func (s *mills) readyTime(n int) float64 {
 	return times[n-1]
 }
 
-func (s *mills) take(now float64) []*played {
+func (s *simState) take(now float64) []*played {
 	var batch []*played
 	for i := range s.all {
 		if g := &s.all[i]; !g.taken && g.ready <= now && len(batch) < s.groups {
@@ -234,7 +234,7 @@ func (s *mills) take(now float64) []*played {
 }
 
 // record is what the service sees just before the batch is taken.
-func (s *mills) record(k int, asked, now float64) rollout.StepRecord {
+func (s *simState) record(k int, asked, now float64) rollout.StepRecord {
 	var counts rollout.BufferCounts
 	for _, g := range s.all {
 		switch {
@@ -256,7 +256,7 @@ func (s *mills) record(k int, asked, now float64) rollout.StepRecord {
 	return r
 }
 
-func (s *mills) fill(r *rollout.StepRecord, batch []*played, asked, windowFrom, now, compute float64) {
+func (s *simState) fill(r *rollout.StepRecord, batch []*played, asked, windowFrom, now, compute float64) {
 	wait := now - asked
 	r.Trainer = rollout.StepReport{WallSec: wait + compute, Phases: map[rollout.Phase]float64{
 		rollout.PhaseWait: wait, rollout.PhaseLoad: 0.02 * compute, rollout.PhaseRefLogprobs: 0.33 * compute,
@@ -270,7 +270,8 @@ func (s *mills) fill(r *rollout.StepRecord, batch []*played, asked, windowFrom, 
 			Seq:   rollout.GroupSeq(g.seq),
 			Times: rollout.GroupTimes{LaunchedAt: after(g.launched), StartedAt: after(g.started), ReadyAt: after(g.ready)},
 			Usage: rollout.Usage{Requests: width * 10, ExecSec: 0.98 * sec * width}, EpisodeSec: same,
-			ModelSec: slices.Repeat([]float64{0.98 * sec}, 6), QueueSec: make([]float64, 6), EnvSec: slices.Repeat([]float64{0.02 * sec}, 6),
+			ModelSec: slices.Repeat([]float64{0.98 * sec}, 6), QueueSec: make([]float64, 6),
+			EnvSec: slices.Repeat([]float64{0.02 * sec}, 6),
 		})
 	}
 	if !s.noFleet {
@@ -279,7 +280,7 @@ func (s *mills) fill(r *rollout.StepRecord, batch []*played, asked, windowFrom, 
 }
 
 // fleet is the engines between two times.
-func (s *mills) fleet(from, to float64) rollout.FleetView {
+func (s *simState) fleet(from, to float64) rollout.FleetView {
 	up := 0.0
 	for e := range s.engines {
 		begin, end := from, to
@@ -301,8 +302,9 @@ func (s *mills) fleet(from, to float64) rollout.FleetView {
 	}
 	held += s.otherRuns * held
 	return rollout.FleetView{
-		WindowSec: to - from, Engines: up / (to - from), BusyShare: min(1, busy/up), SlotShare: held / up / (s.places * width * (1 + s.otherRuns)),
-		InFlight: held / up, QueuedRequests: waiting / (to - from),
+		WindowSec: to - from, Engines: up / (to - from), BusyShare: min(1, busy/up),
+		SlotShare: held / up / (s.places * width * (1 + s.otherRuns)),
+		InFlight:  held / up, QueuedRequests: waiting / (to - from),
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 // them, if it were granted.
 func TestThrottle(t *testing.T) {
 	t.Parallel()
-	deep := func(m *mill) { m.depth, m.steps = 4, 24 }
+	deep := func(m *simRun) { m.depth, m.steps = 4, 24 }
 	for _, tt := range []struct {
 		name   string
-		mill   mill
+		run    simRun
 		step   float64
 		cause  string // what the candidate says
 		helps  string // a what-if that helps
@@ -26,23 +26,26 @@ func TestThrottle(t *testing.T) {
 		futile string // one that does not
 		next   string
 	}{
-		{"staleness of one version", with(latencyCase(), deep, func(m *mill) { m.bounded, m.stale = true, 1 }), 375,
+		{"staleness of one version", with(latencyCase(), deep, func(m *simRun) { m.bounded, m.stale = true, 1 }), 375,
 			"max_staleness 1 lets 1 of the 4 batches", "max_staleness 1 -> 4", 150, "depth 4 -> 5", "buffer.max_staleness=4"},
-		{"staleness of two versions", with(latencyCase(), deep, func(m *mill) { m.bounded, m.stale = true, 2 }), 250,
+		{"staleness of two versions", with(latencyCase(), deep, func(m *simRun) { m.bounded, m.stale = true, 2 }), 250,
 			"max_staleness 2 lets 2 of the 4 batches", "max_staleness 2 -> 3", 187.5, "depth 4 -> 5", "buffer.max_staleness=4"},
-		{"no staleness at all", with(latencyCase(), deep, func(m *mill) { m.bounded = true }), 750,
+		{"no staleness at all", with(latencyCase(), deep, func(m *simRun) { m.bounded = true }), 750,
 			"buffer.max_staleness is 0", "max_staleness 0 -> 1", 375, "depth 4 -> 5", "buffer.max_staleness=4"},
-		{"bytes", with(latencyCase(), deep, func(m *mill) { m.fits = 32 }), 300,
-			"buffer.max_bytes (1 GiB) has room for 2 batches outstanding, of the 4", "max_bytes 1 GiB -> 2 GiB", 150, "depth 4 -> 5", "buffer.max_bytes=2048MiB"},
+		{"bytes", with(latencyCase(), deep, func(m *simRun) { m.fits = 32 }), 300,
+			"buffer.max_bytes (1 GiB) has room for 2 batches outstanding, of the 4", "max_bytes 1 GiB -> 2 GiB", 150,
+			"depth 4 -> 5", "buffer.max_bytes=2048MiB"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := diagnosis.Diagnose(tt.mill.input())
+			r := diagnosis.Diagnose(tt.run.input())
 			page := text(t, r)
-			if math.Abs(r.Regime.StepSec/tt.step-1) > 0.02 || r.Regime.Kind != diagnosis.LatencyBound || r.Findings[0].Cause != diagnosis.CauseThrottle {
+			if math.Abs(r.Regime.StepSec/tt.step-1) > 0.02 || r.Regime.Kind != diagnosis.LatencyBound ||
+				r.Findings[0].Cause != diagnosis.CauseThrottle {
 				t.Errorf("%s, %v s, want latency-bound at %v s by a throttle\n%s", r.Regime.Kind, r.Regime.StepSec, tt.step, page)
 			}
-			if !strings.Contains(cause(r, diagnosis.CauseThrottle).Text, tt.cause) || cause(r, diagnosis.CauseThrottle).Decision != diagnosis.IsCause {
+			if !strings.Contains(cause(r, diagnosis.CauseThrottle).Text, tt.cause) ||
+				cause(r, diagnosis.CauseThrottle).Decision != diagnosis.IsCause {
 				t.Errorf("throttle: %+v", cause(r, diagnosis.CauseThrottle))
 			}
 			if w := whatIf(r, tt.helps); w.Outcome != diagnosis.Helps || math.Abs(w.StepSec/tt.to-1) > 0.02 {
@@ -63,18 +66,18 @@ func TestNoThrottle(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
-		mill   mill
+		run    simRun
 		change func(*diagnosis.Input)
 	}{
-		{"staleness as large as the depth", with(latencyCase(), func(m *mill) { m.bounded, m.stale = true, 2 }), nil},
-		{"bytes for all of it", with(latencyCase(), func(m *mill) { m.fits = 32 }), nil},
-		{"stale games are trained on", with(latencyCase(), func(m *mill) { m.depth = 3 }), func(in *diagnosis.Input) {
+		{"staleness as large as the depth", with(latencyCase(), func(m *simRun) { m.bounded, m.stale = true, 2 }), nil},
+		{"bytes for all of it", with(latencyCase(), func(m *simRun) { m.fits = 32 }), nil},
+		{"stale games are trained on", with(latencyCase(), func(m *simRun) { m.depth = 3 }), func(in *diagnosis.Input) {
 			in.Spec.Buffer.OnStale, in.Spec.Buffer.MaxStaleness = rollout.KeepStale, 0
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			in := tt.mill.input()
+			in := tt.run.input()
 			if tt.change != nil {
 				tt.change(&in)
 			}
@@ -118,8 +121,9 @@ func TestStaleWait(t *testing.T) {
 // Depth beyond what staleness admits needs both; where stale games are kept, it needs nothing else.
 func TestDepthAndStaleness(t *testing.T) {
 	t.Parallel()
-	in := with(latencyCase(), func(m *mill) { m.bounded, m.stale = true, 2 }).input()
-	if w := whatIf(diagnosis.Diagnose(in), "depth 2 -> 3"); !w.Staler || !strings.Contains(w.Command, "buffer.depth=3 buffer.max_staleness=3") {
+	in := with(latencyCase(), func(m *simRun) { m.bounded, m.stale = true, 2 }).input()
+	if w := whatIf(diagnosis.Diagnose(in), "depth 2 -> 3"); !w.Staler ||
+		!strings.Contains(w.Command, "buffer.depth=3 buffer.max_staleness=3") {
 		t.Errorf("bounded: %+v", w)
 	}
 	in.Spec.Buffer.OnStale = rollout.KeepStale
