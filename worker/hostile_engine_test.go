@@ -25,6 +25,7 @@ import (
 	"github.com/millrace/millrace/internal/enginesim/tokenizer"
 	"github.com/millrace/millrace/internal/hostile"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/server"
 )
 
 // TestServerProcess is an API server in a process of its own when another test starts this binary as one.
@@ -32,7 +33,7 @@ func TestServerProcess(t *testing.T) {
 	cfg := startedWith(t, "MILLRACE_TEST_SERVER")
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 	defer stop()
-	if err := Serve(ctx, cfg, "test", slog.New(slog.NewTextHandler(os.Stderr, nil))); err != nil {
+	if err := server.Run(ctx, cfg, "test", slog.New(slog.NewTextHandler(os.Stderr, nil))); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/backend"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/workflows"
 )
@@ -26,7 +27,7 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 	other := d.neighbour("other")
 	d.while("the neighbour's worker", func(ctx context.Context) error { return Run(ctx, other.cfg, slog.New(slog.DiscardHandler)) })
 
-	ours, theirs := newControl(d.backend), newControl(other.backend)
+	ours, theirs := d.backend.Control, other.backend.Control
 	spec := d.spec("rolling", servedModel, 3)
 	spec.Group = rollout.GroupSpec{Samples: 2, MinSamples: 2}
 	d.beginAsBefore(spec)
@@ -44,7 +45,7 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 	if _, err := theirs.Change(d.ctx, spec.Name, rollout.Change{Depth: &deeper}); err != nil {
 		t.Error(err)
 	}
-	for _, each := range []*Backend{d.backend, other.backend} {
+	for _, each := range []*backend.Backend{d.backend, other.backend} {
 		d.until("ready engines", func() error { return enginesReady(d.ctx, each) })
 	}
 	paused := true
@@ -75,7 +76,7 @@ func (d *deployment) neighbour(prefix string) *deployment {
 	if other.cfg, err = config.ReadService("service.yaml", []byte(text), func(string) string { return "" }); err != nil {
 		d.t.Fatal(err)
 	}
-	if other.backend, err = Open(d.ctx, other.cfg, slog.New(slog.DiscardHandler)); err != nil {
+	if other.backend, err = backend.Open(d.ctx, other.cfg, slog.New(slog.DiscardHandler)); err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(other.backend.Close)
@@ -104,7 +105,7 @@ func (d *deployment) beginAsBefore(spec rollout.Spec) {
 }
 
 // enginesReady reports why a deployment has no engine that is ready.
-func enginesReady(ctx context.Context, b *Backend) error {
+func enginesReady(ctx context.Context, b *backend.Backend) error {
 	engines, err := b.Registry.List(ctx)
 	if err != nil {
 		return err

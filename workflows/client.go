@@ -168,6 +168,12 @@ func (c *Client) hint(ctx context.Context, run rollout.RunName) error {
 	return nil
 }
 
+// Reachable is nil when Temporal answers.
+func (c *Client) Reachable(ctx context.Context) error {
+	_, err := c.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
+	return err
+}
+
 func (c *Client) update(ctx context.Context, timeout time.Duration, run rollout.RunName, name string, result any, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/worker"
+	"github.com/millrace/millrace/internal/environments"
 )
 
 func newConfigCommand(env environment) *cobra.Command {
@@ -56,7 +56,7 @@ func checkFiles(env environment, files []string, service bool) error {
 		if service {
 			_, err = config.ReadService(file, data, os.Getenv)
 		} else {
-			_, err = worker.ReadSpec(file, data)
+			_, err = environments.ReadSpec(file, data)
 		}
 		if err != nil {
 			faulty++

@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 
+	"github.com/millrace/millrace/internal/backend"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/supervise"
-	"github.com/millrace/millrace/worker"
 )
 
 // devOptions are the flags of `millrace dev`.
@@ -279,7 +279,7 @@ func awaitTemporal(ctx context.Context, address string, patience time.Duration) 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("temporal at %s %w within %s: %w", address, worker.ErrNoAnswer, patience, err)
+			return fmt.Errorf("temporal at %s %w within %s: %w", address, backend.ErrNoAnswer, patience, err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -288,7 +288,7 @@ func awaitTemporal(ctx context.Context, address string, patience time.Duration) 
 func (d *devStack) startRedis(ctx context.Context) error {
 	if d.opts.redis != "" {
 		d.redis = d.opts.redis
-		return worker.AwaitRedis(ctx, d.redis)
+		return backend.AwaitRedis(ctx, d.redis)
 	}
 	port, err := freePort()
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/millrace/millrace/worker"
+	"github.com/millrace/millrace/internal/backend"
 )
 
 func main() {
 	ctx, stop := untilSignal(context.Background(), os.Args[1:])
-	worker.SilenceRedis()
+	backend.SilenceRedis()
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

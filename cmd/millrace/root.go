@@ -15,11 +15,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/backend"
 	"github.com/millrace/millrace/internal/cli"
+	"github.com/millrace/millrace/internal/environments"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/trainer"
 	"github.com/millrace/millrace/internal/version"
-	"github.com/millrace/millrace/worker"
 )
 
 // environment is what commands need of the process around them.
@@ -176,7 +177,7 @@ func exitCode(err error) int {
 		return cli.ExitUsage
 	case errors.As(err, &refused):
 		return cli.ExitCode(&cli.Problem{Status: refused.Status})
-	case errors.Is(err, worker.ErrNoAnswer):
+	case errors.Is(err, backend.ErrNoAnswer):
 		return cli.ExitUnavailable
 	default:
 		return cli.ExitCode(err)
@@ -247,7 +248,7 @@ func (e environment) readSpecFile(path string) (rollout.Spec, error) {
 	if err != nil {
 		return rollout.Spec{}, fmt.Errorf("read spec: %w", err)
 	}
-	return worker.ReadSpec(path, data)
+	return environments.ReadSpec(path, data)
 }
 
 // maxFileBytes bounds what is read into memory of a file that a command line names: saved games are the largest.

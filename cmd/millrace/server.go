@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/server"
 	"github.com/millrace/millrace/internal/version"
-	"github.com/millrace/millrace/worker"
 )
 
 func newServerCommand(env environment) *cobra.Command {
@@ -30,7 +30,7 @@ changing runs needs Temporal. On anything but a loopback address it asks for bea
 			if err != nil {
 				return err
 			}
-			return worker.Serve(cmd.Context(), cfg, version.String(), env.logger(flags.logLevel))
+			return server.Run(cmd.Context(), cfg, version.String(), env.logger(flags.logLevel))
 		},
 	}
 	flags.add(cmd)

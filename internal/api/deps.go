@@ -109,7 +109,7 @@ type Deps struct {
 	// Temporal reports whether Temporal answered when it was last looked at; /readyz tells, and does not ask itself.
 	Temporal func() bool
 	Metrics  http.Handler
-	// Emit takes an audit of every change.
+	// Emit takes an audit of every change, and an event for each batch that is formed and each step that is completed.
 	Emit telemetry.Emitter
 	// OnRefusal hears of every request and connection that was turned away, by a small set of reasons.
 	OnRefusal func(reason string)

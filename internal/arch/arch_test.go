@@ -32,17 +32,19 @@ var layers = [][]string{
 		"internal/telemetry/store", "internal/telemetry/axiom", "internal/telemetry/prom", "internal/api", "internal/cli",
 		"internal/diagnosis/reporttext",
 		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch", "internal/stack", "internal/crashtest",
-		"internal/isolation", "internal/archive",
+		"internal/isolation", "internal/archive", "internal/retry", "internal/fleetsync", "internal/runsampler", "internal/diagnosisinput",
 	},
-	{"activities", "workflows"},                   // durable shell
-	{"worker", "config", "cmd", "internal/bench"}, // wiring
+	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper"}, // durable shell
+	{ // wiring
+		"worker", "config", "cmd", "internal/bench", "internal/backend", "internal/environments", "internal/savedgame", "internal/server",
+	},
 }
 
 // owners says who may import a technology. A path ending in / owns with all below it.
 var owners = map[string][]string{
-	"go.temporal.io/": {"activities", "workflows", "internal/crashtest", "worker", "cmd/"},
+	"go.temporal.io/": {"activities", "workflows", "internal/crashtest", "internal/backend", "worker", "cmd/"},
 	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/workerregistry/", "internal/telemetry/store", "internal/stack",
-		"internal/crashtest", "internal/isolation", "worker", "cmd/"},
+		"internal/crashtest", "internal/isolation", "internal/backend", "internal/runsampler"},
 	"github.com/alicebob/miniredis/": {"cmd/"},
 	"github.com/sashabaranov/":       {"internal/vllm"},
 	"github.com/axiomhq/":            {"internal/telemetry/axiom/"},

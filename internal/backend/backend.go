@@ -1,0 +1,146 @@
+// Package backend connects a process of the service to Redis and Temporal, with Millrace's stores on top of them. API
+// servers and workers share it. Start reading at Open.
+package backend
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runcontrol"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/store"
+	"github.com/millrace/millrace/internal/workerregistry"
+	"github.com/millrace/millrace/workflows"
+)
+
+// Backend is the services behind a process, and Millrace's own parts on top of them.
+type Backend struct {
+	Redis    redis.UniversalClient
+	Buffer   *buffer.Store
+	Registry *fleet.Registry
+	Workers  *workerregistry.Registry
+	Sampler  *fleet.Sampler
+	Events   *store.Store
+	Control  runcontrol.Control
+	Log      *slog.Logger
+
+	emit telemetry.Emitter // of this process, once its sinks are open
+}
+
+// dropped reports a group that became too stale in the buffer, which only the buffer notices.
+func (b *Backend) dropped(ref rollout.GroupRef, code string) {
+	if b.emit == nil {
+		return
+	}
+	b.emit.Emit(telemetry.Event{
+		At: time.Now(), Run: ref.Run, Key: ref.String() + "/dropped", Body: telemetry.GroupDropped{Seq: ref.Seq, Code: code},
+	})
+}
+
+// Open connects to Redis, which must answer, and prepares the connection to Temporal, which need not: a server
+// serves claims while Temporal is away.
+func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Backend, error) {
+	rdb, err := openRedis(ctx, cfg.Redis.URL)
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := cfg.EngineURLs.Rules()
+	if err != nil {
+		return nil, fmt.Errorf("engine_urls: %w", err)
+	}
+	temporal, err := client.NewLazyClient(temporalOptions(cfg.Temporal, logger))
+	if err != nil {
+		return nil, fmt.Errorf("temporal at %s: %w", cfg.Temporal.Address, err)
+	}
+	b := &Backend{
+		Redis:    rdb,
+		Registry: fleet.NewRegistry(rdb, cfg.Redis.Prefix, time.Now),
+		Workers:  workerregistry.New(rdb, cfg.Redis.Prefix, time.Now),
+		Sampler:  fleet.NewSampler(rdb, cfg.Redis.Prefix),
+		Events:   store.New(rdb, cfg.Redis.Prefix, store.Limits{}),
+		Log:      logger,
+	}
+	b.Registry.Addresses = addresses
+	b.Buffer = buffer.New(rdb, buffer.Options{
+		Prefix: cfg.Redis.Prefix, RetainSteps: cfg.RetainSteps, Now: time.Now, OnDrop: b.dropped,
+	})
+	b.Control = runcontrol.New(&workflows.Client{
+		Temporal: temporal, Namespace: cfg.Temporal.Namespace,
+		Deployment: workflows.Deployment(cfg.Temporal.TaskQueuePrefix), Runs: b.Buffer,
+	}, b.Buffer, b.Registry, b.Workers)
+	return b, nil
+}
+
+// ErrNoAnswer is returned when a service that a process cannot begin without is not there.
+var ErrNoAnswer = errors.New("does not answer")
+
+// AwaitRedis waits, for a while, until the Redis at an address answers.
+func AwaitRedis(ctx context.Context, url string) error {
+	rdb, err := openRedis(ctx, url)
+	if err != nil {
+		return err
+	}
+	return rdb.Close()
+}
+
+func openRedis(ctx context.Context, url string) (*redis.Client, error) {
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("redis URL: %w", err)
+	}
+	opts.ContextTimeoutEnabled = true // a call's deadline bounds its wait for the socket, too
+	rdb := redis.NewClient(opts)
+	ping := func(ctx context.Context) error { return rdb.Ping(ctx).Err() }
+	if err := retry.Within(ctx, pingPatience, pingEvery, ping); err != nil {
+		_ = rdb.Close() // it never connected
+		return nil, fmt.Errorf("redis at %s %w: %w; start one, or check the address", opts.Addr, ErrNoAnswer, err)
+	}
+	return rdb, nil
+}
+
+// temporalOptions is how to connect to Temporal: with an API key always over TLS, or the key could be read on its way.
+func temporalOptions(cfg config.Temporal, logger *slog.Logger) client.Options {
+	o := client.Options{HostPort: cfg.Address, Namespace: cfg.Namespace, Logger: log.NewStructuredLogger(logger)}
+	if key := cfg.APIKey.Reveal(); key != "" {
+		o.Credentials = client.NewAPIKeyStaticCredentials(key)
+	}
+	if cfg.TLS || cfg.APIKey != "" {
+		o.ConnectionOptions.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return o
+}
+
+// SilenceRedis keeps the Redis client from writing to stderr by itself, for the whole process; what goes wrong
+// comes back as errors too. Only main may call it.
+func SilenceRedis() { redis.SetLogger(silence{}) }
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+// How long a process waits for Redis when it starts, and how long between two tries.
+const (
+	pingPatience = 10 * time.Second
+	pingEvery    = 200 * time.Millisecond
+)
+
+// Close ends the connections.
+func (b *Backend) Close() {
+	b.Control.Temporal.Close()
+	if err := b.Redis.Close(); err != nil {
+		b.Log.Warn("close redis", "error", err)
+	}
+}

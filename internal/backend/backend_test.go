@@ -1,0 +1,113 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/axiom/axiomtest"
+)
+
+func TestTemporalOptions(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name        string
+		cfg         config.Temporal
+		tls, hasKey bool
+	}{
+		{"plain", config.Temporal{Address: "a:1", Namespace: "n"}, false, false},
+		{"tls", config.Temporal{Address: "a:1", Namespace: "n", TLS: true}, true, false},
+		{"a key is never sent in the clear", config.Temporal{Address: "a:1", Namespace: "n", APIKey: "k"}, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o := temporalOptions(tt.cfg, slog.New(slog.DiscardHandler))
+			if o.HostPort != "a:1" || o.Namespace != "n" || (o.ConnectionOptions.TLS != nil) != tt.tls || (o.Credentials != nil) != tt.hasKey {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+// service reads the configuration of a process from variables alone, as a container has them.
+func service(t *testing.T, env map[string]string) config.Service {
+	t.Helper()
+	cfg, err := config.ReadService("configuration", nil, func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// token has the form of Axiom's API tokens.
+const token = "xaat-00000000-0000-0000-0000-000000000000"
+
+// TestEventsReachAxiom follows an event from a process that has AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL to Axiom
+// and to our own store.
+func TestEventsReachAxiom(t *testing.T) {
+	t.Parallel()
+	fake := &axiomtest.Server{Token: token, Dataset: "rl"}
+	server := httptest.NewServer(fake)
+	t.Cleanup(server.Close)
+	cfg := service(t, map[string]string{
+		"MILLRACE_REDIS_URL": "redis://" + miniredis.RunT(t).Addr(),
+		"AXIOM_TOKEN":        token, "AXIOM_DATASET": "rl", "AXIOM_URL": server.URL,
+	})
+	ctx := context.Background()
+	backend, err := Open(ctx, cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	sinks, err := OpenSinks(ctx, cfg, backend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sinks.Emit(telemetry.Event{At: time.Now(), Run: "demo", Key: "demo/start", Body: telemetry.RunChanged{State: "running", Change: "start"}})
+	sinks.Close()
+	if got := fake.Events(); len(got) != 1 || got[0]["run_id"] != "demo" || got[0]["kind"] != "run_changed" {
+		t.Errorf("Axiom has %v", got)
+	}
+	kept, err := backend.Events.Recent(ctx, "demo", "", 10)
+	if err != nil || len(kept) != 1 {
+		t.Errorf("our own store has %v, %v", kept, err)
+	}
+}
+
+// TestAxiomWithoutDataset says what is missing instead of shipping nothing in silence.
+func TestAxiomWithoutDataset(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	cfg := service(t, map[string]string{"MILLRACE_REDIS_URL": "redis://" + miniredis.RunT(t).Addr(), "AXIOM_TOKEN": token})
+	backend, err := Open(context.Background(), cfg, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	sinks, err := OpenSinks(context.Background(), cfg, backend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sinks.Close()
+	if !strings.Contains(log.String(), "set AXIOM_DATASET") || strings.Contains(log.String(), token) {
+		t.Errorf("said %q", log.String())
+	}
+}
+
+func TestNoRedis(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if err := AwaitRedis(ctx, "redis://127.0.0.1:1/0"); !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("%v", err)
+	}
+}

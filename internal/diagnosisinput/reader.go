@@ -1,0 +1,80 @@
+// Package diagnosisinput reads what a diagnosis is made from: a run's step records, its events and the fleet's, and
+// the alarms that stand. It concludes nothing. Start reading at Reader.
+package diagnosisinput
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/alarm"
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/store"
+	"github.com/millrace/millrace/internal/workerregistry"
+)
+
+// maxDiagnosed is how many of the newest steps a diagnosis reads, as the detector of level shifts advises.
+const maxDiagnosed = 500
+
+// Reader reads from the stores that hold Millrace's own records.
+type Reader struct {
+	Buffer   *buffer.Store
+	Registry *fleet.Registry
+	Workers  *workerregistry.Registry
+	Events   *store.Store
+}
+
+// Read is what a diagnosis of a run is made from now.
+func (r Reader) Read(ctx context.Context, run rollout.RunName) (diagnosis.Input, error) {
+	status, err := r.Buffer.Status(ctx, run)
+	if err != nil {
+		return diagnosis.Input{}, err
+	}
+	from := max(0, status.NextStep-maxDiagnosed)
+	records, err := r.Buffer.Steps(ctx, run, from, maxDiagnosed)
+	if err != nil {
+		return diagnosis.Input{}, fmt.Errorf("read steps: %w", err)
+	}
+	in := diagnosis.Input{
+		Spec: status.Spec, Over: status.State.Over(), Records: records, Loads: []diagnosis.AdapterLoad{},
+		Signal: status.Signal, Throttle: status.Throttle,
+	}
+	if in.Departures, err = r.Buffer.Departures(ctx, run); err != nil {
+		return diagnosis.Input{}, fmt.Errorf("count departures: %w", err)
+	}
+	since := status.StartedAt
+	if from > 0 && len(records) > 0 { // what happened before the steps that are looked at explains none of them
+		since = records[0].Service.FirstAskedAt
+	}
+	if in.Alarms, err = r.alarms(ctx, status); err != nil {
+		return diagnosis.Input{}, fmt.Errorf("look for alarms: %w", err)
+	}
+	for _, scope := range []rollout.RunName{run, ""} { // the run's own events, then the fleet's
+		if err := r.readEvents(ctx, &in, scope, since); err != nil {
+			return diagnosis.Input{}, fmt.Errorf("read events: %w", err)
+		}
+	}
+	slices.SortStableFunc(in.Events, func(a, b diagnosis.Event) int { return a.At.Compare(b.At) })
+	return in, nil
+}
+
+// alarms is what keeps a run's games from being played now.
+func (r Reader) alarms(ctx context.Context, status rollout.RunStatus) ([]rollout.Alarm, error) {
+	tries, err := r.Buffer.Tries(ctx, status.Spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	workers, err := r.Workers.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	engines, err := r.Registry.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return alarm.Of(alarm.Evidence{Now: time.Now(), Run: status, Tries: tries, Workers: workers, Engines: engines}), nil
+}

@@ -1,0 +1,180 @@
+// Package fleetsync keeps one worker's dispatcher in step with the fleet: engines, shares and dispatch rules one way, use
+// of the engines the other. Start reading at Sync.
+package fleetsync
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/dispatch/live"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/workerregistry"
+)
+
+// Sync announces a worker, and gives its dispatcher the engines as the registry sees them, with the worker's share of
+// each one's in-flight limit.
+type Sync struct {
+	Self       rollout.Worker                 // as it is from its start on
+	Playing    func() map[rollout.RunName]int // games in progress
+	Workers    *workerregistry.Registry
+	Fleet      *fleet.Registry
+	Runs       ActiveRuns
+	Dispatcher *live.Dispatcher
+	Log        *slog.Logger
+
+	watch   *fleet.Watch
+	sharers []string                           // the workers that the engines were last shared with
+	ruled   map[rollout.RunName]bool           // runs whose rules the dispatcher has
+	told    map[rollout.EngineID]rollout.Usage // what the registry knows of this worker's work
+}
+
+// ActiveRuns is what Sync needs of the buffer.
+type ActiveRuns interface {
+	Active(ctx context.Context) ([]rollout.RunStatus, error)
+}
+
+// Rhythm: how fast a new adapter or a lost engine is noticed, how fast a run's dispatch rules are, and how long a
+// dead worker keeps its share.
+const (
+	syncEvery     = 250 * time.Millisecond
+	announceEvery = time.Second
+	announceFor   = 8 * time.Second
+)
+
+// Run keeps them in step until ctx is done.
+func (s *Sync) Run(ctx context.Context) error {
+	s.ruled = map[rollout.RunName]bool{}
+	defer s.leave()
+	s.watch = s.Fleet.Watch()
+	ticker := time.NewTicker(syncEvery)
+	defer ticker.Stop()
+	var announced time.Time
+	if err := s.Workers.ForgetGone(ctx); err != nil && ctx.Err() == nil {
+		s.Log.Warn("forget workers that are gone", "error", err)
+	}
+	for {
+		if time.Since(announced) >= announceEvery {
+			if err := s.Workers.Announce(ctx, s.Self.ID, announceFor); err != nil && ctx.Err() == nil {
+				s.Log.Warn("announce this worker", "error", err)
+			}
+			if err := s.describe(ctx, rollout.WorkerAlive); err != nil && ctx.Err() == nil {
+				s.Log.Warn("describe this worker", "error", err)
+			}
+			if err := s.rules(ctx); err != nil && ctx.Err() == nil {
+				s.Log.Warn("read the runs' dispatch rules", "error", err)
+			}
+			announced = time.Now()
+		}
+		// When Redis is away the dispatcher goes on with the engines it knows.
+		if err := s.sync(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("read the fleet", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// describe tells people what this worker is and does.
+func (s *Sync) describe(ctx context.Context, state rollout.WorkerState) error {
+	w := s.Self
+	w.State, w.ByRun = state, s.Playing()
+	for _, games := range w.ByRun {
+		w.Games += games
+	}
+	for _, b := range s.Dispatcher.Snapshot().Breakers {
+		w.Breakers = append(w.Breakers, rollout.Breaker{
+			Engine: b.Engine, Run: b.Run, Reason: b.Reason, Since: b.Since.UTC(), NextProbe: b.ProbeAt.UTC(),
+		})
+	}
+	return s.Workers.Describe(ctx, w)
+}
+
+func (s *Sync) sync(ctx context.Context) error {
+	engines, changed, err := s.watch.Engines(ctx)
+	if err != nil {
+		return err
+	}
+	workers, err := s.Workers.Alive(ctx)
+	if err != nil {
+		return err
+	}
+	if changed || !slices.Equal(workers, s.sharers) {
+		s.Dispatcher.SetEngines(workerregistry.Share(engines, s.Self.ID, workers))
+		s.sharers = workers
+	}
+	stats := s.Dispatcher.Snapshot()
+	if err := s.Workers.ReportQueue(ctx, s.Self.ID, stats.Queued); err != nil {
+		return err
+	}
+	return s.tell(ctx, &stats)
+}
+
+// tell reports what this worker's requests have used, if it is more than the registry knows.
+func (s *Sync) tell(ctx context.Context, stats *live.Stats) error {
+	used := make(map[rollout.EngineID]rollout.Usage, len(stats.ByEngine))
+	for id, t := range stats.ByEngine {
+		used[id] = t.Usage
+	}
+	if maps.Equal(used, s.told) {
+		return nil
+	}
+	if err := s.Workers.ReportUsage(ctx, s.Self.ID, s.told, used); err != nil {
+		return err
+	}
+	s.told = used
+	return nil
+}
+
+// rules gives the dispatcher the dispatch rules of every run that goes on, with this worker's part of a run's own
+// limit, and lets it forget the others.
+func (s *Sync) rules(ctx context.Context) error {
+	runs, err := s.Runs.Active(ctx)
+	if err != nil {
+		return err
+	}
+	workers, err := s.Workers.Alive(ctx)
+	if err != nil {
+		return err
+	}
+	active := make(map[rollout.RunName]bool, len(runs))
+	for _, run := range runs {
+		name := run.Spec.Name
+		active[name] = true
+		rules := run.Spec.Dispatch
+		if most := rules.MaxInFlightPerEngine; most > 0 {
+			rules.MaxInFlightPerEngine = max(1, most/max(1, len(workers)))
+		}
+		s.Dispatcher.SetRules(name, rules)
+		s.ruled[name] = true
+	}
+	for name := range s.ruled {
+		if !active[name] {
+			s.Dispatcher.Forget(name)
+			delete(s.ruled, name)
+		}
+	}
+	return nil
+}
+
+// leave tells of the last requests, and gives the others this worker's share at once.
+func (s *Sync) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	stats := s.Dispatcher.Snapshot()
+	if err := s.tell(ctx, &stats); err != nil {
+		s.Log.Warn("report the last requests", "error", err)
+	}
+	if err := s.Workers.Leave(ctx, s.Self.ID); err != nil {
+		s.Log.Warn("leave the fleet", "error", err)
+	}
+	if err := s.describe(ctx, rollout.WorkerStopped); err != nil {
+		s.Log.Warn("say that this worker stops", "error", err)
+	}
+}

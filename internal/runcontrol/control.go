@@ -1,0 +1,250 @@
+// Package runcontrol starts, changes, resumes, stops, deletes and publishes to runs: through their workflows, with
+// what only the buffer knows of a run. Start reading at Control.
+package runcontrol
+
+import (
+	"context"
+	"time"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/workflows"
+)
+
+// Control is the workflows as the API sees them, with what only the buffer knows: a run is known there before Temporal
+// has it, and stays known when its workflow has ended, or is gone.
+type Control struct {
+	*workflows.Client
+	buffer  accounts
+	fleet   adapters
+	workers workers
+}
+
+// New controls runs through their workflows.
+func New(w *workflows.Client, buffer accounts, fleet adapters, workers workers) Control {
+	return Control{w, buffer, fleet, workers}
+}
+
+// adapters is what Control needs of the fleet's registry.
+type adapters interface {
+	Wanted(ctx context.Context) ([]fleet.Adapter, error)
+	Unwant(ctx context.Context, name string) error
+}
+
+// workers is what Control needs of the worker processes.
+type workers interface {
+	Outdated(ctx context.Context) ([]string, error)
+	List(ctx context.Context) ([]rollout.Worker, error)
+}
+
+// accounts is what Control needs of the buffer.
+type accounts interface {
+	Open(ctx context.Context, spec rollout.Spec, workflow string) error
+	Forget(ctx context.Context, run rollout.RunName) (forgotten bool, err error)
+	Given(ctx context.Context, run rollout.RunName) (rollout.Spec, error)
+	Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error)
+	SaveStatus(ctx context.Context, status rollout.RunStatus, asOf time.Time) error
+	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
+	Unheard(ctx context.Context, run rollout.RunName, before rollout.GroupSeq) ([]rollout.GroupSeq, error)
+	Revive(ctx context.Context, run rollout.RunName, workflow string) error
+	Delete(ctx context.Context, run rollout.RunName) error
+}
+
+// Start starts a run that can be read at once. One that is over answers how it ended; one whose workflow is gone
+// goes on where it was.
+func (c Control) Start(ctx context.Context, spec rollout.Spec) (rollout.RunStatus, bool, error) {
+	if err := c.EnsureFleet(ctx); err != nil { // before anything is written: without Temporal nothing is begun
+		return rollout.RunStatus{}, false, err
+	}
+	var err error
+	if spec.Name, err = c.recall(ctx, spec.Name); err != nil {
+		return rollout.RunStatus{}, false, err
+	}
+	if err := c.open(ctx, spec); err != nil {
+		return rollout.RunStatus{}, false, err
+	}
+	status, err := c.buffer.Status(ctx, spec.Name)
+	switch {
+	case err != nil:
+		return status, false, err
+	case status.State == rollout.RunStarting:
+		return c.Client.Start(ctx, spec)
+	case status.State.Over() && status.State != rollout.RunLost:
+		return status, false, nil
+	}
+	drive, err := c.Drive(ctx, spec.Name)
+	if err != nil || drive.Running {
+		return status, false, err
+	}
+	status, err = c.resume(ctx, spec.Name)
+	return status, false, err
+}
+
+// recall is the run that a name stands for. A Redis that was emptied takes every name for one that was never used,
+// until the runs that go on have come back: it would begin another one beside them, whom nobody could name.
+func (c Control) recall(ctx context.Context, id rollout.RunName) (rollout.RunName, error) {
+	if _, err := c.buffer.Status(ctx, id); !rollout.Refused(err, rollout.NoSuchRun) {
+		return id, err
+	}
+	return c.LaterLife(ctx, id)
+}
+
+// open makes a run known. A name whose first start got no further than this may be started with another spec.
+func (c Control) open(ctx context.Context, spec rollout.Spec) error {
+	id := c.Deployment.RunID(spec.Name)
+	old, err := c.workers.Outdated(ctx)
+	if err != nil {
+		return err
+	}
+	if len(old) > 0 {
+		id = workflows.Deployment("").RunID(spec.Name)
+	}
+	err = c.buffer.Open(ctx, spec, id)
+	if !rollout.Refused(err, rollout.Conflict) {
+		return err
+	}
+	drive, unknown := c.Drive(ctx, spec.Name)
+	if unknown != nil || drive.Known {
+		return err
+	}
+	if forgotten, failed := c.buffer.Forget(ctx, spec.Name); failed != nil || !forgotten {
+		return err
+	}
+	return c.buffer.Open(ctx, spec, id)
+}
+
+// resume lets a run go on whose workflow is gone.
+func (c Control) resume(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error) {
+	lost := workflows.Lost{}
+	var err error
+	if lost.Spec, err = c.buffer.Given(ctx, run); err != nil {
+		return rollout.RunStatus{}, err
+	}
+	if lost.Status, err = c.buffer.Status(ctx, run); err != nil {
+		return rollout.RunStatus{}, err
+	}
+	if lost.Account, err = c.buffer.Account(ctx, run); err != nil {
+		return rollout.RunStatus{}, err
+	}
+	if lost.Unheard, err = c.buffer.Unheard(ctx, run, rollout.GroupSeq(lost.Status.Launched)); err != nil {
+		return rollout.RunStatus{}, err
+	}
+	if err := c.buffer.Revive(ctx, run, c.Deployment.RunID(run)); err != nil {
+		return rollout.RunStatus{}, err
+	}
+	status, err := c.Resume(ctx, lost)
+	if err != nil {
+		return status, err
+	}
+	return status, c.buffer.SaveStatus(ctx, status, time.Now())
+}
+
+// Change changes a run that goes on. A lost run can be resumed.
+func (c Control) Change(ctx context.Context, run rollout.RunName, change rollout.Change) (rollout.RunStatus, error) {
+	status, err := answered(ctx, c, func(ctx context.Context) (rollout.RunStatus, error) { return c.Client.Change(ctx, run, change) })
+	if err = c.ended(ctx, run, err); rollout.Refused(err, rollout.Orphaned) && change.Paused != nil && !*change.Paused {
+		return c.resume(ctx, run)
+	}
+	return status, err
+}
+
+// Stop ends a run; one that has ended stays as it is. Of one whose workflow is gone only the status is left to be
+// changed.
+func (c Control) Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error) {
+	status, err := answered(ctx, c, func(ctx context.Context) (rollout.RunStatus, error) { return c.Client.Stop(ctx, run, reason) })
+	switch err = c.ended(ctx, run, err); {
+	case err == nil:
+		c.awaitMirror(ctx, run)
+	case rollout.Refused(err, rollout.RunOver):
+		return c.buffer.Status(ctx, run)
+	case rollout.Refused(err, rollout.Orphaned):
+		return c.End(ctx, run, rollout.RunStopped, reason)
+	}
+	return status, err
+}
+
+// mirrorFor bounds the wait for a run that is over to say so where everybody reads it.
+const mirrorFor = 3 * time.Second
+
+// awaitMirror waits until others see that a run is over, so that who has stopped it can go on with what only such a
+// run allows. It is a courtesy: without workers nobody sees it yet.
+func (c Control) awaitMirror(ctx context.Context, run rollout.RunName) {
+	ctx, cancel := context.WithTimeout(ctx, mirrorFor)
+	defer cancel()
+	for {
+		status, err := c.buffer.Status(ctx, run)
+		if err != nil || status.State.Over() || retry.Pause(ctx, 50*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// End ends a run in the place of its workflow, which is gone: its games are let go, its adapters are not kept any more.
+func (c Control) End(ctx context.Context, run rollout.RunName, state rollout.RunState, reason string) (rollout.RunStatus, error) {
+	status, err := c.buffer.Status(ctx, run)
+	if err != nil {
+		return status, err
+	}
+	status.State, status.Reason = state, reason
+	if status.EndedAt.IsZero() {
+		status.EndedAt = time.Now().UTC()
+	}
+	if err := c.buffer.SaveStatus(ctx, status, time.Now()); err != nil {
+		return status, err
+	}
+	if err := c.UnwantAdapters(ctx, run); err != nil {
+		return status, err
+	}
+	account, err := c.buffer.Account(ctx, run)
+	if err != nil {
+		return status, err
+	}
+	return status, c.CancelGroups(ctx, run, append(account.Queued, account.InFlight...))
+}
+
+// UnwantAdapters lets the fleet unload a run's adapters.
+func (c Control) UnwantAdapters(ctx context.Context, run rollout.RunName) error {
+	wanted, err := c.fleet.Wanted(ctx)
+	if err != nil {
+		return err
+	}
+	for _, adapter := range wanted {
+		if adapter.Run != run {
+			continue
+		}
+		if err := c.fleet.Unwant(ctx, adapter.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Delete makes a run unknown; what it held is removed by a worker.
+func (c Control) Delete(ctx context.Context, run rollout.RunName) error {
+	return c.buffer.Delete(ctx, run)
+}
+
+// Publish loads a version on the engines and switches to it.
+func (c Control) Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) (rollout.Policy, error) {
+	policy, err := answered(ctx, c, func(ctx context.Context) (rollout.Policy, error) { return c.Client.Publish(ctx, run, v, path) })
+	return policy, c.ended(ctx, run, err)
+}
+
+// ended tells a run that has ended, or whose workflow is gone, from one that never was.
+func (c Control) ended(ctx context.Context, run rollout.RunName, err error) error {
+	if !rollout.Refused(err, rollout.NoSuchRun) {
+		return err
+	}
+	status, unknown := c.buffer.Status(ctx, run)
+	switch {
+	case unknown != nil:
+		return err
+	case status.State.Over() && status.State != rollout.RunLost:
+		return rollout.Refuse(rollout.RunOver, "run %s is %s; only a run that goes on can be changed", run.Plain(), status.State)
+	}
+	return rollout.Refuse(rollout.Orphaned,
+		"the workflow of run %s is gone: it was terminated, or Temporal has lost it; resume it with `millrace run resume %s`, or stop or delete it",
+		run.Plain(), run.Plain())
+}

@@ -1,0 +1,79 @@
+package runkeeper
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// lookForLost marks runs whose workflow is gone.
+func (k *Keeper) lookForLost(ctx context.Context) error {
+	active, err := k.Buffer.Active(ctx)
+	if err != nil {
+		return err
+	}
+	going := map[rollout.RunName]bool{}
+	for _, run := range active {
+		id := run.Spec.Name
+		drive, err := k.Control.Drive(ctx, id)
+		if err != nil {
+			return err
+		}
+		if drive.Running {
+			going[id] = true
+			continue
+		}
+		if err := k.suspect(ctx, run, drive.Known, drive.How, drive.Status); err != nil {
+			return err
+		}
+	}
+	for id := range k.suspects {
+		if going[id] || !listed(active, id) {
+			delete(k.suspects, id)
+		}
+	}
+	return nil
+}
+
+func listed(runs []rollout.RunStatus, id rollout.RunName) bool {
+	for _, run := range runs {
+		if run.Spec.Name == id {
+			return true
+		}
+	}
+	return false
+}
+
+// suspect notes that a run has no workflow that goes on, and ends it when that has been so for long enough.
+func (k *Keeper) suspect(ctx context.Context, run rollout.RunStatus, known bool, how string, last rollout.RunStatus) error {
+	id, now := run.Spec.Name, time.Now()
+	since, suspected := k.suspects[id]
+	if !suspected {
+		k.suspects[id], since = now, now
+	}
+	patience, what := k.Pace.Missing, "Temporal does not know it"
+	if known {
+		patience, what = k.Pace.Ended, "it was "+how
+	}
+	if now.Sub(since) < patience {
+		return nil
+	}
+	if last.State.Over() { // it ended as it should, and could not say so
+		return k.Buffer.SaveStatus(ctx, last, now)
+	}
+	reason := fmt.Sprintf("its workflow is gone: %s; resume it, or stop or delete it", what)
+	status, err := k.Control.End(ctx, id, rollout.RunLost, reason)
+	if err != nil {
+		return err
+	}
+	delete(k.suspects, id) // if it is resumed, it has its time again
+	k.Log.Error("a run is lost", "run", id, "reason", reason)
+	k.Emit.Emit(telemetry.Event{
+		At: now, Run: id, Key: fmt.Sprintf("%s/lost/%d", id, status.EndedAt.UnixMilli()),
+		Body: telemetry.RunChanged{State: rollout.RunLost, Change: "lost", Reason: reason},
+	})
+	return nil
+}

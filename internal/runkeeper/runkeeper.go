@@ -1,0 +1,65 @@
+// Package runkeeper finds runs whose workflow is gone, deletes runs at the end of their retention, and removes what
+// deleted runs held. Start reading at Keeper.
+package runkeeper
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runcontrol"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// Keeper looks after the ends of runs, beside the keeper of the fleet, so that one worker of a deployment does at a
+// time.
+type Keeper struct {
+	Control   runcontrol.Control
+	Buffer    *buffer.Store
+	Events    eventDeleter
+	Emit      telemetry.Emitter
+	Retention time.Duration // after the end of a run; 0: for good
+	Pace      Pace
+	Log       *slog.Logger
+
+	suspects map[rollout.RunName]time.Time // since when a run that is not over was seen without a workflow
+}
+
+// eventDeleter is what a Keeper needs of the event store.
+type eventDeleter interface {
+	Delete(ctx context.Context, run rollout.RunName) error
+}
+
+// Pace is how often runs are looked at, and how patiently: a run whose workflow has ended without it, or is not
+// there, is lost when that is so for a while. Between making a run known and starting its workflow a server may
+// take long.
+type Pace struct {
+	Every   time.Duration
+	Ended   time.Duration // the patience when its workflow was ended
+	Missing time.Duration // the patience when Temporal does not know it
+}
+
+// DefaultPace is the pace of a worker. docs/runs.md says how long the loss of a run may go unnoticed with it.
+func DefaultPace() Pace {
+	return Pace{Every: 5 * time.Second, Ended: 15 * time.Second, Missing: 60 * time.Second}
+}
+
+// Tend works until ctx is done.
+func (k *Keeper) Tend(ctx context.Context) {
+	k.suspects = map[rollout.RunName]time.Time{}
+	for retry.Pause(ctx, k.Pace.Every) == nil {
+		for _, duty := range []struct {
+			what string
+			do   func(context.Context) error
+		}{
+			{"remove what deleted runs held", k.purge}, {"look for lost runs", k.lookForLost}, {"delete runs that are kept no longer", k.expire},
+		} {
+			if err := duty.do(ctx); err != nil && ctx.Err() == nil {
+				k.Log.Warn(duty.what, "error", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package runsampler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/alarm"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// alarmPatience is how long an alarm must last to be reported: engines and workers that are started together are not
+// there all at once. Games fail several times before that is an alarm.
+const alarmPatience = 10 * time.Second
+
+// alarms reports which alarms are raised and taken back, and answers those that stand.
+func (s *Sampler) alarms(ctx context.Context, run rollout.RunStatus, now time.Time) ([]rollout.AlarmCode, error) {
+	name := run.Spec.Name
+	tries, err := s.buffer.Tries(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	found := map[rollout.AlarmCode]rollout.Alarm{}
+	lasts := map[rollout.AlarmCode]time.Duration{}
+	var standing []rollout.AlarmCode
+	for _, a := range alarm.Of(alarm.Evidence{Now: now, Run: run, Tries: tries, Workers: s.alive, Engines: s.engines}) {
+		found[a.Code], lasts[a.Code] = a, alarmPatience
+		if a.Code == rollout.AlarmGamesFail {
+			lasts[a.Code] = 0
+		}
+		standing = append(standing, a.Code)
+	}
+	raised, ended, err := s.buffer.StandAlarms(ctx, name, now, lasts)
+	if err != nil {
+		return nil, err
+	}
+	for _, code := range raised {
+		s.log.Warn("alarm", "run", name, "code", code, "text", found[code].Text, "advice", found[code].Advice)
+		s.reportAlarm(name, now, telemetry.AlarmChanged{Raised: true, Code: code, Text: found[code].Text, Advice: found[code].Advice})
+	}
+	for _, code := range ended {
+		s.log.Info("alarm is over", "run", name, "code", code)
+		s.reportAlarm(name, now, telemetry.AlarmChanged{Code: code})
+	}
+	return standing, nil
+}
+
+func (s *Sampler) reportAlarm(run rollout.RunName, now time.Time, change telemetry.AlarmChanged) {
+	s.emit.Emit(telemetry.Event{
+		At: now, Run: run, Key: fmt.Sprintf("%s/alarm/%s/%d/%t", run, change.Code, now.UnixMilli(), change.Raised), Body: change,
+	})
+}

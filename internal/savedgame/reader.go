@@ -1,0 +1,35 @@
+// Package savedgame reads one game of a run as its environment shows it, or says why that game is not kept. Start
+// reading at Reader.
+package savedgame
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/environments"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/store"
+)
+
+// Reader reads games from the buffer, and what became of those that are gone from the events.
+type Reader struct {
+	Buffer *buffer.Store
+	Events *store.Store
+}
+
+// Game is one game of a run, as its environment writes it for the eye.
+func (r Reader) Game(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error) {
+	status, err := r.Buffer.Status(ctx, ref.Run)
+	if err != nil {
+		return nil, err
+	}
+	game, err := r.Buffer.Game(ctx, ref)
+	if rollout.Refused(err, rollout.NotRetained) {
+		return nil, r.notKept(ctx, ref, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return environments.View(status.Spec.Environment.Kind, game, ref.String())
+}

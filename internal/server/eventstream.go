@@ -1,0 +1,32 @@
+package server
+
+import (
+	"context"
+
+	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/store"
+)
+
+// eventStream is the event store in the API's words.
+type eventStream struct{ *store.Store }
+
+// Recent lists events after the one with id after, oldest first.
+func (s eventStream) Recent(ctx context.Context, run rollout.RunName, after string, limit int) ([]api.Event, error) {
+	records, err := s.Store.Recent(ctx, run, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]api.Event, len(records))
+	for i, r := range records {
+		events[i] = api.Event(r)
+	}
+	return events, nil
+}
+
+// Follow hands on every event until ctx is done or see fails.
+func (s eventStream) Follow(ctx context.Context, run rollout.RunName, after string, see func(api.Event) error) error {
+	return s.Store.Follow(ctx, run, after, func(r store.Record) error {
+		return see(api.Event(r))
+	})
+}

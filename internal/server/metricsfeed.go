@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/prom"
+	"github.com/millrace/millrace/internal/telemetry/store"
+)
+
+// metricsFeed feeds Prometheus metrics from the event store, so that a server's /metrics tells what all processes did,
+// from the moment it started: counters begin at zero, as Prometheus expects of a new process.
+type metricsFeed struct {
+	backend *backend.Backend
+	metrics *prom.Metrics
+	from    string // position in every stream
+	group   sync.WaitGroup
+}
+
+func newMetricsFeed(b *backend.Backend, metrics *prom.Metrics, now time.Time) *metricsFeed {
+	return &metricsFeed{backend: b, metrics: metrics, from: fmt.Sprintf("%d-0", now.UnixMilli())}
+}
+
+// lookEvery is how often new runs are looked for.
+const lookEvery = 2 * time.Second
+
+// followLinger is how long a run's events are followed after it has ended: its last words may come late.
+const followLinger = 30 * time.Second
+
+// followed is a run whose events are followed.
+type followed struct {
+	active time.Time          // when it was last seen to go on
+	from   string             // id of the event after which it is followed
+	stop   context.CancelFunc // nil while it is not
+}
+
+func (m *metricsFeed) run(ctx context.Context) error {
+	defer m.group.Wait()
+	followedRuns := map[rollout.RunName]*followed{}
+	m.follow(ctx, "", m.from)
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		runs, err := m.backend.Buffer.Active(ctx)
+		if err != nil && ctx.Err() == nil {
+			m.backend.Log.Warn("list runs for metrics", "error", err)
+		}
+		now := time.Now()
+		for _, run := range runs {
+			name := run.Spec.Name
+			f := followedRuns[name]
+			if f == nil {
+				f = &followed{from: m.from}
+				followedRuns[name] = f
+			}
+			if f.stop == nil {
+				var own context.Context
+				own, f.stop = context.WithCancel(ctx)
+				m.follow(own, name, f.from)
+			}
+			f.active = now
+		}
+		for _, f := range followedRuns {
+			if err == nil && f.stop != nil && now.Sub(f.active) > followLinger {
+				f.stop()
+				f.stop, f.from = nil, fmt.Sprintf("%d-0", now.UnixMilli()) // a lost run may be resumed
+			}
+		}
+		if workers, err := m.backend.Workers.List(ctx); err == nil { // a gap in Redis is a gap in the figures
+			m.metrics.Breakers(workers)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// follow feeds one run's events, or the fleet's, until ctx is done. When Redis fails it goes on where it was.
+func (m *metricsFeed) follow(ctx context.Context, run rollout.RunName, after string) {
+	m.group.Go(func() {
+		for ctx.Err() == nil {
+			err := m.backend.Events.Follow(ctx, run, after, func(r store.Record) error {
+				after = r.ID
+				if e, err := r.Event(); err == nil { // an event of a newer version is not ours to count
+					m.metrics.Emit(e)
+				}
+				return nil
+			})
+			if ctx.Err() == nil {
+				m.backend.Log.Warn("follow events for metrics", "run", run, "error", err)
+				_ = retry.Pause(ctx, time.Second) // its only error is the end of ctx
+			}
+		}
+	})
+}

@@ -1,0 +1,110 @@
+// Package server is the API server process: it builds what the API stands on and runs it until it is told to stop.
+// Start reading at Run.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/diagnosisinput"
+	"github.com/millrace/millrace/internal/environments"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runsampler"
+	"github.com/millrace/millrace/internal/savedgame"
+	"github.com/millrace/millrace/internal/telemetry/prom"
+)
+
+// Run runs an API server until ctx is done. Any number of them may serve one deployment: they keep nothing.
+func Run(ctx context.Context, cfg config.Service, version string, logger *slog.Logger) error {
+	b, err := backend.Open(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	sinks, err := backend.OpenSinks(ctx, cfg, b)
+	if err != nil {
+		return err
+	}
+	defer sinks.Close()
+	metrics := prom.New()
+	var temporal temporalWatch
+	b.Registry.MaxEngines = cfg.Limits.Engines
+	files := &fileReloads{log: logger}
+	apiConfig := cfg.API(version)
+	if err := secure(cfg, &apiConfig, files); err != nil {
+		return err
+	}
+	inputs := diagnosisinput.Reader{Buffer: b.Buffer, Registry: b.Registry, Workers: b.Workers, Events: b.Events}
+	server, err := api.New(apiConfig, api.Deps{
+		Control:    b.Control,
+		Store:      b.Buffer,
+		Fleet:      b.Registry,
+		Workers:    b.Workers,
+		Events:     eventStream{b.Events},
+		ReadSpec:   func(b []byte) (rollout.Spec, error) { return environments.ReadSpec("request", b) },
+		SpecSchema: config.SpecSchema(),
+		Diagnose: func(ctx context.Context, run rollout.RunName) (any, error) {
+			in, err := inputs.Read(ctx, run)
+			if err != nil {
+				return nil, err
+			}
+			return diagnosis.Diagnose(in), nil
+		},
+		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (rollout.FleetView, error) {
+			return b.Sampler.View(ctx, from, to)
+		},
+		Game:      savedgame.Reader{Buffer: b.Buffer, Events: b.Events}.Game,
+		Ready:     b.Buffer.Ping,
+		Temporal:  temporal.answers.Load,
+		Metrics:   metrics.Handler(),
+		OnRefusal: metrics.Refused,
+		Emit:      sinks,
+		Log:       logger,
+	})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", cfg.Listen, err)
+	}
+	if err := joinConfigured(ctx, cfg, b); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	logger.Info("serving", "address", l.Addr().String())
+	g.Go(func() error { return server.Serve(ctx, l) })
+	g.Go(func() error {
+		files.watch(ctx)
+		return nil
+	})
+	g.Go(func() error {
+		temporal.watch(ctx, b.Control.Reachable, cfg.Temporal.Address, logger)
+		return nil
+	})
+	g.Go(func() error {
+		return runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, sinks, logger).Run(ctx)
+	})
+	g.Go(func() error { return newMetricsFeed(b, metrics, time.Now()).run(ctx) })
+	return g.Wait()
+}
+
+// joinConfigured adds the engines that the configuration lists; those that the fleet has are left as they are.
+func joinConfigured(ctx context.Context, cfg config.Service, b *backend.Backend) error {
+	for _, e := range cfg.Engines {
+		if _, err := b.Registry.Add(ctx, rollout.Engine{ID: e.ID, URL: e.URL, MaxInFlight: e.MaxInFlight}); err != nil {
+			return fmt.Errorf("engine %s of the configuration: %w", e.URL, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// temporalWatch knows whether Temporal answered when a server last looked. Servers do without it, but nobody can start
+// or change a run then: their probes tell, and are never refused because of it.
+type temporalWatch struct {
+	answers atomic.Bool
+}
+
+// How often Temporal is asked, and how long it may take to answer.
+const (
+	temporalWatchEvery = 5 * time.Second
+	temporalPatience   = 3 * time.Second
+)
+
+// watch looks until ctx is done, and logs each change.
+func (t *temporalWatch) watch(ctx context.Context, look func(context.Context) error, address string, log *slog.Logger) {
+	for first := true; ; first = false {
+		asking, cancel := context.WithTimeout(ctx, temporalPatience)
+		err := look(asking)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		switch was := t.answers.Swap(err == nil); {
+		case err != nil && (was || first):
+			log.Warn("Temporal does not answer; claims and records are served, runs cannot be started or changed until it does",
+				"address", address, "error", err)
+		case err == nil && !was && !first:
+			log.Info("Temporal answers again", "address", address)
+		}
+		if retry.Pause(ctx, temporalWatchEvery) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package worker
+
+import (
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/engineurl"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/vllm"
+)
+
+// engineClients makes one client per engine address and keeps it, with its connections.
+type engineClients struct {
+	settings *engineurl.ConnectionSettings
+	byURL    sync.Map // *vllm.Client by address
+}
+
+// address is what of an engine decides how it is reached.
+type address struct {
+	url      string
+	followed bool // a list of engines names it
+}
+
+// newEngineClients reads the files of keys and certificates that the configuration names.
+func newEngineClients(cfg config.Service) (*engineClients, error) {
+	var listed []string
+	for _, e := range cfg.Engines {
+		m, err := fleet.NewMember(rollout.Engine{ID: e.ID, URL: e.URL}, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		listed = append(listed, m.URL)
+	}
+	settings, err := engineurl.NewConnectionSettings(cfg.EngineURLs, cfg.EngineAPIKey.Reveal(), listed, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &engineClients{settings: settings}, nil
+}
+
+func (c *engineClients) get(e rollout.Engine) (*vllm.Client, error) {
+	at := address{e.URL, e.Source != ""}
+	if client, ok := c.byURL.Load(at); ok {
+		return client.(*vllm.Client), nil
+	}
+	control, err := c.settings.Dial(at.url)
+	if err != nil {
+		return nil, err
+	}
+	client, err := vllm.New(vllm.Config{
+		BaseURL: at.url, Control: control, TLS: c.settings.TLS(at.url),
+		Key: func() string { return c.settings.Key(at.url, at.followed) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	first, _ := c.byURL.LoadOrStore(at, client)
+	return first.(*vllm.Client), nil
+}
+
+// mustGet is get for an engine of the registry, whose address was checked when it joined.
+func (c *engineClients) mustGet(e rollout.Engine) *vllm.Client {
+	client, err := c.get(e)
+	if err != nil {
+		panic(err)
+	}
+	return client
+}

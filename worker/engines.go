@@ -1,0 +1,83 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/adapterfiles"
+	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/enginediscovery"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// engines is the fleet as activities see it.
+type engines struct {
+	*fleet.Registry
+	keeper  *fleet.Keeper
+	clients *engineClients
+	loader  fleet.Loader
+}
+
+func newEngines(
+	cfg config.Service, b *backend.Backend, clients *engineClients, files *adapterfiles.Reader, emit telemetry.Emitter,
+) (*engines, error) {
+	loader := fleet.Loader{Records: b.Registry, Files: files}
+	complain := func(err error) { b.Log.Warn("tend the fleet", "error", err) }
+	var follow func(context.Context)
+	if cfg.EnginesFrom != "" {
+		source, err := enginediscovery.ParseSource(cfg.EnginesFrom)
+		if err != nil {
+			return nil, err
+		}
+		follow = enginediscovery.Follower{Source: source, Registry: b.Registry, Complain: complain}.Run
+	}
+	return &engines{
+		Registry: b.Registry,
+		clients:  clients,
+		loader:   loader,
+		keeper: fleet.NewKeeper(fleet.KeeperConfig{
+			Registry: b.Registry, Sampler: b.Sampler, Emit: emit, Loader: loader,
+			Client:   func(e rollout.Engine) fleet.Client { return clients.mustGet(e) },
+			Follow:   follow,
+			Complain: complain,
+		}),
+	}, nil
+}
+
+// Keep tends the fleet until ctx is done.
+func (e *engines) Keep(ctx context.Context, beat func()) error { return e.keeper.Keep(ctx, beat) }
+
+// Unload takes an adapter off one engine, and verifies that it is gone.
+func (e *engines) Unload(ctx context.Context, id rollout.EngineID, name string) error {
+	engine, err := e.Get(ctx, id)
+	if rollout.Refused(err, rollout.NoSuchEngine) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	client, err := e.clients.get(engine)
+	if err != nil {
+		return rollout.Fail(rollout.Permanent, "engine_address", err)
+	}
+	return e.loader.Unload(ctx, client, id, name)
+}
+
+// Load loads an adapter on one engine, and lets requests for it go there at once.
+func (e *engines) Load(ctx context.Context, id rollout.EngineID, a fleet.Adapter) (float64, error) {
+	engine, err := e.Get(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	client, err := e.clients.get(engine)
+	if err != nil {
+		return 0, rollout.Fail(rollout.Permanent, "engine_address", err)
+	}
+	sec, err := e.loader.Load(ctx, client, id, a)
+	if err != nil {
+		return sec, err
+	}
+	return sec, e.Loaded(ctx, id, a.Name)
+}

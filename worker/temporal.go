@@ -1,0 +1,133 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/sdk/interceptor"
+	sdkworker "go.temporal.io/sdk/worker"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// serveTemporal executes workflows and short activities on one task queue, and games on one for each run, until ctx
+// is done. Games have slots of their own, so that hundreds of them, which mostly wait, never hold up the rest.
+// polling is true while it asks for work.
+func serveTemporal(
+	ctx context.Context, cfg config.Service, b *backend.Backend, acts *activities.Activities, pool *slotPool, polling *atomic.Bool,
+	version []interceptor.WorkerInterceptor,
+) error {
+	fatal := make(chan error, 1)
+	common := sdkworker.Options{
+		WorkflowTaskPollerBehavior: sdkworker.NewPollerBehaviorAutoscaling(sdkworker.PollerBehaviorAutoscalingOptions{}),
+		ActivityTaskPollerBehavior: sdkworker.NewPollerBehaviorAutoscaling(sdkworker.PollerBehaviorAutoscalingOptions{}),
+		WorkerStopTimeout:          stopTimeout,
+		OnFatalError: func(err error) {
+			select {
+			case fatal <- err:
+			default: // one is enough
+			}
+		},
+		Interceptors: version,
+	}
+	queues := b.Control.Deployment.Queues()
+	control := func() sdkworker.Worker {
+		w := sdkworker.New(b.Control.Temporal, queues.Control, common)
+		registerWorkflows(w)
+		w.RegisterActivity(acts)
+		return w
+	}
+	games := gameQueues{
+		temporal: b.Control.Temporal, shared: queues.Games, runs: b.Buffer, acts: acts, pool: pool, options: common, log: b.Log,
+		queue:   func(run rollout.RunName) string { return queues.Of(run).Games },
+		playing: map[rollout.RunName]*runGames{},
+	}
+
+	if err := awaitTemporal(ctx, b); err != nil {
+		return err
+	}
+	if err := (preflight{b.Control.Temporal, queues.Control, version, b.Log}).require(ctx, cfg.Worker.Preflight); err != nil {
+		return err
+	}
+	w, err := startWhenThere(ctx, control, b.Log)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	polling.Store(true)
+	defer polling.Store(false)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return games.run(ctx) })
+	g.Go(func() error { return keepKeeper(ctx, b) })
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-fatal:
+			return fmt.Errorf("temporal worker: %w", err)
+		}
+	})
+	return g.Wait()
+}
+
+// stopTimeout is how long activities in progress get when the worker is told to stop; games save their last phase
+// long before and go on elsewhere.
+const stopTimeout = 2 * time.Second
+
+// startPause is how long a worker waits between two tries to reach Temporal.
+const startPause = time.Second
+
+// awaitTemporal waits for the server as long as it takes: it may come up later.
+func awaitTemporal(ctx context.Context, b *backend.Backend) error {
+	_ = retry.Until(ctx, startPause, func(ctx context.Context) error { // it fails only when ctx is done
+		err := b.Control.Reachable(ctx)
+		if err != nil && ctx.Err() == nil {
+			b.Log.Warn("temporal does not answer yet", "error", err)
+		}
+		return err
+	})
+	return ctx.Err()
+}
+
+// startWhenThere starts a Temporal worker and waits for the server as long as it takes: it may have gone again.
+// Each try builds a worker anew, because the SDK's remember why they could not start, and say so for ever.
+func startWhenThere(ctx context.Context, build func() sdkworker.Worker, log *slog.Logger) (w sdkworker.Worker, err error) {
+	err = retry.Until(ctx, startPause, func(context.Context) error {
+		w = build()
+		err := w.Start()
+		if err != nil {
+			log.Warn("temporal does not answer yet", "error", err)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, ctx.Err()
+	}
+	return w, nil
+}
+
+// keeperEvery bounds how long a deployment is without the workflow that keeps its fleet and finds lost runs, when
+// somebody has ended that workflow or Temporal has lost it, and a worker is alive.
+const keeperEvery = 10 * time.Second
+
+// keepKeeper sees to it that the workflow runs that keeps the fleet, until ctx is done.
+func keepKeeper(ctx context.Context, b *backend.Backend) error {
+	for {
+		wait := keeperEvery
+		if err := b.Control.EnsureFleet(ctx); err != nil && ctx.Err() == nil {
+			b.Log.Warn("start the fleet's keeper", "error", err)
+			wait = time.Second
+		}
+		if err := retry.Pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
