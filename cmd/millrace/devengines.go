@@ -33,8 +33,8 @@ func (d *devStack) startEngines(ctx context.Context) error {
 
 // simulateEngines starts simulated engines. A Redis that was used before knows engines of these names: they come
 // back at their old addresses, because an engine's name stands for one address.
-func (d *devStack) simulateEngines(ctx context.Context, client *cli.Client) error {
-	known, err := client.Engines(ctx)
+func (d *devStack) simulateEngines(ctx context.Context, client cli.Client) error {
+	known, _, err := client.Engines(ctx)
 	if err != nil {
 		return fmt.Errorf("list engines: %w", err)
 	}
@@ -56,8 +56,8 @@ func (d *devStack) simulateEngines(ctx context.Context, client *cli.Client) erro
 	return nil
 }
 
-func (d *devStack) addEngine(ctx context.Context, client *cli.Client, name, address string) error {
-	if err := client.AddEngine(ctx, name, address, inFlight(d.demo.EngineMaxNumSeqs)); err != nil {
+func (d *devStack) addEngine(ctx context.Context, client cli.Client, name, address string) error {
+	if _, _, err := client.AddEngine(ctx, name, address, inFlight(d.demo.EngineMaxNumSeqs)); err != nil {
 		return fmt.Errorf("add engine %s: %w", address, err)
 	}
 	return nil

@@ -53,7 +53,7 @@ func (d *devStack) follow(ctx context.Context, spec rollout.Spec) error {
 }
 
 // conclude writes the table of steps and the diagnosis.
-func (d *devStack) conclude(ctx context.Context, api *cli.Client, spec rollout.Spec) error {
+func (d *devStack) conclude(ctx context.Context, api cli.Client, spec rollout.Spec) error {
 	fmt.Fprintln(d.env.stdout)
 	if err := api.Steps(ctx, spec.Name, d.env.stdout); err != nil {
 		return err

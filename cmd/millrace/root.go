@@ -19,7 +19,6 @@ import (
 	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/environments"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/trainer"
 	"github.com/millrace/millrace/internal/version"
 )
 
@@ -167,7 +166,6 @@ func usage(format string, args ...any) error { return usageError{fmt.Sprintf(for
 
 func exitCode(err error) int {
 	var wrong usageError
-	var refused *trainer.Problem
 	switch {
 	case err == nil:
 		return cli.ExitOK
@@ -175,8 +173,6 @@ func exitCode(err error) int {
 		return cli.ExitInterrupted
 	case errors.As(err, &wrong):
 		return cli.ExitUsage
-	case errors.As(err, &refused):
-		return cli.ExitCode(&cli.Problem{Status: refused.Status})
 	case errors.Is(err, backend.ErrNoAnswer):
 		return cli.ExitUnavailable
 	default:
@@ -185,7 +181,7 @@ func exitCode(err error) int {
 }
 
 // client speaks to a server.
-func (e environment) client(server string) (*cli.Client, error) {
+func (e environment) client(server string) (cli.Client, error) {
 	return cli.NewClient(server, os.Getenv("MILLRACE_TOKEN"), e.http)
 }
 

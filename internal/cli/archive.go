@@ -17,7 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/archive"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -25,7 +27,7 @@ func (s *session) archiveCommand() *cobra.Command {
 	var to string
 	var keep, force bool
 	cmd := s.onRun("archive RUN --to FOLDER|FILE.tar.gz", "Write everything that is kept of a run to one file, then delete the run", exactly(1),
-		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if keep && force {
 				return usage("--force stops the run to delete it, and --keep does not delete it; use one of them")
 			}
@@ -42,7 +44,7 @@ was read again; the run is deleted after that, and only if nothing happened to i
 	return cmd
 }
 
-func (s *session) archive(ctx context.Context, c *Client, run rollout.RunName, to string, keep, force bool) error {
+func (s *session) archive(ctx context.Context, c Client, run rollout.RunName, to string, keep, force bool) error {
 	x := &export{client: c, now: s.now}
 	if err := x.look(ctx, run); err != nil {
 		return err
@@ -68,7 +70,7 @@ func (s *session) archive(ctx context.Context, c *Client, run rollout.RunName, t
 		if err := x.unchanged(ctx); err != nil {
 			return fmt.Errorf("%w\n  the archive is whole: %s; the run is not deleted", err, path)
 		}
-		if _, err := c.call(ctx, http.MethodDelete, runPath(x.status.ID), "", nil); err != nil {
+		if _, err := c.Call(ctx, http.MethodDelete, apiclient.RunPath(x.status.ID), "", nil); err != nil {
 			return fmt.Errorf("%w\n  the archive is whole: %s; delete the run with: millrace run delete %s", err, path, run)
 		}
 		s.say("run %s is deleted; what it held is removed within a minute, and its name can be used again", run)
@@ -104,7 +106,7 @@ func archivePath(to string, id rollout.RunName) (string, error) {
 
 // export reads a run over the API, page by page, into an archive.
 type export struct {
-	client *Client
+	client Client
 	now    func() time.Time
 	status rollout.RunStatus // when the export began
 	view   runView
@@ -125,7 +127,8 @@ func (x *export) look(ctx context.Context, run rollout.RunName) error {
 
 func (x *export) stop(ctx context.Context) error {
 	reason := map[string]string{"reason": "stopped to be archived"}
-	if _, _, err := send[rollout.RunStatus](ctx, x.client, http.MethodPost, runPath(x.status.ID)+"/stop", reason); err != nil {
+	path := apiclient.RunPath(x.status.ID) + "/stop"
+	if _, _, err := apiclient.Send[rollout.RunStatus](ctx, x.client.Client, http.MethodPost, path, reason); err != nil {
 		return err
 	}
 	return x.look(ctx, x.status.ID)
@@ -155,7 +158,7 @@ func (x *export) write(ctx context.Context, path string) (m archive.Manifest, si
 			err = closed
 		}
 	}()
-	base := runPath(x.status.ID)
+	base := apiclient.RunPath(x.status.ID)
 	for _, document := range []struct{ name, path string }{{"run.json", base}, {"policies.json", base + "/policies"}} {
 		if err := w.Add(document.name, func(to io.Writer) error { return x.copy(ctx, document.path, to) }); err != nil {
 			return m, 0, err
@@ -193,11 +196,11 @@ func (x *export) write(ctx context.Context, path string) (m archive.Manifest, si
 
 // refusal is the code of a problem; empty for every other error.
 func refusal(err error) rollout.RefusalCode {
-	var p *Problem
+	var p *apiclient.Problem
 	if !errors.As(err, &p) {
 		return ""
 	}
-	return rollout.RefusalCode(strings.TrimPrefix(p.Type, "urn:millrace:problem:"))
+	return p.Code()
 }
 
 // steps writes the records of steps, a line for each, and answers the last step.
@@ -286,25 +289,23 @@ const (
 func persist(ctx context.Context, ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()
-		var p *Problem
+		var p *apiclient.Problem
 		if err == nil || try == exportTries || !errors.As(err, &p) ||
 			!slices.Contains([]int{http.StatusTooManyRequests, http.StatusServiceUnavailable}, p.Status) {
 			return err
 		}
-		select {
-		case <-time.After(exportPause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := retry.Pause(ctx, exportPause); err != nil {
+			return err
 		}
 	}
 }
 
-func patient[T any](ctx context.Context, c *Client, path string) (v T, err error) {
-	err = persist(ctx, func() error { v, _, err = get[T](ctx, c, path); return err })
+func patient[T any](ctx context.Context, c Client, path string) (v T, err error) {
+	err = persist(ctx, func() error { v, _, err = apiclient.Get[T](ctx, c.Client, path); return err })
 	return v, err
 }
 
 // copy writes an answer as it came, without holding it.
 func (x *export) copy(ctx context.Context, path string, to io.Writer) error {
-	return persist(ctx, func() error { return x.client.copy(ctx, path, to) })
+	return persist(ctx, func() error { return x.client.Copy(ctx, path, to) })
 }

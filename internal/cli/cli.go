@@ -19,17 +19,16 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/millrace/millrace/internal/apiclient"
 )
 
-// DefaultServer is where a server listens unless told otherwise.
-const DefaultServer = "http://127.0.0.1:8700"
-
-// ServerOf is the server that the environment names, or DefaultServer.
+// ServerOf is the server that the environment names, or the default one.
 func ServerOf(getenv func(string) string) string {
 	if url := getenv("MILLRACE_SERVER"); url != "" {
 		return url
 	}
-	return DefaultServer
+	return apiclient.DefaultServer
 }
 
 // Deps is what the commands need of the process around them.
@@ -64,7 +63,7 @@ type session struct {
 // flags adds the flags that every client command has.
 func (s *session) flags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
-	f.StringVar(&s.server, "server", "", "URL of the API (default $MILLRACE_SERVER, else "+DefaultServer+")")
+	f.StringVar(&s.server, "server", "", "URL of the API (default $MILLRACE_SERVER, else "+apiclient.DefaultServer+")")
 	f.StringVarP(&s.format, "output", "o", "table", "table, json or yaml; for what goes on, ndjson too")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v; see --help", err) })
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -87,7 +86,7 @@ func withLines(cmd *cobra.Command) *cobra.Command {
 }
 
 // client connects to the server that the flags and the environment name.
-func (s *session) client() (*Client, error) {
+func (s *session) client() (Client, error) {
 	server := s.server
 	if server == "" {
 		server = ServerOf(s.Getenv)

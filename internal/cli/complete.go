@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -67,7 +68,7 @@ func offered[T any](ctx context.Context, s *session, path string) (found T, err 
 	}
 	ctx, cancel := context.WithTimeout(ctx, completePatience)
 	defer cancel()
-	found, _, err = get[T](ctx, c, path)
+	found, _, err = apiclient.Get[T](ctx, c.Client, path)
 	return found, err
 }
 

@@ -14,12 +14,12 @@ func newDiagnoseCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
 	var code bool
 	cmd := s.onRun("diagnose RUN", "Say why a run's steps take as long as they do, and what would help", exactly(1),
-		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			report, a, err := c.diagnosis(ctx, run)
 			if err != nil {
 				return err
 			}
-			if err := s.show(a.body, func() error { return reporttext.Write(s.Stdout, report) }); err != nil {
+			if err := s.show(a.Body, func() error { return reporttext.Write(s.Stdout, report) }); err != nil {
 				return err
 			}
 			if code && report.Problem() {
@@ -40,7 +40,7 @@ too little evidence it says what is missing instead of guessing.
 }
 
 // Diagnose writes the diagnosis of a run.
-func (c *Client) Diagnose(ctx context.Context, run rollout.RunName, w io.Writer) error {
+func (c Client) Diagnose(ctx context.Context, run rollout.RunName, w io.Writer) error {
 	report, _, err := c.diagnosis(ctx, run)
 	if err != nil {
 		return err

@@ -10,18 +10,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
 func (s *session) deleteCommand() *cobra.Command {
 	var force bool
 	cmd := s.onRun("delete RUN", "Delete a run that is over, and everything that it holds", exactly(1),
-		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
-			path := runPath(run)
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
+			path := apiclient.RunPath(run)
 			if force {
 				path += "?force=true"
 			}
-			a, err := c.call(ctx, http.MethodDelete, path, "", nil)
+			a, err := c.Call(ctx, http.MethodDelete, path, "", nil)
 			if err != nil {
 				return err
 			}
@@ -29,7 +30,7 @@ func (s *session) deleteCommand() *cobra.Command {
 			if s.format == "table" {
 				return nil
 			}
-			return s.show(a.body, func() error { return nil })
+			return s.show(a.Body, func() error { return nil })
 		})
 	cmd.Flags().BoolVar(&force, "force", false, "stop the run first if it goes on")
 	cmd.Long = "Delete a run that is over: its batches, step records, events, adapters and workflows. This cannot be undone. A run that uses the\n" +
@@ -40,7 +41,7 @@ func (s *session) deleteCommand() *cobra.Command {
 func (s *session) rewindCommand() *cobra.Command {
 	step := int64(-1)
 	cmd := s.onRun("rewind RUN --to STEP", "Let a trainer train again from a step, with the same batches", exactly(1),
-		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if step < 0 {
 				return usage("which step? name the first one to train again with --to")
 			}
@@ -48,7 +49,7 @@ func (s *session) rewindCommand() *cobra.Command {
 				Epoch         rollout.Epoch         `json:"epoch"`
 				PolicyVersion rollout.PolicyVersion `json:"policy_version"`
 			}
-			v, a, err := send[attached](ctx, c, http.MethodPost, runPath(run)+"/trainer", map[string]int64{"resume_from": step})
+			v, a, err := apiclient.Send[attached](ctx, c.Client, http.MethodPost, apiclient.RunPath(run)+"/trainer", map[string]int64{"resume_from": step})
 			if err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ func (s *session) rewindCommand() *cobra.Command {
 			if s.format == "table" {
 				return nil
 			}
-			return s.show(a.body, func() error { return nil })
+			return s.show(a.Body, func() error { return nil })
 		})
 	cmd.Flags().Int64Var(&step, "to", -1, "the first step to train again")
 	cmd.Long = "Let a trainer train again from a step. Only steps whose batches are still kept can be gone back to: the service keeps those of the\n" +
@@ -68,7 +69,7 @@ func (s *session) rewindCommand() *cobra.Command {
 
 func (s *session) cloneCommand() *cobra.Command {
 	cmd := s.onRun("clone RUN NEW [KEY=VALUE...]", "Start a new run with the spec of another one", atLeast(2),
-		func(ctx context.Context, c *Client, run rollout.RunName, rest []string) error {
+		func(ctx context.Context, c Client, run rollout.RunName, rest []string) error {
 			v, _, err := c.run(ctx, run)
 			if err != nil {
 				return err
@@ -82,7 +83,7 @@ func (s *session) cloneCommand() *cobra.Command {
 				return err
 			}
 			s.say("run %s started with the spec of %s; follow it with: millrace run watch %s", status.Spec.Name, run, status.Spec.Name)
-			return s.show(a.body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
+			return s.show(a.Body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
 		})
 	cmd.Long = "Start a new run with the spec of another one, as it was changed since. Keys have the names that they have in the run spec."
 	cmd.Example = "  millrace run clone demo demo-hot sampling.temperature=1.2\n  millrace run clone demo demo-long steps=400"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/table"
 )
@@ -26,7 +27,7 @@ func newEngineCommand(d Deps) *cobra.Command {
 	return cmd
 }
 
-func (s *session) onEngine(use, short string, do func(ctx context.Context, c *Client, id string, now bool) error) *cobra.Command {
+func (s *session) onEngine(use, short string, do func(ctx context.Context, c Client, id string, now bool) error) *cobra.Command {
 	var now bool
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: exactly(1), ValidArgsFunction: s.completeEngines,
@@ -50,14 +51,14 @@ func (s *session) enginesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			engines, a, err := c.engines(cmd.Context())
+			engines, a, err := c.Engines(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if len(engines) == 0 {
 				s.say("no engines; add one with: millrace engine add URL")
 			}
-			return s.show(a.body, func() error { return s.write(s.enginesTable(engines)) })
+			return s.show(a.Body, func() error { return s.write(s.enginesTable(engines)) })
 		},
 	}
 }
@@ -120,12 +121,12 @@ func (s *session) addCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			e, a, err := c.addEngine(cmd.Context(), id, args[0], limit)
+			e, a, err := c.AddEngine(cmd.Context(), id, args[0], limit)
 			if err != nil {
 				return err
 			}
 			s.say("engine %s added; it is %s", e.ID, e.State)
-			return s.show(a.body, func() error { return s.write(s.enginesTable([]rollout.Engine{e})) })
+			return s.show(a.Body, func() error { return s.write(s.enginesTable([]rollout.Engine{e})) })
 		},
 	}
 	cmd.Flags().StringVar(&id, "id", "", "the engine's name (default: made of host and port)")
@@ -143,17 +144,17 @@ func EngineName(address string) string {
 	return strings.Trim(notInNames.ReplaceAllString(address, "-"), "-._")
 }
 
-func (s *session) drain(ctx context.Context, c *Client, id string, now bool) error {
-	e, a, err := send[rollout.Engine](ctx, c, http.MethodPost, enginePath(id)+"/drain"+parting(now), struct{}{})
+func (s *session) drain(ctx context.Context, c Client, id string, now bool) error {
+	e, a, err := apiclient.Send[rollout.Engine](ctx, c.Client, http.MethodPost, apiclient.EnginePath(id)+"/drain"+parting(now), struct{}{})
 	if err != nil {
 		return err
 	}
 	s.say("engine %s is %s", e.ID, e.State)
-	return s.show(a.body, func() error { return s.write(s.enginesTable([]rollout.Engine{e})) })
+	return s.show(a.Body, func() error { return s.write(s.enginesTable([]rollout.Engine{e})) })
 }
 
-func (s *session) remove(ctx context.Context, c *Client, id string, now bool) error {
-	if _, err := c.call(ctx, http.MethodDelete, enginePath(id)+parting(now), "", nil); err != nil {
+func (s *session) remove(ctx context.Context, c Client, id string, now bool) error {
+	if _, err := c.Call(ctx, http.MethodDelete, apiclient.EnginePath(id)+parting(now), "", nil); err != nil {
 		return err
 	}
 	if now {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -41,7 +42,7 @@ func (s *session) eventsCommand() *cobra.Command {
 	var code, since, game string
 	var last int
 	cmd := s.onRun("events RUN", "List what happened to a run and its games, or follow it", exactly(1),
-		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if last < 0 {
 				return usage("--last %d: use 0 for all, or more", last)
 			}
@@ -54,7 +55,7 @@ func (s *session) eventsCommand() *cobra.Command {
 			if !samples && len(kinds) == 0 {
 				query.Set("facts", "true")
 			}
-			r := &reader{session: s, client: c, path: runPath(run) + "/events", query: query}
+			r := &reader{session: s, client: c, path: apiclient.RunPath(run) + "/events", query: query}
 			if err := r.latest(ctx, last); err != nil {
 				return err
 			}
@@ -88,7 +89,7 @@ func inRun(run rollout.RunName, game string) string { return strings.TrimPrefix(
 // reader reads a run's events one after the other, and writes them.
 type reader struct {
 	*session
-	client *Client
+	client Client
 	path   string
 	query  url.Values
 	after  string // the last event that was looked at
@@ -101,7 +102,7 @@ func (r *reader) page(ctx context.Context) (events []event, atEnd bool, err erro
 		r.query.Set("after", r.after)
 		r.query.Del("since") // an absence may last longer
 	}
-	p, _, err := get[eventPage](ctx, r.client, r.path+"?"+r.query.Encode())
+	p, _, err := apiclient.Get[eventPage](ctx, r.client.Client, r.path+"?"+r.query.Encode())
 	if err != nil {
 		return nil, false, err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/millrace/millrace/internal/apiclient"
 )
 
 // The exit codes of every millrace command.
@@ -37,23 +39,14 @@ func (e *usageError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// unreachable is a service that does not answer at all.
-type unreachable struct {
-	text string
-	err  error
-}
-
-func (e *unreachable) Error() string { return e.text }
-func (e *unreachable) Unwrap() error { return e.err }
-
 // errProblem ends diagnose --exit-code when something slows the run down.
 var errProblem = errors.New("the diagnosis found a problem")
 
 // ExitCode is the exit code for how a command ended.
 func ExitCode(err error) int {
 	var wrong *usageError
-	var away *unreachable
-	var refused *Problem
+	var away *apiclient.Unreachable
+	var refused *apiclient.Problem
 	switch {
 	case err == nil:
 		return ExitOK
@@ -64,20 +57,22 @@ func ExitCode(err error) int {
 	case errors.Is(err, errProblem):
 		return ExitProblem
 	case errors.As(err, &refused):
-		return refused.exitCode()
+		return refusalCode(refused.Status)
 	case errors.As(err, &away), errors.Is(err, context.DeadlineExceeded):
 		return ExitUnavailable
 	}
 	return ExitError
 }
 
-func (p *Problem) exitCode() int {
-	switch p.Status {
+// refusalCode is the exit code for a refusal with an HTTP status.
+func refusalCode(status int) int {
+	switch status {
 	case http.StatusNotFound:
 		return ExitNotFound
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return ExitAuth
-	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusRequestTimeout, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return ExitUnavailable
 	}
 	return ExitError

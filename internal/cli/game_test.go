@@ -5,21 +5,21 @@ import (
 	"testing"
 )
 
-// TestLatestGame takes the newest group that has begun, and passes over those of which nothing is kept. A group
-// that was given up is among the dropped ones: of the nine here, the newest is number 8.
+// TestLatestGame takes the newest group that has begun, and passes over those of which nothing is kept. Groups that
+// were given up are among the dropped ones: of the 99 here, the newest is number 98, however many failed.
 func TestLatestGame(t *testing.T) {
 	t.Parallel()
-	counts := `{"buffer":{"queued":5,"in_flight":2,"ready":1,"claimed":1,"completed":4,"dropped":1},"failures":{"timeout":1}}`
+	counts := `{"buffer":{"queued":5,"in_flight":2,"ready":1,"claimed":1,"completed":4,"dropped":91},"failures":{"timeout":91}}`
 	for _, tt := range []struct {
 		name string
 		kept string
 		want string
 		code int
 	}{
-		{"the newest", "GET /v1/runs/demo/games/8/0", "demo/8/0", ExitOK},
-		{"the newest has not finished a phase", "GET /v1/runs/demo/games/7/0", "demo/7/0", ExitOK},
-		{"there is no tenth", "GET /v1/runs/demo/games/9/0", "", ExitNotFound},
-		{"queued groups have not begun", "GET /v1/runs/demo/games/12/0", "", ExitNotFound},
+		{"the newest", "GET /v1/runs/demo/games/98/0", "demo/98/0", ExitOK},
+		{"the newest has not finished a phase", "GET /v1/runs/demo/games/97/0", "demo/97/0", ExitOK},
+		{"there is no hundredth", "GET /v1/runs/demo/games/99/0", "", ExitNotFound},
+		{"queued groups have not begun", "GET /v1/runs/demo/games/102/0", "", ExitNotFound},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

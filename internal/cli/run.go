@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -27,7 +28,7 @@ func newRunCommand(d Deps) *cobra.Command {
 }
 
 // onRun makes a command whose first argument is a run.
-func (s *session) onRun(use, short string, args cobra.PositionalArgs, do func(ctx context.Context, c *Client, run rollout.RunName, rest []string) error) *cobra.Command {
+func (s *session) onRun(use, short string, args cobra.PositionalArgs, do func(ctx context.Context, c Client, run rollout.RunName, rest []string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: args, ValidArgsFunction: s.completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,7 +72,7 @@ func (s *session) startCommand() *cobra.Command {
 				return inFile(err, file)
 			}
 			name := status.Spec.Name
-			if a.status == http.StatusCreated {
+			if a.Status == http.StatusCreated {
 				s.say("run %s started; follow it with: millrace run watch %s", name, name)
 				if status.Spec.Group.Samples == 1 {
 					s.say("note: group.samples is 1: the rewards of one game do not vary within its group, and every advantage is 0")
@@ -86,7 +87,7 @@ func (s *session) startCommand() *cobra.Command {
 				_, err := s.watch(cmd.Context(), c, name, s.Stdout)
 				return err
 			}
-			return s.show(a.body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
+			return s.show(a.Body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the spec; - reads standard input")
@@ -129,7 +130,7 @@ func readFirst(name string, most int64) ([]byte, error) {
 
 // inFile gives the faults of a spec the name of the file that it came from; to the server it is only a request.
 func inFile(err error, file string) error {
-	var p *Problem
+	var p *apiclient.Problem
 	if file == "-" || !errors.As(err, &p) {
 		return err
 	}
@@ -153,32 +154,32 @@ func (s *session) listCommand() *cobra.Command {
 			type list struct {
 				Runs []rollout.RunStatus `json:"runs"`
 			}
-			l, a, err := get[list](cmd.Context(), c, "/v1/runs")
+			l, a, err := apiclient.Get[list](cmd.Context(), c.Client, "/v1/runs")
 			if err != nil {
 				return err
 			}
 			if len(l.Runs) == 0 {
 				s.say("no runs; start one with: millrace run start -f SPEC")
 			}
-			return s.show(a.body, func() error { return s.write(runsTable(l.Runs, s.now())) })
+			return s.show(a.Body, func() error { return s.write(runsTable(l.Runs, s.now())) })
 		},
 	}
 }
 
 func (s *session) showCommand() *cobra.Command {
 	return s.onRun("show RUN", "Show a run: policy, buffer by state, engines, waits", exactly(1),
-		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			v, a, err := c.run(ctx, run)
 			if err != nil {
 				return err
 			}
-			return s.show(a.body, func() error { return s.showRun(v) })
+			return s.show(a.Body, func() error { return s.showRun(v) })
 		})
 }
 
 func (s *session) setCommand() *cobra.Command {
 	cmd := s.onRun("set RUN FIELD=VALUE...", "Change a running run", atLeast(2),
-		func(ctx context.Context, c *Client, run rollout.RunName, rest []string) error {
+		func(ctx context.Context, c Client, run rollout.RunName, rest []string) error {
 			change, err := parseChange(rest)
 			if err != nil {
 				return err
@@ -197,34 +198,34 @@ func (s *session) pauseCommand(paused bool) *cobra.Command {
 	if paused {
 		use, short, done = "pause RUN", "Launch no more games; what is in flight finishes and may be claimed", "paused"
 	}
-	return s.onRun(use, short, exactly(1), func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+	return s.onRun(use, short, exactly(1), func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 		return s.change(ctx, c, run, rollout.Change{Paused: &paused}, done)
 	})
 }
 
-func (s *session) change(ctx context.Context, c *Client, run rollout.RunName, change rollout.Change, done string) error {
-	status, a, err := send[rollout.RunStatus](ctx, c, http.MethodPatch, runPath(run), change)
+func (s *session) change(ctx context.Context, c Client, run rollout.RunName, change rollout.Change, done string) error {
+	status, a, err := apiclient.Send[rollout.RunStatus](ctx, c.Client, http.MethodPatch, apiclient.RunPath(run), change)
 	if err != nil {
 		return err
 	}
 	s.say("run %s %s", run, done)
-	return s.show(a.body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
+	return s.show(a.Body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
 }
 
 func (s *session) stopCommand() *cobra.Command {
 	var reason string
 	cmd := s.onRun("stop RUN", "Stop a run for good; its games in progress are let go", exactly(1),
-		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			body := map[string]string{}
 			if reason != "" {
 				body["reason"] = reason
 			}
-			status, a, err := send[rollout.RunStatus](ctx, c, http.MethodPost, runPath(run)+"/stop", body)
+			status, a, err := apiclient.Send[rollout.RunStatus](ctx, c.Client, http.MethodPost, apiclient.RunPath(run)+"/stop", body)
 			if err != nil {
 				return err
 			}
 			s.say("run %s is %s", run, status.State)
-			return s.show(a.body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
+			return s.show(a.Body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
 		})
 	cmd.Flags().StringVar(&reason, "reason", "", "kept with the run")
 	return cmd
@@ -232,24 +233,24 @@ func (s *session) stopCommand() *cobra.Command {
 
 func (s *session) waitsCommand() *cobra.Command {
 	return s.onRun("waits RUN", "List everything that waits, with its owner", exactly(1),
-		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			type list struct {
 				Waits []wait `json:"waits"`
 			}
-			l, a, err := get[list](ctx, c, runPath(run)+"/waits")
+			l, a, err := apiclient.Get[list](ctx, c.Client, apiclient.RunPath(run)+"/waits")
 			if err != nil {
 				return err
 			}
 			if len(l.Waits) == 0 {
 				s.say("nothing waits")
 			}
-			return s.show(a.body, func() error { return s.write(waitsTable(l.Waits, s.now())) })
+			return s.show(a.Body, func() error { return s.write(waitsTable(l.Waits, s.now())) })
 		})
 }
 
 func (s *session) watchCommand() *cobra.Command {
 	cmd := s.onRun("watch RUN", "Follow a run until it is over", exactly(1),
-		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if s.format == "yaml" {
 				return usage("watch writes a table, or a line of JSON per view: use -o json")
 			}

@@ -17,7 +17,7 @@ import (
 func (s *session) stepsCommand() *cobra.Command {
 	var from int64
 	cmd := s.onRun("steps RUN", "List the steps with their phases, and the buffer and engines as each found them", exactly(1),
-		func(ctx context.Context, c *Client, run rollout.RunName, _ []string) error {
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if from < 0 {
 				return usage("--from %d: steps are numbered from 0", from)
 			}
@@ -49,7 +49,7 @@ all equal. BUSY is the share of the engines' request slots in use since the clai
 }
 
 // Steps writes the table of a run's steps.
-func (c *Client) Steps(ctx context.Context, run rollout.RunName, w io.Writer) error {
+func (c Client) Steps(ctx context.Context, run rollout.RunName, w io.Writer) error {
 	steps, err := c.steps(ctx, run, 0)
 	if err != nil {
 		return err

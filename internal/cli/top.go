@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/table"
 )
@@ -55,13 +56,13 @@ it is written once, or --views times. With -o json or yaml every view is a docum
 }
 
 // top shows so many views of the engines; 0: until the context ends. A server that goes away for a while is waited for.
-func (s *session) top(ctx context.Context, c *Client, every time.Duration, views int) error {
+func (s *session) top(ctx context.Context, c Client, every time.Duration, views int) error {
 	p := &progress{w: s.Stdout, repaint: s.format == "table" && terminal(s.Stdout)}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	var lost time.Time // since when the server has been away
 	for shown := 0; ; {
-		engines, a, err := c.engines(ctx)
+		engines, a, err := c.Engines(ctx)
 		switch {
 		case err == nil:
 			lost = time.Time{}
@@ -89,8 +90,8 @@ func (s *session) top(ctx context.Context, c *Client, every time.Duration, views
 }
 
 // view shows the engines once.
-func (s *session) view(p *progress, engines []rollout.Engine, a answer) error {
-	return s.show(a.body, func() error {
+func (s *session) view(p *progress, engines []rollout.Engine, a apiclient.Answer) error {
+	return s.show(a.Body, func() error {
 		var b bytes.Buffer
 		fmt.Fprintf(&b, "%s  %s\n", s.now().Format(time.TimeOnly), fleetLine(engines))
 		if err := topTable(engines, s.now()).Write(&b, s.width()); err != nil {

@@ -73,7 +73,7 @@ func TestUsageGap(t *testing.T) {
 }
 
 // fleetServer answers the list of engines, after it has failed for the requests that fail names.
-func fleetServer(t *testing.T, fail func(request int) bool) *Client {
+func fleetServer(t *testing.T, fail func(request int) bool) Client {
 	t.Helper()
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -24,12 +25,12 @@ const (
 
 // Watch shows a run's progress on w until the run is over: a panel that is painted over on a
 // terminal, and a line per change elsewhere. It returns the last status.
-func (c *Client) Watch(ctx context.Context, run rollout.RunName, w io.Writer) (rollout.RunStatus, error) {
+func (c Client) Watch(ctx context.Context, run rollout.RunName, w io.Writer) (rollout.RunStatus, error) {
 	s := &session{Deps: Deps{Stdout: w}}
 	return s.watch(ctx, c, run, w)
 }
 
-func (s *session) watch(ctx context.Context, c *Client, run rollout.RunName, w io.Writer) (rollout.RunStatus, error) {
+func (s *session) watch(ctx context.Context, c Client, run rollout.RunName, w io.Writer) (rollout.RunStatus, error) {
 	p := &progress{w: w, repaint: terminal(w)}
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
@@ -62,12 +63,12 @@ func (s *session) watch(ctx context.Context, c *Client, run rollout.RunName, w i
 }
 
 // see shows a run: as a line of JSON, or as the progress since the view before.
-func (s *session) see(ctx context.Context, c *Client, p *progress, v runView, a answer) error {
+func (s *session) see(ctx context.Context, c Client, p *progress, v runView, a apiclient.Answer) error {
 	if !s.inLines() {
 		return p.see(ctx, c, v, s.now())
 	}
 	var line bytes.Buffer
-	if err := json.Compact(&line, a.body); err != nil {
+	if err := json.Compact(&line, a.Body); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
 	line.WriteByte('\n')
@@ -100,10 +101,10 @@ type progress struct {
 }
 
 // see shows a run. The last step's record is asked for when there is a new one.
-func (p *progress) see(ctx context.Context, c *Client, v runView, now time.Time) error {
+func (p *progress) see(ctx context.Context, c Client, v runView, now time.Time) error {
 	if done := v.NextStep - 1; done >= 0 && (!p.hasLast || p.last.Step != done) {
-		record, _, err := get[rollout.StepRecord](ctx, c, fmt.Sprintf("%s/steps/%d", runPath(v.Spec.Name), done))
-		var refused *Problem
+		record, _, err := apiclient.Get[rollout.StepRecord](ctx, c.Client, fmt.Sprintf("%s/steps/%d", apiclient.RunPath(v.Spec.Name), done))
+		var refused *apiclient.Problem
 		if err != nil && !errors.As(err, &refused) {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/table"
 )
@@ -28,14 +29,14 @@ func AddWorkerCommands(parent *cobra.Command, d Deps) {
 			type workers struct {
 				Workers []rollout.Worker `json:"workers"`
 			}
-			l, a, err := get[workers](cmd.Context(), c, "/v1/workers")
+			l, a, err := apiclient.Get[workers](cmd.Context(), c.Client, "/v1/workers")
 			if err != nil {
 				return err
 			}
 			if !slices.ContainsFunc(l.Workers, func(w rollout.Worker) bool { return w.State == rollout.WorkerAlive }) {
 				s.say("no worker is alive; start one with: millrace worker")
 			}
-			return s.show(a.body, func() error { return s.write(workersTable(l.Workers, s.now())) })
+			return s.show(a.Body, func() error { return s.write(workersTable(l.Workers, s.now())) })
 		},
 	}
 	s.flags(list)

@@ -276,16 +276,16 @@ func (in *injector) publish(ctx context.Context, other bool) error {
 	}
 	body := map[string]any{"epoch": account.Epoch, "path": path}
 	a, err := in.watch.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/policies/%d", p.run(), account.Version), body)
-	if err != nil || a.passing() || a.is(rollout.Fenced) {
-		return fmt.Errorf("not answered: %v %s", err, a.body)
+	if err != nil || transient(a) || is(a, rollout.Fenced) {
+		return fmt.Errorf("not answered: %v %s", err, a.Body)
 	}
 	// A trainer that goes on meanwhile may have published the next version, which makes this one an old one.
 	if now, err := in.service.account(ctx, p); err == nil && now.Version != account.Version {
 		return errors.New("a newer version was published meanwhile")
 	}
-	if a.status != want {
+	if a.Status != want {
 		in.complain("%s: version %d, published again from %s, was answered %d %s; want %d",
-			p.label(), account.Version, path, a.status, a.body, want)
+			p.label(), account.Version, path, a.Status, a.Body, want)
 	}
 	return nil
 }
@@ -323,16 +323,16 @@ func (in *injector) end(ctx context.Context, p plan) {
 		d.Kind = ReturnName
 		in.expect(ctx, d.Fault, p.label()+" can be deleted", func(ctx context.Context) error {
 			a, err := in.watch.call(ctx, http.MethodDelete, path+"?force=true", nil)
-			if err == nil && a.status >= http.StatusBadRequest && a.status != http.StatusNotFound {
-				err = fmt.Errorf("%d %s", a.status, a.body)
+			if err == nil && a.Status >= http.StatusBadRequest && a.Status != http.StatusNotFound {
+				err = fmt.Errorf("%d %s", a.Status, a.Body)
 			}
 			return err
 		})
 	}
 	in.expect(ctx, d.Fault, p.label()+" is unknown", func(ctx context.Context) error {
 		a, err := in.watch.call(ctx, http.MethodGet, path, nil)
-		if err == nil && a.status != http.StatusNotFound {
-			err = fmt.Errorf("it answers %d", a.status)
+		if err == nil && a.Status != http.StatusNotFound {
+			err = fmt.Errorf("it answers %d", a.Status)
 		}
 		return err
 	})
@@ -383,8 +383,8 @@ func (in *injector) secondDeployment(ctx context.Context) error {
 	} {
 		err := stack.Await(ctx, in.bound(SecondDeployment), func(ctx context.Context) error {
 			a, err := in.watch.callAt(ctx, in.second, c.method, c.path, c.body)
-			if err == nil && a.status >= http.StatusBadRequest {
-				err = fmt.Errorf("%d %s", a.status, a.body)
+			if err == nil && a.Status >= http.StatusBadRequest {
+				err = fmt.Errorf("%d %s", a.Status, a.Body)
 			}
 			return err
 		})
@@ -393,8 +393,8 @@ func (in *injector) secondDeployment(ctx context.Context) error {
 		}
 	}
 	a, err := in.watch.call(ctx, http.MethodGet, run, nil)
-	if err != nil || a.status != http.StatusOK {
-		return fmt.Errorf("the first deployment's run cannot be seen: %v %s", err, a.body)
+	if err != nil || a.Status != http.StatusOK {
+		return fmt.Errorf("the first deployment's run cannot be seen: %v %s", err, a.Body)
 	}
 	var seen struct {
 		State string `json:"state"`
@@ -404,7 +404,7 @@ func (in *injector) secondDeployment(ctx context.Context) error {
 			} `json:"buffer"`
 		} `json:"spec"`
 	}
-	if err := json.Unmarshal(a.body, &seen); err != nil {
+	if err := json.Unmarshal(a.Body, &seen); err != nil {
 		return err
 	}
 	over := in.watch.current().label() != p.label()

@@ -1,19 +1,17 @@
 package crashtest
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -22,61 +20,29 @@ import (
 // with the one answer that is promised. An answer that says that something is away proves nothing and is passed
 // over.
 
-// answer is what a call came to.
-type answer struct {
-	status int
-	code   string // of a problem
-	body   []byte
-}
-
-func (w *watch) call(ctx context.Context, method, path string, body any) (answer, error) {
+func (w *watch) call(ctx context.Context, method, path string, body any) (apiclient.Answer, error) {
 	return w.callAt(ctx, w.service.Server, method, path, body)
 }
 
 // callAt calls the server at an address.
-func (w *watch) callAt(ctx context.Context, server, method, path string, body any) (answer, error) {
+func (w *watch) callAt(ctx context.Context, server, method, path string, body any) (apiclient.Answer, error) {
+	client, err := apiclient.New("http://"+server, "", w.service.HTTP)
+	if err != nil {
+		return apiclient.Answer{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	var text io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return answer{}, err
-		}
-		text = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+server+path, text)
-	if err != nil {
-		return answer{}, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := w.service.HTTP.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	defer resp.Body.Close()
-	a := answer{status: resp.StatusCode}
-	if a.body, err = io.ReadAll(resp.Body); err != nil {
-		return a, err
-	}
-	if resp.StatusCode >= http.StatusBadRequest {
-		var problem struct {
-			Type string `json:"type"`
-		}
-		if err := json.Unmarshal(a.body, &problem); err == nil {
-			a.code = problem.Type[strings.LastIndex(problem.Type, ":")+1:]
-		}
-	}
-	return a, nil
+	return client.Ask(ctx, method, path, body)
 }
 
-// passing tells an answer that the service could not give now.
-func (a answer) passing() bool { return a.status >= http.StatusInternalServerError }
+// transient reports whether the service could not answer now.
+func transient(a apiclient.Answer) bool { return a.Status >= http.StatusInternalServerError }
 
 // is reports whether the answer is a refusal for that reason.
-func (a answer) is(code rollout.RefusalCode) bool { return a.code == string(code) }
+func is(a apiclient.Answer, code rollout.RefusalCode) bool {
+	refused := a.Refusal()
+	return refused != nil && refused.Code() == code
+}
 
 // probe does one of the things, by chance.
 func (w *watch) probe(ctx context.Context, run string, step rollout.Step, account buffer.Account) {
@@ -114,17 +80,17 @@ func (w *watch) claimShares(ctx context.Context, run string, step rollout.Step, 
 	for rank := range world {
 		path := fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d&rank=%d&world=%d", run, step, epoch, rank, world)
 		a, err := w.call(ctx, http.MethodPost, path, nil)
-		if err == nil && a.status != http.StatusOK {
-			err = fmt.Errorf("rank %d of %d: step %d answers %d: %s", rank, world, step, a.status, a.body)
+		if err == nil && a.Status != http.StatusOK {
+			err = fmt.Errorf("rank %d of %d: step %d answers %d: %s", rank, world, step, a.Status, a.Body)
 		}
 		if err != nil {
 			return err
 		}
 		var batch rollout.Batch
-		if err := json.Unmarshal(a.body, &batch); err != nil {
+		if err := json.Unmarshal(a.Body, &batch); err != nil {
 			return fmt.Errorf("rank %d of %d: step %d cannot be read: %w", rank, world, step, err)
 		}
-		w.comparePiece(run, piece{step, rank, world}, sha256.Sum256(a.body))
+		w.comparePiece(run, piece{step, rank, world}, sha256.Sum256(a.Body))
 		for _, g := range batch.Groups {
 			for _, t := range g.Trajectories {
 				together = append(together, t.ID)
@@ -165,7 +131,7 @@ func (w *watch) trespass(ctx context.Context, run string, account buffer.Account
 	if old < 1 {
 		return
 	}
-	var a answer
+	var a apiclient.Answer
 	var err error
 	what := rand.IntN(3)
 	switch what {
@@ -178,11 +144,11 @@ func (w *watch) trespass(ctx context.Context, run string, account buffer.Account
 		body := map[string]any{"epoch": old, "path": "/nowhere"}
 		a, err = w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/policies/%d", run, account.Version+1), body)
 	}
-	if err != nil || a.passing() {
+	if err != nil || transient(a) {
 		return
 	}
-	w.judge(run, a.is(rollout.Fenced), &w.refused, "a trainer of epoch %d, replaced by %d, was answered %d %s to its %s",
-		old, account.Epoch, a.status, a.body, []string{"claim", "record", "publication"}[what])
+	w.judge(run, is(a, rollout.Fenced), &w.refused, "a trainer of epoch %d, replaced by %d, was answered %d %s to its %s",
+		old, account.Epoch, a.Status, a.Body, []string{"claim", "record", "publication"}[what])
 }
 
 // recordAgain sends the record of a completed step once more, as a trainer does that never saw the answer.
@@ -199,10 +165,10 @@ func (w *watch) recordAgain(ctx context.Context, run string, account buffer.Acco
 		"epoch": account.Epoch, "wall_seconds": record.Trainer.WallSec, "phases": record.Trainer.Phases, "metrics": record.Trainer.Metrics,
 	}
 	a, err := w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/steps/%d", run, step), body)
-	if err != nil || a.passing() || a.is(rollout.Fenced) { // a trainer announced itself meanwhile
+	if err != nil || transient(a) || is(a, rollout.Fenced) { // a trainer announced itself meanwhile
 		return
 	}
-	w.judge(run, a.status == http.StatusOK, &w.resent, "the record of step %d, sent again, was answered %d %s", step, a.status, a.body)
+	w.judge(run, a.Status == http.StatusOK, &w.resent, "the record of step %d, sent again, was answered %d %s", step, a.Status, a.Body)
 }
 
 // recordOther sends another record of a completed step, which only a trainer that goes back may do.
@@ -213,10 +179,10 @@ func (w *watch) recordOther(ctx context.Context, run string, account buffer.Acco
 	step := rollout.Step(rand.Int64N(int64(account.NextStep)))
 	body := map[string]any{"epoch": account.Epoch, "wall_seconds": 1e6, "metrics": map[string]float64{"other": 1}}
 	a, err := w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/steps/%d", run, step), body)
-	if err != nil || a.passing() || a.is(rollout.Fenced) {
+	if err != nil || transient(a) || is(a, rollout.Fenced) {
 		return
 	}
-	w.judge(run, a.is(rollout.Conflict), &w.resent, "another record of step %d was answered %d %s", step, a.status, a.body)
+	w.judge(run, is(a, rollout.Conflict), &w.resent, "another record of step %d was answered %d %s", step, a.Status, a.Body)
 }
 
 // advance claims the batch after the one in training while Temporal is away and enough groups are ready, as a
@@ -228,14 +194,14 @@ func (w *watch) advance(ctx context.Context, run string, account buffer.Account)
 		return
 	}
 	a, err := w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, step, account.Epoch), nil)
-	if err == nil && (a.is(rollout.Fenced) || a.status == http.StatusNoContent) {
+	if err == nil && (is(a, rollout.Fenced) || a.Status == http.StatusNoContent) {
 		return // another trainer, or what was ready was too stale
 	}
 	if !w.isAway() {
 		return
 	}
-	w.judge(run, err == nil && a.status == http.StatusOK, &w.ahead,
-		"step %d could not be claimed while Temporal was away, with %d groups ready: %d %s %v", step, account.Counts.Ready, a.status, a.body, err)
+	w.judge(run, err == nil && a.Status == http.StatusOK, &w.ahead,
+		"step %d could not be claimed while Temporal was away, with %d groups ready: %d %s %v", step, account.Counts.Ready, a.Status, a.Body, err)
 }
 
 // judge counts what went as promised and complains of the rest.

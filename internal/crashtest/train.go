@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/stack"
 )
@@ -65,7 +64,7 @@ const stuckAfter = 2 * time.Minute
 
 // train plays one run with the demo trainer, to its end or until it is deleted, and gathers what was observed.
 func (s *service) train(ctx context.Context, w *watch, in *injector, p plan) (outcome, error) {
-	client, err := cli.NewClient("http://"+s.Server, "", s.HTTP)
+	client, err := s.Client()
 	if err != nil {
 		return outcome{}, err
 	}

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/stack"
 )
@@ -178,7 +178,7 @@ func (w *watch) observeOnce(ctx context.Context, run string) {
 
 // question starts the run once more, which changes nothing and is answered by Temporal and the run's own workflow.
 func (w *watch) question(ctx context.Context) {
-	client, err := cli.NewClient("http://"+w.service.Server, "", w.service.HTTP)
+	client, err := w.service.Client()
 	for err == nil && stack.Pause(ctx, 500*time.Millisecond) == nil {
 		w.asking.Lock()
 		w.ask(ctx, client)
@@ -186,7 +186,7 @@ func (w *watch) question(ctx context.Context) {
 	}
 }
 
-func (w *watch) ask(ctx context.Context, client *cli.Client) {
+func (w *watch) ask(ctx context.Context, client *apiclient.Client) {
 	p := w.current()
 	if p.number == 0 {
 		return
@@ -264,10 +264,10 @@ func (w *watch) claim(ctx context.Context, run string, step rollout.Step, epoch 
 	if err != nil {
 		return err
 	}
-	if a.status != http.StatusOK {
-		return fmt.Errorf("claim of step %d answers %d: %s", step, a.status, a.body)
+	if a.Status != http.StatusOK {
+		return fmt.Errorf("claim of step %d answers %d: %s", step, a.Status, a.Body)
 	}
-	return w.compare(run, step, a.body)
+	return w.compare(run, step, a.Body)
 }
 
 func (w *watch) compare(run string, step rollout.Step, body []byte) error {

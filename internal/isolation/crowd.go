@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/stack"
 )
@@ -22,8 +23,8 @@ type tally struct {
 	statuses map[string]int
 }
 
-func (t *tally) note(a answer, err error) {
-	status := fmt.Sprint(a.status)
+func (t *tally) note(a apiclient.Answer, err error) {
+	status := fmt.Sprint(a.Status)
 	switch {
 	case err != nil && ours(err):
 		status = "open at the end"
@@ -50,7 +51,7 @@ func (t *tally) String() string {
 }
 
 // bursts has n callers call at the same time, waits for all, rests, and does it again until ctx is done.
-func bursts(ctx context.Context, n int, call func(ctx context.Context, round, i int) (answer, error)) *tally {
+func bursts(ctx context.Context, n int, call func(ctx context.Context, round, i int) (apiclient.Answer, error)) *tally {
 	const rest = 500 * time.Millisecond
 	t := &tally{}
 	for round := 0; stack.Pause(ctx, rest) == nil; round++ {
@@ -69,7 +70,7 @@ func changeEngines(ctx context.Context, s *site) (string, error) {
 	for i := range names {
 		names[i] = s.unique("changing")
 	}
-	t := bursts(ctx, n, func(ctx context.Context, round, i int) (answer, error) {
+	t := bursts(ctx, n, func(ctx context.Context, round, i int) (apiclient.Answer, error) {
 		body := map[string]any{"url": fmt.Sprintf("http://127.78.0.%d:9", i+1), "max_in_flight": 1 + round%2}
 		return s.call(ctx, http.MethodPut, "/v1/engines/"+names[i], body)
 	})
@@ -81,7 +82,7 @@ func changeEngines(ctx context.Context, s *site) (string, error) {
 }
 
 func diagnose(ctx context.Context, s *site) (string, error) {
-	t := bursts(ctx, 60, func(ctx context.Context, _, _ int) (answer, error) {
+	t := bursts(ctx, 60, func(ctx context.Context, _, _ int) (apiclient.Answer, error) {
 		return s.call(ctx, http.MethodGet, "/v1/runs/"+string(healthy)+"/diagnosis", nil)
 	})
 	return t.String(), nil
@@ -102,8 +103,8 @@ func waitingClaims(ctx context.Context, s *site) (string, error) {
 			for ctx.Err() == nil {
 				a, err := s.call(ctx, http.MethodPost, "/v1/runs/"+string(spec.Name)+"/steps/0/claim?wait=30s", nil)
 				t.note(a, err)
-				if err != nil || a.status >= http.StatusBadRequest {
-					_ = stack.Pause(ctx, a.retryAfter())
+				if err != nil || a.Status >= http.StatusBadRequest {
+					_ = stack.Pause(ctx, a.RetryAfter())
 				}
 			}
 		})
@@ -171,13 +172,13 @@ func bigRecords(ctx context.Context, s *site) (string, error) {
 	for step := 0; step < 40 && ctx.Err() == nil; {
 		path := fmt.Sprintf("/v1/runs/%s/steps/%d", spec.Name, step)
 		a, err := s.call(ctx, http.MethodPost, path+"/claim?wait=5s", nil)
-		if err != nil || a.status != http.StatusOK {
+		if err != nil || a.Status != http.StatusOK {
 			_ = stack.Pause(ctx, lookEvery)
 			continue
 		}
 		a, err = s.call(ctx, http.MethodPut, path, map[string]any{"wall_seconds": 1, "metrics": metrics})
 		written.note(a, err)
-		if a.status >= http.StatusBadRequest {
+		if a.Status >= http.StatusBadRequest {
 			if _, err = s.call(ctx, http.MethodPut, path, map[string]any{"wall_seconds": 1}); err != nil {
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -55,8 +56,8 @@ func disturbances() []disturbance {
 // start starts a run beside the healthy one and returns how to stop it.
 func (s *site) start(ctx context.Context, spec rollout.Spec) (stop func() error, err error) {
 	a, err := s.call(ctx, http.MethodPost, "/v1/runs", spec)
-	if err == nil && a.status >= http.StatusBadRequest {
-		err = a.problem()
+	if err == nil && a.Status >= http.StatusBadRequest {
+		err = refusal(a)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
@@ -134,7 +135,7 @@ func publishPipe(ctx context.Context, s *site) (string, error) {
 	note := "the publication was not answered"
 	switch {
 	case err == nil:
-		note = a.problem().Error()
+		note = refusal(a).Error()
 		wait(ctx)
 	case !ours(err):
 		return "", err
@@ -154,7 +155,7 @@ func writePipe(dir string) error {
 }
 
 // many does something n times, so many at a time, and counts the answers by status. It stops when ctx is done.
-func many(ctx context.Context, n, atATime int, do func(context.Context, int) (answer, error)) *tally {
+func many(ctx context.Context, n, atATime int, do func(context.Context, int) (apiclient.Answer, error)) *tally {
 	t := &tally{}
 	queue := make(chan int)
 	done := make(chan struct{})
@@ -178,7 +179,7 @@ func many(ctx context.Context, n, atATime int, do func(context.Context, int) (an
 }
 
 func manyRuns(ctx context.Context, s *site) (string, error) {
-	t := many(ctx, 600, 8, func(ctx context.Context, i int) (answer, error) {
+	t := many(ctx, 600, 8, func(ctx context.Context, i int) (apiclient.Answer, error) {
 		spec := s.spec(rollout.RunName(s.unique("tiny")))
 		spec.Steps, spec.Buffer.Depth, spec.Buffer.GroupsPerStep = 1, 1, 1
 		spec.Group = rollout.GroupSpec{Samples: 1, MinSamples: 1}
@@ -189,7 +190,7 @@ func manyRuns(ctx context.Context, s *site) (string, error) {
 }
 
 func deadEngines(ctx context.Context, s *site) (string, error) {
-	t := many(ctx, 3000, 8, func(ctx context.Context, i int) (answer, error) {
+	t := many(ctx, 3000, 8, func(ctx context.Context, i int) (apiclient.Answer, error) {
 		url := fmt.Sprintf("http://127.77.%d.%d:9", i/250, i%250+1) // loopback, and nobody there
 		return s.call(ctx, http.MethodPut, "/v1/engines/"+s.unique("dead"), map[string]any{"url": url})
 	})

@@ -43,8 +43,8 @@ func misbehaving(t trick) func(context.Context, *site) (string, error) {
 		defer server.Close()
 		go func() { _ = server.Serve(l) }() // ends by Close
 		a, err := s.call(ctx, http.MethodPut, "/v1/engines/"+name, map[string]any{"url": "http://" + l.Addr().String()})
-		if err != nil || a.status >= http.StatusBadRequest {
-			return "", fmt.Errorf("add it: %v %w", err, a.problem())
+		if err != nil || a.Status >= http.StatusBadRequest {
+			return "", fmt.Errorf("add it: %v %w", err, refusal(a))
 		}
 		wait(ctx)
 		note := s.stateOf(name)
@@ -58,7 +58,7 @@ func (s *site) stateOf(name string) string {
 	defer cancel()
 	var e struct{ State, Reason string }
 	a, err := s.call(ctx, http.MethodGet, "/v1/engines/"+name, nil)
-	if err != nil || json.Unmarshal(a.body, &e) != nil {
+	if err != nil || json.Unmarshal(a.Body, &e) != nil {
 		return "its state could not be read"
 	}
 	return strings.TrimSuffix(e.State+": "+e.Reason, ": ")

@@ -3,7 +3,6 @@ package isolation
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/stack"
 )
@@ -173,35 +173,18 @@ func (s *site) claimLast(ctx context.Context) error {
 	defer cancel()
 	path := fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", healthy, account.ClaimedTo-1, account.Epoch)
 	a, err := s.call(ctx, http.MethodPost, path, nil)
-	if err == nil && a.status != http.StatusOK {
-		err = a.problem()
+	if err == nil && a.Status != http.StatusOK {
+		err = refusal(a)
 	}
 	return err
 }
 
-// answer is what a call came to.
-type answer struct {
-	status int
-	retry  string // Retry-After
-	body   []byte
-}
-
-// retryAfter is how long a caller waits that was refused.
-func (a answer) retryAfter() time.Duration {
-	seconds, err := strconv.Atoi(a.retry)
-	if err != nil {
-		return time.Second
+// refusal is an answer that was not hoped for as an error, in the server's words.
+func refusal(a apiclient.Answer) error {
+	if said := a.Refusal(); said != nil {
+		return fmt.Errorf("%d %w", a.Status, said)
 	}
-	return time.Duration(max(seconds, 1)) * time.Second
-}
-
-// problem is the answer as an error, in the server's words.
-func (a answer) problem() error {
-	var p struct {
-		Detail string `json:"detail"`
-	}
-	_ = json.Unmarshal(a.body, &p) // what is no problem document has no detail
-	return fmt.Errorf("%d %s", a.status, p.Detail)
+	return fmt.Errorf("%d", a.Status)
 }
 
 // forgetPeak makes the kernel count a process's peak of memory anew.

@@ -1,12 +1,10 @@
 package isolation
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"sync/atomic"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/stack"
@@ -27,6 +26,7 @@ type site struct {
 	rdb     *redis.Client // ours: what it answers does not depend on the server
 	store   *buffer.Store
 	http    *http.Client // for crowds of callers
+	api     *apiclient.Client
 	serial  atomic.Int64 // makes names of runs and engines unique
 }
 
@@ -59,7 +59,10 @@ func startSite(ctx context.Context, cfg Config, number int) (*site, error) {
 	s.rdb = redis.NewClient(&redis.Options{Addr: s.Redis})
 	s.store = buffer.New(s.rdb, buffer.Options{Prefix: prefix})
 	s.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: crowd}}
-	if err := s.train(ctx, cfg.Millrace); err != nil {
+	if s.api, err = apiclient.New("http://"+s.Server, "", s.http); err == nil {
+		err = s.train(ctx, cfg.Millrace)
+	}
+	if err != nil {
 		s.stop()
 		return nil, err
 	}
@@ -131,30 +134,8 @@ func (s *site) spec(name rollout.RunName) rollout.Spec {
 func (s *site) unique(what string) string { return fmt.Sprintf("%s-%d", what, s.serial.Add(1)) }
 
 // call calls the API as a stranger of the healthy run does.
-func (s *site) call(ctx context.Context, method, path string, body any) (answer, error) {
-	var text io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return answer{}, err
-		}
-		text = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.Server+path, text)
-	if err != nil {
-		return answer{}, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := s.http.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	defer resp.Body.Close()
-	a := answer{status: resp.StatusCode, retry: resp.Header.Get("Retry-After")}
-	a.body, err = io.ReadAll(resp.Body)
-	return a, err
+func (s *site) call(ctx context.Context, method, path string, body any) (apiclient.Answer, error) {
+	return s.api.Ask(ctx, method, path, body)
 }
 
 // undoing bounds what a disturbance does to take itself back.
@@ -166,8 +147,8 @@ func (s *site) undo(method, path string) error {
 	defer cancel()
 	return stack.Await(ctx, undoing, func(ctx context.Context) error {
 		a, err := s.call(ctx, method, path, nil)
-		if err == nil && a.status >= http.StatusBadRequest && a.status != http.StatusNotFound {
-			err = a.problem()
+		if err == nil && a.Status >= http.StatusBadRequest && a.Status != http.StatusNotFound {
+			err = refusal(a)
 		}
 		return err
 	})

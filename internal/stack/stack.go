@@ -17,7 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/millrace/millrace/internal/cli"
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/supervise"
 )
 
@@ -208,7 +208,10 @@ func (s *Stack) startEngine(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	add := func(ctx context.Context) error { return client.AddEngine(ctx, name, "http://"+front, 0) }
+	add := func(ctx context.Context) error {
+		_, _, err := client.AddEngine(ctx, name, "http://"+front, 0)
+		return err
+	}
 	if err := Await(ctx, 20*time.Second, add); err != nil {
 		return fmt.Errorf("add %s: %w", name, err)
 	}
@@ -216,7 +219,9 @@ func (s *Stack) startEngine(ctx context.Context, i int) error {
 }
 
 // Client calls the first deployment's server, with nothing between.
-func (s *Stack) Client() (*cli.Client, error) { return cli.NewClient("http://"+s.Server, "", s.HTTP) }
+func (s *Stack) Client() (*apiclient.Client, error) {
+	return apiclient.New("http://"+s.Server, "", s.HTTP)
+}
 
 // Spawn starts a child. It is started again when it ends, unless once is set and it ends well. Its output goes to
 // logs/NAME.log.

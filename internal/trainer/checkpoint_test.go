@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/trainer"
 )
 
@@ -115,7 +116,7 @@ func TestReplacedTrainerSavesNothingForItsSuccessor(t *testing.T) {
 		time.Sleep(15 * time.Second) // step 0 is recorded and saved
 		successor := make(chan error, 1)
 		go func() { successor <- trainer.Run(t.Context(), cfg) }()
-		var refused *trainer.Problem
+		var refused *apiclient.Problem
 		if err := <-old; !errors.As(err, &refused) {
 			t.Fatalf("the replaced trainer ended with %v", err)
 		}

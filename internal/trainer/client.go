@@ -1,7 +1,6 @@
 package trainer
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +9,11 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // Deadlines and pauses of the client.
@@ -23,57 +25,35 @@ const (
 	publishFor     = time.Hour        // while there is no engine that could
 	firstPause     = 100 * time.Millisecond
 	maxPause       = 3 * time.Second
-	maxErrorBytes  = 64 << 10
 )
 
 // client speaks to the API server and keeps asking while that may help.
 type client struct {
-	base     string // .../v1/runs/{run}
-	token    string
-	http     *http.Client
+	api      *apiclient.Client
+	run      string // its path
 	patience time.Duration
 	say      func(string, ...any)
 }
 
 func newClient(cfg Config) (*client, error) {
-	server, err := url.Parse(cfg.Server)
-	if err != nil || server.Host == "" || (server.Scheme != "http" && server.Scheme != "https") {
-		return nil, fmt.Errorf("server %q: want a URL such as http://127.0.0.1:8700", cfg.Server)
+	if cfg.HTTPClient == nil {
+		cfg.HTTPClient = &http.Client{}
+	}
+	api, err := apiclient.New(cfg.Server, cfg.Token, cfg.HTTPClient)
+	if err != nil {
+		return nil, err
 	}
 	c := &client{
-		base:     strings.TrimRight(cfg.Server, "/") + "/v1/runs/" + url.PathEscape(cfg.Run),
-		token:    cfg.Token,
-		http:     cfg.HTTPClient,
+		api:      api,
+		run:      apiclient.RunPath(rollout.RunName(cfg.Run)),
 		patience: cfg.Patience,
 		say:      func(format string, args ...any) { fmt.Fprintf(cfg.Log, format+"\n", args...) },
-	}
-	if c.http == nil {
-		c.http = &http.Client{}
 	}
 	if c.patience <= 0 {
 		c.patience = 2 * time.Minute
 	}
 	return c, nil
 }
-
-// Problem is an answer of the server that says no (RFC 9457).
-type Problem struct {
-	Status    int    `json:"status"`
-	Type      string `json:"type"`
-	Detail    string `json:"detail"`
-	Retryable bool   `json:"retryable"`
-}
-
-// Error is what the server said.
-func (p *Problem) Error() string {
-	if p.Detail == "" {
-		return fmt.Sprintf("the server answered %d", p.Status)
-	}
-	return fmt.Sprintf("%s (%d)", p.Detail, p.Status)
-}
-
-// is compares the last part of the problem's type.
-func (p *Problem) is(code string) bool { return strings.HasSuffix(p.Type, ":"+code) }
 
 // attached is the answer to announcing a trainer process.
 type attached struct {
@@ -108,7 +88,7 @@ func (c *client) claim(ctx context.Context, step, epoch int64) (io.ReadCloser, e
 		}
 		resp.Body.Close()
 		// 204: not ready yet. The server has waited already, unless it is stopping.
-		if err := sleep(ctx, firstPause); err != nil {
+		if err := retry.Pause(ctx, firstPause); err != nil {
 			return nil, err
 		}
 	}
@@ -131,7 +111,7 @@ func (c *client) record(ctx context.Context, step int64, r report) error {
 func (c *client) publish(ctx context.Context, epoch, version int64, path string) error {
 	for began := time.Now(); ; {
 		err := c.publishOnce(ctx, epoch, version, path)
-		var p *Problem
+		var p *apiclient.Problem
 		if !errors.As(err, &p) || !passing(err) || time.Since(began) > publishFor || ctx.Err() != nil {
 			return err
 		}
@@ -191,7 +171,7 @@ func (c *client) persist(ctx context.Context, method, path string, body []byte, 
 			c.say("still trying: %v", err)
 			told = true
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := retry.Pause(ctx, pause); err != nil {
 			return nil, err
 		}
 	}
@@ -200,44 +180,18 @@ func (c *client) persist(ctx context.Context, method, path string, body []byte, 
 // try sends a request once. The deadline covers the answer's body, too: it ends when the body is closed.
 func (c *client) try(ctx context.Context, method, path string, body []byte, timeout time.Duration) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	resp, err := c.api.Open(ctx, method, c.run+path, "application/json", body)
 	if err != nil {
 		cancel()
 		return nil, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	if resp.StatusCode >= 300 {
-		defer cancel()
-		defer resp.Body.Close()
-		return nil, readProblem(resp)
 	}
 	resp.Body = &cancelBody{resp.Body, cancel}
 	return resp, nil
 }
 
-func readProblem(resp *http.Response) error {
-	p := &Problem{}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
-	if err != nil || json.Unmarshal(b, p) != nil {
-		p.Detail = strings.TrimSpace(string(b))
-	}
-	p.Status = resp.StatusCode
-	return p
-}
-
 // passing reports whether asking again may help: the server is away or says so.
 func passing(err error) bool {
-	var p *Problem
+	var p *apiclient.Problem
 	if !errors.As(err, &p) {
 		return true
 	}
@@ -254,15 +208,4 @@ type cancelBody struct {
 func (b *cancelBody) Close() error {
 	defer b.cancel()
 	return b.ReadCloser.Close()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	pause := time.NewTimer(d)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -17,6 +17,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // Config says which run to train, and how.
@@ -68,14 +71,14 @@ func Run(ctx context.Context, cfg Config) error {
 	defer events.Close()
 	t := &trainer{cfg: cfg, client: c, journal: journal, events: events}
 	err = t.run(ctx)
-	var refused *Problem
-	if errors.As(err, &refused) && refused.is("fenced") {
+	var refused *apiclient.Problem
+	if errors.As(err, &refused) && refused.Code() == rollout.Fenced {
 		err = errors.Join(err, events.write(event{Event: "fenced", Epoch: t.epoch}))
 	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, &refused) && refused.is("run-over"):
+	case errors.As(err, &refused) && refused.Code() == rollout.RunOver:
 		t.say("run %s is over; nothing is left to train (%s)", cfg.Run, refused.Detail)
 		return nil
 	case err != nil:
