@@ -145,17 +145,8 @@ func (c *Client) Publish(ctx context.Context, run rollout.RunName, v rollout.Pol
 	return policy, err
 }
 
-// Claimed tells the run that a batch was formed.
-func (c *Client) Claimed(ctx context.Context, run rollout.RunName, _ rollout.Step) error {
-	return c.hint(ctx, run)
-}
-
-// Completed tells the run that a step was completed.
-func (c *Client) Completed(ctx context.Context, run rollout.RunName, _ rollout.Step) error {
-	return c.hint(ctx, run)
-}
-
-func (c *Client) hint(ctx context.Context, run rollout.RunName) error {
+// BufferChanged tells the run that a batch was formed or a step completed.
+func (c *Client) BufferChanged(ctx context.Context, run rollout.RunName) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	id, err := c.workflowOf(ctx, run)

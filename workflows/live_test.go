@@ -310,7 +310,7 @@ func forgotten(w *liveWorld) {
 		return err
 	})
 	w.must("forget", w.rdb.FlushDB(w.ctx).Err())
-	w.must("tell", w.control.Claimed(w.ctx, w.spec.Name, 0))
+	w.must("tell", w.control.BufferChanged(w.ctx, w.spec.Name))
 	for step := rollout.Step(1); step < 3; step++ {
 		w.claim(step)
 		w.complete(step)
@@ -435,7 +435,7 @@ func (w *liveWorld) claim(step rollout.Step) {
 		}
 		return err
 	})
-	w.must("tell of the claim", w.control.Claimed(w.ctx, run, step))
+	w.must("tell of the claim", w.control.BufferChanged(w.ctx, run))
 }
 
 // complete records a claimed step.
@@ -444,7 +444,7 @@ func (w *liveWorld) complete(step rollout.Step) {
 	_, _, err := w.buffer.Complete(w.ctx, w.spec.Name, step, w.epoch, rollout.StepReport{WallSec: 1}, rollout.FleetView{})
 	w.must("complete", err)
 	// The run may have found out by itself, and ended.
-	if err := w.control.Completed(w.ctx, w.spec.Name, step); !rollout.Refused(err, rollout.NoSuchRun) {
+	if err := w.control.BufferChanged(w.ctx, w.spec.Name); !rollout.Refused(err, rollout.NoSuchRun) {
 		w.must("tell of the step", err)
 	}
 }

@@ -141,7 +141,7 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 		return nil, s.fail(ctx, "claim batch", err)
 	}
 	if batch.Granted || a.share.Rank == 0 { // A repeated claim repeats the hint: the first one may have been lost.
-		s.tell(notice{run: a.run, step: a.step})
+		s.hint(a.run)
 	}
 	return &claimOutput{func(hc huma.Context) {
 		defer done()

@@ -22,9 +22,8 @@ type Control interface {
 	Delete(ctx context.Context, run rollout.RunName) error
 	// Publish returns when the version serves, or is rejected.
 	Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) (rollout.Policy, error)
-	// Claimed and Completed are hints, sent after the fact: the run reads the truth from the store.
-	Claimed(ctx context.Context, run rollout.RunName, step rollout.Step) error
-	Completed(ctx context.Context, run rollout.RunName, step rollout.Step) error
+	// BufferChanged is a hint that a batch was formed or a step completed: the run reads the truth from the store.
+	BufferChanged(ctx context.Context, run rollout.RunName) error
 }
 
 // Store is the buffer, as far as trainers and operators see it.

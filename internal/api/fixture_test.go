@@ -42,7 +42,7 @@ type control struct {
 
 	mu     sync.Mutex
 	runs   map[rollout.RunName]*rollout.RunStatus
-	hinted chan string
+	hinted chan rollout.RunName
 	broken error
 }
 
@@ -121,19 +121,11 @@ func (c *control) Publish(ctx context.Context, run rollout.RunName, v rollout.Po
 	return policy, err
 }
 
-func (c *control) Claimed(_ context.Context, run rollout.RunName, step rollout.Step) error {
-	return c.hint(fmt.Sprintf("claimed %s/%d", run, step))
-}
-
-func (c *control) Completed(_ context.Context, run rollout.RunName, step rollout.Step) error {
-	return c.hint(fmt.Sprintf("completed %s/%d", run, step))
-}
-
-func (c *control) hint(text string) error {
+func (c *control) BufferChanged(_ context.Context, run rollout.RunName) error {
 	if c.hinted == nil {
 		return nil
 	}
-	c.hinted <- text
+	c.hinted <- run
 	return errors.New("temporal is away") // Hints may fail; nobody must notice.
 }
 
@@ -204,7 +196,7 @@ func serve(t *testing.T, change func(*api.Config, *api.Deps)) *fixture {
 	t.Cleanup(func() { _ = rdb.Close() })
 	f.store = buffer.New(rdb, buffer.Options{Now: time.Now})
 	f.fleet = fleet.NewRegistry(rdb, "test", time.Now)
-	f.control = &control{store: f.store, runs: map[rollout.RunName]*rollout.RunStatus{}, hinted: make(chan string, 1000)}
+	f.control = &control{store: f.store, runs: map[rollout.RunName]*rollout.RunStatus{}, hinted: make(chan rollout.RunName, 1000)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

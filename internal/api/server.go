@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/millrace/millrace/internal/access"
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
 
@@ -106,7 +107,7 @@ type Server struct {
 	strangers strangers
 	refusals  strangers // changes that were refused, by who asked for them
 	findings  findings
-	notices   chan notice
+	hints     chan rollout.RunName
 
 	stopping chan struct{} // closed when long polls and streams must end
 	stopOnce sync.Once
@@ -144,7 +145,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s := &Server{
 		gates: newGates(cfg.Limits),
 		cfg:   cfg, deps: deps, auth: newAuthenticator(cfg.Tokens, cfg.Access),
-		notices: make(chan notice, noticeBound), stopping: make(chan struct{}),
+		hints: make(chan rollout.RunName, maxHints), stopping: make(chan struct{}),
 	}
 	s.route()
 	return s, nil
@@ -180,7 +181,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	hints, stopHints := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup
-	background.Go(func() { s.sendNotices(hints) })
+	background.Go(func() { s.sendHints(hints) })
 	defer background.Wait()
 	defer stopHints()
 

@@ -98,7 +98,7 @@ func (s *Server) completeStep(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.fail(ctx, "record step", err)
 	}
-	s.tell(notice{run: in.Run, step: in.Step, completed: true})
+	s.hint(in.Run)
 	s.waiters.wakeAll(in.Run)
 	out := &recordBody{Status: http.StatusOK, Body: record}
 	if isNew {
