@@ -33,6 +33,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runkeeper"
 	"github.com/millrace/millrace/internal/server"
+	"github.com/millrace/millrace/internal/temporalcli"
 	"github.com/millrace/millrace/internal/tictactoe"
 	"github.com/millrace/millrace/internal/trainer"
 	"github.com/millrace/millrace/workflows"
@@ -467,12 +468,9 @@ func freeAddress(t *testing.T) string {
 // temporalCLI finds the CLI as make test leaves it.
 func temporalCLI(t *testing.T) string {
 	t.Helper()
-	onPath, _ := exec.LookPath("temporal")
-	for _, path := range []string{os.Getenv("MILLRACE_TEMPORAL"), onPath, "../.bin/temporal"} {
-		if info, err := os.Stat(path); path != "" && err == nil && !info.IsDir() {
-			return path
-		}
+	path, err := temporalcli.Find(os.Getenv, "..")
+	if err != nil {
+		t.Skip(err)
 	}
-	t.Skip("needs the temporal CLI: run `make test`, which builds it, or put one on the PATH")
-	return ""
+	return path
 }

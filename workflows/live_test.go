@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -23,6 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/temporalcli"
 	"github.com/millrace/millrace/internal/tictactoe"
 	"github.com/millrace/millrace/workflows"
 )
@@ -96,14 +96,11 @@ func TestRunsOnARealServer(t *testing.T) {
 // temporalCLI finds the CLI as make test leaves it.
 func temporalCLI(t *testing.T) string {
 	t.Helper()
-	onPath, _ := exec.LookPath("temporal")
-	for _, path := range []string{os.Getenv("MILLRACE_TEMPORAL"), onPath, "../.bin/temporal"} {
-		if info, err := os.Stat(path); path != "" && err == nil && !info.IsDir() {
-			return path
-		}
+	path, err := temporalcli.Find(os.Getenv, "..")
+	if err != nil {
+		t.Skip(err)
 	}
-	t.Skip("needs the temporal CLI: run `make test`, which builds it, or put one on the PATH")
-	return ""
+	return path
 }
 
 // liveWorld is a worker on a real server and one run's trainer and operator, with the same working surroundings as

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,8 +17,10 @@ import (
 
 	"github.com/millrace/millrace/internal/backend"
 	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/supervise"
+	"github.com/millrace/millrace/internal/temporalcli"
 )
 
 // devOptions are the flags of `millrace dev`.
@@ -221,7 +221,7 @@ func (d *devStack) startTemporal(ctx context.Context) error {
 		return err
 	}
 	d.temporal = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	args := []string{"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port), "--log-level", "error"}
+	args := temporalcli.DevServer(strconv.Itoa(port))
 	if d.opts.uiPort > 0 {
 		if err := portFree(d.opts.uiPort); err != nil {
 			return usage("--ui-port %d: %v; choose another, or 0 for no UI", d.opts.uiPort, err)
@@ -246,43 +246,29 @@ func (d *devStack) startTemporal(ctx context.Context) error {
 	return nil
 }
 
-// temporalBinary finds the temporal CLI: the flag, the environment, the PATH, then what the Makefile builds.
+// temporalBinary finds the temporal CLI: where the flag says, or where it usually is.
 func temporalBinary(flag string) (string, error) {
-	candidates := []string{flag, os.Getenv("MILLRACE_TEMPORAL")}
-	if path, err := exec.LookPath("temporal"); err == nil {
-		candidates = append(candidates, path)
+	if flag == "" {
+		return temporalcli.Find(os.Getenv, ".")
 	}
-	candidates = append(candidates, filepath.Join(".bin", "temporal"))
-	for _, c := range candidates {
-		if c == "" {
-			continue
-		}
-		if info, err := os.Stat(c); err == nil && !info.IsDir() {
-			return filepath.Abs(c)
-		}
-		if c == flag {
-			return "", usage("--temporal-bin %s: no such file", flag)
-		}
+	if info, err := os.Stat(flag); err != nil || info.IsDir() {
+		return "", usage("--temporal-bin %s: no such file", flag)
 	}
-	return "", errors.New("no temporal CLI found: it runs the Temporal dev server. Build the pinned one with `make temporal`, install it from " +
-		"https://docs.temporal.io/cli, or name a running server with --temporal host:port")
+	return filepath.Abs(flag)
 }
 
 func awaitTemporal(ctx context.Context, address string, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
+	err := retry.Within(ctx, patience, 100*time.Millisecond, func(ctx context.Context) error {
 		c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: silentLogger{}})
 		if err == nil {
 			c.Close()
-			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("temporal at %s %w within %s: %w", address, backend.ErrNoAnswer, patience, err)
-		case <-time.After(100 * time.Millisecond):
-		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("temporal at %s %w within %s: %w", address, backend.ErrNoAnswer, patience, err)
 	}
+	return nil
 }
 
 func (d *devStack) startRedis(ctx context.Context) error {
@@ -316,7 +302,8 @@ func (d *devStack) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = d.comesUp(ctx, "server", func(ctx context.Context) error { return d.env.awaitHealthy(ctx, d.server+"/readyz", time.Minute) })
+	ready := func(ctx context.Context) error { return d.env.awaitHealthy(ctx, d.server+"/readyz", time.Minute) }
+	err = d.comesUp(ctx, "server", ready)
 	if err != nil {
 		return err
 	}

@@ -129,5 +129,6 @@ func (d *devStack) startEngine(ctx context.Context, s seat, i int) error {
 	if err := d.spawn(s.name, d.self, args...); err != nil {
 		return err
 	}
-	return d.comesUp(ctx, s.name, func(ctx context.Context) error { return d.env.awaitHealthy(ctx, s.url()+"/health", time.Minute) })
+	healthy := func(ctx context.Context) error { return d.env.awaitHealthy(ctx, s.url()+"/health", time.Minute) }
+	return d.comesUp(ctx, s.name, healthy)
 }

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/internal/temporalcli"
 )
 
 // TestMain lets the test binary be millrace itself, so that the tests run real processes of the code under test.
@@ -123,12 +125,11 @@ func requireTemporal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a Temporal server and lasts many seconds; run without -short")
 	}
-	if _, err := temporalBinary(""); err != nil {
-		if _, err := os.Stat("../../.bin/temporal"); err != nil {
-			t.Skip("needs the temporal CLI: run `make test`, which builds it, or put one on the PATH")
-		}
-		t.Setenv("MILLRACE_TEMPORAL", "../../.bin/temporal")
+	path, err := temporalcli.Find(os.Getenv, "../..")
+	if err != nil {
+		t.Skip(err)
 	}
+	t.Setenv("MILLRACE_TEMPORAL", path)
 }
 
 // trainedStep is one line of the trainer's journal.

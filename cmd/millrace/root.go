@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/backend"
 	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/environments"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/version"
 )
@@ -207,19 +208,11 @@ func (e environment) secondInterrupt(ctx context.Context) (impatient <-chan stru
 
 // awaitHealthy polls url until it answers 200.
 func (e environment) awaitHealthy(ctx context.Context, url string, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		err := e.healthy(ctx, url)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready within %s: %w", url, patience, err)
-		case <-time.After(50 * time.Millisecond):
-		}
+	healthy := func(ctx context.Context) error { return e.healthy(ctx, url) }
+	if err := retry.Within(ctx, patience, 50*time.Millisecond, healthy); err != nil {
+		return fmt.Errorf("%s is not ready within %s: %w", url, patience, err)
 	}
+	return nil
 }
 
 func (e environment) healthy(ctx context.Context, url string) error {

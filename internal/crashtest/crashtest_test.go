@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/crashtest"
+	"github.com/millrace/millrace/internal/temporalcli"
 )
 
 // The short form of `make chaos`: one run of the whole service with a fault every two and a half seconds, by a fixed
@@ -116,15 +117,11 @@ func programs(t *testing.T, cfg *crashtest.Config) {
 
 func temporal(t *testing.T) string {
 	t.Helper()
-	for _, candidate := range []string{os.Getenv("MILLRACE_TEMPORAL"), "temporal", "../../.bin/temporal"} {
-		if path, err := exec.LookPath(candidate); err == nil {
-			if path, err = filepath.Abs(path); err == nil {
-				return path
-			}
-		}
+	path, err := temporalcli.Find(os.Getenv, "../..")
+	if err != nil {
+		t.Skip(err)
 	}
-	t.Skip("needs the temporal CLI: `make temporal` builds it")
-	return ""
+	return path
 }
 
 // build makes the binary under test.

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/stack"
 )
 
@@ -51,7 +52,7 @@ func (in *injector) run(ctx context.Context, schedule *Schedule, duration time.D
 		if _, account := in.watch.now(); account.ClaimedTo > 0 {
 			break
 		}
-		if stack.Pause(ctx, watchEvery) != nil {
+		if retry.Pause(ctx, watchEvery) != nil {
 			return
 		}
 	}
@@ -60,7 +61,7 @@ func (in *injector) run(ctx context.Context, schedule *Schedule, duration time.D
 	began := time.Now()
 	for {
 		f := schedule.Next()
-		if stack.Pause(ctx, time.Until(began.Add(f.At))) != nil {
+		if retry.Pause(ctx, time.Until(began.Add(f.At))) != nil {
 			return
 		}
 		in.one(ctx, f)
@@ -85,7 +86,7 @@ func (in *injector) one(ctx context.Context, f Fault) {
 	}
 	in.service.say("  %3d %s", len(in.done)+1, f)
 	if back != nil {
-		_ = stack.Pause(ctx, f.Hold) // cut short, it is taken back at once
+		_ = retry.Pause(ctx, f.Hold) // cut short, it is taken back at once
 		d.until = time.Now()
 		back()
 		d.refused, in.refused = in.refused, time.Time{}
@@ -98,7 +99,7 @@ func (in *injector) one(ctx context.Context, f Fault) {
 
 // lose empties Redis once, in the middle of the first run.
 func (in *injector) lose(ctx context.Context) {
-	for stack.Pause(ctx, watchEvery) == nil {
+	for retry.Pause(ctx, watchEvery) == nil {
 		run, account := in.watch.now()
 		if int(account.NextStep) < max(1, in.service.cfg.Run.Steps/4) {
 			continue
@@ -134,7 +135,7 @@ func (in *injector) worthwhile(ctx context.Context, f Fault) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, in.service.cfg.Every)
 	defer cancel()
-	for !now() && stack.Pause(ctx, 10*time.Millisecond) == nil {
+	for !now() && retry.Pause(ctx, 10*time.Millisecond) == nil {
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/stack"
 )
@@ -146,7 +147,7 @@ func (s *service) trainerArgs(p plan) []string {
 // follow waits until so many steps are completed; it answers why not.
 func (s *service) follow(ctx context.Context, w *watch, steps int) (stuck string) {
 	last, since := rollout.Step(-1), time.Now()
-	for stack.Pause(ctx, 200*time.Millisecond) == nil {
+	for retry.Pause(ctx, 200*time.Millisecond) == nil {
 		_, account := w.now()
 		if int(account.NextStep) >= steps {
 			return ""

@@ -12,8 +12,8 @@ import (
 
 	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/stack"
 )
 
 // watch observes the run in progress all the time: it takes the buffer's account and does again what was done before,
@@ -142,7 +142,7 @@ const watchEvery = 100 * time.Millisecond
 
 // observe looks again and again until ctx is done.
 func (w *watch) observe(ctx context.Context) {
-	for stack.Pause(ctx, watchEvery) == nil {
+	for retry.Pause(ctx, watchEvery) == nil {
 		run, _ := w.now()
 		if run == "" {
 			continue
@@ -179,7 +179,7 @@ func (w *watch) observeOnce(ctx context.Context, run string) {
 // question starts the run once more, which changes nothing and is answered by Temporal and the run's own workflow.
 func (w *watch) question(ctx context.Context) {
 	client, err := w.service.Client()
-	for err == nil && stack.Pause(ctx, 500*time.Millisecond) == nil {
+	for err == nil && retry.Pause(ctx, 500*time.Millisecond) == nil {
 		w.asking.Lock()
 		w.ask(ctx, client)
 		w.asking.Unlock()

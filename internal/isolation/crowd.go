@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/stack"
 )
 
 // tally counts the answers that a crowd was given.
@@ -54,7 +54,7 @@ func (t *tally) String() string {
 func bursts(ctx context.Context, n int, call func(ctx context.Context, round, i int) (apiclient.Answer, error)) *tally {
 	const rest = 500 * time.Millisecond
 	t := &tally{}
-	for round := 0; stack.Pause(ctx, rest) == nil; round++ {
+	for round := 0; retry.Pause(ctx, rest) == nil; round++ {
 		var all sync.WaitGroup
 		for i := range n {
 			all.Go(func() { t.note(call(ctx, round, i)) })
@@ -104,7 +104,7 @@ func waitingClaims(ctx context.Context, s *site) (string, error) {
 				a, err := s.call(ctx, http.MethodPost, "/v1/runs/"+string(spec.Name)+"/steps/0/claim?wait=30s", nil)
 				t.note(a, err)
 				if err != nil || a.Status >= http.StatusBadRequest {
-					_ = stack.Pause(ctx, a.RetryAfter())
+					_ = retry.Pause(ctx, a.RetryAfter())
 				}
 			}
 		})
@@ -164,7 +164,7 @@ func bigRecords(ctx context.Context, s *site) (string, error) {
 	var readers sync.WaitGroup
 	for range 8 {
 		readers.Go(func() {
-			for stack.Pause(ctx, lookEvery) == nil {
+			for retry.Pause(ctx, lookEvery) == nil {
 				read.note(s.call(ctx, http.MethodGet, "/v1/runs/"+string(spec.Name)+"/steps?limit=1000", nil))
 			}
 		})
@@ -173,7 +173,7 @@ func bigRecords(ctx context.Context, s *site) (string, error) {
 		path := fmt.Sprintf("/v1/runs/%s/steps/%d", spec.Name, step)
 		a, err := s.call(ctx, http.MethodPost, path+"/claim?wait=5s", nil)
 		if err != nil || a.Status != http.StatusOK {
-			_ = stack.Pause(ctx, lookEvery)
+			_ = retry.Pause(ctx, lookEvery)
 			continue
 		}
 		a, err = s.call(ctx, http.MethodPut, path, map[string]any{"wall_seconds": 1, "metrics": metrics})

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/stack"
 )
 
 // measurement is what was seen of the healthy run for a while.
@@ -81,7 +81,7 @@ func (s *site) measure(ctx context.Context, steps int, least, most time.Duration
 	began := time.Now()
 	last, recorded := began, s.recorded()
 	for {
-		if err := stack.Pause(ctx, lookEvery); err != nil {
+		if err := retry.Pause(ctx, lookEvery); err != nil {
 			stop()
 			prober.Wait()
 			return m, err
@@ -148,13 +148,13 @@ func (s *site) recorded() int {
 
 // claims claims the batch granted last again and again, as a rank does that asks later than others.
 func (s *site) claims(ctx context.Context) (seconds []float64) {
-	for stack.Pause(ctx, claimEvery) == nil {
+	for retry.Pause(ctx, claimEvery) == nil {
 		began := time.Now()
 		for ctx.Err() == nil {
 			if s.claimLast(ctx) == nil {
 				break
 			}
-			_ = stack.Pause(ctx, lookEvery)
+			_ = retry.Pause(ctx, lookEvery)
 		}
 		seconds = append(seconds, time.Since(began).Seconds()) // cut short at the end, it took at least as long
 	}

@@ -18,7 +18,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/supervise"
+	"github.com/millrace/millrace/internal/temporalcli"
 )
 
 // Config says what to start.
@@ -121,8 +123,8 @@ func (s *Stack) startStores(ctx context.Context) error {
 		return err
 	}
 	_, port, _ = net.SplitHostPort(s.Temporal)
-	err = s.Spawn("temporal", false, s.cfg.Temporal, "server", "start-dev", "--ip", "127.0.0.1", "--port", port,
-		"--headless", "--log-level", "error", "--db-filename", s.cfg.onDisk(filepath.Join(s.cfg.Dir, "temporal.db"), ""))
+	err = s.Spawn("temporal", false, s.cfg.Temporal, temporalcli.DevServer(port,
+		"--headless", "--db-filename", s.cfg.onDisk(filepath.Join(s.cfg.Dir, "temporal.db"), ""))...)
 	if err != nil {
 		return err
 	}
@@ -294,27 +296,5 @@ func FreeAddress() (string, error) {
 
 // Await repeats f until it succeeds, and returns its last error when patience is over.
 func Await(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		err := f(ctx)
-		if err == nil {
-			return nil
-		}
-		if Pause(ctx, 100*time.Millisecond) != nil {
-			return err
-		}
-	}
-}
-
-// Pause waits for d; it returns early, with its error, when ctx is done.
-func Pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return retry.Within(ctx, patience, 100*time.Millisecond, f)
 }

@@ -1,0 +1,26 @@
+// Package temporalcli finds the Temporal CLI, and says how it is told to run the Temporal dev server.
+package temporalcli
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Find looks where $MILLRACE_TEMPORAL says, on the PATH, then where the Makefile of the repository at root builds it.
+func Find(getenv func(string) string, root string) (string, error) {
+	onPath, _ := exec.LookPath("temporal")
+	for _, path := range []string{getenv("MILLRACE_TEMPORAL"), onPath, filepath.Join(root, ".bin", "temporal")} {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return filepath.Abs(path)
+		}
+	}
+	return "", errors.New("no temporal CLI found: it runs the Temporal dev server. Build the pinned one with `make temporal`, install it from " +
+		"https://docs.temporal.io/cli, or name a running server with --temporal host:port")
+}
+
+// DevServer is the arguments that run the dev server on a port of loopback.
+func DevServer(port string, more ...string) []string {
+	return append([]string{"server", "start-dev", "--ip", "127.0.0.1", "--port", port, "--log-level", "error"}, more...)
+}
