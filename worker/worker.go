@@ -1,5 +1,4 @@
-// Package worker is the Temporal worker process: it builds what workflows and activities stand on and runs them until
-// it is told to stop. Start reading at Run.
+// Package worker is the Temporal worker process: it builds what workflows and activities stand on. Start reading at Run.
 package worker
 
 import (

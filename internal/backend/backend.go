@@ -1,5 +1,5 @@
-// Package backend connects a process of the service to Redis and Temporal, with Millrace's stores on top of them. API
-// servers and workers share it. Start reading at Open.
+// Package backend connects a process of the service to Redis and Temporal, with Millrace's stores on top of them.
+// Start reading at Open.
 package backend
 
 import (

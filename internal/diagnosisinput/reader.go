@@ -1,5 +1,5 @@
-// Package diagnosisinput reads what a diagnosis is made from: a run's step records, its events and the fleet's, and
-// the alarms that stand. It concludes nothing. Start reading at Reader.
+// Package diagnosisinput reads what a diagnosis of a run is made from: step records, events, standing alarms. It
+// concludes nothing. Start reading at Reader.
 package diagnosisinput
 
 import (

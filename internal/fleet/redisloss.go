@@ -12,13 +12,13 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// RedisLossGuard brings the fleet back to a Redis that has lost everything: it remembers the engines that operators have added,
-// and a mark by which it knows its Redis. When the mark is gone, or another, the engines are added again. Engines that
-// come from a source or from the configuration come back from there.
+// RedisLossGuard brings the fleet back to a Redis that has lost everything: it remembers the engines that operators have
+// added, and a mark by which it knows its Redis. When the mark is gone, or another, the engines are added again. Engines
+// that come from a source or from the configuration come back from there.
 type RedisLossGuard struct {
 	rdb      redis.UniversalClient
 	key      string // of the mark
-	registry members
+	registry operatorMembers
 	own      string // the mark that this process sets where there is none
 	log      *slog.Logger
 
@@ -26,8 +26,8 @@ type RedisLossGuard struct {
 	known []Member
 }
 
-// members is what a RedisLossGuard needs of the fleet's registry.
-type members interface {
+// operatorMembers is what a RedisLossGuard needs of the fleet's registry.
+type operatorMembers interface {
 	Members(ctx context.Context) ([]Member, error)
 	Add(ctx context.Context, e rollout.Engine) (rollout.Engine, error)
 	Drain(ctx context.Context, id rollout.EngineID, now bool) error
