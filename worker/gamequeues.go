@@ -16,8 +16,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// gameQueues plays the games of every run that goes on: a Temporal worker for each one's task queue, all of them with slots
-// of one pool, so that however many games of one run wait, those of another one find slots.
+// gameQueues plays the games of every run that goes on: a Temporal worker for each one's task queue, all of them with
+// slots of one pool, so that however many games of one run wait, those of another one find slots.
 type gameQueues struct {
 	temporal client.Client
 	queue    func(rollout.RunName) string

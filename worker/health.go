@@ -19,8 +19,8 @@ import (
 // probeTimeout bounds what one probe asks of Redis and Temporal.
 const probeTimeout = 3 * time.Second
 
-// healthEndpoints are what a worker answers to those who watch over processes, if it is told to listen: /healthz while it
-// lives, /readyz when it takes work, and /metrics. None of it asks for a token, and none of it changes anything.
+// healthEndpoints are what a worker answers to those who watch over processes, if it is told to listen: /healthz while
+// it lives, /readyz when it takes work, and /metrics. None of it asks for a token, and none of it changes anything.
 type healthEndpoints struct {
 	redis    func(context.Context) error
 	temporal func(context.Context) error

@@ -28,7 +28,8 @@ func (d *devStack) follow(ctx context.Context, spec rollout.Spec) error {
 	if err := api.StartRun(ctx, spec); err != nil {
 		return fmt.Errorf("start run: %w", err)
 	}
-	d.env.say("run %s: %d steps of %d groups x %d games, buffer depth %d", spec.Name, spec.Steps, spec.Buffer.GroupsPerStep, spec.Group.Samples, spec.Buffer.Depth)
+	d.env.say("run %s: %d steps of %d groups x %d games, buffer depth %d",
+		spec.Name, spec.Steps, spec.Buffer.GroupsPerStep, spec.Group.Samples, spec.Buffer.Depth)
 	if !d.opts.noTrainer {
 		if err := d.startTrainer(spec); err != nil {
 			return err

@@ -39,6 +39,7 @@ func (s *Server) sendHint(ctx context.Context, run rollout.RunName) {
 	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
 	defer cancel()
 	if err := s.deps.Control.BufferChanged(ctx, run); err != nil {
-		s.deps.Log.WarnContext(ctx, "hint to workflow not delivered; the run looks by itself later", "run", string(run), "error", err)
+		s.deps.Log.WarnContext(ctx, "hint to workflow not delivered; the run looks by itself later",
+			"run", string(run), "error", err)
 	}
 }

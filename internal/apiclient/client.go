@@ -185,8 +185,9 @@ func (c *Client) unreachable(err error, waited time.Duration) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		why = fmt.Sprintf("no answer within %v", waited)
 	}
-	return &Unreachable{fmt.Sprintf("no millrace server answers at %s: %s\n"+
-		"  start one with: millrace dev (or millrace server), or name another with --server or MILLRACE_SERVER", c.server, why), err}
+	text := fmt.Sprintf("no millrace server answers at %s: %s\n  start one with: millrace dev (or millrace server), "+
+		"or name another with --server or MILLRACE_SERVER", c.server, why)
+	return &Unreachable{text, err}
 }
 
 // Read decodes what Call answers into T.

@@ -7,9 +7,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// StartReporter tells the buffer when a group's first request goes to an engine. The dispatcher must not wait for Redis,
-// so that the news goes through a channel; when that is full the news is lost, and the group counts as queued until
-// it is ready.
+// StartReporter tells the buffer when a group's first request goes to an engine. The dispatcher must not wait for
+// Redis, so that the news goes through a channel; when that is full the news is lost, and the group counts as queued
+// until it is ready.
 type StartReporter struct {
 	buffer  starter
 	started chan rollout.GroupRef

@@ -64,7 +64,8 @@ func (c Client) steps(ctx context.Context, run rollout.RunName, from rollout.Ste
 	}
 	all := []rollout.StepRecord{}
 	for {
-		p, _, err := apiclient.Get[page](ctx, c.Client, fmt.Sprintf("%s/steps?from=%d&limit=%d", apiclient.RunPath(run), from, stepsPage))
+		path := fmt.Sprintf("%s/steps?from=%d&limit=%d", apiclient.RunPath(run), from, stepsPage)
+		p, _, err := apiclient.Get[page](ctx, c.Client, path)
 		if err != nil {
 			return nil, err
 		}

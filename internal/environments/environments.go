@@ -82,7 +82,8 @@ func Builder() activities.Environments {
 		}
 		kind, ok := kinds[e.Kind]
 		if !ok {
-			return nil, fmt.Errorf("no environment of kind %q; there are %s", e.Kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+			known := strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
+			return nil, fmt.Errorf("no environment of kind %q; there are %s", e.Kind, known)
 		}
 		env, err := kind.build(e.Options)
 		if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// RedisLossGuard brings the fleet back to a Redis that has lost everything: it remembers the engines that operators have
-// added, and a mark by which it knows its Redis. When the mark is gone, or another, the engines are added again. Engines
-// that come from a source or from the configuration come back from there.
+// RedisLossGuard brings the fleet back to a Redis that has lost everything: it remembers the engines that operators
+// have added, and a mark by which it knows its Redis. When the mark is gone, or another, the engines are added again.
+// Engines that come from a source or from the configuration come back from there.
 type RedisLossGuard struct {
 	rdb      redis.UniversalClient
 	key      string // of the mark
@@ -33,7 +33,8 @@ type operatorMembers interface {
 	Drain(ctx context.Context, id rollout.EngineID, now bool) error
 }
 
-// NewRedisLossGuard guards the fleet that a registry keeps under prefix. own names this process among those that guard it.
+// NewRedisLossGuard guards the fleet that a registry keeps under prefix. own names this process among those that guard
+// it.
 func NewRedisLossGuard(rdb redis.UniversalClient, prefix, own string, r *Registry, log *slog.Logger) *RedisLossGuard {
 	return &RedisLossGuard{rdb: rdb, key: prefix + ":mark", registry: r, own: own, log: log}
 }

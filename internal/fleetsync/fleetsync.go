@@ -1,5 +1,5 @@
-// Package fleetsync keeps one worker's dispatcher in step with the fleet: engines, shares and dispatch rules one way, use
-// of the engines the other. Start reading at Sync.
+// Package fleetsync keeps one worker's dispatcher in step with the fleet: engines, shares and dispatch rules one way,
+// use of the engines the other. Start reading at Sync.
 package fleetsync
 
 import (

@@ -143,7 +143,9 @@ func (c Control) resume(ctx context.Context, run rollout.RunName) (rollout.RunSt
 
 // Change changes a run that goes on. A lost run can be resumed.
 func (c Control) Change(ctx context.Context, run rollout.RunName, change rollout.Change) (rollout.RunStatus, error) {
-	status, err := answered(ctx, c, func(ctx context.Context) (rollout.RunStatus, error) { return c.Client.Change(ctx, run, change) })
+	status, err := answered(ctx, c, func(ctx context.Context) (rollout.RunStatus, error) {
+		return c.Client.Change(ctx, run, change)
+	})
 	if err = c.ended(ctx, run, err); rollout.Refused(err, rollout.Orphaned) && change.Paused != nil && !*change.Paused {
 		return c.resume(ctx, run)
 	}
@@ -153,7 +155,9 @@ func (c Control) Change(ctx context.Context, run rollout.RunName, change rollout
 // Stop ends a run; one that has ended stays as it is. Of one whose workflow is gone only the status is left to be
 // changed.
 func (c Control) Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error) {
-	status, err := answered(ctx, c, func(ctx context.Context) (rollout.RunStatus, error) { return c.Client.Stop(ctx, run, reason) })
+	status, err := answered(ctx, c, func(ctx context.Context) (rollout.RunStatus, error) {
+		return c.Client.Stop(ctx, run, reason)
+	})
 	switch err = c.ended(ctx, run, err); {
 	case err == nil:
 		c.awaitMirror(ctx, run)
@@ -182,7 +186,9 @@ func (c Control) awaitMirror(ctx context.Context, run rollout.RunName) {
 }
 
 // End ends a run in the place of its workflow, which is gone: its games are let go, its adapters are not kept any more.
-func (c Control) End(ctx context.Context, run rollout.RunName, state rollout.RunState, reason string) (rollout.RunStatus, error) {
+func (c Control) End(
+	ctx context.Context, run rollout.RunName, state rollout.RunState, reason string,
+) (rollout.RunStatus, error) {
 	status, err := c.buffer.Status(ctx, run)
 	if err != nil {
 		return status, err
@@ -227,8 +233,12 @@ func (c Control) Delete(ctx context.Context, run rollout.RunName) error {
 }
 
 // Publish loads a version on the engines and switches to it.
-func (c Control) Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) (rollout.Policy, error) {
-	policy, err := answered(ctx, c, func(ctx context.Context) (rollout.Policy, error) { return c.Client.Publish(ctx, run, v, path) })
+func (c Control) Publish(
+	ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string,
+) (rollout.Policy, error) {
+	policy, err := answered(ctx, c, func(ctx context.Context) (rollout.Policy, error) {
+		return c.Client.Publish(ctx, run, v, path)
+	})
 	return policy, c.ended(ctx, run, err)
 }
 
@@ -242,9 +252,10 @@ func (c Control) ended(ctx context.Context, run rollout.RunName, err error) erro
 	case unknown != nil:
 		return err
 	case status.State.Over() && status.State != rollout.RunLost:
-		return rollout.Refuse(rollout.RunOver, "run %s is %s; only a run that goes on can be changed", run.Plain(), status.State)
+		return rollout.Refuse(rollout.RunOver,
+			"run %s is %s; only a run that goes on can be changed", run.Plain(), status.State)
 	}
 	return rollout.Refuse(rollout.Orphaned,
-		"the workflow of run %s is gone: it was terminated, or Temporal has lost it; resume it with `millrace run resume %s`, or stop or delete it",
-		run.Plain(), run.Plain())
+		"the workflow of run %s is gone: it was terminated, or Temporal has lost it; "+
+			"resume it with `millrace run resume %s`, or stop or delete it", run.Plain(), run.Plain())
 }

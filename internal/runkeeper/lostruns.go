@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/workflows"
 )
 
 // lookForLost marks runs whose workflow is gone.
@@ -26,7 +27,7 @@ func (k *Keeper) lookForLost(ctx context.Context) error {
 			going[id] = true
 			continue
 		}
-		if err := k.suspect(ctx, run, drive.Known, drive.How, drive.Status); err != nil {
+		if err := k.suspect(ctx, run, drive); err != nil {
 			return err
 		}
 	}
@@ -48,21 +49,21 @@ func listed(runs []rollout.RunStatus, id rollout.RunName) bool {
 }
 
 // suspect notes that a run has no workflow that goes on, and ends it when that has been so for long enough.
-func (k *Keeper) suspect(ctx context.Context, run rollout.RunStatus, known bool, how string, last rollout.RunStatus) error {
+func (k *Keeper) suspect(ctx context.Context, run rollout.RunStatus, drive workflows.Drive) error {
 	id, now := run.Spec.Name, time.Now()
 	since, suspected := k.suspects[id]
 	if !suspected {
 		k.suspects[id], since = now, now
 	}
 	patience, what := k.Pace.Missing, "Temporal does not know it"
-	if known {
-		patience, what = k.Pace.Ended, "it was "+how
+	if drive.Known {
+		patience, what = k.Pace.Ended, "it was "+drive.How
 	}
 	if now.Sub(since) < patience {
 		return nil
 	}
-	if last.State.Over() { // it ended as it should, and could not say so
-		return k.Buffer.SaveStatus(ctx, last, now)
+	if drive.Status.State.Over() { // it ended as it should, and could not say so
+		return k.Buffer.SaveStatus(ctx, drive.Status, now)
 	}
 	reason := fmt.Sprintf("its workflow is gone: %s; resume it, or stop or delete it", what)
 	status, err := k.Control.End(ctx, id, rollout.RunLost, reason)

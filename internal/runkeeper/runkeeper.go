@@ -55,7 +55,9 @@ func (k *Keeper) Tend(ctx context.Context) {
 			what string
 			do   func(context.Context) error
 		}{
-			{"remove what deleted runs held", k.purge}, {"look for lost runs", k.lookForLost}, {"delete runs that are kept no longer", k.expire},
+			{"remove what deleted runs held", k.purge},
+			{"look for lost runs", k.lookForLost},
+			{"delete runs that are kept no longer", k.expire},
 		} {
 			if err := duty.do(ctx); err != nil && ctx.Err() == nil {
 				k.Log.Warn(duty.what, "error", err)

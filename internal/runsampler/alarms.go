@@ -37,7 +37,9 @@ func (s *Sampler) alarms(ctx context.Context, run rollout.RunStatus, now time.Ti
 	}
 	for _, code := range raised {
 		s.log.Warn("alarm", "run", name, "code", code, "text", found[code].Text, "advice", found[code].Advice)
-		s.reportAlarm(name, now, telemetry.AlarmChanged{Raised: true, Code: code, Text: found[code].Text, Advice: found[code].Advice})
+		s.reportAlarm(name, now, telemetry.AlarmChanged{
+			Raised: true, Code: code, Text: found[code].Text, Advice: found[code].Advice,
+		})
 	}
 	for _, code := range ended {
 		s.log.Info("alarm is over", "run", name, "code", code)
@@ -48,6 +50,7 @@ func (s *Sampler) alarms(ctx context.Context, run rollout.RunStatus, now time.Ti
 
 func (s *Sampler) reportAlarm(run rollout.RunName, now time.Time, change telemetry.AlarmChanged) {
 	s.emit.Emit(telemetry.Event{
-		At: now, Run: run, Key: fmt.Sprintf("%s/alarm/%s/%d/%t", run, change.Code, now.UnixMilli(), change.Raised), Body: change,
+		At: now, Run: run, Body: change,
+		Key: fmt.Sprintf("%s/alarm/%s/%d/%t", run, change.Code, now.UnixMilli(), change.Raised),
 	})
 }

@@ -16,8 +16,8 @@ func Find(getenv func(string) string, root string) (string, error) {
 			return filepath.Abs(path)
 		}
 	}
-	return "", errors.New("no temporal CLI found: it runs the Temporal dev server. Build the pinned one with `make temporal`, install it from " +
-		"https://docs.temporal.io/cli, or name a running server with --temporal host:port")
+	return "", errors.New("no temporal CLI found: it runs the Temporal dev server. Build the pinned one with " +
+		"`make temporal`, install it from https://docs.temporal.io/cli, or name a running server with --temporal host:port")
 }
 
 // DevServer is the arguments that run the dev server on a port of loopback.

@@ -156,7 +156,9 @@ func (c *client) call(ctx context.Context, method, path string, body any, timeou
 
 // persist sends a request until it is answered with success or with a problem that asking again does not solve. Every
 // call of the API may be repeated: that is what makes this right.
-func (c *client) persist(ctx context.Context, method, path string, body []byte, timeout time.Duration) (*http.Response, error) {
+func (c *client) persist(
+	ctx context.Context, method, path string, body []byte, timeout time.Duration,
+) (*http.Response, error) {
 	began := time.Now()
 	told := false
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
@@ -178,7 +180,9 @@ func (c *client) persist(ctx context.Context, method, path string, body []byte, 
 }
 
 // try sends a request once. The deadline covers the answer's body, too: it ends when the body is closed.
-func (c *client) try(ctx context.Context, method, path string, body []byte, timeout time.Duration) (*http.Response, error) {
+func (c *client) try(
+	ctx context.Context, method, path string, body []byte, timeout time.Duration,
+) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	resp, err := c.api.Open(ctx, method, c.run+path, "application/json", body)
 	if err != nil {
