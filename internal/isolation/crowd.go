@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 )
 

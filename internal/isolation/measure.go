@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // measurement is what was seen of the healthy run for a while.
