@@ -236,15 +236,6 @@ func TestStartNamesTheFile(t *testing.T) {
 	}
 }
 
-// TestToken sends the token of the environment.
-func TestToken(t *testing.T) {
-	t.Parallel()
-	c, err := NewClient("http://127.0.0.1:1/", "secret", nil)
-	if err != nil || c.token != "secret" || c.server != "http://127.0.0.1:1" {
-		t.Errorf("%+v, %v", c, err)
-	}
-}
-
 // A group of one game has nothing to compare it with: that is allowed, and said.
 func TestStartNotesGroupsOfOne(t *testing.T) {
 	t.Parallel()
