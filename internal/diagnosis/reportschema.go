@@ -92,7 +92,7 @@ type Level struct {
 	Engines    float64                   `json:"engines"`
 }
 
-// Waits reports whether the trainer waits in it for more than nobody cares about.
+// Waits reports whether the trainer waits in it long enough to matter.
 func (l Level) Waits() bool { return l.PhaseSec[rollout.PhaseWait] >= minWaitShare*l.StepSec }
 
 // WaitPart is where the group that completed the batch was while the trainer waited for it.

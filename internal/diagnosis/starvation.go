@@ -4,7 +4,7 @@ const (
 	// starvedShare is the least wait that counts as starvation, as a share of the compute time: polling and hand-over
 	// cost a little in every run.
 	starvedShare = 0.10
-	// minWaitShare is the share of the step time that a trainer may wait without anyone caring.
+	// minWaitShare is the share of the step time below which a wait does not matter.
 	minWaitShare = 0.05
 )
 
