@@ -5,48 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/settings"
 )
 
 // Environments judges the options of each kind of environment: a JSON object without the kind, or nil for all
 // defaults. An error that unwraps to several is reported fault by fault.
 type Environments map[string]func(options json.RawMessage) error
 
-// environment reads the kind, and keeps everything else as JSON for the environment itself to judge.
-func (r *reader) environment(node ast.Node, env *rollout.Environment, path string, depth int) {
-	pairs, ok := r.pairs(node, path, "keys with values, such as {kind: diplomacy}")
-	if !ok {
-		return
-	}
-	options := map[string]any{}
-	seen := map[string]int{}
-	before := len(r.faults)
-	for _, pair := range pairs {
-		name := r.key(pair, path, seen)
-		switch name {
-		case "":
-		case "kind":
-			r.value(pair.Value, reflect.ValueOf(&env.Kind).Elem(), join(path, name), depth+1)
-		default:
-			options[name] = r.plain(pair.Value, join(path, name), depth+1)
-		}
-	}
-	if len(options) == 0 || len(r.faults) > before {
-		return
-	}
-	raw, err := json.Marshal(options)
-	if err != nil {
-		r.fault(position(node), path, "%v", err)
-		return
-	}
-	env.Options = raw
-}
+// maxOptionsBytes bounds the options as JSON: every game carries them, through Temporal and in each worker.
+const maxOptionsBytes = 8 << 10
 
 // checkEnvironment lets the environment judge its own options and finds the lines that it means.
 func (r *reader) checkEnvironment(e *rollout.Environment, env Environments) {
@@ -71,7 +42,7 @@ func (r *reader) checkEnvironment(e *rollout.Environment, env Environments) {
 	validate, known := env[e.Kind]
 	if !known {
 		text := fmt.Sprintf("there is no environment %q; there are %s", e.Kind, strings.Join(kinds, ", "))
-		if near := nearest(e.Kind, kinds); near != "" {
+		if near := settings.Nearest(e.Kind, kinds); near != "" {
 			text = fmt.Sprintf("there is no environment %q; did you mean %s?", e.Kind, near)
 		}
 		r.faultAt(path+".kind", "%s", text)
@@ -103,8 +74,8 @@ func each(err error) []error {
 // option in the file that the text names. The path is then said once.
 func (r *reader) blame(path, text string) (at, rest string) {
 	if lead, rest, ok := strings.Cut(text, ": "); ok {
-		if _, set := r.places[join(path, lead)]; set || lead != "" && !strings.ContainsAny(lead, " \"'") && strings.Contains(lead, ".") {
-			return join(path, lead), rest
+		if _, set := r.places[settings.Join(path, lead)]; set || lead != "" && !strings.ContainsAny(lead, " \"'") && strings.Contains(lead, ".") {
+			return settings.Join(path, lead), rest
 		}
 	}
 	var options []string

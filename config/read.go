@@ -2,11 +2,8 @@ package config
 
 import (
 	"bytes"
-	"encoding"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -14,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/settings"
 )
 
 // maxFileBytes and maxDepth bound what is taken for a file that a person wrote.
@@ -23,19 +20,20 @@ const (
 	maxDepth     = 32
 )
 
-// reader reads one YAML document into a Go struct by its json tags. It goes on after a fault, so
-// that all are found; a value with a fault keeps what was there before.
+// reader reads one YAML document by a table of its keys. It goes on after a fault, so that all are found, each with
+// its place.
 type reader struct {
 	file   string
-	table  table
-	places map[string]*token.Position // of every path that the file sets
+	table  settings.Table
+	places map[string]*token.Position // of every key that the file has
+	values map[string]*token.Position // of what stands behind it
 	top    *token.Position            // of the document: what is missing belongs there
 	faults Faults
 }
 
 // read reads data into the struct that into points to, which holds the defaults.
 func (r *reader) read(data []byte, into any) {
-	r.places = map[string]*token.Position{}
+	r.places, r.values = map[string]*token.Position{}, map[string]*token.Position{}
 	root, err := parse(data)
 	if err != nil {
 		r.unreadable(err)
@@ -46,8 +44,36 @@ func (r *reader) read(data []byte, into any) {
 		return
 	}
 	r.top = start(root)
-	r.value(root, reflect.ValueOf(into).Elem(), "", 0)
+	r.add(r.table.Read(r.tree(root, "", 0), into))
 }
+
+// unread reports that nothing could be read, so that nothing can be judged.
+func (r *reader) unread() bool { return len(r.places) == 0 && len(r.faults) > 0 }
+
+// check reports every value that breaks its rule.
+func (r *reader) check(v any) { r.add(r.table.Check(v, r.reading())) }
+
+// reading is what the file says, for those who judge its values.
+func (r *reader) reading() settings.Reading {
+	reading := settings.Reading{Given: func(path string) bool { _, given := r.places[path]; return given }}
+	for _, f := range r.faults {
+		reading.Faults.Add(f.Path, "%s", f.Text)
+	}
+	return reading
+}
+
+// add gives faults their places.
+func (r *reader) add(faults settings.Faults) {
+	for _, f := range faults {
+		at := r.place(f.Path)
+		if f.Form {
+			at = r.values[f.Path]
+		}
+		r.fault(at, f.Path, "%s", f.Text)
+	}
+}
+
+func (r *reader) hasFault(path string) bool { return r.reading().Faults.Has(path) }
 
 // start is where a document begins: a block mapping's own token is the first colon.
 func start(root ast.Node) *token.Position {
@@ -160,157 +186,3 @@ func (r *reader) place(path string) *token.Position {
 }
 
 func parent(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
-// value reads node into v.
-func (r *reader) value(node ast.Node, v reflect.Value, path string, depth int) {
-	at := position(node)
-	if depth > maxDepth {
-		r.fault(at, path, "nested deeper than %d levels", maxDepth)
-		return
-	}
-	if why := unsupported(node); why != "" {
-		r.fault(at, path, "%s", why)
-		return
-	}
-	if env, ok := v.Addr().Interface().(*rollout.Environment); ok {
-		r.environment(node, env, path, depth)
-		return
-	}
-	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		r.text(node, text, v, path)
-		return
-	}
-	switch v.Kind() {
-	case reflect.Pointer:
-		fresh := reflect.New(v.Type().Elem())
-		r.value(node, fresh.Elem(), path, depth)
-		v.Set(fresh)
-	case reflect.Struct:
-		r.object(node, v, path, depth)
-	case reflect.Slice:
-		r.list(node, v, path, depth)
-	default:
-		r.scalar(node, v, path)
-	}
-}
-
-// unsupported says why a node of YAML's more surprising kinds is not taken.
-func unsupported(node ast.Node) string {
-	switch node.(type) {
-	case *ast.AliasNode, *ast.AnchorNode, *ast.MergeKeyNode:
-		return "anchors and aliases are not taken; write the value out"
-	case *ast.TagNode:
-		return "tags are not taken; write the value alone"
-	case *ast.NullNode:
-		return "there is no value; give one, or leave the key out for the default"
-	}
-	return ""
-}
-
-func position(node ast.Node) *token.Position {
-	if node == nil || node.GetToken() == nil {
-		return nil
-	}
-	return node.GetToken().Position
-}
-
-// pairs is a mapping's keys and values; ok is false when node is no mapping with plain keys.
-func (r *reader) pairs(node ast.Node, path, want string) ([]*ast.MappingValueNode, bool) {
-	switch node := node.(type) {
-	case *ast.MappingNode:
-		return node.Values, true
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{node}, true
-	}
-	r.fault(position(node), path, "want %s, not %s", want, describe(node))
-	return nil, false
-}
-
-// key is a pair's key as text; empty when it is no plain text or was given before.
-func (r *reader) key(pair *ast.MappingValueNode, path string, seen map[string]int) string {
-	at := position(pair.Key)
-	if _, merge := pair.Key.(*ast.MergeKeyNode); merge {
-		r.fault(at, path, "merge keys are not taken; write the values out")
-		return ""
-	}
-	text, ok := pair.Key.(*ast.StringNode)
-	if !ok || text.Value == "" {
-		r.fault(at, path, "a key must be a plain word, not %s", describe(pair.Key))
-		return ""
-	}
-	if first, again := seen[text.Value]; again {
-		r.fault(at, join(path, text.Value), "given twice, first in line %d; keep one", first)
-		return ""
-	}
-	if at != nil {
-		seen[text.Value] = at.Line
-		r.places[join(path, text.Value)] = at
-	}
-	return text.Value
-}
-
-// object reads a mapping into a struct whose fields are named by their json tags.
-func (r *reader) object(node ast.Node, v reflect.Value, path string, depth int) {
-	pairs, ok := r.pairs(node, path, "keys with values")
-	if !ok {
-		return
-	}
-	fields := fieldsOf(v.Type())
-	names := make([]string, 0, len(fields))
-	for _, f := range fields {
-		names = append(names, f.name)
-	}
-	seen := map[string]int{}
-	for _, pair := range pairs {
-		name := r.key(pair, path, seen)
-		if name == "" {
-			continue
-		}
-		at := slices.Index(names, name)
-		if at < 0 {
-			r.fault(position(pair.Key), join(path, name), "%s", r.table.unknown(path, name, names))
-			continue
-		}
-		r.value(pair.Value, v.Field(fields[at].index), join(path, name), depth+1)
-	}
-}
-
-func (r *reader) list(node ast.Node, v reflect.Value, path string, depth int) {
-	seq, ok := node.(*ast.SequenceNode)
-	if !ok {
-		r.fault(position(node), path, "want a list, not %s", describe(node))
-		return
-	}
-	list := reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values))
-	for i, item := range seq.Values {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		r.places[at] = position(item)
-		r.value(item, list.Index(i), at, depth+1)
-	}
-	v.Set(list)
-}
-
-// field is one field of a struct, as files name it.
-type field struct {
-	name  string
-	index int
-}
-
-// fieldsOf lists the fields that files may set: those with a name in their json tag.
-func fieldsOf(t reflect.Type) []field {
-	var fields []field
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name != "" && name != "-" {
-			fields = append(fields, field{name, i})
-		}
-	}
-	return fields
-}

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/enginediscovery"
 	"github.com/millrace/millrace/internal/engineurl"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/settings"
 )
 
 // Service is the configuration of the processes: server, worker, and dev, which is both. Secrets are not in
@@ -165,65 +166,112 @@ func defaultLimits() APILimits {
 	}
 }
 
-var serviceTable = table{
-	rules: []rule{
-		{path: "listen", doc: "address of the HTTP API, host:port; anything but a loopback address needs tokens", required: true, example: "0.0.0.0:8700"},
-		{path: "tls", doc: "the API's certificate, read again when its files change; plain HTTP without one"},
-		{path: "tls.cert_file", doc: "certificate chain, PEM"},
-		{path: "tls.key_file", doc: "its key, PEM"},
-		{path: "tls.client_ca_file", doc: "authorities, PEM, of which every client must show a certificate; none is asked for, if not given"},
-		{path: "auth", doc: "who may do what, beside MILLRACE_TOKENS, whose bearers are operators (docs/security.md)"},
-		{path: "auth.tokens_file", doc: "roles and the hashes of their tokens, read again when it changes; MILLRACE_TOKENS_FILE takes its place", example: "/etc/millrace/tokens.yaml"},
-		{path: "auth.trusted_proxies", doc: "networks of proxies whose X-Forwarded-For names the client, in audits and for the limits by address", example: "[10.0.0.0/24]"},
-		{path: "redis", doc: "where the buffer is"},
-		{path: "redis.url", doc: "redis://, rediss:// or unix:// address; MILLRACE_REDIS_URL takes its place when it holds a password", required: true},
-		{path: "redis.prefix", doc: "of every key, so that deployments can share a Redis", required: true},
-		{path: "temporal", doc: "where the workflows are"},
-		{path: "temporal.address", doc: "host:port of Temporal's frontend; TEMPORAL_ADDRESS takes its place", required: true},
-		{path: "temporal.namespace", doc: "Temporal namespace; TEMPORAL_NAMESPACE takes its place", required: true},
-		{path: "temporal.task_queue_prefix", doc: "of the task queues and workflow ids, so that deployments can share a namespace", required: true},
-		{path: "temporal.tls", doc: "whether to speak TLS; always with TEMPORAL_API_KEY"},
-		{path: "axiom", doc: "where events are shipped to; the token comes from AXIOM_TOKEN"},
-		{path: "axiom.dataset", doc: "Axiom dataset; nothing is shipped without one"},
-		{path: "axiom.url", doc: "address of Axiom", required: true},
-		{path: "limits", doc: "what a client of the API may ask for"},
-		{path: "limits.max_body_bytes", doc: "size of a request", min: limit(1 << 10), max: limit(64 << 20)},
-		{path: "limits.claim_wait", doc: "the longest that a claim may wait, whatever it asks for", above: limit(0), max: limit(600)},
-		{path: "limits.runs", doc: "runs that go on at a time; one more is refused", min: limit(1), max: limit(100_000)},
-		{path: "limits.games_per_run", doc: "games that one run may have outstanding: buffer.depth x buffer.groups_per_step x (group.samples + group.oversample)", min: limit(1), max: limit(100_000_000)},
-		{path: "limits.engines", doc: "engines in the fleet, those that engines_from names not counted against it", min: limit(1), max: limit(100_000)},
-		{path: "limits.requests", doc: "requests in progress at a time in one server; claims that wait and streams are not among them", min: limit(8), max: limit(100_000)},
-		{path: "limits.waiting_claims", doc: "claims that wait at a time in one server; three quarters of them for one run at most", min: limit(8), max: limit(1_000_000)},
-		{path: "limits.streams", doc: "streams of events at a time in one server; three quarters of them for one run at most", min: limit(4), max: limit(100_000)},
-		{path: "limits.connections", doc: "connections open at a time in one server; its limit of open files, less 64, lowers it", min: limit(16), max: limit(1_000_000)},
-		{path: "limits.connections_per_address", doc: "connections open at a time from one address that have not shown a token yet", min: limit(4), max: limit(1_000_000)},
-		{path: "limits.step_metrics_bytes", doc: "metrics of one step record, as JSON; every record is kept", min: limit(64), max: limit(1 << 20)},
-		{path: "retain_steps", doc: "steps whose batches are kept after they were trained on, for a trainer that goes back to a checkpoint", min: limit(0), max: limit(1000)},
-		{path: "retention", doc: "how long a run is kept once it is over; then a worker deletes it. 0: until somebody does", min: limit(0), example: "30d"},
-		{path: "worker", doc: "bounds of one worker process"},
-		{path: "worker.games", doc: "games played at a time", min: limit(1), max: limit(100_000)},
-		{path: "worker.dispatch_queue", doc: "requests that may wait for an engine", min: limit(1), max: limit(1_000_000)},
-		{path: "worker.preflight", doc: "what a worker does that cannot go on with what another version has begun (docs/upgrades.md): end with an error, log one and go on, or not look",
-			oneOf: []string{string(PreflightRefuse), string(PreflightWarn), string(PreflightOff)}},
-		{path: "worker.listen", doc: "host:port of /healthz, /readyz and /metrics, which ask for no token (docs/security.md); none, if not given", example: "127.0.0.1:8701"},
-		{path: "engines", doc: "engines that are in the fleet from the start; others join over the API"},
-		{path: "engines.id", doc: "the engine's name; made from its address, if not given"},
-		{path: "engines.url", doc: "http://host:port of a vLLM server, without /v1", required: true, example: "http://10.0.0.7:8000"},
-		{path: "engines_from", doc: "a list of engines that is read every 10 s: file:/path with an address per line, or dns:name:port; engines that it no longer names leave when they have finished", example: "dns:vllm.internal:8000"},
-		{path: "engine_urls", doc: "where engines may be, and which key and TLS they are reached with (docs/engines.md)"},
-		{path: "engine_urls.allow", example: "10.0.0.0/8",
-			doc: "ranges, hosts such as *.gpu.internal, or beginnings of URLs; no other engines may be added; empty: any but link-local and the like"},
-		{path: "engine_urls.deny", doc: "the same, of where no engine may be, whatever allow says"},
-		{path: "engine_urls.keys_file", doc: "an absolute path; lines of engines, as in allow, and their API key; read again when it changes"},
-		{path: "engine_urls.tls", doc: "how connections to some https engines are secured; the first entry that means an engine holds"},
-		{path: "engine_urls.tls.engines", doc: "which engines, as in allow", required: true, example: "https://*.gpu.internal"},
-		{path: "engine_urls.tls.ca_file", doc: "PEM file of who may have signed the engine's certificate; empty: who the system trusts"},
-		{path: "engine_urls.tls.cert_file", doc: "PEM file of the certificate that the service shows; read for each connection"},
-		{path: "engine_urls.tls.key_file", doc: "PEM file of its key"},
-		{path: "engine_urls.tls.server_name", doc: "the name that the engine's certificate is for; empty: the host of its address"},
-		{path: "engines.max_in_flight", doc: "requests at a time, over all workers; 0 leaves it to the service", min: limit(0), max: limit(100_000)},
+func limit(x float64) *float64 { return settings.Bound(x) }
+
+// ServiceSchema is the JSON schema of the service's configuration; schema/service.schema.json holds it.
+func ServiceSchema() []byte {
+	defaults := DefaultService()
+	return serviceTable.Schema("Millrace service configuration", &defaults)
+}
+
+var serviceTable = settings.Table{
+	Keys: []settings.Key{
+		{Path: "listen", Required: true, Example: "0.0.0.0:8700",
+			Doc: "address of the HTTP API, host:port; anything but a loopback address needs tokens"},
+		{Path: "tls", Doc: "the API's certificate, read again when its files change; plain HTTP without one"},
+		{Path: "tls.cert_file", Doc: "certificate chain, PEM"},
+		{Path: "tls.key_file", Doc: "its key, PEM"},
+		{Path: "tls.client_ca_file",
+			Doc: "authorities, PEM, of which every client must show a certificate; none is asked for, if not given"},
+		{Path: "auth", Doc: "who may do what, beside MILLRACE_TOKENS, whose bearers are operators (docs/security.md)"},
+		{Path: "auth.tokens_file", Example: "/etc/millrace/tokens.yaml",
+			Doc: "roles and the hashes of their tokens, read again when it changes; MILLRACE_TOKENS_FILE takes its " +
+				"place"},
+		{Path: "auth.trusted_proxies", Example: "[10.0.0.0/24]",
+			Doc: "networks of proxies whose X-Forwarded-For names the client, in audits and for the limits by address"},
+		{Path: "redis", Doc: "where the buffer is"},
+		{Path: "redis.url", Required: true,
+			Doc: "redis://, rediss:// or unix:// address; MILLRACE_REDIS_URL takes its place when it holds a password"},
+		{Path: "redis.prefix", Required: true, Doc: "of every key, so that deployments can share a Redis"},
+		{Path: "temporal", Doc: "where the workflows are"},
+		{Path: "temporal.address", Required: true,
+			Doc: "host:port of Temporal's frontend; TEMPORAL_ADDRESS takes its place"},
+		{Path: "temporal.namespace", Required: true, Doc: "Temporal namespace; TEMPORAL_NAMESPACE takes its place"},
+		{Path: "temporal.task_queue_prefix", Required: true,
+			Doc: "of the task queues and workflow ids, so that deployments can share a namespace"},
+		{Path: "temporal.tls", Doc: "whether to speak TLS; always with TEMPORAL_API_KEY"},
+		{Path: "axiom", Doc: "where events are shipped to; the token comes from AXIOM_TOKEN"},
+		{Path: "axiom.dataset", Doc: "Axiom dataset; nothing is shipped without one"},
+		{Path: "axiom.url", Required: true, Doc: "address of Axiom"},
+		{Path: "limits", Doc: "what a client of the API may ask for"},
+		{Path: "limits.max_body_bytes", Min: limit(1 << 10), Max: limit(64 << 20), Doc: "size of a request"},
+		{Path: "limits.claim_wait", Above: limit(0), Max: limit(600),
+			Doc: "the longest that a claim may wait, whatever it asks for"},
+		{Path: "limits.runs", Min: limit(1), Max: limit(100_000),
+			Doc: "runs that go on at a time; one more is refused"},
+		{Path: "limits.games_per_run", Min: limit(1), Max: limit(100_000_000),
+			Doc: "games that one run may have outstanding: buffer.depth x buffer.groups_per_step x (group.samples + " +
+				"group.oversample)"},
+		{Path: "limits.engines", Min: limit(1), Max: limit(100_000),
+			Doc: "engines in the fleet, those that engines_from names not counted against it"},
+		{Path: "limits.requests", Min: limit(8), Max: limit(100_000),
+			Doc: "requests in progress at a time in one server; claims that wait and streams are not among them"},
+		{Path: "limits.waiting_claims", Min: limit(8), Max: limit(1_000_000),
+			Doc: "claims that wait at a time in one server; three quarters of them for one run at most"},
+		{Path: "limits.streams", Min: limit(4), Max: limit(100_000),
+			Doc: "streams of events at a time in one server; three quarters of them for one run at most"},
+		{Path: "limits.connections", Min: limit(16), Max: limit(1_000_000),
+			Doc: "connections open at a time in one server; its limit of open files, less 64, lowers it"},
+		{Path: "limits.connections_per_address", Min: limit(4), Max: limit(1_000_000),
+			Doc: "connections open at a time from one address that have not shown a token yet"},
+		{Path: "limits.step_metrics_bytes", Min: limit(64), Max: limit(1 << 20),
+			Doc: "metrics of one step record, as JSON; every record is kept"},
+		{Path: "retain_steps", Min: limit(0), Max: limit(1000),
+			Doc: "steps whose batches are kept after they were trained on, for a trainer that goes back to a " +
+				"checkpoint"},
+		{Path: "retention", Min: limit(0), Example: "30d",
+			Doc: "how long a run is kept once it is over; then a worker deletes it. 0: until somebody does"},
+		{Path: "worker", Doc: "bounds of one worker process"},
+		{Path: "worker.games", Min: limit(1), Max: limit(100_000), Doc: "games played at a time"},
+		{Path: "worker.dispatch_queue", Min: limit(1), Max: limit(1_000_000),
+			Doc: "requests that may wait for an engine"},
+		{Path: "worker.preflight",
+			OneOf: []string{string(PreflightRefuse), string(PreflightWarn), string(PreflightOff)},
+			Doc: "what a worker does that cannot go on with what another version has begun (docs/upgrades.md): end " +
+				"with an error, log one and go on, or not look"},
+		{Path: "worker.listen", Example: "127.0.0.1:8701",
+			Doc: "host:port of /healthz, /readyz and /metrics, which ask for no token (docs/security.md); none, if " +
+				"not given"},
+		{Path: "engines", Doc: "engines that are in the fleet from the start; others join over the API"},
+		{Path: "engines.id", Doc: "the engine's name; made from its address, if not given"},
+		{Path: "engines.url", Required: true, Example: "http://10.0.0.7:8000",
+			Doc: "http://host:port of a vLLM server, without /v1"},
+		{Path: "engines_from", Example: "dns:vllm.internal:8000",
+			Doc: "a list of engines that is read every 10 s: file:/path with an address per line, or dns:name:port; " +
+				"engines that it no longer names leave when they have finished"},
+		{Path: "engine_urls",
+			Doc: "where engines may be, and which key and TLS they are reached with (docs/engines.md)"},
+		{Path: "engine_urls.allow", Example: "10.0.0.0/8",
+			Doc: "ranges, hosts such as *.gpu.internal, or beginnings of URLs; no other engines may be added; empty: " +
+				"any but link-local and the like"},
+		{Path: "engine_urls.deny", Doc: "the same, of where no engine may be, whatever allow says"},
+		{Path: "engine_urls.keys_file",
+			Doc: "an absolute path; lines of engines, as in allow, and their API key; read again when it changes"},
+		{Path: "engine_urls.tls",
+			Doc: "how connections to some https engines are secured; the first entry that means an engine holds"},
+		{Path: "engine_urls.tls.engines", Required: true, Example: "https://*.gpu.internal",
+			Doc: "which engines, as in allow"},
+		{Path: "engine_urls.tls.ca_file",
+			Doc: "PEM file of who may have signed the engine's certificate; empty: who the system trusts"},
+		{Path: "engine_urls.tls.cert_file",
+			Doc: "PEM file of the certificate that the service shows; read for each connection"},
+		{Path: "engine_urls.tls.key_file", Doc: "PEM file of its key"},
+		{Path: "engine_urls.tls.server_name",
+			Doc: "the name that the engine's certificate is for; empty: the host of its address"},
+		{Path: "engines.max_in_flight", Min: limit(0), Max: limit(100_000),
+			Doc: "requests at a time, over all workers; 0 leaves it to the service"},
 	},
-	hints: map[string]string{
+	Hints: map[string]string{
 		"tokens":           "secrets do not belong in this file; set the environment variable MILLRACE_TOKENS",
 		"token":            "secrets do not belong in this file; set the environment variable MILLRACE_TOKENS",
 		"axiom.token":      "secrets do not belong in this file; set the environment variable AXIOM_TOKEN",
@@ -239,7 +287,7 @@ func ReadService(name string, data []byte, getenv func(string) string) (Service,
 	r := &reader{file: name, table: serviceTable}
 	if data != nil {
 		r.read(data, &service)
-		if len(r.places) == 0 && len(r.faults) > 0 {
+		if r.unread() {
 			return Service{}, r.faults.err()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/access"
+	"github.com/millrace/millrace/internal/settings"
 )
 
 // tokensFile is a file of who may do what. It holds hashes of tokens, never tokens.
@@ -23,17 +24,18 @@ type tokenLine struct {
 
 const sha256Doc = "SHA-256 of the token, 64 hexadecimal digits; millrace token new prints it"
 
-var tokensTable = table{
-	rules: []rule{
-		{path: "tokens", doc: "who may do what"},
-		{path: "tokens.name", doc: "its holder's name, in audits and logs", required: true},
-		{path: "tokens.role", doc: "what it may do", required: true,
-			oneOf: []string{string(access.Operator), string(access.Trainer), string(access.Reader)}},
-		{path: "tokens.runs", doc: "names of runs that it is for, with * for any text; an operator's token has none"},
-		{path: "tokens.sha256", doc: sha256Doc, required: true},
-		{path: "tokens.expires", doc: "when it ends, such as 2027-01-31T00:00:00Z; never, if not given"},
+var tokensTable = settings.Table{
+	Keys: []settings.Key{
+		{Path: "tokens", Doc: "who may do what"},
+		{Path: "tokens.name", Required: true, Doc: "its holder's name, in audits and logs"},
+		{Path: "tokens.role", Required: true,
+			OneOf: []string{string(access.Operator), string(access.Trainer), string(access.Reader)},
+			Doc:   "what it may do"},
+		{Path: "tokens.runs", Doc: "names of runs that it is for, with * for any text; an operator's token has none"},
+		{Path: "tokens.sha256", Doc: sha256Doc, Required: true},
+		{Path: "tokens.expires", Doc: "when it ends, such as 2027-01-31T00:00:00Z; never, if not given"},
 	},
-	hints: map[string]string{
+	Hints: map[string]string{
 		"tokens.token":  "the token itself never stands here; write its SHA-256 under sha256, as millrace token new prints it",
 		"tokens.secret": "the token itself never stands here; write its SHA-256 under sha256, as millrace token new prints it",
 		"tokens.run":    "did you mean runs, a list?",
@@ -46,7 +48,7 @@ func ReadTokens(name string, data []byte) ([]access.Grant, error) {
 	var file tokensFile
 	r := &reader{file: name, table: tokensTable}
 	r.read(data, &file)
-	if len(r.places) == 0 && len(r.faults) > 0 {
+	if r.unread() {
 		return nil, r.faults.err()
 	}
 	r.check(&file)

@@ -33,6 +33,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runkeeper"
 	"github.com/millrace/millrace/internal/server"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/temporalcli"
 	"github.com/millrace/millrace/internal/tictactoe"
 	"github.com/millrace/millrace/internal/trainer"
@@ -235,7 +236,7 @@ const servedModel = "Qwen/Qwen2.5-7B-Instruct"
 
 // spec is of a run of small games.
 func (d *deployment) spec(run rollout.RunName, model string, steps int) rollout.Spec {
-	spec := config.DefaultSpec()
+	spec := spec.Default()
 	spec.Name, spec.Model, spec.Steps = run, model, steps
 	spec.Environment = rollout.Environment{Kind: tictactoe.Kind}
 	spec.Timeouts.Heartbeat = rollout.Duration(2 * time.Second)

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/tictactoe"
 )
 
@@ -45,7 +45,7 @@ func (d *deployment) ask(method, path, body string, into any) (int, string) {
 // whose change nobody takes, whose requests all end by their deadline, and a worker that is there, and then is not.
 func TestFailuresAreSeen(t *testing.T) {
 	d := newDeployment(t)
-	spec := config.DefaultSpec()
+	spec := spec.Default()
 	spec.Name, spec.Model, spec.Steps = d.run, "Qwen/Qwen2.5-7B-Instruct", 2
 	spec.Environment = rollout.Environment{Kind: tictactoe.Kind}
 	spec.Group = rollout.GroupSpec{Samples: 3, MinSamples: 3}

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/backend"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -28,35 +29,34 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 	d.while("the neighbour's worker", func(ctx context.Context) error { return Run(ctx, other.cfg, slog.New(slog.DiscardHandler)) })
 
 	ours, theirs := d.backend.Control, other.backend.Control
-	spec := d.spec("rolling", servedModel, 3)
-	spec.Group = rollout.GroupSpec{Samples: 2, MinSamples: 2}
-	d.beginAsBefore(spec)
-	deeper := 5
-	if _, err := theirs.Change(d.ctx, spec.Name, rollout.Change{Depth: &deeper}); !rollout.Refused(err, rollout.NoSuchRun) {
+	given := d.spec("rolling", servedModel, 3)
+	given.Group = rollout.GroupSpec{Samples: 2, MinSamples: 2}
+	d.beginAsBefore(given)
+	deeper := spec.Change{Set: spec.Values{"buffer.depth": 5}}
+	if _, err := theirs.Change(d.ctx, given.Name, deeper); !rollout.Refused(err, rollout.NoSuchRun) {
 		t.Errorf("a run of another deployment was changed: %v", err)
 	}
 	d.until("the neighbour's run of the same name", func() error {
-		_, created, err := theirs.Start(d.ctx, spec)
+		_, created, err := theirs.Start(d.ctx, given)
 		if err == nil && !created {
 			err = errors.New("it was there already")
 		}
 		return err
 	})
-	if _, err := theirs.Change(d.ctx, spec.Name, rollout.Change{Depth: &deeper}); err != nil {
+	if _, err := theirs.Change(d.ctx, given.Name, deeper); err != nil {
 		t.Error(err)
 	}
 	for _, each := range []*backend.Backend{d.backend, other.backend} {
 		d.until("ready engines", func() error { return enginesReady(d.ctx, each) })
 	}
-	paused := true
-	status, err := ours.Change(d.ctx, spec.Name, rollout.Change{Paused: &paused})
-	if err != nil || status.Spec.Buffer.Depth != spec.Buffer.Depth {
+	status, err := ours.Change(d.ctx, given.Name, spec.Pause(true))
+	if err != nil || status.Spec.Buffer.Depth != given.Buffer.Depth {
 		t.Errorf("our run, which an earlier version began: depth %d, %v", status.Spec.Buffer.Depth, err)
 	}
-	if _, err := theirs.Stop(d.ctx, spec.Name, "enough"); err != nil {
+	if _, err := theirs.Stop(d.ctx, given.Name, "enough"); err != nil {
 		t.Error(err)
 	}
-	if status, err := ours.Stop(d.ctx, spec.Name, "too"); err != nil || status.Reason != "too" {
+	if status, err := ours.Stop(d.ctx, given.Name, "too"); err != nil || status.Reason != "too" {
 		t.Errorf("our run was stopped for %q: %v", status.Reason, err)
 	}
 	running, err := d.temporal.DescribeWorkflowExecution(d.ctx, workflows.Deployment("").FleetID(), "")

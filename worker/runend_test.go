@@ -18,6 +18,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runkeeper"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/trainer"
 )
@@ -54,12 +55,11 @@ func TestARunHasAnEnd(t *testing.T) {
 		}
 		return err
 	})
-	if _, err := c.Change(d.ctx, d.run, rollout.Change{Depth: new(int)}); !rollout.Refused(err, rollout.Orphaned) {
+	if _, err := c.Change(d.ctx, d.run, spec.Change{Set: spec.Values{"buffer.depth": 0}}); !rollout.Refused(err, rollout.Orphaned) {
 		t.Errorf("a lost run was changed: %v", err)
 	}
 
-	resumed := false
-	status, err := c.Change(d.ctx, d.run, rollout.Change{Paused: &resumed})
+	status, err := c.Change(d.ctx, d.run, spec.Pause(false))
 	if err != nil || status.PolicyVersion < first.PolicyVersion || status.NextStep < first.NextStep || status.Launched < first.Launched {
 		t.Fatalf("it went on at step %d, version %d, group %d, after step %d, version %d, group %d: %v", status.NextStep, status.PolicyVersion,
 			status.Launched, first.NextStep, first.PolicyVersion, first.Launched, err)

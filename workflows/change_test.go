@@ -6,6 +6,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runmachine"
+	"github.com/millrace/millrace/internal/spec"
 )
 
 func demoSpec() rollout.Spec {
@@ -21,26 +22,24 @@ func demoSpec() rollout.Spec {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func TestValidateChange(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
-		change rollout.Change
+		change spec.Change
 		ok     bool
 	}{
-		{"deeper", rollout.Change{Depth: ptr(4)}, true},
-		{"pause", rollout.Change{Paused: ptr(true)}, true},
-		{"nothing", rollout.Change{}, false},
-		{"no depth", rollout.Change{Depth: ptr(0)}, false},
-		{"absurd depth", rollout.Change{Depth: ptr(1000)}, false},
-		{"more samples than children allow", rollout.Change{GroupsPerStep: ptr(1400)}, false},
-		{"fewer samples than the minimum", rollout.Change{Samples: ptr(1)}, false},
-		{"fewer samples and minimum", rollout.Change{Samples: ptr(1), MinSamples: ptr(1)}, true},
-		{"negative staleness", rollout.Change{MaxStaleness: ptr(int64(-1))}, false},
-		{"steps already claimed", rollout.Change{Steps: ptr(1)}, false},
-		{"unknown policy", rollout.Change{OnStale: ptr(rollout.OnStale("burn"))}, false},
+		{"deeper", spec.Change{Set: spec.Values{"buffer.depth": 4}}, true},
+		{"pause", spec.Pause(true), true},
+		{"nothing", spec.Change{}, false},
+		{"no depth", spec.Change{Set: spec.Values{"buffer.depth": 0}}, false},
+		{"absurd depth", spec.Change{Set: spec.Values{"buffer.depth": 1000}}, false},
+		{"more samples than children allow", spec.Change{Set: spec.Values{"buffer.groups_per_step": 1400}}, false},
+		{"fewer samples than the minimum", spec.Change{Set: spec.Values{"group.samples": 1}}, false},
+		{"fewer samples and minimum", spec.Change{Set: spec.Values{"group.samples": 1, "group.min_samples": 1}}, true},
+		{"negative staleness", spec.Change{Set: spec.Values{"buffer.max_staleness": -1}}, false},
+		{"steps already claimed", spec.Change{Set: spec.Values{"steps": 1}}, false},
+		{"unknown policy", spec.Change{Set: spec.Values{"buffer.on_stale": "burn"}}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +56,7 @@ func TestValidateChange(t *testing.T) {
 	}
 	over := runmachine.NewRun(demoSpec(), time.Time{})
 	over.State = rollout.RunCompleted
-	if err := validateChange(over, rollout.Change{Depth: ptr(3)}); !rollout.Refused(err, rollout.RunOver) {
+	if err := validateChange(over, spec.Change{Set: spec.Values{"buffer.depth": 3}}); !rollout.Refused(err, rollout.RunOver) {
 		t.Errorf("a finished run took a change: %v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runmachine"
+	"github.com/millrace/millrace/internal/spec"
 )
 
 // Client is how the rest of the program speaks to the workflows. Its errors are refusals where the answer is no, and
@@ -42,64 +42,56 @@ const (
 
 // Start starts a run, once: the same spec again answers the run that is there, another spec under the same name
 // is a conflict. created tells which.
-func (c *Client) Start(ctx context.Context, spec rollout.Spec) (status rollout.RunStatus, created bool, err error) {
+func (c *Client) Start(ctx context.Context, s rollout.Spec) (status rollout.RunStatus, created bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := c.EnsureFleet(ctx); err != nil {
 		return status, false, err
 	}
-	id, err := c.workflowOf(ctx, spec.Name)
+	id, err := c.workflowOf(ctx, s.Name)
 	if err != nil {
 		return status, false, err
 	}
 	deployment, queues := c.Deployment, c.Deployment.Queues()
-	if id != deployment.RunID(spec.Name) {
+	if id != deployment.RunID(s.Name) {
 		deployment = "" // and games have one queue: a worker of an earlier version may begin the run
 	} else {
-		queues = queues.Of(spec.Name)
+		queues = queues.Of(s.Name)
 	}
 	_, err = c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                                       id,
 		TaskQueue:                                c.Deployment.Queues().Control,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		Memo:                                     map[string]any{"spec": spec},
-	}, Run, RunInput{Spec: spec, Queues: queues, Deployment: deployment})
+		Memo:                                     map[string]any{"spec": s, "spec_hash": spec.Hash(s)},
+	}, Run, RunInput{Spec: s, Queues: queues, Deployment: deployment})
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &already) {
-		return c.existing(ctx, id, spec)
+		return c.existing(ctx, id, s)
 	}
 	if err != nil {
-		return status, false, c.failed("start run", spec.Name, err)
+		return status, false, c.failed("start run", s.Name, err)
 	}
-	return runmachine.NewRun(spec, time.Now()).Status(), true, nil
+	return runmachine.NewRun(s, time.Now()).Status(), true, nil
 }
 
 // existing answers a second start: the memo holds the spec that the run was started with.
-func (c *Client) existing(ctx context.Context, id string, spec rollout.Spec) (rollout.RunStatus, bool, error) {
+func (c *Client) existing(ctx context.Context, id string, s rollout.Spec) (rollout.RunStatus, bool, error) {
 	var status rollout.RunStatus
 	desc, err := c.own(ctx, id)
 	if err != nil {
-		return status, false, c.failed("describe run", spec.Name, err)
+		return status, false, c.failed("describe run", s.Name, err)
 	}
-	var started rollout.Spec
-	payload := desc.GetWorkflowExecutionInfo().GetMemo().GetFields()["spec"]
-	if payload == nil || json.Unmarshal(payload.GetData(), &started) != nil || !sameSpec(started, spec) {
+	memo := desc.GetWorkflowExecutionInfo().GetMemo().GetFields()
+	var hash string
+	_ = json.Unmarshal(memo["spec_hash"].GetData(), &hash) // an earlier version kept none
+	if !spec.Same(hash, memo["spec"].GetData(), s) {
 		return status, false, rollout.Refuse(rollout.Conflict,
-			"run %s already exists with another spec; choose another name, or change the running one with: millrace run set %s KEY=VALUE", spec.Name, spec.Name)
+			"run %s already exists with another spec; choose another name, or change the running one with: "+
+				"millrace run set %s KEY=VALUE", s.Name, s.Name)
 	}
-	status, err = c.Status(ctx, spec.Name)
+	status, err = c.Status(ctx, s.Name)
 	return status, false, err
-}
-
-func sameSpec(a, b rollout.Spec) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	var u, v any
-	if errX != nil || errY != nil || json.Unmarshal(x, &u) != nil || json.Unmarshal(y, &v) != nil {
-		return false
-	}
-	return reflect.DeepEqual(u, v)
 }
 
 // Status asks the run itself. A run that is over answers its last status.
@@ -120,7 +112,7 @@ func (c *Client) Status(ctx context.Context, run rollout.RunName) (rollout.RunSt
 }
 
 // Change changes a running run.
-func (c *Client) Change(ctx context.Context, run rollout.RunName, change rollout.Change) (rollout.RunStatus, error) {
+func (c *Client) Change(ctx context.Context, run rollout.RunName, change spec.Change) (rollout.RunStatus, error) {
 	var status rollout.RunStatus
 	err := c.update(ctx, callTimeout, run, UpdateChange, &status, change)
 	return status, err

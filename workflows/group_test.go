@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -223,8 +224,7 @@ func TestShrinkingLetsGoOfTheOldestQueuedGroups(t *testing.T) {
 		w.hint()
 	})
 	w.at(3*time.Minute, func() {
-		depth := 1
-		w.update(workflows.UpdateChange, rollout.Change{Depth: &depth}, func(_ any, err error) {
+		w.update(workflows.UpdateChange, spec.Change{Set: spec.Values{"buffer.depth": 1}}, func(_ any, err error) {
 			if err != nil {
 				t.Error(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runmachine"
+	"github.com/millrace/millrace/internal/spec"
 )
 
 // listen registers everything that may reach the run from outside. It runs before the first wait, so that
@@ -16,7 +17,7 @@ func (r *run) listen(ctx workflow.Context) error {
 		return err
 	}
 	err := workflow.SetUpdateHandlerWithOptions(ctx, UpdateChange, r.onChange, workflow.UpdateHandlerOptions{
-		Validator: func(c rollout.Change) error { return refusal(validateChange(r.machine.Run, c)) },
+		Validator: func(c spec.Change) error { return refusal(validateChange(r.machine.Run, c)) },
 	})
 	if err != nil {
 		return err
@@ -73,9 +74,10 @@ func (r *run) hearBuffer(ctx workflow.Context) {
 	}
 }
 
-func (r *run) onChange(ctx workflow.Context, c rollout.Change) (rollout.RunStatus, error) {
-	id := workflow.GetCurrentUpdateInfo(ctx).ID
-	r.tell(ctx, runmachine.Changed{ID: id, Spec: r.machine.Spec.With(c), Paused: c.Paused, Text: describe(c)})
+func (r *run) onChange(ctx workflow.Context, c spec.Change) (rollout.RunStatus, error) {
+	id, before := workflow.GetCurrentUpdateInfo(ctx).ID, r.machine.Spec
+	after, _ := c.Apply(before) // what an earlier version accepted is done again on replay, whatever this one says of it
+	r.tell(ctx, runmachine.Changed{ID: id, Spec: after, Paused: c.Paused, Text: c.Describe(before, after)})
 	return r.machine.Status(), nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/temporalcli"
 	"github.com/millrace/millrace/internal/tictactoe"
@@ -253,12 +254,12 @@ func fed(w *liveWorld) {
 
 // changes does what an operator may, right and wrong.
 func (w *liveWorld) changes() {
-	deeper, none, paused, resumed := 3, 0, true, false
-	for _, c := range []rollout.Change{{Depth: &deeper}, {Paused: &paused}, {Paused: &resumed}} {
+	deeper := spec.Change{Set: spec.Values{"buffer.depth": 3}}
+	for _, c := range []spec.Change{deeper, spec.Pause(true), spec.Pause(false)} {
 		_, err := w.control.Change(w.ctx, w.spec.Name, c)
 		w.must("change", err)
 	}
-	if _, err := w.control.Change(w.ctx, w.spec.Name, rollout.Change{Depth: &none}); !rollout.Refused(err, rollout.Invalid) {
+	if _, err := w.control.Change(w.ctx, w.spec.Name, spec.Change{Set: spec.Values{"buffer.depth": 0}}); !rollout.Refused(err, rollout.Invalid) {
 		w.t.Errorf("depth 0: %v", err)
 	}
 	if _, err := w.control.Publish(w.ctx, w.spec.Name, 1, "/adapters/bad"); !rollout.Refused(err, rollout.Invalid) {
@@ -368,8 +369,7 @@ func shrunk(w *liveWorld) {
 		}
 		return nil
 	})
-	depth := 1
-	_, err := w.control.Change(w.ctx, w.spec.Name, rollout.Change{Depth: &depth})
+	_, err := w.control.Change(w.ctx, w.spec.Name, spec.Change{Set: spec.Values{"buffer.depth": 1}})
 	w.must("lower the depth", err)
 	w.until("the surplus to be let go", func() error { return w.lost(activities.Shrunk) })
 	holding.Store(false)

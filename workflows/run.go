@@ -11,7 +11,7 @@ import (
 // What a run understands. Signals are hints that the buffer has changed; losing or repeating one is harmless.
 const (
 	SignalBufferChanged = "buffer-changed" // no body
-	UpdateChange        = "change"         // rollout.Change -> rollout.RunStatus
+	UpdateChange        = "change"         // spec.Change -> rollout.RunStatus
 	UpdateStop          = "stop"           // reason -> rollout.RunStatus
 	UpdatePublish       = "publish"        // Publication -> rollout.Policy
 	QueryStatus         = "status"         // -> rollout.RunStatus

@@ -23,6 +23,7 @@ import (
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/tictactoe"
 	"github.com/millrace/millrace/workflows"
@@ -335,8 +336,7 @@ func TestDepthCanBeChangedWhileRunning(t *testing.T) {
 	w := newWorld(t)
 	w.spec.Steps = 10
 	w.at(time.Minute, func() {
-		depth := 4
-		w.update(workflows.UpdateChange, rollout.Change{Depth: &depth}, func(_ any, err error) {
+		w.update(workflows.UpdateChange, spec.Change{Set: spec.Values{"buffer.depth": 4}}, func(_ any, err error) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -358,14 +358,13 @@ func TestDepthCanBeChangedWhileRunning(t *testing.T) {
 func TestPausedRunLaunchesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	pause, resume := true, false
-	w.at(time.Minute, func() { w.update(workflows.UpdateChange, rollout.Change{Paused: &pause}, func(any, error) {}) })
+	w.at(time.Minute, func() { w.update(workflows.UpdateChange, spec.Pause(true), func(any, error) {}) })
 	w.at(2*time.Minute, func() { w.train(0) })
 	w.at(3*time.Minute, func() {
 		if counts, _ := w.buffer.Counts(context.Background(), "demo"); counts.Ready != 3 {
 			t.Errorf("%+v, want 3 ready: nothing replaced while paused", counts)
 		}
-		w.update(workflows.UpdateChange, rollout.Change{Paused: &resume}, func(any, error) {})
+		w.update(workflows.UpdateChange, spec.Pause(false), func(any, error) {})
 	})
 	w.at(4*time.Minute, func() {
 		if counts, _ := w.buffer.Counts(context.Background(), "demo"); counts.Ready != 6 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/environments"
+	"github.com/millrace/millrace/internal/spec"
 )
 
 func newConfigCommand(env environment) *cobra.Command {
@@ -33,7 +34,7 @@ input. With --service the files are configurations of server and worker.`,
 		Short: "Print the JSON schema of run specs, for editors",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			text := config.SpecSchema()
+			text := spec.Schema()
 			if service {
 				text = config.ServiceSchema()
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/telemetry"
 )
 
@@ -94,16 +95,9 @@ func (s *Server) facts(ctx context.Context, c *call) map[string]string {
 
 // runFacts is what may be changed of a run.
 func runFacts(status rollout.RunStatus) map[string]string {
-	spec := status.Spec
-	facts := map[string]string{
-		"state": string(status.State), "reason": status.Reason, "policy_version": fmt.Sprint(status.PolicyVersion),
-		"steps": fmt.Sprint(spec.Steps), "buffer.depth": fmt.Sprint(spec.Buffer.Depth),
-		"buffer.groups_per_step": fmt.Sprint(spec.Buffer.GroupsPerStep), "buffer.max_staleness": fmt.Sprint(spec.Buffer.MaxStaleness),
-		"buffer.on_stale": string(spec.Buffer.OnStale), "buffer.max_bytes": fmt.Sprint(spec.Buffer.MaxBytes),
-		"group.samples": fmt.Sprint(spec.Group.Samples), "group.min_samples": fmt.Sprint(spec.Group.MinSamples),
-		"group.oversample": fmt.Sprint(spec.Group.Oversample), "group.grace": spec.Group.Grace.String(),
-		"group.zero_variance": string(spec.Group.ZeroVariance),
-	}
+	facts := spec.Facts(status.Spec)
+	facts["state"], facts["reason"] = string(status.State), status.Reason
+	facts["policy_version"] = fmt.Sprint(status.PolicyVersion)
 	if n := len(status.Policies); n > 0 {
 		facts["policy_path"] = status.Policies[n-1].Path
 	}

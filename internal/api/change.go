@@ -1,21 +1,50 @@
 package api
 
-import "github.com/millrace/millrace/internal/rollout"
+import (
+	"encoding/json"
+	"errors"
 
-// changeBody is rollout.Change with what the document says of it. The two have the same fields, or the conversion
-// does not compile.
-type changeBody struct {
-	Depth         *int             `json:"depth,omitempty" minimum:"1" doc:"buffer.depth: steps' worth of groups kept queued, in flight or ready"`
-	GroupsPerStep *int             `json:"groups_per_step,omitempty" minimum:"1" doc:"buffer.groups_per_step, of batches not yet claimed"`
-	MaxStaleness  *int64           `json:"max_staleness,omitempty" minimum:"0" doc:"buffer.max_staleness, in policy versions"`
-	OnStale       *rollout.OnStale `json:"on_stale,omitempty" enum:"drop,keep,wait" doc:"buffer.on_stale: drop what is too stale, keep and count it, or let the trainer wait so that nothing becomes so"`
-	Samples       *int             `json:"samples,omitempty" minimum:"1" doc:"group.samples, of groups not yet launched"`
-	MinSamples    *int             `json:"min_samples,omitempty" minimum:"1" doc:"group.min_samples, of groups not yet launched"`
-	Paused        *bool            `json:"paused,omitempty" doc:"true launches nothing more; what is in flight finishes and may be claimed"`
-	Steps         *int             `json:"steps,omitempty" minimum:"1" doc:"steps of the whole run"`
+	"github.com/danielgtaylor/huma/v2"
 
-	MaxBytes     *int64                `json:"max_bytes,omitempty" minimum:"0" doc:"buffer.max_bytes: stored bytes beyond which no more groups are launched than the next batch needs; 0 is no bound"`
-	Oversample   *int                  `json:"oversample,omitempty" minimum:"0" doc:"group.oversample: games started beyond samples, of groups not yet launched"`
-	Grace        *rollout.Duration     `json:"grace,omitempty" example:"30s" doc:"group.grace: how long games may still take once min_samples have succeeded; 0s is to their end"`
-	ZeroVariance *rollout.ZeroVariance `json:"zero_variance,omitempty" enum:"keep,drop" doc:"group.zero_variance: what becomes of a group whose rewards are all equal"`
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/spec"
+)
+
+// registerChange takes the body as it is: package spec reads it, in the words in which it reads a spec.
+func (s *Server) registerChange() {
+	change := s.operation(patch, "/v1/runs/{run}", "change-run", "runs", "Change a running run",
+		"The body is a JSON merge patch (RFC 7396) on the run's spec: only the keys sent are changed. Keys that have one "+
+			"may also be sent by their short name. {\"paused\":true} launches nothing more; what is in flight finishes and may "+
+			"be claimed.")
+	change.SkipValidateBody = true
+	change.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Extensions: spec.ChangeSchema()}}}}
+	huma.Register(s.api, change, s.changeRun)
+}
+
+// readChange reads the body of a change, which says something and nothing wrong.
+func readChange(body []byte) (spec.Change, error) {
+	var c spec.Change
+	err := json.Unmarshal(body, &c)
+	var fault *settings.Fault
+	switch {
+	case errors.As(err, &fault):
+		return c, changeProblem(settings.Faults{fault})
+	case err != nil:
+		return c, problem(codeMalformed, "the body is no JSON: "+err.Error())
+	}
+	return c, changeProblem(c.Validate())
+}
+
+// changeProblem names every fault by its key; nil when there is none.
+func changeProblem(faults settings.Faults) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	p := problem(rollout.Invalid, faults.Error())
+	for _, f := range faults {
+		p.Errors = append(p.Errors, ProblemFault{Message: f.Text, Location: settings.Join("body", f.Path)})
+	}
+	return p
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/telemetry"
 )
 
@@ -16,7 +17,7 @@ import (
 type Control interface {
 	// Start starts a run once; created is false when the same spec runs already.
 	Start(ctx context.Context, spec rollout.Spec) (status rollout.RunStatus, created bool, err error)
-	Change(ctx context.Context, run rollout.RunName, c rollout.Change) (rollout.RunStatus, error)
+	Change(ctx context.Context, run rollout.RunName, c spec.Change) (rollout.RunStatus, error)
 	Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error)
 	// Delete makes a run that is over unknown, and frees its name; what it held is removed afterwards.
 	Delete(ctx context.Context, run rollout.RunName) error

@@ -22,6 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	runspec "github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/workerregistry"
 )
 
@@ -81,12 +82,13 @@ func (c *control) change(ctx context.Context, run rollout.RunName, f func(*rollo
 	return *status, c.store.SaveStatus(ctx, *status, time.Time{})
 }
 
-func (c *control) Change(ctx context.Context, run rollout.RunName, change rollout.Change) (rollout.RunStatus, error) {
+func (c *control) Change(ctx context.Context, run rollout.RunName, change runspec.Change) (rollout.RunStatus, error) {
 	return c.change(ctx, run, func(s *rollout.RunStatus) error {
-		if change.Depth != nil {
-			s.Spec.Buffer.Depth = *change.Depth
+		after, err := change.Apply(s.Spec)
+		if err == nil {
+			s.Spec = after
 		}
-		return nil
+		return err
 	})
 }
 

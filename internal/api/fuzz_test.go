@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/api"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
+	runspec "github.com/millrace/millrace/internal/spec"
 )
 
 // anything says no to everything that the API lets through: what matters is that nothing breaks before.
@@ -42,7 +43,7 @@ func (*anything) Departures(context.Context, rollout.RunName) ([]rollout.LengthC
 // deaf refuses every change.
 type deaf struct{ control }
 
-func (*deaf) Change(context.Context, rollout.RunName, rollout.Change) (rollout.RunStatus, error) {
+func (*deaf) Change(context.Context, rollout.RunName, runspec.Change) (rollout.RunStatus, error) {
 	return rollout.RunStatus{}, rollout.Refuse(rollout.RunOver, "over")
 }
 

@@ -63,8 +63,7 @@ func (s *Server) registerRuns() {
 	huma.Register(s.api, s.operation(get, "/v1/runs", "list-runs", "runs", "List runs", "Every run that is kept, over or not."), s.listRuns)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}", "show-run", "runs", "Show a run",
 		"The run's status, its buffer by state, what bounds it, how groups left, how tries at its games ended, alarms, its engines over the last minute, and what waits for what."), s.showRun)
-	huma.Register(s.api, s.operation(patch, "/v1/runs/{run}", "change-run", "runs", "Change a running run",
-		"Only the fields sent are changed. {\"paused\":true} launches nothing more; what is in flight finishes and may be claimed."), s.changeRun)
+	s.registerChange()
 	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/stop", "stop-run", "runs", "Stop a run",
 		"Games in progress are let go. A stopped run stays stopped; stopping it again changes nothing."), s.stopRun)
 	huma.Register(s.api, s.operation(remove, "/v1/runs/{run}", "delete-run", "runs", "Delete a run",
@@ -168,18 +167,22 @@ func (s *Server) fleetView(ctx context.Context, run rollout.RunName, from, to ti
 
 func (s *Server) changeRun(ctx context.Context, in *struct {
 	RunPath
-	Body changeBody
+	RawBody []byte
 }) (*statusBody, error) {
+	change, err := readChange(in.RawBody)
+	if err != nil {
+		return nil, s.fail(ctx, "change run", err)
+	}
 	before, err := s.deps.Store.Status(ctx, in.Run)
 	if err != nil && !rollout.Refused(err, rollout.NoSuchRun) { // else it is the run's to say
 		return nil, s.fail(ctx, "change run", err)
 	}
-	if after := before.Spec.With(rollout.Change(in.Body)); after.Games() > before.Spec.Games() {
+	if after, _ := change.Apply(before.Spec); after.Games() > before.Spec.Games() {
 		if err := s.checkGames(after); err != nil {
 			return nil, s.fail(ctx, "change run", err)
 		}
 	}
-	status, err := s.deps.Control.Change(ctx, in.Run, rollout.Change(in.Body))
+	status, err := s.deps.Control.Change(ctx, in.Run, change)
 	if err != nil {
 		return nil, s.fail(ctx, "change run", err)
 	}

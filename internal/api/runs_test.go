@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/api"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	runspec "github.com/millrace/millrace/internal/spec"
 )
 
 func TestRunLife(t *testing.T) {
@@ -67,10 +68,10 @@ func TestRunLife(t *testing.T) {
 // asked is a control that notes what a run is to be changed to.
 type asked struct {
 	api.Control
-	change rollout.Change
+	change runspec.Change
 }
 
-func (a *asked) Change(_ context.Context, _ rollout.RunName, c rollout.Change) (rollout.RunStatus, error) {
+func (a *asked) Change(_ context.Context, _ rollout.RunName, c runspec.Change) (rollout.RunStatus, error) {
 	a.change = c
 	return rollout.RunStatus{Spec: spec()}, nil
 }
@@ -89,7 +90,36 @@ func TestChanges(t *testing.T) {
 		if !sameJSON(t, control.change, json.RawMessage(body)) {
 			t.Errorf("%s became %+v", body, control.change)
 		}
+		f.want(f.do("PATCH", "/v1/runs/demo", mergePatch(t, control.change)), 200)
+		if !sameJSON(t, control.change, json.RawMessage(body)) {
+			t.Errorf("%s as a merge patch became %+v", body, control.change)
+		}
 	}
+}
+
+// mergePatch is a change by the paths of the run spec, without short names.
+func mergePatch(t *testing.T, c runspec.Change) string {
+	t.Helper()
+	patch := map[string]any{}
+	if c.Paused != nil {
+		patch["paused"] = *c.Paused
+	}
+	for path, value := range c.Set {
+		section, name, nested := strings.Cut(path, ".")
+		if !nested {
+			patch[section] = value
+			continue
+		}
+		if patch[section] == nil {
+			patch[section] = map[string]any{}
+		}
+		patch[section].(map[string]any)[name] = value
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestDepartures: a run shows how its groups left, trained on or dropped, by the length of their games.

@@ -25,6 +25,7 @@ var layers = [][]string{
 		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
 		"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/alarm", "internal/runmachine",
 		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm", "internal/enginesim/tokenizer",
+		"internal/settings", "internal/spec",
 	},
 	{ // adapters: each speaks one technology
 		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
@@ -61,6 +62,7 @@ var clockless = []string{
 	"internal/rollout", "internal/telemetry", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
 	"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/alarm",
 	"internal/runmachine", "internal/enginesim/batch",
+	"internal/settings", "internal/spec",
 }
 
 type pkg struct {

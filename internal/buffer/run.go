@@ -10,46 +10,47 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 )
 
 // Open makes the run known and records its limits, and the id of the workflow that drives it. Opening it again with
 // the same spec changes nothing, limits and workflow included; another spec under the same name is a Conflict, and
 // a run that was deleted is RunOver. The trainer processes of a name that is used again get epochs above all those
 // of its earlier runs.
-func (s *Store) Open(ctx context.Context, spec rollout.Spec, workflow string) error {
-	if err := spec.Name.ValidateID(); err != nil {
+func (s *Store) Open(ctx context.Context, given rollout.Spec, workflow string) error {
+	if err := given.Name.ValidateID(); err != nil {
 		return rollout.Refuse(rollout.Invalid, "%v", err)
 	}
-	if err := checkLimits(spec.Buffer, spec.Steps); err != nil {
+	if err := spec.ValidateBuffer(given.Buffer, given.Steps); err != nil {
 		return err
 	}
-	text, err := json.Marshal(spec)
+	text, err := json.Marshal(given)
 	if err != nil {
-		return rollout.Refuse(rollout.Invalid, "spec of run %s: %v", spec.Name, err)
+		return rollout.Refuse(rollout.Invalid, "spec of run %s: %v", given.Name, err)
 	}
-	epoch, err := s.lastEpoch(ctx, spec.Name.Plain())
+	epoch, err := s.lastEpoch(ctx, given.Name.Plain())
 	if err != nil {
 		return fmt.Errorf("open run: %w", err)
 	}
-	if spec.Name.Life() > 1 {
+	if given.Name.Life() > 1 {
 		epoch = max(epoch, s.now().Unix()) // a version that did not note epochs may have deleted the run before
 	}
-	args := append([]any{text, workflow, epoch}, limits(spec.Buffer, spec.Steps)...)
-	r, err := s.eval(ctx, openScript, spec.Name, args...)
+	args := append([]any{text, spec.Hash(given), workflow, epoch}, limits(given.Buffer, given.Steps)...)
+	r, err := s.eval(ctx, openScript, given.Name, args...)
 	switch {
 	case err != nil:
 		return fmt.Errorf("open run: %w", err)
 	case r.code() == rollout.RunOver:
-		return rollout.Refuse(rollout.RunOver, "run %s was deleted", spec.Name)
-	case !r.ok():
-		return rollout.Refuse(rollout.Conflict,
-			"run %s exists with another spec; choose another name, or change the run with `millrace run set`", spec.Name.Plain())
+		return rollout.Refuse(rollout.RunOver, "run %s was deleted", given.Name)
+	case r.int(1) == 0 && !spec.Same(r.str(2), []byte(r.str(3)), given):
+		return rollout.Refuse(rollout.Conflict, "run %s exists with another spec; choose another name, "+
+			"or change the run with `millrace run set`", given.Name.Plain())
 	}
 	// A crash before these lines is repaired by the retry.
-	if err := s.live(ctx, spec.Name.Plain(), spec.Name.Life(), 0); err != nil {
+	if err := s.live(ctx, given.Name.Plain(), given.Name.Life(), 0); err != nil {
 		return err
 	}
-	if err := s.rdb.SAdd(ctx, s.index(), string(spec.Name)).Err(); err != nil {
+	if err := s.rdb.SAdd(ctx, s.index(), string(given.Name)).Err(); err != nil {
 		return trouble("open run", err)
 	}
 	return nil
@@ -60,10 +61,10 @@ func (s *Store) Open(ctx context.Context, spec rollout.Spec, workflow string) er
 // said so: what it said earlier than something that is known changes nothing, so that a call that comes late cannot
 // bring back old limits. The zero time is earlier than all others.
 func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int, asOf time.Time) error {
-	if err := checkLimits(b, steps); err != nil {
+	if err := spec.ValidateBuffer(b, steps); err != nil {
 		return err
 	}
-	r, err := s.eval(ctx, limitsScript, run, append(limits(b, steps), since(asOf))...)
+	r, err := s.eval(ctx, limitsScript, run, append([]any{since(asOf)}, limits(b, steps)...)...)
 	if err != nil {
 		return fmt.Errorf("set limits: %w", err)
 	}
@@ -79,23 +80,9 @@ func since(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-func checkLimits(b rollout.BufferSpec, steps int) error {
-	switch {
-	case b.GroupsPerStep < 1:
-		return rollout.Refuse(rollout.Invalid, "buffer.groups_per_step is %d; a step needs at least one group", b.GroupsPerStep)
-	case b.Depth < 0 || b.MaxStaleness < 0 || b.MaxBytes < 0 || steps < 0:
-		return rollout.Refuse(rollout.Invalid, "buffer.depth %d, buffer.max_staleness %d, buffer.max_bytes %d and steps %d must not be negative",
-			b.Depth, b.MaxStaleness, b.MaxBytes, steps)
-	case b.OnStale != rollout.DropStale && b.OnStale != rollout.KeepStale && b.OnStale != rollout.WaitStale:
-		return rollout.Refuse(rollout.Invalid, "buffer.on_stale is %q; it is %q, %q or %q", b.OnStale, rollout.DropStale, rollout.KeepStale, rollout.WaitStale)
-	case b.Order != "" && b.Order != rollout.StartOrder && b.Order != rollout.FinishOrder:
-		return rollout.Refuse(rollout.Invalid, "buffer.order is %q; it is %q or %q", b.Order, rollout.StartOrder, rollout.FinishOrder)
-	}
-	return nil
-}
-
+// limits is what scripts know of a run's limits: names and values.
 func limits(b rollout.BufferSpec, steps int) []any {
-	return []any{b.Depth, b.GroupsPerStep, b.MaxStaleness, string(b.OnStale), steps, b.First(steps), b.MaxBytes, string(b.Order)}
+	return append(spec.BufferFields(b, steps), "first", b.First(steps))
 }
 
 // SetVersion tells the newest published version: staleness is measured against it. Versions only grow; an older
@@ -173,18 +160,18 @@ func (s *Store) Forget(ctx context.Context, run rollout.RunName) (bool, error) {
 
 // Given is the spec that a run was started with.
 func (s *Store) Given(ctx context.Context, run rollout.RunName) (rollout.Spec, error) {
-	var spec rollout.Spec
+	var given rollout.Spec
 	text, err := s.rdb.HGet(ctx, s.key(run, "run"), "spec").Result()
 	if err == redis.Nil {
-		return spec, noSuchRun(run)
+		return given, noSuchRun(run)
 	}
 	if err != nil {
-		return spec, trouble("read the run's spec", err)
+		return given, trouble("read the run's spec", err)
 	}
-	if err := json.Unmarshal([]byte(text), &spec); err != nil {
-		return spec, fmt.Errorf("spec of run %s: %w", run, err)
+	if err := json.Unmarshal([]byte(text), &given); err != nil {
+		return given, fmt.Errorf("spec of run %s: %w", run, err)
 	}
-	return spec, nil
+	return given, nil
 }
 
 // Workflow is the id of the workflow that drives a run, as it was recorded by Open; empty when a version opened the

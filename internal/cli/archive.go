@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/archive"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
 )
 
 func (s *session) archiveCommand() *cobra.Command {
@@ -65,7 +66,7 @@ func (s *session) archive(ctx context.Context, c Client, run rollout.RunName, to
 	if err != nil {
 		return err
 	}
-	s.say("%s has %d steps, %d events and %d batches of run %s, %s", path, m.Counts.Steps, m.Counts.Events, m.Counts.Batches, run, bytesText(size))
+	s.say("%s has %d steps, %d events and %d batches of run %s, %s", path, m.Counts.Steps, m.Counts.Events, m.Counts.Batches, run, units.Bytes(size))
 	if !keep {
 		if err := x.unchanged(ctx); err != nil {
 			return fmt.Errorf("%w\n  the archive is whole: %s; the run is not deleted", err, path)

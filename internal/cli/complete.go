@@ -34,11 +34,7 @@ func (s *session) completeSettings(cmd *cobra.Command, args []string, word strin
 	if len(args) == 0 {
 		return s.completeRuns(cmd, args, word)
 	}
-	fields := make([]string, len(settings))
-	for i, f := range settings {
-		fields[i] = f.name + "=\t" + f.value
-	}
-	return fields, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return offeredSettings(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // completeEngines offers the engines of the fleet.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 )
 
 func newRunCommand(d Deps) *cobra.Command {
@@ -178,16 +179,16 @@ func (s *session) showCommand() *cobra.Command {
 }
 
 func (s *session) setCommand() *cobra.Command {
-	cmd := s.onRun("set RUN FIELD=VALUE...", "Change a running run", atLeast(2),
+	cmd := s.onRun("set RUN KEY=VALUE...", "Change a running run", atLeast(2),
 		func(ctx context.Context, c Client, run rollout.RunName, rest []string) error {
-			change, err := parseChange(rest)
+			change, err := spec.ParseChange(rest)
 			if err != nil {
-				return err
+				return usage("%v", err)
 			}
 			return s.change(ctx, c, run, change, "changed")
 		})
 	cmd.ValidArgsFunction = s.completeSettings
-	cmd.Long = "Change a running run. The fields have the names and the meaning that they have in the run spec:\n\n" + settingsHelp() +
+	cmd.Long = "Change a running run. Keys have the names and the meaning that they have in the run spec:\n\n" + settingsHelp() +
 		"\nWhat is in flight goes on; groups launched from now on are as the change says."
 	cmd.Example = "  millrace run set demo buffer.depth=4 buffer.max_staleness=6\n  millrace run set demo buffer.max_bytes=2GiB group.zero_variance=drop"
 	return cmd
@@ -199,11 +200,11 @@ func (s *session) pauseCommand(paused bool) *cobra.Command {
 		use, short, done = "pause RUN", "Launch no more games; what is in flight finishes and may be claimed", "paused"
 	}
 	return s.onRun(use, short, exactly(1), func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
-		return s.change(ctx, c, run, rollout.Change{Paused: &paused}, done)
+		return s.change(ctx, c, run, spec.Pause(paused), done)
 	})
 }
 
-func (s *session) change(ctx context.Context, c Client, run rollout.RunName, change rollout.Change, done string) error {
+func (s *session) change(ctx context.Context, c Client, run rollout.RunName, change spec.Change, done string) error {
 	status, a, err := apiclient.Send[rollout.RunStatus](ctx, c.Client, http.MethodPatch, apiclient.RunPath(run), change)
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"maps"
 )
 
-// Spec is what a user asks for: one training run. Package config reads it from YAML, strictly.
+// Spec is what a user asks for: one training run. Package spec has a row for each of its keys.
 type Spec struct {
 	Name        RunName     `json:"name"`
 	Model       string      `json:"model"` // base model, as the engines serve it
@@ -228,6 +228,11 @@ func (s *Spec) Slots() int {
 		}
 	}
 	return slots
+}
+
+// Games is how many games the run may have outstanding: those of every group that it keeps queued, in flight or ready.
+func (s Spec) Games() int64 {
+	return int64(s.Buffer.Outstanding()) * (int64(s.Group.Samples) + int64(s.Group.Oversample))
 }
 
 // Timeouts bound every wait of a run. A completion's time counts from its dispatch to an engine and

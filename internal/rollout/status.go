@@ -92,23 +92,6 @@ const (
 	PolicyRetired  PolicyState = "retired"
 )
 
-// Change is an operator's change of a running run: only the fields set.
-type Change struct {
-	Depth         *int     `json:"depth,omitempty"`
-	GroupsPerStep *int     `json:"groups_per_step,omitempty"`
-	MaxStaleness  *int64   `json:"max_staleness,omitempty"`
-	OnStale       *OnStale `json:"on_stale,omitempty"`
-	Samples       *int     `json:"samples,omitempty"`
-	MinSamples    *int     `json:"min_samples,omitempty"`
-	Paused        *bool    `json:"paused,omitempty"`
-	Steps         *int     `json:"steps,omitempty"`
-
-	MaxBytes     *int64        `json:"max_bytes,omitempty"`
-	Oversample   *int          `json:"oversample,omitempty"`
-	Grace        *Duration     `json:"grace,omitempty"`
-	ZeroVariance *ZeroVariance `json:"zero_variance,omitempty"`
-}
-
 // EngineState is where an engine is in its life in the fleet.
 type EngineState string
 

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -142,7 +143,7 @@ func (c Control) resume(ctx context.Context, run rollout.RunName) (rollout.RunSt
 }
 
 // Change changes a run that goes on. A lost run can be resumed.
-func (c Control) Change(ctx context.Context, run rollout.RunName, change rollout.Change) (rollout.RunStatus, error) {
+func (c Control) Change(ctx context.Context, run rollout.RunName, change spec.Change) (rollout.RunStatus, error) {
 	status, err := answered(ctx, c, func(ctx context.Context) (rollout.RunStatus, error) {
 		return c.Client.Change(ctx, run, change)
 	})

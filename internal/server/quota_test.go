@@ -12,9 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/tictactoe"
 )
 
@@ -27,7 +27,7 @@ func (s *served) store() *buffer.Store {
 }
 
 func smallSpec(name rollout.RunName) rollout.Spec {
-	spec := config.DefaultSpec()
+	spec := spec.Default()
 	spec.Name, spec.Model, spec.Steps = name, "m", 1000
 	spec.Environment = rollout.Environment{Kind: tictactoe.Kind}
 	spec.Group.Samples, spec.Group.MinSamples = 1, 1

@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runsampler"
 	"github.com/millrace/millrace/internal/savedgame"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/telemetry/prom"
 )
 
@@ -52,7 +53,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		Workers:    b.Workers,
 		Events:     eventStream{b.Events},
 		ReadSpec:   func(b []byte) (rollout.Spec, error) { return environments.ReadSpec("request", b) },
-		SpecSchema: config.SpecSchema(),
+		SpecSchema: spec.Schema(),
 		Diagnose: func(ctx context.Context, run rollout.RunName) (any, error) {
 			in, err := inputs.Read(ctx, run)
 			if err != nil {

@@ -1,5 +1,5 @@
--- ARGV: limits (8), as of
+-- ARGV: as of, limits
 if call('EXISTS', run) == 0 then return {'no-such-run'} end
-if not news(ARGV[9]) then return {'ok', {}} end
-set_limits(1)
+if not news(ARGV[1]) then return {'ok', {}} end
+set_limits(2)
 return {'ok', sweep()}

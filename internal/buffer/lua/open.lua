@@ -1,9 +1,9 @@
--- ARGV: spec, id of the workflow that drives the run, or '', least epoch, limits
+-- ARGV: spec, its hash, id of the workflow that drives the run, or '', least epoch, limits. A run that is known is left
+-- as it is and answers its hash, '' if a version without hashes opened it, and its spec.
 if call('EXISTS', base .. 'gone') == 1 then return {'run-over'} end
 local spec = call('HGET', run, 'spec')
-if spec and spec ~= ARGV[1] then return {'conflict'} end
-if spec then return {'ok', 0} end
-call('HSET', run, 'spec', ARGV[1], 'highest', -1, 'epoch', ARGV[3])
-if ARGV[2] ~= '' then call('HSET', run, 'workflow', ARGV[2]) end
-set_limits(4)
+if spec then return {'ok', 0, call('HGET', run, 'spec_hash') or '', spec} end
+call('HSET', run, 'spec', ARGV[1], 'spec_hash', ARGV[2], 'highest', -1, 'epoch', ARGV[4])
+if ARGV[3] ~= '' then call('HSET', run, 'workflow', ARGV[3]) end
+set_limits(5)
 return {'ok', 1}

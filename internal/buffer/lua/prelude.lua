@@ -1,7 +1,7 @@
 -- Shared by every script: names of keys, and the moves of a group between states. All keys of a run begin with
 -- the same hash tag, so that they live in one slot of a cluster; KEYS[1] is the run's hash.
 --
---   run                 hash: spec, workflow, limits, version, epoch, counters, and the steps' pointers:
+--   run                 hash: spec, spec_hash, workflow, limits, version, epoch, counters, and the steps' pointers:
 --                       next (first not completed), granted (first never granted), oldest (first retained);
 --                       as_of: when the run said what is known of its limits and status;
 --                       forgotten: first group after those that Redis has forgotten;
@@ -166,9 +166,8 @@ local function news(at)
   return true
 end
 
--- set_limits reads the limits from the arguments: depth, groups_per_step, max_staleness, on_stale, steps, groups ready
--- before the first claim, max_bytes, order.
+-- set_limits takes the limits from the arguments, names and values: every key of the spec's buffer, steps, and first, the
+-- groups that must be ready before the first claim.
 local function set_limits(from)
-  call('HSET', run, 'depth', ARGV[from], 'groups_per_step', ARGV[from + 1], 'max_staleness', ARGV[from + 2],
-    'on_stale', ARGV[from + 3], 'steps', ARGV[from + 4], 'first', ARGV[from + 5], 'max_bytes', ARGV[from + 6], 'order', ARGV[from + 7])
+  for i = from, #ARGV, 2 do call('HSET', run, ARGV[i], ARGV[i + 1]) end
 end

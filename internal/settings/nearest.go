@@ -1,9 +1,9 @@
-package config
+package settings
 
 import "strings"
 
-// nearest is the known word that somebody who wrote word most likely meant, or "".
-func nearest(word string, known []string) string {
+// Nearest is the known word that somebody who wrote word most likely meant, or "".
+func Nearest(word string, known []string) string {
 	best, bestDistance := "", max(2, len(word)/3)+1
 	for _, k := range known {
 		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < bestDistance {

@@ -1,4 +1,4 @@
-package config
+package settings
 
 import (
 	"encoding/json"
@@ -10,18 +10,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// SpecSchema is the JSON schema of run specs, for editors; schema/run.schema.json holds it.
-func SpecSchema() []byte {
-	return schemaOf("Millrace run spec", specTable, DefaultSpec())
-}
-
-// ServiceSchema is the JSON schema of the service's configuration; schema/service.schema.json holds it.
-func ServiceSchema() []byte {
-	return schemaOf("Millrace service configuration", serviceTable, DefaultService())
-}
-
-func schemaOf(title string, t table, defaults any) []byte {
-	schema := t.schema(reflect.ValueOf(defaults), "")
+// Schema is the JSON schema of a document, for editors; defaults is a pointer to one that holds the defaults.
+func (t Table) Schema(title string, defaults any) []byte {
+	schema := t.schema(reflect.ValueOf(defaults).Elem(), "")
 	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	schema["title"] = title
 	text, err := json.MarshalIndent(schema, "", "  ")
@@ -31,14 +22,21 @@ func schemaOf(title string, t table, defaults any) []byte {
 	return append(text, '\n')
 }
 
+// KeySchema is the JSON schema of one key, without its default.
+func (t Table) KeySchema(key Key, doc any) map[string]any {
+	s := t.schema(reflect.Zero(key.Of(doc).Type()), key.Path)
+	delete(s, "default")
+	return s
+}
+
 // schema describes the value at path; v holds the defaults.
-func (t table) schema(v reflect.Value, path string) map[string]any {
+func (t Table) schema(v reflect.Value, path string) map[string]any {
 	s := map[string]any{}
-	rule, known := t.rule(path)
+	key, known := t.Key(path)
 	if known {
-		s["description"] = rule.doc
-		if rule.example != "" && (v.Kind() == reflect.String || rule.bytes) {
-			s["examples"] = []string{rule.example}
+		s["description"] = key.Doc
+		if key.Example != "" && (v.Kind() == reflect.String || key.Bytes) {
+			s["examples"] = []string{key.Example}
 		}
 	}
 	_, isEnvironment := v.Interface().(rollout.Environment)
@@ -58,19 +56,19 @@ func (t table) schema(v reflect.Value, path string) map[string]any {
 		s["type"] = "array"
 		s["items"] = t.schema(reflect.Zero(v.Type().Elem()), path)
 	default:
-		t.leaf(s, v, rule)
+		t.leaf(s, v, key)
 	}
 	return s
 }
 
-func (t table) object(s map[string]any, v reflect.Value, path string) {
+func (t Table) object(s map[string]any, v reflect.Value, path string) {
 	properties := map[string]any{}
 	var required []string
 	for _, f := range fieldsOf(v.Type()) {
-		at := join(path, f.name)
+		at := Join(path, f.name)
 		properties[f.name] = t.schema(v.Field(f.index), at)
-		rule, _ := t.rule(at)
-		if rule.required && v.Field(f.index).IsZero() || at == "environment" {
+		key, _ := t.Key(at)
+		if key.Required && v.Field(f.index).IsZero() || at == "environment" {
 			required = append(required, f.name)
 		}
 	}
@@ -83,35 +81,35 @@ func (t table) object(s map[string]any, v reflect.Value, path string) {
 	}
 }
 
-func (t table) leaf(s map[string]any, v reflect.Value, rule rule) {
+func (t Table) leaf(s map[string]any, v reflect.Value, key Key) {
 	switch v.Kind() {
 	case reflect.String:
 		s["type"] = "string"
-		if rule.required {
+		if key.Required {
 			s["minLength"] = 1
 		}
 	case reflect.Bool:
 		s["type"] = "boolean"
 	case reflect.Int, reflect.Int64:
 		s["type"] = "integer"
-		if rule.bytes {
+		if key.Bytes {
 			s["type"], s["pattern"] = []string{"integer", "string"}, `^[0-9]+(\.[0-9]+)? ?[KMGT]iB$`
 		}
 	case reflect.Float64:
 		s["type"] = "number"
 	default:
-		panic(fmt.Sprintf("config: no schema for fields of type %s", v.Type())) // A new field of a type nobody taught it.
+		panic(fmt.Sprintf("settings: no schema for fields of type %s", v.Type())) // A new field of a type nobody taught it.
 	}
 	if !v.IsZero() {
 		s["default"] = v.Interface()
 	}
-	for name, bound := range map[string]*float64{"minimum": rule.min, "maximum": rule.max, "exclusiveMinimum": rule.above} {
+	for name, bound := range map[string]*float64{"minimum": key.Min, "maximum": key.Max, "exclusiveMinimum": key.Above} {
 		if bound != nil {
 			s[name] = *bound
 		}
 	}
-	if len(rule.oneOf) > 0 {
-		s["enum"] = enum(rule.oneOf, v.Kind())
+	if len(key.OneOf) > 0 {
+		s["enum"] = enum(key.OneOf, v.Kind())
 	}
 }
 

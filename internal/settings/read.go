@@ -1,0 +1,317 @@
+package settings
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// A tree is a document as plain values: map[string]any, []any, string, bool, nil, json.Number, and the two below.
+type (
+	// Bare is a text without quotes that is a number, too.
+	Bare string
+	// Omitted stands for a value that was refused already.
+	Omitted struct{}
+)
+
+// Read reads a tree into a pointer to a struct, which holds the defaults. Types are never converted: "8" in quotes is
+// no number. It goes on after a fault; a value with a fault keeps what was there before.
+func (t Table) Read(tree, into any) Faults {
+	r := &reader{table: t}
+	r.value(tree, reflect.ValueOf(into).Elem(), "")
+	return r.faults
+}
+
+// Set reads the value of one known key.
+func (t Table) Set(into any, path string, tree any) Faults {
+	r := &reader{table: t}
+	key, _ := t.Key(path)
+	r.value(tree, key.Of(into), path)
+	return r.faults
+}
+
+type reader struct {
+	table  Table
+	faults Faults
+}
+
+// refuse reports a value whose form is wrong.
+func (r *reader) refuse(path, format string, args ...any) {
+	r.faults = append(r.faults, &Fault{Path: path, Text: fmt.Sprintf(format, args...), Form: true})
+}
+
+func (r *reader) value(tree any, v reflect.Value, path string) {
+	switch tree.(type) {
+	case nil:
+		r.refuse(path, "there is no value; give one, or leave the key out for the default")
+		return
+	case Omitted:
+		return
+	}
+	switch into := v.Addr().Interface().(type) {
+	case *rollout.Environment:
+		r.environment(tree, into, path)
+		return
+	case encoding.TextUnmarshaler:
+		r.text(tree, into, v, path)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		r.object(tree, v, path)
+	case reflect.Slice:
+		r.list(tree, v, path)
+	default:
+		r.scalar(tree, v, path)
+	}
+}
+
+// object reads a mapping into a struct whose fields are named by their json tags.
+func (r *reader) object(tree any, v reflect.Value, path string) {
+	object, ok := tree.(map[string]any)
+	if !ok {
+		r.refuse(path, "want keys with values, not %s", describe(tree))
+		return
+	}
+	known := map[string]bool{}
+	for _, f := range fieldsOf(v.Type()) {
+		known[f.name] = true
+		if value, given := object[f.name]; given {
+			r.value(value, v.Field(f.index), Join(path, f.name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if !known[name] {
+			at := Join(path, name)
+			r.faults.Add(at, "%s", r.table.Unknown(at))
+		}
+	}
+}
+
+func (r *reader) list(tree any, v reflect.Value, path string) {
+	items, ok := tree.([]any)
+	if !ok {
+		r.refuse(path, "want a list, not %s", describe(tree))
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), len(items), len(items))
+	for i, item := range items {
+		r.value(item, list.Index(i), fmt.Sprintf("%s[%d]", path, i))
+	}
+	v.Set(list)
+}
+
+// environment reads the kind, and keeps everything else as JSON for the environment itself to judge.
+func (r *reader) environment(tree any, env *rollout.Environment, path string) {
+	object, ok := tree.(map[string]any)
+	if !ok {
+		r.refuse(path, "want keys with values, such as {kind: diplomacy}, not %s", describe(tree))
+		return
+	}
+	before := len(r.faults)
+	options := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if name == "kind" {
+			r.value(object[name], reflect.ValueOf(&env.Kind).Elem(), Join(path, name))
+			continue
+		}
+		options[name] = r.plain(object[name], Join(path, name))
+	}
+	if len(options) == 0 || len(r.faults) > before {
+		return
+	}
+	raw, err := json.Marshal(options)
+	if err != nil {
+		r.refuse(path, "%v", err)
+		return
+	}
+	env.Options = raw
+}
+
+// plain is a value as JSON has it.
+func (r *reader) plain(tree any, path string) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		object := map[string]any{}
+		for name, value := range tree {
+			object[name] = r.plain(value, Join(path, name))
+		}
+		return object
+	case []any:
+		list := make([]any, len(tree))
+		for i, item := range tree {
+			list[i] = r.plain(item, fmt.Sprintf("%s[%d]", path, i))
+		}
+		return list
+	case json.Number, Bare:
+		if n, ok := wholeOf(tree); ok {
+			return n
+		}
+		if x, ok := numberOf(tree); ok {
+			return x
+		}
+		r.refuse(path, "want a value that JSON has, not %s", describe(tree))
+		return nil
+	}
+	return tree
+}
+
+// scalar reads a single value.
+func (r *reader) scalar(tree any, v reflect.Value, path string) {
+	switch v.Kind() {
+	case reflect.String:
+		if text, ok := textOf(tree); ok {
+			v.SetString(text)
+			return
+		}
+		r.refuse(path, "want a text, not %s%s", describe(tree), quoteIt(tree))
+	case reflect.Bool:
+		if b, ok := tree.(bool); ok {
+			v.SetBool(b)
+			return
+		}
+		r.refuse(path, "want true or false, not %s", describe(tree))
+	case reflect.Int, reflect.Int64:
+		r.whole(tree, v, path)
+	case reflect.Float64:
+		if x, ok := numberOf(tree); ok {
+			v.SetFloat(x)
+			return
+		}
+		r.refuse(path, "want a number, not %s%s", describe(tree), unquoteIt(tree))
+	default:
+		// A new field of a type nobody taught it.
+		panic(fmt.Sprintf("settings: %s: fields of type %s cannot be read", path, v.Type()))
+	}
+}
+
+func (r *reader) whole(tree any, v reflect.Value, path string) {
+	if n, ok := wholeOf(tree); ok && !v.OverflowInt(n) {
+		v.SetInt(n)
+		return
+	}
+	if x, ok := numberOf(tree); ok && math.Abs(x) >= math.MaxInt64 {
+		r.refuse(path, "%s is out of range: no count here is so large", describe(tree))
+		return
+	}
+	want := "a whole number"
+	if key, _ := r.table.Key(path); key.Bytes {
+		if n, ok := sizeOf(tree); ok {
+			v.SetInt(n)
+			return
+		}
+		want = "bytes, or a number of KiB, MiB, GiB or TiB, such as 2GiB"
+	}
+	r.refuse(path, "want %s, not %s%s", want, describe(tree), unquoteIt(tree))
+}
+
+// text reads a value that reads itself from text, such as a duration.
+func (r *reader) text(tree any, into encoding.TextUnmarshaler, v reflect.Value, path string) {
+	text, ok := textOf(tree)
+	if !ok {
+		hint := ""
+		if n, number := tree.(json.Number); number {
+			hint = "; add a unit, such as " + shorten(n.String()) + "s"
+		}
+		r.refuse(path, "want a duration such as 90s, 15m or 1h30m, not %s%s", describe(tree), hint)
+		return
+	}
+	before := reflect.New(v.Type()).Elem()
+	before.Set(v)
+	if err := into.UnmarshalText([]byte(text)); err != nil {
+		v.Set(before)
+		r.refuse(path, "%v", err)
+	}
+}
+
+func textOf(tree any) (string, bool) {
+	switch tree := tree.(type) {
+	case string:
+		return tree, true
+	case Bare:
+		return string(tree), true
+	}
+	return "", false
+}
+
+func wholeOf(tree any) (int64, bool) {
+	n, ok := tree.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(n.String(), 10, 64)
+	return v, err == nil
+}
+
+// numberOf is a finite number.
+func numberOf(tree any) (float64, bool) {
+	var text string
+	switch tree := tree.(type) {
+	case json.Number:
+		text = tree.String()
+	case Bare:
+		text = string(tree)
+	default:
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	return x, err == nil && !math.IsInf(x, 0) && !math.IsNaN(x)
+}
+
+// describe names what stands in a document, in its own words.
+func describe(tree any) string {
+	switch tree := tree.(type) {
+	case nil:
+		return "nothing"
+	case map[string]any:
+		return "keys with values"
+	case []any:
+		return "a list"
+	case json.Number, Bare:
+		return "the number " + shorten(fmt.Sprint(tree))
+	case bool:
+		return fmt.Sprint(tree)
+	case string:
+		if strings.Contains(tree, "\n") {
+			return "a text of several lines"
+		}
+		return "the text " + shorten(strconv.Quote(tree))
+	}
+	return "this"
+}
+
+const maxShown = 24
+
+func shorten(s string) string {
+	if letters := []rune(s); len(letters) > maxShown {
+		return string(letters[:maxShown]) + "..."
+	}
+	return s
+}
+
+func quoteIt(tree any) string {
+	switch tree.(type) {
+	case json.Number, bool:
+		return "; put it in quotes"
+	}
+	return ""
+}
+
+func unquoteIt(tree any) string {
+	text, ok := tree.(string)
+	if !ok {
+		return ""
+	}
+	if _, err := strconv.ParseFloat(text, 64); err != nil {
+		return ""
+	}
+	return "; take the quotes off"
+}

@@ -1,0 +1,109 @@
+package spec
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// hashVersion leads every hash. Another way of hashing gets another one.
+const hashVersion = "1-"
+
+// Hash is the identity of a spec: two specs that ask for the same run have the same one, however their keys are
+// ordered and whether they spell out defaults. It covers what differs from the defaults, so that a release that adds
+// keys changes the hash of no spec.
+func Hash(s rollout.Spec) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return "" // options that are no JSON: it is the same as no other
+	}
+	return hashText(text)
+}
+
+// Same reports whether a spec that was recorded as JSON, with its hash, asks for the same run as s. An earlier version
+// recorded no hash: then it is that of the text.
+func Same(hash string, text []byte, s rollout.Spec) bool {
+	if !strings.HasPrefix(hash, hashVersion) {
+		hash = hashText(text)
+	}
+	return hash != "" && hash == Hash(s)
+}
+
+func hashText(text []byte) string {
+	s := Default()
+	if json.Unmarshal(text, &s) != nil { // what an earlier release did not know has its default
+		return ""
+	}
+	keys.FillWords(&s)
+	Complete(&s, func(string) bool { return false })
+	defaults := Default()
+	defaults.Group.MinSamples = s.Group.Samples
+	lines := []string{}
+	for _, key := range keys.Keys {
+		v := key.Of(&s)
+		section := v.IsValid() && v.Kind() == reflect.Struct && key.Path != "environment"
+		if !v.IsValid() || section {
+			continue // what is below it has lines of its own, or is in that of its list
+		}
+		value, err := canonical(v.Interface())
+		if err != nil {
+			return ""
+		}
+		if standard, err := canonical(key.Of(&defaults).Interface()); err != nil || value != standard {
+			lines = append(lines, key.Path+"="+value)
+		}
+	}
+	slices.Sort(lines)
+	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
+	return hashVersion + hex.EncodeToString(sum[:])
+}
+
+// canonical is a value as JSON in one way of several: keys are sorted, and numbers are written alike.
+func canonical(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	tree, err := decode(text)
+	if err != nil {
+		return "", err
+	}
+	text, err = json.Marshal(shortest(tree))
+	return string(text), err
+}
+
+// decode reads JSON without a loss of digits.
+func decode(text []byte) (tree any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	err = d.Decode(&tree)
+	return tree, err
+}
+
+// shortest writes every number of a tree in its shortest form.
+func shortest(tree any) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		for name, value := range tree {
+			tree[name] = shortest(value)
+		}
+	case []any:
+		for i, item := range tree {
+			tree[i] = shortest(item)
+		}
+	case json.Number:
+		if n, err := tree.Int64(); err == nil {
+			return n
+		}
+		if x, err := tree.Float64(); err == nil {
+			return x
+		}
+	}
+	return tree
+}
