@@ -146,9 +146,11 @@ func (e environment) chaosReport(r crashtest.Report) error {
 	if err := t.Write(e.stderr, 0); err != nil {
 		return err
 	}
-	e.say("%d batches claimed again whole and %d in shares, %d records sent again, %d calls of replaced trainers refused, %d batches granted and %d turns played while Temporal was away",
+	e.say("%d batches claimed again whole and %d in shares, %d records sent again, %d calls of replaced trainers refused, "+
+		"%d batches granted and %d turns played while Temporal was away",
 		r.Claims, r.Shares, r.Records, r.Refused, r.Ahead, r.Unled)
-	e.say("%d steps trained again because a trainer went back to its checkpoint, %d turns compared with the engines' answers, %d of %d generated tokens repeated, groups dropped: %v",
+	e.say("%d steps trained again because a trainer went back to its checkpoint, "+
+		"%d turns compared with the engines' answers, %d of %d generated tokens repeated, groups dropped: %v",
 		r.Rewound, r.Turns, r.Summary.RepeatedTokens, r.OutTokens, r.Dropped)
 	for _, v := range r.Violations {
 		e.say("VIOLATION %s", v)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -61,15 +60,20 @@ With --spec a run is started too, with the demo trainer, and its progress shown;
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8700", "address of the API; another port is taken when this one is in use")
-	f.StringVar(&o.redis, "redis", os.Getenv("MILLRACE_DEV_REDIS_URL"), "use this Redis (redis://host:port/db) instead of the embedded one; $MILLRACE_DEV_REDIS_URL keeps a password off the command line")
+	f.StringVar(&o.redis, "redis", os.Getenv("MILLRACE_DEV_REDIS_URL"),
+		"use this Redis (redis://host:port/db) instead of the embedded one; "+
+			"$MILLRACE_DEV_REDIS_URL keeps a password off the command line")
 	f.Lookup("redis").DefValue = "" // which --help would show
 	f.StringVar(&o.temporal, "temporal", "", "use this Temporal (host:port) instead of a dev server")
-	f.StringVar(&o.temporalBin, "temporal-bin", "", "temporal CLI to run the dev server with (default $MILLRACE_TEMPORAL, then the PATH, then .bin/temporal)")
+	f.StringVar(&o.temporalBin, "temporal-bin", "",
+		"temporal CLI to run the dev server with (default $MILLRACE_TEMPORAL, then the PATH, then .bin/temporal)")
 	f.IntVar(&o.uiPort, "ui-port", 0, "serve Temporal's web UI on this port; 0: no UI")
-	f.StringSliceVar(&o.engines, "engine", nil, "use this vLLM engine (http://host:port) instead of simulated ones; repeatable")
+	f.StringSliceVar(&o.engines, "engine", nil,
+		"use this vLLM engine (http://host:port) instead of simulated ones; repeatable")
 	f.IntVar(&o.simulated, "engines", 0, "simulated engines (default: the spec's demo.engines, else 2)")
 	f.Float64Var(&o.speed, "speed", 0, "divide all simulated times by this (default: the spec's demo.speed, else 1)")
-	f.IntVar(&o.maxNumSeqs, "engine-max-num-seqs", 0, "sequences that a simulated engine runs at once (default: the spec's demo.engine_max_num_seqs, else 512)")
+	f.IntVar(&o.maxNumSeqs, "engine-max-num-seqs", 0,
+		"sequences that a simulated engine runs at once (default: the spec's demo.engine_max_num_seqs, else 512)")
 	f.StringVar(&o.dataDir, "data-dir", "", "keep Temporal's database and the logs here, across restarts; needs --redis")
 	f.StringVar(&o.spec, "spec", "", "start this run, with the demo trainer, and show its progress")
 	f.BoolVar(&o.exit, "exit", false, "with --spec: end when the run is over")
@@ -82,7 +86,8 @@ With --spec a run is started too, with the demo trainer, and its progress shown;
 func (o devOptions) validate() error {
 	switch {
 	case o.dataDir != "" && o.redis == "":
-		return usage("--data-dir keeps Temporal's database across restarts, but the embedded Redis forgets everything: add --redis redis://host:port")
+		return usage("--data-dir keeps Temporal's database across restarts, but the embedded Redis forgets everything: " +
+			"add --redis redis://host:port")
 	case o.exit && o.spec == "":
 		return usage("--exit ends when a run is over: name the run with --spec FILE")
 	case len(o.engines) > 0 && o.simulated > 0:
@@ -109,8 +114,7 @@ type devStack struct {
 	redis    string
 	temporal string
 	server   string // URL
-	logs     []io.Closer
-	keep     bool // something failed, and the logs may say why
+	keep     bool   // something failed, and the logs may say why
 }
 
 func runDev(ctx context.Context, env environment, o devOptions) error {
@@ -135,7 +139,8 @@ func runDev(ctx context.Context, env environment, o devOptions) error {
 		return err
 	}
 	if spec == nil {
-		d.env.say("up; Ctrl-C ends it all. Next: millrace run start -f config/examples/diplomacy-qwen7b.yaml --server %s", d.server)
+		d.env.say("up; Ctrl-C ends it all. Next: millrace run start -f config/examples/diplomacy-qwen7b.yaml --server %s",
+			d.server)
 		<-ctx.Done()
 		return errInterrupted
 	}
@@ -183,8 +188,10 @@ func (d *devStack) start(ctx context.Context) error {
 	if err := d.openDir(); err != nil {
 		return err
 	}
-	d.group = supervise.NewGroup(func(e supervise.Event) { d.env.say("%s %s", e.Name, e.Text) })
-	for _, step := range []func(context.Context) error{d.startRedis, d.startTemporal, d.startServer, d.startWorker, d.startEngines} {
+	report := func(e supervise.Event) { d.env.say("%s %s", e.Name, e.Text) }
+	d.group = supervise.NewGroup(filepath.Join(d.dir, "logs"), report)
+	steps := []func(context.Context) error{d.startRedis, d.startTemporal, d.startServer, d.startWorker, d.startEngines}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -200,9 +207,6 @@ func (d *devStack) openDir() error {
 			return fmt.Errorf("make a folder for logs: %w", err)
 		}
 		d.dir = dir
-	}
-	if err := os.MkdirAll(filepath.Join(d.dir, "logs"), 0o755); err != nil {
-		return fmt.Errorf("make a folder for logs: %w", err)
 	}
 	return nil
 }
@@ -237,7 +241,8 @@ func (d *devStack) startTemporal(ctx context.Context) error {
 	if err := d.spawn("temporal", bin, args...); err != nil {
 		return err
 	}
-	if err := d.comesUp(ctx, "temporal", func(ctx context.Context) error { return awaitTemporal(ctx, d.temporal, time.Minute) }); err != nil {
+	answers := func(ctx context.Context) error { return awaitTemporal(ctx, d.temporal, time.Minute) }
+	if err := d.comesUp(ctx, "temporal", answers); err != nil {
 		return err
 	}
 	if d.opts.uiPort > 0 {
@@ -315,7 +320,8 @@ func (d *devStack) startWorker(context.Context) error {
 	if err := d.spawn("worker", d.self, d.workerArgs()...); err != nil {
 		return err
 	}
-	d.env.say("worker running, process %d; kill -9 it and see; logs in %s", d.group.PID("worker"), filepath.Join(d.dir, "logs"))
+	d.env.say("worker running, process %d; kill -9 it and see; logs in %s",
+		d.group.PID("worker"), filepath.Join(d.dir, "logs"))
 	return nil
 }
 
@@ -328,9 +334,6 @@ func (d *devStack) stop(ctx context.Context) {
 		impatient, done := d.env.secondInterrupt(ctx)
 		d.group.Stop(impatient)
 		done()
-	}
-	for _, log := range d.logs {
-		_ = log.Close() // nothing more is written
 	}
 	if d.keep && d.dir != "" {
 		d.env.say("the logs are kept in %s", filepath.Join(d.dir, "logs"))

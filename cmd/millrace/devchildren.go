@@ -5,22 +5,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/supervise"
 )
-
-// process describes a child whose output goes to a log file of its own.
-func (d *devStack) process(name, path string, args ...string) (supervise.Process, error) {
-	log, err := os.OpenFile(d.logOf(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return supervise.Process{}, fmt.Errorf("open log of %s: %w", name, err)
-	}
-	d.logs = append(d.logs, log)
-	return supervise.Process{Name: name, Path: path, Args: args, Env: d.childEnvironment(), Log: log}, nil
-}
 
 // childEnvironment says whose children these are, in a list of processes, and where Redis is: its address may hold
 // a password, which everybody on the machine could read among the arguments.
@@ -34,16 +23,10 @@ func (d *devStack) serverArgs(address string) []string {
 
 func (d *devStack) workerArgs() []string { return []string{"worker", "--temporal", d.temporal} }
 
+// spawn starts a child that is started again whenever it ends.
 func (d *devStack) spawn(name, path string, args ...string) error {
-	p, err := d.process(name, path, args...)
-	if err != nil {
-		return err
-	}
-	return d.group.Start(p)
+	return d.group.Start(supervise.Process{Name: name, Path: path, Args: args, Env: d.childEnvironment()})
 }
-
-// logOf is the file that a child writes to.
-func (d *devStack) logOf(name string) string { return filepath.Join(d.dir, "logs", name+".log") }
 
 // hopeless is after how many ends a child that has not come up yet is given up.
 const hopeless = 3
@@ -61,7 +44,7 @@ func (d *devStack) comesUp(ctx context.Context, name string, await func(context.
 		select {
 		case err := <-answered:
 			if err != nil {
-				return fmt.Errorf("%s does not come up: %w%s", name, err, lastWords(d.logOf(name)))
+				return fmt.Errorf("%s does not come up: %w%s", name, err, lastWords(d.group.LogFile(name)))
 			}
 			return nil
 		case <-tick.C:
@@ -69,7 +52,7 @@ func (d *devStack) comesUp(ctx context.Context, name string, await func(context.
 		if ends := d.group.Ends(name); ends >= hopeless && waiting.Err() == nil {
 			giveUp()
 			<-answered
-			return fmt.Errorf("%s does not come up: it ended %d times%s", name, ends, lastWords(d.logOf(name)))
+			return fmt.Errorf("%s does not come up: it ended %d times%s", name, ends, lastWords(d.group.LogFile(name)))
 		}
 	}
 }

@@ -52,7 +52,8 @@ func (d *devStack) simulateEngines(ctx context.Context, client cli.Client) error
 		}
 		urls = append(urls, seat.url())
 	}
-	d.env.say("%d simulated engines (A100, Qwen2.5-7B, LoRA; speed x%g): %s", len(urls), d.demo.Speed, strings.Join(urls, " "))
+	d.env.say("%d simulated engines (A100, Qwen2.5-7B, LoRA; speed x%g): %s",
+		len(urls), d.demo.Speed, strings.Join(urls, " "))
 	return nil
 }
 
@@ -122,7 +123,8 @@ func inFlight(maxNumSeqs int) int {
 }
 
 func (d *devStack) startEngine(ctx context.Context, s seat, i int) error {
-	args := []string{"engine", "simulate", "--port", strconv.Itoa(s.port), "--speed", fmt.Sprint(d.demo.Speed), "--seed", strconv.Itoa(i + 1)}
+	args := []string{"engine", "simulate", "--port", strconv.Itoa(s.port),
+		"--speed", fmt.Sprint(d.demo.Speed), "--seed", strconv.Itoa(i + 1)}
 	if d.demo.EngineMaxNumSeqs > 0 {
 		args = append(args, "--max-num-seqs", strconv.Itoa(d.demo.EngineMaxNumSeqs))
 	}

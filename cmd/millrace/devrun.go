@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/supervise"
 )
 
 // follow starts the run and its trainer, shows the progress until the run is over, and ends with the table of steps
@@ -41,7 +42,7 @@ func (d *devStack) follow(ctx context.Context, spec rollout.Spec) error {
 	}
 	if !d.opts.noTrainer && status.State == rollout.RunCompleted {
 		if err := d.group.Wait(ctx, "trainer"); err != nil && !errors.Is(err, context.Canceled) {
-			d.env.say("the trainer ended badly: %v; see %s", err, filepath.Join(d.dir, "logs", "trainer.log"))
+			d.env.say("the trainer ended badly: %v; see %s", err, d.group.LogFile("trainer"))
 		}
 	}
 	if err := d.conclude(ctx, api, spec); err != nil {
@@ -80,13 +81,12 @@ func (d *devStack) startTrainer(spec rollout.Spec) error {
 	if journal == "" {
 		journal = filepath.Join(d.dir, "trained.jsonl")
 	}
-	p, err := d.process("trainer", d.self, "trainer", "demo", string(spec.Name), "--server", d.server,
-		"--speed", fmt.Sprint(d.demo.Speed), "--journal", journal)
+	err := d.group.Start(supervise.Process{
+		Name: "trainer", Path: d.self, Env: d.childEnvironment(), Once: true,
+		Args: []string{"trainer", "demo", string(spec.Name), "--server", d.server,
+			"--speed", fmt.Sprint(d.demo.Speed), "--journal", journal},
+	})
 	if err != nil {
-		return err
-	}
-	p.Once = true
-	if err := d.group.Start(p); err != nil {
 		return err
 	}
 	d.env.say("trainer running, process %d", d.group.PID("trainer"))

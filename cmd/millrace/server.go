@@ -77,7 +77,10 @@ func (f *serviceFlags) service(env environment) (config.Service, error) {
 
 // getenv is the environment with the flags in the place of the variables that say the same.
 func (f *serviceFlags) getenv(name string) string {
-	flag := map[string]string{"MILLRACE_LISTEN": f.listen, "MILLRACE_WORKER_LISTEN": f.probes, "MILLRACE_REDIS_URL": f.redis, "TEMPORAL_ADDRESS": f.temporal}[name]
+	flag := map[string]string{
+		"MILLRACE_LISTEN": f.listen, "MILLRACE_WORKER_LISTEN": f.probes,
+		"MILLRACE_REDIS_URL": f.redis, "TEMPORAL_ADDRESS": f.temporal,
+	}[name]
 	if flag != "" {
 		return flag
 	}

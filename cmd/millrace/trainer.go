@@ -37,7 +37,9 @@ goes on at the right step.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&cfg.Server, "server", cli.ServerOf(os.Getenv), "URL of the API server ($MILLRACE_SERVER)")
-	f.StringVar(&cfg.AdapterDir, "adapters", "", "folder to write adapters to, at or below the spec's adapters.path_prefix, which is the default; engines must see it under the same path")
+	f.StringVar(&cfg.AdapterDir, "adapters", "",
+		"folder to write adapters to, at or below the spec's adapters.path_prefix, which is the default; "+
+			"engines must see it under the same path")
 	f.StringVar(&cfg.Journal, "journal", "", "append what was trained on, a JSON line per step, to this file")
 	f.Float64Var(&cfg.Speed, "speed", 0, "divide all times by this (default: the spec's demo.speed)")
 	return cmd

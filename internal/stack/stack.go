@@ -61,7 +61,6 @@ type Stack struct {
 	cfg   Config
 	mu    sync.Mutex       // guards what follows
 	group *supervise.Group // its methods are for one goroutine at a time
-	logs  []io.Closer
 }
 
 // callTimeout bounds a call of the HTTP client that users of a stack share.
@@ -76,11 +75,10 @@ func Start(ctx context.Context, cfg Config) (*Stack, error) {
 		cfg.Log = io.Discard
 	}
 	s := &Stack{cfg: cfg, HTTP: &http.Client{Timeout: callTimeout}}
-	s.group = supervise.NewGroup(func(e supervise.Event) { fmt.Fprintf(cfg.Log, "  %s %s\n", e.Name, e.Text) })
-	for _, dir := range []string{"logs", "redis"} {
-		if err := os.MkdirAll(filepath.Join(cfg.Dir, dir), 0o755); err != nil {
-			return nil, err
-		}
+	report := func(e supervise.Event) { fmt.Fprintf(cfg.Log, "  %s %s\n", e.Name, e.Text) }
+	s.group = supervise.NewGroup(filepath.Join(cfg.Dir, "logs"), report)
+	if err := os.MkdirAll(filepath.Join(cfg.Dir, "redis"), 0o755); err != nil {
+		return nil, err
 	}
 	err := s.startStores(ctx)
 	if err == nil {
@@ -101,10 +99,6 @@ func (s *Stack) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.group.Stop(nil)
-	for _, log := range s.logs {
-		log.Close()
-	}
-	s.logs = nil
 }
 
 func (s *Stack) startStores(ctx context.Context) error {
@@ -228,24 +222,13 @@ func (s *Stack) Client() (*apiclient.Client, error) {
 // Spawn starts a child. It is started again when it ends, unless once is set and it ends well. Its output goes to
 // logs/NAME.log.
 func (s *Stack) Spawn(name string, once bool, path string, args ...string) error {
-	log, err := s.Log(name)
-	if err != nil {
-		return err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.logs = append(s.logs, log)
-	return s.group.Start(supervise.Process{Name: name, Path: path, Args: args, Log: log, Once: once})
+	return s.group.Start(supervise.Process{Name: name, Path: path, Args: args, Once: once})
 }
 
 // Log opens a child's log for appending.
-func (s *Stack) Log(name string) (*os.File, error) {
-	log, err := os.OpenFile(filepath.Join(s.cfg.Dir, "logs", name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open log of %s: %w", name, err)
-	}
-	return log, nil
-}
+func (s *Stack) Log(name string) (*os.File, error) { return s.group.OpenLog(name) }
 
 // End stops a child for good. A child of that name may be started anew.
 func (s *Stack) End(name string) {

@@ -7,9 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -23,7 +23,6 @@ type Process struct {
 	Path string
 	Args []string
 	Env  []string // added to the parent's
-	Log  io.Writer
 	// Once means that a clean exit (status 0) is the end of it; otherwise every exit is followed by a restart.
 	Once bool
 }
@@ -36,12 +35,28 @@ type Event struct {
 
 // Group is a set of children of one parent. Its methods are for one goroutine.
 type Group struct {
+	logs     string      // folder
 	notify   func(Event) // called from several goroutines
 	children []*child
 }
 
-// NewGroup makes an empty group. notify hears of exits and restarts.
-func NewGroup(notify func(Event)) *Group { return &Group{notify: notify} }
+// NewGroup makes an empty group, whose children write to files in the folder logs. notify hears of exits and restarts.
+func NewGroup(logs string, notify func(Event)) *Group { return &Group{logs: logs, notify: notify} }
+
+// LogFile is the file that the named child writes to.
+func (g *Group) LogFile(name string) string { return filepath.Join(g.logs, name+".log") }
+
+// OpenLog opens a child's file for appending.
+func (g *Group) OpenLog(name string) (*os.File, error) {
+	if err := os.MkdirAll(g.logs, 0o755); err != nil {
+		return nil, fmt.Errorf("make a folder for logs: %w", err)
+	}
+	log, err := os.OpenFile(g.LogFile(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open log of %s: %w", name, err)
+	}
+	return log, nil
+}
 
 // Restart delays: short enough for a demonstration, growing so that a child that cannot start does not spin.
 const (
@@ -56,6 +71,7 @@ const (
 // child is one supervised process; its goroutine owns the exec.Cmd.
 type child struct {
 	Process
+	log  *os.File
 	stop chan struct{} // closed: end
 	kill chan struct{} // closed: end now
 	done chan struct{} // closed when the last process is gone
@@ -68,7 +84,11 @@ type child struct {
 
 // Start starts a child and keeps it until Stop. It fails only when the very first start does.
 func (g *Group) Start(p Process) error {
-	c := &child{Process: p, stop: make(chan struct{}), kill: make(chan struct{}), done: make(chan struct{})}
+	log, err := g.OpenLog(p.Name)
+	if err != nil {
+		return err
+	}
+	c := &child{Process: p, log: log, stop: make(chan struct{}), kill: make(chan struct{}), done: make(chan struct{})}
 	started := make(chan error, 1)
 	go c.keep(started, g.notify)
 	if err := <-started; err != nil {
@@ -148,6 +168,7 @@ func (g *Group) Stop(now <-chan struct{}) {
 // (Pdeathsig), so that a parent killed by SIGKILL leaves nothing behind; hence the locked thread.
 func (c *child) keep(started chan<- error, notify func(Event)) {
 	defer close(c.done)
+	defer c.log.Close() // nothing more is written
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	delay := firstDelay
@@ -190,7 +211,7 @@ func (c *child) keep(started chan<- error, notify func(Event)) {
 func (c *child) launch() (*exec.Cmd, error) {
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env = append(os.Environ(), c.Env...)
-	cmd.Stdout, cmd.Stderr = c.Log, c.Log
+	cmd.Stdout, cmd.Stderr = c.log, c.log
 	cmd.SysProcAttr = attributes()
 	if err := cmd.Start(); err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func startChild(t *testing.T, g *Group, name string, once bool) (file string) {
 	if once {
 		env = append(env, "SUPERVISE_EXIT=1")
 	}
-	if err := g.Start(Process{Name: name, Path: os.Args[0], Env: env, Log: os.Stderr, Once: once}); err != nil {
+	if err := g.Start(Process{Name: name, Path: os.Args[0], Env: env, Once: once}); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -69,7 +69,7 @@ func pids(t *testing.T, file string, n int) []int {
 func TestKilledChildIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	events := make(chan Event, 10)
-	g := NewGroup(func(e Event) { events <- e })
+	g := NewGroup(t.TempDir(), func(e Event) { events <- e })
 	defer g.Stop(nil)
 	file := startChild(t, g, "worker", false)
 	first := pids(t, file, 1)[0]
@@ -90,7 +90,7 @@ func TestKilledChildIsStartedAgain(t *testing.T) {
 
 func TestStopLeavesNothing(t *testing.T) {
 	t.Parallel()
-	g := NewGroup(func(Event) {})
+	g := NewGroup(t.TempDir(), func(Event) {})
 	a, b := startChild(t, g, "a", false), startChild(t, g, "b", false)
 	running := append(pids(t, a, 1), pids(t, b, 1)...)
 	now := make(chan struct{})
@@ -105,7 +105,7 @@ func TestStopLeavesNothing(t *testing.T) {
 
 func TestOnceEndsWithItsCleanExit(t *testing.T) {
 	t.Parallel()
-	g := NewGroup(func(e Event) { t.Errorf("unexpected %+v", e) })
+	g := NewGroup(t.TempDir(), func(e Event) { t.Errorf("unexpected %+v", e) })
 	defer g.Stop(nil)
 	startChild(t, g, "job", true)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -117,7 +117,7 @@ func TestOnceEndsWithItsCleanExit(t *testing.T) {
 
 func TestMissingProgramIsAnError(t *testing.T) {
 	t.Parallel()
-	g := NewGroup(func(Event) {})
+	g := NewGroup(t.TempDir(), func(Event) {})
 	if err := g.Start(Process{Name: "ghost", Path: "/does/not/exist"}); err == nil {
 		t.Error("no error")
 	}
@@ -126,7 +126,7 @@ func TestMissingProgramIsAnError(t *testing.T) {
 // A child that is ended stays ended, the others live, and one of its name may be started anew.
 func TestEndStopsOneForGood(t *testing.T) {
 	t.Parallel()
-	g := NewGroup(func(e Event) { t.Errorf("unexpected %+v", e) })
+	g := NewGroup(t.TempDir(), func(e Event) { t.Errorf("unexpected %+v", e) })
 	defer g.Stop(nil)
 	a, b := startChild(t, g, "a", false), startChild(t, g, "b", false)
 	ended, other := pids(t, a, 1)[0], pids(t, b, 1)[0]
