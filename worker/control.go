@@ -171,6 +171,7 @@ func (c control) awaitMirror(ctx context.Context, run rollout.RunName) {
 }
 
 // end ends a run in the place of its workflow, which is gone: its games are let go, its adapters are not kept any more.
+// That it is over is said last, so that whoever then resumes it keeps what it has from there on.
 func (c control) end(ctx context.Context, run rollout.RunName, state rollout.RunState, reason string) (rollout.RunStatus, error) {
 	status, err := c.buffer.Status(ctx, run)
 	if err != nil {
@@ -180,9 +181,6 @@ func (c control) end(ctx context.Context, run rollout.RunName, state rollout.Run
 	if status.EndedAt.IsZero() {
 		status.EndedAt = time.Now().UTC()
 	}
-	if err := c.buffer.SaveStatus(ctx, status, time.Now()); err != nil {
-		return status, err
-	}
 	if err := c.unwant(ctx, run); err != nil {
 		return status, err
 	}
@@ -190,7 +188,10 @@ func (c control) end(ctx context.Context, run rollout.RunName, state rollout.Run
 	if err != nil {
 		return status, err
 	}
-	return status, c.CancelGroups(ctx, run, append(account.Queued, account.InFlight...))
+	if err := c.CancelGroups(ctx, run, append(account.Queued, account.InFlight...)); err != nil {
+		return status, err
+	}
+	return status, c.buffer.SaveStatus(ctx, status, time.Now())
 }
 
 // unwant lets the fleet unload a run's adapters.
