@@ -107,16 +107,36 @@ func (s *Store) SaveStatus(ctx context.Context, status rollout.RunStatus, asOf t
 	if err != nil {
 		return fmt.Errorf("save status: %w", err)
 	}
-	if !status.State.Over() || r.int(1) == 0 {
+	switch {
+	case r.int(1) == 0:
 		return nil
+	case status.State.Over():
+		return s.note(ctx, status.Spec.Name)
+	case r.int(2) == 1: // somebody took it for lost
+		return s.unnote(ctx, status.Spec.Name)
 	}
-	return s.note(ctx, status.Spec.Name)
+	return nil
 }
 
-// note notes that a run is over, so that Active passes it over.
+// note notes that a run is over, so that Active passes it over. One that was revived before the note was written is
+// looked at again: nobody would find out otherwise when it is lost once more.
 func (s *Store) note(ctx context.Context, run rollout.RunName) error {
 	if err := s.rdb.SAdd(ctx, s.ended(), string(run)).Err(); err != nil {
 		return trouble("note the end of a run", err)
+	}
+	over, err := s.rdb.HGet(ctx, s.key(run, "run"), "over").Result()
+	if err != nil && err != redis.Nil {
+		return trouble("note the end of a run", err)
+	}
+	if over != "0" {
+		return nil
+	}
+	return s.unnote(ctx, run)
+}
+
+func (s *Store) unnote(ctx context.Context, run rollout.RunName) error {
+	if err := s.rdb.SRem(ctx, s.ended(), string(run)).Err(); err != nil {
+		return trouble("note that a run goes on", err)
 	}
 	return nil
 }
@@ -135,10 +155,7 @@ func (s *Store) Revive(ctx context.Context, run rollout.RunName, workflow string
 	if _, err := s.eval(ctx, reviveScript, run, workflow); err != nil {
 		return fmt.Errorf("revive run: %w", err)
 	}
-	if err := s.rdb.SRem(ctx, s.ended(), string(run)).Err(); err != nil {
-		return trouble("revive run", err)
-	}
-	return nil
+	return s.unnote(ctx, run)
 }
 
 // Forget forgets a run that was opened and never said a word, so that it may be opened with another spec, and

@@ -392,3 +392,49 @@ func TestLateMirrorChangesNothing(t *testing.T) {
 		f.refused(err, rollout.RunOver)
 	})
 }
+
+// A lost run that is resumed the moment it says so is active, though the note of its end is written last.
+func TestRunRevivedWhileItsEndIsNoted(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 6))
+		rdb.AddHook(before{"sadd", func() { f.ok(f.Revive(f.ctx, run, "again")) }})
+		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 6), State: rollout.RunLost}, start))
+		f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 6), State: rollout.RunRunning}, start.Add(time.Second)))
+		active, err := f.Active(f.ctx)
+		f.ok(err)
+		if len(active) != 1 {
+			t.Errorf("active: %v", active)
+		}
+	})
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 6))
+		for i, state := range []rollout.RunState{rollout.RunLost, rollout.RunRunning} {
+			f.ok(f.SaveStatus(f.ctx, rollout.RunStatus{Spec: spec(1, 6), State: state}, start.Add(time.Duration(i)*time.Second)))
+		}
+		if active, err := f.Active(f.ctx); err != nil || len(active) != 1 {
+			t.Errorf("a run that was taken for lost and says that it goes on: active %v, %v", active, err)
+		}
+	})
+}
+
+// before does something before each command of a name.
+type before struct {
+	command string
+	do      func()
+}
+
+func (b before) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == b.command {
+			b.do()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

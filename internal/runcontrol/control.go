@@ -187,6 +187,7 @@ func (c Control) awaitMirror(ctx context.Context, run rollout.RunName) {
 }
 
 // End ends a run in the place of its workflow, which is gone: its games are let go, its adapters are not kept any more.
+// That it is over is said last, so that whoever then resumes it keeps what it has from there on.
 func (c Control) End(
 	ctx context.Context, run rollout.RunName, state rollout.RunState, reason string,
 ) (rollout.RunStatus, error) {
@@ -198,9 +199,6 @@ func (c Control) End(
 	if status.EndedAt.IsZero() {
 		status.EndedAt = time.Now().UTC()
 	}
-	if err := c.buffer.SaveStatus(ctx, status, time.Now()); err != nil {
-		return status, err
-	}
 	if err := c.UnwantAdapters(ctx, run); err != nil {
 		return status, err
 	}
@@ -208,7 +206,10 @@ func (c Control) End(
 	if err != nil {
 		return status, err
 	}
-	return status, c.CancelGroups(ctx, run, append(account.Queued, account.InFlight...))
+	if err := c.CancelGroups(ctx, run, append(account.Queued, account.InFlight...)); err != nil {
+		return status, err
+	}
+	return status, c.buffer.SaveStatus(ctx, status, time.Now())
 }
 
 // UnwantAdapters lets the fleet unload a run's adapters.
