@@ -9,12 +9,9 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -196,80 +193,6 @@ func TestCollapseIsReported(t *testing.T) {
 	}
 }
 
-// A smaller depth lets go of queued groups, the oldest first; what is in flight, ready or claimed stays.
-func TestShrinkingLetsGoOfTheOldestQueuedGroups(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.spec.Buffer.Depth, w.spec.Buffer.Prefill = 3, rollout.PrefillBatch
-	games := w.playSlowly()
-	started := rollout.GroupRef{Run: "demo", Seq: 4}
-	w.at(time.Minute, func() {
-		for seq := range rollout.GroupSeq(4) { // three are claimed, one stays ready
-			games.end(w, seq, 0, 1, 0)
-			games.end(w, seq, 1, 0, 1)
-		}
-		if err := w.buffer.Start(context.Background(), started); err != nil {
-			t.Error(err)
-		}
-	})
-	w.at(2*time.Minute, func() { // 0 1 2 are claimed; 3 is ready, 4 in flight, 5 to 11 queued
-		epoch, _, err := w.buffer.Attach(context.Background(), "demo", nil)
-		if err == nil {
-			w.epoch = epoch
-			_, err = w.buffer.Claim(context.Background(), "demo", 0, epoch, buffer.Share{})
-		}
-		if err != nil {
-			t.Error(err)
-		}
-		w.hint()
-	})
-	w.at(3*time.Minute, func() {
-		w.update(workflows.UpdateChange, spec.Change{Set: spec.Values{"buffer.depth": 1}}, func(_ any, err error) {
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	})
-	w.at(4*time.Minute, func() {
-		account, err := w.buffer.Account(context.Background(), "demo")
-		if err != nil || !slices.Equal(account.Queued, []rollout.GroupSeq{11}) || !slices.Equal(account.InFlight, []rollout.GroupSeq{4}) ||
-			!slices.Equal(account.Ready, []rollout.GroupSeq{3}) || account.Counts.Claimed != 3 || account.Drops[activities.Shrunk] != 6 {
-			t.Errorf("%+v %v; want 5 to 10 let go of, 11 queued, 4 in flight, 3 ready, 0 to 2 claimed", account, err)
-		}
-		w.update(workflows.UpdateStop, "seen", func(any, error) {})
-	})
-	w.start()
-	if status := w.result(); status.Failures[activities.Shrunk] != 6 || status.Launched != 12 {
-		t.Errorf("failures %v of %d launched, want 6 of 12 let go of, and none in their place", status.Failures, status.Launched)
-	}
-}
-
-// What is in play and can only end too stale is called off as soon as that is known, and started anew.
-func TestGroupsThatMustEndTooStaleAreCalledOff(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.spec.Buffer.MaxStaleness = 0
-	w.playSlowly()
-	w.at(time.Minute, func() {
-		w.update(workflows.UpdatePublish, workflows.Publication{Version: 1, Path: "/adapters/v1"}, func(_ any, err error) {
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	})
-	w.at(2*time.Minute, func() {
-		account, err := w.buffer.Account(context.Background(), "demo")
-		if err != nil || account.Drops[activities.Stale] != 3 || !slices.Equal(account.Queued, []rollout.GroupSeq{3, 4, 5}) {
-			t.Errorf("%+v %v; want three groups of version 0 gone and three in their place", account, err)
-		}
-		w.update(workflows.UpdateStop, "seen", func(any, error) {})
-	})
-	w.start()
-	if status := w.result(); status.Throttle != "" || status.Launched != 6 {
-		t.Errorf("throttle %q, %d launched; want none after the end, and 6", status.Throttle, status.Launched)
-	}
-}
-
 // A buffer bounded in bytes holds as many groups as fit, and never fewer than a batch.
 func TestBytesBoundWhatIsOutstanding(t *testing.T) {
 	t.Parallel()
@@ -296,35 +219,5 @@ func TestBytesBoundWhatIsOutstanding(t *testing.T) {
 	}
 	if most != 3 {
 		t.Errorf("%d groups outstanding, want a batch of 3", most)
-	}
-}
-
-// A stopped run cancels the games of every group in play, while it hears of their ends.
-func TestStopCancelsEveryGroup(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	gone := func(workflow.Context, workflows.GroupInput) (activities.GroupEnd, error) {
-		return activities.GroupEnd{}, nil
-	} // and told nobody yet
-	w.env.RegisterWorkflowWithOptions(gone, workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
-	var mu sync.Mutex // the environment calls the function below for several groups at a time
-	var cancelled []rollout.GroupSeq
-	for seq := range rollout.GroupSeq(6) {
-		id := workflows.Deployment("test").GroupID(rollout.GroupRef{Run: "demo", Seq: seq})
-		w.env.OnRequestCancelExternalWorkflow("default-test-namespace", id, "").Return(func(string, string, string) error {
-			mu.Lock()
-			cancelled = append(cancelled, seq)
-			mu.Unlock()
-			w.env.SignalWorkflow(workflows.SignalGroupEnd, activities.GroupEnd{Seq: seq, Code: "cancelled"})
-			return nil
-		})
-	}
-	w.at(time.Minute, func() { w.update(workflows.UpdateStop, "enough", func(any, error) {}) })
-	w.start()
-	w.result()
-	mu.Lock()
-	defer mu.Unlock()
-	if len(cancelled) != 6 {
-		t.Errorf("cancelled %v, want all 6", cancelled)
 	}
 }

@@ -2,20 +2,14 @@ package workflows_test
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"go.temporal.io/sdk/workflow"
-
-	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/workflows"
 )
 
 // changes collects what a run reports about itself.
@@ -94,97 +88,4 @@ type missing rollout.GroupSeq
 
 func (m missing) GroupRunning(_ context.Context, ref rollout.GroupRef) (bool, error) {
 	return ref.Seq != rollout.GroupSeq(m), nil
-}
-
-// A group's workflow that ends without a word is missed at once.
-func TestGroupThatVanishedIsReplaced(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.acts.Groups = missing(2)
-	group := func(ctx workflow.Context, in workflows.GroupInput) (activities.GroupEnd, error) {
-		if in.Plan.Ref.Seq == 2 { // terminated: it tells nobody
-			return activities.GroupEnd{}, workflow.Sleep(ctx, time.Minute)
-		}
-		return workflows.Group(ctx, in)
-	}
-	w.env.RegisterWorkflowWithOptions(group, workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
-	w.at(59*time.Second, func() {
-		if counts, _ := w.buffer.Counts(context.Background(), "demo"); counts.Ready != 5 {
-			t.Errorf("%+v, want 5 ready of 6", counts)
-		}
-	})
-	w.at(61*time.Second, func() {
-		if counts, _ := w.buffer.Counts(context.Background(), "demo"); counts.Ready != 6 || counts.Dropped != 1 {
-			t.Errorf("%+v, want 6 ready and one dropped", counts)
-		}
-		w.update(workflows.UpdateStop, "seen", func(any, error) {})
-	})
-	w.start()
-	if status := w.result(); status.Failures["vanished"] != 1 || status.Launched != 7 {
-		t.Errorf("failures %v of %d launched, want one vanished of 7", status.Failures, status.Launched)
-	}
-}
-
-// What an earlier execution began is looked for: a group that is missing twice is replaced, and that it was missing
-// once outlives the cut of the history.
-func TestVanishedGroupOfAnEarlierExecutionIsReplaced(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name     string
-		state    string
-		atLatest time.Duration
-	}{
-		{"not missed yet", `"playing": [{"seq": 2}], "next_seq": 3`, 31 * time.Second},
-		{"missed before the cut", `"playing": [{"seq": 2}], "next_seq": 3, "missing": [2]`, 16 * time.Second},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.acts.Groups = missing(2)
-			if err := w.buffer.Open(t.Context(), w.spec, ""); err != nil {
-				t.Fatal(err)
-			}
-			w.at(tt.atLatest, func() {
-				if counts, _ := w.buffer.Counts(context.Background(), "demo"); counts.Ready != 6 || counts.Dropped != 1 {
-					t.Errorf("%+v after %v, want 6 ready and one dropped", counts, tt.atLatest)
-				}
-				w.update(workflows.UpdateStop, "seen", func(any, error) {})
-			})
-			spec, err := json.Marshal(w.spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var in workflows.RunInput
-			carried := fmt.Sprintf(`{"spec": %s, "state": {"spec": %s, "state": "running", "failures": {}, %s}}`, spec, spec, tt.state)
-			if err := json.Unmarshal([]byte(carried), &in); err != nil {
-				t.Fatal(err)
-			}
-			in.Queues = workflows.Deployment("test").Queues()
-			w.env.ExecuteWorkflow(workflows.Run, in)
-			if status := w.result(); status.Failures["vanished"] != 1 || status.Launched != 9 {
-				t.Errorf("failures %v of %d launched, want one vanished of 9", status.Failures, status.Launched)
-			}
-		})
-	}
-}
-
-// A trainer claimed and recorded a step, and nobody told the run: it finds out by itself, and says that it did.
-func TestLostNotificationIsReported(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	told := &changes{}
-	w.acts.Emit = told
-	w.silent = true
-	w.at(time.Minute, func() { w.train(0) })
-	w.at(2*time.Minute, func() {
-		if counts, _ := w.buffer.Counts(context.Background(), "demo"); counts.Ready != 6 {
-			t.Errorf("%+v, want 6 ready again", counts)
-		}
-		w.update(workflows.UpdateStop, "seen", func(any, error) {})
-	})
-	w.start()
-	w.result()
-	if told.count("corrected its account") != 1 {
-		t.Errorf("reported %q, want one correction", told.all)
-	}
 }

@@ -1,6 +1,7 @@
 package runmachine
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,16 +16,15 @@ import (
 // TestScripts plays testdata/scripts: what happens to a run, and below each line what the run does about it. It is the
 // specification; run with -rewrite and read the difference. Groups are named by number, as 0-5 8.
 //
-//	start [depth=2 per_step=3 steps=5 max_staleness=4 on_stale=drop max_bytes=0 samples=2 refresh=turn policies=a
-//	      group_bytes=100 without=paced fail=TASK hold=TASK]
+//	start [steps=5 buffer.depth=2 ...] [policy=a] [group_bytes=100] [without=Paced] [fail=TASK] [hold=TASK]
 //	begin 0-2              requests of these groups are dispatched
 //	ready 0-2 [flat] [silent]   they are committed; silent: the run is not told
 //	dropped 0 code=deadline     they failed
-//	closed 0 | gone 0      their workflows ended without a word | cannot be found
+//	closed 0 [foreign] | gone 0      their workflows ended without a word | cannot be found
 //	claim [silent] | complete [silent]   the trainer's next step
-//	change depth=1 ... | pause | resume | stop REASON | cancel
+//	change buffer.depth=1 | pause | resume | stop REASON | cancel
 //	publish 1 /path [digest=d]   with the answers that fault=CODE (of loads) and unfit=CODE (of the inspection) give
-//	pass 15s | forget | cut | lost [unheard=6] | hold TASK | answer | fail TASK | slow 600ms
+//	pass 15s | forget [batches] | cut | lost [late] | hold TASK | answer | fail TASK | slow 600ms
 //	account                what the run counts
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestScripts(t *testing.T) {
 		var w *world
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "start" {
-				w = newWorld(specOf(t, d), featuresOf(d))
+				w = newWorld(specOf(t, d), featuresOf(t, d))
 				w.fails, w.holds = textOf(d, "fail", ""), textOf(d, "hold", "")
 				w.bytes, _ = strconv.ParseInt(textOf(d, "group_bytes", "0"), 10, 64)
 				w.event(Began{New: true})
@@ -70,7 +70,7 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 		}
 	case "closed":
 		for _, seq := range groupsOf(t, d) {
-			w.event(GroupClosed{Seq: seq})
+			w.event(GroupClosed{Seq: seq, Foreign: d.HasArg("foreign")})
 		}
 	case "gone":
 		for _, seq := range groupsOf(t, d) {
@@ -110,7 +110,9 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 		}
 		w.pass(passing)
 	case "forget":
-		w.lost = true
+		if w.lost = !d.HasArg("batches"); !w.lost {
+			w.claimed = w.claimed[:w.completed]
+		}
 		w.event(BufferChanged{})
 	case "cut":
 		if err := w.cut(); err != nil {
@@ -118,9 +120,9 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 		}
 	case "lost":
 		var unheard []rollout.GroupSeq
-		if seq := textOf(d, "unheard", ""); seq != "" {
-			n, _ := strconv.Atoi(seq)
-			unheard = append(unheard, rollout.GroupSeq(n))
+		if d.HasArg("late") {
+			unheard = seqsOf(w.m.Playing)
+			clear(w.groups)
 		}
 		w.resume(Resume(Lost{Spec: w.spec, Status: w.mirrored, Account: w.account(), Unheard: unheard}, w.now), true)
 	case "slow":
@@ -155,69 +157,48 @@ func account(m *Machine) string {
 	return text
 }
 
+// specOf is the spec of every script, as a line changes it.
 func specOf(t *testing.T, d *datadriven.TestData) rollout.Spec {
 	spec := rollout.Spec{
 		Name: "demo", Model: "base", Steps: 5, Group: rollout.GroupSpec{Samples: 2, MinSamples: 2},
 		Buffer: rollout.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: rollout.DropStale},
 	}
+	if name := textOf(d, "policy", ""); name != "" {
+		spec.Policies = []rollout.FixedPolicy{{Name: name, Path: "/" + name}}
+	}
 	return changed(t, d, spec)
 }
 
+// changed sets the keys of a spec that a line names.
 func changed(t *testing.T, d *datadriven.TestData, spec rollout.Spec) rollout.Spec {
 	for _, arg := range d.CmdArgs {
-		n := 0
-		if len(arg.Vals) > 0 {
-			n, _ = strconv.Atoi(arg.Vals[0])
+		section, key, nested := strings.Cut(arg.Key, ".")
+		if !nested && arg.Key != "steps" && arg.Key != "policy_refresh" {
+			continue
 		}
-		switch arg.Key {
-		case "depth":
-			spec.Buffer.Depth = n
-		case "per_step":
-			spec.Buffer.GroupsPerStep = n
-		case "steps":
-			spec.Steps = n
-		case "max_staleness":
-			spec.Buffer.MaxStaleness = int64(n)
-		case "on_stale":
-			spec.Buffer.OnStale = rollout.OnStale(arg.Vals[0])
-		case "max_bytes":
-			spec.Buffer.MaxBytes = int64(n)
-		case "samples":
-			spec.Group.Samples = n
-		case "refresh":
-			spec.PolicyRefresh = rollout.PolicyRefresh(arg.Vals[0])
-		case "policies":
-			for _, name := range arg.Vals {
-				spec.Policies = append(spec.Policies, rollout.FixedPolicy{Name: name, Path: "/" + name})
-			}
-		case "without", "fail", "hold", "group_bytes":
-		default:
-			t.Fatalf("%s: unknown key %s", d.Pos, arg.Key)
+		value := arg.Vals[0]
+		if _, err := strconv.Atoi(value); err != nil {
+			value = strconv.Quote(value)
+		}
+		text := fmt.Sprintf("{%q:%s}", section, value)
+		if nested {
+			text = fmt.Sprintf("{%q:{%q:%s}}", section, key, value)
+		}
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&spec); err != nil {
+			t.Fatalf("%s: %v", d.Pos, err)
 		}
 	}
 	return spec
 }
 
-func featuresOf(d *datadriven.TestData) Features {
+// featuresOf is what a run has that was begun by an earlier version.
+func featuresOf(t *testing.T, d *datadriven.TestData) Features {
 	f := AllFeatures
-	for _, arg := range d.CmdArgs {
-		if arg.Key == "without" {
-			for _, name := range arg.Vals {
-				switch name {
-				case "bounded":
-					f.Bounded = false
-				case "watched":
-					f.Watched = false
-				case "paced":
-					f.Paced = false
-				case "backing_off":
-					f.BackingOff = false
-				case "adopting":
-					f.Adopting = false
-				case "comparing":
-					f.Comparing = false
-				}
-			}
+	if name := textOf(d, "without", ""); name != "" {
+		if err := json.Unmarshal(fmt.Appendf(nil, "{%q:false}", name), &f); err != nil {
+			t.Fatalf("%s: %v", d.Pos, err)
 		}
 	}
 	return f

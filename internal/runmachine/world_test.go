@@ -158,6 +158,7 @@ func (w *world) do(cmd Command, fails bool) Result {
 		w.now = w.now.Add(w.takes)
 		for _, g := range task.Groups {
 			w.launches[g.Seq]++
+			w.versions[g.Seq] = g.Version
 			w.groups[g.Seq] = queued
 		}
 	case Mirror:
@@ -180,6 +181,7 @@ func (w *world) do(cmd Command, fails bool) Result {
 		return Loaded{Fault: w.loading}
 	case Switch:
 		return Switched{}
+	case OpenRun, AnnounceResumed, CancelGames, Retire, StopLoading, Unload, ReportPolicy, AnswerPublication:
 	}
 	return Done{Failed: fails}
 }
@@ -229,7 +231,7 @@ func (w *world) account() Account {
 
 // commit makes a group ready, if it is still in play.
 func (w *world) commit(seq rollout.GroupSeq) {
-	if at := w.groups[seq]; at == queued || at == inFlight {
+	if at := w.groups[seq]; at == queued || at == inFlight || at == "" && w.launches[seq] > 0 {
 		w.groups[seq] = ready
 		w.stored = append(w.stored, seq)
 	}
