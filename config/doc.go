@@ -1,10 +1,8 @@
-// Package config reads the two kinds of files that people write for Millrace: run specs and the
-// configuration of the service. Reading is strict: an unknown key, a wrong type or an impossible value is a fault,
-// and all faults of a file are reported together, each with its line and what to write instead. What a
-// file does not say has a default, named in the tables of this package and in schema/.
+// Package config reads the files that people write for Millrace, in YAML: run specs, the configuration of the service,
+// its tokens. All faults of a file are reported together, each with its line and what to write instead.
 //
-// The values themselves belong to others: a run spec is a rollout.Spec, and what can be wrong with a part of the
-// service is known by that part. Only worker and cmd import this package.
+// What keys there are, and what is wrong with a value, others know: package spec for a run, the tables of this package
+// for the service, which package settings reads. Here faults get their places. Only wiring imports this package.
 //
-// Start reading at ReadSpec and ReadService, then read.go, which reads any Go struct this way.
+// Start reading at ReadSpec and ReadService, then read.go and tree.go.
 package config

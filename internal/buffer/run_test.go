@@ -25,6 +25,10 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ready(0, 0)
 		expect(t, "the changed limit still holds", seqs(f.claim(0, 0)), []int{0})
 		f.refused(f.Open(f.ctx, spec(2, 10), ""), rollout.Conflict)
+		forgotten := rdb.HDel(f.ctx, "millrace:{demo}:run", "spec_hash").Val() // as an earlier version opens it
+		expect(t, "hashes", forgotten, int64(1))
+		f.ok(f.Open(f.ctx, spec(2, 9), ""))
+		f.refused(f.Open(f.ctx, spec(2, 10), ""), rollout.Conflict)
 		bad := spec(2, 9)
 		bad.Name = "No Name"
 		f.refused(f.Open(f.ctx, bad, ""), rollout.Invalid)

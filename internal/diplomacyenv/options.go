@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/diplomacy"
+	"github.com/millrace/millrace/internal/settings"
 )
 
 // FromOptions makes an Env on the standard map from the options of a run spec. What they do not say stays as in
@@ -68,32 +69,8 @@ func unknownKeys(path string, raw json.RawMessage, t reflect.Type) []error {
 
 // meant names the key that somebody who wrote key most likely meant, or else all of them.
 func meant(key string, known []string) string {
-	if near := nearest(key, known); editDistance(key, near) <= max(2, len(key)/3) {
+	if near := settings.Nearest(key, known); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return "there are " + strings.Join(known, ", ")
-}
-
-// nearest is the known key with the smallest edit distance to key.
-func nearest(key string, known []string) string {
-	return slices.MinFunc(known, func(a, b string) int { return editDistance(key, a) - editDistance(key, b) })
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -286,17 +286,3 @@ func Facts(s rollout.Spec) map[string]string {
 	}
 	return facts
 }
-
-// BufferFields is the keys by which the buffer gives out batches, and their values, under the names that scripts have
-// for them: every key below buffer, and steps.
-func BufferFields(b rollout.BufferSpec, steps int) []any {
-	s := rollout.Spec{Buffer: b, Steps: steps}
-	keys.FillWords(&s)
-	fields := []any{"steps", steps}
-	for _, key := range keys.Keys {
-		if name, ok := strings.CutPrefix(key.Path, "buffer."); ok {
-			fields = append(fields, name, key.Text(&s))
-		}
-	}
-	return fields
-}

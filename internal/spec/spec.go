@@ -76,17 +76,39 @@ func Validate(s rollout.Spec, reading settings.Reading) settings.Faults {
 	return append(faults, c.faults...)
 }
 
+// bufferKeys is the rows by which the buffer gives out batches. They have no upper bounds: a run that an earlier version
+// let beyond one goes on.
+func bufferKeys() settings.Table {
+	var rows []settings.Key
+	for _, key := range keys.Keys {
+		if key.Path == "steps" || strings.HasPrefix(key.Path, "buffer.") {
+			key.Max = nil
+			rows = append(rows, key)
+		}
+	}
+	return settings.Table{Keys: rows}
+}
+
 // ValidateBuffer reports what is wrong with the part of a spec by which the buffer gives out batches.
 func ValidateBuffer(b rollout.BufferSpec, steps int) error {
 	s := rollout.Spec{Buffer: b, Steps: steps}
 	keys.FillWords(&s)
-	faults := slices.DeleteFunc(keys.Check(&s, settings.Reading{}), func(f *settings.Fault) bool {
-		return f.Path != "steps" && !strings.HasPrefix(f.Path, "buffer.")
-	})
-	if len(faults) > 0 {
+	if faults := bufferKeys().Check(&s, settings.Reading{}); len(faults) > 0 {
 		return rollout.Refuse(rollout.Invalid, "%v", faults)
 	}
 	return nil
+}
+
+// BufferFields is the keys by which the buffer gives out batches, and their values, under the names that scripts have
+// for them: every key below buffer, and steps.
+func BufferFields(b rollout.BufferSpec, steps int) []any {
+	s := rollout.Spec{Buffer: b, Steps: steps}
+	keys.FillWords(&s)
+	var fields []any
+	for _, key := range bufferKeys().Keys {
+		fields = append(fields, strings.TrimPrefix(key.Path, "buffer."), key.Text(&s))
+	}
+	return fields
 }
 
 // checker holds a spec to the rules that concern more than one key, or more than a number.
