@@ -1,11 +1,11 @@
 // Package api is the HTTP side of Millrace for trainers and operators: runs, steps, batches, policy
 // versions, engines, events. It translates and waits; what may be trained on is decided by the
-// buffer, what happens next by the workflows, both behind the interfaces in deps.go.
+// buffer, what happens next by the workflows, both behind the interfaces in dependencies.go.
 //
 // Every answer that is not a success is a problem document (RFC 9457), made in problem.go from
 // the refusals of package rollout. The trainer's hot path, claiming a batch, touches only the
 // store: the workflow is told afterwards and may be away.
 //
-// Start reading at Server, then claim.go. The document served at /openapi.json is generated from the
+// Start reading at Server, then claimbatch.go. The document served at /openapi.json is generated from the
 // same types that the handlers use.
 package api

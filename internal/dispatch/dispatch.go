@@ -14,12 +14,12 @@
 // as free holds the prefix of the request's game or group, or has its adapter (affinity.go). While the engine that
 // holds its game's prefix is full, a request lets a few younger ones pass that are at home where there is room.
 //
-// A run whose engines batch statically has its requests sent in batches (batch.go): of one bin of
-// lengths (bins.go), as large as memory and the latency per token allow (size.go), and, while an engine is
+// A run whose engines batch statically has its requests sent in batches (staticbatch.go): of one bin of
+// lengths (lengthbins.go), as large as memory and the latency per token allow (batchsize.go), and, while an engine is
 // idle, no later than a flush window after the oldest request came. Engines that batch by themselves need no window.
 //
-// Engines are judged by how requests end (breaker.go), and by what they say of their load (sample.go). What a run's
-// requests meet with, failures or overload, bounds that run at that engine (standing.go); an engine is closed to
+// Engines are judged by how requests end (breaker.go), and by what they say of their load (enginesample.go). What a run's
+// requests meet with, failures or overload, bounds that run at that engine (runbackoff.go); an engine is closed to
 // all when it is silent, fails a probe or fails several runs. What was in flight on a lost engine is dispatched
 // again. Runs share by the work that they got and the places that they hold (fairness.go). Start reading at Event
 // and Command, then Scheduler.Handle.

@@ -322,7 +322,7 @@ func TestPanicsOfTheEnvironmentAreItsFault(t *testing.T) {
 				}
 			})
 			_, err := begin(t, p, plan(1))
-			wantFailure(t, err, rollout.GameFault, episode.EnvironmentPanic, "t/4/2", tt.call, tt.says, "(watch_test.go:")
+			wantFailure(t, err, rollout.GameFault, episode.EnvironmentPanic, "t/4/2", tt.call, tt.says, "(hungcalls_test.go:")
 		})
 	}
 }

@@ -497,7 +497,7 @@ func TestPanicsEndTheirGameAlone(t *testing.T) {
 			if !slices.Equal(s.buffer.failed, []string{episode.EnvironmentPanic}) || s.buffer.finished > 0 {
 				t.Errorf("counted: failed %v, finished %d", s.buffer.failed, s.buffer.finished)
 			}
-			if failed := s.failure(); !failed.Final || failed.Usage.OutputTokens != 1 || !strings.Contains(failed.Failure, "the board fell off the table (attend_test.go:") {
+			if failed := s.failure(); !failed.Final || failed.Usage.OutputTokens != 1 || !strings.Contains(failed.Failure, "the board fell off the table (runwithheartbeat_test.go:") {
 				t.Errorf("event %+v", failed)
 			}
 		})
