@@ -111,7 +111,7 @@ func callAbuses(good string) []abuse {
 		{"a claim far ahead", "POST", "/steps/40/claim?epoch=1", "", []int{conflict}},
 		{"a claim below nothing", "POST", "/steps/-1/claim?epoch=1", "", []int{invalid}},
 		{"a claim of a replaced trainer", "POST", "/steps/0/claim?epoch=9", "", []int{conflict}},
-		{"a claim without an epoch", "POST", "/steps/0/claim", "", []int{conflict}},
+		{"a claim without a generation", "POST", "/steps/0/claim", "", []int{conflict}},
 		{"a rank outside of its world", "POST", "/steps/0/claim?epoch=1&rank=2&world=2", "", []int{invalid}},
 		{"a world without end", "POST", "/steps/0/claim?epoch=1&rank=0&world=9223372036854775807", "", []int{invalid, conflict}},
 		{"a wait without end", "POST", "/steps/0/claim?epoch=1&wait=1e300", "", []int{invalid}},

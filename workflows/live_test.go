@@ -107,16 +107,16 @@ func temporalCLI(t *testing.T) string {
 // liveWorld is a worker on a real server and one run's trainer and operator, with the same working surroundings as
 // world.
 type liveWorld struct {
-	t        *testing.T
-	ctx      context.Context
-	temporal client.Client
-	control  *workflows.Client
-	rdb      *redis.Client
-	buffer   *buffer.Store
-	policy   *heldPolicy
-	workers  []worker.Worker
-	spec     rollout.Spec
-	epoch    rollout.Epoch
+	t          *testing.T
+	ctx        context.Context
+	temporal   client.Client
+	control    *workflows.Client
+	rdb        *redis.Client
+	buffer     *buffer.Store
+	policy     *heldPolicy
+	workers    []worker.Worker
+	spec       rollout.Spec
+	generation rollout.TrainerGeneration
 }
 
 // heldPolicy answers at once, or never while it holds its requests.
@@ -421,14 +421,14 @@ func (w *liveWorld) claim(step rollout.Step) {
 	w.t.Helper()
 	run := w.spec.Name
 	w.until("claim", func() (err error) {
-		if w.epoch == 0 {
-			w.epoch, _, err = w.buffer.Attach(w.ctx, run, nil)
+		if w.generation == 0 {
+			w.generation, _, err = w.buffer.Attach(w.ctx, run, nil)
 		}
 		if err == nil {
-			_, err = w.buffer.Claim(w.ctx, run, step, w.epoch, buffer.Share{})
+			_, err = w.buffer.Claim(w.ctx, run, step, w.generation, buffer.Share{})
 		}
 		if rollout.Refused(err, rollout.Fenced) {
-			w.epoch = 0
+			w.generation = 0
 		}
 		return err
 	})
@@ -438,7 +438,7 @@ func (w *liveWorld) claim(step rollout.Step) {
 // complete records a claimed step.
 func (w *liveWorld) complete(step rollout.Step) {
 	w.t.Helper()
-	_, _, err := w.buffer.Complete(w.ctx, w.spec.Name, step, w.epoch, rollout.StepReport{WallSec: 1}, rollout.FleetView{})
+	_, _, err := w.buffer.Complete(w.ctx, w.spec.Name, step, w.generation, rollout.StepReport{WallSec: 1}, rollout.FleetView{})
 	w.must("complete", err)
 	// The run may have found out by itself, and ended.
 	if err := w.control.BufferChanged(w.ctx, w.spec.Name); !rollout.Refused(err, rollout.NoSuchRun) {

@@ -49,14 +49,14 @@ func TestRunGoesOnAfterRedisHasLostEverything(t *testing.T) {
 	w := newWorld(t)
 	told := &changes{}
 	w.acts.Emit = told
-	var before rollout.Epoch
+	var before rollout.TrainerGeneration
 	w.at(1*time.Minute, func() { w.train(0) })
 	w.at(2*time.Minute, func() { w.train(1) })
 	w.at(3*time.Minute, func() {
 		if err := w.rdb.FlushDB(context.Background()).Err(); err != nil {
 			t.Error(err)
 		}
-		before, w.epoch = w.epoch, 0
+		before, w.generation = w.generation, 0
 	})
 	w.at(4*time.Minute, func() {
 		account, err := w.buffer.Account(context.Background(), "demo")
@@ -78,8 +78,8 @@ func TestRunGoesOnAfterRedisHasLostEverything(t *testing.T) {
 	if told.count("restore the buffer") != 1 {
 		t.Errorf("reported %q, want one restoration", told.all)
 	}
-	if w.epoch <= before {
-		t.Errorf("epoch %d after %d: the old trainer is not fenced off", w.epoch, before)
+	if w.generation <= before {
+		t.Errorf("generation %d after %d: the old trainer is not fenced off", w.generation, before)
 	}
 }
 

@@ -31,19 +31,19 @@ import (
 // world is everything around the workflows, working but without engines: the real buffer on an embedded Redis, real
 // games of tic-tac-toe, a policy that answers at once, and a fleet in memory.
 type world struct {
-	t       *testing.T
-	env     *testsuite.TestWorkflowEnvironment
-	rdb     *redis.Client
-	buffer  *buffer.Store
-	fleet   *memoryFleet
-	policy  *instantPolicy
-	acts    *activities.Activities
-	updates int  // sent
-	silent  bool // the trainer's steps are not told to the run
-	spec    rollout.Spec
-	epoch   rollout.Epoch
-	fed     []rollout.GroupSeq // groups in claimed batches, in order
-	groups  []rollout.Group    // the same, whole
+	t          *testing.T
+	env        *testsuite.TestWorkflowEnvironment
+	rdb        *redis.Client
+	buffer     *buffer.Store
+	fleet      *memoryFleet
+	policy     *instantPolicy
+	acts       *activities.Activities
+	updates    int  // sent
+	silent     bool // the trainer's steps are not told to the run
+	spec       rollout.Spec
+	generation rollout.TrainerGeneration
+	fed        []rollout.GroupSeq // groups in claimed batches, in order
+	groups     []rollout.Group    // the same, whole
 }
 
 // instantPolicy answers every request with an allowed choice.
@@ -211,15 +211,15 @@ func (w *world) at(d time.Duration, f func()) { w.env.RegisterDelayedCallback(f,
 func (w *world) train(step rollout.Step) {
 	w.t.Helper()
 	ctx := context.Background()
-	if w.epoch == 0 {
-		epoch, _, err := w.buffer.Attach(ctx, w.spec.Name, nil)
+	if w.generation == 0 {
+		generation, _, err := w.buffer.Attach(ctx, w.spec.Name, nil)
 		if err != nil {
 			w.t.Errorf("attach: %v", err)
 			return
 		}
-		w.epoch = epoch
+		w.generation = generation
 	}
-	batch, err := w.buffer.Claim(ctx, w.spec.Name, step, w.epoch, buffer.Share{})
+	batch, err := w.buffer.Claim(ctx, w.spec.Name, step, w.generation, buffer.Share{})
 	if err != nil {
 		w.t.Errorf("claim %d: %v", step, err)
 		return
@@ -230,7 +230,7 @@ func (w *world) train(step rollout.Step) {
 		w.groups = append(w.groups, batch.Groups[i])
 	}
 	report := rollout.StepReport{WallSec: 1, Phases: map[rollout.Phase]float64{rollout.PhaseTrain: 1}}
-	if _, _, err := w.buffer.Complete(ctx, w.spec.Name, step, w.epoch, report, rollout.FleetView{}); err != nil {
+	if _, _, err := w.buffer.Complete(ctx, w.spec.Name, step, w.generation, report, rollout.FleetView{}); err != nil {
 		w.t.Errorf("complete %d: %v", step, err)
 	}
 	w.hint()
@@ -372,12 +372,12 @@ func TestRefreshEachTurn(t *testing.T) {
 				return nil
 			}
 			w.at(time.Minute, func() {
-				epoch, _, err := w.buffer.Attach(context.Background(), "demo", nil)
+				generation, _, err := w.buffer.Attach(context.Background(), "demo", nil)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				batch, err := w.buffer.Claim(context.Background(), "demo", 0, epoch, buffer.Share{})
+				batch, err := w.buffer.Claim(context.Background(), "demo", 0, generation, buffer.Share{})
 				if err != nil {
 					t.Error(err)
 					return

@@ -135,7 +135,7 @@ func requireTemporal(t *testing.T) {
 // trainedStep is one line of the trainer's journal.
 type trainedStep struct {
 	Step         int64    `json:"step"`
-	Epoch        int64    `json:"epoch"`
+	Generation   int64    `json:"epoch"`
 	Version      int64    `json:"policy_version"`
 	Groups       []int64  `json:"groups"`
 	Trajectories []string `json:"trajectories"`

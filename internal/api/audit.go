@@ -86,7 +86,7 @@ func (s *Server) facts(ctx context.Context, c *call) map[string]string {
 		}
 		facts := runFacts(status)
 		if account, err := s.deps.Store.Account(ctx, c.run); err == nil {
-			facts["epoch"], facts["next_step"] = fmt.Sprint(account.Epoch), fmt.Sprint(account.NextStep)
+			facts["epoch"], facts["next_step"] = fmt.Sprint(account.Generation), fmt.Sprint(account.NextStep)
 		}
 		return facts
 	}

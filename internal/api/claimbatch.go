@@ -20,19 +20,19 @@ import (
 // CompactBatch is the media type of the compact encoding of a batch.
 const CompactBatch = "application/x-millrace-batch"
 
-// claimInput is a claim. Epoch, rank and world may come as query parameters or in the body.
+// claimInput is a claim. Generation, rank and world may come as query parameters or in the body.
 type claimInput struct {
 	StepPath
-	Wait   string        `query:"wait" doc:"How long to wait for the batch: 30s, or seconds; the server may wait for less"`
-	Epoch  rollout.Epoch `query:"epoch" minimum:"0" doc:"As answered to POST /v1/runs/{run}/trainer; may be left out as long as no trainer process has announced itself"`
-	Rank   int           `query:"rank" minimum:"0" doc:"Which share of the batch, with world"`
-	World  int           `query:"world" minimum:"0" maximum:"65536" doc:"How many disjoint shares the batch is cut into; 0 or 1 is all of it"`
-	Accept string        `header:"Accept"`
-	Coding string        `header:"Accept-Encoding"`
-	Body   *struct {
-		Epoch rollout.Epoch `json:"epoch,omitempty" minimum:"0"`
-		Rank  int           `json:"rank,omitempty" minimum:"0"`
-		World int           `json:"world,omitempty" minimum:"0" maximum:"65536"`
+	Wait       string                    `query:"wait" doc:"How long to wait for the batch: 30s, or seconds; the server may wait for less"`
+	Generation rollout.TrainerGeneration `query:"epoch" minimum:"0" doc:"As answered to POST /v1/runs/{run}/trainer; may be left out as long as no trainer process has announced itself"`
+	Rank       int                       `query:"rank" minimum:"0" doc:"Which share of the batch, with world"`
+	World      int                       `query:"world" minimum:"0" maximum:"65536" doc:"How many disjoint shares the batch is cut into; 0 or 1 is all of it"`
+	Accept     string                    `header:"Accept"`
+	Coding     string                    `header:"Accept-Encoding"`
+	Body       *struct {
+		Generation rollout.TrainerGeneration `json:"epoch,omitempty" minimum:"0"`
+		Rank       int                       `json:"rank,omitempty" minimum:"0"`
+		World      int                       `json:"world,omitempty" minimum:"0" maximum:"65536"`
 	}
 }
 
@@ -55,7 +55,7 @@ func (s *Server) registerClaim() {
 	huma.Register(s.api, claim, s.claim)
 
 	show := s.operation(get, "/v1/runs/{run}/steps/{step}/batch", "show-batch", "insight", "Read the batch of a step that was claimed before",
-		"As the claim answered it, for as long as it is kept. It is no claim: nothing changes, no epoch is needed and the trainer is not fenced off.")
+		"As the claim answered it, for as long as it is kept. It is no claim: nothing changes, no generation is needed and the trainer is not fenced off.")
 	show.Responses["200"] = batch
 	huma.Register(s.api, show, s.showBatch)
 }
@@ -83,18 +83,18 @@ func (s *Server) showBatch(ctx context.Context, in *struct {
 
 // ask is a claim, understood.
 type ask struct {
-	run   rollout.RunName
-	step  rollout.Step
-	epoch rollout.Epoch
-	share buffer.Share
-	wait  time.Duration
+	run        rollout.RunName
+	step       rollout.Step
+	generation rollout.TrainerGeneration
+	share      buffer.Share
+	wait       time.Duration
 }
 
 func (in *claimInput) ask(maxWait time.Duration) (ask, error) {
-	a := ask{run: in.Run, step: in.Step, epoch: in.Epoch, share: buffer.Share{Rank: in.Rank, World: in.World}}
+	a := ask{run: in.Run, step: in.Step, generation: in.Generation, share: buffer.Share{Rank: in.Rank, World: in.World}}
 	if in.Body != nil {
-		if a.epoch == 0 {
-			a.epoch = in.Body.Epoch
+		if a.generation == 0 {
+			a.generation = in.Body.Generation
 		}
 		if a.share == (buffer.Share{}) {
 			a.share = buffer.Share{Rank: in.Body.Rank, World: in.Body.World}
@@ -163,7 +163,7 @@ const (
 // memory.
 func (s *Server) await(ctx context.Context, a ask) (batch *buffer.RawBatch, done func(), err error) {
 	now := s.deps.Now()
-	poll := &waiter{run: a.run, step: a.step, epoch: a.epoch, since: now, deadline: now.Add(a.wait)}
+	poll := &waiter{run: a.run, step: a.step, generation: a.generation, since: now, deadline: now.Add(a.wait)}
 	over := time.NewTimer(a.wait)
 	defer over.Stop()
 	listed := false
@@ -212,7 +212,7 @@ func (s *Server) look(ctx context.Context, a ask) (*buffer.RawBatch, func(), err
 	if !ok {
 		return nil, nil, overloaded("batches on their way", "")
 	}
-	batch, err := s.deps.Store.ClaimRaw(ctx, a.run, a.step, a.epoch, a.share)
+	batch, err := s.deps.Store.ClaimRaw(ctx, a.run, a.step, a.generation, a.share)
 	if err != nil {
 		done()
 		return nil, nil, err

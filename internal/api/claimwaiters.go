@@ -12,14 +12,14 @@ import (
 
 // waiter is one long poll in progress.
 type waiter struct {
-	run      rollout.RunName
-	step     rollout.Step
-	epoch    rollout.Epoch
-	since    time.Time
-	deadline time.Time
-	missing  string        // what the buffer said last that the batch waits for; guarded by waiters
-	place    *list.Element // among those that wait for the same step
-	wake     chan struct{} // buffered, so that waking never waits; a second wake is the same as one
+	run        rollout.RunName
+	step       rollout.Step
+	generation rollout.TrainerGeneration
+	since      time.Time
+	deadline   time.Time
+	missing    string        // what the buffer said last that the batch waits for; guarded by waiters
+	place      *list.Element // among those that wait for the same step
+	wake       chan struct{} // buffered, so that waking never waits; a second wake is the same as one
 }
 
 // waiters are the long polls of this process, so that they can be listed and woken.
@@ -30,12 +30,12 @@ type waiters struct {
 
 // waitedStep is what several ranks of a trainer wait for together.
 type waitedStep struct {
-	run   rollout.RunName
-	step  rollout.Step
-	epoch rollout.Epoch
+	run        rollout.RunName
+	step       rollout.Step
+	generation rollout.TrainerGeneration
 }
 
-func (w *waiter) awaited() waitedStep { return waitedStep{w.run, w.step, w.epoch} }
+func (w *waiter) awaited() waitedStep { return waitedStep{w.run, w.step, w.generation} }
 
 func (w *waiters) add(one *waiter) {
 	one.wake = make(chan struct{}, 1)
@@ -128,7 +128,7 @@ func (w *waiters) of(run rollout.RunName) []waiter {
 		}
 	})
 	slices.SortFunc(found, func(a, b waiter) int {
-		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.step, b.step), cmp.Compare(a.epoch, b.epoch))
+		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.step, b.step), cmp.Compare(a.generation, b.generation))
 	})
 	return found
 }

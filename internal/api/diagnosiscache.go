@@ -26,11 +26,11 @@ type finding struct {
 
 // accountMark changes whenever a run's account does.
 type accountMark struct {
-	counts   rollout.BufferCounts
-	launched int64
-	claimed  rollout.Step
-	version  rollout.PolicyVersion
-	epoch    rollout.Epoch
+	counts     rollout.BufferCounts
+	launched   int64
+	claimed    rollout.Step
+	version    rollout.PolicyVersion
+	generation rollout.TrainerGeneration
 }
 
 const (

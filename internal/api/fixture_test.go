@@ -242,12 +242,12 @@ func (f *fixture) start() {
 	f.want(f.do("POST", "/v1/runs", string(body)), 201)
 }
 
-// attach announces a trainer and answers its epoch.
-func (f *fixture) attach() rollout.Epoch {
+// attach announces a trainer and answers its generation.
+func (f *fixture) attach() rollout.TrainerGeneration {
 	f.t.Helper()
 	var a api.Attached
 	f.want(f.do("POST", "/v1/runs/demo/trainer", ""), 200).into(&a)
-	return a.Epoch
+	return a.Generation
 }
 
 // ready commits groups.

@@ -16,7 +16,7 @@ import (
 // anything says no to everything that the API lets through: what matters is that nothing breaks before.
 type anything struct{ scripted }
 
-func (*anything) Complete(context.Context, rollout.RunName, rollout.Step, rollout.Epoch, rollout.StepReport, rollout.FleetView) (rollout.StepRecord, bool, error) {
+func (*anything) Complete(context.Context, rollout.RunName, rollout.Step, rollout.TrainerGeneration, rollout.StepReport, rollout.FleetView) (rollout.StepRecord, bool, error) {
 	return rollout.StepRecord{}, false, rollout.Refuse(rollout.NotClaimed, "not claimed")
 }
 

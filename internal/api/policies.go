@@ -32,11 +32,11 @@ func (s *Server) registerPolicies() {
 func (s *Server) publish(ctx context.Context, in *struct {
 	PolicyPath
 	Body struct {
-		Path  string        `json:"path" minLength:"1" maxLength:"4096" doc:"The adapter's directory, as the engines see it"`
-		Epoch rollout.Epoch `json:"epoch,omitempty" minimum:"0" doc:"As answered to POST /v1/runs/{run}/trainer; a trainer that was replaced is refused. Left out, nothing is checked: an operator may publish too"`
+		Path       string                    `json:"path" minLength:"1" maxLength:"4096" doc:"The adapter's directory, as the engines see it"`
+		Generation rollout.TrainerGeneration `json:"epoch,omitempty" minimum:"0" doc:"As answered to POST /v1/runs/{run}/trainer; a trainer that was replaced is refused. Left out, nothing is checked: an operator may publish too"`
 	}
 }) (*policyBody, error) {
-	if err := s.current(ctx, in.Run, in.Body.Epoch); err != nil {
+	if err := s.current(ctx, in.Run, in.Body.Generation); err != nil {
 		return nil, s.fail(ctx, "publish", err)
 	}
 	policy, err := s.deps.Control.Publish(ctx, in.Run, in.Version, in.Body.Path)
@@ -47,17 +47,17 @@ func (s *Server) publish(ctx context.Context, in *struct {
 	return &policyBody{policy}, nil
 }
 
-// current refuses a trainer process that was replaced. Epoch 0 is nobody in particular.
-func (s *Server) current(ctx context.Context, run rollout.RunName, epoch rollout.Epoch) error {
-	if epoch == 0 {
+// current refuses a trainer process that was replaced. Generation 0 is nobody in particular.
+func (s *Server) current(ctx context.Context, run rollout.RunName, generation rollout.TrainerGeneration) error {
+	if generation == 0 {
 		return nil
 	}
 	account, err := s.deps.Store.Account(ctx, run)
 	if err != nil {
 		return err
 	}
-	if account.Epoch != epoch {
-		return rollout.Refuse(rollout.Fenced, "run %s is served to the trainer process with epoch %d, not %d; this process was replaced and must not publish", run, account.Epoch, epoch)
+	if account.Generation != generation {
+		return rollout.Refuse(rollout.Fenced, "run %s is served to the trainer process with generation %d, not %d; this process was replaced and must not publish", run, account.Generation, generation)
 	}
 	return nil
 }

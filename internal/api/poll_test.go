@@ -21,7 +21,7 @@ type scripted struct {
 	looks  int
 }
 
-func (s *scripted) ClaimRaw(_ context.Context, _ rollout.RunName, step rollout.Step, _ rollout.Epoch, _ buffer.Share) (*buffer.RawBatch, error) {
+func (s *scripted) ClaimRaw(_ context.Context, _ rollout.RunName, step rollout.Step, _ rollout.TrainerGeneration, _ buffer.Share) (*buffer.RawBatch, error) {
 	s.looks++
 	return s.answer(step, s.looks)
 }
@@ -46,7 +46,7 @@ func (s *scripted) Account(context.Context, rollout.RunName) (buffer.Account, er
 	return buffer.Account{ClaimedTo: 3}, nil
 }
 
-func (s *scripted) Attach(context.Context, rollout.RunName, *rollout.Step) (rollout.Epoch, rollout.Step, error) {
+func (s *scripted) Attach(context.Context, rollout.RunName, *rollout.Step) (rollout.TrainerGeneration, rollout.Step, error) {
 	return 2, 0, nil
 }
 
@@ -133,7 +133,7 @@ func TestLongPollIsWoken(t *testing.T) {
 		fenced := false
 		store := &scripted{answer: func(step rollout.Step, looks int) (*buffer.RawBatch, error) {
 			if fenced {
-				return nil, rollout.Refuse(rollout.Fenced, "epoch 2 took over")
+				return nil, rollout.Refuse(rollout.Fenced, "generation 2 took over")
 			}
 			return notReady(step, looks)
 		}}

@@ -90,7 +90,7 @@ func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, alarms
 	waits := []Wait{}
 	for _, poll := range polls {
 		waits = append(waits, Wait{
-			What: "batch", Owner: fmt.Sprintf("trainer, step %d, epoch %d", poll.step, poll.epoch),
+			What: "batch", Owner: fmt.Sprintf("trainer, step %d, generation %d", poll.step, poll.generation),
 			Since: poll.since, Deadline: poll.deadline, Detail: cmp.Or(poll.missing, batchDetail(status, counts)),
 		})
 	}

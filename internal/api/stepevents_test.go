@@ -18,7 +18,7 @@ type granting struct {
 	record error
 }
 
-func (g *granting) ClaimRaw(_ context.Context, run rollout.RunName, step rollout.Step, _ rollout.Epoch, _ buffer.Share) (*buffer.RawBatch, error) {
+func (g *granting) ClaimRaw(_ context.Context, run rollout.RunName, step rollout.Step, _ rollout.TrainerGeneration, _ buffer.Share) (*buffer.RawBatch, error) {
 	g.claims++
 	return &buffer.RawBatch{Run: run, Step: step, Granted: g.claims == 1}, nil
 }

@@ -21,23 +21,23 @@ type StepPath struct {
 
 // Attached is the answer to a trainer that announced itself.
 type Attached struct {
-	Epoch         rollout.Epoch         `json:"epoch" doc:"Send it with every claim and record; a newer one fences this trainer off"`
-	NextStep      rollout.Step          `json:"next_step" doc:"The step to claim first"`
-	PolicyVersion rollout.PolicyVersion `json:"policy_version" doc:"Newest version that serves; publish the next one"`
-	Spec          rollout.Spec          `json:"spec"`
+	Generation    rollout.TrainerGeneration `json:"epoch" doc:"Send it with every claim and record; a newer one fences this trainer off"`
+	NextStep      rollout.Step              `json:"next_step" doc:"The step to claim first"`
+	PolicyVersion rollout.PolicyVersion     `json:"policy_version" doc:"Newest version that serves; publish the next one"`
+	Spec          rollout.Spec              `json:"spec"`
 }
 
 // StepInput is the trainer's record of a step.
 type StepInput struct {
-	Epoch   rollout.Epoch             `json:"epoch,omitempty" minimum:"0" doc:"As with the claim"`
-	WallSec float64                   `json:"wall_seconds,omitempty" minimum:"0" doc:"From asking for the batch to the end of the step; the sum of the phases, if not given"`
-	Phases  map[rollout.Phase]float64 `json:"phases,omitempty" nullable:"true" doc:"Seconds by phase: wait, load, ref_logprobs, train, publish, checkpoint. The trainer is sequential: they add up to wall_seconds at most, and the rest counts as other"`
-	Metrics map[string]float64        `json:"metrics,omitempty" nullable:"true" doc:"The trainer's own figures, such as loss"`
+	Generation rollout.TrainerGeneration `json:"epoch,omitempty" minimum:"0" doc:"As with the claim"`
+	WallSec    float64                   `json:"wall_seconds,omitempty" minimum:"0" doc:"From asking for the batch to the end of the step; the sum of the phases, if not given"`
+	Phases     map[rollout.Phase]float64 `json:"phases,omitempty" nullable:"true" doc:"Seconds by phase: wait, load, ref_logprobs, train, publish, checkpoint. The trainer is sequential: they add up to wall_seconds at most, and the rest counts as other"`
+	Metrics    map[string]float64        `json:"metrics,omitempty" nullable:"true" doc:"The trainer's own figures, such as loss"`
 }
 
 func (s *Server) registerTrainer() {
 	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/trainer", "attach-trainer", "trainer", "Announce a trainer process",
-		"Gives the process an epoch and fences off every earlier one. With resume_from, the run goes back to that step: it and later steps are given again, with the same batches, while they are kept."), s.attach)
+		"Gives the process a generation and fences off every earlier one. With resume_from, the run goes back to that step: it and later steps are given again, with the same batches, while they are kept."), s.attach)
 	s.registerClaim()
 
 	record := s.operation(put, "/v1/runs/{run}/steps/{step}", "complete-step", "trainer", "Record a step",
@@ -60,7 +60,7 @@ func (s *Server) attach(ctx context.Context, in *struct {
 	if in.Body != nil {
 		from = in.Body.ResumeFrom
 	}
-	epoch, next, err := s.deps.Store.Attach(ctx, in.Run, from)
+	generation, next, err := s.deps.Store.Attach(ctx, in.Run, from)
 	if err != nil {
 		return nil, s.fail(ctx, "announce trainer", err)
 	}
@@ -69,7 +69,7 @@ func (s *Server) attach(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.fail(ctx, "announce trainer", err)
 	}
-	return &struct{ Body Attached }{Attached{epoch, next, status.PolicyVersion, s.shown(status).Spec}}, nil
+	return &struct{ Body Attached }{Attached{generation, next, status.PolicyVersion, s.shown(status).Spec}}, nil
 }
 
 type recordBody struct {
@@ -94,7 +94,7 @@ func (s *Server) completeStep(ctx context.Context, in *struct {
 	if err := s.checkMetrics(report.Metrics); err != nil {
 		return nil, s.fail(ctx, "record step", err)
 	}
-	record, isNew, err := s.deps.Store.Complete(ctx, in.Run, in.Step, in.Body.Epoch, report, s.fleetOf(ctx, in.Run, in.Step))
+	record, isNew, err := s.deps.Store.Complete(ctx, in.Run, in.Step, in.Body.Generation, report, s.fleetOf(ctx, in.Run, in.Step))
 	if err != nil {
 		return nil, s.fail(ctx, "record step", err)
 	}

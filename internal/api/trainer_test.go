@@ -37,7 +37,7 @@ func TestTrainerLoop(t *testing.T) {
 	f.ready(0, 1, 2, 3, 4, 5)
 	var attached api.Attached
 	f.want(f.do("POST", "/v1/runs/demo/trainer", "{}"), 200).into(&attached)
-	if attached.Epoch != 1 || attached.NextStep != 0 || attached.PolicyVersion != 0 || attached.Spec.Name != run {
+	if attached.Generation != 1 || attached.NextStep != 0 || attached.PolicyVersion != 0 || attached.Spec.Name != run {
 		t.Fatalf("attached: %+v", attached)
 	}
 	for step := range 3 {
@@ -222,7 +222,7 @@ func TestStoppingServerEndsPollsAtOnce(t *testing.T) {
 	f.attach()
 	claimed := make(chan *answer, 1)
 	go func() { claimed <- f.do("POST", "/v1/runs/demo/steps/0/claim?epoch=1&wait=50s", "") }()
-	if w := f.waitFor("batch"); w.Owner != "trainer, step 0, epoch 1" {
+	if w := f.waitFor("batch"); w.Owner != "trainer, step 0, generation 1" {
 		t.Errorf("owner: %+v", w)
 	}
 	f.stop()
@@ -237,8 +237,8 @@ func TestNewTrainerFencesTheOld(t *testing.T) {
 	old := make(chan *answer, 1)
 	go func() { old <- f.do("POST", "/v1/runs/demo/steps/0/claim?epoch=1&wait=50s", "") }()
 	f.waitFor("batch")
-	if epoch := f.attach(); epoch != 2 {
-		t.Fatalf("epoch %d, want 2", epoch)
+	if generation := f.attach(); generation != 2 {
+		t.Fatalf("generation %d, want 2", generation)
 	}
 	f.refused(<-old, 409, "fenced")
 	f.refused(f.do("PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1}`), 409, "fenced")
@@ -254,7 +254,7 @@ func TestTrainerResumesFromItsCheckpoint(t *testing.T) {
 	f.want(f.do("PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1}`), 201)
 	var attached api.Attached
 	f.want(f.do("POST", "/v1/runs/demo/trainer", `{"resume_from":0}`), 200).into(&attached)
-	if attached.NextStep != 0 || attached.Epoch != 2 {
+	if attached.NextStep != 0 || attached.Generation != 2 {
 		t.Fatalf("attached: %+v", attached)
 	}
 	again := f.want(f.do("POST", "/v1/runs/demo/steps/0/claim?epoch=2", ""), 200)
@@ -264,7 +264,7 @@ func TestTrainerResumesFromItsCheckpoint(t *testing.T) {
 }
 
 // As long as nobody has announced himself there is nobody to be fenced off by: a claim and a record by hand need no
-// epoch.
+// generation.
 func TestAnAnonymousTrainerIsServedUntilOneAnnouncesItself(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

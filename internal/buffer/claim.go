@@ -11,12 +11,12 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Attach announces a trainer process and answers its epoch and the first step it has to do; every process announced
+// Attach announces a trainer process and answers its generation and the first step it has to do; every process announced
 // before is refused from then on. With resumeFrom the trainer rewinds to its checkpoint: the steps from there count
 // as not completed, and their batches are given again as they were. A step that is not retained is refused as
 // NotRetained, one that is not reached as OutOfOrder, and, when the run is over, one that is completed as RunOver;
 // a refusal leaves the old process in charge.
-func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.Epoch, rollout.Step, error) {
+func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.TrainerGeneration, rollout.Step, error) {
 	from := ""
 	if resumeFrom != nil {
 		if *resumeFrom < 0 {
@@ -38,7 +38,7 @@ func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rol
 	case rollout.RunOver:
 		return 0, 0, rollout.Refuse(rollout.RunOver, "run %s is over; its completed steps stay, and step %s is one of them", run, from)
 	}
-	return rollout.Epoch(r.int(1)), rollout.Step(r.int(2)), nil
+	return rollout.TrainerGeneration(r.int(1)), rollout.Step(r.int(2)), nil
 }
 
 func notRetained(run rollout.RunName, step string, oldest int64) error {
@@ -82,8 +82,8 @@ func (sh Share) cut(n int) (from, to int) {
 // as soon as it is complete and nothing is played any more. A run that launches what a batch needs, and whatever
 // else has room, never leaves a trainer waiting for groups that do not come. One that is paused while it is
 // prefilled launches the rest when it goes on.
-func (s *Store) Claim(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share Share) (*rollout.Batch, error) {
-	raw, err := s.ClaimRaw(ctx, run, step, epoch, share)
+func (s *Store) Claim(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration, share Share) (*rollout.Batch, error) {
+	raw, err := s.ClaimRaw(ctx, run, step, generation, share)
 	if err != nil {
 		return nil, err
 	}
@@ -92,20 +92,20 @@ func (s *Store) Claim(ctx context.Context, run rollout.RunName, step rollout.Ste
 
 // ClaimRaw is Claim without unpacking: the batch stays in its stored form, about a tenth of the unpacked one, and
 // can be written out group by group.
-func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share Share) (*RawBatch, error) {
+func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration, share Share) (*RawBatch, error) {
 	if err := share.Validate(); err != nil {
 		return nil, err
 	}
 	if step < 0 {
 		return nil, rollout.Refuse(rollout.Invalid, "steps are counted from 0; there is no step %d", step)
 	}
-	r, err := s.eval(ctx, claimScript, run, int64(step), int64(epoch), stamp(s.now()))
+	r, err := s.eval(ctx, claimScript, run, int64(step), int64(generation), stamp(s.now()))
 	if err != nil {
 		return nil, fmt.Errorf("claim step: %w", err)
 	}
 	s.swept(run, r.seqs(3))
 	if !r.ok() {
-		return nil, refusedClaim(run, step, epoch, r)
+		return nil, refusedClaim(run, step, generation, r)
 	}
 	b := &RawBatch{Run: run, Step: step, TrainerVersion: rollout.PolicyVersion(r.int(2)), Granted: r.int(1) == 1}
 	b.Groups = shareOf(r.list(4), share)
@@ -115,7 +115,7 @@ func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.
 	return b, nil
 }
 
-// Batch is the batch of a step that was claimed before, for who only reads: it needs no epoch, takes no step and
+// Batch is the batch of a step that was claimed before, for who only reads: it needs no generation, takes no step and
 // fences nobody off. Refusals: NoSuchRun, NoSuchStep for a step that nobody has claimed yet, and NotRetained.
 func (s *Store) Batch(ctx context.Context, run rollout.RunName, step rollout.Step) (*RawBatch, error) {
 	r, err := s.eval(ctx, batchScript, run, int64(step))
@@ -135,10 +135,10 @@ func (s *Store) Batch(ctx context.Context, run rollout.RunName, step rollout.Ste
 	return b, nil
 }
 
-func refusedClaim(run rollout.RunName, step rollout.Step, epoch rollout.Epoch, r reply) error {
+func refusedClaim(run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration, r reply) error {
 	switch r.code() {
 	case rollout.Fenced:
-		return fenced(run, epoch, r.int(1))
+		return fenced(run, generation, r.int(1))
 	case rollout.NotRetained:
 		return notRetained(run, fmt.Sprint(int64(step)), r.int(1))
 	case rollout.RunOver:
@@ -159,14 +159,14 @@ func refusedClaim(run rollout.RunName, step rollout.Step, epoch rollout.Epoch, r
 		step, run, size, c.Ready, c.InFlight, c.Queued)
 }
 
-func fenced(run rollout.RunName, epoch rollout.Epoch, current int64) error {
-	if epoch == 0 {
+func fenced(run rollout.RunName, generation rollout.TrainerGeneration, current int64) error {
+	if generation == 0 {
 		return rollout.Refuse(rollout.Fenced,
-			"run %s is served to the trainer process with epoch %d, and this call names none; announce the process with POST /v1/runs/%s/trainer and send the epoch that it answers: ?epoch=N with a claim, \"epoch\" in a record",
+			"run %s is served to the trainer process with generation %d, and this call names none; announce the process with POST /v1/runs/%s/trainer and send the generation that it answers: ?epoch=N with a claim, \"epoch\" in a record",
 			run, current, run)
 	}
 	return rollout.Refuse(rollout.Fenced,
-		"run %s is served to the trainer process with epoch %d, not %d; this process was replaced, or must announce itself first", run, current, epoch)
+		"run %s is served to the trainer process with generation %d, not %d; this process was replaced, or must announce itself first", run, current, generation)
 }
 
 func outOfOrder(step, next, granted rollout.Step) error {
@@ -180,7 +180,7 @@ func outOfOrder(step, next, granted rollout.Step) error {
 // Complete acknowledges a step's batch and keeps its record; steps are completed in order. The same report again is
 // answered with the record and false. Refusals: NoSuchRun, Fenced, NotClaimed, OutOfOrder, and Conflict for another
 // report of a completed step, which only a rewind allows.
-func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch,
+func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration,
 	report rollout.StepReport, fleet rollout.FleetView,
 ) (rollout.StepRecord, bool, error) {
 	if step < 0 {
@@ -198,22 +198,22 @@ func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.
 	if err != nil {
 		return rollout.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
 	}
-	r, err := s.eval(ctx, completeScript, run, int64(step), int64(epoch), stamp(s.now()), reportText, fleetText,
+	r, err := s.eval(ctx, completeScript, run, int64(step), int64(generation), stamp(s.now()), reportText, fleetText,
 		s.retain, views, s.detail)
 	if err != nil {
 		return rollout.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
 	}
 	if !r.ok() {
-		return rollout.StepRecord{}, false, refusedRecord(run, step, epoch, r)
+		return rollout.StepRecord{}, false, refusedRecord(run, step, generation, r)
 	}
 	record, err := recordOf(step, r.fields(2))
 	return record, r.int(1) == 1, err
 }
 
-func refusedRecord(run rollout.RunName, step rollout.Step, epoch rollout.Epoch, r reply) error {
+func refusedRecord(run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration, r reply) error {
 	switch r.code() {
 	case rollout.Fenced:
-		return fenced(run, epoch, r.int(1))
+		return fenced(run, generation, r.int(1))
 	case rollout.NotClaimed:
 		return rollout.Refuse(rollout.NotClaimed, "step %d of run %s was never claimed; the next one to claim is step %d", step, run, r.int(1))
 	case rollout.OutOfOrder:

@@ -112,16 +112,16 @@ func (f *fixture) ready(version rollout.PolicyVersion, seqs ...int) {
 	}
 }
 
-func (f *fixture) claim(step, epoch int) *rollout.Batch {
+func (f *fixture) claim(step, generation int) *rollout.Batch {
 	f.t.Helper()
-	b, err := f.Claim(f.ctx, run, rollout.Step(step), rollout.Epoch(epoch), buffer.Share{})
+	b, err := f.Claim(f.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), buffer.Share{})
 	f.ok(err)
 	return b
 }
 
-func (f *fixture) complete(step, epoch int) rollout.StepRecord {
+func (f *fixture) complete(step, generation int) rollout.StepRecord {
 	f.t.Helper()
-	r, fresh, err := f.Complete(f.ctx, run, rollout.Step(step), rollout.Epoch(epoch), report(step), rollout.FleetView{Engines: 2})
+	r, fresh, err := f.Complete(f.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), report(step), rollout.FleetView{Engines: 2})
 	f.ok(err)
 	if !fresh {
 		f.t.Errorf("step %d was completed before", step)

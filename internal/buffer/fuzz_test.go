@@ -76,7 +76,7 @@ func calls(ctx context.Context, s *buffer.Store) map[string]func() (any, error) 
 			return record, err
 		},
 		"commit": func() (any, error) { return s.CommitGroup(ctx, group(2, 0)) },
-		"attach": func() (any, error) { epoch, _, err := s.Attach(ctx, run, nil); return epoch, err },
+		"attach": func() (any, error) { generation, _, err := s.Attach(ctx, run, nil); return generation, err },
 	}
 }
 

@@ -58,14 +58,14 @@ var departures = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			f.claim(step, 0)
 			f.complete(step, 0)
 		}
-		epoch, _ := f.attach(2)
+		generation, _ := f.attach(2)
 		f.departed(rollout.LengthCount{Code: rollout.Trained, Groups: 2, ByLength: []int64{0, 1, 1}})
 		for range 2 {
-			epoch, _ = f.attach(2)
+			generation, _ = f.attach(2)
 		}
 		for step := 2; step < 4; step++ {
-			f.claim(step, epoch)
-			f.complete(step, epoch)
+			f.claim(step, generation)
+			f.complete(step, generation)
 		}
 		f.departed(rollout.LengthCount{Code: rollout.Trained, Groups: 4, ByLength: []int64{0, 1, 1, 1, 1}})
 	},
@@ -76,9 +76,9 @@ var departures = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.complete(0, 0)
 		f.ok(rdb.HDel(f.ctx, "millrace:{demo}:group:0", "left", "len").Err())
 		f.ok(rdb.Del(f.ctx, "millrace:{demo}:departures").Err())
-		epoch, _ := f.attach(0)
+		generation, _ := f.attach(0)
 		f.departed()
-		f.complete(0, epoch)
+		f.complete(0, generation)
 		f.departed(rollout.LengthCount{Code: rollout.Trained, Groups: 1, ByLength: []int64{1}})
 	},
 }

@@ -76,9 +76,9 @@ func (p *player) choose() func() {
 	if p.rng.IntN(8) == 0 {
 		step = max(0, m.next-p.rng.IntN(5))
 	}
-	epoch := m.epoch
+	generation := m.generation
 	if p.rng.IntN(10) == 0 {
-		epoch += p.rng.IntN(3) - 1
+		generation += p.rng.IntN(3) - 1
 	}
 	switch p.rng.IntN(20) {
 	case 0, 1, 2:
@@ -93,9 +93,9 @@ func (p *player) choose() func() {
 	case 9:
 		return p.discarding(seq)
 	case 10, 11:
-		return p.claiming(max(0, step), epoch)
+		return p.claiming(max(0, step), generation)
 	case 12:
-		return p.completing(max(0, step), epoch, p.rng.IntN(8)/7)
+		return p.completing(max(0, step), generation, p.rng.IntN(8)/7)
 	case 13:
 		return p.rare()
 	case 14:
@@ -108,9 +108,9 @@ func (p *player) choose() func() {
 		if old := slices.Concat(m.in("inflight"), m.in("queued")); len(old) > 0 {
 			return p.committing(old[0], max(0, m.from[old[0]]))
 		}
-		return p.claiming(m.next, m.epoch)
+		return p.claiming(m.next, m.generation)
 	default:
-		return p.completing(m.next, m.epoch, 0)
+		return p.completing(m.next, m.generation, 0)
 	}
 }
 
@@ -215,11 +215,11 @@ func (p *player) releasing(seq int) func() {
 	}
 }
 
-func (p *player) claiming(step, epoch int) func() {
+func (p *player) claiming(step, generation int) func() {
 	return func() {
-		b, err := p.Claim(p.ctx, run, rollout.Step(step), rollout.Epoch(epoch), buffer.Share{})
-		want, code := p.model.claim(step, epoch)
-		p.same(fmt.Sprintf("claim %d in epoch %d", step, epoch), err, code)
+		b, err := p.Claim(p.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), buffer.Share{})
+		want, code := p.model.claim(step, generation)
+		p.same(fmt.Sprintf("claim %d in generation %d", step, generation), err, code)
 		if err == nil {
 			expect(p.t, "batch", seqs(b), want)
 			p.laws.given(p.t, step, b)
@@ -227,11 +227,11 @@ func (p *player) claiming(step, epoch int) func() {
 	}
 }
 
-func (p *player) completing(step, epoch, kind int) func() {
+func (p *player) completing(step, generation, kind int) func() {
 	return func() {
-		_, fresh, err := p.Complete(p.ctx, run, rollout.Step(step), rollout.Epoch(epoch), report(kind), rollout.FleetView{})
-		want, code := p.model.complete(step, epoch, kind)
-		p.same(fmt.Sprintf("complete %d in epoch %d", step, epoch), err, code)
+		_, fresh, err := p.Complete(p.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), report(kind), rollout.FleetView{})
+		want, code := p.model.complete(step, generation, kind)
+		p.same(fmt.Sprintf("complete %d in generation %d", step, generation), err, code)
 		expect(p.t, "fresh", fresh, want)
 	}
 }
@@ -239,10 +239,10 @@ func (p *player) completing(step, epoch, kind int) func() {
 func (p *player) attaching(from int) func() {
 	return func() {
 		step := rollout.Step(from)
-		epoch, next, err := p.Attach(p.ctx, run, &step)
+		generation, next, err := p.Attach(p.ctx, run, &step)
 		p.same(fmt.Sprintf("attach from %d", from), err, p.model.attach(from))
 		if err == nil {
-			expect(p.t, "epoch and next", []int{int(epoch), int(next)}, []int{p.model.epoch, p.model.next})
+			expect(p.t, "generation and next", []int{int(generation), int(next)}, []int{p.model.generation, p.model.next})
 		}
 	}
 }

@@ -11,11 +11,11 @@ import (
 
 // model is the buffer's rule in plain Go: what every call must answer. It keeps groups as numbers.
 type model struct {
-	limits  rollout.BufferSpec
-	steps   int
-	retain  int
-	version int
-	epoch   int
+	limits     rollout.BufferSpec
+	steps      int
+	retain     int
+	version    int
+	generation int
 
 	state   map[int]string
 	from    map[int]int // version launched with, as registered first
@@ -161,9 +161,9 @@ func (m *model) release(seq int, code string) bool {
 	return m.drops[seq] == code
 }
 
-func (m *model) claim(step, epoch int) ([]int, rollout.RefusalCode) {
+func (m *model) claim(step, generation int) ([]int, rollout.RefusalCode) {
 	switch {
-	case epoch != m.epoch:
+	case generation != m.generation:
 		return nil, rollout.Fenced
 	case step < m.oldest:
 		return nil, rollout.NotRetained
@@ -259,9 +259,9 @@ func (m *model) to(seqs []int, state string) {
 	}
 }
 
-func (m *model) complete(step, epoch, report int) (fresh bool, code rollout.RefusalCode) {
+func (m *model) complete(step, generation, report int) (fresh bool, code rollout.RefusalCode) {
 	switch {
-	case epoch != m.epoch:
+	case generation != m.generation:
 		return false, rollout.Fenced
 	case step >= len(m.batches):
 		return false, rollout.NotClaimed
@@ -292,7 +292,7 @@ func (m *model) attach(from int) (code rollout.RefusalCode) {
 		m.to(m.batches[step], "claimed")
 	}
 	m.next = from
-	m.epoch++
+	m.generation++
 	return ""
 }
 

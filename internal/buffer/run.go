@@ -15,7 +15,7 @@ import (
 
 // Open makes the run known and records its limits, and the id of the workflow that drives it. Opening it again with
 // the same spec changes nothing, limits and workflow included; another spec under the same name is a Conflict, and
-// a run that was deleted is RunOver. The trainer processes of a name that is used again get epochs above all those
+// a run that was deleted is RunOver. The trainer processes of a name that is used again get generations above all those
 // of its earlier runs.
 func (s *Store) Open(ctx context.Context, given rollout.Spec, workflow string) error {
 	if err := given.Name.ValidateID(); err != nil {
@@ -161,11 +161,11 @@ func (s *Store) Revive(ctx context.Context, run rollout.RunName, workflow string
 // Forget forgets a run that was opened and never said a word, so that it may be opened with another spec, and
 // reports whether it was one.
 func (s *Store) Forget(ctx context.Context, run rollout.RunName) (bool, error) {
-	epoch, err := s.rdb.HGet(ctx, s.key(run, "run"), "epoch").Int64() // of a trainer that was early
+	generation, err := s.rdb.HGet(ctx, s.key(run, "run"), "epoch").Int64() // of a trainer that was early
 	if err != nil && err != redis.Nil {
 		return false, trouble("forget run", err)
 	}
-	if err := s.live(ctx, run.Plain(), run.Life(), epoch); err != nil {
+	if err := s.live(ctx, run.Plain(), run.Life(), generation); err != nil {
 		return false, err
 	}
 	r, err := s.eval(ctx, forgetScript, run)
@@ -280,7 +280,7 @@ func (s *Store) statuses(ctx context.Context, names []string) ([]rollout.RunStat
 }
 
 // Restore tells a run that was opened in an empty Redis how far it had come: granted steps are not granted again, group
-// numbers go on, and the epochs start above every earlier one, so that a trainer process of the time before is fenced
+// numbers go on, and the generations start above every earlier one, so that a trainer process of the time before is fenced
 // off. Batches and games of the time before are lost. On a run that has granted a step it changes nothing.
 func (s *Store) Restore(ctx context.Context, status rollout.RunStatus) (restored bool, err error) {
 	r, err := s.eval(ctx, restoreScript, status.Spec.Name,

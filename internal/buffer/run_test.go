@@ -171,18 +171,18 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(err)
 		expect(t, "id", third, "demo@3")
 	},
-	"no trainer of a name ever has the epoch of another one": func(t *testing.T, rdb redis.UniversalClient) {
+	"no trainer of a name ever has the generation of another one": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
-		latest := rollout.Epoch(0)
+		latest := rollout.TrainerGeneration(0)
 		attach := func(id rollout.RunName) {
 			t.Helper()
 			for range 100 { // crashing in a loop, faster than the clock goes on
-				epoch, _, err := f.Attach(f.ctx, id, nil)
+				generation, _, err := f.Attach(f.ctx, id, nil)
 				f.ok(err)
-				if epoch <= latest {
-					t.Fatalf("%s: epoch %d was given before, up to %d", id, epoch, latest)
+				if generation <= latest {
+					t.Fatalf("%s: generation %d was given before, up to %d", id, generation, latest)
 				}
-				latest = epoch
+				latest = generation
 			}
 		}
 		attach(run)
@@ -204,16 +204,16 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			attach(id)
 		}
 	},
-	"epochs begin above those of a run that an earlier version deleted": func(t *testing.T, rdb redis.UniversalClient) {
+	"generations begin above those of a run that an earlier version deleted": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		f.ok(rdb.HSet(f.ctx, "millrace:lives", "other", "2 1767323045").Err())
 		again := spec(1, 9)
 		again.Name = "other@2"
 		f.ok(f.Open(f.ctx, again, ""))
-		epoch, _, err := f.Attach(f.ctx, again.Name, nil)
+		generation, _, err := f.Attach(f.ctx, again.Name, nil)
 		f.ok(err)
-		if int64(epoch) < start.Unix() {
-			t.Errorf("epoch %d", epoch)
+		if int64(generation) < start.Unix() {
+			t.Errorf("generation %d", generation)
 		}
 	},
 	"a Redis that has lost everything learns a name's life from its run": func(t *testing.T, rdb redis.UniversalClient) {
@@ -298,12 +298,12 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ready(3, 5)
 		_, err = f.Claim(f.ctx, run, 3, 1, buffer.Share{})
 		f.refused(err, rollout.Fenced) // the process of before
-		epoch, next := f.attach(-1)
+		generation, next := f.attach(-1)
 		expect(t, "next", next, 3)
-		_, err = f.Claim(f.ctx, run, 2, rollout.Epoch(epoch), buffer.Share{})
+		_, err = f.Claim(f.ctx, run, 2, rollout.TrainerGeneration(generation), buffer.Share{})
 		f.refused(err, rollout.NotRetained)
-		expect(t, "batch", seqs(f.claim(3, epoch)), []int{5})
-		f.complete(3, epoch)
+		expect(t, "batch", seqs(f.claim(3, generation)), []int{5})
+		f.complete(3, generation)
 
 		restored, err = f.Restore(f.ctx, status)
 		f.ok(err)

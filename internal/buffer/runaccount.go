@@ -20,11 +20,11 @@ type Account struct {
 	// GroupBytes is the mean stored size of the groups committed so far, for reserving room; 0: none was.
 	GroupBytes int64 `json:"group_bytes"`
 
-	NextStep  rollout.Step          `json:"next_step"`  // first step not completed
-	ClaimedTo rollout.Step          `json:"claimed_to"` // first step never granted
-	Version   rollout.PolicyVersion `json:"policy_version"`
-	Epoch     rollout.Epoch         `json:"epoch"`
-	Drops     map[string]int64      `json:"drops,omitempty"` // by code
+	NextStep   rollout.Step              `json:"next_step"`  // first step not completed
+	ClaimedTo  rollout.Step              `json:"claimed_to"` // first step never granted
+	Version    rollout.PolicyVersion     `json:"policy_version"`
+	Generation rollout.TrainerGeneration `json:"epoch"`
+	Drops      map[string]int64          `json:"drops,omitempty"` // by code
 }
 
 // Outstanding is the groups queued, in flight or ready, in the order of their launch.
@@ -46,7 +46,7 @@ func (s *Store) Account(ctx context.Context, run rollout.RunName) (Account, erro
 		NextStep:   rollout.Step(r.int(3)),
 		ClaimedTo:  rollout.Step(r.int(4)),
 		Version:    rollout.PolicyVersion(r.int(5)),
-		Epoch:      rollout.Epoch(r.int(6)),
+		Generation: rollout.TrainerGeneration(r.int(6)),
 		Counts:     r.list(7).counts(),
 		Queued:     r.seqs(8),
 		InFlight:   r.seqs(9),

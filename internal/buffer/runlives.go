@@ -16,7 +16,7 @@ import (
 // nothing of the run before can reach it: no worker that wakes up, no engine with an old adapter, no late signal.
 
 // lives is a hash: name -> number of the life that the name is in, when the one before was deleted (Unix seconds),
-// and the highest epoch that a trainer process of it had. A name that is missing is in its first life.
+// and the highest generation that a trainer process of it had. A name that is missing is in its first life.
 func (s *Store) lives() string { return s.prefix + ":lives" }
 
 // ID is the id of the run that a name stands for now, whether there is one or not. The id of a run that was deleted
@@ -63,13 +63,13 @@ func (s *Store) life(ctx context.Context, name rollout.RunName) (life int, delet
 	return int(fields[0]), time.Unix(fields[1], 0).UTC().Format(time.RFC3339), err
 }
 
-// lastEpoch is at least every epoch that a trainer process of an earlier run of the name had.
-func (s *Store) lastEpoch(ctx context.Context, name rollout.RunName) (int64, error) {
+// lastGeneration is at least every generation that a trainer process of an earlier run of the name had.
+func (s *Store) lastGeneration(ctx context.Context, name rollout.RunName) (int64, error) {
 	fields, err := s.lifeOf(ctx, name)
 	return fields[2], err
 }
 
-// lifeOf is what lives has of a name. Versions that did not count epochs left the last field out.
+// lifeOf is what lives has of a name. Versions that did not count generations left the last field out.
 func (s *Store) lifeOf(ctx context.Context, name rollout.RunName) (fields [3]int64, err error) {
 	text, err := s.rdb.HGet(ctx, s.lives(), string(name)).Result()
 	if err == redis.Nil {
@@ -86,8 +86,8 @@ func (s *Store) lifeOf(ctx context.Context, name rollout.RunName) (fields [3]int
 	return fields, nil
 }
 
-// liveScript raises the life of a name and its highest epoch, and never lowers them.
-// KEYS: lives. ARGV: name, life, when the one before was deleted, epoch.
+// liveScript raises the life of a name and its highest generation, and never lowers them.
+// KEYS: lives. ARGV: name, life, when the one before was deleted, generation.
 var liveScript = redis.NewScript(`
 local life, at, epoch = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '1', '^(%d+) ?(%d*) ?(%d*)$')
 if tonumber(ARGV[2]) > tonumber(life) then life, at = ARGV[2], ARGV[3] end
@@ -97,13 +97,13 @@ if epoch == '' then epoch = '0' end
 redis.call('HSET', KEYS[1], ARGV[1], life .. ' ' .. at .. ' ' .. epoch)
 return 1`)
 
-// live makes the life of an id the current one of its name, unless a later one is, and notes that epochs up to one
+// live makes the life of an id the current one of its name, unless a later one is, and notes that generations up to one
 // were given.
-func (s *Store) live(ctx context.Context, name rollout.RunName, life int, epoch int64) error {
-	if life == 1 && epoch == 0 {
+func (s *Store) live(ctx context.Context, name rollout.RunName, life int, generation int64) error {
+	if life == 1 && generation == 0 {
 		return nil
 	}
-	err := liveScript.Run(ctx, s.rdb, []string{s.lives()}, string(name), life, s.now().Unix(), epoch).Err()
+	err := liveScript.Run(ctx, s.rdb, []string{s.lives()}, string(name), life, s.now().Unix(), generation).Err()
 	if err != nil {
 		return trouble("begin the next life of a name", err)
 	}

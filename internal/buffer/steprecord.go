@@ -86,7 +86,7 @@ func (s *Store) stepKey(run rollout.RunName, step rollout.Step) string {
 // recordOf makes a step's record of what the scripts have kept.
 func recordOf(step rollout.Step, f map[string]string) (rollout.StepRecord, error) {
 	number := func(name string) int64 { return words(f[name]).int(0) }
-	record := rollout.StepRecord{Step: step, Epoch: rollout.Epoch(number("epoch")), Done: f["done"] != ""}
+	record := rollout.StepRecord{Step: step, Generation: rollout.TrainerGeneration(number("epoch")), Done: f["done"] != ""}
 	v := &record.Service
 	v.Groups = []rollout.GroupView{} // a record without its detail is a list of none
 	v.AtClaim = words(f["counts"]).counts()

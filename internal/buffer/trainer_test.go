@@ -39,15 +39,15 @@ var trainers = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		two, next := f.attach(-1)
 		expect(t, "second process", []int{two, next}, []int{2, 0})
 
-		_, err := f.Claim(f.ctx, run, 0, rollout.Epoch(one), buffer.Share{})
+		_, err := f.Claim(f.ctx, run, 0, rollout.TrainerGeneration(one), buffer.Share{})
 		f.refused(err, rollout.Fenced)
-		_, _, err = f.Complete(f.ctx, run, 0, rollout.Epoch(one), report(0), rollout.FleetView{})
+		_, _, err = f.Complete(f.ctx, run, 0, rollout.TrainerGeneration(one), report(0), rollout.FleetView{})
 		f.refused(err, rollout.Fenced)
-		_, err = f.Claim(f.ctx, run, 0, 3, buffer.Share{}) // an epoch never given
+		_, err = f.Claim(f.ctx, run, 0, 3, buffer.Share{}) // a generation never given
 		f.refused(err, rollout.Fenced)
 
 		expect(t, "same batch", asJSON(t, f.claim(0, two)), first)
-		expect(t, "record", f.complete(0, two).Epoch, rollout.Epoch(2))
+		expect(t, "record", f.complete(0, two).Generation, rollout.TrainerGeneration(2))
 	},
 	"a rewind gives the same batches again, as far as they are kept": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
@@ -66,19 +66,19 @@ var trainers = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		_, err = f.Claim(f.ctx, run, 1, 0, buffer.Share{})
 		f.refused(err, rollout.NotRetained)
 
-		epoch, next := f.attach(2)
-		expect(t, "rewound", []int{epoch, next}, []int{1, 2})
+		generation, next := f.attach(2)
+		expect(t, "rewound", []int{generation, next}, []int{1, 2})
 		expect(t, "counts", f.counts(), rollout.BufferCounts{Claimed: 3, Completed: 2})
 		record, err := f.Step(f.ctx, run, 2)
 		f.ok(err)
 		expect(t, "done", record.Done, false)
 		for step := 2; step < 4; step++ {
-			expect(t, "same batch", asJSON(t, f.claim(step, epoch)), given[step])
-			_, fresh, err := f.Complete(f.ctx, run, rollout.Step(step), rollout.Epoch(epoch), report(100+step), rollout.FleetView{})
+			expect(t, "same batch", asJSON(t, f.claim(step, generation)), given[step])
+			_, fresh, err := f.Complete(f.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), report(100+step), rollout.FleetView{})
 			f.ok(err)
 			expect(t, "another report is fresh", fresh, true)
 		}
-		expect(t, "the step claimed ahead", asJSON(t, f.claim(4, epoch)), ahead)
+		expect(t, "the step claimed ahead", asJSON(t, f.claim(4, generation)), ahead)
 		expect(t, "after", f.counts(), rollout.BufferCounts{Claimed: 1, Completed: 4})
 	},
 	"a process cannot resume from a step that is not reached": func(t *testing.T, rdb redis.UniversalClient) {
@@ -132,7 +132,7 @@ func TestTrainers(t *testing.T) {
 }
 
 // attach announces a process; a negative step is none.
-func (f *fixture) attach(from int) (epoch, next int) {
+func (f *fixture) attach(from int) (generation, next int) {
 	f.t.Helper()
 	var resume *rollout.Step
 	if from >= 0 {
@@ -155,14 +155,14 @@ func TestSharesOfRanks(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 3))
 		worlds := []int{1, 2, 3, 5, 2*perGroup - 1, 2 * perGroup, 2*perGroup + 1, 5 * perGroup}
 		given := map[string]string{} // step and share -> its first answer
-		epoch, next, claimed := 0, 0, 0
+		generation, next, claimed := 0, 0, 0
 		for moves := 0; next < steps && moves < 400; moves++ {
 			switch rng.IntN(6) {
 			case 0:
-				epoch, next = f.attach(max(0, next-rng.IntN(3)))
+				generation, next = f.attach(max(0, next-rng.IntN(3)))
 			case 1, 2:
 				if next < claimed {
-					f.complete(next, epoch)
+					f.complete(next, generation)
 					next++
 				}
 			default:
@@ -171,7 +171,7 @@ func TestSharesOfRanks(t *testing.T) {
 					f.ready(0, 2*step, 2*step+1)
 					claimed++
 				}
-				f.shared(step, epoch, worlds[rng.IntN(len(worlds))], given)
+				f.shared(step, generation, worlds[rng.IntN(len(worlds))], given)
 			}
 		}
 		expect(t, "steps", next, steps)
@@ -180,12 +180,12 @@ func TestSharesOfRanks(t *testing.T) {
 }
 
 // shared claims a step by all ranks of a world, in any order, and compares with the whole batch.
-func (f *fixture) shared(step, epoch, world int, given map[string]string) {
+func (f *fixture) shared(step, generation, world int, given map[string]string) {
 	f.t.Helper()
-	whole := ids(f.claim(step, epoch))
+	whole := ids(f.claim(step, generation))
 	parts := make([][]string, world)
 	for _, rank := range rand.New(rand.NewPCG(uint64(step), uint64(world))).Perm(world) {
-		b, err := f.Claim(f.ctx, run, rollout.Step(step), rollout.Epoch(epoch), buffer.Share{Rank: rank, World: world})
+		b, err := f.Claim(f.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), buffer.Share{Rank: rank, World: world})
 		f.ok(err)
 		name, answer := fmt.Sprintf("step %d, rank %d of %d", step, rank, world), asJSON(f.t, b)
 		if before, asked := given[name]; asked && before != answer {

@@ -51,9 +51,9 @@ func TestAsked(t *testing.T) {
 				t.Fatalf("%+v, want step %d, waits %v, %d grants", a, step, waits, grants)
 			}
 		}
-		ask := func(step, epoch int) {
+		ask := func(step, generation int) {
 			t.Helper()
-			_, err := f.Claim(f.ctx, run, rollout.Step(step), rollout.Epoch(epoch), buffer.Share{})
+			_, err := f.Claim(f.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), buffer.Share{})
 			f.refused(err, rollout.NotReady)
 		}
 		see(0, false, 0)

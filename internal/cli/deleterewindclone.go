@@ -46,8 +46,8 @@ func (s *session) rewindCommand() *cobra.Command {
 				return usage("which step? name the first one to train again with --to")
 			}
 			type attached struct {
-				Epoch         rollout.Epoch         `json:"epoch"`
-				PolicyVersion rollout.PolicyVersion `json:"policy_version"`
+				Generation    rollout.TrainerGeneration `json:"epoch"`
+				PolicyVersion rollout.PolicyVersion     `json:"policy_version"`
 			}
 			v, a, err := apiclient.Send[attached](ctx, c.Client, http.MethodPost, apiclient.RunPath(run)+"/trainer", map[string]int64{"resume_from": step})
 			if err != nil {

@@ -117,7 +117,7 @@ type Report struct {
 	Claims     int        // claims repeated and compared
 	Shares     int        // batches claimed in shares, put together and compared
 	Rewound    int        // steps trained again because a trainer went back to its checkpoint
-	Refused    int        // calls with the epoch of a replaced trainer that were refused, the trainers' own included
+	Refused    int        // calls with the generation of a replaced trainer that were refused, the trainers' own included
 	Records    int        // records sent again, equal or not, and answered as promised
 	Ahead      int        // batches granted while Temporal was away
 	Unled      int        // turns answered while Temporal was away

@@ -36,10 +36,10 @@ type injected struct {
 	// claimable tells that there was a batch to claim.
 	claimable bool
 	// refused is when a replaced trainer that woke up was seen to be refused.
-	refused time.Time
-	wentOn  time.Time // when the run was seen to go on, of a fault that is followed
-	epoch   int64     // of the run's trainer just before
-	run     string
+	refused    time.Time
+	wentOn     time.Time // when the run was seen to go on, of a fault that is followed
+	generation int64     // of the run's trainer just before
+	run        string
 }
 
 func newInjector(s *service, w *watch, patience int) *injector {
@@ -78,7 +78,7 @@ func (in *injector) one(ctx context.Context, f Fault) {
 		return
 	}
 	run, account := in.watch.now()
-	d := injected{Fault: f, when: time.Now(), epoch: int64(account.Epoch), run: run, claimable: account.ClaimedTo > 0}
+	d := injected{Fault: f, when: time.Now(), generation: int64(account.Generation), run: run, claimable: account.ClaimedTo > 0}
 	back, err := in.inject(ctx, f)
 	if err != nil {
 		in.service.say("  not done: %s: %v", f, err)

@@ -17,24 +17,24 @@ func good() outcome {
 	return outcome{
 		plan: plan{number: 7, life: 1, lives: 1, retain: 2, cfg: RunConfig{Steps: 2, GroupsPerStep: 1, Samples: 1}},
 		journal: []trained{
-			{Step: 0, Epoch: 1, WallSec: 1, Groups: []int64{0}, Trajectories: first},
-			{Step: 0, Epoch: 2, WallSec: 2, Groups: []int64{0}, Trajectories: first}, // its trainer died before it could record it
-			{Step: 1, Epoch: 2, WallSec: 3, Groups: []int64{1}, Trajectories: second},
-			{Step: 1, Epoch: 3, WallSec: 4, Groups: []int64{1}, Trajectories: second}, // the one before died after a checkpoint
+			{Step: 0, Generation: 1, WallSec: 1, Groups: []int64{0}, Trajectories: first},
+			{Step: 0, Generation: 2, WallSec: 2, Groups: []int64{0}, Trajectories: first}, // its trainer died before it could record it
+			{Step: 1, Generation: 2, WallSec: 3, Groups: []int64{1}, Trajectories: second},
+			{Step: 1, Generation: 3, WallSec: 4, Groups: []int64{1}, Trajectories: second}, // the one before died after a checkpoint
 		},
 		events: []event{
-			{Event: attached, Epoch: 1, Step: 0, ResumeFrom: at(0)},
-			{Event: attached, Epoch: 2, Step: 0, ResumeFrom: at(0)},
-			{Event: recorded, Epoch: 2, Step: 0},
-			{Event: recorded, Epoch: 2, Step: 1},
-			{Event: attached, Epoch: 3, Step: 1, ResumeFrom: at(1)},
-			{Event: fenced, Epoch: 2},
-			{Event: recorded, Epoch: 3, Step: 1},
-			{Event: publishing, Epoch: 2, Step: 0, Version: 1, Digest: "w1"},
+			{Event: attached, Generation: 1, Step: 0, ResumeFrom: at(0)},
+			{Event: attached, Generation: 2, Step: 0, ResumeFrom: at(0)},
+			{Event: recorded, Generation: 2, Step: 0},
+			{Event: recorded, Generation: 2, Step: 1},
+			{Event: attached, Generation: 3, Step: 1, ResumeFrom: at(1)},
+			{Event: fenced, Generation: 2},
+			{Event: recorded, Generation: 3, Step: 1},
+			{Event: publishing, Generation: 2, Step: 0, Version: 1, Digest: "w1"},
 		},
 		records: []rollout.StepRecord{
-			{Step: 0, Epoch: 2, Done: true, Trainer: rollout.StepReport{WallSec: 2}},
-			{Step: 1, Epoch: 3, Done: true, Trainer: rollout.StepReport{WallSec: 4}},
+			{Step: 0, Generation: 2, Done: true, Trainer: rollout.StepReport{WallSec: 2}},
+			{Step: 1, Generation: 3, Done: true, Trainer: rollout.StepReport{WallSec: 4}},
 		},
 		batches: map[rollout.Step]*seenBatch{
 			0: {groups: []int64{0}, trajectories: first, turns: []seenTurn{{first[0], 0, answered{model, ""}}}},
@@ -97,9 +97,9 @@ func TestCheckFindsEveryBrokenPromise(t *testing.T) {
 		}, "which did not go back", func(f findings) int { return f.duplicated }},
 		{"sent elsewhere than asked", func(o *outcome) { *o.events[4].ResumeFrom = 0 }, "resumed from step 0 and was sent to step 1", nil},
 		{"step left out by a trainer", func(o *outcome) { o.journal = slices.Delete(o.journal, 1, 2) }, "trained step 1 where step 0 was due", nil},
-		{"trainer of no epoch", func(o *outcome) { o.journal[0].Epoch = 9 }, "never announced", nil},
+		{"trainer of no generation", func(o *outcome) { o.journal[0].Generation = 9 }, "never announced", nil},
 		{"record of a replaced trainer", func(o *outcome) {
-			o.records[1].Epoch, o.records[1].Trainer.WallSec = 2, 3
+			o.records[1].Generation, o.records[1].Trainer.WallSec = 2, 3
 		}, "epoch 3 had replaced from step 1 on", nil},
 		{"record that nobody sent", func(o *outcome) { o.records[0].Trainer.WallSec = 9 }, "did not send", nil},
 		{"record gone", func(o *outcome) { o.records = o.records[:1] }, "1 records are kept of 2 steps", nil},

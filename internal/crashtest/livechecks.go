@@ -33,17 +33,17 @@ type watch struct {
 	lost       bool // Redis is emptied: what it promised goes with it
 	away       bool // Temporal is
 	tally
-	served   []exchange // claims answered with a batch
-	replies  []exchange // questions that only Temporal and a worker can answer
-	epochs   []epochSeen
-	launched []time.Time // when more groups were seen to be launched than before
+	served      []exchange // claims answered with a batch
+	replies     []exchange // questions that only Temporal and a worker can answer
+	generations []generationSeen
+	launched    []time.Time // when more groups were seen to be launched than before
 }
 
 // tally counts what was tried and answered as promised.
 type tally struct {
 	claims  int // of whole batches
 	shares  int // batches put together from shares
-	refused int // calls with the epoch of a replaced trainer
+	refused int // calls with the generation of a replaced trainer
 	resent  int // records sent again, equal or not
 	ahead   int // batches granted while Temporal was away
 }
@@ -70,10 +70,10 @@ type answered struct{ model, digest string }
 // exchange is one question that was answered.
 type exchange struct{ asked, done time.Time }
 
-type epochSeen struct {
-	run   string
-	epoch rollout.Epoch
-	at    time.Time
+type generationSeen struct {
+	run        string
+	generation rollout.TrainerGeneration
+	at         time.Time
 }
 
 func newWatch(s *service) *watch { return &watch{service: s} }
@@ -156,7 +156,7 @@ func (w *watch) observe(ctx context.Context) {
 func (w *watch) observeOnce(ctx context.Context, run string) {
 	w.look(ctx, run)
 	_, account := w.now()
-	if account.Epoch == 0 {
+	if account.Generation == 0 {
 		return
 	}
 	w.advance(ctx, run, account)
@@ -168,7 +168,7 @@ func (w *watch) observeOnce(ctx context.Context, run string) {
 		step -= rollout.Step(rand.Int64N(int64(min(account.ClaimedTo, rollout.Step(w.current().retain)))))
 	}
 	asked := time.Now()
-	if err := w.claim(ctx, run, step, account.Epoch); err == nil {
+	if err := w.claim(ctx, run, step, account.Generation); err == nil {
 		w.mu.Lock()
 		w.served = append(w.served, exchange{asked, time.Now()})
 		w.mu.Unlock()
@@ -220,10 +220,10 @@ func (w *watch) look(ctx context.Context, run string) {
 	if w.lost {
 		return
 	}
-	undone := account.NextStep < before.NextStep && account.Epoch == before.Epoch
-	if undone || account.ClaimedTo < before.ClaimedTo || account.Epoch < before.Epoch {
-		w.complain("the account went back: next step %d to %d, claimed %d to %d, epoch %d to %d",
-			before.NextStep, account.NextStep, before.ClaimedTo, account.ClaimedTo, before.Epoch, account.Epoch)
+	undone := account.NextStep < before.NextStep && account.Generation == before.Generation
+	if undone || account.ClaimedTo < before.ClaimedTo || account.Generation < before.Generation {
+		w.complain("the account went back: next step %d to %d, claimed %d to %d, generation %d to %d",
+			before.NextStep, account.NextStep, before.ClaimedTo, account.ClaimedTo, before.Generation, account.Generation)
 	}
 	if account.Version < before.Version {
 		w.complain("the newest policy version went back from %d to %d", before.Version, account.Version)
@@ -235,8 +235,8 @@ func (w *watch) look(ctx context.Context, run string) {
 	if outstanding(account) > most {
 		w.complain("%d groups are outstanding, more than %d: %+v", outstanding(account), most, account.Counts)
 	}
-	if account.Epoch > before.Epoch {
-		w.epochs = append(w.epochs, epochSeen{run, account.Epoch, time.Now()})
+	if account.Generation > before.Generation {
+		w.generations = append(w.generations, generationSeen{run, account.Generation, time.Now()})
 	}
 }
 
@@ -259,8 +259,8 @@ func (w *watch) complain(format string, args ...any) {
 }
 
 // claim claims a granted step again and compares it with what was given before.
-func (w *watch) claim(ctx context.Context, run string, step rollout.Step, epoch rollout.Epoch) error {
-	a, err := w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, step, epoch), nil)
+func (w *watch) claim(ctx context.Context, run string, step rollout.Step, generation rollout.TrainerGeneration) error {
+	a, err := w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, step, generation), nil)
 	if err != nil {
 		return err
 	}

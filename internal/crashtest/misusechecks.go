@@ -47,11 +47,11 @@ func is(a apiclient.Answer, code rollout.RefusalCode) bool {
 // probe does one of the things, by chance.
 func (w *watch) probe(ctx context.Context, run string, step rollout.Step, account buffer.Account) {
 	if w.service.cfg.Lose {
-		return // epochs and records go with Redis
+		return // generations and records go with Redis
 	}
 	switch rand.IntN(5) {
 	case 0, 1:
-		_ = w.claimShares(ctx, run, step, account.Epoch, worldOf(rand.Int64())) // an error is a passing one, or a complaint
+		_ = w.claimShares(ctx, run, step, account.Generation, worldOf(rand.Int64())) // an error is a passing one, or a complaint
 	case 2:
 		w.trespass(ctx, run, account)
 	case 3:
@@ -75,10 +75,10 @@ func worldOf(n int64) int {
 
 // claimShares claims a granted step as all ranks do: what they are given must be the batch, in order and without
 // overlap, and each rank is given the same bytes every time.
-func (w *watch) claimShares(ctx context.Context, run string, step rollout.Step, epoch rollout.Epoch, world int) error {
+func (w *watch) claimShares(ctx context.Context, run string, step rollout.Step, generation rollout.TrainerGeneration, world int) error {
 	var together []string
 	for rank := range world {
-		path := fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d&rank=%d&world=%d", run, step, epoch, rank, world)
+		path := fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d&rank=%d&world=%d", run, step, generation, rank, world)
 		a, err := w.call(ctx, http.MethodPost, path, nil)
 		if err == nil && a.Status != http.StatusOK {
 			err = fmt.Errorf("rank %d of %d: step %d answers %d: %s", rank, world, step, a.Status, a.Body)
@@ -127,7 +127,7 @@ func (w *watch) comparePiece(run string, p piece, hash [sha256.Size]byte) {
 
 // trespass does what a replaced trainer does that does not know it yet.
 func (w *watch) trespass(ctx context.Context, run string, account buffer.Account) {
-	old := account.Epoch - 1
+	old := account.Generation - 1
 	if old < 1 {
 		return
 	}
@@ -162,7 +162,7 @@ func (w *watch) recordAgain(ctx context.Context, run string, account buffer.Acco
 		return // Redis is away, or a trainer has gone back meanwhile
 	}
 	body := map[string]any{
-		"epoch": account.Epoch, "wall_seconds": record.Trainer.WallSec, "phases": record.Trainer.Phases, "metrics": record.Trainer.Metrics,
+		"epoch": account.Generation, "wall_seconds": record.Trainer.WallSec, "phases": record.Trainer.Phases, "metrics": record.Trainer.Metrics,
 	}
 	a, err := w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/steps/%d", run, step), body)
 	if err != nil || transient(a) || is(a, rollout.Fenced) { // a trainer announced itself meanwhile
@@ -177,7 +177,7 @@ func (w *watch) recordOther(ctx context.Context, run string, account buffer.Acco
 		return
 	}
 	step := rollout.Step(rand.Int64N(int64(account.NextStep)))
-	body := map[string]any{"epoch": account.Epoch, "wall_seconds": 1e6, "metrics": map[string]float64{"other": 1}}
+	body := map[string]any{"epoch": account.Generation, "wall_seconds": 1e6, "metrics": map[string]float64{"other": 1}}
 	a, err := w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/steps/%d", run, step), body)
 	if err != nil || transient(a) || is(a, rollout.Fenced) {
 		return

@@ -274,7 +274,7 @@ func (in *injector) publish(ctx context.Context, other bool) error {
 			return err
 		}
 	}
-	body := map[string]any{"epoch": account.Epoch, "path": path}
+	body := map[string]any{"epoch": account.Generation, "path": path}
 	a, err := in.watch.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/policies/%d", p.run(), account.Version), body)
 	if err != nil || transient(a) || is(a, rollout.Fenced) {
 		return fmt.Errorf("not answered: %v %s", err, a.Body)

@@ -45,7 +45,7 @@ func (in *injector) replaceTrainer(ctx context.Context) (back func(), err error)
 		return nil, err
 	}
 	wake := func() { _ = in.signal(name, syscall.SIGCONT) } // whoever killed it meanwhile has woken it, too
-	epoch, err := in.servedEpoch(ctx, p)
+	generation, err := in.servedGeneration(ctx, p)
 	if err == nil {
 		err = in.service.succeed(p)
 	}
@@ -57,23 +57,23 @@ func (in *injector) replaceTrainer(ctx context.Context) (back func(), err error)
 		ctx, cancel := context.WithTimeout(context.Background(), 2*refusedWithin)
 		defer cancel()
 		tookOver := stack.Await(ctx, refusedWithin, func(context.Context) error {
-			if _, account := in.watch.now(); account.Epoch > epoch {
+			if _, account := in.watch.now(); account.Generation > generation {
 				return nil
 			}
 			return errors.New("the successor is not attached")
 		})
 		wake()
 		if tookOver != nil {
-			in.complain("%s: a successor of epoch %d did not take over within %s", p.run(), epoch, refusedWithin)
+			in.complain("%s: a successor of generation %d did not take over within %s", p.run(), generation, refusedWithin)
 			return
 		}
-		in.awaitRefusal(ctx, p, epoch)
+		in.awaitRefusal(ctx, p, generation)
 	}, nil
 }
 
-// servedEpoch is the epoch of the trainer that serves the run, if it knows it itself: one that is just announcing
+// servedGeneration is the generation of the trainer that serves the run, if it knows it itself: one that is just announcing
 // itself has nothing yet that could be refused.
-func (in *injector) servedEpoch(ctx context.Context, p plan) (rollout.Epoch, error) {
+func (in *injector) servedGeneration(ctx context.Context, p plan) (rollout.TrainerGeneration, error) {
 	account, err := in.service.store.Account(ctx, p.id())
 	if err != nil {
 		return 0, err
@@ -84,30 +84,30 @@ func (in *injector) servedEpoch(ctx context.Context, p plan) (rollout.Epoch, err
 	}
 	known := int64(0)
 	for _, e := range events {
-		known = max(known, e.Epoch)
+		known = max(known, e.Generation)
 	}
-	if known == 0 || rollout.Epoch(known) != account.Epoch || int(account.NextStep) >= p.cfg.Steps {
-		return 0, fmt.Errorf("the trainer is between two epochs, or done: %d and %d", known, account.Epoch)
+	if known == 0 || rollout.TrainerGeneration(known) != account.Generation || int(account.NextStep) >= p.cfg.Steps {
+		return 0, fmt.Errorf("the trainer is between two generations, or done: %d and %d", known, account.Generation)
 	}
-	return account.Epoch, nil
+	return account.Generation, nil
 }
 
-// awaitRefusal waits until the trainer of the epoch says that it was refused.
-func (in *injector) awaitRefusal(ctx context.Context, p plan, epoch rollout.Epoch) {
+// awaitRefusal waits until the trainer of the generation says that it was refused.
+func (in *injector) awaitRefusal(ctx context.Context, p plan, generation rollout.TrainerGeneration) {
 	err := stack.Await(ctx, refusedWithin, func(context.Context) error {
 		events, err := readLines[event](p.file("events", ".jsonl"))
 		if err != nil {
 			return err
 		}
 		for _, e := range events {
-			if e.Event == fenced && rollout.Epoch(e.Epoch) == epoch {
+			if e.Event == fenced && rollout.TrainerGeneration(e.Generation) == generation {
 				return nil
 			}
 		}
 		return errors.New("not yet")
 	})
 	if err != nil {
-		in.complain("%s: the trainer of epoch %d was replaced, woke up, and was not refused within %s: %v", p.run(), epoch, refusedWithin, err)
+		in.complain("%s: the trainer of generation %d was replaced, woke up, and was not refused within %s: %v", p.run(), generation, refusedWithin, err)
 		return
 	}
 	in.refused = time.Now()

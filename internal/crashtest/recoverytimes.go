@@ -96,8 +96,8 @@ func ends(d injected, w *watch, r *recorder) []time.Time {
 	case KillEngine:
 		return []time.Time{firstAfter(r.engines[d.Index], d.when)}
 	case KillTrainer:
-		for _, e := range w.epochs {
-			if e.at.After(d.when) && (e.run != d.run || int64(e.epoch) > d.epoch) {
+		for _, e := range w.generations {
+			if e.at.After(d.when) && (e.run != d.run || int64(e.generation) > d.generation) {
 				return []time.Time{e.at}
 			}
 		}

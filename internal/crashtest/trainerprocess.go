@@ -34,7 +34,7 @@ type outcome struct {
 // trained is one line of the trainer's journal.
 type trained struct {
 	Step         int64    `json:"step"`
-	Epoch        int64    `json:"epoch"`
+	Generation   int64    `json:"epoch"`
 	WallSec      float64  `json:"wall_seconds"`
 	Groups       []int64  `json:"groups"`
 	Trajectories []string `json:"trajectories"`
@@ -43,7 +43,7 @@ type trained struct {
 // event is something that a trainer was granted or refused, as it says itself.
 type event struct {
 	Event      string `json:"event"`
-	Epoch      int64  `json:"epoch"`
+	Generation int64  `json:"epoch"`
 	Step       int64  `json:"step"`
 	ResumeFrom *int64 `json:"resume_from"`
 	Version    int64  `json:"policy_version"`
@@ -168,10 +168,10 @@ func (w *watch) claimAll(ctx context.Context, p plan) {
 	for step := max(0, account.ClaimedTo-rollout.Step(p.retain)); step < account.ClaimedTo; step++ {
 		err := stack.Await(ctx, stuckAfter, func(ctx context.Context) error {
 			_, account := w.now()
-			if err := w.claim(ctx, p.run(), step, account.Epoch); err != nil {
+			if err := w.claim(ctx, p.run(), step, account.Generation); err != nil {
 				return err
 			}
-			return w.claimShares(ctx, p.run(), step, account.Epoch, worldOf(int64(step)))
+			return w.claimShares(ctx, p.run(), step, account.Generation, worldOf(int64(step)))
 		})
 		if err != nil {
 			w.mu.Lock()

@@ -7,26 +7,26 @@ import (
 
 // term is what one trainer process did, by its own account.
 type term struct {
-	epoch    int64
-	known    bool   // it said where it began
-	from     int64  // first step it had to do
-	resumed  *int64 // as it asked
-	trained  []trained
-	recorded []int64
+	generation int64
+	known      bool   // it said where it began
+	from       int64  // first step it had to do
+	resumed    *int64 // as it asked
+	trained    []trained
+	recorded   []int64
 }
 
-// termsOf sorts what trainers wrote by epoch, the earliest first. A trainer that was killed between being announced
+// termsOf sorts what trainers wrote by generation, the earliest first. A trainer that was killed between being announced
 // and saying so did nothing else.
 func termsOf(o outcome) []*term {
 	terms := map[int64]*term{}
-	of := func(epoch int64) *term {
-		if terms[epoch] == nil {
-			terms[epoch] = &term{epoch: epoch}
+	of := func(generation int64) *term {
+		if terms[generation] == nil {
+			terms[generation] = &term{generation: generation}
 		}
-		return terms[epoch]
+		return terms[generation]
 	}
 	for _, e := range o.events {
-		t := of(e.Epoch)
+		t := of(e.Generation)
 		switch e.Event {
 		case attached:
 			t.known, t.from, t.resumed = true, e.Step, e.ResumeFrom
@@ -35,11 +35,11 @@ func termsOf(o outcome) []*term {
 		}
 	}
 	for _, line := range o.journal {
-		t := of(line.Epoch)
+		t := of(line.Generation)
 		t.trained = append(t.trained, line)
 	}
 	sorted := slices.Collect(maps.Values(terms))
-	slices.SortFunc(sorted, func(a, b *term) int { return int(a.epoch - b.epoch) })
+	slices.SortFunc(sorted, func(a, b *term) int { return int(a.generation - b.generation) })
 	return sorted
 }
 
@@ -58,7 +58,7 @@ func (f *findings) succession(o outcome) {
 		f.term(t, done)
 	}
 	for _, record := range o.records {
-		f.record(int64(record.Step), int64(record.Epoch), record.Trainer.WallSec, terms)
+		f.record(int64(record.Step), int64(record.Generation), record.Trainer.WallSec, terms)
 	}
 	if len(o.records) != o.plan.cfg.Steps {
 		f.complain("%d records are kept of %d steps", len(o.records), o.plan.cfg.Steps)
@@ -68,11 +68,11 @@ func (f *findings) succession(o outcome) {
 // term checks one trainer against what was done before it, and adds its own.
 func (f *findings) term(t *term, done map[int64]int64) {
 	if !t.known && len(t.trained) > 0 {
-		f.complain("the trainer of epoch %d was never announced", t.epoch)
+		f.complain("the trainer of generation %d was never announced", t.generation)
 		return
 	}
 	if t.resumed != nil && t.from != *t.resumed {
-		f.complain("the trainer of epoch %d resumed from step %d and was sent to step %d", t.epoch, *t.resumed, t.from)
+		f.complain("the trainer of generation %d resumed from step %d and was sent to step %d", t.generation, *t.resumed, t.from)
 	}
 	back := map[int64]bool{}
 	for step, by := range done {
@@ -80,7 +80,7 @@ func (f *findings) term(t *term, done map[int64]int64) {
 		case !t.known || step < t.from:
 		case t.resumed == nil:
 			f.duplicated++
-			f.complain("step %d was recorded by epoch %d and given to epoch %d, which did not go back", step, by, t.epoch)
+			f.complain("step %d was recorded by generation %d and given to generation %d, which did not go back", step, by, t.generation)
 		default:
 			back[step] = true
 			delete(done, step)
@@ -88,30 +88,30 @@ func (f *findings) term(t *term, done map[int64]int64) {
 	}
 	for i, line := range t.trained {
 		if want := t.from + int64(i); line.Step != want {
-			f.complain("the trainer of epoch %d trained step %d where step %d was due", t.epoch, line.Step, want)
+			f.complain("the trainer of generation %d trained step %d where step %d was due", t.generation, line.Step, want)
 		}
 		if back[line.Step] {
 			f.rewound++
 		}
 	}
 	for _, step := range t.recorded {
-		done[step] = t.epoch
+		done[step] = t.generation
 	}
 }
 
 // record checks who made a step's last record: a trainer that trained it and said the same, and that nobody
 // replaced before the step was done. A trainer answers for every step from its first one on.
-func (f *findings) record(step, epoch int64, wallSec float64, terms []*term) {
+func (f *findings) record(step, generation int64, wallSec float64, terms []*term) {
 	said := false
 	for _, t := range terms {
-		if t.epoch > epoch && t.known && t.from <= step {
-			f.complain("step %d has the record of epoch %d, which epoch %d had replaced from step %d on", step, epoch, t.epoch, t.from)
+		if t.generation > generation && t.known && t.from <= step {
+			f.complain("step %d has the record of generation %d, which generation %d had replaced from step %d on", step, generation, t.generation, t.from)
 		}
-		said = said || t.epoch == epoch && slices.ContainsFunc(t.trained, func(line trained) bool {
+		said = said || t.generation == generation && slices.ContainsFunc(t.trained, func(line trained) bool {
 			return line.Step == step && line.WallSec == wallSec
 		})
 	}
 	if !said {
-		f.complain("step %d has a record that the trainer of epoch %d did not send", step, epoch)
+		f.complain("step %d has a record that the trainer of generation %d did not send", step, generation)
 	}
 }

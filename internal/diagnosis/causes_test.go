@@ -59,7 +59,7 @@ func TestCauses(t *testing.T) {
 		}, diagnosis.CauseConfig, diagnosis.Excluded},
 		{"another trainer took over", seedCase(), func(in *diagnosis.Input) {
 			for i := 3; i < len(in.Records); i++ {
-				in.Records[i].Epoch = 2
+				in.Records[i].Generation = 2
 			}
 		}, diagnosis.CauseConfig, diagnosis.Possible},
 		{"reference log-probs grow", with(seedCase(), func(m *simRun) { m.engines = 16 }), func(in *diagnosis.Input) {

@@ -43,9 +43,9 @@ type simRun struct {
 // width is the requests a group holds in flight: 7 powers x 6 samples.
 const width = 42
 
-var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+var startOfRun = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func after(sec float64) time.Time { return epoch.Add(time.Duration(sec * float64(time.Second))) }
+func after(sec float64) time.Time { return startOfRun.Add(time.Duration(sec * float64(time.Second))) }
 
 // played is a group on its way.
 type played struct {
@@ -248,7 +248,7 @@ func (s *simState) record(k int, asked, now float64) rollout.StepRecord {
 			counts.Queued++
 		}
 	}
-	r := rollout.StepRecord{Step: rollout.Step(k), Epoch: 1, Done: true}
+	r := rollout.StepRecord{Step: rollout.Step(k), Generation: 1, Done: true}
 	r.Service = rollout.ServiceView{
 		FirstAskedAt: after(asked), GrantedAt: after(now), AtClaim: counts,
 		ReadyDepth: float64(counts.Ready) / float64(s.groups), Depth: s.depth, GroupsPerStep: s.groups,

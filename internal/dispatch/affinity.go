@@ -80,9 +80,9 @@ func (s *Scheduler) places(q *entry) []rollout.EngineID {
 	if !a.used(q.Model) {
 		return nil
 	}
-	if slots := q.run.rules.AdapterSlots; a.epoch != s.epoch || a.slots != slots {
+	if slots := q.run.rules.AdapterSlots; a.revision != s.revision || a.slots != slots {
 		a.place(s.engines, slots, s.now)
-		a.epoch, a.slots = s.epoch, slots
+		a.revision, a.slots = s.revision, slots
 	}
 	return a.places[q.Model]
 }
@@ -92,9 +92,9 @@ type adapters struct {
 	lastUse map[string]time.Time
 	staleAt time.Time // no use is forgotten before
 
-	places map[string][]rollout.EngineID // nil: everywhere; valid for epoch and slots
-	epoch  uint64
-	slots  int // as a run says; 0: as engines say
+	places   map[string][]rollout.EngineID // nil: everywhere; valid for revision and slots
+	revision uint64
+	slots    int // as a run says; 0: as engines say
 }
 
 func (a *adapters) used(model string) bool {
@@ -109,7 +109,7 @@ func (s *Scheduler) useAdapter(model string) {
 		if !slices.ContainsFunc(s.engines, func(e *engine) bool { return e.adapters[model] }) {
 			return
 		}
-		a.epoch = 0 // to be placed anew
+		a.revision = 0 // to be placed anew
 	}
 	a.lastUse[model] = s.now
 }
@@ -124,7 +124,7 @@ func (s *Scheduler) forgetAdapters() {
 	before := len(a.lastUse)
 	maps.DeleteFunc(a.lastUse, func(_ string, at time.Time) bool { return s.now.Sub(at) >= adapterMemory })
 	if len(a.lastUse) != before {
-		a.epoch = 0
+		a.revision = 0
 	}
 }
 

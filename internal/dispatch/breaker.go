@@ -39,7 +39,7 @@ func (s *Scheduler) trip(e *engine, r *run, b *breaker, why string, pause time.D
 	first := b.condition == healthy
 	b.condition, b.failures, b.why = suspect, 0, why
 	b.probeAfter, b.probeAt = pause, s.now.Add(pause)
-	s.epoch++
+	s.revision++
 	if first {
 		b.since = s.now
 		s.do(Opened{Engine: e.id, Run: nameOf(r), Reason: why})
@@ -52,7 +52,7 @@ func (s *Scheduler) restore(e *engine, r *run, b *breaker) {
 		return
 	}
 	*b = breaker{}
-	s.epoch++
+	s.revision++
 	s.do(Closed{Engine: e.id, Run: nameOf(r)})
 }
 
@@ -210,7 +210,7 @@ func (s *Scheduler) engineProbed(ev *EngineProbed) {
 		return
 	}
 	e.probed = false
-	s.epoch++
+	s.revision++
 	if ev.OK {
 		e.all.opensHalf()
 		for _, st := range e.standings {

@@ -13,7 +13,7 @@ func (s *Scheduler) engineUp(ev *EngineUp) {
 		s.engines = slices.Insert(s.engines, i, newEngine(ev.ID, s.now))
 	}
 	if s.engines[i].update(ev) || !ok {
-		s.epoch++
+		s.revision++
 	}
 }
 
@@ -23,7 +23,7 @@ func (s *Scheduler) engineDrain(id rollout.EngineID) {
 		return
 	}
 	e.draining = true
-	s.epoch++
+	s.revision++
 	if len(e.inFlight) == 0 {
 		s.forget(e)
 	}
@@ -57,7 +57,7 @@ func (s *Scheduler) forget(e *engine) {
 			}
 		}
 		s.engines = slices.Delete(s.engines, i, i+1)
-		s.epoch++
+		s.revision++
 	}
 }
 

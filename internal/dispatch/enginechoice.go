@@ -153,10 +153,10 @@ func lighter(e, than *engine) bool {
 
 // servers is the engines that may serve a lane's requests, room or not.
 func (s *Scheduler) servers(l *lane) []*engine {
-	if l.epoch == s.epoch {
+	if l.revision == s.revision {
 		return l.servers
 	}
-	l.epoch = s.epoch
+	l.revision = s.revision
 	l.servers = l.servers[:0]
 	var avoided *engine
 	for _, e := range s.engines {

@@ -88,8 +88,8 @@ type lane struct {
 	run   *run
 	queue laneQueue
 
-	servers  []*engine // open engines that serve the model, by id; valid in epoch
-	epoch    uint64
+	servers  []*engine // open engines that serve the model, by id; valid in revision
+	revision uint64
 	stranded time.Time // since when there is none; zero: there is one
 }
 
@@ -241,10 +241,10 @@ func (s *Scheduler) waitingFor(id rollout.EngineID) int {
 
 // rehome moves the requests that wait for an engine that no longer serves them, or for any at all, to those that do.
 func (s *Scheduler) rehome() {
-	if s.homedAt == s.epoch {
+	if s.homedAt == s.revision {
 		return
 	}
-	s.homedAt = s.epoch
+	s.homedAt = s.revision
 	for _, r := range s.runs {
 		if r.rules.Queue != rollout.EngineQueue {
 			continue

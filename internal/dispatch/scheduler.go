@@ -27,11 +27,11 @@ type Scheduler struct {
 	rounds    uint64 // of dispatch
 
 	level int64 // service of the run served last, before it was: where a run that had nothing queued starts
-	// epoch changes whenever the answer to "which engines serve this model" may have changed.
-	epoch   uint64
-	homedAt uint64    // epoch in which requests were last moved between the engines' queues
-	woken   time.Time // the Wake in force
-	began   time.Time // of the first event
+	// revision changes whenever the answer to "which engines serve this model" may have changed.
+	revision uint64
+	homedAt  uint64    // revision in which requests were last moved between the engines' queues
+	woken    time.Time // the Wake in force
+	began    time.Time // of the first event
 
 	price price
 
@@ -48,7 +48,7 @@ func New(cfg Config) *Scheduler {
 		groups:   newRecent[rollout.GroupRef, home](cfg.MaxSessions),
 		answers:  newRecent[rollout.EpisodeRef, int](cfg.MaxSessions),
 		adapters: adapters{lastUse: map[string]time.Time{}},
-		epoch:    1,
+		revision: 1,
 		price:    firstPrice,
 		count:    counters{rejected: map[Reason]int64{}},
 	}

@@ -19,7 +19,7 @@ func (s *Scheduler) pass() {
 			for _, m := range st.missing {
 				if !m.until.IsZero() && !s.now.Before(m.until) {
 					m.until = time.Time{} // the pause is over, its length is kept
-					s.epoch++
+					s.revision++
 				}
 			}
 		}

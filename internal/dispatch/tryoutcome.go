@@ -34,7 +34,7 @@ func (s *Scheduler) settled(ev *Settled) {
 	case Missing:
 		s.chargeTime(q)
 		e.standing(q.run).denies(q.Model, s.now, &s.cfg)
-		s.epoch++
+		s.revision++
 		s.missing(q, e)
 	case Aborted:
 		s.chargeTime(q)
@@ -99,7 +99,7 @@ func (s *Scheduler) answered(q *entry, e *engine, served bool) {
 	st.widen(e, s.now, &s.cfg)
 	if served && st.missing[q.Model] != nil {
 		delete(st.missing, q.Model)
-		s.epoch++
+		s.revision++
 	}
 	e.forgive(q.run, s.now)
 }

@@ -22,11 +22,11 @@ type registry struct {
 	cfg  Config
 	base pseudolm.Weights
 
-	mu      sync.Mutex
-	epoch   int // counts restarts
-	byName  map[string]*adapter
-	ordered []*adapter
-	loading map[string]*sync.Mutex // one load or unload of a name at a time
+	mu       sync.Mutex
+	restarts int // of the engine
+	byName   map[string]*adapter
+	ordered  []*adapter
+	loading  map[string]*sync.Mutex // one load or unload of a name at a time
 }
 
 func newRegistry(cfg Config) *registry {
@@ -66,21 +66,21 @@ func (r *registry) list() []adapter {
 func (r *registry) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.epoch++
+	r.restarts++
 	r.byName, r.ordered = map[string]*adapter{}, nil
 }
 
 func (r *registry) now() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.epoch
+	return r.restarts
 }
 
-// put registers an adapter whose load began in an epoch; false when that is over.
-func (r *registry) put(a *adapter, epoch int) bool {
+// put registers an adapter whose load began after so many restarts; false when that is over.
+func (r *registry) put(a *adapter, restarts int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.epoch != epoch {
+	if r.restarts != restarts {
 		return false
 	}
 	r.drop(a.name)
@@ -157,7 +157,7 @@ func (e *Engine) load(r *http.Request, req loadRequest) error {
 		return &apiError{http.StatusBadRequest, kindUserInput, "", fmt.Sprintf("The lora adapter '%s' conflicts with a served base model.", name)}
 	}
 	defer e.adapters.lockName(name)()
-	epoch := e.adapters.now()
+	restarts := e.adapters.now()
 	if known, _ := e.adapters.lookUp(name); known != nil && !req.Inplace {
 		return &apiError{http.StatusBadRequest, kindUserInput, "", fmt.Sprintf("The lora adapter '%s' has already been loaded. "+
 			"If you want to load the adapter in place, set 'load_inplace' to True.", name)}
@@ -170,7 +170,7 @@ func (e *Engine) load(r *http.Request, req loadRequest) error {
 		return err
 	}
 	loaded := &adapter{name: name, path: path, created: time.Now().Unix(), weights: pseudolm.WeightsOf(e.cfg.Model, name, path, digest)}
-	if !e.adapters.put(loaded, epoch) {
+	if !e.adapters.put(loaded, restarts) {
 		return http.ErrAbortHandler // the process that was asked is gone
 	}
 	return nil

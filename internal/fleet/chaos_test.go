@@ -248,7 +248,7 @@ func (j attemptJournal) Save(ctx context.Context, p episode.Progress) error {
 // train claims steps, checks what it is fed, publishes versions and has groups replaced, until the faults are over.
 func (c *chaos) train(ctx context.Context, over <-chan struct{}) (steps rollout.Step) {
 	t := c.t
-	epoch, _, err := c.buffer.Attach(ctx, c.spec.Name, nil)
+	generation, _, err := c.buffer.Attach(ctx, c.spec.Name, nil)
 	if err != nil {
 		t.Error(err)
 		return 0
@@ -257,7 +257,7 @@ func (c *chaos) train(ctx context.Context, over <-chan struct{}) (steps rollout.
 		c.launch(ctx)
 	}
 	for step := rollout.Step(0); ; step++ {
-		batch, err := c.claim(ctx, step, epoch)
+		batch, err := c.claim(ctx, step, generation)
 		if err != nil {
 			t.Errorf("claim step %d: %v", step, err)
 			return step
@@ -269,7 +269,7 @@ func (c *chaos) train(ctx context.Context, over <-chan struct{}) (steps rollout.
 		pause(ctx, 5*time.Second)
 		c.publish(ctx)
 		report := rollout.StepReport{WallSec: 5, Phases: map[rollout.Phase]float64{rollout.PhaseTrain: 5}}
-		if _, _, err := c.buffer.Complete(ctx, c.spec.Name, step, epoch, report, rollout.FleetView{}); err != nil {
+		if _, _, err := c.buffer.Complete(ctx, c.spec.Name, step, generation, report, rollout.FleetView{}); err != nil {
 			t.Errorf("complete step %d: %v", step, err)
 			return step
 		}
@@ -282,9 +282,9 @@ func (c *chaos) train(ctx context.Context, over <-chan struct{}) (steps rollout.
 }
 
 // claim waits for a batch; an hour is more than any fault lasts.
-func (c *chaos) claim(ctx context.Context, step rollout.Step, epoch rollout.Epoch) (*rollout.Batch, error) {
+func (c *chaos) claim(ctx context.Context, step rollout.Step, generation rollout.TrainerGeneration) (*rollout.Batch, error) {
 	for deadline := time.Now().Add(time.Hour); ; {
-		batch, err := c.buffer.Claim(ctx, c.spec.Name, step, epoch, buffer.Share{})
+		batch, err := c.buffer.Claim(ctx, c.spec.Name, step, generation, buffer.Share{})
 		if !rollout.Refused(err, rollout.NotReady) || time.Now().After(deadline) {
 			return batch, err
 		}

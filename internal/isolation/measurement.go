@@ -171,7 +171,7 @@ func (s *site) claimLast(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	path := fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", healthy, account.ClaimedTo-1, account.Epoch)
+	path := fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", healthy, account.ClaimedTo-1, account.Generation)
 	a, err := s.call(ctx, http.MethodPost, path, nil)
 	if err == nil && a.Status != http.StatusOK {
 		err = refusal(a)

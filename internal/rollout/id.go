@@ -81,8 +81,8 @@ type Step int64
 // GroupSeq numbers the groups of a run from 0 in the order of their launch.
 type GroupSeq int64
 
-// Epoch numbers the trainer processes of a run; the highest one announced is the only one served.
-type Epoch int64
+// TrainerGeneration numbers the trainer processes of a run; the highest one announced is the only one served.
+type TrainerGeneration int64
 
 // EngineID names an engine of the fleet.
 type EngineID string

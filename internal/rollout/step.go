@@ -112,11 +112,11 @@ type FleetView struct {
 
 // StepRecord is what the trainer and the service know about one step.
 type StepRecord struct {
-	Step    Step        `json:"step"`
-	Epoch   Epoch       `json:"epoch"`
-	Done    bool        `json:"done"`
-	Trainer StepReport  `json:"trainer"`
-	Service ServiceView `json:"service"`
+	Step       Step              `json:"step"`
+	Generation TrainerGeneration `json:"epoch"`
+	Done       bool              `json:"done"`
+	Trainer    StepReport        `json:"trainer"`
+	Service    ServiceView       `json:"service"`
 }
 
 // PrefillSec is how long the trainer waited before step 0 while the buffer was filled for the first time. It belongs

@@ -37,7 +37,7 @@ func (s *served) millrace(token string, args ...string) (code int, said string) 
 }
 
 // A run with a trainer is archived with a reader's token: nothing of it changes, its trainer goes on with its
-// epoch. Once it is over an operator archives it for good: the batches are the claims' own documents, and the run
+// generation. Once it is over an operator archives it for good: the batches are the claims' own documents, and the run
 // is unknown afterwards.
 func TestAnArchiveIsWhatTheRunHeld(t *testing.T) {
 	t.Parallel()

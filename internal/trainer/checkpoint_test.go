@@ -39,7 +39,7 @@ func lines[T any](t *testing.T, path string) []T {
 
 type event struct {
 	Event      string `json:"event"`
-	Epoch      int64  `json:"epoch"`
+	Generation int64  `json:"epoch"`
 	Step       int64  `json:"step"`
 	ResumeFrom *int64 `json:"resume_from"`
 }
@@ -70,14 +70,14 @@ func TestResumesFromItsCheckpoint(t *testing.T) {
 			}
 		}
 		type trained struct {
-			Step    int64   `json:"step"`
-			Epoch   int64   `json:"epoch"`
-			Version int64   `json:"policy_version"`
-			WallSec float64 `json:"wall_seconds"`
+			Step       int64   `json:"step"`
+			Generation int64   `json:"epoch"`
+			Version    int64   `json:"policy_version"`
+			WallSec    float64 `json:"wall_seconds"`
 		}
 		got := lines[trained](t, cfg.Journal)
 		for i := range got {
-			if r := s.records[got[i].Step]; r.Epoch == got[i].Epoch && r.WallSec != got[i].WallSec {
+			if r := s.records[got[i].Step]; r.Generation == got[i].Generation && r.WallSec != got[i].WallSec {
 				t.Errorf("step %d: the journal says %v s, the record %v s", got[i].Step, got[i].WallSec, r.WallSec)
 			}
 			got[i].WallSec = 0
@@ -143,8 +143,8 @@ func TestReplacedTrainerSavesNothingForItsSuccessor(t *testing.T) {
 		for _, e := range lines[event](t, cfg.Events) {
 			if e.Event == "fenced" {
 				fenced++
-				if e.Epoch != 1 {
-					t.Errorf("epoch %d is fenced off, want 1", e.Epoch)
+				if e.Generation != 1 {
+					t.Errorf("generation %d is fenced off, want 1", e.Generation)
 				}
 			}
 		}
@@ -163,8 +163,8 @@ func TestDamagedCheckpointIsNotGuessed(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(cfg.Checkpoints, "000000001.json"), []byte("{"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := trainer.Run(t.Context(), cfg); err == nil || s.epoch != 0 {
-			t.Errorf("%v after %d announcements, want an error before any", err, s.epoch)
+		if err := trainer.Run(t.Context(), cfg); err == nil || s.generation != 0 {
+			t.Errorf("%v after %d announcements, want an error before any", err, s.generation)
 		}
 	})
 }

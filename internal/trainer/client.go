@@ -57,13 +57,13 @@ func newClient(cfg Config) (*client, error) {
 
 // attached is the answer to announcing a trainer process.
 type attached struct {
-	Epoch         int64 `json:"epoch"`
+	Generation    int64 `json:"epoch"`
 	NextStep      int64 `json:"next_step"`
 	PolicyVersion int64 `json:"policy_version"`
 	Spec          spec  `json:"spec"`
 }
 
-// attach announces this process. Answered twice, because the first answer was lost, the later epoch counts.
+// attach announces this process. Answered twice, because the first answer was lost, the later generation counts.
 func (c *client) attach(ctx context.Context, resumeFrom *int64) (attached, error) {
 	body := struct {
 		ResumeFrom *int64 `json:"resume_from,omitempty"`
@@ -75,8 +75,8 @@ func (c *client) attach(ctx context.Context, resumeFrom *int64) (attached, error
 
 // claim waits for the batch of a step, however long it takes, and returns it unread: the wait ends when it begins
 // to come.
-func (c *client) claim(ctx context.Context, step, epoch int64) (io.ReadCloser, error) {
-	query := url.Values{"wait": {claimWait.String()}, "epoch": {strconv.FormatInt(epoch, 10)}}
+func (c *client) claim(ctx context.Context, step, generation int64) (io.ReadCloser, error) {
+	query := url.Values{"wait": {claimWait.String()}, "epoch": {strconv.FormatInt(generation, 10)}}
 	path := fmt.Sprintf("/steps/%d/claim?%s", step, query.Encode())
 	for {
 		resp, err := c.persist(ctx, http.MethodPost, path, nil, claimTimeout)
@@ -96,10 +96,10 @@ func (c *client) claim(ctx context.Context, step, epoch int64) (io.ReadCloser, e
 
 // report is the record of a step.
 type report struct {
-	Epoch   int64              `json:"epoch"`
-	WallSec float64            `json:"wall_seconds"`
-	Phases  map[string]float64 `json:"phases"`
-	Metrics map[string]float64 `json:"metrics"`
+	Generation int64              `json:"epoch"`
+	WallSec    float64            `json:"wall_seconds"`
+	Phases     map[string]float64 `json:"phases"`
+	Metrics    map[string]float64 `json:"metrics"`
 }
 
 func (c *client) record(ctx context.Context, step int64, r report) error {
@@ -108,7 +108,7 @@ func (c *client) record(ctx context.Context, step int64, r report) error {
 
 // publish returns when the version serves. A server that answers that no engine can load it now is asked for longer
 // than one that does not answer: the weights are good, and nothing else is to be done.
-func (c *client) publish(ctx context.Context, epoch, version int64, path string) error {
+func (c *client) publish(ctx context.Context, generation, version int64, path string) error {
 	for began := time.Now(); ; {
 		err := c.publishOnce(ctx, epoch, version, path)
 		var p *apiclient.Problem
@@ -118,8 +118,8 @@ func (c *client) publish(ctx context.Context, epoch, version int64, path string)
 	}
 }
 
-func (c *client) publishOnce(ctx context.Context, epoch, version int64, path string) error {
-	body := map[string]any{"path": path, "epoch": epoch}
+func (c *client) publishOnce(ctx context.Context, generation, version int64, path string) error {
+	body := map[string]any{"path": path, "epoch": generation}
 	var policy struct {
 		State  string `json:"state"`
 		Reason string `json:"reason"`

@@ -34,7 +34,7 @@ func (j *journal) Close() error {
 // entry is one line of the journal.
 type entry struct {
 	Step         int64    `json:"step"`
-	Epoch        int64    `json:"epoch"`
+	Generation   int64    `json:"epoch"`
 	Version      int64    `json:"policy_version"` // that came of the step
 	WallSec      float64  `json:"wall_seconds"`   // as in the record that follows
 	Groups       []int64  `json:"groups"`
@@ -42,7 +42,7 @@ type entry struct {
 }
 
 func entryOf(step, version int64, r report, b *batch) entry {
-	e := entry{Step: step, Epoch: r.Epoch, Version: version, WallSec: r.WallSec}
+	e := entry{Step: step, Generation: r.Generation, Version: version, WallSec: r.WallSec}
 	for _, g := range b.Groups {
 		e.Groups = append(e.Groups, g.Ref.Seq)
 		for i := range g.Trajectories {
@@ -55,7 +55,7 @@ func entryOf(step, version int64, r report, b *batch) entry {
 // event is something that the server granted or refused, or is about to be asked for.
 type event struct {
 	Event      string `json:"event"` // attached, publishing, recorded or fenced
-	Epoch      int64  `json:"epoch"`
+	Generation int64  `json:"epoch"`
 	Step       int64  `json:"step,omitempty"`        // the first one to do, or the one published or recorded
 	ResumeFrom *int64 `json:"resume_from,omitempty"` // as asked for
 	Version    int64  `json:"policy_version,omitempty"`

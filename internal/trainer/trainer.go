@@ -95,10 +95,10 @@ type trainer struct {
 	events      *journal
 	checkpoints checkpoints
 
-	epoch   int64
-	version int64 // newest published
-	spec    spec
-	dir     string
+	generation int64
+	version    int64 // newest published
+	spec       spec
+	dir        string
 }
 
 func (t *trainer) run(ctx context.Context) error {
@@ -111,15 +111,15 @@ func (t *trainer) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("attach: %w", err)
 	}
-	t.epoch, t.version = attached.Epoch, attached.PolicyVersion
-	if err := t.events.write(event{Event: "attached", Epoch: t.epoch, Step: attached.NextStep, ResumeFrom: resume}); err != nil {
+	t.generation, t.version = attached.Generation, attached.PolicyVersion
+	if err := t.events.write(event{Event: "attached", Generation: t.generation, Step: attached.NextStep, ResumeFrom: resume}); err != nil {
 		return err
 	}
 	t.spec = attached.Spec.with(t.cfg)
 	if t.dir, err = t.adapterDir(); err != nil {
 		return err
 	}
-	t.say("attached to %s as epoch %d at step %d of %d, policy version %d", t.cfg.Run, t.epoch, attached.NextStep, t.spec.Steps, t.version)
+	t.say("attached to %s as generation %d at step %d of %d, policy version %d", t.cfg.Run, t.generation, attached.NextStep, t.spec.Steps, t.version)
 	for step := attached.NextStep; ; step++ {
 		if err := t.step(ctx, step); err != nil {
 			return fmt.Errorf("step %d: %w", step, err)
@@ -170,14 +170,14 @@ func (t *trainer) step(ctx context.Context, step int64) error {
 	if err := t.pretend(ctx, clock, "publish", t.spec.Demo.Publish); err != nil {
 		return err
 	}
-	report := report{Epoch: t.epoch, WallSec: clock.wall().Seconds(), Phases: clock.seconds(), Metrics: sum.metrics()}
+	report := report{Generation: t.generation, WallSec: clock.wall().Seconds(), Phases: clock.seconds(), Metrics: sum.metrics()}
 	if err := t.journal.write(entryOf(step, t.version, report, batch)); err != nil {
 		return err
 	}
 	if err := t.client.record(ctx, step, report); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
-	if err := t.events.write(event{Event: "recorded", Epoch: t.epoch, Step: step}); err != nil {
+	if err := t.events.write(event{Event: "recorded", Generation: t.generation, Step: step}); err != nil {
 		return err
 	}
 	if err := t.checkpoints.save(step+1, int64(t.spec.Steps)); err != nil {
@@ -193,7 +193,7 @@ func (t *trainer) obtain(ctx context.Context, clock *stopwatch, step int64) (*ba
 	const tries = 5
 	var broken error
 	for range tries {
-		body, err := t.client.claim(ctx, step, t.epoch)
+		body, err := t.client.claim(ctx, step, t.generation)
 		if err != nil {
 			return nil, summary{}, fmt.Errorf("claim: %w", err)
 		}
@@ -243,11 +243,11 @@ func (t *trainer) publish(ctx context.Context, step int64) error {
 	if err != nil {
 		return fmt.Errorf("write adapter %s: %w", name, err)
 	}
-	note := event{Event: "publishing", Epoch: t.epoch, Step: step, Version: version, Path: written.path, Digest: written.digest}
+	note := event{Event: "publishing", Generation: t.generation, Step: step, Version: version, Path: written.path, Digest: written.digest}
 	if err := t.events.write(note); err != nil {
 		return err
 	}
-	if err := t.client.publish(ctx, t.epoch, version, written.path); err != nil {
+	if err := t.client.publish(ctx, t.generation, version, written.path); err != nil {
 		return fmt.Errorf("publish version %d: %w", version, err)
 	}
 	t.version = version

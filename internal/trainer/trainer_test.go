@@ -25,26 +25,26 @@ import (
 
 // service is the API server as far as a trainer sees it, in memory and in the test's own time. It is its own transport.
 type service struct {
-	mu       sync.Mutex
-	steps    int64
-	epoch    int64
-	next     int64            // first step not recorded
-	version  int64            // newest published
-	policies map[int64]string // paths
-	records  map[int64]record
-	played   time.Duration // how long a batch takes to be played
-	readyAt  time.Time
-	away     int                  // requests to fail before the next answer
-	tamper   func(map[string]any) // changes a batch before it is sent
-	cut      int                  // batches to break off
-	noEngine time.Time            // until when no engine can load an adapter
+	mu         sync.Mutex
+	steps      int64
+	generation int64
+	next       int64            // first step not recorded
+	version    int64            // newest published
+	policies   map[int64]string // paths
+	records    map[int64]record
+	played     time.Duration // how long a batch takes to be played
+	readyAt    time.Time
+	away       int                  // requests to fail before the next answer
+	tamper     func(map[string]any) // changes a batch before it is sent
+	cut        int                  // batches to break off
+	noEngine   time.Time            // until when no engine can load an adapter
 }
 
 type record struct {
-	Epoch   int64              `json:"epoch"`
-	WallSec float64            `json:"wall_seconds"`
-	Phases  map[string]float64 `json:"phases"`
-	Metrics map[string]float64 `json:"metrics"`
+	Generation int64              `json:"epoch"`
+	WallSec    float64            `json:"wall_seconds"`
+	Phases     map[string]float64 `json:"phases"`
+	Metrics    map[string]float64 `json:"metrics"`
 }
 
 func newService(steps int64) *service {
@@ -94,9 +94,9 @@ func (s *service) attach(w http.ResponseWriter, r *http.Request) {
 		}
 		s.next = *body.ResumeFrom
 	}
-	s.epoch++
+	s.generation++
 	fmt.Fprintf(w, `{"epoch":%d,"next_step":%d,"policy_version":%d,"spec":{"model":"m","steps":%d,"adapters":{"rank":8},
-		"demo":{"speed":10,"load":"1s","ref_logprobs":"20s","train":"100s","publish":"5s"}}}`, s.epoch, s.next, s.version, s.steps)
+		"demo":{"speed":10,"load":"1s","ref_logprobs":"20s","train":"100s","publish":"5s"}}}`, s.generation, s.next, s.version, s.steps)
 }
 
 func (s *service) claim(w http.ResponseWriter, r *http.Request) {
@@ -106,10 +106,10 @@ func (s *service) claim(w http.ResponseWriter, r *http.Request) {
 	if s.readyAt.IsZero() {
 		s.readyAt = time.Now().Add(s.played)
 	}
-	rest, epoch := time.Until(s.readyAt), s.epoch
+	rest, generation := time.Until(s.readyAt), s.generation
 	s.mu.Unlock()
 	switch {
-	case r.FormValue("epoch") != fmt.Sprint(epoch):
+	case r.FormValue("epoch") != fmt.Sprint(generation):
 		problem(w, http.StatusConflict, "fenced", "a newer trainer took over")
 		return
 	case step >= s.steps:
@@ -165,7 +165,7 @@ func (s *service) record(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if rec.Epoch != s.epoch {
+	if rec.Generation != s.generation {
 		problem(w, http.StatusConflict, "fenced", "a newer trainer took over")
 		return
 	}
@@ -248,7 +248,7 @@ func TestTrainsARun(t *testing.T) {
 			if rec.WallSec < sum-0.001 || rec.WallSec > sum+0.1 {
 				t.Errorf("step %d: phases add up to %v s of %v", step, sum, rec.WallSec)
 			}
-			if rec.Epoch != 1 || rec.Metrics["trajectories"] != 2 || rec.Metrics["tokens"] != 4 {
+			if rec.Generation != 1 || rec.Metrics["trajectories"] != 2 || rec.Metrics["tokens"] != 4 {
 				t.Errorf("step %d: %+v", step, rec)
 			}
 		}
@@ -278,8 +278,8 @@ func TestResumesWhereItWasKilled(t *testing.T) {
 				if err := trainer.Run(t.Context(), cfg); err != nil {
 					t.Fatal(err)
 				}
-				if s.version != 3 || s.epoch != 2 || len(s.records) != 3 {
-					t.Errorf("version %d, epoch %d, %d records", s.version, s.epoch, len(s.records))
+				if s.version != 3 || s.generation != 2 || len(s.records) != 3 {
+					t.Errorf("version %d, generation %d, %d records", s.version, s.generation, len(s.records))
 				}
 				checkJournal(t, cfg.Journal, 3)
 			})
@@ -357,7 +357,7 @@ func TestGivesUp(t *testing.T) {
 		{name: "a trajectory twice", tamper: set(path, "trajectory_id", "demo/1/0/FRANCE"), want: "twice"},
 		{name: "nothing in it", tamper: set(whole, "groups", []any{}), want: "nothing to train on"},
 		{name: "fenced", change: func(s *service, _ *trainer.Config) {
-			s.tamper = func(map[string]any) { s.epoch++ } // another trainer announces itself during step 0
+			s.tamper = func(map[string]any) { s.generation++ } // another trainer announces itself during step 0
 		}, want: "newer trainer"},
 		{name: "no such run", change: func(_ *service, c *trainer.Config) { c.Run = "other" }, want: "404"},
 		{name: "server away for good", change: func(s *service, _ *trainer.Config) { s.away = 1 << 30 }, want: "gave up"},
