@@ -13,9 +13,9 @@ import (
 
 // GroupEnd says what became of a group.
 type GroupEnd struct {
-	Seq  rollout.GroupSeq `json:"seq"`
-	Code string           `json:"code,omitempty"` // why it was dropped; empty when it is ready
-	Flat bool             `json:"flat,omitempty"` // its games, of which there were several, all had the same rewards
+	Seq          rollout.GroupSeq `json:"seq"`
+	Code         string           `json:"code,omitempty"` // why it was dropped; empty when it is ready
+	ZeroVariance bool             `json:"flat,omitempty"` // its games, of which there were several, all had the same rewards
 }
 
 // Codes of groups that are dropped though nothing failed.
@@ -48,9 +48,9 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 		episodes = nil
 	}
 	group := assemble(in, episodes, a.Now())
-	flat := len(episodes) > 1 && rollout.Flat(group.Trajectories)
-	if flat && plan.ZeroVariance == rollout.DropFlat {
-		return GroupEnd{Seq: plan.Ref.Seq, Code: ZeroVariance, Flat: true}, a.discard(ctx, plan.Ref, ZeroVariance, group.Phases)
+	zeroVariance := len(episodes) > 1 && rollout.HasZeroVariance(group.Trajectories)
+	if zeroVariance && plan.ZeroVariance == rollout.DropZeroVariance {
+		return GroupEnd{Seq: plan.Ref.Seq, Code: ZeroVariance, ZeroVariance: true}, a.discard(ctx, plan.Ref, ZeroVariance, group.Phases)
 	}
 	commit, err := a.Buffer.CommitGroup(ctx, &group)
 	if gone && rollout.Refused(err, rollout.Invalid) {
@@ -68,7 +68,7 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 			Group: group.View(), Trajectories: len(group.Trajectories), Failed: group.Failed,
 		})
 	}
-	return GroupEnd{Seq: plan.Ref.Seq, Flat: flat}, nil
+	return GroupEnd{Seq: plan.Ref.Seq, ZeroVariance: zeroVariance}, nil
 }
 
 // finished is the games that the group is made of, as far as they are left.

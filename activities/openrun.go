@@ -32,11 +32,11 @@ func (a *Activities) Account(ctx context.Context, run rollout.RunName) (buffer.A
 
 // MirrorInput carries a run's status to where readers find it without asking Temporal.
 type MirrorInput struct {
-	Status rollout.RunStatus `json:"status"`
-	AsOf   time.Time         `json:"as_of,omitzero"`   // when the run was so, by its own clock
-	Change string            `json:"change,omitempty"` // reported as an event when not empty
-	Key    string            `json:"key,omitempty"`    // of that event
-	Signal bool              `json:"signal,omitempty"` // whether there is something to learn has changed, which is an event of its own
+	Status                rollout.RunStatus `json:"status"`
+	AsOf                  time.Time         `json:"as_of,omitzero"`   // when the run was so, by its own clock
+	Change                string            `json:"change,omitempty"` // reported as an event when not empty
+	Key                   string            `json:"key,omitempty"`    // of that event
+	RewardVarianceChanged bool              `json:"signal,omitempty"` // whether there is something to learn has changed, which is an event of its own
 }
 
 // Mirror publishes the run's status and limits.
@@ -48,8 +48,8 @@ func (a *Activities) Mirror(ctx context.Context, in MirrorInput) error {
 	if err := a.Buffer.SaveStatus(ctx, in.Status, in.AsOf); err != nil {
 		return typed(fmt.Errorf("save status of %s: %w", spec.Name, err))
 	}
-	if in.Signal {
-		a.emit(spec.Name, in.Key+"/signal", telemetry.SignalChanged{Signal: in.Status.Signal})
+	if in.RewardVarianceChanged {
+		a.emit(spec.Name, in.Key+"/signal", telemetry.RewardVarianceChanged{RewardVariance: in.Status.RewardVariance})
 	}
 	if in.Change != "" {
 		a.emit(spec.Name, in.Key, telemetry.RunChanged{State: in.Status.State, Change: in.Change, Reason: in.Status.Reason})

@@ -131,7 +131,7 @@ func TestGroupsWithoutVarianceAreRefilledOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.spec.Steps, w.spec.Buffer.Depth = 1, 1
-	w.spec.Group.ZeroVariance = rollout.DropFlat
+	w.spec.Group.ZeroVariance = rollout.DropZeroVariance
 	games := w.playSlowly()
 	w.at(time.Minute, func() {
 		for seq := range rollout.GroupSeq(3) {
@@ -144,7 +144,7 @@ func TestGroupsWithoutVarianceAreRefilledOnce(t *testing.T) {
 		}
 	})
 	w.at(2*time.Minute, func() {
-		w.env.SignalWorkflow(workflows.SignalGroupEnd, activities.GroupEnd{Seq: 1, Code: activities.ZeroVariance, Flat: true})
+		w.env.SignalWorkflow(workflows.SignalGroupEnd, activities.GroupEnd{Seq: 1, Code: activities.ZeroVariance, ZeroVariance: true})
 		counts, _ := w.buffer.Counts(context.Background(), "demo")
 		if counts.Dropped != 1 || counts.Ready != 2 || counts.Queued != 1 {
 			t.Errorf("%+v, want one dropped, two ready, one queued in its place", counts)
@@ -158,8 +158,8 @@ func TestGroupsWithoutVarianceAreRefilledOnce(t *testing.T) {
 	if !slices.Equal(w.fed, []rollout.GroupSeq{0, 2, 3}) || status.Launched != 4 || status.Failures[activities.ZeroVariance] != 1 {
 		t.Errorf("fed %v of %d launched, failures %v; want 0 2 3 of 4, and one without variance", w.fed, status.Launched, status.Failures)
 	}
-	if want := (rollout.Signal{Groups: 4, Flat: 1}); status.Signal != want {
-		t.Errorf("signal %+v, want %+v", status.Signal, want)
+	if want := (rollout.RewardVariance{Groups: 4, ZeroVariance: 1}); status.RewardVariance != want {
+		t.Errorf("reward variance %+v, want %+v", status.RewardVariance, want)
 	}
 }
 
@@ -177,19 +177,19 @@ func TestCollapseIsReported(t *testing.T) {
 		}
 	})
 	w.at(2*time.Minute, func() {
-		if told.count("no signal") != 1 {
+		if told.count("no reward variance") != 1 {
 			t.Errorf("reported %q, want one alarm", told.all)
 		}
 		status, err := w.buffer.Status(context.Background(), "demo")
-		if err != nil || !status.Signal.Collapsed {
-			t.Errorf("readers are told %+v (%v)", status.Signal, err)
+		if err != nil || !status.RewardVariance.Collapsed {
+			t.Errorf("readers are told %+v (%v)", status.RewardVariance, err)
 		}
 		w.update(workflows.UpdateStop, "seen", func(any, error) {})
 	})
 	w.start()
 	w.result()
-	if len(told.signals) != 1 || !told.signals[0].Collapsed {
-		t.Errorf("events of a changed signal: %+v, want one, of its collapse", told.signals)
+	if len(told.variances) != 1 || !told.variances[0].Collapsed {
+		t.Errorf("events of a changed reward variance: %+v, want one, of its collapse", told.variances)
 	}
 }
 

@@ -342,7 +342,7 @@ func robbed(w *liveWorld) {
 // teach nothing, and is bounded in bytes. Of every second group one game never ends, of the others two.
 func shaped(w *liveWorld) {
 	w.spec.Group = rollout.GroupSpec{
-		Samples: 3, MinSamples: 2, Oversample: 1, Grace: rollout.Duration(50 * time.Millisecond), ZeroVariance: rollout.DropFlat,
+		Samples: 3, MinSamples: 2, Oversample: 1, Grace: rollout.Duration(50 * time.Millisecond), ZeroVariance: rollout.DropZeroVariance,
 	}
 	w.spec.Buffer.MaxBytes = 8 << 10
 	w.policy.holds = func(req rollout.Request) bool {

@@ -14,9 +14,9 @@ import (
 
 // changes collects what a run reports about itself.
 type changes struct {
-	mu      sync.Mutex
-	all     []string
-	signals []rollout.Signal // that there is something to learn, or no more
+	mu        sync.Mutex
+	all       []string
+	variances []rollout.RewardVariance // that there is something to learn, or no more
 }
 
 func (c *changes) Emit(e telemetry.Event) {
@@ -25,8 +25,8 @@ func (c *changes) Emit(e telemetry.Event) {
 	switch body := e.Body.(type) {
 	case telemetry.RunChanged:
 		c.all = append(c.all, body.Change)
-	case telemetry.SignalChanged:
-		c.signals = append(c.signals, body.Signal)
+	case telemetry.RewardVarianceChanged:
+		c.variances = append(c.variances, body.RewardVariance)
 	}
 }
 

@@ -60,7 +60,7 @@ func TestBadInputIsRefusedAndHarmsNothing(t *testing.T) {
 		{"change of an unknown field", "PATCH", "/v1/runs/demo", `{"depht":4}`, 422, "invalid", "did you mean buffer.depth?"},
 		{"change of a wrong type", "PATCH", "/v1/runs/demo", `{"depth":"four"}`, 422, "invalid", "body.buffer.depth"},
 		{"change to an unknown treatment", "PATCH", "/v1/runs/demo", `{"on_stale":"maybe"}`, 422, "invalid", "drop, keep, wait"},
-		{"change to an unknown treatment of flat groups", "PATCH", "/v1/runs/demo", `{"zero_variance":"wait"}`, 422, "invalid", "keep, drop"},
+		{"change to an unknown treatment of zero-variance groups", "PATCH", "/v1/runs/demo", `{"zero_variance":"wait"}`, 422, "invalid", "keep, drop"},
 		{"change to a grace that is none", "PATCH", "/v1/runs/demo", `{"grace":"soon"}`, 422, "invalid", "90s"},
 		{"change to a number that is no duration", "PATCH", "/v1/runs/demo", `{"grace":30}`, 422, "invalid", "body.group.grace"},
 		{"change of a key that stays", "PATCH", "/v1/runs/demo", `{"sampling":{"top_k":4}}`, 422, "invalid", "sampling.top_k"},

@@ -27,7 +27,7 @@ func (g *granting) Step(_ context.Context, _ rollout.RunName, step rollout.Step)
 	at := time.Unix(100, 0)
 	return rollout.StepRecord{Step: step, Service: rollout.ServiceView{
 		FirstAskedAt: at, GrantedAt: at.Add(1500 * time.Millisecond), AtClaim: rollout.BufferCounts{Ready: 8},
-		StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, FlatGroups: 2,
+		StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, ZeroVarianceGroups: 2,
 	}}, g.record
 }
 
@@ -52,7 +52,7 @@ func TestABatchIsReportedWhenItIsFormed(t *testing.T) {
 				t.Fatalf("%d events of three claims, want %d", len(events), tt.events)
 			}
 			want := telemetry.BatchClaimed{
-				Step: 4, Counts: rollout.BufferCounts{Ready: 8}, StarvedSec: 1.5, StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, FlatGroups: 2,
+				Step: 4, Counts: rollout.BufferCounts{Ready: 8}, StarvedSec: 1.5, StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, ZeroVarianceGroups: 2,
 			}
 			if tt.events > 0 && events[0].Body != want {
 				t.Errorf("%+v, want %+v", events[0].Body, want)

@@ -305,7 +305,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		records, err := f.Steps(f.ctx, run, 0, 0)
 		f.ok(err)
 		for step, want := range []int{1, 0} {
-			expect(t, fmt.Sprintf("flat groups of step %d", step), records[step].Service.FlatGroups, want)
+			expect(t, fmt.Sprintf("zero-variance groups of step %d", step), records[step].Service.ZeroVarianceGroups, want)
 		}
 	},
 	"groups and records of an earlier release are read": func(t *testing.T, rdb redis.UniversalClient) {

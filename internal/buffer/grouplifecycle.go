@@ -65,7 +65,7 @@ func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, erro
 	if err != nil {
 		return Commit{}, rollout.Refuse(rollout.Invalid, "group %s: %v", g.Ref, err)
 	}
-	r, err := s.evalGroup(ctx, commitScript, g.Ref, int64(g.MinVersion), len(g.Trajectories), view, data, flag(of.Flat), meanLength(g.Phases))
+	r, err := s.evalGroup(ctx, commitScript, g.Ref, int64(g.MinVersion), len(g.Trajectories), view, data, flag(of.ZeroVariance), meanLength(g.Phases))
 	if err != nil {
 		return Commit{}, fmt.Errorf("commit group: %w", err)
 	}

@@ -103,7 +103,7 @@ func recordOf(step rollout.Step, f map[string]string) (rollout.StepRecord, error
 		v.StalenessInFlightMean = float64(stale.int(3)) / groups
 		v.StalenessInBufferMean = float64(stale.int(2)-stale.int(3)) / groups
 	}
-	v.FlatGroups = int(number("flat"))
+	v.ZeroVarianceGroups = int(number("flat"))
 	views, err := unpackViews(f["views"])
 	if err != nil {
 		return record, fmt.Errorf("record of step %d: %w", step, err)

@@ -15,7 +15,7 @@ var answers = map[string]reply{
 	"GET /v1/runs/demo":        {200, runDocument},
 	"GET /v1/runs/demo/steps":  {200, stepsDocument},
 	"GET /v1/runs/bound":       {200, boundDocument},
-	"GET /v1/runs/flat/steps":  {200, flatStepsDocument},
+	"GET /v1/runs/equal/steps":  {200, zeroVarianceStepsDocument},
 	"GET /v1/runs/demo/waits":  {200, `{"waits":[]}`},
 	"PATCH /v1/runs/demo":      {200, runDocument},
 	"POST /v1/runs/demo/stop":  {200, runDocument},
@@ -44,10 +44,10 @@ prefill     1.0   1.0
       0     5.0   0.0   0.5  0.0    4.0   0.2    0.2    2.0       0       4  0.2+0.5  59 %      1785         59
       1       …                                         1.5       2       4  0.0+0.0
 `, ""},
-		{"run steps flat", `
-STEP  WALL s  WAIT  LOAD  REF  TRAIN  PUBL  OTHER  READY  QUEUED  FLYING    STALE  BUSY  IN tok/s  OUT tok/s  FLAT
-   6     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0      1.5   0 %         0          0   0/0
-   7     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0  1.2+0.5   0 %         0          0   1/2
+		{"run steps equal", `
+STEP  WALL s  WAIT  LOAD  REF  TRAIN  PUBL  OTHER  READY  QUEUED  FLYING    STALE  BUSY  IN tok/s  OUT tok/s  EQUAL
+   6     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0      1.5   0 %         0          0    0/0
+   7     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0  1.2+0.5   0 %         0          0    1/2
    8       …                                         0.0       0       0  1.0+0.0                              2/2
 `, ""},
 		{"run show bound", `
@@ -63,7 +63,7 @@ group        6 games, 2 more started, 4 suffice after 30s of grace, dropped when
 groups       0 queued, 4 in flight, 8 ready (1.0 batches), 8 claimed, 120 trained on, 36 dropped
 stored       1.9 GiB of 2 GiB
 throttle     launches no more: buffer.max_bytes reached, 1.9 GiB of 2 GiB stored, 12 of 16 groups outstanding
-signal       30 of the last 32 groups had equal rewards: nothing to learn; check rewards, temperature, opponents
+variance     30 of the last 32 groups had equal rewards: nothing to learn; check rewards, temperature, opponents
 given up     1 groups: environment_hung
 given up     2 groups: timeout
 

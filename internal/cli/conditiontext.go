@@ -37,15 +37,15 @@ func storedText(v runView) string {
 	return units.Bytes(v.Buffer.Bytes)
 }
 
-// signalText says how many of the latest groups teach nothing; empty before the first.
-func signalText(s rollout.Signal) string {
+// rewardVarianceText says how many of the latest groups teach nothing; empty before the first.
+func rewardVarianceText(s rollout.RewardVariance) string {
 	switch {
 	case s.Groups == 0:
 		return ""
 	case s.Collapsed:
-		return fmt.Sprintf("%d of the last %d groups had equal rewards: %s to learn; check rewards, temperature, opponents", s.Flat, s.Groups, diagnosis.Learnable(s))
+		return fmt.Sprintf("%d of the last %d groups had equal rewards: %s to learn; check rewards, temperature, opponents", s.ZeroVariance, s.Groups, diagnosis.Learnable(s))
 	}
-	return fmt.Sprintf("%d of the last %d groups had equal rewards", s.Flat, s.Groups)
+	return fmt.Sprintf("%d of the last %d groups had equal rewards", s.ZeroVariance, s.Groups)
 }
 
 // alarmText is what keeps a run's games from being played, on a line.
@@ -69,8 +69,8 @@ func alarmCodes(alarms []rollout.Alarm) string {
 // conditionText is what is wrong with a run that goes on, in two words or so.
 func conditionText(r rollout.RunStatus) string {
 	var parts []string
-	if r.Signal.Collapsed {
-		parts = append(parts, fmt.Sprintf("no signal (%d of %d groups flat)", r.Signal.Flat, r.Signal.Groups))
+	if r.RewardVariance.Collapsed {
+		parts = append(parts, fmt.Sprintf("no reward variance (%d of %d groups)", r.RewardVariance.ZeroVariance, r.RewardVariance.Groups))
 	}
 	if r.Throttle != "" {
 		parts = append(parts, "throttled by "+string(r.Throttle))
@@ -91,7 +91,7 @@ func groupText(g rollout.GroupSpec) string {
 		}
 		parts = append(parts, enough)
 	}
-	if g.ZeroVariance == rollout.DropFlat {
+	if g.ZeroVariance == rollout.DropZeroVariance {
 		parts = append(parts, "dropped when rewards are equal")
 	}
 	if len(parts) == 1 {

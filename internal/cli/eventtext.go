@@ -41,15 +41,15 @@ func eventText(e telemetry.Event) string {
 	case telemetry.BatchClaimed:
 		return fmt.Sprintf("step %d: batch formed after %.1f s of waiting; %d ready, %d in flight, %d queued", b.Step, b.StarvedSec,
 			b.Counts.Ready, b.Counts.InFlight, b.Counts.Queued)
-	case telemetry.SignalChanged:
-		return signalText(b.Signal)
+	case telemetry.RewardVarianceChanged:
+		return rewardVarianceText(b.RewardVariance)
 	case telemetry.AlarmChanged:
 		if !b.Raised {
 			return fmt.Sprintf("%s is over", b.Code)
 		}
 		return because(b.Text, b.Advice)
 	case telemetry.GroupReady:
-		return fmt.Sprintf("%d: %d trajectories, oldest version v%d, %d games failed%s", b.Group.Seq, b.Trajectories, b.Group.MinVersion, b.Failed, flatText(b.Group))
+		return fmt.Sprintf("%d: %d trajectories, oldest version v%d, %d games failed%s", b.Group.Seq, b.Trajectories, b.Group.MinVersion, b.Failed, zeroVarianceText(b.Group))
 	case telemetry.GroupDropped:
 		return fmt.Sprintf("%d: %s", b.Seq, b.Code)
 	case telemetry.EpisodeFinished:
@@ -85,8 +85,8 @@ func because(text, reason string) string {
 	return text + "; " + reason
 }
 
-func flatText(g rollout.GroupView) string {
-	if g.Flat {
+func zeroVarianceText(g rollout.GroupView) string {
+	if g.ZeroVariance {
 		return ", equal rewards"
 	}
 	return ""

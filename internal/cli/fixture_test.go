@@ -92,8 +92,8 @@ const boundDocument = `{"spec":{"name":"bound","model":"m","steps":12,"environme
 	`"ready_depth":1,"waits":[],"departures":[{"code":"trained","groups":120,"by_length":[0,12,72,36]},` +
 	`{"code":"shrunk","groups":6,"by_length":[6]},{"code":"stale","groups":30,"by_length":[0,0,6,24]}]}`
 
-// flatStepsDocument has steps with groups that teach nothing, and one of an older version, which did not tell.
-const flatStepsDocument = `{"steps":[` +
+// zeroVarianceStepsDocument has steps with groups that teach nothing, and one of an older version, which did not tell.
+const zeroVarianceStepsDocument = `{"steps":[` +
 	`{"step":6,"done":true,"trainer":{"wall_seconds":5,"phases":{"train":4}},"service":{"staleness_mean":1.5}},` +
 	`{"step":7,"done":true,"trainer":{"wall_seconds":5,"phases":{"train":4}},"service":{"staleness_mean":1.75,"staleness_in_flight_mean":1.25,` +
 	`"staleness_in_buffer_mean":0.5,"flat_groups":1,"groups":[{},{}]}},{"step":8,"service":{"staleness_in_flight_mean":1,"flat_groups":2,"groups":[{},{}]}}]}`

@@ -59,7 +59,7 @@ func (s *session) showRun(v runView) error {
 	t.Row("groups", groupsText(v))
 	t.Row("stored", storedText(v))
 	row("throttle", throttleText(v))
-	row("signal", signalText(v.Signal))
+	row("variance", rewardVarianceText(v.RewardVariance))
 	row("tries", triesText(v.Tries))
 	for _, c := range countersOf(v.Tries.Counts) {
 		t.Row(c.what, c.text)

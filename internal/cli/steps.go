@@ -42,7 +42,7 @@ func (s *session) stepsCommand() *cobra.Command {
 
 The wait for the first batch fills the buffer; it stands in a line of its own, so that step 0 can be compared with the
 others. READY is in batches, QUEUED and FLYING are groups, at the claim. STALE is the groups' mean age
-in policy versions, 1.0+0.5 being 1.0 gathered in flight and 0.5 in the buffer. FLAT, if there is one, is the groups whose rewards were
+in policy versions, 1.0+0.5 being 1.0 gathered in flight and 0.5 in the buffer. EQUAL, if there is one, is the groups whose rewards were
 all equal. BUSY is the share of the engines' request slots in use since the claim before.`
 	cmd.Flags().Int64Var(&from, "from", 0, "first step")
 	return cmd
@@ -61,16 +61,16 @@ func stepsTable(steps []rollout.StepRecord) *table.Table {
 	columns := []table.Column{table.Right("STEP"), table.Right("WALL s"), table.Right("WAIT"), table.Right("LOAD"), table.Right("REF"),
 		table.Right("TRAIN"), table.Right("PUBL"), table.Right("OTHER"), table.Right("READY"), table.Right("QUEUED"), table.Right("FLYING"),
 		table.Right("STALE"), table.Right("BUSY"), table.Right("IN tok/s"), table.Right("OUT tok/s")}
-	flat := slices.ContainsFunc(steps, func(r rollout.StepRecord) bool { return r.Service.FlatGroups > 0 })
-	if flat {
-		columns = append(columns, table.Right("FLAT"))
+	zeroVariance := slices.ContainsFunc(steps, func(r rollout.StepRecord) bool { return r.Service.ZeroVarianceGroups > 0 })
+	if zeroVariance {
+		columns = append(columns, table.Right("EQUAL"))
 	}
 	t := table.New(columns...)
 	for _, r := range steps {
 		rows := stepRows(r)
-		if last := len(rows) - 1; flat {
+		if last := len(rows) - 1; zeroVariance {
 			rows[last] = append(rows[last], slices.Repeat([]string{""}, len(columns)-1-len(rows[last]))...)
-			rows[last] = append(rows[last], fmt.Sprintf("%d/%d", r.Service.FlatGroups, len(r.Service.Groups)))
+			rows[last] = append(rows[last], fmt.Sprintf("%d/%d", r.Service.ZeroVarianceGroups, len(r.Service.Groups)))
 		}
 		for _, row := range rows {
 			t.Row(row...)

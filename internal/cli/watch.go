@@ -147,7 +147,7 @@ func (p *progress) paint(lines []string) {
 
 // changeOf is what makes a new line worth writing; counts that move all the time are left out.
 func changeOf(v runView) string {
-	return fmt.Sprint(v.State, v.Reason, v.NextStep, v.PolicyVersion, v.Buffer.Ready, v.Buffer.Claimed, v.Buffer.Dropped, trainerWait(v) != nil, v.Throttle, v.Signal.Collapsed, alarmCodes(v.Alarms))
+	return fmt.Sprint(v.State, v.Reason, v.NextStep, v.PolicyVersion, v.Buffer.Ready, v.Buffer.Claimed, v.Buffer.Dropped, trainerWait(v) != nil, v.Throttle, v.RewardVariance.Collapsed, alarmCodes(v.Alarms))
 }
 
 // trainerWait is the trainer waiting for a batch, or nil.
@@ -192,8 +192,8 @@ func (p *progress) panel(v runView, now time.Time) []string {
 	if text := throttleText(v); text != "" {
 		lines = append(lines, "throttle "+text)
 	}
-	if v.Signal.Collapsed {
-		lines = append(lines, "signal   "+signalText(v.Signal))
+	if v.RewardVariance.Collapsed {
+		lines = append(lines, "variance "+rewardVarianceText(v.RewardVariance))
 	}
 	if p.hasLast {
 		lines = append(lines, fmt.Sprintf("last     %s", lastText(p.last)))

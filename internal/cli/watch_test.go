@@ -45,10 +45,12 @@ func TestPanel(t *testing.T) {
 		{"waits", func(v *runView) { v.Waits = []wait{{What: "batch", Since: noon, Detail: "8 of 16 groups"}} }, "trainer  waits 0s for a batch: 8 of 16 groups", ""},
 		{"no trainer", func(v *runView) { v.Buffer.Claimed = 0 }, "trainer  is not heard of", ""},
 		{"throttled", func(v *runView) { v.Throttle, v.Spec.Buffer.MaxStaleness = rollout.ThrottleStaleness, 1 },
-			"throttle launches no more until a step is completed: buffer.max_staleness 1", "signal"},
-		{"nothing to learn", func(v *runView) { v.Signal = rollout.Signal{Groups: 32, Flat: 30, Collapsed: true} },
-			"signal   30 of the last 32 groups had equal rewards: nothing to learn", "throttle"},
-		{"something to learn", func(v *runView) { v.Signal = rollout.Signal{Groups: 32, Flat: 3} }, "groups", "signal"},
+			"throttle launches no more until a step is completed: buffer.max_staleness 1", "variance"},
+		{"nothing to learn", func(v *runView) {
+			v.RewardVariance = rollout.RewardVariance{Groups: 32, ZeroVariance: 30, Collapsed: true}
+		},
+			"variance 30 of the last 32 groups had equal rewards: nothing to learn", "throttle"},
+		{"something to learn", func(v *runView) { v.RewardVariance = rollout.RewardVariance{Groups: 32, ZeroVariance: 3} }, "groups", "variance"},
 		{"over", func(v *runView) { v.State = rollout.RunCompleted }, "completed", "trainer"},
 		{"games", func(*runView) {}, "games    42 in flight", ""},
 		{"games, and more of them", func(v *runView) { v.Spec.Group.Oversample = 2 }, "games    56 in flight", ""},
@@ -71,8 +73,8 @@ func TestLine(t *testing.T) {
 	v := view()
 	p := &progress{}
 	before := changeOf(v)
-	v.Throttle, v.Signal = rollout.ThrottleBytes, rollout.Signal{Groups: 32, Flat: 30, Collapsed: true}
-	if got, want := p.line(v, noon), "no signal (30 of 32 groups flat), throttled by max_bytes"; !strings.Contains(got, want) || before == changeOf(v) {
+	v.Throttle, v.RewardVariance = rollout.ThrottleBytes, rollout.RewardVariance{Groups: 32, ZeroVariance: 30, Collapsed: true}
+	if got, want := p.line(v, noon), "no reward variance (30 of 32 groups), throttled by max_bytes"; !strings.Contains(got, want) || before == changeOf(v) {
 		t.Errorf("%q, want %q as news", got, want)
 	}
 }

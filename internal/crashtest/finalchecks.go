@@ -30,7 +30,7 @@ func check(o outcome) findings {
 	f.sequence(o, steps)
 	f.once(steps)
 	f.versions(o)
-	f.flat(o)
+	f.zeroVariance(o)
 	if o.cut {
 		f.given(o, steps)
 		return f
@@ -129,13 +129,13 @@ func gameOf(id string) (seq int64, game string, ok bool) {
 	return seq, strings.Join(parts[:3], "/"), err == nil
 }
 
-// flat looks for groups that should have been dropped.
-func (f *findings) flat(o outcome) {
-	if o.plan.spec().Group.ZeroVariance != rollout.DropFlat {
+// zeroVariance looks for groups that should have been dropped.
+func (f *findings) zeroVariance(o outcome) {
+	if o.plan.spec().Group.ZeroVariance != rollout.DropZeroVariance {
 		return
 	}
 	for k, batch := range o.batches {
-		for _, seq := range batch.flat {
+		for _, seq := range batch.zeroVariance {
 			f.complain("step %d has group %d, whose rewards are all equal", k, seq)
 		}
 	}

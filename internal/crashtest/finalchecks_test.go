@@ -66,8 +66,8 @@ func TestCheckFindsEveryBrokenPromise(t *testing.T) {
 			o.journal[3].Trajectories = append(o.journal[3].Trajectories, "chaos-7/1/1/X", "chaos-7/1/1/O")
 		}, "has 2 games, not 1 to 1", nil},
 		{"game of another group", func(o *outcome) { o.journal[3].Trajectories = []string{"chaos-7/5/0/X", "chaos-7/5/0/O"} }, "of none of its groups", nil},
-		{"flat group", func(o *outcome) { o.batches[0].flat, o.plan.cfg.Shape = []int64{0}, NoFlat }, "all equal", nil},
-		{"flat group that may be trained on", func(o *outcome) { o.batches[0].flat = []int64{0} }, "", nil},
+		{"zero-variance group", func(o *outcome) { o.batches[0].zeroVariance, o.plan.cfg.Shape = []int64{0}, NoZeroVariance }, "all equal", nil},
+		{"zero-variance group that may be trained on", func(o *outcome) { o.batches[0].zeroVariance = []int64{0} }, "", nil},
 		{"lost group", func(o *outcome) { o.account.Launched++ }, "nowhere", func(f findings) int { return f.lost / 2 }},
 		{"dropped for no reason", func(o *outcome) { o.account.Drops = nil }, "0 of them for a reason", nil},
 		{"trained twice", func(o *outcome) { o.journal[3].Trajectories = o.journal[0].Trajectories }, "is in steps", func(f findings) int { return f.duplicated / 2 }},
@@ -160,9 +160,9 @@ func TestRunsTakeEveryShape(t *testing.T) {
 		Stragglers: func(s rollout.Spec) bool {
 			return s.Group.MinSamples < s.Group.Samples && s.Group.Oversample > 0 && s.Group.Grace > 0
 		},
-		NoFlat:   func(s rollout.Spec) bool { return s.Group.ZeroVariance == rollout.DropFlat },
-		Waiting:  func(s rollout.Spec) bool { return s.Buffer.OnStale == rollout.WaitStale },
-		ByFinish: func(s rollout.Spec) bool { return s.Buffer.Order == rollout.FinishOrder },
+		NoZeroVariance: func(s rollout.Spec) bool { return s.Group.ZeroVariance == rollout.DropZeroVariance },
+		Waiting:        func(s rollout.Spec) bool { return s.Buffer.OnStale == rollout.WaitStale },
+		ByFinish:       func(s rollout.Spec) bool { return s.Buffer.Order == rollout.FinishOrder },
 	} {
 		if spec, taken := seen[shape]; !taken || !is(spec) {
 			t.Errorf("%s: taken %t, %+v", shape, taken, spec)

@@ -52,7 +52,7 @@ type tally struct {
 type seenBatch struct {
 	hash         [sha256.Size]byte
 	groups       []int64
-	flat         []int64 // groups whose rewards say nothing
+	zeroVariance []int64 // groups whose rewards say nothing
 	trajectories []string
 	turns        []seenTurn
 }
@@ -297,8 +297,8 @@ func (w *watch) read(hash [sha256.Size]byte, batch *rollout.Batch) *seenBatch {
 	seen := &seenBatch{hash: hash}
 	for _, g := range batch.Groups {
 		seen.groups = append(seen.groups, int64(g.Ref.Seq))
-		if rollout.Flat(g.Trajectories) {
-			seen.flat = append(seen.flat, int64(g.Ref.Seq))
+		if rollout.HasZeroVariance(g.Trajectories) {
+			seen.zeroVariance = append(seen.zeroVariance, int64(g.Ref.Seq))
 		}
 		for _, t := range g.Trajectories {
 			seen.trajectories = append(seen.trajectories, t.ID)

@@ -14,14 +14,14 @@ type Shape string
 
 // The shapes.
 const (
-	Plain      Shape = "plain"
-	Stragglers Shape = "stragglers" // more games are started than needed, and fewer may be enough
-	NoFlat     Shape = "no-flat"    // groups without variance are dropped
-	Waiting    Shape = "waiting"    // the trainer waits, so that nothing becomes too stale
-	ByFinish   Shape = "by-finish"  // batches of what was ready first
+	Plain          Shape = "plain"
+	Stragglers     Shape = "stragglers" // more games are started than needed, and fewer may be enough
+	NoZeroVariance Shape = "no-flat"    // groups without variance are dropped
+	Waiting        Shape = "waiting"    // the trainer waits, so that nothing becomes too stale
+	ByFinish       Shape = "by-finish"  // batches of what was ready first
 )
 
-func shapes() []Shape { return []Shape{Plain, Stragglers, NoFlat, Waiting, ByFinish} }
+func shapes() []Shape { return []Shape{Plain, Stragglers, NoZeroVariance, Waiting, ByFinish} }
 
 // plan is one run: its number, sizes and special things, all decided by the seed.
 type plan struct {
@@ -108,8 +108,8 @@ func (p plan) spec() rollout.Spec {
 		spec.Group.Oversample = 1
 		spec.Group.MinSamples = max(1, c.Samples-1)
 		spec.Group.Grace = rollout.Duration(300 * time.Millisecond)
-	case NoFlat:
-		spec.Group.ZeroVariance = rollout.DropFlat
+	case NoZeroVariance:
+		spec.Group.ZeroVariance = rollout.DropZeroVariance
 	case Waiting:
 		spec.Buffer.OnStale, spec.Buffer.MaxStaleness = rollout.WaitStale, waitingStaleness
 	case ByFinish:

@@ -69,10 +69,10 @@ func circumstances(rng *rand.Rand, in *diagnosis.Input) {
 	in.Spec.Buffer.OnStale = []rollout.OnStale{rollout.DropStale, rollout.KeepStale, rollout.WaitStale, ""}[rng.IntN(4)]
 	in.Throttle = []rollout.Throttle{"", rollout.ThrottleBytes, rollout.ThrottleStaleness, "novel"}[rng.IntN(4)]
 	in.Spec.Buffer.MaxBytes = rng.Int64N(1 << 40)
-	in.Signal = rollout.Signal{Groups: rng.IntN(33), Flat: rng.IntN(33), Collapsed: rng.IntN(2) == 0}
+	in.RewardVariance = rollout.RewardVariance{Groups: rng.IntN(33), ZeroVariance: rng.IntN(33), Collapsed: rng.IntN(2) == 0}
 	for i := range in.Records {
 		v := &in.Records[i].Service
-		v.FlatGroups = rng.IntN(len(v.Groups) + 1)
+		v.ZeroVarianceGroups = rng.IntN(len(v.Groups) + 1)
 		for range rng.IntN(6) {
 			in.Drops = append(in.Drops, diagnosis.Drop{At: v.GrantedAt,
 				Code: []string{"stale", "shrunk", "zero_variance"}[rng.IntN(3)]})

@@ -16,13 +16,13 @@ func healthyRun() diagnosis.Input {
 }
 
 // A trainer that has nothing to learn from is a problem, however fast its steps are: since when, and what may help.
-func TestNoSignal(t *testing.T) {
+func TestNoRewardVariance(t *testing.T) {
 	t.Parallel()
-	collapsed := rollout.Signal{Groups: 32, Flat: 30, Collapsed: true}
-	back := rollout.Signal{Groups: 32, Flat: 10}
-	flatFrom := func(in *diagnosis.Input, step int) {
+	collapsed := rollout.RewardVariance{Groups: 32, ZeroVariance: 30, Collapsed: true}
+	back := rollout.RewardVariance{Groups: 32, ZeroVariance: 10}
+	zeroVarianceFrom := func(in *diagnosis.Input, step int) {
 		for i := step; i < len(in.Records); i++ {
-			in.Records[i].Service.FlatGroups = 15
+			in.Records[i].Service.ZeroVarianceGroups = 15
 		}
 	}
 	for _, tt := range []struct {
@@ -40,17 +40,17 @@ func TestNoSignal(t *testing.T) {
 		{"as the run told, on its way back",
 			func(in *diagnosis.Input) { in.Signal = rollout.Signal{Groups: 32, Flat: 15, Collapsed: true} },
 			diagnosis.VerdictProblem, []string{"little to learn: in 15 of the latest 32 groups"}},
-		{"flat groups are dropped", func(in *diagnosis.Input) {
-			in.Signal, in.Spec.Group.ZeroVariance = collapsed, rollout.DropFlat
+		{"zero-variance groups are dropped", func(in *diagnosis.Input) {
+			in.RewardVariance, in.Spec.Group.ZeroVariance = collapsed, rollout.DropZeroVariance
 			in.Departures = []rollout.LengthCount{counted("zero_variance", 0, 120)}
 		}, diagnosis.VerdictWarning, []string{"at the engines' expense", "120 groups of the run were dropped for it"}},
-		{"as the records tell", func(in *diagnosis.Input) { flatFrom(in, 7) }, diagnosis.VerdictProblem,
+		{"as the records tell", func(in *diagnosis.Input) { zeroVarianceFrom(in, 7) }, diagnosis.VerdictProblem,
 			[]string{"nothing to learn since step 7: in 30 of the latest 32 groups"}},
 		{"games that are all alike", func(in *diagnosis.Input) {
-			in.Signal, in.Spec.Sampling.Temperature = collapsed, 0
+			in.RewardVariance, in.Spec.Sampling.Temperature = collapsed, 0
 		}, diagnosis.VerdictProblem, []string{"sampling.temperature is 0"}},
 		{"groups of one", func(in *diagnosis.Input) {
-			in.Signal, in.Spec.Group.Samples = collapsed, 1
+			in.RewardVariance, in.Spec.Group.Samples = collapsed, 1
 		}, diagnosis.VerdictProblem, []string{"group.samples must be 2 or more"}},
 		{"it came back", func(in *diagnosis.Input) {
 			in.Signal = back
@@ -62,7 +62,7 @@ func TestNoSignal(t *testing.T) {
 		{"too few to tell", func(in *diagnosis.Input) {
 			in.Records = in.Records[:4]
 			for i := range in.Records {
-				in.Records[i].Service.Groups, in.Records[i].Service.FlatGroups = in.Records[i].Service.Groups[:3], 3
+				in.Records[i].Service.Groups, in.Records[i].Service.ZeroVarianceGroups = in.Records[i].Service.Groups[:3], 3
 			}
 		}, diagnosis.VerdictHealthy, nil},
 	} {

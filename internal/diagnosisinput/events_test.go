@@ -25,13 +25,13 @@ func TestFactsOfADiagnosis(t *testing.T) {
 		}
 		facts = append(facts, store.Record{ID: "1-0", Kind: event.Kind(), Data: data})
 	}
-	collapsed := rollout.Signal{Groups: 32, Flat: 30, Collapsed: true}
+	collapsed := rollout.RewardVariance{Groups: 32, ZeroVariance: 30, Collapsed: true}
 	note(since.Add(-time.Second), telemetry.GroupDropped{Seq: 1, Code: "shrunk"})
 	note(since, telemetry.GroupDropped{Seq: 2, Code: "stale"})
-	note(since, telemetry.SignalChanged{Signal: collapsed})
-	note(since, telemetry.SignalChanged{Signal: rollout.Signal{Groups: 32, Flat: 8}})
+	note(since, telemetry.RewardVarianceChanged{RewardVariance: collapsed})
+	note(since, telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 8}})
 	note(since, telemetry.RunChanged{Change: "set buffer.depth=4"})
-	note(since, telemetry.RunChanged{Change: "no signal: all rewards are equal in 30 of the latest 32 groups"})
+	note(since, telemetry.RunChanged{Change: "no reward variance: all rewards are equal in 30 of the latest 32 groups"})
 	note(since, telemetry.AdapterLoaded{Adapter: "demo-v1", Sec: 0.5})
 	facts = append(facts, store.Record{ID: "2-0", Kind: "not_yet", Data: json.RawMessage(`{"kind":"not_yet"}`)})
 
@@ -42,8 +42,8 @@ func TestFactsOfADiagnosis(t *testing.T) {
 	if len(in.Drops) != 1 || in.Drops[0] != (diagnosis.Drop{At: since, Code: "stale"}) {
 		t.Errorf("drops: %+v", in.Drops)
 	}
-	if len(in.Signals) != 2 || in.Signals[0].Signal != collapsed || len(in.Loads) != 1 {
-		t.Errorf("signals: %+v, loads: %+v", in.Signals, in.Loads)
+	if len(in.RewardVarianceChanges) != 2 || in.RewardVarianceChanges[0].RewardVariance != collapsed || len(in.Loads) != 1 {
+		t.Errorf("reward variance: %+v, loads: %+v", in.RewardVarianceChanges, in.Loads)
 	}
 	if e := in.Events; len(e) != 2 || e[0].Kind != diagnosis.EventConfig || e[0].Text != "set buffer.depth=4" || e[1].Kind != diagnosis.EventOther {
 		t.Errorf("events: %+v", e)

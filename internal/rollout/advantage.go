@@ -22,8 +22,8 @@ func Normalise(trajectories []Trajectory) {
 	}
 }
 
-// Flat reports whether the trajectories say nothing to a trainer that compares rewards: for each agent, all are equal.
-func Flat(trajectories []Trajectory) bool {
+// HasZeroVariance reports whether the trajectories say nothing to a trainer that compares rewards: for each agent, all are equal.
+func HasZeroVariance(trajectories []Trajectory) bool {
 	first := map[string]float64{}
 	for i := range trajectories {
 		t := &trajectories[i]

@@ -112,25 +112,25 @@ func TestTrajectoriesWithUnequalLengthsAreRefused(t *testing.T) {
 	}
 }
 
-func TestFlatGroupsSayNothing(t *testing.T) {
+func TestZeroVarianceGroupsSayNothing(t *testing.T) {
 	row := func(agent string, reward float64) Trajectory { return Trajectory{Agent: agent, Reward: reward} }
 	for _, c := range []struct {
 		name string
 		rows []Trajectory
-		flat bool
+		zeroVariance bool
 	}{
 		{"equal rewards", []Trajectory{row("a", 0.1), row("a", 0.1), row("a", 0.1)}, true},
 		{"agents differ, but not from themselves", []Trajectory{row("a", 1), row("b", 0), row("a", 1), row("b", 0)}, true},
 		{"one agent differs", []Trajectory{row("a", 1), row("b", 0), row("a", 1), row("b", 0.5)}, false},
 		{"a single episode", []Trajectory{row("a", 1), row("b", 0)}, true},
 	} {
-		if got := Flat(c.rows); got != c.flat {
-			t.Errorf("%s: flat %v", c.name, got)
+		if got := HasZeroVariance(c.rows); got != c.zeroVariance {
+			t.Errorf("%s: zero variance %v", c.name, got)
 		}
 		Normalise(c.rows)
 		for _, r := range c.rows {
-			if c.flat && r.Advantage != 0 {
-				t.Errorf("%s: advantage %v in a flat group", c.name, r.Advantage)
+			if c.zeroVariance && r.Advantage != 0 {
+				t.Errorf("%s: advantage %v in a group without variance", c.name, r.Advantage)
 			}
 		}
 	}

@@ -81,7 +81,7 @@ type GroupSpec struct {
 	// Grace is how long episodes may still take once MinSamples have succeeded; then they are cancelled. 0: to
 	// their end.
 	Grace Duration `json:"grace,omitempty"`
-	// ZeroVariance is what becomes of a group in which all advantages are zero; empty is KeepFlat.
+	// ZeroVariance is what becomes of a group in which all advantages are zero; empty is KeepZeroVariance.
 	ZeroVariance ZeroVariance `json:"zero_variance,omitempty"`
 }
 
@@ -90,8 +90,8 @@ type ZeroVariance string
 
 // The treatments of groups without variance. Either way they are counted.
 const (
-	KeepFlat ZeroVariance = "keep" // train on it
-	DropFlat ZeroVariance = "drop" // discard it and launch one in its place
+	KeepZeroVariance ZeroVariance = "keep" // train on it
+	DropZeroVariance ZeroVariance = "drop" // discard it and launch one in its place
 )
 
 // BufferSpec bounds what may be outstanding and what may be trained on.

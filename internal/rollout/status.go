@@ -43,8 +43,8 @@ type RunStatus struct {
 	Failures      map[string]int64 `json:"failures,omitempty"` // groups given up, by code
 	// Throttle is what keeps the run from launching as many groups as its depth asks for; empty: nothing does.
 	Throttle Throttle `json:"throttle,omitempty"`
-	// Signal is how many of the latest groups say something to a trainer.
-	Signal Signal `json:"signal,omitzero"`
+	// RewardVariance is how many of the latest groups say something to a trainer.
+	RewardVariance RewardVariance `json:"signal,omitzero"`
 }
 
 // Throttle is a reason to keep fewer groups outstanding than the depth asks for.
@@ -60,12 +60,12 @@ const (
 // Throttles is all of them.
 func Throttles() []Throttle { return []Throttle{ThrottleStaleness, ThrottleBytes, ThrottleFailures} }
 
-// Signal is how many of the latest groups had rewards that differ. Collapsed is raised when most have none, and
+// RewardVariance is how many of the latest groups had rewards that differ. Collapsed is raised when most have none, and
 // taken back when a third or fewer have none.
-type Signal struct {
-	Groups    int  `json:"groups"` // looked at: the latest 32 at most
-	Flat      int  `json:"flat"`   // of these, without variance
-	Collapsed bool `json:"collapsed,omitempty"`
+type RewardVariance struct {
+	Groups       int  `json:"groups"` // looked at: the latest 32 at most
+	ZeroVariance int  `json:"flat"`   // of these, without variance
+	Collapsed    bool `json:"collapsed,omitempty"`
 }
 
 // Policy is one published version of the weights.

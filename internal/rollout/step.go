@@ -71,7 +71,7 @@ type ServiceView struct {
 	// claimed. The means add up.
 	StalenessInFlightMean float64     `json:"staleness_in_flight_mean"`
 	StalenessInBufferMean float64     `json:"staleness_in_buffer_mean"`
-	FlatGroups            int         `json:"flat_groups"` // groups of the batch in which all advantages are zero
+	ZeroVarianceGroups    int         `json:"flat_groups"` // groups of the batch in which all advantages are zero
 	Trajectories          int         `json:"trajectories"`
 	Groups                []GroupView `json:"groups"`
 	// Fleet is sampled over the window since the previous batch was granted.
@@ -80,21 +80,21 @@ type ServiceView struct {
 
 // GroupView is a group's timeline without its tokens: what diagnosis needs.
 type GroupView struct {
-	Seq        GroupSeq      `json:"seq"`
-	MinVersion PolicyVersion `json:"policy_version_min"`
-	Times      GroupTimes    `json:"times"`
-	Usage      Usage         `json:"usage"`
-	EpisodeSec []float64     `json:"episode_seconds"`
-	ModelSec   []float64     `json:"model_seconds"`
-	QueueSec   []float64     `json:"queue_seconds"`
-	EnvSec     []float64     `json:"env_seconds"`
-	Phases     []int         `json:"phases,omitempty"` // length of each episode
-	Flat       bool          `json:"flat,omitempty"`   // all advantages are zero
+	Seq          GroupSeq      `json:"seq"`
+	MinVersion   PolicyVersion `json:"policy_version_min"`
+	Times        GroupTimes    `json:"times"`
+	Usage        Usage         `json:"usage"`
+	EpisodeSec   []float64     `json:"episode_seconds"`
+	ModelSec     []float64     `json:"model_seconds"`
+	QueueSec     []float64     `json:"queue_seconds"`
+	EnvSec       []float64     `json:"env_seconds"`
+	Phases       []int         `json:"phases,omitempty"` // length of each episode
+	ZeroVariance bool          `json:"flat,omitempty"`   // all advantages are zero
 }
 
 // View is g without its tokens.
 func (g *Group) View() GroupView {
-	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec, g.Phases, Flat(g.Trajectories)}
+	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec, g.Phases, HasZeroVariance(g.Trajectories)}
 }
 
 // FleetView is the engines over a window of wall time. The rates add up across engines; the shares are means over

@@ -16,17 +16,17 @@ type vectors struct {
 	lagMean    *prometheus.GaugeVec     // run, place
 
 	// of the buffer
-	readyBatches   *prometheus.GaugeVec   // run
-	depthBatches   *prometheus.GaugeVec   // run
-	inflightGroups *prometheus.GaugeVec   // run
-	targetGroups   *prometheus.GaugeVec   // run
-	groups         *prometheus.GaugeVec   // run, state
-	bufferBytes    *prometheus.GaugeVec   // run
-	staleDropped   *prometheus.CounterVec // run, reason
-	throttled      *prometheus.GaugeVec   // run, reason
-	flatShare      *prometheus.GaugeVec   // run
-	collapsed      *prometheus.GaugeVec   // run
-	alarms         *prometheus.GaugeVec   // run, code
+	readyBatches      *prometheus.GaugeVec   // run
+	depthBatches      *prometheus.GaugeVec   // run
+	inflightGroups    *prometheus.GaugeVec   // run
+	targetGroups      *prometheus.GaugeVec   // run
+	groups            *prometheus.GaugeVec   // run, state
+	bufferBytes       *prometheus.GaugeVec   // run
+	staleDropped      *prometheus.CounterVec // run, reason
+	throttled         *prometheus.GaugeVec   // run, reason
+	zeroVarianceShare *prometheus.GaugeVec   // run
+	collapsed         *prometheus.GaugeVec   // run
+	alarms            *prometheus.GaugeVec   // run, code
 
 	// of the games
 	groupSec   *prometheus.HistogramVec // run, stage
@@ -62,17 +62,17 @@ func newVectors() vectors {
 		policyLag:  histogram("policy_lag_versions", "Versions that the trainer was ahead of a group's oldest sampler when it took the group.", prometheus.LinearBuckets(0, 1, 9), "run"),
 		lagMean:    gauge("policy_lag_mean_versions", "Mean lag of the last batch's groups by where they gathered it: in_flight, in_buffer. They add up to the whole.", "run", "place"),
 
-		readyBatches:   gauge("buffer_ready_batches", "Batches' worth of groups that are complete and not claimed.", "run"),
-		depthBatches:   gauge("buffer_depth_batches", "Batches' worth of groups that may be outstanding.", "run"),
-		inflightGroups: gauge("buffer_inflight_groups", "Groups being played.", "run"),
-		targetGroups:   gauge("buffer_target_groups", "Groups that the run wants outstanding.", "run"),
-		groups:         gauge("buffer_groups", "Groups by state: queued, in_flight, ready, claimed.", "run", "state"),
-		bufferBytes:    gauge("buffer_bytes", "Stored trajectories.", "run"),
-		staleDropped:   counter("stale_dropped_total", "Groups that were not trained on, by reason: stale, or any other code with which a group is dropped.", "run", "reason"),
-		throttled:      gauge("buffer_throttled", "1 while a bound keeps the run from launching as many groups as its depth asks for: max_staleness, max_bytes.", "run", "reason"),
-		flatShare:      gauge("signal_flat_ratio", "Share of the latest groups whose rewards were all equal.", "run"),
-		collapsed:      gauge("signal_collapsed", "1 while most groups say nothing to a trainer.", "run"),
-		alarms:         gauge("alarm", "1 while something keeps a run's games from being played: no_worker, no_engine, model_not_served, games_fail.", "run", "code"),
+		readyBatches:      gauge("buffer_ready_batches", "Batches' worth of groups that are complete and not claimed.", "run"),
+		depthBatches:      gauge("buffer_depth_batches", "Batches' worth of groups that may be outstanding.", "run"),
+		inflightGroups:    gauge("buffer_inflight_groups", "Groups being played.", "run"),
+		targetGroups:      gauge("buffer_target_groups", "Groups that the run wants outstanding.", "run"),
+		groups:            gauge("buffer_groups", "Groups by state: queued, in_flight, ready, claimed.", "run", "state"),
+		bufferBytes:       gauge("buffer_bytes", "Stored trajectories.", "run"),
+		staleDropped:      counter("stale_dropped_total", "Groups that were not trained on, by reason: stale, or any other code with which a group is dropped.", "run", "reason"),
+		throttled:         gauge("buffer_throttled", "1 while a bound keeps the run from launching as many groups as its depth asks for: max_staleness, max_bytes.", "run", "reason"),
+		zeroVarianceShare: gauge("signal_flat_ratio", "Share of the latest groups whose rewards were all equal.", "run"),
+		collapsed:         gauge("signal_collapsed", "1 while most groups say nothing to a trainer.", "run"),
+		alarms:            gauge("alarm", "1 while something keeps a run's games from being played: no_worker, no_engine, model_not_served, games_fail.", "run", "code"),
 
 		groupSec:   histogram("group_duration_seconds", "Time of a group by stage: queue (launch to first request), play (to commit), model and env (the slowest episode's).", long, "run", "stage"),
 		episodeSec: histogram("episode_duration_seconds", "Time of one game.", long, "run"),
@@ -107,7 +107,7 @@ var (
 func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		v.stepSec, v.phaseSec, v.starvedSec, v.goodput, v.policyLag, v.lagMean,
-		v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.staleDropped, v.throttled, v.flatShare, v.collapsed, v.alarms,
+		v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.staleDropped, v.throttled, v.zeroVarianceShare, v.collapsed, v.alarms,
 		v.groupSec, v.episodeSec, v.episodes, v.tokens,
 		v.policyVersion, v.engineUp, v.engineInflight, v.engineQueue, v.engineKV, v.enginePrefixHits, v.engineQueueSec, v.engineTokens, v.engineUsageError,
 		v.breakers, v.adapterLoadSec, v.adapterFailures, v.coldStartSec, v.rejected, v.refused,
@@ -118,7 +118,7 @@ func (v *vectors) all() []prometheus.Collector {
 func (v *vectors) runGauges() []*prometheus.GaugeVec {
 	return []*prometheus.GaugeVec{
 		v.goodput, v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.policyVersion,
-		v.lagMean, v.throttled, v.flatShare, v.collapsed, v.alarms,
+		v.lagMean, v.throttled, v.zeroVarianceShare, v.collapsed, v.alarms,
 	}
 }
 

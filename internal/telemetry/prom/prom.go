@@ -68,8 +68,8 @@ func (m *Metrics) Emit(e telemetry.Event) {
 		m.runChanged(e.Run, b.State)
 	case telemetry.StepCompleted:
 		m.step(e.Run, b.Record)
-	case telemetry.SignalChanged:
-		m.signal(run, b.Signal)
+	case telemetry.RewardVarianceChanged:
+		m.rewardVariance(run, b.RewardVariance)
 	case telemetry.BatchClaimed: // the level and the step's record tell the same
 	case telemetry.BufferLevel:
 		m.level(e.Run, b)
@@ -177,7 +177,7 @@ func (m *Metrics) level(name rollout.RunName, b telemetry.BufferLevel) {
 	for _, code := range rollout.AlarmCodes() {
 		v.alarms.WithLabelValues(run, string(code)).Set(truth(slices.Contains(b.Alarms, code)))
 	}
-	m.signal(run, b.Signal)
+	m.rewardVariance(run, b.RewardVariance)
 	m.mu.Lock()
 	perStep := m.perStep[name]
 	m.mu.Unlock()
@@ -186,12 +186,12 @@ func (m *Metrics) level(name rollout.RunName, b telemetry.BufferLevel) {
 	}
 }
 
-// signal shows how many of the latest groups teach nothing. A run that has played none says nothing.
-func (m *Metrics) signal(run string, s rollout.Signal) {
+// rewardVariance shows how many of the latest groups teach nothing. A run that has played none says nothing.
+func (m *Metrics) rewardVariance(run string, s rollout.RewardVariance) {
 	if s.Groups == 0 {
 		return
 	}
-	m.vectors.flatShare.WithLabelValues(run).Set(float64(s.Flat) / float64(s.Groups))
+	m.vectors.zeroVarianceShare.WithLabelValues(run).Set(float64(s.ZeroVariance) / float64(s.Groups))
 	m.vectors.collapsed.WithLabelValues(run).Set(truth(s.Collapsed))
 }
 

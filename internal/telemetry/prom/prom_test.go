@@ -56,11 +56,11 @@ func TestEventsBecomeMetrics(t *testing.T) {
 		}, []string{
 			`millrace_buffer_throttled{reason="max_bytes",run="demo"} 1`, `millrace_buffer_throttled{reason="max_staleness",run="demo"} 0`,
 		}},
-		{"signal", []telemetry.Body{
-			telemetry.BufferLevel{Signal: rollout.Signal{Groups: 32, Flat: 4}}, telemetry.SignalChanged{Signal: rollout.Signal{Groups: 32, Flat: 24, Collapsed: true}},
+		{"reward variance", []telemetry.Body{
+			telemetry.BufferLevel{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 4}}, telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 24, Collapsed: true}},
 		}, []string{`millrace_signal_flat_ratio{run="demo"} 0.75`, `millrace_signal_collapsed{run="demo"} 1`}},
-		{"signal again", []telemetry.Body{
-			telemetry.SignalChanged{Signal: rollout.Signal{Groups: 32, Flat: 24, Collapsed: true}}, telemetry.SignalChanged{Signal: rollout.Signal{Groups: 32, Flat: 8}},
+		{"reward variance again", []telemetry.Body{
+			telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 24, Collapsed: true}}, telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 8}},
 		}, []string{`millrace_signal_flat_ratio{run="demo"} 0.25`, `millrace_signal_collapsed{run="demo"} 0`}},
 		{"starved", []telemetry.Body{
 			level(1, rollout.BufferCounts{InFlight: 3, Queued: 1}), level(0.5, rollout.BufferCounts{Queued: 1}),
@@ -160,7 +160,7 @@ func TestARunThatIsOverHasNoLevels(t *testing.T) {
 	emit := func(run rollout.RunName, b telemetry.Body) { m.Emit(telemetry.Event{Run: run, Body: b}) }
 	for _, run := range []rollout.RunName{"one", "two"} {
 		emit(run, telemetry.BufferLevel{
-			Counts: rollout.BufferCounts{Ready: 3}, StarvedSec: 2, Throttle: rollout.ThrottleBytes, Signal: rollout.Signal{Groups: 8},
+			Counts: rollout.BufferCounts{Ready: 3}, StarvedSec: 2, Throttle: rollout.ThrottleBytes, RewardVariance: rollout.RewardVariance{Groups: 8},
 		})
 	}
 	emit("one", telemetry.RunChanged{State: rollout.RunCompleted})
