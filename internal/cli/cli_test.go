@@ -15,7 +15,7 @@ var answers = map[string]reply{
 	"GET /v1/runs/demo":        {200, runDocument},
 	"GET /v1/runs/demo/steps":  {200, stepsDocument},
 	"GET /v1/runs/bound":       {200, boundDocument},
-	"GET /v1/runs/equal/steps":  {200, zeroVarianceStepsDocument},
+	"GET /v1/runs/equal/steps": {200, zeroVarianceStepsDocument},
 	"GET /v1/runs/demo/waits":  {200, `{"waits":[]}`},
 	"PATCH /v1/runs/demo":      {200, runDocument},
 	"POST /v1/runs/demo/stop":  {200, runDocument},
@@ -48,7 +48,7 @@ prefill     1.0   1.0
 STEP  WALL s  WAIT  LOAD  REF  TRAIN  PUBL  OTHER  READY  QUEUED  FLYING    STALE  BUSY  IN tok/s  OUT tok/s  EQUAL
    6     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0      1.5   0 %         0          0    0/0
    7     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0  1.2+0.5   0 %         0          0    1/2
-   8       …                                         0.0       0       0  1.0+0.0                              2/2
+   8       …                                         0.0       0       0  1.0+0.0                               2/2
 `, ""},
 		{"run show bound", `
 run          bound

@@ -115,8 +115,8 @@ func TestTrajectoriesWithUnequalLengthsAreRefused(t *testing.T) {
 func TestZeroVarianceGroupsSayNothing(t *testing.T) {
 	row := func(agent string, reward float64) Trajectory { return Trajectory{Agent: agent, Reward: reward} }
 	for _, c := range []struct {
-		name string
-		rows []Trajectory
+		name         string
+		rows         []Trajectory
 		zeroVariance bool
 	}{
 		{"equal rewards", []Trajectory{row("a", 0.1), row("a", 0.1), row("a", 0.1)}, true},
