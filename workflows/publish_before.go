@@ -104,7 +104,7 @@ func loadOnAll(ctx workflow.Context, engines []rollout.EngineID, adapter fleet.A
 	if len(seconds) >= enough || condemned {
 		return seconds, failureUnless(len(seconds) >= enough, failure)
 	}
-	return seconds, settleLoads(ctx, engines, seconds, quorum, failure)
+	return seconds, servedAfterLoads(ctx, engines, seconds, quorum, failure)
 }
 
 func failureUnless(ok bool, failure error) error {
@@ -114,8 +114,8 @@ func failureUnless(ok bool, failure error) error {
 	return failure
 }
 
-// settleLoads reports whether the engines that are ready after all loads have ended are served as the quorum wants.
-func settleLoads(ctx workflow.Context, engines []rollout.EngineID, seconds map[rollout.EngineID]float64, quorum int, failure error) error {
+// servedAfterLoads reports whether the engines that are ready after all loads have ended are served as the quorum wants.
+func servedAfterLoads(ctx workflow.Context, engines []rollout.EngineID, seconds map[rollout.EngineID]float64, quorum int, failure error) error {
 	ready, err := readyEngines(ctx)
 	if err != nil {
 		return err

@@ -174,7 +174,7 @@ func (mv *movement) ownConvoy(at Province) bool {
 // decide answers every question.
 func (mv *movement) decide() {
 	for {
-		mv.settle()
+		mv.propagateAll()
 		if len(mv.open) == 0 {
 			return
 		}
@@ -182,8 +182,8 @@ func (mv *movement) decide() {
 	}
 }
 
-// settle answers what follows from what is known, until nothing more does.
-func (mv *movement) settle() {
+// propagateAll answers what follows from what is known, until nothing more does.
+func (mv *movement) propagateAll() {
 	for changed := true; changed; {
 		changed = false
 		left := mv.open[:0]

@@ -72,12 +72,12 @@ func (a *Adjudicator) findRetreats(mv *movement, at Province, contested *Provinc
 	}
 	if d.places == 0 {
 		a.out.Destroyed = append(a.out.Destroyed, d.Unit)
-		next.settleDislodged(at)
+		next.removeDislodged(at)
 	}
 }
 
-// settleDislodged takes a dislodged unit off the list.
-func (s *State) settleDislodged(at Province) {
+// removeDislodged takes a dislodged unit off the list.
+func (s *State) removeDislodged(at Province) {
 	s.dislodged[at] = Dislodged{}
 	s.uprooted.Remove(at)
 }
@@ -208,7 +208,7 @@ func (a *Adjudicator) takeRetreat(s *State, p Power, o Order) {
 func (a *Adjudicator) retreat(s *State, at Province, crowded *ProvinceSet) {
 	d, o, r := s.dislodged[at], a.movement.orders[at], a.movement.result[at]
 	next := &a.out.Next
-	next.settleDislodged(at)
+	next.removeDislodged(at)
 	switch {
 	case o.Verb != Retreat:
 		o = d.Disband()

@@ -222,7 +222,7 @@ func (mv *movement) firstOpen() (question, bool) {
 	return question{}, false
 }
 
-// propagate is settle within the knot.
+// propagate is propagateAll within the knot.
 func (mv *movement) propagate() {
 	for changed := true; changed; {
 		changed = false

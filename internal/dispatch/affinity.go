@@ -36,8 +36,8 @@ func (s *Scheduler) home(q *entry) rollout.EngineID {
 	return ""
 }
 
-// settleAt notes where a request went, for those that share its prefix.
-func (s *Scheduler) settleAt(q *entry, e *engine) {
+// setHome notes where a request went, for those that share its prefix.
+func (s *Scheduler) setHome(q *entry, e *engine) {
 	if q.run.affinitySlack(&s.cfg) < 0 {
 		return
 	}

@@ -78,7 +78,7 @@ func TestPaceFindsTheSize(t *testing.T) {
 				p.add(0.030+0.00022*float64(size), size, tt.goal, 256)
 			}
 			if got := p.target(256); math.Abs(float64(got-tt.want)) > 0.15*float64(tt.want)+8 {
-				t.Errorf("settled at %d, want about %d", got, tt.want)
+				t.Errorf("ended at %d, want about %d", got, tt.want)
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func (m *server) step(size int) bool {
 	m.batch = nil
 	m.served += len(done)
 	for _, id := range done {
-		m.do(Settled{ID: id, Try: 1, Outcome: Served, PromptTokens: 1, OutputTokens: m.length[id]})
+		m.do(TryEnded{ID: id, Try: 1, Outcome: Served, PromptTokens: 1, OutputTokens: m.length[id]})
 	}
 	return true
 }
@@ -230,7 +230,7 @@ func TestShortestFirstStarves(t *testing.T) {
 		for second := range 1000 {
 			submit(10)
 			now = now.Add(time.Second)
-			for _, c := range s.Handle(now, Settled{ID: running, Try: 1, Outcome: Served, PromptTokens: 10, OutputTokens: 10}) {
+			for _, c := range s.Handle(now, TryEnded{ID: running, Try: 1, Outcome: Served, PromptTokens: 10, OutputTokens: 10}) {
 				if sent, ok := c.(Send); ok {
 					running = sent.ID
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// BenchmarkDecisions is one request through the scheduler: submitted, sent, settled; with 8 engines
+// BenchmarkDecisions is one request through the scheduler: submitted, sent, ended; with 8 engines
 // that have 512 in flight each and the queue kept at a length.
 func BenchmarkDecisions(b *testing.B) {
 	for _, queued := range []int{0, 10_000} {
@@ -53,13 +53,13 @@ func benchmarkDecisions(b *testing.B, queued, runs int) {
 		now = now.Add(50 * time.Microsecond)
 		done := inFlight[0]
 		inFlight = inFlight[1:]
-		follow(s.Handle(now, Settled{ID: done, Try: 1, Outcome: Served, PromptTokens: 441, OutputTokens: 23}))
+		follow(s.Handle(now, TryEnded{ID: done, Try: 1, Outcome: Served, PromptTokens: 441, OutputTokens: 23}))
 		submit()
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 }
 
-// BenchmarkBatches is one batch of 8 through the scheduler: 8 requests submitted, sent in one call and settled; per
+// BenchmarkBatches is one batch of 8 through the scheduler: 8 requests submitted, sent in one call and ended; per
 // request. 8 engines take a batch at a time, requests fall into 4 bins, and the queue is kept at a length.
 func BenchmarkBatches(b *testing.B) {
 	for _, queued := range []int{100, 10_000} {
@@ -96,7 +96,7 @@ func BenchmarkBatches(b *testing.B) {
 				now = now.Add(50 * time.Microsecond)
 				done := inFlight[0]
 				inFlight = inFlight[1:]
-				follow(s.Handle(now, Settled{ID: done, Try: 1, Outcome: Served, PromptTokens: 441, OutputTokens: 23}))
+				follow(s.Handle(now, TryEnded{ID: done, Try: 1, Outcome: Served, PromptTokens: 441, OutputTokens: 23}))
 				submit()
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")

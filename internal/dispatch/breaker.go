@@ -63,7 +63,7 @@ func (b *breaker) longer(cfg *Config) time.Duration {
 
 // fails takes in a try that brought no answer, and opens what it is evidence against. trial says that it was the one
 // request of a half-open engine.
-func (s *Scheduler) fails(q *entry, e *engine, ev *Settled, trial bool) {
+func (s *Scheduler) fails(q *entry, e *engine, ev *TryEnded, trial bool) {
 	silent := ev.Outcome == TimedOut && s.silent(e, q)
 	if ev.Outcome == TimedOut && !silent && !s.slower(e, q) {
 		return // its deadline was too short for an engine that lives
@@ -102,7 +102,7 @@ func (s *Scheduler) blame(r *run, e *engine, trial, atOnce, silent bool, reason 
 }
 
 // reasonOf says how a request failed, to follow "requests in a row".
-func reasonOf(ev *Settled) string {
+func reasonOf(ev *TryEnded) string {
 	switch {
 	case ev.Outcome == TimedOut:
 		return "got no answer"

@@ -54,15 +54,15 @@ type Request struct {
 //sumtype:decl
 type Event interface{ event() }
 
-// Submit offers a request. It is held from now on, until it is settled, cancelled or rejected.
+// Submit offers a request. It is held from now on, until it is answered, cancelled or rejected.
 type Submit struct{ Request }
 
 // Cancel withdraws a request, wherever it is. One that is not held is ignored.
 type Cancel struct{ ID ID }
 
-// Settled reports how a try ended. After an abandoned try only an answer counts, which ends the request all the
+// TryEnded reports how a try ended. After an abandoned try only an answer counts, which ends the request all the
 // same; the end of a request that is no longer held is ignored.
-type Settled struct {
+type TryEnded struct {
 	ID                         ID
 	Try                        int // as in Send
 	Outcome                    Outcome
@@ -125,7 +125,7 @@ type Tick struct{}
 
 func (Submit) event()        {}
 func (Cancel) event()        {}
-func (Settled) event()       {}
+func (TryEnded) event()      {}
 func (EngineUp) event()      {}
 func (EngineSampled) event() {}
 func (EngineDrain) event()   {}
@@ -158,7 +158,7 @@ const (
 //sumtype:decl
 type Command interface{ command() }
 
-// Send gives a request to an engine. The driver answers with Settled and the same Try. Sends of one batch
+// Send gives a request to an engine. The driver answers with TryEnded and the same Try. Sends of one batch
 // follow one another and are one call.
 type Send struct {
 	ID     ID

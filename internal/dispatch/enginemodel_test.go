@@ -83,7 +83,7 @@ func (p *plant) finish(batch uint64) {
 	delete(p.running, batch)
 	for _, id := range b.ids {
 		p.latency = append(p.latency, p.now.Sub(p.arrived[id]))
-		p.do(Settled{ID: id, Try: 1, Outcome: Served, PromptTokens: 100, OutputTokens: 10})
+		p.do(TryEnded{ID: id, Try: 1, Outcome: Served, PromptTokens: 100, OutputTokens: 10})
 	}
 }
 

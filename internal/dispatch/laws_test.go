@@ -94,8 +94,8 @@ func (w *world) before(ev Event) {
 	case Submit:
 		w.submitted++
 		w.requests[ev.ID] = &observed{Request: ev.Request}
-	case Settled:
-		w.settles(ev)
+	case TryEnded:
+		w.ends(ev)
 	case EngineUp:
 		w.engines[ev.ID] = &ev
 	case EngineDrain:
@@ -110,7 +110,7 @@ func (w *world) before(ev Event) {
 	}
 }
 
-func (w *world) settles(ev Settled) {
+func (w *world) settles(ev TryEnded) {
 	q := w.requests[ev.ID]
 	if q == nil {
 		return
@@ -211,7 +211,7 @@ func (w *world) randomEvent() Event {
 	case n < 40:
 		return w.submit()
 	case n < 75:
-		return w.settle()
+		return w.endTry()
 	case n < 80:
 		return Cancel{w.anyID()}
 	case n < 88:
@@ -285,9 +285,9 @@ func (w *world) submit() Event {
 	return Submit{q}
 }
 
-func (w *world) settle() Event {
+func (w *world) endTry() Event {
 	id := w.anyID()
-	ev := Settled{ID: id, PromptTokens: w.rng.IntN(1000), OutputTokens: w.rng.IntN(100)}
+	ev := TryEnded{ID: id, PromptTokens: w.rng.IntN(1000), OutputTokens: w.rng.IntN(100)}
 	if q := w.requests[id]; q != nil {
 		ev.Try = max(0, q.try-w.rng.IntN(20)/19) // one in twenty is of an earlier try
 	}
@@ -318,7 +318,7 @@ func (w *world) finish() {
 		before = len(w.requests)
 		for id := ID(1); id <= w.nextID; id++ {
 			if q := w.requests[id]; q != nil {
-				w.handle(Settled{ID: id, Try: q.try, Outcome: Served})
+				w.handle(TryEnded{ID: id, Try: q.try, Outcome: Served})
 			}
 		}
 	}
@@ -370,7 +370,7 @@ func TestOldestGroupFirst(t *testing.T) {
 			t.Fatalf("group %d was served, want %d", groups[sent.ID], next)
 		}
 		next++
-		commands = append([]Command(nil), s.Handle(now, Settled{ID: sent.ID, Try: 1})...)
+		commands = append([]Command(nil), s.Handle(now, TryEnded{ID: sent.ID, Try: 1})...)
 	}
 	if next != 500 {
 		t.Errorf("%d of 500 were served", next)
@@ -402,7 +402,7 @@ func TestSharesOfTwoRuns(t *testing.T) {
 		r := of[sent.ID]
 		work[r] += size[r]
 		commands = append(commands, submit(r)...)
-		commands = append(commands, s.Handle(now, Settled{ID: sent.ID, Try: 1, Outcome: Served, PromptTokens: size[r], OutputTokens: 1})...)
+		commands = append(commands, s.Handle(now, TryEnded{ID: sent.ID, Try: 1, Outcome: Served, PromptTokens: size[r], OutputTokens: 1})...)
 	}
 	if ratio := float64(work["big"]) / float64(work["small"]); ratio < 0.9 || ratio > 1.1 {
 		t.Errorf("big runs got %d tokens, small ones %d", work["big"], work["small"])

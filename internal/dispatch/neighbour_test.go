@@ -202,7 +202,7 @@ func (n *street) handle(ev Event) {
 
 // sent is a try at an engine, which serves the honest run well.
 func (n *street) sent(c Send) {
-	ev := Settled{ID: c.ID, Try: c.Try, PromptTokens: n.sizes, OutputTokens: 10}
+	ev := TryEnded{ID: c.ID, Try: c.Try, PromptTokens: n.sizes, OutputTokens: 10}
 	if _, ours := n.asked[c.ID]; ours {
 		delete(n.asked, c.ID)
 		n.after(n.between(50*time.Millisecond, 300*time.Millisecond), func() {

@@ -77,8 +77,8 @@ func (s *Scheduler) apply(ev Event) {
 		s.submit(&ev.Request)
 	case Cancel:
 		s.cancel(ev.ID)
-	case Settled:
-		s.settled(&ev)
+	case TryEnded:
+		s.tryEnded(&ev)
 	case EngineUp:
 		s.engineUp(&ev)
 	case EngineDrain:
@@ -204,7 +204,7 @@ func (s *Scheduler) sendOne(q *entry, to *engine, b *batch) {
 	if to.onTrial(to.standingOf(q.run)) {
 		to.standing(q.run).trial = q
 	}
-	s.settleAt(q, to)
+	s.setHome(q, to)
 	sent := Send{ID: q.ID, Engine: to.id, Try: q.tries}
 	if q.batch = b; b != nil {
 		b.size++

@@ -229,7 +229,7 @@ func (p *player) event(name string, id ID, a args) (Event, error) {
 		if try == 0 {
 			try = p.tries[id]
 		}
-		return Settled{id, try, o, a.num("prompt"), a.num("output"), a.dur("retry"), a.pairs["code"]}, nil
+		return TryEnded{id, try, o, a.num("prompt"), a.num("output"), a.dur("retry"), a.pairs["code"]}, nil
 	}
 	switch name {
 	case "submit":

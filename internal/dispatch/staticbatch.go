@@ -22,7 +22,7 @@ type batch struct {
 }
 
 // answered takes in one request's part of the answer.
-func (b *batch) answered(ev *Settled) {
+func (b *batch) answered(ev *TryEnded) {
 	if b == nil || ev.Outcome != Served {
 		return
 	}

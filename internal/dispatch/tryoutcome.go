@@ -2,8 +2,8 @@ package dispatch
 
 import "cmp"
 
-// settled takes in how a try ended.
-func (s *Scheduler) settled(ev *Settled) {
+// tryEnded takes in how a try ended.
+func (s *Scheduler) tryEnded(ev *TryEnded) {
 	q := s.held[ev.ID]
 	switch {
 	case q == nil:
@@ -57,7 +57,7 @@ func (s *Scheduler) settled(ev *Settled) {
 
 // late takes in the end of a try that was abandoned. An answer all the same ends the request, wherever it is by
 // now; it tells nothing of the engine, which may be another one under the same name.
-func (s *Scheduler) late(q *entry, ev *Settled) {
+func (s *Scheduler) late(q *entry, ev *TryEnded) {
 	if ev.Outcome != Served || ev.Try < 1 || ev.Try > q.tries {
 		return
 	}
@@ -66,7 +66,7 @@ func (s *Scheduler) late(q *entry, ev *Settled) {
 }
 
 // finish ends a request that was answered, and charges its run for what the answer was.
-func (s *Scheduler) finish(q *entry, ev *Settled) {
+func (s *Scheduler) finish(q *entry, ev *TryEnded) {
 	s.count.completed++
 	q.PromptTokens = cmp.Or(ev.PromptTokens, q.PromptTokens)
 	q.OutputTokens = cmp.Or(ev.OutputTokens, q.OutputTokens)

@@ -32,11 +32,11 @@ func (w *world) arrive(run rollout.RunName, games int) {
 		w.Wait(run)
 	}
 	w.waiting[run] += games
-	w.settle()
+	w.giveAll()
 }
 
-// settle gives out all that can be given.
-func (w *world) settle() {
+// giveAll gives out all that can be given.
+func (w *world) giveAll() {
 	for again := true; again; {
 		again = false
 		for run, games := range w.waiting {
@@ -59,7 +59,7 @@ func (w *world) end(n int) {
 	for ; n > 0 && len(w.playing) > 0; n-- {
 		w.Release(w.playing[0], true)
 		w.playing = w.playing[1:]
-		w.settle()
+		w.giveAll()
 	}
 }
 

@@ -15,7 +15,7 @@ type Request struct {
 	Stop       []string   `json:"stop,omitempty"`
 	// Timeout bounds the execution on an engine, from dispatch to the last byte of the answer.
 	Timeout Duration `json:"timeout"`
-	// PromptTokens and OutputTokens estimate the work, for load balancing; settled from usage. 0 is unknown: what the
+	// PromptTokens and OutputTokens estimate the work, for load balancing; replaced by usage. 0 is unknown: what the
 	// run's requests were like lately stands in.
 	PromptTokens int `json:"prompt_tokens,omitempty"`
 	OutputTokens int `json:"output_tokens,omitempty"`

@@ -92,7 +92,7 @@ func (c *Client) LoadAdapter(ctx context.Context, name, path string) error {
 	return loadFailure(what, status)
 }
 
-// sameRoot settles "already loaded": success if name serves the weights of path.
+// sameRoot decides on "already loaded": success if name serves the weights of path.
 func (c *Client) sameRoot(ctx context.Context, what, name, path string) error {
 	models, err := c.Models(ctx)
 	if err != nil {

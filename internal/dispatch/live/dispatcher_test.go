@@ -37,7 +37,7 @@ func TestQueueTimeIsNotChargedToTheTimeout(t *testing.T) {
 		if res := <-second; res.err != nil || res.Timing != (rollout.Timing{QueueSec: 50, ExecSec: 50, Tries: 1}) {
 			t.Errorf("second: %+v", res)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -50,7 +50,7 @@ func TestTimeoutBoundsEachTry(t *testing.T) {
 		if res.err != nil || res.Engine != "b" || res.Timing != (rollout.Timing{ExecSec: 70, Tries: 2}) {
 			t.Errorf("got %+v; want 60 s at the hung engine, then 10 s at the other", res)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -70,7 +70,7 @@ func TestOldestGroupFirst(t *testing.T) {
 		if want := []string{"q0", "q4", "q2", "q3", "q1"}; !slices.Equal(f.seen, want) {
 			t.Errorf("served %v, want %v", f.seen, want)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -99,7 +99,7 @@ func TestFailuresAreTriedElsewhere(t *testing.T) {
 				if res.err != nil || res.Engine != "b" || res.Timing.Tries != 2 {
 					t.Errorf("got %+v", res)
 				}
-				r.settled()
+				r.empty()
 			})
 		})
 	}
@@ -123,7 +123,7 @@ func TestOwnFaultEndsTheCall(t *testing.T) {
 				t.Errorf("engine %s is %s for a fault of the request", e.ID, e.Condition)
 			}
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -133,7 +133,7 @@ func TestGivenUpWithTheLastFailure(t *testing.T) {
 		defer r.stop()
 		res := <-r.call(t.Context(), turn("q", 0, 0))
 		wantCode(t, res.err, vllm.BadAnswer)
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -148,7 +148,7 @@ func TestNoEngine(t *testing.T) {
 		if res.at != 10*time.Second {
 			t.Errorf("after %v, want 10 s", res.at)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -167,7 +167,7 @@ func TestQueueFull(t *testing.T) {
 				t.Error(res.err)
 			}
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -202,7 +202,7 @@ func TestCallersMayLeave(t *testing.T) {
 		if st := r.Snapshot(); len(st.ByEngine["a"].Failed) != 0 {
 			t.Errorf("the engine is blamed: %+v", st.ByEngine)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -241,7 +241,7 @@ func TestOverloadSlowsDown(t *testing.T) {
 		if turnedAway > 100 {
 			t.Errorf("%d requests were turned away", turnedAway)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -279,7 +279,7 @@ func TestLostEngine(t *testing.T) {
 		if st := r.Snapshot(); st.Redispatched != 1 || len(st.Engines) != 1 || st.ByEngine["a"].Failed[vllm.EngineGone] != 1 {
 			t.Errorf("%+v", st)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -303,7 +303,7 @@ func TestLateAnswer(t *testing.T) {
 		if len(b.seen) != 0 {
 			t.Errorf("b was asked for %v", b.seen)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -328,7 +328,7 @@ func TestDrainAndReturn(t *testing.T) {
 				t.Errorf("%d: waiting: %+v", i, res)
 			}
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -345,7 +345,7 @@ func TestNewAddressIsANewEngine(t *testing.T) {
 		if res := <-call; res.err != nil || res.at != time.Second {
 			t.Errorf("got %+v", res)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -382,7 +382,7 @@ func TestSuspectEngine(t *testing.T) {
 		if st := r.Snapshot(); st.Engines[0].Condition != "healthy" || len(b.seen)-before > 25 {
 			t.Errorf("%+v; b served %d of 40", st.Engines, len(b.seen)-before)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -633,6 +633,6 @@ func TestChaos(t *testing.T) {
 		if failures > 6 {
 			t.Errorf("%d of 600 requests failed", failures)
 		}
-		r.settled()
+		r.empty()
 	})
 }

@@ -144,7 +144,7 @@ func (o *owner) served(c *call, made order, answer *rollout.Completion, exec flo
 	}
 	o.run(c.req.Episode.Run).does(part{c.req.Version, made.engine}, usage, time.Now())
 	o.engine(made.engine).add(usage)
-	o.settle(c, made, dispatch.Settled{
+	o.endTry(c, made, dispatch.TryEnded{
 		Outcome: dispatch.Served, PromptTokens: len(answer.PromptTokenIDs), OutputTokens: len(answer.TokenIDs),
 	})
 }
@@ -161,11 +161,11 @@ func (o *owner) failed(c *call, made order, err error, exec float64) {
 	if made.call != nil && (outcome == dispatch.Refused || outcome == dispatch.Unfit) {
 		outcome = dispatch.Split // nobody knows which of the requests was at fault
 	}
-	o.settle(c, made, dispatch.Settled{Outcome: outcome, RetryAfter: retryAfter(err), Code: vllm.CodeOf(err)})
+	o.endTry(c, made, dispatch.TryEnded{Outcome: outcome, RetryAfter: retryAfter(err), Code: vllm.CodeOf(err)})
 }
 
-// settle tells the scheduler how a try ended, and lets go of a call whose caller has its answer.
-func (o *owner) settle(c *call, made order, ev dispatch.Settled) {
+// endTry tells the scheduler how a try ended, and lets go of a call whose caller has its answer.
+func (o *owner) endTry(c *call, made order, ev dispatch.TryEnded) {
 	if c.try == made.try {
 		c.abort(nil)
 	}

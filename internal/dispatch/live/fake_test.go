@@ -153,8 +153,8 @@ func turn(id string, group, sample int) rollout.Request {
 	}
 }
 
-// settled checks that nothing is left in the dispatcher and the books balance.
-func (r *rig) settled() {
+// empty checks that nothing is left in the dispatcher and the books balance.
+func (r *rig) empty() {
 	r.t.Helper()
 	st := r.Snapshot()
 	rejected := int64(0)
@@ -162,7 +162,7 @@ func (r *rig) settled() {
 		rejected += n
 	}
 	if st.Queued != 0 || st.InFlight != 0 || st.Submitted != st.Completed+rejected {
-		r.t.Errorf("not settled: %+v", st.Stats)
+		r.t.Errorf("not empty: %+v", st.Stats)
 	}
 	reply := make(chan int, 1)
 	if r.post(func(o *owner) { reply <- len(o.calls) }) {

@@ -94,7 +94,7 @@ func TestBatchIsOneCall(t *testing.T) {
 		if len(b.calls) != 1 || !slices.Equal(b.calls[0], []string{"q0", "q1", "q2", "q3"}) || !slices.Equal(b.seen, []string{"q4"}) || began != 5 {
 			t.Errorf("batches %v, single %v, %d began", b.calls, b.seen, began)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -127,7 +127,7 @@ func TestRefusedBatch(t *testing.T) {
 				t.Errorf("request %d: %d tries, %v", i, got.Timing.Tries, got.err)
 			}
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -147,7 +147,7 @@ func TestFailedBatch(t *testing.T) {
 				t.Errorf("request %d: %d tries in %v, %v", i, got.Timing.Tries, got.at, got.err)
 			}
 		}
-		r.settled()
+		r.empty()
 	})
 }
 
@@ -198,7 +198,7 @@ func TestBatchOutlivesItsCallers(t *testing.T) {
 		if len(b.ended) != 2 || b.ended[0] != nil || b.ended[1] == nil {
 			t.Errorf("calls ended with %v; want the second cancelled", b.ended)
 		}
-		r.settled()
+		r.empty()
 	})
 }
 

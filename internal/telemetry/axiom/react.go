@@ -34,11 +34,11 @@ type outcome struct {
 type action int
 
 const (
-	settled action = iota // the answer accounts for the events
-	again                 // send the part again, after the pause
-	split                 // send it in halves: one may pass
-	refused               // give the one event up
-	park                  // as again, and say that somebody must change something
+	accounted action = iota // the answer is final for these events
+	again                   // send the part again, after the pause
+	split                   // send it in halves: one may pass
+	refused                 // give the one event up
+	park                    // as again, and say that somebody must change something
 )
 
 // reaction is an action and the pause before the next request.
@@ -53,7 +53,7 @@ func react(o outcome, try int, now time.Time, jitter float64) reaction {
 	var limit client.LimitError
 	switch {
 	case o.err == nil && (o.ingested+o.failed == int64(o.events) || try >= maxOdd):
-		return reaction{act: settled}
+		return reaction{act: accounted}
 	case o.err == nil:
 		return reaction{again, backoff(try, jitter)}
 	case errors.As(o.err, &limit):

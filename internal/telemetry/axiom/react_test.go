@@ -21,10 +21,10 @@ func TestReact(t *testing.T) {
 		try  int
 		want reaction
 	}{
-		{"taken", outcome{events: 5, status: 200, ingested: 5}, 0, reaction{settled, 0}},
-		{"partly refused", outcome{events: 5, status: 200, ingested: 3, failed: 2}, 0, reaction{settled, 0}},
+		{"taken", outcome{events: 5, status: 200, ingested: 5}, 0, reaction{accounted, 0}},
+		{"partly refused", outcome{events: 5, status: 200, ingested: 3, failed: 2}, 0, reaction{accounted, 0}},
 		{"not all accounted for", outcome{events: 5, status: 200, ingested: 3}, 0, reaction{again, time.Second}},
-		{"never all accounted for", outcome{events: 5, status: 200, ingested: 3}, 3, reaction{settled, 0}},
+		{"never all accounted for", outcome{events: 5, status: 200, ingested: 3}, 3, reaction{accounted, 0}},
 		{"limit", outcome{events: 5, status: 429, err: limited(90 * time.Second)}, 4, reaction{again, 90 * time.Second}},
 		{"limit that has passed", outcome{events: 5, status: 429, err: limited(-time.Hour)}, 0, reaction{again, time.Second}},
 		{"quota until next month", outcome{events: 5, status: 430, err: limited(700 * time.Hour)}, 0, reaction{again, 5 * time.Minute}},

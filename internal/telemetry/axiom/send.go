@@ -28,7 +28,7 @@ func (s *Shipper) deliver(ctx context.Context, lines []line) (rest []line) {
 		r := react(o, try, time.Now(), s.cfg.Jitter())
 		s.note(o, r)
 		switch r.act {
-		case settled, refused:
+		case accounted, refused:
 			parts, try = parts[:len(parts)-1], -1
 		case split:
 			half := len(part) / 2
@@ -74,7 +74,7 @@ func (s *Shipper) note(o outcome, r reaction) {
 		switch r.act {
 		case park:
 			st.Degraded = fmt.Sprintf("Axiom refuses dataset %s: %v; check AXIOM_TOKEN and the dataset's name", s.cfg.Dataset, o.err)
-		case settled:
+		case accounted:
 			st.Degraded = ""
 			st.Ingested += o.ingested
 			st.Rejected += o.failed
