@@ -24,11 +24,11 @@ const (
 
 // game is one game from the fork on, or the warm-up before it.
 type game struct {
-	env     *Env
-	state   *diplomacy.State
-	record  record
-	ledger  *ledger // nil before the fork
-	history []string
+	env         *Env
+	state       *diplomacy.State
+	record      record
+	rewardTally *rewardTally // nil before the fork
+	history     []string
 
 	generator   *diplomacy.Generator
 	adjudicator *diplomacy.Adjudicator
@@ -49,7 +49,7 @@ func (e *Env) open(r record) (*game, error) {
 	}
 	for i, phase := range phases {
 		if i == r.Warmup {
-			g.ledger = newLedger(e.cfg.Reward, g.state)
+			g.rewardTally = newRewardTally(e.cfg.Reward, g.state)
 		}
 		orders, err := phase.orders(g.state)
 		if err != nil {
@@ -57,8 +57,8 @@ func (e *Env) open(r record) (*game, error) {
 		}
 		g.play(orders)
 	}
-	if g.ledger == nil {
-		g.ledger = newLedger(e.cfg.Reward, g.state)
+	if g.rewardTally == nil {
+		g.rewardTally = newRewardTally(e.cfg.Reward, g.state)
 	}
 	return g, nil
 }
@@ -186,14 +186,14 @@ func (g *game) play(orders [][]diplomacy.Order) map[string]float64 {
 	out := g.adjudicator.Process(before, orders)
 	g.remember(before, out)
 	g.state = out.Next.Clone()
-	if g.ledger == nil {
+	if g.rewardTally == nil {
 		return nil
 	}
-	g.ledger.observe(before, out)
+	g.rewardTally.observe(before, out)
 	rewards := map[string]float64{}
 	for p, learns := range g.env.learns {
 		if power := diplomacy.Power(p); learns && before.MustAct(power) {
-			rewards[g.env.m.PowerName(power)] = g.ledger.turn(g.state, power)
+			rewards[g.env.m.PowerName(power)] = g.rewardTally.turn(g.state, power)
 		}
 	}
 	return rewards
@@ -239,7 +239,7 @@ func (g *game) Result() (episode.Result, error) {
 	}
 	for p, learns := range g.env.learns {
 		if learns {
-			result.Rewards[g.env.m.PowerName(diplomacy.Power(p))] = g.ledger.total(g.state, diplomacy.Power(p))
+			result.Rewards[g.env.m.PowerName(diplomacy.Power(p))] = g.rewardTally.total(g.state, diplomacy.Power(p))
 		}
 	}
 	return result, nil

@@ -113,8 +113,8 @@ func TestTurnRewardsAddUp(t *testing.T) {
 		for agent, sum := range turns {
 			p, _ := env.m.PowerByName(agent)
 			start := env.cfg.Reward.score(diplomacy.NewGame(env.m), p)
-			if got := start + sum; math.Abs(got-inner.ledger.last[p]) > 1e-12 {
-				t.Errorf("%s: start %v and turns %v make %v, want %v", agent, start, sum, got, inner.ledger.last[p])
+			if got := start + sum; math.Abs(got-inner.rewardTally.last[p]) > 1e-12 {
+				t.Errorf("%s: start %v and turns %v make %v, want %v", agent, start, sum, got, inner.rewardTally.last[p])
 			}
 		}
 	}

@@ -84,8 +84,8 @@ func sumOverPowers(s *diplomacy.State, f func(centers float64) float64) float64 
 	return sum
 }
 
-// ledger keeps the rewards of one game from the fork on.
-type ledger struct {
+// rewardTally keeps the rewards of one game from the fork on.
+type rewardTally struct {
 	cfg    RewardConfig
 	phases int
 	steps  []float64 // sum of step scores, by power
@@ -93,9 +93,9 @@ type ledger struct {
 	last   []float64 // score at the last turn, by power
 }
 
-func newLedger(cfg RewardConfig, fork *diplomacy.State) *ledger {
+func newRewardTally(cfg RewardConfig, fork *diplomacy.State) *rewardTally {
 	n := len(fork.Map().Powers())
-	l := &ledger{cfg: cfg, steps: make([]float64, n), step: make([]float64, n), last: make([]float64, n)}
+	l := &rewardTally{cfg: cfg, steps: make([]float64, n), step: make([]float64, n), last: make([]float64, n)}
 	if cfg.Kind != StepFinal {
 		for p := range l.last {
 			l.last[p] = cfg.score(fork, diplomacy.Power(p))
@@ -105,7 +105,7 @@ func newLedger(cfg RewardConfig, fork *diplomacy.State) *ledger {
 }
 
 // observe accounts for one phase.
-func (l *ledger) observe(before *diplomacy.State, out *diplomacy.Outcome) {
+func (l *rewardTally) observe(before *diplomacy.State, out *diplomacy.Outcome) {
 	l.phases++
 	if l.cfg.Kind != StepFinal {
 		return
@@ -117,7 +117,7 @@ func (l *ledger) observe(before *diplomacy.State, out *diplomacy.Outcome) {
 }
 
 // turn is the reward of the turn that power p has just made.
-func (l *ledger) turn(after *diplomacy.State, p diplomacy.Power) float64 {
+func (l *rewardTally) turn(after *diplomacy.State, p diplomacy.Power) float64 {
 	if l.cfg.Kind == StepFinal {
 		return l.cfg.StepFinal.StepWeight * l.step[p]
 	}
@@ -128,7 +128,7 @@ func (l *ledger) turn(after *diplomacy.State, p diplomacy.Power) float64 {
 }
 
 // total is the reward of the whole trajectory of power p.
-func (l *ledger) total(end *diplomacy.State, p diplomacy.Power) float64 {
+func (l *rewardTally) total(end *diplomacy.State, p diplomacy.Power) float64 {
 	if l.cfg.Kind != StepFinal {
 		return l.cfg.score(end, p)
 	}
