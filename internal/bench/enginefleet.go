@@ -76,7 +76,7 @@ func simulate(ctx context.Context, cfg Config, n int) (*fleet, error) {
 	return f, nil
 }
 
-// modelTime reads a simulated engine's own account of its time, which is exact.
+// modelTime reads a simulated engine's own measure of its time, which is exact.
 func modelTime(e *enginesim.Engine) func(context.Context) (float64, float64, error) {
 	return func(ctx context.Context) (float64, float64, error) {
 		s, err := e.Stats(ctx)
@@ -155,7 +155,7 @@ func (f *fleet) meet(ctx context.Context, e *engine) error {
 	return fmt.Errorf("engine %s does not serve %q", e.url, f.model)
 }
 
-// sampler stands in for the account of its time that a real engine does not give: it looks often whether requests run.
+// sampler stands in for the measure of its time that a real engine does not give: it looks often whether requests run.
 type sampler struct {
 	mu         sync.Mutex
 	busySec    float64

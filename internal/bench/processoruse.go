@@ -2,8 +2,8 @@ package bench
 
 import "runtime/metrics"
 
-// use is the processor time of this process since a moment, by the Go runtime's account: a core counts as used
-// while the process has something to run on it, even if another process is in the way. The account moves on with
+// use is the processor time of this process since a moment, as the Go runtime counts it: a core counts as used
+// while the process has something to run on it, even if another process is in the way. The count moves on with
 // each garbage collection, of which a measurement has many.
 type use struct{ idle, total float64 }
 

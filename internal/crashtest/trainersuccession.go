@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// term is what one trainer process did, by its own account.
+// term is what one trainer process did, as it says itself.
 type term struct {
 	generation int64
 	known      bool   // it said where it began

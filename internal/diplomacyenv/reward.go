@@ -104,7 +104,7 @@ func newRewardTally(cfg RewardConfig, fork *diplomacy.State) *rewardTally {
 	return l
 }
 
-// observe accounts for one phase.
+// observe counts one phase.
 func (l *rewardTally) observe(before *diplomacy.State, out *diplomacy.Outcome) {
 	l.phases++
 	if l.cfg.Kind != StepFinal {

@@ -158,7 +158,7 @@ func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, na
 		return err
 	}
 	ep := &progress.Episode
-	p.account(ep, completions)
+	p.addCost(ep, completions)
 
 	var outcome Outcome
 	if err := env.call("act", func() (err error) { outcome, err = game.Act(answers(prompts, completions)); return err }); err != nil {
@@ -254,8 +254,8 @@ func turnSeed(plan Plan, index int, agent string) int64 {
 	return int64(h.Sum64() >> 1)
 }
 
-// account adds a phase's cost: sums over its requests, and its critical path, which is its slowest request.
-func (p *Player) account(ep *rollout.Episode, completions []rollout.Completion) {
+// addCost adds a phase's cost: sums over its requests, and its critical path, which is its slowest request.
+func (p *Player) addCost(ep *rollout.Episode, completions []rollout.Completion) {
 	var slowest rollout.Timing
 	for i := range completions {
 		c := &completions[i]

@@ -48,7 +48,7 @@ func TestWarmUpIsPlayedOnceAndIsNobodysTurn(t *testing.T) {
 		turns += len(tr.Turns)
 	}
 	if played := len(e.seen) - 4; turns != played || ep.Usage.Requests != int64(played) {
-		t.Errorf("%d turns and %d requests accounted for, of %d after the fork", turns, ep.Usage.Requests, played)
+		t.Errorf("%d turns and %d requests counted, of %d after the fork", turns, ep.Usage.Requests, played)
 	}
 	for _, req := range e.seen[4:] {
 		if warm[req.ID] {
