@@ -30,7 +30,7 @@ type CommitInput struct {
 	GroupPlan
 	// Finished is the samples whose games count: a surplus one may have finished since. Nil is all that have.
 	Finished  []int `json:"finished,omitempty"`
-	Cancelled int   `json:"cancelled,omitempty"` // games called off because others sufficed
+	Cancelled int   `json:"cancelled,omitempty"` // games cancelled because others sufficed
 }
 
 // CommitGroup reads the group's finished games, compares their rewards and makes the group ready, once. A group without

@@ -273,7 +273,7 @@ func (w *liveWorld) changes() {
 	}
 }
 
-// stopped is stopped by its operator while its games go on: they are called off.
+// stopped is stopped by its operator while its games go on: they are cancelled.
 func stopped(w *liveWorld) {
 	w.policy.holds = func(rollout.Request) bool { return true }
 	w.start()
