@@ -175,7 +175,7 @@ func specProblem(err error) *Problem {
 		return problem(rollout.Invalid, "run spec: "+err.Error())
 	}
 	faults := many.Unwrap()
-	p := problem(rollout.Invalid, "run spec: "+strconv.Itoa(len(faults))+" faults; mend them all and send it again")
+	p := problem(rollout.Invalid, "run spec: "+strconv.Itoa(len(faults))+" faults; fix them all and send it again")
 	if len(faults) == 1 {
 		p.Detail = "run spec: " + faults[0].Error()
 	}

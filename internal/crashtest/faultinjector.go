@@ -166,11 +166,11 @@ func (in *injector) inject(ctx context.Context, f Fault) (back func(), err error
 	case "cut":
 		k := in.between(rest, f.Index)
 		k.sever()
-		return k.mend, nil
+		return k.restore, nil
 	case "hang":
 		k := in.between(rest, f.Index)
 		k.hang()
-		return k.mend, nil
+		return k.restore, nil
 	}
 	return in.redis(ctx, f)
 }

@@ -241,7 +241,7 @@ func (in *injector) cutEngines() (back func()) {
 	}
 	return func() {
 		for _, k := range cut {
-			k.mend()
+			k.restore()
 		}
 	}
 }

@@ -13,7 +13,7 @@ type link struct {
 
 	mu    sync.Mutex
 	cut   bool
-	gate  chan struct{} // not nil while the link hangs; closed when it is mended
+	gate  chan struct{} // not nil while the link hangs; closed when it is restored
 	conns map[net.Conn]struct{}
 	wg    sync.WaitGroup
 }
@@ -107,7 +107,7 @@ func (k *link) remove(c net.Conn) {
 	delete(k.conns, c)
 }
 
-// sever closes every connection and refuses new ones until mend.
+// sever closes every connection and refuses new ones until restore.
 func (k *link) sever() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -117,7 +117,7 @@ func (k *link) sever() {
 	}
 }
 
-// hang lets nothing through until mend; connections stay open.
+// hang lets nothing through until restore; connections stay open.
 func (k *link) hang() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,7 +126,7 @@ func (k *link) hang() {
 	}
 }
 
-func (k *link) mend() {
+func (k *link) restore() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.cut = false
@@ -138,7 +138,7 @@ func (k *link) mend() {
 
 func (k *link) close() {
 	k.listener.Close()
-	k.mend()
+	k.restore()
 	k.sever()
 	k.wg.Wait()
 }

@@ -60,7 +60,7 @@ func exchangeLine(c net.Conn) error {
 	return err
 }
 
-func TestCutLinkClosesAndRefusesUntilItIsMended(t *testing.T) {
+func TestCutLinkClosesAndRefusesUntilItIsRestored(t *testing.T) {
 	t.Parallel()
 	k := openLink(t)
 	c := dial(t, k)
@@ -74,9 +74,9 @@ func TestCutLinkClosesAndRefusesUntilItIsMended(t *testing.T) {
 	if err := exchangeLine(dial(t, k)); err == nil {
 		t.Error("a new connection got through the cut")
 	}
-	k.mend()
+	k.restore()
 	if err := exchangeLine(dial(t, k)); err != nil {
-		t.Errorf("after mending: %v", err)
+		t.Errorf("after restoring: %v", err)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestHangingLinkKeepsConnectionsAndBytes(t *testing.T) {
 	if err := exchangeLine(c); !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Fatalf("got %v while the link hangs, want silence", err)
 	}
-	k.mend()
+	k.restore()
 	if err := c.SetReadDeadline(time.Time{}); err != nil {
 		t.Fatal(err)
 	}

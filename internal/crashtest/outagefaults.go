@@ -14,7 +14,7 @@ import (
 // The two faults that are more than a signal or a cut.
 
 // keepTemporalAway kills Temporal, which starts again, and cuts everybody off from it, so that it is away until the
-// links are mended.
+// links are restored.
 func (in *injector) keepTemporalAway() (back func(), err error) {
 	if err := in.signal("temporal", syscall.SIGKILL); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (in *injector) keepTemporalAway() (back func(), err error) {
 	return func() {
 		in.watch.setAway(false)
 		for _, k := range in.service.toTemporal() {
-			k.mend()
+			k.restore()
 		}
 	}, nil
 }

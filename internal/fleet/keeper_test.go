@@ -55,7 +55,7 @@ func TestKeeperFindsLostEngines(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		fail   func(*fakeEngine)
-		mend   func(*fakeEngine)
+		restore   func(*fakeEngine)
 		within time.Duration
 	}{
 		{"refused", func(e *fakeEngine) { e.fault = errRefused }, func(e *fakeEngine) { e.fault = nil }, 4 * time.Second},
@@ -73,7 +73,7 @@ func TestKeeperFindsLostEngines(t *testing.T) {
 				if b, _ := r.registry.Get(t.Context(), "b"); b.State != rollout.EngineReady {
 					t.Errorf("the other engine is %s", b.State)
 				}
-				e.set(tt.mend)
+				e.set(tt.restore)
 				r.within(8*time.Second, "a", "ready again", in(rollout.EngineReady))
 			})
 		})

@@ -46,7 +46,7 @@ type target struct {
 }
 
 // TestContract holds what Millrace relies on, call by call. What a real engine answers is right; where a simulated
-// one differs, it is to be mended.
+// one differs, it is to be fixed.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t)
