@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Attempts that fail rest longer each time, and 20 of them last for minutes: as long as a Redis may be away.
+// Attempts that fail rest longer each time, and 20 of them last for minutes: as long as a Redis may be unavailable.
 func TestPausesAfterFailedAttempts(t *testing.T) {
 	t.Parallel()
 	for attempts, want := range map[int]time.Duration{

@@ -191,8 +191,8 @@ func (c *Client) failed(doing string, run rollout.RunName, err error) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	// The cause may name addresses of what stands behind the service: it is for the log.
-	away := rollout.Refuse(rollout.Unavailable, "%s: Temporal does not answer; claims and records go on meanwhile, try this again", doing)
-	return fmt.Errorf("%w: %w", away, err)
+	unavailable := rollout.Refuse(rollout.Unavailable, "%s: Temporal does not answer; claims and records go on meanwhile, try this again", doing)
+	return fmt.Errorf("%w: %w", unavailable, err)
 }
 
 func rolloutRefusal(err error) bool {

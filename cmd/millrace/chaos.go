@@ -41,7 +41,7 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 				cfg.Seed = time.Now().UnixNano() % 1_000_000
 			}
 			if cfg.Duration >= longRun && cfg.Deck == crashtest.Processes {
-				cfg.Away = longAbsence
+				cfg.TemporalOutage = longAbsence
 			}
 			cfg.Log = env.stderr
 			var err error

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/telemetry"
 )
 
-// Control is the durable side of runs. Its refusals are answers; other errors mean that it is away.
+// Control is the durable side of runs. Its refusals are answers; other errors mean that it is unavailable.
 type Control interface {
 	// Start starts a run once; created is false when the same spec runs already.
 	Start(ctx context.Context, spec rollout.Spec) (status rollout.RunStatus, created bool, err error)

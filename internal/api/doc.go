@@ -4,7 +4,7 @@
 //
 // Every answer that is not a success is a problem document (RFC 9457), made in problem.go from
 // the refusals of package rollout. The trainer's hot path, claiming a batch, touches only the
-// store: the workflow is told afterwards and may be away.
+// store: the workflow is told afterwards and may be unavailable.
 //
 // Start reading at Server, then claimbatch.go. The document served at /openapi.json is generated from the
 // same types that the handlers use.

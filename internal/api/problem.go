@@ -142,7 +142,7 @@ func (s *Server) fail(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return problem(rollout.Unavailable, doing+": the request was cancelled or the server is stopping; ask again")
 	}
-	if away(err) {
+	if unavailable(err) {
 		s.log(ctx, slog.LevelWarn, doing, err)
 		return problem(rollout.Unavailable, doing+": something behind the service does not answer; ask again. The server's log names it under this request_id")
 	}
@@ -154,8 +154,8 @@ func (s *Server) log(ctx context.Context, level slog.Level, doing string, err er
 	s.deps.Log.LogAttrs(ctx, level, doing, slog.String("request_id", requestID(ctx)), slog.Any("error", err))
 }
 
-// away reports whether err is of something that does not answer, which passes, and not one that stays.
-func away(err error) bool {
+// unavailable reports whether err is of something that does not answer, which passes, and not one that stays.
+func unavailable(err error) bool {
 	var network net.Error
 	var failure *rollout.Failure
 	switch {

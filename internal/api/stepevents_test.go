@@ -38,7 +38,7 @@ func TestABatchIsReportedWhenItIsFormed(t *testing.T) {
 		name   string
 		record error
 		events int
-	}{{"formed", nil, 1}, {"its record cannot be read", errors.New("redis is away"), 0}} {
+	}{{"formed", nil, 1}, {"its record cannot be read", errors.New("redis is unavailable"), 0}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var events []telemetry.Event

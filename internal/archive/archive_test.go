@@ -108,8 +108,8 @@ func TestWhatFailsLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	away := errors.New("the server is away")
-	if err := w.Add("steps.ndjson", func(to io.Writer) error { _, _ = io.WriteString(to, "half"); return away }); !errors.Is(err, away) {
+	unavailable := errors.New("the server is unavailable")
+	if err := w.Add("steps.ndjson", func(to io.Writer) error { _, _ = io.WriteString(to, "half"); return unavailable }); !errors.Is(err, unavailable) {
 		t.Errorf("%v", err)
 	}
 	if err := w.Close(); err != nil {

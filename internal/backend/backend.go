@@ -51,7 +51,7 @@ func (b *Backend) dropped(ref rollout.GroupRef, code string) {
 }
 
 // Open connects to Redis, which must answer, and prepares the connection to Temporal, which need not: a server
-// serves claims while Temporal is away.
+// serves claims while Temporal is unavailable.
 func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Backend, error) {
 	rdb, err := openRedis(ctx, cfg.Redis.URL)
 	if err != nil {

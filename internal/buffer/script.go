@@ -95,14 +95,14 @@ func noSuchRun(run rollout.RunName) error {
 // trouble wraps what Redis or the way to it did wrong. When waiting may help, the error is a refusal with
 // code Unavailable besides; it is retryable in any case.
 func trouble(doing string, err error) error {
-	if !passing(err) {
+	if !transient(err) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	refusal := rollout.Refuse(rollout.Unavailable, "the buffer's Redis does not answer, or cannot write, at the moment; ask again")
 	return fmt.Errorf("%s: %w: %w", doing, refusal, err)
 }
 
-func passing(err error) bool {
+func transient(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}

@@ -128,8 +128,8 @@ func TestEndsSayWhatTheyDid(t *testing.T) {
 // where its archive is.
 func TestARunIsDeletedOnceItsArchiveIsWhole(t *testing.T) {
 	t.Parallel()
-	away, changing := endDocuments(), endDocuments()
-	away["DELETE /v1/runs/old@2"] = reply{503, `{"status":503,"detail":"redis does not answer"}`}
+	unavailable, changing := endDocuments(), endDocuments()
+	unavailable["DELETE /v1/runs/old@2"] = reply{503, `{"status":503,"detail":"redis does not answer"}`}
 	changing["GET /v1/runs/old@2"] = reply{200, `{"id":"old@2","spec":{"name":"old"},"state":"completed","next_step":3,"buffer":{"completed":2}}`}
 	for _, tt := range []struct {
 		name, args, says string
@@ -139,7 +139,7 @@ func TestARunIsDeletedOnceItsArchiveIsWhole(t *testing.T) {
 	}{
 		{"deleted", "run archive old --to DIR", "has 2 steps, 1 events and 1 batches of run old, ", endDocuments(), ExitOK, true},
 		{"kept", "run archive old --to DIR/old@2.tar.gz --keep", "has 2 steps, 1 events and 1 batches of run old, ", endDocuments(), ExitOK, false},
-		{"not deleted", "run archive old --to DIR", "old@2.tar.gz; delete the run with: millrace run delete old", away, ExitUnavailable, true},
+		{"not deleted", "run archive old --to DIR", "old@2.tar.gz; delete the run with: millrace run delete old", unavailable, ExitUnavailable, true},
 		{"changed", "run archive old --to DIR", "the run has changed while it was archived", changing, ExitError, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -32,7 +32,7 @@ type eventPage struct {
 const (
 	// eventsPage is how many events one call asks for.
 	eventsPage = 1000
-	// eventPatience is how long a server may be away before a follower gives up.
+	// eventPatience is how long a server may be unavailable before a follower gives up.
 	eventPatience = 5 * time.Minute
 )
 
@@ -146,11 +146,11 @@ func (r *reader) document(events []event) error {
 	return r.show(data, nil)
 }
 
-// follow writes what happens until the context ends. A server that goes away for a while is waited for.
+// follow writes what happens until the context ends. A server that is unavailable for a while is waited for.
 func (r *reader) follow(ctx context.Context) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	var lost time.Time // since when the server has been away
+	var lost time.Time // since when the server has been unavailable
 	for {
 		events, atEnd, err := r.page(ctx)
 		switch {

@@ -60,7 +60,7 @@ func (s *session) top(ctx context.Context, c Client, every time.Duration, views 
 	p := &progress{w: s.Stdout, repaint: s.format == "table" && terminal(s.Stdout)}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	var lost time.Time // since when the server has been away
+	var lost time.Time // since when the server has been unavailable
 	for shown := 0; ; {
 		engines, a, err := c.Engines(ctx)
 		switch {

@@ -142,7 +142,7 @@ func TestTopWaitsForAServerThatGoesAway(t *testing.T) {
 		t.Errorf("%d views, want 2", n)
 	}
 	if n := strings.Count(stderr.String(), "waiting"); n != 1 {
-		t.Errorf("it is said %d times that the server is away, want once", n)
+		t.Errorf("it is said %d times that the server is unavailable, want once", n)
 	}
 }
 

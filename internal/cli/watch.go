@@ -17,7 +17,7 @@ import (
 const (
 	// pollEvery is how often a watched run is asked about.
 	pollEvery = time.Second
-	// patience is how long a server may be away before a watcher gives up: it may be restarting.
+	// patience is how long a server may be unavailable before a watcher gives up: it may be restarting.
 	patience = 30 * time.Second
 	// quietFor is the least time between two lines of a log about the same step.
 	quietFor = 4 * time.Second
@@ -34,7 +34,7 @@ func (s *session) watch(ctx context.Context, c Client, run rollout.RunName, w io
 	p := &progress{w: w, repaint: terminal(w)}
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	var lost time.Time // since when the server has been away
+	var lost time.Time // since when the server has been unavailable
 	for {
 		v, a, err := c.run(ctx, run)
 		switch {

@@ -23,12 +23,12 @@ type Config struct {
 	Redis    string // redis-server
 	Dir      string // everything is written below: databases, logs, adapters, journals
 
-	Deck     Deck // empty: Processes
-	Seed     int64
-	Duration time.Duration // how long faults are injected, from the first batch on; the run in progress is then let to its end
-	Every    time.Duration // one fault per slot
-	Away     time.Duration // how long Temporal is away once, besides what the schedule deals; 0: no such absence
-	Run      RunConfig
+	Deck           Deck // empty: Processes
+	Seed           int64
+	Duration       time.Duration // how long faults are injected, from the first batch on; the run in progress is then let to its end
+	Every          time.Duration // one fault per slot
+	TemporalOutage time.Duration // how long Temporal is unavailable once, besides what the schedule deals; 0: no such outage
+	Run            RunConfig
 	// Lose empties Redis once instead of all other faults, when a quarter of the run's steps are recorded. What was
 	// granted and not recorded may then be formed anew; what was trained on must still never be given again.
 	Lose bool
@@ -119,8 +119,8 @@ type Report struct {
 	Rewound    int        // steps trained again because a trainer went back to its checkpoint
 	Refused    int        // calls with the generation of a replaced trainer that were refused, the trainers' own included
 	Records    int        // records sent again, equal or not, and answered as promised
-	Ahead      int        // batches granted while Temporal was away
-	Unled      int        // turns answered while Temporal was away
+	Ahead      int        // batches granted while Temporal was unavailable
+	Unled      int        // turns answered while Temporal was unavailable
 	Turns      int        // turns compared with what engines answered
 	OutTokens  int64      // generated altogether
 	Dropped    map[string]int64
@@ -153,7 +153,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			injector.lose(injecting)
 			return
 		}
-		injector.run(injecting, NewSchedule(cfg.Deck.kinds(), cfg.Seed, cfg.Every, cfg.Away, workers, engines), cfg.Duration)
+		injector.run(injecting, NewSchedule(cfg.Deck.kinds(), cfg.Seed, cfg.Every, cfg.TemporalOutage, workers, engines), cfg.Duration)
 	}()
 
 	report := Report{Dropped: map[string]int64{}}

@@ -151,7 +151,7 @@ func (in *injector) inject(ctx context.Context, f Fault) (back func(), err error
 	case "replace":
 		return in.replaceTrainer(ctx)
 	case "away":
-		return in.keepTemporalAway()
+		return in.keepTemporalUnavailable()
 	case "kill":
 		if f.Kind == KillAll {
 			return nil, in.killAll()

@@ -178,7 +178,7 @@ func (s *Schedule) Next() Fault {
 	case KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll, EndWorker,
 		TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, PublishAgain, PublishOther, SecondDeployment:
 	case AwayEngines:
-		f.Hold = enginesAway
+		f.Hold = enginesUnavailable
 		s.slot += int(f.Hold / s.every)
 	case AwayTemporal:
 		f.Hold = time.Duration(part * (6 + 2*s.rng.Float64()))
@@ -189,8 +189,8 @@ func (s *Schedule) Next() Fault {
 	return f
 }
 
-// enginesAway is long enough for all engines to be taken for lost.
-const enginesAway = 5 * time.Second
+// enginesUnavailable is long enough for all engines to be taken for lost.
+const enginesUnavailable = 5 * time.Second
 
 // quiet is how many slots after an absence are left for finding one another again.
 const quiet = 2

@@ -54,7 +54,7 @@ func testDeck(t *testing.T, kinds []Kind) {
 	}
 }
 
-// Temporal is away for several slots at a time, and once for as long as was asked for; nothing else is done meanwhile.
+// Temporal is unavailable for several slots at a time, and once for as long as was asked for; nothing else is done meanwhile.
 func TestTemporalIsAwayForLong(t *testing.T) {
 	t.Parallel()
 	const long = 2 * time.Minute

@@ -23,15 +23,15 @@ type watch struct {
 
 	round, asking sync.Mutex // held while a run is looked at, and while it is started once more
 
-	mu         sync.Mutex
-	plan       plan
-	run        string
-	account    buffer.Account
-	batches    map[rollout.Step]*seenBatch
-	pieces     map[piece][sha256.Size]byte
-	violations []string
-	lost       bool // Redis is emptied: what it promised goes with it
-	away       bool // Temporal is
+	mu          sync.Mutex
+	plan        plan
+	run         string
+	account     buffer.Account
+	batches     map[rollout.Step]*seenBatch
+	pieces      map[piece][sha256.Size]byte
+	violations  []string
+	lost        bool // Redis is emptied: what it promised goes with it
+	unavailable bool // Temporal is
 	tally
 	served      []exchange // claims answered with a batch
 	replies     []exchange // questions that only Temporal and a worker can answer
@@ -45,7 +45,7 @@ type tally struct {
 	shares  int // batches put together from shares
 	refused int // calls with the generation of a replaced trainer
 	resent  int // records sent again, equal or not
-	ahead   int // batches granted while Temporal was away
+	ahead   int // batches granted while Temporal was unavailable
 }
 
 // seenBatch is a batch as it was first given.
@@ -103,17 +103,17 @@ func (w *watch) current() plan {
 	return w.plan
 }
 
-// setAway says whether Temporal is away.
-func (w *watch) setAway(away bool) {
+// setTemporalUnavailable says whether Temporal is unavailable.
+func (w *watch) setTemporalUnavailable(unavailable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.away = away
+	w.unavailable = unavailable
 }
 
-func (w *watch) isAway() bool {
+func (w *watch) temporalUnavailable() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.away
+	return w.unavailable
 }
 
 // forgive turns a blind eye on what a Redis that is emptied cannot keep.
@@ -205,7 +205,7 @@ func (w *watch) ask(ctx context.Context, client *apiclient.Client) {
 func (w *watch) look(ctx context.Context, run string) {
 	account, err := w.service.store.Account(ctx, w.current().id())
 	if err != nil {
-		return // Redis is away
+		return // Redis is unavailable
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 )
 
 // What a watch does besides claiming: things that other ranks, a replaced trainer and a confused one would do, each
-// with the one answer that is promised. An answer that says that something is away proves nothing and is passed
+// with the one answer that is promised. An answer that says that something is unavailable proves nothing and is passed
 // over.
 
 func (w *watch) call(ctx context.Context, method, path string, body any) (apiclient.Answer, error) {
@@ -51,7 +51,7 @@ func (w *watch) probe(ctx context.Context, run string, step rollout.Step, accoun
 	}
 	switch rand.IntN(5) {
 	case 0, 1:
-		_ = w.claimShares(ctx, run, step, account.Generation, worldOf(rand.Int64())) // an error is a passing one, or a complaint
+		_ = w.claimShares(ctx, run, step, account.Generation, worldOf(rand.Int64())) // an error is a transient one, or a complaint
 	case 2:
 		w.trespass(ctx, run, account)
 	case 3:
@@ -159,7 +159,7 @@ func (w *watch) recordAgain(ctx context.Context, run string, account buffer.Acco
 	step := rollout.Step(rand.Int64N(int64(account.NextStep)))
 	record, err := w.service.store.Step(ctx, w.current().id(), step)
 	if err != nil || !record.Done {
-		return // Redis is away, or a trainer has gone back meanwhile
+		return // Redis is unavailable, or a trainer has gone back meanwhile
 	}
 	body := map[string]any{
 		"epoch": account.Generation, "wall_seconds": record.Trainer.WallSec, "phases": record.Trainer.Phases, "metrics": record.Trainer.Metrics,
@@ -185,19 +185,19 @@ func (w *watch) recordOther(ctx context.Context, run string, account buffer.Acco
 	w.judge(run, is(a, rollout.Conflict), &w.resent, "another record of step %d was answered %d %s", step, a.Status, a.Body)
 }
 
-// advance claims the batch after the one in training while Temporal is away and enough groups are ready, as a
+// advance claims the batch after the one in training while Temporal is unavailable and enough groups are ready, as a
 // trainer does that reads ahead: the way to a batch must not lead through Temporal.
 func (w *watch) advance(ctx context.Context, run string, account buffer.Account) {
 	step, size := account.ClaimedTo, int64(w.current().cfg.GroupsPerStep)
 	over := int(step) >= w.current().cfg.Steps || step > account.NextStep+1
-	if !w.isAway() || over || step == 0 || account.Counts.Ready < size || w.current().cfg.Shape == Waiting {
+	if !w.temporalUnavailable() || over || step == 0 || account.Counts.Ready < size || w.current().cfg.Shape == Waiting {
 		return
 	}
 	a, err := w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, step, account.Epoch), nil)
 	if err == nil && (is(a, rollout.Fenced) || a.Status == http.StatusNoContent) {
 		return // another trainer, or what was ready was too stale
 	}
-	if !w.isAway() {
+	if !w.temporalUnavailable() {
 		return
 	}
 	w.judge(run, err == nil && a.Status == http.StatusOK, &w.ahead,

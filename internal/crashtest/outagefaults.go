@@ -13,18 +13,18 @@ import (
 
 // The two faults that are more than a signal or a cut.
 
-// keepTemporalAway kills Temporal, which starts again, and cuts everybody off from it, so that it is away until the
+// keepTemporalUnavailable kills Temporal, which starts again, and cuts everybody off from it, so that it is unavailable until the
 // links are restored.
-func (in *injector) keepTemporalAway() (back func(), err error) {
+func (in *injector) keepTemporalUnavailable() (back func(), err error) {
 	if err := in.signal("temporal", syscall.SIGKILL); err != nil {
 		return nil, err
 	}
 	for _, k := range in.service.toTemporal() {
 		k.sever()
 	}
-	in.watch.setAway(true)
+	in.watch.setTemporalUnavailable(true)
 	return func() {
-		in.watch.setAway(false)
+		in.watch.setTemporalUnavailable(false)
 		for _, k := range in.service.toTemporal() {
 			k.restore()
 		}

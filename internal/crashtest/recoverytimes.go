@@ -15,7 +15,7 @@ type Recovery struct {
 	Open    int // deaths after which it was not seen to happen
 }
 
-// kill reports whether something died of it, and not only was away.
+// kill reports whether something died of it, and not only was unavailable.
 func (r Recovery) kill() bool { return strings.HasPrefix(string(r.Kind), "kill-") }
 
 // P is a quantile of the recoveries.
@@ -73,15 +73,15 @@ func (d injected) began() time.Time {
 	return d.until
 }
 
-// overtaken reports whether Temporal was hardly back when it was away again: there was no time to recover in.
+// overtaken reports whether Temporal was hardly back when it was unavailable again: there was no time to recover in.
 func (d injected) overtaken(done []injected) bool {
 	return d.Kind == AwayTemporal && slices.ContainsFunc(done, func(next injected) bool {
-		return next.Kind == AwayTemporal && next.when.After(d.until) && next.when.Sub(d.until) < roomAfterAbsence
+		return next.Kind == AwayTemporal && next.when.After(d.until) && next.when.Sub(d.until) < slackAfterOutage
 	})
 }
 
-// roomAfterAbsence is more than work took to resume in any run so far.
-const roomAfterAbsence = 30 * time.Second
+// slackAfterOutage is more than work took to resume in any run so far.
+const slackAfterOutage = 30 * time.Second
 
 // ends is when a kill was over: once for most kinds, once per game for workers. Zero: never seen.
 func ends(d injected, w *watch, r *recorder) []time.Time {
@@ -128,7 +128,7 @@ func (r *recorder) games(death time.Time) []time.Time {
 	return ends
 }
 
-// unled is how many turns engines answered while Temporal was away: games go on until they want to tell it something.
+// unled is how many turns engines answered while Temporal was unavailable: games go on until they want to tell it something.
 func unled(done []injected, r *recorder) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

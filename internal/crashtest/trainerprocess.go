@@ -152,7 +152,7 @@ func (s *service) follow(ctx context.Context, w *watch, steps int) (stuck string
 		if int(account.NextStep) >= steps {
 			return ""
 		}
-		if account.NextStep != last || w.isAway() {
+		if account.NextStep != last || w.temporalUnavailable() {
 			last, since = account.NextStep, time.Now()
 		}
 		if time.Since(since) > stuckAfter {

@@ -58,20 +58,20 @@ const peeked = 64
 // when each engine has had one free place.
 func (s *Scheduler) atHome(l *lane, servers []*engine) *entry {
 	head := l.queue[0]
-	if len(servers) < 2 || !s.away(head, servers) || head.passed >= head.run.slack(&s.cfg)*len(servers) {
+	if len(servers) < 2 || !s.homeIsFull(head, servers) || head.passed >= head.run.slack(&s.cfg)*len(servers) {
 		return head
 	}
 	var oldest *entry
 	for _, q := range l.queue[1:min(len(l.queue), peeked)] {
-		if (oldest == nil || q.before(oldest)) && !s.away(q, servers) {
+		if (oldest == nil || q.before(oldest)) && !s.homeIsFull(q, servers) {
 			oldest = q
 		}
 	}
 	return cmp.Or(oldest, head)
 }
 
-// away reports whether a request's game is at home on an engine that has no room now.
-func (s *Scheduler) away(q *entry, servers []*engine) bool {
+// homeIsFull reports whether a request's game is at home on an engine that has no room now.
+func (s *Scheduler) homeIsFull(q *entry, servers []*engine) bool {
 	id := s.home(q)
 	if id == "" || q.run.rules.Policy == rollout.RoundRobin {
 		return false

@@ -34,7 +34,7 @@ func (s *Scheduler) dispatch() {
 	}
 }
 
-// mostOwed is for how long a run that had requests queued and could not be served, because its model was away or its
+// mostOwed is for how long a run that had requests queued and could not be served, because its model was unavailable or its
 // breakers open, is given every place when it can.
 const mostOwed = time.Second
 

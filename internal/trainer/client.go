@@ -163,7 +163,7 @@ func (c *client) persist(
 	told := false
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		resp, err := c.try(ctx, method, path, body, timeout)
-		if err == nil || ctx.Err() != nil || !passing(err) {
+		if err == nil || ctx.Err() != nil || !transient(err) {
 			return resp, err
 		}
 		if time.Since(began) > c.patience+timeout {

@@ -47,7 +47,7 @@ type Config struct {
 
 	Log        io.Writer     // a line per step; nil: silence
 	HTTPClient *http.Client  // nil: one that keeps its connections
-	Patience   time.Duration // how long the server may be away before Run gives up; 0: two minutes
+	Patience   time.Duration // how long the server may be unavailable before Run gives up; 0: two minutes
 }
 
 // Run trains until the run is over, which is no error, or ctx is done.

@@ -25,19 +25,19 @@ import (
 
 // service is the API server as far as a trainer sees it, in memory and in the test's own time. It is its own transport.
 type service struct {
-	mu         sync.Mutex
-	steps      int64
-	generation int64
-	next       int64            // first step not recorded
-	version    int64            // newest published
-	policies   map[int64]string // paths
-	records    map[int64]record
-	played     time.Duration // how long a batch takes to be played
-	readyAt    time.Time
-	away       int                  // requests to fail before the next answer
-	tamper     func(map[string]any) // changes a batch before it is sent
-	cut        int                  // batches to break off
-	noEngine   time.Time            // until when no engine can load an adapter
+	mu          sync.Mutex
+	steps       int64
+	generation  int64
+	next        int64            // first step not recorded
+	version     int64            // newest published
+	policies    map[int64]string // paths
+	records     map[int64]record
+	played      time.Duration // how long a batch takes to be played
+	readyAt     time.Time
+	unavailable int                  // requests to fail before the next answer
+	tamper      func(map[string]any) // changes a batch before it is sent
+	cut         int                  // batches to break off
+	noEngine    time.Time            // until when no engine can load an adapter
 }
 
 type record struct {
@@ -53,12 +53,12 @@ func newService(steps int64) *service {
 
 func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
-	away := s.away > 0
-	if away {
-		s.away--
+	unavailable := s.unavailable > 0
+	if unavailable {
+		s.unavailable--
 	}
 	s.mu.Unlock()
-	if away {
+	if unavailable {
 		return nil, errors.New("connection refused")
 	}
 	w := httptest.NewRecorder()
@@ -205,7 +205,7 @@ func (s *service) config(t *testing.T) trainer.Config {
 	}
 }
 
-// An outage of the engines outlasts the patience with a server that is away: the weights are good, and are
+// An outage of the engines outlasts the patience with a server that is unavailable: the weights are good, and are
 // published when it is over.
 func TestWaitsForEngines(t *testing.T) {
 	t.Parallel()
@@ -322,7 +322,7 @@ func TestSurvivesAServerThatGoesAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(2)
-		s.away, s.cut = 12, 2
+		s.unavailable, s.cut = 12, 2
 		if err := trainer.Run(t.Context(), s.config(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +360,7 @@ func TestGivesUp(t *testing.T) {
 			s.tamper = func(map[string]any) { s.generation++ } // another trainer announces itself during step 0
 		}, want: "newer trainer"},
 		{name: "no such run", change: func(_ *service, c *trainer.Config) { c.Run = "other" }, want: "404"},
-		{name: "server away for good", change: func(s *service, _ *trainer.Config) { s.away = 1 << 30 }, want: "gave up"},
+		{name: "server unavailable for good", change: func(s *service, _ *trainer.Config) { s.unavailable = 1 << 30 }, want: "gave up"},
 		{name: "no server", change: func(_ *service, c *trainer.Config) { c.Server = "localhost" }, want: "want a URL"},
 		{name: "version taken", change: func(s *service, _ *trainer.Config) { s.policies[1] = "/elsewhere" }, want: "publish version 1"},
 	} {

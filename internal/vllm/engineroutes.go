@@ -127,15 +127,15 @@ func loadFailure(what string, status *StatusError) error {
 			fmt.Errorf("%w: start the engine with a larger --max-lora-rank or train a smaller rank", err))
 	case has(coreTrouble):
 		return rollout.Fail(rollout.Retryable, EngineDead, err)
-	case has("add_lora method failed") && !passing(status.Message), has("could not be loaded"):
+	case has("add_lora method failed") && !transient(status.Message), has("could not be loaded"):
 		return rollout.Fail(rollout.Permanent, BadAdapter, err)
 	}
 	kind, code := reaction(status)
 	return rollout.Fail(kind, code, err)
 }
 
-// passing tells a fault of the file system, which may pass, from one of the adapter.
-func passing(message string) bool {
+// transient reports whether a load failed for the file system, which may pass, and not for the adapter.
+func transient(message string) bool {
 	for _, sign := range []string{"OSError", "IOError", "Errno", "Input/output error", "Stale file handle", "No space left"} {
 		if strings.Contains(message, sign) {
 			return true
@@ -199,7 +199,7 @@ func (c *Client) read(ctx context.Context, path string, call func(*http.Request)
 	err = c.wrap(ctx, "GET "+path, call(req))
 	var silent *noAnswer
 	if CodeOf(err) == Timeout && errors.As(err, &silent) {
-		// To be silent and to be away is one: see noAnswer.
+		// To be silent and to be unreachable is the same: see noAnswer.
 		return rollout.Fail(rollout.Retryable, EngineGone, &noAnswer{"GET " + path + ": no answer", silent.cause})
 	}
 	return err

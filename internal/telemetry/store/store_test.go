@@ -23,7 +23,7 @@ import (
 // link is a Redis that can be cut off. It lives in the test's synctest bubble, if it has one.
 type link struct {
 	redis.UniversalClient
-	away atomic.Bool
+	unavailable atomic.Bool
 }
 
 func newLink(t *testing.T) *link {
@@ -33,7 +33,7 @@ func newLink(t *testing.T) *link {
 	l.UniversalClient = redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:6379", // not dialled, but a host name would be looked up
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			if l.away.Load() {
+			if l.unavailable.Load() {
 				return nil, errors.New("connection refused")
 			}
 			return server.Dial()
@@ -176,7 +176,7 @@ func TestEmitNeverWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rdb := newLink(t)
-		rdb.away.Store(true)
+		rdb.unavailable.Store(true)
 		s := start(t, rdb, store.Limits{Queue: 100})
 		began := time.Now()
 		for n := range 200 {
@@ -189,9 +189,9 @@ func TestEmitNeverWaits(t *testing.T) {
 		time.Sleep(time.Minute)
 		stats := s.Stats()
 		if stats.Written != 0 || stats.Lost < 200 || stats.Waiting > 100 {
-			t.Errorf("while Redis is away: %+v", stats)
+			t.Errorf("while Redis is unavailable: %+v", stats)
 		}
-		rdb.away.Store(false)
+		rdb.unavailable.Store(false)
 		time.Sleep(10 * time.Second)
 		after := s.Stats()
 		if after.Lost != stats.Lost || after.Written+after.Lost != 400 || after.Waiting != 0 {
@@ -204,7 +204,7 @@ func TestCloseGivesUpInBoundedTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rdb := newLink(t)
-		rdb.away.Store(true)
+		rdb.unavailable.Store(true)
 		s := start(t, rdb, store.Limits{})
 		for n := range 1000 {
 			s.Emit(fact("demo", n))

@@ -40,7 +40,7 @@ type entry struct {
 }
 
 // Run writes events until ctx is done or Close is called, and then, for a bounded time, what is still queued. While
-// Redis is away it tries again and again, and the queue fills.
+// Redis is unavailable it tries again and again, and the queue fills.
 func (s *Store) Run(ctx context.Context) {
 	s.writer <- struct{}{}
 	defer func() { <-s.writer }()
