@@ -28,7 +28,7 @@ type memory struct {
 }
 
 // remember makes the memory of an attempt that goes on from a checkpoint, or from the start when from is nil.
-func (a *Activities) remember(ctx context.Context, ref rollout.EpisodeRef, attempt int, from *episode.Progress) (*memory, error) {
+func (a *Activities) remember(ctx context.Context, ref rollout.EpisodeRef, attempt int, from *rollout.Checkpoint) (*memory, error) {
 	m := &memory{policy: a.Policy, buffer: a.Buffer, ref: ref, attempt: attempt}
 	if attempt == 1 {
 		return m, nil

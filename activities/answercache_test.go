@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -48,13 +47,13 @@ func TestFinishedTurnsOfAnUnfinishedPhaseAreNotGeneratedAgain(t *testing.T) {
 	t.Parallel()
 	ctx, ref := t.Context(), rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: 0}, Sample: 1}
 	store := openStore(t)
-	if err := store.SaveCheckpoint(ctx, ref, 1, buffer.Checkpoint{PhaseIndex: 2, Game: []byte("board")}); err != nil {
+	if err := store.SaveCheckpoint(ctx, ref, 1, rollout.Checkpoint{PhaseIndex: 2, Game: []byte("board")}); err != nil {
 		t.Fatal(err)
 	}
 	policy := &countingPolicy{asked: map[string]int{}, refuse: "ITALY"}
 	acts := &Activities{Buffer: store, Policy: policy}
 	attempt := func(n int) *memory {
-		m, err := acts.remember(ctx, ref, n, &episode.Progress{PhaseIndex: 2})
+		m, err := acts.remember(ctx, ref, n, &rollout.Checkpoint{PhaseIndex: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,13 +109,13 @@ func TestAnswersTooLateForTheirPhaseAreAskedForAgain(t *testing.T) {
 	t.Parallel()
 	ctx, store := t.Context(), openStore(t)
 	ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: 0}, Sample: 1}
-	if err := store.SaveCheckpoint(ctx, ref, 1, buffer.Checkpoint{PhaseIndex: 2, Game: []byte("board")}); err != nil {
+	if err := store.SaveCheckpoint(ctx, ref, 1, rollout.Checkpoint{PhaseIndex: 2, Game: []byte("board")}); err != nil {
 		t.Fatal(err)
 	}
 	policy := &countingPolicy{asked: map[string]int{}}
 	acts := &Activities{Buffer: store, Policy: policy}
 	for attempt := 1; attempt <= 2; attempt++ {
-		m, err := acts.remember(ctx, ref, attempt, &episode.Progress{PhaseIndex: 2})
+		m, err := acts.remember(ctx, ref, attempt, &rollout.Checkpoint{PhaseIndex: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,7 +114,7 @@ func (at *attempt) play(ctx context.Context) (rollout.Episode, error) {
 	if err != nil {
 		return rollout.Episode{}, err
 	}
-	from, err := at.progress(ctx, at.ref)
+	from, err := at.checkpoint(ctx, at.ref)
 	if err != nil {
 		return rollout.Episode{}, err
 	}
@@ -164,15 +164,15 @@ func (a *Activities) newest(plan GroupPlan) func(context.Context) (episode.Serve
 	}
 }
 
-func (a *Activities) progress(ctx context.Context, ref rollout.EpisodeRef) (*episode.Progress, error) {
-	cp, found, err := a.Buffer.LoadCheckpoint(ctx, ref)
+func (a *Activities) checkpoint(ctx context.Context, ref rollout.EpisodeRef) (*rollout.Checkpoint, error) {
+	last, found, err := a.Buffer.LoadCheckpoint(ctx, ref)
 	if err != nil {
 		return nil, fmt.Errorf("load checkpoint of %s: %w", ref, err)
 	}
 	if !found {
 		return nil, nil
 	}
-	return &episode.Progress{PhaseIndex: cp.PhaseIndex, Game: cp.Game, Episode: cp.Episode}, nil
+	return &last, nil
 }
 
 func (a *Activities) emit(run rollout.RunName, key string, body telemetry.Body) {
@@ -181,19 +181,17 @@ func (a *Activities) emit(run rollout.RunName, key string, body telemetry.Body) 
 
 func failureCode(err error) string { return Code(typed(err)) }
 
-// journal saves one attempt's progress; the buffer fences off an attempt that was taken for dead.
+// journal saves one attempt's checkpoints; the buffer fences off an attempt that was taken for dead.
 type journal struct {
 	at    *attempt
 	turns *memory
 }
 
-// Save saves the progress with the tokens that this attempt has repeated; those of earlier ones came with the
+// Save saves a checkpoint with the tokens that this attempt has repeated; those of earlier ones came with the
 // checkpoint.
-func (j journal) Save(ctx context.Context, p episode.Progress) error {
-	p.Episode.Usage.RepeatedTokens += j.turns.repeated.Load()
-	err := j.at.Buffer.SaveCheckpoint(ctx, j.at.ref, j.at.number, buffer.Checkpoint{
-		PhaseIndex: p.PhaseIndex, Game: p.Game, Episode: p.Episode,
-	})
+func (j journal) Save(ctx context.Context, c rollout.Checkpoint) error {
+	c.Episode.Usage.RepeatedTokens += j.turns.repeated.Load()
+	err := j.at.Buffer.SaveCheckpoint(ctx, j.at.ref, j.at.number, c)
 	if err == nil {
 		j.at.countProgress(ctx)
 	}

@@ -87,7 +87,7 @@ func (at *attempt) scenario(ctx context.Context, player *episode.Player) ([]byte
 func (a *Activities) WarmUpGroup(ctx context.Context, plan GroupPlan) error {
 	at := a.attempt(ctx, plan, 0)
 	at.warmUp = true
-	from, err := lastTold(ctx)
+	from, err := warmUpHeartbeat(ctx)
 	if err != nil {
 		return at.failed(ctx, err)
 	}
@@ -101,7 +101,7 @@ func (a *Activities) WarmUpGroup(ctx context.Context, plan GroupPlan) error {
 	return nil
 }
 
-func (at *attempt) playWarmUp(ctx context.Context, from *told) error {
+func (at *attempt) playWarmUp(ctx context.Context, from *rollout.Checkpoint) error {
 	if _, err := at.begin(ctx); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (at *attempt) playWarmUp(ctx context.Context, from *told) error {
 	at.meter.start(at.Policy, nil)
 	player.Journal = warmUpJournal{at.heart}
 	player.Beat = func(int, string) {} // the journal tells more
-	scenario, err = player.WarmUp(ctx, at.asPlan(), warmer(env), from.progress())
+	scenario, err = player.WarmUp(ctx, at.asPlan(), warmer(env), from)
 	if err != nil {
 		return err
 	}
@@ -127,35 +127,22 @@ func (at *attempt) playWarmUp(ctx context.Context, from *told) error {
 	return nil
 }
 
-// told is what the heartbeats of a warm-up carry: the game after its last finished phase. Games of a warm-up are short
-// and their checkpoints small, so that they need no place of their own in the buffer.
-type told struct {
-	PhaseIndex int    `json:"phase_index"`
-	Game       []byte `json:"game"`
-}
-
-// lastTold is what an earlier attempt told last; nil if nothing.
-func lastTold(ctx context.Context) (*told, error) {
+// warmUpHeartbeat is what an earlier attempt at a warm-up told last; nil if nothing. Games of a warm-up are short and
+// their checkpoints small, so that heartbeats carry them and they need no place of their own in the buffer.
+func warmUpHeartbeat(ctx context.Context) (*rollout.Checkpoint, error) {
 	if !activity.HasHeartbeatDetails(ctx) {
 		return nil, nil
 	}
-	var last told
+	var last rollout.Checkpoint
 	if err := activity.GetHeartbeatDetails(ctx, &last); err != nil {
 		return nil, rollout.Fail(rollout.Permanent, "heartbeat", fmt.Errorf("read where the warm-up stopped: %w", err))
 	}
 	return &last, nil
 }
 
-func (t *told) progress() *episode.Progress {
-	if t == nil {
-		return nil
-	}
-	return &episode.Progress{PhaseIndex: t.PhaseIndex, Game: t.Game}
-}
+type warmUpJournal struct{ heartbeat *heartbeat }
 
-type warmUpJournal struct{ heart *heart }
-
-func (j warmUpJournal) Save(_ context.Context, p episode.Progress) error {
-	j.heart.tell(told{PhaseIndex: p.PhaseIndex, Game: p.Game})
+func (j warmUpJournal) Save(_ context.Context, c rollout.Checkpoint) error {
+	j.heartbeat.tell(c)
 	return nil
 }

@@ -33,7 +33,7 @@ type shelf struct {
 	Buffer // what a game has no need of
 	mu     sync.Mutex
 	start  []byte
-	saved  *buffer.Checkpoint
+	saved  *rollout.Checkpoint
 	saves  int
 	ended  *rollout.Episode
 
@@ -74,16 +74,16 @@ func (s *shelf) Excuse(context.Context, buffer.GameRef, int) error {
 
 func (s *shelf) InPlay(context.Context, rollout.GroupRef) (bool, error) { return !s.over, nil }
 
-func (s *shelf) LoadCheckpoint(context.Context, rollout.EpisodeRef) (buffer.Checkpoint, bool, error) {
+func (s *shelf) LoadCheckpoint(context.Context, rollout.EpisodeRef) (rollout.Checkpoint, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.saved == nil {
-		return buffer.Checkpoint{}, false, nil
+		return rollout.Checkpoint{}, false, nil
 	}
 	return *s.saved, true, nil
 }
 
-func (s *shelf) SaveCheckpoint(_ context.Context, _ rollout.EpisodeRef, _ int, cp buffer.Checkpoint) error {
+func (s *shelf) SaveCheckpoint(_ context.Context, _ rollout.EpisodeRef, _ int, cp rollout.Checkpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fenced != nil {
@@ -341,7 +341,7 @@ func TestWaitingGamesBeat(t *testing.T) {
 
 func TestPhaseDeadlineIsTriedAgain(t *testing.T) {
 	onStand(t, "", func(string) {}, 5*time.Minute, 21*time.Second, func(s *stand) {
-		s.buffer.saved = &buffer.Checkpoint{
+		s.buffer.saved = &rollout.Checkpoint{
 			PhaseIndex: 1, Game: []byte(`{"moves":[0]}`), Episode: rollout.Episode{Phases: 1, Usage: rollout.Usage{Requests: 1, OutputTokens: 7}},
 		}
 		wantCode(t, s.play(), episode.PhaseDeadline, false)

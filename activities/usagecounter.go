@@ -20,7 +20,7 @@ type meter struct {
 }
 
 // start begins to count, with what earlier attempts at the game have used.
-func (m *meter) start(policy episode.Policy, from *episode.Progress) {
+func (m *meter) start(policy episode.Policy, from *rollout.Checkpoint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.policy = policy

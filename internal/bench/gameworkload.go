@@ -131,4 +131,4 @@ func (w *workload) game(ctx context.Context, ref rollout.EpisodeRef) (rollout.Ep
 // unkept is a journal of games that nobody resumes.
 type unkept struct{}
 
-func (unkept) Save(context.Context, episode.Progress) error { return nil }
+func (unkept) Save(context.Context, rollout.Checkpoint) error { return nil }

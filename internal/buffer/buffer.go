@@ -23,7 +23,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/millrace/millrace/internal/buffer/pack"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -49,9 +48,6 @@ type Store struct {
 	now    func() time.Time
 	onDrop func(rollout.GroupRef, string)
 }
-
-// Checkpoint is one episode between two phases.
-type Checkpoint = pack.Checkpoint
 
 // New makes a Store; it does not connect.
 func New(rdb redis.UniversalClient, o Options) *Store {

@@ -15,7 +15,7 @@ import (
 // Fenced when the group or the episode is over, when a higher attempt has saved, or when the same attempt has saved a
 // later phase. A higher attempt is never refused for its phase: it goes on from where it loaded, and what a lower one
 // has saved since is void.
-func (s *Store) SaveCheckpoint(ctx context.Context, ref rollout.EpisodeRef, attempt int, cp Checkpoint) error {
+func (s *Store) SaveCheckpoint(ctx context.Context, ref rollout.EpisodeRef, attempt int, cp rollout.Checkpoint) error {
 	data, err := pack.Save(&cp)
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "checkpoint of %s: %v", ref, err)
@@ -31,17 +31,17 @@ func (s *Store) SaveCheckpoint(ctx context.Context, ref rollout.EpisodeRef, atte
 }
 
 // LoadCheckpoint is the latest progress of an episode, and false when there is none.
-func (s *Store) LoadCheckpoint(ctx context.Context, ref rollout.EpisodeRef) (Checkpoint, bool, error) {
+func (s *Store) LoadCheckpoint(ctx context.Context, ref rollout.EpisodeRef) (rollout.Checkpoint, bool, error) {
 	data, err := s.rdb.HGet(ctx, s.groupKey("games", ref.GroupRef), "c"+strconv.Itoa(ref.Sample)).Bytes()
 	if err == redis.Nil {
-		return Checkpoint{}, false, nil
+		return rollout.Checkpoint{}, false, nil
 	}
 	if err != nil {
-		return Checkpoint{}, false, trouble("load checkpoint", err)
+		return rollout.Checkpoint{}, false, trouble("load checkpoint", err)
 	}
 	cp, err := pack.Load(data)
 	if err != nil {
-		return Checkpoint{}, false, fmt.Errorf("checkpoint of %s: %w", ref, err)
+		return rollout.Checkpoint{}, false, fmt.Errorf("checkpoint of %s: %w", ref, err)
 	}
 	return cp, true, nil
 }

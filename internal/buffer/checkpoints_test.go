@@ -156,8 +156,8 @@ func game(seq, sample int) rollout.EpisodeRef {
 	return rollout.EpisodeRef{GroupRef: ref(seq), Sample: sample}
 }
 
-func checkpoint(phase int, board string) buffer.Checkpoint {
-	return buffer.Checkpoint{
+func checkpoint(phase int, board string) rollout.Checkpoint {
+	return rollout.Checkpoint{
 		PhaseIndex: phase, Game: []byte(board),
 		Episode: rollout.Episode{Ref: game(0, 0), Phases: phase, Trajectories: group(0, 0).Trajectories[:2], StartedAt: start},
 	}

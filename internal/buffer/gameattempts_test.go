@@ -30,7 +30,7 @@ func attemptsFence(t *testing.T, rdb redis.UniversalClient) {
 		return got
 	}
 	save := func(number int) error {
-		return s.SaveCheckpoint(t.Context(), game.EpisodeRef, number, buffer.Checkpoint{})
+		return s.SaveCheckpoint(t.Context(), game.EpisodeRef, number, rollout.Checkpoint{})
 	}
 
 	first := begin(0, 1)
@@ -78,7 +78,7 @@ func TestAttemptGoesOnAfterOneOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	s := attemptStore(t, embedded(t))
 	game := buffer.GameRef{EpisodeRef: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: 0}}}
-	if err := s.SaveCheckpoint(t.Context(), game.EpisodeRef, 3, buffer.Checkpoint{}); err != nil {
+	if err := s.SaveCheckpoint(t.Context(), game.EpisodeRef, 3, rollout.Checkpoint{}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.Begin(t.Context(), game, time.Unix(1_790_000_000, 0), 4)

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 type unkept struct{}
 
-func (unkept) Save(context.Context, episode.Progress) error { return nil }
+func (unkept) Save(context.Context, rollout.Checkpoint) error { return nil }
 
 // BenchmarkPhase is what the player and the smallest environment cost per phase, with an engine that answers at once.
 func BenchmarkPhase(b *testing.B) {

@@ -122,7 +122,7 @@ func TestHungEnvironmentIsLeftBehind(t *testing.T) {
 		return err
 	}
 	resume := func(ctx context.Context, p *episode.Player, start []byte) error {
-		_, _, err := p.Play(ctx, limited(1), nil, &episode.Progress{PhaseIndex: 0, Game: start})
+		_, _, err := p.Play(ctx, limited(1), nil, &rollout.Checkpoint{PhaseIndex: 0, Game: start})
 		return err
 	}
 	warmUp := func(ctx context.Context, p *episode.Player, _ []byte) error {

@@ -18,16 +18,9 @@ type Policy interface {
 	Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error)
 }
 
-// Journal keeps the progress of one episode, so that another process can go on with it.
+// Journal keeps the latest checkpoint of one episode, so that another process can go on with it.
 type Journal interface {
-	Save(ctx context.Context, p Progress) error
-}
-
-// Progress is an episode between two phases.
-type Progress struct {
-	PhaseIndex int             // phases finished
-	Game       []byte          // Game.Checkpoint
-	Episode    rollout.Episode // turns so far, without rewards of the end
+	Save(ctx context.Context, c rollout.Checkpoint) error
 }
 
 // Plan is what one episode is played with.
@@ -69,7 +62,7 @@ var errDeadline = errors.New("the episode's time is spent")
 
 // Play plays one episode from its scenario, or from where an earlier attempt stopped when from is not nil.
 // It returns the finished episode and the game's last checkpoint.
-func (p *Player) Play(ctx context.Context, plan Plan, scenario []byte, from *Progress) (rollout.Episode, []byte, error) {
+func (p *Player) Play(ctx context.Context, plan Plan, scenario []byte, from *rollout.Checkpoint) (rollout.Episode, []byte, error) {
 	env := p.stage(plan)
 	game, progress, err := p.open(plan, env, scenario, from)
 	if err != nil {
@@ -89,7 +82,7 @@ func (p *Player) Play(ctx context.Context, plan Plan, scenario []byte, from *Pro
 	return ep, progress.Game, err
 }
 
-func (p *Player) open(plan Plan, env *stage, scenario []byte, from *Progress) (game Game, progress Progress, err error) {
+func (p *Player) open(plan Plan, env *stage, scenario []byte, from *rollout.Checkpoint) (game Game, progress rollout.Checkpoint, err error) {
 	if from != nil {
 		err = env.call("resume", func() (err error) { game, err = p.Environment.Resume(from.Game); return err })
 		progress = *from
@@ -99,7 +92,7 @@ func (p *Player) open(plan Plan, env *stage, scenario []byte, from *Progress) (g
 		progress.Episode = rollout.Episode{Ref: plan.Ref, Attempts: plan.Attempt}
 	}
 	if err != nil {
-		return nil, Progress{}, fmt.Errorf("episode %s: %w", plan.Ref, err)
+		return nil, rollout.Checkpoint{}, fmt.Errorf("episode %s: %w", plan.Ref, err)
 	}
 	return game, progress, nil
 }
@@ -110,7 +103,7 @@ func checkpoint(env *stage, game Game) (saved []byte, err error) {
 }
 
 // phases plays the game to its end.
-func (p *Player) phases(ctx context.Context, plan Plan, env *stage, game Game, progress *Progress) error {
+func (p *Player) phases(ctx context.Context, plan Plan, env *stage, game Game, progress *rollout.Checkpoint) error {
 	for {
 		env.begin()
 		var done bool
@@ -141,7 +134,7 @@ func (p *Player) phases(ctx context.Context, plan Plan, env *stage, game Game, p
 
 // phase asks all agents at once, applies their answers and saves the progress. A phase that has taken longer than
 // it may is not saved.
-func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, name string, progress *Progress) error {
+func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, name string, progress *rollout.Checkpoint) error {
 	var prompts []Prompt
 	if err := env.call("prompts", func() (err error) { prompts, err = game.Prompts(); return err }); err != nil {
 		return err

@@ -45,9 +45,9 @@ func (e *engine) Complete(_ context.Context, req rollout.Request) (rollout.Compl
 }
 
 // book keeps every saved progress.
-type book []episode.Progress
+type book []rollout.Checkpoint
 
-func (b *book) Save(_ context.Context, p episode.Progress) error {
+func (b *book) Save(_ context.Context, p rollout.Checkpoint) error {
 	*b = append(*b, p)
 	return nil
 }
@@ -142,7 +142,7 @@ func TestResumesAtTheLastFinishedPhase(t *testing.T) {
 			if _, _, err := player(first, b).Play(t.Context(), plan(1), scenario(t), nil); !errors.Is(err, lost) {
 				t.Fatalf("got %v, want the power cut", err)
 			}
-			var from *episode.Progress
+			var from *rollout.Checkpoint
 			if dies > 0 {
 				from = &(*b)[dies-1]
 			}

@@ -3,12 +3,14 @@ package episode
 import (
 	"context"
 	"fmt"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // WarmUp lets the policy play how a group's games begin, from the start or from where an earlier attempt stopped when
 // from is not nil, and returns the scenario in which they fork. Its turns are nobody's trajectory: what is saved of
 // them is the game alone. The plan is that of the group's first game.
-func (p *Player) WarmUp(ctx context.Context, plan Plan, warmer Warmer, from *Progress) ([]byte, error) {
+func (p *Player) WarmUp(ctx context.Context, plan Plan, warmer Warmer, from *rollout.Checkpoint) ([]byte, error) {
 	plan.prelude = "warm-up-"
 	env := p.stage(plan)
 	game, progress, err := openWarmUp(plan, env, warmer, from)
@@ -29,14 +31,14 @@ func (p *Player) WarmUp(ctx context.Context, plan Plan, warmer Warmer, from *Pro
 	return scenario, nil
 }
 
-func openWarmUp(plan Plan, env *stage, warmer Warmer, from *Progress) (game Game, progress Progress, err error) {
+func openWarmUp(plan Plan, env *stage, warmer Warmer, from *rollout.Checkpoint) (game Game, progress rollout.Checkpoint, err error) {
 	err = env.call("warm_up", func() (err error) {
 		if from == nil {
 			game, err = warmer.WarmUp(plan.Seed)
 			return err
 		}
 		game, err = warmer.Resume(from.Game)
-		progress = Progress{PhaseIndex: from.PhaseIndex, Game: from.Game}
+		progress = rollout.Checkpoint{PhaseIndex: from.PhaseIndex, Game: from.Game}
 		return err
 	})
 	return game, progress, err

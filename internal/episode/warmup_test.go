@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/tictactoe"
 )
@@ -86,7 +85,7 @@ func TestWarmUpFailsAsGamesDo(t *testing.T) {
 	if _, err := p.WarmUp(t.Context(), plan(1), env, nil); !errors.Is(err, gone) {
 		t.Errorf("got %v, want the engine's failure", err)
 	}
-	_, err := p.WarmUp(t.Context(), plan(1), env, &episode.Progress{Game: []byte("{")})
+	_, err := p.WarmUp(t.Context(), plan(1), env, &rollout.Checkpoint{Game: []byte("{")})
 	if rollout.KindOf(err) != rollout.GameFault || !strings.Contains(err.Error(), "t/4") {
 		t.Errorf("got %v, want a fault of the game that names the group", err)
 	}

@@ -205,9 +205,9 @@ func (c *chaos) game(ctx context.Context, ref rollout.EpisodeRef, version rollou
 		model = c.spec.Model
 	}
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		var from *episode.Progress
+		var from *rollout.Checkpoint
 		if cp, found, err := c.buffer.LoadCheckpoint(ctx, ref); err == nil && found {
-			from = &episode.Progress{PhaseIndex: cp.PhaseIndex, Game: cp.Game, Episode: cp.Episode}
+			from = &rollout.Checkpoint{PhaseIndex: cp.PhaseIndex, Game: cp.Game, Episode: cp.Episode}
 		}
 		player := episode.Player{
 			Environment: c.env, Policy: c.dispatcher, Now: time.Now, Beat: func(int, string) {},

@@ -27,7 +27,7 @@ const maxTokens = 8
 // journal forgets what a game saves.
 type journal struct{}
 
-func (journal) Save(context.Context, episode.Progress) error { return nil }
+func (journal) Save(context.Context, rollout.Checkpoint) error { return nil }
 
 // TestNothingThatViolatesItsRequestIsStored: beside each hostile engine stands a sound one. Every game ends, and
 // every turn of it is one that its request allows. The hostile engine is asked, and the process does not grow. Not

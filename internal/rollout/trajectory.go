@@ -71,6 +71,14 @@ func (u Usage) Add(v Usage) Usage {
 	return u
 }
 
+// Checkpoint is a game after its last finished phase: what another process needs to go on with it. Its JSON is what
+// the heartbeats of a warm-up carry, and leaves out the turns: those of a warm-up are nobody's.
+type Checkpoint struct {
+	PhaseIndex int     `json:"phase_index"` // phases finished
+	Game       []byte  `json:"game"`        // as the environment saves it
+	Episode    Episode `json:"-"`           // turns so far, without rewards of the end
+}
+
 // Episode is one finished game: a trajectory per learner-controlled agent.
 type Episode struct {
 	Ref          EpisodeRef   `json:"ref"`

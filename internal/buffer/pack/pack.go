@@ -61,13 +61,6 @@ var ErrCorrupt = errors.New("corrupt record")
 // ErrTooLarge is returned for a record over MaxSize.
 var ErrTooLarge = errors.New("record too large")
 
-// Checkpoint is one episode between two phases.
-type Checkpoint struct {
-	PhaseIndex int // phases finished
-	Game       []byte
-	Episode    rollout.Episode // so far
-}
-
 // Group packs g.
 func Group(g *rollout.Group) ([]byte, error) {
 	var w writer
@@ -109,7 +102,7 @@ func ReadEpisode(b []byte) (rollout.Episode, error) {
 }
 
 // Save packs a checkpoint.
-func Save(c *Checkpoint) ([]byte, error) {
+func Save(c *rollout.Checkpoint) ([]byte, error) {
 	var w writer
 	w.int(int64(c.PhaseIndex))
 	w.bytes(c.Game)
@@ -118,15 +111,15 @@ func Save(c *Checkpoint) ([]byte, error) {
 }
 
 // Load reads what Save has written.
-func Load(b []byte) (Checkpoint, error) {
+func Load(b []byte) (rollout.Checkpoint, error) {
 	r, err := open(b, kindCheckpoint)
 	if err != nil {
-		return Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
+		return rollout.Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
 	}
-	c := Checkpoint{PhaseIndex: int(r.int()), Game: r.bytes()}
+	c := rollout.Checkpoint{PhaseIndex: int(r.int()), Game: r.bytes()}
 	c.Episode = r.episode()
 	if err := r.close(); err != nil {
-		return Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
+		return rollout.Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
 	}
 	return c, nil
 }

@@ -37,7 +37,7 @@ func TestEpisodesAndCheckpointsComeBack(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		want := pack.Checkpoint{PhaseIndex: rng.IntN(100), Game: []byte("{board}"), Episode: randomEpisode(rng)}
+		want := rollout.Checkpoint{PhaseIndex: rng.IntN(100), Game: []byte("{board}"), Episode: randomEpisode(rng)}
 		packed, err := pack.Save(&want)
 		if err != nil {
 			t.Fatal(err)
