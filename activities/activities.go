@@ -31,11 +31,11 @@ type Activities struct {
 	Emit         telemetry.Emitter
 	Now          func() time.Time
 	Log          *slog.Logger
-	Hanging      Hanging // environments' calls that games of this process were left behind in
-	Playing      Playing // games of this process
+	HangingCalls HangingCalls // environments' calls that games of this process were left behind in
+	GamesInPlay  GamesInPlay  // games of this process
 	Ends         Ends
 
-	served served
+	servedModels servedModels
 }
 
 // Validate reports every field that is not set. It is no method, because each of those is an activity.

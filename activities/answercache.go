@@ -14,9 +14,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// memory is one attempt's policy: it keeps every answer as it arrives, and does not ask again for those that an
+// answerCache is one attempt's policy: it keeps every answer as it arrives, and does not ask again for those that an
 // earlier attempt was given in the phase that it left unfinished.
-type memory struct {
+type answerCache struct {
 	policy   episode.Policy
 	buffer   Buffer
 	ref      rollout.EpisodeRef
@@ -27,9 +27,9 @@ type memory struct {
 	repeated atomic.Int64
 }
 
-// remember makes the memory of an attempt that goes on from a checkpoint, or from the start when from is nil.
-func (a *Activities) remember(ctx context.Context, ref rollout.EpisodeRef, attempt int, from *rollout.Checkpoint) (*memory, error) {
-	m := &memory{policy: a.Policy, buffer: a.Buffer, ref: ref, attempt: attempt}
+// newAnswerCache makes the cache of an attempt that goes on from a checkpoint, or from the start when from is nil.
+func (a *Activities) newAnswerCache(ctx context.Context, ref rollout.EpisodeRef, attempt int, from *rollout.Checkpoint) (*answerCache, error) {
+	m := &answerCache{policy: a.Policy, buffer: a.Buffer, ref: ref, attempt: attempt}
 	if attempt == 1 {
 		return m, nil
 	}
@@ -48,9 +48,9 @@ func (a *Activities) remember(ctx context.Context, ref rollout.EpisodeRef, attem
 // keepPatience bounds how long an answer waits to be kept.
 const keepPatience = 2 * time.Second
 
-// Complete answers from memory, or asks. What is asked for again in a resumed phase is counted as repeated,
+// Complete answers from the cache, or asks. What is asked for again in a resumed phase is counted as repeated,
 // although the attempt before may not have come as far: it died without telling.
-func (m *memory) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
+func (m *answerCache) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
 	key := requestKey(req)
 	if a, ok := m.answers[req.Agent]; ok && a.Key == key {
 		return a.Completion, nil

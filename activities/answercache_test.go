@@ -52,14 +52,14 @@ func TestFinishedTurnsOfAnUnfinishedPhaseAreNotGeneratedAgain(t *testing.T) {
 	}
 	policy := &countingPolicy{asked: map[string]int{}, refuse: "ITALY"}
 	acts := &Activities{Buffer: store, Policy: policy}
-	attempt := func(n int) *memory {
-		m, err := acts.remember(ctx, ref, n, &rollout.Checkpoint{PhaseIndex: 2})
+	attempt := func(n int) *answerCache {
+		m, err := acts.newAnswerCache(ctx, ref, n, &rollout.Checkpoint{PhaseIndex: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return m
 	}
-	ask := func(m *memory, agent, phase, prompt string) (string, error) {
+	ask := func(m *answerCache, agent, phase, prompt string) (string, error) {
 		c, err := m.Complete(ctx, rollout.Request{
 			ID: ref.String() + "/" + phase + "/" + agent + "/" + string(rune('0'+m.attempt)), Episode: ref, Agent: agent, Prompt: prompt,
 		})
@@ -115,7 +115,7 @@ func TestAnswersTooLateForTheirPhaseAreAskedForAgain(t *testing.T) {
 	policy := &countingPolicy{asked: map[string]int{}}
 	acts := &Activities{Buffer: store, Policy: policy}
 	for attempt := 1; attempt <= 2; attempt++ {
-		m, err := acts.remember(ctx, ref, attempt, &rollout.Checkpoint{PhaseIndex: 2})
+		m, err := acts.newAnswerCache(ctx, ref, attempt, &rollout.Checkpoint{PhaseIndex: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

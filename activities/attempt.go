@@ -68,7 +68,7 @@ func (at *attempt) failed(ctx context.Context, err error) error {
 		code = at.standing(ctx)
 		at.report(code, err, code == Cancelled)
 		return typed(err)
-	case errors.Is(err, errNoRoom):
+	case errors.Is(err, errTooManyHanging):
 		return at.unbegun(ctx, err)
 	case code == WorkerStopped:
 		at.excuse(ctx)

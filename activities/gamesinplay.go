@@ -7,19 +7,19 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Playing counts the games that this process plays, by run. The zero value is ready for use.
-type Playing struct {
+// GamesInPlay counts the games that this process plays, by run. The zero value is ready for use.
+type GamesInPlay struct {
 	mu    sync.Mutex
 	games map[rollout.RunName]int
 }
 
 // begin counts a game until its end is called.
-func (p *Playing) begin(run rollout.RunName) (end func()) {
+func (p *GamesInPlay) begin(run rollout.RunName) (end func()) {
 	p.add(run, 1)
 	return func() { p.add(run, -1) }
 }
 
-func (p *Playing) add(run rollout.RunName, d int) {
+func (p *GamesInPlay) add(run rollout.RunName, d int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.games == nil {
@@ -31,7 +31,7 @@ func (p *Playing) add(run rollout.RunName, d int) {
 }
 
 // ByRun is the games by run; runs without any are left out.
-func (p *Playing) ByRun() map[rollout.RunName]int {
+func (p *GamesInPlay) ByRun() map[rollout.RunName]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.games)

@@ -12,10 +12,10 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Hanging counts the calls of environments that were left behind and have not returned, by run. A run decides when
+// HangingCalls counts the calls of environments that were left behind and have not returned, by run. A run decides when
 // its games are left behind (timeouts.phase), so that a call which is merely slow may be among them. The zero value
 // is ready for use.
-type Hanging struct {
+type HangingCalls struct {
 	mu    sync.Mutex
 	calls map[*hangingCall]bool
 }
@@ -36,7 +36,7 @@ const (
 )
 
 // leave counts a call in; back counts it out.
-func (h *Hanging) leave(run rollout.RunName, now time.Time) (back func()) {
+func (h *HangingCalls) leave(run rollout.RunName, now time.Time) (back func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := &hangingCall{run, now}
@@ -52,7 +52,7 @@ func (h *Hanging) leave(run rollout.RunName, now time.Time) (back func()) {
 }
 
 // count is how many calls there are that are so.
-func (h *Hanging) count(so func(*hangingCall) bool) int {
+func (h *HangingCalls) count(so func(*hangingCall) bool) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
@@ -65,19 +65,19 @@ func (h *Hanging) count(so func(*hangingCall) bool) int {
 }
 
 // Count is how many there are.
-func (h *Hanging) Count() int { return h.count(func(*hangingCall) bool { return true }) }
+func (h *HangingCalls) Count() int { return h.count(func(*hangingCall) bool { return true }) }
 
 // of is how many there are of one run.
-func (h *Hanging) of(run rollout.RunName) int {
+func (h *HangingCalls) of(run rollout.RunName) int {
 	return h.count(func(c *hangingCall) bool { return c.run == run })
 }
 
 // lookHangingEvery bounds how long a process with too many hanging calls goes on.
 const lookHangingEvery = time.Second
 
-// Tend returns when ctx is done, or with an error as soon as MaxHanging calls have hung for two minutes. The
+// Watch returns when ctx is done, or with an error as soon as MaxHanging calls have hung for two minutes. The
 // process should end then, so that whoever supervises it starts it afresh; its games go on elsewhere.
-func (h *Hanging) Tend(ctx context.Context) error {
+func (h *HangingCalls) Watch(ctx context.Context) error {
 	ticker := time.NewTicker(lookHangingEvery)
 	defer ticker.Stop()
 	for {
@@ -93,15 +93,15 @@ func (h *Hanging) Tend(ctx context.Context) error {
 	}
 }
 
-// errNoRoom ends an attempt before it has begun.
-var errNoRoom = fmt.Errorf("%d calls of the run's environment hang in this worker already, or are slower than timeouts.phase; "+
+// errTooManyHanging ends an attempt before it has begun.
+var errTooManyHanging = fmt.Errorf("%d calls of the run's environment hang in this worker already, or are slower than timeouts.phase; "+
 	"the game waits for them, or for another worker", MaxHanging)
 
-// awaitRoom waits a moment while too many calls of the run's environment hang here: the attempt keeps its slot
+// awaitHangingCalls waits a moment while too many calls of the run's environment hang here: the attempt keeps its slot
 // meanwhile, so that games which cannot be played are not asked for again and again.
-func (at *attempt) awaitRoom(ctx context.Context) error {
+func (at *attempt) awaitHangingCalls(ctx context.Context) error {
 	run := at.plan.Ref.Run
-	if at.Hanging.of(run) < MaxHanging {
+	if at.HangingCalls.of(run) < MaxHanging {
 		return nil
 	}
 	over := time.NewTimer(within(ctx, hangingRest/2))
@@ -113,14 +113,14 @@ func (at *attempt) awaitRoom(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-activity.GetWorkerStopChannel(ctx):
-			return rollout.Fail(rollout.Retryable, episode.EnvironmentHung, errNoRoom)
+			return rollout.Fail(rollout.Retryable, episode.EnvironmentHung, errTooManyHanging)
 		case <-over.C:
-			return rollout.Fail(rollout.Retryable, episode.EnvironmentHung, errNoRoom)
+			return rollout.Fail(rollout.Retryable, episode.EnvironmentHung, errTooManyHanging)
 		case <-ticker.C:
-			if at.Hanging.of(run) < MaxHanging {
+			if at.HangingCalls.of(run) < MaxHanging {
 				return nil
 			}
-			at.heart.again()
+			at.heartbeat.again()
 		}
 	}
 }

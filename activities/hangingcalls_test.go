@@ -13,7 +13,7 @@ import (
 func TestTooManyHangingCallsEndTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var h Hanging
+		var h HangingCalls
 		leave := func(n int) (backs []func()) {
 			for range n {
 				backs = append(backs, h.leave("demo", time.Now()))
@@ -23,7 +23,7 @@ func TestTooManyHangingCallsEndTheProcess(t *testing.T) {
 		leave(MaxHanging - 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- h.Tend(ctx) }()
+		go func() { ended <- h.Watch(ctx) }()
 		time.Sleep(time.Hour)
 		slow := leave(100)
 		time.Sleep(hangingFor - 2*time.Second)
@@ -40,7 +40,7 @@ func TestTooManyHangingCallsEndTheProcess(t *testing.T) {
 			t.Errorf("got %v after %v", err, time.Since(since))
 		}
 		back()
-		go func() { ended <- h.Tend(ctx) }()
+		go func() { ended <- h.Watch(ctx) }()
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("at the process's end: %v", err)
@@ -54,7 +54,7 @@ func TestARunWhoseEnvironmentHangsLeavesRoomToOthers(t *testing.T) {
 	onStand(t, "", func(string) {}, 0, time.Second, func(s *stand) {
 		var backs []func()
 		for range MaxHanging {
-			backs = append(backs, s.acts.Hanging.leave("demo", time.Now()))
+			backs = append(backs, s.acts.HangingCalls.leave("demo", time.Now()))
 		}
 		wantCode(t, s.play(), episode.EnvironmentHung, false)
 		if s.buffer.excused != 1 || len(s.buffer.failed) != 0 || s.buffer.finished != 0 {

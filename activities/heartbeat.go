@@ -8,17 +8,17 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// heart reports life to Temporal: with details, as there are new ones, and again with the same.
-type heart struct {
+// heartbeat reports life to Temporal: with details, as there are new ones, and again with the same.
+type heartbeat struct {
 	ctx  context.Context
 	last atomic.Pointer[[]any]
 	done chan struct{}
 	gone chan struct{}
 }
 
-// startHeart beats by itself until it is stopped or ctx is done.
-func startHeart(ctx context.Context, every time.Duration) *heart {
-	h := &heart{ctx: ctx, done: make(chan struct{}), gone: make(chan struct{})}
+// startHeartbeat beats by itself until it is stopped or ctx is done.
+func startHeartbeat(ctx context.Context, every time.Duration) *heartbeat {
+	h := &heartbeat{ctx: ctx, done: make(chan struct{}), gone: make(chan struct{})}
 	go func() {
 		defer close(h.gone)
 		ticker := time.NewTicker(max(every, time.Second))
@@ -37,15 +37,15 @@ func startHeart(ctx context.Context, every time.Duration) *heart {
 	return h
 }
 
-func (h *heart) beat(phaseIndex int, phase string) { h.tell(phaseIndex, phase) }
+func (h *heartbeat) beat(phaseIndex int, phase string) { h.tell(phaseIndex, phase) }
 
 // tell reports details, which stay what is known of the activity until others are told.
-func (h *heart) tell(details ...any) {
+func (h *heartbeat) tell(details ...any) {
 	h.last.Store(&details)
 	activity.RecordHeartbeat(h.ctx, details...)
 }
 
-func (h *heart) again() {
+func (h *heartbeat) again() {
 	if last := h.last.Load(); last != nil {
 		activity.RecordHeartbeat(h.ctx, *last...)
 		return
@@ -53,7 +53,7 @@ func (h *heart) again() {
 	activity.RecordHeartbeat(h.ctx)
 }
 
-func (h *heart) stop() {
+func (h *heartbeat) stop() {
 	close(h.done)
 	<-h.gone
 }

@@ -9,8 +9,8 @@ import (
 
 // Ends is what looks after the ends of runs: those that were lost, those that are to be deleted.
 type Ends interface {
-	// Tend works until ctx is done. Two that work at the same time do no harm.
-	Tend(ctx context.Context)
+	// Watch works until ctx is done. Two that work at the same time do no harm.
+	Watch(ctx context.Context)
 }
 
 // KeepFleet watches the engines for the given time, or until it is told to stop or its worker dies: it lets engines
@@ -22,7 +22,7 @@ func (a *Activities) KeepFleet(ctx context.Context, keepFor time.Duration) error
 	ends := make(chan struct{})
 	go func() {
 		defer close(ends)
-		a.Ends.Tend(shift)
+		a.Ends.Watch(shift)
 	}()
 	err := a.Fleet.Keep(shift, func() { activity.RecordHeartbeat(ctx) })
 	cancel()

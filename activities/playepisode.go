@@ -41,12 +41,12 @@ type EpisodeResult struct {
 // attempt is one attempt at a game, or at the warm-up that a group's games begin with.
 type attempt struct {
 	*Activities
-	plan   GroupPlan
-	ref    rollout.EpisodeRef // of a warm-up: of the group's first game
-	warmUp bool
-	watch  *episode.Watch
-	heart  *heart
-	meter  meter
+	plan         GroupPlan
+	ref          rollout.EpisodeRef // of a warm-up: of the group's first game
+	warmUp       bool
+	watch        *episode.Watch
+	heartbeat    *heartbeat
+	usageCounter usageCounter
 
 	number  int // 1 for the first, and growing; once it has begun
 	tries   int // attempts held against the game, this one included
@@ -56,7 +56,7 @@ type attempt struct {
 func (a *Activities) attempt(ctx context.Context, plan GroupPlan, sample int) *attempt {
 	return &attempt{
 		Activities: a, plan: plan, ref: rollout.EpisodeRef{GroupRef: plan.Ref, Sample: sample},
-		watch: &episode.Watch{}, heart: &heart{ctx: ctx}, meter: meter{now: a.Now}, number: 1, tries: 1,
+		watch: &episode.Watch{}, heartbeat: &heartbeat{ctx: ctx}, usageCounter: usageCounter{now: a.Now}, number: 1, tries: 1,
 	}
 }
 
@@ -72,8 +72,8 @@ func (at *attempt) name() string {
 // saves the game after each phase; a retry, in whichever process, goes on with the last finished phase.
 func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeResult, error) {
 	at := a.attempt(ctx, in.Plan, in.Sample)
-	defer a.Playing.begin(in.Plan.Ref.Run)()
-	ep, err := attended(ctx, at, at.play)
+	defer a.GamesInPlay.begin(in.Plan.Ref.Run)()
+	ep, err := runWithHeartbeat(ctx, at, at.play)
 	if err != nil {
 		return EpisodeResult{}, at.failed(ctx, err)
 	}
@@ -84,13 +84,13 @@ func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeR
 func (at *attempt) report(code string, err error, final bool) {
 	at.countFailure(code, err, final)
 	at.emit(at.plan.Ref.Run, fmt.Sprintf("%s/failed/%d", at.name(), at.number), telemetry.EpisodeFailed{
-		Ref: at.ref, Code: code, Failure: err.Error(), Attempt: at.number, Final: final, Usage: at.meter.total(),
+		Ref: at.ref, Code: code, Failure: err.Error(), Attempt: at.number, Final: final, Usage: at.usageCounter.total(),
 	})
 }
 
 // player is the attempt's, for an environment.
 func (at *attempt) player(env episode.Environment) *episode.Player {
-	return &episode.Player{Environment: env, Policy: &at.meter, Beat: at.heart.beat, Now: at.Now, Watch: at.watch}
+	return &episode.Player{Environment: env, Policy: &at.usageCounter, Beat: at.heartbeat.beat, Now: at.Now, Watch: at.watch}
 }
 
 // asPlan is what the attempt is played with.
@@ -118,12 +118,12 @@ func (at *attempt) play(ctx context.Context) (rollout.Episode, error) {
 	if err != nil {
 		return rollout.Episode{}, err
 	}
-	turns, err := at.remember(ctx, at.ref, at.number, from)
+	turns, err := at.newAnswerCache(ctx, at.ref, at.number, from)
 	if err != nil {
 		return rollout.Episode{}, err
 	}
 	turns.limit = at.plan.Timeouts.PhaseLimit()
-	at.meter.start(turns, from)
+	at.usageCounter.start(turns, from)
 	player.Journal = journal{at, turns}
 	player.Newest = at.newest(at.plan)
 	ep, game, err := player.Play(ctx, at.asPlan(), scenario, from)
@@ -184,7 +184,7 @@ func failureCode(err error) string { return Code(typed(err)) }
 // journal saves one attempt's checkpoints; the buffer fences off an attempt that was taken for dead.
 type journal struct {
 	at    *attempt
-	turns *memory
+	turns *answerCache
 }
 
 // Save saves a checkpoint with the tokens that this attempt has repeated; those of earlier ones came with the

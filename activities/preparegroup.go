@@ -21,7 +21,7 @@ type Prepared struct {
 func (a *Activities) PrepareGroup(ctx context.Context, plan GroupPlan) (Prepared, error) {
 	plan.Timeouts.Phase = rollout.Duration(within(ctx, plan.Timeouts.PhaseLimit().Std()))
 	at := a.attempt(ctx, plan, 0)
-	prepared, err := attended(ctx, at, func(ctx context.Context) (Prepared, error) {
+	prepared, err := runWithHeartbeat(ctx, at, func(ctx context.Context) (Prepared, error) {
 		env, err := at.environment()
 		if err != nil {
 			return Prepared{}, err
@@ -92,9 +92,9 @@ func (a *Activities) WarmUpGroup(ctx context.Context, plan GroupPlan) error {
 		return at.failed(ctx, err)
 	}
 	if from != nil {
-		at.heart.tell(*from) // before any heartbeat that tells nothing
+		at.heartbeat.tell(*from) // before any heartbeat that tells nothing
 	}
-	_, err = attended(ctx, at, func(ctx context.Context) (struct{}, error) { return struct{}{}, at.playWarmUp(ctx, from) })
+	_, err = runWithHeartbeat(ctx, at, func(ctx context.Context) (struct{}, error) { return struct{}{}, at.playWarmUp(ctx, from) })
 	if err != nil {
 		return at.failed(ctx, err)
 	}
@@ -114,8 +114,8 @@ func (at *attempt) playWarmUp(ctx context.Context, from *rollout.Checkpoint) err
 	if err != nil || len(scenario) > 0 {
 		return err
 	}
-	at.meter.start(at.Policy, nil)
-	player.Journal = warmUpJournal{at.heart}
+	at.usageCounter.start(at.Policy, nil)
+	player.Journal = warmUpJournal{at.heartbeat}
 	player.Beat = func(int, string) {} // the journal tells more
 	scenario, err = player.WarmUp(ctx, at.asPlan(), warmer(env), from)
 	if err != nil {

@@ -196,8 +196,8 @@ const loadBeat = 2 * time.Second
 
 // LoadAdapter loads an adapter on one engine and verifies that the engine serves it from the right path.
 func (a *Activities) LoadAdapter(ctx context.Context, in LoadInput) (LoadResult, error) {
-	heart := startHeart(ctx, loadBeat)
-	defer heart.stop()
+	heartbeat := startHeartbeat(ctx, loadBeat)
+	defer heartbeat.stop()
 	sec, err := a.Fleet.Load(ctx, in.Engine, in.Adapter)
 	body := telemetry.AdapterLoaded{Adapter: in.Adapter.Name, Version: in.Adapter.Version, Sec: sec}
 	if err != nil {

@@ -24,8 +24,8 @@ type RestoreInput struct {
 // The versions that serve and the run's fixed policies are wanted on the engines again. The account of a run that
 // Redis knows is left as it is.
 func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Account, error) {
-	heart := startHeart(ctx, loadBeat) // adapters are read for their digests
-	defer heart.stop()
+	heartbeat := startHeartbeat(ctx, loadBeat) // adapters are read for their digests
+	defer heartbeat.stop()
 	run := in.Spec.Name
 	if err := a.Buffer.Open(ctx, in.Spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
 		return buffer.Account{}, typed(fmt.Errorf("open run %s again: %w", run, err))
@@ -52,8 +52,8 @@ func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Ac
 
 // ResumeRun makes the service serve a run again whose workflow was lost and has begun anew.
 func (a *Activities) ResumeRun(ctx context.Context, in RestoreInput) error {
-	heart := startHeart(ctx, loadBeat)
-	defer heart.stop()
+	heartbeat := startHeartbeat(ctx, loadBeat)
+	defer heartbeat.stop()
 	if err := a.wantAgain(ctx, in); err != nil {
 		return typed(err)
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// attended plays on a goroutine of its own. This one tells Temporal meanwhile that the game goes on, which it also
+// runWithHeartbeat plays on a goroutine of its own. This one tells Temporal meanwhile that the game goes on, which it also
 // does when requests wait in the queue for hours, until a call of its environment hangs. Then the game is left
 // behind: a goroutine cannot be stopped, so it goes on hanging, and is counted.
 //
 // While many calls of its run's environment hang in this process already, nothing more of that run is begun here.
-func attended[T any](ctx context.Context, at *attempt, play func(context.Context) (T, error)) (T, error) {
+func runWithHeartbeat[T any](ctx context.Context, at *attempt, play func(context.Context) (T, error)) (T, error) {
 	outer, run := ctx, at.plan.Ref.Run
-	if err := at.awaitRoom(ctx); err != nil {
+	if err := at.awaitHangingCalls(ctx); err != nil {
 		var none T
 		return none, err
 	}
@@ -58,28 +58,28 @@ func attended[T any](ctx context.Context, at *attempt, play func(context.Context
 				}
 			}
 			if err := at.watch.Leave(at.Now()); err != nil {
-				at.Log.Warn("left a game behind, whose environment hangs", "game", at.name(), "error", err, "hanging", at.Hanging.Count()+1)
-				back := at.Hanging.leave(run, at.Now())
+				at.Log.Warn("left a game behind, whose environment hangs", "game", at.name(), "error", err, "hanging", at.HangingCalls.Count()+1)
+				back := at.HangingCalls.leave(run, at.Now())
 				go func() {
 					<-ended
 					back()
-					at.Log.Info("a call of an environment returned after its game was left behind", "game", at.name(), "hanging", at.Hanging.Count())
+					at.Log.Info("a call of an environment returned after its game was left behind", "game", at.name(), "hanging", at.HangingCalls.Count())
 				}()
 				var none T
 				return none, err
 			}
-			at.heart.again()
+			at.heartbeat.again()
 		}
 	}
 }
 
-// ending is how an attended game ended.
+// ending is how a game ended.
 type ending[T any] struct {
 	result T
 	err    error
 }
 
-// lookEvery is how often an attended game tells that it goes on, and whether its environment hangs is looked at.
+// lookEvery is how often a game tells that it goes on, and whether its environment hangs is looked at.
 func (at *attempt) lookEvery() time.Duration {
 	every := max(at.plan.Timeouts.Heartbeat.Std()/3, time.Second)
 	if limit := at.plan.Timeouts.PhaseLimit().Std(); limit > 0 {

@@ -297,12 +297,12 @@ func TestGameIsLeftBehindWhenItsEnvironmentHangs(t *testing.T) {
 		if !strings.Contains(failed.Failure, "act has not returned") || !strings.Contains(failed.Failure, "timeouts.phase") {
 			t.Errorf("the failure says %q", failed.Failure)
 		}
-		if n := s.acts.Hanging.Count(); n != 1 || s.buffer.saves != 1 {
+		if n := s.acts.HangingCalls.Count(); n != 1 || s.buffer.saves != 1 {
 			t.Errorf("%d calls hang, %d saves; want 1 and 1", n, s.buffer.saves)
 		}
 		close(hang)
 		synctest.Wait()
-		if n := s.acts.Hanging.Count(); n != 0 || s.buffer.saves != 1 || s.buffer.ended != nil {
+		if n := s.acts.HangingCalls.Count(); n != 0 || s.buffer.saves != 1 || s.buffer.ended != nil {
 			t.Errorf("after the call returned, %d hang, %d saves, finished %v", n, s.buffer.saves, s.buffer.ended)
 		}
 	})

@@ -18,8 +18,8 @@ const (
 	servedFor     = time.Second
 )
 
-// served remembers for a moment which models engines serve. The zero value is ready for use.
-type served struct {
+// servedModels remembers for a moment which models engines serve. The zero value is ready for use.
+type servedModels struct {
 	mu     sync.Mutex
 	at     time.Time
 	models map[string]bool
@@ -31,7 +31,7 @@ func (at *attempt) unserved(ctx context.Context) error {
 	if policy := activity.GetInfo(ctx).RetryPolicy; policy != nil && policy.MaximumAttempts > 0 {
 		return nil
 	}
-	for _, model := range at.meter.waitingSince(at.Now().Add(-unservedAfter)) {
+	for _, model := range at.usageCounter.waitingSince(at.Now().Add(-unservedAfter)) {
 		if ok, err := at.serves(ctx, model); err == nil && !ok {
 			return rollout.Fail(rollout.Retryable, Unserved, fmt.Errorf(
 				"no engine serves %q; the game is tried again until one does: check the run's model, or add an engine that serves it", model))
@@ -42,7 +42,7 @@ func (at *attempt) unserved(ctx context.Context) error {
 
 // serves reports whether an engine that answers serves a model or adapter.
 func (a *Activities) serves(ctx context.Context, model string) (bool, error) {
-	s := &a.served
+	s := &a.servedModels
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := a.Now(); s.models == nil || now.Sub(s.at) > servedFor {

@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// meter is a policy that counts what its answers cost. It knows so of games that end without a result, too.
-type meter struct {
+// usageCounter is a policy that counts what its answers cost. It knows so of games that end without a result, too.
+type usageCounter struct {
 	policy episode.Policy
 	now    func() time.Time
 
@@ -20,7 +20,7 @@ type meter struct {
 }
 
 // start begins to count, with what earlier attempts at the game have used.
-func (m *meter) start(policy episode.Policy, from *rollout.Checkpoint) {
+func (m *usageCounter) start(policy episode.Policy, from *rollout.Checkpoint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.policy = policy
@@ -30,7 +30,7 @@ func (m *meter) start(policy episode.Policy, from *rollout.Checkpoint) {
 }
 
 // Complete asks the policy.
-func (m *meter) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
+func (m *usageCounter) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
 	m.mu.Lock()
 	if m.waiting == nil {
 		m.waiting = map[*rollout.Request]time.Time{}
@@ -48,7 +48,7 @@ func (m *meter) Complete(ctx context.Context, req rollout.Request) (rollout.Comp
 }
 
 // waitingSince is the models that requests have been asking for since a time, or for longer.
-func (m *meter) waitingSince(since time.Time) (models []string) {
+func (m *usageCounter) waitingSince(since time.Time) (models []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for req, began := range m.waiting {
@@ -60,7 +60,7 @@ func (m *meter) waitingSince(since time.Time) (models []string) {
 }
 
 // total is what the game has used so far.
-func (m *meter) total() rollout.Usage {
+func (m *usageCounter) total() rollout.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.used

@@ -150,7 +150,7 @@ func (f liveFleet) Keep(ctx context.Context, beat func()) error {
 // noEnds looks after nothing: each story ends its own run.
 type noEnds struct{}
 
-func (noEnds) Tend(context.Context) {}
+func (noEnds) Watch(context.Context) {}
 
 // patience bounds a story.
 const patience = 2 * time.Minute
