@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +21,7 @@ type answerCache struct {
 	ref      rollout.EpisodeRef
 	attempt  int
 	answers  map[string]buffer.Answer // of earlier attempts, by agent
-	resumed  string                   // how the ids of the resumed phase's requests begin
+	resumed  *int                     // the phase that is asked for again; nil in a first attempt
 	limit    rollout.Duration         // of a phase; 0: none
 	repeated atomic.Int64
 }
@@ -37,7 +36,7 @@ func (a *Activities) newAnswerCache(ctx context.Context, ref rollout.EpisodeRef,
 	if from != nil {
 		phase = from.PhaseIndex
 	}
-	m.resumed = fmt.Sprintf("%s/%d/", ref, phase)
+	m.resumed = &phase
 	var err error
 	if m.answers, err = a.Buffer.Answers(ctx, ref); err != nil {
 		return nil, fmt.Errorf("read answers of %s: %w", ref, err)
@@ -51,7 +50,11 @@ const keepPatience = 2 * time.Second
 // Complete answers from the cache, or asks. What is asked for again in a resumed phase is counted as repeated,
 // although the attempt before may not have come as far: it died without telling.
 func (m *answerCache) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
-	key := requestKey(req)
+	turn, _, err := rollout.ParseRequestID(req.ID)
+	if err != nil {
+		return rollout.Completion{}, err
+	}
+	key := requestKey(turn, req)
 	if a, ok := m.answers[req.Agent]; ok && a.Key == key {
 		return a.Completion, nil
 	}
@@ -59,7 +62,7 @@ func (m *answerCache) Complete(ctx context.Context, req rollout.Request) (rollou
 	if err != nil {
 		return c, err
 	}
-	if m.resumed != "" && strings.HasPrefix(req.ID, m.resumed) {
+	if m.resumed != nil && turn.Phase == *m.resumed {
 		m.repeated.Add(int64(len(c.TokenIDs)))
 	}
 	// An answer that was too late for its phase would be too late for the next attempt's, which asks for another one.
@@ -76,11 +79,7 @@ func (m *answerCache) Complete(ctx context.Context, req rollout.Request) (rollou
 
 // requestKey is the same for requests that ask the same of the same weights: an attempt taken for dead may have
 // played on to another board, and its answer there is none here.
-func requestKey(req rollout.Request) string {
-	turn := req.ID
-	if i := strings.LastIndexByte(turn, '/'); i >= 0 { // the attempt
-		turn = turn[:i]
-	}
+func requestKey(turn rollout.TurnID, req rollout.Request) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%v\x00%v\x00%s", turn, req.Model, req.Constraint, req.Sampling, req.Prompt)
 	return hex.EncodeToString(h.Sum(nil)[:16])

@@ -42,7 +42,7 @@ func (m *usageCounter) Complete(ctx context.Context, req rollout.Request) (rollo
 	defer m.mu.Unlock()
 	delete(m.waiting, &req)
 	if err == nil {
-		m.used = m.used.Add(episode.Usage(&c))
+		m.used = m.used.Add(c.Usage())
 	}
 	return c, err
 }

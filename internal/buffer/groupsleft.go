@@ -20,10 +20,10 @@ func (s *Store) Departures(ctx context.Context, run rollout.RunName) ([]rollout.
 	}
 	byCode := map[string]*rollout.LengthCount{}
 	for name, count := range r.fields(1) {
-		class, code, _ := strings.Cut(name, " ")
-		at, err := strconv.Atoi(class)
-		if err != nil || at < 0 || at > maxClass {
-			return nil, fmt.Errorf("departures of %s: no class of lengths is %q", run, class)
+		bucket, code, _ := strings.Cut(name, " ")
+		at, err := strconv.Atoi(bucket)
+		if err != nil || at < 0 || at > rollout.LongestBucket {
+			return nil, fmt.Errorf("departures of %s: no bucket of lengths is %q", run, bucket)
 		}
 		groups := words(count).int(0)
 		if groups == 0 {
@@ -47,9 +47,6 @@ func (s *Store) Departures(ctx context.Context, run rollout.RunName) ([]rollout.
 	})
 	return counts, nil
 }
-
-// maxClass is the class of the longest games, as the scripts count them.
-const maxClass = 15
 
 func trainedFirst(code string) int {
 	if code == rollout.Trained {

@@ -152,7 +152,7 @@ func departuresTable(departures []rollout.LengthCount) *table.Table {
 }
 
 func bucketText(bucket int) string {
-	from, to := diagnosis.LengthBucket(bucket)
+	from, to := rollout.LengthBucket(bucket)
 	if from == to {
 		return fmt.Sprint(from)
 	}

@@ -18,9 +18,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // recorder stands between the workers and the engines and remembers what each engine answered to which request. What
@@ -127,12 +128,11 @@ type turnName struct {
 }
 
 func turnOf(req *http.Request) (turnName, bool) {
-	parts := strings.Split(req.Header.Get("X-Request-Id"), "/")
-	if req.Method != http.MethodPost || len(parts) != 6 {
+	turn, _, err := rollout.ParseRequestID(req.Header.Get("X-Request-Id"))
+	if req.Method != http.MethodPost || err != nil {
 		return turnName{}, false
 	}
-	episode := strings.Join(parts[:3], "/")
-	return turnName{strings.Join(parts[:5], "/"), episode, episode + "/" + parts[4]}, true
+	return turnName{turn.String(), turn.EpisodeRef.String(), turn.TrajectoryID(turn.Agent)}, true
 }
 
 // completion is the part of an engine's answer that is compared.

@@ -79,7 +79,7 @@ func lengthsOf(d rollout.LengthCount) lengths {
 		if bucket == 0 {
 			continue
 		}
-		from, to := LengthBucket(bucket)
+		from, to := rollout.LengthBucket(bucket)
 		groups, middle := float64(n), float64(bucket)
 		l.groups += groups
 		l.mean += groups * middle
@@ -93,12 +93,4 @@ func lengthsOf(d rollout.LengthCount) lengths {
 	l.phases /= l.groups
 	l.variance = max(0, squares/l.groups-l.mean*l.mean)
 	return l
-}
-
-// LengthBucket is the lengths, in phases, that a bucket of LengthCount.ByLength holds, both included.
-func LengthBucket(bucket int) (from, to int) {
-	if bucket <= 0 {
-		return 0, 0
-	}
-	return 1 << (bucket - 1), 1<<bucket - 1
 }

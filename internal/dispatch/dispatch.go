@@ -39,8 +39,6 @@ type Request struct {
 	ID      ID
 	Episode rollout.EpisodeRef
 	Model   string // adapter, or base model; only engines that list it are eligible
-	// Priority comes before age: lower goes first, as in vLLM.
-	Priority int
 	// PromptTokens and OutputTokens estimate the work. 0: unknown; the mean of the run's recent answers stands in.
 	PromptTokens, OutputTokens int
 	// Class tells which requests may share a call, for a run that batches: those of one model and class.

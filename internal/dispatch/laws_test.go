@@ -275,7 +275,7 @@ func (w *world) runOver() Event {
 func (w *world) submit() Event {
 	w.nextID++
 	q := Request{
-		ID: w.nextID, Model: models[w.rng.IntN(len(models))], Priority: w.rng.IntN(10) / 9,
+		ID: w.nextID, Model: models[w.rng.IntN(len(models))],
 		PromptTokens: w.rng.IntN(1000), OutputTokens: w.rng.IntN(100), Class: uint64(w.rng.IntN(2)),
 		Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: w.run(), Seq: rollout.GroupSeq(w.rng.IntN(5))}, Sample: w.rng.IntN(3)},
 	}

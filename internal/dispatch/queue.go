@@ -42,7 +42,6 @@ type entry struct {
 // before is the order within a run.
 func (e *entry) before(o *entry) bool {
 	return cmp.Or(
-		cmp.Compare(e.Priority, o.Priority),
 		cmp.Compare(e.rank, o.rank),
 		cmp.Compare(e.behind, o.behind),
 		cmp.Compare(e.arrival, o.arrival),

@@ -35,7 +35,7 @@ type Plan struct {
 	Timeouts rollout.Timeouts
 	Seed     int64
 
-	prelude string // sets the requests of a warm-up apart from those of the game: "warm-up-"
+	warmUp bool // it is the warm-up of the group that is played
 }
 
 // Player plays episodes. Beat is called after each phase with its name.
@@ -222,8 +222,9 @@ func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request 
 	if prompt.Policy != "" {
 		model, version = plan.Fixed[prompt.Policy], 0
 	}
+	id := rollout.TurnID{EpisodeRef: plan.Ref, WarmUp: plan.warmUp, Phase: index, Agent: prompt.Agent}.RequestID(plan.Attempt)
 	return rollout.Request{
-		ID:           fmt.Sprintf("%s/%s%d/%s/%d", plan.Ref, plan.prelude, index, prompt.Agent, plan.Attempt),
+		ID:           id,
 		Episode:      plan.Ref,
 		Agent:        prompt.Agent,
 		Phase:        phase,
@@ -232,7 +233,7 @@ func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request 
 		Prompt:       prompt.Text,
 		Constraint:   prompt.Constraint,
 		Sampling:     sampling,
-		Seed:         turnSeed(plan, index, prompt.Agent),
+		Seed:         requestSeed(plan.Seed, id),
 		Stop:         prompt.Stop,
 		Timeout:      plan.Timeouts.Completion,
 		PromptTokens: len(prompt.Text) / charsPerToken,
@@ -240,10 +241,10 @@ func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request 
 	}
 }
 
-// turnSeed gives every turn of every attempt its own stream, in the non-negative range that engines accept.
-func turnSeed(plan Plan, index int, agent string) int64 {
+// requestSeed gives every turn of every attempt its own stream, in the non-negative range that engines accept.
+func requestSeed(seed int64, id string) int64 {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d/%s/%s%d/%s/%d", plan.Seed, plan.Ref, plan.prelude, index, agent, plan.Attempt)
+	fmt.Fprintf(h, "%d/%s", seed, id)
 	return int64(h.Sum64() >> 1)
 }
 
@@ -252,7 +253,7 @@ func (p *Player) addCost(ep *rollout.Episode, completions []rollout.Completion) 
 	var slowest rollout.Timing
 	for i := range completions {
 		c := &completions[i]
-		ep.Usage = ep.Usage.Add(Usage(c))
+		ep.Usage = ep.Usage.Add(c.Usage())
 		if c.Timing.ExecSec+c.Timing.QueueSec > slowest.ExecSec+slowest.QueueSec {
 			slowest = c.Timing
 		}
@@ -263,18 +264,6 @@ func (p *Player) addCost(ep *rollout.Episode, completions []rollout.Completion) 
 	}
 	ep.ModelSec += slowest.ExecSec
 	ep.QueueSec += slowest.QueueSec
-}
-
-// Usage is what one answer cost.
-func Usage(c *rollout.Completion) rollout.Usage {
-	return rollout.Usage{
-		Requests:     1,
-		InputTokens:  int64(len(c.PromptTokenIDs)),
-		OutputTokens: int64(len(c.TokenIDs)),
-		CachedTokens: int64(max(c.CachedTokens, 0)),
-		ExecSec:      c.Timing.ExecSec,
-		QueueSec:     c.Timing.QueueSec,
-	}
 }
 
 func answers(prompts []Prompt, completions []rollout.Completion) map[string]string {

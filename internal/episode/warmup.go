@@ -11,7 +11,7 @@ import (
 // from is not nil, and returns the scenario in which they fork. Its turns are nobody's trajectory: what is saved of
 // them is the game alone. The plan is that of the group's first game.
 func (p *Player) WarmUp(ctx context.Context, plan Plan, warmer Warmer, from *rollout.Checkpoint) ([]byte, error) {
-	plan.prelude = "warm-up-"
+	plan.warmUp = true
 	env := p.stage(plan)
 	game, progress, err := openWarmUp(plan, env, warmer, from)
 	if err != nil {

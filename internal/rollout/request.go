@@ -2,7 +2,7 @@ package rollout
 
 // Request asks for one turn: one completion of one prompt by one policy version.
 type Request struct {
-	ID         string     `json:"id"` // unique per attempt at a turn
+	ID         string     `json:"id"` // TurnID.RequestID
 	Episode    EpisodeRef `json:"episode"`
 	Agent      string     `json:"agent"`
 	Phase      string     `json:"phase"`
@@ -56,6 +56,18 @@ type Completion struct {
 	CachedTokens   int       `json:"cached_tokens"` // prompt tokens found in the prefix cache; -1: not told
 	Engine         EngineID  `json:"engine"`
 	Timing         Timing    `json:"timing"`
+}
+
+// Usage is what the answer cost.
+func (c *Completion) Usage() Usage {
+	return Usage{
+		Requests:     1,
+		InputTokens:  int64(len(c.PromptTokenIDs)),
+		OutputTokens: int64(len(c.TokenIDs)),
+		CachedTokens: int64(max(c.CachedTokens, 0)),
+		ExecSec:      c.Timing.ExecSec,
+		QueueSec:     c.Timing.QueueSec,
+	}
 }
 
 // Timing is where a request's time went, in seconds.

@@ -51,6 +51,17 @@ type LengthCount struct {
 	ByLength []int64 `json:"by_length"`
 }
 
+// LongestBucket is the last bucket of LengthCount.ByLength, which longer games fall into, too.
+const LongestBucket = 15
+
+// LengthBucket is the lengths, in phases, that a bucket of LengthCount.ByLength holds, both included.
+func LengthBucket(bucket int) (from, to int) {
+	if bucket <= 0 {
+		return 0, 0
+	}
+	return 1 << (bucket - 1), 1<<bucket - 1
+}
+
 // Trained is the code of a LengthCount of groups that were trained on.
 const Trained = "trained"
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -40,15 +39,9 @@ func checkMany(reqs []rollout.Request) error {
 		if err := check(&reqs[i]); err != nil {
 			return fmt.Errorf("request %d of %d: %w", i+1, len(reqs), err)
 		}
-		if !alike(first, &reqs[i]) {
+		if !first.SharesCall(&reqs[i]) {
 			return fmt.Errorf("request %d of %d: not the same model, sampling, stop texts and constraint as the first", i+1, len(reqs))
 		}
 	}
 	return nil
-}
-
-func alike(a, b *rollout.Request) bool {
-	return a.Model == b.Model && a.Sampling == b.Sampling && slices.Equal(a.Stop, b.Stop) &&
-		a.Constraint.Kind == b.Constraint.Kind && a.Constraint.Pattern == b.Constraint.Pattern &&
-		slices.Equal(a.Constraint.Choices, b.Constraint.Choices)
 }

@@ -108,7 +108,7 @@ func (o *owner) submit(c *call) {
 	o.calls[c.id] = c
 	deadline, _ := c.ctx.Deadline()
 	o.handle(dispatch.Submit{Request: dispatch.Request{
-		ID: c.id, Episode: c.req.Episode, Model: c.req.Model, Class: classOf(o.classes, &c.req), Deadline: deadline,
+		ID: c.id, Episode: c.req.Episode, Model: c.req.Model, Class: c.req.CallClass(o.classes), Deadline: deadline,
 		PromptTokens: c.req.PromptTokens, OutputTokens: c.req.OutputTokens,
 	}})
 }
@@ -137,11 +137,8 @@ func (o *owner) cancel(c *call) { o.handle(dispatch.Cancel{ID: c.id}) }
 
 // served takes in a good answer of a try.
 func (o *owner) served(c *call, made order, answer *rollout.Completion, exec float64) {
-	usage := rollout.Usage{
-		Requests: 1, ExecSec: exec, QueueSec: answer.Timing.QueueSec,
-		InputTokens: int64(len(answer.PromptTokenIDs)), OutputTokens: int64(len(answer.TokenIDs)),
-		CachedTokens: int64(max(0, answer.CachedTokens)),
-	}
+	usage := answer.Usage()
+	usage.ExecSec = exec // of this try alone
 	o.run(c.req.Episode.Run).does(part{c.req.Version, made.engine}, usage, time.Now())
 	o.engine(made.engine).add(usage)
 	o.endTry(c, made, dispatch.TryEnded{

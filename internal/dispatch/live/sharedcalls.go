@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"sync/atomic"
 
 	"github.com/millrace/millrace/internal/dispatch"
@@ -80,24 +79,4 @@ func (o *owner) sendBatch(batch []dispatch.Send) {
 		}
 		call.answers, call.err = client.CompleteMany(ctx, call.reqs)
 	})
-}
-
-// classOf tells which requests of one model may share a call. Requests that only seem alike are refused by the
-// engine's client and then sent alone.
-func classOf(seed maphash.Seed, req *rollout.Request) uint64 {
-	type kind struct {
-		sampling rollout.Sampling
-		kind     rollout.ConstraintKind
-	}
-	var h maphash.Hash
-	h.SetSeed(seed)
-	maphash.WriteComparable(&h, kind{req.Sampling, req.Constraint.Kind})
-	maphash.WriteComparable(&h, req.Constraint.Pattern)
-	for _, texts := range [][]string{req.Constraint.Choices, req.Stop} {
-		maphash.WriteComparable(&h, len(texts))
-		for _, text := range texts {
-			maphash.WriteComparable(&h, text)
-		}
-	}
-	return h.Sum64()
 }
