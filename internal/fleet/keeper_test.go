@@ -53,10 +53,10 @@ func TestKeeperLoadsWantedAdaptersBeforeReady(t *testing.T) {
 func TestKeeperFindsLostEngines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name   string
-		fail   func(*fakeEngine)
-		restore   func(*fakeEngine)
-		within time.Duration
+		name    string
+		fail    func(*fakeEngine)
+		restore func(*fakeEngine)
+		within  time.Duration
 	}{
 		{"refused", func(e *fakeEngine) { e.fault = errRefused }, func(e *fakeEngine) { e.fault = nil }, 4 * time.Second},
 		{"hung", func(e *fakeEngine) { e.hung = true }, func(e *fakeEngine) { e.hung = false }, 18 * time.Second},
