@@ -62,7 +62,8 @@ type Buffer interface {
 	Restore(ctx context.Context, status rollout.RunStatus) (restored bool, err error)
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
 
-	Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion, launchedAt time.Time) ([]byte, error)
+	Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion,
+		launchedAt time.Time) ([]byte, error)
 	CommitGroup(ctx context.Context, g *rollout.Group) (buffer.Commit, error)
 	Discard(ctx context.Context, ref rollout.GroupRef, code string) error
 	Release(ctx context.Context, ref rollout.GroupRef, code string) (released bool, err error)

@@ -27,7 +27,8 @@ type answerCache struct {
 }
 
 // newAnswerCache makes the cache of an attempt that goes on from a checkpoint, or from the start when from is nil.
-func (a *Activities) newAnswerCache(ctx context.Context, ref rollout.EpisodeRef, attempt int, from *rollout.Checkpoint) (*answerCache, error) {
+func (a *Activities) newAnswerCache(ctx context.Context, ref rollout.EpisodeRef, attempt int,
+	from *rollout.Checkpoint) (*answerCache, error) {
 	m := &answerCache{policy: a.Policy, buffer: a.Buffer, ref: ref, attempt: attempt}
 	if attempt == 1 {
 		return m, nil

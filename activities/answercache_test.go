@@ -25,7 +25,8 @@ func (p *countingPolicy) Complete(_ context.Context, req rollout.Request) (rollo
 		return rollout.Completion{}, errors.New("the engine died")
 	}
 	p.asked[req.Agent]++
-	return rollout.Completion{Text: req.Agent + " of " + req.ID, TokenIDs: []int32{1, 2, 3}, Timing: rollout.Timing{ExecSec: p.exec}}, nil
+	return rollout.Completion{Text: req.Agent + " of " + req.ID, TokenIDs: []int32{1, 2, 3},
+		Timing: rollout.Timing{ExecSec: p.exec}}, nil
 }
 
 // openStore is a buffer on an embedded Redis, with a run in it.
@@ -34,7 +35,8 @@ func openStore(t *testing.T) *buffer.Store {
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { rdb.Close() })
 	store := buffer.New(rdb, buffer.Options{})
-	spec := rollout.Spec{Name: "r", Steps: 1, Buffer: rollout.BufferSpec{Depth: 1, GroupsPerStep: 1, OnStale: rollout.DropStale}}
+	spec := rollout.Spec{Name: "r", Steps: 1, Buffer: rollout.BufferSpec{Depth: 1, GroupsPerStep: 1,
+		OnStale: rollout.DropStale}}
 	if err := store.Open(t.Context(), spec, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,8 @@ func TestFinishedTurnsOfAnUnfinishedPhaseAreNotGeneratedAgain(t *testing.T) {
 	}
 	ask := func(m *answerCache, agent, phase, prompt string) (string, error) {
 		c, err := m.Complete(ctx, rollout.Request{
-			ID: ref.String() + "/" + phase + "/" + agent + "/" + string(rune('0'+m.attempt)), Episode: ref, Agent: agent, Prompt: prompt,
+			ID: ref.String() + "/" + phase + "/" + agent + "/" + string(rune('0'+m.attempt)), Episode: ref,
+			Agent: agent, Prompt: prompt,
 		})
 		return c.Text, err
 	}
@@ -92,7 +95,8 @@ func TestFinishedTurnsOfAnUnfinishedPhaseAreNotGeneratedAgain(t *testing.T) {
 	if _, err := ask(second, "FRANCE", "3", "p"); err != nil { // the next phase is asked for as ever
 		t.Fatal(err)
 	}
-	if want := map[string]int{"FRANCE": 2, "ITALY": 1, "TURKEY": 2}; policy.asked["FRANCE"] != 2 || policy.asked["ITALY"] != 1 || policy.asked["TURKEY"] != 2 {
+	if want := map[string]int{"FRANCE": 2, "ITALY": 1, "TURKEY": 2}; policy.asked["FRANCE"] != 2 ||
+		policy.asked["ITALY"] != 1 || policy.asked["TURKEY"] != 2 {
 		t.Errorf("asked %v, want %v", policy.asked, want)
 	}
 	if got := second.repeated.Load(); got != 6 { // of ITALY, which may have been under way, and TURKEY
@@ -122,7 +126,8 @@ func TestAnswersTooLateForTheirPhaseAreAskedForAgain(t *testing.T) {
 		m.limit = rollout.Duration(20 * time.Second)
 		for agent, exec := range map[string]float64{"FRANCE": 20, "ITALY": 20.5} {
 			policy.exec = exec
-			if _, err := m.Complete(ctx, rollout.Request{ID: ref.String() + "/2/" + agent + "/1", Episode: ref, Agent: agent}); err != nil {
+			if _, err := m.Complete(ctx, rollout.Request{ID: ref.String() + "/2/" + agent + "/1", Episode: ref,
+				Agent: agent}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -26,7 +26,8 @@ const (
 const maxTries = 20
 
 // errWorkerStopped ends what a worker plays when it is told to stop.
-var errWorkerStopped = rollout.Fail(rollout.Retryable, WorkerStopped, errors.New("its worker was told to stop; the game goes on elsewhere"))
+var errWorkerStopped = rollout.Fail(rollout.Retryable, WorkerStopped,
+	errors.New("its worker was told to stop; the game goes on elsewhere"))
 
 // game is what is attempted, as the buffer calls it.
 func (at *attempt) game() buffer.GameRef {
@@ -47,7 +48,8 @@ func (at *attempt) begin(ctx context.Context) (finished bool, err error) {
 	}
 	at.number, at.tries, at.excused = begun.Number, begun.Tries, begun.Excused
 	if at.tries > maxTries {
-		err := fmt.Errorf("attempt %d at %s: the workers of earlier ones have died or fallen silent too often", at.number, at.name())
+		err := fmt.Errorf("attempt %d at %s: the workers of earlier ones have died or fallen silent too often",
+			at.number, at.name())
 		return false, rollout.Fail(rollout.GameFault, "timeout", err)
 	}
 	return false, nil

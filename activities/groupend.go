@@ -13,9 +13,10 @@ import (
 
 // GroupEnd says what became of a group.
 type GroupEnd struct {
-	Seq          rollout.GroupSeq `json:"seq"`
-	Code         string           `json:"code,omitempty"` // why it was dropped; empty when it is ready
-	ZeroVariance bool             `json:"flat,omitempty"` // its games, of which there were several, all had the same rewards
+	Seq  rollout.GroupSeq `json:"seq"`
+	Code string           `json:"code,omitempty"` // why it was dropped; empty when it is ready
+	// its games, of which there were several, all had the same rewards
+	ZeroVariance bool `json:"flat,omitempty"`
 }
 
 // Codes of groups that are dropped though nothing failed.
@@ -50,17 +51,20 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 	group := assemble(in, episodes, a.Now())
 	zeroVariance := len(episodes) > 1 && rollout.HasZeroVariance(group.Trajectories)
 	if zeroVariance && plan.ZeroVariance == rollout.DropZeroVariance {
-		return GroupEnd{Seq: plan.Ref.Seq, Code: ZeroVariance, ZeroVariance: true}, a.discard(ctx, plan.Ref, ZeroVariance, group.Phases)
+		return GroupEnd{Seq: plan.Ref.Seq, Code: ZeroVariance, ZeroVariance: true},
+			a.discard(ctx, plan.Ref, ZeroVariance, group.Phases)
 	}
 	commit, err := a.Buffer.CommitGroup(ctx, &group)
 	if gone && rollout.Refused(err, rollout.Invalid) {
-		err = rollout.Fail(rollout.GameFault, "games_lost", fmt.Errorf("fewer than %d finished games are left", plan.MinSamples))
+		err = rollout.Fail(rollout.GameFault, "games_lost", fmt.Errorf("fewer than %d finished games are left",
+			plan.MinSamples))
 	}
 	if err != nil {
 		return GroupEnd{}, typed(fmt.Errorf("commit %s: %w", plan.Ref, err))
 	}
 	if commit.Dropped != "" {
-		a.emit(plan.Ref.Run, plan.Ref.String()+"/dropped", telemetry.GroupDropped{Seq: plan.Ref.Seq, Code: commit.Dropped, Phases: group.Phases})
+		a.emit(plan.Ref.Run, plan.Ref.String()+"/dropped", telemetry.GroupDropped{Seq: plan.Ref.Seq, Code: commit.Dropped,
+			Phases: group.Phases})
 		return GroupEnd{Seq: plan.Ref.Seq, Code: commit.Dropped}, nil
 	}
 	if !commit.Duplicate {
@@ -77,7 +81,9 @@ func (a *Activities) finished(ctx context.Context, in CommitInput) ([]rollout.Ep
 	if in.Finished == nil {
 		return episodes, err
 	}
-	return slices.DeleteFunc(episodes, func(e rollout.Episode) bool { return !slices.Contains(in.Finished, e.Ref.Sample) }), err
+	return slices.DeleteFunc(episodes, func(e rollout.Episode) bool {
+		return !slices.Contains(in.Finished, e.Ref.Sample)
+	}), err
 }
 
 // assemble makes a group of its games.

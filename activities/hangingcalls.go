@@ -87,14 +87,16 @@ func (h *HangingCalls) Watch(ctx context.Context) error {
 		case now := <-ticker.C:
 			n := h.count(func(c *hangingCall) bool { return now.Sub(c.since) >= hangingFor })
 			if n >= MaxHanging {
-				return fmt.Errorf("%d calls of environments hang in this process, and only its end ends them: start it again; events rollout_error with code %s tell which calls", n, episode.EnvironmentHung)
+				return fmt.Errorf("%d calls of environments hang in this process, and only its end ends them: start it again; "+
+					"events rollout_error with code %s tell which calls", n, episode.EnvironmentHung)
 			}
 		}
 	}
 }
 
 // errTooManyHanging ends an attempt before it has begun.
-var errTooManyHanging = fmt.Errorf("%d calls of the run's environment hang in this worker already, or are slower than timeouts.phase; "+
+var errTooManyHanging = fmt.Errorf("%d calls of the run's environment hang in this worker already, or are slower "+
+	"than timeouts.phase; "+
 	"the game waits for them, or for another worker", MaxHanging)
 
 // awaitHangingCalls waits a moment while too many calls of the run's environment hang here: the attempt keeps its slot

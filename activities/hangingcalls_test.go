@@ -58,7 +58,8 @@ func TestARunWhoseEnvironmentHangsLeavesRoomToOthers(t *testing.T) {
 		}
 		wantCode(t, s.play(), episode.EnvironmentHung, false)
 		if s.buffer.excused != 1 || len(s.buffer.failed) != 0 || s.buffer.finished != 0 {
-			t.Errorf("%d excused, failed %v, %d finished; want the attempt excused", s.buffer.excused, s.buffer.failed, s.buffer.finished)
+			t.Errorf("%d excused, failed %v, %d finished; want the attempt excused", s.buffer.excused, s.buffer.failed,
+				s.buffer.finished)
 		}
 		s.plan.Ref.Run = "other"
 		if err := s.play(); err != nil || s.buffer.finished != 1 {

@@ -32,11 +32,12 @@ func (a *Activities) Account(ctx context.Context, run rollout.RunName) (buffer.A
 
 // MirrorInput carries a run's status to where readers find it without asking Temporal.
 type MirrorInput struct {
-	Status                rollout.RunStatus `json:"status"`
-	AsOf                  time.Time         `json:"as_of,omitzero"`   // when the run was so, by its own clock
-	Change                string            `json:"change,omitempty"` // reported as an event when not empty
-	Key                   string            `json:"key,omitempty"`    // of that event
-	RewardVarianceChanged bool              `json:"signal,omitempty"` // whether there is something to learn has changed, which is an event of its own
+	Status rollout.RunStatus `json:"status"`
+	AsOf   time.Time         `json:"as_of,omitzero"`   // when the run was so, by its own clock
+	Change string            `json:"change,omitempty"` // reported as an event when not empty
+	Key    string            `json:"key,omitempty"`    // of that event
+	// whether there is something to learn has changed, which is an event of its own
+	RewardVarianceChanged bool `json:"signal,omitempty"`
 }
 
 // Mirror publishes the run's status and limits.

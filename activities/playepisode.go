@@ -90,7 +90,8 @@ func (at *attempt) report(code string, err error, final bool) {
 
 // player is the attempt's, for an environment.
 func (at *attempt) player(env episode.Environment) *episode.Player {
-	return &episode.Player{Environment: env, Policy: &at.usageCounter, Beat: at.heartbeat.beat, Now: at.Now, Watch: at.watch}
+	return &episode.Player{Environment: env, Policy: &at.usageCounter, Beat: at.heartbeat.beat,
+		Now: at.Now, Watch: at.watch}
 }
 
 // asPlan is what the attempt is played with.

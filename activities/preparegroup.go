@@ -94,7 +94,9 @@ func (a *Activities) WarmUpGroup(ctx context.Context, plan GroupPlan) error {
 	if from != nil {
 		at.heartbeat.tell(*from) // before any heartbeat that tells nothing
 	}
-	_, err = runWithHeartbeat(ctx, at, func(ctx context.Context) (struct{}, error) { return struct{}{}, at.playWarmUp(ctx, from) })
+	_, err = runWithHeartbeat(ctx, at, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, at.playWarmUp(ctx, from)
+	})
 	if err != nil {
 		return at.failed(ctx, err)
 	}

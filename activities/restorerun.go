@@ -44,7 +44,8 @@ func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Ac
 		}
 		a.emit(run, in.Key, telemetry.RunChanged{
 			State: in.Status.State, Change: "restore the buffer",
-			Reason: fmt.Sprintf("Redis had lost the run: it goes on at step %d with new groups; ready groups and batches that were not recorded are gone", in.Status.NextStep),
+			Reason: fmt.Sprintf("Redis had lost the run: it goes on at step %d with new groups; ready groups and batches that "+
+				"were not recorded are gone", in.Status.NextStep),
 		})
 	}
 	return a.Account(ctx, run)
@@ -79,14 +80,16 @@ func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Ad
 	var all []fleet.Adapter
 	for _, p := range in.Status.Policies {
 		if p.State == rollout.PolicyServing {
-			all = append(all, fleet.Adapter{Run: in.Spec.Name, Version: p.Version, Name: p.Adapter, Path: p.Path, Digest: p.Digest, Prefix: in.Spec.Adapters.PathPrefix})
+			all = append(all, fleet.Adapter{Run: in.Spec.Name, Version: p.Version, Name: p.Adapter, Path: p.Path,
+				Digest: p.Digest, Prefix: in.Spec.Adapters.PathPrefix})
 		}
 	}
 	for _, p := range in.Spec.Policies {
 		if p.Path == "" {
 			continue
 		}
-		adapter := fleet.Adapter{Run: in.Spec.Name, Name: p.Model(in.Spec.Name, in.Spec.Model), Path: p.Path, Prefix: in.Spec.Adapters.PathPrefix}
+		adapter := fleet.Adapter{Run: in.Spec.Name, Name: p.Model(in.Spec.Name, in.Spec.Model), Path: p.Path,
+			Prefix: in.Spec.Adapters.PathPrefix}
 		if found, err := a.Files.Inspect(ctx, adapter.Prefix, p.Path, in.Spec.Adapters.Rank); err == nil {
 			adapter.Digest = found.Digest
 		}

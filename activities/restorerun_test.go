@@ -70,7 +70,8 @@ func TestAdaptersComeBackAfterRedisIsEmptied(t *testing.T) {
 	t.Cleanup(func() { rdb.Close() })
 	registry := fleet.NewRegistry(rdb, "test", time.Now)
 	acts := &Activities{
-		Buffer: &forgetful{Store: buffer.New(rdb, buffer.Options{})}, Fleet: registered{registry}, Emit: muted{}, Now: time.Now,
+		Buffer: &forgetful{Store: buffer.New(rdb, buffer.Options{})}, Fleet: registered{registry},
+		Emit: muted{}, Now: time.Now,
 	}
 	fixed := writePEFT(t)
 	prefix := filepath.Dir(fixed)

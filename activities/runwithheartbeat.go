@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// runWithHeartbeat plays on a goroutine of its own. This one tells Temporal meanwhile that the game goes on, which it also
-// does when requests wait in the queue for hours, until a call of its environment hangs. Then the game is left
+// runWithHeartbeat plays on a goroutine of its own. This one tells Temporal meanwhile that the game goes on, which it
+// also does when requests wait in the queue for hours, until a call of its environment hangs. Then the game is left
 // behind: a goroutine cannot be stopped, so it goes on hanging, and is counted.
 //
 // While many calls of its run's environment hang in this process already, nothing more of that run is begun here.
@@ -58,12 +58,14 @@ func runWithHeartbeat[T any](ctx context.Context, at *attempt, play func(context
 				}
 			}
 			if err := at.watch.Leave(at.Now()); err != nil {
-				at.Log.Warn("left a game behind, whose environment hangs", "game", at.name(), "error", err, "hanging", at.HangingCalls.Count()+1)
+				at.Log.Warn("left a game behind, whose environment hangs", "game", at.name(), "error", err, "hanging",
+					at.HangingCalls.Count()+1)
 				back := at.HangingCalls.leave(run, at.Now())
 				go func() {
 					<-ended
 					back()
-					at.Log.Info("a call of an environment returned after its game was left behind", "game", at.name(), "hanging", at.HangingCalls.Count())
+					at.Log.Info("a call of an environment returned after its game was left behind", "game", at.name(), "hanging",
+						at.HangingCalls.Count())
 				}()
 				var none T
 				return none, err

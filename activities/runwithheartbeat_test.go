@@ -47,7 +47,8 @@ type shelf struct {
 	excused int
 }
 
-func (s *shelf) Queue(_ context.Context, _ rollout.GroupRef, scenario []byte, _ rollout.PolicyVersion, _ time.Time) ([]byte, error) {
+func (s *shelf) Queue(_ context.Context, _ rollout.GroupRef, scenario []byte, _ rollout.PolicyVersion,
+	_ time.Time) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.start) == 0 {
@@ -291,7 +292,8 @@ func TestGameIsLeftBehindWhenItsEnvironmentHangs(t *testing.T) {
 			t.Errorf("failed after %v", took)
 		}
 		failed := s.failure()
-		if failed.Code != episode.EnvironmentHung || failed.Final || failed.Usage.Requests != 2 || failed.Usage.OutputTokens != 2 {
+		if failed.Code != episode.EnvironmentHung || failed.Final || failed.Usage.Requests != 2 ||
+			failed.Usage.OutputTokens != 2 {
 			t.Errorf("event %+v, want two requests of two tokens", failed)
 		}
 		if !strings.Contains(failed.Failure, "act has not returned") || !strings.Contains(failed.Failure, "timeouts.phase") {
@@ -342,10 +344,12 @@ func TestWaitingGamesBeat(t *testing.T) {
 func TestPhaseDeadlineIsTriedAgain(t *testing.T) {
 	onStand(t, "", func(string) {}, 5*time.Minute, 21*time.Second, func(s *stand) {
 		s.buffer.saved = &rollout.Checkpoint{
-			PhaseIndex: 1, Game: []byte(`{"moves":[0]}`), Episode: rollout.Episode{Phases: 1, Usage: rollout.Usage{Requests: 1, OutputTokens: 7}},
+			PhaseIndex: 1, Game: []byte(`{"moves":[0]}`),
+			Episode: rollout.Episode{Phases: 1, Usage: rollout.Usage{Requests: 1, OutputTokens: 7}},
 		}
 		wantCode(t, s.play(), episode.PhaseDeadline, false)
-		if failed := s.failure(); failed.Code != episode.PhaseDeadline || failed.Usage.OutputTokens != 8 || !strings.Contains(failed.Failure, "21.0 s at engines for O") {
+		if failed := s.failure(); failed.Code != episode.PhaseDeadline || failed.Usage.OutputTokens != 8 ||
+			!strings.Contains(failed.Failure, "21.0 s at engines for O") {
 			t.Errorf("event %+v", failed)
 		}
 	})
@@ -363,7 +367,8 @@ func TestGamesThatEndWithoutFailing(t *testing.T) {
 	}{
 		{"cancelled", temporal.NewCanceledError(), false, Cancelled, true},
 		{"the group is over", errors.New("workflow execution already completed"), true, Cancelled, true},
-		{"taken for dead", errors.New("invalid activityID or activity already timed out or invoking workflow is completed"), false, Superseded, false},
+		{"taken for dead", errors.New("invalid activityID or activity already timed out or invoking workflow is completed"),
+			false, Superseded, false},
 		{"Temporal is out of reach", serviceerror.NewDeadlineExceeded("context deadline exceeded"), false, Superseded, false},
 		{"out of time", context.DeadlineExceeded, false, "timeout", false},
 		{"worker stops", nil, false, "", false},
@@ -404,7 +409,8 @@ func TestGamesThatEndWithoutFailing(t *testing.T) {
 				if err == nil || Final(err) {
 					t.Errorf("got %v", err)
 				}
-				if failed := s.failure(); failed.Code != tt.code || failed.Final != tt.final || failed.Usage.OutputTokens != 2 || failed.Ref.Sample != 2 {
+				if failed := s.failure(); failed.Code != tt.code || failed.Final != tt.final || failed.Usage.OutputTokens != 2 ||
+					failed.Ref.Sample != 2 {
 					t.Errorf("event %+v, want %s with the two tokens of 8 s", failed, tt.code)
 				}
 			})
@@ -497,7 +503,8 @@ func TestPanicsEndTheirGameAlone(t *testing.T) {
 			if !slices.Equal(s.buffer.failed, []string{episode.EnvironmentPanic}) || s.buffer.finished > 0 {
 				t.Errorf("counted: failed %v, finished %d", s.buffer.failed, s.buffer.finished)
 			}
-			if failed := s.failure(); !failed.Final || failed.Usage.OutputTokens != 1 || !strings.Contains(failed.Failure, "the board fell off the table (runwithheartbeat_test.go:") {
+			if failed := s.failure(); !failed.Final || failed.Usage.OutputTokens != 1 ||
+				!strings.Contains(failed.Failure, "the board fell off the table (runwithheartbeat_test.go:") {
 				t.Errorf("event %+v", failed)
 			}
 		})

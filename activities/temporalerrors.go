@@ -55,7 +55,8 @@ func final(err error) bool {
 	if rollout.KindOf(err) != rollout.Retryable {
 		return true
 	}
-	for _, code := range []rollout.RefusalCode{rollout.Fenced, rollout.Invalid, rollout.Conflict, rollout.NoSuchRun, rollout.RunOver} {
+	for _, code := range []rollout.RefusalCode{rollout.Fenced, rollout.Invalid, rollout.Conflict, rollout.NoSuchRun,
+		rollout.RunOver} {
 		if rollout.Refused(err, code) {
 			return true
 		}

@@ -14,7 +14,8 @@ import (
 func TestPausesAfterFailedAttempts(t *testing.T) {
 	t.Parallel()
 	for attempts, want := range map[int]time.Duration{
-		0: 500 * time.Millisecond, 1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 6: 16 * time.Second, 7: 30 * time.Second, 1000: 30 * time.Second,
+		0: 500 * time.Millisecond, 1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 6: 16 * time.Second,
+		7: 30 * time.Second, 1000: 30 * time.Second,
 	} {
 		if got := pauseAfter(attempts); got != want {
 			t.Errorf("after %d attempts: %v, want %v", attempts, got, want)

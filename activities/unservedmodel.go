@@ -34,7 +34,8 @@ func (at *attempt) unserved(ctx context.Context) error {
 	for _, model := range at.usageCounter.waitingSince(at.Now().Add(-unservedAfter)) {
 		if ok, err := at.serves(ctx, model); err == nil && !ok {
 			return rollout.Fail(rollout.Retryable, Unserved, fmt.Errorf(
-				"no engine serves %q; the game is tried again until one does: check the run's model, or add an engine that serves it", model))
+				"no engine serves %q; the game is tried again until one does: check the run's model, or add an engine that "+
+					"serves it", model))
 		}
 	}
 	return nil

@@ -52,7 +52,8 @@ func (s *Server) audit(hc huma.Context, next func(huma.Context)) {
 	if status < http.StatusBadRequest || s.refusals.knock(c.grant.Name+" "+c.address, s.deps.Now()) == 0 {
 		s.deps.Emit.Emit(telemetry.Event{At: s.deps.Now(), Run: run, Engine: c.engine, Key: "audit/" + rand.Text(), Body: a})
 	}
-	s.deps.Log.LogAttrs(hc.Context(), slog.LevelInfo, "audit", slog.String("what", a.What), slog.String("target", a.Target), slog.String("who", a.Who),
+	s.deps.Log.LogAttrs(hc.Context(), slog.LevelInfo, "audit", slog.String("what", a.What),
+		slog.String("target", a.Target), slog.String("who", a.Who),
 		slog.String("role", a.Role), slog.String("from", a.From), slog.Int("status", status), slog.String("refused", a.Code),
 		slog.Any("before", a.Before), slog.Any("after", a.After), slog.String("request_id", c.id))
 }
@@ -106,7 +107,8 @@ func runFacts(status rollout.RunStatus) map[string]string {
 
 func engineFacts(e rollout.Engine) map[string]string {
 	return map[string]string{
-		"url": e.URL, "max_in_flight": fmt.Sprint(e.MaxInFlight), "draining": fmt.Sprint(e.State == rollout.EngineDraining), "recalled": fmt.Sprint(e.Recalled),
+		"url": e.URL, "max_in_flight": fmt.Sprint(e.MaxInFlight), "draining": fmt.Sprint(e.State == rollout.EngineDraining),
+		"recalled": fmt.Sprint(e.Recalled),
 	}
 }
 

@@ -51,9 +51,11 @@ func (a *authenticator) identify(header string, now time.Time) (g access.Grant, 
 	g, known, expired := a.grants.Find(strings.TrimSpace(token), now)
 	switch {
 	case !known:
-		return access.Grant{}, "the token is none of the server's; send one of them in the header: Authorization: Bearer TOKEN"
+		return access.Grant{}, "the token is none of the server's; send one of them in the header: " +
+			"Authorization: Bearer TOKEN"
 	case expired:
-		return access.Grant{}, fmt.Sprintf("the token %q has expired at %s; ask an operator for a new one", g.Name, g.Expires.UTC().Format(time.RFC3339))
+		return access.Grant{}, fmt.Sprintf("the token %q has expired at %s; ask an operator for a new one", g.Name,
+			g.Expires.UTC().Format(time.RFC3339))
 	}
 	return g, ""
 }

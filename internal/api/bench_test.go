@@ -47,7 +47,8 @@ func benchClaims(b *testing.B, redisAddr string, groups int, readers ...int) {
 	for _, readers := range readers {
 		var asJSON claims
 		for _, way := range []struct{ name, accept, coding string }{
-			{"json", "application/json", "identity"}, {"json-gzip", "application/json", "gzip"}, {"compact", api.CompactBatch, "identity"},
+			{"json", "application/json", "identity"}, {"json-gzip", "application/json", "gzip"},
+			{"compact", api.CompactBatch, "identity"},
 		} {
 			b.Run(fmt.Sprintf("%s/readers=%d", way.name, readers), func(b *testing.B) {
 				request := func() *http.Request {
@@ -207,13 +208,15 @@ func redisServer(b *testing.B) string {
 	addr := l.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
 	must(b, l.Close())
-	cmd := exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--dir", b.TempDir(), "--save", "", "--appendonly", "no")
+	cmd := exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--dir", b.TempDir(), "--save", "",
+		"--appendonly", "no")
 	must(b, cmd.Start())
 	b.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: 300, MinRetryBackoff: 10 * time.Millisecond, MaxRetryBackoff: 100 * time.Millisecond})
+	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: 300, MinRetryBackoff: 10 * time.Millisecond,
+		MaxRetryBackoff: 100 * time.Millisecond})
 	defer func() { _ = rdb.Close() }()
 	must(b, rdb.Ping(context.Background()).Err())
 	return addr
@@ -240,7 +243,8 @@ func referenceGroup(seq int) *rollout.Group {
 			if boards[agent] == nil {
 				boards[agent] = text(prompt - len(rules))
 			}
-			t := rollout.Trajectory{ID: rollout.EpisodeRef{GroupRef: g.Ref, Sample: sample}.TrajectoryID(agent), Sample: sample, Agent: agent, Reward: rng.Float64()}
+			t := rollout.Trajectory{ID: rollout.EpisodeRef{GroupRef: g.Ref, Sample: sample}.TrajectoryID(agent), Sample: sample,
+				Agent: agent, Reward: rng.Float64()}
 			for turn := range turns {
 				board := boards[agent]
 				if turn > 0 {

@@ -38,24 +38,30 @@ type claimInput struct {
 
 func (s *Server) registerClaim() {
 	claim := s.operation(post, "/v1/runs/{run}/steps/{step}/claim", "claim-step", "trainer", "Claim the batch of a step",
-		"A long poll: it answers when the batch is formed, or 204 with Retry-After when the wait is over; X-Millrace-Reason then says what is missing. A batch is a function of its step: claiming again gives the same groups. Accept "+CompactBatch+" for the compact encoding, and gzip to save the network.")
+		"A long poll: it answers when the batch is formed, or 204 with Retry-After when the wait is over; "+
+			"X-Millrace-Reason then says what is missing. A batch is a function of its step: claiming again gives the same "+
+			"groups. Accept "+CompactBatch+" for the compact encoding, and gzip to save the network.")
 	batch := &huma.Response{Description: "The batch", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[batchSchema](s)},
 		CompactBatch:       {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
 	}}
 	claim.Responses["200"] = batch
-	claim.Responses["204"] = &huma.Response{Description: "Not ready; claim again after Retry-After seconds", Headers: map[string]*huma.Param{
-		"Retry-After":        {Schema: &huma.Schema{Type: huma.TypeInteger}},
-		"X-Millrace-Reason":  {Description: "What is missing", Schema: &huma.Schema{Type: huma.TypeString}},
-		"X-Millrace-State":   {Description: "The run's state", Schema: &huma.Schema{Type: huma.TypeString}},
-		"X-Millrace-Ready":   {Description: "Groups ready", Schema: &huma.Schema{Type: huma.TypeInteger}},
-		"X-Millrace-Pending": {Description: "Groups queued or in flight", Schema: &huma.Schema{Type: huma.TypeInteger}},
-		"X-Millrace-Needed":  {Description: "Ready groups that the next batch needs", Schema: &huma.Schema{Type: huma.TypeInteger}},
-	}}
+	claim.Responses["204"] = &huma.Response{Description: "Not ready; claim again after Retry-After seconds",
+		Headers: map[string]*huma.Param{
+			"Retry-After":        {Schema: &huma.Schema{Type: huma.TypeInteger}},
+			"X-Millrace-Reason":  {Description: "What is missing", Schema: &huma.Schema{Type: huma.TypeString}},
+			"X-Millrace-State":   {Description: "The run's state", Schema: &huma.Schema{Type: huma.TypeString}},
+			"X-Millrace-Ready":   {Description: "Groups ready", Schema: &huma.Schema{Type: huma.TypeInteger}},
+			"X-Millrace-Pending": {Description: "Groups queued or in flight", Schema: &huma.Schema{Type: huma.TypeInteger}},
+			"X-Millrace-Needed": {Description: "Ready groups that the next batch needs",
+				Schema: &huma.Schema{Type: huma.TypeInteger}},
+		}}
 	huma.Register(s.api, claim, s.claim)
 
-	show := s.operation(get, "/v1/runs/{run}/steps/{step}/batch", "show-batch", "insight", "Read the batch of a step that was claimed before",
-		"As the claim answered it, for as long as it is kept. It is no claim: nothing changes, no generation is needed and the trainer is not fenced off.")
+	show := s.operation(get, "/v1/runs/{run}/steps/{step}/batch", "show-batch", "insight",
+		"Read the batch of a step that was claimed before",
+		"As the claim answered it, for as long as it is kept. It is no claim: nothing changes, no generation is needed and "+
+			"the trainer is not fenced off.")
 	show.Responses["200"] = batch
 	huma.Register(s.api, show, s.showBatch)
 }
@@ -101,7 +107,8 @@ func (in *claimInput) ask(maxWait time.Duration) (ask, error) {
 		}
 	}
 	if a.share.Rank >= max(a.share.World, 1) {
-		return a, problem(rollout.Invalid, fmt.Sprintf("rank %d of world %d: ranks count from 0 to world-1", a.share.Rank, a.share.World))
+		return a, problem(rollout.Invalid, fmt.Sprintf("rank %d of world %d: ranks count from 0 to world-1",
+			a.share.Rank, a.share.World))
 	}
 	wait, err := parseWait(in.Wait)
 	if err != nil {

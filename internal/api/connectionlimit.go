@@ -26,7 +26,8 @@ type connections struct {
 
 func newConnections(l net.Listener, limits Limits, refused func(reason string)) *connections {
 	return &connections{
-		Listener: l, most: boundedBy(limits.Connections), perAddress: limits.ConnectionsPerAddress, refused: refused, of: map[string]int{},
+		Listener: l, most: boundedBy(limits.Connections), perAddress: limits.ConnectionsPerAddress, refused: refused,
+		of: map[string]int{},
 	}
 }
 

@@ -38,8 +38,10 @@ type Store interface {
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
 	Departures(ctx context.Context, run rollout.RunName) ([]rollout.LengthCount, error)
 
-	Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.TrainerGeneration, rollout.Step, error)
-	ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration, share buffer.Share) (*buffer.RawBatch, error)
+	Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.TrainerGeneration,
+		rollout.Step, error)
+	ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration,
+		share buffer.Share) (*buffer.RawBatch, error)
 	// Batch is the batch of a step that was claimed before, and changes nothing.
 	Batch(ctx context.Context, run rollout.RunName, step rollout.Step) (*buffer.RawBatch, error)
 	Complete(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration,

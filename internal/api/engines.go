@@ -18,9 +18,11 @@ type engineBody struct{ Body rollout.Engine }
 
 func (s *Server) registerEngines() {
 	huma.Register(s.api, s.operation(get, "/v1/engines", "list-engines", "engines", "List engines", ""), s.listEngines)
-	huma.Register(s.api, s.operation(get, "/v1/engines/{id}", "show-engine", "engines", "Show an engine", ""), s.showEngine)
+	huma.Register(s.api, s.operation(get, "/v1/engines/{id}", "show-engine", "engines", "Show an engine",
+		""), s.showEngine)
 	huma.Register(s.api, s.operation(put, "/v1/engines/{id}", "add-engine", "engines", "Add an engine",
-		"It gets requests once it is healthy and serves every adapter in use. Adding it again with the same address changes nothing."), s.addEngine)
+		"It gets requests once it is healthy and serves every adapter in use. Adding it again with the same address "+
+			"changes nothing."), s.addEngine)
 	huma.Register(s.api, s.operation(post, "/v1/engines/{id}/drain", "drain-engine", "engines", "Drain an engine",
 		"It finishes what it has, gets nothing new and unloads its adapters. Adding it again ends that."), s.drainEngine)
 	huma.Register(s.api, s.operation(remove, "/v1/engines/{id}", "remove-engine", "engines", "Remove an engine",

@@ -63,7 +63,8 @@ func (in *EventsFilter) start(after string, now time.Time) (string, error) {
 	if err != nil {
 		ago, err := time.ParseDuration(in.Since)
 		if err != nil || ago < 0 {
-			return "", problem(rollout.Invalid, fmt.Sprintf("since=%q: want a time such as 2026-01-02T15:04:05Z, or how long ago, such as 10m", in.Since))
+			return "", problem(rollout.Invalid,
+				fmt.Sprintf("since=%q: want a time such as 2026-01-02T15:04:05Z, or how long ago, such as 10m", in.Since))
 		}
 		since = now.Add(-ago)
 	}

@@ -52,7 +52,9 @@ type eventList struct {
 }
 
 func (s *Server) registerEvents() {
-	const how = "With Accept: text/event-stream, a stream of server-sent events: id, event (the kind) and data (one JSON object), resumable with Last-Event-ID. Otherwise a list of the events after the given id, oldest first, and the id to read on after; a list with few events, or none, may have more after it until that id stays the same."
+	const how = "With Accept: text/event-stream, a stream of server-sent events: id, event (the kind) and data (one " +
+		"JSON object), resumable with Last-Event-ID. Otherwise a list of the events after the given id, oldest first, and " +
+		"the id to read on after; a list with few events, or none, may have more after it until that id stays the same."
 	events := func(path, id, summary string) huma.Operation {
 		op := s.operation(get, path, id, "insight", summary, how)
 		op.Responses["200"] = &huma.Response{Description: "Events", Content: map[string]*huma.MediaType{
@@ -117,7 +119,8 @@ const (
 )
 
 // recent reads events page by page until they are enough for one answer.
-func (s *Server) recent(ctx context.Context, run rollout.RunName, after string, limit int, wanted filter) (eventList, error) {
+func (s *Server) recent(ctx context.Context, run rollout.RunName, after string, limit int,
+	wanted filter) (eventList, error) {
 	list := eventList{Events: []Event{}, Next: after}
 	for size, seen := 0, 0; len(list.Events) < limit && size < answerBytes && seen < eventsSifted; {
 		want := eventsPage
@@ -184,7 +187,8 @@ func (s *Server) stream(hc huma.Context, run rollout.RunName, after string, want
 }
 
 // pump writes events as they come; followerEnded reports whether it has taken the follower's end.
-func (s *Server) pump(ctx context.Context, out *eventWriter, events <-chan Event, ended <-chan error) (err error, followerEnded bool) {
+func (s *Server) pump(ctx context.Context, out *eventWriter, events <-chan Event, ended <-chan error) (err error,
+	followerEnded bool) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for err == nil {

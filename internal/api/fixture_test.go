@@ -33,7 +33,8 @@ func spec() rollout.Spec {
 		Name: run, Model: "m", Steps: 3,
 		Environment: rollout.Environment{Kind: "tictactoe", Options: json.RawMessage(`{"opening_moves":1}`)},
 		Group:       rollout.GroupSpec{Samples: 2, MinSamples: 2},
-		Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: 2, MaxStaleness: 4, OnStale: rollout.DropStale, Prefill: rollout.PrefillBatch},
+		Buffer: rollout.BufferSpec{Depth: 2, GroupsPerStep: 2, MaxStaleness: 4, OnStale: rollout.DropStale,
+			Prefill: rollout.PrefillBatch},
 	}
 }
 
@@ -69,7 +70,8 @@ func (c *control) Delete(ctx context.Context, run rollout.RunName) error {
 }
 
 // change applies f to a run's status and mirrors it.
-func (c *control) change(ctx context.Context, run rollout.RunName, f func(*rollout.RunStatus) error) (rollout.RunStatus, error) {
+func (c *control) change(ctx context.Context, run rollout.RunName,
+	f func(*rollout.RunStatus) error) (rollout.RunStatus, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	status, there := c.runs[run]
@@ -99,7 +101,8 @@ func (c *control) Stop(ctx context.Context, run rollout.RunName, reason string) 
 	})
 }
 
-func (c *control) Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) (rollout.Policy, error) {
+func (c *control) Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion,
+	path string) (rollout.Policy, error) {
 	policy := rollout.Policy{Version: v, Adapter: v.Adapter(run), Path: path, State: rollout.PolicyServing}
 	_, err := c.change(ctx, run, func(s *rollout.RunStatus) error {
 		for _, known := range s.Policies {
@@ -276,10 +279,13 @@ func group(seq int) *rollout.Group {
 	for sample := range 2 {
 		for _, agent := range []string{"O", "X"} {
 			g.Trajectories = append(g.Trajectories, rollout.Trajectory{
-				ID: rollout.EpisodeRef{GroupRef: ref, Sample: sample}.TrajectoryID(agent), Sample: sample, Agent: agent, Reward: float64(sample),
+				ID: rollout.EpisodeRef{GroupRef: ref, Sample: sample}.TrajectoryID(agent), Sample: sample, Agent: agent,
+				Reward: float64(sample),
 				Turns: []rollout.Turn{
-					{Phase: "1", PromptTokenIDs: []int32{1, 2, int32(seq)}, TokenIDs: []int32{7, 151643}, Logprobs: []float32{-0.25, -1e-7}, Engine: "e", FinishReason: "stop", Text: "a\"b"},
-					{Phase: "2", PromptTokenIDs: []int32{1}, TokenIDs: []int32{8}, Logprobs: []float32{0}, Engine: "e", FinishReason: "length"},
+					{Phase: "1", PromptTokenIDs: []int32{1, 2, int32(seq)}, TokenIDs: []int32{7, 151643},
+						Logprobs: []float32{-0.25, -1e-7}, Engine: "e", FinishReason: "stop", Text: "a\"b"},
+					{Phase: "2", PromptTokenIDs: []int32{1}, TokenIDs: []int32{8}, Logprobs: []float32{0}, Engine: "e",
+						FinishReason: "length"},
 				},
 			})
 		}

@@ -16,7 +16,8 @@ import (
 // anything says no to everything that the API lets through: what matters is that nothing breaks before.
 type anything struct{ scripted }
 
-func (*anything) Complete(context.Context, rollout.RunName, rollout.Step, rollout.TrainerGeneration, rollout.StepReport, rollout.FleetView) (rollout.StepRecord, bool, error) {
+func (*anything) Complete(context.Context, rollout.RunName, rollout.Step, rollout.TrainerGeneration, rollout.StepReport,
+	rollout.FleetView) (rollout.StepRecord, bool, error) {
 	return rollout.StepRecord{}, false, rollout.Refuse(rollout.NotClaimed, "not claimed")
 }
 
@@ -60,12 +61,15 @@ func (*deaf) Publish(context.Context, rollout.RunName, rollout.PolicyVersion, st
 func FuzzBodies(f *testing.F) {
 	paths := []struct{ method, path string }{
 		{"POST", "/v1/runs/demo/trainer"}, {"POST", "/v1/runs/demo/steps/0/claim?epoch=1"}, {"PUT", "/v1/runs/demo/steps/0"},
-		{"PATCH", "/v1/runs/demo"}, {"POST", "/v1/runs/demo/stop"}, {"PUT", "/v1/runs/demo/policies/1"}, {"PUT", "/v1/engines/a"}, {"POST", "/v1/runs"},
+		{"PATCH", "/v1/runs/demo"}, {"POST", "/v1/runs/demo/stop"}, {"PUT", "/v1/runs/demo/policies/1"},
+		{"PUT", "/v1/engines/a"}, {"POST", "/v1/runs"},
 	}
 	for at := range paths {
 		for _, body := range []string{
-			`{}`, `null`, `[]`, `"x"`, `{"epoch":1,"wall_seconds":1e308,"phases":{"a":1}}`, `{"depth":99999999999999999999}`, "\x00\xff",
-			`{"on_stale":"wait","max_bytes":9223372036854775807}`, `{"grace":"2540400h","zero_variance":"drop","oversample":-1}`, `{"grace":9e999}`,
+			`{}`, `null`, `[]`, `"x"`, `{"epoch":1,"wall_seconds":1e308,"phases":{"a":1}}`,
+			`{"depth":99999999999999999999}`, "\x00\xff",
+			`{"on_stale":"wait","max_bytes":9223372036854775807}`, `{"grace":"2540400h","zero_variance":"drop","oversample":-1}`,
+			`{"grace":9e999}`,
 			`{"url":"http://[::1%25eth0]:8000/../v1","max_in_flight":-1}`, `{"name":"demo","environment":{"kind":1}}`,
 		} {
 			f.Add(at, []byte(body))

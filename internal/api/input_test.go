@@ -44,11 +44,16 @@ func TestBadInputIsRefusedAndHarmsNothing(t *testing.T) {
 		{"unknown query", "POST", "/v1/runs/demo/steps/0/claim?epoch=1&wiat=30s", "", 422, "invalid", "wiat"},
 		{"record never claimed", "PUT", "/v1/runs/demo/steps/1", `{"epoch":1,"wall_seconds":1}`, 409, "not-claimed", "step"},
 		{"record without generation", "PUT", "/v1/runs/demo/steps/0", `{"wall_seconds":1}`, 409, "fenced", "epoch"},
-		{"record with a typo", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1,"phase":{}}`, 422, "invalid", "body.phase"},
-		{"phase below nothing", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1,"phases":{"train":-1}}`, 422, "invalid", "phases.train"},
-		{"phase of 1e308 s", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1e308,"phases":{"train":1e308}}`, 422, "invalid", "phases.train"},
-		{"wall time of 1e308 s", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1e308}`, 422, "invalid", "wall_seconds"},
-		{"phases over the wall", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1,"phases":{"train":2}}`, 422, "invalid", "wall_seconds"},
+		{"record with a typo", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1,"phase":{}}`, 422,
+			"invalid", "body.phase"},
+		{"phase below nothing", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1,"phases":{"train":-1}}`, 422,
+			"invalid", "phases.train"},
+		{"phase of 1e308 s", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1e308,"phases":{"train":1e308}}`, 422,
+			"invalid", "phases.train"},
+		{"wall time of 1e308 s", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1e308}`, 422,
+			"invalid", "wall_seconds"},
+		{"phases over the wall", "PUT", "/v1/runs/demo/steps/0", `{"epoch":1,"wall_seconds":1,"phases":{"train":2}}`, 422,
+			"invalid", "wall_seconds"},
 		{"no record", "PUT", "/v1/runs/demo/steps/0", "", 400, "malformed", ""},
 		{"resume from what was never reached", "POST", "/v1/runs/demo/trainer", `{"resume_from":2}`, 409, "out-of-order", ""},
 		{"version that skips", "PUT", "/v1/runs/demo/policies/9", `{"path":"/a"}`, 409, "out-of-order", ""},
@@ -182,7 +187,8 @@ func TestStrangersAreKeptOut(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	f.refused(f.do("GET", "/v1/runs", "", "Host", "evil.example:8080"), 403, "forbidden", "evil.example")
-	f.refused(f.do("POST", "/v1/runs", "{}", "Origin", "http://evil.example", "Sec-Fetch-Site", "cross-site"), 403, "forbidden")
+	f.refused(f.do("POST", "/v1/runs", "{}", "Origin", "http://evil.example", "Sec-Fetch-Site", "cross-site"),
+		403, "forbidden")
 	f.want(f.do("GET", "/v1/runs", "", "Host", "localhost:8080"), 200)
 	f.want(f.do("GET", "/v1/runs", "", "Host", "[::1]:8080"), 200)
 }

@@ -38,7 +38,8 @@ func DefaultLimits() Limits {
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
 	for _, f := range []struct{ value, or *int }{
-		{&l.Runs, &d.Runs}, {&l.GamesPerRun, &d.GamesPerRun}, {&l.Requests, &d.Requests}, {&l.WaitingClaims, &d.WaitingClaims},
+		{&l.Runs, &d.Runs}, {&l.GamesPerRun, &d.GamesPerRun}, {&l.Requests, &d.Requests},
+		{&l.WaitingClaims, &d.WaitingClaims},
 		{&l.Streams, &d.Streams}, {&l.Connections, &d.Connections}, {&l.ConnectionsPerAddress, &d.ConnectionsPerAddress},
 		{&l.StepMetricsBytes, &d.StepMetricsBytes},
 	} {
@@ -51,7 +52,8 @@ func (l Limits) withDefaults() Limits {
 
 func (l Limits) validate() error {
 	for _, n := range []int{
-		l.Runs, l.GamesPerRun, l.Requests, l.WaitingClaims, l.Streams, l.Connections, l.ConnectionsPerAddress, l.StepMetricsBytes,
+		l.Runs, l.GamesPerRun, l.Requests, l.WaitingClaims, l.Streams, l.Connections, l.ConnectionsPerAddress,
+		l.StepMetricsBytes,
 	} {
 		if n < 0 {
 			return errors.New("limits: 0, which is the default, or more")
@@ -158,7 +160,8 @@ func (s *Server) refuse(hc huma.Context, p *Problem) {
 
 // quota refuses more of something than the configuration allows, with the value, the bound and the key that raises it.
 func quota(what string, value, bound int64, key, instead string) error {
-	return rollout.Refuse(rollout.QuotaExceeded, "%s: %s, and limits.%s allows %s; %s, or raise limits.%s in the service configuration",
+	return rollout.Refuse(rollout.QuotaExceeded, "%s: %s, and limits.%s allows %s; %s, or raise limits.%s in the "+
+		"service configuration",
 		what, strconv.FormatInt(value, 10), key, strconv.FormatInt(bound, 10), instead, key)
 }
 
@@ -166,7 +169,8 @@ func quota(what string, value, bound int64, key, instead string) error {
 func (s *Server) checkGames(spec rollout.Spec) error {
 	games := spec.Games()
 	if bound := int64(s.cfg.Limits.GamesPerRun); games > bound {
-		return quota(fmt.Sprintf("games outstanding of run %s (buffer.depth %d x buffer.groups_per_step %d x %d of group.samples and group.oversample)",
+		return quota(fmt.Sprintf("games outstanding of run %s (buffer.depth %d x buffer.groups_per_step %d x %d of "+
+			"group.samples and group.oversample)",
 			spec.Name.Plain(), spec.Buffer.Depth, spec.Buffer.GroupsPerStep, spec.Group.Samples+spec.Group.Oversample),
 			games, bound, "games_per_run", "ask for fewer")
 	}
@@ -194,17 +198,20 @@ func (s *Server) checkRuns(ctx context.Context, name rollout.RunName) error {
 // checkMetrics refuses more of a trainer's own figures than a step record is made for: every record is kept.
 func (s *Server) checkMetrics(metrics map[string]float64) error {
 	if len(metrics) > maxStepMetrics {
-		return problem(rollout.Invalid, fmt.Sprintf("metrics: %d figures; a step record may have %d", len(metrics), maxStepMetrics))
+		return problem(rollout.Invalid, fmt.Sprintf("metrics: %d figures; a step record may have %d",
+			len(metrics), maxStepMetrics))
 	}
 	size := 2
 	for name, value := range metrics {
 		if len(name) > maxMetricName {
-			return problem(rollout.Invalid, fmt.Sprintf("metrics: a name of %d bytes; %d are the most", len(name), maxMetricName))
+			return problem(rollout.Invalid, fmt.Sprintf("metrics: a name of %d bytes; %d are the most",
+				len(name), maxMetricName))
 		}
 		size += len(strconv.Quote(name)) + len(strconv.FormatFloat(value, 'g', -1, 64)) + 2
 	}
 	if bound := s.cfg.Limits.StepMetricsBytes; size > bound {
-		return problem(rollout.Invalid, fmt.Sprintf("metrics: %d bytes, and limits.step_metrics_bytes allows %d; send fewer figures, or raise it in the service configuration", size, bound))
+		return problem(rollout.Invalid, fmt.Sprintf("metrics: %d bytes, and limits.step_metrics_bytes allows %d; send "+
+			"fewer figures, or raise it in the service configuration", size, bound))
 	}
 	return nil
 }

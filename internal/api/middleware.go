@@ -73,13 +73,15 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			if cause := recover(); cause != nil && cause != http.ErrAbortHandler {
 				s.deps.Log.Error("panic in a handler", "request_id", id, "cause", cause, "stack", string(debug.Stack()))
 				if answer.status == 0 {
-					writeProblem(answer, r, problem(codeInternal, "the server broke on this request; its log has the cause under this request_id"))
+					writeProblem(answer, r, problem(codeInternal, "the server broke on this request; its log has the cause under "+
+						"this request_id"))
 				}
 			}
 			if turnedAway(answer.status) {
 				s.deps.OnRefusal(string(c.code))
 			}
-			s.deps.Log.LogAttrs(r.Context(), levelOf(answer.status), "request", slog.String("client", c.address), slog.String("who", c.grant.Name), slog.String("request_id", id), slog.String("method", r.Method),
+			s.deps.Log.LogAttrs(r.Context(), levelOf(answer.status), "request", slog.String("client", c.address),
+				slog.String("who", c.grant.Name), slog.String("request_id", id), slog.String("method", r.Method),
 				slog.String("path", r.URL.Path), slog.Int("status", answer.status), slog.Int64("bytes", answer.bytes),
 				slog.Duration("took", s.deps.Now().Sub(started)))
 		}()
@@ -117,7 +119,8 @@ func (s *Server) fence(next http.Handler) http.Handler {
 		case open:
 		case !s.auth.required() && !localHost(r.Host):
 			// A page in a browser can point its own host name at 127.0.0.1.
-			writeProblem(w, r, problem(codeForbidden, fmt.Sprintf("this server has no tokens and answers only to localhost, not to %q", r.Host)))
+			writeProblem(w, r, problem(codeForbidden,
+				fmt.Sprintf("this server has no tokens and answers only to localhost, not to %q", r.Host)))
 			return
 		default:
 			grant, refusal := s.auth.identify(r.Header.Get("Authorization"), s.deps.Now())
@@ -237,11 +240,13 @@ func (s *Server) unmatched(mux *http.ServeMux, w http.ResponseWriter, r *http.Re
 		}
 	}
 	if len(allowed) == 0 {
-		writeProblem(w, r, problem(codeNoRoute, fmt.Sprintf("there is nothing at %s; GET /openapi.json lists every path", r.URL.Path)))
+		writeProblem(w, r, problem(codeNoRoute,
+			fmt.Sprintf("there is nothing at %s; GET /openapi.json lists every path", r.URL.Path)))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	writeProblem(w, r, problem(codeMethod, fmt.Sprintf("%s does not take %s; use %s", r.URL.Path, r.Method, strings.Join(allowed, " or "))))
+	writeProblem(w, r, problem(codeMethod, fmt.Sprintf("%s does not take %s; use %s", r.URL.Path, r.Method,
+		strings.Join(allowed, " or "))))
 }
 
 // writeProblem answers outside of huma.

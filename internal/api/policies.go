@@ -20,13 +20,20 @@ type PolicyPath struct {
 type policyBody struct{ Body rollout.Policy }
 
 func (s *Server) registerPolicies() {
-	huma.Register(s.api, s.operation(put, "/v1/runs/{run}/policies/{version}", "publish-policy", "trainer", "Publish a policy version",
-		"Compares the adapter at path with what is known, loads it on the engines, checks that it is there, then switches; answers when it serves. "+
-			"The path is as the engines see it, below the run's adapters.path_prefix. The same weights again answer the same. Other weights under a version, "+
-			"or from a directory that serves another one, are a conflict; a version that skips one is out of order. A bad adapter is invalid and changes "+
-			"nothing in the run. While no engine can load it the version stays `loading` and the answer is 503: ask again, and it goes on."), s.publish)
-	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/policies", "list-policies", "trainer", "List policy versions", "Published versions that are still served, oldest first."), s.listPolicies)
-	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/policies/{version}", "show-policy", "trainer", "Show a policy version", "How far a publication has come."), s.showPolicy)
+	huma.Register(s.api, s.operation(put, "/v1/runs/{run}/policies/{version}", "publish-policy", "trainer",
+		"Publish a policy version",
+		"Compares the adapter at path with what is known, loads it on the engines, checks that it is there, then switches; "+
+			"answers when it serves. "+
+			"The path is as the engines see it, below the run's adapters.path_prefix. The same weights again answer the same. "+
+			"Other weights under a version, "+
+			"or from a directory that serves another one, are a conflict; a version that skips one is out of order. A bad "+
+			"adapter is invalid and changes "+
+			"nothing in the run. While no engine can load it the version stays `loading` and the answer is 503: ask again, "+
+			"and it goes on."), s.publish)
+	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/policies", "list-policies", "trainer", "List policy versions",
+		"Published versions that are still served, oldest first."), s.listPolicies)
+	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/policies/{version}", "show-policy", "trainer",
+		"Show a policy version", "How far a publication has come."), s.showPolicy)
 }
 
 func (s *Server) publish(ctx context.Context, in *struct {
@@ -57,7 +64,8 @@ func (s *Server) current(ctx context.Context, run rollout.RunName, generation ro
 		return err
 	}
 	if account.Generation != generation {
-		return rollout.Refuse(rollout.Fenced, "run %s is served to the trainer process with generation %d, not %d; this process was replaced and must not publish", run, account.Generation, generation)
+		return rollout.Refuse(rollout.Fenced, "run %s is served to the trainer process with generation %d, not %d; this "+
+			"process was replaced and must not publish", run, account.Generation, generation)
 	}
 	return nil
 }
@@ -128,7 +136,9 @@ func (s *Server) showPolicy(ctx context.Context, in *PolicyPath) (*policyBody, e
 		}
 	}
 	if in.Version <= status.PolicyVersion {
-		return &policyBody{rollout.Policy{Version: in.Version, Adapter: in.Version.Adapter(in.Run), State: rollout.PolicyRetired}}, nil
+		return &policyBody{rollout.Policy{Version: in.Version, Adapter: in.Version.Adapter(in.Run),
+			State: rollout.PolicyRetired}}, nil
 	}
-	return nil, problem(codeNoPolicy, fmt.Sprintf("version %d of run %s was never published; the newest is %d", in.Version, in.Run, status.PolicyVersion))
+	return nil, problem(codeNoPolicy, fmt.Sprintf("version %d of run %s was never published; the newest is %d", in.Version,
+		in.Run, status.PolicyVersion))
 }

@@ -21,7 +21,8 @@ type scripted struct {
 	looks  int
 }
 
-func (s *scripted) ClaimRaw(_ context.Context, _ rollout.RunName, step rollout.Step, _ rollout.TrainerGeneration, _ buffer.Share) (*buffer.RawBatch, error) {
+func (s *scripted) ClaimRaw(_ context.Context, _ rollout.RunName, step rollout.Step, _ rollout.TrainerGeneration,
+	_ buffer.Share) (*buffer.RawBatch, error) {
 	s.looks++
 	return s.answer(step, s.looks)
 }
@@ -46,7 +47,8 @@ func (s *scripted) Account(context.Context, rollout.RunName) (buffer.Account, er
 	return buffer.Account{ClaimedTo: 3}, nil
 }
 
-func (s *scripted) Attach(context.Context, rollout.RunName, *rollout.Step) (rollout.TrainerGeneration, rollout.Step, error) {
+func (s *scripted) Attach(context.Context, rollout.RunName, *rollout.Step) (rollout.TrainerGeneration,
+	rollout.Step, error) {
 	return 2, 0, nil
 }
 
@@ -185,7 +187,8 @@ func TestStoppedServerHoldsNobody(t *testing.T) {
 		s.Stop()
 		s.Stop()
 		began := time.Now()
-		if w := ask(t.Context(), s, "POST", "/v1/runs/demo/steps/0/claim?epoch=1&wait=30s"); w.Code != 204 || time.Since(began) != 0 {
+		if w := ask(t.Context(), s, "POST", "/v1/runs/demo/steps/0/claim?epoch=1&wait=30s"); w.Code != 204 ||
+			time.Since(began) != 0 {
 			t.Errorf("%d after %v", w.Code, time.Since(began))
 		}
 		if w := ask(t.Context(), s, "GET", "/readyz"); w.Code != 503 {
@@ -223,7 +226,8 @@ func TestPanicIsAProblem(t *testing.T) {
 	t.Parallel()
 	s := bubbled(t, &scripted{answer: func(rollout.Step, int) (*buffer.RawBatch, error) { panic("broken") }}, nilEvents{})
 	w := ask(t.Context(), s, "POST", "/v1/runs/demo/steps/0/claim?epoch=1")
-	if w.Code != 500 || !strings.Contains(w.Body.String(), "urn:millrace:problem:internal") || strings.Contains(w.Body.String(), "broken") {
+	if w.Code != 500 || !strings.Contains(w.Body.String(), "urn:millrace:problem:internal") ||
+		strings.Contains(w.Body.String(), "broken") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -103,7 +103,8 @@ func problem(code rollout.RefusalCode, detail string) *Problem {
 	if !known {
 		code, k = codeInternal, kinds[codeInternal]
 	}
-	p := &Problem{Type: problemURN + string(code), Title: k.title, Status: k.status, Detail: detail, Retryable: k.retryable, code: code}
+	p := &Problem{Type: problemURN + string(code), Title: k.title, Status: k.status, Detail: detail,
+		Retryable: k.retryable, code: code}
 	if k.retryable {
 		p.header = http.Header{"Retry-After": {strconv.Itoa(retryAfterSec)}}
 	}
@@ -144,10 +145,12 @@ func (s *Server) fail(ctx context.Context, doing string, err error) error {
 	}
 	if unavailable(err) {
 		s.log(ctx, slog.LevelWarn, doing, err)
-		return problem(rollout.Unavailable, doing+": something behind the service does not answer; ask again. The server's log names it under this request_id")
+		return problem(rollout.Unavailable, doing+": something behind the service does not answer; ask again. The server's "+
+			"log names it under this request_id")
 	}
 	s.log(ctx, slog.LevelError, doing, err)
-	return problem(codeInternal, doing+": the server could not do it and it is not your fault; its log has the cause under this request_id")
+	return problem(codeInternal, doing+": the server could not do it and it is not your fault; its log has the cause "+
+		"under this request_id")
 }
 
 func (s *Server) log(ctx context.Context, level slog.Level, doing string, err error) {

@@ -20,9 +20,11 @@ func FuzzRequests(f *testing.F) {
 	for _, seed := range []struct{ method, path, query, header, value string }{
 		{"POST", "/v1/runs/demo/steps/0/claim", "epoch=1&wait=30s", "Accept", api.CompactBatch},
 		{"POST", "/v1/runs/demo/steps/0/claim", "epoch=1&rank=1&world=2&wait=0.5", "Accept-Encoding", "gzip;q=0, *"},
-		{"POST", "/v1/runs/demo/steps/9223372036854775807/claim", "epoch=-1&wait=-1s&world=65537", "Content-Type", "text/plain"},
+		{"POST", "/v1/runs/demo/steps/9223372036854775807/claim", "epoch=-1&wait=-1s&world=65537",
+			"Content-Type", "text/plain"},
 		{"POST", "/v1/runs/demo/steps/0/claim", "wait=NaN&rank=0x1", "Accept-Encoding", "gzip;q=NaN"},
-		{"POST", "/v1/runs/demo/steps/0/claim", "wait=1e6&rank=9223372036854775807&world=9223372036854775807", "Accept", "a/b;q=2"},
+		{"POST", "/v1/runs/demo/steps/0/claim", "wait=1e6&rank=9223372036854775807&world=9223372036854775807",
+			"Accept", "a/b;q=2"},
 		{"POST", "/v1/runs/demo/steps/0/claim", "epoch=1&world=9223372036854775807", "Accept", "a/b;;=,"},
 		{"GET", "/v1/runs/demo", "", "Accept", "text/html;q"},
 		{"GET", "/v1/runs/demo", "", "Accept", "a/b; ,c"},
@@ -47,7 +49,8 @@ func FuzzRequests(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, method, path, query, header, value string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // A stream of events lasts until its client goes.
+		// A stream of events lasts until its client goes.
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, method, "http://localhost/", strings.NewReader("{}"))
 		if err != nil {

@@ -88,7 +88,8 @@ func lacking(g access.Grant, needed permission, run rollout.RunName) string {
 	case needed.scope == ofRun && !g.Covers(run):
 		return fmt.Sprintf("the token %q is for the runs %s, and not for this one", g.Name, strings.Join(g.Runs, ", "))
 	case needed.scope == ofFleet && !g.CoversAll():
-		return fmt.Sprintf("this is about the fleet, which all runs share; the token %q is for the runs %s alone", g.Name, strings.Join(g.Runs, ", "))
+		return fmt.Sprintf("this is about the fleet, which all runs share; the token %q is for the runs %s alone", g.Name,
+			strings.Join(g.Runs, ", "))
 	}
 	return ""
 }

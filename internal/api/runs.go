@@ -50,7 +50,8 @@ type startedBody struct {
 
 func (s *Server) registerRuns() {
 	start := s.operation(post, "/v1/runs", "start-run", "runs", "Start a run from a spec",
-		"The body is a run spec in YAML or JSON. Idempotent by name and spec: the same spec again answers 200 and the run that is there; another spec under the name is a conflict.")
+		"The body is a run spec in YAML or JSON. Idempotent by name and spec: the same spec again answers 200 and the run "+
+			"that is there; another spec under the name is a conflict.")
 	start.DefaultStatus = http.StatusCreated
 	start.SkipValidateBody = true // ReadSpec is stricter, and reads YAML.
 	start.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
@@ -60,14 +61,16 @@ func (s *Server) registerRuns() {
 		"application/json": {Schema: schemaOf[rollout.RunStatus](s)}}}
 	huma.Register(s.api, start, s.startRun)
 
-	huma.Register(s.api, s.operation(get, "/v1/runs", "list-runs", "runs", "List runs", "Every run that is kept, over or not."), s.listRuns)
+	huma.Register(s.api, s.operation(get, "/v1/runs", "list-runs", "runs", "List runs",
+		"Every run that is kept, over or not."), s.listRuns)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}", "show-run", "runs", "Show a run",
 		"The run's status, its buffer by state, what bounds it, how groups left, how tries at its games ended, alarms, its engines over the last minute, and what waits for what."), s.showRun)
 	s.registerChange()
 	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/stop", "stop-run", "runs", "Stop a run",
 		"Games in progress are let go. A stopped run stays stopped; stopping it again changes nothing."), s.stopRun)
 	huma.Register(s.api, s.operation(remove, "/v1/runs/{run}", "delete-run", "runs", "Delete a run",
-		"The run is unknown from then on and its name can be used again, by a run that has nothing of this one: its workflows, batches, events and adapters are removed within a minute. "+
+		"The run is unknown from then on and its name can be used again, by a run that has nothing of this one: its "+
+			"workflows, batches, events and adapters are removed within a minute. "+
 			"Only a run that is over can be deleted, or any with force, which stops it first."), s.deleteRun)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/waits", "list-waits", "runs", "List what waits",
 		"Every wait with its owner, since when, and its deadline where it has one."), s.listWaits)

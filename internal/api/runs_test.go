@@ -148,7 +148,8 @@ func TestDepartures(t *testing.T) {
 	for _, d := range view.Departures {
 		groups[d.Code] = d.Groups
 	}
-	if len(groups) != 2 || groups[rollout.Trained] != 2 || groups["shrunk"] != 1 || view.Departures[0].Code != rollout.Trained {
+	if len(groups) != 2 || groups[rollout.Trained] != 2 || groups["shrunk"] != 1 ||
+		view.Departures[0].Code != rollout.Trained {
 		t.Errorf("departures: %+v", view.Departures)
 	}
 }
@@ -302,7 +303,8 @@ func TestDocument(t *testing.T) {
 			ids[op.OperationID] = path
 		}
 	}
-	for _, id := range []string{"start-run", "attach-trainer", "claim-step", "complete-step", "publish-policy", "follow-events", "diagnose-run", "add-engine"} {
+	for _, id := range []string{"start-run", "attach-trainer", "claim-step", "complete-step", "publish-policy",
+		"follow-events", "diagnose-run", "add-engine"} {
 		if ids[id] == "" {
 			t.Errorf("%s is not in the document", id)
 		}
@@ -374,7 +376,9 @@ func TestReadinessFollowsWhatStandsBehind(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(_ *api.Config, d *api.Deps) {
 		d.Ready = func(context.Context) error { return context.DeadlineExceeded }
-		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("millrace_up 1\n")) })
+		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("millrace_up 1\n"))
+		})
 	})
 	f.refused(f.do("GET", "/readyz", ""), 503, "unavailable")
 	f.want(f.do("GET", "/healthz", ""), 200)

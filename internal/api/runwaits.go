@@ -46,7 +46,8 @@ func (s *Server) listWaits(ctx context.Context, in *RunPath) (*struct {
 
 // waits gathers what this process knows. A trainer that polls another API server is seen by what the buffer keeps
 // of its claims.
-func (s *Server) waits(ctx context.Context, status rollout.RunStatus, counts rollout.BufferCounts, alarms []rollout.Alarm) []Wait {
+func (s *Server) waits(ctx context.Context, status rollout.RunStatus, counts rollout.BufferCounts,
+	alarms []rollout.Alarm) []Wait {
 	run := status.Spec.Name
 	closed, err := s.closedTo(ctx, run)
 	if err != nil {
@@ -86,7 +87,8 @@ func (s *Server) closedTo(ctx context.Context, run rollout.RunName) ([]Wait, err
 }
 
 // describeWaits lists the waits that follow from a run's state; the trainer's own come first.
-func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, alarms []rollout.Alarm, closed []Wait, polls []waiter) []Wait {
+func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, alarms []rollout.Alarm, closed []Wait,
+	polls []waiter) []Wait {
 	waits := []Wait{}
 	for _, poll := range polls {
 		waits = append(waits, Wait{
@@ -98,7 +100,8 @@ func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, alarms
 		return waits
 	}
 	if status.State == rollout.RunPaused {
-		waits = append(waits, Wait{What: "resume", Owner: "run", Detail: "the run is paused and launches nothing; millrace run resume " + string(status.Spec.Name)})
+		waits = append(waits, Wait{What: "resume", Owner: "run", Detail: "the run is paused and launches nothing; millrace " +
+			"run resume " + string(status.Spec.Name)})
 	}
 	for _, a := range alarms {
 		waits = append(waits, Wait{What: awaited[a.Code], Owner: "run", Since: a.Since, Detail: a.Text + "; " + a.Advice})
@@ -124,7 +127,8 @@ func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, alarms
 	}
 	for _, policy := range status.Policies {
 		if policy.State == rollout.PolicyLoading {
-			waits = append(waits, Wait{What: "adapter", Owner: fmt.Sprintf("policy version %d", policy.Version), Since: policy.PublishedAt,
+			waits = append(waits, Wait{What: "adapter", Owner: fmt.Sprintf("policy version %d", policy.Version),
+				Since:  policy.PublishedAt,
 				Detail: "every ready engine to load and show adapter " + policy.Adapter})
 		}
 	}
@@ -133,7 +137,8 @@ func describeWaits(status rollout.RunStatus, counts rollout.BufferCounts, alarms
 
 // awaited is what would take an alarm back.
 var awaited = map[rollout.AlarmCode]string{
-	rollout.AlarmNoWorker: "worker", rollout.AlarmNoEngine: "engine", rollout.AlarmModel: "model", rollout.AlarmGamesFail: "success",
+	rollout.AlarmNoWorker: "worker", rollout.AlarmNoEngine: "engine", rollout.AlarmModel: "model",
+	rollout.AlarmGamesFail: "success",
 }
 
 // throttleDetail says what would let the run launch more groups, if a bound keeps it from that.
@@ -142,7 +147,8 @@ func throttleDetail(status rollout.RunStatus, counts rollout.BufferCounts) strin
 	held := fmt.Sprintf("%d of %d groups are outstanding", status.Outstanding, b.Outstanding())
 	switch status.Throttle {
 	case rollout.ThrottleStaleness:
-		return fmt.Sprintf("a completed step: with max_staleness %d, %s; more would have to end too stale", b.MaxStaleness, held)
+		return fmt.Sprintf("a completed step: with max_staleness %d, %s; more would have to end too stale",
+			b.MaxStaleness, held)
 	case rollout.ThrottleBytes:
 		return fmt.Sprintf("room for trajectories: %d of max_bytes %d bytes are stored, %s", counts.Bytes, b.MaxBytes, held)
 	case rollout.ThrottleFailures:
@@ -153,7 +159,8 @@ func throttleDetail(status rollout.RunStatus, counts rollout.BufferCounts) strin
 
 func batchDetail(status rollout.RunStatus, counts rollout.BufferCounts) string {
 	need := needed(status, counts)
-	detail := fmt.Sprintf("%d ready groups of %d needed; %d in flight, %d queued", counts.Ready, need, counts.InFlight, counts.Queued)
+	detail := fmt.Sprintf("%d ready groups of %d needed; %d in flight, %d queued", counts.Ready, need,
+		counts.InFlight, counts.Queued)
 	if status.Spec.Buffer.OnStale == rollout.WaitStale && counts.Ready >= int64(need) {
 		detail += "; those in play that would become too stale without this batch are waited for"
 	}

@@ -66,13 +66,15 @@ func TestWaitsHaveOwners(t *testing.T) {
 		}, "batch: trainer, step 0 (0 ready groups of 4 needed; 0 in flight, 0 queued)"},
 		{"a record", func(w *waiting) { w.counts.Claimed = 2 }, "record: 2 claimed groups"},
 		{"an adapter", func(w *waiting) {
-			w.status.Policies = []rollout.Policy{{Version: 3, State: rollout.PolicyServing}, {Version: 4, State: rollout.PolicyLoading}}
+			w.status.Policies = []rollout.Policy{{Version: 3, State: rollout.PolicyServing},
+				{Version: 4, State: rollout.PolicyLoading}}
 		}, "adapter: policy version 4"},
 		{"a trainer that waits for what would become too stale", func(w *waiting) {
 			w.status.Spec.Buffer.OnStale = rollout.WaitStale
 			w.asked = buffer.Asked{Step: 1, First: asked}
 			w.counts = rollout.BufferCounts{Completed: 2, Ready: 2, InFlight: 1}
-		}, "batch: trainer, step 1 (2 ready groups of 2 needed; 1 in flight, 0 queued; those in play that would become too stale without this batch " +
+		}, "batch: trainer, step 1 (2 ready groups of 2 needed; 1 in flight, 0 queued; those in play that would become too " +
+			"stale without this batch " +
 			"are waited for); games: 1 groups in flight"},
 		{"room in a buffer of few bytes", func(w *waiting) {
 			w.status.Throttle, w.status.Outstanding, w.status.Spec.Buffer.MaxBytes = rollout.ThrottleBytes, 2, 1000
@@ -80,15 +82,19 @@ func TestWaitsHaveOwners(t *testing.T) {
 		}, "room: run (room for trajectories: 900 of max_bytes 1000 bytes are stored, 2 of 4 groups are outstanding)"},
 		{"room in a fresh buffer", func(w *waiting) {
 			w.status.Throttle, w.status.Outstanding, w.status.Spec.Buffer.MaxStaleness = rollout.ThrottleStaleness, 2, 1
-		}, "room: run (a completed step: with max_staleness 1, 2 of 4 groups are outstanding; more would have to end too stale)"},
+		}, "room: run (a completed step: with max_staleness 1, 2 of 4 groups are outstanding; more would have to " +
+			"end too stale)"},
 		{"a model that nobody serves", func(w *waiting) {
 			w.status.Spec.Model, w.counts.Queued = "n", 2
-		}, "model: run (model n is served by no engine; engines serve m; add an engine that serves it (millrace engine add URL), " +
+		}, "model: run (model n is served by no engine; engines serve m; add an engine that serves it (millrace " +
+			"engine add URL), " +
 			"or stop the run and start one with a model that is served); dispatch: 2 queued groups"},
 		{"tries that all fail", func(w *waiting) {
-			w.tries = rollout.Tries{ByCode: []rollout.FailedTries{{Code: "panic", InRow: 31, Last: "index out of range"}}, FailingSince: time.Now().Add(-10 * time.Minute)}
+			w.tries = rollout.Tries{ByCode: []rollout.FailedTries{{Code: "panic", InRow: 31, Last: "index out of range"}},
+				FailingSince: time.Now().Add(-10 * time.Minute)}
 			w.counts.InFlight = 2
-		}, "success: run (every game fails: panic 31 times in 10 min, last: index out of range; see: millrace run events demo --code panic); " +
+		}, "success: run (every game fails: panic 31 times in 10 min, last: index out of range; see: millrace run events " +
+			"demo --code panic); " +
 			"games: 2 groups in flight"},
 		{"a paused run", func(w *waiting) { w.status.State = rollout.RunPaused }, "resume: run"},
 		{"a run that is over", func(w *waiting) {
@@ -142,7 +148,8 @@ func TestAPollTellsWhatItWaitsFor(t *testing.T) {
 		synctest.Wait()
 		var list struct{ Waits []api.Wait }
 		(&answer{t: t, body: ask(t.Context(), s, "GET", "/v1/runs/demo/waits").Body.Bytes()}).into(&list)
-		if len(list.Waits) != 1 || list.Waits[0].Detail != missing || !list.Waits[0].Deadline.Equal(began.Add(30*time.Second)) {
+		if len(list.Waits) != 1 || list.Waits[0].Detail != missing ||
+			!list.Waits[0].Deadline.Equal(began.Add(30*time.Second)) {
 			t.Errorf("waits: %+v", list.Waits)
 		}
 		if got := <-reason; got != missing+"; ask again" {

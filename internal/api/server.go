@@ -59,11 +59,13 @@ const minTokenBytes = 16
 func (c Config) Validate() error {
 	var faults []error
 	if len(c.Tokens) == 0 && c.Access == nil && !loopback(c.Listen) {
-		faults = append(faults, fmt.Errorf("listen address %q can be reached from other machines, and there is no token: set MILLRACE_TOKENS or auth.tokens_file, or listen on 127.0.0.1", c.Listen))
+		faults = append(faults, fmt.Errorf("listen address %q can be reached from other machines, and there is no token: "+
+			"set MILLRACE_TOKENS or auth.tokens_file, or listen on 127.0.0.1", c.Listen))
 	}
 	for i, token := range c.Tokens {
 		if len(token) < minTokenBytes || strings.TrimSpace(token) != token {
-			faults = append(faults, fmt.Errorf("token %d: use at least %d characters without spaces around, such as the output of: openssl rand -hex 24", i+1, minTokenBytes))
+			faults = append(faults, fmt.Errorf("token %d: use at least %d characters without spaces around, such as the "+
+				"output of: openssl rand -hex 24", i+1, minTokenBytes))
 		}
 	}
 	if c.MaxBodyBytes < 0 {
@@ -166,18 +168,21 @@ const (
 // requests finish, and returns nil. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if !s.auth.required() && !loopback(l.Addr().String()) {
-		return errors.Join(fmt.Errorf("api: %s can be reached from other machines, and there is no token", l.Addr()), l.Close())
+		return errors.Join(fmt.Errorf("api: %s can be reached from other machines, and there is no token",
+			l.Addr()), l.Close())
 	}
 	if s.cfg.TLS == nil && !loopback(l.Addr().String()) {
-		s.deps.Log.Warn("tokens and batches can be read on their way: the API speaks plain HTTP on an address that other machines can reach; "+
+		s.deps.Log.Warn("tokens and batches can be read on their way: the API speaks plain HTTP on an address that other "+
+			"machines can reach; "+
 			"set tls.cert_file and tls.key_file, or leave TLS to a proxy in front", "address", l.Addr().String())
 	}
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true) // Deadlines and limits are by connection, which HTTP/2 would share.
 	server := &http.Server{
 		Protocols: protocols,
-		Handler:   s.handler, ConnContext: withConnection, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelWarn),
+		Handler:   s.handler, ConnContext: withConnection, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelWarn),
 	}
 	hints, stopHints := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup

@@ -105,7 +105,8 @@ func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.heap.Store(0)
 		m.atRest.Store(ofProcess("VmRSS"))
 	}
-	_ = json.NewEncoder(w).Encode(memory{Heap: m.heap.Load(), Resident: ofProcess("VmHWM"), ResidentAtRest: m.atRest.Load()})
+	_ = json.NewEncoder(w).Encode(memory{Heap: m.heap.Load(), Resident: ofProcess("VmHWM"),
+		ResidentAtRest: m.atRest.Load()})
 }
 
 // ofProcess is a figure of Linux about this process, in bytes; 0 if there is none.

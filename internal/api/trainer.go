@@ -36,18 +36,24 @@ type StepInput struct {
 }
 
 func (s *Server) registerTrainer() {
-	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/trainer", "attach-trainer", "trainer", "Announce a trainer process",
-		"Gives the process a generation and fences off every earlier one. With resume_from, the run goes back to that step: it and later steps are given again, with the same batches, while they are kept."), s.attach)
+	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/trainer", "attach-trainer", "trainer",
+		"Announce a trainer process",
+		"Gives the process a generation and fences off every earlier one. With resume_from, the run goes back to that "+
+			"step: it and later steps are given again, with the same batches, while they are kept."), s.attach)
 	s.registerClaim()
 
 	record := s.operation(put, "/v1/runs/{run}/steps/{step}", "complete-step", "trainer", "Record a step",
-		"Acknowledges the step's batch. The same record again changes nothing and answers 200; another record for a completed step is a conflict.")
+		"Acknowledges the step's batch. The same record again changes nothing and answers 200; another record for a "+
+			"completed step is a conflict.")
 	record.DefaultStatus = http.StatusCreated
-	record.Responses["200"] = &huma.Response{Description: "The same record was there already", Content: map[string]*huma.MediaType{
-		"application/json": {Schema: schemaOf[rollout.StepRecord](s)}}}
+	record.Responses["200"] = &huma.Response{Description: "The same record was there already",
+		Content: map[string]*huma.MediaType{
+			"application/json": {Schema: schemaOf[rollout.StepRecord](s)}}}
 	huma.Register(s.api, record, s.completeStep)
-	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/steps", "list-steps", "trainer", "List step records", "In order, from the step asked for."), s.listSteps)
-	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/steps/{step}", "show-step", "trainer", "Show a step record", ""), s.showStep)
+	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/steps", "list-steps", "trainer", "List step records",
+		"In order, from the step asked for."), s.listSteps)
+	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/steps/{step}", "show-step", "trainer",
+		"Show a step record", ""), s.showStep)
 }
 
 func (s *Server) attach(ctx context.Context, in *struct {
@@ -94,7 +100,8 @@ func (s *Server) completeStep(ctx context.Context, in *struct {
 	if err := s.checkMetrics(report.Metrics); err != nil {
 		return nil, s.fail(ctx, "record step", err)
 	}
-	record, isNew, err := s.deps.Store.Complete(ctx, in.Run, in.Step, in.Body.Generation, report, s.fleetOf(ctx, in.Run, in.Step))
+	record, isNew, err := s.deps.Store.Complete(ctx, in.Run, in.Step, in.Body.Generation, report,
+		s.fleetOf(ctx, in.Run, in.Step))
 	if err != nil {
 		return nil, s.fail(ctx, "record step", err)
 	}
@@ -119,10 +126,12 @@ func checkReport(report rollout.StepReport) error {
 	sum := 0.0
 	for phase, sec := range report.Phases {
 		if sec < 0 {
-			return problem(rollout.Invalid, fmt.Sprintf("phases.%s: %g seconds; a phase cannot last less than nothing", phase, sec))
+			return problem(rollout.Invalid,
+				fmt.Sprintf("phases.%s: %g seconds; a phase cannot last less than nothing", phase, sec))
 		}
 		if sec > maxPhaseSec {
-			return problem(rollout.Invalid, fmt.Sprintf("phases.%s: %g seconds is more than a year; phases are in seconds", phase, sec))
+			return problem(rollout.Invalid,
+				fmt.Sprintf("phases.%s: %g seconds is more than a year; phases are in seconds", phase, sec))
 		}
 		sum += sec
 	}
@@ -130,7 +139,8 @@ func checkReport(report rollout.StepReport) error {
 		return problem(rollout.Invalid, fmt.Sprintf("wall_seconds: %g seconds is more than a year", report.WallSec))
 	}
 	if sum > report.WallSec*(1+phaseSlack)+phaseSlack {
-		return problem(rollout.Invalid, fmt.Sprintf("phases add up to %.3f seconds, more than wall_seconds %.3f: the wall time runs from asking for the batch to the end of the step", sum, report.WallSec))
+		return problem(rollout.Invalid, fmt.Sprintf("phases add up to %.3f seconds, more than wall_seconds %.3f: the wall "+
+			"time runs from asking for the batch to the end of the step", sum, report.WallSec))
 	}
 	return nil
 }
@@ -185,7 +195,8 @@ const stepsPage = 16
 
 // steps reads records page by page until they are enough for one answer; next is where there may be more, nil at
 // the end.
-func (s *Server) steps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) (steps []rollout.StepRecord, next *rollout.Step, err error) {
+func (s *Server) steps(ctx context.Context, run rollout.RunName, from rollout.Step,
+	limit int) (steps []rollout.StepRecord, next *rollout.Step, err error) {
 	account, err := s.deps.Store.Account(ctx, run)
 	if err != nil {
 		return nil, nil, err

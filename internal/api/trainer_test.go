@@ -43,7 +43,8 @@ func TestTrainerLoop(t *testing.T) {
 	for step := range 3 {
 		var b batch
 		f.want(f.do("POST", fmt.Sprintf("/v1/runs/demo/steps/%d/claim?epoch=1&wait=5s", step), ""), 200).into(&b)
-		if b.Run != run || b.Step != rollout.Step(step) || len(b.Groups) != 2 || b.Groups[0].Ref.Seq != rollout.GroupSeq(2*step) {
+		if b.Run != run || b.Step != rollout.Step(step) || len(b.Groups) != 2 ||
+			b.Groups[0].Ref.Seq != rollout.GroupSeq(2*step) {
 			t.Fatalf("step %d: %+v", step, b.Batch)
 		}
 		for _, g := range b.Groups {
@@ -150,7 +151,8 @@ func TestRanksShareABatch(t *testing.T) {
 	seen := map[string]int{}
 	for rank := range 3 {
 		var b rollout.Batch
-		f.want(f.do("POST", "/v1/runs/demo/steps/0/claim", fmt.Sprintf(`{"epoch":1,"rank":%d,"world":3}`, rank)), 200).into(&b)
+		f.want(f.do("POST", "/v1/runs/demo/steps/0/claim", fmt.Sprintf(`{"epoch":1,"rank":%d,"world":3}`, rank)),
+			200).into(&b)
 		for _, g := range b.Groups {
 			for _, trajectory := range g.Trajectories {
 				seen[trajectory.ID]++
@@ -203,7 +205,8 @@ func TestClaimAnswersNotReady(t *testing.T) {
 	for _, wait := range []string{"", "&wait=0", "&wait=1h", "&wait=30"} {
 		a := f.want(f.do("POST", "/v1/runs/demo/steps/0/claim?epoch=1"+wait, ""), 204)
 		for name, want := range map[string]string{
-			"Retry-After": "1", "X-Millrace-Ready": "1", "X-Millrace-Needed": "2", "X-Millrace-Pending": "0", "X-Millrace-State": "running",
+			"Retry-After": "1", "X-Millrace-Ready": "1", "X-Millrace-Needed": "2", "X-Millrace-Pending": "0",
+			"X-Millrace-State": "running",
 		} {
 			if got := a.header.Get(name); got != want {
 				t.Errorf("wait %q: %s: %q, want %q", wait, name, got, want)
@@ -287,6 +290,7 @@ func TestAReplacedTrainerDoesNotPublish(t *testing.T) {
 	f.start()
 	old := f.attach()
 	now := f.attach()
-	f.refused(f.do("PUT", "/v1/runs/demo/policies/1", fmt.Sprintf(`{"path":"/adapters/old","epoch":%d}`, old)), 409, "fenced", "replaced")
+	f.refused(f.do("PUT", "/v1/runs/demo/policies/1", fmt.Sprintf(`{"path":"/adapters/old","epoch":%d}`, old)), 409,
+		"fenced", "replaced")
 	f.want(f.do("PUT", "/v1/runs/demo/policies/1", fmt.Sprintf(`{"path":"/adapters/new","epoch":%d}`, now)), 200)
 }

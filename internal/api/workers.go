@@ -11,7 +11,8 @@ import (
 
 func (s *Server) registerWorkers() {
 	huma.Register(s.api, s.operation(get, "/v1/workers", "list-workers", "workers", "List workers",
-		"The worker processes that are there, the busiest first, then for some hours those that are gone: absent ones, which nobody heard of any more, and stopped ones."), s.listWorkers)
+		"The worker processes that are there, the busiest first, then for some hours those that are gone: absent ones, "+
+			"which nobody heard of any more, and stopped ones."), s.listWorkers)
 }
 
 type workersBody struct {
@@ -44,5 +45,6 @@ func (s *Server) situation(ctx context.Context, status rollout.RunStatus) (rollo
 	if err != nil {
 		return tries, nil, err
 	}
-	return tries, alarm.Of(alarm.Evidence{Now: s.deps.Now(), Run: status, Tries: tries, Workers: workers, Engines: engines}), nil
+	return tries, alarm.Of(alarm.Evidence{Now: s.deps.Now(), Run: status, Tries: tries, Workers: workers,
+		Engines: engines}), nil
 }

@@ -87,12 +87,15 @@ func TestGamesPerMin(t *testing.T) {
 func TestGameRow(t *testing.T) {
 	t.Parallel()
 	game := func(requests, in, out int64) rollout.Episode {
-		return rollout.Episode{Trajectories: make([]rollout.Trajectory, 7), Usage: rollout.Usage{Requests: requests, InputTokens: in, OutputTokens: out}}
+		return rollout.Episode{Trajectories: make([]rollout.Trajectory, 7),
+			Usage: rollout.Usage{Requests: requests, InputTokens: in, OutputTokens: out}}
 	}
 	got := gameRow([]rollout.Episode{game(40, 18000, 1000), game(60, 27000, 1500)}, 50, 40, 80)
 	want := GameRow{
-		Trajectories: 14, Calls: 100, PromptTokens: 45000, CompletionTokens: 2500, PromptTokensPerCall: 450, CompletionTokensPerCall: 25,
-		WallSeconds: 50, InferenceSeconds: 40, SecondsPerCall: 0.8, InFlight: 2, InputTPS: 900, OutputTPS: 50, InferenceOutputTPS: 62.5,
+		Trajectories: 14, Calls: 100, PromptTokens: 45000, CompletionTokens: 2500, PromptTokensPerCall: 450,
+		CompletionTokensPerCall: 25,
+		WallSeconds:             50, InferenceSeconds: 40, SecondsPerCall: 0.8, InFlight: 2, InputTPS: 900, OutputTPS: 50,
+		InferenceOutputTPS: 62.5,
 	}
 	if got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -141,7 +144,8 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, fault := range []string{"0 is no number", "listed twice", "only 1 engines", "real engines run at speed 1", "concurrency: -1", "seconds", "samples", "years"} {
+	for _, fault := range []string{"0 is no number", "listed twice", "only 1 engines", "real engines run at speed 1",
+		"concurrency: -1", "seconds", "samples", "years"} {
 		if !strings.Contains(err.Error(), fault) {
 			t.Errorf("%q is not named in:\n%v", fault, err)
 		}
@@ -213,7 +217,8 @@ func checkReport(t *testing.T, res Result) {
 // A machine that is the limit itself says so.
 func TestACrowdedMachineIsNamed(t *testing.T) {
 	t.Parallel()
-	r := Result{Rows: []Row{{Engines: 1}, {Engines: 8}}, MachineBusy: []float64{0.3, 0.97}, CachedShare: []float64{0, 0}, Cores: 2}
+	r := Result{Rows: []Row{{Engines: 1}, {Engines: 8}}, MachineBusy: []float64{0.3, 0.97},
+		CachedShare: []float64{0, 0}, Cores: 2}
 	warnings := r.Warnings()
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "8 engines 97.0 %") {
 		t.Errorf("warnings %q", warnings)
@@ -284,7 +289,8 @@ func TestGamePlaysTheSameGroupTwice(t *testing.T) {
 		t.Fatalf("rows %+v", res.Rows)
 	}
 	for _, r := range res.Rows {
-		if r.Trajectories != 14 || r.Calls < 28 || r.PromptTokens == 0 || r.CompletionTokens == 0 || r.InferenceSeconds > r.WallSeconds {
+		if r.Trajectories != 14 || r.Calls < 28 || r.PromptTokens == 0 || r.CompletionTokens == 0 ||
+			r.InferenceSeconds > r.WallSeconds {
 			t.Errorf("%+v", r)
 		}
 	}

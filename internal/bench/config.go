@@ -68,7 +68,8 @@ func (c Config) Validate() error {
 	require(len(c.URLs) == 0 || c.Speed == 1, "speed: real engines run at speed 1")
 	require(c.Concurrency >= 0, "concurrency: %d is negative", c.Concurrency)
 	require(c.Window > 0, "seconds: %v is not positive", c.Window)
-	require(c.Samples >= 1 && c.Groups >= 1 && c.GroupsPerStep >= 1, "samples, groups and groups per step: want at least 1")
+	require(c.Samples >= 1 && c.Groups >= 1 && c.GroupsPerStep >= 1, "samples, groups and groups per step: "+
+		"want at least 1")
 	require(c.Years >= 1, "years: %d is less than 1", c.Years)
 	require(c.TrainStep >= 0, "train: %v is negative", c.TrainStep)
 	return errors.Join(errs...)
@@ -126,7 +127,8 @@ func affordable(cores, engines int, speed float64) int {
 // prompt cached.
 func modelledRate(n int) float64 {
 	step := batch.A100Qwen7B().Duration(batch.Work{
-		Decoding: n, KV: n * (promptTokens + completionTokens/2), Prefill: n * promptTokens / 4 / completionTokens, UseAdapter: true,
+		Decoding: n, KV: n * (promptTokens + completionTokens/2), Prefill: n * promptTokens / 4 / completionTokens,
+		UseAdapter: true,
 	})
 	return float64(n) / (completionTokens * step.Seconds())
 }

@@ -89,7 +89,8 @@ func (f *fleet) add(i int, url string, busy func(context.Context) (float64, floa
 	if err != nil {
 		return err
 	}
-	f.engines = append(f.engines, &engine{id: rollout.EngineID(fmt.Sprintf("engine-%d", i)), url: url, client: client, busy: busy})
+	f.engines = append(f.engines, &engine{id: rollout.EngineID(fmt.Sprintf("engine-%d", i)), url: url,
+		client: client, busy: busy})
 	return nil
 }
 
@@ -196,7 +197,8 @@ func (s *sampler) busy(context.Context) (float64, float64, error) {
 func (f *fleet) listed(concurrency int) []rollout.Engine {
 	list := make([]rollout.Engine, 0, len(f.engines))
 	for _, e := range f.engines {
-		list = append(list, rollout.Engine{ID: e.id, URL: e.url, State: rollout.EngineReady, MaxInFlight: concurrency, Models: []string{f.model}})
+		list = append(list, rollout.Engine{ID: e.id, URL: e.url, State: rollout.EngineReady, MaxInFlight: concurrency,
+			Models: []string{f.model}})
 	}
 	return list
 }

@@ -32,7 +32,8 @@ func DefaultGameConfig() GameConfig {
 // engines is the configuration of the one engine that is played on.
 func (c GameConfig) engines() Config {
 	cfg := DefaultConfig()
-	cfg.Counts, cfg.Model, cfg.Speed, cfg.Samples, cfg.Years, cfg.Say = []int{1}, c.Model, c.Speed, c.Samples, c.Years, c.Say
+	cfg.Counts, cfg.Model, cfg.Speed, cfg.Samples, cfg.Years, cfg.Say = []int{1}, c.Model, c.Speed,
+		c.Samples, c.Years, c.Say
 	if c.URL != "" {
 		cfg.URLs, cfg.Speed = []string{c.URL}, 1
 	}
@@ -126,7 +127,8 @@ func playGroup(ctx context.Context, cfg Config, f *fleet, pass, inFlight int) (G
 	if err = errors.Join(err, g.Wait()); err != nil {
 		return GameRow{}, err
 	}
-	return gameRow(episodes, wall.Seconds()*cfg.Speed, timed.atWork.Seconds()*cfg.Speed, timed.calls.Seconds()*cfg.Speed), nil
+	return gameRow(episodes, wall.Seconds()*cfg.Speed, timed.atWork.Seconds()*cfg.Speed,
+		timed.calls.Seconds()*cfg.Speed), nil
 }
 
 // whole plays one group to its end: all games side by side, or one after the other.

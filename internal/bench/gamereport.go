@@ -61,7 +61,8 @@ func (r GameResult) WriteText(w io.Writer) error {
 }
 
 func (r GameResult) notes() []string {
-	engine := fmt.Sprintf("a simulated A100-80GB with Qwen2.5-7B and LoRA, run at speed x%g; times are those of the engine, so that what this\n"+
+	engine := fmt.Sprintf("a simulated A100-80GB with Qwen2.5-7B and LoRA, run at speed x%g; times are those of the "+
+		"engine, so that what this\n"+
 		"            machine adds to a call counts %g-fold", r.Config.Speed, r.Config.Speed)
 	if r.Config.URL != "" {
 		engine = r.Config.URL + " serving " + r.Model
@@ -71,14 +72,17 @@ func (r GameResult) notes() []string {
 	lost := max(0, reported.SecondsPerCall-ratio(reported.CompletionTokensPerCall, rate))
 	return []string{
 		"engine      " + engine,
-		fmt.Sprintf("games       %d of %d years, all powers learning; inference time is the time with a call at the engine", r.Config.Samples, r.Config.Years),
+		fmt.Sprintf("games       %d of %d years, all powers learning; inference time is the time with a call at the engine",
+			r.Config.Samples, r.Config.Years),
 		"sequential  one call at a time: the next one is sent when the answer is there",
 		"concurrent  all powers of a phase and all games at once, as millrace plays",
 		"reported    42 calls of a loop that waited for every answer, on an A100, 2024-12-19",
 		"",
-		fmt.Sprintf("One call at a time leaves the engine with a batch of one: %.1f tokens in %.3f s are %.0f tok/s, whatever the GPU could do.",
+		fmt.Sprintf("One call at a time leaves the engine with a batch of one: %.1f tokens in %.3f s are %.0f tok/s, "+
+			"whatever the GPU could do.",
 			sequential.CompletionTokensPerCall, sequential.SecondsPerCall, rate),
-		fmt.Sprintf("The reported 36 to 43 tok/s are that, and %.2f s a call lost beside it. With %.1f calls in flight the same games take %.1f times less",
+		fmt.Sprintf("The reported 36 to 43 tok/s are that, and %.2f s a call lost beside it. With %.1f calls in flight the "+
+			"same games take %.1f times less",
 			lost, concurrent.InFlight, ratio(sequential.WallSeconds, concurrent.WallSeconds)),
 		fmt.Sprintf("time: %.0f tok/s.", concurrent.OutputTPS),
 	}

@@ -57,7 +57,9 @@ func newDispatcher(cfg Config, f *fleet, tapes []*tape) *live.Dispatcher {
 	for i, e := range f.engines {
 		clients[e.id] = tapes[i]
 	}
-	return live.New(live.Config{Clients: func(e rollout.Engine) live.Engine { return clients[e.ID] }, Worker: string(runName)})
+	return live.New(live.Config{Clients: func(e rollout.Engine) live.Engine {
+		return clients[e.ID]
+	}, Worker: string(runName)})
 }
 
 func (p *gamesPass) watch(ctx context.Context, cfg Config, f *fleet, w *workload, broken <-chan error) error {

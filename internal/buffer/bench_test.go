@@ -128,7 +128,8 @@ func BenchmarkSaveAnswer(b *testing.B) {
 		f.queue(0, 0)
 		turn := referenceGroup(0).Trajectories[0].Turns[0]
 		answer := buffer.Answer{Key: "k", Completion: rollout.Completion{
-			TokenIDs: turn.TokenIDs, Logprobs: turn.Logprobs, PromptTokenIDs: turn.PromptTokenIDs, FinishReason: turn.FinishReason,
+			TokenIDs: turn.TokenIDs, Logprobs: turn.Logprobs, PromptTokenIDs: turn.PromptTokenIDs,
+			FinishReason: turn.FinishReason,
 		}}
 		b.ReportAllocs()
 		for n := 0; b.Loop(); n++ {

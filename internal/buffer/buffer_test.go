@@ -263,7 +263,8 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		r, err := f.Step(f.ctx, run, 0)
 		f.ok(err)
 		v := r.Service
-		expect(t, "staleness", []float64{float64(v.StalenessMin), float64(v.StalenessMax), v.StalenessMean}, []float64{0, 5, 2.5})
+		expect(t, "staleness", []float64{float64(v.StalenessMin), float64(v.StalenessMax), v.StalenessMean},
+			[]float64{0, 5, 2.5})
 	},
 	"staleness is gathered in flight, then in the buffer": func(t *testing.T, rdb redis.UniversalClient) {
 		s := spec(2, 9)
@@ -316,11 +317,13 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(rdb.HSet(f.ctx, "millrace:{demo}:step:0", "stale", "0 1 1").Err())
 		f.ok(rdb.HDel(f.ctx, "millrace:{demo}:group:1", "at", "flat", "from").Err())
 		v := f.complete(0, 0).Service
-		expect(t, "old record", []float64{v.StalenessMean, v.StalenessInFlightMean, v.StalenessInBufferMean}, []float64{1, 0, 0})
+		expect(t, "old record", []float64{v.StalenessMean, v.StalenessInFlightMean, v.StalenessInBufferMean},
+			[]float64{1, 0, 0})
 		f.ok(f.SetVersion(f.ctx, run, 1))
 		f.claim(1, 0)
 		v = f.complete(1, 0).Service
-		expect(t, "old group", []float64{v.StalenessMean, v.StalenessInFlightMean, v.StalenessInBufferMean}, []float64{1, 0, 1})
+		expect(t, "old group", []float64{v.StalenessMean, v.StalenessInFlightMean, v.StalenessInBufferMean},
+			[]float64{1, 0, 1})
 	},
 	"a changed limit takes effect at once": func(t *testing.T, rdb redis.UniversalClient) {
 		s := spec(2, 9)
@@ -426,7 +429,8 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 	},
 	"a group may wait for its scenario": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
-		for _, step := range []struct{ offer, want string }{{"", ""}, {"played", "played"}, {"", "played"}, {"played twice", "played"}} {
+		for _, step := range []struct{ offer, want string }{{"", ""}, {"played", "played"}, {"", "played"},
+			{"played twice", "played"}} {
 			got, err := f.Queue(f.ctx, ref(0), []byte(step.offer), 0, start)
 			f.ok(err)
 			expect(t, fmt.Sprintf("scenario after %q", step.offer), string(got), step.want)

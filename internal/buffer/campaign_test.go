@@ -188,7 +188,8 @@ func (c *campaign) train() {
 	default:
 		after := c.account() // the claim may have dropped what was too stale
 		if len(after.Queued)+len(after.InFlight)+c.mayLaunch(after) == 0 {
-			c.t.Errorf("%v: nothing is played, and nothing may be launched:\nlimits %+v\nbefore %+v\nafter %+v", err, c.limits, before, after)
+			c.t.Errorf("%v: nothing is played, and nothing may be launched:\nlimits %+v\nbefore %+v\nafter %+v", err,
+				c.limits, before, after)
 		}
 	}
 }

@@ -48,7 +48,8 @@ func (s *Store) LoadCheckpoint(ctx context.Context, ref rollout.EpisodeRef) (rol
 
 // SaveEpisode keeps a finished episode and its game. The first finished one stands; saving again, from any
 // attempt, changes nothing.
-func (s *Store) SaveEpisode(ctx context.Context, ref rollout.EpisodeRef, attempt int, ep rollout.Episode, game []byte) error {
+func (s *Store) SaveEpisode(ctx context.Context, ref rollout.EpisodeRef, attempt int, ep rollout.Episode,
+	game []byte) error {
 	data, err := pack.Episode(&ep)
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "episode %s: %v", ref, err)
@@ -119,7 +120,8 @@ func (s *Store) Game(ctx context.Context, ref rollout.EpisodeRef) ([]byte, error
 }
 
 // evalEpisode runs a script whose first arguments are a group's number, a sample and an attempt.
-func (s *Store) evalEpisode(ctx context.Context, sc *redis.Script, ref rollout.EpisodeRef, attempt int, args ...any) (reply, error) {
+func (s *Store) evalEpisode(ctx context.Context, sc *redis.Script, ref rollout.EpisodeRef, attempt int,
+	args ...any) (reply, error) {
 	if ref.Sample < 0 || attempt < 0 {
 		return nil, rollout.Refuse(rollout.Invalid, "episode %s, attempt %d: numbers must not be negative", ref, attempt)
 	}
@@ -129,7 +131,8 @@ func (s *Store) evalEpisode(ctx context.Context, sc *redis.Script, ref rollout.E
 func episodeOver(ref rollout.EpisodeRef, attempt int, r reply) error {
 	switch why := r.str(1); why {
 	case "attempt":
-		return rollout.Refuse(rollout.Fenced, "episode %s: attempt %d was given up; attempt %d plays it now", ref, attempt, r.int(2))
+		return rollout.Refuse(rollout.Fenced, "episode %s: attempt %d was given up; attempt %d plays it now", ref,
+			attempt, r.int(2))
 	case "phase":
 		return rollout.Refuse(rollout.Fenced, "episode %s: attempt %d has already saved phase %d", ref, attempt, r.int(2))
 	case "finished":

@@ -50,7 +50,8 @@ var games = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := open(t, rdb, spec(1, 9))
 		f.queue(0, 0)
 		save := func(sample, attempt int, agent, key string) error {
-			return f.SaveAnswer(f.ctx, game(0, sample), attempt, agent, buffer.Answer{Key: key, Completion: rollout.Completion{Text: key, TokenIDs: []int32{1, 2}}})
+			return f.SaveAnswer(f.ctx, game(0, sample), attempt, agent,
+				buffer.Answer{Key: key, Completion: rollout.Completion{Text: key, TokenIDs: []int32{1, 2}}})
 		}
 		answers := func(sample int) map[string]string {
 			found, err := f.Answers(f.ctx, game(0, sample))
@@ -80,7 +81,8 @@ var games = map[string]func(t *testing.T, rdb redis.UniversalClient){
 	"the first finished game stands": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		f.queue(0, 0)
-		first := rollout.Episode{Ref: game(0, 1), Phases: 9, Trajectories: group(0, 0).Trajectories[2:], Attempts: 1, StartedAt: start}
+		first := rollout.Episode{Ref: game(0, 1), Phases: 9, Trajectories: group(0, 0).Trajectories[2:], Attempts: 1,
+			StartedAt: start}
 		f.ok(f.SaveEpisode(f.ctx, game(0, 1), 1, first, []byte("end")))
 		f.ok(f.SaveEpisode(f.ctx, game(0, 1), 1, rollout.Episode{Phases: 7}, []byte("other")))
 		f.ok(f.SaveEpisode(f.ctx, game(0, 1), 2, rollout.Episode{Phases: 7}, []byte("other")))
@@ -159,6 +161,7 @@ func game(seq, sample int) rollout.EpisodeRef {
 func checkpoint(phase int, board string) rollout.Checkpoint {
 	return rollout.Checkpoint{
 		PhaseIndex: phase, Game: []byte(board),
-		Episode: rollout.Episode{Ref: game(0, 0), Phases: phase, Trajectories: group(0, 0).Trajectories[:2], StartedAt: start},
+		Episode: rollout.Episode{Ref: game(0, 0), Phases: phase, Trajectories: group(0, 0).Trajectories[:2],
+			StartedAt: start},
 	}
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Attach announces a trainer process and answers its generation and the first step it has to do; every process announced
-// before is refused from then on. With resumeFrom the trainer rewinds to its checkpoint: the steps from there count
-// as not completed, and their batches are given again as they were. A step that is not retained is refused as
-// NotRetained, one that is not reached as OutOfOrder, and, when the run is over, one that is completed as RunOver;
-// a refusal leaves the old process in charge.
-func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.TrainerGeneration, rollout.Step, error) {
+// Attach announces a trainer process and answers its generation and the first step it has to do; every process
+// announced before is refused from then on. With resumeFrom the trainer rewinds to its checkpoint: the steps from there
+// count as not completed, and their batches are given again as they were. A step that is not retained is refused as
+// NotRetained, one that is not reached as OutOfOrder, and, when the run is over, one that is completed as RunOver; a
+// refusal leaves the old process in charge.
+func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.TrainerGeneration,
+	rollout.Step, error) {
 	from := ""
 	if resumeFrom != nil {
 		if *resumeFrom < 0 {
@@ -31,12 +32,14 @@ func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rol
 	switch r.code() {
 	case rollout.OutOfOrder:
 		return 0, 0, rollout.Refuse(rollout.OutOfOrder,
-			"cannot resume run %s from step %s: step %d is not completed; announce the trainer without a step, report step %d, or resume from it or earlier",
+			"cannot resume run %s from step %s: step %d is not completed; announce the trainer without a step, report step "+
+				"%d, or resume from it or earlier",
 			run, from, r.int(1), r.int(1))
 	case rollout.NotRetained:
 		return 0, 0, notRetained(run, from, r.int(1))
 	case rollout.RunOver:
-		return 0, 0, rollout.Refuse(rollout.RunOver, "run %s is over; its completed steps stay, and step %s is one of them", run, from)
+		return 0, 0, rollout.Refuse(rollout.RunOver, "run %s is over; its completed steps stay, and step %s is one of "+
+			"them", run, from)
 	}
 	return rollout.TrainerGeneration(r.int(1)), rollout.Step(r.int(2)), nil
 }
@@ -82,7 +85,8 @@ func (sh Share) cut(n int) (from, to int) {
 // as soon as it is complete and nothing is played any more. A run that launches what a batch needs, and whatever
 // else has room, never leaves a trainer waiting for groups that do not come. One that is paused while it is
 // prefilled launches the rest when it goes on.
-func (s *Store) Claim(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration, share Share) (*rollout.Batch, error) {
+func (s *Store) Claim(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration,
+	share Share) (*rollout.Batch, error) {
 	raw, err := s.ClaimRaw(ctx, run, step, generation, share)
 	if err != nil {
 		return nil, err
@@ -92,7 +96,8 @@ func (s *Store) Claim(ctx context.Context, run rollout.RunName, step rollout.Ste
 
 // ClaimRaw is Claim without unpacking: the batch stays in its stored form, about a tenth of the unpacked one, and
 // can be written out group by group.
-func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration, share Share) (*RawBatch, error) {
+func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step,
+	generation rollout.TrainerGeneration, share Share) (*RawBatch, error) {
 	if err := share.Validate(); err != nil {
 		return nil, err
 	}
@@ -124,11 +129,13 @@ func (s *Store) Batch(ctx context.Context, run rollout.RunName, step rollout.Ste
 	}
 	switch r.code() {
 	case rollout.NoSuchStep:
-		return nil, rollout.Refuse(rollout.NoSuchStep, "step %d of run %s was not claimed yet; %d steps were", step, run, r.int(1))
+		return nil, rollout.Refuse(rollout.NoSuchStep, "step %d of run %s was not claimed yet; %d steps were",
+			step, run, r.int(1))
 	case rollout.NotRetained:
 		return nil, notRetained(run, fmt.Sprint(int64(step)), r.int(1))
 	}
-	b := &RawBatch{Run: run, Step: step, TrainerVersion: rollout.PolicyVersion(r.int(1)), Groups: shareOf(r.list(2), Share{})}
+	b := &RawBatch{Run: run, Step: step, TrainerVersion: rollout.PolicyVersion(r.int(1)),
+		Groups: shareOf(r.list(2), Share{})}
 	if err := s.fetch(ctx, b); err != nil {
 		return nil, err
 	}
@@ -143,7 +150,8 @@ func refusedClaim(run rollout.RunName, step rollout.Step, generation rollout.Tra
 		return notRetained(run, fmt.Sprint(int64(step)), r.int(1))
 	case rollout.RunOver:
 		if r.str(1) == "steps" {
-			return rollout.Refuse(rollout.RunOver, "run %s has %d steps, numbered from 0; there is no step %d", run, r.int(2), step)
+			return rollout.Refuse(rollout.RunOver, "run %s has %d steps, numbered from 0; there is no step %d",
+				run, r.int(2), step)
 		}
 		return rollout.Refuse(rollout.RunOver, "run %s is over and gives out no more batches", run)
 	case rollout.OutOfOrder:
@@ -152,27 +160,32 @@ func refusedClaim(run rollout.RunName, step rollout.Step, generation rollout.Tra
 	size, c := r.int(1), r.list(2).counts()
 	if missing := r.int(4); missing > 0 {
 		return rollout.Refuse(rollout.NotReady,
-			"step %d of run %s waits for %d groups in play that would become too stale without it: %d are ready, %d in flight, %d queued; ask again",
+			"step %d of run %s waits for %d groups in play that would become too stale without it: %d are ready, %d in "+
+				"flight, %d queued; ask again",
 			step, run, missing, c.Ready, c.InFlight, c.Queued)
 	}
-	return rollout.Refuse(rollout.NotReady, "step %d of run %s needs %d groups: %d are ready, %d in flight, %d queued; ask again",
+	return rollout.Refuse(rollout.NotReady, "step %d of run %s needs %d groups: %d are ready, %d in flight, %d "+
+		"queued; ask again",
 		step, run, size, c.Ready, c.InFlight, c.Queued)
 }
 
 func fenced(run rollout.RunName, generation rollout.TrainerGeneration, current int64) error {
 	if generation == 0 {
 		return rollout.Refuse(rollout.Fenced,
-			"run %s is served to the trainer process with generation %d, and this call names none; announce the process with POST /v1/runs/%s/trainer and send the generation that it answers: ?epoch=N with a claim, \"epoch\" in a record",
+			"run %s is served to the trainer process with generation %d, and this call names none; announce the process with "+
+				"POST /v1/runs/%s/trainer and send the generation that it answers: ?epoch=N with a claim, \"epoch\" in a record",
 			run, current, run)
 	}
 	return rollout.Refuse(rollout.Fenced,
-		"run %s is served to the trainer process with generation %d, not %d; this process was replaced, or must announce itself first", run, current, generation)
+		"run %s is served to the trainer process with generation %d, not %d; this process was replaced, or must announce "+
+			"itself first", run, current, generation)
 }
 
 func outOfOrder(step, next, granted rollout.Step) error {
 	if granted > next+1 {
 		return rollout.Refuse(rollout.OutOfOrder,
-			"step %d cannot be claimed: steps %d and %d are claimed and not completed; complete step %d first", step, next, granted-1, next)
+			"step %d cannot be claimed: steps %d and %d are claimed and not completed; complete step %d first", step,
+			next, granted-1, next)
 	}
 	return rollout.Refuse(rollout.OutOfOrder, "step %d cannot be claimed: the next one is step %d", step, granted)
 }
@@ -180,11 +193,13 @@ func outOfOrder(step, next, granted rollout.Step) error {
 // Complete acknowledges a step's batch and keeps its record; steps are completed in order. The same report again is
 // answered with the record and false. Refusals: NoSuchRun, Fenced, NotClaimed, OutOfOrder, and Conflict for another
 // report of a completed step, which only a rewind allows.
-func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration,
+func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.Step,
+	generation rollout.TrainerGeneration,
 	report rollout.StepReport, fleet rollout.FleetView,
 ) (rollout.StepRecord, bool, error) {
 	if step < 0 {
-		return rollout.StepRecord{}, false, rollout.Refuse(rollout.Invalid, "steps are counted from 0; there is no step %d", step)
+		return rollout.StepRecord{}, false,
+			rollout.Refuse(rollout.Invalid, "steps are counted from 0; there is no step %d", step)
 	}
 	reportText, err := json.Marshal(report)
 	if err != nil {
@@ -215,12 +230,14 @@ func refusedRecord(run rollout.RunName, step rollout.Step, generation rollout.Tr
 	case rollout.Fenced:
 		return fenced(run, generation, r.int(1))
 	case rollout.NotClaimed:
-		return rollout.Refuse(rollout.NotClaimed, "step %d of run %s was never claimed; the next one to claim is step %d", step, run, r.int(1))
+		return rollout.Refuse(rollout.NotClaimed, "step %d of run %s was never claimed; the next one to claim is step %d",
+			step, run, r.int(1))
 	case rollout.OutOfOrder:
 		return rollout.Refuse(rollout.OutOfOrder, "step %d cannot be completed before step %d is", step, r.int(1))
 	}
 	return rollout.Refuse(rollout.Conflict,
-		"step %d of run %s is completed with another report; only a trainer that resumes from it or earlier can report it anew", step, run)
+		"step %d of run %s is completed with another report; only a trainer that resumes from it or earlier can report it "+
+			"anew", step, run)
 }
 
 // fetch reads the packed groups of a batch. They never change while they are retained.
@@ -233,7 +250,8 @@ func (s *Store) fetch(ctx context.Context, b *RawBatch) error {
 		return nil
 	})
 	if err == redis.Nil {
-		return rollout.Refuse(rollout.NotRetained, "the batch of step %d of run %s was let go while it was read", b.Step, b.Run)
+		return rollout.Refuse(rollout.NotRetained, "the batch of step %d of run %s was let go while it was "+
+			"read", b.Step, b.Run)
 	}
 	if err != nil {
 		return trouble("read batch", err)

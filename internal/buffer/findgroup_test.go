@@ -49,7 +49,8 @@ func TestWhyNoGameIsKept(t *testing.T) {
 	})
 }
 
-// Launches that have not arrived are known by what has arrived around them, however the groups that did have left since.
+// Launches that have not arrived are known by what has arrived around them, however the groups that did have left
+// since.
 func TestLaunchesThatHaveNotArrived(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {

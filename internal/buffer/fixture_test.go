@@ -46,7 +46,8 @@ func spec(groupsPerStep, steps int) rollout.Spec {
 		Name: run, Model: "m", Steps: steps,
 		Environment: rollout.Environment{Kind: "diplomacy"},
 		Group:       rollout.GroupSpec{Samples: 2, MinSamples: 2},
-		Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: groupsPerStep, MaxStaleness: 1, OnStale: rollout.DropStale, Prefill: rollout.PrefillBatch},
+		Buffer: rollout.BufferSpec{Depth: 2, GroupsPerStep: groupsPerStep, MaxStaleness: 1, OnStale: rollout.DropStale,
+			Prefill: rollout.PrefillBatch},
 	}
 }
 
@@ -121,7 +122,8 @@ func (f *fixture) claim(step, generation int) *rollout.Batch {
 
 func (f *fixture) complete(step, generation int) rollout.StepRecord {
 	f.t.Helper()
-	r, fresh, err := f.Complete(f.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), report(step), rollout.FleetView{Engines: 2})
+	r, fresh, err := f.Complete(f.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), report(step),
+		rollout.FleetView{Engines: 2})
 	f.ok(err)
 	if !fresh {
 		f.t.Errorf("step %d was completed before", step)
@@ -148,7 +150,8 @@ func group(seq int, version rollout.PolicyVersion) *rollout.Group {
 
 // bigGroup is a group of the given shape: like real games, turns of one agent share the beginning of their prompts, and
 // the samples of a group share the first turn's.
-func bigGroup(seq int, version rollout.PolicyVersion, samples int, agents []string, turns, prompt, completion int) *rollout.Group {
+func bigGroup(seq int, version rollout.PolicyVersion, samples int, agents []string, turns, prompt,
+	completion int) *rollout.Group {
 	rng := rand.New(rand.NewPCG(uint64(seq), uint64(version)))
 	g := &rollout.Group{
 		Ref: ref(seq), MinVersion: version, MaxVersion: version, Samples: samples,

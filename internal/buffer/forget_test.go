@@ -63,7 +63,8 @@ func TestWhatEverysecMayForget(t *testing.T) {
 		kill(cmd)
 		moment := slices.Index(moments, left)
 		if moment < least {
-			t.Errorf("of the first %d of %d bytes is left what was never so, or moment %d after moment %d: %s", cut, len(whole), moment, least, left)
+			t.Errorf("of the first %d of %d bytes is left what was never so, or moment %d after moment %d: %s", cut, len(whole),
+				moment, least, left)
 		}
 		least = max(least, moment)
 	}

@@ -102,7 +102,8 @@ func played(f *testing.F, rdb redis.UniversalClient) *image {
 	x.ok(x.Start(x.ctx, ref(2)))
 	episode := rollout.EpisodeRef{GroupRef: ref(2)}
 	x.ok(x.SaveCheckpoint(x.ctx, episode, 1, checkpoint(1, "a")))
-	x.ok(x.SaveAnswer(x.ctx, episode, 1, "FRANCE", buffer.Answer{Key: "k", Completion: rollout.Completion{Text: "A PAR H", TokenIDs: []int32{1}, Logprobs: []float32{-1}}}))
+	x.ok(x.SaveAnswer(x.ctx, episode, 1, "FRANCE", buffer.Answer{Key: "k",
+		Completion: rollout.Completion{Text: "A PAR H", TokenIDs: []int32{1}, Logprobs: []float32{-1}}}))
 	i := &image{keys: map[string]map[string]string{}, sets: map[string][]redis.Z{}}
 	for _, key := range rdb.Keys(x.ctx, "*").Val() {
 		switch rdb.Type(x.ctx, key).Val() {
@@ -117,7 +118,9 @@ func played(f *testing.F, rdb redis.UniversalClient) *image {
 			i.sets[key] = rdb.ZRangeWithScores(x.ctx, key, 0, -1).Val()
 		}
 	}
-	slices.SortFunc(i.fields, func(a, b field) int { return bytes.Compare([]byte(a.key+" "+a.name), []byte(b.key+" "+b.name)) })
+	slices.SortFunc(i.fields, func(a, b field) int {
+		return bytes.Compare([]byte(a.key+" "+a.name), []byte(b.key+" "+b.name))
+	})
 	if len(i.fields) < 20 {
 		f.Fatalf("only %d fields to damage: %v", len(i.fields), i.fields)
 	}

@@ -44,7 +44,8 @@ func attemptsFence(t *testing.T, rdb redis.UniversalClient) {
 	if _, err := s.Begin(t.Context(), game, at(0), 1); !rollout.Refused(err, rollout.Fenced) {
 		t.Errorf("the first attempt begins after the second: %v", err)
 	}
-	if err := s.SaveEpisode(t.Context(), game.EpisodeRef, first.Number, rollout.Episode{Ref: game.EpisodeRef}, nil); !rollout.Refused(err, rollout.Fenced) {
+	if err := s.SaveEpisode(t.Context(), game.EpisodeRef, first.Number, rollout.Episode{Ref: game.EpisodeRef},
+		nil); !rollout.Refused(err, rollout.Fenced) {
 		t.Errorf("the first attempt finishes after the second has begun: %v", err)
 	}
 	for range 2 { // excused once
@@ -62,13 +63,15 @@ func attemptsFence(t *testing.T, rdb redis.UniversalClient) {
 	if err := save(reset.Number); err != nil {
 		t.Errorf("the one after the reset: %v", err)
 	}
-	if err := s.SaveEpisode(t.Context(), game.EpisodeRef, reset.Number, rollout.Episode{Ref: game.EpisodeRef}, nil); err != nil {
+	if err := s.SaveEpisode(t.Context(), game.EpisodeRef, reset.Number, rollout.Episode{Ref: game.EpisodeRef},
+		nil); err != nil {
 		t.Errorf("the one after the reset finishes: %v", err)
 	}
 	if late := begin(30, 2); !late.Finished {
 		t.Errorf("one that begins after the end: %+v", late)
 	}
-	if warmUp, err := s.Begin(t.Context(), buffer.GameRef{EpisodeRef: game.EpisodeRef, WarmUp: true}, at(40), 1); err != nil || warmUp.Number != 1 {
+	if warmUp, err := s.Begin(t.Context(), buffer.GameRef{EpisodeRef: game.EpisodeRef, WarmUp: true}, at(40),
+		1); err != nil || warmUp.Number != 1 {
 		t.Errorf("a warm-up: %+v %v", warmUp, err)
 	}
 }
@@ -90,7 +93,8 @@ func TestAttemptGoesOnAfterOneOfAnEarlierVersion(t *testing.T) {
 func attemptStore(t *testing.T, rdb redis.UniversalClient) *buffer.Store {
 	t.Helper()
 	s := buffer.New(rdb, buffer.Options{})
-	spec := rollout.Spec{Name: "r", Steps: 1, Buffer: rollout.BufferSpec{Depth: 1, GroupsPerStep: 1, OnStale: rollout.DropStale}}
+	spec := rollout.Spec{Name: "r", Steps: 1, Buffer: rollout.BufferSpec{Depth: 1, GroupsPerStep: 1,
+		OnStale: rollout.DropStale}}
 	if err := s.Open(t.Context(), spec, "run/r"); err != nil {
 		t.Fatal(err)
 	}

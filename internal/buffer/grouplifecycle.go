@@ -17,7 +17,8 @@ import (
 // Queue registers a group launched with a policy version, than which no turn of it will be older. The first
 // scenario registered for it wins and is returned, now and later; an empty scenario registers none, and asks which
 // one is. A group that is over is refused as Fenced.
-func (s *Store) Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion, launchedAt time.Time) ([]byte, error) {
+func (s *Store) Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion,
+	launchedAt time.Time) ([]byte, error) {
 	r, err := s.evalGroup(ctx, queueScript, ref, scenario, int64(version), stamp(launchedAt))
 	if err != nil {
 		return nil, fmt.Errorf("queue group: %w", err)
@@ -65,7 +66,8 @@ func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, erro
 	if err != nil {
 		return Commit{}, rollout.Refuse(rollout.Invalid, "group %s: %v", g.Ref, err)
 	}
-	r, err := s.evalGroup(ctx, commitScript, g.Ref, int64(g.MinVersion), len(g.Trajectories), view, data, flag(of.ZeroVariance), meanLength(g.Phases))
+	r, err := s.evalGroup(ctx, commitScript, g.Ref, int64(g.MinVersion), len(g.Trajectories), view, data,
+		flag(of.ZeroVariance), meanLength(g.Phases))
 	if err != nil {
 		return Commit{}, fmt.Errorf("commit group: %w", err)
 	}
@@ -204,7 +206,8 @@ func checkNumbers(g *rollout.Group, t *rollout.Trajectory) error {
 	for i := range t.Turns {
 		turn := &t.Turns[i]
 		if turn.PolicyVersion < g.MinVersion || turn.PolicyVersion > g.MaxVersion {
-			return fmt.Errorf("turn %d: policy version %d, but the group says %d to %d", i, turn.PolicyVersion, g.MinVersion, g.MaxVersion)
+			return fmt.Errorf("turn %d: policy version %d, but the group says %d to %d", i, turn.PolicyVersion,
+				g.MinVersion, g.MaxVersion)
 		}
 		if !finite(turn.Reward) {
 			return fmt.Errorf("turn %d: reward %v", i, turn.Reward)

@@ -60,7 +60,8 @@ func progressOf(r reply) (GroupProgress, error) {
 	saved := r.list(2)
 	for i := 0; i+3 < len(saved); i += 4 {
 		g.Games = append(g.Games, GameProgress{
-			Sample: int(saved.int(i)), Attempt: int(saved.int(i + 1)), Phases: int(saved.int(i + 2)), Finished: saved.int(i+3) == 1,
+			Sample: int(saved.int(i)), Attempt: int(saved.int(i + 1)), Phases: int(saved.int(i + 2)),
+			Finished: saved.int(i+3) == 1,
 		})
 	}
 	slices.SortFunc(g.Games, func(a, b GameProgress) int { return cmp.Compare(a.Sample, b.Sample) })

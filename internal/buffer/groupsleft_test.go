@@ -28,7 +28,8 @@ var departures = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(err)
 		f.ok(f.Discard(f.ctx, ref(9), "a code of words"))
 		f.departed(
-			rollout.LengthCount{Code: rollout.Trained, Groups: 7, ByLength: []int64{1, 1, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
+			rollout.LengthCount{Code: rollout.Trained, Groups: 7,
+				ByLength: []int64{1, 1, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
 			rollout.LengthCount{Code: "a code of words", Groups: 1, ByLength: []int64{1}},
 			rollout.LengthCount{Code: "stale", Groups: 2, ByLength: []int64{0, 0, 0, 1, 0, 1}},
 		)

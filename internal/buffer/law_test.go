@@ -229,7 +229,8 @@ func (p *player) claiming(step, generation int) func() {
 
 func (p *player) completing(step, generation, kind int) func() {
 	return func() {
-		_, fresh, err := p.Complete(p.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), report(kind), rollout.FleetView{})
+		_, fresh, err := p.Complete(p.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), report(kind),
+			rollout.FleetView{})
 		want, code := p.model.complete(step, generation, kind)
 		p.same(fmt.Sprintf("complete %d in generation %d", step, generation), err, code)
 		expect(p.t, "fresh", fresh, want)

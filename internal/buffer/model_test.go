@@ -35,7 +35,9 @@ type model struct {
 func newModel(s rollout.Spec, retain int) *model {
 	return &model{
 		limits: s.Buffer, steps: s.Steps, retain: retain,
-		state: map[int]string{}, from: map[int]int{}, min: map[int]int{}, nth: map[int]int{}, bytes: map[int]int{}, length: map[int]int{}, phases: map[rollout.EpisodeRef]int{}, lengths: map[string][]int{}, drops: map[int]string{}, reports: map[int]int{},
+		state: map[int]string{}, from: map[int]int{}, min: map[int]int{}, nth: map[int]int{}, bytes: map[int]int{},
+		length: map[int]int{}, phases: map[rollout.EpisodeRef]int{}, lengths: map[string][]int{}, drops: map[int]string{},
+		reports: map[int]int{},
 	}
 }
 

@@ -56,7 +56,8 @@ func (g *RawGroup) unpack() (*rollout.Group, error) {
 		return nil, fmt.Errorf("group %d: %w", g.Seq, err)
 	}
 	if g.To > len(group.Trajectories) {
-		return nil, fmt.Errorf("group %d: %w: %d trajectories, want %d", g.Seq, pack.ErrCorrupt, len(group.Trajectories), g.To)
+		return nil, fmt.Errorf("group %d: %w: %d trajectories, want %d", g.Seq, pack.ErrCorrupt,
+			len(group.Trajectories), g.To)
 	}
 	group.Trajectories = group.Trajectories[g.From:g.To]
 	return group, nil
@@ -85,7 +86,8 @@ func (b *RawBatch) Trajectories() int {
 
 // Batch unpacks all of it.
 func (b *RawBatch) Batch() (*rollout.Batch, error) {
-	out := &rollout.Batch{Run: b.Run, Step: b.Step, TrainerVersion: b.TrainerVersion, Groups: make([]rollout.Group, 0, len(b.Groups))}
+	out := &rollout.Batch{Run: b.Run, Step: b.Step, TrainerVersion: b.TrainerVersion,
+		Groups: make([]rollout.Group, 0, len(b.Groups))}
 	for g, err := range b.All() {
 		if err != nil {
 			return nil, fmt.Errorf("batch of step %d: %w", b.Step, err)

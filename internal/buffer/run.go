@@ -280,8 +280,8 @@ func (s *Store) statuses(ctx context.Context, names []string) ([]rollout.RunStat
 }
 
 // Restore tells a run that was opened in an empty Redis how far it had come: granted steps are not granted again, group
-// numbers go on, and the generations start above every earlier one, so that a trainer process of the time before is fenced
-// off. Batches and games of the time before are lost. On a run that has granted a step it changes nothing.
+// numbers go on, and the generations start above every earlier one, so that a trainer process of the time before is
+// fenced off. Batches and games of the time before are lost. On a run that has granted a step it changes nothing.
 func (s *Store) Restore(ctx context.Context, status rollout.RunStatus) (restored bool, err error) {
 	r, err := s.eval(ctx, restoreScript, status.Spec.Name,
 		int64(status.NextStep), int64(status.PolicyVersion), status.Launched, s.now().Unix())

@@ -204,7 +204,8 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			attach(id)
 		}
 	},
-	"generations begin above those of a run that an earlier version deleted": func(t *testing.T, rdb redis.UniversalClient) {
+	"generations begin above those of a run that an earlier version deleted": func(t *testing.T,
+		rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		f.ok(rdb.HSet(f.ctx, "millrace:lives", "other", "2 1767323045").Err())
 		again := spec(1, 9)
@@ -356,7 +357,8 @@ func TestALostConnectionIsRetryable(t *testing.T) {
 	} {
 		err := call()
 		var network *net.OpError
-		if !rollout.Refused(err, rollout.Unavailable) || rollout.KindOf(err) != rollout.Retryable || !errors.As(err, &network) {
+		if !rollout.Refused(err, rollout.Unavailable) || rollout.KindOf(err) != rollout.Retryable ||
+			!errors.As(err, &network) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -61,8 +61,8 @@ func (s *Store) Account(ctx context.Context, run rollout.RunName) (Account, erro
 	return a, nil
 }
 
-// Unheard is the groups before a given one, or before the highest heard of, that the buffer never heard of: launches that
-// have not arrived yet, or never will. It looks at the latest 16,384.
+// Unheard is the groups before a given one, or before the highest heard of, that the buffer never heard of: launches
+// that have not arrived yet, or never will. It looks at the latest 16,384.
 func (s *Store) Unheard(ctx context.Context, run rollout.RunName, before rollout.GroupSeq) ([]rollout.GroupSeq, error) {
 	r, err := s.eval(ctx, unheardScript, run, int64(before))
 	if err != nil {

@@ -51,7 +51,8 @@ func (s *Store) ID(ctx context.Context, name rollout.RunName) (rollout.RunName, 
 			if known == 1 {
 				return earlier, nil
 			}
-			return "", rollout.Refuse(rollout.NoSuchRun, "run %s was deleted on %s; `millrace run list` shows the runs", name, deleted)
+			return "", rollout.Refuse(rollout.NoSuchRun, "run %s was deleted on %s; `millrace run list` shows the "+
+				"runs", name, deleted)
 		}
 		return "", noSuchRun(name)
 	}

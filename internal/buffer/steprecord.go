@@ -17,7 +17,8 @@ import (
 const maxSteps = 1000
 
 // Steps is the records of granted steps, from a step on, completed or not. A limit of 0, and any above 1000, is 1000.
-func (s *Store) Steps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]rollout.StepRecord, error) {
+func (s *Store) Steps(ctx context.Context, run rollout.RunName, from rollout.Step,
+	limit int) ([]rollout.StepRecord, error) {
 	granted, err := s.granted(ctx, run)
 	if err != nil {
 		return nil, err
@@ -64,7 +65,8 @@ func (s *Store) Step(ctx context.Context, run rollout.RunName, step rollout.Step
 	if err != nil {
 		return rollout.StepRecord{}, err
 	}
-	return rollout.StepRecord{}, rollout.Refuse(rollout.NoSuchStep, "run %s has no record of step %d; %d steps were given out", run, step, granted)
+	return rollout.StepRecord{},
+		rollout.Refuse(rollout.NoSuchStep, "run %s has no record of step %d; %d steps were given out", run, step, granted)
 }
 
 func (s *Store) granted(ctx context.Context, run rollout.RunName) (rollout.Step, error) {
@@ -121,7 +123,8 @@ func recordOf(step rollout.Step, f map[string]string) (rollout.StepRecord, error
 			return record, fmt.Errorf("record of step %d: %s: %w", step, part.name, err)
 		}
 	}
-	for name, into := range map[string]*time.Time{"asked": &v.FirstAskedAt, "granted": &v.GrantedAt, "completed": &v.CompletedAt} {
+	for name, into := range map[string]*time.Time{"asked": &v.FirstAskedAt, "granted": &v.GrantedAt,
+		"completed": &v.CompletedAt} {
 		if f[name] == "" {
 			continue
 		}

@@ -15,7 +15,8 @@ import (
 
 // trainers is what trainer processes that die and come back can rely on.
 var trainers = map[string]func(t *testing.T, rdb redis.UniversalClient){
-	"a late process with an old checkpoint does not undo a run that is over": func(t *testing.T, rdb redis.UniversalClient) {
+	"a late process with an old checkpoint does not undo a run that is over": func(t *testing.T,
+		rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 2))
 		f.ready(0, 0, 1)
 		one, _ := f.attach(-1)
@@ -74,7 +75,8 @@ var trainers = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		expect(t, "done", record.Done, false)
 		for step := 2; step < 4; step++ {
 			expect(t, "same batch", asJSON(t, f.claim(step, generation)), given[step])
-			_, fresh, err := f.Complete(f.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), report(100+step), rollout.FleetView{})
+			_, fresh, err := f.Complete(f.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), report(100+step),
+				rollout.FleetView{})
 			f.ok(err)
 			expect(t, "another report is fresh", fresh, true)
 		}
@@ -185,7 +187,8 @@ func (f *fixture) shared(step, generation, world int, given map[string]string) {
 	whole := ids(f.claim(step, generation))
 	parts := make([][]string, world)
 	for _, rank := range rand.New(rand.NewPCG(uint64(step), uint64(world))).Perm(world) {
-		b, err := f.Claim(f.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation), buffer.Share{Rank: rank, World: world})
+		b, err := f.Claim(f.ctx, run, rollout.Step(step), rollout.TrainerGeneration(generation),
+			buffer.Share{Rank: rank, World: world})
 		f.ok(err)
 		name, answer := fmt.Sprintf("step %d, rank %d of %d", step, rank, world), asJSON(f.t, b)
 		if before, asked := given[name]; asked && before != answer {

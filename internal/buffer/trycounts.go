@@ -102,7 +102,8 @@ func (s *Store) Tries(ctx context.Context, run rollout.RunName) (rollout.Tries, 
 
 // StandAlarms tells which alarms stand now, each with how long it must last before it is raised, and answers which are
 // raised by this call, and which are taken back. Each is answered to one caller, however many look.
-func (s *Store) StandAlarms(ctx context.Context, run rollout.RunName, now time.Time, patience map[rollout.AlarmCode]time.Duration) (raised, ended []rollout.AlarmCode, err error) {
+func (s *Store) StandAlarms(ctx context.Context, run rollout.RunName, now time.Time,
+	patience map[rollout.AlarmCode]time.Duration) (raised, ended []rollout.AlarmCode, err error) {
 	args := []any{now.UnixMilli()}
 	for code, wait := range patience {
 		args = append(args, string(code), wait.Milliseconds())

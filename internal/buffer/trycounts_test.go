@@ -23,7 +23,8 @@ func TestTries(t *testing.T) {
 			t.Helper()
 			at = at.Add(time.Second)
 			f.ok(f.TryFailed(f.ctx, rollout.FailedTry{
-				Ref: rollout.EpisodeRef{GroupRef: ref(4), Sample: 1}, Code: code, Error: code + strings.Repeat("!", 900), Attempt: 2, Final: final, At: at,
+				Ref: rollout.EpisodeRef{GroupRef: ref(4), Sample: 1}, Code: code, Error: code + strings.Repeat("!", 900),
+				Attempt: 2, Final: final, At: at,
 			}))
 		}
 		see := func(want string) rollout.Tries {
@@ -44,13 +45,15 @@ func TestTries(t *testing.T) {
 		fail("panic", true)
 		fail("timeout", true)
 		tries := see("0 finished, 3 failed; timeout 2/1/2; panic 1/1/1")
-		if last := tries.ByCode[0]; !tries.FailingSince.Equal(start.Add(time.Second)) || !last.LastAt.Equal(at) || last.LastGame != "demo/4/1" ||
+		if last := tries.ByCode[0]; !tries.FailingSince.Equal(start.Add(time.Second)) || !last.LastAt.Equal(at) ||
+			last.LastGame != "demo/4/1" ||
 			last.LastTried != 2 || len(last.Last) > 510 {
 			t.Errorf("%+v", tries)
 		}
 		f.ok(f.TryFinished(f.ctx, run, map[string]int64{"answers_invalid": 2, "answers_full": 5}))
 		f.ok(f.TryFinished(f.ctx, run, map[string]int64{"answers_invalid": 1}))
-		if tries = see("2 finished, 3 failed; timeout 2/1/0; panic 1/1/0"); tries.Counts["answers_invalid"] != 3 || !tries.FailingSince.IsZero() {
+		if tries = see("2 finished, 3 failed; timeout 2/1/0; panic 1/1/0"); tries.Counts["answers_invalid"] != 3 ||
+			!tries.FailingSince.IsZero() {
 			t.Errorf("%+v", tries)
 		}
 		fail("panic", false)
@@ -63,7 +66,8 @@ func TestTries(t *testing.T) {
 			t.Errorf("%d codes are kept, %v", len(tries.ByCode), err)
 		}
 		f.ok(f.Delete(f.ctx, run))
-		f.refused(f.TryFailed(f.ctx, rollout.FailedTry{Ref: rollout.EpisodeRef{GroupRef: ref(4)}, Code: "late", At: at}), rollout.NoSuchRun)
+		f.refused(f.TryFailed(f.ctx, rollout.FailedTry{Ref: rollout.EpisodeRef{GroupRef: ref(4)}, Code: "late", At: at}),
+			rollout.NoSuchRun)
 		f.ok(f.Purge(f.ctx, run))
 	})
 }
@@ -81,7 +85,8 @@ func TestAlarmsAreRaisedOnce(t *testing.T) {
 			{0, nil, nil, nil},
 			{1, map[rollout.AlarmCode]time.Duration{"slow": 10 * time.Second, "fast": 0}, []rollout.AlarmCode{"fast"}, nil},
 			{1, map[rollout.AlarmCode]time.Duration{"slow": 10 * time.Second, "fast": 0}, nil, nil},
-			{11, map[rollout.AlarmCode]time.Duration{"slow": 10 * time.Second}, []rollout.AlarmCode{"slow"}, []rollout.AlarmCode{"fast"}},
+			{11, map[rollout.AlarmCode]time.Duration{"slow": 10 * time.Second}, []rollout.AlarmCode{"slow"},
+				[]rollout.AlarmCode{"fast"}},
 			{12, map[rollout.AlarmCode]time.Duration{"slow": 10 * time.Second, "brief": 5 * time.Second}, nil, nil},
 			{13, nil, nil, []rollout.AlarmCode{"slow"}},
 			{14, nil, nil, nil},

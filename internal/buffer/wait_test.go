@@ -18,9 +18,11 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ready(0, 1)
 		f.ok(f.SetVersion(f.ctx, run, 1))
 		f.ready(1, 2)
-		f.notReady(0, "step 0 of run demo waits for 1 groups in play that would become too stale without it: 2 are ready, 0 in flight, 1 queued; ask again")
+		f.notReady(0, "step 0 of run demo waits for 1 groups in play that would become too stale without it: 2 are ready, "+
+			"0 in flight, 1 queued; ask again")
 		f.ok(f.Start(f.ctx, ref(0)))
-		f.notReady(0, "step 0 of run demo waits for 1 groups in play that would become too stale without it: 2 are ready, 1 in flight, 0 queued; ask again")
+		f.notReady(0, "step 0 of run demo waits for 1 groups in play that would become too stale without it: 2 are ready, "+
+			"1 in flight, 0 queued; ask again")
 		f.ready(0, 0)
 		expect(t, "batch", seqs(f.claim(0, 0)), []int{0, 1})
 	},
@@ -57,7 +59,8 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.complete(0, 0)
 		f.ok(f.SetVersion(f.ctx, run, 1))
 		f.ready(1, 6, 7)
-		f.notReady(1, "step 1 of run demo waits for 2 groups in play that would become too stale without it: 2 are ready, 0 in flight, 4 queued; ask again")
+		f.notReady(1, "step 1 of run demo waits for 2 groups in play that would become too stale without it: 2 are ready, "+
+			"0 in flight, 4 queued; ask again")
 		f.ready(0, 3)
 		f.notReady(1, "")
 		f.ready(0, 1)
@@ -69,7 +72,8 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ready(0, 1, 2)
 		f.claim(0, 0)
 		f.ready(1, 3, 4) // the version that step 0 is about to make
-		f.notReady(1, "step 1 of run demo waits for 1 groups in play that would become too stale without it: 2 are ready, 0 in flight, 1 queued; ask again")
+		f.notReady(1, "step 1 of run demo waits for 1 groups in play that would become too stale without it: 2 are ready, "+
+			"0 in flight, 1 queued; ask again")
 		f.ready(0, 0)
 		expect(t, "batch", seqs(f.claim(1, 0)), []int{0, 3})
 	},

@@ -41,7 +41,8 @@ func (s *session) archiveCommand() *cobra.Command {
 	cmd.Long = `Write everything that is kept of a run to one file and then delete the run, as run delete does. The file is a gzipped tar of JSON:
 the run, its step records, its events, and the batches that are still kept. It has its name only when it is whole, on the disk, and
 was read again; the run is deleted after that, and only if nothing happened to it meanwhile.`
-	cmd.Example = "  millrace run archive demo --to /backup\n  millrace run archive demo --to demo-so-far.tar.gz --keep\n  tar -xzf demo.tar.gz"
+	cmd.Example = "  millrace run archive demo --to /backup\n  millrace run archive demo --to demo-so-far.tar.gz " +
+		"--keep\n  tar -xzf demo.tar.gz"
 	return cmd
 }
 
@@ -56,7 +57,8 @@ func (s *session) archive(ctx context.Context, c Client, run rollout.RunName, to
 	}
 	if !keep && !x.status.State.Over() {
 		if !force {
-			return fmt.Errorf("run %s is %s; stop it first, stop it now with --force, or leave it going with --keep", run, x.status.State)
+			return fmt.Errorf("run %s is %s; stop it first, stop it now with --force, or leave it going with --keep",
+				run, x.status.State)
 		}
 		if err := x.stop(ctx); err != nil {
 			return err
@@ -144,7 +146,8 @@ func (x *export) unchanged(ctx context.Context) error {
 	was, is := x.view, v
 	if is.ID != was.ID || is.State != was.State || is.PolicyVersion != was.PolicyVersion || is.NextStep != was.NextStep ||
 		is.Buffer.Claimed != was.Buffer.Claimed || is.Buffer.Completed != was.Buffer.Completed {
-		return errors.New("the run has changed while it was archived: a trainer is still at work, or it goes on; archive it again when it is over")
+		return errors.New("the run has changed while it was archived: a trainer is still at work, or it goes on; archive " +
+			"it again when it is over")
 	}
 	return nil
 }
@@ -166,7 +169,10 @@ func (x *export) write(ctx context.Context, path string) (m archive.Manifest, si
 		}
 	}
 	last := rollout.Step(-1)
-	if err := w.Add("steps.ndjson", func(to io.Writer) (err error) { last, err = x.steps(ctx, base, to); return err }); err != nil {
+	if err := w.Add("steps.ndjson", func(to io.Writer) (err error) {
+		last, err = x.steps(ctx, base, to)
+		return err
+	}); err != nil {
 		return m, 0, err
 	}
 	if err := w.Add("events.ndjson", func(to io.Writer) error { return x.events(ctx, base, to) }); err != nil {
@@ -189,7 +195,8 @@ func (x *export) write(ctx context.Context, path string) (m archive.Manifest, si
 		return m, 0, fmt.Errorf("write the manifest: %w", err)
 	}
 	m = archive.Manifest{
-		Format: archive.Format, Run: string(x.status.Spec.Name), ID: string(x.status.ID), ArchivedAt: x.now().UTC(), Status: status, Counts: x.counts,
+		Format: archive.Format, Run: string(x.status.Spec.Name), ID: string(x.status.ID), ArchivedAt: x.now().UTC(),
+		Status: status, Counts: x.counts,
 	}
 	size, err = w.Finish(m)
 	return m, size, err

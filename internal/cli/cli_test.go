@@ -19,11 +19,14 @@ var answers = map[string]reply{
 	"GET /v1/runs/demo/waits":  {200, `{"waits":[]}`},
 	"PATCH /v1/runs/demo":      {200, runDocument},
 	"POST /v1/runs/demo/stop":  {200, runDocument},
-	"GET /v1/engines":          {200, `{"engines":[{"id":"gpu7","url":"http://10.0.0.7:8000","state":"ready","since":"2026-11-21T11:00:00Z","max_in_flight":256}]}`},
-	"PUT /v1/engines/gpu7":     {200, `{"id":"gpu7","url":"http://10.0.0.7:8000","state":"joining","since":"2026-11-21T12:00:00Z","max_in_flight":256}`},
-	"DELETE /v1/engines/gpu7":  {204, ""},
-	"GET /v1/runs/locked":      {401, `{"title":"Unauthorized","status":401,"detail":"no token"}`},
-	"GET /v1/runs/down":        {503, `{"title":"Unavailable","status":503,"detail":"redis does not answer","request_id":"R7"}`},
+	"GET /v1/engines": {200,
+		`{"engines":[{"id":"gpu7","url":"http://10.0.0.7:8000","state":"ready","since":"2026-11-21T11:00:00Z","max_in_flight":256}]}`},
+	"PUT /v1/engines/gpu7": {200,
+		`{"id":"gpu7","url":"http://10.0.0.7:8000","state":"joining","since":"2026-11-21T12:00:00Z","max_in_flight":256}`},
+	"DELETE /v1/engines/gpu7": {204, ""},
+	"GET /v1/runs/locked":     {401, `{"title":"Unauthorized","status":401,"detail":"no token"}`},
+	"GET /v1/runs/down": {503,
+		`{"title":"Unavailable","status":503,"detail":"redis does not answer","request_id":"R7"}`},
 	"PATCH /v1/runs/completed": {409, `{"title":"Run over","status":409,"detail":"the run is completed"}`},
 }
 
@@ -113,7 +116,8 @@ batch      trainer, step 3  10s ago      20s  8 groups
 // TestDocuments holds -o json and yaml to the server's own document, whole.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"run list", "run show demo", "run show bound", "run steps demo", "run waits demo", "engine list", "engine add http://10.0.0.7:8000 --id gpu7", "run pause demo"} {
+	for _, args := range []string{"run list", "run show demo", "run show bound", "run steps demo", "run waits demo",
+		"engine list", "engine add http://10.0.0.7:8000 --id gpu7", "run pause demo"} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			asJSON, _ := command(t, answers, "", nil, append(strings.Fields(args), "-o", "json")...)
@@ -202,7 +206,8 @@ func TestChanges(t *testing.T) {
 		{"run pause demo", `PATCH /v1/runs/demo {"paused":true}`},
 		{"run resume demo", `PATCH /v1/runs/demo {"paused":false}`},
 		{"run stop demo --reason enough", `POST /v1/runs/demo/stop {"reason":"enough"}`},
-		{"engine add http://10.0.0.7:8000 --id gpu7 --max-in-flight 64", `PUT /v1/engines/gpu7 {"url":"http://10.0.0.7:8000","max_in_flight":64}`},
+		{"engine add http://10.0.0.7:8000 --id gpu7 --max-in-flight 64",
+			`PUT /v1/engines/gpu7 {"url":"http://10.0.0.7:8000","max_in_flight":64}`},
 		{"engine add http://10.0.0.7:8000", `PUT /v1/engines/10.0.0.7-8000 {"url":"http://10.0.0.7:8000"}`},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
@@ -222,13 +227,16 @@ func TestStartNamesTheFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("name: demo\nsteps: -3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refusal := map[string]reply{"POST /v1/runs": {422, `{"title":"Invalid request","status":422,"detail":"run spec: 2 faults",` +
+	refusal := map[string]reply{"POST " +
+		"/v1/runs": {422, `{"title":"Invalid request","status":422,"detail":"run spec: 2 faults",` +
 		`"errors":[{"message":"request:2:1: steps: -3 is less than 1"},{"message":"request: model: is missing"}]}`}}
 	want := "run spec: 2 faults\n  " + file + ":2:1: steps: -3 is less than 1\n  " + file + ": model: is missing"
-	if got, _ := command(t, refusal, "", nil, "run", "start", "-f", file); got.code != ExitError || got.err.Error() != want {
+	if got, _ := command(t, refusal, "", nil, "run", "start", "-f", file); got.code != ExitError ||
+		got.err.Error() != want {
 		t.Errorf("exit code %d, %q, want %q", got.code, got.err, want)
 	}
-	if got, _ := command(t, refusal, "name: demo", nil, "run", "start", "-f", "-"); !strings.Contains(got.err.Error(), "request:2:1") {
+	if got, _ := command(t, refusal, "name: demo", nil, "run", "start", "-f",
+		"-"); !strings.Contains(got.err.Error(), "request:2:1") {
 		t.Errorf("standard input has no name, but: %q", got.err)
 	}
 	if got, s := command(t, refusal, " \n", nil, "run", "start", "-f", "-"); got.err == nil || len(s.asked) > 0 {

@@ -22,7 +22,8 @@ func throttleText(v runView) string {
 	case rollout.ThrottleBytes:
 		return fmt.Sprintf("launches no more: buffer.max_bytes reached, %s stored, %s", storedText(v), outstanding)
 	case rollout.ThrottleStaleness:
-		return fmt.Sprintf("launches no more until a step is completed: buffer.max_staleness %d, %s", b.MaxStaleness, outstanding)
+		return fmt.Sprintf("launches no more until a step is completed: buffer.max_staleness %d, %s",
+			b.MaxStaleness, outstanding)
 	case rollout.ThrottleFailures:
 		return fmt.Sprintf("launches are spaced out, up to 30 s: all groups that ended lately failed, %s", outstanding)
 	}
@@ -43,7 +44,8 @@ func rewardVarianceText(s rollout.RewardVariance) string {
 	case s.Groups == 0:
 		return ""
 	case s.Collapsed:
-		return fmt.Sprintf("%d of the last %d groups had equal rewards: %s to learn; check rewards, temperature, opponents", s.ZeroVariance, s.Groups, diagnosis.Learnable(s))
+		return fmt.Sprintf("%d of the last %d groups had equal rewards: %s to learn; check rewards, temperature, opponents",
+			s.ZeroVariance, s.Groups, diagnosis.Learnable(s))
 	}
 	return fmt.Sprintf("%d of the last %d groups had equal rewards", s.ZeroVariance, s.Groups)
 }
@@ -70,7 +72,8 @@ func alarmCodes(alarms []rollout.Alarm) string {
 func conditionText(r rollout.RunStatus) string {
 	var parts []string
 	if r.RewardVariance.Collapsed {
-		parts = append(parts, fmt.Sprintf("no reward variance (%d of %d groups)", r.RewardVariance.ZeroVariance, r.RewardVariance.Groups))
+		parts = append(parts, fmt.Sprintf("no reward variance (%d of %d groups)", r.RewardVariance.ZeroVariance,
+			r.RewardVariance.Groups))
 	}
 	if r.Throttle != "" {
 		parts = append(parts, "throttled by "+string(r.Throttle))

@@ -33,7 +33,8 @@ func (s *session) deleteCommand() *cobra.Command {
 			return s.show(a.Body, func() error { return nil })
 		})
 	cmd.Flags().BoolVar(&force, "force", false, "stop the run first if it goes on")
-	cmd.Long = "Delete a run that is over: its batches, step records, events, adapters and workflows. This cannot be undone. A run that uses the\n" +
+	cmd.Long = "Delete a run that is over: its batches, step records, events, adapters and workflows. This cannot be " +
+		"undone. A run that uses the\n" +
 		"name again is another one and has nothing of this one."
 	return cmd
 }
@@ -54,7 +55,8 @@ func (s *session) rewindCommand() *cobra.Command {
 				return err
 			}
 			s.say("run %s goes back to step %d: it and later steps are given again, with the same batches", run, step)
-			s.say("its trainer is refused from now on: restore the checkpoint before step %d and start it again; versions stay, the next to publish is %d",
+			s.say("its trainer is refused from now on: restore the checkpoint before step %d and start it again; versions "+
+				"stay, the next to publish is %d",
 				step, v.PolicyVersion+1)
 			if s.format == "table" {
 				return nil
@@ -62,7 +64,8 @@ func (s *session) rewindCommand() *cobra.Command {
 			return s.show(a.Body, func() error { return nil })
 		})
 	cmd.Flags().Int64Var(&step, "to", -1, "the first step to train again")
-	cmd.Long = "Let a trainer train again from a step. Only steps whose batches are still kept can be gone back to: the service keeps those of the\n" +
+	cmd.Long = "Let a trainer train again from a step. Only steps whose batches are still kept can be gone back to: the " +
+		"service keeps those of the\n" +
 		"latest completed steps, as many as retain_steps of its configuration says (2 unless it says more)."
 	return cmd
 }
@@ -85,8 +88,10 @@ func (s *session) cloneCommand() *cobra.Command {
 			s.say("run %s started with the spec of %s; follow it with: millrace run watch %s", status.Spec.Name, run, status.Spec.Name)
 			return s.show(a.Body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
 		})
-	cmd.Long = "Start a new run with the spec of another one, as it was changed since. Keys have the names that they have in the run spec."
-	cmd.Example = "  millrace run clone demo demo-hot sampling.temperature=1.2\n  millrace run clone demo demo-long steps=400"
+	cmd.Long = "Start a new run with the spec of another one, as it was changed since. Keys have the names that they " +
+		"have in the run spec."
+	cmd.Example = "  millrace run clone demo demo-hot sampling.temperature=1.2\n  millrace run clone demo " +
+		"demo-long steps=400"
 	return cmd
 }
 

@@ -64,13 +64,18 @@ func (s *session) enginesCommand() *cobra.Command {
 }
 
 func (s *session) enginesTable(engines []rollout.Engine) *table.Table {
-	t := table.New(table.Left("ENGINE"), table.Left("STATE"), table.Right("SINCE"), table.Left("URL"), table.Right("LIMIT"), table.Right("RUNNING"),
-		table.Right("WAITING"), table.Right("QUEUE s"), table.Right("IN tok/s"), table.Right("OUT tok/s"), table.Right("CACHED"), table.Right("KV"), table.Right("ADAPTERS"), table.Left("REASON"))
+	t := table.New(table.Left("ENGINE"), table.Left("STATE"), table.Right("SINCE"), table.Left("URL"),
+		table.Right("LIMIT"), table.Right("RUNNING"),
+		table.Right("WAITING"), table.Right("QUEUE s"), table.Right("IN tok/s"), table.Right("OUT tok/s"),
+		table.Right("CACHED"), table.Right("KV"), table.Right("ADAPTERS"), table.Left("REASON"))
 	for _, e := range engines {
 		l := e.Load
-		t.Row(string(e.ID), string(e.State), ago(e.Since, s.now()), e.URL, count(int64(e.Limit())), fmt.Sprintf("%.0f", l.Running),
-			fmt.Sprintf("%.0f", l.Waiting), fmt.Sprintf("%.1f", l.QueueSec), fmt.Sprintf("%.0f", l.InputTPS), fmt.Sprintf("%.0f", l.OutputTPS),
-			fmt.Sprintf("%.0f %%", 100*l.PrefixHitShare), fmt.Sprintf("%.0f %%", 100*l.KVUsage), adapterCount(e), reason(e, s.now()))
+		t.Row(string(e.ID), string(e.State), ago(e.Since, s.now()), e.URL, count(int64(e.Limit())),
+			fmt.Sprintf("%.0f", l.Running),
+			fmt.Sprintf("%.0f", l.Waiting), fmt.Sprintf("%.1f", l.QueueSec), fmt.Sprintf("%.0f", l.InputTPS),
+			fmt.Sprintf("%.0f", l.OutputTPS),
+			fmt.Sprintf("%.0f %%", 100*l.PrefixHitShare), fmt.Sprintf("%.0f %%", 100*l.KVUsage), adapterCount(e),
+			reason(e, s.now()))
 	}
 	return t
 }
@@ -104,11 +109,13 @@ func (s *session) addCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add URL",
 		Short: "Add an engine",
-		Long: "Add an engine by the address of its vLLM server, without /v1. It gets requests once it is healthy and has loaded\n" +
+		Long: "Add an engine by the address of its vLLM server, without /v1. It gets requests once it is healthy " +
+			"and has loaded\n" +
 			"the adapters in use, or as many as it can in 20 seconds. " +
 			"Adding it again changes nothing.",
-		Example: "  millrace engine add http://10.0.0.7:8000\n  millrace engine add http://10.0.0.7:8000 --id gpu7 --max-in-flight 256",
-		Args:    exactly(1),
+		Example: "  millrace engine add http://10.0.0.7:8000\n  millrace engine add http://10.0.0.7:8000 --id gpu7 " +
+			"--max-in-flight 256",
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			address, err := url.Parse(args[0])
 			if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {

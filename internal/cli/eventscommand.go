@@ -47,7 +47,8 @@ func (s *session) eventsCommand() *cobra.Command {
 				return usage("--last %d: use 0 for all, or more", last)
 			}
 			query := url.Values{"limit": {strconv.Itoa(eventsPage)}}
-			for name, value := range map[string]string{"kind": strings.Join(kinds, ","), "code": code, "since": since, "game": inRun(run, game)} {
+			for name, value := range map[string]string{"kind": strings.Join(kinds, ","), "code": code, "since": since,
+				"game": inRun(run, game)} {
 				if value != "" {
 					query.Set(name, value)
 				}

@@ -48,7 +48,8 @@ func (c *chronicle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func dropped(seq int) string {
-	return fmt.Sprintf(`{"kind":"group_dropped","_time":"2026-11-21T12:00:0%dZ","group_seq":%d,"code":"timeout"}`, seq, seq)
+	return fmt.Sprintf(`{"kind":"group_dropped","_time":"2026-11-21T12:00:0%dZ","group_seq":%d,"code":"timeout"}`, seq,
+		seq)
 }
 
 // paper is what a command writes, and a signal after so many lines.
@@ -110,7 +111,8 @@ func TestEventsFollow(t *testing.T) {
 	if !strings.Contains(said.String(), "waiting for it") {
 		t.Errorf("an absence of the server is not told: %q", said.String())
 	}
-	if c.asked[0] != "code=timeout&facts=true&game=4%2F1&limit=1000&since=5s" || c.asked[1] != "after=2&code=timeout&facts=true&game=4%2F1&limit=1000" {
+	if c.asked[0] != "code=timeout&facts=true&game=4%2F1&limit=1000&since=5s" ||
+		c.asked[1] != "after=2&code=timeout&facts=true&game=4%2F1&limit=1000" {
 		t.Errorf("asked %q", c.asked)
 	}
 }
@@ -122,12 +124,14 @@ func TestEventsTable(t *testing.T) {
 		`{"id":"2-0","kind":"of_tomorrow","data":{"kind":"of_tomorrow","x":1}}]}`}}
 	// The second page is the same as the first: its id stays, and it is the last one.
 	got, _ := command(t, page, "", nil, "run", "events", "demo", "--last", "2")
-	for _, want := range []string{"KIND               WHAT\n", "  rollout_error      4/1: timeout, attempt 2, given up: no answer\n", "-                    of_tomorrow        {\"kind\":\"of_tomorrow\",\"x\":1}\n"} {
+	for _, want := range []string{"KIND               WHAT\n", "  rollout_error      4/1: timeout, attempt 2, given up: " +
+		"no answer\n", "-                    of_tomorrow        {\"kind\":\"of_tomorrow\",\"x\":1}\n"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("%q is missing in\n%s (%v)", want, got.stdout, got.err)
 		}
 	}
-	for args, code := range map[string]int{"run events demo -o ndjson": ExitOK, "run events demo -o json": ExitOK, "run list -o ndjson": ExitUsage, "run events demo --last -1": ExitUsage, "run watch demo -o yaml": ExitUsage} {
+	for args, code := range map[string]int{"run events demo -o ndjson": ExitOK, "run events demo -o json": ExitOK,
+		"run list -o ndjson": ExitUsage, "run events demo --last -1": ExitUsage, "run watch demo -o yaml": ExitUsage} {
 		if got, _ := command(t, page, "", nil, strings.Fields(args)...); got.code != code {
 			t.Errorf("%s: %d, want %d: %v", args, got.code, code, got.err)
 		}

@@ -39,7 +39,8 @@ func eventText(e telemetry.Event) string {
 	case telemetry.StepCompleted:
 		return lastText(b.Record)
 	case telemetry.BatchClaimed:
-		return fmt.Sprintf("step %d: batch formed after %.1f s of waiting; %d ready, %d in flight, %d queued", b.Step, b.StarvedSec,
+		return fmt.Sprintf("step %d: batch formed after %.1f s of waiting; %d ready, %d in flight, %d queued",
+			b.Step, b.StarvedSec,
 			b.Counts.Ready, b.Counts.InFlight, b.Counts.Queued)
 	case telemetry.RewardVarianceChanged:
 		return rewardVarianceText(b.RewardVariance)
@@ -49,11 +50,13 @@ func eventText(e telemetry.Event) string {
 		}
 		return because(b.Text, b.Advice)
 	case telemetry.GroupReady:
-		return fmt.Sprintf("%d: %d trajectories, oldest version v%d, %d games failed%s", b.Group.Seq, b.Trajectories, b.Group.MinVersion, b.Failed, zeroVarianceText(b.Group))
+		return fmt.Sprintf("%d: %d trajectories, oldest version v%d, %d games failed%s", b.Group.Seq, b.Trajectories,
+			b.Group.MinVersion, b.Failed, zeroVarianceText(b.Group))
 	case telemetry.GroupDropped:
 		return fmt.Sprintf("%d: %s", b.Seq, b.Code)
 	case telemetry.EpisodeFinished:
-		return because(fmt.Sprintf("%d/%d: %d phases in %.1f s, %d requests, attempt %d", b.Ref.Seq, b.Ref.Sample, b.Phases, b.WallSec, b.Usage.Requests, b.Attempts),
+		return because(fmt.Sprintf("%d/%d: %d phases in %.1f s, %d requests, attempt %d", b.Ref.Seq, b.Ref.Sample, b.Phases,
+			b.WallSec, b.Usage.Requests, b.Attempts),
 			invalidText(b.Counts))
 	case telemetry.EpisodeFailed:
 		then := "to be tried again"
@@ -67,7 +70,8 @@ func eventText(e telemetry.Event) string {
 		return because(fmt.Sprintf("v%d is %s", b.Policy.Version, b.Policy.State), b.Policy.Reason)
 	case telemetry.BufferLevel:
 		c := b.Counts
-		return fmt.Sprintf("%d queued, %d in flight, %d ready, %d claimed; the trainer waited %.1f of %.1f s", c.Queued, c.InFlight, c.Ready, c.Claimed,
+		return fmt.Sprintf("%d queued, %d in flight, %d ready, %d claimed; the trainer waited %.1f of %.1f s", c.Queued,
+			c.InFlight, c.Ready, c.Claimed,
 			b.StarvedSec, b.WindowSec)
 	case telemetry.DispatchSample:
 		return fmt.Sprintf("%d requests queued, in %.0f tok/s, out %.0f tok/s", b.Queued, b.InputTPS, b.OutputTPS)

@@ -52,7 +52,8 @@ type result struct {
 }
 
 // command runs a command line against scripted answers. The environment has only what env says.
-func command(t *testing.T, answers map[string]reply, stdin string, env map[string]string, args ...string) (result, *service) {
+func command(t *testing.T, answers map[string]reply, stdin string, env map[string]string,
+	args ...string) (result, *service) {
 	t.Helper()
 	s := &service{t: t, answers: answers}
 	server := httptest.NewServer(s)

@@ -55,10 +55,12 @@ func (s *session) startCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start -f FILE",
 		Short: "Start a run from a spec",
-		Long: "Start a run from a spec in YAML or JSON. Starting the same spec again finds the run that is there; another spec under its\n" +
+		Long: "Start a run from a spec in YAML or JSON. Starting the same spec again finds the run that is there; another " +
+			"spec under its\n" +
 			"name is refused.",
-		Example: "  millrace run start -f config/examples/diplomacy-qwen7b.yaml\n  cat spec.yaml | millrace run start -f - --watch",
-		Args:    exactly(0),
+		Example: "  millrace run start -f config/examples/diplomacy-qwen7b.yaml\n  cat spec.yaml | millrace run " +
+			"start -f - --watch",
+		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			spec, err := s.readFile(file)
 			if err != nil {
@@ -190,7 +192,8 @@ func (s *session) setCommand() *cobra.Command {
 	cmd.ValidArgsFunction = s.completeSettings
 	cmd.Long = "Change a running run. Keys have the names and the meaning that they have in the run spec:\n\n" + settingsHelp() +
 		"\nWhat is in flight goes on; groups launched from now on are as the change says."
-	cmd.Example = "  millrace run set demo buffer.depth=4 buffer.max_staleness=6\n  millrace run set demo buffer.max_bytes=2GiB group.zero_variance=drop"
+	cmd.Example = "  millrace run set demo buffer.depth=4 buffer.max_staleness=6\n  millrace run set demo " +
+		"buffer.max_bytes=2GiB group.zero_variance=drop"
 	return cmd
 }
 

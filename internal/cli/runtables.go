@@ -15,10 +15,13 @@ import (
 
 func runsTable(runs []rollout.RunStatus, now time.Time) *table.Table {
 	t := table.New(table.Left("RUN"), table.Left("STATE"), table.Right("STEP"), table.Right("OF"), table.Right("POLICY"),
-		table.Right("DEPTH"), table.Right("GROUPS/STEP"), table.Right("OUTSTANDING"), table.Right("STARTED"), table.Left("REASON"))
+		table.Right("DEPTH"), table.Right("GROUPS/STEP"), table.Right("OUTSTANDING"), table.Right("STARTED"),
+		table.Left("REASON"))
 	for _, r := range runs {
-		t.Row(string(r.Spec.Name), string(r.State), count(int64(r.NextStep)), count(int64(r.Spec.Steps)), fmt.Sprintf("v%d", r.PolicyVersion),
-			count(int64(r.Spec.Buffer.Depth)), count(int64(r.Spec.Buffer.GroupsPerStep)), count(r.Outstanding), ago(r.StartedAt, now), cmp.Or(r.Reason, conditionText(r)))
+		t.Row(string(r.Spec.Name), string(r.State), count(int64(r.NextStep)), count(int64(r.Spec.Steps)),
+			fmt.Sprintf("v%d", r.PolicyVersion),
+			count(int64(r.Spec.Buffer.Depth)), count(int64(r.Spec.Buffer.GroupsPerStep)), count(r.Outstanding),
+			ago(r.StartedAt, now), cmp.Or(r.Reason, conditionText(r)))
 	}
 	return t
 }
@@ -45,7 +48,8 @@ func (s *session) showRun(v runView) error {
 	t.Row("step", fmt.Sprintf("%d of %d", v.NextStep, v.Spec.Steps))
 	t.Row("policy", fmt.Sprintf("v%d", v.PolicyVersion))
 	b := v.Spec.Buffer
-	buffer := fmt.Sprintf("depth %d x %d groups of %d games, max staleness %d (%s)", b.Depth, b.GroupsPerStep, v.Spec.Group.Samples, b.MaxStaleness, b.OnStale)
+	buffer := fmt.Sprintf("depth %d x %d groups of %d games, max staleness %d (%s)", b.Depth, b.GroupsPerStep,
+		v.Spec.Group.Samples, b.MaxStaleness, b.OnStale)
 	if b.Order == rollout.FinishOrder {
 		buffer += ", first finished first"
 	}
@@ -88,7 +92,8 @@ func (s *session) showRun(v runView) error {
 func (s *session) showLists(v runView) error {
 	if len(v.Policies) > 0 {
 		fmt.Fprintln(s.Stdout)
-		t := table.New(table.Left("POLICY"), table.Left("STATE"), table.Left("ADAPTER"), table.Right("LOAD s"), table.Left("PATH"), table.Left("REASON"))
+		t := table.New(table.Left("POLICY"), table.Left("STATE"), table.Left("ADAPTER"), table.Right("LOAD s"),
+			table.Left("PATH"), table.Left("REASON"))
 		for _, p := range v.Policies {
 			t.Row(fmt.Sprintf("v%d", p.Version), string(p.State), p.Adapter, slowestLoad(p), p.Path, p.Reason)
 		}
@@ -116,7 +121,8 @@ func slowestLoad(p rollout.Policy) string {
 }
 
 func waitsTable(waits []wait, now time.Time) *table.Table {
-	t := table.New(table.Left("WAITS FOR"), table.Left("OWNER"), table.Right("SINCE"), table.Right("ENDS IN"), table.Left("UNTIL"))
+	t := table.New(table.Left("WAITS FOR"), table.Left("OWNER"), table.Right("SINCE"), table.Right("ENDS IN"),
+		table.Left("UNTIL"))
 	for _, w := range waits {
 		ends := "-"
 		if !w.Deadline.IsZero() {

@@ -30,7 +30,8 @@ func (s *session) completeRuns(cmd *cobra.Command, args []string, _ string) ([]s
 }
 
 // completeSettings offers a run, and then the fields of a running one that can be changed.
-func (s *session) completeSettings(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (s *session) completeSettings(cmd *cobra.Command, args []string, word string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return s.completeRuns(cmd, args, word)
 	}

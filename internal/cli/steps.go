@@ -58,8 +58,10 @@ func (c Client) Steps(ctx context.Context, run rollout.RunName, w io.Writer) err
 }
 
 func stepsTable(steps []rollout.StepRecord) *table.Table {
-	columns := []table.Column{table.Right("STEP"), table.Right("WALL s"), table.Right("WAIT"), table.Right("LOAD"), table.Right("REF"),
-		table.Right("TRAIN"), table.Right("PUBL"), table.Right("OTHER"), table.Right("READY"), table.Right("QUEUED"), table.Right("FLYING"),
+	columns := []table.Column{table.Right("STEP"), table.Right("WALL s"), table.Right("WAIT"), table.Right("LOAD"),
+		table.Right("REF"),
+		table.Right("TRAIN"), table.Right("PUBL"), table.Right("OTHER"), table.Right("READY"), table.Right("QUEUED"),
+		table.Right("FLYING"),
 		table.Right("STALE"), table.Right("BUSY"), table.Right("IN tok/s"), table.Right("OUT tok/s")}
 	zeroVariance := slices.ContainsFunc(steps, func(r rollout.StepRecord) bool { return r.Service.ZeroVarianceGroups > 0 })
 	if zeroVariance {
@@ -87,14 +89,17 @@ func stepRows(r rollout.StepRecord) [][]string {
 	if !r.Done { // what the engines did is known when the step is recorded
 		return [][]string{append([]string{name, "…", "", "", "", "", "", ""}, seen...)}
 	}
-	seen = append(seen, fmt.Sprintf("%.0f %%", 100*v.Fleet.SlotShare), fmt.Sprintf("%.0f", v.Fleet.InputTPS), fmt.Sprintf("%.0f", v.Fleet.OutputTPS))
+	seen = append(seen, fmt.Sprintf("%.0f %%", 100*v.Fleet.SlotShare), fmt.Sprintf("%.0f", v.Fleet.InputTPS),
+		fmt.Sprintf("%.0f", v.Fleet.OutputTPS))
 	var rows [][]string
 	if prefill := r.PrefillSec(); prefill >= 0.05 { // less is shown as nothing
 		rows = append(rows, []string{"prefill", sec(prefill), sec(prefill)})
 	}
 	phases := r.StepPhases()
-	line := []string{name, sec(r.StepSec()), sec(phases[rollout.PhaseWait]), sec(phases[rollout.PhaseLoad]), sec(phases[rollout.PhaseRefLogprobs]),
-		sec(phases[rollout.PhaseTrain]), sec(phases[rollout.PhasePublish]), sec(phases[rollout.PhaseCheckpoint] + phases[rollout.PhaseOther])}
+	line := []string{name, sec(r.StepSec()), sec(phases[rollout.PhaseWait]), sec(phases[rollout.PhaseLoad]),
+		sec(phases[rollout.PhaseRefLogprobs]),
+		sec(phases[rollout.PhaseTrain]), sec(phases[rollout.PhasePublish]),
+		sec(phases[rollout.PhaseCheckpoint] + phases[rollout.PhaseOther])}
 	return append(rows, append(line, seen...))
 }
 

@@ -31,8 +31,9 @@ Tokens per second are differences of the engines' own counters over the last sam
 tokens found in the prefix cache, SLOTS the share of the request limit in use, QUEUE s the mean wait in dispatch queues of the requests answered.
 USAGE ERR is how much more the engine counted than its answers account for: with some other client at the engine it is above 0. On a terminal the table is painted over until Ctrl-C; elsewhere
 it is written once, or --views times. With -o json or yaml every view is a document.`,
-		Example: "  millrace engine top\n  millrace engine top --views 60 --every 1s -o json | jq -c '.engines[].load.output_tps'",
-		Args:    exactly(0),
+		Example: "  millrace engine top\n  millrace engine top --views 60 --every 1s -o json | jq -c " +
+			"'.engines[].load.output_tps'",
+		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < fastestTop {
 				return usage("--every %v: use %v or more", every, fastestTop)
@@ -51,7 +52,8 @@ it is written once, or --views times. With -o json or yaml every view is a docum
 		},
 	}
 	cmd.Flags().DurationVar(&every, "every", time.Second, "time between two views")
-	cmd.Flags().IntVar(&views, "views", 0, "end after so many views; 0 is no end (default 1 when the output is no terminal)")
+	cmd.Flags().IntVar(&views, "views", 0, "end after so many views; 0 is no end (default 1 when the output "+
+		"is no terminal)")
 	return cmd
 }
 
@@ -141,16 +143,20 @@ func topTable(engines []rollout.Engine, now time.Time) *table.Table {
 		}
 		return strings.Compare(string(a.ID), string(b.ID))
 	})
-	t := table.New(table.Left("ENGINE"), table.Left("STATE"), table.Right("RUNNING"), table.Right("WAITING"), table.Right("SLOTS"), table.Right("QUEUE s"),
-		table.Right("IN tok/s"), table.Right("OUT tok/s"), table.Right("CACHED"), table.Right("KV"), table.Right("USAGE ERR"), table.Right("SAMPLED"), table.Left("REASON"))
+	t := table.New(table.Left("ENGINE"), table.Left("STATE"), table.Right("RUNNING"), table.Right("WAITING"),
+		table.Right("SLOTS"), table.Right("QUEUE s"),
+		table.Right("IN tok/s"), table.Right("OUT tok/s"), table.Right("CACHED"), table.Right("KV"), table.Right("USAGE ERR"),
+		table.Right("SAMPLED"), table.Left("REASON"))
 	for _, e := range engines {
 		l := e.Load
 		slots := 0.0
 		if limit := e.Limit(); limit > 0 {
 			slots = 100 * (l.Running + l.Waiting) / float64(limit)
 		}
-		t.Row(string(e.ID), string(e.State), fmt.Sprintf("%.0f", l.Running), fmt.Sprintf("%.0f", l.Waiting), fmt.Sprintf("%.0f %%", slots),
-			fmt.Sprintf("%.1f", l.QueueSec), fmt.Sprintf("%.0f", l.InputTPS), fmt.Sprintf("%.0f", l.OutputTPS), fmt.Sprintf("%.0f %%", 100*l.PrefixHitShare),
+		t.Row(string(e.ID), string(e.State), fmt.Sprintf("%.0f", l.Running), fmt.Sprintf("%.0f", l.Waiting),
+			fmt.Sprintf("%.0f %%", slots),
+			fmt.Sprintf("%.1f", l.QueueSec), fmt.Sprintf("%.0f", l.InputTPS), fmt.Sprintf("%.0f", l.OutputTPS),
+			fmt.Sprintf("%.0f %%", 100*l.PrefixHitShare),
 			fmt.Sprintf("%.0f %%", 100*l.KVUsage), usageGap(l), ago(l.At, now), reason(e, now))
 	}
 	return t

@@ -18,7 +18,9 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func threeEngines() []rollout.Engine {
 	load := func(running, waiting, out float64) rollout.EngineLoad {
-		return rollout.EngineLoad{At: noon.Add(-2 * time.Second), Running: running, Waiting: waiting, InputTPS: 20 * out, OutputTPS: out, PrefixHitShare: 0.8, KVUsage: 0.25, QueueSec: waiting / 8, UsageInputError: 0.0001, UsageOutputError: waiting / 100, UsageWindowSec: 60}
+		return rollout.EngineLoad{At: noon.Add(-2 * time.Second), Running: running, Waiting: waiting, InputTPS: 20 * out,
+			OutputTPS: out, PrefixHitShare: 0.8, KVUsage: 0.25, QueueSec: waiting / 8, UsageInputError: 0.0001,
+			UsageOutputError: waiting / 100, UsageWindowSec: 60}
 	}
 	return []rollout.Engine{
 		{ID: "a", State: rollout.EngineReady, MaxInFlight: 64, Load: load(16, 0, 900)},
@@ -35,7 +37,8 @@ func TestFleetLine(t *testing.T) {
 		engines []rollout.Engine
 		want    string
 	}{
-		{"sums of those that are ready, and the worst", all, "2 of 3 engines ready  in 66000 tok/s  out 3300 tok/s  mean 1650, worst 900 (a)"},
+		{"sums of those that are ready, and the worst", all, "2 of 3 engines ready  in 66000 tok/s  out 3300 tok/s  mean " +
+			"1650, worst 900 (a)"},
 		{"one has no worst", all[:1], "1 of 1 engines ready  in 18000 tok/s  out 900 tok/s"},
 		{"none ready", all[2:], "0 of 1 engines ready  in 0 tok/s  out 0 tok/s"},
 		{"none", nil, "0 of 0 engines ready  in 0 tok/s  out 0 tok/s"},
@@ -63,7 +66,8 @@ func TestUsageGap(t *testing.T) {
 		{"the larger", 0.01, 0.25, 60, "+25.0 %"},
 		{"the larger, below zero", 0.01, -0.25, 60, "-25.0 %"},
 	} {
-		if got := usageGap(rollout.EngineLoad{OutputTPS: 1, UsageInputError: tt.in, UsageOutputError: tt.out, UsageWindowSec: tt.window}); got != tt.want {
+		if got := usageGap(rollout.EngineLoad{OutputTPS: 1, UsageInputError: tt.in, UsageOutputError: tt.out,
+			UsageWindowSec: tt.window}); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -93,7 +97,9 @@ func fleetServer(t *testing.T, fail func(request int) bool) Client {
 
 func topSession(format string) (s *session, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
-	return &session{Deps: Deps{Stdout: stdout, Stderr: stderr, Getenv: func(string) string { return "" }, Now: func() time.Time { return noon }}, format: format}, stdout, stderr
+	return &session{Deps: Deps{Stdout: stdout, Stderr: stderr, Getenv: func(string) string {
+		return ""
+	}, Now: func() time.Time { return noon }}, format: format}, stdout, stderr
 }
 
 func TestTopShowsTheBusiestFirst(t *testing.T) {
@@ -149,7 +155,9 @@ func TestTopWaitsForAServerThatGoesAway(t *testing.T) {
 func TestTopFailsAtOnceWithoutAServer(t *testing.T) {
 	t.Parallel()
 	s, _, _ := topSession("table")
-	if err := s.top(t.Context(), fleetServer(t, func(int) bool { return true }), time.Millisecond, 0); ExitCode(err) != ExitUnavailable {
+	if err := s.top(t.Context(), fleetServer(t, func(int) bool {
+		return true
+	}), time.Millisecond, 0); ExitCode(err) != ExitUnavailable {
 		t.Errorf("got %v", err)
 	}
 }

@@ -62,7 +62,8 @@ func triesText(t rollout.Tries) string {
 
 // failedTable is the tries that failed, by code, with the latest of each.
 func failedTable(t rollout.Tries, now time.Time) *table.Table {
-	out := table.New(table.Left("FAILED WITH"), table.Right("TRIES"), table.Right("GIVEN UP"), table.Right("LAST"), table.Left("GAME"), table.Left("LAST ERROR"))
+	out := table.New(table.Left("FAILED WITH"), table.Right("TRIES"), table.Right("GIVEN UP"), table.Right("LAST"),
+		table.Left("GAME"), table.Left("LAST ERROR"))
 	for _, f := range t.ByCode {
 		out.Row(f.Code, count(f.Tries), count(f.GivenUp), ago(f.LastAt, now), f.LastGame, f.Last)
 	}
@@ -85,7 +86,8 @@ func countersOf(counts map[string]int64) []counters {
 		parts := []string{}
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
 			if of, kind, ok := strings.Cut(name, "_"); ok && of == what && counts[name] > 0 {
-				parts = append(parts, fmt.Sprintf("%d %s (%s)", counts[name], strings.ReplaceAll(kind, "_", " "), tenth(counts[name], total[what])))
+				parts = append(parts, fmt.Sprintf("%d %s (%s)", counts[name], strings.ReplaceAll(kind, "_", " "),
+					tenth(counts[name], total[what])))
 			}
 		}
 		if len(parts) > 0 {

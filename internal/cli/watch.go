@@ -133,7 +133,8 @@ func (p *progress) note(text string) {
 // paint writes the lines over those of the last time.
 func (p *progress) paint(lines []string) {
 	var b strings.Builder
-	b.WriteString("\x1b[?7l") // a line that is too long for the screen is cut, not wrapped, or the lines could not be counted
+	// a line that is too long for the screen is cut, not wrapped, or the lines could not be counted
+	b.WriteString("\x1b[?7l")
 	if p.painted > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", p.painted)
 	}
@@ -147,7 +148,8 @@ func (p *progress) paint(lines []string) {
 
 // changeOf is what makes a new line worth writing; counts that move all the time are left out.
 func changeOf(v runView) string {
-	return fmt.Sprint(v.State, v.Reason, v.NextStep, v.PolicyVersion, v.Buffer.Ready, v.Buffer.Claimed, v.Buffer.Dropped, trainerWait(v) != nil, v.Throttle, v.RewardVariance.Collapsed, alarmCodes(v.Alarms))
+	return fmt.Sprint(v.State, v.Reason, v.NextStep, v.PolicyVersion, v.Buffer.Ready, v.Buffer.Claimed, v.Buffer.Dropped,
+		trainerWait(v) != nil, v.Throttle, v.RewardVariance.Collapsed, alarmCodes(v.Alarms))
 }
 
 // trainerWait is the trainer waiting for a batch, or nil.
@@ -174,7 +176,8 @@ func (p *progress) panel(v runView, now time.Time) []string {
 		fmt.Sprintf("games    %d in flight", games(v)),
 	}
 	if f := v.Fleet; f != nil {
-		lines = append(lines, fmt.Sprintf("engines  %.0f ready  %.0f %% of slots in use  %.0f queued  in %.0f tok/s  out %.0f tok/s",
+		lines = append(lines, fmt.Sprintf("engines  %.0f ready  %.0f %% of slots in use  %.0f queued  in %.0f tok/s  "+
+			"out %.0f tok/s",
 			f.Engines, 100*f.SlotShare, f.QueuedRequests, f.InputTPS, f.OutputTPS))
 	}
 	if !v.State.Over() {
@@ -217,7 +220,8 @@ func trainerText(v runView, now time.Time) string {
 }
 
 func lastText(r rollout.StepRecord) string {
-	text := fmt.Sprintf("step %d took %.1f s, %.1f s of it waiting, staleness %d at most", r.Step, r.StepSec(), r.StepPhases()[rollout.PhaseWait], r.Service.StalenessMax)
+	text := fmt.Sprintf("step %d took %.1f s, %.1f s of it waiting, staleness %d at most", r.Step, r.StepSec(),
+		r.StepPhases()[rollout.PhaseWait], r.Service.StalenessMax)
 	if mean := r.Service.StalenessMean; mean > 0 {
 		text += fmt.Sprintf(", %.1f in the mean (%s in flight and in the buffer)", mean, staleText(r.Service))
 	}

@@ -42,7 +42,9 @@ func TestPanel(t *testing.T) {
 		hasNot string
 	}{
 		{"works", func(*runView) {}, "trainer  works on step 3", "engines"},
-		{"waits", func(v *runView) { v.Waits = []wait{{What: "batch", Since: noon, Detail: "8 of 16 groups"}} }, "trainer  waits 0s for a batch: 8 of 16 groups", ""},
+		{"waits", func(v *runView) {
+			v.Waits = []wait{{What: "batch", Since: noon, Detail: "8 of 16 groups"}}
+		}, "trainer  waits 0s for a batch: 8 of 16 groups", ""},
 		{"no trainer", func(v *runView) { v.Buffer.Claimed = 0 }, "trainer  is not heard of", ""},
 		{"throttled", func(v *runView) { v.Throttle, v.Spec.Buffer.MaxStaleness = rollout.ThrottleStaleness, 1 },
 			"throttle launches no more until a step is completed: buffer.max_staleness 1", "variance"},
@@ -50,7 +52,9 @@ func TestPanel(t *testing.T) {
 			v.RewardVariance = rollout.RewardVariance{Groups: 32, ZeroVariance: 30, Collapsed: true}
 		},
 			"variance 30 of the last 32 groups had equal rewards: nothing to learn", "throttle"},
-		{"something to learn", func(v *runView) { v.RewardVariance = rollout.RewardVariance{Groups: 32, ZeroVariance: 3} }, "groups", "variance"},
+		{"something to learn", func(v *runView) {
+			v.RewardVariance = rollout.RewardVariance{Groups: 32, ZeroVariance: 3}
+		}, "groups", "variance"},
 		{"over", func(v *runView) { v.State = rollout.RunCompleted }, "completed", "trainer"},
 		{"games", func(*runView) {}, "games    42 in flight", ""},
 		{"games, and more of them", func(v *runView) { v.Spec.Group.Oversample = 2 }, "games    56 in flight", ""},
@@ -73,8 +77,10 @@ func TestLine(t *testing.T) {
 	v := view()
 	p := &progress{}
 	before := changeOf(v)
-	v.Throttle, v.RewardVariance = rollout.ThrottleBytes, rollout.RewardVariance{Groups: 32, ZeroVariance: 30, Collapsed: true}
-	if got, want := p.line(v, noon), "no reward variance (30 of 32 groups), throttled by max_bytes"; !strings.Contains(got, want) || before == changeOf(v) {
+	v.Throttle, v.RewardVariance = rollout.ThrottleBytes,
+		rollout.RewardVariance{Groups: 32, ZeroVariance: 30, Collapsed: true}
+	if got, want := p.line(v, noon), "no reward variance (30 of 32 groups), throttled by max_bytes"; !strings.Contains(got,
+		want) || before == changeOf(v) {
 		t.Errorf("%q, want %q as news", got, want)
 	}
 }
@@ -84,7 +90,8 @@ func TestWatchEnds(t *testing.T) {
 	t.Parallel()
 	over := strings.Replace(runDocument, `"state":"running"`, `"state":"completed"`, 1)
 	got, _ := command(t, map[string]reply{"GET /v1/runs/demo": {200, over}}, "", nil, "run", "watch", "demo")
-	if got.err != nil || !strings.HasPrefix(got.stdout, "12:00:00  step 3/12 v3  groups queued 1, in flight 7, ready 8, claimed 8") ||
+	if got.err != nil ||
+		!strings.HasPrefix(got.stdout, "12:00:00  step 3/12 v3  groups queued 1, in flight 7, ready 8, claimed 8") ||
 		strings.Count(got.stdout, "\n") != 1 {
 		t.Errorf("%v, %q", got.err, got.stdout)
 	}

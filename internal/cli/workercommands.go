@@ -19,7 +19,8 @@ func AddWorkerCommands(parent *cobra.Command, d Deps) {
 	s := &session{Deps: d}
 	list := &cobra.Command{
 		Use: "list", Short: "List the workers of a service: those that are there, and those that are gone", Args: exactly(0),
-		Long: "List the worker processes of a service: those that are there, the busiest first, and for some hours those that are gone: absent ones,\n" +
+		Long: "List the worker processes of a service: those that are there, the busiest first, and for some hours those " +
+			"that are gone: absent ones,\n" +
 			"which nobody heard of any more, and stopped ones.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.client()
@@ -44,10 +45,12 @@ func AddWorkerCommands(parent *cobra.Command, d Deps) {
 }
 
 func workersTable(workers []rollout.Worker, now time.Time) *table.Table {
-	t := table.New(table.Left("WORKER"), table.Left("STATE"), table.Right("SEEN"), table.Left("HOST"), table.Left("VERSION"), table.Right("STARTED"),
+	t := table.New(table.Left("WORKER"), table.Left("STATE"), table.Right("SEEN"), table.Left("HOST"),
+		table.Left("VERSION"), table.Right("STARTED"),
 		table.Right("SLOTS"), table.Right("GAMES"), table.Left("OF RUNS"))
 	for _, w := range workers {
-		t.Row(w.ID, string(w.State), ago(w.LastSeen, now), w.Host, w.Version, ago(w.StartedAt, now), count(int64(w.Slots)), count(int64(w.Games)), byRun(w.ByRun))
+		t.Row(w.ID, string(w.State), ago(w.LastSeen, now), w.Host, w.Version, ago(w.StartedAt, now), count(int64(w.Slots)),
+			count(int64(w.Games)), byRun(w.ByRun))
 	}
 	return t
 }

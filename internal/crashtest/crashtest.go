@@ -3,9 +3,9 @@
 // trained on twice or lost, the same claim gives the same bytes, every turn was sampled by the version it names. It
 // measures how long each part's death is felt.
 //
-// What was promised is docs/guarantees.md. The schedule and the checks are pure: faultschedule.go and finalchecks.go. Everything
-// that is observed comes from outside the service: the trainer's journal, claims over HTTP, the buffer's account in
-// Redis, and a recorder between the workers and the engines. Start reading at Run.
+// What was promised is docs/guarantees.md. The schedule and the checks are pure: faultschedule.go and finalchecks.go.
+// Everything that is observed comes from outside the service: the trainer's journal, claims over HTTP, the buffer's
+// account in Redis, and a recorder between the workers and the engines. Start reading at Run.
 package crashtest
 
 import (
@@ -23,11 +23,13 @@ type Config struct {
 	Redis    string // redis-server
 	Dir      string // everything is written below: databases, logs, adapters, journals
 
-	Deck           Deck // empty: Processes
-	Seed           int64
-	Duration       time.Duration // how long faults are injected, from the first batch on; the run in progress is then let to its end
-	Every          time.Duration // one fault per slot
-	TemporalOutage time.Duration // how long Temporal is unavailable once, besides what the schedule deals; 0: no such outage
+	Deck Deck // empty: Processes
+	Seed int64
+	// how long faults are injected, from the first batch on; the run in progress is then let to its end
+	Duration time.Duration
+	Every    time.Duration // one fault per slot
+	// how long Temporal is unavailable once, besides what the schedule deals; 0: no such outage
+	TemporalOutage time.Duration
 	Run            RunConfig
 	// Lose empties Redis once instead of all other faults, when a quarter of the run's steps are recorded. What was
 	// granted and not recorded may then be formed anew; what was trained on must still never be given again.
@@ -60,7 +62,8 @@ const (
 )
 
 // DefaultRun is what Run plays where the configuration says nothing.
-var DefaultRun = RunConfig{Steps: 16, GroupsPerStep: 3, Samples: 3, Depth: 2, Train: 700 * time.Millisecond, Checkpoint: 3}
+var DefaultRun = RunConfig{Steps: 16, GroupsPerStep: 3, Samples: 3, Depth: 2,
+	Train: 700 * time.Millisecond, Checkpoint: 3}
 
 // longRun is how many steps a run has whose faults are followed one by one: most of them find it in its middle.
 const longRun = 48
@@ -94,20 +97,21 @@ func (c *Config) fill() {
 
 // Summary is the outcome in one line of JSON.
 type Summary struct {
-	Seed           int64          `json:"seed"`
-	Faults         int            `json:"faults"`
-	ByKind         map[string]int `json:"by_kind"`
-	Steps          int            `json:"steps"`
-	Trajectories   int            `json:"trajectories"`
-	Lost           int            `json:"lost"`            // trajectories that a step should have had, or that left the account
-	Duplicated     int            `json:"duplicated"`      // trajectories in two steps, or twice in one
-	Holes          int            `json:"holes"`           // steps not trained on, or not recorded
-	WrongVersion   int            `json:"wrong_version"`   // turns whose version is not the adapter that answered
-	WrongWeights   int            `json:"wrong_weights"`   // turns of other weights than were published, and names of two
-	Stuck          int            `json:"stuck"`           // faults after which nothing went on within their bound
-	RepeatedTokens int64          `json:"repeated_tokens"` // that engines generated for a turn already answered
-	RecoveryP50    float64        `json:"recovery_p50_s"`  // of all measured kills
-	RecoveryP99    float64        `json:"recovery_p99_s"`
+	Seed         int64          `json:"seed"`
+	Faults       int            `json:"faults"`
+	ByKind       map[string]int `json:"by_kind"`
+	Steps        int            `json:"steps"`
+	Trajectories int            `json:"trajectories"`
+	// trajectories that a step should have had, or that left the account
+	Lost           int     `json:"lost"`
+	Duplicated     int     `json:"duplicated"`      // trajectories in two steps, or twice in one
+	Holes          int     `json:"holes"`           // steps not trained on, or not recorded
+	WrongVersion   int     `json:"wrong_version"`   // turns whose version is not the adapter that answered
+	WrongWeights   int     `json:"wrong_weights"`   // turns of other weights than were published, and names of two
+	Stuck          int     `json:"stuck"`           // faults after which nothing went on within their bound
+	RepeatedTokens int64   `json:"repeated_tokens"` // that engines generated for a turn already answered
+	RecoveryP50    float64 `json:"recovery_p50_s"`  // of all measured kills
+	RecoveryP99    float64 `json:"recovery_p99_s"`
 }
 
 // Report is a summary, what it rests on, and everything that went against a promise.
@@ -153,7 +157,8 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			injector.lose(injecting)
 			return
 		}
-		injector.run(injecting, NewSchedule(cfg.Deck.kinds(), cfg.Seed, cfg.Every, cfg.TemporalOutage, workers, engines), cfg.Duration)
+		injector.run(injecting, NewSchedule(cfg.Deck.kinds(), cfg.Seed, cfg.Every, cfg.TemporalOutage, workers,
+			engines), cfg.Duration)
 	}()
 
 	report := Report{Dropped: map[string]int64{}}
@@ -167,7 +172,8 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		}
 		report.take(outcome, check(outcome))
 		s.say("run %d (%s): %d steps in %d lines, %d violations so far (%s)",
-			i, outcome.plan.cfg.Shape, report.Summary.Steps, len(outcome.journal), len(report.Violations), time.Since(began).Round(time.Second))
+			i, outcome.plan.cfg.Shape, report.Summary.Steps, len(outcome.journal), len(report.Violations),
+			time.Since(began).Round(time.Second))
 		if cfg.Lose || over(done) && outcome.plan.last() || len(report.Violations) > 0 {
 			break
 		}

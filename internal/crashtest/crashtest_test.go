@@ -21,7 +21,8 @@ func TestNothingIsLostUnderFaults(t *testing.T) {
 	cfg := crashtest.Config{
 		Seed: 8539, Duration: 20 * time.Second, Every: 2500 * time.Millisecond, Dir: t.TempDir(), Log: t.Output(),
 		Run: crashtest.RunConfig{
-			Steps: 9, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 500 * time.Millisecond, Checkpoint: 3, Shape: crashtest.NoZeroVariance,
+			Steps: 9, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 500 * time.Millisecond, Checkpoint: 3,
+			Shape: crashtest.NoZeroVariance,
 		},
 	}
 	programs(t, &cfg)
@@ -70,7 +71,8 @@ func TestNamesKeepTheirWeightsAndEndsTheirNames(t *testing.T) {
 		Deck: crashtest.Names, Lives: 2, Seed: 163, Duration: 25 * time.Second, Every: time.Second, Patience: 4,
 		Dir: t.TempDir(), Log: t.Output(),
 		Run: crashtest.RunConfig{
-			Steps: 16, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 300 * time.Millisecond, Checkpoint: 2, Shape: crashtest.Plain,
+			Steps: 16, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 300 * time.Millisecond, Checkpoint: 2,
+			Shape: crashtest.Plain,
 		},
 	}
 	programs(t, &cfg)

@@ -78,7 +78,8 @@ func (in *injector) one(ctx context.Context, f Fault) {
 		return
 	}
 	run, account := in.watch.now()
-	d := injected{Fault: f, when: time.Now(), generation: int64(account.Generation), run: run, claimable: account.ClaimedTo > 0}
+	d := injected{Fault: f, when: time.Now(), generation: int64(account.Generation), run: run,
+		claimable: account.ClaimedTo > 0}
 	back, err := in.inject(ctx, f)
 	if err != nil {
 		in.service.say("  not done: %s: %v", f, err)

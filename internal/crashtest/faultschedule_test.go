@@ -7,7 +7,8 @@ import (
 
 func TestScheduleIsTheSameForTheSameSeed(t *testing.T) {
 	t.Parallel()
-	a, b, c := NewSchedule(Kinds(), 7, time.Second, 0, 2, 3), NewSchedule(Kinds(), 7, time.Second, 0, 2, 3), NewSchedule(Kinds(), 8, time.Second, 0, 2, 3)
+	a, b, c := NewSchedule(Kinds(), 7, time.Second, 0, 2, 3), NewSchedule(Kinds(), 7, time.Second, 0, 2, 3),
+		NewSchedule(Kinds(), 8, time.Second, 0, 2, 3)
 	same := true
 	for range 100 {
 		x, y, z := a.Next(), b.Next(), c.Next()
@@ -54,7 +55,8 @@ func testDeck(t *testing.T, kinds []Kind) {
 	}
 }
 
-// Temporal is unavailable for several slots at a time, and once for as long as was asked for; nothing else is done meanwhile.
+// Temporal is unavailable for several slots at a time, and once for as long as was asked for; nothing else is done
+// meanwhile.
 func TestTemporalIsAwayForLong(t *testing.T) {
 	t.Parallel()
 	const long = 2 * time.Minute

@@ -215,7 +215,8 @@ func (f *findings) versions(o outcome) {
 			}
 			if turn.model != want {
 				f.wrongVersion++
-				f.complain("step %d, %s: a turn says version %d, but was answered by %q", k, turn.trajectory, turn.version, turn.model)
+				f.complain("step %d, %s: a turn says version %d, but was answered by %q", k, turn.trajectory,
+					turn.version, turn.model)
 			}
 			if turn.digest != published[turn.version] {
 				f.wrongWeights++

@@ -18,9 +18,11 @@ func good() outcome {
 		plan: plan{number: 7, life: 1, lives: 1, retain: 2, cfg: RunConfig{Steps: 2, GroupsPerStep: 1, Samples: 1}},
 		journal: []trained{
 			{Step: 0, Generation: 1, WallSec: 1, Groups: []int64{0}, Trajectories: first},
-			{Step: 0, Generation: 2, WallSec: 2, Groups: []int64{0}, Trajectories: first}, // its trainer died before it could record it
+			// its trainer died before it could record it
+			{Step: 0, Generation: 2, WallSec: 2, Groups: []int64{0}, Trajectories: first},
 			{Step: 1, Generation: 2, WallSec: 3, Groups: []int64{1}, Trajectories: second},
-			{Step: 1, Generation: 3, WallSec: 4, Groups: []int64{1}, Trajectories: second}, // the one before died after a checkpoint
+			// the one before died after a checkpoint
+			{Step: 1, Generation: 3, WallSec: 4, Groups: []int64{1}, Trajectories: second},
 		},
 		events: []event{
 			{Event: attached, Generation: 1, Step: 0, ResumeFrom: at(0)},
@@ -41,7 +43,8 @@ func good() outcome {
 			1: {groups: []int64{1}, trajectories: second, turns: []seenTurn{{second[0], 1, answered{"chaos-7-v1", "w1"}}}},
 		},
 		account: buffer.Account{
-			Launched: 3, NextStep: 2, Counts: rollout.BufferCounts{Completed: 2, Dropped: 1}, Drops: map[string]int64{"stale": 1},
+			Launched: 3, NextStep: 2, Counts: rollout.BufferCounts{Completed: 2, Dropped: 1},
+			Drops: map[string]int64{"stale": 1},
 		},
 	}
 }
@@ -55,30 +58,52 @@ func TestCheckFindsEveryBrokenPromise(t *testing.T) {
 		count func(findings) int
 	}{
 		{"nothing wrong", func(*outcome) {}, "", nil},
-		{"hole", func(o *outcome) { o.journal = o.journal[:2] }, "step 1 was never trained", func(f findings) int { return f.holes }},
+		{"hole", func(o *outcome) {
+			o.journal = o.journal[:2]
+		}, "step 1 was never trained", func(f findings) int { return f.holes }},
 		{"unrecorded step", func(o *outcome) { o.account.NextStep = 1 }, "recorded", func(f findings) int { return f.holes }},
-		{"lost trajectory", func(o *outcome) { o.journal[3].Trajectories = o.journal[3].Trajectories[:1] }, "has 1 trajectories", func(f findings) int { return f.lost }},
-		{"lost game", func(o *outcome) { o.journal[3].Trajectories = nil }, "has 0 games, not 1 to 1", func(f findings) int { return f.lost / 2 }},
+		{"lost trajectory", func(o *outcome) {
+			o.journal[3].Trajectories = o.journal[3].Trajectories[:1]
+		}, "has 1 trajectories", func(f findings) int { return f.lost }},
+		{"lost game", func(o *outcome) {
+			o.journal[3].Trajectories = nil
+		}, "has 0 games, not 1 to 1", func(f findings) int { return f.lost / 2 }},
 		{"fewer games than wanted, and enough", func(o *outcome) {
 			o.plan.cfg.Samples, o.plan.cfg.Shape = 2, Stragglers
 		}, "", nil},
 		{"more games than wanted", func(o *outcome) {
 			o.journal[3].Trajectories = append(o.journal[3].Trajectories, "chaos-7/1/1/X", "chaos-7/1/1/O")
 		}, "has 2 games, not 1 to 1", nil},
-		{"game of another group", func(o *outcome) { o.journal[3].Trajectories = []string{"chaos-7/5/0/X", "chaos-7/5/0/O"} }, "of none of its groups", nil},
-		{"zero-variance group", func(o *outcome) { o.batches[0].zeroVariance, o.plan.cfg.Shape = []int64{0}, NoZeroVariance }, "all equal", nil},
+		{"game of another group", func(o *outcome) {
+			o.journal[3].Trajectories = []string{"chaos-7/5/0/X", "chaos-7/5/0/O"}
+		}, "of none of its groups", nil},
+		{"zero-variance group", func(o *outcome) {
+			o.batches[0].zeroVariance, o.plan.cfg.Shape = []int64{0}, NoZeroVariance
+		}, "all equal", nil},
 		{"zero-variance group that may be trained on", func(o *outcome) { o.batches[0].zeroVariance = []int64{0} }, "", nil},
 		{"lost group", func(o *outcome) { o.account.Launched++ }, "nowhere", func(f findings) int { return f.lost / 2 }},
 		{"dropped for no reason", func(o *outcome) { o.account.Drops = nil }, "0 of them for a reason", nil},
-		{"trained twice", func(o *outcome) { o.journal[3].Trajectories = o.journal[0].Trajectories }, "is in steps", func(f findings) int { return f.duplicated / 2 }},
+		{"trained twice", func(o *outcome) {
+			o.journal[3].Trajectories = o.journal[0].Trajectories
+		}, "is in steps", func(f findings) int { return f.duplicated / 2 }},
 		{"group in two steps", func(o *outcome) { o.journal[3].Groups = []int64{0} }, "group 0 is in steps", nil},
-		{"another batch when asked again", func(o *outcome) { o.journal[1].Trajectories = []string{"chaos-7/0/1/X", "chaos-7/0/1/O"} }, "two different", nil},
-		{"another batch than claims give", func(o *outcome) { o.batches[1].trajectories = []string{"x", "y"} }, "another batch than claims", nil},
+		{"another batch when asked again", func(o *outcome) {
+			o.journal[1].Trajectories = []string{"chaos-7/0/1/X", "chaos-7/0/1/O"}
+		}, "two different", nil},
+		{"another batch than claims give", func(o *outcome) {
+			o.batches[1].trajectories = []string{"x", "y"}
+		}, "another batch than claims", nil},
 		{"batch gone that was not kept", func(o *outcome) { o.plan.retain = 1; delete(o.batches, 0) }, "", nil},
 		{"batch gone", func(o *outcome) { delete(o.batches, 1) }, "never be claimed again", nil},
-		{"wrong adapter", func(o *outcome) { o.batches[1].turns[0].model = "chaos-7-v2" }, "version 1", func(f findings) int { return f.wrongVersion }},
-		{"other weights under the name", func(o *outcome) { o.batches[1].turns[0].digest = "w2" }, "weights w2; published were w1", func(f findings) int { return f.wrongWeights }},
-		{"adapter of an earlier life", func(o *outcome) { o.plan.life = 2 }, "version 1", func(f findings) int { return f.wrongVersion }},
+		{"wrong adapter", func(o *outcome) {
+			o.batches[1].turns[0].model = "chaos-7-v2"
+		}, "version 1", func(f findings) int { return f.wrongVersion }},
+		{"other weights under the name", func(o *outcome) {
+			o.batches[1].turns[0].digest = "w2"
+		}, "weights w2; published were w1", func(f findings) int { return f.wrongWeights }},
+		{"adapter of an earlier life", func(o *outcome) {
+			o.plan.life = 2
+		}, "version 1", func(f findings) int { return f.wrongVersion }},
 		{"adapter of this life", func(o *outcome) {
 			o.plan.life, o.batches[1].turns[0].model = 2, string(rollout.PolicyVersion(1).Adapter("chaos-7@2"))
 		}, "", nil},
@@ -87,7 +112,9 @@ func TestCheckFindsEveryBrokenPromise(t *testing.T) {
 			delete(o.batches, 1)
 		}, "", nil},
 		{"hole before it was deleted", func(o *outcome) { o.cut, o.journal = true, o.journal[2:] }, "were trained that", nil},
-		{"answer of no engine", func(o *outcome) { o.batches[0].turns[0].model = "" }, "version 0", func(f findings) int { return f.wrongVersion }},
+		{"answer of no engine", func(o *outcome) {
+			o.batches[0].turns[0].model = ""
+		}, "version 0", func(f findings) int { return f.wrongVersion }},
 		{"trained on again after Redis was emptied", func(o *outcome) {
 			o.lost = true
 			o.journal[0].Trajectories = []string{"chaos-7/1/0/X", "chaos-7/7/0/O"}
@@ -95,8 +122,12 @@ func TestCheckFindsEveryBrokenPromise(t *testing.T) {
 		{"recorded step trained again without going back", func(o *outcome) {
 			o.events[4].ResumeFrom = nil
 		}, "which did not go back", func(f findings) int { return f.duplicated }},
-		{"sent elsewhere than asked", func(o *outcome) { *o.events[4].ResumeFrom = 0 }, "resumed from step 0 and was sent to step 1", nil},
-		{"step left out by a trainer", func(o *outcome) { o.journal = slices.Delete(o.journal, 1, 2) }, "trained step 1 where step 0 was due", nil},
+		{"sent elsewhere than asked", func(o *outcome) {
+			*o.events[4].ResumeFrom = 0
+		}, "resumed from step 0 and was sent to step 1", nil},
+		{"step left out by a trainer", func(o *outcome) {
+			o.journal = slices.Delete(o.journal, 1, 2)
+		}, "trained step 1 where step 0 was due", nil},
 		{"trainer of no generation", func(o *outcome) { o.journal[0].Generation = 9 }, "never announced", nil},
 		{"record of a replaced trainer", func(o *outcome) {
 			o.records[1].Generation, o.records[1].Trainer.WallSec = 2, 3

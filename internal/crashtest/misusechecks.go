@@ -51,7 +51,8 @@ func (w *watch) probe(ctx context.Context, run string, step rollout.Step, accoun
 	}
 	switch rand.IntN(5) {
 	case 0, 1:
-		_ = w.claimShares(ctx, run, step, account.Generation, worldOf(rand.Int64())) // an error is a transient one, or a complaint
+		// an error is a transient one, or a complaint
+		_ = w.claimShares(ctx, run, step, account.Generation, worldOf(rand.Int64()))
 	case 2:
 		w.trespass(ctx, run, account)
 	case 3:
@@ -75,7 +76,8 @@ func worldOf(n int64) int {
 
 // claimShares claims a granted step as all ranks do: what they are given must be the batch, in order and without
 // overlap, and each rank is given the same bytes every time.
-func (w *watch) claimShares(ctx context.Context, run string, step rollout.Step, generation rollout.TrainerGeneration, world int) error {
+func (w *watch) claimShares(ctx context.Context, run string, step rollout.Step, generation rollout.TrainerGeneration,
+	world int) error {
 	var together []string
 	for rank := range world {
 		path := fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d&rank=%d&world=%d", run, step, generation, rank, world)
@@ -136,7 +138,8 @@ func (w *watch) trespass(ctx context.Context, run string, account buffer.Account
 	what := rand.IntN(3)
 	switch what {
 	case 0:
-		a, err = w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, account.NextStep, old), nil)
+		a, err = w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run,
+			account.NextStep, old), nil)
 	case 1:
 		body := map[string]any{"epoch": old, "wall_seconds": 1}
 		a, err = w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/steps/%d", run, account.NextStep), body)
@@ -162,7 +165,8 @@ func (w *watch) recordAgain(ctx context.Context, run string, account buffer.Acco
 		return // Redis is unavailable, or a trainer has gone back meanwhile
 	}
 	body := map[string]any{
-		"epoch": account.Generation, "wall_seconds": record.Trainer.WallSec, "phases": record.Trainer.Phases, "metrics": record.Trainer.Metrics,
+		"epoch": account.Generation, "wall_seconds": record.Trainer.WallSec, "phases": record.Trainer.Phases,
+		"metrics": record.Trainer.Metrics,
 	}
 	a, err := w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/steps/%d", run, step), body)
 	if err != nil || transient(a) || is(a, rollout.Fenced) { // a trainer announced itself meanwhile

@@ -13,8 +13,8 @@ import (
 
 // The two faults that are more than a signal or a cut.
 
-// keepTemporalUnavailable kills Temporal, which starts again, and cuts everybody off from it, so that it is unavailable until the
-// links are restored.
+// keepTemporalUnavailable kills Temporal, which starts again, and cuts everybody off from it, so that it is unavailable
+// until the links are restored.
 func (in *injector) keepTemporalUnavailable() (back func(), err error) {
 	if err := in.signal("temporal", syscall.SIGKILL); err != nil {
 		return nil, err
@@ -71,8 +71,8 @@ func (in *injector) replaceTrainer(ctx context.Context) (back func(), err error)
 	}, nil
 }
 
-// servedGeneration is the generation of the trainer that serves the run, if it knows it itself: one that is just announcing
-// itself has nothing yet that could be refused.
+// servedGeneration is the generation of the trainer that serves the run, if it knows it itself: one that is just
+// announcing itself has nothing yet that could be refused.
 func (in *injector) servedGeneration(ctx context.Context, p plan) (rollout.TrainerGeneration, error) {
 	account, err := in.service.store.Account(ctx, p.id())
 	if err != nil {
@@ -107,7 +107,8 @@ func (in *injector) awaitRefusal(ctx context.Context, p plan, generation rollout
 		return errors.New("not yet")
 	})
 	if err != nil {
-		in.complain("%s: the trainer of generation %d was replaced, woke up, and was not refused within %s: %v", p.run(), generation, refusedWithin, err)
+		in.complain("%s: the trainer of generation %d was replaced, woke up, and was not refused within %s: %v", p.run(),
+			generation, refusedWithin, err)
 		return
 	}
 	in.refused = time.Now()

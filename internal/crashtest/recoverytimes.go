@@ -128,7 +128,8 @@ func (r *recorder) games(death time.Time) []time.Time {
 	return ends
 }
 
-// unled is how many turns engines answered while Temporal was unavailable: games go on until they want to tell it something.
+// unled is how many turns engines answered while Temporal was unavailable: games go on until they want to tell it
+// something.
 func unled(done []injected, r *recorder) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

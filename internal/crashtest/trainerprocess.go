@@ -70,7 +70,9 @@ func (s *service) train(ctx context.Context, w *watch, in *injector, p plan) (ou
 		return outcome{}, err
 	}
 	spec := p.spec()
-	if err := stack.Await(ctx, stuckAfter, func(ctx context.Context) error { return client.StartRun(ctx, spec) }); err != nil {
+	if err := stack.Await(ctx, stuckAfter, func(ctx context.Context) error {
+		return client.StartRun(ctx, spec)
+	}); err != nil {
 		return outcome{}, fmt.Errorf("start it: %w", err)
 	}
 	if err := s.Spawn(trainerOf(p), true, s.cfg.Millrace, s.trainerArgs(p)...); err != nil {
@@ -133,7 +135,8 @@ func trainerOf(p plan) string { return "trainer-" + p.label() }
 func (s *service) trainerArgs(p plan) []string {
 	args := []string{
 		"chaos", "trainer", p.run(), "--server", "http://" + s.links["trainer-server"].address(),
-		"--adapters", p.spec().Adapters.PathPrefix, "--journal", p.file("journals", ".jsonl"), "--events", p.file("events", ".jsonl"),
+		"--adapters", p.spec().Adapters.PathPrefix, "--journal", p.file("journals", ".jsonl"), "--events",
+		p.file("events", ".jsonl"),
 	}
 	if p.lives > 1 {
 		args = append(args, "--weights", fmt.Sprint(p.training()))

@@ -15,8 +15,8 @@ type term struct {
 	recorded   []int64
 }
 
-// termsOf sorts what trainers wrote by generation, the earliest first. A trainer that was killed between being announced
-// and saying so did nothing else.
+// termsOf sorts what trainers wrote by generation, the earliest first. A trainer that was killed between being
+// announced and saying so did nothing else.
 func termsOf(o outcome) []*term {
 	terms := map[int64]*term{}
 	of := func(generation int64) *term {
@@ -72,7 +72,8 @@ func (f *findings) term(t *term, done map[int64]int64) {
 		return
 	}
 	if t.resumed != nil && t.from != *t.resumed {
-		f.complain("the trainer of generation %d resumed from step %d and was sent to step %d", t.generation, *t.resumed, t.from)
+		f.complain("the trainer of generation %d resumed from step %d and was sent to step %d", t.generation,
+			*t.resumed, t.from)
 	}
 	back := map[int64]bool{}
 	for step, by := range done {
@@ -80,7 +81,8 @@ func (f *findings) term(t *term, done map[int64]int64) {
 		case !t.known || step < t.from:
 		case t.resumed == nil:
 			f.duplicated++
-			f.complain("step %d was recorded by generation %d and given to generation %d, which did not go back", step, by, t.generation)
+			f.complain("step %d was recorded by generation %d and given to generation %d, which did not go back", step,
+				by, t.generation)
 		default:
 			back[step] = true
 			delete(done, step)
@@ -105,7 +107,8 @@ func (f *findings) record(step, generation int64, wallSec float64, terms []*term
 	said := false
 	for _, t := range terms {
 		if t.generation > generation && t.known && t.from <= step {
-			f.complain("step %d has the record of generation %d, which generation %d had replaced from step %d on", step, generation, t.generation, t.from)
+			f.complain("step %d has the record of generation %d, which generation %d had replaced from step %d on", step,
+				generation, t.generation, t.from)
 		}
 		said = said || t.generation == generation && slices.ContainsFunc(t.trained, func(line trained) bool {
 			return line.Step == step && line.WallSec == wallSec

@@ -72,7 +72,8 @@ func TestLegalOrdersAtStart(t *testing.T) {
 			Units map[string]struct{ Orders []string }
 		}
 	}
-	if err := json.NewDecoder(openData(t, "legal_orders_s1901m.json", "legal_orders_s1901m.json")).Decode(&want); err != nil {
+	if err := json.NewDecoder(openData(t, "legal_orders_s1901m.json",
+		"legal_orders_s1901m.json")).Decode(&want); err != nil {
 		t.Fatal(err)
 	}
 	m := Standard()

@@ -74,7 +74,8 @@ func TestOtherMapPlays(t *testing.T) {
 	if got := out.Next.Phase().String(); got != "F1M" {
 		t.Errorf("next phase %s, want F1M", got)
 	}
-	if got := texts(&out.Next, [][]Order{{out.Units[0].Order, out.Units[1].Order, out.Units[2].Order}}); got[0] != "A WEA - EAA VIA" {
+	if got := texts(&out.Next, [][]Order{{out.Units[0].Order, out.Units[1].Order, out.Units[2].Order}}); got[0] != "A "+
+		"WEA - EAA VIA" {
 		t.Errorf("orders %v", got)
 	}
 	if out.Units[0].Result != Bounce || len(out.Destroyed) != 0 {

@@ -74,7 +74,8 @@ func LoadMap(data []byte) (*Map, error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("read map: %w", err)
 	}
-	m := &Map{name: f.Name, victory: f.Victory, lexicon: map[string]Place{}, impass: map[string]bool{}, powerOf: map[string]Power{}}
+	m := &Map{name: f.Name, victory: f.Victory, lexicon: map[string]Place{}, impass: map[string]bool{},
+		powerOf: map[string]Power{}}
 	if m.name == "" {
 		m.name = "standard"
 	}
@@ -130,7 +131,8 @@ func (m *Map) addProvinces(f *mapFile) error {
 		if err := m.addPlace(p.ID, Province(i)); err != nil {
 			return err
 		}
-		m.provinces = append(m.provinces, provinceInfo{id: p.ID, name: p.Name, key: lexKey(p.Name), terrain: t, home: NoPower})
+		m.provinces = append(m.provinces, provinceInfo{id: p.ID, name: p.Name, key: lexKey(p.Name),
+			terrain: t, home: NoPower})
 		if p.Center {
 			m.centers.Add(Province(i))
 		}

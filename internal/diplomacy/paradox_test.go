@@ -98,7 +98,8 @@ func TestAnswersFollowFromEachOther(t *testing.T) {
 				continue
 			}
 			if got := mv.judge(at); got != mv.fate[at] {
-				t.Errorf("seed %d: %s: %d, but from the other answers follows %d", seed, m.OrderString(mv.orders[at]), mv.fate[at], got)
+				t.Errorf("seed %d: %s: %d, but from the other answers follows %d", seed, m.OrderString(mv.orders[at]),
+					mv.fate[at], got)
 			}
 			if mv.via[at] && !mv.solver.disrupted.Has(at) && mv.judgePath(at) != mv.path[at] {
 				t.Errorf("seed %d: %s: the convoy's answer does not follow", seed, m.OrderString(mv.orders[at]))

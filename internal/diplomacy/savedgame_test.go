@@ -93,12 +93,14 @@ func TestSavedResults(t *testing.T) {
 	a := NewAdjudicator(Standard())
 	g := NewSavedGame(Standard(), "results")
 	s := mustState(t, Position{
-		Phase:   "F1901M",
-		Units:   map[string][]string{"FRANCE": {"A PIE", "A TYR", "A PAR"}, "ITALY": {"A VEN", "F ADR", "F APU", "A ROM", "A TRI"}},
+		Phase: "F1901M",
+		Units: map[string][]string{"FRANCE": {"A PIE", "A TYR", "A PAR"},
+			"ITALY": {"A VEN", "F ADR", "F APU", "A ROM", "A TRI"}},
 		Centers: map[string][]string{"FRANCE": {"PAR", "MAR", "BRE", "SPA"}, "ITALY": {"ROM", "NAP"}},
 	})
 	for _, texts := range []map[string][]string{
-		{"FRANCE": {"A TYR - VEN", "A PIE S A TYR - VEN", "A PAR - PIC"}, "ITALY": {"A ROM - TUS", "A TRI - BUD", "A VEN S F ADR - TRI"}},
+		{"FRANCE": {"A TYR - VEN", "A PIE S A TYR - VEN", "A PAR - PIC"},
+			"ITALY": {"A ROM - TUS", "A TRI - BUD", "A VEN S F ADR - TRI"}},
 		{"ITALY": {"A VEN R ROM"}},
 		{"FRANCE": {"A BRE B", "WAIVE"}, "ITALY": {"F APU D"}},
 	} {

@@ -62,7 +62,8 @@ func (s *State) Snapshot() Snapshot {
 	snap := Snapshot{
 		Name: p.Phase, Map: s.m.name, Rules: []string{},
 		Units: p.Units, Centers: p.Centers, Retreats: p.Dislodged,
-		Homes: map[string][]string{}, Influence: map[string][]string{}, CivilDisorder: map[string]int{}, Builds: map[string]Builds{},
+		Homes: map[string][]string{}, Influence: map[string][]string{}, CivilDisorder: map[string]int{},
+		Builds: map[string]Builds{},
 	}
 	if snap.Retreats == nil {
 		snap.Retreats = map[string]map[string][]string{}
@@ -134,14 +135,16 @@ func (s *State) hash() uint64 {
 	for at := range s.m.provinces {
 		u, d := s.units[at], s.dislodged[at]
 		put(byte(at), byte(u.Kind), byte(u.Power), byte(u.Place), byte(s.owner[at]))
-		put(byte(d.Kind), byte(d.Power), byte(d.Place), byte(d.places), byte(d.places>>8), byte(d.places>>16), byte(d.places>>24))
+		put(byte(d.Kind), byte(d.Power), byte(d.Place), byte(d.places), byte(d.places>>8), byte(d.places>>16),
+			byte(d.places>>24))
 	}
 	return h.Sum64()
 }
 
 // Restore is the state that a snapshot describes.
 func (m *Map) Restore(snap Snapshot) (*State, error) {
-	p := Position{Phase: snap.Name, Units: map[string][]string{}, Centers: snap.Centers, Dislodged: map[string]map[string][]string{}}
+	p := Position{Phase: snap.Name, Units: map[string][]string{}, Centers: snap.Centers,
+		Dislodged: map[string]map[string][]string{}}
 	for name, units := range snap.Units {
 		for _, text := range units {
 			unit, dislodged := strings.CutPrefix(text, dislodgedMark)

@@ -9,7 +9,8 @@ import (
 // TestPhases plays orders and looks at which phase comes next, and who owns what then.
 func TestPhases(t *testing.T) {
 	t.Parallel()
-	seventeen := []string{"PAR", "BRE", "MAR", "SPA", "POR", "BEL", "HOL", "MUN", "KIE", "BER", "DEN", "LON", "EDI", "LVP", "ROM", "VEN", "NAP"}
+	seventeen := []string{"PAR", "BRE", "MAR", "SPA", "POR", "BEL", "HOL", "MUN", "KIE", "BER", "DEN", "LON", "EDI", "LVP",
+		"ROM", "VEN", "NAP"}
 	for _, tt := range []struct {
 		name   string
 		start  Position
@@ -25,7 +26,8 @@ func TestPhases(t *testing.T) {
 		},
 		{
 			"a dislodged unit without any",
-			Position{Phase: "S1901M", Units: map[string][]string{"FRANCE": {"F MAO", "F ENG", "A PIC", "A GAS", "A PAR"}, "ITALY": {"F BRE"}}},
+			Position{Phase: "S1901M", Units: map[string][]string{"FRANCE": {"F MAO", "F ENG", "A PIC", "A GAS", "A PAR"},
+				"ITALY": {"F BRE"}}},
 			map[string][]string{"FRANCE": {"F MAO - BRE", "A PIC S F MAO - BRE"}}, "F1901M", "",
 		},
 		{
@@ -35,12 +37,14 @@ func TestPhases(t *testing.T) {
 		},
 		{
 			"fall, a centre taken but no home free", Position{
-				Phase: "F1901M", Units: map[string][]string{"FRANCE": {"A MUN", "A PAR"}}, Centers: map[string][]string{"FRANCE": {"PAR"}},
+				Phase: "F1901M", Units: map[string][]string{"FRANCE": {"A MUN", "A PAR"}},
+				Centers: map[string][]string{"FRANCE": {"PAR"}},
 			}, map[string][]string{"FRANCE": {}}, "S1902M", "",
 		},
 		{
 			"fall, a build", Position{
-				Phase: "F1901M", Units: map[string][]string{"FRANCE": {"A GAS", "A BUR"}}, Centers: map[string][]string{"FRANCE": {"PAR", "MAR"}},
+				Phase: "F1901M", Units: map[string][]string{"FRANCE": {"A GAS", "A BUR"}},
+				Centers: map[string][]string{"FRANCE": {"PAR", "MAR"}},
 			}, map[string][]string{"FRANCE": {"A GAS - SPA"}}, "W1901A", "",
 		},
 		{
@@ -95,10 +99,11 @@ func TestProcessGoesOnFromItsOwnOutcome(t *testing.T) {
 func TestBarrenPositionsGoOn(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]Position{
-		"nothing at all":                {Phase: "S1901M"},
-		"centres, but no home and unit": {Phase: "F1901M", Centers: map[string][]string{"TURKEY": {"PAR"}, "FRANCE": {"CON"}}},
-		"retreats of nobody":            {Phase: "F1901R"},
-		"adjustments of nobody":         {Phase: "W1901A"},
+		"nothing at all": {Phase: "S1901M"},
+		"centres, but no home and unit": {Phase: "F1901M",
+			Centers: map[string][]string{"TURKEY": {"PAR"}, "FRANCE": {"CON"}}},
+		"retreats of nobody":    {Phase: "F1901R"},
+		"adjustments of nobody": {Phase: "W1901A"},
 	} {
 		s, a := mustState(t, p), NewAdjudicator(Standard())
 		for range 12 {
@@ -137,7 +142,8 @@ func TestPhaseNames(t *testing.T) {
 			t.Errorf("%s: got %v, %v", name, p, err)
 		}
 	}
-	for _, name := range []string{"", "S", "SM", "S1901A", "W1901M", "F1901A", "X1901M", "S-1M", "S99999M", "S19 1M", "completed"} {
+	for _, name := range []string{"", "S", "SM", "S1901A", "W1901M", "F1901A", "X1901M", "S-1M", "S99999M",
+		"S19 1M", "completed"} {
 		if p, err := ParsePhase(name); err == nil {
 			t.Errorf("%q: got %v, want an error", name, p)
 		}

@@ -99,9 +99,11 @@ func TestResumeAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, options string }{
 		{"defaults", ``},
-		{"warm-up, history, rewards per turn", `{"warmup_phases":{"min":1,"max":6},"prompt":{"history_phases":2,"threats":true},"reward":{"kind":"sum_of_squares","per_turn":true}}`},
+		{"warm-up, history, rewards per turn",
+			`{"warmup_phases":{"min":1,"max":6},"prompt":{"history_phases":2,"threats":true},"reward":{"kind":"sum_of_squares","per_turn":true}}`},
 		{"step and final", `{"reward":{"kind":"step_final","per_turn":true}}`},
-		{"two learners among bots", `{"train":["FRANCE","TURKEY"],"opponents":{"ENGLAND":"chaos","ITALY":"random","RUSSIA":"hold"},"reward":{"kind":"draw_size"}}`},
+		{"two learners among bots",
+			`{"train":["FRANCE","TURKEY"],"opponents":{"ENGLAND":"chaos","ITALY":"random","RUSSIA":"hold"},"reward":{"kind":"draw_size"}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -33,8 +33,10 @@ func FuzzRecord(f *testing.F) {
 	}
 	f.Add(checkpoint(f, g))
 	for _, seed := range []string{
-		`{}`, `null`, `{"map":"standard","warmup":1,"phases":[]}`, `{"map":"standard","phases":[{"name":"S1901M","orders":{"FRANCE":["A PAR - MOS"]}}]}`,
-		`{"map":"standard","phases":[{"name":"S1901M","orders":{"SPAIN":[]}}]}`, `{"map":"ancient"}`, `{"start":{}}`, `{"warm_up_to":-1}`,
+		`{}`, `null`, `{"map":"standard","warmup":1,"phases":[]}`,
+		`{"map":"standard","phases":[{"name":"S1901M","orders":{"FRANCE":["A PAR - MOS"]}}]}`,
+		`{"map":"standard","phases":[{"name":"S1901M","orders":{"SPAIN":[]}}]}`, `{"map":"ancient"}`, `{"start":{}}`,
+		`{"warm_up_to":-1}`,
 		`{"start":{"phase":"W1901A","units":{"FRANCE":["A PAR"]},"centers":{"FRANCE":["PAR","MAR"]}}}`,
 	} {
 		f.Add([]byte(seed))
@@ -85,9 +87,12 @@ func FuzzRecord(f *testing.F) {
 // FuzzOptions: options of a run spec are refused, or make scenarios that games begin from.
 func FuzzOptions(f *testing.F) {
 	for _, seed := range []string{
-		``, `{}`, `null`, `{"constraint":"none","horizon_years":2}`, `{"train":"all"}`, `{"train":["FRANCE","TURKEY"],"opponents":{"ENGLAND":"random"}}`,
-		`{"warmup_phases":{"min":3,"max":1}}`, `{"warmup_phases":{"min":0,"max":9223372036854775807}}`, `{"horizon_years":4294967295}`, `{"horizon_year":3}`,
-		`{"opponents":{"SPAIN":"dumb"}}`, `{"start":{"phase":"S1901M","units":{"FRANCE":["A PAR"]}}}`, `{"start":{"phase":"S9999M"}}`, `{} x`,
+		``, `{}`, `null`, `{"constraint":"none","horizon_years":2}`, `{"train":"all"}`,
+		`{"train":["FRANCE","TURKEY"],"opponents":{"ENGLAND":"random"}}`,
+		`{"warmup_phases":{"min":3,"max":1}}`, `{"warmup_phases":{"min":0,"max":9223372036854775807}}`,
+		`{"horizon_years":4294967295}`, `{"horizon_year":3}`,
+		`{"opponents":{"SPAIN":"dumb"}}`, `{"start":{"phase":"S1901M","units":{"FRANCE":["A PAR"]}}}`,
+		`{"start":{"phase":"S9999M"}}`, `{} x`,
 	} {
 		f.Add([]byte(seed))
 	}

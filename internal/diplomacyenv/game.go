@@ -161,7 +161,8 @@ func count(counts map[string]int64, r orderlang.Reading) {
 }
 
 var verdictCount = map[orderlang.Verdict]string{
-	orderlang.Full: CountFull, orderlang.Partial: CountPartial, orderlang.Empty: CountEmpty, orderlang.Invalid: CountInvalid,
+	orderlang.Full: CountFull, orderlang.Partial: CountPartial, orderlang.Empty: CountEmpty,
+	orderlang.Invalid: CountInvalid,
 }
 
 // botOrders asks the bot that plays a power. It draws from a stream that no other power, phase or sample draws from.

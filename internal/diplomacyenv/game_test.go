@@ -224,7 +224,8 @@ func TestMisuse(t *testing.T) {
 	}
 	for _, damaged := range []string{
 		``, `{"map":"modern"}`, `{"warmup":1}`, `{"phases":[{"name":"F1901M"}]}`,
-		`{"phases":[{"name":"S1901M","orders":{"FRANCE":["A PAR - MOS"]}}]}`, `{"phases":[{"name":"S1901M","orders":{"SPAIN":[]}}]}`,
+		`{"phases":[{"name":"S1901M","orders":{"FRANCE":["A PAR - MOS"]}}]}`,
+		`{"phases":[{"name":"S1901M","orders":{"SPAIN":[]}}]}`,
 	} {
 		if _, err := env.Resume([]byte(damaged)); err == nil || !strings.Contains(err.Error(), "checkpoint") {
 			t.Errorf("%s: got %v, want an error that names the checkpoint", damaged, err)
@@ -294,7 +295,8 @@ func FuzzAct(f *testing.F) {
 				t.Fatal(err)
 			}
 			c := out.Counts
-			if c[CountLegal]+c[CountMissing] != asked || int(c[CountFull]+c[CountPartial]+c[CountEmpty]+c[CountInvalid]) != len(list) {
+			if c[CountLegal]+c[CountMissing] != asked ||
+				int(c[CountFull]+c[CountPartial]+c[CountEmpty]+c[CountInvalid]) != len(list) {
 				t.Errorf("%d orders of %d powers asked, counted %v", asked, len(list), c)
 			}
 		}

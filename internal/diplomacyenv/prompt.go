@@ -41,7 +41,8 @@ func (c PromptConfig) faults() []error {
 	if strings.Count(t, userMark) != 1 || strings.Count(t, systemMark) > 1 {
 		errs = append(errs, errors.New("prompt.chat_template: want {user} once and {system} at most once"))
 	} else if strings.Index(t, systemMark) > strings.Index(t, userMark) {
-		errs = append(errs, errors.New("prompt.chat_template: want {system} before {user}, so that prompts share their beginning"))
+		errs = append(errs, errors.New("prompt.chat_template: want {system} before {user}, so that prompts share "+
+			"their beginning"))
 	}
 	return errs
 }
@@ -76,7 +77,8 @@ func board(s *diplomacy.State, lastYear int32, history []string) string {
 	for _, line := range history {
 		b = append(append(b, line...), '\n')
 	}
-	b = fmt.Appendf(b, "%s, %s. The game ends after %d. Powers, units; centres:\n", s.Phase(), phaseWords(s.Phase()), lastYear)
+	b = fmt.Appendf(b, "%s, %s. The game ends after %d. Powers, units; centres:\n", s.Phase(),
+		phaseWords(s.Phase()), lastYear)
 	for p, name := range m.Powers() {
 		power := diplomacy.Power(p)
 		if s.Eliminated(power) {

@@ -65,7 +65,8 @@ func TestPrompts(t *testing.T) {
 			t.Parallel()
 			var b strings.Builder
 			for _, p := range prompts(t, newEnv(t, `{"start":`+starts[tt.start]+tt.options+`}`)) {
-				b.WriteString("=== " + p.Agent + "\n" + p.Text + "=== constraint " + string(p.Constraint.Kind) + "\n" + p.Constraint.Pattern + "\n")
+				b.WriteString("=== " + p.Agent + "\n" + p.Text + "=== constraint " + string(p.Constraint.Kind) + "\n" +
+					p.Constraint.Pattern + "\n")
 				if len(p.Stop) > 0 {
 					b.WriteString("=== stops at an empty line\n")
 				}

@@ -46,7 +46,8 @@ func (c RewardConfig) faults() []error {
 	case StepFinal:
 		return c.StepFinal.faults()
 	}
-	return []error{fmt.Errorf("reward.kind: %q is none of %s, %s, %s, %s", string(c.Kind), CenterShare, SumOfSquares, DrawSize, StepFinal)}
+	return []error{fmt.Errorf("reward.kind: %q is none of %s, %s, %s, %s", string(c.Kind), CenterShare, SumOfSquares,
+		DrawSize, StepFinal)}
 }
 
 // score is what the position is worth to power p by a kind that looks at centres only.

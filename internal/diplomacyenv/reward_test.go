@@ -26,13 +26,15 @@ func power(t *testing.T, name string) diplomacy.Power {
 }
 
 func centers(n int) []string {
-	all := []string{"ANK", "BEL", "BER", "BRE", "BUD", "BUL", "CON", "DEN", "EDI", "GRE", "HOL", "KIE", "LON", "LVP", "MAR", "MOS", "MUN", "NAP", "NWY", "PAR"}
+	all := []string{"ANK", "BEL", "BER", "BRE", "BUD", "BUL", "CON", "DEN", "EDI", "GRE", "HOL", "KIE", "LON", "LVP",
+		"MAR", "MOS", "MUN", "NAP", "NWY", "PAR"}
 	return all[:n]
 }
 
 func TestScores(t *testing.T) {
 	t.Parallel()
-	shared := diplomacy.Position{Phase: "S1904M", Centers: map[string][]string{"FRANCE": {"PAR", "BRE", "MAR"}, "ITALY": {"ROM"}, "RUSSIA": {"MOS", "SEV"}}}
+	shared := diplomacy.Position{Phase: "S1904M", Centers: map[string][]string{"FRANCE": {"PAR", "BRE", "MAR"},
+		"ITALY": {"ROM"}, "RUSSIA": {"MOS", "SEV"}}}
 	solo := diplomacy.Position{Phase: "S1910M", Centers: map[string][]string{"FRANCE": centers(18), "ITALY": {"ROM"}}}
 	for _, tt := range []struct {
 		name     string
@@ -71,7 +73,8 @@ func TestStepScore(t *testing.T) {
 		Centers: map[string][]string{"FRANCE": {"PAR", "MAR"}, "GERMANY": {"MUN", "BER"}, "ITALY": {"VEN"}},
 	})
 	orders := make([][]diplomacy.Order, 7)
-	for name, texts := range map[string][]string{"GERMANY": {"A MUN - BUR", "A RUH S A MUN - BUR"}, "ITALY": {"A VEN - TYR"}} {
+	for name, texts := range map[string][]string{"GERMANY": {"A MUN - BUR", "A RUH S A MUN - BUR"},
+		"ITALY": {"A VEN - TYR"}} {
 		for _, text := range texts {
 			o, err := s.ParseOrder(power(t, name), text)
 			if err != nil {

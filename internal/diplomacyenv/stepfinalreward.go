@@ -58,7 +58,8 @@ func defaultStepFinal() StepFinalConfig {
 func (c StepFinalConfig) faults() []error {
 	var errs []error
 	if c.StepWeight < 0 || c.FinalWeight < 0 || c.StepWeight+c.FinalWeight == 0 {
-		errs = append(errs, fmt.Errorf("reward.step_final: step_weight %g and final_weight %g: want none negative and one positive", c.StepWeight, c.FinalWeight))
+		errs = append(errs, fmt.Errorf("reward.step_final: step_weight %g and final_weight %g: want none negative and one "+
+			"positive", c.StepWeight, c.FinalWeight))
 	}
 	if c.LeaderGapScale <= 0 {
 		errs = append(errs, fmt.Errorf("reward.step_final.leader_gap_scale: %g is not positive", c.LeaderGapScale))
@@ -91,7 +92,8 @@ func (c *StepFinalConfig) final(end *diplomacy.State, p diplomacy.Power) float64
 		return c.FinalEliminated
 	}
 	units, forward := countUnits(end, p)
-	score := c.FinalCenter*float64(end.CenterCount(p)) + c.FinalUnit*float64(units) + c.FinalForward*float64(forward) + c.FinalSurvival
+	score := c.FinalCenter*float64(end.CenterCount(p)) + c.FinalUnit*float64(units) +
+		c.FinalForward*float64(forward) + c.FinalSurvival
 	if end.Winner() == p {
 		score += c.SoloBonus
 	}

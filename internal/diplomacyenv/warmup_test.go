@@ -39,7 +39,8 @@ func TestLearnersPlayTheWarmUp(t *testing.T) {
 	for _, tt := range []struct{ name, options string }{
 		{"all powers", `{"warmup_policy":"learner","warmup_phases":{"min":0,"max":6}}`},
 		{"one among bots", `{"warmup_policy":"learner","warmup_phases":{"min":2,"max":4},"train":["TURKEY"]}`},
-		{"rewarded per phase", `{"warmup_policy":"learner","warmup_phases":{"min":1,"max":3},"reward":{"kind":"step_final","per_turn":true}}`},
+		{"rewarded per phase",
+			`{"warmup_policy":"learner","warmup_phases":{"min":1,"max":3},"reward":{"kind":"step_final","per_turn":true}}`},
 		{"longer than the horizon allows", `{"warmup_policy":"learner","warmup_phases":{"min":50,"max":60}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

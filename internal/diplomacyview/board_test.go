@@ -58,7 +58,8 @@ func TestAnotherBoard(t *testing.T) {
 		if err := Replay(&b, strings.NewReader(string(data)), ReplayOptions{Map: m}); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, b.String())
 		}
-		if err := Replay(&b, strings.NewReader(string(data)), ReplayOptions{}); err == nil || !strings.Contains(err.Error(), `"pond"`) {
+		if err := Replay(&b, strings.NewReader(string(data)), ReplayOptions{}); err == nil ||
+			!strings.Contains(err.Error(), `"pond"`) {
 			t.Errorf("%s: replayed on the standard board: %v", name, err)
 		}
 	}

@@ -74,7 +74,8 @@ func (d *drawing) name(name string) {
 // ringed reports whether the unit in a province has a ring around it, which its name must leave room for.
 func (d *drawing) ringed(at diplomacy.Province) bool {
 	o, ok := d.phase.orderOf(at)
-	return ok && (o.order.Verb == diplomacy.Build || o.has("dislodged") && d.phase.state.Phase().Type == diplomacy.Movement)
+	return ok && (o.order.Verb == diplomacy.Build || o.has("dislodged") &&
+		d.phase.state.Phase().Type == diplomacy.Movement)
 }
 
 // unit draws an army as a disc and a fleet as a hull.
@@ -120,7 +121,8 @@ func (d *drawing) stopped(o order) bool {
 // head draws the point of an arrow.
 func (d *drawing) head(power int, w way) {
 	tip, angle := w.end()
-	d.put(`<path class="tip f%d" transform="translate(%.1f %.1f) rotate(%.1f)" d="M5 0L-8 -6.5L-8 6.5z"/>`, power%7, tip.x, tip.y, angle)
+	d.put(`<path class="tip f%d" transform="translate(%.1f %.1f) rotate(%.1f)" d="M5 0L-8 -6.5L-8 6.5z"/>`, power%7,
+		tip.x, tip.y, angle)
 }
 
 // aid draws a support or a convoy: a line from who helps to what is helped.

@@ -111,7 +111,8 @@ func (w way) end() (point, float64) {
 
 func (w way) path() string {
 	if w.bowed {
-		return fmt.Sprintf("M%.1f %.1fQ%.1f %.1f %.1f %.1f", w.points[0].x, w.points[0].y, w.points[1].x, w.points[1].y, w.points[2].x, w.points[2].y)
+		return fmt.Sprintf("M%.1f %.1fQ%.1f %.1f %.1f %.1f", w.points[0].x, w.points[0].y, w.points[1].x, w.points[1].y,
+			w.points[2].x, w.points[2].y)
 	}
 	b := fmt.Appendf(nil, "M%.1f %.1f", w.points[0].x, w.points[0].y)
 	for _, p := range w.points[1:] {

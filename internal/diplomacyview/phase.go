@@ -89,7 +89,8 @@ func (p *phase) orderOf(at diplomacy.Province) (order, bool) {
 
 // title says what a phase is, in words.
 func title(p diplomacy.Phase) string {
-	season := map[diplomacy.Season]string{diplomacy.Spring: "Spring", diplomacy.Fall: "Fall", diplomacy.Winter: "Winter"}[p.Season]
+	season := map[diplomacy.Season]string{diplomacy.Spring: "Spring", diplomacy.Fall: "Fall",
+		diplomacy.Winter: "Winter"}[p.Season]
 	switch p.Type {
 	case diplomacy.Movement:
 		return fmt.Sprintf("%s %d, moves", season, p.Year)

@@ -47,7 +47,8 @@ func (d *drawing) panel() {
 		power := diplomacy.Power(p)
 		d.put(`<rect class="f%d" x="%.0f" y="%.1f" width="11" height="11" rx="2"/>`, p%7, x, y-10)
 		d.put(`<text class="power" x="%.0f" y="%.1f">%s</text>`, x+18, y, html.EscapeString(displayName(name)))
-		d.put(`<text class="small" x="%.0f" y="%.1f" text-anchor="end">%s</text>`, x+panelWidth-40, y, holdings(d.phase.state, power))
+		d.put(`<text class="small" x="%.0f" y="%.1f" text-anchor="end">%s</text>`, x+panelWidth-40, y,
+			holdings(d.phase.state, power))
 		y += step
 		for _, o := range d.phase.orders[p] {
 			d.put(`<text class="line" x="%.0f" y="%.1f">%s <tspan class="bad">%s</tspan></text>`,

@@ -83,7 +83,8 @@ type drawing struct {
 func draw(a *atlas, p *phase) *drawing {
 	d := &drawing{atlas: a, m: p.state.Map(), phase: p}
 	width, height := mapWidth+panelWidth, mapHeight+headerHeight
-	d.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`, width, height, width, height)
+	d.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`, width,
+		height, width, height)
 	d.put(`<title>%s</title><style>%s</style>`, html.EscapeString(title(p.state.Phase())), style)
 	d.put(`<defs><pattern id="rock" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
 		`<rect class="bare" width="7" height="7"/><path class="hatch" d="M0 0v7"/></pattern></defs>`)

@@ -200,7 +200,8 @@ func TestMapsHaveTheirColoursOutsideOfBrowsers(t *testing.T) {
 			}
 		}
 	}
-	for _, shape := range regexp.MustCompile(`<(?:path|circle|rect) class="([^"]*)"`).FindAllStringSubmatch(b.String(), -1) {
+	for _, shape := range regexp.MustCompile(`<(?:path|circle|rect) class="([^"]*)"`).FindAllStringSubmatch(b.String(),
+		-1) {
 		if !slices.ContainsFunc(strings.Fields(shape[1]), func(class string) bool { return coloured[class] }) {
 			t.Errorf("no rule gives class %q a colour", shape[1])
 		}

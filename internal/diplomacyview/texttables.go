@@ -203,7 +203,8 @@ func centersByYear(powers []string, game *diplomacy.SavedGame) (years []string, 
 			years, counts = append(years, label), append(counts, count)
 		case p.Type == diplomacy.Completed:
 			years, counts = append(years, "end"), append(counts, count)
-		case p.Season == diplomacy.Spring && p.Type == diplomacy.Movement && years[len(years)-1] != strconv.Itoa(int(p.Year)-1):
+		case p.Season == diplomacy.Spring && p.Type == diplomacy.Movement &&
+			years[len(years)-1] != strconv.Itoa(int(p.Year)-1):
 			// Nobody had to build or remove: the year has no phase of its own to tell of it.
 			years, counts = append(years, strconv.Itoa(int(p.Year)-1)), append(counts, count)
 		}

@@ -42,23 +42,30 @@ func opening(tb testing.TB) *diplomacy.SavedGame {
 	game, s := diplomacy.NewSavedGame(m, "opening"), diplomacy.NewGame(m)
 	for _, phase := range []map[string][]string{
 		{
-			"ENGLAND": {"F LON - NTH", "F EDI - NWG", "A LVP - YOR"}, "FRANCE": {"A PAR - BUR", "A MAR S A PAR - BUR", "F BRE - MAO"},
+			"ENGLAND": {"F LON - NTH", "F EDI - NWG", "A LVP - YOR"},
+			"FRANCE":  {"A PAR - BUR", "A MAR S A PAR - BUR", "F BRE - MAO"},
 			"GERMANY": {"A MUN - BUR", "A BER - KIE", "F KIE - DEN"}, "AUSTRIA": {"A VIE - TRI", "F TRI - ALB", "A BUD - SER"},
-			"ITALY": {"A VEN - TRI", "A ROM - VEN", "F NAP - ION"}, "RUSSIA": {"F SEV - BLA", "A WAR - GAL", "A MOS - UKR", "F STP/SC - BOT"},
+			"ITALY": {"A VEN - TRI", "A ROM - VEN", "F NAP - ION"}, "RUSSIA": {"F SEV - BLA", "A WAR - GAL", "A MOS - UKR",
+				"F STP/SC - BOT"},
 			"TURKEY": {"F ANK - BLA", "A CON - BUL", "A SMY - CON"},
 		},
 		{
-			"ENGLAND": {"A YOR - NWY VIA", "F NTH C A YOR - NWY", "F NWG S A YOR - NWY"}, "FRANCE": {"A BUR - MUN", "A MAR - SPA", "F MAO - POR"},
-			"GERMANY": {"A MUN H", "A KIE S A MUN", "F DEN - SWE"}, "AUSTRIA": {"A SER - GRE", "F ALB S A SER - GRE", "A VIE - TRI"},
-			"ITALY": {"A VEN H", "F ION - TUN"}, "RUSSIA": {"F SEV S A UKR - RUM", "A UKR - RUM", "A GAL - VIE", "F BOT - SWE"},
-			"TURKEY": {"A BUL - RUM", "A CON - BUL", "F ANK - BLA"},
+			"ENGLAND": {"A YOR - NWY VIA", "F NTH C A YOR - NWY", "F NWG S A YOR - NWY"},
+			"FRANCE":  {"A BUR - MUN", "A MAR - SPA", "F MAO - POR"},
+			"GERMANY": {"A MUN H", "A KIE S A MUN", "F DEN - SWE"},
+			"AUSTRIA": {"A SER - GRE", "F ALB S A SER - GRE", "A VIE - TRI"},
+			"ITALY":   {"A VEN H", "F ION - TUN"},
+			"RUSSIA":  {"F SEV S A UKR - RUM", "A UKR - RUM", "A GAL - VIE", "F BOT - SWE"},
+			"TURKEY":  {"A BUL - RUM", "A CON - BUL", "F ANK - BLA"},
 		},
 		{
-			"ENGLAND": {"F LON B"}, "FRANCE": {"A PAR B", "WAIVE"}, "ITALY": {"F NAP B"}, "RUSSIA": {"A MOS B"}, "TURKEY": {"F SMY B"},
+			"ENGLAND": {"F LON B"}, "FRANCE": {"A PAR B", "WAIVE"}, "ITALY": {"F NAP B"}, "RUSSIA": {"A MOS B"},
+			"TURKEY": {"F SMY B"},
 		},
 		{
 			"RUSSIA": {"A VIE S A VEN - TRI", "A RUM - BUD", "F SEV - RUM"}, "AUSTRIA": {"A TRI S A GRE - SER", "A GRE - BUL"},
-			"FRANCE": {"A BUR - MUN", "A PAR - BUR"}, "GERMANY": {"A MUN - TYR", "A KIE - MUN"}, "ITALY": {"A VEN - TRI", "A ROM - VEN"},
+			"FRANCE": {"A BUR - MUN", "A PAR - BUR"}, "GERMANY": {"A MUN - TYR", "A KIE - MUN"},
+			"ITALY": {"A VEN - TRI", "A ROM - VEN"},
 		},
 		{"AUSTRIA": {"A TRI R SER"}},
 		{"TURKEY": {"A BUL - SER", "A CON - BUL"}},
@@ -131,7 +138,9 @@ func TestShowFaults(t *testing.T) {
 		{func(_ *diplomacy.SavedGame, o *ShowOptions) { o.Format = "yaml" }, `"yaml" is neither`},
 		{func(_ *diplomacy.SavedGame, o *ShowOptions) { o.Phase = "S1999M" }, "no phase S1999M"},
 		{func(g *diplomacy.SavedGame, _ *ShowOptions) { g.Phases[1].State.Units["ITALY"] = []string{"A XYZ"} }, "F1901M"},
-		{func(g *diplomacy.SavedGame, _ *ShowOptions) { g.Phases[0].Orders["ATLANTIS"] = []string{"A XYZ H"} }, `no power "ATLANTIS"`},
+		{func(g *diplomacy.SavedGame, _ *ShowOptions) {
+			g.Phases[0].Orders["ATLANTIS"] = []string{"A XYZ H"}
+		}, `no power "ATLANTIS"`},
 	} {
 		game, o := opening(t), ShowOptions{}
 		tt.change(game, &o)
@@ -198,7 +207,8 @@ func TestReplay(t *testing.T) {
 		t.Errorf("got %+v", sum)
 	}
 	b.Reset()
-	if err := Replay(&b, strings.NewReader(line()), ReplayOptions{}); !errors.Is(err, ErrMismatch) || !strings.Contains(b.String(), "S1901M centers: FRANCE: got BRE, MAR, PAR, recorded PAR\n") {
+	if err := Replay(&b, strings.NewReader(line()), ReplayOptions{}); !errors.Is(err, ErrMismatch) ||
+		!strings.Contains(b.String(), "S1901M centers: FRANCE: got BRE, MAR, PAR, recorded PAR\n") {
 		t.Errorf("got %v and\n%s", err, b.String())
 	}
 	if err := Replay(&b, strings.NewReader("{"), ReplayOptions{}); err == nil || errors.Is(err, ErrMismatch) {

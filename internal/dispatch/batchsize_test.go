@@ -154,7 +154,8 @@ func TestMultiBinThroughput(t *testing.T) {
 	const size, unit, requests = 128, 1000, 32_000
 	for bins, want := range map[int]float64{1: 6.4475, 2: 8.4342, 4: 9.9703, 8: 10.9692} {
 		rng := rand.New(rand.NewPCG(7, uint64(bins)))
-		rules := rollout.Dispatch{Order: rollout.ArrivalOrder, Batching: rollout.Batching{MaxBatchSize: size, FlushWindow: rollout.Duration(time.Hour), Bins: bins}}
+		rules := rollout.Dispatch{Order: rollout.ArrivalOrder,
+			Batching: rollout.Batching{MaxBatchSize: size, FlushWindow: rollout.Duration(time.Hour), Bins: bins}}
 		for i := 1; i < bins; i++ {
 			rules.Batching.Boundaries = append(rules.Batching.Boundaries, unit+i*19*unit/bins)
 		}
@@ -162,7 +163,8 @@ func TestMultiBinThroughput(t *testing.T) {
 		m.do(RunRules{"r", rules})
 		for id := ID(1); id <= requests; id++ {
 			m.length[id] = unit + rng.IntN(19*unit)
-			m.do(Submit{Request{ID: id, Model: "m", PromptTokens: 1, OutputTokens: m.length[id], Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r"}}}})
+			m.do(Submit{Request{ID: id, Model: "m", PromptTokens: 1, OutputTokens: m.length[id],
+				Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r"}}}})
 		}
 		m.do(EngineUp{ID: "a", Limit: size, Models: []string{"m"}})
 		for m.step(size) {
@@ -222,7 +224,8 @@ func TestShortestFirstStarves(t *testing.T) {
 		id := ID(0)
 		submit := func(output int) {
 			id++
-			s.Handle(now, Submit{Request{ID: id, Model: "m", PromptTokens: 10, OutputTokens: output, Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r"}}}})
+			s.Handle(now, Submit{Request{ID: id, Model: "m", PromptTokens: 10, OutputTokens: output,
+				Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r"}}}})
 		}
 		submit(10)
 		submit(1000) // the long one is request 2
@@ -245,7 +248,8 @@ func TestShortestFirstStarves(t *testing.T) {
 		t.Errorf("without ageing the long request was served after %d s", at)
 	}
 	if at := waits(20); at < 90 || at > 110 {
-		t.Errorf("with 20 tokens a second, the long request, 1980 more than the others, was served after %d s; want about 99", at)
+		t.Errorf("with 20 tokens a second, the long request, 1980 more than the others, was served after %d s; "+
+			"want about 99", at)
 	}
 }
 

@@ -23,7 +23,8 @@ func benchmarkDecisions(b *testing.B, queued, runs int) {
 	s := New(Config{MaxQueued: queued + 1})
 	now := time.Unix(0, 0)
 	for i := range engines {
-		s.Handle(now, EngineUp{ID: rollout.EngineID(fmt.Sprintf("engine-%d", i)), Limit: limit, Models: []string{"run-v1", "run-v2", "base"}})
+		s.Handle(now, EngineUp{ID: rollout.EngineID(fmt.Sprintf("engine-%d", i)), Limit: limit,
+			Models: []string{"run-v1", "run-v2", "base"}})
 	}
 	names := make([]rollout.RunName, runs)
 	for i := range names {
@@ -42,7 +43,8 @@ func benchmarkDecisions(b *testing.B, queued, runs int) {
 		id++
 		follow(s.Handle(now, Submit{Request{
 			ID: id, Model: "run-v1", PromptTokens: 440, OutputTokens: 24, Deadline: now.Add(time.Hour),
-			Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: names[id%ID(runs)], Seq: rollout.GroupSeq(id / 42)}, Sample: int(id % 6)},
+			Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: names[id%ID(runs)], Seq: rollout.GroupSeq(id / 42)},
+				Sample: int(id % 6)},
 		}}))
 	}
 	for range engines*limit + queued {
@@ -75,14 +77,16 @@ func BenchmarkBatches(b *testing.B) {
 				}
 			}
 			s.Handle(now, RunRules{"r", rollout.Dispatch{Batching: rollout.Batching{
-				MaxBatchSize: 8, FlushWindow: rollout.Duration(50 * time.Millisecond), Bins: 4, MemoryTokens: 100_000, TokenLatency: rollout.Duration(50 * time.Millisecond),
+				MaxBatchSize: 8, FlushWindow: rollout.Duration(50 * time.Millisecond), Bins: 4, MemoryTokens: 100_000,
+				TokenLatency: rollout.Duration(50 * time.Millisecond),
 			}}})
 			id := ID(0)
 			submit := func() {
 				id++
 				follow(s.Handle(now, Submit{Request{
 					ID: id, Model: "m", PromptTokens: 440, OutputTokens: 1 + int(id*7919%256),
-					Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: rollout.GroupSeq(id / 42)}, Sample: int(id % 6)},
+					Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: rollout.GroupSeq(id / 42)},
+						Sample: int(id % 6)},
 				}}))
 			}
 			for range queued {

@@ -69,7 +69,8 @@ func (c Config) Validate() error {
 		name  string
 		value int
 	}{
-		{"max queued", c.MaxQueued}, {"max tries", c.MaxTries}, {"suspect after", c.SuspectAfter}, {"max sessions", c.MaxSessions},
+		{"max queued", c.MaxQueued}, {"max tries", c.MaxTries}, {"suspect after", c.SuspectAfter},
+		{"max sessions", c.MaxSessions},
 	} {
 		if n.value < 1 {
 			errs = append(errs, fmt.Errorf("dispatch: %s is %d: want at least 1", n.name, n.value))
@@ -88,7 +89,8 @@ func (c Config) Validate() error {
 		{"missing pause", c.MissingPause, c.MaxMissingPause},
 	} {
 		if p.first < 0 || p.max < p.first {
-			errs = append(errs, fmt.Errorf("dispatch: %s is %v with a maximum of %v: want 0 < first <= maximum", p.name, p.first, p.max))
+			errs = append(errs, fmt.Errorf("dispatch: %s is %v with a maximum of %v: want 0 < first <= maximum",
+				p.name, p.first, p.max))
 		}
 	}
 	return errors.Join(errs...)

@@ -18,11 +18,11 @@
 // lengths (lengthbins.go), as large as memory and the latency per token allow (batchsize.go), and, while an engine is
 // idle, no later than a flush window after the oldest request came. Engines that batch by themselves need no window.
 //
-// Engines are judged by how requests end (breaker.go), and by what they say of their load (enginesample.go). What a run's
-// requests meet with, failures or overload, bounds that run at that engine (runbackoff.go); an engine is closed to
-// all when it is silent, fails a probe or fails several runs. What was in flight on a lost engine is dispatched
-// again. Runs share by the work that they got and the places that they hold (fairness.go). Start reading at Event
-// and Command, then Scheduler.Handle.
+// Engines are judged by how requests end (breaker.go), and by what they say of their load (enginesample.go). What a
+// run's requests meet with, failures or overload, bounds that run at that engine (runbackoff.go); an engine is closed
+// to all when it is silent, fails a probe or fails several runs. What was in flight on a lost engine is dispatched
+// again. Runs share by the work that they got and the places that they hold (fairness.go). Start reading at Event and
+// Command, then Scheduler.Handle.
 package dispatch
 
 import (
@@ -139,16 +139,18 @@ type Outcome uint8
 // The outcomes. Served and Unfit end the request; after the others it is queued again, in its old place, or rejected. A
 // call that carried several requests and was refused tells nothing of any one of them: that is Split.
 const (
-	Served     Outcome = iota // a good answer
-	Refused                   // the engine finds fault with the request. When a second one does too, or there is none, the request is at fault
-	Unfit                     // the request cannot be sent to any engine
-	Overloaded                // the engine has enough to do; not a failure
-	Missing                   // the engine does not have the model: it was restarted
-	Aborted                   // stopped half-way inside a healthy engine, by a pause
-	Failed                    // no good answer; some of these in a row make an engine suspect
-	TimedOut                  // the request's own deadline passed: a failure only of an engine that gave no other sign of life
-	Broken                    // no good answer, and none to be expected: suspect at once
-	Split                     // refused together with others; to be sent again alone
+	Served Outcome = iota // a good answer
+	// the engine finds fault with the request. When a second one does too, or there is none, the request is at fault
+	Refused
+	Unfit      // the request cannot be sent to any engine
+	Overloaded // the engine has enough to do; not a failure
+	Missing    // the engine does not have the model: it was restarted
+	Aborted    // stopped half-way inside a healthy engine, by a pause
+	Failed     // no good answer; some of these in a row make an engine suspect
+	// the request's own deadline passed: a failure only of an engine that gave no other sign of life
+	TimedOut
+	Broken // no good answer, and none to be expected: suspect at once
+	Split  // refused together with others; to be sent again alone
 )
 
 // Command is what must be done.

@@ -50,7 +50,8 @@ func (p *plant) play(at []time.Duration, prompts []int) time.Duration {
 			for range prompts[i] {
 				id++
 				p.arrived[id] = p.now
-				p.do(Submit{Request{ID: id, Model: "m", PromptTokens: 100, OutputTokens: 10, Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r"}}}})
+				p.do(Submit{Request{ID: id, Model: "m", PromptTokens: 100, OutputTokens: 10,
+					Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r"}}}})
 			}
 			i++
 		case next.IsZero():
@@ -153,7 +154,8 @@ func TestFlushWindow(t *testing.T) {
 			if within(t2, total, 0.02) && within(m2, mean, 0.03) && b2 <= batches {
 				continue
 			}
-			t.Errorf("window %v: %v in all, %v on average, %d batches; without: %v, %v, %d", window, t2, m2, b2, total, mean, batches)
+			t.Errorf("window %v: %v in all, %v on average, %d batches; without: %v, %v, %d", window, t2, m2, b2,
+				total, mean, batches)
 		}
 	})
 	t.Run("light", func(t *testing.T) {
@@ -184,7 +186,8 @@ func TestSharedQueue(t *testing.T) {
 				for _, queue := range []rollout.DispatchQueue{rollout.SharedQueue, rollout.EngineQueue} {
 					for seed := range uint64(5) {
 						p := &plant{engines: 2, batch: batch}
-						p.rules = rollout.Dispatch{Policy: rollout.RoundRobin, Queue: queue, Batching: rollout.Batching{MaxBatchSize: size[name]}}
+						p.rules = rollout.Dispatch{Policy: rollout.RoundRobin, Queue: queue,
+							Batching: rollout.Batching{MaxBatchSize: size[name]}}
 						p.play(traffic(seed, 300, gap))
 						mean[queue] += p.meanLatency() / 5
 					}
@@ -218,7 +221,8 @@ func TestPlantIsDeterministic(t *testing.T) {
 	t.Parallel()
 	play := func() []time.Duration {
 		p := &plant{engines: 3, batch: perPrompt(time.Second)}
-		p.rules = rollout.Dispatch{Order: rollout.ShortestFirst, Ageing: 3, Batching: rollout.Batching{MaxBatchSize: 5, FlushWindow: rollout.Duration(time.Second), Bins: 3}}
+		p.rules = rollout.Dispatch{Order: rollout.ShortestFirst, Ageing: 3,
+			Batching: rollout.Batching{MaxBatchSize: 5, FlushWindow: rollout.Duration(time.Second), Bins: 3}}
 		p.play(traffic(3, 200, 2*time.Second))
 		return p.latency
 	}

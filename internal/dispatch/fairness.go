@@ -34,8 +34,8 @@ func (s *Scheduler) dispatch() {
 	}
 }
 
-// mostOwed is for how long a run that had requests queued and could not be served, because its model was unavailable or its
-// breakers open, is given every place when it can.
+// mostOwed is for how long a run that had requests queued and could not be served, because its model was unavailable or
+// its breakers open, is given every place when it can.
 const mostOwed = time.Second
 
 // floor is the least that a run counts as served, so that it is owed no more than all places for mostOwed.

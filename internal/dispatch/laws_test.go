@@ -77,9 +77,11 @@ func (w *world) handle(ev Event) {
 	}
 	st := w.s.Stats()
 	held := st.Queued + st.InFlight
-	if st.Submitted != w.submitted || st.Completed != w.completed || total(st.Rejected) != w.rejected || held != len(w.requests) ||
+	if st.Submitted != w.submitted || st.Completed != w.completed || total(st.Rejected) != w.rejected ||
+		held != len(w.requests) ||
 		st.Submitted != st.Completed+total(st.Rejected)+int64(held) {
-		w.t.Fatalf("%#v: books do not balance: %+v, observed %d = %d + %d + %d", ev, st, w.submitted, w.completed, w.rejected, len(w.requests))
+		w.t.Fatalf("%#v: books do not balance: %+v, observed %d = %d + %d + %d", ev, st, w.submitted, w.completed,
+			w.rejected, len(w.requests))
 	}
 	for _, r := range w.s.runs {
 		if p, ok := w.s.next(r); ok {
@@ -196,11 +198,13 @@ func (w *world) sent(ev Event, c Send) {
 		}
 	}
 	b := w.rules[q.Episode.Run].Batching
-	if (c.Batch > 0) != (b.MaxBatchSize > 0) || c.Batch > 0 && (calls[c.Batch] > b.MaxBatchSize || len(calls) > max(1, b.BatchesPerEngine)) {
+	if (c.Batch > 0) != (b.MaxBatchSize > 0) || c.Batch > 0 &&
+		(calls[c.Batch] > b.MaxBatchSize || len(calls) > max(1, b.BatchesPerEngine)) {
 		w.t.Fatalf("%#v: %#v under %+v, with %v in flight", ev, c, b, calls)
 	}
 	if most := w.rules[q.Episode.Run].MaxInFlightPerEngine; inFlight > e.Limit || most > 0 && ofRun > most {
-		w.t.Fatalf("%#v: %d in flight on %s (limit %d), %d of run %s (limit %d)", ev, inFlight, c.Engine, e.Limit, ofRun, q.Episode.Run, most)
+		w.t.Fatalf("%#v: %d in flight on %s (limit %d), %d of run %s (limit %d)", ev, inFlight, c.Engine, e.Limit, ofRun,
+			q.Episode.Run, most)
 	}
 }
 
@@ -224,7 +228,8 @@ func (w *world) randomEvent() Event {
 	case n < 94:
 		return RunRules{w.run(), w.randomRules()}
 	case n < 95:
-		return EngineSampled{engine, Load{At: w.now, Running: float64(w.rng.IntN(5)), Waiting: float64(w.rng.IntN(5)), KVUsage: w.rng.Float64()}}
+		return EngineSampled{engine, Load{At: w.now, Running: float64(w.rng.IntN(5)), Waiting: float64(w.rng.IntN(5)),
+			KVUsage: w.rng.Float64()}}
 	case n < 98:
 		return EngineProbed{engine, w.rng.IntN(2) == 0}
 	case n < 99:
@@ -249,8 +254,10 @@ func (w *world) randomRules() rollout.Dispatch {
 	}
 	rules.Batching = rollout.Batching{
 		MaxBatchSize: 1 + w.rng.IntN(4), FlushWindow: rollout.Duration(w.rng.IntN(2000)) * rollout.Duration(time.Millisecond),
-		BatchesPerEngine: w.rng.IntN(3), MemoryTokens: w.rng.IntN(2) * 3000, TokenLatency: rollout.Duration(w.rng.IntN(2)) * rollout.Duration(time.Millisecond),
-		Bins: w.rng.IntN(4), BinBy: pickOne(w, "", rollout.TotalLength), BinSelect: pickOne(w, "", rollout.OldestHead, rollout.LongestQueue, rollout.BinsInTurn),
+		BatchesPerEngine: w.rng.IntN(3), MemoryTokens: w.rng.IntN(2) * 3000,
+		TokenLatency: rollout.Duration(w.rng.IntN(2)) * rollout.Duration(time.Millisecond),
+		Bins:         w.rng.IntN(4), BinBy: pickOne(w, "", rollout.TotalLength),
+		BinSelect: pickOne(w, "", rollout.OldestHead, rollout.LongestQueue, rollout.BinsInTurn),
 	}
 	if w.rng.IntN(2) == 0 {
 		rules.Batching.Bins, rules.Batching.Boundaries = 3, []int{20, 60}
@@ -277,7 +284,8 @@ func (w *world) submit() Event {
 	q := Request{
 		ID: w.nextID, Model: models[w.rng.IntN(len(models))],
 		PromptTokens: w.rng.IntN(1000), OutputTokens: w.rng.IntN(100), Class: uint64(w.rng.IntN(2)),
-		Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: w.run(), Seq: rollout.GroupSeq(w.rng.IntN(5))}, Sample: w.rng.IntN(3)},
+		Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: w.run(), Seq: rollout.GroupSeq(w.rng.IntN(5))},
+			Sample: w.rng.IntN(3)},
 	}
 	if w.rng.IntN(3) == 0 {
 		q.Deadline = w.now.Add(time.Duration(w.rng.IntN(20)) * time.Second)
@@ -353,7 +361,8 @@ func TestOldestGroupFirst(t *testing.T) {
 	now := time.Unix(0, 0)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i, seq := range rng.Perm(500) {
-		s.Handle(now, Submit{Request{ID: ID(i), Model: "m", Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: rollout.GroupSeq(seq)}}}})
+		s.Handle(now, Submit{Request{ID: ID(i), Model: "m",
+			Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: rollout.GroupSeq(seq)}}}})
 	}
 	next := rollout.GroupSeq(0)
 	groups := map[ID]rollout.GroupSeq{}
@@ -388,7 +397,8 @@ func TestSharesOfTwoRuns(t *testing.T) {
 	submit := func(r rollout.RunName) []Command {
 		id++
 		of[id] = r
-		return append([]Command(nil), s.Handle(now, Submit{Request{ID: id, Model: "m", PromptTokens: size[r], OutputTokens: 1, Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: r}}}})...)
+		return append([]Command(nil), s.Handle(now, Submit{Request{ID: id, Model: "m", PromptTokens: size[r], OutputTokens: 1,
+			Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: r}}}})...)
 	}
 	for range 200 {
 		submit("big")
@@ -402,7 +412,8 @@ func TestSharesOfTwoRuns(t *testing.T) {
 		r := of[sent.ID]
 		work[r] += size[r]
 		commands = append(commands, submit(r)...)
-		commands = append(commands, s.Handle(now, TryEnded{ID: sent.ID, Try: 1, Outcome: Served, PromptTokens: size[r], OutputTokens: 1})...)
+		commands = append(commands,
+			s.Handle(now, TryEnded{ID: sent.ID, Try: 1, Outcome: Served, PromptTokens: size[r], OutputTokens: 1})...)
 	}
 	if ratio := float64(work["big"]) / float64(work["small"]); ratio < 0.9 || ratio > 1.1 {
 		t.Errorf("big runs got %d tokens, small ones %d", work["big"], work["small"])

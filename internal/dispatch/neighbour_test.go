@@ -93,8 +93,9 @@ func newStreet(t *testing.T, seed uint64, habits uint8) *street {
 	}
 	for i := range n.engines {
 		n.handle(EngineUp{
-			ID: rollout.EngineID(rune('a' + i)), Limit: 2 + n.rng.IntN(4), Models: []string{"base"}, Adapters: []string{"x", "y"},
-			Slots: n.rng.IntN(3),
+			ID: rollout.EngineID(rune('a' + i)), Limit: 2 + n.rng.IntN(4), Models: []string{"base"},
+			Adapters: []string{"x", "y"},
+			Slots:    n.rng.IntN(3),
 		})
 	}
 	return n
@@ -144,7 +145,8 @@ func (n *street) ask() {
 	n.nextID++
 	id := n.nextID
 	n.asked[id] = n.now
-	n.handle(Submit{Request{ID: id, Model: "base", PromptTokens: n.sizes, OutputTokens: 10, Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: n.honest}}}})
+	n.handle(Submit{Request{ID: id, Model: "base", PromptTokens: n.sizes, OutputTokens: 10,
+		Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: n.honest}}}})
 }
 
 // pester is a neighbour that asks for something, again and again.
@@ -158,8 +160,10 @@ func (n *street) pester(run rollout.RunName) {
 		n.nextID++
 		id := n.nextID
 		q := Request{
-			ID: id, Model: []string{"base", "base", "x", "nobody's"}[n.rng.IntN(4)], PromptTokens: 1 + n.rng.IntN(50_000), OutputTokens: 1 + n.rng.IntN(5000),
-			Class: uint64(n.rng.IntN(2)), Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(n.rng.IntN(9))}, Sample: n.rng.IntN(9)},
+			ID: id, Model: []string{"base", "base", "x", "nobody's"}[n.rng.IntN(4)], PromptTokens: 1 + n.rng.IntN(50_000),
+			OutputTokens: 1 + n.rng.IntN(5000),
+			Class:        uint64(n.rng.IntN(2)), Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run,
+				Seq: rollout.GroupSeq(n.rng.IntN(9))}, Sample: n.rng.IntN(9)},
 		}
 		if n.rng.IntN(3) == 0 {
 			q.Deadline = n.now.Add(n.between(time.Millisecond, 5*time.Second))

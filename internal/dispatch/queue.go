@@ -222,7 +222,9 @@ func (s *Scheduler) assign(e *entry) rollout.EngineID {
 
 // another reports whether an engine other than the one to avoid serves the request's model.
 func (s *Scheduler) another(e *entry) bool {
-	return slices.ContainsFunc(s.engines, func(c *engine) bool { return c.id != e.avoid && c.serves(e.run, e.Model, s.now) })
+	return slices.ContainsFunc(s.engines, func(c *engine) bool {
+		return c.id != e.avoid && c.serves(e.run, e.Model, s.now)
+	})
 }
 
 // waitingFor is how many requests wait in the queue of one engine.
@@ -258,7 +260,9 @@ func (s *Scheduler) rehome() {
 
 // relane puts every request of a lane where it belongs by now.
 func (s *Scheduler) relane(l *lane) {
-	waiting := slices.SortedFunc(slices.Values(l.queue), func(a, b *entry) int { return cmp.Compare(a.arrival, b.arrival) })
+	waiting := slices.SortedFunc(slices.Values(l.queue), func(a, b *entry) int {
+		return cmp.Compare(a.arrival, b.arrival)
+	})
 	stranded := l.stranded
 	for _, e := range waiting {
 		e.outOfLane()

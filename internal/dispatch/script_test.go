@@ -130,7 +130,8 @@ func (a args) rules() rollout.Dispatch {
 	rules := rollout.Dispatch{
 		Policy: rollout.DispatchPolicy(a.pairs["policy"]), MaxInFlightPerEngine: a.num("per_engine"),
 		AffinitySlack: a.num("slack"), GroupPerEngine: a.num("group"), AdapterSlots: a.num("slots"),
-		Order: rollout.DispatchOrder(a.pairs["order"]), Ageing: a.real("ageing"), Queue: rollout.DispatchQueue(a.pairs["queue"]),
+		Order: rollout.DispatchOrder(a.pairs["order"]), Ageing: a.real("ageing"),
+		Queue: rollout.DispatchQueue(a.pairs["queue"]),
 		Batching: rollout.Batching{
 			MaxBatchSize: a.num("batch"), FlushWindow: rollout.Duration(a.dur("window")), BatchesPerEngine: a.num("calls"),
 			MemoryTokens: a.num("memory"), TokenLatency: rollout.Duration(a.dur("latency")),
@@ -219,7 +220,8 @@ func (p *player) events(name string, a args) ([]Event, error) {
 }
 
 var outcomes = map[string]Outcome{
-	"served": Served, "refused": Refused, "unfit": Unfit, "overloaded": Overloaded, "missing": Missing, "aborted": Aborted, "failed": Failed, "timedout": TimedOut, "broken": Broken, "split": Split,
+	"served": Served, "refused": Refused, "unfit": Unfit, "overloaded": Overloaded, "missing": Missing, "aborted": Aborted,
+	"failed": Failed, "timedout": TimedOut, "broken": Broken, "split": Split,
 }
 
 func (p *player) event(name string, id ID, a args) (Event, error) {
@@ -234,7 +236,8 @@ func (p *player) event(name string, id ID, a args) (Event, error) {
 	switch name {
 	case "submit":
 		q := Request{
-			ID: id, Model: a.or("model", "m"), PromptTokens: a.num("prompt"), OutputTokens: a.num("output"), Class: uint64(a.num("class")),
+			ID: id, Model: a.or("model", "m"), PromptTokens: a.num("prompt"), OutputTokens: a.num("output"),
+			Class: uint64(a.num("class")),
 			Episode: rollout.EpisodeRef{
 				GroupRef: rollout.GroupRef{Run: rollout.RunName(a.or("run", "r")), Seq: rollout.GroupSeq(a.num("group"))},
 				Sample:   a.num("sample"),
@@ -245,13 +248,15 @@ func (p *player) event(name string, id ID, a args) (Event, error) {
 		}
 		return Submit{q}, nil
 	case "engine":
-		up := EngineUp{ID: engine, Limit: a.num("limit"), Models: strings.Split(a.or("models", "m"), ","), Slots: a.num("slots")}
+		up := EngineUp{ID: engine, Limit: a.num("limit"), Models: strings.Split(a.or("models", "m"), ","),
+			Slots: a.num("slots")}
 		if list := a.pairs["adapters"]; list != "" {
 			up.Adapters = strings.Split(list, ",")
 		}
 		return up, nil
 	case "sample":
-		return EngineSampled{engine, Load{At: p.now, Running: a.real("running"), Waiting: a.real("waiting"), KVUsage: a.real("kv"), Preemptions: a.real("preempted"), LifeAt: p.life(a)}}, nil
+		return EngineSampled{engine, Load{At: p.now, Running: a.real("running"), Waiting: a.real("waiting"),
+			KVUsage: a.real("kv"), Preemptions: a.real("preempted"), LifeAt: p.life(a)}}, nil
 	case "rules":
 		return RunRules{rollout.RunName(a.word(0)), a.rules()}, nil
 	case "cancel":
@@ -315,13 +320,16 @@ func (p *player) stats() string {
 	fmt.Fprintf(&b, "submitted %d = completed %d + rejected %d + queued %d + in flight %d; redispatched %d\n",
 		st.Submitted, st.Completed, total(st.Rejected), st.Queued, st.InFlight, st.Redispatched)
 	for _, e := range st.Engines {
-		fmt.Fprintf(&b, "engine %s: %s, in flight %d of %d, limit %d, load %d\n", e.ID, e.Condition, e.InFlight, e.Window, e.Limit, e.Load)
+		fmt.Fprintf(&b, "engine %s: %s, in flight %d of %d, limit %d, load %d\n", e.ID, e.Condition, e.InFlight,
+			e.Window, e.Limit, e.Load)
 	}
 	for _, r := range st.Runs {
 		fmt.Fprintf(&b, "run %s: queued %d, in flight %d, service %d\n", r.Run, r.Queued, r.InFlight, r.Service)
 		for i, bin := range r.Bins {
-			fmt.Fprintf(&b, "  bin %d, %d to %d: queued %d, next batch %d; %d batches of %d; variance %.1f, range %.1f, max/mean %.3f, padding %.3f\n",
-				i, bin.From, bin.To, bin.Queued, bin.Target, bin.Batches, bin.Requests, bin.Variance, bin.Range, bin.MaxOverMean, bin.Padding)
+			fmt.Fprintf(&b, "  bin %d, %d to %d: queued %d, next batch %d; %d batches of %d; variance %.1f, range %.1f, "+
+				"max/mean %.3f, padding %.3f\n",
+				i, bin.From, bin.To, bin.Queued, bin.Target, bin.Batches, bin.Requests, bin.Variance, bin.Range,
+				bin.MaxOverMean, bin.Padding)
 		}
 	}
 	return b.String()

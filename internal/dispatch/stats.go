@@ -107,7 +107,8 @@ func (s *Scheduler) Stats() Stats {
 		})
 	}
 	for _, r := range s.runs {
-		st.Runs = append(st.Runs, RunStats{Run: r.name, Queued: r.queued, InFlight: r.held - r.queued, Service: r.service, Bins: r.batcher.stats(r)})
+		st.Runs = append(st.Runs, RunStats{Run: r.name, Queued: r.queued, InFlight: r.held - r.queued, Service: r.service,
+			Bins: r.batcher.stats(r)})
 	}
 	return st
 }

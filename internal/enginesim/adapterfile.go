@@ -145,7 +145,8 @@ func checkSafetensors(head []byte, size int64) error {
 }
 
 func noAdapter(name, path string) error {
-	return &apiError{http.StatusNotFound, kindNotFound, "", withoutPaths(fmt.Sprintf("Loading lora %s failed: No adapter found for %s", name, path))}
+	return &apiError{http.StatusNotFound, kindNotFound, "",
+		withoutPaths(fmt.Sprintf("Loading lora %s failed: No adapter found for %s", name, path))}
 }
 
 // homePath and filePath are what vLLM takes for paths that are nobody's business; others stay in its errors.
@@ -159,5 +160,6 @@ func withoutPaths(message string) string {
 }
 
 func addLoRAFailed(format string, args ...any) error {
-	return &apiError{http.StatusInternalServerError, kindInternal, "", "Call to add_lora method failed: " + withoutPaths(fmt.Sprintf(format, args...))}
+	return &apiError{http.StatusInternalServerError, kindInternal, "", "Call to add_lora method failed: " +
+		withoutPaths(fmt.Sprintf(format, args...))}
 }

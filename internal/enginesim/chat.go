@@ -89,7 +89,8 @@ func (e *Engine) chat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := &chatView{engine: e, req: &req, job: j, head: chatResponse{
-		ID: "chatcmpl-" + e.requestID(r, req.RequestID), Object: "chat.completion", Created: time.Now().Unix(), Model: j.servedName(e),
+		ID: "chatcmpl-" + e.requestID(r, req.RequestID), Object: "chat.completion", Created: time.Now().Unix(),
+		Model: j.servedName(e),
 	}}
 	e.answer(w, r, j, v.head.ID, v, req.StreamOptions)
 }
@@ -214,7 +215,8 @@ func (v *chatView) last(u *usage) any { return v.event([]chatChoice{}, nil, u) }
 
 func (v *chatView) event(choices []chatChoice, prompt []int32, u *usage) any {
 	event := map[string]any{
-		"id": v.head.ID, "object": "chat.completion.chunk", "created": v.head.Created, "model": v.head.Model, "choices": choices,
+		"id": v.head.ID, "object": "chat.completion.chunk", "created": v.head.Created, "model": v.head.Model,
+		"choices": choices,
 	}
 	if prompt != nil {
 		event["prompt_token_ids"] = prompt

@@ -110,7 +110,8 @@ func (v *completionView) event(choices []any, u *usage) any {
 // choice renders a piece; the first one carries what concerns the prompt.
 func (v *completionView) choice(p piece) completionChoice {
 	g := p.generation
-	choice := completionChoice{Index: g.index, Text: valid(p.text), FinishReason: p.finishReason(), StopReason: p.stopReason()}
+	choice := completionChoice{Index: g.index, Text: valid(p.text), FinishReason: p.finishReason(),
+		StopReason: p.stopReason()}
 	if v.req.ReturnTokenIDs {
 		choice.TokenIDs = g.Tokens[p.from:p.to]
 		if p.from == 0 {
@@ -204,7 +205,8 @@ type logprobsBuilder struct {
 }
 
 func newCompletionLogprobs() *completionLogprobs {
-	return &completionLogprobs{TextOffset: []int{}, TokenLogprobs: []*float64{}, Tokens: []string{}, TopLogprobs: []map[string]float64{}}
+	return &completionLogprobs{TextOffset: []int{}, TokenLogprobs: []*float64{}, Tokens: []string{},
+		TopLogprobs: []map[string]float64{}}
 }
 
 func (l *logprobsBuilder) prompt(prompt []tokenizer.ID, scores []pseudolm.Scored) {

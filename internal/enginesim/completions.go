@@ -37,7 +37,8 @@ func (e *Engine) completions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := &completionView{engine: e, req: &req, job: j, head: completionResponse{
-		ID: "cmpl-" + e.requestID(r, req.RequestID), Object: "text_completion", Created: time.Now().Unix(), Model: j.servedName(e),
+		ID: "cmpl-" + e.requestID(r, req.RequestID), Object: "text_completion", Created: time.Now().Unix(),
+		Model: j.servedName(e),
 	}}
 	e.answer(w, r, j, v.head.ID, v, req.StreamOptions)
 }
@@ -121,7 +122,8 @@ func (e *Engine) checkCompletion(req *completionRequest) error {
 	case req.PromptLogprobs != nil && *req.PromptLogprobs < 0:
 		return badRequest("prompt_logprobs", "`prompt_logprobs` must be a positive value or -1.")
 	case req.PromptLogprobs != nil && *req.PromptLogprobs > e.cfg.MaxLogprobs:
-		return badRequest("prompt_logprobs", "Requested prompt logprobs of %d, which is greater than max allowed: %d", *req.PromptLogprobs, e.cfg.MaxLogprobs)
+		return badRequest("prompt_logprobs", "Requested prompt logprobs of %d, which is greater than max allowed: %d",
+			*req.PromptLogprobs, e.cfg.MaxLogprobs)
 	case req.Logprobs != nil && *req.Logprobs < 0:
 		return badValue("logprobs", strconv.Itoa(*req.Logprobs), "`logprobs` must be a positive value.")
 	}
@@ -164,14 +166,17 @@ func (e *Engine) encodePrompts(p *prompts, maxTokens int) ([][]tokenizer.ID, err
 func (e *Engine) fits(prompt []tokenizer.ID, maxTokens int) error {
 	most := e.cfg.MaxModelLen
 	if maxTokens > most {
-		return badValue("max_tokens", strconv.Itoa(maxTokens), "max_tokens=%d cannot be greater than max_model_len=max_total_tokens=%d. "+
+		return badValue("max_tokens", strconv.Itoa(maxTokens), "max_tokens=%d cannot be greater than "+
+			"max_model_len=max_total_tokens=%d. "+
 			"Please request fewer output tokens.", maxTokens, most)
 	}
 	if len(prompt)+maxTokens <= most {
 		return nil
 	}
 	counted := most - maxTokens + 1
-	return badValue("input_tokens", strconv.Itoa(counted), "This model's maximum context length is %d tokens. However, you requested %d "+
-		"output tokens and your prompt contains at least %d input tokens, for a total of at least %d tokens. Please reduce the length of "+
+	return badValue("input_tokens", strconv.Itoa(counted), "This model's maximum context length is %d tokens. However, "+
+		"you requested %d "+
+		"output tokens and your prompt contains at least %d input tokens, for a total of at least %d tokens. Please reduce "+
+		"the length of "+
 		"the input prompt or the number of requested output tokens.", most, maxTokens, counted, counted+maxTokens)
 }

@@ -25,17 +25,20 @@ func TestConstrainedCompletion(t *testing.T) {
 	r.loadAdapter("run-v1")
 	c := r.completion(strings.Replace(regexRequest(`, "logprobs": 0, "return_token_ids": true, "temperature": 0.8, "seed": 3`), "qwen", "run-v1", 1))
 	choice := c.Choices[0]
-	if !regexp.MustCompile(`\A`+orders+`\z`).MatchString(choice.Text) || *choice.FinishReason != "stop" || choice.StopReason != nil {
+	if !regexp.MustCompile(`\A`+orders+`\z`).MatchString(choice.Text) || *choice.FinishReason != "stop" ||
+		choice.StopReason != nil {
 		t.Errorf("%q ends by %s", choice.Text, *choice.FinishReason)
 	}
 	if c.Model != "run-v1" || c.Object != "text_completion" || !strings.HasPrefix(c.ID, "cmpl-") {
 		t.Errorf("model %q, object %q, id %q", c.Model, c.Object, c.ID)
 	}
 	n := len(choice.TokenIDs)
-	if n == 0 || len(choice.Logprobs.TokenLogprobs) != n || len(choice.Logprobs.Tokens) != n || len(choice.Logprobs.TextOffset) != n || len(choice.Logprobs.TopLogprobs) != n {
+	if n == 0 || len(choice.Logprobs.TokenLogprobs) != n || len(choice.Logprobs.Tokens) != n ||
+		len(choice.Logprobs.TextOffset) != n || len(choice.Logprobs.TopLogprobs) != n {
 		t.Fatalf("%d tokens, %+v", n, choice.Logprobs)
 	}
-	if choice.TokenIDs[n-1] != tokenizer.EOS || len(choice.PromptTokenIDs) != c.Usage.PromptTokens || c.Usage.CompletionTokens != n {
+	if choice.TokenIDs[n-1] != tokenizer.EOS || len(choice.PromptTokenIDs) != c.Usage.PromptTokens ||
+		c.Usage.CompletionTokens != n {
 		t.Errorf("tokens %v, usage %+v", choice.TokenIDs, c.Usage)
 	}
 	if got := tokenizer.New().Decode(choice.TokenIDs, true); got != choice.Text {
@@ -124,14 +127,18 @@ func TestBadRequests(t *testing.T) {
 	r := start(t, fast(func(c *Config) { c.MaxModelLen = 100 }))
 	for _, tt := range []struct{ name, request, want string }{
 		{"no prompt", `{}`, "Either prompt or prompt_embeds must be provided and non-empty."},
-		{"max_tokens", `{"prompt": "x", "max_tokens": 0}`, "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"},
-		{"temperature", `{"prompt": "x", "temperature": -1}`, "temperature must be non-negative, got -1.0. (parameter=temperature, value=-1.0)"},
+		{"max_tokens", `{"prompt": "x", "max_tokens": 0}`, "max_tokens must be at least 1, got 0. " +
+			"(parameter=max_tokens, value=0)"},
+		{"temperature", `{"prompt": "x", "temperature": -1}`, "temperature must be non-negative, got -1.0. " +
+			"(parameter=temperature, value=-1.0)"},
 		{"top_p", `{"prompt": "x", "top_p": 0}`, "top_p must be in (0, 1], got 0.0."},
 		{"n", `{"prompt": "x", "n": 0}`, "n must be at least 1, got 0."},
 		{"greedy n", `{"prompt": "x", "n": 2, "temperature": 0}`, "n must be 1 when using greedy sampling, got 2."},
-		{"logprobs", `{"prompt": "x", "logprobs": 21}`, "Requested sample logprobs of 21, which is greater than max allowed: 20"},
+		{"logprobs", `{"prompt": "x", "logprobs": 21}`, "Requested sample logprobs of 21, which is greater than " +
+			"max allowed: 20"},
 		{"too long", `{"prompt": "x", "max_tokens": 100}`, "This model's maximum context length is 100 tokens."},
-		{"longer than anything", `{"prompt": "x", "max_tokens": 101}`, "max_tokens=101 cannot be greater than max_model_len=max_total_tokens=100."},
+		{"longer than anything", `{"prompt": "x", "max_tokens": 101}`, "max_tokens=101 cannot be greater than " +
+			"max_model_len=max_total_tokens=100."},
 		{"no prompts", `{"prompt": []}`, "You must pass at least one prompt"},
 		{"suffix", `{"prompt": "x", "suffix": "y"}`, "suffix is not currently supported"},
 		{"no choices", `{"prompt": "x", "structured_outputs": {"choice": []}}`, "Choice '[]' cannot be an empty list"},
@@ -139,22 +146,27 @@ func TestBadRequests(t *testing.T) {
 			"You can only use one kind of constraints for structured outputs ('json', 'regex' or 'choice')."},
 		{"bad regex", `{"prompt": "x", "structured_outputs": {"regex": "(a"}}`, "missing closing )"},
 		{"beam search", `{"prompt": "x", "use_beam_search": true}`, "does not support `use_beam_search`"},
-		{"bad schema", `{"prompt": "x", "structured_outputs": {"json": {"type": "string", "pattern": "a"}}}`, "Failed to transform json schema into a grammar"},
+		{"bad schema", `{"prompt": "x", "structured_outputs": {"json": {"type": "string", "pattern": "a"}}}`,
+			"Failed to transform json schema into a grammar"},
 		{"structural tag", `{"prompt": "x", "structured_outputs": {"structural_tag": "{}"}}`, "structural tags"},
 	} {
 		got := r.post("/v1/completions", tt.request)
-		if got.status != 400 || !strings.Contains(got.body, tt.want) || !strings.Contains(got.body, `"type":"BadRequestError"`) {
+		if got.status != 400 || !strings.Contains(got.body, tt.want) ||
+			!strings.Contains(got.body, `"type":"BadRequestError"`) {
 			t.Errorf("%s: %d %s", tt.name, got.status, got.body)
 		}
 	}
 	if c := r.completion(`{"prompt": "x", "priority": 1}`); len(c.Choices) != 1 {
 		t.Error("a priority that nobody schedules by is not ignored")
 	}
-	if got := r.post("/v1/completions", `{"prompt": "x", "max_tokens": "many"}`); !strings.Contains(got.body, `"param":"body.max_tokens"`) {
+	if got := r.post("/v1/completions", `{"prompt": "x", "max_tokens": "many"}`); !strings.Contains(got.body,
+		`"param":"body.max_tokens"`) {
 		t.Errorf("where the wrong type is: %s", got.body)
 	}
-	for _, malformed := range []string{`{"prompt": "x", "max_tokens": "many"}`, `{"prompt": {}}`, `{"prompt": "x", "stop": ["a", "b", "c", "d", "e"]}`, `{"prompt": "x", "cache_salt": ""}`, `{"prompt"`, "\x00\x01"} {
-		if got := r.post("/v1/completions", malformed); got.status != 400 || !strings.Contains(got.body, `"type":"Bad Request"`) {
+	for _, malformed := range []string{`{"prompt": "x", "max_tokens": "many"}`, `{"prompt": {}}`,
+		`{"prompt": "x", "stop": ["a", "b", "c", "d", "e"]}`, `{"prompt": "x", "cache_salt": ""}`, `{"prompt"`, "\x00\x01"} {
+		if got := r.post("/v1/completions", malformed); got.status != 400 ||
+			!strings.Contains(got.body, `"type":"Bad Request"`) {
 			t.Errorf("%s: %d %s", malformed, got.status, got.body)
 		}
 	}

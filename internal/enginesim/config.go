@@ -107,15 +107,18 @@ func (c Config) Validate() error {
 	require(c.MaxNumSeqs > 0, "maximum number of sequences %d: must be positive", c.MaxNumSeqs)
 	require(c.MaxBatchedTokens >= c.MaxNumSeqs,
 		"maximum batched tokens %d: must be at least the maximum number of sequences, %d", c.MaxBatchedTokens, c.MaxNumSeqs)
-	require(c.KVTokens >= c.MaxModelLen, "KV tokens %d: must hold one request of the maximum model length, %d", c.KVTokens, c.MaxModelLen)
+	require(c.KVTokens >= c.MaxModelLen, "KV tokens %d: must hold one request of the maximum model length, %d",
+		c.KVTokens, c.MaxModelLen)
 	require(c.BlockSize > 0, "block size %d: must be positive", c.BlockSize)
 	require(c.LogprobsMode == RawLogprobs || c.LogprobsMode == ProcessedLogprobs, "logprobs mode %q: want %s or %s",
 		c.LogprobsMode, RawLogprobs, ProcessedLogprobs)
 	require(c.MaxQueuedRequests >= 0, "maximum of queued requests %d: must not be negative", c.MaxQueuedRequests)
 	if c.EnableLoRA {
 		require(c.MaxLoRAs > 0, "maximum LoRAs %d: must be positive", c.MaxLoRAs)
-		require(c.MaxCPULoRAs >= c.MaxLoRAs, "maximum CPU LoRAs %d: must be at least the maximum LoRAs, %d", c.MaxCPULoRAs, c.MaxLoRAs)
-		require(slices.Contains(loraRanks, c.MaxLoRARank), "maximum LoRA rank %d: must be one of %v", c.MaxLoRARank, loraRanks)
+		require(c.MaxCPULoRAs >= c.MaxLoRAs, "maximum CPU LoRAs %d: must be at least the maximum LoRAs, %d",
+			c.MaxCPULoRAs, c.MaxLoRAs)
+		require(slices.Contains(loraRanks, c.MaxLoRARank), "maximum LoRA rank %d: must be one of %v",
+			c.MaxLoRARank, loraRanks)
 	}
 	return errors.Join(errs...)
 }

@@ -11,7 +11,8 @@ func TestPauseAborts(t *testing.T) {
 	r := start(t, fast(func(c *Config) { c.Speed = 0.05 }))
 	got := make(chan reply, 1)
 	go func() {
-		answer, _ := r.try(t.Context(), `{"prompt": "x", "max_tokens": 3000, "ignore_eos": true, "logprobs": 0, "return_token_ids": true}`)
+		answer, _ := r.try(t.Context(),
+			`{"prompt": "x", "max_tokens": 3000, "ignore_eos": true, "logprobs": 0, "return_token_ids": true}`)
 		got <- answer
 	}()
 	r.until(func(f scraped) bool { return f.value(t, "generation_tokens_total") > 0 })
@@ -24,7 +25,8 @@ func TestPauseAborts(t *testing.T) {
 		t.Fatalf("%d %s", answer.status, answer.body)
 	}
 	choice := c.Choices[0]
-	if n := len(choice.TokenIDs); *choice.FinishReason != "abort" || n == 0 || n >= 3000 || n != c.Usage.CompletionTokens || n != len(choice.Logprobs.Tokens) {
+	if n := len(choice.TokenIDs); *choice.FinishReason != "abort" || n == 0 || n >= 3000 ||
+		n != c.Usage.CompletionTokens || n != len(choice.Logprobs.Tokens) {
 		t.Errorf("%s after %d tokens, usage %+v", *choice.FinishReason, n, c.Usage)
 	}
 	if a := r.get("/is_paused"); !sameJSON(a.body, `{"is_paused":true}`) {
@@ -83,10 +85,12 @@ func TestAbortRequests(t *testing.T) {
 		}()
 	}
 	r.until(func(f scraped) bool { return f.value(t, "num_requests_running") == 2 })
-	if a := r.post("/abort_requests", `{"request_ids": ["cmpl-b-0"]}`); !sameJSON(a.body, `{"status":"aborted","aborted":1}`) {
+	if a := r.post("/abort_requests", `{"request_ids": ["cmpl-b-0"]}`); !sameJSON(a.body,
+		`{"status":"aborted","aborted":1}`) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if first := <-got; !strings.Contains(first.body, `"id":"cmpl-b"`) || !strings.Contains(first.body, `"finish_reason":"abort"`) {
+	if first := <-got; !strings.Contains(first.body, `"id":"cmpl-b"`) ||
+		!strings.Contains(first.body, `"finish_reason":"abort"`) {
 		t.Errorf("%s", first.body)
 	}
 	if a := r.post("/abort_requests", `{}`); !sameJSON(a.body, `{"status":"aborted","aborted":1}`) {
@@ -114,7 +118,8 @@ func TestPrefixCacheOverHTTP(t *testing.T) {
 		t.Error("an adapter shares the base model's cache")
 	}
 	f := r.scrape()
-	if hits := f.value(t, "prefix_cache_hits_total"); hits != float64(u.PromptDetails.CachedTokens) || hits != f.value(t, "prompt_tokens_cached_total") ||
+	if hits := f.value(t, "prefix_cache_hits_total"); hits != float64(u.PromptDetails.CachedTokens) ||
+		hits != f.value(t, "prompt_tokens_cached_total") ||
 		hits != f.value(t, "prompt_tokens_by_source_total", "source", "local_cache_hit") {
 		t.Errorf("%g hits counted", hits)
 	}
@@ -163,7 +168,8 @@ func TestTokenizeRoutes(t *testing.T) {
 		Tokens []int32 `json:"tokens"`
 	}
 	got := r.post("/tokenize", `{"model": "qwen", "prompt": "A PAR - BUR\n"}`)
-	if err := json.Unmarshal([]byte(got.body), &tokens); err != nil || tokens.Count != len(tokens.Tokens) || tokens.Count == 0 || tokens.Max != 32768 {
+	if err := json.Unmarshal([]byte(got.body), &tokens); err != nil || tokens.Count != len(tokens.Tokens) ||
+		tokens.Count == 0 || tokens.Max != 32768 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	raw, _ := json.Marshal(tokens.Tokens)
@@ -179,16 +185,19 @@ func TestChat(t *testing.T) {
 	t.Parallel()
 	r := start(t, fast())
 	const messages = `"messages": [{"role": "user", "content": [{"type": "text", "text": "Orders?"}]}], "structured_outputs": {"choice": ["A PAR H"]}`
-	got := r.post("/v1/chat/completions", `{`+messages+`, "logprobs": true, "top_logprobs": 2, "return_token_ids": true, "request_id": "z"}`)
+	got := r.post("/v1/chat/completions",
+		`{`+messages+`, "logprobs": true, "top_logprobs": 2, "return_token_ids": true, "request_id": "z"}`)
 	var c chatResponse
 	if err := json.Unmarshal([]byte(got.body), &c); err != nil || got.status != 200 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	choice := c.Choices[0]
-	if choice.Message.Content != "A PAR H" || choice.Message.Role != "assistant" || c.ID != "chatcmpl-z" || c.Object != "chat.completion" {
+	if choice.Message.Content != "A PAR H" || choice.Message.Role != "assistant" || c.ID != "chatcmpl-z" ||
+		c.Object != "chat.completion" {
 		t.Errorf("%s", got.body)
 	}
-	if n := len(choice.TokenIDs); n != len(choice.Logprobs.Content) || n != c.Usage.CompletionTokens || len(c.PromptTokenIDs) != c.Usage.PromptTokens {
+	if n := len(choice.TokenIDs); n != len(choice.Logprobs.Content) || n != c.Usage.CompletionTokens ||
+		len(c.PromptTokenIDs) != c.Usage.PromptTokens {
 		t.Errorf("%d tokens, usage %+v", n, c.Usage)
 	}
 	stream := r.post("/v1/chat/completions", `{`+messages+`, "stream": true}`)

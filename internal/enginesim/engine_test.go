@@ -42,7 +42,8 @@ func TestDeferredAdaptersShowInMetrics(t *testing.T) {
 		})
 	}
 	r.until(func(f scraped) bool {
-		return f.value(t, "num_requests_running") == 1 && f.value(t, "num_requests_waiting_by_reason", "reason", "deferred") == 1
+		return f.value(t, "num_requests_running") == 1 &&
+			f.value(t, "num_requests_waiting_by_reason", "reason", "deferred") == 1
 	})
 	info := r.scrape()["lora_requests_info"]
 	latest := reading{}
@@ -91,7 +92,8 @@ func TestStats(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.get("/sim/stats").body), &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Totals.GenerationTokens != int64(c.Usage.CompletionTokens) || s.Totals.Submitted != 1 || s.Totals.Finished != 1 || s.Busy <= 0 || s.Busy > s.Elapsed {
+	if s.Totals.GenerationTokens != int64(c.Usage.CompletionTokens) || s.Totals.Submitted != 1 || s.Totals.Finished != 1 ||
+		s.Busy <= 0 || s.Busy > s.Elapsed {
 		t.Errorf("%+v", s)
 	}
 }
@@ -100,9 +102,12 @@ func TestStats(t *testing.T) {
 // and the engine goes on.
 func FuzzCompletionsNeverBreakTheEngine(f *testing.F) {
 	for _, seed := range []string{
-		`{"prompt": "x"}`, `{"prompt": [1, 2], "n": 2, "logprobs": 1}`, `{"prompt": ["a", "b"], "echo": true, "max_tokens": 0, "logprobs": 0}`,
-		`{"prompt": "x", "structured_outputs": {"regex": "a*"}, "stop": ["aa"]}`, `{"prompt": "x", "stream": true}`, `[]`, `null`, `{"prompt": [[]]}`,
-		`{"prompt": "x", "logit_bias": {"65": 100}, "temperature": 0, "top_k": 3, "min_p": 0.1}`, `{"prompt": "x", "seed": -1, "min_tokens": 3}`,
+		`{"prompt": "x"}`, `{"prompt": [1, 2], "n": 2, "logprobs": 1}`,
+		`{"prompt": ["a", "b"], "echo": true, "max_tokens": 0, "logprobs": 0}`,
+		`{"prompt": "x", "structured_outputs": {"regex": "a*"}, "stop": ["aa"]}`, `{"prompt": "x", "stream": true}`, `[]`,
+		`null`, `{"prompt": [[]]}`,
+		`{"prompt": "x", "logit_bias": {"65": 100}, "temperature": 0, "top_k": 3, "min_p": 0.1}`,
+		`{"prompt": "x", "seed": -1, "min_tokens": 3}`,
 	} {
 		f.Add(seed)
 	}

@@ -34,7 +34,8 @@ const deadText = "EngineCore encountered an issue. See stack trace (above) for t
 var (
 	errDead       = &apiError{status: http.StatusInternalServerError, kind: kindInternal, message: deadText}
 	errOverloaded = &apiError{status: http.StatusServiceUnavailable, kind: kindOverloaded,
-		message: "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."}
+		message: "The engine is currently busy and cannot accept new requests. Please try again later or on a " +
+			"different instance."}
 )
 
 // badRequest is a complaint that names a parameter, which vLLM repeats at the end of the text, or none.

@@ -193,7 +193,8 @@ func (f Fault) apply(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	case FaultOverload:
 		fail(w, errOverloaded)
 	case FaultScaling:
-		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "The model is currently scaling. Please try again later."})
+		writeJSON(w, http.StatusServiceUnavailable,
+			map[string]string{"error": "The model is currently scaling. Please try again later."})
 	case FaultStatus:
 		fail(w, &apiError{f.Status, http.StatusText(f.Status), "", http.StatusText(f.Status)})
 	case FaultDead:

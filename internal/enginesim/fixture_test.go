@@ -106,7 +106,8 @@ func adapterDir(t testing.TB, config string) string {
 	dir := t.TempDir()
 	header := []byte(`{}`)
 	weights := append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...)
-	for name, content := range map[string][]byte{"adapter_config.json": []byte(config), "adapter_model.safetensors": weights} {
+	for name, content := range map[string][]byte{"adapter_config.json": []byte(config),
+		"adapter_model.safetensors": weights} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +123,8 @@ func peft(fields string) string {
 func (r *rig) loadAdapter(name string) string {
 	r.t.Helper()
 	dir := adapterDir(r.t, peft(`"r": 8, "bias": "none"`))
-	if got := r.post("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name": %q, "lora_path": %q}`, name, dir)); got.status != http.StatusOK {
+	if got := r.post("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name": %q, "lora_path": %q}`, name,
+		dir)); got.status != http.StatusOK {
 		r.t.Fatalf("load %s: %d %s", name, got.status, got.body)
 	}
 	return dir
@@ -130,7 +132,8 @@ func (r *rig) loadAdapter(name string) string {
 
 // vllmError is vLLM's error shape, compared as JSON.
 func vllmError(message, kind string, param any, code int) string {
-	raw, _ := json.Marshal(map[string]any{"error": map[string]any{"message": message, "type": kind, "param": param, "code": code}})
+	raw, _ := json.Marshal(map[string]any{"error": map[string]any{"message": message, "type": kind,
+		"param": param, "code": code}})
 	return string(raw)
 }
 

@@ -45,7 +45,8 @@ func (e *Engine) sample(ctx context.Context, j *job) ([]*generation, error) {
 				return nil, badRequest("", "Failed to compile the structured output: %v", err)
 			}
 			g := &generation{Completion: c, prompt: prompt, index: len(generations), params: asked}
-			g.request = batch.Request{Adapter: j.adapterName(), Prompt: len(prompt), Output: max(len(c.Tokens), 1), Priority: j.priority}
+			g.request = batch.Request{Adapter: j.adapterName(), Prompt: len(prompt), Output: max(len(c.Tokens), 1),
+				Priority: j.priority}
 			if !j.uncached {
 				g.request.Blocks = j.blocks(prompt, c.Tokens, e.cfg.BlockSize)
 			}

@@ -154,13 +154,15 @@ func (e *Engine) load(r *http.Request, req loadRequest) error {
 	}
 	name, path := *req.Name, *req.Path
 	if name == e.cfg.Model {
-		return &apiError{http.StatusBadRequest, kindUserInput, "", fmt.Sprintf("The lora adapter '%s' conflicts with a served base model.", name)}
+		return &apiError{http.StatusBadRequest, kindUserInput, "",
+			fmt.Sprintf("The lora adapter '%s' conflicts with a served base model.", name)}
 	}
 	defer e.adapters.lockName(name)()
 	restarts := e.adapters.now()
 	if known, _ := e.adapters.lookUp(name); known != nil && !req.Inplace {
-		return &apiError{http.StatusBadRequest, kindUserInput, "", fmt.Sprintf("The lora adapter '%s' has already been loaded. "+
-			"If you want to load the adapter in place, set 'load_inplace' to True.", name)}
+		return &apiError{http.StatusBadRequest, kindUserInput, "",
+			fmt.Sprintf("The lora adapter '%s' has already been loaded. "+
+				"If you want to load the adapter in place, set 'load_inplace' to True.", name)}
 	}
 	digest, err := readAdapter(name, path, e.cfg.MaxLoRARank)
 	if err != nil {
@@ -169,7 +171,8 @@ func (e *Engine) load(r *http.Request, req loadRequest) error {
 	if err := e.loop.load(r.Context(), name); err != nil {
 		return err
 	}
-	loaded := &adapter{name: name, path: path, created: time.Now().Unix(), weights: pseudolm.WeightsOf(e.cfg.Model, name, path, digest)}
+	loaded := &adapter{name: name, path: path, created: time.Now().Unix(),
+		weights: pseudolm.WeightsOf(e.cfg.Model, name, path, digest)}
 	if !e.adapters.put(loaded, restarts) {
 		return http.ErrAbortHandler // the process that was asked is gone
 	}
@@ -189,12 +192,14 @@ func (e *Engine) unloadLoRA(w http.ResponseWriter, r *http.Request) {
 		fail(w, validation("body.lora_name", "missing", "Field required"))
 		return
 	case *req.Name == "":
-		fail(w, &apiError{http.StatusBadRequest, kindUserInput, "", "'lora_name' needs to be provided to unload a LoRA adapter."})
+		fail(w, &apiError{http.StatusBadRequest, kindUserInput, "", "'lora_name' needs to be provided to unload a " +
+			"LoRA adapter."})
 		return
 	}
 	defer e.adapters.lockName(*req.Name)()
 	if !e.adapters.remove(*req.Name) {
-		fail(w, &apiError{http.StatusNotFound, kindNotFound, "", fmt.Sprintf("The lora adapter '%s' cannot be found.", *req.Name)})
+		fail(w, &apiError{http.StatusNotFound, kindNotFound, "",
+			fmt.Sprintf("The lora adapter '%s' cannot be found.", *req.Name)})
 		return
 	}
 	writeText(w, fmt.Sprintf("Success: LoRA adapter '%s' removed successfully.", *req.Name))

@@ -20,11 +20,13 @@ func TestLoadAnswers(t *testing.T) {
 		status        int
 		want          string
 	}{
-		{"ok", fmt.Sprintf(`{"lora_name": "run-v2", "lora_path": %q}`, good), 200, "Success: LoRA adapter 'run-v2' added successfully."},
+		{"ok", fmt.Sprintf(`{"lora_name": "run-v2", "lora_path": %q}`, good), 200, "Success: LoRA adapter 'run-v2' added " +
+			"successfully."},
 		{"empty name", `{"lora_name": "", "lora_path": "/x"}`, 400,
 			vllmError("Both 'lora_name' and 'lora_path' must be provided.", "InvalidUserInput", nil, 400)},
-		{"loaded already", fmt.Sprintf(`{"lora_name": "run-v1", "lora_path": %q}`, loaded), 400, vllmError("The lora adapter 'run-v1' has already been loaded. "+
-			"If you want to load the adapter in place, set 'load_inplace' to True.", "InvalidUserInput", nil, 400)},
+		{"loaded already", fmt.Sprintf(`{"lora_name": "run-v1", "lora_path": %q}`, loaded), 400,
+			vllmError("The lora adapter 'run-v1' has already been loaded. "+
+				"If you want to load the adapter in place, set 'load_inplace' to True.", "InvalidUserInput", nil, 400)},
 		{"in place", fmt.Sprintf(`{"lora_name": "run-v1", "lora_path": %q, "load_inplace": true}`, loaded), 200,
 			"Success: LoRA adapter 'run-v1' added successfully."},
 		{"no such path", `{"lora_name": "x", "lora_path": "/nowhere/x"}`, 404,
@@ -32,7 +34,8 @@ func TestLoadAnswers(t *testing.T) {
 		{"no such path that is hidden", `{"lora_name": "x", "lora_path": "/tmp/nowhere/run-v1"}`, 404,
 			vllmError("Loading lora x failed: No adapter found for <path>", "NotFoundError", nil, 404)},
 		{"the base model's name", fmt.Sprintf(`{"lora_name": %q, "lora_path": %q}`, fast().Model, good), 400,
-			vllmError(fmt.Sprintf("The lora adapter '%s' conflicts with a served base model.", fast().Model), "InvalidUserInput", nil, 400)},
+			vllmError(fmt.Sprintf("The lora adapter '%s' conflicts with a served base model.", fast().Model),
+				"InvalidUserInput", nil, 400)},
 		{"rank 0", fmt.Sprintf(`{"lora_name": "x", "lora_path": %q}`, adapterDir(t, peft(`"r": 0`))), 500,
 			vllmError(failed+"LoRA rank `r` must be a positive integer, got 0.", "InternalServerError", nil, 500)},
 		{"rank", fmt.Sprintf(`{"lora_name": "x", "lora_path": %q}`, adapterDir(t, peft(`"r": 64`))), 500,
@@ -42,10 +45,13 @@ func TestLoadAnswers(t *testing.T) {
 		{"bias", fmt.Sprintf(`{"lora_name": "x", "lora_path": %q}`, adapterDir(t, peft(`"r": 8, "bias": "all"`))), 500,
 			vllmError(failed+"Adapter bias is not supported.", "InternalServerError", nil, 500)},
 		{"two faults", fmt.Sprintf(`{"lora_name": "x", "lora_path": %q}`, adapterDir(t, peft(`"r": 64, "bias": "all"`))), 500,
-			vllmError(failed+"LoRA rank 64 is greater than max_lora_rank 16. Adapter bias is not supported.", "InternalServerError", nil, 500)},
+			vllmError(failed+"LoRA rank 64 is greater than max_lora_rank 16. Adapter bias is not supported.",
+				"InternalServerError", nil, 500)},
 		{"no alpha", fmt.Sprintf(`{"lora_name": "x", "lora_path": %q}`, adapterDir(t, `{"r": 8}`)), 500,
-			vllmError(failed+"Missing required configuration fields: {'lora_alpha', 'target_modules'}", "InternalServerError", nil, 500)},
-		{"modules to save", fmt.Sprintf(`{"lora_name": "x", "lora_path": %q}`, adapterDir(t, peft(`"r": 8, "modules_to_save": ["lm_head"]`))), 500,
+			vllmError(failed+"Missing required configuration fields: {'lora_alpha', 'target_modules'}",
+				"InternalServerError", nil, 500)},
+		{"modules to save", fmt.Sprintf(`{"lora_name": "x", "lora_path": %q}`,
+			adapterDir(t, peft(`"r": 8, "modules_to_save": ["lm_head"]`))), 500,
 			vllmError(failed+"vLLM only supports modules_to_save being None.", "InternalServerError", nil, 500)},
 	} {
 		got := r.post("/v1/load_lora_adapter", tt.request)
@@ -54,7 +60,8 @@ func TestLoadAnswers(t *testing.T) {
 		}
 	}
 	missing := r.post("/v1/load_lora_adapter", `{"lora_path": "/x"}`)
-	if missing.status != 400 || !strings.Contains(missing.body, `"type":"Bad Request"`) || !strings.Contains(missing.body, `"param":"body.lora_name"`) {
+	if missing.status != 400 || !strings.Contains(missing.body, `"type":"Bad Request"`) ||
+		!strings.Contains(missing.body, `"param":"body.lora_name"`) {
 		t.Errorf("missing field: %d %s", missing.status, missing.body)
 	}
 	broken := r.post("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name": "x", "lora_path": %q}`, adapterDir(t, `{"r": `)))
@@ -74,7 +81,8 @@ func TestLoadAnswers(t *testing.T) {
 			t.Errorf("weights %s: %d %s", name, got.status, got.body)
 		}
 	}
-	if got := r.do(http.MethodPost, "/v1/load_lora_adapter", `{}`, "Content-Type", "text/plain"); got.status != 400 || !strings.Contains(got.body, "application/json") {
+	if got := r.do(http.MethodPost, "/v1/load_lora_adapter", `{}`, "Content-Type", "text/plain"); got.status != 400 ||
+		!strings.Contains(got.body, "application/json") {
 		t.Errorf("wrong content type: %d %s", got.status, got.body)
 	}
 }
@@ -87,10 +95,12 @@ func TestWeightsDecideTheDistribution(t *testing.T) {
 	}
 	dir := r.loadAdapter("v")
 	first := sample()
-	if err := os.WriteFile(filepath.Join(dir, "adapter_model.safetensors"), []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}trained"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "adapter_model.safetensors"),
+		[]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}trained"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.post("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name": "v", "lora_path": %q, "load_inplace": true}`, dir)); got.status != 200 {
+	if got := r.post("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name": "v", "lora_path": %q, "load_inplace": true}`,
+		dir)); got.status != 200 {
 		t.Fatal(got.body)
 	}
 	if sample() == first {
@@ -107,7 +117,8 @@ func TestUnloadAnswers(t *testing.T) {
 		status  int
 		want    string
 	}{
-		{`{"lora_name": ""}`, 400, vllmError("'lora_name' needs to be provided to unload a LoRA adapter.", "InvalidUserInput", nil, 400)},
+		{`{"lora_name": ""}`, 400, vllmError("'lora_name' needs to be provided to unload a LoRA adapter.",
+			"InvalidUserInput", nil, 400)},
 		{`{"lora_name": "x"}`, 404, vllmError("The lora adapter 'x' cannot be found.", "NotFoundError", nil, 404)},
 		{`{"lora_name": "run-v1", "lora_int_id": null}`, 200, "Success: LoRA adapter 'run-v1' removed successfully."},
 		{`{"lora_name": "run-v1"}`, 404, vllmError("The lora adapter 'run-v1' cannot be found.", "NotFoundError", nil, 404)},
@@ -134,7 +145,8 @@ func TestModels(t *testing.T) {
 	got := r.get("/v1/models")
 	for _, want := range []string{
 		`"id":"qwen"`, `"root":"/models/qwen"`, `"parent":null`, `"max_model_len":32768`,
-		`"id":"run-v1"`, fmt.Sprintf(`"root":%q`, dir), `"parent":"qwen"`, `"max_model_len":null`, `"owned_by":"vllm"`, `"object":"list"`,
+		`"id":"run-v1"`, fmt.Sprintf(`"root":%q`, dir), `"parent":"qwen"`, `"max_model_len":null`, `"owned_by":"vllm"`,
+		`"object":"list"`,
 	} {
 		if !strings.Contains(got.body, want) {
 			t.Errorf("no %s in %s", want, got.body)
@@ -146,7 +158,8 @@ func TestUnknownModel(t *testing.T) {
 	t.Parallel()
 	r := start(t, fast())
 	got := r.post("/v1/completions", `{"model": "run-v9", "prompt": "x"}`)
-	if want := vllmError("The model `run-v9` does not exist.", "NotFoundError", "model", 404); got.status != 404 || !sameJSON(got.body, want) {
+	if want := vllmError("The model `run-v9` does not exist.", "NotFoundError", "model", 404); got.status != 404 ||
+		!sameJSON(got.body, want) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	if c := r.completion(`{"prompt": "x"}`); c.Model != "qwen" {

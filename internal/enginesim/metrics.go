@@ -45,9 +45,12 @@ func (h *histogram) observe(v float64, n int) {
 
 // vLLM's bucket bounds.
 var (
-	ttftBounds      = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
-	tokenTimeBounds = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
-	latencyBounds   = []float64{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
+	ttftBounds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20,
+		40, 80, 160, 640, 2560}
+	tokenTimeBounds = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5,
+		7.5, 10, 20, 40, 80}
+	latencyBounds = []float64{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240,
+		480, 960, 1920, 7680}
 	iterationBounds = []float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
 	choiceBounds    = []float64{1, 2, 5, 10, 20}
 )
@@ -75,21 +78,31 @@ func newMetrics(cfg Config) *metrics {
 	}
 	counts := countBounds(cfg.MaxModelLen)
 	for name, h := range map[string]histogram{
-		"time_to_first_token_seconds":           {help: "Histogram of time to first token in seconds.", bounds: ttftBounds},
-		"inter_token_latency_seconds":           {help: "Histogram of inter-token latency in seconds.", bounds: tokenTimeBounds},
-		"request_time_per_output_token_seconds": {help: "Histogram of time_per_output_token_seconds per request.", bounds: tokenTimeBounds},
-		"e2e_request_latency_seconds":           {help: "Histogram of e2e request latency in seconds.", bounds: latencyBounds},
-		"request_queue_time_seconds":            {help: "Histogram of time spent in WAITING phase for request.", bounds: latencyBounds},
-		"request_inference_time_seconds":        {help: "Histogram of time spent in RUNNING phase for request.", bounds: latencyBounds},
-		"request_prefill_time_seconds":          {help: "Histogram of time spent in PREFILL phase for request.", bounds: latencyBounds},
-		"request_decode_time_seconds":           {help: "Histogram of time spent in DECODE phase for request.", bounds: latencyBounds},
-		"request_prompt_tokens":                 {help: "Number of prefill tokens processed.", bounds: counts},
-		"request_generation_tokens":             {help: "Number of generation tokens processed.", bounds: counts},
-		"request_max_num_generation_tokens":     {help: "Histogram of maximum number of requested generation tokens.", bounds: counts},
-		"request_params_n":                      {help: "Histogram of the n request parameter.", bounds: choiceBounds},
-		"request_params_max_tokens":             {help: "Histogram of the max_tokens request parameter.", bounds: counts},
-		"request_prefill_kv_computed_tokens":    {help: "Histogram of new KV tokens computed during prefill (excluding cached tokens).", bounds: counts},
-		"iteration_tokens_total":                {help: "Histogram of number of tokens per engine_step.", bounds: iterationBounds},
+		"time_to_first_token_seconds": {help: "Histogram of time to first token in seconds.", bounds: ttftBounds},
+		"inter_token_latency_seconds": {help: "Histogram of inter-token latency in seconds.",
+			bounds: tokenTimeBounds},
+		"request_time_per_output_token_seconds": {help: "Histogram of time_per_output_token_seconds per request.",
+			bounds: tokenTimeBounds},
+		"e2e_request_latency_seconds": {help: "Histogram of e2e request latency in seconds.",
+			bounds: latencyBounds},
+		"request_queue_time_seconds": {help: "Histogram of time spent in WAITING phase for request.",
+			bounds: latencyBounds},
+		"request_inference_time_seconds": {help: "Histogram of time spent in RUNNING phase for request.",
+			bounds: latencyBounds},
+		"request_prefill_time_seconds": {help: "Histogram of time spent in PREFILL phase for request.",
+			bounds: latencyBounds},
+		"request_decode_time_seconds": {help: "Histogram of time spent in DECODE phase for request.",
+			bounds: latencyBounds},
+		"request_prompt_tokens":     {help: "Number of prefill tokens processed.", bounds: counts},
+		"request_generation_tokens": {help: "Number of generation tokens processed.", bounds: counts},
+		"request_max_num_generation_tokens": {help: "Histogram of maximum number of requested generation " +
+			"tokens.", bounds: counts},
+		"request_params_n":          {help: "Histogram of the n request parameter.", bounds: choiceBounds},
+		"request_params_max_tokens": {help: "Histogram of the max_tokens request parameter.", bounds: counts},
+		"request_prefill_kv_computed_tokens": {help: "Histogram of new KV tokens computed during prefill (excluding " +
+			"cached tokens).", bounds: counts},
+		"iteration_tokens_total": {help: "Histogram of number of tokens per engine_step.",
+			bounds: iterationBounds},
 	} {
 		h.counts = make([]uint64, len(h.bounds))
 		m.histogram[name] = &h
@@ -142,15 +155,18 @@ func (m *metrics) snapshot(held batch.Held, totals batch.Totals) []prometheus.Me
 	s := &series{names: []string{"model_name", "engine"}, values: []string{m.cfg.Model, "0"}}
 	s.gauge("num_requests_running", "Number of requests in model execution batches.", float64(held.Running))
 	s.gauge("num_requests_waiting", "Number of requests waiting to be processed.", float64(held.Waiting))
-	s.gauge("num_requests_waiting_by_reason", "Number of waiting requests by reason.", float64(held.Waiting-held.Deferred), "reason", "capacity")
-	s.gauge("num_requests_waiting_by_reason", "Number of waiting requests by reason.", float64(held.Deferred), "reason", "deferred")
+	s.gauge("num_requests_waiting_by_reason", "Number of waiting requests by reason.", float64(held.Waiting-held.Deferred),
+		"reason", "capacity")
+	s.gauge("num_requests_waiting_by_reason", "Number of waiting requests by reason.", float64(held.Deferred),
+		"reason", "deferred")
 	s.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", float64(held.KV)/float64(m.cfg.KVTokens))
 	for _, state := range []string{"awake", "weights_offloaded", "discard_all"} {
 		awake := 0.0
 		if state == "awake" {
 			awake = 1
 		}
-		s.gauge("engine_sleep_state", "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake.", awake, "sleep_state", state)
+		s.gauge("engine_sleep_state", "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is "+
+			"awake.", awake, "sleep_state", state)
 	}
 	m.counters(s, totals)
 	m.loraInfo(s, held)
@@ -171,10 +187,13 @@ func (m *metrics) counters(s *series, t batch.Totals) {
 	s.counter("prompt_tokens_by_source", source, 0, "source", "external_kv_transfer")
 	s.counter("prompt_tokens_cached", "Number of cached prompt tokens (local + external).", float64(t.CachedTokens))
 	s.counter("generation_tokens", "Number of generation tokens processed.", float64(t.GenerationTokens))
-	s.counter("prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.", float64(t.PrefixQueries))
+	s.counter("prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.",
+		float64(t.PrefixQueries))
 	s.counter("prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.", float64(t.PrefixHits))
-	s.counter("external_prefix_cache_queries", "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of queried tokens.", 0)
-	s.counter("external_prefix_cache_hits", "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of cached tokens.", 0)
+	s.counter("external_prefix_cache_queries", "External prefix cache queries from KV connector cross-instance cache "+
+		"sharing, in terms of number of queried tokens.", 0)
+	s.counter("external_prefix_cache_hits", "External prefix cache hits from KV connector cross-instance cache sharing, "+
+		"in terms of number of cached tokens.", 0)
 	s.counter("mm_cache_queries", "Multi-modal cache queries, in terms of number of queried items.", 0)
 	s.counter("mm_cache_hits", "Multi-modal cache hits, in terms of number of cached items.", 0)
 	s.counter("num_preemptions", "Cumulative number of preemption from the engine.", 0)

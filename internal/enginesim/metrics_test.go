@@ -69,12 +69,17 @@ func TestMetricNames(t *testing.T) {
 	want := map[string][]string{
 		"GAUGE": {"num_requests_running", "num_requests_waiting", "num_requests_waiting_by_reason", "kv_cache_usage_perc",
 			"engine_sleep_state", "cache_config_info"},
-		"COUNTER": {"prompt_tokens_total", "prompt_tokens_by_source_total", "prompt_tokens_cached_total", "generation_tokens_total",
-			"prefix_cache_queries_total", "prefix_cache_hits_total", "external_prefix_cache_queries_total", "external_prefix_cache_hits_total",
-			"mm_cache_queries_total", "mm_cache_hits_total", "num_preemptions_total", "request_success_total", "corrupted_requests_total"},
+		"COUNTER": {"prompt_tokens_total", "prompt_tokens_by_source_total", "prompt_tokens_cached_total",
+			"generation_tokens_total",
+			"prefix_cache_queries_total", "prefix_cache_hits_total", "external_prefix_cache_queries_total",
+			"external_prefix_cache_hits_total",
+			"mm_cache_queries_total", "mm_cache_hits_total", "num_preemptions_total", "request_success_total",
+			"corrupted_requests_total"},
 		"HISTOGRAM": {"time_to_first_token_seconds", "inter_token_latency_seconds", "request_time_per_output_token_seconds",
-			"e2e_request_latency_seconds", "request_queue_time_seconds", "request_inference_time_seconds", "request_prefill_time_seconds",
-			"request_decode_time_seconds", "request_prompt_tokens", "request_generation_tokens", "request_max_num_generation_tokens",
+			"e2e_request_latency_seconds", "request_queue_time_seconds", "request_inference_time_seconds",
+			"request_prefill_time_seconds",
+			"request_decode_time_seconds", "request_prompt_tokens", "request_generation_tokens",
+			"request_max_num_generation_tokens",
 			"request_params_n", "request_params_max_tokens", "request_prefill_kv_computed_tokens", "iteration_tokens_total"},
 	}
 	for kind, names := range want {
@@ -90,7 +95,8 @@ func TestCountersAgreeWithUsage(t *testing.T) {
 	t.Parallel()
 	r := start(t, fast())
 	prompt, output, calls := 0, 0, 0
-	for _, body := range []string{`{"prompt": "A PAR H", "max_tokens": 5, "ignore_eos": true}`, regexRequest(""), regexRequest(`, "n": 2`)} {
+	for _, body := range []string{`{"prompt": "A PAR H", "max_tokens": 5, "ignore_eos": true}`, regexRequest(""),
+		regexRequest(`, "n": 2`)} {
 		c := r.completion(body)
 		n := len(c.Choices)
 		prompt += c.Usage.PromptTokens * n // the engine computes a prompt for every sequence
@@ -101,14 +107,16 @@ func TestCountersAgreeWithUsage(t *testing.T) {
 	labels := []string{"model_name", "qwen", "engine", "0"}
 	for name, want := range map[string]int{
 		"prompt_tokens_total": prompt, "generation_tokens_total": output, "e2e_request_latency_seconds": calls,
-		"time_to_first_token_seconds": calls, "inter_token_latency_seconds": output - calls, "prefix_cache_queries_total": prompt,
-		"num_requests_running": 0, "num_requests_waiting": 0,
+		"time_to_first_token_seconds": calls, "inter_token_latency_seconds": output - calls,
+		"prefix_cache_queries_total": prompt,
+		"num_requests_running":       0, "num_requests_waiting": 0,
 	} {
 		if got := f.value(t, name, labels...); got != float64(want) {
 			t.Errorf("vllm:%s is %g, want %d", name, got, want)
 		}
 	}
-	finished := f.value(t, "request_success_total", "finished_reason", "stop") + f.value(t, "request_success_total", "finished_reason", "length")
+	finished := f.value(t, "request_success_total", "finished_reason", "stop") +
+		f.value(t, "request_success_total", "finished_reason", "length")
 	if finished != float64(calls) {
 		t.Errorf("%g requests finished, want %d", finished, calls)
 	}

@@ -17,7 +17,8 @@ const maxBody = 64 << 20
 // decode reads a JSON request as vLLM's validation does. Unknown fields are ignored.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		return &apiError{http.StatusBadRequest, kindValidation, "", "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed"}
+		return &apiError{http.StatusBadRequest, kindValidation, "", "1 validation error:\n  Unsupported Media Type: Only " +
+			"'application/json' is allowed"}
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -95,7 +96,8 @@ func (p *prompts) UnmarshalJSON(raw []byte) error {
 	if json.Unmarshal(raw, &p.tokens) == nil {
 		return nil
 	}
-	return validation("body.prompt", "string_type", "Input should be a valid string, list of strings, list of integers or list of lists of integers")
+	return validation("body.prompt", "string_type", "Input should be a valid string, list of strings, list of integers "+
+		"or list of lists of integers")
 }
 
 func (p *prompts) len() int { return max(len(p.texts), len(p.tokens)) }

@@ -58,7 +58,8 @@ type unsupportedFields struct {
 func (f *unsupportedFields) check() error {
 	for name, used := range map[string]bool{
 		"use_beam_search": f.BeamSearch, "bad_words": len(f.BadWords) > 0, "logprob_token_ids": len(f.LogprobTokenIDs) > 0,
-		"prompt_embeds": len(f.PromptEmbeds) > 0 && string(f.PromptEmbeds) != "null", "truncate_prompt_tokens": f.TruncatePrompt != nil,
+		"prompt_embeds":          len(f.PromptEmbeds) > 0 && string(f.PromptEmbeds) != "null",
+		"truncate_prompt_tokens": f.TruncatePrompt != nil,
 	} {
 		if used {
 			return badRequest(name, "this simulated engine does not support `%s`.", name)
@@ -122,7 +123,8 @@ func (e *Engine) checkParams(f *samplingFields, p *pseudolm.Params) error {
 	case n < 1:
 		return badRequest("", "n must be at least 1, got %d.", n)
 	case n > maxSequences:
-		return badRequest("", "n must be at most %d, got %d. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.", maxSequences, n)
+		return badRequest("", "n must be at most %d, got %d. To increase this limit, set the VLLM_MAX_N_SEQUENCES "+
+			"environment variable.", maxSequences, n)
 	case math.Abs(p.PresencePenalty) > 2:
 		return badRequest("", "presence_penalty must be in [-2, 2], got %s.", pythonFloat(p.PresencePenalty))
 	case math.Abs(p.FrequencyPenalty) > 2:
@@ -130,9 +132,11 @@ func (e *Engine) checkParams(f *samplingFields, p *pseudolm.Params) error {
 	case p.RepetitionPenalty <= 0:
 		return badRequest("", "repetition_penalty must be greater than zero, got %s.", pythonFloat(p.RepetitionPenalty))
 	case p.Temperature < 0:
-		return badValue("temperature", pythonFloat(p.Temperature), "temperature must be non-negative, got %s.", pythonFloat(p.Temperature))
+		return badValue("temperature", pythonFloat(p.Temperature), "temperature must be non-negative, got %s.",
+			pythonFloat(p.Temperature))
 	case p.Temperature > 2:
-		return badValue("temperature", pythonFloat(p.Temperature), "temperature must be in [0, 2], got %s.", pythonFloat(p.Temperature))
+		return badValue("temperature", pythonFloat(p.Temperature), "temperature must be in [0, 2], got %s.",
+			pythonFloat(p.Temperature))
 	case p.TopP <= 0 || p.TopP > 1:
 		return badValue("top_p", pythonFloat(p.TopP), "top_p must be in (0, 1], got %s.", pythonFloat(p.TopP))
 	case p.TopK < -1:
@@ -146,7 +150,8 @@ func (e *Engine) checkParams(f *samplingFields, p *pseudolm.Params) error {
 	case p.MinTokens > p.MaxTokens:
 		return badRequest("", "min_tokens must be less than or equal to max_tokens=%d, got %d.", p.MaxTokens, p.MinTokens)
 	case p.Logprobs > e.cfg.MaxLogprobs:
-		return badValue("logprobs", strconv.Itoa(p.Logprobs), "Requested sample logprobs of %d, which is greater than max allowed: %d", p.Logprobs, e.cfg.MaxLogprobs)
+		return badValue("logprobs", strconv.Itoa(p.Logprobs), "Requested sample logprobs of %d, which is greater than max "+
+			"allowed: %d", p.Logprobs, e.cfg.MaxLogprobs)
 	case n > 1 && p.Temperature == 0:
 		return badRequest("", "n must be 1 when using greedy sampling, got %d.", n)
 	case f.CacheSalt != nil && *f.CacheSalt == "":
@@ -162,7 +167,8 @@ func (e *Engine) checkParams(f *samplingFields, p *pseudolm.Params) error {
 
 func (e *Engine) checkTokens(f *samplingFields) error {
 	if len(f.Stop) > maxStopStrings {
-		return validation("body.stop", "too_long", fmt.Sprintf("List should have at most %d items after validation, not %d", maxStopStrings, len(f.Stop)))
+		return validation("body.stop", "too_long", fmt.Sprintf("List should have at most %d items after validation, not %d",
+			maxStopStrings, len(f.Stop)))
 	}
 	for _, s := range f.Stop {
 		if s == "" {
@@ -211,10 +217,12 @@ func logitBias(fields map[string]float64) (map[tokenizer.ID]float64, error) {
 	for key, v := range fields {
 		id, err := strconv.ParseInt(key, 10, 32)
 		if err != nil {
-			return nil, badRequest("logit_bias", "logit_bias contains key(s) that cannot be converted to integer token IDs: ['%s']", key)
+			return nil, badRequest("logit_bias", "logit_bias contains key(s) that cannot be converted to integer token "+
+				"IDs: ['%s']", key)
 		}
 		if id < 0 || int(id) >= tokenizer.Size {
-			return nil, badRequest("logit_bias", "token_id(s) [%d] in logit_bias contain out-of-vocab token ids. Vocabulary size: %d", id, tokenizer.Size)
+			return nil, badRequest("logit_bias", "token_id(s) [%d] in logit_bias contain out-of-vocab token ids. Vocabulary "+
+				"size: %d", id, tokenizer.Size)
 		}
 		bias[tokenizer.ID(id)] = min(100, max(-100, v))
 	}

@@ -68,8 +68,10 @@ func TestStreamEqualsWhole(t *testing.T) {
 			t.Errorf("%s: usage %+v, want %+v", fields, u, whole.Usage)
 		}
 		for _, c := range whole.Choices {
-			if texts[c.Index] != c.Text || fmt.Sprint(tokens[c.Index]) != fmt.Sprint(c.TokenIDs) || reasons[c.Index] != *c.FinishReason {
-				t.Errorf("%s, choice %d: %q by %s, want %q by %s", fields, c.Index, texts[c.Index], reasons[c.Index], c.Text, *c.FinishReason)
+			if texts[c.Index] != c.Text || fmt.Sprint(tokens[c.Index]) != fmt.Sprint(c.TokenIDs) ||
+				reasons[c.Index] != *c.FinishReason {
+				t.Errorf("%s, choice %d: %q by %s, want %q by %s", fields, c.Index, texts[c.Index], reasons[c.Index],
+					c.Text, *c.FinishReason)
 			}
 		}
 	}
@@ -107,7 +109,8 @@ func TestEcho(t *testing.T) {
 	if choice.Logprobs.TokenLogprobs[0] != nil || choice.Logprobs.TokenLogprobs[1] == nil {
 		t.Error("only the first token has no log-probability")
 	}
-	if len(choice.PromptLogprobs) != c.Usage.PromptTokens || choice.PromptLogprobs[0] != nil || len(choice.PromptLogprobs[1]) < 2 {
+	if len(choice.PromptLogprobs) != c.Usage.PromptTokens || choice.PromptLogprobs[0] != nil ||
+		len(choice.PromptLogprobs[1]) < 2 {
 		t.Errorf("prompt log-probabilities %v", choice.PromptLogprobs)
 	}
 	only := r.completion(`{"prompt": "A PAR H", "echo": true, "logprobs": 0, "max_tokens": 0}`).Choices[0]

@@ -31,7 +31,8 @@ func (e *Engine) constraint(f *samplingFields) (*constraint.Automaton, error) {
 		case "text", "":
 		case "json_schema":
 			if format.JSONSchema == nil {
-				return nil, badRequest("response_format", "When response_format type is 'json_schema', the 'json_schema' field must be provided.")
+				return nil, badRequest("response_format", "When response_format type is 'json_schema', the 'json_schema' field "+
+					"must be provided.")
 			}
 			s = &structuredOutputs{JSON: format.JSONSchema.Schema}
 		case "json_object":
@@ -83,11 +84,14 @@ func (s *structuredOutputs) hasJSON() bool { return len(s.JSON) > 0 && string(s.
 // check refuses none, several and empty constraints, and the kind that is not simulated.
 func (s *structuredOutputs) check() error {
 	object := s.JSONObject != nil && *s.JSONObject
-	switch few, all := count(s.hasJSON(), s.Regex != nil, s.Choice != nil), count(s.Grammar != nil, object, len(s.StructuralTag) > 0); {
+	switch few, all := count(s.hasJSON(), s.Regex != nil, s.Choice != nil),
+		count(s.Grammar != nil, object, len(s.StructuralTag) > 0); {
 	case few > 1:
-		return badRequest("structured_outputs", "You can only use one kind of constraints for structured outputs ('json', 'regex' or 'choice').")
+		return badRequest("structured_outputs", "You can only use one kind of constraints for structured outputs ('json', "+
+			"'regex' or 'choice').")
 	case few+all > 1:
-		return badRequest("structured_outputs", "You can only use one kind of structured outputs constraint but multiple are specified.")
+		return badRequest("structured_outputs", "You can only use one kind of structured outputs constraint but multiple "+
+			"are specified.")
 	case few+all == 0:
 		return badRequest("", "You must use one kind of structured outputs constraint but none are specified.")
 	case s.Choice != nil && len(s.Choice) == 0:

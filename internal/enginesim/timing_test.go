@@ -88,7 +88,9 @@ func TestConcurrentRequestsShareSteps(t *testing.T) {
 }
 
 func TestColdStartRefuses(t *testing.T) {
-	bubble(t, fast(func(c *Config) { c.ColdStart, c.Speed = 10*time.Second, 2 }), func(post func(path, body string) *httptest.ResponseRecorder) {
+	bubble(t, fast(func(c *Config) {
+		c.ColdStart, c.Speed = 10*time.Second, 2
+	}), func(post func(path, body string) *httptest.ResponseRecorder) {
 		time.Sleep(5*time.Second - time.Millisecond)
 		if w := post("/v1/completions", fortyTokens); w != nil {
 			t.Errorf("answered %d during the cold start", w.Code)

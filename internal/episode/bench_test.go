@@ -23,7 +23,8 @@ func BenchmarkPhase(b *testing.B) {
 	for name, watch := range map[string]*episode.Watch{"unwatched": nil, "watched": {}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			p := episode.Player{Environment: env, Policy: &engine{}, Journal: unkept{}, Beat: func(int, string) {}, Now: time.Now, Watch: watch}
+			p := episode.Player{Environment: env, Policy: &engine{}, Journal: unkept{}, Beat: func(int, string) {},
+				Now: time.Now, Watch: watch}
 			phases := 0
 			for phases < b.N {
 				p.Policy = &engine{}

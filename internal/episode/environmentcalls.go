@@ -31,7 +31,8 @@ func (s *stage) begin() { s.inside, s.atEngines = 0, 0 }
 // call makes one call of the environment. The name is what failures are called, too.
 func (s *stage) call(name string, f func() error) error {
 	began := s.now()
-	if err := s.watch.enter(call{name: name, since: began, phase: s.limit, spent: s.inside + s.atEngines, attempt: s.attempt}); err != nil {
+	if err := s.watch.enter(call{name: name, since: began, phase: s.limit, spent: s.inside + s.atEngines,
+		attempt: s.attempt}); err != nil {
 		return err
 	}
 	err := shielded(name, f)
@@ -79,6 +80,7 @@ func (s *stage) over(atEngines time.Duration, slowest string) error {
 	if s.limit <= 0 || s.inside+atEngines <= s.limit.Std() {
 		return nil
 	}
-	return rollout.Fail(rollout.Retryable, PhaseDeadline, fmt.Errorf("took %.1f s of at most %s (timeouts.phase): %.1f s at engines%s, %.1f s in the environment",
-		(s.inside+atEngines).Seconds(), s.limit, atEngines.Seconds(), slowest, s.inside.Seconds()))
+	return rollout.Fail(rollout.Retryable, PhaseDeadline,
+		fmt.Errorf("took %.1f s of at most %s (timeouts.phase): %.1f s at engines%s, %.1f s in the environment",
+			(s.inside+atEngines).Seconds(), s.limit, atEngines.Seconds(), slowest, s.inside.Seconds()))
 }

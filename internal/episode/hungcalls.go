@@ -81,6 +81,7 @@ func (c *call) hung(now time.Time) error {
 	if c.attempt >= hungAttempts {
 		kind = rollout.GameFault
 	}
-	return rollout.Fail(kind, EnvironmentHung, fmt.Errorf("%s has not returned for %.1f s; a phase may take %s (timeouts.phase), and %.1f s of it were spent before",
-		c.name, now.Sub(c.since).Seconds(), c.phase, c.spent.Seconds()))
+	return rollout.Fail(kind, EnvironmentHung,
+		fmt.Errorf("%s has not returned for %.1f s; a phase may take %s (timeouts.phase), and %.1f s of it were spent before",
+			c.name, now.Sub(c.since).Seconds(), c.phase, c.spent.Seconds()))
 }

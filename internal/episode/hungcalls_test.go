@@ -171,7 +171,8 @@ func TestHungEnvironmentIsLeftBehind(t *testing.T) {
 					t.Errorf("the game ended with %v, want %v", got, err)
 				}
 				if calls != before || len(e.seen) != requests || len(*b) != saves {
-					t.Errorf("after it was left, the game made %d calls, %d requests and %d saves", calls-before, len(e.seen)-requests, len(*b)-saves)
+					t.Errorf("after it was left, the game made %d calls, %d requests and %d saves", calls-before,
+						len(e.seen)-requests, len(*b)-saves)
 				}
 			})
 		})
@@ -198,7 +199,8 @@ func TestEnvironmentHasTheRestOfThePhase(t *testing.T) {
 			t.Errorf("left behind within its time: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
-		wantFailure(t, p.Watch.Leave(time.Now()), rollout.Retryable, episode.EnvironmentHung, "6.0 s", "4.0 s of it were spent before")
+		wantFailure(t, p.Watch.Leave(time.Now()), rollout.Retryable, episode.EnvironmentHung, "6.0 s",
+			"4.0 s of it were spent before")
 		close(hang)
 		<-ended
 	})
@@ -207,7 +209,8 @@ func TestEnvironmentHasTheRestOfThePhase(t *testing.T) {
 // The first attempts that hang may have been a stopped process; later ones are the environment's fault.
 func TestHungEnvironmentIsGivenUpInTheEnd(t *testing.T) {
 	t.Parallel()
-	for attempt, kind := range map[int]rollout.FailureKind{1: rollout.Retryable, 2: rollout.Retryable, 3: rollout.GameFault} {
+	for attempt, kind := range map[int]rollout.FailureKind{1: rollout.Retryable, 2: rollout.Retryable,
+		3: rollout.GameFault} {
 		synctest.Test(t, func(t *testing.T) {
 			hang := make(chan struct{})
 			p := watched(&engine{}, &book{}, board(), func(string) { <-hang })
@@ -251,10 +254,14 @@ func TestDeadlineOfAPhase(t *testing.T) {
 	}{
 		{name: "slow within its time", engine: &slowEngine{exec: 4 * time.Second}, env: 2 * time.Second},
 		{name: "hours in the queue are not charged", engine: &slowEngine{queue: 3 * time.Hour, exec: 9 * time.Second}},
-		{name: "what an earlier attempt was answered is not charged again", engine: &slowEngine{exec: time.Minute, remembers: true}},
-		{name: "engines", engine: &slowEngine{exec: 11 * time.Second}, says: []string{"phase X1", "took 11.0 s of at most 10s (timeouts.phase)", "11.0 s at engines for X", "0.0 s in the environment"}},
-		{name: "environment", engine: &slowEngine{}, env: 6 * time.Second, says: []string{"phase X1", "took 12.0 s", "0.0 s at engines", "12.0 s in the environment"}},
-		{name: "both together", engine: &slowEngine{exec: 5 * time.Second}, env: 3 * time.Second, says: []string{"took 11.0 s", "5.0 s at engines", "6.0 s in the environment"}},
+		{name: "what an earlier attempt was answered is not charged again",
+			engine: &slowEngine{exec: time.Minute, remembers: true}},
+		{name: "engines", engine: &slowEngine{exec: 11 * time.Second}, says: []string{"phase X1",
+			"took 11.0 s of at most 10s (timeouts.phase)", "11.0 s at engines for X", "0.0 s in the environment"}},
+		{name: "environment", engine: &slowEngine{}, env: 6 * time.Second,
+			says: []string{"phase X1", "took 12.0 s", "0.0 s at engines", "12.0 s in the environment"}},
+		{name: "both together", engine: &slowEngine{exec: 5 * time.Second}, env: 3 * time.Second,
+			says: []string{"took 11.0 s", "5.0 s at engines", "6.0 s in the environment"}},
 		{name: "no deadline", engine: &slowEngine{exec: time.Minute}, env: time.Minute, unlimited: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

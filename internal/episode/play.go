@@ -62,7 +62,8 @@ var errDeadline = errors.New("the episode's time is spent")
 
 // Play plays one episode from its scenario, or from where an earlier attempt stopped when from is not nil.
 // It returns the finished episode and the game's last checkpoint.
-func (p *Player) Play(ctx context.Context, plan Plan, scenario []byte, from *rollout.Checkpoint) (rollout.Episode, []byte, error) {
+func (p *Player) Play(ctx context.Context, plan Plan, scenario []byte,
+	from *rollout.Checkpoint) (rollout.Episode, []byte, error) {
 	env := p.stage(plan)
 	game, progress, err := p.open(plan, env, scenario, from)
 	if err != nil {
@@ -82,13 +83,17 @@ func (p *Player) Play(ctx context.Context, plan Plan, scenario []byte, from *rol
 	return ep, progress.Game, err
 }
 
-func (p *Player) open(plan Plan, env *stage, scenario []byte, from *rollout.Checkpoint) (game Game, progress rollout.Checkpoint, err error) {
+func (p *Player) open(plan Plan, env *stage, scenario []byte, from *rollout.Checkpoint) (game Game,
+	progress rollout.Checkpoint, err error) {
 	if from != nil {
 		err = env.call("resume", func() (err error) { game, err = p.Environment.Resume(from.Game); return err })
 		progress = *from
 		progress.Episode.Attempts = plan.Attempt
 	} else {
-		err = env.call("start", func() (err error) { game, err = p.Environment.Start(scenario, plan.Seed, plan.Ref.Sample); return err })
+		err = env.call("start", func() (err error) {
+			game, err = p.Environment.Start(scenario, plan.Seed, plan.Ref.Sample)
+			return err
+		})
 		progress.Episode = rollout.Episode{Ref: plan.Ref, Attempts: plan.Attempt}
 	}
 	if err != nil {
@@ -127,14 +132,16 @@ func (p *Player) phases(ctx context.Context, plan Plan, env *stage, game Game, p
 		ep := &progress.Episode
 		if played := ep.ModelSec + ep.EnvSec; played > plan.Timeouts.Episode.Seconds() {
 			return rollout.Fail(rollout.GameFault, EpisodeDeadline,
-				fmt.Errorf("episode %s: %w: played %.1f s of at most %s (timeouts.episode)", plan.Ref, errDeadline, played, plan.Timeouts.Episode))
+				fmt.Errorf("episode %s: %w: played %.1f s of at most %s (timeouts.episode)", plan.Ref, errDeadline, played,
+					plan.Timeouts.Episode))
 		}
 	}
 }
 
 // phase asks all agents at once, applies their answers and saves the progress. A phase that has taken longer than
 // it may is not saved.
-func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, name string, progress *rollout.Checkpoint) error {
+func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, name string,
+	progress *rollout.Checkpoint) error {
 	var prompts []Prompt
 	if err := env.call("prompts", func() (err error) { prompts, err = game.Prompts(); return err }); err != nil {
 		return err
@@ -154,7 +161,10 @@ func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, na
 	p.addCost(ep, completions)
 
 	var outcome Outcome
-	if err := env.call("act", func() (err error) { outcome, err = game.Act(answers(prompts, completions)); return err }); err != nil {
+	if err := env.call("act", func() (err error) {
+		outcome, err = game.Act(answers(prompts, completions))
+		return err
+	}); err != nil {
 		return err
 	}
 	record(ep, plan, name, prompts, completions, outcome)
@@ -177,13 +187,15 @@ func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, na
 
 // ask sends one request per prompt and waits for all; the first failure, or an answer for which the phase has no
 // time, cancels the rest.
-func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, index int, prompts []Prompt) ([]rollout.Completion, error) {
+func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, index int,
+	prompts []Prompt) ([]rollout.Completion, error) {
 	completions := make([]rollout.Completion, len(prompts))
 	took := make([]time.Duration, len(prompts))
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range prompts {
 		if name := prompts[i].Policy; name != "" && plan.Fixed[name] == "" {
-			return nil, rollout.Fail(rollout.Permanent, "no_policy", fmt.Errorf("%s is played by policy %q, which the run does not have", prompts[i].Agent, name))
+			return nil, rollout.Fail(rollout.Permanent, "no_policy",
+				fmt.Errorf("%s is played by policy %q, which the run does not have", prompts[i].Agent, name))
 		}
 	}
 	for i := range prompts {
@@ -222,7 +234,8 @@ func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request 
 	if prompt.Policy != "" {
 		model, version = plan.Fixed[prompt.Policy], 0
 	}
-	id := rollout.TurnID{EpisodeRef: plan.Ref, WarmUp: plan.warmUp, Phase: index, Agent: prompt.Agent}.RequestID(plan.Attempt)
+	id := rollout.TurnID{EpisodeRef: plan.Ref, WarmUp: plan.warmUp, Phase: index,
+		Agent: prompt.Agent}.RequestID(plan.Attempt)
 	return rollout.Request{
 		ID:           id,
 		Episode:      plan.Ref,
@@ -275,7 +288,8 @@ func answers(prompts []Prompt, completions []rollout.Completion) map[string]stri
 }
 
 // record appends one turn to the trajectory of each learner that acted.
-func record(ep *rollout.Episode, plan Plan, phase string, prompts []Prompt, completions []rollout.Completion, outcome Outcome) {
+func record(ep *rollout.Episode, plan Plan, phase string, prompts []Prompt, completions []rollout.Completion,
+	outcome Outcome) {
 	for i := range prompts {
 		if prompts[i].Policy != "" {
 			continue

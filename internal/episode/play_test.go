@@ -203,7 +203,9 @@ func TestFailuresAreTypedAndNeverRewards(t *testing.T) {
 			if start == nil {
 				start = scenario(t)
 			}
-			_, _, err := player(&engine{fail: func(rollout.Request) error { return tt.fail }}, &book{}).Play(t.Context(), tt.plan, start, nil)
+			_, _, err := player(&engine{fail: func(rollout.Request) error {
+				return tt.fail
+			}}, &book{}).Play(t.Context(), tt.plan, start, nil)
 			if err == nil || rollout.KindOf(err) != tt.kind {
 				t.Errorf("got %v (%s), want a %s failure", err, rollout.KindOf(err), tt.kind)
 			}

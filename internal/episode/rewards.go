@@ -23,7 +23,8 @@ func finish(plan Plan, env *stage, game Game, ep rollout.Episode) (rollout.Episo
 		t := &ep.Trajectories[i]
 		reward, ok := result.Rewards[t.Agent]
 		if !ok {
-			return ep, rollout.Fail(rollout.GameFault, "result", fmt.Errorf("episode %s: no reward for %s, which took part", plan.Ref, t.Agent))
+			return ep, rollout.Fail(rollout.GameFault, "result", fmt.Errorf("episode %s: no reward for %s, which took part",
+				plan.Ref, t.Agent))
 		}
 		t.Reward = reward
 		t.Truncated = result.Truncated

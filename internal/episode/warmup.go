@@ -31,7 +31,8 @@ func (p *Player) WarmUp(ctx context.Context, plan Plan, warmer Warmer, from *rol
 	return scenario, nil
 }
 
-func openWarmUp(plan Plan, env *stage, warmer Warmer, from *rollout.Checkpoint) (game Game, progress rollout.Checkpoint, err error) {
+func openWarmUp(plan Plan, env *stage, warmer Warmer, from *rollout.Checkpoint) (game Game,
+	progress rollout.Checkpoint, err error) {
 	err = env.call("warm_up", func() (err error) {
 		if from == nil {
 			game, err = warmer.WarmUp(plan.Seed)

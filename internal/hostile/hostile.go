@@ -67,12 +67,16 @@ func Behaviours() []Behaviour {
 		{"token ids as text", choice(func(c map[string]any) { c["token_ids"] = []any{"7"} })},
 		{"token ids with fractions", choice(func(c map[string]any) { c["token_ids"] = []any{7.5} })},
 		{"no token ids", choice(func(c map[string]any) { c["token_ids"] = []any{} })},
-		{"prompt token ids of another prompt", choice(func(c map[string]any) { c["prompt_token_ids"] = make([]int, 100_000) })},
+		{"prompt token ids of another prompt", choice(func(c map[string]any) {
+			c["prompt_token_ids"] = make([]int, 100_000)
+		})},
 		{"null prompt token ids", choice(func(c map[string]any) { c["prompt_token_ids"] = []any{nil, nil} })},
 		{"logprob -1e38", choice(lengthen(1, 7, -1e38))},
 		{"logprob above zero", choice(lengthen(1, 7, 5))},
 		{"null logprobs", choice(func(c map[string]any) { c["logprobs"] = map[string]any{"token_logprobs": []any{nil}} })},
-		{"logprobs as text", choice(func(c map[string]any) { c["logprobs"] = map[string]any{"token_logprobs": []any{"-1"}} })},
+		{"logprobs as text", choice(func(c map[string]any) {
+			c["logprobs"] = map[string]any{"token_logprobs": []any{"-1"}}
+		})},
 		{"a logprob too many", choice(func(c map[string]any) { c["token_ids"], c["logprobs"] = []int{7}, scores(-1, -1) })},
 		{"no logprobs", choice(func(c map[string]any) { delete(c, "logprobs") })},
 		{"another text than the choices", choice(func(c map[string]any) { c["text"] = "I resign." })},
@@ -88,7 +92,9 @@ func Behaviours() []Behaviour {
 			a["choices"] = append(choices, choices...)
 		})},
 		{"100,000 choices", whole(func(a map[string]any) { a["choices"] = make([]struct{}, 100_000) })},
-		{"usage below zero", whole(func(a map[string]any) { a["usage"] = map[string]any{"prompt_tokens": -5, "completion_tokens": -5} })},
+		{"usage below zero", whole(func(a map[string]any) {
+			a["usage"] = map[string]any{"prompt_tokens": -5, "completion_tokens": -5}
+		})},
 		{"enormous usage", whole(func(a map[string]any) {
 			a["usage"] = map[string]any{"prompt_tokens": 1 << 60, "completion_tokens": 1 << 60}
 		})},
@@ -101,13 +107,16 @@ func Behaviours() []Behaviour {
 		{"an error of 16 MiB", text(http.StatusInternalServerError, strings.Repeat("secret ", 16<<17))},
 		{"nothing at all", text(http.StatusOK, "")},
 		{"two keys of a name", func(w http.ResponseWriter, _ *http.Request, good []byte) {
-			_, _ = w.Write(append(bytes.TrimRight(bytes.TrimSpace(good), "}"), []byte(`,"choices":[{"text":"x","token_ids":[1]}]}`)...))
+			_, _ = w.Write(append(bytes.TrimRight(bytes.TrimSpace(good), "}"),
+				[]byte(`,"choices":[{"text":"x","token_ids":[1]}]}`)...))
 		}},
 		{"half of an answer", func(w http.ResponseWriter, _ *http.Request, good []byte) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(good)))
 			_, _ = w.Write(good[:len(good)/2])
 		}},
-		{"half of the JSON", func(w http.ResponseWriter, _ *http.Request, good []byte) { _, _ = w.Write(good[:len(good)/2]) }},
+		{"half of the JSON", func(w http.ResponseWriter, _ *http.Request, good []byte) {
+			_, _ = w.Write(good[:len(good)/2])
+		}},
 		{"a length that is a lie", func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 			w.Header().Set("Content-Length", "99999999999999")
 			_, _ = io.WriteString(w, "{")
@@ -140,7 +149,8 @@ func Behaviours() []Behaviour {
 		}},
 		{"a connection that breaks", func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }},
 	}
-	for _, to := range []string{"file:///etc/passwd", "http://169.254.169.254/latest/meta-data/", "/v1/completions", "gopher://127.0.0.1:6379/_FLUSHALL"} {
+	for _, to := range []string{"file:///etc/passwd", "http://169.254.169.254/latest/meta-data/", "/v1/completions",
+		"gopher://127.0.0.1:6379/_FLUSHALL"} {
 		all = append(all, Behaviour{"sends on to " + to, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 			w.Header().Set("Location", to)
 			w.WriteHeader(http.StatusTemporaryRedirect)

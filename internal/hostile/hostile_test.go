@@ -97,17 +97,20 @@ func play(t *testing.T, sound, bad, model string, seed int64) []rollout.Turn {
 	defer func() { stop(); <-ended }()
 	var engines []rollout.Engine
 	for id, url := range map[rollout.EngineID]string{"a-bad": bad, "b-sound": sound} {
-		engines = append(engines, rollout.Engine{ID: id, URL: url, State: rollout.EngineReady, MaxInFlight: 8, Models: []string{model}})
+		engines = append(engines, rollout.Engine{ID: id, URL: url, State: rollout.EngineReady, MaxInFlight: 8,
+			Models: []string{model}})
 	}
 	d.SetEngines(engines)
 	environment, err := tictactoe.New(tictactoe.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	player := &episode.Player{Environment: environment, Policy: d, Journal: journal{}, Beat: func(int, string) {}, Now: time.Now}
+	player := &episode.Player{Environment: environment, Policy: d, Journal: journal{},
+		Beat: func(int, string) {}, Now: time.Now}
 	plan := episode.Plan{
 		Ref:     rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "t", Seq: rollout.GroupSeq(seed)}},
-		Attempt: 1, Tries: 1, Model: model, Seed: seed, Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: maxTokens},
+		Attempt: 1, Tries: 1, Model: model, Seed: seed, Sampling: rollout.Sampling{Temperature: 1, TopP: 1,
+			MaxTokens: maxTokens},
 		Timeouts: rollout.Timeouts{Completion: rollout.Duration(20 * time.Second), Episode: rollout.Duration(time.Minute)},
 	}
 	scenario, err := player.Scenario(plan)

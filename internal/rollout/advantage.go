@@ -22,7 +22,8 @@ func Normalise(trajectories []Trajectory) {
 	}
 }
 
-// HasZeroVariance reports whether the trajectories say nothing to a trainer that compares rewards: for each agent, all are equal.
+// HasZeroVariance reports whether the trajectories say nothing to a trainer that compares rewards: for each agent, all
+// are equal.
 func HasZeroVariance(trajectories []Trajectory) bool {
 	first := map[string]float64{}
 	for i := range trajectories {

@@ -14,7 +14,8 @@ func TestClosures(t *testing.T) {
 	worker := func(state rollout.WorkerState, breakers ...rollout.Breaker) rollout.Worker {
 		return rollout.Worker{State: state, Breakers: breakers}
 	}
-	silent := rollout.Breaker{Engine: "a", Reason: "3 requests in a row got no answer", Since: now, NextProbe: now.Add(2 * time.Second)}
+	silent := rollout.Breaker{Engine: "a", Reason: "3 requests in a row got no answer", Since: now,
+		NextProbe: now.Add(2 * time.Second)}
 	later := silent
 	later.Since = now.Add(time.Second)
 	ofRun := rollout.Breaker{Engine: "a", Run: "r", Reason: "a request failed (wrong_model)", Since: now}

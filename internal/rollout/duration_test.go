@@ -9,7 +9,8 @@ import (
 func TestDurationsThatAreNoneSayWhy(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"100000000h": "too long", "99999999999999999999s": "too long", "1h1e9s": "is not a duration", "soon": "is not a duration", "90": "is not a duration",
+		"100000000h": "too long", "99999999999999999999s": "too long", "1h1e9s": "is not a duration",
+		"soon": "is not a duration", "90": "is not a duration",
 	} {
 		err := new(Duration).UnmarshalText([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -37,7 +38,8 @@ func TestDurationsHaveDays(t *testing.T) {
 			t.Errorf("%s is written as %s and read as %v: %v", text, again, back, err)
 		}
 	}
-	for _, text := range []string{"", "d", "30", "1.5d", "-1d", "1d-1h", "1h1d", "1d1d", "106751d24h", "999999999999d", "1d ", "1d+1h"} {
+	for _, text := range []string{"", "d", "30", "1.5d", "-1d", "1d-1h", "1h1d", "1d1d", "106751d24h", "999999999999d",
+		"1d ", "1d+1h"} {
 		var d Duration
 		if err := d.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is read as %v", text, d.Std())

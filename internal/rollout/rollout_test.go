@@ -155,7 +155,8 @@ func TestAdmissionIsBoundedByStaleness(t *testing.T) {
 	} {
 		b := BufferSpec{Depth: 4, GroupsPerStep: 2, MaxStaleness: c.staleness, OnStale: c.onStale}
 		if got := b.AdmittedSteps(c.ahead); got != c.admitted {
-			t.Errorf("%s, max staleness %d, %d steps ahead: %d steps' worth admitted, want %d", c.onStale, c.staleness, c.ahead, got, c.admitted)
+			t.Errorf("%s, max staleness %d, %d steps ahead: %d steps' worth admitted, want %d", c.onStale, c.staleness,
+				c.ahead, got, c.admitted)
 		}
 		if got := b.First(c.len); got != c.first {
 			t.Errorf("%s, max staleness %d: %d groups before step 0, want %d", c.onStale, c.staleness, got, c.first)

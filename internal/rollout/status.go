@@ -34,13 +34,14 @@ type RunStatus struct {
 	EndedAt   time.Time `json:"ended_at,omitzero"`
 	// DeletesAt is when a run that is over is deleted, where the service has a retention; only the API's answers
 	// have it.
-	DeletesAt     time.Time        `json:"deletes_at,omitzero"`
-	NextStep      Step             `json:"next_step"` // first step not completed
-	PolicyVersion PolicyVersion    `json:"policy_version"`
-	Policies      []Policy         `json:"policies"`           // published versions still served, oldest first
-	Launched      int64            `json:"launched"`           // groups, ever
-	Outstanding   int64            `json:"outstanding"`        // groups queued, in flight or ready, by the workflow's account
-	Failures      map[string]int64 `json:"failures,omitempty"` // groups given up, by code
+	DeletesAt     time.Time     `json:"deletes_at,omitzero"`
+	NextStep      Step          `json:"next_step"` // first step not completed
+	PolicyVersion PolicyVersion `json:"policy_version"`
+	Policies      []Policy      `json:"policies"` // published versions still served, oldest first
+	Launched      int64         `json:"launched"` // groups, ever
+	// groups queued, in flight or ready, by the workflow's account
+	Outstanding int64            `json:"outstanding"`
+	Failures    map[string]int64 `json:"failures,omitempty"` // groups given up, by code
 	// Throttle is what keeps the run from launching as many groups as its depth asks for; empty: nothing does.
 	Throttle Throttle `json:"throttle,omitempty"`
 	// RewardVariance is how many of the latest groups say something to a trainer.
@@ -107,9 +108,10 @@ const (
 
 // Engine is one vLLM server of the fleet.
 type Engine struct {
-	ID          EngineID    `json:"id"`
-	URL         string      `json:"url"`              // http://host:port, without /v1
-	Source      string      `json:"source,omitempty"` // the list that names it; empty: an operator or the configuration did
+	ID  EngineID `json:"id"`
+	URL string   `json:"url"` // http://host:port, without /v1
+	// the list that names it; empty: an operator or the configuration did
+	Source      string      `json:"source,omitempty"`
 	State       EngineState `json:"state"`
 	Reason      string      `json:"reason,omitempty"` // of the state
 	Since       time.Time   `json:"since"`
@@ -149,8 +151,10 @@ type EngineLoad struct {
 	OutputTPS      float64   `json:"output_tps"`
 	WindowSec      float64   `json:"window_seconds"`
 	PrefixHitShare float64   `json:"prefix_hit_share"` // 0..1, over the window
-	Preemptions    float64   `json:"preemptions"`      // requests thrown out of the batch for lack of memory, in the window
-	QueueSec       float64   `json:"queue_seconds"`    // mean wait in dispatch queues of the requests answered in the window
+	// requests thrown out of the batch for lack of memory, in the window
+	Preemptions float64 `json:"preemptions"`
+	// mean wait in dispatch queues of the requests answered in the window
+	QueueSec float64 `json:"queue_seconds"`
 
 	// UsageInputError and UsageOutputError are the engine's counted tokens less those that its answers to workers
 	// account for, as a share of the larger: above 0 the engine did more than the workers were answered. They speak

@@ -105,7 +105,8 @@ type GroupView struct {
 
 // View is g without its tokens.
 func (g *Group) View() GroupView {
-	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec, g.Phases, HasZeroVariance(g.Trajectories)}
+	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec, g.Phases,
+		HasZeroVariance(g.Trajectories)}
 }
 
 // FleetView is the engines over a window of wall time. The rates add up across engines; the shares are means over

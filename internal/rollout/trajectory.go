@@ -38,7 +38,8 @@ func (t *Trajectory) Validate() error {
 	for i := range t.Turns {
 		turn := &t.Turns[i]
 		if len(turn.TokenIDs) != len(turn.Logprobs) {
-			return fmt.Errorf("trajectory %s turn %d: %d token ids but %d logprobs", t.ID, i, len(turn.TokenIDs), len(turn.Logprobs))
+			return fmt.Errorf("trajectory %s turn %d: %d token ids but %d logprobs", t.ID, i, len(turn.TokenIDs),
+				len(turn.Logprobs))
 		}
 		if len(turn.TokenIDs) == 0 || len(turn.PromptTokenIDs) == 0 {
 			return fmt.Errorf("trajectory %s turn %d: %d prompt and %d completion token ids; both are needed",

@@ -41,7 +41,8 @@ func parseSquare(answer string) int {
 	return -1
 }
 
-const rules = "Tic-tac-toe. Players X and O mark one free square in turn; three marks in a row, column or diagonal win.\n" +
+const rules = "Tic-tac-toe. Players X and O mark one free square in turn; three marks in a row, column or " +
+	"diagonal win.\n" +
 	"Squares are named by column a-c and row 1-3. Answer with the name of one free square.\n\n"
 
 // prompt shows the board to the player; the rules come first, because all prompts share them.

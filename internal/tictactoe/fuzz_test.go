@@ -10,7 +10,8 @@ import (
 // same game; any other bytes are an error.
 func FuzzResume(f *testing.F) {
 	for _, seed := range []string{
-		`{"moves":[4,0,8]}`, `{"moves":[0,3,1,4,2]}`, `{"moves":[1,2],"opening":4}`, `{"moves":[]}`, `{"moves":null,"opening":-1}`,
+		`{"moves":[4,0,8]}`, `{"moves":[0,3,1,4,2]}`, `{"moves":[1,2],"opening":4}`, `{"moves":[]}`,
+		`{"moves":null,"opening":-1}`,
 		`{"moves":[4,4]}`, `{"moves":[9]}`, `{"moves":[0,1],"opening":1}`, `null`, `[]`, `{"moves":[1e2]}`, "\xff",
 	} {
 		f.Add([]byte(seed))
@@ -62,7 +63,8 @@ func FuzzResume(f *testing.F) {
 
 // FuzzOptions: options of a run spec are refused or make scenarios that games begin from.
 func FuzzOptions(f *testing.F) {
-	for _, seed := range []string{``, `{}`, `{"opening_moves":4}`, `{"opening_moves":2,"opening_played":true}`, `{"opening_moves":5}`, `{"opening_moves":-1}`, `{"x":1}`, `null`, `{} {}`} {
+	for _, seed := range []string{``, `{}`, `{"opening_moves":4}`, `{"opening_moves":2,"opening_played":true}`,
+		`{"opening_moves":5}`, `{"opening_moves":-1}`, `{"x":1}`, `null`, `{} {}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, options []byte) {

@@ -124,7 +124,8 @@ func TestResume(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	t.Parallel()
-	for _, options := range []string{`{"opening_moves":5}`, `{"opening_moves":-1}`, `{"moves":1}`, `{"opening_moves":"x"}`} {
+	for _, options := range []string{`{"opening_moves":5}`, `{"opening_moves":-1}`, `{"moves":1}`,
+		`{"opening_moves":"x"}`} {
 		if _, err := FromOptions(json.RawMessage(options)); err == nil || !strings.Contains(err.Error(), "opening_moves") {
 			t.Errorf("options %s: %v, want an error that names opening_moves", options, err)
 		}
@@ -133,7 +134,8 @@ func TestMisuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, checkpoint := range []string{"", "{", `{"moves":[9]}`, `{"moves":[-1]}`, `{"moves":[1,1]}`, `{"moves":[0,3,1,4,2,5]}`} {
+	for _, checkpoint := range []string{"", "{", `{"moves":[9]}`, `{"moves":[-1]}`, `{"moves":[1,1]}`,
+		`{"moves":[0,3,1,4,2,5]}`} {
 		if _, err := env.Resume([]byte(checkpoint)); err == nil {
 			t.Errorf("checkpoint %q: want an error", checkpoint)
 		}

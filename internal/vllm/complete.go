@@ -60,7 +60,8 @@ func (c *Client) complete(ctx context.Context, reqs []rollout.Request) (*answer,
 	}
 	_, err = c.openai.CreateCompletion(call.in(ctx), body)
 	if errors.Is(err, openai.ErrCompletionUnsupportedModel) {
-		return nil, badRequest(fmt.Errorf("model %q: the name is one of OpenAI's; serve the model under another", first.Model))
+		return nil, badRequest(fmt.Errorf("model %q: the name is one of OpenAI's; serve the model under "+
+			"another", first.Model))
 	}
 	if err != nil {
 		return nil, failure(ctx, "completion", err)

@@ -198,19 +198,26 @@ func TestCompleteRefusesBadAnswers(t *testing.T) {
 		{"no token ids", 200, swap(`"token_ids":[32,151645],`, `"token_ids":null,`), BadAnswer, rollout.Retryable},
 		{"no prompt token ids", 200, swap(`,"prompt_token_ids":[1,2,3]`, ``), BadAnswer, rollout.Retryable},
 		{"negative token id", 200, swap(`"token_ids":[32,151645]`, `"token_ids":[-1,151645]`), BadAnswer, rollout.Retryable},
-		{"negative prompt token id", 200, swap(`"prompt_token_ids":[1,2,3]`, `"prompt_token_ids":[1,-2,3]`), BadAnswer, rollout.Retryable},
+		{"negative prompt token id", 200, swap(`"prompt_token_ids":[1,2,3]`, `"prompt_token_ids":[1,-2,3]`), BadAnswer,
+			rollout.Retryable},
 		{"no choices", 200, `{"model":"demo-v3","choices":[]}`, BadAnswer, rollout.Retryable},
 		{"not JSON", 200, `<html>`, BadAnswer, rollout.Retryable},
 		{"cut JSON", 200, goodAnswer[:200], BadAnswer, rollout.Retryable},
-		{"unknown model", 404, `{"error":{"message":"The model ` + "`demo-v3`" + ` does not exist.","type":"NotFoundError","param":"model","code":404}}`, UnknownModel, rollout.Retryable},
+		{"unknown model", 404, `{"error":{"message":"The model ` + "`demo-v3`" +
+			` does not exist.","type":"NotFoundError","param":"model","code":404}}`, UnknownModel, rollout.Retryable},
 		{"no such route", 404, `{"detail":"Not Found"}`, NotAnEngine, rollout.Permanent},
 		{"redirect", 302, ``, NotAnEngine, rollout.Permanent},
-		{"prompt too long", 400, `{"error":{"message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}}`, BadRequest, rollout.Permanent},
+		{"prompt too long", 400,
+			`{"error":{"message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}}`, BadRequest, rollout.Permanent},
 		{"no API key", 401, `{"error":"Unauthorized"}`, Unauthorized, rollout.Permanent},
-		{"rate limit", 429, `{"error":{"message":"slow down","type":"TooManyRequests","param":null,"code":429}}`, Overloaded, rollout.Retryable},
-		{"queue full", 503, `{"error":{"message":"queue full","type":"ServiceUnavailable","param":null,"code":503}}`, Overloaded, rollout.Retryable},
-		{"scaling", 503, `{"error":"The model is currently scaling. Please try again later."}`, Overloaded, rollout.Retryable},
-		{"engine dying", 500, `{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","type":"InternalServerError","param":null,"code":500}}`, EngineDead, rollout.Retryable},
+		{"rate limit", 429, `{"error":{"message":"slow down","type":"TooManyRequests","param":null,"code":429}}`, Overloaded,
+			rollout.Retryable},
+		{"queue full", 503, `{"error":{"message":"queue full","type":"ServiceUnavailable","param":null,"code":503}}`,
+			Overloaded, rollout.Retryable},
+		{"scaling", 503, `{"error":"The model is currently scaling. Please try again later."}`, Overloaded,
+			rollout.Retryable},
+		{"engine dying", 500,
+			`{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","type":"InternalServerError","param":null,"code":500}}`, EngineDead, rollout.Retryable},
 		{"other fault", 500, `Internal Server Error`, EngineError, rollout.Retryable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -415,7 +422,8 @@ func allowed(c rollout.Completion, req rollout.Request) bool {
 	return len(c.TokenIDs) > 0 && len(c.TokenIDs) <= req.Sampling.MaxTokens && len(c.Logprobs) == len(c.TokenIDs) &&
 		!slices.ContainsFunc(c.TokenIDs, outside) && !slices.ContainsFunc(c.PromptTokenIDs, outside) &&
 		!slices.ContainsFunc(c.Logprobs, func(v float32) bool { return !(v >= -9999 && v <= 0.01) }) &&
-		len(c.Text) <= 1024+256*len(c.TokenIDs) && c.Model == req.Model && slices.Contains([]string{"stop", "length"}, c.FinishReason)
+		len(c.Text) <= 1024+256*len(c.TokenIDs) && c.Model == req.Model &&
+		slices.Contains([]string{"stop", "length"}, c.FinishReason)
 }
 
 // canned answers every request with a body, without a network.

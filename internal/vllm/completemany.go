@@ -40,7 +40,8 @@ func checkMany(reqs []rollout.Request) error {
 			return fmt.Errorf("request %d of %d: %w", i+1, len(reqs), err)
 		}
 		if !first.SharesCall(&reqs[i]) {
-			return fmt.Errorf("request %d of %d: not the same model, sampling, stop texts and constraint as the first", i+1, len(reqs))
+			return fmt.Errorf("request %d of %d: not the same model, sampling, stop texts and constraint as the "+
+				"first", i+1, len(reqs))
 		}
 	}
 	return nil

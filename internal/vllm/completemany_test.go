@@ -35,7 +35,8 @@ func answerOf(choices ...string) string {
 		}
 		list += c
 	}
-	return `{"model":"demo-v3","choices":[` + list + `],"usage":{"prompt_tokens":6,"completion_tokens":3,"total_tokens":9,"prompt_tokens_details":{"cached_tokens":0}}}`
+	return `{"model":"demo-v3","choices":[` + list +
+		`],"usage":{"prompt_tokens":6,"completion_tokens":3,"total_tokens":9,"prompt_tokens_details":{"cached_tokens":0}}}`
 }
 
 func TestCompleteManyIsOneCall(t *testing.T) {
@@ -48,15 +49,18 @@ func TestCompleteManyIsOneCall(t *testing.T) {
 		if err := json.Unmarshal(b, &body); err != nil {
 			t.Error(err)
 		}
-		_, _ = io.WriteString(w, answerOf(choiceJSON(2, "stop"), choiceJSON(0, "length"), choiceJSON(1, "stop"))) // in any order
+		// in any order
+		_, _ = io.WriteString(w, answerOf(choiceJSON(2, "stop"), choiceJSON(0, "length"), choiceJSON(1, "stop")))
 	})
 	answers, err := c.CompleteMany(t.Context(), three())
 	if err != nil || calls != 1 {
 		t.Fatalf("%d calls, %v", calls, err)
 	}
 	for i, a := range answers {
-		if a.Err != nil || a.Completion.Text != fmt.Sprintf("t%d", i) || !slices.Equal(a.Completion.TokenIDs, []int32{int32(i)}) ||
-			!slices.Equal(a.Completion.PromptTokenIDs, []int32{int32(i), 7}) || a.Completion.Model != "demo-v3" || a.Completion.CachedTokens != 0 {
+		if a.Err != nil || a.Completion.Text != fmt.Sprintf("t%d", i) ||
+			!slices.Equal(a.Completion.TokenIDs, []int32{int32(i)}) ||
+			!slices.Equal(a.Completion.PromptTokenIDs, []int32{int32(i), 7}) || a.Completion.Model != "demo-v3" ||
+			a.Completion.CachedTokens != 0 {
 			t.Errorf("answer %d is %+v", i, a)
 		}
 	}
@@ -73,7 +77,8 @@ func TestCompleteManyIsOneCall(t *testing.T) {
 
 func TestCompleteManyFailsOneByOne(t *testing.T) {
 	t.Parallel()
-	answers, err := engine(t, answering(200, answerOf(choiceJSON(0, "stop"), choiceJSON(1, "abort"), choiceJSON(2, "error")))).CompleteMany(t.Context(), three())
+	answers, err := engine(t, answering(200, answerOf(choiceJSON(0, "stop"), choiceJSON(1, "abort"),
+		choiceJSON(2, "error")))).CompleteMany(t.Context(), three())
 	if err != nil {
 		t.Fatal(err)
 	}

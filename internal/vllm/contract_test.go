@@ -273,7 +273,8 @@ func ordersPattern() string {
 	var lines []string
 	for _, unit := range []string{"A PAR", "A MAR", "F BRE", "A BUR", "F MAO", "A GAS", "A PIC"} {
 		orders := []string{"H"}
-		for _, to := range []string{"BUR", "PIC", "GAS", "MAR", "PAR", "BRE", "RUH", "BEL", "SPA", "POR", "ENG", "IRI", "NAO", "WES", "PIE", "MUN"} {
+		for _, to := range []string{"BUR", "PIC", "GAS", "MAR", "PAR", "BRE", "RUH", "BEL", "SPA", "POR", "ENG", "IRI", "NAO",
+			"WES", "PIE", "MUN"} {
 			orders = append(orders, "- "+to, "S A "+to, "S A "+to+" - BUR", "S F "+to+" - BEL")
 		}
 		lines = append(lines, regexp.QuoteMeta(unit)+" ("+strings.Join(orders, "|")+")")
@@ -296,7 +297,8 @@ func contractRegex(t *testing.T, x *target) {
 
 func contractGrammar(t *testing.T, x *target) {
 	req := x.ask(32)
-	req.Constraint = rollout.Constraint{Kind: rollout.GrammarConstraint, Pattern: "root ::= unit \" \" order\nunit ::= \"A PAR\" | \"F BRE\"\norder ::= \"H\" | \"- PIC\"\n"}
+	req.Constraint = rollout.Constraint{Kind: rollout.GrammarConstraint, Pattern: "root ::= unit \" \" order\nunit ::= " +
+		"\"A PAR\" | \"F BRE\"\norder ::= \"H\" | \"- PIC\"\n"}
 	got := x.complete(t, req)
 	if !regexp.MustCompile(`^(A PAR|F BRE) (H|- PIC)$`).MatchString(got.Text) {
 		t.Errorf("%q is not of the grammar", got.Text)
@@ -317,7 +319,8 @@ func contractRefusals(t *testing.T, x *target) {
 		t.Errorf("%v does not name the maximum context length", err)
 	}
 
-	status := x.post(t, "/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":"a","structured_outputs":{"regex":"a","choice":["b"]}}`, x.model), nil)
+	status := x.post(t, "/v1/completions",
+		fmt.Sprintf(`{"model":%q,"prompt":"a","structured_outputs":{"regex":"a","choice":["b"]}}`, x.model), nil)
 	if status != http.StatusBadRequest {
 		t.Errorf("two constraints: status %d, want 400", status)
 	}
@@ -469,7 +472,9 @@ func contractAdapters(t *testing.T, x *target) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(models, func(m vllm.Model) bool { return m.ID == name && m.Root == x.good && m.Parent == x.model }) {
+	if !slices.ContainsFunc(models, func(m vllm.Model) bool {
+		return m.ID == name && m.Root == x.good && m.Parent == x.model
+	}) {
 		t.Errorf("%s is not listed with its root and parent: %+v", name, models)
 	}
 	req := x.ask(8)
@@ -548,7 +553,8 @@ func (x *target) post(t *testing.T, path, body string, v any) int {
 }
 
 func (x *target) request(ctx context.Context, path, body string) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(x.url, "/")+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(x.url, "/")+path,
+		strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

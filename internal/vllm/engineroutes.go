@@ -136,7 +136,8 @@ func loadFailure(what string, status *StatusError) error {
 
 // transient reports whether a load failed for the file system, which may pass, and not for the adapter.
 func transient(message string) bool {
-	for _, sign := range []string{"OSError", "IOError", "Errno", "Input/output error", "Stale file handle", "No space left"} {
+	for _, sign := range []string{"OSError", "IOError", "Errno", "Input/output error", "Stale file handle",
+		"No space left"} {
 		if strings.Contains(message, sign) {
 			return true
 		}

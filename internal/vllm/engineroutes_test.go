@@ -17,7 +17,8 @@ func TestLoadAdapterReadsTheEnginesWords(t *testing.T) {
 	fault := func(message, kind string, code int) string {
 		return fmt.Sprintf(`{"error":{"message":%q,"type":%q,"param":null,"code":%d}}`, message, kind, code)
 	}
-	loaded := fault("The lora adapter 'demo-v3' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.", "InvalidUserInput", 400)
+	loaded := fault("The lora adapter 'demo-v3' has already been loaded. If you want to load the adapter in place, set "+
+		"'load_inplace' to True.", "InvalidUserInput", 400)
 	for _, tt := range []struct {
 		name   string
 		status int
@@ -28,18 +29,30 @@ func TestLoadAdapterReadsTheEnginesWords(t *testing.T) {
 	}{
 		{name: "loaded", status: 200, body: "Success: LoRA adapter 'demo-v3' added successfully."},
 		{name: "again, same weights", status: 400, body: loaded, root: "/adapters/demo-v3"},
-		{name: "again, other weights", status: 400, body: loaded, root: "/adapters/other", code: AdapterConflict, kind: rollout.Permanent},
+		{name: "again, other weights", status: 400, body: loaded, root: "/adapters/other", code: AdapterConflict,
+			kind: rollout.Permanent},
 		{name: "again, not listed", status: 400, body: loaded, code: EngineError, kind: rollout.Retryable},
 		{name: "gate closed", status: 404, body: `{"detail":"Not Found"}`, code: LoRADisabled, kind: rollout.Permanent},
-		{name: "no such path", status: 404, body: fault("Loading lora demo-v3 failed: No adapter found for <path>", "NotFoundError", 404), code: AdapterMissing, kind: rollout.Permanent},
-		{name: "rank", status: 500, body: fault("Call to add_lora method failed: LoRA rank 64 is greater than max_lora_rank 16.", "InternalServerError", 500), code: RankTooHigh, kind: rollout.Permanent},
-		{name: "rank, from a worker process of its own", status: 500, body: fault("Call to add_lora method failed: Worker failed with error 'LoRA rank 64 is greater than max_lora_rank 16.', please check the stack trace above for the root cause", "InternalServerError", 500), code: RankTooHigh, kind: rollout.Permanent},
-		{name: "DoRA", status: 500, body: fault("Call to add_lora method failed: vLLM does not yet support DoRA.", "InternalServerError", 500), code: BadAdapter, kind: rollout.Permanent},
-		{name: "file system", status: 500, body: fault("Call to add_lora method failed: [Errno 5] Input/output error", "InternalServerError", 500), code: EngineError, kind: rollout.Retryable},
-		{name: "resolver", status: 400, body: fault("LoRA adapter 'demo-v3' was found but could not be loaded.", "BadRequestError", 400), code: BadAdapter, kind: rollout.Permanent},
-		{name: "dying", status: 500, body: fault("EngineCore encountered an issue. See stack trace (above) for the root cause.", "InternalServerError", 500), code: EngineDead, kind: rollout.Retryable},
-		{name: "missing field", status: 400, body: fault("1 validation error", "Bad Request", 400), code: BadRequest, kind: rollout.Permanent},
-		{name: "scaling", status: 503, body: `{"error":"The model is currently scaling. Please try again later."}`, code: Overloaded, kind: rollout.Retryable},
+		{name: "no such path", status: 404, body: fault("Loading lora demo-v3 failed: No adapter found for <path>",
+			"NotFoundError", 404), code: AdapterMissing, kind: rollout.Permanent},
+		{name: "rank", status: 500, body: fault("Call to add_lora method failed: LoRA rank 64 is greater than "+
+			"max_lora_rank 16.", "InternalServerError", 500), code: RankTooHigh, kind: rollout.Permanent},
+		{name: "rank, from a worker process of its own", status: 500,
+			body: fault("Call to add_lora method failed: Worker failed with error 'LoRA rank 64 is greater than max_lora_rank "+
+				"16.', please check the stack trace above for the root cause", "InternalServerError", 500), code: RankTooHigh,
+			kind: rollout.Permanent},
+		{name: "DoRA", status: 500, body: fault("Call to add_lora method failed: vLLM does not yet support DoRA.",
+			"InternalServerError", 500), code: BadAdapter, kind: rollout.Permanent},
+		{name: "file system", status: 500, body: fault("Call to add_lora method failed: [Errno 5] Input/output error",
+			"InternalServerError", 500), code: EngineError, kind: rollout.Retryable},
+		{name: "resolver", status: 400, body: fault("LoRA adapter 'demo-v3' was found but could not be loaded.",
+			"BadRequestError", 400), code: BadAdapter, kind: rollout.Permanent},
+		{name: "dying", status: 500, body: fault("EngineCore encountered an issue. See stack trace (above) for the root "+
+			"cause.", "InternalServerError", 500), code: EngineDead, kind: rollout.Retryable},
+		{name: "missing field", status: 400, body: fault("1 validation error", "Bad Request", 400), code: BadRequest,
+			kind: rollout.Permanent},
+		{name: "scaling", status: 503, body: `{"error":"The model is currently scaling. Please try again later."}`,
+			code: Overloaded, kind: rollout.Retryable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +66,8 @@ func TestLoadAdapterReadsTheEnginesWords(t *testing.T) {
 					return
 				}
 				var body map[string]string
-				if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body["lora_name"] != "demo-v3" || body["lora_path"] != "/adapters/demo-v3" {
+				if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body["lora_name"] != "demo-v3" ||
+					body["lora_path"] != "/adapters/demo-v3" {
 					t.Errorf("body %v, %v", body, err)
 				}
 				if ct := r.Header.Get("Content-Type"); ct != "application/json" {
@@ -84,7 +98,9 @@ func TestUnloadAdapter(t *testing.T) {
 		{"unloaded", 200, "Success: LoRA adapter 'x' removed successfully.", ""},
 		{"not there", 404, `{"error":{"message":"The lora adapter 'x' cannot be found.","type":"NotFoundError","param":null,"code":404}}`, ""},
 		{"gate closed", 404, `{"detail":"Not Found"}`, LoRADisabled},
-		{"engine kept it", 500, `{"error":{"message":"Failed to remove lora adapter 'x' from the engine.","type":"InternalServerError","code":500}}`, EngineError},
+		{"engine kept it", 500,
+			`{"error":{"message":"Failed to remove lora adapter 'x' from the engine.","type":"InternalServerError","code":500}}`,
+			EngineError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +136,8 @@ func TestModels(t *testing.T) {
 	got, err := engine(t, answering(200, `{"object":"list","data":[
 		{"id":"qwen","object":"model","owned_by":"vllm","root":"Qwen/Qwen2.5-7B","parent":null,"max_model_len":4096,"permission":[]},
 		{"id":"demo-v1","object":"model","owned_by":"vllm","root":"/adapters/1","parent":"qwen","max_model_len":null,"permission":[]}]}`)).Models(t.Context())
-	want := []Model{{ID: "qwen", Root: "Qwen/Qwen2.5-7B", MaxModelLen: 4096}, {ID: "demo-v1", Root: "/adapters/1", Parent: "qwen"}}
+	want := []Model{{ID: "qwen", Root: "Qwen/Qwen2.5-7B", MaxModelLen: 4096},
+		{ID: "demo-v1", Root: "/adapters/1", Parent: "qwen"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}

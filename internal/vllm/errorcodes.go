@@ -65,7 +65,8 @@ const coreTrouble = "EngineCore"
 func statusError(req *http.Request, resp *http.Response) *StatusError {
 	e := &StatusError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
 	if resp.StatusCode == http.StatusUnauthorized && req.Header.Get("Authorization") == "" {
-		e.Message = "it wants an API key, and none is meant for this address; engine_urls.keys_file or engine_urls.allow gives it one"
+		e.Message = "it wants an API key, and none is meant for this address; engine_urls.keys_file or " +
+			"engine_urls.allow gives it one"
 		return e
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes)) // what came is what there is to say

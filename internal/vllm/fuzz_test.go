@@ -45,7 +45,8 @@ var controlCalls = map[string]func(context.Context, *Client) error{
 }
 
 var codes = []string{
-	EngineGone, EngineDead, EngineError, Overloaded, Timeout, Cancelled, UnknownModel, WrongModel, Aborted, BadAnswer, BadRequest,
+	EngineGone, EngineDead, EngineError, Overloaded, Timeout, Cancelled, UnknownModel, WrongModel, Aborted,
+	BadAnswer, BadRequest,
 	Unauthorized, NotAnEngine, LoRADisabled, AdapterMissing, AdapterConflict, RankTooHigh, BadAdapter,
 }
 
@@ -76,7 +77,8 @@ func FuzzControl(f *testing.F) {
 		if !known || status < 200 || status > 599 {
 			t.Skip("no such call, or no such status in HTTP")
 		}
-		c, err := New(Config{BaseURL: "http://engine", HTTPClient: &http.Client{Transport: answered{status, retryAfter, body}}})
+		c, err := New(Config{BaseURL: "http://engine",
+			HTTPClient: &http.Client{Transport: answered{status, retryAfter, body}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +89,8 @@ func FuzzControl(f *testing.F) {
 			}
 			return
 		}
-		if kind := rollout.KindOf(err); kind != rollout.Retryable && kind != rollout.Permanent || !slices.Contains(codes, CodeOf(err)) {
+		if kind := rollout.KindOf(err); kind != rollout.Retryable && kind != rollout.Permanent ||
+			!slices.Contains(codes, CodeOf(err)) {
 			t.Errorf("%s: %v: kind %v, code %q", name, err, kind, CodeOf(err))
 		}
 		var said *StatusError
@@ -100,11 +103,20 @@ func FuzzControl(f *testing.F) {
 // FuzzMetrics: figures that are read are figures, for JSON has no others.
 func FuzzMetrics(f *testing.F) {
 	for _, text := range []string{
-		"# HELP vllm:num_requests_running Number of requests in model execution batches.\n# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{engine=\"0\",model_name=\"m\"} 3.0\n",
-		"# TYPE vllm:gpu_cache_usage_perc gauge\nvllm:gpu_cache_usage_perc{model_name=\"m\"} 0.25\n# TYPE vllm:request_success_total counter\nvllm:request_success_total{finished_reason=\"stop\"} 7\nvllm:request_success_total{finished_reason=\"length\"} 1\n",
-		"# TYPE vllm:lora_requests_info gauge\nvllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"demo-v3\",waiting_lora_adapters=\"\"} 1.7e9\n# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total{engine=\"0\"} 100\nvllm:prompt_tokens_total{engine=\"1\"} 100\n",
-		"# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} 1\nvllm:time_to_first_token_seconds_sum 1\nvllm:time_to_first_token_seconds_count 1\n# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting NaN\n",
-		"# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total{engine=\"0\"} 1e308\nvllm:prompt_tokens_total{engine=\"1\"} 1e308\n",
+		"# HELP vllm:num_requests_running Number of requests in model execution batches.\n# TYPE vllm:num_requests_running " +
+			"gauge\nvllm:num_requests_running{engine=\"0\",model_name=\"m\"} 3.0\n",
+		"# TYPE vllm:gpu_cache_usage_perc gauge\nvllm:gpu_cache_usage_perc{model_name=\"m\"} 0.25\n# TYPE " +
+			"vllm:request_success_total counter\nvllm:request_success_total{finished_reason=\"stop\"} " +
+			"7\nvllm:request_success_total{finished_reason=\"length\"} 1\n",
+		"# TYPE vllm:lora_requests_info " +
+			"gauge\nvllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"demo-v3\",waiting_lora_adapters=\"\"} " +
+			"1.7e9\n# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total{engine=\"0\"} " +
+			"100\nvllm:prompt_tokens_total{engine=\"1\"} 100\n",
+		"# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} " +
+			"1\nvllm:time_to_first_token_seconds_sum 1\nvllm:time_to_first_token_seconds_count 1\n# TYPE " +
+			"vllm:num_requests_waiting gauge\nvllm:num_requests_waiting NaN\n",
+		"# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total{engine=\"0\"} " +
+			"1e308\nvllm:prompt_tokens_total{engine=\"1\"} 1e308\n",
 		"#HELP vllm:prompt_tokens_total \n{}",
 		"# TYPE python_gc_objects_collected_total counter\npython_gc_objects_collected_total 1\n",
 	} {
@@ -115,7 +127,8 @@ func FuzzMetrics(f *testing.F) {
 		if err != nil {
 			return
 		}
-		figures := []float64{s.Running, s.Waiting, s.Deferred, s.KVUsage, s.PromptTokens, s.GenerationTokens, s.PrefixQueries, s.PrefixHits, s.Preemptions}
+		figures := []float64{s.Running, s.Waiting, s.Deferred, s.KVUsage, s.PromptTokens, s.GenerationTokens, s.PrefixQueries,
+			s.PrefixHits, s.Preemptions}
 		for _, n := range s.Finished {
 			figures = append(figures, n)
 		}

@@ -134,7 +134,8 @@ func TestNamesNobodyAskedForAreLeftOut(t *testing.T) {
 	if err != nil || len(models) != 1 || models[0].ID != "qwen" {
 		t.Errorf("got %+v, %v", models, err)
 	}
-	version, err := engine(t, answering(200, `{"version":"0.28\u001b[2J`+strings.Repeat("9", 10_000)+`"}`)).Version(t.Context())
+	version, err := engine(t,
+		answering(200, `{"version":"0.28\u001b[2J`+strings.Repeat("9", 10_000)+`"}`)).Version(t.Context())
 	if err != nil || len(version) > 70 || strings.ContainsRune(version, '\x1b') {
 		t.Errorf("version %q, %v", version, err)
 	}
@@ -147,7 +148,8 @@ func TestMetricsTakeNoMemory(t *testing.T) {
 	for i := range 200_000 {
 		fmt.Fprintf(&page, "vllm:name_%d{engine=\"0\",a=\"%d\"} %d\n", i, i, i)
 	}
-	page.WriteString("vllm:num_requests_running{engine=\"0\"} 3\n" + "vllm:x" + strings.Repeat("y", 1<<20) + " 1\nvllm:prompt_tokens_total 7\n")
+	page.WriteString("vllm:num_requests_running{engine=\"0\"} 3\n" + "vllm:x" + strings.Repeat("y", 1<<20) +
+		" 1\nvllm:prompt_tokens_total 7\n")
 	c, err := New(Config{BaseURL: "http://engine", HTTPClient: &http.Client{Transport: canned(page.String())}})
 	if err != nil {
 		t.Fatal(err)

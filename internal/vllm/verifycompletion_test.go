@@ -44,7 +44,8 @@ func TestCompleteHoldsTheAnswerAgainstTheRequest(t *testing.T) {
 		name string
 		body string
 	}{
-		{"more tokens than max_tokens", completionJSON(t, ids, `"token_ids":`+list("7", 121), `[-0.25,-9999.0]`, list("-1", 121), countedTokens, `"completion_tokens":121`)},
+		{"more tokens than max_tokens", completionJSON(t, ids, `"token_ids":`+list("7", 121), `[-0.25,-9999.0]`,
+			list("-1", 121), countedTokens, `"completion_tokens":121`)},
 		{"an id that is null", completionJSON(t, ids, `"token_ids":[32,null]`)},
 		{"a prompt id that is null", completionJSON(t, `"prompt_token_ids":[1,2,3]`, `"prompt_token_ids":[1,null,3]`)},
 		{"an id of no vocabulary", completionJSON(t, ids, `"token_ids":[32,2147483647]`)},
@@ -63,7 +64,8 @@ func TestCompleteHoldsTheAnswerAgainstTheRequest(t *testing.T) {
 		{"logprobs as an object", completionJSON(t, idsAndLogprobs, `"token_logprobs":{}`)},
 		{"more text than tokens can have", completionJSON(t, `"text":"A PAR H"`, `"text":"`+long+`"`)},
 		{"no text", completionJSON(t, `"text":"A PAR H"`, `"text":null`)},
-		{"more prompt tokens than the prompt has bytes", completionJSON(t, `"prompt_token_ids":[1,2,3]`, `"prompt_token_ids":`+list("1", 200), `"prompt_tokens":3`, `"prompt_tokens":200`)},
+		{"more prompt tokens than the prompt has bytes", completionJSON(t, `"prompt_token_ids":[1,2,3]`,
+			`"prompt_token_ids":`+list("1", 200), `"prompt_tokens":3`, `"prompt_tokens":200`)},
 		{"usage that counts other tokens", completionJSON(t, countedTokens, `"completion_tokens":1`)},
 		{"usage that counts another prompt", completionJSON(t, `"prompt_tokens":3`, `"prompt_tokens":4`)},
 		{"usage below zero", completionJSON(t, countedTokens, `"completion_tokens":-2`)},
@@ -96,17 +98,21 @@ func TestCompleteTakesWhatRealEnginesAnswer(t *testing.T) {
 		name string
 		body string
 	}{
-		{"only the end of text", completionJSON(t, `"text":"A PAR H"`, `"text":""`, ids, `"token_ids":[151645]`, idsAndLogprobs, `"token_logprobs":[-0.1]`, countedTokens, `"completion_tokens":1`)},
-		{"as long as allowed", completionJSON(t, ids, `"token_ids":`+list("7", 120), `[-0.25,-9999.0]`, list("-1", 120), countedTokens, `"completion_tokens":120`, `"finish_reason":"stop"`, `"finish_reason":"length"`)},
+		{"only the end of text", completionJSON(t, `"text":"A PAR H"`, `"text":""`, ids, `"token_ids":[151645]`,
+			idsAndLogprobs, `"token_logprobs":[-0.1]`, countedTokens, `"completion_tokens":1`)},
+		{"as long as allowed", completionJSON(t, ids, `"token_ids":`+list("7", 120), `[-0.25,-9999.0]`, list("-1", 120),
+			countedTokens, `"completion_tokens":120`, `"finish_reason":"stop"`, `"finish_reason":"length"`)},
 		{"ended by a full context", completionJSON(t, `"finish_reason":"stop"`, `"finish_reason":"length"`)},
 		{"ended by a stop token", completionJSON(t, `"stop_reason":null`, `"stop_reason":151645`)},
-		{"a logprob of minus infinity, as vLLM writes it", completionJSON(t, idsAndLogprobs, `"token_logprobs":[-9999.0,-9999]`)},
+		{"a logprob of minus infinity, as vLLM writes it",
+			completionJSON(t, idsAndLogprobs, `"token_logprobs":[-9999.0,-9999]`)},
 		{"a logprob rounded above zero", completionJSON(t, idsAndLogprobs, `"token_logprobs":[1e-6,-0.0]`)},
 		{"the last id of a large vocabulary", completionJSON(t, ids, `"token_ids":[32,262143]`)},
 		{"half of a surrogate pair", completionJSON(t, `"text":"A PAR H"`, `"text":"A \ud83d"`)},
 		{"no usage", goodAnswer[:strings.Index(goodAnswer, ",\n\"usage\"")] + "}"},
 		{"more cached tokens than the prompt has", completionJSON(t, `"cached_tokens":2`, `"cached_tokens":99`)},
-		{"spaces and line breaks", completionJSON(t, ids, "\"token_ids\" : [ 32 ,\n\t151645 ]", idsAndLogprobs, `"token_logprobs": [ -0.25 , -1 ]`)},
+		{"spaces and line breaks", completionJSON(t, ids, "\"token_ids\" : [ 32 ,\n\t151645 ]", idsAndLogprobs,
+			`"token_logprobs": [ -0.25 , -1 ]`)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -140,7 +146,8 @@ func TestCompleteWantsOneOfTheChoices(t *testing.T) {
 	t.Parallel()
 	c := engine(t, answering(200, goodAnswer))
 	req := request()
-	req.Stop, req.Constraint = nil, rollout.Constraint{Kind: rollout.ChoiceConstraint, Choices: []string{"A PAR H", "A PAR - BUR"}}
+	req.Stop, req.Constraint = nil,
+		rollout.Constraint{Kind: rollout.ChoiceConstraint, Choices: []string{"A PAR H", "A PAR - BUR"}}
 	if _, err := c.Complete(t.Context(), req); err != nil {
 		t.Error(err)
 	}
@@ -157,7 +164,8 @@ type endless struct {
 }
 
 func (e *endless) RoundTrip(req *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: -1, Body: &endlessBody{of: e}, Request: req}, nil
+	return &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: -1, Body: &endlessBody{of: e},
+		Request: req}, nil
 }
 
 type endlessBody struct {
@@ -201,16 +209,18 @@ func TestAnswersOfOneEngineShareTheirRoom(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var held, most int
-	c, err := New(Config{BaseURL: "http://engine", HTTPClient: &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(reader(func() (int, error) {
-			mu.Lock()
-			held++
-			most = max(most, held)
-			mu.Unlock()
-			defer func() { mu.Lock(); held--; mu.Unlock() }()
-			return 0, fmt.Errorf("cut: %w", io.ErrUnexpectedEOF)
-		}))}, nil
-	})}})
+	c, err := New(Config{BaseURL: "http://engine",
+		HTTPClient: &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: -1,
+				Body: io.NopCloser(reader(func() (int, error) {
+					mu.Lock()
+					held++
+					most = max(most, held)
+					mu.Unlock()
+					defer func() { mu.Lock(); held--; mu.Unlock() }()
+					return 0, fmt.Errorf("cut: %w", io.ErrUnexpectedEOF)
+				}))}, nil
+		})}})
 	if err != nil {
 		t.Fatal(err)
 	}

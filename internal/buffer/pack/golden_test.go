@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "write the golden record anew; only toge
 func TestOldRecordsAreRead(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"1", "2"} {
-		packed, text := filepath.Join("testdata", "group-format"+format+".bin"), filepath.Join("testdata", "group-format"+format+".json")
+		packed, text := filepath.Join("testdata", "group-format"+format+".bin"),
+			filepath.Join("testdata", "group-format"+format+".json")
 		if *update && format == newestFormat {
 			writeGolden(t, packed, text)
 		}

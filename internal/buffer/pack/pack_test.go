@@ -235,7 +235,8 @@ func randomEpisode(rng *rand.Rand) rollout.Episode {
 		}
 	}
 	return rollout.Episode{
-		Ref: ref, Counts: counts, Trajectories: randomTrajectories(rng, ref.GroupRef), Phases: rng.IntN(30), Truncated: rng.IntN(2) == 0,
+		Ref: ref, Counts: counts, Trajectories: randomTrajectories(rng, ref.GroupRef), Phases: rng.IntN(30),
+		Truncated: rng.IntN(2) == 0,
 		StartedAt: randomTime(rng), FinishedAt: randomTime(rng), EnvSec: rng.Float64(), ModelSec: rng.Float64(),
 		QueueSec: rng.Float64(), Usage: rollout.Usage{Requests: rng.Int64()}, Attempts: rng.IntN(4),
 	}

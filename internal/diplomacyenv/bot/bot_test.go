@@ -11,7 +11,8 @@ import (
 )
 
 // playGame plays a game among bots, one name per power, and returns its last position.
-func playGame(tb testing.TB, names []Name, years int, seed uint64, check func(*diplomacy.State, diplomacy.Options, []diplomacy.Order)) *diplomacy.State {
+func playGame(tb testing.TB, names []Name, years int, seed uint64,
+	check func(*diplomacy.State, diplomacy.Options, []diplomacy.Order)) *diplomacy.State {
 	tb.Helper()
 	m := diplomacy.Standard()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -108,7 +109,8 @@ func TestDumbBotTakesWhatIsFree(t *testing.T) {
 	t.Parallel()
 	m := diplomacy.Standard()
 	s, err := diplomacy.NewState(m, diplomacy.Position{
-		Phase: "F1901M", Units: map[string][]string{"FRANCE": {"A GAS"}}, Centers: map[string][]string{"FRANCE": {"PAR", "MAR", "BRE"}},
+		Phase: "F1901M", Units: map[string][]string{"FRANCE": {"A GAS"}},
+		Centers: map[string][]string{"FRANCE": {"PAR", "MAR", "BRE"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +148,8 @@ func TestDraw(t *testing.T) {
 			for i, v := range tt.values {
 				options[i] = choice{v, diplomacy.Place(i)}
 			}
-			if i := draw(options, rng).place; tt.values[i] == slices.Max(tt.values) && (len(tt.values) == 1 || int(i) == slices.Index(tt.values, slices.Max(tt.values))) {
+			if i := draw(options, rng).place; tt.values[i] == slices.Max(tt.values) &&
+				(len(tt.values) == 1 || int(i) == slices.Index(tt.values, slices.Max(tt.values))) {
 				best++
 			}
 		}
@@ -158,7 +161,8 @@ func TestDraw(t *testing.T) {
 
 func TestUnknownName(t *testing.T) {
 	t.Parallel()
-	if _, err := New("smart", diplomacy.Standard()); err == nil || !strings.Contains(err.Error(), "hold, random, chaos, dumb") {
+	if _, err := New("smart", diplomacy.Standard()); err == nil ||
+		!strings.Contains(err.Error(), "hold, random, chaos, dumb") {
 		t.Errorf("got %v, want an error that lists the bots", err)
 	}
 }

@@ -68,5 +68,6 @@ func isAdjustment(o diplomacy.Options) bool {
 	if o.MayWaive {
 		return true
 	}
-	return len(o.Sites) > 0 && len(o.Sites[0].Orders) == 1 && o.Sites[0].Orders[0].Verb == diplomacy.Disband && o.Count < len(o.Sites)
+	return len(o.Sites) > 0 && len(o.Sites[0].Orders) == 1 && o.Sites[0].Orders[0].Verb == diplomacy.Disband &&
+		o.Count < len(o.Sites)
 }

@@ -20,38 +20,46 @@ var positions = map[string]diplomacy.Position{
 	"coasts and convoys": {
 		Phase: "F1908M",
 		Units: map[string][]string{
-			"ENGLAND": {"A BEL", "A BRE", "A NWY", "A STP", "A TUN", "F ENG", "F ION", "F MAO", "F NAO", "F NTH", "F TYS", "F WES"},
-			"FRANCE":  {"F SPA/NC", "F POR", "A GAS"}, "RUSSIA": {"F BOT"}, "TURKEY": {"F BUL/EC", "F BLA", "F CON"},
+			"ENGLAND": {"A BEL", "A BRE", "A NWY", "A STP", "A TUN", "F ENG", "F ION", "F MAO", "F NAO", "F NTH",
+				"F TYS", "F WES"},
+			"FRANCE": {"F SPA/NC", "F POR", "A GAS"}, "RUSSIA": {"F BOT"}, "TURKEY": {"F BUL/EC", "F BLA", "F CON"},
 		},
 		Centers: map[string][]string{"ENGLAND": {"LON", "EDI"}, "FRANCE": {"POR"}, "RUSSIA": {"MOS"}, "TURKEY": {"CON"}},
 	},
 	"retreats": {
-		Phase:     "F1903R",
-		Units:     map[string][]string{"FRANCE": {"A BUR", "F ENG"}, "GERMANY": {"A MUN"}},
-		Centers:   map[string][]string{"FRANCE": {"PAR"}, "GERMANY": {"BER"}},
-		Dislodged: map[string]map[string][]string{"GERMANY": {"A RUH": {"HOL", "KIE"}, "A BER": {}}, "FRANCE": {"F MAO": {"SPA/NC", "SPA/SC", "POR"}}},
+		Phase:   "F1903R",
+		Units:   map[string][]string{"FRANCE": {"A BUR", "F ENG"}, "GERMANY": {"A MUN"}},
+		Centers: map[string][]string{"FRANCE": {"PAR"}, "GERMANY": {"BER"}},
+		Dislodged: map[string]map[string][]string{"GERMANY": {"A RUH": {"HOL", "KIE"}, "A BER": {}},
+			"FRANCE": {"F MAO": {"SPA/NC", "SPA/SC", "POR"}}},
 	},
 	"builds": {
-		Phase:   "W1904A",
-		Units:   map[string][]string{"RUSSIA": {"A UKR"}, "FRANCE": {"F MAO"}, "GERMANY": {"A MUN"}},
-		Centers: map[string][]string{"RUSSIA": {"MOS", "SEV", "STP", "WAR"}, "FRANCE": {"BRE", "MAR", "PAR", "SPA"}, "GERMANY": {"MUN", "BER"}},
+		Phase: "W1904A",
+		Units: map[string][]string{"RUSSIA": {"A UKR"}, "FRANCE": {"F MAO"}, "GERMANY": {"A MUN"}},
+		Centers: map[string][]string{"RUSSIA": {"MOS", "SEV", "STP", "WAR"}, "FRANCE": {"BRE", "MAR", "PAR", "SPA"},
+			"GERMANY": {"MUN", "BER"}},
 	},
 	"removals": {
-		Phase:   "W1904A",
-		Units:   map[string][]string{"RUSSIA": {"A MOS", "A SEV", "A WAR", "A GAL", "F STP/SC", "F RUM", "F BLA"}, "TURKEY": {"A CON", "A SMY"}},
+		Phase: "W1904A",
+		Units: map[string][]string{"RUSSIA": {"A MOS", "A SEV", "A WAR", "A GAL", "F STP/SC", "F RUM", "F BLA"},
+			"TURKEY": {"A CON", "A SMY"}},
 		Centers: map[string][]string{"RUSSIA": {"MOS", "WAR", "SEV", "RUM"}, "TURKEY": {"ANK"}},
 	},
 	"the largest": {
 		Phase: "F1914M",
 		Units: map[string][]string{
 			"FRANCE": {"A PAR", "F BRE"},
-			"RUSSIA": {"A BUR", "A DEN", "A HOL", "A KIE", "A LON", "A PIE", "A RUH", "A SWE", "A TYR", "F BAL", "F NAO", "F NTH", "F YOR"},
-			"TURKEY": {"A BEL", "A GAS", "A MAR", "A PIC", "F AEG", "F ENG", "F GRE", "F ION", "F LVP", "F LYO", "F MAO", "F NAF", "F SPA/SC", "F TYS", "F WAL", "F WES"},
+			"RUSSIA": {"A BUR", "A DEN", "A HOL", "A KIE", "A LON", "A PIE", "A RUH", "A SWE", "A TYR", "F BAL", "F NAO",
+				"F NTH", "F YOR"},
+			"TURKEY": {"A BEL", "A GAS", "A MAR", "A PIC", "F AEG", "F ENG", "F GRE", "F ION", "F LVP", "F LYO", "F MAO",
+				"F NAF", "F SPA/SC", "F TYS", "F WAL", "F WES"},
 		},
 		Centers: map[string][]string{
 			"FRANCE": {"BRE", "PAR"},
-			"RUSSIA": {"BER", "BUD", "DEN", "EDI", "HOL", "KIE", "LON", "MOS", "NWY", "ROM", "SEV", "STP", "SWE", "TRI", "VEN", "WAR"},
-			"TURKEY": {"ANK", "BEL", "BUL", "CON", "GRE", "LVP", "MAR", "MUN", "NAP", "POR", "RUM", "SER", "SMY", "SPA", "TUN", "VIE"},
+			"RUSSIA": {"BER", "BUD", "DEN", "EDI", "HOL", "KIE", "LON", "MOS", "NWY", "ROM", "SEV", "STP", "SWE",
+				"TRI", "VEN", "WAR"},
+			"TURKEY": {"ANK", "BEL", "BUL", "CON", "GRE", "LVP", "MAR", "MUN", "NAP", "POR", "RUM", "SER", "SMY",
+				"SPA", "TUN", "VIE"},
 		},
 	},
 }
@@ -340,7 +348,8 @@ func TestRead(t *testing.T) {
 			p, _ := s.Map().PowerByName(tt.power)
 			r := Read(s, diplomacy.NewGenerator(s.Map()).Options(s)[p], tt.answer)
 			if r.Verdict != tt.want || len(r.Orders) != tt.orders || r.Illegal != tt.illegal || r.Missing != tt.missing {
-				t.Errorf("got %+v, want verdict %d, %d orders, %d illegal, %d missing", r, tt.want, tt.orders, tt.illegal, tt.missing)
+				t.Errorf("got %+v, want verdict %d, %d orders, %d illegal, %d missing", r, tt.want, tt.orders,
+					tt.illegal, tt.missing)
 			}
 		})
 	}

@@ -63,7 +63,8 @@ func Read(s *diplomacy.State, o diplomacy.Options, answer string) Reading {
 	return r
 }
 
-func (r *Reading) admit(m *diplomacy.Map, o diplomacy.Options, order diplomacy.Order, given *diplomacy.ProvinceSet) error {
+func (r *Reading) admit(m *diplomacy.Map, o diplomacy.Options, order diplomacy.Order,
+	given *diplomacy.ProvinceSet) error {
 	if len(r.Orders) == o.Count {
 		return errTooMany
 	}

@@ -22,7 +22,8 @@ func BenchmarkOverhead(b *testing.B) {
 	defer func() { cancel(); running.Wait() }()
 	var list []rollout.Engine
 	for i := range engines {
-		list = append(list, rollout.Engine{ID: rollout.EngineID('a' + rune(i)), URL: "x", State: rollout.EngineReady, MaxInFlight: limit, Adapters: []string{"r-v1"}})
+		list = append(list, rollout.Engine{ID: rollout.EngineID('a' + rune(i)), URL: "x", State: rollout.EngineReady,
+			MaxInFlight: limit, Adapters: []string{"r-v1"}})
 	}
 	d.SetEngines(list)
 

@@ -266,7 +266,8 @@ func rejected(reason dispatch.Reason, tries int, failed error) error {
 	case reason == dispatch.Exhausted && failed != nil:
 		return fmt.Errorf("dispatch: given up after %d tries: %w", tries, failed)
 	case reason == dispatch.Deadline:
-		return rollout.Fail(rollout.Retryable, string(reason), fmt.Errorf("dispatch: in the queue: %w", context.DeadlineExceeded))
+		return rollout.Fail(rollout.Retryable, string(reason),
+			fmt.Errorf("dispatch: in the queue: %w", context.DeadlineExceeded))
 	case failed != nil:
 		return rollout.Fail(rollout.Retryable, string(reason), fmt.Errorf("dispatch: rejected: %s, after %w", reason, failed))
 	}

@@ -129,7 +129,8 @@ func TestOwnFaultEndsTheCall(t *testing.T) {
 
 func TestGivenUpWithTheLastFailure(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := newRig(t, Config{Scheduler: dispatch.Config{MaxTries: 2, SuspectAfter: 9}}, 1, &fake{answer: fault(rollout.Retryable, vllm.BadAnswer)})
+		r := newRig(t, Config{Scheduler: dispatch.Config{MaxTries: 2, SuspectAfter: 9}}, 1,
+			&fake{answer: fault(rollout.Retryable, vllm.BadAnswer)})
 		defer r.stop()
 		res := <-r.call(t.Context(), turn("q", 0, 0))
 		wantCode(t, res.err, vllm.BadAnswer)
@@ -252,13 +253,15 @@ func TestRetryAfterIsBelieved(t *testing.T) {
 		f.answer = func(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
 			if first {
 				first = false
-				return rollout.Completion{}, rollout.Fail(rollout.Retryable, vllm.Overloaded, &vllm.StatusError{Status: 429, RetryAfter: 3 * time.Second})
+				return rollout.Completion{},
+					rollout.Fail(rollout.Retryable, vllm.Overloaded, &vllm.StatusError{Status: 429, RetryAfter: 3 * time.Second})
 			}
 			return good(ctx, req, time.Second)
 		}
 		r := newRig(t, Config{}, 1, f)
 		defer r.stop()
-		if res := <-r.call(t.Context(), turn("q", 0, 0)); res.err != nil || res.Timing != (rollout.Timing{QueueSec: 3, ExecSec: 1, Tries: 2}) {
+		if res := <-r.call(t.Context(), turn("q", 0, 0)); res.err != nil ||
+			res.Timing != (rollout.Timing{QueueSec: 3, ExecSec: 1, Tries: 2}) {
 			t.Errorf("got %+v", res)
 		}
 	})
@@ -313,7 +316,8 @@ func TestDrainAndReturn(t *testing.T) {
 		a := &fake{takes: 10 * time.Second}
 		r := newRig(t, Config{}, 4, a)
 		defer r.stop()
-		for i, list := range [][]rollout.Engine{r.with("a", rollout.EngineDraining), r.with("a", rollout.EngineJoining), nil} {
+		for i, list := range [][]rollout.Engine{r.with("a", rollout.EngineDraining),
+			r.with("a", rollout.EngineJoining), nil} {
 			r.SetEngines(r.list())
 			running := r.call(t.Context(), turn("running", 0, 0))
 			synctest.Wait()
@@ -460,7 +464,8 @@ func TestStatsAndSamples(t *testing.T) {
 		r.stop()
 
 		want := Tally{
-			Usage:  rollout.Usage{Requests: 5, InputTokens: 500, OutputTokens: 50, CachedTokens: 300, ExecSec: 20, QueueSec: 4 + 4 + 8},
+			Usage: rollout.Usage{Requests: 5, InputTokens: 500, OutputTokens: 50, CachedTokens: 300, ExecSec: 20,
+				QueueSec: 4 + 4 + 8},
 			Groups: 3, Failed: map[string]int64{},
 		}
 		want.Work = []Work{{0, "a", want.Usage}}
@@ -475,7 +480,8 @@ func TestStatsAndSamples(t *testing.T) {
 		if len(events) != 6 {
 			t.Fatalf("%d events: %+v", len(events), events)
 		}
-		first := telemetry.DispatchSample{WindowSec: 10, InFlight: map[rollout.EngineID]int{"a": 1}, InputTPS: 40, OutputTPS: 4}
+		first := telemetry.DispatchSample{WindowSec: 10, InFlight: map[rollout.EngineID]int{"a": 1},
+			InputTPS: 40, OutputTPS: 4}
 		whole := first
 		first.ByVersion = map[rollout.PolicyVersion]telemetry.TokenRate{0: {InputTPS: 40, OutputTPS: 4}}
 		if e := events[0]; e.Run != "r" || !reflect.DeepEqual(e.Body, first) {
@@ -514,7 +520,8 @@ func TestTokensByVersion(t *testing.T) {
 		for _, c := range calls {
 			<-c
 		}
-		want := map[rollout.PolicyVersion]telemetry.TokenRate{7: {InputTPS: 30, OutputTPS: 3}, 8: {InputTPS: 10, OutputTPS: 1}}
+		want := map[rollout.PolicyVersion]telemetry.TokenRate{7: {InputTPS: 30, OutputTPS: 3},
+			8: {InputTPS: 10, OutputTPS: 1}}
 		if got := (<-samples).ByVersion; !reflect.DeepEqual(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
@@ -578,7 +585,8 @@ func TestChaos(t *testing.T) {
 			defer mu.Unlock()
 			return rng.IntN(n)
 		}
-		codes := []string{vllm.EngineGone, vllm.EngineDead, vllm.Overloaded, vllm.UnknownModel, vllm.BadAnswer, vllm.WrongModel, vllm.Aborted}
+		codes := []string{vllm.EngineGone, vllm.EngineDead, vllm.Overloaded, vllm.UnknownModel, vllm.BadAnswer,
+			vllm.WrongModel, vllm.Aborted}
 		var fakes []*fake
 		for range 4 {
 			f := &fake{}

@@ -41,7 +41,8 @@ func newFleet(t *testing.T, engines, limit int, cfg dispatch.Config) *fleet {
 		id := rollout.EngineID(fmt.Sprintf("e%d", i))
 		clients[id] = client
 		f.engines = append(f.engines, engine)
-		f.list = append(f.list, rollout.Engine{ID: id, URL: url, State: rollout.EngineReady, MaxInFlight: limit, Models: []string{model}})
+		f.list = append(f.list, rollout.Engine{ID: id, URL: url, State: rollout.EngineReady, MaxInFlight: limit,
+			Models: []string{model}})
 	}
 	f.Dispatcher = live.New(live.Config{
 		Scheduler:    cfg,
@@ -90,8 +91,9 @@ func order(game, phase int) rollout.Request {
 		ID:      fmt.Sprintf("r/%d/%d/%d", game/6, game%6, phase),
 		Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: rollout.GroupSeq(game / 6)}, Sample: game % 6},
 		Model:   model, Prompt: fmt.Sprintf("Game %d, phase %d. You are FRANCE. Your orders:", game, phase),
-		Constraint: rollout.Constraint{Kind: rollout.ChoiceConstraint, Choices: []string{"A PAR - BUR", "A PAR - PIC", "A PAR H"}},
-		Sampling:   rollout.Sampling{Temperature: 0.8, TopP: 1, MaxTokens: 32}, Seed: int64(100*game + phase),
+		Constraint: rollout.Constraint{Kind: rollout.ChoiceConstraint,
+			Choices: []string{"A PAR - BUR", "A PAR - PIC", "A PAR H"}},
+		Sampling: rollout.Sampling{Temperature: 0.8, TopP: 1, MaxTokens: 32}, Seed: int64(100*game + phase),
 	}
 }
 
@@ -164,7 +166,8 @@ func TestFaultyEngines(t *testing.T) {
 // it is back.
 func TestHungAndRestartedEngine(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2, 8, dispatch.Config{ProbeAfter: 10 * time.Millisecond, MaxProbeAfter: 50 * time.Millisecond, MaxTries: 10})
+	f := newFleet(t, 2, 8,
+		dispatch.Config{ProbeAfter: 10 * time.Millisecond, MaxProbeAfter: 50 * time.Millisecond, MaxTries: 10})
 	f.timeout = time.Second
 	if err := f.engines[0].Inject(t.Context(), enginesim.Fault{Kind: enginesim.FaultHang}); err != nil {
 		t.Fatal(err)
@@ -200,7 +203,8 @@ func TestUsageAddsUp(t *testing.T) {
 		}
 		mine := st.ByEngine[e.ID].Usage
 		if float64(mine.InputTokens) != sample.PromptTokens || float64(mine.OutputTokens) != sample.GenerationTokens {
-			t.Errorf("engine %s counted %g + %g tokens, the dispatcher %d + %d", e.ID, sample.PromptTokens, sample.GenerationTokens, mine.InputTokens, mine.OutputTokens)
+			t.Errorf("engine %s counted %g + %g tokens, the dispatcher %d + %d", e.ID, sample.PromptTokens,
+				sample.GenerationTokens, mine.InputTokens, mine.OutputTokens)
 		}
 	}
 	if run := st.ByRun["r"]; run.Usage.Requests != 36 || run.Groups != 2 {
@@ -216,7 +220,8 @@ func TestAnswersAreTrainable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Model != model || got.Engine != "e0" || len(got.TokenIDs) != len(got.Logprobs) || len(got.PromptTokenIDs) == 0 ||
+	if got.Model != model || got.Engine != "e0" || len(got.TokenIDs) != len(got.Logprobs) ||
+		len(got.PromptTokenIDs) == 0 ||
 		!slices.Contains(order(0, 0).Constraint.Choices, got.Text) || got.Timing.Tries != 1 || got.Timing.ExecSec <= 0 {
 		t.Errorf("%+v", got)
 	}
@@ -234,7 +239,8 @@ func TestAnswersAreTrainable(t *testing.T) {
 func TestBatchesOfRealAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2, 64, dispatch.Config{})
-	f.SetRules("r", rollout.Dispatch{Batching: rollout.Batching{MaxBatchSize: 8, FlushWindow: rollout.Duration(20 * time.Millisecond)}})
+	f.SetRules("r", rollout.Dispatch{Batching: rollout.Batching{MaxBatchSize: 8,
+		FlushWindow: rollout.Duration(20 * time.Millisecond)}})
 	const games = 48
 	answers := make([]rollout.Completion, games)
 	var players sync.WaitGroup

@@ -210,10 +210,12 @@ func (o *owner) setEngine(e *rollout.Engine) {
 	o.remotes[e.ID] = known
 	switch e.State {
 	case rollout.EngineReady:
-		o.handle(dispatch.EngineUp{ID: e.ID, Limit: e.MaxInFlight, Models: e.Models, Adapters: e.Adapters, Slots: e.AdapterSlots})
+		o.handle(dispatch.EngineUp{ID: e.ID, Limit: e.MaxInFlight, Models: e.Models, Adapters: e.Adapters,
+			Slots: e.AdapterSlots})
 		o.handle(dispatch.EngineSampled{ID: e.ID, Load: dispatch.Load{
-			At: e.Load.At, Running: e.Load.Running, Waiting: e.Load.Waiting, KVUsage: e.Load.KVUsage, Preemptions: e.Load.Preemptions,
-			LifeAt: e.Load.LifeAt,
+			At: e.Load.At, Running: e.Load.Running, Waiting: e.Load.Waiting, KVUsage: e.Load.KVUsage,
+			Preemptions: e.Load.Preemptions,
+			LifeAt:      e.Load.LifeAt,
 		}})
 	case rollout.EngineLost:
 		o.handle(dispatch.EngineDown{ID: e.ID})

@@ -58,7 +58,8 @@ func (f *fake) setSick(err error) {
 func good(ctx context.Context, req rollout.Request, takes time.Duration) (rollout.Completion, error) {
 	select {
 	case <-time.After(takes):
-		return rollout.Completion{Model: req.Model, PromptTokenIDs: make([]int32, 100), TokenIDs: make([]int32, 10), Logprobs: make([]float32, 10), CachedTokens: 60}, nil
+		return rollout.Completion{Model: req.Model, PromptTokenIDs: make([]int32, 100), TokenIDs: make([]int32, 10),
+			Logprobs: make([]float32, 10), CachedTokens: 60}, nil
 	case <-ctx.Done():
 		code := vllm.Cancelled
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -112,7 +113,8 @@ func newRig(t *testing.T, cfg Config, limit int, fakes ...*fake) *rig {
 func (r *rig) list() []rollout.Engine {
 	var out []rollout.Engine
 	for id := range r.fakes {
-		out = append(out, rollout.Engine{ID: id, URL: "http://" + string(id), State: rollout.EngineReady, MaxInFlight: r.limit, Models: []string{"base"}, Adapters: []string{"r-v1"}})
+		out = append(out, rollout.Engine{ID: id, URL: "http://" + string(id), State: rollout.EngineReady,
+			MaxInFlight: r.limit, Models: []string{"base"}, Adapters: []string{"r-v1"}})
 	}
 	return out
 }

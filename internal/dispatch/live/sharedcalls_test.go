@@ -63,7 +63,8 @@ func newBatchRig(t *testing.T, cfg Config, b *batchFake) *rig {
 	t.Helper()
 	cfg.Clients = func(rollout.Engine) Engine { return b }
 	r := newRig(t, cfg, 16, b.fake)
-	r.SetRules("r", rollout.Dispatch{Batching: rollout.Batching{MaxBatchSize: 4, FlushWindow: rollout.Duration(time.Second)}})
+	r.SetRules("r", rollout.Dispatch{Batching: rollout.Batching{MaxBatchSize: 4,
+		FlushWindow: rollout.Duration(time.Second)}})
 	return r
 }
 
@@ -91,7 +92,8 @@ func TestBatchIsOneCall(t *testing.T) {
 			}
 		}
 		// A batch of one is an ordinary call.
-		if len(b.calls) != 1 || !slices.Equal(b.calls[0], []string{"q0", "q1", "q2", "q3"}) || !slices.Equal(b.seen, []string{"q4"}) || began != 5 {
+		if len(b.calls) != 1 || !slices.Equal(b.calls[0], []string{"q0", "q1", "q2", "q3"}) ||
+			!slices.Equal(b.seen, []string{"q4"}) || began != 5 {
 			t.Errorf("batches %v, single %v, %d began", b.calls, b.seen, began)
 		}
 		r.empty()

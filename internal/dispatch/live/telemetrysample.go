@@ -33,7 +33,8 @@ func (o *owner) sample() {
 		at: now, tokens: map[rollout.RunName]rollout.Usage{}, work: map[rollout.RunName]map[part]rollout.Usage{},
 		rejected: st.Rejected, idle: map[rollout.RunName]bool{},
 	}
-	whole := telemetry.DispatchSample{WindowSec: window, Queued: st.Queued, InFlight: map[rollout.EngineID]int{}, Rejected: map[string]int64{}}
+	whole := telemetry.DispatchSample{WindowSec: window, Queued: st.Queued, InFlight: map[rollout.EngineID]int{},
+		Rejected: map[string]int64{}}
 	for _, e := range st.Engines {
 		whole.InFlight[e.ID] = e.InFlight
 	}
@@ -61,7 +62,8 @@ func (o *owner) sample() {
 }
 
 // rates is the run's work so far, and its tokens per second by version since it was as before.
-func (t *tally) rates(before map[part]rollout.Usage, window float64) (map[part]rollout.Usage, map[rollout.PolicyVersion]telemetry.TokenRate) {
+func (t *tally) rates(before map[part]rollout.Usage, window float64) (map[part]rollout.Usage,
+	map[rollout.PolicyVersion]telemetry.TokenRate) {
 	now := make(map[part]rollout.Usage, len(t.work))
 	var rates map[rollout.PolicyVersion]telemetry.TokenRate
 	for p, d := range t.work {

@@ -158,7 +158,8 @@ func (s *Scheduler) admit(w *Work, now time.Duration) time.Duration {
 	var swaps time.Duration
 	kept := s.waiting[:0]
 	for i, q := range s.waiting {
-		if len(s.running) >= s.limits.Sequences || w.Tokens() >= s.limits.Tokens || s.reserved+q.Prompt+q.Output > s.limits.KV {
+		if len(s.running) >= s.limits.Sequences || w.Tokens() >= s.limits.Tokens ||
+			s.reserved+q.Prompt+q.Output > s.limits.KV {
 			kept = append(kept, s.waiting[i:]...)
 			break
 		}

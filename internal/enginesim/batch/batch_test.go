@@ -35,10 +35,12 @@ func TestCalibration(t *testing.T) {
 		work     Work
 		min, max time.Duration
 	}{
-		{"decode alone: 84 tokens/s published", Work{Decoding: 1, KV: 100}, 11_500 * time.Microsecond, 12_500 * time.Microsecond},
+		{"decode alone: 84 tokens/s published", Work{Decoding: 1, KV: 100}, 11_500 * time.Microsecond,
+			12_500 * time.Microsecond},
 		{"128 sequences at 450 tokens", Work{Decoding: 128, KV: 128 * 450}, 14 * time.Millisecond, 17 * time.Millisecond},
 		{"512 sequences at 450 tokens", Work{Decoding: 512, KV: 512 * 450}, 36 * time.Millisecond, 42 * time.Millisecond},
-		{"prefill of 4k tokens: about 20k tokens/s", Work{Prefill: 4096, Attended: 4096 * 4096}, 190 * time.Millisecond, 260 * time.Millisecond},
+		{"prefill of 4k tokens: about 20k tokens/s", Work{Prefill: 4096, Attended: 4096 * 4096}, 190 * time.Millisecond,
+			260 * time.Millisecond},
 	} {
 		if got := c.Duration(tt.work); got < tt.min || got > tt.max {
 			t.Errorf("%s: %v, want %v to %v", tt.name, got, tt.min, tt.max)
@@ -77,10 +79,12 @@ func TestPhysicalCeilings(t *testing.T) {
 
 func FuzzDurationIsMonotone(f *testing.F) {
 	f.Add(uint16(1), uint32(100), uint16(0), uint16(1), uint32(50), uint16(400))
-	f.Fuzz(func(t *testing.T, decoding uint16, kv uint32, prefill, moreDecoding uint16, moreKV uint32, morePrefill uint16) {
+	f.Fuzz(func(t *testing.T, decoding uint16, kv uint32, prefill, moreDecoding uint16, moreKV uint32,
+		morePrefill uint16) {
 		c := A100Qwen7B()
 		less := Work{Decoding: int(decoding), KV: int(kv), Prefill: int(prefill)}
-		more := Work{Decoding: int(decoding) + int(moreDecoding), KV: int(kv) + int(moreKV), Prefill: int(prefill) + int(morePrefill)}
+		more := Work{Decoding: int(decoding) + int(moreDecoding), KV: int(kv) + int(moreKV), Prefill: int(prefill) +
+			int(morePrefill)}
 		if c.Duration(more) < c.Duration(less) {
 			t.Errorf("%+v takes longer than %+v", less, more)
 		}
@@ -329,7 +333,8 @@ func FuzzConservation(f *testing.F) {
 	f.Add(uint64(42))
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		l := Limits{Sequences: 1 + rng.IntN(8), Tokens: 64 + rng.IntN(512), KV: 2000 + rng.IntN(4000), Block: 16, Adapters: 1 + rng.IntN(3), HostAdapter: 3}
+		l := Limits{Sequences: 1 + rng.IntN(8), Tokens: 64 + rng.IntN(512), KV: 2000 + rng.IntN(4000), Block: 16,
+			Adapters: 1 + rng.IntN(3), HostAdapter: 3}
 		s := New(A100Qwen7B(), l)
 		outputs := map[int64]int{}
 		finished := map[int64]bool{}
@@ -347,7 +352,8 @@ func FuzzConservation(f *testing.F) {
 			}
 			h, n := s.Held(), s.Totals()
 			if n.Submitted != n.Finished+n.Aborted+int64(h.Running+h.Waiting) {
-				t.Fatalf("submitted %d, finished %d, aborted %d, held %d+%d", n.Submitted, n.Finished, n.Aborted, h.Running, h.Waiting)
+				t.Fatalf("submitted %d, finished %d, aborted %d, held %d+%d", n.Submitted, n.Finished, n.Aborted,
+					h.Running, h.Waiting)
 			}
 			if h.Running > l.Sequences || s.reserved > l.KV || len(h.RunningAdapters) > l.Adapters {
 				t.Fatalf("beyond a limit: %+v, %d KV tokens reserved, %+v", h, s.reserved, l)

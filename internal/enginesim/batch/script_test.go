@@ -45,7 +45,8 @@ func TestScripts(t *testing.T) {
 // runScript returns the script with the output that its commands gave.
 func runScript(t *testing.T, script string) string {
 	t.Helper()
-	cost := Cost{Step: 10 * time.Millisecond, Token: time.Millisecond, LoRA: 1, AdapterRead: 20 * time.Millisecond, AdapterCopy: 5 * time.Millisecond}
+	cost := Cost{Step: 10 * time.Millisecond, Token: time.Millisecond, LoRA: 1, AdapterRead: 20 * time.Millisecond,
+		AdapterCopy: 5 * time.Millisecond}
 	l := Limits{Sequences: 4, Tokens: 100, KV: 1000, Block: 4, Adapters: 2, HostAdapter: 3}
 	s := New(cost, l)
 	var out strings.Builder
@@ -78,7 +79,8 @@ func runScript(t *testing.T, script string) string {
 func command(s *Scheduler, l *Limits, line string, out *strings.Builder) error {
 	words := strings.Fields(line)
 	if words[0] == "limits" {
-		return scan(words[1:], map[string]any{"sequences": &l.Sequences, "tokens": &l.Tokens, "kv": &l.KV, "adapters": &l.Adapters})
+		return scan(words[1:], map[string]any{"sequences": &l.Sequences, "tokens": &l.Tokens, "kv": &l.KV,
+			"adapters": &l.Adapters})
 	}
 	var ms, id int64
 	if _, err := fmt.Sscan(words[0], &ms); err != nil {
@@ -116,7 +118,8 @@ func command(s *Scheduler, l *Limits, line string, out *strings.Builder) error {
 	return nil
 }
 
-var eventNames = map[EventKind]string{Admitted: "admitted", FirstToken: "first token", Token: "token", Finished: "finished", Loaded: "loaded"}
+var eventNames = map[EventKind]string{Admitted: "admitted", FirstToken: "first token", Token: "token",
+	Finished: "finished", Loaded: "loaded"}
 
 func act(s *Scheduler, now time.Duration, id int64, words []string, out *strings.Builder) error {
 	switch words[0] {
@@ -124,7 +127,8 @@ func act(s *Scheduler, now time.Duration, id int64, words []string, out *strings
 		r := Request{ID: id}
 		blocks := 0
 		if err := scan(words[2:], map[string]any{
-			"prompt": &r.Prompt, "output": &r.Output, "adapter": &r.Adapter, "priority": &r.Priority, "blocks": &blocks, "streams": &r.Streams,
+			"prompt": &r.Prompt, "output": &r.Output, "adapter": &r.Adapter, "priority": &r.Priority, "blocks": &blocks,
+			"streams": &r.Streams,
 		}); err != nil {
 			return err
 		}

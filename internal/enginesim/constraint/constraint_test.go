@@ -17,7 +17,8 @@ const france = `A MAR (H|- (BUR|GAS|PIE|SPA)|S (A MUN - BUR|A PAR - (BUR|GAS)|A 
 
 func TestRegexAgreesWithRegexp(t *testing.T) {
 	t.Parallel()
-	texts := []string{"", "a", "ab", "abab", "b", "aé", "É", "日本", "x\ny", "-12.5", "A MAR H\n", "aaa", "\U0001F3B2", "k", "K", "\u212A"}
+	texts := []string{"", "a", "ab", "abab", "b", "aé", "É", "日本", "x\ny", "-12.5", "A MAR H\n", "aaa", "\U0001F3B2",
+		"k", "K", "\u212A"}
 	for _, pattern := range []string{
 		`a`, `(ab)*`, `(ab)+|b?`, `a.`, `.*`, `(?s).*`, `[^a]*`, `\p{Lu}|[日本]+`, `-?\d+(\.\d+)?`, `(?i)k`, `^a+$`, `(^a|b)*$`,
 		`a{2,3}`, `[\x{80}-\x{10FFFF}]`, `(a|ab)(b|)`, france, `(?:)`, `(a*)*`, `((a|b)*ab)+`,
@@ -151,7 +152,8 @@ s2 ::= "A PAR B\n"`
 		grammar    string
 		good, evil []string
 	}{
-		{builds, []string{"A BRE B\nF MAR B\n", "A PAR B\nWAIVE\n", "WAIVE\nWAIVE\n"}, []string{"A BRE B\n", "A BRE B\nF BRE B\n", "F PAR B\nWAIVE\n"}},
+		{builds, []string{"A BRE B\nF MAR B\n", "A PAR B\nWAIVE\n", "WAIVE\nWAIVE\n"},
+			[]string{"A BRE B\n", "A BRE B\nF BRE B\n", "F PAR B\nWAIVE\n"}},
 		{`root ::= [0-9]+ ("," root)?`, []string{"1", "12,3,4"}, []string{"", "1,"}},
 		{`root ::= [^a-c\n]{2,3} "\u00e9"`, []string{"xyé", "xyzé"}, []string{"xé", "ayé", "wxyzé"}},
 		{`root ::= a{2} | a{3,}` + "\na ::= \"x\"", []string{"xx", "xxx", "xxxxx"}, []string{"x", ""}},
@@ -174,7 +176,8 @@ s2 ::= "A PAR B\n"`
 	}
 	for name, grammar := range map[string]string{
 		"no root": `a ::= "x"`, "unknown rule": `root ::= b`, "open quote": `root ::= "x`, "open group": `root ::= ("x"`,
-		"nested": `root ::= "(" root ")" | "x"`, "left recursion": `root ::= root "x" | "y"`, "twice": "root ::= \"x\"\nroot ::= \"y\"", "junk": "root ::= %",
+		"nested": `root ::= "(" root ")" | "x"`, "left recursion": `root ::= root "x" | "y"`, "twice": "root ::= " +
+			"\"x\"\nroot ::= \"y\"", "junk": "root ::= %",
 	} {
 		if _, err := c.Grammar(grammar); err == nil {
 			t.Errorf("%s is accepted", name)

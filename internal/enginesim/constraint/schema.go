@@ -42,8 +42,10 @@ type schema struct {
 // known are the keywords that are honoured, or say nothing about which texts are valid. A schema
 // with any other is refused rather than honoured in part.
 var known = []string{
-	"type", "enum", "const", "anyOf", "oneOf", "$ref", "properties", "required", "items", "minItems", "maxItems", "minLength", "maxLength",
-	"minimum", "maximum", "$defs", "definitions", "title", "description", "default", "examples", "$schema", "$id", "additionalProperties",
+	"type", "enum", "const", "anyOf", "oneOf", "$ref", "properties", "required", "items", "minItems", "maxItems",
+	"minLength", "maxLength",
+	"minimum", "maximum", "$defs", "definitions", "title", "description", "default", "examples", "$schema", "$id",
+	"additionalProperties",
 }
 
 // UnmarshalJSON refuses unknown keywords and takes true and {} as any value.
@@ -372,7 +374,9 @@ func (c *Compiler) JSONSchema(raw []byte) (*Automaton, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		raw = []byte(text)
 	}
-	return c.compile("json:"+strings.TrimSpace(string(raw)), func() (node, map[string]node, error) { return parseSchema(raw) })
+	return c.compile("json:"+strings.TrimSpace(string(raw)), func() (node, map[string]node, error) {
+		return parseSchema(raw)
+	})
 }
 
 // JSONObject compiles the constraint to any JSON object, nested a few levels deep.

@@ -29,8 +29,10 @@ func TestJSONSchema(t *testing.T) {
 		good, evil []string
 	}{
 		{ordersSchema,
-			[]string{`{"power": "ITALY", "orders": [{"unit": "A ROM"}]}`, `{"power":"FRANCE","orders":[{"unit":"x","hold":true},{"unit":"y"}],"confidence":7,"note":null}`},
-			[]string{`{}`, `{"power":"SPAIN","orders":[{"unit":"x"}]}`, `{"power":"ITALY","orders":[]}`, `{"orders":[{"unit":"x"}],"power":"ITALY"}`,
+			[]string{`{"power": "ITALY", "orders": [{"unit": "A ROM"}]}`,
+				`{"power":"FRANCE","orders":[{"unit":"x","hold":true},{"unit":"y"}],"confidence":7,"note":null}`},
+			[]string{`{}`, `{"power":"SPAIN","orders":[{"unit":"x"}]}`, `{"power":"ITALY","orders":[]}`,
+				`{"orders":[{"unit":"x"}],"power":"ITALY"}`,
 				`{"power":"ITALY","orders":[{"unit":"x"}],"confidence":101}`, `{"power":"ITALY","orders":[{"unit":"x"}],}`}},
 		{`{"type": "number"}`, []string{"0", "-1.5", "1e9", "12.25E-3"}, []string{"", "01", "1.", "."}},
 		{`{"type": "string"}`, []string{`""`, `"a\n"`, `"é\u00e9"`}, []string{`"`, `a`, "\"\n\""}},
@@ -55,7 +57,8 @@ func TestJSONSchema(t *testing.T) {
 		}
 	}
 	for _, refused := range []string{
-		`{"type": "string", "pattern": "a"}`, `{"type": "nothing"}`, `{"type": "integer", "minimum": 0}`, `[1]`, `{`, `{"$ref": "#/$defs/none"}`,
+		`{"type": "string", "pattern": "a"}`, `{"type": "nothing"}`, `{"type": "integer", "minimum": 0}`, `[1]`, `{`,
+		`{"$ref": "#/$defs/none"}`,
 		`{"type": "object", "properties": {}, "required": ["a"]}`, `{"type": "number", "maximum": 3}`, `{"allOf": []}`,
 	} {
 		if _, err := c.JSONSchema([]byte(refused)); err == nil {

@@ -46,7 +46,8 @@ func TestReproducible(t *testing.T) {
 		t.Error("two seeds give one completion")
 	}
 	p.Seed = 7
-	if other := complete(m, WeightsOf("qwen", "run-v2", "/adapters/2"), prompt, p); slices.Equal(first.Tokens, other.Tokens) {
+	if other := complete(m, WeightsOf("qwen", "run-v2", "/adapters/2"), prompt,
+		p); slices.Equal(first.Tokens, other.Tokens) {
 		t.Error("two adapters give one completion")
 	}
 }
@@ -135,7 +136,9 @@ func TestFrequencies(t *testing.T) {
 func TestGreedyTakesTheLikeliest(t *testing.T) {
 	t.Parallel()
 	tok, m := fixture()
-	c := complete(m, WeightsOf("m"), tok.Encode("x"), with(func(p *Params) { p.Temperature, p.Logprobs, p.IgnoreEOS = 0, 2, true }))
+	c := complete(m, WeightsOf("m"), tok.Encode("x"), with(func(p *Params) {
+		p.Temperature, p.Logprobs, p.IgnoreEOS = 0, 2, true
+	}))
 	for i, top := range c.Top {
 		if top[0].Logprob != c.Logprobs[i] || top[1].Logprob > top[0].Logprob {
 			t.Errorf("token %d is not the likeliest", i)
@@ -170,7 +173,9 @@ func TestConstraint(t *testing.T) {
 	}
 	oracle := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
 	for seed := range uint64(50) {
-		c := complete(m, WeightsOf("m"), nil, with(func(p *Params) { p.Constraint, p.Seed, p.MaxTokens, p.Logprobs = a, seed, 64, 0 }))
+		c := complete(m, WeightsOf("m"), nil, with(func(p *Params) {
+			p.Constraint, p.Seed, p.MaxTokens, p.Logprobs = a, seed, 64, 0
+		}))
 		if !oracle.MatchString(c.Text) || c.Finish != FinishStop || c.Stopped != nil {
 			t.Errorf("%q ends by %s", c.Text, c.Finish)
 		}
@@ -204,7 +209,9 @@ func TestStops(t *testing.T) {
 		{"string, included", func(p *Params) { p.Stop, p.IncludeStop = []string{"two"}, true }, "one two", "two", FinishStop},
 		{"length", func(p *Params) { p.MaxTokens = 1 }, "", nil, FinishLength},
 		{"control kept", func(p *Params) { p.IgnoreEOS, p.KeepControl, p.MaxTokens = true, true, 14 }, "", nil, FinishLength},
-		{"string below the minimum", func(p *Params) { p.Stop, p.MinTokens = []string{"one"}, 12 }, "one two three", nil, FinishStop},
+		{"string below the minimum", func(p *Params) {
+			p.Stop, p.MinTokens = []string{"one"}, 12
+		}, "one two three", nil, FinishStop},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -233,7 +240,9 @@ func TestLengthOfUnconstrainedText(t *testing.T) {
 	tok, m := fixture()
 	total := 0
 	for seed := range uint64(30) {
-		total += len(complete(m, WeightsOf("m"), tok.Encode("hello"), with(func(p *Params) { p.Seed, p.MaxTokens = seed, 1000 })).Tokens)
+		total += len(complete(m, WeightsOf("m"), tok.Encode("hello"), with(func(p *Params) {
+			p.Seed, p.MaxTokens = seed, 1000
+		})).Tokens)
 	}
 	if mean := total / 30; mean < meanTokens/2 || mean > meanTokens*2 {
 		t.Errorf("mean length %d, meant to be about %d", mean, meanTokens)

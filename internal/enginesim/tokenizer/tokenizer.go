@@ -219,7 +219,8 @@ func commonPieces() []string {
 		}
 	}
 	pieces = append(pieces, "  ", "    ", "        ", "\n\n", ":\n", ".\n", ",\n", ")\n", " -", " (", " )", " :",
-		" [", " {", " \"", "\":", "\",", "\"}", "\"]", "{\"", "[\"", "</", " =", " +", " /", " |", "--", "---", "...", "==", "::", "//", " H\n")
+		" [", " {", " \"", "\":", "\",", "\"}", "\"]", "{\"", "[\"", "</", " =", " +", " /", " |", "--", "---", "...", "==",
+		"::", "//", " H\n")
 	for word := range strings.FieldsSeq(wordList) {
 		word, bare := strings.CutPrefix(word, "+") // a piece inside words: no leading space
 		if bare {
