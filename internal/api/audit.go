@@ -49,7 +49,7 @@ func (s *Server) audit(hc huma.Context, next func(huma.Context)) {
 	if len(after) == 0 {
 		run = "" // There is no such run, or not any more: it is the fleet's to keep.
 	}
-	if status < http.StatusBadRequest || s.refusals.knock(c.grant.Name+" "+c.address, s.deps.Now()) == 0 {
+	if status < http.StatusBadRequest || s.refusals.take(c.grant.Name+" "+c.address, s.deps.Now()) == 0 {
 		s.deps.Emit.Emit(telemetry.Event{At: s.deps.Now(), Run: run, Engine: c.engine, Key: "audit/" + rand.Text(), Body: a})
 	}
 	s.deps.Log.LogAttrs(hc.Context(), slog.LevelInfo, "audit", slog.String("what", a.What),

@@ -144,7 +144,7 @@ func (s *Server) fence(next http.Handler) http.Handler {
 // unknown answers who has no valid token.
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request, refusal string) {
 	w.Header().Set("Connection", "close")
-	if wait := s.strangers.knock(callOf(r.Context()).address, s.deps.Now()); wait > 0 {
+	if wait := s.unauthenticated.take(callOf(r.Context()).address, s.deps.Now()); wait > 0 {
 		p := problem(codeOverloaded, "too many requests without a valid token from this address; "+refusal)
 		p.header.Set("Retry-After", strconv.Itoa(int(wait.Seconds())+1))
 		writeProblem(w, r, p)

@@ -45,14 +45,14 @@ func (r *Result) measure(ctx context.Context, n, pass int) error {
 	r.Model = f.model
 
 	cfg.say("%d engines: playing games, %d requests in flight per engine", n, cfg.Concurrency)
-	use := startUse()
+	processorUse := startProcessorUse()
 	games, err := playGames(ctx, cfg, f, pass)
 	if err != nil {
 		return err
 	}
-	busy := use.share()
+	busy := processorUse.share()
 	cfg.say("%d engines: the same requests in a closed loop", n)
-	use = startUse()
+	processorUse = startProcessorUse()
 	closed, err := closedLoop(ctx, cfg, games, pass+1)
 	if err != nil {
 		return err
@@ -66,6 +66,6 @@ func (r *Result) measure(ctx context.Context, n, pass int) error {
 	played := sum(games.windows)
 	r.Rows = append(r.Rows, row(n, played, perMin, sum(closed), base, d))
 	r.CachedShare = append(r.CachedShare, played.cachedShare)
-	r.MachineBusy = append(r.MachineBusy, max(busy, use.share()))
+	r.MachineBusy = append(r.MachineBusy, max(busy, processorUse.share()))
 	return nil
 }

@@ -111,7 +111,7 @@ func playGroup(ctx context.Context, cfg Config, f *fleet, pass, inFlight int) (G
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cfg.Concurrency = inFlight
-	timed := &stopwatch{Engine: &tape{engine: f.engines[0], pass: pass}}
+	timed := &stopwatch{Engine: &requestRecording{engine: f.engines[0], pass: pass}}
 	d := live.New(live.Config{Clients: func(rollout.Engine) live.Engine { return timed }, Worker: string(runName)})
 	w, err := newWorkload(cfg, f.model, d)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 
 // gamesPass is what a fleet did while games were played on it.
 type gamesPass struct {
-	windows []window  // by engine
-	tapes   []*tape   // by engine
-	marks   []stretch // by engine: the part of its tape that was sent in the window
-	calls   int64     // answered in the window
-	sec     float64
-	played  played // from the start to the end of the window
+	windows    []window            // by engine
+	recordings []*requestRecording // by engine
+	marks      []recordingPart     // by engine: the part of its recording that was sent in the window
+	calls      int64               // answered in the window
+	sec        float64
+	played     played // from the start to the end of the window
 }
 
 // playGames plays games on the fleet and watches it for a window, once the first groups have ended and games are in
@@ -27,10 +27,10 @@ type gamesPass struct {
 func playGames(ctx context.Context, cfg Config, f *fleet, pass int) (gamesPass, error) {
 	p := gamesPass{}
 	for _, e := range f.engines {
-		p.tapes = append(p.tapes, &tape{engine: e, pass: pass})
+		p.recordings = append(p.recordings, &requestRecording{engine: e, pass: pass})
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	d := newDispatcher(cfg, f, p.tapes)
+	d := newDispatcher(cfg, f, p.recordings)
 	w, err := newWorkload(cfg, f.model, d)
 	if err != nil {
 		cancel()
@@ -51,11 +51,11 @@ func playGames(ctx context.Context, cfg Config, f *fleet, pass int) (gamesPass, 
 	return p, errors.Join(err, g.Wait())
 }
 
-// newDispatcher is the service's dispatcher with the tapes before the engines.
-func newDispatcher(cfg Config, f *fleet, tapes []*tape) *live.Dispatcher {
+// newDispatcher is the service's dispatcher with the recordings before the engines.
+func newDispatcher(cfg Config, f *fleet, recordings []*requestRecording) *live.Dispatcher {
 	clients := map[rollout.EngineID]live.Engine{}
 	for i, e := range f.engines {
-		clients[e.id] = tapes[i]
+		clients[e.id] = recordings[i]
 	}
 	return live.New(live.Config{Clients: func(e rollout.Engine) live.Engine {
 		return clients[e.ID]
@@ -90,7 +90,7 @@ func (p *gamesPass) watch(ctx context.Context, cfg Config, f *fleet, w *workload
 		if to == from[i] {
 			return fmt.Errorf("engine %s was sent nothing in %v: measure for longer", f.engines[i].url, cfg.Window)
 		}
-		p.marks = append(p.marks, stretch{from[i], to})
+		p.marks = append(p.marks, recordingPart{from[i], to})
 		p.windows = append(p.windows, between(before[i], after[i]))
 	}
 	return nil
@@ -105,14 +105,14 @@ func ended(ctx context.Context, err error) error {
 }
 
 func (p *gamesPass) lengths() []int {
-	n := make([]int, len(p.tapes))
-	for i, t := range p.tapes {
+	n := make([]int, len(p.recordings))
+	for i, t := range p.recordings {
 		n[i] = t.length()
 	}
 	return n
 }
 
-// closedLoop sends the tapes again, flat out, and returns what each engine did along its stretch.
+// closedLoop sends the recordings again, flat out, and returns what each engine did along its part.
 func closedLoop(ctx context.Context, cfg Config, p gamesPass, pass int) ([]window, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -120,14 +120,14 @@ func closedLoop(ctx context.Context, cfg Config, p gamesPass, pass int) ([]windo
 		engine int
 		window window
 	}
-	results := make(chan result, len(p.tapes)) // each engine gives one, so none waits for us
+	results := make(chan result, len(p.recordings)) // each engine gives one, so none waits for us
 	g, replaying := errgroup.WithContext(ctx)
-	for i, t := range p.tapes {
+	for i, t := range p.recordings {
 		g.Go(func() error {
 			return t.replay(replaying, cfg.Concurrency, pass, p.marks[i], func(w window) { results <- result{i, w} })
 		})
 	}
-	windows := make([]window, len(p.tapes))
+	windows := make([]window, len(p.recordings))
 	for range windows {
 		select {
 		case r := <-results:

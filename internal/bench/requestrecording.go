@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// tape records the requests that one engine is sent, in order, so that they can be sent again.
-type tape struct {
+// requestRecording records the requests that one engine is sent, in order, so that they can be sent again.
+type requestRecording struct {
 	engine *engine
 	pass   int // stands before every prompt: a pass finds nothing in the prefix cache that another has left
 
@@ -21,10 +21,10 @@ type tape struct {
 	requests []rollout.Request
 }
 
-var _ live.Engine = (*tape)(nil)
+var _ live.Engine = (*requestRecording)(nil)
 
 // Complete records a request and sends it.
-func (t *tape) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
+func (t *requestRecording) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
 	t.mu.Lock()
 	t.requests = append(t.requests, req)
 	t.mu.Unlock()
@@ -32,9 +32,9 @@ func (t *tape) Complete(ctx context.Context, req rollout.Request) (rollout.Compl
 }
 
 // Health asks the engine.
-func (t *tape) Health(ctx context.Context) error { return t.engine.client.Health(ctx) }
+func (t *requestRecording) Health(ctx context.Context) error { return t.engine.client.Health(ctx) }
 
-func (t *tape) length() int {
+func (t *requestRecording) length() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.requests)
@@ -46,15 +46,16 @@ func inPass(req rollout.Request, pass int) rollout.Request {
 	return req
 }
 
-// stretch is a part of a tape: from the request at from up to the one at to.
-type stretch struct{ from, to int }
+// recordingPart is a part of a recording: from the request at from up to the one at to.
+type recordingPart struct{ from, to int }
 
-// replay sends the tape's requests in their order, so many at a time: a request as soon as an answer has come, and
-// nothing else. It tells what the engine did along the stretch, and goes on, from the beginning if need be, until
+// replay sends the recording's requests in their order, so many at a time: a request as soon as an answer has come, and
+// nothing else. It tells what the engine did along the part, and goes on, from the beginning if need be, until
 // the context ends, so that engines which finish early are no less busy than the others.
-func (t *tape) replay(ctx context.Context, concurrency, pass int, s stretch, done func(window)) error {
+func (t *requestRecording) replay(ctx context.Context, concurrency, pass int, s recordingPart,
+	done func(window)) error {
 	var next atomic.Int64
-	began := make(chan reading, 1) // from the worker that enters the stretch to the one that leaves it
+	began := make(chan reading, 1) // from the worker that enters the part to the one that leaves it
 	send := func(ctx context.Context, i int) error {
 		switch i {
 		case s.from:

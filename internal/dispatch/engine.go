@@ -65,8 +65,8 @@ func (e *engine) onTrial(st *standing) bool {
 	return e.all.condition == halfOpen || st != nil && st.condition == halfOpen
 }
 
-// room reports whether the engine takes one more request of r now.
-func (e *engine) room(r *run, now time.Time) bool {
+// takesOneMore reports whether the engine takes one more request of r now.
+func (e *engine) takesOneMore(r *run, now time.Time) bool {
 	if len(e.inFlight) >= e.window {
 		return false
 	}
@@ -82,8 +82,8 @@ func (e *engine) room(r *run, now time.Time) bool {
 	return most <= 0 || e.perRun[r] < most
 }
 
-// roomFor is how many requests of r an engine with room takes now.
-func (e *engine) roomFor(r *run) int {
+// capacityFor is how many requests of r an engine with room takes now.
+func (e *engine) capacityFor(r *run) int {
 	st := e.standingOf(r)
 	if e.onTrial(st) {
 		return 1

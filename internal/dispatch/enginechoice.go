@@ -27,7 +27,7 @@ func (s *Scheduler) next(r *run) (pick, bool) {
 			continue
 		}
 		servers := s.servers(l)
-		if !s.anyRoom(r, servers) {
+		if !s.anyTakesOneMore(r, servers) {
 			continue
 		}
 		q := s.atHome(l, servers)
@@ -38,11 +38,11 @@ func (s *Scheduler) next(r *run) (pick, bool) {
 	return oldest, oldest.lane != nil
 }
 
-// anyRoom reports whether some engine takes one more request of a run: where none does, nobody need look who is at
-// home where.
-func (s *Scheduler) anyRoom(r *run, servers []*engine) bool {
+// anyTakesOneMore reports whether some engine takes one more request of a run: where none does, nobody need look who is
+// at home where.
+func (s *Scheduler) anyTakesOneMore(r *run, servers []*engine) bool {
 	for _, e := range servers {
-		if e.room(r, s.now) {
+		if e.takesOneMore(r, s.now) {
 			return true
 		}
 	}
@@ -78,7 +78,7 @@ func (s *Scheduler) homeIsFull(q *entry, servers []*engine) bool {
 	}
 	for _, e := range servers {
 		if e.id == id {
-			return !e.room(q.run, s.now)
+			return !e.takesOneMore(q.run, s.now)
 		}
 	}
 	return false
@@ -96,7 +96,7 @@ func (s *Scheduler) choose(q *entry, servers []*engine) *engine {
 func (s *Scheduler) roundRobin(r *run, servers []*engine) *engine {
 	var first *engine
 	for _, e := range servers {
-		if !e.room(r, s.now) {
+		if !e.takesOneMore(r, s.now) {
 			continue
 		}
 		if e.id > r.last {
@@ -118,7 +118,7 @@ func (s *Scheduler) leastTokens(q *entry, servers []*engine) *engine {
 	places := s.places(q)
 	homeID := s.home(q)
 	for _, e := range servers {
-		if !e.room(q.run, s.now) {
+		if !e.takesOneMore(q.run, s.now) {
 			continue
 		}
 		if lighter(e, least) {

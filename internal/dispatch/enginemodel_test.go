@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// plant is modelled engines that batch statically, in virtual time: the scheduler's other driver.
-type plant struct {
+// engineModel is engines that batch statically, in virtual time: the scheduler's other driver.
+type engineModel struct {
 	s       *Scheduler
 	rules   rollout.Dispatch
 	engines int
@@ -33,7 +33,7 @@ type running struct {
 }
 
 // play serves calls of some prompts each, given by their times, and returns when the last one was answered.
-func (p *plant) play(at []time.Duration, prompts []int) time.Duration {
+func (p *engineModel) play(at []time.Duration, prompts []int) time.Duration {
 	start := time.Unix(0, 0)
 	p.s, p.now = New(Config{MaxQueued: 1 << 20}), start
 	p.running, p.arrived = map[uint64]*running{}, map[ID]time.Time{}
@@ -64,7 +64,7 @@ func (p *plant) play(at []time.Duration, prompts []int) time.Duration {
 }
 
 // due is when the next batch ends, or the scheduler wants to be woken.
-func (p *plant) due() (at time.Time, batch uint64) {
+func (p *engineModel) due() (at time.Time, batch uint64) {
 	at = p.wake
 	for id, b := range p.running {
 		if at.IsZero() || b.ends.Before(at) || b.ends.Equal(at) && (batch == 0 || id < batch) {
@@ -74,7 +74,7 @@ func (p *plant) due() (at time.Time, batch uint64) {
 	return at, batch
 }
 
-func (p *plant) finish(batch uint64) {
+func (p *engineModel) finish(batch uint64) {
 	b := p.running[batch]
 	if b == nil {
 		p.wake = time.Time{}
@@ -88,7 +88,7 @@ func (p *plant) finish(batch uint64) {
 	}
 }
 
-func (p *plant) do(ev Event) {
+func (p *engineModel) do(ev Event) {
 	var sent map[uint64][]ID
 	for _, c := range p.s.Handle(p.now, ev) {
 		switch c := c.(type) {
@@ -109,7 +109,7 @@ func (p *plant) do(ev Event) {
 	}
 }
 
-func (p *plant) meanLatency() time.Duration {
+func (p *engineModel) meanLatency() time.Duration {
 	sum := time.Duration(0)
 	for _, l := range p.latency {
 		sum += l
@@ -141,7 +141,7 @@ func perPrompt(each time.Duration) func(int) time.Duration {
 func TestFlushWindow(t *testing.T) {
 	t.Parallel()
 	play := func(window, gap time.Duration) (total, mean time.Duration, batches int) {
-		p := &plant{engines: 2, batch: flat(100 * time.Second)}
+		p := &engineModel{engines: 2, batch: flat(100 * time.Second)}
 		p.rules.Batching = rollout.Batching{MaxBatchSize: 8, FlushWindow: rollout.Duration(window)}
 		total = p.play(traffic(1, 400, gap))
 		return total, p.meanLatency(), p.merged
@@ -185,7 +185,7 @@ func TestSharedQueue(t *testing.T) {
 				mean := map[rollout.DispatchQueue]time.Duration{}
 				for _, queue := range []rollout.DispatchQueue{rollout.SharedQueue, rollout.EngineQueue} {
 					for seed := range uint64(5) {
-						p := &plant{engines: 2, batch: batch}
+						p := &engineModel{engines: 2, batch: batch}
 						p.rules = rollout.Dispatch{Policy: rollout.RoundRobin, Queue: queue,
 							Batching: rollout.Batching{MaxBatchSize: size[name]}}
 						p.play(traffic(seed, 300, gap))
@@ -200,7 +200,7 @@ func TestSharedQueue(t *testing.T) {
 	}
 	t.Run("a burst", func(t *testing.T) {
 		t.Parallel()
-		p := &plant{engines: 2, batch: flat(8 * time.Second)}
+		p := &engineModel{engines: 2, batch: flat(8 * time.Second)}
 		p.rules.Batching = rollout.Batching{MaxBatchSize: 10}
 		total := p.play([]time.Duration{0}, []int{100})
 		if total != 48*time.Second { // 1 and 1 at once, then 98 in 10 batches on two engines
@@ -220,7 +220,7 @@ func within(a, b time.Duration, share float64) bool {
 func TestPlantIsDeterministic(t *testing.T) {
 	t.Parallel()
 	play := func() []time.Duration {
-		p := &plant{engines: 3, batch: perPrompt(time.Second)}
+		p := &engineModel{engines: 3, batch: perPrompt(time.Second)}
 		p.rules = rollout.Dispatch{Order: rollout.ShortestFirst, Ageing: 3,
 			Batching: rollout.Batching{MaxBatchSize: 5, FlushWindow: rollout.Duration(time.Second), Bins: 3}}
 		p.play(traffic(3, 200, 2*time.Second))

@@ -110,9 +110,9 @@ func (s *Scheduler) chargeTime(q *entry) { q.run.service += s.rent(q) }
 // rent is the price of a try that ends now.
 func (s *Scheduler) rent(q *entry) int64 { return s.price.of(s.now.Sub(q.sentAt).Seconds()) }
 
-// makeRoom takes a request out of a full queue for one of run r, if another run has more than r would have then. So no
+// evictFor takes a request out of a full queue for one of run r, if another run has more than r would have then. So no
 // run's requests are turned away while it has less than its part of the queue.
-func (s *Scheduler) makeRoom(r *run) bool {
+func (s *Scheduler) evictFor(r *run) bool {
 	most := r
 	for _, o := range s.runs {
 		if o.queued > most.queued {

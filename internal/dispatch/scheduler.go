@@ -19,9 +19,9 @@ type Scheduler struct {
 	deadlines deadlineQueue
 	runs      []*run    // by name
 	engines   []*engine // by id
-	games     recent[rollout.EpisodeRef, home]
-	groups    recent[rollout.GroupRef, home]
-	answers   recent[rollout.EpisodeRef, int] // good ones so far
+	games     boundedMap[rollout.EpisodeRef, home]
+	groups    boundedMap[rollout.GroupRef, home]
+	answers   boundedMap[rollout.EpisodeRef, int] // good ones so far
 	adapters  adapters
 	batches   uint64 // sent so far
 	rounds    uint64 // of dispatch
@@ -44,9 +44,9 @@ func New(cfg Config) *Scheduler {
 	return &Scheduler{
 		cfg:      cfg,
 		held:     map[ID]*entry{},
-		games:    newRecent[rollout.EpisodeRef, home](cfg.MaxSessions),
-		groups:   newRecent[rollout.GroupRef, home](cfg.MaxSessions),
-		answers:  newRecent[rollout.EpisodeRef, int](cfg.MaxSessions),
+		games:    newBoundedMap[rollout.EpisodeRef, home](cfg.MaxSessions),
+		groups:   newBoundedMap[rollout.GroupRef, home](cfg.MaxSessions),
+		answers:  newBoundedMap[rollout.EpisodeRef, int](cfg.MaxSessions),
 		adapters: adapters{lastUse: map[string]time.Time{}},
 		revision: 1,
 		price:    firstPrice,
@@ -110,7 +110,7 @@ func (s *Scheduler) submit(q *Request) {
 	}
 	s.count.submitted++
 	r := s.runNamed(q.Episode.Run)
-	if s.queued >= s.cfg.MaxQueued && !s.makeRoom(r) {
+	if s.queued >= s.cfg.MaxQueued && !s.evictFor(r) {
 		s.count.rejected[QueueFull]++
 		s.do(Reject{q.ID, QueueFull})
 		s.forgetIfOver(r)

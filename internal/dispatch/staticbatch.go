@@ -123,7 +123,7 @@ func (s *Scheduler) offer(r *run, l *lane) (pick, bool) {
 	if to == nil {
 		return pick{}, false
 	}
-	n := min(r.batcher.target(l, r), to.roomFor(r))
+	n := min(r.batcher.target(l, r), to.capacityFor(r))
 	if len(l.queue) < n && !l.alone && s.now.Before(l.oldest().Add(r.batcher.rules.FlushWindow.Std())) {
 		return pick{}, false
 	}

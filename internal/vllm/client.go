@@ -4,9 +4,9 @@
 // and keeps no state beyond its connections.
 //
 // Completions travel through go-openai; what that library cannot say is added, and the answer is read, in its HTTP
-// hook. A completion is held against its request (verifycompletion.go) before anybody sees it. All other routes are
-// plain HTTP. Every call has a total deadline: an engine that trickles its answer does not extend it. Start reading at
-// Client, then Complete, then the codes in errorcodes.go, which are what callers branch on.
+// openAITransport. A completion is held against its request (verifycompletion.go) before anybody sees it. All other
+// routes are plain HTTP. Every call has a total deadline: an engine that trickles its answer does not extend it. Start
+// reading at Client, then Complete, then the codes in errorcodes.go, which are what callers branch on.
 package vllm
 
 import (
@@ -78,9 +78,9 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Key == nil {
 		cfg.Key = func() string { return "" }
 	}
-	conf := openai.DefaultConfig("") // the hook adds the key
+	conf := openai.DefaultConfig("") // the transport adds the key
 	conf.BaseURL = root + "/v1"
-	conf.HTTPClient = hook{cfg.HTTPClient, cfg.Key, semaphore.NewWeighted(maxAnswerBytes)}
+	conf.HTTPClient = openAITransport{cfg.HTTPClient, cfg.Key, semaphore.NewWeighted(maxAnswerBytes)}
 	return &Client{cfg: cfg, root: root, http: cfg.HTTPClient, openai: openai.NewClientWithConfig(conf)}, nil
 }
 

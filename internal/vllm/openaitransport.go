@@ -14,9 +14,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// hook is what go-openai sends its requests through. It adds a call's fields to the body, and reads the answer
-// itself: once, within bounds, and with the parts that go-openai's types have no room for.
-type hook struct {
+// openAITransport is what go-openai sends its requests through. It adds a call's fields to the body, and reads the
+// answer itself: once, within bounds, and with the parts that go-openai's types have no room for.
+type openAITransport struct {
 	http *http.Client
 	key  func() string
 	room *semaphore.Weighted // bytes of answers that are being read from this engine
@@ -24,7 +24,7 @@ type hook struct {
 
 // Do sends a completion with its call's fields. Answers other than 200 become a StatusError, so that
 // no header or shape of error is lost on the way through the library.
-func (h hook) Do(req *http.Request) (*http.Response, error) {
+func (h openAITransport) Do(req *http.Request) (*http.Response, error) {
 	call, ok := req.Context().Value(callKey{}).(*call)
 	if !ok {
 		return nil, fmt.Errorf("%s %s: not a completion", req.Method, req.URL.Path)
@@ -50,7 +50,7 @@ func (h hook) Do(req *http.Request) (*http.Response, error) {
 
 // read takes an answer in. However much an engine sends, and to however many requests at once, no more of it is held
 // than its room; a good answer says its length, and takes no more room than that.
-func (h hook) read(ctx context.Context, call *call, resp *http.Response) error {
+func (h openAITransport) read(ctx context.Context, call *call, resp *http.Response) error {
 	limit := call.limit
 	if resp.ContentLength > limit {
 		return badAnswer("%d bytes; %d are enough for what was asked", resp.ContentLength, limit)
@@ -87,7 +87,7 @@ func authorise(req *http.Request, key string) {
 // callKey finds the call in a request's context: go-openai hands the context through, and nothing else.
 type callKey struct{}
 
-// call is one completion on its way through the hook.
+// call is one completion on its way through the transport.
 type call struct {
 	id     string
 	fields []byte // a JSON object

@@ -1,7 +1,7 @@
 // Package live drives package dispatch with real engines and real time. One goroutine, Run, owns the
 // scheduler; callers of Complete hand it their requests, make the calls that it assigns to them on their own
 // goroutines, and tell it how they ended. What an engine's error means to the scheduler is in erroroutcome.go; what
-// is counted, in stats.go; what of it is reported, in telemetrysample.go. Start reading at Dispatcher, then owner.
+// is counted, in stats.go; what of it is reported, in telemetrysample.go. Start reading at Dispatcher, then eventLoop.
 package live
 
 import (
@@ -51,7 +51,7 @@ const Closed = "closed"
 // Dispatcher spreads requests over engines. Its methods are safe for concurrent use; they wait for Run to start.
 type Dispatcher struct {
 	cfg   Config
-	inbox chan func(*owner)
+	inbox chan func(*eventLoop)
 	done  chan struct{} // closed when Run has ended
 	last  Stats         // final; readable when done is closed
 }
@@ -66,8 +66,8 @@ func New(cfg Config) *Dispatcher {
 	}
 	return &Dispatcher{
 		cfg: cfg,
-		// Buffered, so that a caller that reports an ending need not wait for the owner's next turn.
-		inbox: make(chan func(*owner), 256),
+		// Buffered, so that a caller that reports an ending need not wait for the loop is free.
+		inbox: make(chan func(*eventLoop), 256),
 		done:  make(chan struct{}),
 	}
 }
@@ -78,16 +78,16 @@ func setDefault(d *time.Duration, value time.Duration) {
 	}
 }
 
-// call is one request between its caller and the owner.
+// call is one request between its caller and the event loop.
 type call struct {
 	id  dispatch.ID
 	ctx context.Context
 	req rollout.Request
-	// next is what the caller must do now. The owner replaces an order that was not taken yet.
+	// next is what the caller must do now. The event loop replaces an order that was not taken yet.
 	next  chan order
 	start time.Time
 
-	// The owner's: the try that the scheduler counts on, 0 if none, and how to end it.
+	// The event loop's: the try that the scheduler counts on, 0 if none, and how to end it.
 	try   int
 	abort context.CancelCauseFunc
 }
@@ -115,7 +115,7 @@ func (d *Dispatcher) Complete(ctx context.Context, req rollout.Request) (rollout
 		c.req.Timeout = rollout.Duration(d.cfg.Timeout)
 	}
 	select {
-	case d.inbox <- func(o *owner) { o.submit(c) }:
+	case d.inbox <- func(o *eventLoop) { o.submit(c) }:
 	case <-ctx.Done():
 		return rollout.Completion{}, withdrawn(ctx)
 	case <-d.done:
@@ -135,7 +135,7 @@ func (d *Dispatcher) Complete(ctx context.Context, req rollout.Request) (rollout
 			}
 			failed = err
 		case <-ctx.Done():
-			d.post(func(o *owner) { o.cancel(c) })
+			d.post(func(o *eventLoop) { o.cancel(c) })
 			return rollout.Completion{}, withdrawn(ctx)
 		case <-d.done:
 			return rollout.Completion{}, closed()
@@ -143,7 +143,7 @@ func (d *Dispatcher) Complete(ctx context.Context, req rollout.Request) (rollout
 	}
 }
 
-// try makes one try at an engine and reports its end to the owner.
+// try makes one try at an engine and reports its end to the event loop.
 func (d *Dispatcher) try(c *call, next order, timing *rollout.Timing) (rollout.Completion, error) {
 	if timing.Tries == 0 && next.call == nil && d.cfg.OnDispatch != nil {
 		d.cfg.OnDispatch(c.req)
@@ -160,12 +160,12 @@ func (d *Dispatcher) try(c *call, next order, timing *rollout.Timing) (rollout.C
 			err = rollout.Fail(rollout.Retryable, vllm.EngineGone, errAbandoned)
 		}
 		err = fmt.Errorf("engine %s: %w", next.engine, err)
-		d.post(func(o *owner) { o.failed(c, next, err, exec) })
+		d.post(func(o *eventLoop) { o.failed(c, next, err, exec) })
 		return rollout.Completion{}, err
 	}
 	timing.QueueSec = max(0, time.Since(c.start).Seconds()-timing.ExecSec)
 	answer.Engine, answer.Timing = next.engine, *timing
-	d.post(func(o *owner) { o.served(c, next, &answer, exec) })
+	d.post(func(o *eventLoop) { o.served(c, next, &answer, exec) })
 	return answer, nil
 }
 
@@ -177,8 +177,8 @@ func (next *order) make(ctx context.Context, req rollout.Request) (rollout.Compl
 	return next.client.Complete(ctx, req)
 }
 
-// post hands work to the owner, unless it is gone.
-func (d *Dispatcher) post(f func(*owner)) bool {
+// post hands work to the event loop, unless it is gone.
+func (d *Dispatcher) post(f func(*eventLoop)) bool {
 	select {
 	case d.inbox <- f:
 		return true
@@ -191,17 +191,17 @@ func (d *Dispatcher) post(f func(*owner)) bool {
 // engines are dispatched to; a lost one has its requests taken away and dispatched elsewhere; any other, and one
 // that is no longer listed, finishes what it has.
 func (d *Dispatcher) SetEngines(engines []rollout.Engine) {
-	d.post(func(o *owner) { o.setEngines(engines) })
+	d.post(func(o *eventLoop) { o.setEngines(engines) })
 }
 
 // SetRules says how a run wants to be dispatched.
 func (d *Dispatcher) SetRules(run rollout.RunName, rules rollout.Dispatch) {
-	d.post(func(o *owner) { o.handle(dispatch.RunRules{Run: run, Rules: rules}) })
+	d.post(func(o *eventLoop) { o.handle(dispatch.RunRules{Run: run, Rules: rules}) })
 }
 
 // Forget drops a run that is over, and its counters.
 func (d *Dispatcher) Forget(run rollout.RunName) {
-	d.post(func(o *owner) {
+	d.post(func(o *eventLoop) {
 		o.handle(dispatch.RunOver{Run: run})
 		delete(o.runs, run)
 	})
@@ -210,7 +210,7 @@ func (d *Dispatcher) Forget(run rollout.RunName) {
 // Snapshot is the dispatcher's state now, or as it was when Run ended.
 func (d *Dispatcher) Snapshot() Stats {
 	reply := make(chan Stats, 1)
-	if d.post(func(o *owner) { reply <- o.stats() }) {
+	if d.post(func(o *eventLoop) { reply <- o.stats() }) {
 		select {
 		case st := <-reply:
 			return st
@@ -222,7 +222,7 @@ func (d *Dispatcher) Snapshot() Stats {
 
 // Run serves callers until ctx is done; then every call returns ErrClosed. It is called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	o := newOwner(ctx, d)
+	o := newEventLoop(ctx, d)
 	defer func() {
 		d.last = o.stats()
 		o.close()

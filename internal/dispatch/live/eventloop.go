@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/vllm"
 )
 
-// owner is the state of a running dispatcher. Only Run's goroutine touches it.
-type owner struct {
+// eventLoop is the state of a running dispatcher. Only Run's goroutine touches it.
+type eventLoop struct {
 	ctx        context.Context
 	d          *Dispatcher
 	scheduler  *dispatch.Scheduler
@@ -39,10 +39,10 @@ type remote struct {
 	state  rollout.EngineState // that the scheduler was last told of
 }
 
-func newOwner(ctx context.Context, d *Dispatcher) *owner {
+func newEventLoop(ctx context.Context, d *Dispatcher) *eventLoop {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
-	return &owner{
+	return &eventLoop{
 		ctx: ctx, d: d, timer: timer,
 		scheduler: dispatch.New(d.cfg.Scheduler),
 		classes:   maphash.MakeSeed(),
@@ -55,7 +55,7 @@ func newOwner(ctx context.Context, d *Dispatcher) *owner {
 }
 
 // handle applies an event to the scheduler and does what it commands.
-func (o *owner) handle(ev dispatch.Event) {
+func (o *eventLoop) handle(ev dispatch.Event) {
 	var batch []dispatch.Send // sends of one batch follow one another
 	for _, command := range o.scheduler.Handle(time.Now(), ev) {
 		sent, isSend := command.(dispatch.Send)
@@ -93,7 +93,7 @@ func (o *owner) handle(ev dispatch.Event) {
 }
 
 // breaks reports that dispatch to an engine stopped or goes on: of one run, in the run's events, or of every run.
-func (o *owner) breaks(engine rollout.EngineID, run rollout.RunName, change telemetry.BreakerChanged) {
+func (o *eventLoop) breaks(engine rollout.EngineID, run rollout.RunName, change telemetry.BreakerChanged) {
 	now := time.Now()
 	change.Worker = o.d.cfg.Worker
 	o.d.cfg.Emit.Emit(telemetry.Event{
@@ -102,7 +102,7 @@ func (o *owner) breaks(engine rollout.EngineID, run rollout.RunName, change tele
 	})
 }
 
-func (o *owner) submit(c *call) {
+func (o *eventLoop) submit(c *call) {
 	o.lastID++
 	c.id = o.lastID
 	o.calls[c.id] = c
@@ -114,7 +114,7 @@ func (o *owner) submit(c *call) {
 }
 
 // send makes a try, as part of a shared call if there is one.
-func (o *owner) send(s dispatch.Send, call *shared, part int) {
+func (o *eventLoop) send(s dispatch.Send, call *shared, part int) {
 	c := o.calls[s.ID]
 	if s.Try == 1 {
 		o.run(c.req.Episode.Run).starts(c.req.Episode.Seq)
@@ -124,7 +124,7 @@ func (o *owner) send(s dispatch.Send, call *shared, part int) {
 	c.order(order{ctx: ctx, engine: s.Engine, client: o.remotes[s.Engine].client, try: s.Try, call: call, part: part})
 }
 
-// order leaves the caller its next order. The owner is the only sender, so there is room once a stale one is out.
+// order leaves the caller its next order. The event loop is the only sender, so there is room once a stale one is out.
 func (c *call) order(next order) {
 	select {
 	case <-c.next:
@@ -133,10 +133,10 @@ func (c *call) order(next order) {
 	c.next <- next
 }
 
-func (o *owner) cancel(c *call) { o.handle(dispatch.Cancel{ID: c.id}) }
+func (o *eventLoop) cancel(c *call) { o.handle(dispatch.Cancel{ID: c.id}) }
 
 // served takes in a good answer of a try.
-func (o *owner) served(c *call, made order, answer *rollout.Completion, exec float64) {
+func (o *eventLoop) served(c *call, made order, answer *rollout.Completion, exec float64) {
 	usage := answer.Usage()
 	usage.ExecSec = exec // of this try alone
 	o.run(c.req.Episode.Run).does(part{c.req.Version, made.engine}, usage, time.Now())
@@ -147,7 +147,7 @@ func (o *owner) served(c *call, made order, answer *rollout.Completion, exec flo
 }
 
 // failed takes in a try that brought no answer. One whose caller went away tells nothing of the engine.
-func (o *owner) failed(c *call, made order, err error, exec float64) {
+func (o *eventLoop) failed(c *call, made order, err error, exec float64) {
 	if c.ctx.Err() != nil {
 		o.cancel(c)
 		return
@@ -162,7 +162,7 @@ func (o *owner) failed(c *call, made order, err error, exec float64) {
 }
 
 // endTry tells the scheduler how a try ended, and lets go of a call whose caller has its answer.
-func (o *owner) endTry(c *call, made order, ev dispatch.TryEnded) {
+func (o *eventLoop) endTry(c *call, made order, ev dispatch.TryEnded) {
 	if c.try == made.try {
 		c.abort(nil)
 	}
@@ -174,7 +174,7 @@ func (o *owner) endTry(c *call, made order, ev dispatch.TryEnded) {
 }
 
 // setEngines brings the scheduler's engines in line with the list.
-func (o *owner) setEngines(engines []rollout.Engine) {
+func (o *eventLoop) setEngines(engines []rollout.Engine) {
 	listed := map[rollout.EngineID]bool{}
 	for i := range engines {
 		listed[engines[i].ID] = true
@@ -189,7 +189,7 @@ func (o *owner) setEngines(engines []rollout.Engine) {
 	}
 }
 
-func (o *owner) setEngine(e *rollout.Engine) {
+func (o *eventLoop) setEngine(e *rollout.Engine) {
 	known, ok := o.remotes[e.ID]
 	if ok && known.url != e.URL {
 		o.handle(dispatch.EngineDown{ID: e.ID}) // another engine under the same name
@@ -224,19 +224,19 @@ func (o *owner) setEngine(e *rollout.Engine) {
 	}
 }
 
-// probe asks an engine for its health, beside the owner's other work.
-func (o *owner) probe(id rollout.EngineID) {
+// probe asks an engine for its health, beside the loop's other work.
+func (o *eventLoop) probe(id rollout.EngineID) {
 	client := o.remotes[id].client
 	o.background.Go(func() {
 		ctx, cancel := context.WithTimeout(o.ctx, o.d.cfg.ProbeTimeout)
 		defer cancel()
 		err := client.Health(ctx)
-		o.d.post(func(o *owner) { o.handle(dispatch.EngineProbed{ID: id, OK: err == nil}) })
+		o.d.post(func(o *eventLoop) { o.handle(dispatch.EngineProbed{ID: id, OK: err == nil}) })
 	})
 }
 
 // close ends every try.
-func (o *owner) close() {
+func (o *eventLoop) close() {
 	o.timer.Stop()
 	for _, c := range o.calls {
 		if c.abort != nil {

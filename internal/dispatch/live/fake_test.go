@@ -167,7 +167,7 @@ func (r *rig) empty() {
 		r.t.Errorf("not empty: %+v", st.Stats)
 	}
 	reply := make(chan int, 1)
-	if r.post(func(o *owner) { reply <- len(o.calls) }) {
+	if r.post(func(o *eventLoop) { reply <- len(o.calls) }) {
 		if n := <-reply; n != 0 {
 			r.t.Errorf("%d calls are left", n)
 		}

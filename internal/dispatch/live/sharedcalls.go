@@ -49,7 +49,7 @@ func (s *shared) wait(ctx context.Context, i int) (rollout.Completion, error) {
 }
 
 // sendBatch gives a batch to its engine, in one call if the engine can take it so.
-func (o *owner) sendBatch(batch []dispatch.Send) {
+func (o *eventLoop) sendBatch(batch []dispatch.Send) {
 	client, ok := o.remotes[batch[0].Engine].client.(Batcher)
 	if len(batch) == 1 || !ok {
 		for _, s := range batch {

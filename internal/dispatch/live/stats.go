@@ -87,7 +87,7 @@ func newTally() *tally {
 	return &tally{groups: started{recent: map[rollout.GroupSeq]bool{}}, failed: map[string]int64{}, work: map[part]*done{}}
 }
 
-func (o *owner) run(name rollout.RunName) *tally {
+func (o *eventLoop) run(name rollout.RunName) *tally {
 	t := o.runs[name]
 	if t == nil {
 		t = newTally()
@@ -96,7 +96,7 @@ func (o *owner) run(name rollout.RunName) *tally {
 	return t
 }
 
-func (o *owner) engine(id rollout.EngineID) *tally {
+func (o *eventLoop) engine(id rollout.EngineID) *tally {
 	t := o.engines[id]
 	if t == nil {
 		t = newTally()
@@ -149,7 +149,7 @@ func (t *tally) freeze() Tally {
 	return Tally{Usage: t.usage, Groups: t.groups.count, Failed: maps.Clone(t.failed), Work: t.parts()}
 }
 
-func (o *owner) stats() Stats {
+func (o *eventLoop) stats() Stats {
 	st := Stats{
 		Stats:    o.scheduler.Stats(),
 		ByRun:    make(map[rollout.RunName]Tally, len(o.runs)),

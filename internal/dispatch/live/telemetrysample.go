@@ -22,7 +22,7 @@ type sampled struct {
 
 // sample reports the window since the last sample: one event per run, and one of the whole under the empty run
 // name. What stays all zero is reported once.
-func (o *owner) sample() {
+func (o *eventLoop) sample() {
 	now := time.Now()
 	window := now.Sub(o.sampled.at).Seconds()
 	if window <= 0 {
@@ -99,7 +99,7 @@ func runSample(name rollout.RunName, st *dispatch.Stats, window float64) telemet
 	return s
 }
 
-func (o *owner) emit(next *sampled, run rollout.RunName, s telemetry.DispatchSample) {
+func (o *eventLoop) emit(next *sampled, run rollout.RunName, s telemetry.DispatchSample) {
 	inFlight := 0
 	for _, n := range s.InFlight {
 		inFlight += n
