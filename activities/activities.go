@@ -78,9 +78,9 @@ type Buffer interface {
 	SaveEpisode(ctx context.Context, ref rollout.EpisodeRef, attempt int, ep rollout.Episode, game []byte) error
 	Episodes(ctx context.Context, ref rollout.GroupRef, samples int) ([]rollout.Episode, error)
 
-	TryFailed(ctx context.Context, t rollout.FailedTry) error
-	TryFinished(ctx context.Context, run rollout.RunName, counts map[string]int64) error
-	TryAdvanced(ctx context.Context, run rollout.RunName) error
+	AttemptFailed(ctx context.Context, t rollout.FailedAttempt) error
+	GameFinished(ctx context.Context, run rollout.RunName, counts map[string]int64) error
+	GameAdvanced(ctx context.Context, run rollout.RunName) error
 }
 
 // Environments finds or builds the environment that a spec asks for. It may cache: environments are immutable.

@@ -23,7 +23,7 @@ const (
 
 // maxTries bounds the attempts at one game that are held against it, deaths of its worker included; each goes on where
 // the last one stopped.
-const maxTries = 20
+const maxAttempts = 20
 
 // errWorkerStopped ends what a worker plays when it is told to stop.
 var errWorkerStopped = rollout.Fail(rollout.Retryable, WorkerStopped,
@@ -38,7 +38,7 @@ func (at *attempt) game() buffer.GameRef {
 // enough of them have failed or died.
 func (at *attempt) begin(ctx context.Context) (finished bool, err error) {
 	info := activity.GetInfo(ctx)
-	at.number, at.tries = int(info.Attempt), int(info.Attempt) // as far as is known when the buffer does not answer
+	at.number, at.counted = int(info.Attempt), int(info.Attempt) // as far as is known when the buffer does not answer
 	begun, err := at.Buffer.Begin(ctx, at.game(), info.StartedTime, int(info.Attempt))
 	if err != nil {
 		return false, err
@@ -46,8 +46,8 @@ func (at *attempt) begin(ctx context.Context) (finished bool, err error) {
 	if begun.Finished {
 		return true, nil
 	}
-	at.number, at.tries, at.excused = begun.Number, begun.Tries, begun.Excused
-	if at.tries > maxTries {
+	at.number, at.counted, at.excused = begun.Number, begun.Counted, begun.Excused
+	if at.counted > maxAttempts {
 		err := fmt.Errorf("attempt %d at %s: the workers of earlier ones have died or fallen silent too often",
 			at.number, at.name())
 		return false, rollout.Fail(rollout.GameFault, "timeout", err)
@@ -81,11 +81,11 @@ func (at *attempt) failed(ctx context.Context, err error) error {
 		}
 		at.excuse(ctx)
 		return typedAfter(err, restUnserved(at.excused))
-	case at.tries >= maxTries && !final(err):
-		err = rollout.Fail(rollout.GameFault, code, fmt.Errorf("given up after %d attempts: %w", at.tries, err))
+	case at.counted >= maxAttempts && !final(err):
+		err = rollout.Fail(rollout.GameFault, code, fmt.Errorf("given up after %d attempts: %w", at.counted, err))
 	}
 	at.report(code, err, final(err))
-	return typedAfter(err, pauseAfter(at.tries))
+	return typedAfter(err, pauseAfter(at.counted))
 }
 
 // ended is why Temporal, or the time that it gave, ended the attempt. Temporal says when it wants the game no more. In

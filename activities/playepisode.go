@@ -49,14 +49,15 @@ type attempt struct {
 	usageCounter usageCounter
 
 	number  int // 1 for the first, and growing; once it has begun
-	tries   int // attempts held against the game, this one included
+	counted int // attempts held against the game, this one included
 	excused int // attempts that are not
 }
 
 func (a *Activities) attempt(ctx context.Context, plan GroupPlan, sample int) *attempt {
 	return &attempt{
 		Activities: a, plan: plan, ref: rollout.EpisodeRef{GroupRef: plan.Ref, Sample: sample},
-		watch: &episode.Watch{}, heartbeat: &heartbeat{ctx: ctx}, usageCounter: usageCounter{now: a.Now}, number: 1, tries: 1,
+		watch: &episode.Watch{}, heartbeat: &heartbeat{ctx: ctx}, usageCounter: usageCounter{now: a.Now},
+			number: 1, counted: 1,
 	}
 }
 
@@ -97,7 +98,7 @@ func (at *attempt) player(env episode.Environment) *episode.Player {
 // asPlan is what the attempt is played with.
 func (at *attempt) asPlan() episode.Plan {
 	return episode.Plan{
-		Ref: at.ref, Attempt: at.number, Tries: at.tries, Model: at.plan.Model, Version: at.plan.Version,
+		Ref: at.ref, Attempt: at.number, Counted: at.counted, Model: at.plan.Model, Version: at.plan.Version,
 		Fixed: at.plan.Fixed, Sampling: at.plan.Sampling, Timeouts: at.plan.Timeouts, Seed: at.plan.Seed,
 	}
 }

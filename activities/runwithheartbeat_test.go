@@ -37,7 +37,7 @@ type shelf struct {
 	saves  int
 	ended  *rollout.Episode
 
-	failed   []string // codes of the tries that were counted so
+	failed   []string // codes of the attempts that were counted so
 	finished int
 	advanced int
 
@@ -61,7 +61,7 @@ func (s *shelf) Begin(_ context.Context, _ buffer.GameRef, _ time.Time, attempt 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.begun == (buffer.Attempt{}) {
-		s.begun = buffer.Attempt{Number: attempt, Tries: attempt}
+		s.begun = buffer.Attempt{Number: attempt, Counted: attempt}
 	}
 	return s.begun, nil
 }
@@ -110,21 +110,21 @@ func (s *shelf) SaveEpisode(_ context.Context, _ rollout.EpisodeRef, _ int, ep r
 	return nil
 }
 
-func (s *shelf) TryFailed(_ context.Context, t rollout.FailedTry) error {
+func (s *shelf) AttemptFailed(_ context.Context, t rollout.FailedAttempt) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = append(s.failed, t.Code)
 	return nil
 }
 
-func (s *shelf) TryFinished(context.Context, rollout.RunName, map[string]int64) error {
+func (s *shelf) GameFinished(context.Context, rollout.RunName, map[string]int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finished++
 	return nil
 }
 
-func (s *shelf) TryAdvanced(context.Context, rollout.RunName) error {
+func (s *shelf) GameAdvanced(context.Context, rollout.RunName) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.advanced++
@@ -439,7 +439,7 @@ func TestFencedGamesAreCancelledOrSuperseded(t *testing.T) {
 					t.Errorf("event %+v, want %s", failed, tt.code)
 				}
 				if len(s.buffer.failed) > 0 {
-					t.Errorf("tries that did not fail are counted as failed: %v", s.buffer.failed)
+					t.Errorf("attempts that did not fail are counted as failed: %v", s.buffer.failed)
 				}
 			})
 		})
@@ -452,7 +452,7 @@ func TestGameThatNoEngineServesRests(t *testing.T) {
 	for excused, rest := range map[int]time.Duration{0: 2 * time.Second, 2: 8 * time.Second, 50: 30 * time.Second} {
 		onStandOf(t, fmt.Sprintf("after %d times", excused), time.Hour, func(s *stand) {
 			s.fleet.serves = "bass"
-			s.buffer.begun = buffer.Attempt{Number: excused + 1, Tries: 1, Excused: excused}
+			s.buffer.begun = buffer.Attempt{Number: excused + 1, Counted: 1, Excused: excused}
 			err := s.play()
 			wantCode(t, err, Unserved, false)
 			var app *temporal.ApplicationError
@@ -472,11 +472,11 @@ func TestGameThatNoEngineServesRests(t *testing.T) {
 // A game that fails again and again is given up; that of an attempt that others have finished is done.
 func TestAttemptsEnd(t *testing.T) {
 	onStandOf(t, "the last try fails", 30*time.Second, func(s *stand) {
-		s.buffer.begun = buffer.Attempt{Number: 31, Tries: maxTries, Excused: 11}
+		s.buffer.begun = buffer.Attempt{Number: 31, Counted: maxAttempts, Excused: 11}
 		wantCode(t, s.play(), episode.PhaseDeadline, true)
 	})
 	onStandOf(t, "a worker dies in the last try", time.Second, func(s *stand) {
-		s.buffer.begun = buffer.Attempt{Number: 32, Tries: maxTries + 1, Excused: 11}
+		s.buffer.begun = buffer.Attempt{Number: 32, Counted: maxAttempts + 1, Excused: 11}
 		wantCode(t, s.play(), "timeout", true)
 	})
 	onStandOf(t, "finished", time.Second, func(s *stand) {

@@ -125,14 +125,14 @@ func (d *deployment) refusing(engine string) string {
 	return s.URL
 }
 
-// failing is nil when so many tries of a run have failed with a code.
+// failing is nil when so many attempts of a run have failed with a code.
 func (d *deployment) failing(run rollout.RunName, code string, n int64) error {
-	tries, err := d.backend.Buffer.Tries(d.ctx, run)
+	attempts, err := d.backend.Buffer.AttemptCounts(d.ctx, run)
 	if err != nil {
 		return err
 	}
-	for _, f := range tries.ByCode {
-		if f.Code == code && f.Tries >= n {
+	for _, f := range attempts.ByCode {
+		if f.Code == code && f.Attempts >= n {
 			return nil
 		}
 	}

@@ -72,13 +72,13 @@ func TestFailuresAreSeen(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, d.cfg, slog.New(slog.DiscardHandler)) }()
 	var run struct {
-		Tries  rollout.Tries
-		Alarms []rollout.Alarm
-		Waits  []struct{ What, Detail string }
+		Attempts rollout.AttemptCounts `json:"tries"`
+		Alarms   []rollout.Alarm
+		Waits    []struct{ What, Detail string }
 	}
-	d.until("failed tries, with their error and an alarm", func() error {
+	d.until("failed attempts, with their error and an alarm", func() error {
 		d.ask("GET", "/v1/runs/rolling", "", &run)
-		worst, failing := run.Tries.Worst()
+		worst, failing := run.Attempts.Worst()
 		if !failing || len(run.Alarms) != 1 || run.Alarms[0].Code != rollout.AlarmGamesFail || run.Waits[0].What != "success" {
 			return fmt.Errorf("%+v", run)
 		}

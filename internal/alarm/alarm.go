@@ -1,5 +1,5 @@
 // Package alarm says what keeps a run's games from being played: no worker, no engine, a model that no engine
-// serves, tries that all fail. It is pure: views, diagnosis and events ask it the same question and give the same
+// serves, attempts that all fail. It is pure: views, diagnosis and events ask it the same question and give the same
 // answer. Start reading at Of.
 package alarm
 
@@ -16,11 +16,11 @@ import (
 
 // Evidence is what is known of a run and of those who play its games.
 type Evidence struct {
-	Now     time.Time
-	Run     rollout.RunStatus
-	Tries   rollout.Tries
-	Workers []rollout.Worker // alive or not
-	Engines []rollout.Engine
+	Now      time.Time
+	Run      rollout.RunStatus
+	Attempts rollout.AttemptCounts
+	Workers  []rollout.Worker // alive or not
+	Engines  []rollout.Engine
 }
 
 // alarmAfter is how many tries must fail in the same way, with none that succeeds between them, for an alarm: a few,
@@ -153,7 +153,7 @@ func gamesFail(e Evidence) (rollout.Alarm, bool) {
 	}, true
 }
 
-// advice is what to do about tries that all fail with a code.
+// advice is what to do about attempts that all fail with a code.
 func advice(code string, spec rollout.Spec) string {
 	events := fmt.Sprintf("see: millrace run events %s --code %s", spec.Name, code)
 	t := spec.Timeouts

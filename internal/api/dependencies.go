@@ -50,8 +50,8 @@ type Store interface {
 	Step(ctx context.Context, run rollout.RunName, step rollout.Step) (rollout.StepRecord, error)
 	// Asked is how the run's trainer asks for batches, at whichever server.
 	Asked(ctx context.Context, run rollout.RunName) (buffer.Asked, error)
-	// Tries is how the tries at the run's games have ended.
-	Tries(ctx context.Context, run rollout.RunName) (rollout.Tries, error)
+	// AttemptCounts is how the attempts at the run's games have ended.
+	AttemptCounts(ctx context.Context, run rollout.RunName) (rollout.AttemptCounts, error)
 }
 
 // Fleet is the engines.

@@ -39,8 +39,8 @@ func (s *scripted) Asked(context.Context, rollout.RunName) (buffer.Asked, error)
 	return buffer.Asked{}, nil
 }
 
-func (s *scripted) Tries(context.Context, rollout.RunName) (rollout.Tries, error) {
-	return rollout.Tries{}, nil
+func (s *scripted) AttemptCounts(context.Context, rollout.RunName) (rollout.AttemptCounts, error) {
+	return rollout.AttemptCounts{}, nil
 }
 
 func (s *scripted) Account(context.Context, rollout.RunName) (buffer.Account, error) {

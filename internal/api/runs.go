@@ -35,7 +35,7 @@ type RunView struct {
 	Fleet      *rollout.FleetView `json:"fleet,omitempty" doc:"The engines over the last minute"`
 	// Departures is how groups left, by the length of their games: whether what is lost is mostly long.
 	Departures []rollout.LengthCount `json:"departures" doc:"How groups left so far, and how many phases their games had"`
-	Tries      rollout.Tries         `json:"tries" doc:"How the tries at its games have ended: finished, failed by code with the last error"`
+	Attempts   rollout.AttemptCounts `json:"tries" doc:"How the tries at its games have ended: finished, failed by code with the last error"`
 	Alarms     []rollout.Alarm       `json:"alarms" doc:"What keeps its games from being played: no worker, no engine, a model that no engine serves, tries that all fail"`
 	Waits      []Wait                `json:"waits" doc:"Everything that waits, with its owner"`
 }
@@ -135,14 +135,14 @@ func (s *Server) showRun(ctx context.Context, in *RunPath) (*struct{ Body RunVie
 	if err != nil {
 		return nil, s.fail(ctx, "count departures", err)
 	}
-	tries, alarms, err := s.situation(ctx, status)
+	attempts, alarms, err := s.situation(ctx, status)
 	if err != nil {
 		return nil, s.fail(ctx, "look for alarms", err)
 	}
 	status.Policies = s.troubled(ctx, status.Policies)
 	view := RunView{
 		RunStatus: s.shown(status), Buffer: counts, Departures: append([]rollout.LengthCount{}, departures...),
-		Tries: tries, Alarms: alarms, Waits: s.waits(ctx, status, counts, alarms),
+		Attempts: attempts, Alarms: alarms, Waits: s.waits(ctx, status, counts, alarms),
 	}
 	if g := status.Spec.Buffer.GroupsPerStep; g > 0 {
 		view.ReadyDepth = float64(counts.Ready) / float64(g)

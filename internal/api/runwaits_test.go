@@ -16,10 +16,10 @@ import (
 // waiting is a store that holds one run in a given state.
 type waiting struct {
 	api.Store
-	status rollout.RunStatus
-	counts rollout.BufferCounts
-	asked  buffer.Asked
-	tries  rollout.Tries
+	status   rollout.RunStatus
+	counts   rollout.BufferCounts
+	asked    buffer.Asked
+	attempts rollout.AttemptCounts
 }
 
 func (*waiting) ID(_ context.Context, name rollout.RunName) (rollout.RunName, error) {
@@ -38,8 +38,8 @@ func (w *waiting) Asked(context.Context, rollout.RunName) (buffer.Asked, error) 
 	return w.asked, nil
 }
 
-func (w *waiting) Tries(context.Context, rollout.RunName) (rollout.Tries, error) {
-	return w.tries, nil
+func (w *waiting) AttemptCounts(context.Context, rollout.RunName) (rollout.AttemptCounts, error) {
+	return w.attempts, nil
 }
 
 func TestWaitsHaveOwners(t *testing.T) {
@@ -89,8 +89,8 @@ func TestWaitsHaveOwners(t *testing.T) {
 		}, "model: run (model n is served by no engine; engines serve m; add an engine that serves it (millrace " +
 			"engine add URL), " +
 			"or stop the run and start one with a model that is served); dispatch: 2 queued groups"},
-		{"tries that all fail", func(w *waiting) {
-			w.tries = rollout.Tries{ByCode: []rollout.FailedTries{{Code: "panic", InRow: 31, Last: "index out of range"}},
+		{"attempts that all fail", func(w *waiting) {
+			w.attempts = rollout.AttemptCounts{ByCode: []rollout.FailedAttempts{{Code: "panic", InRow: 31, Last: "index out of range"}},
 				FailingSince: time.Now().Add(-10 * time.Minute)}
 			w.counts.InFlight = 2
 		}, "success: run (every game fails: panic 31 times in 10 min, last: index out of range; see: millrace run events " +

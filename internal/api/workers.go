@@ -31,20 +31,21 @@ func (s *Server) listWorkers(ctx context.Context, _ *struct{}) (*workersBody, er
 	return out, nil
 }
 
-// situation is how a run's tries have ended, and what keeps its games from being played.
-func (s *Server) situation(ctx context.Context, status rollout.RunStatus) (rollout.Tries, []rollout.Alarm, error) {
-	tries, err := s.deps.Store.Tries(ctx, status.Spec.Name)
+// situation is how a run's attempts have ended, and what keeps its games from being played.
+func (s *Server) situation(ctx context.Context, status rollout.RunStatus) (rollout.AttemptCounts,
+	[]rollout.Alarm, error) {
+	attempts, err := s.deps.Store.AttemptCounts(ctx, status.Spec.Name)
 	if err != nil {
-		return tries, nil, err
+		return attempts, nil, err
 	}
 	workers, err := s.deps.Workers.List(ctx)
 	if err != nil {
-		return tries, nil, err
+		return attempts, nil, err
 	}
 	engines, err := s.deps.Fleet.List(ctx)
 	if err != nil {
-		return tries, nil, err
+		return attempts, nil, err
 	}
-	return tries, alarm.Of(alarm.Evidence{Now: s.deps.Now(), Run: status, Tries: tries, Workers: workers,
+	return attempts, alarm.Of(alarm.Evidence{Now: s.deps.Now(), Run: status, Attempts: attempts, Workers: workers,
 		Engines: engines}), nil
 }

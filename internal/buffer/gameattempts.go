@@ -18,7 +18,7 @@ type GameRef struct {
 // Attempt is one attempt at a game, as the buffer knows it.
 type Attempt struct {
 	Number   int  // grows from each attempt to the next, over resets too; what a lower one saves is refused
-	Tries    int  // attempts so far that are held against the game, this one included
+	Counted  int  // attempts so far that are held against the game, this one included
 	Excused  int  // attempts so far that are not
 	Finished bool // an earlier attempt has finished the game; the other fields are zero
 }
@@ -34,7 +34,7 @@ func (s *Store) Begin(ctx context.Context, game GameRef, started time.Time, atte
 	if !r.ok() {
 		return Attempt{}, episodeOver(game.EpisodeRef, attempt, r)
 	}
-	return Attempt{Number: int(r.int(1)), Tries: int(r.int(2)), Excused: int(r.int(3)), Finished: r.str(4) != ""}, nil
+	return Attempt{Number: int(r.int(1)), Counted: int(r.int(2)), Excused: int(r.int(3)), Finished: r.str(4) != ""}, nil
 }
 
 // Excuse takes back that the latest attempt at a game is held against it: it ended for no reason of the game's.

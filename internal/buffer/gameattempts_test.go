@@ -34,7 +34,7 @@ func attemptsFence(t *testing.T, rdb redis.UniversalClient) {
 	}
 
 	first := begin(0, 1)
-	if again := begin(0, 1); first != (buffer.Attempt{Number: 1, Tries: 1}) || again != first {
+	if again := begin(0, 1); first != (buffer.Attempt{Number: 1, Counted: 1}) || again != first {
 		t.Errorf("begun %+v, and again %+v", first, again)
 	}
 	second := begin(10, 2)
@@ -54,7 +54,7 @@ func attemptsFence(t *testing.T, rdb redis.UniversalClient) {
 		}
 	}
 	reset := begin(20, 1)
-	if reset != (buffer.Attempt{Number: 3, Tries: 2, Excused: 1}) {
+	if reset != (buffer.Attempt{Number: 3, Counted: 2, Excused: 1}) {
 		t.Errorf("after a reset: %+v", reset)
 	}
 	if err := save(second.Number); !rollout.Refused(err, rollout.Fenced) {
@@ -85,7 +85,7 @@ func TestAttemptGoesOnAfterOneOfAnEarlierVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := s.Begin(t.Context(), game, time.Unix(1_790_000_000, 0), 4)
-	if err != nil || got != (buffer.Attempt{Number: 4, Tries: 4}) {
+	if err != nil || got != (buffer.Attempt{Number: 4, Counted: 4}) {
 		t.Errorf("%+v %v, want number 4", got, err)
 	}
 }

@@ -290,8 +290,8 @@ func writeLines(to io.Writer, documents []json.RawMessage) error {
 
 // A server under load turns calls away, and says that it does; a long export asks again, but not for good.
 const (
-	exportTries = 30
-	exportPause = time.Second
+	exportAttempts = 30
+	exportPause    = time.Second
 )
 
 func persist(ctx context.Context, ask func() error) error {

@@ -30,7 +30,7 @@ type runView struct {
 	ReadyDepth float64               `json:"ready_depth"`
 	Fleet      *rollout.FleetView    `json:"fleet"`
 	Departures []rollout.LengthCount `json:"departures"`
-	Tries      rollout.Tries         `json:"tries"`
+	Attempts   rollout.AttemptCounts `json:"tries"`
 	Alarms     []rollout.Alarm       `json:"alarms"`
 	Waits      []wait                `json:"waits"`
 }

@@ -64,8 +64,8 @@ func (s *session) showRun(v runView) error {
 	t.Row("stored", storedText(v))
 	row("throttle", throttleText(v))
 	row("variance", rewardVarianceText(v.RewardVariance))
-	row("tries", triesText(v.Tries))
-	for _, c := range countersOf(v.Tries.Counts) {
+	row("attempts", attemptsText(v.Attempts))
+	for _, c := range countersOf(v.Attempts.Counts) {
 		t.Row(c.what, c.text)
 	}
 	for _, code := range slices.Sorted(maps.Keys(v.Failures)) {
@@ -80,9 +80,9 @@ func (s *session) showRun(v runView) error {
 	if err := s.showDepartures(v.Departures); err != nil {
 		return err
 	}
-	if len(v.Tries.ByCode) > 0 {
+	if len(v.Attempts.ByCode) > 0 {
 		fmt.Fprintln(s.Stdout)
-		if err := s.write(failedTable(v.Tries, s.now())); err != nil {
+		if err := s.write(failedTable(v.Attempts, s.now())); err != nil {
 			return err
 		}
 	}

@@ -183,10 +183,10 @@ func (p *progress) panel(v runView, now time.Time) []string {
 	if !v.State.Over() {
 		lines = append(lines, "trainer  "+trainerText(v, now))
 	}
-	if v.Tries.Failed > 0 {
-		lines = append(lines, "tries    "+triesText(v.Tries))
+	if v.Attempts.Failed > 0 {
+		lines = append(lines, "attempts "+attemptsText(v.Attempts))
 	}
-	if text := invalidText(v.Tries.Counts); text != "" {
+	if text := invalidText(v.Attempts.Counts); text != "" {
 		lines = append(lines, "answers  "+strings.TrimPrefix(text, "answers "))
 	}
 	for _, a := range v.Alarms {
@@ -249,10 +249,10 @@ func (p *progress) line(v runView, now time.Time) string {
 	if p.hasLast {
 		parts = append(parts, fmt.Sprintf("stale %d", p.last.Service.StalenessMax))
 	}
-	if n := v.Tries.Failed; n > 0 {
-		parts = append(parts, fmt.Sprintf("tries failed %d", n))
+	if n := v.Attempts.Failed; n > 0 {
+		parts = append(parts, fmt.Sprintf("attempts failed %d", n))
 	}
-	if text := invalidText(v.Tries.Counts); text != "" {
+	if text := invalidText(v.Attempts.Counts); text != "" {
 		parts = append(parts, text)
 	}
 	if text := alarmText(v.Alarms); text != "" {

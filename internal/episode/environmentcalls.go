@@ -22,7 +22,7 @@ type stage struct {
 }
 
 func (p *Player) stage(plan Plan) *stage {
-	return &stage{now: p.Now, watch: p.Watch, attempt: plan.Tries, limit: plan.Timeouts.PhaseLimit()}
+	return &stage{now: p.Now, watch: p.Watch, attempt: plan.Counted, limit: plan.Timeouts.PhaseLimit()}
 }
 
 // begin begins a phase.

@@ -27,7 +27,7 @@ type Journal interface {
 type Plan struct {
 	Ref      rollout.EpisodeRef
 	Attempt  int // 1 for the first; part of every request's id and seed, so that a repeated sample is a new sample
-	Tries    int // attempts of which the game may have been the cause that they ended, this one included
+	Counted  int // attempts of which the game may have been the cause that they ended, this one included
 	Model    string
 	Version  rollout.PolicyVersion
 	Fixed    map[string]string // models of fixed policies, by the name that prompts use

@@ -72,7 +72,7 @@ func player(e *engine, b *book) *episode.Player {
 func plan(attempt int) episode.Plan {
 	return episode.Plan{
 		Ref:     rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "t", Seq: 4}, Sample: 2},
-		Attempt: attempt, Tries: attempt, Model: "t-v3", Version: 3, Seed: 7,
+		Attempt: attempt, Counted: attempt, Model: "t-v3", Version: 3, Seed: 7,
 		Sampling: rollout.Sampling{Temperature: 1, MaxTokens: 8},
 		Timeouts: rollout.Timeouts{Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour)},
 	}

@@ -66,7 +66,7 @@ func New(cfg Config) *Dispatcher {
 	}
 	return &Dispatcher{
 		cfg: cfg,
-		// Buffered, so that a caller that reports an ending need not wait for the loop is free.
+		// Buffered, so that a caller that reports an ending need not wait until the loop is free.
 		inbox: make(chan func(*eventLoop), 256),
 		done:  make(chan struct{}),
 	}

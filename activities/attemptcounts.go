@@ -7,7 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// countPatience bounds how long a try that has ended waits until it is counted: figures are not worth a game's time.
+// countPatience bounds how long an attempt that has ended waits until it is counted: figures are not worth a game's
+// time.
 const countPatience = 2 * time.Second
 
 // countFailure counts the attempt as failed, unless nothing failed: its game is not wanted any more, or goes on
@@ -17,7 +18,7 @@ func (at *attempt) countFailure(code string, err error, final bool) {
 		return
 	}
 	at.count(context.Background(), func(ctx context.Context) error {
-		return at.Buffer.TryFailed(ctx, rollout.FailedTry{
+		return at.Buffer.AttemptFailed(ctx, rollout.FailedAttempt{
 			Ref: at.ref, Code: code, Error: err.Error(), Attempt: at.number, Final: final, At: at.Now(),
 		})
 	})
@@ -25,13 +26,13 @@ func (at *attempt) countFailure(code string, err error, final bool) {
 
 // countFinished counts a game that was played to its end.
 func (at *attempt) countFinished(ctx context.Context, ep rollout.Episode) {
-	at.count(ctx, func(ctx context.Context) error { return at.Buffer.TryFinished(ctx, at.ref.Run, ep.Counts) })
+	at.count(ctx, func(ctx context.Context) error { return at.Buffer.GameFinished(ctx, at.ref.Run, ep.Counts) })
 }
 
 // countProgress notes that a game which an earlier attempt had not finished got further.
 func (at *attempt) countProgress(ctx context.Context) {
 	if at.number > 1 && !at.warmUp {
-		at.count(ctx, func(ctx context.Context) error { return at.Buffer.TryAdvanced(ctx, at.ref.Run) })
+		at.count(ctx, func(ctx context.Context) error { return at.Buffer.GameAdvanced(ctx, at.ref.Run) })
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// TestTries: failed tries are counted by code, with the latest of each; those in a row end with a game that is
-// finished, or that got further.
-func TestTries(t *testing.T) {
+// TestAttemptCounts: failed attempts are counted by code, with the latest of each; those in a row end with a game that
+// is finished, or that got further.
+func TestAttemptCounts(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 3))
@@ -22,51 +22,53 @@ func TestTries(t *testing.T) {
 		fail := func(code string, final bool) {
 			t.Helper()
 			at = at.Add(time.Second)
-			f.ok(f.TryFailed(f.ctx, rollout.FailedTry{
+			f.ok(f.AttemptFailed(f.ctx, rollout.FailedAttempt{
 				Ref: rollout.EpisodeRef{GroupRef: ref(4), Sample: 1}, Code: code, Error: code + strings.Repeat("!", 900),
 				Attempt: 2, Final: final, At: at,
 			}))
 		}
-		see := func(want string) rollout.Tries {
+		see := func(want string) rollout.AttemptCounts {
 			t.Helper()
-			tries, err := f.Tries(f.ctx, run)
+			attempts, err := f.AttemptCounts(f.ctx, run)
 			f.ok(err)
-			got := fmt.Sprintf("%d finished, %d failed", tries.Finished, tries.Failed)
-			for _, c := range tries.ByCode {
-				got += fmt.Sprintf("; %s %d/%d/%d", c.Code, c.Tries, c.GivenUp, c.InRow)
+			got := fmt.Sprintf("%d finished, %d failed", attempts.Finished, attempts.Failed)
+			for _, c := range attempts.ByCode {
+				got += fmt.Sprintf("; %s %d/%d/%d", c.Code, c.Attempts, c.GivenUp, c.InRow)
 			}
 			if got != want {
 				t.Fatalf("got  %s\nwant %s", got, want)
 			}
-			return tries
+			return attempts
 		}
 		see("0 finished, 0 failed")
 		fail("timeout", false)
 		fail("panic", true)
 		fail("timeout", true)
-		tries := see("0 finished, 3 failed; timeout 2/1/2; panic 1/1/1")
-		if last := tries.ByCode[0]; !tries.FailingSince.Equal(start.Add(time.Second)) || !last.LastAt.Equal(at) ||
+		attempts := see("0 finished, 3 failed; timeout 2/1/2; panic 1/1/1")
+		if last := attempts.ByCode[0]; !attempts.FailingSince.Equal(start.Add(time.Second)) || !last.LastAt.Equal(at) ||
 			last.LastGame != "demo/4/1" ||
 			last.LastTried != 2 || len(last.Last) > 510 {
-			t.Errorf("%+v", tries)
+			t.Errorf("%+v", attempts)
 		}
-		f.ok(f.TryFinished(f.ctx, run, map[string]int64{"answers_invalid": 2, "answers_full": 5}))
-		f.ok(f.TryFinished(f.ctx, run, map[string]int64{"answers_invalid": 1}))
-		if tries = see("2 finished, 3 failed; timeout 2/1/0; panic 1/1/0"); tries.Counts["answers_invalid"] != 3 ||
-			!tries.FailingSince.IsZero() {
-			t.Errorf("%+v", tries)
+		f.ok(f.GameFinished(f.ctx, run, map[string]int64{"answers_invalid": 2, "answers_full": 5}))
+		f.ok(f.GameFinished(f.ctx, run, map[string]int64{"answers_invalid": 1}))
+		if attempts = see("2 finished, 3 failed; timeout 2/1/0; panic 1/1/0"); attempts.Counts["answers_invalid"] != 3 ||
+			!attempts.FailingSince.IsZero() {
+			t.Errorf("%+v", attempts)
 		}
 		fail("panic", false)
-		f.ok(f.TryAdvanced(f.ctx, run))
+		f.ok(f.GameAdvanced(f.ctx, run))
 		see("2 finished, 4 failed; panic 2/1/0; timeout 2/1/0")
 		for i := range 100 {
 			fail(fmt.Sprintf("code-%d", i), false)
 		}
-		if tries, err := f.Tries(f.ctx, run); err != nil || len(tries.ByCode) > 65 || tries.ByCode[0].Code != "other" {
-			t.Errorf("%d codes are kept, %v", len(tries.ByCode), err)
+		if attempts, err := f.AttemptCounts(f.ctx, run); err != nil || len(attempts.ByCode) > 65 ||
+			attempts.ByCode[0].Code != "other" {
+			t.Errorf("%d codes are kept, %v", len(attempts.ByCode), err)
 		}
 		f.ok(f.Delete(f.ctx, run))
-		f.refused(f.TryFailed(f.ctx, rollout.FailedTry{Ref: rollout.EpisodeRef{GroupRef: ref(4)}, Code: "late", At: at}),
+		f.refused(f.AttemptFailed(f.ctx, rollout.FailedAttempt{Ref: rollout.EpisodeRef{GroupRef: ref(4)},
+			Code: "late", At: at}),
 			rollout.NoSuchRun)
 		f.ok(f.Purge(f.ctx, run))
 	})

@@ -48,24 +48,24 @@ func wrapped(text string, width int, wrap bool) []string {
 	return lines
 }
 
-// triesText is how many games were finished and how many tries failed; empty before the first.
-func triesText(t rollout.Tries) string {
+// attemptsText is how many games were finished and how many attempts failed; empty before the first.
+func attemptsText(t rollout.AttemptCounts) string {
 	if t.Finished+t.Failed == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d games finished, %d tries failed", t.Finished, t.Failed)
+	text := fmt.Sprintf("%d games finished, %d attempts failed", t.Finished, t.Failed)
 	if worst, failing := t.Worst(); failing {
 		text += fmt.Sprintf(", the last %d in a row with %s", worst.InRow, worst.Code)
 	}
 	return text
 }
 
-// failedTable is the tries that failed, by code, with the latest of each.
-func failedTable(t rollout.Tries, now time.Time) *table.Table {
+// failedTable is the attempts that failed, by code, with the latest of each.
+func failedTable(t rollout.AttemptCounts, now time.Time) *table.Table {
 	out := table.New(table.Left("FAILED WITH"), table.Right("TRIES"), table.Right("GIVEN UP"), table.Right("LAST"),
 		table.Left("GAME"), table.Left("LAST ERROR"))
 	for _, f := range t.ByCode {
-		out.Row(f.Code, count(f.Tries), count(f.GivenUp), ago(f.LastAt, now), f.LastGame, f.Last)
+		out.Row(f.Code, count(f.Attempts), count(f.GivenUp), ago(f.LastAt, now), f.LastGame, f.Last)
 	}
 	return out
 }

@@ -13,23 +13,23 @@ import (
 )
 
 // maxTryError bounds the text that is kept of an error.
-const maxTryError = 500
+const maxAttemptError = 500
 
 // lastTry is what is kept of the latest try that failed with a code.
-type lastTry struct {
+type lastAttempt struct {
 	Error   string    `json:"error"`
 	At      time.Time `json:"at"`
 	Game    string    `json:"game"`
 	Attempt int       `json:"attempt"`
 }
 
-// TryFailed counts a try at a game that failed, and keeps its error as the latest with its code.
-func (s *Store) TryFailed(ctx context.Context, t rollout.FailedTry) error {
+// AttemptFailed counts an attempt at a game that failed, and keeps its error as the latest with its code.
+func (s *Store) AttemptFailed(ctx context.Context, t rollout.FailedAttempt) error {
 	text := t.Error
-	if len(text) > maxTryError {
-		text = strings.ToValidUTF8(text[:maxTryError], "") + "..."
+	if len(text) > maxAttemptError {
+		text = strings.ToValidUTF8(text[:maxAttemptError], "") + "..."
 	}
-	last, err := json.Marshal(lastTry{text, t.At.UTC(), t.Ref.String(), t.Attempt})
+	last, err := json.Marshal(lastAttempt{text, t.At.UTC(), t.Ref.String(), t.Attempt})
 	if err != nil {
 		return fmt.Errorf("count a failed try: %w", err)
 	}
@@ -39,8 +39,8 @@ func (s *Store) TryFailed(ctx context.Context, t rollout.FailedTry) error {
 	return nil
 }
 
-// TryFinished counts a game that was played to its end, with its environment's counters.
-func (s *Store) TryFinished(ctx context.Context, run rollout.RunName, counts map[string]int64) error {
+// GameFinished counts a game that was played to its end, with its environment's counters.
+func (s *Store) GameFinished(ctx context.Context, run rollout.RunName, counts map[string]int64) error {
 	args := []any{1}
 	for name, n := range counts {
 		args = append(args, name, n)
@@ -51,33 +51,33 @@ func (s *Store) TryFinished(ctx context.Context, run rollout.RunName, counts map
 	return nil
 }
 
-// TryAdvanced notes that a game that had failed got further than before: what fails, does not fail always.
-func (s *Store) TryAdvanced(ctx context.Context, run rollout.RunName) error {
+// GameAdvanced notes that a game that had failed got further than before: what fails, does not fail always.
+func (s *Store) GameAdvanced(ctx context.Context, run rollout.RunName) error {
 	if _, err := s.eval(ctx, trySucceededScript, run, 0); err != nil {
 		return fmt.Errorf("note a try that got further: %w", err)
 	}
 	return nil
 }
 
-// Tries is how the tries at a run's games have ended so far.
-func (s *Store) Tries(ctx context.Context, run rollout.RunName) (rollout.Tries, error) {
+// AttemptCounts is how the attempts at a run's games have ended so far.
+func (s *Store) AttemptCounts(ctx context.Context, run rollout.RunName) (rollout.AttemptCounts, error) {
 	r, err := s.eval(ctx, triesScript, run)
 	if err != nil {
-		return rollout.Tries{}, fmt.Errorf("tries: %w", err)
+		return rollout.AttemptCounts{}, fmt.Errorf("attempts: %w", err)
 	}
-	t := rollout.Tries{Finished: r.int(1), ByCode: []rollout.FailedTries{}}
+	t := rollout.AttemptCounts{Finished: r.int(1), ByCode: []rollout.FailedAttempts{}}
 	fields, failing := r.fields(2), r.fields(3)
 	for name, value := range fields {
 		what, rest, _ := strings.Cut(name, " ")
 		n := words(value).int(0)
 		switch what {
 		case "n":
-			of := rollout.FailedTries{
-				Code: rest, Tries: n, GivenUp: words(fields["g "+rest]).int(0), InRow: words(failing["r "+rest]).int(0),
+			of := rollout.FailedAttempts{
+				Code: rest, Attempts: n, GivenUp: words(fields["g "+rest]).int(0), InRow: words(failing["r "+rest]).int(0),
 			}
-			var last lastTry
+			var last lastAttempt
 			if err := json.Unmarshal([]byte(fields["l "+rest]), &last); err != nil {
-				return t, fmt.Errorf("tries of %s: the last with code %s: %w", run, rest, err)
+				return t, fmt.Errorf("attempts of %s: the last with code %s: %w", run, rest, err)
 			}
 			of.Last, of.LastAt, of.LastGame, of.LastTried = last.Error, last.At, last.Game, last.Attempt
 			t.ByCode = append(t.ByCode, of)
@@ -89,12 +89,12 @@ func (s *Store) Tries(ctx context.Context, run rollout.RunName) (rollout.Tries, 
 			t.Counts[rest] = n
 		}
 	}
-	slices.SortFunc(t.ByCode, func(a, b rollout.FailedTries) int {
-		return cmp.Or(cmp.Compare(b.Tries, a.Tries), cmp.Compare(a.Code, b.Code))
+	slices.SortFunc(t.ByCode, func(a, b rollout.FailedAttempts) int {
+		return cmp.Or(cmp.Compare(b.Attempts, a.Attempts), cmp.Compare(a.Code, b.Code))
 	})
 	if since := failing["since"]; since != "" {
 		if t.FailingSince, err = time.Parse(time.RFC3339Nano, since); err != nil {
-			return t, fmt.Errorf("tries of %s: %w", run, err)
+			return t, fmt.Errorf("attempts of %s: %w", run, err)
 		}
 	}
 	return t, nil
