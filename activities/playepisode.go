@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -57,7 +56,7 @@ func (a *Activities) attempt(ctx context.Context, plan GroupPlan, sample int) *a
 	return &attempt{
 		Activities: a, plan: plan, ref: rollout.EpisodeRef{GroupRef: plan.Ref, Sample: sample},
 		watch: &episode.Watch{}, heartbeat: &heartbeat{ctx: ctx}, usageCounter: usageCounter{now: a.Now},
-			number: 1, counted: 1,
+		number: 1, counted: 1,
 	}
 }
 

@@ -231,7 +231,7 @@ func TestOpenServersNeedTokens(t *testing.T) {
 	}
 }
 
-func TestRedisAwayIsRetryable(t *testing.T) {
+func TestRedisUnavailableIsRetryable(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	f.start()
@@ -246,7 +246,7 @@ func TestRedisAwayIsRetryable(t *testing.T) {
 	}
 }
 
-func TestControlAwayDoesNotStopTheTrainer(t *testing.T) {
+func TestControlUnavailableDoesNotStopTheTrainer(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	f.start()

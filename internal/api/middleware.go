@@ -77,7 +77,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 						"this request_id"))
 				}
 			}
-			if turnedAway(answer.status) {
+			if refusedForAccessOrLoad(answer.status) {
 				s.deps.OnRefusal(string(c.code))
 			}
 			s.deps.Log.LogAttrs(r.Context(), levelOf(answer.status), "request", slog.String("client", c.address),
@@ -89,9 +89,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	})
 }
 
-// turnedAway reports whether a request was refused for who sent it or for how much there is to do, and not for what
+// refusedForAccessOrLoad reports whether a request was refused for who sent it or for how much there is to do, and not for what
 // it said.
-func turnedAway(status int) bool {
+func refusedForAccessOrLoad(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests ||
 		status == http.StatusServiceUnavailable
 }

@@ -152,7 +152,7 @@ func throttleDetail(status rollout.RunStatus, counts rollout.BufferCounts) strin
 	case rollout.ThrottleBytes:
 		return fmt.Sprintf("room for trajectories: %d of max_bytes %d bytes are stored, %s", counts.Bytes, b.MaxBytes, held)
 	case rollout.ThrottleFailures:
-		return fmt.Sprintf("a group that does not fail, or a change of the run: all that ended lately failed, so that new " +
+		return fmt.Sprintf("a group that does not fail, or a change of the run: all that ended lately failed, so that new "+
 			"ones wait; %s", held)
 	}
 	return ""

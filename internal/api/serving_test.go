@@ -62,7 +62,7 @@ func serveFrom(redisAddr string, in io.Reader, out io.Writer) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	m := &meter{}
+	m := &memoryGauge{}
 	go m.watch(ctx)
 	go func() { _ = http.Serve(control, m) }() // Ends with the process.
 	go func() {
@@ -80,14 +80,14 @@ type memory struct {
 	ResidentAtRest int64
 }
 
-// meter answers POST with this process at rest, and GET with the most that it has held since.
-type meter struct {
+// memoryGauge answers POST with this process at rest, and GET with the most that it has held since.
+type memoryGauge struct {
 	heap   atomic.Int64
 	atRest atomic.Int64
 }
 
 // watch looks at the heap a thousand times per second.
-func (m *meter) watch(ctx context.Context) {
+func (m *memoryGauge) watch(ctx context.Context) {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
@@ -98,7 +98,7 @@ func (m *meter) watch(ctx context.Context) {
 	}
 }
 
-func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (m *memoryGauge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
 		debug.FreeOSMemory()
 		_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // Forgets the peak; elsewhere there is none to forget.
@@ -126,7 +126,7 @@ func ofProcess(name string) int64 {
 }
 
 // serving is a process that serves the API, as its parent sees it.
-type serving struct{ url, meter string }
+type serving struct{ url, memoryGauge string }
 
 // startServing starts this binary again to serve a Redis until the benchmark ends.
 func startServing(b *testing.B, redisAddr string) *serving {
@@ -150,17 +150,17 @@ func startServing(b *testing.B, redisAddr string) *serving {
 	})
 	s := &serving{}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if _, scanned := fmt.Sscan(line, &s.url, &s.meter); err != nil || scanned != nil {
+	if _, scanned := fmt.Sscan(line, &s.url, &s.memoryGauge); err != nil || scanned != nil {
 		b.Fatalf("the serving process said %q: %v", line, err)
 	}
-	s.url, s.meter = "http://"+s.url, "http://"+s.meter
+	s.url, s.memoryGauge = "http://"+s.url, "http://"+s.allocationCounter
 	return s
 }
 
 // rest lets the process give back what it does not need, and forgets its peak.
 func (s *serving) rest(b *testing.B) {
 	b.Helper()
-	resp, err := http.Post(s.meter, "", nil)
+	resp, err := http.Post(s.memoryGauge, "", nil)
 	must(b, err)
 	must(b, resp.Body.Close())
 }
@@ -168,7 +168,7 @@ func (s *serving) rest(b *testing.B) {
 // peak is the most that the process has held since it was at rest.
 func (s *serving) peak(b *testing.B) (m memory) {
 	b.Helper()
-	resp, err := http.Get(s.meter)
+	resp, err := http.Get(s.memoryGauge)
 	must(b, err)
 	defer func() { _ = resp.Body.Close() }()
 	must(b, json.NewDecoder(resp.Body).Decode(&m))

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Queue registers a group launched with a policy version, than which no turn of it will be older. The first
+// Queue registers a group launched with a policy version, the oldest that any turn of it will have. The first
 // scenario registered for it wins and is returned, now and later; an empty scenario registers none, and asks which
 // one is. A group that is over is refused as Fenced.
 func (s *Store) Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion,

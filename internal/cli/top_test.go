@@ -137,7 +137,7 @@ func TestTopWritesDocuments(t *testing.T) {
 	}
 }
 
-func TestTopWaitsForAServerThatGoesAway(t *testing.T) {
+func TestTopWaitsForAnUnavailableServer(t *testing.T) {
 	t.Parallel()
 	s, stdout, stderr := topSession("table")
 	c := fleetServer(t, func(request int) bool { return request == 2 || request == 3 })

@@ -127,7 +127,7 @@ func (in *injector) worthwhile(ctx context.Context, f Fault) {
 		now = func() bool { return in.service.PID(in.process("trainer", 0)) != 0 && in.watch.betweenCheckpoints() }
 	}
 	switch {
-	case f.Kind == AwayEngines:
+	case f.Kind == EnginesOutage:
 		now = func() bool { return in.inTheMiddle() && in.publishing() }
 	case in.service.cfg.Deck == Names:
 		now = in.inTheMiddle
@@ -143,7 +143,7 @@ func (in *injector) worthwhile(ctx context.Context, f Fault) {
 // inject does a fault and answers how to take it back.
 func (in *injector) inject(ctx context.Context, f Fault) (back func(), err error) {
 	switch f.Kind {
-	case TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, HangLoad, AwayEngines, PublishAgain, PublishOther,
+	case TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, HangLoad, EnginesOutage, PublishAgain, PublishOther,
 		SecondDeployment, EndWorker:
 		return in.nameFault(ctx, f)
 	}

@@ -42,8 +42,8 @@ const (
 
 	// ReplaceTrainer stops the trainer, lets a successor take over, and continues the old one, which does not know.
 	ReplaceTrainer Kind = "replace-trainer"
-	// AwayTemporal kills Temporal and keeps everybody from it for several slots.
-	AwayTemporal Kind = "away-temporal"
+	// TemporalOutage kills Temporal and keeps everybody from it for several slots.
+	TemporalOutage Kind = "away-temporal"
 
 	FullRedis Kind = "full-redis" // maxmemory below what is used: every write is refused
 	SlowRedis Kind = "slow-redis" // writes are held up, as by a slow disk
@@ -56,7 +56,7 @@ const (
 	TerminateFleet Kind = "terminate-fleet"
 	ForgetRun      Kind = "forget-run"    // Temporal deletes the run's workflow, as at the end of its retention
 	HangLoad       Kind = "hang-load"     // an engine hangs whenever an adapter is loaded
-	AwayEngines    Kind = "away-engines"  // nobody reaches any engine
+	EnginesOutage  Kind = "away-engines"  // nobody reaches any engine
 	PublishAgain   Kind = "publish-again" // the newest version, from the same path
 	PublishOther   Kind = "publish-other" // other weights under the newest version
 	// SecondDeployment starts, changes and stops a run of the same name in another deployment on the same Redis and
@@ -93,7 +93,7 @@ func (d Deck) kinds() []Kind {
 // NameKinds lists the kinds of the deck of names: its own, and the deaths that they are mixed with.
 func NameKinds() []Kind {
 	return []Kind{
-		TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, HangLoad, AwayEngines, PublishAgain, PublishOther,
+		TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, HangLoad, EnginesOutage, PublishAgain, PublishOther,
 		SecondDeployment, EndWorker, KillWorker, KillServer, KillEngine,
 	}
 }
@@ -105,8 +105,8 @@ func Kinds() []Kind {
 		StopWorker, StopServer, StopTrainer, StopEngine, StopTemporal, StopRedis,
 		CutWorkerRedis, CutWorkerTemporal, CutWorkerEngine, CutServerRedis, CutServerTemporal,
 		HangWorkerRedis, HangWorkerEngine, HangServerTemporal, FullRedis, SlowRedis,
-		CutTrainerServer, HangTrainerServer, ReplaceTrainer, AwayTemporal,
-		TerminateGroup, TerminateRun, TerminateFleet, HangLoad, AwayEngines, EndWorker,
+		CutTrainerServer, HangTrainerServer, ReplaceTrainer, TemporalOutage,
+		TerminateGroup, TerminateRun, TerminateFleet, HangLoad, EnginesOutage, EndWorker,
 	}
 }
 
@@ -152,7 +152,7 @@ func NewSchedule(kinds []Kind, seed int64, every, long time.Duration, workers, e
 // which take several.
 func (s *Schedule) Next() Fault {
 	if s.long > 0 && s.slot >= longAfter {
-		f := Fault{Kind: AwayTemporal, At: s.every * time.Duration(s.slot), Hold: s.long}
+		f := Fault{Kind: TemporalOutage, At: s.every * time.Duration(s.slot), Hold: s.long}
 		s.slot += s.slots(s.long)
 		s.long = 0
 		return f
@@ -177,10 +177,10 @@ func (s *Schedule) Next() Fault {
 	switch f.Kind {
 	case KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll, EndWorker,
 		TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, PublishAgain, PublishOther, SecondDeployment:
-	case AwayEngines:
+	case EnginesOutage:
 		f.Hold = enginesUnavailable
 		s.slot += int(f.Hold / s.every)
-	case AwayTemporal:
+	case TemporalOutage:
 		f.Hold = time.Duration(part * (6 + 2*s.rng.Float64()))
 		s.slot += s.slots(f.Hold)
 	default:

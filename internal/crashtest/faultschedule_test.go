@@ -57,7 +57,7 @@ func testDeck(t *testing.T, kinds []Kind) {
 
 // Temporal is unavailable for several slots at a time, and once for as long as was asked for; nothing else is done
 // meanwhile.
-func TestTemporalIsAwayForLong(t *testing.T) {
+func TestTemporalIsUnavailableForLong(t *testing.T) {
 	t.Parallel()
 	const long = 2 * time.Minute
 	s := NewSchedule(Kinds(), 3, time.Second, long, 2, 3)
@@ -68,7 +68,7 @@ func TestTemporalIsAwayForLong(t *testing.T) {
 			t.Errorf("%s begins before %s", f, free)
 		}
 		free = f.At + f.Hold
-		if f.Kind != AwayTemporal {
+		if f.Kind != TemporalOutage {
 			continue
 		}
 		free += time.Second

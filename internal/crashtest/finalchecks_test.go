@@ -131,7 +131,7 @@ func TestCheckFindsEveryBrokenPromise(t *testing.T) {
 		{"trainer of no generation", func(o *outcome) { o.journal[0].Generation = 9 }, "never announced", nil},
 		{"record of a replaced trainer", func(o *outcome) {
 			o.records[1].Generation, o.records[1].Trainer.WallSec = 2, 3
-		}, "epoch 3 had replaced from step 1 on", nil},
+		}, "generation 3 had replaced from step 1 on", nil},
 		{"record that nobody sent", func(o *outcome) { o.records[0].Trainer.WallSec = 9 }, "did not send", nil},
 		{"record gone", func(o *outcome) { o.records = o.records[:1] }, "1 records are kept of 2 steps", nil},
 		{"seen while it ran", func(o *outcome) { o.violations = []string{"the account went back"} }, "went back", nil},

@@ -22,7 +22,7 @@ import (
 // next one.
 func bound(k Kind) time.Duration {
 	switch k {
-	case HangLoad, AwayEngines, ReturnName:
+	case HangLoad, EnginesOutage, ReturnName:
 		return 45 * time.Second // engines find one another again, and load
 	case ExpireName:
 		return retention + 30*time.Second
@@ -127,7 +127,7 @@ func (in *injector) nameFault(ctx context.Context, f Fault) (back func(), err er
 		return func() { in.expect(ctx, f, "the fleet has a keeper again", in.service.temporal.runs("Fleet")) }, nil
 	case HangLoad:
 		return in.hangLoad(ctx, f)
-	case AwayEngines:
+	case EnginesOutage:
 		return in.cutEngines(), nil
 	case PublishAgain, PublishOther:
 		return nil, in.publish(ctx, f.Kind == PublishOther)

@@ -44,7 +44,7 @@ func recoveries(done []injected, w *watch, r *recorder) []Recovery {
 		{Kind: KillTrainer, What: "its successor attached"},
 		{Kind: KillEngine, What: "its next answer"},
 		{Kind: KillTemporal, What: "the run answers through it"},
-		{Kind: AwayTemporal, What: "first new group after it is back"},
+		{Kind: TemporalOutage, What: "first new group after it is back"},
 		{Kind: ReplaceTrainer, What: "the old one refused, once it wakes up"},
 	}
 	for i := range all {
@@ -75,8 +75,8 @@ func (d injected) began() time.Time {
 
 // overtaken reports whether Temporal was hardly back when it was unavailable again: there was no time to recover in.
 func (d injected) overtaken(done []injected) bool {
-	return d.Kind == AwayTemporal && slices.ContainsFunc(done, func(next injected) bool {
-		return next.Kind == AwayTemporal && next.when.After(d.until) && next.when.Sub(d.until) < slackAfterOutage
+	return d.Kind == TemporalOutage && slices.ContainsFunc(done, func(next injected) bool {
+		return next.Kind == TemporalOutage && next.when.After(d.until) && next.when.Sub(d.until) < slackAfterOutage
 	})
 }
 
@@ -103,7 +103,7 @@ func ends(d injected, w *watch, r *recorder) []time.Time {
 		}
 	case KillTemporal:
 		return []time.Time{firstAskedAfter(w.replies, d.when)}
-	case AwayTemporal:
+	case TemporalOutage:
 		return []time.Time{firstAfter(w.launched, d.until)}
 	case ReplaceTrainer:
 		return []time.Time{d.refused}
@@ -135,7 +135,7 @@ func unled(done []injected, r *recorder) int {
 	defer r.mu.Unlock()
 	n := 0
 	for _, d := range done {
-		if d.Kind != AwayTemporal {
+		if d.Kind != TemporalOutage {
 			continue
 		}
 		for _, times := range r.engines {

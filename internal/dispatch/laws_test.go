@@ -112,7 +112,7 @@ func (w *world) before(ev Event) {
 	}
 }
 
-func (w *world) settles(ev TryEnded) {
+func (w *world) ends(ev TryEnded) {
 	q := w.requests[ev.ID]
 	if q == nil {
 		return

@@ -109,7 +109,7 @@ func play(t *testing.T, sound, bad, model string, seed int64) []rollout.Turn {
 		Beat: func(int, string) {}, Now: time.Now}
 	plan := episode.Plan{
 		Ref:     rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "t", Seq: rollout.GroupSeq(seed)}},
-		Attempt: 1, Tries: 1, Model: model, Seed: seed, Sampling: rollout.Sampling{Temperature: 1, TopP: 1,
+		Attempt: 1, Counted: 1, Model: model, Seed: seed, Sampling: rollout.Sampling{Temperature: 1, TopP: 1,
 			MaxTokens: maxTokens},
 		Timeouts: rollout.Timeouts{Completion: rollout.Duration(20 * time.Second), Episode: rollout.Duration(time.Minute)},
 	}

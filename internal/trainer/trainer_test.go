@@ -318,7 +318,7 @@ func checkJournal(t *testing.T, path string, steps int) {
 	}
 }
 
-func TestSurvivesAServerThatGoesAway(t *testing.T) {
+func TestSurvivesAnUnavailableServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(2)

@@ -211,12 +211,12 @@ func TestCallersMayLeave(t *testing.T) {
 func TestOverloadSlowsDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
-		turnedAway := 0
+		overloads := 0
 		f.answer = func(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
 			f.mu.Lock()
 			busy := f.running > 4
 			if busy {
-				turnedAway++
+				overloads++
 			}
 			f.mu.Unlock()
 			if busy {
@@ -239,8 +239,8 @@ func TestOverloadSlowsDown(t *testing.T) {
 		if e := st.Engines[0]; e.Condition != "healthy" || e.Window > 8 {
 			t.Errorf("engine %+v; want it healthy, and its window near what it takes", e)
 		}
-		if turnedAway > 100 {
-			t.Errorf("%d requests were turned away", turnedAway)
+		if overloads > 100 {
+			t.Errorf("%d requests were turned away", overloads)
 		}
 		r.empty()
 	})
