@@ -92,8 +92,8 @@ type InspectInput struct {
 // InspectAdapter judges an adapter by its files, where this worker sees them, and engines by their room for it. Weights
 // that must not come under this name, or from this path, are refused as a Conflict.
 func (a *Activities) InspectAdapter(ctx context.Context, in InspectInput) (adapterfiles.Inspection, error) {
-	heart := startHeart(ctx, loadBeat)
-	defer heart.stop()
+	heartbeat := startHeartbeat(ctx, loadBeat)
+	defer heartbeat.stop()
 	found, err := a.Files.Inspect(ctx, in.Adapter.Prefix, in.Adapter.Path, in.Rank)
 	if err != nil {
 		return found, typed(err)

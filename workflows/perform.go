@@ -162,7 +162,7 @@ func (r *run) lookFor(ctx workflow.Context, seqs []rollout.GroupSeq) runmachine.
 func (r *run) mirror(ctx workflow.Context, task runmachine.Mirror) runmachine.Done {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return r.short(ctx, acts.Mirror, activities.MirrorInput{
-		Status: task.Status, AsOf: workflow.Now(ctx), Change: task.Change, Key: task.Key, Signal: task.VarianceChanged,
+		Status: task.Status, AsOf: workflow.Now(ctx), Change: task.Change, Key: task.Key, RewardVarianceChanged: task.VarianceChanged,
 	})
 }
 

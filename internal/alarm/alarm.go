@@ -141,14 +141,14 @@ func modelsOf(spec rollout.Spec) []string {
 }
 
 func gamesFail(e Evidence) (rollout.Alarm, bool) {
-	worst, failing := e.Tries.Worst()
+	worst, failing := e.Attempts.Worst()
 	if !failing || worst.InRow < alarmAfter(e.Run) {
 		return rollout.Alarm{}, false
 	}
 	return rollout.Alarm{
-		Code: rollout.AlarmGamesFail, Since: e.Tries.FailingSince,
+		Code: rollout.AlarmGamesFail, Since: e.Attempts.FailingSince,
 		Text: fmt.Sprintf("every game fails: %s %d times in %s, last: %s",
-			worst.Code, worst.InRow, span(e.Now.Sub(e.Tries.FailingSince)), worst.Last),
+			worst.Code, worst.InRow, span(e.Now.Sub(e.Attempts.FailingSince)), worst.Last),
 		Advice: advice(worst.Code, e.Run.Spec),
 	}, true
 }

@@ -153,7 +153,7 @@ func startServing(b *testing.B, redisAddr string) *serving {
 	if _, scanned := fmt.Sscan(line, &s.url, &s.memoryGauge); err != nil || scanned != nil {
 		b.Fatalf("the serving process said %q: %v", line, err)
 	}
-	s.url, s.memoryGauge = "http://"+s.url, "http://"+s.allocationCounter
+	s.url, s.memoryGauge = "http://"+s.url, "http://"+s.memoryGauge
 	return s
 }
 

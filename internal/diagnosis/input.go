@@ -20,9 +20,9 @@ type Input struct {
 	Departures []rollout.LengthCount
 	// Signal is how many of the latest groups have any variance of their rewards, and Throttle what keeps the run from
 	// launching as many groups as its depth asks for, both as the run last said.
-	Signal   rollout.Signal
-	Throttle rollout.Throttle
-	Signals  []SignalChange // in order of time
+	RewardVariance        rollout.RewardVariance
+	Throttle              rollout.Throttle
+	RewardVarianceChanges []RewardVarianceChange // in order of time
 	// Alarms are what keeps the games from being played now, the gravest first.
 	Alarms []rollout.Alarm
 	// MinEffect is the relative change of the step time that counts; 0 means 10 %.
@@ -44,8 +44,8 @@ type Drop struct {
 	Code string
 }
 
-// SignalChange is the moment at which most groups ceased to have any variance of their rewards, or began to again.
-type SignalChange struct {
-	At     time.Time
-	Signal rollout.Signal
+// RewardVarianceChange is the moment at which most groups ceased to have any variance of their rewards, or began to again.
+type RewardVarianceChange struct {
+	At             time.Time
+	RewardVariance rollout.RewardVariance
 }

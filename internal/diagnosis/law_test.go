@@ -78,8 +78,8 @@ func circumstances(rng *rand.Rand, in *diagnosis.Input) {
 				Code: []string{"stale", "shrunk", "zero_variance"}[rng.IntN(3)]})
 		}
 		if rng.IntN(10) == 0 {
-			in.Signals = append(in.Signals,
-				diagnosis.SignalChange{At: v.GrantedAt, Signal: rollout.Signal{Collapsed: rng.IntN(2) == 0}})
+			in.RewardVarianceChanges = append(in.RewardVarianceChanges,
+				diagnosis.RewardVarianceChange{At: v.GrantedAt, RewardVariance: rollout.RewardVariance{Collapsed: rng.IntN(2) == 0}})
 		}
 	}
 	for _, code := range []string{rollout.Trained, "stale", "zero_variance"} {

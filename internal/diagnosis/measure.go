@@ -79,12 +79,12 @@ func (h *history) presentSteps(last levelSteps, starvation *Starvation, cycle *O
 	return present
 }
 
-// withRestarts adds the trainer's restarts, which the records show by their epoch.
+// withRestarts adds the trainer's restarts, which the records show by their generation.
 func withRestarts(h *history, events []Event) []Event {
 	out := slices.Clone(events)
 	for i := 1; i < len(h.all); i++ {
-		before, s := h.all[i-1].rec.Epoch, &h.all[i]
-		if s.rec.Epoch > before && before > 0 {
+		before, s := h.all[i-1].rec.Generation, &h.all[i]
+		if s.rec.Generation > before && before > 0 {
 			out = append(out, Event{s.view().FirstAskedAt, EventTrainer, "another trainer process took over"})
 		}
 	}

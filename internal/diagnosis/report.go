@@ -94,7 +94,7 @@ func longPhase(levels []Level) string {
 func nextCommands(r Report, m *measurements) []string {
 	name := string(r.Run)
 	again := "millrace diagnose " + name
-	learnsNothing := len(r.Findings) > 0 && r.Findings[0].Cause == CauseNoSignal
+	learnsNothing := len(r.Findings) > 0 && r.Findings[0].Cause == CauseNoRewardVariance
 	switch best := bestChange(r.WhatIfs); {
 	case r.Verdict == VerdictHealthy || r.Verdict == VerdictHealed:
 		return nil

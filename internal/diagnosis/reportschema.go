@@ -251,28 +251,28 @@ type CauseName string
 
 // The candidates. A report decides each of them.
 const (
-	CauseThroughput  CauseName = "throughput"
-	CauseLatency     CauseName = "latency"
-	CauseWorkers     CauseName = "workers"
-	CauseStarvation  CauseName = "starvation" // the trainer waits, and why is not known
-	CauseTrainer     CauseName = "trainer"    // its own phases
-	CauseStraggler   CauseName = "straggler"
-	CauseAdapterLoad CauseName = "adapter_load"
-	CauseEngineLost  CauseName = "engine_lost"
-	CauseScaleDown   CauseName = "scale_down"
-	CauseColdEngines CauseName = "cold_engines"
-	CausePrefill     CauseName = "prefill_drain"
-	CauseLongerGames CauseName = "longer_games"
-	CauseEnvironment CauseName = "environment"
-	CauseDrops       CauseName = "dropped_groups"
-	CauseStaleDrops  CauseName = "stale_groups" // dropped because they became too stale
-	CauseNoSignal    CauseName = "no_signal"    // rewards are equal, and nothing is learnt
-	CauseThrottle    CauseName = "throttle"     // a bound keeps the run below its depth
-	CauseStaleWait   CauseName = "stale_wait"   // on_stale: wait holds a batch that has enough groups
-	CauseRefLogprobs CauseName = "ref_logprobs"
-	CauseCheckpoint  CauseName = "checkpoint"
-	CauseConfig      CauseName = "config_change"
-	CauseOtherWork   CauseName = "other_work"
+	CauseThroughput       CauseName = "throughput"
+	CauseLatency          CauseName = "latency"
+	CauseWorkers          CauseName = "workers"
+	CauseStarvation       CauseName = "starvation" // the trainer waits, and why is not known
+	CauseTrainer          CauseName = "trainer"    // its own phases
+	CauseStraggler        CauseName = "straggler"
+	CauseAdapterLoad      CauseName = "adapter_load"
+	CauseEngineLost       CauseName = "engine_lost"
+	CauseScaleDown        CauseName = "scale_down"
+	CauseColdEngines      CauseName = "cold_engines"
+	CausePrefill          CauseName = "prefill_drain"
+	CauseLongerGames      CauseName = "longer_games"
+	CauseEnvironment      CauseName = "environment"
+	CauseDrops            CauseName = "dropped_groups"
+	CauseStaleDrops       CauseName = "stale_groups" // dropped because they became too stale
+	CauseNoRewardVariance CauseName = "no_signal"    // rewards are equal, and nothing is learnt
+	CauseThrottle         CauseName = "throttle"     // a bound keeps the run below its depth
+	CauseStaleWait        CauseName = "stale_wait"   // on_stale: wait holds a batch that has enough groups
+	CauseRefLogprobs      CauseName = "ref_logprobs"
+	CauseCheckpoint       CauseName = "checkpoint"
+	CauseConfig           CauseName = "config_change"
+	CauseOtherWork        CauseName = "other_work"
 
 	// Alarms: the games are not played at all.
 	CauseNoWorker  = CauseName(rollout.AlarmNoWorker)

@@ -16,17 +16,17 @@ const stepsOfEvidence = 8
 
 // presentVariance is how many of the latest groups had equal rewards: as the run counts them, those that were dropped
 // for it included, or else as the records have those that were trained on.
-func presentVariance(m *measurements) rollout.Signal {
-	if m.in.Signal.Groups > 0 {
-		return m.in.Signal
+func presentVariance(m *measurements) rollout.RewardVariance {
+	if m.in.RewardVariance.Groups > 0 {
+		return m.in.RewardVariance
 	}
-	var s rollout.Signal
+	var s rollout.RewardVariance
 	for i := len(m.all) - 1; i >= 0 && s.Groups < 2*enoughToLearn; i-- {
 		v := m.all[i].view()
 		s.Groups += len(v.Groups)
-		s.Flat += v.FlatGroups
+		s.ZeroVariance += v.ZeroVarianceGroups
 	}
-	s.Collapsed = s.Groups >= enoughToLearn && 2*s.Flat > s.Groups
+	s.Collapsed = s.Groups >= enoughToLearn && 2*s.ZeroVariance > s.Groups
 	return s
 }
 
@@ -40,16 +40,16 @@ func noVariance(m *measurements) *Finding {
 		}
 		text := fmt.Sprintf("There was little or nothing to learn from step %d until step %d: "+
 			"in most groups all rewards were equal.", *since, *until)
-		return &Finding{Cause: CauseNoSignal, Verdict: VerdictHealed, Since: since, Text: text}
+		return &Finding{Cause: CauseNoRewardVariance, Verdict: VerdictHealed, Since: since, Text: text}
 	}
-	f := &Finding{Cause: CauseNoSignal, Verdict: VerdictProblem, Since: since}
+	f := &Finding{Cause: CauseNoRewardVariance, Verdict: VerdictProblem, Since: since}
 	f.Text = fmt.Sprintf("There is %s to learn", Learnable(s))
 	if since != nil {
 		f.Text += fmt.Sprintf(" since step %d", *since)
 	}
 	f.Text += fmt.Sprintf(": in %d of the latest %d groups all rewards were equal, so that no gradient comes of them. ",
-		s.Flat, s.Groups)
-	if m.in.Spec.Group.ZeroVariance == rollout.DropFlat {
+		s.ZeroVariance, s.Groups)
+	if m.in.Spec.Group.ZeroVariance == rollout.DropZeroVariance {
 		f.Verdict = VerdictWarning
 		f.Text += "They are dropped, and others played in their place at the engines' expense. "
 	}
@@ -60,8 +60,8 @@ func noVariance(m *measurements) *Finding {
 
 // Learnable is what collapsed variance leaves to learn from, "nothing" or "little": it counts as collapsed until a
 // third or fewer groups have equal rewards.
-func Learnable(s rollout.Signal) string {
-	if 10*s.Flat >= 9*s.Groups {
+func Learnable(s rollout.RewardVariance) string {
+	if 10*s.ZeroVariance >= 9*s.Groups {
 		return "nothing"
 	}
 	return "little"
@@ -71,19 +71,19 @@ func Learnable(s rollout.Signal) string {
 // so, or that had mostly equal rewards where the run said nothing, to the first one after it was taken back. until is
 // nil while it lasts.
 func lastCollapse(m *measurements) (since, until *rollout.Step) {
-	for _, c := range m.in.Signals {
-		if c.Signal.Collapsed {
+	for _, c := range m.in.RewardVarianceChanges {
+		if c.RewardVariance.Collapsed {
 			since, until = m.stepAt(c.At), nil
 		} else if since != nil {
 			until = m.stepAt(c.At)
 		}
 	}
-	if len(m.in.Signals) > 0 {
+	if len(m.in.RewardVarianceChanges) > 0 {
 		return since, until
 	}
 	for i := len(m.all) - 1; i >= 0; i-- {
 		v := m.all[i].view()
-		if 2*v.FlatGroups <= len(v.Groups) {
+		if 2*v.ZeroVarianceGroups <= len(v.Groups) {
 			break
 		}
 		since = &m.all[i].no
@@ -114,19 +114,19 @@ func varianceAdvice(spec rollout.Spec) string {
 		units.Number(spec.Sampling.Temperature), spec.Group.Samples)
 }
 
-func varianceEvidence(m *measurements, s rollout.Signal) []Evidence {
-	text := fmt.Sprintf("%d of the latest %d groups had equal rewards for every agent", s.Flat, s.Groups)
+func varianceEvidence(m *measurements, s rollout.RewardVariance) []Evidence {
+	text := fmt.Sprintf("%d of the latest %d groups had equal rewards for every agent", s.ZeroVariance, s.Groups)
 	lines := []Evidence{{text, Measured}}
-	flat, groups := 0, 0
+	equal, groups := 0, 0
 	latest := m.all[max(0, len(m.all)-stepsOfEvidence):]
 	for i := range latest {
 		v := latest[i].view()
-		flat += v.FlatGroups
+		equal += v.ZeroVarianceGroups
 		groups += len(v.Groups)
 	}
 	if groups > 0 {
 		text = fmt.Sprintf("of the %d groups trained on in steps %d to %d, %d had equal rewards",
-			groups, latest[0].no, latest[len(latest)-1].no, flat)
+			groups, latest[0].no, latest[len(latest)-1].no, equal)
 		lines = append(lines, Evidence{text, Measured})
 	}
 	for _, d := range m.in.Departures {

@@ -32,13 +32,15 @@ func TestNoRewardVariance(t *testing.T) {
 		says    []string
 	}{
 		{"as the run told", func(in *diagnosis.Input) {
-			in.Signal, in.Records[11].Service.FlatGroups = collapsed, 3
-			in.Signals = []diagnosis.SignalChange{{At: in.Records[5].Service.GrantedAt, Signal: collapsed}}
+			in.RewardVariance, in.Records[11].Service.ZeroVarianceGroups = collapsed, 3
+			in.RewardVarianceChanges = []diagnosis.RewardVarianceChange{{At: in.Records[5].Service.GrantedAt, RewardVariance: collapsed}}
 		}, diagnosis.VerdictProblem, []string{"nothing to learn since step 5: in 30 of the latest 32 groups",
 			"higher sampling.temperature (1 now)",
 			"of the 128 groups trained on in steps 4 to 11, 3 had equal rewards"}},
 		{"as the run told, on its way back",
-			func(in *diagnosis.Input) { in.Signal = rollout.Signal{Groups: 32, Flat: 15, Collapsed: true} },
+			func(in *diagnosis.Input) {
+				in.RewardVariance = rollout.RewardVariance{Groups: 32, ZeroVariance: 15, Collapsed: true}
+			},
 			diagnosis.VerdictProblem, []string{"little to learn: in 15 of the latest 32 groups"}},
 		{"zero-variance groups are dropped", func(in *diagnosis.Input) {
 			in.RewardVariance, in.Spec.Group.ZeroVariance = collapsed, rollout.DropZeroVariance
@@ -53,11 +55,11 @@ func TestNoRewardVariance(t *testing.T) {
 			in.RewardVariance, in.Spec.Group.Samples = collapsed, 1
 		}, diagnosis.VerdictProblem, []string{"group.samples must be 2 or more"}},
 		{"it came back", func(in *diagnosis.Input) {
-			in.Signal = back
-			in.Signals = []diagnosis.SignalChange{{in.Records[3].Service.GrantedAt, collapsed},
+			in.RewardVariance = back
+			in.RewardVarianceChanges = []diagnosis.RewardVarianceChange{{in.Records[3].Service.GrantedAt, collapsed},
 				{in.Records[8].Service.GrantedAt, back}}
 		}, diagnosis.VerdictHealed, []string{"little or nothing to learn from step 3 until step 8"}},
-		{"half of them are flat", func(in *diagnosis.Input) { in.Signal = rollout.Signal{Groups: 32, Flat: 16} },
+		{"half of them have zero variance", func(in *diagnosis.Input) { in.RewardVariance = rollout.RewardVariance{Groups: 32, ZeroVariance: 16} },
 			diagnosis.VerdictHealthy, nil},
 		{"too few to tell", func(in *diagnosis.Input) {
 			in.Records = in.Records[:4]
@@ -76,7 +78,7 @@ func TestNoRewardVariance(t *testing.T) {
 				t.Errorf("%s, want %s\n%s", r.Verdict, tt.verdict, page)
 			}
 			found := slices.ContainsFunc(r.Findings,
-				func(f diagnosis.Finding) bool { return f.Cause == diagnosis.CauseNoSignal })
+				func(f diagnosis.Finding) bool { return f.Cause == diagnosis.CauseNoRewardVariance })
 			if found != (tt.says != nil) {
 				t.Errorf("found: %v\n%s", found, page)
 			}

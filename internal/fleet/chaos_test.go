@@ -240,9 +240,8 @@ type attemptJournal struct {
 	attempt int
 }
 
-func (j attemptJournal) Save(ctx context.Context, p episode.Progress) error {
-	checkpoint := buffer.Checkpoint{PhaseIndex: p.PhaseIndex, Game: p.Game, Episode: p.Episode}
-	return j.c.buffer.SaveCheckpoint(ctx, j.ref, j.attempt, checkpoint)
+func (j attemptJournal) Save(ctx context.Context, c rollout.Checkpoint) error {
+	return j.c.buffer.SaveCheckpoint(ctx, j.ref, j.attempt, c)
 }
 
 // train claims steps, checks what it is fed, publishes versions and has groups replaced, until the faults are over.

@@ -57,7 +57,7 @@ func (l *engineLoop) run(ctx context.Context, wake <-chan struct{}) {
 		case <-next.C:
 		}
 		began := time.Now()
-		_ = l.round(ctx) // Keep watches Redis, and gives up when it stays away
+		_ = l.round(ctx) // Keep watches Redis, and gives up when it stays unavailable
 		next.Reset(max(0, l.backoff.pause(began, l.cfg.Interval)-time.Since(began)))
 	}
 }

@@ -19,9 +19,9 @@ type Began struct {
 
 // GroupEnded says that a group is ready, or was dropped with a code.
 type GroupEnded struct {
-	Seq  rollout.GroupSeq
-	Code string // empty: it is ready
-	Flat bool   // all its rewards are equal
+	Seq          rollout.GroupSeq
+	Code         string // empty: it is ready
+	ZeroVariance bool   // all its rewards are equal
 }
 
 // GroupClosed says that the workflow of a group that this execution has launched is over.

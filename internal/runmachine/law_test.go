@@ -75,7 +75,7 @@ func (w *world) move(t *testing.T, kind byte, n int, id string) {
 		}
 	case 3:
 		if w.commit(seq); n%4 != 0 {
-			w.twice(t, GroupEnded{Seq: seq, Flat: n%3 == 0})
+			w.twice(t, GroupEnded{Seq: seq, ZeroVariance: n%3 == 0})
 		}
 	case 4:
 		if at := w.groups[seq]; at == queued || at == inFlight {

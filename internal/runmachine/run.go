@@ -60,7 +60,7 @@ func (r *Run) Status() rollout.RunStatus {
 		Spec: r.Spec, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, EndedAt: r.EndedAt,
 		NextStep: rollout.Step(r.Completed), PolicyVersion: r.Version, Policies: slices.Clone(r.Policies),
 		Launched: int64(r.NextSeq), Outstanding: int64(r.outstanding()), Failures: r.Failures,
-		Throttle: r.throttle(), Signal: r.Variance.signal(),
+		Throttle: r.throttle(), RewardVariance: r.Variance.summary(),
 	}
 }
 

@@ -56,7 +56,7 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 		for _, seq := range groupsOf(t, d) {
 			w.commit(seq)
 			if !d.HasArg("silent") {
-				w.event(GroupEnded{Seq: seq, Flat: d.HasArg("flat")})
+				w.event(GroupEnded{Seq: seq, ZeroVariance: d.HasArg("flat")})
 			}
 		}
 	case "dropped":
@@ -66,7 +66,7 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 				w.m.Handle(w.now, GroupEnded{Seq: seq, Code: textOf(d, "code", "deadline")})
 				continue
 			}
-			w.event(GroupEnded{Seq: seq, Code: textOf(d, "code", "deadline"), Flat: d.HasArg("flat")})
+			w.event(GroupEnded{Seq: seq, Code: textOf(d, "code", "deadline"), ZeroVariance: d.HasArg("flat")})
 		}
 	case "closed":
 		for _, seq := range groupsOf(t, d) {

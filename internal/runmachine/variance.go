@@ -19,37 +19,37 @@ type rewardVariance struct {
 
 // playedGroup is a group whose games were played to their end.
 type playedGroup struct {
-	Seq  rollout.GroupSeq `json:"seq"`
-	Flat bool             `json:"flat,omitempty"` // all rewards were equal
+	Seq          rollout.GroupSeq `json:"seq"`
+	ZeroVariance bool             `json:"flat,omitempty"` // all rewards were equal
 }
 
 // add takes one more group, and reports whether that raised the alarm or took it back. What raises it is not what
 // takes it back, so that it does not flutter. Hearing of the same group again changes nothing.
-func (w *rewardVariance) add(seq rollout.GroupSeq, flat bool) (changed bool) {
+func (w *rewardVariance) add(seq rollout.GroupSeq, zeroVariance bool) (changed bool) {
 	if slices.ContainsFunc(w.Latest, func(p playedGroup) bool { return p.Seq == seq }) {
 		return false
 	}
-	w.Latest = append(w.Latest, playedGroup{seq, flat})
+	w.Latest = append(w.Latest, playedGroup{seq, zeroVariance})
 	if surplus := len(w.Latest) - varianceWindow; surplus > 0 {
 		w.Latest = slices.Delete(w.Latest, 0, surplus)
 	}
-	signal := w.signal()
+	variance := w.summary()
 	before := w.Collapsed
 	switch {
-	case signal.Groups < varianceWindow/2:
-	case 2*signal.Flat > signal.Groups:
+	case variance.Groups < varianceWindow/2:
+	case 2*variance.ZeroVariance > variance.Groups:
 		w.Collapsed = true
-	case 3*signal.Flat <= signal.Groups:
+	case 3*variance.ZeroVariance <= variance.Groups:
 		w.Collapsed = false
 	}
 	return w.Collapsed != before
 }
 
-func (w *rewardVariance) signal() rollout.Signal {
-	s := rollout.Signal{Groups: len(w.Latest), Collapsed: w.Collapsed}
+func (w *rewardVariance) summary() rollout.RewardVariance {
+	s := rollout.RewardVariance{Groups: len(w.Latest), Collapsed: w.Collapsed}
 	for _, p := range w.Latest {
-		if p.Flat {
-			s.Flat++
+		if p.ZeroVariance {
+			s.ZeroVariance++
 		}
 	}
 	return s
@@ -58,15 +58,15 @@ func (w *rewardVariance) signal() rollout.Signal {
 // learnVariance notes whether a group that was played to its end has anything to teach.
 func (m *Machine) learnVariance(ev GroupEnded) {
 	whole := ev.Code == "" || ev.Code == ZeroVariance
-	if !whole || !m.Variance.add(ev.Seq, ev.Flat) {
+	if !whole || !m.Variance.add(ev.Seq, ev.ZeroVariance) {
 		return
 	}
 	m.Changes++
 	m.varianceChanged = true
-	signal := m.Variance.signal()
-	if signal.Collapsed {
-		m.note(fmt.Sprintf("no signal: all rewards are equal in %d of the latest %d groups", signal.Flat, signal.Groups))
+	variance := m.Variance.summary()
+	if variance.Collapsed {
+		m.note(fmt.Sprintf("no reward variance: all rewards are equal in %d of the latest %d groups", variance.ZeroVariance, variance.Groups))
 		return
 	}
-	m.note(fmt.Sprintf("signal again: all rewards are equal in only %d of the latest %d groups", signal.Flat, signal.Groups))
+	m.note(fmt.Sprintf("reward variance again: all rewards are equal in only %d of the latest %d groups", variance.ZeroVariance, variance.Groups))
 }

@@ -29,7 +29,7 @@ func (StepCompleted) kind() *kind { return stepCompletedKind }
 
 func (b StepCompleted) row(r Row) {
 	s := b.Record
-	r["step"], r["epoch"], r["wall_s"] = s.Step, s.Epoch, s.Trainer.WallSec
+	r["step"], r["epoch"], r["wall_s"] = s.Step, s.Generation, s.Trainer.WallSec
 	r.phases(s.Trainer)
 	if len(s.Trainer.Metrics) > 0 {
 		r["metrics"] = s.Trainer.Metrics
@@ -41,7 +41,7 @@ func (b StepCompleted) row(r Row) {
 	r["policy_version"] = v.Version
 	r["staleness_min"], r["staleness_max"], r["staleness_mean"] = v.StalenessMin, v.StalenessMax, v.StalenessMean
 	r["staleness_in_flight_mean"], r["staleness_in_buffer_mean"] = v.StalenessInFlightMean, v.StalenessInBufferMean
-	r["groups"], r["flat_groups"], r["trajectories"] = len(v.Groups), v.FlatGroups, v.Trajectories
+	r["groups"], r["flat_groups"], r["trajectories"] = len(v.Groups), v.ZeroVarianceGroups, v.Trajectories
 	var used rollout.Usage
 	for _, g := range v.Groups {
 		used = used.Add(g.Usage)
@@ -62,7 +62,7 @@ type BatchClaimed struct {
 
 	StalenessInFlightMean float64 `json:"staleness_in_flight_mean"`
 	StalenessInBufferMean float64 `json:"staleness_in_buffer_mean"`
-	FlatGroups            int     `json:"flat_groups"`
+	ZeroVarianceGroups    int     `json:"flat_groups"`
 }
 
 var batchClaimedKind = fact[BatchClaimed]("batch_claimed")
@@ -72,19 +72,19 @@ func (BatchClaimed) kind() *kind { return batchClaimedKind }
 func (b BatchClaimed) row(r Row) {
 	r["step"], r["starved_s"] = b.Step, b.StarvedSec
 	r["staleness_in_flight_mean"], r["staleness_in_buffer_mean"] = b.StalenessInFlightMean, b.StalenessInBufferMean
-	r["flat_groups"] = b.FlatGroups
+	r["flat_groups"] = b.ZeroVarianceGroups
 	r.counts(b.Counts)
 }
 
 // BufferLevel is a sample of the buffer.
 type BufferLevel struct {
-	Counts     rollout.BufferCounts `json:"counts"`
-	Target     int64                `json:"target"`    // groups the run wants outstanding
-	StarvedSec float64              `json:"starved_s"` // seconds in this sample's window in which a trainer waited
-	WindowSec  float64              `json:"window_s"`
-	Throttle   rollout.Throttle     `json:"throttle,omitempty"` // what keeps the run below its target
-	Signal     rollout.Signal       `json:"signal,omitzero"`
-	Alarms     []rollout.AlarmCode  `json:"alarms,omitempty"` // that stand
+	Counts         rollout.BufferCounts   `json:"counts"`
+	Target         int64                  `json:"target"`    // groups the run wants outstanding
+	StarvedSec     float64                `json:"starved_s"` // seconds in this sample's window in which a trainer waited
+	WindowSec      float64                `json:"window_s"`
+	Throttle       rollout.Throttle       `json:"throttle,omitempty"` // what keeps the run below its target
+	RewardVariance rollout.RewardVariance `json:"signal,omitzero"`
+	Alarms         []rollout.AlarmCode    `json:"alarms,omitempty"` // that stand
 }
 
 var bufferLevelKind = sample[BufferLevel]("buffer_level")
@@ -95,23 +95,23 @@ func (b BufferLevel) row(r Row) {
 	r["buffer_target"], r["starved_s"], r["window_s"] = b.Target, b.StarvedSec, b.WindowSec
 	r["alarms"] = len(b.Alarms)
 	r.text("throttle", string(b.Throttle))
-	r.signal(b.Signal)
+	r.rewardVariance(b.RewardVariance)
 	r.counts(b.Counts)
 }
 
-// SignalChanged reports that most groups no longer say anything to a trainer, or do so again; Signal.Collapsed
+// RewardVarianceChanged reports that most groups no longer say anything to a trainer, or do so again; RewardVariance.Collapsed
 // tells which.
-type SignalChanged struct {
-	Signal rollout.Signal `json:"signal"`
+type RewardVarianceChanged struct {
+	RewardVariance rollout.RewardVariance `json:"signal"`
 }
 
-var signalChangedKind = fact[SignalChanged]("signal_changed")
+var rewardVarianceChangedKind = fact[RewardVarianceChanged]("signal_changed")
 
-func (SignalChanged) kind() *kind { return signalChangedKind }
+func (RewardVarianceChanged) kind() *kind { return rewardVarianceChangedKind }
 
-func (b SignalChanged) row(r Row) {
-	r["collapsed"] = b.Signal.Collapsed
-	r.signal(b.Signal)
+func (b RewardVarianceChanged) row(r Row) {
+	r["collapsed"] = b.RewardVariance.Collapsed
+	r.rewardVariance(b.RewardVariance)
 }
 
 // AlarmChanged reports that something keeps a run's games from being played, or does so no longer.
@@ -144,10 +144,10 @@ func (r Row) phases(t rollout.StepReport) {
 	r["phase_other_s"] = max(0, t.WallSec-named)
 }
 
-// signal is left out before the first group.
-func (r Row) signal(s rollout.Signal) {
+// rewardVariance is left out before the first group.
+func (r Row) rewardVariance(s rollout.RewardVariance) {
 	if s.Groups > 0 {
-		r["signal_groups"], r["signal_flat_groups"] = s.Groups, s.Flat
+		r["signal_groups"], r["signal_flat_groups"] = s.Groups, s.ZeroVariance
 	}
 }
 

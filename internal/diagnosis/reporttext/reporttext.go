@@ -53,7 +53,7 @@ func (p *page) findings(findings []diagnosis.Finding) {
 			p.wrapped("", f.Text)
 		}
 		// The evidence of the other causes stands in the tables below.
-		if f.Cause == diagnosis.CauseNoSignal || f.Cause == diagnosis.CauseStaleDrops {
+		if f.Cause == diagnosis.CauseNoRewardVariance || f.Cause == diagnosis.CauseStaleDrops {
 			for _, e := range f.Evidence {
 				p.wrapped("  - ", fmt.Sprintf("%s (%s)", e.Text, e.Basis))
 			}
