@@ -131,7 +131,7 @@ func TestARunHasAnEnd(t *testing.T) {
 		Control: c, Buffer: d.backend.Buffer, Events: d.backend.Events, Emit: telemetry.Discard, Retention: time.Second, Pace: quickPace,
 		Log: slog.New(slog.DiscardHandler),
 	}
-	d.while("another worker's keeper of runs", func(ctx context.Context) error { strict.Tend(ctx); return nil })
+	d.while("another worker's keeper of runs", func(ctx context.Context) error { strict.Watch(ctx); return nil })
 	d.until("a run to be deleted at the end of its retention", func() error {
 		_, err := d.backend.Buffer.Status(d.ctx, "brief")
 		if err == nil {

@@ -87,12 +87,12 @@ func run(
 		return err
 	}
 	inStep := fleetsync.Sync{
-		Self: self, Playing: acts.Playing.ByRun, Workers: b.Workers, Fleet: b.Registry, Runs: b.Buffer,
+		Self: self, Playing: acts.GamesInPlay.ByRun, Workers: b.Workers, Fleet: b.Registry, Runs: b.Buffer,
 		Dispatcher: dispatcher, Log: logger,
 	}
 	guard := fleet.NewRedisLossGuard(b.Redis, cfg.Redis.Prefix, self.ID, b.Registry, logger)
 	pool := newSlotPool(cfg.Worker.Games)
-	health := newHealthEndpoints(b, cfg.Worker.Games, acts.Playing.ByRun)
+	health := newHealthEndpoints(b, cfg.Worker.Games, acts.GamesInPlay.ByRun)
 
 	g, ctx := errgroup.WithContext(ctx)
 	// What games stand on lives until they have been let go of, so that none of them fails because its worker is
@@ -102,7 +102,7 @@ func run(
 	g.Go(func() error { return starts.Run(beneath) })
 	g.Go(func() error { return inStep.Run(beneath) })
 	g.Go(func() error { return guard.Run(ctx) })
-	g.Go(func() error { return acts.Hanging.Tend(ctx) })
+	g.Go(func() error { return acts.HangingCalls.Watch(ctx) })
 	g.Go(func() error { return health.serve(ctx, cfg.Worker.Listen) })
 	g.Go(func() error {
 		defer end()

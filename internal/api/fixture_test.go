@@ -131,7 +131,7 @@ func (c *control) BufferChanged(_ context.Context, run rollout.RunName) error {
 		return nil
 	}
 	c.hinted <- run
-	return errors.New("temporal is away") // Hints may fail; nobody must notice.
+	return errors.New("temporal is unavailable") // Hints may fail; nobody must notice.
 }
 
 // history is a run's events in memory.

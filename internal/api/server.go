@@ -99,17 +99,17 @@ func loopbackHost(host string) bool {
 
 // Server is the HTTP API.
 type Server struct {
-	cfg       Config
-	deps      Deps
-	auth      *authenticator
-	api       huma.API
-	handler   http.Handler
-	waiters   waiters
-	gates     gates
-	strangers strangers
-	refusals  strangers // changes that were refused, by who asked for them
-	findings  findings
-	hints     chan rollout.RunName
+	cfg             Config
+	deps            Deps
+	auth            *authenticator
+	api             huma.API
+	handler         http.Handler
+	waiters         waiters
+	gates           gates
+	unauthenticated rateLimiter // requests without a valid token, by address; a valid token is never held up by them
+	refusals        rateLimiter // changes that were refused, by who asked for them
+	findings        findings
+	hints           chan rollout.RunName
 
 	stopping chan struct{} // closed when long polls and streams must end
 	stopOnce sync.Once

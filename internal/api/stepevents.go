@@ -18,9 +18,9 @@ type stepEvents struct {
 // ClaimRaw reports a batch when it is formed, from the record that it has by then. A record that cannot be read
 // costs the event and never the claim.
 func (r stepEvents) ClaimRaw(
-	ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch, share buffer.Share,
+	ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration, share buffer.Share,
 ) (*buffer.RawBatch, error) {
-	batch, err := r.Store.ClaimRaw(ctx, run, step, epoch, share)
+	batch, err := r.Store.ClaimRaw(ctx, run, step, generation, share)
 	if err != nil || !batch.Granted {
 		return batch, err
 	}
@@ -31,17 +31,17 @@ func (r stepEvents) ClaimRaw(
 			Body: telemetry.BatchClaimed{
 				Step: step, Counts: v.AtClaim, StarvedSec: max(0, v.GrantedAt.Sub(v.FirstAskedAt).Seconds()),
 				StalenessInFlightMean: v.StalenessInFlightMean, StalenessInBufferMean: v.StalenessInBufferMean,
-				FlatGroups: v.FlatGroups,
+				ZeroVarianceGroups: v.ZeroVarianceGroups,
 			},
 		})
 	}
 	return batch, nil
 }
 
-func (r stepEvents) Complete(ctx context.Context, run rollout.RunName, step rollout.Step, epoch rollout.Epoch,
+func (r stepEvents) Complete(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration,
 	report rollout.StepReport, fleet rollout.FleetView,
 ) (rollout.StepRecord, bool, error) {
-	record, isNew, err := r.Store.Complete(ctx, run, step, epoch, report, fleet)
+	record, isNew, err := r.Store.Complete(ctx, run, step, generation, report, fleet)
 	if err == nil && isNew {
 		r.emit.Emit(telemetry.Event{
 			At: record.Service.CompletedAt, Run: run, Key: fmt.Sprintf("%s/step/%d", run, step),

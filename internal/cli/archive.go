@@ -298,7 +298,7 @@ func persist(ctx context.Context, ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()
 		var p *apiclient.Problem
-		if err == nil || try == exportTries || !errors.As(err, &p) ||
+		if err == nil || try == exportAttempts || !errors.As(err, &p) ||
 			!slices.Contains([]int{http.StatusTooManyRequests, http.StatusServiceUnavailable}, p.Status) {
 			return err
 		}

@@ -45,7 +45,7 @@ var errProblem = errors.New("the diagnosis found a problem")
 // ExitCode is the exit code for how a command ended.
 func ExitCode(err error) int {
 	var wrong *usageError
-	var away *apiclient.Unreachable
+	var unavailable *apiclient.Unreachable
 	var refused *apiclient.Problem
 	switch {
 	case err == nil:
@@ -58,7 +58,7 @@ func ExitCode(err error) int {
 		return ExitProblem
 	case errors.As(err, &refused):
 		return refusalCode(refused.Status)
-	case errors.As(err, &away), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &unavailable), errors.Is(err, context.DeadlineExceeded):
 		return ExitUnavailable
 	}
 	return ExitError

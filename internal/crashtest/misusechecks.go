@@ -150,8 +150,8 @@ func (w *watch) trespass(ctx context.Context, run string, account buffer.Account
 	if err != nil || transient(a) {
 		return
 	}
-	w.judge(run, is(a, rollout.Fenced), &w.refused, "a trainer of epoch %d, replaced by %d, was answered %d %s to its %s",
-		old, account.Epoch, a.Status, a.Body, []string{"claim", "record", "publication"}[what])
+	w.judge(run, is(a, rollout.Fenced), &w.refused, "a trainer of generation %d, replaced by %d, was answered %d %s to its %s",
+		old, account.Generation, a.Status, a.Body, []string{"claim", "record", "publication"}[what])
 }
 
 // recordAgain sends the record of a completed step once more, as a trainer does that never saw the answer.
@@ -197,7 +197,7 @@ func (w *watch) advance(ctx context.Context, run string, account buffer.Account)
 	if !w.temporalUnavailable() || over || step == 0 || account.Counts.Ready < size || w.current().cfg.Shape == Waiting {
 		return
 	}
-	a, err := w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, step, account.Epoch), nil)
+	a, err := w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, step, account.Generation), nil)
 	if err == nil && (is(a, rollout.Fenced) || a.Status == http.StatusNoContent) {
 		return // another trainer, or what was ready was too stale
 	}
@@ -205,7 +205,7 @@ func (w *watch) advance(ctx context.Context, run string, account buffer.Account)
 		return
 	}
 	w.judge(run, err == nil && a.Status == http.StatusOK, &w.ahead,
-		"step %d could not be claimed while Temporal was away, with %d groups ready: %d %s %v", step, account.Counts.Ready, a.Status, a.Body, err)
+		"step %d could not be claimed while Temporal was unavailable, with %d groups ready: %d %s %v", step, account.Counts.Ready, a.Status, a.Body, err)
 }
 
 // judge counts what went as promised and complains of the rest.

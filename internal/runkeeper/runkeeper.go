@@ -47,8 +47,8 @@ func DefaultPace() Pace {
 	return Pace{Every: 5 * time.Second, Ended: 15 * time.Second, Missing: 60 * time.Second}
 }
 
-// Tend works until ctx is done.
-func (k *Keeper) Tend(ctx context.Context) {
+// Watch works until ctx is done.
+func (k *Keeper) Watch(ctx context.Context) {
 	k.suspects = map[rollout.RunName]time.Time{}
 	for retry.Pause(ctx, k.Pace.Every) == nil {
 		for _, duty := range []struct {

@@ -17,14 +17,14 @@ const alarmPatience = 10 * time.Second
 // alarms reports which alarms are raised and taken back, and answers those that stand.
 func (s *Sampler) alarms(ctx context.Context, run rollout.RunStatus, now time.Time) ([]rollout.AlarmCode, error) {
 	name := run.Spec.Name
-	tries, err := s.buffer.Tries(ctx, name)
+	tries, err := s.buffer.AttemptCounts(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	found := map[rollout.AlarmCode]rollout.Alarm{}
 	lasts := map[rollout.AlarmCode]time.Duration{}
 	var standing []rollout.AlarmCode
-	for _, a := range alarm.Of(alarm.Evidence{Now: now, Run: run, Tries: tries, Workers: s.alive, Engines: s.engines}) {
+	for _, a := range alarm.Of(alarm.Evidence{Now: now, Run: run, Attempts: tries, Workers: s.alive, Engines: s.engines}) {
 		found[a.Code], lasts[a.Code] = a, alarmPatience
 		if a.Code == rollout.AlarmGamesFail {
 			lasts[a.Code] = 0

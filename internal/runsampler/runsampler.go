@@ -138,7 +138,7 @@ func (s *Sampler) sample(ctx context.Context, run rollout.RunStatus, from, to ti
 		Body: telemetry.BufferLevel{
 			Counts: counts, Target: int64(run.Spec.Buffer.Outstanding()),
 			StarvedSec: asked.Within(from, to).Seconds(), WindowSec: to.Sub(from).Seconds(),
-			Throttle: run.Throttle, Signal: run.Signal, Alarms: standing,
+			Throttle: run.Throttle, RewardVariance: run.RewardVariance, Alarms: standing,
 		},
 	})
 	return nil

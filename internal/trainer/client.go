@@ -110,9 +110,9 @@ func (c *client) record(ctx context.Context, step int64, r report) error {
 // than one that does not answer: the weights are good, and nothing else is to be done.
 func (c *client) publish(ctx context.Context, generation, version int64, path string) error {
 	for began := time.Now(); ; {
-		err := c.publishOnce(ctx, epoch, version, path)
+		err := c.publishOnce(ctx, generation, version, path)
 		var p *apiclient.Problem
-		if !errors.As(err, &p) || !passing(err) || time.Since(began) > publishFor || ctx.Err() != nil {
+		if !errors.As(err, &p) || !transient(err) || time.Since(began) > publishFor || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -193,8 +193,8 @@ func (c *client) try(
 	return resp, nil
 }
 
-// passing reports whether asking again may help: the server is away or says so.
-func passing(err error) bool {
+// transient reports whether asking again may help: the server is unavailable or says so.
+func transient(err error) bool {
 	var p *apiclient.Problem
 	if !errors.As(err, &p) {
 		return true

@@ -73,7 +73,7 @@ func Run(ctx context.Context, cfg Config) error {
 	err = t.run(ctx)
 	var refused *apiclient.Problem
 	if errors.As(err, &refused) && refused.Code() == rollout.Fenced {
-		err = errors.Join(err, events.write(event{Event: "fenced", Epoch: t.epoch}))
+		err = errors.Join(err, events.write(event{Event: "fenced", Generation: t.generation}))
 	}
 	switch {
 	case ctx.Err() != nil:
