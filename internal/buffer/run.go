@@ -28,14 +28,14 @@ func (s *Store) Open(ctx context.Context, given rollout.Spec, workflow string) e
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "spec of run %s: %v", given.Name, err)
 	}
-	epoch, err := s.lastEpoch(ctx, given.Name.Plain())
+	generation, err := s.lastGeneration(ctx, given.Name.Plain())
 	if err != nil {
 		return fmt.Errorf("open run: %w", err)
 	}
 	if given.Name.Life() > 1 {
-		epoch = max(epoch, s.now().Unix()) // a version that did not note epochs may have deleted the run before
+		generation = max(generation, s.now().Unix()) // a version that did not note generations may have deleted the run before
 	}
-	args := append([]any{text, spec.Hash(given), workflow, epoch}, limits(given.Buffer, given.Steps)...)
+	args := append([]any{text, spec.Hash(given), workflow, generation}, limits(given.Buffer, given.Steps)...)
 	r, err := s.eval(ctx, openScript, given.Name, args...)
 	switch {
 	case err != nil:

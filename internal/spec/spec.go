@@ -149,7 +149,7 @@ func (c *checker) spec(s *rollout.Spec) {
 func (c *checker) group(g rollout.GroupSpec) {
 	c.fail(g.MinSamples > g.Samples, "group.min_samples",
 		"%d is more than group.samples, which is %d", g.MinSamples, g.Samples)
-	c.fail(g.ZeroVariance == rollout.DropFlat && g.MinSamples < 2, "group.zero_variance",
+	c.fail(g.ZeroVariance == rollout.DropZeroVariance && g.MinSamples < 2, "group.zero_variance",
 		"drop needs group.min_samples of 2 or more, not %d: a single episode has no variance, "+
 			"so that every group would be dropped", g.MinSamples)
 	c.fail(g.Samples+g.Oversample > rollout.MaxEpisodes, "group.oversample",
