@@ -147,7 +147,7 @@ func (e environment) chaosReport(r crashtest.Report) error {
 		return err
 	}
 	e.say("%d batches claimed again whole and %d in shares, %d records sent again, %d calls of replaced trainers refused, "+
-		"%d batches granted and %d turns played while Temporal was away",
+		"%d batches granted and %d turns played while Temporal was unavailable",
 		r.Claims, r.Shares, r.Records, r.Refused, r.Ahead, r.Unled)
 	e.say("%d steps trained again because a trainer went back to its checkpoint, "+
 		"%d turns compared with the engines' answers, %d of %d generated tokens repeated, groups dropped: %v",
