@@ -393,7 +393,7 @@ func (d *deployment) failures() (before int, patches []string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	registerWorkflows(replayer)
+	workflows.Register(replayer)
 	for _, id := range ids {
 		for execution := ""; ; {
 			h := d.history(id, execution)

@@ -14,15 +14,17 @@ import (
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/gamequeues"
+	"github.com/millrace/millrace/internal/replaycheck"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/workflows"
 )
 
 // serveTemporal executes workflows and short activities on one task queue, and games on one for each run, until ctx
 // is done. Games have slots of their own, so that hundreds of them, which mostly wait, never hold up the rest.
 // polling is true while it asks for work.
 func serveTemporal(
-	ctx context.Context, cfg config.Service, b *backend.Backend, acts *activities.Activities, pool *slotPool, polling *atomic.Bool,
+	ctx context.Context, cfg config.Service, b *backend.Backend, acts *activities.Activities, polling *atomic.Bool,
 	version []interceptor.WorkerInterceptor,
 ) error {
 	fatal := make(chan error, 1)
@@ -41,20 +43,20 @@ func serveTemporal(
 	queues := b.Control.Deployment.Queues()
 	control := func() sdkworker.Worker {
 		w := sdkworker.New(b.Control.Temporal, queues.Control, common)
-		registerWorkflows(w)
+		workflows.Register(w)
 		w.RegisterActivity(acts)
 		return w
 	}
-	games := gameQueues{
-		temporal: b.Control.Temporal, shared: queues.Games, runs: b.Buffer, acts: acts, pool: pool, options: common, log: b.Log,
-		queue:   func(run rollout.RunName) string { return queues.Of(run).Games },
-		playing: map[rollout.RunName]*runGames{},
+	games := gamequeues.Workers{
+		Temporal: b.Control.Temporal, Queues: queues, Runs: b.Buffer, Activities: acts, Slots: cfg.Worker.Games,
+		Options: common, Log: b.Log,
 	}
+	replays := replaycheck.Check{Temporal: b.Control.Temporal, Queue: queues.Control, Version: version, Log: b.Log}
 
 	if err := awaitTemporal(ctx, b); err != nil {
 		return err
 	}
-	if err := (preflight{b.Control.Temporal, queues.Control, version, b.Log}).require(ctx, cfg.Worker.Preflight); err != nil {
+	if err := replays.Require(ctx, cfg.Worker.Preflight); err != nil {
 		return err
 	}
 	w, err := startWhenThere(ctx, control, b.Log)
@@ -65,7 +67,7 @@ func serveTemporal(
 	polling.Store(true)
 	defer polling.Store(false)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return games.run(ctx) })
+	g.Go(func() error { return games.Run(ctx) })
 	g.Go(func() error { return keepKeeper(ctx, b) })
 	g.Go(func() error {
 		select {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/millrace/millrace/internal/replaycheck"
 )
 
 // Two workers of the version before are replaced one by one while a run is fed, the second one by kill -9. The run
@@ -62,9 +64,9 @@ func TestVersionThatCannotGoOnRefuses(t *testing.T) {
 	d.worker()
 	d.train(6)
 	d.reach(1)
-	look := preflight{d.temporal, d.backend.Control.Deployment.Queues().Control, nil, d.backend.Log}
+	look := replaycheck.Check{Temporal: d.temporal, Queue: d.backend.Control.Deployment.Queues().Control, Log: d.backend.Log}
 	d.until("the run to be listed", func() error {
-		if _, err := look.check(d.ctx); !errors.Is(err, ErrIncompatible) {
+		if _, err := look.Run(d.ctx); !errors.Is(err, replaycheck.ErrIncompatible) {
 			return errors.New("this version could go on with all that is")
 		}
 		return nil
@@ -74,7 +76,7 @@ func TestVersionThatCannotGoOnRefuses(t *testing.T) {
 		t.Error("it ended without an error")
 	}
 	late.done = nil
-	for _, want := range []string{ErrIncompatible.Error(), "millrace/run/rolling", "docs/upgrades.md"} {
+	for _, want := range []string{replaycheck.ErrIncompatible.Error(), "millrace/run/rolling", "docs/upgrades.md"} {
 		if !strings.Contains(late.out.String(), want) {
 			t.Errorf("it says nothing of %q:\n%s", want, late.out)
 		}

@@ -91,7 +91,6 @@ func run(
 		Dispatcher: dispatcher, Log: logger,
 	}
 	guard := fleet.NewRedisLossGuard(b.Redis, cfg.Redis.Prefix, self.ID, b.Registry, logger)
-	pool := newSlotPool(cfg.Worker.Games)
 	health := newHealthEndpoints(b, cfg.Worker.Games, acts.GamesInPlay.ByRun)
 
 	g, ctx := errgroup.WithContext(ctx)
@@ -106,7 +105,7 @@ func run(
 	g.Go(func() error { return health.serve(ctx, cfg.Worker.Listen) })
 	g.Go(func() error {
 		defer end()
-		return serveTemporal(ctx, cfg, b, acts, pool, &health.polling, version)
+		return serveTemporal(ctx, cfg, b, acts, &health.polling, version)
 	})
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err

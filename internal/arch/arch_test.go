@@ -36,15 +36,17 @@ var layers = [][]string{
 		"internal/isolation", "internal/archive", "internal/retry", "internal/fleetsync", "internal/runsampler", "internal/diagnosisinput",
 		"internal/apiclient", "internal/temporalcli",
 	},
-	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper"}, // durable shell
+	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gamequeues"}, // durable shell
 	{ // wiring
 		"worker", "config", "cmd", "internal/bench", "internal/backend", "internal/environments", "internal/savedgame", "internal/server",
+		"internal/replaycheck",
 	},
 }
 
 // owners says who may import a technology. A path ending in / owns with all below it.
 var owners = map[string][]string{
-	"go.temporal.io/": {"activities", "workflows", "internal/crashtest", "internal/backend", "worker", "cmd/"},
+	"go.temporal.io/": {"activities", "workflows", "internal/crashtest", "internal/backend",
+		"internal/gamequeues", "internal/replaycheck", "worker", "cmd/"},
 	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/workerregistry/", "internal/telemetry/store", "internal/stack",
 		"internal/crashtest", "internal/isolation", "internal/backend", "internal/runsampler"},
 	"github.com/alicebob/miniredis/": {"cmd/"},

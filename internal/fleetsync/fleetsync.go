@@ -22,7 +22,7 @@ type Sync struct {
 	Playing    func() map[rollout.RunName]int // games in progress
 	Workers    *workerregistry.Registry
 	Fleet      *fleet.Registry
-	Runs       ActiveRuns
+	Runs       activeRuns
 	Dispatcher *live.Dispatcher
 	Log        *slog.Logger
 
@@ -32,8 +32,8 @@ type Sync struct {
 	told    map[rollout.EngineID]rollout.Usage // what the registry knows of this worker's work
 }
 
-// ActiveRuns is what Sync needs of the buffer.
-type ActiveRuns interface {
+// activeRuns is what Sync needs of the buffer.
+type activeRuns interface {
 	Active(ctx context.Context) ([]rollout.RunStatus, error)
 }
 

@@ -1,4 +1,6 @@
-package worker
+// Package gamequeues plays the games of all active runs in one process: a Temporal worker for each run's task queue.
+// They share the process's slots for games as package gameslots decides. Start reading at Workers.
+package gamequeues
 
 import (
 	"context"
@@ -11,51 +13,58 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/fleetsync"
 	"github.com/millrace/millrace/internal/gameslots"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/workflows"
 )
 
-// gameQueues plays the games of every run that goes on: a Temporal worker for each one's task queue, all of them with
-// slots of one pool, so that however many games of one run wait, those of another one find slots.
-type gameQueues struct {
-	temporal client.Client
-	queue    func(rollout.RunName) string
-	shared   string // the queue of all runs that were begun by versions without queues of their own
-	runs     fleetsync.ActiveRuns
-	acts     *activities.Activities
-	pool     *slotPool
-	options  sdkworker.Options
-	log      *slog.Logger
+// Workers serves the queue of every active run, all of them with slots of one pool, so that however many games of one
+// run wait, those of another one find slots.
+type Workers struct {
+	Temporal   client.Client
+	Queues     workflows.Queues
+	Runs       activeRuns
+	Activities *activities.Activities
+	Slots      int               // games at a time
+	Options    sdkworker.Options // of each worker
+	Log        *slog.Logger
 
-	playing map[rollout.RunName]*runGames
+	pool    *slotPool
+	playing map[rollout.RunName]*runWorker
 	ending  sync.WaitGroup
 }
 
-// runGames is the worker of one run's queue.
-type runGames struct {
+// activeRuns is what Workers needs of the buffer.
+type activeRuns interface {
+	Active(ctx context.Context) ([]rollout.RunStatus, error)
+}
+
+// runWorker is the worker of one run's queue.
+type runWorker struct {
 	worker sdkworker.Worker
 	wanted time.Time // when its run was last seen to go on
 }
 
-// sharedQueue stands in the pool for the runs of the shared queue, which are one party in it.
+// sharedQueue stands in the pool for the runs that were begun by versions without queues of their own. They share a
+// queue, and are one party in the pool.
 const sharedQueue rollout.RunName = ""
 
 // How often the runs are looked at, and how long a queue is still served when its run has ended or is not known any
 // more: a Redis that was emptied is told again.
 const (
-	gamesEvery  = time.Second
-	gamesLinger = 30 * time.Second
+	lookEvery = time.Second
+	serveFor  = 30 * time.Second
 )
 
-// run serves queues until ctx is done, and returns when the games have been let go of.
-func (g *gameQueues) run(ctx context.Context) error {
+// Run serves queues until ctx is done, and returns when the games have been let go of.
+func (g *Workers) Run(ctx context.Context) error {
+	g.pool, g.playing = newSlotPool(g.Slots), map[rollout.RunName]*runWorker{}
 	defer g.stopAll()
-	ticker := time.NewTicker(gamesEvery)
+	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
 		if err := g.follow(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			g.log.Warn("serve the queues of the runs' games", "error", err)
+			g.Log.Warn("serve the queues of the runs' games", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -67,21 +76,21 @@ func (g *gameQueues) run(ctx context.Context) error {
 
 // follow starts workers for the runs that go on and have none, and stops those of runs that do not. While the runs
 // cannot be read, all stays as it is.
-func (g *gameQueues) follow(ctx context.Context, now time.Time) error {
-	if err := g.serve(sharedQueue, g.shared, now); err != nil {
+func (g *Workers) follow(ctx context.Context, now time.Time) error {
+	if err := g.serve(sharedQueue, g.Queues.Games, now); err != nil {
 		return err
 	}
-	runs, err := g.runs.Active(ctx)
+	runs, err := g.Runs.Active(ctx)
 	if err != nil {
 		return err
 	}
 	for _, run := range runs {
-		if err := g.serve(run.Spec.Name, g.queue(run.Spec.Name), now); err != nil {
+		if err := g.serve(run.Spec.Name, g.Queues.Of(run.Spec.Name).Games, now); err != nil {
 			return err
 		}
 	}
 	for run, served := range g.playing {
-		if now.Sub(served.wanted) > gamesLinger {
+		if now.Sub(served.wanted) > serveFor {
 			delete(g.playing, run)
 			g.ending.Go(served.worker.Stop)
 		}
@@ -89,12 +98,12 @@ func (g *gameQueues) follow(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-func (g *gameQueues) serve(run rollout.RunName, queue string, now time.Time) error {
+func (g *Workers) serve(run rollout.RunName, queue string, now time.Time) error {
 	if served, ok := g.playing[run]; ok {
 		served.wanted = now
 		return nil
 	}
-	options := g.options
+	options := g.Options
 	tuner, err := g.tuner(run)
 	if err != nil {
 		return err
@@ -103,17 +112,17 @@ func (g *gameQueues) serve(run rollout.RunName, queue string, now time.Time) err
 	options.ActivityTaskPollerBehavior = sdkworker.NewPollerBehaviorAutoscaling(sdkworker.PollerBehaviorAutoscalingOptions{
 		InitialNumberOfPollers: 1, MinimumNumberOfPollers: 1, MaximumNumberOfPollers: gameslots.MaxPolls,
 	})
-	w := sdkworker.New(g.temporal, queue, options)
-	w.RegisterActivity(g.acts)
+	w := sdkworker.New(g.Temporal, queue, options)
+	w.RegisterActivity(g.Activities)
 	if err := w.Start(); err != nil {
 		return fmt.Errorf("task queue %s: %w", queue, err)
 	}
-	g.playing[run] = &runGames{worker: w, wanted: now}
+	g.playing[run] = &runWorker{worker: w, wanted: now}
 	return nil
 }
 
 // tuner gives a worker slots of the pool for games. It has nothing else to do; the SDK wants to know all the same.
-func (g *gameQueues) tuner(run rollout.RunName) (sdkworker.WorkerTuner, error) {
+func (g *Workers) tuner(run rollout.RunName) (sdkworker.WorkerTuner, error) {
 	idle, err := sdkworker.NewFixedSizeSlotSupplier(1)
 	if err != nil {
 		return nil, err
@@ -124,7 +133,7 @@ func (g *gameQueues) tuner(run rollout.RunName) (sdkworker.WorkerTuner, error) {
 	})
 }
 
-func (g *gameQueues) stopAll() {
+func (g *Workers) stopAll() {
 	for _, served := range g.playing {
 		g.ending.Go(served.worker.Stop)
 	}

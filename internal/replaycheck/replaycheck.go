@@ -1,4 +1,6 @@
-package worker
+// Package replaycheck replays what is going on before a worker takes any of its tasks: a worker that would do something
+// else than was done must not touch it. Start reading at Check.
+package replaycheck
 
 import (
 	"context"
@@ -24,65 +26,65 @@ import (
 // of the program has begun.
 var ErrIncompatible = errors.New("this version cannot go on with what is running")
 
-// preflight replays what is going on, before the worker takes any of its tasks: a worker that would do something
-// else than was done must not touch it. What it finds out late, from Temporal's own check of each task, loses
-// nothing either, but holds the run up.
-type preflight struct {
-	temporal client.Client
-	queue    string
-	version  []interceptor.WorkerInterceptor
-	log      *slog.Logger
+// Check is of a version of the workflows against those that run. What it finds out late, from Temporal's own check of
+// each task, loses nothing either, but holds the run up.
+type Check struct {
+	Temporal client.Client
+	Queue    string                          // of the workflows
+	Version  []interceptor.WorkerInterceptor // of the worker
+	Log      *slog.Logger
 }
 
-// Bounds of a preflight. Runs and the fleet are all looked at, as far as the time allows; groups are many and
+// Bounds of a check. Runs and the fleet are all looked at, as far as the time allows; groups are many and
 // alike, so the newest stand for all.
 const (
-	preflightTime   = 30 * time.Second
-	preflightGroups = 64
+	checkTime     = 30 * time.Second
+	checkedGroups = 64
 )
 
-// require does what the configuration says about a worker that cannot go on with what is running. Temporal must answer.
-func (p preflight) require(ctx context.Context, rule config.Preflight) error {
+// Require does what the configuration says about a worker that cannot go on with what is running. Temporal must answer.
+func (c Check) Require(ctx context.Context, rule config.Preflight) error {
 	if rule == config.PreflightOff {
 		return nil
 	}
 	begun := time.Now()
-	checked, err := p.check(ctx)
+	checked, err := c.Run(ctx)
 	switch {
 	case err == nil:
-		p.log.Info("this version can go on with what is running", "workflows", checked, "seconds", time.Since(begun).Seconds())
+		c.Log.Info("this version can go on with what is running", "workflows", checked, "seconds", time.Since(begun).Seconds())
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case !errors.Is(err, ErrIncompatible):
-		p.log.Warn("cannot tell whether this version can go on with all that is running; Temporal checks each task", "workflows", checked, "error", err)
+		c.Log.Warn("cannot tell whether this version can go on with all that is running; Temporal checks each task",
+			"workflows", checked, "error", err)
 		return nil
 	case rule == config.PreflightWarn:
-		p.log.Error(err.Error())
+		c.Log.Error(err.Error())
 		return nil
 	}
 	return err
 }
 
-// check tells how many running workflows were replayed before it met one that this version cannot go on with.
-func (p preflight) check(ctx context.Context) (checked int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, preflightTime)
+// Run tells how many running workflows were replayed before it met one that this version cannot go on with.
+func (c Check) Run(ctx context.Context) (checked int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	replayer, err := sdkworker.NewWorkflowReplayerWithOptions(sdkworker.WorkflowReplayerOptions{Interceptors: p.version})
+	replayer, err := sdkworker.NewWorkflowReplayerWithOptions(sdkworker.WorkflowReplayerOptions{Interceptors: c.Version})
 	if err != nil {
 		return 0, fmt.Errorf("prepare to replay: %w", err)
 	}
-	registerWorkflows(replayer)
+	workflows.Register(replayer)
 	for _, kind := range []struct {
 		name string
 		most int // 0: all
-	}{{"Run", 0}, {"Fleet", 0}, {"Group", preflightGroups}} {
-		running, err := p.running(ctx, kind.name, kind.most)
+	}{{"Run", 0}, {"Fleet", 0}, {"Group", checkedGroups}} {
+		running, err := c.running(ctx, kind.name, kind.most)
 		if err != nil {
 			return checked, err
 		}
 		for _, w := range running {
-			h, err := p.history(ctx, w)
+			h, err := c.history(ctx, w)
 			if err != nil {
 				return checked, err
 			}
@@ -107,11 +109,11 @@ func incompatible(id string, err error) error {
 type execution struct{ id, run string }
 
 // running lists the running workflows of a kind on the worker's queue, newest first.
-func (p preflight) running(ctx context.Context, kind string, most int) ([]execution, error) {
+func (c Check) running(ctx context.Context, kind string, most int) ([]execution, error) {
 	var out []execution
 	for page := []byte(nil); ; {
-		list, err := p.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Query:         fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'", kind, p.queue),
+		list, err := c.Temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Query:         fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'", kind, c.Queue),
 			NextPageToken: page,
 		})
 		if err != nil {
@@ -130,9 +132,9 @@ func (p preflight) running(ctx context.Context, kind string, most int) ([]execut
 }
 
 // history is what a workflow has done; nil when it is gone, or has not begun.
-func (p preflight) history(ctx context.Context, w execution) (*history.History, error) {
+func (c Check) history(ctx context.Context, w execution) (*history.History, error) {
 	h := &history.History{}
-	for it := p.temporal.GetWorkflowHistory(ctx, w.id, w.run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+	for it := c.Temporal.GetWorkflowHistory(ctx, w.id, w.run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
 		event, err := it.Next()
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
@@ -147,11 +149,4 @@ func (p preflight) history(ctx context.Context, w execution) (*history.History, 
 		return nil, nil
 	}
 	return h, nil
-}
-
-// registerWorkflows makes this version's workflows known to a worker or a replayer.
-func registerWorkflows(to interface{ RegisterWorkflow(any) }) {
-	to.RegisterWorkflow(workflows.Run)
-	to.RegisterWorkflow(workflows.Group)
-	to.RegisterWorkflow(workflows.Fleet)
 }
