@@ -14,7 +14,11 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .PHONY: run
-run: build $(TEMPORAL) ## all set-up, then a run of real games with simulated engines: 60 to 120 s
+run: ## all set-up, then a run of real games with simulated engines: 60 to 120 s
+	@echo "make run: real games on this machine, 60 to 120 s: Temporal, Redis, simulated engines, server, worker and demo trainer"
+	@[ -x $(BIN)/millrace ] || echo "first, once: build millrace (1 to 2 minutes on two cores)"
+	@[ -x $(TEMPORAL) ] || echo "first, once: build the Temporal CLI, since none is on the PATH (3 to 6 minutes on two cores)"
+	@$(MAKE) --no-print-directory build temporal
 	@$(BIN)/millrace dev --exit --spec config/examples/seed-004.yaml
 
 .PHONY: dev
@@ -23,21 +27,24 @@ dev: build $(TEMPORAL) ## the same services, staying up until Ctrl-C
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
+# Both builds say how far they are. Nothing is said of what lies built in Go's cache.
+progress = 2>&1 | awk '/^go: downloading/ {d++; if (d % 25 == 0) {printf "  %d modules downloaded\n", d; fflush()}; next} \
+	/^[a-zA-Z0-9._-]+(\/|$$)/ && !/ / {p++; if (p % 100 == 0) {printf "  %d of at most $(1) packages compiled, now %s\n", p, $$0; fflush()}; next} \
+	{print; fflush()}'
+
 .PHONY: build
 build: ## build the binary, .bin/millrace
 	@mkdir -p $(BIN)
 	@echo "building $(BIN)/millrace"
-	@go build -ldflags "-X github.com/millrace/millrace/internal/version.released=$(VERSION)" -o $(BIN)/millrace ./cmd/millrace
+	@go build -v -ldflags "-X github.com/millrace/millrace/internal/version.released=$(VERSION)" -o $(BIN)/millrace ./cmd/millrace $(call progress,600)
 
 .PHONY: temporal
 temporal: $(TEMPORAL) ## build the pinned Temporal CLI, unless one is on the PATH
 
 $(CURDIR)/$(BIN)/temporal: internal/tools/temporal/go.mod
 	@mkdir -p $(BIN)
-	@echo "no temporal on the PATH: building the pinned Temporal CLI into $(BIN)/ (once; 3 to 6 minutes on two cores)"
-	@go build -C internal/tools/temporal -v -o $@ github.com/temporalio/cli/cmd/temporal 2>&1 | \
-		awk '/^go: downloading/ {d++; if (d % 25 == 0) {printf "  %d modules downloaded\n", d; fflush()}; next} \
-		     /^[a-zA-Z0-9._-]+(\/|$$)/ && !/ / {p++; if (p % 100 == 0) {printf "  %d packages compiled, now %s\n", p, $$0; fflush()}; next} {print; fflush()}'
+	@echo "building the pinned Temporal CLI, $(BIN)/temporal"
+	@go build -C internal/tools/temporal -v -o $@ github.com/temporalio/cli/cmd/temporal $(call progress,1300)
 	@touch $@
 
 .PHONY: test
