@@ -34,7 +34,7 @@ var layers = [][]string{
 		"internal/diagnosis/reporttext",
 		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch", "internal/stack", "internal/crashtest",
 		"internal/isolation", "internal/archive", "internal/retry", "internal/fleetsync", "internal/runsampler", "internal/diagnosisinput",
-		"internal/apiclient", "internal/temporalcli",
+		"internal/scripttest", "internal/apiclient", "internal/temporalcli",
 	},
 	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gamequeues"}, // durable shell
 	{ // wiring

@@ -2,22 +2,17 @@ package dispatch
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scripttest"
 )
 
-var update = flag.Bool("update", false, "rewrite the scripts in testdata with what the scheduler does now")
-
-// TestScripts replays testdata/*.script. Lines that begin with ">" are events; the lines below each are the
-// commands they brought. Read the difference after -update: it is the specification.
+// TestScripts replays testdata/*.script: events, and below each the commands that it brought.
 //
 //	> config max_queued=2 max_tries=2 suspect_after=3 affinity=8 no_engine=60s
 //	> [+1s] engine a limit=2 models=m adapters=m-v1,m-v2 slots=1
@@ -30,30 +25,10 @@ var update = flag.Bool("update", false, "rewrite the scripts in testdata with wh
 //
 // An outcome is of the request's latest try unless try=N says otherwise. [+1s] lets time pass first.
 func TestScripts(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("testdata/*.script")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".script"), func(t *testing.T) {
-			t.Parallel()
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := replay(t, string(want))
-			if got == string(want) {
-				return
-			}
-			if !*update {
-				t.Fatalf("%s: run with -update and read the difference; got\n%s", file, got)
-			}
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	scripttest.Run(t, "testdata/*.script", func() func(*scripttest.Event) (string, error) {
+		return (&player{s: New(Config{}), start: start, now: start, tries: map[ID]int{}}).play
+	})
 }
 
 // player replays one script.
@@ -64,92 +39,23 @@ type player struct {
 	tries map[ID]int
 }
 
-// replay returns the script with the commands that its events bring now.
-func replay(t *testing.T, script string) string {
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	p := &player{s: New(Config{}), start: start, now: start, tries: map[ID]int{}}
-	var out strings.Builder
-	for line := range strings.Lines(script) {
-		trimmed := strings.TrimSpace(line)
-		switch {
-		case trimmed == "" || strings.HasPrefix(trimmed, "#"):
-			out.WriteString(line)
-		case strings.HasPrefix(trimmed, ">"):
-			out.WriteString(line)
-			answer, err := p.play(strings.Fields(trimmed[1:]))
-			if err != nil {
-				t.Fatalf("%s: %v", trimmed, err)
-			}
-			out.WriteString(answer)
-		}
-	}
-	return out.String()
-}
-
-// args is the rest of an event's line: words, and key=value pairs.
-type args struct {
-	words []string
-	pairs map[string]string
-}
-
-func parseArgs(fields []string) args {
-	a := args{pairs: map[string]string{}}
-	for _, f := range fields {
-		if k, v, ok := strings.Cut(f, "="); ok {
-			a.pairs[k] = v
-			continue
-		}
-		a.words = append(a.words, f)
-	}
-	return a
-}
-
-func (a args) word(i int) string {
-	if i < len(a.words) {
-		return a.words[i]
-	}
-	return ""
-}
-
-func (a args) num(key string) int {
-	n, _ := strconv.Atoi(a.pairs[key])
-	return n
-}
-
-func (a args) dur(key string) time.Duration {
-	d, _ := time.ParseDuration(a.pairs[key])
-	return d
-}
-
-func (a args) real(key string) float64 {
-	x, _ := strconv.ParseFloat(a.pairs[key], 64)
-	return x
-}
-
-func (a args) rules() rollout.Dispatch {
+func rulesOf(a *scripttest.Event) rollout.Dispatch {
 	rules := rollout.Dispatch{
-		Policy: rollout.DispatchPolicy(a.pairs["policy"]), MaxInFlightPerEngine: a.num("per_engine"),
-		AffinitySlack: a.num("slack"), GroupPerEngine: a.num("group"), AdapterSlots: a.num("slots"),
-		Order: rollout.DispatchOrder(a.pairs["order"]), Ageing: a.real("ageing"),
-		Queue: rollout.DispatchQueue(a.pairs["queue"]),
+		Policy: rollout.DispatchPolicy(a.Text("policy")), MaxInFlightPerEngine: a.Int("per_engine"),
+		AffinitySlack: a.Int("slack"), GroupPerEngine: a.Int("group"), AdapterSlots: a.Int("slots"),
+		Order: rollout.DispatchOrder(a.Text("order")), Ageing: a.Float("ageing"),
+		Queue: rollout.DispatchQueue(a.Text("queue")),
 		Batching: rollout.Batching{
-			MaxBatchSize: a.num("batch"), FlushWindow: rollout.Duration(a.dur("window")), BatchesPerEngine: a.num("calls"),
-			MemoryTokens: a.num("memory"), TokenLatency: rollout.Duration(a.dur("latency")),
-			Bins: a.num("bins"), BinBy: rollout.BinLength(a.pairs["by"]), BinSelect: rollout.BinSelect(a.pairs["select"]),
+			MaxBatchSize: a.Int("batch"), FlushWindow: rollout.Duration(a.Duration("window")), BatchesPerEngine: a.Int("calls"),
+			MemoryTokens: a.Int("memory"), TokenLatency: rollout.Duration(a.Duration("latency")),
+			Bins: a.Int("bins"), BinBy: rollout.BinLength(a.Text("by")), BinSelect: rollout.BinSelect(a.Text("select")),
 		},
 	}
-	for _, end := range strings.FieldsFunc(a.pairs["ends"], func(c rune) bool { return c == ',' }) {
+	for _, end := range a.List("ends") {
 		n, _ := strconv.Atoi(end)
 		rules.Batching.Boundaries = append(rules.Batching.Boundaries, n)
 	}
 	return rules
-}
-
-func (a args) or(key, def string) string {
-	if v, ok := a.pairs[key]; ok {
-		return v
-	}
-	return def
 }
 
 // each is the requests that a word names: 7, or 3..5.
@@ -167,31 +73,27 @@ func each(word string) []ID {
 	return ids
 }
 
-func (p *player) play(fields []string) (string, error) {
-	if len(fields) > 0 && strings.HasPrefix(fields[0], "+") {
-		d, err := time.ParseDuration(fields[0][1:])
+func (p *player) play(a *scripttest.Event) (string, error) {
+	if passed, is := strings.CutPrefix(a.Word(0), "+"); is {
+		d, err := time.ParseDuration(passed)
 		if err != nil {
 			return "", err
 		}
 		p.now = p.now.Add(d)
-		fields = fields[1:]
+		a.Words = a.Words[1:]
 	}
-	if len(fields) == 0 {
-		return "", fmt.Errorf("no event")
-	}
-	a := parseArgs(fields[1:])
-	switch fields[0] {
+	switch a.Word(0) {
 	case "config":
 		cfg := Config{
-			MaxQueued: a.num("max_queued"), MaxTries: a.num("max_tries"), SuspectAfter: a.num("suspect_after"),
-			AffinitySlack: a.num("affinity"), NoEngineTTL: a.dur("no_engine"),
+			MaxQueued: a.Int("max_queued"), MaxTries: a.Int("max_tries"), SuspectAfter: a.Int("suspect_after"),
+			AffinitySlack: a.Int("affinity"), NoEngineTTL: a.Duration("no_engine"),
 		}
 		p.s = New(cfg)
 		return "", cfg.Validate()
 	case "stats":
 		return p.stats(), nil
 	}
-	events, err := p.events(fields[0], a)
+	events, err := p.events(a)
 	var out strings.Builder
 	for _, ev := range events {
 		out.WriteString(p.show(p.s.Handle(p.now, ev)))
@@ -200,14 +102,15 @@ func (p *player) play(fields []string) (string, error) {
 }
 
 // events is what a line says: one event for each request that it names.
-func (p *player) events(name string, a args) ([]Event, error) {
+func (p *player) events(a *scripttest.Event) ([]Event, error) {
+	name := a.Word(0)
 	_, outcome := outcomes[name]
 	if !outcome && name != "submit" {
 		ev, err := p.event(name, 0, a)
 		return []Event{ev}, err
 	}
 	var events []Event
-	for _, word := range a.words {
+	for _, word := range a.Words[1:] {
 		for _, id := range each(word) {
 			ev, err := p.event(name, id, a)
 			if err != nil {
@@ -224,51 +127,50 @@ var outcomes = map[string]Outcome{
 	"failed": Failed, "timedout": TimedOut, "broken": Broken, "split": Split,
 }
 
-func (p *player) event(name string, id ID, a args) (Event, error) {
-	engine := rollout.EngineID(a.word(0))
+func (p *player) event(name string, id ID, a *scripttest.Event) (Event, error) {
+	engine := rollout.EngineID(a.Word(1))
 	if o, ok := outcomes[name]; ok {
-		try := a.num("try")
+		try := a.Int("try")
 		if try == 0 {
 			try = p.tries[id]
 		}
-		return TryEnded{id, try, o, a.num("prompt"), a.num("output"), a.dur("retry"), a.pairs["code"]}, nil
+		return TryEnded{id, try, o, a.Int("prompt"), a.Int("output"), a.Duration("retry"), a.Text("code")}, nil
 	}
 	switch name {
 	case "submit":
 		q := Request{
-			ID: id, Model: a.or("model", "m"), PromptTokens: a.num("prompt"), OutputTokens: a.num("output"),
-			Class: uint64(a.num("class")),
+			ID: id, Model: cmp.Or(a.Text("model"), "m"), PromptTokens: a.Int("prompt"), OutputTokens: a.Int("output"),
+			Class: uint64(a.Int("class")),
 			Episode: rollout.EpisodeRef{
-				GroupRef: rollout.GroupRef{Run: rollout.RunName(a.or("run", "r")), Seq: rollout.GroupSeq(a.num("group"))},
-				Sample:   a.num("sample"),
+				GroupRef: rollout.GroupRef{Run: rollout.RunName(cmp.Or(a.Text("run"), "r")), Seq: rollout.GroupSeq(a.Int("group"))},
+				Sample:   a.Int("sample"),
 			},
 		}
-		if d := a.dur("deadline"); d != 0 {
+		if d := a.Duration("deadline"); d != 0 {
 			q.Deadline = p.now.Add(d)
 		}
 		return Submit{q}, nil
 	case "engine":
-		up := EngineUp{ID: engine, Limit: a.num("limit"), Models: strings.Split(a.or("models", "m"), ","),
-			Slots: a.num("slots")}
-		if list := a.pairs["adapters"]; list != "" {
-			up.Adapters = strings.Split(list, ",")
+		up := EngineUp{ID: engine, Limit: a.Int("limit"), Models: a.List("models"), Adapters: a.List("adapters"), Slots: a.Int("slots")}
+		if len(up.Models) == 0 {
+			up.Models = []string{"m"}
 		}
 		return up, nil
 	case "sample":
-		return EngineSampled{engine, Load{At: p.now, Running: a.real("running"), Waiting: a.real("waiting"),
-			KVUsage: a.real("kv"), Preemptions: a.real("preempted"), LifeAt: p.life(a)}}, nil
+		return EngineSampled{engine, Load{At: p.now, Running: a.Float("running"), Waiting: a.Float("waiting"),
+			KVUsage: a.Float("kv"), Preemptions: a.Float("preempted"), LifeAt: p.life(a)}}, nil
 	case "rules":
-		return RunRules{rollout.RunName(a.word(0)), a.rules()}, nil
+		return RunRules{rollout.RunName(a.Word(1)), rulesOf(a)}, nil
 	case "cancel":
-		return Cancel{each(a.word(0))[0]}, nil
+		return Cancel{each(a.Word(1))[0]}, nil
 	case "drain":
 		return EngineDrain{engine}, nil
 	case "down":
 		return EngineDown{engine}, nil
 	case "probed":
-		return EngineProbed{engine, a.word(1) == "ok"}, nil
+		return EngineProbed{engine, a.Word(2) == "ok"}, nil
 	case "over":
-		return RunOver{rollout.RunName(a.word(0))}, nil
+		return RunOver{rollout.RunName(a.Word(1))}, nil
 	case "tick":
 		return Tick{}, nil
 	}
@@ -276,8 +178,8 @@ func (p *player) event(name string, id ID, a args) (Event, error) {
 }
 
 // life is the sign of life that a sample speaks of.
-func (p *player) life(a args) time.Time {
-	if a.pairs["life"] == "" {
+func (p *player) life(a *scripttest.Event) time.Time {
+	if a.Text("life") == "" {
 		return time.Time{}
 	}
 	return p.now
