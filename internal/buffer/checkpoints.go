@@ -120,7 +120,7 @@ func (s *Store) Game(ctx context.Context, ref rollout.EpisodeRef) ([]byte, error
 }
 
 // evalEpisode runs a script whose first arguments are a group's number, a sample and an attempt.
-func (s *Store) evalEpisode(ctx context.Context, sc *redis.Script, ref rollout.EpisodeRef, attempt int,
+func (s *Store) evalEpisode(ctx context.Context, sc *script, ref rollout.EpisodeRef, attempt int,
 	args ...any) (reply, error) {
 	if ref.Sample < 0 || attempt < 0 {
 		return nil, rollout.Refuse(rollout.Invalid, "episode %s, attempt %d: numbers must not be negative", ref, attempt)

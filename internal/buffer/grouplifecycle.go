@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/millrace/millrace/internal/buffer/pack"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -161,7 +159,7 @@ func checkCode(ref rollout.GroupRef, code string) error {
 }
 
 // evalGroup runs a script whose first argument is a group's number.
-func (s *Store) evalGroup(ctx context.Context, sc *redis.Script, ref rollout.GroupRef, args ...any) (reply, error) {
+func (s *Store) evalGroup(ctx context.Context, sc *script, ref rollout.GroupRef, args ...any) (reply, error) {
 	if ref.Seq < 0 {
 		return nil, rollout.Refuse(rollout.Invalid, "group %s: the number must not be negative", ref)
 	}

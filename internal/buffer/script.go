@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -20,57 +19,81 @@ var sources embed.FS
 
 // The scripts; each one is an atomic change of one run.
 var (
-	openScript         = script("open")
-	limitsScript       = script("limits")
-	versionScript      = script("version")
-	statusScript       = script("status")
-	restoreScript      = script("restore")
-	accountScript      = script("account")
-	departuresScript   = script("departures")
-	progressScript     = script("progress")
-	deleteScript       = script("delete")
-	reviveScript       = script("revive")
-	unheardScript      = script("unheard")
-	forgetScript       = script("forget")
-	queueScript        = script("queue")
-	startScript        = script("start")
-	peekScript         = script("peek")
-	commitScript       = script("commit")
-	discardScript      = script("discard")
-	releaseScript      = script("release")
-	beginScript        = script("begin")
-	excuseScript       = script("excuse")
-	checkpointScript   = script("checkpoint")
-	answerScript       = script("answer")
-	answersScript      = script("answers")
-	episodeScript      = script("episode")
-	tryFailedScript    = script("tryfailed")
-	trySucceededScript = script("trysucceeded")
-	triesScript        = script("tries")
-	alarmsScript       = script("alarms")
-	attachScript       = script("attach")
-	claimScript        = script("claim")
-	batchScript        = script("batch")
-	whereaboutsScript  = script("whereabouts")
-	askedScript        = script("asked")
-	completeScript     = script("complete")
+	openScript         = runless("open")
+	limitsScript       = onRun("limits")
+	versionScript      = onRun("version")
+	statusScript       = onRun("status")
+	restoreScript      = onRun("restore")
+	accountScript      = onRun("account")
+	departuresScript   = onRun("departures")
+	progressScript     = onRun("progress")
+	deleteScript       = runless("delete")
+	reviveScript       = onRun("revive")
+	unheardScript      = onRun("unheard")
+	forgetScript       = onRun("forget")
+	queueScript        = onRun("queue")
+	startScript        = onRun("start")
+	peekScript         = onRun("peek")
+	commitScript       = onRun("commit")
+	discardScript      = onRun("discard")
+	releaseScript      = onRun("release")
+	beginScript        = onRun("begin")
+	excuseScript       = onRun("excuse")
+	checkpointScript   = onRun("checkpoint")
+	answerScript       = onRun("answer")
+	answersScript      = onRun("answers")
+	episodeScript      = onRun("episode")
+	tryFailedScript    = onRun("tryfailed")
+	trySucceededScript = onRun("trysucceeded")
+	triesScript        = onRun("tries")
+	alarmsScript       = onRun("alarms")
+	attachScript       = onRun("attach")
+	claimScript        = onRun("claim")
+	batchScript        = onRun("batch")
+	whereaboutsScript  = onRun("whereabouts")
+	askedScript        = onRun("asked")
+	completeScript     = onRun("complete")
 )
 
-func script(name string) *redis.Script {
-	prelude, err := sources.ReadFile("lua/prelude.lua")
+// script is an atomic change of one run, or a look at it. It may answer what the lines --> of its file declare.
+type script struct {
+	*redis.Script
+	name    string
+	answers map[string][][]string // by code: the kinds of the values behind it; one of these
+}
+
+// mustExist comes before the body of every script but those that runless makes.
+const mustExist = "if call('EXISTS', run) == 0 then return {'no-such-run'} end\n"
+
+// onRun is a script that refuses a run which does not exist.
+func onRun(name string) *script { return load(name, mustExist) }
+
+// runless is a script that has work to do without the run, too.
+func runless(name string) *script { return load(name, "") }
+
+func load(name, guard string) *script {
+	body := source(name)
+	answers := map[string][][]string{}
+	for line := range strings.Lines(body) {
+		if declared, is := strings.CutPrefix(line, "--> "); is {
+			code, kinds := readAnswer(declared)
+			answers[code] = append(answers[code], kinds)
+		}
+	}
+	return &script{redis.NewScript(source("prelude") + guard + body), name, answers}
+}
+
+func source(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
 	if err != nil {
 		panic(err) // the file is part of the program
 	}
-	body, err := sources.ReadFile("lua/" + name + ".lua")
-	if err != nil {
-		panic(err)
-	}
-	return redis.NewScript(string(prelude) + string(body))
+	return string(text)
 }
 
 // eval runs a script on a run and returns its answer: a code, then what belongs to it. A run that does not
 // exist is refused here, for all scripts alike.
-func (s *Store) eval(ctx context.Context, sc *redis.Script, run rollout.RunName, args ...any) (reply, error) {
+func (s *Store) eval(ctx context.Context, sc *script, run rollout.RunName, args ...any) (reply, error) {
 	answer, err := sc.Run(ctx, s.rdb, []string{s.key(run, "run")}, args...).Slice()
 	if err != nil {
 		return nil, trouble("redis", err)
@@ -80,7 +103,11 @@ func (s *Store) eval(ctx context.Context, sc *redis.Script, run rollout.RunName,
 	case rollout.NoSuchRun:
 		return nil, noSuchRun(run)
 	case rollout.Invalid:
-		return nil, rollout.Refuse(rollout.Invalid, "the group's number is far beyond every group of run %s; numbers go up one by one", run)
+		return nil, rollout.Refuse(rollout.Invalid,
+			"the group's number is far beyond every group of run %s; numbers go up one by one", run)
+	}
+	if !sc.declares(r) {
+		return nil, fmt.Errorf("redis: script %s answers what it does not declare: %.200q", sc.name, fmt.Sprint(answer))
 	}
 	return r, nil
 }
@@ -116,73 +143,4 @@ func transient(err error) bool {
 		}
 	}
 	return false
-}
-
-// reply is a script's answer. The scripts are part of the program: an answer of another shape is a
-// zero value here, and shows in the tests.
-type reply []any
-
-func (r reply) code() rollout.RefusalCode { return rollout.RefusalCode(r.str(0)) }
-
-func (r reply) ok() bool { return r.str(0) == "ok" }
-
-func (r reply) str(i int) string {
-	if i >= len(r) {
-		return ""
-	}
-	switch v := r[i].(type) {
-	case string:
-		return v
-	case int64:
-		return strconv.FormatInt(v, 10)
-	}
-	return ""
-}
-
-func (r reply) int(i int) int64 {
-	n, _ := strconv.ParseInt(r.str(i), 10, 64)
-	return n
-}
-
-func (r reply) list(i int) reply {
-	if i >= len(r) {
-		return nil
-	}
-	l, _ := r[i].([]any)
-	return l
-}
-
-func (r reply) seqs(i int) []rollout.GroupSeq {
-	l := r.list(i)
-	out := make([]rollout.GroupSeq, len(l))
-	for j := range l {
-		out[j] = rollout.GroupSeq(l.int(j))
-	}
-	return out
-}
-
-// fields is a hash's fields and values in turn.
-func (r reply) fields(i int) map[string]string {
-	l := r.list(i)
-	out := make(map[string]string, len(l)/2)
-	for j := 0; j+1 < len(l); j += 2 {
-		out[l.str(j)] = l.str(j + 1)
-	}
-	return out
-}
-
-func (r reply) counts() rollout.BufferCounts {
-	return rollout.BufferCounts{
-		Queued: r.int(0), InFlight: r.int(1), Ready: r.int(2), Claimed: r.int(3),
-		Completed: r.int(4), Dropped: r.int(5), Bytes: r.int(6),
-	}
-}
-
-// words reads numbers that a script has joined with spaces.
-func words(s string) reply {
-	var r reply
-	for _, w := range strings.Fields(s) {
-		r = append(r, w)
-	}
-	return r
 }

@@ -1,6 +1,6 @@
--- ARGV: now in ms, then for each alarm its code and how long it must last to be raised, in ms. Answers {'ok', raised now,
--- taken back now}. An alarm that was not raised yet goes without a word.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+-- ARGV: now in ms, then for each alarm its code and how long it must last to be raised, in ms. Answers those raised
+-- and taken back by this call. An alarm that was not raised yet goes without a word.
+--> ok raised:list ended:list
 local alarms, now = base .. 'alarms', tonumber(ARGV[1])
 local standing, raised, ended = {}, {}, {}
 for i = 2, #ARGV, 2 do

@@ -1,5 +1,8 @@
--- ARGV: seq, sample, attempt, agent, answer. Of each agent the latest answer is kept, until the group is committed or let go.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+-- ARGV: seq, sample, attempt, agent, answer. Of each agent the latest answer is kept, until the group is committed or
+-- let go.
+--> ok
+--> fenced why:text
+--> fenced why:text attempt:int
 local seq, sample, attempt = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if not known_range(seq) then return {'invalid'} end
 local state = state_of(seq)

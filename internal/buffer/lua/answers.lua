@@ -1,5 +1,5 @@
--- ARGV: seq, sample. Answers {agent, answer, ...}.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+-- ARGV: seq, sample. Answers each agent with its answer.
+--> ok answers:pairs
 local prefix, out = 't' .. ARGV[2] .. '/', {}
 for _, field in ipairs(call('HKEYS', games(ARGV[1]))) do
   if string.sub(field, 1, #prefix) == prefix then

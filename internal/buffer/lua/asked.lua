@@ -1,5 +1,6 @@
--- ARGV: how many of the latest grants. Answers {'ok', first asked, asked last, step, {asked, granted, ...}}, the latest grant first.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+-- ARGV: how many of the latest grants. Answers when the next step was asked for first
+-- and last, and of the grants when each was asked for and granted, the latest first.
+--> ok first:text latest:text step:int grants:list
 local step, grants = int('granted'), {}
 for k = step - 1, math.max(0, step - tonumber(ARGV[1])), -1 do
   local at = call('HMGET', step_key(k), 'asked', 'granted')

@@ -1,5 +1,8 @@
 -- ARGV: step to resume from, or ''
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok epoch:int from:int
+--> out-of-order next:int
+--> run-over
+--> not-retained oldest:int
 local next_step = int('next')
 local from = next_step
 if ARGV[1] ~= '' then from = tonumber(ARGV[1]) end

@@ -1,5 +1,8 @@
--- ARGV: step. Reads a granted step's batch while it is retained, and changes nothing. Answers {'ok', version, {seq, trajectories, ...}}.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+-- ARGV: step. Reads a granted step's batch while it is retained, and changes nothing. Of each group it answers
+-- the seq and the number of trajectories.
+--> ok version:int groups:pairs
+--> no-such-step granted:int
+--> not-retained oldest:int
 local k = tonumber(ARGV[1])
 if k >= int('granted') then return {'no-such-step', int('granted')} end
 if k < int('oldest') then return {'not-retained', int('oldest')} end

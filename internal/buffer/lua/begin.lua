@@ -1,14 +1,18 @@
--- ARGV: seq, sample or 'warm-up', started (microseconds), attempt. An attempt that has begun keeps earlier ones from saving. One that
--- started later wins: attempts are counted anew when somebody resets an activity or its workflow. Answers the attempt's number in the order of all, how
--- many are held against the game, and how many were excused; or that it is finished.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+-- ARGV: seq, sample or 'warm-up', started (microseconds), attempt. An attempt that has begun keeps earlier ones from
+-- saving. One that started later wins: attempts are counted anew when somebody resets an activity or its workflow.
+-- Answers the attempt's number in the order of all, how many are held against the game, and how many were excused; or
+-- that it is finished.
+--> ok number:int tries:int excused:int finished:text
+--> fenced why:text
+--> fenced why:text attempt:int
 local seq, sample, started, attempt = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 if not known_range(seq) then return {'invalid'} end
 local state = state_of(seq)
 if state and state ~= 'queued' and state ~= 'inflight' then return {'fenced', state} end
 local prefix = ''
 if sample == 'warm-up' then prefix, sample = 'w', '' end
-local number, since, tries, excused = prefix .. 'a' .. sample, prefix .. 'f' .. sample, prefix .. 'b' .. sample, prefix .. 'x' .. sample
+local number, since = prefix .. 'a' .. sample, prefix .. 'f' .. sample
+local tries, excused = prefix .. 'b' .. sample, prefix .. 'x' .. sample
 local old = call('HMGET', games(seq), number, since, tries, excused, prefix .. 'e' .. sample)
 if old[5] then return {'ok', 0, 0, 0, 'finished'} end
 local last = tonumber(old[1] or '0')

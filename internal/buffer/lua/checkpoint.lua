@@ -1,6 +1,8 @@
 -- ARGV: seq, sample, attempt, phase, data. A higher attempt always wins: its game goes on where it loaded, whatever
 -- an attempt that was taken for dead has saved since.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok
+--> fenced why:text
+--> fenced why:text by:int
 local seq, sample, attempt, phase = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 if not known_range(seq) then return {'invalid'} end
 local state = state_of(seq)

@@ -1,6 +1,12 @@
--- ARGV: step, epoch, now. Grants the step's batch, or finds the one granted before. Answers
--- {'ok', granted now, version, swept, {seq, trajectories, ...}}.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+-- ARGV: step, epoch, now. Grants the step's batch, or finds the one granted before. Of each group it answers the seq
+-- and the number of trajectories.
+--> ok granted_now:int version:int swept:ints groups:pairs
+--> not-ready need:int counts:counts swept:ints missing:int
+--> fenced epoch:int
+--> not-retained oldest:int
+--> run-over why:text
+--> run-over why:text steps:int
+--> out-of-order next:int granted:int
 local k, epoch = tonumber(ARGV[1]), int('epoch')
 if tonumber(ARGV[2]) ~= epoch then return {'fenced', epoch} end
 

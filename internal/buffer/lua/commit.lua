@@ -1,6 +1,6 @@
 -- ARGV: seq, oldest version in it, trajectories, view, data, flat (1 or 0), mean length of its games, or '': as far as
 -- they have come
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok state:text code:text
 local seq = ARGV[1]
 if not known_range(seq) then return {'invalid'} end
 local state, code = state_of(seq)

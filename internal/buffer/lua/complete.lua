@@ -1,5 +1,9 @@
 -- ARGV: step, epoch, now, report, fleet, completed steps to retain, the views packed or '', records to keep them in
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok now:int record:pairs
+--> fenced epoch:int
+--> not-claimed granted:int
+--> conflict
+--> out-of-order next:int
 local k, epoch, key = tonumber(ARGV[1]), int('epoch'), step_key(tonumber(ARGV[1]))
 if tonumber(ARGV[2]) ~= epoch then return {'fenced', epoch} end
 local next_step = int('next')

@@ -1,5 +1,7 @@
--- ARGV: now and for how long it is remembered, in seconds. Takes the run away from every other script in one instant: they know
--- a run by its hash. Answers whether there was one, and the epoch of its last trainer process while that is known.
+-- ARGV: now and for how long it is remembered, in seconds. Takes the run away from every other script in one instant:
+-- they know a run by its hash. Answers whether there was one, and the epoch of its last trainer process while that is
+-- known.
+--> ok found:int epoch:int
 if call('EXISTS', run) == 1 then
   call('RENAME', run, base .. 'dying')
   call('SET', base .. 'gone', ARGV[1], 'EX', ARGV[2])

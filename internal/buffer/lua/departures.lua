@@ -1,2 +1,2 @@
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok departures:pairs
 return {'ok', call('HGETALL', base .. 'departures')}

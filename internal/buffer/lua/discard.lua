@@ -1,5 +1,6 @@
 -- ARGV: seq, code
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok
+--> conflict state:text
 local seq = ARGV[1]
 if not known_range(seq) then return {'invalid'} end
 local state = state_of(seq)

@@ -1,5 +1,7 @@
 -- ARGV: seq, sample, attempt, episode, game, phases. The first finished game of a sample stands.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok
+--> fenced why:text
+--> fenced why:text attempt:int
 local seq, sample, attempt = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if not known_range(seq) then return {'invalid'} end
 local state = state_of(seq)

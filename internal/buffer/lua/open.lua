@@ -1,5 +1,8 @@
 -- ARGV: spec, its hash, id of the workflow that drives the run, or '', least epoch, limits. A run that is known is left
 -- as it is and answers its hash, '' if a version without hashes opened it, and its spec.
+--> ok opened:int
+--> ok opened:int hash:text spec:text
+--> run-over
 if call('EXISTS', base .. 'gone') == 1 then return {'run-over'} end
 local spec = call('HGET', run, 'spec')
 if spec then return {'ok', 0, call('HGET', run, 'spec_hash') or '', spec} end

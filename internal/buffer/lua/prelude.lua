@@ -1,6 +1,8 @@
 -- Shared by every script: names of keys, and the moves of a group between states. All keys of a run begin with
 -- the same hash tag, so that they live in one slot of a cluster; KEYS[1] is the run's hash.
 --
+-- A script's lines --> declare what it may answer: a code, then values by name and kind. Only those are read from it.
+--
 --   run                 hash: spec, spec_hash, workflow, limits, version, epoch, counters, and the steps' pointers:
 --                       next (first not completed), granted (first never granted), oldest (first retained);
 --                       as_of: when the run said what is known of its limits and status;

@@ -1,6 +1,6 @@
--- Answers, for every group queued and in flight: seq, launched at, {sample, attempt, phases, finished, ...}. A field of
+-- Answers of each group its seq, when it was launched, and {sample, attempt, phases, finished, ...}. A field of
 -- games:N is a letter and a sample.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok queued:list inflight:list
 local function all(state)
   local out = {}
   for _, seq in ipairs(call('ZRANGE', base .. state, 0, -1)) do

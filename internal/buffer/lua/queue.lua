@@ -1,5 +1,6 @@
 -- ARGV: seq, scenario, version it is launched with, launched at. The first scenario wins; an empty one is none.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok scenario:text
+--> fenced state:text code:text
 local seq = ARGV[1]
 if not known_range(seq) then return {'invalid'} end
 local state, code = state_of(seq)

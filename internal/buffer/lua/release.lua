@@ -1,5 +1,6 @@
--- ARGV: seq, code. Lets a group go that is queued, and no other; answers whether it has gone, by this call or an earlier one.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+-- ARGV: seq, code. Lets a group go that is queued, and no other; answers whether it has gone, by this call or an
+-- earlier one.
+--> ok gone:int
 local seq, code = ARGV[1], ARGV[2]
 if not known_range(seq) then return {'invalid'} end
 local state, dropped_for = state_of(seq)

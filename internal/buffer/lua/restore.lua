@@ -1,5 +1,5 @@
 -- ARGV: next, version, launched, epoch. Only a run that has granted nothing since it was opened can be restored.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok restored:int
 if int('granted') > 0 then return {'ok', 0} end
 call('HSET', run, 'next', ARGV[1], 'granted', ARGV[1], 'oldest', ARGV[1])
 if tonumber(ARGV[2]) > int('version') then call('HSET', run, 'version', ARGV[2]) end

@@ -1,5 +1,6 @@
 -- ARGV: seq
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok
+--> fenced state:text code:text
 local seq = ARGV[1]
 if not known_range(seq) then return {'invalid'} end
 local state, code = state_of(seq)

@@ -1,2 +1,2 @@
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok finished:int tries:pairs failing:pairs
 return {'ok', int('games_finished'), call('HGETALL', base .. 'tries'), call('HGETALL', base .. 'failing')}

@@ -1,5 +1,5 @@
 -- ARGV: code, given up (1 or 0), now, last (JSON). Codes beyond MAX_TRY_CODES count as 'other'.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok
 local MAX_TRY_CODES = 64
 local tries, code = base .. 'tries', ARGV[1]
 if call('HEXISTS', tries, 'n ' .. code) == 0 then

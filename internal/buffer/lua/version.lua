@@ -1,5 +1,5 @@
 -- ARGV: version. Versions only grow: a retried, late call changes nothing.
-if call('EXISTS', run) == 0 then return {'no-such-run'} end
+--> ok swept:ints
 if tonumber(ARGV[1]) <= int('version') then return {'ok', {}} end
 call('HSET', run, 'version', ARGV[1])
 return {'ok', sweep()}
