@@ -67,16 +67,16 @@ func TestAGateKeepsRoomForOthers(t *testing.T) {
 func TestADiagnosisIsMadeOnceForAllWhoAskMeanwhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var f findings
+		var c diagnosisCache
 		made := 0
-		find := func(context.Context) (any, error) {
+		diagnose := func(context.Context) (any, error) {
 			made++
 			time.Sleep(time.Second)
 			return made, nil
 		}
 		mark := accountMark{claimed: 1}
 		ask := func(m accountMark) any {
-			value, err := f.of(t.Context(), "demo", m, time.Now, find)
+			value, err := c.of(t.Context(), "demo", m, time.Now, diagnose)
 			if err != nil {
 				t.Error(err)
 			}
@@ -93,19 +93,19 @@ func TestADiagnosisIsMadeOnceForAllWhoAskMeanwhile(t *testing.T) {
 		if ask(accountMark{claimed: 2}); made != 2 {
 			t.Errorf("made %d times after the account has changed", made)
 		}
-		time.Sleep(findingAge)
+		time.Sleep(diagnosisAge)
 		if ask(accountMark{claimed: 2}); made != 3 {
 			t.Errorf("made %d times when the last one was old", made)
 		}
 		refused := func(context.Context) (any, error) { return nil, rollout.Refuse(rollout.NoSuchRun, "none") }
 		for range 2 {
-			if _, err := f.of(t.Context(), "other", mark, time.Now, refused); err == nil {
+			if _, err := c.of(t.Context(), "other", mark, time.Now, refused); err == nil {
 				t.Error("a failure is lost")
 			}
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := f.of(gone, "third", mark, time.Now, find); err == nil {
+		if _, err := c.of(gone, "third", mark, time.Now, diagnose); err == nil {
 			t.Error("who has gone is given a diagnosis")
 		}
 		time.Sleep(2 * time.Second) // It is made all the same.

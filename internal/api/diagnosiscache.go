@@ -8,15 +8,15 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// findings makes one diagnosis of a run at a time, which all who ask meanwhile are given, and for a moment also
+// diagnosisCache makes one diagnosis of a run at a time, which all who ask meanwhile are given, and for a moment also
 // those who ask after them while the run's account is as it was.
-type findings struct {
+type diagnosisCache struct {
 	mu sync.Mutex
-	by map[rollout.RunName]*finding
+	by map[rollout.RunName]*cachedDiagnosis
 }
 
-// finding is a diagnosis that is being made, or was.
-type finding struct {
+// cachedDiagnosis is a diagnosis that is being made, or was.
+type cachedDiagnosis struct {
 	of    accountMark
 	made  chan struct{} // closed when value, err and at are set
 	value any
@@ -34,26 +34,26 @@ type accountMark struct {
 }
 
 const (
-	findingAge     = 3 * time.Second // what the account does not show, such as engines, may change too
-	findingTimeout = time.Minute
-	findingsKept   = 64
+	diagnosisAge     = 3 * time.Second // what the account does not show, such as engines, may change too
+	diagnosisTimeout = time.Minute
+	diagnosesKept    = 64
 )
 
-// of answers the diagnosis of a run: one that is being made, a fresh one, or a new one by find.
-func (f *findings) of(ctx context.Context, run rollout.RunName, mark accountMark, now func() time.Time,
-	find func(context.Context) (any, error),
+// of answers the diagnosis of a run: one that is being made, a fresh one, or a new one by diagnose.
+func (c *diagnosisCache) of(ctx context.Context, run rollout.RunName, mark accountMark, now func() time.Time,
+	diagnose func(context.Context) (any, error),
 ) (any, error) {
-	f.mu.Lock()
-	one := f.by[run]
+	c.mu.Lock()
+	one := c.by[run]
 	if one == nil || !one.usable(mark, now()) {
-		one = &finding{of: mark, made: make(chan struct{})}
-		if f.by == nil || len(f.by) >= findingsKept {
-			f.by = map[rollout.RunName]*finding{}
+		one = &cachedDiagnosis{of: mark, made: make(chan struct{})}
+		if c.by == nil || len(c.by) >= diagnosesKept {
+			c.by = map[rollout.RunName]*cachedDiagnosis{}
 		}
-		f.by[run] = one
-		go one.make(context.WithoutCancel(ctx), now, find) // Others may wait for it when this caller has gone.
+		c.by[run] = one
+		go one.make(context.WithoutCancel(ctx), now, diagnose) // Others may wait for it when this caller has gone.
 	}
-	f.mu.Unlock()
+	c.mu.Unlock()
 	select {
 	case <-one.made:
 		return one.value, one.err
@@ -62,19 +62,19 @@ func (f *findings) of(ctx context.Context, run rollout.RunName, mark accountMark
 	}
 }
 
-func (f *finding) usable(mark accountMark, now time.Time) bool {
+func (d *cachedDiagnosis) usable(mark accountMark, now time.Time) bool {
 	select {
-	case <-f.made:
-		return f.err == nil && f.of == mark && now.Sub(f.at) < findingAge
+	case <-d.made:
+		return d.err == nil && d.of == mark && now.Sub(d.at) < diagnosisAge
 	default:
 		return true
 	}
 }
 
-func (f *finding) make(ctx context.Context, now func() time.Time, find func(context.Context) (any, error)) {
-	ctx, cancel := context.WithTimeout(ctx, findingTimeout)
+func (d *cachedDiagnosis) make(ctx context.Context, now func() time.Time, diagnose func(context.Context) (any, error)) {
+	ctx, cancel := context.WithTimeout(ctx, diagnosisTimeout)
 	defer cancel()
-	defer close(f.made)
-	f.value, f.err = find(ctx)
-	f.at = now()
+	defer close(d.made)
+	d.value, d.err = diagnose(ctx)
+	d.at = now()
 }

@@ -26,7 +26,7 @@ func (s *Server) diagnose(ctx context.Context, in *RunPath) (*struct{ Body any }
 		return nil, s.fail(ctx, "diagnose", err)
 	}
 	mark := accountMark{account.Counts, account.Launched, account.ClaimedTo, account.Version, account.Generation}
-	value, err := s.findings.of(ctx, in.Run, mark, s.deps.Now, func(ctx context.Context) (any, error) {
+	value, err := s.diagnoses.of(ctx, in.Run, mark, s.deps.Now, func(ctx context.Context) (any, error) {
 		leave, ok := s.gates.analyses.enter(ctx, string(in.Run))
 		if !ok {
 			return nil, overloaded("diagnoses", "")

@@ -95,7 +95,7 @@ func newGates(l Limits) gates {
 		publishes: newGate(publishesAtOnce, publishesPerRun, 0),
 		lists:     newGate(listsAtOnce, listsAtOnce/2, 2*patience),
 		diagnoses: newGate(diagnosesAtOnce, diagnosesAtOnce/2, 0),
-		analyses:  newGate(analysesAtOnce, 1, findingTimeout),
+		analyses:  newGate(analysesAtOnce, 1, diagnosisTimeout),
 		waiting:   newGate(l.WaitingClaims, 3*l.WaitingClaims/4, 0),
 		batches:   newGate(batchesAtOnce, batchesAtOnce/2, batchPatience),
 		readings:  newGate(readingsAtOnce, readingsAtOnce/2, batchPatience),

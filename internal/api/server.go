@@ -108,7 +108,7 @@ type Server struct {
 	gates           gates
 	unauthenticated rateLimiter // requests without a valid token, by address; a valid token is never held up by them
 	refusals        rateLimiter // changes that were refused, by who asked for them
-	findings        findings
+	diagnoses       diagnosisCache
 	hints           chan rollout.RunName
 
 	stopping chan struct{} // closed when long polls and streams must end
