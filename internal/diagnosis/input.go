@@ -44,7 +44,8 @@ type Drop struct {
 	Code string
 }
 
-// RewardVarianceChange is the moment at which most groups ceased to have any variance of their rewards, or began to again.
+// RewardVarianceChange is the moment at which most groups ceased to have any variance of their rewards, or had some
+// again.
 type RewardVarianceChange struct {
 	At             time.Time
 	RewardVariance rollout.RewardVariance

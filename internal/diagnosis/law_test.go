@@ -69,7 +69,8 @@ func circumstances(rng *rand.Rand, in *diagnosis.Input) {
 	in.Spec.Buffer.OnStale = []rollout.OnStale{rollout.DropStale, rollout.KeepStale, rollout.WaitStale, ""}[rng.IntN(4)]
 	in.Throttle = []rollout.Throttle{"", rollout.ThrottleBytes, rollout.ThrottleStaleness, "novel"}[rng.IntN(4)]
 	in.Spec.Buffer.MaxBytes = rng.Int64N(1 << 40)
-	in.RewardVariance = rollout.RewardVariance{Groups: rng.IntN(33), ZeroVariance: rng.IntN(33), Collapsed: rng.IntN(2) == 0}
+	in.RewardVariance = rollout.RewardVariance{
+		Groups: rng.IntN(33), ZeroVariance: rng.IntN(33), Collapsed: rng.IntN(2) == 0}
 	for i := range in.Records {
 		v := &in.Records[i].Service
 		v.ZeroVarianceGroups = rng.IntN(len(v.Groups) + 1)
@@ -78,8 +79,9 @@ func circumstances(rng *rand.Rand, in *diagnosis.Input) {
 				Code: []string{"stale", "shrunk", "zero_variance"}[rng.IntN(3)]})
 		}
 		if rng.IntN(10) == 0 {
+			now := rollout.RewardVariance{Collapsed: rng.IntN(2) == 0}
 			in.RewardVarianceChanges = append(in.RewardVarianceChanges,
-				diagnosis.RewardVarianceChange{At: v.GrantedAt, RewardVariance: rollout.RewardVariance{Collapsed: rng.IntN(2) == 0}})
+				diagnosis.RewardVarianceChange{At: v.GrantedAt, RewardVariance: now})
 		}
 	}
 	for _, code := range []string{rollout.Trained, "stale", "zero_variance"} {

@@ -33,7 +33,7 @@ func TestNoRewardVariance(t *testing.T) {
 	}{
 		{"as the run told", func(in *diagnosis.Input) {
 			in.RewardVariance, in.Records[11].Service.ZeroVarianceGroups = collapsed, 3
-			in.RewardVarianceChanges = []diagnosis.RewardVarianceChange{{At: in.Records[5].Service.GrantedAt, RewardVariance: collapsed}}
+			in.RewardVarianceChanges = []diagnosis.RewardVarianceChange{{in.Records[5].Service.GrantedAt, collapsed}}
 		}, diagnosis.VerdictProblem, []string{"nothing to learn since step 5: in 30 of the latest 32 groups",
 			"higher sampling.temperature (1 now)",
 			"of the 128 groups trained on in steps 4 to 11, 3 had equal rewards"}},
@@ -59,8 +59,9 @@ func TestNoRewardVariance(t *testing.T) {
 			in.RewardVarianceChanges = []diagnosis.RewardVarianceChange{{in.Records[3].Service.GrantedAt, collapsed},
 				{in.Records[8].Service.GrantedAt, back}}
 		}, diagnosis.VerdictHealed, []string{"little or nothing to learn from step 3 until step 8"}},
-		{"half of them have zero variance", func(in *diagnosis.Input) { in.RewardVariance = rollout.RewardVariance{Groups: 32, ZeroVariance: 16} },
-			diagnosis.VerdictHealthy, nil},
+		{"half of them have zero variance", func(in *diagnosis.Input) {
+			in.RewardVariance = rollout.RewardVariance{Groups: 32, ZeroVariance: 16}
+		}, diagnosis.VerdictHealthy, nil},
 		{"too few to tell", func(in *diagnosis.Input) {
 			in.Records = in.Records[:4]
 			for i := range in.Records {
