@@ -30,6 +30,7 @@ import (
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/backend"
 	"github.com/millrace/millrace/internal/enginesim"
+	"github.com/millrace/millrace/internal/freeport"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runkeeper"
 	"github.com/millrace/millrace/internal/server"
@@ -458,12 +459,11 @@ func patchesIn(h *history.History) (ids []string) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 // temporalCLI finds the CLI as make test leaves it.

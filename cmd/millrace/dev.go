@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace/millrace/internal/backend"
 	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/freeport"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/supervise"
@@ -220,7 +221,7 @@ func (d *devStack) startTemporal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	port, err := freePort()
+	port, err := freeport.Port()
 	if err != nil {
 		return err
 	}
@@ -281,7 +282,7 @@ func (d *devStack) startRedis(ctx context.Context) error {
 		d.redis = d.opts.redis
 		return backend.AwaitRedis(ctx, d.redis)
 	}
-	port, err := freePort()
+	port, err := freeport.Port()
 	if err != nil {
 		return err
 	}
@@ -366,13 +367,4 @@ func portFree(port int) error {
 		return err
 	}
 	return l.Close()
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

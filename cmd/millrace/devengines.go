@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/cli"
+	"github.com/millrace/millrace/internal/freeport"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -88,7 +89,7 @@ func seatOf(i int, known []rollout.Engine) (seat, error) {
 		}
 	}
 	var err error
-	if s.port, err = freePort(); err != nil {
+	if s.port, err = freeport.Port(); err != nil {
 		return seat{}, err
 	}
 	if taken {

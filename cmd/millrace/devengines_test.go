@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace/internal/freeport"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -18,7 +19,7 @@ func TestSeatOf(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = busy.Close() })
 	taken := "http://" + busy.Addr().String()
-	port, err := freePort()
+	port, err := freeport.Port()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/millrace/millrace/internal/access"
+	"github.com/millrace/millrace/internal/freeport"
 )
 
 // TestAServerReadsItsTokensAgainOnSIGHUP: and goes on serving; SIGTERM ends it.
@@ -99,11 +100,11 @@ func TestStrangersCannotUseUpAServersFiles(t *testing.T) {
 
 func freeTestAddress(t *testing.T) string {
 	t.Helper()
-	port, err := freePort()
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("127.0.0.1:%d", port)
+	return address
 }
 
 // TestAPasswordOfRedisIsOnNoCommandLine: anybody on the machine can read the arguments of a process.

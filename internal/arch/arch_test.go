@@ -33,8 +33,8 @@ var layers = [][]string{
 		"internal/telemetry/store", "internal/telemetry/axiom", "internal/telemetry/prom", "internal/api", "internal/cli",
 		"internal/diagnosis/reporttext",
 		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch", "internal/stack", "internal/crashtest",
-		"internal/isolation", "internal/archive", "internal/retry", "internal/fleetsync", "internal/runsampler", "internal/diagnosisinput",
-		"internal/scripttest", "internal/apiclient", "internal/temporalcli",
+		"internal/isolation", "internal/archive", "internal/retry", "internal/freeport", "internal/fleetsync",
+		"internal/runsampler", "internal/diagnosisinput", "internal/scripttest", "internal/apiclient", "internal/temporalcli",
 	},
 	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gamequeues"}, // durable shell
 	{ // wiring

@@ -14,6 +14,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/millrace/millrace/internal/freeport"
 )
 
 // onBoth runs a test on the embedded Redis and on a real one.
@@ -87,7 +89,7 @@ func startRedis(binary string) (addr string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	port, err := freePort()
+	port, err := freeport.Port()
 	if err != nil {
 		return "", nil, err
 	}
@@ -124,15 +126,6 @@ func serve(binary, dir string, port int, args ...string) (*exec.Cmd, error) {
 func kill(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func TestMain(m *testing.M) {

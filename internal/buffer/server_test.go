@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/freeport"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -152,7 +153,7 @@ func awaitCluster(t *testing.T, node redis.UniversalClient) {
 
 func port(t *testing.T) int {
 	t.Helper()
-	p, err := freePort()
+	p, err := freeport.Port()
 	if err != nil {
 		t.Fatal(err)
 	}

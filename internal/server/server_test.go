@@ -15,7 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/stack"
+	"github.com/millrace/millrace/internal/freeport"
 )
 
 // served is an API server as the binary runs it, on a Redis of its own and without Temporal.
@@ -50,7 +50,7 @@ func (l *logged) String() string {
 func serveAPI(t *testing.T, settings string, env map[string]string) *served {
 	t.Helper()
 	s := &served{t: t, redis: miniredis.RunT(t), log: &logged{}, http: &http.Client{Transport: &http.Transport{}}}
-	address, err := stack.FreeAddress()
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}

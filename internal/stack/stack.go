@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/freeport"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/supervise"
 	"github.com/millrace/millrace/internal/temporalcli"
@@ -103,7 +104,7 @@ func (s *Stack) Stop() {
 
 func (s *Stack) startStores(ctx context.Context) error {
 	var err error
-	if s.Redis, err = FreeAddress(); err != nil {
+	if s.Redis, err = freeport.Address(); err != nil {
 		return err
 	}
 	_, port, _ := net.SplitHostPort(s.Redis)
@@ -113,7 +114,7 @@ func (s *Stack) startStores(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.Temporal, err = FreeAddress(); err != nil {
+	if s.Temporal, err = freeport.Address(); err != nil {
 		return err
 	}
 	_, port, _ = net.SplitHostPort(s.Temporal)
@@ -152,7 +153,7 @@ func (s *Stack) Deploy(ctx context.Context, name, service string, workers int) (
 		t, err2 := s.cfg.Between(name+"-temporal", s.Temporal)
 		return []string{"-c", file, "--redis", "redis://" + r + "/0", "--temporal", t}, errors.Join(err1, err2)
 	}
-	if server, err = FreeAddress(); err != nil {
+	if server, err = freeport.Address(); err != nil {
 		return "", err
 	}
 	args, err := part(name + "server")
@@ -181,7 +182,7 @@ func (s *Stack) Deploy(ctx context.Context, name, service string, workers int) (
 
 // Simulate starts a simulated engine and returns its address. It joins no fleet.
 func (s *Stack) Simulate(name string, seed int) (address string, err error) {
-	if address, err = FreeAddress(); err != nil {
+	if address, err = freeport.Address(); err != nil {
 		return "", err
 	}
 	_, port, _ := net.SplitHostPort(address)
@@ -265,16 +266,6 @@ func (s *Stack) get(ctx context.Context, url string) error {
 		return fmt.Errorf("%s answers %d", url, resp.StatusCode)
 	}
 	return nil
-}
-
-// FreeAddress is a loopback address where nothing listens at the moment.
-func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // Await repeats f until it succeeds, and returns its last error when patience is over.
