@@ -43,6 +43,7 @@ var stories = []story{
 	{run: "shrunk", tell: shrunk, pinned: withGroups(4)},
 	{run: "outdated", tell: outdated, pinned: withGroups(0)},
 	{run: "robbed", tell: robbed, pinned: withGroups()},
+	{run: "resumed", tell: resumed, pinned: withGroups(3)},
 }
 
 // withGroups names a run's workflow and those of some of its groups.
@@ -273,8 +274,9 @@ func (w *liveWorld) changes() {
 	}
 }
 
-// stopped is stopped by its operator while its games go on: they are cancelled.
+// stopped has a fixed policy, and is stopped by its operator while its games go on: they are cancelled.
 func stopped(w *liveWorld) {
+	w.spec.Policies = []rollout.FixedPolicy{{Name: "frozen", Path: "/adapters/frozen"}}
 	w.policy.holds = func(rollout.Request) bool { return true }
 	w.start()
 	w.until("all games to begin", func() error {
@@ -332,6 +334,27 @@ func robbed(w *liveWorld) {
 		return err
 	})
 	for step := range rollout.Step(3) {
+		w.claim(step)
+		w.complete(step)
+	}
+	w.ends(rollout.RunCompleted)
+}
+
+// resumed is terminated by somebody else's hand after its first step, and goes on at the second.
+func resumed(w *liveWorld) {
+	w.start()
+	w.claim(0)
+	w.complete(0)
+	run, lost := w.spec.Name, workflows.Lost{Spec: w.spec}
+	w.must("terminate", w.temporal.TerminateWorkflow(w.ctx, w.control.Deployment.RunID(run), "", "a mistake"))
+	var err error
+	lost.Status, err = w.buffer.Status(w.ctx, run)
+	w.must("read the status", err)
+	lost.Account, err = w.buffer.Account(w.ctx, run)
+	w.must("read the account", err)
+	_, err = w.control.Resume(w.ctx, lost)
+	w.must("resume", err)
+	for step := rollout.Step(1); step < 3; step++ {
 		w.claim(step)
 		w.complete(step)
 	}

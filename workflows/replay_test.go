@@ -79,7 +79,8 @@ func TestHistoriesCoverTheWorkflows(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"PrepareGroup", "PlayEpisode", "CommitGroup", "DiscardGroup", "ReleaseGroups", "OpenRun", "Mirror", "RestoreRun", "LookForGroups",
+		"PrepareGroup", "PlayEpisode", "CommitGroup", "DiscardGroup", "ReleaseGroups", "OpenRun", "Mirror",
+		"RestoreRun", "ResumeRun", "PinAdapter", "LookForGroups",
 		"ChooseEngines", "InspectAdapter", "LoadAdapter", "UnloadAdapter", "SwitchPolicy", "ReportPolicy", "RetireAdapter", "KeepFleet",
 		workflows.UpdateChange, workflows.UpdateStop, workflows.UpdatePublish, workflows.SignalGroupEnd, workflows.SignalBufferChanged,
 		enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW.String(), enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED.String(),
