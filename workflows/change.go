@@ -7,6 +7,8 @@ import (
 )
 
 // validateChange reports why a change cannot be made to a run in this state.
+//
+//workflowcheck:ignore specs are read and checked by reflection, in the order of their keys
 func validateChange(r *runmachine.Run, c spec.Change) error {
 	if r.State.Over() {
 		return rollout.Refuse(rollout.RunOver, "run %s is %s; only an active run can be changed", r.Spec.Name, r.State)
@@ -23,4 +25,13 @@ func validateChange(r *runmachine.Run, c spec.Change) error {
 			after.Steps, r.Claimed)
 	}
 	return nil
+}
+
+// changed is a change as the machine hears of it. What an earlier version accepted is done again on replay, whatever
+// this one says of it.
+//
+//workflowcheck:ignore specs are read and checked by reflection, in the order of their keys
+func changed(before rollout.Spec, c spec.Change) runmachine.Changed {
+	after, _ := c.Apply(before)
+	return runmachine.Changed{Spec: after, Paused: c.Paused, Text: c.Describe(before, after)}
 }

@@ -75,9 +75,9 @@ func (r *run) hearBuffer(ctx workflow.Context) {
 }
 
 func (r *run) onChange(ctx workflow.Context, c spec.Change) (rollout.RunStatus, error) {
-	id, before := workflow.GetCurrentUpdateInfo(ctx).ID, r.machine.Spec
-	after, _ := c.Apply(before) // what an earlier version accepted is done again on replay, whatever this one says of it
-	r.tell(ctx, runmachine.Changed{ID: id, Spec: after, Paused: c.Paused, Text: c.Describe(before, after)})
+	ev := changed(r.machine.Spec, c)
+	ev.ID = workflow.GetCurrentUpdateInfo(ctx).ID
+	r.tell(ctx, ev)
 	return r.machine.Status(), nil
 }
 
