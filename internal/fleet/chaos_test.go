@@ -281,7 +281,9 @@ func (c *chaos) train(ctx context.Context, over <-chan struct{}) (steps rollout.
 }
 
 // claim waits for a batch; an hour is more than any fault lasts.
-func (c *chaos) claim(ctx context.Context, step rollout.Step, generation rollout.TrainerGeneration) (*rollout.Batch, error) {
+func (c *chaos) claim(
+	ctx context.Context, step rollout.Step, generation rollout.TrainerGeneration,
+) (*rollout.Batch, error) {
 	for deadline := time.Now().Add(time.Hour); ; {
 		batch, err := c.buffer.Claim(ctx, c.spec.Name, step, generation, buffer.Share{})
 		if !rollout.Refused(err, rollout.NotReady) || time.Now().After(deadline) {

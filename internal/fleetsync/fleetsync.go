@@ -26,10 +26,10 @@ type Sync struct {
 	Dispatcher *live.Dispatcher
 	Log        *slog.Logger
 
-	watch   *fleet.Watch
-	sharers []string                           // the workers that the engines were last shared with
-	ruled   map[rollout.RunName]bool           // runs whose rules the dispatcher has
-	told    map[rollout.EngineID]rollout.Usage // what the registry knows of this worker's work
+	watch    *fleet.Watch
+	sharers  []string                           // the workers that the engines were last shared with
+	ruled    map[rollout.RunName]bool           // runs whose rules the dispatcher has
+	reported map[rollout.EngineID]rollout.Usage // what the registry knows of this worker's work
 }
 
 // activeRuns is what Sync needs of the buffer.
@@ -81,7 +81,7 @@ func (s *Sync) Run(ctx context.Context) error {
 	}
 }
 
-// describe tells people what this worker is and does.
+// describe publishes what this worker is and does.
 func (s *Sync) describe(ctx context.Context, state rollout.WorkerState) error {
 	w := s.Self
 	w.State, w.ByRun = state, s.Playing()
@@ -113,22 +113,22 @@ func (s *Sync) sync(ctx context.Context) error {
 	if err := s.Workers.ReportQueue(ctx, s.Self.ID, stats.Queued); err != nil {
 		return err
 	}
-	return s.tell(ctx, &stats)
+	return s.reportUsage(ctx, &stats)
 }
 
-// tell reports what this worker's requests have used, if it is more than the registry knows.
-func (s *Sync) tell(ctx context.Context, stats *live.Stats) error {
+// reportUsage reports what this worker's requests have used, if it is more than the registry knows.
+func (s *Sync) reportUsage(ctx context.Context, stats *live.Stats) error {
 	used := make(map[rollout.EngineID]rollout.Usage, len(stats.ByEngine))
 	for id, t := range stats.ByEngine {
 		used[id] = t.Usage
 	}
-	if maps.Equal(used, s.told) {
+	if maps.Equal(used, s.reported) {
 		return nil
 	}
-	if err := s.Workers.ReportUsage(ctx, s.Self.ID, s.told, used); err != nil {
+	if err := s.Workers.ReportUsage(ctx, s.Self.ID, s.reported, used); err != nil {
 		return err
 	}
-	s.told = used
+	s.reported = used
 	return nil
 }
 
@@ -163,12 +163,12 @@ func (s *Sync) rules(ctx context.Context) error {
 	return nil
 }
 
-// leave tells of the last requests, and gives the others this worker's share at once.
+// leave reports the last requests, and gives the others this worker's share at once.
 func (s *Sync) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	stats := s.Dispatcher.Snapshot()
-	if err := s.tell(ctx, &stats); err != nil {
+	if err := s.reportUsage(ctx, &stats); err != nil {
 		s.Log.Warn("report the last requests", "error", err)
 	}
 	if err := s.Workers.Leave(ctx, s.Self.ID); err != nil {

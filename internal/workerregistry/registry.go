@@ -39,7 +39,7 @@ func (r *Registry) Announce(ctx context.Context, worker string, ttl time.Duratio
 	return nil
 }
 
-// Leave takes a worker's announcement back, so that the others get its part of the engines at once.
+// Leave takes a worker's announcement back, so that the others get its share of the engines at once.
 func (r *Registry) Leave(ctx context.Context, worker string) error {
 	_, err := r.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		tx.ZRem(ctx, r.workersKey(), worker)
