@@ -2,7 +2,6 @@ package diagnosis_test
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -130,20 +129,4 @@ func TestDepthAndStaleness(t *testing.T) {
 	if w := whatIf(diagnosis.Diagnose(in), "depth 2 -> 3"); w.Staler || strings.Contains(w.Command, "staleness") {
 		t.Errorf("kept: %+v", w)
 	}
-}
-
-func cause(r diagnosis.Report, name diagnosis.CauseName) diagnosis.Cause {
-	i := slices.IndexFunc(r.Causes, func(c diagnosis.Cause) bool { return c.Name == name })
-	if i < 0 {
-		return diagnosis.Cause{}
-	}
-	return r.Causes[i]
-}
-
-func whatIf(r diagnosis.Report, change string) diagnosis.WhatIf {
-	i := slices.IndexFunc(r.WhatIfs, func(w diagnosis.WhatIf) bool { return w.Change == change })
-	if i < 0 {
-		return diagnosis.WhatIf{}
-	}
-	return r.WhatIfs[i]
 }

@@ -2,7 +2,6 @@ package diagnosis_test
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,12 +76,8 @@ func TestCauses(t *testing.T) {
 				tt.change(&in)
 			}
 			r := diagnosis.Diagnose(in)
-			i := slices.IndexFunc(r.Causes, func(c diagnosis.Cause) bool { return c.Name == tt.cause })
-			if i < 0 {
-				t.Fatalf("%s is not decided\n%s", tt.cause, text(t, r))
-			}
-			if r.Causes[i].Decision != tt.want {
-				t.Errorf("%s: %s (%s), want %s\n%s", tt.cause, r.Causes[i].Decision, r.Causes[i].Text, tt.want, text(t, r))
+			if c := cause(r, tt.cause); c.Decision != tt.want {
+				t.Errorf("%s: %q (%s), want %s\n%s", tt.cause, c.Decision, c.Text, tt.want, text(t, r))
 			}
 		})
 	}

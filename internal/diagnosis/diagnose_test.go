@@ -221,12 +221,7 @@ func TestDiagnoseAdvice(t *testing.T) {
 			t.Parallel()
 			r := diagnosis.Diagnose(tt.run.input())
 			for change, want := range tt.want {
-				i := slices.IndexFunc(r.WhatIfs, func(w diagnosis.WhatIf) bool { return w.Change == change })
-				if i < 0 {
-					t.Errorf("%s is not answered", change)
-					continue
-				}
-				got := r.WhatIfs[i]
+				got := whatIf(r, change)
 				if got.Outcome != want.Outcome || math.Abs(got.StepSec-want.StepSec) > 1 || show(got.Onset) != show(want.Onset) {
 					t.Errorf("%s: %s, %.1f s, starved from step %s; want %s, %v s, %s", change,
 						got.Outcome, got.StepSec, show(got.Onset), want.Outcome, want.StepSec, show(want.Onset))
@@ -300,4 +295,39 @@ func text(t *testing.T, r diagnosis.Report) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+func cause(r diagnosis.Report, name diagnosis.CauseName) diagnosis.Cause {
+	i := slices.IndexFunc(r.Causes, func(c diagnosis.Cause) bool { return c.Name == name })
+	if i < 0 {
+		return diagnosis.Cause{}
+	}
+	return r.Causes[i]
+}
+
+func whatIf(r diagnosis.Report, change string) diagnosis.WhatIf {
+	i := slices.IndexFunc(r.WhatIfs, func(w diagnosis.WhatIf) bool { return w.Change == change })
+	if i < 0 {
+		return diagnosis.WhatIf{}
+	}
+	return r.WhatIfs[i]
+}
+
+func finding(r diagnosis.Report, cause diagnosis.CauseName) diagnosis.Finding {
+	i := slices.IndexFunc(r.Findings, func(f diagnosis.Finding) bool { return f.Cause == cause })
+	if i < 0 {
+		return diagnosis.Finding{}
+	}
+	return r.Findings[i]
+}
+
+// checkSays holds a report for a person to what it must say, wherever its lines break.
+func checkSays(t *testing.T, r diagnosis.Report, says []string) {
+	t.Helper()
+	page := strings.Join(strings.Fields(text(t, r)), " ")
+	for _, want := range says {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
 }

@@ -1,8 +1,6 @@
 package diagnosis_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/millrace/millrace/internal/diagnosis"
@@ -74,89 +72,11 @@ func TestNoRewardVariance(t *testing.T) {
 			in := healthyRun()
 			tt.change(&in)
 			r := diagnosis.Diagnose(in)
-			page := strings.Join(strings.Fields(text(t, r)), " ")
-			if r.Verdict != tt.verdict {
-				t.Errorf("%s, want %s\n%s", r.Verdict, tt.verdict, page)
+			found := finding(r, diagnosis.CauseNoRewardVariance).Cause != ""
+			if r.Verdict != tt.verdict || found != (tt.says != nil) {
+				t.Errorf("%s, want %s; found: %v\n%s", r.Verdict, tt.verdict, found, text(t, r))
 			}
-			found := slices.ContainsFunc(r.Findings,
-				func(f diagnosis.Finding) bool { return f.Cause == diagnosis.CauseNoRewardVariance })
-			if found != (tt.says != nil) {
-				t.Errorf("found: %v\n%s", found, page)
-			}
-			for _, want := range tt.says {
-				if !strings.Contains(page, want) {
-					t.Errorf("no %q in\n%s", want, page)
-				}
-			}
-		})
-	}
-}
-
-// Games that are played and then dropped as stale are told when they are many, and as a problem when the trainer
-// waits for it.
-func TestStaleDrops(t *testing.T) {
-	t.Parallel()
-	lose := func(in *diagnosis.Input, perStep int, code string) {
-		for i := range in.Records {
-			v := &in.Records[i].Service
-			v.AtClaim.Dropped = int64(i * perStep)
-			for range perStep {
-				in.Drops = append(in.Drops, diagnosis.Drop{At: v.GrantedAt, Code: code})
-			}
-		}
-	}
-	halved := func(in *diagnosis.Input) { // the fleet played as many groups again
-		for i := range in.Records {
-			groups := in.Records[i].Service.Groups
-			for j := range groups {
-				groups[j].Usage.ExecSec /= 2
-			}
-		}
-	}
-	for _, tt := range []struct {
-		name    string
-		in      diagnosis.Input
-		change  func(*diagnosis.Input)
-		verdict diagnosis.Verdict // of the finding; empty: none
-		says    []string
-	}{
-		{"a third, at no one's expense", healthyRun(), func(in *diagnosis.Input) { lose(in, 8, "stale") },
-			diagnosis.VerdictWarning,
-			[]string{"33 % of the groups that left in steps 0 to 11 were dropped as stale", "96 stale", "buffer.on_stale=wait"}},
-		{"half, and the trainer waits", seedCase().input(), func(in *diagnosis.Input) { lose(in, 16, "stale"); halved(in) },
-			diagnosis.VerdictProblem,
-			[]string{"50 % of the groups", "a step would be 150 s shorter (modelled)"}},
-		{"the longer ones", healthyRun(), func(in *diagnosis.Input) {
-			lose(in, 8, "stale")
-			in.Departures = []rollout.LengthCount{counted(rollout.Trained, 0, 10, 60, 30), counted("stale", 0, 0, 5, 91)}
-		}, diagnosis.VerdictWarning, []string{"it is the longer games that are lost",
-			"have longer games than those trained on"}},
-		{"until the trainer was let wait", healthyRun(), func(in *diagnosis.Input) {
-			lose(in, 8, "stale")
-			in.Spec.Buffer.OnStale = rollout.WaitStale
-		}, diagnosis.VerdictHealed, []string{"With buffer.on_stale: wait nothing more is dropped"}},
-		{"one in twenty", healthyRun(), func(in *diagnosis.Input) { lose(in, 1, "stale") }, "", nil},
-		{"for other reasons", healthyRun(), func(in *diagnosis.Input) { lose(in, 8, "shrunk") }, "", nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			tt.change(&tt.in)
-			r := diagnosis.Diagnose(tt.in)
-			page := strings.Join(strings.Fields(text(t, r)), " ")
-			var got diagnosis.Verdict
-			for _, f := range r.Findings {
-				if f.Cause == diagnosis.CauseStaleDrops {
-					got = f.Verdict
-				}
-			}
-			if got != tt.verdict {
-				t.Errorf("%q, want %q\n%s", got, tt.verdict, page)
-			}
-			for _, want := range tt.says {
-				if !strings.Contains(page, want) {
-					t.Errorf("no %q in\n%s", want, page)
-				}
-			}
+			checkSays(t, r, tt.says)
 		})
 	}
 }
