@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-func (s *Server) registerInsight() {
+func (s *Server) registerDiagnosis() {
 	s.registerEvents()
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/diagnosis", "diagnose-run", "insight", "Diagnose a run",
 		"Where the time of its steps goes, what changed and when, and what would and would not help."), s.diagnose)

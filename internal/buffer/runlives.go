@@ -90,12 +90,12 @@ func (s *Store) lifeOf(ctx context.Context, name rollout.RunName) (fields [3]int
 // liveScript raises the life of a name and its highest generation, and never lowers them.
 // KEYS: lives. ARGV: name, life, when the one before was deleted, generation.
 var liveScript = redis.NewScript(`
-local life, at, epoch = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '1', '^(%d+) ?(%d*) ?(%d*)$')
+local life, at, generation = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '1', '^(%d+) ?(%d*) ?(%d*)$')
 if tonumber(ARGV[2]) > tonumber(life) then life, at = ARGV[2], ARGV[3] end
 if at == '' then at = ARGV[3] end
-if tonumber(ARGV[4]) > (tonumber(epoch) or 0) then epoch = ARGV[4] end
-if epoch == '' then epoch = '0' end
-redis.call('HSET', KEYS[1], ARGV[1], life .. ' ' .. at .. ' ' .. epoch)
+if tonumber(ARGV[4]) > (tonumber(generation) or 0) then generation = ARGV[4] end
+if generation == '' then generation = '0' end
+redis.call('HSET', KEYS[1], ARGV[1], life .. ' ' .. at .. ' ' .. generation)
 return 1`)
 
 // live makes the life of an id the current one of its name, unless a later one is, and notes that generations up to one

@@ -216,8 +216,8 @@ func within(a, b time.Duration, share float64) bool {
 	return float64(max(a, b)-min(a, b)) <= share*float64(b)
 }
 
-// TestPlantIsDeterministic: the same traffic gives the same latencies, to the last.
-func TestPlantIsDeterministic(t *testing.T) {
+// TestEngineModelIsDeterministic: the same traffic gives the same latencies, to the last.
+func TestEngineModelIsDeterministic(t *testing.T) {
 	t.Parallel()
 	play := func() []time.Duration {
 		p := &engineModel{engines: 3, batch: perPrompt(time.Second)}

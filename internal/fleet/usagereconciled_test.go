@@ -38,9 +38,9 @@ func answered(t *testing.T, client *vllm.Client, requests int) rollout.Usage {
 	return used
 }
 
-// TestUsageIsReconciled goes through a simulated engine's own counters, canaries included: they agree with the
+// TestUsageIsCompared goes through a simulated engine's own counters, canaries included: they agree with the
 // workers' counts to the token, also when a worker has gone, until somebody else uses the engine.
-func TestUsageIsReconciled(t *testing.T) {
+func TestUsageIsCompared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

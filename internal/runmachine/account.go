@@ -31,8 +31,8 @@ func (m *Machine) groupEnded(ev GroupEnded) {
 	m.untold = m.untold || ev.Code != ""
 }
 
-// sync corrects the run's account by the buffer's. A buffer that has forgotten the run is told how far it had come; while
-// one does not answer, the run goes by its own account.
+// sync corrects the run's account by the buffer's. A buffer that has forgotten the run is told how far it had come;
+// while one does not answer, the run goes by its own account.
 func (m *Machine) sync(next func()) {
 	if !m.needsSync {
 		next()
@@ -110,7 +110,9 @@ func (r *Run) difference(a Account) string {
 		}
 	}
 	count("ready that were thought in play", a.Ready, r.plays)
-	count("gone that were thought ready", r.Ready, func(seq rollout.GroupSeq) bool { return !slices.Contains(a.Ready, seq) })
+	count("gone that were thought ready", r.Ready, func(seq rollout.GroupSeq) bool {
+		return !slices.Contains(a.Ready, seq)
+	})
 	if a.Claimed != r.Claimed {
 		parts = append(parts, fmt.Sprintf("%d steps claimed, not %d", a.Claimed, r.Claimed))
 	}
@@ -139,7 +141,9 @@ func (r *Run) adopt(a Account, unheard, known []rollout.GroupSeq) {
 	}
 	for _, seq := range slices.Concat(a.Queued, a.InFlight, unheard) {
 		if foreign(seq) {
-			at, _ := slices.BinarySearchFunc(r.Playing, seq, func(g Group, seq rollout.GroupSeq) int { return cmp.Compare(g.Seq, seq) })
+			at, _ := slices.BinarySearchFunc(r.Playing, seq, func(g Group, seq rollout.GroupSeq) int {
+				return cmp.Compare(g.Seq, seq)
+			})
 			r.Playing = slices.Insert(r.Playing, at, Group{Seq: seq, Version: oldest})
 		}
 	}

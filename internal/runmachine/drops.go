@@ -27,8 +27,9 @@ func (r *Run) countFailing(code string) {
 	}
 }
 
-// backoff is how long a run waits between rounds whose groups all fail: a second after a whole buffer of them, and twice
-// as long after each further one. What such a run asks of Temporal, workers and engines is taken from others for nothing.
+// backoff is how long a run waits between rounds whose groups all fail: a second after a whole buffer of them, and
+// twice as long after each further one. What such a run asks of Temporal, workers and engines is taken from others for
+// nothing.
 func (r *Run) backoff() time.Duration {
 	buffers := r.Failing / max(1, r.Spec.Buffer.Outstanding())
 	if buffers == 0 {

@@ -132,7 +132,7 @@ func (w *world) twice(t *testing.T, ev Event) {
 		t.Errorf("%T, told twice, brought %v and\n%s\nof\n%s", ev, again, after, before)
 	}
 	w.perform(commands)
-	w.settle()
+	w.runUntilIdle()
 }
 
 // checkTask is what holds for what the machine asks for.
@@ -160,7 +160,9 @@ func (w *world) checkTask(t *testing.T, task Task) {
 
 // untrained reports whether a group is in a batch whose step is not completed.
 func (w *world) untrained(seq rollout.GroupSeq) bool {
-	return slices.ContainsFunc(w.claimed[w.completed:], func(batch []rollout.GroupSeq) bool { return slices.Contains(batch, seq) })
+	return slices.ContainsFunc(w.claimed[w.completed:], func(batch []rollout.GroupSeq) bool {
+		return slices.Contains(batch, seq)
+	})
 }
 
 // checkPlaces holds that no group is counted in two places.
@@ -193,7 +195,8 @@ func FuzzRoomKeepsGroupsFresh(f *testing.F) {
 	f.Add(uint8(7), uint8(3), uint8(2), []byte{0, 1, 0, 1, 1, 1, 0, 0, 1, 1})
 	f.Fuzz(func(t *testing.T, depth, perStep, staleness uint8, moves []byte) {
 		b := rollout.BufferSpec{
-			Depth: int(depth%8) + 1, GroupsPerStep: int(perStep%5) + 1, MaxStaleness: int64(staleness % 6), OnStale: rollout.DropStale,
+			Depth: int(depth%8) + 1, GroupsPerStep: int(perStep%5) + 1, MaxStaleness: int64(staleness % 6),
+			OnStale: rollout.DropStale,
 		}
 		w := newWorld(rollout.Spec{Name: "demo", Steps: 1 << 20, Buffer: b}, AllFeatures)
 		w.event(Began{New: true})

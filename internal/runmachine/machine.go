@@ -207,9 +207,11 @@ func (m *Machine) iterate() {
 	case m.State.Over():
 		m.finish()
 	case m.features.Watched:
-		inOrder(m.iterate, m.sync, m.complete, m.dropSurplus, m.dropStale, m.replaceVanished, m.launchMissing, m.retireUnused, m.mirror, m.wait)
+		inOrder(m.iterate, m.sync, m.complete, m.dropSurplus, m.dropStale, m.replaceVanished, m.launchMissing, m.retireUnused,
+			m.mirror, m.wait)
 	default:
-		inOrder(m.iterate, m.sync, m.complete, m.dropSurplus, m.dropStale, m.launchMissing, m.replaceVanished, m.retireUnused, m.mirror, m.wait)
+		inOrder(m.iterate, m.sync, m.complete, m.dropSurplus, m.dropStale, m.launchMissing, m.replaceVanished, m.retireUnused,
+			m.mirror, m.wait)
 	}
 }
 
@@ -297,7 +299,8 @@ func (m *Machine) interrupted(id CommandID) {
 	delete(m.asked, id)
 	if m.blocked[id] != nil {
 		delete(m.blocked, id)
-		m.answer(rollout.Policy{}, rollout.Refuse(rollout.RunOver, "run %s is being cancelled; it takes no more versions", m.Spec.Name))
+		m.answer(rollout.Policy{},
+			rollout.Refuse(rollout.RunOver, "run %s is being cancelled; it takes no more versions", m.Spec.Name))
 		return
 	}
 	m.end(rollout.RunStopped, "cancelled through Temporal")

@@ -288,12 +288,14 @@ func refusal(v rollout.PolicyVersion, f Fault) error {
 	switch f.Code {
 	case rollout.Unavailable:
 		return rollout.Refuse(f.Code,
-			"version %d does not serve yet, through no fault of the adapter: %s; publish version %d again to go on", v, f.Text, v)
+			"version %d does not serve yet, through no fault of the adapter: %s; publish version %d again to go "+
+				"on", v, f.Text, v)
 	case rollout.Conflict:
 		return rollout.Refuse(f.Code, "version %d was not published and nothing has changed: %s", v, f.Text)
 	default:
 		return rollout.Refuse(rollout.Invalid,
-			"version %d was not published and nothing has changed: %s; fix the adapter and publish version %d again", v, f.Text, v)
+			"version %d was not published and nothing has changed: %s; fix the adapter and publish version %d "+
+				"again", v, f.Text, v)
 	}
 }
 
@@ -314,7 +316,8 @@ func (m *Machine) join(v rollout.PolicyVersion) {
 		case p.State == rollout.PolicyRejected:
 			m.answer(*p, rollout.Refuse(rollout.Invalid, "version %d was rejected: %s", v, p.Reason))
 		case p.State == rollout.PolicyLoading:
-			m.answer(*p, rollout.Refuse(rollout.Unavailable, "version %d does not serve yet: %s; publish it again to go on", v, p.Reason))
+			m.answer(*p, rollout.Refuse(rollout.Unavailable, "version %d does not serve yet: %s; publish it again to go "+
+				"on", v, p.Reason))
 		default:
 			m.answer(*p, nil)
 		}

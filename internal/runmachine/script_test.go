@@ -104,11 +104,11 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 		w.digest, w.loading, w.inspection = textOf(d, "digest", ""), faultOf(d, "fault"), faultOf(d, "unfit")
 		w.event(PublishAsked{ID: d.Pos, Version: rollout.PolicyVersion(v), Path: d.CmdArgs[1].Key})
 	case "pass":
-		passing, err := time.ParseDuration(d.CmdArgs[0].Key)
+		elapsed, err := time.ParseDuration(d.CmdArgs[0].Key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.pass(passing)
+		w.pass(elapsed)
 	case "forget":
 		if w.lost = !d.HasArg("batches"); !w.lost {
 			w.claimed = w.claimed[:w.completed]

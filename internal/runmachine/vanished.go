@@ -16,8 +16,8 @@ const (
 	maxLook      = 256
 )
 
-// groupClosed suspects a group whose end the run was not told of having been ended by somebody else: it is looked for at
-// once.
+// groupClosed suspects a group whose end the run was not told of having been ended by somebody else: it is looked for
+// at once.
 func (m *Machine) groupClosed(ev GroupClosed) {
 	if !m.watched[ev.Seq] {
 		return

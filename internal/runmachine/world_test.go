@@ -67,11 +67,11 @@ func newWorld(spec rollout.Spec, features Features) *world {
 // event lets the machine handle an event, and performs what follows until it waits.
 func (w *world) event(ev Event) {
 	w.perform(w.m.Handle(w.now, ev))
-	w.settle()
+	w.runUntilIdle()
 }
 
-// settle wakes the machine and publications that wait, for as long as they are to be woken.
-func (w *world) settle() {
+// runUntilIdle wakes the machine and publications that wait, for as long as they are to be woken.
+func (w *world) runUntilIdle() {
 	for {
 		if i := slices.IndexFunc(w.awaits, func(c Command) bool { return !w.m.Blocked(c.ID) }); i >= 0 {
 			cmd := w.awaits[i]
@@ -102,7 +102,7 @@ func (w *world) pass(d time.Duration) {
 	for w.wait != nil && !w.waitsTo.After(end) {
 		w.now = w.waitsTo
 		w.wake(true)
-		w.settle()
+		w.runUntilIdle()
 	}
 	w.now = end
 }
@@ -132,7 +132,7 @@ func (w *world) release(failed bool) {
 	for _, cmd := range held {
 		w.answer(cmd, w.do(cmd, failed))
 	}
-	w.settle()
+	w.runUntilIdle()
 }
 
 // do performs a task. The answer is nil where the machine waits.
@@ -148,7 +148,9 @@ func (w *world) do(cmd Command, fails bool) Result {
 	case Release:
 		return w.releaseGroups(task, fails)
 	case LookFor:
-		return Looked{Failed: fails, Gone: slices.DeleteFunc(slices.Clone(task.Seqs), func(seq rollout.GroupSeq) bool { return !w.gone[seq] })}
+		return Looked{Failed: fails, Gone: slices.DeleteFunc(slices.Clone(task.Seqs), func(seq rollout.GroupSeq) bool {
+			return !w.gone[seq]
+		})}
 	case DropVanished:
 		if w.groups[task.Seq] == ready || w.groups[task.Seq] == claimed {
 			return Done{Failed: true}
@@ -300,7 +302,8 @@ func (w *world) say(task Task) {
 	case Retire:
 		text = "retire " + t.Adapter
 	case Mirror:
-		text = fmt.Sprintf("tell readers: %s at step %d, %d outstanding", t.Status.State, t.Status.NextStep, t.Status.Outstanding)
+		text = fmt.Sprintf("tell readers: %s at step %d, %d outstanding", t.Status.State, t.Status.NextStep,
+			t.Status.Outstanding)
 		if t.Status.Throttle != "" {
 			text += fmt.Sprintf(", throttled by %s", t.Status.Throttle)
 		}

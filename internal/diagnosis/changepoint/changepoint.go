@@ -45,10 +45,10 @@ type Options struct {
 	// MinEffect is the relative change below which a change is weak: 0 means DefaultMinEffect, a
 	// negative value lets every change through.
 	MinEffect float64
-	// Settle moves a change past values beside it that are outliers of their own level and closer to the
+	// Refine moves a change past values beside it that are outliers of their own level and closer to the
 	// other. The bounded loss cannot tell to which of two levels a value far from both belongs; where a
 	// step is the cause of what follows, the closer one is meant.
-	Settle bool
+	Refine bool
 }
 
 // Result is what Detect found. Indices are 0-based; a change lies at the first value of its new level.
@@ -93,8 +93,8 @@ func Detect(x []float64, o Options) (Result, error) {
 	s := series{y: y, sigma: noise(y)}
 	cuts := s.partition()
 	strong, weak := s.gate(cuts, minEffect(o))
-	if o.Settle {
-		s.settle(strong)
+	if o.Refine {
+		s.refine(strong)
 	}
 	return s.describe(x, strong, weak), nil
 }

@@ -51,24 +51,24 @@ func TestDetect(t *testing.T) {
 }
 
 // A first step of the new level that is still far from it fits both levels equally badly.
-func TestDetectSettles(t *testing.T) {
+func TestDetectRefines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name          string
 		x             []float64
-		plain, settle int
+		plain, refine int
 	}{
 		{"the new level takes a step to build up", []float64{5.2, 5.2, 5.2, 10.3, 11.4, 11.5, 11.6, 11.7}, 4, 3},
 		{"the old level ends with a dip towards the new", []float64{300, 300, 303, 297, 170, 150, 151, 150, 149}, 4, 4},
-		{"nothing to settle", flat(150, 3, 300, 5), 3, 3},
+		{"nothing to refine", flat(150, 3, 300, 5), 3, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if got := at(detect(t, tt.x, changepoint.Options{})); !slices.Equal(got, []int{tt.plain}) {
 				t.Errorf("levels from %v, want %d", got, tt.plain)
 			}
-			if got := at(detect(t, tt.x, changepoint.Options{Settle: true})); !slices.Equal(got, []int{tt.settle}) {
-				t.Errorf("settled levels from %v, want %d", got, tt.settle)
+			if got := at(detect(t, tt.x, changepoint.Options{Refine: true})); !slices.Equal(got, []int{tt.refine}) {
+				t.Errorf("refined levels from %v, want %d", got, tt.refine)
 			}
 		})
 	}

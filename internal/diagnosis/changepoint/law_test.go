@@ -52,7 +52,7 @@ func FuzzDetectLaws(f *testing.F) {
 		slices.Reverse(mirrored)
 		checkMirror(t, r, detect(t, mirrored, changepoint.Options{}), n)
 		checkShape(t, r, n)
-		checkShape(t, detect(t, x, changepoint.Options{Settle: true}), n)
+		checkShape(t, detect(t, x, changepoint.Options{Refine: true}), n)
 	})
 }
 

@@ -89,8 +89,8 @@ func (s series) gate(cuts []int, minEffect float64) (strong, weak []int) {
 	return strong, weak
 }
 
-// settle moves each cut, in place, past outliers that are closer to the level on the cut's other side.
-func (s series) settle(cuts []int) {
+// refine moves each cut, in place, past outliers that are closer to the level on the cut's other side.
+func (s series) refine(cuts []int) {
 	for k := range cuts {
 		bounds := withEnds(cuts, len(s.y))
 		from, at, to := bounds[k], bounds[k+1], bounds[k+2]
