@@ -43,7 +43,8 @@ func TestReferenceSpec(t *testing.T) {
 	}
 	want := runspec.Default()
 	want.Name, want.Model, want.Steps = "diplomacy-qwen7b", "Qwen/Qwen2.5-7B-Instruct", 12
-	want.Environment = rollout.Environment{Kind: "diplomacy", Options: json.RawMessage(`{"horizon_years":3,"train":"all","warmup_phases":{"max":6,"min":0}}`)}
+	want.Environment = rollout.Environment{Kind: "diplomacy",
+		Options: json.RawMessage(`{"horizon_years":3,"train":"all","warmup_phases":{"max":6,"min":0}}`)}
 	want.Group.MinSamples = 6
 	want.Sampling.Temperature, want.Sampling.MaxTokens = 0.8, 120
 	want.Adapters = rollout.AdapterSpec{Rank: 32, PathPrefix: "/tmp/adapters"}
@@ -153,7 +154,8 @@ func TestJSONIsRead(t *testing.T) {
 	if err == nil {
 		t.Fatalf("an unknown key was taken: %+v", spec)
 	}
-	spec, err = config.ReadSpec("a", []byte(strings.Replace(minimal, "tictactoe", "tictactoe, opening_moves: 2", 1)+"seed: 9007199254740993"), environments())
+	spec, err = config.ReadSpec("a", []byte(strings.Replace(minimal, "tictactoe", "tictactoe, opening_moves: 2",
+		1)+"seed: 9007199254740993"), environments())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,14 +284,19 @@ func FuzzReadSpec(f *testing.F) {
 func TestServiceEnvironment(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{
-		"MILLRACE_TOKENS": " correct-horse-battery, staple-of-a-second-one,", "AXIOM_TOKEN": "xaat-1", "TEMPORAL_ADDRESS": "t:7233",
+		"MILLRACE_TOKENS": " correct-horse-battery, staple-of-a-second-one,", "AXIOM_TOKEN": "xaat-1",
+		"TEMPORAL_ADDRESS":   "t:7233",
 		"MILLRACE_REDIS_URL": "rediss://:hunter2@r:6379/1", "AXIOM_DATASET": "millrace",
 	}
-	got, err := config.ReadService("s", []byte("listen: 0.0.0.0:80\ntemporal: {address: \"u:1\"}\nengines: [{url: \"http://e:8000\"}]"), func(k string) string { return env[k] })
+	got, err := config.ReadService("s", []byte("listen: 0.0.0.0:80\ntemporal: {address: \"u:1\"}\nengines: [{url: "+
+		"\"http://e:8000\"}]"), func(k string) string {
+		return env[k]
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Temporal.Address != "t:7233" || got.Axiom.Token.Reveal() != "xaat-1" || !got.Axiom.Enabled() || len(got.Tokens) != 2 {
+	if got.Temporal.Address != "t:7233" || got.Axiom.Token.Reveal() != "xaat-1" || !got.Axiom.Enabled() ||
+		len(got.Tokens) != 2 {
 		t.Errorf("got %+v", got)
 	}
 	api := got.API("v1")
@@ -306,7 +313,9 @@ func TestServiceEnvironment(t *testing.T) {
 			t.Errorf("%s is shown", secret)
 		}
 	}
-	if alone, err := config.ReadService("", nil, func(string) string { return "" }); err != nil || !reflect.DeepEqual(alone, config.DefaultService()) {
+	if alone, err := config.ReadService("", nil, func(string) string {
+		return ""
+	}); err != nil || !reflect.DeepEqual(alone, config.DefaultService()) {
 		t.Errorf("no file: %+v, %v", alone, err)
 	}
 }

@@ -31,7 +31,8 @@ func (r *reader) checkEnvironment(e *rollout.Environment, env Environments) {
 		return
 	}
 	if n := len(e.Options); n > maxOptionsBytes {
-		r.faultAt(path, "options of %d bytes; every game carries them, and %d are the most: shorten texts such as prompt.chat_template", n, maxOptionsBytes)
+		r.faultAt(path, "options of %d bytes; every game carries them, and %d are the most: shorten texts such as "+
+			"prompt.chat_template", n, maxOptionsBytes)
 		return
 	}
 	kinds := slices.Sorted(maps.Keys(env))
@@ -74,7 +75,8 @@ func each(err error) []error {
 // option in the file that the text names. The path is then said once.
 func (r *reader) blame(path, text string) (at, rest string) {
 	if lead, rest, ok := strings.Cut(text, ": "); ok {
-		if _, set := r.places[settings.Join(path, lead)]; set || lead != "" && !strings.ContainsAny(lead, " \"'") && strings.Contains(lead, ".") {
+		if _, set := r.places[settings.Join(path, lead)]; set || lead != "" && !strings.ContainsAny(lead, " \"'") &&
+			strings.Contains(lead, ".") {
 			return settings.Join(path, lead), rest
 		}
 	}

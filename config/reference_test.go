@@ -27,7 +27,8 @@ func TestReferenceHasEveryOption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind, defaults := range map[string]any{diplomacyenv.Kind: diplomacyenv.DefaultConfig(), tictactoe.Kind: tictactoe.Config{}} {
+	for kind, defaults := range map[string]any{diplomacyenv.Kind: diplomacyenv.DefaultConfig(),
+		tictactoe.Kind: tictactoe.Config{}} {
 		_, section, ok := strings.Cut(string(page), "\n### `kind: "+kind+"`\n")
 		if !ok {
 			t.Errorf("there is nothing about %s", kind)

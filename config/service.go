@@ -161,8 +161,10 @@ func defaultLimits() APILimits {
 	l := api.DefaultLimits()
 	return APILimits{
 		MaxBodyBytes: api.DefaultMaxBodyBytes, ClaimWait: rollout.Duration(api.DefaultMaxWait),
-		Runs: l.Runs, GamesPerRun: l.GamesPerRun, Engines: defaultEngines, Requests: l.Requests, WaitingClaims: l.WaitingClaims,
-		Streams: l.Streams, Connections: l.Connections, ConnectionsPerAddress: l.ConnectionsPerAddress, StepMetricsBytes: l.StepMetricsBytes,
+		Runs: l.Runs, GamesPerRun: l.GamesPerRun, Engines: defaultEngines, Requests: l.Requests,
+		WaitingClaims: l.WaitingClaims,
+		Streams:       l.Streams, Connections: l.Connections, ConnectionsPerAddress: l.ConnectionsPerAddress,
+		StepMetricsBytes: l.StepMetricsBytes,
 	}
 }
 
@@ -337,11 +339,13 @@ func (r *reader) checkService(s *Service) {
 	}
 	check("listen", s.Listen, "host:port, such as 127.0.0.1:8700", hostPort(s.Listen))
 	host, _, _ := net.SplitHostPort(s.Worker.Listen) // its own fault is told below
-	check("worker.listen", s.Worker.Listen, "host:port with a host, such as 127.0.0.1:8701, or 0.0.0.0:8701 for every interface",
+	check("worker.listen", s.Worker.Listen, "host:port with a host, such as 127.0.0.1:8701, or 0.0.0.0:8701 for "+
+		"every interface",
 		hostPort(s.Worker.Listen) && host != "")
 	check("temporal.address", s.Temporal.Address, "host:port, such as 127.0.0.1:7233", hostPort(s.Temporal.Address))
 	if !address(s.Redis.URL, "redis", "rediss", "unix") && s.Redis.URL != "" && !r.hasFault("redis.url") {
-		r.faultAt("redis.url", "want redis://host:port/db, rediss:// for TLS, or unix:///path") // It may hold a password, and is not shown.
+		// It may hold a password, and is not shown.
+		r.faultAt("redis.url", "want redis://host:port/db, rediss:// for TLS, or unix:///path")
 	}
 	check("axiom.url", s.Axiom.URL, "an http or https address", address(s.Axiom.URL, "http", "https"))
 	if s.EnginesFrom != "" {
@@ -363,7 +367,8 @@ func (r *reader) checkService(s *Service) {
 	}
 	for i, network := range s.Auth.TrustedProxies {
 		if _, err := netip.ParsePrefix(network); err != nil {
-			r.faultAt(fmt.Sprintf("auth.trusted_proxies[%d]", i), "%q is not a network such as 10.0.0.0/24 or 10.0.0.7/32", network)
+			r.faultAt(fmt.Sprintf("auth.trusted_proxies[%d]", i), "%q is not a network such as 10.0.0.0/24 or "+
+				"10.0.0.7/32", network)
 		}
 	}
 	urls, ids := map[string]int{}, map[rollout.EngineID]int{}
@@ -395,12 +400,14 @@ func address(s string, schemes ...string) bool {
 
 func engineURL(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && address(s, "http", "https") && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.User == nil
+	return err == nil && address(s, "http", "https") && strings.Trim(u.Path, "/") == "" &&
+		u.RawQuery == "" && u.User == nil
 }
 
 // API is the part of the HTTP server.
 func (s Service) API(version string) api.Config {
-	cfg := api.Config{Listen: s.Listen, MaxBodyBytes: s.Limits.MaxBodyBytes, MaxWait: time.Duration(s.Limits.ClaimWait), Version: version}
+	cfg := api.Config{Listen: s.Listen, MaxBodyBytes: s.Limits.MaxBodyBytes, MaxWait: time.Duration(s.Limits.ClaimWait),
+		Version: version}
 	cfg.Retention = s.Retention.Std()
 	l := s.Limits
 	cfg.Limits = api.Limits{

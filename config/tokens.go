@@ -36,9 +36,11 @@ var tokensTable = settings.Table{
 		{Path: "tokens.expires", Doc: "when it ends, such as 2027-01-31T00:00:00Z; never, if not given"},
 	},
 	Hints: map[string]string{
-		"tokens.token":  "the token itself never stands here; write its SHA-256 under sha256, as millrace token new prints it",
-		"tokens.secret": "the token itself never stands here; write its SHA-256 under sha256, as millrace token new prints it",
-		"tokens.run":    "did you mean runs, a list?",
+		"tokens.token": "the token itself never stands here; write its SHA-256 under sha256, as millrace " +
+			"token new prints it",
+		"tokens.secret": "the token itself never stands here; write its SHA-256 under sha256, as millrace " +
+			"token new prints it",
+		"tokens.run": "did you mean runs, a list?",
 	},
 }
 

@@ -18,7 +18,8 @@ func TestReadTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(grants) != 2 || grants[0].Hash != access.HashOf("x") || !grants[1].Covers("diplomacy-7b") || grants[1].Expires.Year() != 2027 {
+	if len(grants) != 2 || grants[0].Hash != access.HashOf("x") || !grants[1].Covers("diplomacy-7b") ||
+		grants[1].Expires.Year() != 2027 {
 		t.Errorf("got %+v", grants)
 	}
 }
@@ -34,11 +35,16 @@ func TestFaultyTokensAreRefusedWithTheirPlaces(t *testing.T) {
 		{"another role", "tokens: [{name: a, role: root, sha256: " + hash + "}]", "operator"},
 		{"a trainer of nothing", "tokens: [{name: a, role: trainer, sha256: " + hash + "}]", "runs"},
 		{"an operator of some", "tokens: [{name: a, role: operator, runs: [x], sha256: " + hash + "}]", "every run"},
-		{"a pattern that no run has", `tokens: [{name: a, role: reader, runs: ["A B"], sha256: ` + hash + "}]", "a run's name"},
-		{"one name twice", "tokens: [{name: a, role: operator, sha256: " + hash + "}, {name: a, role: operator, sha256: " + access.HashOf("y").String() + "}]", "the same"},
-		{"one token twice", "tokens: [{name: a, role: operator, sha256: " + hash + "}, {name: b, role: operator, sha256: " + hash + "}]", "the same"},
-		{"an end that is no time", "tokens: [{name: a, role: operator, expires: tomorrow, sha256: " + hash + "}]", "tomorrow"},
-		{"control characters in a name", `tokens: [{name: "a\u001b[31m", role: operator, sha256: ` + hash + "}]", "printable"},
+		{"a pattern that no run has", `tokens: [{name: a, role: reader, runs: ["A B"], sha256: ` + hash +
+			"}]", "a run's name"},
+		{"one name twice", "tokens: [{name: a, role: operator, sha256: " + hash + "}, {name: a, role: operator, sha256: " +
+			access.HashOf("y").String() + "}]", "the same"},
+		{"one token twice", "tokens: [{name: a, role: operator, sha256: " + hash + "}, {name: b, role: operator, sha256: " +
+			hash + "}]", "the same"},
+		{"an end that is no time", "tokens: [{name: a, role: operator, expires: tomorrow, sha256: " + hash +
+			"}]", "tomorrow"},
+		{"control characters in a name", `tokens: [{name: "a\u001b[31m", role: operator, sha256: ` + hash +
+			"}]", "printable"},
 		{"empty", "", "empty"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

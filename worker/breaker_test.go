@@ -76,7 +76,8 @@ func TestRefusingEngineCostsNoGame(t *testing.T) {
 			return err
 		}
 		said := engine.Closures[0].Text(time.Now())
-		if !strings.Contains(said, "not dispatched to for run rolling by 1 of 1 workers") || !strings.Contains(said, "refused") {
+		if !strings.Contains(said, "not dispatched to for run rolling by 1 of 1 workers") ||
+			!strings.Contains(said, "refused") {
 			t.Errorf("the engine is shown as %q", said)
 		}
 		if text := fmt.Sprint(waits); !strings.Contains(text, "{engine engine refuses is not dispatched to for run rolling") {

@@ -52,7 +52,8 @@ type nextVersion struct {
 // nextPatch is its patch: a timer that nobody waits for.
 const nextPatch = "next"
 
-func (*nextVersion) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+func (*nextVersion) InterceptWorkflow(_ workflow.Context,
+	next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &nextInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}}
 }
 
@@ -61,7 +62,8 @@ type nextInbound struct {
 }
 
 func (n *nextInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	if workflow.GetInfo(ctx).WorkflowType.Name == "Run" && workflow.GetVersion(ctx, nextPatch, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+	if workflow.GetInfo(ctx).WorkflowType.Name == "Run" &&
+		workflow.GetVersion(ctx, nextPatch, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
 		workflow.NewTimer(ctx, time.Second)
 	}
 	return n.Next.ExecuteWorkflow(ctx, in)
@@ -78,7 +80,8 @@ func after() []interceptor.WorkerInterceptor {
 	return []interceptor.WorkerInterceptor{&nextVersion{}}
 }
 
-// startedWith is the configuration in the file that a variable names, where another test starts this binary as a process.
+// startedWith is the configuration in the file that a variable names, where another test starts this binary as a
+// process.
 func startedWith(t *testing.T, variable string) config.Service {
 	t.Helper()
 	file := os.Getenv(variable)
@@ -109,7 +112,8 @@ func TestWorkerProcess(t *testing.T) {
 	}
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)), runkeeper.DefaultPace(), version...); err != nil {
+	if err := run(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)), runkeeper.DefaultPace(),
+		version...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -151,10 +155,12 @@ func newDeployment(t *testing.T) *deployment {
 	}
 	t.Cleanup(func() { _ = devServer.Stop() })
 	d := &deployment{
-		t: t, ctx: ctx, dir: t.TempDir(), run: "rolling", temporal: devServer.Client(), before: map[string]bool{}, trained: make(chan error, 1),
+		t: t, ctx: ctx, dir: t.TempDir(), run: "rolling", temporal: devServer.Client(), before: map[string]bool{},
+		trained: make(chan error, 1),
 	}
 	d.write("engines", d.engine(4)+"\n"+d.engine(4)+"\n")
-	d.write("service.yaml", fmt.Sprintf("listen: %s\nredis: {url: redis://%s/0, prefix: rolling}\ntemporal: {address: %s}\nretain_steps: 1000\nengines_from: file:%s\n",
+	d.write("service.yaml", fmt.Sprintf("listen: %s\nredis: {url: redis://%s/0, prefix: rolling}\ntemporal: {address: "+
+		"%s}\nretain_steps: 1000\nengines_from: file:%s\n",
 		freeAddress(t), miniredis.RunT(t).Addr(), devServer.FrontendHostPort(), filepath.Join(d.dir, "engines")))
 	data, err := os.ReadFile(filepath.Join(d.dir, "service.yaml"))
 	if err != nil {
@@ -268,9 +274,10 @@ type process struct {
 
 // How a worker process is to be.
 const (
-	before    = "MILLRACE_TEST_VERSION=before"
-	careless  = "MILLRACE_TEST_PREFLIGHT=off"
-	forgetful = "MILLRACE_TEST_FORGETFUL=1" // replays a workflow's whole history at each of its tasks, and any worker may get the next
+	before   = "MILLRACE_TEST_VERSION=before"
+	careless = "MILLRACE_TEST_PREFLIGHT=off"
+	// replays a workflow's whole history at each of its tasks, and any worker may get the next
+	forgetful = "MILLRACE_TEST_FORGETFUL=1"
 )
 
 func (d *deployment) worker(how ...string) *process {
@@ -348,7 +355,8 @@ func (d *deployment) completed(steps int) {
 		d.t.Errorf("the trainer: %v", err)
 	}
 	d.until("the run's end", func() error {
-		status, err := d.backend.Buffer.Status(d.ctx, d.run) // asked itself, the run might answer through a worker that cannot replay it
+		// asked itself, the run might answer through a worker that cannot replay it
+		status, err := d.backend.Buffer.Status(d.ctx, d.run)
 		if err == nil && status.State != rollout.RunCompleted {
 			err = fmt.Errorf("it is %s", status.State)
 		}
@@ -361,7 +369,8 @@ func (d *deployment) completed(steps int) {
 	in := map[rollout.GroupSeq]rollout.Step{}
 	for _, r := range records {
 		if !r.Done || len(r.Service.Groups) != 3 || r.Service.Trajectories != 3*3*2 {
-			d.t.Errorf("step %d: done %v, %d groups, %d trajectories", r.Step, r.Done, len(r.Service.Groups), r.Service.Trajectories)
+			d.t.Errorf("step %d: done %v, %d groups, %d trajectories", r.Step, r.Done, len(r.Service.Groups),
+				r.Service.Trajectories)
 		}
 		for _, g := range r.Service.Groups {
 			if other, twice := in[g.Seq]; twice {
@@ -430,7 +439,8 @@ func (d *deployment) failures() (before int, patches []string) {
 func (d *deployment) history(id, execution string) *history.History {
 	d.t.Helper()
 	h := &history.History{}
-	for it := d.temporal.GetWorkflowHistory(d.ctx, id, execution, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+	for it := d.temporal.GetWorkflowHistory(d.ctx, id, execution, false,
+		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
 		event, err := it.Next()
 		if err != nil {
 			d.t.Fatalf("history of %s: %v", id, err)

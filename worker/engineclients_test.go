@@ -16,7 +16,9 @@ import (
 func TestClientsOfEngines(t *testing.T) {
 	t.Parallel()
 	var auth string
-	stub := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { auth = r.Header.Get("Authorization") }))
+	stub := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		auth = r.Header.Get("Authorization")
+	}))
 	defer stub.Close()
 	byName := strings.Replace(stub.URL, "127.0.0.1", "localhost", 1)
 	for _, tt := range []struct {
@@ -27,15 +29,21 @@ func TestClientsOfEngines(t *testing.T) {
 		denied bool
 	}{
 		{name: "added by somebody", engine: rollout.Engine{URL: stub.URL}},
-		{name: "of the configuration", yaml: "engines: [{url: '" + stub.URL + "'}]", engine: rollout.Engine{URL: stub.URL}, auth: "Bearer key"},
+		{name: "of the configuration", yaml: "engines: [{url: '" + stub.URL + "'}]", engine: rollout.Engine{URL: stub.URL},
+			auth: "Bearer key"},
 		{name: "of a list", engine: rollout.Engine{URL: stub.URL, Source: "dns:gpu:1"}, auth: "Bearer key"},
-		{name: "of an allowed range", yaml: "engine_urls: {allow: [127.0.0.0/8, '::1']}", engine: rollout.Engine{URL: byName}, auth: "Bearer key"},
-		{name: "a name of what is denied", yaml: "engine_urls: {deny: [127.0.0.0/8, '::1']}", engine: rollout.Engine{URL: byName}, denied: true},
-		{name: "a name of what is not allowed", yaml: "engine_urls: {allow: [10.0.0.0/8]}", engine: rollout.Engine{URL: byName}, denied: true},
+		{name: "of an allowed range", yaml: "engine_urls: {allow: [127.0.0.0/8, '::1']}", engine: rollout.Engine{URL: byName},
+			auth: "Bearer key"},
+		{name: "a name of what is denied", yaml: "engine_urls: {deny: [127.0.0.0/8, '::1']}",
+			engine: rollout.Engine{URL: byName}, denied: true},
+		{name: "a name of what is not allowed", yaml: "engine_urls: {allow: [10.0.0.0/8]}",
+			engine: rollout.Engine{URL: byName}, denied: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := map[string]string{"MILLRACE_ENGINE_API_KEY": "key"}
-			cfg, err := config.ReadService("service.yaml", []byte("retain_steps: 2\n"+tt.yaml+"\n"), func(name string) string { return env[name] })
+			cfg, err := config.ReadService("service.yaml", []byte("retain_steps: 2\n"+tt.yaml+"\n"), func(name string) string {
+				return env[name]
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +54,8 @@ func TestClientsOfEngines(t *testing.T) {
 			auth = "nothing came"
 			err = clients.mustGet(tt.engine).Health(t.Context())
 			if tt.denied {
-				if vllm.CodeOf(err) != vllm.EngineGone || auth != "nothing came" || !strings.Contains(vllm.Detail(err), "engine_urls") {
+				if vllm.CodeOf(err) != vllm.EngineGone || auth != "nothing came" ||
+					!strings.Contains(vllm.Detail(err), "engine_urls") {
 					t.Errorf("got %v (%s), and the stub %q", err, vllm.Detail(err), auth)
 				}
 				return

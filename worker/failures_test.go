@@ -79,10 +79,12 @@ func TestFailuresAreSeen(t *testing.T) {
 	d.until("failed attempts, with their error and an alarm", func() error {
 		d.ask("GET", "/v1/runs/rolling", "", &run)
 		worst, failing := run.Attempts.Worst()
-		if !failing || len(run.Alarms) != 1 || run.Alarms[0].Code != rollout.AlarmGamesFail || run.Waits[0].What != "success" {
+		if !failing || len(run.Alarms) != 1 || run.Alarms[0].Code != rollout.AlarmGamesFail ||
+			run.Waits[0].What != "success" {
 			return fmt.Errorf("%+v", run)
 		}
-		if worst.Code != "timeout" || !strings.HasPrefix(worst.LastGame, "rolling/") || !strings.Contains(run.Alarms[0].Text, worst.Last) {
+		if worst.Code != "timeout" || !strings.HasPrefix(worst.LastGame, "rolling/") ||
+			!strings.Contains(run.Alarms[0].Text, worst.Last) {
 			t.Errorf("%+v", run)
 		}
 		return nil
@@ -105,7 +107,8 @@ func TestFailuresAreSeen(t *testing.T) {
 				return fmt.Errorf("workers: %+v", list.Workers)
 			}
 			w := list.Workers[0]
-			if w.ID == "" || w.Host == "" || w.Version == "" || w.Slots != d.cfg.Worker.Games || w.StartedAt.IsZero() || w.LastSeen.IsZero() {
+			if w.ID == "" || w.Host == "" || w.Version == "" || w.Slots != d.cfg.Worker.Games || w.StartedAt.IsZero() ||
+				w.LastSeen.IsZero() {
 				t.Errorf("%+v", w)
 			}
 			return nil

@@ -37,7 +37,8 @@ func probe(t *testing.T, address, path string) (status int, body string) {
 func TestAWorkerSaysWhatItLacks(t *testing.T) {
 	t.Parallel()
 	redis, address := miniredis.RunT(t), freeAddress(t)
-	text := fmt.Sprintf("redis: {url: redis://%s/0}\ntemporal: {address: 127.0.0.1:1}\nworker: {games: 7, listen: %s}\n", redis.Addr(), address)
+	text := fmt.Sprintf("redis: {url: redis://%s/0}\ntemporal: {address: 127.0.0.1:1}\nworker: {games: 7, listen: %s}\n",
+		redis.Addr(), address)
 	cfg, err := config.ReadService("service.yaml", []byte(text), func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)

@@ -227,7 +227,8 @@ func allowed(turn rollout.Turn, spec *rollout.Spec, trainer rollout.PolicyVersio
 		return fmt.Errorf("%d prompt tokens and %d bytes of text", len(turn.PromptTokenIDs), len(turn.Text))
 	case turn.FinishReason != rollout.FinishStop && turn.FinishReason != rollout.FinishLength:
 		return fmt.Errorf("finish reason %q", turn.FinishReason)
-	case turn.PolicyVersion < 0 || turn.PolicyVersion > trainer || int64(trainer-turn.PolicyVersion) > spec.Buffer.MaxStaleness:
+	case turn.PolicyVersion < 0 || turn.PolicyVersion > trainer ||
+		int64(trainer-turn.PolicyVersion) > spec.Buffer.MaxStaleness:
 		return fmt.Errorf("version %d of a batch at %d", turn.PolicyVersion, trainer)
 	}
 	return nil

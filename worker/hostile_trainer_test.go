@@ -36,10 +36,14 @@ func adapterAbuses(d *deployment) []abuse {
 		all = append(all, abuse{"publish " + name, "PUT", "/policies/1", string(body), []int{http.StatusUnprocessableEntity}})
 	}
 	for name, path := range map[string]string{
-		"outside": "/etc", "a file outside": "/etc/passwd", "outside, not there": "/nowhere/at/all", "dots": prefix + "/../../etc/passwd",
-		"dots that stay": prefix + "/x/../y", "the prefix itself": prefix, "the prefix's twin": prefix + "-twin/x", "relative": "adapters/x",
-		"a hub's name": "someone/their-lora", "a URL": "http://127.0.0.1:9/x", "spaces": "   ", "a line break": prefix + "/a\nb",
-		"a zero byte": prefix + "/a\x00b", "an escape": prefix + "/\x1b[31m", "a name too long": prefix + "/" + strings.Repeat("x", 300),
+		"outside": "/etc", "a file outside": "/etc/passwd", "outside, not there": "/nowhere/at/all", "dots": prefix +
+			"/../../etc/passwd",
+		"dots that stay": prefix + "/x/../y", "the prefix itself": prefix, "the prefix's twin": prefix + "-twin/x",
+		"relative":     "adapters/x",
+		"a hub's name": "someone/their-lora", "a URL": "http://127.0.0.1:9/x", "spaces": "   ",
+		"a line break": prefix + "/a\nb",
+		"a zero byte":  prefix + "/a\x00b", "an escape": prefix + "/\x1b[31m", "a name too long": prefix + "/" +
+			strings.Repeat("x", 300),
 		"a path too long": prefix + "/" + strings.Repeat("x/", 3000),
 	} {
 		publish(name, path)
@@ -57,7 +61,9 @@ func adapterAbuses(d *deployment) []abuse {
 		"a huge configuration":        func(_, c, _ string) error { return sparse(c, 1<<34) },
 		"no weights":                  func(string, string, string) error { return nil },
 		"a configuration of junk":     func(_, c, _ string) error { return os.WriteFile(c, []byte("\x00{"), 0o600) },
-		"a deep configuration":        func(_, c, _ string) error { return os.WriteFile(c, bytes.Repeat([]byte("["), 1<<19), 0o600) },
+		"a deep configuration": func(_, c, _ string) error {
+			return os.WriteFile(c, bytes.Repeat([]byte("["), 1<<19), 0o600)
+		},
 		"a rank without end": func(_, c, _ string) error {
 			return os.WriteFile(c, []byte(`{"r":9223372036854775807,"target_modules":["q"]}`), 0o600)
 		},
@@ -113,7 +119,8 @@ func callAbuses(good string) []abuse {
 		{"a claim of a replaced trainer", "POST", "/steps/0/claim?epoch=9", "", []int{conflict}},
 		{"a claim without a generation", "POST", "/steps/0/claim", "", []int{conflict}},
 		{"a rank outside of its world", "POST", "/steps/0/claim?epoch=1&rank=2&world=2", "", []int{invalid}},
-		{"a world without end", "POST", "/steps/0/claim?epoch=1&rank=0&world=9223372036854775807", "", []int{invalid, conflict}},
+		{"a world without end", "POST", "/steps/0/claim?epoch=1&rank=0&world=9223372036854775807", "",
+			[]int{invalid, conflict}},
 		{"a wait without end", "POST", "/steps/0/claim?epoch=1&wait=1e300", "", []int{invalid}},
 		{"a wait below nothing", "POST", "/steps/0/claim?epoch=1&wait=-5", "", []int{invalid}},
 		{"a record of what was never claimed", "PUT", "/steps/30", record(""), []int{conflict}},

@@ -26,7 +26,9 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 	d := newDeployment(t)
 	d.inProcess()
 	other := d.neighbour("other")
-	d.while("the neighbour's worker", func(ctx context.Context) error { return Run(ctx, other.cfg, slog.New(slog.DiscardHandler)) })
+	d.while("the neighbour's worker", func(ctx context.Context) error {
+		return Run(ctx, other.cfg, slog.New(slog.DiscardHandler))
+	})
 
 	ours, theirs := d.backend.Control, other.backend.Control
 	given := d.spec("rolling", servedModel, 3)
@@ -69,8 +71,10 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 func (d *deployment) neighbour(prefix string) *deployment {
 	d.t.Helper()
 	d.write("neighbour-engines", d.engine(4)+"\n")
-	text := fmt.Sprintf("listen: %s\nredis: {url: redis://%s/0, prefix: rolling}\ntemporal: {address: %s, task_queue_prefix: %s}\nengines_from: file:%s\n",
-		freeAddress(d.t), miniredis.RunT(d.t).Addr(), d.cfg.Temporal.Address, prefix, filepath.Join(d.dir, "neighbour-engines"))
+	text := fmt.Sprintf("listen: %s\nredis: {url: redis://%s/0, prefix: rolling}\ntemporal: {address: %s, "+
+		"task_queue_prefix: %s}\nengines_from: file:%s\n",
+		freeAddress(d.t), miniredis.RunT(d.t).Addr(), d.cfg.Temporal.Address, prefix,
+		filepath.Join(d.dir, "neighbour-engines"))
 	other := &deployment{}
 	var err error
 	if other.cfg, err = config.ReadService("service.yaml", []byte(text), func(string) string { return "" }); err != nil {
@@ -94,7 +98,8 @@ func (d *deployment) beginAsBefore(spec rollout.Spec) {
 		before.RunID(spec.Name): {workflows.Run, workflows.RunInput{Spec: spec, Queues: queues}},
 		before.FleetID():        {workflows.Fleet},
 	} {
-		_, err := d.temporal.ExecuteWorkflow(d.ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queues.Control}, begin[0], begin[1:]...)
+		_, err := d.temporal.ExecuteWorkflow(d.ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queues.Control},
+			begin[0], begin[1:]...)
 		if err != nil {
 			d.t.Fatal(err)
 		}

@@ -48,7 +48,8 @@ func (d *deployment) simulated(n int) []*enginesim.Engine {
 func (d *deployment) adapter(name, weights string) string {
 	d.t.Helper()
 	header := fmt.Sprintf(`{"__metadata__":{"weights":%q}}`, weights)
-	d.write(filepath.Join("adapters", name, "adapter_config.json"), `{"peft_type":"LORA","r":8,"lora_alpha":16,"target_modules":["q_proj"]}`)
+	d.write(filepath.Join("adapters", name, "adapter_config.json"),
+		`{"peft_type":"LORA","r":8,"lora_alpha":16,"target_modules":["q_proj"]}`)
 	d.write(filepath.Join("adapters", name, "adapter_model.safetensors"),
 		string(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)))
 	return filepath.Join(d.dir, "adapters", name)
@@ -157,7 +158,8 @@ func TestPublicationsOutlastOutages(t *testing.T) {
 		t.Errorf("loaded on %v, notes %q; want it on two, and e3 named", p.LoadSec, p.Notes)
 	}
 	d.engineIs("e3", "ready, with its trouble", func(e rollout.Engine) bool {
-		return e.State == rollout.EngineReady && strings.Contains(e.Reason, "lacks rolling-v1") && !slices.Contains(e.Adapters, "rolling-v1")
+		return e.State == rollout.EngineReady && strings.Contains(e.Reason, "lacks rolling-v1") &&
+			!slices.Contains(e.Adapters, "rolling-v1")
 	})
 	if err := engines[2].Restart(d.ctx, 0); err != nil {
 		t.Fatal(err)

@@ -32,7 +32,9 @@ import (
 func TestARunHasAnEnd(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
-	d.while("a worker", func(ctx context.Context) error { return run(ctx, d.cfg, slog.New(slog.DiscardHandler), quickPace) })
+	d.while("a worker", func(ctx context.Context) error {
+		return run(ctx, d.cfg, slog.New(slog.DiscardHandler), quickPace)
+	})
 	d.train(6)
 	d.reach(2)
 	c := d.backend.Control
@@ -55,13 +57,16 @@ func TestARunHasAnEnd(t *testing.T) {
 		}
 		return err
 	})
-	if _, err := c.Change(d.ctx, d.run, spec.Change{Set: spec.Values{"buffer.depth": 0}}); !rollout.Refused(err, rollout.Orphaned) {
+	if _, err := c.Change(d.ctx, d.run, spec.Change{Set: spec.Values{"buffer.depth": 0}}); !rollout.Refused(err,
+		rollout.Orphaned) {
 		t.Errorf("a lost run was changed: %v", err)
 	}
 
 	status, err := c.Change(d.ctx, d.run, spec.Pause(false))
-	if err != nil || status.PolicyVersion < first.PolicyVersion || status.NextStep < first.NextStep || status.Launched < first.Launched {
-		t.Fatalf("it went on at step %d, version %d, group %d, after step %d, version %d, group %d: %v", status.NextStep, status.PolicyVersion,
+	if err != nil || status.PolicyVersion < first.PolicyVersion || status.NextStep < first.NextStep ||
+		status.Launched < first.Launched {
+		t.Fatalf("it went on at step %d, version %d, group %d, after step %d, version %d, group %d: %v", status.NextStep,
+			status.PolicyVersion,
 			status.Launched, first.NextStep, first.PolicyVersion, first.Launched, err)
 	}
 	d.follow()
@@ -83,12 +88,14 @@ func TestARunHasAnEnd(t *testing.T) {
 		t.Errorf("a lost run, started again, is %s, created %v: %v", status.State, created, err)
 	}
 	d.lose("neighbour")
-	if status, err := c.Stop(d.ctx, "neighbour", "enough"); err != nil || status.State != rollout.RunStopped || status.Reason != "enough" {
+	if status, err := c.Stop(d.ctx, "neighbour", "enough"); err != nil || status.State != rollout.RunStopped ||
+		status.Reason != "enough" {
 		t.Errorf("a lost run, stopped, is %s (%s): %v", status.State, status.Reason, err)
 	}
 	d.answers(http.MethodDelete, "/v1/runs/neighbour", nil, http.StatusOK)
 	d.answers(http.MethodDelete, "/v1/runs/rolling", nil, http.StatusOK)
-	if text := d.answers(http.MethodGet, "/v1/runs/rolling", nil, http.StatusNotFound); !strings.Contains(text, "deleted") {
+	if text := d.answers(http.MethodGet, "/v1/runs/rolling", nil,
+		http.StatusNotFound); !strings.Contains(text, "deleted") {
 		t.Errorf("a deleted run: %s", text)
 	}
 	body, err := json.Marshal(spec)
@@ -97,10 +104,12 @@ func TestARunHasAnEnd(t *testing.T) {
 	}
 	d.answers(http.MethodPost, "/v1/runs", body, http.StatusCreated)
 	var again rollout.RunStatus
-	if err := json.Unmarshal([]byte(d.answers(http.MethodGet, "/v1/runs/rolling", nil, http.StatusOK)), &again); err != nil {
+	if err := json.Unmarshal([]byte(d.answers(http.MethodGet, "/v1/runs/rolling", nil, http.StatusOK)),
+		&again); err != nil {
 		t.Fatal(err)
 	}
-	if again.ID != "rolling@2" || again.Spec.Name != "rolling" || again.NextStep != 0 || again.PolicyVersion != 0 || again.State.Over() {
+	if again.ID != "rolling@2" || again.Spec.Name != "rolling" || again.NextStep != 0 || again.PolicyVersion != 0 ||
+		again.State.Over() {
 		t.Errorf("the name used again: %+v", again)
 	}
 	d.follow()
@@ -128,7 +137,8 @@ func TestARunHasAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	strict := &runkeeper.Keeper{
-		Control: c, Buffer: d.backend.Buffer, Events: d.backend.Events, Emit: telemetry.Discard, Retention: time.Second, Pace: quickPace,
+		Control: c, Buffer: d.backend.Buffer, Events: d.backend.Events, Emit: telemetry.Discard,
+		Retention: time.Second, Pace: quickPace,
 		Log: slog.New(slog.DiscardHandler),
 	}
 	d.while("another worker's keeper of runs", func(ctx context.Context) error { strict.Watch(ctx); return nil })
@@ -162,7 +172,8 @@ func TestARunHasAnEnd(t *testing.T) {
 }
 
 // quickPace is the pace of a worker that finds out soon that a run is lost.
-var quickPace = runkeeper.Pace{Every: 200 * time.Millisecond, Ended: time.Second, Missing: runkeeper.DefaultPace().Missing}
+var quickPace = runkeeper.Pace{Every: 200 * time.Millisecond, Ended: time.Second,
+	Missing: runkeeper.DefaultPace().Missing}
 
 // lose terminates a run's workflow and waits until that is noticed.
 func (d *deployment) lose(run rollout.RunName) {
@@ -276,7 +287,8 @@ func (d *deployment) nothingOf(runs ...rollout.RunName) error {
 			return fmt.Errorf("redis has %v", keys)
 		}
 		for _, id := range []string{"WorkflowId = 'millrace/run/%s'", "WorkflowId STARTS_WITH 'millrace/group/%s/'"} {
-			list, err := d.temporal.ListWorkflow(d.ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf(id, run)})
+			list, err := d.temporal.ListWorkflow(d.ctx,
+				&workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf(id, run)})
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,8 @@ func TestTerminatedGroupIsReplaced(t *testing.T) {
 	spec.Buffer.Depth, spec.Buffer.GroupsPerStep = 1, 2
 	d.start(spec)
 	d.until("the group to be there", func() error {
-		return d.temporal.TerminateWorkflow(d.ctx, d.backend.Control.Deployment.GroupID(rollout.GroupRef{Run: d.run, Seq: 0}), "", "a mistake")
+		return d.temporal.TerminateWorkflow(d.ctx,
+			d.backend.Control.Deployment.GroupID(rollout.GroupRef{Run: d.run, Seq: 0}), "", "a mistake")
 	})
 	d.until("the group to be replaced", func() error {
 		status, err := d.backend.Buffer.Status(d.ctx, d.run)

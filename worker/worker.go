@@ -1,4 +1,5 @@
-// Package worker is the Temporal worker process: it builds what workflows and activities stand on. Start reading at Run.
+// Package worker is the Temporal worker process: it builds what workflows and activities stand on. Start reading at
+// Run.
 package worker
 
 import (
@@ -37,7 +38,8 @@ func Run(ctx context.Context, cfg config.Service, logger *slog.Logger) error {
 
 // run is Run at a pace, of this version of the workflows or of another one, as interceptors make it.
 func run(
-	ctx context.Context, cfg config.Service, logger *slog.Logger, pace runkeeper.Pace, version ...interceptor.WorkerInterceptor,
+	ctx context.Context, cfg config.Service, logger *slog.Logger, pace runkeeper.Pace,
+	version ...interceptor.WorkerInterceptor,
 ) error {
 	b, err := backend.Open(ctx, cfg, logger)
 	if err != nil {
@@ -80,7 +82,8 @@ func run(
 		Now:          time.Now,
 		Log:          logger,
 		Ends: &runkeeper.Keeper{
-			Control: b.Control, Buffer: b.Buffer, Events: b.Events, Emit: sinks, Retention: cfg.Retention.Std(), Pace: pace, Log: logger,
+			Control: b.Control, Buffer: b.Buffer, Events: b.Events, Emit: sinks, Retention: cfg.Retention.Std(),
+			Pace: pace, Log: logger,
 		},
 	}
 	if err := activities.Validate(acts); err != nil {

@@ -17,7 +17,8 @@ func demoSpec() rollout.Spec {
 		Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: rollout.DropStale},
 		Sampling:    rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 8},
 		Timeouts: rollout.Timeouts{
-			Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour), Heartbeat: rollout.Duration(10 * time.Second),
+			Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour),
+			Heartbeat: rollout.Duration(10 * time.Second),
 		},
 	}
 }
@@ -56,7 +57,8 @@ func TestValidateChange(t *testing.T) {
 	}
 	over := runmachine.NewRun(demoSpec(), time.Time{})
 	over.State = rollout.RunCompleted
-	if err := validateChange(over, spec.Change{Set: spec.Values{"buffer.depth": 3}}); !rollout.Refused(err, rollout.RunOver) {
+	if err := validateChange(over, spec.Change{Set: spec.Values{"buffer.depth": 3}}); !rollout.Refused(err,
+		rollout.RunOver) {
 		t.Errorf("a finished run took a change: %v", err)
 	}
 }

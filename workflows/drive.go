@@ -40,7 +40,8 @@ func (c *Client) Drive(ctx context.Context, run rollout.RunName) (Drive, error) 
 		return Drive{}, nil
 	}
 	status := desc.GetWorkflowExecutionInfo().GetStatus()
-	d := Drive{Known: true, Running: status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, How: strings.ToLower(status.String())}
+	d := Drive{Known: true, Running: status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING,
+		How: strings.ToLower(status.String())}
 	if status == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		if err := c.Temporal.GetWorkflow(ctx, id, "").Get(ctx, &d.Status); err != nil {
 			return Drive{}, c.failed("read the end of run", run, err)
@@ -150,7 +151,9 @@ func (c *Client) terminate(ctx context.Context, id string) error {
 
 // erase deletes what a query finds on this deployment's task queue.
 func (c *Client) erase(ctx context.Context, query string) error {
-	return c.each(ctx, query, func(info *workflow.WorkflowExecutionInfo) error { return c.deleteExecution(ctx, info.GetExecution()) })
+	return c.each(ctx, query, func(info *workflow.WorkflowExecutionInfo) error {
+		return c.deleteExecution(ctx, info.GetExecution())
+	})
 }
 
 // each calls f with what a query finds on this deployment's task queue.

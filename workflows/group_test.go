@@ -30,7 +30,8 @@ func (w *world) playSlowly() *slowGames {
 		g.tokens[rollout.EpisodeRef{GroupRef: in.Plan.Ref, Sample: in.Sample}] = activity.GetInfo(ctx).TaskToken
 		return activities.EpisodeResult{}, activity.ErrResultPending
 	}
-	w.env.RegisterActivityWithOptions(play, activity.RegisterOptions{Name: "PlayEpisode", DisableAlreadyRegisteredCheck: true})
+	w.env.RegisterActivityWithOptions(play,
+		activity.RegisterOptions{Name: "PlayEpisode", DisableAlreadyRegisteredCheck: true})
 	return g
 }
 
@@ -144,7 +145,8 @@ func TestGroupsWithoutVarianceAreRefilledOnce(t *testing.T) {
 		}
 	})
 	w.at(2*time.Minute, func() {
-		w.env.SignalWorkflow(workflows.SignalGroupEnd, activities.GroupEnd{Seq: 1, Code: activities.ZeroVariance, ZeroVariance: true})
+		w.env.SignalWorkflow(workflows.SignalGroupEnd, activities.GroupEnd{Seq: 1, Code: activities.ZeroVariance,
+			ZeroVariance: true})
 		counts, _ := w.buffer.Counts(context.Background(), "demo")
 		if counts.Dropped != 1 || counts.Ready != 2 || counts.Queued != 1 {
 			t.Errorf("%+v, want one dropped, two ready, one queued in its place", counts)
@@ -155,8 +157,10 @@ func TestGroupsWithoutVarianceAreRefilledOnce(t *testing.T) {
 	w.at(3*time.Minute, func() { w.train(0) })
 	w.start()
 	status := w.result()
-	if !slices.Equal(w.fed, []rollout.GroupSeq{0, 2, 3}) || status.Launched != 4 || status.Failures[activities.ZeroVariance] != 1 {
-		t.Errorf("fed %v of %d launched, failures %v; want 0 2 3 of 4, and one without variance", w.fed, status.Launched, status.Failures)
+	if !slices.Equal(w.fed, []rollout.GroupSeq{0, 2, 3}) || status.Launched != 4 ||
+		status.Failures[activities.ZeroVariance] != 1 {
+		t.Errorf("fed %v of %d launched, failures %v; want 0 2 3 of 4, and one without variance", w.fed,
+			status.Launched, status.Failures)
 	}
 	if want := (rollout.RewardVariance{Groups: 4, ZeroVariance: 1}); status.RewardVariance != want {
 		t.Errorf("reward variance %+v, want %+v", status.RewardVariance, want)

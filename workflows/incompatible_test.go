@@ -24,7 +24,8 @@ type unpatched struct {
 	interceptor.WorkerInterceptorBase
 }
 
-func (u *unpatched) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+func (u *unpatched) InterceptWorkflow(_ workflow.Context,
+	next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &unpatchedInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}}
 }
 
@@ -128,7 +129,8 @@ func TestTamperedHistoryDoesNotReplay(t *testing.T) {
 	t.Parallel()
 	h := readHistory(t, "1/group-demo-0.json")
 	for _, event := range h.Events {
-		if scheduled := event.GetActivityTaskScheduledEventAttributes(); scheduled.GetActivityType().GetName() == "CommitGroup" {
+		scheduled := event.GetActivityTaskScheduledEventAttributes()
+		if scheduled.GetActivityType().GetName() == "CommitGroup" {
 			scheduled.ActivityType.Name = "DiscardGroup"
 		}
 	}

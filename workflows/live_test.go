@@ -176,7 +176,8 @@ func newLiveWorld(t *testing.T, c client.Client, run rollout.RunName) *liveWorld
 			Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: 2, MaxStaleness: 4, OnStale: rollout.DropStale},
 			Sampling:    rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 8},
 			Timeouts: rollout.Timeouts{
-				Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour), Heartbeat: rollout.Duration(10 * time.Second),
+				Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour),
+				Heartbeat: rollout.Duration(10 * time.Second),
 			},
 		},
 	}
@@ -184,7 +185,8 @@ func newLiveWorld(t *testing.T, c client.Client, run rollout.RunName) *liveWorld
 	acts := &activities.Activities{
 		Buffer: w.buffer, Policy: w.policy, Emit: telemetry.Discard, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Fleet: liveFleet{&memoryFleet{ready: []rollout.EngineID{"e1", "e2"}, bad: map[string]error{
-			"/adapters/bad": rollout.Fail(rollout.Permanent, "bad_adapter", errors.New("rank 64 is greater than max_lora_rank 16")),
+			"/adapters/bad": rollout.Fail(rollout.Permanent, "bad_adapter",
+				errors.New("rank 64 is greater than max_lora_rank 16")),
 		}}},
 		Groups:       w.control,
 		Ends:         noEnds{},
@@ -260,7 +262,8 @@ func (w *liveWorld) changes() {
 		_, err := w.control.Change(w.ctx, w.spec.Name, c)
 		w.must("change", err)
 	}
-	if _, err := w.control.Change(w.ctx, w.spec.Name, spec.Change{Set: spec.Values{"buffer.depth": 0}}); !rollout.Refused(err, rollout.Invalid) {
+	if _, err := w.control.Change(w.ctx, w.spec.Name,
+		spec.Change{Set: spec.Values{"buffer.depth": 0}}); !rollout.Refused(err, rollout.Invalid) {
 		w.t.Errorf("depth 0: %v", err)
 	}
 	if _, err := w.control.Publish(w.ctx, w.spec.Name, 1, "/adapters/bad"); !rollout.Refused(err, rollout.Invalid) {
@@ -365,7 +368,8 @@ func resumed(w *liveWorld) {
 // teach nothing, and is bounded in bytes. Of every second group one game never ends, of the others two.
 func shaped(w *liveWorld) {
 	w.spec.Group = rollout.GroupSpec{
-		Samples: 3, MinSamples: 2, Oversample: 1, Grace: rollout.Duration(50 * time.Millisecond), ZeroVariance: rollout.DropZeroVariance,
+		Samples: 3, MinSamples: 2, Oversample: 1, Grace: rollout.Duration(50 * time.Millisecond),
+		ZeroVariance: rollout.DropZeroVariance,
 	}
 	w.spec.Buffer.MaxBytes = 8 << 10
 	w.policy.holds = func(req rollout.Request) bool {
@@ -461,7 +465,8 @@ func (w *liveWorld) claim(step rollout.Step) {
 // complete records a claimed step.
 func (w *liveWorld) complete(step rollout.Step) {
 	w.t.Helper()
-	_, _, err := w.buffer.Complete(w.ctx, w.spec.Name, step, w.generation, rollout.StepReport{WallSec: 1}, rollout.FleetView{})
+	_, _, err := w.buffer.Complete(w.ctx, w.spec.Name, step, w.generation, rollout.StepReport{WallSec: 1},
+		rollout.FleetView{})
 	w.must("complete", err)
 	// The run may have found out by itself, and ended.
 	if err := w.control.BufferChanged(w.ctx, w.spec.Name); !rollout.Refused(err, rollout.NoSuchRun) {

@@ -152,7 +152,8 @@ func (r *run) lookFor(ctx workflow.Context, seqs []rollout.GroupSeq) runmachine.
 	}
 	ctx = workflow.WithActivityOptions(ctx, shortActivity())
 	var gone []rollout.GroupSeq
-	err := workflow.ExecuteActivity(ctx, acts.LookForGroups, activities.LookInput{Run: r.given.Name, Seqs: seqs}).Get(ctx, &gone)
+	err := workflow.ExecuteActivity(ctx, acts.LookForGroups,
+		activities.LookInput{Run: r.given.Name, Seqs: seqs}).Get(ctx, &gone)
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("look for groups", "error", err)
 	}
@@ -162,7 +163,8 @@ func (r *run) lookFor(ctx workflow.Context, seqs []rollout.GroupSeq) runmachine.
 func (r *run) mirror(ctx workflow.Context, task runmachine.Mirror) runmachine.Done {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return r.short(ctx, acts.Mirror, activities.MirrorInput{
-		Status: task.Status, AsOf: workflow.Now(ctx), Change: task.Change, Key: task.Key, RewardVarianceChanged: task.VarianceChanged,
+		Status: task.Status, AsOf: workflow.Now(ctx), Change: task.Change, Key: task.Key,
+		RewardVarianceChanged: task.VarianceChanged,
 	})
 }
 
@@ -177,7 +179,8 @@ func (r *run) launch(ctx workflow.Context, groups []runmachine.Group) error {
 	}
 	for _, child := range children {
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)
-		if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) { // an execution that was reset may have started it
+		// an execution that was reset may have started it
+		if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 			return fmt.Errorf("start group: %w", err)
 		}
 	}
@@ -194,7 +197,8 @@ func (r *run) start(ctx workflow.Context, g runmachine.Group) workflow.ChildWork
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	})
 	return workflow.ExecuteChildWorkflow(ctx, Group, GroupInput{
-		Plan: r.plan(ref, g.Version, workflow.Now(ctx)), Run: workflow.GetInfo(ctx).WorkflowExecution.ID, Games: r.queues.Games,
+		Plan: r.plan(ref, g.Version, workflow.Now(ctx)), Run: workflow.GetInfo(ctx).WorkflowExecution.ID,
+		Games: r.queues.Games,
 	})
 }
 
@@ -280,7 +284,8 @@ func (r *run) cancelInRounds(ctx workflow.Context, seqs []rollout.GroupSeq) {
 // cancelUnpaced cancels groups one after the other, as runs do that were begun before there were rounds.
 func (r *run) cancelUnpaced(ctx workflow.Context, seqs []rollout.GroupSeq) {
 	groups := r.machine.Playing // ends that are heard meanwhile move it along
-	if !r.machine.Finishing() || workflow.GetVersion(ctx, "call-all", workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+	if !r.machine.Finishing() ||
+		workflow.GetVersion(ctx, "call-all", workflow.DefaultVersion, 1) != workflow.DefaultVersion {
 		groups = slices.Clone(groups[:0])
 		for _, seq := range seqs {
 			groups = append(groups, runmachine.Group{Seq: seq})

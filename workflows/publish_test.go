@@ -30,7 +30,8 @@ func (w *world) adapters() string {
 func (w *world) write(name, weights string) string {
 	w.t.Helper()
 	dir := filepath.Join(w.adapters(), name)
-	for file, text := range map[string]string{"adapter_config.json": `{"r":8,"target_modules":["q_proj"]}`, "adapter_model.safetensors": weights} {
+	for file, text := range map[string]string{"adapter_config.json": `{"r":8,"target_modules":["q_proj"]}`,
+		"adapter_model.safetensors": weights} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			w.t.Fatal(err)
 		}
@@ -44,10 +45,11 @@ func (w *world) write(name, weights string) string {
 // publish sends a publication; then hears its answer. Each is an update of its own, as each call of the API is.
 func (w *world) publish(v rollout.PolicyVersion, path string, then func(rollout.Policy, error)) {
 	w.updates++
-	w.env.UpdateWorkflow(workflows.UpdatePublish, fmt.Sprintf("publish-%d", w.updates), callbacks(func(answer any, err error) {
-		policy, _ := answer.(rollout.Policy)
-		then(policy, err)
-	}), workflows.Publication{Version: v, Path: path})
+	w.env.UpdateWorkflow(workflows.UpdatePublish, fmt.Sprintf("publish-%d", w.updates),
+		callbacks(func(answer any, err error) {
+			policy, _ := answer.(rollout.Policy)
+			then(policy, err)
+		}), workflows.Publication{Version: v, Path: path})
 }
 
 // serves expects that a publication succeeds.
@@ -116,13 +118,16 @@ func TestOutageDoesNotRejectAPublication(t *testing.T) {
 	w := newWorld(t)
 	one := w.write("one", "weights 1")
 	w.fleet.ready = nil
-	w.at(1*time.Minute, func() { w.publish(1, one, w.refused("unavailable", "no engine is ready", "no fault of the adapter")) })
+	w.at(1*time.Minute, func() {
+		w.publish(1, one, w.refused("unavailable", "no engine is ready", "no fault of the adapter"))
+	})
 	w.at(1*time.Minute+10*time.Second, func() { // meanwhile: it joins the first
 		w.publish(1, one, w.refused("unavailable", "no engine is ready"))
 	})
 	w.at(5*time.Minute, func() {
 		status := w.status()
-		if len(status.Policies) != 1 || status.Policies[0].State != rollout.PolicyLoading || !strings.Contains(status.Policies[0].Reason, "waits for engines") {
+		if len(status.Policies) != 1 || status.Policies[0].State != rollout.PolicyLoading ||
+			!strings.Contains(status.Policies[0].Reason, "waits for engines") {
 			t.Errorf("%+v, want version 1 still loading, with the reason", status.Policies)
 		}
 		w.publish(1, one, w.serves) // an engine comes back while it waits
@@ -190,7 +195,8 @@ func TestPathsAreConfinedToTheirPrefix(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers := map[string]bool{}
-	for i, path := range []string{prefix + "/../etc", "/etc", prefix, prefix + "x/one", "relative", prefix + "/link", prefix + "/dangling"} {
+	for i, path := range []string{prefix + "/../etc", "/etc", prefix, prefix + "x/one", "relative", prefix + "/link",
+		prefix + "/dangling"} {
 		w.at(time.Minute+time.Duration(i)*time.Second, func() {
 			w.publish(1, path, func(p rollout.Policy, err error) {
 				w.refused("invalid")(p, err)
@@ -242,7 +248,9 @@ func TestQuorum(t *testing.T) {
 						return
 					}
 					w.serves(p, err)
-					noted := slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, "engine e2 gets no requests") })
+					noted := slices.ContainsFunc(p.Notes, func(n string) bool {
+						return strings.Contains(n, "engine e2 gets no requests")
+					})
 					if tt.quorum == 0 && !noted {
 						t.Errorf("notes %q do not name e2", p.Notes)
 					}

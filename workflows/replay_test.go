@@ -25,7 +25,8 @@ import (
 // record names the generation that the runs on the real server are written to, under testdata/histories: what a
 // version of the workflows leaves in Temporal. A generation is added when the workflows have changed and is never
 // rewritten, because runs of every released version may still go on.
-var record = flag.String("record", "", "write the histories of the runs on the real server to this new generation, such as 3")
+var record = flag.String("record", "", "write the histories of the runs on the real server to this new "+
+	"generation, such as 3")
 
 const histories = "testdata/histories"
 
@@ -106,7 +107,8 @@ func recorded(t *testing.T) []string {
 func historyOf(t *testing.T, c client.Client, id, execution string) *history.History {
 	t.Helper()
 	h := &history.History{}
-	for it := c.GetWorkflowHistory(t.Context(), id, execution, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+	for it := c.GetWorkflowHistory(t.Context(), id, execution, false,
+		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
 		event, err := it.Next()
 		if err != nil {
 			t.Fatalf("history of %s: %v", id, err)

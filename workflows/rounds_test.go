@@ -38,7 +38,8 @@ func TestLargeRunIsLaunchedAndStoppedInRounds(t *testing.T) {
 			group := func(ctx workflow.Context, in workflows.GroupInput) (activities.GroupEnd, error) {
 				return activities.GroupEnd{Seq: in.Plan.Ref.Seq}, workflow.Sleep(ctx, 24*time.Hour)
 			}
-			w.env.RegisterWorkflowWithOptions(group, workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
+			w.env.RegisterWorkflowWithOptions(group,
+				workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
 			w.env.SetOnChildWorkflowCompletedListener(func(*workflow.Info, converter.EncodedValue, error) { cancelled++ })
 			w.stopAt(90 * time.Second)
 			w.at(90*time.Second+500*time.Millisecond, func() {
@@ -67,7 +68,9 @@ func TestCancelWhileLaunchingIsAStop(t *testing.T) {
 		return activities.GroupEnd{Seq: in.Plan.Ref.Seq}, workflow.Sleep(ctx, time.Hour)
 	}, workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
 	w.env.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).Return(nil)
-	w.env.SetOnChildWorkflowStartedListener(func(*workflow.Info, workflow.Context, converter.EncodedValues) { w.env.CancelWorkflow() })
+	w.env.SetOnChildWorkflowStartedListener(func(*workflow.Info, workflow.Context, converter.EncodedValues) {
+		w.env.CancelWorkflow()
+	})
 	w.start()
 	if status := w.result(); status.State != rollout.RunStopped {
 		t.Errorf("ended %s", status.State)

@@ -184,16 +184,19 @@ func newWorld(t *testing.T) *world {
 			Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: rollout.DropStale},
 			Sampling:    rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 8},
 			Timeouts: rollout.Timeouts{
-				Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour), Heartbeat: rollout.Duration(10 * time.Second),
+				Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour),
+				Heartbeat: rollout.Duration(10 * time.Second),
 			},
 		},
 	}
 	env.SetTestTimeout(time.Minute)
-	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: workflows.Deployment("test").RunID("demo"), TaskQueue: "test-control"})
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: workflows.Deployment("test").RunID("demo"),
+		TaskQueue: "test-control"})
 	env.RegisterWorkflow(workflows.Run)
 	env.RegisterWorkflow(workflows.Group)
 	w.acts = &activities.Activities{
-		Buffer: w.buffer, Fleet: w.fleet, Groups: missing(-1), Policy: w.policy, Emit: telemetry.Discard, Now: env.Now, Log: slog.New(slog.DiscardHandler),
+		Buffer: w.buffer, Fleet: w.fleet, Groups: missing(-1), Policy: w.policy, Emit: telemetry.Discard, Now: env.Now,
+		Log:          slog.New(slog.DiscardHandler),
 		Environments: func(e rollout.Environment) (episode.Environment, error) { return tictactoe.FromOptions(e.Options) },
 	}
 	env.RegisterActivity(w.acts)
@@ -201,7 +204,8 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) start() {
-	w.env.ExecuteWorkflow(workflows.Run, workflows.RunInput{Spec: w.spec, Queues: workflows.Deployment("test").Queues(), Deployment: "test"})
+	w.env.ExecuteWorkflow(workflows.Run, workflows.RunInput{Spec: w.spec, Queues: workflows.Deployment("test").Queues(),
+		Deployment: "test"})
 }
 
 // at runs f after a time of the workflow's clock; the test's trainer and operator act there.
@@ -338,7 +342,8 @@ func TestRunIsStoppedWhileItsFixedPoliciesLoad(t *testing.T) {
 		t.Errorf("ended %s (%s)", status.State, status.Reason)
 	}
 	if len(w.fleet.loaded) != 4 || len(w.fleet.wanted) != 0 {
-		t.Errorf("engines loaded %v, the fleet keeps %v; want the first two on both engines, and none kept", w.fleet.loaded, w.fleet.wanted)
+		t.Errorf("engines loaded %v, the fleet keeps %v; want the first two on both engines, and none kept",
+			w.fleet.loaded, w.fleet.wanted)
 	}
 }
 

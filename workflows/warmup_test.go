@@ -17,7 +17,8 @@ func TestModelPlaysWarmUpsBeforeTheFork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.spec.Steps = 2
-	w.spec.Environment = rollout.Environment{Kind: tictactoe.Kind, Options: json.RawMessage(`{"opening_moves":4,"opening_played":true}`)}
+	w.spec.Environment = rollout.Environment{Kind: tictactoe.Kind,
+		Options: json.RawMessage(`{"opening_moves":4,"opening_played":true}`)}
 	asked, stumbled := map[string]int{}, map[rollout.GroupSeq]bool{}
 	w.policy.fail = func(req rollout.Request) error {
 		if !strings.Contains(req.ID, "warm-up") {

@@ -64,9 +64,12 @@ given, it is chosen so that this machine can serve the largest count.`,
 	f.StringVar(&cfg.Model, "model", "", "model or adapter to ask real engines for (default: the first that they list)")
 	f.Float64Var(&cfg.Speed, "speed", cfg.Speed, "divide the times of simulated engines, and of the trainer, by this")
 	f.Float64Var(&seconds, "seconds", cfg.Window.Seconds(), "how long to measure, per count and pass")
-	f.IntVar(&cfg.Concurrency, "concurrency", 0, "requests in flight per engine (default: what this machine can serve; 128 for real engines)")
-	f.StringVar((*string)(&cfg.Rules.Policy), "policy", string(rollout.LeastTokens), "dispatch.policy of a run spec: least_tokens or round_robin")
-	f.StringVar((*string)(&cfg.Rules.Queue), "queue", string(rollout.SharedQueue), "dispatch.queue of a run spec: shared or per_engine")
+	f.IntVar(&cfg.Concurrency, "concurrency", 0, "requests in flight per engine (default: what this machine can serve; "+
+		"128 for real engines)")
+	f.StringVar((*string)(&cfg.Rules.Policy), "policy", string(rollout.LeastTokens),
+		"dispatch.policy of a run spec: least_tokens or round_robin")
+	f.StringVar((*string)(&cfg.Rules.Queue), "queue", string(rollout.SharedQueue),
+		"dispatch.queue of a run spec: shared or per_engine")
 	f.IntVar(&cfg.Rules.GroupPerEngine, "group-per-engine", 0, "dispatch.group_per_engine of a run spec")
 	f.IntVar(&cfg.Rules.AffinitySlack, "affinity-slack", 0, "dispatch.affinity_slack of a run spec")
 	f.DurationVar(&cfg.TrainStep, "train", cfg.TrainStep, "what the modelled trainer takes for a step")
@@ -109,7 +112,8 @@ once, as the service does. The table shows why a loop gets 36 to 43 output token
 	f := cmd.Flags()
 	f.StringVar(&cfg.URL, "engine", "", "URL of a real engine (default: a simulated one)")
 	f.StringVar(&cfg.Model, "model", "", "model or adapter to ask a real engine for (default: the first that it lists)")
-	f.Float64Var(&cfg.Speed, "speed", cfg.Speed, "divide the times of a simulated engine by this; the table multiplies them back")
+	f.Float64Var(&cfg.Speed, "speed", cfg.Speed, "divide the times of a simulated engine by this; the table "+
+		"multiplies them back")
 	f.IntVar(&cfg.Samples, "samples", cfg.Samples, "games of the group")
 	f.IntVar(&cfg.Years, "years", cfg.Years, "years of a game")
 	f.StringVarP(&format, "output", "o", "table", "table or json")

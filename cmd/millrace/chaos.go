@@ -68,7 +68,8 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 	f.DurationVar(&cfg.Every, "every", crashtest.DefaultEvery, "one fault in each such time")
 	f.StringVar((*string)(&cfg.Deck), "schedule", string(crashtest.Processes), "what is broken: processes or names")
 	f.StringVar(&cfg.Temporal, "temporal-bin", "", temporalFlag)
-	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds of names and ends, on a machine that does other work meanwhile")
+	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds of names and ends, on a machine that does other "+
+		"work meanwhile")
 	f.StringVar(&keep, "keep", "", "write logs, databases and journals here and leave them")
 	cmd.AddCommand(newChaosTrainerCommand(env))
 	return cmd
@@ -101,7 +102,8 @@ func newChaosTrainerCommand(env environment) *cobra.Command {
 	f.StringVar(&cfg.Events, "events", "", "append what was granted and refused to this file")
 	f.StringVar(&cfg.Checkpoints, "checkpoints", "", "folder of checkpoints")
 	f.IntVar(&cfg.CheckpointEvery, "checkpoint-every", 1, "steps between two checkpoints")
-	f.Int64Var(&cfg.Weights, "weights", 0, "which training the weights come of; but for 0, all share the paths of adapters")
+	f.Int64Var(&cfg.Weights, "weights", 0, "which training the weights come of; but for 0, all share the "+
+		"paths of adapters")
 	return cmd
 }
 
@@ -137,16 +139,19 @@ func trialDir(keep string) (dir string, remove func(), err error) {
 
 // chaosReport writes the tables for people and the line for programs.
 func (e environment) chaosReport(r crashtest.Report) error {
-	t := table.New(table.Left("fault"), table.Right("samples"), table.Right("p50 s"), table.Right("p99 s"), table.Right("max s"),
+	t := table.New(table.Left("fault"), table.Right("samples"), table.Right("p50 s"), table.Right("p99 s"),
+		table.Right("max s"),
 		table.Right("unseen"), table.Left("until"))
 	seconds := func(s float64) string { return fmt.Sprintf("%.2f", s) }
 	for _, rv := range r.Recovery {
-		t.Row(string(rv.Kind), fmt.Sprint(len(rv.Seconds)), seconds(rv.P(0.5)), seconds(rv.P(0.99)), seconds(rv.P(1)), fmt.Sprint(rv.Open), rv.What)
+		t.Row(string(rv.Kind), fmt.Sprint(len(rv.Seconds)), seconds(rv.P(0.5)), seconds(rv.P(0.99)), seconds(rv.P(1)),
+			fmt.Sprint(rv.Open), rv.What)
 	}
 	if err := t.Write(e.stderr, 0); err != nil {
 		return err
 	}
-	e.say("%d batches claimed again whole and %d in shares, %d records sent again, %d calls of replaced trainers refused, "+
+	e.say("%d batches claimed again whole and %d in shares, %d records sent again, %d calls of replaced "+
+		"trainers refused, "+
 		"%d batches granted and %d turns played while Temporal was unavailable",
 		r.Claims, r.Shares, r.Records, r.Refused, r.Ahead, r.Unled)
 	e.say("%d steps trained again because a trainer went back to its checkpoint, "+

@@ -24,8 +24,10 @@ func TestChildThatCannotStartIsGivenUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), awaitFor)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	code := run(ctx, []string{"dev", "--listen", "127.0.0.1:0", "--temporal-bin", broken}, strings.NewReader(""), &stdout, &stderr)
-	if code != 1 || !strings.Contains(stderr.String(), "temporal does not come up") || !strings.Contains(stderr.String(), "no such database") {
+	code := run(ctx, []string{"dev", "--listen", "127.0.0.1:0", "--temporal-bin", broken}, strings.NewReader(""),
+		&stdout, &stderr)
+	if code != 1 || !strings.Contains(stderr.String(), "temporal does not come up") ||
+		!strings.Contains(stderr.String(), "no such database") {
 		t.Errorf("exit code %d, says %s", code, stderr.String())
 	}
 }
@@ -53,7 +55,8 @@ func TestDevWithoutTheNamedTemporal(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	code := run(ctx, []string{"dev", "--listen", "127.0.0.1:0", "--temporal", "127.0.0.1:1"}, strings.NewReader(""), &stdout, &stderr)
+	code := run(ctx, []string{"dev", "--listen", "127.0.0.1:0", "--temporal", "127.0.0.1:1"}, strings.NewReader(""),
+		&stdout, &stderr)
 	if code != 5 || !strings.Contains(stderr.String(), "temporal at 127.0.0.1:1 does not answer") {
 		t.Errorf("exit code %d, says %q", code, stderr.String())
 	}

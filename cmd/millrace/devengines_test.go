@@ -39,7 +39,8 @@ func TestSeatOf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := seatOf(1, tt.known)
-			if err != nil || got.port == 0 || (got.name == "engine-1") != tt.sameName || !strings.HasPrefix(got.name, "engine-1") {
+			if err != nil || got.port == 0 || (got.name == "engine-1") != tt.sameName ||
+				!strings.HasPrefix(got.name, "engine-1") {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			if tt.want != "" && got.url() != tt.want || got.url() == taken {

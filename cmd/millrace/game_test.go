@@ -21,7 +21,8 @@ func TestGameCommands(t *testing.T) {
 	}
 	const start = `"units":{"FRANCE":["A PAR"]},"centers":{"FRANCE":["PAR"]}`
 	good := `{"id":"g","phases":[{"name":"S1901M",` + start + `,"orders":{}},{"name":"F1901M",` + start + `}]}` + "\n"
-	bad := strings.Replace(good, `["A PAR"]},"centers":{"FRANCE":["PAR"]},"orders"`, `["A BUR"]},"centers":{"FRANCE":["PAR"]},"orders"`, 1)
+	bad := strings.Replace(good, `["A PAR"]},"centers":{"FRANCE":["PAR"]},"orders"`,
+		`["A BUR"]},"centers":{"FRANCE":["PAR"]},"orders"`, 1)
 	board := filepath.Join("..", "..", "internal", "diplomacyview", "testdata", "pond.json")
 	for _, tt := range []struct {
 		args string

@@ -71,7 +71,8 @@ func disturbanceList() string {
 // isolationReport writes the table for people and the line for programs.
 func (e environment) isolationReport(r isolation.Report) error {
 	t := table.New(table.Left("beside"), table.Right("alone s"), table.Right("step s"), table.Right("max s"),
-		table.Right("ratio"), table.Right("claim p50 s"), table.Right("p99 s"), table.Right("new group s"), table.Right("dropped"),
+		table.Right("ratio"), table.Right("claim p50 s"), table.Right("p99 s"), table.Right("new group s"),
+		table.Right("dropped"),
 		table.Right("server MB"), table.Right("worker MB"), table.Left("bounds"), table.Left("answered"))
 	seconds := func(s float64) string { return fmt.Sprintf("%.2f", s) }
 	for _, row := range r.Rows {

@@ -25,7 +25,8 @@ func untilSignal(ctx context.Context, args []string) (context.Context, context.C
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	switch {
 	case len(args) > 0 && args[0] == "server":
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // One that comes before the server listens for it ends nothing.
+		// One that comes before the server listens for it ends nothing.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	case !signal.Ignored(syscall.SIGHUP):
 		signals = append(signals, syscall.SIGHUP)
 	}

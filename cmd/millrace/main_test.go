@@ -226,7 +226,8 @@ func checkJournal(t *testing.T, lines []trainedStep, steps, groups, trajectories
 		}
 		byStep[line.Step] = line
 		if len(line.Groups) != groups || len(line.Trajectories) != trajectories {
-			t.Errorf("step %d: %d groups and %d trajectories, want %d and %d", line.Step, len(line.Groups), len(line.Trajectories), groups, trajectories)
+			t.Errorf("step %d: %d groups and %d trajectories, want %d and %d", line.Step, len(line.Groups),
+				len(line.Trajectories), groups, trajectories)
 		}
 		for _, id := range line.Trajectories {
 			if other, taken := owner[id]; taken {

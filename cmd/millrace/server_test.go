@@ -27,10 +27,12 @@ func TestAServerReadsItsTokensAgainOnSIGHUP(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings := filepath.Join(t.TempDir(), "service.yaml")
-	if err := os.WriteFile(settings, []byte("auth: {tokens_file: "+file+"}\ntemporal: {address: 127.0.0.1:1}\n"), 0o600); err != nil {
+	if err := os.WriteFile(settings, []byte("auth: {tokens_file: "+file+"}\ntemporal: {address: 127.0.0.1:1}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := millrace(t, "server", "-c", settings, "--listen", freeTestAddress(t), "--redis", "redis://"+miniredis.RunT(t).Addr()+"/0")
+	p := millrace(t, "server", "-c", settings, "--listen", freeTestAddress(t), "--redis",
+		"redis://"+miniredis.RunT(t).Addr()+"/0")
 	p.await("Temporal does not answer", 0) // It serves by then.
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)

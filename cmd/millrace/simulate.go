@@ -37,7 +37,8 @@ with Qwen2.5-7B and LoRA, divided by --speed. The text it samples is made up; it
 	f.IntVar(&cfg.KVTokens, "kv-tokens", cfg.KVTokens, "size of the KV cache in tokens")
 	f.IntVar(&cfg.MaxLoRAs, "max-loras", cfg.MaxLoRAs, "adapters in one batch")
 	f.IntVar(&cfg.MaxLoRARank, "max-lora-rank", cfg.MaxLoRARank, "highest rank of an adapter")
-	f.BoolVar(&cfg.RuntimeLoRA, "runtime-lora", cfg.RuntimeLoRA, "serve the routes that load adapters (VLLM_ALLOW_RUNTIME_LORA_UPDATING)")
+	f.BoolVar(&cfg.RuntimeLoRA, "runtime-lora", cfg.RuntimeLoRA, "serve the routes that load adapters "+
+		"(VLLM_ALLOW_RUNTIME_LORA_UPDATING)")
 	f.DurationVar(&cfg.ColdStart, "cold-start", cfg.ColdStart, "simulated time from start to the first answer")
 	f.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of requests that bring none")
 	f.StringVar(&cfg.APIKey, "api-key", cfg.APIKey, "bearer token asked for under /v1")

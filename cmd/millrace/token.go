@@ -31,7 +31,8 @@ holds its SHA-256 alone, goes to standard error. A server reads a changed file a
 			if err != nil {
 				return err
 			}
-			env.say("The token, which is shown only this once, is on standard output. Its line under tokens: in the file of auth.tokens_file:\n\n  %s\n", line)
+			env.say("The token, which is shown only this once, is on standard output. Its line under tokens: in the file of "+
+				"auth.tokens_file:\n\n  %s\n", line)
 			_, err = fmt.Fprintln(env.stdout, text)
 			return err
 		},

@@ -13,7 +13,8 @@ import (
 func TestTokenNewMakesALineThatLetsTheTokenIn(t *testing.T) {
 	t.Parallel()
 	var out, said bytes.Buffer
-	args := []string{"token", "new", "--name", "gpu box", "--role", "trainer", "--run", "diplomacy-*", "--expires", "2027-01-31T00:00:00Z"}
+	args := []string{"token", "new", "--name", "gpu box", "--role", "trainer", "--run", "diplomacy-*", "--expires",
+		"2027-01-31T00:00:00Z"}
 	if code := run(t.Context(), args, strings.NewReader(""), &out, &said); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &said)
 	}
@@ -26,10 +27,12 @@ func TestTokenNewMakesALineThatLetsTheTokenIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(grants) != 1 || grants[0].Hash != access.HashOf(token) || !grants[0].Covers("diplomacy-7b") || grants[0].Name != "gpu box" {
+	if len(grants) != 1 || grants[0].Hash != access.HashOf(token) || !grants[0].Covers("diplomacy-7b") ||
+		grants[0].Name != "gpu box" {
 		t.Errorf("got %+v", grants)
 	}
-	if code := run(t.Context(), []string{"token", "new", "--role", "trainer"}, strings.NewReader(""), &out, &said); code != 2 {
+	if code := run(t.Context(), []string{"token", "new", "--role", "trainer"}, strings.NewReader(""), &out,
+		&said); code != 2 {
 		t.Errorf("a trainer of no run: exit code %d, want 2", code)
 	}
 }

@@ -25,6 +25,7 @@ nothing: its games go on elsewhere at their last finished phase.`,
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&flags.probes, "listen", "", "address for /healthz, /readyz and /metrics, as host:port; none by default")
+	cmd.Flags().StringVar(&flags.probes, "listen", "", "address for /healthz, /readyz and /metrics, as host:port; "+
+		"none by default")
 	return cmd
 }

@@ -201,14 +201,16 @@ func serve(t *testing.T, change func(*api.Config, *api.Deps)) *fixture {
 	t.Cleanup(func() { _ = rdb.Close() })
 	f.store = buffer.New(rdb, buffer.Options{Now: time.Now})
 	f.fleet = fleet.NewRegistry(rdb, "test", time.Now)
-	f.control = &control{store: f.store, runs: map[rollout.RunName]*rollout.RunStatus{}, hinted: make(chan rollout.RunName, 1000)}
+	f.control = &control{store: f.store, runs: map[rollout.RunName]*rollout.RunStatus{},
+		hinted: make(chan rollout.RunName, 1000)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := api.Config{Listen: l.Addr().String(), Version: "test"}
 	deps := api.Deps{
-		Control: f.control, Store: f.store, Fleet: f.fleet, Workers: workerregistry.New(rdb, "test", time.Now), Events: f.events,
+		Control: f.control, Store: f.store, Fleet: f.fleet, Workers: workerregistry.New(rdb, "test", time.Now),
+		Events:   f.events,
 		ReadSpec: func(b []byte) (s rollout.Spec, err error) { return s, json.Unmarshal(b, &s) },
 	}
 	deps.Game = func(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error) {

@@ -76,7 +76,8 @@ func FuzzBodies(f *testing.F) {
 		}
 	}
 	server, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
-		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: smallFleet{}, Workers: oneWorker{}, Events: nilEvents{},
+		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: smallFleet{}, Workers: oneWorker{},
+		Events:   nilEvents{},
 		ReadSpec: func(spec []byte) (s rollout.Spec, err error) { return s, json.Unmarshal(spec, &s) },
 	})
 	if err != nil {

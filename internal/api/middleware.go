@@ -89,8 +89,8 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	})
 }
 
-// refusedForAccessOrLoad reports whether a request was refused for who sent it or for how much there is to do, and not for what
-// it said.
+// refusedForAccessOrLoad reports whether a request was refused for who sent it or for how much there is to do, and not
+// for what it said.
 func refusedForAccessOrLoad(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests ||
 		status == http.StatusServiceUnavailable

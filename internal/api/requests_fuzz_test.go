@@ -42,7 +42,8 @@ func FuzzRequests(f *testing.F) {
 		f.Add(seed.method, seed.path, seed.query, seed.header, seed.value)
 	}
 	server, err := api.New(api.Config{Listen: "127.0.0.1:0", MaxWait: time.Millisecond}, api.Deps{
-		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: smallFleet{}, Workers: oneWorker{}, Events: nilEvents{},
+		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: smallFleet{}, Workers: oneWorker{},
+		Events:   nilEvents{},
 		ReadSpec: func([]byte) (s rollout.Spec, err error) { return s, nil },
 	})
 	if err != nil {

@@ -64,7 +64,8 @@ func (s *Server) registerRuns() {
 	huma.Register(s.api, s.operation(get, "/v1/runs", "list-runs", "runs", "List runs",
 		"Every run that is kept, over or not."), s.listRuns)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}", "show-run", "runs", "Show a run",
-		"The run's status, its buffer by state, what bounds it, how groups left, how tries at its games ended, alarms, its engines over the last minute, and what waits for what."), s.showRun)
+		"The run's status, its buffer by state, what bounds it, how groups left, how tries at its games ended, alarms, its "+
+			"engines over the last minute, and what waits for what."), s.showRun)
 	s.registerChange()
 	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/stop", "stop-run", "runs", "Stop a run",
 		"Games in progress are let go. A stopped run stays stopped; stopping it again changes nothing."), s.stopRun)

@@ -90,7 +90,8 @@ func TestWaitsHaveOwners(t *testing.T) {
 			"engine add URL), " +
 			"or stop the run and start one with a model that is served); dispatch: 2 queued groups"},
 		{"attempts that all fail", func(w *waiting) {
-			w.attempts = rollout.AttemptCounts{ByCode: []rollout.FailedAttempts{{Code: "panic", InRow: 31, Last: "index out of range"}},
+			w.attempts = rollout.AttemptCounts{ByCode: []rollout.FailedAttempts{{Code: "panic", InRow: 31,
+				Last: "index out of range"}},
 				FailingSince: time.Now().Add(-10 * time.Minute)}
 			w.counts.InFlight = 2
 		}, "success: run (every game fails: panic 31 times in 10 min, last: index out of range; see: millrace run events " +

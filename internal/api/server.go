@@ -227,7 +227,7 @@ func (s *Server) route() {
 	s.registerPolicies()
 	s.registerEngines()
 	s.registerWorkers()
-	s.registerInsight()
+	s.registerDiagnosis()
 	s.registerHealth(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.unmatched(mux, w, r) })
 	s.handler = s.middleware(mux)

@@ -38,7 +38,8 @@ func (r stepEvents) ClaimRaw(
 	return batch, nil
 }
 
-func (r stepEvents) Complete(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration,
+func (r stepEvents) Complete(ctx context.Context, run rollout.RunName, step rollout.Step,
+	generation rollout.TrainerGeneration,
 	report rollout.StepReport, fleet rollout.FleetView,
 ) (rollout.StepRecord, bool, error) {
 	record, isNew, err := r.Store.Complete(ctx, run, step, generation, report, fleet)

@@ -18,7 +18,8 @@ type granting struct {
 	record error
 }
 
-func (g *granting) ClaimRaw(_ context.Context, run rollout.RunName, step rollout.Step, _ rollout.TrainerGeneration, _ buffer.Share) (*buffer.RawBatch, error) {
+func (g *granting) ClaimRaw(_ context.Context, run rollout.RunName, step rollout.Step, _ rollout.TrainerGeneration,
+	_ buffer.Share) (*buffer.RawBatch, error) {
 	g.claims++
 	return &buffer.RawBatch{Run: run, Step: step, Granted: g.claims == 1}, nil
 }
@@ -42,7 +43,9 @@ func TestABatchIsReportedWhenItIsFormed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var events []telemetry.Event
-			r := stepEvents{&granting{record: tt.record}, telemetry.EmitterFunc(func(e telemetry.Event) { events = append(events, e) })}
+			r := stepEvents{&granting{record: tt.record}, telemetry.EmitterFunc(func(e telemetry.Event) {
+				events = append(events, e)
+			})}
 			for range 3 {
 				if _, err := r.ClaimRaw(t.Context(), "demo", 4, 1, buffer.Share{}); err != nil {
 					t.Fatal(err)
@@ -52,7 +55,8 @@ func TestABatchIsReportedWhenItIsFormed(t *testing.T) {
 				t.Fatalf("%d events of three claims, want %d", len(events), tt.events)
 			}
 			want := telemetry.BatchClaimed{
-				Step: 4, Counts: rollout.BufferCounts{Ready: 8}, StarvedSec: 1.5, StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, ZeroVarianceGroups: 2,
+				Step: 4, Counts: rollout.BufferCounts{Ready: 8}, StarvedSec: 1.5, StalenessInFlightMean: 1,
+				StalenessInBufferMean: 0.5, ZeroVarianceGroups: 2,
 			}
 			if tt.events > 0 && events[0].Body != want {
 				t.Errorf("%+v, want %+v", events[0].Body, want)

@@ -24,7 +24,8 @@ var layers = [][]string{
 	{ // pure domain: values in, values out
 		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
 		"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/alarm", "internal/runmachine",
-		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm", "internal/enginesim/tokenizer",
+		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm",
+		"internal/enginesim/tokenizer",
 		"internal/settings", "internal/spec",
 	},
 	{ // adapters: each speaks one technology
@@ -61,7 +62,8 @@ var owners = map[string][]string{
 
 // clockless packages take time, chance and environment as arguments.
 var clockless = []string{
-	"internal/rollout", "internal/telemetry", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
+	"internal/rollout", "internal/telemetry", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe",
+	"internal/episode",
 	"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/alarm",
 	"internal/runmachine", "internal/enginesim/batch",
 	"internal/settings", "internal/spec",
@@ -135,7 +137,8 @@ func TestTechnologiesHaveOwners(t *testing.T) {
 		for _, imported := range p.Imports {
 			for technology, allowed := range owners {
 				if strings.HasPrefix(imported, technology) && !slices.ContainsFunc(allowed, func(owner string) bool {
-					return p.path() == strings.TrimSuffix(owner, "/") || strings.HasSuffix(owner, "/") && strings.HasPrefix(p.path(), owner)
+					return p.path() == strings.TrimSuffix(owner, "/") || strings.HasSuffix(owner, "/") &&
+						strings.HasPrefix(p.path(), owner)
 				}) {
 					t.Errorf("%s imports %s, which belongs to %s", p.path(), imported, strings.Join(allowed, ", "))
 				}
@@ -226,7 +229,8 @@ func TestEveryPackageHasOneComment(t *testing.T) {
 	for _, p := range packages(t) {
 		comments := 0
 		for _, name := range p.GoFiles {
-			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil,
+				parser.PackageClauseOnly|parser.ParseComments)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -82,7 +82,8 @@ func Create(path string) (*Writer, error) {
 func Free(path string) error {
 	switch _, err := os.Lstat(path); {
 	case err == nil:
-		return fmt.Errorf("%s is there already and is not overwritten; name another file, or move it away: %w", path, fs.ErrExist)
+		return fmt.Errorf("%s is there already and is not overwritten; name another file, or move it away: %w",
+			path, fs.ErrExist)
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("create archive: %w", err)
 	}

@@ -66,7 +66,8 @@ func TestAnArchiveIsCheckedAndNeverOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := archive.Check(bytes.NewReader(whole))
-	if err != nil || m.ID != "demo@2" || len(m.Members) != 2 || m.Members[1].Name != "batches/0.json" || m.Members[0].Bytes != 55000 {
+	if err != nil || m.ID != "demo@2" || len(m.Members) != 2 || m.Members[1].Name != "batches/0.json" ||
+		m.Members[0].Bytes != 55000 {
 		t.Errorf("%+v: %v", m, err)
 	}
 	if _, err := archive.Create(path); !errors.Is(err, fs.ErrExist) {
@@ -109,7 +110,10 @@ func TestWhatFailsLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	unavailable := errors.New("the server is unavailable")
-	if err := w.Add("steps.ndjson", func(to io.Writer) error { _, _ = io.WriteString(to, "half"); return unavailable }); !errors.Is(err, unavailable) {
+	if err := w.Add("steps.ndjson", func(to io.Writer) error {
+		_, _ = io.WriteString(to, "half")
+		return unavailable
+	}); !errors.Is(err, unavailable) {
 		t.Errorf("%v", err)
 	}
 	if err := w.Close(); err != nil {

@@ -31,7 +31,8 @@ func TestTemporalOptions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			o := temporalOptions(tt.cfg, slog.New(slog.DiscardHandler))
-			if o.HostPort != "a:1" || o.Namespace != "n" || (o.ConnectionOptions.TLS != nil) != tt.tls || (o.Credentials != nil) != tt.hasKey {
+			if o.HostPort != "a:1" || o.Namespace != "n" || (o.ConnectionOptions.TLS != nil) != tt.tls ||
+				(o.Credentials != nil) != tt.hasKey {
 				t.Errorf("%+v", o)
 			}
 		})
@@ -72,7 +73,8 @@ func TestEventsReachAxiom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sinks.Emit(telemetry.Event{At: time.Now(), Run: "demo", Key: "demo/start", Body: telemetry.RunChanged{State: "running", Change: "start"}})
+	sinks.Emit(telemetry.Event{At: time.Now(), Run: "demo", Key: "demo/start",
+		Body: telemetry.RunChanged{State: "running", Change: "start"}})
 	sinks.Close()
 	if got := fake.Events(); len(got) != 1 || got[0]["run_id"] != "demo" || got[0]["kind"] != "run_changed" {
 		t.Errorf("Axiom has %v", got)

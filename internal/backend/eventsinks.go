@@ -32,7 +32,8 @@ func OpenSinks(ctx context.Context, cfg config.Service, b *Backend) (*Sinks, err
 		}
 		return s, nil
 	}
-	shipper, err := axiom.New(axiom.Config{Token: cfg.Axiom.Token.Reveal(), Dataset: cfg.Axiom.Dataset, URL: cfg.Axiom.URL})
+	shipper, err := axiom.New(axiom.Config{Token: cfg.Axiom.Token.Reveal(), Dataset: cfg.Axiom.Dataset,
+		URL: cfg.Axiom.URL})
 	if err != nil {
 		s.Close()
 		return nil, fmt.Errorf("AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL (tokens begin with xaat-): %w", err)

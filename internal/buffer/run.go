@@ -33,7 +33,8 @@ func (s *Store) Open(ctx context.Context, given rollout.Spec, workflow string) e
 		return fmt.Errorf("open run: %w", err)
 	}
 	if given.Name.Life() > 1 {
-		generation = max(generation, s.now().Unix()) // a version that did not note generations may have deleted the run before
+		// a version that did not note generations may have deleted the run before
+		generation = max(generation, s.now().Unix())
 	}
 	args := append([]any{text, spec.Hash(given), workflow, generation}, limits(given.Buffer, given.Steps)...)
 	r, err := s.eval(ctx, openScript, given.Name, args...)
@@ -60,7 +61,8 @@ func (s *Store) Open(ctx context.Context, given rollout.Spec, workflow string) e
 // claim; a batch already granted is not touched, a ready group that is too stale now is dropped. asOf is when the run
 // said so: what it said earlier than something that is known changes nothing, so that a call that comes late cannot
 // bring back old limits. The zero time is earlier than all others.
-func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int, asOf time.Time) error {
+func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int,
+	asOf time.Time) error {
 	if err := spec.ValidateBuffer(b, steps); err != nil {
 		return err
 	}

@@ -114,7 +114,8 @@ func (s *Store) eval(ctx context.Context, sc *script, run rollout.RunName, args 
 
 func noSuchRun(run rollout.RunName) error {
 	if run.Life() > 1 {
-		return rollout.Refuse(rollout.NoSuchRun, "there is no run %q any more: it was deleted; `millrace run list` shows the runs", string(run.Plain()))
+		return rollout.Refuse(rollout.NoSuchRun, "there is no run %q any more: it was deleted; `millrace run list` shows "+
+			"the runs", string(run.Plain()))
 	}
 	return rollout.Refuse(rollout.NoSuchRun, "there is no run %q; `millrace run list` shows the runs", string(run))
 }
@@ -125,7 +126,8 @@ func trouble(doing string, err error) error {
 	if !transient(err) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	refusal := rollout.Refuse(rollout.Unavailable, "the buffer's Redis does not answer, or cannot write, at the moment; ask again")
+	refusal := rollout.Refuse(rollout.Unavailable, "the buffer's Redis does not answer, or cannot write, at the "+
+		"moment; ask again")
 	return fmt.Errorf("%s: %w: %w", doing, refusal, err)
 }
 
@@ -134,10 +136,12 @@ func transient(err error) bool {
 		return false
 	}
 	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) {
+	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, redis.ErrPoolTimeout) {
 		return true
 	}
-	for _, prefix := range []string{"LOADING", "READONLY", "OOM", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS"} {
+	for _, prefix := range []string{"LOADING", "READONLY", "OOM", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY",
+		"MISCONF", "NOREPLICAS"} {
 		if redis.HasErrorPrefix(err, prefix) {
 			return true
 		}

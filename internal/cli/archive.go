@@ -27,7 +27,8 @@ import (
 func (s *session) archiveCommand() *cobra.Command {
 	var to string
 	var keep, force bool
-	cmd := s.onRun("archive RUN --to FOLDER|FILE.tar.gz", "Write everything that is kept of a run to one file, then delete the run", exactly(1),
+	cmd := s.onRun("archive RUN --to FOLDER|FILE.tar.gz", "Write everything that is kept of a run to one file, then "+
+		"delete the run", exactly(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if keep && force {
 				return usage("--force stops the run to delete it, and --keep does not delete it; use one of them")
@@ -68,7 +69,8 @@ func (s *session) archive(ctx context.Context, c Client, run rollout.RunName, to
 	if err != nil {
 		return err
 	}
-	s.say("%s has %d steps, %d events and %d batches of run %s, %s", path, m.Counts.Steps, m.Counts.Events, m.Counts.Batches, run, units.Bytes(size))
+	s.say("%s has %d steps, %d events and %d batches of run %s, %s", path, m.Counts.Steps, m.Counts.Events,
+		m.Counts.Batches, run, units.Bytes(size))
 	if !keep {
 		if err := x.unchanged(ctx); err != nil {
 			return fmt.Errorf("%w\n  the archive is whole: %s; the run is not deleted", err, path)

@@ -199,7 +199,8 @@ func TestChanges(t *testing.T) {
 	for _, tt := range []struct{ args, asks string }{
 		{"run set demo buffer.depth=4 steps=20", `PATCH /v1/runs/demo {"depth":4,"steps":20}`},
 		{"run set demo buffer.on_stale=keep", `PATCH /v1/runs/demo {"on_stale":"keep"}`},
-		{"run set demo buffer.on_stale=wait group.zero_variance=drop", `PATCH /v1/runs/demo {"on_stale":"wait","zero_variance":"drop"}`},
+		{"run set demo buffer.on_stale=wait group.zero_variance=drop",
+			`PATCH /v1/runs/demo {"on_stale":"wait","zero_variance":"drop"}`},
 		{"run set demo group.oversample=2 group.grace=1m30s", `PATCH /v1/runs/demo {"grace":"1m30s","oversample":2}`},
 		{"run set demo buffer.max_bytes=1.5GiB", `PATCH /v1/runs/demo {"max_bytes":1610612736}`},
 		{"run set demo buffer.max_bytes=0", `PATCH /v1/runs/demo {"max_bytes":0}`},

@@ -50,7 +50,8 @@ func (s *session) rewindCommand() *cobra.Command {
 				Generation    rollout.TrainerGeneration `json:"epoch"`
 				PolicyVersion rollout.PolicyVersion     `json:"policy_version"`
 			}
-			v, a, err := apiclient.Send[attached](ctx, c.Client, http.MethodPost, apiclient.RunPath(run)+"/trainer", map[string]int64{"resume_from": step})
+			v, a, err := apiclient.Send[attached](ctx, c.Client, http.MethodPost, apiclient.RunPath(run)+"/trainer",
+				map[string]int64{"resume_from": step})
 			if err != nil {
 				return err
 			}
@@ -85,7 +86,8 @@ func (s *session) cloneCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s.say("run %s started with the spec of %s; follow it with: millrace run watch %s", status.Spec.Name, run, status.Spec.Name)
+			s.say("run %s started with the spec of %s; follow it with: millrace run watch %s", status.Spec.Name, run,
+				status.Spec.Name)
 			return s.show(a.Body, func() error { return s.write(runsTable([]rollout.RunStatus{status}, s.now())) })
 		})
 	cmd.Long = "Start a new run with the spec of another one, as it was changed since. Keys have the names that they " +

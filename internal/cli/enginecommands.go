@@ -27,7 +27,8 @@ func newEngineCommand(d Deps) *cobra.Command {
 	return cmd
 }
 
-func (s *session) onEngine(use, short string, do func(ctx context.Context, c Client, id string, now bool) error) *cobra.Command {
+func (s *session) onEngine(use, short string,
+	do func(ctx context.Context, c Client, id string, now bool) error) *cobra.Command {
 	var now bool
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: exactly(1), ValidArgsFunction: s.completeEngines,
@@ -152,7 +153,8 @@ func EngineName(address string) string {
 }
 
 func (s *session) drain(ctx context.Context, c Client, id string, now bool) error {
-	e, a, err := apiclient.Send[rollout.Engine](ctx, c.Client, http.MethodPost, apiclient.EnginePath(id)+"/drain"+parting(now), struct{}{})
+	e, a, err := apiclient.Send[rollout.Engine](ctx, c.Client, http.MethodPost,
+		apiclient.EnginePath(id)+"/drain"+parting(now), struct{}{})
 	if err != nil {
 		return err
 	}

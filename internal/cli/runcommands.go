@@ -29,7 +29,8 @@ func newRunCommand(d Deps) *cobra.Command {
 }
 
 // onRun makes a command whose first argument is a run.
-func (s *session) onRun(use, short string, args cobra.PositionalArgs, do func(ctx context.Context, c Client, run rollout.RunName, rest []string) error) *cobra.Command {
+func (s *session) onRun(use, short string, args cobra.PositionalArgs,
+	do func(ctx context.Context, c Client, run rollout.RunName, rest []string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: args, ValidArgsFunction: s.completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -190,7 +191,8 @@ func (s *session) setCommand() *cobra.Command {
 			return s.change(ctx, c, run, change, "changed")
 		})
 	cmd.ValidArgsFunction = s.completeSettings
-	cmd.Long = "Change a running run. Keys have the names and the meaning that they have in the run spec:\n\n" + settingsHelp() +
+	cmd.Long = "Change a running run. Keys have the names and the meaning that they have in the run " +
+		"spec:\n\n" + settingsHelp() +
 		"\nWhat is in flight goes on; groups launched from now on are as the change says."
 	cmd.Example = "  millrace run set demo buffer.depth=4 buffer.max_staleness=6\n  millrace run set demo " +
 		"buffer.max_bytes=2GiB group.zero_variance=drop"
@@ -224,7 +226,8 @@ func (s *session) stopCommand() *cobra.Command {
 			if reason != "" {
 				body["reason"] = reason
 			}
-			status, a, err := apiclient.Send[rollout.RunStatus](ctx, c.Client, http.MethodPost, apiclient.RunPath(run)+"/stop", body)
+			status, a, err := apiclient.Send[rollout.RunStatus](ctx, c.Client, http.MethodPost,
+				apiclient.RunPath(run)+"/stop", body)
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,8 @@ import (
 
 func (s *session) stepsCommand() *cobra.Command {
 	var from int64
-	cmd := s.onRun("steps RUN", "List the steps with their phases, and the buffer and engines as each found them", exactly(1),
+	cmd := s.onRun("steps RUN", "List the steps with their phases, and the buffer and engines as each found "+
+		"them", exactly(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if from < 0 {
 				return usage("--from %d: steps are numbered from 0", from)

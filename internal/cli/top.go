@@ -57,7 +57,8 @@ it is written once, or --views times. With -o json or yaml every view is a docum
 	return cmd
 }
 
-// top shows so many views of the engines; 0: until the context ends. A server that is unavailable for a while is waited for.
+// top shows so many views of the engines; 0: until the context ends. A server that is unavailable for a while is waited
+// for.
 func (s *session) top(ctx context.Context, c Client, every time.Duration, views int) error {
 	p := &progress{w: s.Stdout, repaint: s.format == "table" && terminal(s.Stdout)}
 	ticker := time.NewTicker(every)

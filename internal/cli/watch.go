@@ -103,7 +103,8 @@ type progress struct {
 // see shows a run. The last step's record is asked for when there is a new one.
 func (p *progress) see(ctx context.Context, c Client, v runView, now time.Time) error {
 	if done := v.NextStep - 1; done >= 0 && (!p.hasLast || p.last.Step != done) {
-		record, _, err := apiclient.Get[rollout.StepRecord](ctx, c.Client, fmt.Sprintf("%s/steps/%d", apiclient.RunPath(v.Spec.Name), done))
+		record, _, err := apiclient.Get[rollout.StepRecord](ctx, c.Client,
+			fmt.Sprintf("%s/steps/%d", apiclient.RunPath(v.Spec.Name), done))
 		var refused *apiclient.Problem
 		if err != nil && !errors.As(err, &refused) {
 			return err

@@ -150,7 +150,8 @@ func (w *watch) trespass(ctx context.Context, run string, account buffer.Account
 	if err != nil || transient(a) {
 		return
 	}
-	w.judge(run, is(a, rollout.Fenced), &w.refused, "a trainer of generation %d, replaced by %d, was answered %d %s to its %s",
+	w.judge(run, is(a, rollout.Fenced), &w.refused, "a trainer of generation %d, replaced by %d, was answered "+
+		"%d %s to its %s",
 		old, account.Generation, a.Status, a.Body, []string{"claim", "record", "publication"}[what])
 }
 
@@ -172,7 +173,8 @@ func (w *watch) recordAgain(ctx context.Context, run string, account buffer.Acco
 	if err != nil || transient(a) || is(a, rollout.Fenced) { // a trainer announced itself meanwhile
 		return
 	}
-	w.judge(run, a.Status == http.StatusOK, &w.resent, "the record of step %d, sent again, was answered %d %s", step, a.Status, a.Body)
+	w.judge(run, a.Status == http.StatusOK, &w.resent, "the record of step %d, sent again, was answered %d %s", step,
+		a.Status, a.Body)
 }
 
 // recordOther sends another record of a completed step, which only a trainer that goes back may do.
@@ -186,7 +188,8 @@ func (w *watch) recordOther(ctx context.Context, run string, account buffer.Acco
 	if err != nil || transient(a) || is(a, rollout.Fenced) {
 		return
 	}
-	w.judge(run, is(a, rollout.Conflict), &w.resent, "another record of step %d was answered %d %s", step, a.Status, a.Body)
+	w.judge(run, is(a, rollout.Conflict), &w.resent, "another record of step %d was answered %d %s", step,
+		a.Status, a.Body)
 }
 
 // advance claims the batch after the one in training while Temporal is unavailable and enough groups are ready, as a
@@ -197,7 +200,8 @@ func (w *watch) advance(ctx context.Context, run string, account buffer.Account)
 	if !w.temporalUnavailable() || over || step == 0 || account.Counts.Ready < size || w.current().cfg.Shape == Waiting {
 		return
 	}
-	a, err := w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, step, account.Generation), nil)
+	a, err := w.call(ctx, http.MethodPost, fmt.Sprintf("/v1/runs/%s/steps/%d/claim?epoch=%d", run, step,
+		account.Generation), nil)
 	if err == nil && (is(a, rollout.Fenced) || a.Status == http.StatusNoContent) {
 		return // another trainer, or what was ready was too stale
 	}
@@ -205,7 +209,8 @@ func (w *watch) advance(ctx context.Context, run string, account buffer.Account)
 		return
 	}
 	w.judge(run, err == nil && a.Status == http.StatusOK, &w.ahead,
-		"step %d could not be claimed while Temporal was unavailable, with %d groups ready: %d %s %v", step, account.Counts.Ready, a.Status, a.Body, err)
+		"step %d could not be claimed while Temporal was unavailable, with %d groups ready: %d %s %v", step,
+		account.Counts.Ready, a.Status, a.Body, err)
 }
 
 // judge counts what went as promised and complains of the rest.

@@ -31,7 +31,7 @@ func measure(in Input, h history) measurements {
 		m.prefill = &Prefill{WaitSec: first.prefill, ReadyDepth: first.view().ReadyDepth}
 	}
 	// A series too short for the detector is one level; starvation is measured all the same.
-	found, _ := changepoint.Detect(h.walls(), changepoint.Options{MinEffect: in.MinEffect, Settle: true})
+	found, _ := changepoint.Detect(h.walls(), changepoint.Options{MinEffect: in.MinEffect, Refine: true})
 	m.levelSteps = h.splitLevels(found)
 	for _, s := range m.levelSteps {
 		m.levels = append(m.levels, h.levelOf(s))

@@ -59,7 +59,8 @@ func addEvents(in *diagnosis.Input, facts []store.Record, since time.Time) error
 		case telemetry.GroupDropped:
 			in.Drops = append(in.Drops, diagnosis.Drop{At: e.At, Code: body.Code})
 		case telemetry.RewardVarianceChanged:
-			in.RewardVarianceChanges = append(in.RewardVarianceChanges, diagnosis.RewardVarianceChange{At: e.At, RewardVariance: body.RewardVariance})
+			in.RewardVarianceChanges = append(in.RewardVarianceChanges,
+				diagnosis.RewardVarianceChange{At: e.At, RewardVariance: body.RewardVariance})
 		case telemetry.RunChanged:
 			in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: changeKind(body.Change), Text: body.Change})
 		case telemetry.EngineChanged:

@@ -42,10 +42,12 @@ func TestFactsOfADiagnosis(t *testing.T) {
 	if len(in.Drops) != 1 || in.Drops[0] != (diagnosis.Drop{At: since, Code: "stale"}) {
 		t.Errorf("drops: %+v", in.Drops)
 	}
-	if len(in.RewardVarianceChanges) != 2 || in.RewardVarianceChanges[0].RewardVariance != collapsed || len(in.Loads) != 1 {
+	if len(in.RewardVarianceChanges) != 2 || in.RewardVarianceChanges[0].RewardVariance != collapsed ||
+		len(in.Loads) != 1 {
 		t.Errorf("reward variance: %+v, loads: %+v", in.RewardVarianceChanges, in.Loads)
 	}
-	if e := in.Events; len(e) != 2 || e[0].Kind != diagnosis.EventConfig || e[0].Text != "set buffer.depth=4" || e[1].Kind != diagnosis.EventOther {
+	if e := in.Events; len(e) != 2 || e[0].Kind != diagnosis.EventConfig || e[0].Text != "set buffer.depth=4" ||
+		e[1].Kind != diagnosis.EventOther {
 		t.Errorf("events: %+v", e)
 	}
 	if err := addEvents(&in, []store.Record{{ID: "3-0", Data: json.RawMessage(`{`)}}, since); err == nil {

@@ -25,7 +25,8 @@ func playOut(tb testing.TB, g episode.Game, rng *rand.Rand) (turns map[string]fl
 		for agent, r := range out.Rewards {
 			turns[agent] += r
 		}
-		if out.Counts[CountPartial]+out.Counts[CountEmpty]+out.Counts[CountInvalid]+out.Counts[CountIllegal]+out.Counts[CountMissing] != 0 {
+		if out.Counts[CountPartial]+out.Counts[CountEmpty]+out.Counts[CountInvalid]+out.Counts[CountIllegal]+
+			out.Counts[CountMissing] != 0 {
 			tb.Errorf("%s: answers within the constraint are counted as %v", phases[len(phases)-1], out.Counts)
 		}
 	}

@@ -129,7 +129,8 @@ func (g *Workers) tuner(run rollout.RunName) (sdkworker.WorkerTuner, error) {
 	}
 	return sdkworker.NewCompositeTuner(sdkworker.CompositeTunerOptions{
 		ActivitySlotSupplier: g.pool.of(run),
-		WorkflowSlotSupplier: idle, LocalActivitySlotSupplier: idle, NexusSlotSupplier: idle, SessionActivitySlotSupplier: idle,
+		WorkflowSlotSupplier: idle, LocalActivitySlotSupplier: idle, NexusSlotSupplier: idle,
+		SessionActivitySlotSupplier: idle,
 	})
 }
 

@@ -31,7 +31,8 @@ const loadTimeout = 20 * time.Second
 func disturbances() []disturbance {
 	return []disturbance{
 		{name: "timeouts", what: "a run whose every completion times out", disturb: timingOut(40*time.Millisecond, 2, 4, 6)},
-		{name: "absurd", what: "the same with 2 x 16 x 16 games and 1 ms for a completion", disturb: timingOut(time.Millisecond, 2, 16, 16)},
+		{name: "absurd", what: "the same with 2 x 16 x 16 games and 1 ms for a completion",
+			disturb: timingOut(time.Millisecond, 2, 16, 16)},
 		{name: "no-model", what: "a run of 2 x 4 x 6 games with a model that nobody serves", disturb: nobodyServes(2, 4, 6)},
 		{name: "misspelt", what: "the same with 2 x 16 x 64 games", disturb: nobodyServes(2, 16, 64)},
 		{name: "fifo", what: "a run that publishes an adapter whose weights are a pipe", disturb: publishPipe},

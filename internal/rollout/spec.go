@@ -100,9 +100,10 @@ type BufferSpec struct {
 	GroupsPerStep int        `json:"groups_per_step"`
 	MaxStaleness  int64      `json:"max_staleness"` // in versions, when claimed
 	OnStale       OnStale    `json:"on_stale"`
-	Prefill       Prefill    `json:"prefill,omitempty"`   // how much must be ready before step 0; empty is PrefillFull
-	Order         BatchOrder `json:"order,omitempty"`     // which ready groups a batch takes; empty is StartOrder
-	MaxBytes      int64      `json:"max_bytes,omitempty"` // stored trajectories beyond which no more groups are launched than a batch needs; 0: no bound
+	Prefill       Prefill    `json:"prefill,omitempty"` // how much must be ready before step 0; empty is PrefillFull
+	Order         BatchOrder `json:"order,omitempty"`   // which ready groups a batch takes; empty is StartOrder
+	// stored trajectories beyond which no more groups are launched than a batch needs; 0: no bound
+	MaxBytes int64 `json:"max_bytes,omitempty"`
 }
 
 // BatchOrder is which of the ready groups a batch takes first.

@@ -23,7 +23,8 @@ func (k known) Status(_ context.Context, run rollout.RunName) (rollout.RunStatus
 
 func TestARunThatHasEndedIsNotAnUnknownOne(t *testing.T) {
 	t.Parallel()
-	c := Control{buffer: known{states: map[rollout.RunName]rollout.RunState{"done": rollout.RunCompleted, "lively": rollout.RunRunning}}}
+	c := Control{buffer: known{states: map[rollout.RunName]rollout.RunState{"done": rollout.RunCompleted,
+		"lively": rollout.RunRunning}}}
 	gone := rollout.Refuse(rollout.NoSuchRun, "no workflow")
 	for _, tt := range []struct {
 		run  rollout.RunName

@@ -22,9 +22,10 @@ import (
 func (s *served) millrace(token string, args ...string) (code int, said string) {
 	s.t.Helper()
 	var stderr bytes.Buffer
-	for _, cmd := range cli.Commands(cli.Deps{Stdout: io.Discard, Stderr: &stderr, HTTP: s.http, Getenv: func(name string) string {
-		return map[string]string{"MILLRACE_SERVER": s.url, "MILLRACE_TOKEN": token}[name]
-	}}) {
+	for _, cmd := range cli.Commands(cli.Deps{Stdout: io.Discard, Stderr: &stderr, HTTP: s.http,
+		Getenv: func(name string) string {
+			return map[string]string{"MILLRACE_SERVER": s.url, "MILLRACE_TOKEN": token}[name]
+		}}) {
 		if cmd.Name() != args[0] {
 			continue
 		}
@@ -47,7 +48,8 @@ func TestAnArchiveIsWhatTheRunHeld(t *testing.T) {
 	claims := map[string]string{}
 	for step := range 4 {
 		s.grant(store, run, step)
-		claims[fmt.Sprintf("batches/%d.json", step)] = s.want(http.StatusOK, "POST", fmt.Sprintf("/v1/runs/b-1/steps/%d/claim", step), tokenOf("op"), "").body
+		claims[fmt.Sprintf("batches/%d.json", step)] = s.want(http.StatusOK, "POST",
+			fmt.Sprintf("/v1/runs/b-1/steps/%d/claim", step), tokenOf("op"), "").body
 		s.want(http.StatusCreated, "PUT", fmt.Sprintf("/v1/runs/b-1/steps/%d", step), tokenOf("op"), `{"wall_seconds":1}`)
 	}
 	s.grant(store, run, 4)
@@ -56,7 +58,8 @@ func TestAnArchiveIsWhatTheRunHeld(t *testing.T) {
 	s.want(http.StatusOK, "POST", "/v1/runs/b-1/trainer", tokenOf("op"), "")
 
 	before := s.want(http.StatusOK, "GET", "/v1/runs/b-1", tokenOf("read"), "").body
-	if code, said := s.millrace(tokenOf("read"), "run", "archive", "b-1", "--to", filepath.Join(dir, "so-far.tar.gz"), "--keep"); code != 0 {
+	if code, said := s.millrace(tokenOf("read"), "run", "archive", "b-1", "--to", filepath.Join(dir, "so-far.tar.gz"),
+		"--keep"); code != 0 {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
 	if after := s.want(http.StatusOK, "GET", "/v1/runs/b-1", tokenOf("read"), "").body; after != before {
@@ -73,10 +76,12 @@ func TestAnArchiveIsWhatTheRunHeld(t *testing.T) {
 	if err := store.SaveStatus(t.Context(), status, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if code, said := s.millrace(tokenOf("read"), "run", "archive", "b-1", "--to", dir); code != cli.ExitAuth || !strings.Contains(said, "the archive is whole") {
+	if code, said := s.millrace(tokenOf("read"), "run", "archive", "b-1", "--to", dir); code != cli.ExitAuth ||
+		!strings.Contains(said, "the archive is whole") {
 		t.Errorf("a reader who deletes: exit code %d: %s", code, said)
 	}
-	if code, said := s.millrace(tokenOf("op"), "run", "archive", "b-1", "--to", filepath.Join(dir, "last.tar.gz")); code != 0 || !strings.Contains(said, "has 5 steps") {
+	if code, said := s.millrace(tokenOf("op"), "run", "archive", "b-1", "--to",
+		filepath.Join(dir, "last.tar.gz")); code != 0 || !strings.Contains(said, "has 5 steps") {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
 	s.want(http.StatusNotFound, "GET", "/v1/runs/b-1", tokenOf("op"), "")
@@ -85,10 +90,12 @@ func TestAnArchiveIsWhatTheRunHeld(t *testing.T) {
 	}
 
 	members := opened(t, filepath.Join(dir, "last.tar.gz"))
-	if n := strings.Count(members["steps.ndjson"], "\n"); n != 5 || !strings.HasPrefix(members["steps.ndjson"], `{"step":0,`) {
+	if n := strings.Count(members["steps.ndjson"], "\n"); n != 5 ||
+		!strings.HasPrefix(members["steps.ndjson"], `{"step":0,`) {
 		t.Errorf("%d lines of steps: %s", n, members["steps.ndjson"])
 	}
-	if !strings.Contains(members["events.ndjson"], `"kind":"audit"`) || !strings.Contains(members["run.json"], `"departures":`) {
+	if !strings.Contains(members["events.ndjson"], `"kind":"audit"`) ||
+		!strings.Contains(members["run.json"], `"departures":`) {
 		t.Errorf("events: %s\nrun: %s", members["events.ndjson"], members["run.json"])
 	}
 	for step, kept := range []bool{false, false, false, true, true} {

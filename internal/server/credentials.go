@@ -65,7 +65,8 @@ func certificateOf(t config.TLS) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tls.cert_file %s and tls.key_file %s: %w", t.CertFile, t.KeyFile, err)
 	}
-	loaded := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}}
+	loaded := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate},
+		NextProtos: []string{"http/1.1"}}
 	if t.ClientCAFile == "" {
 		return loaded, nil
 	}

@@ -11,7 +11,8 @@ func TestAddressesOfEngines(t *testing.T) {
 	s := serveAPI(t, "engine_urls: {deny: [127.0.0.9]}\n", nil)
 	s.want(http.StatusOK, "PUT", "/v1/engines/fine", "", `{"url":"http://127.0.0.1:20000"}`)
 	for _, url := range []string{
-		"http://169.254.169.254", "http://[::ffff:169.254.169.254]", "http://metadata.google.internal", "http://127.0.0.9:8000", "http://0.0.0.0:8000",
+		"http://169.254.169.254", "http://[::ffff:169.254.169.254]", "http://metadata.google.internal",
+		"http://127.0.0.9:8000", "http://0.0.0.0:8000",
 	} {
 		s.want(http.StatusUnprocessableEntity, "PUT", "/v1/engines/x", "", `{"url":"`+url+`"}`)
 	}

@@ -84,7 +84,8 @@ func (r *fileReloads) again(all bool) {
 		}
 		one.seen = state
 		if err := one.load(); err != nil {
-			r.log.Error("not read again; what was read before stays in force", "what", one.what, "files", one.files, "error", err)
+			r.log.Error("not read again; what was read before stays in force", "what", one.what, "files",
+				one.files, "error", err)
 			continue
 		}
 		r.log.Info("read again", "what", one.what, "files", one.files)

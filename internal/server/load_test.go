@@ -21,7 +21,8 @@ func TestChangesOfTheFleetAtOnceDoNotStopTheAPI(t *testing.T) {
 	var g errgroup.Group
 	for i := range 100 {
 		g.Go(func() error {
-			got, err := s.call("PUT", fmt.Sprintf("/v1/engines/e%d", i), "", fmt.Sprintf(`{"url":"http://127.0.0.1:%d"}`, 20000+i))
+			got, err := s.call("PUT", fmt.Sprintf("/v1/engines/e%d", i), "",
+				fmt.Sprintf(`{"url":"http://127.0.0.1:%d"}`, 20000+i))
 			if err != nil || got.status != http.StatusOK && got.status != http.StatusTooManyRequests {
 				return fmt.Errorf("engine %d: status %d, %v: %s", i, got.status, err, got.body)
 			}

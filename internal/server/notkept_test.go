@@ -30,14 +30,18 @@ func TestAGameThatIsGoneSaysWhy(t *testing.T) {
 	events.Emit(telemetry.Event{At: at, Run: "demo", Key: "a", Body: telemetry.EpisodeFailed{
 		Ref: rollout.EpisodeRef{GroupRef: group, Sample: 1}, Code: "timeout", Failure: "no answer", Attempt: 3, Final: true}})
 	events.Emit(telemetry.Event{At: at, Run: "demo", Key: "b", Body: telemetry.EpisodeFailed{
-		Ref: rollout.EpisodeRef{GroupRef: group, Sample: 2}, Code: "cancelled", Failure: "canceled", Attempt: 1, Final: true}})
-	events.Emit(telemetry.Event{At: at.Add(time.Second), Run: "demo", Key: "c", Body: telemetry.GroupDropped{Code: "too_few_games"}})
+		Ref: rollout.EpisodeRef{GroupRef: group, Sample: 2}, Code: "cancelled", Failure: "canceled",
+		Attempt: 1, Final: true}})
+	events.Emit(telemetry.Event{At: at.Add(time.Second), Run: "demo", Key: "c",
+		Body: telemetry.GroupDropped{Code: "too_few_games"}})
 	events.Close()
 	const dropped = "group 0 was given up: too_few_games at 2026-01-02T03:04:06Z"
 	for path, want := range map[string]string{
 		"0/0": "no game of demo/0/0 is kept: " + dropped,
-		"0/1": "no game of demo/0/1 is kept: " + dropped + "; it failed with timeout, attempt 3: no answer (2026-01-02T03:04:05Z)",
-		"0/2": "no game of demo/0/2 is kept: " + dropped + "; it was cancelled, because its group needed it no more (2026-01-02T03:04:05Z)",
+		"0/1": "no game of demo/0/1 is kept: " + dropped + "; it failed with timeout, attempt 3: no answer " +
+			"(2026-01-02T03:04:05Z)",
+		"0/2": "no game of demo/0/2 is kept: " + dropped + "; it was cancelled, because its group needed it no more " +
+			"(2026-01-02T03:04:05Z)",
 		"7/0": "no game of demo/7/0 is kept: group 7 was never begun; the run has launched those up to 0",
 	} {
 		got := s.want(http.StatusNotFound, "GET", "/v1/runs/demo/games/"+path, "", "")

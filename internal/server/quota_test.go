@@ -31,7 +31,8 @@ func smallSpec(name rollout.RunName) rollout.Spec {
 	spec.Name, spec.Model, spec.Steps = name, "m", 1000
 	spec.Environment = rollout.Environment{Kind: tictactoe.Kind}
 	spec.Group.Samples, spec.Group.MinSamples = 1, 1
-	spec.Buffer.Depth, spec.Buffer.GroupsPerStep, spec.Buffer.Prefill, spec.Buffer.OnStale = 2, 1, rollout.PrefillBatch, rollout.KeepStale
+	spec.Buffer.Depth, spec.Buffer.GroupsPerStep, spec.Buffer.Prefill, spec.Buffer.OnStale = 2, 1, rollout.PrefillBatch,
+		rollout.KeepStale
 	return spec
 }
 
@@ -42,7 +43,8 @@ func (s *served) open(store *buffer.Store, name rollout.RunName) rollout.Spec {
 	if err := store.Open(s.t.Context(), spec, ""); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := store.SaveStatus(s.t.Context(), rollout.RunStatus{Spec: spec, State: rollout.RunRunning, StartedAt: time.Now()}, time.Time{}); err != nil {
+	if err := store.SaveStatus(s.t.Context(), rollout.RunStatus{Spec: spec, State: rollout.RunRunning,
+		StartedAt: time.Now()}, time.Time{}); err != nil {
 		s.t.Fatal(err)
 	}
 	return spec
@@ -65,9 +67,11 @@ func (s *served) ready(store *buffer.Store, run rollout.RunName, step int) {
 	at := time.Now()
 	group := &rollout.Group{Ref: ref, Samples: 1, Times: rollout.GroupTimes{LaunchedAt: at, StartedAt: at, ReadyAt: at},
 		EpisodeSec: []float64{1}, ModelSec: []float64{1}, QueueSec: []float64{0}, EnvSec: []float64{0},
-		Trajectories: []rollout.Trajectory{{ID: rollout.EpisodeRef{GroupRef: ref}.TrajectoryID("X"), Agent: "X", Turns: []rollout.Turn{
-			{Phase: "1", PromptTokenIDs: []int32{1}, TokenIDs: []int32{2}, Logprobs: []float32{-1}, Engine: "e", FinishReason: "stop", Text: "a"},
-		}}}}
+		Trajectories: []rollout.Trajectory{{ID: rollout.EpisodeRef{GroupRef: ref}.TrajectoryID("X"), Agent: "X",
+			Turns: []rollout.Turn{
+				{Phase: "1", PromptTokenIDs: []int32{1}, TokenIDs: []int32{2}, Logprobs: []float32{-1}, Engine: "e",
+					FinishReason: "stop", Text: "a"},
+			}}}}
 	if _, err := store.Queue(ctx, ref, []byte("s"), 0, at); err != nil {
 		s.t.Fatal(err)
 	}
@@ -94,7 +98,8 @@ func TestStepRecordsAreBounded(t *testing.T) {
 	for step := range steps {
 		s.grant(store, "records", step)
 		report := rollout.StepReport{WallSec: 1, Metrics: metrics}
-		if _, _, err := store.Complete(t.Context(), "records", rollout.Step(step), 0, report, rollout.FleetView{}); err != nil {
+		if _, _, err := store.Complete(t.Context(), "records", rollout.Step(step), 0, report,
+			rollout.FleetView{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +156,8 @@ func TestWhatEveryGameCarriesIsBounded(t *testing.T) {
 	t.Parallel()
 	s := serveAPI(t, "", nil)
 	spec := func(options, policies string) string {
-		return "name: large\nmodel: m\nsteps: 5\nenvironment: {kind: diplomacy" + options + "}\npolicies: [" + policies + "]\n"
+		return "name: large\nmodel: m\nsteps: 5\nenvironment: {kind: diplomacy" + options +
+			"}\npolicies: [" + policies + "]\n"
 	}
 	template := `, prompt: {chat_template: "` + strings.Repeat("x ", 20_000) + `{user}"}`
 	got := s.want(http.StatusUnprocessableEntity, "POST", "/v1/runs", "", spec(template, ""))
@@ -175,7 +181,8 @@ func TestQuotasNameWhatRaisesThem(t *testing.T) {
 	store := s.store()
 	s.open(store, "one")
 	spec := func(name string, depth, groups, samples int) string {
-		return fmt.Sprintf("name: %s\nmodel: m\nsteps: 5\nenvironment: {kind: tictactoe}\ngroup: {samples: %d}\nbuffer: {depth: %d, groups_per_step: %d}\n",
+		return fmt.Sprintf("name: %s\nmodel: m\nsteps: 5\nenvironment: {kind: tictactoe}\ngroup: {samples: %d}\nbuffer: "+
+			"{depth: %d, groups_per_step: %d}\n",
 			name, samples, depth, groups)
 	}
 	quota := func(got response, says ...string) {
@@ -186,8 +193,10 @@ func TestQuotasNameWhatRaisesThem(t *testing.T) {
 			}
 		}
 	}
-	quota(s.want(http.StatusTooManyRequests, "POST", "/v1/runs", "", spec("large", 1, 1500, 1024)), "1536000", "100", "limits.games_per_run")
-	quota(s.want(http.StatusTooManyRequests, "PATCH", "/v1/runs/one", "", `{"samples":60,"depth":4}`), "240", "limits.games_per_run")
+	quota(s.want(http.StatusTooManyRequests, "POST", "/v1/runs", "", spec("large", 1, 1500, 1024)), "1536000", "100",
+		"limits.games_per_run")
+	quota(s.want(http.StatusTooManyRequests, "PATCH", "/v1/runs/one", "", `{"samples":60,"depth":4}`), "240",
+		"limits.games_per_run")
 	s.open(store, "two")
 	quota(s.want(http.StatusTooManyRequests, "POST", "/v1/runs", "", spec("three", 1, 1, 1)), "2", "limits.runs")
 	s.want(http.StatusNotFound, "GET", "/v1/runs/three", "", "")
@@ -205,7 +214,8 @@ func TestQuotasNameWhatRaisesThem(t *testing.T) {
 func TestStrangersWhoHoldConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	const token = "a-token-of-this-test"
-	s := serveAPI(t, "limits: {connections: 40, connections_per_address: 20}\n", map[string]string{"MILLRACE_TOKENS": token})
+	s := serveAPI(t, "limits: {connections: 40, connections_per_address: 20}\n",
+		map[string]string{"MILLRACE_TOKENS": token})
 	address := strings.TrimPrefix(s.url, "http://")
 	for range 100 {
 		c, err := net.Dial("tcp", address)
@@ -218,7 +228,8 @@ func TestStrangersWhoHoldConnectionsKeepNobodyOut(t *testing.T) {
 		s.want(http.StatusOK, "GET", "/v1/runs", token, "")
 		s.http.CloseIdleConnections()
 	}
-	if got := s.want(http.StatusOK, "GET", "/metrics", token, "").body; !strings.Contains(got, `millrace_refused_total{reason="connections"}`) {
+	if got := s.want(http.StatusOK, "GET", "/metrics", token, "").body; !strings.Contains(got,
+		`millrace_refused_total{reason="connections"}`) {
 		t.Error("the connections that were closed are not counted")
 	}
 }

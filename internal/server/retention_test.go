@@ -23,7 +23,8 @@ func TestARunSaysWhenItIsDeleted(t *testing.T) {
 	}
 	const when = `"deletes_at":"2026-02-01T03:04:05Z"`
 	for path, want := range map[string]int{"/v1/runs": 1, "/v1/runs/over": 1, "/v1/runs/going": 0} {
-		if got := s.want(http.StatusOK, "GET", path, "", "").body; strings.Count(got, when) != want || strings.Count(got, "deletes_at") != want {
+		if got := s.want(http.StatusOK, "GET", path, "", "").body; strings.Count(got, when) != want ||
+			strings.Count(got, "deletes_at") != want {
 			t.Errorf("%s: %s", path, got)
 		}
 	}

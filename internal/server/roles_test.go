@@ -30,7 +30,8 @@ func grantLine(name, role, runs string) string {
 func guarded(t *testing.T) (s *served, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "tokens.yaml")
-	writeTokens(t, file, grantLine("op", "operator", "")+grantLine("train", "trainer", `"a-*"`)+grantLine("read", "reader", `"b-*"`)+grantLine("all", "reader", `"*"`))
+	writeTokens(t, file, grantLine("op", "operator", "")+grantLine("train", "trainer", `"a-*"`)+grantLine("read", "reader",
+		`"b-*"`)+grantLine("all", "reader", `"*"`))
 	s = serveAPI(t, "auth: {tokens_file: "+file+"}\n", map[string]string{"MILLRACE_TOKENS": tokenOf("old")})
 	store := s.store()
 	s.open(store, "a-1")
@@ -56,15 +57,17 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 	s, _ := guarded(t)
 	const fleet, run, own = "the fleet", "a run", "each his own"
 	needs := map[string]struct{ role, about string }{
-		"start-run": {"operator", fleet}, "list-runs": {"reader", own}, "show-run": {"reader", run}, "change-run": {"operator", run},
-		"stop-run": {"operator", run}, "delete-run": {"operator", run}, "list-waits": {"reader", run},
+		"start-run": {"operator", fleet}, "list-runs": {"reader", own}, "show-run": {"reader", run},
+		"change-run": {"operator", run},
+		"stop-run":   {"operator", run}, "delete-run": {"operator", run}, "list-waits": {"reader", run},
 		"attach-trainer": {"trainer", run}, "claim-step": {"trainer", run}, "complete-step": {"trainer", run},
 		"list-steps": {"reader", run}, "show-step": {"reader", run}, "show-batch": {"reader", run},
 		"publish-policy": {"trainer", run}, "list-policies": {"reader", run}, "show-policy": {"reader", run},
 		"list-engines": {"reader", fleet}, "show-engine": {"reader", fleet}, "add-engine": {"operator", fleet},
 		"drain-engine": {"operator", fleet}, "remove-engine": {"operator", fleet},
 		"list-workers":  {"reader", fleet},
-		"follow-events": {"reader", run}, "follow-fleet-events": {"reader", fleet}, "diagnose-run": {"reader", run}, "show-game": {"reader", run},
+		"follow-events": {"reader", run}, "follow-fleet-events": {"reader", fleet}, "diagnose-run": {"reader", run},
+		"show-game": {"reader", run},
 	}
 	rank := map[string]int{"reader": 1, "trainer": 2, "operator": 3}
 	seen := map[string]bool{}
@@ -78,11 +81,13 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 		for _, who := range []struct {
 			name, role, run string
 			all             bool
-		}{{"train", "trainer", "a-1", false}, {"read", "reader", "b-1", false}, {"all", "reader", "", true}, {"op", "operator", "", true}, {"old", "operator", "", true}} {
+		}{{"train", "trainer", "a-1", false}, {"read", "reader", "b-1", false}, {"all", "reader", "", true},
+			{"op", "operator", "", true}, {"old", "operator", "", true}} {
 			for _, target := range []string{"a-1", "b-1"} {
 				allowed := rank[who.role] >= rank[need.role] &&
 					(need.about == own || who.all || need.about == run && who.run == target)
-				path := strings.NewReplacer("{run}", target, "{step}", "0", "{version}", "1", "{id}", "none", "{group}", "0", "{episode}", "0").Replace(op.path)
+				path := strings.NewReplacer("{run}", target, "{step}", "0", "{version}", "1", "{id}", "none", "{group}", "0",
+					"{episode}", "0").Replace(op.path)
 				got, err := s.call(op.method, path, tokenOf(who.name), "")
 				if err != nil {
 					t.Fatal(err)
@@ -100,10 +105,12 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 	}
 	s.want(http.StatusForbidden, "GET", "/metrics", tokenOf("train"), "")
 	s.want(http.StatusOK, "GET", "/metrics", tokenOf("all"), "")
-	if got := s.want(http.StatusOK, "GET", "/v1/runs", tokenOf("train"), "").body; !strings.Contains(got, "a-1") || strings.Contains(got, "b-1") {
+	if got := s.want(http.StatusOK, "GET", "/v1/runs", tokenOf("train"), "").body; !strings.Contains(got, "a-1") ||
+		strings.Contains(got, "b-1") {
 		t.Errorf("a trainer of a-* is shown %s", got)
 	}
-	if got := s.want(http.StatusForbidden, "POST", "/v1/runs/a-1/stop", tokenOf("train"), "").body; !strings.Contains(got, "operator") {
+	if got := s.want(http.StatusForbidden, "POST", "/v1/runs/a-1/stop", tokenOf("train"),
+		"").body; !strings.Contains(got, "operator") {
 		t.Errorf("a refusal does not say what is missing: %s", got)
 	}
 }
@@ -118,7 +125,8 @@ func (s *served) operations() map[string]operation {
 			OperationID string `json:"operationId"`
 		}
 	}
-	if err := json.Unmarshal([]byte(s.want(http.StatusOK, "GET", "/openapi.json", tokenOf("op"), "").body), &doc); err != nil {
+	if err := json.Unmarshal([]byte(s.want(http.StatusOK, "GET", "/openapi.json", tokenOf("op"), "").body),
+		&doc); err != nil {
 		s.t.Fatal(err)
 	}
 	all := map[string]operation{}
@@ -200,7 +208,8 @@ func (s *served) audits(path string) []telemetry.Audit {
 	var list struct {
 		Events []struct{ Data json.RawMessage }
 	}
-	if err := json.Unmarshal([]byte(s.want(http.StatusOK, "GET", path+"?limit=1000", tokenOf("op"), "").body), &list); err != nil {
+	if err := json.Unmarshal([]byte(s.want(http.StatusOK, "GET", path+"?limit=1000", tokenOf("op"), "").body),
+		&list); err != nil {
 		s.t.Fatal(err)
 	}
 	var all []telemetry.Audit
@@ -221,13 +230,17 @@ func TestAnAuditSaysWhatWasAndWhatIs(t *testing.T) {
 	s.want(http.StatusOK, "PUT", "/v1/engines/gpu-1", tokenOf("op"), `{"url":"http://127.0.0.1:1","max_in_flight":4}`)
 	s.want(http.StatusOK, "PUT", "/v1/engines/gpu-1", tokenOf("op"), `{"url":"http://127.0.0.1:1","max_in_flight":9}`)
 	s.want(http.StatusOK, "POST", "/v1/runs/a-1/trainer", tokenOf("train"), "")
-	s.until("the audits are there", func() bool { return len(s.audits("/v1/events")) == 2 && len(s.audits("/v1/runs/a-1/events")) == 1 })
+	s.until("the audits are there", func() bool {
+		return len(s.audits("/v1/events")) == 2 && len(s.audits("/v1/runs/a-1/events")) == 1
+	})
 	again := s.audits("/v1/events")[1]
-	if again.Target != "engine gpu-1" || len(again.Before) != 1 || again.Before["max_in_flight"] != "4" || again.After["max_in_flight"] != "9" {
+	if again.Target != "engine gpu-1" || len(again.Before) != 1 || again.Before["max_in_flight"] != "4" ||
+		again.After["max_in_flight"] != "9" {
 		t.Errorf("an engine's limit was changed from 4 to 9: %+v", again)
 	}
 	attached := s.audits("/v1/runs/a-1/events")[0]
-	if attached.Who != "train" || attached.Role != "trainer" || attached.Before["epoch"] != "0" || attached.After["epoch"] != "1" {
+	if attached.Who != "train" || attached.Role != "trainer" || attached.Before["epoch"] != "0" ||
+		attached.After["epoch"] != "1" {
 		t.Errorf("a trainer has attached: %+v", attached)
 	}
 	if !strings.Contains(s.log.String(), "msg=audit what=add-engine target=\"engine gpu-1\" who=op") {

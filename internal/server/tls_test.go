@@ -57,7 +57,8 @@ func TestTheAPISpeaksTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first := certify(t, dir, "first")
-	s := serveAPI(t, "tls: {cert_file: "+filepath.Join(dir, "cert.pem")+", key_file: "+filepath.Join(dir, "key.pem")+"}\n", nil)
+	s := serveAPI(t, "tls: {cert_file: "+filepath.Join(dir, "cert.pem")+", key_file: "+filepath.Join(dir,
+		"key.pem")+"}\n", nil)
 	trusting := func(c *x509.Certificate) *http.Client {
 		pool := x509.NewCertPool()
 		pool.AddCert(c)

@@ -49,8 +49,9 @@ var keys = settings.Table{
 		{Path: "group.grace", Min: at(0), Live: true, Alias: "grace",
 			Doc: "how long episodes may still take once min_samples have succeeded, before they are cancelled; 0: to " +
 				"their end"},
-		{Path: "group.zero_variance", Default: rollout.KeepZeroVariance, OneOf: words(rollout.KeepZeroVariance, rollout.DropZeroVariance),
-			Live: true, Alias: "zero_variance",
+		{Path: "group.zero_variance", Default: rollout.KeepZeroVariance,
+			OneOf: words(rollout.KeepZeroVariance, rollout.DropZeroVariance),
+			Live:  true, Alias: "zero_variance",
 			Doc: "what becomes of a group whose rewards are all equal: keep and count it, or drop it and launch one " +
 				"in its place"},
 		{Path: "buffer", Doc: "what may be outstanding, and what may be trained on"},

@@ -76,8 +76,8 @@ func Validate(s rollout.Spec, reading settings.Reading) settings.Faults {
 	return append(faults, c.faults...)
 }
 
-// bufferKeys is the rows by which the buffer gives out batches. They have no upper bounds: a run that an earlier version
-// let beyond one goes on.
+// bufferKeys is the rows by which the buffer gives out batches. They have no upper bounds: a run that an earlier
+// version let beyond one goes on.
 func bufferKeys() settings.Table {
 	var rows []settings.Key
 	for _, key := range keys.Keys {

@@ -73,7 +73,8 @@ func TestEveryRowIsUsed(t *testing.T) {
 		if !strings.Contains(schema, strings.Trim(string(doc), `"`)) && !strings.HasPrefix(key.Path, "environment.") {
 			t.Errorf("%s is not in the schema", key.Path)
 		}
-		if v := key.Of(&rollout.Spec{}); !v.IsValid() || v.Kind() == reflect.Struct || key.Path == "policies" || key.Path == "environment.kind" {
+		if v := key.Of(&rollout.Spec{}); !v.IsValid() || v.Kind() == reflect.Struct || key.Path == "policies" ||
+			key.Path == "environment.kind" {
 			continue
 		}
 		s := valid()
@@ -119,7 +120,8 @@ func checkLive(t *testing.T, key settings.Key, schema map[string]any) {
 		if err != nil || key.Text(&after) == key.Text(&before) {
 			t.Errorf("%s: %s, %v", text, key.Text(&after), err)
 		}
-		if edits := c.Edits(before, after); len(edits) != 1 || edits[0].Path != key.Path || edits[0].After != key.Text(&after) {
+		if edits := c.Edits(before, after); len(edits) != 1 || edits[0].Path != key.Path ||
+			edits[0].After != key.Text(&after) {
 			t.Errorf("%s: edits %v", text, edits)
 		}
 	}
@@ -131,11 +133,12 @@ func ptr[T any](v T) *T { return &v }
 func TestChangesAreRefusedInTheWordsOfAFile(t *testing.T) {
 	t.Parallel()
 	for patch, want := range map[string]string{
-		`{"buffer":{"depth":65}}`:                   "buffer.depth: 65 is more than 64",
-		`{"max_staleness":1001}`:                    "buffer.max_staleness: 1001 is more than 1000",
-		`{"steps":1000001}`:                         "steps: 1000001 is more than 1000000",
-		`{"steps":0}`:                               "steps: 0 is less than 1",
-		`{"buffer":{"on_stale":"dorp"}}`:            "buffer.on_stale: dorp is not one of drop, keep, wait; did you mean drop?",
+		`{"buffer":{"depth":65}}`: "buffer.depth: 65 is more than 64",
+		`{"max_staleness":1001}`:  "buffer.max_staleness: 1001 is more than 1000",
+		`{"steps":1000001}`:       "steps: 1000001 is more than 1000000",
+		`{"steps":0}`:             "steps: 0 is less than 1",
+		`{"buffer":{"on_stale":"dorp"}}`: "buffer.on_stale: dorp is not one of drop, keep, wait; did " +
+			"you mean drop?",
 		`{"buffer":{"dpeth":4}}`:                    "buffer.dpeth: unknown key; did you mean depth?",
 		`{"dpeth":4}`:                               "dpeth: unknown key; did you mean buffer.depth?",
 		`{"buffer":{"depth":"8"}}`:                  `buffer.depth: want a whole number, not the text "8"; take the quotes off`,
@@ -143,14 +146,18 @@ func TestChangesAreRefusedInTheWordsOfAFile(t *testing.T) {
 		`{"buffer":4}`:                              "buffer: want keys with values, not the number 4",
 		`{"group":{"samples":4,"min_samples":5}}`:   "group.min_samples: 5 is more than group.samples, which is 4",
 		`{"group":{"min_samples":7},"paused":true}`: "group.min_samples: 7 is more than group.samples, which is 6",
-		`{"samples":1,"min_samples":1,"zero_variance":"drop"}`: "group.zero_variance: drop needs group.min_samples of 2 or more, " +
+		`{"samples":1,"min_samples":1,"zero_variance":"drop"}`: "group.zero_variance: drop needs group.min_samples " +
+			"of 2 or more, " +
 			"not 1: a single episode has no variance, so that every group would be dropped",
-		`{"depth":40,"groups_per_step":50}`: "buffer.depth: 40 times groups_per_step 50 is 2000 outstanding groups; 1500 is the most",
-		`{"name":"other"}`:                  "name: stays as it is while the run goes on; live are " + strings.Join(liveNames(), ", "),
-		`{"environment":{"size":4}}`:        "environment.size: stays as it is while the run goes on; live are " + strings.Join(liveNames(), ", "),
-		`{"depth":4,"max_bytes":"2GiB"}`:    "",
-		`{"buffer":{"depth":null}}`:         "",
-		`{"group":{}}`:                      "",
+		`{"depth":40,"groups_per_step":50}`: "buffer.depth: 40 times groups_per_step 50 is 2000 outstanding groups; " +
+			"1500 is the most",
+		`{"name":"other"}`: "name: stays as it is while the run goes on; live are " +
+			strings.Join(liveNames(), ", "),
+		`{"environment":{"size":4}}`: "environment.size: stays as it is while the run goes on; live are " +
+			strings.Join(liveNames(), ", "),
+		`{"depth":4,"max_bytes":"2GiB"}`: "",
+		`{"buffer":{"depth":null}}`:      "",
+		`{"group":{}}`:                   "",
 	} {
 		var c Change
 		err := json.Unmarshal([]byte(patch), &c)
@@ -225,7 +232,8 @@ func TestHashIsStable(t *testing.T) {
 // FuzzChange: a change is judged as the changed file would be, and means the same when it was sent and read again.
 func FuzzChange(f *testing.F) {
 	for _, patch := range []string{
-		`{"depth":3,"grace":"5s","paused":true}`, `{"group":{"samples":2,"min_samples":9}}`, `{"buffer":{"on_stale":null,"max_bytes":"1KiB"}}`,
+		`{"depth":3,"grace":"5s","paused":true}`, `{"group":{"samples":2,"min_samples":9}}`,
+		`{"buffer":{"on_stale":null,"max_bytes":"1KiB"}}`,
 		`{"steps":-1}`, `{"x":{"y":{}}}`, `{"buffer":{"depth":1e3}}`, `[]`, `{"policies":[{}]}`,
 	} {
 		f.Add(patch)
@@ -254,7 +262,8 @@ func FuzzChange(f *testing.F) {
 		text, _ := json.Marshal(after)
 		tree, _ := decode(text)
 		file := Default()
-		if faults := append(keys.Read(tree, &file), Validate(file, settings.Reading{})...); len(faults) > 0 || Hash(file) != Hash(after) {
+		if faults := append(keys.Read(tree, &file), Validate(file, settings.Reading{})...); len(faults) > 0 ||
+			Hash(file) != Hash(after) {
 			t.Errorf("%s is taken, and the file that says so is not: %v", patch, faults)
 		}
 	})

@@ -15,7 +15,8 @@ import (
 func bodies() []telemetry.Body {
 	ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: 3}, Sample: 1}
 	return []telemetry.Body{
-		telemetry.Audit{Who: "alice", Role: "operator", From: "10.0.0.9", What: "change-run", Target: "run demo", Status: 200, RequestID: "r",
+		telemetry.Audit{Who: "alice", Role: "operator", From: "10.0.0.9", What: "change-run", Target: "run demo",
+			Status: 200, RequestID: "r",
 			Before: map[string]string{"buffer.depth": "2"}, After: map[string]string{"buffer.depth": "3"}},
 		telemetry.RunChanged{State: rollout.RunRunning, Change: "start"},
 		telemetry.StepCompleted{Record: rollout.StepRecord{
@@ -23,22 +24,29 @@ func bodies() []telemetry.Body {
 			Trainer: rollout.StepReport{WallSec: 5, Phases: map[rollout.Phase]float64{rollout.PhaseWait: 2}},
 			Service: rollout.ServiceView{Groups: []rollout.GroupView{{Seq: 3, EpisodeSec: []float64{1, 2}}}},
 		}},
-		telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 30, Collapsed: true}},
-		telemetry.BatchClaimed{Step: 3, Counts: rollout.BufferCounts{Ready: 8}, StarvedSec: 1.5, StalenessInFlightMean: 1, ZeroVarianceGroups: 2},
+		telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 30,
+			Collapsed: true}},
+		telemetry.BatchClaimed{Step: 3, Counts: rollout.BufferCounts{Ready: 8}, StarvedSec: 1.5, StalenessInFlightMean: 1,
+			ZeroVarianceGroups: 2},
 		telemetry.BufferLevel{Counts: rollout.BufferCounts{Ready: 8}, Target: 16, StarvedSec: 0.5, WindowSec: 1,
 			Throttle: rollout.ThrottleBytes, RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 2}},
-		telemetry.AlarmChanged{Raised: true, Code: rollout.AlarmGamesFail, Text: "every game fails", Advice: "see the events"},
-		telemetry.GroupReady{Group: rollout.GroupView{Seq: 3, Usage: rollout.Usage{Requests: 9}, Phases: []int{8, 9}, ZeroVariance: true}, Trajectories: 42},
+		telemetry.AlarmChanged{Raised: true, Code: rollout.AlarmGamesFail, Text: "every game fails",
+			Advice: "see the events"},
+		telemetry.GroupReady{Group: rollout.GroupView{Seq: 3, Usage: rollout.Usage{Requests: 9}, Phases: []int{8, 9},
+			ZeroVariance: true}, Trajectories: 42},
 		telemetry.GroupDropped{Seq: 3, Code: "stale", Phases: []int{8, 9}},
 		telemetry.EpisodeFinished{Ref: ref, WallSec: 4, Counts: map[string]int64{"holds": 2}},
-		telemetry.EpisodeFailed{Ref: ref, Code: "timeout", Failure: "no answer", Attempt: 2, Usage: rollout.Usage{Requests: 3, OutputTokens: 40}},
+		telemetry.EpisodeFailed{Ref: ref, Code: "timeout", Failure: "no answer", Attempt: 2,
+			Usage: rollout.Usage{Requests: 3, OutputTokens: 40}},
 		telemetry.AdapterLoaded{Adapter: "demo-v1", Version: 1, Sec: 0.8},
 		telemetry.AdapterChanged{Adapter: "demo-v1", Version: 1, Path: "/adapters/demo-v1", Reason: "changed"},
-		telemetry.PolicyPublished{Policy: rollout.Policy{Version: 1, Adapter: "demo-v1", LoadSec: map[rollout.EngineID]float64{"a": 0.8}}},
+		telemetry.PolicyPublished{Policy: rollout.Policy{Version: 1, Adapter: "demo-v1",
+			LoadSec: map[rollout.EngineID]float64{"a": 0.8}}},
 		telemetry.EngineChanged{State: rollout.EngineLost, Reason: "refused"},
 		telemetry.EnginePaced{Slow: "12 tokens/s"},
 		telemetry.BreakerChanged{Worker: "w", Open: true, Reason: "3 requests in a row got no answer"},
-		telemetry.EngineSample{Load: rollout.EngineLoad{Running: 3, OutputTPS: 120, QueueSec: 0.5, UsageInputError: 0.25, UsageWindowSec: 60}},
+		telemetry.EngineSample{Load: rollout.EngineLoad{Running: 3, OutputTPS: 120, QueueSec: 0.5, UsageInputError: 0.25,
+			UsageWindowSec: 60}},
 		telemetry.DispatchSample{WindowSec: 1, Queued: 4, InFlight: map[rollout.EngineID]int{"a": 3}, OutputTPS: 30,
 			ByVersion: map[rollout.PolicyVersion]telemetry.TokenRate{1: {OutputTPS: 10}, 12: {OutputTPS: 20}}},
 	}
@@ -62,7 +70,8 @@ func TestEncodeRoundTrip(t *testing.T) {
 			if err := json.Unmarshal(b, &fields); err != nil {
 				t.Fatalf("%s: %v", b, err)
 			}
-			if fields["kind"] != e.Kind() || fields["run_id"] != "demo" || fields["engine_id"] != "a" || fields["event_id"] != e.ID() {
+			if fields["kind"] != e.Kind() || fields["run_id"] != "demo" || fields["engine_id"] != "a" ||
+				fields["event_id"] != e.ID() {
 				t.Errorf("encoded as %s", b)
 			}
 			got, err := telemetry.Decode(b)
@@ -104,7 +113,8 @@ func TestEventID(t *testing.T) {
 		want  string
 	}{
 		{telemetry.Event{At: at, Run: "demo", Key: "3", Body: telemetry.StepCompleted{}}, "demo/training_step/3"},
-		{telemetry.Event{At: at, Engine: "a", Key: "lost/9", Body: telemetry.EngineChanged{}}, "fleet/engine_changed/a/lost/9"},
+		{telemetry.Event{At: at, Engine: "a", Key: "lost/9", Body: telemetry.EngineChanged{}},
+			"fleet/engine_changed/a/lost/9"},
 		{telemetry.Event{At: at, Engine: "a", Body: telemetry.EngineSample{}}, "fleet/engine_sample/a/7000000005"},
 	} {
 		if got := tt.event.ID(); got != tt.want {

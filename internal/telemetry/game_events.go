@@ -19,7 +19,8 @@ func (b GroupReady) row(r Row) {
 	r["queue_s"] = seconds(g.Times.LaunchedAt, g.Times.StartedAt)
 	r["duration_s"] = seconds(g.Times.StartedAt, g.Times.ReadyAt)
 	r["episodes"], r["episode_max_s"] = len(g.EpisodeSec), longest(g.EpisodeSec)
-	r["model_max_s"], r["env_max_s"], r["dispatch_queue_max_s"] = longest(g.ModelSec), longest(g.EnvSec), longest(g.QueueSec)
+	r["model_max_s"], r["env_max_s"], r["dispatch_queue_max_s"] = longest(g.ModelSec), longest(g.EnvSec),
+		longest(g.QueueSec)
 	r["flat"] = g.ZeroVariance
 	r.lengths(g.Phases)
 	r.usage(g.Usage)

@@ -86,18 +86,24 @@ func TestFlatFreshness(t *testing.T) {
 	}{
 		{"step", telemetry.StepCompleted{Record: rollout.StepRecord{Service: rollout.ServiceView{
 			StalenessMean: 1.5, StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, ZeroVarianceGroups: 3,
-		}}}, map[string]any{"staleness_mean": 1.5, "staleness_in_flight_mean": 1.0, "staleness_in_buffer_mean": 0.5, "flat_groups": 3}, ""},
+		}}}, map[string]any{"staleness_mean": 1.5, "staleness_in_flight_mean": 1.0, "staleness_in_buffer_mean": 0.5,
+			"flat_groups": 3}, ""},
 		{"claim", telemetry.BatchClaimed{StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, ZeroVarianceGroups: 3},
 			map[string]any{"staleness_in_flight_mean": 1.0, "staleness_in_buffer_mean": 0.5, "flat_groups": 3}, ""},
 		{"ready", telemetry.GroupReady{Group: group}, map[string]any{"flat": true, "phases_mean": 5.5}, ""},
 		{"ready, written before lengths were", telemetry.GroupReady{}, map[string]any{"flat": false}, "phases_mean"},
-		{"dropped", telemetry.GroupDropped{Code: "stale", Phases: []int{4, 7}}, map[string]any{"code": "stale", "phases_mean": 5.5}, ""},
-		{"dropped before it was played", telemetry.GroupDropped{Code: "shrunk"}, map[string]any{"code": "shrunk"}, "phases_mean"},
-		{"collapse", telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 30, Collapsed: true}},
+		{"dropped", telemetry.GroupDropped{Code: "stale", Phases: []int{4, 7}},
+			map[string]any{"code": "stale", "phases_mean": 5.5}, ""},
+		{"dropped before it was played", telemetry.GroupDropped{Code: "shrunk"},
+			map[string]any{"code": "shrunk"}, "phases_mean"},
+		{"collapse", telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 30,
+			Collapsed: true}},
 			map[string]any{"collapsed": true, "signal_groups": 32, "signal_flat_groups": 30}, ""},
-		{"level", telemetry.BufferLevel{Throttle: rollout.ThrottleBytes, RewardVariance: rollout.RewardVariance{Groups: 8, ZeroVariance: 1}},
+		{"level", telemetry.BufferLevel{Throttle: rollout.ThrottleBytes,
+			RewardVariance: rollout.RewardVariance{Groups: 8, ZeroVariance: 1}},
 			map[string]any{"throttle": "max_bytes", "signal_groups": 8, "signal_flat_groups": 1}, ""},
-		{"level of a run that has just begun", telemetry.BufferLevel{}, map[string]any{"buffer_target": int64(0)}, "signal_groups"},
+		{"level of a run that has just begun", telemetry.BufferLevel{}, map[string]any{"buffer_target": int64(0)},
+			"signal_groups"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -99,8 +99,8 @@ func (b BufferLevel) row(r Row) {
 	r.counts(b.Counts)
 }
 
-// RewardVarianceChanged reports that most groups no longer say anything to a trainer, or do so again; RewardVariance.Collapsed
-// tells which.
+// RewardVarianceChanged reports that most groups no longer say anything to a trainer, or do so again;
+// RewardVariance.Collapsed tells which.
 type RewardVarianceChanged struct {
 	RewardVariance rollout.RewardVariance `json:"signal"`
 }

@@ -94,9 +94,11 @@ func (s *summary) add(t *trajectory, trainerVersion int64) error {
 		case n == 0 || len(turn.PromptTokenIDs) == 0:
 			return fmt.Errorf("turn %d has %d prompt tokens and %d sampled ones", i, len(turn.PromptTokenIDs), n)
 		case len(turn.Logprobs) != n || len(turn.LossMask) != n:
-			return fmt.Errorf("turn %d has %d tokens, %d logprobs and %d of the loss mask", i, n, len(turn.Logprobs), len(turn.LossMask))
+			return fmt.Errorf("turn %d has %d tokens, %d logprobs and %d of the loss mask", i, n, len(turn.Logprobs),
+				len(turn.LossMask))
 		case stale < 0:
-			return fmt.Errorf("turn %d was sampled by version %d, the newest published is %d", i, turn.PolicyVersion, trainerVersion)
+			return fmt.Errorf("turn %d was sampled by version %d, the newest published is %d", i,
+				turn.PolicyVersion, trainerVersion)
 		}
 		if s.turns == 0 {
 			s.staleMin = stale
@@ -113,7 +115,8 @@ func (s *summary) add(t *trajectory, trainerVersion int64) error {
 func (s summary) metrics() map[string]float64 {
 	return map[string]float64{
 		"groups": float64(s.groups), "trajectories": float64(s.trajectories), "sequences": float64(s.turns),
-		"tokens": float64(s.tokens), "prompt_tokens": float64(s.promptTokens), "reward_mean": s.rewards / float64(s.trajectories),
+		"tokens": float64(s.tokens), "prompt_tokens": float64(s.promptTokens),
+		"reward_mean":   s.rewards / float64(s.trajectories),
 		"staleness_min": float64(s.staleMin), "staleness_max": float64(s.staleMax),
 	}
 }

@@ -200,7 +200,8 @@ func TestTrainingsShareThePathsOfTheirAdapters(t *testing.T) {
 	}
 	for i := range second {
 		if second[i].Path != first[i].Path || second[i].Digest == first[i].Digest {
-			t.Errorf("another training published %v, the first one %v: want the same path and other weights", second[i], first[i])
+			t.Errorf("another training published %v, the first one %v: want the same path and other weights",
+				second[i], first[i])
 		}
 		weights, err := os.ReadFile(filepath.Join(second[i].Path, "adapter_model.safetensors"))
 		if sum := sha256.Sum256(weights); err != nil || hex.EncodeToString(sum[:]) != second[i].Digest {

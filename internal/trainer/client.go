@@ -124,7 +124,8 @@ func (c *client) publishOnce(ctx context.Context, generation, version int64, pat
 		State  string `json:"state"`
 		Reason string `json:"reason"`
 	}
-	if err := c.call(ctx, http.MethodPut, fmt.Sprintf("/policies/%d", version), body, publishTimeout, &policy); err != nil {
+	if err := c.call(ctx, http.MethodPut, fmt.Sprintf("/policies/%d", version), body, publishTimeout,
+		&policy); err != nil {
 		return err
 	}
 	if policy.State == "rejected" {

@@ -24,12 +24,14 @@ import (
 
 // Config says which run to train, and how.
 type Config struct {
-	Server     string // URL of the API server
-	Token      string // bearer token; empty: none is sent
-	Run        string
-	AdapterDir string // where adapters are written; engines must see it under the same path. Empty: the spec's adapters.path_prefix
+	Server string // URL of the API server
+	Token  string // bearer token; empty: none is sent
+	Run    string
+	// where adapters are written; engines must see it under the same path. Empty: the spec's adapters.path_prefix
+	AdapterDir string
 	Journal    string // file to which a line per trained step is appended; empty: none
-	Events     string // file to which a line is appended when the server attached this trainer, took a record or refused; empty: none
+	// file to which a line is appended when the server attached this trainer, took a record or refused; empty: none
+	Events string
 	// Checkpoints is a folder that remembers which steps the weights have learned from. A trainer resumes from what
 	// it finds there: the steps since are trained again. An empty folder is untrained weights. No folder: every
 	// recorded step is taken to be in the weights.
@@ -112,14 +114,16 @@ func (t *trainer) run(ctx context.Context) error {
 		return fmt.Errorf("attach: %w", err)
 	}
 	t.generation, t.version = attached.Generation, attached.PolicyVersion
-	if err := t.events.write(event{Event: "attached", Generation: t.generation, Step: attached.NextStep, ResumeFrom: resume}); err != nil {
+	if err := t.events.write(event{Event: "attached", Generation: t.generation, Step: attached.NextStep,
+		ResumeFrom: resume}); err != nil {
 		return err
 	}
 	t.spec = attached.Spec.with(t.cfg)
 	if t.dir, err = t.adapterDir(); err != nil {
 		return err
 	}
-	t.say("attached to %s as generation %d at step %d of %d, policy version %d", t.cfg.Run, t.generation, attached.NextStep, t.spec.Steps, t.version)
+	t.say("attached to %s as generation %d at step %d of %d, policy version %d", t.cfg.Run, t.generation,
+		attached.NextStep, t.spec.Steps, t.version)
 	for step := attached.NextStep; ; step++ {
 		if err := t.step(ctx, step); err != nil {
 			return fmt.Errorf("step %d: %w", step, err)
@@ -170,7 +174,8 @@ func (t *trainer) step(ctx context.Context, step int64) error {
 	if err := t.pretend(ctx, clock, "publish", t.spec.Demo.Publish); err != nil {
 		return err
 	}
-	report := report{Generation: t.generation, WallSec: clock.wall().Seconds(), Phases: clock.seconds(), Metrics: sum.metrics()}
+	report := report{Generation: t.generation, WallSec: clock.wall().Seconds(), Phases: clock.seconds(),
+		Metrics: sum.metrics()}
 	if err := t.journal.write(entryOf(step, t.version, report, batch)); err != nil {
 		return err
 	}
@@ -243,7 +248,8 @@ func (t *trainer) publish(ctx context.Context, step int64) error {
 	if err != nil {
 		return fmt.Errorf("write adapter %s: %w", name, err)
 	}
-	note := event{Event: "publishing", Generation: t.generation, Step: step, Version: version, Path: written.path, Digest: written.digest}
+	note := event{Event: "publishing", Generation: t.generation, Step: step, Version: version, Path: written.path,
+		Digest: written.digest}
 	if err := t.events.write(note); err != nil {
 		return err
 	}

@@ -360,9 +360,13 @@ func TestGivesUp(t *testing.T) {
 			s.tamper = func(map[string]any) { s.generation++ } // another trainer announces itself during step 0
 		}, want: "newer trainer"},
 		{name: "no such run", change: func(_ *service, c *trainer.Config) { c.Run = "other" }, want: "404"},
-		{name: "server unavailable for good", change: func(s *service, _ *trainer.Config) { s.unavailable = 1 << 30 }, want: "gave up"},
+		{name: "server unavailable for good", change: func(s *service, _ *trainer.Config) {
+			s.unavailable = 1 << 30
+		}, want: "gave up"},
 		{name: "no server", change: func(_ *service, c *trainer.Config) { c.Server = "localhost" }, want: "want a URL"},
-		{name: "version taken", change: func(s *service, _ *trainer.Config) { s.policies[1] = "/elsewhere" }, want: "publish version 1"},
+		{name: "version taken", change: func(s *service, _ *trainer.Config) {
+			s.policies[1] = "/elsewhere"
+		}, want: "publish version 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -410,7 +414,8 @@ func TestAdaptersAreWhole(t *testing.T) {
 			if err := json.Unmarshal(text, &config); err != nil {
 				t.Fatal(err)
 			}
-			if config["r"] != 16.0 || config["peft_type"] != "LORA" || config["bias"] != "none" || config["base_model_name_or_path"] != "m" {
+			if config["r"] != 16.0 || config["peft_type"] != "LORA" || config["bias"] != "none" ||
+				config["base_model_name_or_path"] != "m" {
 				t.Errorf("config %v", config)
 			}
 			b, err := os.ReadFile(filepath.Join(dir, "adapter_model.safetensors"))

@@ -125,7 +125,8 @@ func (r *reader) completion() ([]int32, []float32) {
 // prob is the i-th log-probability, from its four byte planes.
 func (r *reader) prob(i int) float32 {
 	n := r.probCount
-	return math.Float32frombits(uint32(r.probs[i])<<24 | uint32(r.probs[n+i])<<16 | uint32(r.probs[2*n+i])<<8 | uint32(r.probs[3*n+i]))
+	return math.Float32frombits(uint32(r.probs[i])<<24 | uint32(r.probs[n+i])<<16 |
+		uint32(r.probs[2*n+i])<<8 | uint32(r.probs[3*n+i]))
 }
 
 func (r *reader) token(column *[]byte) int32 {

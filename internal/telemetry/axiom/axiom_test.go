@@ -15,11 +15,13 @@ import (
 )
 
 func fact(n int) telemetry.Event {
-	return telemetry.Event{At: time.Unix(100, 0), Run: "demo", Key: fmt.Sprint(n), Body: telemetry.GroupDropped{Seq: rollout.GroupSeq(n), Code: "stale"}}
+	return telemetry.Event{At: time.Unix(100, 0), Run: "demo", Key: fmt.Sprint(n),
+		Body: telemetry.GroupDropped{Seq: rollout.GroupSeq(n), Code: "stale"}}
 }
 
 func sample(n int) telemetry.Event {
-	return telemetry.Event{At: time.Unix(100, 0), Run: "demo", Key: fmt.Sprint(n), Body: telemetry.BufferLevel{Target: int64(n)}}
+	return telemetry.Event{At: time.Unix(100, 0), Run: "demo", Key: fmt.Sprint(n),
+		Body: telemetry.BufferLevel{Target: int64(n)}}
 }
 
 // ship runs a shipper to server until the test ends.
@@ -77,18 +79,32 @@ func TestDelivery(t *testing.T) {
 		twice    bool
 	}{
 		{name: "all well", arrange: func(*axiomtest.Server) {}, within: 2 * time.Second, requests: 1},
-		{name: "server errors", arrange: func(s *axiomtest.Server) { s.Fail(axiomtest.Text(503, "busy"), axiomtest.Status(500, "oops")) }, within: 5 * time.Second, requests: 3},
-		{name: "nobody listens", arrange: func(s *axiomtest.Server) { s.Fail(axiomtest.Refuse(), axiomtest.Refuse()) }, within: 5 * time.Second},
+		{name: "server errors", arrange: func(s *axiomtest.Server) {
+			s.Fail(axiomtest.Text(503, "busy"), axiomtest.Status(500, "oops"))
+		}, within: 5 * time.Second, requests: 3},
+		{name: "nobody listens", arrange: func(s *axiomtest.Server) {
+			s.Fail(axiomtest.Refuse(), axiomtest.Refuse())
+		}, within: 5 * time.Second},
 		{name: "hangs", arrange: func(s *axiomtest.Server) { s.Fail(axiomtest.Hang(time.Hour)) }, within: 35 * time.Second},
 		{name: "rate limit", arrange: inTwoMinutes, within: 125 * time.Second, requests: 2},
 		{name: "quota for a month: asks every five minutes", arrange: func(s *axiomtest.Server) {
 			s.Fail(axiomtest.Limited(430, time.Now().Add(20*24*time.Hour)))
 		}, within: 302 * time.Second, requests: 2},
-		{name: "limit told in plain text", arrange: func(s *axiomtest.Server) { s.Fail(axiomtest.Text(429, "slow down")) }, within: 4 * time.Second, requests: 2},
-		{name: "too large", arrange: func(s *axiomtest.Server) { s.Fail(axiomtest.Status(413, "too large")) }, within: 2 * time.Second, requests: 3},
-		{name: "answer lost", arrange: func(s *axiomtest.Server) { s.Fail(s.LoseAnswer()) }, within: 4 * time.Second, twice: true},
-		{name: "a few refused", arrange: func(s *axiomtest.Server) { s.Refuse = poison }, within: 2 * time.Second, requests: 1, rejected: 1},
-		{name: "token refused for a while", arrange: func(s *axiomtest.Server) { s.Fail(axiomtest.Status(403, "forbidden")) }, within: 62 * time.Second, requests: 2},
+		{name: "limit told in plain text", arrange: func(s *axiomtest.Server) {
+			s.Fail(axiomtest.Text(429, "slow down"))
+		}, within: 4 * time.Second, requests: 2},
+		{name: "too large", arrange: func(s *axiomtest.Server) {
+			s.Fail(axiomtest.Status(413, "too large"))
+		}, within: 2 * time.Second, requests: 3},
+		{name: "answer lost", arrange: func(s *axiomtest.Server) {
+			s.Fail(s.LoseAnswer())
+		}, within: 4 * time.Second, twice: true},
+		{name: "a few refused", arrange: func(s *axiomtest.Server) {
+			s.Refuse = poison
+		}, within: 2 * time.Second, requests: 1, rejected: 1},
+		{name: "token refused for a while", arrange: func(s *axiomtest.Server) {
+			s.Fail(axiomtest.Status(403, "forbidden"))
+		}, within: 62 * time.Second, requests: 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

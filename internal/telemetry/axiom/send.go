@@ -73,7 +73,8 @@ func (s *Shipper) note(o outcome, r reaction) {
 		}
 		switch r.act {
 		case park:
-			st.Degraded = fmt.Sprintf("Axiom refuses dataset %s: %v; check AXIOM_TOKEN and the dataset's name", s.cfg.Dataset, o.err)
+			st.Degraded = fmt.Sprintf("Axiom refuses dataset %s: %v; check AXIOM_TOKEN and the dataset's name",
+				s.cfg.Dataset, o.err)
 		case accounted:
 			st.Degraded = ""
 			st.Ingested += o.ingested

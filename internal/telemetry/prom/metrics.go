@@ -55,44 +55,63 @@ type vectors struct {
 
 func newVectors() vectors {
 	return vectors{
-		stepSec:    histogram("step_duration_seconds", "Wall time of an optimizer step, from asking for its batch to its end.", long, "run"),
-		phaseSec:   counter("step_phase_seconds_total", "Seconds of steps by phase: wait, load, ref_logprobs, train, publish, checkpoint, other.", "run", "phase"),
-		starvedSec: counter("trainer_starved_seconds_total", "Seconds in which the trainer waited, by what it waited for: inference, queue, gated.", "run", "reason"),
-		goodput:    gauge("goodput_ratio", "Share of the last step in which the trainer did not wait.", "run"),
-		policyLag:  histogram("policy_lag_versions", "Versions that the trainer was ahead of a group's oldest sampler when it took the group.", prometheus.LinearBuckets(0, 1, 9), "run"),
-		lagMean:    gauge("policy_lag_mean_versions", "Mean lag of the last batch's groups by where they gathered it: in_flight, in_buffer. They add up to the whole.", "run", "place"),
+		stepSec: histogram("step_duration_seconds", "Wall time of an optimizer step, from asking for its batch to its "+
+			"end.", long, "run"),
+		phaseSec: counter("step_phase_seconds_total", "Seconds of steps by phase: wait, load, ref_logprobs, train, "+
+			"publish, checkpoint, other.", "run", "phase"),
+		starvedSec: counter("trainer_starved_seconds_total", "Seconds in which the trainer waited, by what it waited for: "+
+			"inference, queue, gated.", "run", "reason"),
+		goodput: gauge("goodput_ratio", "Share of the last step in which the trainer did not wait.", "run"),
+		policyLag: histogram("policy_lag_versions", "Versions that the trainer was ahead of a group's oldest sampler when "+
+			"it took the group.", prometheus.LinearBuckets(0, 1, 9), "run"),
+		lagMean: gauge("policy_lag_mean_versions", "Mean lag of the last batch's groups by where they gathered it: "+
+			"in_flight, in_buffer. They add up to the whole.", "run", "place"),
 
-		readyBatches:      gauge("buffer_ready_batches", "Batches' worth of groups that are complete and not claimed.", "run"),
-		depthBatches:      gauge("buffer_depth_batches", "Batches' worth of groups that may be outstanding.", "run"),
-		inflightGroups:    gauge("buffer_inflight_groups", "Groups being played.", "run"),
-		targetGroups:      gauge("buffer_target_groups", "Groups that the run wants outstanding.", "run"),
-		groups:            gauge("buffer_groups", "Groups by state: queued, in_flight, ready, claimed.", "run", "state"),
-		bufferBytes:       gauge("buffer_bytes", "Stored trajectories.", "run"),
-		staleDropped:      counter("stale_dropped_total", "Groups that were not trained on, by reason: stale, or any other code with which a group is dropped.", "run", "reason"),
-		throttled:         gauge("buffer_throttled", "1 while a bound keeps the run from launching as many groups as its depth asks for: max_staleness, max_bytes.", "run", "reason"),
+		readyBatches: gauge("buffer_ready_batches", "Batches' worth of groups that are complete and not "+
+			"claimed.", "run"),
+		depthBatches:   gauge("buffer_depth_batches", "Batches' worth of groups that may be outstanding.", "run"),
+		inflightGroups: gauge("buffer_inflight_groups", "Groups being played.", "run"),
+		targetGroups:   gauge("buffer_target_groups", "Groups that the run wants outstanding.", "run"),
+		groups:         gauge("buffer_groups", "Groups by state: queued, in_flight, ready, claimed.", "run", "state"),
+		bufferBytes:    gauge("buffer_bytes", "Stored trajectories.", "run"),
+		staleDropped: counter("stale_dropped_total", "Groups that were not trained on, by reason: stale, or any other "+
+			"code with which a group is dropped.", "run", "reason"),
+		throttled: gauge("buffer_throttled", "1 while a bound keeps the run from launching as many groups as its "+
+			"depth asks for: max_staleness, max_bytes.", "run", "reason"),
 		zeroVarianceShare: gauge("signal_flat_ratio", "Share of the latest groups whose rewards were all equal.", "run"),
 		collapsed:         gauge("signal_collapsed", "1 while most groups say nothing to a trainer.", "run"),
-		alarms:            gauge("alarm", "1 while something keeps a run's games from being played: no_worker, no_engine, model_not_served, games_fail.", "run", "code"),
+		alarms: gauge("alarm", "1 while something keeps a run's games from being played: no_worker, no_engine, "+
+			"model_not_served, games_fail.", "run", "code"),
 
-		groupSec:   histogram("group_duration_seconds", "Time of a group by stage: queue (launch to first request), play (to commit), model and env (the slowest episode's).", long, "run", "stage"),
+		groupSec: histogram("group_duration_seconds", "Time of a group by stage: queue (launch to first request), play "+
+			"(to commit), model and env (the slowest episode's).", long, "run", "stage"),
 		episodeSec: histogram("episode_duration_seconds", "Time of one game.", long, "run"),
-		episodes:   counter("episodes_total", "Tries at games by result: finished, retried, failed, cancelled (not needed any more).", "run", "result"),
-		tokens:     counter("tokens_total", "Tokens of finished games by direction (input, output), from the usage of their requests.", "run", "direction"),
+		episodes: counter("episodes_total", "Tries at games by result: finished, retried, failed, cancelled (not needed "+
+			"any more).", "run", "result"),
+		tokens: counter("tokens_total", "Tokens of finished games by direction (input, output), from the usage of "+
+			"their requests.", "run", "direction"),
 
-		policyVersion:    gauge("policy_version", "Newest policy version that serves.", "run"),
-		engineUp:         gauge("engine_up", "1 while an engine is ready.", "engine"),
-		engineInflight:   gauge("engine_inflight", "Requests in the engine's batch.", "engine"),
-		engineQueue:      gauge("engine_queue", "Requests in the engine's own queue.", "engine"),
-		engineKV:         gauge("engine_kv_cache_ratio", "Share of the engine's KV cache in use.", "engine"),
-		enginePrefixHits: gauge("engine_prefix_hit_ratio", "Share of prompt tokens found in the prefix cache, in the last window.", "engine"),
-		engineTokens:     counter("engine_tokens_total", "Tokens by direction (input, output), from the engine's own counters.", "engine", "direction"),
-		engineQueueSec:   gauge("engine_dispatch_queue_seconds", "Mean wait in dispatch queues of the requests that the engine answered in the last window.", "engine"),
-		engineUsageError: gauge("engine_usage_error_ratio", "Tokens that the engine counted less those that its answers account for, as a share of the larger, by direction (input, output).", "engine", "direction"),
-		breakers:         gauge("engine_breaker_open", "Workers that do not dispatch to an engine for now, by whose requests: all_runs, one_run. Absent: none.", "engine", "scope"),
-		adapterLoadSec:   histogram("engine_adapter_load_seconds", "Time to load and verify an adapter.", short, "engine"),
-		adapterFailures:  counter("engine_adapter_load_failures_total", "Loads that failed.", "engine"),
-		coldStartSec:     histogram("engine_cold_start_seconds", "Time from an engine's first sign of life to ready.", short, "engine"),
-		refused:          counter("refused_total", "Requests and connections that this server turned away, by reason: unauthorized, forbidden, quota-exceeded, overloaded, unavailable, connections.", "reason"),
+		policyVersion:  gauge("policy_version", "Newest policy version that serves.", "run"),
+		engineUp:       gauge("engine_up", "1 while an engine is ready.", "engine"),
+		engineInflight: gauge("engine_inflight", "Requests in the engine's batch.", "engine"),
+		engineQueue:    gauge("engine_queue", "Requests in the engine's own queue.", "engine"),
+		engineKV:       gauge("engine_kv_cache_ratio", "Share of the engine's KV cache in use.", "engine"),
+		enginePrefixHits: gauge("engine_prefix_hit_ratio", "Share of prompt tokens found in the prefix cache, in the last "+
+			"window.", "engine"),
+		engineTokens: counter("engine_tokens_total", "Tokens by direction (input, output), from the engine's own "+
+			"counters.", "engine", "direction"),
+		engineQueueSec: gauge("engine_dispatch_queue_seconds", "Mean wait in dispatch queues of the requests that the "+
+			"engine answered in the last window.", "engine"),
+		engineUsageError: gauge("engine_usage_error_ratio", "Tokens that the engine counted less those that its answers "+
+			"account for, as a share of the larger, by direction (input, output).", "engine", "direction"),
+		breakers: gauge("engine_breaker_open", "Workers that do not dispatch to an engine for now, by whose "+
+			"requests: all_runs, one_run. Absent: none.", "engine", "scope"),
+		adapterLoadSec:  histogram("engine_adapter_load_seconds", "Time to load and verify an adapter.", short, "engine"),
+		adapterFailures: counter("engine_adapter_load_failures_total", "Loads that failed.", "engine"),
+		coldStartSec: histogram("engine_cold_start_seconds", "Time from an engine's first sign of life to ready.",
+			short, "engine"),
+		refused: counter("refused_total", "Requests and connections that this server turned away, by reason: "+
+			"unauthorized, forbidden, quota-exceeded, overloaded, unavailable, connections.", "reason"),
 
 		rejected: counter("requests_rejected_total", "Requests that dispatch gave up, by reason.", "reason"),
 	}
@@ -107,9 +126,11 @@ var (
 func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		v.stepSec, v.phaseSec, v.starvedSec, v.goodput, v.policyLag, v.lagMean,
-		v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.staleDropped, v.throttled, v.zeroVarianceShare, v.collapsed, v.alarms,
+		v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.staleDropped,
+		v.throttled, v.zeroVarianceShare, v.collapsed, v.alarms,
 		v.groupSec, v.episodeSec, v.episodes, v.tokens,
-		v.policyVersion, v.engineUp, v.engineInflight, v.engineQueue, v.engineKV, v.enginePrefixHits, v.engineQueueSec, v.engineTokens, v.engineUsageError,
+		v.policyVersion, v.engineUp, v.engineInflight, v.engineQueue, v.engineKV, v.enginePrefixHits, v.engineQueueSec,
+		v.engineTokens, v.engineUsageError,
 		v.breakers, v.adapterLoadSec, v.adapterFailures, v.coldStartSec, v.rejected, v.refused,
 	}
 }

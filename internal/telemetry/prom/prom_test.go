@@ -31,7 +31,8 @@ func TestEventsBecomeMetrics(t *testing.T) {
 		Trainer: rollout.StepReport{WallSec: 10, Phases: map[rollout.Phase]float64{
 			rollout.PhaseWait: 4, rollout.PhaseTrain: 5, "tensorboard": 1,
 		}},
-		Service: rollout.ServiceView{Version: 5, StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, Depth: 2, GroupsPerStep: 8, Groups: []rollout.GroupView{{MinVersion: 4}, {MinVersion: 3}}},
+		Service: rollout.ServiceView{Version: 5, StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, Depth: 2,
+			GroupsPerStep: 8, Groups: []rollout.GroupView{{MinVersion: 4}, {MinVersion: 3}}},
 	}}
 	level := func(starved float64, c rollout.BufferCounts) telemetry.BufferLevel {
 		return telemetry.BufferLevel{Counts: c, Target: 16, StarvedSec: starved, WindowSec: 1}
@@ -57,10 +58,14 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			`millrace_buffer_throttled{reason="max_bytes",run="demo"} 1`, `millrace_buffer_throttled{reason="max_staleness",run="demo"} 0`,
 		}},
 		{"reward variance", []telemetry.Body{
-			telemetry.BufferLevel{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 4}}, telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 24, Collapsed: true}},
+			telemetry.BufferLevel{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 4}},
+			telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 24,
+				Collapsed: true}},
 		}, []string{`millrace_signal_flat_ratio{run="demo"} 0.75`, `millrace_signal_collapsed{run="demo"} 1`}},
 		{"reward variance again", []telemetry.Body{
-			telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 24, Collapsed: true}}, telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 8}},
+			telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 24,
+				Collapsed: true}}, telemetry.RewardVarianceChanged{RewardVariance: rollout.RewardVariance{Groups: 32,
+				ZeroVariance: 8}},
 		}, []string{`millrace_signal_flat_ratio{run="demo"} 0.25`, `millrace_signal_collapsed{run="demo"} 0`}},
 		{"starved", []telemetry.Body{
 			level(1, rollout.BufferCounts{InFlight: 3, Queued: 1}), level(0.5, rollout.BufferCounts{Queued: 1}),
@@ -70,7 +75,8 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			`millrace_trainer_starved_seconds_total{reason="gated",run="demo"} 0.25`,
 		}},
 		{"group", []telemetry.Body{telemetry.GroupReady{Group: rollout.GroupView{
-			Times: rollout.GroupTimes{LaunchedAt: at, StartedAt: later(2), ReadyAt: later(9)}, ModelSec: []float64{5, 6}, EnvSec: []float64{0.5},
+			Times: rollout.GroupTimes{LaunchedAt: at, StartedAt: later(2), ReadyAt: later(9)}, ModelSec: []float64{5, 6},
+			EnvSec: []float64{0.5},
 		}}, telemetry.GroupDropped{Code: "stale"}}, []string{
 			`millrace_group_duration_seconds_sum{run="demo",stage="queue"} 2`, `millrace_group_duration_seconds_sum{run="demo",stage="play"} 7`,
 			`millrace_group_duration_seconds_sum{run="demo",stage="model"} 6`, `millrace_stale_dropped_total{reason="stale",run="demo"} 1`,
@@ -83,9 +89,11 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			`millrace_episodes_total{result="retried",run="demo"} 1`, `millrace_episodes_total{result="failed",run="demo"} 1`,
 		}},
 		{"engine", []telemetry.Body{
-			telemetry.EngineSample{Load: rollout.EngineLoad{Running: 4, Waiting: 1, KVUsage: 0.5, InputTPS: 100, OutputTPS: 10, WindowSec: 2}},
+			telemetry.EngineSample{Load: rollout.EngineLoad{Running: 4, Waiting: 1, KVUsage: 0.5, InputTPS: 100,
+				OutputTPS: 10, WindowSec: 2}},
 			telemetry.EngineSample{Load: rollout.EngineLoad{
-				Running: 3, InputTPS: 100, WindowSec: 1, QueueSec: 0.5, UsageInputError: 0.25, UsageOutputError: -0.125, UsageWindowSec: 60,
+				Running: 3, InputTPS: 100, WindowSec: 1, QueueSec: 0.5, UsageInputError: 0.25, UsageOutputError: -0.125,
+				UsageWindowSec: 60,
 			}},
 			telemetry.AdapterLoaded{Adapter: "demo-v1", Sec: 0.7}, telemetry.AdapterLoaded{Adapter: "demo-v2", Failure: "rank"},
 			telemetry.PolicyPublished{Policy: rollout.Policy{Version: 3, State: rollout.PolicyServing}},
@@ -128,7 +136,8 @@ func TestEngineLife(t *testing.T) {
 	change(200, rollout.EngineLost)
 	change(300, rollout.EngineReady) // a Keeper that moved may have missed the joining
 	text := scrape(t, m)
-	for _, want := range []string{`millrace_engine_up{engine="a"} 1`, `millrace_engine_cold_start_seconds_sum{engine="a"} 7`, `millrace_engine_cold_start_seconds_count{engine="a"} 1`} {
+	for _, want := range []string{`millrace_engine_up{engine="a"} 1`,
+		`millrace_engine_cold_start_seconds_sum{engine="a"} 7`, `millrace_engine_cold_start_seconds_count{engine="a"} 1`} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no line %s", want)
 		}
@@ -147,7 +156,8 @@ func TestAUsageErrorThatIsNotKnownIsNotShown(t *testing.T) {
 		window float64
 		shown  bool
 	}{{60, true}, {0, false}} {
-		m.Emit(telemetry.Event{Engine: "a", Body: telemetry.EngineSample{Load: rollout.EngineLoad{UsageWindowSec: tt.window}}})
+		m.Emit(telemetry.Event{Engine: "a",
+			Body: telemetry.EngineSample{Load: rollout.EngineLoad{UsageWindowSec: tt.window}}})
 		if shown := strings.Contains(scrape(t, m), name); shown != tt.shown {
 			t.Errorf("over %v s: shown is %v", tt.window, shown)
 		}
@@ -160,15 +170,18 @@ func TestARunThatIsOverHasNoLevels(t *testing.T) {
 	emit := func(run rollout.RunName, b telemetry.Body) { m.Emit(telemetry.Event{Run: run, Body: b}) }
 	for _, run := range []rollout.RunName{"one", "two"} {
 		emit(run, telemetry.BufferLevel{
-			Counts: rollout.BufferCounts{Ready: 3}, StarvedSec: 2, Throttle: rollout.ThrottleBytes, RewardVariance: rollout.RewardVariance{Groups: 8},
+			Counts: rollout.BufferCounts{Ready: 3}, StarvedSec: 2, Throttle: rollout.ThrottleBytes,
+			RewardVariance: rollout.RewardVariance{Groups: 8},
 		})
 	}
 	emit("one", telemetry.RunChanged{State: rollout.RunCompleted})
 	text := scrape(t, m)
-	if strings.Contains(text, `millrace_buffer_groups{run="one"`) || !strings.Contains(text, `millrace_buffer_groups{run="two"`) {
+	if strings.Contains(text, `millrace_buffer_groups{run="one"`) ||
+		!strings.Contains(text, `millrace_buffer_groups{run="two"`) {
 		t.Errorf("levels:\n%s", text)
 	}
-	for _, gauge := range []string{`millrace_buffer_throttled{reason="max_bytes",run="one"}`, `millrace_signal_flat_ratio{run="one"}`} {
+	for _, gauge := range []string{`millrace_buffer_throttled{reason="max_bytes",run="one"}`,
+		`millrace_signal_flat_ratio{run="one"}`} {
 		if strings.Contains(text, gauge) {
 			t.Errorf("%s is still there", gauge)
 		}

@@ -28,7 +28,8 @@ func (m *Metrics) Watch(name string, read func() Sink) {
 			Name: prefix + "sink_waiting_events", Help: "Events waiting to be delivered.", ConstLabels: labels,
 		}, func() float64 { return float64(read().Waiting) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: prefix + "sink_degraded", Help: "1 while a sink cannot deliver until somebody changes something.", ConstLabels: labels,
+			Name: prefix + "sink_degraded", Help: "1 while a sink cannot deliver until somebody changes something.",
+			ConstLabels: labels,
 		}, func() float64 {
 			if read().Degraded {
 				return 1

@@ -29,7 +29,8 @@ type workerGames struct {
 
 var (
 	slotsDesc = prometheus.NewDesc(prefix+"worker_slots", "Games that this worker may play at a time.", nil, nil)
-	gamesDesc = prometheus.NewDesc(prefix+"worker_games", "Games that this worker plays now. Absent: none.", []string{"run"}, nil)
+	gamesDesc = prometheus.NewDesc(prefix+"worker_games", "Games that this worker plays now. Absent: none.",
+		[]string{"run"}, nil)
 )
 
 func (w workerGames) Describe(out chan<- *prometheus.Desc) {

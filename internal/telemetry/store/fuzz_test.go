@@ -41,7 +41,8 @@ func FuzzRows(f *testing.F) {
 		server.FlushAll()
 		for _, stream := range []string{"test:{demo}:events", "test:{demo}:facts"} {
 			for i, values := range [][]any{{"kind", kind, "json", row}, {"kind", "group_dropped", "json", string(good)}} {
-				err := rdb.XAdd(ctx, &redis.XAddArgs{Stream: stream, ID: []string{"1700000000001-0", "1700000000002-0"}[i], Values: values}).Err()
+				err := rdb.XAdd(ctx, &redis.XAddArgs{Stream: stream, ID: []string{"1700000000001-0", "1700000000002-0"}[i],
+					Values: values}).Err()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -123,7 +123,8 @@ func position(after string) (string, error) {
 	case after == "":
 		return "-", nil
 	case !idPattern.MatchString(after):
-		return "", rollout.Refuse(rollout.Invalid, "event id %q: want one that an event was listed with, such as 1700000000000-0", after)
+		return "", rollout.Refuse(rollout.Invalid, "event id %q: want one that an event was listed with, such as "+
+			"1700000000000-0", after)
 	}
 	return "(" + after, nil
 }

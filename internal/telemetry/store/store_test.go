@@ -60,11 +60,13 @@ func start(t *testing.T, rdb redis.UniversalClient, limits store.Limits) *store.
 }
 
 func fact(run rollout.RunName, n int) telemetry.Event {
-	return telemetry.Event{At: time.Unix(int64(n), 0).UTC(), Run: run, Key: fmt.Sprint(n), Body: telemetry.GroupDropped{Seq: rollout.GroupSeq(n), Code: "stale"}}
+	return telemetry.Event{At: time.Unix(int64(n), 0).UTC(), Run: run, Key: fmt.Sprint(n),
+		Body: telemetry.GroupDropped{Seq: rollout.GroupSeq(n), Code: "stale"}}
 }
 
 func sample(run rollout.RunName, n int) telemetry.Event {
-	return telemetry.Event{At: time.Unix(int64(n), 0).UTC(), Run: run, Key: fmt.Sprint(n), Body: telemetry.BufferLevel{Target: int64(n)}}
+	return telemetry.Event{At: time.Unix(int64(n), 0).UTC(), Run: run, Key: fmt.Sprint(n),
+		Body: telemetry.BufferLevel{Target: int64(n)}}
 }
 
 func keys(t *testing.T, records []store.Record) []string {
