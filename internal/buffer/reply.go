@@ -78,7 +78,7 @@ func words(s string) reply {
 	return r
 }
 
-// readAnswer reads a declaration such as "ok epoch:int from:int".
+// readAnswer reads a declaration such as "ok generation:int from:int".
 func readAnswer(declared string) (code string, kinds []string) {
 	parts := strings.Fields(declared)
 	for _, word := range parts[1:] {
