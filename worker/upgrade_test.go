@@ -64,7 +64,8 @@ func TestVersionThatCannotGoOnRefuses(t *testing.T) {
 	d.worker()
 	d.train(6)
 	d.reach(1)
-	look := replaycheck.Check{Temporal: d.temporal, Queue: d.backend.Control.Deployment.Queues().Control, Log: d.backend.Log}
+	look := replaycheck.Check{Temporal: d.temporal, Queue: d.backend.Control.Deployment.Queues().Control,
+		Log: d.backend.Log}
 	d.until("the run to be listed", func() error {
 		if _, err := look.Run(d.ctx); !errors.Is(err, replaycheck.ErrIncompatible) {
 			return errors.New("this version could go on with all that is")

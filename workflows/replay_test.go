@@ -82,9 +82,12 @@ func TestHistoriesCoverTheWorkflows(t *testing.T) {
 	for _, want := range []string{
 		"PrepareGroup", "PlayEpisode", "CommitGroup", "DiscardGroup", "ReleaseGroups", "OpenRun", "Mirror",
 		"RestoreRun", "ResumeRun", "PinAdapter", "LookForGroups",
-		"ChooseEngines", "InspectAdapter", "LoadAdapter", "UnloadAdapter", "SwitchPolicy", "ReportPolicy", "RetireAdapter", "KeepFleet",
-		workflows.UpdateChange, workflows.UpdateStop, workflows.UpdatePublish, workflows.SignalGroupEnd, workflows.SignalBufferChanged,
-		enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW.String(), enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED.String(),
+		"ChooseEngines", "InspectAdapter", "LoadAdapter", "UnloadAdapter", "SwitchPolicy", "ReportPolicy",
+		"RetireAdapter", "KeepFleet",
+		workflows.UpdateChange, workflows.UpdateStop, workflows.UpdatePublish, workflows.SignalGroupEnd,
+		workflows.SignalBufferChanged,
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW.String(),
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED.String(),
 		enums.EVENT_TYPE_ACTIVITY_TASK_FAILED.String(), enums.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED.String(),
 		enums.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED.String(), enums.EVENT_TYPE_TIMER_FIRED.String(),
 	} {

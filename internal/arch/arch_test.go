@@ -33,13 +33,15 @@ var layers = [][]string{
 		"internal/adapterfiles", "internal/enginediscovery", "internal/workerregistry", "internal/dispatch/live",
 		"internal/telemetry/store", "internal/telemetry/axiom", "internal/telemetry/prom", "internal/api", "internal/cli",
 		"internal/diagnosis/reporttext",
-		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch", "internal/stack", "internal/crashtest",
+		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch",
+		"internal/stack", "internal/crashtest",
 		"internal/isolation", "internal/archive", "internal/retry", "internal/freeport", "internal/fleetsync",
 		"internal/runsampler", "internal/diagnosisinput", "internal/scripttest", "internal/apiclient", "internal/temporalcli",
 	},
 	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gamequeues"}, // durable shell
 	{ // wiring
-		"worker", "config", "cmd", "internal/bench", "internal/backend", "internal/environments", "internal/savedgame", "internal/server",
+		"worker", "config", "cmd", "internal/bench", "internal/backend", "internal/environments", "internal/savedgame",
+		"internal/server",
 		"internal/replaycheck",
 	},
 }
@@ -48,7 +50,8 @@ var layers = [][]string{
 var owners = map[string][]string{
 	"go.temporal.io/": {"activities", "workflows", "internal/crashtest", "internal/backend",
 		"internal/gamequeues", "internal/replaycheck", "worker", "cmd/"},
-	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/workerregistry/", "internal/telemetry/store", "internal/stack",
+	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/workerregistry/",
+		"internal/telemetry/store", "internal/stack",
 		"internal/crashtest", "internal/isolation", "internal/backend", "internal/runsampler"},
 	"github.com/alicebob/miniredis/": {"cmd/"},
 	"github.com/sashabaranov/":       {"internal/vllm"},

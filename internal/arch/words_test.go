@@ -144,7 +144,8 @@ func TestLinesAreShort(t *testing.T) {
 			if len([]rune(line)) <= longest {
 				continue
 			}
-			if page && !code && !strings.HasPrefix(line, "|") || !page && !quoted && !strings.HasPrefix(strings.TrimSpace(line), "//\t") {
+			if page && !code && !strings.HasPrefix(line, "|") || !page && !quoted &&
+				!strings.HasPrefix(strings.TrimSpace(line), "//\t") {
 				t.Errorf("%s:%d has %d characters, want %d at most", path, i+1, len([]rune(line)), longest)
 			}
 		}

@@ -151,7 +151,8 @@ func (p *player) event(name string, id ID, a *scripttest.Event) (Event, error) {
 		}
 		return Submit{q}, nil
 	case "engine":
-		up := EngineUp{ID: engine, Limit: a.Int("limit"), Models: a.List("models"), Adapters: a.List("adapters"), Slots: a.Int("slots")}
+		up := EngineUp{ID: engine, Limit: a.Int("limit"), Models: a.List("models"), Adapters: a.List("adapters"),
+			Slots: a.Int("slots")}
 		if len(up.Models) == 0 {
 			up.Models = []string{"m"}
 		}

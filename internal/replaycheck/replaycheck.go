@@ -51,7 +51,8 @@ func (c Check) Require(ctx context.Context, rule config.Preflight) error {
 	checked, err := c.Run(ctx)
 	switch {
 	case err == nil:
-		c.Log.Info("this version can go on with what is running", "workflows", checked, "seconds", time.Since(begun).Seconds())
+		c.Log.Info("this version can go on with what is running", "workflows", checked, "seconds",
+			time.Since(begun).Seconds())
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -113,7 +114,8 @@ func (c Check) running(ctx context.Context, kind string, most int) ([]execution,
 	var out []execution
 	for page := []byte(nil); ; {
 		list, err := c.Temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Query:         fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'", kind, c.Queue),
+			Query: fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = "+
+				"'Running'", kind, c.Queue),
 			NextPageToken: page,
 		})
 		if err != nil {
@@ -134,7 +136,8 @@ func (c Check) running(ctx context.Context, kind string, most int) ([]execution,
 // history is what a workflow has done; nil when it is gone, or has not begun.
 func (c Check) history(ctx context.Context, w execution) (*history.History, error) {
 	h := &history.History{}
-	for it := c.Temporal.GetWorkflowHistory(ctx, w.id, w.run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+	for it := c.Temporal.GetWorkflowHistory(ctx, w.id, w.run, false,
+		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
 		event, err := it.Next()
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
