@@ -118,7 +118,7 @@ func (c *Client) Change(ctx context.Context, run rollout.RunName, change spec.Ch
 	return status, err
 }
 
-// Stop ends a run; games in progress are let go.
+// Stop ends a run; games in progress are cancelled.
 func (c *Client) Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error) {
 	var status rollout.RunStatus
 	err := c.update(ctx, callTimeout, run, UpdateStop, &status, reason)
@@ -126,15 +126,16 @@ func (c *Client) Stop(ctx context.Context, run rollout.RunName, reason string) (
 }
 
 // Publish loads a version on the engines and switches to it; it returns when it serves or is rejected.
-func (c *Client) Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion,
-	path string) (rollout.Policy, error) {
+func (c *Client) Publish(
+	ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string,
+) (rollout.Policy, error) {
 	var policy rollout.Policy
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	err := c.update(ctx, publishTimeout, run, UpdatePublish, &policy, Publication{Version: v, Path: path})
 	if rollout.Refused(err, rollout.Unavailable) && ctx.Err() != nil {
-		err = rollout.Refuse(rollout.Unavailable, "version %d of %s does not serve yet, after %v; publish it again to go "+
-			"on waiting", v, run, publishTimeout)
+		err = rollout.Refuse(rollout.Unavailable,
+			"version %d of %s does not serve yet, after %v; publish it again to go on waiting", v, run, publishTimeout)
 	}
 	return policy, err
 }
@@ -159,8 +160,9 @@ func (c *Client) Reachable(ctx context.Context) error {
 	return err
 }
 
-func (c *Client) update(ctx context.Context, timeout time.Duration, run rollout.RunName, name string, result any,
-	args ...any) error {
+func (c *Client) update(
+	ctx context.Context, timeout time.Duration, run rollout.RunName, name string, result any, args ...any,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	id, err := c.workflowOf(ctx, run)
@@ -194,8 +196,8 @@ func (c *Client) failed(doing string, run rollout.RunName, err error) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	// The cause may name addresses of what stands behind the service: it is for the log.
-	unavailable := rollout.Refuse(rollout.Unavailable, "%s: Temporal does not answer; claims and records go on "+
-		"meanwhile, try this again", doing)
+	unavailable := rollout.Refuse(rollout.Unavailable,
+		"%s: Temporal does not answer; claims and records go on meanwhile, try this again", doing)
 	return fmt.Errorf("%w: %w", unavailable, err)
 }
 

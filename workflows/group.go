@@ -120,8 +120,8 @@ func discardGroup(ctx workflow.Context, in GroupInput, code string) activities.G
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	ctx = workflow.WithActivityOptions(ctx, shortActivity())
-	err := workflow.ExecuteActivity(ctx, acts.DiscardGroup,
-		activities.DiscardInput{Ref: in.Plan.Ref, Code: code}).Get(ctx, nil)
+	discard := activities.DiscardInput{Ref: in.Plan.Ref, Code: code}
+	err := workflow.ExecuteActivity(ctx, acts.DiscardGroup, discard).Get(ctx, nil)
 	if err != nil {
 		workflow.GetLogger(ctx).Error("discard group", "group", in.Plan.Ref.String(), "error", err)
 	}

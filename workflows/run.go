@@ -63,20 +63,22 @@ func Run(ctx workflow.Context, in RunInput) (rollout.RunStatus, error) {
 	return r.machine.Status(), err
 }
 
+// has reports whether an execution was begun by a version that has a patch, or has not come to it yet.
+func has(ctx workflow.Context, patch string) bool {
+	return workflow.GetVersion(ctx, patch, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
 func newRun(ctx workflow.Context, in RunInput) *run {
-	has := func(patch string) bool {
-		return workflow.GetVersion(ctx, patch, workflow.DefaultVersion, 1) != workflow.DefaultVersion
-	}
 	r := &run{
 		queues: in.Queues, ids: in.Deployment, given: in.Spec,
 		inspecting: workflow.NewMutex(ctx), loading: map[rollout.PolicyVersion]workflow.CancelFunc{},
 	}
-	if r.ids != "" && !has("deployment-ids") {
+	if r.ids != "" && !has(ctx, "deployment-ids") {
 		r.ids = "" // a worker of an earlier version took the first task
 	}
 	r.features = runmachine.Features{
-		Bounded: has("admission"), Watched: has("watch-groups"), Paced: has("paced"),
-		BackingOff: has("respite"), Adopting: has("adopt"), Comparing: has("publication"),
+		Bounded: has(ctx, "admission"), Watched: has(ctx, "watch-groups"), Paced: has(ctx, "paced"),
+		BackingOff: has(ctx, "respite"), Adopting: has(ctx, "adopt"), Comparing: has(ctx, "publication"),
 	}
 	state := in.State
 	if state == nil {

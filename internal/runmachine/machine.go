@@ -18,7 +18,7 @@ type Machine struct {
 	now   time.Time
 	began bool
 	out   []Command
-	// asked is how the machine goes on when a command is answered.
+	// asked is what the machine does next when a command is answered.
 	asked   map[CommandID]func(Result)
 	lastID  CommandID
 	blocked map[CommandID]func() bool // Await commands, and whether they are still held back
@@ -58,7 +58,7 @@ type Features struct {
 // AllFeatures are those of a run that is begun now.
 var AllFeatures = Features{Bounded: true, Watched: true, Paced: true, BackingOff: true, Adopting: true, Comparing: true}
 
-// New is the machine of an execution that goes on with run.
+// New is the machine of an execution that takes over run.
 func New(run *Run, features Features) *Machine {
 	run.features = features
 	return &Machine{
@@ -165,7 +165,7 @@ func (m *Machine) begin(ev Began) {
 	}
 }
 
-// open goes on when the service knows the run. When it cannot be told, the run does nothing.
+// open makes the run known to the service. When that fails the run does nothing.
 func (m *Machine) open(task Task, next func()) {
 	ask(m, task, func(r Done) {
 		if !r.Failed {
@@ -203,16 +203,15 @@ func (m *Machine) pin(p rollout.FixedPolicy, next func()) {
 
 // iterate brings the account up to date, launches what is missing, tells readers and waits for something to happen.
 func (m *Machine) iterate() {
-	switch {
-	case m.State.Over():
+	if m.State.Over() {
 		m.finish()
-	case m.features.Watched:
-		inOrder(m.iterate, m.sync, m.complete, m.dropSurplus, m.dropStale, m.replaceVanished, m.launchMissing, m.retireUnused,
-			m.mirror, m.wait)
-	default:
-		inOrder(m.iterate, m.sync, m.complete, m.dropSurplus, m.dropStale, m.launchMissing, m.replaceVanished, m.retireUnused,
-			m.mirror, m.wait)
+		return
 	}
+	first, second := m.replaceVanished, m.launchMissing
+	if !m.features.Watched {
+		first, second = second, first
+	}
+	inOrder(m.iterate, m.sync, m.complete, m.dropSurplus, m.dropStale, first, second, m.retireUnused, m.mirror, m.wait)
 }
 
 // complete ends the run when its last step is completed.
@@ -299,8 +298,8 @@ func (m *Machine) interrupted(id CommandID) {
 	delete(m.asked, id)
 	if m.blocked[id] != nil {
 		delete(m.blocked, id)
-		m.answer(rollout.Policy{},
-			rollout.Refuse(rollout.RunOver, "run %s is being cancelled; it takes no more versions", m.Spec.Name))
+		m.answer(rollout.Policy{}, rollout.Refuse(rollout.RunOver,
+			"run %s is being cancelled; it takes no more versions", m.Spec.Name))
 		return
 	}
 	m.end(rollout.RunStopped, "cancelled through Temporal")
@@ -311,7 +310,8 @@ func (m *Machine) end(state rollout.RunState, reason string) {
 	m.State, m.Reason, m.EndedAt = state, reason, m.now
 }
 
-// finish lets go of everything. Readers see the end first: thousands of games may have to be cancelled.
+// finish cancels what is in play and retires every version. Readers see the end first: thousands of games may have to
+// be cancelled.
 func (m *Machine) finish() {
 	m.finishing = true
 	last := func() {}

@@ -54,13 +54,13 @@ func (m *Machine) NeverServed(v rollout.PolicyVersion) bool {
 	return known == nil || known.State == rollout.PolicyLoading || known.State == rollout.PolicyRejected
 }
 
-// Blocked reports whether an Await has to go on waiting.
+// Blocked reports whether an Await is not over yet.
 func (m *Machine) Blocked(id CommandID) bool {
 	blocked := m.blocked[id]
 	return blocked != nil && blocked()
 }
 
-// await goes on when blocked no longer holds.
+// await takes the next step when blocked no longer holds.
 func (m *Machine) await(blocked func() bool, then func()) {
 	id := ask(m, Await{}, func(Done) { then() })
 	m.blocked[id] = blocked
@@ -288,14 +288,14 @@ func refusal(v rollout.PolicyVersion, f Fault) error {
 	switch f.Code {
 	case rollout.Unavailable:
 		return rollout.Refuse(f.Code,
-			"version %d does not serve yet, through no fault of the adapter: %s; publish version %d again to go "+
-				"on", v, f.Text, v)
+			"version %d does not serve yet, through no fault of the adapter: %s; publish version %d again to go on",
+			v, f.Text, v)
 	case rollout.Conflict:
 		return rollout.Refuse(f.Code, "version %d was not published and nothing has changed: %s", v, f.Text)
 	default:
 		return rollout.Refuse(rollout.Invalid,
-			"version %d was not published and nothing has changed: %s; fix the adapter and publish version %d "+
-				"again", v, f.Text, v)
+			"version %d was not published and nothing has changed: %s; fix the adapter and publish version %d again",
+			v, f.Text, v)
 	}
 }
 
@@ -316,8 +316,8 @@ func (m *Machine) join(v rollout.PolicyVersion) {
 		case p.State == rollout.PolicyRejected:
 			m.answer(*p, rollout.Refuse(rollout.Invalid, "version %d was rejected: %s", v, p.Reason))
 		case p.State == rollout.PolicyLoading:
-			m.answer(*p, rollout.Refuse(rollout.Unavailable, "version %d does not serve yet: %s; publish it again to go "+
-				"on", v, p.Reason))
+			m.answer(*p, rollout.Refuse(rollout.Unavailable,
+				"version %d does not serve yet: %s; publish it again to go on", v, p.Reason))
 		default:
 			m.answer(*p, nil)
 		}

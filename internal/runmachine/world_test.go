@@ -148,9 +148,8 @@ func (w *world) do(cmd Command, fails bool) Result {
 	case Release:
 		return w.releaseGroups(task, fails)
 	case LookFor:
-		return Looked{Failed: fails, Gone: slices.DeleteFunc(slices.Clone(task.Seqs), func(seq rollout.GroupSeq) bool {
-			return !w.gone[seq]
-		})}
+		there := func(seq rollout.GroupSeq) bool { return !w.gone[seq] }
+		return Looked{Failed: fails, Gone: slices.DeleteFunc(slices.Clone(task.Seqs), there)}
 	case DropVanished:
 		if w.groups[task.Seq] == ready || w.groups[task.Seq] == claimed {
 			return Done{Failed: true}
@@ -302,8 +301,8 @@ func (w *world) say(task Task) {
 	case Retire:
 		text = "retire " + t.Adapter
 	case Mirror:
-		text = fmt.Sprintf("tell readers: %s at step %d, %d outstanding", t.Status.State, t.Status.NextStep,
-			t.Status.Outstanding)
+		text = fmt.Sprintf("tell readers: %s at step %d, %d outstanding",
+			t.Status.State, t.Status.NextStep, t.Status.Outstanding)
 		if t.Status.Throttle != "" {
 			text += fmt.Sprintf(", throttled by %s", t.Status.Throttle)
 		}

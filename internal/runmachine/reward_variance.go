@@ -65,8 +65,8 @@ func (m *Machine) learnVariance(ev GroupEnded) {
 	m.varianceChanged = true
 	variance := m.Variance.summary()
 	if variance.Collapsed {
-		m.note(fmt.Sprintf("no reward variance: all rewards are equal in %d of the latest %d groups", variance.ZeroVariance,
-			variance.Groups))
+		m.note(fmt.Sprintf("no reward variance: all rewards are equal in %d of the latest %d groups",
+			variance.ZeroVariance, variance.Groups))
 		return
 	}
 	m.note(fmt.Sprintf("reward variance again: all rewards are equal in only %d of the latest %d groups",

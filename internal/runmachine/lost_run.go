@@ -22,9 +22,9 @@ type Lost struct {
 func Resume(lost Lost, now time.Time) *Run {
 	was, a := lost.Status, lost.Account
 	r := &Run{
-		Spec: was.Spec, State: rollout.RunRunning, StartedAt: was.StartedAt, Policies: slices.Clone(was.Policies),
-		Failures: was.Failures,
-		Claimed:  a.Claimed, Completed: a.Completed, Version: max(was.PolicyVersion, a.Version),
+		Spec: was.Spec, State: rollout.RunRunning, StartedAt: was.StartedAt,
+		Policies: slices.Clone(was.Policies), Failures: was.Failures,
+		Claimed: a.Claimed, Completed: a.Completed, Version: max(was.PolicyVersion, a.Version),
 		NextSeq: max(rollout.GroupSeq(was.Launched), a.Highest+1),
 		Bytes:   a.Bytes, GroupBytes: a.GroupBytes,
 		Changes:  int(now.Unix()), // above every earlier one

@@ -35,8 +35,9 @@ func faultBefore(err error) *runmachine.Fault {
 
 // introduceBefore inspects an adapter, notes its digest and loads it on the engines. What was loaded of an adapter that
 // does not come into use is unloaded again, so that the same version may be published from corrected files.
-func (r *run) introduceBefore(ctx workflow.Context, adapter *fleet.Adapter) (adapterfiles.Inspection,
-	map[rollout.EngineID]float64, error) {
+func (r *run) introduceBefore(
+	ctx workflow.Context, adapter *fleet.Adapter,
+) (adapterfiles.Inspection, map[rollout.EngineID]float64, error) {
 	var found adapterfiles.Inspection
 	in := activities.InspectInput{Adapter: *adapter, Rank: r.machine.Spec.Adapters.Rank, Slots: r.machine.Spec.Slots()}
 	inspecting := workflow.WithActivityOptions(ctx, loadActivity())
@@ -71,8 +72,9 @@ func readyEngines(ctx workflow.Context) ([]rollout.EngineID, error) {
 // An engine that has ceased to be ready meanwhile is not waited for: requests only go to engines that have the adapter,
 // and the fleet's keeper loads it before an engine is ready again. A permanent failure condemns the adapter as soon as
 // the quorum cannot be reached.
-func loadOnAll(ctx workflow.Context, engines []rollout.EngineID, adapter fleet.Adapter,
-	quorum int) (map[rollout.EngineID]float64, error) {
+func loadOnAll(
+	ctx workflow.Context, engines []rollout.EngineID, adapter fleet.Adapter, quorum int,
+) (map[rollout.EngineID]float64, error) {
 	loading, stop := workflow.WithCancel(workflow.WithActivityOptions(ctx, loadActivity()))
 	defer stop() // what the quorum does not need is the keeper's to finish
 	enough := len(engines)
@@ -118,8 +120,9 @@ func failureUnless(ok bool, failure error) error {
 
 // servedAfterLoads reports whether the engines that are ready after all loads have ended are served as the quorum
 // wants.
-func servedAfterLoads(ctx workflow.Context, engines []rollout.EngineID, seconds map[rollout.EngineID]float64,
-	quorum int, failure error) error {
+func servedAfterLoads(
+	ctx workflow.Context, engines []rollout.EngineID, seconds map[rollout.EngineID]float64, quorum int, failure error,
+) error {
 	ready, err := readyEngines(ctx)
 	if err != nil {
 		return err
@@ -140,6 +143,7 @@ func servedAfterLoads(ctx workflow.Context, engines []rollout.EngineID, seconds 
 }
 
 func unloadBefore() workflow.ActivityOptions {
-	return workflow.ActivityOptions{StartToCloseTimeout: 15 * time.Second,
-		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 2}}
+	return workflow.ActivityOptions{
+		StartToCloseTimeout: 15 * time.Second, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 2},
+	}
 }

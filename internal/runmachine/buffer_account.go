@@ -141,9 +141,8 @@ func (r *Run) adopt(a Account, unheard, known []rollout.GroupSeq) {
 	}
 	for _, seq := range slices.Concat(a.Queued, a.InFlight, unheard) {
 		if foreign(seq) {
-			at, _ := slices.BinarySearchFunc(r.Playing, seq, func(g Group, seq rollout.GroupSeq) int {
-				return cmp.Compare(g.Seq, seq)
-			})
+			bySeq := func(g Group, seq rollout.GroupSeq) int { return cmp.Compare(g.Seq, seq) }
+			at, _ := slices.BinarySearchFunc(r.Playing, seq, bySeq)
 			r.Playing = slices.Insert(r.Playing, at, Group{Seq: seq, Version: oldest})
 		}
 	}

@@ -16,7 +16,7 @@ const (
 	Cancelled    = "cancelled"     // its workflow was cancelled
 )
 
-// countFailing counts groups that failed since one did not. Groups that somebody let go of say nothing.
+// countFailing counts groups that failed since one did not. Groups that somebody cancelled say nothing.
 func (r *Run) countFailing(code string) {
 	switch code {
 	case "", ZeroVariance:

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -147,13 +146,13 @@ func (r *run) release(ctx workflow.Context, task runmachine.Release) runmachine.
 }
 
 func (r *run) lookFor(ctx workflow.Context, seqs []rollout.GroupSeq) runmachine.Looked {
-	if workflow.GetVersion(ctx, "look-for-groups", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !has(ctx, "look-for-groups") {
 		return runmachine.Looked{Failed: true}
 	}
 	ctx = workflow.WithActivityOptions(ctx, shortActivity())
 	var gone []rollout.GroupSeq
-	err := workflow.ExecuteActivity(ctx, acts.LookForGroups,
-		activities.LookInput{Run: r.given.Name, Seqs: seqs}).Get(ctx, &gone)
+	in := activities.LookInput{Run: r.given.Name, Seqs: seqs}
+	err := workflow.ExecuteActivity(ctx, acts.LookForGroups, in).Get(ctx, &gone)
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("look for groups", "error", err)
 	}
@@ -179,8 +178,8 @@ func (r *run) launch(ctx workflow.Context, groups []runmachine.Group) error {
 	}
 	for _, child := range children {
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)
-		// an execution that was reset may have started it
-		if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		already := temporal.IsWorkflowExecutionAlreadyStartedError(err) // by an execution that was reset since
+		if err != nil && !already {
 			return fmt.Errorf("start group: %w", err)
 		}
 	}
@@ -283,18 +282,20 @@ func (r *run) cancelInRounds(ctx workflow.Context, seqs []rollout.GroupSeq) {
 
 // cancelUnpaced cancels groups one after the other, as runs do that were begun before there were rounds.
 func (r *run) cancelUnpaced(ctx workflow.Context, seqs []rollout.GroupSeq) {
-	groups := r.machine.Playing // ends that are heard meanwhile move it along
-	if !r.machine.Finishing() ||
-		workflow.GetVersion(ctx, "call-all", workflow.DefaultVersion, 1) != workflow.DefaultVersion {
-		groups = slices.Clone(groups[:0])
-		for _, seq := range seqs {
-			groups = append(groups, runmachine.Group{Seq: seq})
+	cancel := func(seq rollout.GroupSeq) {
+		err := workflow.RequestCancelExternalWorkflow(ctx, r.ids.GroupID(r.ref(seq)), "").Get(ctx, nil)
+		if err != nil {
+			workflow.GetLogger(ctx).Info("group already over", "group", seq, "error", err)
 		}
 	}
-	for _, g := range groups {
-		if err := workflow.RequestCancelExternalWorkflow(ctx, r.ids.GroupID(r.ref(g.Seq)), "").Get(ctx, nil); err != nil {
-			workflow.GetLogger(ctx).Info("group already over", "group", g.Seq, "error", err)
+	if r.machine.Finishing() && !has(ctx, "call-all") {
+		for _, g := range r.machine.Playing { // ends that are heard meanwhile move it along
+			cancel(g.Seq)
 		}
+		return
+	}
+	for _, seq := range seqs {
+		cancel(seq)
 	}
 }
 

@@ -52,13 +52,13 @@ func (c *Client) own(ctx context.Context, id string) (*workflowservice.DescribeW
 	return desc, nil
 }
 
-// running reports whether the deployment has a workflow with this id that goes on.
+// running reports whether the deployment has a workflow with this id that is running.
 func (c *Client) running(ctx context.Context, id string) (bool, error) {
 	desc, err := c.own(ctx, id)
 	return desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, err
 }
 
-// GroupRunning reports whether a group's workflow goes on, under the id that this version gives it or an earlier
+// GroupRunning reports whether a group's workflow is running, under the id that this version gives it or an earlier
 // one gave it.
 func (c *Client) GroupRunning(ctx context.Context, ref rollout.GroupRef) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

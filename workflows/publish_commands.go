@@ -112,8 +112,7 @@ func fate(err error) rollout.RefusalCode {
 
 // pin brings a fixed policy on the engines, unless the run is over. One that they cannot load now is the keeper's.
 func (r *run) pin(ctx workflow.Context, p rollout.FixedPolicy) runmachine.Pinned {
-	mayStop := workflow.GetVersion(ctx, "stop-while-pinning", workflow.DefaultVersion, 1) != workflow.DefaultVersion
-	if mayStop && r.machine.State.Over() {
+	if has(ctx, "stop-while-pinning") && r.machine.State.Over() {
 		return runmachine.Pinned{}
 	}
 	adapter := r.adapter(runmachine.Adapter{Name: p.Model(r.given.Name, r.machine.Spec.Model), Path: p.Path})

@@ -57,9 +57,8 @@ func (r *run) introduce(ctx workflow.Context, adapter fleet.Adapter, patience ti
 		if err == nil || fate(err) != rollout.Unavailable || !workflow.Now(ctx).Add(pause).Before(deadline) {
 			return l, err
 		}
-		if over, slept := workflow.AwaitWithTimeout(ctx, pause, func() bool {
-			return r.machine.State.Over()
-		}); over || slept != nil {
+		over, slept := workflow.AwaitWithTimeout(ctx, pause, func() bool { return r.machine.State.Over() })
+		if over || slept != nil {
 			return l, err
 		}
 	}
@@ -68,8 +67,9 @@ func (r *run) introduce(ctx workflow.Context, adapter fleet.Adapter, patience ti
 // loadOn asks engines to load an adapter, all at once, and returns when a quorum of them serve it. Without a quorum
 // that is all that can load it within the spec's patience after the first; engines that lack other adapters of the run
 // are not waited for. What the others do not finish is the keeper's: requests only go to engines that have the adapter.
-func loadOn(ctx workflow.Context, choice activities.EngineChoice, adapter fleet.Adapter,
-	spec rollout.AdapterSpec) *loads {
+func loadOn(
+	ctx workflow.Context, choice activities.EngineChoice, adapter fleet.Adapter, spec rollout.AdapterSpec,
+) *loads {
 	ctx, stop := workflow.WithCancel(workflow.WithActivityOptions(ctx, loadActivity()))
 	defer stop()
 	l := &loads{
@@ -201,8 +201,8 @@ func (l *loads) withdraw(ctx workflow.Context, name string) {
 
 // withdraw unloads an adapter from engines; those that are unsure may have a load under way.
 func withdraw(
-	ctx workflow.Context, options workflow.ActivityOptions, engines []rollout.EngineID,
-	unsure map[rollout.EngineID]bool, name string,
+	ctx workflow.Context, options workflow.ActivityOptions,
+	engines []rollout.EngineID, unsure map[rollout.EngineID]bool, name string,
 ) {
 	ctx = workflow.WithActivityOptions(ctx, options)
 	var unloads []workflow.Future

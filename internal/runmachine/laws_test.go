@@ -160,9 +160,7 @@ func (w *world) checkTask(t *testing.T, task Task) {
 
 // untrained reports whether a group is in a batch whose step is not completed.
 func (w *world) untrained(seq rollout.GroupSeq) bool {
-	return slices.ContainsFunc(w.claimed[w.completed:], func(batch []rollout.GroupSeq) bool {
-		return slices.Contains(batch, seq)
-	})
+	return slices.Contains(slices.Concat(w.claimed[w.completed:]...), seq)
 }
 
 // checkPlaces holds that no group is counted in two places.

@@ -24,7 +24,7 @@ type Drive struct {
 	Status  rollout.RunStatus // that it ended with, if it ended by itself
 }
 
-// Drive asks whether a run's workflow goes on. An error means that Temporal did not say.
+// Drive asks whether a run's workflow is running. An error means that Temporal did not say.
 func (c *Client) Drive(ctx context.Context, run rollout.RunName) (Drive, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -40,8 +40,9 @@ func (c *Client) Drive(ctx context.Context, run rollout.RunName) (Drive, error) 
 		return Drive{}, nil
 	}
 	status := desc.GetWorkflowExecutionInfo().GetStatus()
-	d := Drive{Known: true, Running: status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING,
-		How: strings.ToLower(status.String())}
+	d := Drive{
+		Known: true, Running: status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, How: strings.ToLower(status.String()),
+	}
 	if status == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		if err := c.Temporal.GetWorkflow(ctx, id, "").Get(ctx, &d.Status); err != nil {
 			return Drive{}, c.failed("read the end of run", run, err)
@@ -82,7 +83,7 @@ func (c *Client) LaterLife(ctx context.Context, id rollout.RunName) (rollout.Run
 	return id.Plain().InLife(max(life, id.Life())), nil
 }
 
-// CancelGroups lets go of groups whose run is gone.
+// CancelGroups cancels the groups of a run that is gone.
 func (c *Client) CancelGroups(ctx context.Context, run rollout.RunName, seqs []rollout.GroupSeq) error {
 	for _, seq := range seqs {
 		for _, d := range []Deployment{c.Deployment, ""} {
