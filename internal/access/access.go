@@ -66,7 +66,7 @@ type Grant struct {
 	Expires time.Time // zero: never
 }
 
-// Everything is the grant of who needs no token: a server without tokens answers to its own machine alone.
+// Everything is the grant of a caller who needs no token: a server without tokens serves its own machine only.
 func Everything(name string) Grant { return Grant{Name: name, Role: Operator} }
 
 // CoversAll reports whether the grant is for every run, and with them for the fleet, which serves them all.
@@ -80,8 +80,8 @@ func (g Grant) Covers(run rollout.RunName) bool {
 	})
 }
 
-// patternPattern is a run's name with stars in it.
-var patternPattern = regexp.MustCompile(`^[a-z0-9*][a-z0-9._*-]{0,127}$`)
+// runPattern is a run's name with stars in it.
+var runPattern = regexp.MustCompile(`^[a-z0-9*][a-z0-9._*-]{0,127}$`)
 
 // ValidPattern reports whether a pattern can match a run's name.
-func ValidPattern(pattern string) bool { return patternPattern.MatchString(pattern) }
+func ValidPattern(pattern string) bool { return runPattern.MatchString(pattern) }

@@ -68,12 +68,12 @@ func single(ip netip.Addr) netip.Prefix {
 // hostOf is the host as it is compared: in lower case, without a root's dot and without brackets.
 func hostOf(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
 
-// matches reports whether a URL is what the pattern means. Of a range it is only known when the host is an address.
+// matches reports whether the pattern matches a URL. A range matches only if the URL's host is an address.
 func (p *pattern) matches(u *url.URL) bool {
 	host := hostOf(u)
 	ip, err := netip.ParseAddr(host)
 	switch {
-	case err == nil && !p.holds(ip), err != nil && p.ips.IsValid():
+	case err == nil && !p.contains(ip), err != nil && p.ips.IsValid():
 		return false
 	case err != nil && p.domain && !strings.HasSuffix(host, "."+p.host), err != nil && !p.domain && host != p.host:
 		return false
@@ -84,8 +84,8 @@ func (p *pattern) matches(u *url.URL) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// holds reports whether an address is of the pattern's range.
-func (p *pattern) holds(ip netip.Addr) bool {
+// contains reports whether an address is in the pattern's range.
+func (p *pattern) contains(ip netip.Addr) bool {
 	return p.ips.IsValid() && p.ips.Contains(ip.WithZone("").Unmap())
 }
 

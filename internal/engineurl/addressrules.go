@@ -14,14 +14,14 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Rules are which addresses may be engines'. What is in deny may not. What no engine has, link-local addresses and
-// those of clouds' metadata services among them, may only if allow names it, or a range within it. When allow has
-// entries, the rest may only if it is among them. The zero Rules allow all that an engine may have.
+// Rules say which addresses engines may have. An address in deny is refused. So is a reserved one, such as a link-local
+// address or that of a cloud's metadata service, unless allow names it or a part of its range. When allow has entries,
+// any other address must match one of them. The zero Rules refuse reserved addresses only.
 type Rules struct {
 	allow, deny []pattern
 }
 
-// reserved is where no engine is: what is here answers for a cloud, a link or a group of hosts.
+// reserved are ranges that no engine is in: these addresses stand for a cloud, a link or a group of hosts.
 var reserved = parsePrefixes(
 	"0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4", // this host, link-local, multicast, reserved
 	"::/128", "fe80::/10", "ff00::/8", // unspecified, link-local, multicast
@@ -44,7 +44,7 @@ func parsePrefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// Check refuses a URL that may not be an engine's. Of a name it judges the name; what it means is judged by Dial.
+// Check refuses a URL that may not be an engine's. It judges a host's name; Dial judges what the name resolves to.
 func (r *Rules) Check(text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -108,31 +108,31 @@ func (r *Rules) Dial(text string) (func(network, address string, c syscall.RawCo
 		if err != nil {
 			return err
 		}
-		denied := anyHolds(r.deny, ip, func(p *pattern) bool { return p.port == "" || p.port == port })
-		if denied || r.isReserved(ip) || !byURL && !anyHolds(r.allow, ip, (*pattern).isRange) {
+		denied := anyContains(r.deny, ip, func(p *pattern) bool { return p.port == "" || p.port == port })
+		if denied || r.isReserved(ip) || !byURL && !anyContains(r.allow, ip, (*pattern).isRange) {
 			return fmt.Errorf("%s: %w", ip, errDenied)
 		}
 		return nil
 	}, nil
 }
 
-// isReserved reports whether no engine has this address, or the IPv4 address that it stands for, and allow does not say
-// otherwise of just this part of them.
+// isReserved reports whether this address, or the IPv4 address within it, is reserved, and allow has no entry for just
+// this part of the reserved range.
 func (r *Rules) isReserved(ip netip.Addr) bool {
-	return slices.ContainsFunc(meanings(ip), func(ip netip.Addr) bool {
+	return slices.ContainsFunc(withEmbedded(ip), func(ip netip.Addr) bool {
 		in := func(p netip.Prefix) bool { return p.Contains(ip) }
 		at := slices.IndexFunc(reserved, in)
 		if at < 0 {
 			return false
 		}
 		return !slices.ContainsFunc(r.allow, func(p pattern) bool {
-			return p.holds(ip) && p.ips.Bits() >= reserved[at].Bits()
+			return p.contains(ip) && p.ips.Bits() >= reserved[at].Bits()
 		})
 	})
 }
 
-// meanings is an address and the IPv4 address within it, where a translator or a tunnel would find one.
-func meanings(ip netip.Addr) []netip.Addr {
+// withEmbedded is an address and the IPv4 address within it, where a translator or a tunnel would find one.
+func withEmbedded(ip netip.Addr) []netip.Addr {
 	ip = ip.WithZone("").Unmap()
 	all := []netip.Addr{ip}
 	if !ip.Is6() {
@@ -158,9 +158,9 @@ func anyMatches(list []pattern, u *url.URL) bool {
 	return slices.ContainsFunc(list, func(p pattern) bool { return p.matches(u) })
 }
 
-// anyHolds reports whether an address is of the range of a pattern that counts.
-func anyHolds(list []pattern, ip netip.Addr, counts func(*pattern) bool) bool {
-	return slices.ContainsFunc(meanings(ip), func(ip netip.Addr) bool {
-		return slices.ContainsFunc(list, func(p pattern) bool { return p.holds(ip) && counts(&p) })
+// anyContains reports whether an address is in the range of a pattern that counts.
+func anyContains(list []pattern, ip netip.Addr, counts func(*pattern) bool) bool {
+	return slices.ContainsFunc(withEmbedded(ip), func(ip netip.Addr) bool {
+		return slices.ContainsFunc(list, func(p pattern) bool { return p.contains(ip) && counts(&p) })
 	})
 }

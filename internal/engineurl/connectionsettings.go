@@ -111,7 +111,7 @@ func (s *ConnectionSettings) Dial(text string) (func(network, address string, c 
 	return s.rules.Dial(text)
 }
 
-// TLS is how connections to a URL are secured: as the first entry says that means it. nil: as usual.
+// TLS is how connections to a URL are secured: by the first entry that matches it. nil: by Go's defaults.
 func (s *ConnectionSettings) TLS(text string) *tls.Config {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -125,8 +125,8 @@ func (s *ConnectionSettings) TLS(text string) *tls.Config {
 	return nil
 }
 
-// Key is the API key of the engine at a URL: the first of the file that means it, or else the default key, if it goes
-// there. followed says that a list of engines that the service follows names it. Empty: none is sent.
+// Key is the API key of the engine at a URL: the first in the file that matches it, or else the default key, if it goes
+// there. followed says that a list of engines that the service follows names the engine. Empty: none is sent.
 func (s *ConnectionSettings) Key(text string, followed bool) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -143,13 +143,13 @@ func (s *ConnectionSettings) Key(text string, followed bool) string {
 	return ""
 }
 
-// current is the keys of the file. One that cannot be read, as while it is being replaced, leaves those that were
-// read last.
+// current is the keys of the file. While it cannot be read, as when it is being replaced, the keys that were read last
+// stay in force.
 func (s *ConnectionSettings) current() []keyed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file != "" && s.now().Sub(s.looked) >= lookEvery {
-		_ = s.readKeys() // what was read before stays in force
+		_ = s.readKeys() // see above
 	}
 	return s.keys
 }

@@ -26,7 +26,7 @@ type Registry struct {
 	now     func() time.Time
 	workers *workerregistry.Registry
 
-	// MaxEngines bounds the fleet: Add refuses more. What a list of engines names is not counted out. 0 is no bound.
+	// MaxEngines bounds the fleet: Add refuses more. AddListed refuses none. 0 is no bound.
 	MaxEngines int
 	// Addresses are where engines may be: Add refuses others.
 	Addresses engineurl.Rules
