@@ -7,7 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// GamesInPlay counts the games that this process plays, by run. The zero value is ready for use.
+// GamesInPlay counts the games that this process plays, by run. gameslots.Pool counts by task queue instead, of which
+// runs that earlier versions began share one. The zero value is ready for use.
 type GamesInPlay struct {
 	mu    sync.Mutex
 	games map[rollout.RunName]int
