@@ -1,9 +1,6 @@
 package config
 
 import (
-	"encoding/json"
-	"fmt"
-
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/spec"
 )
@@ -24,14 +21,4 @@ func ReadSpec(name string, data []byte, env Environments) (rollout.Spec, error) 
 		return rollout.Spec{}, err
 	}
 	return read, nil
-}
-
-// CheckSpec judges a spec that did not come from a file, such as one built by a program.
-func CheckSpec(name string, s rollout.Spec, env Environments) error {
-	data, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("check run spec: %w", err)
-	}
-	_, err = ReadSpec(name, data, env)
-	return err
 }

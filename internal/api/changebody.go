@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -44,7 +45,7 @@ func changeProblem(faults settings.Faults) error {
 	}
 	p := problem(rollout.Invalid, faults.Error())
 	for _, f := range faults {
-		p.Errors = append(p.Errors, ProblemFault{Message: f.Text, Location: settings.Join("body", f.Path)})
+		p.Errors = append(p.Errors, ProblemFault{Message: f.Text, Location: strings.TrimSuffix("body."+f.Path, ".")})
 	}
 	return p
 }

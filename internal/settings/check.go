@@ -65,12 +65,9 @@ func meant(v reflect.Value, words []string) string {
 	return ""
 }
 
-// Unknown says what somebody who wrote an unknown key may have meant: a key spelt like it, or the same key elsewhere.
-func (t Table) Unknown(path string) string {
-	section, name := "", path
-	if dot := strings.LastIndex(path, "."); dot >= 0 {
-		section, name = path[:dot], path[dot+1:]
-	}
+// Unknown says what somebody who wrote an unknown key in a section may have meant: a key spelt like it, or the same key
+// elsewhere.
+func (t Table) Unknown(section, name string) string {
 	list, _, _ := strings.Cut(section, "[") // items are named by their list
 	if hint, ok := t.Hints[Join(list, name)]; ok {
 		return hint

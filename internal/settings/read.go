@@ -90,8 +90,7 @@ func (r *reader) object(tree any, v reflect.Value, path string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if !known[name] {
-			at := Join(path, name)
-			r.faults.Add(at, "%s", r.table.Unknown(at))
+			r.faults.Add(Join(path, name), "%s", r.table.Unknown(path, name))
 		}
 	}
 }
@@ -218,8 +217,8 @@ func (r *reader) text(tree any, into encoding.TextUnmarshaler, v reflect.Value, 
 	text, ok := textOf(tree)
 	if !ok {
 		hint := ""
-		if n, number := tree.(json.Number); number {
-			hint = "; add a unit, such as " + shorten(n.String()) + "s"
+		if _, number := numberOf(tree); number {
+			hint = "; add a unit, such as " + shorten(fmt.Sprint(tree)) + "s"
 		}
 		r.refuse(path, "want a duration such as 90s, 15m or 1h30m, not %s%s", describe(tree), hint)
 		return
@@ -298,8 +297,8 @@ func shorten(s string) string {
 }
 
 func quoteIt(tree any) string {
-	switch tree.(type) {
-	case json.Number, bool:
+	_, number := numberOf(tree)
+	if _, truth := tree.(bool); number || truth {
 		return "; put it in quotes"
 	}
 	return ""

@@ -222,7 +222,11 @@ func unknown(path string) string {
 	if key, meant := aliased(settings.Nearest(path, aliases)); meant {
 		return "unknown key; did you mean " + key.Path + "?"
 	}
-	return keys.Unknown(path)
+	section, name := "", path
+	if dot := strings.LastIndex(path, "."); dot >= 0 {
+		section, name = path[:dot], path[dot+1:]
+	}
+	return keys.Unknown(section, name)
 }
 
 func liveNames() []string {

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,7 +43,9 @@ func ChangeSchema() map[string]any {
 		}
 		object["properties"].(map[string]any)[name] = schema
 		if key.Alias != "" {
-			properties[key.Alias] = schema
+			short := maps.Clone(schema)
+			short["description"] = key.Path + ": " + key.Doc
+			properties[key.Alias] = short
 		}
 	}
 	return map[string]any{"properties": properties, "additionalProperties": false}
