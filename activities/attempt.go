@@ -13,20 +13,12 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Codes of attempts that end though nothing failed.
-const (
-	Cancelled     = "cancelled"      // its group needs the game no more, or is over itself
-	Superseded    = "superseded"     // it was silent for too long and taken for dead: another one goes on
-	WorkerStopped = "worker_stopped" // its worker was told to end: another one goes on
-	Unserved      = "no_engine_serves_model"
-)
-
-// maxTries bounds the attempts at one game that are held against it, deaths of its worker included; each goes on where
+// maxAttempts bounds the attempts at one game that are held against it, deaths of its worker included; each goes on where
 // the last one stopped.
 const maxAttempts = 20
 
 // errWorkerStopped ends what a worker plays when it is told to stop.
-var errWorkerStopped = rollout.Fail(rollout.Retryable, WorkerStopped,
+var errWorkerStopped = rollout.Fail(rollout.Retryable, rollout.CodeWorkerStopped,
 	errors.New("its worker was told to stop; the game goes on elsewhere"))
 
 // game is what is attempted, as the buffer calls it.
@@ -61,21 +53,21 @@ func (at *attempt) begin(ctx context.Context) (finished bool, err error) {
 func (at *attempt) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		code := at.ended(ctx)
-		at.report(code, context.Cause(ctx), code == Cancelled)
+		at.report(code, context.Cause(ctx), code == rollout.CodeCancelled)
 		return ctx.Err()
 	}
 	code := failureCode(err)
 	switch {
 	case rollout.Refused(err, rollout.Fenced):
 		code = at.standing(ctx)
-		at.report(code, err, code == Cancelled)
+		at.report(code, err, code == rollout.CodeCancelled)
 		return typed(err)
 	case errors.Is(err, errTooManyHanging):
 		return at.unbegun(ctx, err)
-	case code == WorkerStopped:
+	case code == rollout.CodeWorkerStopped:
 		at.excuse(ctx)
 		return typed(err)
-	case code == Unserved:
+	case code == rollout.CodeUnserved:
 		if at.excused == 0 {
 			at.report(code, err, false)
 		}
@@ -96,7 +88,7 @@ func (at *attempt) ended(ctx context.Context) string {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "timeout"
 	case temporal.IsCanceledError(context.Cause(ctx)):
-		return Cancelled
+		return rollout.CodeCancelled
 	}
 	return at.standing(ctx)
 }
@@ -108,9 +100,9 @@ func (at *attempt) standing(ctx context.Context) string {
 	inPlay, err := at.Buffer.InPlay(ctx, at.plan.Ref)
 	switch {
 	case rollout.Refused(err, rollout.NoSuchRun), err == nil && !inPlay:
-		return Cancelled
+		return rollout.CodeCancelled
 	}
-	return Superseded
+	return rollout.CodeSuperseded
 }
 
 // excuse has the attempt not held against the game. When the buffer does not answer, it is.

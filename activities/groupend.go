@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
@@ -18,13 +17,6 @@ type GroupEnd struct {
 	// its games, of which there were several, all had the same rewards
 	ZeroVariance bool `json:"flat,omitempty"`
 }
-
-// Codes of groups that are dropped though nothing failed.
-const (
-	ZeroVariance = "zero_variance"  // all rewards are equal, and the run wants no such groups
-	Shrunk       = "shrunk"         // the run was changed to keep fewer groups outstanding
-	Stale        = buffer.DropStale // the trainer has moved too far ahead of it
-)
 
 // CommitInput names the games that a group is made of.
 type CommitInput struct {
@@ -51,8 +43,8 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 	group := assemble(in, episodes, a.Now())
 	zeroVariance := len(episodes) > 1 && rollout.HasZeroVariance(group.Trajectories)
 	if zeroVariance && plan.ZeroVariance == rollout.DropZeroVariance {
-		return GroupEnd{Seq: plan.Ref.Seq, Code: ZeroVariance, ZeroVariance: true},
-			a.discard(ctx, plan.Ref, ZeroVariance, group.Phases)
+		return GroupEnd{Seq: plan.Ref.Seq, Code: rollout.CodeZeroVariance, ZeroVariance: true},
+			a.discard(ctx, plan.Ref, rollout.CodeZeroVariance, group.Phases)
 	}
 	commit, err := a.Buffer.CommitGroup(ctx, &group)
 	if gone && rollout.Refused(err, rollout.Invalid) {

@@ -226,7 +226,7 @@ func (a *Activities) SwitchPolicy(ctx context.Context, adapter fleet.Adapter) er
 }
 
 // ReportPolicy reports how a publication ended.
-func (a *Activities) ReportPolicy(ctx context.Context, in PolicyReport) error {
+func (a *Activities) ReportPolicy(_ context.Context, in PolicyReport) error {
 	a.emit(in.Run, in.Policy.Adapter+"/"+string(in.Policy.State), telemetry.PolicyPublished{Policy: in.Policy})
 	return nil
 }

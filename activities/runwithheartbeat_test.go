@@ -365,11 +365,11 @@ func TestGamesThatEndWithoutFailing(t *testing.T) {
 		code  string
 		final bool
 	}{
-		{"cancelled", temporal.NewCanceledError(), false, Cancelled, true},
-		{"the group is over", errors.New("workflow execution already completed"), true, Cancelled, true},
+		{"cancelled", temporal.NewCanceledError(), false, rollout.CodeCancelled, true},
+		{"the group is over", errors.New("workflow execution already completed"), true, rollout.CodeCancelled, true},
 		{"taken for dead", errors.New("invalid activityID or activity already timed out or invoking workflow is completed"),
-			false, Superseded, false},
-		{"Temporal is out of reach", serviceerror.NewDeadlineExceeded("context deadline exceeded"), false, Superseded, false},
+			false, rollout.CodeSuperseded, false},
+		{"Temporal is out of reach", serviceerror.NewDeadlineExceeded("context deadline exceeded"), false, rollout.CodeSuperseded, false},
 		{"out of time", context.DeadlineExceeded, false, "timeout", false},
 		{"worker stops", nil, false, "", false},
 	} {
@@ -400,7 +400,7 @@ func TestGamesThatEndWithoutFailing(t *testing.T) {
 					t.Errorf("it took %v to end", took)
 				}
 				if tt.cause == nil {
-					wantCode(t, err, WorkerStopped, false)
+					wantCode(t, err, rollout.CodeWorkerStopped, false)
 					if len(s.events) != 0 || s.buffer.excused != 1 {
 						t.Errorf("events %+v, %d attempts excused", s.events, s.buffer.excused)
 					}
@@ -427,8 +427,8 @@ func TestFencedGamesAreCancelledOrSuperseded(t *testing.T) {
 		code  string
 		final bool
 	}{
-		{"the group is over", true, Cancelled, true},
-		{"another attempt plays it", false, Superseded, false},
+		{"the group is over", true, rollout.CodeCancelled, true},
+		{"another attempt plays it", false, rollout.CodeSuperseded, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			onStand(t, "", func(string) {}, 0, time.Second, func(s *stand) {
@@ -454,7 +454,7 @@ func TestGameThatNoEngineServesRests(t *testing.T) {
 			s.fleet.serves = "bass"
 			s.buffer.begun = buffer.Attempt{Number: excused + 1, Counted: 1, Excused: excused}
 			err := s.play()
-			wantCode(t, err, Unserved, false)
+			wantCode(t, err, rollout.CodeUnserved, false)
 			var app *temporal.ApplicationError
 			if !errors.As(err, &app) || app.NextRetryDelay() != rest {
 				t.Errorf("got %v, want a rest of %v", err, rest)

@@ -76,7 +76,7 @@ func Code(err error) string {
 	}
 	var canceled *temporal.CanceledError
 	if errors.As(err, &canceled) {
-		return "cancelled"
+		return rollout.CodeCancelled
 	}
 	return "internal"
 }

@@ -33,7 +33,7 @@ func (at *attempt) unserved(ctx context.Context) error {
 	}
 	for _, model := range at.usageCounter.waitingSince(at.Now().Add(-unservedAfter)) {
 		if ok, err := at.serves(ctx, model); err == nil && !ok {
-			return rollout.Fail(rollout.Retryable, Unserved, fmt.Errorf(
+			return rollout.Fail(rollout.Retryable, rollout.CodeUnserved, fmt.Errorf(
 				"no engine serves %q; the game is tried again until one does: check the run's model, or add an engine that "+
 					"serves it", model))
 		}

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/runmachine"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // SignalGroupEnd tells a run that one of its groups is ready or dropped. Its body is activities.GroupEnd.
@@ -116,7 +116,7 @@ func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 
 func discardGroup(ctx workflow.Context, in GroupInput, code string) activities.GroupEnd {
 	if errors.Is(ctx.Err(), workflow.ErrCanceled) {
-		code = runmachine.Cancelled
+		code = rollout.CodeCancelled
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	ctx = workflow.WithActivityOptions(ctx, shortActivity())

@@ -145,7 +145,7 @@ func TestGroupsWithoutVarianceAreRefilledOnce(t *testing.T) {
 		}
 	})
 	w.at(2*time.Minute, func() {
-		w.env.SignalWorkflow(workflows.SignalGroupEnd, activities.GroupEnd{Seq: 1, Code: activities.ZeroVariance,
+		w.env.SignalWorkflow(workflows.SignalGroupEnd, activities.GroupEnd{Seq: 1, Code: rollout.CodeZeroVariance,
 			ZeroVariance: true})
 		counts, _ := w.buffer.Counts(context.Background(), "demo")
 		if counts.Dropped != 1 || counts.Ready != 2 || counts.Queued != 1 {
@@ -158,7 +158,7 @@ func TestGroupsWithoutVarianceAreRefilledOnce(t *testing.T) {
 	w.start()
 	status := w.result()
 	if !slices.Equal(w.fed, []rollout.GroupSeq{0, 2, 3}) || status.Launched != 4 ||
-		status.Failures[activities.ZeroVariance] != 1 {
+		status.Failures[rollout.CodeZeroVariance] != 1 {
 		t.Errorf("fed %v of %d launched, failures %v; want 0 2 3 of 4, and one without variance", w.fed,
 			status.Launched, status.Failures)
 	}

@@ -398,7 +398,7 @@ func shrunk(w *liveWorld) {
 	})
 	_, err := w.control.Change(w.ctx, w.spec.Name, spec.Change{Set: spec.Values{"buffer.depth": 1}})
 	w.must("lower the depth", err)
-	w.until("the surplus to be let go", func() error { return w.lost(activities.Shrunk) })
+	w.until("the surplus to be let go", func() error { return w.lost(rollout.CodeShrunk) })
 	holding.Store(false)
 	for step := range rollout.Step(3) {
 		w.claim(step)
@@ -420,7 +420,7 @@ func outdated(w *liveWorld) {
 	})
 	_, err := w.control.Publish(w.ctx, w.spec.Name, 1, "/adapters/1")
 	w.must("publish", err)
-	w.until("what is stale to be let go", func() error { return w.lost(activities.Stale) })
+	w.until("what is stale to be let go", func() error { return w.lost(rollout.CodeStale) })
 	for step := range rollout.Step(3) {
 		w.claim(step)
 		w.complete(step)

@@ -37,7 +37,7 @@ func (l *line) perform(ctx workflow.Context, cmd runmachine.Command) (runmachine
 	case runmachine.LookFor:
 		return l.lookFor(ctx, task.Seqs), nil
 	case runmachine.DropVanished:
-		in := activities.DiscardInput{Ref: l.ref(task.Seq), Code: runmachine.Vanished}
+		in := activities.DiscardInput{Ref: l.ref(task.Seq), Code: rollout.CodeVanished}
 		return l.short(ctx, acts.DiscardGroup, in), nil
 	case runmachine.Launch:
 		return runmachine.Done{}, l.launch(ctx, task.Groups)

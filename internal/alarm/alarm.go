@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/settings"
 )
 
 // Evidence is what is known of a run and of those who play its games.
@@ -113,7 +114,7 @@ func modelNotServed(e Evidence) (rollout.Alarm, bool) {
 			continue
 		}
 		slices.SortStableFunc(served, func(a, b string) int {
-			return cmp.Compare(distance(model, a), distance(model, b))
+			return cmp.Compare(settings.Distance(model, a), settings.Distance(model, b))
 		})
 		const most = 3
 		names := strings.Join(served[:min(most, len(served))], ", ")
@@ -185,25 +186,4 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%d min", int(d.Minutes()))
 	}
 	return fmt.Sprintf("%d h", int(d.Hours()))
-}
-
-// distance counts the letters to add, drop or change to get from a to b; the case does not count.
-func distance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	last, row := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row[0] = i + 1
-		for j := range len(b) {
-			change := 1
-			if a[i] == b[j] {
-				change = 0
-			}
-			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+change)
-		}
-		last, row = row, last
-	}
-	return last[len(b)]
 }

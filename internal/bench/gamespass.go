@@ -30,7 +30,7 @@ func playGames(ctx context.Context, cfg Config, f *fleet, pass int) (gamesPass, 
 		p.recordings = append(p.recordings, &requestRecording{engine: e, pass: pass})
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	d := newDispatcher(cfg, f, p.recordings)
+	d := newDispatcher(f, p.recordings)
 	w, err := newWorkload(cfg, f.model, d)
 	if err != nil {
 		cancel()
@@ -52,7 +52,7 @@ func playGames(ctx context.Context, cfg Config, f *fleet, pass int) (gamesPass, 
 }
 
 // newDispatcher is the service's dispatcher with the recordings before the engines.
-func newDispatcher(cfg Config, f *fleet, recordings []*requestRecording) *live.Dispatcher {
+func newDispatcher(f *fleet, recordings []*requestRecording) *live.Dispatcher {
 	clients := map[rollout.EngineID]live.Engine{}
 	for i, e := range f.engines {
 		clients[e.id] = recordings[i]

@@ -89,9 +89,6 @@ func (s *Store) index() string { return s.prefix + ":runs" }
 
 func (s *Store) swept(run rollout.RunName, seqs []rollout.GroupSeq) {
 	for _, seq := range seqs {
-		s.onDrop(rollout.GroupRef{Run: run, Seq: seq}, DropStale)
+		s.onDrop(rollout.GroupRef{Run: run, Seq: seq}, rollout.CodeStale)
 	}
 }
-
-// DropStale is the code of groups dropped because the trainer had moved too far ahead of them.
-const DropStale = "stale"

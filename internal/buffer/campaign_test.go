@@ -42,7 +42,7 @@ func TestWhoWaitsTrainsOnNothingStale(t *testing.T) {
 				t.Errorf("step %d: staleness %d of at most %d", r.Step, r.Service.StalenessMax, c.limits.MaxStaleness)
 			}
 		}
-		expect(t, "dropped as stale", c.account().Drops[buffer.DropStale], 0)
+		expect(t, "dropped as stale", c.account().Drops[rollout.CodeStale], 0)
 	})
 }
 

@@ -10,9 +10,6 @@ import (
 	"github.com/millrace/millrace/internal/units"
 )
 
-// stale is the code of groups that became too stale to be trained on.
-const stale = "stale"
-
 const (
 	// lossShare is the share of groups lost from which on it is worth a finding.
 	lossShare = 0.10
@@ -63,7 +60,7 @@ func (d dropCounts) text() string {
 // staleLosses is the engines working for groups that become too stale to be trained on.
 func staleLosses(m *measurements, reg *regime) *Finding {
 	drops := dropsOf(m)
-	lost := drops.byCode[stale]
+	lost := drops.byCode[rollout.CodeStale]
 	perStep := m.mean(m.present, func(s *step) float64 { return float64(len(s.view().Groups)) })
 	trained := int64(perStep * float64(len(m.present)))
 	if lost < enoughDrops || float64(lost) < lossShare*float64(drops.all+trained) {
@@ -82,7 +79,7 @@ func staleLosses(m *measurements, reg *regime) *Finding {
 		f.Evidence = append(f.Evidence, Evidence{text, Modelled})
 	}
 	for _, b := range Biases(m.in.Departures) {
-		if b.Code == stale {
+		if b.Code == rollout.CodeStale {
 			f.Text += ", and it is the longer games that are lost"
 			f.Evidence = append(f.Evidence, Evidence{b.String(), Measured})
 		}

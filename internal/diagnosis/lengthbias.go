@@ -43,16 +43,13 @@ func Biases(departures []rollout.LengthCount) []Bias {
 		}
 		apart := lost.mean - trained.mean
 		chance := math.Sqrt(lost.variance/lost.groups + trained.variance/trained.groups)
-		if math.Abs(apart) < farApart || math.Abs(apart) < beyondChance*chance || apart < 0 && d.Code != zeroVariance {
+		if math.Abs(apart) < farApart || math.Abs(apart) < beyondChance*chance || apart < 0 && d.Code != rollout.CodeZeroVariance {
 			continue
 		}
 		biases = append(biases, Bias{d.Code, int64(lost.groups), lost.phases, trained.phases})
 	}
 	return biases
 }
-
-// zeroVariance is the code of groups that are dropped because all their rewards were equal.
-const zeroVariance = "zero_variance"
 
 // String is the bias in a sentence.
 func (b Bias) String() string {

@@ -130,7 +130,7 @@ func varianceEvidence(m *measurements, s rollout.RewardVariance) []Evidence {
 		lines = append(lines, Evidence{text, Measured})
 	}
 	for _, d := range m.in.Departures {
-		if d.Code == zeroVariance {
+		if d.Code == rollout.CodeZeroVariance {
 			text = fmt.Sprintf("%d groups of the run were dropped for it (group.zero_variance: drop)", d.Groups)
 			lines = append(lines, Evidence{text, Measured})
 		}

@@ -81,7 +81,7 @@ func (s *Scheduler) places(q *entry) []rollout.EngineID {
 		return nil
 	}
 	if slots := q.run.rules.AdapterSlots; a.revision != s.revision || a.slots != slots {
-		a.place(s.engines, slots, s.now)
+		a.place(s.engines, slots)
 		a.revision, a.slots = s.revision, slots
 	}
 	return a.places[q.Model]
@@ -132,7 +132,7 @@ func (s *Scheduler) forgetAdapters() {
 // adapters than it has slots while another has one left. Within that, an adapter keeps to the engines that rank
 // highest in a hash of both names, so that the coming and going of others moves few. If every engine has slots for
 // all, nothing is placed.
-func (a *adapters) place(engines []*engine, slots int, now time.Time) {
+func (a *adapters) place(engines []*engine, slots int) {
 	a.places = nil
 	total, scarce := 0, false
 	left := map[rollout.EngineID]int{}

@@ -274,7 +274,7 @@ func TestAdaptersShareEngines(t *testing.T) {
 						e.models[m], e.adapters[m] = true, true
 					}
 				}
-				a.place(engines, slots, time.Time{})
+				a.place(engines, slots)
 				if adapterCount <= slots {
 					if a.places != nil {
 						t.Errorf("%d adapters in %d slots are placed", adapterCount, slots)

@@ -60,7 +60,7 @@ func TestNothingThatViolatesItsRequestIsStored(t *testing.T) {
 			before := memory()
 			for seed := range int64(3) {
 				for i, turn := range play(t, sound.URL, bad.URL, cfg.Model, seed) {
-					hold(t, i, turn, cfg.Model)
+					hold(t, i, turn)
 				}
 			}
 			if asked.Load() == 0 {
@@ -129,7 +129,7 @@ func play(t *testing.T, sound, bad, model string, seed int64) []rollout.Turn {
 }
 
 // hold reports what of a turn its request does not allow.
-func hold(t *testing.T, i int, turn rollout.Turn, model string) {
+func hold(t *testing.T, i int, turn rollout.Turn) {
 	t.Helper()
 	outside := func(id int32) bool { return id < 0 || id >= 1<<20 }
 	switch {

@@ -19,9 +19,9 @@ const (
 // countFailing counts groups that failed since one did not. Groups that somebody cancelled say nothing.
 func (r *Run) countFailing(code string) {
 	switch code {
-	case "", ZeroVariance:
+	case "", rollout.CodeZeroVariance:
 		r.Failing = 0
-	case Shrunk, Stale, Cancelled, Vanished:
+	case rollout.CodeShrunk, rollout.CodeStale, rollout.CodeCancelled, rollout.CodeVanished:
 	default:
 		r.Failing++
 	}
@@ -56,7 +56,7 @@ func (m *Machine) dropSurplus(next func()) {
 			seqs = append(seqs, seq)
 		}
 	}
-	m.release(Release{Seqs: seqs, Code: Shrunk, OnlyQueued: true}, next)
+	m.release(Release{Seqs: seqs, Code: rollout.CodeShrunk, OnlyQueued: true}, next)
 }
 
 // dropStale drops groups in play that will be too stale however they end, because every turn of theirs is made with
@@ -74,7 +74,7 @@ func (m *Machine) dropStale(next func()) {
 			seqs = append(seqs, g.Seq)
 		}
 	}
-	m.release(Release{Seqs: seqs, Code: Stale}, next)
+	m.release(Release{Seqs: seqs, Code: rollout.CodeStale}, next)
 }
 
 // release takes groups out of the account and cancels their games. Those that have moved on meanwhile stay: the buffer

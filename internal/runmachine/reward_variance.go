@@ -57,7 +57,7 @@ func (w *rewardVariance) summary() rollout.RewardVariance {
 
 // learnVariance notes whether a group that was played to its end has anything to teach.
 func (m *Machine) learnVariance(ev GroupEnded) {
-	whole := ev.Code == "" || ev.Code == ZeroVariance
+	whole := ev.Code == "" || ev.Code == rollout.CodeZeroVariance
 	if !whole || !m.Variance.add(ev.Seq, ev.ZeroVariance) {
 		return
 	}

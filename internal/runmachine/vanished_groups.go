@@ -93,7 +93,7 @@ func (m *Machine) toLookFor() []rollout.GroupSeq {
 // it has been claimed since, the next account says so.
 func (m *Machine) dropVanished(seq rollout.GroupSeq, next func()) {
 	ask(m, DropVanished{Seq: seq}, func(r Done) {
-		code := Vanished
+		code := rollout.CodeVanished
 		if r.Failed {
 			code = ""
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
@@ -43,7 +42,7 @@ func (r Reader) notKept(ctx context.Context, ref rollout.EpisodeRef, reason erro
 	}
 	if body, ok := ended.Body.(telemetry.EpisodeFailed); ok {
 		how := fmt.Sprintf("it failed with %s, attempt %d: %s", body.Code, body.Attempt, body.Failure)
-		if body.Code == activities.Cancelled {
+		if body.Code == rollout.CodeCancelled {
 			how = "it was cancelled, because its group needed it no more"
 		}
 		text += fmt.Sprintf("; %s (%s)", how, ended.At.UTC().Format(time.RFC3339))

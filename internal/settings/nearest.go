@@ -6,15 +6,17 @@ import "strings"
 func Nearest(word string, known []string) string {
 	best, bestDistance := "", max(2, len(word)/3)+1
 	for _, k := range known {
-		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < bestDistance {
+		if d := Distance(word, k); d < bestDistance {
 			best, bestDistance = k, d
 		}
 	}
 	return best
 }
 
-// distance counts the letters to add, drop, change or swap with their neighbour to get from a to b.
-func distance(a, b string) int {
+// Distance counts the letters to add, drop, change or swap with their neighbour to get from a to b; the case does not
+// count.
+func Distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

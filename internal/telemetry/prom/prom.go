@@ -112,7 +112,7 @@ func (m *Metrics) Emit(e telemetry.Event) {
 // resultOf is how a try without a result counts: one that was only cancelled has not failed.
 func resultOf(b telemetry.EpisodeFailed) string {
 	switch {
-	case b.Code == "cancelled":
+	case b.Code == rollout.CodeCancelled:
 		return "cancelled"
 	case b.Final:
 		return "failed"
