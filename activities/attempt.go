@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// maxAttempts bounds the attempts at one game that are held against it, deaths of its worker included; each goes on where
-// the last one stopped.
+// maxAttempts bounds the attempts at one game that are held against it, deaths of its worker included; each goes on
+// where the last one stopped.
 const maxAttempts = 20
 
 // errWorkerStopped ends what a worker plays when it is told to stop.

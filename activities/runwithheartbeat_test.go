@@ -369,7 +369,8 @@ func TestGamesThatEndWithoutFailing(t *testing.T) {
 		{"the group is over", errors.New("workflow execution already completed"), true, rollout.CodeCancelled, true},
 		{"taken for dead", errors.New("invalid activityID or activity already timed out or invoking workflow is completed"),
 			false, rollout.CodeSuperseded, false},
-		{"Temporal is out of reach", serviceerror.NewDeadlineExceeded("context deadline exceeded"), false, rollout.CodeSuperseded, false},
+		{"Temporal is out of reach", serviceerror.NewDeadlineExceeded("context deadline exceeded"), false,
+			rollout.CodeSuperseded, false},
 		{"out of time", context.DeadlineExceeded, false, "timeout", false},
 		{"worker stops", nil, false, "", false},
 	} {

@@ -43,7 +43,8 @@ func Biases(departures []rollout.LengthCount) []Bias {
 		}
 		apart := lost.mean - trained.mean
 		chance := math.Sqrt(lost.variance/lost.groups + trained.variance/trained.groups)
-		if math.Abs(apart) < farApart || math.Abs(apart) < beyondChance*chance || apart < 0 && d.Code != rollout.CodeZeroVariance {
+		if math.Abs(apart) < farApart || math.Abs(apart) < beyondChance*chance || apart < 0 &&
+			d.Code != rollout.CodeZeroVariance {
 			continue
 		}
 		biases = append(biases, Bias{d.Code, int64(lost.groups), lost.phases, trained.phases})
