@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // longGames are long enough, some fifteen seconds each, for a worker to die in the middle of them.
@@ -31,8 +36,17 @@ func TestGamesGoOnWhereADeadWorkerStopped(t *testing.T) {
 	p := millrace(t, "dev", "--listen", "127.0.0.1:0", "--spec", writeSpec(t, longGames))
 	server, _ := p.await(`API server on (http://\S+)`, 0)
 	pid, n := p.await(`worker running, process (\d+)`, 0)
-	_, n = p.await(`games [1-9]`, n) // some are in flight
-	time.Sleep(time.Second)          // and have finished a phase or two; other processes have no clock of ours
+	client, err := apiclient.New(server[1], "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = retry.Within(t.Context(), awaitFor, 50*time.Millisecond, func(ctx context.Context) error {
+		_, err := client.Game(ctx, rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "long"}})
+		return err // nothing of a game is kept until it has finished a phase
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	killed := time.Now()
 	kill(t, pid[1])
 	p.await(`the run is over`, n)

@@ -95,6 +95,7 @@ func TestAnArchiveIsWhatTheRunHeld(t *testing.T) {
 		t.Errorf("%d lines of steps: %s", n, members["steps.ndjson"])
 	}
 	if !strings.Contains(members["events.ndjson"], `"kind":"audit"`) ||
+		!strings.Contains(members["events.ndjson"], `"kind":"training_step"`) ||
 		!strings.Contains(members["run.json"], `"departures":`) {
 		t.Errorf("events: %s\nrun: %s", members["events.ndjson"], members["run.json"])
 	}
