@@ -171,6 +171,51 @@ func TestJSONIsRead(t *testing.T) {
 	}
 }
 
+// TestFilesAndChangesAreJudgedAlike: a change is refused in the words in which the changed file would be.
+func TestFilesAndChangesAreJudgedAlike(t *testing.T) {
+	t.Parallel()
+	for _, section := range []string{
+		`"buffer":{"depth":65,"max_staleness":1001}`, `"buffer":{"depth":"8","on_stale":"dorp","max_bytes":"2GB"}`,
+		`"group":{"samples":4,"min_samples":5,"grace":5}`, `"group":{"grase":"5s","zero_variance":3}`, `"steps":1000001`,
+		`"steps":2.5,"buffer":{"depth":2000000}`, `"buffer":7`, `"group":{"samples":-99999999999999999999}`,
+	} {
+		var c runspec.Change
+		if err := json.Unmarshal([]byte("{"+section+"}"), &c); err != nil {
+			t.Fatal(err)
+		}
+		before, err := config.ReadSpec("f", []byte(minimal), environments())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Apply(before)
+		file := `{"name":"a","model":"m","environment":{"kind":"tictactoe"},` + section
+		if !strings.Contains(section, "steps") {
+			file += `,"steps":3`
+		}
+		_, errFile := config.ReadSpec("f", []byte(file+"}"), environments())
+		if got, want := faultTexts(err), faultTexts(errFile); len(got) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s\nas a change: %q\nin a file:   %q", section, got, want)
+		}
+	}
+}
+
+// faultTexts is the faults of an error by key, without places.
+func faultTexts(err error) []string {
+	var texts []string
+	var many interface{ Unwrap() []error }
+	if errors.As(err, &many) {
+		for _, fault := range many.Unwrap() {
+			text := fault.Error()
+			if placed, ok := fault.(*config.Fault); ok {
+				text = placed.Path + ": " + placed.Text
+			}
+			texts = append(texts, text)
+		}
+	}
+	slices.Sort(texts)
+	return texts
+}
+
 func TestUnreadableFiles(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string]string{

@@ -5,7 +5,7 @@ import "github.com/millrace/millrace/internal/rollout"
 // RunChanged reports a start, a change by an operator, or an end.
 type RunChanged struct {
 	State  rollout.RunState `json:"state"`
-	Change string           `json:"change"` // what was done: "start", "set buffer.depth=4", "pause"
+	Change string           `json:"change"` // what was done: "start", "set buffer.depth=4 (was 2)", "pause"
 	Reason string           `json:"reason,omitempty"`
 }
 
