@@ -98,8 +98,6 @@ type Deps struct {
 	// ReadSpec reads a run spec in YAML or JSON, strictly. An error that unwraps to several is reported fault by fault.
 	ReadSpec func([]byte) (rollout.Spec, error)
 
-	// SpecSchema is the JSON schema of run specs, shown in the OpenAPI document.
-	SpecSchema json.RawMessage
 	// Diagnose answers GET .../diagnosis, as JSON.
 	Diagnose func(ctx context.Context, run rollout.RunName) (any, error)
 	// FleetView sums up the engines over a window.

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 )
 
 const description = `Millrace plays games against vLLM engines and feeds a trainer, exactly once per step.
@@ -84,10 +85,10 @@ func schemaOf[T any](s *Server) *huma.Schema {
 }
 
 // specSchema describes a spec as users write it: most of its keys have defaults.
-func (s *Server) specSchema() *huma.Schema {
+func specSchema() *huma.Schema {
 	schema := &huma.Schema{Type: huma.TypeObject, Description: "A run spec", Extensions: map[string]any{}}
-	if err := json.Unmarshal(s.deps.SpecSchema, &schema.Extensions); err != nil {
-		return schema // None was given.
+	if err := json.Unmarshal(spec.Schema(), &schema.Extensions); err != nil {
+		panic(err) // It is made of the program's own rows.
 	}
 	for _, key := range []string{"$schema", "type", "description"} { // The document's own.
 		delete(schema.Extensions, key)

@@ -55,7 +55,7 @@ func (s *Server) registerRuns() {
 	start.DefaultStatus = http.StatusCreated
 	start.SkipValidateBody = true // ReadSpec is stricter, and reads YAML.
 	start.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-		"application/yaml": {Schema: s.specSchema()}, "application/json": {Schema: s.specSchema()},
+		"application/yaml": {Schema: specSchema()}, "application/json": {Schema: specSchema()},
 	}}
 	start.Responses["200"] = &huma.Response{Description: "The run was there already", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[rollout.RunStatus](s)}}}

@@ -21,7 +21,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runsampler"
 	"github.com/millrace/millrace/internal/savedgame"
-	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/telemetry/prom"
 )
 
@@ -47,13 +46,12 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	}
 	inputs := diagnosisinput.Reader{Buffer: b.Buffer, Registry: b.Registry, Workers: b.Workers, Events: b.Events}
 	server, err := api.New(apiConfig, api.Deps{
-		Control:    b.Control,
-		Store:      b.Buffer,
-		Fleet:      b.Registry,
-		Workers:    b.Workers,
-		Events:     eventStream{b.Events},
-		ReadSpec:   func(b []byte) (rollout.Spec, error) { return environments.ReadSpec("request", b) },
-		SpecSchema: spec.Schema(),
+		Control:  b.Control,
+		Store:    b.Buffer,
+		Fleet:    b.Registry,
+		Workers:  b.Workers,
+		Events:   eventStream{b.Events},
+		ReadSpec: func(b []byte) (rollout.Spec, error) { return environments.ReadSpec("request", b) },
 		Diagnose: func(ctx context.Context, run rollout.RunName) (any, error) {
 			in, err := inputs.Read(ctx, run)
 			if err != nil {
