@@ -76,7 +76,7 @@ func (h *HangingCalls) of(run rollout.RunName) int {
 const lookHangingEvery = time.Second
 
 // Watch returns when ctx is done, or with an error as soon as MaxHanging calls have hung for two minutes. The
-// process should end then, so that whoever supervises it starts it afresh; its games go on elsewhere.
+// process should end then, so that whoever supervises it starts it again; its games go on elsewhere.
 func (h *HangingCalls) Watch(ctx context.Context) error {
 	ticker := time.NewTicker(lookHangingEvery)
 	defer ticker.Stop()

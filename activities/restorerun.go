@@ -51,7 +51,7 @@ func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Ac
 	return a.Account(ctx, run)
 }
 
-// ResumeRun makes the service serve a run again whose workflow was lost and has begun anew.
+// ResumeRun makes the service serve a run again whose workflow was lost and has begun again.
 func (a *Activities) ResumeRun(ctx context.Context, in RestoreInput) error {
 	heartbeat := startHeartbeat(ctx, loadBeat)
 	defer heartbeat.stop()
@@ -75,7 +75,7 @@ func (a *Activities) wantAgain(ctx context.Context, in RestoreInput) error {
 }
 
 // adaptersOf is what a run's games may ask engines for: its versions that serve, and its fixed policies, whose digests
-// are taken anew from their files. Files that have since become unreadable or unfit are the engines' to judge.
+// are taken again from their files. Files that have since become unreadable or unfit are the engines' to judge.
 func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Adapter {
 	var all []fleet.Adapter
 	for _, p := range in.Status.Policies {

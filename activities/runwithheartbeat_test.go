@@ -540,7 +540,7 @@ func TestFailedWarmUpsAreReported(t *testing.T) {
 }
 
 // An environment that hangs where a group begins is told from a worker that died, so that its group is not prepared
-// for ever.
+// forever.
 func TestScenarioThatHangsFailsInTime(t *testing.T) {
 	var hang chan struct{}
 	onStand(t, "", func(string) { <-hang }, 0, 0, func(s *stand) {

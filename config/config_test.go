@@ -119,7 +119,7 @@ func compare(t *testing.T, file string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs; -update writes it anew\ngot:\n%s\nwant:\n%s", file, got, want)
+		t.Errorf("%s differs; -update writes it again\ngot:\n%s\nwant:\n%s", file, got, want)
 	}
 }
 

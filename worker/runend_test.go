@@ -25,7 +25,7 @@ import (
 
 // A run's workflow is terminated while it publishes and trains, and the fleet's with it. The run is found lost,
 // says what to do, and lets go of its adapters; its neighbour is served. Resumed, it goes on at its version and
-// step to its end. Its name is then not begun anew by the same spec, even when Temporal has forgotten it, until the
+// step to its end. Its name is then not begun again by the same spec, even when Temporal has forgotten it, until the
 // run is deleted: then it is another run, which has nothing of the first, and what that held is gone from Redis and
 // from Temporal. The neighbour, lost in turn, goes on when it is started again, and can be stopped and deleted when
 // it is lost. Where there is a retention, what is over is deleted. When Redis is emptied, a name still finds its run.

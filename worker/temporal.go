@@ -100,7 +100,7 @@ func awaitTemporal(ctx context.Context, b *backend.Backend) error {
 }
 
 // startWhenThere starts a Temporal worker and waits for the server as long as it takes: it may have gone again.
-// Each try builds a worker anew, because the SDK's remember why they could not start, and say so for ever.
+// Each try builds a worker again, because the SDK's remember why they could not start, and say so forever.
 func startWhenThere(ctx context.Context, build func() sdkworker.Worker,
 	log *slog.Logger) (w sdkworker.Worker, err error) {
 	err = retry.Until(ctx, startPause, func(context.Context) error {

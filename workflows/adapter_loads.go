@@ -19,7 +19,7 @@ import (
 // Bounds of one round of loads.
 const (
 	loadsAtOnce = 64               // engines
-	firstLoad   = 60 * time.Second // when none has loaded an adapter after that, engines are chosen anew
+	firstLoad   = 60 * time.Second // when none has loaded an adapter after that, engines are chosen again
 )
 
 // publishPatience is how long a publication waits for engines before its caller is told to send it again.
@@ -230,7 +230,7 @@ func unloadActivity() workflow.ActivityOptions {
 	}
 }
 
-// loadHeartbeat is how long a load may be silent: one whose worker has died begins anew elsewhere.
+// loadHeartbeat is how long a load may be silent: one whose worker has died begins again elsewhere.
 const loadHeartbeat = 6 * time.Second
 
 func loadActivity() workflow.ActivityOptions {

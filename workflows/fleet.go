@@ -10,7 +10,7 @@ import (
 // keepFor is how long one keeper works before the workflow starts the next, so that histories stay short.
 const keepFor = time.Hour
 
-// Fleet keeps the engines, for ever: it runs one keeper at a time on whichever worker is alive. When that
+// Fleet keeps the engines, forever: it runs one keeper at a time on whichever worker is alive. When that
 // worker dies, its heartbeats stop and another one takes over.
 func Fleet(ctx workflow.Context) error {
 	keeping := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{

@@ -27,7 +27,7 @@ type Lost struct {
 	Unheard []rollout.GroupSeq
 }
 
-// Resume begins a run's workflow anew where the lost one was. A workflow that runs is left as it is.
+// Resume begins a run's workflow again where the lost one was. A workflow that runs is left as it is.
 func (c *Client) Resume(ctx context.Context, lost Lost) (rollout.RunStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -106,7 +106,7 @@ func (r *run) readAccount(ctx workflow.Context) runmachine.AccountRead {
 }
 
 // restoreBuffer tells an empty Redis how far the run had come, and answers the account from there. Batches that were
-// granted and not recorded are formed anew, of other groups; nothing that was recorded is given out again.
+// granted and not recorded are formed again, of other groups; nothing that was recorded is given out again.
 func (r *run) restoreBuffer(ctx workflow.Context, task runmachine.RestoreBuffer) runmachine.AccountRead {
 	ctx = workflow.WithActivityOptions(ctx, restoreActivity())
 	var account buffer.Account

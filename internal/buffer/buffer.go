@@ -10,7 +10,7 @@
 // Cluster will do; the scripts read no clock.
 //
 // These promises are as durable as Redis is. With appendfsync always they hold through its kill -9; with everysec
-// the last second may be forgotten, and a batch granted in it is formed anew, perhaps of other groups. A Redis that
+// the last second may be forgotten, and a batch granted in it is formed again, perhaps of other groups. A Redis that
 // has lost everything is filled again by Open and Restore.
 //
 // Start reading at Store, then Claim in claim.go, then lua/prelude.lua for the keys. Package pack is the form in

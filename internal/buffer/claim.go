@@ -237,7 +237,7 @@ func refusedRecord(run rollout.RunName, step rollout.Step, generation rollout.Tr
 	}
 	return rollout.Refuse(rollout.Conflict,
 		"step %d of run %s is completed with another report; only a trainer that resumes from it or earlier can report it "+
-			"anew", step, run)
+			"again", step, run)
 }
 
 // fetch reads the packed groups of a batch. They never change while they are retained.

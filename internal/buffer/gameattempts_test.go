@@ -11,7 +11,7 @@ import (
 )
 
 // An attempt keeps those before it from saving as soon as it has begun, whichever number they have in Temporal,
-// which counts anew after a reset; and each is held against the game unless it is excused.
+// which counts again after a reset; and each is held against the game unless it is excused.
 func TestAttemptFencesFromItsBeginning(t *testing.T) {
 	t.Parallel()
 	onBoth(t, attemptsFence)

@@ -32,7 +32,7 @@ type Config struct {
 	TemporalOutage time.Duration
 	Run            RunConfig
 	// Lose empties Redis once instead of all other faults, when a quarter of the run's steps are recorded. What was
-	// granted and not recorded may then be formed anew; what was trained on must still never be given again.
+	// granted and not recorded may then be formed again; what was trained on must still never be given again.
 	Lose bool
 	// Lives is how often each run's name is used. The first life is cut short: the run is deleted. Of three or
 	// more, the last but one ends when the run, completed, has been kept for as long as the configuration says. 0:

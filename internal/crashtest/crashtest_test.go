@@ -82,7 +82,7 @@ func TestNamesKeepTheirWeightsAndEndsTheirNames(t *testing.T) {
 }
 
 // Redis is emptied in the middle of a run: the run restores what it knows, the fleet comes back, the trainer attaches
-// anew and nothing that was trained on is given again.
+// again and nothing that was trained on is given again.
 func TestRunGoesOnAfterRedisIsEmptied(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the whole service; run without -short")

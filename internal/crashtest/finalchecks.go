@@ -163,7 +163,7 @@ func (f *findings) once(steps map[int64]trained) {
 }
 
 // replayed looks for trajectories that were trained on before Redis was emptied and came again after it, in whichever
-// step. A step that had been trained and not recorded is done anew, of others.
+// step. A step that had been trained and not recorded is done again, of others.
 func (f *findings) replayed(o outcome, steps map[int64]trained) {
 	final := map[string]bool{}
 	for _, step := range steps {

@@ -73,7 +73,7 @@ func addEvents(in *diagnosis.Input, facts []store.Record, since time.Time) error
 			in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: diagnosis.EventOther, Text: text})
 		case telemetry.StepCompleted, telemetry.BatchClaimed, telemetry.GroupReady, telemetry.EpisodeFinished:
 			// the step records tell
-		case telemetry.AlarmChanged, telemetry.EpisodeFailed: // alarms are looked for afresh
+		case telemetry.AlarmChanged, telemetry.EpisodeFailed: // alarms are looked for again
 		case telemetry.Audit, telemetry.AdapterChanged, telemetry.PolicyPublished, telemetry.BreakerChanged:
 			// they change no step by themselves
 		case telemetry.BufferLevel, telemetry.EngineSample, telemetry.DispatchSample: // samples are no facts

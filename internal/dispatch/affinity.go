@@ -109,7 +109,7 @@ func (s *Scheduler) useAdapter(model string) {
 		if !slices.ContainsFunc(s.engines, func(e *engine) bool { return e.adapters[model] }) {
 			return
 		}
-		a.revision = 0 // to be placed anew
+		a.revision = 0 // to be placed again
 	}
 	a.lastUse[model] = s.now
 }

@@ -89,7 +89,7 @@ func (r *run) lets(q *entry, began time.Time) {
 }
 
 // served is the work done for a run, what it holds included: requests that hold their places for longer than what they
-// were charged for cost more by the second, so that a run whose requests take for ever does not get every place.
+// were charged for cost more by the second, so that a run whose requests take forever does not get every place.
 func (s *Scheduler) served(r *run) int64 {
 	if r.places.requests == 0 {
 		return r.service

@@ -30,7 +30,7 @@ type missingModel struct {
 	pause time.Duration
 }
 
-// standingOf is a run's standing; nil: there is nothing amiss.
+// standingOf is a run's standing; nil: there is nothing wrong.
 func (e *engine) standingOf(r *run) *standing {
 	if len(e.standings) == 0 {
 		return nil
@@ -48,7 +48,7 @@ func (e *engine) standing(r *run) *standing {
 	return st
 }
 
-// forgive drops a standing in which there is nothing amiss any more.
+// forgive drops a standing in which there is nothing wrong any more.
 func (e *engine) forgive(r *run, now time.Time) {
 	st := e.standingOf(r)
 	if st != nil && st.condition == healthy && st.failures == 0 && st.trial == nil && st.window == 0 &&

@@ -148,7 +148,7 @@ func (s *Scheduler) again(q *entry, e *engine) {
 }
 
 // missing queues a request whose model an engine does not have. That is no failure of the request, but it may not
-// go on for ever.
+// go on forever.
 func (s *Scheduler) missing(q *entry, e *engine) {
 	q.avoid = e.id
 	if q.missing.IsZero() {

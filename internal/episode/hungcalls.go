@@ -73,7 +73,7 @@ func (c *call) overdue(now time.Time) bool {
 }
 
 // hungAttempts is how many attempts at a game may hang. The first ones may have been a stopped process or a machine
-// without memory. Each may leave a goroutine behind for ever, and a pure environment hangs again in the same place.
+// without memory. Each may leave a goroutine behind forever, and a pure environment hangs again in the same place.
 const hungAttempts = 3
 
 func (c *call) hung(now time.Time) error {

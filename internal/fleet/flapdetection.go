@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// flaps counts how often a ready engine was lost or restarted. Each time its requests begin anew elsewhere, so that an
+// flaps counts how often a ready engine was lost or restarted. Each time its requests begin again elsewhere, so that an
 // engine which does little else costs more than it brings: it is quarantined when it answers again.
 type flaps []time.Time
 

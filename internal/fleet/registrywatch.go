@@ -32,7 +32,7 @@ type Watch struct {
 // departures is the member of the changes that counts the engines that left.
 const departures = "-"
 
-// wholeEvery is how often everything is read anew: processes of earlier versions note no changes.
+// wholeEvery is how often everything is read again: processes of earlier versions note no changes.
 const wholeEvery = 2 * time.Second
 
 // Watch begins to watch the fleet. Nothing is read yet.

@@ -19,7 +19,7 @@ type usageReading struct {
 	reported rollout.Usage
 }
 
-// add takes in the newest reading. Counters that fell belong to an engine that was restarted: the check begins anew.
+// add takes in the newest reading. Counters that fell belong to an engine that was restarted: the check begins again.
 func (c *usageCheck) add(r usageReading) {
 	last := &c.latest.counted
 	restarted := r.counted.PromptTokens < last.PromptTokens || r.counted.GenerationTokens < last.GenerationTokens

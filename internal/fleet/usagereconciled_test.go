@@ -84,7 +84,7 @@ func TestUsageIsCompared(t *testing.T) {
 		if err := engine.Restart(ctx, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		r.within(time.Minute, "sim", "ready again, with its check begun anew", func(e rollout.Engine) bool {
+		r.within(time.Minute, "sim", "ready again, with its check begun again", func(e rollout.Engine) bool {
 			return e.State == rollout.EngineReady && agree(e)
 		})
 	})

@@ -187,7 +187,7 @@ func refusal(a apiclient.Answer) error {
 	return fmt.Errorf("%d", a.Status)
 }
 
-// forgetPeak makes the kernel count a process's peak of memory anew.
+// forgetPeak makes the kernel count a process's peak of memory again.
 func forgetPeak(pid int) {
 	if pid > 0 {
 		_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0) // not Linux: no memory is measured

@@ -199,7 +199,7 @@ func (w *world) releaseGroups(task Release, fails bool) Released {
 	return Released{Seqs: seqs, Failed: fails}
 }
 
-// restore begins the buffer anew where the run is: what was in it is gone.
+// restore begins the buffer again where the run is: what was in it is gone.
 func (w *world) restore(status rollout.RunStatus) {
 	w.lost = false
 	clear(w.groups)

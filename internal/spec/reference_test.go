@@ -41,7 +41,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 		return
 	}
 	if written != want {
-		t.Errorf("%s differs from the table of keys; go test ./internal/spec -update writes it anew", referenceFile)
+		t.Errorf("%s differs from the table of keys; go test ./internal/spec -update writes it again", referenceFile)
 	}
 }
 

@@ -231,7 +231,7 @@ func (s *Stack) Spawn(name string, once bool, path string, args ...string) error
 // Log opens a child's log for appending.
 func (s *Stack) Log(name string) (*os.File, error) { return s.group.OpenLog(name) }
 
-// End stops a child for good. A child of that name may be started anew.
+// End stops a child for good. A child of that name may be started again.
 func (s *Stack) End(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -123,7 +123,7 @@ func TestMissingProgramIsAnError(t *testing.T) {
 	}
 }
 
-// A child that is ended stays ended, the others live, and one of its name may be started anew.
+// A child that is ended stays ended, the others live, and one of its name may be started again.
 func TestEndStopsOneForGood(t *testing.T) {
 	t.Parallel()
 	g := NewGroup(t.TempDir(), func(e Event) { t.Errorf("unexpected %+v", e) })

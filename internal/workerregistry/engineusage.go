@@ -13,7 +13,7 @@ import (
 
 // usageScript adds to the engines' totals what a worker's counts have grown by since it was last heard of, and keeps
 // the counts. A worker that was forgotten meanwhile is continued from the counts that it says were taken before. A
-// count that fell began anew. Engines that are no members of the fleet have no total.
+// count that fell began again. Engines that are no members of the fleet have no total.
 var usageScript = redis.NewScript(`
 local members, usage, worker = KEYS[1], KEYS[2], 'worker/' .. ARGV[1]
 local before = cjson.decode(redis.call('HGET', usage, worker) or ARGV[2])

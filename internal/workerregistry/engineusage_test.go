@@ -52,7 +52,7 @@ func TestReportUsage(t *testing.T) {
 		{"twice, as after a lost reply", []report{{"w", 0, 100, false}, {"w", 0, 100, false}, {"w", 0, 300, false}}, 300},
 		{"two workers", []report{{"w", 0, 100, false}, {"v", 0, 500, false}}, 600},
 		{"forgotten while alive", []report{{"w", 0, 100, false}, {"w", 100, 300, true}}, 300},
-		{"begun anew", []report{{"w", 0, 500, false}, {"w", 0, 200, false}}, 700},
+		{"begun again", []report{{"w", 0, 500, false}, {"w", 0, 200, false}}, 700},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -14,7 +14,7 @@ import (
 // newestFormat is the one that can still be written.
 const newestFormat = "2"
 
-var update = flag.Bool("update", false, "write the golden record anew; only together with a new format number")
+var update = flag.Bool("update", false, "write the golden record again; only together with a new format number")
 
 // TestOldRecordsAreRead reads groups that were written when each format was new: a run that is going on must
 // survive the deployment of a new version.

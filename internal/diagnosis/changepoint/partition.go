@@ -66,7 +66,7 @@ func (s series) costAround(center float64, from, to int) float64 {
 }
 
 // gate drops the smallest change for as long as it is below minEffect. Levels on both sides are
-// measured anew after each drop, because they have become one.
+// measured again after each drop, because they have become one.
 func (s series) gate(cuts []int, minEffect float64) (strong, weak []int) {
 	strong = slices.Clone(cuts)
 	for len(strong) > 0 {

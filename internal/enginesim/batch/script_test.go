@@ -38,7 +38,7 @@ func TestScripts(t *testing.T) {
 
 // command is one of
 //
-//	limits sequences=N tokens=N kv=N adapters=N        begin anew
+//	limits sequences=N tokens=N kv=N adapters=N        begin again
 //	AT submit ID prompt=N output=N [adapter=A] [priority=N] [blocks=N] [streams]
 //	AT abort ID | AT load ID A | AT pause | AT resume
 //	AT                                                 advance

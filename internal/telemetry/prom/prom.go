@@ -121,7 +121,7 @@ func resultOf(b telemetry.EpisodeFailed) string {
 }
 
 // runChanged forgets the levels of a run that is over: a gauge that nobody sets any more would tell its last value
-// for ever.
+// forever.
 func (m *Metrics) runChanged(run rollout.RunName, state rollout.RunState) {
 	if !state.Over() {
 		return
