@@ -12,16 +12,16 @@ import (
 // part already.
 type gate struct {
 	most, perKey int
-	patience     time.Duration // how long a call waits for its turn; 0: not at all
+	patience     time.Duration // how long a call waits to be let in; 0: not at all
 
 	mu      sync.Mutex
 	inside  int
 	held    map[string]int
-	waiting list.List // of *turn
+	waiting list.List // of *waitingCall
 }
 
-// turn is a call that waits.
-type turn struct {
+// waitingCall is a call that waits.
+type waitingCall struct {
 	key string
 	in  chan struct{} // closed when it is let in
 }
@@ -34,7 +34,7 @@ func newGate(most, perKey int, patience time.Duration) *gate {
 // waitingBound is how many calls may wait for one gate, as a multiple of those inside.
 const waitingBound = 16
 
-// enter waits for a turn, for as long as the gate's patience or ctx lasts. leave must be called once if ok.
+// enter waits to be let in, for as long as the gate's patience or ctx lasts. leave must be called once if ok.
 func (g *gate) enter(ctx context.Context, key string) (leave func(), ok bool) {
 	g.mu.Lock()
 	if g.fits(key) {
@@ -46,7 +46,7 @@ func (g *gate) enter(ctx context.Context, key string) (leave func(), ok bool) {
 		g.mu.Unlock()
 		return nil, false
 	}
-	t := &turn{key, make(chan struct{})}
+	t := &waitingCall{key, make(chan struct{})}
 	place := g.waiting.PushBack(t)
 	g.mu.Unlock()
 
@@ -85,7 +85,7 @@ func (g *gate) leaver(key string) func() {
 			delete(g.held, key)
 		}
 		for e := g.waiting.Front(); e != nil && g.inside < g.most; {
-			t, next := e.Value.(*turn), e.Next()
+			t, next := e.Value.(*waitingCall), e.Next()
 			if g.fits(t.key) {
 				g.take(t.key)
 				g.waiting.Remove(e)

@@ -67,7 +67,7 @@ const (
 	maxStepMetrics = 500             // figures in one step record
 	maxMetricName  = 200             // bytes of a figure's name
 	answerBytes    = 16 << 20        // about as much is one answer of a list that has pages
-	patience       = 5 * time.Second // how long a request waits for its turn
+	patience       = 5 * time.Second // how long a request waits to be let in
 	batchPatience  = 30 * time.Second
 
 	// In one server, at a time:
@@ -103,7 +103,7 @@ func newGates(l Limits) gates {
 	}
 }
 
-// overloaded refuses a call that finds no turn; what is too many of, and the key that allows more.
+// overloaded refuses a call that is not let in; what is too many of, and the key that allows more.
 func overloaded(what string, key string) *Problem {
 	text := "too many " + what + " at a time; ask again"
 	if key != "" {
@@ -112,7 +112,7 @@ func overloaded(what string, key string) *Problem {
 	return problem(codeOverloaded, text)
 }
 
-// pass lets a call of an operation through its gate, and turns it away when there is no turn for it within a
+// pass lets a call of an operation through its gate, and turns it away when it is not let in within a
 // bounded time.
 func (s *Server) pass(hc huma.Context, next func(huma.Context)) {
 	id, run := hc.Operation().OperationID, hc.Param("run")

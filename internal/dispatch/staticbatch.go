@@ -137,7 +137,7 @@ func (b *batcher) prefers(l, o *lane) bool {
 	case rollout.LongestQueue:
 		order = len(o.queue) - len(l.queue)
 	case rollout.BinsInTurn:
-		order = b.turn(l) - b.turn(o)
+		order = b.binsBefore(l) - b.binsBefore(o)
 	}
 	if order != 0 {
 		return order < 0
@@ -145,8 +145,8 @@ func (b *batcher) prefers(l, o *lane) bool {
 	return l.queue[0].before(o.queue[0])
 }
 
-// turn is how many bins come before a lane's, going round from the one served last.
-func (b *batcher) turn(l *lane) int {
+// binsBefore is how many bins come before a lane's, going round from the one served last.
+func (b *batcher) binsBefore(l *lane) int {
 	n := len(b.bins)
 	return (l.bin - b.last - 1 + 2*n) % n
 }
