@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -222,12 +223,8 @@ func (t *trainer) obtain(ctx context.Context, clock *stopwatch, step int64) (*ba
 func (t *trainer) pretend(ctx context.Context, clock *stopwatch, phase string, modelled duration) error {
 	rest := time.Duration(float64(modelled)/t.spec.Demo.Speed) - clock.lap()
 	if rest > 0 {
-		pause := time.NewTimer(rest)
-		defer pause.Stop()
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := retry.Pause(ctx, rest); err != nil {
+			return err
 		}
 	}
 	clock.end(phase)

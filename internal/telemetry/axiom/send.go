@@ -8,6 +8,8 @@ import (
 	"time"
 
 	client "github.com/axiomhq/axiom-go/axiom"
+
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // deliver sends lines until Axiom has answered for each of them, and returns those that it had not when ctx was done.
@@ -34,7 +36,7 @@ func (s *Shipper) deliver(ctx context.Context, lines []line) (rest []line) {
 			half := len(part) / 2
 			parts, try = append(parts[:len(parts)-1], part[half:], part[:half]), -1
 		case again, park:
-			pause(ctx, r.pause)
+			_ = retry.Pause(ctx, r.pause) // the loop sees that ctx is done
 		}
 	}
 	for i := len(parts) - 1; i >= 0; i-- { // the last part is the next, and the oldest
@@ -86,15 +88,6 @@ func (s *Shipper) note(o outcome, r reaction) {
 			st.Rejected++
 		}
 	})
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // wire notes the status of the last answer, which the client library loses when it cannot read the answer's body.
