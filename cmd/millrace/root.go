@@ -75,7 +75,7 @@ func (e *environment) trust(file string) error {
 	return nil
 }
 
-// interrupted tells an end by Ctrl-C or SIGTERM, of which nothing need be said, from a fault.
+// interrupted reports whether a command ended by Ctrl-C or SIGTERM, which is no fault and needs no message.
 func interrupted(ctx context.Context, err error) bool {
 	if errors.Is(err, errInterrupted) {
 		return true

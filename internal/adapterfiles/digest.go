@@ -172,8 +172,8 @@ func (d digested) stillOf(config, weights fs.FileInfo) bool {
 	return d.unchanged(d.config, config) && d.unchanged(d.weights, weights)
 }
 
-// unchanged compares a file with itself earlier. One that was written shortly before it was read may have been written
-// again since, without a trace in its time.
+// unchanged reports whether a file is as it was earlier. One that was written shortly before it was read may have been
+// written again since, without a trace in its time.
 func (d digested) unchanged(was, is fs.FileInfo) bool {
 	tick := 50 * time.Millisecond
 	if was.ModTime().Nanosecond() == 0 { // a file system that keeps whole seconds

@@ -296,7 +296,7 @@ func newGzip(w io.Writer) *gzip.Writer {
 	return zip
 }
 
-// acceptsGzip reads an Accept-Encoding header: gzip named, and not with q=0.
+// acceptsGzip reports whether an Accept-Encoding header names gzip, and not with q=0.
 func acceptsGzip(header string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		coding, params, _ := strings.Cut(part, ";")

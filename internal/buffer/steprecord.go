@@ -158,5 +158,5 @@ func unpackViews(s string) (string, error) {
 	return string(views), err
 }
 
-// isJSON tells a JSON list from packed bytes, whose first byte no text begins with.
+// isJSON reports whether bytes are a JSON list: no text begins with the first byte of packed ones.
 func isJSON(s string) bool { return s != "" && s[0] == '[' }

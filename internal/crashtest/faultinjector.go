@@ -33,7 +33,7 @@ type injected struct {
 	Fault
 	when  time.Time
 	until time.Time // taken back; zero for kills
-	// claimable tells that there was a batch to claim.
+	// claimable reports whether there was a batch to claim.
 	claimable bool
 	// refused is when a replaced trainer that woke up was seen to be refused.
 	refused    time.Time

@@ -103,7 +103,7 @@ func (w *watch) current() plan {
 	return w.plan
 }
 
-// setTemporalUnavailable says whether Temporal is unavailable.
+// setTemporalUnavailable notes whether Temporal is unavailable.
 func (w *watch) setTemporalUnavailable(unavailable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

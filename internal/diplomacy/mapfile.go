@@ -151,7 +151,7 @@ func (m *Map) addProvinces(f *mapFile) error {
 	return nil
 }
 
-// validID keeps out ids that the notation could not tell from its own words and signs.
+// validID reports whether the notation can tell an id from its own words and signs.
 func validID(s string) bool {
 	return len(s) >= 2 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == "" && words[s] == wordNone
 }

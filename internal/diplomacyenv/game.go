@@ -66,10 +66,11 @@ func (e *Env) open(r record) (*game, error) {
 // Phase is what is to be played next.
 func (g *game) Phase() string { return g.state.Phase().String() }
 
-// Done tells that the game is won or at its horizon, or that no learner is left; a warm-up, that it is time to fork.
+// Done reports whether the game is won or at its horizon, or that no learner is left; a warm-up, that it is time to
+// fork.
 func (g *game) Done() bool { return g.state.Done() || g.atHorizon() || !g.learnerLeft() || g.atFork() }
 
-// atFork tells that a warm-up has all its phases, or has come to the last year, which it leaves to the game.
+// atFork reports whether a warm-up has all its phases, or has come to the last year, which it leaves to the game.
 func (g *game) atFork() bool {
 	to := g.record.WarmUpTo
 	return to != nil && (len(g.record.Phases) >= *to || g.state.Phase().Year >= g.env.lastYear)

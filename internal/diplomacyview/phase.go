@@ -64,8 +64,8 @@ func readOrder(s *diplomacy.State, power diplomacy.Power, text string, results m
 	return o
 }
 
-// said tells that "disband" is no news: it was ordered, or it is of another unit, since the package reports units that
-// were destroyed for want of a retreat with the next phase, under the province that somebody else holds by then.
+// said reports whether "disband" is no news: it was ordered, or it is of another unit, since the package reports units
+// that were destroyed for want of a retreat with the next phase, under the province that somebody else holds by then.
 func said(p diplomacy.Phase, o diplomacy.Order) bool {
 	return o.Verb == diplomacy.Disband || p.Type == diplomacy.Movement
 }

@@ -39,7 +39,7 @@ type entry struct {
 	passed   int // how often a younger request went first, to its home
 }
 
-// before is the order within a run.
+// before reports whether a request goes before another one of its run.
 func (e *entry) before(o *entry) bool {
 	return cmp.Or(
 		cmp.Compare(e.rank, o.rank),

@@ -40,5 +40,5 @@ type Event struct {
 // Kind is the event's name in every sink.
 func (e Event) Kind() string { return e.Body.kind().name }
 
-// Droppable tells samples, of which any one may be lost, from facts, which must survive.
+// Droppable reports whether an event is a sample, of which any one may be lost, and not a fact, which must survive.
 func (e Event) Droppable() bool { return e.Body.kind().sample }

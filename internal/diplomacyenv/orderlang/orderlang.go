@@ -63,7 +63,7 @@ func MaxBytes(m *diplomacy.Map, o diplomacy.Options) int {
 
 const waiveLine = "WAIVE\n"
 
-// isAdjustment tells that only some of the sites take an order.
+// isAdjustment reports whether only some of the sites take an order.
 func isAdjustment(o diplomacy.Options) bool {
 	if o.MayWaive {
 		return true
