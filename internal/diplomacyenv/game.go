@@ -66,8 +66,7 @@ func (e *Env) open(r record) (*game, error) {
 // Phase is what is to be played next.
 func (g *game) Phase() string { return g.state.Phase().String() }
 
-// Done reports whether the game is won or at its horizon, or that no learner is left; a warm-up, that it is time to
-// fork.
+// Done reports whether the game is won, at its horizon or without learners, and a warm-up ready to fork.
 func (g *game) Done() bool { return g.state.Done() || g.atHorizon() || !g.learnerLeft() || g.atFork() }
 
 // atFork reports whether a warm-up has all its phases, or has come to the last year, which it leaves to the game.
