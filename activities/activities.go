@@ -65,8 +65,8 @@ type Buffer interface {
 	Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion,
 		launchedAt time.Time) ([]byte, error)
 	CommitGroup(ctx context.Context, g *rollout.Group) (buffer.Commit, error)
-	Discard(ctx context.Context, ref rollout.GroupRef, code string) error
-	Release(ctx context.Context, ref rollout.GroupRef, code string) (released bool, err error)
+	Discard(ctx context.Context, ref rollout.GroupRef, code rollout.Code) error
+	Release(ctx context.Context, ref rollout.GroupRef, code rollout.Code) (released bool, err error)
 
 	Begin(ctx context.Context, game buffer.GameRef, started time.Time, attempt int) (buffer.Attempt, error)
 	Excuse(ctx context.Context, game buffer.GameRef, number int) error

@@ -42,7 +42,7 @@ func (at *attempt) begin(ctx context.Context) (finished bool, err error) {
 	if at.counted > maxAttempts {
 		err := fmt.Errorf("attempt %d at %s: the workers of earlier ones have died or fallen silent too often",
 			at.number, at.name())
-		return false, rollout.Fail(rollout.GameFault, "timeout", err)
+		return false, rollout.Fail(rollout.GameFault, rollout.CodeTimeout, err)
 	}
 	return false, nil
 }
@@ -83,10 +83,10 @@ func (at *attempt) failed(ctx context.Context, err error) error {
 // ended is why Temporal, or the time that it gave, ended the attempt. Temporal says when it wants the game no more. In
 // all other cases it could not be reached for long, or has given up on the attempt: then the buffer knows whether the
 // game goes on.
-func (at *attempt) ended(ctx context.Context) string {
+func (at *attempt) ended(ctx context.Context) rollout.Code {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return "timeout"
+		return rollout.CodeTimeout
 	case temporal.IsCanceledError(context.Cause(ctx)):
 		return rollout.CodeCancelled
 	}
@@ -94,7 +94,7 @@ func (at *attempt) ended(ctx context.Context) string {
 }
 
 // standing is why the buffer takes no more of the attempt's game: its group is over, or another attempt plays it.
-func (at *attempt) standing(ctx context.Context) string {
+func (at *attempt) standing(ctx context.Context) rollout.Code {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
 	defer cancel()
 	inPlay, err := at.Buffer.InPlay(ctx, at.plan.Ref)

@@ -13,7 +13,7 @@ const countPatience = 2 * time.Second
 
 // countFailure counts the attempt as failed, unless nothing failed: its game is not wanted any more, or goes on
 // elsewhere.
-func (at *attempt) countFailure(code string, err error, final bool) {
+func (at *attempt) countFailure(code rollout.Code, err error, final bool) {
 	if code == rollout.CodeCancelled || code == rollout.CodeSuperseded {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 // GroupEnd says what became of a group.
 type GroupEnd struct {
 	Seq  rollout.GroupSeq `json:"seq"`
-	Code string           `json:"code,omitempty"` // why it was dropped; empty when it is ready
+	Code rollout.Code     `json:"code,omitempty"` // why it was dropped; empty when it is ready
 	// its games, of which there were several, all had the same rewards
 	ZeroVariance bool `json:"flat,omitempty"`
 }
@@ -48,7 +48,7 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 	}
 	commit, err := a.Buffer.CommitGroup(ctx, &group)
 	if gone && rollout.Refused(err, rollout.Invalid) {
-		err = rollout.Fail(rollout.GameFault, "games_lost", fmt.Errorf("fewer than %d finished games are left",
+		err = rollout.Fail(rollout.GameFault, rollout.CodeGamesLost, fmt.Errorf("fewer than %d finished games are left",
 			plan.MinSamples))
 	}
 	if err != nil {
@@ -119,7 +119,7 @@ func assemble(in CommitInput, episodes []rollout.Episode, now time.Time) rollout
 // DiscardInput names a group that will not be trained on.
 type DiscardInput struct {
 	Ref  rollout.GroupRef `json:"ref"`
-	Code string           `json:"code"`
+	Code rollout.Code     `json:"code"`
 }
 
 // DiscardGroup takes a group out of the buffer's account.
@@ -127,7 +127,7 @@ func (a *Activities) DiscardGroup(ctx context.Context, in DiscardInput) error {
 	return a.discard(ctx, in.Ref, in.Code, nil)
 }
 
-func (a *Activities) discard(ctx context.Context, ref rollout.GroupRef, code string, phases []int) error {
+func (a *Activities) discard(ctx context.Context, ref rollout.GroupRef, code rollout.Code, phases []int) error {
 	if err := a.Buffer.Discard(ctx, ref, code); err != nil {
 		return typed(fmt.Errorf("discard %s: %w", ref, err))
 	}
@@ -139,7 +139,7 @@ func (a *Activities) discard(ctx context.Context, ref rollout.GroupRef, code str
 type ReleaseInput struct {
 	Run    rollout.RunName    `json:"run"`
 	Seqs   []rollout.GroupSeq `json:"seqs"`
-	Code   string             `json:"code"`
+	Code   rollout.Code       `json:"code"`
 	Queued bool               `json:"queued,omitempty"` // only those of which no request has been dispatched
 }
 

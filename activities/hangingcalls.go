@@ -8,7 +8,6 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -88,7 +87,7 @@ func (h *HangingCalls) Watch(ctx context.Context) error {
 			n := h.count(func(c *hangingCall) bool { return now.Sub(c.since) >= hangingFor })
 			if n >= MaxHanging {
 				return fmt.Errorf("%d calls of environments hang in this process, and only its end ends them: start it again; "+
-					"events rollout_error with code %s tell which calls", n, episode.EnvironmentHung)
+					"events rollout_error with code %s tell which calls", n, rollout.CodeEnvironmentHung)
 			}
 		}
 	}
@@ -115,9 +114,9 @@ func (at *attempt) awaitHangingCalls(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-activity.GetWorkerStopChannel(ctx):
-			return rollout.Fail(rollout.Retryable, episode.EnvironmentHung, errTooManyHanging)
+			return rollout.Fail(rollout.Retryable, rollout.CodeEnvironmentHung, errTooManyHanging)
 		case <-over.C:
-			return rollout.Fail(rollout.Retryable, episode.EnvironmentHung, errTooManyHanging)
+			return rollout.Fail(rollout.Retryable, rollout.CodeEnvironmentHung, errTooManyHanging)
 		case <-ticker.C:
 			if at.HangingCalls.of(run) < MaxHanging {
 				return nil

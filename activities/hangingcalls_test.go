@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 func TestTooManyHangingCallsEndTheProcess(t *testing.T) {
@@ -56,7 +56,7 @@ func TestARunWhoseEnvironmentHangsLeavesRoomToOthers(t *testing.T) {
 		for range MaxHanging {
 			backs = append(backs, s.acts.HangingCalls.leave("demo", time.Now()))
 		}
-		wantCode(t, s.play(), episode.EnvironmentHung, false)
+		wantCode(t, s.play(), rollout.CodeEnvironmentHung, false)
 		if s.buffer.excused != 1 || len(s.buffer.failed) != 0 || s.buffer.finished != 0 {
 			t.Errorf("%d excused, failed %v, %d finished; want the attempt excused", s.buffer.excused, s.buffer.failed,
 				s.buffer.finished)

@@ -81,7 +81,7 @@ func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeR
 }
 
 // report tells of an attempt without a result, and of the tokens that its game had cost.
-func (at *attempt) report(code string, err error, final bool) {
+func (at *attempt) report(code rollout.Code, err error, final bool) {
 	at.countFailure(code, err, final)
 	at.emit(at.plan.Ref.Run, fmt.Sprintf("%s/failed/%d", at.name(), at.number), telemetry.EpisodeFailed{
 		Ref: at.ref, Code: code, Failure: err.Error(), Attempt: at.number, Final: final, Usage: at.usageCounter.total(),
@@ -146,7 +146,7 @@ func (at *attempt) play(ctx context.Context) (rollout.Episode, error) {
 func (at *attempt) environment() (episode.Environment, error) {
 	env, err := at.Environments(at.plan.Environment)
 	if err != nil {
-		return nil, rollout.Fail(rollout.Permanent, "environment", err)
+		return nil, rollout.Fail(rollout.Permanent, rollout.CodeEnvironment, err)
 	}
 	return env, nil
 }
@@ -180,7 +180,7 @@ func (a *Activities) emit(run rollout.RunName, key string, body telemetry.Body) 
 	a.Emit.Emit(telemetry.Event{At: a.Now(), Run: run, Key: key, Body: body})
 }
 
-func failureCode(err error) string { return Code(typed(err)) }
+func failureCode(err error) rollout.Code { return Code(typed(err)) }
 
 // journal saves one attempt's checkpoints; the buffer fences off an attempt that was taken for dead.
 type journal struct {

@@ -77,7 +77,8 @@ var errNoScenario = errors.New("its warm-up has not been played")
 func (at *attempt) scenario(ctx context.Context, player *episode.Player) ([]byte, error) {
 	scenario, err := at.register(ctx, player)
 	if err == nil && len(scenario) == 0 {
-		return nil, rollout.Fail(rollout.GameFault, "scenario", fmt.Errorf("group %s: %w", at.plan.Ref, errNoScenario))
+		return nil, rollout.Fail(rollout.GameFault, rollout.CodeScenario, fmt.Errorf("group %s: %w", at.plan.Ref,
+			errNoScenario))
 	}
 	return scenario, err
 }
@@ -137,7 +138,8 @@ func warmUpHeartbeat(ctx context.Context) (*rollout.Checkpoint, error) {
 	}
 	var last rollout.Checkpoint
 	if err := activity.GetHeartbeatDetails(ctx, &last); err != nil {
-		return nil, rollout.Fail(rollout.Permanent, "heartbeat", fmt.Errorf("read where the warm-up stopped: %w", err))
+		return nil, rollout.Fail(rollout.Permanent, rollout.CodeHeartbeat, fmt.Errorf("read where the warm-up stopped: %w",
+			err))
 	}
 	return &last, nil
 }

@@ -31,7 +31,7 @@ func runWithHeartbeat[T any](ctx context.Context, at *attempt, play func(context
 		defer func() {
 			if r := recover(); r != nil {
 				at.Log.Error("an attempt at a game panicked", "game", at.name(), "panic", r, "stack", string(debug.Stack()))
-				e.err = rollout.Fail(rollout.Retryable, "panic", fmt.Errorf("%v", r))
+				e.err = rollout.Fail(rollout.Retryable, rollout.CodePanic, fmt.Errorf("%v", r))
 			}
 			ended <- e
 		}()

@@ -37,7 +37,7 @@ type shelf struct {
 	saves  int
 	ended  *rollout.Episode
 
-	failed   []string // codes of the attempts that were counted so
+	failed   []rollout.Code // codes of the attempts that were counted so
 	finished int
 	advanced int
 
@@ -267,7 +267,7 @@ func (s *stand) play() error {
 	return err
 }
 
-func wantCode(t *testing.T, err error, code string, final bool) {
+func wantCode(t *testing.T, err error, code rollout.Code, final bool) {
 	t.Helper()
 	if Code(err) != code || Final(err) != final {
 		t.Errorf("got %v (%s, final %v), want %s, final %v", err, Code(err), Final(err), code, final)
@@ -286,13 +286,13 @@ func TestGameIsLeftBehindWhenItsEnvironmentHangs(t *testing.T) {
 	}, 0, time.Second, func(s *stand) {
 		hang = make(chan struct{}) // of the bubble
 		err := s.play()
-		wantCode(t, err, episode.EnvironmentHung, false)
+		wantCode(t, err, rollout.CodeEnvironmentHung, false)
 		// 2 s of engines, 18 s of hanging that are left of the phase, and a quarter of its limit until it is noticed.
 		if took := time.Since(s.began); took < 21*time.Second || took > 26*time.Second {
 			t.Errorf("failed after %v", took)
 		}
 		failed := s.failure()
-		if failed.Code != episode.EnvironmentHung || failed.Final || failed.Usage.Requests != 2 ||
+		if failed.Code != rollout.CodeEnvironmentHung || failed.Final || failed.Usage.Requests != 2 ||
 			failed.Usage.OutputTokens != 2 {
 			t.Errorf("event %+v, want two requests of two tokens", failed)
 		}
@@ -347,8 +347,8 @@ func TestPhaseDeadlineIsTriedAgain(t *testing.T) {
 			PhaseIndex: 1, Game: []byte(`{"moves":[0]}`),
 			Episode: rollout.Episode{Phases: 1, Usage: rollout.Usage{Requests: 1, OutputTokens: 7}},
 		}
-		wantCode(t, s.play(), episode.PhaseDeadline, false)
-		if failed := s.failure(); failed.Code != episode.PhaseDeadline || failed.Usage.OutputTokens != 8 ||
+		wantCode(t, s.play(), rollout.CodePhaseDeadline, false)
+		if failed := s.failure(); failed.Code != rollout.CodePhaseDeadline || failed.Usage.OutputTokens != 8 ||
 			!strings.Contains(failed.Failure, "21.0 s at engines for O") {
 			t.Errorf("event %+v", failed)
 		}
@@ -362,7 +362,7 @@ func TestGamesThatEndWithoutFailing(t *testing.T) {
 		name  string
 		cause error // nil: the worker stops
 		over  bool  // the group is, as the buffer knows
-		code  string
+		code  rollout.Code
 		final bool
 	}{
 		{"cancelled", temporal.NewCanceledError(), false, rollout.CodeCancelled, true},
@@ -425,7 +425,7 @@ func TestFencedGamesAreCancelledOrSuperseded(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		over  bool
-		code  string
+		code  rollout.Code
 		final bool
 	}{
 		{"the group is over", true, rollout.CodeCancelled, true},
@@ -435,7 +435,7 @@ func TestFencedGamesAreCancelledOrSuperseded(t *testing.T) {
 			onStand(t, "", func(string) {}, 0, time.Second, func(s *stand) {
 				s.buffer.over = tt.over
 				s.buffer.fenced = rollout.Refuse(rollout.Fenced, "nothing can be added")
-				wantCode(t, s.play(), string(rollout.Fenced), true)
+				wantCode(t, s.play(), rollout.Code(rollout.Fenced), true)
 				if failed := s.failure(); failed.Code != tt.code || failed.Final != tt.final || failed.Usage.OutputTokens != 1 {
 					t.Errorf("event %+v, want %s", failed, tt.code)
 				}
@@ -474,7 +474,7 @@ func TestGameThatNoEngineServesRests(t *testing.T) {
 func TestAttemptsEnd(t *testing.T) {
 	onStandOf(t, "the last try fails", 30*time.Second, func(s *stand) {
 		s.buffer.begun = buffer.Attempt{Number: 31, Counted: maxAttempts, Excused: 11}
-		wantCode(t, s.play(), episode.PhaseDeadline, true)
+		wantCode(t, s.play(), rollout.CodePhaseDeadline, true)
 	})
 	onStandOf(t, "a worker dies in the last try", time.Second, func(s *stand) {
 		s.buffer.begun = buffer.Attempt{Number: 32, Counted: maxAttempts + 1, Excused: 11}
@@ -500,8 +500,8 @@ func TestPanicsEndTheirGameAlone(t *testing.T) {
 				panic("the board fell off the table")
 			}
 		}, 0, time.Second, func(s *stand) {
-			wantCode(t, s.play(), episode.EnvironmentPanic, true)
-			if !slices.Equal(s.buffer.failed, []string{episode.EnvironmentPanic}) || s.buffer.finished > 0 {
+			wantCode(t, s.play(), rollout.CodeEnvironmentPanic, true)
+			if !slices.Equal(s.buffer.failed, []rollout.Code{rollout.CodeEnvironmentPanic}) || s.buffer.finished > 0 {
 				t.Errorf("counted: failed %v, finished %d", s.buffer.failed, s.buffer.finished)
 			}
 			if failed := s.failure(); !failed.Final || failed.Usage.OutputTokens != 1 ||
@@ -529,7 +529,7 @@ func TestFailedWarmUpsAreReported(t *testing.T) {
 		}
 	}, 0, time.Second, func(s *stand) {
 		_, err := s.env.ExecuteActivity(s.acts.WarmUpGroup, s.plan)
-		wantCode(t, err, episode.EnvironmentPanic, true)
+		wantCode(t, err, rollout.CodeEnvironmentPanic, true)
 		if failed := s.failure(); failed.Usage.OutputTokens != 1 || !strings.Contains(failed.Failure, "warm-up") {
 			t.Errorf("event %+v", failed)
 		}
@@ -547,7 +547,7 @@ func TestScenarioThatHangsFailsInTime(t *testing.T) {
 		hang = make(chan struct{})                      // of the bubble
 		s.plan.Timeouts.Phase = s.plan.Timeouts.Episode // an hour; the activity has ten minutes
 		_, err := s.env.ExecuteActivity(s.acts.PrepareGroup, s.plan)
-		wantCode(t, err, episode.EnvironmentHung, false)
+		wantCode(t, err, rollout.CodeEnvironmentHung, false)
 		close(hang)
 	})
 }

@@ -22,16 +22,16 @@ func typedAfter(err error, delay time.Duration) error {
 	if errors.As(err, &app) {
 		return err
 	}
-	code := "internal"
+	code := rollout.CodeInternal
 	var failure *rollout.Failure
 	var refusal *rollout.Refusal
 	switch {
 	case errors.As(err, &failure):
 		code = failure.Code
 	case errors.As(err, &refusal):
-		code = string(refusal.Code)
+		code = rollout.Code(refusal.Code)
 	}
-	return temporal.NewApplicationErrorWithOptions(err.Error(), code, temporal.ApplicationErrorOptions{
+	return temporal.NewApplicationErrorWithOptions(err.Error(), string(code), temporal.ApplicationErrorOptions{
 		NonRetryable:   final(err),
 		Cause:          err,
 		NextRetryDelay: delay,
@@ -64,21 +64,21 @@ func final(err error) bool {
 	return false
 }
 
-// Code is the code of an error that came back from an activity, for counting; "internal" when it has none.
-func Code(err error) string {
+// Code is the code of an error that came back from an activity, for counting; CodeInternal when it has none.
+func Code(err error) rollout.Code {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) && app.Type() != "" {
-		return app.Type()
+		return rollout.Code(app.Type())
 	}
 	var timeout *temporal.TimeoutError
 	if errors.As(err, &timeout) {
-		return "timeout"
+		return rollout.CodeTimeout
 	}
 	var canceled *temporal.CanceledError
 	if errors.As(err, &canceled) {
 		return rollout.CodeCancelled
 	}
-	return "internal"
+	return rollout.CodeInternal
 }
 
 // Final reports whether an error that came back from an activity was one not worth trying again.

@@ -127,7 +127,7 @@ func (d *deployment) refusing(engine string) string {
 }
 
 // failing is nil when so many attempts of a run have failed with a code.
-func (d *deployment) failing(run rollout.RunName, code string, n int64) error {
+func (d *deployment) failing(run rollout.RunName, code rollout.Code, n int64) error {
 	attempts, err := d.backend.Buffer.AttemptCounts(d.ctx, run)
 	if err != nil {
 		return err

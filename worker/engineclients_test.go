@@ -54,7 +54,7 @@ func TestClientsOfEngines(t *testing.T) {
 			auth = "nothing came"
 			err = clients.mustGet(tt.engine).Health(t.Context())
 			if tt.denied {
-				if vllm.CodeOf(err) != vllm.EngineGone || auth != "nothing came" ||
+				if rollout.CodeOf(err) != rollout.CodeEngineGone || auth != "nothing came" ||
 					!strings.Contains(vllm.Detail(err), "engine_urls") {
 					t.Errorf("got %v (%s), and the stub %q", err, vllm.Detail(err), auth)
 				}

@@ -60,7 +60,7 @@ func (e *engines) Unload(ctx context.Context, id rollout.EngineID, name string) 
 	}
 	client, err := e.clients.get(engine)
 	if err != nil {
-		return rollout.Fail(rollout.Permanent, "engine_address", err)
+		return rollout.Fail(rollout.Permanent, rollout.CodeEngineAddress, err)
 	}
 	return e.loader.Unload(ctx, client, id, name)
 }
@@ -73,7 +73,7 @@ func (e *engines) Load(ctx context.Context, id rollout.EngineID, a fleet.Adapter
 	}
 	client, err := e.clients.get(engine)
 	if err != nil {
-		return 0, rollout.Fail(rollout.Permanent, "engine_address", err)
+		return 0, rollout.Fail(rollout.Permanent, rollout.CodeEngineAddress, err)
 	}
 	sec, err := e.loader.Load(ctx, client, id, a)
 	if err != nil {

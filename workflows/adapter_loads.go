@@ -13,7 +13,6 @@ import (
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 // Bounds of one round of loads.
@@ -143,7 +142,7 @@ func (l *loads) outcome() error {
 	}
 	condemned := l.condemned()
 	var texts []string
-	code := ""
+	var code rollout.Code
 	for _, engine := range l.asked {
 		err := l.failed[engine]
 		switch {
@@ -152,7 +151,7 @@ func (l *loads) outcome() error {
 		case err == nil || condemned && !activities.Final(err):
 		default:
 			texts = append(texts, cause(err))
-			if code == "" || code == vllm.AdapterConflict { // a conflict only if there is nothing else
+			if code == "" || code == rollout.CodeAdapterConflict { // a conflict only if there is nothing else
 				code = activities.Code(err)
 			}
 		}
@@ -163,9 +162,9 @@ func (l *loads) outcome() error {
 	}
 	text := strings.Join(texts, "; ")
 	if condemned {
-		return temporal.NewNonRetryableApplicationError(text, code, nil)
+		return temporal.NewNonRetryableApplicationError(text, string(code), nil)
 	}
-	return temporal.NewApplicationError(text, code)
+	return temporal.NewApplicationError(text, string(code))
 }
 
 // notes says which engines do not have the adapter, and why.

@@ -114,7 +114,7 @@ func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 	return g, ctx.Err()
 }
 
-func discardGroup(ctx workflow.Context, in GroupInput, code string) activities.GroupEnd {
+func discardGroup(ctx workflow.Context, in GroupInput, code rollout.Code) activities.GroupEnd {
 	if errors.Is(ctx.Err(), workflow.ErrCanceled) {
 		code = rollout.CodeCancelled
 	}

@@ -429,7 +429,7 @@ func outdated(w *liveWorld) {
 }
 
 // lost waits for groups that were dropped with a code.
-func (w *liveWorld) lost(code string) error {
+func (w *liveWorld) lost(code rollout.Code) error {
 	status, err := w.control.Status(w.ctx, w.spec.Name)
 	if err == nil && status.Failures[code] == 0 {
 		err = fmt.Errorf("dropped are %v", status.Failures)

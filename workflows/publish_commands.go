@@ -11,7 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runmachine"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 // Publication is a trainer's wish that version serves the weights at path, as the engines see that path.
@@ -104,7 +103,7 @@ func fate(err error) rollout.RefusalCode {
 	switch code := activities.Code(err); {
 	case errors.Is(err, errNoEngine) || !activities.Final(err):
 		return rollout.Unavailable
-	case code == vllm.AdapterConflict || code == string(rollout.Conflict):
+	case code == rollout.CodeAdapterConflict || code == rollout.Code(rollout.Conflict):
 		return rollout.Conflict
 	}
 	return rollout.Invalid

@@ -12,7 +12,6 @@ import (
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runmachine"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 // How histories published that were begun before the patch "publication": every ready engine was waited for, whatever
@@ -50,7 +49,7 @@ func (r *run) introduceBefore(
 		return found, nil, err
 	}
 	loads, err := loadOnAll(ctx, engines, *adapter, r.machine.Spec.Adapters.Quorum)
-	if err != nil && activities.Code(err) != vllm.AdapterConflict { // there the name is somebody else's
+	if err != nil && activities.Code(err) != rollout.CodeAdapterConflict { // there the name is somebody else's
 		withdraw(ctx, unloadBefore(), engines, nil, adapter.Name)
 	}
 	return found, loads, err

@@ -121,7 +121,7 @@ func accountRead(ctx workflow.Context, account buffer.Account, err error) runmac
 	}
 	return runmachine.AccountRead{
 		Account: accountOf(account), Failed: err != nil,
-		Forgotten: err != nil && activities.Code(err) == string(rollout.NoSuchRun),
+		Forgotten: err != nil && activities.Code(err) == rollout.Code(rollout.NoSuchRun),
 	}
 }
 

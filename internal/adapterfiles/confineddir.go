@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 // confinedDir is a directory, the prefix of a run's adapters, that is read without ever looking at anything outside of
@@ -136,7 +135,8 @@ var (
 func (d *confinedDir) classify(rel string, err error) error {
 	for _, fault := range []error{errOutside, errNotRegular, errCircle, syscall.ENOTDIR, syscall.ENAMETOOLONG} {
 		if errors.Is(err, fault) {
-			return rollout.Fail(rollout.Permanent, vllm.BadAdapter, fmt.Errorf("%s: %w", filepath.Join(d.prefix, rel), fault))
+			return rollout.Fail(rollout.Permanent, rollout.CodeBadAdapter, fmt.Errorf("%s: %w", filepath.Join(d.prefix, rel),
+				fault))
 		}
 	}
 	return err
@@ -145,12 +145,12 @@ func (d *confinedDir) classify(rel string, err error) error {
 // readAll reads a file of at most most bytes into w, until ctx is done.
 func readAll(ctx context.Context, w io.Writer, f *os.File, info fs.FileInfo, most int64) error {
 	if info.Size() > most {
-		return rollout.Fail(rollout.Permanent, vllm.BadAdapter,
+		return rollout.Fail(rollout.Permanent, rollout.CodeBadAdapter,
 			fmt.Errorf("%s has %d MiB; %d MiB is the most", f.Name(), info.Size()>>20, most>>20))
 	}
 	n, err := io.Copy(w, contextReader{ctx, io.LimitReader(f, info.Size()+1)})
 	if err == nil && n != info.Size() {
-		err = rollout.Fail(rollout.Permanent, vllm.BadAdapter,
+		err = rollout.Fail(rollout.Permanent, rollout.CodeBadAdapter,
 			fmt.Errorf("%s is still being written; publish when that is done", f.Name()))
 	}
 	return err

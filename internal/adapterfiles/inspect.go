@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 // Inspection is what an adapter's files say before any engine has read them.
@@ -42,7 +41,8 @@ func (r *Reader) Inspect(ctx context.Context, prefix, path string, rank int) (In
 		return Inspection{}, fmt.Errorf("inspect adapter: %w", err)
 	}
 	if err := checkConfig(found.config, rank); err != nil {
-		return Inspection{}, rollout.Fail(rollout.Permanent, vllm.BadAdapter, fmt.Errorf("adapter at %s: %w", path, err))
+		return Inspection{}, rollout.Fail(rollout.Permanent, rollout.CodeBadAdapter, fmt.Errorf("adapter at %s: %w", path,
+			err))
 	}
 	if found.digest == "" {
 		return Inspection{}, noWeights(path)
@@ -56,7 +56,7 @@ func invisible(err error) bool {
 }
 
 func noWeights(path string) error {
-	return rollout.Fail(rollout.Permanent, vllm.AdapterMissing, fmt.Errorf(
+	return rollout.Fail(rollout.Permanent, rollout.CodeAdapterMissing, fmt.Errorf(
 		"adapter at %s: none of %s is there; publish when the weights are written", path, strings.Join(weightFiles, ", ")))
 }
 

@@ -155,14 +155,14 @@ func gamesFail(e Evidence) (rollout.Alarm, bool) {
 }
 
 // advice is what to do about attempts that all fail with a code.
-func advice(code string, spec rollout.Spec) string {
+func advice(code rollout.Code, spec rollout.Spec) string {
 	events := fmt.Sprintf("see: millrace run events %s --code %s", spec.Name, code)
 	t := spec.Timeouts
 	switch code {
-	case "timeout", "deadline":
+	case rollout.CodeTimeout, rollout.CodeDeadline:
 		return fmt.Sprintf("raise timeouts.completion (%v) or timeouts.episode (%v) in the spec of another run, "+
 			"or ask for shorter answers; %s", t.Completion, t.Episode, events)
-	case "environment_hung":
+	case rollout.CodeEnvironmentHung:
 		return fmt.Sprintf("raise timeouts.phase (%v) in the spec of another run, or fix the environment; %s",
 			t.PhaseLimit(), events)
 	case "unknown_model", "no_engine":

@@ -144,7 +144,7 @@ func TestDepartures(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.want(f.do("GET", "/v1/runs/demo", ""), 200).into(&view)
-	groups := map[string]int64{}
+	groups := map[rollout.Code]int64{}
 	for _, d := range view.Departures {
 		groups[d.Code] = d.Groups
 	}

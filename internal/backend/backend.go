@@ -41,7 +41,7 @@ type Backend struct {
 }
 
 // dropped reports a group that became too stale in the buffer, which only the buffer notices.
-func (b *Backend) dropped(ref rollout.GroupRef, code string) {
+func (b *Backend) dropped(ref rollout.GroupRef, code rollout.Code) {
 	if b.emit == nil {
 		return
 	}

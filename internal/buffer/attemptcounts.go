@@ -33,7 +33,7 @@ func (s *Store) AttemptFailed(ctx context.Context, t rollout.FailedAttempt) erro
 	if err != nil {
 		return fmt.Errorf("count a failed try: %w", err)
 	}
-	if _, err := s.eval(ctx, tryFailedScript, t.Ref.Run, t.Code, flag(t.Final), stamp(t.At), last); err != nil {
+	if _, err := s.eval(ctx, tryFailedScript, t.Ref.Run, string(t.Code), flag(t.Final), stamp(t.At), last); err != nil {
 		return fmt.Errorf("count a failed try: %w", err)
 	}
 	return nil
@@ -73,7 +73,8 @@ func (s *Store) AttemptCounts(ctx context.Context, run rollout.RunName) (rollout
 		switch what {
 		case "n":
 			of := rollout.FailedAttempts{
-				Code: rest, Attempts: n, GivenUp: words(fields["g "+rest]).int(0), InRow: words(failing["r "+rest]).int(0),
+				Code: rollout.Code(rest), Attempts: n, GivenUp: words(fields["g "+rest]).int(0),
+				InRow: words(failing["r "+rest]).int(0),
 			}
 			var last lastAttempt
 			if err := json.Unmarshal([]byte(fields["l "+rest]), &last); err != nil {

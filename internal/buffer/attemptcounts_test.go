@@ -19,11 +19,11 @@ func TestAttemptCounts(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 3))
 		at := start
-		fail := func(code string, final bool) {
+		fail := func(code rollout.Code, final bool) {
 			t.Helper()
 			at = at.Add(time.Second)
 			f.ok(f.AttemptFailed(f.ctx, rollout.FailedAttempt{
-				Ref: rollout.EpisodeRef{GroupRef: ref(4), Sample: 1}, Code: code, Error: code + strings.Repeat("!", 900),
+				Ref: rollout.EpisodeRef{GroupRef: ref(4), Sample: 1}, Code: code, Error: string(code) + strings.Repeat("!", 900),
 				Attempt: 2, Final: final, At: at,
 			}))
 		}
@@ -60,7 +60,7 @@ func TestAttemptCounts(t *testing.T) {
 		f.ok(f.GameAdvanced(f.ctx, run))
 		see("2 finished, 4 failed; panic 2/1/0; timeout 2/1/0")
 		for i := range 100 {
-			fail(fmt.Sprintf("code-%d", i), false)
+			fail(rollout.Code(fmt.Sprintf("code-%d", i)), false)
 		}
 		if attempts, err := f.AttemptCounts(f.ctx, run); err != nil || len(attempts.ByCode) > 65 ||
 			attempts.ByCode[0].Code != "other" {

@@ -35,7 +35,7 @@ type Options struct {
 
 	// OnDrop hears of groups that became too stale while they were ready; nobody else asked for their end. It
 	// is called before the call that noticed returns, and must not call the Store.
-	OnDrop func(ref rollout.GroupRef, code string)
+	OnDrop func(ref rollout.GroupRef, code rollout.Code)
 }
 
 // Store is the buffer of all runs. It holds no state of its own: any number of processes may use the same
@@ -46,7 +46,7 @@ type Store struct {
 	retain int
 	detail int
 	now    func() time.Time
-	onDrop func(rollout.GroupRef, string)
+	onDrop func(rollout.GroupRef, rollout.Code)
 }
 
 // New makes a Store; it does not connect.
@@ -66,7 +66,7 @@ func New(rdb redis.UniversalClient, o Options) *Store {
 		s.now = time.Now
 	}
 	if s.onDrop == nil {
-		s.onDrop = func(rollout.GroupRef, string) {}
+		s.onDrop = func(rollout.GroupRef, rollout.Code) {}
 	}
 	return s
 }

@@ -250,7 +250,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		expect(t, "counts", f.counts(), rollout.BufferCounts{Claimed: 1, Dropped: 2})
 		a, err := f.Account(f.ctx, run)
 		f.ok(err)
-		expect(t, "drops", a.Drops, map[string]int64{"stale": 2})
+		expect(t, "drops", a.Drops, map[rollout.Code]int64{"stale": 2})
 	},
 	"stale groups are kept if the run says so": func(t *testing.T, rdb redis.UniversalClient) {
 		s := spec(2, 9)

@@ -18,9 +18,10 @@ func (s *Store) Departures(ctx context.Context, run rollout.RunName) ([]rollout.
 	if err != nil {
 		return nil, fmt.Errorf("departures: %w", err)
 	}
-	byCode := map[string]*rollout.LengthCount{}
+	byCode := map[rollout.Code]*rollout.LengthCount{}
 	for name, count := range r.fields(1) {
-		bucket, code, _ := strings.Cut(name, " ")
+		bucket, left, _ := strings.Cut(name, " ")
+		code := rollout.Code(left)
 		at, err := strconv.Atoi(bucket)
 		if err != nil || at < 0 || at > rollout.LongestBucket {
 			return nil, fmt.Errorf("departures of %s: no bucket of lengths is %q", run, bucket)
@@ -48,7 +49,7 @@ func (s *Store) Departures(ctx context.Context, run rollout.RunName) ([]rollout.
 	return counts, nil
 }
 
-func trainedFirst(code string) int {
+func trainedFirst(code rollout.Code) int {
 	if code == rollout.Trained {
 		return 0
 	}

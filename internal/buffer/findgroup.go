@@ -13,7 +13,7 @@ import (
 // Whereabouts is where a group is, or went.
 type Whereabouts struct {
 	State   GroupState       // empty: never heard of
-	Code    string           // why it was dropped
+	Code    rollout.Code     // why it was dropped
 	Step    *rollout.Step    // that it was trained on in; nil: not, or no longer known
 	Highest rollout.GroupSeq // highest group number heard of
 }
@@ -39,7 +39,7 @@ func (s *Store) Whereabouts(ctx context.Context, ref rollout.GroupRef) (Whereabo
 	if err != nil {
 		return Whereabouts{}, fmt.Errorf("look for group %s: %w", ref, err)
 	}
-	w := Whereabouts{State: GroupState(r.str(1)), Code: r.str(2), Highest: rollout.GroupSeq(r.int(3))}
+	w := Whereabouts{State: GroupState(r.str(1)), Code: rollout.Code(r.str(2)), Highest: rollout.GroupSeq(r.int(3))}
 	if w.State == GroupTrained {
 		w.Step, err = s.trainedIn(ctx, ref, rollout.Step(r.int(4)))
 	}

@@ -55,7 +55,7 @@ func open(t testing.TB, rdb redis.UniversalClient, s rollout.Spec) *fixture {
 	t.Helper()
 	f := &fixture{t: t, ctx: context.Background(), rdb: rdb}
 	c := &clock{at: start}
-	f.Store = buffer.New(rdb, buffer.Options{Now: c.Now, OnDrop: func(ref rollout.GroupRef, code string) {
+	f.Store = buffer.New(rdb, buffer.Options{Now: c.Now, OnDrop: func(ref rollout.GroupRef, code rollout.Code) {
 		f.drops = append(f.drops, fmt.Sprintf("%s %s", ref, code))
 	}})
 	f.ok(f.Open(f.ctx, s, ""))

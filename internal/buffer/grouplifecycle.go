@@ -41,8 +41,8 @@ func (s *Store) Start(ctx context.Context, ref rollout.GroupRef) error {
 
 // Commit says what became of a committed group.
 type Commit struct {
-	Duplicate bool   // it had been committed, or dropped, before; this call changed nothing
-	Dropped   string // why it will not be trained on; empty when it is ready, claimed or completed
+	Duplicate bool         // it had been committed, or dropped, before; this call changed nothing
+	Dropped   rollout.Code // why it will not be trained on; empty when it is ready, claimed or completed
 }
 
 // CommitGroup makes a group ready, once, and deletes the checkpoints of its games. A group with a row that must
@@ -70,7 +70,7 @@ func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, erro
 		return Commit{}, fmt.Errorf("commit group: %w", err)
 	}
 	if state := r.str(1); state == "dropped" {
-		return Commit{Dropped: r.str(2)}, nil
+		return Commit{Dropped: rollout.Code(r.str(2))}, nil
 	} else if state != "" {
 		return Commit{Duplicate: true}, nil
 	}
@@ -107,7 +107,7 @@ func (s *Store) peek(ctx context.Context, ref rollout.GroupRef) (*Commit, error)
 	case "", "queued", "inflight":
 		return nil, nil
 	case "dropped":
-		return &Commit{Duplicate: true, Dropped: r.str(2)}, nil
+		return &Commit{Duplicate: true, Dropped: rollout.Code(r.str(2))}, nil
 	}
 	return &Commit{Duplicate: true}, nil
 }
@@ -121,11 +121,11 @@ func deref(c *Commit) Commit {
 
 // Discard lets a queued or in-flight group go. A group never heard of is let go too, so that it cannot come late; one
 // that is ready or further is a Conflict.
-func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code string) error {
+func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code rollout.Code) error {
 	if err := checkCode(ref, code); err != nil {
 		return err
 	}
-	r, err := s.evalGroup(ctx, discardScript, ref, code)
+	r, err := s.evalGroup(ctx, discardScript, ref, string(code))
 	if err != nil {
 		return fmt.Errorf("discard group: %w", err)
 	}
@@ -137,18 +137,18 @@ func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code string) 
 
 // Release lets a group go while it is queued: before a request of it has been dispatched. One that is further, that
 // was dropped for another reason, or that was never heard of stays what it is, and the answer is false.
-func (s *Store) Release(ctx context.Context, ref rollout.GroupRef, code string) (released bool, err error) {
+func (s *Store) Release(ctx context.Context, ref rollout.GroupRef, code rollout.Code) (released bool, err error) {
 	if err := checkCode(ref, code); err != nil {
 		return false, err
 	}
-	r, err := s.evalGroup(ctx, releaseScript, ref, code)
+	r, err := s.evalGroup(ctx, releaseScript, ref, string(code))
 	if err != nil {
 		return false, fmt.Errorf("release group: %w", err)
 	}
 	return r.int(1) == 1, nil
 }
 
-func checkCode(ref rollout.GroupRef, code string) error {
+func checkCode(ref rollout.GroupRef, code rollout.Code) error {
 	switch code {
 	case "":
 		return rollout.Refuse(rollout.Invalid, "group %s cannot be dropped without a code that says why", ref)

@@ -24,8 +24,8 @@ type model struct {
 	bytes   map[int]int // stored size, of every group ever committed
 	length  map[int]int // of those of which it is known
 	phases  map[rollout.EpisodeRef]int
-	lengths map[string][]int // of the groups dropped, by code
-	drops   map[int]string
+	lengths map[rollout.Code][]int // of the groups dropped, by code
+	drops   map[int]rollout.Code
 	batches [][]int // by step
 	reports map[int]int
 	next    int
@@ -36,7 +36,8 @@ func newModel(s rollout.Spec, retain int) *model {
 	return &model{
 		limits: s.Buffer, steps: s.Steps, retain: retain,
 		state: map[int]string{}, from: map[int]int{}, min: map[int]int{}, nth: map[int]int{}, bytes: map[int]int{},
-		length: map[int]int{}, phases: map[rollout.EpisodeRef]int{}, lengths: map[string][]int{}, drops: map[int]string{},
+		length: map[int]int{}, phases: map[rollout.EpisodeRef]int{}, lengths: map[rollout.Code][]int{},
+		drops:   map[int]rollout.Code{},
 		reports: map[int]int{},
 	}
 }
@@ -57,7 +58,7 @@ func (m *model) stale(version int) bool {
 	return m.limits.OnStale == rollout.DropStale && version < m.version-int(m.limits.MaxStaleness)
 }
 
-func (m *model) drop(seq int, code string) {
+func (m *model) drop(seq int, code rollout.Code) {
 	m.state[seq], m.drops[seq] = "dropped", code
 	if _, known := m.length[seq]; !known {
 		m.length[seq] = m.cameTo(seq)
@@ -127,7 +128,7 @@ func (m *model) save(ref rollout.EpisodeRef, phases int) rollout.RefusalCode {
 	return ""
 }
 
-func (m *model) commit(seq, version, length, bytes int) (duplicate bool, dropped string) {
+func (m *model) commit(seq, version, length, bytes int) (duplicate bool, dropped rollout.Code) {
 	switch m.state[seq] {
 	case "", "queued", "inflight":
 	case "dropped":
@@ -145,7 +146,7 @@ func (m *model) commit(seq, version, length, bytes int) (duplicate bool, dropped
 	return false, ""
 }
 
-func (m *model) discard(seq int, code string) rollout.RefusalCode {
+func (m *model) discard(seq int, code rollout.Code) rollout.RefusalCode {
 	switch m.state[seq] {
 	case "", "queued", "inflight":
 		m.drop(seq, code)
@@ -156,7 +157,7 @@ func (m *model) discard(seq int, code string) rollout.RefusalCode {
 	return ""
 }
 
-func (m *model) release(seq int, code string) bool {
+func (m *model) release(seq int, code rollout.Code) bool {
 	if m.state[seq] == "queued" {
 		m.drop(seq, code)
 	}
@@ -315,7 +316,7 @@ func (m *model) departures() []rollout.LengthCount {
 		}
 	}
 	counts := []rollout.LengthCount{}
-	for _, code := range append([]string{rollout.Trained}, slices.Sorted(maps.Keys(m.lengths))...) {
+	for _, code := range append([]rollout.Code{rollout.Trained}, slices.Sorted(maps.Keys(m.lengths))...) {
 		if len(lengths[code]) == 0 {
 			continue
 		}

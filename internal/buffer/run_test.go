@@ -43,7 +43,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		status := rollout.RunStatus{
 			Spec: other, State: rollout.RunPaused, Reason: "operator", StartedAt: start, NextStep: 2, PolicyVersion: 2,
 			Policies: []rollout.Policy{{Version: 2, Adapter: "another-v2", State: rollout.PolicyServing, PublishedAt: start}},
-			Launched: 7, Failures: map[string]int64{"timeout": 1},
+			Launched: 7, Failures: map[rollout.Code]int64{"timeout": 1},
 		}
 		f.ok(f.SaveStatus(f.ctx, status, time.Time{}))
 		got, err := f.Runs(f.ctx)

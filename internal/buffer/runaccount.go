@@ -24,7 +24,7 @@ type Account struct {
 	ClaimedTo  rollout.Step              `json:"claimed_to"` // first step never granted
 	Version    rollout.PolicyVersion     `json:"policy_version"`
 	Generation rollout.TrainerGeneration `json:"epoch"`
-	Drops      map[string]int64          `json:"drops,omitempty"` // by code
+	Drops      map[rollout.Code]int64    `json:"drops,omitempty"` // by code
 }
 
 // Outstanding is the groups queued, in flight or ready, in the order of their launch.
@@ -51,12 +51,12 @@ func (s *Store) Account(ctx context.Context, run rollout.RunName) (Account, erro
 		Queued:     r.seqs(8),
 		InFlight:   r.seqs(9),
 		Ready:      r.seqs(10),
-		Drops:      map[string]int64{},
+		Drops:      map[rollout.Code]int64{},
 		GroupBytes: r.int(12),
 	}
 	drops := r.list(11)
 	for i := 0; i+1 < len(drops); i += 2 {
-		a.Drops[drops.str(i)] = drops.int(i + 1)
+		a.Drops[rollout.Code(drops.str(i))] = drops.int(i + 1)
 	}
 	return a, nil
 }

@@ -65,7 +65,7 @@ func failedTable(t rollout.AttemptCounts, now time.Time) *table.Table {
 	out := table.New(table.Left("FAILED WITH"), table.Right("TRIES"), table.Right("GIVEN UP"), table.Right("LAST"),
 		table.Left("GAME"), table.Left("LAST ERROR"))
 	for _, f := range t.ByCode {
-		out.Row(f.Code, count(f.Attempts), count(f.GivenUp), ago(f.LastAt, now), f.LastGame, f.Last)
+		out.Row(string(f.Code), count(f.Attempts), count(f.GivenUp), ago(f.LastAt, now), f.LastGame, f.Last)
 	}
 	return out
 }

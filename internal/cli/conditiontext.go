@@ -141,7 +141,7 @@ func departuresTable(departures []rollout.LengthCount) *table.Table {
 	}
 	t := table.New(columns...)
 	for _, d := range departures {
-		row := []string{d.Code, count(d.Groups), share(d.Groups, total)}
+		row := []string{string(d.Code), count(d.Groups), share(d.Groups, total)}
 		for _, bucket := range buckets {
 			cell := ""
 			if bucket < len(d.ByLength) && d.ByLength[bucket] > 0 {

@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // Config says what to run and for how long.
@@ -127,7 +129,7 @@ type Report struct {
 	Unled      int        // turns answered while Temporal was unavailable
 	Turns      int        // turns compared with what engines answered
 	OutTokens  int64      // generated altogether
-	Dropped    map[string]int64
+	Dropped    map[rollout.Code]int64
 	Violations []string
 }
 
@@ -161,7 +163,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			engines), cfg.Duration)
 	}()
 
-	report := Report{Dropped: map[string]int64{}}
+	report := Report{Dropped: map[rollout.Code]int64{}}
 	report.Summary.Seed = cfg.Seed
 	for i := 1; ; i++ {
 		outcome, err := s.train(ctx, watch, injector, cfg.plan(i))

@@ -44,7 +44,7 @@ func good() outcome {
 		},
 		account: buffer.Account{
 			Launched: 3, NextStep: 2, Counts: rollout.BufferCounts{Completed: 2, Dropped: 1},
-			Drops: map[string]int64{"stale": 1},
+			Drops: map[rollout.Code]int64{"stale": 1},
 		},
 	}
 }

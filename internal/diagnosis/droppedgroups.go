@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,12 +20,12 @@ const (
 
 // dropCounts is the groups dropped during the present steps.
 type dropCounts struct {
-	byCode map[string]int64
+	byCode map[rollout.Code]int64
 	all    int64
 }
 
 func dropsOf(m *measurements) dropCounts {
-	d := dropCounts{byCode: map[string]int64{}}
+	d := dropCounts{byCode: map[rollout.Code]int64{}}
 	if len(m.present) == 0 {
 		return d
 	}
@@ -41,13 +42,10 @@ func dropsOf(m *measurements) dropCounts {
 
 // text names the reasons, the most frequent first: ": 24 stale, 2 cancelled"; empty when no drop is recorded.
 func (d dropCounts) text() string {
-	var codes, parts []string
-	for code := range d.byCode {
-		codes = append(codes, code)
-	}
-	slices.SortFunc(codes, func(a, b string) int {
+	codes := slices.SortedFunc(maps.Keys(d.byCode), func(a, b rollout.Code) int {
 		return cmp.Or(cmp.Compare(d.byCode[b], d.byCode[a]), cmp.Compare(a, b))
 	})
+	var parts []string
 	for _, code := range codes {
 		parts = append(parts, fmt.Sprintf("%d %s", d.byCode[code], code))
 	}

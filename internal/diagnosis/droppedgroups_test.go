@@ -11,7 +11,7 @@ import (
 // waits for it.
 func TestStaleDrops(t *testing.T) {
 	t.Parallel()
-	lose := func(in *diagnosis.Input, perStep int, code string) {
+	lose := func(in *diagnosis.Input, perStep int, code rollout.Code) {
 		for i := range in.Records {
 			v := &in.Records[i].Service
 			v.AtClaim.Dropped = int64(i * perStep)

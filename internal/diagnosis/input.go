@@ -41,7 +41,7 @@ type AdapterLoad struct {
 // Drop is one group that was not trained on.
 type Drop struct {
 	At   time.Time
-	Code string
+	Code rollout.Code
 }
 
 // RewardVarianceChange is the moment at which most groups ceased to have any variance of their rewards, or had some

@@ -76,7 +76,7 @@ func circumstances(rng *rand.Rand, in *diagnosis.Input) {
 		v.ZeroVarianceGroups = rng.IntN(len(v.Groups) + 1)
 		for range rng.IntN(6) {
 			in.Drops = append(in.Drops, diagnosis.Drop{At: v.GrantedAt,
-				Code: []string{"stale", "shrunk", "zero_variance"}[rng.IntN(3)]})
+				Code: []rollout.Code{"stale", "shrunk", "zero_variance"}[rng.IntN(3)]})
 		}
 		if rng.IntN(10) == 0 {
 			now := rollout.RewardVariance{Collapsed: rng.IntN(2) == 0}
@@ -84,7 +84,7 @@ func circumstances(rng *rand.Rand, in *diagnosis.Input) {
 				diagnosis.RewardVarianceChange{At: v.GrantedAt, RewardVariance: now})
 		}
 	}
-	for _, code := range []string{rollout.Trained, "stale", "zero_variance"} {
+	for _, code := range []rollout.Code{rollout.Trained, "stale", "zero_variance"} {
 		in.Departures = append(in.Departures, counted(code, rng.Int64N(50), rng.Int64N(50), rng.Int64N(50)))
 	}
 }

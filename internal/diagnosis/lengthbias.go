@@ -20,10 +20,10 @@ const (
 
 // Bias is groups that left for one reason having had longer or shorter games than those trained on.
 type Bias struct {
-	Code          string  `json:"code"`
-	Groups        int64   `json:"groups"`         // that were played at all, and left for this reason
-	Phases        float64 `json:"phases"`         // mean length of their games, as closely as the buckets tell
-	TrainedPhases float64 `json:"trained_phases"` // and of those trained on
+	Code          rollout.Code `json:"code"`
+	Groups        int64        `json:"groups"`         // that were played at all, and left for this reason
+	Phases        float64      `json:"phases"`         // mean length of their games, as closely as the buckets tell
+	TrainedPhases float64      `json:"trained_phases"` // and of those trained on
 }
 
 // Biases compares the lengths of what was lost with those of what was trained on, for each reason with enough

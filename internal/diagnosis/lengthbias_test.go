@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-func counted(code string, byLength ...int64) rollout.LengthCount {
+func counted(code rollout.Code, byLength ...int64) rollout.LengthCount {
 	c := rollout.LengthCount{Code: code, ByLength: byLength}
 	for _, n := range byLength {
 		c.Groups += n

@@ -107,7 +107,7 @@ func reasonOf(ev *TryEnded) string {
 	case ev.Outcome == TimedOut:
 		return "got no answer"
 	case ev.Code != "":
-		return "failed (" + ev.Code + ")"
+		return "failed (" + string(ev.Code) + ")"
 	}
 	return "failed"
 }

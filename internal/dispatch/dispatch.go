@@ -66,7 +66,7 @@ type TryEnded struct {
 	Outcome                    Outcome
 	PromptTokens, OutputTokens int           // true usage, when Served
 	RetryAfter                 time.Duration // of an Overloaded engine; 0: not told
-	Code                       string        // of a failure, for the reason that a breaker gives
+	Code                       rollout.Code  // of a failure, for the reason that a breaker gives
 }
 
 // EngineUp says that an engine takes requests for these models, Limit at a time. Saying it again updates the
@@ -177,7 +177,7 @@ type Abandon struct {
 // Reject ends a request without an answer.
 type Reject struct {
 	ID     ID
-	Reason Reason
+	Reason rollout.Code
 }
 
 // Probe asks whether an engine lives. The driver answers with EngineProbed, in bounded time.
@@ -207,16 +207,3 @@ func (Probe) command()   {}
 func (Opened) command()  {}
 func (Closed) command()  {}
 func (Wake) command()    {}
-
-// Reason is why a request was rejected.
-type Reason string
-
-// The reasons.
-const (
-	QueueFull Reason = "queue_full" // there or, for a run that holds the longest queue, while it waited
-	Deadline  Reason = "deadline"   // still queued when its deadline passed
-	Cancelled Reason = "cancelled"  // withdrawn by its caller
-	NoEngine  Reason = "no_engine"  // for too long, no engine served its model
-	Exhausted Reason = "exhausted"  // failed as often as is allowed
-	Faulty    Reason = "refused"    // by two engines, or by the only one that has its model
-)

@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // dispatch sends what can be sent: to each free place the oldest request of the least served run.
@@ -124,7 +126,7 @@ func (s *Scheduler) evictFor(r *run) bool {
 	}
 	q := s.last(most)
 	s.dequeue(q)
-	s.reject(q, QueueFull)
+	s.reject(q, rollout.CodeQueueFull)
 	return true
 }
 

@@ -223,6 +223,6 @@ func (n *street) sent(c Send) {
 	if ev.Outcome == Split && c.Batch == 0 {
 		ev.Outcome = Refused
 	}
-	ev.Code = fmt.Sprint(ev.Outcome)
+	ev.Code = rollout.Code(fmt.Sprint(ev.Outcome))
 	n.after(n.between(0, longestHold), func() { n.handle(ev) })
 }

@@ -50,7 +50,7 @@ func New(cfg Config) *Scheduler {
 		adapters: adapters{lastUse: map[string]time.Time{}},
 		revision: 1,
 		price:    firstPrice,
-		count:    counters{rejected: map[Reason]int64{}},
+		count:    counters{rejected: map[rollout.Code]int64{}},
 	}
 }
 
@@ -111,8 +111,8 @@ func (s *Scheduler) submit(q *Request) {
 	s.count.submitted++
 	r := s.runNamed(q.Episode.Run)
 	if s.queued >= s.cfg.MaxQueued && !s.evictFor(r) {
-		s.count.rejected[QueueFull]++
-		s.do(Reject{q.ID, QueueFull})
+		s.count.rejected[rollout.CodeQueueFull]++
+		s.do(Reject{q.ID, rollout.CodeQueueFull})
 		s.forgetIfOver(r)
 		return
 	}
@@ -134,7 +134,7 @@ func (s *Scheduler) cancel(id ID) {
 			s.charge(q)
 		}
 		s.withdraw(q)
-		s.reject(q, Cancelled)
+		s.reject(q, rollout.CodeCancelled)
 	}
 }
 
@@ -149,7 +149,7 @@ func (s *Scheduler) withdraw(q *entry) {
 }
 
 // reject ends a request that is neither queued nor in flight any more.
-func (s *Scheduler) reject(e *entry, reason Reason) {
+func (s *Scheduler) reject(e *entry, reason rollout.Code) {
 	s.count.rejected[reason]++
 	s.do(Reject{e.ID, reason})
 	s.drop(e)

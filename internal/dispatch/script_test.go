@@ -134,7 +134,7 @@ func (p *player) event(name string, id ID, a *scripttest.Event) (Event, error) {
 		if try == 0 {
 			try = p.tries[id]
 		}
-		return TryEnded{id, try, o, a.Int("prompt"), a.Int("output"), a.Duration("retry"), a.Text("code")}, nil
+		return TryEnded{id, try, o, a.Int("prompt"), a.Int("output"), a.Duration("retry"), rollout.Code(a.Text("code"))}, nil
 	}
 	switch name {
 	case "submit":
@@ -238,7 +238,7 @@ func (p *player) stats() string {
 	return b.String()
 }
 
-func total(byReason map[Reason]int64) (n int64) {
+func total(byReason map[rollout.Code]int64) (n int64) {
 	for _, v := range byReason {
 		n += v
 	}

@@ -10,14 +10,14 @@ import (
 // counters count since the scheduler was made.
 type counters struct {
 	submitted, completed, redispatched int64
-	rejected                           map[Reason]int64
+	rejected                           map[rollout.Code]int64
 }
 
 // Stats is a scheduler at one moment. Submitted = Completed + the sum of Rejected + Queued + InFlight.
 type Stats struct {
 	Submitted    int64
 	Completed    int64 // answered, refusals included
-	Rejected     map[Reason]int64
+	Rejected     map[rollout.Code]int64
 	Redispatched int64 // tries after the first
 
 	Queued   int

@@ -1,6 +1,10 @@
 package dispatch
 
-import "time"
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
 
 // pass does what has become due by now.
 func (s *Scheduler) pass() {
@@ -8,7 +12,7 @@ func (s *Scheduler) pass() {
 	for len(s.deadlines) > 0 && !s.now.Before(s.deadlines[0].Deadline) {
 		q := s.deadlines[0]
 		s.dequeue(q)
-		s.reject(q, Deadline)
+		s.reject(q, rollout.CodeDeadline)
 	}
 	for _, e := range s.engines {
 		if len(e.standings) == 0 && e.all.condition == healthy {
@@ -30,10 +34,10 @@ func (s *Scheduler) pass() {
 			q := l.queue[0]
 			s.dequeue(q)
 			if l.refused != "" {
-				s.reject(q, Faulty) // nobody was there to say otherwise
+				s.reject(q, rollout.CodeRefused) // nobody was there to say otherwise
 				continue
 			}
-			s.reject(q, NoEngine)
+			s.reject(q, rollout.CodeNoEngine)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package dispatch
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
 
 // tryEnded takes in how a try ended.
 func (s *Scheduler) tryEnded(ev *TryEnded) {
@@ -26,7 +30,7 @@ func (s *Scheduler) tryEnded(ev *TryEnded) {
 		s.refused(q, e, trial)
 	case Unfit:
 		s.charge(q)
-		s.reject(q, Faulty)
+		s.reject(q, rollout.CodeRefused)
 	case Overloaded:
 		s.chargeTime(q)
 		e.overloaded(q.run, s.now, q.sentAt, ev.RetryAfter, &s.cfg)
@@ -109,7 +113,7 @@ func (s *Scheduler) answered(q *entry, e *engine, served bool) {
 func (s *Scheduler) refused(q *entry, e *engine, trial bool) {
 	if q.refusedBy != "" || !s.second(q, e) {
 		s.answered(q, e, false)
-		s.reject(q, Faulty)
+		s.reject(q, rollout.CodeRefused)
 		return
 	}
 	if trial {
@@ -141,7 +145,7 @@ func (s *Scheduler) again(q *entry, e *engine) {
 	q.failures++
 	q.avoid = e.id
 	if q.failures >= s.cfg.MaxTries {
-		s.reject(q, Exhausted)
+		s.reject(q, rollout.CodeExhausted)
 		return
 	}
 	s.enqueue(q)
@@ -155,7 +159,7 @@ func (s *Scheduler) missing(q *entry, e *engine) {
 		q.missing = s.now
 	}
 	if s.now.Sub(q.missing) >= s.cfg.NoEngineTTL {
-		s.reject(q, NoEngine)
+		s.reject(q, rollout.CodeNoEngine)
 		return
 	}
 	s.enqueue(q)

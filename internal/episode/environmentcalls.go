@@ -47,11 +47,11 @@ func (s *stage) call(name string, f func() error) error {
 func shielded(name string, f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = rollout.Fail(rollout.GameFault, EnvironmentPanic, fmt.Errorf("%s: %v%s", name, r, culprit()))
+			err = rollout.Fail(rollout.GameFault, rollout.CodeEnvironmentPanic, fmt.Errorf("%s: %v%s", name, r, culprit()))
 		}
 	}()
 	if err := f(); err != nil {
-		return rollout.Fail(rollout.GameFault, name, err)
+		return rollout.Fail(rollout.GameFault, rollout.Code(name), err)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (s *stage) over(atEngines time.Duration, slowest string) error {
 	if s.limit <= 0 || s.inside+atEngines <= s.limit.Std() {
 		return nil
 	}
-	return rollout.Fail(rollout.Retryable, PhaseDeadline,
+	return rollout.Fail(rollout.Retryable, rollout.CodePhaseDeadline,
 		fmt.Errorf("took %.1f s of at most %s (timeouts.phase): %.1f s at engines%s, %.1f s in the environment",
 			(s.inside+atEngines).Seconds(), s.limit, atEngines.Seconds(), slowest, s.inside.Seconds()))
 }

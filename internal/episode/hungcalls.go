@@ -8,14 +8,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Codes of the failures that come of an environment, or of engines, at which a game does not get on.
-const (
-	PhaseDeadline    = "phase_deadline"    // a phase took longer than timeouts.phase
-	EpisodeDeadline  = "episode_deadline"  // a game took longer than timeouts.episode
-	EnvironmentHung  = "environment_hung"  // a call of the environment does not return
-	EnvironmentPanic = "environment_panic" // a call of the environment panicked
-)
-
 // Watch shows what the environment of one game is doing, to whoever asks from another goroutine. Calls of an
 // environment take no context: one that hangs can be noticed and left behind, but not stopped. The zero value is
 // ready for use.
@@ -81,7 +73,7 @@ func (c *call) hung(now time.Time) error {
 	if c.attempt >= hungAttempts {
 		kind = rollout.GameFault
 	}
-	return rollout.Fail(kind, EnvironmentHung,
+	return rollout.Fail(kind, rollout.CodeEnvironmentHung,
 		fmt.Errorf("%s has not returned for %.1f s; a phase may take %s (timeouts.phase), and %.1f s of it were spent before",
 			c.name, now.Sub(c.since).Seconds(), c.phase, c.spent.Seconds()))
 }

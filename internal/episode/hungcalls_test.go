@@ -100,7 +100,7 @@ func begin(t *testing.T, p *episode.Player, plan episode.Plan) (rollout.Episode,
 	return ep, err
 }
 
-func wantFailure(t *testing.T, err error, kind rollout.FailureKind, code string, says ...string) {
+func wantFailure(t *testing.T, err error, kind rollout.FailureKind, code rollout.Code, says ...string) {
 	t.Helper()
 	var failure *rollout.Failure
 	if !errors.As(err, &failure) || failure.Kind != kind || failure.Code != code {
@@ -160,7 +160,7 @@ func TestHungEnvironmentIsLeftBehind(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				err := p.Watch.Leave(time.Now())
-				wantFailure(t, err, rollout.Retryable, episode.EnvironmentHung, call, "11.0 s", "timeouts.phase", "10s")
+				wantFailure(t, err, rollout.Retryable, rollout.CodeEnvironmentHung, call, "11.0 s", "timeouts.phase", "10s")
 				if again := p.Watch.Leave(time.Now()); again != err {
 					t.Errorf("asked again: %v", again)
 				}
@@ -199,7 +199,7 @@ func TestEnvironmentHasTheRestOfThePhase(t *testing.T) {
 			t.Errorf("left behind within its time: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
-		wantFailure(t, p.Watch.Leave(time.Now()), rollout.Retryable, episode.EnvironmentHung, "6.0 s",
+		wantFailure(t, p.Watch.Leave(time.Now()), rollout.Retryable, rollout.CodeEnvironmentHung, "6.0 s",
 			"4.0 s of it were spent before")
 		close(hang)
 		<-ended
@@ -220,7 +220,7 @@ func TestHungEnvironmentIsGivenUpInTheEnd(t *testing.T) {
 				ended <- err
 			}()
 			time.Sleep(limit + 1)
-			wantFailure(t, p.Watch.Leave(time.Now()), kind, episode.EnvironmentHung)
+			wantFailure(t, p.Watch.Leave(time.Now()), kind, rollout.CodeEnvironmentHung)
 			close(hang)
 			<-ended
 		})
@@ -284,7 +284,7 @@ func TestDeadlineOfAPhase(t *testing.T) {
 					}
 					return
 				}
-				wantFailure(t, err, rollout.Retryable, episode.PhaseDeadline, tt.says...)
+				wantFailure(t, err, rollout.Retryable, rollout.CodePhaseDeadline, tt.says...)
 				if len(*b) != 0 {
 					t.Error("a phase that took too long was saved")
 				}
@@ -300,10 +300,10 @@ func TestSpentGamesAreNotTriedAgain(t *testing.T) {
 	short.Timeouts.Episode = rollout.Duration(400 * time.Millisecond) // the engine takes 250 for each phase
 	b := &book{}
 	_, err := begin(t, player(&engine{}, b), short)
-	wantFailure(t, err, rollout.GameFault, episode.EpisodeDeadline, "0.5 s", "timeouts.episode")
+	wantFailure(t, err, rollout.GameFault, rollout.CodeEpisodeDeadline, "0.5 s", "timeouts.episode")
 	short.Attempt = 2
 	_, _, err = player(&engine{}, b).Play(t.Context(), short, nil, &(*b)[1])
-	wantFailure(t, err, rollout.GameFault, episode.EpisodeDeadline, "0.8 s")
+	wantFailure(t, err, rollout.GameFault, rollout.CodeEpisodeDeadline, "0.8 s")
 }
 
 func TestPanicsOfTheEnvironmentAreItsFault(t *testing.T) {
@@ -329,7 +329,8 @@ func TestPanicsOfTheEnvironmentAreItsFault(t *testing.T) {
 				}
 			})
 			_, err := begin(t, p, plan(1))
-			wantFailure(t, err, rollout.GameFault, episode.EnvironmentPanic, "t/4/2", tt.call, tt.says, "(hungcalls_test.go:")
+			wantFailure(t, err, rollout.GameFault, rollout.CodeEnvironmentPanic, "t/4/2", tt.call, tt.says,
+				"(hungcalls_test.go:")
 		})
 	}
 }

@@ -131,7 +131,7 @@ func (p *Player) phases(ctx context.Context, plan Plan, env *stage, game Game, p
 		// What was played is saved and counts for the next attempt, too: there is nothing to try again.
 		ep := &progress.Episode
 		if played := ep.ModelSec + ep.EnvSec; played > plan.Timeouts.Episode.Seconds() {
-			return rollout.Fail(rollout.GameFault, EpisodeDeadline,
+			return rollout.Fail(rollout.GameFault, rollout.CodeEpisodeDeadline,
 				fmt.Errorf("episode %s: %w: played %.1f s of at most %s (timeouts.episode)", plan.Ref, errDeadline, played,
 					plan.Timeouts.Episode))
 		}
@@ -194,7 +194,7 @@ func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, i
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range prompts {
 		if name := prompts[i].Policy; name != "" && plan.Fixed[name] == "" {
-			return nil, rollout.Fail(rollout.Permanent, "no_policy",
+			return nil, rollout.Fail(rollout.Permanent, rollout.CodeNoPolicy,
 				fmt.Errorf("%s is played by policy %q, which the run does not have", prompts[i].Agent, name))
 		}
 	}

@@ -23,13 +23,14 @@ func finish(plan Plan, env *stage, game Game, ep rollout.Episode) (rollout.Episo
 		t := &ep.Trajectories[i]
 		reward, ok := result.Rewards[t.Agent]
 		if !ok {
-			return ep, rollout.Fail(rollout.GameFault, "result", fmt.Errorf("episode %s: no reward for %s, which took part",
-				plan.Ref, t.Agent))
+			return ep, rollout.Fail(rollout.GameFault, rollout.CodeResult,
+				fmt.Errorf("episode %s: no reward for %s, which took part",
+					plan.Ref, t.Agent))
 		}
 		t.Reward = reward
 		t.Truncated = result.Truncated
 		if err := t.Validate(); err != nil {
-			return ep, rollout.Fail(rollout.Retryable, "bad_turn", err)
+			return ep, rollout.Fail(rollout.Retryable, rollout.CodeBadTurn, err)
 		}
 	}
 	ep.Truncated = result.Truncated

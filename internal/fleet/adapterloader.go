@@ -15,9 +15,6 @@ import (
 // loadCeiling bounds one load with its verification: while an engine reads weights, its requests stand still.
 const loadCeiling = 2 * time.Minute
 
-// NotListed is the code of an adapter that an engine took and then does not serve.
-const NotListed = "adapter_not_listed"
-
 // Loader loads adapters on engines. Without Records, nothing is recorded, and an engine that serves the name from the
 // right path is believed; without Files, no digest is compared.
 type Loader struct {
@@ -92,7 +89,7 @@ func (l Loader) record(ctx context.Context, c Client, engine rollout.EngineID, a
 		return fmt.Errorf("look for adapter %s: %w", a.Name, err)
 	}
 	if root, listed := adapterRoots(models)[a.Name]; listed {
-		return rollout.Fail(rollout.Permanent, vllm.AdapterConflict, errors.New(foreign(a, root)))
+		return rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict, errors.New(foreign(a, root)))
 	}
 	return l.Records.RecordLoad(ctx, engine, a)
 }
@@ -125,7 +122,7 @@ func (l Loader) Unload(ctx context.Context, c Client, engine rollout.EngineID, n
 		return fmt.Errorf("verify that adapter %s is gone: %w", name, err)
 	}
 	if _, listed := adapterRoots(models)[name]; listed {
-		return rollout.Fail(rollout.Retryable, vllm.EngineError,
+		return rollout.Fail(rollout.Retryable, rollout.CodeEngineError,
 			fmt.Errorf("engine %s has unloaded adapter %s and still lists it", engine, name))
 	}
 	return nil
@@ -139,10 +136,10 @@ func verify(ctx context.Context, c Client, a Adapter) error {
 	root, loaded := adapterRoots(models)[a.Name]
 	switch {
 	case !loaded:
-		return rollout.Fail(rollout.Retryable, NotListed,
+		return rollout.Fail(rollout.Retryable, rollout.CodeNotListed,
 			fmt.Errorf("adapter %s was loaded, yet /v1/models does not list it", a.Name))
 	case !samePath(root, a.Path):
-		return rollout.Fail(rollout.Permanent, vllm.AdapterConflict,
+		return rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict,
 			fmt.Errorf("adapter %s is served from %s, not from %s", a.Name, root, a.Path))
 	}
 	return nil
@@ -152,10 +149,10 @@ func verify(ctx context.Context, c Client, a Adapter) error {
 func advise(err error) error {
 	text := strings.ToLower(err.Error())
 	advice := ""
-	switch code := vllm.CodeOf(err); {
-	case code == vllm.AdapterMissing:
+	switch code := rollout.CodeOf(err); {
+	case code == rollout.CodeAdapterMissing:
 		advice = "share the directory with the engine, and set adapters.path_prefix to where it is mounted there"
-	case code != vllm.BadAdapter:
+	case code != rollout.CodeBadAdapter:
 		return err
 	case strings.Contains(text, "dora"):
 		advice = "vLLM serves no DoRA adapters: train with use_dora=False"

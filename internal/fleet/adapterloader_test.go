@@ -8,12 +8,13 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	bad := func(code, text string) error { return rollout.Fail(rollout.Permanent, code, errors.New(text)) }
+	bad := func(code rollout.Code, text string) error {
+		return rollout.Fail(rollout.Permanent, code, errors.New(text))
+	}
 	for _, tt := range []struct {
 		name   string
 		bad    error
@@ -23,14 +24,14 @@ func TestLoad(t *testing.T) {
 	}{
 		{name: "fresh"},
 		{name: "loaded already", served: "/adapters/demo-v1"},
-		{name: "rank", bad: bad(vllm.RankTooHigh,
+		{name: "rank", bad: bad(rollout.CodeRankTooHigh,
 			"LoRA rank 64 is greater than max_lora_rank 16: start the engine with a larger --max-lora-rank"),
 			kind: rollout.Permanent, text: "--max-lora-rank"},
-		{name: "path", bad: bad(vllm.AdapterMissing, "No adapter found"), kind: rollout.Permanent,
+		{name: "path", bad: bad(rollout.CodeAdapterMissing, "No adapter found"), kind: rollout.Permanent,
 			text: "adapters.path_prefix"},
-		{name: "DoRA", bad: bad(vllm.BadAdapter, "vLLM does not yet support DoRA."), kind: rollout.Permanent,
+		{name: "DoRA", bad: bad(rollout.CodeBadAdapter, "vLLM does not yet support DoRA."), kind: rollout.Permanent,
 			text: "use_dora=False"},
-		{name: "bias", bad: bad(vllm.BadAdapter, "Adapter bias is not supported."), kind: rollout.Permanent,
+		{name: "bias", bad: bad(rollout.CodeBadAdapter, "Adapter bias is not supported."), kind: rollout.Permanent,
 			text: `bias="none"`},
 		{name: "refused", bad: errRefused, kind: rollout.Retryable, text: "engine a: "},
 	} {
@@ -65,7 +66,7 @@ func (f forgetful) LoadAdapter(context.Context, string, string) error { return n
 func TestLoadVerifies(t *testing.T) {
 	t.Parallel()
 	_, err := fleet.Loader{}.Load(t.Context(), forgetful{newFakeEngine()}, "a", adapter(1))
-	if vllm.CodeOf(err) != fleet.NotListed {
-		t.Errorf("got %v, want code %s", err, fleet.NotListed)
+	if rollout.CodeOf(err) != rollout.CodeNotListed {
+		t.Errorf("got %v, want code %s", err, rollout.CodeNotListed)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 // ofRun is version 1 of another run.
@@ -55,7 +54,7 @@ func TestOneRunsAdapterDoesNotHoldAnEngineUp(t *testing.T) {
 				if hangs {
 					e.hangs = map[string]bool{"gone-v1": true}
 				} else {
-					e.bad["gone-v1"] = rollout.Fail(rollout.Permanent, vllm.AdapterMissing, errors.New("No adapter found"))
+					e.bad["gone-v1"] = rollout.Fail(rollout.Permanent, rollout.CodeAdapterMissing, errors.New("No adapter found"))
 				}
 			})
 			r.within(25*time.Second, "a", "ready for the other run", func(e rollout.Engine) bool {
@@ -135,7 +134,7 @@ func TestForeignWeightsUnderANameAreAConflict(t *testing.T) {
 		mine.Recorded, mine.Digest = true, "sha256:01"
 		e.set(func(e *fakeEngine) { e.adapters[mine.Name] = mine.Path })
 		loader := fleet.Loader{Records: r.registry}
-		if _, err := loader.Load(t.Context(), e, "a", mine); vllm.CodeOf(err) != vllm.AdapterConflict {
+		if _, err := loader.Load(t.Context(), e, "a", mine); rollout.CodeOf(err) != rollout.CodeAdapterConflict {
 			t.Errorf("load: %v, want a conflict", err)
 		}
 		r.want(mine)
@@ -149,7 +148,7 @@ func TestForeignWeightsUnderANameAreAConflict(t *testing.T) {
 		r.within(0, "a", "serving ours still", serving(mine.Name))
 		other := mine
 		other.Digest = "sha256:02" // as after a restart of the run under the same name
-		if _, err := loader.Load(t.Context(), e, "a", other); vllm.CodeOf(err) != vllm.AdapterConflict {
+		if _, err := loader.Load(t.Context(), e, "a", other); rollout.CodeOf(err) != rollout.CodeAdapterConflict {
 			t.Errorf("load of other weights: %v, want a conflict", err)
 		}
 		if err := r.registry.Unwant(t.Context(), mine.Name); err != nil {

@@ -25,15 +25,16 @@ const maxDoubts = 3
 // judge classifies the end of a canary. working says that the engine generated tokens meanwhile: then a canary that
 // came too late may just have waited in its queue.
 func judge(err error, working bool) verdict {
-	switch code := vllm.CodeOf(err); {
+	switch code := rollout.CodeOf(err); {
 	case err == nil:
 		return proven
-	case code == vllm.Overloaded, code == vllm.UnknownModel, code == vllm.Cancelled:
+	case code == rollout.CodeOverloaded, code == rollout.CodeUnknownModel, code == rollout.CodeCancelled:
 		return undecided
-	case code == vllm.Timeout && !working:
+	case code == rollout.CodeTimeout && !working:
 		return broken
-	case code == vllm.Timeout, code == vllm.EngineError, code == vllm.BadAnswer, code == vllm.Aborted,
-		code == vllm.EngineGone:
+	case code == rollout.CodeTimeout, code == rollout.CodeEngineError, code == rollout.CodeBadAnswer,
+		code == rollout.CodeAborted,
+		code == rollout.CodeEngineGone:
 		return doubtful
 	}
 	return broken
@@ -122,7 +123,7 @@ func (l *engineLoop) sendCanary(ctx context.Context, model string) canaryEnd {
 	l.canaryUsage.InputTokens += int64(len(answer.PromptTokenIDs))
 	l.canaryUsage.OutputTokens += int64(len(answer.TokenIDs))
 	v := judge(err, false)
-	if vllm.CodeOf(err) == vllm.Timeout {
+	if rollout.CodeOf(err) == rollout.CodeTimeout {
 		v = judge(err, l.working(ctx))
 	}
 	if err != nil {

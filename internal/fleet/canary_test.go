@@ -10,11 +10,10 @@ import (
 
 	"github.com/millrace/millrace/internal/enginesim"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
-func answersWith(code string) func(*fakeEngine) {
-	return func(e *fakeEngine) { e.badAnswer = rollout.Fail(rollout.Retryable, code, errors.New(code)) }
+func answersWith(code rollout.Code) func(*fakeEngine) {
+	return func(e *fakeEngine) { e.badAnswer = rollout.Fail(rollout.Retryable, code, errors.New(string(code))) }
 }
 
 // TestCanaryFindsEnginesThatMakeNoCompletions: every other call of theirs is answered.
@@ -26,9 +25,9 @@ func TestCanaryFindsEnginesThatMakeNoCompletions(t *testing.T) {
 		within time.Duration
 	}{
 		{"hung", func(e *fakeEngine) { e.stuck = true }, 17 * time.Second},
-		{"another model answers", answersWith(vllm.WrongModel), 7 * time.Second},
-		{"core is dead", answersWith(vllm.EngineDead), 7 * time.Second},
-		{"truncated answers", answersWith(vllm.BadAnswer), 9 * time.Second},
+		{"another model answers", answersWith(rollout.CodeWrongModel), 7 * time.Second},
+		{"core is dead", answersWith(rollout.CodeEngineDead), 7 * time.Second},
+		{"truncated answers", answersWith(rollout.CodeBadAnswer), 9 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +65,7 @@ func TestOverloadIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "a")
 		r.within(3*time.Second, "a", "ready", in(rollout.EngineReady))
-		r.engines["http://a:8000"].set(answersWith(vllm.Overloaded))
+		r.engines["http://a:8000"].set(answersWith(rollout.CodeOverloaded))
 		for range 100 {
 			time.Sleep(time.Second)
 			r.within(0, "a", "ready", in(rollout.EngineReady))

@@ -157,20 +157,21 @@ func TestLoadOnASimulatedEngine(t *testing.T) {
 		name   string
 		config string
 		change func(*enginesim.Config)
-		code   string
+		code   rollout.Code
 	}{
 		{name: "fine", config: `{"r":8,"lora_alpha":16,"target_modules":["q_proj"]}`},
-		{name: "rank", config: `{"r":512,"lora_alpha":16,"target_modules":["q_proj"]}`, code: vllm.RankTooHigh},
-		{name: "DoRA", config: `{"r":8,"lora_alpha":16,"target_modules":["q_proj"],"use_dora":true}`, code: vllm.BadAdapter},
+		{name: "rank", config: `{"r":512,"lora_alpha":16,"target_modules":["q_proj"]}`, code: rollout.CodeRankTooHigh},
+		{name: "DoRA", config: `{"r":8,"lora_alpha":16,"target_modules":["q_proj"],"use_dora":true}`,
+			code: rollout.CodeBadAdapter},
 		{name: "no LoRA at run time", config: `{"r":8,"lora_alpha":16,"target_modules":["q_proj"]}`,
-			change: func(c *enginesim.Config) { c.RuntimeLoRA = false }, code: vllm.LoRADisabled},
+			change: func(c *enginesim.Config) { c.RuntimeLoRA = false }, code: rollout.CodeLoRADisabled},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				_, client := simulated(t, tt.change)
 				_, err := fleet.Loader{}.Load(t.Context(), client, "sim", adapterAt(t, tt.config))
-				if vllm.CodeOf(err) != tt.code || tt.code != "" && rollout.KindOf(err) != rollout.Permanent {
+				if rollout.CodeOf(err) != tt.code || tt.code != "" && rollout.KindOf(err) != rollout.Permanent {
 					t.Errorf("got %v, want a permanent failure with code %q", err, tt.code)
 				}
 			})

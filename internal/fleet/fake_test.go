@@ -120,7 +120,7 @@ func (e *fakeEngine) LoadAdapter(ctx context.Context, name, path string) error {
 	e.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
-		return rollout.Fail(rollout.Retryable, vllm.Timeout, ctx.Err())
+		return rollout.Fail(rollout.Retryable, rollout.CodeTimeout, ctx.Err())
 	}
 	time.Sleep(pause)
 	e.mu.Lock()
@@ -150,7 +150,7 @@ func (e *fakeEngine) Complete(ctx context.Context, req rollout.Request) (rollout
 	e.mu.Unlock()
 	if stuck {
 		<-time.After(req.Timeout.Std())
-		return rollout.Completion{}, rollout.Fail(rollout.Retryable, vllm.Timeout, context.DeadlineExceeded)
+		return rollout.Completion{}, rollout.Fail(rollout.Retryable, rollout.CodeTimeout, context.DeadlineExceeded)
 	}
 	if bad != nil {
 		return rollout.Completion{}, bad
@@ -167,7 +167,7 @@ func (e *fakeEngine) Metrics(ctx context.Context) (vllm.Sample, error) {
 	return e.sample, nil
 }
 
-var errRefused = rollout.Fail(rollout.Retryable, vllm.EngineGone, errors.New("connection refused"))
+var errRefused = rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, errors.New("connection refused"))
 
 // recorder keeps the events it is given.
 type recorder struct {

@@ -12,7 +12,6 @@ import (
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 func adapter(v rollout.PolicyVersion) fleet.Adapter {
@@ -159,7 +158,7 @@ func TestKeeperBacksOffFromABadAdapter(t *testing.T) {
 		r := newRig(t, "a")
 		e := r.engines["http://a:8000"]
 		e.set(func(e *fakeEngine) {
-			e.bad["demo-v1"] = rollout.Fail(rollout.Permanent, vllm.AdapterMissing, errors.New("No adapter found"))
+			e.bad["demo-v1"] = rollout.Fail(rollout.Permanent, rollout.CodeAdapterMissing, errors.New("No adapter found"))
 		})
 		if err := r.registry.Want(t.Context(), adapter(1)); err != nil {
 			t.Fatal(err)

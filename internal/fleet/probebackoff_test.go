@@ -10,7 +10,6 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 // unavailable is an engine at which nobody answers, and which counts how often it was asked.
@@ -23,9 +22,9 @@ type unavailable struct {
 func (a unavailable) Health(context.Context) error {
 	a.asked.Add(1)
 	if a.back.Load() {
-		return rollout.Fail(rollout.Permanent, vllm.Unauthorized, fmt.Errorf("here, but not for you"))
+		return rollout.Fail(rollout.Permanent, rollout.CodeUnauthorized, fmt.Errorf("here, but not for you"))
 	}
-	return rollout.Fail(rollout.Retryable, vllm.EngineGone, fmt.Errorf("no answer"))
+	return rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, fmt.Errorf("no answer"))
 }
 
 // TestThousandsOfLostEngines: they are looked at 200 times a second altogether at most, and one that leaves does so

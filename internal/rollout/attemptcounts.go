@@ -24,10 +24,10 @@ type AttemptCounts struct {
 
 // FailedAttempts is the attempts that failed in one way.
 type FailedAttempts struct {
-	Code     string `json:"code"`
-	Attempts int64  `json:"tries"`
-	GivenUp  int64  `json:"given_up"` // of these, the last ones of their games
-	InRow    int64  `json:"in_row"`   // of these, since an attempt last succeeded
+	Code     Code  `json:"code"`
+	Attempts int64 `json:"tries"`
+	GivenUp  int64 `json:"given_up"` // of these, the last ones of their games
+	InRow    int64 `json:"in_row"`   // of these, since an attempt last succeeded
 
 	Last      string    `json:"last_error"`
 	LastAt    time.Time `json:"last_at"`
@@ -47,7 +47,7 @@ func (t AttemptCounts) Worst() (FailedAttempts, bool) {
 // FailedAttempt is one attempt at a game that failed.
 type FailedAttempt struct {
 	Ref     EpisodeRef
-	Code    string
+	Code    Code
 	Error   string
 	Attempt int
 	Final   bool // the game is given up

@@ -15,10 +15,10 @@ const (
 	GameFault FailureKind = "game"      // the environment itself broke; another scenario may do
 )
 
-// Failure is an error with the reaction it deserves. Code is a small enum for dashboards.
+// Failure is an error with the reaction it deserves.
 type Failure struct {
 	Kind FailureKind
-	Code string
+	Code Code
 	Err  error
 }
 
@@ -29,7 +29,7 @@ func (f *Failure) Error() string { return fmt.Sprintf("%s: %v", f.Code, f.Err) }
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Fail wraps err with its kind and code.
-func Fail(kind FailureKind, code string, err error) error {
+func Fail(kind FailureKind, code Code, err error) error {
 	return &Failure{Kind: kind, Code: code, Err: err}
 }
 

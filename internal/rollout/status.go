@@ -40,8 +40,8 @@ type RunStatus struct {
 	Policies      []Policy      `json:"policies"` // published versions still served, oldest first
 	Launched      int64         `json:"launched"` // groups, ever
 	// groups queued, in flight or ready, by the workflow's account
-	Outstanding int64            `json:"outstanding"`
-	Failures    map[string]int64 `json:"failures,omitempty"` // groups given up, by code
+	Outstanding int64          `json:"outstanding"`
+	Failures    map[Code]int64 `json:"failures,omitempty"` // groups given up, by code
 	// Throttle is what keeps the run from launching as many groups as its depth asks for; empty: nothing does.
 	Throttle Throttle `json:"throttle,omitempty"`
 	// RewardVariance is how many of the latest groups say something to a trainer.

@@ -44,8 +44,8 @@ type BufferCounts struct {
 // LengthCount is how many groups left for one reason, by the length of their games: whether what is lost is mostly
 // long.
 type LengthCount struct {
-	Code   string `json:"code"` // why they were dropped; "trained" for those that were not
-	Groups int64  `json:"groups"`
+	Code   Code  `json:"code"` // why they were dropped; "trained" for those that were not
+	Groups int64 `json:"groups"`
 	// ByLength counts the groups by the mean length of their games in phases: 0, 1, 2-3, 4-7, 8-15 and so on,
 	// doubling. Games that were given up count as far as they came.
 	ByLength []int64 `json:"by_length"`
@@ -63,7 +63,7 @@ func LengthBucket(bucket int) (from, to int) {
 }
 
 // Trained is the code of a LengthCount of groups that were trained on.
-const Trained = "trained"
+const Trained Code = "trained"
 
 // ServiceView is what the service itself saw of one step, beside the trainer's own report.
 type ServiceView struct {

@@ -7,17 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Codes of groups that are dropped though none of their games failed.
-const (
-	ZeroVariance = "zero_variance" // all rewards are equal, and the run wants no such groups
-	Shrunk       = "shrunk"        // the run was changed to keep fewer groups outstanding
-	Stale        = "stale"         // the trainer has moved too far ahead of it
-	Vanished     = "vanished"      // its workflow is gone
-	Cancelled    = "cancelled"     // its workflow was cancelled
-)
-
 // countFailing counts groups that failed since one did not. Groups that somebody cancelled say nothing.
-func (r *Run) countFailing(code string) {
+func (r *Run) countFailing(code rollout.Code) {
 	switch code {
 	case "", rollout.CodeZeroVariance:
 		r.Failing = 0

@@ -20,8 +20,8 @@ type Began struct {
 // GroupEnded says that a group is ready, or was dropped with a code.
 type GroupEnded struct {
 	Seq          rollout.GroupSeq
-	Code         string // empty: it is ready
-	ZeroVariance bool   // all its rewards are equal
+	Code         rollout.Code // empty: it is ready
+	ZeroVariance bool         // all its rewards are equal
 }
 
 // GroupClosed says that the workflow of a group that this execution has launched is over.
@@ -108,7 +108,7 @@ type RestoreBuffer struct {
 // Release takes groups out of the buffer's account. It is answered with Released.
 type Release struct {
 	Seqs       []rollout.GroupSeq
-	Code       string
+	Code       rollout.Code
 	OnlyQueued bool // only those of which no request has been dispatched
 }
 

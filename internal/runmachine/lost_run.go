@@ -31,7 +31,7 @@ func Resume(lost Lost, now time.Time) *Run {
 		features: AllFeatures,
 	}
 	if r.Failures == nil {
-		r.Failures = map[string]int64{}
+		r.Failures = map[rollout.Code]int64{}
 	}
 	if r.StartedAt.IsZero() { // it was lost before its first word
 		r.Spec, r.StartedAt = lost.Spec, now

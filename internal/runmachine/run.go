@@ -12,21 +12,21 @@ import (
 // Run is the whole of a run: plain data, carried from one execution to the next. Its JSON is in the histories of
 // running runs: fields are added, never renamed.
 type Run struct {
-	Spec      rollout.Spec          `json:"spec"` // as changed since
-	State     rollout.RunState      `json:"state"`
-	Reason    string                `json:"reason,omitempty"`
-	StartedAt time.Time             `json:"started_at"`
-	EndedAt   time.Time             `json:"ended_at,omitzero"`
-	NextSeq   rollout.GroupSeq      `json:"next_seq"`
-	Playing   []Group               `json:"playing"` // launched, end not heard; by seq
-	Ready     []rollout.GroupSeq    `json:"ready"`   // committed, not known to be claimed; by seq
-	Claimed   int                   `json:"claimed"` // steps whose batch was formed
-	Completed int                   `json:"completed"`
-	Version   rollout.PolicyVersion `json:"version"`
-	Policies  []rollout.Policy      `json:"policies"`
-	Failures  map[string]int64      `json:"failures"`         // groups dropped, by code
-	Changes   int                   `json:"changes"`          // to number their events
-	Change    string                `json:"change,omitempty"` // what readers are to be told, and were not yet
+	Spec      rollout.Spec           `json:"spec"` // as changed since
+	State     rollout.RunState       `json:"state"`
+	Reason    string                 `json:"reason,omitempty"`
+	StartedAt time.Time              `json:"started_at"`
+	EndedAt   time.Time              `json:"ended_at,omitzero"`
+	NextSeq   rollout.GroupSeq       `json:"next_seq"`
+	Playing   []Group                `json:"playing"` // launched, end not heard; by seq
+	Ready     []rollout.GroupSeq     `json:"ready"`   // committed, not known to be claimed; by seq
+	Claimed   int                    `json:"claimed"` // steps whose batch was formed
+	Completed int                    `json:"completed"`
+	Version   rollout.PolicyVersion  `json:"version"`
+	Policies  []rollout.Policy       `json:"policies"`
+	Failures  map[rollout.Code]int64 `json:"failures"`         // groups dropped, by code
+	Changes   int                    `json:"changes"`          // to number their events
+	Change    string                 `json:"change,omitempty"` // what readers are to be told, and were not yet
 
 	Versions map[rollout.GroupSeq]rollout.PolicyVersion `json:"versions,omitempty"` // of the groups playing or ready
 	Holds    []Hold                                     `json:"holds,omitempty"`    // what claimed batches need
@@ -51,7 +51,8 @@ type Group struct {
 
 // NewRun is a run before its first group.
 func NewRun(spec rollout.Spec, now time.Time) *Run {
-	return &Run{Spec: spec, State: rollout.RunRunning, StartedAt: now, Failures: map[string]int64{}, features: AllFeatures}
+	return &Run{Spec: spec, State: rollout.RunRunning, StartedAt: now, Failures: map[rollout.Code]int64{},
+		features: AllFeatures}
 }
 
 // Status is the run at a glance.
@@ -86,7 +87,7 @@ func (r *Run) launch() Group {
 
 // leave moves a group out of play: to those that are ready, or with a code to those dropped. Hearing of the same end
 // twice changes nothing.
-func (r *Run) leave(seq rollout.GroupSeq, code string) {
+func (r *Run) leave(seq rollout.GroupSeq, code rollout.Code) {
 	i := slices.IndexFunc(r.Playing, func(g Group) bool { return g.Seq == seq })
 	if i < 0 {
 		return

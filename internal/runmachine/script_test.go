@@ -63,10 +63,10 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 		for _, seq := range groupsOf(t, d) {
 			w.groups[seq] = dropped
 			if d.HasArg("silent") {
-				w.m.Handle(w.now, GroupEnded{Seq: seq, Code: textOf(d, "code", "deadline")})
+				w.m.Handle(w.now, GroupEnded{Seq: seq, Code: rollout.Code(textOf(d, "code", "deadline"))})
 				continue
 			}
-			w.event(GroupEnded{Seq: seq, Code: textOf(d, "code", "deadline"), ZeroVariance: d.HasArg("flat")})
+			w.event(GroupEnded{Seq: seq, Code: rollout.Code(textOf(d, "code", "deadline")), ZeroVariance: d.HasArg("flat")})
 		}
 	case "closed":
 		for _, seq := range groupsOf(t, d) {

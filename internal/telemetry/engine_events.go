@@ -80,7 +80,7 @@ type DispatchSample struct {
 	WindowSec float64                  `json:"window_s"`
 	Queued    int                      `json:"queued_requests"`
 	InFlight  map[rollout.EngineID]int `json:"in_flight"`
-	Rejected  map[string]int64         `json:"rejected,omitempty"` // by reason
+	Rejected  map[rollout.Code]int64   `json:"rejected,omitempty"` // by reason
 	InputTPS  float64                  `json:"input_tokens_per_s"`
 	OutputTPS float64                  `json:"output_tokens_per_s"`
 	// ByVersion is a run's rates by the policy version that answered; they add up to the run's. Versions without

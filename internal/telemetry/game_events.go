@@ -30,7 +30,7 @@ func (b GroupReady) row(r Row) {
 // GroupDropped reports a group that will not be trained on.
 type GroupDropped struct {
 	Seq    rollout.GroupSeq `json:"group_seq"`
-	Code   string           `json:"code"`
+	Code   rollout.Code     `json:"code"`
 	Phases []int            `json:"phases,omitempty"` // length of each game that was played to its end; empty: not known
 }
 
@@ -39,7 +39,7 @@ var groupDroppedKind = fact[GroupDropped]("group_dropped")
 func (GroupDropped) kind() *kind { return groupDroppedKind }
 
 func (b GroupDropped) row(r Row) {
-	r["group_id"], r["code"] = b.Seq, b.Code
+	r["group_id"], r["code"] = b.Seq, string(b.Code)
 	r.lengths(b.Phases)
 }
 
@@ -73,7 +73,7 @@ func (b EpisodeFinished) row(r Row) {
 // EpisodeFailed reports a game that was given up or will be tried again.
 type EpisodeFailed struct {
 	Ref     rollout.EpisodeRef `json:"ref"`
-	Code    string             `json:"code"`
+	Code    rollout.Code       `json:"code"`
 	Failure string             `json:"failure"`
 	Attempt int                `json:"attempt"`
 	Final   bool               `json:"final"`
@@ -87,7 +87,7 @@ func (EpisodeFailed) kind() *kind { return episodeFailedKind }
 
 func (b EpisodeFailed) row(r Row) {
 	r["group_id"], r["sample"] = b.Ref.Seq, b.Ref.Sample
-	r["code"], r["failure"], r["attempt"], r["final"] = b.Code, b.Failure, b.Attempt, b.Final
+	r["code"], r["failure"], r["attempt"], r["final"] = string(b.Code), b.Failure, b.Attempt, b.Final
 	r.usage(b.Usage)
 }
 

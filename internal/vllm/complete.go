@@ -82,7 +82,7 @@ func (c *Client) timeout(reqs []rollout.Request) time.Duration {
 
 // badRequest is the failure of a request that was not sent.
 func badRequest(err error) error {
-	return rollout.Fail(rollout.Permanent, BadRequest, &unsent{fmt.Errorf("completion: %w", err)})
+	return rollout.Fail(rollout.Permanent, rollout.CodeBadRequest, &unsent{fmt.Errorf("completion: %w", err)})
 }
 
 type unsent struct{ error }

@@ -185,40 +185,48 @@ func TestCompleteRefusesBadAnswers(t *testing.T) {
 		name   string
 		status int
 		body   string
-		code   string
+		code   rollout.Code
 		kind   rollout.FailureKind
 	}{
-		{"silent base model", 200, swap(`"model":"demo-v3"`, `"model":"qwen"`), WrongModel, rollout.Retryable},
-		{"aborted by a pause", 200, swap(`"finish_reason":"stop"`, `"finish_reason":"abort"`), Aborted, rollout.Retryable},
-		{"repetition", 200, swap(`"finish_reason":"stop"`, `"finish_reason":"repetition"`), BadAnswer, rollout.Retryable},
-		{"no finish reason", 200, swap(`"finish_reason":"stop"`, `"finish_reason":null`), BadAnswer, rollout.Retryable},
-		{"null logprob", 200, swap(`[-0.25,-9999.0]`, `[null,-9999.0]`), BadAnswer, rollout.Retryable},
-		{"positive logprob", 200, swap(`[-0.25,-9999.0]`, `[0.25,-9999.0]`), BadAnswer, rollout.Retryable},
-		{"one logprob short", 200, swap(`[-0.25,-9999.0]`, `[-0.25]`), BadAnswer, rollout.Retryable},
-		{"no token ids", 200, swap(`"token_ids":[32,151645],`, `"token_ids":null,`), BadAnswer, rollout.Retryable},
-		{"no prompt token ids", 200, swap(`,"prompt_token_ids":[1,2,3]`, ``), BadAnswer, rollout.Retryable},
-		{"negative token id", 200, swap(`"token_ids":[32,151645]`, `"token_ids":[-1,151645]`), BadAnswer, rollout.Retryable},
-		{"negative prompt token id", 200, swap(`"prompt_token_ids":[1,2,3]`, `"prompt_token_ids":[1,-2,3]`), BadAnswer,
+		{"silent base model", 200, swap(`"model":"demo-v3"`, `"model":"qwen"`), rollout.CodeWrongModel, rollout.Retryable},
+		{"aborted by a pause", 200, swap(`"finish_reason":"stop"`, `"finish_reason":"abort"`), rollout.CodeAborted,
 			rollout.Retryable},
-		{"no choices", 200, `{"model":"demo-v3","choices":[]}`, BadAnswer, rollout.Retryable},
-		{"not JSON", 200, `<html>`, BadAnswer, rollout.Retryable},
-		{"cut JSON", 200, goodAnswer[:200], BadAnswer, rollout.Retryable},
+		{"repetition", 200, swap(`"finish_reason":"stop"`, `"finish_reason":"repetition"`), rollout.CodeBadAnswer,
+			rollout.Retryable},
+		{"no finish reason", 200, swap(`"finish_reason":"stop"`, `"finish_reason":null`), rollout.CodeBadAnswer,
+			rollout.Retryable},
+		{"null logprob", 200, swap(`[-0.25,-9999.0]`, `[null,-9999.0]`), rollout.CodeBadAnswer, rollout.Retryable},
+		{"positive logprob", 200, swap(`[-0.25,-9999.0]`, `[0.25,-9999.0]`), rollout.CodeBadAnswer, rollout.Retryable},
+		{"one logprob short", 200, swap(`[-0.25,-9999.0]`, `[-0.25]`), rollout.CodeBadAnswer, rollout.Retryable},
+		{"no token ids", 200, swap(`"token_ids":[32,151645],`, `"token_ids":null,`), rollout.CodeBadAnswer,
+			rollout.Retryable},
+		{"no prompt token ids", 200, swap(`,"prompt_token_ids":[1,2,3]`, ``), rollout.CodeBadAnswer, rollout.Retryable},
+		{"negative token id", 200, swap(`"token_ids":[32,151645]`, `"token_ids":[-1,151645]`), rollout.CodeBadAnswer,
+			rollout.Retryable},
+		{"negative prompt token id", 200, swap(`"prompt_token_ids":[1,2,3]`, `"prompt_token_ids":[1,-2,3]`),
+			rollout.CodeBadAnswer,
+			rollout.Retryable},
+		{"no choices", 200, `{"model":"demo-v3","choices":[]}`, rollout.CodeBadAnswer, rollout.Retryable},
+		{"not JSON", 200, `<html>`, rollout.CodeBadAnswer, rollout.Retryable},
+		{"cut JSON", 200, goodAnswer[:200], rollout.CodeBadAnswer, rollout.Retryable},
 		{"unknown model", 404, `{"error":{"message":"The model ` + "`demo-v3`" +
-			` does not exist.","type":"NotFoundError","param":"model","code":404}}`, UnknownModel, rollout.Retryable},
-		{"no such route", 404, `{"detail":"Not Found"}`, NotAnEngine, rollout.Permanent},
-		{"redirect", 302, ``, NotAnEngine, rollout.Permanent},
+			` does not exist.","type":"NotFoundError","param":"model","code":404}}`, rollout.CodeUnknownModel,
+			rollout.Retryable},
+		{"no such route", 404, `{"detail":"Not Found"}`, rollout.CodeNotAnEngine, rollout.Permanent},
+		{"redirect", 302, ``, rollout.CodeNotAnEngine, rollout.Permanent},
 		{"prompt too long", 400,
-			`{"error":{"message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}}`, BadRequest, rollout.Permanent},
-		{"no API key", 401, `{"error":"Unauthorized"}`, Unauthorized, rollout.Permanent},
-		{"rate limit", 429, `{"error":{"message":"slow down","type":"TooManyRequests","param":null,"code":429}}`, Overloaded,
+			`{"error":{"message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}}`, rollout.CodeBadRequest, rollout.Permanent},
+		{"no API key", 401, `{"error":"Unauthorized"}`, rollout.CodeUnauthorized, rollout.Permanent},
+		{"rate limit", 429, `{"error":{"message":"slow down","type":"TooManyRequests","param":null,"code":429}}`,
+			rollout.CodeOverloaded,
 			rollout.Retryable},
 		{"queue full", 503, `{"error":{"message":"queue full","type":"ServiceUnavailable","param":null,"code":503}}`,
-			Overloaded, rollout.Retryable},
-		{"scaling", 503, `{"error":"The model is currently scaling. Please try again later."}`, Overloaded,
+			rollout.CodeOverloaded, rollout.Retryable},
+		{"scaling", 503, `{"error":"The model is currently scaling. Please try again later."}`, rollout.CodeOverloaded,
 			rollout.Retryable},
 		{"engine dying", 500,
-			`{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","type":"InternalServerError","param":null,"code":500}}`, EngineDead, rollout.Retryable},
-		{"other fault", 500, `Internal Server Error`, EngineError, rollout.Retryable},
+			`{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","type":"InternalServerError","param":null,"code":500}}`, rollout.CodeEngineDead, rollout.Retryable},
+		{"other fault", 500, `Internal Server Error`, rollout.CodeEngineError, rollout.Retryable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -228,10 +236,10 @@ func TestCompleteRefusesBadAnswers(t *testing.T) {
 	}
 }
 
-func wantFailure(t *testing.T, err error, kind rollout.FailureKind, code string) {
+func wantFailure(t *testing.T, err error, kind rollout.FailureKind, code rollout.Code) {
 	t.Helper()
-	if CodeOf(err) != code || rollout.KindOf(err) != kind {
-		t.Errorf("got %s %s (%v), want %s %s", rollout.KindOf(err), CodeOf(err), err, kind, code)
+	if rollout.CodeOf(err) != code || rollout.KindOf(err) != kind {
+		t.Errorf("got %s %s (%v), want %s %s", rollout.KindOf(err), rollout.CodeOf(err), err, kind, code)
 	}
 }
 
@@ -251,7 +259,7 @@ func TestCompleteRefusesBadRequests(t *testing.T) {
 			req := request()
 			change(&req)
 			_, err := c.Complete(t.Context(), req)
-			wantFailure(t, err, rollout.Permanent, BadRequest)
+			wantFailure(t, err, rollout.Permanent, rollout.CodeBadRequest)
 		})
 	}
 }
@@ -285,7 +293,7 @@ func TestDeadlineIsTotal(t *testing.T) {
 			req := request()
 			req.Timeout = rollout.Duration(60 * time.Millisecond)
 			_, err := c.Complete(t.Context(), req)
-			wantFailure(t, err, rollout.Retryable, Timeout)
+			wantFailure(t, err, rollout.Retryable, rollout.CodeTimeout)
 			if began.Load() {
 				<-gone // the engine is told: the connection is closed, and it may free the memory
 			}
@@ -302,7 +310,7 @@ func TestCancelledByTheCaller(t *testing.T) {
 		<-r.Context().Done()
 	})
 	_, err := c.Complete(ctx, request())
-	wantFailure(t, err, rollout.Retryable, Cancelled)
+	wantFailure(t, err, rollout.Retryable, rollout.CodeCancelled)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v is not context.Canceled", err)
 	}
@@ -320,7 +328,7 @@ func TestEngineGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Complete(t.Context(), request())
-	wantFailure(t, err, rollout.Retryable, EngineGone)
+	wantFailure(t, err, rollout.Retryable, rollout.CodeEngineGone)
 
 	hangup := engine(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -329,7 +337,7 @@ func TestEngineGone(t *testing.T) {
 		}
 	})
 	_, err = hangup.Complete(t.Context(), request())
-	wantFailure(t, err, rollout.Retryable, EngineGone)
+	wantFailure(t, err, rollout.Retryable, rollout.CodeEngineGone)
 }
 
 func TestTruncatedAnswer(t *testing.T) {
@@ -340,7 +348,7 @@ func TestTruncatedAnswer(t *testing.T) {
 		_, _ = io.WriteString(w, goodAnswer[:len(goodAnswer)/2])
 	})
 	_, err := c.Complete(t.Context(), request())
-	wantFailure(t, err, rollout.Retryable, BadAnswer)
+	wantFailure(t, err, rollout.Retryable, rollout.CodeBadAnswer)
 }
 
 // TestKeepAliveRace: an engine that closes a kept-alive connection just as the next request

@@ -82,8 +82,8 @@ func TestCompleteManyFailsOneByOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"", Aborted, BadAnswer} {
-		if got := CodeOf(answers[i].Err); got != want {
+	for i, want := range []rollout.Code{"", rollout.CodeAborted, rollout.CodeBadAnswer} {
+		if got := rollout.CodeOf(answers[i].Err); got != want {
 			t.Errorf("request %d: %v, want code %q", i, answers[i].Err, want)
 		}
 	}
@@ -99,7 +99,8 @@ func TestCompleteManyTrustsNoIndex(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := engine(t, answering(200, body)).CompleteMany(t.Context(), three()); CodeOf(err) != BadAnswer {
+			if _, err := engine(t, answering(200, body)).CompleteMany(t.Context(),
+				three()); rollout.CodeOf(err) != rollout.CodeBadAnswer {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -122,7 +123,7 @@ func TestCompleteManyOfDifferentKinds(t *testing.T) {
 			reqs := three()
 			change(&reqs[2])
 			c := engine(t, func(http.ResponseWriter, *http.Request) { t.Error("the call was made") })
-			if _, err := c.CompleteMany(t.Context(), reqs); CodeOf(err) != BadRequest {
+			if _, err := c.CompleteMany(t.Context(), reqs); rollout.CodeOf(err) != rollout.CodeBadRequest {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -189,7 +189,7 @@ func contractLives(t *testing.T, x *target) {
 		t.Errorf("health wants a key: %v", err)
 	}
 	_, err = stranger.Complete(t.Context(), x.ask(1))
-	wantCode(t, err, vllm.Unauthorized)
+	wantCode(t, err, rollout.CodeUnauthorized)
 }
 
 func contractBaseModel(t *testing.T, x *target) {
@@ -309,12 +309,12 @@ func contractRefusals(t *testing.T, x *target) {
 	bad := x.ask(8)
 	bad.Constraint = rollout.Constraint{Kind: rollout.RegexConstraint, Pattern: `(unclosed`}
 	_, err := x.client.Complete(t.Context(), bad)
-	wantCode(t, err, vllm.BadRequest)
+	wantCode(t, err, rollout.CodeBadRequest)
 
 	long := x.ask(8)
 	long.Prompt = strings.Repeat("A PAR - BUR ", 40_000)
 	_, err = x.client.Complete(t.Context(), long)
-	wantCode(t, err, vllm.BadRequest)
+	wantCode(t, err, rollout.CodeBadRequest)
 	if err != nil && !strings.Contains(err.Error(), "maximum context length") {
 		t.Errorf("%v does not name the maximum context length", err)
 	}
@@ -330,7 +330,7 @@ func contractUnknownModel(t *testing.T, x *target) {
 	req := x.ask(1)
 	req.Model = "contract-v999"
 	_, err := x.client.Complete(t.Context(), req)
-	wantCode(t, err, vllm.UnknownModel)
+	wantCode(t, err, rollout.CodeUnknownModel)
 }
 
 // contractBatch: choices of several prompts come flat, prompt by prompt; usage counts each prompt once.
@@ -435,7 +435,7 @@ func contractOverload(t *testing.T, x *target) {
 	}
 	eventually(t, x, func(s vllm.Sample) bool { return s.Running+s.Waiting >= float64(x.queued) })
 	_, err := x.client.Complete(t.Context(), x.ask(1))
-	wantCode(t, err, vllm.Overloaded)
+	wantCode(t, err, rollout.CodeOverloaded)
 	if err := x.client.Health(t.Context()); err != nil {
 		t.Errorf("overloaded is not dead: %v", err)
 	}
@@ -467,7 +467,7 @@ func contractAdapters(t *testing.T, x *target) {
 	if err := x.client.LoadAdapter(t.Context(), name, x.good); err != nil {
 		t.Errorf("again, after an answer that may have been lost: %v", err)
 	}
-	wantCode(t, x.client.LoadAdapter(t.Context(), name, x.good+"-other"), vllm.AdapterConflict)
+	wantCode(t, x.client.LoadAdapter(t.Context(), name, x.good+"-other"), rollout.CodeAdapterConflict)
 	models, err := x.client.Models(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -486,16 +486,16 @@ func contractAdapters(t *testing.T, x *target) {
 		}
 	}
 	_, err = x.client.Complete(t.Context(), req)
-	wantCode(t, err, vllm.UnknownModel)
+	wantCode(t, err, rollout.CodeUnknownModel)
 }
 
 func contractBadAdapters(t *testing.T, x *target) {
-	wantCode(t, x.client.LoadAdapter(t.Context(), "contract-v2", "/nowhere/at/all"), vllm.AdapterMissing)
+	wantCode(t, x.client.LoadAdapter(t.Context(), "contract-v2", "/nowhere/at/all"), rollout.CodeAdapterMissing)
 	if x.deep == "" {
 		t.Skip("no -deep-adapter")
 	}
 	err := x.client.LoadAdapter(t.Context(), "contract-v3", x.deep)
-	wantCode(t, err, vllm.RankTooHigh)
+	wantCode(t, err, rollout.CodeRankTooHigh)
 	if err != nil && !strings.Contains(err.Error(), "--max-lora-rank") {
 		t.Errorf("%v does not name the flag to change", err)
 	}
@@ -566,9 +566,9 @@ func (x *target) request(ctx context.Context, path, body string) (*http.Request,
 	return req, nil
 }
 
-func wantCode(t *testing.T, err error, code string) {
+func wantCode(t *testing.T, err error, code rollout.Code) {
 	t.Helper()
-	if vllm.CodeOf(err) != code {
+	if rollout.CodeOf(err) != code {
 		t.Errorf("got %v, want code %s", err, code)
 	}
 }
@@ -587,31 +587,31 @@ func TestFaults(t *testing.T) {
 	x := &target{client: client, url: engine.url, model: cfg.Model}
 	for _, tt := range []struct {
 		fault enginesim.Fault
-		code  string
+		code  rollout.Code
 	}{
-		{enginesim.Fault{Kind: enginesim.FaultDrop}, vllm.EngineGone},
-		{enginesim.Fault{Kind: enginesim.FaultHang}, vllm.Timeout},
-		{enginesim.Fault{Kind: enginesim.FaultTrickle, Every: 5 * time.Millisecond}, vllm.Timeout},
-		{enginesim.Fault{Kind: enginesim.FaultOverload}, vllm.Overloaded},
-		{enginesim.Fault{Kind: enginesim.FaultScaling}, vllm.Overloaded},
-		{enginesim.Fault{Kind: enginesim.FaultStatus, Status: 429}, vllm.Overloaded},
-		{enginesim.Fault{Kind: enginesim.FaultStatus, Status: 502}, vllm.EngineError},
-		{enginesim.Fault{Kind: enginesim.FaultDead}, vllm.EngineDead},
-		{enginesim.Fault{Kind: enginesim.FaultTruncate, Bytes: 200}, vllm.BadAnswer},
+		{enginesim.Fault{Kind: enginesim.FaultDrop}, rollout.CodeEngineGone},
+		{enginesim.Fault{Kind: enginesim.FaultHang}, rollout.CodeTimeout},
+		{enginesim.Fault{Kind: enginesim.FaultTrickle, Every: 5 * time.Millisecond}, rollout.CodeTimeout},
+		{enginesim.Fault{Kind: enginesim.FaultOverload}, rollout.CodeOverloaded},
+		{enginesim.Fault{Kind: enginesim.FaultScaling}, rollout.CodeOverloaded},
+		{enginesim.Fault{Kind: enginesim.FaultStatus, Status: 429}, rollout.CodeOverloaded},
+		{enginesim.Fault{Kind: enginesim.FaultStatus, Status: 502}, rollout.CodeEngineError},
+		{enginesim.Fault{Kind: enginesim.FaultDead}, rollout.CodeEngineDead},
+		{enginesim.Fault{Kind: enginesim.FaultTruncate, Bytes: 200}, rollout.CodeBadAnswer},
 	} {
 		if err := engine.Inject(t.Context(), tt.fault); err != nil {
 			t.Fatal(err)
 		}
 		req := x.ask(4)
-		if tt.code == vllm.Timeout {
+		if tt.code == rollout.CodeTimeout {
 			req.Timeout = rollout.Duration(100 * time.Millisecond)
 		}
 		_, err := client.Complete(t.Context(), req)
-		if vllm.CodeOf(err) != tt.code {
+		if rollout.CodeOf(err) != tt.code {
 			t.Errorf("%s: got %v, want code %s", tt.fault.Kind, err, tt.code)
 		}
 		if tt.fault.Kind == enginesim.FaultDead {
-			wantCode(t, client.Health(t.Context()), vllm.EngineDead)
+			wantCode(t, client.Health(t.Context()), rollout.CodeEngineDead)
 		}
 		if err := engine.Restart(t.Context(), 0); err != nil { // also ends what hangs
 			t.Fatal(err)

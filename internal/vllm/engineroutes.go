@@ -41,7 +41,7 @@ func (c *Client) Health(ctx context.Context) error {
 	var status *StatusError
 	if errors.As(err, &status) && status.Status == http.StatusServiceUnavailable {
 		// Here, and only here, 503 is no sign of overload.
-		return rollout.Fail(rollout.Retryable, EngineDead, fmt.Errorf("health: %w", status))
+		return rollout.Fail(rollout.Retryable, rollout.CodeEngineDead, fmt.Errorf("health: %w", status))
 	}
 	return err
 }
@@ -104,11 +104,11 @@ func (c *Client) sameRoot(ctx context.Context, what, name, path string) error {
 		case m.Root == path:
 			return nil
 		default:
-			return rollout.Fail(rollout.Permanent, AdapterConflict,
+			return rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict,
 				fmt.Errorf("%s: the name already serves %s; use a new name for new weights", what, m.Root))
 		}
 	}
-	return rollout.Fail(rollout.Retryable, EngineError, fmt.Errorf("%s: already loaded, yet not listed", what))
+	return rollout.Fail(rollout.Retryable, rollout.CodeEngineError, fmt.Errorf("%s: already loaded, yet not listed", what))
 }
 
 // loadFailure reads the engine's words: its status codes do not tell a bad adapter from a bad moment.
@@ -117,18 +117,18 @@ func loadFailure(what string, status *StatusError) error {
 	has := func(text string) bool { return strings.Contains(status.Message, text) }
 	switch {
 	case status.Status == http.StatusNotFound && status.Type == "":
-		return rollout.Fail(rollout.Permanent, LoRADisabled,
+		return rollout.Fail(rollout.Permanent, rollout.CodeLoRADisabled,
 			fmt.Errorf("%w: start the engine with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True", err))
 	case status.Status == http.StatusNotFound, has("No adapter found"):
-		return rollout.Fail(rollout.Permanent, AdapterMissing,
+		return rollout.Fail(rollout.Permanent, rollout.CodeAdapterMissing,
 			fmt.Errorf("%w: the path must hold adapter_config.json where the engine runs", err))
 	case has("greater than max_lora_rank"):
-		return rollout.Fail(rollout.Permanent, RankTooHigh,
+		return rollout.Fail(rollout.Permanent, rollout.CodeRankTooHigh,
 			fmt.Errorf("%w: start the engine with a larger --max-lora-rank or train a smaller rank", err))
 	case has(coreTrouble):
-		return rollout.Fail(rollout.Retryable, EngineDead, err)
+		return rollout.Fail(rollout.Retryable, rollout.CodeEngineDead, err)
 	case has("add_lora method failed") && !transient(status.Message), has("could not be loaded"):
-		return rollout.Fail(rollout.Permanent, BadAdapter, err)
+		return rollout.Fail(rollout.Permanent, rollout.CodeBadAdapter, err)
 	}
 	kind, code := reaction(status)
 	return rollout.Fail(kind, code, err)
@@ -175,7 +175,7 @@ func (c *Client) getJSON(ctx context.Context, path string, limit int64, v any) e
 		return err
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return rollout.Fail(rollout.Permanent, NotAnEngine, fmt.Errorf("GET %s: %w", path, unreadable(err)))
+		return rollout.Fail(rollout.Permanent, rollout.CodeNotAnEngine, fmt.Errorf("GET %s: %w", path, unreadable(err)))
 	}
 	return nil
 }
@@ -199,9 +199,9 @@ func (c *Client) read(ctx context.Context, path string, call func(*http.Request)
 	}
 	err = c.wrap(ctx, "GET "+path, call(req))
 	var silent *noAnswer
-	if CodeOf(err) == Timeout && errors.As(err, &silent) {
+	if rollout.CodeOf(err) == rollout.CodeTimeout && errors.As(err, &silent) {
 		// To be silent and to be unreachable is the same: see noAnswer.
-		return rollout.Fail(rollout.Retryable, EngineGone, &noAnswer{"GET " + path + ": no answer", silent.cause})
+		return rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, &noAnswer{"GET " + path + ": no answer", silent.cause})
 	}
 	return err
 }
@@ -228,7 +228,7 @@ func (c *Client) do(req *http.Request, limit int64) ([]byte, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err == nil && int64(len(body)) > limit {
-		return nil, rollout.Fail(rollout.Retryable, BadAnswer,
+		return nil, rollout.Fail(rollout.Retryable, rollout.CodeBadAnswer,
 			fmt.Errorf("%s %s: more than %d bytes", req.Method, req.URL.Path, limit))
 	}
 	return body, err

@@ -23,36 +23,39 @@ func TestLoadAdapterReadsTheEnginesWords(t *testing.T) {
 		name   string
 		status int
 		body   string
-		root   string // what /v1/models says of demo-v3
-		code   string // "": success
+		root   string       // what /v1/models says of demo-v3
+		code   rollout.Code // "": success
 		kind   rollout.FailureKind
 	}{
 		{name: "loaded", status: 200, body: "Success: LoRA adapter 'demo-v3' added successfully."},
 		{name: "again, same weights", status: 400, body: loaded, root: "/adapters/demo-v3"},
-		{name: "again, other weights", status: 400, body: loaded, root: "/adapters/other", code: AdapterConflict,
+		{name: "again, other weights", status: 400, body: loaded, root: "/adapters/other", code: rollout.CodeAdapterConflict,
 			kind: rollout.Permanent},
-		{name: "again, not listed", status: 400, body: loaded, code: EngineError, kind: rollout.Retryable},
-		{name: "gate closed", status: 404, body: `{"detail":"Not Found"}`, code: LoRADisabled, kind: rollout.Permanent},
+		{name: "again, not listed", status: 400, body: loaded, code: rollout.CodeEngineError, kind: rollout.Retryable},
+		{name: "gate closed", status: 404, body: `{"detail":"Not Found"}`, code: rollout.CodeLoRADisabled,
+			kind: rollout.Permanent},
 		{name: "no such path", status: 404, body: fault("Loading lora demo-v3 failed: No adapter found for <path>",
-			"NotFoundError", 404), code: AdapterMissing, kind: rollout.Permanent},
+			"NotFoundError", 404), code: rollout.CodeAdapterMissing, kind: rollout.Permanent},
 		{name: "rank", status: 500, body: fault("Call to add_lora method failed: LoRA rank 64 is greater than "+
-			"max_lora_rank 16.", "InternalServerError", 500), code: RankTooHigh, kind: rollout.Permanent},
+			"max_lora_rank 16.", "InternalServerError", 500), code: rollout.CodeRankTooHigh, kind: rollout.Permanent},
 		{name: "rank, from a worker process of its own", status: 500,
 			body: fault("Call to add_lora method failed: Worker failed with error 'LoRA rank 64 is greater than max_lora_rank "+
-				"16.', please check the stack trace above for the root cause", "InternalServerError", 500), code: RankTooHigh,
+				"16.', please check the stack trace above for the root cause", "InternalServerError", 500),
+			code: rollout.CodeRankTooHigh,
 			kind: rollout.Permanent},
 		{name: "DoRA", status: 500, body: fault("Call to add_lora method failed: vLLM does not yet support DoRA.",
-			"InternalServerError", 500), code: BadAdapter, kind: rollout.Permanent},
+			"InternalServerError", 500), code: rollout.CodeBadAdapter, kind: rollout.Permanent},
 		{name: "file system", status: 500, body: fault("Call to add_lora method failed: [Errno 5] Input/output error",
-			"InternalServerError", 500), code: EngineError, kind: rollout.Retryable},
+			"InternalServerError", 500), code: rollout.CodeEngineError, kind: rollout.Retryable},
 		{name: "resolver", status: 400, body: fault("LoRA adapter 'demo-v3' was found but could not be loaded.",
-			"BadRequestError", 400), code: BadAdapter, kind: rollout.Permanent},
+			"BadRequestError", 400), code: rollout.CodeBadAdapter, kind: rollout.Permanent},
 		{name: "dying", status: 500, body: fault("EngineCore encountered an issue. See stack trace (above) for the root "+
-			"cause.", "InternalServerError", 500), code: EngineDead, kind: rollout.Retryable},
-		{name: "missing field", status: 400, body: fault("1 validation error", "Bad Request", 400), code: BadRequest,
+			"cause.", "InternalServerError", 500), code: rollout.CodeEngineDead, kind: rollout.Retryable},
+		{name: "missing field", status: 400, body: fault("1 validation error", "Bad Request", 400),
+			code: rollout.CodeBadRequest,
 			kind: rollout.Permanent},
 		{name: "scaling", status: 503, body: `{"error":"The model is currently scaling. Please try again later."}`,
-			code: Overloaded, kind: rollout.Retryable},
+			code: rollout.CodeOverloaded, kind: rollout.Retryable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -93,19 +96,19 @@ func TestUnloadAdapter(t *testing.T) {
 		name   string
 		status int
 		body   string
-		code   string
+		code   rollout.Code
 	}{
 		{"unloaded", 200, "Success: LoRA adapter 'x' removed successfully.", ""},
 		{"not there", 404, `{"error":{"message":"The lora adapter 'x' cannot be found.","type":"NotFoundError","param":null,"code":404}}`, ""},
-		{"gate closed", 404, `{"detail":"Not Found"}`, LoRADisabled},
+		{"gate closed", 404, `{"detail":"Not Found"}`, rollout.CodeLoRADisabled},
 		{"engine kept it", 500,
 			`{"error":{"message":"Failed to remove lora adapter 'x' from the engine.","type":"InternalServerError","code":500}}`,
-			EngineError},
+			rollout.CodeEngineError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			err := engine(t, answering(tt.status, tt.body)).UnloadAdapter(t.Context(), "x")
-			if CodeOf(err) != tt.code || (err == nil) != (tt.code == "") {
+			if rollout.CodeOf(err) != tt.code || (err == nil) != (tt.code == "") {
 				t.Errorf("got %v, want code %q", err, tt.code)
 			}
 		})
@@ -126,9 +129,9 @@ func TestHealthAndVersion(t *testing.T) {
 		t.Errorf("version %q, %v", v, err)
 	}
 	// 503 of a completion is overload; 503 of /health is death.
-	wantFailure(t, engine(t, answering(503, "")).Health(t.Context()), rollout.Retryable, EngineDead)
+	wantFailure(t, engine(t, answering(503, "")).Health(t.Context()), rollout.Retryable, rollout.CodeEngineDead)
 	_, err := engine(t, answering(200, "<html>")).Version(t.Context())
-	wantFailure(t, err, rollout.Permanent, NotAnEngine)
+	wantFailure(t, err, rollout.Permanent, rollout.CodeNotAnEngine)
 }
 
 func TestModels(t *testing.T) {
@@ -204,7 +207,7 @@ python_info{version="3.12"} 1
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := engine(t, answering(200, text)).Metrics(t.Context())
-			wantFailure(t, err, rollout.Retryable, BadAnswer)
+			wantFailure(t, err, rollout.Retryable, rollout.CodeBadAnswer)
 		})
 	}
 }

@@ -16,29 +16,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Codes of the rollout.Failures that a Client returns.
-const (
-	EngineGone   = "engine_gone"   // no connection, or it broke before an answer came
-	EngineDead   = "engine_dead"   // EngineCore is gone; the process will follow
-	EngineError  = "engine_error"  // any other 5xx
-	Overloaded   = "overloaded"    // 429 or 503: slow down; not a fault
-	Timeout      = "timeout"       // the request's own deadline passed
-	Cancelled    = "cancelled"     // by the caller
-	UnknownModel = "unknown_model" // 404: typically a restarted engine that lost its adapters
-	WrongModel   = "wrong_model"   // answered by another model than asked: silently the base model
-	Aborted      = "aborted"       // stopped half-way by a pause or an abort: no sample
-	BadAnswer    = "bad_answer"    // incomplete or inconsistent: truncated, no logprobs, odd lengths
-	BadRequest   = "bad_request"   // the engine refuses this request, and always will
-	Unauthorized = "unauthorized"  // the API key is missing or wrong
-	NotAnEngine  = "not_an_engine" // no such route: something else listens there
-
-	LoRADisabled    = "lora_disabled"    // run-time loading of adapters is off
-	AdapterMissing  = "adapter_missing"  // nothing to load at the path
-	AdapterConflict = "adapter_conflict" // the name serves other weights already
-	RankTooHigh     = "rank_too_high"    // above the engine's --max-lora-rank
-	BadAdapter      = "bad_adapter"      // the engine cannot serve it: DoRA, bias, a broken config
-)
-
 // StatusError is an answer other than 200. Its message is vLLM's own words, cleaned and short; of what is not in vLLM's
 // shape, or comes from an address that has yet to prove itself an engine, there is none: it could be anybody's.
 type StatusError struct {
@@ -143,17 +120,17 @@ func failure(ctx context.Context, what string, err error) error {
 		kind, code := reaction(status)
 		return rollout.Fail(kind, code, err)
 	case errors.Is(ctx.Err(), context.Canceled):
-		return rollout.Fail(rollout.Retryable, Cancelled, err)
+		return rollout.Fail(rollout.Retryable, rollout.CodeCancelled, err)
 	case ctx.Err() != nil:
-		return rollout.Fail(rollout.Retryable, Timeout, &noAnswer{what + ": no answer in time", err})
+		return rollout.Fail(rollout.Retryable, rollout.CodeTimeout, &noAnswer{what + ": no answer in time", err})
 	case unconnected(err):
-		return rollout.Fail(rollout.Retryable, EngineGone, &noAnswer{what + ": no answer", err})
+		return rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, &noAnswer{what + ": no answer", err})
 	case errors.Is(err, context.DeadlineExceeded):
-		return rollout.Fail(rollout.Retryable, Timeout, &noAnswer{what + ": no answer in time", err})
+		return rollout.Fail(rollout.Retryable, rollout.CodeTimeout, &noAnswer{what + ": no answer in time", err})
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return rollout.Fail(rollout.Retryable, BadAnswer, &noAnswer{what + ": the answer ends early", err})
+		return rollout.Fail(rollout.Retryable, rollout.CodeBadAnswer, &noAnswer{what + ": the answer ends early", err})
 	default:
-		return rollout.Fail(rollout.Retryable, EngineGone, &noAnswer{what + ": no answer", err})
+		return rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, &noAnswer{what + ": no answer", err})
 	}
 }
 
@@ -185,32 +162,23 @@ func unconnected(err error) bool {
 }
 
 // reaction is the meaning of an error answer that every route shares.
-func reaction(e *StatusError) (rollout.FailureKind, string) {
+func reaction(e *StatusError) (rollout.FailureKind, rollout.Code) {
 	switch {
 	case e.Status == http.StatusTooManyRequests, e.Status == http.StatusServiceUnavailable:
-		return rollout.Retryable, Overloaded
+		return rollout.Retryable, rollout.CodeOverloaded
 	case e.Status == http.StatusNotFound && e.Type != "":
-		return rollout.Retryable, UnknownModel
+		return rollout.Retryable, rollout.CodeUnknownModel
 	case e.Status == http.StatusNotFound, e.Status == http.StatusMethodNotAllowed, e.Status < 400:
-		return rollout.Permanent, NotAnEngine
+		return rollout.Permanent, rollout.CodeNotAnEngine
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
-		return rollout.Permanent, Unauthorized
+		return rollout.Permanent, rollout.CodeUnauthorized
 	case e.Status == http.StatusRequestTimeout:
-		return rollout.Retryable, EngineError
+		return rollout.Retryable, rollout.CodeEngineError
 	case e.Status < 500:
-		return rollout.Permanent, BadRequest
+		return rollout.Permanent, rollout.CodeBadRequest
 	case strings.Contains(e.Message, coreTrouble):
-		return rollout.Retryable, EngineDead
+		return rollout.Retryable, rollout.CodeEngineDead
 	default:
-		return rollout.Retryable, EngineError
+		return rollout.Retryable, rollout.CodeEngineError
 	}
-}
-
-// CodeOf is the code of the first Failure in err's chain, or "".
-func CodeOf(err error) string {
-	var f *rollout.Failure
-	if errors.As(err, &f) {
-		return f.Code
-	}
-	return ""
 }

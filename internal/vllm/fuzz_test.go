@@ -44,10 +44,12 @@ var controlCalls = map[string]func(context.Context, *Client) error{
 	"complete": func(ctx context.Context, c *Client) error { _, err := c.Complete(ctx, request()); return err },
 }
 
-var codes = []string{
-	EngineGone, EngineDead, EngineError, Overloaded, Timeout, Cancelled, UnknownModel, WrongModel, Aborted,
-	BadAnswer, BadRequest,
-	Unauthorized, NotAnEngine, LoRADisabled, AdapterMissing, AdapterConflict, RankTooHigh, BadAdapter,
+var codes = []rollout.Code{
+	rollout.CodeEngineGone, rollout.CodeEngineDead, rollout.CodeEngineError, rollout.CodeOverloaded, rollout.CodeTimeout,
+	rollout.CodeCancelled, rollout.CodeUnknownModel, rollout.CodeWrongModel, rollout.CodeAborted,
+	rollout.CodeBadAnswer, rollout.CodeBadRequest,
+	rollout.CodeUnauthorized, rollout.CodeNotAnEngine, rollout.CodeLoRADisabled, rollout.CodeAdapterMissing,
+	rollout.CodeAdapterConflict, rollout.CodeRankTooHigh, rollout.CodeBadAdapter,
 }
 
 // FuzzControl: whatever an engine, or something else at its address, answers, a call ends with a code that the fleet
@@ -90,8 +92,8 @@ func FuzzControl(f *testing.F) {
 			return
 		}
 		if kind := rollout.KindOf(err); kind != rollout.Retryable && kind != rollout.Permanent ||
-			!slices.Contains(codes, CodeOf(err)) {
-			t.Errorf("%s: %v: kind %v, code %q", name, err, kind, CodeOf(err))
+			!slices.Contains(codes, rollout.CodeOf(err)) {
+			t.Errorf("%s: %v: kind %v, code %q", name, err, kind, rollout.CodeOf(err))
 		}
 		var said *StatusError
 		if errors.As(err, &said) && (said.RetryAfter < 0 || said.RetryAfter > time.Hour || len(said.Message) > 2010) {

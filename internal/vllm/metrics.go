@@ -97,7 +97,7 @@ func parseMetrics(page io.Reader) (Sample, error) {
 }
 
 func badMetrics(format string, args ...any) error {
-	return rollout.Fail(rollout.Retryable, BadAnswer, fmt.Errorf("GET /metrics: "+format, args...))
+	return rollout.Fail(rollout.Retryable, rollout.CodeBadAnswer, fmt.Errorf("GET /metrics: "+format, args...))
 }
 
 // plausible reports whether every sum is one that an engine may have.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // TestErrorsOfStrangersAreNotQuoted: an address may be anybody's, and what is answered there is nobody's business.
@@ -92,7 +94,7 @@ func TestSilenceIsOneThing(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = c.Health(t.Context())
-		wantFailure(t, err, "retryable", EngineGone)
+		wantFailure(t, err, "retryable", rollout.CodeEngineGone)
 		said[err.Error()] = true
 		details[Detail(err)] = true
 		if strings.Contains(err.Error(), "SSH") {
@@ -186,7 +188,7 @@ func TestMetricsThatNoEngineHas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := engine(t, answering(200, page)).Metrics(t.Context())
-			wantFailure(t, err, "retryable", BadAnswer)
+			wantFailure(t, err, "retryable", rollout.CodeBadAnswer)
 		})
 	}
 }

@@ -32,7 +32,7 @@ func mostPromptTokens(prompt string) int { return 2*len(prompt) + 64 }
 // ids those of the prompt: only the engine has the tokenizer.
 func verify(reqs []rollout.Request, said *answer) ([]Answer, error) {
 	if asked := reqs[0].Model; said.Model != asked {
-		return nil, rollout.Fail(rollout.Retryable, WrongModel,
+		return nil, rollout.Fail(rollout.Retryable, rollout.CodeWrongModel,
 			fmt.Errorf("completion: asked %q, answered by %s", asked, abridged(said.Model)))
 	}
 	list := said.Choices.list
@@ -93,7 +93,7 @@ func (c *choice) verify(req *rollout.Request) error {
 	case rollout.FinishStop, rollout.FinishLength:
 		// Length comes before max_tokens when the model's context is full.
 	case "abort":
-		return rollout.Fail(rollout.Retryable, Aborted, errors.New("completion: aborted in the engine"))
+		return rollout.Fail(rollout.Retryable, rollout.CodeAborted, errors.New("completion: aborted in the engine"))
 	default:
 		return badAnswer("finish reason %s is not a finished turn", abridged(c.FinishReason))
 	}
@@ -135,7 +135,7 @@ func (c *choice) known(vocabulary int) error {
 	case highest >= maxVocabulary:
 		return badAnswer("token id %d; no model has %d tokens", highest, maxVocabulary)
 	case vocabulary > 0 && int(highest) >= vocabulary:
-		return rollout.Fail(rollout.Permanent, BadRequest,
+		return rollout.Fail(rollout.Permanent, rollout.CodeBadRequest,
 			fmt.Errorf("completion: token id %d is outside sampling.vocabulary, which is %d", highest, vocabulary))
 	}
 	return nil
@@ -154,5 +154,5 @@ func (c *choice) completion(model string, cached int) rollout.Completion {
 }
 
 func badAnswer(format string, args ...any) error {
-	return rollout.Fail(rollout.Retryable, BadAnswer, fmt.Errorf("completion: "+format, args...))
+	return rollout.Fail(rollout.Retryable, rollout.CodeBadAnswer, fmt.Errorf("completion: "+format, args...))
 }

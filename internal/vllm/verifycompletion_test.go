@@ -79,9 +79,9 @@ func TestCompleteHoldsTheAnswerAgainstTheRequest(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := engine(t, answering(200, tt.body)).Complete(t.Context(), request())
-			code := BadAnswer
+			code := rollout.CodeBadAnswer
 			if strings.Contains(tt.body, `"error"`) {
-				code = WrongModel
+				code = rollout.CodeWrongModel
 			}
 			wantFailure(t, err, rollout.Retryable, code)
 			if len(err.Error()) > 400 {
@@ -135,7 +135,7 @@ func TestCompleteKnowsTheVocabulary(t *testing.T) {
 	req := request()
 	req.Sampling.Vocabulary = 151645
 	_, err := c.Complete(t.Context(), req)
-	wantFailure(t, err, rollout.Permanent, BadRequest)
+	wantFailure(t, err, rollout.Permanent, rollout.CodeBadRequest)
 	req.Sampling.Vocabulary++
 	if _, err := c.Complete(t.Context(), req); err != nil {
 		t.Error(err)
@@ -153,7 +153,7 @@ func TestCompleteWantsOneOfTheChoices(t *testing.T) {
 	}
 	req.Constraint.Choices = []string{"A PAR - PIC"}
 	_, err := c.Complete(t.Context(), req)
-	wantFailure(t, err, rollout.Retryable, BadAnswer)
+	wantFailure(t, err, rollout.Retryable, rollout.CodeBadAnswer)
 }
 
 // endless is an engine whose answers never end; it counts what is read of them.
@@ -198,7 +198,7 @@ func TestAnAnswerIsReadNoFurtherThanItMayBeLong(t *testing.T) {
 	req := request()
 	req.Sampling.MaxTokens = 4
 	_, err = c.Complete(t.Context(), req)
-	wantFailure(t, err, rollout.Retryable, BadAnswer)
+	wantFailure(t, err, rollout.Retryable, rollout.CodeBadAnswer)
 	if engine.read > 64<<10 {
 		t.Errorf("%d bytes were read for 4 tokens", engine.read)
 	}
@@ -230,7 +230,7 @@ func TestAnswersOfOneEngineShareTheirRoom(t *testing.T) {
 	for range 50 {
 		calls.Go(func() {
 			_, err := c.Complete(t.Context(), req)
-			wantFailure(t, err, rollout.Retryable, BadAnswer)
+			wantFailure(t, err, rollout.Retryable, rollout.CodeBadAnswer)
 		})
 	}
 	calls.Wait()

@@ -13,7 +13,6 @@ import (
 	"github.com/millrace/millrace/internal/dispatch"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 // Engine is what the dispatcher needs of an inference engine. Both methods return soon after their context is done.
@@ -41,12 +40,9 @@ type Config struct {
 	ProbeTimeout time.Duration // default 5s
 }
 
-// ErrClosed is returned by calls that a dispatcher can no longer serve because Run has ended.
+// ErrClosed is returned by calls that a dispatcher can no longer serve because Run has ended. Other rejections have the
+// reason of the scheduler as code, and a request that failed too often has the code of its last failure.
 var ErrClosed = errors.New("dispatcher is closed")
-
-// Closed is the code of the failure that wraps ErrClosed. Other rejections have their dispatch.Reason as code, and a
-// request that failed too often has the code of its last failure.
-const Closed = "closed"
 
 // Dispatcher spreads requests over engines. Its methods are safe for concurrent use; they wait for Run to start.
 type Dispatcher struct {
@@ -98,9 +94,9 @@ type order struct {
 	engine rollout.EngineID
 	client Engine
 	try    int
-	call   *shared         // that carries the try with others; nil: the try is a call of its own
-	part   int             // of the shared call
-	reason dispatch.Reason // set: rejected
+	call   *shared      // that carries the try with others; nil: the try is a call of its own
+	part   int          // of the shared call
+	reason rollout.Code // set: rejected
 }
 
 // errAbandoned ends a try whose request is dispatched elsewhere.
@@ -157,7 +153,7 @@ func (d *Dispatcher) try(c *call, next order, timing *rollout.Timing) (rollout.C
 	timing.ExecSec += exec
 	if err != nil {
 		if errors.Is(context.Cause(next.ctx), errAbandoned) {
-			err = rollout.Fail(rollout.Retryable, vllm.EngineGone, errAbandoned)
+			err = rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, errAbandoned)
 		}
 		err = fmt.Errorf("engine %s: %w", next.engine, err)
 		d.post(func(o *eventLoop) { o.failed(c, next, err, exec) })
@@ -247,29 +243,29 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 
 // withdrawn is the failure of a call whose caller no longer waits.
 func withdrawn(ctx context.Context) error {
-	reason := dispatch.Cancelled
+	reason := rollout.CodeCancelled
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		reason = dispatch.Deadline
+		reason = rollout.CodeDeadline
 	}
-	return rollout.Fail(rollout.Retryable, string(reason), fmt.Errorf("dispatch: %w", context.Cause(ctx)))
+	return rollout.Fail(rollout.Retryable, reason, fmt.Errorf("dispatch: %w", context.Cause(ctx)))
 }
 
 func closed() error {
-	return rollout.Fail(rollout.Retryable, Closed, fmt.Errorf("dispatch: %w", ErrClosed))
+	return rollout.Fail(rollout.Retryable, rollout.CodeClosed, fmt.Errorf("dispatch: %w", ErrClosed))
 }
 
 // rejected is the failure of a call that the scheduler gave up. failed is its latest try's, or nil.
-func rejected(reason dispatch.Reason, tries int, failed error) error {
+func rejected(reason rollout.Code, tries int, failed error) error {
 	switch {
-	case reason == dispatch.Faulty && failed != nil:
+	case reason == rollout.CodeRefused && failed != nil:
 		return failed
-	case reason == dispatch.Exhausted && failed != nil:
+	case reason == rollout.CodeExhausted && failed != nil:
 		return fmt.Errorf("dispatch: given up after %d tries: %w", tries, failed)
-	case reason == dispatch.Deadline:
-		return rollout.Fail(rollout.Retryable, string(reason),
+	case reason == rollout.CodeDeadline:
+		return rollout.Fail(rollout.Retryable, reason,
 			fmt.Errorf("dispatch: in the queue: %w", context.DeadlineExceeded))
 	case failed != nil:
-		return rollout.Fail(rollout.Retryable, string(reason), fmt.Errorf("dispatch: rejected: %s, after %w", reason, failed))
+		return rollout.Fail(rollout.Retryable, reason, fmt.Errorf("dispatch: rejected: %s, after %w", reason, failed))
 	}
-	return rollout.Fail(rollout.Retryable, string(reason), fmt.Errorf("dispatch: rejected: %s", reason))
+	return rollout.Fail(rollout.Retryable, reason, fmt.Errorf("dispatch: rejected: %s", reason))
 }

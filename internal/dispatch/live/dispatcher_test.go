@@ -79,14 +79,14 @@ func TestFailuresAreTriedElsewhere(t *testing.T) {
 		name  string
 		fault func(context.Context, rollout.Request) (rollout.Completion, error)
 	}{
-		{"gone", fault(rollout.Retryable, vllm.EngineGone)},
-		{"dead", fault(rollout.Retryable, vllm.EngineDead)},
-		{"bad answer", fault(rollout.Retryable, vllm.BadAnswer)},
-		{"wrong model", fault(rollout.Retryable, vllm.WrongModel)},
-		{"unknown model", fault(rollout.Retryable, vllm.UnknownModel)},
-		{"aborted", fault(rollout.Retryable, vllm.Aborted)},
-		{"unauthorized", fault(rollout.Permanent, vllm.Unauthorized)},
-		{"refused by this engine only", fault(rollout.Permanent, vllm.BadRequest)},
+		{"gone", fault(rollout.Retryable, rollout.CodeEngineGone)},
+		{"dead", fault(rollout.Retryable, rollout.CodeEngineDead)},
+		{"bad answer", fault(rollout.Retryable, rollout.CodeBadAnswer)},
+		{"wrong model", fault(rollout.Retryable, rollout.CodeWrongModel)},
+		{"unknown model", fault(rollout.Retryable, rollout.CodeUnknownModel)},
+		{"aborted", fault(rollout.Retryable, rollout.CodeAborted)},
+		{"unauthorized", fault(rollout.Permanent, rollout.CodeUnauthorized)},
+		{"refused by this engine only", fault(rollout.Permanent, rollout.CodeBadRequest)},
 		{"untyped", func(context.Context, rollout.Request) (rollout.Completion, error) {
 			return rollout.Completion{}, errors.New("something else")
 		}},
@@ -108,12 +108,12 @@ func TestFailuresAreTriedElsewhere(t *testing.T) {
 // TestOwnFaultEndsTheCall: what two engines refuse is the request's fault.
 func TestOwnFaultEndsTheCall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		refuses := fault(rollout.Permanent, vllm.BadRequest)
+		refuses := fault(rollout.Permanent, rollout.CodeBadRequest)
 		r := newRig(t, Config{}, 1, &fake{answer: refuses}, &fake{answer: refuses}, &fake{})
 		defer r.stop()
 		for range 5 {
 			res := <-r.call(t.Context(), turn("q", 0, 0))
-			wantCode(t, res.err, vllm.BadRequest)
+			wantCode(t, res.err, rollout.CodeBadRequest)
 			if rollout.KindOf(res.err) != rollout.Permanent {
 				t.Errorf("%v is %s", res.err, rollout.KindOf(res.err))
 			}
@@ -130,10 +130,10 @@ func TestOwnFaultEndsTheCall(t *testing.T) {
 func TestGivenUpWithTheLastFailure(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, Config{Scheduler: dispatch.Config{MaxTries: 2, SuspectAfter: 9}}, 1,
-			&fake{answer: fault(rollout.Retryable, vllm.BadAnswer)})
+			&fake{answer: fault(rollout.Retryable, rollout.CodeBadAnswer)})
 		defer r.stop()
 		res := <-r.call(t.Context(), turn("q", 0, 0))
-		wantCode(t, res.err, vllm.BadAnswer)
+		wantCode(t, res.err, rollout.CodeBadAnswer)
 		r.empty()
 	})
 }
@@ -145,7 +145,7 @@ func TestNoEngine(t *testing.T) {
 		req := turn("q", 0, 0)
 		req.Model = "r-v2"
 		res := <-r.call(t.Context(), req)
-		wantCode(t, res.err, string(dispatch.NoEngine))
+		wantCode(t, res.err, rollout.CodeNoEngine)
 		if res.at != 10*time.Second {
 			t.Errorf("after %v, want 10 s", res.at)
 		}
@@ -162,7 +162,7 @@ func TestQueueFull(t *testing.T) {
 			results = append(results, r.call(t.Context(), turn(name(i), 0, 0)))
 			synctest.Wait()
 		}
-		wantCode(t, (<-results[2]).err, string(dispatch.QueueFull))
+		wantCode(t, (<-results[2]).err, rollout.CodeQueueFull)
 		for _, c := range results[:2] {
 			if res := <-c; res.err != nil {
 				t.Error(res.err)
@@ -187,13 +187,13 @@ func TestCallersMayLeave(t *testing.T) {
 		third := r.call(t.Context(), turn("third", 0, 0))
 
 		res := <-second
-		wantCode(t, res.err, string(dispatch.Deadline))
+		wantCode(t, res.err, rollout.CodeDeadline)
 		if !errors.Is(res.err, context.DeadlineExceeded) {
 			t.Errorf("%v is not context.DeadlineExceeded", res.err)
 		}
 		cancel()
 		res = <-first
-		wantCode(t, res.err, string(dispatch.Cancelled))
+		wantCode(t, res.err, rollout.CodeCancelled)
 		if !errors.Is(res.err, context.Canceled) {
 			t.Errorf("%v is not context.Canceled", res.err)
 		}
@@ -220,7 +220,7 @@ func TestOverloadSlowsDown(t *testing.T) {
 			}
 			f.mu.Unlock()
 			if busy {
-				return rollout.Completion{}, rollout.Fail(rollout.Retryable, vllm.Overloaded, &vllm.StatusError{Status: 503})
+				return rollout.Completion{}, rollout.Fail(rollout.Retryable, rollout.CodeOverloaded, &vllm.StatusError{Status: 503})
 			}
 			return good(ctx, req, time.Second)
 		}
@@ -254,7 +254,8 @@ func TestRetryAfterIsBelieved(t *testing.T) {
 			if first {
 				first = false
 				return rollout.Completion{},
-					rollout.Fail(rollout.Retryable, vllm.Overloaded, &vllm.StatusError{Status: 429, RetryAfter: 3 * time.Second})
+					rollout.Fail(rollout.Retryable, rollout.CodeOverloaded, &vllm.StatusError{Status: 429,
+						RetryAfter: 3 * time.Second})
 			}
 			return good(ctx, req, time.Second)
 		}
@@ -279,7 +280,8 @@ func TestLostEngine(t *testing.T) {
 		if res := <-a; res.err != nil || res.Engine != "b" || res.Timing != (rollout.Timing{ExecSec: 15, Tries: 2}) {
 			t.Errorf("got %+v", res)
 		}
-		if st := r.Snapshot(); st.Redispatched != 1 || len(st.Engines) != 1 || st.ByEngine["a"].Failed[vllm.EngineGone] != 1 {
+		if st := r.Snapshot(); st.Redispatched != 1 || len(st.Engines) != 1 ||
+			st.ByEngine["a"].Failed[rollout.CodeEngineGone] != 1 {
 			t.Errorf("%+v", st)
 		}
 		r.empty()
@@ -357,7 +359,7 @@ func TestNewAddressIsANewEngine(t *testing.T) {
 // succeeds.
 func TestSuspectEngine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		a := &fake{answer: fault(rollout.Retryable, vllm.EngineGone)}
+		a := &fake{answer: fault(rollout.Retryable, rollout.CodeEngineGone)}
 		a.setSick(errors.New("refused"))
 		b := &fake{takes: time.Second}
 		r := newRig(t, Config{Scheduler: dispatch.Config{AffinitySlack: -1}}, 4, a, b)
@@ -401,7 +403,7 @@ func TestClosing(t *testing.T) {
 		r.stop()
 		for _, c := range append(calls, r.call(t.Context(), turn("late", 0, 0))) {
 			res := <-c
-			wantCode(t, res.err, Closed)
+			wantCode(t, res.err, rollout.CodeClosed)
 			if !errors.Is(res.err, ErrClosed) || res.at != 0 {
 				t.Errorf("%+v", res)
 			}
@@ -427,7 +429,7 @@ func TestOnDispatchIsAtTheFirstDispatch(t *testing.T) {
 		tries := 0
 		flaky.answer = func(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
 			if tries++; tries == 1 {
-				return rollout.Completion{}, rollout.Fail(rollout.Retryable, vllm.BadAnswer, errors.New("cut"))
+				return rollout.Completion{}, rollout.Fail(rollout.Retryable, rollout.CodeBadAnswer, errors.New("cut"))
 			}
 			return good(ctx, req, time.Second)
 		}
@@ -466,7 +468,7 @@ func TestStatsAndSamples(t *testing.T) {
 		want := Tally{
 			Usage: rollout.Usage{Requests: 5, InputTokens: 500, OutputTokens: 50, CachedTokens: 300, ExecSec: 20,
 				QueueSec: 4 + 4 + 8},
-			Groups: 3, Failed: map[string]int64{},
+			Groups: 3, Failed: map[rollout.Code]int64{},
 		}
 		want.Work = []Work{{0, "a", want.Usage}}
 		if got := r.Snapshot().ByRun["r"]; !reflect.DeepEqual(got, want) {
@@ -487,7 +489,7 @@ func TestStatsAndSamples(t *testing.T) {
 		if e := events[0]; e.Run != "r" || !reflect.DeepEqual(e.Body, first) {
 			t.Errorf("first sample of the run: %+v", e)
 		}
-		whole.Rejected = map[string]int64{}
+		whole.Rejected = map[rollout.Code]int64{}
 		if e := events[1]; e.Run != "" || !reflect.DeepEqual(e.Body, whole) {
 			t.Errorf("first sample of the whole: %+v", e)
 		}
@@ -585,8 +587,9 @@ func TestChaos(t *testing.T) {
 			defer mu.Unlock()
 			return rng.IntN(n)
 		}
-		codes := []string{vllm.EngineGone, vllm.EngineDead, vllm.Overloaded, vllm.UnknownModel, vllm.BadAnswer,
-			vllm.WrongModel, vllm.Aborted}
+		codes := []rollout.Code{rollout.CodeEngineGone, rollout.CodeEngineDead, rollout.CodeOverloaded,
+			rollout.CodeUnknownModel, rollout.CodeBadAnswer,
+			rollout.CodeWrongModel, rollout.CodeAborted}
 		var fakes []*fake
 		for range 4 {
 			f := &fake{}

@@ -174,7 +174,7 @@ func TestHungAndRestartedEngine(t *testing.T) {
 	}
 	f.play(t, 12, 2, func(int, int) {})
 	hung := f.Snapshot().ByEngine["e0"]
-	if hung.Failed[vllm.Timeout] == 0 || hung.Usage.Requests != 0 {
+	if hung.Failed[rollout.CodeTimeout] == 0 || hung.Usage.Requests != 0 {
 		t.Errorf("the engine did not hang: %+v", hung)
 	}
 	if err := f.engines[0].Restart(t.Context(), 0); err != nil {

@@ -11,16 +11,16 @@ import (
 
 // outcomeOf is what an engine's error means to the scheduler. An error without a known code counts by its kind.
 func outcomeOf(err error) dispatch.Outcome {
-	switch vllm.CodeOf(err) {
-	case vllm.Overloaded:
+	switch rollout.CodeOf(err) {
+	case rollout.CodeOverloaded:
 		return dispatch.Overloaded
-	case vllm.UnknownModel:
+	case rollout.CodeUnknownModel:
 		return dispatch.Missing
-	case vllm.Aborted:
+	case rollout.CodeAborted:
 		return dispatch.Aborted
-	case vllm.Timeout:
+	case rollout.CodeTimeout:
 		return dispatch.TimedOut
-	case vllm.EngineDead, vllm.WrongModel, vllm.Unauthorized, vllm.NotAnEngine:
+	case rollout.CodeEngineDead, rollout.CodeWrongModel, rollout.CodeUnauthorized, rollout.CodeNotAnEngine:
 		return dispatch.Broken
 	}
 	switch {

@@ -12,7 +12,6 @@ import (
 	"github.com/millrace/millrace/internal/dispatch"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 // eventLoop is the state of a running dispatcher. Only Run's goroutine touches it.
@@ -158,7 +157,7 @@ func (o *eventLoop) failed(c *call, made order, err error, exec float64) {
 	if made.call != nil && (outcome == dispatch.Refused || outcome == dispatch.Unfit) {
 		outcome = dispatch.Split // nobody knows which of the requests was at fault
 	}
-	o.endTry(c, made, dispatch.TryEnded{Outcome: outcome, RetryAfter: retryAfter(err), Code: vllm.CodeOf(err)})
+	o.endTry(c, made, dispatch.TryEnded{Outcome: outcome, RetryAfter: retryAfter(err), Code: rollout.CodeOf(err)})
 }
 
 // endTry tells the scheduler how a try ended, and lets go of a call whose caller has its answer.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/millrace/millrace/internal/dispatch"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 // fake is an engine that takes a while for every request, unless told to behave otherwise.
@@ -61,16 +60,17 @@ func good(ctx context.Context, req rollout.Request, takes time.Duration) (rollou
 		return rollout.Completion{Model: req.Model, PromptTokenIDs: make([]int32, 100), TokenIDs: make([]int32, 10),
 			Logprobs: make([]float32, 10), CachedTokens: 60}, nil
 	case <-ctx.Done():
-		code := vllm.Cancelled
+		code := rollout.CodeCancelled
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			code = vllm.Timeout
+			code = rollout.CodeTimeout
 		}
 		return rollout.Completion{}, rollout.Fail(rollout.Retryable, code, ctx.Err())
 	}
 }
 
 // fault answers with a failure.
-func fault(kind rollout.FailureKind, code string) func(context.Context, rollout.Request) (rollout.Completion, error) {
+func fault(kind rollout.FailureKind, code rollout.Code) func(context.Context, rollout.Request) (rollout.Completion,
+	error) {
 	return func(context.Context, rollout.Request) (rollout.Completion, error) {
 		return rollout.Completion{}, rollout.Fail(kind, code, errors.New("as told"))
 	}
@@ -177,9 +177,9 @@ func (r *rig) empty() {
 // fast is a scheduler's configuration with short waits.
 var fast = dispatch.Config{NoEngineTTL: 10 * time.Second}
 
-func wantCode(t *testing.T, err error, code string) {
+func wantCode(t *testing.T, err error, code rollout.Code) {
 	t.Helper()
-	if vllm.CodeOf(err) != code {
+	if rollout.CodeOf(err) != code {
 		t.Errorf("got %v, want code %s", err, code)
 	}
 }

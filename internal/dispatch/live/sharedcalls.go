@@ -36,9 +36,9 @@ func (s *shared) wait(ctx context.Context, i int) (rollout.Completion, error) {
 		if s.waiting.Add(-1) == 0 {
 			s.cancel()
 		}
-		code := vllm.Cancelled
+		code := rollout.CodeCancelled
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			code = vllm.Timeout
+			code = rollout.CodeTimeout
 		}
 		return rollout.Completion{}, rollout.Fail(rollout.Retryable, code, ctx.Err())
 	}

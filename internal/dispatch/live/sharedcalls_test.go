@@ -40,10 +40,10 @@ func (b *batchFake) CompleteMany(ctx context.Context, reqs []rollout.Request) ([
 		b.mu.Unlock()
 	}()
 	if fail {
-		return nil, rollout.Fail(rollout.Retryable, vllm.EngineGone, errors.New("as told"))
+		return nil, rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, errors.New("as told"))
 	}
 	if slices.ContainsFunc(reqs, func(r rollout.Request) bool { return b.refuse != "" && r.Prompt == b.refuse }) {
-		return nil, rollout.Fail(rollout.Permanent, vllm.BadRequest, errors.New("as told"))
+		return nil, rollout.Fail(rollout.Permanent, rollout.CodeBadRequest, errors.New("as told"))
 	}
 	answers := make([]vllm.Answer, len(reqs))
 	for i, r := range reqs {
@@ -54,7 +54,7 @@ func (b *batchFake) CompleteMany(ctx context.Context, reqs []rollout.Request) ([
 	case <-time.After(b.takes):
 		return answers, nil
 	case <-ctx.Done():
-		return nil, rollout.Fail(rollout.Retryable, vllm.Cancelled, ctx.Err())
+		return nil, rollout.Fail(rollout.Retryable, rollout.CodeCancelled, ctx.Err())
 	}
 }
 
@@ -107,7 +107,7 @@ func TestRefusedBatch(t *testing.T) {
 		b := &batchFake{fake: &fake{takes: time.Second}, refuse: "bad"}
 		b.answer = func(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
 			if req.Prompt == "bad" {
-				return fault(rollout.Permanent, vllm.BadRequest)(ctx, req)
+				return fault(rollout.Permanent, rollout.CodeBadRequest)(ctx, req)
 			}
 			return good(ctx, req, time.Second)
 		}
@@ -124,7 +124,7 @@ func TestRefusedBatch(t *testing.T) {
 		for i, ch := range results {
 			switch got := <-ch; {
 			case i == 2:
-				wantCode(t, got.err, vllm.BadRequest)
+				wantCode(t, got.err, rollout.CodeBadRequest)
 			case got.err != nil || got.Timing.Tries != 2:
 				t.Errorf("request %d: %d tries, %v", i, got.Timing.Tries, got.err)
 			}
@@ -181,7 +181,7 @@ func TestBatchOutlivesItsCallers(t *testing.T) {
 		got := <-results[0]
 		wantCode(t, got.err, "cancelled")
 		got = <-results[1]
-		wantCode(t, got.err, vllm.Timeout)
+		wantCode(t, got.err, rollout.CodeTimeout)
 		for _, ch := range results[2:] {
 			if got := <-ch; got.err != nil || got.at != 10*time.Second {
 				t.Errorf("after %v: %v", got.at, got.err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace/millrace/internal/dispatch"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/vllm"
 )
 
 // Stats is a dispatcher at one moment, with what was counted since it was made.
@@ -22,8 +21,8 @@ type Stats struct {
 type Tally struct {
 	// Usage is of good answers; ExecSec includes failed tries.
 	Usage  rollout.Usage
-	Groups int64            // of a run: groups of which a request was dispatched
-	Failed map[string]int64 // tries that brought no answer, by code
+	Groups int64                  // of a run: groups of which a request was dispatched
+	Failed map[rollout.Code]int64 // tries that brought no answer, by code
 	// Work is the Usage of a run by policy version and engine, in that order. Parts that had no answer for
 	// forgetAfter are left out.
 	Work []Work
@@ -40,7 +39,7 @@ type Work struct {
 type tally struct {
 	usage  rollout.Usage
 	groups started
-	failed map[string]int64
+	failed map[rollout.Code]int64
 	work   map[part]*done
 }
 
@@ -84,7 +83,8 @@ func (s *started) add(g rollout.GroupSeq) {
 }
 
 func newTally() *tally {
-	return &tally{groups: started{recent: map[rollout.GroupSeq]bool{}}, failed: map[string]int64{}, work: map[part]*done{}}
+	return &tally{groups: started{recent: map[rollout.GroupSeq]bool{}}, failed: map[rollout.Code]int64{},
+		work: map[part]*done{}}
 }
 
 func (o *eventLoop) run(name rollout.RunName) *tally {
@@ -137,11 +137,7 @@ func (t *tally) parts() []Work {
 }
 
 func (t *tally) fails(err error, exec float64) {
-	code := vllm.CodeOf(err)
-	if code == "" {
-		code = "other"
-	}
-	t.failed[code]++
+	t.failed[cmp.Or(rollout.CodeOf(err), rollout.CodeOther)]++
 	t.usage.ExecSec += exec
 }
 

@@ -16,7 +16,7 @@ type sampled struct {
 	at       time.Time
 	tokens   map[rollout.RunName]rollout.Usage
 	work     map[rollout.RunName]map[part]rollout.Usage
-	rejected map[dispatch.Reason]int64
+	rejected map[rollout.Code]int64
 	idle     map[rollout.RunName]bool // runs whose last sample was all zero
 }
 
@@ -34,13 +34,13 @@ func (o *eventLoop) sample() {
 		rejected: st.Rejected, idle: map[rollout.RunName]bool{},
 	}
 	whole := telemetry.DispatchSample{WindowSec: window, Queued: st.Queued, InFlight: map[rollout.EngineID]int{},
-		Rejected: map[string]int64{}}
+		Rejected: map[rollout.Code]int64{}}
 	for _, e := range st.Engines {
 		whole.InFlight[e.ID] = e.InFlight
 	}
 	for reason, n := range st.Rejected {
 		if since := n - o.sampled.rejected[reason]; since > 0 {
-			whole.Rejected[string(reason)] = since
+			whole.Rejected[reason] = since
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.runs)) {

@@ -77,7 +77,7 @@ func (m *Metrics) Emit(e telemetry.Event) {
 	case telemetry.GroupReady:
 		m.group(run, b.Group)
 	case telemetry.GroupDropped:
-		v.staleDropped.WithLabelValues(run, b.Code).Inc()
+		v.staleDropped.WithLabelValues(run, string(b.Code)).Inc()
 	case telemetry.EpisodeFinished:
 		v.episodes.WithLabelValues(run, "finished").Inc()
 		v.episodeSec.WithLabelValues(run).Observe(b.WallSec)
@@ -104,7 +104,7 @@ func (m *Metrics) Emit(e telemetry.Event) {
 		m.engineLoad(engine, b.Load)
 	case telemetry.DispatchSample:
 		for reason, n := range b.Rejected {
-			v.rejected.WithLabelValues(reason).Add(positive(float64(n)))
+			v.rejected.WithLabelValues(string(reason)).Add(positive(float64(n)))
 		}
 	}
 }

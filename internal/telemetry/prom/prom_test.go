@@ -44,18 +44,23 @@ func TestEventsBecomeMetrics(t *testing.T) {
 	}{
 		{"step", []telemetry.Body{step}, []string{
 			`millrace_step_duration_seconds_sum{run="demo"} 10`, `millrace_step_phase_seconds_total{phase="wait",run="demo"} 4`,
-			`millrace_step_phase_seconds_total{phase="train",run="demo"} 5`, `millrace_step_phase_seconds_total{phase="other",run="demo"} 1`,
-			`millrace_goodput_ratio{run="demo"} 0.6`, `millrace_policy_lag_versions_sum{run="demo"} 3`, `millrace_buffer_depth_batches{run="demo"} 2`,
-			`millrace_policy_lag_mean_versions{place="in_flight",run="demo"} 1`, `millrace_policy_lag_mean_versions{place="in_buffer",run="demo"} 0.5`,
+			`millrace_step_phase_seconds_total{phase="train",run="demo"} 5`,
+			`millrace_step_phase_seconds_total{phase="other",run="demo"} 1`,
+			`millrace_goodput_ratio{run="demo"} 0.6`, `millrace_policy_lag_versions_sum{run="demo"} 3`,
+			`millrace_buffer_depth_batches{run="demo"} 2`,
+			`millrace_policy_lag_mean_versions{place="in_flight",run="demo"} 1`,
+			`millrace_policy_lag_mean_versions{place="in_buffer",run="demo"} 0.5`,
 		}},
 		{"buffer", []telemetry.Body{step, level(0, rollout.BufferCounts{Ready: 12, InFlight: 3, Bytes: 99})}, []string{
 			`millrace_buffer_ready_batches{run="demo"} 1.5`, `millrace_buffer_inflight_groups{run="demo"} 3`,
-			`millrace_buffer_groups{run="demo",state="ready"} 12`, `millrace_buffer_target_groups{run="demo"} 16`, `millrace_buffer_bytes{run="demo"} 99`,
+			`millrace_buffer_groups{run="demo",state="ready"} 12`, `millrace_buffer_target_groups{run="demo"} 16`,
+			`millrace_buffer_bytes{run="demo"} 99`,
 		}},
 		{"throttled", []telemetry.Body{
 			telemetry.BufferLevel{Throttle: rollout.ThrottleStaleness}, telemetry.BufferLevel{Throttle: rollout.ThrottleBytes},
 		}, []string{
-			`millrace_buffer_throttled{reason="max_bytes",run="demo"} 1`, `millrace_buffer_throttled{reason="max_staleness",run="demo"} 0`,
+			`millrace_buffer_throttled{reason="max_bytes",run="demo"} 1`,
+			`millrace_buffer_throttled{reason="max_staleness",run="demo"} 0`,
 		}},
 		{"reward variance", []telemetry.Body{
 			telemetry.BufferLevel{RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 4}},
@@ -71,15 +76,18 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			level(1, rollout.BufferCounts{InFlight: 3, Queued: 1}), level(0.5, rollout.BufferCounts{Queued: 1}),
 			level(0.25, rollout.BufferCounts{}), level(-1, rollout.BufferCounts{}),
 		}, []string{
-			`millrace_trainer_starved_seconds_total{reason="inference",run="demo"} 1`, `millrace_trainer_starved_seconds_total{reason="queue",run="demo"} 0.5`,
+			`millrace_trainer_starved_seconds_total{reason="inference",run="demo"} 1`,
+			`millrace_trainer_starved_seconds_total{reason="queue",run="demo"} 0.5`,
 			`millrace_trainer_starved_seconds_total{reason="gated",run="demo"} 0.25`,
 		}},
 		{"group", []telemetry.Body{telemetry.GroupReady{Group: rollout.GroupView{
 			Times: rollout.GroupTimes{LaunchedAt: at, StartedAt: later(2), ReadyAt: later(9)}, ModelSec: []float64{5, 6},
 			EnvSec: []float64{0.5},
 		}}, telemetry.GroupDropped{Code: "stale"}}, []string{
-			`millrace_group_duration_seconds_sum{run="demo",stage="queue"} 2`, `millrace_group_duration_seconds_sum{run="demo",stage="play"} 7`,
-			`millrace_group_duration_seconds_sum{run="demo",stage="model"} 6`, `millrace_stale_dropped_total{reason="stale",run="demo"} 1`,
+			`millrace_group_duration_seconds_sum{run="demo",stage="queue"} 2`,
+			`millrace_group_duration_seconds_sum{run="demo",stage="play"} 7`,
+			`millrace_group_duration_seconds_sum{run="demo",stage="model"} 6`,
+			`millrace_stale_dropped_total{reason="stale",run="demo"} 1`,
 		}},
 		{"games", []telemetry.Body{
 			telemetry.EpisodeFinished{WallSec: 3, Usage: rollout.Usage{InputTokens: 400, OutputTokens: 20}},
@@ -100,12 +108,14 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			telemetry.PolicyPublished{Policy: rollout.Policy{Version: 4, State: rollout.PolicyRejected}},
 		}, []string{
 			`millrace_engine_dispatch_queue_seconds{engine="a"} 0.5`,
-			`millrace_engine_usage_error_ratio{direction="input",engine="a"} 0.25`, `millrace_engine_usage_error_ratio{direction="output",engine="a"} -0.125`,
+			`millrace_engine_usage_error_ratio{direction="input",engine="a"} 0.25`,
+			`millrace_engine_usage_error_ratio{direction="output",engine="a"} -0.125`,
 			`millrace_engine_inflight{engine="a"} 3`, `millrace_engine_tokens_total{direction="input",engine="a"} 300`,
-			`millrace_engine_tokens_total{direction="output",engine="a"} 20`, `millrace_engine_adapter_load_seconds_count{engine="a"} 1`,
+			`millrace_engine_tokens_total{direction="output",engine="a"} 20`,
+			`millrace_engine_adapter_load_seconds_count{engine="a"} 1`,
 			`millrace_engine_adapter_load_failures_total{engine="a"} 1`, `millrace_policy_version{run="demo"} 3`,
 		}},
-		{"dispatch", []telemetry.Body{telemetry.DispatchSample{Rejected: map[string]int64{"queue_full": 2}}}, []string{
+		{"dispatch", []telemetry.Body{telemetry.DispatchSample{Rejected: map[rollout.Code]int64{"queue_full": 2}}}, []string{
 			`millrace_requests_rejected_total{reason="queue_full"} 2`,
 		}},
 	} {
@@ -198,7 +208,8 @@ func TestWatch(t *testing.T) {
 	m.Watch("axiom", func() prom.Sink { return prom.Sink{Degraded: true} })
 	text := scrape(t, m)
 	for _, want := range []string{
-		`millrace_sink_events_total{result="delivered",sink="store"} 7`, `millrace_sink_events_total{result="lost",sink="store"} 2`,
+		`millrace_sink_events_total{result="delivered",sink="store"} 7`,
+		`millrace_sink_events_total{result="lost",sink="store"} 2`,
 		`millrace_sink_waiting_events{sink="store"} 3`, `millrace_sink_degraded{sink="axiom"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
