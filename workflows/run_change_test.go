@@ -1,9 +1,11 @@
 package workflows
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runmachine"
 	"github.com/millrace/millrace/internal/spec"
@@ -73,6 +75,20 @@ func TestGroupSeedsDiffer(t *testing.T) {
 				t.Fatalf("seed %d of group %d is negative or repeated", s, seq)
 			}
 			seen[s] = true
+		}
+	}
+}
+
+func TestTheMachineIsToldTheWholeAccount(t *testing.T) {
+	t.Parallel()
+	seqs := []rollout.GroupSeq{1}
+	got := reflect.ValueOf(accountOf(buffer.Account{
+		Highest: 1, Queued: seqs, InFlight: seqs, Ready: seqs, ClaimedTo: 1, NextStep: 1, Version: 1, GroupBytes: 1,
+		Counts: rollout.BufferCounts{Bytes: 1},
+	}))
+	for i := range got.NumField() {
+		if got.Field(i).IsZero() {
+			t.Errorf("no %s", got.Type().Field(i).Name)
 		}
 	}
 }

@@ -38,8 +38,7 @@ type world struct {
 	fleet      *memoryFleet
 	policy     *instantPolicy
 	acts       *activities.Activities
-	updates    int  // sent
-	silent     bool // the trainer's steps are not told to the run
+	updates    int // sent
 	spec       rollout.Spec
 	generation rollout.TrainerGeneration
 	fed        []rollout.GroupSeq // groups in claimed batches, in order
@@ -240,12 +239,8 @@ func (w *world) train(step rollout.Step) {
 	w.hint()
 }
 
-// hint tells the run that the buffer has changed, unless notifications are to be lost.
-func (w *world) hint() {
-	if !w.silent {
-		w.env.SignalWorkflow(workflows.SignalBufferChanged, nil)
-	}
-}
+// hint tells the run that the buffer has changed.
+func (w *world) hint() { w.env.SignalWorkflow(workflows.SignalBufferChanged, nil) }
 
 // update sends an Update and hands its answer to then.
 func (w *world) update(name string, arg any, then func(answer any, err error)) {
@@ -289,8 +284,13 @@ func TestRunFeedsEveryStepInOrderAndEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for step := range rollout.Step(4) {
-		w.at(time.Duration(step+1)*time.Minute, func() { w.train(step) })
+		w.at(time.Duration(step+1)*time.Minute+5*time.Second, func() { w.train(step) }) // between two comparisons
 	}
+	w.at(time.Minute+6*time.Second, func() {
+		if launched := w.status().Launched; launched != 9 {
+			t.Errorf("%d groups launched a second after the first claim, want 9: the hint of it was lost", launched)
+		}
+	})
 	w.start()
 	status := w.result()
 	if status.State != rollout.RunCompleted || status.NextStep != 4 {
