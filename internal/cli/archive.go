@@ -251,7 +251,7 @@ func (x *export) events(ctx context.Context, base string, to io.Writer) error {
 		Events []json.RawMessage `json:"events"`
 		Next   string            `json:"next"`
 	}
-	until := fmt.Sprint(x.now().UnixMilli()) // a run that goes on has always one event more
+	until := fmt.Sprint(x.now().UnixMilli()) // an active run has always one event more
 	for after := ""; ; {
 		query := url.Values{"limit": {fmt.Sprint(eventsPage)}}
 		if after != "" {

@@ -68,7 +68,7 @@ func alarmCodes(alarms []rollout.Alarm) string {
 	return strings.Join(codes, " ")
 }
 
-// conditionText is what is wrong with a run that goes on, in two words or so.
+// conditionText is what is wrong with an active run, in two words or so.
 func conditionText(r rollout.RunStatus) string {
 	var parts []string
 	if r.RewardVariance.Collapsed {

@@ -132,7 +132,7 @@ func (s *Sync) reportUsage(ctx context.Context, stats *live.Stats) error {
 	return nil
 }
 
-// rules gives the dispatcher the dispatch rules of every run that goes on, with this worker's part of a run's own
+// rules gives the dispatcher the dispatch rules of every active run, with this worker's part of a run's own
 // limit, and lets it forget the others.
 func (s *Sync) rules(ctx context.Context) error {
 	runs, err := s.Runs.Active(ctx)

@@ -142,7 +142,7 @@ func (c Control) resume(ctx context.Context, run rollout.RunName) (rollout.RunSt
 	return status, c.buffer.SaveStatus(ctx, status, time.Now())
 }
 
-// Change changes a run that goes on. A lost run can be resumed.
+// Change changes an active run. A lost run can be resumed.
 func (c Control) Change(ctx context.Context, run rollout.RunName, change spec.Change) (rollout.RunStatus, error) {
 	status, err := answered(ctx, c, func(ctx context.Context) (rollout.RunStatus, error) {
 		return c.Client.Change(ctx, run, change)
@@ -255,7 +255,7 @@ func (c Control) ended(ctx context.Context, run rollout.RunName, err error) erro
 		return err
 	case status.State.Over() && status.State != rollout.RunLost:
 		return rollout.Refuse(rollout.RunOver,
-			"run %s is %s; only a run that goes on can be changed", run.Plain(), status.State)
+			"run %s is %s; only an active run can be changed", run.Plain(), status.State)
 	}
 	return rollout.Refuse(rollout.Orphaned,
 		"the workflow of run %s is gone: it was terminated, or Temporal has lost it; "+

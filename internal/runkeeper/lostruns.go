@@ -48,7 +48,7 @@ func listed(runs []rollout.RunStatus, id rollout.RunName) bool {
 	return false
 }
 
-// suspect notes that a run has no workflow that goes on, and ends it when that has been so for long enough.
+// suspect notes that a run has no running workflow, and ends it when that has been so for long enough.
 func (k *Keeper) suspect(ctx context.Context, run rollout.RunStatus, drive workflows.Drive) error {
 	id, now := run.Spec.Name, time.Now()
 	since, suspected := k.suspects[id]

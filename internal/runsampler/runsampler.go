@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/telemetry"
 )
 
-// Sampler samples the buffer of every run that goes on. The servers of a deployment take turns: the windows of their
+// Sampler samples the buffer of every active run. The servers of a deployment take turns: the windows of their
 // samples follow each other without gap or overlap, so that seconds waited are counted once, however many servers
 // there are.
 type Sampler struct {
