@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -134,21 +133,15 @@ func quoted(node *ast.StringNode) bool {
 	return t != nil && (t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType)
 }
 
-// numberOf is a number as the file has it, but in decimal.
-func numberOf(node ast.Node) json.Number {
-	if n, ok := node.(*ast.IntegerNode); ok {
-		switch value := n.Value.(type) {
-		case int64:
-			return json.Number(strconv.FormatInt(value, 10))
-		case uint64:
-			return json.Number(strconv.FormatUint(value, 10))
-		}
-	}
+// numberOf is a number as the file has it.
+func numberOf(node ast.Node) settings.Number {
 	text := node.GetToken().Value
-	if n, ok := node.(*ast.FloatNode); ok && !math.IsInf(n.Value, 0) && !math.IsNaN(n.Value) {
-		if x, err := strconv.ParseFloat(text, 64); err != nil || x != n.Value {
-			return json.Number(strconv.FormatFloat(n.Value, 'g', -1, 64))
-		}
+	number := settings.Number{Value: json.Number(text), Text: text}
+	switch node := node.(type) {
+	case *ast.IntegerNode:
+		number.Value = json.Number(fmt.Sprint(node.Value)) // an int64 or a uint64
+	case *ast.FloatNode:
+		number.Value = json.Number(strconv.FormatFloat(node.Value, 'e', -1, 64)) // and 4.0 is no count
 	}
-	return json.Number(text)
+	return number
 }

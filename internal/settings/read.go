@@ -14,8 +14,13 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// A tree is a document as plain values: map[string]any, []any, string, bool, nil, json.Number, and the two below.
+// A tree is a document as plain values: map[string]any, []any, string, bool, nil, json.Number, and the three below.
 type (
+	// Number is a number that JSON writes in another way, such as 0x10.
+	Number struct {
+		Value json.Number
+		Text  string
+	}
 	// Bare is a text without quotes that is a number, too.
 	Bare string
 	// Omitted stands for a value that was refused already.
@@ -150,7 +155,7 @@ func (r *reader) plain(tree any, path string) any {
 			list[i] = r.plain(item, fmt.Sprintf("%s[%d]", path, i))
 		}
 		return list
-	case json.Number, Bare:
+	case json.Number, Number, Bare:
 		if n, ok := wholeOf(tree); ok {
 			return n
 		}
@@ -242,13 +247,18 @@ func textOf(tree any) (string, bool) {
 }
 
 func wholeOf(tree any) (int64, bool) {
-	n, ok := tree.(json.Number)
-	if !ok {
-		return 0, false
+	switch n := tree.(type) {
+	case Number:
+		return wholeOf(n.Value)
+	case json.Number:
+		v, err := strconv.ParseInt(n.String(), 10, 64)
+		return v, err == nil
 	}
-	v, err := strconv.ParseInt(n.String(), 10, 64)
-	return v, err == nil
+	return 0, false
 }
+
+// String is the number as it was written.
+func (n Number) String() string { return n.Text }
 
 // numberOf is a finite number.
 func numberOf(tree any) (float64, bool) {
@@ -256,6 +266,8 @@ func numberOf(tree any) (float64, bool) {
 	switch tree := tree.(type) {
 	case json.Number:
 		text = tree.String()
+	case Number:
+		text = tree.Value.String()
 	case Bare:
 		text = string(tree)
 	default:
@@ -274,7 +286,7 @@ func describe(tree any) string {
 		return "keys with values"
 	case []any:
 		return "a list"
-	case json.Number, Bare:
+	case json.Number, Number, Bare:
 		return "the number " + shorten(fmt.Sprint(tree))
 	case bool:
 		return fmt.Sprint(tree)
