@@ -1,7 +1,7 @@
-// Package crashtest runs the whole service as real processes on loopback, kills, stops and cuts its parts off by a
-// seeded schedule, and checks that what was promised holds: every step has exactly its groups, no trajectory is
-// trained on twice or lost, the same claim gives the same bytes, every turn was sampled by the version it names. It
-// measures how long each part's death is felt.
+// Package crashtest breaks the whole service, run as real processes on loopback, by a seeded schedule of faults. It
+// checks that what was promised holds: every step has exactly its groups, no trajectory is trained on twice or lost,
+// the same claim gives the same bytes, every turn was sampled by the version it names. It measures how long each part's
+// death is felt.
 //
 // What was promised is docs/guarantees.md. The schedule and the checks are pure: faultschedule.go and finalchecks.go.
 // Everything that is observed comes from outside the service: the trainer's journal, claims over HTTP, the buffer's

@@ -1,6 +1,5 @@
-// Package diplomacyenv is Diplomacy as an environment: it makes scenarios, asks powers for orders by prompt and
-// constraint, understands what they answer, and rewards them. The rules are package diplomacy's; orders as a language
-// are orderlang's; players without a model are bot's.
+// Package diplomacyenv is Diplomacy as an environment: scenarios, prompts, constraints, the reading of answers,
+// rewards. The rules are package diplomacy's; orders as a language are orderlang's; players without a model are bot's.
 //
 // # A game's time
 //

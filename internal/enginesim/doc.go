@@ -1,7 +1,7 @@
-// Package enginesim is a vLLM engine without a GPU: vLLM's HTTP API with its exact answers and
-// error texts, continuous batching with the timing of an A100 (package batch), and reproducible
-// sampling with true log-probabilities (package pseudolm) under vLLM's structured outputs (package
-// constraint). Times can be divided by a speed factor. Faults can be injected.
+// Package enginesim is a vLLM engine without a GPU, behind vLLM's HTTP API with its exact answers. It batches
+// continuously, with the timing of an A100 (package batch), and samples reproducibly, with true log-probabilities
+// (package pseudolm) under vLLM's structured outputs (package constraint). Times can be divided by a speed factor.
+// Faults can be injected.
 //
 // What a completion says is decided when its request arrives; when each of its tokens exists is
 // decided by the loop, one goroutine that owns the batch scheduler and advances it by the wall

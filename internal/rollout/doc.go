@@ -1,5 +1,5 @@
-// Package rollout is the vocabulary of Millrace: the spec of a run, and the groups,
-// episodes, turns, trajectories, batches and step records that flow from the engines to
+// Package rollout is the vocabulary of Millrace: the spec of a run; groups,
+// episodes, turns, trajectories, batches, step records, which flow from the engines to
 // the trainer. It holds values and their invariants, no behaviour with side effects, and
 // imports nothing of the project. Start reading at Spec, then Trajectory, then StepRecord.
 //

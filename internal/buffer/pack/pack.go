@@ -1,5 +1,5 @@
-// Package pack is the compact binary form of groups, episodes and checkpoints, as they are kept
-// in Redis and sent to trainers that ask for it. It knows no Redis and no HTTP.
+// Package pack is the compact binary form of groups, episodes and checkpoints. Redis keeps them so, trainers that ask
+// for it are sent them so; the package knows neither Redis nor HTTP.
 //
 // A record is three header bytes (magic, format, kind) and one zstd frame. Inside the frame, the columns of
 // a record are kept apart, because like compresses with like: first the structure, then prompt tokens,

@@ -1,5 +1,5 @@
 // Package pseudolm is a language model without weights: a fixed, reproducible distribution of
-// the next token given the adapter's name and path and the last few tokens. It exists so that a
+// the next token given the adapter and the last few tokens. It exists so that a
 // simulated engine samples as a real one does (temperature, top-k, top-p, penalties, constraints,
 // stop conditions) and reports log-probabilities that are true of what it sampled.
 //

@@ -1,4 +1,4 @@
-// Package tokenizer turns text into tokens and back, deterministically and without a
+// Package tokenizer turns text into tokens and back, deterministically, without a
 // model file. It stands in for the tokenizer of a 150k-vocabulary language model: ids 0-255
 // are the bytes, then come a few thousand common pieces, and the control tokens have the ids
 // that Qwen2.5 gives them. Text is cut by greedy longest match, so every string has exactly
