@@ -74,7 +74,7 @@ func (w *world) move(t *testing.T, kind byte, n int, id string) {
 			w.twice(t, BufferChanged{})
 		}
 	case 3:
-		if w.commit(seq); n%4 != 0 {
+		if w.commit(seq); w.groups[seq] == ready && n%4 != 0 {
 			w.twice(t, GroupEnded{Seq: seq, ZeroVariance: n%3 == 0})
 		}
 	case 4:
