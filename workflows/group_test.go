@@ -196,32 +196,3 @@ func TestCollapseIsReported(t *testing.T) {
 		t.Errorf("events of a changed reward variance: %+v, want one, of its collapse", told.variances)
 	}
 }
-
-// A buffer bounded in bytes holds as many groups as fit, and never fewer than a batch.
-func TestBytesBoundWhatIsOutstanding(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.spec.Buffer.Depth, w.spec.Buffer.MaxBytes = 10, 1
-	var most int64
-	for step := range rollout.Step(4) {
-		w.at(time.Duration(step+1)*time.Minute-time.Second, func() {
-			counts, err := w.buffer.Counts(context.Background(), "demo")
-			if err != nil {
-				t.Error(err)
-			}
-			most = max(most, counts.Queued+counts.InFlight+counts.Ready)
-			status, err := w.buffer.Status(context.Background(), "demo")
-			if err != nil || status.Throttle != rollout.ThrottleBytes && step < 3 {
-				t.Errorf("before step %d readers are told of throttle %q (%v)", step, status.Throttle, err)
-			}
-		})
-		w.at(time.Duration(step+1)*time.Minute, func() { w.train(step) })
-	}
-	w.start()
-	if status := w.result(); status.State != rollout.RunCompleted || len(w.fed) != 12 {
-		t.Errorf("ended %s with %d groups fed", status.State, len(w.fed))
-	}
-	if most != 3 {
-		t.Errorf("%d groups outstanding, want a batch of 3", most)
-	}
-}
