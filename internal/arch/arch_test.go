@@ -36,7 +36,8 @@ var layers = [][]string{
 		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch",
 		"internal/stack", "internal/crashtest",
 		"internal/isolation", "internal/archive", "internal/retry", "internal/freeport", "internal/fleetsync",
-		"internal/runsampler", "internal/diagnosisinput", "internal/scripttest", "internal/apiclient", "internal/temporalcli",
+		"internal/runsampler", "internal/diagnosisinput", "internal/eventscript", "internal/apiclient",
+		"internal/temporalcli",
 	},
 	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gamequeues"}, // durable shell
 	{ // wiring

@@ -53,7 +53,7 @@
 // unchanged replay meets the recorded steps within 10 %. The first two are measured, the third
 // is modelled, and every number of a report says which.
 //
-// Start reading at Diagnose: its stages are measure.go, regime.go, whatif.go with replay.go, and causes.go; report.go
-// makes a Report of what they return. Package changepoint has the mathematics of levels, package reporttext writes a
-// report for a person.
+// Start reading at Diagnose: its stages are step_measurements.go, bottleneck_regime.go, what_if_predictions.go with
+// replay_steps.go, and weigh_causes.go; assemble_report.go makes a Report of what they return. Package changepoint has
+// the mathematics of levels, package reporttext writes a report for a person.
 package diagnosis

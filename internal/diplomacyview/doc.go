@@ -4,5 +4,6 @@
 // It shows saved games, as package diplomacy reads and writes them, and takes results from the game, not from the
 // rules: what it shows is what was recorded.
 //
-// Start reading at Show and SVG. The drawing's geometry is in atlas.go and standard.layout, its marks in mapmarks.go.
+// Start reading at Show and SVG. The drawing's geometry is in map_geometry.go and standard.layout, its marks in
+// unit_and_order_marks.go.
 package diplomacyview

@@ -8,21 +8,22 @@
 // would finish every one late; within a group the game that is furthest behind. A run may ask for
 // another order.
 //
-// A request goes to an engine that serves its model and has room: engines have a concurrency limit, a run may have
-// its own limit on each engine, and the rest waits here in a bounded queue and not in an engine, where nobody could
-// order it. Of the engines with room, the one with the least outstanding work is taken, unless one that is nearly
-// as free holds the prefix of the request's game or group, or has its adapter (affinity.go). While the engine that
-// holds its game's prefix is full, a request lets a few younger ones pass that are at home where there is room.
+// A request goes to an engine that serves its model and has room: engines have a concurrency limit, a run may have its
+// own limit on each engine, and the rest waits here in a bounded queue and not in an engine, where nobody could order
+// it. Of the engines with room, the one with the least outstanding work is taken, unless one that is nearly as free
+// holds the prefix of the request's game or group (prefix_home.go), or has its adapter (adapter_placement.go). While
+// the engine that holds its game's prefix is full, a request lets a few younger ones pass that are at home where there
+// is room.
 //
-// A run whose engines batch statically has its requests sent in batches (staticbatch.go): of one bin of
-// lengths (lengthbins.go), as large as memory and the latency per token allow (batchsize.go), and, while an engine is
-// idle, no later than a flush window after the oldest request came. Engines that batch by themselves need no window.
+// A run whose engines batch statically has its requests sent in batches (form_batches.go): of one bin of lengths
+// (length_bins.go), as large as memory and the latency per token allow (batch_size.go), and, while an engine is idle,
+// no later than a flush window after the oldest request came. Engines that batch by themselves need no window.
 //
-// Engines are judged by how requests end (breaker.go), and by what they say of their load (enginesample.go). What a
-// run's requests meet with, failures or overload, bounds that run at that engine (runbackoff.go); an engine is closed
-// to all when it is silent, fails a probe or fails several runs. What was in flight on a lost engine is dispatched
-// again. Runs share by the work that they got and the places that they hold (fairness.go). Start reading at Event and
-// Command, then Scheduler.Handle.
+// Engines are judged by how requests end (circuit_breaker.go), and by what they say of their load
+// (engine_load_sample.go). What a run's requests meet with, failures or overload, bounds that run at that engine
+// (run_limit_at_engine.go); an engine is closed to all when it is silent, fails a probe or fails several runs. What was
+// in flight on a lost engine is dispatched again. Runs share by the work that they got and the places that they hold
+// (run_fairness.go). Start reading at Event and Command, then Scheduler.Handle.
 package dispatch
 
 import (

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/eventscript"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/scripttest"
 )
 
 // TestScripts replays testdata/*.script: events, and below each the commands that it brought.
@@ -26,7 +26,7 @@ import (
 // An outcome is of the request's latest try unless try=N says otherwise. [+1s] lets time pass first.
 func TestScripts(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	scripttest.Run(t, "testdata/*.script", func() func(*scripttest.Event) (string, error) {
+	eventscript.Run(t, "testdata/*.script", func() func(*eventscript.Event) (string, error) {
 		return (&player{s: New(Config{}), start: start, now: start, tries: map[ID]int{}}).play
 	})
 }
@@ -39,7 +39,7 @@ type player struct {
 	tries map[ID]int
 }
 
-func rulesOf(a *scripttest.Event) rollout.Dispatch {
+func rulesOf(a *eventscript.Event) rollout.Dispatch {
 	rules := rollout.Dispatch{
 		Policy: rollout.DispatchPolicy(a.Text("policy")), MaxInFlightPerEngine: a.Int("per_engine"),
 		AffinitySlack: a.Int("slack"), GroupPerEngine: a.Int("group"), AdapterSlots: a.Int("slots"),
@@ -73,7 +73,7 @@ func each(word string) []ID {
 	return ids
 }
 
-func (p *player) play(a *scripttest.Event) (string, error) {
+func (p *player) play(a *eventscript.Event) (string, error) {
 	if passed, is := strings.CutPrefix(a.Word(0), "+"); is {
 		d, err := time.ParseDuration(passed)
 		if err != nil {
@@ -102,7 +102,7 @@ func (p *player) play(a *scripttest.Event) (string, error) {
 }
 
 // events is what a line says: one event for each request that it names.
-func (p *player) events(a *scripttest.Event) ([]Event, error) {
+func (p *player) events(a *eventscript.Event) ([]Event, error) {
 	name := a.Word(0)
 	_, outcome := outcomes[name]
 	if !outcome && name != "submit" {
@@ -127,7 +127,7 @@ var outcomes = map[string]Outcome{
 	"failed": Failed, "timedout": TimedOut, "broken": Broken, "split": Split,
 }
 
-func (p *player) event(name string, id ID, a *scripttest.Event) (Event, error) {
+func (p *player) event(name string, id ID, a *eventscript.Event) (Event, error) {
 	engine := rollout.EngineID(a.Word(1))
 	if o, ok := outcomes[name]; ok {
 		try := a.Int("try")
@@ -179,7 +179,7 @@ func (p *player) event(name string, id ID, a *scripttest.Event) (Event, error) {
 }
 
 // life is the sign of life that a sample speaks of.
-func (p *player) life(a *scripttest.Event) time.Time {
+func (p *player) life(a *eventscript.Event) time.Time {
 	if a.Text("life") == "" {
 		return time.Time{}
 	}

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/eventscript"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/scripttest"
 	"github.com/millrace/millrace/internal/vllm"
 )
 
 // TestEngineScripts replays testdata/*.script: what is done about an engine, look by look.
 func TestEngineScripts(t *testing.T) {
-	scripttest.Run(t, "testdata/*.script", func() func(*scripttest.Event) (string, error) {
+	eventscript.Run(t, "testdata/*.script", func() func(*eventscript.Event) (string, error) {
 		s := engineScript{cfg: KeeperConfig{}.withDefaults()}
 		return s.play
 	})
@@ -41,7 +41,7 @@ type engineScript struct {
 //	AT canary [undecided|doubtful|broken]                   the end of the canary that was sent
 //
 // where AT is in seconds, A an adapter such as v1 (old-v1: other weights under its name), R a reason and D a digest.
-func (s *engineScript) play(e *scripttest.Event) (string, error) {
+func (s *engineScript) play(e *eventscript.Event) (string, error) {
 	switch e.Word(0) {
 	case "engine":
 		*s = engineScript{cfg: s.cfg}
@@ -86,10 +86,10 @@ func (s *engineScript) play(e *scripttest.Event) (string, error) {
 	return out.String(), nil
 }
 
-func is(e *scripttest.Event, word string) bool { return slices.Contains(e.Words, word) }
+func is(e *eventscript.Event, word string) bool { return slices.Contains(e.Words, word) }
 
 // seen is what an event says that was seen of the engine.
-func seen(e *scripttest.Event) Seen {
+func seen(e *eventscript.Event) Seen {
 	pairs := func(name string) map[string]string {
 		m := map[string]string{}
 		for _, pair := range e.List(name) {

@@ -2,9 +2,9 @@
 // the batch of each step, checks it, spends the time that each phase would take, writes a LoRA adapter, publishes
 // it and records the step; killed and started again, it goes on at the right step.
 //
-// It uses nothing but the public HTTP API, with JSON types of its own, as a trainer in any language would: it
-// doubles as an example and as a check that the API suffices. Start reading at Run, then client.go, batch.go and
-// adapter.go.
+// It uses nothing but the public HTTP API, with JSON types of its own, as a trainer in any language would: it doubles
+// as an example and as a check that the API suffices. Start reading at Run, then api_client.go, read_batch.go and
+// write_adapter.go.
 package trainer
 
 import (

@@ -4,9 +4,9 @@
 // and keeps no state beyond its connections.
 //
 // Completions travel through go-openai; what that library cannot say is added, and the answer is read, in its HTTP
-// openAITransport. A completion is held against its request (verifycompletion.go) before anybody sees it. All other
+// openAITransport. A completion is held against its request (verify_completion.go) before anybody sees it. All other
 // routes are plain HTTP. Every call has a total deadline: an engine that trickles its answer does not extend it. Start
-// reading at Client, then Complete, then the codes in errorcodes.go, which are what callers branch on.
+// reading at Client, then Complete, then the codes in error_codes.go, which are what callers branch on.
 package vllm
 
 import (

@@ -1,7 +1,7 @@
 // Package live drives package dispatch with real engines and real time. One goroutine, Run, owns the
 // scheduler; callers of Complete hand it their requests, make the calls that it assigns to them on their own
-// goroutines, and tell it how they ended. What an engine's error means to the scheduler is in erroroutcome.go; what
-// is counted, in stats.go; what of it is reported, in telemetrysample.go. Start reading at Dispatcher, then eventLoop.
+// goroutines, and tell it how they ended. What an engine's error means to the scheduler is in error_outcome.go; what
+// is counted, in stats.go; what of it is reported, in telemetry_sample.go. Start reading at Dispatcher, then eventLoop.
 package live
 
 import (

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/scripttest"
+	"github.com/millrace/millrace/internal/eventscript"
 )
 
 // TestScripts replays testdata/*.script. Steps cost 10 ms, 1 ms more per prompt token, and nothing else, so that times
@@ -18,10 +18,10 @@ func TestScripts(t *testing.T) {
 		Step: 10 * time.Millisecond, Token: time.Millisecond, LoRA: 1,
 		AdapterRead: 20 * time.Millisecond, AdapterCopy: 5 * time.Millisecond,
 	}
-	scripttest.Run(t, "testdata/*.script", func() func(*scripttest.Event) (string, error) {
+	eventscript.Run(t, "testdata/*.script", func() func(*eventscript.Event) (string, error) {
 		l := Limits{Sequences: 4, Tokens: 100, KV: 1000, Block: 4, Adapters: 2, HostAdapter: 3}
 		s := New(cost, l)
-		return func(e *scripttest.Event) (string, error) {
+		return func(e *eventscript.Event) (string, error) {
 			if e.Word(0) == "limits" {
 				for name, limit := range map[string]*int{
 					"sequences": &l.Sequences, "tokens": &l.Tokens, "kv": &l.KV, "adapters": &l.Adapters,
@@ -44,7 +44,7 @@ func TestScripts(t *testing.T) {
 //	AT                                                 advance
 //
 // where AT is in milliseconds.
-func command(s *Scheduler, e *scripttest.Event) (string, error) {
+func command(s *Scheduler, e *eventscript.Event) (string, error) {
 	ms, err := strconv.Atoi(e.Word(0))
 	if err != nil {
 		return "", err
@@ -80,7 +80,7 @@ func report(out *strings.Builder, s *Scheduler, now time.Duration) {
 	}
 }
 
-func act(out *strings.Builder, s *Scheduler, now time.Duration, e *scripttest.Event) error {
+func act(out *strings.Builder, s *Scheduler, now time.Duration, e *eventscript.Event) error {
 	id, err := strconv.ParseInt(cmp.Or(e.Word(2), "0"), 10, 64)
 	if err != nil {
 		return err

@@ -4,7 +4,7 @@
 // Emit never waits: a bounded queue, one sender, and losses that are counted. Delivery is at least once: after a
 // doubtful answer a batch is sent again, and queries tell duplicates by event_id. The client library's own retries
 // are off, because they ignore deadlines and lose answers; what to do about each answer is the pure function react.
-// Start reading at Shipper, then react.go.
+// Start reading at Shipper, then react_to_answer.go.
 package axiom
 
 import (

@@ -3,7 +3,8 @@
 // facts, which must survive, far longer.
 //
 // Emit never waits: a bounded queue, one writer, and losses that are counted. An event that is written twice, after a
-// doubtful answer of Redis, has the same event_id both times. Start reading at Store, then write.go and read.go.
+// doubtful answer of Redis, has the same event_id both times. Start reading at Store, then write_events.go and
+// read_events.go.
 package store
 
 import (

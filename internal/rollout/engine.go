@@ -1,0 +1,74 @@
+package rollout
+
+import "time"
+
+// EngineState is where an engine is in its life in the fleet.
+type EngineState string
+
+// The engine states. Only a ready engine is given requests.
+const (
+	EngineJoining     EngineState = "joining" // probed: health, version, models, one canary completion
+	EngineLoading     EngineState = "loading" // loads the adapters in use
+	EngineReady       EngineState = "ready"
+	EngineDraining    EngineState = "draining"    // finishes what it has
+	EngineQuarantined EngineState = "quarantined" // answers, but makes no completions; tried with one canary at a time
+	EngineLost        EngineState = "lost"        // not answering; probed until it comes back
+)
+
+// Engine is one vLLM server of the fleet.
+type Engine struct {
+	ID  EngineID `json:"id"`
+	URL string   `json:"url"` // http://host:port, without /v1
+	// the list that names it; empty: an operator or the configuration did
+	Source      string      `json:"source,omitempty"`
+	State       EngineState `json:"state"`
+	Reason      string      `json:"reason,omitempty"` // of the state
+	Since       time.Time   `json:"since"`
+	MaxInFlight int         `json:"max_in_flight"`      // requests, over all workers
+	Slow        string      `json:"slow,omitempty"`     // how it lags behind the fleet; empty: it does not. See Limit
+	Recalled    bool        `json:"recalled,omitempty"` // what it has is dispatched elsewhere
+	Models      []string    `json:"models,omitempty"`   // base models served
+	Adapters    []string    `json:"adapters,omitempty"` // as verified by /v1/models
+	// Troubles are adapters that it should serve and cannot, and those whose files have changed, by name, with the
+	// reason. The engine is ready for everything else.
+	Troubles map[string]string `json:"troubles,omitempty"`
+	// AdapterSlots is how many adapters fit into one of its batches (--max-loras); 0: it does not tell.
+	AdapterSlots int        `json:"adapter_slots,omitempty"`
+	Version      string     `json:"version,omitempty"` // of the engine's software
+	Load         EngineLoad `json:"load"`
+	// Closures is which workers do not dispatch to it, and why. Only answers of the API tell.
+	Closures []Closure `json:"closures,omitempty"`
+}
+
+// Limit is how many requests the engine is given at most: half as many as it may have while it is slow.
+func (e Engine) Limit() int {
+	if e.Slow == "" {
+		return e.MaxInFlight
+	}
+	return max(1, e.MaxInFlight/2)
+}
+
+// EngineLoad is the latest sample of an engine's own metrics.
+type EngineLoad struct {
+	At time.Time `json:"at,omitzero"`
+	// LifeAt is the keeper's latest sign of life: the engine's token counter moved, or it answered a canary.
+	LifeAt         time.Time `json:"life_at,omitzero"`
+	Running        float64   `json:"running"`
+	Waiting        float64   `json:"waiting"`
+	KVUsage        float64   `json:"kv_usage"`  // 0..1
+	InputTPS       float64   `json:"input_tps"` // counter difference over WindowSec
+	OutputTPS      float64   `json:"output_tps"`
+	WindowSec      float64   `json:"window_seconds"`
+	PrefixHitShare float64   `json:"prefix_hit_share"` // 0..1, over the window
+	// requests thrown out of the batch for lack of memory, in the window
+	Preemptions float64 `json:"preemptions"`
+	// mean wait in dispatch queues of the requests answered in the window
+	QueueSec float64 `json:"queue_seconds"`
+
+	// UsageInputError and UsageOutputError are the engine's counted tokens less those that its answers to workers
+	// account for, as a share of the larger: above 0 the engine did more than the workers were answered. They speak
+	// for the latest UsageWindowSec, in which the engine was not restarted; where that is 0, nothing is known.
+	UsageInputError  float64 `json:"usage_input_error"`
+	UsageOutputError float64 `json:"usage_output_error"`
+	UsageWindowSec   float64 `json:"usage_window_seconds"`
+}
