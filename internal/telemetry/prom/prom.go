@@ -3,7 +3,7 @@
 // fed with the store's streams it shows the service.
 //
 // Labels are bounded: runs, engines and small enums, never a group, an episode or an adapter. Names are a contract with
-// dashboards; metrics.go lists them all.
+// dashboards; metric_definitions.go lists them all.
 //
 // Tokens are counted twice, from two sources that must agree, and under two names so that no sum adds them up: per
 // run from the usage of finished episodes (millrace_tokens_total), per engine from the engines' own counters
