@@ -50,7 +50,7 @@ func TestRefusingEngineCostsNoGame(t *testing.T) {
 	d.write("engines", d.refusing(d.engine(4))+" id=refuses\n"+d.engine(4)+" id=serves\n")
 	d.inProcess()
 	d.until("both engines", func() error {
-		engines, err := d.backend.Registry.List(d.ctx)
+		engines, err := d.conns.Registry.List(d.ctx)
 		ready := 0
 		for _, e := range engines {
 			if e.State == rollout.EngineReady {
@@ -86,7 +86,7 @@ func TestRefusingEngineCostsNoGame(t *testing.T) {
 		return nil
 	})
 	d.completed(4)
-	if departures, err := d.backend.Buffer.Departures(d.ctx, d.run); err != nil {
+	if departures, err := d.conns.Buffer.Departures(d.ctx, d.run); err != nil {
 		t.Error(err)
 	} else {
 		for _, left := range departures {
@@ -128,7 +128,7 @@ func (d *deployment) refusing(engine string) string {
 
 // failing is nil when so many attempts of a run have failed with a code.
 func (d *deployment) failing(run rollout.RunName, code rollout.Code, n int64) error {
-	attempts, err := d.backend.Buffer.AttemptCounts(d.ctx, run)
+	attempts, err := d.conns.Buffer.AttemptCounts(d.ctx, run)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (d *deployment) get(path string, into any) error {
 // breakers is what a run's events, or the fleet's, tell of dispatch that stopped and went on.
 func (d *deployment) breakers(run rollout.RunName) []telemetry.BreakerChanged {
 	d.t.Helper()
-	records, err := d.backend.Events.Recent(d.ctx, run, "", 10_000)
+	records, err := d.conns.Events.Recent(d.ctx, run, "", 10_000)
 	if err != nil {
 		d.t.Fatal(err)
 	}

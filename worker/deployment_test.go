@@ -28,7 +28,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/enginesim"
 	"github.com/millrace/millrace/internal/freeport"
 	"github.com/millrace/millrace/internal/rollout"
@@ -125,7 +125,7 @@ type deployment struct {
 	dir      string
 	cfg      config.Service
 	temporal client.Client
-	backend  *backend.Backend
+	conns    *connections.Set
 	run      rollout.RunName
 	trained  chan error
 
@@ -169,10 +169,10 @@ func newDeployment(t *testing.T) *deployment {
 	if d.cfg, err = config.ReadService("service.yaml", data, func(string) string { return "" }); err != nil {
 		t.Fatal(err)
 	}
-	if d.backend, err = backend.Open(ctx, d.cfg, slog.New(slog.DiscardHandler)); err != nil {
+	if d.conns, err = connections.Open(ctx, d.cfg, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(d.backend.Close)
+	t.Cleanup(d.conns.Close)
 	d.while("the API server", func(ctx context.Context) error {
 		return server.Run(ctx, d.cfg, "test", slog.New(slog.DiscardHandler))
 	})
@@ -254,7 +254,7 @@ func (d *deployment) spec(run rollout.RunName, model string, steps int) rollout.
 func (d *deployment) start(spec rollout.Spec) {
 	d.t.Helper()
 	d.until("the run to be started", func() error {
-		_, _, err := d.backend.Control.Start(d.ctx, spec)
+		_, _, err := d.conns.Control.Start(d.ctx, spec)
 		return err
 	})
 }
@@ -322,7 +322,7 @@ func (p *process) end(s os.Signal) {
 func (d *deployment) reach(step rollout.Step) {
 	d.t.Helper()
 	d.until(fmt.Sprintf("step %d", step), func() error {
-		account, err := d.backend.Buffer.Account(d.ctx, d.run)
+		account, err := d.conns.Buffer.Account(d.ctx, d.run)
 		if err == nil && account.NextStep < step {
 			err = fmt.Errorf("step %d of the run is next", account.NextStep)
 		}
@@ -356,13 +356,13 @@ func (d *deployment) completed(steps int) {
 	}
 	d.until("the run's end", func() error {
 		// asked itself, the run might answer through a worker that cannot replay it
-		status, err := d.backend.Buffer.Status(d.ctx, d.run)
+		status, err := d.conns.Buffer.Status(d.ctx, d.run)
 		if err == nil && status.State != rollout.RunCompleted {
 			err = fmt.Errorf("it is %s", status.State)
 		}
 		return err
 	})
-	records, err := d.backend.Buffer.Steps(d.ctx, d.run, 0, steps+1)
+	records, err := d.conns.Buffer.Steps(d.ctx, d.run, 0, steps+1)
 	if err != nil || len(records) != steps {
 		d.t.Fatalf("%d steps recorded, want %d: %v", len(records), steps, err)
 	}
@@ -386,11 +386,11 @@ func (d *deployment) completed(steps int) {
 // has. Workers of the version after must never fail.
 func (d *deployment) failures() (before int, patches []string) {
 	d.t.Helper()
-	status, err := d.backend.Buffer.Status(d.ctx, d.run)
+	status, err := d.conns.Buffer.Status(d.ctx, d.run)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	id, err := d.backend.Buffer.Workflow(d.ctx, d.run)
+	id, err := d.conns.Buffer.Workflow(d.ctx, d.run)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/workflows"
@@ -30,7 +30,7 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 		return Run(ctx, other.cfg, slog.New(slog.DiscardHandler))
 	})
 
-	ours, theirs := d.backend.Control, other.backend.Control
+	ours, theirs := d.conns.Control, other.conns.Control
 	given := d.spec("rolling", servedModel, 3)
 	given.Group = rollout.GroupSpec{Samples: 2, MinSamples: 2}
 	d.beginAsBefore(given)
@@ -48,7 +48,7 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 	if _, err := theirs.Change(d.ctx, given.Name, deeper); err != nil {
 		t.Error(err)
 	}
-	for _, each := range []*backend.Backend{d.backend, other.backend} {
+	for _, each := range []*connections.Set{d.conns, other.conns} {
 		d.until("ready engines", func() error { return enginesReady(d.ctx, each) })
 	}
 	status, err := ours.Change(d.ctx, given.Name, spec.Pause(true))
@@ -80,18 +80,18 @@ func (d *deployment) neighbour(prefix string) *deployment {
 	if other.cfg, err = config.ReadService("service.yaml", []byte(text), func(string) string { return "" }); err != nil {
 		d.t.Fatal(err)
 	}
-	if other.backend, err = backend.Open(d.ctx, other.cfg, slog.New(slog.DiscardHandler)); err != nil {
+	if other.conns, err = connections.Open(d.ctx, other.cfg, slog.New(slog.DiscardHandler)); err != nil {
 		d.t.Fatal(err)
 	}
-	d.t.Cleanup(other.backend.Close)
+	d.t.Cleanup(other.conns.Close)
 	return other
 }
 
 // beginAsBefore begins a run, and a keeper of the fleet, as a version did that knew no deployments.
 func (d *deployment) beginAsBefore(spec rollout.Spec) {
 	d.t.Helper()
-	queues, before := d.backend.Control.Deployment.Queues(), workflows.Deployment("")
-	if err := d.backend.Buffer.Open(d.ctx, spec, ""); err != nil {
+	queues, before := d.conns.Control.Deployment.Queues(), workflows.Deployment("")
+	if err := d.conns.Buffer.Open(d.ctx, spec, ""); err != nil {
 		d.t.Fatal(err)
 	}
 	for id, begin := range map[string][]any{
@@ -104,13 +104,13 @@ func (d *deployment) beginAsBefore(spec rollout.Spec) {
 			d.t.Fatal(err)
 		}
 	}
-	if err := d.backend.Control.EnsureFleet(d.ctx); err != nil { // as each worker does when it starts
+	if err := d.conns.Control.EnsureFleet(d.ctx); err != nil { // as each worker does when it starts
 		d.t.Fatal(err)
 	}
 }
 
 // enginesReady reports why a deployment has no engine that is ready.
-func enginesReady(ctx context.Context, b *backend.Backend) error {
+func enginesReady(ctx context.Context, b *connections.Set) error {
 	engines, err := b.Registry.List(ctx)
 	if err != nil {
 		return err

@@ -115,7 +115,7 @@ func (d *deployment) refused(s said, status int, words ...string) {
 func (d *deployment) engineIs(id rollout.EngineID, what string, ok func(rollout.Engine) bool) {
 	d.t.Helper()
 	d.until(fmt.Sprintf("engine %s to be %s", id, what), func() error {
-		e, err := d.backend.Registry.Get(d.ctx, id)
+		e, err := d.conns.Registry.Get(d.ctx, id)
 		if err == nil && !ok(e) {
 			err = fmt.Errorf("it is %s (%s) with %v", e.State, e.Reason, e.Adapters)
 		}

@@ -17,7 +17,7 @@ func TestRollingUpgrade(t *testing.T) {
 	d := newDeployment(t)
 	first, second := d.worker(before), d.worker(before)
 	d.until("a worker to be announced", func() error { // how a run is begun depends on who will drive it
-		workers, err := d.backend.Workers.Alive(d.ctx)
+		workers, err := d.conns.Workers.Alive(d.ctx)
 		if err == nil && len(workers) == 0 {
 			err = errors.New("there is none")
 		}
@@ -64,8 +64,8 @@ func TestVersionThatCannotGoOnRefuses(t *testing.T) {
 	d.worker()
 	d.train(6)
 	d.reach(1)
-	look := replaycheck.Check{Temporal: d.temporal, Queue: d.backend.Control.Deployment.Queues().Control,
-		Log: d.backend.Log}
+	look := replaycheck.Check{Temporal: d.temporal, Queue: d.conns.Control.Deployment.Queues().Control,
+		Log: d.conns.Log}
 	d.until("the run to be listed", func() error {
 		if _, err := look.Run(d.ctx); !errors.Is(err, replaycheck.ErrIncompatible) {
 			return errors.New("this version could go on with all that is")

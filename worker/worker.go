@@ -18,8 +18,8 @@ import (
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/adapterfiles"
-	"github.com/millrace/millrace/internal/backend"
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/dispatch"
 	"github.com/millrace/millrace/internal/dispatch/live"
 	"github.com/millrace/millrace/internal/environments"
@@ -41,12 +41,12 @@ func run(
 	ctx context.Context, cfg config.Service, logger *slog.Logger, pace runkeeper.Pace,
 	version ...interceptor.WorkerInterceptor,
 ) error {
-	b, err := backend.Open(ctx, cfg, logger)
+	b, err := connections.Open(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	sinks, err := backend.OpenSinks(ctx, cfg, b)
+	sinks, err := connections.OpenSinks(ctx, cfg, b)
 	if err != nil {
 		return err
 	}

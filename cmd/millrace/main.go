@@ -8,12 +8,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/connections"
 )
 
 func main() {
 	ctx, stop := untilSignal(context.Background(), os.Args[1:])
-	backend.SilenceRedis()
+	connections.SilenceRedis()
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

@@ -39,9 +39,9 @@ var layers = [][]string{
 		"internal/runsampler", "internal/diagnosisinput", "internal/eventscript", "internal/apiclient",
 		"internal/temporalcli",
 	},
-	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gamequeues"}, // durable shell
+	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gameworkers"}, // durable shell
 	{ // wiring
-		"worker", "config", "cmd", "internal/bench", "internal/backend", "internal/environments", "internal/savedgame",
+		"worker", "config", "cmd", "internal/bench", "internal/connections", "internal/environments", "internal/savedgame",
 		"internal/server",
 		"internal/replaycheck",
 	},
@@ -49,11 +49,11 @@ var layers = [][]string{
 
 // owners says who may import a technology. A path ending in / owns with all below it.
 var owners = map[string][]string{
-	"go.temporal.io/": {"activities", "workflows", "internal/crashtest", "internal/backend",
-		"internal/gamequeues", "internal/replaycheck", "worker", "cmd/"},
+	"go.temporal.io/": {"activities", "workflows", "internal/crashtest", "internal/connections",
+		"internal/gameworkers", "internal/replaycheck", "worker", "cmd/"},
 	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/workerregistry/",
 		"internal/telemetry/store", "internal/stack",
-		"internal/crashtest", "internal/isolation", "internal/backend", "internal/runsampler"},
+		"internal/crashtest", "internal/isolation", "internal/connections", "internal/runsampler"},
 	"github.com/alicebob/miniredis/": {"cmd/"},
 	"github.com/sashabaranov/":       {"internal/vllm"},
 	"github.com/axiomhq/":            {"internal/telemetry/axiom/"},

@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/api"
-	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/diagnosisinput"
 	"github.com/millrace/millrace/internal/environments"
@@ -26,12 +26,12 @@ import (
 
 // Run runs an API server until ctx is done. Any number of them may serve one deployment: they keep nothing.
 func Run(ctx context.Context, cfg config.Service, version string, logger *slog.Logger) error {
-	b, err := backend.Open(ctx, cfg, logger)
+	b, err := connections.Open(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	sinks, err := backend.OpenSinks(ctx, cfg, b)
+	sinks, err := connections.OpenSinks(ctx, cfg, b)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 }
 
 // joinConfigured adds the engines that the configuration lists; those that the fleet has are left as they are.
-func joinConfigured(ctx context.Context, cfg config.Service, b *backend.Backend) error {
+func joinConfigured(ctx context.Context, cfg config.Service, b *connections.Set) error {
 	for _, e := range cfg.Engines {
 		if _, err := b.Registry.Add(ctx, rollout.Engine{ID: e.ID, URL: e.URL, MaxInFlight: e.MaxInFlight}); err != nil {
 			return fmt.Errorf("engine %s of the configuration: %w", e.URL, err)

@@ -1,6 +1,6 @@
-// Package backend connects a process of the service to Redis and Temporal, with Millrace's stores on top of them.
+// Package connections connects a process of the service to Redis and Temporal, with Millrace's stores on top of them.
 // Start reading at Open.
-package backend
+package connections
 
 import (
 	"context"
@@ -26,8 +26,8 @@ import (
 	"github.com/millrace/millrace/workflows"
 )
 
-// Backend is the services behind a process, and Millrace's own parts on top of them.
-type Backend struct {
+// Set is the services behind a process, and Millrace's own parts on top of them.
+type Set struct {
 	Redis    redis.UniversalClient
 	Buffer   *buffer.Store
 	Registry *fleet.Registry
@@ -41,7 +41,7 @@ type Backend struct {
 }
 
 // dropped reports a group that became too stale in the buffer, which only the buffer notices.
-func (b *Backend) dropped(ref rollout.GroupRef, code rollout.Code) {
+func (b *Set) dropped(ref rollout.GroupRef, code rollout.Code) {
 	if b.emit == nil {
 		return
 	}
@@ -52,7 +52,7 @@ func (b *Backend) dropped(ref rollout.GroupRef, code rollout.Code) {
 
 // Open connects to Redis, which must answer, and prepares the connection to Temporal, which need not: a server
 // serves claims while Temporal is unavailable.
-func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Backend, error) {
+func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, error) {
 	rdb, err := openRedis(ctx, cfg.Redis.URL)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Backen
 	if err != nil {
 		return nil, fmt.Errorf("temporal at %s: %w", cfg.Temporal.Address, err)
 	}
-	b := &Backend{
+	b := &Set{
 		Redis:    rdb,
 		Registry: fleet.NewRegistry(rdb, cfg.Redis.Prefix, time.Now),
 		Workers:  workerregistry.New(rdb, cfg.Redis.Prefix, time.Now),
@@ -138,7 +138,7 @@ const (
 )
 
 // Close ends the connections.
-func (b *Backend) Close() {
+func (b *Set) Close() {
 	b.Control.Temporal.Close()
 	if err := b.Redis.Close(); err != nil {
 		b.Log.Warn("close redis", "error", err)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/adapterfiles"
-	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/enginediscovery"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
@@ -21,7 +21,7 @@ type engines struct {
 }
 
 func newEngines(
-	cfg config.Service, b *backend.Backend, clients *engineClients, files *adapterfiles.Reader, emit telemetry.Emitter,
+	cfg config.Service, b *connections.Set, clients *engineClients, files *adapterfiles.Reader, emit telemetry.Emitter,
 ) (*engines, error) {
 	loader := fleet.Loader{Records: b.Registry, Files: files}
 	complain := func(err error) { b.Log.Warn("tend the fleet", "error", err) }

@@ -1,4 +1,4 @@
-package backend
+package connections
 
 import (
 	"bytes"
@@ -64,12 +64,12 @@ func TestEventsReachAxiom(t *testing.T) {
 		"AXIOM_TOKEN":        token, "AXIOM_DATASET": "rl", "AXIOM_URL": server.URL,
 	})
 	ctx := context.Background()
-	backend, err := Open(ctx, cfg, slog.New(slog.DiscardHandler))
+	conns, err := Open(ctx, cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer backend.Close()
-	sinks, err := OpenSinks(ctx, cfg, backend)
+	defer conns.Close()
+	sinks, err := OpenSinks(ctx, cfg, conns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestEventsReachAxiom(t *testing.T) {
 	if got := fake.Events(); len(got) != 1 || got[0]["run_id"] != "demo" || got[0]["kind"] != "run_changed" {
 		t.Errorf("Axiom has %v", got)
 	}
-	kept, err := backend.Events.Recent(ctx, "demo", "", 10)
+	kept, err := conns.Events.Recent(ctx, "demo", "", 10)
 	if err != nil || len(kept) != 1 {
 		t.Errorf("our own store has %v, %v", kept, err)
 	}
@@ -90,12 +90,12 @@ func TestAxiomWithoutDataset(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	cfg := service(t, map[string]string{"MILLRACE_REDIS_URL": "redis://" + miniredis.RunT(t).Addr(), "AXIOM_TOKEN": token})
-	backend, err := Open(context.Background(), cfg, slog.New(slog.NewTextHandler(&log, nil)))
+	conns, err := Open(context.Background(), cfg, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer backend.Close()
-	sinks, err := OpenSinks(context.Background(), cfg, backend)
+	defer conns.Close()
+	sinks, err := OpenSinks(context.Background(), cfg, conns)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package gamequeues
+package gameworkers
 
 import (
 	"context"

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 
-	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/freeport"
 	"github.com/millrace/millrace/internal/retry"
@@ -272,7 +272,7 @@ func awaitTemporal(ctx context.Context, address string, patience time.Duration) 
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("temporal at %s %w within %s: %w", address, backend.ErrNoAnswer, patience, err)
+		return fmt.Errorf("temporal at %s %w within %s: %w", address, connections.ErrNoAnswer, patience, err)
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func awaitTemporal(ctx context.Context, address string, patience time.Duration) 
 func (d *devStack) startRedis(ctx context.Context) error {
 	if d.opts.redis != "" {
 		d.redis = d.opts.redis
-		return backend.AwaitRedis(ctx, d.redis)
+		return connections.AwaitRedis(ctx, d.redis)
 	}
 	port, err := freeport.Port()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/backend"
 	"github.com/millrace/millrace/internal/cli"
+	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/environments"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
@@ -174,7 +174,7 @@ func exitCode(err error) int {
 		return cli.ExitInterrupted
 	case errors.As(err, &wrong):
 		return cli.ExitUsage
-	case errors.Is(err, backend.ErrNoAnswer):
+	case errors.Is(err, connections.ErrNoAnswer):
 		return cli.ExitUnavailable
 	default:
 		return cli.ExitCode(err)

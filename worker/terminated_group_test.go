@@ -19,10 +19,10 @@ func TestTerminatedGroupIsReplaced(t *testing.T) {
 	d.start(spec)
 	d.until("the group to be there", func() error {
 		return d.temporal.TerminateWorkflow(d.ctx,
-			d.backend.Control.Deployment.GroupID(rollout.GroupRef{Run: d.run, Seq: 0}), "", "a mistake")
+			d.conns.Control.Deployment.GroupID(rollout.GroupRef{Run: d.run, Seq: 0}), "", "a mistake")
 	})
 	d.until("the group to be replaced", func() error {
-		status, err := d.backend.Buffer.Status(d.ctx, d.run)
+		status, err := d.conns.Buffer.Status(d.ctx, d.run)
 		if err == nil && (status.Failures["vanished"] != 1 || status.Launched != 3 || status.Outstanding != 2) {
 			err = fmt.Errorf("failures %v of %d launched, %d outstanding", status.Failures, status.Launched, status.Outstanding)
 		}

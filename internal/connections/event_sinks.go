@@ -1,4 +1,4 @@
-package backend
+package connections
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type Sinks struct {
 var _ telemetry.Emitter = (*Sinks)(nil)
 
 // OpenSinks starts the sinks. They outlive ctx until Close, so that what happens while a process winds up is kept too.
-func OpenSinks(ctx context.Context, cfg config.Service, b *Backend) (*Sinks, error) {
+func OpenSinks(ctx context.Context, cfg config.Service, b *Set) (*Sinks, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Sinks{cancel: cancel}
 	b.emit = s

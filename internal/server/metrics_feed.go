@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry/prom"
@@ -16,14 +16,14 @@ import (
 // metricsFeed feeds Prometheus metrics from the event store, so that a server's /metrics tells what all processes did,
 // from the moment it started: counters begin at zero, as Prometheus expects of a new process.
 type metricsFeed struct {
-	backend *backend.Backend
+	conns   *connections.Set
 	metrics *prom.Metrics
 	from    string // position in every stream
 	group   sync.WaitGroup
 }
 
-func newMetricsFeed(b *backend.Backend, metrics *prom.Metrics, now time.Time) *metricsFeed {
-	return &metricsFeed{backend: b, metrics: metrics, from: fmt.Sprintf("%d-0", now.UnixMilli())}
+func newMetricsFeed(b *connections.Set, metrics *prom.Metrics, now time.Time) *metricsFeed {
+	return &metricsFeed{conns: b, metrics: metrics, from: fmt.Sprintf("%d-0", now.UnixMilli())}
 }
 
 // lookEvery is how often new runs are looked for.
@@ -46,9 +46,9 @@ func (m *metricsFeed) run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
-		runs, err := m.backend.Buffer.Active(ctx)
+		runs, err := m.conns.Buffer.Active(ctx)
 		if err != nil && ctx.Err() == nil {
-			m.backend.Log.Warn("list runs for metrics", "error", err)
+			m.conns.Log.Warn("list runs for metrics", "error", err)
 		}
 		now := time.Now()
 		for _, run := range runs {
@@ -71,7 +71,7 @@ func (m *metricsFeed) run(ctx context.Context) error {
 				f.stop, f.from = nil, fmt.Sprintf("%d-0", now.UnixMilli()) // a lost run may be resumed
 			}
 		}
-		if workers, err := m.backend.Workers.List(ctx); err == nil { // a gap in Redis is a gap in the figures
+		if workers, err := m.conns.Workers.List(ctx); err == nil { // a gap in Redis is a gap in the figures
 			m.metrics.Breakers(workers)
 		}
 		select {
@@ -86,7 +86,7 @@ func (m *metricsFeed) run(ctx context.Context) error {
 func (m *metricsFeed) follow(ctx context.Context, run rollout.RunName, after string) {
 	m.group.Go(func() {
 		for ctx.Err() == nil {
-			err := m.backend.Events.Follow(ctx, run, after, func(r store.Record) error {
+			err := m.conns.Events.Follow(ctx, run, after, func(r store.Record) error {
 				after = r.ID
 				if e, err := r.Event(); err == nil { // an event of a newer version is not ours to count
 					m.metrics.Emit(e)
@@ -94,7 +94,7 @@ func (m *metricsFeed) follow(ctx context.Context, run rollout.RunName, after str
 				return nil
 			})
 			if ctx.Err() == nil {
-				m.backend.Log.Warn("follow events for metrics", "run", run, "error", err)
+				m.conns.Log.Warn("follow events for metrics", "run", run, "error", err)
 				_ = retry.Pause(ctx, time.Second) // its only error is the end of ctx
 			}
 		}

@@ -37,7 +37,7 @@ func TestARunHasAnEnd(t *testing.T) {
 	})
 	d.train(6)
 	d.reach(2)
-	c := d.backend.Control
+	c := d.conns.Control
 	first := d.status(d.run)
 	d.terminate(c.Deployment.FleetID()) // who would find it
 	d.lose(d.run)
@@ -51,7 +51,7 @@ func TestARunHasAnEnd(t *testing.T) {
 	neighbour.Group = rollout.GroupSpec{Samples: 2, MinSamples: 2}
 	d.start(neighbour)
 	d.until("the neighbour's groups", func() error {
-		counts, err := d.backend.Buffer.Counts(d.ctx, "neighbour")
+		counts, err := d.conns.Buffer.Counts(d.ctx, "neighbour")
 		if err == nil && counts.Ready == 0 {
 			err = errors.New("none is ready")
 		}
@@ -73,7 +73,7 @@ func TestARunHasAnEnd(t *testing.T) {
 	d.completed(6)
 
 	d.forget(c.Deployment.RunID(d.run))
-	spec, err := d.backend.Buffer.Given(d.ctx, d.run)
+	spec, err := d.conns.Buffer.Given(d.ctx, d.run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,13 +137,13 @@ func TestARunHasAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	strict := &runkeeper.Keeper{
-		Control: c, Buffer: d.backend.Buffer, Events: d.backend.Events, Emit: telemetry.Discard,
+		Control: c, Buffer: d.conns.Buffer, Events: d.conns.Events, Emit: telemetry.Discard,
 		Retention: time.Second, Pace: quickPace,
 		Log: slog.New(slog.DiscardHandler),
 	}
 	d.while("another worker's keeper of runs", func(ctx context.Context) error { strict.Watch(ctx); return nil })
 	d.until("a run to be deleted at the end of its retention", func() error {
-		_, err := d.backend.Buffer.Status(d.ctx, "brief")
+		_, err := d.conns.Buffer.Status(d.ctx, "brief")
 		if err == nil {
 			return errors.New("it is there")
 		}
@@ -156,13 +156,13 @@ func TestARunHasAnEnd(t *testing.T) {
 	brief := d.spec("brief@2", servedModel, 1000)
 	d.start(brief)
 	d.until("Temporal to list the new run", func() error {
-		id, err := d.backend.Control.LaterLife(d.ctx, "brief")
+		id, err := d.conns.Control.LaterLife(d.ctx, "brief")
 		if err == nil && id != "brief@2" {
 			err = fmt.Errorf("it is %s", id)
 		}
 		return err
 	})
-	if err := d.backend.Redis.FlushDB(d.ctx).Err(); err != nil { // the name now looks as if it had never been used
+	if err := d.conns.Redis.FlushDB(d.ctx).Err(); err != nil { // the name now looks as if it had never been used
 		t.Fatal(err)
 	}
 	brief.Name = "brief"
@@ -178,13 +178,13 @@ var quickPace = runkeeper.Pace{Every: 200 * time.Millisecond, Ended: time.Second
 // lose terminates a run's workflow and waits until that is noticed.
 func (d *deployment) lose(run rollout.RunName) {
 	d.t.Helper()
-	d.terminate(d.backend.Control.Deployment.RunID(run))
+	d.terminate(d.conns.Control.Deployment.RunID(run))
 	d.until(fmt.Sprintf("run %s to be found lost", run), func() error { return d.is(run, rollout.RunLost) })
 }
 
 func (d *deployment) status(run rollout.RunName) rollout.RunStatus {
 	d.t.Helper()
-	status, err := d.backend.Buffer.Status(d.ctx, run)
+	status, err := d.conns.Buffer.Status(d.ctx, run)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -209,17 +209,17 @@ func (d *deployment) terminate(id string) {
 func (d *deployment) forget(id string) {
 	d.t.Helper()
 	d.until("the workflow's end", func() error {
-		running, err := d.backend.Control.Drive(d.ctx, d.run)
+		running, err := d.conns.Control.Drive(d.ctx, d.run)
 		if err == nil && running.Running {
 			err = errors.New("it is running")
 		}
 		return err
 	})
-	if err := d.backend.Control.Erase(d.ctx, d.run); err != nil {
+	if err := d.conns.Control.Erase(d.ctx, d.run); err != nil {
 		d.t.Fatal(err)
 	}
 	d.until("Temporal to forget "+id, func() error {
-		drive, err := d.backend.Control.Drive(d.ctx, d.run)
+		drive, err := d.conns.Control.Drive(d.ctx, d.run)
 		if err == nil && drive.Known {
 			err = errors.New("it is known")
 		}
@@ -230,7 +230,7 @@ func (d *deployment) forget(id string) {
 // wanted is the adapters that the fleet keeps for a run.
 func (d *deployment) wanted(run rollout.RunName) (names []string) {
 	d.t.Helper()
-	wanted, err := d.backend.Registry.Wanted(d.ctx)
+	wanted, err := d.conns.Registry.Wanted(d.ctx)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func (d *deployment) answers(method, path string, body []byte, want int) string 
 // nothingOf reports what Redis or Temporal still has of runs that were deleted, beside the marks that they were.
 func (d *deployment) nothingOf(runs ...rollout.RunName) error {
 	for _, run := range runs {
-		keys, err := d.backend.Redis.Keys(d.ctx, "*{"+string(run)+"}*").Result()
+		keys, err := d.conns.Redis.Keys(d.ctx, "*{"+string(run)+"}*").Result()
 		if err != nil {
 			return err
 		}

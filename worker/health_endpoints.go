@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/internal/backend"
+	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry/prom"
 )
@@ -29,7 +29,7 @@ type healthEndpoints struct {
 	log      *slog.Logger
 }
 
-func newHealthEndpoints(b *backend.Backend, slots int, playing func() map[rollout.RunName]int) *healthEndpoints {
+func newHealthEndpoints(b *connections.Set, slots int, playing func() map[rollout.RunName]int) *healthEndpoints {
 	return &healthEndpoints{
 		redis:    b.Buffer.Ping,
 		temporal: b.Control.Reachable,

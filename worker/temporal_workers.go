@@ -13,8 +13,8 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/backend"
-	"github.com/millrace/millrace/internal/gamequeues"
+	"github.com/millrace/millrace/internal/connections"
+	"github.com/millrace/millrace/internal/gameworkers"
 	"github.com/millrace/millrace/internal/replaycheck"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/workflows"
@@ -24,7 +24,7 @@ import (
 // is done. Games have slots of their own, so that hundreds of them, which mostly wait, never hold up the rest.
 // polling is true while it asks for work.
 func serveTemporal(
-	ctx context.Context, cfg config.Service, b *backend.Backend, acts *activities.Activities, polling *atomic.Bool,
+	ctx context.Context, cfg config.Service, b *connections.Set, acts *activities.Activities, polling *atomic.Bool,
 	version []interceptor.WorkerInterceptor,
 ) error {
 	fatal := make(chan error, 1)
@@ -47,7 +47,7 @@ func serveTemporal(
 		w.RegisterActivity(acts)
 		return w
 	}
-	games := gamequeues.Workers{
+	games := gameworkers.Workers{
 		Temporal: b.Control.Temporal, Queues: queues, Runs: b.Buffer, Activities: acts, Slots: cfg.Worker.Games,
 		Options: common, Log: b.Log,
 	}
@@ -88,7 +88,7 @@ const stopTimeout = 2 * time.Second
 const startPause = time.Second
 
 // awaitTemporal waits for the server as long as it takes: it may come up later.
-func awaitTemporal(ctx context.Context, b *backend.Backend) error {
+func awaitTemporal(ctx context.Context, b *connections.Set) error {
 	_ = retry.Until(ctx, startPause, func(ctx context.Context) error { // it fails only when ctx is done
 		err := b.Control.Reachable(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -122,7 +122,7 @@ func startWhenThere(ctx context.Context, build func() sdkworker.Worker,
 const keeperEvery = 10 * time.Second
 
 // keepKeeper sees to it that the workflow runs that keeps the fleet, until ctx is done.
-func keepKeeper(ctx context.Context, b *backend.Backend) error {
+func keepKeeper(ctx context.Context, b *connections.Set) error {
 	for {
 		wait := keeperEvery
 		if err := b.Control.EnsureFleet(ctx); err != nil && ctx.Err() == nil {

@@ -1,6 +1,6 @@
-// Package gamequeues plays the games of all active runs in one process: a Temporal worker for each run's task queue.
+// Package gameworkers plays the games of all active runs in one process: a Temporal worker for each run's task queue.
 // They share the process's slots for games as package gameslots decides. Start reading at Workers.
-package gamequeues
+package gameworkers
 
 import (
 	"context"

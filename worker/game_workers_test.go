@@ -22,7 +22,7 @@ func TestRunWithAMisspeltModelLeavesSlotsToOthers(t *testing.T) {
 	misspelt.Buffer.Depth, misspelt.Buffer.GroupsPerStep = 2, 2
 	d.start(misspelt)
 	d.until("its games to take slots", func() error {
-		progress, err := d.backend.Buffer.Account(d.ctx, misspelt.Name)
+		progress, err := d.conns.Buffer.Account(d.ctx, misspelt.Name)
 		if err == nil && len(progress.Queued) < 4 {
 			err = errNotYet
 		}
@@ -46,7 +46,7 @@ func TestStoppedWorkerHandsItsGamesOver(t *testing.T) {
 	d.start(spec)
 	begun := func(attempt int) func() error {
 		return func() error {
-			groups, err := d.backend.Buffer.Progress(d.ctx, spec.Name)
+			groups, err := d.conns.Buffer.Progress(d.ctx, spec.Name)
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func TestStoppedWorkerHandsItsGamesOver(t *testing.T) {
 	first.stop()
 	d.worker()
 	d.until("the games to be begun again", begun(2))
-	facts, err := d.backend.Events.Facts(d.ctx, spec.Name, "0-0", 1000)
+	facts, err := d.conns.Events.Facts(d.ctx, spec.Name, "0-0", 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
