@@ -1,7 +1,7 @@
 // Package activities is the side effects that workflows ask for: playing episodes, committing
 // groups to the buffer, loading adapters on engines, keeping the fleet. Each one is idempotent,
 // because Temporal may run it again; each takes one input and returns one result, so that both
-// can grow. Failures carry their kind: see temporalerrors.go. Start reading at Activities, then PlayEpisode.
+// can grow. Failures carry their kind: see temporal_errors.go. Start reading at Activities, then PlayEpisode.
 package activities
 
 import (

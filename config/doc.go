@@ -4,5 +4,5 @@
 // What keys there are, and what is wrong with a value, others know: package spec for a run, the tables of this package
 // for the service, which package settings reads. Here faults get their places. Only wiring imports this package.
 //
-// Start reading at ReadSpec and ReadService, then read.go and tree.go.
+// Start reading at ReadSpec and ReadService, then yaml_reader.go and yaml_to_plain_values.go.
 package config

@@ -2,10 +2,10 @@
 // versions, engines, events. It translates and waits; what may be trained on is decided by the
 // buffer, what happens next by the workflows, both behind the interfaces in dependencies.go.
 //
-// Every answer that is not a success is a problem document (RFC 9457), made in problem.go from
+// Every answer that is not a success is a problem document (RFC 9457), made in problem_document.go from
 // the refusals of package rollout. The trainer's hot path, claiming a batch, touches only the
 // store: the workflow is told afterwards and may be unavailable.
 //
-// Start reading at Server, then claimbatch.go. The document served at /openapi.json is generated from the
+// Start reading at Server, then claim_batch.go. The document served at /openapi.json is generated from the
 // same types that the handlers use.
 package api

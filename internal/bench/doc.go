@@ -5,8 +5,8 @@
 //
 // Engines measures fleets of growing size, each against a closed loop: the very requests that the games sent, sent
 // again with the same concurrency by a generator that does nothing else. Game plays one group of games, one call at
-// a time and then concurrently. What the figures mean is defined where they are computed, in resultrow.go and
-// gamebench.go, and nowhere else.
+// a time and then concurrently. What the figures mean is defined where they are computed, in engine_bench_row.go and
+// game_bench.go, and nowhere else.
 //
-// Start reading at Engines, then gamespass.go.
+// Start reading at Engines, then engine_bench_passes.go.
 package bench

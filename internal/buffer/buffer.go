@@ -13,8 +13,8 @@
 // the last second may be forgotten, and a batch granted in it is formed again, perhaps of other groups. A Redis that
 // has lost everything is filled again by Open and Restore.
 //
-// Start reading at Store, then Claim in claim.go, then lua/prelude.lua for the keys. Package pack is the form in
-// which groups and games are stored.
+// Start reading at Store, then Claim in claim_and_complete_steps.go, then lua/prelude.lua for the keys. Package pack
+// is the form in which groups and games are stored.
 package buffer
 
 import (

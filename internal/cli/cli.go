@@ -6,7 +6,7 @@
 // yaml the server's own document is written, whole. Errors say what happened, why, and what to do
 // next, and every kind has its exit code.
 //
-// Start reading at Commands, then client.go.
+// Start reading at Commands, then server_calls.go.
 package cli
 
 import (

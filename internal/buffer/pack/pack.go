@@ -5,7 +5,7 @@
 // a record are kept apart, because like compresses with like: first the structure, then prompt tokens,
 // completion tokens and log-probabilities. Packing loses nothing but what JSON would lose too: times are
 // read back in UTC, and empty slices are read back empty, never nil. Reading survives any bytes: it
-// returns ErrCorrupt, and its memory is bounded by MaxSize. Start reading at Group, then groupbody.go.
+// returns ErrCorrupt, and its memory is bounded by MaxSize. Start reading at Group, then group_codec.go.
 package pack
 
 import (

@@ -2,13 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/table"
 	"github.com/millrace/millrace/internal/units"
 )
 
@@ -101,65 +98,6 @@ func groupText(g rollout.GroupSpec) string {
 		return ""
 	}
 	return strings.Join(parts, ", ")
-}
-
-// showDepartures writes how groups left, by the length of their games: whether what is lost is mostly long.
-func (s *session) showDepartures(departures []rollout.LengthCount) error {
-	if len(departures) == 0 {
-		return nil
-	}
-	fmt.Fprintln(s.Stdout)
-	if err := s.write(departuresTable(departures)); err != nil {
-		return err
-	}
-	for _, b := range diagnosis.Biases(departures) {
-		fmt.Fprintf(s.Stdout, "Length bias: %s.\n", b)
-	}
-	return nil
-}
-
-// departuresTable has a column for each length that occurs, with the share of the row's groups.
-func departuresTable(departures []rollout.LengthCount) *table.Table {
-	total := int64(0)
-	occurs := map[int]bool{}
-	for _, d := range departures {
-		total += d.Groups
-		for bucket, n := range d.ByLength {
-			if n > 0 {
-				occurs[bucket] = true
-			}
-		}
-	}
-	buckets := slices.Sorted(maps.Keys(occurs))
-	columns := []table.Column{table.Left("LEFT AS"), table.Right("GROUPS"), table.Right("SHARE")}
-	for i, bucket := range buckets {
-		head := bucketText(bucket)
-		if i == 0 {
-			head += " PHASES"
-		}
-		columns = append(columns, table.Right(head))
-	}
-	t := table.New(columns...)
-	for _, d := range departures {
-		row := []string{string(d.Code), count(d.Groups), share(d.Groups, total)}
-		for _, bucket := range buckets {
-			cell := ""
-			if bucket < len(d.ByLength) && d.ByLength[bucket] > 0 {
-				cell = fmt.Sprintf("%d (%s)", d.ByLength[bucket], share(d.ByLength[bucket], d.Groups))
-			}
-			row = append(row, cell)
-		}
-		t.Row(row...)
-	}
-	return t
-}
-
-func bucketText(bucket int) string {
-	from, to := rollout.LengthBucket(bucket)
-	if from == to {
-		return fmt.Sprint(from)
-	}
-	return fmt.Sprintf("%d-%d", from, to)
 }
 
 func share(n, of int64) string { return fmt.Sprintf("%.0f %%", 100*float64(n)/float64(max(1, of))) }

@@ -505,7 +505,7 @@ func TestPanicsEndTheirGameAlone(t *testing.T) {
 				t.Errorf("counted: failed %v, finished %d", s.buffer.failed, s.buffer.finished)
 			}
 			if failed := s.failure(); !failed.Final || failed.Usage.OutputTokens != 1 ||
-				!strings.Contains(failed.Failure, "the board fell off the table (runwithheartbeat_test.go:") {
+				!strings.Contains(failed.Failure, "the board fell off the table (run_game_with_heartbeat_test.go:") {
 				t.Errorf("event %+v", failed)
 			}
 		})

@@ -11,26 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/stack"
 )
 
-// The two faults that are more than a signal or a cut.
-
-// keepTemporalUnavailable kills Temporal, which starts again, and cuts everybody off from it, so that it is unavailable
-// until the links are restored.
-func (in *injector) keepTemporalUnavailable() (back func(), err error) {
-	if err := in.signal("temporal", syscall.SIGKILL); err != nil {
-		return nil, err
-	}
-	for _, k := range in.service.toTemporal() {
-		k.sever()
-	}
-	in.watch.setTemporalUnavailable(true)
-	return func() {
-		in.watch.setTemporalUnavailable(false)
-		for _, k := range in.service.toTemporal() {
-			k.restore()
-		}
-	}, nil
-}
-
 // refusedWithin is how long a replaced trainer may take to be refused: it may be in the middle of a step, and a
 // publication waits for engines.
 const refusedWithin = 30 * time.Second
@@ -112,10 +92,4 @@ func (in *injector) awaitRefusal(ctx context.Context, p plan, generation rollout
 		return
 	}
 	in.refused = time.Now()
-}
-
-func (in *injector) complain(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	in.service.say("  VIOLATION %s", text)
-	in.violations = append(in.violations, text)
 }

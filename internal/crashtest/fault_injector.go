@@ -255,3 +255,9 @@ func (in *injector) unfill() {
 		in.service.say("  redis keeps its limit: %v", err)
 	}
 }
+
+func (in *injector) complain(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	in.service.say("  VIOLATION %s", text)
+	in.violations = append(in.violations, text)
+}

@@ -330,7 +330,7 @@ func TestPanicsOfTheEnvironmentAreItsFault(t *testing.T) {
 			})
 			_, err := begin(t, p, plan(1))
 			wantFailure(t, err, rollout.GameFault, rollout.CodeEnvironmentPanic, "t/4/2", tt.call, tt.says,
-				"(hungcalls_test.go:")
+				"(hung_environment_calls_test.go:")
 		})
 	}
 }
