@@ -74,7 +74,7 @@ lint: $(CHECK)/staticcheck $(CHECK)/workflowcheck $(CHECK)/go-check-sumtype ## g
 
 .PHONY: race
 race: $(TEMPORAL) ## the tests under the race detector (needs a C compiler)
-	go test -race -short -timeout 20m ./...
+	@deploy/race.sh go test -race -short -timeout 20m ./...
 
 .PHONY: conformance
 conformance: $(if $(ENGINE),,build $(TEMPORAL)) ## the engine contract: against ENGINE=URL, or against a vLLM for CPUs made here (docs/conformance.md)
