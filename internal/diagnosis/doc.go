@@ -1,5 +1,5 @@
 // Package diagnosis says why the steps of a run take as long as they do, since when, and what
-// would and would not change it. It is pure: records in, a report out; it keeps nothing, asks
+// would change it. It is pure: records in, a report out; it keeps nothing, asks
 // nobody and reads no clock. Collecting the records is left to the caller.
 //
 // # The model

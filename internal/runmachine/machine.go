@@ -1,5 +1,5 @@
-// Package runmachine decides what a run does: which groups it launches, drops and replaces, which policy versions it
-// publishes and retires, and when it ends. It takes events and returns commands; the run's workflow performs them.
+// Package runmachine decides what a run does about its groups, its policy versions and its end. It takes events and
+// returns commands; the run's workflow performs them.
 // Start at Machine.Handle; testdata/scripts is the specification.
 package runmachine
 
