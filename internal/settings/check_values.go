@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -39,7 +40,8 @@ func (k Key) fault(v reflect.Value, given bool) string {
 	case k.Required && v.IsZero() && v.Kind() == reflect.String:
 		return "must not be empty: " + k.Doc
 	case len(k.OneOf) > 0 && !slices.Contains(k.OneOf, fmt.Sprint(v.Interface())):
-		return fmt.Sprintf("%v is not one of %s%s", v.Interface(), strings.Join(k.OneOf, ", "), meant(v, k.OneOf))
+		return fmt.Sprintf("%s is not one of %s%s", cmp.Or(fmt.Sprint(v.Interface()), `""`), strings.Join(k.OneOf, ", "),
+			meant(v, k.OneOf))
 	}
 	x, show, ok := measure(v)
 	switch {

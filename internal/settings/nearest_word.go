@@ -6,6 +6,9 @@ import "strings"
 func Nearest(word string, known []string) string {
 	best, bestDistance := "", max(2, len(word)/3)+1
 	for _, k := range known {
+		if len(word)-len(k) >= bestDistance {
+			continue // whatever stands in it: a word that is sent may be long
+		}
 		if d := Distance(word, k); d < bestDistance {
 			best, bestDistance = k, d
 		}

@@ -321,8 +321,8 @@ func unquoteIt(tree any) string {
 	if !ok {
 		return ""
 	}
-	if _, err := strconv.ParseFloat(text, 64); err != nil {
-		return ""
+	if _, number := numberOf(json.Number(text)); number && json.Valid([]byte(text)) {
+		return "; take the quotes off"
 	}
-	return "; take the quotes off"
+	return ""
 }

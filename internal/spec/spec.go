@@ -66,9 +66,12 @@ func Default() rollout.Spec {
 // Complete gives a spec that was read what follows from its other keys.
 func Complete(s *rollout.Spec, given func(path string) bool) {
 	if s.Group.MinSamples == 0 && !given("group.min_samples") {
-		s.Group.MinSamples = s.Group.Samples
+		s.Group.MinSamples = followed(s.Group.Samples)
 	}
 }
+
+// followed is min_samples where nothing is said of it. Samples out of bounds are the fault of samples alone.
+func followed(samples int) int { return min(max(samples, 1), rollout.MaxEpisodes) }
 
 // Validate reports everything wrong with a spec but the options of its environment, which only the environment knows.
 func Validate(s rollout.Spec, reading settings.Reading) settings.Faults {
@@ -122,9 +125,16 @@ type checker struct {
 
 // fail reports a fault, unless the key has one already.
 func (c *checker) fail(when bool, path, format string, args ...any) {
-	if when && !c.reading.Faults.Has(path) && !c.faults.Has(path) {
+	if when && c.sound(path) {
 		c.faults.Add(path, format, args...)
 	}
+}
+
+// sound reports whether keys have no fault, so that another one may be compared with them.
+func (c *checker) sound(paths ...string) bool {
+	return !slices.ContainsFunc(paths, func(path string) bool {
+		return c.reading.Faults.Has(path) || c.faults.Has(path)
+	})
 }
 
 func (c *checker) spec(s *rollout.Spec) {
@@ -136,11 +146,12 @@ func (c *checker) spec(s *rollout.Spec) {
 	c.fail(len(s.Model) > maxModelBytes, "model", "a name of %d characters; %d are the most", len(s.Model), maxModelBytes)
 	c.group(s.Group)
 	b := s.Buffer
-	c.fail(b.GroupsPerStep > 0 && b.Depth > 0 && b.Outstanding() > rollout.MaxOutstanding, "buffer.depth",
+	c.fail(c.sound("buffer.groups_per_step") && b.Outstanding() > rollout.MaxOutstanding, "buffer.depth",
 		"%d times groups_per_step %d is %d outstanding groups; %d is the most",
 		b.Depth, b.GroupsPerStep, b.Outstanding(), rollout.MaxOutstanding)
 	bins := s.Dispatch.Batching
-	c.fail(len(bins.Boundaries) > 0 && len(bins.Boundaries) != bins.Bins-1, "dispatch.batching.boundaries",
+	c.fail(c.sound("dispatch.batching.bins") && len(bins.Boundaries) > 0 && len(bins.Boundaries) != bins.Bins-1,
+		"dispatch.batching.boundaries",
 		"%d boundaries for %d bins; want one fewer than there are bins, or none", len(bins.Boundaries), bins.Bins)
 	c.fail(!slices.IsSorted(bins.Boundaries), "dispatch.batching.boundaries", "%v do not rise", bins.Boundaries)
 	c.fail(!strings.HasPrefix(s.Adapters.PathPrefix, "/"), "adapters.path_prefix",
@@ -150,22 +161,24 @@ func (c *checker) spec(s *rollout.Spec) {
 }
 
 func (c *checker) group(g rollout.GroupSpec) {
-	c.fail(g.MinSamples > g.Samples, "group.min_samples",
+	c.fail(c.sound("group.samples") && g.MinSamples > g.Samples, "group.min_samples",
 		"%d is more than group.samples, which is %d", g.MinSamples, g.Samples)
-	c.fail(g.ZeroVariance == rollout.DropZeroVariance && g.MinSamples < 2, "group.zero_variance",
+	drop := g.ZeroVariance == rollout.DropZeroVariance
+	c.fail(c.sound("group.samples", "group.min_samples") && drop && g.MinSamples < 2, "group.zero_variance",
 		"drop needs group.min_samples of 2 or more, not %d: a single episode has no variance, "+
 			"so that every group would be dropped", g.MinSamples)
-	c.fail(g.Samples+g.Oversample > rollout.MaxEpisodes, "group.oversample",
+	c.fail(c.sound("group.samples") && g.Samples+g.Oversample > rollout.MaxEpisodes, "group.oversample",
 		"%d beyond group.samples %d is more than %d episodes", g.Oversample, g.Samples, rollout.MaxEpisodes)
 }
 
 func (c *checker) timeouts(t rollout.Timeouts) {
 	const longer = "%v is longer than timeouts.episode, which is %v"
-	c.fail(t.Completion > t.Episode, "timeouts.completion", longer, t.Completion, t.Episode)
-	c.fail(t.Phase > t.Episode, "timeouts.phase", longer, t.Phase, t.Episode)
-	c.fail(t.Phase > 0 && t.Phase < t.Completion, "timeouts.phase",
+	episode := c.sound("timeouts.episode")
+	c.fail(episode && t.Completion > t.Episode, "timeouts.completion", longer, t.Completion, t.Episode)
+	c.fail(episode && t.Phase > t.Episode, "timeouts.phase", longer, t.Phase, t.Episode)
+	c.fail(c.sound("timeouts.completion") && t.Phase > 0 && t.Phase < t.Completion, "timeouts.phase",
 		"%v is shorter than timeouts.completion, which is %v", t.Phase, t.Completion)
-	c.fail(t.Heartbeat > t.Episode, "timeouts.heartbeat", longer, t.Heartbeat, t.Episode)
+	c.fail(episode && t.Heartbeat > t.Episode, "timeouts.heartbeat", longer, t.Heartbeat, t.Episode)
 }
 
 // policyName keeps names usable in the names of adapters.
@@ -189,9 +202,7 @@ func (c *checker) policies(s *rollout.Spec) {
 		if p.Path != "" && !strings.HasPrefix(p.Path, "/") {
 			c.faults.Add(at+".path", "%q is not an absolute path", p.Path)
 		} else if _, err := s.Adapters.Clean(p.Path); p.Path != "" && err != nil {
-			if !c.reading.Faults.Has("adapters.path_prefix") && !c.faults.Has("adapters.path_prefix") {
-				c.faults.Add(at+".path", "%v", err)
-			}
+			c.fail(c.sound("adapters.path_prefix"), at+".path", "%v", err)
 		}
 		seen[p.Name] = i
 	}

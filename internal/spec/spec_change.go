@@ -20,6 +20,9 @@ type Change struct {
 	Paused *bool
 }
 
+// maxSet bounds the keys of a change, and with them the faults of one.
+const maxSet = 100
+
 // Values are values by path, as JSON has them; nil is the default.
 type Values map[string]any
 
@@ -59,7 +62,7 @@ func put(patch map[string]any, path []string, value any) {
 
 // UnmarshalJSON reads a merge patch, with aliases or without. What no run spec has is kept, for Validate to name it.
 func (c *Change) UnmarshalJSON(text []byte) error {
-	tree, err := decode(text)
+	tree, err := settings.ReadJSON(text)
 	if err != nil {
 		return err
 	}
@@ -77,7 +80,13 @@ func (c *Change) UnmarshalJSON(text []byte) error {
 		delete(patch, "paused")
 	}
 	c.Set = Values{}
-	return c.flatten("", patch)
+	if err := c.flatten("", patch); err != nil {
+		return err
+	}
+	if n := len(c.Set); n > maxSet {
+		return &settings.Fault{Text: fmt.Sprintf("%d keys; a change has %d at most", n, maxSet)}
+	}
+	return nil
 }
 
 func (c *Change) flatten(above string, patch map[string]any) error {
@@ -86,7 +95,7 @@ func (c *Change) flatten(above string, patch map[string]any) error {
 		if key, known := aliased(path); known {
 			path = key.Path
 		}
-		if inner, ok := patch[name].(map[string]any); ok && (len(inner) > 0 || section(path)) {
+		if inner, ok := patch[name].(map[string]any); ok && section(path) {
 			if err := c.flatten(path, inner); err != nil {
 				return err
 			}
@@ -151,10 +160,9 @@ func word(text string) any {
 // Validate reports everything that is wrong with a change whatever run it is for, and makes every value what the run
 // spec would have.
 func (c Change) Validate() settings.Faults {
-	var s rollout.Spec
+	s := Default()
 	faults := c.into(&s)
-	reading := settings.Reading{Faults: faults}
-	for _, f := range keys.Check(&s, reading) {
+	for _, f := range keys.Check(&s, settings.Reading{Given: c.given, Faults: faults}) {
 		if _, set := c.Set[f.Path]; set {
 			faults = append(faults, f)
 		}
@@ -173,8 +181,11 @@ func (c Change) Validate() settings.Faults {
 func (c Change) Apply(before rollout.Spec) (after rollout.Spec, err error) {
 	after = before
 	faults := c.into(&after)
-	known := judge(before, settings.Reading{})
-	for _, f := range judge(after, settings.Reading{Faults: faults}) {
+	judged := before
+	keys.FillWords(&judged) // no word meant its default, before
+	known := Validate(judged, settings.Reading{})
+	c.into(&judged)
+	for _, f := range Validate(judged, settings.Reading{Given: c.given, Faults: faults}) {
 		same := func(k *settings.Fault) bool { return *k == *f }
 		if !slices.ContainsFunc(known, same) {
 			faults = append(faults, f)
@@ -183,10 +194,10 @@ func (c Change) Apply(before rollout.Spec) (after rollout.Spec, err error) {
 	return after, faults.Err()
 }
 
-// judge validates a spec in which empty words mean their defaults.
-func judge(s rollout.Spec, reading settings.Reading) settings.Faults {
-	keys.FillWords(&s)
-	return Validate(s, reading)
+// given reports whether a key has a value after the change, its default apart.
+func (c Change) given(path string) bool {
+	value, set := c.Set[path]
+	return !set || value != nil
 }
 
 // into puts the change's values into a spec.
@@ -208,7 +219,7 @@ func (c Change) into(s *rollout.Spec) (faults settings.Faults) {
 		}
 	}
 	if value, set := c.Set["group.min_samples"]; set && value == nil {
-		s.Group.MinSamples = s.Group.Samples
+		s.Group.MinSamples = followed(s.Group.Samples)
 	}
 	return faults
 }

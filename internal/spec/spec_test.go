@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -129,6 +130,13 @@ func checkLive(t *testing.T, key settings.Key, schema map[string]any) {
 
 func ptr[T any](v T) *T { return &v }
 
+func numbered(n int, format string) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf(format, i))
+	}
+	return all
+}
+
 // Bad values give one error with path, value, bound and nearest key.
 func TestChangesAreRefusedInTheWordsOfAFile(t *testing.T) {
 	t.Parallel()
@@ -155,12 +163,27 @@ func TestChangesAreRefusedInTheWordsOfAFile(t *testing.T) {
 			strings.Join(liveNames(), ", "),
 		`{"environment":{"size":4}}`: "environment.size: stays as it is while the run goes on; live are " +
 			strings.Join(liveNames(), ", "),
-		`{"depth":4,"max_bytes":"2GiB"}`: "",
-		`{"buffer":{"depth":null}}`:      "",
-		`{"group":{}}`:                   "",
+		`{"bufer":{"depth":4}}`:                                 "bufer: unknown key; did you mean buffer?",
+		`{"buffer":{"depth":{"a":1}}}`:                          "buffer.depth: want a whole number, not keys with values",
+		`{"depth":3,"depth":4}`:                                 "depth: given twice; keep one",
+		`{"buffer":{"depth":3,"depth":4}}`:                      "buffer.depth: given twice; keep one",
+		`{"buffer":{"depth":3},"buffer":{}}`:                    "buffer: given twice; keep one",
+		`{"depth":"NaN"}`:                                       `buffer.depth: want a whole number, not the text "NaN"`,
+		`{"on_stale":""}`:                                       `buffer.on_stale: "" is not one of drop, keep, wait`,
+		`{"steps":null}`:                                        "steps: is missing: optimizer steps of the whole run",
+		`{"group":{"samples":2000,"min_samples":null}}`:         "group.samples: 2000 is more than 1024",
+		`{"group":{"samples":"8","min_samples":8}}`:             `group.samples: want a whole number, not the text "8"; take the quotes off`,
+		"{" + strings.Join(numbered(101, `"k%d":1`), ",") + "}": "101 keys; a change has 100 at most",
+		`{"depth":4,"max_bytes":"2GiB"}`:                        "",
+		`{"buffer":{"depth":null}}`:                             "",
+		`{"group":{"min_samples":null}}`:                        "",
+		`{"group":{}}`:                                          "",
 	} {
 		var c Change
 		err := json.Unmarshal([]byte(patch), &c)
+		if faults := c.Validate(); want == "" && len(faults) > 0 {
+			t.Errorf("%s is refused for any run: %v", patch, faults)
+		}
 		if err == nil {
 			_, err = c.Apply(valid())
 		}
