@@ -24,7 +24,7 @@ func newEngines(
 	cfg config.Service, b *connections.Set, clients *engineClients, files *adapterfiles.Reader, emit telemetry.Emitter,
 ) (*engines, error) {
 	loader := fleet.Loader{Records: b.Registry, Files: files}
-	complain := func(err error) { b.Log.Warn("tend the fleet", "error", err) }
+	complain := func(err error) { b.Log.Warn("watch the fleet", "error", err) }
 	var follow func(context.Context)
 	if cfg.EnginesFrom != "" {
 		source, err := enginediscovery.ParseSource(cfg.EnginesFrom)

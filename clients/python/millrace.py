@@ -341,7 +341,7 @@ class Step:
                 raise Unavailable("step %d: no batch within %.1f seconds" % (self.number, self.timeout))
 
     def _claim(self, give_up: Optional[float]) -> bool:
-        """One long poll; tells whether the batch came."""
+        """One long poll; reports whether the batch came."""
         client, run = self.run.client, self.run
         wait = self.poll if give_up is None else max(0.0, min(self.poll, give_up - client.clock()))
         query = {"epoch": run.epoch, "wait": "%.3f" % wait}

@@ -24,8 +24,8 @@ type Evidence struct {
 	Engines  []rollout.Engine
 }
 
-// alarmAfter is how many tries must fail in the same way, with none that succeeds between them, for an alarm: a few,
-// and more where many games are played, of which some may fail before the first has ended.
+// alarmAfter is how many attempts must fail in the same way, with none that succeeds between them, for an alarm: a
+// few, and more where many games are played, of which some may fail before the first has ended.
 func alarmAfter(run rollout.RunStatus) int64 {
 	games := run.Outstanding * int64(run.Spec.Group.Samples+run.Spec.Group.Oversample)
 	return max(5, games/20)

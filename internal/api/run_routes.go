@@ -35,8 +35,8 @@ type RunView struct {
 	Fleet      *rollout.FleetView `json:"fleet,omitempty" doc:"The engines over the last minute"`
 	// Departures is how groups left, by the length of their games: whether what is lost is mostly long.
 	Departures []rollout.LengthCount `json:"departures" doc:"How groups left so far, and how many phases their games had"`
-	Attempts   rollout.AttemptCounts `json:"tries" doc:"How the tries at its games have ended: finished, failed by code with the last error"`
-	Alarms     []rollout.Alarm       `json:"alarms" doc:"What keeps its games from being played: no worker, no engine, a model that no engine serves, tries that all fail"`
+	Attempts   rollout.AttemptCounts `json:"tries" doc:"How the attempts at its games have ended: finished, failed by code with the last error"`
+	Alarms     []rollout.Alarm       `json:"alarms" doc:"What keeps its games from being played: no worker, no engine, a model that no engine serves, attempts that all fail"`
 	Waits      []Wait                `json:"waits" doc:"Everything that waits, with its owner"`
 }
 
@@ -64,8 +64,8 @@ func (s *Server) registerRuns() {
 	huma.Register(s.api, s.operation(get, "/v1/runs", "list-runs", "runs", "List runs",
 		"Every run that is kept, over or not."), s.listRuns)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}", "show-run", "runs", "Show a run",
-		"The run's status, its buffer by state, what bounds it, how groups left, how tries at its games ended, alarms, its "+
-			"engines over the last minute, and what waits for what."), s.showRun)
+		"The run's status, its buffer by state, what bounds it, how groups left, how attempts at its games ended, alarms, "+
+			"its engines over the last minute, and what waits for what."), s.showRun)
 	s.registerChange()
 	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/stop", "stop-run", "runs", "Stop a run",
 		"Games in progress are let go. A stopped run stays stopped; stopping it again changes nothing."), s.stopRun)

@@ -62,7 +62,7 @@ func attemptsText(t rollout.AttemptCounts) string {
 
 // failedTable is the attempts that failed, by code, with the latest of each.
 func failedTable(t rollout.AttemptCounts, now time.Time) *table.Table {
-	out := table.New(table.Left("FAILED WITH"), table.Right("TRIES"), table.Right("GIVEN UP"), table.Right("LAST"),
+	out := table.New(table.Left("FAILED WITH"), table.Right("ATTEMPTS"), table.Right("GIVEN UP"), table.Right("LAST"),
 		table.Left("GAME"), table.Left("LAST ERROR"))
 	for _, f := range t.ByCode {
 		out.Row(string(f.Code), count(f.Attempts), count(f.GivenUp), ago(f.LastAt, now), f.LastGame, f.Last)

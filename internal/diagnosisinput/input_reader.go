@@ -64,7 +64,7 @@ func (r Reader) Read(ctx context.Context, run rollout.RunName) (diagnosis.Input,
 
 // alarms is what keeps a run's games from being played now.
 func (r Reader) alarms(ctx context.Context, status rollout.RunStatus) ([]rollout.Alarm, error) {
-	tries, err := r.Buffer.AttemptCounts(ctx, status.Spec.Name)
+	attempts, err := r.Buffer.AttemptCounts(ctx, status.Spec.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -76,5 +76,7 @@ func (r Reader) alarms(ctx context.Context, status rollout.RunStatus) ([]rollout
 	if err != nil {
 		return nil, err
 	}
-	return alarm.Of(alarm.Evidence{Now: time.Now(), Run: status, Attempts: tries, Workers: workers, Engines: engines}), nil
+	return alarm.Of(alarm.Evidence{
+		Now: time.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines,
+	}), nil
 }

@@ -16,8 +16,8 @@ import (
 const hashVersion = "1-"
 
 // Hash is the identity of a spec: two specs that ask for the same run have the same one, however their keys are
-// ordered and whether they spell out defaults. It covers what differs from the defaults, so that a release that adds
-// keys changes the hash of no spec.
+// ordered and whether they spell out defaults; those of an environment's options are the environment's to know. It
+// covers what differs from the defaults, so that a release that adds keys changes the hash of no spec.
 func Hash(s rollout.Spec) string {
 	text, err := json.Marshal(s)
 	if err != nil {

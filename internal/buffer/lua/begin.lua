@@ -1,5 +1,5 @@
 -- ARGV: seq, sample or 'warm-up', started (microseconds), attempt. An attempt that has begun keeps earlier ones from
--- saving. One that started later wins: attempts are counted anew when somebody resets an activity or its workflow.
+-- saving. One that started later wins: attempts are counted again when somebody resets an activity or its workflow.
 -- Answers the attempt's number in the order of all, how many are held against the game, and how many were excused; or
 -- that it is finished.
 --> ok number:int tries:int excused:int finished:text

@@ -28,7 +28,7 @@ if k >= int('steps') then return {'run-over', 'steps', int('steps')} end
 if int('over') == 1 then return {'run-over', 'ended'} end
 if k > granted or k > next_step + 1 then return {'out-of-order', next_step, granted} end
 
--- room tells whether the run may launch more than a batch needs: a group of the mean size would fit.
+-- room reports whether the run may launch more than a batch needs: a group of the mean size would fit.
 local function room()
   local most, mean = int('max_bytes'), mean_bytes()
   return most == 0 or mean > 0 and int('bytes') + mean <= most
