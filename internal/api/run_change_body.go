@@ -22,7 +22,11 @@ func (s *Server) registerChange() {
 	change.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 		"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Extensions: spec.ChangeSchema()}}}}
 	huma.Register(s.api, change, s.changeRun)
+	onlyDocuments(change)
 }
+
+// onlyDocuments takes back what the router says of an operation whose body is read as it is: that it takes any bytes.
+func onlyDocuments(op huma.Operation) { delete(op.RequestBody.Content, "application/octet-stream") }
 
 // readChange reads the body of a change, which says something and nothing wrong.
 func readChange(body []byte) (spec.Change, error) {

@@ -60,6 +60,7 @@ func (s *Server) registerRuns() {
 	start.Responses["200"] = &huma.Response{Description: "The run was there already", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[rollout.RunStatus](s)}}}
 	huma.Register(s.api, start, s.startRun)
+	onlyDocuments(start)
 
 	huma.Register(s.api, s.operation(get, "/v1/runs", "list-runs", "runs", "List runs",
 		"Every run that is kept, over or not."), s.listRuns)

@@ -280,8 +280,15 @@ func TestDocument(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	var doc struct {
-		OpenAPI    string
-		Paths      map[string]map[string]struct{ OperationID, Summary string }
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			OperationID, Summary string
+			RequestBody          struct {
+				Content map[string]struct {
+					Schema struct{ ContentMediaType string }
+				}
+			}
+		}
 		Components struct{ Schemas map[string]any }
 	}
 	a := f.want(f.do("GET", "/openapi.json", ""), 200)
@@ -299,6 +306,11 @@ func TestDocument(t *testing.T) {
 				t.Errorf("%s is the id of %s and of %s", op.OperationID, other, path)
 			}
 			ids[op.OperationID] = path
+			for kind, body := range op.RequestBody.Content {
+				if body.Schema.ContentMediaType != "" {
+					t.Errorf("%s is said to take any bytes, as %s", op.OperationID, kind)
+				}
+			}
 		}
 	}
 	for _, id := range []string{"start-run", "attach-trainer", "claim-step", "complete-step", "publish-policy",
