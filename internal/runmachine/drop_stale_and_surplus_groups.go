@@ -57,14 +57,26 @@ func (m *Machine) release(task Release, next func()) {
 			next()
 			return
 		}
-		released := slices.DeleteFunc(slices.Clone(r.Seqs), func(seq rollout.GroupSeq) bool { return !m.plays(seq) })
-		for _, seq := range released {
-			m.leave(seq, task.Code)
-		}
-		m.cancel(released, func() {
+		last := func() {
 			m.untold = m.untold || len(r.Seqs) > 0
 			m.needsSync = m.needsSync || !slices.Equal(r.Seqs, task.Seqs)
 			next()
-		})
+		}
+		if !m.features.Paced { // each is cancelled before the next is taken out, which may have ended by then
+			each(r.Seqs, func(seq rollout.GroupSeq, next func()) {
+				m.cancelReleased([]rollout.GroupSeq{seq}, task.Code, next)
+			}, last)
+			return
+		}
+		m.cancelReleased(r.Seqs, task.Code, last)
 	})
+}
+
+// cancelReleased takes those of the groups out of the account that are still in play, and cancels their games.
+func (m *Machine) cancelReleased(seqs []rollout.GroupSeq, code rollout.Code, next func()) {
+	seqs = slices.DeleteFunc(slices.Clone(seqs), func(seq rollout.GroupSeq) bool { return !m.plays(seq) })
+	for _, seq := range seqs {
+		m.leave(seq, code)
+	}
+	m.cancel(seqs, next)
 }
