@@ -32,14 +32,21 @@ func Pause(paused bool) Change { return Change{Paused: &paused} }
 // Empty reports whether nothing is changed.
 func (c Change) Empty() bool { return len(c.Set) == 0 && c.Paused == nil }
 
-// MarshalJSON writes a merge patch; keys that have an alias are written as every earlier version reads them.
+// MarshalJSON writes a merge patch; keys that have an alias are written as every earlier version reads them, defaults
+// as the values that they are. Only how many min_samples are by default depends on the run.
 func (c Change) MarshalJSON() ([]byte, error) {
 	patch := map[string]any{}
 	if c.Paused != nil {
 		patch["paused"] = *c.Paused
 	}
 	for path, value := range c.Set {
-		if key, _ := keys.Key(path); key.Alias != "" && value != nil {
+		key, _ := keys.Key(path)
+		if key.Alias != "" && value == nil && path != "group.min_samples" {
+			var s rollout.Spec
+			key.SetDefault(&s)
+			value = key.Of(&s).Interface()
+		}
+		if key.Alias != "" && value != nil {
 			patch[key.Alias] = value
 			continue
 		}

@@ -252,6 +252,25 @@ func TestHashIsStable(t *testing.T) {
 	}
 }
 
+// A change goes to workers, and into histories, in words that versions read which know aliases only: a default is sent
+// as what it is, for they take null for nothing.
+func TestChangesAreWrittenForEveryVersion(t *testing.T) {
+	t.Parallel()
+	for patch, want := range map[string]string{
+		`{"buffer":{"depth":3,"max_bytes":null}}`:                      `{"depth":3,"max_bytes":0}`,
+		`{"group":{"grace":null,"zero_variance":null},"paused":false}`: `{"grace":"0s","paused":false,"zero_variance":"keep"}`,
+		`{"group":{"min_samples":null}}`:                               `{"group":{"min_samples":null}}`, // as many as samples
+	} {
+		var c Change
+		if err := json.Unmarshal([]byte(patch), &c); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := json.Marshal(c); err != nil || string(text) != want {
+			t.Errorf("%s is written as %s, want %s; %v", patch, text, want, err)
+		}
+	}
+}
+
 // FuzzChange: a change is judged as the changed file would be, and means the same when it was sent and read again.
 func FuzzChange(f *testing.F) {
 	for _, patch := range []string{
