@@ -14,6 +14,7 @@ type Fault struct {
 	Col  int
 	Path string // such as buffer.depth
 	Text string
+	form bool // as in settings.Fault
 }
 
 // Error is "run.yaml:7:3: buffer.depth: ...".

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -48,7 +49,10 @@ func (r *reader) read(data []byte, into any) {
 }
 
 // unread reports that nothing could be read, so that nothing can be judged.
-func (r *reader) unread() bool { return len(r.places) == 0 && len(r.faults) > 0 }
+func (r *reader) unread() bool {
+	return len(r.faults) > 0 && (len(r.places) == 0 ||
+		slices.ContainsFunc(r.faults, func(f *Fault) bool { return f.form && f.Path == "" }))
+}
 
 // check reports every value that breaks its rule.
 func (r *reader) check(v any) { r.add(r.table.Check(v, r.reading())) }
@@ -57,7 +61,7 @@ func (r *reader) check(v any) { r.add(r.table.Check(v, r.reading())) }
 func (r *reader) reading() settings.Reading {
 	reading := settings.Reading{Given: func(path string) bool { _, given := r.places[path]; return given }}
 	for _, f := range r.faults {
-		reading.Faults.Add(f.Path, "%s", f.Text)
+		reading.Faults = append(reading.Faults, &settings.Fault{Path: f.Path, Text: f.Text, Form: f.form})
 	}
 	return reading
 }
@@ -70,6 +74,7 @@ func (r *reader) add(faults settings.Faults) {
 			at = r.values[f.Path]
 		}
 		r.fault(at, f.Path, "%s", f.Text)
+		r.faults[len(r.faults)-1].form = f.Form
 	}
 }
 

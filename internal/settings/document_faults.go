@@ -45,9 +45,12 @@ func (fs Faults) Err() error {
 	return fs
 }
 
-// Has reports whether a key has a fault.
+// Has reports whether a key has a fault, or stands in what cannot be read.
 func (fs Faults) Has(path string) bool {
-	return slices.ContainsFunc(fs, func(f *Fault) bool { return f.Path == path })
+	return slices.ContainsFunc(fs, func(f *Fault) bool {
+		rest, within := strings.CutPrefix(path, f.Path)
+		return rest == "" && within || f.Form && within && (f.Path == "" || strings.ContainsAny(rest[:1], ".["))
+	})
 }
 
 // Add adds a fault.
