@@ -138,9 +138,8 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return fmt.Errorf("unknown command %q for %q; did you mean %s?", args[0], cmd.CommandPath(), near[0])
+	if near := cli.NearestCommand(cmd, args[0]); near != "" {
+		return fmt.Errorf("unknown command %q for %q; did you mean %s?", args[0], cmd.CommandPath(), near)
 	}
 	return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
 }

@@ -13,7 +13,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -21,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/settings"
 )
 
 // ServerOf is the server that the environment names, or the default one.
@@ -132,6 +135,16 @@ func terminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
+// NearestCommand is the command below cmd that somebody who wrote word most likely meant, or "".
+func NearestCommand(cmd *cobra.Command, word string) string {
+	cmd.SuggestionsMinimumDistance = 2
+	near := cmd.SuggestionsFor(word) // in the order of the alphabet: alike, or longer
+	if longer := slices.IndexFunc(near, func(name string) bool { return strings.HasPrefix(name, word) }); longer >= 0 {
+		return near[longer]
+	}
+	return settings.Nearest(word, near)
+}
+
 // group makes a command that only holds others. Cobra answers an unknown one with help and success; a script
 // deserves better.
 func group(use, short, long string) *cobra.Command {
@@ -142,9 +155,8 @@ func group(use, short, long string) *cobra.Command {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			cmd.SuggestionsMinimumDistance = 2
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				return usage("%s has no command %q; did you mean %s?", cmd.CommandPath(), args[0], near[0])
+			if near := NearestCommand(cmd, args[0]); near != "" {
+				return usage("%s has no command %q; did you mean %s?", cmd.CommandPath(), args[0], near)
 			}
 			return usage("%s has no command %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
 		},

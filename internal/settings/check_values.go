@@ -68,7 +68,7 @@ func meant(v reflect.Value, words []string) string {
 }
 
 // Unknown says what somebody who wrote an unknown key in a section may have meant: a key spelt like it, or the same key
-// elsewhere.
+// elsewhere. A key has its whole path, as a command line wants it.
 func (t Table) Unknown(section, name string) string {
 	list, _, _ := strings.Cut(section, "[") // items are named by their list
 	if hint, ok := t.Hints[Join(list, name)]; ok {
@@ -76,7 +76,7 @@ func (t Table) Unknown(section, name string) string {
 	}
 	known := t.below(list)
 	if near := Nearest(name, known); near != "" {
-		return "unknown key; did you mean " + near + "?"
+		return "unknown key; did you mean " + Join(section, near) + "?"
 	}
 	for _, k := range t.Keys {
 		if k.Path == name || strings.HasSuffix(k.Path, "."+name) {

@@ -183,9 +183,9 @@ var keys = settings.Table{
 		"sampling.seed":             "requests get their own seeds from the run's seed; did you mean seed?",
 		"environment.max_tokens":    "did you mean sampling.max_tokens?",
 		"buffer.samples_per_group":  "unknown key; did you mean group.samples?",
-		"group.samples_per_group":   "unknown key; did you mean samples?",
+		"group.samples_per_group":   "unknown key; did you mean group.samples?",
 		"group.groups_per_step":     "unknown key here; did you mean buffer.groups_per_step?",
-		"adapters.lora_rank":        "unknown key; did you mean rank?",
+		"adapters.lora_rank":        "unknown key; did you mean adapters.rank?",
 		"sampling.presence_penalty": "penalties change the distribution that log-probabilities are of, and are not taken",
 	},
 }

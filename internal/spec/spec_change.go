@@ -136,6 +136,7 @@ func ParseChange(assignments []string) (Change, error) {
 	var faults settings.Faults
 	for _, assignment := range assignments {
 		path, text, ok := strings.Cut(assignment, "=")
+		ok = ok && path != ""
 		if _, again := c.Set[path]; again {
 			faults.Add(path, "given twice; keep one")
 		}

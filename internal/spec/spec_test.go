@@ -147,7 +147,9 @@ func TestChangesAreRefusedInTheWordsOfAFile(t *testing.T) {
 		`{"steps":0}`:             "steps: 0 is less than 1",
 		`{"buffer":{"on_stale":"dorp"}}`: "buffer.on_stale: dorp is not one of drop, keep, wait; did " +
 			"you mean drop?",
-		`{"buffer":{"dpeth":4}}`:                    "buffer.dpeth: unknown key; did you mean depth?",
+		`{"buffer":{"dpeth":4}}`: "buffer.dpeth: unknown key; did you mean buffer.depth?",
+		`{"buffer":{"size":4}}`: "buffer.size: unknown key; the buffer holds buffer.depth times " +
+			"buffer.groups_per_step groups",
 		`{"dpeth":4}`:                               "dpeth: unknown key; did you mean buffer.depth?",
 		`{"buffer":{"depth":"8"}}`:                  `buffer.depth: want a whole number, not the text "8"; take the quotes off`,
 		`{"buffer":{"depth":4.5}}`:                  "buffer.depth: want a whole number, not the number 4.5",
