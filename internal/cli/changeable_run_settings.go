@@ -8,11 +8,16 @@ import (
 	"github.com/millrace/millrace/internal/spec"
 )
 
+// helpWidth is where what help says of a key is wrapped.
+const helpWidth = 80
+
 // settingsHelp lists the keys of a running run that can be set, with what they take and mean.
 func settingsHelp() string {
 	var b strings.Builder
 	for _, key := range spec.Live() {
-		fmt.Fprintf(&b, "  %s: %s\n      %s\n", key.Path, key.Values(&rollout.Spec{}), key.Doc)
+		const indent = "\n      "
+		fmt.Fprintf(&b, "  %s: %s%s%s\n", key.Path, key.Values(&rollout.Spec{}), indent,
+			strings.Join(wrapped(key.Doc, helpWidth-len(indent), true), indent))
 	}
 	return b.String()
 }
