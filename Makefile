@@ -40,6 +40,7 @@ build: ## build the binary, .bin/millrace
 
 .PHONY: temporal
 temporal: $(TEMPORAL) ## build the pinned Temporal CLI, unless one is on the PATH
+	@:
 
 $(CURDIR)/$(BIN)/temporal: internal/tools/temporal/go.mod
 	@mkdir -p $(BIN)
