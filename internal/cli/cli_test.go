@@ -162,6 +162,7 @@ func TestExitCodes(t *testing.T) {
 		{"run set demo buffer.dept=4", ExitUsage, "buffer.dept: unknown key; did you mean buffer.depth?"},
 		{"run set demo buffer.depth=four", ExitUsage, `buffer.depth: want a whole number, not the text "four"`},
 		{"run set demo buffer.depth=4 buffer.depth=5", ExitUsage, "given twice"},
+		{"run set demo paused=true", ExitUsage, "millrace run pause"},
 		{"run set demo buffer.on_stale=maybe", ExitUsage, "maybe is not one of drop, keep, wait"},
 		{"run set demo group.zero_variance=wait", ExitUsage, "wait is not one of keep, drop"},
 		{"run set demo group.grace=30", ExitUsage, "want a duration such as 90s"},

@@ -178,6 +178,7 @@ var keys = settings.Table{
 		"buffer.size":               "unknown key; the buffer holds buffer.depth times buffer.groups_per_step groups",
 		"dispatch.engines":          "engines do not belong to a run; add them with: millrace engine add URL",
 		"engines":                   "engines do not belong to a run; add them with: millrace engine add URL",
+		"paused":                    "a run is paused with: millrace run pause NAME; and: millrace run resume NAME",
 		"sampling.n":                "every turn is one completion; did you mean group.samples?",
 		"sampling.stop":             "stop texts belong to the environment",
 		"sampling.seed":             "requests get their own seeds from the run's seed; did you mean seed?",
