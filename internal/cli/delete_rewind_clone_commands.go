@@ -114,11 +114,16 @@ func cloned(spec rollout.Spec, name rollout.RunName, settings []string) ([]byte,
 	if err := reader.Decode(&doc); err != nil {
 		return nil, fmt.Errorf("copy the spec: %w", err)
 	}
+	set := map[string]bool{}
 	for _, setting := range settings {
 		key, value, ok := strings.Cut(setting, "=")
 		if !ok || key == "" {
 			return nil, usage("%q: want KEY=VALUE, such as steps=400", setting)
 		}
+		if set[key] {
+			return nil, usage("%s: given twice; keep one", key)
+		}
+		set[key] = true
 		if key == "name" {
 			return nil, usage("the new run's name is the second argument, %s", name)
 		}

@@ -30,7 +30,7 @@ func TestAClonedSpecHasItsOwnNameAndSettings(t *testing.T) {
 		got.Buffer.OnStale != rollout.KeepStale {
 		t.Errorf("%+v", got)
 	}
-	for _, bad := range [][]string{{"steps"}, {"name=x"}, {"steps.more=1"}, {"=1"}} {
+	for _, bad := range [][]string{{"steps"}, {"name=x"}, {"steps.more=1"}, {"=1"}, {"steps=1", "steps=2"}} {
 		if _, err := cloned(from, "again", bad); err == nil {
 			t.Errorf("%v passes", bad)
 		}
