@@ -3,6 +3,7 @@ package fleet
 import (
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,6 +110,9 @@ func normalURL(text string) (*url.URL, error) {
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, rollout.Refuse(rollout.Invalid,
 			"engine address %q: only scheme, host, port and path belong into it", u.Redacted())
+	}
+	if port, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || port == 0) {
+		return nil, rollout.Refuse(rollout.Invalid, "engine address %q: port %s is not 1 to 65535", text, u.Port())
 	}
 	u.Host = strings.ToLower(u.Host)
 	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")

@@ -35,6 +35,7 @@ func TestNewMember(t *testing.T) {
 			limit: fleet.DefaultMaxInFlight},
 		{name: "no scheme", give: rollout.Engine{URL: "10.0.0.5:8000"}, bad: true},
 		{name: "no host", give: rollout.Engine{URL: "http://:8000"}, bad: true},
+		{name: "port beyond the last", give: rollout.Engine{URL: "http://host:70000"}, bad: true},
 		{name: "other scheme", give: rollout.Engine{URL: "redis://host:6379"}, bad: true},
 		{name: "credentials", give: rollout.Engine{URL: "http://me:secret@host"}, bad: true},
 		{name: "empty", bad: true},
