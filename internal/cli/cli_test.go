@@ -248,6 +248,20 @@ func TestStartNamesTheFile(t *testing.T) {
 	}
 }
 
+// The spec of a clone is no file of anybody's.
+func TestCloneNamesNoPlaces(t *testing.T) {
+	t.Parallel()
+	answers := map[string]reply{
+		"GET /v1/runs/demo": {200, `{"spec":{}}`},
+		"POST /v1/runs": {422, `{"title":"Invalid request","status":422,"detail":"run spec: 2 faults",` +
+			`"errors":[{"message":"request:1:61: steps: 0 is less than 1"},{"message":"request:1:70: foo: unknown key"}]}`},
+	}
+	want := "run spec: 2 faults\n  steps: 0 is less than 1\n  foo: unknown key"
+	if got, _ := command(t, answers, "", nil, "run", "clone", "demo", "new"); got.err == nil || got.err.Error() != want {
+		t.Errorf("%v, want %q", got.err, want)
+	}
+}
+
 // A group of one game has nothing to compare it with: that is allowed, and said.
 func TestStartNotesGroupsOfOne(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,7 @@ func (s *session) cloneCommand() *cobra.Command {
 			}
 			status, a, err := c.start(ctx, spec)
 			if err != nil {
-				return err
+				return inNoFile(err)
 			}
 			s.say("run %s started with the spec of %s; follow it with: millrace run watch %s", status.Spec.Name, run,
 				status.Spec.Name)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -143,6 +144,21 @@ func inFile(err error, file string) error {
 		fault := &p.Errors[i]
 		fault.Message = strings.ReplaceAll(fault.Message, "request:", file+":")
 		fault.Location = strings.Replace(fault.Location, "request:", file+":", 1)
+	}
+	return err
+}
+
+// place is where a server found a fault in a spec that it was sent.
+var place = regexp.MustCompile(`request:[0-9]+:[0-9]+: `)
+
+// inNoFile gives the faults of a spec that no person wrote without their places.
+func inNoFile(err error) error {
+	var p *apiclient.Problem
+	if errors.As(err, &p) {
+		p.Detail = place.ReplaceAllString(p.Detail, "")
+		for i := range p.Errors {
+			p.Errors[i].Message = place.ReplaceAllString(p.Errors[i].Message, "")
+		}
 	}
 	return err
 }
