@@ -62,9 +62,11 @@ func (m *Machine) sync(next func()) {
 // take takes over the buffer's account. What differs though nothing was heard of it is reported: a notification was
 // lost.
 func (m *Machine) take(a Account, asked, known []rollout.GroupSeq) {
-	if difference := m.difference(a); m.idle && difference != "" {
-		m.Changes++
-		m.note("corrected its account by the buffer's: " + difference)
+	if m.idle {
+		if difference := m.difference(a); difference != "" {
+			m.Changes++
+			m.note("corrected its account by the buffer's: " + difference)
+		}
 	}
 	before := m.Completed
 	if m.features.Adopting {
