@@ -31,6 +31,7 @@ import (
 	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/enginesim"
 	"github.com/millrace/millrace/internal/freeport"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runkeeper"
 	"github.com/millrace/millrace/internal/server"
@@ -332,19 +333,8 @@ func (d *deployment) reach(step rollout.Step) {
 
 func (d *deployment) until(what string, try func() error) {
 	d.t.Helper()
-	for last := error(nil); ; {
-		err := try()
-		if err == nil {
-			return
-		}
-		if d.ctx.Err() == nil {
-			last = err
-		}
-		select {
-		case <-d.ctx.Done():
-			d.t.Fatalf("waited for %s: %v", what, last)
-		case <-time.After(20 * time.Millisecond):
-		}
+	if err := retry.Until(d.ctx, 20*time.Millisecond, func(context.Context) error { return try() }); err != nil {
+		d.t.Fatalf("waited for %s: %v", what, err)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -519,18 +520,7 @@ func (w *liveWorld) must(doing string, err error) {
 // until tries until it succeeds: other processes are at work.
 func (w *liveWorld) until(what string, try func() error) {
 	w.t.Helper()
-	for last := error(nil); ; {
-		err := try()
-		if err == nil {
-			return
-		}
-		if w.ctx.Err() == nil {
-			last = err
-		}
-		select {
-		case <-w.ctx.Done():
-			w.t.Fatalf("waited for %s: %v", what, last)
-		case <-time.After(10 * time.Millisecond):
-		}
+	if err := retry.Until(w.ctx, 10*time.Millisecond, func(context.Context) error { return try() }); err != nil {
+		w.t.Fatalf("waited for %s: %v", what, err)
 	}
 }
