@@ -471,7 +471,7 @@ func temporalCLI(t *testing.T) string {
 	t.Helper()
 	path, err := temporalcli.Find(os.Getenv, "..")
 	if err != nil {
-		t.Skip(err)
+		t.Skip("needs the Temporal CLI:", err)
 	}
 	return path
 }

@@ -127,7 +127,7 @@ func requireTemporal(t *testing.T) {
 	}
 	path, err := temporalcli.Find(os.Getenv, "../..")
 	if err != nil {
-		t.Skip(err)
+		t.Skip("needs the Temporal CLI:", err)
 	}
 	t.Setenv("MILLRACE_TEMPORAL", path)
 }

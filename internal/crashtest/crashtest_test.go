@@ -121,7 +121,7 @@ func temporal(t *testing.T) string {
 	t.Helper()
 	path, err := temporalcli.Find(os.Getenv, "../..")
 	if err != nil {
-		t.Skip(err)
+		t.Skip("needs the Temporal CLI:", err)
 	}
 	return path
 }
