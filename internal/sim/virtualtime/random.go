@@ -1,0 +1,44 @@
+package virtualtime
+
+import "math"
+
+// Random is a stream of random numbers: splitmix64 (Steele, Lea and Flood, OOPSLA 2014), which is the same in every
+// language to the last bit.
+type Random struct{ state uint64 }
+
+// NewRandom is the stream of one subsystem of a simulation. Streams of different names are independent, so that one
+// more of them changes no other.
+func NewRandom(seed uint64, stream string) *Random {
+	h := uint64(14695981039346656037) // FNV-1a
+	for _, b := range []byte(stream) {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	r := Random{seed}
+	return &Random{r.Uint64() ^ h}
+}
+
+// SplitMix is the stream whose state is seed, as other programs begin it.
+func SplitMix(seed uint64) *Random { return &Random{seed} }
+
+// Uint64 is 64 random bits.
+func (r *Random) Uint64() uint64 {
+	r.state += 0x9E3779B97F4A7C15
+	z := r.state
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// Float64 is uniform in [0, 1).
+func (r *Random) Float64() float64 { return float64(r.Uint64()>>11) / (1 << 53) }
+
+// IntN is uniform in [0, n); n must be positive.
+func (r *Random) IntN(n int) int { return int(r.Float64() * float64(n)) }
+
+// Exponential has mean 1.
+func (r *Random) Exponential() float64 { return -math.Log(1 - r.Float64()) }
+
+// Normal has mean 0 and variance 1 (Box and Muller, 1958; one of the pair).
+func (r *Random) Normal() float64 {
+	return math.Sqrt(2*r.Exponential()) * math.Cos(2*math.Pi*r.Float64())
+}

@@ -1,0 +1,42 @@
+// Package workload is what a simulated run plays, and what arrives in an experiment: games and requests by their
+// lengths, never their text. Games come from distributions, from a recorded run, from real games among bots; requests
+// from a trace file or an arrival process.
+//
+// Start reading at Games and Arrivals.
+package workload
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Games is where the games of a run come from. The game of a reference is always the same, whatever was asked before,
+// so that runs with other engines or another depth play the same games.
+type Games interface {
+	Game(ref rollout.EpisodeRef) Game
+}
+
+// Game is one episode as lengths: its phases in order.
+type Game struct{ Phases []Phase }
+
+// Phase is one round of decisions, made at the same time.
+type Phase struct {
+	Turns []Turn
+	Env   time.Duration // in the environment, before and after the turns, together
+}
+
+// Turn is one decision of one agent.
+type Turn struct {
+	Agent          int
+	Prompt, Output int // tokens
+	// Shared is the leading prompt tokens that other turns have, too, by what they are the same as: of a group's games,
+	// of a game's earlier prompts. Package serving's callers turn it into blocks.
+	Shared []Prefix
+}
+
+// Prefix is a run of leading tokens that all turns with the same Key begin with.
+type Prefix struct {
+	Key    uint64
+	Tokens int // from the start of the prompt
+}
