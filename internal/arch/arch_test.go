@@ -26,7 +26,7 @@ var layers = [][]string{
 		"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/alarm", "internal/runmachine",
 		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm",
 		"internal/enginesim/tokenizer",
-		"internal/settings", "internal/spec", "internal/sim",
+		"internal/settings", "internal/spec", "internal/sim", "internal/interval",
 	},
 	{ // adapters: each speaks one technology
 		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
@@ -71,7 +71,7 @@ var clockless = []string{
 	"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/alarm",
 	"internal/runmachine", "internal/enginesim/batch",
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",
-	"internal/sim/serving", "internal/sim/workload",
+	"internal/sim/serving", "internal/sim/workload", "internal/interval",
 }
 
 type pkg struct {
