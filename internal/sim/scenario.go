@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Scenario is everything that a simulated run is made of. All times are the run's own wall time: of a demo whose engines
-// are sped up, the sped-up times.
+// Scenario is everything that a simulated run is made of. All times are the run's own wall time: of a demo whose
+// engines are sped up, the sped-up times.
 type Scenario struct {
 	Spec      rollout.Spec `json:"spec"`
 	Fleet     Fleet        `json:"fleet"`

@@ -60,7 +60,7 @@ func Seed003Time() SaturatingTime {
 // LongestTime is the batch time of the multi-bin batching paper: a batch takes as long as its longest request would
 // alone, however many there are.
 func LongestTime(secondsPerToken float64) LinearTime {
-	return LinearTime{PerToken: secondsPerToken, From: "Guldogan et al., arXiv 2412.04504, section 3: the longest request's time"}
+	return LinearTime{PerToken: secondsPerToken, From: "Guldogan et al., arXiv 2412.04504, section 3"}
 }
 
 // positive refuses times that cannot be.

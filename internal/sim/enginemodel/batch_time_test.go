@@ -103,7 +103,8 @@ func TestBadTables(t *testing.T) {
 		{"negative", source + "batch_size,longest_tokens,seconds\n1,1,-1\n", "t.csv:3: time \"-1\""},
 		{"not a number", source + "batch_size,longest_tokens,seconds\n1,1,NaN\n", "t.csv:3: time \"NaN\""},
 		{"size zero", source + "batch_size,longest_tokens,seconds\n0,1,1\n", "t.csv:3: batch size \"0\""},
-		{"twice", source + "batch_size,longest_tokens,seconds\n1,1,1\n1,1,2\n", "t.csv:4: batch size 1 with length 1 stands on line 3"},
+		{"twice", source + "batch_size,longest_tokens,seconds\n1,1,1\n1,1,2\n",
+			"t.csv:4: batch size 1 with length 1 stands on line 3"},
 		{"a hole", source + "batch_size,longest_tokens,seconds\n1,1,1\n2,2,2\n", "no time for batch size 1 with length 2"},
 		{"short row", source + "batch_size,longest_tokens,seconds\n1,1\n", "t.csv: record on line 3"},
 	} {
