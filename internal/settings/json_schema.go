@@ -32,6 +32,9 @@ func (t Table) KeySchema(key Key, doc any) map[string]any {
 // schema describes the value at path; v holds the defaults.
 func (t Table) schema(v reflect.Value, path string) map[string]any {
 	s := map[string]any{}
+	if v.Kind() == reflect.Pointer {
+		v = t.section(v.Type().Elem(), path).Elem()
+	}
 	key, known := t.Key(path)
 	if known {
 		s["description"] = key.Doc
@@ -66,9 +69,9 @@ func (t Table) object(s map[string]any, v reflect.Value, path string) {
 	var required []string
 	for _, f := range fieldsOf(v.Type()) {
 		at := Join(path, f.name)
-		properties[f.name] = t.schema(v.Field(f.index), at)
+		properties[f.name] = t.schema(v.FieldByIndex(f.index), at)
 		key, _ := t.Key(at)
-		if key.Required && v.Field(f.index).IsZero() || at == "environment" {
+		if key.Required && v.FieldByIndex(f.index).IsZero() || at == "environment" {
 			required = append(required, f.name)
 		}
 	}

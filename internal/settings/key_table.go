@@ -99,6 +99,21 @@ func (k Key) Values(doc any) string {
 	return ""
 }
 
+// section is a new section of a document that may do without it, a pointer to a struct, with the defaults of its keys.
+func (t Table) section(of reflect.Type, path string) reflect.Value {
+	section := reflect.New(of)
+	for _, key := range t.Keys {
+		below, within := strings.CutPrefix(key.Path, path+".")
+		if !within || key.Default == nil {
+			continue
+		}
+		for _, at := range find(section.Elem(), path, below) {
+			at.value.Set(key.Standard(at.value.Type()))
+		}
+	}
+	return section
+}
+
 // measure is a value as a number, and how to show such numbers.
 func measure(v reflect.Value) (x float64, show func(float64) string, ok bool) {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
@@ -124,7 +139,13 @@ func find(v reflect.Value, at, rest string) []found {
 	if rest == "" {
 		return []found{{at, v}}
 	}
-	if v.Kind() == reflect.Slice {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil // a section that is not there
+		}
+		return find(v.Elem(), at, rest)
+	case reflect.Slice:
 		var all []found
 		for i := range v.Len() {
 			all = append(all, find(v.Index(i), fmt.Sprintf("%s[%d]", at, i), rest)...)
@@ -143,7 +164,7 @@ func find(v reflect.Value, at, rest string) []found {
 	}
 	for _, f := range fieldsOf(v.Type()) {
 		if f.name == name {
-			return find(v.Field(f.index), Join(at, name), rest)
+			return find(v.FieldByIndex(f.index), Join(at, name), rest)
 		}
 	}
 	return nil
@@ -160,10 +181,11 @@ func Join(path, key string) string {
 // field is one field of a struct, as documents name it.
 type field struct {
 	name  string
-	index int
+	index []int
 }
 
-// fieldsOf lists the fields that documents may set: those with a name in their json tag.
+// fieldsOf lists the fields that documents may set: those with a name in their json tag, and those of embedded structs,
+// as JSON has it.
 func fieldsOf(t reflect.Type) []field {
 	if known, ok := knownFields.Load(t); ok {
 		return known.([]field)
@@ -171,8 +193,14 @@ func fieldsOf(t reflect.Type) []field {
 	var fields []field
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if t.Field(i).Anonymous && name == "" && t.Field(i).Type.Kind() == reflect.Struct {
+			for _, inner := range fieldsOf(t.Field(i).Type) {
+				fields = append(fields, field{inner.name, append([]int{i}, inner.index...)})
+			}
+			continue
+		}
 		if name != "" && name != "-" {
-			fields = append(fields, field{name, i})
+			fields = append(fields, field{name, []int{i}})
 		}
 	}
 	knownFields.Store(t, fields)
@@ -196,11 +224,30 @@ func (t Table) Holds(report func(format string, args ...any), doc reflect.Type) 
 			report("there is a row for %s, which is no key", key.Path)
 			continue
 		}
-		v := key.Of(reflect.New(doc).Interface())
-		if key.Default != nil && (!v.IsValid() || !reflect.TypeOf(key.Default).ConvertibleTo(v.Type())) {
+		of := typeAt(doc, key.Path)
+		if key.Default != nil && (of == nil || !reflect.TypeOf(key.Default).ConvertibleTo(of)) {
 			report("%s cannot be %v", key.Path, key.Default)
 		}
 	}
+}
+
+// typeAt is the type of the value at a path; nil for keys of a list's items, which have no defaults.
+func typeAt(t reflect.Type, path string) reflect.Type {
+	for name := range strings.SplitSeq(path, ".") {
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct {
+			return nil
+		}
+		fields := fieldsOf(t)
+		at := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		if at < 0 {
+			return nil
+		}
+		t = t.FieldByIndex(fields[at].index).Type
+	}
+	return t
 }
 
 // pathsBelow lists every path that documents of a type have, sections and lists included.
@@ -209,7 +256,7 @@ func pathsBelow(t reflect.Type, path string) []string {
 	if path != "" {
 		all = append(all, path)
 	}
-	if t.Kind() == reflect.Slice {
+	if t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch {
@@ -219,7 +266,7 @@ func pathsBelow(t reflect.Type, path string) []string {
 		return all
 	}
 	for _, f := range fieldsOf(t) {
-		all = append(all, pathsBelow(t.Field(f.index).Type, Join(path, f.name))...)
+		all = append(all, pathsBelow(t.FieldByIndex(f.index).Type, Join(path, f.name))...)
 	}
 	return all
 }

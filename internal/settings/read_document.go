@@ -70,6 +70,8 @@ func (r *reader) value(tree any, v reflect.Value, path string) {
 		return
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		r.optional(tree, v, path)
 	case reflect.Struct:
 		r.object(tree, v, path)
 	case reflect.Slice:
@@ -90,7 +92,7 @@ func (r *reader) object(tree any, v reflect.Value, path string) {
 	for _, f := range fieldsOf(v.Type()) {
 		known[f.name] = true
 		if value, given := object[f.name]; given {
-			r.value(value, v.Field(f.index), Join(path, f.name))
+			r.value(value, v.FieldByIndex(f.index), Join(path, f.name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -98,6 +100,13 @@ func (r *reader) object(tree any, v reflect.Value, path string) {
 			r.faults.Add(Join(path, name), "%s", r.table.Unknown(path, name))
 		}
 	}
+}
+
+// optional reads a section that a document may leave out; one that is given begins with the defaults of its keys.
+func (r *reader) optional(tree any, v reflect.Value, path string) {
+	section := r.table.section(v.Type().Elem(), path)
+	r.value(tree, section.Elem(), path)
+	v.Set(section)
 }
 
 func (r *reader) list(tree any, v reflect.Value, path string) {
