@@ -59,7 +59,7 @@ func (d *devStack) simulateEngines(ctx context.Context, client cli.Client) error
 }
 
 func (d *devStack) addEngine(ctx context.Context, client cli.Client, name, address string) error {
-	if _, _, err := client.AddEngine(ctx, name, address, inFlight(d.demo.EngineMaxNumSeqs)); err != nil {
+	if _, _, err := client.AddEngine(ctx, name, address, d.demo.MaxInFlight()); err != nil {
 		return fmt.Errorf("add engine %s: %w", address, err)
 	}
 	return nil
@@ -112,15 +112,6 @@ func freeHere(address string) (port int, ok bool) {
 		return 0, false
 	}
 	return port, l.Close() == nil
-}
-
-// inFlight is the limit for an engine that runs so many sequences at once: a few more, so that the next request is
-// there when one has ended. 0 leaves it to the service.
-func inFlight(maxNumSeqs int) int {
-	if maxNumSeqs == 0 {
-		return 0
-	}
-	return maxNumSeqs + max(1, maxNumSeqs/8)
 }
 
 func (d *devStack) startEngine(ctx context.Context, s seat, i int) error {

@@ -268,3 +268,12 @@ type Demo struct {
 	Train            Duration `json:"train"`
 	Publish          Duration `json:"publish"`
 }
+
+// MaxInFlight is the limit of requests in flight for a simulated engine: a few more than it runs at once, so that the
+// next one is there when one has ended. 0 leaves it to the service.
+func (d Demo) MaxInFlight() int {
+	if d.EngineMaxNumSeqs == 0 {
+		return 0
+	}
+	return d.EngineMaxNumSeqs + max(1, d.EngineMaxNumSeqs/8)
+}
