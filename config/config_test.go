@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/diplomacyenv"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/sim"
 	runspec "github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/tictactoe"
 )
@@ -127,6 +128,7 @@ func TestSchemasAreCommitted(t *testing.T) {
 	t.Parallel()
 	compare(t, "schema/run.schema.json", runspec.Schema())
 	compare(t, "schema/service.schema.json", config.ServiceSchema())
+	compare(t, "schema/setup.schema.json", sim.Schema())
 }
 
 // minimal is the least that a spec must say.

@@ -30,6 +30,9 @@ type reader struct {
 	values map[string]*token.Position // of what stands behind it
 	top    *token.Position            // of the document: what is missing belongs there
 	faults Faults
+	// pending are values from a command line, by key, that take the place of what the document says once it is read;
+	// assigned are those that have.
+	pending, assigned map[string]any
 }
 
 // read reads data into the struct that into points to, which holds the defaults.
@@ -45,7 +48,7 @@ func (r *reader) read(data []byte, into any) {
 		return
 	}
 	r.top = start(root)
-	r.add(r.table.Read(r.tree(root, "", 0), into))
+	r.add(r.table.Read(r.overlay(r.tree(root, "", 0)), into))
 }
 
 // unread reports that nothing could be read, so that nothing can be judged.
@@ -170,7 +173,10 @@ func (r *reader) unreadable(err error) {
 
 func (r *reader) fault(at *token.Position, path, format string, args ...any) {
 	f := &Fault{File: r.file, Path: path, Text: fmt.Sprintf(format, args...)}
-	if at != nil {
+	switch {
+	case r.isAssigned(path):
+		f.File = assignedBy
+	case at != nil:
 		f.Line, f.Col = at.Line, at.Column
 	}
 	r.faults = append(r.faults, f)

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/diplomacyenv"
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/sim"
 	"github.com/millrace/millrace/internal/tictactoe"
 )
 
@@ -54,21 +55,35 @@ func ReadSpec(name string, data []byte) (rollout.Spec, error) {
 	if err != nil {
 		return spec, err
 	}
+	return spec, checkOpponents(name, spec)
+}
+
+// ReadSetup reads what a simulation is made of as config does, and checks the fixed policies as ReadSpec does.
+func ReadSetup(name string, data []byte, assignments []string) (sim.Setup, []sim.Assumption, error) {
+	setup, assumed, err := config.ReadSetup(name, data, assignments, ValidateOptions())
+	if err != nil {
+		return setup, nil, err
+	}
+	return setup, assumed, checkOpponents(name, setup.Spec)
+}
+
+// checkOpponents checks that the fixed policies that a spec's environment names are among its own.
+func checkOpponents(name string, spec rollout.Spec) error {
 	env, err := kinds[spec.Environment.Kind].build(spec.Environment.Options)
 	if err != nil {
-		return spec, fmt.Errorf("%s: environment: %w", name, err)
+		return fmt.Errorf("%s: environment: %w", name, err)
 	}
 	opposed, ok := env.(episode.Opposed)
 	if !ok {
-		return spec, nil
+		return nil
 	}
 	for _, policy := range opposed.Policies() {
 		if !slices.ContainsFunc(spec.Policies, func(p rollout.FixedPolicy) bool { return p.Name == policy }) {
-			return spec, fmt.Errorf("%s: environment: opponent policy:%s is not among the run's policies; "+
+			return fmt.Errorf("%s: environment: opponent policy:%s is not among the run's policies; "+
 				"add {name: %s, path: ...} to policies, without path for the base model", name, policy, policy)
 		}
 	}
-	return spec, nil
+	return nil
 }
 
 // Builder builds environments and keeps them: they are immutable, and building the map of a board takes longer than a

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/sim/serving"
 )
 
-// Options are what a simulation is told beside its scenario.
+// Options are what a simulation is told beside its setup.
 type Options struct {
 	// Progress, if set, hears of every completed step.
 	Progress func(step rollout.Step, now time.Duration)
@@ -28,10 +28,7 @@ type Result struct {
 	Trained int64
 }
 
-// Run plays a scenario to its end, in virtual time. The same scenario gives the same result, to the last bit.
-func Run(ctx context.Context, s Scenario, o Options) (Result, error) {
+// Run plays a setup to its end, in virtual time. The same setup gives the same result, to the last bit.
+func Run(ctx context.Context, s Setup, o Options) (Result, error) {
 	panic("not built yet")
 }
-
-// Validate reports everything that is wrong with a scenario, by the keys of its file.
-func (s Scenario) Validate() error { return nil }

@@ -2,23 +2,26 @@
 // dispatch (package serving), and beside them are models of the buffer's rules, the trainer, the games and the engines.
 // A simulated run leaves the same records as a live one, so that diagnosis reads either.
 //
-// Start reading at Scenario and Run.
+// Start reading at Setup and Run; setup_keys.go documents a setup's file.
 package sim
 
 import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Scenario is everything that a simulated run is made of. All times are the run's own wall time: of a demo whose
-// engines are sped up, the sped-up times.
-type Scenario struct {
-	Spec      rollout.Spec `json:"spec"`
-	Fleet     Fleet        `json:"fleet"`
-	Trainer   Trainer      `json:"trainer"`
-	Workload  Workload     `json:"workload"`
-	Overheads Overheads    `json:"overheads"`
-	Seed      uint64       `json:"seed,omitempty"`
+// Setup is everything that a simulated run is made of: the run's own spec, and what surrounds the run. As JSON and in a
+// file the keys of both stand beside each other, and the spec's seed is the simulation's, too. All times are the run's
+// own wall time: of a demo whose engines are sped up, the sped-up times.
+type Setup struct {
+	rollout.Spec
+	Fleet     Fleet     `json:"fleet"`
+	Trainer   Trainer   `json:"trainer"`
+	Workload  Workload  `json:"workload"`
+	Overheads Overheads `json:"overheads"`
 }
+
+// Scenario is Setup, under the name that it had; the word means the start of a group's games.
+type Scenario = Setup
 
 // Fleet is the engines, and what becomes of them.
 type Fleet struct {

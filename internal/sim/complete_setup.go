@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Assumption is a value of fleet, trainer or workload that a setup's file does not say.
+type Assumption struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	From  string `json:"from"` // the key of the spec's demo that says it, or "default"
+}
+
+// fromDefault is where an assumption comes from that nothing in the file says.
+const fromDefault = "default"
+
+// slowest is a demo's speed below every one that it may have: one that is wrong is the fault of its own key.
+const slowest = 1e-4
+
+// Complete gives a setup that was read what its demo section says about the fleet and the trainer, where their own
+// sections say nothing, and reports what was assumed. The demo's times are those of the modelled hardware: they are
+// multiplied by the time factor.
+func (s *Setup) Complete(given func(path string) bool) []Assumption {
+	a := &assumptions{setup: s, given: given, demo: given("demo")}
+	f, d := &s.Fleet, s.Demo
+	a.take("fleet.engines", "demo.engines", func() { f.Engines = d.Engines })
+	a.take("fleet.profile", "", nil)
+	a.take("fleet.time_factor", "demo.speed", func() { f.TimeFactor = 1 / max(d.Speed, slowest) })
+	a.take("fleet.max_num_seqs", "demo.engine_max_num_seqs", func() { f.MaxNumSeqs = d.EngineMaxNumSeqs })
+	if a.demo && !given("fleet.max_in_flight") && !given("fleet.max_num_seqs") {
+		f.MaxInFlight = d.MaxInFlight()
+	}
+	t := &s.Trainer
+	for _, phase := range []struct {
+		key  string
+		into *rollout.Duration
+		demo rollout.Duration
+	}{
+		{"load", &t.Load, d.Load}, {"ref_logprobs", &t.RefLogprobs, d.RefLogprobs}, {"train", &t.Train, d.Train},
+		{"publish", &t.Publish, d.Publish},
+	} {
+		a.take("trainer."+phase.key, "demo."+phase.key, func() { *phase.into = scaled(phase.demo, f.TimeFactor) })
+	}
+	if len(s.Workload.sources()) == 0 && !given("workload") {
+		s.Workload = defaultWorkload(s.Spec)
+		a.note("workload", s.Workload.sources()[0], fromDefault)
+	}
+	return a.all
+}
+
+// defaultWorkload is where the games of a run come from of which nothing is said.
+func defaultWorkload(rollout.Spec) Workload { return Workload{Bots: &BotGames{}} }
+
+func scaled(d rollout.Duration, factor float64) rollout.Duration {
+	return rollout.Duration(time.Duration(float64(d) * factor).Round(time.Microsecond))
+}
+
+// assumptions collects what was assumed of a setup.
+type assumptions struct {
+	setup *Setup
+	given func(path string) bool
+	demo  bool // the file has a demo section
+	all   []Assumption
+}
+
+// take assumes the value of a key that the file does not say: the demo's, or the one that is there.
+func (a *assumptions) take(key, demo string, set func()) {
+	if a.given(key) {
+		return
+	}
+	from := fromDefault
+	if a.demo && demo != "" {
+		set()
+		from = demo
+	}
+	row, _ := sections.Key(key)
+	a.note(key, row.Text(a.setup), from)
+}
+
+func (a *assumptions) note(key, value, from string) {
+	a.all = append(a.all, Assumption{Key: key, Value: value, From: from})
+}

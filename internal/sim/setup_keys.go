@@ -1,0 +1,129 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/spec"
+)
+
+// The kinds of a fleet's events.
+const (
+	LoseEngine  = "lose"
+	DrainEngine = "drain"
+	AddEngine   = "add"
+	SlowEngine  = "slow"
+)
+
+// DefaultProfile is the hardware of a fleet that says nothing of it.
+const DefaultProfile = "a100-80gb"
+
+func at(bound float64) *float64 { return settings.Bound(bound) }
+
+// maxEngines and maxVariation bound a setup to what a simulation of it can still tell.
+const (
+	maxEngines   = 1024
+	maxVariation = 5
+)
+
+// sections is the rows of the keys that a setup has beside a spec's.
+var sections = settings.Table{
+	Keys: []settings.Key{
+		{Path: "fleet", Doc: "the engines, and what becomes of them"},
+		{Path: "fleet.engines", Default: 2, Min: at(1), Max: at(maxEngines), Doc: "engines at the start of the run"},
+		{Path: "fleet.profile", Default: DefaultProfile, Required: true,
+			Doc: "how fast an engine is: a hardware profile that comes with the program, or a profile's file"},
+		{Path: "fleet.time_factor", Default: 1, Above: at(0), Max: at(10_000),
+			Doc: "multiplies every time of the profile: 0.5 is an engine of twice the speed"},
+		{Path: "fleet.max_num_seqs", Min: at(0), Max: at(100_000),
+			Doc: "sequences that an engine runs at once, vLLM's --max-num-seqs; 0: the profile's"},
+		{Path: "fleet.max_in_flight", Min: at(0), Max: at(100_000),
+			Doc: "requests that are given to an engine at once, as millrace engine add --max-in-flight; 0: the service's " +
+				"default"},
+		{Path: "fleet.max_loras", Min: at(0), Max: at(1024),
+			Doc: "adapters in one batch, vLLM's --max-loras; 0: the profile's"},
+		{Path: "fleet.cold_start", Min: at(0), Doc: "from the start of an engine to its first answer"},
+		{Path: "fleet.events", Doc: "what becomes of engines, in order of time"},
+		{Path: "fleet.events.at", Min: at(0), Doc: "when it happens, since the start of the run"},
+		{Path: "fleet.events.step", Min: at(0), Max: at(rollout.MaxSteps),
+			Doc: "or at which step's claim, where at is not given"},
+		{Path: "fleet.events.engine", Min: at(0), Max: at(maxEngines),
+			Doc: "which engine; the first is 0, and an added one has the next number"},
+		{Path: "fleet.events.kind", Required: true, OneOf: []string{LoseEngine, DrainEngine, AddEngine, SlowEngine},
+			Doc: "lose: its requests are played again elsewhere; drain: it ends what it has; add: one more engine, after " +
+				"its cold start; slow: its work takes factor times as long"},
+		{Path: "fleet.events.factor", Min: at(0), Max: at(1000),
+			Doc: "for slow: what the times of the engine are multiplied by; 1 makes it as fast as before"},
+
+		{Path: "trainer", Doc: "what the trainer does with a batch; its phases, one after another"},
+		{Path: "trainer.load", Default: 5 * time.Second, Min: at(0), Doc: "time to load a batch"},
+		{Path: "trainer.ref_logprobs", Default: 30 * time.Second, Min: at(0),
+			Doc: "time for reference log-probabilities"},
+		{Path: "trainer.train", Default: time.Minute, Min: at(0), Doc: "time to train"},
+		{Path: "trainer.publish", Default: 5 * time.Second, Min: at(0),
+			Doc: "time to write an adapter; loading it on the engines comes on top"},
+		{Path: "trainer.publish_in_background",
+			Doc: "the next step begins while engines load the new version"},
+		{Path: "trainer.checkpoint", Min: at(0), Doc: "time to write a checkpoint"},
+		{Path: "trainer.checkpoint_every", Min: at(0), Max: at(rollout.MaxSteps),
+			Doc: "steps from one checkpoint to the next; 0: none is written"},
+		{Path: "trainer.variation", Min: at(0), Max: at(maxVariation),
+			Doc: "coefficient of variation of each phase; 0: always the same"},
+
+		{Path: "workload", Doc: "where games come from: exactly one of the sources below"},
+		{Path: "workload.distribution", Doc: "games drawn from distributions"},
+		{Path: "workload.recorded", Doc: "the games of a recorded run"},
+		{Path: "workload.bots", Doc: "games of the spec's environment, played among its bots"},
+
+		{Path: "overheads", Doc: "what the service and the network add, in wall time, whatever the time factor"},
+		{Path: "overheads.call", Default: 5 * time.Millisecond, Min: at(0), Max: at(60),
+			Doc: "of each completion: there and back, without the engine's own time"},
+		{Path: "overheads.phase", Default: 5 * time.Millisecond, Min: at(0), Max: at(600),
+			Doc: "of each phase of a game beside its requests: environment, checkpoint"},
+		{Path: "overheads.launch", Default: 50 * time.Millisecond, Min: at(0), Max: at(600),
+			Doc: "from a group's launch to its first request"},
+		{Path: "overheads.commit", Default: 20 * time.Millisecond, Min: at(0), Max: at(600),
+			Doc: "from the end of a group's last game to its being ready"},
+		{Path: "overheads.claim", Default: 10 * time.Millisecond, Min: at(0), Max: at(600),
+			Doc: "from a batch being ready to the trainer having it"},
+		{Path: "overheads.slots", Min: at(0), Max: at(1_000_000),
+			Doc: "games that all workers play at once; 0: any number"},
+	},
+	Hints: map[string]string{
+		"engines":     "unknown key; did you mean fleet.engines?",
+		"fleet.speed": "unknown key; did you mean fleet.time_factor? It is one divided by the speed",
+		"fleet.gpu":   "unknown key; did you mean fleet.profile?",
+		"profile":     "unknown key here; did you mean fleet.profile?",
+	},
+}
+
+// Table is every key of a setup's file: those of a run spec, then those of the setup's own sections.
+func Table() settings.Table {
+	runs := spec.Table()
+	hints := maps.Clone(runs.Hints)
+	maps.Copy(hints, sections.Hints)
+	return settings.Table{Keys: slices.Concat(runs.Keys, sections.Keys), Hints: hints}
+}
+
+// SectionKeys is the keys that a setup has beside a spec's.
+func SectionKeys() []settings.Key { return slices.Clone(sections.Keys) }
+
+// DefaultSetup is what a setup's file says where it says nothing, before Complete.
+func DefaultSetup() Setup {
+	s := Setup{Spec: spec.Default()}
+	for _, key := range sections.Keys {
+		if key.Default != nil {
+			key.SetDefault(&s)
+		}
+	}
+	return s
+}
+
+// Schema is the JSON schema of setups, for editors.
+func Schema() []byte {
+	defaults := DefaultSetup()
+	return Table().Schema("Millrace simulation setup", &defaults)
+}
