@@ -12,15 +12,23 @@ import (
 )
 
 // Games is where the games of a run come from. The game of a reference is always the same, whatever was asked before,
-// so that runs with other engines or another depth play the same games.
+// so that runs with other engines or another depth play the same games. What is returned may be shared: nobody
+// changes it.
 type Games interface {
 	Game(ref rollout.EpisodeRef) Game
+	// ZeroVariance reports whether the rewards of a group's games are all equal.
+	ZeroVariance(ref rollout.GroupRef) bool
 }
 
 // Game is one episode as lengths: its phases in order.
-type Game struct{ Phases []Phase }
+type Game struct {
+	Phases []Phase
+	Agents int // that have a trajectory in the end
+	// Fails is why the game comes to nothing, for good, after its last phase; empty: it is finished then.
+	Fails rollout.Code
+}
 
-// Phase is one round of decisions, made at the same time.
+// Phase is one round of decisions, made at the same time. It may have none.
 type Phase struct {
 	Turns []Turn
 	Env   time.Duration // in the environment, before and after the turns, together
@@ -28,10 +36,10 @@ type Phase struct {
 
 // Turn is one decision of one agent.
 type Turn struct {
-	Agent          int
+	Agent          int // from 0
 	Prompt, Output int // tokens
 	// Shared is the leading prompt tokens that other turns have, too, by what they are the same as: of a group's games,
-	// of a game's earlier prompts. Package serving's callers turn it into blocks.
+	// of a game's earlier prompts. The longest comes last. Package serving's callers turn it into blocks.
 	Shared []Prefix
 }
 
