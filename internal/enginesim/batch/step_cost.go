@@ -8,7 +8,7 @@ type Cost struct {
 	FreeTokens int           // tokens that the weights' read hides
 	Token      time.Duration // each further token
 	Decode     time.Duration // once, when any sequence decodes
-	KV         time.Duration // each KV token that decoding sequences attend to
+	KV         float64       // nanoseconds for each KV token that decoding sequences attend to
 	Attention  float64       // nanoseconds per prefill token and token of its context
 	LoRA       float64       // factor on all of it when the batch uses an adapter
 
@@ -25,7 +25,7 @@ func A100Qwen7B() Cost {
 		FreeTokens:  96,
 		Token:       48_700 * time.Nanosecond,
 		Decode:      500 * time.Microsecond,
-		KV:          36 * time.Nanosecond,
+		KV:          36,
 		Attention:   2.6,
 		LoRA:        1.25,
 		AdapterRead: 22 * time.Millisecond,
@@ -56,7 +56,7 @@ func (c Cost) Duration(w Work) time.Duration {
 	d := float64(c.Step) + c.Attention*w.Attended
 	d += float64(c.Token) * float64(max(0, w.Tokens()-c.FreeTokens))
 	if w.Decoding > 0 {
-		d += float64(c.Decode) + float64(c.KV)*float64(w.KV)
+		d += float64(c.Decode) + c.KV*float64(w.KV)
 	}
 	return time.Duration(d * c.factor(w))
 }
@@ -64,7 +64,7 @@ func (c Cost) Duration(w Work) time.Duration {
 // growth is how much longer the next step takes when nothing changes but the KV cache, which
 // every decoding sequence makes one token longer.
 func (c Cost) growth(w Work) time.Duration {
-	return time.Duration(float64(c.KV) * float64(w.Decoding) * c.factor(w))
+	return time.Duration(c.KV * float64(w.Decoding) * c.factor(w))
 }
 
 func (c Cost) factor(w Work) float64 {
