@@ -1,0 +1,48 @@
+package workload
+
+import (
+	"time"
+)
+
+// Arrival is one request of an open-loop experiment: it comes when it comes, whatever became of those before it.
+type Arrival struct {
+	At             time.Duration
+	Prompt, Output int // tokens; 0: the trace does not say
+	// Call is which call of a client the request came in, counted from 0: requests of one call arrive together.
+	Call int
+}
+
+// Trace is arrivals in order of time.
+type Trace struct {
+	Name     string // of the file, or of the process that they were drawn from
+	Arrivals []Arrival
+}
+
+// Limit is the first n arrivals; 0: all.
+func (t Trace) Limit(n int) Trace {
+	if n > 0 && n < len(t.Arrivals) {
+		t.Arrivals = t.Arrivals[:n]
+	}
+	return t
+}
+
+// Faster is the same arrivals in a shorter time: every time is divided by factor.
+func (t Trace) Faster(factor float64) Trace {
+	faster := Trace{Name: t.Name, Arrivals: make([]Arrival, len(t.Arrivals))}
+	for i, a := range t.Arrivals {
+		a.At = time.Duration(float64(a.At) / factor)
+		faster.Arrivals[i] = a
+	}
+	return faster
+}
+
+// Calls is when each call came, and how many requests it had.
+func (t Trace) Calls() (at []time.Duration, sizes []int) {
+	for i, a := range t.Arrivals {
+		if i == 0 || a.Call != t.Arrivals[i-1].Call {
+			at, sizes = append(at, a.At), append(sizes, 0)
+		}
+		sizes[len(sizes)-1]++
+	}
+	return at, sizes
+}
