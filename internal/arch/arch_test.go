@@ -27,6 +27,7 @@ var layers = [][]string{
 		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm",
 		"internal/enginesim/tokenizer",
 		"internal/settings", "internal/spec", "internal/sim", "internal/interval",
+		"internal/chart",
 	},
 	{ // adapters: each speaks one technology
 		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
@@ -72,6 +73,7 @@ var clockless = []string{
 	"internal/runmachine", "internal/enginesim/batch",
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",
 	"internal/sim/serving", "internal/sim/workload", "internal/interval",
+	"internal/chart",
 }
 
 type pkg struct {
