@@ -92,9 +92,12 @@ func TestBadFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasPrefix(name, "service") {
+			switch {
+			case strings.HasPrefix(name, "service"):
 				_, err = config.ReadService(name, data, func(string) string { return "" })
-			} else {
+			case strings.HasPrefix(name, "setup"):
+				_, _, err = config.ReadSetup(name, data, nil, environments())
+			default:
 				_, err = config.ReadSpec(name, data, environments())
 			}
 			var faults config.Faults

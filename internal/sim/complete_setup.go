@@ -10,11 +10,11 @@ import (
 type Assumption struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
-	From  string `json:"from"` // the key of the spec's demo that says it, or "default"
+	From  string `json:"from"` // the key of the spec's demo that says it, or FromDefault
 }
 
-// fromDefault is where an assumption comes from that nothing in the file says.
-const fromDefault = "default"
+// FromDefault is where an assumption comes from that nothing in the file says.
+const FromDefault = "default"
 
 // slowest is a demo's speed below every one that it may have: one that is wrong is the fault of its own key.
 const slowest = 1e-4
@@ -45,7 +45,7 @@ func (s *Setup) Complete(given func(path string) bool) []Assumption {
 	}
 	if len(s.Workload.sources()) == 0 && !given("workload") {
 		s.Workload = defaultWorkload(s.Spec)
-		a.note("workload", s.Workload.sources()[0], fromDefault)
+		a.note("workload", s.Workload.sources()[0], FromDefault)
 	}
 	return a.all
 }
@@ -70,7 +70,7 @@ func (a *assumptions) take(key, demo string, set func()) {
 	if a.given(key) {
 		return
 	}
-	from := fromDefault
+	from := FromDefault
 	if a.demo && demo != "" {
 		set()
 		from = demo

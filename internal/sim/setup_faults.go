@@ -49,6 +49,9 @@ func (c *checker) sources(w Workload) {
 	c.fail(len(names) == 0, "workload", "says nothing of where games come from; give one of distribution, recorded, bots")
 }
 
+// Source is which source of games is given.
+func (w Workload) Source() string { return strings.Join(w.sources(), ", ") }
+
 // sources is which sources of games are given.
 func (w Workload) sources() []string {
 	var names []string
@@ -107,6 +110,9 @@ func (c *checker) event(path string, e FleetEvent, serving *[]bool) {
 	}
 	if e.Engine >= next {
 		c.fail(true, path+".engine", "there is no engine %d then; the first is 0, the last %d", e.Engine, next-1)
+		return
+	}
+	if !c.sound(path+".kind") || !c.sound(path+".engine") {
 		return
 	}
 	c.fail(!(*serving)[e.Engine], path+".engine", "engine %d is gone by then", e.Engine)
