@@ -93,6 +93,7 @@ trainer from it exactly once per step, and says why a step was slow.
 Start with:  millrace dev            everything on this machine
              millrace run start -f   a training run
              millrace diagnose RUN   why its steps take as long as they do
+             millrace simulate -f    what a run would do, in virtual time, before anything is rented
 
 ` + cli.ExitCodesHelp,
 		Version:       version.String(),
@@ -102,10 +103,10 @@ Start with:  millrace dev            everything on this machine
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v; see --help", err) })
 	deps := cli.Deps{Stdin: env.stdin, Stdout: env.stdout, Stderr: env.stderr, HTTP: env.http, Getenv: os.Getenv}
 	root.AddCommand(cli.Commands(deps)...)
-	under(root, "engine").AddCommand(newSimulateCommand(env))
+	under(root, "engine").AddCommand(newSimulateEngineCommand(env))
 	root.AddCommand(newChaosCommand(env), newIsolationCommand(env), newDevCommand(env), newServerCommand(env),
 		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env), newGameCommand(env),
-		newBenchCommand(env), newVersionCommand(env))
+		newBenchCommand(env), newSimulateCommand(env), newVersionCommand(env))
 	cli.AddWorkerCommands(under(root, "worker"), deps)
 	wrongArgumentsAreUsage(root)
 	return root

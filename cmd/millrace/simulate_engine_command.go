@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/enginesim"
 )
 
-func newSimulateCommand(env environment) *cobra.Command {
+func newSimulateEngineCommand(env environment) *cobra.Command {
 	cfg := enginesim.DefaultConfig()
 	host, port := "127.0.0.1", 8000
 	cmd := &cobra.Command{
@@ -19,12 +19,14 @@ func newSimulateCommand(env environment) *cobra.Command {
 		Short: "Run one simulated vLLM engine, without a GPU, behind vLLM's HTTP API",
 		Long: `Run one simulated vLLM engine behind vLLM's own HTTP API: completions with token ids, true log-probabilities and structured
 outputs, LoRA adapters loaded and unloaded at run time, metrics. Its timing is that of continuous batching on an A100-80GB
-with Qwen2.5-7B and LoRA, divided by --speed. The text it samples is made up; it obeys the constraint.`,
+with Qwen2.5-7B and LoRA, divided by --speed. The text it samples is made up; it obeys the constraint.
+
+It stands for a GPU to a live service, in real time. What a whole run would cost, without any service: millrace simulate.`,
 		Example: `  millrace engine simulate --port 8000 --speed 10
   curl -s localhost:8000/v1/models`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return simulate(cmd.Context(), env, cfg, net.JoinHostPort(host, strconv.Itoa(port)))
+			return simulateEngine(cmd.Context(), env, cfg, net.JoinHostPort(host, strconv.Itoa(port)))
 		},
 	}
 	f := cmd.Flags()
@@ -46,7 +48,7 @@ with Qwen2.5-7B and LoRA, divided by --speed. The text it samples is made up; it
 	return cmd
 }
 
-func simulate(ctx context.Context, env environment, cfg enginesim.Config, address string) error {
+func simulateEngine(ctx context.Context, env environment, cfg enginesim.Config, address string) error {
 	engine, err := enginesim.New(cfg)
 	if err != nil {
 		return usage("%v", err)

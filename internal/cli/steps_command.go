@@ -58,6 +58,9 @@ func (c Client) Steps(ctx context.Context, run rollout.RunName, w io.Writer) err
 	return stepsTable(steps).Write(w, 0)
 }
 
+// WriteSteps writes the table of steps that no server has, such as simulated ones.
+func WriteSteps(w io.Writer, steps []rollout.StepRecord) error { return stepsTable(steps).Write(w, 0) }
+
 func stepsTable(steps []rollout.StepRecord) *table.Table {
 	columns := []table.Column{table.Right("STEP"), table.Right("WALL s"), table.Right("WAIT"), table.Right("LOAD"),
 		table.Right("REF"),

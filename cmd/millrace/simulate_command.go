@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/environments"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/sim"
+)
+
+// maxSeeds bounds how often one command simulates a run.
+const maxSeeds = 1000
+
+// simulateOptions are the flags of `millrace simulate`.
+type simulateOptions struct {
+	file   string
+	set    []string
+	seed   int64
+	seeds  int
+	steps  int
+	format string
+}
+
+func newSimulateCommand(env environment) *cobra.Command {
+	var o simulateOptions
+	cmd := &cobra.Command{
+		Use:   "simulate -f SETUP.yaml",
+		Short: "Simulate a whole run in virtual time: its steps, its diagnosis, what it takes of the engines",
+		Long: `Simulate a run in virtual time, without a service, engines or a GPU: the service's own scheduler, the run's own decisions and a model
+of the engines play it in seconds, and the same table of steps and the same diagnosis come out as of a live run.
+
+A setup is a run spec with the sections fleet, trainer, workload and overheads beside its own. A run spec alone will do: what it
+does not say is taken from its demo section, or assumed, and the output says so. All keys, and what is modelled: docs/simulator.md.
+
+Another command stands for one GPU to a live service, in real time: millrace engine simulate.`,
+		Example: `  millrace simulate -f config/setups/seed-004-a100.yaml
+  millrace simulate -f config/setups/seed-004-a100.yaml --set fleet.engines=4 --set buffer.depth=3
+  millrace simulate -f config/examples/seed-004.yaml --seeds 5 -o json`,
+		Args: noRun,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("seed") {
+				o.set = append(o.set, fmt.Sprintf("seed=%d", o.seed))
+			}
+			return simulateRun(cmd.Context(), env, o, sim.Run)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "file", "f", "", `the setup, or a run spec; "-" is standard input`)
+	f.StringArrayVar(&o.set, "set", nil, "KEY=VALUE takes the place of what the file says; repeatable")
+	f.Int64Var(&o.seed, "seed", 0, "seed of the simulation (default: the file's seed)")
+	f.IntVar(&o.seeds, "seeds", 1, "simulate with so many seeds, one after another, and say how far the results differ")
+	f.IntVar(&o.steps, "steps", 0, "simulate only so many steps of the run (default: all)")
+	f.StringVarP(&o.format, "output", "o", "table", "table or json")
+	cmd.Flag("seed").DefValue = "" // the file's
+	for name, complete := range map[string]cobra.CompletionFunc{
+		"set": completeSetupKeys,
+		"file": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		"output": cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp),
+	} {
+		if err := cmd.RegisterFlagCompletionFunc(name, complete); err != nil {
+			panic(err) // there is no such flag
+		}
+	}
+	return cmd
+}
+
+// noRun takes no arguments: somebody who names a run means another command.
+func noRun(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%q: a setup is named with -f; what a recorded run would do with other engines is: "+
+			"millrace plan %s", args[0], args[0])
+	}
+	return nil
+}
+
+// completeSetupKeys offers the keys of a setup that have a value.
+func completeSetupKeys(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var offered []string
+	for _, key := range settingKeys() {
+		offered = append(offered, key.Path+"=\t"+key.Doc)
+	}
+	return offered, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// settingKeys is the keys of a setup that have a value of their own: neither sections, nor keys of a list's items.
+func settingKeys() []settings.Key {
+	keys := sim.Table().Keys
+	var own []settings.Key
+	for i, key := range keys {
+		section := i+1 < len(keys) && strings.HasPrefix(keys[i+1].Path, key.Path+".")
+		if !section && !strings.HasPrefix(key.Path, "fleet.events.") && !strings.HasPrefix(key.Path, "policies.") {
+			own = append(own, key)
+		}
+	}
+	return own
+}
+
+func (o simulateOptions) validate() error {
+	switch {
+	case o.file == "":
+		return usage("name a file with -f, such as config/setups/seed-004-a100.yaml")
+	case o.format != "table" && o.format != "json":
+		return usage("-o %s: use table or json", o.format)
+	case o.seeds < 1 || o.seeds > maxSeeds:
+		return usage("--seeds %d: want 1 to %d", o.seeds, maxSeeds)
+	case o.steps < 0:
+		return usage("--steps %d: want at least 1", o.steps)
+	}
+	return nil
+}
+
+// simulator plays a setup.
+type simulator func(context.Context, sim.Setup, sim.Options) (sim.Result, error)
+
+// simulateRun reads a setup, plays it with each seed and writes what came out.
+func simulateRun(ctx context.Context, env environment, o simulateOptions, play simulator) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	setup, assumed, err := env.readSetupFile(o.file, o.set)
+	if err != nil {
+		return err
+	}
+	if o.steps > setup.Steps {
+		return usage("--steps %d: the run has %d steps; a longer one: --set steps=%d", o.steps, setup.Steps, o.steps)
+	}
+	s := simulation{File: o.file, Setup: setup, Assumed: assumed}
+	for i := range o.seeds {
+		one := setup
+		one.Seed += int64(i)
+		progress := newSimulationProgress(env, one, o.steps, i, o.seeds)
+		result, err := play(ctx, one, sim.Options{Progress: progress.step, MaxSteps: o.steps})
+		if err != nil {
+			return fmt.Errorf("simulate %s: %w", o.file, err)
+		}
+		s.add(one.Seed, result)
+	}
+	if o.format == "json" {
+		return s.writeJSON(env.stdout)
+	}
+	return s.writeText(env.stdout)
+}
+
+// readSetupFile reads a setup, or a run spec, from a file, or from standard input for "-".
+func (e environment) readSetupFile(path string, assignments []string) (sim.Setup, []sim.Assumption, error) {
+	data, err := e.readFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return sim.Setup{}, nil, fmt.Errorf("setup: %w; examples are in config/setups", err)
+	case errors.Is(err, syscall.EISDIR):
+		return sim.Setup{}, nil, fmt.Errorf("setup: %s is a directory; name a file in it", path)
+	case err != nil:
+		return sim.Setup{}, nil, fmt.Errorf("setup: %w", err)
+	}
+	return environments.ReadSetup(path, data, assignments)
+}
+
+// quietFor is how long a simulation may take before it says how far it is, and how long between two lines of it.
+const quietFor = 3 * time.Second
+
+// simulationProgress says how far a simulation is, if it takes long.
+type simulationProgress struct {
+	env         environment
+	steps       int
+	seed, seeds int
+	began, said time.Time
+}
+
+func newSimulationProgress(env environment, s sim.Setup, steps, seed, seeds int) *simulationProgress {
+	if steps == 0 {
+		steps = s.Steps
+	}
+	now := time.Now()
+	return &simulationProgress{env: env, steps: steps, seed: seed, seeds: seeds, began: now, said: now}
+}
+
+// step hears of a completed step.
+func (p *simulationProgress) step(step rollout.Step, virtual time.Duration) {
+	now := time.Now()
+	if now.Sub(p.said) < quietFor {
+		return
+	}
+	p.said = now
+	done := int(step) + 1
+	left := time.Duration(float64(now.Sub(p.began)) * float64(p.steps-done) / float64(done))
+	which := ""
+	if p.seeds > 1 {
+		which = fmt.Sprintf("seed %d of %d, ", p.seed+1, p.seeds)
+	}
+	p.env.say("simulating: %sstep %d of %d, %v of virtual time; about %v left", which, done, p.steps,
+		virtual.Round(time.Second), left.Round(time.Second))
+}
+
+// diagnosed is the diagnosis of a simulated run, with commands that simulate what would help.
+func diagnosed(file string, result sim.Result) diagnosis.Report {
+	report := diagnosis.Diagnose(result.Input)
+	report.Next = nextSimulations(file, report)
+	return report
+}
+
+// nextSimulations is the commands that simulate the changes that help.
+func nextSimulations(file string, report diagnosis.Report) []string {
+	next := []string{}
+	for _, w := range report.WhatIfs {
+		if w.Outcome != diagnosis.Helps {
+			continue
+		}
+		var from, to int
+		set, depth := strings.CutPrefix(w.Command, fmt.Sprintf("millrace run set %s ", report.Run))
+		if _, err := fmt.Sscanf(w.Change, "engines %d -> %d", &from, &to); err == nil {
+			set = fmt.Sprintf("fleet.engines=%d", to)
+		} else if !depth {
+			continue
+		}
+		next = append(next, fmt.Sprintf("millrace simulate -f %s --set %s", file,
+			strings.Join(strings.Fields(set), " --set ")))
+	}
+	return next
+}

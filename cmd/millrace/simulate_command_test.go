@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/sim"
+)
+
+const demoSpec = `
+name: small
+model: m
+steps: 3
+environment: {kind: tictactoe}
+demo: {engines: 3, engine_max_num_seqs: 16, speed: 10, load: 0s, ref_logprobs: 0s, train: 20s, publish: 1s}
+`
+
+// TestBadSetups holds what `millrace simulate` says of what cannot be simulated, and its exit codes.
+func TestBadSetups(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := file("good.yaml", demoSpec)
+	for _, tt := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"", 2, "name a file with -f"},
+		{"diplomacy-7b", 2, "millrace plan diplomacy-7b"},
+		{"-f " + dir, 1, "is a directory; name a file in it"},
+		{"-f " + dir + "/nothing.yaml", 1, "no such file or directory; examples are in config/setups"},
+		{"-f " + file("empty.yaml", ""), 1, "empty.yaml: the file is empty"},
+		{"-f " + file("huge.yaml", "name: "+strings.Repeat("x", 70<<10)), 1, "more than a file of this kind has"},
+		{"-f " + file("junk.yaml", "\x00\x01\xff{["), 1, "junk.yaml"},
+		{"-f " + file("none.yaml", demoSpec+"fleet: {engines: 0}"), 1, "none.yaml:7:9: fleet.engines: 0 is less than 1"},
+		{"-f " + good + " -o yaml", 2, "use table or json"},
+		{"-f " + good + " --seeds 0", 2, "want 1 to 1000"},
+		{"-f " + good + " --steps -1", 2, "want at least 1"},
+		{"-f " + good + " --steps 4", 2, "--set steps=4"},
+		{"-f " + good + " --set fleet.engines", 1, `want KEY=VALUE, such as buffer.depth=4, not "fleet.engines"`},
+		{"-f " + good + " --set fleet.engines=0", 1, "--set: fleet.engines: 0 is less than 1"},
+		{"-f " + good + " --set fleet.engins=4", 1, "--set: fleet.engins: unknown key; did you mean fleet.engines?"},
+		{"-f " + good + " --set buffer.depth=2 --set buffer.depth=3", 1, "--set: buffer.depth: given twice; keep one"},
+		{"-f " + good + " --seed -1", 1, "seed: -1 is less than 0"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			args := append([]string{"simulate"}, strings.Fields(tt.args)...)
+			code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+			if code != tt.code || !strings.Contains(stderr.String(), tt.says) || stdout.Len() > 0 {
+				t.Errorf("exit code %d, says %q; want %d and %q", code, stderr.String(), tt.code, tt.says)
+			}
+		})
+	}
+}
+
+// pretended is a simulator that leaves a record of each step, a second longer for each seed.
+func pretended(_ context.Context, s sim.Setup, _ sim.Options) (sim.Result, error) {
+	var records []rollout.StepRecord
+	for i := range s.Steps {
+		train := 2 + float64(s.Seed)
+		records = append(records, rollout.StepRecord{Step: rollout.Step(i), Done: true, Trainer: rollout.StepReport{
+			WallSec: train, Phases: map[rollout.Phase]float64{rollout.PhaseTrain: train}}})
+	}
+	r := sim.Result{Input: diagnosis.Input{Spec: s.Spec, Over: true, Records: records},
+		Wall: time.Duration(s.Steps) * 2 * time.Second, Games: 12}
+	r.Totals.EngineSec, r.Totals.BusySec, r.Totals.Input = 3600, 900, 6000
+	return r, nil
+}
+
+func simulated(t *testing.T, o simulateOptions) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	env := environment{stdin: strings.NewReader(demoSpec), stdout: &stdout, stderr: &stderr}
+	o.file = "-"
+	if err := simulateRun(t.Context(), env, o, pretended); err != nil {
+		t.Fatal(err)
+	}
+	return stdout.String()
+}
+
+// TestSimulatedRunSaysWhatItIs: a run spec is simulated with what its demo section says, and the output says what was
+// assumed, that nothing was measured, and of which hardware it is.
+func TestSimulatedRunSaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	text := simulated(t, simulateOptions{format: "table", seeds: 1})
+	for _, want := range []string{
+		"SIMULATED: run small on 3 engines of profile a100-80gb",
+		"fleet.engines         3         from demo.engines",
+		"fleet.time_factor     0.1       from demo.speed",
+		"trainer.train         2s        from demo.train",
+		"fleet.profile         a100-80gb by default",
+		"STEP  WALL s  WAIT",
+		"25 % busy",
+		"1000 input/s",
+		"1 GPU-hours",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(strings.Fields(want), " ")) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+}
+
+// TestSeveralSeedsAreCompared: each seed is simulated, and the differences are told with an interval.
+func TestSeveralSeedsAreCompared(t *testing.T) {
+	t.Parallel()
+	text := simulated(t, simulateOptions{format: "table", seeds: 3, set: []string{"seed=7"}})
+	for _, want := range []string{"3 seeds (simulated)", "seed 7.", "10 7.5 - 12.5 9 11"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+}
+
+// TestSimulationAsJSON: the document has the setup, which is a setup's file again, the records and the report.
+func TestSimulationAsJSON(t *testing.T) {
+	t.Parallel()
+	var document struct {
+		Simulated bool
+		Setup     json.RawMessage
+		Records   []rollout.StepRecord
+		Report    diagnosis.Report
+		Seeds     []seedTotals
+	}
+	text := simulated(t, simulateOptions{format: "json", seeds: 2, set: []string{"fleet.engines=5"}})
+	if err := json.Unmarshal([]byte(text), &document); err != nil {
+		t.Fatal(err)
+	}
+	if !document.Simulated || len(document.Records) != 3 || len(document.Seeds) != 2 || document.Report.Run != "small" {
+		t.Errorf("%+v", document)
+	}
+	again := environment{stdin: bytes.NewReader(document.Setup)}
+	setup, assumed, err := again.readSetupFile("-", nil)
+	if err != nil || len(assumed) != 0 || setup.Fleet.Engines != 5 || setup.Fleet.TimeFactor != 0.1 {
+		t.Errorf("read again: %+v, assumed %v, %v", setup.Fleet, assumed, err)
+	}
+}
+
+// TestEveryKeyIsOffered: a shell completes --set with the keys of the table.
+func TestEveryKeyIsOffered(t *testing.T) {
+	t.Parallel()
+	offered, _ := completeSetupKeys(nil, nil, "")
+	for _, want := range []string{"fleet.engines=\t", "buffer.depth=\t", "trainer.train=\t", "overheads.call=\t"} {
+		if !strings.Contains(strings.Join(offered, "\n"), want) {
+			t.Errorf("%s is not offered", want)
+		}
+	}
+}
