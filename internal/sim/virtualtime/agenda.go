@@ -20,7 +20,7 @@ type Class uint8
 type Agenda struct {
 	now    time.Duration
 	last   uint64 // sequence number given out last
-	heap   []*Timer
+	queue  eventQueue
 	spare  []*Timer // one-shot timers to use again
 	events uint64   // that have happened
 }
@@ -28,13 +28,11 @@ type Agenda struct {
 // Timer is one event of an agenda that can be moved. A timer that is not set never happens.
 type Timer struct {
 	agenda  *Agenda
-	at      time.Duration
+	place   int // in the queue; -1: not set
 	class   Class
-	seq     uint64
-	place   int // in the heap; -1: not set
+	once    bool
 	handler Handler
 	arg     uint64
-	once    bool
 }
 
 // NewAgenda is an empty agenda at time zero.
@@ -45,6 +43,9 @@ func (a *Agenda) Now() time.Duration { return a.now }
 
 // Events is how many events have happened.
 func (a *Agenda) Events() uint64 { return a.events }
+
+// Pending is how many events are still to happen.
+func (a *Agenda) Pending() int { return len(a.queue) }
 
 // At lets something happen once. A time in the past is now.
 func (a *Agenda) At(at time.Duration, class Class, h Handler, arg uint64) {
@@ -64,44 +65,47 @@ func (a *Agenda) Timer(class Class, h Handler, arg uint64) *Timer {
 }
 
 // Set lets the timer happen at a time, and at no other: a time that was set before is forgotten. A time in the past is
-// now.
+// now. Setting the time that is set already changes nothing, not even the timer's turn among others of that time.
 func (t *Timer) Set(at time.Duration) {
 	a := t.agenda
 	at = max(at, a.now)
-	if t.place >= 0 && t.at == at {
+	if t.place >= 0 && a.queue[t.place].at == at {
 		return
 	}
 	a.last++
-	t.at, t.seq = at, a.last
+	p := planned{at: at, order: uint64(t.class)<<classShift | a.last, timer: t}
 	if t.place < 0 {
-		t.place = len(a.heap)
-		a.heap = append(a.heap, t)
-		a.up(t.place)
+		a.queue = append(a.queue, p)
+		a.queue.up(len(a.queue)-1, p)
 		return
 	}
-	if !a.up(t.place) {
-		a.down(t.place)
-	}
+	a.queue.fix(t.place, p)
 }
 
 // Stop lets the timer not happen.
 func (t *Timer) Stop() {
 	if t.place >= 0 {
-		t.agenda.remove(t.place)
+		t.agenda.queue.remove(t.place)
 	}
 }
 
 // Pending reports whether the timer is set, and for when.
-func (t *Timer) Pending() (at time.Duration, ok bool) { return t.at, t.place >= 0 }
+func (t *Timer) Pending() (at time.Duration, ok bool) {
+	if t.place < 0 {
+		return 0, false
+	}
+	return t.agenda.queue[t.place].at, true
+}
 
 // Step lets the next event happen; false: there is none.
 func (a *Agenda) Step() bool {
-	if len(a.heap) == 0 {
+	if len(a.queue) == 0 {
 		return false
 	}
-	t := a.heap[0]
-	a.remove(0)
-	a.now = t.at
+	first := a.queue[0]
+	t := first.timer
+	a.queue.remove(0)
+	a.now = first.at
 	a.events++
 	handler, arg := t.handler, t.arg
 	if t.once {
@@ -114,66 +118,8 @@ func (a *Agenda) Step() bool {
 
 // Next is when the next event happens; false: there is none.
 func (a *Agenda) Next() (at time.Duration, ok bool) {
-	if len(a.heap) == 0 {
+	if len(a.queue) == 0 {
 		return 0, false
 	}
-	return a.heap[0].at, true
-}
-
-func (a *Agenda) before(i, j int) bool {
-	x, y := a.heap[i], a.heap[j]
-	if x.at != y.at {
-		return x.at < y.at
-	}
-	if x.class != y.class {
-		return x.class < y.class
-	}
-	return x.seq < y.seq
-}
-
-func (a *Agenda) swap(i, j int) {
-	a.heap[i], a.heap[j] = a.heap[j], a.heap[i]
-	a.heap[i].place, a.heap[j].place = i, j
-}
-
-// up moves an entry towards the head, and reports whether it moved.
-func (a *Agenda) up(i int) bool {
-	moved := false
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !a.before(i, parent) {
-			break
-		}
-		a.swap(i, parent)
-		i, moved = parent, true
-	}
-	return moved
-}
-
-func (a *Agenda) down(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(a.heap); child++ {
-			if a.before(child, least) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		a.swap(i, least)
-		i = least
-	}
-}
-
-func (a *Agenda) remove(i int) {
-	last := len(a.heap) - 1
-	a.swap(i, last)
-	t := a.heap[last]
-	a.heap[last] = nil
-	a.heap = a.heap[:last]
-	t.place = -1
-	if i < last && !a.up(i) {
-		a.down(i)
-	}
+	return a.queue[0].at, true
 }
