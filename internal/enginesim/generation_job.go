@@ -48,7 +48,7 @@ func (e *Engine) sample(ctx context.Context, j *job) ([]*generation, error) {
 			g.request = batch.Request{Adapter: j.adapterName(), Prompt: len(prompt), Output: max(len(c.Tokens), 1),
 				Priority: j.priority}
 			if !j.uncached {
-				g.request.Blocks = j.blocks(prompt, c.Tokens, e.cfg.BlockSize)
+				g.request.Prefix = j.blocks(prompt, c.Tokens, e.cfg.BlockSize)
 			}
 			generations = append(generations, g)
 		}
@@ -72,18 +72,18 @@ func (j *job) adapterName() string {
 
 // blocks names the full blocks of prompt and output for the prefix cache. As in vLLM the name of
 // the adapter is part of it and its weights are not.
-func (j *job) blocks(prompt, output []tokenizer.ID, size int) []uint64 {
+func (j *job) blocks(prompt, output []tokenizer.ID, size int) []batch.Segment {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(j.adapterName() + "\x00" + j.salt)) // never fails
 	chain := h.Sum64()
-	blocks := make([]uint64, 0, (len(prompt)+len(output))/size)
+	blocks := make([]batch.Segment, 0, (len(prompt)+len(output))/size)
 	filled := 0
 	for _, part := range [][]tokenizer.ID{prompt, output} {
 		for _, id := range part {
 			chain = (chain ^ uint64(uint32(id))) * 0x9E3779B97F4A7C15
 			chain ^= chain >> 29
 			if filled++; filled == size {
-				blocks, filled = append(blocks, chain), 0
+				blocks, filled = append(blocks, batch.Segment{Key: chain, Blocks: 1}), 0
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -83,7 +84,7 @@ func (s *Scheduler) progress(q *sequence, steps int, at time.Duration) bool {
 	s.events = append(s.events, Event{Kind: Finished, ID: q.ID, At: at})
 	s.totals.Finished++
 	s.release(q)
-	s.remember(q.Blocks)
+	s.remember(q.Prefix, math.MaxInt)
 	return true
 }
 
@@ -195,16 +196,16 @@ func (s *Scheduler) lookUp(q *sequence) {
 		return
 	}
 	block := s.limits.Block
-	usable := min((q.Prompt-1)/block, len(q.Blocks))
-	q.cached = s.prefix.hits(q.Blocks[:usable]) * block
+	q.cached = s.prefix.hits(q.Prefix, (q.Prompt-1)/block) * block
 	s.totals.PrefixQueries += int64(q.Prompt)
 	s.totals.PrefixHits += int64(q.cached)
-	s.remember(q.Blocks[:min(q.Prompt/block, len(q.Blocks))])
+	s.remember(q.Prefix, q.Prompt/block)
 }
 
-func (s *Scheduler) remember(blocks []uint64) {
+// remember keeps the first most blocks of a prefix, as far as there is room.
+func (s *Scheduler) remember(prefix []Segment, most int) {
 	if !s.limits.NoPrefix {
-		s.prefix.touch(blocks)
+		s.prefix.touch(prefix, most)
 		s.prefix.shrink((s.limits.KV - s.private) / s.limits.Block)
 	}
 }

@@ -184,18 +184,18 @@ func TestPriority(t *testing.T) {
 
 func TestPrefixCache(t *testing.T) {
 	t.Parallel()
-	blocks := func(n int, salt uint64) []uint64 {
-		out := make([]uint64, n)
+	blocks := func(n int, salt uint64) []Segment {
+		out := make([]Segment, n)
 		for i := range out {
-			out[i] = salt<<32 | uint64(i)
+			out[i] = Segment{salt<<32 | uint64(i), 1}
 		}
 		return out
 	}
 	s := New(A100Qwen7B(), limits())
-	cached := func(id int64, prompt int, hashes []uint64) int {
+	cached := func(id int64, prompt int, prefix []Segment) int {
 		now, _ := s.Next()
 		s.Advance(now)
-		_ = s.Submit(now, Request{ID: id, Prompt: prompt, Output: 16, Blocks: hashes})
+		_ = s.Submit(now, Request{ID: id, Prompt: prompt, Output: 16, Prefix: prefix})
 		hit := -1
 		for {
 			at, ok := s.Next()
@@ -234,14 +234,14 @@ func TestPrefixCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newPrefixCache()
 	for i := range uint64(100) {
-		c.touch([]uint64{i})
+		c.touch([]Segment{{i, 1}}, 1)
 		c.shrink(10)
 	}
-	if len(c.index) != 10 || c.hits([]uint64{99}) != 1 || c.hits([]uint64{89}) != 0 {
-		t.Errorf("%d blocks remain; the newest is cached: %d", len(c.index), c.hits([]uint64{99}))
+	if newest := c.hits([]Segment{{99, 1}}, 1); c.blocks != 10 || newest != 1 || c.hits([]Segment{{89, 1}}, 1) != 0 {
+		t.Errorf("%d blocks remain; the newest is cached: %d", c.blocks, newest)
 	}
-	if len(c.blocks) > 12 {
-		t.Errorf("%d blocks allocated: freed ones are not used again", len(c.blocks))
+	if len(c.segments) > 12 {
+		t.Errorf("%d segments allocated: freed ones are not used again", len(c.segments))
 	}
 }
 
@@ -397,16 +397,16 @@ func FuzzConservation(f *testing.F) {
 
 func BenchmarkReferenceCall(b *testing.B) {
 	s := New(A100Qwen7B(), limits())
-	blocks := make([]uint64, 29)
+	blocks := make([]Segment, 29)
 	now := time.Duration(0)
 	for i := range b.N {
 		for j := range blocks {
-			blocks[j] = uint64(i<<8 | j)
+			blocks[j] = Segment{uint64(i<<8 | j), 1}
 		}
 		for s.Held().Running+s.Held().Waiting >= 512 {
 			now, _ = s.Next()
 			s.Advance(now)
 		}
-		_ = s.Submit(now, Request{ID: int64(i), Prompt: 440, Output: 24, Blocks: blocks})
+		_ = s.Submit(now, Request{ID: int64(i), Prompt: 440, Output: 24, Prefix: blocks})
 	}
 }

@@ -1,80 +1,120 @@
 package batch
 
-// prefixCache remembers which blocks of tokens have their keys and values computed, the least
-// recently used forgotten first. A block is named by a hash of everything up to its end and of
-// what else the values depend on, such as the adapter.
-type prefixCache struct {
-	index  map[uint64]int32
-	blocks []cachedBlock // a ring: blocks[0] is the sentinel between newest and oldest
-	free   []int32
+// Segment is consecutive blocks that requests have in common as a whole: whoever has its first block has the others.
+// One block alone is a segment, too.
+type Segment struct {
+	// Key is a hash of everything up to the segment's end and of what else the values depend on, such as the adapter.
+	Key    uint64
+	Blocks int
 }
 
-type cachedBlock struct {
-	hash         uint64
+// prefixCache remembers which blocks of tokens have their keys and values computed, the least recently used forgotten
+// first. Blocks of one segment are used together, so that it remembers how many of its leading ones there are.
+type prefixCache struct {
+	index    map[uint64]int32
+	segments []cachedSegment // a ring: segments[0] is the sentinel between newest and oldest
+	free     []int32
+	blocks   int
+}
+
+type cachedSegment struct {
+	key          uint64
+	blocks       int // leading ones
 	newer, older int32
 }
 
 func newPrefixCache() *prefixCache {
-	return &prefixCache{index: map[uint64]int32{}, blocks: make([]cachedBlock, 1)}
+	return &prefixCache{index: map[uint64]int32{}, segments: make([]cachedSegment, 1)}
 }
 
-// hits is how many leading blocks of the list are cached.
-func (c *prefixCache) hits(hashes []uint64) int {
-	for n, h := range hashes {
-		if _, ok := c.index[h]; !ok {
-			return n
+// hits is how many of the first most blocks of a prefix are cached without a gap.
+func (c *prefixCache) hits(prefix []Segment, most int) int {
+	n := 0
+	for _, s := range prefix {
+		want := min(s.Blocks, most-n)
+		if want <= 0 {
+			break
+		}
+		id, ok := c.index[s.Key]
+		if !ok {
+			break
+		}
+		have := min(want, c.segments[id].blocks)
+		n += have
+		if have < s.Blocks {
+			break
 		}
 	}
-	return len(hashes)
+	return n
 }
 
-// touch makes the blocks the most recently used, adding those that are new. The first blocks of
-// a prefix are touched last: they serve more requests than its end, which is evicted before them.
-func (c *prefixCache) touch(hashes []uint64) {
-	for i := len(hashes) - 1; i >= 0; i-- {
-		id, ok := c.index[hashes[i]]
-		if ok {
-			c.unlink(id)
-		} else {
-			id = c.allocate(hashes[i])
-		}
-		c.link(id)
+// touch makes the first most blocks of a prefix the most recently used, adding those that are new. The first blocks
+// are touched last: they serve more requests than the prefix's end, which is evicted before them.
+func (c *prefixCache) touch(prefix []Segment, most int) {
+	last := 0
+	for ; last < len(prefix) && most > 0; last++ {
+		most -= prefix[last].Blocks
+	}
+	beyond := max(0, -most) // blocks of the last segment that are not touched
+	for i := last - 1; i >= 0; i-- {
+		c.touchSegment(prefix[i].Key, prefix[i].Blocks-beyond)
+		beyond = 0
 	}
 }
 
-// shrink forgets the oldest blocks beyond n.
+func (c *prefixCache) touchSegment(key uint64, blocks int) {
+	id, ok := c.index[key]
+	if ok {
+		c.unlink(id)
+	} else {
+		id = c.allocate(key)
+	}
+	if more := blocks - c.segments[id].blocks; more > 0 {
+		c.segments[id].blocks += more
+		c.blocks += more
+	}
+	c.link(id)
+}
+
+// shrink forgets the oldest blocks beyond n. A segment's last ones are its oldest.
 func (c *prefixCache) shrink(n int) {
-	for len(c.index) > max(n, 0) {
-		oldest := c.blocks[0].newer
-		c.unlink(oldest)
-		delete(c.index, c.blocks[oldest].hash)
-		c.free = append(c.free, oldest)
+	for c.blocks > max(n, 0) {
+		id := c.segments[0].newer
+		oldest := &c.segments[id]
+		evicted := min(oldest.blocks, c.blocks-max(n, 0))
+		oldest.blocks -= evicted
+		c.blocks -= evicted
+		if oldest.blocks == 0 {
+			c.unlink(id)
+			delete(c.index, oldest.key)
+			c.free = append(c.free, id)
+		}
 	}
 }
 
-func (c *prefixCache) allocate(hash uint64) int32 {
+func (c *prefixCache) allocate(key uint64) int32 {
 	var id int32
 	if n := len(c.free); n > 0 {
 		id, c.free = c.free[n-1], c.free[:n-1]
 	} else {
-		id = int32(len(c.blocks))
-		c.blocks = append(c.blocks, cachedBlock{})
+		id = int32(len(c.segments))
+		c.segments = append(c.segments, cachedSegment{})
 	}
-	c.blocks[id].hash = hash
-	c.index[hash] = id
+	c.segments[id] = cachedSegment{key: key}
+	c.index[key] = id
 	return id
 }
 
-// link puts a block at the newest end: the sentinel's older neighbour is the newest block.
+// link puts a segment at the newest end: the sentinel's older neighbour is the newest segment.
 func (c *prefixCache) link(id int32) {
-	newest := c.blocks[0].older
-	c.blocks[id].older, c.blocks[id].newer = newest, 0
-	c.blocks[newest].newer = id
-	c.blocks[0].older = id
+	newest := c.segments[0].older
+	c.segments[id].older, c.segments[id].newer = newest, 0
+	c.segments[newest].newer = id
+	c.segments[0].older = id
 }
 
 func (c *prefixCache) unlink(id int32) {
-	b := c.blocks[id]
-	c.blocks[b.older].newer = b.newer
-	c.blocks[b.newer].older = b.older
+	s := c.segments[id]
+	c.segments[s.older].newer = s.newer
+	c.segments[s.newer].older = s.older
 }

@@ -19,15 +19,15 @@ type Limits struct {
 }
 
 // Request is a prompt with the output it will get, as lengths: what is computed does not
-// matter here. Blocks are the hashes of the full blocks of prompt and output.
+// matter here.
 type Request struct {
 	ID       int64
 	Adapter  string // empty: the base model
 	Prompt   int
 	Output   int
-	Blocks   []uint64
-	Priority int64 // lower goes first; equal ones in order of submission
-	Streams  bool  // report every token
+	Prefix   []Segment // the full blocks of prompt and output, in order
+	Priority int64     // lower goes first; equal ones in order of submission
+	Streams  bool      // report every token
 }
 
 // EventKind says what happened to a request.

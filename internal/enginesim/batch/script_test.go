@@ -93,7 +93,7 @@ func act(out *strings.Builder, s *Scheduler, now time.Duration, e *eventscript.E
 			Priority: int64(e.Int("priority")), Streams: e.Word(3) == "streams",
 		}
 		for i := range e.Int("blocks") { // equal numbers of blocks are equal prefixes
-			r.Blocks = append(r.Blocks, uint64(i+1))
+			r.Prefix = append(r.Prefix, Segment{uint64(i + 1), 1})
 		}
 		if err := s.Submit(now, r); err != nil {
 			fmt.Fprintf(out, "refused: %v\n", err)
