@@ -212,6 +212,14 @@ func (s *Scheduler) Held() Held {
 	return h
 }
 
+// InUse is how many requests run and wait, and the KV tokens of those that run.
+func (s *Scheduler) InUse() (running, waiting, kv int) {
+	for _, q := range s.running {
+		kv += q.context()
+	}
+	return len(s.running), len(s.waiting), kv
+}
+
 func withAdapter(list []string, adapter string) []string {
 	if adapter == "" || slices.Contains(list, adapter) {
 		return list

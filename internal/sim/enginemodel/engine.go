@@ -13,9 +13,17 @@ type Call struct {
 	Adapter string // empty: the base model
 	Prompt  int    // tokens
 	Output  int    // tokens; at least 1
-	// Blocks names the full blocks of prompt and output by a hash of all that stands before their end, for the prefix
-	// cache; nil: nothing is shared. A block is as long as the profile says.
-	Blocks []uint64
+	// Shared is the leading tokens that other calls have, too, from short to long; nil: none. The engine keeps it until
+	// the call has ended. A cached prefix serves calls of the same adapter only.
+	Shared []Prefix
+}
+
+// Prefix is a run of leading tokens that all calls with the same Key begin with. It may reach beyond the prompt into the
+// output, for calls whose prompt goes on from an earlier call's answer. Calls that share a longer prefix list every
+// shorter one as well: {system prompt, 300}, {this game so far, 420}.
+type Prefix struct {
+	Key    uint64
+	Tokens int // from the start of the prompt
 }
 
 // Event is something that happened to a call, or an adapter that was loaded.
@@ -59,6 +67,7 @@ type Engine interface {
 type Stats struct {
 	Running, Waiting int   // calls
 	KV               int   // tokens of the running calls
+	KVRoom           int   // tokens that there is memory for; 0: no such bound
 	Prompt, Cached   int64 // prompt tokens of calls whose prefill ended, and those of them found in the prefix cache
 	Output           int64 // tokens generated
 	Useful, Padded   int64 // tokens of whole batches, and with padding to the longest; 0 of continuous batching

@@ -22,9 +22,9 @@ type Request struct {
 	Output  int    // tokens that the answer will have
 	// ToldPrompt and ToldOutput are what the dispatcher is told to expect; 0: it is not told.
 	ToldPrompt, ToldOutput int
-	Class                  uint64        // see dispatch.Request
-	Deadline               time.Duration // of the wait in the queue; 0: none
-	Blocks                 []uint64      // see enginemodel.Call
+	Class                  uint64               // see dispatch.Request
+	Deadline               time.Duration        // of the wait in the queue; 0: none
+	Shared                 []enginemodel.Prefix // see enginemodel.Call
 	// Client hears how the request ended, under Tag.
 	Client Client
 	Tag    uint64

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/sim/enginemodel"
 )
 
 // Games is where the games of a run come from. The game of a reference is always the same, whatever was asked before,
@@ -39,12 +40,9 @@ type Turn struct {
 	Agent          int // from 0
 	Prompt, Output int // tokens
 	// Shared is the leading prompt tokens that other turns have, too, by what they are the same as: of a group's games,
-	// of a game's earlier prompts. The longest comes last. Package serving's callers turn it into blocks.
+	// of a game's earlier prompts. From short to long.
 	Shared []Prefix
 }
 
 // Prefix is a run of leading tokens that all turns with the same Key begin with.
-type Prefix struct {
-	Key    uint64
-	Tokens int // from the start of the prompt
-}
+type Prefix = enginemodel.Prefix
