@@ -133,7 +133,7 @@ func (g *DistributedGames) share(ref rollout.EpisodeRef, agents int, turns []Tur
 		of := len(prefixes)
 		add := func(tokens int, key uint64) {
 			if tokens > 0 && (len(prefixes) == of || tokens > prefixes[len(prefixes)-1].Tokens) {
-				prefixes = append(prefixes, Prefix{key, tokens})
+				prefixes = append(prefixes, Prefix{Key: key, Tokens: tokens})
 			}
 		}
 		add(s.System, hash(g.seed, prefixKey))
