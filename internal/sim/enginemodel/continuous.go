@@ -32,8 +32,8 @@ type heldCall struct {
 
 var _ Engine = (*Continuous)(nil)
 
-// NewContinuous is an idle engine. timeFactor multiplies every time of its cost: 0.033 is an engine that is simulated at
-// 30 times its speed; 0: 1.
+// NewContinuous is an idle engine. timeFactor multiplies every time of its cost: 0.033 is an engine that is simulated
+// at 30 times its speed; 0: 1.
 func NewContinuous(cost batch.Cost, limits batch.Limits, timeFactor float64) *Continuous {
 	if timeFactor == 0 {
 		timeFactor = 1

@@ -18,9 +18,9 @@ type Call struct {
 	Shared []Prefix
 }
 
-// Prefix is a run of leading tokens that all calls with the same Key begin with. It may reach beyond the prompt into the
-// output, for calls whose prompt goes on from an earlier call's answer. Calls that share a longer prefix list every
-// shorter one as well: {system prompt, 300}, {this game so far, 420}.
+// Prefix is a run of leading tokens that all calls with the same Key begin with. It may reach beyond the prompt into
+// the output, for calls whose prompt goes on from an earlier call's answer. Calls that share a longer prefix list
+// every shorter one as well: {system prompt, 300}, {this game so far, 420}.
 type Prefix struct {
 	Key    uint64
 	Tokens int // from the start of the prompt
