@@ -7,6 +7,7 @@ package sim
 
 import (
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/sim/workload"
 )
 
 // Setup is everything that a simulated run is made of: the run's own spec, and what surrounds the run. As JSON and in a
@@ -81,8 +82,12 @@ type Overheads struct {
 // GameDistribution draws games.
 type GameDistribution struct{}
 
-// RecordedGames plays games of a recorded run again.
-type RecordedGames struct{}
+// RecordedGames plays the games of a recorded run again.
+type RecordedGames struct {
+	File string `json:"file,omitempty"` // a run's record: see package runrecord
+	// Games is what the file has. Whoever reads a setup's file, or calibrates one, provides it.
+	Games *workload.Recorded `json:"-"`
+}
 
 // BotGames plays real games of the spec's environment among its bots, and takes the lengths of their prompts.
 type BotGames struct{}

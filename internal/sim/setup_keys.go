@@ -76,6 +76,7 @@ var sections = settings.Table{
 		{Path: "workload", Doc: "where games come from: exactly one of the sources below"},
 		{Path: "workload.distribution", Doc: "games drawn from distributions"},
 		{Path: "workload.recorded", Doc: "the games of a recorded run"},
+		{Path: "workload.recorded.file", Doc: "the run's record, as millrace run record writes it"},
 		{Path: "workload.bots", Doc: "games of the spec's environment, played among its bots"},
 
 		{Path: "overheads", Doc: "what the service and the network add, in wall time, whatever the time factor"},
