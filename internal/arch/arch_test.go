@@ -73,7 +73,7 @@ var clockless = []string{
 	"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/alarm",
 	"internal/runmachine", "internal/enginesim/batch",
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",
-	"internal/sim/serving", "internal/sim/workload", "internal/interval",
+	"internal/sim/serving", "internal/sim/workload", "internal/sim/openloop", "internal/interval",
 	"internal/chart",
 	"internal/runrecord", "internal/sim/calibration",
 }
