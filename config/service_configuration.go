@@ -102,6 +102,7 @@ type Worker struct {
 	DispatchQueue int       `json:"dispatch_queue"`
 	Preflight     Preflight `json:"preflight"`
 	Listen        string    `json:"listen"`
+	DispatchLog   string    `json:"dispatch_log"`
 }
 
 // Preflight is what a worker does that cannot go on with what another version has begun; refuse when it is empty.
@@ -244,6 +245,9 @@ var serviceTable = settings.Table{
 		{Path: "worker.listen", Example: "127.0.0.1:8701",
 			Doc: "host:port of /healthz, /readyz and /metrics, which ask for no token (docs/security.md); none, if " +
 				"not given"},
+		{Path: "worker.dispatch_log", Example: "dispatch.log",
+			Doc: "a file for every event that the worker's dispatcher is given and what it decides, up to 1 GiB, which " +
+				"millrace bench replay-dispatch replays; none, if not given"},
 		{Path: "engines", Doc: "engines that are in the fleet from the start; others join over the API"},
 		{Path: "engines.id", Doc: "the engine's name; made from its address, if not given"},
 		{Path: "engines.url", Required: true, Example: "http://10.0.0.7:8000",
@@ -307,6 +311,7 @@ func (s *Service) environment(getenv func(string) string) {
 	for name, text := range map[string]*string{
 		"MILLRACE_LISTEN":        &s.Listen,
 		"MILLRACE_WORKER_LISTEN": &s.Worker.Listen,
+		"MILLRACE_DISPATCH_LOG":  &s.Worker.DispatchLog,
 		"MILLRACE_REDIS_URL":     &s.Redis.URL,
 		"MILLRACE_TOKENS_FILE":   &s.Auth.TokensFile,
 		"TEMPORAL_ADDRESS":       &s.Temporal.Address,

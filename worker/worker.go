@@ -58,7 +58,13 @@ func run(
 	}
 	starts := buffer.NewStartReporter(b.Buffer, logger)
 	self := describeSelf(cfg.Worker.Games)
+	dispatchLog, err := openDispatchLog(cfg.Worker.DispatchLog, logger)
+	if err != nil {
+		return err
+	}
+	defer dispatchLog.close()
 	dispatcher := live.New(live.Config{
+		Log:         dispatchLog.writer,
 		Scheduler:   dispatch.Config{MaxQueued: cfg.Worker.DispatchQueue},
 		Clients:     func(e rollout.Engine) live.Engine { return clients.mustGet(e) },
 		Emit:        sinks,

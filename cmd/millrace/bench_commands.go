@@ -14,7 +14,8 @@ func newBenchCommand(env environment) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure what reaches the games of the engines' capacity, on simulated or real engines",
 	}
-	parent.AddCommand(newBenchEnginesCommand(env), newBenchGameCommand(env), newBenchSweepCommand(env))
+	parent.AddCommand(newBenchEnginesCommand(env), newBenchGameCommand(env), newBenchSweepCommand(env),
+		newReplayDispatchCommand(env))
 	return parent
 }
 

@@ -21,7 +21,13 @@ func (d *devStack) serverArgs(address string) []string {
 	return []string{"server", "--listen", address, "--temporal", d.temporal}
 }
 
-func (d *devStack) workerArgs() []string { return []string{"worker", "--temporal", d.temporal} }
+func (d *devStack) workerArgs() []string {
+	args := []string{"worker", "--temporal", d.temporal}
+	if d.opts.dispatchLog != "" {
+		args = append(args, "--dispatch-log", d.opts.dispatchLog)
+	}
+	return args
+}
 
 // spawn starts a child that is started again whenever it ends.
 func (d *devStack) spawn(name, path string, args ...string) error {

@@ -39,6 +39,7 @@ type devOptions struct {
 	exit        bool
 	noTrainer   bool
 	journal     string
+	dispatchLog string
 }
 
 func newDevCommand(env environment) *cobra.Command {
@@ -79,6 +80,8 @@ With --spec a run is started too, with the demo trainer, and its progress shown;
 	f.StringVar(&o.spec, "spec", "", "start this run, with the demo trainer, and show its progress")
 	f.BoolVar(&o.exit, "exit", false, "with --spec: end when the run is over")
 	f.StringVar(&o.journal, "journal", "", "with --spec: the demo trainer appends what it trained on to this file")
+	f.StringVar(&o.dispatchLog, "dispatch-log", "", "the worker writes every event and decision of its dispatcher to "+
+		"this file; see millrace bench replay-dispatch")
 	f.BoolVar(&o.noTrainer, "no-trainer", false, "with --spec: do not start the demo trainer; your own attaches")
 	return cmd
 }

@@ -43,6 +43,7 @@ type serviceFlags struct {
 	file     string
 	listen   string
 	probes   string
+	dispatch string // file of the dispatch log
 	redis    string
 	temporal string
 	logLevel string
@@ -78,7 +79,7 @@ func (f *serviceFlags) service(env environment) (config.Service, error) {
 // getenv is the environment with the flags in the place of the variables that say the same.
 func (f *serviceFlags) getenv(name string) string {
 	flag := map[string]string{
-		"MILLRACE_LISTEN": f.listen, "MILLRACE_WORKER_LISTEN": f.probes,
+		"MILLRACE_LISTEN": f.listen, "MILLRACE_WORKER_LISTEN": f.probes, "MILLRACE_DISPATCH_LOG": f.dispatch,
 		"MILLRACE_REDIS_URL": f.redis, "TEMPORAL_ADDRESS": f.temporal,
 	}[name]
 	if flag != "" {

@@ -70,7 +70,8 @@ var owners = map[string][]string{
 var clockless = []string{
 	"internal/rollout", "internal/telemetry", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe",
 	"internal/episode",
-	"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/diagnosis/changepoint", "internal/alarm",
+	"internal/dispatch", "internal/dispatch/dispatchlog", "internal/gameslots", "internal/diagnosis",
+	"internal/diagnosis/changepoint", "internal/alarm",
 	"internal/runmachine", "internal/enginesim/batch",
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",
 	"internal/sim/serving", "internal/sim/workload", "internal/sim/openloop", "internal/interval",

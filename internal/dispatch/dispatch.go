@@ -37,15 +37,16 @@ type ID uint64
 
 // Request is what the scheduler needs to know of a completion to be made.
 type Request struct {
-	ID      ID
-	Episode rollout.EpisodeRef
-	Model   string // adapter, or base model; only engines that list it are eligible
+	ID      ID                 `json:"id"`
+	Episode rollout.EpisodeRef `json:"episode"`
+	Model   string             `json:"model"` // adapter, or base model; only engines that list it are eligible
 	// PromptTokens and OutputTokens estimate the work. 0: unknown; the mean of the run's recent answers stands in.
-	PromptTokens, OutputTokens int
+	PromptTokens int `json:"prompt_tokens,omitempty"`
+	OutputTokens int `json:"output_tokens,omitempty"`
 	// Class tells which requests may share a call, for a run that batches: those of one model and class.
-	Class uint64
+	Class uint64 `json:"class,omitempty"`
 	// Deadline ends the wait in the queue; zero: none. A request in flight is no longer bound by it.
-	Deadline time.Time
+	Deadline time.Time `json:"deadline,omitzero"`
 }
 
 // Event is what happened.
@@ -57,67 +58,77 @@ type Event interface{ event() }
 type Submit struct{ Request }
 
 // Cancel withdraws a request, wherever it is. One that is not held is ignored.
-type Cancel struct{ ID ID }
+type Cancel struct {
+	ID ID `json:"id"`
+}
 
 // TryEnded reports how a try ended. After an abandoned try only an answer counts, which ends the request all the
 // same; the end of a request that is no longer held is ignored.
 type TryEnded struct {
-	ID                         ID
-	Try                        int // as in Send
-	Outcome                    Outcome
-	PromptTokens, OutputTokens int           // true usage, when Served
-	RetryAfter                 time.Duration // of an Overloaded engine; 0: not told
-	Code                       rollout.Code  // of a failure, for the reason that a breaker gives
+	ID           ID            `json:"id"`
+	Try          int           `json:"try"` // as in Send
+	Outcome      Outcome       `json:"outcome"`
+	PromptTokens int           `json:"prompt_tokens,omitempty"` // true usage, when Served
+	OutputTokens int           `json:"output_tokens,omitempty"`
+	RetryAfter   time.Duration `json:"retry_after_ns,omitempty"` // of an Overloaded engine; 0: not told
+	Code         rollout.Code  `json:"code,omitempty"`           // of a failure, for the reason that a breaker gives
 }
 
 // EngineUp says that an engine takes requests for these models, Limit at a time. Saying it again updates the
 // engine and keeps what is known of its behaviour.
 type EngineUp struct {
-	ID       rollout.EngineID
-	Limit    int
-	Models   []string
-	Adapters []string // models as well, each of which takes a slot while the engine works on it
-	Slots    int      // adapters that fit into one of its batches; 0: not known
+	ID       rollout.EngineID `json:"id"`
+	Limit    int              `json:"limit"`
+	Models   []string         `json:"models,omitempty"`
+	Adapters []string         `json:"adapters,omitempty"` // models as well, each of which takes a slot while in use
+	Slots    int              `json:"slots,omitempty"`    // adapters that fit into one of its batches; 0: not known
 }
 
 // EngineSampled passes on what an engine said of its own load. It only corrects what the scheduler knows from its own
 // requests: without samples, or with old ones, dispatch goes on.
 type EngineSampled struct {
-	ID   rollout.EngineID
-	Load Load
+	ID   rollout.EngineID `json:"id"`
+	Load Load             `json:"load"`
 }
 
 // Load is an engine's load as the engine saw it.
 type Load struct {
-	At               time.Time // by the clock of whoever asked; only a change tells something new
-	Running, Waiting float64   // requests
-	KVUsage          float64   // 0..1
-	Preemptions      float64   // since the sample before
+	At          time.Time `json:"at,omitzero"`       // by the clock of whoever asked; only a change tells something new
+	Running     float64   `json:"running,omitempty"` // requests
+	Waiting     float64   `json:"waiting,omitempty"`
+	KVUsage     float64   `json:"kv_usage,omitempty"`    // 0..1
+	Preemptions float64   `json:"preemptions,omitempty"` // since the sample before
 	// LifeAt is the latest sign of life that was seen: its token counter moved, or it answered a canary. Only a
 	// later one than before tells something new.
-	LifeAt time.Time
+	LifeAt time.Time `json:"life_at,omitzero"`
 }
 
 // EngineDrain stops dispatch to an engine. What it has, it finishes; then it is forgotten.
-type EngineDrain struct{ ID rollout.EngineID }
+type EngineDrain struct {
+	ID rollout.EngineID `json:"id"`
+}
 
 // EngineDown says that an engine is lost. What it had is abandoned and dispatched again elsewhere.
-type EngineDown struct{ ID rollout.EngineID }
+type EngineDown struct {
+	ID rollout.EngineID `json:"id"`
+}
 
 // EngineProbed answers a Probe.
 type EngineProbed struct {
-	ID rollout.EngineID
-	OK bool
+	ID rollout.EngineID `json:"id"`
+	OK bool             `json:"ok"`
 }
 
 // RunRules says how a run wants to be dispatched. Without them the zero Rules hold.
 type RunRules struct {
-	Run   rollout.RunName
-	Rules rollout.Dispatch
+	Run   rollout.RunName  `json:"run"`
+	Rules rollout.Dispatch `json:"rules"`
 }
 
 // RunOver says that no more requests of a run will come. It is forgotten when the last one has left.
-type RunOver struct{ Run rollout.RunName }
+type RunOver struct {
+	Run rollout.RunName `json:"run"`
+}
 
 // Tick only lets time pass.
 type Tick struct{}
@@ -162,44 +173,48 @@ type Command interface{ command() }
 // Send gives a request to an engine. The driver answers with TryEnded and the same Try. Sends of one batch
 // follow one another and are one call.
 type Send struct {
-	ID     ID
-	Engine rollout.EngineID
-	Try    int    // 1 for the first
-	Batch  uint64 // 0: the run does not batch
+	ID     ID               `json:"id"`
+	Engine rollout.EngineID `json:"engine"`
+	Try    int              `json:"try"`             // 1 for the first
+	Batch  uint64           `json:"batch,omitempty"` // 0: the run does not batch
 }
 
 // Abandon cancels a try: its answer, should it still come, is not wanted.
 type Abandon struct {
-	ID     ID
-	Engine rollout.EngineID
-	Try    int
+	ID     ID               `json:"id"`
+	Engine rollout.EngineID `json:"engine"`
+	Try    int              `json:"try"`
 }
 
 // Reject ends a request without an answer.
 type Reject struct {
-	ID     ID
-	Reason rollout.Code
+	ID     ID           `json:"id"`
+	Reason rollout.Code `json:"reason"`
 }
 
 // Probe asks whether an engine lives. The driver answers with EngineProbed, in bounded time.
-type Probe struct{ Engine rollout.EngineID }
+type Probe struct {
+	Engine rollout.EngineID `json:"engine"`
+}
 
 // Opened reports that an engine gets no requests for now: of a run, or of any run if Run is empty. Nothing need be
 // done.
 type Opened struct {
-	Engine rollout.EngineID
-	Run    rollout.RunName
-	Reason string
+	Engine rollout.EngineID `json:"engine"`
+	Run    rollout.RunName  `json:"run,omitempty"`
+	Reason string           `json:"reason,omitempty"`
 }
 
 // Closed reports the end of what Opened began.
 type Closed struct {
-	Engine rollout.EngineID
-	Run    rollout.RunName
+	Engine rollout.EngineID `json:"engine"`
+	Run    rollout.RunName  `json:"run,omitempty"`
 }
 
 // Wake asks for an event, such as a Tick, at a time. It replaces earlier ones.
-type Wake struct{ At time.Time }
+type Wake struct {
+	At time.Time `json:"at"`
+}
 
 func (Send) command()    {}
 func (Abandon) command() {}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/dispatch"
+	"github.com/millrace/millrace/internal/dispatch/dispatchlog"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
@@ -38,6 +39,9 @@ type Config struct {
 	// Timeout bounds a try of a request that names no timeout of its own; default 10 minutes.
 	Timeout      time.Duration
 	ProbeTimeout time.Duration // default 5s
+	// Log, if set, is written every event that the scheduler is given, and what it commands. It is the caller's to
+	// close, when Run has ended.
+	Log *dispatchlog.Writer
 }
 
 // ErrClosed is returned by calls that a dispatcher can no longer serve because Run has ended. Other rejections have the
@@ -235,6 +239,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			o.handle(dispatch.Tick{})
 		case <-sample.C:
 			o.sample()
+			if o.log != nil {
+				o.log.Flush()
+			}
 		case <-ctx.Done():
 			return nil
 		}

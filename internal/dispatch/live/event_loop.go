@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/dispatch"
+	"github.com/millrace/millrace/internal/dispatch/dispatchlog"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/version"
 )
 
 // eventLoop is the state of a running dispatcher. Only Run's goroutine touches it.
@@ -19,6 +21,7 @@ type eventLoop struct {
 	ctx        context.Context
 	d          *Dispatcher
 	scheduler  *dispatch.Scheduler
+	log        *dispatchlog.Writer // nil: nothing is logged
 	timer      *time.Timer
 	background sync.WaitGroup // probes and shared calls
 	classes    maphash.Seed
@@ -41,8 +44,13 @@ type remote struct {
 func newEventLoop(ctx context.Context, d *Dispatcher) *eventLoop {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
+	if d.cfg.Log != nil {
+		d.cfg.Log.Begin(time.Now(), dispatchlog.Header{
+			Worker: d.cfg.Worker, Program: version.String(), Scheduler: d.cfg.Scheduler,
+		})
+	}
 	return &eventLoop{
-		ctx: ctx, d: d, timer: timer,
+		ctx: ctx, d: d, timer: timer, log: d.cfg.Log,
 		scheduler: dispatch.New(d.cfg.Scheduler),
 		classes:   maphash.MakeSeed(),
 		calls:     map[dispatch.ID]*call{},
@@ -56,7 +64,15 @@ func newEventLoop(ctx context.Context, d *Dispatcher) *eventLoop {
 // handle applies an event to the scheduler and does what it commands.
 func (o *eventLoop) handle(ev dispatch.Event) {
 	var batch []dispatch.Send // sends of one batch follow one another
-	for _, command := range o.scheduler.Handle(time.Now(), ev) {
+	now := time.Now()
+	if o.log != nil {
+		now, ev = o.log.Time(now), o.log.Event(ev)
+	}
+	commands := o.scheduler.Handle(now, ev)
+	if o.log != nil {
+		o.log.Write(now, ev, commands)
+	}
+	for _, command := range commands {
 		sent, isSend := command.(dispatch.Send)
 		if len(batch) > 0 && (!isSend || sent.Batch != batch[0].Batch) {
 			o.sendBatch(batch)
@@ -83,12 +99,21 @@ func (o *eventLoop) handle(ev dispatch.Event) {
 		case dispatch.Closed:
 			o.breaks(command.Engine, command.Run, telemetry.BreakerChanged{})
 		case dispatch.Wake:
-			o.timer.Reset(time.Until(command.At))
+			o.wake(now, command.At)
 		}
 	}
 	if len(batch) > 0 {
 		o.sendBatch(batch)
 	}
+}
+
+// wake has the timer tell of a time that the scheduler asked for at time now.
+func (o *eventLoop) wake(now, at time.Time) {
+	if o.log != nil { // Then both are on the log's scale, which is not the clock's.
+		o.timer.Reset(at.Sub(now))
+		return
+	}
+	o.timer.Reset(time.Until(at))
 }
 
 // breaks reports that dispatch to an engine stopped or goes on: of one run, in the run's events, or of every run.
