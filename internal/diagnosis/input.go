@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -49,4 +50,15 @@ type Drop struct {
 type RewardVarianceChange struct {
 	At             time.Time
 	RewardVariance rollout.RewardVariance
+}
+
+// KindOfChange tells what an operator did from what a run notes of itself.
+func KindOfChange(change string) EventKind {
+	for part := range strings.SplitSeq(change, "; ") {
+		switch verb, _, _ := strings.Cut(part, " "); verb {
+		case "start", "set", "pause", "resume", "stop":
+			return EventConfig
+		}
+	}
+	return EventOther
 }

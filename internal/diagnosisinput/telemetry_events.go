@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
@@ -62,7 +61,8 @@ func addEvents(in *diagnosis.Input, facts []store.Record, since time.Time) error
 			in.RewardVarianceChanges = append(in.RewardVarianceChanges,
 				diagnosis.RewardVarianceChange{At: e.At, RewardVariance: body.RewardVariance})
 		case telemetry.RunChanged:
-			in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: changeKind(body.Change), Text: body.Change})
+			in.Events = append(in.Events,
+				diagnosis.Event{At: e.At, Kind: diagnosis.KindOfChange(body.Change), Text: body.Change})
 		case telemetry.EngineChanged:
 			in.Events = append(in.Events, engineEvent(e, body))
 		case telemetry.EnginePaced:
@@ -80,17 +80,6 @@ func addEvents(in *diagnosis.Input, facts []store.Record, since time.Time) error
 		}
 	}
 	return nil
-}
-
-// changeKind tells what an operator did from what a run notes of itself.
-func changeKind(change string) diagnosis.EventKind {
-	for part := range strings.SplitSeq(change, "; ") {
-		switch verb, _, _ := strings.Cut(part, " "); verb {
-		case "start", "set", "pause", "resume", "stop":
-			return diagnosis.EventConfig
-		}
-	}
-	return diagnosis.EventOther
 }
 
 func engineEvent(e telemetry.Event, body telemetry.EngineChanged) diagnosis.Event {
