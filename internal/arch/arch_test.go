@@ -28,7 +28,6 @@ var layers = [][]string{
 		"internal/enginesim/tokenizer",
 		"internal/settings", "internal/spec", "internal/sim", "internal/interval",
 		"internal/chart",
-		"internal/runrecord",
 	},
 	{ // adapters: each speaks one technology
 		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
@@ -74,9 +73,8 @@ var clockless = []string{
 	"internal/diagnosis/changepoint", "internal/alarm",
 	"internal/runmachine", "internal/enginesim/batch",
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",
-	"internal/sim/serving", "internal/sim/workload", "internal/sim/openloop", "internal/interval",
+	"internal/sim/serving", "internal/sim/workload", "internal/interval",
 	"internal/chart",
-	"internal/runrecord", "internal/sim/calibration",
 }
 
 type pkg struct {

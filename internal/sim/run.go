@@ -5,8 +5,11 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/dispatch"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/sim/enginemodel"
 	"github.com/millrace/millrace/internal/sim/serving"
+	"github.com/millrace/millrace/internal/sim/workload"
 )
 
 // Options are what a simulation is told beside its setup.
@@ -15,6 +18,16 @@ type Options struct {
 	Progress func(step rollout.Step, now time.Duration)
 	// MaxSteps ends the simulation when so many steps are completed; 0: the spec's.
 	MaxSteps int
+	// Detail is how many steps, the newest, keep their groups in their records, so that memory is bounded; 0: all.
+	Detail int
+	// Games, if set, are played in place of the workload's.
+	Games workload.Games
+	// NewEngine, if set, makes the engines, by their number from 0, in place of the fleet's profile.
+	NewEngine func(no int) (enginemodel.Engine, error)
+	// Log, if set, is told every event that the dispatcher is given, and what it commands.
+	Log func(now time.Time, event dispatch.Event, commands []dispatch.Command)
+
+	check func(*pipeline) // sees every event, in tests
 }
 
 // Result is what a simulated run leaves: what diagnosis reads of a live one, and sums.
@@ -26,9 +39,31 @@ type Result struct {
 	Games  int64 // finished
 	// Trained is the tokens that were trained on: prompts and completions of claimed groups.
 	Trained int64
+	Events  uint64 // that the simulation is made of
 }
 
-// Run plays a setup to its end, in virtual time. The same setup gives the same result, to the last bit.
+// Run plays a setup to its end, in virtual time. The same setup gives the same result, to the last bit. A simulation
+// that fails or is cancelled leaves what it had come to.
 func Run(ctx context.Context, s Setup, o Options) (Result, error) {
-	panic("not built yet")
+	p, err := newPipeline(s, o)
+	if err != nil {
+		return Result{}, err
+	}
+	err = p.play(ctx)
+	return p.result(), err
+}
+
+// result is what the run has left so far.
+func (p *pipeline) result() Result {
+	in := p.input
+	in.Records, in.Departures = p.trainer.records, p.buffer.Departures()
+	in.Over = p.status.State.Over()
+	in.RewardVariance, in.Throttle = p.status.RewardVariance, p.status.Throttle
+	in.Seed = uint64(p.setup.Seed)
+	wall := time.Duration(0)
+	if n := len(p.trainer.records); n > 0 {
+		wall = p.trainer.records[n-1].Service.CompletedAt.Sub(startOfRun)
+	}
+	return Result{Input: in, Status: p.run.machine.Status(), Wall: wall, Totals: p.fleet.Totals(), Games: p.finished,
+		Trained: p.trained, Events: p.agenda.Events()}
 }

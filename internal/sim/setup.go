@@ -28,6 +28,8 @@ type Scenario = Setup
 type Fleet struct {
 	Engines int    `json:"engines"`
 	Profile string `json:"profile"` // hardware profile: a name that comes with the program, or a file
+	// CallTime is what every call takes, whatever it is, on an engine without a profile; 0: the profile says it.
+	CallTime rollout.Duration `json:"call_time,omitempty"`
 	// TimeFactor multiplies every time of the profile: 0.033 is an engine that is simulated at 30 times its speed; 0: 1.
 	TimeFactor  float64 `json:"time_factor,omitempty"`
 	MaxNumSeqs  int     `json:"max_num_seqs,omitempty"`  // sequences that an engine runs at once; 0: the profile's
@@ -80,14 +82,10 @@ type Overheads struct {
 }
 
 // GameDistribution draws games.
-type GameDistribution struct{}
+type GameDistribution = workload.Distribution
 
-// RecordedGames plays the games of a recorded run again.
-type RecordedGames struct {
-	File string `json:"file,omitempty"` // a run's record: see package runrecord
-	// Games is what the file has. Whoever reads a setup's file, or calibrates one, provides it.
-	Games *workload.Recorded `json:"-"`
-}
+// RecordedGames plays games of a recorded run again.
+type RecordedGames struct{}
 
 // BotGames plays real games of the spec's environment among its bots, and takes the lengths of their prompts.
 type BotGames struct{}

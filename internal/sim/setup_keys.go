@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/sim/workload"
 	"github.com/millrace/millrace/internal/spec"
 )
 
@@ -36,6 +37,9 @@ var sections = settings.Table{
 		{Path: "fleet.engines", Default: 2, Min: at(1), Max: at(maxEngines), Doc: "engines at the start of the run"},
 		{Path: "fleet.profile", Default: DefaultProfile, Required: true,
 			Doc: "how fast an engine is: a hardware profile that comes with the program, or a profile's file"},
+		{Path: "fleet.call_time", Min: at(0),
+			Doc: "what every call takes, whatever it is, on engines without a profile: for sums that can be checked by " +
+				"hand; 0: the profile says it"},
 		{Path: "fleet.time_factor", Default: 1, Min: at(0), Max: at(10_000),
 			Doc: "multiplies every time of the profile: 0.5 is an engine of twice the speed; 0 is 1"},
 		{Path: "fleet.max_num_seqs", Min: at(0), Max: at(100_000),
@@ -75,8 +79,47 @@ var sections = settings.Table{
 
 		{Path: "workload", Doc: "where games come from: exactly one of the sources below"},
 		{Path: "workload.distribution", Doc: "games drawn from distributions"},
+		{Path: "workload.distribution.phases", Doc: "phases of a game"},
+		{Path: "workload.distribution.phases.mean", Default: 6, Above: at(0), Max: at(workload.MaxPhases), Doc: "mean"},
+		{Path: "workload.distribution.phases.spread", Min: at(0), Max: at(maxVariation),
+			Doc: "coefficient of variation"},
+		{Path: "workload.distribution.agents", Doc: "agents that decide in a phase, all at once"},
+		{Path: "workload.distribution.agents.mean", Default: 1, Min: at(0), Max: at(1024), Doc: "mean"},
+		{Path: "workload.distribution.agents.spread", Min: at(0), Max: at(maxVariation),
+			Doc: "coefficient of variation"},
+		{Path: "workload.distribution.prompt_tokens", Doc: "tokens of a prompt in a game's first phase"},
+		{Path: "workload.distribution.prompt_tokens.mean", Default: 440, Above: at(0), Max: at(workload.MaxTokens),
+			Doc: "mean"},
+		{Path: "workload.distribution.prompt_tokens.spread", Min: at(0), Max: at(maxVariation),
+			Doc: "coefficient of variation"},
+		{Path: "workload.distribution.prompt_growth", Min: at(0), Max: at(workload.MaxTokens),
+			Doc: "tokens by which a prompt is longer than that of the phase before"},
+		{Path: "workload.distribution.output_tokens", Doc: "tokens of an answer"},
+		{Path: "workload.distribution.output_tokens.mean", Default: 24, Above: at(0), Max: at(workload.MaxTokens),
+			Doc: "mean"},
+		{Path: "workload.distribution.output_tokens.spread", Min: at(0), Max: at(maxVariation),
+			Doc: "coefficient of variation"},
+		{Path: "workload.distribution.env_seconds", Doc: "time in the environment in each phase, in seconds"},
+		{Path: "workload.distribution.env_seconds.mean", Min: at(0), Max: at(86_400), Doc: "mean"},
+		{Path: "workload.distribution.env_seconds.spread", Min: at(0), Max: at(maxVariation),
+			Doc: "coefficient of variation"},
+		{Path: "workload.distribution.shared_tokens",
+			Doc: "with how many tokens prompts begin that others have, too, counted from the start of the prompt"},
+		{Path: "workload.distribution.shared_tokens.system", Min: at(0), Max: at(workload.MaxTokens),
+			Doc: "all prompts of the run"},
+		{Path: "workload.distribution.shared_tokens.group", Min: at(0), Max: at(workload.MaxTokens),
+			Doc: "those of one agent in all games of a group"},
+		{Path: "workload.distribution.shared_tokens.game", Min: at(0), Max: at(workload.MaxTokens),
+			Doc: "those of one agent in one game"},
+		{Path: "workload.distribution.failure_share", Min: at(0), Max: at(1),
+			Doc: "share of games that come to nothing"},
+		{Path: "workload.distribution.zero_variance_share", Min: at(0), Max: at(1),
+			Doc: "share of groups whose rewards are all equal"},
+		{Path: "workload.distribution.straggler_share", Min: at(0), Max: at(1),
+			Doc: "share of games that are straggler_factor times as long"},
+		{Path: "workload.distribution.straggler_factor", Default: 3, Above: at(0), Max: at(1000),
+			Doc: "how many times as many phases those games have"},
 		{Path: "workload.recorded", Doc: "the games of a recorded run"},
-		{Path: "workload.recorded.file", Doc: "the run's record, as millrace run record writes it"},
 		{Path: "workload.bots", Doc: "games of the spec's environment, played among its bots"},
 
 		{Path: "overheads", Doc: "what the service and the network add, in wall time, whatever the time factor"},

@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/dispatch"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runmachine"
+	"github.com/millrace/millrace/internal/sim/buffermodel"
+	"github.com/millrace/millrace/internal/sim/enginemodel"
+	"github.com/millrace/millrace/internal/sim/serving"
+	"github.com/millrace/millrace/internal/sim/virtualtime"
+	"github.com/millrace/millrace/internal/sim/workload"
+)
+
+// What happens at the same time happens in this order, after what engines and dispatcher do: first games and groups
+// end, then the run hears of it, and last the trainer looks whether its batch is there.
+const (
+	classGames   virtualtime.Class = 64
+	classRun     virtualtime.Class = 96
+	classTrainer virtualtime.Class = 128
+)
+
+// startOfRun is the time of day at which a simulated run begins.
+var startOfRun = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// retainedSteps is how many completed steps' groups the service keeps.
+const retainedSteps = 2
+
+// maxQueued bounds the requests that wait in the dispatchers of all workers together, far beyond what a run may have in
+// play.
+const maxQueued = 1 << 22
+
+// pipeline is one simulated run. Its parts are in files of their own: run_commands.go performs what the run's machine
+// asks for, play_groups.go and play_games.go are what its groups and games do, train_steps.go is the trainer,
+// load_adapters.go a publication, engine_schedule.go the fleet.
+type pipeline struct {
+	setup   Setup
+	options Options
+	agenda  *virtualtime.Agenda
+	fleet   *serving.Fleet
+	games   workload.Games
+	buffer  *buffermodel.Buffer
+
+	engines      []*engine
+	byID         map[rollout.EngineID]*engine
+	wanted       []string // adapters that every engine must serve
+	newest       rollout.PolicyVersion
+	loading      map[uint64]*adapterLoad // by tag
+	lastLoad     uint64
+	profile      *enginemodel.Profile // of the engines; nil: they have none
+	planned      int                  // events of engines that are still to happen
+	publications []*publication       // under way
+
+	run     runLine
+	groups  map[rollout.GroupSeq]*group // in play
+	slots   gameSlots
+	spare   []*game                // to be used again
+	begun   map[dispatch.ID]*group // of requests that wait: the group that begins with them
+	trainer trainer
+
+	status   rollout.RunStatus
+	input    diagnosis.Input
+	atGrant  serving.Totals
+	grantAt  time.Duration
+	finished int64 // games
+	trained  int64 // tokens
+	progress time.Duration
+	stopped  bool // so many steps as were asked for are done
+	err      error
+}
+
+// newPipeline is a run before its first event.
+func newPipeline(s Setup, o Options) (*pipeline, error) {
+	p := &pipeline{
+		setup: s, options: o, agenda: virtualtime.NewAgenda(),
+		byID: map[rollout.EngineID]*engine{}, loading: map[uint64]*adapterLoad{},
+		groups: map[rollout.GroupSeq]*group{}, begun: map[dispatch.ID]*group{},
+	}
+	var err error
+	if p.games, err = p.gamesOf(s); err != nil {
+		return nil, err
+	}
+	p.buffer = buffermodel.New(s.Buffer, s.Steps, retainedSteps, p.groupDropped)
+	p.fleet = serving.New(p.agenda, serving.Config{
+		Scheduler:    dispatch.Config{MaxQueued: maxQueued, MaxSessions: maxQueued},
+		CallOverhead: s.Overheads.Call.Std(), Start: startOfRun, Log: p.dispatched,
+	})
+	p.fleet.Rules(s.Name, s.Dispatch)
+	p.slots = gameSlots{limit: s.Overheads.Slots}
+	p.input = diagnosis.Input{Spec: s.Spec, Loads: []diagnosis.AdapterLoad{}}
+	p.run = runLine{pipeline: p, machine: runmachine.New(runmachine.NewRun(s.Spec, startOfRun), runmachine.AllFeatures)}
+	p.run.timer = p.agenda.Timer(classRun, &p.run, 0)
+	p.trainer.begin(p)
+	return p, p.startEngines()
+}
+
+// gamesOf is where the games of a setup come from.
+func (p *pipeline) gamesOf(s Setup) (workload.Games, error) {
+	switch {
+	case p.options.Games != nil:
+		return p.options.Games, nil
+	case s.Workload.Distribution != nil:
+		return workload.NewDistributedGames(*s.Workload.Distribution, uint64(s.Seed)), nil
+	}
+	return nil, errors.New("workload: no games are given")
+}
+
+// at is a time of day.
+func (p *pipeline) at(now time.Duration) time.Time { return startOfRun.Add(now) }
+
+func (p *pipeline) now() time.Duration { return p.agenda.Now() }
+
+// fail ends the simulation.
+func (p *pipeline) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// contextEvery is after how many events it is looked whether the simulation is still wanted.
+const contextEvery = 4096
+
+// maxIdle is how much time may pass without a sign that the run goes on.
+const maxIdle = 7 * 24 * time.Hour
+
+// play lets everything happen until the run is over.
+func (p *pipeline) play(ctx context.Context) error {
+	p.run.handle(runmachine.Began{New: true})
+	p.trainer.ask(0)
+	for i := 0; !p.over(); i++ {
+		if i%contextEvery == 0 {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("simulated up to %v, step %d: %w", p.now().Round(time.Second), p.trainer.step, err)
+			}
+		}
+		if !p.agenda.Step() {
+			return p.stuck("nothing is left that could happen")
+		}
+		if p.options.check != nil {
+			p.options.check(p)
+		}
+		if p.now()-p.progress > maxIdle && !p.eventsAhead() {
+			return p.stuck(fmt.Sprintf("nothing has moved for %v", maxIdle))
+		}
+	}
+	return p.err
+}
+
+func (p *pipeline) over() bool { return p.err != nil || p.stopped || p.run.ended() }
+
+// moved notes that the run goes on.
+func (p *pipeline) moved() { p.progress = p.now() }
+
+// stuck says why a run never ends.
+func (p *pipeline) stuck(why string) error {
+	c := p.buffer.Counts()
+	serving := 0
+	for _, e := range p.engines {
+		if e.state == engineReady {
+			serving++
+		}
+	}
+	return fmt.Errorf("the run stands still at step %d, %v after its start: %s; %d groups are queued, %d in flight, "+
+		"%d ready, %d engines serve", p.trainer.step, p.now().Round(time.Second), why, c.Queued, c.InFlight, c.Ready,
+		serving)
+}
+
+// dispatched learns from the dispatcher when the first request of a group goes to an engine.
+func (p *pipeline) dispatched(now time.Time, event dispatch.Event, commands []dispatch.Command) {
+	switch ev := event.(type) {
+	case dispatch.Submit:
+		if g := p.groups[ev.Episode.Seq]; g != nil && !g.inFlight {
+			p.begun[ev.ID] = g
+		}
+	case dispatch.Cancel:
+		delete(p.begun, ev.ID)
+	case dispatch.TryEnded, dispatch.EngineUp, dispatch.EngineSampled, dispatch.EngineDrain, dispatch.EngineDown,
+		dispatch.EngineProbed, dispatch.RunRules, dispatch.RunOver, dispatch.Tick:
+	}
+	if len(p.begun) > 0 {
+		for _, c := range commands {
+			p.noteSend(c)
+		}
+	}
+	if p.options.Log != nil {
+		p.options.Log(now, event, commands)
+	}
+}
+
+func (p *pipeline) noteSend(c dispatch.Command) {
+	switch c := c.(type) {
+	case dispatch.Send:
+		g := p.begun[c.ID]
+		delete(p.begun, c.ID)
+		if g != nil && !g.inFlight {
+			g.inFlight = true
+			p.buffer.Start(g.seq)
+		}
+	case dispatch.Reject:
+		delete(p.begun, c.ID)
+	case dispatch.Abandon, dispatch.Probe, dispatch.Opened, dispatch.Closed, dispatch.Wake:
+	}
+}
+
+// groupDropped hears of every group that the buffer drops.
+func (p *pipeline) groupDropped(_ rollout.GroupSeq, code rollout.Code) {
+	p.input.Drops = append(p.input.Drops, diagnosis.Drop{At: p.at(p.now()), Code: code})
+}
+
+func (p *pipeline) note(kind diagnosis.EventKind, text string) {
+	p.input.Events = append(p.input.Events, diagnosis.Event{At: p.at(p.now()), Kind: kind, Text: text})
+}
