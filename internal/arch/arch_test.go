@@ -73,7 +73,7 @@ var clockless = []string{
 	"internal/diagnosis/changepoint", "internal/alarm",
 	"internal/runmachine", "internal/enginesim/batch",
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",
-	"internal/sim/serving", "internal/sim/workload", "internal/interval",
+	"internal/sim/serving", "internal/sim/workload", "internal/sim/buffermodel", "internal/interval",
 	"internal/chart",
 }
 
