@@ -23,6 +23,7 @@ type players struct {
 	left   int64 // requests yet to be submitted
 	games  []player
 	groups []int // games left, by place
+	random *virtualtime.Random
 }
 
 // rlWorkload is the reference workload of rollouts.
@@ -30,11 +31,13 @@ type rlWorkload struct {
 	runs                   int
 	groups                 int // in play at a time, of all runs
 	games, turns           int
-	prompt, output         int
+	prompt, output         int // tokens, on average: from five sixths to seven sixths of a prompt, half to three halves
 	shared, sharedInAGroup int // leading tokens, of all prompts and of a group's
 }
 
-var reference = rlWorkload{runs: 1, groups: 64, games: 6, turns: 42, prompt: 440, output: 24, shared: 200, sharedInAGroup: 320}
+var reference = rlWorkload{
+	runs: 1, groups: 64, games: 6, turns: 42, prompt: 440, output: 24, shared: 200, sharedInAGroup: 320,
+}
 
 type player struct {
 	ref    rollout.EpisodeRef
@@ -45,7 +48,7 @@ type player struct {
 
 func newPlayers(a *virtualtime.Agenda, f *Fleet, w rlWorkload, requests int64) *players {
 	p := &players{fleet: f, agenda: a, rlWorkload: w, left: requests, games: make([]player, w.groups*w.games),
-		groups: make([]int, w.groups)}
+		groups: make([]int, w.groups), random: virtualtime.SplitMix(1)}
 	for g := range w.groups {
 		p.begin(g)
 	}
@@ -75,8 +78,10 @@ func (p *players) ask(n int) {
 	}
 	p.left--
 	q := &p.games[n]
+	prompt := p.prompt*5/6 + p.random.IntN(p.prompt/3+1)
+	output := p.output/2 + p.random.IntN(p.output+1)
 	p.fleet.Submit(Request{
-		Episode: q.ref, Model: "v1", Prompt: p.prompt, Output: p.output, ToldPrompt: p.prompt, Shared: q.shared, Client: p,
+		Episode: q.ref, Model: "v1", Prompt: prompt, Output: output, ToldPrompt: prompt, Shared: q.shared, Client: p,
 		Tag: uint64(n),
 	})
 }
