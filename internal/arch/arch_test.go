@@ -28,6 +28,7 @@ var layers = [][]string{
 		"internal/enginesim/tokenizer",
 		"internal/settings", "internal/spec", "internal/sim", "internal/interval",
 		"internal/chart",
+		"internal/runrecord",
 	},
 	{ // adapters: each speaks one technology
 		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
@@ -75,6 +76,7 @@ var clockless = []string{
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",
 	"internal/sim/serving", "internal/sim/workload", "internal/sim/buffermodel", "internal/interval",
 	"internal/chart",
+	"internal/runrecord", "internal/sim/calibration",
 }
 
 type pkg struct {

@@ -84,8 +84,12 @@ type Overheads struct {
 // GameDistribution draws games.
 type GameDistribution = workload.Distribution
 
-// RecordedGames plays games of a recorded run again.
-type RecordedGames struct{}
+// RecordedGames plays the games of a recorded run again.
+type RecordedGames struct {
+	File string `json:"file,omitempty"` // a run's record: see package runrecord
+	// Games is what the file has. Whoever reads a setup's file, or calibrates one, provides it.
+	Games *workload.Recorded `json:"-"`
+}
 
 // BotGames plays real games of the spec's environment among its bots, and takes the lengths of their prompts.
 type BotGames struct{}

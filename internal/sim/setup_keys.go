@@ -120,6 +120,7 @@ var sections = settings.Table{
 		{Path: "workload.distribution.straggler_factor", Default: 3, Above: at(0), Max: at(1000),
 			Doc: "how many times as many phases those games have"},
 		{Path: "workload.recorded", Doc: "the games of a recorded run"},
+		{Path: "workload.recorded.file", Doc: "the run's record, as millrace run record writes it"},
 		{Path: "workload.bots", Doc: "games of the spec's environment, played among its bots"},
 
 		{Path: "overheads", Doc: "what the service and the network add, in wall time, whatever the time factor"},

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runrecord"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/version"
+)
+
+func (s *session) recordCommand() *cobra.Command {
+	var to string
+	cmd := s.onRun("record RUN", "Write a run's record: what calibration, plans and diagnoses are made from", exactly(1),
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
+			record, err := c.Record(ctx, run, s.now())
+			if err != nil {
+				return err
+			}
+			if to == "" || to == "-" {
+				return record.Write(s.Stdout, false)
+			}
+			if err := writeRecord(record, to); err != nil {
+				return err
+			}
+			for _, gap := range record.Gaps {
+				s.say("missing: %s", gap)
+			}
+			s.say("%s has %d steps and %d events of run %s", to, len(record.Steps), len(record.Events), run)
+			return nil
+		})
+	cmd.Flags().StringVarP(&to, "file", "f", "", "a file; gzipped if its name ends in .gz; default: standard output")
+	cmd.Long = fmt.Sprintf(`Write everything that the service keeps of a run to one document, except the games
+themselves: the spec, the state, the step records, what happened to the run and the fleet, samples of engines and
+queues. The run may go on. The service keeps the newest %d events of a run and of the fleet, samples among them, and the
+newest %d without samples; the record says what is missing.`,
+		runrecord.KeptEvents, runrecord.KeptFacts)
+	cmd.Example = `  millrace run record demo -f demo.json.gz
+  millrace run record demo | jq '.steps[].trainer.wall_seconds'`
+	return cmd
+}
+
+// writeRecord gives a file its name when it is whole.
+func writeRecord(record *runrecord.Record, to string) error {
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
+		return usage("%s is a folder; name a file", to)
+	}
+	partial, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".partial-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(partial.Name())
+	err = errors.Join(record.Write(partial, strings.HasSuffix(to, ".gz")), partial.Chmod(0o644), partial.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(partial.Name(), to)
+}
+
+// Record reads all that is kept of a run.
+func (c Client) Record(ctx context.Context, run rollout.RunName, now time.Time) (*runrecord.Record, error) {
+	view, _, err := c.run(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	r := &runrecord.Record{
+		Format: runrecord.Format, Version: runrecord.Version, RecordedAt: now.UTC(), Recorder: version.String(),
+		Run: view.RunStatus, Departures: view.Departures,
+	}
+	if r.Steps, err = c.steps(ctx, run, 0); err != nil {
+		return nil, err
+	}
+	if r.Engines, _, err = c.Engines(ctx); err != nil {
+		return nil, err
+	}
+	for _, scope := range []struct{ whose, path string }{
+		{"the run's", apiclient.RunPath(run) + "/events"}, {"the fleet's", "/v1/events"},
+	} {
+		events, gaps, err := c.recordedEvents(ctx, scope.path, view.StartedAt)
+		if err != nil {
+			return nil, err
+		}
+		for _, gap := range gaps {
+			r.Gaps = append(r.Gaps, scope.whose+" "+gap)
+		}
+		r.Events = append(r.Events, events...)
+	}
+	slices.SortStableFunc(r.Events, func(a, b telemetry.Event) int { return a.At.Compare(b.At) })
+	if err := r.Validate(); err != nil {
+		return nil, fmt.Errorf("what the server says of run %s is no record: %w", run, err)
+	}
+	return r, nil
+}
+
+// recordedEvents is a scope's facts, and the samples that are kept, since a time, less what the step records say.
+func (c Client) recordedEvents(
+	ctx context.Context, path string, since time.Time,
+) (events runrecord.Events, gaps []string, err error) {
+	facts, err := c.allEvents(ctx, path, url.Values{"facts": {"true"}})
+	if err != nil {
+		return nil, nil, err
+	}
+	recent, err := c.allEvents(ctx, path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(facts) >= runrecord.KeptFacts {
+		gaps = append(gaps, fmt.Sprintf("events before %s are not kept any more", facts[0].At.UTC().Format(time.RFC3339)))
+	}
+	if len(recent) >= runrecord.KeptEvents {
+		gaps = append(gaps, fmt.Sprintf("samples before %s are not kept any more", recent[0].At.UTC().Format(time.RFC3339)))
+	}
+	for _, e := range slices.Concat(facts, recent) {
+		switch _, step := e.Body.(telemetry.StepCompleted); {
+		case step, e.At.Before(since.Add(-startSkew)):
+		default:
+			events = append(events, e)
+		}
+	}
+	slices.SortStableFunc(events, func(a, b telemetry.Event) int {
+		if byTime := a.At.Compare(b.At); byTime != 0 {
+			return byTime
+		}
+		return strings.Compare(a.ID(), b.ID())
+	})
+	return slices.CompactFunc(events, func(a, b telemetry.Event) bool { return a.At.Equal(b.At) && a.ID() == b.ID() }),
+		gaps, nil
+}
+
+// startSkew is how long before a run's start the fleet's events still concern it: engines that join for it.
+const startSkew = time.Minute
+
+// allEvents reads a list of events page by page. Kinds that this program does not know are left out.
+func (c Client) allEvents(ctx context.Context, path string, query url.Values) ([]telemetry.Event, error) {
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("limit", strconv.Itoa(eventsPage))
+	var all []telemetry.Event
+	for after := ""; ; {
+		if after != "" {
+			query.Set("after", after)
+		}
+		p, _, err := apiclient.Get[eventPage](ctx, c.Client, path+"?"+query.Encode())
+		if err != nil {
+			return nil, err
+		}
+		encoded := make([]json.RawMessage, len(p.Events))
+		for i, e := range p.Events {
+			encoded[i] = bytes.TrimSpace(e.Data)
+		}
+		data, err := json.Marshal(encoded)
+		if err != nil {
+			return nil, err
+		}
+		var events runrecord.Events
+		if err := json.Unmarshal(data, &events); err != nil {
+			return nil, fmt.Errorf("events of %s: %w", path, err)
+		}
+		all = append(all, events...)
+		if p.Next == after || p.Next == "" {
+			return all, nil
+		}
+		after = p.Next
+	}
+}

@@ -1,0 +1,144 @@
+package workload
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/sim/virtualtime"
+)
+
+// RecordedGame is what a record says of one game that was played to its end: sums over its turns.
+type RecordedGame struct {
+	Phases   int           // rounds of decisions
+	Requests int64         // turns
+	Prompt   int64         // tokens
+	Output   int64         // tokens
+	Cached   int64         // of the prompt tokens, found in an engine's prefix cache
+	Env      time.Duration // in the environment
+}
+
+// RecordedGroup is the games of one group, by sample.
+type RecordedGroup struct {
+	Seq          rollout.GroupSeq
+	Base         bool // sampled by the base model, before the first policy version was published
+	ZeroVariance bool
+	Games        []RecordedGame
+}
+
+// Recorded plays the games of a recorded run again. A game that the record has is that game; one beyond it is drawn
+// from the recorded ones: a group from those that a policy version sampled, if there are any, with its games, and
+// further samples of a group from the group's games. Of each game the record knows sums, so its turns are made to add
+// up to them: as many agents in each phase as there were in the mean, prompts that grow by Growth, answers whose
+// lengths vary by Spread.
+type Recorded struct {
+	Groups []RecordedGroup // in order of Seq
+	// Growth is how many tokens a prompt is longer than that of the phase before.
+	Growth float64
+	// Spread is the standard deviation of the logarithm of an answer's length within one game.
+	Spread float64
+	// Block is the prefix cache's granularity in tokens; 0: 16, vLLM's.
+	Block int
+	Seed  uint64
+}
+
+var _ Games = (*Recorded)(nil)
+
+// Streams of one seed.
+const (
+	recordedGroup uint64 = iota + 101
+	recordedSample
+	recordedTurns
+)
+
+// group is the recorded group whose games those of seq are.
+func (g *Recorded) group(seq rollout.GroupSeq) *RecordedGroup {
+	i, found := slices.BinarySearchFunc(g.Groups, seq, func(r RecordedGroup, seq rollout.GroupSeq) int {
+		return int(r.Seq - seq)
+	})
+	if found {
+		return &g.Groups[i]
+	}
+	from := 0 // base groups come first: a run that has left the base model does not come back to it
+	for from < len(g.Groups) && g.Groups[from].Base {
+		from++
+	}
+	if from == len(g.Groups) {
+		from = 0
+	}
+	r := virtualtime.SplitMix(hash(g.Seed, recordedGroup, uint64(seq)))
+	return &g.Groups[from+r.IntN(len(g.Groups)-from)]
+}
+
+// ZeroVariance reports whether the rewards of a group's games are all equal.
+func (g *Recorded) ZeroVariance(ref rollout.GroupRef) bool { return g.group(ref.Seq).ZeroVariance }
+
+// Game is the recorded game of a reference, or one drawn in its place.
+func (g *Recorded) Game(ref rollout.EpisodeRef) Game {
+	group := g.group(ref.Seq)
+	sample := int(ref.Sample)
+	if sample >= len(group.Games) {
+		r := virtualtime.SplitMix(hash(g.Seed, recordedSample, uint64(ref.Seq), uint64(ref.Sample)))
+		sample = r.IntN(len(group.Games))
+	}
+	r := virtualtime.SplitMix(hash(g.Seed, recordedTurns, uint64(ref.Seq), uint64(ref.Sample)))
+	return g.turns(group.Games[sample], r)
+}
+
+// turns makes a game whose turns add up to the recorded sums.
+func (g *Recorded) turns(of RecordedGame, r *virtualtime.Random) Game {
+	phases := max(of.Phases, 1)
+	requests := int(max(of.Requests, 0))
+	turns := make([]Turn, requests)
+	game := Game{Phases: make([]Phase, phases)}
+	prompts, outputs := make([]float64, requests), make([]float64, requests)
+	mean := float64(of.Prompt) / float64(max(requests, 1))
+	for i, from := 0, 0; i < phases; i++ {
+		to := requests * (i + 1) / phases
+		for k := from; k < to; k++ {
+			turns[k].Agent = k - from
+			prompts[k] = max(mean+g.Growth*(float64(i)-float64(phases-1)/2), 1)
+			outputs[k] = math.Exp(g.Spread * r.Normal())
+		}
+		game.Agents = max(game.Agents, to-from)
+		game.Phases[i] = Phase{Turns: turns[from:to:to], Env: of.Env / time.Duration(phases)}
+		from = to
+	}
+	block := g.Block
+	if block == 0 {
+		block = 16
+	}
+	prompt := apportion(of.Prompt, prompts, 1)
+	output := apportion(of.Output, outputs, 1)
+	cached := apportion(of.Cached/int64(block), prompts, 0)
+	for k := range turns {
+		turns[k].Prompt, turns[k].Output = int(prompt[k]), int(output[k])
+		// What is found in the cache is found whoever asked before: the record does not say of whom it was.
+		if shared := min(int(cached[k])*block, turns[k].Prompt-1); shared > 0 {
+			turns[k].Shared = []Prefix{{Key: 1, Tokens: shared}}
+		}
+	}
+	return game
+}
+
+// apportion divides a total into whole parts in proportion to weights, each at least least, so that they add up to it
+// as nearly as that allows.
+func apportion(total int64, weights []float64, least int64) []int64 {
+	parts := make([]int64, len(weights))
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	if sum <= 0 {
+		return parts
+	}
+	share, given := 0.0, int64(0)
+	for i, w := range weights {
+		share += w
+		upTo := int64(math.Round(float64(total) * share / sum))
+		parts[i] = max(upTo-given, least)
+		given += parts[i]
+	}
+	return parts
+}
