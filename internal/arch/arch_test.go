@@ -76,7 +76,7 @@ var clockless = []string{
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",
 	"internal/sim/serving", "internal/sim/workload", "internal/sim/buffermodel", "internal/interval",
 	"internal/chart",
-	"internal/runrecord", "internal/sim/calibration",
+	"internal/runrecord", "internal/sim/calibration", "internal/sim/openloop",
 }
 
 type pkg struct {
