@@ -85,7 +85,11 @@ func (r *reader) value(tree any, v reflect.Value, path string) {
 func (r *reader) object(tree any, v reflect.Value, path string) {
 	object, ok := tree.(map[string]any)
 	if !ok {
-		r.refuse(path, "want keys with values, not %s", describe(tree))
+		such := ""
+		if key, _ := r.table.Key(path); key.Example != "" {
+			such = ", such as " + key.Example
+		}
+		r.refuse(path, "want keys with values%s, not %s", such, describe(tree))
 		return
 	}
 	known := map[string]bool{}
