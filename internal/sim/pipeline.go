@@ -104,10 +104,10 @@ func (p *pipeline) gamesOf(s Setup) (workload.Games, error) {
 	switch {
 	case p.options.Games != nil:
 		return p.options.Games, nil
-	case s.Workload.Recorded != nil && s.Workload.Recorded.Games != nil:
-		return s.Workload.Recorded.Games, nil
 	case s.Workload.Distribution != nil:
 		return workload.NewDistributedGames(*s.Workload.Distribution, uint64(s.Seed)), nil
+	case s.Workload.Recorded != nil && s.Workload.Recorded.Games != nil:
+		return s.Workload.Recorded.Games, nil
 	}
 	return nil, errors.New("workload: no games are given")
 }

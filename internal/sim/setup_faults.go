@@ -20,6 +20,7 @@ func (s Setup) Faults(reading settings.Reading) settings.Faults {
 	c.events(s.Fleet)
 	c.trainer(s.Trainer)
 	c.sources(s.Workload)
+	c.sizes(&s)
 	return append(faults, c.faults...)
 }
 
@@ -46,6 +47,8 @@ func (c *checker) trainer(t Trainer) {
 func (c *checker) sources(w Workload) {
 	names := w.sources()
 	c.fail(len(names) > 1, "workload", "%s exclude each other; keep one", strings.Join(names, " and "))
+	c.fail(w.Recorded != nil && w.Recorded.File == "" && w.Recorded.Games == nil, "workload.recorded.file",
+		"is missing: the run's record, as millrace run record writes it")
 	c.fail(len(names) == 0, "workload", "says nothing of where games come from; give one of distribution, recorded, bots")
 }
 

@@ -3,10 +3,12 @@ package sim
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/sim/enginemodel"
 	"github.com/millrace/millrace/internal/sim/workload"
 	"github.com/millrace/millrace/internal/spec"
 )
@@ -20,7 +22,7 @@ const (
 )
 
 // DefaultProfile is the hardware of a fleet that says nothing of it.
-const DefaultProfile = "a100-80gb"
+const DefaultProfile = enginemodel.DefaultProfile
 
 func at(bound float64) *float64 { return settings.Bound(bound) }
 
@@ -35,11 +37,12 @@ var sections = settings.Table{
 	Keys: []settings.Key{
 		{Path: "fleet", Doc: "the engines, and what becomes of them"},
 		{Path: "fleet.engines", Default: 2, Min: at(1), Max: at(maxEngines), Doc: "engines at the start of the run"},
-		{Path: "fleet.profile", Default: DefaultProfile, Required: true,
-			Doc: "how fast an engine is: a hardware profile that comes with the program, or a profile's file"},
-		{Path: "fleet.call_time", Min: at(0),
-			Doc: "what every call takes, whatever it is, on engines without a profile: for sums that can be checked by " +
-				"hand; 0: the profile says it"},
+		{Path: "fleet.profile", Default: DefaultProfile,
+			Doc: "how fast an engine is: a hardware profile that comes with the program, " +
+				strings.Join(enginemodel.Profiles(), ", ") + ", or the path of a profile's file, such as ./my-gpu.json"},
+		{Path: "fleet.call_time", Min: at(0), Max: at(86_400),
+			Doc: "what every completion takes, whatever it is, on an engine without a profile that runs max_num_seqs at " +
+				"once; 0: the profile says how long each takes"},
 		{Path: "fleet.time_factor", Default: 1, Min: at(0), Max: at(10_000),
 			Doc: "multiplies every time of the profile: 0.5 is an engine of twice the speed; 0 is 1"},
 		{Path: "fleet.max_num_seqs", Min: at(0), Max: at(100_000),
@@ -79,48 +82,46 @@ var sections = settings.Table{
 
 		{Path: "workload", Doc: "where games come from: exactly one of the sources below"},
 		{Path: "workload.distribution", Doc: "games drawn from distributions"},
-		{Path: "workload.distribution.phases", Doc: "phases of a game"},
-		{Path: "workload.distribution.phases.mean", Default: 6, Above: at(0), Max: at(workload.MaxPhases), Doc: "mean"},
-		{Path: "workload.distribution.phases.spread", Min: at(0), Max: at(maxVariation),
-			Doc: "coefficient of variation"},
-		{Path: "workload.distribution.agents", Doc: "agents that decide in a phase, all at once"},
-		{Path: "workload.distribution.agents.mean", Default: 1, Min: at(0), Max: at(1024), Doc: "mean"},
-		{Path: "workload.distribution.agents.spread", Min: at(0), Max: at(maxVariation),
-			Doc: "coefficient of variation"},
-		{Path: "workload.distribution.prompt_tokens", Doc: "tokens of a prompt in a game's first phase"},
+		{Path: "workload.distribution.phases", Example: "{mean: 12}", Doc: "rounds of decisions in a game"},
+		{Path: "workload.distribution.phases.mean", Default: 6, Above: at(0), Max: at(workload.MaxPhases),
+			Doc: "phases of a game"},
+		spread("workload.distribution.phases.spread"),
+		{Path: "workload.distribution.agents", Example: "{mean: 7}", Doc: "agents that decide in a phase, all at once"},
+		{Path: "workload.distribution.agents.mean", Default: 1, Min: at(0), Max: at(1024), Doc: "requests of a phase"},
+		spread("workload.distribution.agents.spread"),
+		{Path: "workload.distribution.prompt_tokens", Example: "{mean: 440, spread: 0.2}", Doc: "tokens of a prompt"},
 		{Path: "workload.distribution.prompt_tokens.mean", Default: 440, Above: at(0), Max: at(workload.MaxTokens),
-			Doc: "mean"},
-		{Path: "workload.distribution.prompt_tokens.spread", Min: at(0), Max: at(maxVariation),
-			Doc: "coefficient of variation"},
+			Doc: "tokens of a prompt of the first phase"},
+		spread("workload.distribution.prompt_tokens.spread"),
 		{Path: "workload.distribution.prompt_growth", Min: at(0), Max: at(workload.MaxTokens),
-			Doc: "tokens by which a prompt is longer than that of the phase before"},
-		{Path: "workload.distribution.output_tokens", Doc: "tokens of an answer"},
+			Doc: "tokens that a prompt is longer than that of the phase before"},
+		{Path: "workload.distribution.output_tokens", Example: "{mean: 24, spread: 0.5}", Doc: "tokens of an answer"},
 		{Path: "workload.distribution.output_tokens.mean", Default: 24, Above: at(0), Max: at(workload.MaxTokens),
-			Doc: "mean"},
-		{Path: "workload.distribution.output_tokens.spread", Min: at(0), Max: at(maxVariation),
-			Doc: "coefficient of variation"},
-		{Path: "workload.distribution.env_seconds", Doc: "time in the environment in each phase, in seconds"},
-		{Path: "workload.distribution.env_seconds.mean", Min: at(0), Max: at(86_400), Doc: "mean"},
-		{Path: "workload.distribution.env_seconds.spread", Min: at(0), Max: at(maxVariation),
-			Doc: "coefficient of variation"},
+			Doc: "tokens of an answer"},
+		spread("workload.distribution.output_tokens.spread"),
+		{Path: "workload.distribution.env_seconds", Example: "{mean: 0.01}", Doc: "seconds in the environment in each phase"},
+		{Path: "workload.distribution.env_seconds.mean", Min: at(0), Max: at(86_400),
+			Doc: "seconds in the environment in each phase"},
+		spread("workload.distribution.env_seconds.spread"),
 		{Path: "workload.distribution.shared_tokens",
-			Doc: "with how many tokens prompts begin that others have, too, counted from the start of the prompt"},
+			Doc: "leading tokens that prompts have in common, for engines' prefix caches; all counted from the start of a " +
+				"prompt"},
 		{Path: "workload.distribution.shared_tokens.system", Min: at(0), Max: at(workload.MaxTokens),
-			Doc: "all prompts of the run"},
+			Doc: "of all prompts of the run"},
 		{Path: "workload.distribution.shared_tokens.group", Min: at(0), Max: at(workload.MaxTokens),
-			Doc: "those of one agent in all games of a group"},
+			Doc: "of one agent's prompts in all games of a group"},
 		{Path: "workload.distribution.shared_tokens.game", Min: at(0), Max: at(workload.MaxTokens),
-			Doc: "those of one agent in one game"},
-		{Path: "workload.distribution.failure_share", Min: at(0), Max: at(1),
-			Doc: "share of games that come to nothing"},
+			Doc: "of one agent's prompts in one game"},
+		{Path: "workload.distribution.failure_share", Min: at(0), Max: at(1), Doc: "share of games that come to nothing"},
 		{Path: "workload.distribution.zero_variance_share", Min: at(0), Max: at(1),
 			Doc: "share of groups whose rewards are all equal"},
 		{Path: "workload.distribution.straggler_share", Min: at(0), Max: at(1),
 			Doc: "share of games that are straggler_factor times as long"},
-		{Path: "workload.distribution.straggler_factor", Default: 3, Above: at(0), Max: at(1000),
+		{Path: "workload.distribution.straggler_factor", Default: 3, Min: at(0), Max: at(1000),
 			Doc: "how many times as many phases those games have"},
 		{Path: "workload.recorded", Doc: "the games of a recorded run"},
-		{Path: "workload.recorded.file", Doc: "the run's record, as millrace run record writes it"},
+		{Path: "workload.recorded.file", Example: "run.record.json",
+			Doc: "the run's record, as millrace run record writes it; a path from where the command runs"},
 		{Path: "workload.bots", Doc: "games of the spec's environment, played among its bots"},
 
 		{Path: "overheads", Doc: "what the service and the network add, in wall time, whatever the time factor"},
@@ -143,6 +144,12 @@ var sections = settings.Table{
 		"fleet.gpu":   "unknown key; did you mean fleet.profile?",
 		"profile":     "unknown key here; did you mean fleet.profile?",
 	},
+}
+
+// spread is the row of how much a quantity varies.
+func spread(path string) settings.Key {
+	return settings.Key{Path: path, Min: at(0), Max: at(maxVariation),
+		Doc: "coefficient of variation; the quantity is lognormal; 0: always the mean"}
 }
 
 // Table is every key of a setup's file: those of a run spec, then those of the setup's own sections.
