@@ -204,14 +204,14 @@ func (p *simulationProgress) step(step rollout.Step, virtual time.Duration) {
 }
 
 // diagnosed is the diagnosis of a simulated run, with commands that simulate what would help.
-func diagnosed(file string, result sim.Result) diagnosis.Report {
+func diagnosed(file string, engines int, result sim.Result) diagnosis.Report {
 	report := diagnosis.Diagnose(result.Input)
-	report.Next = nextSimulations(file, report)
+	report.Next = nextSimulations(file, engines, report)
 	return report
 }
 
-// nextSimulations is the commands that simulate the changes that help.
-func nextSimulations(file string, report diagnosis.Report) []string {
+// nextSimulations is the commands that simulate the changes that help a run which began with so many engines.
+func nextSimulations(file string, engines int, report diagnosis.Report) []string {
 	next := []string{}
 	for _, w := range report.WhatIfs {
 		if w.Outcome != diagnosis.Helps {
@@ -220,7 +220,7 @@ func nextSimulations(file string, report diagnosis.Report) []string {
 		var from, to int
 		set, depth := strings.CutPrefix(w.Command, fmt.Sprintf("millrace run set %s ", report.Run))
 		if _, err := fmt.Sscanf(w.Change, "engines %d -> %d", &from, &to); err == nil {
-			set = fmt.Sprintf("fleet.engines=%d", to)
+			set = fmt.Sprintf("fleet.engines=%d", engines+to-from)
 		} else if !depth {
 			continue
 		}

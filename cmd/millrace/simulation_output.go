@@ -49,7 +49,7 @@ type seedTotals struct {
 
 // add takes the result of one seed.
 func (s *simulation) add(seed int64, r sim.Result) {
-	report := diagnosed(s.File, r)
+	report := diagnosed(s.File, s.Setup.Fleet.Engines, r)
 	if len(s.Seeds) == 0 {
 		s.Simulated, s.Records, s.Report = true, r.Input.Records, report
 	}
@@ -91,8 +91,9 @@ func (s *simulation) writeJSON(w io.Writer) error {
 
 func (s *simulation) writeText(w io.Writer) error {
 	f := s.Setup.Fleet
-	fmt.Fprintf(w, "SIMULATED: run %s on %s of profile %s, games from %s, seed %d. Nothing was measured.\n",
-		s.Setup.Name, counted(f.Engines, "engine"), f.Profile, s.Setup.Workload.Source(), s.Setup.Seed)
+	fmt.Fprintf(w, "SIMULATED: run %s on %s of profile %s, games from %s, seed %d.\n", s.Setup.Name,
+		counted(f.Engines, "engine"), f.Profile, s.Setup.Workload.Source(), s.Setup.Seed)
+	fmt.Fprintln(w, "Where it says measured below, the simulated records were read; nothing was measured live.")
 	if f.TimeFactor != 1 {
 		fmt.Fprintf(w, "The engines' times are %s of the profile's; the profile's own: --set fleet.time_factor=1\n",
 			units.Number(f.TimeFactor))

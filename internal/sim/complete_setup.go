@@ -27,8 +27,10 @@ func (s *Setup) Complete(given func(path string) bool) []Assumption {
 	f, d := &s.Fleet, s.Demo
 	a.take("fleet.engines", "demo.engines", func() { f.Engines = d.Engines })
 	a.take("fleet.profile", "", nil)
-	a.take("fleet.time_factor", "demo.speed", func() { f.TimeFactor = 1 / max(d.Speed, slowest) })
-	a.take("fleet.max_num_seqs", "demo.engine_max_num_seqs", func() { f.MaxNumSeqs = d.EngineMaxNumSeqs })
+	if a.demo { // without one, an engine is as its profile says
+		a.take("fleet.time_factor", "demo.speed", func() { f.TimeFactor = 1 / max(d.Speed, slowest) })
+		a.take("fleet.max_num_seqs", "demo.engine_max_num_seqs", func() { f.MaxNumSeqs = d.EngineMaxNumSeqs })
+	}
 	if a.demo && !given("fleet.max_in_flight") && !given("fleet.max_num_seqs") {
 		f.MaxInFlight = d.MaxInFlight()
 	}
