@@ -77,6 +77,7 @@ var clockless = []string{
 	"internal/sim/serving", "internal/sim/workload", "internal/sim/buffermodel", "internal/interval",
 	"internal/chart", "internal/plan",
 	"internal/runrecord", "internal/sim/calibration", "internal/sim/openloop",
+	"internal/sim/seed003",
 }
 
 type pkg struct {
