@@ -102,9 +102,8 @@ func (s Setting) validate() error {
 	}
 	for i, r := range s.Requests {
 		switch {
-		case r.Prompt < 0 || r.Output < 0 || r.Prompt+r.Output < 1:
-			return fmt.Errorf("request %d has %d prompt and %d output tokens: want none negative, and at least one", i, r.Prompt,
-				r.Output)
+		case r.Prompt < 0 || r.Output < 0:
+			return fmt.Errorf("request %d has %d prompt and %d output tokens: want none negative", i, r.Prompt, r.Output)
 		case i > 0 && r.At < s.Requests[i-1].At:
 			return fmt.Errorf("request %d comes at %v, before the one in front of it", i, r.At)
 		}

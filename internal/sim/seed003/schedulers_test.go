@@ -116,7 +116,6 @@ func TestControllerCollapses(t *testing.T) {
 }
 
 // TestPlayServesEverybody: each request is served once, in a batch of its bin, by an engine that works on one at a time.
-// time.
 func TestPlayServesEverybody(t *testing.T) {
 	t.Parallel()
 	requests := surrogate(t)
@@ -145,5 +144,16 @@ func TestPlayServesEverybody(t *testing.T) {
 	}
 	if _, err := Play(requests, Default("other", 1, nil)); err == nil {
 		t.Error("an unknown policy was played")
+	}
+}
+
+// TestMarginOfATenth: with room for 10,000 tokens and requests of 500 the note allows 18 in a batch, whatever their
+// deviation. Equation 12 of the paper allows 16 (package openloop tests it at work).
+func TestMarginOfATenth(t *testing.T) {
+	t.Parallel()
+	cfg := Default(DynamicNoBins, 1, nil)
+	cfg.Memory = 10_000
+	if got := newController(cfg).target(); got != 18 {
+		t.Errorf("got %d, want 18", got)
 	}
 }
