@@ -82,8 +82,8 @@ func TestPartialBurstGPT(t *testing.T) {
 	}
 }
 
-// partialRows reads the rows as they are: Timestamp, Request tokens, whether those were cut off, Response tokens. Answers
-// that are not known have as many tokens as the prompt has.
+// partialRows reads the rows as they are: Timestamp, Request tokens, whether those were cut off, Response tokens.
+// Answers that are not known have as many tokens as the prompt has.
 func partialRows(t *testing.T) []openloop.Request {
 	t.Helper()
 	data, err := os.ReadFile("testdata/burstgpt1_first500_partial.csv")

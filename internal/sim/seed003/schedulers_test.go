@@ -115,7 +115,7 @@ func TestControllerCollapses(t *testing.T) {
 	}
 }
 
-// TestPlayServesEverybody: each request is served once, in a batch of its bin, by an engine that works on one at a time.
+// TestPlayServesEverybody: each request is served once, by an engine that works on one batch at a time.
 func TestPlayServesEverybody(t *testing.T) {
 	t.Parallel()
 	requests := surrogate(t)
