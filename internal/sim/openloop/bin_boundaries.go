@@ -47,8 +47,8 @@ const (
 	samples = 1024
 )
 
-// OptimalBins is where k bins end so that full batches of so many requests are the shortest on average, for lengths like
-// these: what each bin's batches take, by the expected longest of a batch, is minimised over all bins together.
+// OptimalBins is where k bins end so that full batches of so many requests are the shortest on average, for lengths
+// like these: what each bin's batches take, by the expected longest of a batch, is minimised over all bins together.
 func OptimalBins(lengths []int, k, batch int) []int {
 	sorted := sampled(slices.Sorted(slices.Values(lengths)))
 	places := min(cuts, len(sorted))
