@@ -27,7 +27,7 @@ var layers = [][]string{
 		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm",
 		"internal/enginesim/tokenizer",
 		"internal/settings", "internal/spec", "internal/sim", "internal/interval",
-		"internal/chart", "internal/plan",
+		"internal/chart", "internal/plan", "internal/experiment",
 		"internal/runrecord",
 	},
 	{ // adapters: each speaks one technology
@@ -75,7 +75,7 @@ var clockless = []string{
 	"internal/runmachine", "internal/enginesim/batch",
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",
 	"internal/sim/serving", "internal/sim/workload", "internal/sim/buffermodel", "internal/interval",
-	"internal/chart", "internal/plan",
+	"internal/chart", "internal/plan", "internal/experiment",
 	"internal/runrecord", "internal/sim/calibration", "internal/sim/openloop",
 	"internal/sim/seed003",
 }

@@ -23,6 +23,7 @@ type Request struct {
 	Prompt, Output int    // tokens
 	Predicted      int    // output tokens that the dispatcher is told to expect; 0: it is told nothing of the output
 	Model          string // for engines that serve only some of the requests; empty: any engine
+	Class          uint64 // only requests of one class share a batch
 }
 
 // Setting is requests, engines, and how the one get to the others.
@@ -170,7 +171,7 @@ func (p *player) Happen(now time.Duration, _ uint64) {
 		p.fleet.Submit(serving.Request{
 			Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(i)}},
 			Model:   model, Prompt: r.Prompt, Output: r.Output, ToldPrompt: r.Prompt, ToldOutput: r.Predicted,
-			Client: p, Tag: uint64(i),
+			Class: r.Class, Client: p, Tag: uint64(i),
 		})
 	}
 	if p.next < len(p.setting.Requests) {

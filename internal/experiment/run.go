@@ -1,0 +1,197 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/millrace/millrace/internal/interval"
+	"github.com/millrace/millrace/internal/sim/workload"
+)
+
+// Options are what a run of an experiment is told beside its file.
+type Options struct {
+	Seeds    int             // how often a cell in which chance plays is played; 0: as the file says
+	Arrivals *workload.Trace // in place of those of the parts that take others
+	// Progress, if set, hears of every cell that was played, of how many.
+	Progress func(done, of int)
+}
+
+// Result is an experiment that was run.
+type Result struct {
+	Name   string        `json:"name"`
+	Title  string        `json:"title"`
+	Source string        `json:"source"`
+	Seeds  int           `json:"seeds"`
+	Parts  []PartResult  `json:"parts"`
+	Claims []ClaimResult `json:"claims"`
+
+	Experiment *Experiment `json:"-"` // that was run
+	// Arrivals, if others than the file's were played, is their name.
+	Arrivals string `json:"arrivals,omitempty"`
+}
+
+// PartResult is one table.
+type PartResult struct {
+	Name  string       `json:"name"`
+	Title string       `json:"title"`
+	Cells []CellResult `json:"cells"`
+}
+
+// CellResult is one cell's metrics by name: values by seed.
+type CellResult struct {
+	At      []Place            `json:"at"`
+	Metrics map[string][]Value `json:"-"`
+	Values  map[string]Figures `json:"metrics"`
+}
+
+// Value is a metric with one seed.
+type Value = float64
+
+// Figures is a metric over the seeds: its mean, and half the width of its 95 % interval; 0 where no chance plays.
+type Figures struct {
+	Mean float64 `json:"mean"`
+	Half float64 `json:"half,omitempty"`
+	N    int     `json:"n"`
+}
+
+// ClaimResult is a claim with its verdict.
+type ClaimResult struct {
+	Name    string  `json:"name"`
+	Says    string  `json:"says"`
+	Verdict Verdict `json:"verdict"`
+	Shows   string  `json:"shows,omitempty"` // the figures that show it
+	Because string  `json:"because,omitempty"`
+	Expect  Verdict `json:"expect"` // what was known beforehand
+}
+
+// Unexpected lists the claims whose verdict is another than the one known beforehand.
+func (r *Result) Unexpected() []ClaimResult {
+	return slices.DeleteFunc(slices.Clone(r.Claims), func(c ClaimResult) bool { return c.Verdict == c.Expect })
+}
+
+// TakesArrivals reports whether some part can play other arrivals.
+func (e *Experiment) TakesArrivals() bool {
+	return slices.ContainsFunc(e.Parts, func(p Part) bool { return p.Arrivals })
+}
+
+// Run plays every cell and decides every claim. The same experiment with the same options gives the same result, to the
+// last bit.
+func Run(ctx context.Context, e *Experiment, o Options) (*Result, error) {
+	if o.Seeds == 0 {
+		o.Seeds = e.Seeds
+	}
+	if o.Arrivals != nil {
+		var err error
+		if e, err = e.with(o.Arrivals); err != nil {
+			return nil, err
+		}
+	}
+	r := &Result{Name: e.Name, Title: e.Title, Source: e.Source, Seeds: o.Seeds, Experiment: e}
+	if o.Arrivals != nil {
+		r.Arrivals = o.Arrivals.Name
+	}
+	done, all := 0, 0
+	for _, p := range e.Parts {
+		all += len(p.Cells)
+	}
+	for _, p := range e.Parts {
+		part := PartResult{Name: p.Name, Title: p.Title}
+		for i := range p.Cells {
+			cell, err := p.Cells[i].play(ctx, o.Seeds)
+			if err != nil {
+				return nil, fmt.Errorf("%s: part %s, %s: %w", e.Name, p.Name, p.Cells[i].Name(), err)
+			}
+			part.Cells = append(part.Cells, cell)
+			if done++; o.Progress != nil {
+				o.Progress(done, all)
+			}
+		}
+		r.Parts = append(r.Parts, part)
+	}
+	return r, r.decide()
+}
+
+// with is the experiment with other arrivals where parts take them.
+func (e *Experiment) with(arrivals *workload.Trace) (*Experiment, error) {
+	if !e.TakesArrivals() {
+		return nil, fmt.Errorf("%s has no part that plays other arrivals", e.Name)
+	}
+	other := *e
+	other.Parts = slices.Clone(e.Parts)
+	for p := range other.Parts {
+		part := &other.Parts[p]
+		if !part.Arrivals {
+			continue
+		}
+		part.Cells = slices.Clone(part.Cells)
+		for i := range part.Cells {
+			part.Cells[i].Trace = arrivals
+		}
+	}
+	return &other, nil
+}
+
+// play plays one cell with every seed.
+func (c *Cell) play(ctx context.Context, seeds int) (CellResult, error) {
+	if !c.Random() {
+		seeds = 1
+	}
+	out := CellResult{At: c.At, Metrics: map[string][]float64{}, Values: map[string]Figures{}}
+	for seed := range seeds {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		var m map[string]float64
+		var err error
+		if c.Setup != nil {
+			m, err = c.playPipeline(ctx)
+		} else {
+			m, err = c.playOpenLoop(uint64(seed + 1))
+		}
+		if err != nil {
+			return out, err
+		}
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			out.Metrics[name] = append(out.Metrics[name], m[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(out.Metrics)) {
+		mean := interval.Mean(out.Metrics[name], confidence)
+		out.Values[name] = Figures{mean.Mean, max(0, mean.Half), mean.N}
+	}
+	return out, nil
+}
+
+// Figure is a metric of a cell, for people; empty: it is not measured there.
+func (c *CellResult) Figure(metric string) (interval.Interval, bool) {
+	values, ok := c.Metrics[metric]
+	return interval.Mean(values, confidence), ok
+}
+
+// decide gives every claim its verdict.
+func (r *Result) decide() error {
+	find := finder{r.Experiment.Parts, func(part, cell int, metric string) ([]float64, bool) {
+		values, ok := r.Parts[part].Cells[cell].Metrics[metric]
+		return values, ok
+	}}.find
+	for _, c := range r.Experiment.Claims {
+		result := ClaimResult{Name: c.Name, Says: c.Says, Verdict: Undecided, Because: c.Because, Expect: c.Expect}
+		if c.Check != "" {
+			check, err := parseTruth(c.Check)
+			if err == nil {
+				result.Verdict, err = check.decide(find)
+			}
+			if err != nil {
+				return fmt.Errorf("claim %s: %w", c.Name, err)
+			}
+		}
+		var err error
+		if result.Shows, err = show(c.Shows, find); err != nil {
+			return fmt.Errorf("claim %s: %w", c.Name, err)
+		}
+		r.Claims = append(r.Claims, result)
+	}
+	return nil
+}
