@@ -20,13 +20,16 @@ import (
 // What happens at the same time happens in this order, after what engines and dispatcher do: first games and groups
 // end, then the run hears of it, and last the trainer looks whether its batch is there.
 const (
-	classGames   virtualtime.Class = 64
-	classRun     virtualtime.Class = 96
-	classTrainer virtualtime.Class = 128
+	classGames = serving.ClassWake + 16 + iota
+	classRun
+	classTrainer
 )
 
 // startOfRun is the time of day at which a simulated run begins.
 var startOfRun = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// sampleEvery is how often the fleet's keeper asks engines what load they have.
+const sampleEvery = time.Second
 
 // retainedSteps is how many completed steps' groups the service keeps.
 const retainedSteps = 2
@@ -69,6 +72,7 @@ type pipeline struct {
 	grantAt  time.Duration
 	finished int64 // games
 	trained  int64 // tokens
+	answers  int64 // of requests
 	progress time.Duration
 	stopped  bool // so many steps as were asked for are done
 	err      error
@@ -86,9 +90,13 @@ func newPipeline(s Setup, o Options) (*pipeline, error) {
 		return nil, err
 	}
 	p.buffer = buffermodel.New(s.Buffer, s.Steps, retainedSteps, p.groupDropped)
+	every := sampleEvery
+	if s.Fleet.CallTime > 0 || o.NewEngine != nil {
+		every = 0 // such an engine has nothing to tell
+	}
 	p.fleet = serving.New(p.agenda, serving.Config{
 		Scheduler:    dispatch.Config{MaxQueued: maxQueued, MaxSessions: maxQueued},
-		CallOverhead: s.Overheads.Call.Std(), Start: startOfRun, Log: p.dispatched,
+		CallOverhead: s.Overheads.Call.Std(), SampleEvery: every, Start: startOfRun, Log: p.dispatched,
 	})
 	p.fleet.Rules(s.Name, s.Dispatch)
 	p.slots = gameSlots{limit: s.Overheads.Slots}
@@ -108,8 +116,10 @@ func (p *pipeline) gamesOf(s Setup) (workload.Games, error) {
 		return workload.NewDistributedGames(*s.Workload.Distribution, uint64(s.Seed)), nil
 	case s.Workload.Recorded != nil && s.Workload.Recorded.Games != nil:
 		return s.Workload.Recorded.Games, nil
+	case s.Workload.Recorded != nil && s.Workload.Recorded.Games != nil:
+		return s.Workload.Recorded.Games, nil
 	}
-	return nil, errors.New("workload: no games are given")
+	return nil, errors.New("workload: no games are given: distribution, recorded with a record that was read, or bots")
 }
 
 // at is a time of day.

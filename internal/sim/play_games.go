@@ -152,7 +152,7 @@ func (a *game) ask() {
 				GroupRef: rollout.GroupRef{Run: a.setup.Name, Seq: a.group.seq}, Sample: a.sample,
 			},
 			Model: a.model, Prompt: t.Prompt, Output: t.Output, ToldPrompt: t.Prompt, Shared: t.Shared,
-			Client: a, Tag: uint64(i),
+			Timeout: a.setup.Timeouts.Completion.Std(), Client: a, Tag: uint64(i),
 		})
 		if a.state != gameAsks { // it was rejected at once
 			return
@@ -176,6 +176,7 @@ func (a *game) Answered(now time.Duration, tag uint64, answer serving.Answer) {
 		return
 	}
 	exec, queue := answer.Ended-answer.Sent, answer.Sent-answer.Submitted
+	a.answers++
 	a.usage.Requests++
 	a.usage.InputTokens += int64(answer.Prompt)
 	a.usage.OutputTokens += int64(answer.Output)
