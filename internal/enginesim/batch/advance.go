@@ -108,7 +108,7 @@ func (s *Scheduler) plan(now time.Duration) {
 	s.cur.first = s.scaled(s.cost.Duration(work) + swaps)
 	s.cur.steps = 1
 	if work.Prefill == 0 {
-		s.cur.growth = s.scaled(s.cost.growth(work))
+		s.cur.growth = s.cost.growth(work) * s.slow
 		s.cur.steps = s.identicalSteps()
 	}
 }

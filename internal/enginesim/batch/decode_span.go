@@ -7,7 +7,7 @@ import "time"
 type span struct {
 	start  time.Duration
 	first  time.Duration // how long its first step takes
-	growth time.Duration
+	growth float64 // in nanoseconds: a fast engine's is less than one
 	steps  int // planned
 	done   int // completed
 	work   Work
@@ -17,7 +17,7 @@ type span struct {
 // boundary is when the n-th step ends; boundary(0) is the start.
 func (s *span) boundary(n int) time.Duration {
 	k := time.Duration(n)
-	return s.start + k*s.first + s.growth*(k*(k-1)/2)
+	return s.start + k*s.first + time.Duration(s.growth*float64(k*(k-1)/2))
 }
 
 // completed is how many steps have ended by now.

@@ -61,10 +61,10 @@ func (c Cost) Duration(w Work) time.Duration {
 	return time.Duration(d * c.factor(w))
 }
 
-// growth is how much longer the next step takes when nothing changes but the KV cache, which
+// growth is how many nanoseconds longer the next step takes when nothing changes but the KV cache, which
 // every decoding sequence makes one token longer.
-func (c Cost) growth(w Work) time.Duration {
-	return time.Duration(c.KV * float64(w.Decoding) * c.factor(w))
+func (c Cost) growth(w Work) float64 {
+	return c.KV * float64(w.Decoding) * c.factor(w)
 }
 
 func (c Cost) factor(w Work) float64 {
