@@ -7,9 +7,9 @@ import "time"
 type span struct {
 	start  time.Duration
 	first  time.Duration // how long its first step takes
-	growth float64 // in nanoseconds: a fast engine's is less than one
-	steps  int // planned
-	done   int // completed
+	growth float64       // in nanoseconds: a fast engine's is less than one
+	steps  int           // planned
+	done   int           // completed
 	work   Work
 	load   bool // not a step: the engine loads adapters
 }
