@@ -163,7 +163,8 @@ func (w *world) submit() {
 			Seq: rollout.GroupSeq(w.random.IntN(5))}, Sample: w.random.IntN(3)},
 		Model: w.pick("base", "base", "v1", "v2"), Prompt: prompt, Output: 1 + w.random.IntN(60), Client: w,
 		Tag: uint64(w.submitted), Class: uint64(w.random.IntN(2)),
-		Shared: []enginemodel.Prefix{{Key: 1, Tokens: 100}, {Key: uint64(2 + w.random.IntN(3)), Tokens: 100 + w.random.IntN(9)*50}},
+		Shared: []enginemodel.Prefix{{Key: 1, Tokens: 100},
+			{Key: uint64(2 + w.random.IntN(3)), Tokens: 100 + w.random.IntN(9)*50}},
 	}
 	if w.random.IntN(5) == 0 {
 		r.Deadline = w.agenda.Now() + time.Duration(w.random.IntN(5000))*time.Millisecond
