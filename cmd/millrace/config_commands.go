@@ -8,55 +8,83 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/environments"
+	"github.com/millrace/millrace/internal/sim"
 	"github.com/millrace/millrace/internal/spec"
 )
 
 func newConfigCommand(env environment) *cobra.Command {
 	parent := &cobra.Command{
 		Use:   "config",
-		Short: "Check run specs and configurations; print their schemas",
+		Short: "Check run specs, configurations and simulation setups; print their schemas",
 	}
-	var service bool
+	var kind fileKind
 	check := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Report every fault of run specs, with its line and what to write instead",
 		Long: `Read run specs as a server would and report every fault with file, line, what is wrong and the nearest valid key. "-" is standard
-input. With --service the files are configurations of server and worker.`,
+input. With --service the files are configurations of server and worker, with --setup those of millrace simulate.`,
 		Example: "  millrace config check run.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
-			return checkFiles(env, files, service)
+			if err := kind.validate(); err != nil {
+				return err
+			}
+			return checkFiles(env, files, kind)
 		},
 	}
-	check.Flags().BoolVar(&service, "service", false, "the files are service configurations, not run specs")
+	kind.flags(check, "the files are")
 	schema := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON schema of run specs, for editors",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if err := kind.validate(); err != nil {
+				return err
+			}
 			text := spec.Schema()
-			if service {
+			switch {
+			case kind.service:
 				text = config.ServiceSchema()
+			case kind.setup:
+				text = sim.Schema()
 			}
 			_, err := env.stdout.Write(text)
 			return err
 		},
 	}
-	schema.Flags().BoolVar(&service, "service", false, "the schema of service configurations")
+	kind.flags(schema, "the schema of")
 	parent.AddCommand(check, schema)
 	return parent
 }
 
-func checkFiles(env environment, files []string, service bool) error {
+// fileKind is which kind of file a command is about: run specs, unless it says otherwise.
+type fileKind struct{ service, setup bool }
+
+func (k *fileKind) flags(cmd *cobra.Command, about string) {
+	cmd.Flags().BoolVar(&k.service, "service", false, about+" service configurations, not run specs")
+	cmd.Flags().BoolVar(&k.setup, "setup", false, about+" setups of simulations, not run specs")
+}
+
+func (k *fileKind) validate() error {
+	if k.service && k.setup {
+		return usage("--service and --setup exclude each other")
+	}
+	return nil
+}
+
+func checkFiles(env environment, files []string, kind fileKind) error {
 	faulty := 0
 	for _, file := range files {
 		data, err := env.readFile(file)
 		if err != nil {
 			return usage("%v", err)
 		}
-		if service {
+		switch {
+		case kind.service:
 			_, err = config.ReadService(file, data, os.Getenv)
-		} else {
+		case kind.setup:
+			_, _, err = environments.ReadSetup(file, data, nil)
+		default:
 			_, err = environments.ReadSpec(file, data)
 		}
 		if err != nil {

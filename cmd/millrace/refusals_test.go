@@ -26,6 +26,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"rum", 2, "did you mean run?"},
 		{"trainer demp", 2, "did you mean demo?"},
+		{"config check --setup ../../config/testdata/setup_list.bad.yaml", 1, "want keys with values, not a list"},
+		{"config check --setup --service -", 2, "exclude each other"},
 		{"game play --years 0", 2, "0 years: want at least 1"},
 		{"server --listen nonsense", 1, `listen: "nonsense" is not host:port`},
 		{"server --redis nonsense", 1, "redis.url: want redis://host:port/db"},

@@ -25,6 +25,9 @@ func words[T ~string](all ...T) []string {
 	return texts
 }
 
+// inSetup is said of the sections that a run spec has only where it is simulated.
+const inSetup = "belongs to the setup of a simulation: millrace simulate -f FILE, and: millrace config check --setup FILE"
+
 // keys is the table: one row for every key of a run spec. A default is part of what a spec without the key means and
 // never changes: give a key another name instead.
 var keys = settings.Table{
@@ -178,6 +181,10 @@ var keys = settings.Table{
 		"buffer.size":               "unknown key; the buffer holds buffer.depth times buffer.groups_per_step groups",
 		"dispatch.engines":          "engines do not belong to a run; add them with: millrace engine add URL",
 		"engines":                   "engines do not belong to a run; add them with: millrace engine add URL",
+		"fleet":                     inSetup,
+		"trainer":                   inSetup,
+		"workload":                  inSetup,
+		"overheads":                 inSetup,
 		"paused":                    "a run is paused with: millrace run pause NAME; and: millrace run resume NAME",
 		"sampling.n":                "every turn is one completion; did you mean group.samples?",
 		"sampling.stop":             "stop texts belong to the environment",
