@@ -26,7 +26,7 @@ func words[T ~string](all ...T) []string {
 }
 
 // inSetup is said of the sections that a run spec has only where it is simulated.
-const inSetup = "belongs to the setup of a simulation: millrace simulate -f FILE, and: millrace config check --setup FILE"
+const inSetup = "belongs to the setup of a simulation; see millrace simulate, and: millrace config check --setup FILE"
 
 // keys is the table: one row for every key of a run spec. A default is part of what a spec without the key means and
 // never changes: give a key another name instead.
