@@ -5,11 +5,9 @@
 package calibration
 
 import (
-	"context"
 	"errors"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runrecord"
 	"github.com/millrace/millrace/internal/sim"
 )
 
@@ -54,11 +52,12 @@ type Fit struct {
 	Steps []StepFit `json:"steps"`
 	// MedianError is of the step times, as a share.
 	MedianError float64 `json:"median_error"`
-	// MeanError is of the mean step time over the steady steps.
-	MeanError float64 `json:"mean_error"`
-	// RequestSec is the mean time of a request at an engine, and BatchRate requests per second.
+	// MeanStep is of the steady steps, which are those of Window.
+	MeanStep Pair   `json:"mean_step"`
+	Window   Window `json:"steady_steps"`
+	// RequestSec is the mean time of a request at an engine.
 	RequestSec Pair `json:"request_seconds"`
-	BusyShare  Pair `json:"busy_share"`
+	BusyShare  Pair `json:"busy_share"` // of the engines' time
 	// Simulations is how many runs were simulated to find the parameters.
 	Simulations int `json:"simulations"`
 }
@@ -77,8 +76,3 @@ type Pair struct {
 
 // ErrUndetermined is returned for a record that does not say enough: too few steps, or nothing of its games.
 var ErrUndetermined = errors.New("the record does not determine a simulation")
-
-// Calibrate makes the setup that plays a recorded run again.
-func Calibrate(ctx context.Context, r *runrecord.Record, o Options) (*Calibration, error) {
-	return nil, errors.New("not built yet")
-}

@@ -1,0 +1,147 @@
+package calibration
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runrecord"
+	"github.com/millrace/millrace/internal/sim"
+)
+
+// fewestSteps is how many steps that are done, with their groups, a record must have.
+const fewestSteps = 3
+
+// Calibrate makes the setup that plays a recorded run again. What can be read off the record is: the games, the fleet,
+// the trainer's phases, the overheads. How fast the engines are, what a call takes beside them, and how much the
+// answers of one phase differ in length, is fitted: the recorded run is simulated until its requests take as long as
+// recorded.
+func Calibrate(ctx context.Context, r *runrecord.Record, o Options) (*Calibration, error) {
+	o.Profile = cmp.Or(o.Profile, sim.DefaultProfile)
+	c := &calibrator{record: r, options: o}
+	if err := c.usableSteps(); err != nil {
+		return nil, err
+	}
+	c.setup = sim.Setup{Spec: r.Run.Spec}
+	c.setup.Steps = int(c.steps[len(c.steps)-1].Step) + 1
+	if err := c.games(); err != nil {
+		return nil, err
+	}
+	c.fleet()
+	c.trainer()
+	c.overheads()
+	if err := c.fitEngines(ctx); err != nil {
+		return nil, err
+	}
+	for _, gap := range r.Gaps {
+		c.warn("%s", gap)
+	}
+	c.setup.Steps = r.Run.Spec.Steps
+	return &Calibration{Setup: c.setup, Parameters: c.parameters, Fit: c.fit, Warnings: c.warnings}, nil
+}
+
+// calibrator fills in a setup.
+type calibrator struct {
+	record     *runrecord.Record
+	options    Options
+	steps      []rollout.StepRecord // done, with their groups, one after another
+	setup      sim.Setup
+	parameters []Parameter
+	warnings   []string
+	fit        Fit
+}
+
+func (c *calibrator) say(name, value string, from Source, how string) {
+	c.parameters = append(c.parameters, Parameter{Name: name, Value: value, From: from, How: how})
+}
+
+func (c *calibrator) warn(format string, args ...any) {
+	c.warnings = append(c.warnings, fmt.Sprintf(format, args...))
+}
+
+// usableSteps is the newest unbroken row of steps that are done and still have their groups.
+func (c *calibrator) usableSteps() error {
+	done := c.record.Done()
+	for i := len(done) - 1; i >= 0; i-- {
+		s := done[i]
+		if len(s.Service.Groups) == 0 || len(c.steps) > 0 && s.Step != c.steps[0].Step-1 {
+			break
+		}
+		c.steps = append([]rollout.StepRecord{s}, c.steps...)
+	}
+	if len(c.steps) < fewestSteps {
+		return fmt.Errorf("%w: %d steps are done and have their groups, %d are needed; record the run when it has gone on",
+			ErrUndetermined, len(c.steps), fewestSteps)
+	}
+	if first := c.steps[0].Step; first > 0 {
+		c.warn("the steps before step %d have no groups any more: the simulated run begins with the groups after them",
+			first)
+	}
+	dropped := map[rollout.Code]int64{}
+	for _, d := range c.record.Departures {
+		if d.Code != rollout.Trained {
+			dropped[d.Code] += d.Groups
+		}
+	}
+	for _, d := range c.record.Departures {
+		if n := dropped[d.Code]; n > 0 {
+			c.warn("%d groups were dropped (%s); the simulated run drops groups by its own rules", n, d.Code)
+			delete(dropped, d.Code)
+		}
+	}
+	return nil
+}
+
+// compare says how well a simulated run meets the record.
+func (c *calibrator) compare(result sim.Result, simulations int) {
+	f := Fit{Simulations: simulations}
+	simulated := map[rollout.Step]rollout.StepRecord{}
+	for _, s := range result.Input.Records {
+		simulated[s.Step] = s
+	}
+	var errors []float64
+	var recorded, again sums
+	for _, s := range c.steps {
+		other, ok := simulated[s.Step]
+		if !ok {
+			continue
+		}
+		f.Steps = append(f.Steps, StepFit{s.Step, Pair{s.StepSec(), other.StepSec()}})
+		errors = append(errors, math.Abs(other.StepSec()/s.StepSec()-1))
+		recorded.add(s)
+		again.add(other)
+	}
+	if len(errors) > 0 {
+		f.MedianError = median(errors)
+	}
+	f.Window = Steady(c.setup.Buffer.Depth, c.steps, result.Input.Records)
+	f.MeanStep = Pair{f.Window.MeanStep(c.steps), f.Window.MeanStep(result.Input.Records)}
+	f.RequestSec = Pair{recorded.requestSec(), again.requestSec()}
+	f.BusyShare = Pair{recorded.busyShare(), again.busyShare()}
+	c.fit = f
+}
+
+// sums adds up step records.
+type sums struct {
+	usage        rollout.Usage
+	busy, window float64
+}
+
+func (s *sums) add(r rollout.StepRecord) {
+	for i := range r.Service.Groups {
+		s.usage = s.usage.Add(r.Service.Groups[i].Usage)
+	}
+	sec := r.Service.Fleet.WindowSec * r.Service.Fleet.Engines
+	s.busy, s.window = s.busy+sec*r.Service.Fleet.BusyShare, s.window+sec
+}
+
+func (s *sums) requestSec() float64 { return s.usage.ExecSec / max(float64(s.usage.Requests), 1) }
+
+func (s *sums) busyShare() float64 {
+	if s.window == 0 {
+		return 0
+	}
+	return s.busy / s.window
+}
