@@ -126,9 +126,16 @@ type Setting struct {
 	Assign   Assign            `json:"assign"`
 	Lock     bool              `json:"lock"`
 	Told     Told              `json:"told"`
-	SLO      rollout.Duration  `json:"slo"`
-	Horizon  rollout.Duration  `json:"horizon"`
-	Setup    string            `json:"setup"`
+	// What the scheduler is told of lengths may be predicted, or wrong; bins may end where they serve best.
+	Prediction Prediction `json:"prediction"`
+	ToldBeside float64    `json:"told_beside"`
+	BinEnds    BinEnds    `json:"bin_ends"`
+	Scheduler  Scheduler  `json:"scheduler"`
+	PythonTies bool       `json:"python_ties"`
+
+	SLO     rollout.Duration `json:"slo"`
+	Horizon rollout.Duration `json:"horizon"`
+	Setup   string           `json:"setup"`
 }
 
 // Assign says who chooses the engine of a request.
@@ -138,6 +145,7 @@ type Assign string
 const (
 	AssignFree  Assign = "scheduler" // the scheduler, when an engine has room
 	AssignHash  Assign = "hash"      // a hash of the prompt when it arrives: requests wait for that engine
+	AssignBins  Assign = "bin"       // the engines of the bin of its length
 	AssignCalls Assign = "call"      // calls in turn when they arrive; only requests of one call share a batch
 )
 
@@ -146,8 +154,9 @@ type Told string
 
 // The ways; the empty one is ToldLengths.
 const (
-	ToldLengths Told = "lengths" // the true ones
-	ToldNothing Told = "nothing"
+	ToldLengths    Told = "lengths" // the true ones
+	ToldNothing    Told = "nothing"
+	ToldPrediction Told = "prediction" // what a predictor says that knows the prompt alone
 )
 
 // Engine is how an engine works.

@@ -96,12 +96,26 @@ var settingKeys = slices.Concat([]settings.Key{
 		Doc: "cores that the workers share; each wants all of them. 0: enough"},
 	{Path: "engine.contention", Min: at(0), Max: at(100),
 		Doc: "how much slower every further worker makes all of them, beside their sharing the cores"},
-	{Path: "assign", Default: AssignFree, OneOf: []string{string(AssignFree), string(AssignHash), string(AssignCalls)},
-		Doc: "who chooses a request's engine: the scheduler when one is free, or, at the arrival, a hash of the prompt or " +
-			"calls in turn"},
+	{Path: "assign", Default: AssignFree, OneOf: []string{string(AssignFree), string(AssignHash), string(AssignCalls), string(AssignBins)},
+		Doc: "who chooses a request's engine: the scheduler when one is free, or, at the arrival, a hash of the prompt, " +
+			"calls in turn, or the bin of its length: then every bin has its own engines"},
 	{Path: "lock", Doc: "a lock is held while a batch is worked on, so that one engine works at a time"},
-	{Path: "told", Default: ToldLengths, OneOf: []string{string(ToldLengths), string(ToldNothing)},
-		Doc: "what the scheduler is told of requests: their true lengths, or nothing"},
+	{Path: "told", Default: ToldLengths, OneOf: []string{string(ToldLengths), string(ToldNothing), string(ToldPrediction)},
+		Doc: "what the scheduler is told of requests: their true lengths, nothing, or a prediction from the prompt"},
+	{Path: "prediction", Doc: "of the prediction: factor x prompt ^ exponent, lognormal; without it that of seed note 003"},
+	{Path: "prediction.factor", Min: at(0), Max: at(1000), Doc: "1.5 in seed note 003"},
+	{Path: "prediction.exponent", Min: at(0), Max: at(10), Doc: "0.7 in seed note 003"},
+	{Path: "prediction.spread", Min: at(0), Max: at(10), Doc: "standard deviation of the logarithm; 0.1 in seed note 003"},
+	{Path: "told_beside", Min: at(0), Max: at(0.5),
+		Doc: "share of requests that the scheduler is told a length of the next bin of, to each side of an inner bin"},
+	{Path: "bin_ends", Default: AsDispatched, OneOf: []string{string(AsDispatched), string(EqualMassBins),
+		string(OptimalBins), string(ExponentialBins)},
+		Doc: "where bins end: as dispatch.batching says; with equally many of all requests in each; where full batches are " +
+			"the shortest; or as the multi-bin paper has it for exponential lengths"},
+	{Path: "scheduler", Default: TheDispatcher, OneOf: schedulerNames(),
+		Doc: "the service's dispatcher, or a scheduler of seed note 003, which takes max_batch_size, boundaries and slo"},
+	{Path: "python_ties", Doc: "requests of the same moment come in the order in which the program of seed note 003 " +
+		"takes them"},
 	{Path: "slo", Min: at(0), Max: at(maxSeconds), Doc: "the latency beyond which a request counts as a violation"},
 	{Path: "horizon", Min: at(0), Max: at(maxSeconds), Doc: "the time up to which done and done_batches count"},
 	{Path: "setup", Doc: "a setup that comes with the program, or a file: the cell is a whole pipeline, as millrace " +

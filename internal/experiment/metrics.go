@@ -50,6 +50,7 @@ var metrics = []Metric{
 		"probability that an idle engine's wait merges two", Share: true},
 	{Name: "done", Head: "DONE IN TIME", Doc: "requests answered by the horizon"},
 	{Name: "done_batches", Head: "BATCHES IN TIME", Doc: "batches ended by the horizon"},
+	{Name: "rows_of_003", Head: "ROWS OF 003", Doc: "1 if these are the rows that seed note 003 played; else not a number"},
 	{Name: "rejected", Head: "REJECTED", Doc: "requests that were not answered"},
 
 	{Name: "step_first", Head: "FIRST STEP (s)", Doc: "length of step 0, without the wait before it"},
@@ -72,7 +73,7 @@ var metrics = []Metric{
 func Metrics() []Metric { return slices.Clone(metrics) }
 
 // MetricNamed is the metric of a name. Of a pipeline there are also step_K, the length of step K, and ready_K, the
-// ready groups when it was claimed, in batches.
+// ready groups when it was claimed, in batches; of requests also bin_K_mean, bin_K_variance and so on, of the bins.
 func MetricNamed(name string) (Metric, bool) {
 	if i := slices.IndexFunc(metrics, func(m Metric) bool { return m.Name == name }); i >= 0 {
 		return metrics[i], true
@@ -85,6 +86,14 @@ func MetricNamed(name string) (Metric, bool) {
 			if n, err := strconv.Atoi(k); err == nil && n >= 0 && strconv.Itoa(n) == k {
 				return Metric{Name: name, Head: strings.Replace(numbered.head, "%s", k, 1), Doc: numbered.doc}, true
 			}
+		}
+	}
+	if k, ok := strings.CutPrefix(name, "bin_"); ok {
+		bin, what, _ := strings.Cut(k, "_")
+		i := slices.IndexFunc(binMetrics, func(m Metric) bool { return m.Name == what })
+		if n, err := strconv.Atoi(bin); i >= 0 && err == nil && n >= 0 && strconv.Itoa(n) == bin {
+			m := binMetrics[i]
+			return Metric{Name: name, Head: strings.Replace(m.Head, "%s", bin, 1), Doc: m.Doc, Share: m.Share}, true
 		}
 	}
 	return Metric{}, false

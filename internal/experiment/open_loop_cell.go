@@ -19,6 +19,35 @@ func (c *Cell) playOpenLoop(seed uint64) (map[string]float64, error) {
 	s := &c.Setting
 	trace := c.arrivals(seed)
 	requests := s.requests(trace, seed)
+	binned := s.endBins(requests)
+	s = &binned
+	s.misplace(requests, seed)
+	s.assignBins(requests)
+	var err error
+	if s.PythonTies {
+		if requests, err = s.asPythonTakesThem(requests); err != nil {
+			return nil, err
+		}
+	}
+	outcome, batches, err := s.play(requests, seed)
+	if err != nil {
+		return nil, err
+	}
+	m := s.sum(trace, requests, outcome)
+	m["rows_of_003"] = rowsOfTheNote(trace.Name, requests)
+	if err := s.load(m, requests); err != nil {
+		return nil, err
+	}
+	s.countBatches(m, requests, outcome, batches)
+	s.composition(m, requests, outcome)
+	return m, nil
+}
+
+// play plays requests with the scheduler that is asked for.
+func (s *Setting) play(requests []openloop.Request, seed uint64) (openloop.Outcome, []enginemodel.BatchDone, error) {
+	if s.Scheduler.isNote() {
+		return s.playNote(requests)
+	}
 	var batches []enginemodel.BatchDone
 	setting := openloop.Setting{
 		Requests: requests, Engines: s.working(), Rules: s.Dispatch,
@@ -26,22 +55,27 @@ func (c *Cell) playOpenLoop(seed uint64) (map[string]float64, error) {
 			return s.newEngine(seed, number, func(b enginemodel.BatchDone) { batches = append(batches, b) })
 		},
 	}
-	if s.Assign != AssignFree {
+	switch s.Assign {
+	case AssignHash, AssignCalls:
 		setting.Models = func(number int) []string { return []string{modelOf(number)} }
+	case AssignBins:
+		setting.Models = s.binsOf
 	}
 	if s.Engine.Batching == Continuous {
 		setting.Limit = s.Dispatch.MaxInFlightPerEngine
 	}
 	outcome, err := openloop.Play(setting)
-	if err != nil {
-		return nil, err
+	return outcome, batches, err
+}
+
+// assignBins gives every request to the engines of its bin, if bins have their own.
+func (s *Setting) assignBins(requests []openloop.Request) {
+	if s.Assign != AssignBins {
+		return
 	}
-	m := s.sum(trace, requests, outcome)
-	if err := s.load(m, requests); err != nil {
-		return nil, err
+	for i := range requests {
+		requests[i].Model = ofBin(s.binOf(s.binLength(&requests[i])))
 	}
-	s.countBatches(m, requests, outcome, batches)
-	return m, nil
 }
 
 // working is how many engines can work at once: under a lock that is held while a batch is worked on, one.
@@ -65,10 +99,18 @@ func modelOf(engine int) string { return fmt.Sprintf("engine-%d", engine) }
 // requests is arrivals as the dispatcher gets them.
 func (s *Setting) requests(trace workload.Trace, seed uint64) []openloop.Request {
 	hash := virtualtime.NewRandom(seed, "hash of a prompt")
+	predictor := virtualtime.NewRandom(seed, "predictions")
 	requests := make([]openloop.Request, len(trace.Arrivals))
 	for i, a := range trace.Arrivals {
-		r := openloop.Request{At: a.At, Prompt: a.Prompt, Output: max(1, a.Output)}
-		if s.Told != ToldNothing {
+		r := openloop.Request{At: a.At, Prompt: a.Prompt, Output: a.Output}
+		if s.Engine.Batching == Continuous { // which answers with one token at least
+			r.Prompt, r.Output = max(1, r.Prompt), max(1, r.Output)
+		}
+		switch s.Told {
+		case ToldNothing:
+		case ToldPrediction:
+			r.Predicted = s.Prediction.orDefault().of(r.Prompt, predictor)
+		default:
 			r.Predicted = r.Output
 		}
 		switch s.Assign {
@@ -236,7 +278,8 @@ func (c *Cell) Random() bool {
 		return false
 	}
 	s := &c.Setting
-	if s.Engine.Variation > 0 || s.Assign == AssignHash {
+	predicts := s.Told == ToldPrediction && s.Prediction.orDefault().Spread > 0
+	if s.Engine.Variation > 0 || s.Assign == AssignHash || predicts || s.ToldBeside > 0 {
 		return true
 	}
 	if c.Trace == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/millrace/millrace/internal/interval"
@@ -159,6 +160,9 @@ func (c *Cell) play(ctx context.Context, seeds int) (CellResult, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(out.Metrics)) {
 		mean := interval.Mean(out.Metrics[name], confidence)
+		if math.IsNaN(mean.Mean) { // not known in this cell
+			continue
+		}
 		out.Values[name] = Figures{mean.Mean, max(0, mean.Half), mean.N}
 	}
 	return out, nil

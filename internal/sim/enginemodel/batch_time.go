@@ -1,6 +1,7 @@
 package enginemodel
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -25,8 +26,11 @@ type LinearTime struct {
 
 // Seconds is the sum.
 func (t LinearTime) Seconds(b, longest int) (float64, error) {
+	if t.PerBatch == 0 && t.PerRequest == 0 && t.PerToken == 0 && t.PerRequestToken == 0 {
+		return 0, errors.New("batches take no time at all: give at least one of the times")
+	}
 	n, l := float64(b), float64(longest)
-	return positive(t.PerBatch+t.PerRequest*n+(t.PerToken+t.PerRequestToken*n)*l, b, longest)
+	return possible(t.PerBatch+t.PerRequest*n+(t.PerToken+t.PerRequestToken*n)*l, b, longest)
 }
 
 // Source says where the numbers come from.
@@ -45,7 +49,7 @@ type SaturatingTime struct {
 // Seconds is the formula's value.
 func (t SaturatingTime) Seconds(b, longest int) (float64, error) {
 	n := float64(b)
-	return positive(t.Start+t.PerToken*float64(longest)*(1+t.Growth*(n-1)/n), b, longest)
+	return possible(t.Start+t.PerToken*float64(longest)*(1+t.Growth*(n-1)/n), b, longest)
 }
 
 // Source says where the numbers come from.
@@ -63,10 +67,10 @@ func LongestTime(secondsPerToken float64) LinearTime {
 	return LinearTime{PerToken: secondsPerToken, From: "Guldogan et al., arXiv 2412.04504, section 3"}
 }
 
-// positive refuses times that cannot be.
-func positive(seconds float64, b, longest int) (float64, error) {
-	if !(seconds > 0) || math.IsInf(seconds, 0) {
-		return 0, fmt.Errorf("a batch of %d requests of at most %d tokens would take %g s: a batch time must be positive",
+// possible refuses times that cannot be.
+func possible(seconds float64, b, longest int) (float64, error) {
+	if !(seconds >= 0) || math.IsInf(seconds, 0) {
+		return 0, fmt.Errorf("a batch of %d requests of at most %d tokens would take %g s: a batch takes no negative time",
 			b, longest, seconds)
 	}
 	return seconds, nil

@@ -189,13 +189,14 @@ func (a Arrivals) Of(t Trace, seed uint64) Trace {
 	if a.Process == TraceArrivals {
 		t = t.Limit(a.Calls)
 	}
-	t = t.Faster(cmp.Or(a.Faster, 1))
+	t = t.FromFirst().Faster(cmp.Or(a.Faster, 1))
+	if t.hasLengths() { // requests that failed have none
+		return t
+	}
 	lengths := virtualtime.NewRandom(seed, "lengths")
 	for i := range t.Arrivals {
 		at := &t.Arrivals[i]
-		if at.Prompt == 0 && at.Output == 0 {
-			at.Prompt, at.Output = a.Prompt.Next(lengths), a.Output.Next(lengths)
-		}
+		at.Prompt, at.Output = a.Prompt.Next(lengths), a.Output.Next(lengths)
 	}
 	return t
 }

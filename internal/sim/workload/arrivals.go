@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"time"
 )
 
@@ -34,6 +35,20 @@ func (t Trace) Faster(factor float64) Trace {
 		faster.Arrivals[i] = a
 	}
 	return faster
+}
+
+// FromFirst is the same arrivals on a clock that starts with the first of them.
+func (t Trace) FromFirst() Trace {
+	later := Trace{Name: t.Name, Arrivals: slices.Clone(t.Arrivals)}
+	for i := range later.Arrivals {
+		later.Arrivals[i].At -= t.Arrivals[0].At
+	}
+	return later
+}
+
+// hasLengths reports whether a trace says how long requests are.
+func (t Trace) hasLengths() bool {
+	return slices.ContainsFunc(t.Arrivals, func(a Arrival) bool { return a.Prompt > 0 || a.Output > 0 })
 }
 
 // Calls is when each call came, and how many requests it had.
