@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/diplomacyenv"
 	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/experiment"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/sim"
 	"github.com/millrace/millrace/internal/tictactoe"
@@ -65,6 +66,11 @@ func ReadSetup(name string, data []byte, assignments []string) (sim.Setup, []sim
 		return setup, nil, err
 	}
 	return setup, assumed, checkOpponents(name, setup.Spec)
+}
+
+// ReadExperiment reads an experiment as config does.
+func ReadExperiment(name string, data []byte, open config.OpenFile) (*experiment.Experiment, error) {
+	return config.ReadExperiment(name, data, open, ValidateOptions())
 }
 
 // checkOpponents checks that the fixed policies that a spec's environment names are among its own.

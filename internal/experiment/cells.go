@@ -24,7 +24,7 @@ func (e *Experiment) Combinations(p int) []Combination {
 	for a, axis := range part.Axes {
 		var next []Combination
 		for _, c := range all {
-			for i, name := range axis.names() {
+			for i, name := range axis.Names() {
 				set, at := []string{axis.Key + "=" + name}, fmt.Sprintf("%s.axes[%d].values[%d]", path, a, i)
 				if len(axis.Points) > 0 {
 					set, at = axis.Points[i].Set, fmt.Sprintf("%s.axes[%d].points[%d].set", path, a, i)
@@ -81,7 +81,7 @@ func (p Part) axisFaults(path string, faults *settings.Faults) {
 		if axis.Name != "" && !wellNamed.MatchString(axis.Name) {
 			faults.Add(at+".name", "%q: want a-z 0-9 _, a letter first", axis.Name)
 		}
-		points := axis.names()
+		points := axis.Names()
 		switch {
 		case len(points) == 0:
 			faults.Add(at, "no points: give key and values, or points")

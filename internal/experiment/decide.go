@@ -233,7 +233,7 @@ func (p Part) cellAt(places []Place) (int, error) {
 		if a < 0 {
 			return 0, fmt.Errorf("%s has no axis %s%s", p.Name, at.Axis, meant(at.Axis, p.axisNames()))
 		}
-		if names := p.Axes[a].names(); !slices.Contains(names, at.Point) {
+		if names := p.Axes[a].Names(); !slices.Contains(names, at.Point) {
 			return 0, fmt.Errorf("%s of %s has no point %s%s", at.Axis, p.Name, at.Point, meant(at.Point, names))
 		}
 	}
@@ -272,8 +272,8 @@ func (p Part) axisNames() []string {
 	return names
 }
 
-// names is the names of an axis's points.
-func (a Axis) names() []string {
+// Names is the names of an axis's points.
+func (a Axis) Names() []string {
 	if len(a.Points) == 0 {
 		return a.Values
 	}
