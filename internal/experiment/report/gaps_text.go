@@ -12,8 +12,8 @@ import (
 )
 
 // windows is the flush windows of which arrivals are asked how often they would merge calls.
-var windows = []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 3 * time.Second,
-	5 * time.Second, 10 * time.Second}
+var windows = []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
+	3 * time.Second, 5 * time.Second, 10 * time.Second}
 
 // honestRule is what follows from all of it.
 const honestRule = `The rule that costs nothing: when an engine is idle and something waits, dispatch at once; when all are busy, a queue forms by itself
@@ -30,11 +30,11 @@ func WriteGaps(w io.Writer, t workload.Trace) error {
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	fmt.Fprintf(&b, "gaps: mean %s, median %s, least %s, longest %s, coefficient of variation %.2f (1: calls are independent; "+
-		"more: they come in bursts)\n\n", units.Seconds(g.Mean.Seconds()), units.Seconds(g.Median.Seconds()),
+	fmt.Fprintf(&b, "gaps: mean %s, median %s, least %s, longest %s, coefficient of variation %.2f (1: calls are "+
+		"independent; more: they come in bursts)\n\n", units.Seconds(g.Mean.Seconds()), units.Seconds(g.Median.Seconds()),
 		units.Seconds(g.Min.Seconds()), units.Seconds(g.Max.Seconds()), g.CV)
-	rows := table.New(table.Right("WINDOW (s)"), table.Right("NEXT CALL WITHIN"), table.Right("COST TO A CALL WHEN IDLE (s)"),
-		table.Right("CALLS MERGED PER 100"))
+	rows := table.New(table.Right("WINDOW (s)"), table.Right("NEXT CALL WITHIN"),
+		table.Right("COST TO A CALL WHEN IDLE (s)"), table.Right("CALLS MERGED PER 100"))
 	for _, window := range windows {
 		p := g.Within(window)
 		rows.Row(units.Number(window.Seconds()), units.Percent(p), units.Number(window.Seconds()), units.Number(100*p))
