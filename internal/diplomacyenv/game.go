@@ -165,19 +165,9 @@ var verdictCount = map[orderlang.Verdict]string{
 	orderlang.Invalid: CountInvalid,
 }
 
-// botOrders asks the bot that plays a power. It draws from a stream that no other power, phase or sample draws from.
+// botOrders asks the bot that plays a power.
 func (g *game) botOrders(o diplomacy.Options) ([]diplomacy.Order, error) {
-	name := g.env.opponent[o.Power]
-	player, ok := g.bots[name]
-	if !ok {
-		var err error
-		if player, err = bot.New(name, g.env.m); err != nil {
-			return nil, err
-		}
-		g.bots[name] = player
-	}
-	rng := stream("opponent", g.record.Seed, g.record.Sample, g.Phase(), g.env.m.PowerName(o.Power))
-	return player.Orders(g.state, o, rng), nil
+	return g.ordersOf(g.env.opponent[o.Power], o)
 }
 
 // play plays one phase, keeps it in the record, and returns the rewards of the learners' turns in it.

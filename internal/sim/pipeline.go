@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -85,9 +84,11 @@ func newPipeline(s Setup, o Options) (*pipeline, error) {
 		byID: map[rollout.EngineID]*engine{}, loading: map[uint64]*adapterLoad{},
 		groups: map[rollout.GroupSeq]*group{}, begun: map[dispatch.ID]*group{},
 	}
-	var err error
-	if p.games, err = p.gamesOf(s); err != nil {
-		return nil, err
+	if p.games = o.Games; p.games == nil {
+		var err error
+		if p.games, err = Games(s, o.Environment); err != nil {
+			return nil, err
+		}
 	}
 	p.buffer = buffermodel.New(s.Buffer, s.Steps, retainedSteps, p.groupDropped)
 	every := sampleEvery
@@ -105,21 +106,6 @@ func newPipeline(s Setup, o Options) (*pipeline, error) {
 	p.run.timer = p.agenda.Timer(classRun, &p.run, 0)
 	p.trainer.begin(p)
 	return p, p.startEngines()
-}
-
-// gamesOf is where the games of a setup come from.
-func (p *pipeline) gamesOf(s Setup) (workload.Games, error) {
-	switch {
-	case p.options.Games != nil:
-		return p.options.Games, nil
-	case s.Workload.Distribution != nil:
-		return workload.NewDistributedGames(*s.Workload.Distribution, uint64(s.Seed)), nil
-	case s.Workload.Recorded != nil && s.Workload.Recorded.Games != nil:
-		return s.Workload.Recorded.Games, nil
-	case s.Workload.Recorded != nil && s.Workload.Recorded.Games != nil:
-		return s.Workload.Recorded.Games, nil
-	}
-	return nil, errors.New("workload: no games are given: distribution, recorded with a record that was read, or bots")
 }
 
 // at is a time of day.

@@ -32,11 +32,11 @@ type game struct {
 	slowQueue    time.Duration
 	longest      time.Duration // execution of any
 	startedKnown bool
-	episode
+	outcome
 }
 
-// episode is what a game has come to.
-type episode struct {
+// outcome is what a game has come to.
+type outcome struct {
 	sample         int
 	started, ended time.Duration
 	modelTime      time.Duration // executions of its phases' slowest requests
@@ -87,6 +87,9 @@ func (p *pipeline) newGame(g *group, sample int) *game {
 func (a *game) begin() {
 	ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: a.setup.Name, Seq: a.group.seq}, Sample: a.sample}
 	a.of = a.games.Game(ref)
+	if played, ok := a.games.(interface{ Err() error }); ok && len(a.of.Phases) == 0 && played.Err() != nil {
+		a.fail(played.Err())
+	}
 	a.agents = a.of.Agents
 	a.state = gameRests
 	a.timer.Set(a.now() + a.before(0))
@@ -151,7 +154,7 @@ func (a *game) ask() {
 			Episode: rollout.EpisodeRef{
 				GroupRef: rollout.GroupRef{Run: a.setup.Name, Seq: a.group.seq}, Sample: a.sample,
 			},
-			Model: a.model, Prompt: t.Prompt, Output: t.Output, ToldPrompt: t.Prompt, Shared: t.Shared,
+			Model: a.modelOfTurn(t), Prompt: t.Prompt, Output: t.Output, ToldPrompt: t.Prompt, Shared: t.Shared,
 			Timeout: a.setup.Timeouts.Completion.Std(), Client: a, Tag: uint64(i),
 		})
 		if a.state != gameAsks { // it was rejected at once
@@ -162,6 +165,19 @@ func (a *game) ask() {
 	if a.missing == 0 {
 		a.answered()
 	}
+}
+
+// modelOfTurn is what a turn is asked of: the game's version of the learner, or a fixed policy.
+func (a *game) modelOfTurn(t *workload.Turn) string {
+	if t.Policy == "" {
+		return a.model
+	}
+	for _, fixed := range a.setup.Policies {
+		if fixed.Name == t.Policy {
+			return fixed.Model(a.setup.Name, a.setup.Spec.Model)
+		}
+	}
+	return a.model
 }
 
 // Answered hears how a request ended.

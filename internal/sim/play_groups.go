@@ -23,7 +23,7 @@ type group struct {
 	inFlight bool // a request of it was dispatched
 
 	playing []*game
-	done    []episode // finished, in the order in which they did
+	done    []outcome // finished, in the order in which they did
 	failure rollout.Code
 	late    bool // the grace of those still running is over
 	timed   bool // it runs
@@ -79,7 +79,7 @@ func (g *group) Happen(time.Duration, uint64) {
 // finish takes the result of one of its games.
 func (g *group) finish(of *game) {
 	g.leave(of)
-	g.done = append(g.done, of.episode)
+	g.done = append(g.done, of.outcome)
 	g.judge()
 }
 
@@ -159,7 +159,7 @@ func (g *group) length() int {
 
 // commit compares the rewards of the finished games and makes the group ready.
 func (g *group) commit() {
-	slices.SortFunc(g.done, func(a, b episode) int { return cmp.Compare(a.sample, b.sample) })
+	slices.SortFunc(g.done, func(a, b outcome) int { return cmp.Compare(a.sample, b.sample) })
 	ref := rollout.GroupRef{Run: g.setup.Name, Seq: g.seq}
 	flat := g.games.ZeroVariance(ref)
 	if flat && len(g.done) > 1 && g.setup.Group.ZeroVariance == rollout.DropZeroVariance {

@@ -2,10 +2,13 @@ package sim
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/dispatch"
+	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/sim/enginemodel"
 	"github.com/millrace/millrace/internal/sim/serving"
@@ -22,6 +25,8 @@ type Options struct {
 	Detail int
 	// Games, if set, are played in place of the workload's.
 	Games workload.Games
+	// Environment makes the environment whose games are played among bots; only such a workload needs it.
+	Environment func(rollout.Environment) (episode.Environment, error)
 	// NewEngine, if set, makes the engines, by their number from 0, in place of the fleet's profile.
 	NewEngine func(no int) (enginemodel.Engine, error)
 	// Log, if set, is told every event that the dispatcher is given, and what it commands.
@@ -51,6 +56,29 @@ func Run(ctx context.Context, s Setup, o Options) (Result, error) {
 	}
 	err = p.play(ctx)
 	return p.result(), err
+}
+
+// Games is where the games of a setup come from. Whoever simulates a setup several times gives them to each as its
+// Options' Games, so that games among bots are played once.
+func Games(s Setup, environment func(rollout.Environment) (episode.Environment, error)) (workload.Games, error) {
+	w := &s.Workload
+	switch {
+	case w.Distribution != nil:
+		return workload.NewDistributedGames(*w.Distribution, uint64(s.Seed)), nil
+	case w.Recorded != nil && w.Recorded.Games != nil:
+		return w.Recorded.Games, nil
+	case w.Recorded != nil:
+		return nil, fmt.Errorf("workload.recorded: the record %s was not read", w.Recorded.File)
+	case w.Bots != nil && environment != nil:
+		env, err := environment(s.Environment)
+		if err != nil {
+			return nil, fmt.Errorf("workload.bots: %w", err)
+		}
+		return workload.NewBotGames(env, s.Spec, w.Bots.Groups), nil
+	case w.Bots != nil:
+		return nil, fmt.Errorf("workload.bots: nobody knows environments of kind %q here", s.Environment.Kind)
+	}
+	return nil, errors.New("workload: says nothing of where games come from: distribution, recorded or bots")
 }
 
 // result is what the run has left so far.

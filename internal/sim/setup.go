@@ -92,4 +92,6 @@ type RecordedGames struct {
 }
 
 // BotGames plays real games of the spec's environment among its bots, and takes the lengths of their prompts.
-type BotGames struct{}
+type BotGames struct {
+	Groups int `json:"groups,omitempty"` // different groups, which then come again; 0: workload.DefaultGroups
+}

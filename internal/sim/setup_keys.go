@@ -123,6 +123,8 @@ var sections = settings.Table{
 		{Path: "workload.recorded.file", Example: "run.record.json",
 			Doc: "the run's record, as millrace run record writes it; a path from where the command runs"},
 		{Path: "workload.bots", Doc: "games of the spec's environment, played among its bots"},
+		{Path: "workload.bots.groups", Min: at(0), Max: at(100_000),
+			Doc: "how many different groups are played before they come again; 0 is 24"},
 
 		{Path: "overheads", Doc: "what the service and the network add, in wall time, whatever the time factor"},
 		{Path: "overheads.call", Default: 5 * time.Millisecond, Min: at(0), Max: at(60),

@@ -39,6 +39,8 @@ type Phase struct {
 type Turn struct {
 	Agent          int // from 0
 	Prompt, Output int // tokens
+	// Policy names the fixed policy that decides; empty: the learner.
+	Policy string
 	// Shared is the leading prompt tokens that other turns have, too, by what they are the same as: of a group's games,
 	// of a game's earlier prompts. From short to long.
 	Shared []Prefix

@@ -1,0 +1,58 @@
+package workload_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/millrace/millrace/internal/diplomacyenv"
+	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/sim/workload"
+	"github.com/millrace/millrace/internal/tictactoe"
+)
+
+// TestBotGames plays games of both environments: one has bots, of the other answers are drawn. A game is the same
+// whatever was asked before.
+func TestBotGames(t *testing.T) {
+	t.Parallel()
+	diplomacy, err := diplomacyenv.FromOptions(json.RawMessage(`{"horizon_years": 2}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, err := tictactoe.FromOptions(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := rollout.Spec{Name: "demo", Model: "base", Seed: 7, Group: rollout.GroupSpec{Samples: 2},
+		Sampling: rollout.Sampling{MaxTokens: 120}}
+	ref := func(seq rollout.GroupSeq, sample int) rollout.EpisodeRef {
+		return rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: seq}, Sample: sample}
+	}
+	for name, env := range map[string]episode.Environment{"diplomacy": diplomacy, "tictactoe": small} {
+		games, others := workload.NewBotGames(env, spec, 2), workload.NewBotGames(env, spec, 2)
+		others.Game(ref(1, 1))
+		first := games.Game(ref(0, 0))
+		if err := games.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(first, others.Game(ref(0, 0))) || !reflect.DeepEqual(first, games.Game(ref(2, 0))) {
+			t.Errorf("%s: the same game is another one when others were asked for before", name)
+		}
+		turns := 0
+		for _, phase := range first.Phases {
+			for _, turn := range phase.Turns {
+				turns++
+				last := turn.Shared[len(turn.Shared)-1]
+				if turn.Prompt < 10 || turn.Output < 1 || last.Tokens > turn.Prompt || last.Tokens <= turn.Prompt-16 {
+					t.Errorf("%s: turn %+v", name, turn)
+				}
+			}
+		}
+		if len(first.Phases) < 2 || turns < len(first.Phases) || first.Agents < 1 {
+			t.Errorf("%s: %d phases with %d turns of %d agents", name, len(first.Phases), turns, first.Agents)
+		}
+		t.Logf("%s: %d phases, %d turns, %d agents, zero variance %v", name, len(first.Phases), turns, first.Agents,
+			games.ZeroVariance(ref(0, 0).GroupRef))
+	}
+}
