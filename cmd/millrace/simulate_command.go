@@ -51,7 +51,7 @@ Another command stands for one GPU to a live service, in real time: millrace eng
 			if cmd.Flags().Changed("seed") {
 				o.set = append(o.set, fmt.Sprintf("seed=%d", o.seed))
 			}
-			return simulateRun(cmd.Context(), env, o, sim.Run)
+			return simulateRun(cmd.Context(), env, o, environments.Simulator())
 		},
 	}
 	f := cmd.Flags()

@@ -26,7 +26,8 @@ func (g *game) BotAnswers() (map[string]string, error) {
 	return answers, nil
 }
 
-// ordersOf asks a bot for the orders of a power. It draws from a stream that no other power, phase or sample draws from.
+// ordersOf asks a bot for the orders of a power. It draws from a stream that no other power, phase or sample draws
+// from.
 func (g *game) ordersOf(name bot.Name, o diplomacy.Options) ([]diplomacy.Order, error) {
 	player, ok := g.bots[name]
 	if !ok {

@@ -13,9 +13,9 @@ import (
 	"github.com/millrace/millrace/internal/sim/virtualtime"
 )
 
-// BotGames are real games of an environment, played to their end without a model: the environment's own bots answer its
-// prompts or, where it has none, words that each prompt's constraint allows. Of the texts only the lengths are kept. The
-// groups of a run are those of a live one with the same seed; after Groups of them they come again.
+// BotGames are real games of an environment, played to their end without a model: the environment's own bots answer
+// its prompts or, where it has none, words that each prompt's constraint allows. Of the texts only the lengths are
+// kept. The groups of a run are those of a live one with the same seed; after some number of them they come again.
 //
 // A game is played when it is first asked for, and then kept: several simulations may share one BotGames.
 type BotGames struct {
