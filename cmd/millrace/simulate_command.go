@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/environments"
 	"github.com/millrace/millrace/internal/rollout"
@@ -29,6 +30,7 @@ type simulateOptions struct {
 	seeds  int
 	steps  int
 	format string
+	record string
 }
 
 func newSimulateCommand(env environment) *cobra.Command {
@@ -60,6 +62,8 @@ Another command stands for one GPU to a live service, in real time: millrace eng
 	f.Int64Var(&o.seed, "seed", 0, "seed of the simulation (default: the file's seed)")
 	f.IntVar(&o.seeds, "seeds", 1, "simulate with so many seeds, one after another, and say how far the results differ")
 	f.IntVar(&o.steps, "steps", 0, "simulate only so many steps of the run (default: all)")
+	f.StringVar(&o.record, "record", "", "write the simulated run to this file, as millrace run record does of a live "+
+		"one; gzipped if its name ends in .gz")
 	f.StringVarP(&o.format, "output", "o", "table", "table or json")
 	cmd.Flag("seed").DefValue = "" // the file's
 	for name, complete := range map[string]cobra.CompletionFunc{
@@ -146,6 +150,11 @@ func simulateRun(ctx context.Context, env environment, o simulateOptions, play s
 			return fmt.Errorf("simulate %s: %w", o.file, err)
 		}
 		s.add(one.Seed, result)
+		if i == 0 && o.record != "" {
+			if err := cli.WriteRecord(recordOf(one, result), o.record); err != nil {
+				return fmt.Errorf("record: %w", err)
+			}
+		}
 	}
 	if o.format == "json" {
 		return s.writeJSON(env.stdout)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runrecord"
 	"github.com/millrace/millrace/internal/sim"
 )
 
@@ -149,6 +150,28 @@ func TestSimulationAsJSON(t *testing.T) {
 	setup, assumed, err := again.readSetupFile("-", nil)
 	if err != nil || len(assumed) != 0 || setup.Fleet.Engines != 5 || setup.Fleet.TimeFactor != 0.1 {
 		t.Errorf("read again: %+v, assumed %v, %v", setup.Fleet, assumed, err)
+	}
+}
+
+// TestSimulatedRecord: what --record writes is read again as the record of a live run is.
+func TestSimulatedRecord(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"run.json", "run.json.gz"} {
+		path := filepath.Join(t.TempDir(), name)
+		var stdout, stderr bytes.Buffer
+		args := []string{"simulate", "-f", "../../config/setups/seed-004-a100.yaml", "--record", path, "--steps", "5"}
+		if code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != 0 {
+			t.Fatal(stderr.String())
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		record, err := runrecord.Read(path, file)
+		if err != nil || len(record.Done()) != 5 || len(record.Engines) != 2 || record.Run.Spec.Name != "seed-004-a100" {
+			t.Errorf("%+v, %v", record, err)
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *session) recordCommand() *cobra.Command {
 			if to == "" || to == "-" {
 				return record.Write(s.Stdout, false)
 			}
-			if err := writeRecord(record, to); err != nil {
+			if err := WriteRecord(record, to); err != nil {
 				return err
 			}
 			for _, gap := range record.Gaps {
@@ -54,8 +54,8 @@ newest %d without samples; the record says what is missing.`,
 	return cmd
 }
 
-// writeRecord gives a file its name when it is whole.
-func writeRecord(record *runrecord.Record, to string) error {
+// WriteRecord gives a file its name when it is whole.
+func WriteRecord(record *runrecord.Record, to string) error {
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
 		return usage("%s is a folder; name a file", to)
 	}

@@ -31,8 +31,8 @@ const (
 	engineLost
 )
 
-// defaultMaxInFlight is an engine's limit of requests where nothing is said of it: the fleet's default.
-const defaultMaxInFlight = 256
+// DefaultMaxInFlight is an engine's limit of requests where nothing is said of it: the fleet's default.
+const DefaultMaxInFlight = 256
 
 // startEngines makes the engines that serve from the start, and plans what becomes of them.
 func (p *pipeline) startEngines() error {
@@ -179,7 +179,7 @@ func (p *pipeline) join(e *engine) {
 	e.state = engineReady
 	limit := p.setup.Fleet.MaxInFlight
 	if limit == 0 {
-		limit = defaultMaxInFlight
+		limit = DefaultMaxInFlight
 	}
 	p.fleet.AddEngine(e.id, e.model, limit, p.adapterSlots(), []string{p.setup.Model})
 	if p.now() > 0 {

@@ -98,7 +98,7 @@ func checkEngines(t *testing.T, p *pipeline) {
 	t.Helper()
 	limit := p.setup.Fleet.MaxInFlight
 	if limit == 0 {
-		limit = defaultMaxInFlight
+		limit = DefaultMaxInFlight
 	}
 	for _, e := range p.engines {
 		st := e.model.Stats()
