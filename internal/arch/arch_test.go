@@ -35,6 +35,7 @@ var layers = [][]string{
 		"internal/adapterfiles", "internal/enginediscovery", "internal/workerregistry", "internal/dispatch/live",
 		"internal/telemetry/store", "internal/telemetry/axiom", "internal/telemetry/prom", "internal/api", "internal/cli",
 		"internal/diagnosis/reporttext", "internal/experiment/report",
+		"internal/plan/plantext",
 		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch",
 		"internal/stack", "internal/crashtest",
 		"internal/isolation", "internal/archive", "internal/retry", "internal/freeport", "internal/fleetsync",

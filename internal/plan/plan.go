@@ -144,6 +144,9 @@ func Make(ctx context.Context, r Request, o Options) (*Plan, error) {
 	if err != nil && !errors.Is(err, ctx.Err()) {
 		return nil, err
 	}
+	if reason := allRefused(cells); reason != "" && err == nil {
+		return nil, fmt.Errorf("nothing can be simulated: %s", reason)
+	}
 	p.Cells = cells
 	p.markFrontier()
 	if now := p.cell(r.own()); now != nil {
@@ -170,6 +173,18 @@ func (p *Plan) withoutConditions(ctx context.Context, r Request, o Options) erro
 	}
 	p.Unchanged = &c
 	return nil
+}
+
+// allRefused is why no setting has figures; empty where one has.
+func allRefused(cells []Cell) string {
+	reason := ""
+	for _, c := range cells {
+		if c.Refused == "" {
+			return ""
+		}
+		reason = c.Refused
+	}
+	return reason
 }
 
 func (p *Plan) cell(s Setting) *Cell {

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/cli"
+	"github.com/millrace/millrace/internal/plan"
+	"github.com/millrace/millrace/internal/plan/plantext"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/sim"
+	"github.com/millrace/millrace/internal/sim/calibration"
+)
+
+// planOptions are the flags of `millrace plan`.
+type planOptions struct {
+	file, server                    string
+	engines, depths, groups, games  string
+	price                           float64
+	target                          time.Duration
+	seeds                           int
+	set, lose, slow                 []string
+	publish                         time.Duration
+	publishSet, priceSet, targetSet bool
+	profile                         string
+	svg, format                     string
+}
+
+func newPlanCommand(env environment) *cobra.Command {
+	var o planOptions
+	cmd := &cobra.Command{
+		Use:   "plan RUN | -f SETUP.yaml | -f RECORD.json",
+		Short: "What would it cost: step time, staleness and money with other engines, another depth, other batches",
+		Long: `Simulate a run with every combination of engines, buffer depth and batch size, compare step time, starvation, staleness, tokens per
+second and money, and recommend one.
+
+RUN is calibrated from what the service has recorded of it, as is a record that "millrace run record" has written; how well the
+simulation meets the record is said first. A setup, or a run spec, is simulated as it stands: before anything is rented.
+
+Recommended is, with --price, the cheapest setting by $ per step whose step is within 2 % of the shortest; without, the fewest
+engines, and of these the least depth, because depth costs staleness. With --target-step it is the cheapest that meets it.
+Money is that of the engines alone. How steady steps are found and what is modelled: docs/simulator.md.`,
+		Example: `  millrace plan seed-004 --engines 1..8 --depth 1..4 --price 1.89
+  millrace plan seed-004 --target-step 160s --svg plan.svg
+  millrace plan seed-004 --lose 1@20 --slow 1=0.5
+  millrace plan -f config/setups/seed-004-a100.yaml --engines 2,4,8 --groups 4,8,16 --set buffer.max_staleness=8`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f := cmd.Flags()
+			o.publishSet, o.priceSet, o.targetSet = f.Changed("publish"), f.Changed("price"), f.Changed("target-step")
+			return planRun(cmd.Context(), env, o, args, sim.Run)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "file", "f", "", `a setup, a run spec or a run's record; "-" is standard input`)
+	f.StringVar(&o.engines, "engines", "", "engines to try: 4, or 2,4,8, or 1..16 (default: up to twice those of now)")
+	f.StringVar(&o.depths, "depth", "", "buffer depths to try (default: from 1 to two more than now)")
+	f.StringVar(&o.groups, "groups", "", "groups per step to try (default: the run's)")
+	f.StringVar(&o.games, "samples", "", "games of a group to try (default: the run's)")
+	f.Float64Var(&o.price, "price", 0, "what an engine costs, in $ per hour")
+	f.DurationVar(&o.target, "target-step", 0, "the step time that is wanted, such as 150s")
+	f.IntVar(&o.seeds, "seeds", plan.DefaultSeeds, "simulations of each setting")
+	f.StringArrayVar(&o.set, "set", nil, "KEY=VALUE of a setup, such as buffer.max_staleness=8; repeatable")
+	f.StringArrayVar(&o.lose, "lose", nil, "what if engines die: N@STEP, such as 1@20; repeatable")
+	f.StringArrayVar(&o.slow, "slow", nil, "what if an engine is slow: ENGINE=SPEED, such as 1=0.5; repeatable")
+	f.DurationVar(&o.publish, "publish", 0, "what if publishing a version takes so long")
+	f.StringVar(&o.profile, "profile", "", "hardware profile that a recorded run is calibrated with (default "+
+		sim.DefaultProfile+")")
+	f.StringVar(&o.svg, "svg", "", "draw the plan into this file")
+	f.StringVarP(&o.format, "output", "o", "table", "table or json")
+	f.StringVar(&o.server, "server", cli.ServerOf(os.Getenv), "URL of the API server ($MILLRACE_SERVER)")
+	return cmd
+}
+
+// planned is what `millrace plan -o json` writes.
+type planned struct {
+	Simulated   bool             `json:"simulated"` // always: no number of the plan was measured
+	Plan        *plan.Plan       `json:"plan"`
+	Calibration *calibratedFrom  `json:"calibration,omitempty"`
+	Assumed     []sim.Assumption `json:"assumed,omitempty"`
+	Next        []string         `json:"next"`
+}
+
+// calibratedFrom is how a recorded run became a setup.
+type calibratedFrom struct {
+	Steps      int                     `json:"steps"` // recorded
+	Meets      bool                    `json:"meets_record"`
+	Parameters []calibration.Parameter `json:"parameters"`
+	Fit        calibration.Fit         `json:"fit"`
+	Warnings   []string                `json:"warnings,omitempty"`
+}
+
+// planRun reads what is to be planned, plans it and writes what came out. Interrupted, it writes what is known.
+func planRun(ctx context.Context, env environment, o planOptions, args []string, play plan.Simulate) error {
+	request, err := o.request()
+	if err != nil {
+		return err
+	}
+	source, err := env.planSource(ctx, o, args)
+	if err != nil {
+		return err
+	}
+	request.Setup = source.setup
+	o.defaultGrid(&request)
+	if err := request.Validate(); err != nil {
+		return usage("%v", err)
+	}
+	if o.format == "table" {
+		if err := source.write(env); err != nil {
+			return err
+		}
+	}
+	options := plan.Options{Simulate: play, Workers: runtime.GOMAXPROCS(0), Now: time.Now,
+		Tell: newPlanProgress(env, request).tell}
+	made, err := plan.Make(ctx, request, options)
+	if made == nil {
+		return err
+	}
+	return errors.Join(env.writePlan(o, source, made), err)
+}
+
+// writePlan writes a plan as a table or as JSON, and draws it if that is wanted.
+func (e environment) writePlan(o planOptions, source planSource, made *plan.Plan) error {
+	next := source.next(made)
+	if o.svg != "" {
+		var b bytes.Buffer
+		if err := made.WriteSVG(&b); err != nil {
+			return err
+		}
+		if err := os.WriteFile(o.svg, b.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("draw the plan: %w", err)
+		}
+	}
+	if o.format == "json" {
+		enc := json.NewEncoder(e.stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(planned{true, made, source.calibrated, source.assumed, append([]string{}, next...)})
+	}
+	if err := plantext.Write(e.stdout, made, 0); err != nil {
+		return err
+	}
+	if len(next) > 0 {
+		fmt.Fprintln(e.stdout, "\nNext:")
+		for _, command := range next {
+			fmt.Fprintln(e.stdout, "  "+command)
+		}
+	}
+	if o.svg != "" {
+		e.say("drawn in %s", o.svg)
+	}
+	return nil
+}
+
+// request is what the flags ask.
+func (o planOptions) request() (plan.Request, error) {
+	r := plan.Request{Seeds: o.seeds, Price: o.price, TargetSec: o.target.Seconds()}
+	switch {
+	case o.format != "table" && o.format != "json":
+		return r, usage("-o %s: use table or json", o.format)
+	case o.seeds < 1 || o.seeds > maxSeeds:
+		return r, usage("--seeds %d: want 1 to %d", o.seeds, maxSeeds)
+	case o.priceSet && !(o.price > 0 && o.price < 1e6):
+		return r, usage("--price %g: want what an engine costs in $ per hour, above 0", o.price)
+	case o.targetSet && o.target <= 0:
+		return r, usage("--target-step %v: want a time above 0, such as 150s", o.target)
+	case o.publishSet && o.publish < 0:
+		return r, usage("--publish %v: want a time, such as 60s", o.publish)
+	}
+	for _, f := range []struct {
+		flag, text string
+		into       *[]int
+	}{
+		{"engines", o.engines, &r.Grid.Engines}, {"depth", o.depths, &r.Grid.Depths},
+		{"groups", o.groups, &r.Grid.Groups}, {"samples", o.games, &r.Grid.Samples},
+	} {
+		if f.text == "" {
+			continue
+		}
+		values, err := plan.ParseValues(f.text)
+		if err != nil {
+			return r, usage("--%s %v", f.flag, err)
+		}
+		*f.into = values
+	}
+	for _, text := range o.lose {
+		loss, err := plan.ParseLoss(text)
+		if err != nil {
+			return r, usage("--lose %v", err)
+		}
+		r.Conditions.Lose = append(r.Conditions.Lose, loss)
+	}
+	for _, text := range o.slow {
+		slow, err := plan.ParseSlow(text)
+		if err != nil {
+			return r, usage("--slow %v", err)
+		}
+		r.Conditions.Slow = append(r.Conditions.Slow, slow)
+	}
+	if o.publishSet {
+		publish := rollout.Duration(o.publish)
+		r.Conditions.Publish = &publish
+	}
+	return r, nil
+}
+
+// defaultGrid tries what is near the setup where nothing is said: up to twice its engines, and two batches more.
+func (o planOptions) defaultGrid(r *plan.Request) {
+	if o.engines == "" {
+		r.Grid.Engines = nearbyEngines(r.Setup.Fleet.Engines)
+	}
+	if o.depths == "" {
+		for depth := 1; depth <= max(4, r.Setup.Buffer.Depth+2); depth++ {
+			r.Grid.Depths = append(r.Grid.Depths, depth)
+		}
+	}
+}
+
+// nearbyEngines is 1 to twice as many, or eight numbers up to that of a large fleet.
+func nearbyEngines(now int) []int {
+	most, every := max(8, 2*now), 1
+	if now > 8 {
+		every = most / 8
+	}
+	var out []int
+	for n := every; n <= most; n += every {
+		out = append(out, n)
+	}
+	return append(out, now)
+}
+
+// planProgress says how far a plan is, if it takes long.
+type planProgress struct {
+	env       environment
+	request   plan.Request
+	announced bool
+	said      time.Duration // since the beginning
+}
+
+// long is how long a plan may take without saying so before.
+const long = time.Minute
+
+func newPlanProgress(env environment, r plan.Request) *planProgress {
+	return &planProgress{env: env, request: r}
+}
+
+func (p *planProgress) tell(now plan.Progress) {
+	if now.Done == now.Of {
+		return
+	}
+	if !p.announced && now.Left > long {
+		p.announced, p.said = true, now.Passed
+		p.env.say("%d settings, %d seeds each, will take about %v; Ctrl-C shows what is known by then, fewer --seeds or a "+
+			"smaller grid take less", now.Of, p.request.Seeds, now.Left.Round(time.Second))
+		return
+	}
+	if now.Passed-p.said >= quietFor {
+		p.said = now.Passed
+		p.env.say("planning: %d of %d settings; about %v left", now.Done, now.Of, now.Left.Round(time.Second))
+	}
+}
+
+// meetsRecord is the largest median error of step times with which a simulation is said to meet a record, as diagnosis
+// asks of its replay.
+const meetsRecord = 0.10
+
+// recordFile reports whether a document is a run's record and no setup.
+func recordFile(path string, data []byte) bool {
+	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) || strings.HasSuffix(path, ".json.gz") {
+		return true
+	}
+	var head struct {
+		Format string          `json:"format"`
+		Steps  json.RawMessage `json:"steps"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return false
+	}
+	return head.Format != "" || filepath.Ext(path) == ".json" && bytes.HasPrefix(bytes.TrimSpace(head.Steps), []byte("["))
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/environments"
+	"github.com/millrace/millrace/internal/plan"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runrecord"
+	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/sim"
+	"github.com/millrace/millrace/internal/sim/calibration"
+	"github.com/millrace/millrace/internal/spec"
+	"github.com/millrace/millrace/internal/units"
+)
+
+// planSource is what a plan is made of: a setup, and where it is from.
+type planSource struct {
+	name       string // of the run or the file
+	setup      sim.Setup
+	assumed    []sim.Assumption
+	calibrated *calibratedFrom // nil of a setup that was read
+	live       *rollout.RunStatus
+}
+
+// planSource reads the run, the record or the setup that is to be planned.
+func (e environment) planSource(ctx context.Context, o planOptions, args []string) (planSource, error) {
+	switch {
+	case len(args) == 1 && o.file != "":
+		return planSource{}, usage("RUN %s or -f %s: name one", args[0], o.file)
+	case len(args) == 1:
+		return e.planOfRun(ctx, o, rollout.RunName(args[0]))
+	case o.file == "":
+		return planSource{}, usage("name a run, or a setup or a record with -f; examples are in config/setups")
+	}
+	data, err := e.readFile(o.file)
+	if err != nil {
+		return planSource{}, fmt.Errorf("plan: %w", err)
+	}
+	if recordFile(o.file, data) {
+		record, err := runrecord.Read(o.file, bytes.NewReader(data))
+		if err != nil {
+			return planSource{}, err
+		}
+		return calibrate(ctx, o, o.file, record)
+	}
+	setup, assumed, err := environments.ReadSetup(o.file, data, o.set)
+	if err != nil {
+		return planSource{}, err
+	}
+	return planSource{name: o.file, setup: setup, assumed: assumed}, nil
+}
+
+func (e environment) planOfRun(ctx context.Context, o planOptions, run rollout.RunName) (planSource, error) {
+	if err := run.Validate(); err != nil {
+		return planSource{}, usage("%v; a file is named with -f", err)
+	}
+	client, err := e.client(o.server)
+	if err != nil {
+		return planSource{}, err
+	}
+	record, err := client.Record(ctx, run, time.Now())
+	if err != nil {
+		return planSource{}, err
+	}
+	source, err := calibrate(ctx, o, string(run), record)
+	source.live = &record.Run
+	return source, err
+}
+
+// calibrate makes a setup of a record, with what --set says of it.
+func calibrate(ctx context.Context, o planOptions, name string, record *runrecord.Record) (planSource, error) {
+	c, err := calibration.Calibrate(ctx, record, calibration.Options{Profile: o.profile})
+	if errors.Is(err, calibration.ErrUndetermined) {
+		return planSource{}, fmt.Errorf("calibrate from %s: %w; plan when more steps are done, or from a setup: "+
+			"millrace plan -f SETUP.yaml", name, err)
+	}
+	if err != nil {
+		return planSource{}, fmt.Errorf("calibrate from %s: %w", name, err)
+	}
+	s := planSource{name: name, setup: c.Setup, calibrated: &calibratedFrom{
+		Steps: len(record.Done()), Meets: c.Fit.MedianError <= meetsRecord && c.Fit.MeanError <= meetsRecord,
+		Parameters: c.Parameters, Fit: c.Fit, Warnings: c.Warnings,
+	}}
+	if len(o.set) == 0 {
+		return s, nil
+	}
+	document, err := json.Marshal(c.Setup)
+	if err != nil {
+		return planSource{}, fmt.Errorf("the setup of %s: %w", name, err)
+	}
+	s.setup, _, err = environments.ReadSetup("the setup of "+name, document, o.set)
+	return s, err
+}
+
+// write says what the plan rests on: of a calibrated run, how well the simulation meets it.
+func (s planSource) write(env environment) error {
+	w := env.stdout
+	if s.calibrated == nil {
+		fmt.Fprintf(w, "SIMULATED from %s: %s of profile %s, games from %s. Nothing was measured.\n", s.name,
+			counted(s.setup.Fleet.Engines, "engine"), s.setup.Fleet.Profile, s.setup.Workload.Source())
+		for _, a := range s.assumed {
+			if a.From == sim.FromDefault {
+				fmt.Fprintf(w, "  assumed: %s = %s\n", a.Key, a.Value)
+			}
+		}
+		fmt.Fprintln(w)
+		return nil
+	}
+	c := s.calibrated
+	fit := fmt.Sprintf("step times are met within %s (median), steady ones within %s in the mean; requests take "+
+		"%s recorded, %s simulated", units.Percent(c.Fit.MedianError), units.Percent(c.Fit.MeanError),
+		units.Seconds(c.Fit.RequestSec.Recorded), units.Seconds(c.Fit.RequestSec.Simulated))
+	if !c.Meets {
+		fmt.Fprintf(w, "THE SIMULATION DOES NOT MEET THE RECORD of %s: %s.\nTake the plan for no more than a comparison of "+
+			"settings. More would decide: a record of more steps, of a fleet that did not change, or\na GPU's own profile "+
+			"(millrace bench engines --calibrate URL) with --profile.\n", s.name, fit)
+	} else {
+		fmt.Fprintf(w, "SIMULATED, calibrated from %s of %s: %s.\n", counted(c.Steps, "step"), s.name, fit)
+	}
+	for _, p := range c.Parameters {
+		if p.From != calibration.Measured {
+			fmt.Fprintf(w, "  %s: %s = %s (%s)\n", p.From, p.Name, p.Value, p.How)
+		}
+	}
+	for _, warning := range c.Warnings {
+		fmt.Fprintf(w, "  note: %s\n", warning)
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// next is the commands that do what is recommended: to the live run, or to a simulation of the setup.
+func (s planSource) next(p *plan.Plan) []string {
+	if len(p.Recommendations) == 0 || p.Recommendations[0].Setting == nil {
+		return nil
+	}
+	to := *p.Recommendations[0].Setting
+	b := s.setup.Buffer
+	var changes []string
+	if to.Depth != b.Depth {
+		changes = append(changes, fmt.Sprintf("buffer.depth=%d", to.Depth))
+	}
+	if to.Groups != b.GroupsPerStep {
+		changes = append(changes, fmt.Sprintf("buffer.groups_per_step=%d", to.Groups))
+	}
+	if to.Samples != s.setup.Group.Samples {
+		changes = append(changes, fmt.Sprintf("group.samples=%d", to.Samples))
+	}
+	switch {
+	case s.live != nil && !s.live.State.Over():
+		return append(liveChanges(s.name, changes), engineChanges(to.Engines-s.setup.Fleet.Engines)...)
+	case s.calibrated != nil && len(changes) > 0:
+		return []string{"in the spec of the next run: " + strings.Join(changes, " ")}
+	case s.calibrated != nil:
+		return nil
+	}
+	changes = append(changes, fmt.Sprintf("fleet.engines=%d", to.Engines))
+	return []string{fmt.Sprintf("millrace simulate -f %s --set %s", s.name, strings.Join(changes, " --set "))}
+}
+
+// liveChanges sets what can be changed while a run is going on.
+func liveChanges(run string, changes []string) []string {
+	var now, later []string
+	for _, setting := range changes {
+		key, _, _ := strings.Cut(setting, "=")
+		if slices.ContainsFunc(spec.Live(), func(k settings.Key) bool { return k.Path == key }) {
+			now = append(now, setting)
+		} else {
+			later = append(later, setting)
+		}
+	}
+	var out []string
+	if len(now) > 0 {
+		out = append(out, fmt.Sprintf("millrace run set %s %s", run, strings.Join(now, " ")))
+	}
+	if len(later) > 0 {
+		out = append(out, "in the spec of the next run: "+strings.Join(later, " "))
+	}
+	return out
+}
+
+// engineChanges adds engines one by one, or says how many may go.
+func engineChanges(more int) []string {
+	if more < 0 {
+		return slices.Repeat([]string{"millrace engine remove ID"}, -more)
+	}
+	return slices.Repeat([]string{"millrace engine add URL"}, more)
+}
