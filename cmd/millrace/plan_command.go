@@ -34,10 +34,11 @@ type planOptions struct {
 	publishSet, priceSet, targetSet bool
 	profile                         string
 	svg, format                     string
+	workers                         int // simulations at once
 }
 
 func newPlanCommand(env environment) *cobra.Command {
-	var o planOptions
+	o := planOptions{workers: runtime.GOMAXPROCS(0)}
 	cmd := &cobra.Command{
 		Use:   "plan RUN | -f SETUP.yaml | -f RECORD.json",
 		Short: "What would it cost: step time, staleness and money with other engines, another depth, other batches",
@@ -120,7 +121,7 @@ func planRun(ctx context.Context, env environment, o planOptions, args []string,
 			return err
 		}
 	}
-	options := plan.Options{Simulate: play, Workers: runtime.GOMAXPROCS(0), Now: time.Now,
+	options := plan.Options{Simulate: play, Workers: o.workers, Now: time.Now,
 		Tell: newPlanProgress(env, request).tell}
 	made, err := plan.Make(ctx, request, options)
 	if made == nil {

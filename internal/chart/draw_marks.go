@@ -230,7 +230,7 @@ func (p *plot) drawLabels(d *drawing) {
 			if point.Label == "" || !isNumber(point.Y) {
 				continue
 			}
-			text := fitting(clean(point.Label), tickSize, longestName)
+			text := fitting(clean(point.Label), tickSize, p.width*0.6)
 			x, y := p.x.at(point.X), p.height-p.y.at(p.spans[i][k].to)
 			w := textWidth(text, tickSize)
 			for _, b := range []box{

@@ -101,9 +101,6 @@ func (p *Plan) costChart(b Batch, rec Recommendation) chart.Chart {
 	for _, cell := range p.cellsOf(b) {
 		point := chart.Point{X: cell.Step.Mean, Y: cost(cell), Label: p.label(cell, rec)}
 		if cell.Frontier {
-			if point.Label == "" {
-				point.Label = fmt.Sprintf("%d × depth %d", cell.Engines, cell.Depth)
-			}
 			best.Points = append(best.Points, point)
 			continue
 		}

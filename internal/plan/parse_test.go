@@ -71,7 +71,8 @@ func TestArticle(t *testing.T) {
 
 func TestDollars(t *testing.T) {
 	t.Parallel()
-	for v, want := range map[float64]string{0: "$0", 0.00321: "$0.00321", 0.05: "$0.05", 0.315: "$0.315", 1.89: "$1.89",
+	for v, want := range map[float64]string{0: "$0", 0.00321: "$0.00321", 0.05: "$0.0500", 0.053053: "$0.0531",
+		0.315: "$0.315", 1.89: "$1.89",
 		12.5: "$12.50", 4321.6: "$4322"} {
 		if got := Dollars(v); got != want {
 			t.Errorf("%v: %q, want %q", v, got, want)

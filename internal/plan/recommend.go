@@ -3,7 +3,9 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/millrace/millrace/internal/units"
@@ -263,24 +265,16 @@ func article(n int) string {
 	return fmt.Sprintf("%s %d%s", a, n, ending)
 }
 
-// Dollars writes money: whole cents, and less where a sum is small.
+// Dollars writes money: in whole cents, and below a dollar in three digits.
 func Dollars(v float64) string {
 	switch {
-	case v == 0:
+	case v <= 0:
 		return "$0"
-	case v < 0.0995:
-		return "$" + trimmed(fmt.Sprintf("%.5f", v))
 	case v < 1:
-		return fmt.Sprintf("$%.3f", v)
+		decimals := 2 - int(math.Floor(math.Log10(v)))
+		return "$" + strconv.FormatFloat(v, 'f', min(decimals, 9), 64)
 	case v < 1000:
 		return fmt.Sprintf("$%.2f", v)
 	}
 	return fmt.Sprintf("$%.0f", v)
-}
-
-func trimmed(text string) string {
-	if text = strings.TrimRight(text, "0"); strings.HasSuffix(text, ".") {
-		return text + "0"
-	}
-	return text
 }
