@@ -23,18 +23,30 @@ func newBenchEnginesCommand(env environment) *cobra.Command {
 	cfg := bench.DefaultConfig()
 	var seconds float64
 	var format string
+	var calibrated engineCalibration
 	cmd := &cobra.Command{
 		Use:   "engines",
-		Short: "Play games on 1, 2, 4, ... engines and compare with a closed loop on the same engines",
+		Short: "Play games on 1, 2, 4, ... engines and compare with a closed loop; or calibrate an engine",
 		Long: `Play the reference games on fleets of growing size, with the service's own dispatcher and engine client, and measure what the engines do.
 Then send the very same requests again in a closed loop, which is what the engines can do. Nothing else needs to run.
 
 Without --engine the engines are simulated, in this process. They take processor time that real ones would not: unless --concurrency is
-given, it is chosen so that this machine can serve the largest count.`,
+given, it is chosen so that this machine can serve the largest count.
+
+With --calibrate URL one engine is measured instead: how long a step takes by the number of sequences, the length of prompts and
+contexts, and with an adapter. The fit is shown beside the measurements and written as a hardware profile, which simulations
+load. The engine should have nothing else to do; it takes a minute or two. MILLRACE_ENGINE_API_KEY is its key, if it asks for one.`,
 		Example: `  millrace bench engines --counts 1,2,4,8
-  millrace bench engines --counts 1,2 --engine http://10.0.0.5:8000 --engine http://10.0.0.6:8000 --model my-adapter-v1`,
+  millrace bench engines --counts 1,2 --engine http://10.0.0.5:8000 --engine http://10.0.0.6:8000 --model my-adapter-v1
+  millrace bench engines --calibrate http://10.0.0.5:8000 --gpu a100-80gb --adapter my-adapter-v1 -f my-a100.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := calibrated.mode(cmd); err != nil {
+				return err
+			}
+			if calibrated.url != "" {
+				return calibrated.run(cmd.Context(), env, cfg.Model)
+			}
 			if err := benchFormat(format); err != nil {
 				return err
 			}
@@ -59,6 +71,7 @@ given, it is chosen so that this machine can serve the largest count.`,
 			return res.WriteText(env.stdout)
 		},
 	}
+	calibrated.add(cmd)
 	f := cmd.Flags()
 	f.IntSliceVar(&cfg.Counts, "counts", cfg.Counts, "numbers of engines; the first is what scaling is compared with")
 	f.StringArrayVar(&cfg.URLs, "engine", nil, "URL of a real engine; may be repeated")

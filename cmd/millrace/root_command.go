@@ -106,7 +106,7 @@ Start with:  millrace dev            everything on this machine
 	under(root, "engine").AddCommand(newSimulateEngineCommand(env))
 	root.AddCommand(newChaosCommand(env), newIsolationCommand(env), newDevCommand(env), newServerCommand(env),
 		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env), newGameCommand(env),
-		newBenchCommand(env), newSimulateCommand(env), newExperimentCommand(env),
+		newBenchCommand(env), newProfileCommand(env), newSimulateCommand(env), newExperimentCommand(env),
 		newPlanCommand(env), newVersionCommand(env))
 	cli.AddWorkerCommands(under(root, "worker"), deps)
 	wrongArgumentsAreUsage(root)

@@ -9,23 +9,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/enginesim"
+	"github.com/millrace/millrace/internal/sim/enginemodel"
 )
 
 func newSimulateEngineCommand(env environment) *cobra.Command {
 	cfg := enginesim.DefaultConfig()
-	host, port := "127.0.0.1", 8000
+	host, port, profile := "127.0.0.1", 8000, enginemodel.DefaultProfile
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Run one simulated vLLM engine, without a GPU, behind vLLM's HTTP API",
 		Long: `Run one simulated vLLM engine behind vLLM's own HTTP API: completions with token ids, true log-probabilities and structured
 outputs, LoRA adapters loaded and unloaded at run time, metrics. Its timing is that of continuous batching on an A100-80GB
-with Qwen2.5-7B and LoRA, divided by --speed. The text it samples is made up; it obeys the constraint.
+with Qwen2.5-7B and LoRA, or of another --profile, divided by --speed. The text it samples is made up; it obeys the constraint.
 
 It stands for a GPU to a live service, in real time. What a whole run would cost, without any service: millrace simulate.`,
 		Example: `  millrace engine simulate --port 8000 --speed 10
   curl -s localhost:8000/v1/models`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := follow(&cfg, profile, cmd.Flags().Changed); err != nil {
+				return err
+			}
 			return simulateEngine(cmd.Context(), env, cfg, net.JoinHostPort(host, strconv.Itoa(port)))
 		},
 	}
@@ -33,6 +37,8 @@ It stands for a GPU to a live service, in real time. What a whole run would cost
 	f.StringVar(&host, "host", host, "address to listen on")
 	f.IntVar(&port, "port", port, "port to listen on; 0 takes a free one")
 	f.StringVar(&cfg.Model, "model", cfg.Model, "served name of the base model")
+	f.StringVar(&profile, "profile", profile, "hardware profile, by name or file, whose times and limits the engine has; "+
+		"see millrace profile list")
 	f.Float64Var(&cfg.Speed, "speed", cfg.Speed, "divide all simulated times by this")
 	f.IntVar(&cfg.MaxNumSeqs, "max-num-seqs", cfg.MaxNumSeqs, "sequences run at once")
 	f.IntVar(&cfg.MaxBatchedTokens, "max-num-batched-tokens", cfg.MaxBatchedTokens, "token budget of one step")
@@ -46,6 +52,31 @@ It stands for a GPU to a live service, in real time. What a whole run would cost
 	f.StringVar(&cfg.APIKey, "api-key", cfg.APIKey, "bearer token asked for under /v1")
 	f.BoolVar(&cfg.FaultRoute, "faults", cfg.FaultRoute, "serve POST /sim/faults, which makes the engine fail on purpose")
 	return cmd
+}
+
+// follow gives an engine the times of a profile, and its limits where no flag says otherwise.
+func follow(cfg *enginesim.Config, profile string, given func(flag string) bool) error {
+	p, err := enginemodel.LoadProfile(profile)
+	if err != nil {
+		return usage("--profile: %v", err)
+	}
+	limits := p.Limits()
+	cfg.Cost, cfg.BlockSize, cfg.MaxCPULoRAs = p.Cost(1), limits.Block, limits.HostAdapter
+	for _, l := range []struct {
+		flag  string
+		value *int
+		limit int
+	}{
+		{"max-num-seqs", &cfg.MaxNumSeqs, limits.Sequences},
+		{"max-num-batched-tokens", &cfg.MaxBatchedTokens, limits.Tokens},
+		{"kv-tokens", &cfg.KVTokens, limits.KV},
+		{"max-loras", &cfg.MaxLoRAs, limits.Adapters},
+	} {
+		if !given(l.flag) {
+			*l.value = l.limit
+		}
+	}
+	return nil
 }
 
 func simulateEngine(ctx context.Context, env environment, cfg enginesim.Config, address string) error {

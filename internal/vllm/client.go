@@ -46,6 +46,9 @@ type Config struct {
 	Control func(network, address string, c syscall.RawConn) error
 	TLS     *tls.Config // of https addresses; nil: the system's
 
+	// IgnoreEOS has every completion go on to its max_tokens, for measurements: what is sampled is worth nothing.
+	IgnoreEOS bool
+
 	CompletionTimeout time.Duration // of a completion whose request names none; 0: 10 minutes
 	ControlTimeout    time.Duration // of health, version, models, metrics and unload; 0: 10 seconds
 	LoadTimeout       time.Duration // of loading an adapter; 0: 2 minutes

@@ -37,7 +37,7 @@ func (c *Client) complete(ctx context.Context, reqs []rollout.Request) (*answer,
 	first := &reqs[0]
 	ctx, cancel := context.WithTimeout(ctx, c.timeout(reqs))
 	defer cancel()
-	call, err := newCall(reqs)
+	call, err := newCall(reqs, c.cfg.IgnoreEOS)
 	if err != nil {
 		return nil, badRequest(err)
 	}

@@ -105,6 +105,7 @@ type fields struct {
 	RepetitionPenalty float64     `json:"repetition_penalty"`
 	Logprobs          int         `json:"logprobs"` // 0: of the sampled token only
 	ReturnTokenIDs    bool        `json:"return_token_ids"`
+	IgnoreEOS         bool        `json:"ignore_eos,omitempty"`
 	StructuredOutputs *constraint `json:"structured_outputs,omitempty"`
 }
 
@@ -115,7 +116,7 @@ type constraint struct {
 	Grammar string   `json:"grammar,omitempty"`
 }
 
-func newCall(reqs []rollout.Request) (*call, error) {
+func newCall(reqs []rollout.Request, ignoreEOS bool) (*call, error) {
 	req := &reqs[0]
 	f := fields{
 		Temperature:       req.Sampling.Temperature,
@@ -123,6 +124,7 @@ func newCall(reqs []rollout.Request) (*call, error) {
 		TopK:              req.Sampling.TopK,
 		RepetitionPenalty: 1,
 		ReturnTokenIDs:    true,
+		IgnoreEOS:         ignoreEOS,
 	}
 	if f.TopP == 0 {
 		f.TopP = 1 // the zero value means all of the distribution

@@ -117,3 +117,21 @@ var keys = func() settings.Table {
 	}
 	return t
 }()
+
+// NamedFigure is a figure with its place in a profile.
+type NamedFigure struct {
+	Section, Key string
+	Doc          string
+	Figure
+}
+
+// Figures is every figure of a profile that is given, in the order of a file.
+func (p *Profile) Figures() []NamedFigure {
+	var all []NamedFigure
+	for i := range rows {
+		if f := rows[i].of(p); f.Source != "" {
+			all = append(all, NamedFigure{rows[i].section, rows[i].key, rows[i].doc, *f})
+		}
+	}
+	return all
+}
