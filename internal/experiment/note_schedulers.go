@@ -8,6 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/sim/enginemodel"
 	"github.com/millrace/millrace/internal/sim/openloop"
 	"github.com/millrace/millrace/internal/sim/seed003"
+	"github.com/millrace/millrace/internal/sim/workload"
 )
 
 // Scheduler is what decides which requests go where.
@@ -80,22 +81,39 @@ const (
 	noteRows   = 1000
 	noteTokens = 783_060
 	noteSpan   = 246_885 * time.Millisecond
-	// surrogateTrace has the same sums, and is another trace.
+	// surrogateTrace has the same sums, and is another trace, under whatever name it is given.
 	surrogateTrace = "burstgpt-surrogate"
 )
 
 // rowsOfTheNote is 1 if these are the note's rows, as far as is known of them, and not a number otherwise: claims that
 // multiply by it cannot be decided with another trace.
-func rowsOfTheNote(trace string, requests []openloop.Request) float64 {
+func rowsOfTheNote(requests []openloop.Request) float64 {
 	tokens := 0
 	for _, r := range requests {
 		tokens += r.Prompt + r.Output
 	}
 	span := requests[len(requests)-1].At - requests[0].At
-	if trace == surrogateTrace || len(requests) != noteRows || tokens != noteTokens || span != noteSpan {
+	if len(requests) != noteRows || tokens != noteTokens || span != noteSpan || isSurrogate(requests) {
 		return math.NaN()
 	}
 	return 1
+}
+
+func isSurrogate(requests []openloop.Request) bool {
+	surrogate, _ := workload.KnownTrace(surrogateTrace)
+	count := map[[2]int]int{} // requests of the same moment may be in another order
+	for _, a := range surrogate.Arrivals {
+		count[[2]int{a.Prompt, a.Output}]++
+	}
+	for _, r := range requests {
+		count[[2]int{r.Prompt, r.Output}]--
+	}
+	for _, n := range count {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // isNote reports whether the scheduler is one of the note's.

@@ -34,7 +34,7 @@ func (c *Cell) playOpenLoop(seed uint64) (map[string]float64, error) {
 		return nil, err
 	}
 	m := s.sum(trace, requests, outcome)
-	m["rows_of_003"] = rowsOfTheNote(trace.Name, requests)
+	m["rows_of_003"] = rowsOfTheNote(requests)
 	if err := s.load(m, requests); err != nil {
 		return nil, err
 	}

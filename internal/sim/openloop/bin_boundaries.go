@@ -43,8 +43,8 @@ func ExponentialBins(mean float64, k, batch int) []float64 {
 
 // cuts bounds how many places are tried for the ends of bins, samples how many lengths stand for all.
 const (
-	cuts    = 128
-	samples = 1024
+	cuts    = 64
+	samples = 512
 )
 
 // OptimalBins is where k bins end so that full batches of so many requests are the shortest on average, for lengths
