@@ -72,6 +72,7 @@ type pipeline struct {
 	finished int64 // games
 	trained  int64 // tokens
 	answers  int64 // of requests
+	barren   int   // groups that came to nothing since one did not
 	progress time.Duration
 	stopped  bool // so many steps as were asked for are done
 	err      error
@@ -123,8 +124,11 @@ func (p *pipeline) fail(err error) {
 // contextEvery is after how many events it is looked whether the simulation is still wanted.
 const contextEvery = 4096
 
-// maxIdle is how much time may pass without a sign that the run goes on.
-const maxIdle = 7 * 24 * time.Hour
+// maxIdle is how much time may pass without a sign that the run goes on; without engines much less is enough.
+const (
+	maxIdle          = 7 * 24 * time.Hour
+	maxWithoutEngine = time.Hour
+)
 
 // play lets everything happen until the run is over.
 func (p *pipeline) play(ctx context.Context) error {
@@ -142,8 +146,13 @@ func (p *pipeline) play(ctx context.Context) error {
 		if p.options.check != nil {
 			p.options.check(p)
 		}
-		if p.now()-p.progress > maxIdle && !p.eventsAhead() {
-			return p.stuck(fmt.Sprintf("nothing has moved for %v", maxIdle))
+		if idle := p.now() - p.progress; idle > maxWithoutEngine && !p.eventsAhead() {
+			if p.serving() == 0 {
+				return p.stuck("no engine serves, and none will")
+			}
+			if idle > maxIdle {
+				return p.stuck(fmt.Sprintf("nothing has moved for %v", idle.Round(time.Hour)))
+			}
 		}
 	}
 	return p.err
@@ -157,15 +166,20 @@ func (p *pipeline) moved() { p.progress = p.now() }
 // stuck says why a run never ends.
 func (p *pipeline) stuck(why string) error {
 	c := p.buffer.Counts()
-	serving := 0
-	for _, e := range p.engines {
-		if e.state == engineReady {
-			serving++
-		}
-	}
 	return fmt.Errorf("the run stands still at step %d, %v after its start: %s; %d groups are queued, %d in flight, "+
 		"%d ready, %d engines serve", p.trainer.step, p.now().Round(time.Second), why, c.Queued, c.InFlight, c.Ready,
-		serving)
+		p.serving())
+}
+
+// serving is how many engines take requests.
+func (p *pipeline) serving() int {
+	n := 0
+	for _, e := range p.engines {
+		if e.state == engineReady {
+			n++
+		}
+	}
+	return n
 }
 
 // dispatched learns from the dispatcher when the first request of a group goes to an engine.

@@ -182,7 +182,6 @@ func (a *game) modelOfTurn(t *workload.Turn) string {
 
 // Answered hears how a request ended.
 func (a *game) Answered(now time.Duration, tag uint64, answer serving.Answer) {
-	a.moved()
 	if answer.Rejected != "" {
 		a.ids[tag] = 0
 		if a.state == gameAsks {
@@ -191,6 +190,7 @@ func (a *game) Answered(now time.Duration, tag uint64, answer serving.Answer) {
 		}
 		return
 	}
+	a.moved()
 	exec, queue := answer.Ended-answer.Sent, answer.Sent-answer.Submitted
 	a.answers++
 	a.usage.Requests++

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -215,8 +216,23 @@ func (g *group) end(code rollout.Code, zeroVariance bool) {
 	g.state = groupOver
 	g.timer.Stop()
 	delete(g.groups, g.seq)
-	g.moved()
+	g.countBarren(code)
 	g.run.tell(runmachine.GroupEnded{Seq: g.seq, Code: code, ZeroVariance: zeroVariance})
 	g.run.tell(runmachine.GroupClosed{Seq: g.seq})
 	g.trainer.look()
+}
+
+// maxBarren is how many groups in a row may come to nothing, beside many times as many as the run has in play.
+const maxBarren = 1000
+
+// countBarren counts the groups that came to nothing since one did not: a run of which all do would never end.
+func (p *pipeline) countBarren(code rollout.Code) {
+	if code == "" {
+		p.barren = 0
+		p.moved()
+		return
+	}
+	if p.barren++; p.barren > maxBarren+20*p.setup.Buffer.Outstanding() {
+		p.fail(p.stuck(fmt.Sprintf("%d groups in a row came to nothing, the last one for %s", p.barren, code)))
+	}
 }
