@@ -99,6 +99,10 @@ chaos-names: ## the same with what happens to workflows, names, versions and a s
 isolation: build $(TEMPORAL) ## measure what a healthy run feels of others that misbehave; ONLY=names of some disturbances
 	@$(BIN)/millrace isolation $(if $(ONLY),--only $(ONLY))
 
+.PHONY: predict
+predict: build $(TEMPORAL) ## play examples live, predict their variants from one record each, and compare; ONLY=names of some, RECORDED=1 compares again
+	@$(BIN)/millrace predict --records .millrace/predict $(if $(ONLY),--only $(ONLY)) $(if $(RECORDED),--recorded)
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf $(BIN) .millrace

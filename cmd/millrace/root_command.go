@@ -104,7 +104,8 @@ Start with:  millrace dev            everything on this machine
 	deps := cli.Deps{Stdin: env.stdin, Stdout: env.stdout, Stderr: env.stderr, HTTP: env.http, Getenv: os.Getenv}
 	root.AddCommand(cli.Commands(deps)...)
 	under(root, "engine").AddCommand(newSimulateEngineCommand(env))
-	root.AddCommand(newChaosCommand(env), newIsolationCommand(env), newDevCommand(env), newServerCommand(env),
+	root.AddCommand(newChaosCommand(env), newIsolationCommand(env), newPredictCommand(env),
+		newDevCommand(env), newServerCommand(env),
 		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env), newGameCommand(env),
 		newBenchCommand(env), newProfileCommand(env), newSimulateCommand(env), newExperimentCommand(env),
 		newPlanCommand(env), newVersionCommand(env))

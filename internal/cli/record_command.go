@@ -54,7 +54,7 @@ newest %d without samples; the record says what is missing.`,
 	return cmd
 }
 
-// WriteRecord gives a file its name when it is whole.
+// WriteRecord writes a record to a file, gzipped if its name ends in .gz, and gives a file its name when it is whole.
 func WriteRecord(record *runrecord.Record, to string) error {
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
 		return usage("%s is a folder; name a file", to)

@@ -7,10 +7,21 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runrecord"
 	"github.com/millrace/millrace/internal/sim"
 	"github.com/millrace/millrace/internal/sim/workload"
 	"github.com/millrace/millrace/internal/telemetry"
 )
+
+// Games is the games of a record, as a setup plays them again whose other parameters are its own.
+func Games(r *runrecord.Record) (*workload.Recorded, error) {
+	c := &calibrator{record: r, steps: r.Done()}
+	if err := c.games(); err != nil {
+		return nil, err
+	}
+	c.setup.Workload.Recorded.Games.SpreadAnswers(assumedStretch)
+	return c.setup.Workload.Recorded.Games, nil
+}
 
 // games is every game that the record knows, by group: from the events of their ends, or, where those are not kept any
 // more, from the step records, which have a group's sums and its games' lengths.
@@ -24,20 +35,16 @@ func (c *calibrator) games() error {
 	}
 	fromEvents, failed := 0, 0
 	for _, e := range c.record.Events {
-		switch body := e.Body.(type) {
-		case telemetry.EpisodeFinished:
-			if body.Usage.Requests > 0 && body.Phases > 0 {
-				g := group(body.Ref.Seq)
-				g.Games = append(g.Games, gameOf(body))
-				fromEvents++
-			}
-		case telemetry.GroupReady:
+		if body, ok := e.Body.(telemetry.EpisodeFinished); ok && body.Usage.Requests > 0 && body.Phases > 0 {
+			g := group(body.Ref.Seq)
+			g.Games = append(g.Games, gameOf(body))
+			fromEvents++
+		}
+		if body, ok := e.Body.(telemetry.GroupReady); ok {
 			describe(group(body.Group.Seq), body.Group)
-		case telemetry.EpisodeFailed:
-			if body.Final {
-				failed++
-			}
-		default: // says nothing of games
+		}
+		if body, ok := e.Body.(telemetry.EpisodeFailed); ok && body.Final {
+			failed++
 		}
 	}
 	fromSteps := 0

@@ -8,6 +8,8 @@ import (
 type Window struct {
 	From rollout.Step `json:"from"`
 	To   rollout.Step `json:"to"`
+	// Row is over how many steps, one after another, a mean is taken first: see MeanStep.
+	Row int `json:"row"`
 }
 
 // Steps is how many a window has.
@@ -31,7 +33,7 @@ func Onset(records []rollout.StepRecord) (rollout.Step, bool) {
 // them, or after as many steps as the buffer is deep, and before the last depth steps, for which nothing is launched
 // any more.
 func Steady(depth int, runs ...[]rollout.StepRecord) Window {
-	w := Window{From: rollout.Step(depth), To: -1}
+	w := Window{From: rollout.Step(depth), To: -1, Row: depth}
 	for _, records := range runs {
 		end := rollout.Step(0)
 		for _, r := range records {
@@ -50,13 +52,26 @@ func Steady(depth int, runs ...[]rollout.StepRecord) Window {
 	return w
 }
 
-// MeanStep is the mean time of a window's steps in seconds; 0 where it has none.
+// MeanStep is the mean time of a window's steps in seconds; 0 where it has none. The steps of a run that waits for its
+// games go up and down with a period of its depth, so that a plain mean would depend on where the window begins: it is
+// the mean over all rows of so many steps in it.
 func (w Window) MeanStep(records []rollout.StepRecord) float64 {
-	sum, n := 0.0, 0
+	var steps []float64
 	for _, r := range records {
 		if r.Done && r.Step >= w.From && r.Step < w.To {
-			sum, n = sum+r.StepSec(), n+1
+			steps = append(steps, r.StepSec())
 		}
 	}
-	return sum / float64(max(n, 1))
+	if len(steps) == 0 {
+		return 0
+	}
+	row := max(1, min(w.Row, len(steps)))
+	sum, rows := 0.0, 0
+	for i := 0; i+row <= len(steps); i++ {
+		for _, sec := range steps[i : i+row] {
+			sum += sec / float64(row)
+		}
+		rows++
+	}
+	return sum / float64(rows)
 }
