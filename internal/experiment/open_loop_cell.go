@@ -275,7 +275,7 @@ func (s *Setting) load(m map[string]float64, requests []openloop.Request) error 
 // Random reports whether chance plays in a cell.
 func (c *Cell) Random() bool {
 	if c.Setup != nil {
-		return false
+		return chance(c.Setup)
 	}
 	s := &c.Setting
 	predicts := s.Told == ToldPrediction && s.Prediction.orDefault().Spread > 0

@@ -147,7 +147,7 @@ func (c *Cell) play(ctx context.Context, seeds int) (CellResult, error) {
 		var m map[string]float64
 		var err error
 		if c.Setup != nil {
-			m, err = c.playPipeline(ctx)
+			m, err = c.playPipeline(ctx, seed)
 		} else {
 			m, err = c.playOpenLoop(uint64(seed + 1))
 		}
