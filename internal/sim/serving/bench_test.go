@@ -2,6 +2,7 @@ package serving
 
 import (
 	"fmt"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/sim/enginemodel"
 	"github.com/millrace/millrace/internal/sim/virtualtime"
+	"github.com/millrace/millrace/internal/sim/workload"
 )
 
 // players plays groups of games for ever: each game makes its turns one after the other, and when all games of a group
@@ -165,4 +167,89 @@ func BenchmarkManyEngines(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkAzureConversation replays 19,366 requests of a conversation service as they arrived, on 4 engines. The same
+// trace is replayed again and again, each time with engines that are new.
+func BenchmarkAzureConversation(b *testing.B) {
+	trace := azureConversation(b)
+	requests := int64(0)
+	before := processorTime()
+	b.ReportAllocs()
+	for b.Loop() {
+		a := virtualtime.NewAgenda()
+		newArrivals(a, a100Fleet(a, 4, 256), trace)
+		playOut(a)
+		requests += int64(len(trace))
+	}
+	b.ReportMetric(float64(requests)/(processorTime()-before).Seconds(), "req/CPU-s")
+}
+
+func azureConversation(t testing.TB) []workload.Arrival {
+	t.Helper()
+	trace, ok := workload.KnownTrace("azure-conversation-2023")
+	if !ok {
+		t.Fatal("the trace is not there")
+	}
+	return trace.Arrivals
+}
+
+// arrivals submits the requests of a trace as they come, one after the other.
+type arrivals struct {
+	fleet    *Fleet
+	agenda   *virtualtime.Agenda
+	trace    []workload.Arrival
+	next     int
+	answered int
+	latency  time.Duration // sum
+}
+
+func newArrivals(a *virtualtime.Agenda, f *Fleet, trace []workload.Arrival) *arrivals {
+	s := &arrivals{fleet: f, agenda: a, trace: trace}
+	a.At(trace[0].At, 0, s, 0)
+	return s
+}
+
+func (s *arrivals) Happen(time.Duration, uint64) {
+	r := &s.trace[s.next]
+	s.fleet.Submit(Request{
+		Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "trace", Seq: rollout.GroupSeq(s.next)}}, Model: "v1",
+		Prompt: r.Prompt, Output: r.Output, ToldPrompt: r.Prompt, Client: s, Tag: uint64(s.next),
+	})
+	if s.next++; s.next < len(s.trace) {
+		s.agenda.At(s.trace[s.next].At, 0, s, 0)
+	}
+}
+
+func (s *arrivals) Answered(_ time.Duration, _ uint64, a Answer) {
+	s.answered++
+	s.latency += a.Ended - a.Submitted
+}
+
+// BenchmarkLinear is the reference workload from 10,000 to 1,000,000 requests: the time of one request stays, and so
+// does the memory that is held at the end.
+func BenchmarkLinear(b *testing.B) {
+	for _, requests := range []int64{10_000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprintf("requests=%d", requests), func(b *testing.B) {
+			var last *Fleet
+			before := processorTime()
+			for b.Loop() {
+				a := virtualtime.NewAgenda()
+				last = a100Fleet(a, 4, 256)
+				newPlayers(a, last, reference, requests)
+				playOut(a)
+			}
+			b.ReportMetric(float64(requests)*float64(b.N)/(processorTime()-before).Seconds(), "req/CPU-s")
+			b.ReportMetric(heldMemory(last)/1e6, "MB-held")
+		})
+	}
+}
+
+// heldMemory is how many bytes are in use after garbage is collected, while a fleet is still needed.
+func heldMemory(f *Fleet) float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	runtime.KeepAlive(f)
+	return float64(m.HeapAlloc)
 }
