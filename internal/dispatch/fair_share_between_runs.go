@@ -23,7 +23,11 @@ func (s *Scheduler) dispatch() {
 			}
 			p, ok := s.next(r)
 			if !ok {
-				r.stuck = s.rounds // what is sent from here on leaves no more room
+				// What is sent from here on leaves no more room. But a batch that was too small for the room there was may be
+				// large enough for what is left of it.
+				if r.batcher == nil {
+					r.stuck = s.rounds
+				}
 				continue
 			}
 			least, served, first = r, mine, p

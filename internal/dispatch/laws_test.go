@@ -16,6 +16,9 @@ func FuzzLaws(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint16(400))
 	}
+	for _, seed := range []uint64{57, 91, 139} { // a batch that becomes full because there is less room
+		f.Add(seed, uint16(600))
+	}
 	f.Fuzz(func(t *testing.T, seed uint64, events uint16) {
 		w := newWorld(t, seed)
 		for range min(events, 2000) {
