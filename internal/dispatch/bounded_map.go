@@ -3,26 +3,85 @@ package dispatch
 // boundedMap remembers a value for each of a bounded number of keys: two generations, the older of which is dropped
 // whole when the younger is full.
 type boundedMap[K comparable, V any] struct {
-	young, old map[K]V
-	most       int // per generation
+	young, old map[K]*remembered[V]
+	most       int    // per generation
+	turns      uint64 // generations dropped or about to be
+	added      uint64 // changes when a key may be found that was not found before
+}
+
+// remembered is a value that is kept for its key as long as valid says so: who asks for it often keeps it, too.
+type remembered[V any] struct {
+	value V
+	turn  uint64 // in which it was set last
 }
 
 func newBoundedMap[K comparable, V any](most int) boundedMap[K, V] {
-	return boundedMap[K, V]{young: map[K]V{}, most: max(1, most/2)}
+	return boundedMap[K, V]{young: map[K]*remembered[V]{}, most: max(1, most/2), added: 1}
+}
+
+// find is what is remembered for a key; nil: nothing, or nothing any more.
+func (m *boundedMap[K, V]) find(key K) *remembered[V] {
+	if r := m.young[key]; r != nil {
+		return r
+	}
+	return m.old[key]
 }
 
 // of is the value of a key; the zero value if there is none, or none any more.
-func (r *boundedMap[K, V]) of(key K) V {
-	if v, ok := r.young[key]; ok {
-		return v
+func (m *boundedMap[K, V]) of(key K) (v V) {
+	if r := m.find(key); r != nil {
+		v = r.value
 	}
-	return r.old[key]
+	return v
 }
 
-func (r *boundedMap[K, V]) set(key K, v V) {
-	if _, ok := r.young[key]; !ok && len(r.young) >= r.most {
-		r.old = r.young
-		r.young = make(map[K]V, len(r.old))
+// valid reports whether find would still find r.
+func (m *boundedMap[K, V]) valid(r *remembered[V]) bool { return m.turns-r.turn <= 1 }
+
+func (m *boundedMap[K, V]) set(key K, v V) *remembered[V] {
+	r := m.young[key]
+	if r != nil {
+		r.value = v
+		return r
 	}
-	r.young[key] = v
+	r = m.old[key]
+	if len(m.young) >= m.most {
+		m.old = m.young
+		m.young = make(map[K]*remembered[V], len(m.old))
+		m.turns++
+	}
+	if r == nil {
+		r = &remembered[V]{}
+		m.added++
+	}
+	r.value, r.turn = v, m.turns
+	m.young[key] = r
+	return r
+}
+
+// memo is what a request keeps of a boundedMap, so that it need not ask again.
+type memo[V any] struct {
+	found *remembered[V]
+	asked uint64 // boundedMap.added at that time
+}
+
+// recall is what is remembered for a key, or nil. It asks only if something may have changed.
+func (m *boundedMap[K, V]) recall(key K, at *memo[V]) *remembered[V] {
+	if at.found != nil && m.valid(at.found) {
+		return at.found
+	}
+	if at.asked == m.added && at.found == nil {
+		return nil
+	}
+	at.found, at.asked = m.find(key), m.added
+	return at.found
+}
+
+// put is set for who has a memo.
+func (m *boundedMap[K, V]) put(key K, at *memo[V], v V) {
+	if r := at.found; r != nil && r.turn == m.turns {
+		r.value = v // in the younger generation it can be set in place
+		return
+	}
+	at.found = m.set(key, v)
 }

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -17,7 +16,7 @@ type engine struct {
 	slots    int // adapters that fit into a batch; 0: not known
 	draining bool
 
-	inFlight map[ID]*entry
+	inFlight []*entry     // in no order
 	perRun   map[*run]int // in flight
 	batches  int          // in flight
 	load     int64        // expected work in flight, in weighted tokens
@@ -38,10 +37,15 @@ type engine struct {
 	askedAt   time.Time // the first request since then was sent; zero: there is none
 
 	sample sampleState
+
+	forgotten bool // not one of the scheduler's engines any more
+	// lookedAt is the look in which hasRoom was true of a run's requests: Scheduler.lookForRoom.
+	lookedAt uint64
+	hasRoom  bool
 }
 
 func newEngine(id rollout.EngineID, now time.Time) *engine {
-	return &engine{id: id, inFlight: map[ID]*entry{}, perRun: map[*run]int{}, standings: map[*run]*standing{}, lifeAt: now}
+	return &engine{id: id, perRun: map[*run]int{}, standings: map[*run]*standing{}, lifeAt: now}
 }
 
 // takes reports whether the engine is dispatched to at all.
@@ -159,9 +163,24 @@ func (e *engine) update(up *EngineUp) bool {
 	return changed
 }
 
+// add takes a request in.
+func (e *engine) add(q *entry) {
+	q.place = len(e.inFlight)
+	e.inFlight = append(e.inFlight, q)
+}
+
+// remove lets go of a request in flight.
+func (e *engine) remove(q *entry) {
+	last := len(e.inFlight) - 1
+	moved := e.inFlight[last]
+	e.inFlight[q.place], moved.place = moved, q.place
+	e.inFlight[last] = nil
+	e.inFlight = e.inFlight[:last]
+}
+
 // oldest is what is in flight, in order of arrival.
 func (e *engine) oldest() []*entry {
-	return slices.SortedFunc(maps.Values(e.inFlight), func(a, b *entry) int {
+	return slices.SortedFunc(slices.Values(e.inFlight), func(a, b *entry) int {
 		if a.arrival < b.arrival {
 			return -1
 		}

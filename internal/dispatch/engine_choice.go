@@ -27,8 +27,8 @@ func (s *Scheduler) next(r *run) (pick, bool) {
 			continue
 		}
 		servers := s.servers(l)
-		if !s.anyTakesOneMore(r, servers) {
-			continue
+		if !s.lookForRoom(r, servers) {
+			continue // nobody need look who is at home where
 		}
 		q := s.atHome(l, servers)
 		if e := s.choose(q, servers); e != nil {
@@ -38,15 +38,15 @@ func (s *Scheduler) next(r *run) (pick, bool) {
 	return oldest, oldest.lane != nil
 }
 
-// anyTakesOneMore reports whether some engine takes one more request of a run: where none does, nobody need look who is
-// at home where.
-func (s *Scheduler) anyTakesOneMore(r *run, servers []*engine) bool {
+// lookForRoom notes which of some engines take one more request of a run, and reports whether any does.
+func (s *Scheduler) lookForRoom(r *run, servers []*engine) bool {
+	s.looks++
+	found := false
 	for _, e := range servers {
-		if e.takesOneMore(r, s.now) {
-			return true
-		}
+		e.lookedAt, e.hasRoom = s.looks, e.takesOneMore(r, s.now)
+		found = found || e.hasRoom
 	}
-	return false
+	return found
 }
 
 // peeked is how many requests behind the head of a lane may be looked at for one that is at home where there is room.
@@ -58,30 +58,26 @@ const peeked = 64
 // when each engine has had one free place.
 func (s *Scheduler) atHome(l *lane, servers []*engine) *entry {
 	head := l.queue[0]
-	if len(servers) < 2 || !s.homeIsFull(head, servers) || head.passed >= head.run.slack(&s.cfg)*len(servers) {
+	if len(servers) < 2 || !s.homeIsFull(head) || head.passed >= head.run.slack(&s.cfg)*len(servers) {
 		return head
 	}
 	var oldest *entry
 	for _, q := range l.queue[1:min(len(l.queue), peeked)] {
-		if (oldest == nil || q.before(oldest)) && !s.homeIsFull(q, servers) {
+		if (oldest == nil || q.before(oldest)) && !s.homeIsFull(q) {
 			oldest = q
 		}
 	}
 	return cmp.Or(oldest, head)
 }
 
-// homeIsFull reports whether a request's game is at home on an engine that has no room now.
-func (s *Scheduler) homeIsFull(q *entry, servers []*engine) bool {
-	id := s.home(q)
-	if id == "" || q.run.rules.Policy == rollout.RoundRobin {
+// homeIsFull reports whether a request's game is at home on an engine that has no room now: one of those of the last
+// look for room.
+func (s *Scheduler) homeIsFull(q *entry) bool {
+	if q.run.rules.Policy == rollout.RoundRobin {
 		return false
 	}
-	for _, e := range servers {
-		if e.id == id {
-			return !e.takesOneMore(q.run, s.now)
-		}
-	}
-	return false
+	e := s.home(q)
+	return e != nil && e.lookedAt == s.looks && !e.hasRoom
 }
 
 // choose picks the engine for a request by its run's policy; nil if none has room.
@@ -116,7 +112,7 @@ func (s *Scheduler) roundRobin(r *run, servers []*engine) *engine {
 func (s *Scheduler) leastTokens(q *entry, servers []*engine) *engine {
 	var least, placed, home *engine
 	places := s.places(q)
-	homeID := s.home(q)
+	at := s.home(q)
 	for _, e := range servers {
 		if !e.takesOneMore(q.run, s.now) {
 			continue
@@ -127,7 +123,7 @@ func (s *Scheduler) leastTokens(q *entry, servers []*engine) *engine {
 		if places != nil && !slices.Contains(places, e.id) {
 			continue
 		}
-		if e.id == homeID {
+		if e == at {
 			home = e
 		}
 		if places != nil && lighter(e, placed) {

@@ -57,6 +57,7 @@ func (s *Scheduler) forget(e *engine) {
 			}
 		}
 		s.engines = slices.Delete(s.engines, i, i+1)
+		e.forgotten = true
 		s.revision++
 	}
 }

@@ -6,26 +6,38 @@ import "github.com/millrace/millrace/internal/rollout"
 type home struct {
 	engine rollout.EngineID
 	model  string
-	games  int // of a group: episodes that started there one after the other
+	games  int     // of a group: episodes that started there one after the other
+	found  *engine // of that id, when it was looked for last
 }
 
-// home is the engine that holds the request's prefix, or "": the one that served its game last, and for a game that has
+// home is the engine that holds the request's prefix, or nil: the one that served its game last, and for a game that has
 // not begun, the one where its group's games start now.
-func (s *Scheduler) home(q *entry) rollout.EngineID {
+func (s *Scheduler) home(q *entry) *engine {
 	if q.run.affinitySlack(&s.cfg) < 0 {
-		return ""
+		return nil
 	}
-	if at := s.games.of(q.Episode); at.engine != "" {
-		if at.model != q.Model {
-			return "" // a new version starts with a cold cache wherever it goes
+	if at := s.games.recall(q.Episode, &q.game); at != nil {
+		if at.value.model != q.Model {
+			return nil // a new version starts with a cold cache wherever it goes
 		}
-		return at.engine
+		return s.engineAt(&at.value)
 	}
 	per := q.run.rules.GroupPerEngine
-	if at := s.groups.of(q.Episode.GroupRef); per > 0 && at.model == q.Model && at.games < per {
-		return at.engine
+	if per <= 0 {
+		return nil
 	}
-	return ""
+	if at := s.groups.find(q.Episode.GroupRef); at != nil && at.value.model == q.Model && at.value.games < per {
+		return s.engineAt(&at.value)
+	}
+	return nil
+}
+
+// engineAt is the engine of a home; nil: it is not there any more.
+func (s *Scheduler) engineAt(h *home) *engine {
+	if h.found == nil || h.found.forgotten {
+		h.found = s.find(h.engine)
+	}
+	return h.found
 }
 
 // setHome notes where a request went, for those that share its prefix.
@@ -33,17 +45,18 @@ func (s *Scheduler) setHome(q *entry, e *engine) {
 	if q.run.affinitySlack(&s.cfg) < 0 {
 		return
 	}
-	begins := s.games.of(q.Episode).engine == ""
-	s.games.set(q.Episode, home{engine: e.id, model: q.Model})
+	at := s.games.recall(q.Episode, &q.game)
+	begins := at == nil
+	s.games.put(q.Episode, &q.game, home{engine: e.id, model: q.Model, found: e})
 	if q.run.rules.GroupPerEngine == 0 || !begins {
 		return
 	}
-	at := s.groups.of(q.Episode.GroupRef)
-	if at.engine != e.id || at.model != q.Model || at.games >= q.run.rules.GroupPerEngine {
-		at = home{engine: e.id, model: q.Model}
+	group := s.groups.of(q.Episode.GroupRef)
+	if group.engine != e.id || group.model != q.Model || group.games >= q.run.rules.GroupPerEngine {
+		group = home{engine: e.id, model: q.Model, found: e}
 	}
-	at.games++
-	s.groups.set(q.Episode.GroupRef, at)
+	group.games++
+	s.groups.set(q.Episode.GroupRef, group)
 }
 
 // affinitySlack is the run's slack for games, or the default; negative: no affinity.

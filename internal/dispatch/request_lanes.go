@@ -37,6 +37,10 @@ type entry struct {
 	tries    int
 	failures int
 	passed   int // how often a younger request went first, to its home
+	place    int // in engine.inFlight
+
+	game     memo[home] // of Scheduler.games
+	answered memo[int]  // of Scheduler.answers
 }
 
 // before reports whether a request goes before another one of its run.
@@ -59,7 +63,9 @@ func (s *Scheduler) rankIt(e *entry) {
 		e.rank = e.run.cost(&e.Request)*rankScale + int64(arrived*e.run.rules.Ageing*rankScale)
 	default:
 		e.rank = int64(e.Episode.Seq)
-		e.behind = s.answers.of(e.Episode)
+		if n := s.answers.recall(e.Episode, &e.answered); n != nil {
+			e.behind = n.value
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ type run struct {
 	name  rollout.RunName
 	rules rollout.Dispatch
 	lanes []*lane // those with requests queued
+	spare *lane   // emptied last, to be used again
 	over  bool    // forgotten when nothing is held
 
 	held   int // queued and in flight
@@ -109,13 +110,20 @@ func (r *run) lane(key laneKey) *lane {
 			return l
 		}
 	}
-	l := &lane{laneKey: key, run: r}
+	l := r.spare
+	if l != nil && l.laneKey == key && len(l.servers) > 0 {
+		l.stranded = time.Time{} // what it knows of its servers holds in their revision
+	} else {
+		l = &lane{laneKey: key, run: r}
+	}
+	r.spare = nil
 	r.lanes = append(r.lanes, l)
 	return l
 }
 
 func (r *run) dropLane(l *lane) {
 	r.lanes = slices.DeleteFunc(r.lanes, func(o *lane) bool { return o == l })
+	r.spare = l
 }
 
 // cost is the work that a request is expected to be, in weighted tokens.

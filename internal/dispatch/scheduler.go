@@ -25,6 +25,7 @@ type Scheduler struct {
 	adapters  adapters
 	batches   uint64 // sent so far
 	rounds    uint64 // of dispatch
+	looks     uint64 // for engines that have room
 
 	level int64 // service of the run served last, before it was: where a run that had nothing queued starts
 	// revision changes whenever the answer to "which engines serve this model" may have changed.
@@ -196,7 +197,7 @@ func (s *Scheduler) sendOne(q *entry, to *engine, b *batch) {
 	q.run.holds(q, s.began)
 	q.run.last = to.id
 	to.load += q.cost
-	to.inFlight[q.ID] = q
+	to.add(q)
 	to.perRun[q.run]++
 	if to.askedAt.IsZero() {
 		to.askedAt = s.now
@@ -217,7 +218,7 @@ func (s *Scheduler) sendOne(q *entry, to *engine, b *batch) {
 // recall takes a request in flight off its engine and takes back what the run was charged.
 func (s *Scheduler) recall(q *entry) {
 	e := q.engine
-	delete(e.inFlight, q.ID)
+	e.remove(q)
 	e.load -= q.cost
 	if e.perRun[q.run]--; e.perRun[q.run] == 0 {
 		delete(e.perRun, q.run)

@@ -76,7 +76,11 @@ func (s *Scheduler) finish(q *entry, ev *TryEnded) {
 	q.OutputTokens = cmp.Or(ev.OutputTokens, q.OutputTokens)
 	q.run.service += q.run.cost(&q.Request)
 	q.run.learn(ev.PromptTokens, ev.OutputTokens)
-	s.answers.set(q.Episode, s.answers.of(q.Episode)+1)
+	answers := 1
+	if n := s.answers.recall(q.Episode, &q.answered); n != nil {
+		answers += n.value
+	}
+	s.answers.put(q.Episode, &q.answered, answers)
 	s.drop(q)
 }
 

@@ -154,18 +154,24 @@ func BenchmarkRLWorkload(b *testing.B) {
 	}
 }
 
-// BenchmarkManyEngines is the same workload on more engines, each of which has 256 requests in flight.
+// BenchmarkManyEngines is the same workload on more engines, each of which has 256 requests in flight: of one run that
+// fills them just so, and of four runs that want half as much again, so that there is always a queue.
 func BenchmarkManyEngines(b *testing.B) {
 	for _, engines := range []int{1, 4, 16, 64} {
-		b.Run(fmt.Sprintf("engines=%d", engines), func(b *testing.B) {
+		for _, more := range []bool{false, true} {
 			w := reference
 			w.groups = engines * 256 / w.games
-			benchmarkRequests(b, func(requests int64) {
-				a := virtualtime.NewAgenda()
-				newPlayers(a, a100Fleet(a, engines, 256), w, requests)
-				playOut(a)
+			if more {
+				w.groups, w.runs = w.groups*3/2, 4
+			}
+			b.Run(fmt.Sprintf("engines=%d/queue=%t", engines, more), func(b *testing.B) {
+				benchmarkRequests(b, func(requests int64) {
+					a := virtualtime.NewAgenda()
+					newPlayers(a, a100Fleet(a, engines, 256), w, requests)
+					playOut(a)
+				})
 			})
-		})
+		}
 	}
 }
 
