@@ -10,8 +10,8 @@ type home struct {
 	found  *engine // of that id, when it was looked for last
 }
 
-// home is the engine that holds the request's prefix, or nil: the one that served its game last, and for a game that has
-// not begun, the one where its group's games start now.
+// home is the engine that holds the request's prefix, or nil: the one that served its game last, and for a game that
+// has not begun, the one where its group's games start now.
 func (s *Scheduler) home(q *entry) *engine {
 	if q.run.affinitySlack(&s.cfg) < 0 {
 		return nil
