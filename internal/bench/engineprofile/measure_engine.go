@@ -144,7 +144,7 @@ func (s *Setting) describe() string {
 // plan is the settings: prefill by length, decode by batch, and decode by context.
 func (c Config) plan() []Setting {
 	var all []Setting
-	for _, prompt := range []int{32, 128, 512, 1024, 2048, 4096, 8192, 16384, 32768} {
+	for _, prompt := range []int{32, 64, 128, 256, 384, 512, 1024, 2048, 4096, 8192, 16384, 32768} {
 		if prompt <= c.LongestPrompt {
 			all = append(all, Setting{What: "prefill", Batch: 1, Prompt: prompt, Output: 1})
 		}
