@@ -32,7 +32,7 @@ type Kind string
 // The kinds of figures.
 const (
 	Measured   Kind = "measured"   // on this kind of engine
-	Published  Kind = "published"  // by somebody who says that he measured it, or by the maker
+	Published  Kind = "published"  // by whoever measured it, or by the maker
 	Computed   Kind = "computed"   // follows from published figures
 	Scaled     Kind = "scaled"     // from another GPU, by the ratio of published peaks: not measured at all
 	Configured Kind = "configured" // an engine's setting
