@@ -79,6 +79,7 @@ func newRun(ctx workflow.Context, in RunInput) *run {
 	r.features = runmachine.Features{
 		Bounded: has(ctx, "admission"), Watched: has(ctx, "watch-groups"), Paced: has(ctx, "paced"),
 		BackingOff: has(ctx, "respite"), Adopting: has(ctx, "adopt"), Comparing: has(ctx, "publication"),
+		LongPauses: has(ctx, "long-pauses"),
 	}
 	state := in.State
 	if state == nil {

@@ -77,7 +77,9 @@ func (m *Machine) launchable() (groups int, wait time.Duration) {
 func (m *Machine) launchMissing(next func()) {
 	n, _ := m.launchable()
 	began := m.now
-	m.rounds.launched(began, n, m.games())
+	if n > 0 || !m.features.LongPauses { // a look at a pause that is not over must not begin it again
+		m.rounds.launched(began, n, m.games())
+	}
 	if n == 0 {
 		next()
 		return

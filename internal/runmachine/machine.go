@@ -53,10 +53,13 @@ type Features struct {
 	BackingOff bool // launches pause when all groups fail
 	Adopting   bool // groups that another execution launched are counted
 	Comparing  bool // publications are compared by their weights, and wait for engines
+	LongPauses bool // pauses of launches end, however long they are
 }
 
 // AllFeatures are those of a run that is begun now.
-var AllFeatures = Features{Bounded: true, Watched: true, Paced: true, BackingOff: true, Adopting: true, Comparing: true}
+var AllFeatures = Features{
+	Bounded: true, Watched: true, Paced: true, BackingOff: true, Adopting: true, Comparing: true, LongPauses: true,
+}
 
 // New is the machine of an execution that takes over run.
 func New(run *Run, features Features) *Machine {
