@@ -91,7 +91,7 @@ type engineFit struct {
 // chance alone.
 const (
 	chance         = 0.05 // relative, of one group
-	callTrusted    = 0.2  // of the mean request
+	callTrusted    = 1.0  // of the mean request
 	stretchTrusted = 0.3
 )
 

@@ -47,7 +47,7 @@ func Examples() []Example {
 	return []Example{
 		{Name: "seed-004", Variants: variants(12, 12, 8, 14, 9)},
 		// Its engines are never full, so that its record cannot show how many sequences they would run.
-		{Name: "latency-bound", Known: Options{MaxNumSeqs: 64}, Variants: variants(24, 24, 24, 28, 18)[:4]},
+		{Name: "latency-bound", Known: Options{MaxNumSeqs: 64}, Variants: variants(24, 24, 24, 28, 18)},
 	}
 }
 

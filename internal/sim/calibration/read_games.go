@@ -87,14 +87,19 @@ func (c *calibrator) games() error {
 
 func gameOf(e telemetry.EpisodeFinished) workload.RecordedGame {
 	u := e.Usage
-	game := workload.RecordedGame{
+	return workload.RecordedGame{
 		Phases: e.Phases, Requests: u.Requests, Prompt: u.InputTokens, Output: u.OutputTokens, Cached: u.CachedTokens,
-		Env: seconds(e.EnvSec),
+		Env: seconds(e.EnvSec), Slowest: slowest(e.ModelSec, e.Phases, u),
 	}
-	if hardlyQueued(u) && u.ExecSec > 0 { // else the slowest request of a phase is the one that waited longest
-		game.Slowest = e.ModelSec / float64(e.Phases) / (u.ExecSec / float64(u.Requests))
+}
+
+// slowest is how many times as long as the mean request the slowest request of a phase took. 0: not known, because
+// requests were queued, and the slowest is the one that waited longest.
+func slowest(modelSec float64, phases int, u rollout.Usage) float64 {
+	if phases == 0 || !hardlyQueued(u) || u.ExecSec <= 0 {
+		return 0
 	}
-	return game
+	return modelSec / float64(phases) / (u.ExecSec / float64(u.Requests))
 }
 
 func keys(groups map[rollout.GroupSeq]*workload.RecordedGroup) func(func(rollout.GroupSeq) bool) {
@@ -136,6 +141,9 @@ func divided(v rollout.GroupView) []workload.RecordedGame {
 		}
 		if i < len(v.EnvSec) {
 			game.Env = seconds(v.EnvSec[i])
+		}
+		if i < len(v.ModelSec) {
+			game.Slowest = slowest(v.ModelSec[i], n, v.Usage)
 		}
 		before = now
 		if n > 0 && game.Requests > 0 {

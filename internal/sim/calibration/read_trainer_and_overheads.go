@@ -101,7 +101,7 @@ func (c *calibrator) observe() observed {
 				continue
 			}
 			if g.Times.LaunchedAt.After(first) { // the prefill launches many at once
-				o.launches = append(o.launches, launch)
+				o.launches = append(o.launches, launch-firstEnv(g))
 			}
 			o.phases = append(o.phases, phaseOverheads(g)...)
 		}
@@ -117,10 +117,20 @@ func phaseOverheads(g rollout.GroupView) []float64 {
 	var all []float64
 	for i, n := range g.Phases {
 		if n > 0 && i < min(len(g.EpisodeSec), len(g.ModelSec), len(g.EnvSec), len(g.QueueSec)) {
-			all = append(all, (g.EpisodeSec[i]-g.ModelSec[i]-g.EnvSec[i]-g.QueueSec[i])/float64(n))
+			rest := g.EpisodeSec[i] - g.ModelSec[i] - g.EnvSec[i] - g.QueueSec[i]
+			all = append(all, (rest+g.EnvSec[i]/float64(2*n))/float64(n)) // an episode begins with its first request
 		}
 	}
 	return all
+}
+
+// firstEnv is the environment's time before a game's first request: half of a phase's.
+func firstEnv(g rollout.GroupView) float64 {
+	env, phases := 0.0, 0
+	for i := range min(len(g.EnvSec), len(g.Phases)) {
+		env, phases = env+g.EnvSec[i], phases+g.Phases[i]
+	}
+	return env / float64(max(2*phases, 1))
 }
 
 // hardlyQueued reports whether requests hardly waited for an engine.
