@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/cli"
+	"github.com/millrace/millrace/internal/environments"
 	"github.com/millrace/millrace/internal/plan"
 	"github.com/millrace/millrace/internal/plan/plantext"
 	"github.com/millrace/millrace/internal/rollout"
@@ -59,7 +60,7 @@ Money is that of the engines alone. How steady steps are found and what is model
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f := cmd.Flags()
 			o.publishSet, o.priceSet, o.targetSet = f.Changed("publish"), f.Changed("price"), f.Changed("target-step")
-			return planRun(cmd.Context(), env, o, args, sim.Run)
+			return planRun(cmd.Context(), env, o, args, environments.Simulator())
 		},
 	}
 	f := cmd.Flags()

@@ -93,11 +93,18 @@ func calibrate(ctx context.Context, o planOptions, name string, record *runrecor
 	if len(o.set) == 0 {
 		return s, nil
 	}
-	document, err := json.Marshal(c.Setup)
+	named := c.Setup
+	if named.Workload.Recorded != nil {
+		named.Workload.Recorded = &sim.RecordedGames{File: name} // a file has not the games themselves
+	}
+	document, err := json.Marshal(named)
 	if err != nil {
 		return planSource{}, fmt.Errorf("the setup of %s: %w", name, err)
 	}
 	s.setup, _, err = environments.ReadSetup("the setup of "+name, document, o.set)
+	if recorded := s.setup.Workload.Recorded; recorded != nil && c.Setup.Workload.Recorded != nil {
+		*recorded = *c.Setup.Workload.Recorded
+	}
 	return s, err
 }
 

@@ -82,7 +82,7 @@ type outcome struct {
 
 func (p *play) run(ctx context.Context, seed int) (outcome, error) {
 	setup := p.request.setup(p.setting)
-	setup.Seed += int64(seed)
+	setup = seeded(setup, seed)
 	setup.Buffer.Prefill = p.prefill
 	setup.Spec.Steps = p.steps + p.setting.Depth + 1 // a run that nears its end launches less
 	result, err := p.simulate(ctx, setup, sim.Options{MaxSteps: p.steps})
@@ -106,6 +106,17 @@ func (p *play) run(ctx context.Context, seed int) (outcome, error) {
 		f.beforeSec = figuresOf(before[fromBefore:], result).stepSec
 	}
 	return outcome{f, steady}, nil
+}
+
+// seeded is a setup of another chance. Recorded games stay what they are; those beyond the record are drawn otherwise.
+func seeded(s sim.Setup, seed int) sim.Setup {
+	s.Seed += int64(seed)
+	if r := s.Workload.Recorded; r != nil && r.Games != nil {
+		games := *r.Games
+		games.Seed += uint64(seed)
+		s.Workload.Recorded = &sim.RecordedGames{File: r.File, Games: &games}
+	}
+	return s
 }
 
 // prefillSec is how long the run waits before its first step, as its spec says.

@@ -141,6 +141,7 @@ func (p *Plan) text(r Request, best *Cell, cells []*Cell) string {
 		}
 	}
 	if next == nil {
+		b.WriteString("; more engines were not tried")
 		return b.String()
 	}
 	more := next.Engines - best.Engines
@@ -164,7 +165,11 @@ func (p *Plan) reasons(r Request, best *Cell, cells []*Cell) []string {
 	var out []string
 	own := r.own()
 	if now := p.Now; now != nil && now.Batch() == best.Batch() && now.Setting != best.Setting {
-		out = append(out, fmt.Sprintf("now: %s at depth %d: %s, %s of it waiting for games",
+		name := "now"
+		if len(p.Conditions) > 0 {
+			name = "with what there is now"
+		}
+		out = append(out, fmt.Sprintf("%s: %s at depth %d: %s, %s of it waiting for games", name,
 			count(now.Engines, "engine"), now.Depth, units.Seconds(now.Step.Mean), units.Percent(now.StarvedShare)))
 	}
 	out = append(out, depthReason(best.Engines, best.Depth, cells)...)

@@ -15,6 +15,15 @@ import (
 
 // Write writes a plan, its table at most width characters wide; 0: any width.
 func Write(w io.Writer, p *plan.Plan, width int) error {
+	if len(p.Conditions) > 0 {
+		text := "What if " + strings.Join(p.Conditions, ", and ")
+		if slices.ContainsFunc(p.Cells, func(c plan.Cell) bool { return c.BeforeSec > 0 }) {
+			text += "; BEFORE is the steady step before that"
+		}
+		if _, err := io.WriteString(w, text+".\n\n"); err != nil {
+			return err
+		}
+	}
 	t := tableOf(p)
 	if err := t.Write(w, width); err != nil {
 		return err
