@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/experiment"
 	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/sim/enginemodel"
 	"github.com/millrace/millrace/internal/sim/workload"
 )
 
@@ -172,6 +174,9 @@ func (r *experimentReader) cell(cell *experiment.Cell, tree map[string]any, ofSe
 	case cell.Setting.Arrivals.Process == workload.TraceArrivals:
 		r.trace(cell, report)
 	}
+	if name := cell.Setting.Engine.Time.Table; name != "" {
+		r.batchTimes(cell, name, report)
+	}
 }
 
 func (r *experimentReader) setup(cell *experiment.Cell, assignments []string, report func(key, text string)) {
@@ -225,6 +230,21 @@ func (r *experimentReader) trace(cell *experiment.Cell, report func(key, text st
 	}
 	r.traces[name] = &trace
 	cell.Trace = &trace
+}
+
+// batchTimes reads the table of how long batches take.
+func (r *experimentReader) batchTimes(cell *experiment.Cell, name string, report func(key, text string)) {
+	data, err := r.open(name)
+	if err != nil {
+		report("engine.time.table", err.Error())
+		return
+	}
+	table, err := enginemodel.ReadTableTime(name, bytes.NewReader(data))
+	if err != nil {
+		report("engine.time.table", err.Error())
+		return
+	}
+	cell.Setting.Engine.Time = cell.Setting.Engine.Time.WithTable(table)
 }
 
 // clone copies plain values all the way down.

@@ -190,13 +190,19 @@ func (s Setting) Faults() settings.Faults {
 	s.Arrivals.Validate(func(key, text string) { faults.Add("arrivals."+key, "%s", text) })
 	t := s.Engine.Time
 	given := t.PerBatch > 0 || t.PerRequest > 0 || t.PerToken > 0 || t.PerRequestToken > 0
+	ways := 0
+	for _, is := range []bool{given, len(t.Measured) > 0, t.Table != ""} {
+		if is {
+			ways++
+		}
+	}
 	switch {
 	case s.Engine.Batching == Continuous && s.Engine.Profile == "":
 		faults.Add("engine.profile", "is missing: the hardware profile of the engines")
-	case s.Engine.Batching == WholeBatches && !given && len(t.Measured) == 0:
+	case s.Engine.Batching == WholeBatches && ways == 0:
 		faults.Add("engine.time", "is missing: how long a batch takes")
-	case given && len(t.Measured) > 0:
-		faults.Add("engine.time.measured", "give a formula or measured times, not both")
+	case ways > 1:
+		faults.Add("engine.time", "give one of a formula, measured times and a table")
 	case t.Growth > 0 && (t.PerRequest > 0 || t.PerRequestToken > 0):
 		faults.Add("engine.time.growth", "is for a time without per_request and per_request_token")
 	}

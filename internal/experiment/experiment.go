@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/sim"
+	"github.com/millrace/millrace/internal/sim/enginemodel"
 	"github.com/millrace/millrace/internal/sim/workload"
 )
 
@@ -186,8 +187,24 @@ type Time struct {
 	PerRequestToken rollout.Duration `json:"per_request_token"`
 	Growth          float64          `json:"growth"`
 	Measured        []Measured       `json:"measured"`
+	Table           string           `json:"table"`
+	Outside         string           `json:"outside"`
 	Source          string           `json:"source"`
+
+	table *enginemodel.TableTime // of the file that Table names
 }
+
+// WithTable is the time of a table that was read from a file.
+func (t Time) WithTable(table *enginemodel.TableTime) Time {
+	t.table = table
+	return t
+}
+
+// What becomes of batches for which a table has no time.
+const (
+	ClampOutside  = "clamp"  // they take the outermost times, and are counted
+	RefuseOutside = "refuse" // the run ends with an error
+)
 
 // Measured is one measured time.
 type Measured struct {

@@ -87,6 +87,10 @@ var settingKeys = slices.Concat([]settings.Key{
 	{Path: "engine.time.measured.batch", Min: at(1), Max: at(100_000), Doc: "requests in the batch"},
 	{Path: "engine.time.measured.longest", Min: at(1), Max: at(100_000_000), Doc: "tokens of its longest request"},
 	{Path: "engine.time.measured.time", Min: at(0), Max: at(maxSeconds), Doc: "how long it took"},
+	{Path: "engine.time.table", Doc: "in place of the formula: a CSV file with the columns batch_size, longest_tokens " +
+		"and seconds, and before them a line # source: that says what was measured"},
+	{Path: "engine.time.outside", Default: ClampOutside, OneOf: []string{ClampOutside, RefuseOutside},
+		Doc: "batches beyond what was measured take the outermost times, and are counted as outside_table; or are refused"},
 	{Path: "engine.time.source", Doc: "where the numbers come from"},
 	{Path: "engine.output_only", Doc: "a request is as long as its answer; otherwise the prompt counts, too"},
 	{Path: "engine.variation", Min: at(0), Max: at(2),

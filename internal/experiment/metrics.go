@@ -50,6 +50,7 @@ var metrics = []Metric{
 		"probability that an idle engine's wait merges two", Share: true},
 	{Name: "done", Head: "DONE IN TIME", Doc: "requests answered by the horizon"},
 	{Name: "done_batches", Head: "BATCHES IN TIME", Doc: "batches ended by the horizon"},
+	{Name: "outside_table", Head: "OUTSIDE TABLE", Doc: "batches beyond what was measured: they took the outermost times"},
 	{Name: "rows_of_003", Head: "ROWS OF 003",
 		Doc: "1 if these are the rows that seed note 003 played; else not a number"},
 	{Name: "rejected", Head: "REJECTED", Doc: "requests that were not answered"},

@@ -24,7 +24,7 @@ func (c *Cell) playOpenLoop(seed uint64) (map[string]float64, error) {
 	s.misplace(requests, seed)
 	s.assignBins(requests)
 	var err error
-	if s.PythonTies {
+	if s.PythonTies && !s.Scheduler.isNote() { // the note's own schedulers see to it themselves
 		if requests, err = s.asPythonTakesThem(requests); err != nil {
 			return nil, err
 		}
@@ -165,15 +165,10 @@ func (u *unsteady) Submit(now time.Duration, calls []enginemodel.Call) error {
 func (t Time) batchTime() (enginemodel.BatchTime, error) {
 	from := cmp.Or(t.Source, "the experiment's file")
 	switch {
-	case len(t.Measured) > 0:
-		var b strings.Builder
-		fmt.Fprintf(&b, "# source: %s\nbatch_size,longest_tokens,seconds\n", strings.ReplaceAll(from, "\n", " "))
-		for _, m := range t.Measured {
-			fmt.Fprintf(&b, "%d,%d,%g\n", m.Batch, m.Longest, m.Time.Seconds())
-		}
-		table, err := enginemodel.ReadTableTime("engine.time.measured", strings.NewReader(b.String()))
-		if err != nil {
-			return nil, err
+	case t.table != nil || len(t.Measured) > 0:
+		table, err := t.measured()
+		if err != nil || t.Outside == RefuseOutside {
+			return table, err
 		}
 		return table.Clamped(), nil
 	case t.Growth > 0:
@@ -182,6 +177,39 @@ func (t Time) batchTime() (enginemodel.BatchTime, error) {
 	}
 	return enginemodel.LinearTime{PerBatch: t.PerBatch.Seconds(), PerRequest: t.PerRequest.Seconds(),
 		PerToken: t.PerToken.Seconds(), PerRequestToken: t.PerRequestToken.Seconds(), From: from}, nil
+}
+
+// measured is the table of a file, or of the experiment's own list.
+func (t Time) measured() (*enginemodel.TableTime, error) {
+	if t.table != nil {
+		return t.table, nil
+	}
+	from := cmp.Or(t.Source, "the experiment's file")
+	var b strings.Builder
+	fmt.Fprintf(&b, "# source: %s\nbatch_size,longest_tokens,seconds\n", strings.ReplaceAll(from, "\n", " "))
+	for _, m := range t.Measured {
+		fmt.Fprintf(&b, "%d,%d,%g\n", m.Batch, m.Longest, m.Time.Seconds())
+	}
+	return enginemodel.ReadTableTime("engine.time.measured", strings.NewReader(b.String()))
+}
+
+// outside is how many batches a table has no times for.
+func (t Time) outside(batches []enginemodel.BatchDone) float64 {
+	if t.table == nil && len(t.Measured) == 0 {
+		return 0
+	}
+	table, err := t.measured()
+	if err != nil {
+		return 0
+	}
+	minSize, maxSize, minLong, maxLong := table.Bounds()
+	n := 0.0
+	for _, b := range batches {
+		if b.Size < minSize || b.Size > maxSize || b.Longest < minLong || b.Longest > maxLong {
+			n++
+		}
+	}
+	return n
 }
 
 // sum takes the metrics of requests and engines.
@@ -231,7 +259,7 @@ func (s *Setting) countBatches(m map[string]float64, requests []openloop.Request
 	batches []enginemodel.BatchDone) {
 	m["done_batches"] = 0
 	if s.Engine.Batching == Continuous {
-		m["batches"], m["batch_size"], m["padding"] = 0, 0, 0
+		m["batches"], m["batch_size"], m["padding"], m["outside_table"] = 0, 0, 0, 0
 		return
 	}
 	var seconds, useful, places float64
@@ -245,6 +273,7 @@ func (s *Setting) countBatches(m map[string]float64, requests []openloop.Request
 	}
 	m["service_mean"] = seconds / float64(max(1, len(batches)))
 	m["padding"] = 1 - useful/max(1, places)
+	m["outside_table"] = s.Engine.Time.outside(batches)
 }
 
 // load takes what follows from the arrivals and the engines' model alone.

@@ -22,7 +22,7 @@ type Metrics struct {
 	Busy       float64 `json:"busy_share"`      // of the engines, from time zero to the last completion
 	Batches    int     `json:"batches"`
 	BatchMean  float64 `json:"batch_mean"`   // requests in a batch
-	Padding    float64 `json:"padding"`      // share of the places of batches, each as long as its longest, that stays empty
+	Padding    float64 `json:"padding"`      // share of the places of batches, as long as the longest, that stays empty
 	End        float64 `json:"end_seconds"`  // last completion
 	Tokens     int64   `json:"total_tokens"` // prompts and outputs
 }

@@ -126,7 +126,23 @@ type player struct {
 	batches map[uint64]int // of the dispatcher, to those of the outcome
 	numbers map[dispatch.ID]int
 	failed  error
+	refusal error // of an engine, the first
 	out     Outcome
+}
+
+// refusalKeeper keeps why an engine refused a batch, of which the dispatcher learns only that it did.
+type refusalKeeper struct {
+	enginemodel.Engine
+	first *error
+}
+
+// Submit passes a batch on.
+func (k *refusalKeeper) Submit(now time.Duration, calls []enginemodel.Call) error {
+	err := k.Engine.Submit(now, calls)
+	if err != nil && *k.first == nil {
+		*k.first = err
+	}
+	return err
 }
 
 // engineID sorts like the number: among idle engines the dispatcher takes the first.
@@ -151,6 +167,7 @@ func (p *player) addEngines() error {
 		if p.setting.Models != nil {
 			models = p.setting.Models(i)
 		}
+		e = &refusalKeeper{e, &p.refusal}
 		p.engines = append(p.engines, e)
 		p.ids = append(p.ids, engineID(i))
 		p.fleet.AddEngine(p.ids[i], e, limit, 0, models)
@@ -219,6 +236,9 @@ func (p *player) Answered(now time.Duration, tag uint64, answer serving.Answer) 
 		r := p.setting.Requests[tag]
 		p.failed = fmt.Errorf("request %d (%d prompt and %d output tokens) was rejected at %v: %s", tag, r.Prompt, r.Output,
 			now, answer.Rejected)
+		if p.refusal != nil {
+			p.failed = fmt.Errorf("%w: %w", p.failed, p.refusal)
+		}
 	}
 }
 

@@ -73,7 +73,8 @@ func Play(requests []openloop.Request, cfg Config) (openloop.Outcome, error) {
 	p.worked = make([]float64, cfg.Engines)
 	p.events = eventHeap{inOrder: !cfg.PythonTies}
 	for i, r := range requests {
-		p.events.push(event{at: r.At.Seconds(), request: i, engine: -1})
+		// Divided once, so that times are those that a program has that divides seconds by 200.
+		p.events.push(event{at: float64(r.At) / 1e9, request: i, engine: -1})
 	}
 	for p.events.len() > 0 && p.failed == nil {
 		p.happen(p.events.pop())
