@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/environments"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -40,6 +41,12 @@ var setupClaims = map[string][]setupClaim{
 		{"--set buffer.prefill=full", diagnosis.ComputeBound, "150 150 150 150 150", -1},
 		{"--set fleet.engines=8 --set fleet.events=[]", diagnosis.ComputeBound, "150 150 150 150 150", -1},
 	},
+	"diplomacy-a100.yaml": {
+		{"", diagnosis.ComputeBound, "58 58 58 58 58 58 58 58 58 58", -1},
+		{"--set group.samples=12", diagnosis.CapacityBound, "58 58 58 - 97 104", 3},
+		{"--set group.samples=12 --set fleet.engines=2", diagnosis.ComputeBound, "58 58 58 58 58 58 58 58 58 58", -1},
+		{"--steps 4 --set fleet.max_num_seqs=1 --set fleet.max_in_flight=1", diagnosis.CapacityBound, "58 58 2382 2906", 2},
+	},
 	"checkpoints.yaml": {
 		{"", diagnosis.ComputeBound, "90 90 150 90 90 150 90 90 150", -1},
 		{"--set trainer.checkpoint_every=10", diagnosis.ComputeBound, "90 90 90 90 90 90 90 90 90 150 90", -1},
@@ -63,6 +70,7 @@ func TestExampleSetupsShowWhatTheySay(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no setups:", err)
 	}
+	play := environments.Simulator() // which plays the games of bots once for all
 	for _, file := range files {
 		name := filepath.Base(file)
 		claims, known := setupClaims[name]
@@ -75,17 +83,21 @@ func TestExampleSetupsShowWhatTheySay(t *testing.T) {
 		for _, claim := range claims {
 			t.Run(name+" "+claim.flags, func(t *testing.T) {
 				t.Parallel()
-				claim.check(t, file)
+				claim.check(t, file, play)
 			})
 		}
 	}
 }
 
-func (c setupClaim) check(t *testing.T, file string) {
+func (c setupClaim) check(t *testing.T, file string, play simulator) {
+	if testing.Short() && c.flags != "" {
+		t.Skip("only the files themselves are simulated; all commands of their comments without -short")
+	}
 	var stdout, stderr bytes.Buffer
-	args := append([]string{"simulate", "-f", file, "-o", "json"}, words(c.flags)...)
-	if code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, stderr.String())
+	cmd := newSimulateCommand(environment{stdout: &stdout, stderr: &stderr}, play)
+	cmd.SetArgs(append([]string{"-f", file, "-o", "json"}, words(c.flags)...))
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	var got struct {
 		Assumed []json.RawMessage

@@ -107,7 +107,8 @@ Start with:  millrace dev            everything on this machine
 	root.AddCommand(newChaosCommand(env), newIsolationCommand(env), newPredictCommand(env),
 		newDevCommand(env), newServerCommand(env),
 		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env), newGameCommand(env),
-		newBenchCommand(env), newProfileCommand(env), newSimulateCommand(env), newExperimentCommand(env),
+		newBenchCommand(env), newProfileCommand(env),
+		newSimulateCommand(env, environments.Simulator()), newExperimentCommand(env),
 		newPlanCommand(env), newVersionCommand(env))
 	cli.AddWorkerCommands(under(root, "worker"), deps)
 	wrongArgumentsAreUsage(root)

@@ -22,6 +22,9 @@ import (
 // maxSeeds bounds how often one command simulates a run.
 const maxSeeds = 1000
 
+// detailedSteps is how many steps, the newest, keep their groups in their records: as many as a diagnosis looks at.
+const detailedSteps = 500
+
 // simulateOptions are the flags of `millrace simulate`.
 type simulateOptions struct {
 	file   string
@@ -33,7 +36,7 @@ type simulateOptions struct {
 	record string
 }
 
-func newSimulateCommand(env environment) *cobra.Command {
+func newSimulateCommand(env environment, play simulator) *cobra.Command {
 	var o simulateOptions
 	cmd := &cobra.Command{
 		Use:   "simulate -f SETUP.yaml",
@@ -53,7 +56,7 @@ Another command stands for one GPU to a live service, in real time: millrace eng
 			if cmd.Flags().Changed("seed") {
 				o.set = append(o.set, fmt.Sprintf("seed=%d", o.seed))
 			}
-			return simulateRun(cmd.Context(), env, o, environments.Simulator())
+			return simulateRun(cmd.Context(), env, o, play)
 		},
 	}
 	f := cmd.Flags()
@@ -145,7 +148,7 @@ func simulateRun(ctx context.Context, env environment, o simulateOptions, play s
 		one := setup
 		one.Seed += int64(i)
 		progress := newSimulationProgress(env, one, o.steps, i, o.seeds)
-		result, err := play(ctx, one, sim.Options{Progress: progress.step, MaxSteps: o.steps})
+		result, err := play(ctx, one, sim.Options{Progress: progress.step, MaxSteps: o.steps, Detail: detailedSteps})
 		if err != nil {
 			return fmt.Errorf("simulate %s: %w", o.file, err)
 		}
