@@ -35,6 +35,7 @@ func TestRecordedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r = r.withDefaults()
 	for _, price := range []float64{1.89, 0} {
 		p.Price, p.Recommendations = price, nil
 		p.markFrontier()
