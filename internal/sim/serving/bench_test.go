@@ -26,6 +26,7 @@ type players struct {
 	games  []player
 	groups []int // games left, by place
 	random *virtualtime.Random
+	client Client // the players themselves, or who watches them
 }
 
 // rlWorkload is the reference workload of rollouts.
@@ -51,10 +52,15 @@ type player struct {
 func newPlayers(a *virtualtime.Agenda, f *Fleet, w rlWorkload, requests int64) *players {
 	p := &players{fleet: f, agenda: a, rlWorkload: w, left: requests, games: make([]player, w.groups*w.games),
 		groups: make([]int, w.groups), random: virtualtime.SplitMix(1)}
-	for g := range w.groups {
+	p.client = p
+	return p
+}
+
+// start begins the first groups.
+func (p *players) start() {
+	for g := range p.rlWorkload.groups {
 		p.begin(g)
 	}
-	return p
 }
 
 // begin begins the games of the next group in a place.
@@ -83,7 +89,7 @@ func (p *players) ask(n int) {
 	prompt := p.prompt*5/6 + p.random.IntN(p.prompt/3+1)
 	output := p.output/2 + p.random.IntN(p.output+1)
 	p.fleet.Submit(Request{
-		Episode: q.ref, Model: "v1", Prompt: prompt, Output: output, ToldPrompt: prompt, Shared: q.shared, Client: p,
+		Episode: q.ref, Model: "v1", Prompt: prompt, Output: output, ToldPrompt: prompt, Shared: q.shared, Client: p.client,
 		Tag: uint64(n),
 	})
 }
@@ -147,7 +153,7 @@ func BenchmarkRLWorkload(b *testing.B) {
 			w.groups = groups
 			benchmarkRequests(b, func(requests int64) {
 				a := virtualtime.NewAgenda()
-				newPlayers(a, a100Fleet(a, 4, 256), w, requests)
+				newPlayers(a, a100Fleet(a, 4, 256), w, requests).start()
 				playOut(a)
 			})
 		})
@@ -167,7 +173,7 @@ func BenchmarkManyEngines(b *testing.B) {
 			b.Run(fmt.Sprintf("engines=%d/queue=%t", engines, more), func(b *testing.B) {
 				benchmarkRequests(b, func(requests int64) {
 					a := virtualtime.NewAgenda()
-					newPlayers(a, a100Fleet(a, engines, 256), w, requests)
+					newPlayers(a, a100Fleet(a, engines, 256), w, requests).start()
 					playOut(a)
 				})
 			})
@@ -242,7 +248,7 @@ func BenchmarkLinear(b *testing.B) {
 			for b.Loop() {
 				a := virtualtime.NewAgenda()
 				last = a100Fleet(a, 4, 256)
-				newPlayers(a, last, reference, requests)
+				newPlayers(a, last, reference, requests).start()
 				playOut(a)
 			}
 			b.ReportMetric(float64(requests)*float64(b.N)/(processorTime()-before).Seconds(), "req/CPU-s")
