@@ -84,7 +84,8 @@ func (s *Scheduler) progress(q *sequence, steps int, at time.Duration) bool {
 	s.events = append(s.events, Event{Kind: Finished, ID: q.ID, At: at})
 	s.totals.Finished++
 	s.release(q)
-	s.remember(q.Prefix, math.MaxInt)
+	s.remember(q, math.MaxInt)
+	s.spare = append(s.spare, q)
 	return true
 }
 
@@ -196,16 +197,17 @@ func (s *Scheduler) lookUp(q *sequence) {
 		return
 	}
 	block := s.limits.Block
-	q.cached = s.prefix.hits(q.Prefix, (q.Prompt-1)/block) * block
+	q.at = s.prefix.find(q.Prefix, q.at)
+	q.cached = s.prefix.hits(q.Prefix, q.at, (q.Prompt-1)/block) * block
 	s.totals.PrefixQueries += int64(q.Prompt)
 	s.totals.PrefixHits += int64(q.cached)
-	s.remember(q.Prefix, q.Prompt/block)
+	s.remember(q, q.Prompt/block)
 }
 
-// remember keeps the first most blocks of a prefix, as far as there is room.
-func (s *Scheduler) remember(prefix []Segment, most int) {
+// remember keeps the first most blocks of a sequence's prefix, as far as there is room.
+func (s *Scheduler) remember(q *sequence, most int) {
 	if !s.limits.NoPrefix {
-		s.prefix.touch(prefix, most)
+		s.prefix.touch(q.Prefix, q.at, most)
 		s.prefix.shrink((s.limits.KV - s.private) / s.limits.Block)
 	}
 }

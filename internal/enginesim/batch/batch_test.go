@@ -234,10 +234,10 @@ func TestPrefixCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newPrefixCache()
 	for i := range uint64(100) {
-		c.touch([]Segment{{i, 1}}, 1)
+		touchAll(c, []Segment{{i, 1}}, 1)
 		c.shrink(10)
 	}
-	if newest := c.hits([]Segment{{99, 1}}, 1); c.blocks != 10 || newest != 1 || c.hits([]Segment{{89, 1}}, 1) != 0 {
+	if newest := hitsOf(c, []Segment{{99, 1}}, 1); c.blocks != 10 || newest != 1 || hitsOf(c, []Segment{{89, 1}}, 1) != 0 {
 		t.Errorf("%d blocks remain; the newest is cached: %d", c.blocks, newest)
 	}
 	if len(c.segments) > 12 {

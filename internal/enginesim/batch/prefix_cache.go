@@ -27,19 +27,32 @@ func newPrefixCache() *prefixCache {
 	return &prefixCache{index: map[uint64]int32{}, segments: make([]cachedSegment, 1)}
 }
 
-// hits is how many of the first most blocks of a prefix are cached without a gap.
-func (c *prefixCache) hits(prefix []Segment, most int) int {
-	n := 0
+// places is where the segments of a prefix are in the cache, so that each is looked for once: its index; negative: it
+// is not there. It holds until the segment is forgotten, which shows in its key.
+type places []int32
+
+// find looks for the segments of a prefix.
+func (c *prefixCache) find(prefix []Segment, at places) places {
+	at = at[:0]
 	for _, s := range prefix {
-		want := min(s.Blocks, most-n)
-		if want <= 0 {
-			break
-		}
 		id, ok := c.index[s.Key]
 		if !ok {
+			id = -1
+		}
+		at = append(at, id)
+	}
+	return at
+}
+
+// hits is how many of the first most blocks of a prefix are cached without a gap.
+func (c *prefixCache) hits(prefix []Segment, at places, most int) int {
+	n := 0
+	for i, s := range prefix {
+		want := min(s.Blocks, most-n)
+		if want <= 0 || at[i] < 0 {
 			break
 		}
-		have := min(want, c.segments[id].blocks)
+		have := min(want, c.segments[at[i]].blocks)
 		n += have
 		if have < s.Blocks {
 			break
@@ -50,21 +63,25 @@ func (c *prefixCache) hits(prefix []Segment, most int) int {
 
 // touch makes the first most blocks of a prefix the most recently used, adding those that are new. The first blocks
 // are touched last: they serve more requests than the prefix's end, which is evicted before them.
-func (c *prefixCache) touch(prefix []Segment, most int) {
+func (c *prefixCache) touch(prefix []Segment, at places, most int) {
 	last := 0
 	for ; last < len(prefix) && most > 0; last++ {
 		most -= prefix[last].Blocks
 	}
 	beyond := max(0, -most) // blocks of the last segment that are not touched
 	for i := last - 1; i >= 0; i-- {
-		c.touchSegment(prefix[i].Key, prefix[i].Blocks-beyond)
+		at[i] = c.touchSegment(prefix[i].Key, at[i], prefix[i].Blocks-beyond)
 		beyond = 0
 	}
 }
 
-func (c *prefixCache) touchSegment(key uint64, blocks int) {
-	id, ok := c.index[key]
-	if ok {
+// touchSegment returns where the segment is.
+func (c *prefixCache) touchSegment(key uint64, id int32, blocks int) int32 {
+	here := id >= 0 && c.segments[id].key == key && c.segments[id].blocks > 0
+	if !here {
+		id, here = c.index[key]
+	}
+	if here {
 		c.unlink(id)
 	} else {
 		id = c.allocate(key)
@@ -74,6 +91,7 @@ func (c *prefixCache) touchSegment(key uint64, blocks int) {
 		c.blocks += more
 	}
 	c.link(id)
+	return id
 }
 
 // shrink forgets the oldest blocks beyond n. A segment's last ones are its oldest.

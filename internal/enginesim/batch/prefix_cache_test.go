@@ -9,7 +9,7 @@ func TestSegmentsAreCachedInPart(t *testing.T) {
 	t.Parallel()
 	c := newPrefixCache()
 	system, game := Segment{Key: 1, Blocks: 10}, Segment{Key: 2, Blocks: 5}
-	c.touch([]Segment{system, game}, 12)
+	touchAll(c, []Segment{system, game}, 12)
 	for _, tt := range []struct {
 		name   string
 		prefix []Segment
@@ -22,12 +22,12 @@ func TestSegmentsAreCachedInPart(t *testing.T) {
 		{"what follows a gap does not count", []Segment{{Key: 3, Blocks: 1}, game}, 100, 0},
 		{"what follows half a segment does not count", []Segment{{Key: 2, Blocks: 5}, system}, 100, 2},
 	} {
-		if got := c.hits(tt.prefix, tt.most); got != tt.want {
+		if got := hitsOf(c, tt.prefix, tt.most); got != tt.want {
 			t.Errorf("%s: %d blocks, want %d", tt.name, got, tt.want)
 		}
 	}
 	c.shrink(9)
-	if got := c.hits([]Segment{system, game}, 100); got != 9 {
+	if got := hitsOf(c, []Segment{system, game}, 100); got != 9 {
 		t.Errorf("%d blocks remain of the first 9: a prefix is forgotten from its end", got)
 	}
 }
@@ -45,6 +45,7 @@ func FuzzSegmentsEqualBlocks(f *testing.F) {
 		room := 20 + rng.IntN(200)
 		own := uint64(1 << 32)
 		var unfinished [][]Segment
+		at := map[uint64]places{}
 		for range 400 {
 			var prefix []Segment
 			for node := uint64(1); node < 1<<20 && rng.IntN(4) > 0; node = node*3 + uint64(rng.IntN(3)) {
@@ -61,12 +62,13 @@ func FuzzSegmentsEqualBlocks(f *testing.F) {
 			tail := Segment{own, 1 + rng.IntN(30)}
 			prefix = append(prefix, tail)
 			ask := blocks + rng.IntN(tail.Blocks+1)
-			if got, want := whole.hits(prefix, ask), single.hits(split(prefix), ask); got != want {
+			if got, want := hitsOf(whole, prefix, ask), hitsOf(single, split(prefix), ask); got != want {
 				t.Fatalf("%d of %d blocks, want %d", got, ask, want)
 			}
+			at[own] = whole.find(prefix, nil) // and kept until it is finished
 			touch := func(prefix []Segment, most int) {
-				whole.touch(prefix, most)
-				single.touch(split(prefix), most)
+				whole.touch(prefix, at[prefix[len(prefix)-1].Key], most)
+				touchAll(single, split(prefix), most)
 				whole.shrink(room)
 				single.shrink(room)
 			}
@@ -82,6 +84,12 @@ func FuzzSegmentsEqualBlocks(f *testing.F) {
 			}
 		}
 	})
+}
+
+func touchAll(c *prefixCache, prefix []Segment, most int) { c.touch(prefix, c.find(prefix, nil), most) }
+
+func hitsOf(c *prefixCache, prefix []Segment, most int) int {
+	return c.hits(prefix, c.find(prefix, nil), most)
 }
 
 // split names every block of a prefix.

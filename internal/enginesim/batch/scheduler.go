@@ -98,7 +98,8 @@ type Scheduler struct {
 	reserved int // KV tokens promised to running sequences
 	private  int // those of them that are not whole prompt blocks, which the prefix cache holds
 	paused   bool
-	cur      span // the steps in progress; none when cur.steps == cur.done
+	spare    []*sequence // to be used again
+	cur      span        // the steps in progress; none when cur.steps == cur.done
 	prefix   *prefixCache
 	adapters *adapterCache
 	totals   Totals
@@ -113,6 +114,7 @@ type sequence struct {
 	chunk     int // prompt tokens that the current step computes
 	generated int
 	cached    int
+	at        places // of its prefix
 }
 
 func (q *sequence) decodes() bool { return q.computed == q.Prompt }
@@ -138,12 +140,22 @@ func (s *Scheduler) Submit(now time.Duration, r Request) error {
 		return ErrTooLong
 	}
 	s.totals.Submitted++
-	q := &sequence{Request: r}
+	q := s.newSequence(r)
 	s.catchUp(now)
 	at := sort.Search(len(s.waiting), func(i int) bool { return s.waiting[i].Priority > r.Priority })
 	s.waiting = slices.Insert(s.waiting, at, q)
 	s.interrupt(now)
 	return nil
+}
+
+func (s *Scheduler) newSequence(r Request) *sequence {
+	if n := len(s.spare); n > 0 {
+		q := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		*q = sequence{Request: r, at: q.at}
+		return q
+	}
+	return &sequence{Request: r}
 }
 
 // Load brings an adapter into memory between steps; Loaded reports its end.
@@ -158,10 +170,13 @@ func (s *Scheduler) Abort(now time.Duration, id int64) bool {
 	s.catchUp(now)
 	same := func(q *sequence) bool { return q.ID == id }
 	if i := slices.IndexFunc(s.waiting, same); i >= 0 {
+		s.spare = append(s.spare, s.waiting[i])
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 	} else if i := slices.IndexFunc(s.running, same); i >= 0 {
-		s.release(s.running[i])
+		q := s.running[i]
+		s.release(q)
 		s.running = slices.Delete(s.running, i, i+1)
+		s.spare = append(s.spare, q)
 	} else {
 		return false
 	}
