@@ -17,6 +17,9 @@ func checkInvariants(t *testing.T) func(*pipeline) {
 			t.Fatalf("time goes back, from %v to %v", last, p.now())
 		}
 		last = p.now()
+		if n := p.agenda.Events(); n > 20_000 && n%64 > 0 {
+			return // a long run is looked at now and then
+		}
 		checkGroups(t, p)
 		checkRequests(t, p)
 		checkEngines(t, p)

@@ -223,7 +223,7 @@ func (g *group) end(code rollout.Code, zeroVariance bool) {
 }
 
 // maxBarren is how many groups in a row may come to nothing, beside many times as many as the run has in play.
-const maxBarren = 1000
+const maxBarren = 300
 
 // countBarren counts the groups that came to nothing since one did not: a run of which all do would never end.
 func (p *pipeline) countBarren(code rollout.Code) {
@@ -232,7 +232,7 @@ func (p *pipeline) countBarren(code rollout.Code) {
 		p.moved()
 		return
 	}
-	if p.barren++; p.barren > maxBarren+20*p.setup.Buffer.Outstanding() {
+	if p.barren++; p.barren > maxBarren+10*p.setup.Buffer.Outstanding() {
 		p.fail(p.stuck(fmt.Sprintf("%d groups in a row came to nothing, the last one for %s", p.barren, code)))
 	}
 }
