@@ -46,7 +46,7 @@ type jsonReader struct {
 func (r *jsonReader) line() int { return r.lineAt(r.d.InputOffset()) }
 
 func (r *jsonReader) lineAt(offset int64) int {
-	return 1 + bytes.Count(r.text[:min(offset, int64(len(r.text)))], []byte{'\n'})
+	return 1 + bytes.Count(r.text[:max(0, min(offset, int64(len(r.text))))], []byte{'\n'})
 }
 
 // located is an error with the line at which the document cannot be read.
