@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/sim/enginemodel"
 )
 
 // Assumption is a value of fleet, trainer or workload that a setup's file does not say.
 type Assumption struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
-	From  string `json:"from"` // the key of the spec's demo that says it, or FromDefault
+	From  string `json:"from"` // the key that says it, of the spec's demo or of the fleet, or FromDefault
 }
 
 // FromDefault is where an assumption comes from that nothing in the file says.
@@ -44,6 +45,10 @@ func (s *Setup) Complete(given func(path string) bool) []Assumption {
 		{"publish", &t.Publish, d.Publish},
 	} {
 		a.take("trainer."+phase.key, "demo."+phase.key, func() { *phase.into = scaled(phase.demo, f.TimeFactor) })
+	}
+	if p, err := enginemodel.LoadProfile(f.Profile); err == nil && p.CallOverhead() > 0 && !given("overheads.call") {
+		s.Overheads.Call = rollout.Duration(p.CallOverhead())
+		a.note("overheads.call", s.Overheads.Call.String(), "fleet.profile")
 	}
 	if len(s.Workload.sources()) == 0 && !given("workload") {
 		s.Workload = defaultWorkload(s.Spec)
