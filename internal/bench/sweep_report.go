@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/millrace/millrace/internal/table"
@@ -41,7 +42,7 @@ func (r SweepResult) writeEffects(w io.Writer) error {
 		table.Right("CHANGE %"), table.Left("VERDICT"))
 	for _, e := range r.Effects {
 		change := e.Change
-		change.Mean, change.Half = 100*change.Mean, 100*change.Half
+		change.Mean, change.Half = math.Round(1000*change.Mean)/10+0, 100*change.Half // no -0.0
 		t.Row(e.Setting, e.Against, e.Level, e.Measure, change.Format("%.1f"), e.verdict())
 	}
 	return t.Write(w, 0)
