@@ -96,7 +96,7 @@ func TestBadFiles(t *testing.T) {
 			case strings.HasPrefix(name, "service"):
 				_, err = config.ReadService(name, data, func(string) string { return "" })
 			case strings.HasPrefix(name, "setup"):
-				_, _, err = config.ReadSetup(name, data, nil, environments())
+				_, _, err = config.ReadSetup(name, data, nil, environments(), nil)
 			default:
 				_, err = config.ReadSpec(name, data, environments())
 			}

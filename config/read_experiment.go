@@ -189,7 +189,7 @@ func (r *experimentReader) setup(cell *experiment.Cell, assignments []string, re
 			return
 		}
 	}
-	setup, _, err := ReadSetup(path.Base(name), data, assignments, r.environments)
+	setup, _, err := ReadSetup(path.Base(name), data, assignments, r.environments, nil)
 	if err != nil {
 		report("setup", err.Error())
 		return

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,10 @@ func TestBadSetups(t *testing.T) {
 		{"-f " + good + " --set fleet.engins=4", 1, "--set: fleet.engins: unknown key; did you mean fleet.engines?"},
 		{"-f " + good + " --set buffer.depth=2 --set buffer.depth=3", 1, "--set: buffer.depth: given twice; keep one"},
 		{"-f " + good + " --seed -1", 1, "seed: -1 is less than 0"},
+		{"-f " + file("recorded.yaml", demoSpec+"workload: {recorded: {file: /nowhere.json}}"), 1,
+			"recorded.yaml:7:23: workload.recorded.file: open /nowhere.json: no such file or directory"},
+		{"-f " + file("no-record.yaml", demoSpec+"workload: {recorded: {file: "+good+"}}"), 1,
+			"no-record.yaml:7:23: workload.recorded.file: " + good},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()
@@ -172,6 +177,30 @@ func TestSimulatedRecord(t *testing.T) {
 		if err != nil || len(record.Done()) != 5 || len(record.Engines) != 2 || record.Run.Spec.Name != "seed-004-a100" {
 			t.Errorf("%+v, %v", record, err)
 		}
+	}
+}
+
+// TestRecordedGamesArePlayedAgain: a setup may take the games of a record, here of a simulated run, which are as long.
+func TestRecordedGamesArePlayedAgain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "run.json.gz")
+	simulate := func(args ...string) seedTotals {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		args = append([]string{"simulate", "-f", "../../config/setups/seed-004-a100.yaml", "-o", "json"}, args...)
+		if code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != 0 {
+			t.Fatal(stderr.String())
+		}
+		var document simulation
+		if err := json.Unmarshal(stdout.Bytes(), &document); err != nil {
+			t.Fatal(err)
+		}
+		return document.Seeds[0]
+	}
+	drawn := simulate("--record", path)
+	again := simulate("--set", "workload={recorded: {file: "+path+"}}")
+	if math.Abs(again.LevelSec/drawn.LevelSec-1) > 0.05 || again.Games != drawn.Games {
+		t.Errorf("drawn %+v, recorded %+v", drawn, again)
 	}
 }
 

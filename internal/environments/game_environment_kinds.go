@@ -59,9 +59,10 @@ func ReadSpec(name string, data []byte) (rollout.Spec, error) {
 	return spec, checkOpponents(name, spec)
 }
 
-// ReadSetup reads what a simulation is made of as config does, and checks the fixed policies as ReadSpec does.
+// ReadSetup reads what a simulation is made of as config does, the record whose games it plays included, and checks the
+// fixed policies as ReadSpec does.
 func ReadSetup(name string, data []byte, assignments []string) (sim.Setup, []sim.Assumption, error) {
-	setup, assumed, err := config.ReadSetup(name, data, assignments, ValidateOptions())
+	setup, assumed, err := config.ReadSetup(name, data, assignments, ValidateOptions(), openRecorded)
 	if err != nil {
 		return setup, nil, err
 	}

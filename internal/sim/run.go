@@ -66,7 +66,9 @@ func Games(s Setup, environment func(rollout.Environment) (episode.Environment, 
 	case w.Distribution != nil:
 		return workload.NewDistributedGames(*w.Distribution, uint64(s.Seed)), nil
 	case w.Recorded != nil && w.Recorded.Games != nil:
-		return w.Recorded.Games, nil
+		games := *w.Recorded.Games
+		games.Seed = uint64(s.Seed) // games beyond the recorded ones are drawn
+		return &games, nil
 	case w.Recorded != nil:
 		return nil, fmt.Errorf("workload.recorded: the record %s was not read", w.Recorded.File)
 	case w.Bots != nil && environment != nil:
