@@ -31,17 +31,22 @@ func seed004(steps, engines int) Setup {
 	return s
 }
 
+// BenchmarkSteps plays as many steps as are asked for: -bench Steps/64-engines$ -benchtime 10000x is a run of ten
+// thousand steps on 64 engines of 256 requests in flight.
 func BenchmarkSteps(b *testing.B) {
+	wide := seed004(1<<20, 64)
+	wide.Fleet.MaxNumSeqs, wide.Fleet.MaxInFlight = 256, 256
 	for _, bb := range []struct {
 		name  string
 		setup Setup
 	}{
 		{"seed-004", seed004(1<<20, 4)},
-		{"64-engines-256-in-flight", large()},
+		{"64-engines", wide},
+		{"64-engines-filled", filled()},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			began := time.Now()
-			r, err := Run(context.Background(), bb.setup, Options{MaxSteps: b.N, Detail: 16})
+			r, err := Run(context.Background(), bb.setup, Options{MaxSteps: b.N, Detail: 500})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -53,8 +58,8 @@ func BenchmarkSteps(b *testing.B) {
 	}
 }
 
-// large is a run that keeps 64 engines busy with 256 requests each.
-func large() Setup {
+// filled is a run that keeps 64 engines busy with 256 requests each.
+func filled() Setup {
 	s := seed004(1<<20, 64)
 	s.Fleet.MaxNumSeqs, s.Fleet.MaxInFlight = 256, 256
 	s.Group = rollout.GroupSpec{Samples: 8, MinSamples: 8}

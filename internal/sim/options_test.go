@@ -270,3 +270,18 @@ func TestWhatNeverEnds(t *testing.T) {
 		t.Errorf("it does not say at which step: %v", err)
 	}
 }
+
+// TestDetail: old steps keep their sums and lose their groups.
+func TestDetail(t *testing.T) {
+	t.Parallel()
+	s := byHand{groups: 8, depth: 2, slots: 4, call: 150 * second, steps: 200}.setup()
+	p := play(t, s, Options{Detail: 10})
+	for i, record := range p.Input.Records {
+		if has := len(record.Service.Groups) > 0; has != (i >= 190) {
+			t.Errorf("step %d has groups: %v", i, has)
+		}
+	}
+	if got := shape(p.walls); got != "150 x3 300 x197" || len(p.Input.Loads) > 400 {
+		t.Errorf("steps take %s, with %d adapter loads kept", got, len(p.Input.Loads))
+	}
+}

@@ -21,7 +21,8 @@ type Options struct {
 	Progress func(step rollout.Step, now time.Duration)
 	// MaxSteps ends the simulation when so many steps are completed; 0: the spec's.
 	MaxSteps int
-	// Detail is how many steps, the newest, keep their groups in their records, so that memory is bounded; 0: all.
+	// Detail is of how many steps, the newest, groups, adapter loads and drops are kept, so that memory is bounded; 0: of
+	// all.
 	Detail int
 	// Games, if set, are played in place of the workload's.
 	Games workload.Games

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runmachine"
 	"github.com/millrace/millrace/internal/sim/buffermodel"
@@ -215,9 +217,7 @@ func (t *trainer) record(now time.Duration) {
 		Step: t.step, Generation: 1, Done: true, Service: view,
 		Trainer: rollout.StepReport{WallSec: (now - t.asked).Seconds(), Phases: t.lengths, Metrics: metricsOf(&view)},
 	})
-	if old := len(t.records) - 1 - t.options.Detail; t.options.Detail > 0 && old >= 0 {
-		t.records[old].Service.Groups = []rollout.GroupView{}
-	}
+	t.thin()
 	t.batch = nil
 	if err := t.buffer.Complete(t.step); err != nil {
 		t.fail(err)
@@ -237,6 +237,22 @@ func (t *trainer) record(now time.Duration) {
 		return
 	}
 	t.ask(now)
+}
+
+// thin lets go of what is known of old steps beside their sums, so that a long run's records stay small.
+func (t *trainer) thin() {
+	old := len(t.records) - 1 - t.options.Detail
+	if t.options.Detail <= 0 || old < 0 {
+		return
+	}
+	t.records[old].Service.Groups = []rollout.GroupView{}
+	if old%64 > 0 {
+		return
+	}
+	since := t.records[old].Service.CompletedAt
+	in := &t.input
+	in.Loads = slices.DeleteFunc(in.Loads, func(l diagnosis.AdapterLoad) bool { return l.At.Before(since) })
+	in.Drops = slices.DeleteFunc(in.Drops, func(d diagnosis.Drop) bool { return d.At.Before(since) })
 }
 
 // metricsOf is what the demo trainer reports of a batch, as far as lengths tell.
