@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -84,14 +85,18 @@ func (c Client) Record(ctx context.Context, run rollout.RunName, now time.Time) 
 	if r.Steps, err = c.steps(ctx, run, 0); err != nil {
 		return nil, err
 	}
-	if r.Engines, _, err = c.Engines(ctx); err != nil {
+	if r.Engines, _, err = c.Engines(ctx); fleetForbidden(err) {
+		r.Gaps = append(r.Gaps, "the engines: the token is for this run alone")
+	} else if err != nil {
 		return nil, err
 	}
 	for _, scope := range []struct{ whose, path string }{
 		{"the run's", apiclient.RunPath(run) + "/events"}, {"the fleet's", "/v1/events"},
 	} {
 		events, gaps, err := c.recordedEvents(ctx, scope.path, view.StartedAt)
-		if err != nil {
+		if fleetForbidden(err) {
+			gaps = []string{"events: the token is for this run alone"}
+		} else if err != nil {
 			return nil, err
 		}
 		for _, gap := range gaps {
@@ -104,6 +109,13 @@ func (c Client) Record(ctx context.Context, run rollout.RunName, now time.Time) 
 		return nil, fmt.Errorf("what the server says of run %s is no record: %w", run, err)
 	}
 	return r, nil
+}
+
+// fleetForbidden reports whether the caller may read the run and not the fleet, which other runs share. The run itself
+// was read before.
+func fleetForbidden(err error) bool {
+	var problem *apiclient.Problem
+	return errors.As(err, &problem) && problem.Status == http.StatusForbidden
 }
 
 // recordedEvents is a scope's facts, and the samples that are kept, since a time, less what the step records say.

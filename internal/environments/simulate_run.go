@@ -3,37 +3,69 @@ package environments
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 
+	"github.com/millrace/millrace/internal/runrecord"
 	"github.com/millrace/millrace/internal/sim"
+	"github.com/millrace/millrace/internal/sim/calibration"
 	"github.com/millrace/millrace/internal/sim/workload"
 )
 
-// Simulator is sim.Run for setups of every environment. Games among bots are played once, however often setups that
-// have the same ones are simulated.
+// Simulator is sim.Run for setups of every environment. Games among bots are played once, and records read once,
+// however often setups that have the same ones are simulated.
 func Simulator() func(context.Context, sim.Setup, sim.Options) (sim.Result, error) {
 	var mu sync.Mutex
 	kept := map[string]workload.Games{}
 	build := Builder()
+	keep := func(key string, get func() (workload.Games, error)) (workload.Games, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if games, known := kept[key]; known {
+			return games, nil
+		}
+		games, err := get()
+		if err == nil {
+			kept[key] = games
+		}
+		return games, err
+	}
 	return func(ctx context.Context, s sim.Setup, o sim.Options) (sim.Result, error) {
 		o.Environment = build
-		if o.Games == nil && s.Workload.Bots != nil {
-			key := fmt.Sprint(s.Environment.Kind, string(s.Environment.Options), s.Seed, s.Group.Samples, s.Sampling,
-				*s.Workload.Bots)
-			mu.Lock()
-			games, known := kept[key]
-			var err error
-			if !known {
-				games, err = sim.Games(s, build)
-			}
-			if err == nil {
-				kept[key], o.Games = games, games
-			}
-			mu.Unlock()
+		if recorded := s.Workload.Recorded; o.Games == nil && recorded != nil && recorded.Games == nil {
+			games, err := keep("record "+recorded.File, func() (workload.Games, error) { return recordedGames(recorded.File) })
 			if err != nil {
 				return sim.Result{}, err
 			}
+			o.Games = games
+		}
+		if o.Games == nil && s.Workload.Bots != nil {
+			key := fmt.Sprint(s.Environment.Kind, string(s.Environment.Options), s.Seed, s.Group.Samples, s.Sampling,
+				*s.Workload.Bots)
+			games, err := keep(key, func() (workload.Games, error) { return sim.Games(s, build) })
+			if err != nil {
+				return sim.Result{}, err
+			}
+			o.Games = games
 		}
 		return sim.Run(ctx, s, o)
 	}
+}
+
+// recordedGames is the games of a run's record in a file.
+func recordedGames(path string) (workload.Games, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("workload.recorded.file: %w", err)
+	}
+	defer file.Close()
+	record, err := runrecord.Read(path, file)
+	if err != nil {
+		return nil, fmt.Errorf("workload.recorded.file: %w", err)
+	}
+	games, err := calibration.Games(record)
+	if err != nil {
+		return nil, fmt.Errorf("workload.recorded.file: %s: %w", path, err)
+	}
+	return games, nil
 }
