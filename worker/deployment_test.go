@@ -260,9 +260,13 @@ func (d *deployment) start(spec rollout.Spec) {
 	})
 }
 
-// inProcess is a worker of today's version in the process of the test.
+// inProcess is a worker of today's version in the process of the test. When the test is over, what its dispatcher was
+// told is replayed.
 func (d *deployment) inProcess() {
-	d.while("a worker", func(ctx context.Context) error { return Run(ctx, d.cfg, slog.New(slog.DiscardHandler)) })
+	cfg := d.cfg
+	cfg.Worker.DispatchLog = filepath.Join(d.t.TempDir(), "dispatch.log")
+	d.t.Cleanup(func() { d.decidesTheSame(cfg.Worker.DispatchLog) })
+	d.while("a worker", func(ctx context.Context) error { return Run(ctx, cfg, slog.New(slog.DiscardHandler)) })
 }
 
 // process is one worker.

@@ -139,6 +139,9 @@ func TestRecoversTheSimulatedEngine(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s x%g, %d", tt.profile, tt.speed, tt.budget), func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && tt.budget != 2048 {
+				t.Skip("one of them is enough under the race detector; run without -short")
+			}
 			p, err := enginemodel.LoadProfile(tt.profile)
 			if err != nil {
 				t.Fatal(err)
@@ -174,6 +177,9 @@ func TestRecoversTheSimulatedEngine(t *testing.T) {
 // steps by more than 6 %.
 func TestRecoversUnderNoise(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("three rounds twice are slow under the race detector; run without -short")
+	}
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

@@ -416,3 +416,23 @@ func BenchmarkReplay(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkWrite is what a log adds to an event of the live dispatcher.
+func BenchmarkWrite(b *testing.B) {
+	w := NewWriter(discarded{}, 1<<60)
+	now := time.Now()
+	w.Begin(now, Header{})
+	q := dispatch.Request{ID: 1, Model: "run-v12", PromptTokens: 440, OutputTokens: 24, Class: 12345678901234567}
+	sent := []dispatch.Command{dispatch.Send{ID: 1, Engine: "engine-1", Try: 1}}
+	b.ReportAllocs()
+	for b.Loop() {
+		now = now.Add(time.Microsecond)
+		w.Write(w.Time(now), w.Event(dispatch.Submit{Request: q}), sent)
+	}
+	b.ReportMetric(float64(w.written)/float64(b.N), "bytes/event")
+}
+
+type discarded struct{}
+
+func (discarded) Write(p []byte) (int, error) { return len(p), nil }
+func (discarded) Close() error                { return nil }
