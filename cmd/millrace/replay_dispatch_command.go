@@ -53,6 +53,9 @@ func replayDispatch(env environment, file string) error {
 			units.Seconds(r.Span.Seconds()), r.Requests, r.Commands, units.Seconds(took.Seconds()))
 	}
 	switch {
+	case errors.Is(err, dispatchlog.ErrNoEnd):
+		fmt.Fprintf(env.stdout, "%s: the decisions up to there are identical\n", file)
+		return fmt.Errorf("%s: %w", file, err)
 	case err != nil:
 		return fmt.Errorf("%s: %w", file, err)
 	case r.Difference != nil:

@@ -53,7 +53,9 @@ func TestReplayDispatch(t *testing.T) {
 		{"identical", "", "", 0, []string{"4 events of 3 s, with 2 requests and 2 commands", "the decisions are identical"}},
 		{"other decisions", `"id":2,"engine":"a"`, `"id":2,"engine":"b"`, 1, []string{"changed.log:5: first difference, 3 s",
 			"live      Send {ID:2 Engine:b", "replayed  Send {ID:2 Engine:a", "decides otherwise"}},
-		{"cut off", "{\"end\"", "{\"e", 1, []string{"changed.log: line 6:"}},
+		{"an end that is none", "{\"end\"", "{\"e", 1, []string{"changed.log: line 6:"}},
+		{"killed", "{\"end\":\"closed\",\"events\":4}\n", "", 1, []string{"the decisions up to there are identical",
+			"changed.log: line 6: the log ends without its last line"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
