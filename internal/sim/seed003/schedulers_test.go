@@ -157,3 +157,40 @@ func TestMarginOfATenth(t *testing.T) {
 		t.Errorf("got %d, want 18", got)
 	}
 }
+
+// TestControllersMeetPython: mean and longest latency, batches and violations are those of the note's rules in Python,
+// with predictions without noise: 1.5 x prompt^0.7.
+func TestControllersMeetPython(t *testing.T) {
+	t.Parallel()
+	requests := surrogate(t)
+	for i := range requests {
+		requests[i].Predicted = max(1, min(4096, int(math.Pow(float64(requests[i].Prompt), 0.7)*1.5)))
+	}
+	for _, tt := range []struct {
+		policy     Policy
+		engines    int
+		mean, most float64
+		batches    int
+		violations float64
+	}{
+		{DynamicNoBins, 1, 2.2419038592228224, 7.678220413175069, 249, 0.636},
+		{DynamicNoBins, 2, 0.5947164116190482, 1.9411391428571676, 542, 0.179},
+		{DynamicNoBins, 4, 0.3252918369999989, 2.1254600000000323, 871, 0.028},
+		{MultiBinDynamic, 1, 1.4286784165356579, 8.020055057922463, 290, 0.574},
+		{MultiBinDynamic, 2, 0.5896871489047608, 3.289773333333329, 594, 0.168},
+		{MultiBinDynamic, 4, 0.30655692999999873, 1.7836200000000133, 896, 0.011},
+	} {
+		cfg := Default(tt.policy, tt.engines, enginemodel.Seed003Time().Seconds)
+		cfg.PythonTies = true
+		out, err := Play(requests, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := out.Metrics(requests, time.Second)
+		if math.Abs(m.Mean-tt.mean) > 1e-9 || math.Abs(m.Max-tt.most) > 1e-9 || m.Batches != tt.batches ||
+			m.Violations != tt.violations {
+			t.Errorf("%s on %d: mean %.12g, longest %.12g, %d batches, %g violations; want %+v", tt.policy, tt.engines, m.Mean,
+				m.Max, m.Batches, m.Violations, tt)
+		}
+	}
+}
