@@ -48,6 +48,10 @@ $(CURDIR)/$(BIN)/temporal: internal/tools/temporal/go.mod
 	@go build -C internal/tools/temporal -v -o $@ github.com/temporalio/cli/cmd/temporal $(call progress,1300)
 	@touch $@
 
+.PHONY: experiments
+experiments: build ## run all experiments of config/experiments and write docs/experiments.md and its figures
+	@$(BIN)/millrace experiment page docs
+
 .PHONY: test
 test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis too when redis-server is on the PATH
 	@command -v redis-server >/dev/null || echo "redis-server is not on the PATH: the real-Redis tests will be skipped (Debian: apt-get install redis-server)"

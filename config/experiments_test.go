@@ -1,13 +1,16 @@
 package config_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"os"
 	"reflect"
 	"testing"
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/experiment"
+	"github.com/millrace/millrace/internal/experiment/report"
 )
 
 func noFiles(name string) ([]byte, error) { return nil, errors.New(name + ": there is no such file") }
@@ -20,9 +23,13 @@ func TestEveryExperimentKeyHasItsRow(t *testing.T) {
 }
 
 // TestExperimentsGiveTheirVerdicts runs the fast experiments that come with the program: every claim gets the verdict
-// that is known of it.
+// that is known of it, and the page of documentation says the same.
 func TestExperimentsGiveTheirVerdicts(t *testing.T) {
 	t.Parallel()
+	page, err := os.ReadFile("../docs/experiments.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range config.ExperimentNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,6 +50,13 @@ func TestExperimentsGiveTheirVerdicts(t *testing.T) {
 			}
 			for _, c := range result.Claims {
 				t.Logf("%s: %s (%s)", c.Name, c.Verdict, c.Shows)
+			}
+			var section bytes.Buffer
+			if err := report.WriteSection(&section, result, "experiments"); err != nil {
+				t.Fatal(err)
+			}
+			if old, _ := report.SectionOf(string(page), name); old != section.String() {
+				t.Logf("docs/experiments.md is not current: make experiments")
 			}
 			for _, c := range result.Unexpected() {
 				t.Errorf("%s: %s, want %s: %s", c.Name, c.Verdict, c.Expect, c.Shows)

@@ -128,8 +128,10 @@ func (e *Experiment) Faults() settings.Faults {
 				faults.Add(path+".check", "%v", err)
 			}
 		}
-		if _, err := show(c.Shows, find); err != nil {
-			faults.Add(path+".shows", "%v", err)
+		for _, text := range []struct{ key, text string }{{"shows", c.Shows}, {"because", c.Because}} {
+			if _, err := show(text.text, find); err != nil {
+				faults.Add(path+"."+text.key, "%v", err)
+			}
 		}
 	}
 	return faults
@@ -205,6 +207,9 @@ func (s Setting) Faults() settings.Faults {
 		faults.Add("engine.time", "give one of a formula, measured times and a table")
 	case t.Growth > 0 && (t.PerRequest > 0 || t.PerRequestToken > 0):
 		faults.Add("engine.time.growth", "is for a time without per_request and per_request_token")
+	}
+	if s.Scaling.Target > 0 && s.Setup == "" {
+		faults.Add("scaling.target", "is for a pipeline: give a setup")
 	}
 	if s.Assign != AssignFree && s.Lock {
 		faults.Add("lock", "with a lock there is one queue: leave assign out")

@@ -137,6 +137,8 @@ type Setting struct {
 	SLO     rollout.Duration `json:"slo"`
 	Horizon rollout.Duration `json:"horizon"`
 	Setup   string           `json:"setup"`
+	// Scaling is of a pipeline's engines; without a target there are as many as the setup says.
+	Scaling Scaling `json:"scaling"`
 }
 
 // Assign says who chooses the engine of a request.

@@ -3,6 +3,7 @@ package experiment
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/millrace/millrace/internal/settings"
 	"github.com/millrace/millrace/internal/sim/workload"
@@ -52,7 +53,7 @@ var ownKeys = []settings.Key{
 	{Path: "claims.says", Required: true, Doc: "the claim in plain words, with the figures of whoever makes it"},
 	{Path: "claims.check", Doc: "the expression that decides it; without one it cannot be decided here"},
 	{Path: "claims.shows", Doc: "the figures that decide it: text with expressions in braces"},
-	{Path: "claims.because", Doc: "why it is so"},
+	{Path: "claims.because", Doc: "why it is so; expressions in braces as in shows"},
 	{Path: "claims.expect", Required: true, OneOf: []string{string(Holds), string(DoesNotHold), string(Undecided)},
 		Doc: "the verdict that is known; another one is reported"},
 }
@@ -125,6 +126,13 @@ var settingKeys = slices.Concat([]settings.Key{
 	{Path: "horizon", Min: at(0), Max: at(maxSeconds), Doc: "the time up to which done and done_batches count"},
 	{Path: "setup", Doc: "a setup that comes with the program, or a file: the cell is a whole pipeline, as millrace " +
 		"simulate plays it, and KEY=VALUE of setup.KEY changes it"},
+	{Path: "scaling", Doc: "an autoscaler of a pipeline's engines, which goes by outstanding requests"},
+	{Path: "scaling.target", Min: at(0), Max: at(100_000),
+		Doc: "it wants one engine for so many outstanding requests; 0: no autoscaler"},
+	{Path: "scaling.least", Default: 1, Min: at(1), Max: at(1024), Doc: "engines that always stay"},
+	{Path: "scaling.most", Default: 16, Min: at(1), Max: at(1024), Doc: "engines at most"},
+	{Path: "scaling.scale_down", Default: 10 * time.Minute, Min: at(0), Max: at(maxSeconds),
+		Doc: "how long fewer must be wanted before one ends"},
 }, drawKeys("arrivals.prompts", "requests in a call"), drawKeys("arrivals.prompt", "tokens of a prompt"),
 	drawKeys("arrivals.output", "tokens of an answer"), dispatchKeys())
 

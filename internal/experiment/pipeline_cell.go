@@ -25,7 +25,11 @@ func (c *Cell) measures(metric string) bool {
 func (c *Cell) playPipeline(ctx context.Context, seed int) (map[string]float64, error) {
 	setup := *c.Setup
 	setup.Seed += int64(seed)
-	result, err := sim.Run(ctx, setup, sim.Options{})
+	play := func(ctx context.Context, s sim.Setup) (sim.Result, error) { return sim.Run(ctx, s, sim.Options{}) }
+	if c.Setting.Scaling.Target > 0 {
+		play = c.Setting.Scaling.scaled
+	}
+	result, err := play(ctx, setup)
 	if err != nil {
 		return nil, err
 	}

@@ -181,7 +181,7 @@ func (r *Result) decide() error {
 		return values, ok
 	}}.find
 	for _, c := range r.Experiment.Claims {
-		result := ClaimResult{Name: c.Name, Says: c.Says, Verdict: Undecided, Because: c.Because, Expect: c.Expect}
+		result := ClaimResult{Name: c.Name, Says: c.Says, Verdict: Undecided, Expect: c.Expect}
 		if c.Check != "" {
 			check, err := parseTruth(c.Check)
 			if err == nil {
@@ -192,7 +192,10 @@ func (r *Result) decide() error {
 			}
 		}
 		var err error
-		if result.Shows, err = show(c.Shows, find); err != nil {
+		if result.Shows, err = show(c.Shows, find); err == nil {
+			result.Because, err = show(c.Because, find)
+		}
+		if err != nil {
 			return fmt.Errorf("claim %s: %w", c.Name, err)
 		}
 		r.Claims = append(r.Claims, result)

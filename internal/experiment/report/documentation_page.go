@@ -11,9 +11,10 @@ import (
 // PageHead is what stands before the sections.
 const PageHead = `# Experiments
 
-This page is generated: ` + "`make experiments`" + ` runs every experiment of config/experiments again and writes it. Each takes claims,
-most of them from notes that this project grew out of, plays their setting in virtual time through the service's own
-scheduler, and says of each claim whether it holds, does not hold, or cannot be decided, with the figures that show it.
+This page is generated: ` + "`make experiments`" + ` runs every experiment of config/experiments again and writes it.
+Each takes claims, most of them from notes that this project grew out of, plays their setting in virtual time through
+the service's own scheduler, and says of each claim whether it holds, does not hold, or cannot be decided, with the
+figures that show it.
 ` + "`millrace experiment run NAME`" + ` prints the same; ` + "`millrace experiment run FILE`" + ` plays a file of your own.
 
 Conventions: latency is completion minus arrival; percentiles are interpolated linearly; throughput is requests over the
@@ -59,7 +60,7 @@ func writeResult(w io.Writer, r *experiment.Result, figures string) error {
 		fmt.Fprintf(&b, "\n%s\n", strings.Join(wrap(e.About, 120), "\n"))
 	}
 	if note := seedsNote(r); note != "" {
-		fmt.Fprintf(&b, "\nCells in which chance plays: %s.\n", note)
+		fmt.Fprintf(&b, "\n%s.\n", note)
 	}
 	if len(r.Claims) > 0 {
 		fmt.Fprintf(&b, "\n### Claims: %s\n\n| claim | verdict | shown by | because |\n|---|---|---|---|\n", tally(r.Claims))
@@ -75,7 +76,7 @@ func writeResult(w io.Writer, r *experiment.Result, figures string) error {
 		writePagePart(&b, r, i)
 		for _, d := range drawings {
 			if d.Part == part.Name {
-				fmt.Fprintf(&b, "\n![%s](%s/%s)\n", d.Alt, figures, d.File)
+				fmt.Fprintf(&b, "\n![%s of %s](%s/%s)\n", part.Figure.Y, part.Name, figures, d.File)
 			}
 		}
 	}

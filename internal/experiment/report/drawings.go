@@ -17,7 +17,6 @@ import (
 type Drawing struct {
 	Part string
 	File string // name for its SVG
-	Alt  string
 	SVG  []byte
 }
 
@@ -33,7 +32,7 @@ func Drawings(r *experiment.Result) ([]Drawing, error) {
 		if err := c.WriteSVG(&b); err != nil {
 			return nil, fmt.Errorf("%s: figure of part %s: %w", r.Name, part.Name, err)
 		}
-		all = append(all, Drawing{part.Name, r.Name + "-" + part.Name + ".svg", c.Title, b.Bytes()})
+		all = append(all, Drawing{part.Name, r.Name + "-" + part.Name + ".svg", b.Bytes()})
 	}
 	return all, nil
 }
@@ -55,13 +54,16 @@ func drawingOf(r *experiment.Result, i int) chart.Chart {
 	} else {
 		c.X = chart.Axis{Label: "step", Whole: true}
 		mark = chart.Stairs
+		if strings.HasPrefix(f.Y, "step_") {
+			c.Y.Label = "step time"
+		}
 	}
 	lines := []string{""}
 	if f.By != "" {
 		lines = points(part, f.By)
 	}
 	for _, line := range lines {
-		s := chart.Series{Name: line, Mark: mark}
+		s := chart.Series{Name: lineName(f.By, line), Mark: mark}
 		for k := range r.Parts[i].Cells {
 			cell := &r.Parts[i].Cells[k]
 			if !drawn(r, i, cell, line) {
@@ -77,6 +79,14 @@ func drawingOf(r *experiment.Result, i int) chart.Chart {
 		c.Series = append(c.Series, s)
 	}
 	return c
+}
+
+// lineName is what the legend calls a line: a bare number does not say what it is.
+func lineName(axis, point string) string {
+	if _, _, ok := numberOf(point); ok {
+		return strings.ReplaceAll(axis, "_", " ") + " " + point
+	}
+	return point
 }
 
 func axisOf(m experiment.Metric) chart.Axis {
