@@ -104,12 +104,12 @@ func (f *engineFit) search() error {
 	}
 	f.scale = mean
 	f.best = point{0, min(assumedCall, mean/10), assumedStretch}
-	residuals, err := f.simulate(f.best)
-	if err != nil {
+	if _, err := f.simulate(f.best); err != nil {
 		return err
 	}
 	f.best[logFactor] = math.Log((mean - f.best[call]) / max(f.simulatedMean()-f.best[call], mean*1e-6))
-	if residuals, err = f.simulate(f.best); err != nil {
+	residuals, err := f.simulate(f.best)
+	if err != nil {
 		return err
 	}
 	f.error = sumOfSquares(residuals)
