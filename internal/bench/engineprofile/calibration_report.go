@@ -3,6 +3,8 @@ package engineprofile
 import (
 	"fmt"
 	"io"
+	"path"
+	"strings"
 
 	"github.com/millrace/millrace/internal/enginesim/batch"
 	"github.com/millrace/millrace/internal/sim/enginemodel"
@@ -38,7 +40,7 @@ func (c *Calibration) WriteText(w io.Writer, p *enginemodel.Profile) error {
 	if err := c.writeTerms(w, p); err != nil {
 		return err
 	}
-	for _, warning := range c.warnings() {
+	for _, warning := range c.warnings(p) {
 		fmt.Fprintf(w, "WARNING: %s\n", warning)
 	}
 	return WriteCeilings(w, p)
@@ -63,8 +65,13 @@ func (c *Calibration) writeTerms(w io.Writer, p *enginemodel.Profile) error {
 }
 
 // warnings says what makes the profile worth less than it looks.
-func (c *Calibration) warnings() []string {
+func (c *Calibration) warnings(p *enginemodel.Profile) []string {
 	var all []string
+	model := strings.ToLower(path.Base(c.Measurements.Model))
+	if p.Model.Name != "" && !strings.Contains(strings.ToLower(p.Model.Name), model) {
+		all = append(all, fmt.Sprintf("the engine serves %s, and the bounds below are those of %s: write your model's "+
+			"figures into the profile", c.Measurements.Model, p.Model.Name))
+	}
 	if middle, _ := c.errors(); middle > badFit {
 		all = append(all, "the fit does not meet the measurements: was the engine alone, and is it one engine?")
 	}

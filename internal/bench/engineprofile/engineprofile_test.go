@@ -273,6 +273,40 @@ func TestFewerSequences(t *testing.T) {
 	})
 }
 
+// TestEngineThatRefusesMany: an engine with a short queue is measured as far as it goes.
+func TestEngineThatRefusesMany(t *testing.T) {
+	t.Parallel()
+	sim := enginesim.DefaultConfig()
+	sim.MaxQueuedRequests = 40
+	measured(t, sim, nil, quick(), func(c *Calibration, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Measurements.MaxSequences != 32 {
+			t.Errorf("it is said to take %d at once", c.Measurements.MaxSequences)
+		}
+		if got, want := c.Fit.Cost.Duration(works[2]), sim.Cost.Duration(works[2]); (got - want).Abs() > want/50 {
+			t.Errorf("a step takes %v, want %v", got, want)
+		}
+	})
+}
+
+// TestAnotherModelIsTold: bounds of a model that the engine does not serve bind nothing.
+func TestAnotherModelIsTold(t *testing.T) {
+	t.Parallel()
+	like, err := enginemodel.LoadProfile("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, warned := range map[string]bool{"Qwen/Qwen2.5-7B-Instruct": false, "meta-llama/Llama-3.1-8B": true} {
+		c := &Calibration{Measurements: &Measurements{Model: model}}
+		told := strings.Contains(strings.Join(c.warnings(like), "\n"), "bounds below are those of Qwen")
+		if told != warned {
+			t.Errorf("%s: told %t", model, told)
+		}
+	}
+}
+
 // TestImpossibleEngine: a simulated engine at 30 times its speed is no A100, and is not written down as one.
 func TestImpossibleEngine(t *testing.T) {
 	t.Parallel()
