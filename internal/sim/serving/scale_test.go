@@ -70,3 +70,29 @@ func TestLawsAtScale(t *testing.T) {
 	t.Logf("work from %d to %d, longest wait %v, game %v, cached %.3f of the cacheable, engines busy %.3f", least, most,
 		o.longest, game, float64(got.Cached)/float64(o.cacheable), got.BusySec/got.EngineSec)
 }
+
+// TestCostIsLinear: ten times the requests are ten times the events, and take no more memory than is in flight.
+// Times are the benchmarks'.
+func TestCostIsLinear(t *testing.T) {
+	t.Parallel()
+	w := reference
+	w.groups = 20
+	play := func(requests int64) (events float64) {
+		a := virtualtime.NewAgenda()
+		f := a100Fleet(a, 4, 20) // and so a third of the requests wait
+		newPlayers(a, f, w, requests).start()
+		pending := 0
+		for a.Step() {
+			pending = max(pending, a.Pending())
+		}
+		if inPlay := w.groups * w.games; len(f.slots) > inPlay || pending > inPlay+10 {
+			t.Errorf("%d requests: memory for %d, %d events pending; %d are in play", requests, len(f.slots), pending, inPlay)
+		}
+		return float64(a.Events()) / float64(requests)
+	}
+	few, many := play(4_000), play(40_000)
+	t.Logf("%.2f and %.2f events for a request", few, many)
+	if many > 1.03*few {
+		t.Errorf("a request of many takes %.2f events, one of few %.2f", many, few)
+	}
+}
