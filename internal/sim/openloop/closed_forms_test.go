@@ -154,7 +154,7 @@ func TestNeighbourBinErrors(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.bins, " bins, ", tt.errorShare), func(t *testing.T) {
 			t.Parallel()
-			got := saturated(t, 64_000, tt.bins, tt.errorShare)
+			got := saturated(t, 32_000, tt.bins, tt.errorShare)
 			t.Logf("%.3f", got)
 			if math.Abs(got/tt.want-1) > 0.01 {
 				t.Errorf("got %.3f, want %.2f within 1 %%", got, tt.want)
@@ -174,7 +174,7 @@ func TestLatencyOfBins(t *testing.T) {
 			if math.Abs(lemma-want) > 0.01 {
 				t.Errorf("the lemma says %.3f, want %.2f", lemma, want)
 			}
-			requests := uniformRequests(64_000, bins, rate, 0, 11)
+			requests := uniformRequests(48_000, bins, rate, 0, 11)
 			out, err := Play(Setting{Requests: requests, Engines: 64, Engine: wholeBatches, Rules: multiBin(bins)})
 			if err != nil {
 				t.Fatal(err)
