@@ -204,6 +204,24 @@ func TestRecordedGamesArePlayedAgain(t *testing.T) {
 	}
 }
 
+// TestSameSetupSameBytes: what a simulation prints depends on its setup alone.
+func TestSameSetupSameBytes(t *testing.T) {
+	t.Parallel()
+	var first string
+	for range 2 {
+		var stdout, stderr bytes.Buffer
+		args := []string{"simulate", "-f", "../../config/examples/tictactoe.yaml", "--seeds", "2"}
+		if code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != 0 {
+			t.Fatal(stderr.String())
+		}
+		if first == "" {
+			first = stdout.String()
+		} else if first != stdout.String() {
+			t.Errorf("first\n%s\nthen\n%s", first, stdout.String())
+		}
+	}
+}
+
 // TestEveryKeyIsOffered: a shell completes --set with the keys of the table.
 func TestEveryKeyIsOffered(t *testing.T) {
 	t.Parallel()

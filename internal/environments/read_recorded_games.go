@@ -1,12 +1,14 @@
 package environments
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/millrace/millrace/internal/runrecord"
 	"github.com/millrace/millrace/internal/settings"
 	"github.com/millrace/millrace/internal/sim"
 	"github.com/millrace/millrace/internal/sim/calibration"
+	"github.com/millrace/millrace/internal/sim/workload"
 )
 
 // openRecorded reads the record whose games a setup plays again, and puts them into it.
@@ -15,20 +17,28 @@ func openRecorded(s *sim.Setup) settings.Faults {
 	if recorded == nil || recorded.Games != nil {
 		return nil
 	}
-	fault := func(err error) settings.Faults {
+	games, err := recordedGames(recorded.File)
+	if err != nil {
 		return settings.Faults{{Path: "workload.recorded.file", Text: err.Error()}}
 	}
-	file, err := os.Open(recorded.File)
+	recorded.Games = games
+	return nil
+}
+
+// recordedGames is the games of a run's record in a file.
+func recordedGames(path string) (*workload.Recorded, error) {
+	file, err := os.Open(path)
 	if err != nil {
-		return fault(err)
+		return nil, err
 	}
 	defer file.Close() // it is only read
-	record, err := runrecord.Read(recorded.File, file)
+	record, err := runrecord.Read(path, file)
 	if err != nil {
-		return fault(err)
+		return nil, err
 	}
-	if recorded.Games, err = calibration.Games(record); err != nil {
-		return fault(err)
+	games, err := calibration.Games(record)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return nil
+	return games, nil
 }

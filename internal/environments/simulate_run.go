@@ -3,12 +3,9 @@ package environments
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 
-	"github.com/millrace/millrace/internal/runrecord"
 	"github.com/millrace/millrace/internal/sim"
-	"github.com/millrace/millrace/internal/sim/calibration"
 	"github.com/millrace/millrace/internal/sim/workload"
 )
 
@@ -35,7 +32,7 @@ func Simulator() func(context.Context, sim.Setup, sim.Options) (sim.Result, erro
 		if recorded := s.Workload.Recorded; o.Games == nil && recorded != nil && recorded.Games == nil {
 			games, err := keep("record "+recorded.File, func() (workload.Games, error) { return recordedGames(recorded.File) })
 			if err != nil {
-				return sim.Result{}, err
+				return sim.Result{}, fmt.Errorf("workload.recorded.file: %w", err)
 			}
 			o.Games = games
 		}
@@ -50,22 +47,4 @@ func Simulator() func(context.Context, sim.Setup, sim.Options) (sim.Result, erro
 		}
 		return sim.Run(ctx, s, o)
 	}
-}
-
-// recordedGames is the games of a run's record in a file.
-func recordedGames(path string) (workload.Games, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("workload.recorded.file: %w", err)
-	}
-	defer file.Close()
-	record, err := runrecord.Read(path, file)
-	if err != nil {
-		return nil, fmt.Errorf("workload.recorded.file: %w", err)
-	}
-	games, err := calibration.Games(record)
-	if err != nil {
-		return nil, fmt.Errorf("workload.recorded.file: %s: %w", path, err)
-	}
-	return games, nil
 }

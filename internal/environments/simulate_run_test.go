@@ -11,8 +11,7 @@ import (
 // TestASetupPlaysTheGamesOfARecord reads the record's file, and says which file cannot be read.
 func TestASetupPlaysTheGamesOfARecord(t *testing.T) {
 	t.Parallel()
-	play := environments.Simulator()
-	setup := func(file string) sim.Setup {
+	read := func(file string) (sim.Setup, error) {
 		s, _, err := environments.ReadSetup("setup.yaml", []byte(`
 name: recorded
 model: m
@@ -22,13 +21,13 @@ group: {samples: 6}
 buffer: {depth: 2, groups_per_step: 8}
 workload: {recorded: {file: `+file+`}}
 `), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return s, err
 	}
-	const file = "../sim/calibration/testdata/seed-004/base.json.gz"
-	result, err := play(t.Context(), setup(file), sim.Options{})
+	setup, err := read("../sim/calibration/testdata/seed-004/base.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := environments.Simulator()(t.Context(), setup, sim.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +35,12 @@ workload: {recorded: {file: `+file+`}}
 	if got := result.Input.Records[0].Trainer.Metrics["sequences"]; got != requests {
 		t.Errorf("step 0 has %g turns, want %d", got, requests)
 	}
-	if _, err := play(t.Context(), setup("no-such.json"), sim.Options{}); err == nil ||
-		!strings.Contains(err.Error(), "workload.recorded.file: open no-such.json") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := play(t.Context(), setup("simulate_run_test.go"), sim.Options{}); err == nil ||
-		!strings.Contains(err.Error(), "simulate_run_test.go:1: invalid character") {
-		t.Errorf("got %v", err)
+	for file, want := range map[string]string{
+		"no-such.json":         "setup.yaml:8:23: workload.recorded.file: open no-such.json",
+		"simulate_run_test.go": "setup.yaml:8:23: workload.recorded.file: simulate_run_test.go:1: invalid character",
+	} {
+		if _, err := read(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }

@@ -21,9 +21,6 @@ type Setup struct {
 	Overheads Overheads `json:"overheads"`
 }
 
-// Scenario is Setup, under the name that it had; the word means the start of a group's games.
-type Scenario = Setup
-
 // Fleet is the engines, and what becomes of them.
 type Fleet struct {
 	Engines int    `json:"engines"`
