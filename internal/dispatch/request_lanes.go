@@ -45,11 +45,13 @@ type entry struct {
 
 // before reports whether a request goes before another one of its run.
 func (e *entry) before(o *entry) bool {
-	return cmp.Or(
-		cmp.Compare(e.rank, o.rank),
-		cmp.Compare(e.behind, o.behind),
-		cmp.Compare(e.arrival, o.arrival),
-	) < 0
+	switch {
+	case e.rank != o.rank:
+		return e.rank < o.rank
+	case e.behind != o.behind:
+		return e.behind < o.behind
+	}
+	return e.arrival < o.arrival
 }
 
 // rankIt places a request in its run's order.
