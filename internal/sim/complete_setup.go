@@ -51,14 +51,15 @@ func (s *Setup) Complete(given func(path string) bool) []Assumption {
 		a.note("overheads.call", s.Overheads.Call.String(), "fleet.profile")
 	}
 	if len(s.Workload.sources()) == 0 && !given("workload") {
-		s.Workload = defaultWorkload(s.Spec)
-		a.note("workload", s.Workload.sources()[0], FromDefault)
+		s.Workload = Workload{Bots: &BotGames{Answers: BotAnswers}}
+		a.note("workload", "bots", FromDefault)
+		if a.demo { // its engines answer by chance
+			s.Workload.Bots.Answers = DrawnAnswers
+			a.note("workload.bots.answers", DrawnAnswers, "demo")
+		}
 	}
 	return a.all
 }
-
-// defaultWorkload is where the games of a run come from of which nothing is said.
-func defaultWorkload(rollout.Spec) Workload { return Workload{Bots: &BotGames{}} }
 
 func scaled(d rollout.Duration, factor float64) rollout.Duration {
 	return rollout.Duration(time.Duration(float64(d) * factor).Round(time.Microsecond))

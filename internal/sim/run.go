@@ -77,7 +77,7 @@ func Games(s Setup, environment func(rollout.Environment) (episode.Environment, 
 		if err != nil {
 			return nil, fmt.Errorf("workload.bots: %w", err)
 		}
-		return workload.NewBotGames(env, s.Spec, w.Bots.Groups), nil
+		return workload.NewBotGames(env, s.Spec, w.Bots.Groups, w.Bots.Answers == DrawnAnswers), nil
 	case w.Bots != nil:
 		return nil, fmt.Errorf("workload.bots: nobody knows environments of kind %q here", s.Environment.Kind)
 	}

@@ -91,4 +91,12 @@ type RecordedGames struct {
 // BotGames plays real games of the spec's environment among its bots, and takes the lengths of their prompts.
 type BotGames struct {
 	Groups int `json:"groups,omitempty"` // different groups, which then come again; 0: workload.DefaultGroups
+	// Answers is who answers the prompts: BotAnswers, or DrawnAnswers; empty is BotAnswers.
+	Answers string `json:"answers,omitempty"`
 }
+
+// Who answers the prompts of games without a model.
+const (
+	BotAnswers   = "bots"  // the environment's bots, where it has any
+	DrawnAnswers = "drawn" // by chance, from what each prompt's constraint allows, as a demo's engines do
+)

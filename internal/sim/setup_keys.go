@@ -124,7 +124,10 @@ var sections = settings.Table{
 			Doc: "the run's record, as millrace run record writes it; a path from where the command runs"},
 		{Path: "workload.bots", Doc: "games of the spec's environment, played among its bots"},
 		{Path: "workload.bots.groups", Min: at(0), Max: at(100_000),
-			Doc: "how many different groups are played before they come again; 0 is 24"},
+			Doc: "how many different groups are played before they come again; 0 is 12"},
+		{Path: "workload.bots.answers", Default: BotAnswers, OneOf: []string{BotAnswers, DrawnAnswers},
+			Doc: "who answers the prompts: the environment's bots, where it has any; or drawn by chance from what each " +
+				"prompt's constraint allows, as the engines of millrace dev do"},
 
 		{Path: "overheads", Doc: "what the service and the network add, in wall time, whatever the time factor"},
 		{Path: "overheads.call", Default: 5 * time.Millisecond, Min: at(0), Max: at(60),

@@ -22,6 +22,7 @@ type BotGames struct {
 	env     episode.Environment
 	spec    rollout.Spec
 	groups  int
+	drawn   bool // no bots: answers are drawn from what constraints allow
 	text    *tokenizer.Tokenizer
 	words   *pseudolm.Model
 	grammar *constraint.Compiler
@@ -45,7 +46,7 @@ type playedGame struct {
 var _ Games = (*BotGames)(nil)
 
 // DefaultGroups is how many different groups are played: several steps' worth, so that the lengths of games vary.
-const DefaultGroups = 24
+const DefaultGroups = 12
 
 // prefixBlock is for how many tokens one shared prefix is longer than the one before: the block of vLLM's prefix cache.
 const prefixBlock = 16
@@ -54,13 +55,14 @@ const prefixBlock = 16
 const rememberedConstraints = 64
 
 // NewBotGames plays the games of a run's environment. Groups is how many different ones there are; 0: DefaultGroups.
-func NewBotGames(env episode.Environment, spec rollout.Spec, groups int) *BotGames {
+// With drawn the environment's bots are not asked: answers are drawn from what the constraints allow.
+func NewBotGames(env episode.Environment, spec rollout.Spec, groups int, drawn bool) *BotGames {
 	if groups <= 0 {
 		groups = DefaultGroups
 	}
 	text := tokenizer.New()
 	return &BotGames{
-		env: env, spec: spec, groups: groups, text: text, words: pseudolm.New(text),
+		env: env, spec: spec, groups: groups, drawn: drawn, text: text, words: pseudolm.New(text),
 		grammar:   constraint.NewCompiler(text, rememberedConstraints),
 		scenarios: map[rollout.GroupSeq][]byte{}, played: map[gameKey]*playedGame{},
 	}
@@ -174,7 +176,7 @@ func (b *BotGames) phases(game episode.Game, seed uint64, into *Game) error {
 		if err != nil {
 			return err
 		}
-		answers, err := b.answers(game, prompts, seed+uint64(len(into.Phases)))
+		answers, tokens, err := b.answers(game, prompts, seed+uint64(len(into.Phases)))
 		if err != nil {
 			return err
 		}
@@ -185,7 +187,7 @@ func (b *BotGames) phases(game episode.Game, seed uint64, into *Game) error {
 				no = len(agents)
 				agents[p.Agent] = no
 			}
-			phase.Turns[i] = b.turn(p, answers[p.Agent])
+			phase.Turns[i] = b.turn(p, tokens[i])
 			phase.Turns[i].Agent = no
 			if p.Policy == "" {
 				into.Agents = max(into.Agents, no+1)
@@ -199,28 +201,37 @@ func (b *BotGames) phases(game episode.Game, seed uint64, into *Game) error {
 	return nil
 }
 
-// answers is what is answered to a phase's prompts: what bots would say, or else what each constraint allows.
-func (b *BotGames) answers(game episode.Game, prompts []episode.Prompt, seed uint64) (map[string]string, error) {
+// answers is what is answered to a phase's prompts, by agent: what bots would say, or else what each constraint allows;
+// and how many tokens each answer has, with the end of the sequence.
+func (b *BotGames) answers(game episode.Game, prompts []episode.Prompt, seed uint64) (map[string]string, []int, error) {
+	tokens := make([]int, len(prompts))
 	if played, ok := game.(interface {
 		BotAnswers() (map[string]string, error)
-	}); ok {
-		return played.BotAnswers()
+	}); ok && !b.drawn {
+		answers, err := played.BotAnswers()
+		for i, p := range prompts {
+			tokens[i] = min(len(b.text.Encode(answers[p.Agent]))+1, b.longest(p))
+		}
+		return answers, tokens, err
 	}
 	answers := make(map[string]string, len(prompts))
 	for i, p := range prompts {
-		text, err := b.draw(p, hash(seed, uint64(i)))
+		c, err := b.draw(p, hash(seed, uint64(i)))
 		if err != nil {
-			return nil, fmt.Errorf("answer of %s: %w", p.Agent, err)
+			return nil, nil, fmt.Errorf("answer of %s: %w", p.Agent, err)
 		}
-		answers[p.Agent] = text
+		answers[p.Agent], tokens[i] = c.Text, max(len(c.Tokens), 1)
 	}
-	return answers, nil
+	return answers, tokens, nil
 }
 
 // draw is a text that a prompt's constraint allows.
-func (b *BotGames) draw(p episode.Prompt, seed uint64) (string, error) {
+func (b *BotGames) draw(p episode.Prompt, seed uint64) (pseudolm.Completion, error) {
 	params := pseudolm.DefaultParams()
 	params.Seed, params.MaxTokens, params.Stop = seed, b.longest(p), p.Stop
+	if s := b.spec.Sampling; s.TopP > 0 {
+		params.Temperature, params.TopP = s.Temperature, s.TopP
+	}
 	var err error
 	switch p.Constraint.Kind {
 	case rollout.RegexConstraint:
@@ -232,10 +243,9 @@ func (b *BotGames) draw(p episode.Prompt, seed uint64) (string, error) {
 	case rollout.Unconstrained:
 	}
 	if err != nil {
-		return "", err
+		return pseudolm.Completion{}, err
 	}
-	c, err := b.words.Complete(pseudolm.WeightsOf(b.spec.Model), b.text.Encode(p.Text), params)
-	return c.Text, err
+	return b.words.Complete(pseudolm.WeightsOf(b.spec.Model), b.text.Encode(p.Text), params)
 }
 
 // longest is how many tokens an answer may have.
@@ -247,12 +257,12 @@ func (b *BotGames) longest(p episode.Prompt) int {
 	return max(most, 1)
 }
 
-// turn is the lengths of a prompt and its answer, with the end of the sequence; and every whole block with which the
-// prompt begins, so that engines can find what prompts have in common.
-func (b *BotGames) turn(p episode.Prompt, answer string) Turn {
+// turn is the lengths of a prompt and its answer, and every whole block with which the prompt begins, so that engines
+// can find what prompts have in common.
+func (b *BotGames) turn(p episode.Prompt, answer int) Turn {
 	prompt := b.text.Encode(p.Text)
 	t := Turn{
-		Prompt: max(len(prompt), 1), Output: min(len(b.text.Encode(answer))+1, b.longest(p)), Policy: p.Policy,
+		Prompt: max(len(prompt), 1), Output: answer, Policy: p.Policy,
 		Shared: make([]Prefix, 0, len(prompt)/prefixBlock),
 	}
 	chain := uint64(14695981039346656037)

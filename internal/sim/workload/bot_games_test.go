@@ -29,8 +29,9 @@ func TestBotGames(t *testing.T) {
 	ref := func(seq rollout.GroupSeq, sample int) rollout.EpisodeRef {
 		return rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: seq}, Sample: sample}
 	}
-	for name, env := range map[string]episode.Environment{"diplomacy": diplomacy, "tictactoe": small} {
-		games, others := workload.NewBotGames(env, spec, 2), workload.NewBotGames(env, spec, 2)
+	for name, env := range map[string]episode.Environment{"diplomacy": diplomacy, "drawn": diplomacy, "tictactoe": small} {
+		games := workload.NewBotGames(env, spec, 2, name == "drawn")
+		others := workload.NewBotGames(env, spec, 2, name == "drawn")
 		others.Game(ref(1, 1))
 		first := games.Game(ref(0, 0))
 		if err := games.Err(); err != nil {
