@@ -51,7 +51,7 @@ simulation meets the record is said first. A setup, or a run spec, is simulated 
 
 Recommended is, with --price, the cheapest setting by $ per step whose step is within 2 % of the shortest; without, the fewest
 engines, and of these the least depth, because depth costs staleness. With --target-step it is the cheapest that meets it.
-Money is that of the engines alone. How steady steps are found and what is modelled: docs/simulator.md.`,
+Money is that of the engines alone. Steady steps, columns, rules: docs/plan.md; what is modelled: docs/simulator.md.`,
 		Example: `  millrace plan seed-004 --engines 1..8 --depth 1..4 --price 1.89
   millrace plan seed-004 --target-step 160s --svg plan.svg
   millrace plan seed-004 --lose 1@20 --slow 1=0.5

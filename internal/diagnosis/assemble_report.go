@@ -28,7 +28,7 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 		Run: m.in.Spec.Name, Steps: len(m.steps), From: m.steps[0].no, To: m.steps[len(m.steps)-1].no,
 		Prefill: m.prefill, Levels: m.levels, Shifts: m.shifts, Rise: m.rise, SlowSteps: m.slowSteps,
 		Oscillation: m.cycle, Starvation: m.starvation,
-		Regime: reg.Regime, Replay: p.replay, WhatIfs: p.whatIfs, Causes: causes,
+		Regime: reg.Regime, Replay: p.replay, Simulator: p.simulator, WhatIfs: p.whatIfs, Causes: causes,
 		Findings: findingsOf(m, reg, p, causes),
 		Missing:  append(append([]string{}, reg.missing...), p.missing...),
 		Notes:    append(append([]string{}, m.notes...), p.notes...),

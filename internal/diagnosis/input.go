@@ -28,6 +28,8 @@ type Input struct {
 	Alarms []rollout.Alarm
 	// MinEffect is the relative change of the step time that counts; 0 means 10 %.
 	MinEffect float64
+	// Simulator, if set, is a second model of the run beside the replay.
+	Simulator Simulator
 	// Seed draws the resampled groups of the what-ifs' intervals.
 	Seed uint64
 }

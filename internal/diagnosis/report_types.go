@@ -25,6 +25,7 @@ type Report struct {
 	Starvation  *Starvation  `json:"starvation,omitempty"`
 	Regime      Regime       `json:"regime"`
 	Replay      *Fit         `json:"replay,omitempty"`
+	Simulator   *Fit         `json:"simulator,omitempty"`
 	WhatIfs     []WhatIf     `json:"what_ifs"`
 	Causes      []Cause      `json:"causes"`  // every candidate, with what speaks for or against it
 	Missing     []string     `json:"missing"` // evidence that would be needed to say more
@@ -244,7 +245,17 @@ type WhatIf struct {
 	Command string        `json:"command,omitempty"`             // that makes the change
 	Staler  bool          `json:"needs_max_staleness,omitempty"` // trains on older games than the run allows
 	Basis   Basis         `json:"basis"`
+	Model   Model         `json:"model"` // that the numbers are from
 }
+
+// Model is one of two models of a run.
+type Model string
+
+// The models. The replay repeats the recorded groups; the simulator plays the run whole, with the service's own code.
+const (
+	ReplayModel    Model = "replay"
+	SimulatorModel Model = "simulator"
+)
 
 // CauseName names a candidate.
 type CauseName string

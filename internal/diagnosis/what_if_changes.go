@@ -16,6 +16,8 @@ type whatIfChange struct {
 	command string // that makes it; empty when none does
 	staler  bool   // trains on older games than the run allows
 	apply   func(replayModel) replayModel
+	// simulate is the same change for a simulator; none: the change is one that it does not know.
+	simulate SimulatedChange
 }
 
 // whatIfChanges lists what is worth replaying differently for this run.
@@ -38,15 +40,15 @@ func capacityChanges(m *measurements, reg *regime) []whatIfChange {
 	if reg.Resource == WorkerSlots {
 		return []whatIfChange{
 			{name: "room for games at workers x2", note: "as many workers again", command: "millrace worker", apply: scaled(2)},
-			{name: name(2 * n), apply: unchanged},
+			{name: name(2 * n), apply: unchanged, simulate: SimulatedChange{Engines: 2 * n}},
 		}
 	}
 	const add = "millrace engine add URL"
-	out := []whatIfChange{{name: name(2 * n), command: add, apply: scaled(2)}}
+	out := []whatIfChange{{name: name(2 * n), command: add, apply: scaled(2), simulate: SimulatedChange{Engines: 2 * n}}}
 	enough := int(math.Ceil(1.1 * m.fleet.engines * reg.P.Sec / reg.C.Sec))
 	if reg.Kind == CapacityBound && enough > n && enough != 2*n {
 		out = append(out, whatIfChange{name: name(enough), note: "sized with 10 % to spare", command: add,
-			apply: scaled(float64(enough) / m.fleet.engines)})
+			apply: scaled(float64(enough) / m.fleet.engines), simulate: SimulatedChange{Engines: enough}})
 	}
 	return out
 }
@@ -63,7 +65,8 @@ func depthChanges(m *measurements, reg *regime) []whatIfChange {
 	var out []whatIfChange
 	if depth < set {
 		name := fmt.Sprintf("depth %d -> %d", set, set+1)
-		out = append(out, whatIfChange{name: name, note: bindingLimit(m), apply: unchanged})
+		out = append(out, whatIfChange{name: name, note: bindingLimit(m), apply: unchanged,
+			simulate: SimulatedChange{Depth: set + 1}})
 	}
 	for _, d := range tries {
 		out = append(out, outstandingChange(m, d))
@@ -78,11 +81,12 @@ func outstandingChange(m *measurements, d int) whatIfChange {
 	c := whatIfChange{apply: admitting(d, deeper(max(0, d-min(set, fitting))))}
 	var names, settings []string
 	if d > set {
+		c.simulate.Depth = d
 		names = append(names, fmt.Sprintf("depth %d -> %d", set, d))
 		settings = append(settings, fmt.Sprintf("buffer.depth=%d", d))
 	}
 	if d > m.stalenessLimit() {
-		c.staler = true
+		c.staler, c.simulate.MaxStaleness = true, int64(d)
 		if len(names) > 0 {
 			c.note = fmt.Sprintf("needs max_staleness %d, is %d", d, buffer.MaxStaleness)
 		}
@@ -90,6 +94,7 @@ func outstandingChange(m *measurements, d int) whatIfChange {
 		settings = append(settings, fmt.Sprintf("buffer.max_staleness=%d", d))
 	}
 	if d > fitting {
+		c.simulate = SimulatedChange{} // it does not know how large trajectories are
 		now, mib := buffer.MaxBytes, int64(1<<20)
 		enough := (now*int64(d)/int64(max(1, fitting)) + mib - 1) / mib
 		if len(names) > 0 {

@@ -28,10 +28,12 @@ const (
 
 // predictions is what a replay says: how well it meets the record and, if it does, what changes would do.
 type predictions struct {
-	replay  *Fit // nil when nothing was replayed
-	whatIfs []WhatIf
-	missing []string // evidence that would be needed to replay
-	notes   []string
+	replay *Fit // nil when nothing was replayed
+	// simulator is how well the simulated run meets the record; nil when nothing was simulated.
+	simulator *Fit
+	whatIfs   []WhatIf
+	missing   []string // evidence that would be needed to replay
+	notes     []string
 }
 
 // predict is the third stage: it replays the run as it was and, if that meets the record, with one thing changed.
@@ -48,11 +50,22 @@ func predict(m *measurements, reg *regime) predictions {
 	}
 	fit := fitOf(m, reg, model)
 	p.replay = &fit
-	if fit.Explains {
-		for i, c := range whatIfChanges(m, reg) {
+	sim, better, known := simulatorOf(m.in, fit)
+	if known {
+		p.simulator = &sim.fit
+	}
+	for i, c := range whatIfChanges(m, reg) {
+		if better {
+			if w, ok := sim.whatIf(c); ok {
+				p.whatIfs = append(p.whatIfs, w)
+				continue
+			}
+		}
+		if fit.Explains {
 			p.whatIfs = append(p.whatIfs, whatIf(m, model, fit, c, uint64(i)))
 		}
-	} else if m.starving() { // of a run that does not wait yet, nothing is asked of the model
+	}
+	if !fit.Explains && !better && m.starving() { // of a run that does not wait yet, nothing is asked of the model
 		p.notes = []string{fmt.Sprintf(
 			"the model does not explain this run (the replay is off by %s): no what-ifs", units.Percent(fit.MedianError))}
 	}
@@ -127,7 +140,7 @@ func whatIf(m *measurements, model replayModel, fact Fit, c whatIfChange, stream
 	replayed := c.apply(model).replay(len(m.all) + horizon)
 	w := WhatIf{
 		Change: c.name, Note: c.note, Command: c.command, Staler: c.staler,
-		StepSec: steady(replayed), Onset: m.onset(replayed), Basis: Modelled,
+		StepSec: steady(replayed), Onset: m.onset(replayed), Basis: Modelled, Model: ReplayModel,
 	}
 	rng := rand.New(rand.NewPCG(m.in.Seed, stream))
 	runs := max(20, min(resamplings, effort/(resampledSteps*model.take[0])))
@@ -136,15 +149,19 @@ func whatIf(m *measurements, model replayModel, fact Fit, c whatIfChange, stream
 		means = append(means, steady(c.apply(model.resampled(rng, resampledSteps)).replay(resampledSteps)))
 	}
 	w.LowSec, w.HighSec = min(w.StepSec, quantile(means, 0.05)), max(w.StepSec, quantile(means, 0.95))
-	switch gain := 1 - w.StepSec/fact.StepSec; {
-	case gain >= minGain:
-		w.Outcome = Helps
-	case gain <= -minGain/2:
-		w.Outcome = Worse
-	default:
-		w.Outcome = HelpsNot
-	}
+	w.Outcome = outcomeOf(w.StepSec, fact.StepSec)
 	return w
+}
+
+// outcomeOf is what a change does that makes a steady step of one length one of another.
+func outcomeOf(withSec, nowSec float64) Outcome {
+	switch gain := 1 - withSec/nowSec; {
+	case gain >= minGain:
+		return Helps
+	case gain <= -minGain/2:
+		return Worse
+	}
+	return HelpsNot
 }
 
 // resampled draws groups and steps of the last level with replacement, for n steps. It starts

@@ -15,12 +15,12 @@ import (
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/api"
 	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/diagnosisinput"
 	"github.com/millrace/millrace/internal/environments"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runsampler"
 	"github.com/millrace/millrace/internal/savedgame"
+	"github.com/millrace/millrace/internal/sim"
 	"github.com/millrace/millrace/internal/telemetry/prom"
 )
 
@@ -45,6 +45,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		return err
 	}
 	inputs := diagnosisinput.Reader{Buffer: b.Buffer, Registry: b.Registry, Workers: b.Workers, Events: b.Events}
+	simulations := newSimulatedRuns(inputs.Record, sim.Run, logger)
 	server, err := api.New(apiConfig, api.Deps{
 		Control:  b.Control,
 		Store:    b.Buffer,
@@ -57,7 +58,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 			if err != nil {
 				return nil, err
 			}
-			return diagnosis.Diagnose(in), nil
+			return simulations.diagnose(ctx, in), nil
 		},
 		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (rollout.FleetView, error) {
 			return b.Sampler.View(ctx, from, to)
@@ -94,6 +95,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	g.Go(func() error {
 		return runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, sinks, logger).Run(ctx)
 	})
+	g.Go(func() error { return simulations.run(ctx) })
 	g.Go(func() error { return newMetricsFeed(b, metrics, time.Now()).run(ctx) })
 	return g.Wait()
 }

@@ -229,14 +229,41 @@ func (p *page) whatIfs(r diagnosis.Report) {
 	if len(r.WhatIfs) == 0 {
 		return
 	}
-	t := table.New(table.Left("what if (modelled)"), table.Right("step"), table.Right("90 % of replays"), table.Left(""))
+	simulated := slices.ContainsFunc(r.WhatIfs, func(w diagnosis.WhatIf) bool {
+		return w.Model == diagnosis.SimulatorModel
+	})
+	spread := "90 % of replays"
+	if simulated {
+		spread = "likely"
+	}
+	t := table.New(table.Left("what if (modelled)"), table.Right("step"), table.Right(spread), table.Left(""))
 	for _, w := range r.WhatIfs {
-		t.Row("  "+w.Change, units.Seconds(w.StepSec), units.Number(w.LowSec)+" - "+units.Seconds(w.HighSec),
-			outcomeText(w, r.Replay))
+		name, fact := "  "+w.Change, r.Replay
+		switch {
+		case w.Model == diagnosis.SimulatorModel:
+			fact = r.Simulator
+		case simulated:
+			name += " (replayed)"
+		}
+		t.Row(name, units.Seconds(w.StepSec), units.Number(w.LowSec)+" - "+units.Seconds(w.HighSec),
+			outcomeText(w, fact))
 	}
 	p.line("")
 	p.table(t)
-	p.line("  The replay of what happened meets the record within %.1f %%.", 100*r.Replay.MedianError)
+	replay := fmt.Sprintf("The replay of what happened meets the record within %.1f %%", 100*r.Replay.MedianError)
+	if r.Simulator == nil {
+		p.line("  %s.", replay)
+		return
+	}
+	p.line("  %s, the simulated run within %.1f %%: %s", replay, 100*r.Simulator.MedianError, whose(simulated))
+}
+
+// whose says which model the what-ifs are from.
+func whose(simulated bool) string {
+	if simulated {
+		return "step times are simulated."
+	}
+	return "step times are replayed."
 }
 
 func outcomeText(w diagnosis.WhatIf, replay *diagnosis.Fit) string {
