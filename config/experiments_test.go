@@ -67,3 +67,19 @@ func TestExperimentsGiveTheirVerdicts(t *testing.T) {
 		})
 	}
 }
+
+// TestExperimentKeysAreDocumented: the page lists the keys and metrics that there are.
+func TestExperimentKeysAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/experiments.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var section bytes.Buffer
+	if err := report.WriteReference(&section); err != nil {
+		t.Fatal(err)
+	}
+	if old, _ := report.SectionOf(string(page), report.ReferenceName); old != section.String() {
+		t.Error("docs/experiments.md is not current: make experiments")
+	}
+}

@@ -272,6 +272,9 @@ func (e environment) writeExperimentPage(ctx context.Context, folder, only strin
 			return err
 		}
 	}
+	if err := report.WriteReference(&page); err != nil {
+		return err
+	}
 	if err := os.WriteFile(filepath.Join(folder, "experiments.md"), page.Bytes(), 0o644); err != nil {
 		return err
 	}
