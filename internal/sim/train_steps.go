@@ -278,7 +278,8 @@ func (t *trainer) viewFleet(now time.Duration) rollout.FleetView {
 		WindowSec: sec, Engines: ratio(engines, sec),
 		// A step of an engine counts when it ends, so that a window may have a part of one that began before it.
 		BusyShare: min(1, ratio(after.BusySec-before.BusySec, engines)), InFlight: ratio(flying, engines),
-		SlotShare:      ratio(flying, after.LimitSec-before.LimitSec),
+		// What drains has requests, and no limit any more.
+		SlotShare:      min(1, ratio(flying, after.LimitSec-before.LimitSec)),
 		QueuedRequests: ratio(after.QueuedSec-before.QueuedSec, sec),
 		InputTPS:       ratio(float64(after.Input-before.Input), sec),
 		OutputTPS:      ratio(float64(after.Output-before.Output), sec),
