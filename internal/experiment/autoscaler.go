@@ -90,13 +90,11 @@ func (w *scalingWatch) log(now time.Time, event dispatch.Event, commands []dispa
 	if w.found {
 		return
 	}
-	switch event := event.(type) {
-	case dispatch.Submit:
-		w.outstanding[event.ID] = true
-	case dispatch.TryEnded:
-		if event.Outcome == dispatch.Served {
-			delete(w.outstanding, event.ID)
-		}
+	if submitted, ok := event.(dispatch.Submit); ok {
+		w.outstanding[submitted.ID] = true
+	}
+	if ended, ok := event.(dispatch.TryEnded); ok && ended.Outcome == dispatch.Served {
+		delete(w.outstanding, ended.ID)
 	}
 	for _, c := range commands {
 		if rejected, ok := c.(dispatch.Reject); ok {
