@@ -31,7 +31,7 @@ func newDiagnoseCommand(d Deps) *cobra.Command {
 trainer waited, what limits the run (compute, the engines' capacity or the games' latency), and what would and would not help.
 
 Numbers are labelled: measured ones are read from the records, modelled ones come from a replay with one thing changed, or
-from a simulation of the run where that meets the record better. With too little evidence it says what is missing instead of guessing.
+from a simulation of the run where that meets the record well. With too little evidence it says what is missing instead of guessing.
 
 ` + ExitCodesHelp
 	cmd.Flags().BoolVar(&code, "exit-code", false, "exit with 6 when something slows the run down now")

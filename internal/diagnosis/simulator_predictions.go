@@ -31,8 +31,12 @@ type simulated struct {
 	fit Fit
 }
 
+// alike is the median error up to which a record does not tell the models apart. The replay repeats what it recorded,
+// and meets it by construction, whereas the simulator also knows how games share engines, and so what changes with
+// them.
+
 // simulatorOf is the input's simulator and how well it meets the record; better: it does so well enough to be trusted
-// with a change, and better than the replay.
+// with a change, and better than the replay, or as well as a record can tell.
 func simulatorOf(in Input, replay Fit) (s simulated, better, known bool) {
 	if in.Simulator == nil {
 		return simulated{}, false, false
@@ -43,7 +47,7 @@ func simulatorOf(in Input, replay Fit) (s simulated, better, known bool) {
 	}
 	worst := in.Simulator.MedianError()
 	fit := Fit{MedianError: worst, Explains: worst <= explained, StepSec: fact.StepSec, Onset: fact.Onset}
-	return simulated{in.Simulator, fit}, fit.Explains && worst < replay.MedianError, true
+	return simulated{in.Simulator, fit}, worst < replay.MedianError && fit.Explains || worst <= alike, true
 }
 
 // whatIf is a change as the simulator predicts it; false: it cannot.

@@ -22,8 +22,8 @@ func (s simulator) Predict(c diagnosis.SimulatedChange) (diagnosis.SimulatedStep
 	return diagnosis.SimulatedStep{StepSec: 300, LowSec: 299, HighSec: 301}, true
 }
 
-// A what-if is the simulator's where it meets the record better than the replay does and knows the change, and the
-// report says whose each one is.
+// A what-if is the simulator's where it meets the record better than the replay does, or as well as a record can tell,
+// and knows the change. The report says whose each one is.
 func TestSimulatorPredictions(t *testing.T) {
 	t.Parallel()
 	noisy := with(seedCase(), func(m *simRun) { m.noise, m.seed = 0.1, 3 })
@@ -34,6 +34,7 @@ func TestSimulatorPredictions(t *testing.T) {
 		says        string
 	}{
 		{"better than the replay", 0.0001, diagnosis.SimulatorModel, "step times are simulated."},
+		{"as good as a record can tell", 0.04, diagnosis.SimulatorModel, "step times are simulated."},
 		{"worse than the replay", 0.09, diagnosis.ReplayModel, "step times are replayed."},
 		{"does not explain the run", 0.5, diagnosis.ReplayModel, "the simulated run within 50.0 %: step times are replayed."},
 	} {

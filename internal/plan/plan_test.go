@@ -199,7 +199,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	p, err := Make(ctx, Request{Setup: seed004(), Grid: Grid{Engines: values(1, 8), Depths: values(1, 4)}}, o)
 	if !errors.Is(err, context.Canceled) || p == nil || p.Complete || len(p.Cells) != 3 || p.Now == nil {
-		t.Fatalf("%v: complete %v, %d cells", err, p.Complete, len(p.Cells))
+		t.Fatalf("%v, %+v", err, p)
 	}
 	if last.Of != 32 || last.Left <= 0 {
 		t.Errorf("progress %+v", last)
