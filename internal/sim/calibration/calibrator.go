@@ -11,8 +11,12 @@ import (
 	"github.com/millrace/millrace/internal/sim"
 )
 
-// fewestSteps is how many steps that are done, with their groups, a record must have.
-const fewestSteps = 3
+// fewestSteps is how many steps that are done, with their groups, a record must have. Of a long run the newest ones are
+// taken, of mostRequests in all, because their simulation is repeated some twenty times.
+const (
+	fewestSteps  = 3
+	mostRequests = 100_000
+)
 
 // Calibrate makes the setup that plays a recorded run again. What can be read off the record is: the games, the fleet,
 // the trainer's phases, the overheads. How fast the engines are, what a call takes beside them, and how much the
@@ -25,7 +29,7 @@ func Calibrate(ctx context.Context, r *runrecord.Record, o Options) (*Calibratio
 		return nil, err
 	}
 	c.setup = sim.Setup{Spec: r.Run.Spec}
-	c.setup.Steps = int(c.steps[len(c.steps)-1].Step) + 1
+	c.setup.Steps = len(c.steps)
 	if err := c.games(); err != nil {
 		return nil, err
 	}
@@ -47,6 +51,8 @@ type calibrator struct {
 	record     *runrecord.Record
 	options    Options
 	steps      []rollout.StepRecord // done, with their groups, one after another
+	firstStep  rollout.Step         // of these; it is the simulated run's step 0
+	firstSeq   rollout.GroupSeq     // of their groups; it is the simulated run's group 0
 	setup      sim.Setup
 	parameters []Parameter
 	warnings   []string
@@ -64,9 +70,16 @@ func (c *calibrator) warn(format string, args ...any) {
 // usableSteps is the newest unbroken row of steps that are done and still have their groups.
 func (c *calibrator) usableSteps() error {
 	done := c.record.Done()
+	requests, left := int64(0), false
 	for i := len(done) - 1; i >= 0; i-- {
 		s := done[i]
 		if len(s.Service.Groups) == 0 || len(c.steps) > 0 && s.Step != c.steps[0].Step-1 {
+			break
+		}
+		for i := range s.Service.Groups {
+			requests += s.Service.Groups[i].Usage.Requests
+		}
+		if left = requests > mostRequests && len(c.steps) >= fewestSteps; left {
 			break
 		}
 		c.steps = append([]rollout.StepRecord{s}, c.steps...)
@@ -75,9 +88,19 @@ func (c *calibrator) usableSteps() error {
 		return fmt.Errorf("%w: %d steps are done and have their groups, %d are needed; record the run when it has gone on",
 			ErrUndetermined, len(c.steps), fewestSteps)
 	}
-	if first := c.steps[0].Step; first > 0 {
-		c.warn("the steps before step %d have no groups any more: the simulated run begins with the groups after them",
-			first)
+	c.firstStep, c.firstSeq = c.steps[0].Step, c.steps[0].Service.Groups[0].Seq
+	for _, g := range c.steps[0].Service.Groups {
+		c.firstSeq = min(c.firstSeq, g.Seq)
+	}
+	switch {
+	case left:
+		c.warn("only the steps from step %d on were taken, which are some %d requests; the simulated run begins with them",
+			c.firstStep, mostRequests)
+	case c.firstStep > 0:
+		c.warn("the steps before step %d have no groups any more; the simulated run begins with the groups after them",
+			c.firstStep)
+	default:
+		c.firstSeq = 0
 	}
 	dropped := map[rollout.Code]int64{}
 	for _, d := range c.record.Departures {
@@ -104,7 +127,7 @@ func (c *calibrator) compare(result sim.Result, simulations int) {
 	var errors []float64
 	var recorded, again sums
 	for _, s := range c.steps {
-		other, ok := simulated[s.Step]
+		other, ok := simulated[s.Step-c.firstStep]
 		if !ok {
 			continue
 		}
@@ -116,8 +139,14 @@ func (c *calibrator) compare(result sim.Result, simulations int) {
 	if len(errors) > 0 {
 		f.MedianError = median(errors)
 	}
-	f.Window = Steady(c.setup.Buffer.Depth, c.steps, result.Input.Records)
-	f.MeanStep = Pair{f.Window.MeanStep(c.steps), f.Window.MeanStep(result.Input.Records)}
+	as := make([]rollout.StepRecord, len(c.steps)) // numbered as the simulated ones are
+	for i, s := range c.steps {
+		s.Step -= c.firstStep
+		as[i] = s
+	}
+	f.Window = Steady(c.setup.Buffer.Depth, as, result.Input.Records)
+	f.MeanStep = Pair{f.Window.MeanStep(as), f.Window.MeanStep(result.Input.Records)}
+	f.Window.From, f.Window.To = f.Window.From+c.firstStep, f.Window.To+c.firstStep
 	f.RequestSec = Pair{recorded.requestSec(), again.requestSec()}
 	f.BusyShare = Pair{recorded.busyShare(), again.busyShare()}
 	c.fit = f

@@ -24,7 +24,8 @@ func (c *calibrator) fitEngines(ctx context.Context) error {
 	for _, s := range c.steps {
 		for _, g := range s.Service.Groups {
 			if t := timesOf(g); t.request > 0 {
-				f.recorded[g.Seq], f.order = t, append(f.order, g.Seq)
+				seq := g.Seq - c.firstSeq
+				f.recorded[seq], f.order = t, append(f.order, seq)
 			}
 		}
 	}
@@ -44,6 +45,7 @@ type groupTimes struct {
 	request  float64 // mean
 	slowest  float64 // mean over phases of the slowest request
 	unqueued bool
+	base     bool // sampled by the base model, without an adapter
 }
 
 func timesOf(g rollout.GroupView) groupTimes {
@@ -58,7 +60,7 @@ func timesOf(g rollout.GroupView) groupTimes {
 	}
 	return groupTimes{
 		request: g.Usage.ExecSec / float64(g.Usage.Requests), slowest: model / float64(phases),
-		unqueued: hardlyQueued(g.Usage),
+		unqueued: hardlyQueued(g.Usage), base: g.MinVersion == 0,
 	}
 }
 
@@ -237,7 +239,7 @@ func (f *engineFit) simulate(p point) ([]float64, error) {
 	for _, seq := range f.order {
 		r, s := f.recorded[seq], simulated[seq]
 		distance := func(recorded, simulated float64) float64 {
-			if recorded <= 0 || simulated <= 0 {
+			if recorded <= 0 || simulated <= 0 || r.base != s.base { // an adapter takes time
 				return 0
 			}
 			return math.Log(simulated/recorded) / chance

@@ -128,3 +128,21 @@ func TestARecordThatSaysTooLittleIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestTheNewestStepsAreEnough: a record that has lost its first steps finds engines that are as fast.
+func TestTheNewestStepsAreEnough(t *testing.T) {
+	t.Parallel()
+	r := readRecord(t, "seed-004", "base.json.gz")
+	r.Steps = r.Steps[4:]
+	c, err := calibration.Calibrate(t.Context(), r, calibration.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const factor = 1 / 30.0 // the run was played at 30 times the engines' speed
+	if got := c.Setup.Fleet.TimeFactor; math.Abs(got/factor-1) > 0.03 {
+		t.Errorf("a time factor of %.4f, want %.4f", got, factor)
+	}
+	if got := c.Fit.Steps[0].Step; got != 4 {
+		t.Errorf("the first compared step is %d, want 4", got)
+	}
+}

@@ -28,6 +28,7 @@ func Games(r *runrecord.Record) (*workload.Recorded, error) {
 func (c *calibrator) games() error {
 	groups := map[rollout.GroupSeq]*workload.RecordedGroup{}
 	group := func(seq rollout.GroupSeq) *workload.RecordedGroup {
+		seq -= c.firstSeq
 		if groups[seq] == nil {
 			groups[seq] = &workload.RecordedGroup{Seq: seq}
 		}
@@ -60,7 +61,7 @@ func (c *calibrator) games() error {
 	}
 	recorded := &workload.Recorded{Seed: uint64(c.record.Run.Spec.Seed), Spread: assumedSpread}
 	for _, seq := range slices.Sorted(keys(groups)) {
-		if g := groups[seq]; len(g.Games) > 0 {
+		if g := groups[seq]; len(g.Games) > 0 && seq >= 0 {
 			recorded.Groups = append(recorded.Groups, *g)
 		}
 	}
