@@ -34,6 +34,7 @@ type simulated struct {
 // alike is the median error up to which a record does not tell the models apart. The replay repeats what it recorded,
 // and meets it by construction, whereas the simulator also knows how games share engines, and so what changes with
 // them.
+const alike = 0.05
 
 // simulatorOf is the input's simulator and how well it meets the record; better: it does so well enough to be trusted
 // with a change, and better than the replay, or as well as a record can tell.
