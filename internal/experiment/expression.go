@@ -51,7 +51,7 @@ const maxNesting = 50
 func parseTruth(text string) (expression, error) {
 	e, err := parseAll(text)
 	if err == nil && !e.isTruth() {
-		err = errors.New("this is a number: compare it with another one, as in ... < ...")
+		err = errors.New("this is a number: compare it with another one, as in a < b")
 	}
 	return e, err
 }
