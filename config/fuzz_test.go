@@ -1,9 +1,13 @@
 package config_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/millrace/millrace/config"
@@ -36,6 +40,48 @@ func FuzzReadService(f *testing.F) {
 		var faults config.Faults
 		if !errors.As(err, &faults) || len(faults) == 0 || err.Error() == "" {
 			t.Errorf("%T %v, with %+v", err, err, service)
+		}
+	})
+}
+
+// FuzzReadSetup: a setup is read, or refused with faults that a person can read; one that is written is read again as
+// the same.
+func FuzzReadSetup(f *testing.F) {
+	for _, pattern := range []string{"setups/*.yaml", "testdata/setup*.yaml", "examples/seed-004.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			f.Fatal(pattern, files, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data, "fleet.engines=3")
+		}
+	}
+	f.Add([]byte("name: a"), "fleet.events=[{at: 1s, kind: add}]")
+	f.Add([]byte("fleet: 3"), "fleet.profile={")
+	f.Fuzz(func(t *testing.T, data []byte, assignment string) {
+		if strings.Contains(assignment, "profile") || bytes.Contains(data, []byte("profile")) {
+			return // it may name any file
+		}
+		setup, _, err := config.ReadSetup("f", data, []string{assignment}, environments(), nil)
+		if err != nil {
+			var faults config.Faults
+			if !errors.As(err, &faults) || len(faults) == 0 || err.Error() == "" {
+				t.Errorf("%T %v, with %+v", err, err, setup)
+			}
+			return
+		}
+		text, err := json.Marshal(setup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, assumed, err := config.ReadSetup("f", text, nil, environments(), nil)
+		if err != nil || len(assumed) > 0 || !reflect.DeepEqual(again.Fleet, setup.Fleet) ||
+			!reflect.DeepEqual(again.Workload, setup.Workload) || again.Trainer != setup.Trainer {
+			t.Errorf("%s\nread again as %+v, assumed %v, %v", text, again, assumed, err)
 		}
 	})
 }

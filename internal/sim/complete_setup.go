@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -84,7 +85,11 @@ func (a *assumptions) take(key, demo string, set func()) {
 		from = demo
 	}
 	row, _ := sections.Key(key)
-	a.note(key, row.Text(a.setup), from)
+	text := row.Text(a.setup)
+	if x, isNumber := row.Of(a.setup).Interface().(float64); isNumber {
+		text = strconv.FormatFloat(x, 'g', 4, 64)
+	}
+	a.note(key, text, from)
 }
 
 func (a *assumptions) note(key, value, from string) {

@@ -21,17 +21,18 @@ type Setup struct {
 	Overheads Overheads `json:"overheads"`
 }
 
-// Fleet is the engines, and what becomes of them.
+// Fleet is the engines, and what becomes of them. What the spec's demo says, too, is always written: a file that lacks
+// it would take the demo's.
 type Fleet struct {
 	Engines int    `json:"engines"`
 	Profile string `json:"profile"` // hardware profile: a name that comes with the program, or a file
 	// CallTime is what every call takes, whatever it is, on an engine without a profile; 0: the profile says it.
 	CallTime rollout.Duration `json:"call_time,omitempty"`
 	// TimeFactor multiplies every time of the profile: 0.033 is an engine that is simulated at 30 times its speed; 0: 1.
-	TimeFactor  float64 `json:"time_factor,omitempty"`
-	MaxNumSeqs  int     `json:"max_num_seqs,omitempty"`  // sequences that an engine runs at once; 0: the profile's
-	MaxInFlight int     `json:"max_in_flight,omitempty"` // requests that are given to an engine at once; 0: the service's default
-	MaxLoRAs    int     `json:"max_loras,omitempty"`     // adapters in one batch; 0: the profile's
+	TimeFactor  float64 `json:"time_factor"`
+	MaxNumSeqs  int     `json:"max_num_seqs"`        // sequences that an engine runs at once; 0: the profile's
+	MaxInFlight int     `json:"max_in_flight"`       // requests that are given to an engine at once; 0: the service's default
+	MaxLoRAs    int     `json:"max_loras,omitempty"` // adapters in one batch; 0: the profile's
 
 	ColdStart rollout.Duration `json:"cold_start,omitempty"` // from the start of an engine to its first answer
 	Events    []FleetEvent     `json:"events,omitempty"`     // in order of time

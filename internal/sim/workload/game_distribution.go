@@ -32,7 +32,7 @@ type Distribution struct {
 	ZeroVariance float64 `json:"zero_variance_share,omitempty"` // groups whose rewards are all equal
 	// Stragglers is the share of games that are StragglerFactor times as long as drawn.
 	Stragglers      float64 `json:"straggler_share,omitempty"`
-	StragglerFactor float64 `json:"straggler_factor,omitempty"`
+	StragglerFactor float64 `json:"straggler_factor"`
 }
 
 // SharedTokens is with how many tokens prompts begin that others have, too, all counted from the start of a prompt.
