@@ -57,19 +57,25 @@ func newSimulatedRuns(record readRecord, simulate plan.Simulate, log *slog.Logge
 
 // diagnose is the diagnosis of a run, by the simulation of its record if that is known in time.
 func (s *simulatedRuns) diagnose(ctx context.Context, in diagnosis.Input) diagnosis.Report {
+	report := diagnosis.Diagnose(in)
+	if report.Replay == nil { // nothing is predicted of a run that does not wait
+		return report
+	}
 	job := s.job(in)
 	if job == nil {
-		return diagnosis.Diagnose(in)
+		return report
 	}
 	select {
 	case <-job.ready:
-		if job.predictor != nil {
-			in.Simulator = job.predictor
+		if job.predictor == nil {
+			return report
 		}
+		in.Simulator = job.predictor
+		return diagnosis.Diagnose(in)
 	case <-time.After(patience):
 	case <-ctx.Done():
 	}
-	return diagnosis.Diagnose(in)
+	return report
 }
 
 // job is the simulation of a record, begun if it was not; nil: it is too much work, or another run's is going on.
