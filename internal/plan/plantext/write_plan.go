@@ -196,8 +196,7 @@ func refusals(p *plan.Plan) []string {
 	var out []string
 	for _, reason := range reasons {
 		s := first[reason]
-		which := fmt.Sprintf("%d engines at depth %d, %d groups of %d games", s.Engines, s.Depth, s.Groups,
-			s.Samples)
+		which := fmt.Sprintf("engines %d, depth %d, groups %d, games %d", s.Engines, s.Depth, s.Groups, s.Samples)
 		if n := count[reason]; n > 1 {
 			which += fmt.Sprintf(", and %d more", n-1)
 		}
