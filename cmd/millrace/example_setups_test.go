@@ -43,9 +43,9 @@ var setupClaims = map[string][]setupClaim{
 	},
 	"diplomacy-a100.yaml": {
 		{"", diagnosis.ComputeBound, "58 58 58 58 58 58 58 58 58 58", -1},
-		{"--set group.samples=12", diagnosis.CapacityBound, "58 58 58 - 97 104", 3},
+		{"--set group.samples=12", diagnosis.CapacityBound, "58 58 58 58 58 - 77 83", 5},
 		{"--set group.samples=12 --set fleet.engines=2", diagnosis.ComputeBound, "58 58 58 58 58 58 58 58 58 58", -1},
-		{"--steps 4 --set fleet.max_num_seqs=1 --set fleet.max_in_flight=1", diagnosis.CapacityBound, "58 58 2382 2906", 2},
+		{"--steps 4 --set fleet.max_num_seqs=1 --set fleet.max_in_flight=1", diagnosis.CapacityBound, "58 58 1743 2467", 2},
 	},
 	"checkpoints.yaml": {
 		{"", diagnosis.ComputeBound, "90 90 150 90 90 150 90 90 150", -1},
