@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -38,7 +39,7 @@ func (e expression) isTruth() bool {
 	return false
 }
 
-// parser reads one expression.
+// expressionParser reads one expression.
 type expressionParser struct {
 	text string
 	at   int
@@ -90,7 +91,7 @@ func (p *expressionParser) binary(level, depth int) (expression, error) {
 	left, err := p.binary(level+1, depth+1)
 	for err == nil {
 		op := p.peek()
-		if !oneOf(op, levels[level]) {
+		if !slices.Contains(levels[level], op) {
 			return left, nil
 		}
 		p.skip(op)
@@ -100,15 +101,6 @@ func (p *expressionParser) binary(level, depth int) (expression, error) {
 		}
 	}
 	return left, err
-}
-
-func oneOf(op string, ops []string) bool {
-	for _, o := range ops {
-		if op == o {
-			return true
-		}
-	}
-	return false
 }
 
 // join checks that an operator gets what it works on.

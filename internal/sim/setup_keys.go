@@ -165,9 +165,6 @@ func Table() settings.Table {
 	return settings.Table{Keys: slices.Concat(runs.Keys, sections.Keys), Hints: hints}
 }
 
-// SectionKeys is the keys that a setup has beside a spec's.
-func SectionKeys() []settings.Key { return slices.Clone(sections.Keys) }
-
 // DefaultSetup is what a setup's file says where it says nothing, before Complete.
 func DefaultSetup() Setup {
 	s := Setup{Spec: spec.Default()}
