@@ -98,7 +98,7 @@ func seed004() sim.Setup {
 	s.Buffer.Depth, s.Buffer.GroupsPerStep, s.Buffer.MaxStaleness = 2, 8, 4
 	s.Adapters = rollout.AdapterSpec{Rank: 32, PathPrefix: "/tmp/adapters"}
 	s.Fleet.Engines, s.Trainer.Publish = 2, 0
-	s.Workload.Bots = &sim.BotGames{Answers: "bots"}
+	s.Workload.Bots = &sim.BotGames{Answers: sim.BotAnswers}
 	return s
 }
 

@@ -92,7 +92,7 @@ type RecordedGames struct {
 // BotGames plays real games of the spec's environment among its bots, and takes the lengths of their prompts.
 type BotGames struct {
 	Groups int `json:"groups,omitempty"` // different groups, which then come again; 0: workload.DefaultGroups
-	// Answers is who answers the prompts: BotAnswers, or DrawnAnswers; empty is BotAnswers.
+	// Answers is who answers the prompts: BotAnswers or DrawnAnswers.
 	Answers string `json:"answers,omitempty"`
 }
 
