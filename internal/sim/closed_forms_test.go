@@ -296,6 +296,9 @@ func (g chanceGames) Game(ref rollout.EpisodeRef) workload.Game {
 // alone is always worse.
 func TestDepthAbsorbsVarianceAlone(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("12,000 steps are slow under the race detector; run without -short")
+	}
 	byOutput := func(int) (enginemodel.Engine, error) {
 		return enginemodel.NewWholeBatch(enginemodel.WholeBatchConfig{
 			Time: enginemodel.LinearTime{PerToken: 0.001}, OutputOnly: true,

@@ -61,6 +61,9 @@ func otherRun(change func(*sim.Setup)) sim.Setup {
 // that are as fast, and predicts the same run with other engines and another depth.
 func TestWhatIsKnownIsFound(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("some dozen simulated runs are slow under the race detector; run without -short")
+	}
 	for _, tt := range []struct {
 		name   string
 		change func(*sim.Setup)
