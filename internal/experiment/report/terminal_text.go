@@ -44,16 +44,18 @@ func WriteText(w io.Writer, r *experiment.Result, width int, compare bool) error
 }
 
 func seedsNote(r *experiment.Result) string {
+	most := 0
 	for _, p := range r.Parts {
 		for _, c := range p.Cells {
 			for _, f := range c.Values {
-				if f.N > 1 {
-					return fmt.Sprintf("%d seeds where chance plays; ± is half of a 95 %% interval", f.N)
-				}
+				most = max(most, f.N)
 			}
 		}
 	}
-	return ""
+	if most < 2 {
+		return ""
+	}
+	return fmt.Sprintf("%d seeds where chance plays; ± is half of a 95 %% interval", most)
 }
 
 func writePart(b *strings.Builder, r *experiment.Result, i, width int, compare bool) error {

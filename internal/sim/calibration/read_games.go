@@ -2,6 +2,7 @@ package calibration
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -60,7 +61,7 @@ func (c *calibrator) games() error {
 		}
 	}
 	recorded := &workload.Recorded{Seed: uint64(c.record.Run.Spec.Seed), Spread: assumedSpread}
-	for _, seq := range slices.Sorted(keys(groups)) {
+	for _, seq := range slices.Sorted(maps.Keys(groups)) {
 		if g := groups[seq]; len(g.Games) > 0 && seq >= 0 {
 			recorded.Groups = append(recorded.Groups, *g)
 		}
@@ -101,16 +102,6 @@ func slowest(modelSec float64, phases int, u rollout.Usage) float64 {
 		return 0
 	}
 	return modelSec / float64(phases) / (u.ExecSec / float64(u.Requests))
-}
-
-func keys(groups map[rollout.GroupSeq]*workload.RecordedGroup) func(func(rollout.GroupSeq) bool) {
-	return func(yield func(rollout.GroupSeq) bool) {
-		for seq := range groups {
-			if !yield(seq) {
-				return
-			}
-		}
-	}
 }
 
 func describe(g *workload.RecordedGroup, v rollout.GroupView) {
