@@ -15,7 +15,8 @@ import (
 
 // BotGames are real games of an environment, played to their end without a model: the environment's own bots answer
 // its prompts or, where it has none, words that each prompt's constraint allows. Of the texts only the lengths are
-// kept. The groups of a run are those of a live one with the same seed; after some number of them they come again.
+// kept. The groups of a run are those of a live one with the same seed; after some number of them they come again, as
+// other games of the same lengths: they have in common with those before what all groups have, such as the rules.
 //
 // A game is played when it is first asked for, and then kept: several simulations may share one BotGames.
 type BotGames struct {
@@ -30,7 +31,8 @@ type BotGames struct {
 	mu        sync.Mutex
 	scenarios map[rollout.GroupSeq][]byte
 	played    map[gameKey]*playedGame
-	failure   error // of the first game that could not be played
+	common    map[uint64]bool // prefixes that games of several groups begin with; nil: not known yet
+	failure   error           // of the first game that could not be played
 }
 
 type gameKey struct {
@@ -79,7 +81,53 @@ func (b *BotGames) Err() error {
 func (b *BotGames) Game(ref rollout.EpisodeRef) Game {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.game(gameKey{ref.Seq % rollout.GroupSeq(b.groups), ref.Sample}).Game
+	groups := rollout.GroupSeq(b.groups)
+	game := b.game(gameKey{ref.Seq % groups, ref.Sample}).Game
+	if round := uint64(ref.Seq / groups); round > 0 {
+		return b.again(game, round)
+	}
+	return game
+}
+
+// again is a game of another round: engines' prefix caches know of it what they know of any group's.
+func (b *BotGames) again(game Game, round uint64) Game {
+	if b.common == nil {
+		b.common = b.findCommon()
+	}
+	game.Phases = slices.Clone(game.Phases)
+	for i := range game.Phases {
+		turns := slices.Clone(game.Phases[i].Turns)
+		for j := range turns {
+			shared := slices.Clone(turns[j].Shared)
+			for k := range shared {
+				if !b.common[shared[k].Key] {
+					shared[k].Key = hash(shared[k].Key, round)
+				}
+			}
+			turns[j].Shared = shared
+		}
+		game.Phases[i].Turns = turns
+	}
+	return game
+}
+
+// findCommon is the prefixes that the first games of several groups begin with.
+func (b *BotGames) findCommon() map[uint64]bool {
+	common, first := map[uint64]bool{}, map[uint64]rollout.GroupSeq{}
+	for seq := range rollout.GroupSeq(b.groups) {
+		for _, phase := range b.game(gameKey{seq, 0}).Phases {
+			for _, turn := range phase.Turns {
+				for _, p := range turn.Shared {
+					if other, known := first[p.Key]; !known {
+						first[p.Key] = seq
+					} else if other != seq {
+						common[p.Key] = true
+					}
+				}
+			}
+		}
+	}
+	return common
 }
 
 // ZeroVariance reports whether the rewards of a group's games are all equal, for each agent.

@@ -37,9 +37,11 @@ func TestBotGames(t *testing.T) {
 		if err := games.Err(); err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(first, others.Game(ref(0, 0))) || !reflect.DeepEqual(first, games.Game(ref(2, 0))) {
+		if !reflect.DeepEqual(first, others.Game(ref(0, 0))) ||
+			!reflect.DeepEqual(games.Game(ref(2, 0)), others.Game(ref(2, 0))) {
 			t.Errorf("%s: the same game is another one when others were asked for before", name)
 		}
+		comesAgain(t, name, first, games.Game(ref(2, 0)))
 		turns := 0
 		for _, phase := range first.Phases {
 			for _, turn := range phase.Turns {
@@ -55,5 +57,33 @@ func TestBotGames(t *testing.T) {
 		}
 		t.Logf("%s: %d phases, %d turns, %d agents, zero variance %v", name, len(first.Phases), turns, first.Agents,
 			games.ZeroVariance(ref(0, 0).GroupRef))
+	}
+}
+
+// comesAgain reports a game of a later round that has other lengths, or that prefix caches know for the game before.
+func comesAgain(t *testing.T, name string, before, again workload.Game) {
+	t.Helper()
+	same, all := 0, 0
+	for i, phase := range before.Phases {
+		for j, turn := range phase.Turns {
+			other := again.Phases[i].Turns[j]
+			if other.Prompt != turn.Prompt || other.Output != turn.Output || len(other.Shared) != len(turn.Shared) {
+				t.Fatalf("%s: phase %d: %+v comes again as %+v", name, i, turn, other)
+			}
+			known := true
+			for k, p := range turn.Shared {
+				all++
+				if other.Shared[k].Key == p.Key {
+					if same++; !known {
+						t.Fatalf("%s: phase %d: what differs before its block %d is the same there", name, i, k)
+					}
+				} else {
+					known = false
+				}
+			}
+		}
+	}
+	if same == 0 || same == all {
+		t.Errorf("%s: %d of %d blocks are those of the game before; want those that all groups have", name, same, all)
 	}
 }
