@@ -71,7 +71,7 @@ var sections = settings.Table{
 			Doc: "time for reference log-probabilities"},
 		{Path: "trainer.train", Default: time.Minute, Min: at(0), Doc: "time to train"},
 		{Path: "trainer.publish", Default: 5 * time.Second, Min: at(0),
-			Doc: "time to write an adapter; loading it on the engines comes on top"},
+			Doc: "time of the phase in which an adapter is written and loaded; longer only if engines take longer"},
 		{Path: "trainer.publish_in_background",
 			Doc: "the next step begins while engines load the new version"},
 		{Path: "trainer.checkpoint", Min: at(0), Doc: "time to write a checkpoint"},
