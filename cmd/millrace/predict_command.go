@@ -111,7 +111,7 @@ func (o predictOptions) predictExample(
 			return nil, err
 		}
 	}
-	c, err := calibration.Calibrate(ctx, records["base"], example.Known)
+	c, err := calibration.Calibrate(ctx, records["base"], calibration.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,6 @@ type Options struct {
 	// Profile is the hardware of the engines, as a setup names it; empty: sim.DefaultProfile. Its times are multiplied by
 	// a factor that is fitted, so that the shape of it matters, and not how fast it is.
 	Profile string
-	// MaxNumSeqs is how many sequences an engine runs at once, where that is known; 0: as recorded.
-	MaxNumSeqs int
 }
 
 // Calibration is a setup that plays a recorded run again, and how far it can be trusted.

@@ -21,7 +21,6 @@ const (
 // Example is a run whose variants are predicted from it alone.
 type Example struct {
 	Name     string // of the spec in config/examples
-	Known    Options
 	Variants []Variant
 }
 
@@ -46,8 +45,8 @@ func Examples() []Example {
 	}
 	return []Example{
 		{Name: "seed-004", Variants: variants(12, 12, 8, 14, 9)},
-		// Its engines are never full, so that its record cannot show how many sequences they would run.
-		{Name: "latency-bound", Known: Options{MaxNumSeqs: 64}, Variants: variants(24, 24, 24, 28, 18)},
+		// Its engines are never full, so that its record cannot show how many sequences they would run: the profile's.
+		{Name: "latency-bound", Variants: variants(24, 24, 24, 28, 18)},
 	}
 }
 

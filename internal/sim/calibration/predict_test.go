@@ -39,7 +39,7 @@ func TestLiveEqualsSimulated(t *testing.T) {
 				t.Skip("one of them is enough under the race detector; run without -short")
 			}
 			base := readRecord(t, example.Name, "base.json.gz")
-			c, err := calibration.Calibrate(t.Context(), base, example.Known)
+			c, err := calibration.Calibrate(t.Context(), base, calibration.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -71,10 +71,6 @@ func (c *calibrator) engines() int {
 func (c *calibrator) sequences() {
 	const name = "fleet.max_num_seqs"
 	f := &c.setup.Fleet
-	if f.MaxNumSeqs = c.options.MaxNumSeqs; f.MaxNumSeqs > 0 {
-		c.say(name, fmt.Sprint(f.MaxNumSeqs), Measured, "as given")
-		return
-	}
 	seen, waited, most, memory := 0, 0, 0.0, 0.0
 	running := map[float64]int{} // samples in which others waited, by how many ran
 	for _, e := range c.record.Events {
