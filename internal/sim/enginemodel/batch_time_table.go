@@ -19,7 +19,6 @@ type TableTime struct {
 	sizes, longs []int       // ascending
 	seconds      [][]float64 // by size, then length
 	clamp        bool
-	clamped      *int64
 }
 
 // Columns of a table. Programs that measure such tables name them differently.
@@ -39,7 +38,7 @@ func ReadTableTime(name string, r io.Reader) (*TableTime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	t := &TableTime{name: name, source: sourceOf(text), clamped: new(int64)}
+	t := &TableTime{name: name, source: sourceOf(text)}
 	if t.source == "" {
 		return nil, fmt.Errorf("%s:1: no source: begin the file with a line %q that says how and on what the times were "+
 			"measured", name, sourceMark+" ...")
@@ -165,12 +164,9 @@ func sortedSet(values []int) []int { return slices.Compact(slices.Sorted(slices.
 // Clamped is the table with its outermost times for whatever lies outside. Without it, such batches are refused.
 func (t *TableTime) Clamped() *TableTime {
 	c := *t
-	c.clamp, c.clamped = true, new(int64)
+	c.clamp = true
 	return &c
 }
-
-// OutOfBounds is how many batches got an outermost time.
-func (t *TableTime) OutOfBounds() int64 { return *t.clamped }
 
 // Bounds is what the table covers.
 func (t *TableTime) Bounds() (minSize, maxSize, minLong, maxLong int) {
@@ -183,12 +179,10 @@ func (t *TableTime) Source() string { return t.source }
 // Seconds interpolates between the four nearest times.
 func (t *TableTime) Seconds(b, longest int) (float64, error) {
 	minSize, maxSize, minLong, maxLong := t.Bounds()
-	if b < minSize || b > maxSize || longest < minLong || longest > maxLong {
-		if !t.clamp {
-			return 0, fmt.Errorf("%s has times for %d to %d requests of %d to %d tokens, none for %d of %d: measure more, or "+
-				"use its outermost times", t.name, minSize, maxSize, minLong, maxLong, b, longest)
-		}
-		*t.clamped++
+	outside := b < minSize || b > maxSize || longest < minLong || longest > maxLong
+	if outside && !t.clamp {
+		return 0, fmt.Errorf("%s has times for %d to %d requests of %d to %d tokens, none for %d of %d: measure more, or "+
+			"use its outermost times", t.name, minSize, maxSize, minLong, maxLong, b, longest)
 	}
 	i, u := between(t.sizes, b)
 	j, v := between(t.longs, longest)

@@ -121,7 +121,6 @@ var keys = func() settings.Table {
 // NamedFigure is a figure with its place in a profile.
 type NamedFigure struct {
 	Section, Key string
-	Doc          string
 	Figure
 }
 
@@ -130,7 +129,7 @@ func (p *Profile) Figures() []NamedFigure {
 	var all []NamedFigure
 	for i := range rows {
 		if f := rows[i].of(p); f.Source != "" {
-			all = append(all, NamedFigure{rows[i].section, rows[i].key, rows[i].doc, *f})
+			all = append(all, NamedFigure{rows[i].section, rows[i].key, *f})
 		}
 	}
 	return all

@@ -43,7 +43,6 @@ type Outcome struct {
 	Served  []Served // by request
 	Batches []Batch  // in the order in which they were sent; single requests are batches of one
 	Busy    []time.Duration
-	Bins    []dispatch.BinStats // of a run that batches: what the dispatcher knew in the end
 }
 
 // Served is one request's way.

@@ -45,9 +45,7 @@ type Recorded struct {
 	// Spread is the standard deviation of the logarithm of an answer's length within a game, where SpreadAnswers has
 	// not found the game's own.
 	Spread float64
-	// Block is the prefix cache's granularity in tokens; 0: 16, vLLM's.
-	Block int
-	Seed  uint64
+	Seed   uint64
 }
 
 var _ Games = (*Recorded)(nil)
@@ -171,13 +169,10 @@ func (g *Recorded) turns(of *RecordedGame, r *virtualtime.Random) Game {
 		game.Phases[i] = Phase{Turns: turns[from:to:to], Env: of.Env / time.Duration(phases)}
 		from = to
 	}
-	block := g.Block
-	if block == 0 {
-		block = 16
-	}
+	const block = 16 // tokens, the granularity of vLLM's prefix cache
 	prompt := apportion(of.Prompt, prompts, 1)
 	output := apportion(of.Output, outputs, 1)
-	cached := apportion(of.Cached/int64(block), prompts, 0)
+	cached := apportion(of.Cached/block, prompts, 0)
 	for k := range turns {
 		turns[k].Prompt, turns[k].Output = int(prompt[k]), int(output[k])
 		// What is found in the cache is found whoever asked before: the record does not say of whom it was.
