@@ -69,7 +69,7 @@ func TestWhatIsKnownIsFound(t *testing.T) {
 		change func(*sim.Setup)
 	}{
 		{"games wait for one another", func(*sim.Setup) {}},
-		{"engines are full", func(s *sim.Setup) { s.Fleet.MaxNumSeqs, s.Fleet.MaxInFlight, s.Group.Samples = 4, 6, 12 }},
+		{"engines are full", func(s *sim.Setup) { s.Fleet.MaxNumSeqs, s.Fleet.MaxInFlight, s.Group.Samples = 3, 5, 8 }},
 		{"slow calls", func(s *sim.Setup) { s.Overheads.Call = rollout.Duration(200 * time.Millisecond) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
