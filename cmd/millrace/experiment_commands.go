@@ -75,7 +75,7 @@ func newExperimentRunCommand(env environment) *cobra.Command {
 		Short: "Run an experiment: its tables, and a verdict on each claim",
 		Long: `Run an experiment that comes with the program, by its name or the beginning of it, or one of a file of your own.
 
-With --arrivals the parts that take arrivals play yours: CSV with a header or JSON, with a time for each call (arrival_s, or times of day),
+With --arrivals the parts that take arrivals play yours: CSV with a header or JSON, with a time for each call (arrival_s, in seconds or as dates),
 and, if you know them, prompts, prompt_tokens and output_tokens. What their gaps say of flush windows is printed first.`,
 		Example: `  millrace experiment run 000
   millrace experiment run 002 --compare --svg figures

@@ -52,6 +52,8 @@ func TestBadPlans(t *testing.T) {
 		{"-f " + good + " --lose 1@99999", 2, "lost at step 99999: take 1000 at most"},
 		{"-f " + good + " --slow 0=0.5", 2, "engines are numbered from 1"},
 		{"-f " + good + " --slow 1", 2, "such as 1=0.5"},
+		{"-f " + good + " --engines 1..4 --slow 5=0.5", 2, "engine 5 is slow: no setting has more than 4 engines"},
+		{"-f " + good + " --engines 2 --lose 9 --depth 1", 1, "fleet.events[1]: takes the last engine away"},
 		{"-f " + good + " --publish -1s", 2, "--publish -1s"},
 		{"-f " + good + " --seeds 0", 2, "want 1 to 1000"},
 		{"-f " + good + " -o yaml", 2, "use table or json"},

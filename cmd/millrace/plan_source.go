@@ -29,6 +29,7 @@ type planSource struct {
 	assumed    []sim.Assumption
 	calibrated *calibratedFrom // nil of a setup that was read
 	live       *rollout.RunStatus
+	set        []string // what was given with --set
 }
 
 // planSource reads the run, the record or the setup that is to be planned.
@@ -56,7 +57,7 @@ func (e environment) planSource(ctx context.Context, o planOptions, args []strin
 	if err != nil {
 		return planSource{}, err
 	}
-	return planSource{name: o.file, setup: setup, assumed: assumed}, nil
+	return planSource{name: o.file, setup: setup, assumed: assumed, set: o.set}, nil
 }
 
 func (e environment) planOfRun(ctx context.Context, o planOptions, run rollout.RunName) (planSource, error) {
@@ -138,7 +139,7 @@ func (s planSource) write(env environment) error {
 	c := s.calibrated
 	fit := fmt.Sprintf("step times are met within %s (median), steady ones within %s in the mean; requests take "+
 		"%s recorded, %s simulated", units.Percent(c.Fit.MedianError), units.Percent(offBy(c.Fit.MeanStep)),
-		units.Seconds(c.Fit.RequestSec.Recorded), units.Seconds(c.Fit.RequestSec.Simulated))
+		requestTime(c.Fit.RequestSec.Recorded), requestTime(c.Fit.RequestSec.Simulated))
 	if !c.Meets {
 		fmt.Fprintf(w, "THE SIMULATION DOES NOT MEET THE RECORD of %s: %s.\nTake the plan for no more than a comparison of "+
 			"settings. More would decide: a record of more steps, of a fleet that did not change, or\na GPU's own profile "+
@@ -184,7 +185,7 @@ func (s planSource) next(p *plan.Plan) []string {
 		return nil
 	}
 	changes = append(changes, fmt.Sprintf("fleet.engines=%d", to.Engines))
-	return []string{fmt.Sprintf("millrace simulate -f %s --set %s", s.name, strings.Join(changes, " --set "))}
+	return []string{simulateCommand(s.name, slices.Concat(s.set, changes))}
 }
 
 // liveChanges sets what can be changed while a run is going on.
@@ -214,4 +215,12 @@ func engineChanges(more int) []string {
 		return slices.Repeat([]string{"millrace engine remove ID"}, -more)
 	}
 	return slices.Repeat([]string{"millrace engine add URL"}, more)
+}
+
+// requestTime is the time of a request, which may be short, as in a demo that is sped up.
+func requestTime(sec float64) string {
+	if sec < 1 {
+		return units.Number(1000*sec) + " ms"
+	}
+	return units.Seconds(sec)
 }

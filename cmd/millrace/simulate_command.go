@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -62,13 +63,13 @@ Another command stands for one GPU to a live service, in real time: millrace eng
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "file", "f", "", `the setup, or a run spec; "-" is standard input`)
 	f.StringArrayVar(&o.set, "set", nil, "KEY=VALUE takes the place of what the file says; repeatable")
-	f.Int64Var(&o.seed, "seed", 0, "seed of the simulation (default: the file's seed)")
+	f.Int64Var(&o.seed, "seed", 0, "seed of the simulation (default: the file's)")
 	f.IntVar(&o.seeds, "seeds", 1, "simulate with so many seeds, one after another, and say how far the results differ")
 	f.IntVar(&o.steps, "steps", 0, "simulate only so many steps of the run (default: all)")
 	f.StringVar(&o.record, "record", "", "write the simulated run to this file, as millrace run record does of a live "+
 		"one; gzipped if its name ends in .gz")
 	f.StringVarP(&o.format, "output", "o", "table", "table or json")
-	cmd.Flag("seed").DefValue = "" // the file's
+	cmd.Flag("seed").DefValue = "0" // so that help does not print it: it is the file's
 	for name, complete := range map[string]cobra.CompletionFunc{
 		"set": completeSetupKeys,
 		"file": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -143,7 +144,7 @@ func simulateRun(ctx context.Context, env environment, o simulateOptions, play s
 	if o.steps > setup.Steps {
 		return usage("--steps %d: the run has %d steps; a longer one: --set steps=%d", o.steps, setup.Steps, o.steps)
 	}
-	s := simulation{File: o.file, Setup: setup, Assumed: assumed}
+	s := simulation{File: o.file, Setup: setup, Assumed: assumed, given: o.set}
 	for i := range o.seeds {
 		one := setup
 		one.Seed += int64(i)
@@ -216,14 +217,14 @@ func (p *simulationProgress) step(step rollout.Step, virtual time.Duration) {
 }
 
 // diagnosed is the diagnosis of a simulated run, with commands that simulate what would help.
-func diagnosed(file string, engines int, result sim.Result) diagnosis.Report {
+func diagnosed(file string, given []string, engines int, result sim.Result) diagnosis.Report {
 	report := diagnosis.Diagnose(result.Input)
-	report.Next = nextSimulations(file, engines, report)
+	report.Next = nextSimulations(file, given, engines, report)
 	return report
 }
 
 // nextSimulations is the commands that simulate the changes that help a run which began with so many engines.
-func nextSimulations(file string, engines int, report diagnosis.Report) []string {
+func nextSimulations(file string, given []string, engines int, report diagnosis.Report) []string {
 	next := []string{}
 	for _, w := range report.WhatIfs {
 		if w.Outcome != diagnosis.Helps {
@@ -236,8 +237,27 @@ func nextSimulations(file string, engines int, report diagnosis.Report) []string
 		} else if !depth {
 			continue
 		}
-		next = append(next, fmt.Sprintf("millrace simulate -f %s --set %s", file,
-			strings.Join(strings.Fields(set), " --set ")))
+		next = append(next, simulateCommand(file, slices.Concat(given, strings.Fields(set))))
 	}
 	return next
+}
+
+// simulateCommand simulates a file with settings, as a shell takes it. Of a key that is set twice the last one counts.
+func simulateCommand(file string, set []string) string {
+	command := "millrace simulate -f " + forShell(file)
+	for _, setting := range set {
+		command += " --set " + forShell(setting)
+	}
+	return command
+}
+
+// forShell quotes what a shell would not take as one word.
+func forShell(word string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_-./=:,@%+", c)
+	}
+	if word != "" && strings.IndexFunc(word, func(c rune) bool { return !plain(c) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

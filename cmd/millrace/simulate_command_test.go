@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -176,6 +177,57 @@ func TestSimulatedRecord(t *testing.T) {
 		record, err := runrecord.Read(path, file)
 		if err != nil || len(record.Done()) != 5 || len(record.Engines) != 2 || record.Run.Spec.Name != "seed-004-a100" {
 			t.Errorf("%+v, %v", record, err)
+		}
+	}
+}
+
+// TestRecordIntoDevice: what is no file, such as /dev/null, is written to and not replaced, whoever is allowed to.
+func TestRecordIntoDevice(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		file, err := os.Open(pipe)
+		if err == nil {
+			_, err = runrecord.Read(pipe, file)
+			file.Close()
+		}
+		read <- err
+	}()
+	var stdout, stderr bytes.Buffer
+	args := []string{"simulate", "-f", "../../config/setups/seed-004-a100.yaml", "--record", pipe, "--steps", "2"}
+	if code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != 0 {
+		t.Fatal(stderr.String())
+	}
+	if info, err := os.Stat(pipe); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Fatalf("the pipe became %v, %v", info, err)
+	}
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNextCommands: they keep the settings of the command that they follow, and a shell takes them as they are.
+func TestNextCommands(t *testing.T) {
+	t.Parallel()
+	got := simulateCommand("my setups/it's.yaml", []string{"buffer.depth=3", "fleet.events=[{step: 4}]"})
+	want := `millrace simulate -f 'my setups/it'\''s.yaml' --set buffer.depth=3 --set 'fleet.events=[{step: 4}]'`
+	if got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	for _, command := range []string{"simulate", "plan --engines 4 --depth 1 --seeds 1"} {
+		var stdout, stderr bytes.Buffer
+		args := strings.Fields(command + " -f ../../config/setups/seed-004-a100.yaml --set trainer.train=140s")
+		if code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != 0 {
+			t.Fatal(stderr.String())
+		}
+		if want := "-f ../../config/setups/seed-004-a100.yaml --set trainer.train=140s --set "; !strings.Contains(
+			stdout.String(), want) {
+			t.Errorf("%s says nothing of the setting: %s", command, stdout.String())
 		}
 	}
 }

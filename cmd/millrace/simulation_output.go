@@ -25,6 +25,8 @@ type simulation struct {
 	Records   []rollout.StepRecord `json:"records"`
 	Report    diagnosis.Report     `json:"report"`
 	Seeds     []seedTotals         `json:"seeds"`
+
+	given []string // settings of the command, which took the place of the file's
 }
 
 // seedTotals is the sums of one simulated run.
@@ -49,7 +51,7 @@ type seedTotals struct {
 
 // add takes the result of one seed.
 func (s *simulation) add(seed int64, r sim.Result) {
-	report := diagnosed(s.File, s.Setup.Fleet.Engines, r)
+	report := diagnosed(s.File, s.given, s.Setup.Fleet.Engines, r)
 	if len(s.Seeds) == 0 {
 		s.Simulated, s.Records, s.Report = true, r.Input.Records, report
 	}

@@ -57,8 +57,12 @@ newest %d without samples; the record says what is missing.`,
 
 // WriteRecord writes a record to a file, gzipped if its name ends in .gz, and gives a file its name when it is whole.
 func WriteRecord(record *runrecord.Record, to string) error {
-	if info, err := os.Stat(to); err == nil && info.IsDir() {
+	info, err := os.Stat(to)
+	switch {
+	case err == nil && info.IsDir():
 		return usage("%s is a folder; name a file", to)
+	case err == nil && !info.Mode().IsRegular():
+		return writeRecordInto(record, to)
 	}
 	partial, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".partial-*")
 	if err != nil {
@@ -70,6 +74,15 @@ func WriteRecord(record *runrecord.Record, to string) error {
 		return err
 	}
 	return os.Rename(partial.Name(), to)
+}
+
+// writeRecordInto writes to what is no file, such as a pipe or /dev/null: a file in its place would take it away.
+func writeRecordInto(record *runrecord.Record, to string) error {
+	device, err := os.OpenFile(to, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(record.Write(device, strings.HasSuffix(to, ".gz")), device.Close())
 }
 
 // Record reads all that is kept of a run.

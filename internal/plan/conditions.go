@@ -74,7 +74,13 @@ func (c Conditions) Empty() bool { return len(c.Lose) == 0 && len(c.Slow) == 0 &
 // mostLossStep bounds how long a simulation goes on before what is asked for happens.
 const mostLossStep = 1000
 
-func (c Conditions) validate() error {
+// validate holds the conditions to a grid with at most so many engines.
+func (c Conditions) validate(engines int) error {
+	for _, s := range c.Slow {
+		if s.Engine > engines {
+			return fmt.Errorf("engine %d is slow: no setting has more than %d engines", s.Engine, engines)
+		}
+	}
 	for _, l := range c.Lose {
 		if l.Step > mostLossStep {
 			return fmt.Errorf("engines are lost at step %d: take %d at most", l.Step, mostLossStep)
@@ -125,8 +131,8 @@ func (c Conditions) apply(s sim.Setup) sim.Setup {
 	events := append(begin, s.Fleet.Events...)
 	last := s.Fleet.Engines - 1 // the last ones are lost: the first may be the slow ones
 	for _, l := range c.Lose {
-		for range l.Engines {
-			lost := sim.FleetEvent{Step: l.Step, Engine: max(last, 0), Kind: sim.LoseEngine}
+		for range min(l.Engines, max(last+1, 0)) {
+			lost := sim.FleetEvent{Step: l.Step, Engine: last, Kind: sim.LoseEngine}
 			at := slices.IndexFunc(events, func(e sim.FleetEvent) bool { return e.Step > l.Step })
 			if at < 0 {
 				at = len(events)

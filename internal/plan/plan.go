@@ -237,7 +237,7 @@ func (r Request) Validate() error {
 	case r.TargetSec < 0:
 		return fmt.Errorf("a target of %g s: take more than 0", r.TargetSec)
 	}
-	return r.Conditions.validate()
+	return r.Conditions.validate(slices.Max(append([]int{0}, r.Grid.Engines...)))
 }
 
 // settings is the grid, place by place: batches, then engines, then depths.

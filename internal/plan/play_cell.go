@@ -178,7 +178,7 @@ func (c *Cell) summarize(r Request, seeds []figures) {
 	c.BeforeSec = total.beforeSec / n
 	c.StarvedShare = total.starved()
 	c.StalenessMean = share(total.staleness, total.groups)
-	c.BusyShare, c.SlotShare = share(total.busySec, total.engineSec), share(total.slotSec, total.engineSec)
+	c.BusyShare, c.SlotShare = min(1, share(total.busySec, total.engineSec)), min(1, share(total.slotSec, total.engineSec))
 	c.InputTPS, c.OutputTPS = share(total.input, total.windowSec), share(total.output, total.windowSec)
 	c.TrainedTokens = share(total.trained, float64(total.steps))
 	c.DroppedShare = share(total.dropped, total.dropped+total.left)

@@ -26,10 +26,11 @@ const DefaultProfile = enginemodel.DefaultProfile
 
 func at(bound float64) *float64 { return settings.Bound(bound) }
 
-// maxEngines and maxVariation bound a setup to what a simulation of it can still tell.
+// maxEngines, maxVariation and maxPhase bound a setup to what a simulation of it can still tell.
 const (
 	maxEngines   = 1024
 	maxVariation = 5
+	maxPhase     = 86_400 // seconds
 )
 
 // sections is the rows of the keys that a setup has beside a spec's.
@@ -66,15 +67,15 @@ var sections = settings.Table{
 			Doc: "for slow: what the times of the engine are multiplied by; 1 makes it as fast as before"},
 
 		{Path: "trainer", Doc: "what the trainer does with a batch; its phases, one after another"},
-		{Path: "trainer.load", Default: 5 * time.Second, Min: at(0), Doc: "time to load a batch"},
-		{Path: "trainer.ref_logprobs", Default: 30 * time.Second, Min: at(0),
+		{Path: "trainer.load", Default: 5 * time.Second, Min: at(0), Max: at(maxPhase), Doc: "time to load a batch"},
+		{Path: "trainer.ref_logprobs", Default: 30 * time.Second, Min: at(0), Max: at(maxPhase),
 			Doc: "time for reference log-probabilities"},
-		{Path: "trainer.train", Default: time.Minute, Min: at(0), Doc: "time to train"},
-		{Path: "trainer.publish", Default: 5 * time.Second, Min: at(0),
+		{Path: "trainer.train", Default: time.Minute, Min: at(0), Max: at(maxPhase), Doc: "time to train"},
+		{Path: "trainer.publish", Default: 5 * time.Second, Min: at(0), Max: at(maxPhase),
 			Doc: "time of the phase in which an adapter is written and loaded; longer only if engines take longer"},
 		{Path: "trainer.publish_in_background",
 			Doc: "the next step begins while engines load the new version"},
-		{Path: "trainer.checkpoint", Min: at(0), Doc: "time to write a checkpoint"},
+		{Path: "trainer.checkpoint", Min: at(0), Max: at(maxPhase), Doc: "time to write a checkpoint"},
 		{Path: "trainer.checkpoint_every", Min: at(0), Max: at(rollout.MaxSteps),
 			Doc: "steps from one checkpoint to the next; 0: none is written"},
 		{Path: "trainer.variation", Min: at(0), Max: at(maxVariation),

@@ -59,6 +59,11 @@ func (p *page) list(title string, items []string) {
 		if i > 0 {
 			title = ""
 		}
-		p.wrapped(fmt.Sprintf("%-9s", title), item)
+		lead := fmt.Sprintf("%-9s", title)
+		if strings.HasPrefix(item, "millrace ") { // a command: it is copied as it stands
+			p.line("%s%s", lead, item)
+			continue
+		}
+		p.wrapped(lead, item)
 	}
 }

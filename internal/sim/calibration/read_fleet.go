@@ -16,7 +16,10 @@ func (c *calibrator) fleet() {
 	c.say("fleet.profile", f.Profile, Assumed, "the shape of the engines' step times; how fast they are is fitted")
 	limits, slots := map[int]bool{}, map[int]bool{}
 	for _, e := range c.record.Engines {
-		limits[e.MaxInFlight], slots[e.AdapterSlots] = true, true
+		limits[e.MaxInFlight] = true
+		if e.AdapterSlots > 0 { // else they have not been seen
+			slots[e.AdapterSlots] = true
+		}
 		if f.MaxInFlight == 0 || e.MaxInFlight < f.MaxInFlight {
 			f.MaxInFlight = e.MaxInFlight
 		}

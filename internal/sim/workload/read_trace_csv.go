@@ -75,6 +75,11 @@ func columnsOf(header []string, need Need) (c columns, headless bool, err error)
 	if _, err := number(header[0]); len(header) == 1 && err == nil && need == Times {
 		return columns{0, -1, -1, -1, time.Second}, true, nil
 	}
+	for i, h := range header {
+		if slices.Index(header, h) < i {
+			return c, false, fmt.Errorf("two columns are called %q: keep one", h)
+		}
+	}
 	find := func(names []string) int {
 		return slices.IndexFunc(header, func(h string) bool { return called(h, names) })
 	}

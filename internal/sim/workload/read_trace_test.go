@@ -107,6 +107,8 @@ func TestReadTraceRefuses(t *testing.T) {
 		{"no answer's length", "arrival_s,prompt_tokens\n1,2\n",
 			`t.csv:1: no column for the answer's tokens among "arrival_s", "prompt_tokens": name it output_tokens`,
 			workload.Lengths},
+		{"a column given twice", "arrival_s,prompts,arrival_s\n0,1,2\n", `t.csv:1: two columns are called "arrival_s": keep one`,
+			0},
 		{"negative time", "arrival_s\n0\n-1\n", `t.csv:3: the arrival time "-1" is negative: times count from 0`, 0},
 		{"unsorted", "arrival_s\n0\n5\n3\n",
 			"t.csv:4: the arrival at 3s comes after one at 5s: sort the rows by arrival time", 0},
