@@ -164,15 +164,16 @@ const (
 
 // Engine is how an engine works.
 type Engine struct {
-	Batching   string  `json:"batching"`
-	Profile    string  `json:"profile"`     // of continuous batching
-	TimeFactor float64 `json:"time_factor"` // multiplies the profile's times
-	Time       Time    `json:"time"`        // of whole batches
-	OutputOnly bool    `json:"output_only"`
-	Variation  float64 `json:"variation"`
-	Workers    int     `json:"workers"`
-	Cores      float64 `json:"cores"`
-	Contention float64 `json:"contention"`
+	Batching       string  `json:"batching"`
+	Profile        string  `json:"profile"`     // of continuous batching
+	TimeFactor     float64 `json:"time_factor"` // multiplies the profile's times
+	Time           Time    `json:"time"`        // of whole batches
+	OutputOnly     bool    `json:"output_only"`
+	Variation      float64 `json:"variation"`
+	Workers        int     `json:"workers"`
+	Cores          float64 `json:"cores"`
+	CoresPerWorker float64 `json:"cores_per_worker"`
+	Contention     float64 `json:"contention"`
 }
 
 // The ways of batching.

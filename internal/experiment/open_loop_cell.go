@@ -138,7 +138,7 @@ func (s *Setting) newEngine(seed uint64, number int, done func(enginemodel.Batch
 	}
 	whole, err := enginemodel.NewWholeBatch(enginemodel.WholeBatchConfig{
 		Time: time, OutputOnly: s.Engine.OutputOnly, Workers: s.Engine.Workers, Cores: s.Engine.Cores,
-		Contention: s.Engine.Contention, OnBatch: done,
+		CoresPerWorker: s.Engine.CoresPerWorker, Contention: s.Engine.Contention, OnBatch: done,
 	})
 	if err != nil || s.Engine.Variation == 0 {
 		return whole, err
