@@ -108,6 +108,9 @@ func planRun(ctx context.Context, env environment, o planOptions, args []string,
 	if err != nil {
 		return err
 	}
+	if err := o.drawable(); err != nil {
+		return err
+	}
 	source, err := env.planSource(ctx, o, args)
 	if err != nil {
 		return err
@@ -129,6 +132,22 @@ func planRun(ctx context.Context, env environment, o planOptions, args []string,
 		return err
 	}
 	return errors.Join(env.writePlan(o, source, made), err)
+}
+
+// drawable finds out before minutes are spent whether the plan can be drawn where it should be.
+func (o planOptions) drawable() error {
+	if o.svg == "" {
+		return nil
+	}
+	_, err := os.Stat(o.svg)
+	f, opened := os.OpenFile(o.svg, os.O_WRONLY|os.O_CREATE, 0o644)
+	if opened != nil {
+		return fmt.Errorf("draw the plan: %w", opened)
+	}
+	if opened = f.Close(); errors.Is(err, os.ErrNotExist) {
+		opened = errors.Join(opened, os.Remove(o.svg))
+	}
+	return opened
 }
 
 // writePlan writes a plan as a table or as JSON, and draws it if that is wanted.

@@ -53,6 +53,10 @@ func (e environment) planSource(ctx context.Context, o planOptions, args []strin
 		}
 		return calibrate(ctx, o, o.file, record)
 	}
+	if o.profile != "" {
+		return planSource{}, usage("--profile is what a recorded run is calibrated with; for a setup: --set fleet.profile=%s",
+			o.profile)
+	}
 	setup, assumed, err := environments.ReadSetup(o.file, data, o.set)
 	if err != nil {
 		return planSource{}, err
