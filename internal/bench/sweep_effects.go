@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/interval"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/sim/openloop"
 )
 
 // confidence of every interval of a sweep. Where several levels are compared, it holds for all of them together
@@ -61,7 +62,7 @@ func newSweepResult(cfg SweepConfig, model string, cells []SweepCell, trials [][
 
 // measures are what effects are reported of.
 var measures = []measure{
-	{"request p50", func(t *sweepTrial) float64 { return percentile(t.latencies, 0.5) }},
+	{"request p50", func(t *sweepTrial) float64 { return openloop.Percentile(t.latencies, 0.5) }},
 	{"makespan", func(t *sweepTrial) float64 { return t.makespan }},
 }
 
@@ -80,26 +81,13 @@ func sweepRow(cell SweepCell, trials []sweepTrial) SweepRow {
 	}
 	return SweepRow{
 		WindowSec: cell.Window.Seconds(), MaxBatch: cell.MaxBatch, Order: cell.Order,
-		P50Sec:      over(func(t *sweepTrial) float64 { return percentile(t.latencies, 0.5) }),
-		P95Sec:      over(func(t *sweepTrial) float64 { return percentile(t.latencies, 0.95) }),
+		P50Sec:      over(func(t *sweepTrial) float64 { return openloop.Percentile(t.latencies, 0.5) }),
+		P95Sec:      over(func(t *sweepTrial) float64 { return openloop.Percentile(t.latencies, 0.95) }),
 		MakespanSec: over(func(t *sweepTrial) float64 { return t.makespan }),
 		OutputTPS:   over(func(t *sweepTrial) float64 { return ratio(float64(t.output), t.makespan) }),
 		Calls:       over(func(t *sweepTrial) float64 { return float64(t.calls) }).Mean,
 		Tokens:      over(func(t *sweepTrial) float64 { return float64(t.output) }).Mean,
 	}
-}
-
-// percentile of ascending values, on a straight line between the two nearest.
-func percentile(sorted []float64, share float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	at := share * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }
 
 // level is one value of one setting, and which cells have it.
