@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,9 +67,8 @@ load. The engine should have nothing else to do; it takes a minute or two. MILLR
 				for _, warning := range res.Warnings() {
 					env.say("%s", warning)
 				}
-				return res.WriteJSON(env.stdout)
 			}
-			return res.WriteText(env.stdout)
+			return env.writeBench(format, res)
 		},
 	}
 	calibrated.add(cmd)
@@ -117,10 +117,7 @@ once, as the service does. The table shows why a loop gets 36 to 43 output token
 			if err != nil {
 				return err
 			}
-			if format == "json" {
-				return res.WriteJSON(env.stdout)
-			}
-			return res.WriteText(env.stdout)
+			return env.writeBench(format, res)
 		},
 	}
 	f := cmd.Flags()
@@ -132,6 +129,20 @@ once, as the service does. The table shows why a loop gets 36 to 43 output token
 	f.IntVar(&cfg.Years, "years", cfg.Years, "years of a game")
 	f.StringVarP(&format, "output", "o", "table", "table or json")
 	return cmd
+}
+
+// measured is what a benchmark found.
+type measured interface {
+	WriteJSON(w io.Writer) error
+	WriteText(w io.Writer) error
+}
+
+// writeBench writes what a benchmark found as -o says.
+func (e environment) writeBench(format string, found measured) error {
+	if format == "json" {
+		return found.WriteJSON(e.stdout)
+	}
+	return found.WriteText(e.stdout)
 }
 
 func benchFormat(format string) error {

@@ -42,10 +42,7 @@ Without --engine the engines are simulated, in this process. They batch by thems
 			if err != nil {
 				return err
 			}
-			if format == "json" {
-				return res.WriteJSON(env.stdout)
-			}
-			return res.WriteText(env.stdout)
+			return env.writeBench(format, res)
 		},
 	}
 	f := cmd.Flags()
