@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/sim/workload"
 )
 
-// players plays groups of games for ever: each game makes its turns one after the other, and when all games of a group
+// players plays group after group: each game makes its turns one after the other, and when all games of a group
 // are over, the next group begins. It is what a run asks of the fleet, without the rest of a run.
 type players struct {
 	fleet  *Fleet
