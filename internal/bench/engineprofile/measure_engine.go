@@ -400,20 +400,28 @@ func (m *measuring) look(ctx context.Context, after time.Duration, batch int) {
 	if after == 0 || batch == 1 {
 		return
 	}
-	timer := time.NewTimer(after)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return
-	case <-timer.C:
+	const looks = 3 // a request that came late waits, too, but only for the step under way
+	running := 0
+	for i := range looks {
+		timer := time.NewTimer(after)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		after = max(after/8, time.Millisecond)
+		sample, err := m.engine.Metrics(ctx)
+		if err != nil {
+			return // An engine that does not tell is believed to run what it is sent.
+		}
+		m.result.AdapterSlots = max(m.result.AdapterSlots, sample.MaxLoRAs)
+		if sample.Waiting < 1 || i > 0 && int(sample.Running) != running {
+			return
+		}
+		running = int(sample.Running)
 	}
-	sample, err := m.engine.Metrics(ctx)
-	if err != nil {
-		return // An engine that does not tell is believed to run what it is sent.
-	}
-	m.result.AdapterSlots = max(m.result.AdapterSlots, sample.MaxLoRAs)
-	running := int(sample.Running)
-	if sample.Waiting >= 1 && running >= 1 && running < batch && running < m.most() {
+	if running >= 1 && running < batch && running < m.most() {
 		m.result.MaxSequences = running
 		m.cfg.Say("the engine runs %d requests at once, and lets the rest of %d wait", running, batch)
 	}
