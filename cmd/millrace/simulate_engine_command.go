@@ -43,6 +43,8 @@ It stands for a GPU to a live service, in real time. What a whole run would cost
 	f.IntVar(&cfg.MaxNumSeqs, "max-num-seqs", cfg.MaxNumSeqs, "sequences run at once")
 	f.IntVar(&cfg.MaxBatchedTokens, "max-num-batched-tokens", cfg.MaxBatchedTokens, "token budget of one step")
 	f.IntVar(&cfg.KVTokens, "kv-tokens", cfg.KVTokens, "size of the KV cache in tokens")
+	f.BoolVar(&cfg.PrefixCaching, "prefix-caching", cfg.PrefixCaching, "keep the prompts' shared beginnings computed "+
+		"(--enable-prefix-caching)")
 	f.IntVar(&cfg.MaxLoRAs, "max-loras", cfg.MaxLoRAs, "adapters in one batch")
 	f.IntVar(&cfg.MaxLoRARank, "max-lora-rank", cfg.MaxLoRARank, "highest rank of an adapter")
 	f.BoolVar(&cfg.RuntimeLoRA, "runtime-lora", cfg.RuntimeLoRA, "serve the routes that load adapters "+
