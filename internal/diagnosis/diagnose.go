@@ -11,6 +11,6 @@ func Diagnose(in Input) Report {
 	m := measure(in, h)
 	reg := regimeOf(&m)
 	p := predict(&m, &reg)
-	causes := causesOf(&m, &reg)
+	causes := causesOf(&m, &reg, &p)
 	return withAlarms(reportOf(&m, &reg, p, causes), in.Alarms)
 }

@@ -47,7 +47,7 @@ func effectOf(m *measurements) effect {
 type candidate func(*measurements, *regime, effect) (Cause, bool)
 
 // causesOf is the fourth stage: it decides every candidate. A healthy run has nothing to explain and gets none.
-func causesOf(m *measurements, reg *regime) []Cause {
+func causesOf(m *measurements, reg *regime, _ *predictions) []Cause {
 	out := append([]Cause{}, coldEngines(m)...)
 	e := effectOf(m)
 	if e.sec <= 0 {

@@ -32,8 +32,10 @@ type predictions struct {
 	// simulator is how well the simulated run meets the record; nil when nothing was simulated.
 	simulator *Fit
 	whatIfs   []WhatIf
-	missing   []string // evidence that would be needed to replay
-	notes     []string
+	// model is the run as it can be replayed with changes; nil: the records do not hold what it takes, or are not met.
+	model   *replayModel
+	missing []string // evidence that would be needed to replay
+	notes   []string
 }
 
 // predict is the third stage: it replays the run as it was and, if that meets the record, with one thing changed.
@@ -50,6 +52,9 @@ func predict(m *measurements, reg *regime) predictions {
 	}
 	fit := fitOf(m, reg, model)
 	p.replay = &fit
+	if fit.Explains {
+		p.model = &model
+	}
 	sim, better, known := simulatorOf(m.in, fit)
 	if known {
 		p.simulator = &sim.fit

@@ -87,6 +87,8 @@ type ServiceView struct {
 	Groups                []GroupView `json:"groups"`
 	// Fleet is sampled over the window since the previous batch was granted.
 	Fleet FleetView `json:"fleet"`
+	// Engines is the same window engine by engine, for those whose metrics are known.
+	Engines []EngineView `json:"engines,omitempty"`
 }
 
 // GroupView is a group's timeline without its tokens: what diagnosis needs.
