@@ -17,7 +17,8 @@ func reportOfNoStep(in Input, h history) Report {
 	return Report{
 		Run: in.Spec.Name, Verdict: VerdictNoAnswer, Summary: "No step is complete yet.", Findings: []Finding{},
 		Levels: []Level{}, Shifts: []Shift{}, SlowSteps: []SlowStep{}, Regime: Regime{Kind: NoRegime, Evidence: []Evidence{}},
-		WhatIfs: []WhatIf{}, Causes: []Cause{}, Missing: []string{"completed steps"}, Notes: append([]string{}, h.notes...),
+		WhatIfs: []WhatIf{}, Causes: []Cause{}, Missing: []string{"completed steps"},
+		NotLookedAt: []string{}, APL: []Query{}, Notes: append([]string{}, h.notes...),
 		Next: []string{"millrace run watch " + string(in.Spec.Name)},
 	}
 }
@@ -29,10 +30,10 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 		Prefill: m.prefill, Levels: m.levels, Shifts: m.shifts, Rise: m.rise, SlowSteps: m.slowSteps,
 		Oscillation: m.cycle, Starvation: m.starvation,
 		Regime: reg.Regime, Replay: p.replay, Simulator: p.simulator, WhatIfs: p.whatIfs, Causes: causes,
-		Findings: findingsOf(m, reg, p, causes),
-		Missing:  append(append([]string{}, reg.missing...), p.missing...),
-		Notes:    append(append([]string{}, m.notes...), p.notes...),
-		Next:     []string{},
+		Findings:    findingsOf(m, reg, p, causes),
+		Missing:     append(append([]string{}, reg.missing...), p.missing...),
+		Notes:       append(append([]string{}, m.notes...), p.notes...),
+		NotLookedAt: []string{}, APL: []Query{}, Next: []string{},
 	}
 	r.Verdict = verdictOf(r.Findings, r.Steps)
 	if r.Verdict == VerdictNoAnswer {

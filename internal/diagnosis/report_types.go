@@ -28,9 +28,20 @@ type Report struct {
 	Simulator   *Fit         `json:"simulator,omitempty"`
 	WhatIfs     []WhatIf     `json:"what_ifs"`
 	Causes      []Cause      `json:"causes"`  // every candidate, with what speaks for or against it
-	Missing     []string     `json:"missing"` // evidence that would be needed to say more
+	Goodput     float64      `json:"goodput"` // share of the ledger's wall time that was useful compute
+	Ledger      *Ledger      `json:"ledger,omitempty"`
+	Drift       *Drift       `json:"drift,omitempty"`
+	Missing     []string     `json:"missing"`       // evidence that would be needed to say more
+	NotLookedAt []string     `json:"not_looked_at"` // what is known of the run, or was, and is not in this report
 	Notes       []string     `json:"notes"`
+	APL         []Query      `json:"apl"`  // that show the same evidence in Axiom
 	Next        []string     `json:"next"` // commands
+}
+
+// Query is one query in Axiom's language, and what it shows.
+type Query struct {
+	Shows string `json:"shows"`
+	APL   string `json:"apl"`
 }
 
 // Problem reports whether something is slowing the run down now, or keeps it from learning. It is what `millrace
@@ -282,6 +293,12 @@ const (
 	CauseStaleWait        CauseName = "stale_wait"   // on_stale: wait holds a batch that has enough groups
 	CauseRefLogprobs      CauseName = "ref_logprobs"
 	CauseCheckpoint       CauseName = "checkpoint"
+	CausePeriodicPhase    CauseName = "periodic_phase" // something that the trainer does every so many steps
+	CauseRarePhase        CauseName = "rare_phase"     // the same, now and then
+	CauseSingleStep       CauseName = "single_step"    // one step alone was slow
+	CausePublish          CauseName = "publish"
+	CauseRestart          CauseName = "restart"       // another trainer process took over
+	CauseBetweenSteps     CauseName = "between_steps" // the trainer had completed a step and asked for no other
 	CauseConfig           CauseName = "config_change"
 	CauseOtherWork        CauseName = "other_work"
 
