@@ -13,7 +13,7 @@ func prefillDrain(m *measurements, reg *regime, _ effect) (Cause, bool) {
 		return Cause{}, false
 	}
 	text := fmt.Sprintf("%.1f batches ready at step %d hid the shortage until step %d", from.ready, from.no, to.no)
-	return Cause{CausePrefill, Contributes, text, Measured}, true
+	return decided(CausePrefill, Contributes, text, Measured), true
 }
 
 // throttle weighs what keeps the run from having as many batches outstanding as its depth asks for.
@@ -26,19 +26,19 @@ func throttle(m *measurements, reg *regime, e effect) (Cause, bool) {
 	case b.OnStale != rollout.KeepStale && b.MaxStaleness == 0:
 		const text = "buffer.max_staleness is 0: the groups of a step are launched when the step before it is completed, " +
 			"so that the trainer waits for all of their games"
-		return Cause{CauseThrottle, IsCause, text, Measured}, true
+		return decided(CauseThrottle, IsCause, text, Measured), true
 	case m.in.Throttle == rollout.ThrottleBytes && missing:
 		text := fmt.Sprintf("buffer.max_bytes (%s) has room for %s batches outstanding, of the %d that the depth asks for",
 			units.Bytes(b.MaxBytes), units.Number(had), set)
-		return Cause{CauseThrottle, e.weigh(reg.counterfactualDepthGain(set)), text, Measured}, true
+		return decided(CauseThrottle, e.weigh(reg.counterfactualDepthGain(set)), text, Measured), true
 	case admitted < set:
 		text := fmt.Sprintf("buffer.max_staleness %d lets %d of the %d batches that the depth asks for be outstanding "+
 			"while one is trained on", b.MaxStaleness, admitted, set)
-		return Cause{CauseThrottle, e.weigh(reg.counterfactualDepthGain(set)), text, Measured}, true
+		return decided(CauseThrottle, e.weigh(reg.counterfactualDepthGain(set)), text, Measured), true
 	case missing:
 		text := fmt.Sprintf("%s batches were outstanding at the claims, of %d; what held the others back was not recorded",
 			units.Number(had), set)
-		return Cause{CauseThrottle, Undecided, text, Measured}, true
+		return decided(CauseThrottle, Undecided, text, Measured), true
 	}
 	return Cause{}, false
 }
@@ -60,5 +60,5 @@ func staleWait(m *measurements, _ *regime, e effect) (Cause, bool) {
 	})
 	text := fmt.Sprintf("%d of %d batches were held for games that would have become too stale, though enough groups "+
 		"were ready (buffer.on_stale: wait, max_staleness %d)", held, len(e.after), m.in.Spec.Buffer.MaxStaleness)
-	return Cause{CauseStaleWait, e.weigh(sec), text, Measured}, true
+	return decided(CauseStaleWait, e.weigh(sec), text, Measured), true
 }

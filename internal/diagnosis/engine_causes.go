@@ -16,12 +16,12 @@ func fewerEngines(m *measurements, _ *regime, e effect) (Cause, bool) {
 	text := fmt.Sprintf("the run had %s engines before and has %s now",
 		units.Number(before.engines), units.Number(after.engines))
 	if after.engines > before.engines*(1-moved) {
-		return Cause{CauseEngineLost, Excluded, text, Measured}, true
+		return decided(CauseEngineLost, Excluded, text, Measured), true
 	}
 	if kind, ok := lastEngineEvent(m); ok && kind == EventEngineLeft {
-		return Cause{CauseScaleDown, IsCause, text + "; the others were drained or removed", Measured}, true
+		return decided(CauseScaleDown, IsCause, text+"; the others were drained or removed", Measured), true
 	}
-	return Cause{CauseEngineLost, IsCause, text, Measured}, true
+	return decided(CauseEngineLost, IsCause, text, Measured), true
 }
 
 // lastEngineEvent is how the last engine to go went.
@@ -42,10 +42,10 @@ func otherRuns(_ *measurements, reg *regime, e effect) (Cause, bool) {
 	}
 	share := reg.slots.others() / reg.slots.inFlight
 	if share == 0 {
-		return Cause{CauseOtherWork, Excluded, "this run's requests account for those in flight", Measured}, true
+		return decided(CauseOtherWork, Excluded, "this run's requests account for those in flight", Measured), true
 	}
 	text := fmt.Sprintf("%s of the requests in flight are not this run's", units.Percent(share))
-	return Cause{CauseOtherWork, e.weigh(reg.counterfactualGain(reg.P.Sec * (1 - share))), text, Measured}, true
+	return decided(CauseOtherWork, e.weigh(reg.counterfactualGain(reg.P.Sec*(1-share))), text, Measured), true
 }
 
 // adapterLoads weighs what loading adapters can have cost at most. An engine at worst serves
@@ -53,7 +53,7 @@ func otherRuns(_ *measurements, reg *regime, e effect) (Cause, bool) {
 // have lost more than its slots stood empty. A trainer that waits for its publication loses the publish phase.
 func adapterLoads(m *measurements, reg *regime, e effect) (Cause, bool) {
 	if m.in.Loads == nil {
-		return Cause{CauseAdapterLoad, Undecided, "adapter loads were not recorded", Measured}, true
+		return decided(CauseAdapterLoad, Undecided, "adapter loads were not recorded", Measured), true
 	}
 	loading := loadSecPerStep(m)
 	lost := min(loading, max(0, 1-reg.slots.share)*reg.StepSec)
@@ -66,7 +66,7 @@ func adapterLoads(m *measurements, reg *regime, e effect) (Cause, bool) {
 	}
 	text := fmt.Sprintf("loads took %s of each engine per step and lengthened it by at most %s",
 		units.Seconds(loading), units.Seconds(cost))
-	return Cause{CauseAdapterLoad, e.weigh(cost), text, Modelled}, true
+	return decided(CauseAdapterLoad, e.weigh(cost), text, Modelled), true
 }
 
 // loadSecPerStep is the engine time that adapter loads take in the present steps, per step and engine.
@@ -114,7 +114,7 @@ func coldEngines(m *measurements) []Cause {
 	}
 	text := fmt.Sprintf("steps %d to %d waited %s with %s of the later %s engines ready",
 		m.steps[first].no, m.steps[last].no, units.Seconds(waited), units.Number(fewest), units.Number(most))
-	return []Cause{{CauseColdEngines, IsCause, text, Measured}}
+	return []Cause{decided(CauseColdEngines, IsCause, text, Measured)}
 }
 
 // enginesUntil is the mean number of engines from the start of the run to the claim of step i.

@@ -13,27 +13,27 @@ func longerGames(m *measurements, reg *regime, e effect) (Cause, bool) {
 	}
 	text := fmt.Sprintf("a batch's work is %s request-seconds, was %s", units.Number(after), units.Number(before))
 	if reg.P == nil || after < before*(1+moved) {
-		return Cause{CauseLongerGames, Excluded, text, Measured}, true
+		return decided(CauseLongerGames, Excluded, text, Measured), true
 	}
-	return Cause{CauseLongerGames, e.weigh(reg.counterfactualGain(reg.P.Sec * before / after)), text, Measured}, true
+	return decided(CauseLongerGames, e.weigh(reg.counterfactualGain(reg.P.Sec*before/after)), text, Measured), true
 }
 
 func drops(m *measurements, reg *regime, e effect) (Cause, bool) {
 	rate := m.dropRate(e.after)
 	text := fmt.Sprintf("%.2f groups dropped for each one trained on%s", rate, dropsOf(m).text())
 	if reg.P == nil {
-		return Cause{CauseDrops, Undecided, text, Measured}, rate > 0
+		return decided(CauseDrops, Undecided, text, Measured), rate > 0
 	}
-	return Cause{CauseDrops, e.weigh(reg.counterfactualGain(reg.P.Sec / (1 + rate))), text, Measured}, true
+	return decided(CauseDrops, e.weigh(reg.counterfactualGain(reg.P.Sec/(1+rate))), text, Measured), true
 }
 
 func straggler(m *measurements, _ *regime, e effect) (Cause, bool) {
 	if !m.hasGroups() {
-		return Cause{CauseStraggler, Undecided, "the groups' times are not known", Measured}, true
+		return decided(CauseStraggler, Undecided, "the groups' times are not known", Measured), true
 	}
 	late := m.mean(e.after, (*step).lateTail)
 	text := fmt.Sprintf("the last group came %s later than an even spacing would have it", units.Seconds(late))
-	return Cause{CauseStraggler, e.weigh(late), text, Measured}, true
+	return decided(CauseStraggler, e.weigh(late), text, Measured), true
 }
 
 // environment weighs the games' own part of the wait for the groups that completed the batches.
@@ -45,5 +45,5 @@ func environment(m *measurements, _ *regime, e effect) (Cause, bool) {
 		}
 	}
 	text := fmt.Sprintf("%s of the wait was spent inside the game", units.Seconds(sec))
-	return Cause{CauseEnvironment, e.weigh(sec), text, Measured}, true
+	return decided(CauseEnvironment, e.weigh(sec), text, Measured), true
 }

@@ -76,6 +76,7 @@ type Finding struct {
 	Since    *rollout.Step `json:"since_step,omitempty"`
 	Text     string        `json:"text"`
 	Evidence []Evidence    `json:"evidence"`
+	Fix      *Fix          `json:"fix,omitempty"`
 }
 
 // Evidence is one line that speaks for a finding.
@@ -271,36 +272,55 @@ const (
 // CauseName names a candidate.
 type CauseName string
 
-// The candidates. A report decides each of them.
+// The candidates. A report decides each of them that its records can say something about.
 const (
-	CauseThroughput       CauseName = "throughput"
-	CauseLatency          CauseName = "latency"
-	CauseWorkers          CauseName = "workers"
-	CauseStarvation       CauseName = "starvation" // the trainer waits, and why is not known
-	CauseTrainer          CauseName = "trainer"    // its own phases
-	CauseStraggler        CauseName = "straggler"
-	CauseAdapterLoad      CauseName = "adapter_load"
-	CauseEngineLost       CauseName = "engine_lost"
-	CauseScaleDown        CauseName = "scale_down"
-	CauseColdEngines      CauseName = "cold_engines"
+	// Terms of the step time: nothing changed, and they limit from the start.
+	CauseThroughput CauseName = "throughput"
+	CauseLatency    CauseName = "latency"
+	CauseWorkers    CauseName = "workers"
+	CauseStarvation CauseName = "starvation" // the trainer waits, and why is not known
+
+	// The trainer and what is between it and the buffer.
+	CauseTrainer     CauseName = "trainer" // its own phases
+	CauseRefLogprobs CauseName = "ref_logprobs"
+	CauseCheckpoint  CauseName = "checkpoint"
+	CausePublish     CauseName = "publish"  // the trainer is slower to publish its weights
+	CauseHandover    CauseName = "handover" // a batch that is ready is slow to reach the trainer
+
+	// The engines.
+	CauseEngineSlow  CauseName = "engine_slow" // a token takes longer, at the same load
+	CauseAdapterLoad CauseName = "adapter_load"
+	CauseEngineLost  CauseName = "engine_lost"
+	CauseEngineBack  CauseName = "engine_back" // lost, and returned
+	CauseScaleDown   CauseName = "scale_down"
+	CauseColdEngines CauseName = "cold_engines"
+	CauseOwnLimit    CauseName = "own_limit" // the run may have fewer requests in flight than the engines take
+	CauseOtherWork   CauseName = "other_work"
+
+	// The work of a batch: seconds per token x tokens per request x requests per game x games per batch.
+	CauseLongerCompletions CauseName = "longer_completions"
+	CauseLongerPrompts     CauseName = "longer_prompts"
+	CauseLowerPrefixHits   CauseName = "lower_prefix_hits"
+	CauseRefInRollouts     CauseName = "ref_in_rollouts" // engines do what the trainer did: reference log-probs
+	CauseLongerGames       CauseName = "longer_games"
+	CauseMoreGames         CauseName = "more_games"     // more are played for a batch: larger groups, refills, retries
+	CauseDrops             CauseName = "dropped_groups" // as in all steps alike
+	CauseStaleDrops        CauseName = "stale_groups"   // dropped because they became too stale
+	CauseStraggler         CauseName = "straggler"      // one group of a batch, or one game of a group
+	CauseEnvironment       CauseName = "environment"
+
 	CausePrefill          CauseName = "prefill_drain"
-	CauseLongerGames      CauseName = "longer_games"
-	CauseEnvironment      CauseName = "environment"
-	CauseDrops            CauseName = "dropped_groups"
-	CauseStaleDrops       CauseName = "stale_groups" // dropped because they became too stale
-	CauseNoRewardVariance CauseName = "no_signal"    // rewards are equal, and nothing is learnt
-	CauseThrottle         CauseName = "throttle"     // a bound keeps the run below its depth
-	CauseStaleWait        CauseName = "stale_wait"   // on_stale: wait holds a batch that has enough groups
-	CauseRefLogprobs      CauseName = "ref_logprobs"
-	CauseCheckpoint       CauseName = "checkpoint"
-	CausePeriodicPhase    CauseName = "periodic_phase" // something that the trainer does every so many steps
-	CauseRarePhase        CauseName = "rare_phase"     // the same, now and then
-	CauseSingleStep       CauseName = "single_step"    // one step alone was slow
-	CausePublish          CauseName = "publish"
-	CauseRestart          CauseName = "restart"       // another trainer process took over
-	CauseBetweenSteps     CauseName = "between_steps" // the trainer had completed a step and asked for no other
-	CauseConfig           CauseName = "config_change"
-	CauseOtherWork        CauseName = "other_work"
+	CauseNoRewardVariance CauseName = "no_signal"     // rewards are equal, and nothing is learnt
+	CauseConfig           CauseName = "config_change" // an operator's
+	CauseThrottle         CauseName = "throttle"      // a bound keeps the run below its depth
+	CauseStaleWait        CauseName = "stale_wait"    // on_stale: wait holds a batch that has enough groups
+
+	// Steps unlike the others.
+	CausePeriodicPhase CauseName = "periodic_phase" // something that the trainer does every so many steps
+	CauseRarePhase     CauseName = "rare_phase"     // the same, now and then
+	CauseSingleStep    CauseName = "single_step"    // one step alone was slow
+	CauseRestart       CauseName = "restart"        // another trainer process took over
+	CauseBetweenSteps  CauseName = "between_steps"  // the trainer had completed a step and asked for no other
 
 	// Alarms: the games are not played at all.
 	CauseNoWorker  = CauseName(rollout.AlarmNoWorker)
@@ -327,6 +347,27 @@ type Cause struct {
 	Decision Decision  `json:"decision"`
 	Text     string    `json:"text"`
 	Basis    Basis     `json:"basis"`
+	// Share is how much of the effect goes with the cause, by the model: of the jump, or else of the wait.
+	Share *Share `json:"share,omitempty"`
+	// Began is the step in which the cause set in, Felt the one whose batch was the first to show it.
+	Began    *rollout.Step `json:"began_step,omitempty"`
+	Felt     *rollout.Step `json:"felt_step,omitempty"`
+	Event    *Event        `json:"event,omitempty"` // that explains it
+	Evidence []Evidence    `json:"evidence,omitempty"`
+	Fix      *Fix          `json:"fix,omitempty"`
+}
+
+// Share is a share of an effect, with its bounds: 5 % and 95 % of what resampled steps give.
+type Share struct {
+	Of   float64 `json:"of"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Fix is what removes a cause.
+type Fix struct {
+	Text    string `json:"text"`
+	Command string `json:"command,omitempty"` // that does it; empty when none does
 }
 
 // EventKind says what an event changed.

@@ -13,7 +13,7 @@ func ownPhases(_ *measurements, _ *regime, e effect) (Cause, bool) {
 	}
 	own := e.jump.DeltaSec - e.jump.Phases[waitAt].DeltaSec
 	text := fmt.Sprintf("its own phases changed by %s", units.SignedSeconds(own))
-	return Cause{CauseTrainer, e.weigh(own), text, Measured}, true
+	return decided(CauseTrainer, e.weigh(own), text, Measured), true
 }
 
 func refLogprobs(m *measurements, _ *regime, e effect) (Cause, bool) {
@@ -31,5 +31,5 @@ func phaseCause(m *measurements, e effect, name CauseName, phase int) (Cause, bo
 	}
 	before, after := m.mean(e.before, phaseSec(phase)), m.mean(e.after, phaseSec(phase))
 	text := fmt.Sprintf("took %s before and %s after", units.Seconds(before), units.Seconds(after))
-	return Cause{name, e.weigh(after - before), text, Measured}, true
+	return decided(name, e.weigh(after-before), text, Measured), true
 }

@@ -75,6 +75,11 @@ func (e effect) weigh(sec float64) Decision {
 	return Excluded
 }
 
+// decided is a cause without the numbers of a but-for test.
+func decided(name CauseName, d Decision, text string, b Basis) Cause {
+	return Cause{Name: name, Decision: d, Text: text, Basis: b}
+}
+
 // proven reports whether a candidate was found to be a cause.
 func proven(causes []Cause, name CauseName) bool {
 	return slices.ContainsFunc(causes, func(c Cause) bool { return c.Name == name && c.Decision == IsCause })
@@ -88,42 +93,42 @@ func configChange(_ *measurements, _ *regime, e effect) (Cause, bool) {
 	for _, ev := range e.jump.Events {
 		if ev.Kind == EventConfig || ev.Kind == EventTrainer {
 			text := fmt.Sprintf("%q was done within a step of the jump", ev.Text)
-			return Cause{CauseConfig, Possible, text, Measured}, true
+			return decided(CauseConfig, Possible, text, Measured), true
 		}
 	}
-	return Cause{CauseConfig, Excluded, "nothing was changed within a step of the jump", Measured}, true
+	return decided(CauseConfig, Excluded, "nothing was changed within a step of the jump", Measured), true
 }
 
 // throughput and latencyBound are the terms of the regime themselves.
 func throughput(_ *measurements, reg *regime, _ effect) (Cause, bool) {
 	if reg.P == nil {
-		return Cause{CauseThroughput, Undecided, "the fleet's capacity is not known", Measured}, true
+		return decided(CauseThroughput, Undecided, "the fleet's capacity is not known", Measured), true
 	}
 	text := fmt.Sprintf("the fleet needs %s for a batch, the trainer %s",
 		units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
 	switch {
 	case reg.Kind == CapacityBound && reg.Resource == EngineSlots:
-		return Cause{CauseThroughput, IsCause, text, Measured}, true
+		return decided(CauseThroughput, IsCause, text, Measured), true
 	case reg.Kind == MixedRegime || reg.Kind == NoRegime:
-		return Cause{CauseThroughput, Possible, text, reg.P.Basis}, true
+		return decided(CauseThroughput, Possible, text, reg.P.Basis), true
 	}
 	text += fmt.Sprintf("; %s of its slots are in use", units.Percent(reg.slots.share))
-	return Cause{CauseThroughput, Excluded, text, reg.P.Basis}, true
+	return decided(CauseThroughput, Excluded, text, reg.P.Basis), true
 }
 
 func latencyBound(_ *measurements, reg *regime, _ effect) (Cause, bool) {
 	if reg.LatencyPD == nil {
-		return Cause{CauseLatency, Undecided, "the groups' durations are not known", Measured}, true
+		return decided(CauseLatency, Undecided, "the groups' durations are not known", Measured), true
 	}
 	text := fmt.Sprintf("a batch takes %s; with %s outstanding one is ready every %s",
 		units.Seconds(reg.R.Sec), units.Number(reg.Depth), units.Seconds(reg.LatencyPD.Sec))
 	switch {
 	case reg.Kind == LatencyBound:
-		return Cause{CauseLatency, IsCause, text, Measured}, true
+		return decided(CauseLatency, IsCause, text, Measured), true
 	case reg.Kind == MixedRegime || reg.explains(reg.LatencyPD):
-		return Cause{CauseLatency, Possible, text, Measured}, true
+		return decided(CauseLatency, Possible, text, Measured), true
 	}
-	return Cause{CauseLatency, Excluded, text, Measured}, true
+	return decided(CauseLatency, Excluded, text, Measured), true
 }
 
 func tooFewWorkers(m *measurements, reg *regime, _ effect) (Cause, bool) {
@@ -132,5 +137,5 @@ func tooFewWorkers(m *measurements, reg *regime, _ effect) (Cause, bool) {
 	}
 	text := fmt.Sprintf("groups stood %s launched and not started while engines had free slots",
 		units.Seconds(m.startGap()))
-	return Cause{CauseWorkers, IsCause, text, Measured}, true
+	return decided(CauseWorkers, IsCause, text, Measured), true
 }
