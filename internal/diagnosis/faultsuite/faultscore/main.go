@@ -1,0 +1,88 @@
+// Command faultscore tries diagnosis on runs with known faults and prints what became of it.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+
+	"github.com/millrace/millrace/internal/diagnosis/faultsuite"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "faultscore:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	only := flag.String("only", "", "cases whose name matches this expression")
+	seeds := flag.Int("seeds", 5, "runs of each case and scale")
+	scales := flag.Int("scales", 2, "scales of groups and engines: 1, 2, ...")
+	advice := flag.Bool("advice", true, "do what is advised, and compare")
+	steps := flag.Bool("steps", false, "print the step times of the first run of each case instead")
+	records := flag.String("records", "", "write the record of the first run of each case into this folder")
+	flag.Parse()
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	cases := slices.DeleteFunc(faultsuite.RequestCases(), func(c faultsuite.Case) bool {
+		return !pattern.MatchString(c.Name)
+	})
+	if *steps || *records != "" {
+		return look(cases, *steps, *records)
+	}
+	trials := faultsuite.Trials{Advice: *advice, Workers: runtime.NumCPU()}
+	for i := range *seeds {
+		trials.Seeds = append(trials.Seeds, uint64(i+1))
+	}
+	for i := range *scales {
+		trials.Scales = append(trials.Scales, i+1)
+	}
+	outcomes := faultsuite.Try(cases, trials)
+	if err := faultsuite.WriteFaults(os.Stdout, outcomes); err != nil {
+		return err
+	}
+	fmt.Println()
+	faultsuite.ScoreOf(outcomes).Write(os.Stdout)
+	return nil
+}
+
+// look plays each case once.
+func look(cases []faultsuite.Case, steps bool, records string) error {
+	for _, c := range cases {
+		played, err := c.Play(1, 1)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		if records != "" {
+			file, err := os.Create(filepath.Join(records, c.Name+".json"))
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(played.Record.Write(file, false), file.Close()); err != nil {
+				return err
+			}
+		}
+		if !steps {
+			continue
+		}
+		fmt.Printf("%-34s", c.Name)
+		for _, r := range played.Record.Done() {
+			fmt.Printf(" %.0f", r.StepSec())
+		}
+		last := played.Record.Steps[len(played.Record.Steps)-1]
+		f := last.Service.Fleet
+		fmt.Printf("\n%34s wait %.0f of %.0f s; %.1f engines, %.1f in flight each, slots %.0f %%, busy %.0f %%\n", "",
+			last.StepPhases()[rollout.PhaseWait], last.StepSec(), f.Engines, f.InFlight, 100*f.SlotShare, 100*f.BusyShare)
+	}
+	return nil
+}

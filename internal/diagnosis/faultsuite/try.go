@@ -1,0 +1,185 @@
+package faultsuite
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+)
+
+// Outcome is what a diagnosis said of one run of a case.
+type Outcome struct {
+	Case    *Case
+	Scale   int
+	Seed    uint64
+	Verdict diagnosis.Verdict
+	Said    diagnosis.CauseName   // first; empty: nothing is wrong
+	Others  []diagnosis.CauseName // named after it
+	Text    string                // of the first finding
+	Advice  []Advice
+	Err     error
+	Played  Played `json:"-"`
+	Report  diagnosis.Report
+}
+
+// Advice is one change that the diagnosis predicted, and what came of it.
+type Advice struct {
+	Change  string
+	Outcome diagnosis.Outcome
+	SaidSec float64
+	TrueSec float64
+	NowSec  float64 // without the change, played
+	Error   float64 // of the step time
+	Wrong   bool    // it was said to help and does not, or not to and does
+}
+
+// Right reports whether the first cause is the one that was injected, or none where none was.
+func (o *Outcome) Right() bool {
+	if o.Err != nil {
+		return false
+	}
+	if o.Case.Healthy() {
+		return o.Said == ""
+	}
+	return slices.Contains(o.Case.Want, o.Said)
+}
+
+// Named reports whether the cause is among those that were named.
+func (o *Outcome) Named() bool {
+	return o.Right() || slices.ContainsFunc(o.Others, func(c diagnosis.CauseName) bool {
+		return slices.Contains(o.Case.Want, c)
+	})
+}
+
+// WrongFixes are the changes that do not do what was said.
+func (o *Outcome) WrongFixes() []Advice {
+	var out []Advice
+	for _, a := range o.Advice {
+		if a.Wrong {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Trials says which runs are played.
+type Trials struct {
+	Scales  []int
+	Seeds   []uint64
+	Advice  bool // play what is advised
+	Workers int
+}
+
+// Try plays and diagnoses every case, in their order.
+func Try(cases []Case, t Trials) []Outcome {
+	var out []Outcome
+	for i := range cases {
+		for _, scale := range t.Scales {
+			for _, seed := range t.Seeds {
+				out = append(out, Outcome{Case: &cases[i], Scale: scale, Seed: seed})
+			}
+		}
+	}
+	next := make(chan *Outcome)
+	var workers sync.WaitGroup
+	for range max(1, t.Workers) {
+		workers.Go(func() {
+			for o := range next {
+				o.play(t.Advice)
+			}
+		})
+	}
+	for i := range out {
+		next <- &out[i]
+	}
+	close(next)
+	workers.Wait()
+	return out
+}
+
+func (o *Outcome) play(advice bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			o.Err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	played, err := o.Case.Play(o.Scale, o.Seed)
+	if err != nil {
+		o.Err = err
+		return
+	}
+	report := diagnosis.Diagnose(played.Input)
+	o.Report, o.Verdict, o.Played = report, report.Verdict, Played{StepSec: played.StepSec}
+	for i, f := range report.Findings {
+		if i == 0 {
+			o.Said, o.Text = f.Cause, f.Text
+			continue
+		}
+		o.Others = append(o.Others, f.Cause)
+	}
+	for _, c := range report.Causes {
+		if c.Decision == diagnosis.IsCause && c.Name != o.Said && !slices.Contains(o.Others, c.Name) {
+			o.Others = append(o.Others, c.Name)
+		}
+	}
+	if advice && played.With != nil {
+		o.Advice = try(report.WhatIfs, played)
+	}
+}
+
+var (
+	enginesChange = regexp.MustCompile(`^engines (\d+) -> (\d+)`)
+	depthChange   = regexp.MustCompile(`^depth (\d+) -> (\d+)`)
+)
+
+// helpsFrom is the gain from which a change helps; what is a little above or below is neither right nor wrong.
+const helpsFrom, unclear = 0.05, 0.04
+
+// try does what is advised, as far as it can be done.
+func try(whatIfs []diagnosis.WhatIf, played Played) []Advice {
+	var out []Advice
+	now := 0.0
+	for _, w := range whatIfs {
+		var c Change
+		if m := enginesChange.FindStringSubmatch(w.Change); m != nil {
+			c.Engines = number(m[2]) - number(m[1])
+		} else if m := depthChange.FindStringSubmatch(w.Change); m != nil {
+			c.Depth = number(m[2])
+		} else {
+			continue
+		}
+		if now == 0 {
+			now, _ = played.With(Change{})
+		}
+		sec, ok := played.With(c)
+		if !ok {
+			continue
+		}
+		a := Advice{Change: w.Change, Outcome: w.Outcome, SaidSec: w.StepSec, TrueSec: sec, NowSec: now,
+			Error: math.Abs(w.StepSec/sec - 1)}
+		gain := 1 - sec/now
+		switch w.Outcome {
+		case diagnosis.Helps:
+			a.Wrong = gain < helpsFrom-unclear
+		case diagnosis.HelpsNot:
+			a.Wrong = gain > helpsFrom+unclear
+		case diagnosis.Worse:
+			a.Wrong = gain > unclear
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func number(s string) int {
+	n, err := strconv.Atoi(strings.TrimSpace(s))
+	if err != nil {
+		return 0
+	}
+	return n
+}
