@@ -18,11 +18,19 @@ const eventsPage = 5_000
 // clockSkew is how far the clocks of Redis and of whoever reports an event may be apart.
 const clockSkew = time.Minute
 
+// diagnosedKinds are the kinds of facts that addEvents makes something of. No others are read: there are hundreds of
+// games in a step.
+var diagnosedKinds = []string{
+	telemetry.KindOf(telemetry.AdapterLoaded{}), telemetry.KindOf(telemetry.GroupDropped{}),
+	telemetry.KindOf(telemetry.RewardVarianceChanged{}), telemetry.KindOf(telemetry.RunChanged{}),
+	telemetry.KindOf(telemetry.EngineChanged{}), telemetry.KindOf(telemetry.EnginePaced{}),
+}
+
 // readEvents adds all events of a scope since a time, page by page.
 func (r Reader) readEvents(ctx context.Context, in *diagnosis.Input, scope rollout.RunName, since time.Time) error {
 	after := fmt.Sprintf("%d-0", max(0, since.Add(-clockSkew).UnixMilli())) // ids are by the clock of Redis
 	for {
-		facts, err := r.Events.Facts(ctx, scope, after, eventsPage)
+		facts, err := r.Events.Facts(ctx, scope, after, eventsPage, diagnosedKinds...)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,8 @@ func (r Reader) notKept(ctx context.Context, ref rollout.EpisodeRef, reason erro
 	var dropped, ended telemetry.Event
 	after := ""
 	for {
-		facts, err := r.Events.Facts(ctx, ref.Run, after, eventsPage)
+		facts, err := r.Events.Facts(ctx, ref.Run, after, eventsPage,
+			telemetry.KindOf(telemetry.GroupDropped{}), telemetry.KindOf(telemetry.EpisodeFailed{}))
 		if err != nil || len(facts) == 0 {
 			break
 		}

@@ -19,7 +19,7 @@ func (s eventStream) Recent(ctx context.Context, run rollout.RunName, after stri
 	}
 	events := make([]api.Event, len(records))
 	for i, r := range records {
-		events[i] = api.Event(r)
+		events[i] = eventOf(r)
 	}
 	return events, nil
 }
@@ -27,6 +27,8 @@ func (s eventStream) Recent(ctx context.Context, run rollout.RunName, after stri
 // Follow hands on every event until ctx is done or see fails.
 func (s eventStream) Follow(ctx context.Context, run rollout.RunName, after string, see func(api.Event) error) error {
 	return s.Store.Follow(ctx, run, after, func(r store.Record) error {
-		return see(api.Event(r))
+		return see(eventOf(r))
 	})
 }
+
+func eventOf(r store.Record) api.Event { return api.Event{ID: r.ID, Kind: r.Kind, Data: r.Data} }

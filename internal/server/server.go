@@ -95,6 +95,10 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	g.Go(func() error {
 		return runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, sinks, logger).Run(ctx)
 	})
+	g.Go(func() error {
+		b.Events.KeepBounds(ctx, func(err error) { logger.Warn("keep the bounds of events", "error", err) })
+		return nil
+	})
 	g.Go(func() error { return simulations.run(ctx) })
 	g.Go(func() error { return newMetricsFeed(b, metrics, time.Now()).run(ctx) })
 	return g.Wait()

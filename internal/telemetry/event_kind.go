@@ -30,6 +30,9 @@ func Sample(name string) bool {
 	return known && k.sample
 }
 
+// KindOf is the name of the kind of events that have such a body.
+func KindOf(b Body) string { return b.kind().name }
+
 // fact declares a kind of which every event must survive.
 func fact[T Body](name string) *kind { return declare[T](name, false) }
 

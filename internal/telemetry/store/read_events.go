@@ -17,9 +17,13 @@ import (
 
 // Record is one event as it is kept: an id to resume after, and the JSON of telemetry.Encode.
 type Record struct {
-	ID   string          `json:"id"`
-	Kind string          `json:"kind"`
-	Data json.RawMessage `json:"data"`
+	ID        string
+	Kind      string
+	Data      json.RawMessage
+	Scope     rollout.RunName // whose streams it is in; empty: the fleet's
+	Droppable bool            // a sample, of which any one may be lost
+
+	number int64 // among the facts or the samples of the scope, from 1; 0: a version wrote it that did not count
 }
 
 // Event decodes the record.
@@ -47,27 +51,16 @@ func (s *Store) Recent(ctx context.Context, run rollout.RunName, after string, l
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
-	var older []redis.XMessage
+	var older []Record
 	if first := oldest.Val(); len(first) > 0 && earlier(after, first[0].ID) {
-		older, err = s.rdb.XRangeN(ctx, s.factsKey(run), from, "("+first[0].ID, int64(limit)).Result()
-		if err != nil {
-			return nil, fmt.Errorf("read facts: %w", err)
+		if older, err = s.facts(ctx, run, nil, from, "("+first[0].ID, limit); err != nil {
+			return nil, err
 		}
 	}
-	return records(append(older, page.Val()...), limit), nil
-}
-
-// Facts lists up to limit facts of a run after the one with id after, oldest first.
-func (s *Store) Facts(ctx context.Context, run rollout.RunName, after string, limit int) ([]Record, error) {
-	from, err := position(after)
-	if err != nil {
-		return nil, err
+	for _, m := range page.Val()[:min(len(page.Val()), limit-len(older))] {
+		older = append(older, record(run, "", m))
 	}
-	page, err := s.rdb.XRangeN(ctx, s.factsKey(run), from, "+", int64(limit)).Result()
-	if err != nil {
-		return nil, fmt.Errorf("read facts: %w", err)
-	}
-	return records(page, limit), nil
+	return older, nil
 }
 
 // Follow calls see with every event after the one with id after, old ones first, until ctx is done or see fails; it
@@ -100,19 +93,22 @@ func (s *Store) Follow(ctx context.Context, run rollout.RunName, after string, s
 	}
 }
 
-// records are the rows of a page. One whose event is no JSON keeps its place and its id with nothing in it, so that
-// it hides none of the others and readers go on after it.
-func records(page []redis.XMessage, limit int) []Record {
-	out := make([]Record, 0, min(len(page), limit))
-	for _, m := range page[:min(len(page), limit)] {
-		kind, _ := m.Values["kind"].(string)
-		data, _ := m.Values["json"].(string)
-		if !json.Valid([]byte(data)) {
-			data = "null"
-		}
-		out = append(out, Record{ID: m.ID, Kind: kind, Data: json.RawMessage(data)})
+// record is a row of a stream, whose kind it says itself, if none is given. One whose event is no JSON keeps its place
+// and its id with nothing in it, so that it hides none of the others and readers go on after it.
+func record(run rollout.RunName, kind string, m redis.XMessage) Record {
+	if kind == "" {
+		kind, _ = m.Values["kind"].(string)
 	}
-	return out
+	data, _ := m.Values["json"].(string)
+	if !json.Valid([]byte(data)) {
+		data = "null"
+	}
+	r := Record{ID: m.ID, Kind: kind, Data: json.RawMessage(data), Scope: run, Droppable: telemetry.Sample(kind)}
+	if n, _ := m.Values["n"].(string); n != "" {
+		r.Droppable = n[0] == 's'
+		r.number, _ = strconv.ParseInt(n[1:], 10, 64) // a script wrote it
+	}
+	return r
 }
 
 var idPattern = regexp.MustCompile(`^[0-9]{1,19}-[0-9]{1,19}$`)

@@ -1,10 +1,16 @@
-// Package store keeps telemetry events in Redis: what the service's own diagnosis, pages and event streams read.
-// Each run has its events, and the fleet has its own, under the empty run name. Samples are kept for a while;
-// facts, which must survive, far longer.
+// Package store keeps telemetry events in Redis: what the service's own diagnosis, pages and event streams read, and
+// what is shipped to sinks such as Axiom.
+// Each run has its events, and the fleet has its own, under the empty run name. Samples are kept for a while; facts,
+// which must survive, far longer, a stream for each kind, so that a reader of a few kinds reads nothing else.
 //
-// Emit never waits: a bounded queue, one writer, and losses that are counted. An event that is written twice, after a
-// doubtful answer of Redis, has the same event_id both times. Start reading at Store, then write_events.go and
-// read_events.go.
+// A fact that Redis makes true is written by the script that does so: Lua is what buffer and fleet add to theirs.
+// Other events are emitted: Emit never waits: a bounded queue, one writer, and losses that are counted. A fact that is
+// written twice, after a doubtful answer of Redis, has the same event_id both times.
+//
+// A sink is fed from the streams: Unshipped lists what lies behind its cursor, Acknowledge moves the cursor, Lease sees
+// to it that one shipper does. What is not shipped is let go only above a bound, and counted.
+//
+// Start reading at Store, then append.lua for the keys, write_events.go, read_events.go and sink_cursor.go.
 package store
 
 import (
@@ -23,7 +29,24 @@ import (
 type Limits struct {
 	Queue  int   // events waiting to be written; 8192
 	Recent int64 // events of any kind kept per run; 10,000
-	Facts  int64 // facts kept per run; 50,000
+	// Kinds is how many facts of a kind are kept per run; the empty kind is every kind without an entry.
+	Kinds map[string]KindLimit
+}
+
+// KindLimit is how many facts of one kind a run keeps: so many for readers, and, while a sink has not got them, up to
+// the other bound.
+type KindLimit struct{ Kept, Unshipped int64 }
+
+// defaultKinds keeps what tells why steps took long for some ten thousand steps, and games, of which there are
+// hundreds in a step, for the latest. docs/telemetry.md says what that takes in bytes.
+var defaultKinds = map[string]KindLimit{
+	"":                 {20_000, 100_000},
+	"rollout_complete": {20_000, 250_000},
+	"rollout_error":    {20_000, 100_000},
+	"group_ready":      {10_000, 100_000},
+	"group_dropped":    {50_000, 100_000},
+	"adapter_loaded":   {50_000, 100_000},
+	"training_step":    {1_000, 20_000},
 }
 
 func (l Limits) withDefaults() Limits {
@@ -33,17 +56,26 @@ func (l Limits) withDefaults() Limits {
 	if l.Recent <= 0 {
 		l.Recent = 10_000
 	}
-	if l.Facts <= 0 {
-		l.Facts = 50_000
+	if l.Kinds == nil {
+		l.Kinds = defaultKinds
 	}
 	return l
 }
 
+// of is the bounds of a kind.
+func (l Limits) of(kind string) KindLimit {
+	if own, ok := l.Kinds[kind]; ok {
+		return own
+	}
+	return l.Kinds[""]
+}
+
 // Store is the events in Redis. Emit may be called before Run and after Close.
 type Store struct {
-	rdb    redis.UniversalClient
-	prefix string
-	limits Limits
+	rdb          redis.UniversalClient
+	prefix       string
+	limits       Limits
+	appendScript *redis.Script
 
 	queue   chan telemetry.Event
 	writer  chan struct{} // holds a token while Run, or Close after it, writes
@@ -51,6 +83,9 @@ type Store struct {
 	close   sync.Once
 
 	written, lost atomic.Int64
+
+	mu      sync.Mutex
+	windows map[windowKey]*window // what this process's shipper has read and not acknowledged
 }
 
 var _ telemetry.Emitter = (*Store)(nil)
@@ -60,9 +95,11 @@ func New(rdb redis.UniversalClient, prefix string, limits Limits) *Store {
 	limits = limits.withDefaults()
 	return &Store{
 		rdb: rdb, prefix: prefix, limits: limits,
-		queue:   make(chan telemetry.Event, limits.Queue),
-		writer:  make(chan struct{}, 1),
-		closing: make(chan struct{}),
+		appendScript: redis.NewScript(appendBase + limits.lua() + appendBody),
+		queue:        make(chan telemetry.Event, limits.Queue),
+		writer:       make(chan struct{}, 1),
+		closing:      make(chan struct{}),
+		windows:      map[windowKey]*window{},
 	}
 }
 
@@ -101,12 +138,7 @@ func (s *Store) Close() {
 	s.flush(context.Background(), nil)
 }
 
-// Delete forgets a run's events.
-func (s *Store) Delete(ctx context.Context, run rollout.RunName) error {
-	return s.rdb.Unlink(ctx, s.recentKey(run), s.factsKey(run)).Err()
-}
-
-// scope is the hash tag of a run's keys: both streams are written by one script.
+// scope is the hash tag of a run's keys: all streams are written by one script.
 func (s *Store) scope(run rollout.RunName) string {
 	if run == "" {
 		return s.prefix + ":{fleet}:"
@@ -115,8 +147,12 @@ func (s *Store) scope(run rollout.RunName) string {
 }
 
 func (s *Store) recentKey(run rollout.RunName) string { return s.scope(run) + "events" }
-func (s *Store) factsKey(run rollout.RunName) string  { return s.scope(run) + "facts" }
-func (s *Store) goneKey(run rollout.RunName) string   { return s.scope(run) + "gone" } // the buffer's
+func (s *Store) factsKey(run rollout.RunName) string  { return s.scope(run) + "facts" } // of earlier versions
+func (s *Store) goneKey(run rollout.RunName) string   { return s.scope(run) + "gone" }  // the buffer's
+func (s *Store) kindsKey(run rollout.RunName) string  { return s.scope(run) + "kinds" }
+func (s *Store) kindKey(run rollout.RunName, kind string) string {
+	return s.scope(run) + "facts:" + kind
+}
 
 // errClosed ends Run's own waits.
 var errClosed = errors.New("store closed")

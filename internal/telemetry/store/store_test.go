@@ -137,7 +137,7 @@ func TestStoreKeepsEventsInOrder(t *testing.T) {
 func TestFactsOutliveSamples(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s := start(t, newLink(t), store.Limits{Recent: 10, Facts: 1000})
+	s := start(t, newLink(t), store.Limits{Recent: 10})
 	for n := range 50 {
 		s.Emit(fact("demo", n))
 		s.Emit(sample("demo", n+1000))

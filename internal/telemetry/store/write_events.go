@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
@@ -18,23 +16,34 @@ const (
 	maxPause     = 5 * time.Second
 )
 
-// appendScript adds events to a run's stream, and facts, under the same ids, to its longer one. Of a run that was
-// deleted nothing is kept. KEYS: recent, facts, mark of a deleted run. ARGV: their bounds, then for each event a
-// flag, the kind and the JSON.
-var appendScript = redis.NewScript(`
-if redis.call('EXISTS', KEYS[3]) == 1 then return 0 end
-for i = 3, #ARGV, 3 do
-  local id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'kind', ARGV[i+1], 'json', ARGV[i+2])
+// appendBase and appendBody are the ends of the script that adds events to a scope. KEYS: recent. ARGV: for each
+// event a flag, the kind and the JSON.
+const (
+	appendBase = "local base = string.sub(KEYS[1], 1, -7)\n"
+	appendBody = `
+for i = 1, #ARGV, 3 do
   if ARGV[i] == 'fact' then
-    redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], id, 'kind', ARGV[i+1], 'json', ARGV[i+2])
+    tell_once(ARGV[i+2])
+  else
+    write_event(ARGV[i] == 'sample' and 's' or 'f', ARGV[i+1], ARGV[i+2])
   end
 end
-return 1`)
+return 1`
+)
+
+// flag says how an event is written.
+type flag string
+
+const (
+	once   flag = "fact"   // unless it was written just now
+	again  flag = "again"  // a fact that was written before, and is to be so once more
+	anyOne flag = "sample" // of which any one may be lost
+)
 
 // entry is an event, encoded.
 type entry struct {
 	run  rollout.RunName
-	flag string // fact or sample
+	flag flag
 	kind string
 	json []byte
 }
@@ -100,11 +109,11 @@ func (s *Store) encode(batch []entry, e telemetry.Event) []entry {
 		s.lost.Add(1)
 		return batch
 	}
-	flag := "fact"
+	how := once
 	if e.Droppable() {
-		flag = "sample"
+		how = anyOne
 	}
-	return append(batch, entry{e.Run, flag, e.Kind(), b})
+	return append(batch, entry{e.Run, how, e.Kind(), b})
 }
 
 // writeUntil writes the batch, however often it takes; false when ctx was done before.
@@ -154,10 +163,16 @@ func (s *Store) write(ctx context.Context, batch []entry) (rest []entry, err err
 	return rest, err
 }
 
+// append writes events of one scope, which is noted first: it may be one that nothing else knows of any more.
 func (s *Store) append(ctx context.Context, run rollout.RunName, entries []entry) error {
-	args := []any{s.limits.Recent, s.limits.Facts}
-	for _, e := range entries {
-		args = append(args, e.flag, e.kind, e.json)
+	if run != "" {
+		if err := s.rdb.SAdd(ctx, s.scopesKey(), string(run)).Err(); err != nil {
+			return err
+		}
 	}
-	return appendScript.Run(ctx, s.rdb, []string{s.recentKey(run), s.factsKey(run), s.goneKey(run)}, args...).Err()
+	args := make([]any, 0, 3*len(entries))
+	for _, e := range entries {
+		args = append(args, string(e.flag), e.kind, e.json)
+	}
+	return s.appendScript.Run(ctx, s.rdb, []string{s.recentKey(run)}, args...).Err()
 }

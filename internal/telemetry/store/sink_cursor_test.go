@@ -1,0 +1,230 @@
+package store_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/store"
+)
+
+// leased is a store whose sink "axiom" is known and leased, and the fence.
+func leased(t *testing.T, rdb redis.UniversalClient, limits store.Limits) (*store.Store, int64) {
+	t.Helper()
+	s := start(t, rdb, limits)
+	fence, mine, err := s.Lease(t.Context(), "axiom", "server-1", time.Minute)
+	if err != nil || !mine {
+		t.Fatalf("lease: %t, %v", mine, err)
+	}
+	return s, fence
+}
+
+// write writes events at once.
+func write(t *testing.T, s *store.Store, events ...telemetry.Event) {
+	t.Helper()
+	for _, e := range events {
+		s.Emit(e)
+	}
+	s.Close()
+}
+
+func unshipped(t *testing.T, s *store.Store, scope rollout.RunName) ([]store.Record, store.Lag) {
+	t.Helper()
+	page, lag, err := s.Unshipped(t.Context(), "axiom", scope, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page, lag
+}
+
+func acknowledge(t *testing.T, s *store.Store, fence int64, scope rollout.RunName, records ...store.Record) {
+	t.Helper()
+	var ids []string
+	for _, r := range records {
+		ids = append(ids, r.ID)
+	}
+	if err := s.Acknowledge(t.Context(), "axiom", fence, scope, ids...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCursor ships the events of two scopes, out of order, and finds nothing left.
+func TestCursor(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		s, fence := leased(t, rdb, store.Limits{})
+		write(t, s, fact("demo", 1), sample("demo", 2), fact("demo", 3), fact("", 4))
+		if scopes, err := s.Scopes(t.Context(), "axiom"); err != nil || !slices.Equal(scopes, []rollout.RunName{"", "demo"}) {
+			t.Fatalf("scopes %q, %v", scopes, err)
+		}
+		page, lag := unshipped(t, s, "demo")
+		if got := keys(t, page); !slices.Equal(got, []string{"1", "2", "3"}) || lag.Facts != 2 || lag.Samples != 1 ||
+			lag.Oldest.IsZero() || page[0].Droppable || !page[1].Droppable || page[0].Scope != "demo" {
+			t.Fatalf("unshipped %q, %+v", got, lag)
+		}
+		acknowledge(t, s, fence, "demo", page[2], page[1])
+		if page, lag = unshipped(t, s, "demo"); !slices.Equal(keys(t, page), []string{"1"}) || lag.Facts != 1 {
+			t.Errorf("with the last two acknowledged: %q, %+v", keys(t, page), lag)
+		}
+		// A process that follows knows nothing of what is acknowledged behind a gap, and sends it again.
+		other := store.New(rdb, "test", store.Limits{})
+		if again, _ := unshipped(t, other, "demo"); len(again) != 3 {
+			t.Errorf("another process sees %q", keys(t, again))
+		}
+		acknowledge(t, s, fence, "demo", page[0])
+		if page, lag = unshipped(t, s, "demo"); len(page) != 0 || lag != (store.Lag{}) {
+			t.Errorf("shipped: %q, %+v", keys(t, page), lag)
+		}
+		if scopes, err := s.Scopes(t.Context(), "axiom"); err != nil || !slices.Equal(scopes, []rollout.RunName{""}) {
+			t.Errorf("scopes %q, %v", scopes, err)
+		}
+	})
+}
+
+// TestFencing lets a second shipper take over; the first can move no cursor any more.
+func TestFencing(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		s, fence := leased(t, rdb, store.Limits{})
+		write(t, s, fact("demo", 1))
+		page, _ := unshipped(t, s, "demo")
+		if again, mine, err := s.Lease(ctx, "axiom", "server-1", time.Minute); err != nil || !mine || again != fence {
+			t.Errorf("prolonged: %d, %t, %v", again, mine, err)
+		}
+		if _, mine, err := s.Lease(ctx, "axiom", "server-2", time.Minute); err != nil || mine {
+			t.Errorf("two have the lease: %v", err)
+		}
+		if err := s.Release(ctx, "axiom", "server-1"); err != nil {
+			t.Fatal(err)
+		}
+		next, mine, err := s.Lease(ctx, "axiom", "server-2", time.Minute)
+		if err != nil || !mine || next <= fence {
+			t.Fatalf("taken over: fence %d after %d, %t, %v", next, fence, mine, err)
+		}
+		if err := s.Acknowledge(ctx, "axiom", fence, "demo", page[0].ID); !errors.Is(err, store.ErrFenced) {
+			t.Errorf("the first shipper: %v", err)
+		}
+		if page, _ := unshipped(t, s, "demo"); len(page) != 1 {
+			t.Errorf("it moved the cursor: %d left", len(page))
+		}
+	})
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		s, fence := leased(t, rdb, store.Limits{})
+		write(t, s, fact("demo", 1), fact("demo", 2))
+		page, _ := unshipped(t, s, "demo")
+		for _, r := range page {
+			if err := s.DeadLetter(ctx, "axiom", r, "field limit exceeded"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		acknowledge(t, s, fence, "demo", page...)
+		letters, err := s.DeadLetters(ctx, "axiom", "", 10)
+		if err != nil || len(letters) != 2 || letters[0].Reason != "field limit exceeded" || letters[0].Scope != "demo" ||
+			letters[0].Kind != "group_dropped" {
+			t.Fatalf("%+v, %v", letters, err)
+		}
+		if n, err := s.Replay(ctx, "axiom", letters[1].ID); err != nil || n != 1 {
+			t.Fatalf("replayed %d, %v", n, err)
+		}
+		if _, err := s.Replay(ctx, "axiom", letters[1].ID); !rollout.Refused(err, rollout.Invalid) {
+			t.Errorf("replayed twice: %v", err)
+		}
+		scopes, err := s.Scopes(ctx, "axiom")
+		if err != nil || !slices.Equal(scopes, []rollout.RunName{store.Replayed}) {
+			t.Fatalf("scopes %q, %v", scopes, err)
+		}
+		if page, _ := unshipped(t, s, store.Replayed); !slices.Equal(keys(t, page), []string{"2"}) {
+			t.Errorf("to be shipped again: %q", keys(t, page))
+		}
+		if n, err := s.Replay(ctx, "axiom"); err != nil || n != 1 {
+			t.Errorf("replayed the rest: %d, %v", n, err)
+		}
+		if kept, all, err := s.DeadLetterCount(ctx, "axiom"); err != nil || kept != 0 || all != 2 {
+			t.Errorf("%d kept of %d, %v", kept, all, err)
+		}
+	})
+}
+
+// TestUnshippedFactsAreKept holds back what a sink has not got, in a run and after its deletion, up to the bound.
+func TestUnshippedFactsAreKept(t *testing.T) {
+	t.Parallel()
+	limits := store.Limits{Recent: 10, Kinds: map[string]store.KindLimit{"": {Kept: 20, Unshipped: 1000}}}
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		s, fence := leased(t, rdb, limits)
+		var events []telemetry.Event
+		for n := range 100 {
+			events = append(events, fact("demo", n))
+		}
+		write(t, s, events...)
+		if err := s.Trim(ctx); err != nil {
+			t.Fatal(err)
+		}
+		page, lag := unshipped(t, s, "demo")
+		if len(page) != 100 || lag.Facts != 100 || lag.LostFacts != 0 {
+			t.Fatalf("%d events unshipped, %+v", len(page), lag)
+		}
+		acknowledge(t, s, fence, "demo", page[:50]...)
+		if err := s.Delete(ctx, "demo"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Trim(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if page, _ = unshipped(t, s, "demo"); len(page) != 50 {
+			t.Fatalf("%d events of the deleted run unshipped", len(page))
+		}
+		if kept, err := s.Facts(ctx, "demo", "", 1000); err != nil || len(kept) != 50 {
+			t.Errorf("%d facts kept, %v", len(kept), err)
+		}
+		acknowledge(t, s, fence, "demo", page...)
+		if err := rdb.Set(ctx, "test:{demo}:gone", 1, 0).Err(); err != nil { // as the buffer marks a deleted run
+			t.Fatal(err)
+		}
+		if err := s.Trim(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := rdb.Keys(ctx, "test:{demo}:*").Result(); err != nil || len(left) != 1 {
+			t.Errorf("left of the deleted run: %q, %v", left, err)
+		}
+	})
+}
+
+// TestLossIsCounted lets go of facts above the bound, and knows how many.
+func TestLossIsCounted(t *testing.T) {
+	t.Parallel()
+	limits := store.Limits{Recent: 100, Kinds: map[string]store.KindLimit{"": {Kept: 200, Unshipped: 200}}}
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		s, fence := leased(t, rdb, limits)
+		var events []telemetry.Event
+		for n := range 1000 {
+			events = append(events, fact("demo", n), sample("demo", n))
+		}
+		write(t, s, events...)
+		shipped := 0
+		for {
+			page, _ := unshipped(t, s, "demo")
+			if len(page) == 0 {
+				break
+			}
+			shipped += len(page)
+			acknowledge(t, s, fence, "demo", page...)
+		}
+		_, lag := unshipped(t, s, "demo")
+		if lag.Facts != 0 || lag.Samples != 0 || int64(shipped)+lag.LostFacts+lag.LostSamples != 2000 ||
+			lag.LostFacts < 500 || lag.LostSamples < 500 {
+			t.Errorf("%d shipped, %+v", shipped, lag)
+		}
+	})
+}
