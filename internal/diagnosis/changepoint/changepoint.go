@@ -6,9 +6,13 @@
 // lets single spikes be outliers instead of levels (Fearnhead & Rigaill, arXiv 1609.07363).
 // The noise is taken from differences of neighbours, so a level shift does not raise it.
 //
+// Two things look like levels and are none. A drift, by about the same ratio from value to value,
+// is reported as one wherever a straight line through the logarithms fits better than levels do.
+// Noise of which each value resembles the one before (AR(1)) is measured from the series, and a
+// change that such noise makes by itself is doubted and dropped.
+//
 // It is meant for 4 to some hundred values; the cost grows with the cube of the length (500
-// values take tens of milliseconds). Trends and random walks are not modelled: a drifting
-// series is cut into levels that mean little.
+// values take tens of milliseconds). Random walks are not modelled.
 //
 // Start reading at Detect, then Oscillates.
 package changepoint
@@ -17,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // MinLength is the shortest series that can be answered for.
@@ -58,6 +63,12 @@ type Result struct {
 	Segments []Segment // one more than Changes
 	Outliers []int     // values far from their level
 	Sigma    float64   // noise of one value, in natural-log units
+	// Correlation is how much of a value's deviation the next one has too; 0 for independent noise.
+	Correlation float64
+	// Doubted are changes that noise of this correlation makes by itself, in order.
+	Doubted []int
+	// Drifts are stretches that grow or shrink steadily, in order. Inside of them there are no changes.
+	Drifts []Drift
 	// Tail is 1 when the last value alone is high, -1 when it is low, and 0 otherwise: one more value
 	// like it makes a level.
 	Tail int
@@ -90,13 +101,27 @@ func Detect(x []float64, o Options) (Result, error) {
 		}
 		y[i] = math.Log(v)
 	}
-	s := series{y: y, sigma: noise(y)}
+	s := series{y: y, sigma: noise(y), minEffect: minEffect(o)}
 	cuts := s.partition()
-	strong, weak := s.gate(cuts, minEffect(o))
-	if o.Refine {
-		s.refine(strong)
+	believed := s.prune(cuts)
+	stretches := s.drifts(believed)
+	if slices.ContainsFunc(stretches, func(p stretch) bool { return p.line != nil }) {
+		s.stretches = stretches
+		return s.describe(x, s.changesBetween(stretches), nil, nil), nil
 	}
-	return s.describe(x, strong, weak), nil
+	strong, weak := s.gate(cuts, s.minEffect)
+	var kept, doubted []int
+	for _, at := range strong {
+		if slices.Contains(believed, at) {
+			kept = append(kept, at)
+		} else {
+			doubted = append(doubted, at)
+		}
+	}
+	if o.Refine {
+		s.refine(kept)
+	}
+	return s.describe(x, kept, weak, doubted), nil
 }
 
 func minEffect(o Options) float64 {
@@ -108,9 +133,14 @@ func minEffect(o Options) float64 {
 
 // series is the logarithm of the values with the noise of one of them.
 type series struct {
-	y     []float64
-	sigma float64
+	y         []float64
+	sigma     float64
+	minEffect float64
+	stretches []stretch // that hold a drift; else nil
 }
+
+// penalty is what a cut costs.
+func (s series) penalty() float64 { return 6 + 2*math.Log(float64(len(s.y))) }
 
 // noise estimates the standard deviation of one value from differences at short lags: the widest
 // of the first three, so that slow wobble counts as noise, widened for short series and never
@@ -138,8 +168,13 @@ func lagNoise(y []float64, lag int) float64 {
 	return madToSigma * median(d) / math.Sqrt2
 }
 
-func (s series) describe(x []float64, cuts, weak []int) Result {
-	r := Result{Weak: weak, Sigma: s.sigma}
+func (s series) describe(x []float64, cuts, weak, doubted []int) Result {
+	r := Result{Weak: weak, Sigma: s.sigma, Doubted: doubted}
+	for _, p := range s.stretches {
+		if p.line != nil {
+			r.Drifts = append(r.Drifts, s.describeDrift(*p.line))
+		}
+	}
 	bounds := withEnds(cuts, len(s.y))
 	for i := 1; i < len(bounds); i++ {
 		from, to := bounds[i-1], bounds[i]
@@ -157,18 +192,49 @@ func (s series) describe(x []float64, cuts, weak []int) Result {
 		})
 	}
 	r.Tail = s.tail(r)
+	r.Correlation = s.correlation(bounds)
 	return r
+}
+
+// correlation is that of the noise around the levels and drifts that were found.
+func (s series) correlation(bounds []int) float64 {
+	if len(s.y) < leastForCorrelation {
+		return 0
+	}
+	usual := make([]float64, len(s.y))
+	for k := 1; k < len(bounds); k++ {
+		of := s.usual(bounds[k-1], bounds[k])
+		for i := bounds[k-1]; i < bounds[k]; i++ {
+			usual[i] = of(i)
+		}
+	}
+	return s.tamedTo(usual).fitNoise(func(i int) float64 { return usual[i] }).phi
 }
 
 func (s series) outliers(from, to int) []int {
 	var out []int
-	m := median(s.y[from:to])
+	usual := s.usual(from, to)
 	for i := from; i < to; i++ {
-		if math.Abs(s.y[i]-m) > clip*s.sigma {
+		if math.Abs(s.y[i]-usual(i)) > clip*s.sigma {
 			out = append(out, i)
 		}
 	}
 	return out
+}
+
+// usual is what the values in [from, to) are without their noise: their median, or their drift.
+func (s series) usual(from, to int) func(i int) float64 {
+	if s.stretches == nil {
+		m := median(s.y[from:to])
+		return func(int) float64 { return m }
+	}
+	return func(i int) float64 {
+		p := s.stretches[slices.IndexFunc(s.stretches, func(p stretch) bool { return i < p.to })]
+		if p.line != nil {
+			return p.line.at(i)
+		}
+		return median(s.y[p.from:p.to])
+	}
 }
 
 func (s series) tail(r Result) int {
@@ -177,7 +243,7 @@ func (s series) tail(r Result) int {
 	if n == 0 || r.Outliers[n-1] != last || (n > 1 && r.Outliers[n-2] == last-1) {
 		return 0
 	}
-	if s.y[last] > median(s.y[r.Segments[len(r.Segments)-1].From:]) {
+	if s.y[last] > s.usual(r.Segments[len(r.Segments)-1].From, len(s.y))(last) {
 		return 1
 	}
 	return -1

@@ -38,21 +38,45 @@ func Oscillates(x []float64, o Options) (Cycle, bool) {
 	if found == 0 {
 		return Cycle{}, false
 	}
+	found = shortest(y, found)
 	c := cycleOf(x, found)
 	return c, c.High/c.Low-1 >= minEffect(o)
+}
+
+// shortest is the shortest period that explains what a multiple of it does: every multiple of a period is one too, and
+// may fit a little better by chance.
+func shortest(y []float64, found int) int {
+	sigma := cycleNoise(y, found)
+	whole := cycleCost(y, found, sigma)
+	for p := 2; p < found; p++ {
+		if found%p == 0 && cycleCost(y, p, sigma)-whole <= float64(found-p)*(2+math.Log(float64(len(y)))) {
+			return p
+		}
+	}
+	return found
 }
 
 // cycleGain is by how much a cycle of p fits better than one level, less the penalty. There is no
 // place to search for, so the penalty grows more slowly than that of a cut.
 func cycleGain(y []float64, p int) float64 {
 	n := float64(len(y))
-	s := series{y: y, sigma: max(lagNoise(y, p)*(1+3*float64(p)/n), sigmaFloor)}
-	gain := s.cost(0, len(y)) - 6 - float64(p-1)*math.Log(n)
+	s := series{y: y, sigma: cycleNoise(y, p)}
+	return s.cost(0, len(y)) - 6 - float64(p-1)*math.Log(n) - cycleCost(y, p, s.sigma)
+}
+
+// cycleNoise is the noise of one value if the series repeats itself every p values.
+func cycleNoise(y []float64, p int) float64 {
+	return max(lagNoise(y, p)*(1+3*float64(p)/float64(len(y))), sigmaFloor)
+}
+
+// cycleCost is the cost of a level for each place in a cycle of p.
+func cycleCost(y []float64, p int, sigma float64) float64 {
+	sum := 0.0
 	for place := range p {
 		values := every(y, place, p)
-		gain -= series{y: values, sigma: s.sigma}.cost(0, len(values))
+		sum += series{y: values, sigma: sigma}.cost(0, len(values))
 	}
-	return gain
+	return sum
 }
 
 func cycleOf(x []float64, p int) Cycle {

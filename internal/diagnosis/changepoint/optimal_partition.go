@@ -14,7 +14,7 @@ const tie = 1e-6
 func (s series) partition() []int {
 	n := len(s.y)
 	costs := s.costs()
-	penalty := 6 + 2*math.Log(float64(n))
+	penalty := s.penalty()
 	best := make([]float64, n+1)
 	from := make([]int, n+1)
 	for j := 1; j <= n; j++ {
