@@ -70,9 +70,13 @@ type Played struct {
 
 // Change is what a diagnosis may advise, as far as it can be done in a simulation.
 type Change struct {
-	Engines int // more than there were
-	Depth   int // if above 0, in place of the run's
+	Engines      int // more than there were
+	Depth        int // if above 0, in place of the run's
+	MaxStaleness int // the same
 }
+
+// settling is for how many steps a run goes on after its record, so that what-ifs are compared with steady steps.
+const settling = 40
 
 // steadyTail is over how many steps at the end a step time is taken.
 const steadyTail = 12
@@ -81,6 +85,9 @@ func requestCase(name, injected string, make func(scale int) requestsim.World, w
 	return Case{Name: name, Injected: injected, Want: want, Play: func(scale int, seed uint64) (Played, error) {
 		w := make(scale)
 		w.Seed = seed
+		if w.EngineRows = seed%2 == 0; !w.EngineRows {
+			w.SampleEvery = 0
+		}
 		recorded := requestsim.Play(w)
 		in, err := inputOf(recorded.Record)
 		if err != nil {
@@ -92,11 +99,10 @@ func requestCase(name, injected string, make func(scale int) requestsim.World, w
 				w.Seed = seed
 				w.Faults = slices.Clone(w.Faults)
 				w.Extra += c.Engines
-				if c.Depth > 0 {
-					w.Depth, w.MaxStaleness = c.Depth, max(w.MaxStaleness, c.Depth)
-				}
+				w.Instead.Depth, w.Instead.MaxStaleness = c.Depth, c.MaxStaleness
 				w.SampleEvery = 0
-				return requestsim.Play(w).Steady(steadyTail), true
+				w.Until += settling
+				return requestsim.Play(w).Steady(settling / 2), true
 			}}, nil
 	}}
 }

@@ -133,8 +133,9 @@ func (o *Outcome) play(advice bool) {
 }
 
 var (
-	enginesChange = regexp.MustCompile(`^engines (\d+) -> (\d+)`)
-	depthChange   = regexp.MustCompile(`^depth (\d+) -> (\d+)`)
+	enginesChange   = regexp.MustCompile(`^engines (\d+) -> (\d+)`)
+	stalenessChange = regexp.MustCompile(`^max_staleness (\d+) -> (\d+)$`)
+	depthChange     = regexp.MustCompile(`^depth (\d+) -> (\d+)`)
 )
 
 // helpsFrom is the gain from which a change helps; what is a little above or below is neither right nor wrong.
@@ -149,7 +150,11 @@ func try(whatIfs []diagnosis.WhatIf, played Played) []Advice {
 		if m := enginesChange.FindStringSubmatch(w.Change); m != nil {
 			c.Engines = number(m[2]) - number(m[1])
 		} else if m := depthChange.FindStringSubmatch(w.Change); m != nil {
-			c.Depth = number(m[2])
+			if c.Depth = number(m[2]); w.Staler {
+				c.MaxStaleness = c.Depth
+			}
+		} else if m := stalenessChange.FindStringSubmatch(w.Change); m != nil {
+			c.MaxStaleness = number(m[2])
 		} else {
 			continue
 		}

@@ -3,6 +3,7 @@ package requestsim
 import (
 	"container/heap"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -19,8 +20,9 @@ type request struct {
 	submitted float64
 	sent      float64
 	engine    *engine
-	place     int // in the dispatcher's queue or a share's heap
+	place     int // in a share's heap
 	until     float64
+	work      float64 // that it has to have in the share that it is in
 	over      bool
 }
 
@@ -41,7 +43,8 @@ type engine struct {
 	prompts share             // with Split: prompts being worked on
 	outputs share
 
-	seen engineSums
+	seen  engineSums
+	loads map[int]*rollout.LoadBin // what it did at which load, since the batch before
 }
 
 // engineSums grow with time and with what is done.
@@ -54,7 +57,7 @@ type engineSums struct {
 
 func (s *sim) newEngine() *engine {
 	e := &engine{sim: s, id: rollout.EngineID(fmt.Sprintf("engine-%02d", len(s.engines))), slow: 1,
-		limit: s.w.Slots, held: map[*request]bool{}}
+		limit: s.w.Slots, held: map[*request]bool{}, loads: map[int]*rollout.LoadBin{}}
 	e.prompts = share{engine: e, slowdown: func(n int) float64 { return max(1, float64(n)) }, done: e.prompted}
 	e.outputs = share{engine: e, slowdown: func(n int) float64 { return s.w.Engine.slowdown(n) }, done: e.finished}
 	s.engines = append(s.engines, e)
@@ -125,8 +128,8 @@ func (e *engine) prompted(r *request) {
 func (e *engine) finished(r *request) {
 	e.account()
 	s := &e.seen
-	s.input, s.cached, s.output = s.input+r.prompt, s.cached+r.cached, s.output+r.output
 	s.answers, s.answered = s.answers+1, s.answered+e.sim.now-r.sent
+	e.bin().Requests++
 	e.forget(r)
 	e.tokens -= r.prompt + r.output
 	e.admit()
@@ -199,6 +202,22 @@ func (e *engine) account() {
 	if kv := e.sim.w.Engine.KV; kv > 0 {
 		s.kvSec += sec * e.tokens / kv
 	}
+	input := sec * (e.prompts.pace*e.prompts.input + e.outputs.pace*e.outputs.input)
+	output := sec * e.outputs.pace * e.outputs.output
+	s.input, s.output = s.input+input, s.output+output
+	s.cached += sec * (e.prompts.pace*e.prompts.cached + e.outputs.pace*e.outputs.cached)
+	flying := running + float64(len(e.waiting))
+	*e.bin() = e.bin().Add(rollout.LoadBin{InFlight: flying, Sec: sec, InputTokens: input, OutputTokens: output})
+}
+
+// bin is where what the engine does at its present load belongs.
+func (e *engine) bin() *rollout.LoadBin {
+	n := e.prompts.len() + e.outputs.len() + len(e.waiting)
+	at := int(math.Round(2 * math.Log2(float64(1+n))))
+	if e.loads[at] == nil {
+		e.loads[at] = &rollout.LoadBin{}
+	}
+	return e.loads[at]
 }
 
 // share is requests that are worked on at the same pace. Work is reckoned in the time of a request that never shares.
@@ -211,6 +230,22 @@ type share struct {
 	pace     float64 // work that each gets per second, since then
 	requests byWork
 	planned  int
+	// tokens per work, of all requests together
+	input, cached, output float64
+}
+
+// count adds what a request gives for its work, or takes it away.
+func (s *share) count(r *request, sign float64) {
+	if r.work <= 0 {
+		return
+	}
+	split, prompts := s.engine.sim.w.Engine.Split, s == &s.engine.prompts
+	if prompts || !split {
+		s.input, s.cached = s.input+sign*r.prompt/r.work, s.cached+sign*r.cached/r.work
+	}
+	if !prompts {
+		s.output += sign * r.output / r.work
+	}
 }
 
 func (s *share) len() int { return len(s.requests) }
@@ -232,7 +267,8 @@ func (s *share) catchUp() {
 
 func (s *share) add(r *request, work float64) {
 	s.catchUp()
-	r.until = s.work + work
+	r.until, r.work = s.work+work, work
+	s.count(r, 1)
 	heap.Push(&s.requests, r)
 	s.plan()
 }
@@ -242,13 +278,14 @@ func (s *share) remove(r *request) {
 		return
 	}
 	s.catchUp()
+	s.count(r, -1)
 	heap.Remove(&s.requests, r.place)
 	s.plan()
 }
 
 func (s *share) clear() {
 	s.catchUp()
-	s.requests = nil
+	s.requests, s.input, s.cached, s.output = nil, 0, 0, 0
 	s.plan()
 }
 
@@ -265,8 +302,10 @@ func (s *share) plan() {
 		if mine != s.planned {
 			return
 		}
+		s.engine.account()
 		s.catchUp()
 		r := heap.Pop(&s.requests).(*request)
+		s.count(r, -1)
 		s.plan()
 		s.done(r)
 	})

@@ -1,6 +1,7 @@
 package requestsim
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"slices"
@@ -58,13 +59,13 @@ func (s *sim) launch() {
 
 // wanted is how many groups may have been launched, less those that came to nothing.
 func (s *sim) wanted() int {
-	outstanding := s.w.Depth
+	outstanding := cmp.Or(s.w.Instead.Depth, s.w.Depth)
 	if s.w.OnStale != rollout.KeepStale {
 		ahead := 0
 		if s.claimed > s.completed {
 			ahead = 1
 		}
-		outstanding = min(outstanding, max(0, s.w.MaxStaleness+1-ahead))
+		outstanding = min(outstanding, max(0, cmp.Or(s.w.Instead.MaxStaleness, s.w.MaxStaleness)+1-ahead))
 	}
 	want := (s.claimed + outstanding) * s.w.Groups
 	if s.w.MaxBytes > 0 {
@@ -267,7 +268,7 @@ func (s *sim) othersAsk() {
 	for ; held < s.w.OthersHold; held++ {
 		e := s.w.Engine
 		output := s.w.OtherSec / (e.OutputSec + 2*e.PromptSec) * s.spread("others", 0.3)
-		s.submit(&request{age: s.now - 300, prompt: math.Ceil(2 * output), output: math.Ceil(output), submitted: s.now})
+		s.submit(&request{age: -1, prompt: math.Ceil(2 * output), output: math.Ceil(output), submitted: s.now})
 	}
 }
 

@@ -2,6 +2,8 @@ package requestsim
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -153,6 +155,9 @@ func (r *recorder) granted(k int) {
 	c.Bytes = (c.Ready + c.InFlight/2) * s.groupBytes()
 	now := r.sums()
 	v.Fleet = now.view(r.since)
+	if s.w.EngineRows {
+		v.Engines = r.engines(now)
+	}
 	r.since = now
 	r.views[k] = v
 }
@@ -173,6 +178,31 @@ func (f fleetSums) view(since fleetSums) rollout.FleetView {
 	return rollout.FleetView{WindowSec: sec, Engines: ratio(up, sec), BusyShare: ratio(busy, up),
 		SlotShare: min(1, ratio(flying, limit)), InFlight: ratio(flying, up),
 		QueuedRequests: ratio(f.queuedSec-since.queuedSec, sec), InputTPS: ratio(input, sec), OutputTPS: ratio(output, sec)}
+}
+
+// engines is what each engine did since the batch before.
+func (r *recorder) engines(now fleetSums) []rollout.EngineView {
+	var views []rollout.EngineView
+	for i, e := range r.sim.engines {
+		a, b := now.engines[i], r.since.engine(i)
+		up := a.upSec - b.upSec
+		bins := e.loads
+		e.loads = map[int]*rollout.LoadBin{}
+		if up <= 0 {
+			continue
+		}
+		v := rollout.EngineView{Engine: e.id, WindowSec: up, Running: (a.runningSec - b.runningSec) / up,
+			Waiting: (a.waitingSec - b.waitingSec) / up, Limit: (a.limitSec - b.limitSec) / up,
+			InputTPS: (a.input - b.input) / up, OutputTPS: (a.output - b.output) / up,
+			RequestSec: ratio(a.answered-b.answered, a.answers-b.answers), Requests: a.answers - b.answers,
+			PrefixHitShare: ratio(a.cached-b.cached, a.input-b.input), KVUsage: (a.kvSec - b.kvSec) / up}
+		v.InFlight = v.Running + v.Waiting
+		for _, at := range slices.Sorted(maps.Keys(bins)) {
+			v.Loads = append(v.Loads, *bins[at])
+		}
+		views = append(views, v)
+	}
+	return views
 }
 
 func ratio(a, b float64) float64 {

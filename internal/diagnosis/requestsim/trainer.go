@@ -1,6 +1,7 @@
 package requestsim
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
@@ -124,7 +125,7 @@ func (s *sim) dropStale() {
 		return
 	}
 	for _, g := range slices.Clone(s.ready) {
-		if s.version-g.version > s.w.MaxStaleness {
+		if s.version-g.version > cmp.Or(s.w.Instead.MaxStaleness, s.w.MaxStaleness) {
 			s.ready = slices.DeleteFunc(s.ready, func(other *group) bool { return other == g })
 			s.drop(g, rollout.CodeStale)
 		}

@@ -72,6 +72,11 @@ type World struct {
 
 	Faults []Fault
 
+	// Instead is what a what-if sets whatever faults do; 0: nothing.
+	Instead struct{ Depth, MaxStaleness int }
+
+	// EngineRows has each step's record tell of each engine.
+	EngineRows bool
 	// SampleEvery is how often engines are sampled into the record's events; 0: never.
 	SampleEvery float64
 }

@@ -29,6 +29,7 @@ func run() error {
 	advice := flag.Bool("advice", true, "do what is advised, and compare")
 	steps := flag.Bool("steps", false, "print the step times of the first run of each case instead")
 	records := flag.String("records", "", "write the record of the first run of each case into this folder")
+	wrong := flag.String("wrong", "", "write a page on each case that is not right into this folder")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
 	if err != nil {
@@ -48,6 +49,11 @@ func run() error {
 		trials.Scales = append(trials.Scales, i+1)
 	}
 	outcomes := faultsuite.Try(cases, trials)
+	if *wrong != "" {
+		if err := faultsuite.WritePages(*wrong, outcomes); err != nil {
+			return err
+		}
+	}
 	if err := faultsuite.WriteFaults(os.Stdout, outcomes); err != nil {
 		return err
 	}
