@@ -118,6 +118,13 @@ func (c *Client) Change(ctx context.Context, run rollout.RunName, change spec.Ch
 	return status, err
 }
 
+// Probe begins a load probe of a running run.
+func (c *Client) Probe(ctx context.Context, run rollout.RunName, probe LoadProbe) (rollout.RunStatus, error) {
+	var status rollout.RunStatus
+	err := c.update(ctx, callTimeout, run, UpdateProbe, &status, probe)
+	return status, err
+}
+
 // Stop ends a run; games in progress are cancelled.
 func (c *Client) Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error) {
 	var status rollout.RunStatus

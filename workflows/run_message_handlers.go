@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
@@ -18,6 +20,12 @@ func (r *run) listen(ctx workflow.Context) error {
 	}
 	err := workflow.SetUpdateHandlerWithOptions(ctx, UpdateChange, r.onChange, workflow.UpdateHandlerOptions{
 		Validator: func(c spec.Change) error { return refusal(validateChange(r.machine.Run, c)) },
+	})
+	if err != nil {
+		return err
+	}
+	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateProbe, r.onProbe, workflow.UpdateHandlerOptions{
+		Validator: func(p LoadProbe) error { return refusal(r.machine.ValidateLoadProbe(p.asked(""))) },
 	})
 	if err != nil {
 		return err
@@ -78,6 +86,23 @@ func (r *run) onChange(ctx workflow.Context, c spec.Change) (rollout.RunStatus, 
 	ev := changed(r.machine.Spec, c)
 	ev.ID = workflow.GetCurrentUpdateInfo(ctx).ID
 	r.tell(ctx, ev)
+	return r.machine.Status(), nil
+}
+
+// LoadProbe asks for a load probe, or for the end of the one under way.
+type LoadProbe struct {
+	Limit int           `json:"limit,omitempty"` // requests in flight per engine
+	Steps int           `json:"steps,omitempty"`
+	For   time.Duration `json:"for,omitempty"` // at most
+	End   bool          `json:"end,omitempty"`
+}
+
+func (p LoadProbe) asked(id string) runmachine.LoadProbeAsked {
+	return runmachine.LoadProbeAsked{ID: id, Limit: p.Limit, Steps: p.Steps, For: p.For, End: p.End}
+}
+
+func (r *run) onProbe(ctx workflow.Context, p LoadProbe) (rollout.RunStatus, error) {
+	r.tell(ctx, p.asked(workflow.GetCurrentUpdateInfo(ctx).ID))
 	return r.machine.Status(), nil
 }
 

@@ -12,6 +12,7 @@ import (
 const (
 	SignalBufferChanged = "buffer-changed" // no body
 	UpdateChange        = "change"         // spec.Change -> rollout.RunStatus
+	UpdateProbe         = "probe"          // LoadProbe -> rollout.RunStatus
 	UpdateStop          = "stop"           // reason -> rollout.RunStatus
 	UpdatePublish       = "publish"        // Publication -> rollout.Policy
 	QueryStatus         = "status"         // -> rollout.RunStatus

@@ -148,7 +148,7 @@ func (s *Sync) rules(ctx context.Context) error {
 		name := run.Spec.Name
 		active[name] = true
 		rules := run.Spec.Dispatch
-		if most := rules.MaxInFlightPerEngine; most > 0 {
+		if most := run.MaxInFlight(); most > 0 {
 			rules.MaxInFlightPerEngine = max(1, most/max(1, len(workers)))
 		}
 		s.Dispatcher.SetRules(name, rules)

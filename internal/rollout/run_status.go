@@ -46,6 +46,8 @@ type RunStatus struct {
 	Throttle Throttle `json:"throttle,omitempty"`
 	// RewardVariance is how many of the latest groups say something to a trainer.
 	RewardVariance RewardVariance `json:"signal,omitzero"`
+	// LoadProbe is the experiment on the run's engines that is under way, if there is one.
+	LoadProbe *LoadProbe `json:"load_probe,omitempty"`
 }
 
 // Throttle is a reason to keep fewer groups outstanding than the depth asks for.

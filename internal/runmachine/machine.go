@@ -88,6 +88,8 @@ func (m *Machine) Handle(now time.Time, ev Event) []Command {
 		m.needsSync = true
 	case Changed:
 		m.change(ev)
+	case LoadProbeAsked:
+		m.probeLoad(ev)
 	case StopAsked:
 		m.stop(ev.Reason)
 	case PublishAsked:
@@ -214,7 +216,7 @@ func (m *Machine) iterate() {
 	if !m.features.Watched {
 		first, second = second, first
 	}
-	inOrder(m.iterate, m.sync, m.complete, m.dropSurplus, m.dropStale, first, second, m.retireUnused, m.mirror, m.wait)
+	inOrder(m.iterate, m.sync, m.complete, m.overLoadProbe, m.dropSurplus, m.dropStale, first, second, m.retireUnused, m.mirror, m.wait)
 }
 
 // complete ends the run when its last step is completed.
@@ -310,6 +312,9 @@ func (m *Machine) interrupted(id CommandID) {
 }
 
 func (m *Machine) end(state rollout.RunState, reason string) {
+	if m.LoadProbe != nil {
+		m.endLoadProbe("the run is over")
+	}
 	m.State, m.Reason, m.EndedAt = state, reason, m.now
 }
 

@@ -27,8 +27,9 @@ func Resume(lost Lost, now time.Time) *Run {
 		Claimed: a.Claimed, Completed: a.Completed, Version: max(was.PolicyVersion, a.Version),
 		NextSeq: max(rollout.GroupSeq(was.Launched), a.Highest+1),
 		Bytes:   a.Bytes, GroupBytes: a.GroupBytes,
-		Changes:  int(now.Unix()), // above every earlier one
-		features: AllFeatures,
+		Changes:   int(now.Unix()), // above every earlier one
+		LoadProbe: was.LoadProbe,
+		features:  AllFeatures,
 	}
 	if r.Failures == nil {
 		r.Failures = map[rollout.Code]int64{}

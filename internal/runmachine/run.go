@@ -40,6 +40,8 @@ type Run struct {
 	Missing  []rollout.GroupSeq `json:"missing,omitempty"`   // which had no workflow then, or ended since without a word
 	LookNext rollout.GroupSeq   `json:"look_next,omitempty"` // where to go on looking
 
+	LoadProbe *rollout.LoadProbe `json:"load_probe,omitempty"` // under way
+
 	features Features // of the execution that drives it
 }
 
@@ -61,7 +63,7 @@ func (r *Run) Status() rollout.RunStatus {
 		Spec: r.Spec, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, EndedAt: r.EndedAt,
 		NextStep: rollout.Step(r.Completed), PolicyVersion: r.Version, Policies: slices.Clone(r.Policies),
 		Launched: int64(r.NextSeq), Outstanding: int64(r.outstanding()), Failures: r.Failures,
-		Throttle: r.throttle(), RewardVariance: r.Variance.summary(),
+		Throttle: r.throttle(), RewardVariance: r.Variance.summary(), LoadProbe: r.LoadProbe,
 	}
 }
 

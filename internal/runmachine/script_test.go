@@ -23,6 +23,7 @@ import (
 //	closed 0 [foreign] | gone 0      their workflows ended without a word | cannot be found
 //	claim [silent] | complete [silent]   the trainer's next step
 //	change buffer.depth=1 | pause | resume | stop REASON | cancel
+//	probe 21 steps=2 [for=1h] | probe end
 //	publish 1 /path [digest=d]   with the answers that fault=CODE (of loads) and unfit=CODE (of the inspection) give
 //	pass 15s | forget [batches] | cut | lost [late] | hold TASK | answer | fail TASK | slow 600ms
 //	account                what the run counts
@@ -90,6 +91,18 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 	case "pause", "resume":
 		paused := d.Cmd == "pause"
 		w.event(Changed{ID: d.Pos, Spec: w.m.Spec, Paused: &paused, Text: d.Cmd})
+	case "probe":
+		ev := LoadProbeAsked{ID: d.Pos, End: d.CmdArgs[0].Key == "end", For: time.Hour}
+		ev.Limit, _ = strconv.Atoi(d.CmdArgs[0].Key)
+		ev.Steps, _ = strconv.Atoi(textOf(d, "steps", "0"))
+		if text := textOf(d, "for", ""); text != "" {
+			ev.For, _ = time.ParseDuration(text)
+		}
+		if err := w.m.ValidateLoadProbe(ev); err != nil {
+			w.log = append(w.log, "refused: "+err.Error())
+			return
+		}
+		w.event(ev)
 	case "stop":
 		w.event(StopAsked{Reason: d.CmdArgs[0].Key})
 	case "cancel":

@@ -112,7 +112,7 @@ var keys = settings.Table{
 		{Path: "dispatch", Doc: "how requests are spread over the engines"},
 		{Path: "dispatch.policy", Default: rollout.LeastTokens, OneOf: words(rollout.LeastTokens, rollout.RoundRobin),
 			Doc: "how an engine is chosen"},
-		{Path: "dispatch.max_in_flight_per_engine", Min: at(0), Max: at(100_000),
+		{Path: "dispatch.max_in_flight_per_engine", Min: at(0), Max: at(100_000), Live: true,
 			Doc: "requests at a time on one engine; 0 leaves it to the engine"},
 		{Path: "dispatch.affinity_slack", Min: at(-1), Max: at(100_000),
 			Doc: "requests' worth of work that the engine with a game's prefix may have more than the least loaded " +

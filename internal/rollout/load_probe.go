@@ -1,0 +1,24 @@
+package rollout
+
+import "time"
+
+// LoadProbe is an experiment on a run while it goes on: its requests in flight are held to a limit for a few steps, to
+// see whether its engines generate as many tokens per second with fewer. The run's spec
+// stays as it is. The limit is taken back when the last of the steps is claimed, when an operator says so or when the
+// time is over, whichever comes first.
+type LoadProbe struct {
+	Limit     int       `json:"max_in_flight_per_engine"` // while it lasts
+	FirstStep Step      `json:"first_step"`               // the first that the run waits for under the limit throughout
+	LastStep  Step      `json:"last_step"`                // the limit is taken back when this one is claimed
+	Since     time.Time `json:"since"`
+	Until     time.Time `json:"until"` // at the latest
+}
+
+// MaxInFlight is the run's own limit of requests in flight per engine now; 0 leaves it to the engines.
+func (s RunStatus) MaxInFlight() int {
+	own := s.Spec.Dispatch.MaxInFlightPerEngine
+	if p := s.LoadProbe; p != nil && (own == 0 || p.Limit < own) {
+		return p.Limit
+	}
+	return own
+}
