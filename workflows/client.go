@@ -119,7 +119,9 @@ func (c *Client) Change(ctx context.Context, run rollout.RunName, change spec.Ch
 }
 
 // Probe begins a load probe of a running run.
-func (c *Client) Probe(ctx context.Context, run rollout.RunName, probe LoadProbe) (rollout.RunStatus, error) {
+func (c *Client) Probe(
+	ctx context.Context, run rollout.RunName, probe rollout.LoadProbeRequest,
+) (rollout.RunStatus, error) {
 	var status rollout.RunStatus
 	err := c.update(ctx, callTimeout, run, UpdateProbe, &status, probe)
 	return status, err

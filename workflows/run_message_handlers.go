@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"time"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
@@ -25,7 +23,9 @@ func (r *run) listen(ctx workflow.Context) error {
 		return err
 	}
 	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateProbe, r.onProbe, workflow.UpdateHandlerOptions{
-		Validator: func(p LoadProbe) error { return refusal(r.machine.ValidateLoadProbe(p.asked(""))) },
+		Validator: func(p rollout.LoadProbeRequest) error {
+			return refusal(r.machine.ValidateLoadProbe(p))
+		},
 	})
 	if err != nil {
 		return err
@@ -89,20 +89,8 @@ func (r *run) onChange(ctx workflow.Context, c spec.Change) (rollout.RunStatus, 
 	return r.machine.Status(), nil
 }
 
-// LoadProbe asks for a load probe, or for the end of the one under way.
-type LoadProbe struct {
-	Limit int           `json:"limit,omitempty"` // requests in flight per engine
-	Steps int           `json:"steps,omitempty"`
-	For   time.Duration `json:"for,omitempty"` // at most
-	End   bool          `json:"end,omitempty"`
-}
-
-func (p LoadProbe) asked(id string) runmachine.LoadProbeAsked {
-	return runmachine.LoadProbeAsked{ID: id, Limit: p.Limit, Steps: p.Steps, For: p.For, End: p.End}
-}
-
-func (r *run) onProbe(ctx workflow.Context, p LoadProbe) (rollout.RunStatus, error) {
-	r.tell(ctx, p.asked(workflow.GetCurrentUpdateInfo(ctx).ID))
+func (r *run) onProbe(ctx workflow.Context, p rollout.LoadProbeRequest) (rollout.RunStatus, error) {
+	r.tell(ctx, runmachine.LoadProbeAsked{ID: workflow.GetCurrentUpdateInfo(ctx).ID, Request: p})
 	return r.machine.Status(), nil
 }
 

@@ -12,7 +12,7 @@ import (
 const (
 	SignalBufferChanged = "buffer-changed" // no body
 	UpdateChange        = "change"         // spec.Change -> rollout.RunStatus
-	UpdateProbe         = "probe"          // LoadProbe -> rollout.RunStatus
+	UpdateProbe         = "probe"          // rollout.LoadProbeRequest -> rollout.RunStatus
 	UpdateStop          = "stop"           // reason -> rollout.RunStatus
 	UpdatePublish       = "publish"        // Publication -> rollout.Policy
 	QueryStatus         = "status"         // -> rollout.RunStatus

@@ -18,6 +18,8 @@ type Control interface {
 	// Start starts a run once; created is false when the same spec runs already.
 	Start(ctx context.Context, spec rollout.Spec) (status rollout.RunStatus, created bool, err error)
 	Change(ctx context.Context, run rollout.RunName, c spec.Change) (rollout.RunStatus, error)
+	// Probe begins a load probe, or ends the one under way.
+	Probe(ctx context.Context, run rollout.RunName, p rollout.LoadProbeRequest) (rollout.RunStatus, error)
 	Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error)
 	// Delete makes a run that is over unknown, and frees its name; what it held is removed afterwards.
 	Delete(ctx context.Context, run rollout.RunName) error

@@ -94,6 +94,23 @@ func (c *control) Change(ctx context.Context, run rollout.RunName, change runspe
 	})
 }
 
+func (c *control) Probe(
+	ctx context.Context, run rollout.RunName, p rollout.LoadProbeRequest,
+) (rollout.RunStatus, error) {
+	return c.change(ctx, run, func(s *rollout.RunStatus) error {
+		switch {
+		case p.End:
+			s.LoadProbe = nil
+		case s.LoadProbe != nil:
+			return rollout.Refuse(rollout.Conflict, "run %s is probed already", run)
+		default:
+			s.LoadProbe = &rollout.LoadProbe{Limit: p.Limit, FirstStep: s.NextStep + 1,
+				LastStep: s.NextStep + rollout.Step(p.Steps)}
+		}
+		return nil
+	})
+}
+
 func (c *control) Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error) {
 	return c.change(ctx, run, func(s *rollout.RunStatus) error {
 		s.State, s.Reason = rollout.RunStopped, reason

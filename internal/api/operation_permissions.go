@@ -36,6 +36,8 @@ var permissions = map[string]permission{
 	"list-runs":  {role: access.Reader, scope: ofOwn},
 	"show-run":   {role: access.Reader},
 	"change-run": {role: access.Operator},
+	"probe-run":  {role: access.Operator},
+	"end-probe":  {role: access.Operator},
 	"stop-run":   {role: access.Operator},
 	"delete-run": {role: access.Operator},
 	"list-waits": {role: access.Reader},

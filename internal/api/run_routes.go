@@ -68,6 +68,7 @@ func (s *Server) registerRuns() {
 		"The run's status, its buffer by state, what bounds it, how groups left, how attempts at its games ended, alarms, "+
 			"its engines over the last minute, and what waits for what."), s.showRun)
 	s.registerChange()
+	s.registerLoadProbe()
 	huma.Register(s.api, s.operation(post, "/v1/runs/{run}/stop", "stop-run", "runs", "Stop a run",
 		"Games in progress are let go. A stopped run stays stopped; stopping it again changes nothing."), s.stopRun)
 	huma.Register(s.api, s.operation(remove, "/v1/runs/{run}", "delete-run", "runs", "Delete a run",

@@ -394,3 +394,19 @@ func TestReadinessFollowsWhatStandsBehind(t *testing.T) {
 	f.want(f.do("GET", "/healthz", ""), 200)
 	f.want(f.do("GET", "/metrics", ""), 200)
 }
+
+// TestLoadProbe begins a probe at half of what the run has in flight, once, and ends it.
+func TestLoadProbe(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	body, err := json.Marshal(spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.want(f.do("POST", "/v1/runs", string(body)), 201)
+	if p := f.want(f.do("POST", "/v1/runs/demo/probe", ""), 409).problem(); !strings.Contains(p.Detail, "no step") {
+		t.Errorf("before the first step: %s", p.Detail)
+	}
+	f.want(f.do("POST", "/v1/runs/demo/probe", `{"steps":21}`), 422)
+	f.want(f.do("POST", "/v1/runs/nobody/probe", ""), 404)
+}

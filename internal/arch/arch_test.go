@@ -24,6 +24,7 @@ var layers = [][]string{
 	{ // pure domain: values in, values out
 		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
 		"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/alarm", "internal/runmachine",
+		"internal/loadprobe",
 		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm",
 		"internal/enginesim/tokenizer",
 		"internal/settings", "internal/spec", "internal/sim", "internal/interval",

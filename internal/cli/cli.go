@@ -1,4 +1,4 @@
-// Package cli is the commands that talk to a running service: run, engine, diagnose. It knows the HTTP API
+// Package cli is the commands that talk to a running service: run, engine, diagnose, probe. It knows the HTTP API
 // and how to show its answers, and nothing of what stands behind it; commands that are the service
 // (dev, server, worker) live in cmd/millrace.
 //
@@ -53,7 +53,7 @@ func (d Deps) now() time.Time {
 
 // Commands makes the client commands, to be added to a root command.
 func Commands(d Deps) []*cobra.Command {
-	return []*cobra.Command{newRunCommand(d), newEngineCommand(d), newDiagnoseCommand(d)}
+	return []*cobra.Command{newRunCommand(d), newEngineCommand(d), newDiagnoseCommand(d), newProbeCommand(d)}
 }
 
 // session is what one command line asked for: a server, and how to show its answers.

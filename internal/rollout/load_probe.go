@@ -14,6 +14,14 @@ type LoadProbe struct {
 	Until     time.Time `json:"until"` // at the latest
 }
 
+// LoadProbeRequest asks for a load probe, or for the end of the one under way.
+type LoadProbeRequest struct {
+	Limit int           `json:"limit,omitempty"` // requests in flight per engine while it lasts
+	Steps int           `json:"steps,omitempty"` // whose batches are played under it, from the claim before theirs on
+	For   time.Duration `json:"for,omitempty"`   // at most, should the trainer not go on
+	End   bool          `json:"end,omitempty"`   // nothing else is said then
+}
+
 // MaxInFlight is the run's own limit of requests in flight per engine now; 0 leaves it to the engines.
 func (s RunStatus) MaxInFlight() int {
 	own := s.Spec.Dispatch.MaxInFlightPerEngine

@@ -153,6 +153,16 @@ func (c Control) Change(ctx context.Context, run rollout.RunName, change spec.Ch
 	return status, err
 }
 
+// Probe begins a load probe of an active run, or ends the one under way.
+func (c Control) Probe(
+	ctx context.Context, run rollout.RunName, p rollout.LoadProbeRequest,
+) (rollout.RunStatus, error) {
+	status, err := answered(ctx, c, func(ctx context.Context) (rollout.RunStatus, error) {
+		return c.Client.Probe(ctx, run, p)
+	})
+	return status, c.ended(ctx, run, err)
+}
+
 // Stop ends a run; one that has ended stays as it is. Of one whose workflow is gone only the status is left to be
 // changed.
 func (c Control) Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error) {

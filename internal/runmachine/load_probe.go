@@ -7,14 +7,11 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// LoadProbeAsked begins a load probe of so many whole steps, checked already, or ends the one under way. ID is the
-// caller's, and not used twice.
+// LoadProbeAsked begins a load probe, checked already, or ends the one under way. ID is the caller's, and not used
+// twice.
 type LoadProbeAsked struct {
-	ID    string
-	Limit int           // requests in flight per engine while it lasts
-	Steps int           // whose batches are played under the limit, from the claim of the step before on
-	For   time.Duration // at most, should the trainer not go on
-	End   bool          // nothing else is said then
+	ID      string
+	Request rollout.LoadProbeRequest
 }
 
 func (LoadProbeAsked) event() {}
@@ -26,7 +23,7 @@ const (
 )
 
 // ValidateLoadProbe reports why a load probe cannot begin now.
-func (r *Run) ValidateLoadProbe(p LoadProbeAsked) error {
+func (r *Run) ValidateLoadProbe(p rollout.LoadProbeRequest) error {
 	name, own := r.Spec.Name, r.Spec.Dispatch.MaxInFlightPerEngine
 	switch {
 	case p.End && r.LoadProbe != nil:
@@ -58,19 +55,19 @@ func (m *Machine) probeLoad(ev LoadProbeAsked) {
 		return
 	}
 	if m.LoadProbe != nil {
-		if ev.End {
+		if ev.Request.End {
 			m.endLoadProbe("ended by an operator")
 		}
 		return
 	}
 	first := rollout.Step(m.Claimed + 1) // what is played for the next one was begun without the limit
 	m.LoadProbe = &rollout.LoadProbe{
-		Limit: ev.Limit, FirstStep: first, LastStep: first + rollout.Step(ev.Steps) - 1,
-		Since: m.now, Until: m.now.Add(ev.For),
+		Limit: ev.Request.Limit, FirstStep: first, LastStep: first + rollout.Step(ev.Request.Steps) - 1,
+		Since: m.now, Until: m.now.Add(ev.Request.For),
 	}
 	m.Changes++
 	m.note(fmt.Sprintf("probe: at most %d requests in flight per engine until step %d is claimed",
-		ev.Limit, m.LoadProbe.LastStep))
+		ev.Request.Limit, m.LoadProbe.LastStep))
 }
 
 // overLoadProbe takes the limit of a load probe back once its steps were played.

@@ -216,7 +216,8 @@ func (m *Machine) iterate() {
 	if !m.features.Watched {
 		first, second = second, first
 	}
-	inOrder(m.iterate, m.sync, m.complete, m.overLoadProbe, m.dropSurplus, m.dropStale, first, second, m.retireUnused, m.mirror, m.wait)
+	inOrder(m.iterate, m.sync, m.complete, m.overLoadProbe, m.dropSurplus, m.dropStale, first, second, m.retireUnused,
+		m.mirror, m.wait)
 }
 
 // complete ends the run when its last step is completed.

@@ -92,17 +92,15 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 		paused := d.Cmd == "pause"
 		w.event(Changed{ID: d.Pos, Spec: w.m.Spec, Paused: &paused, Text: d.Cmd})
 	case "probe":
-		ev := LoadProbeAsked{ID: d.Pos, End: d.CmdArgs[0].Key == "end", For: time.Hour}
-		ev.Limit, _ = strconv.Atoi(d.CmdArgs[0].Key)
-		ev.Steps, _ = strconv.Atoi(textOf(d, "steps", "0"))
-		if text := textOf(d, "for", ""); text != "" {
-			ev.For, _ = time.ParseDuration(text)
-		}
-		if err := w.m.ValidateLoadProbe(ev); err != nil {
+		p := rollout.LoadProbeRequest{End: d.CmdArgs[0].Key == "end"}
+		p.Limit, _ = strconv.Atoi(d.CmdArgs[0].Key)
+		p.Steps, _ = strconv.Atoi(textOf(d, "steps", "0"))
+		p.For, _ = time.ParseDuration(textOf(d, "for", "1h"))
+		if err := w.m.ValidateLoadProbe(p); err != nil {
 			w.log = append(w.log, "refused: "+err.Error())
 			return
 		}
-		w.event(ev)
+		w.event(LoadProbeAsked{ID: d.Pos, Request: p})
 	case "stop":
 		w.event(StopAsked{Reason: d.CmdArgs[0].Key})
 	case "cancel":
