@@ -113,3 +113,14 @@ func (q *Query) BinnedByTime() bool {
 	}
 	return false
 }
+
+// Aggregates reports whether a query makes figures of groups of rows.
+func (q *Query) Aggregates() bool {
+	for _, step := range q.steps {
+		switch step.(type) {
+		case *summarizeStep, *countStep:
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,3 @@
+package axiomtest
+
+func (s *Server) pageRoutes() {}
