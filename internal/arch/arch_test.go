@@ -24,7 +24,7 @@ var layers = [][]string{
 	{ // pure domain: values in, values out
 		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
 		"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/alarm", "internal/runmachine",
-		"internal/loadprobe",
+		"internal/loadprobe", "internal/starvation",
 		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm",
 		"internal/enginesim/tokenizer",
 		"internal/settings", "internal/spec", "internal/sim", "internal/interval",
@@ -73,7 +73,7 @@ var clockless = []string{
 	"internal/rollout", "internal/telemetry", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe",
 	"internal/episode",
 	"internal/dispatch", "internal/dispatch/dispatchlog", "internal/gameslots", "internal/diagnosis",
-	"internal/diagnosis/changepoint", "internal/diagnosis/requestsim", "internal/alarm",
+	"internal/diagnosis/changepoint", "internal/diagnosis/requestsim", "internal/alarm", "internal/starvation",
 	"internal/runmachine", "internal/enginesim/batch",
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",
 	"internal/sim/serving", "internal/sim/workload", "internal/sim/buffermodel", "internal/interval",

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/store"
 )
 
 //go:embed lua/*.lua
@@ -53,6 +54,8 @@ var (
 	whereaboutsScript  = onRun("whereabouts")
 	askedScript        = onRun("asked")
 	completeScript     = onRun("complete")
+	awaitedScript      = onRun("awaited")
+	starvedScript      = onRun("starved")
 )
 
 // script is an atomic change of one run, or a look at it. It may answer what the lines --> of its file declare.
@@ -61,6 +64,11 @@ type script struct {
 	name    string
 	answers map[string][][]string // by code: the kinds of the values behind it; one of these
 }
+
+// baseOfKeys and tellFacts come first: where the run's keys begin, and the functions that write facts.
+const baseOfKeys = "local base = string.sub(KEYS[1], 1, -4)\n"
+
+var tellFacts = store.Lua()
 
 // mustExist comes before the body of every script but those that runless makes.
 const mustExist = "if call('EXISTS', run) == 0 then return {'no-such-run'} end\n"
@@ -80,7 +88,7 @@ func load(name, guard string) *script {
 			answers[code] = append(answers[code], kinds)
 		}
 	}
-	return &script{redis.NewScript(source("prelude") + guard + body), name, answers}
+	return &script{redis.NewScript(baseOfKeys + tellFacts + source("prelude") + guard + body), name, answers}
 }
 
 func source(name string) string {

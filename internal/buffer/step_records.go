@@ -115,6 +115,7 @@ func recordOf(step rollout.Step, f map[string]string) (rollout.StepRecord, error
 		into       any
 	}{
 		{"groups", views, &v.Groups}, {"report", f["report"], &record.Trainer}, {"fleet", f["fleet"], &v.Fleet},
+		{"starved", f["starved"], &v.StarvedBy},
 	} {
 		if part.text == "" {
 			continue

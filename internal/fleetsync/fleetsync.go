@@ -88,12 +88,32 @@ func (s *Sync) describe(ctx context.Context, state rollout.WorkerState) error {
 	for _, games := range w.ByRun {
 		w.Games += games
 	}
-	for _, b := range s.Dispatcher.Snapshot().Breakers {
+	stats := s.Dispatcher.Snapshot()
+	w.Requests = requestsByRun(&stats)
+	for _, b := range stats.Breakers {
 		w.Breakers = append(w.Breakers, rollout.Breaker{
 			Engine: b.Engine, Run: b.Run, Reason: b.Reason, Since: b.Since.UTC(), NextProbe: b.ProbeAt.UTC(),
 		})
 	}
 	return s.Workers.Describe(ctx, w)
+}
+
+// requestsByRun is where the requests of each run are.
+func requestsByRun(stats *live.Stats) map[rollout.RunName]rollout.RequestCounts {
+	counts := map[rollout.RunName]rollout.RequestCounts{}
+	for _, r := range stats.Runs {
+		if r.Queued > 0 {
+			counts[r.Run] = rollout.RequestCounts{Queued: r.Queued}
+		}
+	}
+	for _, e := range stats.Engines {
+		for run, n := range e.Runs {
+			c := counts[run]
+			c.InFlight += n
+			counts[run] = c
+		}
+	}
+	return counts
 }
 
 func (s *Sync) sync(ctx context.Context) error {

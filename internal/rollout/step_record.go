@@ -85,6 +85,9 @@ type ServiceView struct {
 	ZeroVarianceGroups    int         `json:"flat_groups"` // groups of the batch in which all advantages are zero
 	Trajectories          int         `json:"trajectories"`
 	Groups                []GroupView `json:"groups"`
+	// StarvedBy is the seconds that the trainer waited for the batch, by what the missing groups were doing. They add
+	// up to WaitSec once the service has compared them with the trainer's report, moments after the step is completed.
+	StarvedBy map[StarvationCause]float64 `json:"starved_by,omitempty"`
 	// Fleet is sampled over the window since the previous batch was granted.
 	Fleet FleetView `json:"fleet"`
 	// Engines is the same window engine by engine, for those whose metrics are known.

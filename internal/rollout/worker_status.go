@@ -14,6 +14,14 @@ type Worker struct {
 	Games     int             `json:"games"` // that it plays
 	ByRun     map[RunName]int `json:"games_by_run,omitempty"`
 	Breakers  []Breaker       `json:"breakers,omitempty"` // engines that it gives no requests for now
+	// Requests is the requests of its games by run; runs without any are left out. Nil: it does not say.
+	Requests map[RunName]RequestCounts `json:"requests_by_run,omitzero"`
+}
+
+// RequestCounts is requests by where they are.
+type RequestCounts struct {
+	Queued   int `json:"queued"`    // in the worker's dispatch queue
+	InFlight int `json:"in_flight"` // at engines
 }
 
 // WorkerState is whether a worker is there.

@@ -4,6 +4,7 @@ package runsampler
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,23 +15,25 @@ import (
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/starvation"
 	"github.com/millrace/millrace/internal/telemetry"
 )
 
-// Sampler samples the buffer of every active run. The servers of a deployment take turns: the windows of their
-// samples follow each other without gap or overlap, so that seconds waited are counted once, however many servers
-// there are.
+// Sampler samples the buffer of every active run. One of a deployment's servers does so at a time, and the next one
+// goes on where it ended: the account of a run's waits is kept with the run, and is continued and told of in one
+// script, so that every second waited is counted once, however many servers there are and whenever one of them dies.
 type Sampler struct {
-	rdb      redis.UniversalClient
 	buffer   *buffer.Store
 	registry *fleet.Registry
 	workers  workerLister
 	emit     telemetry.Emitter
-	key      string // of the end of the last window
+	lease    lease
 	log      *slog.Logger
 
 	alive   []rollout.Worker // as this turn found them
 	engines []rollout.Engine
+
+	unfinished map[rollout.RunName]bool // runs whose account of waits may lack the end; nil: not known yet
 }
 
 // workerLister is what a Sampler needs of the registry of workers.
@@ -43,23 +46,26 @@ func New(
 	rdb redis.UniversalClient, prefix string, b *buffer.Store, r *fleet.Registry, w workerLister,
 	emit telemetry.Emitter, log *slog.Logger,
 ) *Sampler {
-	return &Sampler{rdb: rdb, buffer: b, registry: r, workers: w, emit: emit, key: prefix + ":levels", log: log}
+	return &Sampler{
+		lease: lease{rdb: rdb, key: prefix + ":sampler", owner: rand.Text()}, buffer: b, registry: r, workers: w, emit: emit,
+		log: log,
+	}
 }
 
 // Interval is how often the runs are sampled.
 const Interval = 2 * time.Second
 
-// How long a window is at least, and at most: what lies before belongs to a time without servers, in which nobody
-// could wait.
-const (
-	minWindow = Interval * 3 / 4
-	maxWindow = time.Minute
-)
+// maxWindow is how long a window is at most: what lies before belongs to a time without servers.
+const maxWindow = time.Minute
+
+// Leads reports whether this server is the one that samples, and speaks for the deployment where one must.
+func (s *Sampler) Leads() bool { return s.lease.held(time.Now()) }
 
 // Run samples until ctx is done.
 func (s *Sampler) Run(ctx context.Context) error {
 	ticker := time.NewTicker(Interval)
 	defer ticker.Stop()
+	defer s.lease.release(context.WithoutCancel(ctx))
 	for {
 		select {
 		case <-ctx.Done():
@@ -72,9 +78,9 @@ func (s *Sampler) Run(ctx context.Context) error {
 	}
 }
 
-// sampleAll samples all runs, if it is this server's turn.
+// sampleAll samples all runs, if this server has the lease.
 func (s *Sampler) sampleAll(ctx context.Context, now time.Time) error {
-	from, mine, err := s.window(ctx, now)
+	mine, err := s.lease.take(ctx, now)
 	if err != nil || !mine {
 		return err
 	}
@@ -89,57 +95,162 @@ func (s *Sampler) sampleAll(ctx context.Context, now time.Time) error {
 	if s.engines, err = s.registry.List(ctx); err != nil {
 		return err
 	}
+	if err := s.knowUnfinished(ctx); err != nil {
+		return err
+	}
 	var faults []error
+	active := map[rollout.RunName]bool{}
 	for _, run := range runs {
-		if err := s.sample(ctx, run, from, now); err != nil {
+		active[run.Spec.Name], s.unfinished[run.Spec.Name] = true, true
+		if err := s.sample(ctx, run, now); err != nil {
 			faults = append(faults, fmt.Errorf("run %s: %w", run.Spec.Name, err))
+		}
+	}
+	for name := range s.unfinished {
+		if active[name] {
+			continue
+		}
+		switch done, err := s.finish(ctx, name, now); {
+		case err != nil && !rollout.Refused(err, rollout.NoSuchRun):
+			faults = append(faults, fmt.Errorf("run %s: %w", name, err))
+		case err != nil || done:
+			delete(s.unfinished, name)
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// windowScript takes the window from the end of the last one until now, and answers where it begins; -1 when it is
-// too early, because another server has just looked. A mark from the future, of a clock that was set back, does not
-// count. KEYS: mark. ARGV: now, least window, both in ms.
-var windowScript = redis.NewScript(`
-local last, now = tonumber(redis.call('GET', KEYS[1]) or '0'), tonumber(ARGV[1])
-if now - last < tonumber(ARGV[2]) and last - now < 60000 then return -1 end
-redis.call('SET', KEYS[1], ARGV[1])
-return last`)
-
-// window is this server's, if it is its turn.
-func (s *Sampler) window(ctx context.Context, now time.Time) (from time.Time, mine bool, err error) {
-	last, err := windowScript.Run(ctx, s.rdb, []string{s.key}, now.UnixMilli(), minWindow.Milliseconds()).Int64()
+// knowUnfinished begins with all runs: any of them may have ended while no server was there.
+func (s *Sampler) knowUnfinished(ctx context.Context) error {
+	if s.unfinished != nil {
+		return nil
+	}
+	runs, err := s.buffer.Runs(ctx)
 	if err != nil {
-		return now, false, fmt.Errorf("take turns with other servers: %w", err)
+		return err
 	}
-	if from = time.UnixMilli(last); now.Sub(from) > maxWindow || from.After(now) {
-		from = now.Add(-Interval)
+	s.unfinished = map[rollout.RunName]bool{}
+	for _, run := range runs {
+		s.unfinished[run.Spec.Name] = true
 	}
-	return from, last >= 0, nil
+	return nil
 }
 
-func (s *Sampler) sample(ctx context.Context, run rollout.RunStatus, from, to time.Time) error {
+// finish continues the account of a run that is over: the record of its last step is compared, too.
+func (s *Sampler) finish(ctx context.Context, run rollout.RunName, now time.Time) (done bool, err error) {
+	was, seen, err := s.buffer.Starvation(ctx, run, now)
+	if err != nil {
+		return false, err
+	}
+	seen.Asked = time.Time{} // nobody gets a batch any more
+	if was.Complete(seen) {
+		return true, nil
+	}
+	counts, err := s.buffer.Counts(ctx, run)
+	if err != nil {
+		return false, err
+	}
+	next, spans, closed := was.Next(seen)
+	events := levels(run, now, telemetry.BufferLevel{Counts: counts}, spans)
+	_, err = s.buffer.ContinueStarvation(ctx, run, was, next, closed, events[:len(events)-1])
+	return false, err
+}
+
+// sample continues the series of a run. Of two servers that look at once, the buffer takes the word of the first.
+func (s *Sampler) sample(ctx context.Context, run rollout.RunStatus, now time.Time) error {
 	name := run.Spec.Name
+	was, seen, err := s.buffer.Starvation(ctx, name, now)
+	if err != nil {
+		return err
+	}
 	counts, err := s.buffer.Counts(ctx, name)
 	if err != nil {
 		return err
 	}
-	asked, err := s.buffer.Asked(ctx, name)
+	seen.Missing = func() starvation.Evidence {
+		evidence, lookErr := s.evidence(ctx, run)
+		err = lookErr
+		return evidence
+	}
+	next, spans, closed := was.Next(seen)
 	if err != nil {
 		return err
 	}
-	standing, err := s.alarms(ctx, run, to)
+	standing, err := s.alarms(ctx, run, now)
 	if err != nil {
 		return err
 	}
-	s.emit.Emit(telemetry.Event{
-		At: to, Run: name, Key: fmt.Sprintf("%s/level/%d", name, to.UnixMilli()),
-		Body: telemetry.BufferLevel{
-			Counts: counts, Target: int64(run.Spec.Buffer.Outstanding()),
-			StarvedSec: asked.Within(from, to).Seconds(), WindowSec: to.Sub(from).Seconds(),
-			Throttle: run.Throttle, RewardVariance: run.RewardVariance, Alarms: standing,
-		},
-	})
-	return nil
+	level := telemetry.BufferLevel{
+		Counts: counts, Target: int64(run.Spec.Buffer.Outstanding()), WindowSec: window(was.To, now).Seconds(),
+		Throttle: run.Throttle, RewardVariance: run.RewardVariance, Alarms: standing,
+	}
+	_, err = s.buffer.ContinueStarvation(ctx, name, was, next, closed, levels(name, now, level, spans))
+	return err
 }
+
+// window is the time that a sample speaks for. What lies longer before belongs to a time without servers.
+func window(from, to time.Time) time.Duration {
+	if since := to.Sub(from); since > 0 && since <= maxWindow {
+		return since
+	}
+	return Interval
+}
+
+// levels is the events of one look: a sample, which has the seconds of the wait that goes on, and one more for every
+// other wait and cause that it tells of. Their ids are the look's, so that one told twice is known.
+func levels(
+	run rollout.RunName, now time.Time, level telemetry.BufferLevel, spans []starvation.Span,
+) []telemetry.Event {
+	key := fmt.Sprintf("%s/level/%d", run, now.UnixMilli())
+	first := telemetry.Event{At: now, Run: run, Key: key, Body: level}
+	var others []telemetry.Event
+	for i, span := range spans {
+		body := level
+		body.Cause, body.Step, body.MadeUp = span.Cause, &spans[i].Step, span.MadeUp
+		if span.Prefill() {
+			body.PrefillSec = span.Sec
+		} else {
+			body.StarvedSec = span.Sec
+		}
+		if i == len(spans)-1 && !span.MadeUp && level.WindowSec > 0 {
+			first.Body = body
+			continue
+		}
+		body.WindowSec = 0
+		others = append(others, telemetry.Event{
+			At: span.At, Run: run, Body: body, Key: fmt.Sprintf("%s/%d/%d", key, span.Step, i),
+		})
+	}
+	return append(others, first)
+}
+
+// evidence is what the missing groups of a run are doing.
+func (s *Sampler) evidence(ctx context.Context, run rollout.RunStatus) (starvation.Evidence, error) {
+	e, err := s.buffer.Awaited(ctx, run.Spec.Name, mostAwaited)
+	if err != nil {
+		return e, err
+	}
+	e.Samples, e.Engines = run.Spec.Group.Samples, s.engines
+	for _, w := range s.alive {
+		if w.State != rollout.WorkerAlive || w.Requests == nil {
+			continue
+		}
+		e.Reported = true
+		c := w.Requests[run.Spec.Name]
+		e.Requests.Queued += c.Queued
+		e.Requests.InFlight += c.InFlight
+	}
+	for _, p := range run.Policies {
+		switch p.State {
+		case rollout.PolicyServing:
+			e.Adapters = []string{p.Adapter} // the newest
+		case rollout.PolicyLoading:
+			e.Loading = append(e.Loading, p.Adapter)
+		case rollout.PolicyRejected, rollout.PolicyRetired:
+		}
+	}
+	return e, nil
+}
+
+// mostAwaited bounds how many groups of a batch are looked at.
+const mostAwaited = 256

@@ -37,6 +37,8 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	}
 	defer sinks.Close()
 	metrics := prom.New()
+	sampler := runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, sinks, logger)
+	metrics.ShowWhole(sampler.Leads)
 	var temporal temporalWatch
 	b.Registry.MaxEngines = cfg.Limits.Engines
 	files := &fileReloads{log: logger}
@@ -93,12 +95,10 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		return nil
 	})
 	g.Go(func() error {
-		return runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, sinks, logger).Run(ctx)
-	})
-	g.Go(func() error {
 		b.Events.KeepBounds(ctx, func(err error) { logger.Warn("keep the bounds of events", "error", err) })
 		return nil
 	})
+	g.Go(func() error { return sampler.Run(ctx) })
 	g.Go(func() error { return simulations.run(ctx) })
 	g.Go(func() error { return newMetricsFeed(b, metrics, time.Now()).run(ctx) })
 	return g.Wait()

@@ -29,6 +29,7 @@ func bodies() []telemetry.Body {
 		telemetry.BatchClaimed{Step: 3, Counts: rollout.BufferCounts{Ready: 8}, StarvedSec: 1.5, StalenessInFlightMean: 1,
 			ZeroVarianceGroups: 2},
 		telemetry.BufferLevel{Counts: rollout.BufferCounts{Ready: 8}, Target: 16, StarvedSec: 0.5, WindowSec: 1,
+			Cause: rollout.StarvedQueue, Step: new(rollout.Step), MadeUp: true,
 			Throttle: rollout.ThrottleBytes, RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 2}},
 		telemetry.AlarmChanged{Raised: true, Code: rollout.AlarmGamesFail, Text: "every game fails",
 			Advice: "see the events"},

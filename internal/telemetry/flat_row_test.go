@@ -66,10 +66,40 @@ func TestFlatStep(t *testing.T) {
 	}}})
 	for name, want := range map[string]any{
 		"wall_s": 10.0, "phase_wait_s": 2.0, "phase_train_s": 5.0, "phase_load_s": 0.0, "phase_other_s": 3.0,
-		"starved_s": 1.5, "groups": 2, "output_tokens": int64(42), "kind": "training_step",
+		"starved_s": 2.0, "prefill_s": 0.0, "groups": 2, "output_tokens": int64(42), "kind": "training_step",
 	} {
 		if row[name] != want {
 			t.Errorf("%s is %v, want %v", name, row[name], want)
+		}
+	}
+}
+
+// TestFlatPrefill: the wait for the first batch is no starvation, in whichever row.
+func TestFlatPrefill(t *testing.T) {
+	t.Parallel()
+	for _, body := range []telemetry.Body{
+		telemetry.StepCompleted{Record: rollout.StepRecord{Trainer: rollout.StepReport{WallSec: 10,
+			Phases: map[rollout.Phase]float64{rollout.PhaseWait: 7}}}},
+		telemetry.BatchClaimed{StarvedSec: 7},
+		telemetry.BufferLevel{PrefillSec: 7, Cause: rollout.StarvedInference, Step: new(rollout.Step)},
+	} {
+		row := telemetry.Flat(telemetry.Event{Body: body})
+		if row["starved_s"] != 0.0 || row["prefill_s"] != 7.0 {
+			t.Errorf("%T: starved_s is %v, prefill_s %v", body, row["starved_s"], row["prefill_s"])
+		}
+	}
+}
+
+// TestASampleThatTellsOfAWaitIsAFact: its seconds are in no other one.
+func TestASampleThatTellsOfAWaitIsAFact(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		body telemetry.BufferLevel
+		want bool
+	}{{telemetry.BufferLevel{}, true}, {telemetry.BufferLevel{StarvedSec: 0.1}, false},
+		{telemetry.BufferLevel{PrefillSec: 0.1}, false}} {
+		if got := (telemetry.Event{Body: tt.body}).Droppable(); got != tt.want {
+			t.Errorf("%+v: droppable %t", tt.body, got)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (b StepCompleted) row(r Row) {
 		r["metrics"] = s.Trainer.Metrics
 	}
 	v := s.Service
-	r["starved_s"] = max(0, v.GrantedAt.Sub(v.FirstAskedAt).Seconds())
+	r["starved_s"], r["prefill_s"] = s.StarvedSec(), s.PrefillSec()
 	r.counts(v.AtClaim)
 	r["ready_depth"], r["buffer_depth"], r["groups_per_step"] = v.ReadyDepth, v.Depth, v.GroupsPerStep
 	r["policy_version"] = v.Version
@@ -70,18 +70,29 @@ var batchClaimedKind = fact[BatchClaimed]("batch_claimed")
 func (BatchClaimed) kind() *kind { return batchClaimedKind }
 
 func (b BatchClaimed) row(r Row) {
-	r["step"], r["starved_s"] = b.Step, b.StarvedSec
+	r["step"], r["starved_s"], r["prefill_s"] = b.Step, b.StarvedSec, 0.0
+	if b.Step == 0 { // the wait for the first batch fills the buffer
+		r["starved_s"], r["prefill_s"] = 0.0, b.StarvedSec
+	}
 	r["staleness_in_flight_mean"], r["staleness_in_buffer_mean"] = b.StalenessInFlightMean, b.StalenessInBufferMean
 	r["flat_groups"] = b.ZeroVarianceGroups
 	r.counts(b.Counts)
 }
 
-// BufferLevel is a sample of the buffer.
+// BufferLevel is a sample of the buffer, and a piece of the series of starvation: over all samples of a run, StarvedSec
+// adds up to the waits of its step records, and PrefillSec to the wait before step 0. A sample that tells of a wait is
+// a fact. One that tells of a wait besides that of its window has a WindowSec of 0.
 type BufferLevel struct {
-	Counts         rollout.BufferCounts   `json:"counts"`
-	Target         int64                  `json:"target"`    // groups the run wants outstanding
-	StarvedSec     float64                `json:"starved_s"` // seconds in this sample's window in which a trainer waited
-	WindowSec      float64                `json:"window_s"`
+	Counts     rollout.BufferCounts    `json:"counts"`
+	Target     int64                   `json:"target"`    // groups the run wants outstanding
+	StarvedSec float64                 `json:"starved_s"` // that a trainer waited, without the prefill
+	PrefillSec float64                 `json:"prefill_s"` // that it waited for the first batch
+	Cause      rollout.StarvationCause `json:"starvation_cause,omitempty"`
+	Step       *rollout.Step           `json:"step,omitempty"` // whose batch it waited for
+	// MadeUp: the seconds were not seen while they passed, and are made up from what was recorded of the wait.
+	MadeUp    bool    `json:"made_up,omitempty"`
+	WindowSec float64 `json:"window_s"`
+
 	Throttle       rollout.Throttle       `json:"throttle,omitempty"` // what keeps the run below its target
 	RewardVariance rollout.RewardVariance `json:"signal,omitzero"`
 	Alarms         []rollout.AlarmCode    `json:"alarms,omitempty"` // that stand
@@ -91,9 +102,18 @@ var bufferLevelKind = sample[BufferLevel]("buffer_level")
 
 func (BufferLevel) kind() *kind { return bufferLevelKind }
 
+// mustSurvive: the seconds of a wait are in one sample only.
+func (b BufferLevel) mustSurvive() bool { return b.StarvedSec > 0 || b.PrefillSec > 0 }
+
 func (b BufferLevel) row(r Row) {
 	r["buffer_target"], r["starved_s"], r["window_s"] = b.Target, b.StarvedSec, b.WindowSec
-	r["alarms"] = len(b.Alarms)
+	r["alarms"], r["prefill_s"] = len(b.Alarms), b.PrefillSec
+	if b.Cause != "" {
+		r["starvation_cause"], r["made_up"] = string(b.Cause), b.MadeUp
+	}
+	if b.Step != nil {
+		r["step"] = *b.Step
+	}
 	r.text("throttle", string(b.Throttle))
 	r.rewardVariance(b.RewardVariance)
 	r.counts(b.Counts)

@@ -40,5 +40,9 @@ type Event struct {
 // Kind is the event's name in every sink.
 func (e Event) Kind() string { return e.Body.kind().name }
 
-// Droppable reports whether an event is a sample, of which any one may be lost, and not a fact, which must survive.
-func (e Event) Droppable() bool { return e.Body.kind().sample }
+// Droppable reports whether an event is a sample, of which any one may be lost, and not a fact, which must survive. A
+// sample that tells something once and for all is a fact.
+func (e Event) Droppable() bool {
+	b, is := e.Body.(interface{ mustSurvive() bool })
+	return e.Body.kind().sample && !(is && b.mustSurvive())
+}

@@ -8,6 +8,7 @@
 --                       as_of: when the run said what is known of its limits and status;
 --                       forgotten: first group after those that Redis has forgotten;
 --                       asked and polled: when the step that is not granted was claimed first, and last
+--                       starved: how far the account of the trainer's waits has come, JSON of package starvation
 --   queued inflight ready claimed   sorted sets of groups, by launch order
 --   group:N             hash: state, scenario, launched, from (version it was launched with), and once ready: min, at
 --                       (version at that moment), nth (to become ready), traj, bytes, flat, len, view, data; left (class of length) when completed
@@ -22,9 +23,9 @@
 --                       (an environment's counter); failing: hash: since, 'r CODE' (tries that failed since one succeeded)
 --   alarms              hash: alarm -> since when it stands, in ms; 'raised ALARM'
 --   dying               the hash of a run that was deleted, until the rest is purged; gone: when it was deleted
---   step:K              hash: what is known of one granted step; views is JSON, and packed once it is completed
+--   step:K              hash: what is known of one granted step; views is JSON, and packed once it is completed; starved is
+--                       JSON: seconds that the trainer waited for it, by cause
 local run = KEYS[1]
-local base = string.sub(run, 1, -4)
 local call = redis.call
 
 local MAX_JUMP = 16777216 -- groups: bounds the bitmaps against a wild number

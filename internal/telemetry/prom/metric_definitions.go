@@ -11,6 +11,7 @@ type vectors struct {
 	stepSec    *prometheus.HistogramVec // run
 	phaseSec   *prometheus.CounterVec   // run, phase
 	starvedSec *prometheus.CounterVec   // run, reason
+	prefillSec *prometheus.CounterVec   // run, reason
 	goodput    *prometheus.GaugeVec     // run
 	policyLag  *prometheus.HistogramVec // run
 	lagMean    *prometheus.GaugeVec     // run, place
@@ -56,11 +57,14 @@ type vectors struct {
 func newVectors() vectors {
 	return vectors{
 		stepSec: histogram("step_duration_seconds", "Wall time of an optimizer step, from asking for its batch to its "+
-			"end.", long, "run"),
+			"end, without the prefill.", long, "run"),
 		phaseSec: counter("step_phase_seconds_total", "Seconds of steps by phase: wait, load, ref_logprobs, train, "+
 			"publish, checkpoint, other.", "run", "phase"),
-		starvedSec: counter("trainer_starved_seconds_total", "Seconds in which the trainer waited, by what it waited for: "+
-			"inference, queue, gated.", "run", "reason"),
+		starvedSec: counter("trainer_starved_seconds_total", "Seconds in which the trainer waited for a batch, without the "+
+			"prefill, by what the missing groups were doing: gated, queue, engine_cold, adapter_load, inference, env, "+
+			"straggler, handover, unknown. They add up to the waits of the step records.", "run", "reason"),
+		prefillSec: counter("trainer_prefill_seconds_total", "Seconds in which the trainer waited for its first batch, "+
+			"while the buffer was filled, by the same reasons.", "run", "reason"),
 		goodput: gauge("goodput_ratio", "Share of the last step in which the trainer did not wait.", "run"),
 		policyLag: histogram("policy_lag_versions", "Versions that the trainer was ahead of a group's oldest sampler when "+
 			"it took the group.", prometheus.LinearBuckets(0, 1, 9), "run"),
@@ -123,15 +127,16 @@ var (
 	short = prometheus.ExponentialBuckets(0.01, 2, 14)
 )
 
+// all is those of the deployment.
 func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		v.stepSec, v.phaseSec, v.starvedSec, v.goodput, v.policyLag, v.lagMean,
+		v.stepSec, v.phaseSec, v.starvedSec, v.prefillSec, v.goodput, v.policyLag, v.lagMean,
 		v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.staleDropped,
 		v.throttled, v.zeroVarianceShare, v.collapsed, v.alarms,
 		v.groupSec, v.episodeSec, v.episodes, v.tokens,
 		v.policyVersion, v.engineUp, v.engineInflight, v.engineQueue, v.engineKV, v.enginePrefixHits, v.engineQueueSec,
 		v.engineTokens, v.engineUsageError,
-		v.breakers, v.adapterLoadSec, v.adapterFailures, v.coldStartSec, v.rejected, v.refused,
+		v.breakers, v.adapterLoadSec, v.adapterFailures, v.coldStartSec, v.rejected,
 	}
 }
 

@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -25,7 +27,9 @@ import (
 
 // Metrics is the sink. It is safe for concurrent use.
 type Metrics struct {
-	registry *prometheus.Registry
+	registry *prometheus.Registry // of this process
+	whole    *prometheus.Registry // of the deployment
+	leads    func() bool
 	vectors  vectors
 
 	mu      sync.Mutex
@@ -39,20 +43,42 @@ var _ telemetry.Emitter = (*Metrics)(nil)
 func New() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
+		whole:    prometheus.NewRegistry(),
+		leads:    func() bool { return true },
 		vectors:  newVectors(),
 		perStep:  map[rollout.RunName]float64{},
 		joining:  map[rollout.EngineID]time.Time{},
 	}
-	m.registry.MustRegister(m.vectors.all()...)
+	m.whole.MustRegister(m.vectors.all()...)
+	m.registry.MustRegister(m.vectors.refused, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: prefix + "metrics_leader",
+			Help: "1 at the server that shows the metrics of the deployment, 0 at the others, which show their own alone.",
+		}, func() float64 { return truth(m.leads()) }))
 	return m
 }
 
-// Registry takes further collectors, such as those of the Go runtime.
+// ShowWhole has the metrics of the deployment shown only while leads says so. Every server counts all events, and one
+// shows them, so that a sum over servers counts nothing twice; a server that takes over has counted all the while.
+func (m *Metrics) ShowWhole(leads func() bool) { m.leads = leads }
+
+// Registry takes further collectors of this process.
 func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
 
 // Handler answers Prometheus.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+	return promhttp.HandlerFor(m.Gatherer(), promhttp.HandlerOpts{Registry: m.registry, EnableOpenMetrics: true})
+}
+
+// Gatherer is what Handler answers.
+func (m *Metrics) Gatherer() prometheus.Gatherer {
+	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		if !m.leads() {
+			return m.registry.Gather()
+		}
+		return prometheus.Gatherers{m.registry, m.whole}.Gather()
+	})
 }
 
 // Refused counts a request or a connection that this server turned away.
@@ -136,18 +162,13 @@ func (m *Metrics) runChanged(run rollout.RunName, state rollout.RunState) {
 
 func (m *Metrics) step(name rollout.RunName, r rollout.StepRecord) {
 	run, v := string(name), &m.vectors
-	wall := r.Trainer.WallSec
-	v.stepSec.WithLabelValues(run).Observe(wall)
-	rest := wall
-	for _, phase := range rollout.Phases() {
-		if phase != rollout.PhaseOther {
-			v.phaseSec.WithLabelValues(run, string(phase)).Add(positive(r.Trainer.Phases[phase]))
-			rest -= r.Trainer.Phases[phase]
-		}
+	wall, phases := r.StepSec(), r.StepPhases() // without the prefill
+	v.stepSec.WithLabelValues(run).Observe(positive(wall))
+	for phase, sec := range phases {
+		v.phaseSec.WithLabelValues(run, string(phase)).Add(positive(sec))
 	}
-	v.phaseSec.WithLabelValues(run, string(rollout.PhaseOther)).Add(positive(rest))
 	if wall > 0 {
-		v.goodput.WithLabelValues(run).Set(1 - r.Trainer.Phases[rollout.PhaseWait]/wall)
+		v.goodput.WithLabelValues(run).Set(1 - phases[rollout.PhaseWait]/wall)
 	}
 	for _, g := range r.Service.Groups {
 		v.policyLag.WithLabelValues(run).Observe(float64(rollout.Staleness(g.MinVersion, r.Service.Version)))
@@ -170,7 +191,10 @@ func (m *Metrics) level(name rollout.RunName, b telemetry.BufferLevel) {
 	v.inflightGroups.WithLabelValues(run).Set(float64(b.Counts.InFlight))
 	v.targetGroups.WithLabelValues(run).Set(float64(b.Target))
 	v.bufferBytes.WithLabelValues(run).Set(float64(b.Counts.Bytes))
-	v.starvedSec.WithLabelValues(run, starvedBy(b.Counts)).Add(positive(b.StarvedSec))
+	if b.Cause != "" {
+		v.starvedSec.WithLabelValues(run, string(b.Cause)).Add(positive(b.StarvedSec))
+		v.prefillSec.WithLabelValues(run, string(b.Cause)).Add(positive(b.PrefillSec))
+	}
 	for _, throttle := range rollout.Throttles() {
 		v.throttled.WithLabelValues(run, string(throttle)).Set(truth(b.Throttle == throttle))
 	}
@@ -200,18 +224,6 @@ func truth(is bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// starvedBy is what a waiting trainer waits for, as far as the buffer shows it: games that are being played, games
-// that wait for a slot, or a run that has launched none. Diagnosis looks closer.
-func starvedBy(c rollout.BufferCounts) string {
-	switch {
-	case c.InFlight > 0:
-		return "inference"
-	case c.Queued > 0:
-		return "queue"
-	}
-	return "gated"
 }
 
 func (m *Metrics) group(run string, g rollout.GroupView) {

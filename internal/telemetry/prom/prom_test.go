@@ -28,14 +28,20 @@ func TestEventsBecomeMetrics(t *testing.T) {
 	at := time.Unix(1000, 0)
 	later := func(sec float64) time.Time { return at.Add(time.Duration(sec * float64(time.Second))) }
 	step := telemetry.StepCompleted{Record: rollout.StepRecord{
+		Step: 1,
 		Trainer: rollout.StepReport{WallSec: 10, Phases: map[rollout.Phase]float64{
 			rollout.PhaseWait: 4, rollout.PhaseTrain: 5, "tensorboard": 1,
 		}},
 		Service: rollout.ServiceView{Version: 5, StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, Depth: 2,
 			GroupsPerStep: 8, Groups: []rollout.GroupView{{MinVersion: 4}, {MinVersion: 3}}},
 	}}
+	first := step
+	first.Record.Step = 0
 	level := func(starved float64, c rollout.BufferCounts) telemetry.BufferLevel {
 		return telemetry.BufferLevel{Counts: c, Target: 16, StarvedSec: starved, WindowSec: 1}
+	}
+	waits := func(cause rollout.StarvationCause, starved, prefill float64) telemetry.BufferLevel {
+		return telemetry.BufferLevel{Cause: cause, StarvedSec: starved, PrefillSec: prefill}
 	}
 	for _, tt := range []struct {
 		name   string
@@ -50,6 +56,9 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			`millrace_buffer_depth_batches{run="demo"} 2`,
 			`millrace_policy_lag_mean_versions{place="in_flight",run="demo"} 1`,
 			`millrace_policy_lag_mean_versions{place="in_buffer",run="demo"} 0.5`,
+		}},
+		{"the first step, without the prefill", []telemetry.Body{first}, []string{
+			`millrace_step_duration_seconds_sum{run="demo"} 6`, `millrace_goodput_ratio{run="demo"} 1`,
 		}},
 		{"buffer", []telemetry.Body{step, level(0, rollout.BufferCounts{Ready: 12, InFlight: 3, Bytes: 99})}, []string{
 			`millrace_buffer_ready_batches{run="demo"} 1.5`, `millrace_buffer_inflight_groups{run="demo"} 3`,
@@ -73,12 +82,13 @@ func TestEventsBecomeMetrics(t *testing.T) {
 				ZeroVariance: 8}},
 		}, []string{`millrace_signal_flat_ratio{run="demo"} 0.25`, `millrace_signal_collapsed{run="demo"} 0`}},
 		{"starved", []telemetry.Body{
-			level(1, rollout.BufferCounts{InFlight: 3, Queued: 1}), level(0.5, rollout.BufferCounts{Queued: 1}),
-			level(0.25, rollout.BufferCounts{}), level(-1, rollout.BufferCounts{}),
+			waits(rollout.StarvedInference, 1, 0), waits(rollout.StarvedQueue, 0.5, 0), waits(rollout.StarvedQueue, 0.25, 0),
+			waits(rollout.StarvedGated, 0, 3), waits(rollout.StarvedGated, -1, 0), level(0, rollout.BufferCounts{}),
 		}, []string{
 			`millrace_trainer_starved_seconds_total{reason="inference",run="demo"} 1`,
-			`millrace_trainer_starved_seconds_total{reason="queue",run="demo"} 0.5`,
-			`millrace_trainer_starved_seconds_total{reason="gated",run="demo"} 0.25`,
+			`millrace_trainer_starved_seconds_total{reason="queue",run="demo"} 0.75`,
+			`millrace_trainer_starved_seconds_total{reason="gated",run="demo"} 0`,
+			`millrace_trainer_prefill_seconds_total{reason="gated",run="demo"} 3`,
 		}},
 		{"group", []telemetry.Body{telemetry.GroupReady{Group: rollout.GroupView{
 			Times: rollout.GroupTimes{LaunchedAt: at, StartedAt: later(2), ReadyAt: later(9)}, ModelSec: []float64{5, 6},
@@ -180,7 +190,8 @@ func TestARunThatIsOverHasNoLevels(t *testing.T) {
 	emit := func(run rollout.RunName, b telemetry.Body) { m.Emit(telemetry.Event{Run: run, Body: b}) }
 	for _, run := range []rollout.RunName{"one", "two"} {
 		emit(run, telemetry.BufferLevel{
-			Counts: rollout.BufferCounts{Ready: 3}, StarvedSec: 2, Throttle: rollout.ThrottleBytes,
+			Counts: rollout.BufferCounts{Ready: 3}, StarvedSec: 2, Cause: rollout.StarvedGated,
+			Throttle:       rollout.ThrottleBytes,
 			RewardVariance: rollout.RewardVariance{Groups: 8},
 		})
 	}
@@ -214,6 +225,26 @@ func TestWatch(t *testing.T) {
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no line %s", want)
+		}
+	}
+}
+
+// TestOneServerShowsTheDeployment: the others show their own metrics alone, and have counted the rest when it is their
+// turn.
+func TestOneServerShowsTheDeployment(t *testing.T) {
+	t.Parallel()
+	m := prom.New()
+	leads := false
+	m.ShowWhole(func() bool { return leads })
+	m.Refused("overloaded")
+	m.Emit(telemetry.Event{Run: "demo", Body: telemetry.BufferLevel{StarvedSec: 2, Cause: rollout.StarvedQueue}})
+	const own, whole = `millrace_refused_total{reason="overloaded"} 1`,
+		`millrace_trainer_starved_seconds_total{reason="queue",run="demo"} 2`
+	for _, leads = range []bool{false, true} {
+		text := scrape(t, m)
+		if !strings.Contains(text, own) || strings.Contains(text, whole) != leads ||
+			!strings.Contains(text, "go_goroutines ") || !strings.Contains(text, "process_cpu_seconds_total ") {
+			t.Errorf("leads %t:\n%s", leads, text)
 		}
 	}
 }

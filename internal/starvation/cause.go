@@ -1,0 +1,112 @@
+package starvation
+
+import (
+	"slices"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Evidence is what is known of the groups that a batch waits for, and of those who play them.
+type Evidence struct {
+	Need    int     // groups that the batch needs ready
+	Ready   int     // groups that are
+	Launch  int     // groups that are launched and not ready: queued or in flight
+	Samples int     // games of a group that must finish
+	Playing []Group // the launched ones in the order of their launch, as many as are missing at most
+
+	Requests Requests         // of the run, in all workers; zero where no worker reports any
+	Reported bool             // a worker reports its requests
+	Engines  []rollout.Engine // of the fleet
+	Adapters []string         // that serve the run's groups; none: the base model does
+	Loading  []string         // that are being published: engines load them beside their work
+}
+
+// Group is how far a group has come.
+type Group struct {
+	InFlight bool // a request of it was dispatched
+	Begun    int  // games that have saved something
+	Finished int  // games that are over
+}
+
+// Requests is requests of games by where they are.
+type Requests struct {
+	Queued   int // for an engine
+	InFlight int // at one
+}
+
+// Cause is what the group does that will complete the batch: of the missing groups, the one that is furthest behind.
+func Cause(e Evidence) rollout.StarvationCause {
+	missing := e.Need - e.Ready
+	if missing <= 0 {
+		if e.Launch == 0 {
+			return rollout.StarvedHandover
+		}
+		missing = 1 // groups in play that would become too stale are waited for
+	}
+	if missing > e.Launch {
+		return rollout.StarvedGated
+	}
+	if cause := enginesNotReady(e); cause != "" {
+		return cause
+	}
+	if slices.ContainsFunc(e.Playing, func(g Group) bool { return !g.InFlight }) {
+		return rollout.StarvedQueue
+	}
+	switch {
+	case stragglers(e):
+		return rollout.StarvedStraggler
+	case !e.Reported || e.Requests.InFlight > 0:
+		return rollout.StarvedInference
+	case e.Requests.Queued > 0:
+		return rollout.StarvedQueue
+	}
+	return rollout.StarvedEnv
+}
+
+// stragglers reports whether every missing group waits for its last game alone.
+func stragglers(e Evidence) bool {
+	if e.Samples < 2 || len(e.Playing) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(e.Playing, func(g Group) bool { return g.Finished < e.Samples-1 })
+}
+
+// enginesNotReady is why engines do not generate that should: none of them is ready, most of their places are at
+// engines that have not started up yet, or those that are ready load an adapter and generate nothing meanwhile.
+func enginesNotReady(e Evidence) rollout.StarvationCause {
+	serving, stalled, lacking, places, starting := 0, 0, 0, 0, 0
+	for _, engine := range e.Engines {
+		switch engine.State {
+		case rollout.EngineReady:
+			places += engine.MaxInFlight
+			switch {
+			case lacks(engine, e.Adapters):
+				lacking++
+			case lacks(engine, e.Loading) && engine.Load.Running > 0 && engine.Load.OutputTPS == 0:
+				stalled++
+			default:
+				serving++
+			}
+		case rollout.EngineJoining, rollout.EngineLoading:
+			starting += engine.MaxInFlight
+		case rollout.EngineDraining, rollout.EngineQuarantined, rollout.EngineLost:
+		}
+	}
+	switch {
+	case serving == 0 && lacking+stalled > 0:
+		return rollout.StarvedAdapterLoad
+	case serving == 0 || starting > places:
+		return rollout.StarvedEngineCold
+	}
+	return ""
+}
+
+// lacks reports whether the engine still has to load one of the adapters.
+func lacks(engine rollout.Engine, adapters []string) bool {
+	for _, a := range adapters {
+		if _, refused := engine.Troubles[a]; !refused && !slices.Contains(engine.Adapters, a) {
+			return true
+		}
+	}
+	return false
+}
