@@ -231,6 +231,11 @@ func (e *engine) load(adapter string, of *publication) {
 	e.loads = append(e.loads, l)
 	e.lastLoad++
 	e.loading[e.lastLoad] = l
+	if e.loadStall > 0 {
+		e.fleet.Pause(e.id, true)
+		e.agenda.At(e.now()+e.loadStall, classGames, stalledLoad{e, adapter}, e.lastLoad)
+		return
+	}
 	e.fleet.LoadAdapter(e.id, adapter, e.pipeline, e.lastLoad)
 }
 

@@ -65,6 +65,12 @@ type pipeline struct {
 	begun   map[dispatch.ID]*group // of requests that wait: the group that begins with them
 	trainer trainer
 
+	loadStall  time.Duration // of an engine, before each load
+	slowClaim  time.Duration // beside the setup's overhead: of every claim
+	slowAnswer time.Duration // of a claim, on its way to the trainer
+	others     *otherRun     // nil: there is none
+	lastChange int           // of the spec
+
 	status   rollout.RunStatus
 	input    diagnosis.Input
 	atGrant  serving.Totals

@@ -33,6 +33,9 @@ type Options struct {
 	// Log, if set, is told every event that the dispatcher is given, and what it commands.
 	Log func(now time.Time, event dispatch.Event, commands []dispatch.Command)
 
+	// Changes happen while the run is played.
+	Changes []Change
+
 	check func(*pipeline) // sees every event, in tests
 }
 

@@ -40,6 +40,7 @@ type trainerState uint8
 
 const (
 	trainerAsks      trainerState = iota // for the batch
+	trainerReceives                      // it
 	trainerWorks                         // in a phase
 	trainerPublishes                     // the phase's own time is over
 	trainerHoldsBack                     // until the version before is published
@@ -67,7 +68,7 @@ func (t *trainer) begin(p *pipeline) {
 func (t *trainer) ask(now time.Duration) {
 	t.state, t.asked, t.last = trainerAsks, now, now
 	t.lengths = make(map[rollout.Phase]float64, len(order)+1)
-	t.timer.Set(now)
+	t.timer.Set(now + t.slowClaim)
 }
 
 // look has a trainer that waits for its batch look for it, as soon as it can hear that something has changed.
@@ -87,6 +88,8 @@ func (t *trainer) Happen(now time.Duration, arg uint64) {
 		t.publish()
 	case t.state == trainerAsks:
 		t.claim(now)
+	case t.state == trainerReceives:
+		t.received(now)
 	case t.state == trainerHoldsBack:
 		t.beginPhase(now)
 	case t.state == trainerWorks:
@@ -120,6 +123,17 @@ func (t *trainer) claim(now time.Duration) {
 	}
 	t.run.tell(runmachine.BufferChanged{})
 	t.stepClaimed(t.step)
+	t.doChanges(t.step)
+	if t.slowAnswer > 0 {
+		t.state = trainerReceives
+		t.timer.Set(now + t.slowAnswer)
+		return
+	}
+	t.received(now)
+}
+
+// received begins the phases of a batch that the trainer has.
+func (t *trainer) received(now time.Duration) {
 	t.endOf(rollout.PhaseWait, now)
 	t.phase = 0
 	t.beginPhase(now)

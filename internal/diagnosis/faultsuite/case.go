@@ -14,6 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/runrecord"
 )
 
+type causeName = diagnosis.CauseName
+
 // Causes as the suite names them.
 const (
 	AdapterLoad       = diagnosis.CauseAdapterLoad

@@ -37,6 +37,12 @@ type Buffer struct {
 	departures            map[departureKey]*int64 // groups that left
 }
 
+// SetLimits is an operator's change of what bounds the buffer. Groups per step stay as they are.
+func (b *Buffer) SetLimits(limits rollout.BufferSpec) {
+	limits.GroupsPerStep = b.limits.GroupsPerStep
+	b.limits = limits
+}
+
 type departureKey struct {
 	code   rollout.Code
 	bucket int

@@ -140,6 +140,9 @@ func (c *Continuous) SetSlow(now time.Duration, factor float64) {
 	c.scheduler.SetSlow(now, c.factor*factor)
 }
 
+// SetPaused stops the engine after the step in progress, or lets it go on.
+func (c *Continuous) SetPaused(now time.Duration, paused bool) { c.scheduler.SetPaused(now, paused) }
+
 // Advance computes up to now and reports what happened.
 func (c *Continuous) Advance(now time.Duration) []Event {
 	c.events = c.events[:0]

@@ -120,6 +120,18 @@ func (f *Fleet) Slow(id rollout.EngineID, factor float64) {
 	}
 }
 
+// Pause keeps an engine that batches continuously from generating, or lets it go on.
+func (f *Fleet) Pause(id rollout.EngineID, paused bool) {
+	e := f.engines[id]
+	if e == nil {
+		return
+	}
+	if model, can := e.model.(interface{ SetPaused(time.Duration, bool) }); can {
+		model.SetPaused(f.agenda.Now(), paused)
+		f.collect(f.agenda.Now(), e)
+	}
+}
+
 // callOf is a request as its engine gets it now.
 func (e *engine) callOf(q *request) enginemodel.Call {
 	q.inside = true

@@ -30,12 +30,17 @@ func run() error {
 	steps := flag.Bool("steps", false, "print the step times of the first run of each case instead")
 	records := flag.String("records", "", "write the record of the first run of each case into this folder")
 	wrong := flag.String("wrong", "", "write a page on each case that is not right into this folder")
+	service := flag.Bool("sim", false, "play the cases of package sim, not those of package requestsim")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
 	if err != nil {
 		return err
 	}
-	cases := slices.DeleteFunc(faultsuite.RequestCases(), func(c faultsuite.Case) bool {
+	all := faultsuite.RequestCases()
+	if *service {
+		all = faultsuite.SimCases()
+	}
+	cases := slices.DeleteFunc(all, func(c faultsuite.Case) bool {
 		return !pattern.MatchString(c.Name)
 	})
 	if *steps || *records != "" {
@@ -82,10 +87,10 @@ func look(cases []faultsuite.Case, steps bool, records string) error {
 			continue
 		}
 		fmt.Printf("%-34s", c.Name)
-		for _, r := range played.Record.Done() {
+		for _, r := range played.Input.Records {
 			fmt.Printf(" %.0f", r.StepSec())
 		}
-		last := played.Record.Steps[len(played.Record.Steps)-1]
+		last := played.Input.Records[len(played.Input.Records)-1]
 		f := last.Service.Fleet
 		fmt.Printf("\n%34s wait %.0f of %.0f s; %.1f engines, %.1f in flight each, slots %.0f %%, busy %.0f %%\n", "",
 			last.StepPhases()[rollout.PhaseWait], last.StepSec(), f.Engines, f.InFlight, 100*f.SlotShare, 100*f.BusyShare)
