@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// statusScript keeps what a server says of its sink, unless one with a higher fence has spoken. KEYS: the sink. ARGV:
+// fence, status.
+var statusScript = redis.NewScript(`
+if tonumber(redis.call('HGET', KEYS[1], 'fence') or '0') > tonumber(ARGV[1]) then return 0 end
+redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'status', ARGV[2])
+return 1`)
+
+// SaveSinkStatus keeps what the server that delivers to a sink says of it. It is ErrFenced when another one does by
+// now.
+func (s *Store) SaveSinkStatus(ctx context.Context, fence int64, status telemetry.SinkStatus) error {
+	text, err := json.Marshal(status)
+	if err != nil {
+		return fmt.Errorf("save the status of sink %s: %w", status.Sink, err)
+	}
+	saved, err := statusScript.Run(ctx, s.rdb, []string{s.sinkStatusKey(status.Sink)}, fence, text).Int()
+	switch {
+	case err != nil:
+		return fmt.Errorf("save the status of sink %s: %w", status.Sink, err)
+	case saved == 0:
+		return ErrFenced
+	}
+	return nil
+}
+
+// SinkStatus is what the server that delivers to a sink said of it last, with how many dead letters there are. Of a sink
+// that was never used it has the name alone.
+func (s *Store) SinkStatus(ctx context.Context, sink string) (telemetry.SinkStatus, error) {
+	status := telemetry.SinkStatus{Sink: sink}
+	text, err := s.rdb.HGet(ctx, s.sinkStatusKey(sink), "status").Bytes()
+	if errors.Is(err, redis.Nil) {
+		return status, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &status)
+	}
+	if err != nil {
+		return status, fmt.Errorf("read the status of sink %s: %w", sink, err)
+	}
+	status.DeadLetters, _, err = s.DeadLetterCount(ctx, sink)
+	return status, err
+}
+
+func (s *Store) sinkStatusKey(sink string) string { return s.scope("") + "sink:" + sink }
