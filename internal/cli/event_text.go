@@ -75,6 +75,8 @@ func eventText(e telemetry.Event) string {
 			b.StarvedSec, b.WindowSec)
 	case telemetry.DispatchSample:
 		return fmt.Sprintf("%d requests queued, in %.0f tok/s, out %.0f tok/s", b.Queued, b.InputTPS, b.OutputTPS)
+	case telemetry.SinkChanged:
+		return because(because(fmt.Sprintf("%s is %s", b.Sink, b.State), b.Reason), b.Advice)
 	case telemetry.Audit, telemetry.AdapterChanged, telemetry.EngineChanged, telemetry.EnginePaced,
 		telemetry.BreakerChanged, telemetry.EngineSample: // their fields say it
 	}

@@ -52,8 +52,8 @@ func service(t *testing.T, env map[string]string) config.Service {
 // token has the form of Axiom's API tokens.
 const token = "xaat-00000000-0000-0000-0000-000000000000"
 
-// TestEventsReachAxiom follows an event from a process that has AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL to Axiom
-// and to our own store.
+// TestEventsReachAxiom follows an event from a process that has AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL to our own
+// store, and from there, by the process that delivers, to Axiom.
 func TestEventsReachAxiom(t *testing.T) {
 	t.Parallel()
 	fake := &axiomtest.Server{Token: token, Dataset: "rl"}
@@ -69,13 +69,22 @@ func TestEventsReachAxiom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conns.Close()
+	shipper, err := conns.Shipper(cfg.Axiom)
+	if err != nil {
+		t.Fatal(err)
+	}
 	sinks, err := OpenSinks(ctx, cfg, conns)
 	if err != nil {
 		t.Fatal(err)
 	}
+	shipper.Start(ctx)
 	sinks.Emit(telemetry.Event{At: time.Now(), Run: "demo", Key: "demo/start",
 		Body: telemetry.RunChanged{State: "running", Change: "start"}})
 	sinks.Close()
+	for end := time.Now().Add(time.Minute); len(fake.Events()) == 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	shipper.Close()
 	if got := fake.Events(); len(got) != 1 || got[0]["run_id"] != "demo" || got[0]["kind"] != "run_changed" {
 		t.Errorf("Axiom has %v", got)
 	}
@@ -85,23 +94,26 @@ func TestEventsReachAxiom(t *testing.T) {
 	}
 }
 
-// TestAxiomWithoutDataset says what is missing instead of shipping nothing in silence.
-func TestAxiomWithoutDataset(t *testing.T) {
+// TestAxiomHalfConfigured says what is missing instead of delivering nothing in silence.
+func TestAxiomHalfConfigured(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	cfg := service(t, map[string]string{"MILLRACE_REDIS_URL": "redis://" + miniredis.RunT(t).Addr(), "AXIOM_TOKEN": token})
-	conns, err := Open(context.Background(), cfg, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conns.Close()
-	sinks, err := OpenSinks(context.Background(), cfg, conns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sinks.Close()
-	if !strings.Contains(log.String(), "set AXIOM_DATASET") || strings.Contains(log.String(), token) {
-		t.Errorf("said %q", log.String())
+	for missing, env := range map[string]map[string]string{
+		"set AXIOM_DATASET": {"AXIOM_TOKEN": token}, "set AXIOM_TOKEN": {"AXIOM_DATASET": "rl"}, "": {},
+	} {
+		var log bytes.Buffer
+		env["MILLRACE_REDIS_URL"] = "redis://" + miniredis.RunT(t).Addr()
+		cfg := service(t, env)
+		conns, err := Open(context.Background(), cfg, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conns.Close()
+		if shipper, err := conns.Shipper(cfg.Axiom); shipper != nil || err != nil {
+			t.Errorf("%v, %v", shipper, err)
+		}
+		if !strings.Contains(log.String(), missing) || strings.Contains(log.String(), token) {
+			t.Errorf("said %q, want %q", log.String(), missing)
+		}
 	}
 }
 

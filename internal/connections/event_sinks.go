@@ -2,15 +2,13 @@ package connections
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/internal/telemetry/axiom"
 )
 
-// Sinks is where this process's events go: our own store always, Axiom when it is configured.
+// Sinks is where this process's events go: our own store. From there a server delivers them to Axiom.
 type Sinks struct {
 	emitters []telemetry.Emitter
 	closers  []func()
@@ -26,20 +24,6 @@ func OpenSinks(ctx context.Context, cfg config.Service, b *Set) (*Sinks, error) 
 	s := &Sinks{cancel: cancel}
 	b.emit = s
 	s.add(b.Events, b.Events.Close, func() { b.Events.Run(ctx) })
-	if !cfg.Axiom.Enabled() {
-		if cfg.Axiom.Token != "" {
-			b.Log.Warn("AXIOM_TOKEN is set, but no dataset: nothing is shipped to Axiom; set AXIOM_DATASET or axiom.dataset")
-		}
-		return s, nil
-	}
-	shipper, err := axiom.New(axiom.Config{Token: cfg.Axiom.Token.Reveal(), Dataset: cfg.Axiom.Dataset,
-		URL: cfg.Axiom.URL})
-	if err != nil {
-		s.Close()
-		return nil, fmt.Errorf("AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL (tokens begin with xaat-): %w", err)
-	}
-	s.add(shipper, shipper.Close, func() { shipper.Run(ctx) })
-	b.Log.Info("shipping events to Axiom", "dataset", cfg.Axiom.Dataset)
 	return s, nil
 }
 

@@ -82,7 +82,8 @@ func addEvents(in *diagnosis.Input, facts []store.Record, since time.Time) error
 		case telemetry.StepCompleted, telemetry.BatchClaimed, telemetry.GroupReady, telemetry.EpisodeFinished:
 			// the step records tell
 		case telemetry.AlarmChanged, telemetry.EpisodeFailed: // alarms are looked for again
-		case telemetry.Audit, telemetry.AdapterChanged, telemetry.PolicyPublished, telemetry.BreakerChanged:
+		case telemetry.Audit, telemetry.AdapterChanged, telemetry.PolicyPublished, telemetry.BreakerChanged,
+			telemetry.SinkChanged:
 			// they change no step by themselves
 		case telemetry.BufferLevel, telemetry.EngineSample, telemetry.DispatchSample: // samples are no facts
 		}

@@ -31,6 +31,13 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		return err
 	}
 	defer b.Close()
+	shipper, err := b.Shipper(cfg.Axiom)
+	if err != nil {
+		return err
+	}
+	if shipper != nil { // deferred before the sinks are: what they still write down is delivered, too
+		defer shipper.Close()
+	}
 	sinks, err := connections.OpenSinks(ctx, cfg, b)
 	if err != nil {
 		return err
@@ -85,6 +92,9 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	logger.Info("serving", "address", l.Addr().String())
+	if shipper != nil {
+		shipper.Start(ctx)
+	}
 	g.Go(func() error { return server.Serve(ctx, l) })
 	g.Go(func() error {
 		files.watch(ctx)

@@ -46,6 +46,7 @@ func bodies() []telemetry.Body {
 		telemetry.EngineChanged{State: rollout.EngineLost, Reason: "refused"},
 		telemetry.EnginePaced{Slow: "12 tokens/s"},
 		telemetry.BreakerChanged{Worker: "w", Open: true, Reason: "3 requests in a row got no answer"},
+		telemetry.SinkChanged{Sink: "axiom", State: telemetry.SinkDegraded, Reason: "403", Advice: "check the token"},
 		telemetry.EngineSample{Load: rollout.EngineLoad{Running: 3, OutputTPS: 120, QueueSec: 0.5, UsageInputError: 0.25,
 			UsageWindowSec: 60}},
 		telemetry.DispatchSample{WindowSec: 1, Queued: 4, InFlight: map[rollout.EngineID]int{"a": 3}, OutputTPS: 30,

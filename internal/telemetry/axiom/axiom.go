@@ -52,7 +52,8 @@ func (c Config) validate() error {
 	case c.Token == "":
 		faults = append(faults, errors.New("no token"))
 	case strings.HasPrefix(c.Token, personalToken) && c.OrgID == "":
-		faults = append(faults, errors.New("a personal token (xapt-) works with an organisation alone: use an API token (xaat-)"))
+		faults = append(faults, errors.New("a personal token (xapt-) works with an organisation alone: use an API "+
+			"token (xaat-)"))
 	case !strings.HasPrefix(c.Token, apiToken) && !strings.HasPrefix(c.Token, personalToken):
 		faults = append(faults, errors.New("the token is not one of Axiom's: they begin with xaat-"))
 	}

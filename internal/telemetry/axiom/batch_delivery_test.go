@@ -122,7 +122,8 @@ func TestDelivery(t *testing.T) {
 		{name: "all well", reply: whole(400, is()), requests: 1},
 		{name: "partly refused", reply: partial(is(3, 50), byTime(time.RFC3339Nano)), refused: []int{3, 50}, requests: 1},
 		{name: "times to the microsecond", reply: partial(is(3, 50), byTime(micro)), refused: []int{3, 50}, requests: 1},
-		{name: "times to the second", reply: partial(is(3), byTime(time.RFC3339)), refused: []int{3}, requests: 20, twice: true},
+		{name: "times to the second", reply: partial(is(3), byTime(time.RFC3339)), refused: []int{3}, requests: 20,
+			twice: true},
 		{name: "not said which", reply: partial(is(3, 50), func(*sink, part) []failure { return nil }),
 			refused: []int{3, 50}, requests: 40, twice: true},
 		{name: "said of one alone", reply: partial(is(3, 50), func(s *sink, p part) []failure {
@@ -133,7 +134,8 @@ func TestDelivery(t *testing.T) {
 			return append(f[:min(1, len(f))], f[:min(1, len(f))]...)
 		}), refused: []int{3, 50}, requests: 20, twice: true},
 		{name: "one poisons the request", reply: whole(400, is(42)), refused: []int{42}, requests: 30},
-		{name: "some poison the request", reply: whole(422, is(0, 1, 2, 42, 99)), refused: []int{0, 1, 2, 42, 99}, requests: 70, twice: true},
+		{name: "some poison the request", reply: whole(422, is(0, 1, 2, 42, 99)), refused: []int{0, 1, 2, 42, 99},
+			requests: 70, twice: true},
 		{name: "most poison the request", reply: whole(400, func(i int) bool { return i%4 > 0 }),
 			refused: slices.DeleteFunc(places(100), func(i int) bool { return i%4 == 0 }), requests: 330, twice: true},
 		{name: "nothing passes any more", reply: func(s *sink) func(part) answer {
@@ -161,7 +163,8 @@ func TestDelivery(t *testing.T) {
 		{name: "every request is refused", reply: whole(400, all), requests: 17, parked: "cannot parse"},
 		{name: "every request is too large", reply: whole(413, all), requests: 40, parked: "413"},
 		{name: "every event is refused", reply: partial(all, byTime(time.RFC3339Nano)), requests: 1, parked: "no good"},
-		{name: "every event is refused, and which is not said", reply: partial(all, func(*sink, part) []failure { return nil }),
+		{name: "every event is refused, and which is not said",
+			reply:    partial(all, func(*sink, part) []failure { return nil }),
 			requests: 1, parked: "no reason"},
 		{name: "four of ten accounted for, at first", requests: 3, twice: true, reply: func(s *sink) func(part) answer {
 			return func(p part) answer {

@@ -115,7 +115,8 @@ func (e *events) lag(run rollout.RunName) store.Lag {
 	return lag
 }
 
-func (e *events) Unshipped(_ context.Context, _ string, run rollout.RunName, limit int) ([]store.Record, store.Lag, error) {
+func (e *events) Unshipped(_ context.Context, _ string, run rollout.RunName,
+	limit int) ([]store.Record, store.Lag, error) {
 	defer e.mu.Unlock()
 	if err := e.enter(); err != nil {
 		return nil, store.Lag{}, err

@@ -84,7 +84,8 @@ func react(a answer, events, try int, now time.Time, jitter float64) reaction {
 
 // Advice, by what is wrong.
 var refusalAdvice = map[int]string{
-	http.StatusUnauthorized: "check AXIOM_TOKEN: it may have expired or been deleted; then restart the servers with the new one",
+	http.StatusUnauthorized: "check AXIOM_TOKEN: it may have expired or been deleted; then restart the servers with the " +
+		"new one",
 	http.StatusForbidden: "check that AXIOM_TOKEN may ingest into the dataset, and that the dataset's name is right; a " +
 		"permission given in Axiom is noticed within a minute",
 	http.StatusNotFound: "create the dataset in Axiom, or correct AXIOM_DATASET or axiom.dataset, and axiom.url",

@@ -31,12 +31,14 @@ func TestReact(t *testing.T) {
 		{"taken", answer{status: 200, counted: true, ingested: 5}, 5, 0, want{accounted, 0, "ok"}},
 		{"partly refused", answer{status: 200, counted: true, ingested: 3, failed: 2}, 5, 0, want{accounted, 0, "ok"}},
 		{"all refused", answer{status: 200, counted: true, failed: 5}, 5, 0, want{accounted, 0, "ok"}},
-		{"not all accounted for", answer{status: 200, counted: true, ingested: 4}, 10, 0, want{again, time.Second, "retrying"}},
+		{"not all accounted for", answer{status: 200, counted: true, ingested: 4}, 10, 0,
+			want{again, time.Second, "retrying"}},
 		{"never all accounted for", answer{status: 200, counted: true, ingested: 4}, 10, 2, want{split, 0, "ok"}},
 		{"more than was sent", answer{status: 200, counted: true, ingested: 11}, 10, 2, want{split, 0, "ok"}},
 		{"one, not accounted for", answer{status: 200, counted: true}, 1, 7, want{again, time.Minute, "retrying"}},
 		{"one, never accounted for", answer{status: 200, counted: true}, 1, 8, want{refused, 0, "ok"}},
-		{"a page of somebody else", answer{status: 200, message: "a page of HTML"}, 5, 0, want{park, time.Minute, "degraded"}},
+		{"a page of somebody else", answer{status: 200, message: "a page of HTML"}, 5, 0,
+			want{park, time.Minute, "degraded"}},
 
 		{"rate limit", answer{status: 429, wait: wait(90 * time.Second)}, 5, 4, want{again, 90 * time.Second, "limited"}},
 		{"rate limit that has passed", answer{status: 429, wait: retryTime{at: now.Add(-time.Hour)}}, 5, 0,
@@ -71,7 +73,8 @@ func TestReact(t *testing.T) {
 		{"gateway", answer{status: 502}, 5, 20, want{again, time.Minute, "retrying"}},
 		{"no answer, for long", answer{failure: errors.New("connection refused")}, 5, 1000,
 			want{again, time.Minute, "retrying"}},
-		{"a certificate of nobody", answer{failure: x509.UnknownAuthorityError{}}, 5, 0, want{again, time.Second, "degraded"}},
+		{"a certificate of nobody", answer{failure: x509.UnknownAuthorityError{}}, 5, 0,
+			want{again, time.Second, "degraded"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

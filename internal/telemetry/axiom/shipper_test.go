@@ -144,8 +144,8 @@ func TestEveryAnswer(t *testing.T) {
 			advice: "dataset", within: 61 * time.Second, requests: 2},
 		{name: "a login page", faults: repeat(1, header(200, map[string]string{"Content-Type": "text/html"}, "<html>")),
 			state: "degraded", reason: "not Axiom", advice: "AXIOM_URL", within: 61 * time.Second, requests: 2},
-		{name: "moved", faults: repeat(1, header(301, map[string]string{"Location": "http://evil.test"}, "")), state: "degraded",
-			reason: "301", advice: "AXIOM_URL", within: 61 * time.Second, requests: 2},
+		{name: "moved", faults: repeat(1, header(301, map[string]string{"Location": "http://evil.test"}, "")),
+			state: "degraded", reason: "301", advice: "AXIOM_URL", within: 61 * time.Second, requests: 2},
 		{name: "413", faults: repeat(1, axiomtest.Status(413, "too large")), state: "ok", within: time.Second, requests: 3},
 		{name: "400 to everything", faults: repeat(17, axiomtest.Status(400, "bad")), state: "parked", reason: "400: bad",
 			advice: "nothing is given up", within: 61 * time.Second, requests: 18},
@@ -205,10 +205,11 @@ func TestEveryAnswer(t *testing.T) {
 // TestLimitsForAnHour asks less and less often while the limit says nothing of use, however it says it.
 func TestLimitsForAnHour(t *testing.T) {
 	t.Parallel()
+	const reset = "X-RateLimit-Reset"
 	for name, h := range map[string]func(now time.Time) (string, string){
 		"no header":             func(time.Time) (string, string) { return "X-None", "" },
-		"reset in the past":     func(now time.Time) (string, string) { return "X-RateLimit-Reset", fmt.Sprint(now.Unix() - 60) },
-		"reset in a second":     func(now time.Time) (string, string) { return "X-RateLimit-Reset", fmt.Sprint(now.Unix() + 1) },
+		"reset in the past":     func(now time.Time) (string, string) { return reset, fmt.Sprint(now.Unix() - 60) },
+		"reset in a second":     func(now time.Time) (string, string) { return reset, fmt.Sprint(now.Unix() + 1) },
 		"Retry-After: 0":        func(time.Time) (string, string) { return "Retry-After", "0" },
 		"Retry-After: nonsense": func(time.Time) (string, string) { return "Retry-After", "soon" },
 	} {

@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,6 +16,7 @@ import (
 // DeadLetter is an event that a sink refuses for what it is.
 type DeadLetter struct {
 	ID     string          `json:"id"` // names the dead letter, for Replay
+	Event  string          `json:"event_id"`
 	At     time.Time       `json:"at"` // when it was given up
 	Sink   string          `json:"sink"`
 	Scope  rollout.RunName `json:"run_id,omitempty"` // empty: the fleet
@@ -22,29 +25,62 @@ type DeadLetter struct {
 	Data   json.RawMessage `json:"data"` // the event
 }
 
-// maxDeadLetters bounds the dead letters of a sink. Beyond it the oldest go, and are counted.
-const maxDeadLetters = 100_000
+// MaxDeadLetters bounds the dead letters of a sink. A fact that finds no room is not given up: its sink waits.
+const MaxDeadLetters = 10_000
 
-// deadScript adds a dead letter. KEYS: the stream, a counter of all that there were. ARGV: bound, then its fields.
+// ErrDeadLettersFull is returned when a sink has as many dead letters as may be.
+var ErrDeadLettersFull = errors.New("no room for more dead letters")
+
+// deadScript adds a dead letter, once: a shipper that died before it could acknowledge the event adds it again. A
+// sample that finds no room is counted. KEYS: the stream, a counter of all that there were, the event ids in the
+// stream, all sinks. ARGV: bound, event id, whether it is a sample, the sink, then the letter's fields. Answers whether
+// there was room.
 var deadScript = redis.NewScript(`
+if redis.call('SISMEMBER', KEYS[3], ARGV[2]) == 1 then return 1 end
+if redis.call('XLEN', KEYS[1]) >= tonumber(ARGV[1]) then
+  if ARGV[3] == '1' then redis.call('HINCRBY', KEYS[4], 'dropped ' .. ARGV[4], 1) end
+  return tonumber(ARGV[3])
+end
 redis.call('INCR', KEYS[2])
-return redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[1], '*', 'scope', ARGV[2], 'kind', ARGV[3], 'json', ARGV[4],
-  'reason', ARGV[5])`)
+redis.call('SADD', KEYS[3], ARGV[2])
+redis.call('XADD', KEYS[1], '*', 'scope', ARGV[5], 'kind', ARGV[6], 'json', ARGV[7], 'reason', ARGV[8],
+  'event_id', ARGV[2])
+return 1`)
 
 // maxReason bounds the text that is kept of a refusal.
 const maxReason = 1000
 
-// DeadLetter keeps an event that a sink has refused. It is to be acknowledged afterwards.
+// DeadLetter keeps an event that a sink has refused, once. It is to be acknowledged afterwards. It is
+// ErrDeadLettersFull when a fact finds no room.
 func (s *Store) DeadLetter(ctx context.Context, sink string, r Record, reason string) error {
 	if len(reason) > maxReason {
-		reason = reason[:maxReason] + "..."
+		reason = strings.ToValidUTF8(reason[:maxReason], "") + "..."
 	}
-	err := deadScript.Run(ctx, s.rdb, []string{s.deadKey(sink), s.deadKey(sink) + ":all"}, maxDeadLetters,
-		string(r.Scope), r.Kind, []byte(r.Data), reason).Err()
-	if err != nil {
+	sample := 0
+	if r.Droppable {
+		sample = 1
+	}
+	keys := []string{s.deadKey(sink), s.deadKey(sink) + ":all", s.deadKey(sink) + ":ids", s.sinksKey()}
+	kept, err := deadScript.Run(ctx, s.rdb, keys, MaxDeadLetters, eventID(r), sample, sink, string(r.Scope), r.Kind,
+		[]byte(r.Data), reason).Int()
+	switch {
+	case err != nil:
 		return fmt.Errorf("keep a dead letter of sink %s: %w", sink, err)
+	case kept == 0:
+		return ErrDeadLettersFull
 	}
 	return nil
+}
+
+// eventID is the id under which an event is the same wherever it is met; of what is no event, its place.
+func eventID(r Record) string {
+	var head struct {
+		ID string `json:"event_id"`
+	}
+	if json.Unmarshal(r.Data, &head) != nil || head.ID == "" {
+		return string(r.Scope) + "/record/" + r.ID
+	}
+	return head.ID
 }
 
 // DeadLetters lists up to limit dead letters of a sink after the one with an id, oldest first.
@@ -71,8 +107,9 @@ func deadLetter(sink string, m redis.XMessage) DeadLetter {
 	if !json.Valid([]byte(data)) {
 		data = "null"
 	}
-	return DeadLetter{ID: m.ID, At: time.UnixMilli(int64(ms)).UTC(), Sink: sink, Scope: rollout.RunName(text("scope")),
-		Kind: text("kind"), Reason: text("reason"), Data: json.RawMessage(data)}
+	return DeadLetter{ID: m.ID, Event: text("event_id"), At: time.UnixMilli(int64(ms)).UTC(), Sink: sink,
+		Scope: rollout.RunName(text("scope")),
+		Kind:  text("kind"), Reason: text("reason"), Data: json.RawMessage(data)}
 }
 
 // DeadLetterCount is how many dead letters of a sink are kept, and how many there have been.
@@ -117,12 +154,15 @@ func (s *Store) Replay(ctx context.Context, sink string, ids ...string) (int, er
 func (s *Store) replay(ctx context.Context, sink string, ids []string) (int, error) {
 	var entries []entry
 	for _, id := range ids {
+		if !idPattern.MatchString(id) {
+			return 0, noDeadLetter(sink, id)
+		}
 		found, err := s.rdb.XRange(ctx, s.deadKey(sink), id, id).Result()
 		if err != nil {
 			return 0, fmt.Errorf("read dead letter %s of sink %s: %w", id, sink, err)
 		}
 		if len(found) == 0 {
-			return 0, rollout.Refuse(rollout.Invalid, "sink %s has no dead letter %s; list them first", sink, id)
+			return 0, noDeadLetter(sink, id)
 		}
 		l := deadLetter(sink, found[0])
 		entries = append(entries, entry{run: Replayed, flag: again, kind: l.Kind, json: l.Data})
@@ -130,10 +170,70 @@ func (s *Store) replay(ctx context.Context, sink string, ids []string) (int, err
 	if err := s.append(ctx, Replayed, entries); err != nil {
 		return 0, fmt.Errorf("replay dead letters of sink %s: %w", sink, err)
 	}
-	if err := s.rdb.XDel(ctx, s.deadKey(sink), ids...).Err(); err != nil {
+	if _, err := s.forget(ctx, sink, ids); err != nil {
 		return 0, fmt.Errorf("replay dead letters of sink %s: %w", sink, err)
 	}
 	return len(entries), nil
+}
+
+// DropDeadLetters gives dead letters up, all of the sink's if no id is given, and answers how many.
+func (s *Store) DropDeadLetters(ctx context.Context, sink string, ids ...string) (int, error) {
+	if len(ids) > 0 {
+		for _, id := range ids {
+			if !idPattern.MatchString(id) {
+				return 0, noDeadLetter(sink, id)
+			}
+		}
+		n, err := s.forget(ctx, sink, ids)
+		if err == nil && n == 0 {
+			err = noDeadLetter(sink, ids[0])
+		}
+		return n, err
+	}
+	total := 0
+	for {
+		page, err := s.DeadLetters(ctx, sink, "", maxBatch)
+		if err != nil || len(page) == 0 {
+			return total, err
+		}
+		ids = ids[:0]
+		for _, l := range page {
+			ids = append(ids, l.ID)
+		}
+		n, err := s.forget(ctx, sink, ids)
+		if total += n; err != nil {
+			return total, err
+		}
+	}
+}
+
+func noDeadLetter(sink, id string) error {
+	return rollout.Refuse(rollout.Invalid, "sink %s has no dead letter %s; list them first", sink, id)
+}
+
+// forgetScript takes dead letters away. KEYS: the stream, the event ids in it. ARGV: ids. Answers how many there were.
+var forgetScript = redis.NewScript(`
+local n = 0
+for _, id in ipairs(ARGV) do
+  for _, row in ipairs(redis.call('XRANGE', KEYS[1], id, id)) do
+    for i = 1, #row[2], 2 do
+      if row[2][i] == 'event_id' then redis.call('SREM', KEYS[2], row[2][i+1]) end
+    end
+    n = n + redis.call('XDEL', KEYS[1], id)
+  end
+end
+return n`)
+
+func (s *Store) forget(ctx context.Context, sink string, ids []string) (int, error) {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	n, err := forgetScript.Run(ctx, s.rdb, []string{s.deadKey(sink), s.deadKey(sink) + ":ids"}, args...).Int()
+	if err != nil {
+		return 0, fmt.Errorf("take dead letters of sink %s away: %w", sink, err)
+	}
+	return n, nil
 }
 
 func (s *Store) deadKey(sink string) string { return s.scope("") + "dead:" + sink }

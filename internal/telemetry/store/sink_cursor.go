@@ -137,6 +137,22 @@ func (s *Store) Unshipped(ctx context.Context, sink string, scope rollout.RunNam
 	return unshipped, lag, nil
 }
 
+// Lag is how far a sink is behind in a scope. Unlike Unshipped it lists nothing.
+func (s *Store) Lag(ctx context.Context, sink string, scope rollout.RunName) (Lag, error) {
+	at, written, err := s.cursorAt(ctx, sink, scope)
+	if err != nil {
+		return Lag{}, err
+	}
+	lag := Lag{Facts: max(0, written.facts-at.facts), Samples: max(0, written.samples-at.samples),
+		LostFacts: at.lostFacts, LostSamples: at.lostSamples}
+	next, err := s.Recent(ctx, scope, at.id, 1)
+	if err == nil && len(next) > 0 {
+		ms, _ := split(next[0].ID)
+		lag.Oldest = time.UnixMilli(int64(ms)).UTC()
+	}
+	return lag, err
+}
+
 // cursorAt is the sink's cursor in a scope, and how many events there are.
 func (s *Store) cursorAt(ctx context.Context, sink string,
 	scope rollout.RunName) (at cursor, written cursor, err error) {
@@ -192,8 +208,9 @@ func (s *Store) numbersBefore(ctx context.Context, scope rollout.RunName, id str
 	return facts, samples, err
 }
 
-// ackScript moves a cursor, and never back. KEYS: the sink's cursor. ARGV: fence, id, its ms and sequence, numbers of
-// the latest fact and sample, facts and samples lost. Answers 0 to who is fenced off.
+// ackScript moves a cursor, and never back. KEYS: the sink's cursor, all sinks. ARGV: fence, id,
+// its ms and sequence, numbers of the latest fact and sample, facts and samples lost; the numbers from which a cursor
+// begins that is not there yet; the sink. What it passes is counted. Answers 0 to who is fenced off.
 var ackScript = redis.NewScript(`
 local fence = tonumber(redis.call('HGET', KEYS[1], 'fence') or '0')
 if tonumber(ARGV[1]) < fence then return 0 end
@@ -202,6 +219,14 @@ redis.call('HSET', KEYS[1], 'fence', ARGV[1])
 if tonumber(ms) > tonumber(ARGV[3]) or tonumber(ms) == tonumber(ARGV[3]) and tonumber(seq) >= tonumber(ARGV[4]) then
   return 1
 end
+local function moved(field, to, beginning)
+  return tonumber(to) - tonumber(redis.call('HGET', KEYS[1], field) or beginning)
+end
+local lostFacts, lostSamples = moved('lost f', ARGV[7], '0'), moved('lost s', ARGV[8], '0')
+local passed = moved('f', ARGV[5], ARGV[9]) + moved('s', ARGV[6], ARGV[10])
+redis.call('HINCRBY', KEYS[2], 'passed ' .. ARGV[11], passed - lostFacts - lostSamples)
+redis.call('HINCRBY', KEYS[2], 'lost f ' .. ARGV[11], lostFacts)
+redis.call('HINCRBY', KEYS[2], 'lost s ' .. ARGV[11], lostSamples)
 redis.call('HSET', KEYS[1], 'id', ARGV[2], 'f', ARGV[5], 's', ARGV[6], 'lost f', ARGV[7], 'lost s', ARGV[8])
 return 1`)
 
@@ -214,13 +239,13 @@ func (s *Store) Acknowledge(ctx context.Context, sink string, fence int64, scope
 	} else if now > fence {
 		return fmt.Errorf("sink %s: fence %d, now %d: %w", sink, fence, now, ErrFenced)
 	}
-	to, moved := s.advance(sink, scope, ids)
+	from, to, moved := s.advance(sink, scope, ids)
 	if !moved {
 		return nil
 	}
 	ms, seq := split(to.id)
-	ok, err := ackScript.Run(ctx, s.rdb, []string{s.cursorKey(scope, sink)}, fence, to.id, ms, seq, to.facts, to.samples,
-		to.lostFacts, to.lostSamples).Int()
+	ok, err := ackScript.Run(ctx, s.rdb, []string{s.cursorKey(scope, sink), s.sinksKey()}, fence, to.id, ms, seq,
+		to.facts, to.samples, to.lostFacts, to.lostSamples, from.facts, from.samples, sink).Int()
 	if err != nil {
 		return fmt.Errorf("acknowledge to sink %s: %w", sink, err)
 	}
@@ -257,12 +282,12 @@ func (s *Store) keepWindow(sink string, scope rollout.RunName, w window) window 
 }
 
 // advance notes what is acknowledged, and finds how far the cursor can go.
-func (s *Store) advance(sink string, scope rollout.RunName, ids []string) (to cursor, moved bool) {
+func (s *Store) advance(sink string, scope rollout.RunName, ids []string) (from, to cursor, moved bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.windows[windowKey{sink, scope}]
 	if w == nil {
-		return to, false
+		return from, to, false
 	}
 	for _, id := range ids {
 		w.done[id] = true
@@ -274,7 +299,7 @@ func (s *Store) advance(sink string, scope rollout.RunName, ids []string) (to cu
 		}
 		to, moved = to.past(r), true
 	}
-	return to, moved
+	return w.from, to, moved
 }
 
 // past is the cursor behind a record. Numbers between the two are of events that were let go before they were listed.

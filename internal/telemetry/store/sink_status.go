@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -35,8 +36,8 @@ func (s *Store) SaveSinkStatus(ctx context.Context, fence int64, status telemetr
 	return nil
 }
 
-// SinkStatus is what the server that delivers to a sink said of it last, with how many dead letters there are. Of a sink
-// that was never used it has the name alone.
+// SinkStatus is what the server that delivers to a sink said of it last, with what is counted with each event: this is
+// exact, whoever was killed meanwhile. Of a sink that was never used it has the name alone.
 func (s *Store) SinkStatus(ctx context.Context, sink string) (telemetry.SinkStatus, error) {
 	status := telemetry.SinkStatus{Sink: sink}
 	text, err := s.rdb.HGet(ctx, s.sinkStatusKey(sink), "status").Bytes()
@@ -49,8 +50,21 @@ func (s *Store) SinkStatus(ctx context.Context, sink string) (telemetry.SinkStat
 	if err != nil {
 		return status, fmt.Errorf("read the status of sink %s: %w", sink, err)
 	}
-	status.DeadLetters, _, err = s.DeadLetterCount(ctx, sink)
-	return status, err
+	if status.DeadLetters, status.DeadLettered, err = s.DeadLetterCount(ctx, sink); err != nil {
+		return status, err
+	}
+	counts, err := s.rdb.HMGet(ctx, s.sinksKey(), "passed "+sink, "lost f "+sink, "lost s "+sink, "dropped "+sink).Result()
+	if err != nil {
+		return status, fmt.Errorf("read the counts of sink %s: %w", sink, err)
+	}
+	var n [4]int64
+	for i, c := range counts {
+		digits, _ := c.(string) // missing is 0, and all else a script wrote
+		n[i], _ = strconv.ParseInt(digits, 10, 64)
+	}
+	status.LostFacts, status.LostSamples, status.DroppedSamples = n[1], n[2], n[3]
+	status.Delivered = max(0, n[0]-status.DeadLettered-status.DroppedSamples)
+	return status, nil
 }
 
 func (s *Store) sinkStatusKey(sink string) string { return s.scope("") + "sink:" + sink }
