@@ -35,12 +35,13 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 		Notes:       append(append([]string{}, m.notes...), p.notes...),
 		NotLookedAt: []string{}, APL: []Query{}, Next: []string{},
 	}
+	r.Regime.Probe = p.probe
 	r.Verdict = verdictOf(r.Findings, r.Steps)
 	if r.Verdict == VerdictNoAnswer {
 		r.Missing = append(r.Missing, fmt.Sprintf("%d more steps", tooFew-r.Steps))
 	}
 	r.Summary = summary(r, m.starving())
-	r.Next = append(r.Next, nextCommands(r, m)...)
+	r.Next = append(r.Next, nextCommands(r, m, p)...)
 	return r
 }
 
@@ -92,7 +93,7 @@ func longPhase(levels []Level) string {
 }
 
 // nextCommands is the commands that do, or show, what helps most.
-func nextCommands(r Report, m *measurements) []string {
+func nextCommands(r Report, m *measurements, p predictions) []string {
 	name := string(r.Run)
 	again := "millrace diagnose " + name
 	learnsNothing := len(r.Findings) > 0 && r.Findings[0].Cause == CauseNoRewardVariance
@@ -105,6 +106,8 @@ func nextCommands(r Report, m *measurements) []string {
 		return []string{"millrace game show " + name, again}
 	case m.in.Over:
 		return nextTime(name, best)
+	case p.probe != nil && best.Command == "" && !m.in.Over:
+		return []string{p.probe.Command, again}
 	case best.Command != "":
 		return []string{best.Command, again}
 	case proven(r.Causes, CauseThrottle) && m.stalenessLimit() == 0:
@@ -131,7 +134,7 @@ func bestChange(changes []WhatIf) WhatIf {
 	for _, w := range changes {
 		better := best.Command == "" || best.Staler && !w.Staler ||
 			best.Staler == w.Staler && w.StepSec < best.StepSec*(1-minGain)
-		if w.Outcome == Helps && w.Command != "" && better {
+		if w.Outcome == Helps && w.Command != "" && !w.Less && better {
 			best = w
 		}
 	}

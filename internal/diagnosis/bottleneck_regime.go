@@ -21,6 +21,7 @@ type regime struct {
 	Regime
 	slots   slotUse
 	latency groupLatency
+	speed   engineSpeed
 	missing []string // evidence that would be needed to say more
 }
 
@@ -28,13 +29,14 @@ type regime struct {
 func regimeOf(m *measurements) regime {
 	stepSec := m.mean(m.present, (*step).seconds)
 	slots := slotUseOf(m, stepSec)
-	reg := regime{slots: slots, latency: groupLatencyOf(m, slots)}
+	reg := regime{slots: slots, latency: groupLatencyOf(m, slots), speed: speedOf(m, slots)}
 	reg.StepSec = stepSec
 	reg.C = Quantity{m.mean(m.present, (*step).compute), Measured, "step less wait"}
 	reg.Depth = float64(max(1, min(m.setDepth(), m.bytesLimit())))
 	if m.hasGroups() {
 		reg.R, reg.LatencyPD, reg.Depth = latencyTerms(m, reg.latency, reg.C.Sec, reg.Depth)
-		reg.P = production(m, slots)
+		reg.P = reg.production(m)
+		reg.Load = reg.speed.report()
 	}
 	reg.Kind, reg.Resource = reg.choose(m)
 	if reg.Resource == WorkerSlots {
@@ -46,20 +48,26 @@ func regimeOf(m *measurements) regime {
 }
 
 // production is how long the fleet needs for one batch's work; nil when its slots are not known. Slots that other work
-// of the fleet holds are not this run's.
-func production(m *measurements, use slotUse) *Quantity {
-	slots := use.slots
-	if use.queueing() {
-		slots = min(slots, use.inFlight) // as many as are ever used, with requests waiting
-	}
-	slots -= use.others()
+// of the fleet holds are not this run's. Full slots cost the speed that the fitted curve says.
+func (reg *regime) production(m *measurements) *Quantity {
+	use := reg.slots
+	slots := use.mayHold()
 	if slots <= 0 || !m.fleet.known {
 		return nil
 	}
 	perBatch := m.workPerBatch()
 	how := fmt.Sprintf("%s request-seconds / %s slots", units.Number(perBatch), units.Number(slots))
 	if !use.full() {
-		return &Quantity{perBatch / slots, Modelled, how + ", if full slots cost no speed"}
+		now, full := reg.speed.slowdowns(slots/max(1, m.fleet.engines) + use.others()/max(1, m.fleet.engines))
+		switch {
+		case !reg.speed.Decided():
+			how += "; full ones may be slower"
+		case full > 1.05*now:
+			how += fmt.Sprintf(", x%.1f slower when full", full/now)
+		default:
+			how += ", if full slots cost no speed"
+		}
+		return &Quantity{perBatch / slots * full / now, Modelled, how}
 	}
 	return &Quantity{perBatch / slots, Measured, how}
 }
@@ -82,12 +90,33 @@ func (reg *regime) choose(m *measurements) (RegimeKind, Resource) {
 		return NoRegime, ""
 	case full && reg.explains(reg.P):
 		return CapacityBound, EngineSlots
-	case !full && reg.explains(reg.LatencyPD):
-		return LatencyBound, ""
+	case !full && (reg.explains(reg.LatencyPD) || reg.saturationExplains()):
+		return reg.byLoad()
 	case !full && !reg.latency.prompt && m.startGap() >= gapShare*reg.StepSec && reg.LatencyPD.Sec < reg.StepSec:
 		return CapacityBound, WorkerSlots
 	}
 	return MixedRegime, ""
+}
+
+// byLoad parts latency from saturation, where steps take as long as the games do and slots are free.
+func (reg *regime) byLoad() (RegimeKind, Resource) {
+	switch {
+	case !reg.speed.Decided():
+		return UndecidedRegime, ""
+	case reg.speed.IsSaturated():
+		return CapacityBound, EngineSpeed
+	}
+	return LatencyBound, ""
+}
+
+// saturationExplains reports whether a step is about what saturated engines make of it: their time for a batch, and
+// what of the games' latency they do not stretch.
+func (reg *regime) saturationExplains() bool {
+	if !reg.speed.Decided() || !reg.speed.IsSaturated() || !reg.latency.prompt {
+		return false
+	}
+	sum := reg.P.Sec + reg.LatencyPD.Sec*reg.speed.Rise
+	return math.Abs(sum/reg.StepSec-1) <= 2*closeTo
 }
 
 func (reg *regime) computeBound() bool { return 1-reg.C.Sec/reg.StepSec < minWaitShare }
@@ -150,6 +179,7 @@ func (reg *regime) evidence(m *measurements) []Evidence {
 		say("step times repeat every %d steps, between %s and %s",
 			c.Period, units.Seconds(c.LowSec), units.Seconds(c.HighSec))
 	}
+	reg.sayLoad(say)
 	if reg.Resource == WorkerSlots {
 		say("groups stood %s launched and not started, beside free slots", units.Seconds(m.startGap()))
 	}

@@ -24,22 +24,26 @@ func TestThrottle(t *testing.T) {
 		to     float64
 		futile string // one that does not
 		next   string
+		kind   diagnosis.RegimeKind
 	}{
 		{"staleness of one version", with(latencyCase(), deep, func(m *simRun) { m.bounded, m.stale = true, 1 }), 375,
-			"max_staleness 1 lets 1 of the 4 batches", "max_staleness 1 -> 4", 150, "depth 4 -> 5", "buffer.max_staleness=4"},
+			"max_staleness 1 lets 1 of the 4 batches", "max_staleness 1 -> 4", 150, "depth 4 -> 5", "buffer.max_staleness=4",
+			diagnosis.LatencyBound},
 		{"staleness of two versions", with(latencyCase(), deep, func(m *simRun) { m.bounded, m.stale = true, 2 }), 250,
-			"max_staleness 2 lets 2 of the 4 batches", "max_staleness 2 -> 3", 187.5, "depth 4 -> 5", "buffer.max_staleness=4"},
+			"max_staleness 2 lets 2 of the 4 batches", "max_staleness 2 -> 3", 187.5, "depth 4 -> 5", "buffer.max_staleness=4",
+			diagnosis.LatencyBound},
 		{"no staleness at all", with(latencyCase(), deep, func(m *simRun) { m.bounded = true }), 750,
-			"buffer.max_staleness is 0", "max_staleness 0 -> 1", 375, "depth 4 -> 5", "buffer.max_staleness=4"},
+			"buffer.max_staleness is 0", "max_staleness 0 -> 1", 375, "depth 4 -> 5", "buffer.max_staleness=4",
+			diagnosis.UndecidedRegime},
 		{"bytes", with(latencyCase(), deep, func(m *simRun) { m.fits = 32 }), 300,
 			"buffer.max_bytes (1 GiB) has room for 2 batches outstanding, of the 4", "max_bytes 1 GiB -> 2 GiB", 150,
-			"depth 4 -> 5", "buffer.max_bytes=2048MiB"},
+			"depth 4 -> 5", "buffer.max_bytes=2048MiB", diagnosis.LatencyBound},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := diagnosis.Diagnose(tt.run.input())
 			page := text(t, r)
-			if math.Abs(r.Regime.StepSec/tt.step-1) > 0.02 || r.Regime.Kind != diagnosis.LatencyBound ||
+			if math.Abs(r.Regime.StepSec/tt.step-1) > 0.02 || r.Regime.Kind != tt.kind ||
 				r.Findings[0].Cause != diagnosis.CauseThrottle {
 				t.Errorf("%s, %v s, want latency-bound at %v s by a throttle\n%s", r.Regime.Kind, r.Regime.StepSec, tt.step, page)
 			}

@@ -36,6 +36,15 @@ func (u slotUse) others() float64 {
 	return u.inFlight - u.own
 }
 
+// mayHold is the requests that this run may have in flight, over all engines; 0: not known.
+func (u slotUse) mayHold() float64 {
+	slots := u.slots
+	if u.queueing() {
+		slots = min(slots, u.inFlight) // as many as are ever used, with requests waiting
+	}
+	return slots - u.others()
+}
+
 const (
 	// fullSlots is the share of slots in use from which on the engines are the limit.
 	fullSlots = 0.85

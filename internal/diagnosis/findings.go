@@ -106,6 +106,15 @@ func becauseOfRegime(reg *regime) string {
 	case reg.Resource == WorkerSlots:
 		return fmt.Sprintf("because the workers have no room for more games; "+
 			"the engines do (%s of their slots in use)", inUse)
+	case reg.Kind == CapacityBound && reg.Resource == EngineSpeed:
+		return fmt.Sprintf("because the engines are saturated: at %s requests in flight each takes x%.1f as long as alone, "+
+			"and more would not make more tokens per second, though %s of the slots are free",
+			units.Number(reg.speed.Load), reg.speed.Curve.Slowdown(reg.speed.Load), units.Percent(1-reg.slots.share))
+	case reg.Kind == UndecidedRegime:
+		return fmt.Sprintf("because a batch's games take %s, of which %s batches outstanding hide %s; whether engines with "+
+			"%s requests in flight have room or are saturated cannot be told from the loads that the run has seen",
+			units.Seconds(reg.R.Sec), units.Number(reg.Depth), units.Seconds(reg.Depth*reg.C.Sec),
+			units.Number(reg.speed.Load))
 	case reg.Kind == CapacityBound:
 		return fmt.Sprintf("because the engines need %s for a batch that is trained on in %s",
 			units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))

@@ -1,69 +1,258 @@
 package diagnosis
 
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/millrace/millrace/internal/capacity"
+)
+
 // change is what differs from the run as it was recorded. The zero value is the run itself. A factor multiplies what
-// was recorded; 0 leaves it as it is. Seconds are added, and taken away where they are negative.
+// was recorded; 0 leaves it as it is. Seconds are added, and taken away where they are negative. Steps that differ are
+// all of them.
 type change struct {
 	engines    float64 // factor on the number of engines
 	engineTime float64 // factor on an engine's time per token, at any load: 0.5 is engines twice as fast
 	requestUse float64 // factor on the tokens per request
-	gameLength float64 // factor on the requests per game
+	gameLength float64 // factor on the requests per game, and on what its environment takes
 	games      float64 // factor on the games that are played for each batch: drops, refills and repeats
 	envTime    float64 // factor on the time that games spend in their environment
 	workers    float64 // factor on the games that workers play at a time
 	otherWork  float64 // factor on the requests of other runs at the engines
 
 	computeSec   float64 // of the trainer, per step
+	computeTime  float64 // factor on the trainer's own time
 	delaySec     float64 // of every group, between its launch and ready, beside being played
 	handoverSec  float64 // between a batch that is ready and the trainer
 	stallSec     float64 // of each engine, per step, in which it serves nothing
-	stragglerCap float64 // quantile of the batch's groups beyond which none takes longer; 0: none is capped
+	stragglerCap float64 // quantile of the groups beyond which none takes longer; 0: none is capped
+	gamesNeeded  int     // of each group, with which it is complete; the others are cancelled
+	evenGroups   bool    // no game of a group takes longer than the one before it in length
 
 	depth       int // batches outstanding
-	groups      int // per step
-	engineLimit int // requests in flight at an engine
+	take        int // groups per step
+	engineLimit int // requests of this run in flight at an engine
 	// admitted is how many batches staleness lets be outstanding while the trainer works on one.
 	admitted int
-	// unbounded lifts the bound in bytes.
-	unbounded bool
 }
 
-// prediction is the steady step under a change: what the replay gives, and 5 % and 95 % of replays with other groups
-// and other curves that the record allows.
+// prediction is the steady step under a change: what the replay gives, and 5 % and 95 % of replays with other groups,
+// and with the other curves that the record allows.
 type prediction struct {
 	StepSec, LowSec, HighSec float64
 }
 
-// without is the steady step with a change: mostly the run without one of the things that are suspected.
-func (p replayModel) without(c change) prediction {
-	replayed := p.changed(c).replay(len(p.compute) + horizon)
-	sec := steady(replayed)
-	return prediction{sec, sec, sec}
+// without is the steady step with a change: mostly the run without one of the things that are suspected. It is cheap:
+// the present level alone is replayed.
+func (p *replayModel) without(c change) prediction {
+	now := p.changed(c).present()
+	out := prediction{StepSec: now.steadyStep()}
+	out.LowSec, out.HighSec = out.StepSec, out.StepSec
+	for _, curve := range p.possible {
+		sec := p.withCurve(curve).changed(c).present().steadyStep()
+		out.LowSec, out.HighSec = min(out.LowSec, sec), max(out.HighSec, sec)
+	}
+	return out
 }
 
-// changed is the model of the run with a change.
-func (p replayModel) changed(c change) replayModel {
-	work := factor(c.engineTime) * factor(c.requestUse) * factor(c.gameLength)
-	p.work = timesAll(p.work, work*factor(c.games))
-	p.latency = timesAll(p.latency, work)
-	p.capacity = timesAll(p.capacity, factor(c.engines)*factor(c.workers))
-	for i := range p.latency {
-		p.latency[i] = max(0, p.latency[i]+c.delaySec)
-	}
-	p.compute = timesAll(p.compute, 1)
-	for k := range p.compute {
-		p.compute[k] = max(0, p.compute[k]+c.computeSec)
-	}
-	if c.stragglerCap > 0 {
-		p.latency = capAt(p.latency, quantile(p.latency[p.groupLoop:], c.stragglerCap))
-		p.work = capAt(p.work, quantile(p.work[p.groupLoop:], c.stragglerCap))
+// changed is the model of the run with a change. The original stays as it is.
+func (p *replayModel) changed(c change) *replayModel {
+	q := *p
+	q.groups, q.steps, q.windows = slices.Clone(p.groups), slices.Clone(p.steps), slices.Clone(p.windows)
+	q.changeGroups(c)
+	q.changeFleet(c)
+	for k := range q.steps {
+		s := &q.steps[k]
+		s.compute = max(0, s.compute*factor(c.computeTime)+c.computeSec)
+		s.handover = max(0, s.handover+c.handoverSec)
 	}
 	if c.admitted > 0 {
-		p.stalenessLimit = c.admitted
+		q.stalenessLimit = c.admitted
 	}
 	if c.depth > 0 {
-		p = deeper(c.depth - p.depth[len(p.depth)-1])(p)
+		q.deepen(c.depth - p.steps[len(p.steps)-1].depth)
 	}
-	return p
+	if c.take > 0 {
+		for k := range q.steps {
+			q.steps[k].take = c.take
+		}
+		q.first, q.total = min(q.first, q.steps[0].depth*c.take), 0
+	}
+	return &q
+}
+
+// changeGroups makes the groups' time and work what the change makes of it.
+func (p *replayModel) changeGroups(c change) {
+	engine := factor(c.engineTime) * factor(c.requestUse)
+	if step := p.meanStep(); c.stallSec != 0 && step > 0 {
+		engine *= max(0.01, 1+c.stallSec/step)
+	}
+	env := factor(c.envTime)
+	stretched := p.fixed*env + (1-p.fixed)*engine // of a group's time, played alone
+	for i := range p.groups {
+		g := &p.groups[i]
+		g.shorten(c)
+		work := g.held * g.alone * engine * factor(c.games)
+		g.alone *= stretched
+		g.held = work / g.alone
+		g.games *= factor(c.games)
+		g.alone *= factor(c.gameLength)
+		g.after = max(0, g.after+c.delaySec)
+	}
+	if stretched > 0 {
+		p.fixed = p.fixed * env / stretched
+	}
+	if c.stragglerCap > 0 {
+		p.capGroups(c.stragglerCap)
+	}
+}
+
+// shorten ends a group when the games that are needed have ended.
+func (g *replayGroup) shorten(c change) {
+	n := len(g.lengths)
+	needed := n
+	if c.gamesNeeded > 0 {
+		needed = min(needed, c.gamesNeeded)
+	}
+	if c.evenGroups {
+		needed = min(needed, max(1, n-1))
+	}
+	if needed == n || n == 0 || g.lengths[n-1] <= 0 {
+		return
+	}
+	end, all, left := g.lengths[needed-1], 0.0, 0.0
+	for _, sec := range g.lengths {
+		all += sec
+		left += min(sec, end)
+	}
+	if c.evenGroups && c.gamesNeeded == 0 {
+		left = all // it is played as long as the others, not cancelled
+	}
+	work := g.held * g.alone * left / all
+	g.alone *= max(1e-6, end/g.lengths[n-1])
+	g.held = work / g.alone
+	g.games = left / end
+}
+
+// capGroups lets no group take longer than a quantile of the last level's.
+func (p *replayModel) capGroups(q float64) {
+	var alone []float64
+	for _, g := range p.groups[p.groupLoop:] {
+		alone = append(alone, g.alone)
+	}
+	most := quantile(alone, q)
+	for i := range p.groups {
+		p.groups[i].alone = min(p.groups[i].alone, most)
+	}
+}
+
+// changeFleet makes engines and workers what the change makes of them.
+func (p *replayModel) changeFleet(c change) {
+	p.engines *= factor(c.engines)
+	for i := range p.windows {
+		p.windows[i].engines *= factor(c.engines)
+	}
+	p.places *= factor(c.workers)
+	others := p.others * factor(c.otherWork) / factor(c.engines)
+	p.limit += p.others - others
+	p.others = others
+	if c.engineLimit > 0 {
+		p.limit = float64(c.engineLimit)
+	}
+}
+
+// deepen keeps more batches outstanding from the start, and waits for them first if the run did; fewer, if more is
+// negative.
+func (p *replayModel) deepen(more int) {
+	if p.first >= p.steps[0].depth*p.steps[0].take {
+		p.first = max(p.steps[0].take, p.first+more*p.steps[0].take)
+	}
+	for k := range p.steps {
+		p.steps[k].depth = max(1, p.steps[k].depth+more)
+	}
+}
+
+// withCurve is the model if engines were slowed down by their load otherwise. What was recorded stays as it was: the
+// groups are read anew.
+func (p *replayModel) withCurve(c capacity.Curve) *replayModel {
+	q := *p
+	q.groups = slices.Clone(p.groups)
+	var fixed, alone float64
+	for i := range q.groups {
+		g := &q.groups[i]
+		was, is := p.curve.Slowdown(g.load), c.Slowdown(g.load)
+		env := min(g.alone, g.env)
+		work := g.held * g.alone * was / is
+		g.alone = env + (g.alone-env)*was/is
+		g.held = work / g.alone
+		fixed += env
+		alone += g.alone
+	}
+	if alone > 0 {
+		q.fixed = min(1, fixed/alone)
+	}
+	q.curve, q.possible = c, nil
+	return &q
+}
+
+// present is the model of the last level alone, over and over, without an end and without what was before.
+func (p *replayModel) present() *replayModel {
+	q := *p
+	q.groups, q.groupLoop = p.groups[p.groupLoop:], 0
+	q.steps, q.stepLoop = p.steps[p.stepLoop:], 0
+	q.windows, q.total = nil, 0
+	q.first = q.steps[0].take
+	return &q
+}
+
+// steadyStep is the mean step that a model of the present comes to.
+func (p *replayModel) steadyStep() float64 {
+	warm, span := p.span()
+	return endWall(p.replay(warm+span), span)
+}
+
+// span is how many steps a replay takes to forget how it began, and how many its steady state is measured over: whole
+// cycles of the depth and of the recorded steps, and enough groups.
+func (p *replayModel) span() (warm, span int) {
+	last := p.steps[len(p.steps)-1]
+	cycle := max(1, min(last.depth, p.stalenessLimit+1))
+	span = max(16, min(steadySteps, 2400/max(1, last.take)))
+	span = (span + cycle - 1) / cycle * cycle
+	return max(8, 3*cycle), span
+}
+
+// meanStep is the mean recorded length of the last level's steps, as the replay without a change gives it.
+func (p *replayModel) meanStep() float64 { return p.stepSec }
+
+// endWall is the mean of the last steps.
+func endWall(steps []replayedStep, last int) float64 {
+	return meanWall(steps[max(0, len(steps)-last):])
+}
+
+func meanWall(steps []replayedStep) float64 {
+	sum := 0.0
+	for _, s := range steps {
+		sum += s.wall
+	}
+	return sum / math.Max(1, float64(len(steps)))
+}
+
+// resampled draws groups and steps of the last level with replacement, for n steps.
+func (p *replayModel) resampled(rng *rand.Rand, n int) *replayModel {
+	q := *p
+	take := p.steps[len(p.steps)-1].take
+	q.groups, q.steps = make([]replayGroup, 0, n*take), make([]replayStep, 0, n)
+	for range n * take {
+		q.groups = append(q.groups, p.groups[p.groupLoop+rng.IntN(len(p.groups)-p.groupLoop)])
+	}
+	for range n {
+		s := p.steps[p.stepLoop+rng.IntN(len(p.steps)-p.stepLoop)]
+		last := p.steps[len(p.steps)-1]
+		q.steps = append(q.steps, replayStep{s.compute, s.handover, last.depth, last.take})
+	}
+	q.groupLoop, q.stepLoop, q.first, q.windows, q.total = 0, 0, take, nil, 0
+	return &q
 }
 
 func factor(f float64) float64 {
@@ -71,12 +260,4 @@ func factor(f float64) float64 {
 		return 1
 	}
 	return f
-}
-
-func timesAll(values []float64, by float64) []float64 {
-	out := make([]float64, len(values))
-	for i, v := range values {
-		out[i] = v * by
-	}
-	return out
 }

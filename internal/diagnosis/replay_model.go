@@ -5,63 +5,173 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/capacity"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// replayModel is what the recursion is replayed on: the groups and steps as recorded, and what happens
-// after the record's end, which is its last level over and over.
+// replayModel is what a run is replayed on: the groups and steps as recorded, and what happens after the record's end,
+// which is its last level over and over.
 //
-// Groups are served in the order of their launch by a fleet that works on one at a time with all
-// of its capacity, and none is ready sooner than its own latency after its launch. That is the
-// pace of any oldest-first fleet and it gives max(C, P, R/D) exactly; what it smooths over is the
-// last wave of groups that does not fill the slots.
+// A group is played from its launch, holding so many requests in flight as it did, and is ready when it has been played
+// to its end. All that are in play share the engines: the more requests an engine has in flight, the more slowly it
+// answers each, by the curve fitted to the record. Where engines or workers take no more, groups are started in the
+// order of their launch. What the environment and hand-overs take, no load changes.
 type replayModel struct {
-	work      []float64 // of each group, in the order of launch
-	latency   []float64 // of each group
-	groupLoop int       // first group of the last level; from the end on the groups repeat from here
-	compute   []float64 // of each step
-	stepLoop  int       // first step of the last level
-	depth     []int     // of each step
-	take      []int     // groups of each step
-	capacity  []float64 // work done per second, by window
-	until     []float64 // end of each window; the last capacity lasts
-	first     int       // groups ready when step 0 may begin
+	groups    []replayGroup // in the order of launch
+	groupLoop int           // first group of the last level; from the end on the groups repeat from here
+	steps     []replayStep
+	stepLoop  int // first step of the last level
+
+	curve   capacity.Curve
+	others  float64        // requests of other work in flight at each engine
+	limit   float64        // requests of this run that an engine holds in flight at most
+	places  float64        // games that the workers play at a time
+	fixed   float64        // share of a group's time, played alone, that the engines' load does not change
+	windows []engineWindow // how many engines there were, until when
+	engines float64        // and from then on
+
+	first int // groups ready when the first step may begin
 	// stalenessLimit is the batches that staleness lets be outstanding beside the one being trained on; between steps
 	// it is one more.
 	stalenessLimit int
+	byFinish       bool // batches take the groups that were ready first
+	total          int  // groups launched in all; 0: no end
+	from           rollout.Step
+	// possible are other curves that the record allows, those of the most saturated and of the freest engines among them.
+	possible []capacity.Curve
+	rng      uint64  // seed of resampled groups
+	stepSec  float64 // a step of the last level, as recorded
 }
 
-// newReplayModel is the whole record as a model; false when the record does not hold what it takes.
+// replayGroup is one group, as if it were played alone.
+type replayGroup struct {
+	alone  float64 // seconds from its start to the end of its last game
+	held   float64 // requests in flight meanwhile, on average
+	games  float64 // places that it has at the workers meanwhile, on average
+	before float64 // seconds from its launch to its start, with room for it
+	after  float64 // seconds from the end of its last game until it is ready
+
+	env     float64   // of alone, what no engine takes
+	load    float64   // requests in flight at an engine while it was played
+	lengths []float64 // of its games, as recorded, the shortest first
+}
+
+// replayStep is what one step brings with it.
+type replayStep struct {
+	compute  float64
+	handover float64 // seconds between a batch that is ready and the trainer
+	depth    int
+	take     int // groups
+}
+
+const (
+	// replayedGroups and replayedSteps bound what of a record is replayed: its end.
+	replayedGroups = 4000
+	replayedSteps  = 160
+)
+
+// newReplayModel is the record as a model; false when it does not hold what it takes.
 func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
-	p := replayModel{stalenessLimit: m.stalenessLimit()}
+	steps := latestSteps(m.all)
+	p := replayModel{
+		stalenessLimit: m.stalenessLimit(), curve: reg.speed.Curve, limit: math.Inf(1), places: math.Inf(1),
+		byFinish: m.in.Spec.Buffer.Order == rollout.FinishOrder, from: steps[0].no, rng: m.in.Seed, stepSec: reg.StepSec,
+		engines: max(1, m.fleet.engines), others: reg.slots.others() / max(1, m.fleet.engines),
+	}
+	p.possible = append([]capacity.Curve{reg.speed.Saturated, reg.speed.Free}, reg.speed.Others...)
+	p.possible = slices.DeleteFunc(p.possible, func(c capacity.Curve) bool { return c == p.curve })
 	presentFrom := m.steps[m.present[0]].no
-	played := 1 + m.dropRate(m.present) // groups for each one trained on
-	for i := range m.all {
-		v := m.all[i].view()
-		if m.all[i].no < presentFrom {
+	for i := range steps {
+		v := steps[i].view()
+		if steps[i].no < presentFrom {
 			p.groupLoop += len(v.Groups)
 			p.stepLoop++
 		}
 		if v.Depth < 1 || len(v.Groups) == 0 {
 			return p, false
 		}
-		p.depth = append(p.depth, max(1, min(v.Depth, m.bytesLimit())))
-		p.take = append(p.take, len(v.Groups))
-		p.compute = append(p.compute, m.all[i].compute())
+		p.steps = append(p.steps, replayStep{compute: steps[i].compute(), handover: steps[i].handover(),
+			depth: max(1, min(v.Depth, m.bytesLimit())), take: len(v.Groups)})
 	}
-	work := reg.capacityUnit()
-	for _, g := range groupsBySeq(m.all) {
-		p.work = append(p.work, played*work(g))
-		p.latency = append(p.latency, reg.latency.of(g))
-	}
-	p.capacity, p.until = capacityWindows(m, reg)
-	target := min(p.depth[0], p.stalenessLimit+1) * p.take[0]
+	p.addGroups(m, reg, steps)
+	p.addFleet(m, reg, steps)
+	target := min(p.steps[0].depth, p.stalenessLimit+1) * p.steps[0].take
 	p.first = target
-	if first := &m.all[0]; first.no == 0 {
-		ready := int(math.Round(first.view().ReadyDepth * float64(p.take[0])))
-		p.first = max(p.take[0], min(target, ready))
+	if first := &steps[0]; first.no == 0 || first.view().ReadyDepth > 0 {
+		ready := int(math.Round(first.view().ReadyDepth * float64(p.steps[0].take)))
+		p.first = max(p.steps[0].take, min(target, ready))
 	}
-	return p, p.groupLoop < len(p.work) && p.stepLoop < len(p.compute)
+	return p, p.groupLoop < len(p.groups) && p.stepLoop < len(p.steps)
+}
+
+// latestSteps is the end of the record that is replayed.
+func latestSteps(all []step) []step {
+	groups, from := 0, len(all)
+	for from > 0 && groups < replayedGroups && len(all)-from < replayedSteps {
+		from--
+		groups += len(all[from].view().Groups)
+	}
+	return all[from:]
+}
+
+// addGroups takes the groups of the steps apart: what they held, how long they were played, and what of it was the
+// engines' load.
+func (p *replayModel) addGroups(m *measurements, reg *regime, steps []step) {
+	played := 1 + m.dropRate(m.present) // groups for each one trained on
+	var fixed, alone float64
+	for _, g := range groupsBySeq(steps) {
+		one := reg.replayed(g, played)
+		fixed += one.env
+		alone += one.alone
+		p.groups = append(p.groups, one)
+	}
+	if alone > 0 {
+		p.fixed = min(1, fixed/alone)
+	}
+}
+
+// replayed is a group as if it were played alone.
+func (reg *regime) replayed(g *rollout.GroupView, played float64) replayGroup {
+	const instant = 1e-6
+	one := replayGroup{load: reg.speed.load(g), lengths: slices.Sorted(slices.Values(g.EpisodeSec))}
+	slow := reg.speed.Curve.Slowdown(one.load)
+	sec := max(instant, reg.latency.played(g))
+	model := sec
+	if i := slowestEpisode(g); i >= 0 && len(g.ModelSec) > i {
+		model = min(sec, g.ModelSec[i])
+	}
+	one.env = sec - model
+	one.alone = one.env + model/slow
+	one.held = played * g.Usage.ExecSec / slow / one.alone
+	one.games = max(1, played*gameSec(g)/sec)
+	one.before, one.after = reg.latency.delays(g)
+	return one
+}
+
+// addFleet is the engines over time, and how much they and the workers take at once.
+func (p *replayModel) addFleet(m *measurements, reg *regime, steps []step) {
+	if own := reg.slots.mayHold(); own > 0 && m.fleet.known {
+		p.limit = own / p.engines
+	}
+	if reg.Resource == WorkerSlots {
+		played := 1 + m.dropRate(m.present)
+		p.places = max(1, played*m.mean(m.present, batchSum(gameSec))/reg.StepSec)
+	}
+	origin := firstLaunch(steps)
+	for i := range steps {
+		v := steps[i].view()
+		end := secondsBetween(origin, v.GrantedAt)
+		if v.Fleet.Engines > 0 && end > 0 && m.fleet.engines > 0 {
+			p.windows = append(p.windows, engineWindow{end, v.Fleet.Engines})
+		}
+	}
+	last := &steps[len(steps)-1]
+	if total := m.in.Spec.Steps; total > 0 && int(last.no)+last.view().Depth >= total {
+		for i := range steps {
+			p.total += len(steps[i].view().Groups)
+		}
+		p.total += max(0, total-1-int(last.no)) * p.steps[len(p.steps)-1].take
+	}
 }
 
 func groupsBySeq(steps []step) []*rollout.GroupView {
@@ -76,34 +186,7 @@ func groupsBySeq(steps []step) []*rollout.GroupView {
 	return groups
 }
 
-// capacityUnit is a group's work in the unit that the regime counts capacity in.
-func (reg *regime) capacityUnit() func(*rollout.GroupView) float64 {
-	if reg.Resource == WorkerSlots {
-		return gameSec
-	}
-	return requestSec
-}
-
-// capacityWindows is the fleet's capacity over time, window by window, from the first launch on.
-func capacityWindows(m *measurements, reg *regime) (capacity, until []float64) {
-	played := 1 + m.dropRate(m.present)
-	batch := batchSum(reg.capacityUnit())
-	now := m.mean(m.present, func(s *step) float64 { return batch(s) * played }) / reg.P.Sec // what P was measured with
-	if reg.Resource != WorkerSlots && m.fleet.engines > 0 {
-		origin := firstLaunch(m.all)
-		for i := range m.all {
-			v := m.all[i].view()
-			end := secondsBetween(origin, v.GrantedAt)
-			if v.Fleet.Engines > 0 && end > 0 {
-				capacity = append(capacity, now*v.Fleet.Engines/m.fleet.engines)
-				until = append(until, end)
-			}
-		}
-	}
-	return append(capacity, now), until
-}
-
-// firstLaunch is when the run's first group was asked for: the replay's time 0.
+// firstLaunch is when the first of the groups was asked for: the replay's time 0.
 func firstLaunch(steps []step) time.Time {
 	var first time.Time
 	for i := range steps {
@@ -114,4 +197,20 @@ func firstLaunch(steps []step) time.Time {
 		}
 	}
 	return first
+}
+
+// handover is the time between a batch that is ready and the trainer, beyond what it would have waited anyway: the
+// claim itself, polling, and the answer's way.
+func (s *step) handover() float64 {
+	v := s.view()
+	last := lastGroup(v.Groups)
+	if s.wait() <= 0 || last == nil || last.Times.ReadyAt.IsZero() || v.GrantedAt.IsZero() || v.FirstAskedAt.IsZero() {
+		return 0
+	}
+	seen := min(s.wait(), max(0, secondsBetween(v.FirstAskedAt, v.GrantedAt)))
+	ready := last.Times.ReadyAt
+	if asked := v.GrantedAt.Add(-time.Duration(seen * float64(time.Second))); ready.Before(asked) {
+		ready = asked
+	}
+	return max(0, s.wait()-seen+secondsBetween(ready, v.GrantedAt))
 }

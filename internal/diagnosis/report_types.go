@@ -194,8 +194,11 @@ const (
 	ComputeBound  RegimeKind = "compute-bound"
 	CapacityBound RegimeKind = "capacity-bound"
 	LatencyBound  RegimeKind = "latency-bound"
-	MixedRegime   RegimeKind = "mixed"   // no single term explains the step, the replay does
-	NoRegime      RegimeKind = "unknown" // not enough evidence
+	// UndecidedRegime: steps are as long as games take, and whether games take so long because engines are saturated
+	// cannot be told from the loads that the run has seen. See Regime.Probe.
+	UndecidedRegime RegimeKind = "undecided"
+	MixedRegime     RegimeKind = "mixed"   // no single term explains the step, the replay does
+	NoRegime        RegimeKind = "unknown" // not enough evidence
 )
 
 // Resource is what a capacity-bound run is short of.
@@ -205,6 +208,8 @@ type Resource string
 const (
 	EngineSlots Resource = "engine_slots"
 	WorkerSlots Resource = "worker_slots"
+	// EngineSpeed: engines have free slots, and are saturated all the same: more requests in flight make each slower.
+	EngineSpeed Resource = "engine_speed"
 )
 
 // Regime is the three terms of the step time and which of them is the largest.
@@ -218,6 +223,35 @@ type Regime struct {
 	Depth     float64    `json:"depth"`
 	LatencyPD *Quantity  `json:"latency_per_depth,omitempty"` // R/D
 	Evidence  []Evidence `json:"evidence"`
+	// Load is how fast the engines are at the load that they have; nil when the records do not show what they did.
+	Load *EngineLoad `json:"engine_load,omitempty"`
+	// Probe is the experiment that decides an undecided regime.
+	Probe *Probe `json:"probe,omitempty"`
+}
+
+// EngineLoad is how engines answer at a load, fitted to what they were seen to do.
+type EngineLoad struct {
+	InFlight float64 `json:"in_flight"` // requests at an engine, now
+	SeenLow  float64 `json:"seen_low"`  // loads that the record shows
+	SeenHigh float64 `json:"seen_high"`
+	// Slowdown is how many times as long a request takes as alone.
+	Slowdown float64 `json:"slowdown"`
+	// Rise is the share of one more request in flight that becomes throughput: near 0, engines are saturated; near 1,
+	// they have room. It lies between RiseLow and RiseHigh.
+	Rise     float64 `json:"rise"`
+	RiseLow  float64 `json:"rise_low"`
+	RiseHigh float64 `json:"rise_high"`
+	Decided  bool    `json:"decided"`
+}
+
+// Probe is an experiment with a running run that decides what its record cannot.
+type Probe struct {
+	Command      string  `json:"command"`
+	Text         string  `json:"text"`
+	MaxInFlight  int     `json:"max_in_flight"` // requests in flight at each engine meanwhile
+	Steps        int     `json:"steps"`
+	SaturatedSec float64 `json:"saturated_step_seconds"` // what a step then takes if engines are saturated
+	FreeSec      float64 `json:"free_step_seconds"`      // and if they have room
 }
 
 // Quantity is a duration with where it comes from.
@@ -242,7 +276,9 @@ type Outcome string
 const (
 	Helps    Outcome = "helps"
 	HelpsNot Outcome = "does not help"
-	Worse    Outcome = "makes it worse"
+	// MayHelp: some of the engines that the record allows make it help, others do not.
+	MayHelp Outcome = "may help"
+	Worse   Outcome = "makes it worse"
 )
 
 // WhatIf is a change and the step time that the replay predicts with it.
@@ -256,8 +292,11 @@ type WhatIf struct {
 	Note    string        `json:"note,omitempty"`
 	Command string        `json:"command,omitempty"`             // that makes the change
 	Staler  bool          `json:"needs_max_staleness,omitempty"` // trains on older games than the run allows
-	Basis   Basis         `json:"basis"`
-	Model   Model         `json:"model"` // that the numbers are from
+	Less    bool          `json:"trains_on_less,omitempty"`      // of it in each step, so that steps do not compare
+	// StepCost is what the engines of a step cost with the change, in $, where their price is known.
+	StepCost float64 `json:"dollars_per_step,omitempty"`
+	Basis    Basis   `json:"basis"`
+	Model    Model   `json:"model"` // that the numbers are from
 }
 
 // Model is one of two models of a run.

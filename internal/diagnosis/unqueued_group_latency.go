@@ -13,14 +13,18 @@ const promptStart = 0.25
 
 // groupLatency is how a group's latency is read from its timeline: what it takes when nothing is in its way.
 type groupLatency struct {
-	prompt    bool    // groups queue for nothing: the whole time from launch to ready is latency
-	fullSlots bool    // time in the dispatch queue is queueing for a slot, and no latency
-	delaySec  float64 // that every group pays between launch and ready, beside playing
+	prompt    bool // groups queue for nothing: the whole time from launch to ready is latency
+	fullSlots bool // time in the dispatch queue is queueing for a slot, and no latency
+	// startSec and commitSec are what every group pays from its launch to its start, and from its last game's end until
+	// it is ready.
+	startSec, commitSec float64
 }
 
 func groupLatencyOf(m *measurements, slots slotUse) groupLatency {
 	full := slots.full()
-	return groupLatency{prompt: !full && m.startsPromptly(), fullSlots: full, delaySec: m.fixedDelay(full)}
+	l := groupLatency{prompt: !full && m.startsPromptly(), fullSlots: full}
+	l.startSec, l.commitSec = m.fixedDelays(full)
+	return l
 }
 
 // startsPromptly reports whether groups do not stand unstarted for want of slots or of workers.
@@ -36,7 +40,19 @@ func (l groupLatency) of(g *rollout.GroupView) float64 {
 	if sec := launchToReady(g); sec > 0 && l.prompt {
 		return sec
 	}
-	return played(g, !l.fullSlots) + l.delaySec
+	return l.played(g) + l.startSec + l.commitSec
+}
+
+// played is how long a group is played, its time in the dispatch queue left out where slots are short.
+func (l groupLatency) played(g *rollout.GroupView) float64 { return played(g, !l.fullSlots) }
+
+// delays is what a group waits before it is played and afterwards, when nothing is in its way.
+func (l groupLatency) delays(g *rollout.GroupView) (before, after float64) {
+	if sec := launchToReady(g); sec > 0 && l.prompt {
+		before = min(sec, launchToStart(g))
+		return before, max(0, sec-before-l.played(g))
+	}
+	return l.startSec, l.commitSec
 }
 
 // ofBatch is the latency of the slowest group of a step's batch.
@@ -73,11 +89,11 @@ func played(g *rollout.GroupView, queueing bool) float64 {
 	return slowest
 }
 
-// fixedDelay is what every group pays beside playing: the smallest times seen from launch to start and
+// fixedDelays is what every group pays beside playing: the smallest times seen from launch to start and
 // from the last episode's end to ready, over the whole run, because the rest is queueing. A
 // record that begins in the middle of a saturated run shows no group that did not queue.
-func (h *history) fixedDelay(saturated bool) float64 {
-	start, commit := math.Inf(1), math.Inf(1)
+func (h *history) fixedDelays(saturated bool) (start, commit float64) {
+	start, commit = math.Inf(1), math.Inf(1)
 	for i := range h.all {
 		for _, g := range h.all[i].view().Groups {
 			t := g.Times
@@ -89,12 +105,23 @@ func (h *history) fixedDelay(saturated bool) float64 {
 		}
 	}
 	if math.IsInf(start, 1) {
-		return 0
+		return 0, 0
 	}
 	if saturated && h.all[0].no > 0 {
 		start = 0
 	}
-	return start + commit
+	return start, commit
+}
+
+// slowestEpisode is the position of a group's longest episode; -1: none is recorded.
+func slowestEpisode(g *rollout.GroupView) int {
+	longest := -1
+	for i, sec := range g.EpisodeSec {
+		if longest < 0 || sec > g.EpisodeSec[longest] {
+			longest = i
+		}
+	}
+	return longest
 }
 
 // latencyTerms is R, R/D, and the depth D that R/D stands for. held is the depth without the bound by staleness.

@@ -107,9 +107,13 @@ func throughput(_ *measurements, reg *regime, _ effect) (Cause, bool) {
 	text := fmt.Sprintf("the fleet needs %s for a batch, the trainer %s",
 		units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
 	switch {
+	case reg.Kind == CapacityBound && reg.Resource == EngineSpeed:
+		text += fmt.Sprintf("; at %s requests in flight each takes x%.1f as long as alone", units.Number(reg.speed.Load),
+			reg.speed.Curve.Slowdown(reg.speed.Load))
+		return decided(CauseThroughput, IsCause, text, Modelled), true
 	case reg.Kind == CapacityBound && reg.Resource == EngineSlots:
 		return decided(CauseThroughput, IsCause, text, Measured), true
-	case reg.Kind == MixedRegime || reg.Kind == NoRegime:
+	case reg.Kind == MixedRegime || reg.Kind == NoRegime || reg.Kind == UndecidedRegime:
 		return decided(CauseThroughput, Possible, text, reg.P.Basis), true
 	}
 	text += fmt.Sprintf("; %s of its slots are in use", units.Percent(reg.slots.share))
@@ -125,7 +129,9 @@ func latencyBound(_ *measurements, reg *regime, _ effect) (Cause, bool) {
 	switch {
 	case reg.Kind == LatencyBound:
 		return decided(CauseLatency, IsCause, text, Measured), true
-	case reg.Kind == MixedRegime || reg.explains(reg.LatencyPD):
+	case reg.Kind == CapacityBound && reg.Resource == EngineSpeed && reg.speed.RiseHigh < someOf:
+		return decided(CauseLatency, Excluded, text+"; most of it is the engines' load", Measured), true
+	case reg.Kind == MixedRegime || reg.Kind == UndecidedRegime || reg.explains(reg.LatencyPD):
 		return decided(CauseLatency, Possible, text, Measured), true
 	}
 	return decided(CauseLatency, Excluded, text, Measured), true

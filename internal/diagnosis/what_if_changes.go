@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/units"
 )
 
@@ -15,20 +17,23 @@ type whatIfChange struct {
 	note    string
 	command string // that makes it; empty when none does
 	staler  bool   // trains on older games than the run allows
-	apply   func(replayModel) replayModel
+	less    bool   // trains on less per step, which no step time weighs up
+	change  change
+	// onlyHelp: it is not worth a word unless it helps.
+	onlyHelp bool
 	// simulate is the same change for a simulator; none: the change is one that it does not know.
 	simulate SimulatedChange
 }
 
-// whatIfChanges lists what is worth replaying differently for this run.
+// whatIfChanges lists what is worth replaying differently for this run: nothing that the run would refuse.
 func whatIfChanges(m *measurements, reg *regime) []whatIfChange {
-	out := slices.Concat(capacityChanges(m, reg), depthChanges(m, reg))
+	out := slices.Concat(capacityChanges(m, reg), depthChanges(m, reg), settingChanges(m, reg))
 	if refSec := m.mean(m.present, phaseSec(refAt)); refSec >= minWaitShare*reg.C.Sec {
 		out = append(out, refLogprobsInRollouts(refSec))
 	}
 	if m.mean(m.present, (*step).lateTail) >= minWaitShare*reg.StepSec {
-		out = append(out, whatIfChange{
-			name: "no group slower than the p90", note: "a straggler's deadline or a shorter horizon", apply: capped})
+		out = append(out, whatIfChange{name: "no group slower than the p90",
+			note: "a straggler's deadline or a shorter horizon", change: change{stragglerCap: 0.9}})
 	}
 	return out
 }
@@ -36,21 +41,38 @@ func whatIfChanges(m *measurements, reg *regime) []whatIfChange {
 // capacityChanges are more engines, or more workers where it is those that the run is short of.
 func capacityChanges(m *measurements, reg *regime) []whatIfChange {
 	n := max(1, int(math.Round(m.fleet.engines)))
-	name := func(to int) string { return fmt.Sprintf("engines %d -> %d", n, to) }
-	if reg.Resource == WorkerSlots {
-		return []whatIfChange{
-			{name: "room for games at workers x2", note: "as many workers again", command: "millrace worker", apply: scaled(2)},
-			{name: name(2 * n), apply: unchanged, simulate: SimulatedChange{Engines: 2 * n}},
-		}
-	}
 	const add = "millrace engine add URL"
-	out := []whatIfChange{{name: name(2 * n), command: add, apply: scaled(2), simulate: SimulatedChange{Engines: 2 * n}}}
+	engines := func(to int, note string) whatIfChange {
+		return whatIfChange{name: fmt.Sprintf("engines %d -> %d", n, to), note: note, command: add,
+			change: change{engines: float64(to) / max(1, m.fleet.engines)}, simulate: SimulatedChange{Engines: to}}
+	}
+	if reg.Resource == WorkerSlots {
+		more := whatIfChange{name: "room for games at workers x2", note: "as many workers again",
+			command: "millrace worker", change: change{workers: 2}}
+		twice := engines(2*n, "")
+		twice.command = ""
+		return []whatIfChange{more, twice}
+	}
+	out := []whatIfChange{engines(2*n, "")}
+	if most := int(math.Round(mostEngines(m))); most > n && most != 2*n {
+		back := engines(most, "as many as the run had")
+		back.command = "millrace engine list"
+		out = append(out, back)
+	}
 	enough := int(math.Ceil(1.1 * m.fleet.engines * reg.P.Sec / reg.C.Sec))
 	if reg.Kind == CapacityBound && enough > n && enough != 2*n {
-		out = append(out, whatIfChange{name: name(enough), note: "sized with 10 % to spare", command: add,
-			apply: scaled(float64(enough) / m.fleet.engines), simulate: SimulatedChange{Engines: enough}})
+		out = append(out, engines(enough, "sized with 10 % to spare"))
 	}
 	return out
+}
+
+// mostEngines is the most engines that the run had in any step.
+func mostEngines(m *measurements) float64 {
+	most := 0.0
+	for i := range m.steps {
+		most = max(most, m.steps[i].view().Fleet.Engines)
+	}
+	return most
 }
 
 // depthChanges tries one and two batches more and, if latency asks for it, as many as hide it. Where a bound admits
@@ -59,26 +81,45 @@ func depthChanges(m *measurements, reg *regime) []whatIfChange {
 	set := m.setDepth()
 	depth := min(set, m.stalenessLimit(), m.bytesLimit())
 	tries := []int{depth + 1, depth + 2}
-	if enough := int(math.Ceil(reg.R.Sec / reg.C.Sec)); reg.Kind == LatencyBound && enough > depth+2 {
+	enough := int(math.Ceil(reg.R.Sec / reg.C.Sec))
+	if (reg.Kind == LatencyBound || reg.Kind == UndecidedRegime) && enough > depth+2 {
 		tries = append(tries, enough)
 	}
 	var out []whatIfChange
 	if depth < set {
 		name := fmt.Sprintf("depth %d -> %d", set, set+1)
-		out = append(out, whatIfChange{name: name, note: bindingLimit(m), apply: unchanged,
-			simulate: SimulatedChange{Depth: set + 1}})
+		out = append(out, whatIfChange{name: name, note: bindingLimit(m), simulate: SimulatedChange{Depth: set + 1}})
 	}
 	for _, d := range tries {
-		out = append(out, outstandingChange(m, d))
+		if d <= rollout.MaxDepth {
+			out = append(out, outstandingChange(m, d))
+		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(c whatIfChange) bool { return refused(m, c.command) })
+}
+
+// refused reports whether the run would not take what a command sets.
+func refused(m *measurements, command string) bool {
+	settings, sets := strings.CutPrefix(command, "millrace run set ")
+	if !sets {
+		return false
+	}
+	parsed, err := spec.ParseChange(strings.Fields(settings)[1:])
+	if err != nil {
+		return true
+	}
+	_, err = parsed.Apply(m.in.Spec)
+	return err != nil
 }
 
 // outstandingChange raises whatever keeps the run from having d batches outstanding. It is named for the depth, if
 // that has to be raised, or else for the bound; the rest are its needs.
 func outstandingChange(m *measurements, d int) whatIfChange {
 	set, fitting, buffer := m.setDepth(), m.bytesLimit(), m.in.Spec.Buffer
-	c := whatIfChange{apply: admitting(d, deeper(max(0, d-min(set, fitting))))}
+	c := whatIfChange{change: change{admitted: max(d, m.stalenessLimit())}}
+	if held := min(set, fitting); d > held {
+		c.change.depth = d
+	}
 	var names, settings []string
 	if d > set {
 		c.simulate.Depth = d
@@ -105,8 +146,12 @@ func outstandingChange(m *measurements, d int) whatIfChange {
 		settings = append(settings, fmt.Sprintf("buffer.max_bytes=%dMiB", enough))
 	}
 	c.name = names[0]
-	c.command = fmt.Sprintf("millrace run set %s %s", m.in.Spec.Name, strings.Join(settings, " "))
+	c.command = setCommand(m, settings...)
 	return c
+}
+
+func setCommand(m *measurements, settings ...string) string {
+	return fmt.Sprintf("millrace run set %s %s", m.in.Spec.Name, strings.Join(settings, " "))
 }
 
 // bindingLimit says which bound admits fewer batches than the depth asks for.
@@ -123,63 +168,5 @@ const refWorkShare = 0.10
 // refLogprobsInRollouts takes a phase of savedSec from every step, and makes the games longer for it.
 func refLogprobsInRollouts(savedSec float64) whatIfChange {
 	const name, note = "ref log-probs in rollouts", "assuming 10 % more work"
-	return whatIfChange{name: name, note: note, apply: func(p replayModel) replayModel {
-		p = scaled(1 / (1 + refWorkShare))(p)
-		p.latency, p.compute = slices.Clone(p.latency), slices.Clone(p.compute)
-		for i := range p.latency {
-			p.latency[i] *= 1 + refWorkShare
-		}
-		for k := range p.compute {
-			p.compute[k] = max(0, p.compute[k]-savedSec)
-		}
-		return p
-	}}
-}
-
-func unchanged(p replayModel) replayModel { return p }
-
-func scaled(factor float64) func(replayModel) replayModel {
-	return func(p replayModel) replayModel {
-		p.capacity = slices.Clone(p.capacity)
-		for i := range p.capacity {
-			p.capacity[i] *= factor
-		}
-		return p
-	}
-}
-
-// admitting lets d batches be outstanding at least, and then makes a change.
-func admitting(d int, then func(replayModel) replayModel) func(replayModel) replayModel {
-	return func(p replayModel) replayModel {
-		p.stalenessLimit = max(p.stalenessLimit, d)
-		return then(p)
-	}
-}
-
-// deeper keeps more batches outstanding from the start, and waits for them first if the run did.
-func deeper(more int) func(replayModel) replayModel {
-	return func(p replayModel) replayModel {
-		if more > 0 && p.first >= p.depth[0]*p.take[0] {
-			p.first += more * p.take[0]
-		}
-		p.depth = slices.Clone(p.depth)
-		for k := range p.depth {
-			p.depth[k] += more
-		}
-		return p
-	}
-}
-
-func capped(p replayModel) replayModel {
-	p.latency = capAt(p.latency, quantile(p.latency[p.groupLoop:], 0.9))
-	p.work = capAt(p.work, quantile(p.work[p.groupLoop:], 0.9))
-	return p
-}
-
-func capAt(values []float64, limit float64) []float64 {
-	out := make([]float64, len(values))
-	for i, v := range values {
-		out[i] = min(v, limit)
-	}
-	return out
+	return whatIfChange{name: name, note: note, change: change{requestUse: 1 + refWorkShare, computeSec: -savedSec}}
 }

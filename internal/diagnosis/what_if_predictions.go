@@ -17,13 +17,12 @@ const (
 	minGain = 0.05
 	// horizon is how many steps beyond the record a replay goes on, for the steady state to show.
 	horizon = 120
-	// steadySteps is the end of a replay that is its steady state: whole cycles of most periods.
+	// steadySteps is the most steps that a steady state is measured over: whole cycles of most periods.
 	steadySteps = 48
 	// resamplings is how many replays with resampled groups make an interval.
-	resamplings    = 100
-	resampledSteps = 2 * steadySteps
+	resamplings = 100
 	// effort bounds the groups replayed for the interval of one what-if.
-	effort = 1_000_000
+	effort = 20_000
 )
 
 // predictions is what a replay says: how well it meets the record and, if it does, what changes would do.
@@ -34,6 +33,7 @@ type predictions struct {
 	whatIfs   []WhatIf
 	// model is the run as it can be replayed with changes; nil: the records do not hold what it takes, or are not met.
 	model   *replayModel
+	probe   *Probe
 	missing []string // evidence that would be needed to replay
 	notes   []string
 }
@@ -41,20 +41,25 @@ type predictions struct {
 // predict is the third stage: it replays the run as it was and, if that meets the record, with one thing changed.
 func predict(m *measurements, reg *regime) predictions {
 	p := predictions{whatIfs: []WhatIf{}}
-	known := reg.Kind != NoRegime && reg.P != nil && reg.R != nil
-	if !known || !m.starving() && !willStarve(m, reg) {
+	if reg.Kind == NoRegime || reg.P == nil || reg.R == nil {
 		return p
 	}
 	model, ok := newReplayModel(m, reg)
+	waits := m.starving() || willStarve(m, reg)
 	if !ok {
-		p.missing = []string{"group timelines of the first steps"}
+		if waits {
+			p.missing = []string{"group timelines of the first steps"}
+		}
 		return p
 	}
-	fit := fitOf(m, reg, model)
-	p.replay = &fit
+	fit := fitOf(m, reg, &model)
 	if fit.Explains {
 		p.model = &model
 	}
+	if !waits {
+		return p
+	}
+	p.replay = &fit
 	sim, better, known := simulatorOf(m.in, fit)
 	if known {
 		p.simulator = &sim.fit
@@ -62,13 +67,18 @@ func predict(m *measurements, reg *regime) predictions {
 	for i, c := range whatIfChanges(m, reg) {
 		if better {
 			if w, ok := sim.whatIf(c); ok {
-				p.whatIfs = append(p.whatIfs, w)
+				p.whatIfs = append(p.whatIfs, priced(m, w, c))
 				continue
 			}
 		}
-		if fit.Explains {
-			p.whatIfs = append(p.whatIfs, whatIf(m, model, fit, c, uint64(i)))
+		if !fit.Explains || c.onlyHelp && outcomeOf(model.without(c.change).StepSec, fit.StepSec) != Helps {
+			continue
 		}
+		p.whatIfs = append(p.whatIfs, priced(m, whatIf(&model, fit, c, uint64(i)), c))
+	}
+	mayHelp := func(w WhatIf) bool { return w.Outcome == MayHelp }
+	if reg.Kind == UndecidedRegime || slices.ContainsFunc(p.whatIfs, mayHelp) {
+		p.probe = probeOf(m, reg, &model)
 	}
 	if !fit.Explains && !better && m.starving() { // of a run that does not wait yet, nothing is asked of the model
 		p.notes = []string{fmt.Sprintf(
@@ -84,21 +94,28 @@ func willStarve(m *measurements, reg *regime) bool {
 }
 
 // fitOf compares the replay with the record: the median error over the whole run and over the steps
-// as they are now, whichever is worse, because the fast steps of a run are met by any model.
-func fitOf(m *measurements, reg *regime, model replayModel) Fit {
-	n := len(m.all)
-	replayed := model.replay(n + horizon)
+// as they are now, whichever is worse, because the fast steps of a run are met by any model. The beginning of a replay
+// that does not begin with the run is left out: what was outstanding then is not known.
+func fitOf(m *measurements, reg *regime, model *replayModel) Fit {
+	recordedSteps := latestSteps(m.all)
+	replayed := model.replay(len(recordedSteps))
+	n := min(len(recordedSteps), len(replayed))
+	from := 0
+	if model.from > 0 {
+		warm, _ := model.span()
+		from = min(warm, n/2)
+	}
 	period := 1
 	if m.cycle != nil {
 		period = m.cycle.Period // a cycle may be met one step late
 	}
-	if reg.Kind == LatencyBound {
+	if reg.Kind == LatencyBound || reg.Resource == EngineSpeed || reg.Kind == UndecidedRegime {
 		period = max(period, m.depth()) // it repeats with the depth, even where noise hides the cycle
 	}
-	period = min(period, max(1, n/2))
-	modelled, recorded := make([]float64, n), make([]float64, n)
-	for i := range n {
-		modelled[i], recorded[i] = replayed[i].wall, m.all[i].wall
+	period = min(period, max(1, (n-from)/2))
+	modelled, recorded := make([]float64, 0, n), make([]float64, 0, n)
+	for i := from; i < n; i++ {
+		modelled, recorded = append(modelled, replayed[i].wall), append(recorded, recordedSteps[i].wall)
 	}
 	modelled, recorded = movingMeans(modelled, period), movingMeans(recorded, period)
 	var errs []float64
@@ -106,55 +123,75 @@ func fitOf(m *measurements, reg *regime, model replayModel) Fit {
 		errs = append(errs, math.Abs(modelled[i]/recorded[i]-1))
 	}
 	worst := median(errs)
-	if from := min(model.stepLoop, len(errs)-1); from >= 0 {
+	if from := min(model.stepLoop-from, len(errs)-1); from >= 0 {
 		worst = max(worst, median(errs[from:]))
 	}
-	return Fit{MedianError: worst, Explains: worst <= explained, StepSec: steady(replayed), Onset: m.onset(replayed)}
+	fit := Fit{MedianError: worst, Explains: worst <= explained}
+	steady := model.steady()
+	fit.StepSec, fit.Onset = meanWall(steady.end), steady.onset(model)
+	return fit
 }
 
-// steady is the mean step of a replay's end.
-func steady(replayed []replayedStep) float64 {
-	sum := 0.0
-	for _, s := range replayed[len(replayed)-steadySteps:] {
-		sum += s.wall
-	}
-	return sum / steadySteps
+// steadyReplay is a replay that goes on beyond the record, and its end.
+type steadyReplay struct{ all, end []replayedStep }
+
+// steady replays the record and goes on until the steady state shows, as if the run did.
+func (p *replayModel) steady() steadyReplay {
+	q := *p
+	q.total = 0
+	warm, span := p.span()
+	steps := len(p.steps) + min(horizon, 2*warm+span)
+	replayed := q.replay(steps)
+	return steadyReplay{replayed, replayed[max(0, len(replayed)-span):]}
 }
 
 // onset is the first step of a replay with at least half of the steady wait; nil when hardly any wait is left.
-func (h *history) onset(replayed []replayedStep) *rollout.Step {
-	wait, wall := 0.0, 0.0
-	for _, s := range replayed[len(replayed)-steadySteps:] {
-		wait += s.wait / steadySteps
-		wall += s.wall / steadySteps
+func (r steadyReplay) onset(p *replayModel) *rollout.Step {
+	wait := 0.0
+	for _, s := range r.end {
+		wait += s.wait / float64(len(r.end))
 	}
-	if wait < minWaitShare*wall {
+	if wait < minWaitShare*meanWall(r.end) {
 		return nil
 	}
-	for k, s := range replayed {
+	for k, s := range r.all {
 		if k > 0 && s.wait >= wait/2 {
-			no := h.all[0].no + rollout.Step(k)
+			no := p.from + rollout.Step(k)
 			return &no
 		}
 	}
 	return nil
 }
 
-// whatIf replays with the change, and again with resampled groups for the interval.
-func whatIf(m *measurements, model replayModel, fact Fit, c whatIfChange, stream uint64) WhatIf {
-	replayed := c.apply(model).replay(len(m.all) + horizon)
+// whatIf replays with the change, and again with resampled groups and the other curves that the record allows, for the
+// interval.
+func whatIf(model *replayModel, fact Fit, c whatIfChange, stream uint64) WhatIf {
+	replayed := model.changed(c.change).steady()
 	w := WhatIf{
-		Change: c.name, Note: c.note, Command: c.command, Staler: c.staler,
-		StepSec: steady(replayed), Onset: m.onset(replayed), Basis: Modelled, Model: ReplayModel,
+		Change: c.name, Note: c.note, Command: c.command, Staler: c.staler, Less: c.less,
+		StepSec: meanWall(replayed.end), Onset: replayed.onset(model), Basis: Modelled, Model: ReplayModel,
 	}
-	rng := rand.New(rand.NewPCG(m.in.Seed, stream))
-	runs := max(20, min(resamplings, effort/(resampledSteps*model.take[0])))
+	rng := rand.New(rand.NewPCG(model.rng, stream))
+	warm, span := model.span()
+	take := max(1, model.steps[len(model.steps)-1].take)
+	runs := max(8, min(resamplings, effort/((warm+span)*take)))
+	changed := model.changed(c.change).present()
 	var means []float64
 	for range runs {
-		means = append(means, steady(c.apply(model.resampled(rng, resampledSteps)).replay(resampledSteps)))
+		means = append(means, endWall(changed.resampled(rng, warm+span).replay(warm+span), span))
 	}
-	w.LowSec, w.HighSec = min(w.StepSec, quantile(means, 0.05)), max(w.StepSec, quantile(means, 0.95))
+	middle := median(means) // resampled replays differ from one another as replays do from the run
+	w.LowSec = min(w.StepSec, w.StepSec*quantile(means, 0.05)/middle)
+	w.HighSec = max(w.StepSec, w.StepSec*quantile(means, 0.95)/middle)
 	w.Outcome = outcomeOf(w.StepSec, fact.StepSec)
+	for _, curve := range model.possible {
+		other := model.withCurve(curve)
+		sec, now := meanWall(other.changed(c.change).steady().end), meanWall(other.steady().end)
+		w.LowSec, w.HighSec = min(w.LowSec, sec), max(w.HighSec, sec)
+		if outcomeOf(sec, now) != w.Outcome {
+			w.Outcome = MayHelp
+		}
+	}
 	return w
 }
 
@@ -169,23 +206,10 @@ func outcomeOf(withSec, nowSec float64) Outcome {
 	return HelpsNot
 }
 
-// resampled draws groups and steps of the last level with replacement, for n steps. It starts
-// with one batch ready instead of a prefill, so that the steady state comes at once.
-func (p replayModel) resampled(rng *rand.Rand, n int) replayModel {
-	groups, steps := len(p.work)-p.groupLoop, len(p.compute)-p.stepLoop
-	work, latency := make([]float64, 0, n*p.take[0]), make([]float64, 0, n*p.take[0])
-	for range n * p.take[0] {
-		i := p.groupLoop + rng.IntN(groups)
-		work, latency = append(work, p.work[i]), append(latency, p.latency[i])
+// priced says what a change makes of a step's cost, where an engine's price is known.
+func priced(m *measurements, w WhatIf, c whatIfChange) WhatIf {
+	if m.in.EnginePrice > 0 && m.fleet.engines > 0 {
+		w.StepCost = m.in.EnginePrice * m.fleet.engines * factor(c.change.engines) * w.StepSec / 3600
 	}
-	compute := make([]float64, n)
-	for k := range compute {
-		compute[k] = p.compute[p.stepLoop+rng.IntN(steps)]
-	}
-	depth, take := p.depth[len(p.depth)-1], p.take[len(p.take)-1]
-	p.work, p.latency, p.compute = work, latency, compute
-	p.depth, p.take = slices.Repeat([]int{depth}, n), slices.Repeat([]int{take}, n)
-	p.groupLoop, p.stepLoop, p.first = 0, 0, take
-	p.capacity, p.until = p.capacity[len(p.capacity)-1:], nil
-	return p
+	return w
 }

@@ -1,0 +1,199 @@
+package diagnosis
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// mostGroups bounds the groups whose timelines the engines' load is rebuilt from: the latest ones.
+const mostGroups = 3000
+
+// engineLoads is how many of this run's requests were in flight at an engine, over time, rebuilt from the timelines of
+// the groups: each game holds an even share of what its group had in flight.
+type engineLoads struct {
+	origin   time.Time
+	at       []float64 // seconds since origin
+	held     []float64 // requests in flight from at[i] on, over all engines
+	integral []float64 // request-seconds until at[i]
+	windows  []engineWindow
+	usual    float64 // engines, where no window says it
+}
+
+// engineWindow is how many engines there were until a time.
+type engineWindow struct{ until, engines float64 }
+
+// loadsOf rebuilds the loads from the latest groups, which it returns with them.
+func loadsOf(m *measurements) (engineLoads, []playedGroup) {
+	groups := latestGroups(m)
+	l := engineLoads{usual: max(1, m.fleet.engines)}
+	if len(groups) == 0 {
+		return l, nil
+	}
+	l.origin = groups[0].view.Times.StartedAt
+	for _, g := range groups {
+		if g.view.Times.StartedAt.Before(l.origin) {
+			l.origin = g.view.Times.StartedAt
+		}
+	}
+	type edge struct{ at, held float64 }
+	var edges []edge
+	for i := range groups {
+		g := &groups[i]
+		g.from = secondsBetween(l.origin, g.view.Times.StartedAt)
+		for _, sec := range g.episodes() {
+			edges = append(edges, edge{g.from, g.held()}, edge{g.from + sec, -g.held()})
+			g.to = max(g.to, g.from+sec)
+		}
+	}
+	edges = append(edges, unfinished(m, l.origin, groups, func(at, held float64) edge { return edge{at, held} })...)
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	held, integral, last := 0.0, 0.0, 0.0
+	for _, e := range edges {
+		integral += held * (e.at - last)
+		last = e.at
+		held += e.held
+		if n := len(l.at); n > 0 && l.at[n-1] == e.at {
+			l.held[n-1] = held
+			continue
+		}
+		l.at, l.held, l.integral = append(l.at, e.at), append(l.held, held), append(l.integral, integral)
+	}
+	for i := range m.all {
+		v := m.all[i].view()
+		if v.Fleet.Engines > 0 {
+			l.windows = append(l.windows, engineWindow{secondsBetween(l.origin, v.GrantedAt), v.Fleet.Engines})
+		}
+	}
+	return l, groups
+}
+
+// unfinished is what the groups hold that were launched and are in no record yet: as much as others, from about when
+// they were launched.
+func unfinished[E any](m *measurements, origin time.Time, groups []playedGroup, from func(at, held float64) E) []E {
+	last := m.all[len(m.all)-1].view()
+	if m.in.Over || last.GrantedAt.IsZero() {
+		return nil
+	}
+	count := int(last.AtClaim.InFlight+last.AtClaim.Queued) + len(last.Groups)
+	held, delay := 0.0, 0.0
+	for i := range groups {
+		held += groups[i].held() * float64(len(groups[i].episodes())) / float64(len(groups))
+		delay += launchToStart(groups[i].view) / float64(len(groups))
+	}
+	var out []E
+	for i := len(m.all) - 1; i >= 0 && count > 0; i-- {
+		v := m.all[i].view()
+		launched := min(count, len(v.Groups))
+		out = append(out, from(max(0, secondsBetween(origin, v.GrantedAt)+delay), held*float64(launched)))
+		count -= launched
+	}
+	return out
+}
+
+// playedGroup is a group with what it held in flight and when, in seconds since the loads' origin.
+type playedGroup struct {
+	view     *rollout.GroupView
+	step     rollout.Step // that it was trained on in
+	from, to float64
+}
+
+// episodes is the length of each of its games; without them, of the whole group.
+func (g *playedGroup) episodes() []float64 {
+	if len(g.view.EpisodeSec) > 0 {
+		return g.view.EpisodeSec
+	}
+	return []float64{max(0, secondsBetween(g.view.Times.StartedAt, g.view.Times.ReadyAt))}
+}
+
+// held is the requests that one of its games has in flight on average.
+func (g *playedGroup) held() float64 {
+	sec := 0.0
+	for _, e := range g.episodes() {
+		sec += e
+	}
+	if sec <= 0 {
+		return 0
+	}
+	return g.view.Usage.ExecSec / sec
+}
+
+// latestGroups is the groups of the latest steps, and of the first ones, in which a buffer that is filled loads engines
+// otherwise.
+func latestGroups(m *measurements) []playedGroup {
+	var groups []playedGroup
+	for i := len(m.all) - 1; i >= 0 && len(groups) < mostGroups; i-- {
+		v := m.all[i].view()
+		for j := range v.Groups {
+			g := &v.Groups[j]
+			if !g.Times.StartedAt.IsZero() && g.Usage.ExecSec > 0 {
+				groups = append(groups, playedGroup{view: g, step: m.all[i].no})
+			}
+		}
+	}
+	return groups
+}
+
+// engines is how many engines there were at a time.
+func (l *engineLoads) engines(at float64) float64 {
+	i, _ := slices.BinarySearchFunc(l.windows, at, func(w engineWindow, at float64) int {
+		return cmp.Compare(w.until, at)
+	})
+	if i < len(l.windows) {
+		return l.windows[i].engines
+	}
+	return l.usual
+}
+
+// heldUntil is the request-seconds until a time.
+func (l *engineLoads) heldUntil(at float64) float64 {
+	i, found := slices.BinarySearch(l.at, at)
+	switch {
+	case found:
+		return l.integral[i]
+	case i == 0:
+		return 0
+	}
+	return l.integral[i-1] + l.held[i-1]*(at-l.at[i-1])
+}
+
+// mean is the requests in flight at an engine between two times.
+func (l *engineLoads) mean(from, to float64) float64 {
+	if to <= from {
+		return 0
+	}
+	engines := (l.engines(from) + l.engines((from+to)/2) + l.engines(to)) / 3
+	return (l.heldUntil(to) - l.heldUntil(from)) / (to - from) / engines
+}
+
+// idle is how many seconds between two times nothing was in flight.
+func (l *engineLoads) idle(from, to float64) float64 {
+	const hardlyAny = 0.5
+	i, _ := slices.BinarySearch(l.at, from)
+	sum := 0.0
+	for i = max(0, i-1); i < len(l.at) && l.at[i] < to; i++ {
+		end := to
+		if i+1 < len(l.at) {
+			end = min(to, l.at[i+1])
+		}
+		if l.held[i] < hardlyAny {
+			sum += max(0, end-max(from, l.at[i]))
+		}
+	}
+	return sum
+}
+
+// over is the requests in flight beside a group while it was played, as its games felt them.
+func (l *engineLoads) over(g *playedGroup) float64 {
+	sum, sec := 0.0, 0.0
+	for _, e := range g.episodes() {
+		sum += e * l.mean(g.from, g.from+e)
+		sec += e
+	}
+	if sec <= 0 {
+		return 0
+	}
+	return sum / sec
+}

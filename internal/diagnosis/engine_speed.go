@@ -1,0 +1,269 @@
+package diagnosis
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/millrace/millrace/internal/capacity"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
+)
+
+// The ways in which the engines' load and speed are seen.
+const (
+	byGroups  = iota // the timelines of the groups: request time against the requests in flight meanwhile
+	byWindows        // the steps' windows: tokens per second against the requests in flight
+	byEngines        // the engines' own counters, by load
+)
+
+// engineSpeed is how fast engines are at a load, as far as the records tell.
+type engineSpeed struct {
+	capacity.Fit
+	// groupLoad is the requests in flight at an engine while a group was played, by its number.
+	groupLoad map[rollout.GroupSeq]float64
+	usualLoad float64
+}
+
+// speedOf fits the engines' curve to all that the records show of them.
+func speedOf(m *measurements, slots slotUse) engineSpeed {
+	loads, groups := loadsOf(m)
+	others := slots.others() / max(1, m.fleet.engines)
+	s := engineSpeed{groupLoad: map[rollout.GroupSeq]float64{}}
+	obs := byGroupTimelines(m, &loads, groups, others, s.groupLoad)
+	obs = append(obs, byStepWindows(m, &loads, groups, others)...)
+	obs = append(obs, byEngineBins(m)...)
+	s.usualLoad = presentLoad(m, s.groupLoad)
+	if s.usualLoad == 0 {
+		s.usualLoad = m.fleet.inFlight / max(1, m.fleet.engines)
+	}
+	s.Fit = capacity.Fitted(obs, s.usualLoad)
+	return s
+}
+
+// presentLoad is the mean load that the present steps' groups felt.
+func presentLoad(m *measurements, load map[rollout.GroupSeq]float64) float64 {
+	sum, n := 0.0, 0.0
+	for _, i := range m.present {
+		v := m.steps[i].view()
+		for j := range v.Groups {
+			if at, known := load[v.Groups[j].Seq]; known {
+				sum += at
+				n++
+			}
+		}
+	}
+	return sum / max(1, n)
+}
+
+// load is what a group felt; of one whose timeline is not known, what others feel now.
+func (s *engineSpeed) load(g *rollout.GroupView) float64 {
+	if at, known := s.groupLoad[g.Seq]; known && at > 0 {
+		return at
+	}
+	return s.usualLoad
+}
+
+// levelOf is which of the levels a step belongs to.
+func (m *measurements) levelOf(no rollout.Step) int {
+	for i := len(m.levels) - 1; i > 0; i-- {
+		if no >= m.levels[i].From {
+			return i
+		}
+	}
+	return 0
+}
+
+// series numbers the observations that share a speed: those of a level, of one way of counting, and of one engine or
+// kind of weights.
+func series(source, level, of int) int { return source + 3*level + 3*1024*of }
+
+// perRequest is the mean tokens of a request over the record.
+type perRequest struct{ input, output float64 }
+
+func tokensPerRequest(groups []playedGroup) perRequest {
+	var u rollout.Usage
+	for i := range groups {
+		u = u.Add(groups[i].view.Usage)
+	}
+	if u.Requests == 0 {
+		return perRequest{}
+	}
+	return perRequest{prefilled(u) / float64(u.Requests), float64(u.OutputTokens) / float64(u.Requests)}
+}
+
+// prefilled is the prompt tokens that no cache held.
+func prefilled(u rollout.Usage) float64 { return float64(max(0, u.InputTokens-u.CachedTokens)) }
+
+// requests is a number of tokens in requests of mean size: prompts and completions count alike.
+func (p perRequest) requests(input, output float64) float64 {
+	switch {
+	case p.input > 0 && p.output > 0:
+		return (input/p.input + output/p.output) / 2
+	case p.output > 0:
+		return output / p.output
+	case p.input > 0:
+		return input / p.input
+	}
+	return 0
+}
+
+// byGroupTimelines compares the groups' request times, for requests of one size, with the load they felt, which it
+// notes.
+func byGroupTimelines(
+	m *measurements, loads *engineLoads, groups []playedGroup, others float64, felt map[rollout.GroupSeq]float64,
+) []capacity.Observation {
+	mean := tokensPerRequest(groups)
+	var obs []capacity.Observation
+	for i := range groups {
+		g := &groups[i]
+		n := loads.over(g) + others
+		felt[g.view.Seq] = n
+		u := g.view.Usage
+		work := mean.requests(prefilled(u), float64(u.OutputTokens))
+		if work == 0 {
+			work = float64(u.Requests)
+		}
+		if work == 0 {
+			continue
+		}
+		obs = append(obs, capacity.Observation{
+			Series: series(byGroups, m.levelOf(g.step), weights(g.view.MinVersion == 0)), Source: byGroups, Cluster: int(g.step),
+			InFlight: n, Sec: u.ExecSec / work, Weight: work,
+		})
+	}
+	return obs
+}
+
+// weights tells the base model, before the first adapter, from adapters: it may be faster.
+func weights(base bool) int {
+	if base {
+		return 1
+	}
+	return 0
+}
+
+// baseModelUntil is until when games were played with the base model.
+func baseModelUntil(groups []playedGroup) float64 {
+	until := 0.0
+	for i := range groups {
+		if groups[i].view.MinVersion == 0 {
+			until = max(until, groups[i].to)
+		}
+	}
+	return until
+}
+
+// mixNoise is the least that tokens per second of a short time may be off: prompts and completions come in waves, and
+// cost engines differently.
+const mixNoise = 0.03
+
+// byStepWindows compares the fleet's tokens per second over each step's window with the requests in flight meanwhile.
+func byStepWindows(
+	m *measurements, loads *engineLoads, groups []playedGroup, others float64,
+) []capacity.Observation {
+	var input, output, sec float64
+	for i := range m.all {
+		f := &m.all[i].view().Fleet
+		input += f.InputTPS * f.WindowSec
+		output += f.OutputTPS * f.WindowSec
+		sec += f.WindowSec
+	}
+	if sec == 0 || len(loads.at) == 0 {
+		return nil
+	}
+	mean := perRequest{input / sec, output / sec}
+	base := baseModelUntil(groups)
+	var obs []capacity.Observation
+	for i := range m.all {
+		v := m.all[i].view()
+		f := &v.Fleet
+		to := secondsBetween(loads.origin, v.GrantedAt)
+		from := to - f.WindowSec
+		rate := mean.requests(f.InputTPS, f.OutputTPS)
+		if rate > 0 && f.Engines > 0 && from >= 0 && loads.idle(from, to) < 0.1*(to-from) {
+			n := loads.mean(from, to) + others
+			if f.InFlight > 0 { // two views of the same, that err differently
+				n = (n + f.InFlight) / 2
+			}
+			obs = append(obs, capacity.Observation{
+				Series: series(byWindows, m.levelOf(m.all[i].no), weights(from < base)), Source: byWindows,
+				Cluster: int(m.all[i].no), InFlight: n, Sec: n * f.Engines / rate,
+				Weight: math.Min(f.WindowSec, sec/float64(len(m.all))), Noise: mixNoise,
+			})
+		}
+	}
+	return obs
+}
+
+// byEngineBins compares what each engine did at one load with what it did at others.
+func byEngineBins(m *measurements) []capacity.Observation {
+	var input, output, sec float64
+	number := map[rollout.EngineID]int{}
+	for i := range m.all {
+		for _, e := range m.all[i].view().Engines {
+			if _, known := number[e.Engine]; !known {
+				number[e.Engine] = len(number)
+			}
+			for _, b := range e.Loads {
+				input += b.InputTokens
+				output += b.OutputTokens
+				sec += b.Sec
+			}
+		}
+	}
+	if sec == 0 {
+		return nil
+	}
+	mean := perRequest{input / sec, output / sec}
+	var obs []capacity.Observation
+	for i := range m.all {
+		level := m.levelOf(m.all[i].no)
+		for _, e := range m.all[i].view().Engines {
+			for _, b := range e.Loads {
+				rate := mean.requests(b.InputTokens, b.OutputTokens) / max(1e-9, b.Sec)
+				if rate <= 0 {
+					continue
+				}
+				obs = append(obs, capacity.Observation{
+					Series: series(byEngines, level, number[e.Engine]), Source: byEngines, Cluster: int(m.all[i].no),
+					InFlight: b.InFlight, Sec: b.InFlight / rate, Weight: b.Sec, Noise: mixNoise,
+				})
+			}
+		}
+	}
+	return obs
+}
+
+// slowdowns is how many times as long a request takes as alone: now, and at another load.
+func (s *engineSpeed) slowdowns(at float64) (now, then float64) {
+	return s.Curve.Slowdown(s.Load), s.Curve.Slowdown(at)
+}
+
+// report is the fit as a report has it; nil when nothing was seen.
+func (s *engineSpeed) report() *EngineLoad {
+	if s.Observations == 0 {
+		return nil
+	}
+	return &EngineLoad{
+		InFlight: s.Load, SeenLow: s.SeenLow, SeenHigh: s.SeenHigh, Slowdown: s.Curve.Slowdown(s.Load),
+		Rise: s.Rise, RiseLow: s.RiseLow, RiseHigh: s.RiseHigh, Decided: s.Decided(),
+	}
+}
+
+// sayLoad is the evidence for or against saturated engines.
+func (reg *regime) sayLoad(say func(string, ...any)) {
+	s := &reg.speed
+	if s.Observations == 0 || reg.slots.full() {
+		return
+	}
+	seen := fmt.Sprintf("%s to %s requests in flight at an engine were seen", units.Number(s.SeenLow),
+		units.Number(s.SeenHigh))
+	if !s.Decided() {
+		say("%s, %s now: it cannot be told whether one more would be throughput (%s to %s of it)", seen,
+			units.Number(s.Load), units.Percent(s.RiseLow), units.Percent(s.RiseHigh))
+		return
+	}
+	say("%s, %s now: a request takes x%.1f as long as alone, and %s (%s to %s) of one more would be throughput", seen,
+		units.Number(s.Load), s.Curve.Slowdown(s.Load), units.Percent(s.Rise), units.Percent(s.RiseLow),
+		units.Percent(s.RiseHigh))
+}
