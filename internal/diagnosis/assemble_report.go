@@ -30,12 +30,20 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 		Prefill: m.prefill, Levels: m.levels, Shifts: m.shifts, Rise: m.rise, SlowSteps: m.slowSteps,
 		Oscillation: m.cycle, Starvation: m.starvation,
 		Regime: reg.Regime, Replay: p.replay, Simulator: p.simulator, WhatIfs: p.whatIfs, Causes: causes,
-		Findings:    findingsOf(m, reg, p, causes),
 		Missing:     append(append([]string{}, reg.missing...), p.missing...),
 		Notes:       append(append([]string{}, m.notes...), p.notes...),
 		NotLookedAt: []string{}, APL: []Query{}, Next: []string{},
 	}
 	r.Regime.Probe = p.probe
+	found := findingsOf(m, reg, p, causes)
+	r.Ledger = ledgerOf(m, found)
+	r.Goodput = r.Ledger.Goodput()
+	var losses []Finding
+	if len(m.all) >= tooFew {
+		losses = lossFindings(r.Ledger, found, r.To)
+	}
+	r.Findings = append([]Finding{}, bySeverity(found, losses, r.Ledger)...)
+	r.Causes = withLosses(causes, r.Findings, lossCauses(losses, r.Ledger))
 	r.Verdict = verdictOf(r.Findings, r.Steps)
 	if r.Verdict == VerdictNoAnswer {
 		r.Missing = append(r.Missing, fmt.Sprintf("%d more steps", tooFew-r.Steps))
@@ -43,6 +51,34 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 	r.Summary = summary(r, m.starving())
 	r.Next = append(r.Next, nextCommands(r, m, p)...)
 	return r
+}
+
+// ledgerOf is where the time of the steps that are looked at went. Waits have the cause that was found for them.
+func ledgerOf(m *measurements, found []Finding) *Ledger {
+	t := timelineOf(&m.history, m.cycle != nil)
+	for _, f := range found {
+		switch {
+		case f.Since == nil || m.starvation == nil || *f.Since > m.starvation.Since && !m.starving():
+		case f.Verdict == VerdictProblem && m.starving(), f.Cause == CauseColdEngines:
+			t.starvedBy(f.Cause, min(*f.Since, m.starvation.Since))
+			return t.ledger(0, len(m.all))
+		}
+	}
+	return t.ledger(0, len(m.all))
+}
+
+// withLosses puts the losses among the causes: first if one of them is the first finding.
+func withLosses(causes []Cause, found []Finding, losses []Cause) []Cause {
+	if len(found) > 0 && slices.ContainsFunc(losses, func(c Cause) bool { return c.Name == found[0].Cause }) {
+		return slices.Concat(losses, causes)
+	}
+	last := 0 // after those that were found to be one
+	for i, c := range causes {
+		if c.Decision == IsCause {
+			last = i + 1
+		}
+	}
+	return slices.Insert(slices.Clone(causes), last, losses...)
 }
 
 // verdictOf is the gravest verdict of the findings.
@@ -60,7 +96,7 @@ func verdictOf(findings []Finding, steps int) Verdict {
 
 func summary(r Report, starving bool) string {
 	switch {
-	case r.Verdict == VerdictProblem && starving:
+	case r.Verdict == VerdictProblem && starving && r.Findings[0].starved:
 		kind := string(r.Regime.Kind)
 		if r.Regime.Kind == NoRegime || r.Regime.Kind == MixedRegime {
 			kind = "starved"
@@ -71,8 +107,8 @@ func summary(r Report, starving bool) string {
 	case r.Verdict == VerdictNoAnswer:
 		return fmt.Sprintf("Not enough evidence: %d of the %d steps that it takes.", r.Steps, tooFew)
 	}
-	return fmt.Sprintf("No problem found: a step takes %s, %s of it waiting%s.", units.Seconds(r.Regime.StepSec),
-		units.Percent(1-r.Regime.C.Sec/r.Regime.StepSec), longPhase(r.Levels))
+	return fmt.Sprintf("No problem found: a step takes %s, %s of it waiting%s. %s.", units.Seconds(r.Regime.StepSec),
+		units.Percent(1-r.Regime.C.Sec/r.Regime.StepSec), longPhase(r.Levels), usefulText(r.Ledger))
 }
 
 // longPhase names a phase other than training that takes more than a third of the present steps.
@@ -100,6 +136,8 @@ func nextCommands(r Report, m *measurements, p predictions) []string {
 	switch best := bestChange(r.WhatIfs); {
 	case r.Verdict == VerdictHealthy || r.Verdict == VerdictHealed:
 		return nil
+	case len(r.Findings) > 0 && r.Findings[0].Fix != nil && slices.ContainsFunc(r.Ledger.Losses, r.Findings[0].isLoss):
+		return []string{fmt.Sprintf("millrace diagnose %s --step %d", name, *r.Findings[0].Since), again}
 	case learnsNothing && m.in.Spec.Environment.Kind != "diplomacy":
 		return []string{"millrace run events " + name + " --kind rollout_complete", again}
 	case learnsNothing:

@@ -42,7 +42,7 @@ func starvedNow(m *measurements, reg *regime, causes []Cause) *Finding {
 	}
 	return &Finding{
 		Cause: starvationCause(reg, causes), Verdict: VerdictProblem, Since: &since,
-		Text: text + ", " + because(reg, causes) + ".", Evidence: append([]Evidence(nil), reg.Evidence...),
+		Text: text + ", " + because(reg, causes) + ".", Evidence: append([]Evidence(nil), reg.Evidence...), starved: true,
 	}
 }
 
@@ -178,7 +178,7 @@ func enginesWereCold(m *measurements, causes []Cause) *Finding {
 // starvedBefore is a wait that is over.
 func starvedBefore(m *measurements) *Finding {
 	s := m.starvation
-	if s == nil || s.Until == nil || s.Share < minWaitShare {
+	if s == nil || s.Until == nil || s.Share < minWaitShare || s.Steps == 1 { // the ledger has single steps
 		return nil
 	}
 	text := fmt.Sprintf("The trainer waited %s per step from step %d until step %d, and no longer does.",

@@ -28,15 +28,17 @@ type Loss struct {
 	Cause CauseName     `json:"cause"`
 	Phase rollout.Phase `json:"phase,omitempty"` // of the trainer, in which it was lost; empty between steps
 	// Name is what the trainer called the phase, if by a name of its own.
-	Name  string       `json:"name,omitempty"`
-	Every int          `json:"every_steps,omitempty"` // it comes back after so many steps; 0: at no fixed distance
-	Steps int          `json:"steps"`                 // in which it was lost
-	First rollout.Step `json:"first_step"`
-	Last  rollout.Step `json:"last_step"`
-	Sec   float64      `json:"seconds"`
-	Share float64      `json:"share"` // of the ledger's WallSec
-	Text  string       `json:"text"`
-	Wait  []WaitPart   `json:"wait_parts,omitempty"` // of starvation: where the last group was; they add up to Sec
+	Name     string       `json:"name,omitempty"`
+	Every    int          `json:"every_steps,omitempty"` // it comes back after so many steps; 0: at no fixed distance
+	Steps    int          `json:"steps"`                 // in which it was lost
+	First    rollout.Step `json:"first_step"`
+	Last     rollout.Step `json:"last_step"`
+	Worst    rollout.Step `json:"worst_step"` // the longest of its steps
+	WorstSec float64      `json:"worst_step_seconds"`
+	Sec      float64      `json:"seconds"`
+	Share    float64      `json:"share"` // of the ledger's WallSec
+	Text     string       `json:"text"`
+	Wait     []WaitPart   `json:"wait_parts,omitempty"` // of starvation: where the last group was; they add up to Sec
 }
 
 // PerStepSec is what one of its steps lost.

@@ -77,6 +77,8 @@ type Finding struct {
 	Text     string        `json:"text"`
 	Evidence []Evidence    `json:"evidence"`
 	Fix      *Fix          `json:"fix,omitempty"`
+
+	starved bool // it is about the trainer waiting now
 }
 
 // Evidence is one line that speaks for a finding.

@@ -28,6 +28,7 @@ func Write(w io.Writer, r diagnosis.Report) error {
 	p.wrapped("", r.Summary)
 	p.findings(r.Findings)
 	p.levels(r)
+	p.ledger(r.Ledger)
 	if r.Verdict != diagnosis.VerdictHealthy {
 		p.prefill(r.Prefill)
 		p.lastShift(r.Shifts)
