@@ -73,7 +73,8 @@ func computeLevelsOf(all []step) computeLevels {
 func (c *computeLevels) describe(k, from, to int) {
 	usual := median(c.sec[from:to])
 	steps := positions(from, to)
-	if cycle, ok := changepoint.Oscillates(c.sec[from:to], changepoint.Options{}); ok && cycle.High > usual*(1+unusualShare) {
+	cycle, ok := changepoint.Oscillates(c.sec[from:to], changepoint.Options{})
+	if ok && cycle.High > usual*(1+unusualShare) {
 		usual, c.cycle[k] = cycle.Low, cycle.Period
 		steps = slices.DeleteFunc(steps, func(i int) bool { return c.sec[i] > usual*(1+unusualShare) })
 	}

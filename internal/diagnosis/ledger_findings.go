@@ -12,8 +12,8 @@ import (
 const (
 	// healthyLoss is the share of the time that a healthy run may lose.
 	healthyLoss = 0.05
-	// saidLoss is the share from which on a loss is worth a word, and leastLoss that from which on it is one of the reasons
-	// why a run is not healthy.
+	// saidLoss is the share from which on a loss is worth a word, and leastLoss that from which on it is one of the
+	// reasons why a run is not healthy.
 	saidLoss  = 0.005
 	leastLoss = 0.02
 	// slowStep is by how much of its level a single step must be longer to be a finding of its own, if it cost at least

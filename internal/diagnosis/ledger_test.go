@@ -138,11 +138,12 @@ func TestTheLedgerNamesEveryLoss(t *testing.T) {
 			if len(r.Findings) == 0 || r.Findings[0].Cause != tt.cause || r.Verdict != tt.verdict || len(r.Ledger.Losses) == 0 {
 				t.Fatalf("want %s, %s:\n%s", tt.cause, tt.verdict, text(t, r))
 			}
-			if got := r.Ledger.Losses[0]; got.Cause != tt.cause || got.Every != tt.every || math.Abs(got.Sec-tt.lost) > 0.1*tt.lost {
+			got := r.Ledger.Losses[0]
+			if got.Cause != tt.cause || got.Every != tt.every || math.Abs(got.Sec-tt.lost) > 0.1*tt.lost {
 				t.Errorf("got %+v; want %g s every %d", got, tt.lost, tt.every)
 			}
-			if first := slices.IndexFunc(r.Causes, func(c diagnosis.Cause) bool { return c.Decision == diagnosis.IsCause }); first < 0 ||
-				r.Causes[first].Name != tt.cause {
+			first := slices.IndexFunc(r.Causes, func(c diagnosis.Cause) bool { return c.Decision == diagnosis.IsCause })
+			if first < 0 || r.Causes[first].Name != tt.cause {
 				t.Errorf("causes: %+v", r.Causes)
 			}
 			if all := text(t, r); !strings.Contains(strings.ReplaceAll(all, "\n", " "), tt.says) {
@@ -173,7 +174,8 @@ func TestAHealthyRunLosesLittle(t *testing.T) {
 			phases[rollout.PhaseCheckpoint] = 60
 		}
 	}))
-	if r.Verdict != diagnosis.VerdictHealthy || !strings.Contains(r.Summary, "a checkpoint every 20 steps, 60 s each (2 % of") {
+	const says = "a checkpoint every 20 steps, 60 s each (2 % of"
+	if r.Verdict != diagnosis.VerdictHealthy || !strings.Contains(r.Summary, says) {
 		t.Errorf("a small loss: %s %s", r.Verdict, r.Summary)
 	}
 }

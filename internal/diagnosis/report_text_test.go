@@ -48,7 +48,7 @@ func TestWriteText(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			lines := strings.Split(got, "\n")
-			if len(lines) > 50 {
+			if len(lines) > 60 {
 				t.Errorf("%d lines are more than a screen", len(lines))
 			}
 			for _, line := range lines {
