@@ -96,7 +96,7 @@ func run(
 		return err
 	}
 	inStep := fleetsync.Sync{
-		Self: self, Playing: acts.GamesInPlay.ByRun, Workers: b.Workers, Fleet: b.Registry, Runs: b.Buffer,
+		Self: self, Playing: acts.GamesInPlay.ByRun, Workers: b.Workers, Fleet: b.Registry, Runs: b.Buffer, Tokens: b.Tokens,
 		Dispatcher: dispatcher, Log: logger,
 	}
 	guard := fleet.NewRedisLossGuard(b.Redis, cfg.Redis.Prefix, self.ID, b.Registry, logger)

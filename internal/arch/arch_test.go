@@ -40,7 +40,7 @@ var layers = [][]string{
 		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch",
 		"internal/stack", "internal/crashtest",
 		"internal/isolation", "internal/archive", "internal/retry", "internal/freeport", "internal/fleetsync",
-		"internal/runsampler", "internal/diagnosisinput", "internal/eventscript", "internal/apiclient",
+		"internal/runsampler", "internal/tokenrates", "internal/diagnosisinput", "internal/eventscript", "internal/apiclient",
 		"internal/temporalcli",
 	},
 	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gameworkers"}, // durable shell
@@ -57,7 +57,8 @@ var owners = map[string][]string{
 		"internal/gameworkers", "internal/replaycheck", "worker", "cmd/"},
 	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/workerregistry/",
 		"internal/telemetry/store", "internal/stack",
-		"internal/crashtest", "internal/isolation", "internal/connections", "internal/runsampler"},
+		"internal/crashtest", "internal/isolation", "internal/connections", "internal/runsampler",
+		"internal/tokenrates"},
 	"github.com/alicebob/miniredis/": {"cmd/"},
 	"github.com/sashabaranov/":       {"internal/vllm"},
 	"github.com/axiomhq/":            {"internal/telemetry/axiom/"},

@@ -73,6 +73,9 @@ func eventText(e telemetry.Event) string {
 		return fmt.Sprintf("%d queued, %d in flight, %d ready, %d claimed; the trainer waited %.1f of %.1f s", c.Queued,
 			c.InFlight, c.Ready, c.Claimed,
 			b.StarvedSec, b.WindowSec)
+	case telemetry.TokenRates:
+		return fmt.Sprintf("%s on %s: %d requests, %d tokens in, %d out in %.0f s", b.Adapter, e.Engine, b.Requests,
+			b.InputTokens, b.OutputTokens, b.WindowSec)
 	case telemetry.DispatchSample:
 		return fmt.Sprintf("%d requests queued, in %.0f tok/s, out %.0f tok/s", b.Queued, b.InputTPS, b.OutputTPS)
 	case telemetry.SinkChanged:

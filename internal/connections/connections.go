@@ -22,6 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/runcontrol"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/store"
+	"github.com/millrace/millrace/internal/tokenrates"
 	"github.com/millrace/millrace/internal/workerregistry"
 	"github.com/millrace/millrace/workflows"
 )
@@ -34,6 +35,7 @@ type Set struct {
 	Workers  *workerregistry.Registry
 	Sampler  *fleet.Sampler
 	Events   *store.Store
+	Tokens   *tokenrates.Counts
 	Control  runcontrol.Control
 	Log      *slog.Logger
 
@@ -70,6 +72,7 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, e
 		Registry: fleet.NewRegistry(rdb, cfg.Redis.Prefix, time.Now),
 		Workers:  workerregistry.New(rdb, cfg.Redis.Prefix, time.Now),
 		Sampler:  fleet.NewSampler(rdb, cfg.Redis.Prefix),
+		Tokens:   tokenrates.New(rdb, cfg.Redis.Prefix),
 		Events:   store.New(rdb, cfg.Redis.Prefix, store.Limits{}),
 		Log:      logger,
 	}

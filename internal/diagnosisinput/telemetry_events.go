@@ -85,7 +85,7 @@ func addEvents(in *diagnosis.Input, facts []store.Record, since time.Time) error
 		case telemetry.Audit, telemetry.AdapterChanged, telemetry.PolicyPublished, telemetry.BreakerChanged,
 			telemetry.SinkChanged:
 			// they change no step by themselves
-		case telemetry.BufferLevel, telemetry.EngineSample, telemetry.DispatchSample: // samples are no facts
+		case telemetry.BufferLevel, telemetry.EngineSample, telemetry.DispatchSample, telemetry.TokenRates: // series
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ func loadBetween(before, after vllm.Sample, from, to time.Time) rollout.EngineLo
 	window := to.Sub(from).Seconds()
 	load := rollout.EngineLoad{
 		At: to.UTC(), Running: after.Running, Waiting: after.Waiting, KVUsage: after.KVUsage, WindowSec: window,
+		InputTokens: after.PromptTokens, OutputTokens: after.GenerationTokens,
 	}
 	if window <= 0 {
 		load.WindowSec = 0

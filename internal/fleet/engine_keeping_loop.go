@@ -25,7 +25,9 @@ type engineLoop struct {
 	misses      int // looks without an answer, in a row
 	backoff     probeBackoff
 	loads       adapterLoads
-	last        *reading // of the engine's counters
+	last        *reading // of the engine's counters; nil after a look in vain
+	counted     *reading // the latest of its token counters, whatever came after it
+	moved       bool     // to another address: what was counted before is another engine's
 	usage       usageCheck
 	canaryUsage rollout.Usage // which no worker reports
 }
@@ -121,6 +123,7 @@ func (l *engineLoop) read(ctx context.Context) (Desired, Observation, error) {
 		l.loads.wait()
 		l.backoff.reset()
 		*l = *newEngineLoop(l.cfg, member, l.paces, l.backoff.limits)
+		l.moved = true
 	}
 	l.member = member
 	adapters, err := l.cfg.Registry.Wanted(ctx)
@@ -190,27 +193,45 @@ func (l *engineLoop) scrape(ctx context.Context, f *found) (idle bool) {
 	sample, err := l.client.Metrics(ctx)
 	if err != nil {
 		l.last = nil
-		f.load = rollout.EngineLoad{At: f.load.At}
+		f.load = rollout.EngineLoad{At: f.load.At, InputTokens: f.load.InputTokens, OutputTokens: f.load.OutputTokens}
 		return false
 	}
 	if sample.MaxLoRAs > 0 {
 		f.slots = sample.MaxLoRAs
 	}
 	now := reading{at: time.Now(), sample: sample}
-	before := now
+	before, known := l.countedBefore(now, f.load)
 	if l.last != nil {
-		before = *l.last
+		before, known = *l.last, true
 		if sample.GenerationTokens > before.sample.GenerationTokens {
 			l.health.canary.progressed(now.at)
 		}
 	}
 	f.load = loadBetween(before.sample, now.sample, before.at, now.at)
 	l.checkUsage(ctx, now, &f.load)
-	if l.last != nil {
+	if known {
 		l.emit(now.at, strconv.FormatInt(now.at.UnixMilli(), 10), telemetry.EngineSample{Load: f.load})
 	}
-	l.last = &now
+	l.last, l.counted = &now, &now
 	return sample.Running+sample.Waiting == 0
+}
+
+// countedBefore is the latest reading of the token counters before a look, if there is one: of this loop, before looks
+// in vain, or of another process that kept the engine. Between the two nothing is known but the tokens.
+func (l *engineLoop) countedBefore(now reading, load rollout.EngineLoad) (before reading, known bool) {
+	before = now
+	switch {
+	case l.counted != nil:
+		before.at = l.counted.at
+		before.sample.PromptTokens = l.counted.sample.PromptTokens
+		before.sample.GenerationTokens = l.counted.sample.GenerationTokens
+	case !l.moved && !load.At.IsZero() && load.InputTokens > 0:
+		before.at = load.At
+		before.sample.PromptTokens, before.sample.GenerationTokens = load.InputTokens, load.OutputTokens
+	default:
+		return now, false
+	}
+	return before, true
 }
 
 // checkUsage compares the engine's counters with what workers report. When Redis does not answer, nothing is known for

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/dispatch/live"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/tokenrates"
 	"github.com/millrace/millrace/internal/workerregistry"
 )
 
@@ -23,13 +24,15 @@ type Sync struct {
 	Workers    *workerregistry.Registry
 	Fleet      *fleet.Registry
 	Runs       activeRuns
+	Tokens     *tokenrates.Counts
 	Dispatcher *live.Dispatcher
 	Log        *slog.Logger
 
 	watch    *fleet.Watch
-	sharers  []string                           // the workers that the engines were last shared with
-	ruled    map[rollout.RunName]bool           // runs whose rules the dispatcher has
-	reported map[rollout.EngineID]rollout.Usage // what the registry knows of this worker's work
+	sharers  []string                                              // the workers that the engines were last shared with
+	ruled    map[rollout.RunName]bool                              // runs whose rules the dispatcher has
+	reported map[rollout.EngineID]rollout.Usage                    // what the registry knows of this worker's work
+	tokens   map[rollout.RunName]map[tokenrates.Part]rollout.Usage // what the token counts know of it
 }
 
 // activeRuns is what Sync needs of the buffer.
@@ -47,7 +50,7 @@ const (
 
 // Run keeps them in step until ctx is done.
 func (s *Sync) Run(ctx context.Context) error {
-	s.ruled = map[rollout.RunName]bool{}
+	s.ruled, s.tokens = map[rollout.RunName]bool{}, map[rollout.RunName]map[tokenrates.Part]rollout.Usage{}
 	defer s.leave()
 	s.watch = s.Fleet.Watch()
 	ticker := time.NewTicker(syncEvery)
@@ -149,6 +152,25 @@ func (s *Sync) reportUsage(ctx context.Context, stats *live.Stats) error {
 		return err
 	}
 	s.reported = used
+	return s.reportTokens(ctx, stats)
+}
+
+// reportTokens reports the same by run, engine, policy version and adapter.
+func (s *Sync) reportTokens(ctx context.Context, stats *live.Stats) error {
+	for run, t := range stats.ByRun {
+		used := make(map[tokenrates.Part]rollout.Usage, len(t.Work))
+		for _, w := range t.Work {
+			used[tokenrates.Part{Engine: w.Engine, Version: w.Version, Adapter: w.Model}] = w.Usage
+		}
+		if maps.Equal(used, s.tokens[run]) {
+			continue
+		}
+		if err := s.Tokens.Report(ctx, run, s.Self.ID, s.tokens[run], used); err != nil {
+			s.reported = nil // so that the next round comes here
+			return err
+		}
+		s.tokens[run] = used
+	}
 	return nil
 }
 
@@ -178,6 +200,7 @@ func (s *Sync) rules(ctx context.Context) error {
 		if !active[name] {
 			s.Dispatcher.Forget(name)
 			delete(s.ruled, name)
+			delete(s.tokens, name)
 		}
 	}
 	return nil

@@ -52,14 +52,18 @@ func (e Engine) Limit() int {
 type EngineLoad struct {
 	At time.Time `json:"at,omitzero"`
 	// LifeAt is the keeper's latest sign of life: the engine's token counter moved, or it answered a canary.
-	LifeAt         time.Time `json:"life_at,omitzero"`
-	Running        float64   `json:"running"`
-	Waiting        float64   `json:"waiting"`
-	KVUsage        float64   `json:"kv_usage"`  // 0..1
-	InputTPS       float64   `json:"input_tps"` // counter difference over WindowSec
-	OutputTPS      float64   `json:"output_tps"`
-	WindowSec      float64   `json:"window_seconds"`
-	PrefixHitShare float64   `json:"prefix_hit_share"` // 0..1, over the window
+	LifeAt    time.Time `json:"life_at,omitzero"`
+	Running   float64   `json:"running"`
+	Waiting   float64   `json:"waiting"`
+	KVUsage   float64   `json:"kv_usage"`  // 0..1
+	InputTPS  float64   `json:"input_tps"` // counter difference over WindowSec
+	OutputTPS float64   `json:"output_tps"`
+	WindowSec float64   `json:"window_seconds"`
+	// InputTokens and OutputTokens are the engine's own counters at At, since it was started: who looks next, whether or
+	// not the same process, continues from them. 0: not known.
+	InputTokens    float64 `json:"input_tokens,omitzero"`
+	OutputTokens   float64 `json:"output_tokens,omitzero"`
+	PrefixHitShare float64 `json:"prefix_hit_share"` // 0..1, over the window
 	// requests thrown out of the batch for lack of memory, in the window
 	Preemptions float64 `json:"preemptions"`
 	// mean wait in dispatch queues of the requests answered in the window

@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/starvation"
 	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/tokenrates"
 )
 
 // Sampler samples the buffer of every active run. One of a deployment's servers does so at a time, and the next one
@@ -26,6 +27,7 @@ type Sampler struct {
 	buffer   *buffer.Store
 	registry *fleet.Registry
 	workers  workerLister
+	tokens   *tokenrates.Counts
 	emit     telemetry.Emitter
 	lease    lease
 	log      *slog.Logger
@@ -47,8 +49,8 @@ func New(
 	emit telemetry.Emitter, log *slog.Logger,
 ) *Sampler {
 	return &Sampler{
-		lease: lease{rdb: rdb, key: prefix + ":sampler", owner: rand.Text()}, buffer: b, registry: r, workers: w, emit: emit,
-		log: log,
+		lease: lease{rdb: rdb, key: prefix + ":sampler", owner: rand.Text()}, buffer: b, registry: r, workers: w,
+		tokens: tokenrates.New(rdb, prefix), emit: emit, log: log,
 	}
 }
 
@@ -144,7 +146,7 @@ func (s *Sampler) finish(ctx context.Context, run rollout.RunName, now time.Time
 	}
 	seen.Asked = time.Time{} // nobody gets a batch any more
 	if was.Complete(seen) {
-		return true, nil
+		return true, s.tokens.Tell(ctx, run, now, s.alive, true)
 	}
 	counts, err := s.buffer.Counts(ctx, run)
 	if err != nil {
@@ -184,8 +186,10 @@ func (s *Sampler) sample(ctx context.Context, run rollout.RunStatus, now time.Ti
 		Counts: counts, Target: int64(run.Spec.Buffer.Outstanding()), WindowSec: window(was.To, now).Seconds(),
 		Throttle: run.Throttle, RewardVariance: run.RewardVariance, Alarms: standing,
 	}
-	_, err = s.buffer.ContinueStarvation(ctx, name, was, next, closed, levels(name, now, level, spans))
-	return err
+	if _, err = s.buffer.ContinueStarvation(ctx, name, was, next, closed, levels(name, now, level, spans)); err != nil {
+		return err
+	}
+	return s.tokens.Tell(ctx, name, now, s.alive, false)
 }
 
 // window is the time that a sample speaks for. What lies longer before belongs to a time without servers.

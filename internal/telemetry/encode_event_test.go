@@ -49,6 +49,8 @@ func bodies() []telemetry.Body {
 		telemetry.SinkChanged{Sink: "axiom", State: telemetry.SinkDegraded, Reason: "403", Advice: "check the token"},
 		telemetry.EngineSample{Load: rollout.EngineLoad{Running: 3, OutputTPS: 120, QueueSec: 0.5, UsageInputError: 0.25,
 			UsageWindowSec: 60}},
+		telemetry.TokenRates{Version: 3, Adapter: "demo-v3", WindowSec: 15, InputTokens: 900, OutputTokens: 40,
+			CachedTokens: 800, Requests: 9},
 		telemetry.DispatchSample{WindowSec: 1, Queued: 4, InFlight: map[rollout.EngineID]int{"a": 3}, OutputTPS: 30,
 			ByVersion: map[rollout.PolicyVersion]telemetry.TokenRate{1: {OutputTPS: 10}, 12: {OutputTPS: 20}}},
 	}

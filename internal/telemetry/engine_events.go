@@ -88,6 +88,33 @@ type DispatchSample struct {
 	ByVersion map[rollout.PolicyVersion]TokenRate `json:"by_policy_version,omitempty"`
 }
 
+// TokenRates is the tokens that one engine's answers to one run's requests had, of one policy version and adapter, over
+// a window. Over all rows they add up to what the engines count themselves, less what was not answered: requests that
+// were cut off, and canaries.
+type TokenRates struct {
+	Version      rollout.PolicyVersion `json:"policy_version"`
+	Adapter      string                `json:"adapter"` // or base model, as engines serve it
+	WindowSec    float64               `json:"window_s"`
+	InputTokens  int64                 `json:"input_tokens"`
+	OutputTokens int64                 `json:"output_tokens"`
+	CachedTokens int64                 `json:"cached_tokens"` // of the input, found in the prefix cache
+	Requests     int64                 `json:"requests"`
+}
+
+var tokenRatesKind = fact[TokenRates]("token_rates")
+
+func (TokenRates) kind() *kind { return tokenRatesKind }
+
+func (b TokenRates) row(r Row) {
+	r["policy_version"], r["adapter"], r["window_s"] = b.Version, b.Adapter, b.WindowSec
+	r["input_tokens"], r["output_tokens"], r["cached_tokens"] = b.InputTokens, b.OutputTokens, b.CachedTokens
+	r["requests"] = b.Requests
+	if b.WindowSec > 0 {
+		r["input_tokens_per_s"] = float64(b.InputTokens) / b.WindowSec
+		r["output_tokens_per_s"] = float64(b.OutputTokens) / b.WindowSec
+	}
+}
+
 // TokenRate is tokens per second in both directions.
 type TokenRate struct {
 	InputTPS  float64 `json:"input_tokens_per_s"`

@@ -470,7 +470,7 @@ func TestStatsAndSamples(t *testing.T) {
 				QueueSec: 4 + 4 + 8},
 			Groups: 3, Failed: map[rollout.Code]int64{},
 		}
-		want.Work = []Work{{0, "a", want.Usage}}
+		want.Work = []Work{{Engine: "a", Model: "r-v1", Usage: want.Usage}}
 		if got := r.Snapshot().ByRun["r"]; !reflect.DeepEqual(got, want) {
 			t.Errorf("run: got %+v, want %+v", got, want)
 		}

@@ -163,7 +163,7 @@ func (o *eventLoop) cancel(c *call) { o.handle(dispatch.Cancel{ID: c.id}) }
 func (o *eventLoop) served(c *call, made order, answer *rollout.Completion, exec float64) {
 	usage := answer.Usage()
 	usage.ExecSec = exec // of this try alone
-	o.run(c.req.Episode.Run).does(part{c.req.Version, made.engine}, usage, time.Now())
+	o.run(c.req.Episode.Run).does(part{c.req.Version, made.engine, c.req.Model}, usage, time.Now())
 	o.engine(made.engine).add(usage)
 	o.endTry(c, made, dispatch.TryEnded{
 		Outcome: dispatch.Served, PromptTokens: len(answer.PromptTokenIDs), OutputTokens: len(answer.TokenIDs),

@@ -23,15 +23,16 @@ type Tally struct {
 	Usage  rollout.Usage
 	Groups int64                  // of a run: groups of which a request was dispatched
 	Failed map[rollout.Code]int64 // tries that brought no answer, by code
-	// Work is the Usage of a run by policy version and engine, in that order. Parts that had no answer for
+	// Work is the Usage of a run by policy version, engine and model, in that order. Parts that had no answer for
 	// forgetAfter are left out.
 	Work []Work
 }
 
-// Work is what one engine did for one policy version of a run.
+// Work is what one engine did for one policy version of a run, under one model.
 type Work struct {
 	Version rollout.PolicyVersion
 	Engine  rollout.EngineID
+	Model   string // adapter or base model
 	Usage   rollout.Usage
 }
 
@@ -46,6 +47,7 @@ type tally struct {
 type part struct {
 	version rollout.PolicyVersion
 	engine  rollout.EngineID
+	model   string
 }
 
 type done struct {
@@ -128,10 +130,10 @@ func (t *tally) forget(now time.Time) {
 func (t *tally) parts() []Work {
 	var all []Work
 	for p, d := range t.work {
-		all = append(all, Work{p.version, p.engine, d.usage})
+		all = append(all, Work{p.version, p.engine, p.model, d.usage})
 	}
 	slices.SortFunc(all, func(a, b Work) int {
-		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Engine, b.Engine))
+		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Engine, b.Engine), cmp.Compare(a.Model, b.Model))
 	})
 	return all
 }

@@ -33,7 +33,7 @@ type vectors struct {
 	groupSec   *prometheus.HistogramVec // run, stage
 	episodeSec *prometheus.HistogramVec // run
 	episodes   *prometheus.CounterVec   // run, result
-	tokens     *prometheus.CounterVec   // run, direction
+	tokens     *prometheus.CounterVec   // run, engine, direction
 
 	// of the engines
 	policyVersion    *prometheus.GaugeVec     // run
@@ -92,8 +92,8 @@ func newVectors() vectors {
 		episodeSec: histogram("episode_duration_seconds", "Time of one game.", long, "run"),
 		episodes: counter("episodes_total", "Tries at games by result: finished, retried, failed, cancelled (not needed "+
 			"any more).", "run", "result"),
-		tokens: counter("tokens_total", "Tokens of finished games by direction (input, output), from the usage of "+
-			"their requests.", "run", "direction"),
+		tokens: counter("tokens_total", "Tokens of answered requests by run, engine and direction (input, output). Over all "+
+			"runs they add up to engine_tokens_total.", "run", "engine", "direction"),
 
 		policyVersion:  gauge("policy_version", "Newest policy version that serves.", "run"),
 		engineUp:       gauge("engine_up", "1 while an engine is ready.", "engine"),

@@ -6,7 +6,7 @@
 // dashboards; metric_definitions.go lists them all.
 //
 // Tokens are counted twice, from two sources that must agree, and under two names so that no sum adds them up: per
-// run from the usage of finished episodes (millrace_tokens_total), per engine from the engines' own counters
+// run and engine from the usage of answered requests (millrace_tokens_total), per engine from the engines' own counters
 // (millrace_engine_tokens_total). Tokens per second are the rate() of either; rates per call cannot be added.
 package prom
 
@@ -107,8 +107,6 @@ func (m *Metrics) Emit(e telemetry.Event) {
 	case telemetry.EpisodeFinished:
 		v.episodes.WithLabelValues(run, "finished").Inc()
 		v.episodeSec.WithLabelValues(run).Observe(b.WallSec)
-		v.tokens.WithLabelValues(run, "input").Add(positive(float64(b.Usage.InputTokens)))
-		v.tokens.WithLabelValues(run, "output").Add(positive(float64(b.Usage.OutputTokens)))
 	case telemetry.EpisodeFailed:
 		v.episodes.WithLabelValues(run, resultOf(b)).Inc()
 	case telemetry.AdapterLoaded:
@@ -128,6 +126,9 @@ func (m *Metrics) Emit(e telemetry.Event) {
 	case telemetry.BreakerChanged: // the workers' own lists tell which stand, also when one dies
 	case telemetry.EngineSample:
 		m.engineLoad(engine, b.Load)
+	case telemetry.TokenRates:
+		v.tokens.WithLabelValues(run, engine, "input").Add(positive(float64(b.InputTokens)))
+		v.tokens.WithLabelValues(run, engine, "output").Add(positive(float64(b.OutputTokens)))
 	case telemetry.DispatchSample:
 		for reason, n := range b.Rejected {
 			v.rejected.WithLabelValues(string(reason)).Add(positive(float64(n)))

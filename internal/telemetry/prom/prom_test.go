@@ -100,10 +100,11 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			`millrace_stale_dropped_total{reason="stale",run="demo"} 1`,
 		}},
 		{"games", []telemetry.Body{
-			telemetry.EpisodeFinished{WallSec: 3, Usage: rollout.Usage{InputTokens: 400, OutputTokens: 20}},
+			telemetry.EpisodeFinished{WallSec: 3}, telemetry.TokenRates{InputTokens: 400, OutputTokens: 20},
 			telemetry.EpisodeFailed{Code: "timeout"}, telemetry.EpisodeFailed{Code: "timeout", Final: true},
 		}, []string{
-			`millrace_tokens_total{direction="input",run="demo"} 400`, `millrace_tokens_total{direction="output",run="demo"} 20`,
+			`millrace_tokens_total{direction="input",engine="a",run="demo"} 400`,
+			`millrace_tokens_total{direction="output",engine="a",run="demo"} 20`,
 			`millrace_episodes_total{result="retried",run="demo"} 1`, `millrace_episodes_total{result="failed",run="demo"} 1`,
 		}},
 		{"engine", []telemetry.Body{
