@@ -24,13 +24,16 @@ type dropCounts struct {
 	all    int64
 }
 
-func dropsOf(m *measurements) dropCounts {
+func dropsOf(m *measurements) dropCounts { return dropsIn(m, m.present) }
+
+// dropsIn is the groups dropped from the first of some steps to the last.
+func dropsIn(m *measurements, steps []int) dropCounts {
 	d := dropCounts{byCode: map[rollout.Code]int64{}}
-	if len(m.present) == 0 {
+	if len(steps) == 0 {
 		return d
 	}
-	from, _ := m.steps[m.present[0]].span()
-	_, to := m.steps[m.present[len(m.present)-1]].span()
+	from, _ := m.steps[steps[0]].span()
+	_, to := m.steps[steps[len(steps)-1]].span()
 	for _, drop := range m.in.Drops {
 		if !drop.At.Before(from) && !drop.At.After(to) {
 			d.byCode[drop.Code]++

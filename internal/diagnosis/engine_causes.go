@@ -8,6 +8,134 @@ import (
 	"github.com/millrace/millrace/internal/units"
 )
 
+// fewerEnginesCause is how the engines went that were there before, and whether they are back.
+func fewerEnginesCause(m *measurements, e effect, c *comparison) CauseName {
+	if from, to, ok := eventWindow(m, c, condEngines); ok {
+		ev := nearestEvent(m.events, from, to, c.began(m, condEngines), func(ev Event) bool {
+			return ev.Kind == EventEngineLost || ev.Kind == EventEngineLeft
+		})
+		if ev != nil && ev.Kind == EventEngineLeft {
+			return CauseScaleDown
+		}
+	}
+	last := m.steps[len(m.steps)-1].view().Fleet.Engines
+	if last >= (1-moved)*c.old[condEngines] {
+		return CauseEngineBack
+	}
+	_ = e
+	return CauseEngineLost
+}
+
+// engineDip is some steps in which engines were not there that had been, and came back.
+type engineDip struct {
+	first, last int // positions
+	fewest      float64
+	usual       float64
+	left        bool // they were taken out
+}
+
+// engineDips finds them. Engines that had never been ready before are cold ones, and no dip.
+func engineDips(m *measurements) []engineDip {
+	var dips []engineDip
+	most, open := 0.0, -1
+	for i := range m.steps {
+		f := m.steps[i].view().Fleet
+		if f.Engines <= 0 || f.WindowSec <= 0 {
+			continue
+		}
+		switch short := f.Engines < most*(1-moved); {
+		case short && open < 0:
+			dips = append(dips, engineDip{first: i, last: i, fewest: f.Engines, usual: most})
+			open = len(dips) - 1
+		case short:
+			dips[open].last, dips[open].fewest = i, min(dips[open].fewest, f.Engines)
+		default:
+			open = -1
+		}
+		most = max(most, f.Engines)
+	}
+	if open >= 0 { // they are not back
+		dips = dips[:open]
+	}
+	return dips
+}
+
+// enginesBack weighs engines that were lost and have returned: the steps of that time, and of the time that a full
+// buffer took to show it, against the others.
+func enginesBack(m *measurements) []Cause {
+	var out []Cause
+	for _, dip := range engineDips(m) {
+		end := min(len(m.steps), dip.last+1+m.setDepth())
+		during := positions(dip.first, end)
+		var others []int
+		for i := range m.steps {
+			if i < dip.first || i >= end {
+				others = append(others, i)
+			}
+		}
+		if len(others) == 0 {
+			continue
+		}
+		usual := medianAt(m, others)
+		excess, worst := 0.0, 0.0
+		for _, i := range during {
+			excess += max(0, m.steps[i].wall-usual)
+			worst = max(worst, m.steps[i].wall)
+		}
+		if worst < (1+moved)*usual || excess < moved*usual {
+			continue
+		}
+		text := fmt.Sprintf("%s of %s engines were ready in steps %d to %d, and are back: the steps until %d took %s more "+
+			"than usual together, the slowest %s instead of %s", units.Number(dip.fewest), units.Number(dip.usual),
+			m.steps[dip.first].no, m.steps[dip.last].no, m.steps[end-1].no, units.Seconds(excess), units.Seconds(worst),
+			units.Seconds(usual))
+		one := decided(CauseEngineBack, IsCause, text, Measured)
+		began, felt := m.steps[dip.first].no, m.steps[dip.first].no
+		for _, i := range during {
+			if m.steps[i].wall >= (1+moved)*usual {
+				felt = m.steps[i].no
+				break
+			}
+		}
+		from, _ := m.steps[dip.first].span()
+		if _, to := m.steps[dip.last].span(); !from.IsZero() {
+			slack := seconds(usual)
+			if ev := nearestEvent(m.events, from.Add(-slack), to, from, func(ev Event) bool {
+				return ev.Kind == EventEngineLost || ev.Kind == EventEngineLeft
+			}); ev != nil {
+				one.Event, began = ev, m.stepDuring(ev.At)
+				one.Text = fmt.Sprintf("%s in step %d, felt from step %d: %s", ev.Text, began, felt, one.Text)
+				if ev.Kind == EventEngineLeft {
+					one.Name = CauseScaleDown
+				}
+			}
+		}
+		one.Began, one.Felt = &began, &felt
+		one.Evidence = []Evidence{{text, Measured}}
+		for _, ev := range m.events {
+			if ev.Kind == EventEngineJoined || ev.Kind == EventEngineLost {
+				one.Evidence = append(one.Evidence, Evidence{fmt.Sprintf("%s in step %d", ev.Text, m.stepDuring(ev.At)), Measured})
+			}
+		}
+		one.Fix = &Fix{Text: "nothing: the engines are back. Find out why they went"}
+		out = append(out, one)
+	}
+	if len(out) > 1 {
+		out = out[len(out)-1:]
+	}
+	return out
+}
+
+// medianAt is the median step time at some positions.
+func medianAt(m *measurements, at []int) float64 {
+	var walls []float64
+	for _, i := range at {
+		walls = append(walls, m.steps[i].wall)
+	}
+	return median(walls)
+}
+
+// fewerEngines says how many engines there were, where no change of their number explains anything.
 func fewerEngines(m *measurements, _ *regime, e effect) (Cause, bool) {
 	before, after := m.fleetOver(e.before), m.fleetOver(e.after)
 	if !before.known || !after.known {
@@ -18,22 +146,8 @@ func fewerEngines(m *measurements, _ *regime, e effect) (Cause, bool) {
 	if after.engines > before.engines*(1-moved) {
 		return decided(CauseEngineLost, Excluded, text, Measured), true
 	}
-	if kind, ok := lastEngineEvent(m); ok && kind == EventEngineLeft {
-		return decided(CauseScaleDown, IsCause, text+"; the others were drained or removed", Measured), true
-	}
-	return decided(CauseEngineLost, IsCause, text, Measured), true
-}
-
-// lastEngineEvent is how the last engine to go went.
-func lastEngineEvent(m *measurements) (EventKind, bool) {
-	_, end := m.steps[len(m.steps)-1].span()
-	for i := len(m.events) - 1; i >= 0; i-- {
-		e := m.events[i]
-		if (e.Kind == EventEngineLost || e.Kind == EventEngineLeft) && !e.At.After(end) {
-			return e.Kind, true
-		}
-	}
-	return "", false
+	text += "; by the model, those that are left do not lengthen a step"
+	return decided(CauseEngineLost, Excluded, text, Modelled), true
 }
 
 func otherRuns(_ *measurements, reg *regime, e effect) (Cause, bool) {
@@ -46,6 +160,21 @@ func otherRuns(_ *measurements, reg *regime, e effect) (Cause, bool) {
 	}
 	text := fmt.Sprintf("%s of the requests in flight are not this run's", units.Percent(share))
 	return decided(CauseOtherWork, e.weigh(reg.counterfactualGain(reg.P.Sec*(1-share))), text, Measured), true
+}
+
+// ownLimit weighs the run's own limit of requests in flight at an engine.
+func ownLimit(m *measurements, reg *regime, e effect) (Cause, bool) {
+	limit := float64(m.in.Spec.Dispatch.MaxInFlightPerEngine)
+	if limit == 0 || reg.P == nil || m.fleet.engines == 0 {
+		return Cause{}, false
+	}
+	engines := m.fleet.slots / m.fleet.engines
+	text := ownLimitText(limit, engines)
+	if engines <= limit*(1+moved) || !reg.slots.full() {
+		return decided(CauseOwnLimit, Excluded, text, Measured), true
+	}
+	one := decided(CauseOwnLimit, e.weigh(reg.counterfactualGain(reg.P.Sec*limit/engines)), text, Modelled)
+	return one, true
 }
 
 // adapterLoads weighs what loading adapters can have cost at most. An engine at worst serves
@@ -86,15 +215,19 @@ func loadSecPerStep(m *measurements) float64 {
 }
 
 // coldEngines blames starved steps on engines that were not ready yet: fewer of them served those
-// steps than serve the run at its end.
+// steps than serve the run at its end, and none of them had been ready before.
 func coldEngines(m *measurements) []Cause {
 	compute := medianOf(m.steps, (*step).compute)
 	most := 0.0
 	for i := range m.steps {
 		most = max(most, m.steps[i].view().Fleet.Engines)
 	}
-	fewest, first, last, waited := math.Inf(1), -1, -1, 0.0
+	fewest, first, last, waited, seen := math.Inf(1), -1, -1, 0.0, 0.0
 	for i := range m.steps {
+		seen = max(seen, m.steps[i].view().Fleet.Engines)
+		if seen >= most*(1-moved) && m.enginesUntil(i) < most*(1-moved) && m.lostBefore(i, most) {
+			break // from here on it is engines that were there, and went
+		}
 		if !m.starved(i, compute) {
 			continue
 		}
@@ -115,6 +248,20 @@ func coldEngines(m *measurements) []Cause {
 	text := fmt.Sprintf("steps %d to %d waited %s with %s of the later %s engines ready",
 		m.steps[first].no, m.steps[last].no, units.Seconds(waited), units.Number(fewest), units.Number(most))
 	return []Cause{decided(CauseColdEngines, IsCause, text, Measured)}
+}
+
+// lostBefore reports whether there were about as many engines as ever before a step, and fewer since.
+func (h *history) lostBefore(i int, most float64) bool {
+	full := false
+	for j := 0; j <= i; j++ {
+		f := h.steps[j].view().Fleet
+		if f.Engines >= most*(1-moved) {
+			full = true
+		} else if full && f.Engines > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // enginesUntil is the mean number of engines from the start of the run to the claim of step i.

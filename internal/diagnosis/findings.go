@@ -13,9 +13,9 @@ import (
 func findingsOf(m *measurements, reg *regime, p predictions, causes []Cause) []Finding {
 	found := []Finding{}
 	for _, f := range []*Finding{
-		starvedNow(m, reg, causes), trainerSlower(m), noVariance(m), staleLosses(m, reg), enginesWereCold(m, causes),
+		slowerNow(m, reg, causes), noVariance(m), staleLosses(m, reg), enginesWereCold(m, causes), slowerBefore(m, causes),
 	} {
-		if f != nil {
+		if f != nil && !slices.ContainsFunc(found, func(other Finding) bool { return other.Cause == f.Cause }) {
 			found = append(found, *f)
 		}
 	}
@@ -26,6 +26,35 @@ func findingsOf(m *measurements, reg *regime, p predictions, causes []Cause) []F
 		found = append(found, *f)
 	}
 	return found
+}
+
+// slowerNow is the steps being slower than they could be at present: because the trainer waits, or does more itself.
+// What of the two is said first is what the first cause is about.
+func slowerNow(m *measurements, reg *regime, causes []Cause) *Finding {
+	waits, works := starvedNow(m, reg, causes), trainerSlower(m, causes)
+	first := firstRoot(causes)
+	switch {
+	case works != nil && (waits == nil || first == nil || ofTrainer(first.Name)):
+		return works
+	case waits != nil:
+		return waits
+	}
+	return works
+}
+
+// ofTrainer reports whether a cause is the trainer's own time.
+func ofTrainer(name CauseName) bool {
+	return slices.Contains([]CauseName{
+		CauseTrainer, CauseRefLogprobs, CauseCheckpoint, CausePublish,
+	}, name)
+}
+
+// firstRoot is the cause that explains most, if any is more than a term of the step time.
+func firstRoot(causes []Cause) *Cause {
+	if i := slices.IndexFunc(causes, Cause.provenRoot); i >= 0 {
+		return &causes[i]
+	}
+	return nil
 }
 
 // starvedNow is the trainer waiting at present, with the regime as its cause.
@@ -40,10 +69,34 @@ func starvedNow(m *measurements, reg *regime, causes []Cause) *Finding {
 	if s := m.starvation; s.Steps == 1 {
 		text = fmt.Sprintf("The trainer waited %s in step %d", units.Seconds(m.waitIn(s.Since)), s.Since)
 	}
-	return &Finding{
+	f := &Finding{
 		Cause: starvationCause(reg, causes), Verdict: VerdictProblem, Since: &since,
 		Text: text + ", " + because(reg, causes) + ".", Evidence: append([]Evidence(nil), reg.Evidence...), starved: true,
 	}
+	if first := firstRoot(causes); first != nil {
+		f.Evidence, f.Fix = append(slices.Clone(first.Evidence), f.Evidence...), first.Fix
+	}
+	return f
+}
+
+// slowerBefore is a jump that is over, with what explains it.
+func slowerBefore(m *measurements, causes []Cause) *Finding {
+	first := firstRoot(causes)
+	e := effectOf(m)
+	if first == nil || first.Name == CauseColdEngines || !e.healed && (first.Name != CauseEngineBack || m.starving()) {
+		return nil
+	}
+	f := &Finding{Cause: first.Name, Verdict: VerdictHealed, Evidence: first.Evidence, Fix: first.Fix}
+	f.Text = first.Text + "."
+	if e.healed {
+		f.Since = &e.jump.At
+		last := e.after[len(e.after)-1]
+		f.Text = fmt.Sprintf("From step %d to step %d a step took %s longer, and no longer does: %s.", e.jump.At,
+			m.steps[last].no, units.Seconds(e.sec), first.Text)
+	} else if first.Felt != nil {
+		f.Since = first.Felt
+	}
+	return f
 }
 
 // waitIn is the trainer's wait in one step.
@@ -69,14 +122,17 @@ func starvedSince(m *measurements) rollout.Step {
 // regime only how it shows.
 var rootCauses = []CauseName{
 	CauseEngineLost, CauseScaleDown, CauseColdEngines, CauseLongerGames, CauseOtherWork, CauseDrops, CauseAdapterLoad,
-	CauseStraggler, CauseThrottle, CauseStaleWait,
+	CauseStraggler, CauseThrottle, CauseStaleWait, CauseConfig, CauseEngineSlow, CauseLongerCompletions,
+	CauseLongerPrompts, CauseLowerPrefixHits, CauseRefInRollouts, CauseMoreGames, CauseHandover, CauseOwnLimit,
+	CauseEnvironment, CauseWorkers, CausePublish, CauseStaleDrops, CauseEngineBack, CauseTrainer, CauseRefLogprobs,
+	CauseCheckpoint,
 }
 
 func (c Cause) provenRoot() bool { return c.Decision == IsCause && slices.Contains(rootCauses, c.Name) }
 
 func starvationCause(reg *regime, causes []Cause) CauseName {
-	if i := slices.IndexFunc(causes, Cause.provenRoot); i >= 0 {
-		return causes[i].Name
+	if first := firstRoot(causes); first != nil {
+		return first.Name
 	}
 	switch reg.Kind {
 	case CapacityBound:
@@ -90,6 +146,7 @@ func starvationCause(reg *regime, causes []Cause) CauseName {
 	return CauseStarvation
 }
 
+// because is the cause that explains most, and how it shows; without one, the regime.
 func because(reg *regime, causes []Cause) string {
 	text := becauseOfRegime(reg)
 	for _, c := range causes {
@@ -129,8 +186,9 @@ func becauseOfRegime(reg *regime) string {
 }
 
 // trainerSlower is a present shift towards slower steps that is not the wait's.
-func trainerSlower(m *measurements) *Finding {
-	if m.rise == nil || m.rise.First == rollout.PhaseWait {
+func trainerSlower(m *measurements, causes []Cause) *Finding {
+	first := firstRoot(causes)
+	if m.rise == nil || m.rise.First == rollout.PhaseWait && (first == nil || !ofTrainer(first.Name)) {
 		return nil
 	}
 	s := *m.rise
@@ -140,6 +198,8 @@ func trainerSlower(m *measurements) *Finding {
 		f.Cause = CauseRefLogprobs
 	case rollout.PhaseCheckpoint:
 		f.Cause = CauseCheckpoint
+	case rollout.PhasePublish:
+		f.Cause = CausePublish
 	}
 	var grown []string
 	for _, d := range s.Phases {
@@ -152,8 +212,17 @@ func trainerSlower(m *measurements) *Finding {
 	}
 	f.Text = fmt.Sprintf("Since step %d a step takes %s longer, most of it in the trainer itself: %s.",
 		s.At, units.Seconds(s.DeltaSec), strings.Join(grown, ", "))
+	if first != nil {
+		f.Cause, f.Fix = first.Name, first.Fix
+		if first.Event != nil || !ofTrainer(first.Name) {
+			f.Text += " " + upperFirst(first.Text) + "."
+		}
+	}
 	return f
 }
+
+// upperFirst is a text with a capital.
+func upperFirst(text string) string { return strings.TrimSuffix(sentence(text), ".") }
 
 // enginesWereCold is the starved steps of the time before all engines were ready.
 func enginesWereCold(m *measurements, causes []Cause) *Finding {

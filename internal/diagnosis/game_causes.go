@@ -2,20 +2,19 @@ package diagnosis
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/millrace/millrace/internal/units"
 )
 
-func longerGames(m *measurements, reg *regime, e effect) (Cause, bool) {
+// longerGames says what a batch's work was, where no change of it explains anything.
+func longerGames(m *measurements, _ *regime, e effect) (Cause, bool) {
 	before, after := m.mean(e.before, batchSum(requestSec)), m.mean(e.after, batchSum(requestSec))
 	if before == 0 || after == 0 {
 		return Cause{}, false
 	}
 	text := fmt.Sprintf("a batch's work is %s request-seconds, was %s", units.Number(after), units.Number(before))
-	if reg.P == nil || after < before*(1+moved) {
-		return decided(CauseLongerGames, Excluded, text, Measured), true
-	}
-	return decided(CauseLongerGames, e.weigh(reg.counterfactualGain(reg.P.Sec*before/after)), text, Measured), true
+	return decided(CauseLongerGames, Excluded, text, Measured), true
 }
 
 func drops(m *measurements, reg *regime, e effect) (Cause, bool) {
@@ -34,6 +33,18 @@ func straggler(m *measurements, _ *regime, e effect) (Cause, bool) {
 	late := m.mean(e.after, (*step).lateTail)
 	text := fmt.Sprintf("the last group came %s later than an even spacing would have it", units.Seconds(late))
 	return decided(CauseStraggler, e.weigh(late), text, Measured), true
+}
+
+// handover weighs the time in which a batch was ready and the trainer did not have it.
+func handover(m *measurements, _ *regime, e effect) (Cause, bool) {
+	sec := m.mean(e.after, func(s *step) float64 {
+		if m.heldBack(s) {
+			return 0
+		}
+		return s.waitByPlace()[slices.Index(places(), PlaceHandover)]
+	})
+	text := fmt.Sprintf("a batch that was ready took %s to reach the trainer", units.Seconds(sec))
+	return decided(CauseHandover, e.weigh(sec), text, Measured), true
 }
 
 // environment weighs the games' own part of the wait for the groups that completed the batches.

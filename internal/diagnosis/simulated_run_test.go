@@ -54,6 +54,7 @@ type played struct {
 	loaded                   float64 // when its adapter was; started once playing began
 	engine                   int
 	taken                    bool
+	growth                   float64 // of its games, in requests
 }
 
 type simState struct {
@@ -177,8 +178,10 @@ func (s *simState) launch(now float64, count int) {
 		g.loaded = max(at, s.free[e][p]) + s.load
 		g.started = g.loaded
 		play := s.vary(s.group)
+		g.growth = 1
 		if s.growth != nil {
-			play *= s.growth(g.seq)
+			g.growth = s.growth(g.seq)
+			play *= g.growth
 		}
 		if s.straggler > 0 && g.seq%s.groups == s.groups/2 {
 			play *= s.straggler
@@ -269,7 +272,7 @@ func (s *simState) fill(r *rollout.StepRecord, batch []*played, asked, windowFro
 		r.Service.Groups = append(r.Service.Groups, rollout.GroupView{
 			Seq:   rollout.GroupSeq(g.seq),
 			Times: rollout.GroupTimes{LaunchedAt: after(g.launched), StartedAt: after(g.started), ReadyAt: after(g.ready)},
-			Usage: rollout.Usage{Requests: width * 10, ExecSec: 0.98 * sec * width}, EpisodeSec: same,
+			Usage: rollout.Usage{Requests: int64(width * 10 * g.growth), ExecSec: 0.98 * sec * width}, EpisodeSec: same,
 			ModelSec: slices.Repeat([]float64{0.98 * sec}, 6), QueueSec: make([]float64, 6),
 			EnvSec: slices.Repeat([]float64{0.02 * sec}, 6),
 		})

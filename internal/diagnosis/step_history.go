@@ -31,7 +31,9 @@ type step struct {
 // Positions in step.phases.
 var (
 	waitAt       = slices.Index(rollout.Phases(), rollout.PhaseWait)
+	loadAt       = slices.Index(rollout.Phases(), rollout.PhaseLoad)
 	refAt        = slices.Index(rollout.Phases(), rollout.PhaseRefLogprobs)
+	trainAt      = slices.Index(rollout.Phases(), rollout.PhaseTrain)
 	publishAt    = slices.Index(rollout.Phases(), rollout.PhasePublish)
 	checkpointAt = slices.Index(rollout.Phases(), rollout.PhaseCheckpoint)
 	otherAt      = slices.Index(rollout.Phases(), rollout.PhaseOther)

@@ -1,8 +1,10 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/millrace/millrace/internal/units"
 )
@@ -23,13 +25,14 @@ type effect struct {
 	jump   *Shift // nil: it is the wait
 	before []int  // empty: there is no before
 	after  []int
+	healed bool // the steps after are over, and shorter ones followed
 }
 
-// effectOf is the rise to the present level, or else the present wait.
+// effectOf is the rise to the present level, or else the present wait, or else the last rise that is over.
 func effectOf(m *measurements) effect {
 	if m.rise != nil {
 		base, last := m.levelSteps[riseBase(m.shifts)], m.levelSteps[len(m.levelSteps)-1]
-		return effect{m.rise.DeltaSec, m.rise, base.usual, last.usual}
+		return effect{sec: m.rise.DeltaSec, jump: m.rise, before: base.usual, after: last.usual}
 	}
 	if m.starving() {
 		var before []int
@@ -38,7 +41,13 @@ func effectOf(m *measurements) effect {
 				before = append(before, i)
 			}
 		}
-		return effect{m.mean(m.present, (*step).wait), nil, before, m.present}
+		return effect{sec: m.mean(m.present, (*step).wait), before: before, after: m.present}
+	}
+	for i := len(m.shifts) - 1; i >= 0; i-- {
+		if shift := m.shifts[i]; shift.DeltaSec > 0 {
+			return effect{sec: shift.DeltaSec, jump: &shift, before: m.levelSteps[i].usual, after: m.levelSteps[i+1].usual,
+				healed: true}
+		}
 	}
 	return effect{}
 }
@@ -47,21 +56,55 @@ func effectOf(m *measurements) effect {
 type candidate func(*measurements, *regime, effect) (Cause, bool)
 
 // causesOf is the fourth stage: it decides every candidate. A healthy run has nothing to explain and gets none.
+// First are the things that differ between the steps before and after a jump, by how much of it goes with them; then
+// what costs time in all steps alike, and the terms of the step time themselves.
 func causesOf(m *measurements, reg *regime, _ *predictions) []Cause {
 	out := append([]Cause{}, coldEngines(m)...)
 	e := effectOf(m)
 	if e.sec <= 0 {
-		return out
+		return append(out, enginesBack(m)...)
 	}
-	for _, decide := range []candidate{
-		configChange, ownPhases, throughput, latencyBound, tooFewWorkers, prefillDrain, fewerEngines, longerGames,
-		otherRuns, drops, throttle, staleWait, straggler, environment, adapterLoads, refLogprobs, checkpoints,
-	} {
-		if c, ok := decide(m, reg, e); ok {
+	var changed []Cause
+	if len(e.before) > 0 {
+		changed = changedCauses(m, reg, e, compare(m, e.before, e.after))
+	}
+	explained := slices.ContainsFunc(changed, func(c Cause) bool { return c.Decision == IsCause })
+	for _, c := range changed {
+		if c.Decision != Excluded {
 			out = append(out, c)
 		}
 	}
+	if !named(out, CauseEngineLost) && !named(out, CauseEngineBack) && !named(out, CauseColdEngines) {
+		out = append(out, enginesBack(m)...)
+	}
+	for _, decide := range []candidate{
+		configChange, ownPhases, throughput, latencyBound, tooFewWorkers, prefillDrain, fewerEngines, longerGames,
+		ownLimit, otherRuns, drops, throttle, staleWait, handover, straggler, environment, adapterLoads, refLogprobs,
+		checkpoints,
+	} {
+		c, ok := decide(m, reg, e)
+		switch {
+		case !ok || named(out, c.Name):
+			continue
+		case explained && c.provenRoot(): // it was so before the jump, too
+			c.Decision = Contributes
+		case e.healed && c.Decision != Excluded:
+			continue // the regime is that of the steps now
+		}
+		out = append(out, c)
+	}
+	slices.SortStableFunc(out, func(a, b Cause) int { return cmp.Compare(rank(a), rank(b)) })
 	return out
+}
+
+// named reports whether a cause is among some.
+func named(causes []Cause, name CauseName) bool {
+	return slices.ContainsFunc(causes, func(c Cause) bool { return c.Name == name })
+}
+
+// rank puts what is decided first; within a decision the order stays.
+func rank(c Cause) int {
+	return slices.Index([]Decision{IsCause, Contributes, Possible, Undecided, Excluded}, c.Decision)
 }
 
 // weigh decides by the candidate's share of the effect.
@@ -85,18 +128,39 @@ func proven(causes []Cause, name CauseName) bool {
 	return slices.ContainsFunc(causes, func(c Cause) bool { return c.Name == name && c.Decision == IsCause })
 }
 
-// configChange comes first: what somebody did at the time of the jump.
-func configChange(_ *measurements, _ *regime, e effect) (Cause, bool) {
+// configChange is what somebody did while the batches of the jump were played, or shortly before.
+func configChange(m *measurements, _ *regime, e effect) (Cause, bool) {
 	if e.jump == nil {
 		return Cause{}, false
 	}
-	for _, ev := range e.jump.Events {
-		if ev.Kind == EventConfig || ev.Kind == EventTrainer {
-			text := fmt.Sprintf("%q was done within a step of the jump", ev.Text)
-			return decided(CauseConfig, Possible, text, Measured), true
+	from, _ := m.steps[max(0, e.after[0]-2*m.setDepth()-2)].span()
+	_, to := m.steps[e.after[0]].span()
+	ev := nearestEvent(m.events, from, to, to, func(ev Event) bool {
+		return ev.Kind == EventTrainer || ev.Kind == EventConfig && !harmless(ev)
+	})
+	if ev == nil {
+		text := fmt.Sprintf("nothing was changed from step %d, when the first batches of the jump can have been launched, on",
+			m.stepDuring(from))
+		return decided(CauseConfig, Excluded, text, Measured), true
+	}
+	text := fmt.Sprintf("%q was done%s", ev.Text, delayText(m, e, *ev))
+	one := decided(CauseConfig, Possible, text, Measured)
+	began := m.stepDuring(ev.At)
+	one.Event, one.Began = ev, &began
+	return one, true
+}
+
+// harmless reports whether an operator's change is of nothing that a step's time depends on.
+func harmless(ev Event) bool {
+	keys := edited.FindAllStringSubmatch(ev.Text, -1)
+	for _, key := range keys {
+		path := strings.Split(key[1], ".")
+		if conditions, known := conditionsOfKey[path[len(path)-1]]; !known || len(conditions) > 0 {
+			return false
 		}
 	}
-	return decided(CauseConfig, Excluded, "nothing was changed within a step of the jump", Measured), true
+	verb, _, _ := strings.Cut(ev.Text, " ")
+	return len(keys) > 0 || verb == "start"
 }
 
 // throughput and latencyBound are the terms of the regime themselves.

@@ -1,0 +1,278 @@
+package diagnosis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
+)
+
+// causeOfCondition is what a changed condition is called, when nothing behind it is known.
+var causeOfCondition = map[condition]CauseName{
+	condLoad: CauseTrainer, condRef: CauseRefLogprobs, condTrain: CauseTrainer, condPublish: CausePublish,
+	condCheckpoint: CauseCheckpoint, condOther: CauseTrainer, condHandover: CauseHandover,
+	condGroups: CauseMoreGames, condPlayed: CauseMoreGames, condGames: CauseMoreGames, condRetries: CauseMoreGames,
+	condRequests: CauseLongerGames, condPrompt: CauseLongerPrompts, condUncached: CauseLowerPrefixHits,
+	condCompletion: CauseLongerCompletions, condEnv: CauseEnvironment, condWithin: CauseStraggler,
+	condBetween: CauseStraggler, condEngines: CauseEngineLost, condLimit: CauseOwnLimit, condOthers: CauseOtherWork,
+	condStall: CauseAdapterLoad, condSpeed: CauseEngineSlow, condDepth: CauseThrottle, condPlaces: CauseWorkers,
+}
+
+// changedCauses is the causes of a jump: what differs between the steps before and after it, by how much of the jump
+// goes with it.
+func changedCauses(m *measurements, reg *regime, e effect, c *comparison) []Cause {
+	changes := changedConditions(m, reg, c, e.sec)
+	var causes []Cause
+	for _, change := range changes {
+		one := causeOfChange(m, reg, e, c, change)
+		if at := slices.IndexFunc(causes, func(other Cause) bool { return other.Name == one.Name }); at >= 0 {
+			causes[at] = joined(causes[at], one)
+			continue
+		}
+		causes = append(causes, one)
+	}
+	causes = refMovedToRollouts(m, c, changes, causes)
+	for i := range causes {
+		causes[i].Decision = decisionOf(*causes[i].Share)
+	}
+	causes = withOperatorsChange(m, e, c, changes, causes)
+	slices.SortStableFunc(causes, func(a, b Cause) int { return compareShares(b, a) })
+	return causes
+}
+
+func compareShares(a, b Cause) int {
+	switch {
+	case a.Share.Of < b.Share.Of:
+		return -1
+	case a.Share.Of > b.Share.Of:
+		return 1
+	}
+	return 0
+}
+
+// decisionOf is what a share of the effect makes of a candidate.
+func decisionOf(s Share) Decision {
+	switch {
+	case s.Of >= mostOf:
+		return IsCause
+	case s.Of >= someOf:
+		return Contributes
+	}
+	return Excluded
+}
+
+// joined is two conditions of one cause.
+func joined(a, b Cause) Cause {
+	s := Share{a.Share.Of + b.Share.Of, a.Share.Low + b.Share.Low, a.Share.High + b.Share.High}
+	a.Share = &s
+	a.Text += ", " + b.Text
+	a.Evidence = append(a.Evidence, b.Evidence...)
+	return a
+}
+
+// causeOfChange is one changed condition as a cause, with what was done at the time.
+func causeOfChange(m *measurements, reg *regime, e effect, c *comparison, change changedCondition) Cause {
+	which := change.which
+	share := change.share
+	one := Cause{Name: causeOfCondition[which], Basis: Modelled, Share: &share, Text: conditionText(c, which)}
+	one.Evidence = []Evidence{{one.Text, Measured}}
+	if at := c.onset[which]; at >= 0 && at < len(m.steps) {
+		felt := m.steps[at].no
+		one.Felt = &felt
+	}
+	switch which {
+	case condEngines:
+		one.Name = fewerEnginesCause(m, e, c)
+	case condPlayed:
+		one.Name, one.Text = dropsCause(m, c, one.Text)
+	case condSpeed:
+		which := slowEngines(m, c)
+		one.Text += which
+	case condLimit:
+		if m.in.Spec.Dispatch.MaxInFlightPerEngine == 0 && slowEngineEvent(m, c, condLimit) != nil {
+			one.Name = CauseEngineSlow
+		}
+	case condPublish:
+		if c.differs(condStall) && c.now[condStall]-c.old[condStall] >= 0.5*(c.now[condPublish]-c.old[condPublish]) {
+			one.Name = CauseAdapterLoad // the trainer's publication waits for the engines to load it
+		}
+	}
+	if ev := eventBehind(m, e, c, which, one.Name); ev != nil {
+		one.Event = ev
+		began := m.stepDuring(ev.At)
+		one.Began = &began
+		one.Text = fmt.Sprintf("%s%s: %s", ev.Text, delayText(m, e, *ev), one.Text)
+		one.Evidence = append(one.Evidence, Evidence{eventText(m, e, *ev), Measured})
+	} else if which != condEngines && one.Felt != nil {
+		if t := c.began(m, which); !t.IsZero() {
+			began := m.stepDuring(t)
+			one.Began = &began
+		}
+	}
+	one.Fix = fixOf(m, reg, c, one)
+	return one
+}
+
+// conditionText says what a condition is, and was.
+func conditionText(c *comparison, which condition) string {
+	old, now := c.old[which], c.now[which]
+	number := func(format string) string {
+		return fmt.Sprintf(format, units.Number(now), units.Number(old))
+	}
+	switch which {
+	case condHandover:
+		return number("a batch that is ready takes %s s to reach the trainer, was %s s")
+	case condGroups:
+		return number("a batch has %s groups, had %s")
+	case condPlayed:
+		return number("%s groups are played for each one trained on, were %s")
+	case condGames:
+		return number("a group has %s games, had %s")
+	case condRetries:
+		return number("engines generate %s tokens for each one that is needed, were %s: games are played again")
+	case condRequests:
+		return number("a game has %s requests, had %s")
+	case condPrompt:
+		return number("a prompt has %s tokens, had %s")
+	case condUncached:
+		return fmt.Sprintf("engines find %s of the prompt tokens in their prefix caches, found %s",
+			units.Percent(1-now), units.Percent(1-old))
+	case condCompletion:
+		return number("a completion has %s tokens, had %s")
+	case condEnv:
+		if c.now.known(condRequests) {
+			return number("the environment takes %s s for each request, took %s s")
+		}
+		return number("the environment takes %s s of a game, took %s s")
+	case condWithin:
+		return number("the slowest game of a group takes %s times as long as a typical one, took %s times")
+	case condBetween:
+		return number("the slowest group of a batch takes %s times as long as a typical one, took %s times")
+	case condEngines:
+		return number("%s engines are ready, were %s")
+	case condLimit:
+		return number("an engine may have %s requests in flight, might have %s")
+	case condOthers:
+		return number("%s requests in flight are not this run's, were %s")
+	case condStall:
+		return number("adapter loads keep each engine busy for %s s per step, kept it for %s s")
+	case condSpeed:
+		return fmt.Sprintf("a request takes %s at its engine, took %s, with %s requests in flight at an engine, were %s: "+
+			"engines are %s times as slow for the same tokens", units.Seconds(c.now[condRequestSec]),
+			units.Seconds(c.old[condRequestSec]), units.Number(c.now[condInFlight]), units.Number(c.old[condInFlight]),
+			units.Number(now/old))
+	case condDepth:
+		return number("%s batches may be outstanding, were %s")
+	case condPlaces:
+		return number("workers play %s games at a time, played %s")
+	}
+	for at, phase := range phaseConditions() {
+		if phase == which {
+			return fmt.Sprintf("%s takes %s, took %s", PhaseText(rollout.Phases()[at]), units.Seconds(now), units.Seconds(old))
+		}
+	}
+	return ""
+}
+
+// dropsCause tells groups that became too stale from other drops.
+func dropsCause(m *measurements, c *comparison, text string) (CauseName, string) {
+	drops := dropsIn(m, c.after)
+	if stale := drops.byCode[rollout.CodeStale]; stale > 0 && 2*stale >= drops.all {
+		return CauseStaleDrops, text + drops.text()
+	}
+	return CauseMoreGames, text + drops.text()
+}
+
+// refMovedToRollouts joins what the engines do more with what the trainer does less: reference log-probs that are made
+// during the rollouts.
+func refMovedToRollouts(m *measurements, c *comparison, changes []changedCondition, causes []Cause) []Cause {
+	if !c.differs(condRef) || c.now[condRef] > 0.5*c.old[condRef] ||
+		c.old[condRef] < minWaitShare*m.mean(c.before, (*step).seconds) {
+		return causes
+	}
+	at := slices.IndexFunc(causes, func(one Cause) bool {
+		return one.Share.Of > 0 && slices.Contains([]CauseName{
+			CauseEngineSlow, CauseLongerPrompts, CauseLongerCompletions, CauseLongerGames, CauseLowerPrefixHits,
+		}, one.Name)
+	})
+	if at < 0 {
+		return causes
+	}
+	one := causes[at]
+	one.Name = CauseRefInRollouts
+	one.Text = fmt.Sprintf("reference log-probs take the trainer %s, took %s, and the engines do more: %s",
+		units.Seconds(c.now[condRef]), units.Seconds(c.old[condRef]), one.Text)
+	one.Fix = &Fix{Text: "compute the reference log-probs in the trainer again, or add engines for them"}
+	causes[at] = one
+	return slices.DeleteFunc(causes, func(other Cause) bool { return other.Name == CauseRefLogprobs })
+}
+
+// slowEngines says which engines are slow, as far as the records tell.
+func slowEngines(m *measurements, c *comparison) string {
+	names := slowEngineNames(m, c)
+	switch {
+	case len(names) == 0:
+		return ""
+	case len(names) == 1:
+		return "; it is engine " + names[0]
+	}
+	return "; they are engines " + strings.Join(names, ", ")
+}
+
+// slowEngineNames compares each engine's time per request, or per token, before and after; without records of single
+// engines it is those that the keeper found slow.
+func slowEngineNames(m *measurements, c *comparison) []string {
+	before, after := engineSpeeds(m, c.left[condRequestSec]), engineSpeeds(m, c.after)
+	var names []string
+	for id, now := range after {
+		if old, known := before[id]; known && now > old*(1+math.Max(moved, 0.3*(c.ratio(condRequestSec)-1))) {
+			names = append(names, string(id))
+		}
+	}
+	if len(names) == 0 || len(names) == len(after) && len(after) > 1 {
+		all := len(names) > 0
+		names = nil
+		if all {
+			return []string{"all"}
+		}
+		if ev := slowEngineEvent(m, c, condSpeed); ev != nil {
+			if id, ok := engineIn(ev.Text); ok {
+				names = append(names, id)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// engineSpeeds is the seconds that each engine's requests take, for those with records of their own.
+func engineSpeeds(m *measurements, steps []int) map[rollout.EngineID]float64 {
+	sec, requests := map[rollout.EngineID]float64{}, map[rollout.EngineID]float64{}
+	for _, i := range steps {
+		for _, v := range m.steps[i].view().Engines {
+			done := v.OutputTPS * v.WindowSec
+			if done > 0 && v.InFlight > 0 {
+				sec[v.Engine] += v.InFlight * v.WindowSec
+				requests[v.Engine] += done
+			}
+		}
+	}
+	for id := range sec {
+		sec[id] /= requests[id]
+	}
+	return sec
+}
+
+// engineIn is the engine that an event's text names: "engine e2 is slow: ...".
+func engineIn(text string) (string, bool) {
+	words := strings.Fields(text)
+	for i, w := range words[:max(0, len(words)-1)] {
+		if strings.EqualFold(w, "engine") {
+			return strings.TrimRight(words[i+1], ":,;"), true
+		}
+	}
+	return "", false
+}

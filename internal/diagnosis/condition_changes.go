@@ -1,0 +1,177 @@
+package diagnosis
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// comparison is the conditions of a run before and after what is to be explained.
+type comparison struct {
+	perStep []conditions // by position in history.steps
+	before  []int        // positions of the steps before; empty: there is no before
+	after   []int
+	from    int // first position that is looked at
+	to      int // and the one after the last
+
+	left   [conditionCount][]int // the steps before each condition changed
+	onset  [conditionCount]int   // position of the first step whose batch shows the change
+	old    conditions            // before each changed
+	now    conditions            // in the steps after
+	spread [conditionCount]float64
+}
+
+// compare finds for each condition where it changed. A full buffer hides a cause: batches that were played after it are
+// still consumed at the old pace, and are not its before.
+func compare(m *measurements, before, after []int) *comparison {
+	c := &comparison{perStep: stepConditions(m), before: before, after: after}
+	c.from, c.to = after[0], after[len(after)-1]+1
+	if len(before) > 0 {
+		c.from = before[0]
+	}
+	for which := range conditionCount {
+		c.split(which)
+	}
+	return c
+}
+
+// split finds the step from which on a condition is as it is after.
+func (c *comparison) split(which condition) {
+	c.now[which] = c.mean(which, c.after)
+	c.old[which], c.onset[which] = math.NaN(), -1
+	if len(c.before) == 0 {
+		return
+	}
+	at := c.likeliestChange(which)
+	c.onset[which] = at
+	for _, i := range c.before {
+		if i < at {
+			c.left[which] = append(c.left[which], i)
+		}
+	}
+	if len(c.left[which]) == 0 {
+		c.left[which] = c.before
+	}
+	c.old[which] = c.mean(which, c.left[which])
+	c.spread[which] = c.standardError(which)
+}
+
+// likeliestChange is the position at which the values before and after differ most by their ranks (Pettitt's test): it
+// asks nothing of their distribution, and one odd step does not move it.
+func (c *comparison) likeliestChange(which condition) int {
+	type value struct {
+		at int
+		v  float64
+	}
+	var values []value
+	for i := c.from; i < c.to; i++ {
+		if v := c.perStep[i][which]; !math.IsNaN(v) {
+			values = append(values, value{i, v})
+		}
+	}
+	if len(values) < 2 {
+		return c.after[0]
+	}
+	sorted := slices.Clone(values)
+	slices.SortStableFunc(sorted, func(a, b value) int { return cmp.Compare(a.v, b.v) })
+	rank := map[int]float64{}
+	for i := 0; i < len(sorted); {
+		j := i
+		for j < len(sorted) && sorted[j].v-sorted[i].v <= 1e-9*math.Abs(sorted[i].v)+1e-12 {
+			j++
+		}
+		for k := i; k < j; k++ {
+			rank[sorted[k].at] = float64(i+j-1) / 2
+		}
+		i = j
+	}
+	best, most, sum := c.after[0], 0.0, 0.0
+	middle := float64(len(values)-1) / 2
+	for i, v := range values[:len(values)-1] {
+		sum += rank[v.at] - middle
+		if math.Abs(sum) > most+1e-9 {
+			best, most = values[i+1].at, math.Abs(sum)
+		}
+	}
+	return best
+}
+
+// mean is a condition over some steps; NaN when none of them tells.
+func (c *comparison) mean(which condition, steps []int) float64 {
+	sum, n := 0.0, 0.0
+	for _, i := range steps {
+		if v := c.perStep[i][which]; !math.IsNaN(v) {
+			sum += v
+			n++
+		}
+	}
+	if n == 0 {
+		return math.NaN()
+	}
+	return sum / n
+}
+
+// standardError is how far the difference of the means may be off, from how the steps of either side differ.
+func (c *comparison) standardError(which condition) float64 {
+	squares, freedom, inverse := 0.0, 0.0, 0.0
+	for _, side := range [][]int{c.left[which], c.after} {
+		mean, n := c.mean(which, side), 0.0
+		for _, i := range side {
+			if v := c.perStep[i][which]; !math.IsNaN(v) {
+				squares += (v - mean) * (v - mean)
+				n++
+			}
+		}
+		freedom += max(0, n-1)
+		inverse += 1 / max(1, n)
+	}
+	if freedom == 0 {
+		return math.Inf(1)
+	}
+	return math.Sqrt(squares / freedom * inverse)
+}
+
+// ratio is a condition after by what it was before; 1 when either is not known.
+func (c *comparison) ratio(which condition) float64 {
+	old, now := c.old[which], c.now[which]
+	if math.IsNaN(old) || math.IsNaN(now) || old <= 0 || now <= 0 {
+		return 1
+	}
+	return now / old
+}
+
+const (
+	// beyondNoise is how many standard errors a condition must have moved.
+	beyondNoise = 3
+	// movedLittle is the least relative change of a condition that is looked into.
+	movedLittle = 0.05
+)
+
+// differs reports whether a condition changed by more than its noise.
+func (c *comparison) differs(which condition) bool {
+	old, now := c.old[which], c.now[which]
+	if math.IsNaN(old) || math.IsNaN(now) {
+		return false
+	}
+	apart := math.Abs(now - old)
+	return apart > movedLittle*max(math.Abs(old), math.Abs(now)) && apart > beyondNoise*c.spread[which]
+}
+
+// began is when the first group was launched whose batch shows a condition's change.
+func (c *comparison) began(m *measurements, which condition) time.Time {
+	at := c.onset[which]
+	if at < 0 || at >= len(m.steps) {
+		return time.Time{}
+	}
+	var first time.Time
+	for _, g := range m.steps[at].view().Groups {
+		if t := g.Times.LaunchedAt; !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	if first.IsZero() {
+		first, _ = m.steps[at].span()
+	}
+	return first
+}

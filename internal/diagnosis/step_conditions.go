@@ -1,0 +1,252 @@
+package diagnosis
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// stepConditions measures the conditions of each step, by position in history.steps: what its batch was, and how the
+// fleet was while the trainer waited for it or worked.
+func stepConditions(m *measurements) []conditions {
+	all := make([]conditions, len(m.steps))
+	own := requestsInFlight(m.all)
+	counted := slices.ContainsFunc(m.steps, func(s step) bool { return s.view().AtClaim.Dropped > 0 })
+	for i := range m.steps {
+		s := &m.steps[i]
+		c := unknownConditions()
+		c.ofTrainer(m, s)
+		c.ofBatch(s)
+		if n := len(s.view().Groups); n > 0 && i > 0 { // what was dropped before the first step is not known
+			c[condPlayed] = 1 + float64(droppedBefore(m, i, counted))/float64(n)
+		}
+		from, to := m.fleetWindow(i)
+		c.ofFleet(m, s, from, to, own)
+		all[i] = c
+	}
+	return all
+}
+
+// ofTrainer is the trainer's phases and the way of the batch to it.
+func (c *conditions) ofTrainer(m *measurements, s *step) {
+	for at, which := range phaseConditions() {
+		c[which] = s.phases[at]
+	}
+	c[condHandover] = s.waitByPlace()[slices.Index(places(), PlaceHandover)]
+	if m.heldBack(s) {
+		c[condHandover] = 0
+	}
+	if d := s.view().Depth; d > 0 {
+		c[condDepth] = float64(d)
+	}
+}
+
+// heldBack reports whether a step's batch was kept from a trainer that waited, though enough groups were ready.
+func (m *measurements) heldBack(s *step) bool {
+	v := s.view()
+	return m.in.Spec.Buffer.OnStale == rollout.WaitStale && v.GroupsPerStep > 0 &&
+		v.AtClaim.Ready > int64(v.GroupsPerStep)
+}
+
+// ofBatch is what the groups of the batch were made of.
+func (c *conditions) ofBatch(s *step) {
+	groups := s.view().Groups
+	if len(groups) == 0 {
+		return
+	}
+	var use rollout.Usage
+	games, envSec := 0.0, 0.0
+	for i := range groups {
+		g := &groups[i]
+		use = use.Add(g.Usage)
+		games += float64(len(g.EpisodeSec))
+		for _, sec := range g.EnvSec {
+			envSec += sec
+		}
+	}
+	c[condGroups] = float64(len(groups))
+	if games > 0 {
+		c[condGames] = games / float64(len(groups))
+		c[condEnv] = envSec / games
+	}
+	requests := float64(use.Requests)
+	if requests == 0 {
+		requests = games // a game is one long request to whoever does not count them
+	}
+	if requests > 0 && use.ExecSec > 0 {
+		c[condRequestSec] = use.ExecSec / requests
+	}
+	if use.Requests > 0 && games > 0 {
+		c[condRequests] = requests / games
+		c[condEnv] = envSec / requests
+	}
+	if use.InputTokens > 0 && use.Requests > 0 {
+		c[condPrompt] = float64(use.InputTokens) / requests
+		c[condUncached] = 1 - float64(use.CachedTokens)/float64(use.InputTokens)
+	}
+	if use.OutputTokens > 0 && use.Requests > 0 {
+		c[condCompletion] = float64(use.OutputTokens) / requests
+		c[condRetries] = 1 + float64(use.RepeatedTokens)/float64(use.OutputTokens)
+	}
+	c[condWithin], c[condBetween] = tailsOf(groups)
+}
+
+// tailsOf is the slowest game of a group by a typical one, and the slowest group of a batch by a typical one.
+func tailsOf(groups []rollout.GroupView) (within, between float64) {
+	within, between = math.NaN(), math.NaN()
+	var inGroup, played []float64
+	for i := range groups {
+		g := &groups[i]
+		if len(g.EpisodeSec) >= 3 {
+			if typical := median(g.EpisodeSec); typical > 0 {
+				inGroup = append(inGroup, slices.Max(g.EpisodeSec)/typical)
+			}
+		}
+		if sec := groupPlaySec(g); sec > 0 {
+			played = append(played, sec)
+		}
+	}
+	if len(inGroup) > 0 {
+		within = median(inGroup)
+	}
+	if len(played) >= 3 {
+		between = slices.Max(played) / median(played)
+	}
+	return within, between
+}
+
+// groupPlaySec is from a group's first request to its last game's end.
+func groupPlaySec(g *rollout.GroupView) float64 {
+	if len(g.EpisodeSec) > 0 {
+		return slices.Max(g.EpisodeSec)
+	}
+	return max(0, secondsBetween(g.Times.StartedAt, g.Times.ReadyAt))
+}
+
+// droppedBefore is how many groups were dropped between the claim of the step before and a step's own.
+func droppedBefore(m *measurements, i int, counted bool) int64 {
+	if i == 0 {
+		return 0
+	}
+	before, now := m.steps[i-1].view(), m.steps[i].view()
+	if counted {
+		return max(0, now.AtClaim.Dropped-before.AtClaim.Dropped)
+	}
+	n := int64(0)
+	for _, d := range m.in.Drops {
+		if d.At.After(before.GrantedAt) && !d.At.After(now.GrantedAt) {
+			n++
+		}
+	}
+	return n
+}
+
+// fleetWindow is the time that the engines' means of a step are about: since the claim before.
+func (m *measurements) fleetWindow(i int) (from, to time.Time) {
+	v := m.steps[i].view()
+	to = v.GrantedAt
+	if v.Fleet.WindowSec > 0 {
+		return to.Add(-seconds(v.Fleet.WindowSec)), to
+	}
+	if i > 0 {
+		return m.steps[i-1].view().GrantedAt, to
+	}
+	return v.FirstAskedAt, to
+}
+
+func seconds(sec float64) time.Duration { return time.Duration(sec * float64(time.Second)) }
+
+// ofFleet is the engines over a window, and who used them.
+func (c *conditions) ofFleet(m *measurements, s *step, from, to time.Time, own *inFlight) {
+	f := s.view().Fleet
+	mine := own.mean(from, to) * c.or(condPlayed, 1)
+	known := f.Engines > 0 && f.WindowSec > 0
+	engines := 1.0
+	if known {
+		engines = f.Engines
+		c[condEngines] = f.Engines
+		if f.SlotShare > 0 && f.InFlight > 0 {
+			c[condLimit] = f.InFlight / f.SlotShare
+		}
+		c[condOthers] = 0
+		if others := f.InFlight*f.Engines - mine; others > otherShare*f.InFlight*f.Engines {
+			c[condOthers] = others
+		}
+		mine = max(mine, f.InFlight*f.Engines)
+	}
+	if mine > 0 {
+		c[condInFlight] = mine / engines
+	}
+	if m.in.Loads != nil && to.After(from) {
+		sum := 0.0
+		w := window{from, to}
+		for _, load := range m.in.Loads {
+			sum += w.overlap(load.At.Add(-seconds(load.Sec)), load.At)
+		}
+		c[condStall] = sum / engines * s.wall / to.Sub(from).Seconds()
+	}
+}
+
+// otherShare is the share of the requests in flight that must be somebody else's to be more than how the two ways of
+// counting differ.
+const otherShare = 0.25
+
+// inFlight is how many of the run's own requests were in flight over time, from the groups' timelines: a group holds
+// as many as make its time at engines over its time of play.
+type inFlight struct {
+	origin time.Time
+	at     []float64 // seconds since the origin, rising
+	sum    []float64 // request-seconds until then
+	rate   []float64 // requests in flight from then on
+}
+
+// requestsInFlight adds up the groups of the steps.
+func requestsInFlight(steps []step) *inFlight {
+	type edge struct{ at, by float64 }
+	var edges []edge
+	f := &inFlight{origin: firstLaunch(steps)}
+	for i := range steps {
+		groups := steps[i].view().Groups
+		for j := range groups {
+			t := groups[j].Times
+			span := secondsBetween(t.StartedAt, t.ReadyAt)
+			if span <= 0 || groups[j].Usage.ExecSec <= 0 {
+				continue
+			}
+			rate := groups[j].Usage.ExecSec / span
+			edges = append(edges, edge{t.StartedAt.Sub(f.origin).Seconds(), rate},
+				edge{t.ReadyAt.Sub(f.origin).Seconds(), -rate})
+		}
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	rate, sum := 0.0, 0.0
+	for i, e := range edges {
+		if i > 0 {
+			sum += rate * (e.at - edges[i-1].at)
+		}
+		rate += e.by
+		f.at, f.sum, f.rate = append(f.at, e.at), append(f.sum, sum), append(f.rate, rate)
+	}
+	return f
+}
+
+// mean is the requests in flight over a window.
+func (f *inFlight) mean(from, to time.Time) float64 {
+	if !to.After(from) || len(f.at) == 0 {
+		return 0
+	}
+	return (f.until(to) - f.until(from)) / to.Sub(from).Seconds()
+}
+
+// until is the request-seconds until a time.
+func (f *inFlight) until(t time.Time) float64 {
+	at := t.Sub(f.origin).Seconds()
+	i, _ := slices.BinarySearch(f.at, at)
+	if i == 0 {
+		return 0
+	}
+	return f.sum[i-1] + f.rate[i-1]*(at-f.at[i-1])
+}
