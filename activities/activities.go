@@ -29,6 +29,7 @@ type Activities struct {
 	Policy       episode.Policy // the dispatcher over all engines
 	Environments Environments
 	Emit         telemetry.Emitter
+	Tell         telemetry.Teller // of what no script of the buffer tells of; an activity ends after it
 	Now          func() time.Time
 	Log          *slog.Logger
 	HangingCalls HangingCalls // environments' calls that games of this process were left behind in
@@ -58,14 +59,14 @@ type Buffer interface {
 	Open(ctx context.Context, spec rollout.Spec, workflow string) error
 	SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int, asOf time.Time) error
 	SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion) error
-	SaveStatus(ctx context.Context, s rollout.RunStatus, asOf time.Time) error
-	Restore(ctx context.Context, status rollout.RunStatus) (restored bool, err error)
+	SaveStatus(ctx context.Context, s rollout.RunStatus, asOf time.Time, facts ...telemetry.Event) error
+	Restore(ctx context.Context, status rollout.RunStatus, facts ...telemetry.Event) (restored bool, err error)
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
 
 	Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion,
 		launchedAt time.Time) ([]byte, error)
 	CommitGroup(ctx context.Context, g *rollout.Group) (buffer.Commit, error)
-	Discard(ctx context.Context, ref rollout.GroupRef, code rollout.Code) error
+	Discard(ctx context.Context, ref rollout.GroupRef, code rollout.Code, phases ...int) error
 	Release(ctx context.Context, ref rollout.GroupRef, code rollout.Code) (released bool, err error)
 
 	Begin(ctx context.Context, game buffer.GameRef, started time.Time, attempt int) (buffer.Attempt, error)

@@ -11,16 +11,14 @@ import (
 // time.
 const countPatience = 2 * time.Second
 
-// countFailure counts the attempt as failed, unless nothing failed: its game is not wanted any more, or goes on
-// elsewhere.
-func (at *attempt) countFailure(code rollout.Code, err error, final bool) {
-	if code == rollout.CodeCancelled || code == rollout.CodeSuperseded {
-		return
+// countFailure counts the attempt as failed, and tells of it, unless nothing failed: its game is not wanted any more, or
+// goes on elsewhere. It reports whether it did.
+func (at *attempt) countFailure(failed rollout.FailedAttempt) bool {
+	if failed.Code == rollout.CodeCancelled || failed.Code == rollout.CodeSuperseded {
+		return false
 	}
-	at.count(context.Background(), func(ctx context.Context) error {
-		return at.Buffer.AttemptFailed(ctx, rollout.FailedAttempt{
-			Ref: at.ref, Code: code, Error: err.Error(), Attempt: at.number, Final: final, At: at.Now(),
-		})
+	return at.count(context.Background(), func(ctx context.Context) error {
+		return at.Buffer.AttemptFailed(ctx, failed)
 	})
 }
 
@@ -36,11 +34,13 @@ func (at *attempt) countProgress(ctx context.Context) {
 	}
 }
 
-// count does one of the above. A failure costs a figure and never a game.
-func (at *attempt) count(ctx context.Context, do func(context.Context) error) {
+// count does one of the above, and reports whether it could. A failure costs a figure and never a game.
+func (at *attempt) count(ctx context.Context, do func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
 	defer cancel()
-	if err := do(ctx); err != nil {
+	err := do(ctx)
+	if err != nil {
 		at.Log.Warn("a try at a game is not counted", "game", at.name(), "error", err)
 	}
+	return err == nil
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
 )
 
 // GroupEnd says what became of a group.
@@ -55,14 +54,7 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 		return GroupEnd{}, typed(fmt.Errorf("commit %s: %w", plan.Ref, err))
 	}
 	if commit.Dropped != "" {
-		a.emit(plan.Ref.Run, plan.Ref.String()+"/dropped", telemetry.GroupDropped{Seq: plan.Ref.Seq, Code: commit.Dropped,
-			Phases: group.Phases})
 		return GroupEnd{Seq: plan.Ref.Seq, Code: commit.Dropped}, nil
-	}
-	if !commit.Duplicate {
-		a.emit(plan.Ref.Run, plan.Ref.String()+"/ready", telemetry.GroupReady{
-			Group: group.View(), Trajectories: len(group.Trajectories), Failed: group.Failed,
-		})
 	}
 	return GroupEnd{Seq: plan.Ref.Seq, ZeroVariance: zeroVariance}, nil
 }
@@ -128,10 +120,9 @@ func (a *Activities) DiscardGroup(ctx context.Context, in DiscardInput) error {
 }
 
 func (a *Activities) discard(ctx context.Context, ref rollout.GroupRef, code rollout.Code, phases []int) error {
-	if err := a.Buffer.Discard(ctx, ref, code); err != nil {
+	if err := a.Buffer.Discard(ctx, ref, code, phases...); err != nil {
 		return typed(fmt.Errorf("discard %s: %w", ref, err))
 	}
-	a.emit(ref.Run, ref.String()+"/dropped", telemetry.GroupDropped{Seq: ref.Seq, Code: code, Phases: phases})
 	return nil
 }
 
@@ -154,7 +145,6 @@ func (a *Activities) ReleaseGroups(ctx context.Context, in ReleaseInput) ([]roll
 			return released, typed(fmt.Errorf("release %s: %w", ref, err))
 		}
 		if gone {
-			a.emit(in.Run, ref.String()+"/dropped", telemetry.GroupDropped{Seq: seq, Code: in.Code})
 			released = append(released, seq)
 		}
 	}

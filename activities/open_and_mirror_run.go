@@ -17,8 +17,8 @@ func (a *Activities) OpenRun(ctx context.Context, spec rollout.Spec) error {
 	if err := a.Buffer.Open(ctx, spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
 		return typed(fmt.Errorf("open run %s: %w", spec.Name, err))
 	}
-	a.emit(spec.Name, string(spec.Name)+"/start", telemetry.RunChanged{State: rollout.RunRunning, Change: "start"})
-	return nil
+	return a.tell(ctx, spec.Name, string(spec.Name)+"/start",
+		telemetry.RunChanged{State: rollout.RunRunning, Change: "start"})
 }
 
 // Account is the buffer's account of the run's groups, against which the workflow corrects its own.
@@ -46,14 +46,17 @@ func (a *Activities) Mirror(ctx context.Context, in MirrorInput) error {
 	if err := a.Buffer.SetLimits(ctx, spec.Name, spec.Buffer, spec.Steps, in.AsOf); err != nil {
 		return typed(fmt.Errorf("set limits of %s: %w", spec.Name, err))
 	}
-	if err := a.Buffer.SaveStatus(ctx, in.Status, in.AsOf); err != nil {
-		return typed(fmt.Errorf("save status of %s: %w", spec.Name, err))
-	}
+	var facts []telemetry.Event
 	if in.RewardVarianceChanged {
-		a.emit(spec.Name, in.Key+"/signal", telemetry.RewardVarianceChanged{RewardVariance: in.Status.RewardVariance})
+		facts = append(facts, a.event(spec.Name, in.Key+"/signal",
+			telemetry.RewardVarianceChanged{RewardVariance: in.Status.RewardVariance}))
 	}
 	if in.Change != "" {
-		a.emit(spec.Name, in.Key, telemetry.RunChanged{State: in.Status.State, Change: in.Change, Reason: in.Status.Reason})
+		facts = append(facts, a.event(spec.Name, in.Key,
+			telemetry.RunChanged{State: in.Status.State, Change: in.Change, Reason: in.Status.Reason}))
+	}
+	if err := a.Buffer.SaveStatus(ctx, in.Status, in.AsOf, facts...); err != nil {
+		return typed(fmt.Errorf("save status of %s: %w", spec.Name, err))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -82,10 +83,13 @@ func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeR
 
 // report tells of an attempt without a result, and of the tokens that its game had cost.
 func (at *attempt) report(code rollout.Code, err error, final bool) {
-	at.countFailure(code, err, final)
-	at.emit(at.plan.Ref.Run, fmt.Sprintf("%s/failed/%d", at.name(), at.number), telemetry.EpisodeFailed{
-		Ref: at.ref, Code: code, Failure: err.Error(), Attempt: at.number, Final: final, Usage: at.usageCounter.total(),
-	})
+	failed := rollout.FailedAttempt{
+		Ref: at.ref, Code: code, Error: err.Error(), Attempt: at.number, Final: final, At: at.Now(), WarmUp: at.warmUp,
+		Usage: at.usageCounter.total(),
+	}
+	if !at.countFailure(failed) {
+		at.Emit.Emit(buffer.FailedFact(failed))
+	}
 }
 
 // player is the attempt's, for an environment.
@@ -136,10 +140,6 @@ func (at *attempt) play(ctx context.Context) (rollout.Episode, error) {
 		return ep, fmt.Errorf("save episode %s: %w", at.ref, err)
 	}
 	at.countFinished(ctx, ep)
-	at.emit(at.ref.Run, at.ref.String()+"/finished", telemetry.EpisodeFinished{
-		Ref: at.ref, WallSec: ep.FinishedAt.Sub(ep.StartedAt).Seconds(), ModelSec: ep.ModelSec, EnvSec: ep.EnvSec,
-		QueueSec: ep.QueueSec, Phases: ep.Phases, Attempts: ep.Attempts, Usage: ep.Usage, Counts: ep.Counts,
-	})
 	return ep, nil
 }
 
@@ -176,8 +176,16 @@ func (a *Activities) checkpoint(ctx context.Context, ref rollout.EpisodeRef) (*r
 	return &last, nil
 }
 
-func (a *Activities) emit(run rollout.RunName, key string, body telemetry.Body) {
-	a.Emit.Emit(telemetry.Event{At: a.Now(), Run: run, Key: key, Body: body})
+func (a *Activities) event(run rollout.RunName, key string, body telemetry.Body) telemetry.Event {
+	return telemetry.Event{At: a.Now(), Run: run, Key: key, Body: body}
+}
+
+// tell keeps a fact that no script of the buffer tells, before the activity ends.
+func (a *Activities) tell(ctx context.Context, run rollout.RunName, key string, body telemetry.Body) error {
+	if err := a.Tell.Tell(ctx, a.event(run, key, body)); err != nil {
+		return typed(fmt.Errorf("tell of %s: %w", key, err))
+	}
+	return nil
 }
 
 func failureCode(err error) rollout.Code { return Code(typed(err)) }

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -203,11 +204,11 @@ func (a *Activities) LoadAdapter(ctx context.Context, in LoadInput) (LoadResult,
 	if err != nil {
 		body.Failure = err.Error()
 	}
-	a.Emit.Emit(telemetry.Event{
+	told := a.Tell.Tell(context.WithoutCancel(ctx), telemetry.Event{
 		At: a.Now(), Run: in.Adapter.Run, Engine: in.Engine,
 		Key: fmt.Sprintf("%s/%s/load", in.Adapter.Name, in.Engine), Body: body,
 	})
-	if err != nil {
+	if err = cmp.Or(err, told); err != nil {
 		return LoadResult{}, typed(fmt.Errorf("load %s on %s: %w", in.Adapter.Name, in.Engine, err))
 	}
 	return LoadResult{Sec: sec}, nil
@@ -226,9 +227,8 @@ func (a *Activities) SwitchPolicy(ctx context.Context, adapter fleet.Adapter) er
 }
 
 // ReportPolicy reports how a publication ended.
-func (a *Activities) ReportPolicy(_ context.Context, in PolicyReport) error {
-	a.emit(in.Run, in.Policy.Adapter+"/"+string(in.Policy.State), telemetry.PolicyPublished{Policy: in.Policy})
-	return nil
+func (a *Activities) ReportPolicy(ctx context.Context, in PolicyReport) error {
+	return a.tell(ctx, in.Run, in.Policy.Adapter+"/"+string(in.Policy.State), telemetry.PolicyPublished{Policy: in.Policy})
 }
 
 // PolicyReport is one run's publication.

@@ -33,7 +33,11 @@ func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Ac
 	if err := a.wantAgain(ctx, in); err != nil {
 		return buffer.Account{}, typed(err)
 	}
-	restored, err := a.Buffer.Restore(ctx, in.Status)
+	restored, err := a.Buffer.Restore(ctx, in.Status, a.event(run, in.Key, telemetry.RunChanged{
+		State: in.Status.State, Change: "restore the buffer",
+		Reason: fmt.Sprintf("Redis had lost the run: it goes on at step %d with new groups; ready groups and batches that "+
+			"were not recorded are gone", in.Status.NextStep),
+	}))
 	if err != nil {
 		return buffer.Account{}, typed(fmt.Errorf("restore run %s: %w", run, err))
 	}
@@ -41,11 +45,6 @@ func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Ac
 		if err := a.Mirror(ctx, MirrorInput{Status: in.Status}); err != nil {
 			return buffer.Account{}, err
 		}
-		a.emit(run, in.Key, telemetry.RunChanged{
-			State: in.Status.State, Change: "restore the buffer",
-			Reason: fmt.Sprintf("Redis had lost the run: it goes on at step %d with new groups; ready groups and batches that "+
-				"were not recorded are gone", in.Status.NextStep),
-		})
 	}
 	return a.Account(ctx, run)
 }
@@ -57,11 +56,10 @@ func (a *Activities) ResumeRun(ctx context.Context, in RestoreInput) error {
 	if err := a.wantAgain(ctx, in); err != nil {
 		return typed(err)
 	}
-	a.emit(in.Spec.Name, in.Key, telemetry.RunChanged{
+	return a.tell(ctx, in.Spec.Name, in.Key, telemetry.RunChanged{
 		State: in.Status.State, Change: "resume the lost run",
 		Reason: fmt.Sprintf("it goes on at step %d, with version %d", in.Status.NextStep, in.Status.PolicyVersion),
 	})
-	return nil
 }
 
 func (a *Activities) wantAgain(ctx context.Context, in RestoreInput) error {

@@ -34,8 +34,8 @@ type forgetful struct {
 	died bool
 }
 
-func (f *forgetful) Restore(ctx context.Context, s rollout.RunStatus) (bool, error) {
-	restored, err := f.Store.Restore(ctx, s)
+func (f *forgetful) Restore(ctx context.Context, s rollout.RunStatus, facts ...telemetry.Event) (bool, error) {
+	restored, err := f.Store.Restore(ctx, s, facts...)
 	if err == nil && !f.died {
 		f.died = true
 		return false, context.DeadlineExceeded
@@ -46,6 +46,8 @@ func (f *forgetful) Restore(ctx context.Context, s rollout.RunStatus) (bool, err
 type muted struct{}
 
 func (muted) Emit(telemetry.Event) {}
+
+func (muted) Tell(context.Context, telemetry.Event) error { return nil }
 
 func writePEFT(t *testing.T) (path string) {
 	t.Helper()
@@ -71,7 +73,7 @@ func TestAdaptersComeBackAfterRedisIsEmptied(t *testing.T) {
 	registry := fleet.NewRegistry(rdb, "test", time.Now)
 	acts := &Activities{
 		Buffer: &forgetful{Store: buffer.New(rdb, buffer.Options{})}, Fleet: registered{registry},
-		Emit: muted{}, Now: time.Now,
+		Emit: muted{}, Tell: muted{}, Now: time.Now,
 	}
 	fixed := writePEFT(t)
 	prefix := filepath.Dir(fixed)

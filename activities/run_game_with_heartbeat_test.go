@@ -40,6 +40,7 @@ type shelf struct {
 	failed   []rollout.Code // codes of the attempts that were counted so
 	finished int
 	advanced int
+	tells    func(telemetry.Event) // what the buffer's scripts tell
 
 	fenced  error // of every save
 	over    bool  // the group
@@ -114,6 +115,7 @@ func (s *shelf) AttemptFailed(_ context.Context, t rollout.FailedAttempt) error 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = append(s.failed, t.Code)
+	s.tells(buffer.FailedFact(t))
 	return nil
 }
 
@@ -211,12 +213,13 @@ func onStand(t *testing.T, options string, first func(call string), queue, exec 
 				env, err := tictactoe.FromOptions(e.Options)
 				return moody{env, first}, err
 			},
-			Emit: telemetry.EmitterFunc(func(e telemetry.Event) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				s.events = append(s.events, e)
-			}),
 		}
+		s.buffer.tells = func(e telemetry.Event) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.events = append(s.events, e)
+		}
+		s.acts.Emit, s.acts.Tell = telemetry.EmitterFunc(s.buffer.tells), telemetry.EmitterFunc(s.buffer.tells)
 		var suite testsuite.WorkflowTestSuite
 		suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 		s.env = suite.NewTestActivityEnvironment()

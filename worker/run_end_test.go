@@ -19,7 +19,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runkeeper"
 	"github.com/millrace/millrace/internal/spec"
-	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/trainer"
 )
 
@@ -137,7 +136,7 @@ func TestARunHasAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	strict := &runkeeper.Keeper{
-		Control: c, Buffer: d.conns.Buffer, Events: d.conns.Events, Emit: telemetry.Discard,
+		Control: c, Buffer: d.conns.Buffer, Events: d.conns.Events,
 		Retention: time.Second, Pace: quickPace,
 		Log: slog.New(slog.DiscardHandler),
 	}

@@ -85,10 +85,11 @@ func run(
 		Policy:       dispatcher,
 		Environments: environments.Builder(),
 		Emit:         sinks,
+		Tell:         b.Events,
 		Now:          time.Now,
 		Log:          logger,
 		Ends: &runkeeper.Keeper{
-			Control: b.Control, Buffer: b.Buffer, Events: b.Events, Emit: sinks, Retention: cfg.Retention.Std(),
+			Control: b.Control, Buffer: b.Buffer, Events: b.Events, Retention: cfg.Retention.Std(),
 			Pace: pace, Log: logger,
 		},
 	}

@@ -140,7 +140,6 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.Emit == nil {
 		deps.Emit = telemetry.Discard
 	}
-	deps.Store = stepEvents{deps.Store, deps.Emit}
 	if deps.OnRefusal == nil {
 		deps.OnRefusal = func(string) {}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
 )
 
 // maxTryError bounds the text that is kept of an error.
@@ -23,7 +24,7 @@ type lastAttempt struct {
 	Attempt int       `json:"attempt"`
 }
 
-// AttemptFailed counts an attempt at a game that failed, and keeps its error as the latest with its code.
+// AttemptFailed counts an attempt at a game that failed, keeps its error as the latest with its code, and tells of it.
 func (s *Store) AttemptFailed(ctx context.Context, t rollout.FailedAttempt) error {
 	text := t.Error
 	if len(text) > maxAttemptError {
@@ -33,7 +34,12 @@ func (s *Store) AttemptFailed(ctx context.Context, t rollout.FailedAttempt) erro
 	if err != nil {
 		return fmt.Errorf("count a failed try: %w", err)
 	}
-	if _, err := s.eval(ctx, tryFailedScript, t.Ref.Run, string(t.Code), flag(t.Final), stamp(t.At), last); err != nil {
+	fact, err := telemetry.Encode(FailedFact(t))
+	if err != nil {
+		return fmt.Errorf("count a failed try: %w", err)
+	}
+	_, err = s.eval(ctx, tryFailedScript, t.Ref.Run, string(t.Code), flag(t.Final), stamp(t.At), last, fact)
+	if err != nil {
 		return fmt.Errorf("count a failed try: %w", err)
 	}
 	return nil
@@ -101,13 +107,27 @@ func (s *Store) AttemptCounts(ctx context.Context, run rollout.RunName) (rollout
 	return t, nil
 }
 
-// StandAlarms tells which alarms stand now, each with how long it must last before it is raised, and answers which are
-// raised by this call, and which are taken back. Each is answered to one caller, however many look.
+// StandingAlarm is one that stands now, and how long it must last before it is raised.
+type StandingAlarm struct {
+	rollout.Alarm
+	Patience time.Duration
+}
+
+// StandAlarms tells which alarms stand now, and answers which are raised by this call, and which are taken back. Each
+// is answered to one caller, however many look, and is told as a fact at that moment.
 func (s *Store) StandAlarms(ctx context.Context, run rollout.RunName, now time.Time,
-	patience map[rollout.AlarmCode]time.Duration) (raised, ended []rollout.AlarmCode, err error) {
-	args := []any{now.UnixMilli()}
-	for code, wait := range patience {
-		args = append(args, string(code), wait.Milliseconds())
+	standing []StandingAlarm) (raised, ended []rollout.AlarmCode, err error) {
+	over, err := alarmOverFact(run, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	args := []any{now.UnixMilli(), over}
+	for _, a := range standing {
+		fact, err := alarmFact(run, a.Alarm, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		args = append(args, string(a.Code), a.Patience.Milliseconds(), fact)
 	}
 	r, err := s.eval(ctx, alarmsScript, run, args...)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -94,11 +95,19 @@ func TestAlarmsAreRaisedOnce(t *testing.T) {
 			{14, nil, nil, nil},
 			{30, map[rollout.AlarmCode]time.Duration{"brief": 5 * time.Second}, nil, nil},
 		} {
-			raised, ended, err := f.StandAlarms(f.ctx, run, start.Add(time.Duration(look.sec)*time.Second), look.patience)
+			raised, ended, err := f.StandAlarms(f.ctx, run, start.Add(time.Duration(look.sec)*time.Second),
+				standingFor(look.patience))
 			f.ok(err)
 			if !slices.Equal(raised, look.raised) || !slices.Equal(ended, look.ended) {
 				t.Errorf("look %d: %v raised, %v ended", i, raised, ended)
 			}
 		}
 	})
+}
+
+func standingFor(patience map[rollout.AlarmCode]time.Duration) (standing []buffer.StandingAlarm) {
+	for code, wait := range patience {
+		standing = append(standing, buffer.StandingAlarm{Alarm: rollout.Alarm{Code: code}, Patience: wait})
+	}
+	return standing
 }

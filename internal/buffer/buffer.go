@@ -7,7 +7,8 @@
 // however often it is asked for. A step's batch is a function of the step's number: granted once, given again to
 // whoever asks again, kept until RetainSteps later steps are completed. Groups that leave are counted by why and by
 // length. Only the trainer process announced last is served. All keys of a run share a hash tag, so that a Redis
-// Cluster will do; the scripts read no clock.
+// Cluster will do; the scripts read no clock. Each script also writes the facts that tell of what it did, where
+// telemetry/store keeps them: one is not there without the other.
 //
 // These promises are as durable as Redis is. With appendfsync always they hold through its kill -9; with everysec
 // the last second may be forgotten, and a batch granted in it is formed again, perhaps of other groups. A Redis that
@@ -32,10 +33,6 @@ type Options struct {
 	RetainSteps int              // completed steps whose batches are kept for a rewind; default 2, negative: none
 	DetailSteps int              // latest steps whose records list their groups; default 4096. Others take half a kilobyte
 	Now         func() time.Time // default time.Now
-
-	// OnDrop hears of groups that became too stale while they were ready; nobody else asked for their end. It
-	// is called before the call that noticed returns, and must not call the Store.
-	OnDrop func(ref rollout.GroupRef, code rollout.Code)
 }
 
 // Store is the buffer of all runs. It holds no state of its own: any number of processes may use the same
@@ -46,12 +43,11 @@ type Store struct {
 	retain int
 	detail int
 	now    func() time.Time
-	onDrop func(rollout.GroupRef, rollout.Code)
 }
 
 // New makes a Store; it does not connect.
 func New(rdb redis.UniversalClient, o Options) *Store {
-	s := &Store{rdb: rdb, prefix: o.Prefix, retain: o.RetainSteps, detail: o.DetailSteps, now: o.Now, onDrop: o.OnDrop}
+	s := &Store{rdb: rdb, prefix: o.Prefix, retain: o.RetainSteps, detail: o.DetailSteps, now: o.Now}
 	if s.prefix == "" {
 		s.prefix = "millrace"
 	}
@@ -64,9 +60,6 @@ func New(rdb redis.UniversalClient, o Options) *Store {
 	}
 	if s.now == nil {
 		s.now = time.Now
-	}
-	if s.onDrop == nil {
-		s.onDrop = func(rollout.GroupRef, rollout.Code) {}
 	}
 	return s
 }
@@ -86,9 +79,3 @@ func (s *Store) key(run rollout.RunName, rest string) string {
 
 // index is the set of the names of all runs.
 func (s *Store) index() string { return s.prefix + ":runs" }
-
-func (s *Store) swept(run rollout.RunName, seqs []rollout.GroupSeq) {
-	for _, seq := range seqs {
-		s.onDrop(rollout.GroupRef{Run: run, Seq: seq}, rollout.CodeStale)
-	}
-}

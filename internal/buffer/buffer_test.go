@@ -238,7 +238,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ready(1, 1)
 		f.queue(2, 2)
 		f.ok(f.SetVersion(f.ctx, run, 2))
-		expect(t, "heard", f.drops, []string{"demo/0 stale"})
+		expect(t, "heard", f.stale(), []string{"demo/0 stale"})
 		c, err := f.CommitGroup(f.ctx, group(2, 0))
 		f.ok(err)
 		expect(t, "late commit", c, buffer.Commit{Dropped: "stale"})
@@ -338,7 +338,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ready(0, 3)
 		s.Buffer.MaxStaleness = 0
 		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}))
-		expect(t, "heard", f.drops, []string{"demo/3 stale"})
+		expect(t, "heard", f.stale(), []string{"demo/3 stale"})
 		s.Buffer.MaxBytes = -1
 		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}), rollout.Invalid)
 		s.Buffer.GroupsPerStep, s.Buffer.MaxBytes = 0, 0

@@ -104,16 +104,24 @@ func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.
 	if step < 0 {
 		return nil, rollout.Refuse(rollout.Invalid, "steps are counted from 0; there is no step %d", step)
 	}
-	r, err := s.eval(ctx, claimScript, run, int64(step), int64(generation), stamp(s.now()))
+	now := s.now()
+	claimed, err := claimedFact(run, step, now)
+	if err != nil {
+		return nil, err
+	}
+	stale, err := staleFact(run, now)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.eval(ctx, claimScript, run, int64(step), int64(generation), stamp(now), claimed, stale)
 	if err != nil {
 		return nil, fmt.Errorf("claim step: %w", err)
 	}
-	s.swept(run, r.seqs(3))
 	if !r.ok() {
 		return nil, refusedClaim(run, step, generation, r)
 	}
 	b := &RawBatch{Run: run, Step: step, TrainerVersion: rollout.PolicyVersion(r.int(2)), Granted: r.int(1) == 1}
-	b.Groups = shareOf(r.list(4), share)
+	b.Groups = shareOf(r.list(3), share)
 	if err := s.fetch(ctx, b); err != nil {
 		return nil, err
 	}
@@ -158,7 +166,7 @@ func refusedClaim(run rollout.RunName, step rollout.Step, generation rollout.Tra
 		return outOfOrder(step, rollout.Step(r.int(1)), rollout.Step(r.int(2)))
 	}
 	size, c := r.int(1), r.list(2).counts()
-	if missing := r.int(4); missing > 0 {
+	if missing := r.int(3); missing > 0 {
 		return rollout.Refuse(rollout.NotReady,
 			"step %d of run %s waits for %d groups in play that would become too stale without it: %d are ready, %d in "+
 				"flight, %d queued; ask again",
@@ -209,12 +217,23 @@ func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.
 	if err != nil {
 		return rollout.StepRecord{}, false, rollout.Refuse(rollout.Invalid, "fleet at step %d: %v", step, err)
 	}
-	views, err := s.packedViews(ctx, run, step)
+	now := s.now()
+	known, err := s.rdb.HGetAll(ctx, s.stepKey(run, step)).Result()
+	if err != nil {
+		return rollout.StepRecord{}, false, fmt.Errorf("complete step: %w", trouble("redis", err))
+	}
+	views, err := packedViews(known["views"])
 	if err != nil {
 		return rollout.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
 	}
-	r, err := s.eval(ctx, completeScript, run, int64(step), int64(generation), stamp(s.now()), reportText, fleetText,
-		s.retain, views, s.detail)
+	known["epoch"], known["report"], known["fleet"] = fmt.Sprint(int64(generation)), string(reportText), string(fleetText)
+	known["completed"], known["done"] = stamp(now), "1"
+	fact, err := completedFact(run, step, now, known)
+	if err != nil {
+		return rollout.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
+	}
+	r, err := s.eval(ctx, completeScript, run, int64(step), int64(generation), stamp(now), reportText, fleetText,
+		s.retain, views, s.detail, fact)
 	if err != nil {
 		return rollout.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
 	}

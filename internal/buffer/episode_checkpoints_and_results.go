@@ -58,7 +58,11 @@ func (s *Store) SaveEpisode(ctx context.Context, ref rollout.EpisodeRef, attempt
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "game of %s: %v", ref, err)
 	}
-	r, err := s.evalEpisode(ctx, episodeScript, ref, attempt, data, packed, ep.Phases)
+	fact, err := finishedFact(ref, &ep, s.now())
+	if err != nil {
+		return err
+	}
+	r, err := s.evalEpisode(ctx, episodeScript, ref, attempt, data, packed, ep.Phases, fact)
 	if err != nil {
 		return fmt.Errorf("save episode: %w", err)
 	}

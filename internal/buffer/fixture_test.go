@@ -35,10 +35,9 @@ func (c *clock) Now() time.Time {
 // fixture is one opened run on one Redis.
 type fixture struct {
 	*buffer.Store
-	t     testing.TB
-	ctx   context.Context
-	rdb   redis.UniversalClient
-	drops []string
+	t   testing.TB
+	ctx context.Context
+	rdb redis.UniversalClient
 }
 
 func spec(groupsPerStep, steps int) rollout.Spec {
@@ -55,9 +54,7 @@ func open(t testing.TB, rdb redis.UniversalClient, s rollout.Spec) *fixture {
 	t.Helper()
 	f := &fixture{t: t, ctx: context.Background(), rdb: rdb}
 	c := &clock{at: start}
-	f.Store = buffer.New(rdb, buffer.Options{Now: c.Now, OnDrop: func(ref rollout.GroupRef, code rollout.Code) {
-		f.drops = append(f.drops, fmt.Sprintf("%s %s", ref, code))
-	}})
+	f.Store = buffer.New(rdb, buffer.Options{Now: c.Now})
 	f.ok(f.Open(f.ctx, s, ""))
 	return f
 }

@@ -64,8 +64,16 @@ func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, erro
 	if err != nil {
 		return Commit{}, rollout.Refuse(rollout.Invalid, "group %s: %v", g.Ref, err)
 	}
+	ready, err := readyFact(g, of, s.now())
+	if err != nil {
+		return Commit{}, err
+	}
+	stale, err := droppedFact(g.Ref, rollout.CodeStale, g.Phases, s.now())
+	if err != nil {
+		return Commit{}, err
+	}
 	r, err := s.evalGroup(ctx, commitScript, g.Ref, int64(g.MinVersion), len(g.Trajectories), view, data,
-		flag(of.ZeroVariance), meanLength(g.Phases))
+		flag(of.ZeroVariance), meanLength(g.Phases), ready, stale)
 	if err != nil {
 		return Commit{}, fmt.Errorf("commit group: %w", err)
 	}
@@ -119,13 +127,17 @@ func deref(c *Commit) Commit {
 	return *c
 }
 
-// Discard lets a queued or in-flight group go. A group never heard of is let go too, so that it cannot come late; one
-// that is ready or further is a Conflict.
-func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code rollout.Code) error {
+// Discard lets a queued or in-flight group go, of whose games the lengths may be known. A group never heard of is let go
+// too, so that it cannot come late; one that is ready or further is a Conflict.
+func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code rollout.Code, phases ...int) error {
 	if err := checkCode(ref, code); err != nil {
 		return err
 	}
-	r, err := s.evalGroup(ctx, discardScript, ref, string(code))
+	fact, err := droppedFact(ref, code, phases, s.now())
+	if err != nil {
+		return err
+	}
+	r, err := s.evalGroup(ctx, discardScript, ref, string(code), fact)
 	if err != nil {
 		return fmt.Errorf("discard group: %w", err)
 	}
@@ -141,7 +153,11 @@ func (s *Store) Release(ctx context.Context, ref rollout.GroupRef, code rollout.
 	if err := checkCode(ref, code); err != nil {
 		return false, err
 	}
-	r, err := s.evalGroup(ctx, releaseScript, ref, string(code))
+	fact, err := droppedFact(ref, code, nil, s.now())
+	if err != nil {
+		return false, err
+	}
+	r, err := s.evalGroup(ctx, releaseScript, ref, string(code), fact)
 	if err != nil {
 		return false, fmt.Errorf("release group: %w", err)
 	}

@@ -38,6 +38,7 @@ func TestRandomCalls(t *testing.T) {
 						return
 					}
 				}
+				p.factsAgree()
 			})
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/spec"
+	"github.com/millrace/millrace/internal/telemetry"
 )
 
 // Open makes the run known and records its limits, and the id of the workflow that drives it. Opening it again with
@@ -66,11 +67,14 @@ func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b rollout.Bu
 	if err := spec.ValidateBuffer(b, steps); err != nil {
 		return err
 	}
-	r, err := s.eval(ctx, limitsScript, run, append([]any{since(asOf)}, limits(b, steps)...)...)
+	stale, err := staleFact(run, s.now())
+	if err != nil {
+		return err
+	}
+	_, err = s.eval(ctx, limitsScript, run, append([]any{since(asOf), stale}, limits(b, steps)...)...)
 	if err != nil {
 		return fmt.Errorf("set limits: %w", err)
 	}
-	s.swept(run, r.seqs(1))
 	return nil
 }
 
@@ -90,22 +94,31 @@ func limits(b rollout.BufferSpec, steps int) []any {
 // SetVersion tells the newest published version: staleness is measured against it. Versions only grow; an older
 // one than known changes nothing.
 func (s *Store) SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion) error {
-	r, err := s.eval(ctx, versionScript, run, int64(v))
+	stale, err := staleFact(run, s.now())
 	if err != nil {
+		return err
+	}
+	if _, err := s.eval(ctx, versionScript, run, int64(v), stale); err != nil {
 		return fmt.Errorf("set version: %w", err)
 	}
-	s.swept(run, r.seqs(1))
 	return nil
 }
 
 // SaveStatus keeps the workflow's mirror of itself as of a time, as SetLimits does: a late call cannot bring back an
-// earlier one. A status that is over ends the granting of new steps.
-func (s *Store) SaveStatus(ctx context.Context, status rollout.RunStatus, asOf time.Time) error {
+// earlier one. A status that is over ends the granting of new steps. facts tell what changed, and are told once, also
+// by a call that comes late.
+func (s *Store) SaveStatus(ctx context.Context, status rollout.RunStatus, asOf time.Time,
+	facts ...telemetry.Event) error {
 	text, err := json.Marshal(status)
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "status of run %s: %v", status.Spec.Name, err)
 	}
-	r, err := s.eval(ctx, statusScript, status.Spec.Name, text, flag(status.State.Over()), since(asOf))
+	told, err := encodeFacts(facts)
+	if err != nil {
+		return err
+	}
+	args := append([]any{text, flag(status.State.Over()), since(asOf)}, told...)
+	r, err := s.eval(ctx, statusScript, status.Spec.Name, args...)
 	if err != nil {
 		return fmt.Errorf("save status: %w", err)
 	}
@@ -283,10 +296,16 @@ func (s *Store) statuses(ctx context.Context, names []string) ([]rollout.RunStat
 
 // Restore tells a run that was opened in an empty Redis how far it had come: granted steps are not granted again, group
 // numbers go on, and the generations start above every earlier one, so that a trainer process of the time before is
-// fenced off. Batches and games of the time before are lost. On a run that has granted a step it changes nothing.
-func (s *Store) Restore(ctx context.Context, status rollout.RunStatus) (restored bool, err error) {
-	r, err := s.eval(ctx, restoreScript, status.Spec.Name,
-		int64(status.NextStep), int64(status.PolicyVersion), status.Launched, s.now().Unix())
+// fenced off. Batches and games of the time before are lost. On a run that has granted a step it changes nothing, and
+// tells none of the facts.
+func (s *Store) Restore(ctx context.Context, status rollout.RunStatus,
+	facts ...telemetry.Event) (restored bool, err error) {
+	told, err := encodeFacts(facts)
+	if err != nil {
+		return false, err
+	}
+	args := append([]any{int64(status.NextStep), int64(status.PolicyVersion), status.Launched, s.now().Unix()}, told...)
+	r, err := s.eval(ctx, restoreScript, status.Spec.Name, args...)
 	if err != nil {
 		return false, fmt.Errorf("restore run: %w", err)
 	}

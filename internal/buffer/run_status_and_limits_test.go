@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/store"
 )
 
 // runs is what holds of runs as a whole.
@@ -112,6 +113,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		expect(t, "runs to purge", deleting, []rollout.RunName{run})
 		f.ok(f.Purge(f.ctx, run))
 		f.ok(f.Purge(f.ctx, run))
+		f.ok(store.New(rdb, "millrace", store.Limits{}).Delete(f.ctx, run)) // what was told of it
 		left, err := rdb.Keys(f.ctx, "*").Result()
 		f.ok(err)
 		slices.Sort(left)
@@ -132,6 +134,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			t.Error("it was not interrupted")
 		}
 		f.ok(f.Purge(f.ctx, run))
+		f.ok(store.New(rdb, "millrace", store.Limits{}).Delete(f.ctx, run)) // what was told of it
 		left, err := rdb.Keys(f.ctx, "*").Result()
 		f.ok(err)
 		expect(t, "keys", len(left), 2)

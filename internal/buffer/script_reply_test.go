@@ -17,8 +17,9 @@ func TestAnswersAreDeclared(t *testing.T) {
 		{attachScript, reply{"ok", int64(2), int64(7), int64(8)}, false},
 		{attachScript, reply{"fenced", int64(2)}, false},
 		{attachScript, nil, false},
-		{versionScript, reply{"ok", []any{"1", "2"}}, true},
-		{versionScript, reply{"ok", []any{"1", nil}}, false},
+		{unheardScript, reply{"ok", []any{"1", "2"}}, true},
+		{unheardScript, reply{"ok", []any{"1", nil}}, false},
+		{unheardScript, reply{"ok", "1"}, false},
 		{versionScript, reply{"ok", "1"}, false},
 		{departuresScript, reply{"ok", []any{"0 stale"}}, false},
 	} {

@@ -99,7 +99,7 @@ func compareBuffers(t *testing.T, rdb redis.UniversalClient, rng *rand.Rand) {
 			t.Fatalf("limits %+v, at step %d of %d claimed", s.Buffer, next, granted)
 		}
 	}
-	for _, drop := range f.drops { // the store tells of those that became too stale while they were ready
+	for _, drop := range f.stale() { // the store tells of those that became too stale
 		if !slices.Contains(drops, drop) {
 			t.Errorf("%s was dropped, and is not in the simulation", drop)
 		}

@@ -138,7 +138,7 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		expect(t, "dropped", f.counts().Dropped, 0)
 		s.Buffer.OnStale = rollout.DropStale
 		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}))
-		expect(t, "heard", f.drops, []string{"demo/1 stale"})
+		expect(t, "heard", f.stale(), []string{"demo/1 stale"})
 		expect(t, "batch", seqs(f.claim(0, 0)), []int{2, 3})
 		s.Buffer.OnStale = "hope"
 		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}), rollout.Invalid)

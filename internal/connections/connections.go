@@ -18,9 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runcontrol"
-	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/store"
 	"github.com/millrace/millrace/internal/tokenrates"
 	"github.com/millrace/millrace/internal/workerregistry"
@@ -38,18 +36,6 @@ type Set struct {
 	Tokens   *tokenrates.Counts
 	Control  runcontrol.Control
 	Log      *slog.Logger
-
-	emit telemetry.Emitter // of this process, once its sinks are open
-}
-
-// dropped reports a group that became too stale in the buffer, which only the buffer notices.
-func (b *Set) dropped(ref rollout.GroupRef, code rollout.Code) {
-	if b.emit == nil {
-		return
-	}
-	b.emit.Emit(telemetry.Event{
-		At: time.Now(), Run: ref.Run, Key: ref.String() + "/dropped", Body: telemetry.GroupDropped{Seq: ref.Seq, Code: code},
-	})
 }
 
 // Open connects to Redis, which must answer, and prepares the connection to Temporal, which need not: a server
@@ -78,7 +64,7 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, e
 	}
 	b.Registry.Addresses = addresses
 	b.Buffer = buffer.New(rdb, buffer.Options{
-		Prefix: cfg.Redis.Prefix, RetainSteps: cfg.RetainSteps, Now: time.Now, OnDrop: b.dropped,
+		Prefix: cfg.Redis.Prefix, RetainSteps: cfg.RetainSteps, Now: time.Now,
 	})
 	b.Control = runcontrol.New(&workflows.Client{
 		Temporal: temporal, Namespace: cfg.Temporal.Namespace,

@@ -22,7 +22,6 @@ var _ telemetry.Emitter = (*Sinks)(nil)
 func OpenSinks(ctx context.Context, cfg config.Service, b *Set) (*Sinks, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Sinks{cancel: cancel}
-	b.emit = s
 	s.add(b.Events, b.Events.Close, func() { b.Events.Run(ctx) })
 	return s, nil
 }

@@ -52,4 +52,6 @@ type FailedAttempt struct {
 	Attempt int
 	Final   bool // the game is given up
 	At      time.Time
+	WarmUp  bool  // it was an attempt at the warm-up of the game's group
+	Usage   Usage // of the game up to here, earlier attempts included, without requests that were cut off
 }

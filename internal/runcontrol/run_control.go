@@ -4,6 +4,7 @@ package runcontrol
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
@@ -11,6 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/spec"
+	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -46,7 +48,7 @@ type accounts interface {
 	Forget(ctx context.Context, run rollout.RunName) (forgotten bool, err error)
 	Given(ctx context.Context, run rollout.RunName) (rollout.Spec, error)
 	Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error)
-	SaveStatus(ctx context.Context, status rollout.RunStatus, asOf time.Time) error
+	SaveStatus(ctx context.Context, status rollout.RunStatus, asOf time.Time, facts ...telemetry.Event) error
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
 	Unheard(ctx context.Context, run rollout.RunName, before rollout.GroupSeq) ([]rollout.GroupSeq, error)
 	Revive(ctx context.Context, run rollout.RunName, workflow string) error
@@ -206,8 +208,9 @@ func (c Control) End(
 		return status, err
 	}
 	status.State, status.Reason = state, reason
+	now := time.Now()
 	if status.EndedAt.IsZero() {
-		status.EndedAt = time.Now().UTC()
+		status.EndedAt = now.UTC()
 	}
 	if err := c.UnwantAdapters(ctx, run); err != nil {
 		return status, err
@@ -219,7 +222,18 @@ func (c Control) End(
 	if err := c.CancelGroups(ctx, run, append(account.Queued, account.InFlight...)); err != nil {
 		return status, err
 	}
-	return status, c.buffer.SaveStatus(ctx, status, time.Now())
+	return status, c.buffer.SaveStatus(ctx, status, time.Now(), telemetry.Event{
+		At: now, Run: run, Key: fmt.Sprintf("%s/%s/%d", run, state, status.EndedAt.UnixMilli()),
+		Body: telemetry.RunChanged{State: state, Change: changeOf(state), Reason: reason},
+	})
+}
+
+// changeOf is what is done to a run that is ended in the place of its workflow.
+func changeOf(state rollout.RunState) string {
+	if state == rollout.RunStopped {
+		return "stop"
+	}
+	return string(state)
 }
 
 // UnwantAdapters lets the fleet unload a run's adapters.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -66,15 +65,10 @@ func (k *Keeper) suspect(ctx context.Context, run rollout.RunStatus, drive workf
 		return k.Buffer.SaveStatus(ctx, drive.Status, now)
 	}
 	reason := fmt.Sprintf("its workflow is gone: %s; resume it, or stop or delete it", what)
-	status, err := k.Control.End(ctx, id, rollout.RunLost, reason)
-	if err != nil {
+	if _, err := k.Control.End(ctx, id, rollout.RunLost, reason); err != nil {
 		return err
 	}
 	delete(k.suspects, id) // if it is resumed, it has its time again
 	k.Log.Error("a run is lost", "run", id, "reason", reason)
-	k.Emit.Emit(telemetry.Event{
-		At: now, Run: id, Key: fmt.Sprintf("%s/lost/%d", id, status.EndedAt.UnixMilli()),
-		Body: telemetry.RunChanged{State: rollout.RunLost, Change: "lost", Reason: reason},
-	})
 	return nil
 }

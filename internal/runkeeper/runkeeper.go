@@ -11,7 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runcontrol"
-	"github.com/millrace/millrace/internal/telemetry"
 )
 
 // Keeper looks after the ends of runs, beside the keeper of the fleet, so that one worker of a deployment does at a
@@ -20,7 +19,6 @@ type Keeper struct {
 	Control   runcontrol.Control
 	Buffer    *buffer.Store
 	Events    eventDeleter
-	Emit      telemetry.Emitter
 	Retention time.Duration // after the end of a run; 0: for good
 	Pace      Pace
 	Log       *slog.Logger

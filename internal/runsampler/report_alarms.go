@@ -2,12 +2,11 @@ package runsampler
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/millrace/millrace/internal/alarm"
+	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
 )
 
 // alarmPatience is how long an alarm must last to be reported: engines and workers that are started together are not
@@ -22,13 +21,14 @@ func (s *Sampler) alarms(ctx context.Context, run rollout.RunStatus, now time.Ti
 		return nil, err
 	}
 	found := map[rollout.AlarmCode]rollout.Alarm{}
-	lasts := map[rollout.AlarmCode]time.Duration{}
+	var lasts []buffer.StandingAlarm
 	var standing []rollout.AlarmCode
 	for _, a := range alarm.Of(alarm.Evidence{Now: now, Run: run, Attempts: tries, Workers: s.alive, Engines: s.engines}) {
-		found[a.Code], lasts[a.Code] = a, alarmPatience
+		patience := alarmPatience
 		if a.Code == rollout.AlarmGamesFail {
-			lasts[a.Code] = 0
+			patience = 0
 		}
+		found[a.Code], lasts = a, append(lasts, buffer.StandingAlarm{Alarm: a, Patience: patience})
 		standing = append(standing, a.Code)
 	}
 	raised, ended, err := s.buffer.StandAlarms(ctx, name, now, lasts)
@@ -37,20 +37,9 @@ func (s *Sampler) alarms(ctx context.Context, run rollout.RunStatus, now time.Ti
 	}
 	for _, code := range raised {
 		s.log.Warn("alarm", "run", name, "code", code, "text", found[code].Text, "advice", found[code].Advice)
-		s.reportAlarm(name, now, telemetry.AlarmChanged{
-			Raised: true, Code: code, Text: found[code].Text, Advice: found[code].Advice,
-		})
 	}
 	for _, code := range ended {
 		s.log.Info("alarm is over", "run", name, "code", code)
-		s.reportAlarm(name, now, telemetry.AlarmChanged{Code: code})
 	}
 	return standing, nil
-}
-
-func (s *Sampler) reportAlarm(run rollout.RunName, now time.Time, change telemetry.AlarmChanged) {
-	s.emit.Emit(telemetry.Event{
-		At: now, Run: run, Body: change,
-		Key: fmt.Sprintf("%s/alarm/%s/%d/%t", run, change.Code, now.UnixMilli(), change.Raised),
-	})
 }

@@ -7,6 +7,7 @@
 package telemetry
 
 import (
+	"context"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -17,14 +18,26 @@ type Emitter interface {
 	Emit(Event)
 }
 
-// EmitterFunc makes a function an Emitter.
+// Teller keeps facts before it returns: what is told is not lost when the process ends. It is for who may wait, such as
+// an activity, which is run again when it fails.
+type Teller interface {
+	Tell(context.Context, Event) error
+}
+
+// EmitterFunc makes a function an Emitter, and a Teller.
 type EmitterFunc func(Event)
 
 // Emit calls f.
 func (f EmitterFunc) Emit(e Event) { f(e) }
 
+// Tell calls f.
+func (f EmitterFunc) Tell(_ context.Context, e Event) error {
+	f(e)
+	return nil
+}
+
 // Discard drops every event.
-var Discard Emitter = EmitterFunc(func(Event) {})
+var Discard = EmitterFunc(func(Event) {})
 
 // Event is one fact: when, about what, and a typed body.
 type Event struct {

@@ -1,20 +1,25 @@
--- ARGV: now in ms, then for each alarm its code and how long it must last to be raised, in ms. Answers those raised
+-- ARGV: now in ms, the fact of an alarm that is over (template), then for each alarm its code, how long it must last to
+-- be raised, in ms, and the fact that it is. Answers those raised
 -- and taken back by this call. An alarm that was not raised yet goes without a word.
 --> ok raised:list ended:list
 local alarms, now = base .. 'alarms', tonumber(ARGV[1])
 local standing, raised, ended = {}, {}, {}
-for i = 2, #ARGV, 2 do
+for i = 3, #ARGV, 3 do
   local code = ARGV[i]
   standing[code] = true
   call('HSETNX', alarms, code, ARGV[1])
   if now - tonumber(call('HGET', alarms, code)) >= tonumber(ARGV[i + 1]) and call('HSETNX', alarms, 'raised ' .. code, 1) == 1 then
     raised[#raised + 1] = code
+    tell(ARGV[i + 2])
   end
 end
 for _, code in ipairs(call('HKEYS', alarms)) do
   if not standing[code] and string.sub(code, 1, 7) ~= 'raised ' then
     call('HDEL', alarms, code)
-    if call('HDEL', alarms, 'raised ' .. code) == 1 then ended[#ended + 1] = code end
+    if call('HDEL', alarms, 'raised ' .. code) == 1 then
+      ended[#ended + 1] = code
+      tell(fill(ARGV[2], {code = code}))
+    end
   end
 end
 return {'ok', raised, ended}

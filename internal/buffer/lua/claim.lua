@@ -1,7 +1,7 @@
--- ARGV: step, epoch, now. Grants the step's batch, or finds the one granted before. Of each group it answers the seq
+-- ARGV: step, epoch, now, facts of a batch and of a stale group (templates). Grants the step's batch, or finds the one granted before. Of each group it answers the seq
 -- and the number of trajectories.
---> ok granted_now:int version:int swept:ints groups:pairs
---> not-ready need:int counts:counts swept:ints missing:int
+--> ok granted_now:int version:int groups:pairs
+--> not-ready need:int counts:counts missing:int
 --> fenced epoch:int
 --> not-retained oldest:int
 --> run-over why:text
@@ -10,23 +10,46 @@
 local k, epoch = tonumber(ARGV[1]), int('epoch')
 if tonumber(ARGV[2]) ~= epoch then return {'fenced', epoch} end
 
-local function batch(seqs, fresh, swept)
+local function batch(seqs, fresh)
   local out = {}
   for _, seq in ipairs(seqs) do
     out[#out + 1] = seq
     out[#out + 1] = call('HGET', group(seq), 'traj')
   end
-  return {'ok', fresh, tonumber(call('HGET', step_key(k), 'version')), swept, out}
+  return {'ok', fresh, tonumber(call('HGET', step_key(k), 'version')), out}
 end
 
 local granted, next_step = int('granted'), int('next')
 if k < int('oldest') then return {'not-retained', int('oldest')} end
 if k < granted then
-  return batch(groups_of(k), 0, {})
+  return batch(groups_of(k), 0)
 end
 if k >= int('steps') then return {'run-over', 'steps', int('steps')} end
 if int('over') == 1 then return {'run-over', 'ended'} end
 if k > granted or k > next_step + 1 then return {'out-of-order', next_step, granted} end
+
+-- instant is a stamp as seconds and nanoseconds.
+local function instant(stamp)
+  local y, m, d, hour, minute, second, rest = string.match(stamp, '^(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)%.?(%d*)Z$')
+  if not y then return nil end
+  y, m = tonumber(y), tonumber(m)
+  if m <= 2 then y, m = y - 1, m + 12 end -- years that begin in March
+  local days = 365 * y + math.floor(y / 4) - math.floor(y / 100) + math.floor(y / 400) + math.floor((153 * (m - 3) + 2) / 5) + d
+  return days * 86400 + hour * 3600 + minute * 60 + second, tonumber(string.sub(rest .. '000000000', 1, 9))
+end
+
+-- seconds is the time from one stamp to a later one; 0 if it is not later.
+local function seconds(from, to)
+  local s, ns = instant(from)
+  local until_s, until_ns = instant(to)
+  if not s or not until_s then return 0 end
+  s, ns = until_s - s, until_ns - ns
+  if ns < 0 then s, ns = s - 1, ns + 1000000000 end
+  return math.max(0, s + ns / 1000000000)
+end
+
+-- number is a value as JSON has it, with all its digits.
+local function number(x) return string.format('%.17g', x) end
 
 -- room reports whether the run may launch more than a batch needs: a group of the mean size would fit.
 local function room()
@@ -92,16 +115,16 @@ local polled = call('HGET', run, 'polled')
 if not polled or string.sub(polled, 1, 19) ~= string.sub(ARGV[3], 1, 19) then -- a write per second, not per look
   call('HSET', run, 'polled', ARGV[3])
 end
-local swept = sweep()
+sweep(ARGV[5])
 local before = counts()
 local size = int('groups_per_step')
 local need = needed(size)
 local ready = call('ZRANGE', base .. 'ready', 0, -1)
-if #ready < need then return {'not-ready', need, before, swept, 0} end
+if #ready < need then return {'not-ready', need, before, 0} end
 if call('HGET', run, 'order') == 'finish' then sort_by('nth', ready) end
 if call('HGET', run, 'on_stale') == 'wait' then
   local missing = awaited(ready, size)
-  if missing > 0 then return {'not-ready', need, before, swept, missing} end
+  if missing > 0 then return {'not-ready', need, before, missing} end
   sort_by('min', ready)
 end
 local seqs = {unpack(ready, 1, size)} -- in launch order, whichever they are
@@ -124,6 +147,12 @@ call('HSET', step_key(k), 'seqs', table.concat(seqs, ' '), 'epoch', epoch,
   'version', int('version'), 'depth', int('depth'), 'groups_per_step', size,
   'traj', trajectories, 'stale', table.concat({newest, oldest, behind, in_flight}, ' '), 'flat', flat,
   'views', '[' .. table.concat(views, ',') .. ']')
+tell(fill(ARGV[4], {
+  queued = before[1], inflight = before[2], ready = before[3], claimed = before[4],
+  completed = before[5], dropped = before[6], bytes = string.format('%.0f', before[7]),
+  starved = number(seconds(call('HGET', run, 'asked'), ARGV[3])),
+  in_flight_mean = number(in_flight / #seqs), in_buffer_mean = number((behind - in_flight) / #seqs), flat = flat,
+}))
 call('HDEL', run, 'asked', 'polled')
 call('HSET', run, 'granted', k + 1)
-return batch(seqs, 1, swept)
+return batch(seqs, 1)

@@ -1,5 +1,5 @@
 -- ARGV: seq, oldest version in it, trajectories, view, data, flat (1 or 0), mean length of its games, or '': as far as
--- they have come
+-- they have come, the facts of a group that is ready and of one that is too stale
 --> ok state:text code:text
 local seq = ARGV[1]
 if not known_range(seq) then return {'invalid'} end
@@ -8,7 +8,7 @@ if state and state ~= 'queued' and state ~= 'inflight' then return {'ok', state,
 local length = ARGV[7] ~= '' and ARGV[7] or length(seq)
 if tonumber(ARGV[2]) < oldest_fresh() then
   call('HSET', group(seq), 'len', length)
-  drop(seq, state, 'stale')
+  drop(seq, state, 'stale', ARGV[9])
   return {'ok', 'dropped', 'stale'}
 end
 move(seq, state, 'ready')
@@ -19,4 +19,5 @@ call('HINCRBY', run, 'bytes', bytes)
 call('HSET', group(seq), 'nth', call('HINCRBY', run, 'commits', 1))
 call('HINCRBY', run, 'committed_bytes', bytes)
 call('DEL', games(seq))
+tell(ARGV[8])
 return {'ok', '', ''}

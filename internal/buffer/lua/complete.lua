@@ -1,4 +1,5 @@
--- ARGV: step, epoch, now, report, fleet, completed steps to retain, the views packed or '', records to keep them in
+-- ARGV: step, epoch, now, report, fleet, completed steps to retain, the views packed or '', records to keep them in,
+-- the fact
 --> ok now:int record:pairs
 --> fenced epoch:int
 --> not-claimed granted:int
@@ -34,4 +35,5 @@ while oldest <= k - tonumber(ARGV[6]) do
   oldest = oldest + 1
 end
 call('HSET', run, 'oldest', oldest)
+tell(ARGV[9])
 return {'ok', 1, call('HGETALL', key)}

@@ -1,4 +1,4 @@
--- ARGV: seq, sample, attempt, episode, game, phases. The first finished game of a sample stands.
+-- ARGV: seq, sample, attempt, episode, game, phases, the fact. The first finished game of a sample stands.
 --> ok
 --> fenced why:text
 --> fenced why:text attempt:int
@@ -13,4 +13,5 @@ if attempt < last then return {'fenced', 'attempt', last} end
 if state ~= 'inflight' then move(seq, state, 'inflight') end
 call('HSET', games(seq), 'a' .. sample, attempt, 'e' .. sample, ARGV[4], 'p' .. sample, ARGV[6])
 call('HSET', final(seq), sample, ARGV[5])
+tell(ARGV[7])
 return {'ok'}

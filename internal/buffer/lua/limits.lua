@@ -1,5 +1,6 @@
--- ARGV: as of, limits
---> ok swept:ints
-if not news(ARGV[1]) then return {'ok', {}} end
-set_limits(2)
-return {'ok', sweep()}
+-- ARGV: as of, the fact of a stale group (template), limits
+--> ok
+if not news(ARGV[1]) then return {'ok'} end
+set_limits(3)
+sweep(ARGV[2])
+return {'ok'}

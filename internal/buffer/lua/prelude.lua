@@ -25,6 +25,8 @@
 --   dying               the hash of a run that was deleted, until the rest is purged; gone: when it was deleted
 --   step:K              hash: what is known of one granted step; views is JSON, and packed once it is completed; starved is
 --                       JSON: seconds that the trainer waited for it, by cause
+--
+-- What a script tells of what it does is in the streams of telemetry/store, whose append.lua comes before this.
 local run = KEYS[1]
 local call = redis.call
 
@@ -119,8 +121,9 @@ local function forget(seq)
   call('DEL', group(seq), games(seq), final(seq))
 end
 
--- drop lets a group go: one that is in one of the sets, or one never heard of, which can then not come late.
-local function drop(seq, state, code)
+-- drop lets a group go: one that is in one of the sets, or one never heard of, which can then not come late. fact is
+-- what tells of it.
+local function drop(seq, state, code, fact)
   if state then
     call('ZREM', base .. state, seq)
   else
@@ -134,6 +137,7 @@ local function drop(seq, state, code)
   call('HINCRBY', base .. 'drops', code, 1)
   call('ZADD', base .. 'codes', seq, seq .. ' ' .. code)
   call('ZREMRANGEBYRANK', base .. 'codes', 0, -MAX_CODES - 1)
+  tell(fact)
 end
 
 -- oldest_fresh is the oldest policy version that may still be trained on.
@@ -142,17 +146,15 @@ local function oldest_fresh()
   return int('version') - int('max_staleness')
 end
 
--- sweep drops the ready groups that are too stale, and returns them.
-local function sweep()
-  local swept, fresh = {}, oldest_fresh()
-  if fresh <= 0 then return swept end
+-- sweep drops the ready groups that are too stale; fact is the template of what tells of one.
+local function sweep(fact)
+  local fresh = oldest_fresh()
+  if fresh <= 0 then return end
   for _, seq in ipairs(call('ZRANGE', base .. 'ready', 0, -1)) do
     if tonumber(call('HGET', group(seq), 'min')) < fresh then
-      drop(seq, 'ready', 'stale')
-      swept[#swept + 1] = seq
+      drop(seq, 'ready', 'stale', fill(fact, {seq = seq}))
     end
   end
-  return swept
 end
 
 -- mean_bytes is the mean stored size of the groups committed so far; 0: none was.

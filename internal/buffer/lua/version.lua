@@ -1,5 +1,6 @@
--- ARGV: version. Versions only grow: a retried, late call changes nothing.
---> ok swept:ints
-if tonumber(ARGV[1]) <= int('version') then return {'ok', {}} end
+-- ARGV: version, the fact of a stale group (template). Versions only grow: a retried, late call changes nothing.
+--> ok
+if tonumber(ARGV[1]) <= int('version') then return {'ok'} end
 call('HSET', run, 'version', ARGV[1])
-return {'ok', sweep()}
+sweep(ARGV[2])
+return {'ok'}

@@ -48,6 +48,17 @@ type entry struct {
 	json []byte
 }
 
+// Tell writes a fact before it returns.
+func (s *Store) Tell(ctx context.Context, e telemetry.Event) error {
+	b, err := telemetry.Encode(e)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return s.append(ctx, e.Run, []entry{{e.Run, once, e.Kind(), b}})
+}
+
 // Run writes events until ctx is done or Close is called, and then, for a bounded time, what is still queued. While
 // Redis is unavailable it tries again and again, and the queue fills.
 func (s *Store) Run(ctx context.Context) {
