@@ -11,8 +11,8 @@ import (
 // time.
 const countPatience = 2 * time.Second
 
-// countFailure counts the attempt as failed, and tells of it, unless nothing failed: its game is not wanted any more, or
-// goes on elsewhere. It reports whether it did.
+// countFailure counts the attempt as failed, and tells of it, unless nothing failed: its game is not wanted any more,
+// or goes on elsewhere. It reports whether it did.
 func (at *attempt) countFailure(failed rollout.FailedAttempt) bool {
 	if failed.Code == rollout.CodeCancelled || failed.Code == rollout.CodeSuperseded {
 		return false

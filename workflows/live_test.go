@@ -184,7 +184,8 @@ func newLiveWorld(t *testing.T, c client.Client, run rollout.RunName) *liveWorld
 	}
 	w.control = &workflows.Client{Temporal: c, Namespace: "default", Deployment: deployment, Runs: w.buffer}
 	acts := &activities.Activities{
-		Buffer: w.buffer, Policy: w.policy, Emit: telemetry.Discard, Tell: telemetry.Discard, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Buffer: w.buffer, Policy: w.policy,
+		Emit: telemetry.Discard, Tell: telemetry.Discard, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Fleet: liveFleet{&memoryFleet{ready: []rollout.EngineID{"e1", "e2"}, bad: map[string]error{
 			"/adapters/bad": rollout.Fail(rollout.Permanent, "bad_adapter",
 				errors.New("rank 64 is greater than max_lora_rank 16")),

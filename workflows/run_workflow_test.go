@@ -194,7 +194,8 @@ func newWorld(t *testing.T) *world {
 	env.RegisterWorkflow(workflows.Run)
 	env.RegisterWorkflow(workflows.Group)
 	w.acts = &activities.Activities{
-		Buffer: w.buffer, Fleet: w.fleet, Groups: missing(-1), Policy: w.policy, Emit: telemetry.Discard, Tell: telemetry.Discard, Now: env.Now,
+		Buffer: w.buffer, Fleet: w.fleet, Groups: missing(-1), Policy: w.policy,
+		Emit: telemetry.Discard, Tell: telemetry.Discard, Now: env.Now,
 		Log:          slog.New(slog.DiscardHandler),
 		Environments: func(e rollout.Environment) (episode.Environment, error) { return tictactoe.FromOptions(e.Options) },
 	}

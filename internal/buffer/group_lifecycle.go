@@ -127,8 +127,8 @@ func deref(c *Commit) Commit {
 	return *c
 }
 
-// Discard lets a queued or in-flight group go, of whose games the lengths may be known. A group never heard of is let go
-// too, so that it cannot come late; one that is ready or further is a Conflict.
+// Discard lets a queued or in-flight group go, of whose games the lengths may be known. A group never heard of is let
+// go too, so that it cannot come late; one that is ready or further is a Conflict.
 func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code rollout.Code, phases ...int) error {
 	if err := checkCode(ref, code); err != nil {
 		return err

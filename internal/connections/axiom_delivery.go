@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/axiom"
 )
 
@@ -27,13 +26,8 @@ func (b *Set) Shipper(cfg config.Axiom) (*axiom.Shipper, error) {
 		host = "server"
 	}
 	owner := fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]) // pids come again
-	emit := telemetry.EmitterFunc(func(e telemetry.Event) {
-		if b.emit != nil {
-			b.emit.Emit(e)
-		}
-	})
 	shipper, err := axiom.New(axiom.Config{Token: cfg.Token.Reveal(), Dataset: cfg.Dataset, URL: cfg.URL}, b.Events, owner,
-		b.Log, emit)
+		b.Log, b.Events)
 	if err != nil {
 		return nil, fmt.Errorf("AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL: %w", err)
 	}
