@@ -111,6 +111,9 @@ type Deps struct {
 	// Temporal reports whether Temporal answered when it was last looked at; /readyz tells, and does not ask itself.
 	Temporal func() bool
 	Metrics  http.Handler
+	// Sinks is where events are delivered to, beside the store, and how that goes.
+	Sinks       func(ctx context.Context) ([]telemetry.SinkStatus, error)
+	DeadLetters DeadLetters
 	// Emit takes an audit of every change, and an event for each batch that is formed and each step that is completed.
 	Emit telemetry.Emitter
 	// OnRefusal hears of every request and connection that was turned away, by a small set of reasons.

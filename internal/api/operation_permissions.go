@@ -61,6 +61,11 @@ var permissions = map[string]permission{
 
 	"list-workers": {role: access.Reader, scope: ofFleet},
 
+	"show-status":         {role: access.Reader, scope: ofOwn},
+	"list-dead-letters":   {role: access.Reader, scope: ofFleet},
+	"replay-dead-letters": {role: access.Operator, scope: ofFleet},
+	"drop-dead-letters":   {role: access.Operator, scope: ofFleet},
+
 	"follow-events":       {role: access.Reader},
 	"follow-fleet-events": {role: access.Reader, scope: ofFleet},
 	"diagnose-run":        {role: access.Reader},

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
 )
 
 // RunPath is the run that a call is about. It and its like are exported only because huma fills embedded structs by
@@ -38,6 +39,8 @@ type RunView struct {
 	Attempts   rollout.AttemptCounts `json:"tries" doc:"How the attempts at its games have ended: finished, failed by code with the last error"`
 	Alarms     []rollout.Alarm       `json:"alarms" doc:"What keeps its games from being played: no worker, no engine, a model that no engine serves, attempts that all fail"`
 	Waits      []Wait                `json:"waits" doc:"Everything that waits, with its owner"`
+	// Sinks is those to which events, also this run's, are not delivered as they should be.
+	Sinks []telemetry.SinkStatus `json:"sinks,omitempty" doc:"Where its events are not delivered to, and why; left out while all is well"`
 }
 
 type statusBody struct{ Body rollout.RunStatus }
@@ -146,6 +149,11 @@ func (s *Server) showRun(ctx context.Context, in *RunPath) (*struct{ Body RunVie
 	view := RunView{
 		RunStatus: s.shown(status), Buffer: counts, Departures: append([]rollout.LengthCount{}, departures...),
 		Attempts: attempts, Alarms: alarms, Waits: s.waits(ctx, status, counts, alarms),
+	}
+	for _, sink := range s.sinks(ctx) {
+		if len(sinkProblems(sink)) > 0 {
+			view.Sinks = append(view.Sinks, sink)
+		}
 	}
 	if g := status.Spec.Buffer.GroupsPerStep; g > 0 {
 		view.ReadyDepth = float64(counts.Ready) / float64(g)

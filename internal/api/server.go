@@ -226,6 +226,8 @@ func (s *Server) route() {
 	s.registerPolicies()
 	s.registerEngines()
 	s.registerWorkers()
+	s.registerStatus()
+	s.registerDeadLetters()
 	s.registerDiagnosis()
 	s.registerHealth(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.unmatched(mux, w, r) })

@@ -29,7 +29,7 @@ const ExitCodesHelp = `Exit codes:
   3    no such run, engine or step
   4    no token, or a wrong one
   5    the service does not answer, or something behind it does not; the same command may succeed later
-  6    diagnose --exit-code found a problem
+  6    diagnose --exit-code, or status --exit-code, found a problem
   130  interrupted`
 
 // usageError is a command line that cannot be meant.
@@ -38,6 +38,9 @@ type usageError struct{ text string }
 func (e *usageError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// errDeployment ends status --exit-code when something is wrong.
+var errDeployment = errors.New("something is wrong with the service")
 
 // errProblem ends diagnose --exit-code when something slows the run down.
 var errProblem = errors.New("the diagnosis found a problem")
@@ -54,7 +57,7 @@ func ExitCode(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &wrong):
 		return ExitUsage
-	case errors.Is(err, errProblem):
+	case errors.Is(err, errProblem), errors.Is(err, errDeployment):
 		return ExitProblem
 	case errors.As(err, &refused):
 		return refusalCode(refused.Status)

@@ -74,6 +74,9 @@ func (s *session) showRun(v runView) error {
 	if v.Fleet != nil {
 		t.Row("engines", fleetText(*v.Fleet))
 	}
+	for _, sink := range v.Sinks {
+		t.Row("events to "+sink.Sink, sinkProblemText(sink, s.now()))
+	}
 	if err := s.write(t); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
 )
 
 // Client reads from one server what the commands show.
@@ -33,6 +34,8 @@ type runView struct {
 	Attempts   rollout.AttemptCounts `json:"tries"`
 	Alarms     []rollout.Alarm       `json:"alarms"`
 	Waits      []wait                `json:"waits"`
+
+	Sinks []telemetry.SinkStatus `json:"sinks"`
 }
 
 // wait is something that waits, with its owner.

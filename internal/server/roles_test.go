@@ -65,7 +65,9 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 		"publish-policy": {"trainer", run}, "list-policies": {"reader", run}, "show-policy": {"reader", run},
 		"list-engines": {"reader", fleet}, "show-engine": {"reader", fleet}, "add-engine": {"operator", fleet},
 		"drain-engine": {"operator", fleet}, "remove-engine": {"operator", fleet},
-		"list-workers":  {"reader", fleet},
+		"list-workers": {"reader", fleet},
+		"show-status":  {"reader", own}, "list-dead-letters": {"reader", fleet},
+		"replay-dead-letters": {"operator", fleet}, "drop-dead-letters": {"operator", fleet},
 		"follow-events": {"reader", run}, "follow-fleet-events": {"reader", fleet}, "diagnose-run": {"reader", run},
 		"show-game": {"reader", run},
 	}
@@ -87,7 +89,7 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 				allowed := rank[who.role] >= rank[need.role] &&
 					(need.about == own || who.all || need.about == run && who.run == target)
 				path := strings.NewReplacer("{run}", target, "{step}", "0", "{version}", "1", "{id}", "none", "{group}", "0",
-					"{episode}", "0").Replace(op.path)
+					"{episode}", "0", "{sink}", "axiom").Replace(op.path)
 				got, err := s.call(op.method, path, tokenOf(who.name), "")
 				if err != nil {
 					t.Fatal(err)

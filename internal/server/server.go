@@ -46,6 +46,12 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	metrics := prom.New()
 	sampler := runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, sinks, logger)
 	metrics.ShowWhole(sampler.Leads)
+	sinkStatus := &sinkWatch{store: b.Events, configured: shipper != nil}
+	metrics.ShowSinks(sinkStatus.now)
+	metrics.Watch("store", func() prom.Sink {
+		written := b.Events.Stats()
+		return prom.Sink{Delivered: written.Written, Lost: written.Lost, Waiting: written.Waiting}
+	})
 	var temporal temporalWatch
 	b.Registry.MaxEngines = cfg.Limits.Engines
 	files := &fileReloads{log: logger}
@@ -77,8 +83,9 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		Temporal:  temporal.answers.Load,
 		Metrics:   metrics.Handler(),
 		OnRefusal: metrics.Refused,
-		Emit:      sinks,
-		Log:       logger,
+		Sinks:     sinkStatus.look, DeadLetters: b.Events,
+		Emit: sinks,
+		Log:  logger,
 	})
 	if err != nil {
 		return err
@@ -109,6 +116,10 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		return nil
 	})
 	g.Go(func() error { return sampler.Run(ctx) })
+	g.Go(func() error {
+		sinkStatus.watch(ctx)
+		return nil
+	})
 	g.Go(func() error { return simulations.run(ctx) })
 	g.Go(func() error { return newMetricsFeed(b, metrics, time.Now()).run(ctx) })
 	return g.Wait()

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/store"
+)
+
+func (s *Server) registerDeadLetters() {
+	path := "/v1/sinks/{sink}/dead-letters"
+	huma.Register(s.api, s.operation(get, path, "list-dead-letters", "sinks", "List events that a sink refused",
+		"Oldest first, each with the sink's reason and the whole event. They are kept until they are replayed or dropped; "+
+			"10,000 at most, beyond which the sink waits rather than lose a fact."), s.listDeadLetters)
+	huma.Register(s.api, s.operation(post, path+"/replay", "replay-dead-letters", "sinks", "Deliver refused events again",
+		"Those named, or all. What is refused once more is listed again."), s.replayDeadLetters)
+	huma.Register(s.api, s.operation(post, path+"/drop", "drop-dead-letters", "sinks", "Give refused events up",
+		"Those named, or all. The store's own copies, which diagnosis reads, are not touched."), s.dropDeadLetters)
+}
+
+// DeadLetters is the events that sinks refused.
+type DeadLetters interface {
+	DeadLetters(ctx context.Context, sink, after string, limit int) ([]store.DeadLetter, error)
+	DeadLetterCount(ctx context.Context, sink string) (kept, all int64, err error)
+	// Replay has them delivered again: those with the ids, or all.
+	Replay(ctx context.Context, sink string, ids ...string) (int, error)
+	DropDeadLetters(ctx context.Context, sink string, ids ...string) (int, error)
+}
+
+// SinkPath names a sink.
+type SinkPath struct {
+	Sink string `path:"sink" enum:"axiom" doc:"The sink's name"`
+}
+
+type deadLettersBody struct {
+	Body struct {
+		DeadLetters []store.DeadLetter `json:"dead_letters"`
+		Kept        int64              `json:"kept" doc:"How many there are"`
+		Ever        int64              `json:"ever" doc:"How many there were"`
+		Next        string             `json:"next,omitempty" doc:"Ask for those after this id"`
+	}
+}
+
+func (s *Server) listDeadLetters(ctx context.Context, in *struct {
+	SinkPath
+	After string `query:"after" maxLength:"64" doc:"Only those after the one with this id"`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many"`
+}) (*deadLettersBody, error) {
+	letters, err := s.letters()
+	if err != nil {
+		return nil, err
+	}
+	found, err := letters.DeadLetters(ctx, in.Sink, in.After, in.Limit)
+	if err != nil {
+		return nil, s.fail(ctx, "list dead letters", err)
+	}
+	out := &deadLettersBody{}
+	out.Body.DeadLetters = append([]store.DeadLetter{}, found...)
+	if out.Body.Kept, out.Body.Ever, err = letters.DeadLetterCount(ctx, in.Sink); err != nil {
+		return nil, s.fail(ctx, "count dead letters", err)
+	}
+	if len(found) == in.Limit {
+		out.Body.Next = found[len(found)-1].ID
+	}
+	return out, nil
+}
+
+// LetterChoice is which dead letters are meant.
+type LetterChoice struct {
+	SinkPath
+	Body struct {
+		IDs []string `json:"ids,omitempty" maxItems:"1000" doc:"As they were listed"`
+		All bool     `json:"all,omitempty" doc:"All of them; say this, or ids"`
+	}
+}
+
+func (c *LetterChoice) check() error {
+	if c.Body.All == (len(c.Body.IDs) > 0) {
+		return problem(rollout.Invalid, "say which dead letters are meant: ids, or all")
+	}
+	return nil
+}
+
+type letterCountBody struct {
+	Body struct {
+		Events int `json:"events" doc:"How many were meant, and there"`
+	}
+}
+
+func (s *Server) replayDeadLetters(ctx context.Context, in *LetterChoice) (*letterCountBody, error) {
+	return s.changeLetters(ctx, in, "replay dead letters", DeadLetters.Replay)
+}
+
+func (s *Server) dropDeadLetters(ctx context.Context, in *LetterChoice) (*letterCountBody, error) {
+	return s.changeLetters(ctx, in, "drop dead letters", DeadLetters.DropDeadLetters)
+}
+
+func (s *Server) changeLetters(ctx context.Context, in *LetterChoice, what string,
+	change func(DeadLetters, context.Context, string, ...string) (int, error)) (*letterCountBody, error) {
+	letters, err := s.letters()
+	if err == nil {
+		err = in.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	n, err := change(letters, ctx, in.Sink, in.Body.IDs...)
+	if err != nil {
+		return nil, s.fail(ctx, what, err)
+	}
+	out := &letterCountBody{}
+	out.Body.Events = n
+	s.deps.Log.Info(fmt.Sprintf("%s of sink %s", what, in.Sink), "request_id", requestID(ctx), "events", n)
+	return out, nil
+}
+
+func (s *Server) letters() (DeadLetters, error) {
+	if s.deps.DeadLetters == nil {
+		return nil, problem(rollout.Unavailable, "this server keeps no dead letters")
+	}
+	return s.deps.DeadLetters, nil
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/units"
+)
+
+// deployment is the server's answer about the whole.
+type deployment struct {
+	At       time.Time `json:"at"`
+	Version  string    `json:"version"`
+	Problems []struct {
+		What   string          `json:"what"`
+		Advice string          `json:"advice"`
+		Run    rollout.RunName `json:"run"`
+	} `json:"problems"`
+	Redis    partAnswers  `json:"redis"`
+	Temporal *partAnswers `json:"temporal"`
+	Workers  *struct {
+		Alive  int `json:"alive"`
+		Absent int `json:"absent"`
+		Slots  int `json:"slots"`
+		Games  int `json:"games"`
+	} `json:"workers"`
+	Engines *struct {
+		ByState   map[rollout.EngineState]int `json:"by_state"`
+		InputTPS  float64                     `json:"input_tokens_per_s"`
+		OutputTPS float64                     `json:"output_tokens_per_s"`
+	} `json:"engines"`
+	Runs []struct {
+		Run           rollout.RunName       `json:"run"`
+		State         rollout.RunState      `json:"state"`
+		NextStep      rollout.Step          `json:"next_step"`
+		Steps         rollout.Step          `json:"steps"`
+		PolicyVersion rollout.PolicyVersion `json:"policy_version"`
+		Ready         int64                 `json:"ready_groups"`
+		InFlight      int64                 `json:"in_flight_groups"`
+		Queued        int64                 `json:"queued_groups"`
+	} `json:"runs"`
+	Sinks []telemetry.SinkStatus `json:"sinks"`
+}
+
+type partAnswers struct {
+	Answers bool   `json:"answers"`
+	Error   string `json:"error"`
+}
+
+func newStatusCommand(d Deps) *cobra.Command {
+	s := &session{Deps: d}
+	var exitCode bool
+	cmd := &cobra.Command{
+		Use: "status", Short: "Show the whole service at a glance, what is wrong with it first", Args: exactly(0),
+		Long: "Show the whole service at a glance: first what is wrong and what to do about it, then Redis, Temporal, " +
+			"workers, " +
+			"engines,\nruns, and how the delivery of events to Axiom goes. It answers while parts of the service do not.\n\n" +
+			ExitCodesHelp,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			found, a, err := apiclient.Get[deployment](cmd.Context(), c.Client, "/v1/status")
+			if err != nil {
+				return err
+			}
+			if err := s.show(a.Body, func() error { return s.showDeployment(found) }); err != nil {
+				return err
+			}
+			if exitCode && len(found.Problems) > 0 {
+				return errDeployment
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 6 when something is wrong")
+	s.flags(cmd)
+	return cmd
+}
+
+func (s *session) showDeployment(d deployment) error {
+	for _, p := range d.Problems {
+		what := p.What
+		if p.Run != "" {
+			what = fmt.Sprintf("run %s: %s", p.Run, what)
+		}
+		s.paragraph("PROBLEM  ", what)
+		if p.Advice != "" {
+			s.paragraph("to do    ", p.Advice)
+		}
+	}
+	if len(d.Problems) > 0 {
+		fmt.Fprintln(s.Stdout)
+	}
+	t := table.New(table.Left(""), table.Left(""))
+	t.Row("server", d.Version)
+	t.Row("redis", answersText(d.Redis))
+	if d.Temporal != nil {
+		t.Row("temporal", answersText(*d.Temporal))
+	}
+	if w := d.Workers; w != nil {
+		text := fmt.Sprintf("%d alive, %d of %d games", w.Alive, w.Games, w.Slots)
+		if w.Absent > 0 {
+			text += fmt.Sprintf("; %d not heard of any more", w.Absent)
+		}
+		t.Row("workers", text)
+	}
+	if e := d.Engines; e != nil {
+		t.Row("engines", enginesText(e.ByState, e.InputTPS, e.OutputTPS))
+	}
+	if len(d.Sinks) == 0 && d.Workers != nil {
+		t.Row("axiom", "not configured: set AXIOM_TOKEN and AXIOM_DATASET; events are kept in Redis")
+	}
+	for _, sink := range d.Sinks {
+		t.Row(sink.Sink, sinkText(sink, d.At))
+		t.Row("", sinkCounts(sink))
+	}
+	if err := s.write(t); err != nil {
+		return err
+	}
+	if len(d.Runs) == 0 {
+		return nil
+	}
+	fmt.Fprintln(s.Stdout)
+	runs := table.New(table.Left("RUN"), table.Left("STATE"), table.Right("STEP"), table.Right("OF"),
+		table.Right("POLICY"), table.Right("READY"), table.Right("IN FLIGHT"), table.Right("QUEUED"))
+	for _, r := range d.Runs {
+		runs.Row(string(r.Run), string(r.State), fmt.Sprint(r.NextStep), fmt.Sprint(r.Steps),
+			fmt.Sprintf("v%d", r.PolicyVersion), count(r.Ready), count(r.InFlight), count(r.Queued))
+	}
+	return s.write(runs)
+}
+
+func answersText(a partAnswers) string {
+	if a.Answers {
+		return "answers"
+	}
+	return "does not answer"
+}
+
+func enginesText(byState map[rollout.EngineState]int, inputTPS, outputTPS float64) string {
+	if len(byState) == 0 {
+		return "none; add one with: millrace engine add URL"
+	}
+	parts := make([]string, 0, len(byState))
+	for _, state := range slices.Sorted(maps.Keys(byState)) {
+		parts = append(parts, fmt.Sprintf("%d %s", byState[state], state))
+	}
+	return fmt.Sprintf("%s; in %.0f tok/s, out %.0f tok/s", strings.Join(parts, ", "), inputTPS, outputTPS)
+}
+
+// sinkText is how the delivery to a sink goes, on a line.
+func sinkText(sink telemetry.SinkStatus, now time.Time) string {
+	text := string(sink.State)
+	if sink.State != telemetry.SinkOK {
+		text += " since " + span(now.Sub(sink.Since))
+	}
+	if sink.Target != "" {
+		text += ", dataset " + sink.Target
+	}
+	if sink.Backlog == 0 {
+		text += ", nothing waits"
+	} else {
+		text += fmt.Sprintf(", %d events wait, the oldest for %s", sink.Backlog, units.Seconds(sink.LagSec))
+	}
+	if sink.NextTry.After(now) {
+		text += ", next try in " + span(sink.NextTry.Sub(now))
+	}
+	return text
+}
+
+func sinkCounts(sink telemetry.SinkStatus) string {
+	text := fmt.Sprintf("%d events delivered", sink.Delivered)
+	for _, of := range []struct {
+		n    int64
+		what string
+	}{{sink.DeadLettered, "refused and kept"}, {sink.DroppedSamples, "samples refused"},
+		{sink.LostFacts, "facts let go"}, {sink.LostSamples, "samples let go"}} {
+		if of.n > 0 {
+			text += fmt.Sprintf(", %d %s", of.n, of.what)
+		}
+	}
+	return text
+}
+
+// sinkProblemText is what is wrong with a sink, and what to do, for a page that is about something else.
+func sinkProblemText(sink telemetry.SinkStatus, now time.Time) string {
+	text := sinkText(sink, now)
+	if sink.Reason != "" {
+		text += "; " + sink.Reason
+	}
+	if sink.Advice != "" {
+		text += "; to do: " + sink.Advice
+	}
+	if sink.DeadLetters > 0 {
+		text += fmt.Sprintf("; %d refused events are kept: millrace telemetry dead-letters", sink.DeadLetters)
+	}
+	return text
+}

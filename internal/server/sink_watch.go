@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/axiom"
+)
+
+// sinkWatch knows how the delivery to the sinks goes, whichever server delivers. Without a configuration, and never
+// used, a sink is not shown.
+type sinkWatch struct {
+	store interface {
+		SinkStatus(ctx context.Context, sink string) (telemetry.SinkStatus, error)
+	}
+	configured bool // on this server
+	last       atomic.Pointer[telemetry.SinkStatus]
+}
+
+// How often the store is asked, and how long it may take to answer.
+const (
+	sinkWatchEvery = 2 * time.Second
+	sinkPatience   = time.Second
+)
+
+// watch looks until ctx is done; while the store does not answer, what it said last is shown, and grows old.
+func (w *sinkWatch) watch(ctx context.Context) {
+	for {
+		_, _ = w.look(ctx)
+		if retry.Pause(ctx, sinkWatchEvery) != nil {
+			return
+		}
+	}
+}
+
+// look asks the store now.
+func (w *sinkWatch) look(ctx context.Context) ([]telemetry.SinkStatus, error) {
+	asking, cancel := context.WithTimeout(ctx, sinkPatience)
+	defer cancel()
+	status, err := w.store.SinkStatus(asking, axiom.Name)
+	if err == nil {
+		w.last.Store(&status)
+	}
+	return w.now(), err
+}
+
+// now is the sinks as they were seen last.
+func (w *sinkWatch) now() []telemetry.SinkStatus {
+	last := w.last.Load()
+	switch {
+	case last == nil || last.State == "" && !w.configured:
+		return nil
+	case last.State == "": // configured, and nobody has delivered yet
+		return []telemetry.SinkStatus{{Sink: axiom.Name, State: telemetry.SinkStopped, Since: time.Now(),
+			Reason: "no server has begun to deliver yet", Advice: "wait some seconds; then see the servers' logs"}}
+	}
+	seen := last.Seen(time.Now())
+	if seen.State == telemetry.SinkStopped && !w.configured {
+		seen.Reason = "no server delivers: Axiom is not configured where this was asked"
+	}
+	return []telemetry.SinkStatus{seen}
+}
