@@ -1,6 +1,9 @@
 package telemetry
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"reflect"
+)
 
 // Body is what happened. The set is closed. A new kind of event is one type: its fields, its kind, its row. Without
 // one of them it is no Body and does not compile as one, and go-check-sumtype names every switch that leaves it out.
@@ -18,6 +21,7 @@ type kind struct {
 	name   string
 	sample bool
 	decode func([]byte) (Body, error)
+	full   func() Body // one with a value in every field
 }
 
 // kinds is all of them by name. It is complete before anything runs.
@@ -47,6 +51,10 @@ func declare[T Body](name string, sample bool) *kind {
 		var body T
 		err := json.Unmarshal(b, &body)
 		return body, err
+	}, full: func() Body {
+		var body T
+		fill(reflect.ValueOf(&body).Elem())
+		return body
 	}}
 	kinds[name] = k
 	return k

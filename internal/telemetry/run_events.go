@@ -152,7 +152,8 @@ func (b AlarmChanged) row(r Row) {
 	r.text("reason", b.Advice)
 }
 
-// phases names the known phases apart; the trainer's own, and what no phase accounts for, are "other".
+// phases names the known phases apart; the trainer's own, and what no phase accounts for, are "other", and the trainer's
+// own are in a map beside it.
 func (r Row) phases(t rollout.StepReport) {
 	named := 0.0
 	for _, p := range rollout.Phases() {
@@ -162,6 +163,9 @@ func (r Row) phases(t rollout.StepReport) {
 		}
 	}
 	r["phase_other_s"] = max(0, t.WallSec-named)
+	if own := ownPhases(t); len(own) > 0 {
+		r["own_phases_s"] = own
+	}
 }
 
 // rewardVariance is left out before the first group.
