@@ -14,7 +14,11 @@ import (
 // childEnvironment says whose children these are, in a list of processes, and where Redis is: its address may hold
 // a password, which everybody on the machine could read among the arguments.
 func (d *devStack) childEnvironment() []string {
-	return []string{fmt.Sprintf("MILLRACE_DEV=%d", os.Getpid()), "MILLRACE_REDIS_URL=" + d.redis}
+	env := []string{fmt.Sprintf("MILLRACE_DEV=%d", os.Getpid()), "MILLRACE_REDIS_URL=" + d.redis}
+	if d.axiom != "" {
+		env = append(env, "AXIOM_URL="+d.axiom, "AXIOM_TOKEN="+devAxiomToken, "AXIOM_DATASET="+devDataset)
+	}
+	return env
 }
 
 func (d *devStack) serverArgs(address string) []string {

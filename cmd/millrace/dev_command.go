@@ -40,6 +40,7 @@ type devOptions struct {
 	noTrainer   bool
 	journal     string
 	dispatchLog string
+	axiom       string
 }
 
 func newDevCommand(env environment) *cobra.Command {
@@ -54,6 +55,7 @@ dies. Real services take the place of the embedded ones with --redis, --temporal
 With --spec a run is started too, with the demo trainer, and its progress shown; --exit ends everything when the run is over.`,
 		Example: `  millrace dev
   millrace dev --spec config/examples/seed-004.yaml --exit
+  millrace dev --spec config/examples/seed-004.yaml --axiom fake
   millrace dev --redis redis://127.0.0.1:6379/0 --temporal 127.0.0.1:7233 --engine http://10.0.0.5:8000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -82,6 +84,8 @@ With --spec a run is started too, with the demo trainer, and its progress shown;
 	f.StringVar(&o.journal, "journal", "", "with --spec: the demo trainer appends what it trained on to this file")
 	f.StringVar(&o.dispatchLog, "dispatch-log", "", "the worker writes every event and decision of its dispatcher to "+
 		"this file; see millrace bench replay-dispatch")
+	f.StringVar(&o.axiom, "axiom", "", "where server and worker ship events: fake starts a fake Axiom with a page; "+
+		"without it AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL decide")
 	f.BoolVar(&o.noTrainer, "no-trainer", false, "with --spec: do not start the demo trainer; your own attaches")
 	return cmd
 }
@@ -96,6 +100,8 @@ func (o devOptions) validate() error {
 		return usage("--exit ends when a run is over: name the run with --spec FILE")
 	case len(o.engines) > 0 && o.simulated > 0:
 		return usage("--engine and --engines exclude each other: real engines or simulated ones")
+	case o.axiom != "" && o.axiom != "fake":
+		return usage("--axiom %s: want fake; for a real one set AXIOM_TOKEN and AXIOM_DATASET", o.axiom)
 	case o.simulated < 0 || o.speed < 0 || o.maxNumSeqs < 0:
 		return usage("--engines, --speed and --engine-max-num-seqs must be positive")
 	}
@@ -118,6 +124,7 @@ type devStack struct {
 	redis    string
 	temporal string
 	server   string // URL
+	axiom    string // URL of the fake; empty: none
 	keep     bool   // something failed, and the logs may say why
 }
 
@@ -194,7 +201,8 @@ func (d *devStack) start(ctx context.Context) error {
 	}
 	report := func(e supervise.Event) { d.env.say("%s %s", e.Name, e.Text) }
 	d.group = supervise.NewGroup(filepath.Join(d.dir, "logs"), report)
-	steps := []func(context.Context) error{d.startRedis, d.startTemporal, d.startServer, d.startWorker, d.startEngines}
+	steps := []func(context.Context) error{d.startRedis, d.startTemporal, d.startAxiom, d.startServer, d.startWorker,
+		d.startEngines}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err

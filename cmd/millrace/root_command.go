@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/environments"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/axiom/resources"
 	"github.com/millrace/millrace/internal/version"
 )
 
@@ -109,7 +110,7 @@ Start with:  millrace dev            everything on this machine
 		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env), newGameCommand(env),
 		newBenchCommand(env), newProfileCommand(env),
 		newSimulateCommand(env, environments.Simulator()), newExperimentCommand(env),
-		newPlanCommand(env), newVersionCommand(env))
+		newPlanCommand(env), newAxiomCommand(env), newVersionCommand(env))
 	cli.AddWorkerCommands(under(root, "worker"), deps)
 	wrongArgumentsAreUsage(root)
 	return root
@@ -177,6 +178,8 @@ func exitCode(err error) int {
 		return cli.ExitInterrupted
 	case errors.As(err, &wrong):
 		return cli.ExitUsage
+	case errors.Is(err, resources.ErrRefused):
+		return cli.ExitAuth
 	case errors.Is(err, connections.ErrNoAnswer):
 		return cli.ExitUnavailable
 	default:

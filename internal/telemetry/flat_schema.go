@@ -69,8 +69,8 @@ func Fields() []Field {
 	return all
 }
 
-// FullRow is a row with every field of every kind, each with a value of its type, under a kind that no event has: a sink
-// that learns its fields from rows learns them all from it.
+// FullRow is a row with every field of every kind, each with a value of its type, under a kind that no event has: a
+// sink that learns its fields from rows learns them all from it.
 func FullRow(at time.Time) Row {
 	r := Row{}
 	for _, f := range Fields() {

@@ -152,8 +152,8 @@ func (b AlarmChanged) row(r Row) {
 	r.text("reason", b.Advice)
 }
 
-// phases names the known phases apart; the trainer's own, and what no phase accounts for, are "other", and the trainer's
-// own are in a map beside it.
+// phases names the known phases apart; the trainer's own, and what no phase accounts for, are "other", and the
+// trainer's own are in a map beside it.
 func (r Row) phases(t rollout.StepReport) {
 	named := 0.0
 	for _, p := range rollout.Phases() {
