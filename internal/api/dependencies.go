@@ -48,6 +48,8 @@ type Store interface {
 	Batch(ctx context.Context, run rollout.RunName, step rollout.Step) (*buffer.RawBatch, error)
 	Complete(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration,
 		report rollout.StepReport, fleet rollout.FleetView) (record rollout.StepRecord, isNew bool, err error)
+	// KeepEngines keeps what each engine did for a granted step.
+	KeepEngines(ctx context.Context, run rollout.RunName, step rollout.Step, engines []rollout.EngineView) error
 	Steps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]rollout.StepRecord, error)
 	Step(ctx context.Context, run rollout.RunName, step rollout.Step) (rollout.StepRecord, error)
 	// Asked is how the run's trainer asks for batches, at whichever server.
@@ -102,6 +104,8 @@ type Deps struct {
 
 	// Diagnose answers GET .../diagnosis, as JSON.
 	Diagnose func(ctx context.Context, run rollout.RunName) (any, error)
+	// Engines is each engine over a window; nil: nobody knows.
+	Engines func(ctx context.Context, run rollout.RunName, from, to time.Time) ([]rollout.EngineView, error)
 	// FleetView sums up the engines over a window.
 	FleetView func(ctx context.Context, run rollout.RunName, from, to time.Time) (rollout.FleetView, error)
 	// Game shows one game, as its environment writes it.

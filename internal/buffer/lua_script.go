@@ -56,6 +56,7 @@ var (
 	completeScript     = onRun("complete")
 	awaitedScript      = onRun("awaited")
 	starvedScript      = onRun("starved")
+	enginesScript      = onRun("engines")
 )
 
 // script is an atomic change of one run, or a look at it. It may answer what the lines --> of its file declare.

@@ -110,12 +110,16 @@ func recordOf(step rollout.Step, f map[string]string) (rollout.StepRecord, error
 	if err != nil {
 		return record, fmt.Errorf("record of step %d: %w", step, err)
 	}
+	engines, err := unpackViews(f["engines"])
+	if err != nil {
+		return record, fmt.Errorf("record of step %d: engines: %w", step, err)
+	}
 	for _, part := range []struct {
 		name, text string
 		into       any
 	}{
 		{"groups", views, &v.Groups}, {"report", f["report"], &record.Trainer}, {"fleet", f["fleet"], &v.Fleet},
-		{"starved", f["starved"], &v.StarvedBy},
+		{"starved", f["starved"], &v.StarvedBy}, {"engines", engines, &v.Engines},
 	} {
 		if part.text == "" {
 			continue

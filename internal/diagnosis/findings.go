@@ -165,8 +165,8 @@ func becauseOfRegime(reg *regime) string {
 			"the engines do (%s of their slots in use)", inUse)
 	case reg.Kind == CapacityBound && reg.Resource == EngineSpeed:
 		return fmt.Sprintf("because the engines are saturated: at %s requests in flight each takes x%.1f as long as alone, "+
-			"and more would not make more tokens per second, though %s of the slots are free",
-			units.Number(reg.speed.Load), reg.speed.Curve.Slowdown(reg.speed.Load), units.Percent(1-reg.slots.share))
+			"and only %s of one more would be throughput, though %s of the slots are free", units.Number(reg.speed.Load),
+			reg.speed.Curve.Slowdown(reg.speed.Load), units.Percent(reg.speed.Rise), units.Percent(1-reg.slots.share))
 	case reg.Kind == UndecidedRegime:
 		return fmt.Sprintf("because a batch's games take %s, of which %s batches outstanding hide %s; whether engines with "+
 			"%s requests in flight have room or are saturated cannot be told from the loads that the run has seen",

@@ -22,6 +22,10 @@ func loadBetween(before, after vllm.Sample, from, to time.Time) rollout.EngineLo
 	load.Preemptions = increase(before.Preemptions, after.Preemptions)
 	load.InputTPS = believable(increase(before.PromptTokens, after.PromptTokens) / window)
 	load.OutputTPS = believable(increase(before.GenerationTokens, after.GenerationTokens) / window)
+	load.Requests = increase(before.Requests, after.Requests)
+	if load.Requests > 0 {
+		load.RequestSec = believable(increase(before.RequestSec, after.RequestSec) / load.Requests)
+	}
 	if asked := increase(before.PrefixQueries, after.PrefixQueries); asked > 0 {
 		load.PrefixHitShare = min(1, increase(before.PrefixHits, after.PrefixHits)/asked)
 	}

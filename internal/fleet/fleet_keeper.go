@@ -80,13 +80,14 @@ type Keeper struct {
 	paces  *paces
 	limits *probeLimits
 	watch  *Watch
+	loads  *engineStretches
 }
 
 // NewKeeper makes a Keeper; Keep runs it.
 func NewKeeper(cfg KeeperConfig) *Keeper {
 	cfg = cfg.withDefaults()
 	cfg.changed = &changedFiles{}
-	return &Keeper{cfg: cfg, paces: newPaces(cfg.PaceWindow), limits: newProbeLimits()}
+	return &Keeper{cfg: cfg, paces: newPaces(cfg.PaceWindow), limits: newProbeLimits(), loads: newEngineStretches()}
 }
 
 // Keep keeps the fleet until ctx is done, which is no error. Each engine has a loop in a goroutine of its own, so that
@@ -182,6 +183,9 @@ func (k *Keeper) sample(ctx context.Context, now time.Time, window time.Duration
 	}
 	queued, err := k.cfg.Registry.workers.Queued(ctx)
 	if err != nil {
+		return err
+	}
+	if err := k.cfg.Sampler.RecordEngines(ctx, now, k.loads.add(now, engines)); err != nil {
 		return err
 	}
 	return k.cfg.Sampler.Record(ctx, Summarise(now, window, engines, queued))

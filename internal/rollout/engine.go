@@ -66,6 +66,9 @@ type EngineLoad struct {
 	PrefixHitShare float64 `json:"prefix_hit_share"` // 0..1, over the window
 	// requests thrown out of the batch for lack of memory, in the window
 	Preemptions float64 `json:"preemptions"`
+	// Requests is how many were answered in the window, and RequestSec the mean time that they took in the engine.
+	Requests   float64 `json:"requests,omitempty"`
+	RequestSec float64 `json:"request_seconds,omitempty"`
 	// mean wait in dispatch queues of the requests answered in the window
 	QueueSec float64 `json:"queue_seconds"`
 

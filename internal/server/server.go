@@ -75,6 +75,9 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 			}
 			return simulations.diagnose(ctx, in), nil
 		},
+		Engines: func(ctx context.Context, _ rollout.RunName, from, to time.Time) ([]rollout.EngineView, error) {
+			return b.Sampler.Engines(ctx, from, to)
+		},
 		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (rollout.FleetView, error) {
 			return b.Sampler.View(ctx, from, to)
 		},

@@ -33,7 +33,7 @@ func TestDiagnosisOfSimulatedRuns(t *testing.T) {
 		{"four engines", seed004(12, 4), diagnosis.ComputeBound, "", 0, ""},
 		{"two of four engines lost", lost, diagnosis.CapacityBound, diagnosis.CauseEngineLost, 7, "engines"},
 		// Its engines answer faster with fewer requests at once: four of them take 17 s for a step, two 22 s.
-		{"few long games", long, diagnosis.UndecidedRegime, diagnosis.CauseStarvation, 0, ""},
+		{"few long games", long, diagnosis.CapacityBound, diagnosis.CauseThroughput, 0, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -29,6 +29,7 @@ type trainer struct {
 	lengths     map[rollout.Phase]float64
 	batch       *buffermodel.Batch
 	fleetView   rollout.FleetView
+	engineViews []rollout.EngineView
 
 	version    rollout.PolicyVersion // newest published
 	publishing bool                  // is not answered
@@ -117,7 +118,7 @@ func (t *trainer) claim(now time.Duration) {
 	}
 	t.moved()
 	t.batch = batch
-	t.fleetView = t.viewFleet(now)
+	t.fleetView, t.engineViews = t.viewFleet(now), t.fleet.EngineViews()
 	for _, g := range batch.Groups {
 		t.trained += g.View.Usage.InputTokens + g.View.Usage.OutputTokens
 	}
@@ -226,7 +227,7 @@ func (t *trainer) published(answer runmachine.AnswerPublication) {
 // record ends a step.
 func (t *trainer) record(now time.Duration) {
 	view := t.batch.View
-	view.CompletedAt, view.Fleet = t.at(now), t.fleetView
+	view.CompletedAt, view.Fleet, view.Engines = t.at(now), t.fleetView, t.engineViews
 	t.records = append(t.records, rollout.StepRecord{
 		Step: t.step, Generation: 1, Done: true, Service: view,
 		Trainer: rollout.StepReport{WallSec: (now - t.asked).Seconds(), Phases: t.lengths, Metrics: metricsOf(&view)},
@@ -259,7 +260,7 @@ func (t *trainer) thin() {
 	if t.options.Detail <= 0 || old < 0 {
 		return
 	}
-	t.records[old].Service.Groups = []rollout.GroupView{}
+	t.records[old].Service.Groups, t.records[old].Service.Engines = []rollout.GroupView{}, nil
 	if old%64 > 0 {
 		return
 	}

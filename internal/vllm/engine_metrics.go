@@ -27,6 +27,8 @@ type Sample struct {
 	PrefixQueries    float64 // prompt tokens looked up in the prefix cache
 	PrefixHits       float64 // and found
 	Preemptions      float64
+	RequestSec       float64            // time of the requests that have ended, summed, in the engine
+	Requests         float64            // that have ended
 	Finished         map[string]float64 // requests by finish reason: stop, length, abort, error
 }
 
@@ -102,7 +104,8 @@ func badMetrics(format string, args ...any) error {
 
 // plausible reports whether every sum is one that an engine may have.
 func (s *Sample) plausible() bool {
-	for _, v := range []float64{s.PromptTokens, s.GenerationTokens, s.PrefixQueries, s.PrefixHits, s.Preemptions} {
+	for _, v := range []float64{s.PromptTokens, s.GenerationTokens, s.PrefixQueries, s.PrefixHits, s.Preemptions,
+		s.RequestSec, s.Requests} {
 		if v > mostCounted {
 			return false
 		}
@@ -221,6 +224,10 @@ func (s *Sample) add(one series) bool {
 		s.PrefixHits += v
 	case "num_preemptions_total":
 		s.Preemptions += v
+	case "e2e_request_latency_seconds_sum":
+		s.RequestSec += v
+	case "e2e_request_latency_seconds_count":
+		s.Requests += v
 	case "request_success_total":
 		reason := cleaned(one.label("finished_reason"), 32)
 		if _, seen := s.Finished[reason]; seen || len(s.Finished) < maxReasons {

@@ -20,7 +20,7 @@ for k = from, next_step - 1 do
       call('HDEL', group(seq), 'left')
     end
   end
-  call('HDEL', step_key(k), 'report', 'fleet', 'completed', 'done')
+  call('HDEL', step_key(k), 'report', 'fleet', 'engines', 'completed', 'done')
 end
 call('HSET', run, 'next', from)
 call('HDEL', run, 'asked', 'polled') -- the process that waited is replaced

@@ -23,7 +23,7 @@ for _, seq in ipairs(groups_of(k)) do
 end
 call('HSET', key, 'epoch', epoch, 'report', ARGV[4], 'fleet', ARGV[5], 'completed', ARGV[3], 'done', 1)
 if ARGV[7] ~= '' then call('HSET', key, 'views', ARGV[7]) end
-call('HDEL', step_key(k - tonumber(ARGV[8])), 'views')
+call('HDEL', step_key(k - tonumber(ARGV[8])), 'views', 'engines')
 call('HSET', run, 'next', k + 1)
 
 local oldest = int('oldest')

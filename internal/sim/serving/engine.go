@@ -26,6 +26,7 @@ type engine struct {
 	calls  []enginemodel.Call // being submitted
 	tokens int64              // that it had worked on at the last sample
 	lifeAt time.Time
+	window engineWindow
 }
 
 // AddEngine lets an engine take requests for the base models now, limit at a time. Slots is how many adapters fit into
@@ -34,7 +35,8 @@ func (f *Fleet) AddEngine(id rollout.EngineID, model enginemodel.Engine, limit, 
 	f.LoseEngine(id)
 	e := &engine{
 		fleet: f, id: id, model: model,
-		up: dispatch.EngineUp{ID: id, Limit: limit, Models: slices.Clone(models), Slots: slots},
+		up:     dispatch.EngineUp{ID: id, Limit: limit, Models: slices.Clone(models), Slots: slots},
+		window: engineWindow{at: f.agenda.Now()},
 	}
 	e.timer = f.agenda.Timer(ClassEngine, e, 0)
 	f.engines[id] = e

@@ -22,6 +22,7 @@ func (h *sampleHandler) Happen(now time.Duration, _ uint64) {
 	for _, e := range f.order {
 		f.collect(now, e)
 		st := e.model.Stats()
+		e.window.look(now, st, e.up.Limit)
 		tokens := st.Prompt + st.Output
 		// An engine shows life by its token counters, or by the canary that it is sent while it has nothing to do.
 		if tokens != e.tokens || st.Running+st.Waiting == 0 {

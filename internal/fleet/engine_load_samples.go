@@ -1,0 +1,183 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+const (
+	// stretch is how long an engine is watched for one row.
+	stretch = rollout.LoadStretch * time.Second
+	// keptStretches bounds the stream of rows: five hours.
+	keptStretches = 3600
+	// mostRows bounds the engines of one stretch: a row has some 120 bytes, and the stream some 28 MB at most.
+	mostRows = rollout.MaxEngineViews
+)
+
+// engineStretch is what one engine did in a stretch of time: sums over its seconds, of which Sec is how many.
+type engineStretch struct {
+	Engine      rollout.EngineID `json:"e"`
+	Sec         float64          `json:"s"`
+	Running     float64          `json:"r"` // request-seconds
+	Waiting     float64          `json:"w"`
+	Limit       float64          `json:"l"` // of the seconds, too
+	KV          float64          `json:"k,omitempty"`
+	Input       float64          `json:"i"` // prompt tokens
+	Cached      float64          `json:"c,omitempty"`
+	Output      float64          `json:"o"`
+	Requests    float64          `json:"q,omitempty"`
+	RequestSec  float64          `json:"t,omitempty"`
+	Preemptions float64          `json:"p,omitempty"`
+}
+
+// engineStretches gathers rows from looks at the engines. The Keeper owns it.
+type engineStretches struct {
+	began time.Time
+	rows  map[rollout.EngineID]*engineStretch
+	last  map[rollout.EngineID]rollout.EngineLoad
+}
+
+func newEngineStretches() *engineStretches {
+	return &engineStretches{rows: map[rollout.EngineID]*engineStretch{}, last: map[rollout.EngineID]rollout.EngineLoad{}}
+}
+
+// add takes in what the engines were last seen to do, and returns the rows of a stretch that is over.
+func (s *engineStretches) add(now time.Time, engines []rollout.Engine) []engineStretch {
+	if s.began.IsZero() {
+		s.began = now
+	}
+	seen := make(map[rollout.EngineID]rollout.EngineLoad, len(engines))
+	for _, e := range engines {
+		if e.State != rollout.EngineReady || e.Load.WindowSec <= 0 || e.Load.At.IsZero() {
+			continue
+		}
+		seen[e.ID] = e.Load
+		before, known := s.last[e.ID]
+		if known && !e.Load.At.After(before.At) {
+			continue // no new look at it
+		}
+		if !known {
+			before = e.Load
+		}
+		row := s.rows[e.ID]
+		if row == nil {
+			row = &engineStretch{Engine: e.ID}
+			s.rows[e.ID] = row
+		}
+		row.add(before, e.Load, float64(e.Limit()))
+	}
+	s.last = seen
+	if now.Sub(s.began) < stretch {
+		return nil
+	}
+	rows := make([]engineStretch, 0, len(s.rows))
+	for _, row := range s.rows {
+		rows = append(rows, *row)
+	}
+	s.began, s.rows = now, map[rollout.EngineID]*engineStretch{}
+	return fewest(rows)
+}
+
+// fewest bounds the rows: of more engines than that, those are kept that took longest for what they did.
+func fewest(rows []engineStretch) []engineStretch {
+	if len(rows) > mostRows {
+		slices.SortFunc(rows, func(a, b engineStretch) int {
+			return cmp.Or(cmp.Compare(b.perToken(), a.perToken()), cmp.Compare(a.Engine, b.Engine))
+		})
+		rows = rows[:mostRows]
+	}
+	slices.SortFunc(rows, func(a, b engineStretch) int { return cmp.Compare(a.Engine, b.Engine) })
+	return rows
+}
+
+func (e *engineStretch) perToken() float64 { return ratio(e.Running+e.Waiting, e.Output) }
+
+// add takes in the time between two looks. Requests in flight are known at both, and taken for what is between them.
+func (e *engineStretch) add(before, now rollout.EngineLoad, limit float64) {
+	sec := min(now.WindowSec, maxSampleWindow.Seconds())
+	e.Sec += sec
+	e.Running += sec * (before.Running + now.Running) / 2
+	e.Waiting += sec * (before.Waiting + now.Waiting) / 2
+	e.Limit += sec * limit
+	e.KV += sec * now.KVUsage
+	e.Input += sec * now.InputTPS
+	e.Cached += sec * now.InputTPS * now.PrefixHitShare
+	e.Output += sec * now.OutputTPS
+	e.Requests += now.Requests
+	e.RequestSec += now.Requests * now.RequestSec
+	e.Preemptions += now.Preemptions
+}
+
+func (e *engineStretch) rounded() engineStretch {
+	for _, v := range []*float64{
+		&e.Sec, &e.Running, &e.Waiting, &e.Limit, &e.KV, &e.Input, &e.Cached, &e.Output, &e.Requests, &e.RequestSec,
+		&e.Preemptions,
+	} {
+		*v = digits(*v)
+	}
+	return *e
+}
+
+// digits is a value to four digits, as rows and records keep it: half a per mille is nothing, and JSON is shorter.
+func digits(v float64) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
+	if err != nil {
+		return v
+	}
+	return short
+}
+
+// RecordEngines appends the rows of a stretch.
+func (s *Sampler) RecordEngines(ctx context.Context, at time.Time, rows []engineStretch) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	for i := range rows {
+		rows[i] = rows[i].rounded()
+	}
+	b, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	err = s.rdb.XAdd(ctx, &redis.XAddArgs{
+		Stream: s.key + ":engines", MaxLen: keptStretches, Approx: true,
+		ID: strconv.FormatInt(at.UnixMilli(), 10) + "-*", Values: []any{"s", b},
+	}).Err()
+	if err != nil {
+		return fmt.Errorf("record engine samples: %w", err)
+	}
+	return nil
+}
+
+// Engines is each engine between two moments, as far as that was recorded.
+func (s *Sampler) Engines(ctx context.Context, from, to time.Time) ([]rollout.EngineView, error) {
+	first := strconv.FormatInt(from.UnixMilli(), 10)
+	last := strconv.FormatInt(to.Add(stretch).UnixMilli(), 10)
+	entries, err := s.rdb.XRange(ctx, s.key+":engines", first, last).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read engine samples: %w", err)
+	}
+	window := newEngineWindow(from, to)
+	for _, e := range entries {
+		var rows []engineStretch
+		text, _ := e.Values["s"].(string)
+		if err := json.Unmarshal([]byte(text), &rows); err != nil {
+			return nil, fmt.Errorf("engine sample %s: %w", e.ID, err)
+		}
+		var ms int64
+		if _, err := fmt.Sscanf(e.ID, "%d-", &ms); err != nil {
+			return nil, fmt.Errorf("engine sample %s: %w", e.ID, err)
+		}
+		window.add(time.UnixMilli(ms), rows)
+	}
+	return window.views(), nil
+}
