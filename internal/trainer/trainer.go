@@ -48,6 +48,10 @@ type Config struct {
 	Load, RefLogprobs, Train, Publish time.Duration
 	Rank                              int // of the adapters; 0: the spec's adapters.rank
 
+	// Also, if set, is asked at the end of each phase of each step how much longer it takes, for trials of a trainer that
+	// misbehaves. A phase that the demo trainer does not have, such as checkpoint, is asked for, too.
+	Also func(step int64, phase string) time.Duration
+
 	Log        io.Writer     // a line per step; nil: silence
 	HTTPClient *http.Client  // nil: one that keeps its connections
 	Patience   time.Duration // how long the server may be unavailable before Run gives up; 0: two minutes
@@ -155,6 +159,9 @@ func (t *trainer) adapterDir() (string, error) {
 func (t *trainer) step(ctx context.Context, step int64) error {
 	clock := newStopwatch()
 	batch, sum, err := t.obtain(ctx, clock, step)
+	if err == nil {
+		err = t.also(ctx, clock, step, "wait")
+	}
 	if err != nil {
 		return err
 	}
@@ -168,12 +175,20 @@ func (t *trainer) step(ctx context.Context, step int64) error {
 		if err := t.pretend(ctx, clock, phase.name, phase.time); err != nil {
 			return err
 		}
+		if err := t.also(ctx, clock, step, phase.name); err != nil {
+			return err
+		}
 	}
 	if err := t.publish(ctx, step); err != nil {
 		return err
 	}
 	if err := t.pretend(ctx, clock, "publish", t.spec.Demo.Publish); err != nil {
 		return err
+	}
+	for _, phase := range []string{"publish", "checkpoint"} {
+		if err := t.also(ctx, clock, step, phase); err != nil {
+			return err
+		}
 	}
 	report := report{Generation: t.generation, WallSec: clock.wall().Seconds(), Phases: clock.seconds(),
 		Metrics: sum.metrics()}
@@ -226,6 +241,22 @@ func (t *trainer) pretend(ctx context.Context, clock *stopwatch, phase string, m
 		if err := retry.Pause(ctx, rest); err != nil {
 			return err
 		}
+	}
+	clock.end(phase)
+	return nil
+}
+
+// also spends what a phase takes longer than it should.
+func (t *trainer) also(ctx context.Context, clock *stopwatch, step int64, phase string) error {
+	if t.cfg.Also == nil {
+		return nil
+	}
+	longer := t.cfg.Also(step, phase)
+	if longer <= 0 {
+		return nil
+	}
+	if err := retry.Pause(ctx, longer); err != nil {
+		return err
 	}
 	clock.end(phase)
 	return nil

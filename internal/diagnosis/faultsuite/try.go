@@ -69,9 +69,11 @@ func (o *Outcome) WrongFixes() []Advice {
 
 // Trials says which runs are played.
 type Trials struct {
-	Scales  []int
-	Seeds   []uint64
-	Advice  bool // play what is advised
+	Scales []int
+	Seeds  []uint64
+	Advice bool // play what is advised
+	// Known is what changes were found to do before, and is added to; nil: nothing is kept. A run is the same each time.
+	Known   *Known
 	Workers int
 }
 
@@ -90,7 +92,7 @@ func Try(cases []Case, t Trials) []Outcome {
 	for range max(1, t.Workers) {
 		workers.Go(func() {
 			for o := range next {
-				o.play(t.Advice)
+				o.play(t)
 			}
 		})
 	}
@@ -102,7 +104,7 @@ func Try(cases []Case, t Trials) []Outcome {
 	return out
 }
 
-func (o *Outcome) play(advice bool) {
+func (o *Outcome) play(t Trials) {
 	defer func() {
 		if r := recover(); r != nil {
 			o.Err = fmt.Errorf("panic: %v", r)
@@ -127,7 +129,11 @@ func (o *Outcome) play(advice bool) {
 			o.Others = append(o.Others, c.Name)
 		}
 	}
-	if advice && played.With != nil {
+	if t.Advice && played.With != nil {
+		with := played.With
+		played.With = func(c Change) (float64, bool) {
+			return t.Known.with(fmt.Sprintf("%s/%d/%d/%+v", o.Case.Name, o.Scale, o.Seed, c), c, with)
+		}
 		o.Advice = try(report.WhatIfs, played)
 	}
 }

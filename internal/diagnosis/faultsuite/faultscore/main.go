@@ -31,6 +31,7 @@ func run() error {
 	records := flag.String("records", "", "write the record of the first run of each case into this folder")
 	wrong := flag.String("wrong", "", "write a page on each case that is not right into this folder")
 	service := flag.Bool("sim", false, "play the cases of package sim, not those of package requestsim")
+	known := flag.String("known", "", "keep what advised changes do in this file, and read it from there")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
 	if err != nil {
@@ -53,7 +54,17 @@ func run() error {
 	for i := range *scales {
 		trials.Scales = append(trials.Scales, i+1)
 	}
+	if *known != "" {
+		if trials.Known, err = faultsuite.ReadKnown(*known); err != nil {
+			return err
+		}
+	}
 	outcomes := faultsuite.Try(cases, trials)
+	if *known != "" {
+		if err := trials.Known.Write(*known); err != nil {
+			return err
+		}
+	}
 	if *wrong != "" {
 		if err := faultsuite.WritePages(*wrong, outcomes); err != nil {
 			return err
