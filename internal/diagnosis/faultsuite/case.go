@@ -36,7 +36,7 @@ const (
 	MoreGames         = diagnosis.CauseName("more_games")
 	OtherWork         = diagnosis.CauseOtherWork
 	OwnLimit          = diagnosis.CauseName("own_limit")
-	Periodic          = diagnosis.CauseName("periodic")
+	Periodic          = diagnosis.CausePeriodicPhase
 	PrefixHits        = diagnosis.CauseName("lower_prefix_hits")
 	Publish           = diagnosis.CauseName("publish")
 	RefInRollouts     = diagnosis.CauseName("ref_in_rollouts")

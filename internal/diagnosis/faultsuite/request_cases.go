@@ -46,8 +46,8 @@ func RequestCases() []Case {
 	add("latency-all-slow", "all engines x2.5 where games are long and engines idle", func(n int) world {
 		return with(latencyWorld(n), func(c *control) { c.Slow(2.5, false, c.All()...) })
 	}, EngineSlow)
-	add("slow-deep", "half of the engines x3 behind a buffer of 5 batches", func(n int) world {
-		w := with(deep(slotsWorld(n), 5), func(c *control) { c.Slow(3, false, c.Half()...) })
+	add("slow-deep", "half of the engines x6 behind a buffer of 5 batches", func(n int) world {
+		w := with(deep(slotsWorld(n), 5), func(c *control) { c.Slow(6, false, c.Half()...) })
 		w.Until = 50
 		return w
 	}, EngineSlow)

@@ -84,7 +84,8 @@ var cases = []liveCase{
 		s.operator("run", "set", "live", "dispatch.max_in_flight_per_engine=2")
 	})},
 	{name: "depth-lowered", engines: 2, bounds: "{depth: 3, groups_per_step: 2, max_staleness: 4, on_stale: drop}",
-		engineArgs: []string{"--speed", "0.6"}, at: once(func(s *site) { s.operator("run", "set", "live", "buffer.depth=1") })},
+		engineArgs: []string{"--speed", "0.6"},
+		at:         once(func(s *site) { s.operator("run", "set", "live", "buffer.depth=1") })},
 	{name: "checkpoint", engines: 2, length: 30, also: func(step int64, phase string) time.Duration {
 		if phase == "checkpoint" && (step+1)%5 == 0 {
 			return 2500 * time.Millisecond

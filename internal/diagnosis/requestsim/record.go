@@ -263,6 +263,18 @@ func (r *recorder) completed(k int, batch []*group, _ float64, phases map[rollou
 	r.walls, r.waits = append(r.walls, wall), append(r.waits, wait)
 }
 
+// throttle is what keeps the run below its depth.
+func (s *sim) throttle() rollout.Throttle {
+	want := (s.claimed + s.w.Depth) * s.w.Groups
+	switch {
+	case s.wanted() >= min(want, s.w.Steps*s.w.Groups):
+		return ""
+	case s.w.MaxBytes > 0 && s.groupBytes()*int64(s.w.Depth*s.w.Groups) > s.w.MaxBytes:
+		return rollout.ThrottleBytes
+	}
+	return rollout.ThrottleStaleness
+}
+
 func (g *group) view() rollout.GroupView {
 	v := rollout.GroupView{Seq: rollout.GroupSeq(g.seq), MinVersion: rollout.PolicyVersion(g.version),
 		ZeroVariance: g.flat}
@@ -282,6 +294,11 @@ func (g *group) view() rollout.GroupView {
 func (r *recorder) result() *Recorded {
 	s := r.sim
 	r.record.RecordedAt = at(s.now)
+	spec := &r.record.Run.Spec // as operators have changed it
+	spec.Buffer.Depth, spec.Buffer.MaxStaleness = s.w.Depth, int64(s.w.MaxStaleness)
+	spec.Dispatch.MaxInFlightPerEngine = s.w.OwnLimit
+	spec.Group.Samples, spec.Group.MinSamples = s.w.Games, s.w.Games
+	r.record.Run.Throttle = s.throttle()
 	r.record.Run.NextStep = rollout.Step(s.completed)
 	r.record.Run.PolicyVersion = rollout.PolicyVersion(s.version)
 	if s.completed >= s.w.Steps {
