@@ -72,17 +72,17 @@ func RequestCases() []Case {
 		}, EngineSlow)
 	add("load-stalls", "from step 12 on every publication stalls each engine for 80 s", func(n int) world {
 		w := slotsWorld(n)
-		w.PublishInBackground = true
+		w.PublishInBackground, w.MaxStaleness = true, 4
 		return with(w, func(c *control) { c.AdapterLoad, c.AdapterStalls = 80, true })
 	}, AdapterLoad)
 	add("load-stalls-always", "every publication stalls each engine for 80 s", func(n int) world {
 		w := slotsWorld(n)
-		w.PublishInBackground, w.AdapterLoad, w.AdapterStalls = true, 80, true
+		w.PublishInBackground, w.MaxStaleness, w.AdapterLoad, w.AdapterStalls = true, 4, 80, true
 		return w
 	}, AdapterLoad)
 	add("shared-load-stalls", "the same from step 12 on where requests slow each other down", func(n int) world {
 		w := sharedWorld(n)
-		w.PublishInBackground = true
+		w.PublishInBackground, w.MaxStaleness = true, 4
 		return with(w, func(c *control) { c.AdapterLoad, c.AdapterStalls = 80, true })
 	}, AdapterLoad)
 	add("half-lost", "half of the engines lost in step 12", func(n int) world {

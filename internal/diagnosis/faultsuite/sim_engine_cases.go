@@ -57,7 +57,9 @@ func simEngineCases() []Case {
 			return r.at(10, func(c *sim.Control) { c.Lose(most...) }).at(20, func(c *sim.Control) { c.Return(most...) })
 		}, EngineLost, EngineBack)
 		add("load-stalls", "every publication stalls each engine for 60 s before", func(n int) simRun {
-			r := base.of(n).set(func(s *sim.Setup) { s.Trainer.PublishInBackground = true })
+			r := base.of(n).set(func(s *sim.Setup) {
+				s.Trainer.PublishInBackground, s.Buffer.MaxStaleness = true, 4
+			})
 			return r.hit(func(c *sim.Control) { c.StallLoads(seconds(60).Std()) })
 		}, AdapterLoad)
 		add("too-few", "a batch takes the engines twice the trainer's time, from the start", func(n int) simRun {
