@@ -201,7 +201,8 @@ func sinkProblems(sink telemetry.SinkStatus) []Trouble {
 	}
 	if sink.DeadLetters > 0 {
 		problems = append(problems, Trouble{
-			What:   fmt.Sprintf("%s refused %d events, which are kept", sink.Sink, sink.DeadLetters),
+			What: fmt.Sprintf("%s refused %d events, which are kept; the last: %s", sink.Sink, sink.DeadLetters,
+				sink.LastRefusal),
 			Advice: "see why: millrace telemetry dead-letters list; then replay or drop them"})
 	}
 	if sink.LostFacts > 0 {

@@ -41,15 +41,16 @@ type SinkStatus struct {
 	NextTry time.Time `json:"next_try,omitzero"`
 
 	Delivered      int64     `json:"delivered"`
-	DeadLettered   int64     `json:"dead_lettered"`         // refused by the sink, each for what it is, and kept
-	DeadLetters    int64     `json:"dead_letters"`          // kept now
-	DroppedSamples int64     `json:"dropped_samples"`       // refused by the sink, and not kept: there was no room
-	LostFacts      int64     `json:"lost_facts"`            // trimmed before they were delivered, because of the store's bound
-	LostSamples    int64     `json:"lost_samples"`          // dropped before they were delivered
-	Backlog        int64     `json:"backlog_events"`        // kept and not delivered yet
-	LagSec         float64   `json:"lag_seconds"`           // age of the oldest fact or sample that is not delivered yet
-	Requests       int64     `json:"requests"`              // sent to the sink
-	DeliveredAt    time.Time `json:"delivered_at,omitzero"` // the last delivery
+	DeadLettered   int64     `json:"dead_lettered"`          // refused by the sink, each for what it is, and kept
+	DeadLetters    int64     `json:"dead_letters"`           // kept now
+	LastRefusal    string    `json:"last_refusal,omitempty"` // why the last of them was refused
+	DroppedSamples int64     `json:"dropped_samples"`        // refused by the sink, and not kept: there was no room
+	LostFacts      int64     `json:"lost_facts"`             // trimmed before they were delivered, because of the store's bound
+	LostSamples    int64     `json:"lost_samples"`           // dropped before they were delivered
+	Backlog        int64     `json:"backlog_events"`         // kept and not delivered yet
+	LagSec         float64   `json:"lag_seconds"`            // age of the oldest fact or sample that is not delivered yet
+	Requests       int64     `json:"requests"`               // sent to the sink
+	DeliveredAt    time.Time `json:"delivered_at,omitzero"`  // the last delivery
 	UpdatedAt      time.Time `json:"updated_at"`
 	Shipper        string    `json:"shipper,omitempty"` // the server that delivers
 }

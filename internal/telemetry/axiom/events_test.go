@@ -151,6 +151,33 @@ func (e *events) DeadLetter(_ context.Context, _ string, r store.Record, reason 
 	return nil
 }
 
+func (e *events) DeadLetters(_ context.Context, _, after string, limit int) ([]store.DeadLetter, error) {
+	defer e.mu.Unlock()
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	var out []store.DeadLetter
+	for _, l := range e.letters {
+		if l.ID > after && len(out) < limit {
+			out = append(out, store.DeadLetter{ID: l.ID, Reason: l.reason, Data: l.Data})
+		}
+	}
+	return out, nil
+}
+
+func (e *events) Replay(_ context.Context, _ string, ids ...string) (int, error) {
+	defer e.mu.Unlock()
+	if err := e.enter(); err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		i := slices.IndexFunc(e.letters, func(l letter) bool { return l.ID == id })
+		e.put(store.Replayed, e.letters[i].Kind, e.letters[i].Data)
+		e.letters = slices.Delete(e.letters, i, i+1)
+	}
+	return len(ids), nil
+}
+
 func (e *events) Lease(_ context.Context, _, owner string, ttl time.Duration) (int64, bool, error) {
 	defer e.mu.Unlock()
 	if err := e.enter(); err != nil {

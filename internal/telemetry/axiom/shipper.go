@@ -26,6 +26,9 @@ type Events interface {
 	Acknowledge(ctx context.Context, sink string, fence int64, scope rollout.RunName, ids ...string) error
 	// DeadLetter keeps an event that the sink refused. It is store.ErrDeadLettersFull if there is no room.
 	DeadLetter(ctx context.Context, sink string, r store.Record, reason string) error
+	// DeadLetters lists them, oldest first, after one with an id; Replay has some delivered again.
+	DeadLetters(ctx context.Context, sink, after string, limit int) ([]store.DeadLetter, error)
+	Replay(ctx context.Context, sink string, ids ...string) (int, error)
 	// Lease makes owner the one that delivers for as long as ttl, if no other is; again, it goes on. Release gives it
 	// back.
 	Lease(ctx context.Context, sink, owner string, ttl time.Duration) (fence int64, mine bool, err error)
@@ -58,6 +61,7 @@ type Shipper struct {
 	status statusKeeper
 	sizes  batchSizes
 
+	dataset     fullDataset
 	storeSilent bool // and that was logged
 }
 
@@ -144,6 +148,7 @@ func (s *Shipper) lead(ctx context.Context, fence int64) {
 		s.log.Warn("telemetry: another server delivers to Axiom from now on, or Redis does not answer")
 		return
 	}
+	keeping.Wait() // or the lease might be renewed once more after it is given back
 	s.windUp(context.WithoutCancel(ctx), fence)
 }
 
@@ -211,6 +216,7 @@ func (s *Shipper) windUp(ctx context.Context, fence int64) {
 
 // round delivers one batch, or waits for one.
 func (s *Shipper) round(ctx context.Context, fence int64) {
+	s.retryFieldLimit(ctx)
 	batch, err := s.gather(ctx)
 	if err == nil {
 		s.storeAnswered(ctx, nil)
@@ -279,13 +285,15 @@ func (s *Shipper) account(ctx context.Context, fence int64, b batch, d *delivery
 			return false
 		}
 	}
-	s.status.delivered(len(b.rows)-len(refused), len(refused), time.Now())
-	s.report(ctx, fence, reaction{state: telemetry.SinkOK})
-	for _, reason := range refused {
+	reason := ""
+	for _, reason = range refused {
 		s.log.Warn("telemetry: Axiom refused events; see: millrace telemetry dead-letters", "events", len(refused),
 			"one_reason", reason)
 		break
 	}
+	s.status.delivered(len(b.rows)-len(refused), len(refused), reason, time.Now())
+	s.report(ctx, fence, reaction{state: telemetry.SinkOK})
+	s.dataset.delivered(b.rows, refused, time.Now())
 	return true
 }
 

@@ -66,13 +66,19 @@ func (k *statusKeeper) behind(l lagging) {
 
 func (k *statusKeeper) idle() { k.change(func(*telemetry.SinkStatus) { k.oldest = time.Time{} }) }
 
-func (k *statusKeeper) delivered(events, letters int, now time.Time) {
+func (k *statusKeeper) delivered(events, letters int, reason string, now time.Time) {
 	k.change(func(s *telemetry.SinkStatus) {
 		s.Delivered += int64(events)
 		s.DeadLettered += int64(letters)
 		s.Backlog = max(0, s.Backlog-int64(events+letters))
 		k.own.Delivered += int64(events)
 		k.own.DeadLettered += int64(letters)
+		if s.Backlog == 0 {
+			k.oldest = time.Time{}
+		}
+		if reason != "" {
+			s.LastRefusal = reason
+		}
 		if events > 0 {
 			s.DeliveredAt = now
 		}
