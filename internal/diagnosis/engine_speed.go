@@ -30,8 +30,12 @@ func speedOf(m *measurements, slots slotUse) engineSpeed {
 	others := slots.others() / max(1, m.fleet.engines)
 	s := engineSpeed{groupLoad: map[rollout.GroupSeq]float64{}}
 	obs := byGroupTimelines(m, &loads, groups, others, s.groupLoad)
-	obs = append(obs, byStepWindows(m, &loads, groups, others)...)
-	obs = append(obs, byEngineBins(m)...)
+	shifts := shiftsOfSpeed(m, obs)
+	for i := range obs {
+		obs[i].Series += series(0, shifts.ofGroups(rollout.Step(obs[i].Cluster)), 0)
+	}
+	obs = append(obs, byStepWindows(m, &loads, groups, shifts, others)...)
+	obs = append(obs, byEngineBins(m, shifts)...)
 	s.usualLoad = presentLoad(m, s.groupLoad)
 	if s.usualLoad == 0 {
 		s.usualLoad = m.fleet.inFlight / max(1, m.fleet.engines)
@@ -63,19 +67,9 @@ func (s *engineSpeed) load(g *rollout.GroupView) float64 {
 	return s.usualLoad
 }
 
-// levelOf is which of the levels a step belongs to.
-func (m *measurements) levelOf(no rollout.Step) int {
-	for i := len(m.levels) - 1; i > 0; i-- {
-		if no >= m.levels[i].From {
-			return i
-		}
-	}
-	return 0
-}
-
-// series numbers the observations that share a speed: those of a level, of one way of counting, and of one engine or
-// kind of weights.
-func series(source, level, of int) int { return source + 3*level + 3*1024*of }
+// series numbers the observations that share a speed: those of a stretch of steps, of one way of counting, and of one
+// engine or kind of weights.
+func series(source, stretch, of int) int { return source + 3*stretch + 3*1024*of }
 
 // perRequest is the mean tokens of a request over the record.
 type perRequest struct{ input, output float64 }
@@ -127,7 +121,7 @@ func byGroupTimelines(
 			continue
 		}
 		obs = append(obs, capacity.Observation{
-			Series: series(byGroups, m.levelOf(g.step), weights(g.view.MinVersion == 0)), Source: byGroups, Cluster: int(g.step),
+			Series: series(byGroups, 0, weights(g.view.MinVersion == 0)), Source: byGroups, Cluster: int(g.step),
 			InFlight: n, Sec: u.ExecSec / work, Weight: work,
 		})
 	}
@@ -159,7 +153,7 @@ const mixNoise = 0.03
 
 // byStepWindows compares the fleet's tokens per second over each step's window with the requests in flight meanwhile.
 func byStepWindows(
-	m *measurements, loads *engineLoads, groups []playedGroup, others float64,
+	m *measurements, loads *engineLoads, groups []playedGroup, shifts speedShifts, others float64,
 ) []capacity.Observation {
 	var input, output, sec float64
 	for i := range m.all {
@@ -186,7 +180,7 @@ func byStepWindows(
 				n = (n + f.InFlight) / 2
 			}
 			obs = append(obs, capacity.Observation{
-				Series: series(byWindows, m.levelOf(m.all[i].no), weights(from < base)), Source: byWindows,
+				Series: series(byWindows, shifts.ofWindows(m.all[i].no), weights(from < base)), Source: byWindows,
 				Cluster: int(m.all[i].no), InFlight: n, Sec: n * f.Engines / rate,
 				Weight: math.Min(f.WindowSec, sec/float64(len(m.all))), Noise: mixNoise,
 			})
@@ -196,7 +190,7 @@ func byStepWindows(
 }
 
 // byEngineBins compares what each engine did at one load with what it did at others.
-func byEngineBins(m *measurements) []capacity.Observation {
+func byEngineBins(m *measurements, shifts speedShifts) []capacity.Observation {
 	var input, output, sec float64
 	number := map[rollout.EngineID]int{}
 	for i := range m.all {
@@ -217,7 +211,7 @@ func byEngineBins(m *measurements) []capacity.Observation {
 	mean := perRequest{input / sec, output / sec}
 	var obs []capacity.Observation
 	for i := range m.all {
-		level := m.levelOf(m.all[i].no)
+		level := shifts.ofWindows(m.all[i].no)
 		for _, e := range m.all[i].view().Engines {
 			for _, b := range e.Loads {
 				rate := mean.requests(b.InputTokens, b.OutputTokens) / max(1e-9, b.Sec)

@@ -1,0 +1,73 @@
+package diagnosis
+
+import (
+	"math"
+	"slices"
+
+	"github.com/millrace/millrace/internal/capacity"
+	"github.com/millrace/millrace/internal/diagnosis/changepoint"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// speedShifts is the steps since which groups were played at another speed. Engines that become slower have more in
+// flight, because fewer groups are ready: what differs across such a step says nothing of what the load does.
+type speedShifts struct {
+	steps []rollout.Step
+	lag   rollout.Step // steps between a group's launch and its training
+}
+
+// shiftsOfSpeed finds them in the groups' request times, step by step.
+func shiftsOfSpeed(m *measurements, obs []capacity.Observation) speedShifts {
+	times := map[rollout.Step][]float64{}
+	for _, o := range obs {
+		if o.Sec > 0 {
+			no := rollout.Step(o.Cluster)
+			times[no] = append(times[no], o.Sec)
+		}
+	}
+	var steps []rollout.Step
+	var typical []float64
+	for no := range times {
+		steps = append(steps, no)
+	}
+	slices.Sort(steps)
+	for _, no := range steps {
+		typical = append(typical, median(times[no]))
+	}
+	s := speedShifts{lag: rollout.Step(m.depth())}
+	if len(typical) > lastSteps {
+		steps, typical = steps[len(steps)-lastSteps:], typical[len(typical)-lastSteps:]
+	}
+	found, err := changepoint.Detect(typical, changepoint.Options{MinEffect: 0.10})
+	if err != nil {
+		return s
+	}
+	for _, c := range found.Changes {
+		// The groups of a prefill are launched all at once: they differ in the load that they meet.
+		if math.Abs(float64(steps[c.At]-m.all[0].no)) > float64(s.lag)+1 {
+			s.steps = append(s.steps, steps[c.At])
+		}
+	}
+	return s
+}
+
+// stretch numbers the stretches of steps with one speed, and those in which it changes: from so many steps before a
+// shift until so many after it.
+func (s speedShifts) stretch(no, before, after rollout.Step) int {
+	number := 0
+	for i, at := range s.steps {
+		switch {
+		case no >= at+after:
+			number = 2*i + 2
+		case no >= at-before:
+			return 2*i + 1
+		}
+	}
+	return number
+}
+
+// ofGroups is the stretch of groups by the step that they were trained on in: some were launched before a shift.
+func (s speedShifts) ofGroups(no rollout.Step) int { return s.stretch(no, s.lag-1, s.lag) }
+
+// ofWindows is the stretch of what engines did before a step was claimed: a shift shows there first.
+func (s speedShifts) ofWindows(no rollout.Step) int { return s.stretch(no, 2*s.lag, 1) }
