@@ -38,6 +38,10 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	if shipper != nil { // deferred before the sinks are: what they still write down is delivered, too
 		defer shipper.Close()
 	}
+	marks, err := b.Annotations(cfg.Axiom)
+	if err != nil {
+		return err
+	}
 	sinks, err := connections.OpenSinks(ctx, cfg, b)
 	if err != nil {
 		return err
@@ -104,6 +108,10 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	logger.Info("serving", "address", l.Addr().String())
 	if shipper != nil {
 		shipper.Start(ctx)
+	}
+	if marks != nil {
+		marks.Start(ctx)
+		defer marks.Close()
 	}
 	g.Go(func() error { return server.Serve(ctx, l) })
 	g.Go(func() error {

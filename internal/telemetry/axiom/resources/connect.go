@@ -3,6 +3,8 @@ package resources
 import (
 	"fmt"
 	"net/http"
+	neturl "net/url"
+	"strings"
 
 	client "github.com/axiomhq/axiom-go/axiom"
 )
@@ -15,7 +17,7 @@ func Connect(token, org, url string, through *http.Client) (Caller, error) {
 	} else {
 		options = append(options, client.SetAPITokenConfig(token))
 	}
-	if url != "" {
+	if url = manages(url); url != "" {
 		options = append(options, client.SetURL(url))
 	}
 	c, err := client.NewClient(options...)
@@ -23,4 +25,12 @@ func Connect(token, org, url string, through *http.Client) (Caller, error) {
 		return nil, fmt.Errorf("AXIOM_TOKEN and AXIOM_URL (tokens begin with xaat-): %w", err)
 	}
 	return c, nil
+}
+
+// manages is the address for dashboards and all else that is no event: an edge deployment takes events alone.
+func manages(url string) string {
+	if u, err := neturl.Parse(url); err == nil && strings.HasSuffix(u.Hostname(), ".edge.axiom.co") {
+		return ""
+	}
+	return url
 }
