@@ -27,7 +27,7 @@ func throttle(m *measurements, reg *regime, e effect) (Cause, bool) {
 		const text = "buffer.max_staleness is 0: the groups of a step are launched when the step before it is completed, " +
 			"so that the trainer waits for all of their games"
 		return decided(CauseThrottle, IsCause, text, Measured), true
-	case m.in.Throttle == rollout.ThrottleBytes && missing:
+	case m.bytesLimit() < min(set, admitted) && missing:
 		text := fmt.Sprintf("buffer.max_bytes (%s) has room for %s batches outstanding, of the %d that the depth asks for",
 			units.Bytes(b.MaxBytes), units.Number(had), set)
 		return decided(CauseThrottle, e.weigh(reg.counterfactualDepthGain(set)), text, Measured), true

@@ -26,10 +26,14 @@ func (m *measurements) stalenessLimit() int { return m.in.Spec.Buffer.AdmittedSt
 // bytesLimit is the batches for which max_bytes had room: as many as were outstanding at the claims, when bytes are
 // what keeps the run from launching more; no bound otherwise.
 func (m *measurements) bytesLimit() int {
-	if m.in.Throttle != rollout.ThrottleBytes {
+	batches, ok := m.outstandingAtClaims()
+	// Where the run does not say what holds it back, bytes do if nothing else admits so few.
+	unsaid := m.in.Throttle == "" && m.in.Spec.Buffer.MaxBytes > 0 &&
+		batches < (1-moved)*float64(min(m.setDepth(), m.stalenessLimit()))
+	if m.in.Throttle != rollout.ThrottleBytes && !unsaid {
 		return rollout.MaxDepth
 	}
-	if batches, ok := m.outstandingAtClaims(); ok {
+	if ok {
 		return int(math.Round(batches))
 	}
 	return rollout.MaxDepth

@@ -69,8 +69,10 @@ func (c *comparison) couldChange(model *stepModel, which condition) bool {
 		return false
 	case condSpeed:
 		return model.slower[condSpeed] > 1+movedLittle
-	case condPlaces:
+	case condPlaces, condTypical, condOddGame, condOddGroup:
 		return false
+	case condWithin, condBetween:
+		return c.differs(which) && (model.straggles || model.slower[condSpeed] <= 1+movedLittle)
 	}
 	return c.differs(which)
 }

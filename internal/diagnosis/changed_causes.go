@@ -21,6 +21,9 @@ var causeOfCondition = map[condition]CauseName{
 	condStall: CauseAdapterLoad, condSpeed: CauseEngineSlow, condDepth: CauseThrottle, condPlaces: CauseWorkers,
 }
 
+// jointly is the share of what several conditions explain together from which on each of them is a cause.
+const jointly = 0.3
+
 // changedCauses is the causes of a jump: what differs between the steps before and after it, by how much of the jump
 // goes with it.
 func changedCauses(m *measurements, reg *regime, e effect, c *comparison) []Cause {
@@ -35,8 +38,15 @@ func changedCauses(m *measurements, reg *regime, e effect, c *comparison) []Caus
 		causes = append(causes, one)
 	}
 	causes = refMovedToRollouts(m, c, changes, causes)
+	together := 0.0
+	for _, one := range causes {
+		together += max(0, one.Share.Of)
+	}
 	for i := range causes {
 		causes[i].Decision = decisionOf(*causes[i].Share)
+		if together >= mostOf && causes[i].Share.Of >= jointly*together {
+			causes[i].Decision = IsCause // two causes are two
+		}
 	}
 	causes = withOperatorsChange(m, e, c, changes, causes)
 	slices.SortStableFunc(causes, func(a, b Cause) int { return compareShares(b, a) })
@@ -189,8 +199,12 @@ func dropsCause(m *measurements, c *comparison, text string) (CauseName, string)
 // refMovedToRollouts joins what the engines do more with what the trainer does less: reference log-probs that are made
 // during the rollouts.
 func refMovedToRollouts(m *measurements, c *comparison, changes []changedCondition, causes []Cause) []Cause {
-	if !c.differs(condRef) || c.now[condRef] > 0.5*c.old[condRef] ||
-		c.old[condRef] < minWaitShare*m.mean(c.before, (*step).seconds) {
+	old := m.mean(positions(0, c.from), phaseSec(refAt)) // it may have moved, and been felt, long before the jump
+	if c.known(condRef) {
+		old = max(old, c.old[condRef])
+	}
+	now := c.now[condRef]
+	if now > 0.5*old || old < minWaitShare*m.mean(c.after, (*step).compute) {
 		return causes
 	}
 	at := slices.IndexFunc(causes, func(one Cause) bool {
@@ -204,7 +218,7 @@ func refMovedToRollouts(m *measurements, c *comparison, changes []changedConditi
 	one := causes[at]
 	one.Name = CauseRefInRollouts
 	one.Text = fmt.Sprintf("reference log-probs take the trainer %s, took %s, and the engines do more: %s",
-		units.Seconds(c.now[condRef]), units.Seconds(c.old[condRef]), one.Text)
+		units.Seconds(now), units.Seconds(old), one.Text)
 	one.Fix = &Fix{Text: "compute the reference log-probs in the trainer again, or add engines for them"}
 	causes[at] = one
 	return slices.DeleteFunc(causes, func(other Cause) bool { return other.Name == CauseRefLogprobs })

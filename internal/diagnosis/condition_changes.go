@@ -132,6 +132,22 @@ func (c *comparison) standardError(which condition) float64 {
 	return math.Sqrt(squares / freedom * inverse)
 }
 
+// usualShare is the share of groups, or batches, from which on an odd one in each is the rule.
+const usualShare = 0.7
+
+// straggles reports whether since the change there is one odd game in each group, or one odd group in each batch.
+func (c *comparison) straggles() bool {
+	for _, which := range []condition{condOddGame, condOddGroup} {
+		if c.known(which) && c.now[which] >= usualShare && c.old[which] < usualShare-0.2 {
+			return true
+		}
+	}
+	return false
+}
+
+// known reports whether a condition is known before and after.
+func (c *comparison) known(which condition) bool { return c.old.known(which) && c.now.known(which) }
+
 // ratio is a condition after by what it was before; 1 when either is not known.
 func (c *comparison) ratio(which condition) float64 {
 	old, now := c.old[which], c.now[which]

@@ -7,8 +7,9 @@ import "math"
 type stepModel struct {
 	now, old conditions
 	// slower is by how much each condition that acts on a request's time made requests slower at the same load.
-	slower  [conditionCount]float64
-	sharing float64 // a request's time grows with the requests at its engine to this power: 0 not at all, 1 in proportion
+	slower    [conditionCount]float64
+	straggles bool    // one game of each group, or one group of each batch, is much slower than the others
+	sharing   float64 // power of the load that a request's time grows with: 0 not at all, 1 in proportion
 
 	modelSec float64 // of a typical game: at engines
 	restSec  float64 // and beside engines and environment
@@ -94,6 +95,10 @@ func (s *stepModel) partsOfARequest(c *comparison, beforeSec float64) {
 	}
 	s.old[condSpeed], s.now[condSpeed] = 1, 1
 	ratio := c.ratio(condRequestSec)
+	s.straggles = c.straggles()
+	if s.straggles { // of which the typical game knows nothing
+		ratio *= c.ratio(condTypical)
+	}
 	if !c.differs(condRequestSec) || ratio <= 1 {
 		return
 	}
@@ -125,12 +130,21 @@ func (s *stepModel) partsOfARequest(c *comparison, beforeSec float64) {
 func (s *stepModel) seconds(before []condition) float64 {
 	c, faster := s.now, 1.0
 	for _, which := range before {
-		if s.old.known(which) {
-			c[which] = s.old[which]
+		s.putBack(&c, which)
+		if which == condSpeed && !s.straggles { // engines that are slow spread the games that they play
+			s.putBack(&c, condWithin)
+			s.putBack(&c, condBetween)
 		}
 		faster /= s.slower[which]
 	}
 	return s.under(&c, faster)
+}
+
+// putBack makes one condition what it was.
+func (s *stepModel) putBack(c *conditions, which condition) {
+	if s.old.known(which) {
+		c[which] = s.old[which]
+	}
 }
 
 // under is the step time under conditions in which a request takes faster times as long at the same load. A request's

@@ -36,6 +36,9 @@ const (
 	condDepth   // batches that may be outstanding
 	condPlaces  // games that workers play at a time
 
+	condTypical    // a typical game of a group by the mean of them
+	condOddGame    // share of the groups in which one game, and only one, is much slower than the others
+	condOddGroup   // the same of the groups of a batch
 	condRequestSec // seconds of a request at its engine. It follows from others, and is never put back by itself
 	condInFlight   // requests of any run in flight at an engine; follows, too
 

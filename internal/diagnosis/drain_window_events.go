@@ -139,11 +139,12 @@ var conditionsOfKey = map[string][]condition{
 	"on_stale": {condDepth, condPlayed, condHandover}, "order": {condBetween, condPlayed},
 	"zero_variance": {condPlayed}, "max_tokens": {condCompletion},
 	"max_in_flight_per_engine": {condLimit}, "steps": {},
+	"completion": {}, "phase": {}, "episode": {}, "heartbeat": {}, "retention": {}, // timeouts
 }
 
 // ofAnOperator is the conditions that a change of a key that is not known here may be behind: not the fleet's.
 func ofAnOperator(which condition) bool {
-	return !slices.Contains([]condition{condEngines, condOthers, condStall, condHandover}, which)
+	return !slices.Contains([]condition{condEngines, condOthers, condStall, condHandover, condSpeed}, which)
 }
 
 // mayChange reports whether an operator's change may be behind a condition's.
@@ -163,9 +164,11 @@ func mayChange(ev Event, which condition) bool {
 	return len(keys) == 0 && verb != "start" && verb != "resume" && verb != "stop" && ofAnOperator(which)
 }
 
-// boundsDepth reports whether an operator's change is one of what may be outstanding, which no step record shows.
-func boundsDepth(ev Event) bool {
-	return ev.Kind == EventConfig && edited.MatchString(ev.Text) && (mayChange(ev, condDepth) && !mayChange(ev, condGames))
+// boundsRun reports whether an operator's change is one of what may be outstanding, or in flight, which no step record
+// shows.
+func boundsRun(ev Event) bool {
+	bounds := mayChange(ev, condDepth) || mayChange(ev, condLimit)
+	return edited.MatchString(ev.Text) && bounds && !mayChange(ev, condGames)
 }
 
 // withOperatorsChange puts an operator's change before what it changed. The conditions behind it stay, as what it did.
@@ -226,14 +229,18 @@ func unexplainedChange(m *measurements, e effect, c *comparison, causes []Cause)
 	at := c.after[0]
 	from, _ := m.steps[max(0, at-2*m.setDepth()-2)].span()
 	_, to := m.steps[at].span()
-	ev := nearestEvent(m.events, from, to, to, boundsDepth)
+	ev := nearestEvent(m.events, from, to, to, boundsRun)
 	if ev == nil {
 		return nil
 	}
 	share := Share{1, someOf, 1}
 	began, felt := m.stepDuring(ev.At), e.jumpAt(m)
+	name := CauseConfig
+	if mayChange(*ev, condLimit) {
+		name = CauseOwnLimit
+	}
 	return []Cause{{
-		Name: CauseConfig, Decision: IsCause, Basis: Measured, Share: &share, Event: ev, Began: &began, Felt: &felt,
+		Name: name, Decision: IsCause, Basis: Measured, Share: &share, Event: ev, Began: &began, Felt: &felt,
 		Text: fmt.Sprintf("%q%s, and nothing else that the records hold has changed as much",
 			ev.Text, delayText(m, e, *ev)),
 		Evidence: []Evidence{{eventText(m, e, *ev), Measured}}, Fix: undo(m, ev),

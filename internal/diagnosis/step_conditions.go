@@ -92,6 +92,7 @@ func (c *conditions) ofBatch(s *step) {
 		c[condRetries] = 1 + float64(use.RepeatedTokens)/float64(use.OutputTokens)
 	}
 	c[condWithin], c[condBetween] = tailsOf(groups)
+	c.ofOddOnes(groups)
 }
 
 // tailsOf is the slowest game of a group by a typical one, and the slowest group of a batch by a typical one.
@@ -116,6 +117,45 @@ func tailsOf(groups []rollout.GroupView) (within, between float64) {
 		between = slices.Max(played) / median(played)
 	}
 	return within, between
+}
+
+// oddOne is how many times as long as a typical one the odd game of a group takes.
+const oddOne = 1.5
+
+// ofOddOnes tells a straggler, which is one game of each group or one group of each batch, from games that are unlike
+// because their engines are.
+func (c *conditions) ofOddOnes(groups []rollout.GroupView) {
+	odd := func(sec []float64) (share, typical float64) {
+		typical = median(sec)
+		n, sum := 0, 0.0
+		for _, v := range sec {
+			sum += v
+			if v > oddOne*typical {
+				n++
+			}
+		}
+		if n == 1 {
+			share = 1
+		}
+		return share, typical * float64(len(sec)) / sum
+	}
+	inGroups, typical, n := 0.0, 0.0, 0.0
+	var played []float64
+	for i := range groups {
+		if sec := groups[i].EpisodeSec; len(sec) >= 3 && slices.Max(sec) > 0 {
+			one, usual := odd(sec)
+			inGroups, typical, n = inGroups+one, typical+usual, n+1
+		}
+		if sec := groupPlaySec(&groups[i]); sec > 0 {
+			played = append(played, sec)
+		}
+	}
+	if n > 0 {
+		c[condOddGame], c[condTypical] = inGroups/n, typical/n
+	}
+	if len(played) >= 3 {
+		c[condOddGroup], _ = odd(played)
+	}
 }
 
 // groupPlaySec is from a group's first request to its last game's end.

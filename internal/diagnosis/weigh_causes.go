@@ -41,7 +41,11 @@ func effectOf(m *measurements) effect {
 				before = append(before, i)
 			}
 		}
-		return effect{sec: m.mean(m.present, (*step).wait), before: before, after: m.present}
+		after := m.present
+		if mean := m.mean(after, (*step).wait); mean < minWaitShare*m.mean(after, (*step).seconds) {
+			after = positions(len(before), len(m.steps)) // it is the steps set aside as slow that wait
+		}
+		return effect{sec: m.mean(after, (*step).wait), before: before, after: after}
 	}
 	for i := len(m.shifts) - 1; i >= 0; i-- {
 		if shift := m.shifts[i]; shift.DeltaSec > 0 {
