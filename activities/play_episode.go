@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/otel"
 )
 
 // GroupPlan is everything that a group's activities need to know of its run: the spec as it was when the
@@ -73,6 +74,7 @@ func (at *attempt) name() string {
 // saves the game after each phase; a retry, in whichever process, goes on with the last finished phase.
 func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeResult, error) {
 	at := a.attempt(ctx, in.Plan, in.Sample)
+	otel.DescribeGame(ctx, at.ref, in.Plan.Version)
 	defer a.GamesInPlay.begin(in.Plan.Ref.Run)()
 	ep, err := runWithHeartbeat(ctx, at, at.play)
 	if err != nil {

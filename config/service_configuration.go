@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type Service struct {
 	Redis       Redis            `json:"redis"`
 	Temporal    Temporal         `json:"temporal"`
 	Axiom       Axiom            `json:"axiom"`
+	OTel        OTel             `json:"otel"`
 	Limits      APILimits        `json:"limits"`
 	RetainSteps int              `json:"retain_steps"`
 	Retention   rollout.Duration `json:"retention"`
@@ -33,6 +35,7 @@ type Service struct {
 	EnginesFrom string           `json:"engines_from"`
 	EngineURLs  engineurl.Config `json:"engine_urls"`
 
+	Process      string   `json:"-"` // which of the service's processes reads this
 	Tokens       []Secret `json:"-"` // MILLRACE_TOKENS, separated by commas
 	EngineAPIKey Secret   `json:"-"` // MILLRACE_ENGINE_API_KEY; engineurl.ConnectionSettings says who gets it
 }
@@ -67,6 +70,48 @@ type Temporal struct {
 	TLS             bool   `json:"tls"`
 
 	APIKey Secret `json:"-"` // TEMPORAL_API_KEY
+}
+
+// OTel is where traces and metrics go by OTLP over HTTP. Nothing is exported without an endpoint, here or in the
+// standard variables.
+type OTel struct {
+	Endpoint   string  `json:"endpoint"`
+	TraceRatio float64 `json:"trace_ratio"`
+
+	disabled        bool // OTEL_SDK_DISABLED
+	traces, metrics bool // the environment names an endpoint for these alone
+}
+
+// Traces reports whether traces are exported, and to where; empty: the exporter reads its own variable.
+func (o OTel) Traces() (on bool, endpoint string) {
+	if o.traces {
+		return !o.disabled && o.TraceRatio > 0, ""
+	}
+	return !o.disabled && o.TraceRatio > 0 && o.Endpoint != "", o.Endpoint
+}
+
+// Metrics reports the same of metrics.
+func (o OTel) Metrics() (on bool, endpoint string) {
+	if o.metrics {
+		return !o.disabled, ""
+	}
+	return !o.disabled && o.Endpoint != "", o.Endpoint
+}
+
+// environment applies the standard variables that choose what is exported; the exporters read the others.
+func (o *OTel) environment(getenv func(string) string) {
+	o.disabled = strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true")
+	if v := getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); v != "" {
+		o.Endpoint = v
+	}
+	o.traces = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+	o.metrics = getenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") != ""
+	if getenv("OTEL_TRACES_EXPORTER") == "none" {
+		o.TraceRatio = 0
+	}
+	if ratio, err := strconv.ParseFloat(getenv("OTEL_TRACES_SAMPLER_ARG"), 64); err == nil && ratio >= 0 && ratio <= 1 {
+		o.TraceRatio = ratio
+	}
 }
 
 // Axiom is where events are shipped to. Nothing is shipped without a dataset and a token.
@@ -149,6 +194,7 @@ func DefaultService() Service {
 		Redis:       Redis{URL: "redis://127.0.0.1:6379/0", Prefix: "millrace"},
 		Temporal:    Temporal{Address: "127.0.0.1:7233", Namespace: "default", TaskQueuePrefix: "millrace"},
 		Axiom:       Axiom{URL: "https://api.axiom.co"},
+		OTel:        OTel{TraceRatio: 0.1},
 		Limits:      defaultLimits(),
 		RetainSteps: 2,
 		Worker:      Worker{Games: 1000, DispatchQueue: 16384, Preflight: PreflightRefuse},
@@ -206,6 +252,13 @@ var serviceTable = settings.Table{
 		{Path: "axiom", Doc: "where events are shipped to; the token comes from AXIOM_TOKEN"},
 		{Path: "axiom.dataset", Doc: "Axiom dataset; nothing is shipped without one"},
 		{Path: "axiom.url", Required: true, Doc: "address of Axiom"},
+		{Path: "otel", Doc: "where traces and metrics are exported to by OTLP over HTTP (docs/telemetry.md)"},
+		{Path: "otel.endpoint", Example: "http://127.0.0.1:4318",
+			Doc: "base address of a collector; OTEL_EXPORTER_OTLP_ENDPOINT takes its place; nothing is exported without " +
+				"one"},
+		{Path: "otel.trace_ratio", Min: limit(0), Max: limit(1),
+			Doc: "share of the groups that are traced, with their games, turns and calls of engines; " +
+				"OTEL_TRACES_SAMPLER_ARG takes its place"},
 		{Path: "limits", Doc: "what a client of the API may ask for"},
 		{Path: "limits.max_body_bytes", Min: limit(1 << 10), Max: limit(64 << 20), Doc: "size of a request"},
 		{Path: "limits.claim_wait", Above: limit(0), Max: limit(600),
@@ -323,6 +376,7 @@ func (s *Service) environment(getenv func(string) string) {
 			*text = v
 		}
 	}
+	s.OTel.environment(getenv)
 	s.Axiom.Token = Secret(getenv("AXIOM_TOKEN"))
 	s.Temporal.APIKey = Secret(getenv("TEMPORAL_API_KEY"))
 	s.EngineAPIKey = Secret(getenv("MILLRACE_ENGINE_API_KEY"))
@@ -352,6 +406,7 @@ func (r *reader) checkService(s *Service) {
 		// It may hold a password, and is not shown.
 		r.faultAt("redis.url", "want redis://host:port/db, rediss:// for TLS, or unix:///path")
 	}
+	check("otel.endpoint", s.OTel.Endpoint, "an http or https address", address(s.OTel.Endpoint, "http", "https"))
 	check("axiom.url", s.Axiom.URL, "an http or https address", address(s.Axiom.URL, "http", "https"))
 	if s.EnginesFrom != "" {
 		_, err := enginediscovery.ParseSource(s.EnginesFrom)

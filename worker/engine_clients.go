@@ -8,12 +8,14 @@ import (
 	"github.com/millrace/millrace/internal/engineurl"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/otel"
 	"github.com/millrace/millrace/internal/vllm"
 )
 
 // engineClients makes one client per engine address and keeps it, with its connections.
 type engineClients struct {
 	settings *engineurl.ConnectionSettings
+	otel     *otel.Exporter
 	byURL    sync.Map // *vllm.Client by address
 }
 
@@ -24,7 +26,7 @@ type address struct {
 }
 
 // newEngineClients reads the files of keys and certificates that the configuration names.
-func newEngineClients(cfg config.Service) (*engineClients, error) {
+func newEngineClients(cfg config.Service, traces *otel.Exporter) (*engineClients, error) {
 	var listed []string
 	for _, e := range cfg.Engines {
 		m, err := fleet.NewMember(rollout.Engine{ID: e.ID, URL: e.URL}, time.Time{})
@@ -37,7 +39,7 @@ func newEngineClients(cfg config.Service) (*engineClients, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &engineClients{settings: settings}, nil
+	return &engineClients{settings: settings, otel: traces}, nil
 }
 
 func (c *engineClients) get(e rollout.Engine) (*vllm.Client, error) {
@@ -51,7 +53,8 @@ func (c *engineClients) get(e rollout.Engine) (*vllm.Client, error) {
 	}
 	client, err := vllm.New(vllm.Config{
 		BaseURL: at.url, Control: control, TLS: c.settings.TLS(at.url),
-		Key: func() string { return c.settings.Key(at.url, at.followed) },
+		Key:     func() string { return c.settings.Key(at.url, at.followed) },
+		Headers: c.otel.Headers,
 	})
 	if err != nil {
 		return nil, err

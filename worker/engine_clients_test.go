@@ -47,7 +47,7 @@ func TestClientsOfEngines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			clients, err := newEngineClients(cfg)
+			clients, err := newEngineClients(cfg, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,8 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry/prom"
 )
 
@@ -29,11 +30,11 @@ type healthEndpoints struct {
 	log      *slog.Logger
 }
 
-func newHealthEndpoints(b *connections.Set, slots int, playing func() map[rollout.RunName]int) *healthEndpoints {
+func newHealthEndpoints(b *connections.Set, metrics *prometheus.Registry) *healthEndpoints {
 	return &healthEndpoints{
 		redis:    b.Buffer.Ping,
 		temporal: b.Control.Reachable,
-		metrics:  prom.WorkerHandler(slots, playing),
+		metrics:  prom.WorkerHandler(metrics),
 		log:      b.Log,
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/millrace/millrace/internal/fleetsync"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runkeeper"
+	"github.com/millrace/millrace/internal/telemetry/prom"
 	"github.com/millrace/millrace/internal/version"
 )
 
@@ -41,6 +42,7 @@ func run(
 	ctx context.Context, cfg config.Service, logger *slog.Logger, pace runkeeper.Pace,
 	version ...interceptor.WorkerInterceptor,
 ) error {
+	cfg.Process = "millrace-worker"
 	b, err := connections.Open(ctx, cfg, logger)
 	if err != nil {
 		return err
@@ -52,7 +54,7 @@ func run(
 	}
 	defer sinks.Close()
 
-	clients, err := newEngineClients(cfg)
+	clients, err := newEngineClients(cfg, b.Otel)
 	if err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func run(
 	dispatcher := live.New(live.Config{
 		Log:         dispatchLog.writer,
 		Scheduler:   dispatch.Config{MaxQueued: cfg.Worker.DispatchQueue},
-		Clients:     func(e rollout.Engine) live.Engine { return clients.mustGet(e) },
+		Clients:     func(e rollout.Engine) live.Engine { return traced(b.Otel, e, clients.mustGet(e)) },
 		Emit:        sinks,
 		Worker:      self.ID,
 		SampleEvery: 2 * time.Second,
@@ -82,7 +84,7 @@ func run(
 		Fleet:        engines,
 		Groups:       b.Control,
 		Files:        files,
-		Policy:       dispatcher,
+		Policy:       b.Otel.TracePolicy(dispatcher),
 		Environments: environments.Builder(),
 		Emit:         sinks,
 		Tell:         b.Events,
@@ -100,8 +102,12 @@ func run(
 		Self: self, Playing: acts.GamesInPlay.ByRun, Workers: b.Workers, Fleet: b.Registry, Runs: b.Buffer, Tokens: b.Tokens,
 		Dispatcher: dispatcher, Log: logger,
 	}
+	metrics := prom.NewWorker(cfg.Worker.Games, acts.GamesInPlay.ByRun, b.TemporalMetrics)
+	if err := b.Otel.Metrics(ctx, metrics); err != nil {
+		return err
+	}
 	guard := fleet.NewRedisLossGuard(b.Redis, cfg.Redis.Prefix, self.ID, b.Registry, logger)
-	health := newHealthEndpoints(b, cfg.Worker.Games, acts.GamesInPlay.ByRun)
+	health := newHealthEndpoints(b, metrics)
 
 	g, ctx := errgroup.WithContext(ctx)
 	// What games stand on lives until they have been let go of, so that none of them fails because its worker is

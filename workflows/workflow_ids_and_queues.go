@@ -2,6 +2,8 @@ package workflows
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -25,6 +27,14 @@ func (d Deployment) RunID(run rollout.RunName) string { return d.id("run/" + str
 // GroupID is the workflow id of a group.
 func (d Deployment) GroupID(ref rollout.GroupRef) string {
 	return d.id(fmt.Sprintf("group/%s/%d", ref.Run, ref.Seq))
+}
+
+// GroupOf is the group whose workflow has an id; false for the id of another workflow, or another deployment's.
+func (d Deployment) GroupOf(workflowID string) (rollout.GroupRef, bool) {
+	rest, is := strings.CutPrefix(workflowID, d.id("group/"))
+	run, number, ok := strings.Cut(rest, "/")
+	seq, err := strconv.ParseInt(number, 10, 64)
+	return rollout.GroupRef{Run: rollout.RunName(run), Seq: rollout.GroupSeq(seq)}, is && ok && err == nil
 }
 
 func (d Deployment) id(rest string) string {

@@ -34,7 +34,8 @@ var layers = [][]string{
 	{ // adapters: each speaks one technology
 		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
 		"internal/adapterfiles", "internal/enginediscovery", "internal/workerregistry", "internal/dispatch/live",
-		"internal/telemetry/store", "internal/telemetry/axiom", "internal/telemetry/prom", "internal/api", "internal/cli",
+		"internal/telemetry/store", "internal/telemetry/axiom", "internal/telemetry/prom", "internal/telemetry/otel",
+		"internal/api", "internal/cli",
 		"internal/diagnosis/reporttext", "internal/diagnosis/faultsuite", "internal/diagnosis/livefaults",
 		"internal/experiment/report",
 		"internal/plan/plantext",
@@ -55,7 +56,8 @@ var layers = [][]string{
 // owners says who may import a technology. A path ending in / owns with all below it.
 var owners = map[string][]string{
 	"go.temporal.io/": {"activities", "workflows", "internal/crashtest", "internal/connections",
-		"internal/gameworkers", "internal/replaycheck", "worker", "cmd/"},
+		"internal/gameworkers", "internal/replaycheck", "worker", "cmd/", "internal/telemetry/otel",
+		"internal/telemetry/prom"},
 	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/workerregistry/",
 		"internal/telemetry/store", "internal/stack",
 		"internal/crashtest", "internal/isolation", "internal/connections", "internal/runsampler",
@@ -66,7 +68,9 @@ var owners = map[string][]string{
 	"github.com/danielgtaylor/huma/": {"internal/api/"},
 	"github.com/spf13/cobra":         {"internal/cli/", "cmd/"},
 	"github.com/goccy/go-yaml":       {"config", "internal/cli/"},
-	"github.com/prometheus/":         {"internal/enginesim/", "internal/telemetry/prom"},
+	"github.com/prometheus/": {"internal/enginesim/", "internal/telemetry/prom", "internal/telemetry/otel",
+		"worker"},
+	"go.opentelemetry.io/":           {"internal/telemetry/otel/"},
 	"github.com/klauspost/compress/": {"internal/buffer/", "internal/telemetry/axiom/"},
 }
 

@@ -46,6 +46,9 @@ func TestRetiredWordsStayRetired(t *testing.T) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.Ident:
+				if slices.Contains(namesOfLibraries, n.Name) {
+					break
+				}
 				words.inName(n.Name, set.Position(n.Pos()).String(), found)
 			case *ast.BasicLit:
 				if s, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && strings.Contains(s, " ") {
@@ -56,6 +59,9 @@ func TestRetiredWordsStayRetired(t *testing.T) {
 		})
 	})
 }
+
+// namesOfLibraries are names with retired words that others have chosen.
+var namesOfLibraries = []string{"NewMeterProvider"}
 
 // verbatim is what a page quotes: blocks and spans of code.
 var verbatim = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")

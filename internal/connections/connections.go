@@ -3,11 +3,13 @@
 package connections
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,8 +21,11 @@ import (
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/runcontrol"
+	"github.com/millrace/millrace/internal/telemetry/otel"
+	"github.com/millrace/millrace/internal/telemetry/prom"
 	"github.com/millrace/millrace/internal/telemetry/store"
 	"github.com/millrace/millrace/internal/tokenrates"
+	"github.com/millrace/millrace/internal/version"
 	"github.com/millrace/millrace/internal/workerregistry"
 	"github.com/millrace/millrace/workflows"
 )
@@ -34,8 +39,11 @@ type Set struct {
 	Sampler  *fleet.Sampler
 	Events   *store.Store
 	Tokens   *tokenrates.Counts
-	Control  runcontrol.Control
-	Log      *slog.Logger
+	// Otel exports spans and metrics; nil: nothing is exported.
+	Otel            *otel.Exporter
+	TemporalMetrics *prom.TemporalMetrics // of this process
+	Control         runcontrol.Control
+	Log             *slog.Logger
 }
 
 // Open connects to Redis, which must answer, and prepares the connection to Temporal, which need not: a server
@@ -49,7 +57,21 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, e
 	if err != nil {
 		return nil, fmt.Errorf("engine_urls: %w", err)
 	}
-	temporal, err := client.NewLazyClient(temporalOptions(cfg.Temporal, logger))
+	export := otel.Config{Ratio: cfg.OTel.TraceRatio, Service: cmp.Or(cfg.Process, "millrace"), Instance: instance(),
+		Version: version.String()}
+	export.Traces.On, export.Traces.Endpoint = cfg.OTel.Traces()
+	export.Metrics.On, export.Metrics.Endpoint = cfg.OTel.Metrics()
+	exporter, err := otel.Open(ctx, export, logger)
+	if err != nil {
+		return nil, err
+	}
+	deployment := workflows.Deployment(cfg.Temporal.TaskQueuePrefix)
+	options, sdkMetrics := temporalOptions(cfg.Temporal, logger), prom.NewTemporalMetrics()
+	options.MetricsHandler = sdkMetrics.Handler()
+	if tracing := exporter.Interceptor(deployment.GroupOf); tracing != nil {
+		options.Interceptors = append(options.Interceptors, tracing)
+	}
+	temporal, err := client.NewLazyClient(options)
 	if err != nil {
 		return nil, fmt.Errorf("temporal at %s: %w", cfg.Temporal.Address, err)
 	}
@@ -61,6 +83,8 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, e
 		Tokens:   tokenrates.New(rdb, cfg.Redis.Prefix),
 		Events:   store.New(rdb, cfg.Redis.Prefix, store.Limits{}),
 		Log:      logger,
+
+		Otel: exporter, TemporalMetrics: sdkMetrics,
 	}
 	b.Registry.Addresses = addresses
 	b.Buffer = buffer.New(rdb, buffer.Options{
@@ -68,9 +92,18 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, e
 	})
 	b.Control = runcontrol.New(&workflows.Client{
 		Temporal: temporal, Namespace: cfg.Temporal.Namespace,
-		Deployment: workflows.Deployment(cfg.Temporal.TaskQueuePrefix), Runs: b.Buffer,
+		Deployment: deployment, Runs: b.Buffer,
 	}, b.Buffer, b.Registry, b.Workers)
 	return b, nil
+}
+
+// instance names this process among those of its kind.
+func instance() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
 // ErrNoAnswer is returned when a service that a process cannot begin without is not there.
@@ -128,6 +161,7 @@ const (
 
 // Close ends the connections.
 func (b *Set) Close() {
+	b.Otel.Close()
 	b.Control.Temporal.Close()
 	if err := b.Redis.Close(); err != nil {
 		b.Log.Warn("close redis", "error", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/otel"
 	"github.com/millrace/millrace/internal/telemetry/prom"
 	"github.com/millrace/millrace/internal/telemetry/store"
 )
@@ -18,12 +19,18 @@ import (
 type metricsFeed struct {
 	conns   *connections.Set
 	metrics *prom.Metrics
-	from    string // position in every stream
+	spans   *otel.RunSpans
+	leads   func() bool // this server speaks for the deployment
+	from    string      // position in every stream
 	group   sync.WaitGroup
 }
 
-func newMetricsFeed(b *connections.Set, metrics *prom.Metrics, now time.Time) *metricsFeed {
-	return &metricsFeed{conns: b, metrics: metrics, from: fmt.Sprintf("%d-0", now.UnixMilli())}
+func newMetricsFeed(
+	b *connections.Set, metrics *prom.Metrics, leads func() bool, now time.Time,
+) *metricsFeed {
+	return &metricsFeed{
+		conns: b, metrics: metrics, spans: b.Otel.RunSpans(), leads: leads, from: fmt.Sprintf("%d-0", now.UnixMilli()),
+	}
 }
 
 // lookEvery is how often new runs are looked for.
@@ -53,6 +60,7 @@ func (m *metricsFeed) run(ctx context.Context) error {
 		now := time.Now()
 		for _, run := range runs {
 			name := run.Spec.Name
+			m.spans.Began(name, run.StartedAt)
 			f := followedRuns[name]
 			if f == nil {
 				f = &followed{from: m.from}
@@ -90,6 +98,9 @@ func (m *metricsFeed) follow(ctx context.Context, run rollout.RunName, after str
 				after = r.ID
 				if e, err := r.Event(); err == nil { // an event of a newer version is not ours to count
 					m.metrics.Emit(e)
+					if m.leads() {
+						m.spans.Emit(e)
+					}
 				}
 				return nil
 			})

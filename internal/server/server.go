@@ -26,6 +26,7 @@ import (
 
 // Run runs an API server until ctx is done. Any number of them may serve one deployment: they keep nothing.
 func Run(ctx context.Context, cfg config.Service, version string, logger *slog.Logger) error {
+	cfg.Process = "millrace-server"
 	b, err := connections.Open(ctx, cfg, logger)
 	if err != nil {
 		return err
@@ -50,6 +51,11 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	metrics := prom.New()
 	sampler := runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, sinks, logger)
 	metrics.ShowWhole(sampler.Leads)
+	metrics.Registry().MustRegister(b.TemporalMetrics)
+	metrics.Exemplars(b.Otel.Exemplar)
+	if err := b.Otel.Metrics(ctx, metrics.Gatherer()); err != nil {
+		return err
+	}
 	sinkStatus := &sinkWatch{store: b.Events, configured: shipper != nil}
 	metrics.ShowSinks(sinkStatus.now)
 	metrics.Watch("store", func() prom.Sink {
@@ -132,7 +138,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		return nil
 	})
 	g.Go(func() error { return simulations.run(ctx) })
-	g.Go(func() error { return newMetricsFeed(b, metrics, time.Now()).run(ctx) })
+	g.Go(func() error { return newMetricsFeed(b, metrics, sampler.Leads, time.Now()).run(ctx) })
 	return g.Wait()
 }
 

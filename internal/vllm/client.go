@@ -10,6 +10,7 @@
 package vllm
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -39,6 +40,8 @@ type Config struct {
 	BaseURL string // http://host:port; a trailing /v1 is accepted and dropped
 	// Key is asked for the API key before each call; empty: none is sent. nil: never any.
 	Key func() string
+	// Headers, if set, adds headers to a completion's request, such as the trace that its context belongs to.
+	Headers func(context.Context, http.Header)
 	// HTTPClient carries every call; nil makes one with NewTransport, Control and TLS. Its own Timeout, if set,
 	// applies on top of the deadlines below.
 	HTTPClient *http.Client
@@ -83,7 +86,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	conf := openai.DefaultConfig("") // the transport adds the key
 	conf.BaseURL = root + "/v1"
-	conf.HTTPClient = openAITransport{cfg.HTTPClient, cfg.Key, semaphore.NewWeighted(maxAnswerBytes)}
+	conf.HTTPClient = openAITransport{cfg.HTTPClient, cfg.Key, cfg.Headers, semaphore.NewWeighted(maxAnswerBytes)}
 	return &Client{cfg: cfg, root: root, http: cfg.HTTPClient, openai: openai.NewClientWithConfig(conf)}, nil
 }
 

@@ -19,7 +19,8 @@ import (
 type openAITransport struct {
 	http *http.Client
 	key  func() string
-	room *semaphore.Weighted // bytes of answers that are being read from this engine
+	more func(context.Context, http.Header) // headers; nil: none
+	room *semaphore.Weighted                // bytes of answers that are being read from this engine
 }
 
 // Do sends a completion with its call's fields. Answers other than 200 become a StatusError, so that
@@ -33,6 +34,9 @@ func (h openAITransport) Do(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	authorise(req, h.key())
+	if h.more != nil {
+		h.more(req.Context(), req.Header)
+	}
 	resp, err := h.http.Do(req)
 	if err != nil {
 		return nil, err

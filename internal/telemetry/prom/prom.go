@@ -30,6 +30,7 @@ type Metrics struct {
 	registry *prometheus.Registry // of this process
 	whole    *prometheus.Registry // of the deployment
 	leads    func() bool
+	exemplar func(rollout.RunName, rollout.GroupSeq) map[string]string
 	vectors  vectors
 
 	mu      sync.Mutex
@@ -79,6 +80,11 @@ func (m *Metrics) Gatherer() prometheus.Gatherer {
 		}
 		return prometheus.Gatherers{m.registry, m.whole}.Gather()
 	})
+}
+
+// Exemplars has measurements of groups carry labels, such as the trace that they are found in; nil: none for a group.
+func (m *Metrics) Exemplars(of func(rollout.RunName, rollout.GroupSeq) map[string]string) {
+	m.exemplar = of
 }
 
 // Refused counts a request or a connection that this server turned away.
@@ -232,10 +238,22 @@ func (m *Metrics) group(run string, g rollout.GroupView) {
 	if g.Times.LaunchedAt.IsZero() || g.Times.StartedAt.IsZero() || g.Times.ReadyAt.IsZero() {
 		return
 	}
-	v.groupSec.WithLabelValues(run, "queue").Observe(g.Times.StartedAt.Sub(g.Times.LaunchedAt).Seconds())
-	v.groupSec.WithLabelValues(run, "play").Observe(g.Times.ReadyAt.Sub(g.Times.StartedAt).Seconds())
-	v.groupSec.WithLabelValues(run, "model").Observe(longest(g.ModelSec))
-	v.groupSec.WithLabelValues(run, "env").Observe(longest(g.EnvSec))
+	var found prometheus.Labels
+	if m.exemplar != nil {
+		found = m.exemplar(rollout.RunName(run), g.Seq)
+	}
+	observe := func(stage string, sec float64) {
+		to := v.groupSec.WithLabelValues(run, stage)
+		if with, is := to.(prometheus.ExemplarObserver); is && found != nil {
+			with.ObserveWithExemplar(sec, found)
+			return
+		}
+		to.Observe(sec)
+	}
+	observe("queue", g.Times.StartedAt.Sub(g.Times.LaunchedAt).Seconds())
+	observe("play", g.Times.ReadyAt.Sub(g.Times.StartedAt).Seconds())
+	observe("model", longest(g.ModelSec))
+	observe("env", longest(g.EnvSec))
 }
 
 func (m *Metrics) engineChanged(e telemetry.Event, b telemetry.EngineChanged) {

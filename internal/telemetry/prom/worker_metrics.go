@@ -10,14 +10,21 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// WorkerHandler answers Prometheus with what one worker process tells of itself: its slots, the games that it plays by
-// run, and the Go runtime's own metrics. What the service tells of runs and engines is the servers' to answer.
-func WorkerHandler(slots int, playing func() map[rollout.RunName]int) http.Handler {
+// NewWorker makes the metrics of one worker process: its slots, the games that it plays by run, the Go runtime's own
+// metrics, and others', such as the Temporal SDK's. What the service tells of runs and engines is the servers' to
+// answer.
+func NewWorker(slots int, playing func() map[rollout.RunName]int, others ...prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		workerGames{slots: slots, playing: playing},
 	)
+	registry.MustRegister(others...)
+	return registry
+}
+
+// WorkerHandler answers Prometheus with what a worker's registry has.
+func WorkerHandler(registry *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
