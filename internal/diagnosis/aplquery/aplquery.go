@@ -78,14 +78,16 @@ func Throughput(s Scope) Query {
     output_tokens_per_s = iff(window_s > 0, 1.0 * engines * output_tokens / window_s, 0.0)`}
 }
 
-// Goodput has the share of the steps' time in which the trainer computed.
+// Goodput has the share of the time in which the trainer computed, without the wait before the first step. The ledger
+// of a diagnosis takes off what was slow within the computing, such as single steps, and adds what publishing takes
+// at least.
 func Goodput(s Scope) Query {
-	return Query{"Share of the steps' time in which the trainer computed",
+	return Query{"Share of the time in which the trainer computed",
 		s.once("training_step", stepFields...) + `
-| where step > 0
-| extend compute_s = phase_load_s + phase_ref_logprobs_s + phase_train_s
-| summarize compute_s = sum(compute_s), all_s = sum(wall_s), steps = count()
-| extend goodput = iff(all_s > 0, 1.0 * compute_s / all_s, 0.0)`}
+| extend all_s = iff(step > 0, wall_s, wall_s - phase_wait_s),
+    useful_s = phase_load_s + phase_ref_logprobs_s + phase_train_s
+| summarize useful_s = sum(useful_s), all_s = sum(all_s), steps = count()
+| extend goodput = iff(all_s > 0, 1.0 * useful_s / all_s, 0.0)`}
 }
 
 // once begins a query of a kind of events: each event once, with the fields that are named. Events of engines belong
@@ -120,3 +122,6 @@ func datetime(at time.Time) string {
 func quoted(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }
+
+// Known reports whether a cause has queries of its own.
+func Known(cause diagnosis.CauseName) bool { return byCause[cause] != nil }

@@ -19,6 +19,9 @@ var byCause = map[diagnosis.CauseName]func(Scope) []Query{
 	diagnosis.CauseCheckpoint:  func(s Scope) []Query { return []Query{slowestBy(s, "phase_checkpoint_s")} },
 	"publish":                  func(s Scope) []Query { return []Query{slowestBy(s, "phase_publish_s"), publications(s)} },
 	"rare_phase":               func(s Scope) []Query { return []Query{slowestBy(s, "phase_other_s")} },
+	"periodic_phase":           func(s Scope) []Query { return []Query{slowestBy(s, "phase_other_s"), Steps(s)} },
+	"restart":                  func(s Scope) []Query { return []Query{runChanges(s), Steps(s)} },
+	"between_steps":            func(s Scope) []Query { return []Query{gaps(s)} },
 	"single_step":              func(s Scope) []Query { return []Query{slowestBy(s, "wall_s")} },
 
 	diagnosis.CauseStraggler:   func(s Scope) []Query { return []Query{stragglers(s), groups(s)} },
@@ -172,6 +175,14 @@ func slowestBy(s Scope, field string) Query {
 | project step, wall_s, phase_wait_s, phase_load_s, phase_ref_logprobs_s, phase_train_s, phase_publish_s,
     phase_checkpoint_s, phase_other_s
 | top 20 by ` + field + ` desc`}
+}
+
+// gaps shows the time between steps: from one record's arrival to the next, less the step itself.
+func gaps(s Scope) Query {
+	return Query{"When each step's record came: what lies between two and is no step is time without one",
+		s.once("training_step", "step", "wall_s") + `
+| project step, _time, wall_s
+| order by step asc`}
 }
 
 func depth(s Scope) Query {
