@@ -125,6 +125,30 @@ func byGroupTimelines(
 			InFlight: n, Sec: u.ExecSec / work, Weight: work,
 		})
 	}
+	return calibrated(obs)
+}
+
+// loadError is by how much a group's load, rebuilt from timelines, is off: what its games hold is not even over time.
+const loadError = 0.02
+
+// calibrated draws the loads together by as much of their spread as is error. Without that, times would seem to depend
+// less on the load than they do.
+func calibrated(obs []capacity.Observation) []capacity.Observation {
+	mean, square := 0.0, 0.0
+	for _, o := range obs {
+		mean += math.Log(max(1e-9, o.InFlight)) / float64(len(obs))
+	}
+	for _, o := range obs {
+		off := math.Log(max(1e-9, o.InFlight)) - mean
+		square += off * off / float64(len(obs))
+	}
+	if square == 0 {
+		return obs
+	}
+	truth := max(0.1, 1-loadError*loadError/square)
+	for i := range obs {
+		obs[i].InFlight = math.Exp(mean + truth*(math.Log(max(1e-9, obs[i].InFlight))-mean))
+	}
 	return obs
 }
 
