@@ -17,7 +17,10 @@ type engineLoads struct {
 	origin   time.Time
 	at       []float64 // seconds since origin
 	held     []float64 // requests in flight from at[i] on, over all engines
-	integral []float64 // request-seconds until at[i]
+	others   float64   // requests of other work at each engine
+	half     float64   // of the curve by which unlike loads are weighed; 0: they count by their time
+	integral []float64 // of weighed loads until at[i]; see weighBy
+	plain    []float64 // and of the loads themselves
 	windows  []engineWindow
 	usual    float64 // engines, where no window says it
 }
@@ -50,16 +53,14 @@ func loadsOf(m *measurements) (engineLoads, []playedGroup) {
 	}
 	edges = append(edges, unfinished(m, l.origin, groups, func(at, held float64) edge { return edge{at, held} })...)
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
-	held, integral, last := 0.0, 0.0, 0.0
+	held := 0.0
 	for _, e := range edges {
-		integral += held * (e.at - last)
-		last = e.at
 		held += e.held
 		if n := len(l.at); n > 0 && l.at[n-1] == e.at {
 			l.held[n-1] = held
 			continue
 		}
-		l.at, l.held, l.integral = append(l.at, e.at), append(l.held, held), append(l.integral, integral)
+		l.at, l.held = append(l.at, e.at), append(l.held, held)
 	}
 	for i := range m.all {
 		v := m.all[i].view()
@@ -67,7 +68,28 @@ func loadsOf(m *measurements) (engineLoads, []playedGroup) {
 			l.windows = append(l.windows, engineWindow{secondsBetween(l.origin, v.GrantedAt), v.Fleet.Engines})
 		}
 	}
+	l.weighBy(0)
+	l.plain = l.integral
 	return l, groups
+}
+
+// weighBy says how unlike loads within a time count: as an engine of this curve feels them, half being the load at
+// which it is twice as slow. What is done in a time is the sum of what is done at each load, and most is done where
+// the load is low: the load that does as much all the time is less than the mean.
+func (l *engineLoads) weighBy(half float64) {
+	l.half, l.integral = half, make([]float64, len(l.at))
+	for i := 1; i < len(l.at); i++ {
+		l.integral[i] = l.integral[i-1] + (l.at[i]-l.at[i-1])*l.weighed(i-1)
+	}
+}
+
+// weighed is the load from at[i] on, as it counts.
+func (l *engineLoads) weighed(i int) float64 {
+	n := max(0, l.held[i])/l.engines(l.at[i]) + l.others
+	if l.half > 0 {
+		return 1 / (l.half + n)
+	}
+	return n
 }
 
 // unfinished is what the groups hold that were launched and are in no record yet: as much as others, from about when
@@ -147,8 +169,8 @@ func (l *engineLoads) engines(at float64) float64 {
 	return l.usual
 }
 
-// heldUntil is the request-seconds until a time.
-func (l *engineLoads) heldUntil(at float64) float64 {
+// until is the integral until a time.
+func (l *engineLoads) until(at float64) float64 {
 	i, found := slices.BinarySearch(l.at, at)
 	switch {
 	case found:
@@ -156,7 +178,7 @@ func (l *engineLoads) heldUntil(at float64) float64 {
 	case i == 0:
 		return 0
 	}
-	return l.integral[i-1] + l.held[i-1]*(at-l.at[i-1])
+	return l.integral[i-1] + l.weighed(i-1)*(at-l.at[i-1])
 }
 
 // mean is the requests in flight at an engine between two times.
@@ -164,8 +186,11 @@ func (l *engineLoads) mean(from, to float64) float64 {
 	if to <= from {
 		return 0
 	}
-	engines := (l.engines(from) + l.engines((from+to)/2) + l.engines(to)) / 3
-	return (l.heldUntil(to) - l.heldUntil(from)) / (to - from) / engines
+	mean := (l.until(to) - l.until(from)) / (to - from)
+	if l.half > 0 && mean > 0 {
+		return max(0, 1/mean-l.half)
+	}
+	return mean
 }
 
 // idle is how many seconds between two times nothing was in flight.
@@ -196,4 +221,14 @@ func (l *engineLoads) over(g *playedGroup) float64 {
 		return 0
 	}
 	return sum / sec
+}
+
+// plainMean is the mean of the requests in flight at an engine between two times.
+func (l *engineLoads) plainMean(from, to float64) float64 {
+	half, integral := l.half, l.integral
+	defer func() { l.half, l.integral = half, integral }()
+	if half > 0 {
+		l.half, l.integral = 0, l.plain
+	}
+	return l.mean(from, to)
 }

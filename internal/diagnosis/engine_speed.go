@@ -27,14 +27,24 @@ type engineSpeed struct {
 // speedOf fits the engines' curve to all that the records show of them.
 func speedOf(m *measurements, slots slotUse) engineSpeed {
 	loads, groups := loadsOf(m)
-	others := slots.others() / max(1, m.fleet.engines)
+	loads.others = slots.others() / max(1, m.fleet.engines)
+	s := speedBy(m, &loads, groups)
+	for range 2 { // what a load within a time counts for depends on the curve
+		loads.weighBy(s.Curve.Half)
+		s = speedBy(m, &loads, groups)
+	}
+	return s
+}
+
+// speedBy fits the curve with unlike loads weighed as they are.
+func speedBy(m *measurements, loads *engineLoads, groups []playedGroup) engineSpeed {
 	s := engineSpeed{groupLoad: map[rollout.GroupSeq]float64{}}
-	obs := byGroupTimelines(m, &loads, groups, others, s.groupLoad)
+	obs := byGroupTimelines(m, loads, groups, s.groupLoad)
 	shifts := shiftsOfSpeed(m, obs)
 	for i := range obs {
 		obs[i].Series += series(0, shifts.ofGroups(rollout.Step(obs[i].Cluster)), 0)
 	}
-	obs = append(obs, byStepWindows(m, &loads, groups, shifts, others)...)
+	obs = append(obs, byStepWindows(m, loads, groups, shifts)...)
 	obs = append(obs, byEngineBins(m, shifts)...)
 	s.usualLoad = presentLoad(m, s.groupLoad)
 	if s.usualLoad == 0 {
@@ -104,13 +114,13 @@ func (p perRequest) requests(input, output float64) float64 {
 // byGroupTimelines compares the groups' request times, for requests of one size, with the load they felt, which it
 // notes.
 func byGroupTimelines(
-	m *measurements, loads *engineLoads, groups []playedGroup, others float64, felt map[rollout.GroupSeq]float64,
+	m *measurements, loads *engineLoads, groups []playedGroup, felt map[rollout.GroupSeq]float64,
 ) []capacity.Observation {
 	mean := tokensPerRequest(groups)
 	var obs []capacity.Observation
 	for i := range groups {
 		g := &groups[i]
-		n := loads.over(g) + others
+		n := loads.over(g)
 		felt[g.view.Seq] = n
 		u := g.view.Usage
 		work := mean.requests(prefilled(u), float64(u.OutputTokens))
@@ -122,30 +132,41 @@ func byGroupTimelines(
 		}
 		obs = append(obs, capacity.Observation{
 			Series: series(byGroups, 0, weights(g.view.MinVersion == 0)), Source: byGroups, Cluster: int(g.step),
-			InFlight: n, Sec: u.ExecSec / work, Weight: work,
+			InFlight: n, Sec: u.ExecSec / work, Weight: work, Noise: timelineNoise,
 		})
 	}
 	return calibrated(obs)
 }
 
-// loadError is by how much a group's load, rebuilt from timelines, is off: what its games hold is not even over time.
-const loadError = 0.02
+const (
+	// timelineNoise is the least that a group's request time may be off from its load: they are of the whole group.
+	timelineNoise = 0.02
+	// loadError is the most by how much a group's load, rebuilt from timelines, is taken to be off: what its games hold is
+	// not even over time.
+	loadError = 0.02
+)
 
 // calibrated draws the loads together by as much of their spread as is error. Without that, times would seem to depend
 // less on the load than they do.
 func calibrated(obs []capacity.Observation) []capacity.Observation {
-	mean, square := 0.0, 0.0
+	mean, meanSec, n := 0.0, 0.0, float64(len(obs))
 	for _, o := range obs {
-		mean += math.Log(max(1e-9, o.InFlight)) / float64(len(obs))
+		mean += math.Log(max(1e-9, o.InFlight)) / n
+		meanSec += math.Log(max(1e-9, o.Sec)) / n
 	}
+	square, product, squareSec := 0.0, 0.0, 0.0
 	for _, o := range obs {
-		off := math.Log(max(1e-9, o.InFlight)) - mean
-		square += off * off / float64(len(obs))
+		off, sec := math.Log(max(1e-9, o.InFlight))-mean, math.Log(max(1e-9, o.Sec))-meanSec
+		square += off * off / n
+		product += off * sec / n
+		squareSec += sec * sec / n
 	}
 	if square == 0 {
 		return obs
 	}
-	truth := max(0.1, 1-loadError*loadError/square)
+	// An error of the load would show in the times that do not fit it.
+	unexplained := max(0, squareSec-product*product/square)
+	truth := max(0.1, 1-min(loadError*loadError, unexplained)/square)
 	for i := range obs {
 		obs[i].InFlight = math.Exp(mean + truth*(math.Log(max(1e-9, obs[i].InFlight))-mean))
 	}
@@ -171,13 +192,12 @@ func baseModelUntil(groups []playedGroup) float64 {
 	return until
 }
 
-// mixNoise is the least that tokens per second of a short time may be off: prompts and completions come in waves, and
-// cost engines differently.
-const mixNoise = 0.03
+// mixNoise is the least that tokens per second of a time may be off.
+const mixNoise = 0.005
 
 // byStepWindows compares the fleet's tokens per second over each step's window with the requests in flight meanwhile.
 func byStepWindows(
-	m *measurements, loads *engineLoads, groups []playedGroup, shifts speedShifts, others float64,
+	m *measurements, loads *engineLoads, groups []playedGroup, shifts speedShifts,
 ) []capacity.Observation {
 	var input, output, sec float64
 	for i := range m.all {
@@ -199,9 +219,9 @@ func byStepWindows(
 		from := to - f.WindowSec
 		rate := mean.requests(f.InputTPS, f.OutputTPS)
 		if rate > 0 && f.Engines > 0 && from >= 0 && loads.idle(from, to) < 0.1*(to-from) {
-			n := loads.mean(from, to) + others
-			if f.InFlight > 0 { // two views of the same, that err differently
-				n = (n + f.InFlight) / 2
+			n := loads.mean(from, to)
+			if plain := loads.plainMean(from, to); f.InFlight > 0 && plain > 0 { // two views of the same, that err differently
+				n *= (1 + f.InFlight/plain) / 2
 			}
 			obs = append(obs, capacity.Observation{
 				Series: series(byWindows, shifts.ofWindows(m.all[i].no), weights(from < base)), Source: byWindows,
