@@ -92,6 +92,10 @@ func starvation(d string) Dashboard {
 | summarize starved_s = sum(starved_s), window_s = sum(window_s) by bin_auto(_time)
 | extend starved_share = `+share("starved_s", "window_s")+`
 | project _time, starved_share`)
+	b.chart("causes", "Seconds trainers waited, by what held the batch back", once(d, "buffer_level", "run_id",
+		"starved_s", "starvation_cause")+`
+| where starved_s > 0
+| summarize starved_s = sum(starved_s) by bin_auto(_time), starvation_cause`)
 	b.chart("ready", "Batches ready when a step's was claimed, and the depth", steps(d, "ready_depth", "buffer_depth")+`
 | summarize ready = avg(ready_depth), depth = max(buffer_depth) by bin_auto(_time)`)
 	b.chart("groups", "Where a group's time goes (s)", once(d, "group_ready", "queue_s", "model_max_s", "env_max_s",
@@ -125,6 +129,13 @@ func engines(d string) Dashboard {
 		by("output_tokens_per_s = avg(output_tokens_per_s)"))
 	b.chart("running", "Requests an engine runs", sample("running_requests")+by("running = avg(running_requests)"))
 	b.chart("queue", "Seconds a request queues inside an engine", sample("queue_mean_s")+by("queue_s = avg(queue_mean_s)"))
+	b.chart("by-run", "Output tokens by run, in each span of time", once(d, "token_rates", "run_id", "output_tokens")+`
+| summarize output_tokens = sum(output_tokens) by bin_auto(_time), run_id`)
+	b.table("by-version", "Tokens by run, policy version and adapter", once(d, "token_rates", "run_id",
+		"policy_version", "adapter", "input_tokens", "output_tokens", "cached_tokens", "requests")+`
+| summarize input_tokens = sum(input_tokens), output_tokens = sum(output_tokens), cached_tokens = sum(cached_tokens),
+    requests = sum(requests) by run_id, policy_version, adapter
+| top 50 by policy_version`)
 	b.table("load", "Tokens per second against load: flat at rising load means full",
 		sample("running_requests", "input_tokens_per_s", "output_tokens_per_s")+`
 | extend running = bin(running_requests, 8)
