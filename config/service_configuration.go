@@ -197,7 +197,7 @@ func DefaultService() Service {
 		OTel:        OTel{TraceRatio: 0.1},
 		Limits:      defaultLimits(),
 		RetainSteps: 2,
-		Worker:      Worker{Games: 1000, DispatchQueue: 16384, Preflight: PreflightRefuse},
+		Worker:      Worker{Games: 1000, DispatchQueue: 16384, Preflight: PreflightRefuse, Listen: "127.0.0.1:8701"},
 	}
 }
 
@@ -252,7 +252,7 @@ var serviceTable = settings.Table{
 		{Path: "axiom", Doc: "where events are shipped to; the token comes from AXIOM_TOKEN"},
 		{Path: "axiom.dataset", Doc: "Axiom dataset; nothing is shipped without one"},
 		{Path: "axiom.url", Required: true, Doc: "address of Axiom"},
-		{Path: "otel", Doc: "where traces and metrics are exported to by OTLP over HTTP (docs/telemetry.md)"},
+		{Path: "otel", Doc: "where traces and metrics are exported to by OTLP over HTTP (docs/metrics.md)"},
 		{Path: "otel.endpoint", Example: "http://127.0.0.1:4318",
 			Doc: "base address of a collector; OTEL_EXPORTER_OTLP_ENDPOINT takes its place; nothing is exported without " +
 				"one"},
@@ -296,8 +296,8 @@ var serviceTable = settings.Table{
 			Doc: "what a worker does that cannot go on with what another version has begun (docs/upgrades.md): end " +
 				"with an error, log one and go on, or not look"},
 		{Path: "worker.listen", Example: "127.0.0.1:8701",
-			Doc: "host:port of /healthz, /readyz and /metrics, which ask for no token (docs/security.md); none, if " +
-				"not given"},
+			Doc: "host:port of /healthz, /readyz and /metrics, which ask for no token (docs/security.md); empty: none; " +
+				"where the default is taken, by another worker of this machine, a worker goes on without"},
 		{Path: "worker.dispatch_log", Example: "dispatch.log",
 			Doc: "a file for every event that the worker's dispatcher is given and what it decides, up to 1 GiB, which " +
 				"millrace bench replay-dispatch replays; none, if not given"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/telemetry/prom"
 )
@@ -53,6 +54,11 @@ func (h *healthEndpoints) serve(ctx context.Context, address string) error {
 		return nil
 	}
 	l, err := net.Listen("tcp", address)
+	if err != nil && address == config.DefaultService().Worker.Listen {
+		h.log.Info("answering no probes: another process of this machine does so at the default address; set worker.listen "+
+			"to give this worker one of its own", "address", address)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("worker.listen: listen on %s: %w", address, err)
 	}
