@@ -144,6 +144,10 @@ func nextCommands(r Report, m *measurements, p predictions) []string {
 		return []string{"millrace game show " + name, again}
 	case m.in.Over:
 		return nextTime(name, best)
+	case fixOfFirst(r) != "":
+		return []string{fixOfFirst(r), again}
+	case !capacityFixes(r):
+		return []string{"millrace run steps " + name, again}
 	case p.probe != nil && best.Command == "" && !m.in.Over:
 		return []string{p.probe.Command, again}
 	case best.Command != "":
@@ -154,6 +158,23 @@ func nextCommands(r Report, m *measurements, p predictions) []string {
 		return []string{"millrace run watch " + name, again}
 	}
 	return []string{"millrace run steps " + name, again}
+}
+
+// fixOfFirst is the command that removes what the first finding is about; empty when no command does.
+func fixOfFirst(r Report) string {
+	if len(r.Findings) == 0 || r.Findings[0].Fix == nil {
+		return ""
+	}
+	return r.Findings[0].Fix.Command
+}
+
+// capacityFixes reports whether engines, or another depth, are a fit answer to the first finding: not where something
+// is slow that they leave as slow.
+func capacityFixes(r Report) bool {
+	return len(r.Findings) == 0 || r.Findings[0].Fix == nil || !slices.Contains([]CauseName{
+		CauseEngineSlow, CauseHandover, CausePublish, CauseEngineBack, CauseAdapterLoad, CauseTrainer, CauseRefLogprobs,
+		CauseCheckpoint, CauseOwnLimit, CauseLowerPrefixHits, CauseConfig,
+	}, r.Findings[0].Cause)
 }
 
 // nextTime is what helps a run that is over: another one.

@@ -68,11 +68,11 @@ func (c *comparison) couldChange(model *stepModel, which condition) bool {
 	case condRequestSec, condInFlight:
 		return false
 	case condSpeed:
-		return model.slower[condSpeed] > 1+movedLittle
+		return model.slower[condSpeed] > 1
 	case condPlaces, condTypical, condOddGame, condOddGroup:
 		return false
 	case condWithin, condBetween:
-		return c.differs(which) && (model.straggles || model.slower[condSpeed] <= 1+movedLittle)
+		return c.differs(which) && (model.straggles || model.slower[condSpeed] <= 1)
 	}
 	return c.differs(which)
 }

@@ -230,6 +230,8 @@ func slowEngines(m *measurements, c *comparison) string {
 	switch {
 	case len(names) == 0:
 		return ""
+	case names[0] == "all":
+		return "; it is all of them"
 	case len(names) == 1:
 		return "; it is engine " + names[0]
 	}

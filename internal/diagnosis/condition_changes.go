@@ -14,6 +14,9 @@ type comparison struct {
 	after   []int
 	from    int // first position that is looked at
 	to      int // and the one after the last
+	// prefilled is the position after the batches that were launched before the first step: all at once, on engines
+	// that had nothing else to do. What they show is no before of any other.
+	prefilled int
 
 	left   [conditionCount][]int // the steps before each condition changed
 	onset  [conditionCount]int   // position of the first step whose batch shows the change
@@ -30,10 +33,20 @@ func compare(m *measurements, before, after []int) *comparison {
 	if len(before) > 0 {
 		c.from = before[0]
 	}
+	for i := range m.steps {
+		if s := &m.steps[i]; int(s.no) < s.view().Depth {
+			c.prefilled = i + 1
+		}
+	}
 	for which := range conditionCount {
 		c.split(which)
 	}
 	return c
+}
+
+// ofGames reports whether a condition is one of games played, and not of the trainer or the fleet.
+func ofGames(which condition) bool {
+	return which >= condGroups && which <= condBetween || which >= condTypical && which <= condRequestSec
 }
 
 // split finds the step from which on a condition is as it is after.
@@ -52,6 +65,9 @@ func (c *comparison) split(which condition) {
 	}
 	if len(c.left[which]) == 0 {
 		c.left[which] = c.before
+	}
+	if ofGames(which) {
+		c.left[which] = slices.DeleteFunc(slices.Clone(c.left[which]), func(i int) bool { return i < c.prefilled })
 	}
 	c.old[which] = c.mean(which, c.left[which])
 	c.spread[which] = c.standardError(which)

@@ -117,7 +117,7 @@ func (s *stepModel) partsOfARequest(c *comparison, beforeSec float64) {
 		take(condStall, serving(s.old[condStall], beforeSec)/serving(s.now[condStall], s.stepSec))
 	}
 	load := max(1, c.ratio(condInFlight))
-	if least := left / load; least > 1+movedLittle {
+	if least := left / load; least > 1+moved {
 		take(condSpeed, left)
 	}
 	if load > 1.1 && left > 1 {

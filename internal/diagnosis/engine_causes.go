@@ -180,7 +180,7 @@ func ownLimit(m *measurements, reg *regime, e effect) (Cause, bool) {
 // adapterLoads weighs what loading adapters can have cost at most. An engine at worst serves
 // nothing while it loads, so the fleet loses the loads' time divided by the engines; and it cannot
 // have lost more than its slots stood empty. A trainer that waits for its publication loses the publish phase.
-func adapterLoads(m *measurements, reg *regime, e effect) (Cause, bool) {
+func (p *predictions) adapterLoads(m *measurements, reg *regime, e effect) (Cause, bool) {
 	if m.in.Loads == nil {
 		return decided(CauseAdapterLoad, Undecided, "adapter loads were not recorded", Measured), true
 	}
@@ -189,6 +189,9 @@ func adapterLoads(m *measurements, reg *regime, e effect) (Cause, bool) {
 	cost := 0.0
 	if reg.P != nil {
 		cost = reg.counterfactualGain(reg.P.Sec - lost)
+	}
+	if p.model != nil && loading >= moved*reg.StepSec { // long ones stop the requests that are in flight, too
+		cost = max(cost, p.model.without(change{}).StepSec-p.model.without(change{stallSec: -loading}).StepSec)
 	}
 	if e.jump != nil {
 		cost += max(0, m.mean(e.after, phaseSec(publishAt))-m.mean(e.before, phaseSec(publishAt)))

@@ -217,7 +217,12 @@ func (c *conditions) ofFleet(m *measurements, s *step, from, to time.Time, own *
 		}
 		mine = max(mine, f.InFlight*f.Engines)
 	}
-	if mine > 0 {
+	// The load under which the batch was played, which may have been long before.
+	if began, ended := playedDuring(s.view().Groups); ended.After(began) {
+		if playing := own.mean(began, ended) * c.or(condPlayed, 1); playing > 0 {
+			c[condInFlight] = max(playing+c.or(condOthers, 0), 0) / engines
+		}
+	} else if mine > 0 {
 		c[condInFlight] = mine / engines
 	}
 	if m.in.Loads != nil && to.After(from) {
@@ -228,6 +233,23 @@ func (c *conditions) ofFleet(m *measurements, s *step, from, to time.Time, own *
 		}
 		c[condStall] = sum / engines * s.wall / to.Sub(from).Seconds()
 	}
+}
+
+// playedDuring is from the first request of a batch to its last game's end.
+func playedDuring(groups []rollout.GroupView) (began, ended time.Time) {
+	for i := range groups {
+		t := groups[i].Times
+		if !t.StartedAt.IsZero() && (began.IsZero() || t.StartedAt.Before(began)) {
+			began = t.StartedAt
+		}
+		if t.ReadyAt.After(ended) {
+			ended = t.ReadyAt
+		}
+	}
+	if began.IsZero() {
+		return ended, ended
+	}
+	return began, ended
 }
 
 // otherShare is the share of the requests in flight that must be somebody else's to be more than how the two ways of

@@ -31,8 +31,7 @@ type effect struct {
 // effectOf is the rise to the present level, or else the present wait, or else the last rise that is over.
 func effectOf(m *measurements) effect {
 	if m.rise != nil {
-		base, last := m.levelSteps[riseBase(m.shifts)], m.levelSteps[len(m.levelSteps)-1]
-		return effect{sec: m.rise.DeltaSec, jump: m.rise, before: base.usual, after: last.usual}
+		return riseFrom(m, fastestBase(m))
 	}
 	if m.starving() {
 		var before []int
@@ -56,13 +55,36 @@ func effectOf(m *measurements) effect {
 	return effect{}
 }
 
+// fastestBase is the level that a rise is from: the one before the last shifts towards slower steps, or an earlier and
+// faster one, if what slowed the run down let go of it for a while.
+func fastestBase(m *measurements) int {
+	base := riseBase(m.shifts)
+	for i := base - 1; i >= 0; i-- {
+		if m.levels[i].StepSec < (1-movedLittle)*m.levels[base].StepSec {
+			base = i
+		}
+	}
+	return base
+}
+
+// riseFrom is the rise from a level to the present one.
+func riseFrom(m *measurements, base int) effect {
+	before, last := m.levelSteps[base], m.levelSteps[len(m.levelSteps)-1]
+	jump := m.rise
+	if base < riseBase(m.shifts) {
+		one := m.attributed(m.shifts[base], before, last)
+		jump = &one
+	}
+	return effect{sec: jump.DeltaSec, jump: jump, before: before.usual, after: last.usual}
+}
+
 // candidate decides about one cause; false when the question does not arise.
 type candidate func(*measurements, *regime, effect) (Cause, bool)
 
 // causesOf is the fourth stage: it decides every candidate. A healthy run has nothing to explain and gets none.
 // First are the things that differ between the steps before and after a jump, by how much of it goes with them; then
 // what costs time in all steps alike, and the terms of the step time themselves.
-func causesOf(m *measurements, reg *regime, _ *predictions) []Cause {
+func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	out := append([]Cause{}, coldEngines(m)...)
 	e := effectOf(m)
 	if e.sec <= 0 {
@@ -83,7 +105,7 @@ func causesOf(m *measurements, reg *regime, _ *predictions) []Cause {
 	}
 	for _, decide := range []candidate{
 		configChange, ownPhases, throughput, latencyBound, tooFewWorkers, prefillDrain, fewerEngines, longerGames,
-		ownLimit, otherRuns, drops, throttle, staleWait, handover, straggler, environment, adapterLoads, refLogprobs,
+		ownLimit, otherRuns, drops, throttle, staleWait, handover, straggler, environment, p.adapterLoads, refLogprobs,
 		checkpoints,
 	} {
 		c, ok := decide(m, reg, e)
