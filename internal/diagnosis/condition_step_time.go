@@ -118,12 +118,22 @@ func (s *stepModel) partsOfARequest(c *comparison, beforeSec float64) {
 	}
 	load := max(1, c.ratio(condInFlight))
 	if least := left / load; least > 1+moved {
-		take(condSpeed, left)
+		if c.crowded() {
+			take(condSpeed, least)
+		} else {
+			take(condSpeed, left)
+		}
 	}
 	if load > 1.1 && left > 1 {
 		s.sharing = min(1, math.Log(left)/math.Log(load))
 	}
 	s.now[condSpeed] = s.slower[condSpeed]
+}
+
+// crowded reports whether an engine has more requests for a reason of its own: fewer engines, or other runs.
+func (c *comparison) crowded() bool {
+	return c.differs(condOthers) && c.now[condOthers] > c.old[condOthers] ||
+		c.differs(condEngines) && c.now[condEngines] < c.old[condEngines]
 }
 
 // seconds is the step time when some conditions are as they were before.
