@@ -53,7 +53,8 @@ func from(name string, longer time.Duration) func(int64, string) time.Duration {
 
 var cases = []liveCase{
 	{name: "healthy", engines: 2},
-	{name: "saturated", engines: 1, engineArgs: []string{"--prefix-caching=false"}},
+	{name: "saturated", engines: 1, engineArgs: []string{"--prefix-caching=false"},
+		bounds: "{depth: 2, groups_per_step: 4, max_staleness: 4, on_stale: drop}"},
 	{name: "all-engines-slow", engines: 2, at: once(func(s *site) {
 		s.fault(0, "/sim/faults", `{"kind": "slow", "factor": 4}`)
 		s.fault(1, "/sim/faults", `{"kind": "slow", "factor": 4}`)
@@ -73,7 +74,7 @@ var cases = []liveCase{
 			}
 		}},
 	{name: "engine-drained", engines: 2, engineArgs: []string{"--speed", "0.7"}, at: once(func(s *site) {
-		s.operator("engine", "drain", "engine-1")
+		s.operator("engine", "drain", s.engines[1].id())
 	})},
 	{name: "prefix-cache-off", engines: 1, at: once(func(s *site) {
 		s.kill(0)
