@@ -98,7 +98,7 @@ func simEngineCases() []Case {
 			return slots(n).set(func(s *sim.Setup) {
 				s.Fleet.Engines = n
 				s.Fleet.ColdStart = seconds(900)
-				s.Trainer.Train = seconds(65)
+				s.Trainer.Train, s.Trainer.Publish = seconds(65), seconds(3)
 				for range 3 * n {
 					s.Fleet.Events = append(s.Fleet.Events, sim.FleetEvent{At: seconds(1), Kind: sim.AddEngine})
 				}
