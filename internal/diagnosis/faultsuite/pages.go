@@ -63,6 +63,6 @@ func pageOf(of []*Outcome) string {
 	}
 	const again = "Again: `go run ./internal/diagnosis/faultsuite/faultscore -only '^%s$'`; `-steps` prints the step " +
 		"times, `-records DIR` writes the record. Even seeds have per-engine rows, odd ones not."
-	return fmt.Sprintf("# %s\n\nInjected: %s. Wanted: %s.\n\n%s\n\n"+again+"\n\n```\n%s```\n", c.Name, c.Injected, wanted(c),
-		strings.Join(lines, "\n"), c.Name, report.String())
+	return fmt.Sprintf("# %s\n\nInjected: %s. Wanted: %s.\n\n%s\n\n"+again+"\n\n```\n%s```\n", c.Name, c.Injected,
+		wanted(c), strings.Join(lines, "\n"), c.Name, report.String())
 }

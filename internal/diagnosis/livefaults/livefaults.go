@@ -180,7 +180,7 @@ group: {samples: 3}
 buffer: %s
 sampling: {temperature: 0.8, max_tokens: 100}
 adapters: {rank: 8, path_prefix: %s}
-demo: {load: 100ms, ref_logprobs: 600ms, train: 2000ms, publish: 200ms, speed: 1}
+demo: {load: 100ms, ref_logprobs: 600ms, train: 2500ms, publish: 50ms, speed: 1}
 `
 
 // startEngine starts an engine on a port; 0: on a free one.

@@ -30,6 +30,7 @@ func run() error {
 	steps := flag.Bool("steps", false, "print the step times of the first run of each case instead")
 	records := flag.String("records", "", "write the record of the first run of each case into this folder")
 	wrong := flag.String("wrong", "", "write a page on each case that is not right into this folder")
+	live := flag.String("live", "", "diagnose the runs that livefaults recorded in this folder instead, each once")
 	service := flag.Bool("sim", false, "play the cases of package sim, not those of package requestsim")
 	known := flag.String("known", "", "keep what advised changes do in this file, and read it from there")
 	flag.Parse()
@@ -41,11 +42,19 @@ func run() error {
 	if *service {
 		all = faultsuite.SimCases()
 	}
+	if *live != "" {
+		if all, err = faultsuite.LiveCases(*live); err != nil {
+			return err
+		}
+	}
 	cases := slices.DeleteFunc(all, func(c faultsuite.Case) bool {
 		return !pattern.MatchString(c.Name)
 	})
 	if *steps || *records != "" {
 		return look(cases, *steps, *records)
+	}
+	if *live != "" {
+		*seeds, *scales = 1, 1
 	}
 	trials := faultsuite.Trials{Advice: *advice, Workers: runtime.NumCPU()}
 	for i := range *seeds {
