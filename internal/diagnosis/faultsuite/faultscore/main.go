@@ -31,6 +31,8 @@ func run() error {
 	records := flag.String("records", "", "write the record of the first run of each case into this folder")
 	wrong := flag.String("wrong", "", "write a page on each case that is not right into this folder")
 	live := flag.String("live", "", "diagnose the runs that livefaults recorded in this folder instead, each once")
+	drawn := flag.Int("drawn", 0, "play so many cases whose sizes are drawn instead, each once")
+	draw := flag.Uint64("draw", 1, "seed of these")
 	service := flag.Bool("sim", false, "play the cases of package sim, not those of package requestsim")
 	known := flag.String("known", "", "keep what advised changes do in this file, and read it from there")
 	flag.Parse()
@@ -41,6 +43,9 @@ func run() error {
 	all := faultsuite.RequestCases()
 	if *service {
 		all = faultsuite.SimCases()
+	}
+	if *drawn > 0 {
+		all = faultsuite.DrawnCases(*drawn, *draw)
 	}
 	if *live != "" {
 		if all, err = faultsuite.LiveCases(*live); err != nil {
@@ -53,8 +58,8 @@ func run() error {
 	if *steps || *records != "" {
 		return look(cases, *steps, *records)
 	}
-	if *live != "" {
-		*seeds, *scales = 1, 1
+	if *live != "" || *drawn > 0 {
+		*seeds, *scales = max(1, *seeds/5), 1
 	}
 	trials := faultsuite.Trials{Advice: *advice, Workers: runtime.NumCPU()}
 	for i := range *seeds {
