@@ -32,18 +32,20 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 		Regime: reg.Regime, Replay: p.replay, Simulator: p.simulator, WhatIfs: p.whatIfs, Causes: causes,
 		Missing:     append(append([]string{}, reg.missing...), p.missing...),
 		Notes:       append(append([]string{}, m.notes...), p.notes...),
-		NotLookedAt: []string{}, APL: []Query{}, Next: []string{},
+		NotLookedAt: m.in.notLookedAt(m.all[0].no), APL: []Query{}, Next: []string{},
 	}
 	r.Regime.Probe = p.probe
 	found := findingsOf(m, reg, p, causes)
-	r.Ledger = ledgerOf(m, found)
-	r.Goodput = r.Ledger.Goodput()
-	var losses []Finding
-	if len(m.all) >= tooFew {
-		losses = lossFindings(r.Ledger, found, r.To)
+	recent := ledgerOf(m, found)
+	whole := *recent
+	if older := m.in.Older; older != nil {
+		whole = merged(older.Ledger, *recent)
+		r.OldShifts, r.Hours = older.Shifts, older.Hours
 	}
-	r.Findings = append([]Finding{}, bySeverity(found, losses, r.Ledger)...)
-	r.Causes = withLosses(causes, r.Findings, lossCauses(losses, r.Ledger))
+	r.Ledger, r.Goodput = &whole, whole.Goodput()
+	losses := lossesOf(recent, &whole, found, r.To)
+	r.Findings = append([]Finding{}, bySeverity(found, losses, recent)...)
+	r.Causes = withLosses(causes, r.Findings, lossCauses(losses, recent))
 	r.Verdict = verdictOf(r.Findings, r.Steps)
 	if r.Verdict == VerdictNoAnswer {
 		r.Missing = append(r.Missing, fmt.Sprintf("%d more steps", tooFew-r.Steps))
@@ -65,6 +67,21 @@ func ledgerOf(m *measurements, found []Finding) *Ledger {
 		}
 	}
 	return t.ledger(0, len(m.all))
+}
+
+// lossesOf is the findings of the ledger: of the recent steps, or else of the whole run, which is then over.
+func lossesOf(recent, whole *Ledger, found []Finding, last rollout.Step) []Finding {
+	if recent.Steps < tooFew {
+		return nil
+	}
+	losses := lossFindings(recent, found, last)
+	if len(losses) == 0 && len(found) == 0 {
+		losses = lossFindings(whole, found, last)
+		for i := range losses {
+			losses[i].Verdict = VerdictHealed
+		}
+	}
+	return losses
 }
 
 // withLosses puts the losses among the causes: first if one of them is the first finding.

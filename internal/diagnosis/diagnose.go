@@ -4,6 +4,7 @@ package diagnosis
 // what limits the step time, what a replay predicts of changes, and what caused the slow steps. A report is made of all
 // of them. The same input gives the same report.
 func Diagnose(in Input) Report {
+	in = in.selected()
 	h := newHistory(in.Records)
 	if len(h.steps) == 0 {
 		return withAlarms(reportOfNoStep(in, h), in.Alarms)

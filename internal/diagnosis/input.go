@@ -26,6 +26,12 @@ type Input struct {
 	RewardVarianceChanges []RewardVarianceChange // in order of time
 	// Alarms are what keeps the games from being played now, the gravest first.
 	Alarms []rollout.Alarm
+	// First and Last, if set, bound the steps that are asked about, both included.
+	First, Last *rollout.Step
+	// Older is what is kept of the steps before Records, if anything is.
+	Older *Older
+	// NotLookedAt is what whoever read the records could not read, in words.
+	NotLookedAt []string
 	// MinEffect is the relative change of the step time that counts; 0 means 10 %.
 	MinEffect float64
 	// Simulator, if set, is a second model of the run beside the replay.

@@ -31,8 +31,10 @@ type Report struct {
 	Goodput     float64      `json:"goodput"` // share of the ledger's wall time that was useful compute
 	Ledger      *Ledger      `json:"ledger,omitempty"`
 	Drift       *Drift       `json:"drift,omitempty"`
-	Missing     []string     `json:"missing"`       // evidence that would be needed to say more
-	NotLookedAt []string     `json:"not_looked_at"` // what is known of the run, or was, and is not in this report
+	OldShifts   []OldShift   `json:"old_shifts,omitempty"` // among steps that are no longer looked at one by one
+	Hours       []Hour       `json:"hours,omitempty"`      // of such steps
+	Missing     []string     `json:"missing"`              // evidence that would be needed to say more
+	NotLookedAt []string     `json:"not_looked_at"`        // what is known of the run, or was, and is not in this report
 	Notes       []string     `json:"notes"`
 	APL         []Query      `json:"apl"`  // that show the same evidence in Axiom
 	Next        []string     `json:"next"` // commands

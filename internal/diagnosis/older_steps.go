@@ -1,0 +1,212 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// What is kept of older steps is bounded, whatever a run does and however long.
+const (
+	// OlderBlock is how many steps are summed up at once.
+	OlderBlock = 100
+	// olderContext is how many steps after a block are looked at with it, so that a change of level at its end is seen as
+	// one.
+	olderContext = 50
+	keptShifts   = 200
+	keptHours    = 1000
+	keptLosses   = 40
+)
+
+// OlderSteps is how many records SumUp needs, from the first that is not summed up.
+const OlderSteps = OlderBlock + olderContext
+
+// SumUp adds the next OlderBlock steps to what is kept of older ones. The records are those from older.To on, at least
+// OlderSteps of them; false: there are fewer.
+func SumUp(older Older, records []rollout.StepRecord) (Older, bool) {
+	h := newHistory(records)
+	if len(h.all) < OlderSteps || h.all[0].no < older.To {
+		return older, false
+	}
+	in := Input{Records: records}
+	m := measure(in, h)
+	t := timelineOf(&m.history, m.cycle != nil)
+	out := Older{
+		To: h.all[OlderBlock].no, Ledger: merged(older.Ledger, *t.ledger(0, OlderBlock)),
+		Shifts: slices.Clone(older.Shifts), DroppedShifts: older.DroppedShifts, Hours: slices.Clone(older.Hours),
+	}
+	from, to := older.To+olderContext/2, out.To+olderContext/2 // what the block before saw is there
+	if older.To == 0 {
+		from = 0
+	}
+	for i, s := range m.shifts {
+		if s.At >= from && s.At < to {
+			at := slices.IndexFunc(h.all, func(one step) bool { return one.no == s.At })
+			out.Shifts = append(out.Shifts, OldShift{At: s.At, Time: h.all[at].view().GrantedAt,
+				BeforeSec: m.levels[i].StepSec, AfterSec: m.levels[i+1].StepSec, First: s.First})
+		}
+	}
+	if n := len(out.Shifts) - keptShifts; n > 0 {
+		out.Shifts, out.DroppedShifts = slices.Delete(out.Shifts, 0, n), out.DroppedShifts+n
+	}
+	for i := range OlderBlock {
+		out.addHour(&t, i)
+	}
+	return out, true
+}
+
+// selected is the input with the steps that are asked about alone, and of more than can be looked at one by one the older
+// ones summed up.
+func (in Input) selected() Input {
+	var records []rollout.StepRecord
+	for _, r := range in.Records {
+		switch {
+		case !r.Done || in.First != nil && r.Step < *in.First || in.Last != nil && r.Step > *in.Last:
+		case in.Older != nil && r.Step < in.Older.To: // it is counted there
+		default:
+			records = append(records, r)
+		}
+	}
+	slices.SortStableFunc(records, func(a, b rollout.StepRecord) int { return cmp.Compare(a.Step, b.Step) })
+	in.NotLookedAt = slices.Clone(in.NotLookedAt)
+	if in.First != nil || in.Last != nil {
+		in.Older = nil
+		in.NotLookedAt = append(in.NotLookedAt, fmt.Sprintf("all steps but %s: only these were asked about", in.asked()))
+	}
+	for len(records) > lastSteps {
+		var older Older
+		if in.Older != nil {
+			older = *in.Older
+		}
+		next, ok := SumUp(older, records[:OlderSteps])
+		if !ok {
+			break
+		}
+		in.Older = &next
+		records = slices.DeleteFunc(records, func(r rollout.StepRecord) bool { return r.Step < next.To })
+	}
+	in.Records = records
+	return in
+}
+
+func (in Input) asked() string {
+	switch {
+	case in.First == nil:
+		return fmt.Sprintf("those up to %d", *in.Last)
+	case in.Last == nil:
+		return fmt.Sprintf("those from %d on", *in.First)
+	}
+	return fmt.Sprintf("%d to %d", *in.First, *in.Last)
+}
+
+// notLookedAt is what the report is not made from.
+func (in Input) notLookedAt(first rollout.Step) []string {
+	out := append([]string{}, in.NotLookedAt...)
+	switch {
+	case in.Older != nil:
+		out = append(out, fmt.Sprintf("steps %d-%d one by one: their ledger, %d changes of level and %d hours are kept",
+			in.Older.Ledger.From, in.Older.Ledger.To, len(in.Older.Shifts), len(in.Older.Hours)))
+		if n := in.Older.DroppedShifts; n > 0 {
+			out = append(out, fmt.Sprintf("%d changes of level before step %d: the latest %d are kept", n,
+				in.Older.Shifts[0].At, keptShifts))
+		}
+		if in.Older.To < first {
+			out = append(out, fmt.Sprintf("steps %d-%d: they are not summed up yet", in.Older.To, first-1))
+		}
+	case first > 0 && in.First == nil:
+		out = append(out, fmt.Sprintf("steps 0-%d: nothing is kept of them", first-1))
+	}
+	return out
+}
+
+// addHour counts a step in the hour in which it was completed.
+func (o *Older) addHour(t *timeline, i int) {
+	s := &t.h.all[i]
+	hour := s.view().CompletedAt.Truncate(time.Hour)
+	if n := len(o.Hours); n == 0 || o.Hours[n-1].Start.Before(hour) {
+		o.Hours = append(o.Hours, Hour{Start: hour, Hours: 1, FirstStep: s.no})
+	}
+	last := &o.Hours[len(o.Hours)-1]
+	last.Steps++
+	last.WallSec += s.wall + t.gaps[i]
+	last.WaitSec += s.wait()
+	last.UsefulSec += s.wall + t.gaps[i]
+	for _, one := range t.lost {
+		if one.at == i {
+			last.UsefulSec -= one.sec
+		}
+	}
+	if len(o.Hours) > keptHours { // the two oldest become one
+		a, b := o.Hours[0], o.Hours[1]
+		a.Hours += b.Hours
+		a.Steps += b.Steps
+		a.WallSec, a.WaitSec, a.UsefulSec = a.WallSec+b.WallSec, a.WaitSec+b.WaitSec, a.UsefulSec+b.UsefulSec
+		o.Hours = slices.Delete(o.Hours, 0, 1)
+		o.Hours[0] = a
+	}
+}
+
+// merged is the ledger of two stretches of steps, the later one second.
+func merged(a, b Ledger) Ledger {
+	if a.Steps == 0 {
+		return b
+	}
+	if b.Steps == 0 {
+		return a
+	}
+	out := Ledger{
+		From: a.From, To: b.To, Steps: a.Steps + b.Steps, WallSec: a.WallSec + b.WallSec,
+		PrefillSec: a.PrefillSec + b.PrefillSec, Phases: map[rollout.Phase]float64{}, Losses: slices.Clone(a.Losses),
+	}
+	for _, phase := range rollout.Phases() {
+		if sec := a.Phases[phase] + b.Phases[phase]; phase != rollout.PhaseWait {
+			out.Phases[phase] = sec
+		}
+	}
+	for _, loss := range b.Losses {
+		at := slices.IndexFunc(out.Losses, func(l Loss) bool { return l.sameAs(loss) })
+		if at < 0 {
+			out.Losses = append(out.Losses, loss)
+			continue
+		}
+		out.Losses[at] = out.Losses[at].and(loss)
+	}
+	out.balance()
+	for len(out.Losses) > keptLosses { // the two smallest become one
+		n := len(out.Losses)
+		l := out.Losses[n-2].and(out.Losses[n-1])
+		l.Name, l.Every, l.Wait = "other", 0, nil
+		out.Losses = append(out.Losses[:n-2], l)
+		out.balance()
+	}
+	return out
+}
+
+// sameAs reports whether two losses are of the same kind: what comes back does so after as many steps.
+func (l Loss) sameAs(other Loss) bool {
+	return l.Cause == other.Cause && l.Phase == other.Phase && l.Name == other.Name &&
+		(l.Every == other.Every || l.Cause == CauseCheckpoint)
+}
+
+// and joins a later loss of the same kind.
+func (l Loss) and(later Loss) Loss {
+	l.Last = max(l.Last, later.Last)
+	l.First = min(l.First, later.First)
+	if later.WorstSec > l.WorstSec {
+		l.Worst, l.WorstSec = later.Worst, later.WorstSec
+	}
+	if l.Every == 0 {
+		l.Every = later.Every
+	}
+	l.Steps += later.Steps
+	l.Sec += later.Sec
+	var wait byPlace
+	for _, part := range slices.Concat(l.Wait, later.Wait) {
+		wait.add(part.Place, part.Sec)
+	}
+	l.Wait = wait.parts()
+	return l
+}
