@@ -91,6 +91,13 @@ type Events interface {
 	Follow(ctx context.Context, run rollout.RunName, after string, see func(Event) error) error
 }
 
+// DiagnosisQuery is what a diagnosis is asked for: of the whole run as it is now, of the steps from First to Last, or
+// one step second by second. What is nil is not asked.
+type DiagnosisQuery struct{ Step, First, Last *rollout.Step }
+
+// Whole reports whether it is the run as it is now.
+func (q DiagnosisQuery) Whole() bool { return q == DiagnosisQuery{} }
+
 // Deps is what the server stands on. Control, Store, Fleet, Workers, Events and ReadSpec are needed; the others may be
 // nil, and what they would answer is then left out or refused as not available.
 type Deps struct {
@@ -103,9 +110,9 @@ type Deps struct {
 	ReadSpec func([]byte) (rollout.Spec, error)
 
 	// Diagnose answers GET .../diagnosis, as JSON.
-	Diagnose func(ctx context.Context, run rollout.RunName) (any, error)
 	// Engines is each engine over a window; nil: nobody knows.
-	Engines func(ctx context.Context, run rollout.RunName, from, to time.Time) ([]rollout.EngineView, error)
+	Engines  func(ctx context.Context, run rollout.RunName, from, to time.Time) ([]rollout.EngineView, error)
+	Diagnose func(ctx context.Context, run rollout.RunName, asked DiagnosisQuery) (any, error)
 	// FleetView sums up the engines over a window.
 	FleetView func(ctx context.Context, run rollout.RunName, from, to time.Time) (rollout.FleetView, error)
 	// Game shows one game, as its environment writes it.

@@ -12,28 +12,60 @@ import (
 func (s *Server) registerDiagnosis() {
 	s.registerEvents()
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/diagnosis", "diagnose-run", "insight", "Diagnose a run",
-		"Where the time of its steps goes, what changed and when, and what would and would not help."), s.diagnose)
+		"Where the time of its steps goes, what changed and when, and what would and would not help. With step: that step "+
+			"second by second, where the trainer waited for which group, and what that group was doing."), s.diagnose)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/games/{group}/{episode}", "show-game", "insight", "Show a game",
 		"One game of a group, as its environment writes it, in progress or over, while the group is kept."), s.showGame)
 }
 
-func (s *Server) diagnose(ctx context.Context, in *RunPath) (*struct{ Body any }, error) {
+// diagnosisInput bounds what is diagnosed; -1 is no bound.
+type diagnosisInput struct {
+	RunPath
+	Step  int64 `query:"step" default:"-1" minimum:"-1" doc:"This step alone, second by second"`
+	First int64 `query:"from" default:"-1" minimum:"-1" doc:"The first step that is looked at"`
+	Last  int64 `query:"to" default:"-1" minimum:"-1" doc:"The last step that is looked at"`
+}
+
+func (in *diagnosisInput) asked() DiagnosisQuery {
+	bound := func(n int64) *rollout.Step {
+		if n < 0 {
+			return nil
+		}
+		step := rollout.Step(n)
+		return &step
+	}
+	return DiagnosisQuery{Step: bound(in.Step), First: bound(in.First), Last: bound(in.Last)}
+}
+
+func (s *Server) diagnose(ctx context.Context, in *diagnosisInput) (*struct{ Body any }, error) {
 	if s.deps.Diagnose == nil {
 		return nil, problem(codeNotAvailable, "this server has no diagnosis")
+	}
+	asked := in.asked()
+	if asked.First != nil && asked.Last != nil && *asked.First > *asked.Last {
+		return nil, s.fail(ctx, "diagnose", rollout.Refuse(rollout.Invalid, "no step lies from %d to %d", in.First, in.Last))
+	}
+	analyse := func(ctx context.Context) (any, error) {
+		leave, ok := s.gates.analyses.enter(ctx, string(in.Run))
+		if !ok {
+			return nil, overloaded("diagnoses", "")
+		}
+		defer leave()
+		return s.deps.Diagnose(ctx, in.Run, asked)
+	}
+	if !asked.Whole() {
+		value, err := analyse(ctx)
+		if err != nil {
+			return nil, s.fail(ctx, "diagnose", err)
+		}
+		return &struct{ Body any }{value}, nil
 	}
 	account, err := s.deps.Store.Account(ctx, in.Run)
 	if err != nil {
 		return nil, s.fail(ctx, "diagnose", err)
 	}
 	mark := accountMark{account.Counts, account.Launched, account.ClaimedTo, account.Version, account.Generation}
-	value, err := s.diagnoses.of(ctx, in.Run, mark, s.deps.Now, func(ctx context.Context) (any, error) {
-		leave, ok := s.gates.analyses.enter(ctx, string(in.Run))
-		if !ok {
-			return nil, overloaded("diagnoses", "")
-		}
-		defer leave()
-		return s.deps.Diagnose(ctx, in.Run)
-	})
+	value, err := s.diagnoses.of(ctx, in.Run, mark, s.deps.Now, analyse)
 	if err != nil {
 		return nil, s.fail(ctx, "diagnose", err)
 	}

@@ -22,7 +22,7 @@ func TestRunLife(t *testing.T) {
 		d.FleetView = func(context.Context, rollout.RunName, time.Time, time.Time) (rollout.FleetView, error) {
 			return rollout.FleetView{Engines: 2, OutputTPS: 100}, nil
 		}
-		d.Diagnose = func(_ context.Context, run rollout.RunName) (any, error) {
+		d.Diagnose = func(_ context.Context, run rollout.RunName, _ api.DiagnosisQuery) (any, error) {
 			return map[string]any{"run": run, "regime": "capacity-bound"}, nil
 		}
 	})

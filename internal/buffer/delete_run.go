@@ -82,7 +82,8 @@ func (s *Store) Purge(ctx context.Context, run rollout.RunName) error {
 	if err := s.purgeSteps(ctx, run); err != nil {
 		return err
 	}
-	rest := []string{"trained", "dropped", "codes", "drops", "departures", "tries", "failing", "alarms", "dying", "tokens"}
+	rest := []string{"trained", "dropped", "codes", "drops", "departures", "tries", "failing", "alarms",
+		"older", "dying", "tokens"}
 	for i, name := range rest {
 		rest[i] = s.key(run, name)
 	}

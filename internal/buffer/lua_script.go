@@ -57,6 +57,8 @@ var (
 	awaitedScript      = onRun("awaited")
 	starvedScript      = onRun("starved")
 	enginesScript      = onRun("engines")
+	olderScript        = onRun("older")
+	verdictScript      = onRun("verdict")
 )
 
 // script is an atomic change of one run, or a look at it. It may answer what the lines --> of its file declare.

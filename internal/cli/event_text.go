@@ -49,6 +49,11 @@ func eventText(e telemetry.Event) string {
 			return fmt.Sprintf("%s is over", b.Code)
 		}
 		return because(b.Text, b.Advice)
+	case telemetry.Diagnosed:
+		if b.Cause != "" {
+			return fmt.Sprintf("%s (%s): %s", b.Verdict, b.Cause, b.Text)
+		}
+		return fmt.Sprintf("%s: %s", b.Verdict, b.Text)
 	case telemetry.GroupReady:
 		return fmt.Sprintf("%d: %d trajectories, oldest version v%d, %d games failed%s", b.Group.Seq, b.Trajectories,
 			b.Group.MinVersion, b.Failed, zeroVarianceText(b.Group))

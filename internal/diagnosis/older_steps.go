@@ -58,8 +58,8 @@ func SumUp(older Older, records []rollout.StepRecord) (Older, bool) {
 	return out, true
 }
 
-// selected is the input with the steps that are asked about alone, and of more than can be looked at one by one the older
-// ones summed up.
+// selected is the input with the steps that are asked about alone. Of more than can be looked at one by one the older
+// ones are summed up.
 func (in Input) selected() Input {
 	var records []rollout.StepRecord
 	for _, r := range in.Records {

@@ -111,8 +111,8 @@ func TestOnlyTheStepsThatAreAskedAbout(t *testing.T) {
 	}
 }
 
-// BenchmarkDiagnoseLongRun is a diagnosis as a server makes it: of the newest steps, with 64 groups each, and of what is
-// kept of the others.
+// BenchmarkDiagnoseLongRun is a diagnosis as a server makes it: of the newest steps, with 64 groups each, and of what
+// is kept of the others.
 func BenchmarkDiagnoseLongRun(b *testing.B) {
 	in := with(seedCase(), func(m *simRun) { m.groups, m.steps = 64, 499 }).input()
 	in.Spec.Buffer.GroupsPerStep = 64

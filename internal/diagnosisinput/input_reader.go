@@ -20,6 +20,9 @@ import (
 // maxDiagnosed is how many of the newest steps a diagnosis reads, as the detector of level shifts advises.
 const maxDiagnosed = 500
 
+// maxAsked is how many steps are read when some are asked about; the newest of them.
+const maxAsked = 5000
+
 // Reader reads from the stores that hold Millrace's own records.
 type Reader struct {
 	Buffer   *buffer.Store
@@ -28,21 +31,47 @@ type Reader struct {
 	Events   *store.Store
 }
 
-// Read is what a diagnosis of a run is made from now.
-func (r Reader) Read(ctx context.Context, run rollout.RunName) (diagnosis.Input, error) {
+// Steps bounds the steps that are asked about, both included; nil: from the first, or to the newest.
+type Steps struct{ First, Last *rollout.Step }
+
+// All reports whether nothing is left out.
+func (s Steps) All() bool { return s.First == nil && s.Last == nil }
+
+// Read is what a diagnosis of a run is made from now: of the newest steps, and of what is kept of older ones, or of
+// those that are asked about.
+func (r Reader) Read(ctx context.Context, run rollout.RunName, asked Steps) (diagnosis.Input, error) {
 	status, err := r.Buffer.Status(ctx, run)
 	if err != nil {
 		return diagnosis.Input{}, err
 	}
-	from := max(0, status.NextStep-maxDiagnosed)
-	records, err := r.Buffer.Steps(ctx, run, from, maxDiagnosed)
-	if err != nil {
-		return diagnosis.Input{}, fmt.Errorf("read steps: %w", err)
-	}
 	in := diagnosis.Input{
-		Spec: status.Spec, Over: status.State.Over(), Records: records, Loads: []diagnosis.AdapterLoad{},
+		Spec: status.Spec, Over: status.State.Over(), Loads: []diagnosis.AdapterLoad{}, First: asked.First, Last: asked.Last,
 		RewardVariance: status.RewardVariance, Throttle: status.Throttle,
 	}
+	from, to := max(0, status.NextStep-maxDiagnosed), status.NextStep
+	if asked.All() {
+		if in.Older, err = r.older(ctx, run, status.NextStep); err != nil {
+			return diagnosis.Input{}, err
+		}
+		if in.Older != nil {
+			from = max(from, in.Older.To)
+		}
+	} else if asked.Last != nil {
+		to = min(to, *asked.Last+1)
+		from = max(0, to-maxDiagnosed)
+	}
+	if asked.First != nil {
+		to = min(to, max(*asked.First, to-maxAsked)+maxAsked)
+		from = max(*asked.First, to-maxAsked)
+	}
+	for at := from; at < to; at += maxDiagnosed {
+		some, err := r.Buffer.Steps(ctx, run, at, int(min(to-at, maxDiagnosed)))
+		if err != nil {
+			return diagnosis.Input{}, fmt.Errorf("read steps: %w", err)
+		}
+		in.Records = append(in.Records, some...)
+	}
+	records := in.Records
 	if in.Departures, err = r.Buffer.Departures(ctx, run); err != nil {
 		return diagnosis.Input{}, fmt.Errorf("count departures: %w", err)
 	}

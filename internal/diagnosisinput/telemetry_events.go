@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/diagnosis/recordinput"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/store"
@@ -58,52 +59,7 @@ func addEvents(in *diagnosis.Input, facts []store.Record, since time.Time) error
 		if e.At.Before(since) {
 			continue
 		}
-		switch body := e.Body.(type) {
-		case telemetry.AdapterLoaded:
-			if body.Failure == "" {
-				in.Loads = append(in.Loads, diagnosis.AdapterLoad{At: e.At, Engine: e.Engine, Sec: body.Sec})
-			}
-		case telemetry.GroupDropped:
-			in.Drops = append(in.Drops, diagnosis.Drop{At: e.At, Code: body.Code})
-		case telemetry.RewardVarianceChanged:
-			in.RewardVarianceChanges = append(in.RewardVarianceChanges,
-				diagnosis.RewardVarianceChange{At: e.At, RewardVariance: body.RewardVariance})
-		case telemetry.RunChanged:
-			in.Events = append(in.Events,
-				diagnosis.Event{At: e.At, Kind: diagnosis.KindOfChange(body.Change), Text: body.Change})
-		case telemetry.EngineChanged:
-			in.Events = append(in.Events, engineEvent(e, body))
-		case telemetry.EnginePaced:
-			text := fmt.Sprintf("engine %s is no longer slow", e.Engine)
-			if body.Slow != "" {
-				text = fmt.Sprintf("engine %s is slow: %s", e.Engine, body.Slow)
-			}
-			in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: diagnosis.EventOther, Text: text})
-		case telemetry.StepCompleted, telemetry.BatchClaimed, telemetry.GroupReady, telemetry.EpisodeFinished:
-			// the step records tell
-		case telemetry.AlarmChanged, telemetry.EpisodeFailed: // alarms are looked for again
-		case telemetry.Audit, telemetry.AdapterChanged, telemetry.PolicyPublished, telemetry.BreakerChanged,
-			telemetry.SinkChanged:
-			// they change no step by themselves
-		case telemetry.BufferLevel, telemetry.EngineSample, telemetry.DispatchSample, telemetry.TokenRates: // series
-		}
+		recordinput.Add(in, e)
 	}
 	return nil
-}
-
-func engineEvent(e telemetry.Event, body telemetry.EngineChanged) diagnosis.Event {
-	text := fmt.Sprintf("engine %s is %s", e.Engine, body.State)
-	if body.Reason != "" {
-		text += ": " + body.Reason
-	}
-	kinds := map[rollout.EngineState]diagnosis.EventKind{
-		rollout.EngineReady:    diagnosis.EventEngineJoined,
-		rollout.EngineLost:     diagnosis.EventEngineLost,
-		rollout.EngineDraining: diagnosis.EventEngineLeft,
-	}
-	kind, known := kinds[body.State]
-	if !known {
-		kind = diagnosis.EventOther
-	}
-	return diagnosis.Event{At: e.At, Kind: kind, Text: text}
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
@@ -20,7 +21,7 @@ import (
 // fields is a new one: an older program would not know what they mean, and says so.
 const (
 	Format  = "millrace-run-record"
-	Version = 1
+	Version = 2
 )
 
 // What the service keeps of a run, so that a record may lack its beginning; see Record.Gaps.
@@ -45,6 +46,10 @@ type Record struct {
 	Engines []rollout.Engine `json:"engines"`
 	// Events are the run's and the fleet's, samples among them, in order of time. What the step records say is left out.
 	Events Events `json:"events"`
+	// Alarms are what kept the games from being played when the run was recorded. Since version 2.
+	Alarms []rollout.Alarm `json:"alarms,omitempty"`
+	// Older is what was kept of the steps before Steps, if there were more of them. Since version 2.
+	Older *diagnosis.Older `json:"older,omitempty"`
 	// Gaps is what is missing, in words: the service keeps so many events, and details of so many steps.
 	Gaps []string `json:"gaps,omitempty"`
 }

@@ -78,16 +78,10 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		Workers:  b.Workers,
 		Events:   eventStream{b.Events},
 		ReadSpec: func(b []byte) (rollout.Spec, error) { return environments.ReadSpec("request", b) },
-		Diagnose: func(ctx context.Context, run rollout.RunName) (any, error) {
-			in, err := inputs.Read(ctx, run)
-			if err != nil {
-				return nil, err
-			}
-			return simulations.diagnose(ctx, in), nil
-		},
 		Engines: func(ctx context.Context, _ rollout.RunName, from, to time.Time) ([]rollout.EngineView, error) {
 			return b.Sampler.Engines(ctx, from, to)
 		},
+		Diagnose: diagnoses{inputs, simulations, cfg.Axiom.Dataset}.answer,
 		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (rollout.FleetView, error) {
 			return b.Sampler.View(ctx, from, to)
 		},
@@ -139,6 +133,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	})
 	g.Go(func() error { return simulations.run(ctx) })
 	g.Go(func() error { return newMetricsFeed(b, metrics, sampler.Leads, time.Now()).run(ctx) })
+	g.Go(func() error { return newVerdictWatch(b.Buffer, inputs, sampler.Leads, logger).run(ctx) })
 	return g.Wait()
 }
 

@@ -33,6 +33,8 @@ func bodies() []telemetry.Body {
 			Throttle: rollout.ThrottleBytes, RewardVariance: rollout.RewardVariance{Groups: 32, ZeroVariance: 2}},
 		telemetry.AlarmChanged{Raised: true, Code: rollout.AlarmGamesFail, Text: "every game fails",
 			Advice: "see the events"},
+		telemetry.Diagnosed{Verdict: "problem", Was: "healthy", Cause: "throughput", Step: 12, Since: 9, Goodput: 0.5,
+			StepSec: 300, Text: "the engines need 300 s for a batch"},
 		telemetry.GroupReady{Group: rollout.GroupView{Seq: 3, Usage: rollout.Usage{Requests: 9}, Phases: []int{8, 9},
 			ZeroVariance: true}, Trajectories: 42},
 		telemetry.GroupDropped{Seq: 3, Code: "stale", Phases: []int{8, 9}},

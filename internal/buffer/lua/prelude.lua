@@ -22,6 +22,7 @@
 --   tries               hash: 'n CODE', 'g CODE', 'l CODE' (tries that failed, that were the last of their game, the latest of them), 'c NAME'
 --                       (an environment's counter); failing: hash: since, 'r CODE' (tries that failed since one succeeded)
 --   alarms              hash: alarm -> since when it stands, in ms; 'raised ALARM'
+--   older               hash: steps (JSON: what diagnosis keeps of the steps before to), to, verdict (what it said last)
 --   dying               the hash of a run that was deleted, until the rest is purged; gone: when it was deleted
 --   step:K              hash: what is known of one granted step; views is JSON, and packed once it is completed; starved is
 --                       JSON: seconds that the trainer waited for it, by cause

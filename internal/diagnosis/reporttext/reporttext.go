@@ -23,11 +23,11 @@ const slowStepsShown = 3
 // Write writes the report.
 func Write(w io.Writer, r diagnosis.Report) error {
 	p := &page{}
-	verdict := strings.ToUpper(strings.ReplaceAll(string(r.Verdict), "_", " "))
-	p.line("%s  steps %d-%d: %s", r.Run, r.From, r.To, verdict)
+	p.line("%s  steps %d-%d: %s", r.Run, r.From, r.To, verdictText(r))
 	p.wrapped("", r.Summary)
 	p.findings(r.Findings)
 	p.levels(r)
+	p.drift(r.Drift)
 	p.ledger(r.Ledger)
 	if r.Verdict != diagnosis.VerdictHealthy {
 		p.prefill(r.Prefill)
@@ -41,10 +41,63 @@ func Write(w io.Writer, r diagnosis.Report) error {
 		p.causes(r.Causes)
 	}
 	p.list("Missing", r.Missing)
+	p.list("Not seen", r.NotLookedAt)
 	p.list("Note", r.Notes)
 	p.list("Next", r.Next)
+	if r.Verdict == diagnosis.VerdictProblem || r.Verdict == diagnosis.VerdictWarning {
+		p.queries(r.APL)
+	}
 	_, err := w.Write(p.Bytes())
 	return err
+}
+
+// verdictText is the verdict with the first cause, and what the time was worth.
+func verdictText(r diagnosis.Report) string {
+	text := strings.ToUpper(strings.ReplaceAll(string(r.Verdict), "_", " "))
+	if len(r.Findings) > 0 {
+		text += ", " + strings.ReplaceAll(string(r.Findings[0].Cause), "_", " ")
+	}
+	if r.Ledger != nil && r.Ledger.WallSec > 0 && r.Verdict != diagnosis.VerdictNoAnswer {
+		text += fmt.Sprintf(" (goodput %s)", units.Percent(r.Goodput))
+	}
+	return text
+}
+
+// Headline is a report in one line.
+func Headline(r diagnosis.Report) string { return verdictText(r) + ": " + r.Summary }
+
+// drift writes a steady growth, and when it makes another term the step time.
+func (p *page) drift(d *diagnosis.Drift) {
+	if d == nil {
+		return
+	}
+	text := fmt.Sprintf("Drift (measured): from step %d to %d a step went from %s to %s, %s with every step (%s to %s), "+
+		"most of it %s.", d.From, d.To, units.Seconds(d.FromSec), units.Seconds(d.ToSec), perStep(d.PerStep),
+		perStep(d.LowPer), perStep(d.HighPer), diagnosis.PhaseText(d.First))
+	if d.Equal != nil {
+		text += fmt.Sprintf(" If both go on, the trainer and the fleet need the same, %s, from about step %d on (modelled).",
+			units.Seconds(d.EqualSec), *d.Equal)
+	}
+	p.wrapped("", text)
+}
+
+func perStep(share float64) string { return fmt.Sprintf("%+.2f %%", 100*share) }
+
+// queriesShown bounds the queries that are written; the document has all of them.
+const queriesShown = 1
+
+// queries writes what shows the same evidence in Axiom, each line of a query on its own.
+func (p *page) queries(queries []diagnosis.Query) {
+	for i, q := range queries {
+		if i == queriesShown {
+			p.line("         %d more queries: -o json", len(queries)-i)
+			return
+		}
+		p.line("APL      %s:", q.Shows)
+		for line := range strings.Lines(q.APL) {
+			p.line("           %s", strings.TrimRight(line, "\n"))
+		}
+	}
 }
 
 // findings writes the findings after the first, which the summary states.
@@ -133,30 +186,10 @@ func (p *page) waitParts(l diagnosis.Level) {
 	var parts []string
 	for _, part := range l.Wait {
 		if part.Sec >= 0.01*l.PhaseSec[rollout.PhaseWait] {
-			parts = append(parts, units.Seconds(part.Sec)+" "+placeText(part.Place))
+			parts = append(parts, units.Seconds(part.Sec)+" "+diagnosis.PlaceText(part.Place))
 		}
 	}
 	p.wrapped("", "In the wait, the group that completed the batch was (measured): "+strings.Join(parts, ", ")+".")
-}
-
-func placeText(place diagnosis.Place) string {
-	switch place {
-	case diagnosis.PlaceLaunch:
-		return "not launched"
-	case diagnosis.PlaceStart:
-		return "launched, waiting for a place"
-	case diagnosis.PlaceQueue:
-		return "queued between turns"
-	case diagnosis.PlaceModel:
-		return "at engines"
-	case diagnosis.PlaceEnv:
-		return "in the game"
-	case diagnosis.PlaceHandover:
-		return "on its way to the trainer"
-	case diagnosis.PlaceOther:
-		return "between turns"
-	}
-	return "not recorded"
 }
 
 func (p *page) prefill(prefill *diagnosis.Prefill) {
@@ -278,7 +311,37 @@ func outcomeText(w diagnosis.WhatIf, replay *diagnosis.Fit) string {
 	if w.Note != "" {
 		text += " (" + w.Note + ")"
 	}
+	if w.StepCost > 0 {
+		text += fmt.Sprintf(", $%s a step", units.Number(w.StepCost))
+	}
 	return text
+}
+
+// shareText is how much of the jump goes with a cause.
+func shareText(s *diagnosis.Share) string {
+	if s == nil {
+		return ""
+	}
+	return units.Percent(s.Of)
+}
+
+// delayText is how sure the share is, and how long the cause was hidden.
+func delayText(c diagnosis.Cause) string {
+	text := ""
+	if s := c.Share; s != nil && s.High-s.Low > 0.005 {
+		text += fmt.Sprintf("; %s - %s of it", units.Number(100*s.Low), units.Percent(s.High))
+	}
+	if c.Began != nil && c.Felt != nil && *c.Felt > *c.Began && !strings.Contains(c.Text, "felt") {
+		text += fmt.Sprintf("; began in step %d, felt from step %d", *c.Began, *c.Felt)
+	}
+	return text
+}
+
+func fixText(c diagnosis.Cause) string {
+	if c.Fix == nil || c.Decision != diagnosis.IsCause {
+		return ""
+	}
+	return "; fix: " + c.Fix.Text
 }
 
 // causes lists what speaks for something first, then in one line what is excluded.
@@ -294,7 +357,7 @@ func (p *page) causes(causes []diagnosis.Cause) {
 			p.line("%s", title)
 			title = ""
 		}
-		p.wrapped(fmt.Sprintf("  %-14s  %-13s", c.Name, c.Decision), c.Text)
+		p.wrapped(fmt.Sprintf("  %-18s  %-11s %-5s ", c.Name, c.Decision, shareText(c.Share)), c.Text+delayText(c)+fixText(c))
 	}
 	if len(excluded) > 0 {
 		p.wrapped("  excluded: ", strings.Join(excluded, ", "))

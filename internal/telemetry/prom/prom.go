@@ -121,7 +121,7 @@ func (m *Metrics) Emit(e telemetry.Event) {
 			return
 		}
 		v.adapterLoadSec.WithLabelValues(engine).Observe(b.Sec)
-	case telemetry.AdapterChanged, telemetry.SinkChanged: // kept to be read
+	case telemetry.AdapterChanged, telemetry.SinkChanged, telemetry.Diagnosed: // kept to be read
 	case telemetry.PolicyPublished:
 		if b.Policy.State == rollout.PolicyServing {
 			v.policyVersion.WithLabelValues(run).Set(float64(b.Policy.Version))

@@ -1,0 +1,75 @@
+// Package recordinput makes what a diagnosis is made from of a run's record, or of telemetry events. It is the same for a
+// server that reads its stores and for a file that was brought from elsewhere. Start reading at Of.
+package recordinput
+
+import (
+	"fmt"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runrecord"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// Of is what a diagnosis of a recorded run is made from.
+func Of(r *runrecord.Record) diagnosis.Input {
+	in := diagnosis.Input{
+		Spec: r.Run.Spec, Over: r.Run.State.Over(), Records: r.Steps, Loads: []diagnosis.AdapterLoad{},
+		Departures: r.Departures, RewardVariance: r.Run.RewardVariance, Throttle: r.Run.Throttle,
+		Alarms: r.Alarms, Older: r.Older, NotLookedAt: append([]string{}, r.Gaps...),
+	}
+	for _, e := range r.Events {
+		Add(&in, e)
+	}
+	return in
+}
+
+// Add turns one event into what diagnosis compares with step times. Kinds that say nothing about steps are left out.
+func Add(in *diagnosis.Input, e telemetry.Event) {
+	switch body := e.Body.(type) {
+	case telemetry.AdapterLoaded:
+		if body.Failure == "" {
+			in.Loads = append(in.Loads, diagnosis.AdapterLoad{At: e.At, Engine: e.Engine, Sec: body.Sec})
+		}
+	case telemetry.GroupDropped:
+		in.Drops = append(in.Drops, diagnosis.Drop{At: e.At, Code: body.Code})
+	case telemetry.RewardVarianceChanged:
+		in.RewardVarianceChanges = append(in.RewardVarianceChanges,
+			diagnosis.RewardVarianceChange{At: e.At, RewardVariance: body.RewardVariance})
+	case telemetry.RunChanged:
+		in.Events = append(in.Events,
+			diagnosis.Event{At: e.At, Kind: diagnosis.KindOfChange(body.Change), Text: body.Change})
+	case telemetry.EngineChanged:
+		in.Events = append(in.Events, engineEvent(e, body))
+	case telemetry.EnginePaced:
+		text := fmt.Sprintf("engine %s is no longer slow", e.Engine)
+		if body.Slow != "" {
+			text = fmt.Sprintf("engine %s is slow: %s", e.Engine, body.Slow)
+		}
+		in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: diagnosis.EventOther, Text: text})
+	case telemetry.StepCompleted, telemetry.BatchClaimed, telemetry.GroupReady, telemetry.EpisodeFinished:
+		// the step records tell
+	case telemetry.AlarmChanged, telemetry.EpisodeFailed: // alarms are looked for again
+	case telemetry.Audit, telemetry.AdapterChanged, telemetry.PolicyPublished, telemetry.BreakerChanged,
+		telemetry.SinkChanged, telemetry.Diagnosed:
+		// they change no step by themselves
+	case telemetry.BufferLevel, telemetry.EngineSample, telemetry.DispatchSample, telemetry.TokenRates: // series
+	}
+}
+
+func engineEvent(e telemetry.Event, body telemetry.EngineChanged) diagnosis.Event {
+	text := fmt.Sprintf("engine %s is %s", e.Engine, body.State)
+	if body.Reason != "" {
+		text += ": " + body.Reason
+	}
+	kinds := map[rollout.EngineState]diagnosis.EventKind{
+		rollout.EngineReady:    diagnosis.EventEngineJoined,
+		rollout.EngineLost:     diagnosis.EventEngineLost,
+		rollout.EngineDraining: diagnosis.EventEngineLeft,
+	}
+	kind, known := kinds[body.State]
+	if !known {
+		kind = diagnosis.EventOther
+	}
+	return diagnosis.Event{At: e.At, Kind: kind, Text: text}
+}

@@ -1,0 +1,64 @@
+package reporttext
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/units"
+)
+
+const (
+	// spansShown and groupsShown bound what is written of a step; the document has all of it.
+	spansShown  = 40
+	groupsShown = 12
+)
+
+// WriteStep writes one step second by second.
+func WriteStep(w io.Writer, s diagnosis.StepTimeline) error {
+	p := &page{}
+	p.line("%s  step %d, first claimed at %s", s.Run, s.Step, s.AskedAt.UTC().Format("2006-01-02 15:04:05"))
+	p.wrapped("", s.Summary)
+	p.line("")
+	t := table.New(table.Right("from"), table.Right("to"), table.Right("seconds"), table.Left("what (measured)"))
+	for i, one := range s.Spans {
+		if i == spansShown {
+			t.Row("", "", "", fmt.Sprintf("... %d more; -o json has all", len(s.Spans)-i))
+			break
+		}
+		t.Row(units.Seconds(one.FromSec), units.Seconds(one.ToSec), units.Seconds(one.ToSec-one.FromSec), one.Text)
+	}
+	p.table(t)
+	p.groups(s.Groups)
+	p.list("Note", s.Notes)
+	p.list("Next", []string{fmt.Sprintf("millrace diagnose %s --from %d --to %d", s.Run, max(0, s.Step-20), s.Step+20)})
+	_, err := w.Write(p.Bytes())
+	return err
+}
+
+// groups writes the groups that were ready last.
+func (p *page) groups(groups []diagnosis.GroupWait) {
+	if len(groups) == 0 {
+		return
+	}
+	shown := slices.Clone(groups[max(0, len(groups)-groupsShown):])
+	slices.Reverse(shown)
+	t := table.New(table.Right("group"), table.Right("launched"), table.Right("started"), table.Right("ready"),
+		table.Right("longest game"), table.Left("while the trainer waited"))
+	for _, g := range shown {
+		var text string
+		for i, part := range g.Wait {
+			if i > 0 {
+				text += ", "
+			}
+			text += units.Seconds(part.Sec) + " " + diagnosis.PlaceText(part.Place)
+		}
+		t.Row(fmt.Sprint(g.Seq), units.SignedSeconds(g.LaunchSec), units.SignedSeconds(g.StartSec),
+			units.SignedSeconds(g.ReadySec), units.Seconds(g.LongestSec), text)
+	}
+	p.line("")
+	p.line("The groups that were ready last, of %d; times since the first claim of the step.", len(groups))
+	p.table(t)
+}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/diagnosisinput"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+const (
+	// verdictEvery is how often runs are looked at; one is diagnosed when it has completed a step since.
+	verdictEvery = 5 * time.Second
+	// verdictShare is the share of a processor that diagnoses for verdicts may take: after each there is a rest.
+	verdictShare = 0.05
+)
+
+// verdictWatch tells when the diagnosis of a run says something else than it did, and sums up the steps that are too
+// old to be looked at one by one. One server of a deployment does so at a time.
+type verdictWatch struct {
+	buffer *buffer.Store
+	inputs diagnosisinput.Reader
+	leads  func() bool
+	log    *slog.Logger
+	seen   map[rollout.RunName]rollout.Step // the next step when the run was diagnosed last
+}
+
+func newVerdictWatch(b *buffer.Store, in diagnosisinput.Reader, leads func() bool, log *slog.Logger) *verdictWatch {
+	return &verdictWatch{buffer: b, inputs: in, leads: leads, log: log, seen: map[rollout.RunName]rollout.Step{}}
+}
+
+func (w *verdictWatch) run(ctx context.Context) error {
+	ticker := time.NewTicker(verdictEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if !w.leads() {
+			clear(w.seen)
+			continue
+		}
+		if err := w.look(ctx); err != nil && ctx.Err() == nil {
+			w.log.Warn("look at the runs' verdicts", "error", err)
+		}
+	}
+}
+
+// look diagnoses every active run that went on.
+func (w *verdictWatch) look(ctx context.Context) error {
+	runs, err := w.buffer.Active(ctx)
+	if err != nil {
+		return err
+	}
+	active := map[rollout.RunName]bool{}
+	for _, status := range runs {
+		name := status.Spec.Name
+		active[name] = true
+		if status.NextStep == 0 || w.seen[name] == status.NextStep {
+			continue
+		}
+		began := time.Now()
+		if err := w.diagnose(ctx, name, status.NextStep); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			w.log.Warn("diagnose for the verdict", "run", name, "error", err)
+		}
+		w.seen[name] = status.NextStep
+		select { // others need the processor, too
+		case <-time.After(time.Duration(float64(time.Since(began)) * (1 - verdictShare) / verdictShare)):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	for name := range w.seen {
+		if !active[name] {
+			delete(w.seen, name)
+		}
+	}
+	return nil
+}
+
+// diagnose compares what a run's diagnosis says with what it said.
+func (w *verdictWatch) diagnose(ctx context.Context, name rollout.RunName, next rollout.Step) error {
+	if _, err := w.inputs.SumUp(ctx, name, next); err != nil {
+		return err
+	}
+	in, err := w.inputs.Read(ctx, name, diagnosisinput.Steps{})
+	if err != nil {
+		return err
+	}
+	was, err := w.buffer.LastVerdict(ctx, name)
+	if err != nil {
+		return err
+	}
+	body, is := verdictOf(diagnosis.Diagnose(in), was)
+	if is == was || is == string(diagnosis.VerdictNoAnswer) {
+		return nil
+	}
+	_, err = w.buffer.TellVerdict(ctx, name, was, is, telemetry.Event{
+		At: time.Now(), Run: name, Key: fmt.Sprintf("%s/diagnosed/%d/%s", name, body.Step, is), Body: body,
+	})
+	return err
+}
+
+// verdictOf is what a report says in an event, and in a word: the verdict and the first cause.
+func verdictOf(r diagnosis.Report, was string) (telemetry.Diagnosed, string) {
+	before, _, _ := strings.Cut(was, " ")
+	body := telemetry.Diagnosed{Verdict: string(r.Verdict), Was: before, Step: r.To, Goodput: r.Goodput,
+		StepSec: r.Regime.StepSec, Text: r.Summary}
+	is := body.Verdict
+	if len(r.Findings) > 0 {
+		body.Cause = string(r.Findings[0].Cause)
+		if since := r.Findings[0].Since; since != nil {
+			body.Since = *since
+		}
+		is += " " + body.Cause
+	}
+	return body, is
+}
