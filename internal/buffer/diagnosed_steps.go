@@ -42,7 +42,9 @@ func (s *Store) LastVerdict(ctx context.Context, run rollout.RunName) (string, e
 }
 
 // TellVerdict tells that the diagnosis of a run says something else than it did, once, however many servers notice.
-func (s *Store) TellVerdict(ctx context.Context, run rollout.RunName, was, is string, fact telemetry.Event) (bool, error) {
+func (s *Store) TellVerdict(
+	ctx context.Context, run rollout.RunName, was, is string, fact telemetry.Event,
+) (bool, error) {
 	data, err := telemetry.Encode(fact)
 	if err != nil {
 		return false, err

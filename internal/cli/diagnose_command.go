@@ -153,7 +153,10 @@ func (s *session) diagnoseFile(f diagnoseFlags) error {
 	if err != nil {
 		return err
 	}
-	in := recordinput.Of(record)
+	in, err := recordinput.Of(record)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.file, err)
+	}
 	if f.step >= 0 {
 		step, ok := diagnosis.TimelineOf(in, rollout.Step(f.step))
 		if !ok {

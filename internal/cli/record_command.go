@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/diagnosis/recordinput"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runrecord"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -26,10 +27,14 @@ import (
 
 func (s *session) recordCommand() *cobra.Command {
 	var to string
+	var newest int
 	cmd := s.onRun("record RUN", "Write a run's record: what calibration, plans and diagnoses are made from", exactly(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			record, err := c.Record(ctx, run, s.now())
 			if err != nil {
+				return err
+			}
+			if err := recordinput.SumUp(record, newest); err != nil {
 				return err
 			}
 			if to == "" || to == "-" {
@@ -45,6 +50,8 @@ func (s *session) recordCommand() *cobra.Command {
 			return nil
 		})
 	cmd.Flags().StringVarP(&to, "file", "f", "", "a file; gzipped if its name ends in .gz; default: standard output")
+	cmd.Flags().IntVar(&newest, "steps", 2000,
+		"keep so many of the newest steps one by one, and sum up older ones; 0: keep all")
 	cmd.Long = fmt.Sprintf(`Write everything that the service keeps of a run to one document, except the games
 themselves: the spec, the state, the step records, what happened to the run and the fleet, samples of engines and
 queues. The run may go on. The service keeps the newest %d events of a run and of the fleet, samples among them, and the
@@ -93,7 +100,7 @@ func (c Client) Record(ctx context.Context, run rollout.RunName, now time.Time) 
 	}
 	r := &runrecord.Record{
 		Format: runrecord.Format, Version: runrecord.Version, RecordedAt: now.UTC(), Recorder: version.String(),
-		Run: view.RunStatus, Departures: view.Departures,
+		Run: view.RunStatus, Departures: view.Departures, Alarms: view.Alarms,
 	}
 	if r.Steps, err = c.steps(ctx, run, 0); err != nil {
 		return nil, err

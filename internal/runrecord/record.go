@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
@@ -48,8 +47,9 @@ type Record struct {
 	Events Events `json:"events"`
 	// Alarms are what kept the games from being played when the run was recorded. Since version 2.
 	Alarms []rollout.Alarm `json:"alarms,omitempty"`
-	// Older is what was kept of the steps before Steps, if there were more of them. Since version 2.
-	Older *diagnosis.Older `json:"older,omitempty"`
+	// Older is what is kept of the steps before Steps, if there were more of them: package diagnosis reads it. Since
+	// version 2.
+	Older json.RawMessage `json:"older,omitempty"`
 	// Gaps is what is missing, in words: the service keeps so many events, and details of so many steps.
 	Gaps []string `json:"gaps,omitempty"`
 }

@@ -84,7 +84,7 @@ func TestAFaultyRecordIsRefused(t *testing.T) {
 		{"cut off and gzipped", zipped.String()[:zipped.Len()-20], "run.json: is cut off; record the run again"},
 		{"a list of steps", `{"steps": []}`, "it is no run's record, perhaps the output of run steps"},
 		{"another document", `{"format": "x"}`, `format "x": want "millrace-run-record"; write one with: millrace run record`},
-		{"a later version", replaced(`"version": 1`, `"version": 2`), "version 2: this program reads versions up to 1"},
+		{"a later version", replaced(`"version": 2`, `"version": 3`), "version 3: this program reads versions up to 2"},
 		{"an unknown key", replaced(`"steps"`, `"stops"`), `unknown key "stops"; a newer program may have written it`},
 		{"a wrong type", replaced(`"step": 1`, `"step": "one"`), "run.json:"},
 		{"two records", text + text, "after top-level value"},

@@ -1,8 +1,9 @@
-// Package recordinput makes what a diagnosis is made from of a run's record, or of telemetry events. It is the same for a
-// server that reads its stores and for a file that was brought from elsewhere. Start reading at Of.
+// Package recordinput makes what a diagnosis is made from of a run's record, or of telemetry events. It is the same for
+// a server that reads its stores and for a file that was brought from elsewhere. Start reading at Of.
 package recordinput
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/millrace/millrace/internal/diagnosis"
@@ -12,16 +13,22 @@ import (
 )
 
 // Of is what a diagnosis of a recorded run is made from.
-func Of(r *runrecord.Record) diagnosis.Input {
+func Of(r *runrecord.Record) (diagnosis.Input, error) {
 	in := diagnosis.Input{
 		Spec: r.Run.Spec, Over: r.Run.State.Over(), Records: r.Steps, Loads: []diagnosis.AdapterLoad{},
 		Departures: r.Departures, RewardVariance: r.Run.RewardVariance, Throttle: r.Run.Throttle,
-		Alarms: r.Alarms, Older: r.Older, NotLookedAt: append([]string{}, r.Gaps...),
+		Alarms: r.Alarms, NotLookedAt: append([]string{}, r.Gaps...),
 	}
 	for _, e := range r.Events {
 		Add(&in, e)
 	}
-	return in
+	if len(r.Older) > 0 {
+		in.Older = &diagnosis.Older{}
+		if err := json.Unmarshal(r.Older, in.Older); err != nil {
+			return in, fmt.Errorf("older: %w", err)
+		}
+	}
+	return in, nil
 }
 
 // Add turns one event into what diagnosis compares with step times. Kinds that say nothing about steps are left out.

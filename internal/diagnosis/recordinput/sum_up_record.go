@@ -1,0 +1,46 @@
+package recordinput
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/runrecord"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// SumUp keeps about so many of the newest steps of a record one by one and replaces the others, and the games that were
+// played for them, by their sum, so that the record of a long run stays small; 0 keeps all.
+func SumUp(r *runrecord.Record, newest int) error {
+	var older diagnosis.Older
+	steps, first := r.Steps, 0
+	for newest > 0 && len(steps)-first > newest+diagnosis.OlderBlock {
+		next, ok := diagnosis.SumUp(older, steps[first:first+diagnosis.OlderSteps])
+		if !ok {
+			break
+		}
+		older = next
+		for steps[first].Step < older.To {
+			first++
+		}
+	}
+	if first == 0 {
+		return nil
+	}
+	data, err := json.Marshal(older)
+	if err != nil {
+		return err
+	}
+	since := steps[first].Service.FirstAskedAt
+	r.Steps, r.Older = slices.Clone(steps[first:]), data
+	r.Events = slices.DeleteFunc(r.Events, func(e telemetry.Event) bool {
+		switch e.Body.(type) {
+		case telemetry.EpisodeFinished, telemetry.EpisodeFailed, telemetry.GroupReady, telemetry.BatchClaimed:
+			return e.At.Before(since)
+		}
+		return e.Droppable() && e.At.Before(since)
+	})
+	r.Gaps = append(r.Gaps, fmt.Sprintf("steps before %d are summed up, their games and samples left out", older.To))
+	return nil
+}
