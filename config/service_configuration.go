@@ -27,6 +27,7 @@ type Service struct {
 	Temporal    Temporal         `json:"temporal"`
 	Axiom       Axiom            `json:"axiom"`
 	OTel        OTel             `json:"otel"`
+	Spool       Spool            `json:"spool"`
 	Limits      APILimits        `json:"limits"`
 	RetainSteps int              `json:"retain_steps"`
 	Retention   rollout.Duration `json:"retention"`
@@ -125,6 +126,13 @@ type Axiom struct {
 // Enabled reports whether events are shipped.
 func (a Axiom) Enabled() bool { return a.Dataset != "" && a.Token != "" }
 
+// Spool is where facts wait until Redis has them. Without a folder it is millrace/spool where the system keeps the
+// state of programs; with 0 bytes facts wait in memory only.
+type Spool struct {
+	Dir      string `json:"dir"`
+	MaxBytes int64  `json:"max_bytes"`
+}
+
 // APILimits bound what a client of the API may ask for.
 type APILimits struct {
 	MaxBodyBytes int64            `json:"max_body_bytes"`
@@ -195,6 +203,7 @@ func DefaultService() Service {
 		Temporal:    Temporal{Address: "127.0.0.1:7233", Namespace: "default", TaskQueuePrefix: "millrace"},
 		Axiom:       Axiom{URL: "https://api.axiom.co"},
 		OTel:        OTel{TraceRatio: 0.1},
+		Spool:       Spool{MaxBytes: 256 << 20},
 		Limits:      defaultLimits(),
 		RetainSteps: 2,
 		Worker:      Worker{Games: 1000, DispatchQueue: 16384, Preflight: PreflightRefuse, Listen: "127.0.0.1:8701"},
@@ -259,6 +268,12 @@ var serviceTable = settings.Table{
 		{Path: "otel.trace_ratio", Min: limit(0), Max: limit(1),
 			Doc: "share of the groups that are traced, with their games, turns and calls of engines; " +
 				"OTEL_TRACES_SAMPLER_ARG takes its place"},
+		{Path: "spool", Doc: "where facts wait on the disk while Redis does not answer (docs/telemetry.md)"},
+		{Path: "spool.dir", Example: "/var/lib/millrace/spool",
+			Doc: "a folder that outlives the process; MILLRACE_SPOOL_DIR takes its place. If not given, millrace/spool " +
+				"in $XDG_STATE_HOME, ~/.local/state or the folder for temporary files"},
+		{Path: "spool.max_bytes", Min: limit(0), Max: limit(1 << 40),
+			Doc: "bound of one process; facts beyond it are lost, and counted. 0: facts wait in memory only"},
 		{Path: "limits", Doc: "what a client of the API may ask for"},
 		{Path: "limits.max_body_bytes", Min: limit(1 << 10), Max: limit(64 << 20), Doc: "size of a request"},
 		{Path: "limits.claim_wait", Above: limit(0), Max: limit(600),
@@ -365,6 +380,7 @@ func (s *Service) environment(getenv func(string) string) {
 		"MILLRACE_LISTEN":        &s.Listen,
 		"MILLRACE_WORKER_LISTEN": &s.Worker.Listen,
 		"MILLRACE_DISPATCH_LOG":  &s.Worker.DispatchLog,
+		"MILLRACE_SPOOL_DIR":     &s.Spool.Dir,
 		"MILLRACE_REDIS_URL":     &s.Redis.URL,
 		"MILLRACE_TOKENS_FILE":   &s.Auth.TokensFile,
 		"TEMPORAL_ADDRESS":       &s.Temporal.Address,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 // childEnvironment says whose children these are, in a list of processes, and where Redis is: its address may hold
 // a password, which everybody on the machine could read among the arguments.
 func (d *devStack) childEnvironment() []string {
-	env := []string{fmt.Sprintf("MILLRACE_DEV=%d", os.Getpid()), "MILLRACE_REDIS_URL=" + d.redis}
+	env := []string{fmt.Sprintf("MILLRACE_DEV=%d", os.Getpid()), "MILLRACE_REDIS_URL=" + d.redis,
+		"MILLRACE_SPOOL_DIR=" + filepath.Join(d.dir, "spool")}
 	if d.axiom != "" {
 		env = append(env, "AXIOM_URL="+d.axiom, "AXIOM_TOKEN="+devAxiomToken, "AXIOM_DATASET="+devDataset)
 	}

@@ -34,7 +34,8 @@ var layers = [][]string{
 	{ // adapters: each speaks one technology
 		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
 		"internal/adapterfiles", "internal/enginediscovery", "internal/workerregistry", "internal/dispatch/live",
-		"internal/telemetry/store", "internal/telemetry/axiom", "internal/telemetry/prom", "internal/telemetry/otel",
+		"internal/telemetry/spool", "internal/telemetry/store",
+		"internal/telemetry/axiom", "internal/telemetry/prom", "internal/telemetry/otel",
 		"internal/api", "internal/cli",
 		"internal/diagnosis/reporttext", "internal/diagnosis/faultsuite", "internal/diagnosis/livefaults",
 		"internal/experiment/report",

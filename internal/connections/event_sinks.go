@@ -22,6 +22,8 @@ var _ telemetry.Emitter = (*Sinks)(nil)
 func OpenSinks(ctx context.Context, cfg config.Service, b *Set) (*Sinks, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Sinks{cancel: cancel}
+	b.openSpool(cfg)
+	s.running.Go(func() { b.watchSpool(ctx) })
 	s.add(b.Events, b.Events.Close, func() { b.Events.Run(ctx) })
 	return s, nil
 }

@@ -60,7 +60,8 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	metrics.ShowSinks(sinkStatus.now)
 	metrics.Watch("store", func() prom.Sink {
 		written := b.Events.Stats()
-		return prom.Sink{Delivered: written.Written, Lost: written.Lost, Waiting: written.Waiting}
+		return prom.Sink{Delivered: written.Written, Lost: written.Lost(), Waiting: written.Waiting,
+			SpoolBytes: written.SpoolBytes, Degraded: written.DiskFault != ""}
 	})
 	var temporal temporalWatch
 	b.Registry.MaxEngines = cfg.Limits.Engines

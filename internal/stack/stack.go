@@ -225,7 +225,8 @@ func (s *Stack) Client() (*apiclient.Client, error) {
 func (s *Stack) Spawn(name string, once bool, path string, args ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.group.Start(supervise.Process{Name: name, Path: path, Args: args, Once: once})
+	return s.group.Start(supervise.Process{Name: name, Path: path, Args: args, Once: once,
+		Env: []string{"MILLRACE_SPOOL_DIR=" + filepath.Join(s.cfg.Dir, "spool")}})
 }
 
 // Log opens a child's log for appending.

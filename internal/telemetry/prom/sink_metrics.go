@@ -23,6 +23,8 @@ type Sink struct {
 	Lost      int64
 	Waiting   int
 	Degraded  bool // cannot deliver until somebody changes something
+	// SpoolBytes is facts that wait on the disk.
+	SpoolBytes int64
 }
 
 // Watch shows a sink of this process under its name, such as store, read whenever Prometheus asks. A name is watched
@@ -41,6 +43,9 @@ func (m *Metrics) Watch(name string, read func() Sink) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: prefix + "sink_waiting_events", Help: "Events waiting to be written to the store.", ConstLabels: labels,
 		}, func() float64 { return float64(read().Waiting) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: prefix + "sink_spool_bytes", Help: "Facts that wait on the disk.", ConstLabels: labels,
+		}, func() float64 { return float64(read().SpoolBytes) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: prefix + "sink_degraded", Help: sinkDegradedHelp, ConstLabels: labels,
 		}, func() float64 { return truth(read().Degraded) }),

@@ -116,8 +116,7 @@ func (s *Store) Unshipped(ctx context.Context, sink string, scope rollout.RunNam
 		return nil, Lag{}, err
 	}
 	w := s.keepWindow(sink, scope, window{from: from, records: page})
-	lag := Lag{Facts: max(0, written.facts-from.facts), Samples: max(0, written.samples-from.samples),
-		LostFacts: from.lostFacts, LostSamples: from.lostSamples}
+	lag := from.lag(written, page, len(page) < limit)
 	var unshipped []Record
 	for _, r := range page {
 		if !w.done[r.ID] {
@@ -253,6 +252,23 @@ func (s *Store) Acknowledge(ctx context.Context, sink string, fence int64, scope
 		return fmt.Errorf("sink %s: fence %d: %w", sink, fence, ErrFenced)
 	}
 	return nil
+}
+
+// lag is how far the cursor is behind what was written, where a page was read after it: numbers that are missing there
+// are lost, and if the page is the last one, so are those after it that were written before it was read.
+func (c cursor) lag(written cursor, page []Record, last bool) Lag {
+	end := c
+	for _, r := range page {
+		end = end.past(r)
+	}
+	lost := Lag{LostFacts: end.lostFacts, LostSamples: end.lostSamples}
+	if last {
+		lost.LostFacts += max(0, written.facts-end.facts)
+		lost.LostSamples += max(0, written.samples-end.samples)
+	}
+	lost.Facts = max(0, written.facts-c.facts-(lost.LostFacts-c.lostFacts))
+	lost.Samples = max(0, written.samples-c.samples-(lost.LostSamples-c.lostSamples))
+	return lost
 }
 
 // windowKey names a window.

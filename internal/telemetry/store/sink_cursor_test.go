@@ -58,7 +58,9 @@ func TestCursor(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		s, fence := leased(t, rdb, store.Limits{})
-		write(t, s, fact("demo", 1), sample("demo", 2), fact("demo", 3), fact("", 4))
+		write(t, s, fact("demo", 1))
+		write(t, s, sample("demo", 2))
+		write(t, s, fact("demo", 3), fact("", 4))
 		if scopes, err := s.Scopes(t.Context(), "axiom"); err != nil || !slices.Equal(scopes, []rollout.RunName{"", "demo"}) {
 			t.Fatalf("scopes %q, %v", scopes, err)
 		}

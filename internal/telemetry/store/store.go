@@ -4,8 +4,9 @@
 // which must survive, far longer, a stream for each kind, so that a reader of a few kinds reads nothing else.
 //
 // A fact that Redis makes true is written by the script that does so: Lua is what buffer and fleet add to theirs.
-// Other events are emitted: Emit never waits: a bounded queue, one writer, and losses that are counted. A fact that is
-// written twice, after a doubtful answer of Redis, has the same event_id both times.
+// Other events are emitted: Emit never waits; facts wait on the disk until Redis has them, beyond the end of the
+// process, and what is lost all the same is counted. Tell waits. A fact that is written twice, after a doubtful answer
+// of Redis, has the same event_id both times.
 //
 // A sink is fed from the streams: Unshipped lists what lies behind its cursor, Acknowledge moves the cursor, Lease sees
 // to it that one shipper does. What is not shipped is let go only above a bound, and counted.
@@ -23,11 +24,12 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/spool"
 )
 
 // Limits bounds what a Store holds; zero fields take the defaults named.
 type Limits struct {
-	Queue  int   // events waiting to be written; 8192
+	Queue  int   // facts waiting in memory, and half as many samples; 8192
 	Recent int64 // events of any kind kept per run; 10,000
 	// Kinds is how many facts of a kind are kept per run; the empty kind is every kind without an entry.
 	Kinds map[string]KindLimit
@@ -77,14 +79,22 @@ type Store struct {
 	limits       Limits
 	appendScript *redis.Script
 
-	queue   chan telemetry.Event
-	writer  chan struct{} // holds a token while Run, or Close after it, writes
-	closing chan struct{} // closed by Close
-	close   sync.Once
+	newFacts   chan telemetry.Event
+	newSamples chan telemetry.Event
+	woken      chan struct{} // something waits to be written
+	spool      *spool.Spool  // nil: facts wait in memory
+	writer     chan struct{} // holds a token while Run, or Close after it, writes
+	closing    chan struct{} // closed by Close
+	close      sync.Once
 
-	written, lost atomic.Int64
+	written, lostFacts, lostSamples atomic.Int64
+
+	pending     atomic.Int64 // facts that are nowhere but in memory
+	unavailable atomic.Bool  // Redis does not answer
+	diskFault   atomic.Pointer[error]
 
 	mu      sync.Mutex
+	held    []entry               // facts that the disk does not take
 	windows map[windowKey]*window // what this process's shipper has read and not acknowledged
 }
 
@@ -96,46 +106,103 @@ func New(rdb redis.UniversalClient, prefix string, limits Limits) *Store {
 	return &Store{
 		rdb: rdb, prefix: prefix, limits: limits,
 		appendScript: redis.NewScript(appendBase + limits.lua() + appendBody),
-		queue:        make(chan telemetry.Event, limits.Queue),
+		newFacts:     make(chan telemetry.Event, limits.Queue),
+		newSamples:   make(chan telemetry.Event, max(1, limits.Queue/2)),
+		woken:        make(chan struct{}, 1),
 		writer:       make(chan struct{}, 1),
 		closing:      make(chan struct{}),
 		windows:      map[windowKey]*window{},
 	}
 }
 
-// Emit takes an event, or counts it as lost: a fact when the queue is full, a sample already when it is
-// half full, so that samples cannot crowd out facts.
+// SpoolIn has facts wait on the disk, in a folder below parent, until Redis has them: up to so many bytes, and beyond
+// the end of the process. What earlier processes left there is written first. It is called before Run.
+func (s *Store) SpoolIn(parent string, bytes int64) error {
+	opened, err := spool.Open(parent, bytes)
+	if err != nil {
+		return err
+	}
+	s.spool = opened
+	s.wake()
+	return nil
+}
+
+// Emit takes an event and never waits: neither for Redis nor for the disk. If the queue is full, a fact is counted as
+// lost, and of samples the oldest goes.
 func (s *Store) Emit(e telemetry.Event) {
-	if e.Droppable() && len(s.queue) >= cap(s.queue)/2 {
-		s.lost.Add(1)
+	if !e.Droppable() {
+		s.pending.Add(1)
+		select {
+		case s.newFacts <- e:
+		default:
+			s.pending.Add(-1)
+			s.lose(false, 1)
+		}
 		return
 	}
-	select {
-	case s.queue <- e:
-	default:
-		s.lost.Add(1)
+	for range 2 {
+		select {
+		case s.newSamples <- e:
+			s.wake()
+			return
+		default:
+		}
+		select {
+		case <-s.newSamples:
+			s.lose(true, 1)
+		default:
+		}
+	}
+	s.lose(true, 1)
+}
+
+func (s *Store) lose(sample bool, n int) {
+	if sample {
+		s.lostSamples.Add(int64(n))
+	} else {
+		s.lostFacts.Add(int64(n))
 	}
 }
 
-// Stats is what became of the events emitted so far.
+// Stats is what became of the events that this process emitted.
 type Stats struct {
-	Written int64
-	Lost    int64
-	Waiting int
+	Written                int64
+	LostFacts, LostSamples int64
+	Waiting                int    // in memory
+	SpoolBytes             int64  // waiting on the disk
+	Unavailable            bool   // Redis does not answer
+	DiskFault              string // why facts cannot wait on the disk; empty while they can
 }
+
+// Lost is all that is lost.
+func (s Stats) Lost() int64 { return s.LostFacts + s.LostSamples }
 
 // Stats counts events.
 func (s *Store) Stats() Stats {
-	return Stats{Written: s.written.Load(), Lost: s.lost.Load(), Waiting: len(s.queue)}
+	st := Stats{Written: s.written.Load(), LostFacts: s.lostFacts.Load(), LostSamples: s.lostSamples.Load(),
+		Unavailable: s.unavailable.Load()}
+	st.Waiting = int(s.pending.Load()) + len(s.newSamples)
+	if s.spool != nil {
+		st.SpoolBytes = s.spool.Waiting()
+	}
+	if fault := s.diskFault.Load(); fault != nil {
+		st.DiskFault = (*fault).Error()
+	}
+	return st
 }
 
-// Close ends Run, and returns when what was emitted before is written or, after a bounded time, counted as lost. It
-// works without Run, too, and more than once.
+// Close ends Run, and returns when what was emitted before is written or, after a bounded time, left on the disk or
+// counted as lost. It works without Run, too, and more than once.
 func (s *Store) Close() {
 	s.close.Do(func() { close(s.closing) })
 	s.writer <- struct{}{}
 	defer func() { <-s.writer }()
-	s.flush(context.Background(), nil)
+	s.flush(context.Background(), batch{})
+	if s.spool != nil {
+		if err := s.spool.Close(); err != nil {
+			s.diskFault.Store(&err)
+		}
+	}
 }
 
 // scope is the hash tag of a run's keys: all streams are written by one script.
@@ -154,5 +221,7 @@ func (s *Store) kindKey(run rollout.RunName, kind string) string {
 	return s.scope(run) + "facts:" + kind
 }
 
-// errClosed ends Run's own waits.
-var errClosed = errors.New("store closed")
+var (
+	errClosed  = errors.New("store closed") // ends Run's own waits
+	errNoSpool = errors.New("no spool")
+)

@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -12,6 +15,7 @@ import (
 const (
 	maxBatch     = 256
 	writeTimeout = 5 * time.Second
+	tellTimeout  = 2 * time.Second
 	firstPause   = 100 * time.Millisecond // before a write that failed is tried again
 	maxPause     = 5 * time.Second
 )
@@ -48,19 +52,33 @@ type entry struct {
 	json []byte
 }
 
-// Tell writes a fact before it returns.
+// Tell writes a fact before it returns, or, while Redis does not answer, has it on the disk.
 func (s *Store) Tell(ctx context.Context, e telemetry.Event) error {
 	b, err := telemetry.Encode(e)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	return s.append(ctx, e.Run, []entry{{e.Run, once, e.Kind(), b}})
+	if !s.unavailable.Load() || s.spool == nil {
+		ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+		err = s.append(ctx, e.Run, []entry{{e.Run, once, e.Kind(), b}})
+		cancel()
+		if err == nil {
+			s.written.Add(1)
+			return nil
+		}
+	}
+	if s.spool == nil {
+		return fmt.Errorf("tell of %s: %w", e.ID(), err)
+	}
+	if spooled := s.spool.Append([][]byte{b}, true); spooled != nil {
+		return fmt.Errorf("tell of %s: %w", e.ID(), errors.Join(err, spooled))
+	}
+	s.wake()
+	return nil
 }
 
 // Run writes events until ctx is done or Close is called, and then, for a bounded time, what is still queued. While
-// Redis is unavailable it tries again and again, and the queue fills.
+// Redis is unavailable it tries again and again; facts wait on the disk, and the latest samples in memory.
 func (s *Store) Run(ctx context.Context) {
 	s.writer <- struct{}{}
 	defer func() { <-s.writer }()
@@ -73,38 +91,42 @@ func (s *Store) Run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}()
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		s.takeFacts(ctx)
+	}()
+	rest := s.writeAll(ctx)
+	<-taken
+	s.flush(ctx, rest)
+}
+
+// wake has the writer look for events.
+func (s *Store) wake() {
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+// takeFacts takes facts off the queue to where the writer finds them, without ever waiting for Redis.
+func (s *Store) takeFacts(ctx context.Context) {
 	for {
-		batch := s.next(ctx)
-		if batch == nil {
-			break
-		}
-		if !s.writeUntil(ctx, batch) {
-			s.flush(ctx, batch)
+		select {
+		case e := <-s.newFacts:
+			s.keep(s.moreFacts(s.encode(nil, e)))
+			s.wake()
+		case <-ctx.Done():
 			return
 		}
 	}
-	s.flush(ctx, nil)
 }
 
-// next is the events waiting, at least one; nil when ctx is done.
-func (s *Store) next(ctx context.Context) []entry {
-	for {
-		select {
-		case e := <-s.queue:
-			if batch := s.more(s.encode(nil, e)); len(batch) > 0 {
-				return batch
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// more fills a batch with what is queued already.
-func (s *Store) more(batch []entry) []entry {
+// moreFacts fills a batch with what is queued already.
+func (s *Store) moreFacts(batch []entry) []entry {
 	for len(batch) < maxBatch {
 		select {
-		case e := <-s.queue:
+		case e := <-s.newFacts:
 			batch = s.encode(batch, e)
 		default:
 			return batch
@@ -117,7 +139,10 @@ func (s *Store) more(batch []entry) []entry {
 func (s *Store) encode(batch []entry, e telemetry.Event) []entry {
 	b, err := telemetry.Encode(e)
 	if err != nil {
-		s.lost.Add(1)
+		if !e.Droppable() {
+			s.pending.Add(-1)
+		}
+		s.lose(e.Droppable(), 1)
 		return batch
 	}
 	how := once
@@ -127,51 +152,198 @@ func (s *Store) encode(batch []entry, e telemetry.Event) []entry {
 	return append(batch, entry{e.Run, how, e.Kind(), b})
 }
 
-// writeUntil writes the batch, however often it takes; false when ctx was done before.
-func (s *Store) writeUntil(ctx context.Context, batch []entry) bool {
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		var err error
-		if batch, err = s.write(ctx, batch); err == nil {
-			return true
+// keep puts facts on the disk, or, where that fails, in memory as long as there is room. What the disk has outlives the
+// process; while Redis is unavailable, a power cut too.
+func (s *Store) keep(batch []entry) {
+	if len(batch) == 0 {
+		return
+	}
+	err := errNoSpool
+	if s.spool != nil {
+		lines := make([][]byte, len(batch))
+		for i, e := range batch {
+			lines[i] = e.json
 		}
-		retry := time.NewTimer(pause)
+		err = s.spool.Append(lines, s.unavailable.Load())
+	}
+	if err == nil {
+		s.pending.Add(-int64(len(batch)))
+		s.diskFault.Store(nil)
+		return
+	}
+	if s.spool != nil {
+		s.diskFault.Store(&err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fits := min(len(batch), max(0, s.limits.Queue-len(s.held)))
+	s.held = append(s.held, batch[:fits]...)
+	s.pending.Add(int64(fits - len(batch)))
+	s.lose(false, len(batch)-fits)
+}
+
+// batch is what is written next: the oldest facts, and samples.
+type batch struct {
+	entries []entry
+	done    func() // called when they are written
+}
+
+// next is the events that wait, none if there are none.
+func (s *Store) next() batch {
+	b := s.nextFacts()
+	for range maxBatch {
 		select {
-		case <-retry.C:
-		case <-ctx.Done():
+		case e := <-s.newSamples:
+			b.entries = s.encode(b.entries, e)
+			continue
+		default:
+		}
+		break
+	}
+	return b
+}
+
+// nextFacts is the oldest facts: those on the disk, then those in memory.
+func (s *Store) nextFacts() batch {
+	if s.spool != nil {
+		lines, to, err := s.spool.Read(maxBatch)
+		if err != nil {
+			s.diskFault.Store(&err)
+		}
+		if len(lines) > 0 {
+			b := batch{done: func() {
+				if err := s.spool.Done(to); err != nil {
+					s.diskFault.Store(&err)
+				}
+			}}
+			for _, line := range lines {
+				b.entries = s.spooled(b.entries, line)
+			}
+			return b
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(maxBatch, len(s.held))
+	return batch{entries: append([]entry(nil), s.held[:n]...), done: func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.held = append([]entry(nil), s.held[n:]...)
+		s.pending.Add(-int64(n))
+	}}
+}
+
+// spooled appends a fact that waited on the disk. A line that is none, because the disk is broken, is lost.
+func (s *Store) spooled(entries []entry, line []byte) []entry {
+	var head struct {
+		Kind string          `json:"kind"`
+		Run  rollout.RunName `json:"run_id"`
+	}
+	if err := json.Unmarshal(line, &head); err != nil || head.Kind == "" {
+		s.lose(false, 1)
+		return entries
+	}
+	return append(entries, entry{head.Run, once, head.Kind, line})
+}
+
+// writeAll writes what waits, as it comes, until ctx is done, and answers the batch that was not written then.
+func (s *Store) writeAll(ctx context.Context) (rest batch) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		b := s.next()
+		if len(b.entries) == 0 {
+			if b.done != nil {
+				b.done() // of lines that were none
+			}
+			select {
+			case <-s.woken:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		for !s.write(ctx, &b) {
+			if ctx.Err() != nil {
+				return b
+			}
+			if !s.unavailable.Swap(true) && s.spool != nil {
+				if err := s.spool.Sync(); err != nil {
+					s.diskFault.Store(&err)
+				}
+			}
+			retry := time.NewTimer(pause)
+			select {
+			case <-retry.C:
+			case <-ctx.Done():
+			}
 			retry.Stop()
-			return false
+			pause = min(2*pause, maxPause)
+		}
+		s.unavailable.Store(false)
+		pause = firstPause
+	}
+	return rest
+}
+
+// unwritten puts samples of a batch that is given up among the lost; its facts are where they were.
+func (s *Store) unwritten(b batch) {
+	for _, e := range b.entries {
+		if e.flag == anyOne {
+			s.lose(true, 1)
 		}
 	}
 }
 
-// flush writes batch and the queue once, and counts what could not be written.
-func (s *Store) flush(ctx context.Context, batch []entry) {
+// flush writes a batch and what waits once, and counts what could not be written and is nowhere else.
+func (s *Store) flush(ctx context.Context, b batch) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	for batch = s.more(batch); len(batch) > 0; batch = s.more(nil) {
-		rest, err := s.write(ctx, batch)
-		if err != nil {
-			s.lost.Add(int64(len(rest)))
+	for facts := s.moreFacts(nil); len(facts) > 0; facts = s.moreFacts(nil) {
+		s.keep(facts)
+	}
+	if len(b.entries) == 0 {
+		b = s.next()
+	}
+	for ; len(b.entries) > 0; b = s.next() {
+		if s.write(ctx, &b) {
+			continue
 		}
+		s.unwritten(b)
+		s.mu.Lock()
+		s.lose(false, len(s.held))
+		s.pending.Add(-int64(len(s.held)))
+		s.held = nil
+		s.mu.Unlock()
+		for range len(s.newSamples) {
+			<-s.newSamples
+			s.lose(true, 1)
+		}
+		return
 	}
 }
 
-// write stores the batch, run by run, and returns the events of the runs that were not stored.
-func (s *Store) write(ctx context.Context, batch []entry) (rest []entry, err error) {
+// write stores the batch, run by run, and reports whether all of it is stored. What is not stays in the batch.
+func (s *Store) write(ctx context.Context, b *batch) bool {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	byRun := map[rollout.RunName][]entry{}
-	for _, e := range batch {
+	for _, e := range b.entries {
 		byRun[e.run] = append(byRun[e.run], e)
 	}
+	var rest []entry
 	for run, entries := range byRun {
-		if e := s.append(ctx, run, entries); e != nil {
-			rest, err = append(rest, entries...), e
+		if s.append(ctx, run, entries) != nil {
+			rest = append(rest, entries...)
 			continue
 		}
 		s.written.Add(int64(len(entries)))
 	}
-	return rest, err
+	if b.entries = rest; len(rest) > 0 {
+		return false
+	}
+	if b.done != nil {
+		b.done()
+	}
+	return true
 }
 
 // append writes events of one scope, which is noted first: it may be one that nothing else knows of any more.

@@ -1,0 +1,87 @@
+package connections
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/units"
+)
+
+// openSpool has facts wait on the disk until Redis has them. A process goes on without: it then says that facts wait in
+// memory only.
+func (b *Set) openSpool(cfg config.Service) {
+	if cfg.Spool.MaxBytes == 0 {
+		return
+	}
+	dir := spoolFolder(cfg, os.Getenv)
+	if err := b.Events.SpoolIn(dir, cfg.Spool.MaxBytes); err != nil {
+		b.Log.Warn("facts wait in memory only while Redis does not answer; set spool.dir or MILLRACE_SPOOL_DIR to a folder "+
+			"that can be written", "error", err)
+		return
+	}
+	b.Log.Debug("facts wait on the disk while Redis does not answer", "folder", dir)
+}
+
+// spoolFolder is a folder of its own for each Redis and prefix, so that facts reach the one that they are of.
+func spoolFolder(cfg config.Service, getenv func(string) string) string {
+	dir := cfg.Spool.Dir
+	if dir == "" {
+		dir = filepath.Join(stateFolder(getenv), "millrace", "spool")
+	}
+	of := cfg.Redis.Prefix
+	if o, err := redis.ParseURL(cfg.Redis.URL); err == nil { // without the password, which may change
+		of = o.Addr + "\n" + o.Network + "\n" + string(rune('0'+o.DB)) + "\n" + cfg.Redis.Prefix
+	}
+	sum := sha256.Sum256([]byte(of))
+	return filepath.Join(dir, cfg.Redis.Prefix+"-"+hex.EncodeToString(sum[:4]))
+}
+
+// stateFolder is where programs keep what outlives them.
+func stateFolder(getenv func(string) string) string {
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return dir
+	}
+	if home := getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state")
+	}
+	return os.TempDir()
+}
+
+const watchSpoolEvery = 2 * time.Second
+
+// watchSpool says when facts begin to wait, when they are through, and what is lost.
+func (b *Set) watchSpool(ctx context.Context) {
+	ticker := time.NewTicker(watchSpoolEvery)
+	defer ticker.Stop()
+	was := b.Events.Stats()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		is := b.Events.Stats()
+		switch {
+		case is.Unavailable && !was.Unavailable:
+			b.Log.Warn("Redis takes no events: facts wait on the disk, and the latest samples in memory",
+				"waiting", units.Bytes(is.SpoolBytes))
+		case !is.Unavailable && was.Unavailable:
+			b.Log.Info("Redis takes events again")
+		}
+		if is.DiskFault != "" && was.DiskFault == "" {
+			b.Log.Error("facts cannot wait on the disk: make room, or set spool.dir to another folder",
+				"error", is.DiskFault)
+		}
+		if n := is.LostFacts - was.LostFacts; n > 0 {
+			b.Log.Error("facts are lost: neither Redis, nor the disk, nor memory had room", "facts", n)
+		}
+		was = is
+	}
+}
