@@ -100,7 +100,7 @@ func markOf(r store.Record) (mark, bool) {
 	case telemetry.PolicyPublished:
 		return m.publication(body)
 	case telemetry.EngineChanged:
-		m.typ, m.title, m.text = "engine", fmt.Sprintf("engine %s: %s", head.Engine, body.State), body.Reason
+		m.typ, m.title, m.text = "engine", fmt.Sprintf("%s: %s", head.Engine, body.State), body.Reason
 	case telemetry.RunChanged:
 		m.typ, m.title, m.text = "run", fmt.Sprintf("%s: %s", head.Run, body.Change), body.Reason
 		if body.Change == "" {

@@ -71,7 +71,7 @@ func TestOf(t *testing.T) {
 	if want := []string{
 		"04:00 run demo: start",
 		"04:03 publication demo: versions 1 to 3 serve until 05:10",
-		"04:40 engine engine gpu-1: lost",
+		"04:40 engine gpu-1: lost",
 		"07:20 publication demo: version 4 serves",
 		"07:30 publication demo: version 5 was rejected",
 		"07:40 run demo: set buffer.depth=4 (was 2)",
