@@ -42,6 +42,7 @@ func check(o outcome) findings {
 	f.succession(o)
 	f.given(o, steps)
 	f.accounts(o)
+	f.starvation(o)
 	return f
 }
 

@@ -25,6 +25,7 @@ type outcome struct {
 	batches    map[rollout.Step]*seenBatch
 	records    []rollout.StepRecord // at the end
 	account    buffer.Account       // at the end
+	waits      waits                // at the end
 	tally                           // of what the watch did
 	violations []string             // seen while it ran
 	lost       bool                 // Redis was emptied meanwhile
@@ -125,7 +126,10 @@ func (s *service) gather(ctx context.Context, w *watch, o *outcome) error {
 	if err != nil {
 		return fmt.Errorf("read its records: %w", err)
 	}
-	return nil
+	if !s.cfg.Lose {
+		o.waits, err = s.waited(ctx, o.plan.id())
+	}
+	return err
 }
 
 // trainerOf is the name of a run's trainer among the children.
