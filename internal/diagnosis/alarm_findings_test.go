@@ -27,7 +27,7 @@ func TestAlarmsComeFirst(t *testing.T) {
 				t.Fatalf("%s: %+v", r.Verdict, r.Findings)
 			}
 			got := text(t, r)
-			const first = ": PROBLEM\nThe fleet has no engine.\nEvery game fails: panic 9 times in 8 s, last: out of range.\n"
+			const first = "\nThe fleet has no engine.\nEvery game fails: panic 9 times in 8 s, last: out of range.\n"
 			for _, says := range []string{first, "millrace engine add URL"} {
 				if !strings.Contains(got, says) {
 					t.Errorf("%q is missing in:\n%s", says, got)

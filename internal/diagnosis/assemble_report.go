@@ -35,6 +35,7 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 		NotLookedAt: m.in.notLookedAt(m.all[0].no), APL: []Query{}, Next: []string{},
 	}
 	r.Regime.Probe = p.probe
+	r.Drift = driftOf(m, reg)
 	found := findingsOf(m, reg, p, causes)
 	recent := ledgerOf(m, found)
 	whole := *recent

@@ -98,7 +98,7 @@ func lossFindings(l *Ledger, found []Finding, last rollout.Step) []Finding {
 	for _, loss := range l.Losses {
 		single := loss.Cause == CauseSingleStep && loss.Share >= saidLoss &&
 			loss.PerStepSec() >= slowStep*(loss.WorstSec-loss.PerStepSec())
-		said := much && loss.Share >= leastLoss
+		said := much && (loss.Share > healthyLoss || loss.Share >= leastLoss && len(found) == 0)
 		trainer := loss.Cause == CauseTrainer || loss.Cause == CauseRefLogprobs
 		if !single && !said || known(loss.Cause) || (loss.starves() || trainer) && len(found) > 0 {
 			continue

@@ -44,8 +44,19 @@ type Loss struct {
 // PerStepSec is what one of its steps lost.
 func (l Loss) PerStepSec() float64 { return l.Sec / float64(max(l.Steps, 1)) }
 
-// Drift is a step time that grows or shrinks by about the same share with every step.
+// DriftOf is what drifts.
+type DriftOf string
+
+// What may drift.
+const (
+	DriftOfStep       DriftOf = "step"
+	DriftOfCompute    DriftOf = "compute"    // the trainer's, which a wait hides
+	DriftOfProduction DriftOf = "production" // the fleet's time for a batch, which the compute hides
+)
+
+// Drift is a time that grows or shrinks by about the same share with every step.
 type Drift struct {
+	Of      DriftOf       `json:"of"`
 	From    rollout.Step  `json:"from_step"`
 	To      rollout.Step  `json:"to_step"`
 	PerStep float64       `json:"share_per_step"` // 0.01: each step takes 1 % longer than the one before

@@ -71,9 +71,16 @@ func (p *page) drift(d *diagnosis.Drift) {
 	if d == nil {
 		return
 	}
-	text := fmt.Sprintf("Drift (measured): from step %d to %d a step went from %s to %s, %s with every step (%s to %s), "+
-		"most of it %s.", d.From, d.To, units.Seconds(d.FromSec), units.Seconds(d.ToSec), perStep(d.PerStep),
-		perStep(d.LowPer), perStep(d.HighPer), diagnosis.PhaseText(d.First))
+	what, most := "a step", ", most of it "+diagnosis.PhaseText(d.First)
+	switch d.Of {
+	case diagnosis.DriftOfCompute:
+		what = "the trainer's own part of a step"
+	case diagnosis.DriftOfProduction:
+		what, most = "the fleet's time for a batch", ""
+	}
+	text := fmt.Sprintf("Drift (measured): from step %d to %d %s went from %s to %s, %s with every step (%s to %s)%s.",
+		d.From, d.To, what, units.Seconds(d.FromSec), units.Seconds(d.ToSec), perStep(d.PerStep), perStep(d.LowPer),
+		perStep(d.HighPer), most)
 	if d.Equal != nil {
 		text += fmt.Sprintf(" If both go on, the trainer and the fleet need the same, %s, from about step %d on (modelled).",
 			units.Seconds(d.EqualSec), *d.Equal)
