@@ -184,7 +184,8 @@ func sinkCounts(sink telemetry.SinkStatus) string {
 	for _, of := range []struct {
 		n    int64
 		what string
-	}{{sink.DeadLettered, "refused and kept"}, {sink.DroppedSamples, "samples refused"},
+	}{{sink.DeadLettered, fmt.Sprintf("refused, of which %d are kept", sink.DeadLetters)},
+		{sink.DroppedSamples, "samples refused"},
 		{sink.LostFacts, "facts let go"}, {sink.LostSamples, "samples let go"}} {
 		if of.n > 0 {
 			text += fmt.Sprintf(", %d %s", of.n, of.what)

@@ -89,7 +89,12 @@ func (s *session) listLettersCommand() *cobra.Command {
 			case page.Next != "":
 				s.say("%d of %d; the next with: --after %s", len(page.DeadLetters), page.Kept, page.Next)
 			}
-			return s.show(a.Body, func() error { return s.write(lettersTable(page.DeadLetters, s.now())) })
+			return s.show(a.Body, func() error {
+				if len(page.DeadLetters) == 0 {
+					return nil
+				}
+				return s.write(lettersTable(page.DeadLetters, s.now()))
+			})
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many, 1 to 1000")

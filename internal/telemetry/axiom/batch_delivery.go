@@ -21,16 +21,17 @@ type delivery struct {
 	// passed says that Axiom took some event since the batch was begun.
 	passed   bool
 	sampled  bool
-	doubt    int  // the event that was refused once, alone, and is sent again to be sure; -1: none
-	blind    part // events that were refused since one passed
-	witness  int  // an event that passed
-	tooLarge int  // bytes of the smallest request that was too large; 0: none was
+	blind    part         // events that were refused since one passed
+	witness  int          // an event that passed
+	doubts   map[int]bool // events that were refused once, alone
+	tooLarge int          // bytes of the smallest request that was too large; 0: none was
 }
 
 // fate is what became of an event.
 type fate struct {
 	known   bool
 	refusal string // why Axiom did not take it; empty: it did
+	sure    bool   // Axiom said so of this event, or has refused it twice
 }
 
 // part is events that are sent together: places in the batch.
@@ -40,11 +41,12 @@ type part []int
 const maxBlind = 8
 
 func newDelivery(rows []row) *delivery {
-	d := &delivery{rows: rows, fates: make([]fate, len(rows)), doubt: -1, witness: -1}
+	d := &delivery{rows: rows, fates: make([]fate, len(rows)), witness: -1,
+		doubts: map[int]bool{}}
 	all := part{}
 	for i, r := range rows {
 		if r.refusal != "" {
-			d.fates[i] = fate{true, r.refusal}
+			d.fates[i] = fate{known: true, refusal: r.refusal, sure: true}
 			continue
 		}
 		all = append(all, i)
@@ -84,15 +86,12 @@ func (d *delivery) answered(a answer, now time.Time, jitter float64) reaction {
 	if a.status == 413 {
 		d.noteTooLarge(p)
 	}
-	switch {
-	case r.act == again:
+	switch r.act {
+	case again:
 		d.try++
 		return r
-	case r.act == park:
+	case park:
 		return r
-	case r.act == refused && d.doubt != p[0]:
-		d.doubt = p[0]
-		return reaction{act: again, state: telemetry.SinkOK}
 	}
 	d.parts, d.try = d.parts[:len(d.parts)-1], 0
 	switch r.act {
@@ -103,7 +102,7 @@ func (d *delivery) answered(a answer, now time.Time, jitter float64) reaction {
 	case sample:
 		d.sample(p)
 	case refused:
-		d.refuse(p[0], r.reason)
+		d.refuse(p[0], r.reason, d.doubts[p[0]])
 	}
 	return d.seen(r)
 }
@@ -122,7 +121,7 @@ func (d *delivery) account(p part, a answer) {
 		}
 	case unexplained >= int64(len(rest)):
 		for _, i := range rest {
-			d.refuse(i, reasonOf(a))
+			d.refuse(i, reasonOf(a), true)
 		}
 	default:
 		d.passed = true
@@ -151,7 +150,7 @@ func (d *delivery) explain(p part, a answer) (rest part, unexplained int64) {
 			continue
 		}
 		failed[i] = true
-		d.refuse(i, f.reason)
+		d.refuse(i, f.reason, true)
 	}
 	for _, i := range p {
 		if !failed[i] {
@@ -196,8 +195,8 @@ func (d *delivery) sample(p part) {
 	}
 }
 
-func (d *delivery) refuse(i int, reason string) {
-	d.fates[i] = fate{true, reason}
+func (d *delivery) refuse(i int, reason string, sure bool) {
+	d.fates[i] = fate{true, reason, sure}
 	d.blind = append(d.blind, i)
 }
 
@@ -205,7 +204,11 @@ func (d *delivery) refuse(i int, reason string) {
 // them, and after the last, one is sent again that has passed before. If it does not any more, or none ever did, the
 // refused ones are open again.
 func (d *delivery) seen(r reaction) reaction {
-	if len(d.blind) == 0 || len(d.blind) < maxBlind && len(d.parts) > 0 {
+	if len(d.blind) == 0 && len(d.parts) == 0 {
+		d.makeSure()
+	}
+	tooSoon := len(d.blind) < maxBlind || d.passed && d.witness < 0 // some have passed, and which is not known yet
+	if len(d.blind) == 0 || tooSoon && len(d.parts) > 0 {
 		return r
 	}
 	if d.witness >= 0 && !slices.Contains(d.blind, d.witness) {
@@ -215,6 +218,7 @@ func (d *delivery) seen(r reaction) reaction {
 	reason := d.fates[d.blind[len(d.blind)-1]].refusal
 	for _, i := range d.blind {
 		d.fates[i] = fate{}
+		delete(d.doubts, i)
 	}
 	if d.witness >= 0 { // it passed before, and is not to be sent for its own sake
 		d.fates[d.witness] = fate{known: true}
@@ -228,6 +232,18 @@ func (d *delivery) seen(r reaction) reaction {
 	}
 	return reaction{park, parkPause, telemetry.SinkParked,
 		fmt.Sprintf("Axiom refuses every event that waits; the last: %s", reason), advice}
+}
+
+// makeSure sends events that were refused alone once more, now that others pass: the refusal may have been a short one
+// of everything.
+func (d *delivery) makeSure() {
+	for i, f := range d.fates {
+		if f.refusal != "" && !f.sure {
+			d.fates[i] = fate{}
+			d.doubts[i] = true
+			d.push(part{i})
+		}
+	}
 }
 
 func (d *delivery) noteTooLarge(p part) {

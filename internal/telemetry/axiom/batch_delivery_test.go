@@ -133,7 +133,7 @@ func TestDelivery(t *testing.T) {
 			f := byTime(time.RFC3339Nano)(s, p)
 			return append(f[:min(1, len(f))], f[:min(1, len(f))]...)
 		}), refused: []int{3, 50}, requests: 20, twice: true},
-		{name: "one poisons the request", reply: whole(400, is(42)), refused: []int{42}, requests: 30},
+		{name: "one poisons the request", reply: whole(400, is(42)), refused: []int{42}, requests: 30, twice: true},
 		{name: "some poison the request", reply: whole(422, is(0, 1, 2, 42, 99)), refused: []int{0, 1, 2, 42, 99},
 			requests: 70, twice: true},
 		{name: "most poison the request", reply: whole(400, func(i int) bool { return i%4 > 0 }),
@@ -150,7 +150,7 @@ func TestDelivery(t *testing.T) {
 				return answer{status: 200, counted: true, ingested: int64(len(p))}
 			}
 		}, requests: 90, twice: true},
-		{name: "one is too large for a request of its own", reply: whole(413, is(42)), refused: []int{42}, requests: 21},
+		{name: "one is too large for a request of its own", reply: whole(413, is(42)), refused: []int{42}, requests: 21, twice: true},
 		{name: "too many for one request", requests: 40, reply: func(s *sink) func(part) answer {
 			return func(p part) answer {
 				if len(p) > 10 {

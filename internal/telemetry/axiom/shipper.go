@@ -41,8 +41,9 @@ type Events interface {
 var _ Events = (*store.Store)(nil)
 
 const (
-	closeGrace = 5 * time.Second // for what is left when a server stops
-	redisPause = time.Second     // before the store is asked again that did not answer
+	closeGrace   = 5 * time.Second // for what is left when a server stops
+	refusedEvery = 5 * time.Minute
+	redisPause   = time.Second // before the store is asked again that did not answer
 )
 
 // Shipper delivers the events of a deployment while it holds the lease; until then it stands by.
@@ -63,6 +64,8 @@ type Shipper struct {
 
 	dataset     fullDataset
 	storeSilent bool // and that was logged
+	unsaid      int  // events refused since the last was logged
+	saidAt      time.Time
 }
 
 // New checks the configuration. owner is this process's name among those that deliver; emit hears of changes of the
@@ -255,6 +258,17 @@ func (s *Shipper) deliver(ctx context.Context, fence int64, b batch) bool {
 	return s.account(ctx, fence, b, d)
 }
 
+// logRefused says that events were refused, at most once in a while, however many batches have some.
+func (s *Shipper) logRefused(events int, reason string, now time.Time) {
+	s.unsaid += events
+	if s.unsaid == 0 || now.Sub(s.saidAt) < refusedEvery {
+		return
+	}
+	s.log.Warn("telemetry: Axiom refused events; see: millrace telemetry dead-letters", "events", s.unsaid,
+		"one_reason", reason)
+	s.unsaid, s.saidAt = 0, now
+}
+
 // send lets a request end that is under way when the process is told to stop, within a bounded time, so that its events
 // need not be sent again.
 func (s *Shipper) send(ctx context.Context, lines [][]byte) answer {
@@ -287,10 +301,9 @@ func (s *Shipper) account(ctx context.Context, fence int64, b batch, d *delivery
 	}
 	reason := ""
 	for _, reason = range refused {
-		s.log.Warn("telemetry: Axiom refused events; see: millrace telemetry dead-letters", "events", len(refused),
-			"one_reason", reason)
 		break
 	}
+	s.logRefused(len(refused), reason, time.Now())
 	s.status.delivered(len(b.rows)-len(refused), len(refused), reason, time.Now())
 	s.report(ctx, fence, reaction{state: telemetry.SinkOK})
 	s.dataset.delivered(b.rows, refused, time.Now())
