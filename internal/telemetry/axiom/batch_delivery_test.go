@@ -150,7 +150,8 @@ func TestDelivery(t *testing.T) {
 				return answer{status: 200, counted: true, ingested: int64(len(p))}
 			}
 		}, requests: 90, twice: true},
-		{name: "one is too large for a request of its own", reply: whole(413, is(42)), refused: []int{42}, requests: 21, twice: true},
+		{name: "one is too large for a request of its own", reply: whole(413, is(42)),
+			refused: []int{42}, requests: 21, twice: true},
 		{name: "too many for one request", requests: 40, reply: func(s *sink) func(part) answer {
 			return func(p part) answer {
 				if len(p) > 10 {
