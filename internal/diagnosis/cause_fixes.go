@@ -76,7 +76,7 @@ func live(m *measurements, command string) string {
 func slowEngineFix(m *measurements, c *comparison) *Fix {
 	names := slowEngineNames(m, c)
 	switch {
-	case len(names) == 1 && names[0] != "all":
+	case len(names) == 1 && names[0] != allEngines:
 		return &Fix{Text: "take the slow engine out and put another in its place",
 			Command: "millrace engine remove " + names[0]}
 	case len(names) > 1:

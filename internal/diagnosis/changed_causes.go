@@ -230,7 +230,7 @@ func slowEngines(m *measurements, c *comparison) string {
 	switch {
 	case len(names) == 0:
 		return ""
-	case names[0] == "all":
+	case names[0] == allEngines:
 		return "; it is all of them"
 	case len(names) == 1:
 		return "; it is engine " + names[0]
@@ -238,22 +238,29 @@ func slowEngines(m *measurements, c *comparison) string {
 	return "; they are engines " + strings.Join(names, ", ")
 }
 
-// slowEngineNames compares each engine's time per request, or per token, before and after; without records of single
-// engines it is those that the keeper found slow.
+// slowEngineNames compares each engine's time per token before and after; without records of single engines it is those
+// that the keeper found slow. Engines of which each became as slow as the others are "all".
 func slowEngineNames(m *measurements, c *comparison) []string {
 	before, after := engineSpeeds(m, c.left[condRequestSec]), engineSpeeds(m, c.after)
-	var names []string
+	ratios := map[rollout.EngineID]float64{}
+	least, most := math.Inf(1), 0.0
 	for id, now := range after {
-		if old, known := before[id]; known && now > old*(1+math.Max(moved, 0.3*(c.ratio(condRequestSec)-1))) {
-			names = append(names, string(id))
+		if old, known := before[id]; known {
+			ratios[id] = now / old
+			least, most = min(least, ratios[id]), max(most, ratios[id])
 		}
 	}
-	if len(names) == 0 || len(names) == len(after) && len(after) > 1 {
-		all := len(names) > 0
-		names = nil
-		if all {
-			return []string{"all"}
+	var names []string
+	switch {
+	case len(ratios) > 1 && least > alikeEngines*most && most > 1+moved:
+		return []string{allEngines}
+	case len(ratios) > 1 && most > 1+moved:
+		for id, ratio := range ratios {
+			if ratio > least/alikeEngines {
+				names = append(names, string(id))
+			}
 		}
+	default:
 		if ev := slowEngineEvent(m, c, condSpeed); ev != nil {
 			if id, ok := engineIn(ev.Text); ok {
 				names = append(names, id)
@@ -263,6 +270,13 @@ func slowEngineNames(m *measurements, c *comparison) []string {
 	slices.Sort(names)
 	return names
 }
+
+const (
+	// allEngines is said where no engine is slower than the others.
+	allEngines = "all"
+	// alikeEngines is how much slower an engine may have become than another one and still be like it.
+	alikeEngines = 0.75
+)
 
 // engineSpeeds is the seconds that each engine's requests take, for those with records of their own.
 func engineSpeeds(m *measurements, steps []int) map[rollout.EngineID]float64 {

@@ -12,8 +12,9 @@ type comparison struct {
 	perStep []conditions // by position in history.steps
 	before  []int        // positions of the steps before; empty: there is no before
 	after   []int
-	from    int // first position that is looked at
-	to      int // and the one after the last
+	from    int     // first position that is looked at
+	to      int     // and the one after the last
+	least   float64 // steps before, with fewer of which nothing is said to have changed
 	// prefilled is the position after the batches that were launched before the first step: all at once, on engines
 	// that had nothing else to do. What they show is no before of any other.
 	prefilled int
@@ -27,8 +28,11 @@ type comparison struct {
 
 // compare finds for each condition where it changed. A full buffer hides a cause: batches that were played after it are
 // still consumed at the old pace, and are not its before.
-func compare(m *measurements, before, after []int) *comparison {
-	c := &comparison{perStep: stepConditions(m), before: before, after: after}
+func compare(m *measurements, before, after []int, jump bool) *comparison {
+	c := &comparison{perStep: stepConditions(m), before: before, after: after, least: 1}
+	if !jump { // the first steps of a run are none like the others, and that they differ is no jump
+		c.least = leastBefore
+	}
 	c.from, c.to = after[0], after[len(after)-1]+1
 	if len(before) > 0 {
 		c.from = before[0]
@@ -174,6 +178,8 @@ func (c *comparison) ratio(which condition) float64 {
 }
 
 const (
+	// leastBefore is how many steps before make a before where no jump shows.
+	leastBefore = 3
 	// beyondNoise is how many standard errors a condition must have moved.
 	beyondNoise = 3
 	// movedLittle is the least relative change of a condition that is looked into.
@@ -186,8 +192,12 @@ func (c *comparison) differs(which condition) bool {
 	if math.IsNaN(old) || math.IsNaN(now) {
 		return false
 	}
-	apart := math.Abs(now - old)
-	return apart > movedLittle*max(math.Abs(old), math.Abs(now)) && apart > beyondNoise*c.spread[which]
+	n := float64(len(c.left[which]))
+	if n < c.least {
+		return false
+	}
+	apart, noise := math.Abs(now-old), (beyondNoise+4/(n*n))*c.spread[which] // one step tells little of its noise
+	return apart > movedLittle*max(math.Abs(old), math.Abs(now)) && apart > noise
 }
 
 // began is when the first group was launched whose batch shows a condition's change.

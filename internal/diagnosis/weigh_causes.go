@@ -92,7 +92,7 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	}
 	var changed []Cause
 	if len(e.before) > 0 {
-		changed = changedCauses(m, reg, e, compare(m, e.before, e.after))
+		changed = changedCauses(m, reg, e, compare(m, e.before, e.after, e.jump != nil))
 	}
 	explained := slices.ContainsFunc(changed, func(c Cause) bool { return c.Decision == IsCause })
 	for _, c := range changed {
