@@ -59,6 +59,10 @@ func overview(d string) Dashboard {
 | summarize last_step = max(step), steps = count(), step_s = avg(wall_s), policy_version = max(policy_version) by run_id
 | order by run_id asc
 | take 100`)
+	b.table("verdicts", "What the diagnosis says", once(d, "diagnosed", "run_id", "step", "verdict", "cause", "text")+`
+| project _time, run_id, step, verdict, cause, text
+| order by _time desc
+| take 100`)
 	b.table("changes", "What was changed", once(d, "run_changed", "run_id", "state", "change", "reason")+`
 | project _time, run_id, state, change, reason
 | order by _time desc
