@@ -27,6 +27,7 @@ type diagnoseFlags struct {
 	file              string
 	step, first, last int64 // -1: not asked
 	watch, code       bool
+	price             float64 // $ per engine and hour; 0: not told
 }
 
 // verdictEvery is how often a watched run is diagnosed.
@@ -83,6 +84,7 @@ needs no server.
 	flags.Int64Var(&f.first, "from", -1, "look at the steps from this one on")
 	flags.Int64Var(&f.last, "to", -1, "look at the steps up to this one")
 	flags.BoolVar(&f.watch, "watch", false, "print a line whenever the verdict changes, until the run is over")
+	flags.Float64Var(&f.price, "price", 0, "$ per engine and hour: says what steps cost with each change")
 	flags.BoolVar(&f.code, "exit-code", false, "exit with 6 when something slows the run down now")
 	s.flags(cmd)
 	return withLines(cmd)
@@ -101,6 +103,8 @@ func (f diagnoseFlags) check(args []string) error {
 		return usage("--step shows one step: leave --from and --to out")
 	case f.step < -1 || f.first < -1 || f.last < -1:
 		return usage("steps are counted from 0")
+	case f.price < 0:
+		return usage("--price: want $ per engine and hour, 0 or more")
 	case f.first >= 0 && f.last >= 0 && f.first > f.last:
 		return usage("no step lies from %d to %d", f.first, f.last)
 	}
@@ -134,14 +138,20 @@ func (s *session) diagnoseRun(ctx context.Context, c Client, run rollout.RunName
 	if err != nil {
 		return err
 	}
-	return s.showReport(report, a.Body, f.code)
+	return s.showReport(report, a.Body, f)
 }
 
-func (s *session) showReport(report diagnosis.Report, body []byte, code bool) error {
+func (s *session) showReport(report diagnosis.Report, body []byte, f diagnoseFlags) (err error) {
+	if f.price > 0 {
+		report.Price(f.price)
+		if body, err = json.Marshal(report); err != nil {
+			return err
+		}
+	}
 	if err := s.show(body, func() error { return reporttext.Write(s.Stdout, report) }); err != nil {
 		return err
 	}
-	if code && report.Problem() {
+	if f.code && report.Problem() {
 		return errProblem
 	}
 	return nil
@@ -185,7 +195,7 @@ func (s *session) diagnoseFile(f diagnoseFlags) error {
 	if err != nil {
 		return err
 	}
-	return s.showReport(report, body, f.code)
+	return s.showReport(report, body, f)
 }
 
 func (s *session) readRecord(name string) (*runrecord.Record, error) {

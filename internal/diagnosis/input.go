@@ -36,8 +36,6 @@ type Input struct {
 	MinEffect float64
 	// Simulator, if set, is a second model of the run beside the replay.
 	Simulator Simulator
-	// EnginePrice is what an engine costs, in $ per hour; 0: not known.
-	EnginePrice float64
 	// Seed draws the resampled groups of the what-ifs' intervals.
 	Seed uint64
 }

@@ -297,7 +297,8 @@ type WhatIf struct {
 	Command string        `json:"command,omitempty"`             // that makes the change
 	Staler  bool          `json:"needs_max_staleness,omitempty"` // trains on older games than the run allows
 	Less    bool          `json:"trains_on_less,omitempty"`      // of it in each step, so that steps do not compare
-	// StepCost is what the engines of a step cost with the change, in $, where their price is known.
+	Engines float64       `json:"engines,omitempty"`             // that there are with the change
+	// StepCost is what the engines of a step cost with the change, in $; see Report.Price.
 	StepCost float64 `json:"dollars_per_step,omitempty"`
 	Basis    Basis   `json:"basis"`
 	Model    Model   `json:"model"` // that the numbers are from

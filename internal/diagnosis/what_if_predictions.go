@@ -67,14 +67,14 @@ func predict(m *measurements, reg *regime) predictions {
 	for i, c := range whatIfChanges(m, reg) {
 		if better {
 			if w, ok := sim.whatIf(c); ok {
-				p.whatIfs = append(p.whatIfs, priced(m, w, c))
+				p.whatIfs = append(p.whatIfs, withEngines(m, w, c))
 				continue
 			}
 		}
 		if !fit.Explains || c.onlyHelp && outcomeOf(model.without(c.change).StepSec, fit.StepSec) != Helps {
 			continue
 		}
-		p.whatIfs = append(p.whatIfs, priced(m, whatIf(&model, fit, c, uint64(i)), c))
+		p.whatIfs = append(p.whatIfs, withEngines(m, whatIf(&model, fit, c, uint64(i)), c))
 	}
 	mayHelp := func(w WhatIf) bool { return w.Outcome == MayHelp }
 	if reg.Kind == UndecidedRegime || slices.ContainsFunc(p.whatIfs, mayHelp) {
@@ -206,10 +206,8 @@ func outcomeOf(withSec, nowSec float64) Outcome {
 	return HelpsNot
 }
 
-// priced says what a change makes of a step's cost, where an engine's price is known.
-func priced(m *measurements, w WhatIf, c whatIfChange) WhatIf {
-	if m.in.EnginePrice > 0 && m.fleet.engines > 0 {
-		w.StepCost = m.in.EnginePrice * m.fleet.engines * factor(c.change.engines) * w.StepSec / 3600
-	}
+// withEngines says how many engines there are with a change.
+func withEngines(m *measurements, w WhatIf, c whatIfChange) WhatIf {
+	w.Engines = m.fleet.engines * factor(c.change.engines)
 	return w
 }

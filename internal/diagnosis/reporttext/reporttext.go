@@ -277,7 +277,11 @@ func (p *page) whatIfs(r diagnosis.Report) {
 	if simulated {
 		spread = "likely"
 	}
-	t := table.New(table.Left("what if (modelled)"), table.Right("step"), table.Right(spread), table.Left(""))
+	columns := []table.Column{table.Left("what if (modelled)"), table.Right("step"), table.Right(spread)}
+	if r.Priced() {
+		columns = append(columns, table.Right("$ per 1,000 steps"))
+	}
+	t := table.New(append(columns, table.Left(""))...)
 	for _, w := range r.WhatIfs {
 		name, fact := "  "+w.Change, r.Replay
 		switch {
@@ -286,8 +290,11 @@ func (p *page) whatIfs(r diagnosis.Report) {
 		case simulated:
 			name += " (replayed)"
 		}
-		t.Row(name, units.Seconds(w.StepSec), units.Number(w.LowSec)+" - "+units.Seconds(w.HighSec),
-			outcomeText(w, fact))
+		cells := []string{name, units.Seconds(w.StepSec), units.Number(w.LowSec) + " - " + units.Seconds(w.HighSec)}
+		if r.Priced() {
+			cells = append(cells, units.Number(1000*w.StepCost))
+		}
+		t.Row(append(cells, outcomeText(w, fact))...)
 	}
 	p.line("")
 	p.table(t)
