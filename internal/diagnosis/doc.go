@@ -41,16 +41,23 @@
 // is the lack of capacity that P states: a group then takes its slowest episode's wall time less
 // that episode's wait in the dispatch queue, plus the smallest delays seen from launch to start
 // and from the last episode to ready. What remains is as fast as the engines run at the load
-// they had. An engine that is slowed down by its own batch, below its limit, raises R: it looks
-// like latency, and only another load tells the two apart.
+// they had.
+//
+// # Saturated engines
+//
+// Engines may be the limit while their slots are free: the more requests are in flight, the longer each takes. Package
+// capacity fits by how much, to all loads that the record shows; where the rise of throughput at the present load is
+// below one half, the run is capacity-bound by engine_speed, and R/D is as long as a step only because of the load.
+// Where the loads seen cannot tell, the regime is undecided, neither cause is excluded, and Regime.Probe is the
+// experiment that decides. Loads of times in which engines had another speed are not compared with each other.
 //
 // # Three layers
 //
 // Phases: the trainer is sequential, so a shift of the step time is exactly the sum of its
 // phases' shifts. Inside the wait: the timeline of the group that completed the batch is laid
-// over the wait, second by second; the parts add up to the wait. Counterfactuals: the recursion
-// is replayed with the recorded groups and one thing changed; they are shown only when the
-// unchanged replay meets the recorded steps within 10 %. The first two are measured, the third
+// over the wait, second by second; the parts add up to the wait. Counterfactuals: the run
+// is replayed with the recorded groups, which share the engines by the fitted curve, and one thing changed; they are
+// shown only when the unchanged replay meets the recorded steps within 10 %. The first two are measured, the third
 // is modelled, and every number of a report says which.
 //
 // # Causes
