@@ -32,6 +32,9 @@ func (c liveCase) buffer() string {
 // larger is batches of four groups, which keep two engines busy.
 const larger = "{depth: 2, groups_per_step: 4, max_staleness: 4, on_stale: drop}"
 
+// uncached is engines that a few dozen requests saturate, of 512 that they have slots for.
+var uncached = []string{"--prefix-caching=false"}
+
 // hitAt is the step at which most faults happen.
 const hitAt = 9
 
@@ -56,7 +59,7 @@ func from(name string, longer time.Duration) func(int64, string) time.Duration {
 
 var cases = []liveCase{
 	{name: "healthy", engines: 2},
-	{name: "saturated", engines: 1, engineArgs: []string{"--prefix-caching=false"},
+	{name: "saturated", engines: 1, engineArgs: uncached,
 		bounds: larger},
 	{name: "all-engines-slow", engines: 2, at: once(func(s *site) {
 		s.fault(0, "/sim/faults", `{"kind": "slow", "factor": 4}`)
@@ -65,32 +68,32 @@ var cases = []liveCase{
 	{name: "one-engine-slow", engines: 2, at: once(func(s *site) {
 		s.fault(1, "/sim/faults", `{"kind": "slow", "factor": 8}`)
 	})},
-	{name: "engine-lost", engines: 2, engineArgs: []string{"--speed", "0.7"}, bounds: larger,
+	{name: "engine-lost", engines: 2, engineArgs: uncached, bounds: larger,
 		at: once(func(s *site) { s.kill(1) })},
-	{name: "engine-lost-and-back", engines: 2, engineArgs: []string{"--speed", "0.7"}, bounds: larger, length: 30,
+	{name: "engine-lost-and-back", engines: 2, engineArgs: uncached, bounds: larger, length: 30,
 		at: func(s *site, step int64) {
 			switch step {
 			case hitAt:
 				s.kill(1)
 			case hitAt + 8:
-				_, err := s.startEngine(s.engines[1].port, "--speed", "0.7")
+				_, err := s.startEngine(s.engines[1].port, uncached...)
 				_ = err // the run shows whether it is back
 			}
 		}},
-	{name: "engine-drained", engines: 2, engineArgs: []string{"--speed", "0.7"}, bounds: larger, at: once(func(s *site) {
+	{name: "engine-drained", engines: 2, engineArgs: uncached, bounds: larger, at: once(func(s *site) {
 		s.operator("engine", "drain", s.engines[1].id())
 	})},
 	{name: "prefix-cache-off", engines: 1,
 		bounds: "{depth: 2, groups_per_step: 3, max_staleness: 4, on_stale: drop}", at: once(func(s *site) {
 			s.kill(0)
-			_, err := s.startEngine(s.engines[0].port, "--prefix-caching=false")
+			_, err := s.startEngine(s.engines[0].port, uncached...)
 			_ = err // the run shows whether it is back
 		})},
 	{name: "own-limit", engines: 2, at: once(func(s *site) {
 		s.operator("run", "set", "live", "dispatch.max_in_flight_per_engine=2")
 	})},
 	{name: "depth-lowered", engines: 2, bounds: "{depth: 3, groups_per_step: 2, max_staleness: 4, on_stale: drop}",
-		engineArgs: []string{"--speed", "0.6"},
+		engineArgs: []string{"--speed", "0.3"},
 		at:         once(func(s *site) { s.operator("run", "set", "live", "buffer.depth=1") })},
 	{name: "checkpoint", engines: 2, length: 30, also: func(step int64, phase string) time.Duration {
 		if phase == "checkpoint" && (step+1)%5 == 0 {
