@@ -52,6 +52,14 @@ $(CURDIR)/$(BIN)/temporal: internal/tools/temporal/go.mod
 experiments: build ## run all experiments of config/experiments and write docs/experiments.md and its figures
 	@$(BIN)/millrace experiment page docs
 
+.PHONY: diagnosis-suite
+diagnosis-suite: ## try diagnosis on some 500 runs with known faults (minutes) and write the tables of docs/diagnosis.md
+	@go run ./internal/diagnosis/faultsuite/faultscore -live internal/diagnosis/livefaults/testdata -page docs/diagnosis.md
+
+.PHONY: diagnosis-live
+diagnosis-live: build $(TEMPORAL) ## record the runs with known faults on the whole service again (half an hour); ONLY=names of some
+	@go run ./internal/diagnosis/livefaults -millrace $(BIN)/millrace $(if $(ONLY),-only '$(ONLY)')
+
 .PHONY: test
 test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis too when redis-server is on the PATH
 	@command -v redis-server >/dev/null || echo "redis-server is not on the PATH: the real-Redis tests will be skipped (Debian: apt-get install redis-server)"

@@ -23,6 +23,7 @@ import (
 	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/freeport"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/runrecord"
 	"github.com/millrace/millrace/internal/trainer"
 )
 
@@ -167,7 +168,33 @@ func play(ctx context.Context, millrace string, c liveCase, out string) (err err
 	if err := os.MkdirAll(out, 0o750); err != nil {
 		return err
 	}
-	return s.command("run", "record", "live", "-f", file)
+	whole := filepath.Join(dir, "record.json.gz")
+	if err := s.command("run", "record", "live", "-f", whole); err != nil {
+		return err
+	}
+	return compact(whole, file)
+}
+
+// keptSamples is of how many samples of each source one is kept, so that records stay small.
+const keptSamples = 10
+
+// compact writes a record without most of its samples.
+func compact(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	record, err := runrecord.Read(from, in)
+	if err != nil {
+		return err
+	}
+	record.Compact(keptSamples)
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(record.Write(out, true), out.Close())
 }
 
 func tail(text string, n int) string { return text[max(0, len(text)-n):] }

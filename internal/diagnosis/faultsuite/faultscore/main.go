@@ -33,12 +33,16 @@ func run() error {
 	live := flag.String("live", "", "diagnose the runs that livefaults recorded in this folder instead, each once")
 	drawn := flag.Int("drawn", 0, "play so many cases whose sizes are drawn instead, each once")
 	draw := flag.Uint64("draw", 1, "seed of these")
+	page := flag.String("page", "", "try everything, those of -live included, and write this page's tables")
 	service := flag.Bool("sim", false, "play the cases of package sim, not those of package requestsim")
 	known := flag.String("known", "", "keep what advised changes do in this file, and read it from there")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
 	if err != nil {
 		return err
+	}
+	if *page != "" {
+		return writePage(*page, *live, *draw)
 	}
 	all := faultsuite.RequestCases()
 	if *service {
@@ -122,3 +126,33 @@ func look(cases []faultsuite.Case, steps bool, records string) error {
 	}
 	return nil
 }
+
+// writePage tries all cases, each with several seeds, and writes the tables of a page.
+func writePage(page, live string, draw uint64) error {
+	recorded, err := faultsuite.LiveCases(live)
+	if err != nil {
+		return err
+	}
+	once := faultsuite.Trials{Scales: []int{1}, Seeds: []uint64{1}, Advice: true, Workers: runtime.NumCPU()}
+	often := once
+	often.Scales, often.Seeds = []int{1, 2}, []uint64{1, 2}
+	var parts []faultsuite.Part
+	for _, part := range []struct {
+		name   string
+		cases  []faultsuite.Case
+		trials faultsuite.Trials
+	}{
+		{"simulated by package sim", faultsuite.SimCases(), once},
+		{"simulated request by request, sharing no code", faultsuite.RequestCases(), often},
+		{"the same, with sizes that are drawn", faultsuite.DrawnCases(drawnCases, draw), once},
+		{"live, on the whole service", recorded, once},
+	} {
+		outcomes := faultsuite.Try(part.cases, part.trials)
+		fmt.Printf("%s\n", part.name)
+		faultsuite.ScoreOf(outcomes).Write(os.Stdout)
+		parts = append(parts, faultsuite.Part{Name: part.name, Outcomes: outcomes})
+	}
+	return faultsuite.WriteTables(page, parts)
+}
+
+const drawnCases = 96
