@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/diagnosis/recordinput"
 	"github.com/millrace/millrace/internal/diagnosis/requestsim"
 	"github.com/millrace/millrace/internal/runrecord"
 )
@@ -91,7 +92,7 @@ func requestCase(name, injected string, make func(scale int) requestsim.World, w
 			w.SampleEvery = 0
 		}
 		recorded := requestsim.Play(w)
-		in, err := inputOf(recorded.Record)
+		in, err := recordinput.Of(recorded.Record)
 		if err != nil {
 			return Played{}, err
 		}

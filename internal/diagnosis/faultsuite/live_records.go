@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/diagnosis/recordinput"
 	"github.com/millrace/millrace/internal/runrecord"
 )
 
@@ -47,7 +48,7 @@ func LiveCases(folder string) ([]Case, error) {
 				if err != nil {
 					return Played{}, err
 				}
-				in, err := inputOf(record)
+				in, err := recordinput.Of(record)
 				return Played{Record: record, Input: in}, err
 			}})
 	}
