@@ -48,7 +48,7 @@ var defaultKinds = map[string]KindLimit{
 	"group_ready":      {10_000, 100_000},
 	"group_dropped":    {50_000, 100_000},
 	"adapter_loaded":   {50_000, 100_000},
-	"training_step":    {1_000, 20_000},
+	"training_step":    {500, 4_000},
 }
 
 func (l Limits) withDefaults() Limits {
