@@ -70,6 +70,10 @@ func TimelineOf(in Input, no rollout.Step) (StepTimeline, bool) {
 	if len(v.Groups) == 0 {
 		out.Notes = append(out.Notes, "the groups' timelines are not kept of this step: what it waited for is not known")
 	}
+	if slices.ContainsFunc(out.Spans, func(one Span) bool { return one.Place == PlaceModel || one.Place == PlaceEnv }) {
+		out.Notes = append(out.Notes, "turns are not recorded one by one: within a game, the queue, the engines and the "+
+			"environment have their shares of its time, in no order")
+	}
 	out.Summary = out.summary(s)
 	return out, true
 }

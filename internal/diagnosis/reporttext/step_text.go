@@ -23,9 +23,12 @@ func WriteStep(w io.Writer, s diagnosis.StepTimeline) error {
 	p.wrapped("", s.Summary)
 	p.line("")
 	t := table.New(table.Right("from"), table.Right("to"), table.Right("seconds"), table.Left("what (measured)"))
-	for i, one := range s.Spans {
+	shown := slices.DeleteFunc(slices.Clone(s.Spans), func(one diagnosis.Span) bool {
+		return one.ToSec-one.FromSec < leastShown*s.StepSec
+	})
+	for i, one := range shown {
 		if i == spansShown {
-			t.Row("", "", "", fmt.Sprintf("... %d more; -o json has all", len(s.Spans)-i))
+			t.Row("", "", "", fmt.Sprintf("... %d more; -o json has all", len(shown)-i))
 			break
 		}
 		t.Row(units.Seconds(one.FromSec), units.Seconds(one.ToSec), units.Seconds(one.ToSec-one.FromSec), one.Text)
@@ -49,8 +52,11 @@ func (p *page) groups(groups []diagnosis.GroupWait) {
 		table.Right("longest game"), table.Left("while the trainer waited"))
 	for _, g := range shown {
 		var text string
-		for i, part := range g.Wait {
-			if i > 0 {
+		for _, part := range g.Wait {
+			if part.Sec < 0.05 {
+				continue
+			}
+			if text != "" {
 				text += ", "
 			}
 			text += units.Seconds(part.Sec) + " " + diagnosis.PlaceText(part.Place)
