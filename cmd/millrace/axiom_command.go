@@ -122,7 +122,7 @@ func applyToAxiom(ctx context.Context, env environment, axiom resources.Caller, 
 func unavailableIfDown(err error) error {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, resources.ErrUnavailable) {
-		return fmt.Errorf("Axiom %w: %w", connections.ErrNoAnswer, err)
+		return fmt.Errorf("the Axiom server %w: %w", connections.ErrNoAnswer, err)
 	}
 	return err
 }

@@ -31,7 +31,6 @@ type engineDip struct {
 	first, last int // positions
 	fewest      float64
 	usual       float64
-	left        bool // they were taken out
 }
 
 // engineDips finds them. Engines that had never been ready before are cold ones, and no dip.

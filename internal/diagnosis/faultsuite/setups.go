@@ -61,10 +61,4 @@ func placesSetup(scale int) sim.Setup {
 	return s
 }
 
-// deepSetup lets more batches be outstanding.
-func deepSetup(s sim.Setup, depth int) sim.Setup {
-	s.Buffer.Depth, s.Buffer.MaxStaleness = depth, int64(depth)
-	return s
-}
-
 func seconds(sec float64) rollout.Duration { return rollout.Duration(sec * float64(time.Second)) }

@@ -32,7 +32,6 @@ type sim struct {
 	claimed, completed int // steps
 	version            int
 	published          int // versions asked for
-	loadsOpen          int
 	asked              float64
 	waiting            bool
 	looking            bool

@@ -86,7 +86,6 @@ type world struct {
 	servers []*process
 	started int
 	rejects bool // the last request was refused for its events
-	largest int  // lines in a request
 }
 
 func (w *world) start() {

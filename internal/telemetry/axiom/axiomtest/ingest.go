@@ -113,7 +113,8 @@ func (s *Server) row(d *dataset, e Event, r *http.Request, now time.Time, limits
 	}
 	for name := range row {
 		if len(name) > limits.NameBytes {
-			return row, fmt.Errorf("field name of %d bytes, and %d are allowed: %.40s...", len(name), limits.NameBytes, name)
+			return row, fmt.Errorf("field name of %d bytes, and %d are allowed: it begins with %.40s",
+				len(name), limits.NameBytes, name)
 		}
 	}
 	most := limits.Fields
