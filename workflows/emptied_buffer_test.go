@@ -4,35 +4,44 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/store"
 )
 
-// changes collects what a run reports about itself.
+// changes is what a run reported about itself, as Redis has it.
 type changes struct {
-	mu        sync.Mutex
 	all       []string
 	variances []rollout.RewardVariance // that there is something to learn, or no more
 }
 
-func (c *changes) Emit(e telemetry.Event) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch body := e.Body.(type) {
-	case telemetry.RunChanged:
-		c.all = append(c.all, body.Change)
-	case telemetry.RewardVarianceChanged:
-		c.variances = append(c.variances, body.RewardVariance)
+// reported reads what the run has reported so far.
+func (w *world) reported() changes {
+	var told changes
+	facts, err := store.New(w.rdb, "millrace", store.Limits{}).Facts(context.Background(), "demo", "", 1000)
+	if err != nil {
+		w.t.Error(err)
 	}
+	for _, f := range facts {
+		e, err := f.Event()
+		if err != nil {
+			w.t.Error(err)
+			continue
+		}
+		switch body := e.Body.(type) {
+		case telemetry.RunChanged:
+			told.all = append(told.all, body.Change)
+		case telemetry.RewardVarianceChanged:
+			told.variances = append(told.variances, body.RewardVariance)
+		}
+	}
+	return told
 }
 
-func (c *changes) count(prefix string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c changes) count(prefix string) int {
 	n := 0
 	for _, change := range c.all {
 		if strings.HasPrefix(change, prefix) {
@@ -47,8 +56,6 @@ func (c *changes) count(prefix string) int {
 func TestRunGoesOnAfterRedisHasLostEverything(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	told := &changes{}
-	w.acts.Emit = told
 	var before rollout.TrainerGeneration
 	w.at(1*time.Minute, func() { w.train(0) })
 	w.at(2*time.Minute, func() { w.train(1) })
@@ -75,7 +82,7 @@ func TestRunGoesOnAfterRedisHasLostEverything(t *testing.T) {
 	if len(fed) != 12 || len(slices.Compact(fed)) != 12 {
 		t.Errorf("fed %v, want 12 groups, none twice", w.fed)
 	}
-	if told.count("restore the buffer") != 1 {
+	if told := w.reported(); told.count("restore the buffer") != 1 {
 		t.Errorf("reported %q, want one restoration", told.all)
 	}
 	if w.generation <= before {

@@ -170,8 +170,6 @@ func TestGroupsWithoutVarianceAreRefilledOnce(t *testing.T) {
 func TestCollapseIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	told := &changes{}
-	w.acts.Emit = told
 	w.spec.Steps, w.spec.Buffer.Depth, w.spec.Buffer.GroupsPerStep = 2, 1, 20
 	games := w.playSlowly()
 	w.at(time.Minute, func() {
@@ -181,7 +179,7 @@ func TestCollapseIsReported(t *testing.T) {
 		}
 	})
 	w.at(2*time.Minute, func() {
-		if told.count("no reward variance") != 1 {
+		if told := w.reported(); told.count("no reward variance") != 1 {
 			t.Errorf("reported %q, want one alarm", told.all)
 		}
 		status, err := w.buffer.Status(context.Background(), "demo")
@@ -192,7 +190,7 @@ func TestCollapseIsReported(t *testing.T) {
 	})
 	w.start()
 	w.result()
-	if len(told.variances) != 1 || !told.variances[0].Collapsed {
+	if told := w.reported(); len(told.variances) != 1 || !told.variances[0].Collapsed {
 		t.Errorf("events of a changed reward variance: %+v, want one, of its collapse", told.variances)
 	}
 }
