@@ -38,6 +38,11 @@ func SumUp(r *runrecord.Record, newest int) error {
 		switch e.Body.(type) {
 		case telemetry.EpisodeFinished, telemetry.EpisodeFailed, telemetry.GroupReady, telemetry.BatchClaimed:
 			return e.At.Before(since)
+		case telemetry.AdapterChanged, telemetry.AdapterLoaded, telemetry.AlarmChanged, telemetry.Audit,
+			telemetry.BreakerChanged, telemetry.BufferLevel, telemetry.Diagnosed, telemetry.DispatchSample,
+			telemetry.EngineChanged, telemetry.EnginePaced, telemetry.EngineSample, telemetry.GroupDropped,
+			telemetry.PolicyPublished, telemetry.RewardVarianceChanged, telemetry.RunChanged,
+			telemetry.SinkChanged, telemetry.StepCompleted, telemetry.TokenRates:
 		}
 		return e.Droppable() && e.At.Before(since)
 	})

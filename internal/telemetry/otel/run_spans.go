@@ -57,7 +57,12 @@ func (s *RunSpans) Emit(e telemetry.Event) {
 			span.SetStatus(codes.Error, "dropped: "+string(b.Code))
 			span.End(trace.WithTimestamp(e.At))
 		}
-	default:
+	case telemetry.AdapterChanged, telemetry.AdapterLoaded, telemetry.AlarmChanged, telemetry.Audit,
+		telemetry.BatchClaimed, telemetry.BreakerChanged, telemetry.BufferLevel, telemetry.Diagnosed,
+		telemetry.DispatchSample, telemetry.EngineChanged, telemetry.EnginePaced, telemetry.EngineSample,
+		telemetry.EpisodeFailed, telemetry.EpisodeFinished, telemetry.GroupReady, telemetry.PolicyPublished,
+		telemetry.RewardVarianceChanged, telemetry.SinkChanged, telemetry.TokenRates:
+		// they end nothing that has a span here
 	}
 }
 

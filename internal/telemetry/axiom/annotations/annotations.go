@@ -106,7 +106,11 @@ func markOf(r store.Record) (mark, bool) {
 		if body.Change == "" {
 			m.title = fmt.Sprintf("%s: %s", head.Run, body.State)
 		}
-	default:
+	case telemetry.AdapterChanged, telemetry.AdapterLoaded, telemetry.AlarmChanged, telemetry.Audit,
+		telemetry.BatchClaimed, telemetry.BreakerChanged, telemetry.BufferLevel, telemetry.Diagnosed,
+		telemetry.DispatchSample, telemetry.EnginePaced, telemetry.EngineSample, telemetry.EpisodeFailed,
+		telemetry.EpisodeFinished, telemetry.GroupDropped, telemetry.GroupReady,
+		telemetry.RewardVarianceChanged, telemetry.SinkChanged, telemetry.StepCompleted, telemetry.TokenRates:
 		return mark{}, false
 	}
 	return m, true
