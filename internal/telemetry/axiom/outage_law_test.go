@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -78,6 +79,7 @@ func (p *process) Release(ctx context.Context, sink, owner string) error {
 // world is a deployment to which things happen, by a seed.
 type world struct {
 	t       *testing.T
+	mu      sync.Mutex // guards rnd: servers send at once
 	rnd     *rand.Rand
 	events  *events
 	axiom   *axiomtest.Server
@@ -85,7 +87,14 @@ type world struct {
 	faulty  atomic.Bool // Axiom answers in every way there is
 	servers []*process
 	started int
-	rejects bool // the last request was refused for its events
+	rejects atomic.Bool // the last request was refused for its events
+}
+
+// draw is a number below n.
+func (w *world) draw(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rnd.IntN(n)
 }
 
 func (w *world) start() {
@@ -112,14 +121,13 @@ func (w *world) send(p *process, r *http.Request) (*http.Response, error) {
 	}
 	fault := 100
 	if w.faulty.Load() {
-		fault = w.rnd.IntN(24)
+		fault = w.draw(24)
 	}
-	if fault == 2 || fault == 4 { // twice in a row means that it is so
-		if w.rejects {
-			fault = 100
-		}
+	rejected := w.rejects.Swap(fault == 2 || fault == 4)
+	if rejected && (fault == 2 || fault == 4) { // twice in a row means that it is so
+		fault = 100
+		w.rejects.Store(false)
 	}
-	w.rejects = fault == 2 || fault == 4
 	answer := func(status int, text string) (*http.Response, error) {
 		rec := httptest.NewRecorder()
 		axiomtest.Status(status, text)(rec, r)
@@ -127,15 +135,15 @@ func (w *world) send(p *process, r *http.Request) (*http.Response, error) {
 	}
 	switch fault {
 	case 0:
-		return answer([]int{500, 502, 503, 408}[w.rnd.IntN(4)], "busy")
+		return answer([]int{500, 502, 503, 408}[w.draw(4)], "busy")
 	case 1:
 		return answer(429, "slow down")
 	case 2:
 		return answer(413, "too large")
 	case 3:
-		return answer([]int{401, 403, 404, 302}[w.rnd.IntN(4)], "no")
+		return answer([]int{401, 403, 404, 302}[w.draw(4)], "no")
 	case 4:
-		return answer(400, []string{"field limit exceeded", "cannot parse"}[w.rnd.IntN(2)])
+		return answer(400, []string{"field limit exceeded", "cannot parse"}[w.draw(2)])
 	case 5:
 		_, _ = w.axiom.RoundTrip(r)
 		return nil, fmt.Errorf("connection reset by peer")
@@ -187,16 +195,16 @@ func nothingIsLost(t *testing.T, seed uint64) {
 	w.start()
 	n := 0
 	for at := time.Duration(0); at < 12*time.Hour; at += 30 * time.Second {
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		w.outage.Store(at > 30*time.Minute && at < 10*time.Hour+30*time.Minute)
 		w.faulty.Store(!w.outage.Load())
-		for range w.rnd.IntN(4) {
+		for range w.draw(4) {
 			n++
-			w.events.Emit(fact([]rollout.RunName{"", "one", "two"}[w.rnd.IntN(3)], n))
+			w.events.Emit(fact([]rollout.RunName{"", "one", "two"}[w.draw(3)], n))
 		}
-		switch w.rnd.IntN(40) {
+		switch w.draw(40) {
 		case 0:
-			w.servers[w.rnd.IntN(len(w.servers))].dead.Store(true)
+			w.servers[w.draw(len(w.servers))].dead.Store(true)
 		case 1:
 			w.events.mu.Lock()
 			w.events.broken = func() error { return errRedis }
@@ -215,9 +223,9 @@ func nothingIsLost(t *testing.T, seed uint64) {
 	w.faulty.Store(false)
 	w.revive()
 	w.events.Emit(fact("", 1)) // beside which what is refused can be told from what nobody takes
-	time.Sleep(20 * time.Minute)
+	pass(20 * time.Minute)
 	w.events.Emit(fact("", 2))
-	time.Sleep(20 * time.Minute)
+	pass(20 * time.Minute)
 
 	there := arrived(w.axiom)
 	dead := map[string]bool{}

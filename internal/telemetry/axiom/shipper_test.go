@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,12 @@ func (s *said) lines() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.FieldsFunc(s.text.String(), func(r rune) bool { return r == '\n' })
+}
+
+// pass lets time pass, and everybody do what he does by then.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // deployment is an event store, an Axiom, and servers that deliver from one to the other.
@@ -175,12 +182,12 @@ func TestEveryAnswer(t *testing.T) {
 					}
 					return fake.RoundTrip(r)
 				}), nil)
-				time.Sleep(max(tt.after, 100*time.Millisecond))
+				pass(max(tt.after, 100*time.Millisecond))
 				if got := d.events.now(); tt.state != "ok" && (got.State != tt.state || !strings.Contains(got.Reason, tt.reason) ||
 					!strings.Contains(got.Advice, tt.advice) || got.NextTry.IsZero()) {
 					t.Errorf("after the first attempt: %+v", got)
 				}
-				time.Sleep(tt.within)
+				pass(tt.within)
 				got := d.events.now()
 				if got.State != "ok" || got.Delivered != 10 || got.DeadLettered != 0 || got.Backlog != 0 || got.Reason != "" {
 					t.Errorf("in the end: %+v", got)
@@ -216,9 +223,9 @@ func TestLimitsForAnHour(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				asked := 0
+				var asked atomic.Int32
 				way := roundTrip(func(r *http.Request) (*http.Response, error) {
-					asked++
+					asked.Add(1)
 					w := httptest.NewRecorder()
 					w.Header().Set(h(time.Now()))
 					w.WriteHeader(429)
@@ -227,9 +234,9 @@ func TestLimitsForAnHour(t *testing.T) {
 				d := deploy(t)
 				d.events.Emit(fact("demo", 1))
 				d.server("a", way, nil)
-				time.Sleep(time.Hour)
-				if asked > 20 {
-					t.Errorf("%d requests in an hour", asked)
+				pass(time.Hour)
+				if asked.Load() > 20 {
+					t.Errorf("%d requests in an hour", asked.Load())
 				}
 				if got := d.events.now(); got.State != "limited" || got.LagSec < 3500 || got.Backlog != 1 {
 					t.Errorf("%+v", got)
@@ -258,7 +265,7 @@ func TestRefusedEvents(t *testing.T) {
 			d.events.Emit(fact("demo", n))
 		}
 		d.server("a", fake, nil)
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if got := d.events.now(); got.State != "ok" || got.Delivered != 36 || got.DeadLettered != 4 {
 			t.Errorf("%+v", got)
 		}
@@ -296,14 +303,14 @@ func TestNoRoomForDeadLetters(t *testing.T) {
 			d.events.Emit(fact("demo", n))
 		}
 		d.server("a", fake, nil)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := d.events.now(); got.State != "parked" || !strings.Contains(got.Advice, "drop") || d.events.backlog() != 40 {
 			t.Errorf("%+v", got)
 		}
 		d.events.mu.Lock()
 		d.events.room = 100
 		d.events.mu.Unlock()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := d.events.now(); got.State != "ok" || got.Delivered != 35 || got.DeadLettered != 5 {
 			t.Errorf("%+v", got)
 		}
@@ -317,12 +324,12 @@ func TestFieldLimitForTenMinutes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			fake := &axiomtest.Server{}
 			until := time.Now().Add(10 * time.Minute)
-			asked := 0
+			var asked atomic.Int32
 			way := roundTrip(func(r *http.Request) (*http.Response, error) {
 				if time.Now().After(until) {
 					return fake.RoundTrip(r)
 				}
-				asked++
+				asked.Add(1)
 				w := httptest.NewRecorder()
 				axiomtest.Status(400, text)(w, r)
 				return w.Result(), nil
@@ -332,11 +339,11 @@ func TestFieldLimitForTenMinutes(t *testing.T) {
 				d.events.Emit(fact("demo", n))
 			}
 			d.server("a", way, nil)
-			time.Sleep(9 * time.Minute)
-			if got := d.events.now(); got.State != "parked" || got.Backlog != 1000 || asked > 180 {
-				t.Errorf("%d requests, %+v", asked, got)
+			pass(9 * time.Minute)
+			if got := d.events.now(); got.State != "parked" || got.Backlog != 1000 || asked.Load() > 180 {
+				t.Errorf("%d requests, %+v", asked.Load(), got)
 			}
-			time.Sleep(3 * time.Minute)
+			pass(3 * time.Minute)
 			if got := d.events.now(); got.State != "ok" || got.Delivered != 1000 || len(arrived(fake)) != 1000 {
 				t.Errorf("%+v; %d arrived", got, len(arrived(fake)))
 			}
@@ -362,7 +369,7 @@ func TestEverySwitch(t *testing.T) {
 							d.events.Emit(fact("demo", n))
 							n++
 						}
-						time.Sleep(time.Minute)
+						pass(time.Minute)
 					}
 				}
 				emit(2)
@@ -403,9 +410,10 @@ func TestEverySwitch(t *testing.T) {
 func TestFieldLimitOfSome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		fake := &axiomtest.Server{Refuse: func(e axiomtest.Event) string {
-			if n, _ := e["group_id"].(float64); full && int(n)%4 == 3 {
+			if n, _ := e["group_id"].(float64); full.Load() && int(n)%4 == 3 {
 				return "adding 1 fields to dataset millrace (x) would exceed its limit of 256 fields"
 			}
 			return ""
@@ -416,14 +424,14 @@ func TestFieldLimitOfSome(t *testing.T) {
 		}
 		d.server("a", fake, nil)
 		for n := range 25 {
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			d.events.Emit(fact("demo", 1000+4*n)) // life goes on
 		}
 		if got := d.events.now(); got.State != "ok" || len(d.events.letters) != 10 || len(arrived(fake)) != 30+24 {
 			t.Errorf("while it is full: %d arrived, %+v", len(arrived(fake)), got)
 		}
-		full = false
-		time.Sleep(25 * time.Minute)
+		full.Store(false)
+		pass(25 * time.Minute)
 		if len(d.events.letters) != 0 || len(arrived(fake)) != 40+25 {
 			t.Errorf("when there is room: %d arrived, %d dead letters", len(arrived(fake)), len(d.events.letters))
 		}
@@ -444,7 +452,7 @@ func TestRows(t *testing.T) {
 			d.events.Emit(fact("demo", n))
 		}
 		d.server("a", fake, nil)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		got := map[string]axiomtest.Event{}
 		times := map[any]bool{}
 		for _, e := range fake.Events() {
@@ -490,7 +498,7 @@ func TestScopesShareABatch(t *testing.T) {
 			}
 			return resp, err
 		}), func(c *axiom.Config) { c.BatchCount = 100 })
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if n := len(arrived(fake)); n != 5020 || requests > 60 {
 			t.Errorf("%d arrived in %d requests", n, requests)
 		}
@@ -510,14 +518,14 @@ func TestFailover(t *testing.T) {
 			frozen.Do(func() { <-asleep })
 			return fake.RoundTrip(r)
 		}), nil)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		// The whole of a is frozen, as by SIGSTOP: it renews nothing. Only b reaches the store.
 		b := newEvents()
 		b.scopes, b.owner, b.until, b.fence = d.events.scopes, d.events.owner, d.events.until, d.events.fence
 		for n := range 10 {
 			d.events.Emit(fact("demo", n))
 		}
-		time.Sleep(1100 * time.Millisecond)
+		pass(1100 * time.Millisecond)
 		d.events.mu.Lock()
 		d.events.broken = func() error { return errRedis }
 		d.events.mu.Unlock()
@@ -525,13 +533,13 @@ func TestFailover(t *testing.T) {
 		began := time.Now()
 		second.server("b", fake, nil)
 		for len(arrived(fake)) < 10 && time.Since(began) < time.Minute {
-			time.Sleep(100 * time.Millisecond)
+			pass(100 * time.Millisecond)
 		}
 		if took := time.Since(began); took > 8*time.Second {
 			t.Errorf("taken over after %v", took)
 		}
 		close(asleep)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := b.now(); got.Shipper != "b" || got.Delivered != 10 || b.fence < 2 {
 			t.Errorf("%+v", got)
 		}
@@ -545,11 +553,11 @@ func TestOneDelivers(t *testing.T) {
 		fake := &axiomtest.Server{}
 		d := deploy(t)
 		first := d.server("a", fake, nil)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		second := d.server("b", fake, nil)
 		for n := range 100 {
 			d.events.Emit(fact("demo", n))
-			time.Sleep(100 * time.Millisecond)
+			pass(100 * time.Millisecond)
 		}
 		if first.Counts().Delivered < 90 || second.Counts().Requests > 0 {
 			t.Errorf("the first %+v, the second %+v", first.Counts(), second.Counts())
@@ -560,7 +568,7 @@ func TestOneDelivers(t *testing.T) {
 			t.Errorf("%d arrived before the first server was gone", n)
 		}
 		d.events.Emit(fact("demo", 101))
-		time.Sleep(2100 * time.Millisecond)
+		pass(2100 * time.Millisecond)
 		if got := d.events.now(); got.Shipper != "b" || got.State != "ok" || got.Delivered != 102 {
 			t.Errorf("%+v", got)
 		}
