@@ -34,6 +34,9 @@ func (s *session) recordCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if newest < 0 {
+				return usage("--steps %d: a number of steps, or 0 for all", newest)
+			}
 			if err := recordinput.SumUp(record, newest); err != nil {
 				return err
 			}

@@ -188,8 +188,12 @@ func (c *computeLevels) unusual(all []step, phase int, steps []int) []lost {
 			one.phase[p] = max(0, sec-c.lows[c.level[i]][p])
 			grown += one.phase[p]
 		}
-		for p := range one.phase {
-			one.phase[p] *= over / grown
+		if grown > 0 {
+			for p := range one.phase {
+				one.phase[p] *= over / grown
+			}
+		} else { // what is usual has moved, and no phase of it
+			one.phase[phase] = over
 		}
 		out = append(out, one)
 	}

@@ -1,6 +1,7 @@
 package diagnosis_test
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -207,5 +208,35 @@ func checkLedger(t *testing.T, in diagnosis.Input, r diagnosis.Report) {
 	}
 	if r.Verdict == diagnosis.VerdictHealthy && l.LostShare > 0.05 {
 		t.Errorf("healthy, and %v lost:\n%s", l.LostShare, text(t, r))
+	}
+}
+
+// TestReportsAreJSON: whatever moves, and however, a report has numbers that JSON can say, and its ledger adds up.
+func TestReportsAreJSON(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		slope, every, much := 0.97+0.06*rng.Float64(), 1+rng.IntN(9), 200*rng.Float64()
+		names := []rollout.Phase{rollout.PhaseTrain, rollout.PhaseRefLogprobs, rollout.PhasePublish, "mine"}
+		in := trainerRun(12+rng.IntN(60), func(step int, phases map[rollout.Phase]float64) {
+			for name := range phases {
+				phases[name] *= math.Pow(slope, float64(step))
+			}
+			if step%every == 0 {
+				phases[names[rng.IntN(len(names))]] += much
+			}
+			if seed%3 == 0 { // the work moves from phase to phase
+				swap := step % 2
+				phases[names[swap]], phases[names[1-swap]] = phases[names[swap]]+30, 0
+			}
+		})
+		report := diagnosis.Diagnose(in)
+		if _, err := json.Marshal(report); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		l := report.Ledger
+		if l == nil || math.Abs(l.UsefulSec+l.LostSec-l.WallSec) > 1e-6*l.WallSec {
+			t.Errorf("seed %d: %+v", seed, l)
+		}
 	}
 }

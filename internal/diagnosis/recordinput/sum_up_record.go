@@ -15,7 +15,8 @@ import (
 func SumUp(r *runrecord.Record, newest int) error {
 	var older diagnosis.Older
 	steps, first := r.Steps, 0
-	for newest > 0 && len(steps)-first > newest+diagnosis.OlderBlock {
+	for newest > 0 && len(steps)-first > newest+diagnosis.OlderBlock &&
+		len(steps)-first >= diagnosis.OlderSteps {
 		next, ok := diagnosis.SumUp(older, steps[first:first+diagnosis.OlderSteps])
 		if !ok {
 			break
