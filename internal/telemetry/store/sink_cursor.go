@@ -246,6 +246,7 @@ func (s *Store) Acknowledge(ctx context.Context, sink string, fence int64, scope
 	ok, err := ackScript.Run(ctx, s.rdb, []string{s.cursorKey(scope, sink), s.sinksKey()}, fence, to.id, ms, seq,
 		to.facts, to.samples, to.lostFacts, to.lostSamples, from.facts, from.samples, sink).Int()
 	if err != nil {
+		s.retract(sink, scope, ids)
 		return fmt.Errorf("acknowledge to sink %s: %w", sink, err)
 	}
 	if ok == 0 {
@@ -316,6 +317,18 @@ func (s *Store) advance(sink string, scope rollout.RunName, ids []string) (from,
 		to, moved = to.past(r), true
 	}
 	return w.from, to, moved
+}
+
+// retract has events listed again whose acknowledgement Redis may not have: to send them twice is better than never to
+// go on.
+func (s *Store) retract(sink string, scope rollout.RunName, ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.windows[windowKey{sink, scope}]; w != nil {
+		for _, id := range ids {
+			delete(w.done, id)
+		}
+	}
 }
 
 // past is the cursor behind a record. Numbers between the two are of events that were let go before they were listed.

@@ -1,8 +1,10 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +91,54 @@ func TestCursor(t *testing.T) {
 }
 
 // TestFencing lets a second shipper take over; the first can move no cursor any more.
+// scriptsFail is a Redis that answers reads and, while it says so, refuses scripts: it is out of memory, say.
+type scriptsFail struct {
+	redis.Hook
+	now bool
+}
+
+func (h *scriptsFail) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *scriptsFail) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *scriptsFail) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if h.now && strings.HasPrefix(cmd.Name(), "eval") {
+			err := errors.New("OOM command not allowed when used memory > 'maxmemory'")
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// TestCursorGoesOnAfterRefusal: what Redis did not take as acknowledged is listed again, and the cursor moves once it
+// does.
+func TestCursorGoesOnAfterRefusal(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		s, fence := leased(t, rdb, store.Limits{})
+		hook := &scriptsFail{}
+		rdb.AddHook(hook)
+		write(t, s, fact("demo", 1), fact("demo", 2))
+		page, _ := unshipped(t, s, "demo")
+		hook.now = true
+		if err := s.Acknowledge(t.Context(), "axiom", fence, "demo", page[0].ID, page[1].ID); err == nil {
+			t.Fatal("acknowledged while Redis refuses scripts")
+		}
+		hook.now = false
+		if page, _ = unshipped(t, s, "demo"); !slices.Equal(keys(t, page), []string{"1", "2"}) {
+			t.Fatalf("unshipped after the refusal: %q", keys(t, page))
+		}
+		acknowledge(t, s, fence, "demo", page...)
+		if page, _ = unshipped(t, s, "demo"); len(page) != 0 {
+			t.Errorf("unshipped in the end: %q", keys(t, page))
+		}
+	})
+}
+
 func TestFencing(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
