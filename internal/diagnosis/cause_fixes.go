@@ -25,8 +25,8 @@ func fixOf(m *measurements, reg *regime, c *comparison, one Cause) *Fix {
 		return &Fix{Text: "make loads cheaper: adapters on a disk that the engines reach fast, a smaller rank, " +
 			"room for more adapters in an engine (--max-loras), fewer publications"}
 	case CauseOwnLimit:
-		return &Fix{Text: "in the spec of the next run: dispatch.max_in_flight_per_engine=0, " +
-			"which leaves the limit to the engines"}
+		return &Fix{Text: "leave the limit to the engines",
+			Command: live(m, setCommand(m, "dispatch.max_in_flight_per_engine=0"))}
 	case CauseHandover:
 		return &Fix{Text: "look for what delays the claim: Redis and the API servers, the network to the trainer, " +
 			"how often the trainer asks, the size of the answer"}
@@ -92,9 +92,8 @@ func stragglerFix(m *measurements, c *comparison) *Fix {
 	samples, least := m.in.Spec.Group.Samples, m.in.Spec.Group.MinSamples
 	inside := c == nil || c.now.or(condWithin, 1) >= c.now.or(condBetween, 1)
 	if inside && samples > 2 && (least == 0 || least == samples) {
-		command := fmt.Sprintf("millrace run set %s group.min_samples=%d", m.in.Spec.Name, samples-1)
-		return &Fix{Text: fmt.Sprintf("do without the slowest game of each group: group.min_samples=%d", samples-1),
-			Command: live(m, command)}
+		return &Fix{Text: fmt.Sprintf("do without the slowest game of each group: %s", doWithoutSlowest(samples)),
+			Command: live(m, setCommand(m, doWithoutSlowest(samples)))}
 	}
 	return &Fix{Text: "a deadline for games (timeouts.episode), or buffer.order=finish, " +
 		"so that nobody waits for the slowest"}

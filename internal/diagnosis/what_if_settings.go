@@ -46,14 +46,19 @@ func noStaleDrops(m *measurements, _ *regime) (whatIfChange, bool) {
 
 // withoutSlowestGame completes groups without their slowest game.
 func withoutSlowestGame(m *measurements, _ *regime) (whatIfChange, bool) {
-	samples := m.in.Spec.Group.Samples
+	samples, least := m.in.Spec.Group.Samples, m.in.Spec.Group.MinSamples
 	tail := m.mean(m.present, batchMean(slowestGameTail))
 	return whatIfChange{
 		name:    fmt.Sprintf("%d of %d games complete a group", samples-1, samples),
 		note:    "cancels the slowest game, favours short ones",
-		command: setCommand(m, fmt.Sprintf("group.min_samples=%d", samples-1), "group.grace=1s"),
+		command: setCommand(m, doWithoutSlowest(samples)),
 		change:  change{gamesNeeded: samples - 1},
-	}, samples > 2 && tail >= minWaitShare
+	}, samples > 2 && (least == 0 || least == samples) && tail >= minWaitShare
+}
+
+// doWithoutSlowest completes groups without their slowest game. Without a grace they would still be given its time.
+func doWithoutSlowest(samples int) string {
+	return fmt.Sprintf("group.min_samples=%d group.grace=1s", samples-1)
 }
 
 // slowestGameTail is by what share of its time a group waits for its slowest game alone.
@@ -85,9 +90,9 @@ func ownLimitRaised(m *measurements, reg *regime) (whatIfChange, bool) {
 	own := m.in.Spec.Dispatch.MaxInFlightPerEngine
 	limit := int(m.fleet.slots / max(1, m.fleet.engines))
 	return whatIfChange{
-		name:   fmt.Sprintf("max_in_flight_per_engine %d -> %d", own, limit),
-		note:   "in the next run's spec",
-		change: change{engineLimit: limit},
+		name:    fmt.Sprintf("max_in_flight_per_engine %d -> %d", own, limit),
+		command: setCommand(m, fmt.Sprintf("dispatch.max_in_flight_per_engine=%d", limit)),
+		change:  change{engineLimit: limit},
 	}, own > 0 && limit > own && reg.slots.full()
 }
 
