@@ -7,7 +7,7 @@ import (
 )
 
 // fixOf is what removes a changed condition. It is never something that the run would refuse.
-func fixOf(m *measurements, reg *regime, c *comparison, one Cause) *Fix {
+func fixOf(m *measurements, c *comparison, one Cause) *Fix {
 	name := string(m.in.Spec.Name)
 	const add = "millrace engine add URL"
 	switch one.Name {
@@ -60,7 +60,6 @@ func fixOf(m *measurements, reg *regime, c *comparison, one Cause) *Fix {
 	case CauseWorkers:
 		return &Fix{Text: "start more workers", Command: "millrace worker"}
 	}
-	_ = reg
 	return nil
 }
 

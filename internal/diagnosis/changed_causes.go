@@ -30,7 +30,7 @@ func changedCauses(m *measurements, reg *regime, e effect, c *comparison) []Caus
 	changes := changedConditions(m, reg, c, e.sec)
 	var causes []Cause
 	for _, change := range changes {
-		one := causeOfChange(m, reg, e, c, change)
+		one := causeOfChange(m, e, c, change)
 		if at := slices.IndexFunc(causes, func(other Cause) bool { return other.Name == one.Name }); at >= 0 {
 			causes[at] = joined(causes[at], one)
 			continue
@@ -84,7 +84,7 @@ func joined(a, b Cause) Cause {
 }
 
 // causeOfChange is one changed condition as a cause, with what was done at the time.
-func causeOfChange(m *measurements, reg *regime, e effect, c *comparison, change changedCondition) Cause {
+func causeOfChange(m *measurements, e effect, c *comparison, change changedCondition) Cause {
 	which := change.which
 	share := change.share
 	one := Cause{Name: causeOfCondition[which], Basis: Modelled, Share: &share, Text: conditionText(c, which)}
@@ -95,7 +95,7 @@ func causeOfChange(m *measurements, reg *regime, e effect, c *comparison, change
 	}
 	switch which {
 	case condEngines:
-		one.Name = fewerEnginesCause(m, e, c)
+		one.Name = fewerEnginesCause(m, c)
 	case condPlayed:
 		one.Name, one.Text = dropsCause(m, c, one.Text)
 	case condSpeed:
@@ -110,7 +110,7 @@ func causeOfChange(m *measurements, reg *regime, e effect, c *comparison, change
 			one.Name = CauseAdapterLoad // the trainer's publication waits for the engines to load it
 		}
 	}
-	if ev := eventBehind(m, e, c, which, one.Name); ev != nil {
+	if ev := eventBehind(m, c, which, one.Name); ev != nil {
 		one.Event = ev
 		began := m.stepDuring(ev.At)
 		one.Began = &began
@@ -122,7 +122,7 @@ func causeOfChange(m *measurements, reg *regime, e effect, c *comparison, change
 			one.Began = &began
 		}
 	}
-	one.Fix = fixOf(m, reg, c, one)
+	one.Fix = fixOf(m, c, one)
 	return one
 }
 

@@ -131,7 +131,7 @@ func (c *computeLevels) lost(all []step) []lost {
 	var out []lost
 	floors := map[int]float64{}
 	levels := map[int]int{}
-	unusual := map[int][]int{} // positions by the phase that took longer
+	unusual := make([][]int, len(rollout.Phases())) // positions by the phase that took longer
 	for i := range all {
 		groups := all[i].view().GroupsPerStep
 		if _, known := floors[groups]; !known {
@@ -146,6 +146,9 @@ func (c *computeLevels) lost(all []step) []lost {
 		out = append(out, c.raised(i, floors[groups], levels[groups])...)
 	}
 	for p, steps := range unusual {
+		if len(steps) == 0 {
+			continue
+		}
 		out = append(out, c.unusual(all, p, steps)...)
 	}
 	return out

@@ -75,7 +75,7 @@ func eventWindow(m *measurements, c *comparison, which condition) (from, to time
 }
 
 // eventBehind is what was done that explains a condition's change; nil when nothing was.
-func eventBehind(m *measurements, e effect, c *comparison, which condition, name CauseName) *Event {
+func eventBehind(m *measurements, c *comparison, which condition, name CauseName) *Event {
 	from, to, ok := eventWindow(m, c, which)
 	if !ok {
 		return nil
@@ -93,7 +93,6 @@ func eventBehind(m *measurements, e effect, c *comparison, which condition, name
 	if one := nearestEvent(m.events, from, to, c.began(m, which), want); one != nil {
 		return one
 	}
-	_ = e
 	return nil
 }
 

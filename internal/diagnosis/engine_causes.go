@@ -9,7 +9,7 @@ import (
 )
 
 // fewerEnginesCause is how the engines went that were there before, and whether they are back.
-func fewerEnginesCause(m *measurements, e effect, c *comparison) CauseName {
+func fewerEnginesCause(m *measurements, c *comparison) CauseName {
 	if from, to, ok := eventWindow(m, c, condEngines); ok {
 		ev := nearestEvent(m.events, from, to, c.began(m, condEngines), func(ev Event) bool {
 			return ev.Kind == EventEngineLost || ev.Kind == EventEngineLeft
@@ -22,7 +22,6 @@ func fewerEnginesCause(m *measurements, e effect, c *comparison) CauseName {
 	if last >= (1-moved)*c.old[condEngines] {
 		return CauseEngineBack
 	}
-	_ = e
 	return CauseEngineLost
 }
 

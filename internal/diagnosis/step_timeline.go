@@ -166,7 +166,7 @@ func (s *step) waitSpans(groups []GroupWait) (spans []Span, at float64) {
 			continue
 		}
 		view := v.Groups[slices.IndexFunc(v.Groups, func(one rollout.GroupView) bool { return one.Seq == g.Seq })]
-		parts := placesIn(window{v.FirstAskedAt.Add(dur(at)), v.FirstAskedAt.Add(dur(to))}, &view)
+		parts := placesIn(window{v.FirstAskedAt.Add(seconds(at)), v.FirstAskedAt.Add(seconds(to))}, &view)
 		seq := g.Seq
 		for place, sec := range parts {
 			if sec <= 0 {
@@ -187,8 +187,6 @@ func (s *step) waitSpans(groups []GroupWait) (spans []Span, at float64) {
 	}
 	return spans, wait
 }
-
-func dur(sec float64) time.Duration { return time.Duration(sec * float64(time.Second)) }
 
 func (t *StepTimeline) summary(s *step) string {
 	text := fmt.Sprintf("Step %d took %s; the steps around it take %s.", t.Step, units.Seconds(t.StepSec),
