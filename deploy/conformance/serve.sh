@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # serve.sh VENV MODEL PORT: vLLM on this machine's processors, as an engine of Millrace must be started. In the foreground.
 #
-# The last two lines of flags are those that any engine of Millrace needs; docs/conformance.md says why.
+# The last two lines of flags are those that any engine of Millrace needs; docs/conformance.md says why. The budget of tokens is so
+# large that no prompt is ever cut in two: vLLM 0.28 on CPUs dies where the cut one has a seed ("CPU Generator does not use offset").
 set -euo pipefail
 
 venv=${1:?usage: serve.sh VENV MODEL PORT} model=${2:?} port=${3:?}
@@ -13,6 +14,6 @@ export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRAC
 export CUDA_VISIBLE_DEVICES=""
 
 exec "$venv/bin/vllm" serve "$model" --served-model-name tiny-qwen2 --host 127.0.0.1 --port "$port" \
-	--dtype float32 --max-model-len 4096 --max-num-seqs 64 --enforce-eager \
+	--dtype float32 --max-model-len 4096 --max-num-seqs "${MAX_NUM_SEQS:-64}" --max-num-batched-tokens 65536 --enforce-eager \
 	--enable-lora --max-loras 6 --max-cpu-loras 8 --max-lora-rank 16 \
 	--generation-config vllm --logprobs-mode processed_logprobs --enable-prompt-tokens-details --api-server-count 1
