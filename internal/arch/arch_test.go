@@ -43,6 +43,7 @@ var layers = [][]string{
 		"internal/table", "internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch",
 		"internal/stack", "internal/crashtest",
 		"internal/isolation", "internal/archive", "internal/retry", "internal/freeport", "internal/fleetsync",
+		"internal/pagetable",
 		"internal/runsampler", "internal/tokenrates", "internal/diagnosisinput", "internal/eventscript", "internal/apiclient",
 		"internal/temporalcli",
 	},

@@ -2,18 +2,19 @@ package telemetry
 
 // kindMeanings says of each kind when such an event comes.
 var kindMeanings = map[string]string{
-	"adapter_changed":  "an adapter's files are not those that were published, or are again",
-	"adapter_loaded":   "an engine loaded an adapter, or failed to",
-	"alarm_changed":    "something keeps a run's games from being played, or no longer does",
-	"audit":            "somebody asked for a change over the API",
-	"batch_claimed":    "a step's batch was formed",
-	"breaker_changed":  "a worker stopped giving an engine requests, or does so again",
-	"buffer_level":     "the buffer and the trainer's starvation, every second of a run",
+	"adapter_changed": "an adapter's files are not those that were published, or are again",
+	"adapter_loaded":  "an engine loaded an adapter, or failed to",
+	"alarm_changed":   "something keeps a run's games from being played, or no longer does",
+	"audit":           "somebody asked for a change over the API",
+	"batch_claimed":   "a step's batch was formed",
+	"breaker_changed": "a worker stopped giving an engine requests, or does so again",
+	"buffer_level": "the buffer and the trainer's starvation, every 2 s of a run; one that has seconds of a wait " +
+		"is a fact",
 	"diagnosed":        "the diagnosis of a run says something else than before",
-	"dispatch_sample":  "a worker's dispatcher, every few seconds",
+	"dispatch_sample":  "a worker's dispatcher, every 2 s, for each run and for the whole",
 	"engine_changed":   "an engine came, went, or was lost",
 	"engine_paced":     "an engine began or ceased to lag behind the fleet",
-	"engine_sample":    "an engine's load and throughput by its own counters, every few seconds",
+	"engine_sample":    "an engine's load and throughput by its own counters, every second",
 	"group_dropped":    "a group will not be trained on",
 	"group_ready":      "a group was committed to the buffer",
 	"policy_published": "a policy version was published, serves, or was rejected",
@@ -87,7 +88,7 @@ var fieldMeanings = map[string]string{
 
 	"running_requests": "requests that the engine runs", "waiting_requests": "requests that wait inside it",
 	"kv_usage": "share of its KV cache in use", "prefix_hit_share": "prompt tokens found in its prefix cache",
-	"preemptions": "requests preempted in the window", "queue_mean_s": "a request's wait inside the engine, mean",
+	"preemptions": "requests preempted in the window", "queue_mean_s": "a request's wait in the dispatch queues, mean",
 	"usage_input_error":  "answers against the engine's counter",
 	"usage_output_error": "the same of generated tokens",
 	"usage_window_s":     "the window of the two",

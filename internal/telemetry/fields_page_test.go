@@ -1,47 +1,22 @@
 package telemetry_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace/internal/pagetable"
 	"github.com/millrace/millrace/internal/telemetry"
 )
-
-var update = flag.Bool("update", false, "rewrite the tables in docs/telemetry.md")
 
 const page = "../../docs/telemetry.md"
 
 // TestPageHasEveryKindAndField holds the tables of docs/telemetry.md to the kinds: go test -run Page -update rewrites
 // them.
 func TestPageHasEveryKindAndField(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := string(text)
-	for name, table := range map[string]string{"kinds": kindsTable(t), "fields": fieldsTable(t)} {
-		begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"
-		before, rest, found := strings.Cut(want, begin)
-		_, after, ends := strings.Cut(rest, end)
-		if !found || !ends {
-			t.Fatalf("%s has no %s", page, strings.TrimSpace(begin))
-		}
-		want = before + begin + table + end + after
-	}
-	if want == string(text) {
-		return
-	}
-	if !*update {
-		t.Fatalf("the tables of %s are not those of the kinds: go test ./internal/telemetry -run Page -update", page)
-	}
-	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	pagetable.Hold(t, page, "kinds", kindsTable(t))
+	pagetable.Hold(t, page, "fields", fieldsTable(t))
 }
 
 func kindsTable(t *testing.T) string {
