@@ -79,6 +79,8 @@ type Older struct {
 	// DroppedShifts is how many older ones are not kept.
 	DroppedShifts int    `json:"dropped_shifts,omitempty"`
 	Hours         []Hour `json:"hours"` // in order; the first may stand for many
+	// Missing is how many of the steps before To are not in the ledger: no record, or one that cannot be.
+	Missing int `json:"missing_steps,omitempty"`
 }
 
 // OldShift is a change of level among older steps.

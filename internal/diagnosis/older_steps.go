@@ -21,41 +21,52 @@ const (
 	keptLosses   = 40
 )
 
-// OlderSteps is how many records SumUp needs, from the first that is not summed up.
+// OlderSteps is how many steps SumUp looks at: a block, and what is looked at with it.
 const OlderSteps = OlderBlock + olderContext
 
-// SumUp adds the next OlderBlock steps to what is kept of older ones. The records are those from older.To on, at least
-// OlderSteps of them; false: there are fewer.
-func SumUp(older Older, records []rollout.StepRecord) (Older, bool) {
+// SumUp adds the steps from older.To to older.To+OlderBlock to what is kept of older ones. The records are those of the
+// OlderSteps steps from older.To on, in order, as far as there are any. A step without a record, or with one that cannot
+// be, is counted as missing: the others are summed up all the same.
+func SumUp(older Older, records []rollout.StepRecord) Older {
+	out := older
+	out.Shifts, out.Hours = slices.Clone(older.Shifts), slices.Clone(older.Hours)
+	out.To += OlderBlock
+	records = slices.DeleteFunc(slices.Clone(records), func(r rollout.StepRecord) bool { return r.Step < older.To })
 	h := newHistory(records)
-	if len(h.all) < OlderSteps || h.all[0].no < older.To {
-		return older, false
+	block := 0 // steps of it
+	for block < len(h.all) && h.all[block].no < out.To {
+		block++
 	}
-	in := Input{Records: records}
-	m := measure(in, h)
+	out.Missing += OlderBlock - block
+	if block == 0 {
+		return out
+	}
+	m := measure(Input{Records: records}, h)
 	t := timelineOf(&m.history, m.cycle != nil)
-	out := Older{
-		To: h.all[OlderBlock].no, Ledger: merged(older.Ledger, *t.ledger(0, OlderBlock)),
-		Shifts: slices.Clone(older.Shifts), DroppedShifts: older.DroppedShifts, Hours: slices.Clone(older.Hours),
+	out.Ledger = merged(older.Ledger, *t.ledger(0, block))
+	out.addShifts(&m, older.To)
+	for i := range block {
+		out.addHour(&t, i)
 	}
-	from, to := older.To+olderContext/2, out.To+olderContext/2 // what the block before saw is there
-	if older.To == 0 {
+	return out
+}
+
+// addShifts keeps the changes of level around a block that begins at a step. What the block before has seen is there.
+func (o *Older) addShifts(m *measurements, block rollout.Step) {
+	from, to := block+olderContext/2, o.To+olderContext/2
+	if block == 0 {
 		from = 0
 	}
 	for i, s := range m.shifts {
 		if s.At >= from && s.At < to {
-			at := slices.IndexFunc(h.all, func(one step) bool { return one.no == s.At })
-			out.Shifts = append(out.Shifts, OldShift{At: s.At, Time: h.all[at].view().GrantedAt,
+			at := slices.IndexFunc(m.all, func(one step) bool { return one.no == s.At })
+			o.Shifts = append(o.Shifts, OldShift{At: s.At, Time: m.all[at].view().GrantedAt,
 				BeforeSec: m.levels[i].StepSec, AfterSec: m.levels[i+1].StepSec, First: s.First})
 		}
 	}
-	if n := len(out.Shifts) - keptShifts; n > 0 {
-		out.Shifts, out.DroppedShifts = slices.Delete(out.Shifts, 0, n), out.DroppedShifts+n
+	if n := len(o.Shifts) - keptShifts; n > 0 {
+		o.Shifts, o.DroppedShifts = slices.Delete(o.Shifts, 0, n), o.DroppedShifts+n
 	}
-	for i := range OlderBlock {
-		out.addHour(&t, i)
-	}
-	return out, true
 }
 
 // selected is the input with the steps that are asked about alone. Of more than can be looked at one by one the older
@@ -74,17 +85,14 @@ func (in Input) selected() Input {
 	in.NotLookedAt = slices.Clone(in.NotLookedAt)
 	if in.First != nil || in.Last != nil {
 		in.Older = nil
-		in.NotLookedAt = append(in.NotLookedAt, fmt.Sprintf("all steps but %s: only these were asked about", in.asked()))
+		in.NotLookedAt = append(in.NotLookedAt, fmt.Sprintf("other steps than those asked about, %s", in.asked()))
 	}
 	for len(records) > lastSteps {
 		var older Older
 		if in.Older != nil {
 			older = *in.Older
 		}
-		next, ok := SumUp(older, records[:OlderSteps])
-		if !ok {
-			break
-		}
+		next := SumUp(older.From(records[0].Step), records[:OlderSteps])
 		in.Older = &next
 		records = slices.DeleteFunc(records, func(r rollout.StepRecord) bool { return r.Step < next.To })
 	}
@@ -92,23 +100,49 @@ func (in Input) selected() Input {
 	return in
 }
 
+// From is what is kept of older steps when the next that there is a record of is a step: those between are missing.
+func (o Older) From(next rollout.Step) Older {
+	if gap := next - o.To; gap > 0 {
+		o.Missing, o.To = o.Missing+int(gap), next
+	}
+	return o
+}
+
+// asked is the steps that were asked about, in words.
 func (in Input) asked() string {
 	switch {
 	case in.First == nil:
-		return fmt.Sprintf("those up to %d", *in.Last)
+		return fmt.Sprintf("up to %d", *in.Last)
 	case in.Last == nil:
-		return fmt.Sprintf("those from %d on", *in.First)
+		return fmt.Sprintf("from %d on", *in.First)
 	}
 	return fmt.Sprintf("%d to %d", *in.First, *in.Last)
+}
+
+// NoneAsked reports that steps were asked about, in words, of which none is among the records and completed.
+func (in Input) NoneAsked() (steps string, none bool) {
+	if in.First == nil && in.Last == nil || len(in.selected().Records) > 0 {
+		return "", false
+	}
+	return in.asked(), true
 }
 
 // notLookedAt is what the report is not made from.
 func (in Input) notLookedAt(first rollout.Step) []string {
 	out := append([]string{}, in.NotLookedAt...)
 	switch {
+	case in.Older != nil && in.Older.Ledger.Steps == 0:
+		out = append(out, fmt.Sprintf("steps 0-%d: their records are missing", in.Older.To-1))
 	case in.Older != nil:
+		if n := in.Older.Ledger.From; n > 0 {
+			out = append(out, fmt.Sprintf("steps 0-%d: nothing is kept of them", n-1))
+		}
 		out = append(out, fmt.Sprintf("steps %d-%d one by one: their ledger, %d changes of level and %d hours are kept",
 			in.Older.Ledger.From, in.Older.Ledger.To, len(in.Older.Shifts), len(in.Older.Hours)))
+		if n := in.Older.Missing - int(in.Older.Ledger.From); n > 0 {
+			out = append(out, fmt.Sprintf("%d of the steps before %d: their records are missing, or say what cannot be", n,
+				in.Older.To))
+		}
 		if n := in.Older.DroppedShifts; n > 0 {
 			out = append(out, fmt.Sprintf("%d changes of level before step %d: the latest %d are kept", n,
 				in.Older.Shifts[0].At, keptShifts))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/millrace/millrace/internal/diagnosis"
@@ -55,6 +56,44 @@ func TestOlderStepsAreSummedUp(t *testing.T) {
 	}
 }
 
+// TestOddRecordsOfOlderSteps: a step that has no record, one that cannot be, or two, costs that step at most.
+func TestOddRecordsOfOlderSteps(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		odd     func([]rollout.StepRecord) []rollout.StepRecord
+		missing int
+	}{
+		{"none", func(r []rollout.StepRecord) []rollout.StepRecord { return r }, 0},
+		{"no record of a step", func(r []rollout.StepRecord) []rollout.StepRecord { return slices.Delete(r, 20, 21) }, 1},
+		{"no record of a block", func(r []rollout.StepRecord) []rollout.StepRecord { return slices.Delete(r, 0, 230) }, 230},
+		{"phases longer than the step", func(r []rollout.StepRecord) []rollout.StepRecord {
+			r[120].Trainer.WallSec = 0.001
+			return r
+		}, 1},
+		{"a phase of less than nothing", func(r []rollout.StepRecord) []rollout.StepRecord {
+			r[120].Trainer.Phases = map[rollout.Phase]float64{rollout.PhaseTrain: -1}
+			return r
+		}, 1},
+		{"a step that was done again", func(r []rollout.StepRecord) []rollout.StepRecord {
+			return slices.Insert(r, 120, r[120])
+		}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			in := trainerRun(1000, func(int, map[rollout.Phase]float64) {})
+			in.Records = tt.odd(in.Records)
+			r := diagnosis.Diagnose(in)
+			if r.Ledger.Steps != 1000-tt.missing || r.Ledger.To != 999 {
+				t.Errorf("the ledger is of %d steps, %d to %d", r.Ledger.Steps, r.Ledger.From, r.Ledger.To)
+			}
+			if said := len(r.NotLookedAt) > 1; said != (tt.missing > 0) {
+				t.Errorf("not looked at: %q", r.NotLookedAt)
+			}
+		})
+	}
+}
+
 // TestWhatIsKeptOfOlderStepsIsBounded, whatever happens in them.
 func TestWhatIsKeptOfOlderStepsIsBounded(t *testing.T) {
 	t.Parallel()
@@ -74,9 +113,9 @@ func TestWhatIsKeptOfOlderStepsIsBounded(t *testing.T) {
 	})
 	var older diagnosis.Older
 	for at := 0; at+diagnosis.OlderSteps <= len(in.Records); at += diagnosis.OlderBlock {
-		next, ok := diagnosis.SumUp(older, in.Records[at:at+diagnosis.OlderSteps])
-		if !ok || next.To != rollout.Step(at+diagnosis.OlderBlock) {
-			t.Fatalf("at %d: to %d, %v", at, next.To, ok)
+		next := diagnosis.SumUp(older, in.Records[at:at+diagnosis.OlderSteps])
+		if next.To != rollout.Step(at+diagnosis.OlderBlock) || next.Missing != 0 {
+			t.Fatalf("at %d: to %d, %d missing", at, next.To, next.Missing)
 		}
 		older = next
 	}

@@ -47,11 +47,7 @@ func (r Reader) SumUp(ctx context.Context, run rollout.RunName, next rollout.Ste
 		if err != nil {
 			return false, fmt.Errorf("read steps: %w", err)
 		}
-		after, ok := diagnosis.SumUp(older, records)
-		if !ok { // Redis lacks records of them: a run goes on with those that it has
-			after = older
-			after.To += diagnosis.OlderBlock
-		}
+		after := diagnosis.SumUp(older, records)
 		data, err := json.Marshal(after)
 		if err != nil {
 			return false, err

@@ -15,13 +15,8 @@ import (
 func SumUp(r *runrecord.Record, newest int) error {
 	var older diagnosis.Older
 	steps, first := r.Steps, 0
-	for newest > 0 && len(steps)-first > newest+diagnosis.OlderBlock &&
-		len(steps)-first >= diagnosis.OlderSteps {
-		next, ok := diagnosis.SumUp(older, steps[first:first+diagnosis.OlderSteps])
-		if !ok {
-			break
-		}
-		older = next
+	for newest > 0 && len(steps)-first >= max(newest+diagnosis.OlderBlock, diagnosis.OlderSteps) {
+		older = diagnosis.SumUp(older.From(steps[first].Step), steps[first:first+diagnosis.OlderSteps])
 		for steps[first].Step < older.To {
 			first++
 		}
