@@ -82,8 +82,16 @@ type Event struct {
 	Data json.RawMessage `json:"data"`
 }
 
+// GoneEvents is how many of a run's oldest events are not kept any more.
+type GoneEvents struct {
+	Kind   string `json:"kind,omitempty" doc:"Of facts. Without one: of the latest events of any kind, which hold the samples"`
+	Events int64  `json:"events" doc:"0: some; Redis does not count them before version 7"`
+}
+
 // Events is the run's own history of events.
 type Events interface {
+	// Gone counts what is not kept any more, by kind.
+	Gone(ctx context.Context, run rollout.RunName) ([]GoneEvents, error)
 	// Recent lists up to limit events after the one with id after, oldest first; after "" is the beginning of what
 	// is kept.
 	Recent(ctx context.Context, run rollout.RunName, after string, limit int) ([]Event, error)

@@ -47,8 +47,9 @@ func (in *EventsQuery) after() string {
 }
 
 type eventList struct {
-	Events []Event `json:"events"`
-	Next   string  `json:"next" doc:"The last event that was looked at: ask again after it, whether it is in the list or not"`
+	Events []Event       `json:"events"`
+	Next   string        `json:"next" doc:"The last event that was looked at: ask again after it, whether it is in the list or not"`
+	Gone   *[]GoneEvents `json:"gone,omitempty" doc:"In a list from the beginning: what is not kept any more, by kind"`
 }
 
 func (s *Server) registerEvents() {
@@ -101,6 +102,9 @@ func (s *Server) events(ctx context.Context, run rollout.RunName, in *EventsQuer
 		}}, nil
 	}
 	list, err := s.recent(ctx, run, after, in.Limit, wanted)
+	if err == nil && after == "" {
+		list.Gone, err = s.gone(ctx, run)
+	}
 	if err != nil {
 		return nil, s.fail(ctx, "list events", err)
 	}
@@ -117,6 +121,16 @@ const (
 	eventsPage   = 50
 	eventsSifted = 5000
 )
+
+// gone is what a list from the beginning lacks.
+func (s *Server) gone(ctx context.Context, run rollout.RunName) (*[]GoneEvents, error) {
+	gone, err := s.deps.Events.Gone(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	gone = append([]GoneEvents{}, gone...)
+	return &gone, nil
+}
 
 // recent reads events page by page until they are enough for one answer.
 func (s *Server) recent(ctx context.Context, run rollout.RunName, after string, limit int,

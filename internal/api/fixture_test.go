@@ -158,6 +158,8 @@ type history struct {
 	more   chan struct{}
 }
 
+func (h *history) Gone(context.Context, rollout.RunName) ([]api.GoneEvents, error) { return nil, nil }
+
 func (h *history) add(kind, data string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

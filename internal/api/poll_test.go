@@ -204,6 +204,8 @@ func (nilEvents) Recent(context.Context, rollout.RunName, string, int) ([]api.Ev
 	return nil, nil
 }
 
+func (nilEvents) Gone(context.Context, rollout.RunName) ([]api.GoneEvents, error) { return nil, nil }
+
 func (nilEvents) Follow(ctx context.Context, _ rollout.RunName, _ string, _ func(api.Event) error) error {
 	<-ctx.Done()
 	return ctx.Err()

@@ -27,6 +27,14 @@ type event struct {
 type eventPage struct {
 	Events []event `json:"events"`
 	Next   string  `json:"next"`
+	Gone   *[]gone `json:"gone,omitempty"` // of a list from the beginning
+}
+
+// gone is how many of the oldest events of a kind are not kept any more; of no kind: of the latest of any kind, which
+// hold the samples.
+type gone struct {
+	Kind   string `json:"kind"`
+	Events int64  `json:"events"`
 }
 
 const (
@@ -140,7 +148,7 @@ func (r *reader) latest(ctx context.Context, most int) error {
 
 // document writes the events as one document, which what is followed later is no part of.
 func (r *reader) document(events []event) error {
-	data, err := json.Marshal(eventPage{append([]event{}, events...), r.after})
+	data, err := json.Marshal(eventPage{Events: append([]event{}, events...), Next: r.after})
 	if err != nil {
 		return fmt.Errorf("write events: %w", err)
 	}

@@ -30,12 +30,12 @@ func (s *session) recordCommand() *cobra.Command {
 	var newest int
 	cmd := s.onRun("record RUN", "Write a run's record: what calibration, plans and diagnoses are made from", exactly(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
+			if newest < 0 {
+				return usage("--steps %d: a number of steps, or 0 for all", newest)
+			}
 			record, err := c.Record(ctx, run, s.now())
 			if err != nil {
 				return err
-			}
-			if newest < 0 {
-				return usage("--steps %d: a number of steps, or 0 for all", newest)
 			}
 			if err := recordinput.SumUp(record, newest); err != nil {
 				return err
@@ -55,11 +55,10 @@ func (s *session) recordCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&to, "file", "f", "", "a file; gzipped if its name ends in .gz; default: standard output")
 	cmd.Flags().IntVar(&newest, "steps", 2000,
 		"keep so many of the newest steps one by one, and sum up older ones; 0: keep all")
-	cmd.Long = fmt.Sprintf(`Write everything that the service keeps of a run to one document, except the games
-themselves: the spec, the state, the step records, what happened to the run and the fleet, samples of engines and
-queues. The run may go on. The service keeps the newest %d events of a run and of the fleet, samples among them, and the
-newest %d without samples; the record says what is missing.`,
-		runrecord.KeptEvents, runrecord.KeptFacts)
+	cmd.Long = `Write everything that the service keeps of a run to one document, except the games themselves: the
+spec, the state, the step records, what happened to the run and the fleet, samples of engines and
+queues. The run may go on. Of each kind of event the service keeps the newest; the record says how many
+of which kind it lacks, and what else is missing.`
 	cmd.Example = `  millrace run record demo -f demo.json.gz
   millrace run record demo | jq '.steps[].trainer.wall_seconds'`
 	return cmd
@@ -128,6 +127,7 @@ func (c Client) Record(ctx context.Context, run rollout.RunName, now time.Time) 
 		r.Events = append(r.Events, events...)
 	}
 	slices.SortStableFunc(r.Events, func(a, b telemetry.Event) int { return a.At.Compare(b.At) })
+	r.LeaveOutOdd()
 	if err := r.Validate(); err != nil {
 		return nil, fmt.Errorf("what the server says of run %s is no record: %w", run, err)
 	}
@@ -145,20 +145,15 @@ func fleetForbidden(err error) bool {
 func (c Client) recordedEvents(
 	ctx context.Context, path string, since time.Time,
 ) (events runrecord.Events, gaps []string, err error) {
-	facts, err := c.allEvents(ctx, path, url.Values{"facts": {"true"}})
+	facts, lacks, err := c.allEvents(ctx, path, url.Values{"facts": {"true"}})
 	if err != nil {
 		return nil, nil, err
 	}
-	recent, err := c.allEvents(ctx, path, nil)
+	recent, _, err := c.allEvents(ctx, path, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(facts) >= runrecord.KeptFacts {
-		gaps = append(gaps, fmt.Sprintf("events before %s are not kept any more", facts[0].At.UTC().Format(time.RFC3339)))
-	}
-	if len(recent) >= runrecord.KeptEvents {
-		gaps = append(gaps, fmt.Sprintf("samples before %s are not kept any more", recent[0].At.UTC().Format(time.RFC3339)))
-	}
+	gaps = gapsOf(lacks, slices.Concat(facts, recent), since.Add(-startSkew))
 	for _, e := range slices.Concat(facts, recent) {
 		switch _, step := e.Body.(telemetry.StepCompleted); {
 		case step, e.At.Before(since.Add(-startSkew)):
@@ -179,37 +174,84 @@ func (c Client) recordedEvents(
 // startSkew is how long before a run's start the fleet's events still concern it: engines that join for it.
 const startSkew = time.Minute
 
-// allEvents reads a list of events page by page. Kinds that this program does not know are left out.
-func (c Client) allEvents(ctx context.Context, path string, query url.Values) ([]telemetry.Event, error) {
+// allEvents reads a list of events page by page, and what it lacks; nil: the server does not say. Kinds that this
+// program does not know are left out.
+func (c Client) allEvents(ctx context.Context, path string, query url.Values) (all []telemetry.Event, lacks *[]gone,
+	err error) {
 	if query == nil {
 		query = url.Values{}
 	}
 	query.Set("limit", strconv.Itoa(eventsPage))
-	var all []telemetry.Event
 	for after := ""; ; {
 		if after != "" {
 			query.Set("after", after)
 		}
 		p, _, err := apiclient.Get[eventPage](ctx, c.Client, path+"?"+query.Encode())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		encoded := make([]json.RawMessage, len(p.Events))
-		for i, e := range p.Events {
-			encoded[i] = bytes.TrimSpace(e.Data)
+		if after == "" {
+			lacks = p.Gone
 		}
-		data, err := json.Marshal(encoded)
+		events, err := p.decoded()
 		if err != nil {
-			return nil, err
-		}
-		var events runrecord.Events
-		if err := json.Unmarshal(data, &events); err != nil {
-			return nil, fmt.Errorf("events of %s: %w", path, err)
+			return nil, nil, fmt.Errorf("events of %s: %w", path, err)
 		}
 		all = append(all, events...)
 		if p.Next == after || p.Next == "" {
-			return all, nil
+			return all, lacks, nil
 		}
 		after = p.Next
 	}
+}
+
+// decoded is the events of a page; kinds that this program does not know are left out.
+func (p eventPage) decoded() (runrecord.Events, error) {
+	encoded := make([]json.RawMessage, len(p.Events))
+	for i, e := range p.Events {
+		encoded[i] = bytes.TrimSpace(e.Data)
+	}
+	data, err := json.Marshal(encoded)
+	if err != nil {
+		return nil, err
+	}
+	var events runrecord.Events
+	return events, json.Unmarshal(data, &events)
+}
+
+// gapsOf is what is missing of a scope's events since a time, in words: the oldest of a kind go first, so that nothing is
+// missing where one is kept that is older than that. What the step records say too is no gap.
+func gapsOf(lacks *[]gone, kept []telemetry.Event, since time.Time) []string {
+	if lacks == nil {
+		return []string{"events that are not kept any more: this server is older and does not say which"}
+	}
+	first := map[string]time.Time{}
+	for _, e := range kept {
+		kind := e.Kind()
+		if e.Droppable() {
+			kind = ""
+		}
+		if at, known := first[kind]; !known || e.At.Before(at) {
+			first[kind] = e.At
+		}
+	}
+	var gaps []string
+	for _, g := range *lacks {
+		at, known := first[g.Kind]
+		if known && at.Before(since) || g.Kind == telemetry.KindOf(telemetry.StepCompleted{}) {
+			continue
+		}
+		what := fmt.Sprintf("oldest %d %s events", g.Events, g.Kind)
+		switch {
+		case g.Kind == "":
+			what = "samples"
+		case g.Events == 0:
+			what = fmt.Sprintf("oldest %s events", g.Kind)
+		}
+		if known {
+			what += " before " + at.UTC().Format(time.RFC3339)
+		}
+		gaps = append(gaps, what+" are not kept any more")
+	}
+	return gaps
 }

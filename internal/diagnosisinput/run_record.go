@@ -37,6 +37,7 @@ func (r Reader) Record(
 		record.Events = append(record.Events, events...)
 	}
 	slices.SortStableFunc(record.Events, func(a, b telemetry.Event) int { return a.At.Compare(b.At) })
+	record.LeaveOutOdd()
 	return record, record.Validate()
 }
 

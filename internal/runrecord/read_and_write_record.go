@@ -3,6 +3,7 @@ package runrecord
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -63,28 +64,58 @@ func Read(name string, from io.Reader) (*Record, error) {
 	return r, nil
 }
 
+// unzipped is all of a document, gzipped or not, without the mark that some editors put before a text.
 func unzipped(from io.Reader) ([]byte, error) {
 	in := bufio.NewReader(from)
 	var plain io.Reader = in
-	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+	magic, _ := in.Peek(2) // what is shorter is no record either way
+	switch {
+	case bytes.Equal(magic, []byte{0x1f, 0x8b}):
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, fmt.Errorf("gzip: %w", err)
+			return nil, damaged(err)
 		}
-		plain = z
+		unpacked := bufio.NewReader(z)
+		if head, _ := unpacked.Peek(64); begins(head) != '{' { // a few kilobytes may unpack to more than a memory holds
+			return nil, errors.New("holds no JSON document; write a record with: millrace run record RUN -f FILE")
+		}
+		plain = unpacked
+	case bytes.Equal(magic, []byte{0xff, 0xfe}), bytes.Equal(magic, []byte{0xfe, 0xff}):
+		return nil, errors.New("is UTF-16, which some shells make of what they redirect; write the record with -f FILE")
 	}
 	data, err := io.ReadAll(io.LimitReader(plain, maxBytes+1))
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, errors.New("is cut off; record the run again")
 	case err != nil:
-		return nil, err
+		return nil, damaged(err)
 	case len(data) > maxBytes:
-		return nil, fmt.Errorf("is larger than %d MB", maxBytes>>20)
+		return nil, fmt.Errorf("is larger than %d MB; make a smaller one with: millrace run record RUN --steps 500",
+			maxBytes>>20)
 	case len(bytes.TrimSpace(data)) == 0:
 		return nil, errors.New("is empty")
 	}
 	return data, nil
+}
+
+// begins is the first character of a document that is no space; '{' where nothing else is there.
+func begins(head []byte) byte {
+	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
+	if len(head) == 0 {
+		return '{'
+	}
+	return head[0]
+}
+
+// damaged says what became of a file on its way.
+func damaged(err error) error {
+	var corrupt flate.CorruptInputError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return errors.New("is cut off; record the run again")
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
+		return fmt.Errorf("is damaged (%w); copy it again, or record the run again", err)
+	}
+	return err
 }
 
 // rightFormat reports a document that is something else, or newer than this program, before its fields are looked at.

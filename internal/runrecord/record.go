@@ -23,12 +23,6 @@ const (
 	Version = 2
 )
 
-// What the service keeps of a run, so that a record may lack its beginning; see Record.Gaps.
-const (
-	KeptEvents = 10_000 // events of any kind, of a run and of the fleet, the newest
-	KeptFacts  = 50_000 // of these, facts; samples are kept among the newest KeptEvents only
-)
-
 // Record is a run as it was when it was recorded.
 type Record struct {
 	Format     string    `json:"format"`
@@ -100,6 +94,20 @@ func (r *Record) Done() []rollout.StepRecord {
 		}
 	}
 	return done
+}
+
+// LeaveOutOdd takes out the steps that say what cannot be, and says so in Gaps: one of them is no reason to have no
+// record of the run.
+func (r *Record) LeaveOutOdd() {
+	kept := make([]rollout.StepRecord, 0, len(r.Steps))
+	for _, s := range r.Steps {
+		if err := validStep(s); err != nil {
+			r.Gaps = append(r.Gaps, fmt.Sprintf("step %d, whose record says what cannot be: %v", s.Step, err))
+			continue
+		}
+		kept = append(kept, s)
+	}
+	r.Steps = kept
 }
 
 // Compact leaves out what neither calibration nor diagnosis reads: who called the API, and all but one of so many

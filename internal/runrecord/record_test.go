@@ -2,6 +2,8 @@ package runrecord_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -60,6 +62,29 @@ func TestRecordsComeBackAsTheyWereWritten(t *testing.T) {
 	}
 }
 
+// TestAMarkBeforeTheText is what some editors write; it changes nothing.
+func TestAMarkBeforeTheText(t *testing.T) {
+	t.Parallel()
+	var file bytes.Buffer
+	if err := record().Write(&file, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runrecord.Read("run.json", strings.NewReader("\ufeff"+file.String())); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOddStepsAreLeftOut of a record that is made, which says so: the others are worth having.
+func TestOddStepsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	r := record()
+	r.Steps[0].Trainer.WallSec = 0
+	r.LeaveOutOdd()
+	if err := r.Validate(); err != nil || len(r.Steps) != 1 || len(r.Gaps) != 1 || !strings.Contains(r.Gaps[0], "step 0") {
+		t.Errorf("%d steps, gaps %q, %v", len(r.Steps), r.Gaps, err)
+	}
+}
+
 // TestAFaultyRecordIsRefused says where and why.
 func TestAFaultyRecordIsRefused(t *testing.T) {
 	t.Parallel()
@@ -71,6 +96,14 @@ func TestAFaultyRecordIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := whole.String()
+	gzipped := func(text string) string {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if _, err := io.WriteString(z, text); err != nil || z.Close() != nil {
+			t.Fatal("cannot gzip")
+		}
+		return b.String()
+	}
 	replaced := func(old, with string) string {
 		if !strings.Contains(text, old) {
 			t.Fatalf("no %s in the record", old)
@@ -82,6 +115,10 @@ func TestAFaultyRecordIsRefused(t *testing.T) {
 		{"no JSON", "steps:", "run.json:1: invalid character"},
 		{"cut off", text[:len(text)/2], "unexpected end of JSON input"},
 		{"cut off and gzipped", zipped.String()[:zipped.Len()-20], "run.json: is cut off; record the run again"},
+		{"cut off in gzip's own head", zipped.String()[:5], "run.json: is cut off; record the run again"},
+		{"damaged", zipped.String()[:60] + "XXXXXXXX" + zipped.String()[68:], "run.json: is "},
+		{"something else, gzipped", gzipped(strings.Repeat("\x00", 1<<20)), "run.json: holds no JSON document"},
+		{"UTF-16", "\xff\xfe{\x00}\x00", "run.json: is UTF-16, which some shells make of what they redirect"},
 		{"a list of steps", `{"steps": []}`, "it is no run's record, perhaps the output of run steps"},
 		{"another document", `{"format": "x"}`, `format "x": want "millrace-run-record"; write one with: millrace run record`},
 		{"a later version", replaced(`"version": 2`, `"version": 3`), "version 3: this program reads versions up to 2"},

@@ -24,6 +24,19 @@ func (s eventStream) Recent(ctx context.Context, run rollout.RunName, after stri
 	return events, nil
 }
 
+// Gone counts what is not kept any more, by kind.
+func (s eventStream) Gone(ctx context.Context, run rollout.RunName) ([]api.GoneEvents, error) {
+	found, err := s.Store.Gone(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	gone := make([]api.GoneEvents, len(found))
+	for i, g := range found {
+		gone[i] = api.GoneEvents(g)
+	}
+	return gone, nil
+}
+
 // Follow hands on every event until ctx is done or see fails.
 func (s eventStream) Follow(ctx context.Context, run rollout.RunName, after string, see func(api.Event) error) error {
 	return s.Store.Follow(ctx, run, after, func(r store.Record) error {

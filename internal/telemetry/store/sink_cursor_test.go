@@ -253,6 +253,37 @@ func TestUnshippedFactsAreKept(t *testing.T) {
 	})
 }
 
+// TestGone says of each kind how many of its oldest facts are not kept, and that samples are not.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	limits := store.Limits{Recent: 10, Kinds: map[string]store.KindLimit{"": {Kept: 20, Unshipped: 1000}}}
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		s := store.New(rdb, "test", limits)
+		for n := range 150 {
+			write(t, s, fact("demo", n))
+		}
+		write(t, s, sample("demo", 1))
+		if err := s.Trim(ctx); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := s.Facts(ctx, "demo", "", 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone, err := s.Gone(ctx, "demo")
+		if err != nil || len(gone) != 2 || gone[0].Kind != "" || gone[1].Kind != "group_dropped" {
+			t.Fatalf("gone: %+v, %v", gone, err)
+		}
+		if n := gone[1].Events; n != 0 && n != 150-int64(len(kept)) {
+			t.Errorf("%d facts are gone, %d kept of 150", n, len(kept))
+		}
+		if gone, err := s.Gone(ctx, "other"); err != nil || len(gone) != 0 {
+			t.Errorf("of a run that wrote nothing: %+v, %v", gone, err)
+		}
+	})
+}
+
 // TestLossIsCounted lets go of facts above the bound, and knows how many.
 func TestLossIsCounted(t *testing.T) {
 	t.Parallel()
