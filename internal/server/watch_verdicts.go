@@ -54,7 +54,7 @@ func (w *verdictWatch) run(ctx context.Context) error {
 	}
 }
 
-// look diagnoses every active run that went on.
+// look diagnoses every run that went on: those that are active, and once more those that have ended since the last look.
 func (w *verdictWatch) look(ctx context.Context) error {
 	runs, err := w.buffer.Active(ctx)
 	if err != nil {
@@ -64,29 +64,57 @@ func (w *verdictWatch) look(ctx context.Context) error {
 	for _, status := range runs {
 		name := status.Spec.Name
 		active[name] = true
-		if status.NextStep == 0 || w.seen[name] == status.NextStep {
-			continue
+		if _, known := w.seen[name]; !known {
+			w.seen[name] = 0
 		}
-		began := time.Now()
-		if err := w.diagnose(ctx, name, status.NextStep); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			w.log.Warn("diagnose for the verdict", "run", name, "error", err)
-		}
-		w.seen[name] = status.NextStep
-		select { // others need the processor, too
-		case <-time.After(time.Duration(float64(time.Since(began)) * (1 - verdictShare) / verdictShare)):
-		case <-ctx.Done():
+		if !w.keepUp(ctx, name, status.NextStep) {
 			return nil
 		}
 	}
 	for name := range w.seen {
-		if !active[name] {
+		if active[name] {
+			continue
+		}
+		status, err := w.buffer.Status(ctx, name)
+		switch {
+		case rollout.Refused(err, rollout.NoSuchRun):
+			delete(w.seen, name)
+			continue
+		case err != nil:
+			return err
+		}
+		if !w.keepUp(ctx, name, status.NextStep) {
+			return nil
+		}
+		if w.seen[name] == status.NextStep {
 			delete(w.seen, name)
 		}
 	}
 	return nil
+}
+
+// keepUp diagnoses a run that has completed a step since, and then leaves the processor to others for a while. A
+// diagnosis that fails is tried again at the next look. false: the watch is to end.
+func (w *verdictWatch) keepUp(ctx context.Context, name rollout.RunName, next rollout.Step) bool {
+	if w.seen[name] == next {
+		return true
+	}
+	began := time.Now()
+	err := w.diagnose(ctx, name, next)
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err != nil:
+		w.log.Warn("diagnose for the verdict", "run", name, "error", err)
+	default:
+		w.seen[name] = next
+	}
+	select {
+	case <-time.After(time.Duration(float64(time.Since(began)) * (1 - verdictShare) / verdictShare)):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // diagnose compares what a run's diagnosis says with what it said.
