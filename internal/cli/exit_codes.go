@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // The exit codes of every millrace command.
@@ -21,18 +23,37 @@ const (
 	ExitInterrupted = 130
 )
 
-// ExitCodesHelp explains the exit codes, for the help of the root command.
-const ExitCodesHelp = `Exit codes:
-  0    done
-  1    refused, or failed
-  2    the command line cannot be meant
-  3    no such run, engine or step
-  4    no token, or a wrong one
-  5    the service does not answer, or something behind it does not; the same command may succeed later
-  6    diagnose --exit-code, or status --exit-code, found a problem
-  130  interrupted`
+// exitCodes is what each exit code means.
+var exitCodes = []struct {
+	code int
+	text string
+}{
+	{ExitOK, "done"},
+	{ExitError, "refused, or failed"},
+	{ExitUsage, "the command line is wrong"},
+	{ExitNotFound, "no such run, engine or step"},
+	{ExitAuth, "no token, a wrong one, or one that does not allow it"},
+	{ExitUnavailable, "the service does not answer, or something behind it; the same command may succeed later"},
+	{ExitProblem, "diagnose --exit-code, or status --exit-code, found a problem"},
+	{ExitInterrupted, "interrupted"},
+}
 
-// usageError is a command line that cannot be meant.
+// ExitCodesHelp explains the exit codes, for the help of the root command.
+var ExitCodesHelp = exitCodesHelp(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitProblem,
+	ExitInterrupted)
+
+// exitCodesHelp explains those exit codes that a command can end with.
+func exitCodesHelp(codes ...int) string {
+	text := "Exit codes:"
+	for _, e := range exitCodes {
+		if slices.Contains(codes, e.code) {
+			text += fmt.Sprintf("\n  %-3d  %s", e.code, e.text)
+		}
+	}
+	return text
+}
+
+// usageError is a wrong command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
@@ -61,6 +82,8 @@ func ExitCode(err error) int {
 		return ExitProblem
 	case errors.As(err, &refused):
 		return refusalCode(refused.Status)
+	case rollout.Refused(err, rollout.NoSuchStep): // of a record, which no server was asked for
+		return ExitNotFound
 	case errors.As(err, &unavailable), errors.Is(err, context.DeadlineExceeded):
 		return ExitUnavailable
 	}

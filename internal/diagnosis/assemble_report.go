@@ -161,7 +161,7 @@ func nextCommands(r Report, m *measurements, p predictions) []string {
 	case learnsNothing:
 		return []string{"millrace game show " + name, again}
 	case m.in.Over:
-		return nextTime(name, best)
+		return nextTime(name, r.WhatIfs)
 	case fixOfFirst(r) != "":
 		return []string{fixOfFirst(r), again}
 	case !capacityFixes(r):
@@ -195,13 +195,16 @@ func capacityFixes(r Report) bool {
 	}, r.Findings[0].Cause)
 }
 
-// nextTime is what helps a run that is over: another one.
-func nextTime(name string, best WhatIf) []string {
-	change, ok := strings.CutPrefix(best.Command, fmt.Sprintf("millrace run set %s ", name))
-	if !ok {
-		return []string{"millrace run steps " + name}
+// nextTime is what helps a run that is over: another one, with other settings or more engines.
+func nextTime(name string, changes []WhatIf) []string {
+	best := bestChange(changes)
+	if setting, ok := strings.CutPrefix(best.Command, fmt.Sprintf("millrace run set %s ", name)); ok {
+		return []string{"in the spec of the next run: " + setting}
 	}
-	return []string{"in the spec of the next run: " + change}
+	if best.Change != "" {
+		return []string{"for the next run: " + best.Change}
+	}
+	return []string{"millrace run steps " + name}
 }
 
 // bestChange is the helping change with the shortest step; of those about as good, the first. One

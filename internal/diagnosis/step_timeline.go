@@ -25,6 +25,7 @@ type StepTimeline struct {
 	Groups []GroupWait `json:"groups"` // of the batch, by the time at which they were ready; those ready before are first
 	Losses []Loss      `json:"losses"` // of this step
 	Notes  []string    `json:"notes"`
+	Next   []string    `json:"next"` // commands
 }
 
 // Span is a stretch of a step. Times are in seconds since the step was first claimed.
@@ -74,9 +75,18 @@ func TimelineOf(in Input, no rollout.Step) (StepTimeline, bool) {
 		out.Notes = append(out.Notes, "turns are not recorded one by one: within a game, the queue, the engines and the "+
 			"environment have their shares of its time, in no order")
 	}
-	out.Summary = out.summary(s)
+	cycle := m.cycle
+	if no < m.levels[len(m.levels)-1].From { // it is of the last level
+		cycle = nil
+	}
+	out.Summary = out.summary(s, cycle)
+	from, to := max(no-stepsAround, m.all[0].no), min(no+stepsAround, m.all[len(m.all)-1].no)
+	out.Next = []string{fmt.Sprintf("millrace diagnose %s --from %d --to %d", out.Run, from, to)}
 	return out, true
 }
+
+// stepsAround is how many steps before and after one are worth a look with it.
+const stepsAround = 20
 
 // around is the input with the steps around one: so many that its level shows.
 func (in Input) around(no rollout.Step) Input {
@@ -188,9 +198,14 @@ func (s *step) waitSpans(groups []GroupWait) (spans []Span, at float64) {
 	return spans, wait
 }
 
-func (t *StepTimeline) summary(s *step) string {
+func (t *StepTimeline) summary(s *step, cycle *Oscillation) string {
 	text := fmt.Sprintf("Step %d took %s; the steps around it take %s.", t.Step, units.Seconds(t.StepSec),
 		units.Seconds(t.UsualSec))
+	if cycle != nil {
+		text = fmt.Sprintf("Step %d took %s; steps repeat themselves every %d, between %s and %s, %s on average.", t.Step,
+			units.Seconds(t.StepSec), cycle.Period, units.Seconds(cycle.LowSec), units.Seconds(cycle.HighSec),
+			units.Seconds(cycle.MeanSec))
+	}
 	if wait := max(s.wait(), s.prefill); wait > 0 && len(t.Groups) > 0 {
 		last := t.Groups[len(t.Groups)-1]
 		text += fmt.Sprintf(" The trainer waited %s; the last group of its batch was %d", units.Seconds(wait), last.Seq)

@@ -36,7 +36,7 @@ func WriteStep(w io.Writer, s diagnosis.StepTimeline) error {
 	p.table(t)
 	p.groups(s.Groups)
 	p.list("Note", s.Notes)
-	p.list("Next", []string{fmt.Sprintf("millrace diagnose %s --from %d --to %d", s.Run, max(0, s.Step-20), s.Step+20)})
+	p.list("Next", s.Next)
 	_, err := w.Write(p.Bytes())
 	return err
 }

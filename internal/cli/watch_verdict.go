@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/diagnosis/reporttext"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// verdictEvery is how often a watched run is diagnosed.
+const verdictEvery = 5 * time.Second
+
+// verdictsSaid is what a watch has said of a run.
+type verdictsSaid struct {
+	last    string // verdict and first cause
+	problem bool   // the last one is
+	over    bool   // and the run was
+}
+
+// watchVerdict prints what a run's diagnosis says first and whenever it says something else, until the run is over.
+// With exitCode it then ends as a diagnosis of that moment would.
+func (s *session) watchVerdict(ctx context.Context, c Client, run rollout.RunName, exitCode bool) error {
+	ticker := time.NewTicker(verdictEvery)
+	defer ticker.Stop()
+	var said verdictsSaid
+	var lost time.Time
+	for {
+		err := s.sayVerdict(ctx, c, run, &said)
+		switch {
+		case err == nil && said.over && exitCode && said.problem:
+			return errProblem
+		case err == nil && said.over:
+			return nil
+		case err == nil:
+			lost = time.Time{}
+		case ExitCode(err) != ExitUnavailable:
+			return err
+		case lost.IsZero():
+			lost = s.now()
+			s.say("the server does not answer; waiting for it")
+		case s.now().Sub(lost) > patience:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+// sayVerdict writes the verdict if it is another than was said.
+func (s *session) sayVerdict(ctx context.Context, c Client, run rollout.RunName, said *verdictsSaid) error {
+	view, _, err := c.run(ctx, run)
+	if err != nil {
+		return err
+	}
+	report, a, err := c.diagnosis(ctx, run)
+	if err != nil {
+		return err
+	}
+	verdict := string(report.Verdict)
+	if len(report.Findings) > 0 {
+		verdict += " " + string(report.Findings[0].Cause)
+	}
+	said.problem, said.over = report.Problem(), view.State.Over()
+	if verdict == said.last {
+		return nil
+	}
+	said.last = verdict
+	if s.format == "table" {
+		_, err := fmt.Fprintf(s.Stdout, "%s  step %d  %s\n", s.now().Format(time.TimeOnly), report.To,
+			reporttext.Headline(report))
+		return err
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, a.Body); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.Stdout, line.String())
+	return err
+}
