@@ -219,8 +219,8 @@ func (p eventPage) decoded() (runrecord.Events, error) {
 	return events, json.Unmarshal(data, &events)
 }
 
-// gapsOf is what is missing of a scope's events since a time, in words: the oldest of a kind go first, so that nothing is
-// missing where one is kept that is older than that. What the step records say too is no gap.
+// gapsOf is what is missing of a scope's events since a time, in words: the oldest of a kind go first, so that nothing
+// is missing where one is kept that is older than that. What the step records say too is no gap.
 func gapsOf(lacks *[]gone, kept []telemetry.Event, since time.Time) []string {
 	if lacks == nil {
 		return []string{"events that are not kept any more: this server is older and does not say which"}

@@ -25,8 +25,8 @@ const (
 const OlderSteps = OlderBlock + olderContext
 
 // SumUp adds the steps from older.To to older.To+OlderBlock to what is kept of older ones. The records are those of the
-// OlderSteps steps from older.To on, in order, as far as there are any. A step without a record, or with one that cannot
-// be, is counted as missing: the others are summed up all the same.
+// OlderSteps steps from older.To on, in order, as far as there are any. A step without a record, or with one that
+// cannot be, is counted as missing: the others are summed up all the same.
 func SumUp(older Older, records []rollout.StepRecord) Older {
 	out := older
 	out.Shifts, out.Hours = slices.Clone(older.Shifts), slices.Clone(older.Hours)

@@ -54,7 +54,7 @@ func (w *verdictWatch) run(ctx context.Context) error {
 	}
 }
 
-// look diagnoses every run that went on: those that are active, and once more those that have ended since the last look.
+// look diagnoses every run that went on: those that are active, and those that have ended since the last look.
 func (w *verdictWatch) look(ctx context.Context) error {
 	runs, err := w.buffer.Active(ctx)
 	if err != nil {
