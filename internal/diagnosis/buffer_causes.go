@@ -17,10 +17,11 @@ func prefillDrain(m *measurements, reg *regime, _ effect) (Cause, bool) {
 }
 
 // throttle weighs what keeps the run from having as many batches outstanding as its depth asks for.
-func throttle(m *measurements, reg *regime, e effect) (Cause, bool) {
+func (p *predictions) throttle(m *measurements, reg *regime, e effect) (Cause, bool) {
 	b := m.in.Spec.Buffer
 	set, admitted := m.setDepth(), m.stalenessLimit()
 	had, known := m.outstandingAtClaims()
+	deeper := change{depth: set, admitted: set}
 	missing := known && had < (1-moved)*float64(min(set, max(1, admitted)))
 	switch {
 	case b.OnStale != rollout.KeepStale && b.MaxStaleness == 0:
@@ -30,11 +31,11 @@ func throttle(m *measurements, reg *regime, e effect) (Cause, bool) {
 	case m.bytesLimit() < min(set, admitted) && missing:
 		text := fmt.Sprintf("buffer.max_bytes (%s) has room for %s batches outstanding, of the %d that the depth asks for",
 			units.Bytes(b.MaxBytes), units.Number(had), set)
-		return decided(CauseThrottle, e.weigh(reg.counterfactualDepthGain(set)), text, Measured), true
+		return decided(CauseThrottle, e.weigh(p.gain(reg, deeper)), text, Modelled), true
 	case admitted < set:
 		text := fmt.Sprintf("buffer.max_staleness %d lets %d of the %d batches that the depth asks for be outstanding "+
 			"while one is trained on", b.MaxStaleness, admitted, set)
-		return decided(CauseThrottle, e.weigh(reg.counterfactualDepthGain(set)), text, Measured), true
+		return decided(CauseThrottle, e.weigh(p.gain(reg, deeper)), text, Modelled), true
 	case missing:
 		text := fmt.Sprintf("%s batches were outstanding at the claims, of %d; what held the others back was not recorded",
 			units.Number(had), set)

@@ -2,31 +2,35 @@ package diagnosis
 
 import (
 	"fmt"
+	"reflect"
+	"strings"
 
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/units"
 )
 
-// fixOf is what removes a changed condition. It is never something that the run would refuse.
+const addEngine = "millrace engine add URL"
+
+// fixOf is what removes a changed condition. Its command is checked.
 func fixOf(m *measurements, c *comparison, one Cause) *Fix {
-	name := string(m.in.Spec.Name)
-	const add = "millrace engine add URL"
 	switch one.Name {
 	case CauseEngineSlow:
 		return slowEngineFix(m, c)
 	case CauseEngineLost:
-		return &Fix{Text: "start the engine again, or another one in its place", Command: add}
+		return fix(m, "start the engine again, or another one in its place", addEngine)
 	case CauseScaleDown:
-		return &Fix{Text: "bring the engines back that were taken out", Command: add}
+		return fix(m, "bring the engines back that were taken out", addEngine)
 	case CauseEngineBack, CauseColdEngines:
 		return &Fix{Text: "nothing: the engines are there now. Find out why they were not"}
 	case CauseOtherWork:
-		return &Fix{Text: "let the other runs end or pause, or add engines for both", Command: add}
+		return fix(m, "let the other runs end or pause, or add engines for both", addEngine)
 	case CauseAdapterLoad:
 		return &Fix{Text: "make loads cheaper: adapters on a disk that the engines reach fast, a smaller rank, " +
 			"room for more adapters in an engine (--max-loras), fewer publications"}
 	case CauseOwnLimit:
-		return &Fix{Text: "leave the limit to the engines",
-			Command: live(m, setCommand(m, "dispatch.max_in_flight_per_engine=0"))}
+		return fix(m, "leave the limit to the engines", setCommand(m, "dispatch.max_in_flight_per_engine=0"))
+	case CauseKVLimited:
+		return kvFix(m)
 	case CauseHandover:
 		return &Fix{Text: "look for what delays the claim: Redis and the API servers, the network to the trainer, " +
 			"how often the trainer asks, the size of the answer"}
@@ -53,19 +57,42 @@ func fixOf(m *measurements, c *comparison, one Cause) *Fix {
 	case CauseMoreGames, CauseDrops:
 		return &Fix{Text: "avoid the games that come to nothing: see what they are dropped for, or why they are played again"}
 	case CauseStaleDrops:
-		return &Fix{Text: "keep groups from becoming stale: wait for them instead of dropping them",
-			Command: live(m, fmt.Sprintf("millrace run set %s buffer.on_stale=wait", name))}
+		return fix(m, "keep groups from becoming stale: wait for them instead of dropping them",
+			setCommand(m, "buffer.on_stale=wait"))
 	case CauseStraggler:
 		return stragglerFix(m, c)
 	case CauseWorkers:
-		return &Fix{Text: "start more workers", Command: "millrace worker"}
+		return fix(m, "start more workers", "millrace worker")
 	}
 	return nil
 }
 
-// live is a command that changes a run, which one that is over would refuse.
-func live(m *measurements, command string) string {
-	if m.in.Over {
+// fix is what to do, with the command that does it, if the run takes it. A setting that a run takes no more is for the
+// next one.
+func fix(m *measurements, text, command string) *Fix {
+	settings, sets := strings.CutPrefix(command, setCommand(m))
+	if m.in.Over && sets && !refused(m, command) {
+		text += "; in the spec of the next run: " + settings
+	}
+	return &Fix{Text: text, Command: checked(m, command)}
+}
+
+// checked is a command that changes something and is not refused; empty where the run is over, would refuse it, or is
+// that way already.
+func checked(m *measurements, command string) string {
+	settings, sets := strings.CutPrefix(command, setCommand(m))
+	switch {
+	case m.in.Over:
+		return ""
+	case !sets:
+		return command
+	}
+	change, err := spec.ParseChange(strings.Fields(settings))
+	if err != nil {
+		return ""
+	}
+	after, err := change.Apply(m.in.Spec)
+	if err != nil || reflect.DeepEqual(after, m.in.Spec) {
 		return ""
 	}
 	return command
@@ -76,14 +103,13 @@ func slowEngineFix(m *measurements, c *comparison) *Fix {
 	names := slowEngineNames(m, c)
 	switch {
 	case len(names) == 1 && names[0] != allEngines:
-		return &Fix{Text: "take the slow engine out and put another in its place",
-			Command: "millrace engine remove " + names[0]}
+		return fix(m, "take the slow engine out and put another in its place", "millrace engine remove "+names[0])
 	case len(names) > 1:
-		return &Fix{Text: "take the slow engines out, one after another, and put others in their place",
-			Command: "millrace engine remove " + names[0]}
+		return fix(m, "take the slow engines out, one after another, and put others in their place",
+			"millrace engine remove "+names[0])
 	}
-	return &Fix{Text: "look at what the engines share (clocks, power, heat, other processes on the GPUs, a new " +
-		"version), and replace those that are slow", Command: "millrace engine top"}
+	return fix(m, "look at what the engines share (clocks, power, heat, other processes on the GPUs, a new version), "+
+		"and replace those that are slow", "millrace engine top")
 }
 
 // stragglerFix does without the slowest game of a group, where that is what is slow.
@@ -91,8 +117,7 @@ func stragglerFix(m *measurements, c *comparison) *Fix {
 	samples, least := m.in.Spec.Group.Samples, m.in.Spec.Group.MinSamples
 	inside := c == nil || c.now.or(condWithin, 1) >= c.now.or(condBetween, 1)
 	if inside && samples > 2 && (least == 0 || least == samples) {
-		return &Fix{Text: fmt.Sprintf("do without the slowest game of each group: %s", doWithoutSlowest(samples)),
-			Command: live(m, setCommand(m, doWithoutSlowest(samples)))}
+		return fix(m, "do without the slowest game of each group", setCommand(m, doWithoutSlowest(samples)))
 	}
 	return &Fix{Text: "a deadline for games (timeouts.episode), or buffer.order=finish, " +
 		"so that nobody waits for the slowest"}

@@ -27,8 +27,10 @@ type changedCondition struct {
 // changedConditions is what differs after, by how much of the effect goes with it, the most first. The shares are
 // Shapley's: what the condition adds to those put back already, over all orders of putting them back. They add up to
 // what the model explains of the effect.
-func changedConditions(m *measurements, reg *regime, c *comparison, effectSec float64) []changedCondition {
-	model := newStepModel(m, reg, c)
+func changedConditions(
+	m *measurements, reg *regime, p *predictions, c *comparison, e effect,
+) []changedCondition {
+	model, effectSec := newStepModel(m, reg, c), e.sec
 	c.old[condSpeed], c.now[condSpeed], c.onset[condSpeed] = 1, model.slower[condSpeed], c.onset[condRequestSec]
 	c.old[condPlaces], c.now[condPlaces] = model.old[condPlaces], model.now[condPlaces]
 	var found []changedCondition
@@ -49,7 +51,7 @@ func changedConditions(m *measurements, reg *regime, c *comparison, effectSec fl
 	for i := range found {
 		which[i] = found[i].which
 	}
-	values := shapley(model, which)
+	values := shapley(model.seconds, which)
 	drawn := resampledShares(m, reg, c, model, which, effectSec)
 	for i := range found {
 		f := &found[i]
@@ -58,17 +60,37 @@ func changedConditions(m *measurements, reg *regime, c *comparison, effectSec fl
 		f.share.Low, f.share.High = min(f.share.Low, f.share.Of), max(f.share.High, f.share.Of)
 	}
 	found = slices.DeleteFunc(found, func(f changedCondition) bool { return math.Abs(f.share.Of) < noticeable })
+	slices.SortStableFunc(found, func(a, b changedCondition) int {
+		return cmp.Compare(math.Abs(b.sec), math.Abs(a.sec))
+	})
+	replayShares(butForOf(p, e, model), found[:min(len(found), mostReplayed)], effectSec)
 	slices.SortStableFunc(found, func(a, b changedCondition) int { return cmp.Compare(b.sec, a.sec) })
 	return found
+}
+
+// replayShares makes the shares what the replay gives. Their intervals stay as wide as they are.
+func replayShares(b *butFor, found []changedCondition, effectSec float64) {
+	if b == nil || len(found) == 0 {
+		return
+	}
+	which := make([]condition, len(found))
+	for i := range found {
+		which[i] = found[i].which
+	}
+	for i, sec := range shapley(b.seconds, which) {
+		f := &found[i]
+		moved := sec/effectSec - f.share.Of
+		f.sec, f.share = sec, Share{Of: f.share.Of + moved, Low: f.share.Low + moved, High: f.share.High + moved}
+	}
 }
 
 // couldChange reports whether a condition is one that can be put back, and differs.
 func (c *comparison) couldChange(model *stepModel, which condition) bool {
 	switch which {
-	case condRequestSec, condInFlight:
+	case condRequestSec, condInFlight, condCrowding:
 		return false
-	case condSpeed:
-		return model.slower[condSpeed] > 1
+	case condSpeed, condMemory:
+		return model.slower[which] > 1
 	case condPlaces, condTypical, condOddGame, condOddGroup:
 		return false
 	case condWithin, condBetween:
@@ -77,8 +99,8 @@ func (c *comparison) couldChange(model *stepModel, which condition) bool {
 	return c.differs(which)
 }
 
-// shapley is each condition's part of what putting all of them back changes.
-func shapley(model *stepModel, which []condition) []float64 {
+// shapley is each condition's part of what putting all of them back changes, by a model of the step time.
+func shapley(seconds func(back []condition) float64, which []condition) []float64 {
 	n := len(which)
 	sec := make([]float64, 1<<n)
 	for set := range sec {
@@ -88,7 +110,7 @@ func shapley(model *stepModel, which []condition) []float64 {
 				back = append(back, one)
 			}
 		}
-		sec[set] = model.seconds(back)
+		sec[set] = seconds(back)
 	}
 	factorial := func(k int) float64 { return math.Gamma(float64(k) + 1) }
 	values := make([]float64, n)
@@ -119,7 +141,7 @@ func resampledShares(
 	}
 	for range shareResamplings {
 		again := c.resampled(rng)
-		for i, v := range shapley(model.anchoredOn(m, reg, again), which) {
+		for i, v := range shapley(model.anchoredOn(m, reg, again).seconds, which) {
 			drawn[i] = append(drawn[i], v/effectSec)
 		}
 	}

@@ -18,7 +18,8 @@ var causeOfCondition = map[condition]CauseName{
 	condRequests: CauseLongerGames, condPrompt: CauseLongerPrompts, condUncached: CauseLowerPrefixHits,
 	condCompletion: CauseLongerCompletions, condEnv: CauseEnvironment, condWithin: CauseStraggler,
 	condBetween: CauseStraggler, condEngines: CauseEngineLost, condLimit: CauseOwnLimit, condOthers: CauseOtherWork,
-	condStall: CauseAdapterLoad, condSpeed: CauseEngineSlow, condDepth: CauseThrottle, condPlaces: CauseWorkers,
+	condStall: CauseAdapterLoad, condSpeed: CauseEngineSlow, condMemory: CauseKVLimited,
+	condDepth: CauseThrottle, condPlaces: CauseWorkers,
 }
 
 // jointly is the share of what several conditions explain together from which on each of them is a cause.
@@ -26,8 +27,8 @@ const jointly = 0.3
 
 // changedCauses is the causes of a jump: what differs between the steps before and after it, by how much of the jump
 // goes with it.
-func changedCauses(m *measurements, reg *regime, e effect, c *comparison) []Cause {
-	changes := changedConditions(m, reg, c, e.sec)
+func changedCauses(m *measurements, reg *regime, p *predictions, e effect, c *comparison) []Cause {
+	changes := changedConditions(m, reg, p, c, e)
 	var causes []Cause
 	for _, change := range changes {
 		one := causeOfChange(m, e, c, change)
@@ -169,6 +170,9 @@ func conditionText(c *comparison, which condition) string {
 		return number("%s requests in flight are not this run's, were %s")
 	case condStall:
 		return number("adapter loads keep each engine busy for %s s per step, kept it for %s s")
+	case condMemory:
+		return fmt.Sprintf("an engine's KV cache has room for %s tokens, had room for %s: requests wait inside the engines",
+			units.Number(now), units.Number(old))
 	case condSpeed:
 		return fmt.Sprintf("a request takes %s at its engine, took %s, with %s requests in flight at an engine, were %s: "+
 			"engines are %s times as slow for the same tokens", units.Seconds(c.now[condRequestSec]),
@@ -278,20 +282,20 @@ const (
 	alikeEngines = 0.75
 )
 
-// engineSpeeds is the seconds that each engine's requests take, for those with records of their own.
+// engineSpeeds is the seconds in flight for each completion token of each engine, for those with records of their own.
 func engineSpeeds(m *measurements, steps []int) map[rollout.EngineID]float64 {
-	sec, requests := map[rollout.EngineID]float64{}, map[rollout.EngineID]float64{}
+	sec, tokens := map[rollout.EngineID]float64{}, map[rollout.EngineID]float64{}
 	for _, i := range steps {
 		for _, v := range m.steps[i].view().Engines {
 			done := v.OutputTPS * v.WindowSec
 			if done > 0 && v.InFlight > 0 {
 				sec[v.Engine] += v.InFlight * v.WindowSec
-				requests[v.Engine] += done
+				tokens[v.Engine] += done
 			}
 		}
 	}
 	for id := range sec {
-		sec[id] /= requests[id]
+		sec[id] /= tokens[id]
 	}
 	return sec
 }

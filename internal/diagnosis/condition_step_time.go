@@ -116,6 +116,9 @@ func (s *stepModel) partsOfARequest(c *comparison, beforeSec float64) {
 		serving := func(stall, stepSec float64) float64 { return max(0.05, 1-stall/stepSec) }
 		take(condStall, serving(s.old[condStall], beforeSec)/serving(s.now[condStall], s.stepSec))
 	}
+	if by := c.memoryShortage(); by > 1 {
+		take(condMemory, by)
+	}
 	load := max(1, c.ratio(condInFlight))
 	if least := left / load; least > 1+moved {
 		if c.crowded() {

@@ -32,6 +32,7 @@ const (
 	condLimit   // requests that an engine may have in flight
 	condOthers  // requests in flight that are not this run's
 	condStall   // seconds per step in which an engine loads adapters
+	condMemory  // tokens that an engine's KV cache has room for
 	condSpeed   // seconds per token at a given load, as a multiple of what it was
 	condDepth   // batches that may be outstanding
 	condPlaces  // games that workers play at a time
@@ -41,6 +42,7 @@ const (
 	condOddGroup   // the same of the groups of a batch
 	condRequestSec // seconds of a request at its engine. It follows from others, and is never put back by itself
 	condInFlight   // requests of any run in flight at an engine; follows, too
+	condCrowding   // the same for each request that the engine works on, those that wait inside it included; follows, too
 
 	conditionCount
 )

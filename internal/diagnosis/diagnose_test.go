@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/diagnosis/reporttext"
@@ -330,5 +331,23 @@ func checkSays(t *testing.T, r diagnosis.Report, says []string) {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
+	}
+}
+
+// BenchmarkAdapterLoads is a run of 500 steps on 64 engines that load an adapter at each publication: 32,000 loads.
+func BenchmarkAdapterLoads(b *testing.B) {
+	run := seedCase()
+	run.steps, run.engines, run.groups, run.noise = 500, 64, 16, 0.05
+	in := run.input()
+	for i := range in.Records {
+		for engine := range run.engines {
+			in.Loads = append(in.Loads, diagnosis.AdapterLoad{
+				At:     in.Records[i].Service.CompletedAt.Add(time.Duration(engine) * time.Second),
+				Engine: rollout.EngineID(fmt.Sprint("e", engine)), Sec: 20,
+			})
+		}
+	}
+	for b.Loop() {
+		diagnosis.Diagnose(in)
 	}
 }

@@ -248,6 +248,7 @@ func unexplainedChange(m *measurements, e effect, c *comparison, causes []Cause)
 
 // undo is the change that takes an operator's back.
 func undo(m *measurements, ev *Event) *Fix {
+	const text = "take the change back, if it was not meant to cost this"
 	var settings []string
 	for _, key := range edited.FindAllStringSubmatch(ev.Text, -1) {
 		if key[3] != "" {
@@ -255,12 +256,7 @@ func undo(m *measurements, ev *Event) *Fix {
 		}
 	}
 	if len(settings) == 0 {
-		return &Fix{Text: "take the change back, if it was not meant to cost this"}
+		return &Fix{Text: text}
 	}
-	set := strings.Join(settings, " ")
-	if m.in.Over {
-		return &Fix{Text: "in the spec of the next run: " + set}
-	}
-	return &Fix{Text: "take the change back, if it was not meant to cost this",
-		Command: fmt.Sprintf("millrace run set %s %s", m.in.Spec.Name, set)}
+	return fix(m, text, setCommand(m, settings...))
 }

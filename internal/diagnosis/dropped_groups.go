@@ -59,7 +59,7 @@ func (d dropCounts) text() string {
 }
 
 // staleLosses is the engines working for groups that become too stale to be trained on.
-func staleLosses(m *measurements, reg *regime) *Finding {
+func (p *predictions) staleLosses(m *measurements, reg *regime) *Finding {
 	drops := dropsOf(m)
 	lost := drops.byCode[rollout.CodeStale]
 	perStep := m.mean(m.present, func(s *step) float64 { return float64(len(s.view().Groups)) })
@@ -74,7 +74,7 @@ func staleLosses(m *measurements, reg *regime) *Finding {
 		"and what the engines did for them is lost", units.Percent(share), first, last)
 	counts := fmt.Sprintf("%d groups trained on; %d dropped%s", trained, drops.all, drops.text())
 	f.Evidence = []Evidence{{counts, Measured}}
-	if saved := savedWithout(reg, lost, trained); m.starving() && saved >= lossShare*reg.StepSec {
+	if saved := p.savedWithout(reg, lost, trained); m.starving() && saved >= lossShare*reg.StepSec {
 		f.Verdict = VerdictProblem
 		text := fmt.Sprintf("without them a step would be %s shorter", units.Seconds(saved))
 		f.Evidence = append(f.Evidence, Evidence{text, Modelled})
@@ -96,10 +96,10 @@ func staleLosses(m *measurements, reg *regime) *Finding {
 	return f
 }
 
-// savedWithout is by how much a step would be shorter, by the model, if the fleet had not played the lost groups.
-func savedWithout(reg *regime, lost, trained int64) float64 {
-	if reg.P == nil || trained == 0 {
+// savedWithout is by how much a step would be shorter if the fleet had not played the lost groups.
+func (p *predictions) savedWithout(reg *regime, lost, trained int64) float64 {
+	if trained == 0 {
 		return 0
 	}
-	return reg.counterfactualGain(reg.P.Sec / (1 + float64(lost)/float64(trained)))
+	return p.gain(reg, change{games: float64(trained) / float64(trained+lost)})
 }

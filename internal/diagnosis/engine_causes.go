@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/millrace/millrace/internal/units"
 )
@@ -133,8 +132,8 @@ func medianAt(m *measurements, at []int) float64 {
 	return median(walls)
 }
 
-// fewerEngines says how many engines there were, where no change of their number explains anything.
-func fewerEngines(m *measurements, _ *regime, e effect) (Cause, bool) {
+// sameEngines says how many engines there were, where no change of their number explains anything.
+func sameEngines(m *measurements, _ *regime, e effect) (Cause, bool) {
 	before, after := m.fleetOver(e.before), m.fleetOver(e.after)
 	if !before.known || !after.known {
 		return Cause{}, false
@@ -148,7 +147,8 @@ func fewerEngines(m *measurements, _ *regime, e effect) (Cause, bool) {
 	return decided(CauseEngineLost, Excluded, text, Modelled), true
 }
 
-func otherRuns(_ *measurements, reg *regime, e effect) (Cause, bool) {
+// otherRuns weighs what other work at the engines costs.
+func (p *predictions) otherRuns(_ *measurements, reg *regime, e effect) (Cause, bool) {
 	if reg.P == nil || reg.slots.inFlight == 0 {
 		return Cause{}, false
 	}
@@ -157,11 +157,11 @@ func otherRuns(_ *measurements, reg *regime, e effect) (Cause, bool) {
 		return decided(CauseOtherWork, Excluded, "this run's requests account for those in flight", Measured), true
 	}
 	text := fmt.Sprintf("%s of the requests in flight are not this run's", units.Percent(share))
-	return decided(CauseOtherWork, e.weigh(reg.counterfactualGain(reg.P.Sec*(1-share))), text, Measured), true
+	return decided(CauseOtherWork, e.weigh(p.gain(reg, change{otherWork: 1e-9})), text, Modelled), true
 }
 
 // ownLimit weighs the run's own limit of requests in flight at an engine.
-func ownLimit(m *measurements, reg *regime, e effect) (Cause, bool) {
+func (p *predictions) ownLimit(m *measurements, reg *regime, e effect) (Cause, bool) {
 	limit := float64(m.in.Spec.Dispatch.MaxInFlightPerEngine)
 	if limit == 0 || reg.P == nil || m.fleet.engines == 0 {
 		return Cause{}, false
@@ -171,26 +171,22 @@ func ownLimit(m *measurements, reg *regime, e effect) (Cause, bool) {
 	if engines <= limit*(1+moved) || !reg.slots.full() {
 		return decided(CauseOwnLimit, Excluded, text, Measured), true
 	}
-	one := decided(CauseOwnLimit, e.weigh(reg.counterfactualGain(reg.P.Sec*limit/engines)), text, Modelled)
-	return one, true
+	cost := p.gain(reg, change{engineLimit: int(engines)})
+	return decided(CauseOwnLimit, e.weigh(cost), text, Modelled), true
 }
 
-// adapterLoads weighs what loading adapters can have cost at most. An engine at worst serves
-// nothing while it loads, so the fleet loses the loads' time divided by the engines; and it cannot
-// have lost more than its slots stood empty. A trainer that waits for its publication loses the publish phase.
+// adapterLoads weighs what loading adapters can have cost at most. An engine at worst serves nothing while it loads. A
+// trainer that waits for its publication loses the publish phase.
 func (p *predictions) adapterLoads(m *measurements, reg *regime, e effect) (Cause, bool) {
 	if m.in.Loads == nil {
 		return decided(CauseAdapterLoad, Undecided, "adapter loads were not recorded", Measured), true
 	}
 	loading := loadSecPerStep(m)
-	lost := min(loading, max(0, 1-reg.slots.share)*reg.StepSec)
-	cost := 0.0
-	if reg.P != nil {
-		cost = reg.counterfactualGain(reg.P.Sec - lost)
+	lost := loading
+	if loading < moved*reg.StepSec { // a short one delays what is to begin, a long one what is in flight, too
+		lost = min(loading, max(0, 1-reg.slots.share)*reg.StepSec)
 	}
-	if p.model != nil && loading >= moved*reg.StepSec { // long ones stop the requests that are in flight, too
-		cost = max(cost, p.model.without(change{}).StepSec-p.model.without(change{stallSec: -loading}).StepSec)
-	}
+	cost := p.gain(reg, change{stallSec: -lost})
 	if e.jump != nil {
 		cost += max(0, m.mean(e.after, phaseSec(publishAt))-m.mean(e.before, phaseSec(publishAt)))
 	}
@@ -206,11 +202,7 @@ func loadSecPerStep(m *measurements) float64 {
 	}
 	sum := 0.0
 	for _, i := range m.present {
-		from, to := m.steps[i].span()
-		w := window{from, to}
-		for _, load := range m.in.Loads {
-			sum += w.overlap(load.At.Add(-time.Duration(load.Sec*float64(time.Second))), load.At)
-		}
+		sum += m.loading.in(m.steps[i].span())
 	}
 	return sum / float64(len(m.present)) / max(1, m.fleet.engines)
 }

@@ -13,7 +13,7 @@ import (
 func findingsOf(m *measurements, reg *regime, p predictions, causes []Cause) []Finding {
 	found := []Finding{}
 	for _, f := range []*Finding{
-		slowerNow(m, reg, causes), noVariance(m), staleLosses(m, reg), enginesWereCold(m, causes), slowerBefore(m, causes),
+		slowerNow(m, reg, causes), noVariance(m), p.staleLosses(m, reg), enginesWereCold(m, causes), slowerBefore(m, causes),
 	} {
 		if f != nil && !slices.ContainsFunc(found, func(other Finding) bool { return other.Cause == f.Cause }) {
 			found = append(found, *f)
@@ -125,7 +125,7 @@ var rootCauses = []CauseName{
 	CauseStraggler, CauseThrottle, CauseStaleWait, CauseConfig, CauseEngineSlow, CauseLongerCompletions,
 	CauseLongerPrompts, CauseLowerPrefixHits, CauseRefInRollouts, CauseMoreGames, CauseHandover, CauseOwnLimit,
 	CauseEnvironment, CauseWorkers, CausePublish, CauseStaleDrops, CauseEngineBack, CauseTrainer, CauseRefLogprobs,
-	CauseCheckpoint,
+	CauseCheckpoint, CauseKVLimited,
 }
 
 func (c Cause) provenRoot() bool { return c.Decision == IsCause && slices.Contains(rootCauses, c.Name) }

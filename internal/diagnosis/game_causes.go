@@ -7,8 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/units"
 )
 
-// longerGames says what a batch's work was, where no change of it explains anything.
-func longerGames(m *measurements, _ *regime, e effect) (Cause, bool) {
+// sameWork says what a batch's work was, where no change of it explains anything.
+func sameWork(m *measurements, _ *regime, e effect) (Cause, bool) {
 	before, after := m.mean(e.before, batchSum(requestSec)), m.mean(e.after, batchSum(requestSec))
 	if before == 0 || after == 0 {
 		return Cause{}, false
@@ -17,13 +17,14 @@ func longerGames(m *measurements, _ *regime, e effect) (Cause, bool) {
 	return decided(CauseLongerGames, Excluded, text, Measured), true
 }
 
-func drops(m *measurements, reg *regime, e effect) (Cause, bool) {
+// drops weighs the groups that are played and not trained on.
+func (p *predictions) drops(m *measurements, reg *regime, e effect) (Cause, bool) {
 	rate := m.dropRate(e.after)
 	text := fmt.Sprintf("%.2f groups dropped for each one trained on%s", rate, dropsOf(m).text())
 	if reg.P == nil {
 		return decided(CauseDrops, Undecided, text, Measured), rate > 0
 	}
-	return decided(CauseDrops, e.weigh(reg.counterfactualGain(reg.P.Sec/(1+rate))), text, Measured), true
+	return decided(CauseDrops, e.weigh(p.gain(reg, change{games: 1 / (1 + rate)})), text, Modelled), true
 }
 
 func straggler(m *measurements, _ *regime, e effect) (Cause, bool) {

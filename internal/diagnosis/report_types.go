@@ -340,6 +340,7 @@ const (
 	CauseColdEngines CauseName = "cold_engines"
 	CauseOwnLimit    CauseName = "own_limit" // the run may have fewer requests in flight than the engines take
 	CauseOtherWork   CauseName = "other_work"
+	CauseKVLimited   CauseName = "kv_limited" // their KV caches are full before their slots are
 
 	// The work of a batch: seconds per token x tokens per request x requests per game x games per batch.
 	CauseLongerCompletions CauseName = "longer_completions"

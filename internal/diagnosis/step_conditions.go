@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -25,6 +24,7 @@ func stepConditions(m *measurements) []conditions {
 		}
 		from, to := m.fleetWindow(i)
 		c.ofFleet(m, s, from, to, own)
+		c.ofMemory(s)
 		all[i] = c
 	}
 	return all
@@ -197,10 +197,8 @@ func (m *measurements) fleetWindow(i int) (from, to time.Time) {
 	return v.FirstAskedAt, to
 }
 
-func seconds(sec float64) time.Duration { return time.Duration(sec * float64(time.Second)) }
-
 // ofFleet is the engines over a window, and who used them.
-func (c *conditions) ofFleet(m *measurements, s *step, from, to time.Time, own *inFlight) {
+func (c *conditions) ofFleet(m *measurements, s *step, from, to time.Time, own *rateOverTime) {
 	f := s.view().Fleet
 	mine := own.mean(from, to) * c.or(condPlayed, 1)
 	known := f.Engines > 0 && f.WindowSec > 0
@@ -226,12 +224,7 @@ func (c *conditions) ofFleet(m *measurements, s *step, from, to time.Time, own *
 		c[condInFlight] = mine / engines
 	}
 	if m.in.Loads != nil && to.After(from) {
-		sum := 0.0
-		w := window{from, to}
-		for _, load := range m.in.Loads {
-			sum += w.overlap(load.At.Add(-seconds(load.Sec)), load.At)
-		}
-		c[condStall] = sum / engines * s.wall / to.Sub(from).Seconds()
+		c[condStall] = m.loading.mean(from, to) / engines * s.wall
 	}
 }
 
@@ -256,59 +249,19 @@ func playedDuring(groups []rollout.GroupView) (began, ended time.Time) {
 // counting differ.
 const otherShare = 0.25
 
-// inFlight is how many of the run's own requests were in flight over time, from the groups' timelines: a group holds
-// as many as make its time at engines over its time of play.
-type inFlight struct {
-	origin time.Time
-	at     []float64 // seconds since the origin, rising
-	sum    []float64 // request-seconds until then
-	rate   []float64 // requests in flight from then on
-}
-
-// requestsInFlight adds up the groups of the steps.
-func requestsInFlight(steps []step) *inFlight {
-	type edge struct{ at, by float64 }
-	var edges []edge
-	f := &inFlight{origin: firstLaunch(steps)}
+// requestsInFlight is how many of the run's own requests were in flight over time, from the groups' timelines: a group
+// holds as many as make its time at engines over its time of play. It is coarser than engineLoads, which follow single
+// games, and of all steps, where engineLoads are of the latest.
+func requestsInFlight(steps []step) *rateOverTime {
+	var held []stretch
 	for i := range steps {
 		groups := steps[i].view().Groups
 		for j := range groups {
 			t := groups[j].Times
-			span := secondsBetween(t.StartedAt, t.ReadyAt)
-			if span <= 0 || groups[j].Usage.ExecSec <= 0 {
-				continue
+			if span := secondsBetween(t.StartedAt, t.ReadyAt); span > 0 && groups[j].Usage.ExecSec > 0 {
+				held = append(held, stretch{t.StartedAt, t.ReadyAt, groups[j].Usage.ExecSec / span})
 			}
-			rate := groups[j].Usage.ExecSec / span
-			edges = append(edges, edge{t.StartedAt.Sub(f.origin).Seconds(), rate},
-				edge{t.ReadyAt.Sub(f.origin).Seconds(), -rate})
 		}
 	}
-	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
-	rate, sum := 0.0, 0.0
-	for i, e := range edges {
-		if i > 0 {
-			sum += rate * (e.at - edges[i-1].at)
-		}
-		rate += e.by
-		f.at, f.sum, f.rate = append(f.at, e.at), append(f.sum, sum), append(f.rate, rate)
-	}
-	return f
-}
-
-// mean is the requests in flight over a window.
-func (f *inFlight) mean(from, to time.Time) float64 {
-	if !to.After(from) || len(f.at) == 0 {
-		return 0
-	}
-	return (f.until(to) - f.until(from)) / to.Sub(from).Seconds()
-}
-
-// until is the request-seconds until a time.
-func (f *inFlight) until(t time.Time) float64 {
-	at := t.Sub(f.origin).Seconds()
-	i, _ := slices.BinarySearch(f.at, at)
-	if i == 0 {
-		return 0
-	}
-	return f.sum[i-1] + f.rate[i-1]*(at-f.at[i-1])
+	return integrated(held)
 }

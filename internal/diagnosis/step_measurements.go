@@ -20,13 +20,15 @@ type measurements struct {
 	slowSteps  []SlowStep
 	cycle      *Oscillation
 	starvation *Starvation
-	present    []int      // positions of the steps that show the run as it is now
-	fleet      fleetMeans // over the present steps
+	present    []int         // positions of the steps that show the run as it is now
+	fleet      fleetMeans    // over the present steps
+	loading    *rateOverTime // engines that load an adapter
 }
 
 // measure is the first stage: levels, slow steps, cycles and starvation.
 func measure(in Input, h history) measurements {
-	m := measurements{history: h, in: in, events: withRestarts(&h, in.Events), levels: []Level{}}
+	m := measurements{history: h, in: in, events: withRestarts(&h, in.Events), levels: []Level{},
+		loading: loading(in.Loads)}
 	if first := &h.all[0]; first.no == 0 {
 		m.prefill = &Prefill{WaitSec: first.prefill, ReadyDepth: first.view().ReadyDepth}
 	}
@@ -48,6 +50,15 @@ func measure(in Input, h history) measurements {
 	m.present = h.presentSteps(last, m.starvation, m.cycle)
 	m.fleet = h.fleetOver(m.present)
 	return m
+}
+
+// loading is how many engines loaded an adapter, over time.
+func loading(loads []AdapterLoad) *rateOverTime {
+	stretches := make([]stretch, len(loads))
+	for i, load := range loads {
+		stretches[i] = stretch{load.At.Add(-seconds(load.Sec)), load.At, 1}
+	}
+	return integrated(stretches)
 }
 
 // cycleIn is how the step time repeats itself within a level; nil when it does not.

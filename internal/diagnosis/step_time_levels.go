@@ -121,7 +121,7 @@ func (s *step) span() (from, to time.Time) {
 	v := s.view()
 	to = v.CompletedAt
 	if to.IsZero() && !v.GrantedAt.IsZero() {
-		to = v.GrantedAt.Add(time.Duration(s.compute() * float64(time.Second)))
+		to = v.GrantedAt.Add(seconds(s.compute()))
 	}
 	return v.FirstAskedAt, to
 }

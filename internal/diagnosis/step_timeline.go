@@ -110,12 +110,7 @@ func (m *measurements) usualOf(no rollout.Step) float64 {
 // groupWaits is the batch's groups in the order in which they were ready.
 func groupWaits(v *rollout.ServiceView) []GroupWait {
 	out := []GroupWait{}
-	since := func(at time.Time) float64 {
-		if at.IsZero() {
-			return 0
-		}
-		return at.Sub(v.FirstAskedAt).Seconds()
-	}
+	since := func(at time.Time) float64 { return secondsBetween(v.FirstAskedAt, at) }
 	for i := range v.Groups {
 		g := &v.Groups[i]
 		w := GroupWait{Seq: g.Seq, ReadySec: since(g.Times.ReadyAt), LaunchSec: since(g.Times.LaunchedAt),
@@ -123,7 +118,7 @@ func groupWaits(v *rollout.ServiceView) []GroupWait {
 		for _, sec := range g.EpisodeSec {
 			w.LongestSec = max(w.LongestSec, sec)
 		}
-		if !v.GrantedAt.IsZero() && g.Times.ReadyAt.After(v.FirstAskedAt) {
+		if !v.GrantedAt.IsZero() && w.ReadySec > 0 {
 			parts := placesIn(window{v.FirstAskedAt, v.GrantedAt}, g)
 			w.Wait = append(w.Wait, parts.parts()...)
 		}
@@ -190,8 +185,11 @@ func (s *step) waitSpans(groups []GroupWait) (spans []Span, at float64) {
 	}
 	if rest := wait - at; roundOff(rest, wait) > 0 {
 		text, where := "waiting for a batch that was ready, on its way to the trainer", PlaceHandover
-		if len(groups) == 0 {
+		switch {
+		case len(groups) == 0:
 			text, where = "waiting for batches", PlaceUnknown
+		case v.FirstAskedAt.IsZero():
+			text, where = "waiting for a batch; when it was asked for is not recorded", PlaceUnknown
 		}
 		spans = append(spans, Span{FromSec: at, ToSec: wait, Phase: rollout.PhaseWait, Place: where, Text: text})
 	}

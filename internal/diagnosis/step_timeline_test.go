@@ -3,6 +3,7 @@ package diagnosis_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
@@ -36,5 +37,29 @@ func TestAStepSecondBySecond(t *testing.T) {
 	}
 	if _, ok := diagnosis.TimelineOf(in, 99); ok {
 		t.Error("a step that is not there")
+	}
+}
+
+// TestAStepThatWasAskedForAtNoTime: a record without first_asked_at has no times since then, and an unknown wait.
+func TestAStepThatWasAskedForAtNoTime(t *testing.T) {
+	t.Parallel()
+	in := seedCase().input()
+	for i := range in.Records {
+		in.Records[i].Service.FirstAskedAt = time.Time{}
+	}
+	last := in.Records[len(in.Records)-1]
+	s, ok := diagnosis.TimelineOf(in, last.Step)
+	if !ok {
+		t.Fatal("no timeline")
+	}
+	for _, g := range s.Groups {
+		if g.ReadySec != 0 || g.LaunchSec != 0 || g.StartSec != 0 || len(g.Wait) != 0 {
+			t.Errorf("group %d: %+v", g.Seq, g)
+		}
+	}
+	for _, one := range s.Spans {
+		if one.Phase == rollout.PhaseWait && one.Place != diagnosis.PlaceUnknown {
+			t.Errorf("%+v", one)
+		}
 	}
 }

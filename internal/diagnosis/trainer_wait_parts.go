@@ -57,8 +57,11 @@ func (s *step) waitByPlace() byPlace {
 		parts.add(PlaceUnknown, wait)
 		return parts
 	}
-	seen := min(wait, max(0, secondsBetween(v.FirstAskedAt, v.GrantedAt)))
-	w := window{v.GrantedAt.Add(-time.Duration(seen * float64(time.Second))), v.GrantedAt}
+	seen := wait
+	if !v.FirstAskedAt.IsZero() {
+		seen = min(wait, max(0, secondsBetween(v.FirstAskedAt, v.GrantedAt)))
+	}
+	w := window{v.GrantedAt.Add(-seconds(seen)), v.GrantedAt}
 	t := last.Times
 	parts.add(PlaceHandover, wait-seen+w.overlap(t.ReadyAt, w.to))
 	parts.add(PlaceLaunch, w.overlap(w.from, t.LaunchedAt))
@@ -122,6 +125,9 @@ func valueAt(values []float64, i int) float64 {
 	}
 	return 0
 }
+
+// seconds is so many seconds as a duration.
+func seconds(sec float64) time.Duration { return time.Duration(sec * float64(time.Second)) }
 
 // window is a stretch of the service's clock.
 type window struct{ from, to time.Time }

@@ -92,7 +92,7 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	}
 	var changed []Cause
 	if len(e.before) > 0 {
-		changed = changedCauses(m, reg, e, compare(m, e.before, e.after, e.jump != nil))
+		changed = changedCauses(m, reg, p, e, compare(m, e.before, e.after, e.jump != nil))
 	}
 	explained := slices.ContainsFunc(changed, func(c Cause) bool { return c.Decision == IsCause })
 	for _, c := range changed {
@@ -104,9 +104,9 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 		out = append(out, enginesBack(m)...)
 	}
 	for _, decide := range []candidate{
-		configChange, ownPhases, throughput, latencyBound, tooFewWorkers, prefillDrain, fewerEngines, longerGames,
-		ownLimit, otherRuns, drops, throttle, staleWait, handover, straggler, environment, p.adapterLoads, refLogprobs,
-		checkpoints,
+		configChange, ownPhases, throughput, latencyBound, kvLimited, tooFewWorkers, prefillDrain, sameEngines, sameWork,
+		p.ownLimit, p.otherRuns, p.drops, p.throttle, staleWait, handover, straggler, environment, p.adapterLoads,
+		refLogprobs, checkpoints,
 	} {
 		c, ok := decide(m, reg, e)
 		switch {

@@ -31,8 +31,10 @@ type predictions struct {
 	// simulator is how well the simulated run meets the record; nil when nothing was simulated.
 	simulator *Fit
 	whatIfs   []WhatIf
-	// model is the run as it can be replayed with changes; nil: the records do not hold what it takes, or are not met.
+	// model is the run as it can be replayed with changes; nil: the records do not hold what it takes. It is trusted
+	// with a step time only where fit explains the record; else with what a change does to one, as far as that goes.
 	model   *replayModel
+	fit     Fit
 	probe   *Probe
 	missing []string // evidence that would be needed to replay
 	notes   []string
@@ -53,9 +55,7 @@ func predict(m *measurements, reg *regime) predictions {
 		return p
 	}
 	fit := fitOf(m, reg, &model)
-	if fit.Explains {
-		p.model = &model
-	}
+	p.model, p.fit = &model, fit
 	if !waits {
 		return p
 	}

@@ -2,43 +2,43 @@ package aplquery
 
 import "github.com/millrace/millrace/internal/diagnosis"
 
-// byCause says for each cause which rows speak for it. Causes that only some versions of diagnosis have are named by
-// their text.
+// byCause says for each cause which rows speak for it.
 var byCause = map[diagnosis.CauseName]func(Scope) []Query{
 	diagnosis.CauseThroughput: func(s Scope) []Query { return []Query{enginesByLoad(s), engines(s), Throughput(s)} },
-	"capacity":                func(s Scope) []Query { return []Query{enginesByLoad(s), engines(s), Throughput(s)} },
-	"undecided":               func(s Scope) []Query { return []Query{enginesByLoad(s), engines(s)} },
 	diagnosis.CauseLatency:    func(s Scope) []Query { return []Query{groups(s), enginesByLoad(s)} },
 	diagnosis.CauseWorkers:    func(s Scope) []Query { return []Query{groupStarts(s), dispatchers(s)} },
-	"own_limit":               func(s Scope) []Query { return []Query{dispatchers(s), engines(s)} },
+	diagnosis.CauseOwnLimit:   func(s Scope) []Query { return []Query{dispatchers(s), engines(s)} },
 	diagnosis.CauseStarvation: func(s Scope) []Query { return []Query{Starvation(s), Steps(s), buffer(s)} },
-	"handover":                func(s Scope) []Query { return []Query{claims(s), Steps(s)} },
+	diagnosis.CauseHandover:   func(s Scope) []Query { return []Query{claims(s), Steps(s)} },
 
 	diagnosis.CauseTrainer:     func(s Scope) []Query { return []Query{Steps(s)} },
 	diagnosis.CauseRefLogprobs: func(s Scope) []Query { return []Query{slowestBy(s, "phase_ref_logprobs_s")} },
 	diagnosis.CauseCheckpoint:  func(s Scope) []Query { return []Query{slowestBy(s, "phase_checkpoint_s")} },
-	"publish":                  func(s Scope) []Query { return []Query{slowestBy(s, "phase_publish_s"), publications(s)} },
-	"rare_phase":               func(s Scope) []Query { return []Query{slowestBy(s, "phase_other_s")} },
-	"periodic_phase":           func(s Scope) []Query { return []Query{slowestBy(s, "phase_other_s"), Steps(s)} },
-	"restart":                  func(s Scope) []Query { return []Query{runChanges(s), Steps(s)} },
-	"between_steps":            func(s Scope) []Query { return []Query{gaps(s)} },
-	"single_step":              func(s Scope) []Query { return []Query{slowestBy(s, "wall_s")} },
+	diagnosis.CausePublish: func(s Scope) []Query {
+		return []Query{slowestBy(s, "phase_publish_s"), publications(s)}
+	},
+	diagnosis.CauseRarePhase:     func(s Scope) []Query { return []Query{slowestBy(s, "phase_other_s")} },
+	diagnosis.CausePeriodicPhase: func(s Scope) []Query { return []Query{slowestBy(s, "phase_other_s"), Steps(s)} },
+	diagnosis.CauseRestart:       func(s Scope) []Query { return []Query{runChanges(s), Steps(s)} },
+	diagnosis.CauseBetweenSteps:  func(s Scope) []Query { return []Query{gaps(s)} },
+	diagnosis.CauseSingleStep:    func(s Scope) []Query { return []Query{slowestBy(s, "wall_s")} },
 
-	diagnosis.CauseStraggler:   func(s Scope) []Query { return []Query{stragglers(s), groups(s)} },
-	diagnosis.CauseLongerGames: func(s Scope) []Query { return []Query{work(s)} },
-	"longer_completions":       func(s Scope) []Query { return []Query{work(s)} },
-	"longer_prompts":           func(s Scope) []Query { return []Query{work(s)} },
-	"more_games":               func(s Scope) []Query { return []Query{drops(s), work(s)} },
-	"ref_in_rollouts":          func(s Scope) []Query { return []Query{work(s), Steps(s)} },
-	"lower_prefix_hits":        func(s Scope) []Query { return []Query{engines(s), work(s)} },
-	diagnosis.CauseEnvironment: func(s Scope) []Query { return []Query{environment(s)} },
+	diagnosis.CauseStraggler:         func(s Scope) []Query { return []Query{stragglers(s), groups(s)} },
+	diagnosis.CauseLongerGames:       func(s Scope) []Query { return []Query{work(s)} },
+	diagnosis.CauseLongerCompletions: func(s Scope) []Query { return []Query{work(s)} },
+	diagnosis.CauseLongerPrompts:     func(s Scope) []Query { return []Query{work(s)} },
+	diagnosis.CauseMoreGames:         func(s Scope) []Query { return []Query{drops(s), work(s)} },
+	diagnosis.CauseRefInRollouts:     func(s Scope) []Query { return []Query{work(s), Steps(s)} },
+	diagnosis.CauseLowerPrefixHits:   func(s Scope) []Query { return []Query{engines(s), work(s)} },
+	diagnosis.CauseEnvironment:       func(s Scope) []Query { return []Query{environment(s)} },
 
 	diagnosis.CauseAdapterLoad: func(s Scope) []Query { return []Query{adapterLoads(s), publications(s)} },
 	diagnosis.CauseEngineLost:  func(s Scope) []Query { return []Query{engineChanges(s), engines(s)} },
 	diagnosis.CauseScaleDown:   func(s Scope) []Query { return []Query{engineChanges(s), engines(s)} },
 	diagnosis.CauseColdEngines: func(s Scope) []Query { return []Query{engineChanges(s), engines(s)} },
-	"engine_back":              func(s Scope) []Query { return []Query{engineChanges(s), engines(s)} },
-	"engine_slow":              func(s Scope) []Query { return []Query{engines(s), paces(s), enginesByLoad(s)} },
+	diagnosis.CauseEngineBack:  func(s Scope) []Query { return []Query{engineChanges(s), engines(s)} },
+	diagnosis.CauseEngineSlow:  func(s Scope) []Query { return []Query{engines(s), paces(s), enginesByLoad(s)} },
+	diagnosis.CauseKVLimited:   func(s Scope) []Query { return []Query{kvCaches(s), enginesByLoad(s)} },
 	diagnosis.CauseOtherWork:   func(s Scope) []Query { return []Query{shareOfEngines(s), engines(s)} },
 
 	diagnosis.CausePrefill:          func(s Scope) []Query { return []Query{depth(s), Steps(s)} },
@@ -77,6 +77,15 @@ func engines(s Scope) Query {
     queue_mean_s = avg(queue_mean_s) by engine_id
 | extend output_tokens_per_s_per_request = iff(running > 0, 1.0 * output_tokens_per_s / running, 0.0)
 | order by output_tokens_per_s_per_request asc`}
+}
+
+// kvCaches shows engines that keep requests waiting because their KV caches are full, or preempt some.
+func kvCaches(s Scope) Query {
+	return Query{"Each engine's KV cache: its share in use, requests that wait inside the engine, and preemptions",
+		s.once("engine_sample", "engine_id", "running_requests", "waiting_requests", "kv_usage", "preemptions") + `
+| summarize kv_usage = avg(kv_usage), kv_usage_max = max(kv_usage), running = avg(running_requests),
+    waiting = avg(waiting_requests), preemptions = sum(preemptions) by engine_id
+| order by kv_usage desc`}
 }
 
 func engineChanges(s Scope) Query {

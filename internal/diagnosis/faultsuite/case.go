@@ -30,6 +30,7 @@ const (
 	EngineSlow        = diagnosis.CauseName("engine_slow")
 	Environment       = diagnosis.CauseEnvironment
 	Handover          = diagnosis.CauseName("handover")
+	KVLimited         = diagnosis.CauseKVLimited
 	Latency           = diagnosis.CauseLatency
 	LongerCompletions = diagnosis.CauseName("longer_completions")
 	LongerGames       = diagnosis.CauseLongerGames
@@ -88,7 +89,7 @@ func requestCase(name, injected string, make func(scale int) requestsim.World, w
 	return Case{Name: name, Injected: injected, Want: want, Play: func(scale int, seed uint64) (Played, error) {
 		w := make(scale)
 		w.Seed = seed
-		if w.EngineRows = seed%2 == 0; !w.EngineRows {
+		if w.EngineRows = w.EngineRows || seed%2 == 0; !w.EngineRows {
 			w.SampleEvery = 0
 		}
 		recorded := requestsim.Play(w)

@@ -125,9 +125,37 @@ func RequestCases() []Case {
 	}, OtherWork)
 	add("kv-limited", "the engines' memory holds a third of what their slots could", func(n int) world {
 		w := slotsWorld(n)
+		w.Engine.KV, w.EngineRows = 4*4200, true
+		return w
+	}, KVLimited)
+	add("kv-limited-unseen", "the same, and nothing is known of the engines one by one", func(n int) world {
+		w := slotsWorld(n)
 		w.Engine.KV = 4 * 4200
 		return w
-	}, Throughput)
+	}, Throughput, KVLimited)
+	add("kv-shrinks", "from step 12 on the engines' KV caches have a third of the room", func(n int) world {
+		w := slotsWorld(n)
+		w.Engine.KV, w.EngineRows = 12*4200, true
+		return with(w, func(c *control) { c.World.Engine.KV /= 3 })
+	}, KVLimited)
+	add("kv-preempts", "long completions overflow the engines' KV caches, which preempt", func(n int) world {
+		w := slotsWorld(n)
+		w.Prompt, w.Output, w.Shared, w.TokensCV = 600, 600, 0.2, 0.2
+		w.Engine = requestsim.Engine{PromptSec: 0.0028, OutputSec: 0.02, PerRequest: 0.02, KV: 6 * 1000, Preempts: true}
+		w.EngineRows = true
+		return w
+	}, KVLimited)
+	add("kv-overfilled", "an operator lifts the run's own limit of 5 requests per engine, and the KV caches overflow",
+		func(n int) world {
+			w := slotsWorld(n)
+			w.Prompt, w.Output, w.Shared, w.TokensCV, w.OwnLimit = 600, 600, 0.2, 0.2, 5
+			w.Engine = requestsim.Engine{PromptSec: 0.0028, OutputSec: 0.011, PerRequest: 0.02, KV: 6 * 1000, Preempts: true}
+			w.EngineRows = true
+			return with(w, func(c *control) {
+				c.Operator("set dispatch.max_in_flight_per_engine=0 (was 5)")
+				c.OwnLimit = 0
+			})
+		}, Config, KVLimited)
 	add("max-num-seqs", "engines run 5 requests at once, and are given 12", func(n int) world {
 		w := slotsWorld(n)
 		w.Engine.Sequences = 5

@@ -24,6 +24,8 @@ type request struct {
 	until     float64
 	work      float64 // that it has to have in the share that it is in
 	over      bool
+	done      float64 // output tokens that it had when it was preempted
+	again     bool    // it was preempted
 }
 
 // engine works on requests; those in work share it.
@@ -53,6 +55,7 @@ type engineSums struct {
 	upSec, busySec, runningSec, waitingSec   float64
 	limitSec, kvSec                          float64
 	input, cached, output, answers, answered float64 // answered: seconds of the answers
+	preempted                                float64
 }
 
 func (s *sim) newEngine() *engine {
@@ -105,19 +108,54 @@ func (e *engine) admit() {
 	for len(e.waiting) > 0 {
 		r := e.waiting[0]
 		running := e.prompts.len() + e.outputs.len()
-		size := r.prompt + r.output
-		if model.Sequences > 0 && running >= model.Sequences || model.KV > 0 && running > 0 && e.tokens+size > model.KV {
+		size := r.size(model)
+		if model.Sequences > 0 && running >= model.Sequences ||
+			model.KV > 0 && running > 0 && e.inCache()+size > model.room() {
 			return
 		}
 		e.waiting = e.waiting[1:]
 		e.tokens += size
-		promptWork := (r.prompt - r.cached) * model.PromptSec
+		promptWork := (r.prompt - r.cached + r.done) * model.PromptSec
 		if model.Split {
 			e.prompts.add(r, promptWork)
 			continue
 		}
-		e.outputs.add(r, promptWork+r.output*model.OutputSec)
+		e.outputs.add(r, promptWork+(r.output-r.done)*model.OutputSec)
 	}
+}
+
+// size is what a request must find room for in the cache before it runs.
+func (r *request) size(model *Engine) float64 {
+	if model.Preempts {
+		return r.prompt + r.done
+	}
+	return r.prompt + r.output
+}
+
+// inCache is the tokens in the cache: with Preempts, those generated so far.
+func (e *engine) inCache() float64 {
+	if e.sim.w.Engine.Preempts {
+		return e.outputs.tokens()
+	}
+	return e.tokens
+}
+
+// preempt takes the youngest request out of the cache. It goes on first, and has to be read in again.
+func (e *engine) preempt() {
+	e.account()
+	var r *request
+	for _, one := range e.outputs.requests {
+		if r == nil || one.no > r.no {
+			r = one
+		}
+	}
+	done := r.done + (r.output-r.done)*(1-(r.until-e.outputs.work)/r.work)
+	e.outputs.remove(r)
+	e.tokens -= r.size(&e.sim.w.Engine)
+	r.done, r.again = math.Floor(done), true
+	e.seen.preempted++
+	e.waiting = slices.Insert(e.waiting, 0, r)
+	e.admit()
 }
 
 func (e *engine) prompted(r *request) {
@@ -131,7 +169,7 @@ func (e *engine) finished(r *request) {
 	s.answers, s.answered = s.answers+1, s.answered+e.sim.now-r.sent
 	e.bin().Requests++
 	e.forget(r)
-	e.tokens -= r.prompt + r.output
+	e.tokens -= r.size(&e.sim.w.Engine)
 	e.admit()
 	e.sim.answered(r)
 }
@@ -151,7 +189,7 @@ func (e *engine) cancel(r *request) {
 	} else {
 		e.prompts.remove(r)
 		e.outputs.remove(r)
-		e.tokens -= r.prompt + r.output
+		e.tokens -= r.size(&e.sim.w.Engine)
 	}
 	e.forget(r)
 	e.admit()
@@ -200,7 +238,7 @@ func (e *engine) account() {
 	s.waitingSec += sec * float64(len(e.waiting))
 	s.limitSec += sec * float64(limit)
 	if kv := e.sim.w.Engine.KV; kv > 0 {
-		s.kvSec += sec * e.tokens / kv
+		s.kvSec += sec * min(1, e.inCache()/kv)
 	}
 	input := sec * (e.prompts.pace*e.prompts.input + e.outputs.pace*e.outputs.input)
 	output := sec * e.outputs.pace * e.outputs.output
@@ -232,7 +270,11 @@ type share struct {
 	planned  int
 	// tokens per work, of all requests together
 	input, cached, output float64
+	held                  float64 // tokens in the cache, but for those generated since the beginning
 }
+
+// tokens is how many are in the cache.
+func (s *share) tokens() float64 { return s.held + (s.work+(s.engine.sim.now-s.at)*s.pace)*s.output }
 
 // count adds what a request gives for its work, or takes it away.
 func (s *share) count(r *request, sign float64) {
@@ -240,11 +282,13 @@ func (s *share) count(r *request, sign float64) {
 		return
 	}
 	split, prompts := s.engine.sim.w.Engine.Split, s == &s.engine.prompts
-	if prompts || !split {
+	if (prompts || !split) && !r.again {
 		s.input, s.cached = s.input+sign*r.prompt/r.work, s.cached+sign*r.cached/r.work
 	}
 	if !prompts {
-		s.output += sign * r.output / r.work
+		rate := (r.output - r.done) / r.work
+		s.output += sign * rate
+		s.held += sign * (r.prompt + r.done - (r.until-r.work)*rate)
 	}
 }
 
@@ -285,7 +329,7 @@ func (s *share) remove(r *request) {
 
 func (s *share) clear() {
 	s.catchUp()
-	s.requests, s.input, s.cached, s.output = nil, 0, 0, 0
+	s.requests, s.input, s.cached, s.output, s.held = nil, 0, 0, 0, 0
 	s.plan()
 }
 
@@ -298,7 +342,19 @@ func (s *share) plan() {
 		return
 	}
 	mine := s.planned
-	s.engine.sim.after(max(0, s.requests[0].until-s.work)/s.pace, func() {
+	next := max(0, s.requests[0].until-s.work) / s.pace
+	if m := &s.engine.sim.w.Engine; m.Preempts && len(s.requests) > 1 && s.output > 0 {
+		if full := max(0, m.KV-s.tokens()) / (s.pace * s.output); full < next {
+			s.engine.sim.after(full, func() {
+				if mine == s.planned {
+					s.catchUp()
+					s.engine.preempt()
+				}
+			})
+			return
+		}
+	}
+	s.engine.sim.after(next, func() {
 		if mine != s.planned {
 			return
 		}

@@ -195,7 +195,8 @@ func (r *recorder) engines(now fleetSums) []rollout.EngineView {
 			Waiting: (a.waitingSec - b.waitingSec) / up, Limit: (a.limitSec - b.limitSec) / up,
 			InputTPS: (a.input - b.input) / up, OutputTPS: (a.output - b.output) / up,
 			RequestSec: ratio(a.answered-b.answered, a.answers-b.answers), Requests: a.answers - b.answers,
-			PrefixHitShare: ratio(a.cached-b.cached, a.input-b.input), KVUsage: (a.kvSec - b.kvSec) / up}
+			PrefixHitShare: ratio(a.cached-b.cached, a.input-b.input), KVUsage: (a.kvSec - b.kvSec) / up,
+			Preemptions: a.preempted - b.preempted}
 		v.InFlight = v.Running + v.Waiting
 		for _, at := range slices.Sorted(maps.Keys(bins)) {
 			v.Loads = append(v.Loads, *bins[at])

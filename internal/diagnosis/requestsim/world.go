@@ -103,6 +103,17 @@ type Engine struct {
 	Sequences int
 	// KV is how many tokens of requests fit; others wait inside the engine. 0: any number.
 	KV float64
+	// Preempts lets a request in when its prompt fits, and takes the youngest out when the cache overflows with what they
+	// generate: it is read in again. Not with Split.
+	Preempts bool
+}
+
+// room is how much of the cache is given to requests that come in.
+func (e *Engine) room() float64 {
+	if e.Preempts {
+		return 0.97 * e.KV
+	}
+	return e.KV
 }
 
 // slowdown is how many times as long requests take when n are being worked on.
