@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/buffer/pack"
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -56,7 +57,7 @@ func BenchmarkPack(b *testing.B) {
 
 func benchBoth(b *testing.B, bench func(b *testing.B, rdb redis.UniversalClient)) {
 	b.Run("embedded", func(b *testing.B) { bench(b, embedded(b)) })
-	b.Run("real", func(b *testing.B) { bench(b, realRedis(b)) })
+	b.Run("real", func(b *testing.B) { bench(b, redistest.Real(b)) })
 }
 
 // BenchmarkCommit commits reference groups; a step is claimed and completed besides for every 8, untimed, so that the
@@ -174,7 +175,7 @@ func BenchmarkPollWaiting(b *testing.B) {
 // BenchmarkLongRun sends a million small trajectories through the buffer, once, and reports what Redis and this
 // process hold at a tenth of the way and at the end.
 func BenchmarkLongRun(b *testing.B) {
-	rdb := realRedis(b)
+	rdb := redistest.Real(b)
 	const size = referenceGroups
 	g := bigGroup(0, 0, 6, powers, 1, 16, 4)
 	steps := 1_000_000 / (size * len(g.Trajectories))

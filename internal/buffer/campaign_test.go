@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -57,7 +58,7 @@ func eachSeed(t *testing.T, test func(t *testing.T, rdb redis.UniversalClient, s
 				test(t, embedded(t), seed)
 				return
 			}
-			test(t, realRedis(t), seed)
+			test(t, redistest.Real(t), seed)
 		})
 	}
 }

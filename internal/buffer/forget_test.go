@@ -3,17 +3,16 @@ package buffer_test
 import (
 	"context"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -23,17 +22,12 @@ import (
 // never half of a call, and goes on.
 func TestWhatEverysecMayForget(t *testing.T) {
 	t.Parallel()
-	binary, dir := redisServer(t), t.TempDir()
-	everysec := []string{"--appendonly", "yes", "--appendfsync", "everysec"}
-	at := port(t)
-	cmd, err := serve(binary, dir, at, everysec...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := open(t, client(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(at)), 0), spec(2, 9))
+	dir, everysec := t.TempDir(), []string{"--appendonly", "yes", "--appendfsync", "everysec"}
+	addr, kill := redistest.Start(t, dir, redistest.Port(t), everysec...)
+	f := open(t, redistest.Client(t, addr, 0), spec(2, 9))
 	moments, batches := f.moments()
 	written(t, f.rdb)
-	kill(cmd)
+	kill()
 
 	log, err := filepath.Glob(filepath.Join(dir, "appendonlydir", "*.incr.aof"))
 	if err != nil || len(log) != 1 {
@@ -54,13 +48,9 @@ func TestWhatEverysecMayForget(t *testing.T) {
 		if err := os.WriteFile(log[0], whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		at := port(t)
-		cmd, err := serve(binary, dir, at, everysec...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		left := recalled(t, client(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(at)), 0), batches)
-		kill(cmd)
+		addr, kill := redistest.Start(t, dir, redistest.Port(t), everysec...)
+		left := recalled(t, redistest.Client(t, addr, 0), batches)
+		kill()
 		moment := slices.Index(moments, left)
 		if moment < least {
 			t.Errorf("of the first %d of %d bytes is left what was never so, or moment %d after moment %d: %s", cut, len(whole),

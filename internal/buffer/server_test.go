@@ -2,16 +2,10 @@ package buffer_test
 
 import (
 	"context"
-	"net"
-	"strconv"
-	"strings"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/freeport"
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -19,20 +13,15 @@ import (
 // it was.
 func TestRedisIsKilled(t *testing.T) {
 	t.Parallel()
-	binary, dir := redisServer(t), t.TempDir()
-	at := port(t)
-	start := func() (stop func()) {
-		cmd, err := serve(binary, dir, at, "--appendonly", "yes", "--appendfsync", "always")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return func() { kill(cmd) }
+	dir, at := t.TempDir(), redistest.Port(t)
+	start := func() (addr string, stop func()) {
+		return redistest.Start(t, dir, at, "--appendonly", "yes", "--appendfsync", "always")
 	}
-	stop := start()
+	addr, stop := start()
 	defer func() { stop() }()
-	restart := func() { stop(); stop = start() }
+	restart := func() { stop(); _, stop = start() }
 
-	f := open(t, client(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(at)), 0), spec(1, 9))
+	f := open(t, redistest.Client(t, addr, 0), spec(1, 9))
 	generation, _ := f.attach(-1)
 	f.queue(0, 2)
 	f.ok(f.SaveCheckpoint(f.ctx, game(2, 0), 1, checkpoint(4, "board")))
@@ -57,7 +46,7 @@ func TestRedisIsKilled(t *testing.T) {
 // of the other one.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	rdb := cluster(t)
+	rdb := redistest.Cluster(t, 2)
 	ctx := context.Background()
 	s := buffer.New(rdb, buffer.Options{})
 	for _, name := range []rollout.RunName{"a", "b", "c", "d"} {
@@ -96,66 +85,4 @@ func TestCluster(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// cluster starts two masters that share the slots.
-func cluster(t *testing.T) *redis.ClusterClient {
-	t.Helper()
-	binary, ctx := redisServer(t), context.Background()
-	var addrs []string
-	for _, slots := range [][2]int{{0, 8191}, {8192, 16383}} {
-		at := port(t)
-		cmd, err := serve(binary, t.TempDir(), at, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(port(t)),
-			"--cluster-require-full-coverage", "no")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { kill(cmd) })
-		addrs = append(addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(at)))
-		node := client(t, addrs[len(addrs)-1], 0)
-		if err := node.ClusterAddSlotsRange(ctx, slots[0], slots[1]).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, addr := range addrs {
-		awaitCluster(t, client(t, addr, 0))
-	}
-	// The masters need not know each other: the client is told who has which slots.
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{
-		MaxRedirects: 1,
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
-			return []redis.ClusterSlot{
-				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: addrs[0]}}},
-				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: addrs[1]}}},
-			}, nil
-		},
-	})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
-
-// awaitCluster waits until a master serves; a new one waits for two seconds before it does.
-func awaitCluster(t *testing.T, node redis.UniversalClient) {
-	t.Helper()
-	look := time.NewTicker(50 * time.Millisecond)
-	defer look.Stop()
-	for {
-		info, err := node.ClusterInfo(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(info, "cluster_state:ok") {
-			return
-		}
-		<-look.C
-	}
-}
-
-func port(t *testing.T) int {
-	t.Helper()
-	p, err := freeport.Port()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }

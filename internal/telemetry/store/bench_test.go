@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/store"
@@ -15,7 +16,7 @@ import (
 
 // BenchmarkFactsOfAStep is what the facts of a step of 64 groups with 6 games each take in a real Redis, by kind.
 func BenchmarkFactsOfAStep(b *testing.B) {
-	rdb := realRedis(b)
+	rdb := redistest.Real(b)
 	s := store.New(rdb, "test", store.Limits{})
 	ctx := context.Background()
 	go s.Run(ctx)
@@ -44,7 +45,7 @@ func BenchmarkFactsOfAStep(b *testing.B) {
 // BenchmarkReadsForDiagnosis reads the facts that a diagnosis needs of 10,000 steps of 64 groups, beside the games that
 // it does not need.
 func BenchmarkReadsForDiagnosis(b *testing.B) {
-	rdb := realRedis(b)
+	rdb := redistest.Real(b)
 	s := store.New(rdb, "test", store.Limits{})
 	ctx := context.Background()
 	fill(b, rdb, "adapter_loaded", 40_000, factsOfAStep(0)[0])

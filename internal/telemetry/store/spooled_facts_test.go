@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +18,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/millrace/millrace/internal/freeport"
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/store"
@@ -187,24 +186,16 @@ func TestChildProcess(t *testing.T) {
 // there.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	binary, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not on the PATH; `apt-get install redis-server` has it")
-	}
-	port, err := freeport.Port()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := redistest.Port(t)
 	folder := t.TempDir()
 	spool, data := filepath.Join(folder, "spool"), filepath.Join(folder, "redis")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	startRedis := func() func() {
-		return serve(t, binary, data, port, "--appendonly", "yes", "--appendfsync", "always")
+	startRedis := func() (addr string, kill func()) {
+		return redistest.Start(t, data, port, "--appendonly", "yes", "--appendfsync", "always")
 	}
-	killRedis := startRedis()
+	addr, killRedis := startRedis()
 	rng := rand.New(rand.NewPCG(1, 2))
 	kept := map[string]bool{}
 	for life := range 6 {
@@ -238,7 +229,7 @@ func TestKills(t *testing.T) {
 		<-done
 		_ = cmd.Wait() // it was killed
 		if life%2 == 1 {
-			killRedis = startRedis()
+			_, killRedis = startRedis()
 		}
 	}
 	defer killRedis()
