@@ -301,9 +301,21 @@ func (d *devStack) startRedis(ctx context.Context) error {
 	if err := embedded.StartAddr(net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
 		return fmt.Errorf("start the embedded Redis: %w", err)
 	}
+	go expireKeys(ctx, embedded)
 	d.redis = "redis://" + embedded.Addr() + "/0"
 	d.env.say("embedded Redis on %s (kept in memory; --redis uses a real one)", embedded.Addr())
 	return nil
+}
+
+// expireKeys has time pass in the embedded Redis, which does not look at a clock: or the leases of a server that was
+// killed would never end.
+func expireKeys(ctx context.Context, embedded *miniredis.Miniredis) {
+	const every = 200 * time.Millisecond
+	for was := time.Now(); retry.Pause(ctx, every) == nil; {
+		now := time.Now()
+		embedded.FastForward(now.Sub(was))
+		was = now
+	}
 }
 
 func (d *devStack) startServer(ctx context.Context) error {

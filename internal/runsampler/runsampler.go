@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/lease"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/starvation"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -29,7 +30,7 @@ type Sampler struct {
 	workers  workerLister
 	tokens   *tokenrates.Counts
 	emit     telemetry.Emitter
-	lease    lease
+	turn     turn
 	log      *slog.Logger
 
 	alive   []rollout.Worker // as this turn found them
@@ -49,7 +50,8 @@ func New(
 	emit telemetry.Emitter, log *slog.Logger,
 ) *Sampler {
 	return &Sampler{
-		lease: lease{rdb: rdb, key: prefix + ":sampler", owner: rand.Text()}, buffer: b, registry: r, workers: w,
+		turn:   turn{lease: lease.Lease{Redis: rdb, Key: prefix + ":sampler-lease"}, owner: rand.Text()},
+		buffer: b, registry: r, workers: w,
 		tokens: tokenrates.New(rdb, prefix), emit: emit, log: log,
 	}
 }
@@ -61,13 +63,13 @@ const Interval = 2 * time.Second
 const maxWindow = time.Minute
 
 // Leads reports whether this server is the one that samples, and speaks for the deployment where one must.
-func (s *Sampler) Leads() bool { return s.lease.held(time.Now()) }
+func (s *Sampler) Leads() bool { return s.turn.held() }
 
 // Run samples until ctx is done.
 func (s *Sampler) Run(ctx context.Context) error {
 	ticker := time.NewTicker(Interval)
 	defer ticker.Stop()
-	defer s.lease.release(context.WithoutCancel(ctx))
+	defer s.turn.release(context.WithoutCancel(ctx))
 	for {
 		select {
 		case <-ctx.Done():
@@ -82,8 +84,9 @@ func (s *Sampler) Run(ctx context.Context) error {
 
 // sampleAll samples all runs, if this server has the lease.
 func (s *Sampler) sampleAll(ctx context.Context, now time.Time) error {
-	mine, err := s.lease.take(ctx, now)
+	mine, err := s.turn.take(ctx)
 	if err != nil || !mine {
+		s.unfinished = nil // runs may begin and end until it is ours again, and who has it meanwhile may die
 		return err
 	}
 	runs, err := s.buffer.Active(ctx)

@@ -23,6 +23,7 @@ import (
 type deployment struct {
 	t        *testing.T
 	now      time.Time
+	redis    *miniredis.Miniredis
 	buffer   *buffer.Store
 	events   *store.Store
 	samplers []*Sampler
@@ -39,9 +40,10 @@ const demo rollout.RunName = "demo"
 
 func newDeployment(t *testing.T) *deployment {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	server := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
-	d := &deployment{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	d := &deployment{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), redis: server}
 	d.events = store.New(rdb, "test", store.Limits{})
 	clock := func() time.Time { return d.now }
 	d.buffer = buffer.New(rdb, buffer.Options{Prefix: "test", Now: clock})
@@ -114,6 +116,7 @@ func TestTheSeriesOfTwoServersIsTheTrainersWaits(t *testing.T) {
 				}
 			}
 			next = next.Add(time.Second)
+			d.redis.FastForward(time.Second)
 		}
 		d.now = end
 	}
