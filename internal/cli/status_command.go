@@ -179,17 +179,13 @@ func sinkText(sink telemetry.SinkStatus, now time.Time) string {
 	return text
 }
 
+// sinkCounts says what became of every event: the numbers after the first add up to it.
 func sinkCounts(sink telemetry.SinkStatus) string {
-	text := fmt.Sprintf("%d events delivered", sink.Delivered)
-	for _, of := range []struct {
-		n    int64
-		what string
-	}{{sink.DeadLettered, fmt.Sprintf("refused, of which %d are kept", sink.DeadLetters)},
-		{sink.DroppedSamples, "samples refused"},
-		{sink.LostFacts, "facts let go"}, {sink.LostSamples, "samples let go"}} {
-		if of.n > 0 {
-			text += fmt.Sprintf(", %d %s", of.n, of.what)
-		}
+	text := fmt.Sprintf("%d events written: %d delivered, %d dead letters, %d lost, %d wait", sink.Written, sink.Delivered,
+		sink.DeadLetters, sink.Lost(), sink.Backlog)
+	if sink.Lost() > 0 {
+		text += fmt.Sprintf("; of the lost %d were facts, %d samples, %d dead letters that were dropped", sink.LostFacts,
+			sink.LostSamples, sink.LostLetters)
 	}
 	return text
 }

@@ -1,5 +1,5 @@
-// Package redistest gives tests real Redis servers: an empty database of one that the tests of a package share, one that
-// may be killed, or a cluster. Where there is no redis-server, the test is skipped, and says how to get it.
+// Package redistest gives tests real Redis servers: an empty database of one that a package's tests share, one that may
+// be killed, or a cluster. Where there is no redis-server, the test is skipped, and says how to get it.
 //
 // Start reading at Real.
 package redistest

@@ -29,7 +29,8 @@ func (s SinkState) NeedsAction() bool {
 	return s == SinkDegraded || s == SinkParked || s == SinkStopped
 }
 
-// SinkStatus is a sink as the server that delivers to it last described it. Counts are since the sink was first used.
+// SinkStatus is a sink as the server that delivers to it last described it. Counts are since the sink was first used,
+// and add up: Written is Delivered, DeadLetters, Lost() and Backlog.
 type SinkStatus struct {
 	Sink   string    `json:"sink"`
 	Target string    `json:"target,omitempty"` // such as the dataset and the address
@@ -40,20 +41,28 @@ type SinkStatus struct {
 	// NextTry is when the sink is asked again, if that is not at once.
 	NextTry time.Time `json:"next_try,omitzero"`
 
-	Delivered      int64     `json:"delivered"`
-	DeadLettered   int64     `json:"dead_lettered"`          // refused by the sink, each for what it is, and kept
-	DeadLetters    int64     `json:"dead_letters"`           // kept now
-	LastRefusal    string    `json:"last_refusal,omitempty"` // why the last of them was refused
-	DroppedSamples int64     `json:"dropped_samples"`        // refused by the sink, and not kept: there was no room
-	LostFacts      int64     `json:"lost_facts"`             // trimmed before they were delivered, because of the store's bound
-	LostSamples    int64     `json:"lost_samples"`           // dropped before they were delivered
-	Backlog        int64     `json:"backlog_events"`         // kept and not delivered yet
-	LagSec         float64   `json:"lag_seconds"`            // age of the oldest fact or sample that is not delivered yet
-	Requests       int64     `json:"requests"`               // sent to the sink
-	DeliveredAt    time.Time `json:"delivered_at,omitzero"`  // the last delivery
-	UpdatedAt      time.Time `json:"updated_at"`
-	Shipper        string    `json:"shipper,omitempty"` // the server that delivers
+	Written      int64  `json:"written"`   // facts and samples written to the store, each once
+	Delivered    int64  `json:"delivered"` // taken by the sink; a replayed dead letter, too
+	DeadLetters  int64  `json:"dead_letters"`
+	Backlog      int64  `json:"backlog_events"`         // kept and not delivered yet; replayed dead letters, too
+	DeadLettered int64  `json:"dead_lettered"`          // refusals that made dead letters, so far: again after a replay
+	LastRefusal  string `json:"last_refusal,omitempty"` // why the last of them was refused
+
+	// What was lost: facts and samples that were let go for the store's bounds, with samples that were refused when there
+	// was no room for dead letters; and dead letters that somebody dropped.
+	LostFacts   int64 `json:"lost_facts"`
+	LostSamples int64 `json:"lost_samples"`
+	LostLetters int64 `json:"lost_letters"`
+
+	LagSec      float64   `json:"lag_seconds"`           // age of the oldest fact or sample that is not delivered yet
+	Requests    int64     `json:"requests"`              // sent to the sink
+	DeliveredAt time.Time `json:"delivered_at,omitzero"` // the last delivery
+	UpdatedAt   time.Time `json:"updated_at"`
+	Shipper     string    `json:"shipper,omitempty"` // the server that delivers
 }
+
+// Lost is how many events are neither delivered nor kept.
+func (s SinkStatus) Lost() int64 { return s.LostFacts + s.LostSamples + s.LostLetters }
 
 // Seen is a status as it must be read at a moment: one that was not renewed for a while says that nobody delivers.
 func (s SinkStatus) Seen(now time.Time) SinkStatus {

@@ -16,11 +16,7 @@ type statusKeeper struct {
 	mu     sync.Mutex
 	status telemetry.SinkStatus
 	oldest time.Time // of what is not delivered
-	own    Counts
 }
-
-// Counts is what this process has done, for its metrics: over the processes of a deployment they add up.
-type Counts struct{ Delivered, DeadLettered, Requests int64 }
 
 // begin goes on with the counts of whoever delivered before.
 func (k *statusKeeper) begin(before telemetry.SinkStatus, owner string, now time.Time) {
@@ -54,7 +50,7 @@ func (k *statusKeeper) now(now time.Time) telemetry.SinkStatus {
 func (k *statusKeeper) healthy() bool { return k.now(time.Time{}).State == telemetry.SinkOK }
 
 func (k *statusKeeper) request() {
-	k.change(func(s *telemetry.SinkStatus) { s.Requests++; k.own.Requests++ })
+	k.change(func(s *telemetry.SinkStatus) { s.Requests++ })
 }
 
 func (k *statusKeeper) behind(l lagging) {
@@ -71,8 +67,6 @@ func (k *statusKeeper) delivered(events, letters int, reason string, now time.Ti
 		s.Delivered += int64(events)
 		s.DeadLettered += int64(letters)
 		s.Backlog = max(0, s.Backlog-int64(events+letters))
-		k.own.Delivered += int64(events)
-		k.own.DeadLettered += int64(letters)
 		if s.Backlog == 0 {
 			k.oldest = time.Time{}
 		}
@@ -91,13 +85,6 @@ func (k *statusKeeper) stopped(now time.Time) {
 			s.State, s.Since, s.Reason, s.Advice = telemetry.SinkStopped, now, "the server that delivered was stopped", ""
 		}
 	})
-}
-
-// Counts is what this process has done.
-func (s *Shipper) Counts() Counts {
-	s.status.mu.Lock()
-	defer s.status.mu.Unlock()
-	return s.status.own
 }
 
 // report takes over the state that a reaction tells of. A change is shown to the other servers, and when it matters

@@ -9,17 +9,15 @@ import (
 // Names and help of what is said of sinks, and of a process's own way into the store.
 const (
 	sinkEventsName = prefix + "sink_events_total"
-	sinkEventsHelp = "Events by what became of them: delivered, dead_lettered (refused, and kept), dropped_sample " +
-		"(refused, " +
-		"and not kept), lost_fact and lost_sample (let go before they were delivered); of the store, by process: " +
-		"delivered, " +
-		"rejected, lost."
+	sinkEventsHelp = "Events by what became of them. Of a sink of the deployment: written (to the store), delivered, " +
+		"dead_lettered (refused), lost_fact and lost_sample (let go before they were delivered), lost_letter (dead letters " +
+		"that were dropped). written = delivered + lost_* + millrace_sink_dead_letters + millrace_sink_backlog_events. Of " +
+		"the store, by process: delivered, lost."
 )
 
 // Sink is what became of the events that this process gave to its event store.
 type Sink struct {
 	Delivered int64
-	Rejected  int64 // refused for what they are
 	Lost      int64
 	Waiting   int
 	Degraded  bool // cannot deliver until somebody changes something
@@ -38,7 +36,6 @@ func (m *Metrics) Watch(name string, read func() Sink) {
 	}
 	m.registry.MustRegister(
 		result("delivered", func(s Sink) int64 { return s.Delivered }),
-		result("rejected", func(s Sink) int64 { return s.Rejected }),
 		result("lost", func(s Sink) int64 { return s.Lost }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: prefix + "sink_waiting_events", Help: "Events waiting to be written to the store.", ConstLabels: labels,
@@ -106,10 +103,11 @@ func (s sinks) Collect(out chan<- prometheus.Metric) {
 		gauge(sinkBacklog, float64(sink.Backlog))
 		gauge(sinkLetters, float64(sink.DeadLetters))
 		counter(sinkRequests, sink.Requests)
+		counter(sinkEvents, sink.Written, "written")
 		counter(sinkEvents, sink.Delivered, "delivered")
 		counter(sinkEvents, sink.DeadLettered, "dead_lettered")
-		counter(sinkEvents, sink.DroppedSamples, "dropped_sample")
 		counter(sinkEvents, sink.LostFacts, "lost_fact")
 		counter(sinkEvents, sink.LostSamples, "lost_sample")
+		counter(sinkEvents, sink.LostLetters, "lost_letter")
 	}
 }

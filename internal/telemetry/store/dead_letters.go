@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,108 +131,111 @@ func (s *Store) DeadLetterCount(ctx context.Context, sink string) (kept, all int
 // Replay has dead letters shipped again, all of the sink's if no id is given, and answers how many. They keep their
 // event_id, so that one which had arrived all the same is told apart.
 func (s *Store) Replay(ctx context.Context, sink string, ids ...string) (int, error) {
-	if len(ids) > 0 {
-		return s.replay(ctx, sink, ids)
-	}
-	total := 0
-	for {
-		page, err := s.DeadLetters(ctx, sink, "", maxBatch)
-		if err != nil || len(page) == 0 {
-			return total, err
-		}
-		for _, l := range page {
-			ids = append(ids, l.ID)
-		}
-		n, err := s.replay(ctx, sink, ids)
-		if total += n; err != nil {
-			return total, err
-		}
-		ids = ids[:0]
-	}
+	return s.eachPortion(ctx, sink, ids, s.replay)
 }
 
-// replay writes them where a shipper finds them, and only then takes them away.
-func (s *Store) replay(ctx context.Context, sink string, ids []string) (int, error) {
-	var entries []entry
+// eachPortion does something with dead letters, all of the sink's if no id is given, some at a time, so that nobody
+// else's call of Redis waits long. Of ids that are given each must be a letter's.
+func (s *Store) eachPortion(ctx context.Context, sink string, ids []string,
+	do func(context.Context, string, []string) (int, error)) (total int, err error) {
 	for _, id := range ids {
 		if !idPattern.MatchString(id) {
 			return 0, noDeadLetter(sink, id)
 		}
-		found, err := s.rdb.XRange(ctx, s.deadKey(sink), id, id).Result()
-		if err != nil {
-			return 0, fmt.Errorf("read dead letter %s of sink %s: %w", id, sink, err)
-		}
-		if len(found) == 0 {
-			return 0, noDeadLetter(sink, id)
-		}
-		l := deadLetter(sink, found[0])
-		entries = append(entries, entry{run: Replayed, flag: again, kind: l.Kind, json: l.Data})
 	}
-	if err := s.append(ctx, Replayed, entries); err != nil {
-		return 0, fmt.Errorf("replay dead letters of sink %s: %w", sink, err)
-	}
-	if _, err := s.forget(ctx, sink, ids); err != nil {
-		return 0, fmt.Errorf("replay dead letters of sink %s: %w", sink, err)
-	}
-	return len(entries), nil
-}
-
-// DropDeadLetters gives dead letters up, all of the sink's if no id is given, and answers how many.
-func (s *Store) DropDeadLetters(ctx context.Context, sink string, ids ...string) (int, error) {
 	if len(ids) > 0 {
-		for _, id := range ids {
-			if !idPattern.MatchString(id) {
-				return 0, noDeadLetter(sink, id)
+		for portion := range slices.Chunk(ids, maxBatch) {
+			n, err := do(ctx, sink, portion)
+			if total += n; err != nil {
+				return total, err
 			}
 		}
-		n, err := s.forget(ctx, sink, ids)
-		if err == nil && n == 0 {
+		if total == 0 {
 			err = noDeadLetter(sink, ids[0])
 		}
-		return n, err
+		return total, err
 	}
-	total := 0
 	for {
 		page, err := s.DeadLetters(ctx, sink, "", maxBatch)
 		if err != nil || len(page) == 0 {
 			return total, err
 		}
-		ids = ids[:0]
-		for _, l := range page {
-			ids = append(ids, l.ID)
+		portion := make([]string, len(page))
+		for i, l := range page {
+			portion[i] = l.ID
 		}
-		n, err := s.forget(ctx, sink, ids)
+		n, err := do(ctx, sink, portion)
 		if total += n; err != nil {
 			return total, err
 		}
 	}
+}
+
+// replayBody takes letters away and writes their events where a shipper finds them, in the same instant: an event is
+// never in neither place, nor is one of both forgotten in favour of the other. KEYS: recent events of Replayed, the
+// letters, the event ids in them, all sinks. ARGV: the sink, ids. Answers how many there were.
+const replayBody = `
+local n = 0
+for i = 2, #ARGV do
+  for _, row in ipairs(redis.call('XRANGE', KEYS[2], ARGV[i], ARGV[i])) do
+    local letter = {}
+    for k = 1, #row[2], 2 do letter[row[2][k]] = row[2][k + 1] end
+    redis.call('XDEL', KEYS[2], ARGV[i])
+    if letter['event_id'] then redis.call('SREM', KEYS[3], letter['event_id']) end
+    write_event('f', letter['kind'], letter['json'])
+    n = n + 1
+  end
+end
+redis.call('HINCRBY', KEYS[4], 'replayed ' .. ARGV[1], n)
+return n`
+
+func (s *Store) replay(ctx context.Context, sink string, ids []string) (int, error) {
+	args := []any{sink}
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	keys := []string{s.recentKey(Replayed), s.deadKey(sink), s.deadKey(sink) + ":ids", s.sinksKey()}
+	n, err := s.replayScript.Run(ctx, s.rdb, keys, args...).Int()
+	if err != nil {
+		return 0, fmt.Errorf("replay dead letters of sink %s: %w", sink, err)
+	}
+	return n, nil
+}
+
+// DropDeadLetters gives dead letters up, all of the sink's if no id is given, and answers how many. They are counted as
+// lost.
+func (s *Store) DropDeadLetters(ctx context.Context, sink string, ids ...string) (int, error) {
+	return s.eachPortion(ctx, sink, ids, s.drop)
 }
 
 func noDeadLetter(sink, id string) error {
 	return rollout.Refuse(rollout.Invalid, "sink %s has no dead letter %s; list them first", sink, id)
 }
 
-// forgetScript takes dead letters away. KEYS: the stream, the event ids in it. ARGV: ids. Answers how many there were.
-var forgetScript = redis.NewScript(`
+// dropScript takes dead letters away. KEYS: the letters, the event ids in them, all sinks. ARGV: the sink, ids. Answers
+// how many there were.
+var dropScript = redis.NewScript(`
 local n = 0
-for _, id in ipairs(ARGV) do
-  for _, row in ipairs(redis.call('XRANGE', KEYS[1], id, id)) do
-    for i = 1, #row[2], 2 do
-      if row[2][i] == 'event_id' then redis.call('SREM', KEYS[2], row[2][i+1]) end
+for i = 2, #ARGV do
+  for _, row in ipairs(redis.call('XRANGE', KEYS[1], ARGV[i], ARGV[i])) do
+    for k = 1, #row[2], 2 do
+      if row[2][k] == 'event_id' then redis.call('SREM', KEYS[2], row[2][k + 1]) end
     end
-    n = n + redis.call('XDEL', KEYS[1], id)
+    n = n + redis.call('XDEL', KEYS[1], ARGV[i])
   end
 end
+redis.call('HINCRBY', KEYS[3], 'given up ' .. ARGV[1], n)
 return n`)
 
-func (s *Store) forget(ctx context.Context, sink string, ids []string) (int, error) {
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = id
+func (s *Store) drop(ctx context.Context, sink string, ids []string) (int, error) {
+	args := []any{sink}
+	for _, id := range ids {
+		args = append(args, id)
 	}
-	n, err := forgetScript.Run(ctx, s.rdb, []string{s.deadKey(sink), s.deadKey(sink) + ":ids"}, args...).Int()
+	keys := []string{s.deadKey(sink), s.deadKey(sink) + ":ids", s.sinksKey()}
+	n, err := dropScript.Run(ctx, s.rdb, keys, args...).Int()
 	if err != nil {
-		return 0, fmt.Errorf("take dead letters of sink %s away: %w", sink, err)
+		return 0, fmt.Errorf("drop dead letters of sink %s: %w", sink, err)
 	}
 	return n, nil
 }

@@ -39,7 +39,7 @@ const followPage = 256
 // of what is kept. Where samples are gone already, the facts among them are still listed. The run "" is the fleet.
 func (s *Store) Recent(ctx context.Context, run rollout.RunName, after string, limit int) ([]Record, error) {
 	from, err := position(after)
-	if err != nil {
+	if err != nil || limit <= 0 { // Redis answers nil to a count of 0
 		return nil, err
 	}
 	var oldest, page *redis.XMessageSliceCmd

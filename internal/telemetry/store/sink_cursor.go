@@ -17,8 +17,10 @@ import (
 // All events up to the cursor are dealt with. Delivery is at least once: what was sent and not acknowledged is listed
 // again.
 
-// Replayed is the scope of dead letters that are to be shipped again. No run can have its name.
-const Replayed rollout.RunName = "/replayed"
+// Replayed is the scope of dead letters that are to be shipped again. No run can have its name. It lies beside the
+// fleet's, so that one script takes a letter from there to here. Those of earlier versions lie in "/replayed", which is
+// a scope as any other.
+const Replayed rollout.RunName = "/replay"
 
 // Lag is how far a sink is behind in one scope.
 type Lag struct {
@@ -61,6 +63,7 @@ func (s *Store) Scopes(ctx context.Context, sink string) ([]rollout.RunName, err
 			behind = append(behind, scope)
 		}
 	}
+	s.forgetWindows(sink, behind)
 	return behind, nil
 }
 
@@ -77,7 +80,7 @@ func (s *Store) allScopes(ctx context.Context) ([]rollout.RunName, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list scopes of events: %w", err)
 	}
-	all := []rollout.RunName{""}
+	all := []rollout.RunName{"", Replayed}
 	for _, set := range sets {
 		for _, name := range set.Val() {
 			all = append(all, rollout.RunName(name))
@@ -97,13 +100,6 @@ type cursor struct {
 	lostFacts, lostSamples int64
 }
 
-// window is what Unshipped has listed of a scope, oldest first, and which of it is acknowledged.
-type window struct {
-	from    cursor
-	records []Record
-	done    map[string]bool
-}
-
 // Unshipped lists up to limit events after the sink's cursor, oldest first: facts, and samples as far as they are kept.
 // What is acknowledged already is left out.
 func (s *Store) Unshipped(ctx context.Context, sink string, scope rollout.RunName, limit int) ([]Record, Lag, error) {
@@ -115,11 +111,11 @@ func (s *Store) Unshipped(ctx context.Context, sink string, scope rollout.RunNam
 	if err != nil {
 		return nil, Lag{}, err
 	}
-	w := s.keepWindow(sink, scope, window{from: from, records: page})
+	done := s.keepWindow(sink, scope, from, page)
 	lag := from.lag(written, page, len(page) < limit)
 	var unshipped []Record
 	for _, r := range page {
-		if !w.done[r.ID] {
+		if !done[r.ID] {
 			unshipped = append(unshipped, r)
 			continue
 		}
@@ -190,7 +186,10 @@ func (s *Store) numbersBefore(ctx context.Context, scope rollout.RunName, id str
 	var found [2]bool
 	for after := id; !found[0] || !found[1]; {
 		page, err := s.Recent(ctx, scope, after, followPage)
-		if err != nil || len(page) == 0 {
+		if err != nil {
+			return 0, 0, err
+		}
+		if len(page) == 0 {
 			break
 		}
 		for _, r := range page {
@@ -207,9 +206,10 @@ func (s *Store) numbersBefore(ctx context.Context, scope rollout.RunName, id str
 	return facts, samples, err
 }
 
-// ackScript moves a cursor, and never back. KEYS: the sink's cursor, all sinks. ARGV: fence, id,
-// its ms and sequence, numbers of the latest fact and sample, facts and samples lost; the numbers from which a cursor
-// begins that is not there yet; the sink. What it passes is counted. Answers 0 to who is fenced off.
+// ackScript moves a cursor, and never back. KEYS: the sink's cursor. ARGV: fence, id, its ms and sequence, numbers of
+// the latest fact and sample, facts and samples lost; the numbers from which a cursor begins that is not there yet.
+// Where one began, and what was lost by then, it keeps: what it has passed since is counted by the difference. Earlier
+// versions kept that elsewhere (see sink_counts.go). Answers 0 to who is fenced off.
 var ackScript = redis.NewScript(`
 local fence = tonumber(redis.call('HGET', KEYS[1], 'fence') or '0')
 if tonumber(ARGV[1]) < fence then return 0 end
@@ -218,14 +218,11 @@ redis.call('HSET', KEYS[1], 'fence', ARGV[1])
 if tonumber(ms) > tonumber(ARGV[3]) or tonumber(ms) == tonumber(ARGV[3]) and tonumber(seq) >= tonumber(ARGV[4]) then
   return 1
 end
-local function moved(field, to, beginning)
-  return tonumber(to) - tonumber(redis.call('HGET', KEYS[1], field) or beginning)
+if redis.call('HEXISTS', KEYS[1], 'from f') == 0 then
+  local at = redis.call('HMGET', KEYS[1], 'f', 's', 'lost f', 'lost s')
+  redis.call('HSET', KEYS[1], 'from f', at[1] or ARGV[9], 'from s', at[2] or ARGV[10],
+    'from lost f', at[3] or '0', 'from lost s', at[4] or '0')
 end
-local lostFacts, lostSamples = moved('lost f', ARGV[7], '0'), moved('lost s', ARGV[8], '0')
-local passed = moved('f', ARGV[5], ARGV[9]) + moved('s', ARGV[6], ARGV[10])
-redis.call('HINCRBY', KEYS[2], 'passed ' .. ARGV[11], passed - lostFacts - lostSamples)
-redis.call('HINCRBY', KEYS[2], 'lost f ' .. ARGV[11], lostFacts)
-redis.call('HINCRBY', KEYS[2], 'lost s ' .. ARGV[11], lostSamples)
 redis.call('HSET', KEYS[1], 'id', ARGV[2], 'f', ARGV[5], 's', ARGV[6], 'lost f', ARGV[7], 'lost s', ARGV[8])
 return 1`)
 
@@ -243,8 +240,8 @@ func (s *Store) Acknowledge(ctx context.Context, sink string, fence int64, scope
 		return nil
 	}
 	ms, seq := split(to.id)
-	ok, err := ackScript.Run(ctx, s.rdb, []string{s.cursorKey(scope, sink), s.sinksKey()}, fence, to.id, ms, seq,
-		to.facts, to.samples, to.lostFacts, to.lostSamples, from.facts, from.samples, sink).Int()
+	ok, err := ackScript.Run(ctx, s.rdb, []string{s.cursorKey(scope, sink)}, fence, to.id, ms, seq,
+		to.facts, to.samples, to.lostFacts, to.lostSamples, from.facts, from.samples).Int()
 	if err != nil {
 		s.retract(sink, scope, ids)
 		return fmt.Errorf("acknowledge to sink %s: %w", sink, err)
@@ -252,6 +249,7 @@ func (s *Store) Acknowledge(ctx context.Context, sink string, fence int64, scope
 	if ok == 0 {
 		return fmt.Errorf("sink %s: fence %d: %w", sink, fence, ErrFenced)
 	}
+	s.closeWindow(sink, scope)
 	return nil
 }
 
@@ -260,7 +258,7 @@ func (s *Store) Acknowledge(ctx context.Context, sink string, fence int64, scope
 func (c cursor) lag(written cursor, page []Record, last bool) Lag {
 	end := c
 	for _, r := range page {
-		end = end.past(r)
+		end = end.past(placeOf(r))
 	}
 	lost := Lag{LostFacts: end.lostFacts, LostSamples: end.lostSamples}
 	if last {
@@ -272,76 +270,17 @@ func (c cursor) lag(written cursor, page []Record, last bool) Lag {
 	return lost
 }
 
-// windowKey names a window.
-type windowKey struct {
-	sink  string
-	scope rollout.RunName
-}
-
-// keepWindow remembers what was listed; what is acknowledged of it stays so.
-func (s *Store) keepWindow(sink string, scope rollout.RunName, w window) window {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w.done = map[string]bool{}
-	if old := s.windows[windowKey{sink, scope}]; old != nil {
-		for _, r := range w.records {
-			if old.done[r.ID] {
-				w.done[r.ID] = true
-			}
-		}
-	}
-	if len(w.records) == 0 {
-		delete(s.windows, windowKey{sink, scope})
-		return w
-	}
-	s.windows[windowKey{sink, scope}] = &w
-	return w
-}
-
-// advance notes what is acknowledged, and finds how far the cursor can go.
-func (s *Store) advance(sink string, scope rollout.RunName, ids []string) (from, to cursor, moved bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.windows[windowKey{sink, scope}]
-	if w == nil {
-		return from, to, false
-	}
-	for _, id := range ids {
-		w.done[id] = true
-	}
-	to = w.from
-	for _, r := range w.records {
-		if !w.done[r.ID] {
-			break
-		}
-		to, moved = to.past(r), true
-	}
-	return w.from, to, moved
-}
-
-// retract has events listed again whose acknowledgement Redis may not have: to send them twice is better than never to
-// go on.
-func (s *Store) retract(sink string, scope rollout.RunName, ids []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w := s.windows[windowKey{sink, scope}]; w != nil {
-		for _, id := range ids {
-			delete(w.done, id)
-		}
-	}
-}
-
 // past is the cursor behind a record. Numbers between the two are of events that were let go before they were listed.
-func (c cursor) past(r Record) cursor {
-	c.id = r.ID
+func (c cursor) past(p place) cursor {
+	c.id = p.id
 	switch {
-	case r.number == 0: // of a version that did not count
-	case r.Droppable:
-		c.lostSamples += max(0, r.number-c.samples-1)
-		c.samples = max(c.samples, r.number)
+	case p.number == 0: // of a version that did not count
+	case p.sample:
+		c.lostSamples += max(0, p.number-c.samples-1)
+		c.samples = max(c.samples, p.number)
 	default:
-		c.lostFacts += max(0, r.number-c.facts-1)
-		c.facts = max(c.facts, r.number)
+		c.lostFacts += max(0, p.number-c.facts-1)
+		c.facts = max(c.facts, p.number)
 	}
 	return c
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -40,30 +39,32 @@ func (s *Store) SaveSinkStatus(ctx context.Context, fence int64, status telemetr
 // exact, whoever was killed meanwhile. Of a sink that was never used it has the name alone.
 func (s *Store) SinkStatus(ctx context.Context, sink string) (telemetry.SinkStatus, error) {
 	status := telemetry.SinkStatus{Sink: sink}
-	text, err := s.rdb.HGet(ctx, s.sinkStatusKey(sink), "status").Bytes()
-	if errors.Is(err, redis.Nil) {
-		return status, nil
+	if used, err := s.rdb.HExists(ctx, s.sinksKey(), "since "+sink).Result(); err != nil || !used {
+		return status, err
 	}
+	text, err := s.rdb.HGet(ctx, s.sinkStatusKey(sink), "status").Bytes()
 	if err == nil {
 		err = json.Unmarshal(text, &status)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return status, fmt.Errorf("read the status of sink %s: %w", sink, err)
 	}
 	if status.DeadLetters, status.DeadLettered, err = s.DeadLetterCount(ctx, sink); err != nil {
 		return status, err
 	}
-	counts, err := s.rdb.HMGet(ctx, s.sinksKey(), "passed "+sink, "lost f "+sink, "lost s "+sink, "dropped "+sink).Result()
+	total, other, err := s.sinkSums(ctx, sink)
 	if err != nil {
-		return status, fmt.Errorf("read the counts of sink %s: %w", sink, err)
+		return status, err
 	}
-	var n [4]int64
-	for i, c := range counts {
-		digits, _ := c.(string) // missing is 0, and all else a script wrote
-		n[i], _ = strconv.ParseInt(digits, 10, 64)
+	status.Written = total.written - other["replayed"]
+	status.Backlog = total.waiting
+	refused := other["dropped"] // samples, when there was no room
+	status.LostFacts, status.LostSamples = total.lostFacts, total.lostSamples+refused
+	status.LostLetters = other["given up"]
+	status.Delivered = total.passed - status.DeadLettered - refused
+	if kept := -status.Delivered; kept > 0 { // letters whose events the cursor has not passed yet
+		status.Delivered, status.Backlog = 0, max(0, status.Backlog-kept)
 	}
-	status.LostFacts, status.LostSamples, status.DroppedSamples = n[1], n[2], n[3]
-	status.Delivered = max(0, n[0]-status.DeadLettered-status.DroppedSamples)
 	return status, nil
 }
 

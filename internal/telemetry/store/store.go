@@ -40,15 +40,17 @@ type Limits struct {
 type KindLimit struct{ Kept, Unshipped int64 }
 
 // defaultKinds keeps what tells why steps took long for some ten thousand steps, and games, of which there are
-// hundreds in a step, for the latest. docs/telemetry.md says what that takes in bytes.
+// hundreds in a step, for the latest. What no sink has got yet is kept for ten hours of a run that makes a step of 64
+// groups of 8 games in 5 s. docs/telemetry.md says what that takes in bytes.
 var defaultKinds = map[string]KindLimit{
-	"":                 {20_000, 100_000},
-	"rollout_complete": {20_000, 250_000},
-	"rollout_error":    {20_000, 100_000},
-	"group_ready":      {10_000, 100_000},
-	"group_dropped":    {50_000, 100_000},
-	"adapter_loaded":   {50_000, 100_000},
-	"training_step":    {500, 4_000},
+	"":                 {20_000, 200_000},
+	"rollout_complete": {20_000, 4_000_000},
+	"rollout_error":    {20_000, 1_000_000},
+	"group_ready":      {10_000, 500_000},
+	"group_dropped":    {50_000, 500_000},
+	"adapter_loaded":   {50_000, 500_000},
+	"token_rates":      {20_000, 1_000_000},
+	"training_step":    {500, 10_000},
 }
 
 func (l Limits) withDefaults() Limits {
@@ -78,6 +80,7 @@ type Store struct {
 	prefix       string
 	limits       Limits
 	appendScript *redis.Script
+	replayScript *redis.Script
 
 	newFacts   chan telemetry.Event
 	newSamples chan telemetry.Event
@@ -92,6 +95,7 @@ type Store struct {
 	pending     atomic.Int64 // facts that are nowhere but in memory
 	unavailable atomic.Bool  // Redis does not answer
 	diskFault   atomic.Pointer[error]
+	refusal     atomic.Pointer[error] // why Redis refused events for what they are, or for what holds their keys
 
 	mu      sync.Mutex
 	held    []entry               // facts that the disk does not take
@@ -106,6 +110,7 @@ func New(rdb redis.UniversalClient, prefix string, limits Limits) *Store {
 	return &Store{
 		rdb: rdb, prefix: prefix, limits: limits,
 		appendScript: redis.NewScript(appendBase + limits.lua() + appendBody),
+		replayScript: redis.NewScript(appendBase + limits.lua() + replayBody),
 		newFacts:     make(chan telemetry.Event, limits.Queue),
 		newSamples:   make(chan telemetry.Event, max(1, limits.Queue/2)),
 		woken:        make(chan struct{}, 1),
@@ -172,6 +177,7 @@ type Stats struct {
 	SpoolBytes             int64  // waiting on the disk
 	Unavailable            bool   // Redis does not answer
 	DiskFault              string // why facts cannot wait on the disk; empty while they can
+	Refusal                string // why Redis refused events, which are among the lost: the last reason
 }
 
 // Lost is all that is lost.
@@ -187,6 +193,9 @@ func (s *Store) Stats() Stats {
 	}
 	if fault := s.diskFault.Load(); fault != nil {
 		st.DiskFault = (*fault).Error()
+	}
+	if refusal := s.refusal.Load(); refusal != nil {
+		st.Refusal = (*refusal).Error()
 	}
 	return st
 }
@@ -207,8 +216,11 @@ func (s *Store) Close() {
 
 // scope is the hash tag of a run's keys: all streams are written by one script.
 func (s *Store) scope(run rollout.RunName) string {
-	if run == "" {
+	switch run {
+	case "":
 		return s.prefix + ":{fleet}:"
+	case Replayed:
+		return s.prefix + ":{fleet}:replay:"
 	}
 	return s.prefix + ":{" + string(run) + "}:"
 }

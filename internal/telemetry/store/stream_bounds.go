@@ -18,8 +18,6 @@ const (
 	trimEvery = 10 * time.Second
 	// sinkForgotten is when facts are no longer kept for a sink that nobody ships to any more.
 	sinkForgotten = 7 * 24 * time.Hour
-	// scopeForgotten is when what was not shipped of a deleted run goes all the same.
-	scopeForgotten = 30 * 24 * time.Hour
 	// trimAtOnce bounds how long one call holds up Redis.
 	trimAtOnce = 256
 )
@@ -60,11 +58,15 @@ func (s *Store) Sinks(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list sinks: %w", err)
 	}
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var sinks []string
 	for name, at := range fields {
 		sink, seen := strings.CutPrefix(name, "seen ")
 		ms, _ := strconv.ParseInt(at, 10, 64)
-		if seen && time.Since(time.UnixMilli(ms)) < sinkForgotten {
+		if seen && now.Sub(time.UnixMilli(ms)) < sinkForgotten {
 			sinks = append(sinks, sink)
 		}
 	}
@@ -103,6 +105,9 @@ func (s *Store) trimScope(ctx context.Context, scope rollout.RunName, sinks []st
 	}
 	for i, kind := range kinds {
 		kept := s.limits.of(kind).Kept
+		if scope == Replayed {
+			kept = 0 // readers have the event in the scope that it is of
+		}
 		if length[i].Val() <= kept {
 			continue
 		}
@@ -134,101 +139,4 @@ func (s *Store) shippedTo(ctx context.Context, scope rollout.RunName, sinks []st
 	}
 	ms, seq, _ = strings.Cut(lowest, "-")
 	return ms, seq, nil
-}
-
-// Delete gives a run's events up: they go when every sink has got them.
-func (s *Store) Delete(ctx context.Context, run rollout.RunName) error {
-	if err := s.rdb.SAdd(ctx, s.scopesKey(), string(run)).Err(); err != nil {
-		return err
-	}
-	sinks, err := s.Sinks(ctx)
-	if err != nil {
-		return err
-	}
-	return s.eraseScope(ctx, run, sinks)
-}
-
-// eraseShipped forgets the scopes that are kept only for what was not shipped, and is.
-func (s *Store) eraseShipped(ctx context.Context, sinks []string) error {
-	names, err := s.rdb.SMembers(ctx, s.scopesKey()).Result()
-	if err != nil {
-		return fmt.Errorf("list scopes of events: %w", err)
-	}
-	for _, name := range names {
-		run := rollout.RunName(name)
-		known, err := s.rdb.SIsMember(ctx, s.prefix+":runs", name).Result()
-		if err != nil {
-			return err
-		}
-		if known {
-			continue
-		}
-		gone, err := s.rdb.Exists(ctx, s.goneKey(run)).Result()
-		if err != nil {
-			return err
-		}
-		last, err := s.rdb.HGet(ctx, s.writtenKey(run), "last").Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return err
-		}
-		ms, _ := split(last)
-		age := time.Since(time.UnixMilli(int64(ms)))
-		if gone == 0 && run != Replayed && age < 24*time.Hour {
-			continue // it may be about to begin
-		}
-		waitFor := sinks
-		if age > scopeForgotten {
-			waitFor = nil
-		}
-		if err := s.eraseScope(ctx, run, waitFor); err != nil {
-			return fmt.Errorf("erase the events of %q: %w", run, err)
-		}
-	}
-	return nil
-}
-
-// eraseScript removes a scope's events if nothing was written after an id. KEYS: written, then what is to go. ARGV: ms
-// and sequence of the id, or ”. Answers whether they are gone.
-var eraseScript = redis.NewScript(`
-local last = redis.call('HGET', KEYS[1], 'last')
-if last and ARGV[1] ~= '' then
-  local ms, seq = string.match(last, '^(%d+)-(%d+)$')
-  ms, seq = tonumber(ms), tonumber(seq)
-  if ms > tonumber(ARGV[1]) or ms == tonumber(ARGV[1]) and seq > tonumber(ARGV[2]) then return 0 end
-end
-redis.call('UNLINK', unpack(KEYS))
-return 1`)
-
-// eraseScope removes a scope, if every one of some sinks has got everything. The scope's name goes first: if an event
-// comes meanwhile, either it is seen here, or whoever wrote it has noted the name again.
-func (s *Store) eraseScope(ctx context.Context, run rollout.RunName, sinks []string) error {
-	kinds, err := s.rdb.SMembers(ctx, s.kindsKey(run)).Result()
-	if err != nil {
-		return err
-	}
-	ms, seq, err := s.shippedTo(ctx, run, sinks)
-	if err != nil {
-		return err
-	}
-	if err := s.rdb.SRem(ctx, s.scopesKey(), string(run)).Err(); err != nil {
-		return err
-	}
-	keys := []string{s.writtenKey(run), s.recentKey(run), s.factsKey(run), s.kindsKey(run), s.scope(run) + "told"}
-	for _, kind := range kinds {
-		keys = append(keys, s.kindKey(run, kind))
-	}
-	known, err := s.rdb.HGetAll(ctx, s.sinksKey()).Result()
-	if err != nil {
-		return err
-	}
-	for name := range known {
-		if sink, is := strings.CutPrefix(name, "since "); is {
-			keys = append(keys, s.cursorKey(run, sink))
-		}
-	}
-	gone, err := eraseScript.Run(ctx, s.rdb, keys, ms, seq).Int()
-	if err == nil && gone == 0 {
-		err = s.rdb.SAdd(ctx, s.scopesKey(), string(run)).Err()
-	}
-	return err
 }

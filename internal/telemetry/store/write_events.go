@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -29,7 +32,7 @@ for i = 1, #ARGV, 3 do
   if ARGV[i] == 'fact' then
     tell_once(ARGV[i+2])
   else
-    write_event(ARGV[i] == 'sample' and 's' or 'f', ARGV[i+1], ARGV[i+2])
+    write_event('s', ARGV[i+1], ARGV[i+2])
   end
 end
 return 1`
@@ -40,7 +43,6 @@ type flag string
 
 const (
 	once   flag = "fact"   // unless it was written just now
-	again  flag = "again"  // a fact that was written before, and is to be so once more
 	anyOne flag = "sample" // of which any one may be lost
 )
 
@@ -237,9 +239,10 @@ func (s *Store) nextFacts() batch {
 func (s *Store) spooled(entries []entry, line []byte) []entry {
 	var head struct {
 		Kind string          `json:"kind"`
+		ID   string          `json:"event_id"`
 		Run  rollout.RunName `json:"run_id"`
 	}
-	if err := json.Unmarshal(line, &head); err != nil || head.Kind == "" {
+	if err := json.Unmarshal(line, &head); err != nil || head.Kind == "" || head.ID == "" {
 		s.lose(false, 1)
 		return entries
 	}
@@ -331,7 +334,11 @@ func (s *Store) write(ctx context.Context, b *batch) bool {
 	}
 	var rest []entry
 	for run, entries := range byRun {
-		if s.append(ctx, run, entries) != nil {
+		err := s.append(ctx, run, entries)
+		if refused(err) {
+			entries, err = s.writeEach(ctx, run, entries)
+		}
+		if err != nil {
 			rest = append(rest, entries...)
 			continue
 		}
@@ -346,16 +353,64 @@ func (s *Store) write(ctx context.Context, b *batch) bool {
 	return true
 }
 
-// append writes events of one scope, which is noted first: it may be one that nothing else knows of any more.
-func (s *Store) append(ctx context.Context, run rollout.RunName, entries []entry) error {
-	if run != "" {
-		if err := s.rdb.SAdd(ctx, s.scopesKey(), string(run)).Err(); err != nil {
-			return err
+// refused reports whether Redis has answered that it cannot do what it was asked, for what lies under the run's keys or
+// for what an event says, and will answer so again. That it is out of memory, read-only or loading passes.
+func refused(err error) bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) || errors.Is(err, redis.Nil) {
+		return false
+	}
+	text := answer.Error()
+	for _, passes := range []string{"OOM", "READONLY", "LOADING", "MISCONF", "NOREPLICAS", "MASTERDOWN", "BUSY",
+		"NOSCRIPT", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "NOAUTH", "NOPERM", "max number of clients"} {
+		if strings.Contains(text, passes) {
+			return false
 		}
+	}
+	return strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "user_script")
+}
+
+// writeEach writes events of one scope one by one, so that one which Redis refuses holds up no other, of this run or of
+// another. What is refused is lost, and counted. It answers those that are written, or, with an error, those that are
+// to be tried again.
+func (s *Store) writeEach(ctx context.Context, run rollout.RunName, entries []entry) ([]entry, error) {
+	var written []entry
+	for i, e := range entries {
+		err := s.append(ctx, run, entries[i:i+1])
+		switch {
+		case err == nil:
+			written = append(written, e)
+		case refused(err):
+			s.lose(e.flag == anyOne, 1)
+			err = fmt.Errorf("events of run %q: %w", run, err)
+			s.refusal.Store(&err)
+		default:
+			s.written.Add(int64(len(written)))
+			return entries[i:], err
+		}
+	}
+	return written, nil
+}
+
+// append writes events of one scope. It may be one that nothing else knows of any more, and so is noted: before, or a
+// process that is killed would leave events that nobody finds, and afterwards, because it may have been taken for empty
+// and erased meanwhile.
+func (s *Store) append(ctx context.Context, run rollout.RunName, entries []entry) error {
+	note := func() error {
+		if run == "" {
+			return nil
+		}
+		return s.rdb.SAdd(ctx, s.scopesKey(), string(run)).Err()
+	}
+	if err := note(); err != nil {
+		return err
 	}
 	args := make([]any, 0, 3*len(entries))
 	for _, e := range entries {
 		args = append(args, string(e.flag), e.kind, e.json)
 	}
-	return s.appendScript.Run(ctx, s.rdb, []string{s.recentKey(run)}, args...).Err()
+	if err := s.appendScript.Run(ctx, s.rdb, []string{s.recentKey(run)}, args...).Err(); err != nil {
+		return err
+	}
+	return note()
 }
