@@ -15,6 +15,9 @@ import (
 // update rewrites pages: go test -run Page -update.
 var update = flag.Bool("update", false, "rewrite the tables of the pages that the tests hold")
 
+// Update reports whether pages that differ are rewritten.
+func Update() bool { return *update }
+
 // Hold compares a page's table with what it must be. The table is between a line "<!-- NAME -->" and a line
 // "<!-- end of NAME -->".
 func Hold(t *testing.T, page, name, table string) {
