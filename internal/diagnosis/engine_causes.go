@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/units"
 )
 
@@ -207,40 +208,66 @@ func loadSecPerStep(m *measurements) float64 {
 	return sum / float64(len(m.present)) / max(1, m.fleet.engines)
 }
 
-// coldEngines blames starved steps on engines that were not ready yet: fewer of them served those
-// steps than serve the run at its end, and none of them had been ready before.
-func coldEngines(m *measurements) []Cause {
-	compute := medianOf(m.steps, (*step).compute)
-	most := 0.0
-	for i := range m.steps {
-		most = max(most, m.steps[i].view().Fleet.Engines)
+// coldEngines blames starved steps on engines that were not ready yet, and had never been: with all of them ready from
+// the start, most of the waiting would not have been.
+func coldEngines(m *measurements, p *predictions) []Cause {
+	most := mostEngines(m)
+	cold := coldStarvedSteps(m, most)
+	if len(cold) == 0 || m.starving() && m.fleet.engines < most*(1-moved) {
+		return nil
 	}
-	fewest, first, last, waited, seen := math.Inf(1), -1, -1, 0.0, 0.0
+	waited, fewest := 0.0, math.Inf(1)
+	for _, i := range cold {
+		waited += m.steps[i].wait()
+		fewest = min(fewest, m.enginesUntil(i))
+	}
+	first, last := m.steps[cold[0]].no, m.steps[cold[len(cold)-1]].no
+	text := fmt.Sprintf("steps %d to %d waited %s with %s of the later %s engines ready",
+		first, last, units.Seconds(waited), units.Number(fewest), units.Number(most))
+	saved, known := p.savedByWarmEngines(first, last, waited, most)
+	if !known {
+		return []Cause{decided(CauseColdEngines, IsCause, text, Measured)}
+	}
+	text += fmt.Sprintf("; had they been ready from the start, it would have been %s less", units.Seconds(saved*waited))
+	one := decided(CauseColdEngines, decisionOf(Share{Of: saved}), text, Modelled)
+	one.Share = &Share{Of: saved, Low: saved, High: saved}
+	return []Cause{one}
+}
+
+// coldStarvedSteps is the starved steps whose batches were played, at least in part, before all engines had been ready.
+func coldStarvedSteps(m *measurements, most float64) []int {
+	compute := medianOf(m.steps, (*step).compute)
+	var cold []int
+	seen := 0.0
 	for i := range m.steps {
 		seen = max(seen, m.steps[i].view().Fleet.Engines)
 		if seen >= most*(1-moved) && m.enginesUntil(i) < most*(1-moved) && m.lostBefore(i, most) {
 			break // from here on it is engines that were there, and went
 		}
-		if !m.starved(i, compute) {
-			continue
+		if m.starved(i, compute) && m.enginesUntil(i) < most*(1-moved) {
+			cold = append(cold, i)
 		}
-		engines := m.enginesUntil(i)
-		if engines >= most*(1-moved) { // none was still to come when the games of this step were played
-			continue
-		}
-		if first < 0 {
-			first = i
-		}
-		last = i
-		waited += m.steps[i].wait()
-		fewest = min(fewest, engines)
 	}
-	if first < 0 || m.starving() && m.fleet.engines < most*(1-moved) {
-		return nil
+	return cold
+}
+
+// savedByWarmEngines is the share of the waits of some steps that would not have been had all engines been ready from
+// the start: by the replay of the run from its start, with groups as they are played now; false where the record does
+// not begin with the run.
+func (p *predictions) savedByWarmEngines(first, last rollout.Step, waited, most float64) (float64, bool) {
+	if p.model == nil || p.model.from > 0 || waited <= 0 {
+		return 0, false
 	}
-	text := fmt.Sprintf("steps %d to %d waited %s with %s of the later %s engines ready",
-		m.steps[first].no, m.steps[last].no, units.Seconds(waited), units.Number(fewest), units.Number(most))
-	return []Cause{decided(CauseColdEngines, IsCause, text, Measured)}
+	warm := *p.model
+	warm.groups, warm.groupLoop = p.model.groups[p.model.groupLoop:], 0
+	warm.windows, warm.engines = nil, most
+	left := 0.0
+	for k, s := range warm.replay(int(last) + 1) {
+		if k >= int(first) {
+			left += s.wait
+		}
+	}
+	return max(0, 1-left/waited), true
 }
 
 // lostBefore reports whether there were about as many engines as ever before a step, and fewer since.

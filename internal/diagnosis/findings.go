@@ -226,7 +226,7 @@ func upperFirst(text string) string { return strings.TrimSuffix(sentence(text), 
 
 // enginesWereCold is the starved steps of the time before all engines were ready.
 func enginesWereCold(m *measurements, causes []Cause) *Finding {
-	i := slices.IndexFunc(causes, func(c Cause) bool { return c.Name == CauseColdEngines })
+	i := slices.IndexFunc(causes, func(c Cause) bool { return c.Name == CauseColdEngines && c.Decision == IsCause })
 	if i < 0 || m.starving() {
 		return nil
 	}

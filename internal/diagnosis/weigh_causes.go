@@ -85,7 +85,7 @@ type candidate func(*measurements, *regime, effect) (Cause, bool)
 // First are the things that differ between the steps before and after a jump, by how much of it goes with them; then
 // what costs time in all steps alike, and the terms of the step time themselves.
 func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
-	out := append([]Cause{}, coldEngines(m)...)
+	out := append([]Cause{}, coldEngines(m, p)...)
 	e := effectOf(m)
 	if e.sec <= 0 {
 		return append(out, enginesBack(m)...)

@@ -111,12 +111,14 @@ func RequestCases() []Case {
 	add("drained", "an operator drains half of the engines", func(n int) world {
 		return with(slotsWorld(n), func(c *control) { c.Drain(c.Half()...) })
 	}, ScaleDown)
-	add("cold", "three quarters of the engines are ready only after 900 s", func(n int) world {
-		w := slotsWorld(n)
-		w.Cold, w.Warm = 900, n
-		w.Train = 45
-		return w
+	add("cold", "three quarters of the engines are ready only after 2000 s", func(n int) world {
+		return changed(slotsWorld(n), func(w *world) { w.Cold, w.Warm = 2000, n })
 	}, ColdEngines)
+	add("cold-in-the-prefill", "they are ready after 900 s, in which the buffer is filled; the steps wait as a batch "+
+		"takes the engines longer than the trainer",
+		func(n int) world {
+			return changed(slotsWorld(n), func(w *world) { w.Cold, w.Warm, w.Train = 900, n, 45 })
+		}, Throughput)
 	add("other-runs", "other runs keep half of the slots from step 12 on", func(n int) world {
 		return with(slotsWorld(n), func(c *control) { c.OthersHold, c.OtherSec = 24*n, 7 })
 	}, OtherWork)
