@@ -35,6 +35,9 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 		NotLookedAt: m.in.notLookedAt(m.all[0].no), APL: []Query{}, Next: []string{},
 	}
 	r.Regime.Probe = p.probe
+	if n := len(m.present); n > 0 {
+		r.Regime.From, r.Regime.To = m.steps[m.present[0]].no, m.steps[m.present[n-1]].no
+	}
 	r.Drift = driftOf(m, reg)
 	found := findingsOf(m, reg, p, causes)
 	recent := ledgerOf(m, found)

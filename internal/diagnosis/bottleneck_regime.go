@@ -155,8 +155,8 @@ func (reg *regime) evidence(m *measurements) []Evidence {
 			sampled = fmt.Sprintf(" (%s by the engines' samples, which leave out the way there and back)",
 				units.Percent(f.slotShare))
 		}
-		say("%s engines, %s of their request slots in use%s, busy %s of the time, %s requests queued",
-			units.Number(f.engines), units.Percent(reg.slots.share), sampled, units.Percent(f.busyShare),
+		say("%s, %s of the request slots in use%s, busy %s of the time, %s requests queued",
+			enginesText(f.engines), units.Percent(reg.slots.share), sampled, units.Percent(f.busyShare),
 			units.Number(f.queued))
 	}
 	if from, to, ok := m.bufferDrain(); ok && reg.Kind == CapacityBound {

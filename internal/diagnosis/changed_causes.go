@@ -77,7 +77,8 @@ func decisionOf(s Share) Decision {
 
 // joined is two conditions of one cause.
 func joined(a, b Cause) Cause {
-	s := Share{a.Share.Of + b.Share.Of, a.Share.Low + b.Share.Low, a.Share.High + b.Share.High}
+	s := Share{a.Share.Of + b.Share.Of, a.Share.Low + b.Share.Low, a.Share.High + b.Share.High,
+		OfJump}
 	a.Share = &s
 	a.Text += ", " + b.Text
 	a.Evidence = append(a.Evidence, b.Evidence...)

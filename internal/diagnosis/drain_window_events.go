@@ -196,7 +196,8 @@ func withOperatorsChange(m *measurements, e effect, c *comparison, changes []cha
 			found, at = append(found, behind{event: ev, felt: &no}), len(found)
 		}
 		b := &found[at]
-		b.share = Share{b.share.Of + change.share.Of, b.share.Low + change.share.Low, b.share.High + change.share.High}
+		b.share = Share{b.share.Of + change.share.Of, b.share.Low + change.share.Low, b.share.High + change.share.High,
+			OfJump}
 		b.texts = append(b.texts, conditionText(c, change.which))
 	}
 	if len(found) == 0 {
@@ -232,7 +233,7 @@ func unexplainedChange(m *measurements, e effect, c *comparison, causes []Cause)
 	if ev == nil {
 		return nil
 	}
-	share := Share{1, someOf, 1}
+	share := Share{1, someOf, 1, OfJump}
 	began, felt := m.stepDuring(ev.At), e.jumpAt(m)
 	name := CauseConfig
 	if mayChange(*ev, condLimit) {

@@ -1,5 +1,7 @@
 package diagnosis
 
+import "github.com/millrace/millrace/internal/units"
+
 // fleetMeans is the engines over the windows of some steps.
 type fleetMeans struct {
 	known     bool
@@ -47,4 +49,12 @@ func (h *history) slotsPerEngine(positions []int) float64 {
 		}
 	}
 	return median(limits)
+}
+
+// enginesText is a mean number of engines in words.
+func enginesText(n float64) string {
+	if text := units.Number(n); text != "1" {
+		return text + " engines"
+	}
+	return "1 engine"
 }

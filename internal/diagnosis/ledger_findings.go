@@ -36,7 +36,7 @@ func (l Loss) text() string {
 		return fmt.Sprintf("%s, the longest step %d with %s, took longer than usual in %s, by %s each", stepsText(l.Steps),
 			l.Worst, units.Seconds(l.WorstSec), PhaseText(l.Phase), each)
 	case CausePublish:
-		return "publishing weights took " + each + " of a step"
+		return "publishing weights took at least " + each + " of a step"
 	case CauseTrainer, CauseRefLogprobs:
 		return fmt.Sprintf("%s took %s longer per step than it did at its best", PhaseText(l.Phase), each)
 	case CauseRestart:
@@ -201,7 +201,7 @@ func lossCauses(found []Finding, l *Ledger) []Cause {
 		c := Cause{Name: f.Cause, Decision: IsCause, Text: strings.TrimSuffix(f.Text, "."), Basis: Measured, Fix: f.Fix}
 		if l.LostShare > 0 {
 			of := l.shareOf(f.Cause) / l.LostShare
-			c.Share = &Share{Of: of, Low: of, High: of}
+			c.Share = &Share{Of: of, Low: of, High: of, What: OfLoss}
 		}
 		out = append(out, c)
 	}

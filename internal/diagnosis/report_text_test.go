@@ -52,7 +52,7 @@ func TestWriteText(t *testing.T) {
 				t.Errorf("%d lines are more than a screen", len(lines))
 			}
 			for _, line := range lines {
-				if n := utf8.RuneCountInString(line); n > 110 {
+				if n := utf8.RuneCountInString(line); n > 100 {
 					t.Errorf("%d characters are too wide: %s", n, line)
 				}
 			}

@@ -38,6 +38,9 @@ type Report struct {
 	Notes       []string     `json:"notes"`
 	APL         []Query      `json:"apl"`  // that show the same evidence in Axiom
 	Next        []string     `json:"next"` // commands
+
+	// StepCost is what the engines of a step cost now, in $; see Price.
+	StepCost float64 `json:"dollars_per_step,omitempty"`
 }
 
 // Query is one query in Axiom's language, and what it shows.
@@ -218,15 +221,17 @@ const (
 
 // Regime is the three terms of the step time and which of them is the largest.
 type Regime struct {
-	Kind      RegimeKind `json:"kind"`
-	Resource  Resource   `json:"resource,omitempty"` // when capacity-bound
-	StepSec   float64    `json:"step_seconds"`       // observed, now
-	C         Quantity   `json:"compute"`
-	P         *Quantity  `json:"production,omitempty"`
-	R         *Quantity  `json:"latency,omitempty"`
-	Depth     float64    `json:"depth"`
-	LatencyPD *Quantity  `json:"latency_per_depth,omitempty"` // R/D
-	Evidence  []Evidence `json:"evidence"`
+	Kind      RegimeKind   `json:"kind"`
+	Resource  Resource     `json:"resource,omitempty"` // when capacity-bound
+	StepSec   float64      `json:"step_seconds"`       // observed, now: the mean over the steps From to To
+	From      rollout.Step `json:"from_step"`
+	To        rollout.Step `json:"to_step"`
+	C         Quantity     `json:"compute"`
+	P         *Quantity    `json:"production,omitempty"`
+	R         *Quantity    `json:"latency,omitempty"`
+	Depth     float64      `json:"depth"`
+	LatencyPD *Quantity    `json:"latency_per_depth,omitempty"` // R/D
+	Evidence  []Evidence   `json:"evidence"`
 	// Load is how fast the engines are at the load that they have; nil when the records do not show what they did.
 	Load *EngineLoad `json:"engine_load,omitempty"`
 	// Probe is the experiment that decides an undecided regime.
@@ -407,7 +412,15 @@ type Share struct {
 	Of   float64 `json:"of"`
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
+	// What it is a share of: the jump, or the loss, which is all time that was no useful compute.
+	What string `json:"what"`
 }
+
+// What a Share may be of.
+const (
+	OfJump = "jump"
+	OfLoss = "loss"
+)
 
 // Fix is what removes a cause.
 type Fix struct {

@@ -179,12 +179,12 @@ func (s *step) waitSpans(groups []GroupWait) (spans []Span, at float64) {
 			}
 			where := places()[place]
 			spans = append(spans, Span{at, at + sec, rollout.PhaseWait, &seq, where, fmt.Sprintf(
-				"waiting for group %d, which was %s; %d of %d groups were ready", seq, PlaceText(where), i, len(groups))})
+				"waiting for group %d, %s; %d of %d groups were ready", seq, PlaceText(where), i, len(groups))})
 			at += sec
 		}
 	}
 	if rest := wait - at; roundOff(rest, wait) > 0 {
-		text, where := "waiting for a batch that was ready, on its way to the trainer", PlaceHandover
+		text, where := "waiting for a batch that was ready, in the handover to the trainer", PlaceHandover
 		switch {
 		case len(groups) == 0:
 			text, where = "waiting for batches", PlaceUnknown
@@ -218,40 +218,50 @@ func (t *StepTimeline) summary(s *step, cycle *Oscillation) string {
 		}
 		text += "."
 	}
+	said := map[string]bool{}
 	for _, loss := range t.Losses {
-		if !loss.starves() && loss.Sec > 0.01*t.StepSec {
-			text += fmt.Sprintf(" %s of it %s.", units.Seconds(loss.Sec), lossShort(loss))
+		what := loss.short()
+		sec := 0.0
+		for _, other := range t.Losses { // what is a little more than usual in every step, and more so in this one
+			if !other.starves() && other.short() == what {
+				sec += other.Sec
+			}
 		}
+		if loss.starves() || said[what] || sec < 0.01*t.StepSec {
+			continue
+		}
+		said[what] = true
+		text += fmt.Sprintf(" %s %s.", units.Seconds(sec), what)
 	}
 	return text
 }
 
-// lossShort is what a loss of one step is.
-func lossShort(l Loss) string {
+// short is what the time of a loss of one step went into.
+func (l Loss) short() string {
 	switch {
 	case l.Name != "":
-		return fmt.Sprintf("went into %q", l.Name)
+		return fmt.Sprintf("of it went into %q", l.Name)
 	case l.Cause == CauseRestart || l.Cause == CauseBetweenSteps:
 		return "passed before it, without a step"
 	}
-	return "more than usual went into " + PhaseText(l.Phase)
+	return "more than at its best went into " + PhaseText(l.Phase)
 }
 
-// PlaceText is where a group is, in a sentence.
+// PlaceText is where a group is, in a sentence: a Place in words.
 func PlaceText(place Place) string {
 	switch place {
 	case PlaceLaunch:
 		return "not launched"
 	case PlaceStart:
-		return "launched, waiting for a place"
+		return "launched, not started"
 	case PlaceQueue:
-		return "queued between turns"
+		return "in the request queue"
 	case PlaceModel:
 		return "at engines"
 	case PlaceEnv:
-		return "in the game"
+		return "in the environment"
 	case PlaceHandover:
-		return "on its way to the trainer"
+		return "in the handover to the trainer"
 	case PlaceOther:
 		return "between turns"
 	}

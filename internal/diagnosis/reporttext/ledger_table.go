@@ -22,7 +22,7 @@ func (p *page) ledger(l *diagnosis.Ledger) {
 		return
 	}
 	t := table.New(table.Left(fmt.Sprintf("time of %d steps (measured)", l.Steps)), table.Right("seconds"),
-		table.Right("share"), table.Right("steps"), table.Right("in each"))
+		table.Right("share"), table.Right("steps"), table.Right("on average"))
 	t.Row("useful compute (goodput)", units.Seconds(l.UsefulSec), units.Percent(l.Goodput()), fmt.Sprint(l.Steps),
 		units.Seconds(l.UsefulSec/float64(max(l.Steps, 1))))
 	rest, restSteps := 0.0, 0

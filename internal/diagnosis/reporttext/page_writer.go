@@ -20,6 +20,9 @@ func (p *page) line(format string, args ...any) {
 // table writes a table as wide as it is: a Buffer's Write never fails.
 func (p *page) table(t *table.Table) { _ = t.Write(p, 0) }
 
+// folded writes a table without headings no wider than prose: the text of its last column takes several lines.
+func (p *page) folded(t *table.Table) { _ = t.Write(p, width) }
+
 // width is where prose is wrapped.
 const width = 100
 

@@ -23,12 +23,17 @@ const slowStepsShown = 3
 // Write writes the report.
 func Write(w io.Writer, r diagnosis.Report) error {
 	p := &page{}
-	p.line("%s  steps %d-%d: %s", r.Run, r.From, r.To, verdictText(r))
+	steps := "no step"
+	if r.Steps > 0 {
+		steps = fmt.Sprintf("steps %d-%d", r.From, r.To)
+	}
+	p.line("%s  %s: %s", r.Run, steps, verdictText(r))
 	p.wrapped("", r.Summary)
 	p.findings(r.Findings)
 	p.levels(r)
 	p.drift(r.Drift)
 	p.ledger(r.Ledger)
+	p.older(r)
 	if r.Verdict != diagnosis.VerdictHealthy {
 		p.prefill(r.Prefill)
 		p.lastShift(r.Shifts)
@@ -39,6 +44,9 @@ func Write(w io.Writer, r diagnosis.Report) error {
 		p.regime(r.Regime)
 		p.whatIfs(r)
 		p.causes(r.Causes)
+	} else if r.Priced() {
+		p.line("A step costs $%s, 1,000 steps $%s (engines only, at their present number).", units.Number(r.StepCost),
+			units.Number(1000*r.StepCost))
 	}
 	p.list("Missing", r.Missing)
 	p.list("Not seen", r.NotLookedAt)
@@ -129,7 +137,7 @@ func (p *page) levels(r diagnosis.Report) {
 		return
 	}
 	levels := r.Levels[max(0, len(r.Levels)-levelsShown):]
-	columns := []table.Column{table.Left("mean per step (measured)")}
+	columns := []table.Column{table.Left("mean of steps (measured)")}
 	for _, l := range levels {
 		columns = append(columns, table.Right(fmt.Sprintf("%d-%d", l.From, l.To)))
 	}
@@ -201,8 +209,12 @@ func (p *page) waitParts(l diagnosis.Level) {
 
 func (p *page) prefill(prefill *diagnosis.Prefill) {
 	if prefill != nil && prefill.WaitSec > 0 {
-		p.line("Before step 0 the trainer waited %s, until %.1f batches were ready (measured).",
-			units.Seconds(prefill.WaitSec), prefill.ReadyDepth)
+		ready := units.Number(prefill.ReadyDepth) + " batches were"
+		if ready == "1 batches were" {
+			ready = "1 batch was"
+		}
+		p.wrapped("", fmt.Sprintf("Before step 0 the trainer waited %s, until %s ready (measured), in no step's time.",
+			units.Seconds(prefill.WaitSec), ready))
 	}
 }
 
@@ -245,7 +257,8 @@ func (p *page) regime(reg diagnosis.Regime) {
 		return
 	}
 	t := table.New(table.Left(""), table.Right(""), table.Left(""), table.Left(""))
-	t.Row("step now", units.Seconds(reg.StepSec), string(diagnosis.Measured), string(reg.Kind))
+	t.Row(fmt.Sprintf("step now, %d-%d", reg.From, reg.To), units.Seconds(reg.StepSec), string(diagnosis.Measured),
+		string(reg.Kind))
 	add := func(name string, q *diagnosis.Quantity) {
 		if q != nil {
 			t.Row("  "+name, units.Seconds(q.Sec), string(q.Basis), q.How)
@@ -255,15 +268,30 @@ func (p *page) regime(reg diagnosis.Regime) {
 	add("P  fleet's time per batch", reg.P)
 	add("R  latency of a batch", reg.R)
 	add("R/D", reg.LatencyPD)
-	if reg.P != nil && reg.LatencyPD != nil {
-		longRun := max(reg.C.Sec, reg.P.Sec, reg.LatencyPD.Sec)
-		add("max(C, P, R/D)", &diagnosis.Quantity{Sec: longRun, Basis: diagnosis.Modelled, How: "a step in the long run"})
+	if name, sec := longRun(reg); sec > 0 {
+		add(name, &diagnosis.Quantity{Sec: sec, Basis: diagnosis.Modelled, How: "a step in the long run"})
 	}
 	p.line("")
-	p.table(t)
+	p.folded(t)
 	for _, e := range reg.Evidence {
 		p.wrapped("  - ", e.Text)
 	}
+	if reg.Probe != nil {
+		p.wrapped("To decide: ", reg.Probe.Text+".")
+	}
+}
+
+// longRun is the terms that a step is made of in the long run, and what they make of it. Saturated engines stretch the
+// latency: what of it they do not, comes on top of their time for a batch.
+func longRun(reg diagnosis.Regime) (terms string, sec float64) {
+	switch {
+	case reg.P == nil || reg.LatencyPD == nil:
+		return "", 0
+	case reg.Resource == diagnosis.EngineSpeed && reg.Load != nil && reg.LatencyPD.Sec > reg.P.Sec:
+		return fmt.Sprintf("P + %s of R/D", units.Percent(reg.Load.Rise)),
+			max(reg.C.Sec, reg.P.Sec+reg.Load.Rise*reg.LatencyPD.Sec)
+	}
+	return "max(C, P, R/D)", max(reg.C.Sec, reg.P.Sec, reg.LatencyPD.Sec)
 }
 
 func (p *page) whatIfs(r diagnosis.Report) {
@@ -277,11 +305,16 @@ func (p *page) whatIfs(r diagnosis.Report) {
 	if simulated {
 		spread = "likely"
 	}
-	columns := []table.Column{table.Left("what if (modelled)"), table.Right("step"), table.Right(spread)}
+	columns := []table.Column{table.Left(""), table.Right(""), table.Right("")}
+	heads := []string{"what if (modelled)", "step", spread}
 	if r.Priced() {
-		columns = append(columns, table.Right("$ per 1,000 steps"))
+		columns, heads = append(columns, table.Right("")), append(heads, "$ per 1,000 steps")
 	}
-	t := table.New(append(columns, table.Left(""))...)
+	t := table.New(append(columns, table.Left(""))...) // headings as a row: the last column takes several lines
+	t.Row(heads...)
+	if r.Priced() {
+		t.Row("  now (measured)", units.Seconds(r.Regime.StepSec), "", units.Number(1000*r.StepCost))
+	}
 	for _, w := range r.WhatIfs {
 		name, fact := "  "+w.Change, r.Replay
 		switch {
@@ -297,13 +330,14 @@ func (p *page) whatIfs(r diagnosis.Report) {
 		t.Row(append(cells, outcomeText(w, fact))...)
 	}
 	p.line("")
-	p.table(t)
+	p.folded(t)
 	replay := fmt.Sprintf("The replay of what happened meets the record within %.1f %%", 100*r.Replay.MedianError)
 	if r.Simulator == nil {
-		p.line("  %s.", replay)
+		p.wrapped("  ", replay+".")
 		return
 	}
-	p.line("  %s, the simulated run within %.1f %%: %s", replay, 100*r.Simulator.MedianError, whose(simulated))
+	p.wrapped("  ", fmt.Sprintf("%s, the simulated run within %.1f %%: %s", replay, 100*r.Simulator.MedianError,
+		whose(simulated)))
 }
 
 // whose says which model the what-ifs are from.
@@ -325,18 +359,15 @@ func outcomeText(w diagnosis.WhatIf, replay *diagnosis.Fit) string {
 	if w.Note != "" {
 		text += " (" + w.Note + ")"
 	}
-	if w.StepCost > 0 {
-		text += fmt.Sprintf(", $%s a step", units.Number(w.StepCost))
-	}
 	return text
 }
 
-// shareText is how much of the jump goes with a cause.
+// shareText is how much goes with a cause, and of what.
 func shareText(s *diagnosis.Share) string {
 	if s == nil {
 		return ""
 	}
-	return units.Percent(s.Of)
+	return units.Percent(s.Of) + " of " + s.What
 }
 
 // delayText is how sure the share is, and how long the cause was hidden.
@@ -371,7 +402,8 @@ func (p *page) causes(causes []diagnosis.Cause) {
 			p.line("%s", title)
 			title = ""
 		}
-		p.wrapped(fmt.Sprintf("  %-18s  %-11s %-5s ", c.Name, c.Decision, shareText(c.Share)), c.Text+delayText(c)+fixText(c))
+		p.wrapped(fmt.Sprintf("  %-18s  %-11s %-13s ", c.Name, c.Decision, shareText(c.Share)),
+			c.Text+delayText(c)+fixText(c))
 	}
 	if len(excluded) > 0 {
 		p.wrapped("  excluded: ", strings.Join(excluded, ", "))

@@ -22,7 +22,8 @@ func WriteStep(w io.Writer, s diagnosis.StepTimeline) error {
 	p.line("%s  step %d, first claimed at %s", s.Run, s.Step, s.AskedAt.UTC().Format("2006-01-02 15:04:05"))
 	p.wrapped("", s.Summary)
 	p.line("")
-	t := table.New(table.Right("from"), table.Right("to"), table.Right("seconds"), table.Left("what (measured)"))
+	t := table.New(table.Right(""), table.Right(""), table.Right(""), table.Left("")) // headings as a row: it is folded
+	t.Row("from", "to", "seconds", "what (measured)")
 	shown := slices.DeleteFunc(slices.Clone(s.Spans), func(one diagnosis.Span) bool {
 		return one.ToSec-one.FromSec < leastShown*s.StepSec
 	})
@@ -33,7 +34,7 @@ func WriteStep(w io.Writer, s diagnosis.StepTimeline) error {
 		}
 		t.Row(units.Seconds(one.FromSec), units.Seconds(one.ToSec), units.Seconds(one.ToSec-one.FromSec), one.Text)
 	}
-	p.table(t)
+	p.folded(t)
 	p.groups(s.Groups)
 	p.list("Note", s.Notes)
 	p.list("Next", s.Next)
@@ -48,12 +49,12 @@ func (p *page) groups(groups []diagnosis.GroupWait) {
 	}
 	shown := slices.Clone(groups[max(0, len(groups)-groupsShown):])
 	slices.Reverse(shown)
-	t := table.New(table.Right("group"), table.Right("launched"), table.Right("started"), table.Right("ready"),
-		table.Right("longest game"), table.Left("while the trainer waited"))
+	t := table.New(table.Right(""), table.Right(""), table.Right(""), table.Right(""), table.Right(""), table.Left(""))
+	t.Row("group", "launched", "started", "ready", "longest game", "while the trainer waited, until it was ready")
 	for _, g := range shown {
 		var text string
 		for _, part := range g.Wait {
-			if part.Sec < 0.05 {
+			if part.Sec < 0.05 || part.Place == diagnosis.PlaceHandover { // from then on it waited for the others
 				continue
 			}
 			if text != "" {
@@ -66,5 +67,5 @@ func (p *page) groups(groups []diagnosis.GroupWait) {
 	}
 	p.line("")
 	p.line("The groups that were ready last, of %d; times since the first claim of the step.", len(groups))
-	p.table(t)
+	p.folded(t)
 }
