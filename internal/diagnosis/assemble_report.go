@@ -50,6 +50,11 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 	losses := lossesOf(recent, &whole, found, r.To)
 	r.Findings = append([]Finding{}, bySeverity(found, losses, recent)...)
 	r.Causes = withLosses(causes, r.Findings, lossCauses(losses, recent))
+	for i := range r.Causes {
+		if s := r.Causes[i].Share; s != nil && s.What == "" {
+			s.What = OfJump
+		}
+	}
 	r.Verdict = verdictOf(r.Findings, r.Steps)
 	if r.Verdict == VerdictNoAnswer {
 		r.Missing = append(r.Missing, fmt.Sprintf("%d more steps", tooFew-r.Steps))

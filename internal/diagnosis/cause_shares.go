@@ -56,8 +56,7 @@ func changedConditions(
 	for i := range found {
 		f := &found[i]
 		f.sec = values[i]
-		f.share = Share{Of: f.sec / effectSec, Low: quantile(drawn[i], 0.05), High: quantile(drawn[i], 0.95),
-			What: OfJump}
+		f.share = Share{Of: f.sec / effectSec, Low: quantile(drawn[i], 0.05), High: quantile(drawn[i], 0.95)}
 		f.share.Low, f.share.High = min(f.share.Low, f.share.Of), max(f.share.High, f.share.Of)
 	}
 	found = slices.DeleteFunc(found, func(f changedCondition) bool { return math.Abs(f.share.Of) < noticeable })
