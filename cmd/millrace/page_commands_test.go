@@ -24,7 +24,7 @@ import (
 // tests), gunzip -c, head -N and column -t. go test ./cmd/millrace -run PageCommands -update writes what they print.
 func TestPageCommands(t *testing.T) {
 	t.Chdir("../..")
-	for _, page := range []string{"docs/diagnosis.md"} {
+	for _, page := range []string{"README.md", "docs/diagnosis.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -39,7 +39,8 @@ func file(typ string, text []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", typ)
 		// Charts bring their own style elements.
-		w.Header().Set("Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'")
+		w.Header().Set("Content-Security-Policy", "default-src 'self'; img-src 'self' data:; "+
+			"style-src 'self' 'unsafe-inline'")
 		w.Header().Set("Cache-Control", "no-cache")
 		_, _ = w.Write(text) // a browser that has gone needs no page
 	}

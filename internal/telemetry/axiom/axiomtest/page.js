@@ -30,6 +30,7 @@ function answered(a) {
     out.push(document.importNode(svg, true));
   }
   const table = make("table");
+  if (a.columns.length > 4) out.texts = true;
   const numeric = a.columns.map((_, i) => a.rows.length > 0 && a.rows.every((r) => r[i] === "" || !isNaN(r[i])));
   const head = row(a.columns.map((c, i) => make("th", c, { className: numeric[i] ? "n" : "", scope: "col" })));
   table.append(make("thead"), make("tbody"));
@@ -52,7 +53,9 @@ function answered(a) {
 
 async function show(target, apl, hours) {
   try {
-    target.replaceChildren(...answered(await ask("/fake/query", { apl, hours })));
+    const found = answered(await ask("/fake/query", { apl, hours }));
+    target.replaceChildren(...found);
+    if (target.parentElement.tagName === "FIGURE") target.parentElement.classList.toggle("texts", !!found.texts);
   } catch (e) {
     target.replaceChildren(make("p", String(e.message), { className: "bad" }));
   }
@@ -138,7 +141,7 @@ async function refresh() {
   $("monitors").tBodies[0].replaceChildren(...s.monitors.map((m) => row([m.name, m.text,
     make("td", m.value === null ? "" : String(Math.round(m.value * 1000) / 1000), { className: "n" }),
     make("td", m.error || (m.fires ? "fires" : "quiet"), { className: m.error || m.fires ? "bad" : "good" })])));
-  $("annotations").tBodies[0].replaceChildren(...s.annotations.map((a) => row([a.time, a.type, a.title])));
+  $("annotations").tBodies[0].replaceChildren(...s.annotations.map((a) => row([a.time.slice(0, 19).replace("T", " "), a.type, a.title])));
   dashboards(s.dashboards);
   if (!$("apl").value && s.datasets.length) {
     $("apl").value = `['${s.datasets[0].name}']\n| summarize rows = count() by bin_auto(_time), kind`;
