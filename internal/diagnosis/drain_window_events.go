@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -139,6 +140,20 @@ var conditionsOfKey = map[string][]condition{
 	"zero_variance": {condPlayed}, "max_tokens": {condCompletion},
 	"max_in_flight_per_engine": {condLimit}, "steps": {},
 	"completion": {}, "phase": {}, "episode": {}, "heartbeat": {}, "retention": {}, // timeouts
+}
+
+// ownLimitAt is how many requests the run let itself have in flight at an engine at a time: what operators set it to,
+// and what it is now; 0: as many as the engines take.
+func (m *measurements) ownLimitAt(at time.Time) float64 {
+	limit := m.in.Spec.Dispatch.MaxInFlightPerEngine
+	for i := len(m.events) - 1; i >= 0 && m.events[i].At.After(at); i-- {
+		for _, key := range edited.FindAllStringSubmatch(m.events[i].Text, -1) {
+			if was, err := strconv.Atoi(key[3]); err == nil && key[1] == "dispatch.max_in_flight_per_engine" {
+				limit = was
+			}
+		}
+	}
+	return float64(limit)
 }
 
 // ofAnOperator is the conditions that a change of a key that is not known here may be behind: not the fleet's.

@@ -20,7 +20,7 @@ const (
 	// kvPreempted is how many preemptions for each request answered are more than an accident.
 	kvPreempted = 0.02
 	// kvTold is the least share of a cache in use that tells how many tokens it has room for.
-	kvTold = 0.2
+	kvTold = 0.02
 )
 
 // kvUse is how engines' KV caches were used over some steps, weighed by the time that each tells of.

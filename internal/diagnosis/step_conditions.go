@@ -208,6 +208,9 @@ func (c *conditions) ofFleet(m *measurements, s *step, from, to time.Time, own *
 		c[condEngines] = f.Engines
 		if f.SlotShare > 0 && f.InFlight > 0 {
 			c[condLimit] = f.InFlight / f.SlotShare
+			if own := m.ownLimitAt(from); own > 0 {
+				c[condLimit] = min(c[condLimit], own)
+			}
 		}
 		c[condOthers] = 0
 		if others := f.InFlight*f.Engines - mine; others > otherShare*f.InFlight*f.Engines {

@@ -1,7 +1,7 @@
 // Package faultsuite tries diagnosis: it plays runs with a fault that is known, has each diagnosed, and counts how
 // often the right cause is named first, whether what is advised helps when it is really done, and how often a healthy
-// run is given a fault. The runs are those of package sim and, as simulated by something that shares no code with it,
-// of package requestsim.
+// run is given a fault. The runs are those of package sim and, as simulated by things that share no code with it, of
+// packages requestsim and tokensim, of which nothing is tuned on the last.
 //
 // Start reading at Case and Try.
 package faultsuite

@@ -37,3 +37,18 @@ func TestKnownFaults(t *testing.T) {
 			table.String())
 	}
 }
+
+// TestHeldOut: what nothing is tuned on is named rightly, too.
+func TestHeldOut(t *testing.T) {
+	t.Parallel()
+	outcomes := Try(TokenCases(), Trials{Scales: []int{1}, Seeds: []uint64{1}, Workers: 2})
+	s := ScoreOf(outcomes)
+	var table strings.Builder
+	if err := WriteFaults(&table, outcomes); err != nil {
+		t.Fatal(err)
+	}
+	if s.Faults < 30 || float64(s.Right) < 0.85*float64(s.Faults) || s.FalseAlarms > 0 {
+		t.Errorf("%d of %d right, %d false alarms in %d healthy runs\n%s", s.Right, s.Faults, s.FalseAlarms, s.Healthy,
+			table.String())
+	}
+}

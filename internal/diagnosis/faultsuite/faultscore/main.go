@@ -35,6 +35,7 @@ func run() error {
 	draw := flag.Uint64("draw", 1, "seed of these")
 	page := flag.String("page", "", "try everything, those of -live included, and write this page's tables")
 	service := flag.Bool("sim", false, "play the cases of package sim, not those of package requestsim")
+	held := flag.Bool("held-out", false, "play the cases of package tokensim, which nothing is tuned on")
 	known := flag.String("known", "", "keep what advised changes do in this file, and read it from there")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
@@ -47,6 +48,9 @@ func run() error {
 	all := faultsuite.RequestCases()
 	if *service {
 		all = faultsuite.SimCases()
+	}
+	if *held {
+		all = faultsuite.TokenCases()
 	}
 	if *drawn > 0 {
 		all = faultsuite.DrawnCases(*drawn, *draw)
