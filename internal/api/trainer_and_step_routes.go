@@ -166,22 +166,9 @@ func (s *Server) fleetOf(ctx context.Context, run rollout.RunName, step rollout.
 		return rollout.FleetView{}
 	}
 	s.keepEngines(ctx, run, step, from, to)
+	s.keepLateEngines(ctx, run, step)
 	view, _ := s.fleetView(ctx, run, from, to)
 	return view
-}
-
-// keepEngines adds to the step's record what each engine did for it. Like the fleet's sums it never fails a call.
-func (s *Server) keepEngines(ctx context.Context, run rollout.RunName, step rollout.Step, from, to time.Time) {
-	if s.deps.Engines == nil || !from.Before(to) {
-		return
-	}
-	engines, err := s.deps.Engines(ctx, run, from, to)
-	if err == nil {
-		err = s.deps.Store.KeepEngines(ctx, run, step, engines)
-	}
-	if err != nil {
-		s.deps.Log.Warn("engines of a step", "request_id", requestID(ctx), "run", run, "step", step, "error", err)
-	}
 }
 
 type stepsBody struct {

@@ -9,18 +9,18 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/millrace/millrace/internal/rollout"
 )
 
 const (
 	// stretch is how long an engine is watched for one row.
 	stretch = rollout.LoadStretch * time.Second
-	// keptStretches bounds the stream of rows: five hours.
-	keptStretches = 3600
-	// mostRows bounds the engines of one stretch: a row has some 120 bytes, and the stream some 28 MB at most.
-	mostRows = rollout.MaxEngineViews
+	// keptRows bounds the stream of rows, of some 120 bytes each: 28 MB, which is five hours of 64 engines.
+	keptRows = 3600 * rollout.MaxEngineViews
+	// mostStretches bounds the stream where there are few engines.
+	mostStretches = 3600
+	// mostRows bounds the engines of one stretch.
+	mostRows = 1024
 )
 
 // engineStretch is what one engine did in a stretch of time: sums over its seconds, of which Sec is how many.
@@ -84,22 +84,9 @@ func (s *engineStretches) add(now time.Time, engines []rollout.Engine) []engineS
 		rows = append(rows, *row)
 	}
 	s.began, s.rows = now, map[rollout.EngineID]*engineStretch{}
-	return fewest(rows)
-}
-
-// fewest bounds the rows: of more engines than that, those are kept that took longest for what they did.
-func fewest(rows []engineStretch) []engineStretch {
-	if len(rows) > mostRows {
-		slices.SortFunc(rows, func(a, b engineStretch) int {
-			return cmp.Or(cmp.Compare(b.perToken(), a.perToken()), cmp.Compare(a.Engine, b.Engine))
-		})
-		rows = rows[:mostRows]
-	}
 	slices.SortFunc(rows, func(a, b engineStretch) int { return cmp.Compare(a.Engine, b.Engine) })
-	return rows
+	return rows[:min(len(rows), mostRows)]
 }
-
-func (e *engineStretch) perToken() float64 { return ratio(e.Running+e.Waiting, e.Output) }
 
 // add takes in the time between two looks. Requests in flight are known at both, and taken for what is between them.
 func (e *engineStretch) add(before, now rollout.EngineLoad, limit float64) {
@@ -148,11 +135,7 @@ func (s *Sampler) RecordEngines(ctx context.Context, at time.Time, rows []engine
 	if err != nil {
 		return err
 	}
-	err = s.rdb.XAdd(ctx, &redis.XAddArgs{
-		Stream: s.key + ":engines", MaxLen: keptStretches, Approx: true,
-		ID: strconv.FormatInt(at.UnixMilli(), 10) + "-*", Values: []any{"s", b},
-	}).Err()
-	if err != nil {
+	if err := s.append(ctx, s.key+":engines", min(mostStretches, keptRows/int64(len(rows))), at, b); err != nil {
 		return fmt.Errorf("record engine samples: %w", err)
 	}
 	return nil
@@ -160,9 +143,7 @@ func (s *Sampler) RecordEngines(ctx context.Context, at time.Time, rows []engine
 
 // Engines is each engine between two moments, as far as that was recorded.
 func (s *Sampler) Engines(ctx context.Context, from, to time.Time) ([]rollout.EngineView, error) {
-	first := strconv.FormatInt(from.UnixMilli(), 10)
-	last := strconv.FormatInt(to.Add(stretch).UnixMilli(), 10)
-	entries, err := s.rdb.XRange(ctx, s.key+":engines", first, last).Result()
+	entries, err := s.between(ctx, s.key+":engines", from, to.Add(stretch))
 	if err != nil {
 		return nil, fmt.Errorf("read engine samples: %w", err)
 	}
@@ -173,11 +154,11 @@ func (s *Sampler) Engines(ctx context.Context, from, to time.Time) ([]rollout.En
 		if err := json.Unmarshal([]byte(text), &rows); err != nil {
 			return nil, fmt.Errorf("engine sample %s: %w", e.ID, err)
 		}
-		var ms int64
-		if _, err := fmt.Sscanf(e.ID, "%d-", &ms); err != nil {
+		at, err := sampledAt(e)
+		if err != nil {
 			return nil, fmt.Errorf("engine sample %s: %w", e.ID, err)
 		}
-		window.add(time.UnixMilli(ms), rows)
+		window.add(at, rows)
 	}
 	return window.views(), nil
 }

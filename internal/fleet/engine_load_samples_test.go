@@ -85,8 +85,45 @@ func TestEngineViewsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%d engines: %d bytes in a record, %d in a sample of %v", engines, len(b), rowBytes, stretch)
-		if len(b) > 24<<10 || rowBytes > 16<<10 {
+		if len(b) > 24<<10 || rowBytes > 16<<10*max(1, engines/rollout.MaxEngineViews) {
 			t.Errorf("%d engines take %d bytes of a record and %d of a sample", engines, len(b), rowBytes)
 		}
+	}
+}
+
+// Of more engines than a record has room for, those are in it that were slow over the whole window, whatever they are
+// called, and beside them the same others as in any window.
+func TestViewsOfManyEngines(t *testing.T) {
+	t.Parallel()
+	start := time.UnixMilli(1e6)
+	views := func(slow string) map[rollout.EngineID]bool {
+		s, w := newEngineStretches(), newEngineWindow(start, start.Add(time.Minute))
+		for sec := range 61 {
+			now := start.Add(time.Duration(sec) * time.Second)
+			var all []rollout.Engine
+			for e := range 300 {
+				id, rate := fmt.Sprintf("e%03d", e), 100+float64((7*e+sec)%13)
+				if id == slow {
+					rate = 20
+				}
+				all = append(all, engineSeen(id, now, 8, rate))
+			}
+			w.add(now, s.add(now, all))
+		}
+		seen := map[rollout.EngineID]bool{}
+		for _, v := range w.views() {
+			seen[v.Engine] = true
+		}
+		return seen
+	}
+	calm, slow := views(""), views("e299")
+	both := 0
+	for id := range slow {
+		if calm[id] {
+			both++
+		}
+	}
+	if len(slow) != rollout.MaxEngineViews || !slow["e299"] || both < rollout.MaxEngineViews/2-1 {
+		t.Errorf("%d engines, the slow one among them: %v; %d of them in another window, too", len(slow), slow["e299"], both)
 	}
 }

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"cmp"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"time"
@@ -44,15 +46,38 @@ func (e engineStretch) part(share float64) engineStretch {
 
 // views is the engines of the window, each with its loads.
 func (w *engineWindow) views() []rollout.EngineView {
-	ids := slices.Sorted(maps.Keys(w.engines))
-	if len(ids) > rollout.MaxEngineViews {
-		ids = ids[:rollout.MaxEngineViews]
-	}
+	ids := w.chosen(rollout.MaxEngineViews)
 	views := make([]rollout.EngineView, 0, len(ids))
 	for _, id := range ids {
 		views = append(views, viewOf(id, w.engines[id], rollout.EngineLoadBins(len(ids))))
 	}
 	return views
+}
+
+// chosen is at most so many engines. Of more, half are those that took longest for what they did in the whole window;
+// the others are the same in every window, so that a fleet's usual speed is seen beside its slowest engines'.
+func (w *engineWindow) chosen(most int) []rollout.EngineID {
+	ids := slices.Sorted(maps.Keys(w.engines))
+	if len(ids) <= most {
+		return ids
+	}
+	perToken, place := map[rollout.EngineID]float64{}, map[rollout.EngineID]uint64{}
+	for _, id := range ids {
+		var inFlight, output float64
+		for _, s := range w.engines[id] {
+			inFlight, output = inFlight+s.Running+s.Waiting, output+s.Output
+		}
+		perToken[id] = ratio(inFlight, output)
+		hash := fnv.New64a()
+		_, _ = hash.Write([]byte(id)) // never fails
+		place[id] = hash.Sum64()
+	}
+	slices.SortStableFunc(ids, func(a, b rollout.EngineID) int { return cmp.Compare(perToken[b], perToken[a]) })
+	slowest, others := ids[:most/2], ids[most/2:]
+	slices.SortStableFunc(others, func(a, b rollout.EngineID) int { return cmp.Compare(place[a], place[b]) })
+	out := slices.Concat(slowest, others[:most-len(slowest)])
+	slices.Sort(out)
+	return out
 }
 
 func viewOf(id rollout.EngineID, stretches []engineStretch, bins int) rollout.EngineView {

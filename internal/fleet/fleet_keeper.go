@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -185,8 +186,6 @@ func (k *Keeper) sample(ctx context.Context, now time.Time, window time.Duration
 	if err != nil {
 		return err
 	}
-	if err := k.cfg.Sampler.RecordEngines(ctx, now, k.loads.add(now, engines)); err != nil {
-		return err
-	}
-	return k.cfg.Sampler.Record(ctx, Summarise(now, window, engines, queued))
+	return errors.Join(k.cfg.Sampler.RecordEngines(ctx, now, k.loads.add(now, engines)),
+		k.cfg.Sampler.Record(ctx, Summarise(now, window, engines, queued)))
 }

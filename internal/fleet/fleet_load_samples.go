@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,12 +68,7 @@ func (s *Sampler) Record(ctx context.Context, sample Sample) error {
 	if err != nil {
 		return err
 	}
-	err = s.rdb.XAdd(ctx, &redis.XAddArgs{
-		Stream: s.key, MaxLen: keptSamples, Approx: true,
-		ID:     strconv.FormatInt(sample.At.UnixMilli(), 10) + "-*",
-		Values: []any{"s", b},
-	}).Err()
-	if err != nil {
+	if err := s.append(ctx, s.key, keptSamples, sample.At, b); err != nil {
 		return fmt.Errorf("record fleet sample: %w", err)
 	}
 	return nil
@@ -83,9 +77,7 @@ func (s *Sampler) Record(ctx context.Context, sample Sample) error {
 // View is the fleet between two moments. Its WindowSec is the part of that time which samples cover: zero
 // means that nothing is known.
 func (s *Sampler) View(ctx context.Context, from, to time.Time) (rollout.FleetView, error) {
-	first := strconv.FormatInt(from.UnixMilli(), 10)
-	last := strconv.FormatInt(to.Add(maxSampleWindow).UnixMilli(), 10) // its window may reach back over to
-	entries, err := s.rdb.XRange(ctx, s.key, first, last).Result()
+	entries, err := s.between(ctx, s.key, from, to.Add(maxSampleWindow)) // its window may reach back over to
 	if err != nil {
 		return rollout.FleetView{}, fmt.Errorf("read fleet samples: %w", err)
 	}
@@ -106,11 +98,10 @@ func decodeSample(e redis.XMessage) (Sample, error) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return Sample{}, fmt.Errorf("fleet sample %s: %w", e.ID, err)
 	}
-	var ms int64
-	if _, err := fmt.Sscanf(e.ID, "%d-", &ms); err != nil {
+	var err error
+	if s.At, err = sampledAt(e); err != nil {
 		return Sample{}, fmt.Errorf("fleet sample %s: %w", e.ID, err)
 	}
-	s.At = time.UnixMilli(ms)
 	if !s.sound() {
 		return Sample{}, fmt.Errorf("fleet sample %s: %s is beyond what a fleet does in %v", e.ID, text, maxSampleWindow)
 	}

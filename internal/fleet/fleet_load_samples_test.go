@@ -76,3 +76,25 @@ func TestSamplerKeepsWhatItIsGiven(t *testing.T) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }
+
+// A keeper whose clock is behind the one before it is heard all the same, and its samples have its own time.
+func TestAClockThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := fleet.NewSampler(newRedis(t), "test")
+	engines := []rollout.Engine{{State: rollout.EngineReady, MaxInFlight: 8, Load: rollout.EngineLoad{Running: 4}}}
+	start := time.UnixMilli(1_700_000_000_000)
+	if err := s.Record(ctx, fleet.Summarise(start.Add(time.Hour), time.Second, engines, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		at := start.Add(time.Duration(i+1) * time.Second)
+		if err := s.Record(ctx, fleet.Summarise(at, time.Second, engines, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.View(ctx, start, start.Add(5*time.Second))
+	if err != nil || got.WindowSec != 5 || got.InFlight != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
