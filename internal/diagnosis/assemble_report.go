@@ -159,7 +159,7 @@ func nextCommands(r Report, m *measurements, p predictions) []string {
 	name := string(r.Run)
 	again := "millrace diagnose " + name
 	learnsNothing := len(r.Findings) > 0 && r.Findings[0].Cause == CauseNoRewardVariance
-	switch best := bestChange(r.WhatIfs); {
+	switch best := bestChange(r.WhatIfs, r.Regime.Kind); {
 	case r.Verdict == VerdictHealthy || r.Verdict == VerdictHealed:
 		return nil
 	case len(r.Findings) > 0 && r.Findings[0].Fix != nil && slices.ContainsFunc(r.Ledger.Losses, r.Findings[0].isLoss):
@@ -169,7 +169,7 @@ func nextCommands(r Report, m *measurements, p predictions) []string {
 	case learnsNothing:
 		return []string{"millrace game show " + name, again}
 	case m.in.Over:
-		return nextTime(name, r.WhatIfs)
+		return nextTime(name, r.WhatIfs, r.Regime.Kind)
 	case fixOfFirst(r) != "":
 		return []string{fixOfFirst(r), again}
 	case !capacityFixes(r):
@@ -204,8 +204,8 @@ func capacityFixes(r Report) bool {
 }
 
 // nextTime is what helps a run that is over: another one, with other settings or more engines.
-func nextTime(name string, changes []WhatIf) []string {
-	best := bestChange(changes)
+func nextTime(name string, changes []WhatIf, kind RegimeKind) []string {
+	best := bestChange(changes, kind)
 	if setting, ok := strings.CutPrefix(best.Command, fmt.Sprintf("millrace run set %s ", name)); ok {
 		return []string{"in the spec of the next run: " + setting}
 	}
@@ -215,13 +215,15 @@ func nextTime(name string, changes []WhatIf) []string {
 	return []string{"millrace run steps " + name}
 }
 
-// bestChange is the helping change with the shortest step; of those about as good, the first. One
-// that needs staler games is taken only when nothing else helps.
-func bestChange(changes []WhatIf) WhatIf {
+// bestChange is the helping change with the shortest step; of those about as good, the first. One that needs staler
+// games is taken only when nothing else helps, and so is one of depth where the fleet is the limit: it helps a little
+// there, and never below P.
+func bestChange(changes []WhatIf, kind RegimeKind) WhatIf {
 	var best WhatIf
+	last := func(w WhatIf) bool { return w.Staler || w.deeper && kind == CapacityBound }
 	for _, w := range changes {
-		better := best.Command == "" || best.Staler && !w.Staler ||
-			best.Staler == w.Staler && w.StepSec < best.StepSec*(1-minGain)
+		better := best.Command == "" || last(best) && !last(w) ||
+			last(best) == last(w) && w.StepSec < best.StepSec*(1-minGain)
 		if w.Outcome == Helps && w.Command != "" && !w.Less && better {
 			best = w
 		}

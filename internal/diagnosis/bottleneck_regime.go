@@ -20,6 +20,7 @@ const (
 type regime struct {
 	Regime
 	slots   slotUse
+	memory  kvUse
 	latency groupLatency
 	speed   engineSpeed
 	missing []string // evidence that would be needed to say more
@@ -28,8 +29,9 @@ type regime struct {
 // regimeOf is the second stage: it measures C, P and R/D and says which of them is the step time.
 func regimeOf(m *measurements) regime {
 	stepSec := m.mean(m.present, (*step).seconds)
-	slots := slotUseOf(m, stepSec)
-	reg := regime{slots: slots, latency: groupLatencyOf(m, slots), speed: speedOf(m, slots)}
+	memory := m.kvOver(m.present)
+	slots := slotUseOf(m, stepSec, memory.short())
+	reg := regime{slots: slots, memory: memory, latency: groupLatencyOf(m, slots), speed: speedOf(m, slots)}
 	reg.StepSec = stepSec
 	reg.C = Quantity{m.mean(m.present, (*step).compute), Measured, "step less wait"}
 	reg.Depth = float64(max(1, min(m.setDepth(), m.bytesLimit())))
@@ -37,6 +39,8 @@ func regimeOf(m *measurements) regime {
 		reg.R, reg.LatencyPD, reg.Depth = latencyTerms(m, reg.latency, reg.C.Sec, reg.Depth)
 		reg.P = reg.production(m)
 		reg.Load = reg.speed.report()
+		reg.Memory = memory.memoryReport()
+		reg.Saturated = reg.saturatedStep()
 	}
 	reg.Kind, reg.Resource = reg.choose(m)
 	if reg.Resource == WorkerSlots {
@@ -88,6 +92,8 @@ func (reg *regime) choose(m *measurements) (RegimeKind, Resource) {
 		return ComputeBound, ""
 	case len(m.present) < 2 || reg.P == nil || reg.R == nil:
 		return NoRegime, ""
+	case full && reg.explains(reg.P) && reg.memory.short():
+		return CapacityBound, EngineMemory
 	case full && reg.explains(reg.P):
 		return CapacityBound, EngineSlots
 	case !full && (reg.explains(reg.LatencyPD) || reg.saturationExplains()):
@@ -109,14 +115,27 @@ func (reg *regime) byLoad() (RegimeKind, Resource) {
 	return LatencyBound, ""
 }
 
-// saturationExplains reports whether a step is about what saturated engines make of it: their time for a batch, and
-// what of the games' latency they do not stretch.
+// saturationExplains reports whether a step is about what saturated engines make of it.
 func (reg *regime) saturationExplains() bool {
-	if !reg.speed.Decided() || !reg.speed.IsSaturated() || !reg.latency.prompt {
-		return false
+	return reg.Saturated != nil && math.Abs(reg.Saturated.Sec/reg.StepSec-1) <= 2*closeTo
+}
+
+// saturatedStep is what saturated engines make of a step; nil where they are not known to be. With D batches outstanding
+// the requests in flight are the same however fast the engines are, so that a step is R/D of engines that do not slow
+// down, stretched by the curve: its k-th power is that of P, which is all that they can do, and of what they do not
+// stretch, which is the rise's share of the k-th power of R/D.
+func (reg *regime) saturatedStep() *Quantity {
+	s := &reg.speed
+	if !s.Decided() || !s.IsSaturated() || !reg.latency.prompt || reg.P == nil || reg.LatencyPD == nil {
+		return nil
 	}
-	sum := reg.P.Sec + reg.LatencyPD.Sec*reg.speed.Rise
-	return math.Abs(sum/reg.StepSec-1) <= 2*closeTo
+	k := max(1, s.Curve.Knee)
+	sum := math.Pow(reg.P.Sec, k) + s.Rise*math.Pow(reg.LatencyPD.Sec, k)
+	how := fmt.Sprintf("P + %s of R/D", units.Percent(s.Rise))
+	if k > 1 {
+		how = fmt.Sprintf("(P^%v + %s of (R/D)^%v)^(1/%v)", k, units.Percent(s.Rise), k, k)
+	}
+	return &Quantity{math.Pow(sum, 1/k), Modelled, how}
 }
 
 func (reg *regime) computeBound() bool { return 1-reg.C.Sec/reg.StepSec < minWaitShare }
@@ -167,7 +186,7 @@ func (reg *regime) evidence(m *measurements) []Evidence {
 	}
 	if interval, ok := m.arrivalInterval(); ok {
 		check := ""
-		if reg.Kind == CapacityBound && math.Abs(interval/reg.P.Sec-1) > disagree {
+		if reg.Kind == CapacityBound && reg.Resource != EngineSpeed && math.Abs(interval/reg.P.Sec-1) > disagree {
 			check = ", which P does not explain"
 		}
 		say("a batch's worth of groups arrived every %s%s", units.Seconds(interval), check)
@@ -179,7 +198,10 @@ func (reg *regime) evidence(m *measurements) []Evidence {
 		say("step times repeat every %d steps, between %s and %s",
 			c.Period, units.Seconds(c.LowSec), units.Seconds(c.HighSec))
 	}
-	reg.sayLoad(say)
+	lines = reg.sayLoad(lines)
+	if reg.memory.short() {
+		say("%s", reg.memory.text())
+	}
 	if reg.Resource == WorkerSlots {
 		say("groups stood %s launched and not started, beside free slots", units.Seconds(m.startGap()))
 	}

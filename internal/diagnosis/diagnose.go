@@ -12,6 +12,9 @@ func Diagnose(in Input) Report {
 	m := measure(in, h)
 	reg := regimeOf(&m)
 	p := predict(&m, &reg)
+	if p.doubted { // nothing is excluded by a model that the record does not bear out
+		reg.Kind, reg.Resource = UndecidedRegime, ""
+	}
 	causes := causesOf(&m, &reg, &p)
 	return withAlarms(reportOf(&m, &reg, p, causes), in.Alarms)
 }

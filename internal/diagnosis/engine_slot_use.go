@@ -7,12 +7,13 @@ type slotUse struct {
 	inFlight float64 // all requests in flight
 	queued   float64
 	share    float64 // of the slots in use
+	memory   bool    // the engines' memory holds no more
 }
 
 // slotUseOf compares two views of the requests in flight: the engines' samples, and this run's work
 // over time, which includes the way to the engine and back. The larger one is what fills the slots.
-func slotUseOf(m *measurements, stepSec float64) slotUse {
-	u := slotUse{slots: m.fleet.slots, queued: m.fleet.queued}
+func slotUseOf(m *measurements, stepSec float64, memory bool) slotUse {
+	u := slotUse{slots: m.fleet.slots, queued: m.fleet.queued, memory: memory}
 	if limit := float64(m.in.Spec.Dispatch.MaxInFlightPerEngine); limit > 0 {
 		u.slots = min(u.slots, m.fleet.engines*limit)
 	}
@@ -39,7 +40,7 @@ func (u slotUse) others() float64 {
 // mayHold is the requests that this run may have in flight, over all engines; 0: not known.
 func (u slotUse) mayHold() float64 {
 	slots := u.slots
-	if u.queueing() {
+	if u.queueing() || u.memory {
 		slots = min(slots, u.inFlight) // as many as are ever used, with requests waiting
 	}
 	return slots - u.others()
@@ -53,7 +54,7 @@ const (
 )
 
 // full reports whether the engines have no room for another request.
-func (u slotUse) full() bool { return u.share >= fullSlots || u.queueing() }
+func (u slotUse) full() bool { return u.share >= fullSlots || u.queueing() || u.memory }
 
 // queueing reports whether requests stand in line: some beside nearly full slots, or as many as are
 // in flight whatever the slots say, because then something else withholds them.

@@ -24,8 +24,14 @@ type engineSpeed struct {
 	usualLoad float64
 }
 
-// speedOf fits the engines' curve to all that the records show of them.
-func speedOf(m *measurements, slots slotUse) engineSpeed {
+// speedOf fits the engines' curve to all that the records show of them, whichever steps are asked about.
+func speedOf(asked *measurements, slots slotUse) engineSpeed {
+	m := *asked
+	m.all = m.recorded
+	return speedOver(&m, slots)
+}
+
+func speedOver(m *measurements, slots slotUse) engineSpeed {
 	loads, groups := loadsOf(m)
 	loads.others = slots.others() / max(1, m.fleet.engines)
 	s := speedBy(m, &loads, groups)
@@ -283,25 +289,37 @@ func (s *engineSpeed) report() *EngineLoad {
 		return nil
 	}
 	return &EngineLoad{
-		InFlight: s.Load, SeenLow: s.SeenLow, SeenHigh: s.SeenHigh, Slowdown: s.Curve.Slowdown(s.Load),
+		InFlight: s.Load, Half: s.Curve.Half, Knee: s.Curve.Knee, Observations: s.Observations, Error: s.Error,
+		Basis: Fitted, SeenLow: s.SeenLow, SeenHigh: s.SeenHigh, Slowdown: s.Curve.Slowdown(s.Load),
 		Rise: s.Rise, RiseLow: s.RiseLow, RiseHigh: s.RiseHigh, Decided: s.Decided(),
 	}
 }
 
 // sayLoad is the evidence for or against saturated engines.
-func (reg *regime) sayLoad(say func(string, ...any)) {
+func (reg *regime) sayLoad(lines []Evidence) []Evidence {
 	s := &reg.speed
 	if s.Observations == 0 || reg.slots.full() {
-		return
+		return lines
 	}
-	seen := fmt.Sprintf("%s to %s requests in flight at an engine were seen", units.Number(s.SeenLow),
-		units.Number(s.SeenHigh))
+	seen := fmt.Sprintf("%s to %s requests in flight at an engine were seen, %s now", units.Number(s.SeenLow),
+		units.Number(s.SeenHigh), units.Number(s.Load))
 	if !s.Decided() {
-		say("%s, %s now: it cannot be told whether one more would be throughput (%s to %s of it)", seen,
-			units.Number(s.Load), units.Percent(s.RiseLow), units.Percent(s.RiseHigh))
-		return
+		return append(lines, Evidence{fmt.Sprintf("%s: it cannot be told how much more an engine generates for one more (%s "+
+			"to %s of what one alone would)", seen, units.Percent(s.RiseLow), units.Percent(s.RiseHigh)), Fitted})
 	}
-	say("%s, %s now: a request takes x%.1f as long as alone, and %s (%s to %s) of one more would be throughput", seen,
-		units.Number(s.Load), s.Curve.Slowdown(s.Load), units.Percent(s.Rise), units.Percent(s.RiseLow),
+	text := fmt.Sprintf("%s: a request takes x%.1f as long as alone, and one more makes the engine generate %s (%s to %s) of "+
+		"what one alone would", seen, s.Curve.Slowdown(s.Load), units.Percent(s.Rise), units.Percent(s.RiseLow),
 		units.Percent(s.RiseHigh))
+	if s.Curve.Half > 0 {
+		text += fmt.Sprintf("; by (1 + (n/h)^k)^(1/k) with h %s, k %s, from %d observations that are %s off it in the median",
+			units.Number(s.Curve.Half), units.Number(max(1, s.Curve.Knee)), s.Observations, units.Percent(s.Error))
+	}
+	return append(lines, Evidence{text, Fitted})
+}
+
+// onlySlower is what a request more does to engines that are saturated.
+func (s *engineSpeed) onlySlower() string {
+	return fmt.Sprintf("at %s requests in flight at an engine each takes x%.1f as long as alone, and one more makes the "+
+		"engine generate only %s of what one alone would (fitted): the rest only makes the others slower",
+		units.Number(s.Load), s.Curve.Slowdown(s.Load), units.Percent(s.Rise))
 }

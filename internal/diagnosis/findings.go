@@ -164,9 +164,10 @@ func becauseOfRegime(reg *regime) string {
 		return fmt.Sprintf("because the workers have no room for more games; "+
 			"the engines do (%s of their slots in use)", inUse)
 	case reg.Kind == CapacityBound && reg.Resource == EngineSpeed:
-		return fmt.Sprintf("because the engines are saturated: at %s requests in flight each takes x%.1f as long as alone, "+
-			"and only %s of one more would be throughput, though %s of the slots are free", units.Number(reg.speed.Load),
-			reg.speed.Curve.Slowdown(reg.speed.Load), units.Percent(reg.speed.Rise), units.Percent(1-reg.slots.share))
+		return fmt.Sprintf("because the engines are saturated, though %s of their slots are free: %s",
+			units.Percent(1-reg.slots.share), reg.speed.onlySlower())
+	case reg.Resource == EngineMemory:
+		return "because the engines' KV caches are full: " + reg.memory.text()
 	case reg.Kind == UndecidedRegime:
 		return fmt.Sprintf("because a batch's games take %s, of which %s batches outstanding hide %s; whether engines with "+
 			"%s requests in flight have room or are saturated cannot be told from the loads that the run has seen",

@@ -38,6 +38,9 @@ type Input struct {
 	Simulator Simulator
 	// Seed draws the resampled groups of the what-ifs' intervals.
 	Seed uint64
+
+	// recorded is the records before those that were not asked about were left out; nil: none were.
+	recorded []rollout.StepRecord
 }
 
 // AdapterLoad is one load of one adapter on one engine. At is its end.

@@ -84,7 +84,7 @@ func (in Input) selected() Input {
 	slices.SortStableFunc(records, func(a, b rollout.StepRecord) int { return cmp.Compare(a.Step, b.Step) })
 	in.NotLookedAt = slices.Clone(in.NotLookedAt)
 	if in.First != nil || in.Last != nil {
-		in.Older = nil
+		in.recorded, in.Older = in.Records, nil
 		in.NotLookedAt = append(in.NotLookedAt, fmt.Sprintf("other steps than those asked about, %s", in.asked()))
 	}
 	for len(records) > lastSteps {

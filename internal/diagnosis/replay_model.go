@@ -72,7 +72,7 @@ const (
 
 // newReplayModel is the record as a model; false when it does not hold what it takes.
 func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
-	steps := latestSteps(m.all)
+	steps := latestSteps(m.untilAsked())
 	p := replayModel{
 		stalenessLimit: m.stalenessLimit(), curve: reg.speed.Curve, limit: math.Inf(1), places: math.Inf(1),
 		byFinish: m.in.Spec.Buffer.Order == rollout.FinishOrder, from: steps[0].no, rng: m.in.Seed, stepSec: reg.StepSec,
@@ -102,6 +102,17 @@ func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
 		p.first = max(p.steps[0].take, min(target, ready))
 	}
 	return p, p.groupLoop < len(p.groups) && p.stepLoop < len(p.steps)
+}
+
+// untilAsked is the recorded steps up to the last that is asked about. What was outstanding before the first of these
+// follows from those before it.
+func (m *measurements) untilAsked() []step {
+	last := m.all[len(m.all)-1].no
+	n := len(m.recorded)
+	for n > 0 && m.recorded[n-1].no > last {
+		n--
+	}
+	return m.recorded[:n]
 }
 
 // latestSteps is the end of the record that is replayed.

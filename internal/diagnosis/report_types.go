@@ -71,6 +71,7 @@ type Basis string
 // The bases. Modelled numbers are never added to measured ones.
 const (
 	Measured Basis = "measured"
+	Fitted   Basis = "fitted" // by a curve, to what was measured
 	Modelled Basis = "modelled"
 )
 
@@ -217,6 +218,8 @@ const (
 	WorkerSlots Resource = "worker_slots"
 	// EngineSpeed: engines have free slots, and are saturated all the same: more requests in flight make each slower.
 	EngineSpeed Resource = "engine_speed"
+	// EngineMemory: the engines' KV caches are full, and requests wait inside them or are preempted, beside free slots.
+	EngineMemory Resource = "kv_memory"
 )
 
 // Regime is the three terms of the step time and which of them is the largest.
@@ -232,17 +235,28 @@ type Regime struct {
 	Depth     float64      `json:"depth"`
 	LatencyPD *Quantity    `json:"latency_per_depth,omitempty"` // R/D
 	Evidence  []Evidence   `json:"evidence"`
+	// Saturated is the step that follows from the fitted curve where engines are saturated: (P^k + rise x (R/D)^k)^(1/k).
+	Saturated *Quantity `json:"saturated_step,omitempty"`
+	// Memory is the engines' KV caches; nil when the records do not show them.
+	Memory *EngineMemoryUse `json:"engine_memory,omitempty"`
 	// Load is how fast the engines are at the load that they have; nil when the records do not show what they did.
 	Load *EngineLoad `json:"engine_load,omitempty"`
 	// Probe is the experiment that decides an undecided regime.
 	Probe *Probe `json:"probe,omitempty"`
 }
 
-// EngineLoad is how engines answer at a load, fitted to what they were seen to do.
+// EngineLoad is how engines answer at a load, fitted to what they were seen to do in all of the record: with n requests
+// in flight, one takes (1 + (n/h)^k)^(1/k) times as long as alone.
 type EngineLoad struct {
-	InFlight float64 `json:"in_flight"` // requests at an engine, now
-	SeenLow  float64 `json:"seen_low"`  // loads that the record shows
-	SeenHigh float64 `json:"seen_high"`
+	InFlight float64 `json:"in_flight"` // requests at an engine, now: n
+	Half     float64 `json:"half"`      // h, in requests; 0: requests do not feel each other
+	Knee     float64 `json:"knee"`      // k
+	// Observations is what the curve was fitted to, and Error how far they are from it in the median, as a share.
+	Observations int     `json:"observations"`
+	Error        float64 `json:"median_error"`
+	Basis        Basis   `json:"basis"`
+	SeenLow      float64 `json:"seen_low"` // loads that the record shows
+	SeenHigh     float64 `json:"seen_high"`
 	// Slowdown is how many times as long a request takes as alone.
 	Slowdown float64 `json:"slowdown"`
 	// Rise is the share of one more request in flight that becomes throughput: near 0, engines are saturated; near 1,
@@ -251,6 +265,16 @@ type EngineLoad struct {
 	RiseLow  float64 `json:"rise_low"`
 	RiseHigh float64 `json:"rise_high"`
 	Decided  bool    `json:"decided"`
+}
+
+// EngineMemoryUse is the engines' KV caches over the present steps.
+type EngineMemoryUse struct {
+	Usage       float64 `json:"kv_usage"`                // share in use, the mean over the engines
+	Running     float64 `json:"running"`                 // requests at an engine
+	Waiting     float64 `json:"waiting"`                 // requests inside an engine, for room
+	Limit       float64 `json:"limit"`                   // requests that an engine may have in flight
+	Preemptions float64 `json:"preemptions_per_request"` // answered
+	Limits      bool    `json:"limits"`                  // it is full, and requests wait or are preempted, beside free slots
 }
 
 // Probe is an experiment with a running run that decides what its record cannot.
@@ -307,6 +331,8 @@ type WhatIf struct {
 	StepCost float64 `json:"dollars_per_step,omitempty"`
 	Basis    Basis   `json:"basis"`
 	Model    Model   `json:"model"` // that the numbers are from
+
+	deeper bool // it is about depth
 }
 
 // Model is one of two models of a run.

@@ -61,7 +61,7 @@ func (s simulated) whatIf(c whatIfChange) (WhatIf, bool) {
 		return WhatIf{}, false
 	}
 	return WhatIf{
-		Change: c.name, Note: c.note, Command: c.command, Staler: c.staler, Less: c.less, Basis: Modelled,
+		Change: c.name, Note: c.note, Command: c.command, Staler: c.staler, Less: c.less, deeper: c.deeper, Basis: Modelled,
 		Model:   SimulatorModel,
 		StepSec: step.StepSec, LowSec: min(step.LowSec, step.StepSec), HighSec: max(step.HighSec, step.StepSec),
 		Onset: step.Onset, Outcome: outcomeOf(step.StepSec, s.fit.StepSec),

@@ -10,7 +10,9 @@ import (
 // measurements is what the records of at least one step show, before anything is concluded. Nobody changes it.
 type measurements struct {
 	history
-	in         Input
+	in Input
+	// recorded is the steps that show what the engines do at a load: which steps are asked about does not change that.
+	recorded   []step
 	events     []Event // those of the input and the trainer's restarts, in order of time
 	prefill    *Prefill
 	levels     []Level
@@ -28,7 +30,10 @@ type measurements struct {
 // measure is the first stage: levels, slow steps, cycles and starvation.
 func measure(in Input, h history) measurements {
 	m := measurements{history: h, in: in, events: withRestarts(&h, in.Events), levels: []Level{},
-		loading: loading(in.Loads)}
+		recorded: h.all, loading: loading(in.Loads)}
+	if in.recorded != nil {
+		m.recorded = newHistory(near(in.recorded, h.all[0].no)).all
+	}
 	if first := &h.all[0]; first.no == 0 {
 		m.prefill = &Prefill{WaitSec: first.prefill, ReadyDepth: first.view().ReadyDepth}
 	}
@@ -65,6 +70,15 @@ func loading(loads []AdapterLoad) *rateOverTime {
 		stretches[i] = stretch{load.At.Add(-seconds(load.Sec)), load.At, 1}
 	}
 	return integrated(stretches)
+}
+
+// near is the records that are looked at with those from a step on: as many as are ever looked at, of those that
+// are not much older.
+func near(records []rollout.StepRecord, from rollout.Step) []rollout.StepRecord {
+	const before = lastSteps / 4
+	return slices.DeleteFunc(slices.Clone(records), func(r rollout.StepRecord) bool {
+		return r.Step < from-before || r.Step >= from-before+lastSteps
+	})
 }
 
 // cycleIn is how the step time repeats itself within a level; nil when it does not.

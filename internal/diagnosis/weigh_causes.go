@@ -201,7 +201,7 @@ func throughput(_ *measurements, reg *regime, _ effect) (Cause, bool) {
 		text += fmt.Sprintf("; at %s requests in flight each takes x%.1f as long as alone", units.Number(reg.speed.Load),
 			reg.speed.Curve.Slowdown(reg.speed.Load))
 		return decided(CauseThroughput, IsCause, text, Modelled), true
-	case reg.Kind == CapacityBound && reg.Resource == EngineSlots:
+	case reg.Kind == CapacityBound && reg.Resource == EngineSlots, reg.Resource == EngineMemory:
 		return decided(CauseThroughput, IsCause, text, Measured), true
 	case reg.Kind == MixedRegime || reg.Kind == NoRegime || reg.Kind == UndecidedRegime:
 		return decided(CauseThroughput, Possible, text, reg.P.Basis), true

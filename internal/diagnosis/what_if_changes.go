@@ -21,6 +21,10 @@ type whatIfChange struct {
 	change  change
 	// onlyHelp: it is not worth a word unless it helps.
 	onlyHelp bool
+	// atBest: the change is what it can do at best; at worst it does nothing.
+	atBest bool
+	// deeper: it is about depth, which is no answer where the engines are the limit and engines are one.
+	deeper bool
 	// simulate is the same change for a simulator; none: the change is one that it does not know.
 	simulate SimulatedChange
 }
@@ -95,7 +99,14 @@ func depthChanges(m *measurements, reg *regime) []whatIfChange {
 			out = append(out, outstandingChange(m, d))
 		}
 	}
-	return slices.DeleteFunc(out, func(c whatIfChange) bool { return refused(m, c.command) })
+	out = slices.DeleteFunc(out, func(c whatIfChange) bool { return refused(m, c.command) })
+	for i := range out {
+		out[i].deeper = true
+		if reg.Resource == EngineSpeed {
+			out[i].note = strings.TrimPrefix(out[i].note+", never below P = "+units.Seconds(reg.P.Sec), ", ")
+		}
+	}
+	return out
 }
 
 // refused reports whether the run would not take what a command sets.

@@ -33,9 +33,11 @@ type predictions struct {
 	whatIfs   []WhatIf
 	// model is the run as it can be replayed with changes; nil: the records do not hold what it takes. It is trusted
 	// with a step time only where fit explains the record; else with what a change does to one, as far as that goes.
-	model   *replayModel
-	fit     Fit
-	probe   *Probe
+	model *replayModel
+	fit   Fit
+	probe *Probe
+	// doubted: the replay does not meet a record whose regime follows from how the engines are thought to bear load.
+	doubted bool
 	missing []string // evidence that would be needed to replay
 	notes   []string
 }
@@ -56,6 +58,7 @@ func predict(m *measurements, reg *regime) predictions {
 	}
 	fit := fitOf(m, reg, &model)
 	p.model, p.fit = &model, fit
+	p.doubted = !fit.Explains && (reg.Kind == LatencyBound || reg.Resource == EngineSpeed)
 	if !waits {
 		return p
 	}
@@ -77,7 +80,7 @@ func predict(m *measurements, reg *regime) predictions {
 		p.whatIfs = append(p.whatIfs, withEngines(m, whatIf(&model, fit, c, uint64(i)), c))
 	}
 	mayHelp := func(w WhatIf) bool { return w.Outcome == MayHelp }
-	if reg.Kind == UndecidedRegime || slices.ContainsFunc(p.whatIfs, mayHelp) {
+	if reg.Kind == UndecidedRegime || p.doubted || slices.ContainsFunc(p.whatIfs, mayHelp) {
 		p.probe = probeOf(m, reg, &model)
 	}
 	if !fit.Explains && !better && m.starving() { // of a run that does not wait yet, nothing is asked of the model
@@ -97,13 +100,16 @@ func willStarve(m *measurements, reg *regime) bool {
 // as they are now, whichever is worse, because the fast steps of a run are met by any model. The beginning of a replay
 // that does not begin with the run is left out: what was outstanding then is not known.
 func fitOf(m *measurements, reg *regime, model *replayModel) Fit {
-	recordedSteps := latestSteps(m.all)
+	recordedSteps := latestSteps(m.untilAsked())
 	replayed := model.replay(len(recordedSteps))
 	n := min(len(recordedSteps), len(replayed))
 	from := 0
+	for from < n-1 && recordedSteps[from].no < m.all[0].no {
+		from++
+	}
 	if model.from > 0 {
 		warm, _ := model.span()
-		from = min(warm, n/2)
+		from = max(from, min(warm, n/2))
 	}
 	period := 1
 	if m.cycle != nil {
@@ -168,7 +174,7 @@ func (r steadyReplay) onset(p *replayModel) *rollout.Step {
 func whatIf(model *replayModel, fact Fit, c whatIfChange, stream uint64) WhatIf {
 	replayed := model.changed(c.change).steady()
 	w := WhatIf{
-		Change: c.name, Note: c.note, Command: c.command, Staler: c.staler, Less: c.less,
+		Change: c.name, Note: c.note, Command: c.command, Staler: c.staler, Less: c.less, deeper: c.deeper,
 		StepSec: meanWall(replayed.end), Onset: replayed.onset(model), Basis: Modelled, Model: ReplayModel,
 	}
 	rng := rand.New(rand.NewPCG(model.rng, stream))
@@ -189,6 +195,12 @@ func whatIf(model *replayModel, fact Fit, c whatIfChange, stream uint64) WhatIf 
 		sec, now := meanWall(other.changed(c.change).steady().end), meanWall(other.steady().end)
 		w.LowSec, w.HighSec = min(w.LowSec, sec), max(w.HighSec, sec)
 		if outcomeOf(sec, now) != w.Outcome {
+			w.Outcome = MayHelp
+		}
+	}
+	if c.atBest {
+		w.HighSec = max(w.HighSec, fact.StepSec)
+		if w.Outcome == Helps {
 			w.Outcome = MayHelp
 		}
 	}

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -10,7 +11,8 @@ import (
 func settingChanges(m *measurements, reg *regime) []whatIfChange {
 	var out []whatIfChange
 	for _, propose := range []func(*measurements, *regime) (whatIfChange, bool){
-		noRefills, noStaleDrops, withoutSlowestGame, noAdapterStalls, ownLimitRaised, backgroundPublication, fewerGroups,
+		noRefills, noStaleDrops, withoutSlowestGame, noAdapterStalls, ownLimitRaised, fewerInFlight, moreMemory,
+		backgroundPublication, fewerGroups,
 	} {
 		if c, worth := propose(m, reg); worth && !refused(m, c.command) {
 			c.onlyHelp = true
@@ -94,6 +96,29 @@ func ownLimitRaised(m *measurements, reg *regime) (whatIfChange, bool) {
 		command: setCommand(m, fmt.Sprintf("dispatch.max_in_flight_per_engine=%d", limit)),
 		change:  change{engineLimit: limit},
 	}, own > 0 && limit > own && reg.slots.full()
+}
+
+// fewerInFlight gives engines whose KV caches are full no more requests than fit: none is thrown out and computed again.
+func fewerInFlight(m *measurements, reg *regime) (whatIfChange, bool) {
+	fits, known := kvFit(m)
+	was := m.in.Spec.Dispatch.MaxInFlightPerEngine
+	if was == 0 {
+		was = int(math.Round(reg.memory.limit))
+	}
+	return whatIfChange{
+		name:    fmt.Sprintf("max_in_flight_per_engine %d -> %d", was, fits),
+		note:    "as many as the KV cache holds",
+		command: setCommand(m, fmt.Sprintf("dispatch.max_in_flight_per_engine=%d", fits)),
+		change:  change{engineTime: 1 - reg.memory.recomputed()},
+	}, known && reg.Resource == EngineMemory && fits < was && reg.memory.preempted >= kvPreempted
+}
+
+// moreMemory gives the KV caches a quarter more room: at best as many more requests run, each as fast as now.
+func moreMemory(_ *measurements, reg *regime) (whatIfChange, bool) {
+	const more = 1.25
+	return whatIfChange{name: "a quarter more KV memory at the engines", atBest: true,
+		note:   "gpu_memory_utilization, max_model_len, fp8 KV; at best, if more requests do not slow each other down",
+		change: change{engineTime: 1 / more}}, reg.Resource == EngineMemory
 }
 
 // backgroundPublication is a trainer that does not wait until the engines serve its weights.

@@ -287,9 +287,8 @@ func longRun(reg diagnosis.Regime) (terms string, sec float64) {
 	switch {
 	case reg.P == nil || reg.LatencyPD == nil:
 		return "", 0
-	case reg.Resource == diagnosis.EngineSpeed && reg.Load != nil && reg.LatencyPD.Sec > reg.P.Sec:
-		return fmt.Sprintf("P + %s of R/D", units.Percent(reg.Load.Rise)),
-			max(reg.C.Sec, reg.P.Sec+reg.Load.Rise*reg.LatencyPD.Sec)
+	case reg.Resource == diagnosis.EngineSpeed && reg.Saturated != nil:
+		return reg.Saturated.How, max(reg.C.Sec, reg.Saturated.Sec)
 	}
 	return "max(C, P, R/D)", max(reg.C.Sec, reg.P.Sec, reg.LatencyPD.Sec)
 }
