@@ -50,7 +50,7 @@ const (
 
 // Decided reports whether the observations tell saturated engines from those with room.
 func (f Fit) Decided() bool {
-	return f.Observations > 0 && (f.RiseHigh < decides || f.RiseLow > decides || f.RiseHigh-f.RiseLow <= narrow)
+	return f.Observations > 0 && (f.RiseHigh <= decides+1e-9 || f.RiseLow > decides || f.RiseHigh-f.RiseLow <= narrow)
 }
 
 // IsSaturated reports whether more requests in flight are more delay than throughput.

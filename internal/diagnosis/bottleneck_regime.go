@@ -120,10 +120,10 @@ func (reg *regime) saturationExplains() bool {
 	return reg.Saturated != nil && math.Abs(reg.Saturated.Sec/reg.StepSec-1) <= 2*closeTo
 }
 
-// saturatedStep is what saturated engines make of a step; nil where they are not known to be. With D batches outstanding
-// the requests in flight are the same however fast the engines are, so that a step is R/D of engines that do not slow
-// down, stretched by the curve: its k-th power is that of P, which is all that they can do, and of what they do not
-// stretch, which is the rise's share of the k-th power of R/D.
+// saturatedStep is what saturated engines make of a step; nil where they are not known to be. With D batches
+// outstanding the requests in flight are the same however fast the engines are. A step is then R/D of engines that do
+// not slow down, stretched by the curve: its k-th power is that of P, which is all that they can do, and of what they
+// do not stretch, which is the rise's share of the k-th power of R/D.
 func (reg *regime) saturatedStep() *Quantity {
 	s := &reg.speed
 	if !s.Decided() || !s.IsSaturated() || !reg.latency.prompt || reg.P == nil || reg.LatencyPD == nil {

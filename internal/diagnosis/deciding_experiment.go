@@ -16,8 +16,8 @@ const (
 )
 
 // probeOf is the cheapest experiment that tells saturated engines from engines with room: half as many requests in
-// flight. Saturated engines take as long for a step as before. It is nil where the run would refuse it: where it is over
-// or soon will be, or has too little in flight to halve.
+// flight. Saturated engines take as long for a step as before. It is nil where the run would refuse it: where it is
+// over or soon will be, or has too little in flight to halve.
 func probeOf(m *measurements, reg *regime, model *replayModel) *Probe {
 	limit := int(math.Floor(reg.speed.Load / 2))
 	own := m.in.Spec.Dispatch.MaxInFlightPerEngine

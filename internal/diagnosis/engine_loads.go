@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -21,9 +22,19 @@ type engineLoads struct {
 	half     float64   // of the curve by which unlike loads are weighed; 0: they count by their time
 	integral []float64 // of weighed loads until at[i]; see weighBy
 	plain    []float64 // and of the loads themselves
+	// partial: the timelines are of a part of what is in flight alone, because groups were dropped, or other runs are at
+	// the engines. What the engines were seen to have counts then.
+	partial bool
+	sampled []sampledWindow
+	// errorSec is the variance of the logarithm of a mean load, for a mean over one second: by how much what engines were
+	// seen to have and what was rebuilt differ.
+	errorSec float64
 	windows  []engineWindow
 	usual    float64 // engines, where no window says it
 }
+
+// sampledWindow is what engines were seen to have in flight, each, in the window of a step.
+type sampledWindow struct{ from, to, inFlight float64 }
 
 // engineWindow is how many engines there were until a time.
 type engineWindow struct{ until, engines float64 }
@@ -65,12 +76,74 @@ func loadsOf(m *measurements) (engineLoads, []playedGroup) {
 	for i := range m.all {
 		v := m.all[i].view()
 		if v.Fleet.Engines > 0 {
-			l.windows = append(l.windows, engineWindow{secondsBetween(l.origin, v.GrantedAt), v.Fleet.Engines})
+			to := secondsBetween(l.origin, v.GrantedAt)
+			l.windows = append(l.windows, engineWindow{to, v.Fleet.Engines})
+			l.sampled = append(l.sampled, sampledWindow{to - v.Fleet.WindowSec, to, v.Fleet.InFlight})
 		}
 	}
 	l.weighBy(0)
 	l.plain = l.integral
+	l.errorSec = l.disagreement(m)
 	return l, groups
+}
+
+// busyWindow is the part of a step's window in which engines had something to do.
+type busyWindow struct {
+	from, busy float64
+	// load is the requests in flight at an engine meanwhile, as they count: the mean of what was seen and of what was
+	// rebuilt.
+	load float64
+	off  float64 // logarithm of what was rebuilt by what was seen
+	seen bool
+}
+
+// windowOf is what engines had in flight over the window of a step.
+func (l *engineLoads) windowOf(v *rollout.ServiceView) busyWindow {
+	f := &v.Fleet
+	to := secondsBetween(l.origin, v.GrantedAt)
+	w := busyWindow{from: to - f.WindowSec}
+	if len(l.at) == 0 || to <= 0 || f.WindowSec <= 0 {
+		return w
+	}
+	start := max(0, w.from)
+	idle := l.idle(start, to)
+	w.busy = to - start - idle
+	if w.busy <= 0 {
+		return w
+	}
+	w.load = l.busyMean(start, to, idle)
+	plain := l.plainly(func() float64 { return l.busyMean(start, to, idle) })
+	sampled := f.InFlight * f.WindowSec / w.busy
+	switch {
+	case l.partial:
+		w.load = sampled
+	case sampled > 0 && plain > 0: // two views of the same, that err differently
+		w.off, w.seen = math.Log(plain/sampled), true
+		w.load *= (1 + sampled/plain) / 2
+	}
+	return w
+}
+
+// disagreement is how far the two views of the load are apart, window by window.
+func (l *engineLoads) disagreement(m *measurements) float64 {
+	var off, sec []float64
+	for i := range m.all {
+		if w := l.windowOf(m.all[i].view()); w.seen && w.busy >= leastBusy*m.all[i].view().Fleet.WindowSec {
+			off, sec = append(off, w.off), append(sec, w.busy)
+		}
+	}
+	middle := median(off) // engines' samples leave out the way there and back
+	var squares []float64
+	for i := range off {
+		squares = append(squares, (off[i]-middle)*(off[i]-middle)*sec[i])
+	}
+	const ofNormal = 0.4549 // median of the square of a normal deviate
+	return median(squares) / ofNormal
+}
+
+// errorOver is the variance of the logarithm of one view's mean load over some seconds.
+func (l *engineLoads) errorOver(sec float64) float64 {
+	return max(loadError*loadError, l.errorSec/2/max(1e-9, sec))
 }
 
 // weighBy says how unlike loads within a time count: as an engine of this curve feels them, half being the load at
@@ -193,6 +266,19 @@ func (l *engineLoads) mean(from, to float64) float64 {
 	return mean
 }
 
+// busyMean is the mean between two times without the seconds in which nothing was in flight.
+func (l *engineLoads) busyMean(from, to, idle float64) float64 {
+	rest := l.others
+	if l.half > 0 {
+		rest = 1 / (l.half + l.others)
+	}
+	mean := max(0, l.until(to)-l.until(from)-idle*rest) / (to - from - idle)
+	if l.half > 0 && mean > 0 {
+		return max(0, 1/mean-l.half)
+	}
+	return mean
+}
+
 // idle is how many seconds between two times nothing was in flight.
 func (l *engineLoads) idle(from, to float64) float64 {
 	const hardlyAny = 0.5
@@ -210,8 +296,23 @@ func (l *engineLoads) idle(from, to float64) float64 {
 	return sum
 }
 
+// sampledOver is what engines were seen to have in flight between two times; 0: nobody looked.
+func (l *engineLoads) sampledOver(from, to float64) float64 {
+	sum, sec := 0.0, 0.0
+	for _, w := range l.sampled {
+		if shared := min(to, w.to) - max(from, w.from); shared > 0 {
+			sum += shared * w.inFlight
+			sec += shared
+		}
+	}
+	return sum / max(1e-9, sec)
+}
+
 // over is the requests in flight beside a group while it was played, as its games felt them.
 func (l *engineLoads) over(g *playedGroup) float64 {
+	if l.partial {
+		return l.sampledOver(g.from, g.to)
+	}
 	sum, sec := 0.0, 0.0
 	for _, e := range g.episodes() {
 		sum += e * l.mean(g.from, g.from+e)
@@ -223,12 +324,12 @@ func (l *engineLoads) over(g *playedGroup) float64 {
 	return sum / sec
 }
 
-// plainMean is the mean of the requests in flight at an engine between two times.
-func (l *engineLoads) plainMean(from, to float64) float64 {
+// plainly is what something gives when unlike loads count by their time.
+func (l *engineLoads) plainly(of func() float64) float64 {
 	half, integral := l.half, l.integral
 	defer func() { l.half, l.integral = half, integral }()
 	if half > 0 {
 		l.half, l.integral = 0, l.plain
 	}
-	return l.mean(from, to)
+	return of()
 }

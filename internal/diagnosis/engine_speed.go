@@ -34,6 +34,10 @@ func speedOf(asked *measurements, slots slotUse) engineSpeed {
 func speedOver(m *measurements, slots slotUse) engineSpeed {
 	loads, groups := loadsOf(m)
 	loads.others = slots.others() / max(1, m.fleet.engines)
+	loads.partial = m.fleet.known && (loads.others > 0 || m.dropRate(positions(0, len(m.steps))) > minWaitShare)
+	if loads.partial {
+		loads.errorSec = 0
+	}
 	s := speedBy(m, &loads, groups)
 	for range 2 { // what a load within a time counts for depends on the curve
 		loads.weighBy(s.Curve.Half)
@@ -47,11 +51,9 @@ func speedBy(m *measurements, loads *engineLoads, groups []playedGroup) engineSp
 	s := engineSpeed{groupLoad: map[rollout.GroupSeq]float64{}}
 	obs := byGroupTimelines(m, loads, groups, s.groupLoad)
 	shifts := shiftsOfSpeed(m, obs)
-	for i := range obs {
-		obs[i].Series += series(0, shifts.ofGroups(rollout.Step(obs[i].Cluster)), 0)
-	}
+	obs = shifts.apart(obs)
 	obs = append(obs, byStepWindows(m, loads, groups, shifts)...)
-	obs = append(obs, byEngineBins(m, shifts)...)
+	obs = append(obs, byEngineBins(m, loads, shifts)...)
 	s.usualLoad = presentLoad(m, s.groupLoad)
 	if s.usualLoad == 0 {
 		s.usualLoad = m.fleet.inFlight / max(1, m.fleet.engines)
@@ -98,11 +100,14 @@ func tokensPerRequest(groups []playedGroup) perRequest {
 	if u.Requests == 0 {
 		return perRequest{}
 	}
-	return perRequest{prefilled(u) / float64(u.Requests), float64(u.OutputTokens) / float64(u.Requests)}
+	return perRequest{float64(u.InputTokens) / float64(u.Requests), float64(u.OutputTokens) / float64(u.Requests)}
 }
 
-// prefilled is the prompt tokens that no cache held.
-func prefilled(u rollout.Usage) float64 { return float64(max(0, u.InputTokens-u.CachedTokens)) }
+// prompted is the prompt tokens of a bin, those included that a cache held. A cache that holds fewer of them the more
+// requests are in flight is part of what the load does.
+func prompted(e *rollout.EngineView, b rollout.LoadBin) float64 {
+	return b.InputTokens / max(0.05, 1-e.PrefixHitShare)
+}
 
 // requests is a number of tokens in requests of mean size: prompts and completions count alike.
 func (p perRequest) requests(input, output float64) float64 {
@@ -123,61 +128,85 @@ func byGroupTimelines(
 	m *measurements, loads *engineLoads, groups []playedGroup, felt map[rollout.GroupSeq]float64,
 ) []capacity.Observation {
 	mean := tokensPerRequest(groups)
+	adapters := firstAdapterGames(groups)
 	var obs []capacity.Observation
+	var played []int // the group of each
 	for i := range groups {
 		g := &groups[i]
 		n := loads.over(g)
 		felt[g.view.Seq] = n
 		u := g.view.Usage
-		work := mean.requests(prefilled(u), float64(u.OutputTokens))
+		work := mean.requests(float64(u.InputTokens), float64(u.OutputTokens))
 		if work == 0 {
 			work = float64(u.Requests)
 		}
-		if work == 0 {
-			continue
+		if loads.partial || work == 0 || g.view.MinVersion == 0 && g.to > adapters {
+			continue // it was played beside games of another kind
 		}
+		played = append(played, i)
 		obs = append(obs, capacity.Observation{
 			Series: series(byGroups, 0, weights(g.view.MinVersion == 0)), Source: byGroups, Cluster: int(g.step),
 			InFlight: n, Sec: u.ExecSec / work, Weight: work, Noise: timelineNoise,
 		})
 	}
-	return calibrated(obs)
+	errors := make([]float64, len(obs))
+	for i, at := range played {
+		errors[i] = loads.errorOver(groups[at].to - groups[at].from)
+	}
+	return calibrated(obs, errors, true)
 }
 
 const (
 	// timelineNoise is the least that a group's request time may be off from its load: they are of the whole group.
 	timelineNoise = 0.02
-	// loadError is the most by how much a group's load, rebuilt from timelines, is taken to be off: what its games hold is
-	// not even over time.
+	// loadError is the least by how much a load is taken to be off.
 	loadError = 0.02
+	// leastTruth is the share of the loads' spread that must be no error.
+	leastTruth = 0.25
 )
 
-// calibrated draws the loads together by as much of their spread as is error. Without that, times would seem to depend
-// less on the load than they do.
-func calibrated(obs []capacity.Observation) []capacity.Observation {
-	mean, meanSec, n := 0.0, 0.0, float64(len(obs))
+// calibrated draws the loads of one source together, within each series, by as much of their spread as is error.
+// Without that, times that were seen apart from the load would seem to depend less on it than they do, and times that
+// are reckoned from it, more. errors is the variance of each logarithm; apart: the times were seen apart. Loads that
+// differ by little but their error say nothing.
+func calibrated(obs []capacity.Observation, errors []float64, apart bool) []capacity.Observation {
+	type sums struct{ weight, load float64 }
+	middle := map[int]*sums{}
 	for _, o := range obs {
-		mean += math.Log(max(1e-9, o.InFlight)) / n
-		meanSec += math.Log(max(1e-9, o.Sec)) / n
+		of := middle[o.Series]
+		if of == nil {
+			of = &sums{}
+			middle[o.Series] = of
+		}
+		of.weight += o.Weight
+		of.load += o.Weight * logOf(o.InFlight)
 	}
-	square, product, squareSec := 0.0, 0.0, 0.0
-	for _, o := range obs {
-		off, sec := math.Log(max(1e-9, o.InFlight))-mean, math.Log(max(1e-9, o.Sec))-meanSec
-		square += off * off / n
-		product += off * sec / n
-		squareSec += sec * sec / n
+	square, err := 0.0, 0.0
+	for i, o := range obs {
+		off := logOf(o.InFlight) - middle[o.Series].load/middle[o.Series].weight
+		square += o.Weight * off * off
+		err += o.Weight * errors[i]
 	}
 	if square == 0 {
 		return obs
 	}
-	// An error of the load would show in the times that do not fit it.
-	unexplained := max(0, squareSec-product*product/square)
-	truth := max(0.1, 1-min(loadError*loadError, unexplained)/square)
+	truth := 1 - err/square
+	if truth < leastTruth {
+		return nil
+	}
 	for i := range obs {
-		obs[i].InFlight = math.Exp(mean + truth*(math.Log(max(1e-9, obs[i].InFlight))-mean))
+		of := middle[obs[i].Series]
+		mean := of.load / of.weight
+		was := obs[i].InFlight
+		obs[i].InFlight = math.Exp(mean + truth*(logOf(was)-mean))
+		if !apart {
+			obs[i].Sec *= obs[i].InFlight / was
+		}
 	}
 	return obs
 }
+
+func logOf(v float64) float64 { return math.Log(max(1e-9, v)) }
 
 // weights tells the base model, before the first adapter, from adapters: it may be faster.
 func weights(base bool) int {
@@ -185,6 +214,17 @@ func weights(base bool) int {
 		return 1
 	}
 	return 0
+}
+
+// firstAdapterGames is when games were first played with an adapter.
+func firstAdapterGames(groups []playedGroup) float64 {
+	first := math.Inf(1)
+	for i := range groups {
+		if groups[i].view.MinVersion > 0 {
+			first = min(first, groups[i].from)
+		}
+	}
+	return first
 }
 
 // baseModelUntil is until when games were played with the base model.
@@ -198,8 +238,12 @@ func baseModelUntil(groups []playedGroup) float64 {
 	return until
 }
 
-// mixNoise is the least that tokens per second of a time may be off.
-const mixNoise = 0.005
+const (
+	// mixNoise is the least that tokens per second of a time may be off.
+	mixNoise = 0.005
+	// leastBusy is the share of a window in which engines must have had something to do for it to count.
+	leastBusy = 0.5
+)
 
 // byStepWindows compares the fleet's tokens per second over each step's window with the requests in flight meanwhile.
 func byStepWindows(
@@ -218,29 +262,28 @@ func byStepWindows(
 	mean := perRequest{input / sec, output / sec}
 	base := baseModelUntil(groups)
 	var obs []capacity.Observation
+	var errors []float64
 	for i := range m.all {
 		v := m.all[i].view()
 		f := &v.Fleet
-		to := secondsBetween(loads.origin, v.GrantedAt)
-		from := to - f.WindowSec
-		rate := mean.requests(f.InputTPS, f.OutputTPS)
-		if rate > 0 && f.Engines > 0 && from >= 0 && loads.idle(from, to) < 0.1*(to-from) {
-			n := loads.mean(from, to)
-			if plain := loads.plainMean(from, to); f.InFlight > 0 && plain > 0 { // two views of the same, that err differently
-				n *= (1 + f.InFlight/plain) / 2
-			}
-			obs = append(obs, capacity.Observation{
-				Series: series(byWindows, shifts.ofWindows(m.all[i].no), weights(from < base)), Source: byWindows,
-				Cluster: int(m.all[i].no), InFlight: n, Sec: n * f.Engines / rate,
-				Weight: math.Min(f.WindowSec, sec/float64(len(m.all))), Noise: mixNoise,
-			})
+		w := loads.windowOf(v)
+		rate := mean.requests(f.InputTPS, f.OutputTPS) * f.WindowSec / max(1e-9, w.busy)
+		stretch := shifts.ofWindows(m.all[i].no)
+		if stretch == changing || rate <= 0 || f.Engines <= 0 || w.busy < leastBusy*f.WindowSec || w.load <= 0 {
+			continue
 		}
+		obs = append(obs, capacity.Observation{
+			Series: series(byWindows, stretch, weights(w.from < base)), Source: byWindows,
+			Cluster: int(m.all[i].no), InFlight: w.load, Sec: w.load * f.Engines / rate,
+			Weight: math.Min(w.busy, sec/float64(len(m.all))), Noise: mixNoise,
+		})
+		errors = append(errors, loads.errorOver(w.busy)/2) // it is the mean of two views
 	}
-	return obs
+	return calibrated(obs, errors, false)
 }
 
 // byEngineBins compares what each engine did at one load with what it did at others.
-func byEngineBins(m *measurements, shifts speedShifts) []capacity.Observation {
+func byEngineBins(m *measurements, loads *engineLoads, shifts speedShifts) []capacity.Observation {
 	var input, output, sec float64
 	number := map[rollout.EngineID]int{}
 	for i := range m.all {
@@ -249,7 +292,7 @@ func byEngineBins(m *measurements, shifts speedShifts) []capacity.Observation {
 				number[e.Engine] = len(number)
 			}
 			for _, b := range e.Loads {
-				input += b.InputTokens
+				input += prompted(&e, b)
 				output += b.OutputTokens
 				sec += b.Sec
 			}
@@ -260,14 +303,23 @@ func byEngineBins(m *measurements, shifts speedShifts) []capacity.Observation {
 	}
 	mean := perRequest{input / sec, output / sec}
 	var obs []capacity.Observation
+	latest := map[rollout.EngineID]int{} // observation of each engine
 	for i := range m.all {
 		level := shifts.ofWindows(m.all[i].no)
+		if level == changing {
+			continue
+		}
 		for _, e := range m.all[i].view().Engines {
 			for _, b := range e.Loads {
-				rate := mean.requests(b.InputTokens, b.OutputTokens) / max(1e-9, b.Sec)
-				if rate <= 0 {
+				rate := mean.requests(prompted(&e, b), b.OutputTokens) / max(1e-9, b.Sec)
+				if rate <= 0 || b.InFlight <= 0 {
 					continue
 				}
+				if at, known := latest[e.Engine]; known && sameStretch(obs[at], b.InFlight, rate) {
+					obs[at].Weight += b.Sec
+					continue
+				}
+				latest[e.Engine] = len(obs)
 				obs = append(obs, capacity.Observation{
 					Series: series(byEngines, level, number[e.Engine]), Source: byEngines, Cluster: int(m.all[i].no),
 					InFlight: b.InFlight, Sec: b.InFlight / rate, Weight: b.Sec, Noise: mixNoise,
@@ -275,7 +327,17 @@ func byEngineBins(m *measurements, shifts speedShifts) []capacity.Observation {
 			}
 		}
 	}
-	return obs
+	errors := make([]float64, len(obs))
+	for i, o := range obs {
+		errors[i] = loads.errorOver(o.Weight) * float64(max(1, len(number)))
+	}
+	return calibrated(obs, errors, false)
+}
+
+// sameStretch reports whether a bin goes on with the stretch of the one before: one stretch is cut where a step ends.
+func sameStretch(o capacity.Observation, inFlight, rate float64) bool {
+	const rounding = 1e-3
+	return math.Abs(o.InFlight/inFlight-1) < rounding && math.Abs(o.InFlight/o.Sec/rate-1) < rounding
 }
 
 // slowdowns is how many times as long a request takes as alone: now, and at another load.
@@ -307,8 +369,8 @@ func (reg *regime) sayLoad(lines []Evidence) []Evidence {
 		return append(lines, Evidence{fmt.Sprintf("%s: it cannot be told how much more an engine generates for one more (%s "+
 			"to %s of what one alone would)", seen, units.Percent(s.RiseLow), units.Percent(s.RiseHigh)), Fitted})
 	}
-	text := fmt.Sprintf("%s: a request takes x%.1f as long as alone, and one more makes the engine generate %s (%s to %s) of "+
-		"what one alone would", seen, s.Curve.Slowdown(s.Load), units.Percent(s.Rise), units.Percent(s.RiseLow),
+	text := fmt.Sprintf("%s: a request takes x%.1f as long as alone, and one more makes the engine generate %s (%s to "+
+		"%s) of what one alone would", seen, s.Curve.Slowdown(s.Load), units.Percent(s.Rise), units.Percent(s.RiseLow),
 		units.Percent(s.RiseHigh))
 	if s.Curve.Half > 0 {
 		text += fmt.Sprintf("; by (1 + (n/h)^k)^(1/k) with h %s, k %s, from %d observations that are %s off it in the median",

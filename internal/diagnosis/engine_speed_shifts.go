@@ -51,16 +51,19 @@ func shiftsOfSpeed(m *measurements, obs []capacity.Observation) speedShifts {
 	return s
 }
 
-// stretch numbers the stretches of steps with one speed, and those in which it changes: from so many steps before a
-// shift until so many after it.
+// changing is the stretch of steps in which the speed changes: what they show is of neither speed.
+const changing = -1
+
+// stretch numbers the stretches of steps with one speed. From so many steps before a shift until so many after it the
+// speed is changing.
 func (s speedShifts) stretch(no, before, after rollout.Step) int {
 	number := 0
 	for i, at := range s.steps {
 		switch {
 		case no >= at+after:
-			number = 2*i + 2
+			number = i + 1
 		case no >= at-before:
-			return 2*i + 1
+			return changing
 		}
 	}
 	return number
@@ -71,3 +74,15 @@ func (s speedShifts) ofGroups(no rollout.Step) int { return s.stretch(no, s.lag-
 
 // ofWindows is the stretch of what engines did before a step was claimed: a shift shows there first.
 func (s speedShifts) ofWindows(no rollout.Step) int { return s.stretch(no, 2*s.lag, 1) }
+
+// apart is the observations of groups with those of each speed in series of their own.
+func (s speedShifts) apart(obs []capacity.Observation) []capacity.Observation {
+	var kept []capacity.Observation
+	for _, o := range obs {
+		if stretch := s.ofGroups(rollout.Step(o.Cluster)); stretch != changing {
+			o.Series += series(0, stretch, 0)
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}

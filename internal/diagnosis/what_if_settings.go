@@ -98,7 +98,8 @@ func ownLimitRaised(m *measurements, reg *regime) (whatIfChange, bool) {
 	}, own > 0 && limit > own && reg.slots.full()
 }
 
-// fewerInFlight gives engines whose KV caches are full no more requests than fit: none is thrown out and computed again.
+// fewerInFlight gives engines whose KV caches are full no more requests than fit: none is thrown out and computed
+// again.
 func fewerInFlight(m *measurements, reg *regime) (whatIfChange, bool) {
 	fits, known := kvFit(m)
 	was := m.in.Spec.Dispatch.MaxInFlightPerEngine
