@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/telemetry/spool/spooltest"
 	"github.com/millrace/millrace/internal/temporalcli"
 )
 
@@ -29,17 +29,7 @@ func TestMain(m *testing.M) {
 		stop()
 		os.Exit(code)
 	}
-	dir, err := os.MkdirTemp("", "millrace-test-") // what waits on the disk is kept away from the user's own
-	if err == nil {
-		err = os.Setenv("XDG_STATE_HOME", dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir) // a temporary folder
-	os.Exit(code)
+	os.Exit(spooltest.Main(m))
 }
 
 // process is a millrace process of a test.

@@ -22,13 +22,14 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/axiom/axiomtest"
+	"github.com/millrace/millrace/internal/telemetry/spool/spooltest"
 	"github.com/millrace/millrace/internal/telemetry/store"
 )
 
 // TestMain lets this binary be a server, too: one that tests kill as nothing in their own process can be killed.
 func TestMain(m *testing.M) {
 	if os.Getenv("MILLRACE_TEST_SERVER") == "" {
-		os.Exit(runTests(m))
+		os.Exit(spooltest.Main(m))
 	}
 	cfg, err := config.ReadService("environment", []byte("temporal: {address: 127.0.0.1:1}\n"), os.Getenv)
 	if err == nil {
@@ -36,20 +37,6 @@ func TestMain(m *testing.M) {
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
-}
-
-// runTests keeps what waits on the disk away from the user's own.
-func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "millrace-test-")
-	if err == nil {
-		err = os.Setenv("XDG_STATE_HOME", dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir) // a temporary folder
-	return m.Run()
 }
 
 // child is a process that can be killed and started again.

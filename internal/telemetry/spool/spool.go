@@ -49,7 +49,6 @@ type Spool struct {
 	next     int       // number of the next segment
 	read     int64     // how far the oldest is read
 	unsynced bool
-	torn     int64
 }
 
 // segment is a file of lines.
@@ -98,11 +97,10 @@ func (s *Spool) resume() error {
 		return err
 	}
 	for _, n := range numbers {
-		size, torn, err := wholeLines(s.path(n))
+		size, err := wholeLines(s.path(n))
 		if err != nil {
 			return err
 		}
-		s.torn += torn
 		s.segments = append(s.segments, segment{n, size})
 		s.next = n + 1
 	}
@@ -145,21 +143,52 @@ func (s *Spool) takeOver(parent string) error {
 	return nil
 }
 
+// adopt takes what is left in a folder. Where the first segment is read in part, the rest of it is taken, so that
+// nothing is read twice.
 func (s *Spool) adopt(dir string) error {
 	other := &Spool{dir: dir}
 	if err := other.resume(); err != nil {
 		return err
 	}
-	for _, g := range other.segments {
+	for i, g := range other.segments {
+		if i == 0 && other.read > 0 {
+			if err := other.cutRead(); err != nil {
+				return err
+			}
+			g.size -= other.read
+		}
 		if err := os.Rename(other.path(g.number), s.path(s.next)); err != nil {
 			return err
 		}
 		s.segments = append(s.segments, segment{s.next, g.size})
 		s.next++
 	}
-	s.torn += other.torn
 	return errors.Join(removeIfThere(filepath.Join(dir, "read")), removeIfThere(filepath.Join(dir, "lock")),
 		os.Remove(dir))
+}
+
+// cutRead leaves of the first segment what is not read. The mark, which says how far that is, goes in the moment before
+// the shorter file takes the name of the longer: a process that is killed in between has lines read again, and loses
+// none.
+func (s *Spool) cutRead() error {
+	name := s.path(s.segments[0].number)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	rest := filepath.Join(s.dir, "rest")
+	f, err := os.Create(rest)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(whole[s.read:s.segments[0].size])
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := removeIfThere(filepath.Join(s.dir, "read")); err != nil {
+		return err
+	}
+	return os.Rename(rest, name)
 }
 
 // Append adds lines, none of which has a line end, or none of them. With sync they are on the disk when it returns.
@@ -422,13 +451,9 @@ func segmentsIn(dir string) (numbers []int, err error) {
 }
 
 // wholeLines is the size of a file up to its last line end. A line that a crash cut off was never reported as kept.
-func wholeLines(path string) (size, torn int64, err error) {
+func wholeLines(path string) (size int64, err error) {
 	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, 0, err
-	}
-	size = int64(bytes.LastIndexByte(text, '\n') + 1)
-	return size, int64(len(text)) - size, nil
+	return int64(bytes.LastIndexByte(text, '\n') + 1), err
 }
 
 func removeIfThere(path string) error {

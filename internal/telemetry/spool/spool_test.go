@@ -102,6 +102,37 @@ func TestLinesOutliveTheProcess(t *testing.T) {
 	}
 }
 
+// TestWhatIsReadIsNotTakenOver: processes that read some of their lines and are killed leave the others, in order and
+// once, to the process that takes their folders over.
+func TestWhatIsReadIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	var dead []*spool.Spool
+	var want []string
+	for n := range 3 {
+		s := open(t, parent, 1<<20)
+		appendLines(t, s, 100*n, 100*n+20)
+		if got := read(t, s, 7*n); len(got) != 7*n {
+			t.Fatalf("read %d", len(got))
+		}
+		want = append(want, lines(100*n+7*n, 100*n+20)...)
+		dead = append(dead, s)
+	}
+	for _, s := range dead {
+		if err := s.Close(); err != nil { // the lock ends, as it does with kill -9
+			t.Fatal(err)
+		}
+	}
+	s := open(t, parent, 1<<20)
+	defer s.Close()
+	if got := read(t, s, 1000); !slices.Equal(got, want) {
+		t.Errorf("left %q, want %q", got, want)
+	}
+	if s.Waiting() != 0 {
+		t.Errorf("%d bytes wait", s.Waiting())
+	}
+}
+
 func TestBound(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), 1000)
