@@ -119,6 +119,7 @@ func (o *OTel) environment(getenv func(string) string) {
 type Axiom struct {
 	Dataset string `json:"dataset"`
 	URL     string `json:"url"`
+	OrgID   string `json:"org_id,omitempty"` // needed with personal tokens only
 
 	Token Secret `json:"-"` // AXIOM_TOKEN
 }
@@ -261,6 +262,7 @@ var serviceTable = settings.Table{
 		{Path: "axiom", Doc: "where events are shipped to; the token comes from AXIOM_TOKEN"},
 		{Path: "axiom.dataset", Doc: "Axiom dataset; nothing is shipped without one"},
 		{Path: "axiom.url", Required: true, Doc: "address of Axiom"},
+		{Path: "axiom.org_id", Doc: "organisation of a personal token (xapt-); API tokens (xaat-) have their own"},
 		{Path: "otel", Doc: "where traces and metrics are exported to by OTLP over HTTP (docs/metrics.md)"},
 		{Path: "otel.endpoint", Example: "http://127.0.0.1:4318",
 			Doc: "base address of a collector; OTEL_EXPORTER_OTLP_ENDPOINT takes its place; nothing is exported without " +
@@ -387,6 +389,7 @@ func (s *Service) environment(getenv func(string) string) {
 		"TEMPORAL_NAMESPACE":     &s.Temporal.Namespace,
 		"AXIOM_DATASET":          &s.Axiom.Dataset,
 		"AXIOM_URL":              &s.Axiom.URL,
+		"AXIOM_ORG_ID":           &s.Axiom.OrgID,
 	} {
 		if v := getenv(name); v != "" {
 			*text = v

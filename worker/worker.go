@@ -48,11 +48,7 @@ func run(
 		return err
 	}
 	defer b.Close()
-	sinks, err := connections.OpenSinks(ctx, cfg, b)
-	if err != nil {
-		return err
-	}
-	defer sinks.Close()
+	defer b.WriteEvents(ctx, cfg)()
 
 	clients, err := newEngineClients(cfg, b.Otel)
 	if err != nil {
@@ -69,13 +65,13 @@ func run(
 		Log:         dispatchLog.writer,
 		Scheduler:   dispatch.Config{MaxQueued: cfg.Worker.DispatchQueue},
 		Clients:     func(e rollout.Engine) live.Engine { return traced(b.Otel, e, clients.mustGet(e)) },
-		Emit:        sinks,
+		Emit:        b.Events,
 		Worker:      self.ID,
 		SampleEvery: 2 * time.Second,
 		OnDispatch:  starts.Note,
 	})
 	files := adapterfiles.NewReader()
-	engines, err := newEngines(cfg, b, clients, files, sinks)
+	engines, err := newEngines(cfg, b, clients, files, b.Events)
 	if err != nil {
 		return err
 	}
@@ -86,7 +82,7 @@ func run(
 		Files:        files,
 		Policy:       b.Otel.TracePolicy(dispatcher),
 		Environments: environments.Builder(),
-		Emit:         sinks,
+		Emit:         b.Events,
 		Tell:         b.Events,
 		Now:          time.Now,
 		Log:          logger,

@@ -58,7 +58,7 @@ update), ingest, dashboards and monitors (read, create, update), and with --noti
 			case dataset == "":
 				return usage("no dataset: add --dataset NAME, or set AXIOM_DATASET or axiom.dataset")
 			}
-			axiom, err := resources.Connect(cfg.Axiom.Token.Reveal(), flags.getenv("AXIOM_ORG_ID"), cfg.Axiom.URL,
+			axiom, err := resources.Connect(cfg.Axiom.Token.Reveal(), cfg.Axiom.OrgID, cfg.Axiom.URL,
 				&http.Client{Timeout: 30 * time.Second, Transport: env.http.Transport})
 			if err != nil {
 				return usage("%v", err)

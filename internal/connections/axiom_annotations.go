@@ -19,7 +19,7 @@ func (b *Set) Annotations(cfg config.Axiom) (*annotations.Writer, error) {
 		return nil, nil
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	axiom, err := resources.Connect(cfg.Token.Reveal(), "", cfg.URL, &http.Client{Timeout: 30 * time.Second,
+	axiom, err := resources.Connect(cfg.Token.Reveal(), cfg.OrgID, cfg.URL, &http.Client{Timeout: 30 * time.Second,
 		Transport: transport})
 	if err != nil {
 		return nil, err

@@ -26,10 +26,10 @@ func (b *Set) Shipper(cfg config.Axiom) (*axiom.Shipper, error) {
 		host = "server"
 	}
 	owner := fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]) // pids come again
-	shipper, err := axiom.New(axiom.Config{Token: cfg.Token.Reveal(), Dataset: cfg.Dataset, URL: cfg.URL}, b.Events, owner,
-		b.Log, b.Events)
+	shipper, err := axiom.New(axiom.Config{Token: cfg.Token.Reveal(), Dataset: cfg.Dataset, URL: cfg.URL,
+		OrgID: cfg.OrgID}, b.Events, owner, b.Log, b.Events)
 	if err != nil {
-		return nil, fmt.Errorf("AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL: %w", err)
+		return nil, fmt.Errorf("AXIOM_TOKEN, AXIOM_DATASET, AXIOM_URL and AXIOM_ORG_ID: %w", err)
 	}
 	b.Log.Info("events are delivered to Axiom by one server at a time", "dataset", cfg.Dataset)
 	return shipper, nil

@@ -73,14 +73,11 @@ func TestEventsReachAxiom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sinks, err := OpenSinks(ctx, cfg, conns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stop := conns.WriteEvents(ctx, cfg)
 	shipper.Start(ctx)
-	sinks.Emit(telemetry.Event{At: time.Now(), Run: "demo", Key: "demo/start",
+	conns.Events.Emit(telemetry.Event{At: time.Now(), Run: "demo", Key: "demo/start",
 		Body: telemetry.RunChanged{State: "running", Change: "start"}})
-	sinks.Close()
+	stop()
 	for end := time.Now().Add(time.Minute); len(fake.Events()) == 0 && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -80,7 +80,11 @@ func (b *Set) watchSpool(ctx context.Context) {
 				"error", is.DiskFault)
 		}
 		if n := is.LostFacts - was.LostFacts; n > 0 {
-			b.Log.Error("facts are lost: neither Redis, nor the disk, nor memory had room", "facts", n)
+			why := "neither Redis, nor the disk, nor memory had room"
+			if is.Refusal != "" {
+				why = "Redis refuses them: " + is.Refusal
+			}
+			b.Log.Error("facts are lost", "facts", n, "error", why)
 		}
 		was = is
 	}

@@ -36,20 +36,16 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	if err != nil {
 		return err
 	}
-	if shipper != nil { // deferred before the sinks are: what they still write down is delivered, too
+	if shipper != nil { // deferred before the writing is: what is still written down is delivered, too
 		defer shipper.Close()
 	}
 	marks, err := b.Annotations(cfg.Axiom)
 	if err != nil {
 		return err
 	}
-	sinks, err := connections.OpenSinks(ctx, cfg, b)
-	if err != nil {
-		return err
-	}
-	defer sinks.Close()
+	defer b.WriteEvents(ctx, cfg)()
 	metrics := prom.New()
-	sampler := runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, sinks, logger)
+	sampler := runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, b.Events, logger)
 	metrics.ShowWhole(sampler.Leads)
 	metrics.Registry().MustRegister(b.TemporalMetrics)
 	metrics.Exemplars(b.Otel.Exemplar)
@@ -92,7 +88,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		Metrics:   metrics.Handler(),
 		OnRefusal: metrics.Refused,
 		Sinks:     sinkStatus.look, DeadLetters: b.Events,
-		Emit: sinks,
+		Emit: b.Events,
 		Log:  logger,
 	})
 	if err != nil {

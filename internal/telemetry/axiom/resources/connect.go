@@ -12,7 +12,7 @@ import (
 // Connect makes the caller of Axiom's API. An empty url is Axiom's own; org is needed with a personal token only.
 func Connect(token, org, url string, through *http.Client) (Caller, error) {
 	options := []client.Option{client.SetNoEnv(), client.SetNoRetry(), client.SetNoTracing(), client.SetClient(through)}
-	if org != "" {
+	if strings.HasPrefix(token, "xapt-") { // personal
 		options = append(options, client.SetPersonalTokenConfig(token, org))
 	} else {
 		options = append(options, client.SetAPITokenConfig(token))

@@ -1,0 +1,23 @@
+package connections
+
+import (
+	"context"
+	"sync"
+
+	"github.com/millrace/millrace/config"
+)
+
+// WriteEvents has what is emitted to Events written, until stop is called: it ends when what was emitted before is
+// written, or on the disk. It outlives ctx, so that what happens while a process winds up is kept, too.
+func (b *Set) WriteEvents(ctx context.Context, cfg config.Service) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	b.openSpool(cfg)
+	var running sync.WaitGroup
+	running.Go(func() { b.watchSpool(ctx) })
+	running.Go(func() { b.Events.Run(ctx) })
+	return func() {
+		b.Events.Close()
+		cancel()
+		running.Wait()
+	}
+}
