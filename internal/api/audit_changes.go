@@ -50,7 +50,8 @@ func (s *Server) audit(hc huma.Context, next func(huma.Context)) {
 		run = "" // There is no such run, or not any more: it is the fleet's to keep.
 	}
 	if status < http.StatusBadRequest || s.refusals.take(c.grant.Name+" "+c.address, s.deps.Now()) == 0 {
-		s.deps.Emit.Emit(telemetry.Event{At: s.deps.Now(), Run: run, Engine: c.engine, Key: "audit/" + rand.Text(), Body: a})
+		s.tell(hc.Context(), telemetry.Event{At: s.deps.Now(), Run: run, Engine: c.engine, Key: "audit/" + rand.Text(),
+			Body: a})
 	}
 	s.deps.Log.LogAttrs(hc.Context(), slog.LevelInfo, "audit", slog.String("what", a.What),
 		slog.String("target", a.Target), slog.String("who", a.Who),
@@ -142,4 +143,13 @@ func differing(before, after map[string]string) (was, is map[string]string) {
 // audited reports whether an operation is one of those whose changes are reported.
 func audited(method, id string) bool {
 	return method != http.MethodGet && !permissions[id].data
+}
+
+// tell keeps an event, also when the client has gone.
+func (s *Server) tell(ctx context.Context, e telemetry.Event) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
+	defer cancel()
+	if err := s.deps.Tell.Tell(ctx, e); err != nil {
+		s.deps.Log.ErrorContext(ctx, "keep an audit", "event", e.ID(), "error", err)
+	}
 }

@@ -18,7 +18,11 @@ func (s *Server) registerDeadLetters() {
 	huma.Register(s.api, s.operation(post, path+"/replay", "replay-dead-letters", "sinks", "Deliver refused events again",
 		"Those named, or all. What is refused once more is listed again."), s.replayDeadLetters)
 	huma.Register(s.api, s.operation(post, path+"/drop", "drop-dead-letters", "sinks", "Give refused events up",
-		"Those named, or all. The store's own copies, which diagnosis reads, are not touched."), s.dropDeadLetters)
+		"Those named, or all; they count as lost. The store's own copies, which diagnosis reads, are not touched."),
+		s.dropDeadLetters)
+	huma.Register(s.api, s.operation(remove, "/v1/sinks/{sink}", "forget-sink", "sinks", "Forget a sink",
+		"For a sink that is no longer delivered to: its cursors, dead letters and counts go, and events are no longer kept "+
+			"for it. Refused while a server delivers."), s.forgetSink)
 }
 
 // DeadLetters is the events that sinks refused.
@@ -28,6 +32,8 @@ type DeadLetters interface {
 	// Replay has them delivered again: those with the ids, or all.
 	Replay(ctx context.Context, sink string, ids ...string) (int, error)
 	DropDeadLetters(ctx context.Context, sink string, ids ...string) (int, error)
+	// ForgetSink forgets a sink that nobody delivers to any more, with its dead letters.
+	ForgetSink(ctx context.Context, sink string) error
 }
 
 // SinkPath names a sink.
@@ -96,6 +102,17 @@ func (s *Server) replayDeadLetters(ctx context.Context, in *LetterChoice) (*lett
 
 func (s *Server) dropDeadLetters(ctx context.Context, in *LetterChoice) (*letterCountBody, error) {
 	return s.changeLetters(ctx, in, "drop dead letters", DeadLetters.DropDeadLetters)
+}
+
+func (s *Server) forgetSink(ctx context.Context, in *SinkPath) (*struct{}, error) {
+	letters, err := s.letters()
+	if err != nil {
+		return nil, err
+	}
+	if err := letters.ForgetSink(ctx, in.Sink); err != nil {
+		return nil, s.fail(ctx, "forget sink", err)
+	}
+	return nil, nil
 }
 
 func (s *Server) changeLetters(ctx context.Context, in *LetterChoice, what string,

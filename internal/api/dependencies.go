@@ -133,8 +133,8 @@ type Deps struct {
 	// Sinks is where events are delivered to, beside the store, and how that goes.
 	Sinks       func(ctx context.Context) ([]telemetry.SinkStatus, error)
 	DeadLetters DeadLetters
-	// Emit takes an audit of every change, and an event for each batch that is formed and each step that is completed.
-	Emit telemetry.Emitter
+	// Tell keeps an audit of every change before the call ends.
+	Tell telemetry.Teller
 	// OnRefusal hears of every request and connection that was turned away, by a small set of reasons.
 	OnRefusal func(reason string)
 

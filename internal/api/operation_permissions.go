@@ -65,6 +65,7 @@ var permissions = map[string]permission{
 	"list-dead-letters":   {role: access.Reader, scope: ofFleet},
 	"replay-dead-letters": {role: access.Operator, scope: ofFleet},
 	"drop-dead-letters":   {role: access.Operator, scope: ofFleet},
+	"forget-sink":         {role: access.Operator, scope: ofFleet},
 
 	"follow-events":       {role: access.Reader},
 	"follow-fleet-events": {role: access.Reader, scope: ofFleet},

@@ -150,11 +150,7 @@ func (s *Server) showRun(ctx context.Context, in *RunPath) (*struct{ Body RunVie
 		RunStatus: s.shown(status), Buffer: counts, Departures: append([]rollout.LengthCount{}, departures...),
 		Attempts: attempts, Alarms: alarms, Waits: s.waits(ctx, status, counts, alarms),
 	}
-	for _, sink := range s.sinks(ctx) {
-		if len(sinkProblems(sink)) > 0 {
-			view.Sinks = append(view.Sinks, sink)
-		}
-	}
+	view.Sinks = troubledSinks(s.sinks(ctx), callOf(ctx).grant.CoversAll())
 	if g := status.Spec.Buffer.GroupsPerStep; g > 0 {
 		view.ReadyDepth = float64(counts.Ready) / float64(g)
 	}

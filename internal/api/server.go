@@ -137,8 +137,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	if deps.Emit == nil {
-		deps.Emit = telemetry.Discard
+	if deps.Tell == nil {
+		deps.Tell = telemetry.Discard
 	}
 	if deps.OnRefusal == nil {
 		deps.OnRefusal = func(string) {}

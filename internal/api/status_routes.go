@@ -184,6 +184,23 @@ func (s *Server) sinks(ctx context.Context) []telemetry.SinkStatus {
 	return found
 }
 
+// troubledSinks is those sinks with which something is wrong; for who may not see the deployment, without where they
+// are and what they say.
+func troubledSinks(sinks []telemetry.SinkStatus, everything bool) []telemetry.SinkStatus {
+	var troubled []telemetry.SinkStatus
+	for _, sink := range sinks {
+		if len(sinkProblems(sink)) == 0 {
+			continue
+		}
+		if !everything {
+			sink = telemetry.SinkStatus{Sink: sink.Sink, State: sink.State, Since: sink.Since, UpdatedAt: sink.UpdatedAt,
+				Reason: "events are not delivered as they should be", Advice: "ask an operator of the deployment"}
+		}
+		troubled = append(troubled, sink)
+	}
+	return troubled
+}
+
 // sinkProblems is what is wrong with a sink.
 func sinkProblems(sink telemetry.SinkStatus) []Trouble {
 	var problems []Trouble
@@ -206,7 +223,7 @@ func sinkProblems(sink telemetry.SinkStatus) []Trouble {
 			Advice: "see why: millrace telemetry dead-letters list; then replay or drop them"})
 	}
 	if sink.LostFacts > 0 {
-		problems = append(problems, Trouble{What: fmt.Sprintf("%d facts were let go before they were delivered to %s: the "+
+		problems = append(problems, Trouble{What: fmt.Sprintf("%d facts were lost before they were delivered to %s: the "+
 			"store keeps no more", sink.LostFacts, sink.Sink), Advice: "what is left is delivered; diagnosis reads the store " +
 			"and needs no sink"})
 	}

@@ -39,8 +39,29 @@ func newTelemetryCommand(d Deps) *cobra.Command {
 		}
 		return unknown(cmd, args)
 	}
-	cmd.AddCommand(letters)
+	cmd.AddCommand(letters, s.forgetSinkCommand())
 	return cmd
+}
+
+func (s *session) forgetSinkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "forget SINK", Short: "Forget a sink that was switched off, with what waits for it", Args: exactly(1),
+		Long: "Forget a sink, such as axiom, that no server delivers to any more: its dead letters and its counts go, and " +
+			"events\nare no longer kept for it. Refused while a server delivers. A sink that is used again begins anew, an " +
+			"hour back.",
+		Example: "  millrace telemetry forget axiom",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			_, err = c.Call(cmd.Context(), http.MethodDelete, "/v1/sinks/"+url.PathEscape(args[0]), "", nil)
+			if err == nil {
+				s.say("%s is forgotten", args[0])
+			}
+			return err
+		},
+	}
 }
 
 // letter is an event that Axiom refused.

@@ -73,9 +73,10 @@ func (m *metricsFeed) run(ctx context.Context) error {
 			}
 			f.active = now
 		}
-		for _, f := range followedRuns {
+		for name, f := range followedRuns {
 			if err == nil && f.stop != nil && now.Sub(f.active) > followLinger {
 				f.stop()
+				m.spans.Forget(name)
 				f.stop, f.from = nil, fmt.Sprintf("%d-0", now.UnixMilli()) // a lost run may be resumed
 			}
 		}

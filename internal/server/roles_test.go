@@ -69,6 +69,7 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 		"probe-run":    {"operator", run}, "end-probe": {"operator", run},
 		"show-status": {"reader", own}, "list-dead-letters": {"reader", fleet},
 		"replay-dead-letters": {"operator", fleet}, "drop-dead-letters": {"operator", fleet},
+		"forget-sink":   {"operator", fleet},
 		"follow-events": {"reader", run}, "follow-fleet-events": {"reader", fleet}, "diagnose-run": {"reader", run},
 		"show-game": {"reader", run},
 	}

@@ -87,8 +87,8 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		Temporal:  temporal.answers.Load,
 		Metrics:   metrics.Handler(),
 		OnRefusal: metrics.Refused,
-		Sinks:     sinkStatus.look, DeadLetters: b.Events,
-		Emit: b.Events,
+		Sinks:     sinkStatus.look, DeadLetters: deliveries{b.Events},
+		Tell: b.Events,
 		Log:  logger,
 	})
 	if err != nil {

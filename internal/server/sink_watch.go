@@ -8,10 +8,12 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/axiom"
+	"github.com/millrace/millrace/internal/telemetry/axiom/annotations"
+	"github.com/millrace/millrace/internal/telemetry/store"
 )
 
 // sinkWatch knows how the delivery to the sinks goes, whichever server delivers. Without a configuration, and never
-// used, a sink is not shown.
+// used or switched off, a sink is not shown.
 type sinkWatch struct {
 	store interface {
 		SinkStatus(ctx context.Context, sink string) (telemetry.SinkStatus, error)
@@ -34,6 +36,17 @@ func (w *sinkWatch) watch(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// deliveries is what the API changes of sinks.
+type deliveries struct{ *store.Store }
+
+// ForgetSink forgets what is kept for a sink, and for its annotations.
+func (d deliveries) ForgetSink(ctx context.Context, sink string) error {
+	if err := d.Store.ForgetSink(ctx, sink); err != nil || sink != axiom.Name {
+		return err
+	}
+	return d.Store.ForgetSink(ctx, annotations.Name)
 }
 
 // look asks the store now.
@@ -59,7 +72,12 @@ func (w *sinkWatch) now() []telemetry.SinkStatus {
 	}
 	seen := last.Seen(time.Now())
 	if seen.State == telemetry.SinkStopped && !w.configured {
+		if seen.Backlog == 0 && seen.DeadLetters == 0 || time.Since(seen.UpdatedAt) > store.SinkForgotten {
+			return nil // switched off: nothing waits for it, or events are not kept for it any more
+		}
 		seen.Reason = "no server delivers: Axiom is not configured where this was asked"
+		seen.Advice = "start a server that has AXIOM_TOKEN and AXIOM_DATASET; or, if it was switched off for good, give up " +
+			"what waits: millrace telemetry forget axiom"
 	}
 	return []telemetry.SinkStatus{seen}
 }

@@ -2,6 +2,7 @@ package axiom
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ type delivery struct {
 	witness  int          // an event that passed
 	doubts   map[int]bool // events that were refused once, alone
 	tooLarge int          // bytes of the smallest request that was too large; 0: none was
+	round    int          // how often a batch was left before because nothing of it passed
 }
 
 // fate is what became of an event.
@@ -40,9 +42,9 @@ type part []int
 // maxBlind is how many events are refused, with none that passes, before it is looked whether anything passes.
 const maxBlind = 8
 
-func newDelivery(rows []row) *delivery {
+func newDelivery(rows []row, round int) *delivery {
 	d := &delivery{rows: rows, fates: make([]fate, len(rows)), witness: -1,
-		doubts: map[int]bool{}}
+		doubts: map[int]bool{}, round: round}
 	all := part{}
 	for i, r := range rows {
 		if r.refusal != "" {
@@ -171,28 +173,45 @@ func (d *delivery) halve(p part) {
 	d.push(p[:half])
 }
 
-// sample sends some single events of a part, from all over it, before the rest. If anything has passed already, what
-// is refused is searched for by halves at once.
+// sample sends some single events of a part before the rest: of each kind one, as far as it goes, and others from all
+// over it, at other places in each round, so that what passes is met sooner or later however much does not. If anything
+// has passed already, what is refused is searched for by halves at once.
 func (d *delivery) sample(p part) {
 	if d.passed || d.sampled {
 		d.halve(p)
 		return
 	}
 	d.sampled = true
-	var singles []part
+	chosen := d.choose(p)
 	var rest part
-	n := min(maxBlind, len(p))
-	for i, at := range p {
-		if len(singles) < n && i >= len(singles)*len(p)/n {
-			singles = append(singles, part{at})
-			continue
+	for _, at := range p {
+		if !slices.Contains(chosen, at) {
+			rest = append(rest, at)
 		}
-		rest = append(rest, at)
 	}
 	d.push(rest)
-	for i := len(singles) - 1; i >= 0; i-- {
-		d.push(singles[i])
+	for _, at := range slices.Backward(chosen) {
+		d.push(part{at})
 	}
+}
+
+// choose picks up to maxBlind events of a part, by chance that the round seeds: others in every round, and in the same
+// round always the same.
+func (d *delivery) choose(p part) part {
+	shuffled := slices.Clone(p)
+	chance := rand.New(rand.NewPCG(uint64(d.round), uint64(len(p))))
+	chance.Shuffle(len(p), func(i, k int) { shuffled[i], shuffled[k] = shuffled[k], shuffled[i] })
+	kinds := map[string]bool{}
+	var chosen, others part
+	for _, at := range shuffled {
+		if kind := d.rows[at].record.Kind; !kinds[kind] {
+			kinds[kind] = true
+			chosen = append(chosen, at)
+			continue
+		}
+		others = append(others, at)
+	}
+	return append(chosen, others...)[:min(maxBlind, len(p))]
 }
 
 func (d *delivery) refuse(i int, reason string, sure bool) {

@@ -188,7 +188,7 @@ func TestDelivery(t *testing.T) {
 			t.Parallel()
 			s := &sink{rows: rowsOf(100), took: map[int]int{}}
 			s.reply = tt.reply(s)
-			d := newDelivery(s.rows)
+			d := newDelivery(s.rows, 0)
 			r := s.run(t, d)
 			if s.asked > tt.requests {
 				t.Errorf("%d requests, want at most %d", s.asked, tt.requests)
@@ -267,7 +267,7 @@ func FuzzDelivery(f *testing.F) {
 			}
 			return a
 		}
-		d := newDelivery(s.rows)
+		d := newDelivery(s.rows, 0)
 		if r := s.run(t, d); r.act == park {
 			if len(s.took) > 0 {
 				for i := range s.took {
@@ -288,4 +288,60 @@ func FuzzDelivery(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestWhatPassesIsFound: Axiom answers 400 to every request that has one of many bad events. However few of a batch are
+// good, one of them is tried sooner or later, and the others become dead letters.
+func TestWhatPassesIsFound(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		good   func(i int) bool
+		kind   func(i int) string
+		rounds int // in which one is found, at most
+	}{
+		{"of another kind", func(i int) bool { return i == 777 }, func(i int) string {
+			if i == 777 {
+				return "training_step"
+			}
+			return "rollout_complete"
+		}, 1},
+		{"one of fifty", func(i int) bool { return i%50 == 13 }, func(int) string { return "rollout_complete" }, 20},
+		{"where the first places never are", func(i int) bool { return i%125 == 1 },
+			func(int) string { return "rollout_complete" }, 40},
+		{"one of a thousand", func(i int) bool { return i == 501 }, func(int) string { return "rollout_complete" }, 1000},
+		{"the last of many kinds", func(i int) bool { return i == 990 }, func(i int) string {
+			return fmt.Sprint("kind", min(i/10, 99))
+		}, 1000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for round := range tt.rounds {
+				s := &sink{rows: rowsOf(1000), took: map[int]int{}}
+				for i := range s.rows {
+					s.rows[i].record.Kind = tt.kind(i)
+				}
+				s.reply = func(p part) answer {
+					good, bad := s.poison(p, func(i int) bool { return !tt.good(i) })
+					if len(bad) > 0 {
+						return answer{status: 400, message: "cannot parse"}
+					}
+					s.take(good)
+					return answer{status: 200, counted: true, ingested: int64(len(good))}
+				}
+				d := newDelivery(s.rows, round)
+				if s.run(t, d); len(s.took) == 0 {
+					continue
+				}
+				for i := range s.rows {
+					if refused := d.refusals()[i] != ""; refused == tt.good(i) {
+						t.Fatalf("event %d: refused %t", i, refused)
+					}
+				}
+				t.Logf("in round %d", round)
+				return
+			}
+			t.Errorf("parked for ever")
+		})
+	}
 }

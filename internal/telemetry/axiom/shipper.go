@@ -64,6 +64,7 @@ type Shipper struct {
 
 	dataset     fullDataset
 	storeSilent bool // and that was logged
+	rounds      int  // batches left one after another because nothing of them passed
 	unsaid      int  // events refused since the last was logged
 	saidAt      time.Time
 }
@@ -239,7 +240,7 @@ func (s *Shipper) round(ctx context.Context, fence int64) {
 // deliver sends a batch until Axiom has accounted for each of its events, and acknowledges it; false when it was left
 // where it is: the time is over, another server took over, or nothing passes.
 func (s *Shipper) deliver(ctx context.Context, fence int64, b batch) bool {
-	d := newDelivery(b.rows)
+	d := newDelivery(b.rows, s.rounds)
 	for p := d.next(); p != nil; p = d.next() {
 		a := s.send(ctx, d.lines(p))
 		s.status.request()
@@ -249,12 +250,17 @@ func (s *Shipper) deliver(ctx context.Context, fence int64, b batch) bool {
 		r := d.answered(a, time.Now(), s.jitter())
 		if r.act == again || r.act == park {
 			s.report(ctx, fence, r)
-			if retry.Pause(ctx, r.pause) != nil || r.act == park && !d.passed {
+			if retry.Pause(ctx, r.pause) != nil {
+				return false
+			}
+			if r.act == park && !d.passed {
+				s.rounds++
 				return false
 			}
 		}
 	}
 	s.sizes.learn(d)
+	s.rounds = 0
 	return s.account(ctx, fence, b, d)
 }
 

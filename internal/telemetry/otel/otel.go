@@ -58,7 +58,7 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Exporter, error) 
 	if !cfg.Traces.On && !cfg.Metrics.On {
 		return nil, nil
 	}
-	otelapi.SetErrorHandler(otelapi.ErrorHandlerFunc(func(err error) { log.Warn("export OpenTelemetry", "error", err) }))
+	otelapi.SetErrorHandler(&exportFaults{log: log})
 	own, err := resource.New(ctx, resource.WithAttributes(
 		attribute.String("service.name", cfg.Service), attribute.String("service.instance.id", cfg.Instance),
 		attribute.String("service.version", cfg.Version),

@@ -38,6 +38,13 @@ func (s *RunSpans) Began(run rollout.RunName, at time.Time) {
 	s.began[run] = at
 }
 
+// Forget forgets when a run began that is no longer followed: its end was another server's to tell.
+func (s *RunSpans) Forget(run rollout.RunName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.began, run)
+}
+
 // Emit makes spans of an event, if it is the end of something that has one.
 func (s *RunSpans) Emit(e telemetry.Event) {
 	if !s.exporter.Traces() {

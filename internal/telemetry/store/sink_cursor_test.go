@@ -311,3 +311,40 @@ func TestLossIsCounted(t *testing.T) {
 		}
 	})
 }
+
+// TestForgetSink: a sink that is no longer shipped to can be forgotten, with all that is kept for it, and come again.
+func TestForgetSink(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		s, fence := leased(t, rdb, store.Limits{})
+		write(t, s, fact("demo", 1), fact("demo", 2), fact("", 3))
+		page, _ := unshipped(t, s, "demo")
+		if err := s.DeadLetter(ctx, "axiom", page[0], "no good"); err != nil {
+			t.Fatal(err)
+		}
+		acknowledge(t, s, fence, "demo", page[0])
+		if err := s.ForgetSink(ctx, "axiom"); !rollout.Refused(err, rollout.Conflict) {
+			t.Errorf("forgotten while a server delivers: %v", err)
+		}
+		if err := s.Release(ctx, "axiom", "server-1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ForgetSink(ctx, "axiom"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.SinkStatus(ctx, "axiom"); err != nil || got != (telemetry.SinkStatus{Sink: "axiom"}) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		left, err := rdb.Keys(ctx, "test:*axiom*").Result()
+		if err != nil || !slices.Equal(left, []string{"test:{fleet}:fence:axiom"}) {
+			t.Errorf("left %q, %v", left, err)
+		}
+		if again, mine, err := s.Lease(ctx, "axiom", "server-2", time.Minute); err != nil || !mine || again <= fence {
+			t.Errorf("fence %d after %d, %t, %v", again, fence, mine, err)
+		}
+		if page, _ := unshipped(t, s, "demo"); len(page) != 2 {
+			t.Errorf("%d events for the sink that begins anew", len(page))
+		}
+	})
+}

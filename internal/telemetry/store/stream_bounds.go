@@ -16,8 +16,8 @@ import (
 
 const (
 	trimEvery = 10 * time.Second
-	// sinkForgotten is when facts are no longer kept for a sink that nobody ships to any more.
-	sinkForgotten = 7 * 24 * time.Hour
+	// SinkForgotten is when facts are no longer kept for a sink that nobody ships to any more.
+	SinkForgotten = 7 * 24 * time.Hour
 	// trimAtOnce bounds how long one call holds up Redis.
 	trimAtOnce = 256
 )
@@ -66,7 +66,7 @@ func (s *Store) Sinks(ctx context.Context) ([]string, error) {
 	for name, at := range fields {
 		sink, seen := strings.CutPrefix(name, "seen ")
 		ms, _ := strconv.ParseInt(at, 10, 64)
-		if seen && now.Sub(time.UnixMilli(ms)) < sinkForgotten {
+		if seen && now.Sub(time.UnixMilli(ms)) < SinkForgotten {
 			sinks = append(sinks, sink)
 		}
 	}

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/store"
+)
+
+type oneSink telemetry.SinkStatus
+
+func (s oneSink) SinkStatus(context.Context, string) (telemetry.SinkStatus, error) {
+	return telemetry.SinkStatus(s), nil
+}
+
+// TestWhichSinksAreShown: one that was switched off, and that nothing waits for, is none.
+func TestWhichSinksAreShown(t *testing.T) {
+	t.Parallel()
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	for _, tt := range []struct {
+		name       string
+		sink       telemetry.SinkStatus
+		configured bool
+		want       telemetry.SinkState // empty: none
+	}{
+		{"never used", telemetry.SinkStatus{}, false, ""},
+		{"not begun", telemetry.SinkStatus{}, true, telemetry.SinkStopped},
+		{"delivers elsewhere", telemetry.SinkStatus{State: telemetry.SinkOK, UpdatedAt: ago(0)}, false, telemetry.SinkOK},
+		{"switched off", telemetry.SinkStatus{State: telemetry.SinkStopped, UpdatedAt: ago(time.Hour)}, false, ""},
+		{"killed, and switched off", telemetry.SinkStatus{State: telemetry.SinkOK, UpdatedAt: ago(time.Hour)}, false, ""},
+		{"killed with a backlog", telemetry.SinkStatus{State: telemetry.SinkOK, Backlog: 9, UpdatedAt: ago(time.Hour)}, false,
+			telemetry.SinkStopped},
+		{"with dead letters", telemetry.SinkStatus{State: telemetry.SinkOK, DeadLetters: 9, UpdatedAt: ago(time.Hour)}, false,
+			telemetry.SinkStopped},
+		{"long ago", telemetry.SinkStatus{State: telemetry.SinkOK, Backlog: 9, UpdatedAt: ago(2 * store.SinkForgotten)},
+			false, ""},
+		{"silent, and configured", telemetry.SinkStatus{State: telemetry.SinkOK, UpdatedAt: ago(time.Hour)}, true,
+			telemetry.SinkStopped},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := &sinkWatch{store: oneSink(tt.sink), configured: tt.configured}
+			got, err := w.look(t.Context())
+			switch {
+			case err != nil || len(got) > 1:
+				t.Fatalf("%+v, %v", got, err)
+			case len(got) == 0 && tt.want != "" || len(got) == 1 && got[0].State != tt.want:
+				t.Errorf("shown %+v, want %q", got, tt.want)
+			}
+		})
+	}
+}
