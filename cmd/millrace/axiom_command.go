@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/table"
 	"github.com/millrace/millrace/internal/telemetry/axiom/axiomtest"
@@ -35,12 +36,17 @@ func newAxiomApplyCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Create or update Millrace's dataset, dashboards and monitors in Axiom",
-		Long: `Create or update what Millrace wants in Axiom: the dataset, its map fields and all other fields, four dashboards (run overview,
-starvation, engines, learning) and five monitors. What is as wanted is left alone, so that a second apply changes nothing.
-Notifiers that people attached to a monitor stay, and a monitor that was switched off stays off.
+		Long: `Create or update what Millrace wants in Axiom: the dataset, its map fields and all other fields, four
+dashboards (run overview, starvation, engines, learning) and five monitors. What is as wanted is left
+alone, so that a second apply changes nothing. Notifiers that people attached to a monitor stay, and a
+monitor that was switched off stays off.
 
-The token is AXIOM_TOKEN, as for the service, but it needs more permissions than the service's: datasets (read, create,
-update), ingest, dashboards and monitors (read, create, update), and with --notifier notifiers (read).`,
+AXIOM_TOKEN is a token for this command, not the servers': datasets, dashboards and monitors (each
+create, read, update), ingest (create), and with --notifier notifiers (read). A personal token (xapt-)
+needs AXIOM_ORG_ID, too. AXIOM_URL is Axiom's address, if your account is not at https://api.axiom.co;
+https://api.eu.axiom.co where the console is app.eu.axiom.co. All steps: docs/telemetry.md.
+
+` + cli.ExitCodesFor(cli.ExitOK, cli.ExitError, cli.ExitUsage, cli.ExitAuth, cli.ExitUnavailable),
 		Example: `  AXIOM_TOKEN=xaat-... millrace axiom apply --dataset millrace --dry-run
   AXIOM_TOKEN=xaat-... millrace axiom apply -c service.yaml --notifier on-call`,
 		Args: cobra.NoArgs,
@@ -133,10 +139,11 @@ func newAxiomFakeCommand(env environment) *cobra.Command {
 	fake := &axiomtest.Server{Strict: true}
 	cmd := &cobra.Command{
 		Use:   "fake",
-		Short: "Run a fake Axiom: as strict as the real one, with a page that shows what arrives",
-		Long: `Run a fake Axiom, for trials without an account. It takes events, datasets, dashboards, monitors and annotations as the real one
-does, with its limits, and answers queries in a subset of APL. At / it has a page that shows what arrives, answers the
-dashboards, and switches faults on and off.`,
+		Short: "Run a fake Axiom for trials, with a page that shows what arrives and switches faults on",
+		Long: `Run a fake Axiom, for trials without an account. It takes events, datasets, dashboards, monitors and
+annotations with the limits and refusals that Axiom's documentation describes (November 2026; it was
+never compared with the service itself), and answers queries in a subset of APL. At / it has a page that
+shows what arrives, answers the dashboards, and switches faults on and off.`,
 		Example: `  millrace axiom fake --listen 127.0.0.1:8790
   AXIOM_URL=http://127.0.0.1:8790 AXIOM_TOKEN=xaat-dev millrace axiom apply --dataset millrace`,
 		Args: cobra.NoArgs,

@@ -84,7 +84,7 @@ With --spec a run is started too, with the demo trainer, and its progress shown;
 	f.StringVar(&o.journal, "journal", "", "with --spec: the demo trainer appends what it trained on to this file")
 	f.StringVar(&o.dispatchLog, "dispatch-log", "", "the worker writes every event and decision of its dispatcher to "+
 		"this file; see millrace bench replay-dispatch")
-	f.StringVar(&o.axiom, "axiom", "", "where server and worker ship events: fake starts a fake Axiom with a page; "+
+	f.StringVar(&o.axiom, "axiom", "", "where the server delivers events: fake starts a fake Axiom with a page; "+
 		"without it AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL decide")
 	f.BoolVar(&o.noTrainer, "no-trainer", false, "with --spec: do not start the demo trainer; your own attaches")
 	return cmd

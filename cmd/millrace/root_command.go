@@ -113,6 +113,7 @@ Start with:  millrace dev            everything on this machine
 		newPlanCommand(env), newAxiomCommand(env), newVersionCommand(env))
 	cli.AddWorkerCommands(under(root, "worker"), deps)
 	wrongArgumentsAreUsage(root)
+	foldHelp(root)
 	return root
 }
 

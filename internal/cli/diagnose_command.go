@@ -36,7 +36,7 @@ With --step it shows one step second by second: where the trainer waited for whi
 that group was doing. With --watch it prints a line whenever the verdict changes. With -f it reads a
 record that run record wrote, and needs no server.
 
-` + exitCodesHelp(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitProblem, ExitInterrupted)
+` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitProblem, ExitInterrupted)
 
 func newDiagnoseCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}

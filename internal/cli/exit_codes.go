@@ -39,11 +39,11 @@ var exitCodes = []struct {
 }
 
 // ExitCodesHelp explains the exit codes, for the help of the root command.
-var ExitCodesHelp = exitCodesHelp(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitProblem,
+var ExitCodesHelp = ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitProblem,
 	ExitInterrupted)
 
-// exitCodesHelp explains those exit codes that a command can end with.
-func exitCodesHelp(codes ...int) string {
+// ExitCodesFor explains those exit codes that a command can end with.
+func ExitCodesFor(codes ...int) string {
 	text := "Exit codes:"
 	for _, e := range exitCodes {
 		if slices.Contains(codes, e.code) {

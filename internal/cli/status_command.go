@@ -61,10 +61,10 @@ func newStatusCommand(d Deps) *cobra.Command {
 	var exitCode bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show the whole service at a glance, what is wrong with it first", Args: exactly(0),
-		Long: "Show the whole service at a glance: first what is wrong and what to do about it, then Redis, Temporal, " +
-			"workers, " +
-			"engines,\nruns, and how the delivery of events to Axiom goes. It answers while parts of the service do not.\n\n" +
-			ExitCodesHelp,
+		Long: "Show the whole service at a glance: first what is wrong and what to do about it, then Redis, Temporal,\n" +
+			"workers, engines, runs, and how the delivery of events to Axiom goes. It answers while parts of the\n" +
+			"service do not.\n\n" +
+			ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitAuth, ExitUnavailable, ExitProblem),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.client()
 			if err != nil {

@@ -19,13 +19,13 @@ import (
 func newTelemetryCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
 	cmd := group("telemetry", "Events that could not be delivered to Axiom: list, replay and drop them",
-		"Look after the delivery of events to Axiom; how it goes is in: millrace status.\n\n"+ExitCodesHelp)
+		"Events that could not be delivered to Axiom. How the delivery goes is in: millrace status.\n\n"+
+			ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable))
 	s.flags(cmd)
 	letters := group("dead-letters", "Events that Axiom refused for what they are, with its reasons",
-		"Events that Axiom refused for what they are, while it took others. Each is kept with Axiom's reason until it is "+
-			"replayed or\ndropped; 10,000 at most, beyond which delivery waits rather than lose a fact. The service's "+
-			"own store, "+
-			"which diagnosis\nreads, has them all the same.")
+		"Events that Axiom refused for what they are, while it took others. Each is kept with Axiom's reason\n"+
+			"until it is replayed or dropped; 10,000 at most, beyond which delivery waits rather than lose a fact.\n"+
+			"The service's own store, which diagnosis reads, has them all the same.")
 	list := s.listLettersCommand()
 	letters.AddCommand(list, s.showLetterCommand(),
 		s.changeLettersCommand("replay", "Deliver refused events again, for when the cause is gone", "to be delivered again",

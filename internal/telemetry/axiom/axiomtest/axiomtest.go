@@ -1,8 +1,8 @@
-// Package axiomtest is an Axiom for tests, for trials and for `millrace dev --axiom fake`: as strict as the real one
-// about tokens, permissions, datasets, the number of fields and every limit that its pages name, and it can be told to
-// fail in the ways that the real one fails. It is used over HTTP, as a handler, or in the caller's own process, as a
-// transport. It answers the calls that axiom-go makes and the dashboards' API that this library lacks, and queries in
-// the subset of APL of package apl; at / it has a page for a person.
+// Package axiomtest is an Axiom for tests, for trials and for `millrace dev --axiom fake`: as strict about tokens,
+// permissions, datasets, the number of fields and every limit as Axiom's pages describe it (it was never compared with
+// the service), and it can be told to fail in the ways that the real one fails. It is used over HTTP, as a handler, or
+// in the caller's own process, as a transport. It answers the calls that axiom-go makes and the dashboards' API that
+// this library lacks, and queries in the subset of APL of package apl; at / it has a page for a person.
 //
 // Start reading at Server, then ingest.go and faults.go.
 package axiomtest
