@@ -130,7 +130,9 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	})
 	g.Go(func() error { return simulations.run(ctx) })
 	g.Go(func() error { return newMetricsFeed(b, metrics, sampler.Leads, time.Now()).run(ctx) })
-	g.Go(func() error { return newVerdictWatch(b.Buffer, inputs, sampler.Leads, logger).run(ctx) })
+	g.Go(func() error {
+		return newVerdictWatch(b.Buffer, inputs, sampler.Leads, logger, metrics.Goodput).run(ctx)
+	})
 	return g.Wait()
 }
 

@@ -29,10 +29,14 @@ type verdictWatch struct {
 	leads  func() bool
 	log    *slog.Logger
 	seen   map[rollout.RunName]rollout.Step // the next step when the run was diagnosed last
+	// goodput hears of each diagnosis which share of the run's time was useful compute.
+	goodput func(run rollout.RunName, share float64, over bool)
 }
 
-func newVerdictWatch(b *buffer.Store, in diagnosisinput.Reader, leads func() bool, log *slog.Logger) *verdictWatch {
-	return &verdictWatch{buffer: b, inputs: in, leads: leads, log: log, seen: map[rollout.RunName]rollout.Step{}}
+func newVerdictWatch(b *buffer.Store, in diagnosisinput.Reader, leads func() bool, log *slog.Logger,
+	goodput func(rollout.RunName, float64, bool)) *verdictWatch {
+	return &verdictWatch{buffer: b, inputs: in, leads: leads, log: log, seen: map[rollout.RunName]rollout.Step{},
+		goodput: goodput}
 }
 
 func (w *verdictWatch) run(ctx context.Context) error {
@@ -130,7 +134,9 @@ func (w *verdictWatch) diagnose(ctx context.Context, name rollout.RunName, next 
 	if err != nil {
 		return err
 	}
-	body, is := verdictOf(diagnosis.Diagnose(in), was)
+	report := diagnosis.Diagnose(in)
+	w.goodput(name, report.Goodput, in.Over)
+	body, is := verdictOf(report, was)
 	if is == was || is == string(diagnosis.VerdictNoAnswer) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 // Package aplquery writes the queries that show in Axiom what a diagnosis says: for each cause the rows that speak for
-// it, and for a run its steps, its throughput, its starvation and its goodput. A diagnosis itself reads Millrace's own
-// store and never Axiom; the queries are for those who want to see the evidence with other eyes, beside other data.
+// it, and for a run its steps, its throughput, its starvation and how much of its time the trainer computed. A
+// diagnosis itself reads Millrace's own store and never Axiom; the queries are for those who want to see the evidence
+// with other eyes, beside other data.
 //
 // Events may be delivered twice, so each query takes an event once, by its event_id. It names its time itself: pasted
 // into Axiom it shows the same, whatever the page's own range is.
@@ -42,9 +43,9 @@ func Queries(cause diagnosis.CauseName, s Scope) []Query {
 	return []Query{Steps(s)}
 }
 
-// Overview is a run at a glance: steps, starvation, throughput, goodput.
+// Overview is a run at a glance: steps, starvation, throughput, computing.
 func Overview(s Scope) []Query {
-	return []Query{Steps(s), Starvation(s), Throughput(s), Goodput(s)}
+	return []Query{Steps(s), Starvation(s), Throughput(s), Computing(s)}
 }
 
 // Steps has each step with its phases.
@@ -78,16 +79,16 @@ func Throughput(s Scope) Query {
     output_tokens_per_s = iff(window_s > 0, 1.0 * engines * output_tokens / window_s, 0.0)`}
 }
 
-// Goodput has the share of the time in which the trainer computed, without the wait before the first step. The ledger
-// of a diagnosis takes off what was slow within the computing, such as single steps, and adds what publishing takes
-// at least.
-func Goodput(s Scope) Query {
+// Computing has the share of the time in which the trainer computed, without the wait before the first step. It is not
+// the goodput of a diagnosis, whose ledger takes off what was slow within the computing, such as single steps, and adds
+// what publishing takes at least.
+func Computing(s Scope) Query {
 	return Query{"Share of the time in which the trainer computed",
 		s.once("training_step", stepFields...) + `
 | extend all_s = iff(step > 0, wall_s, wall_s - phase_wait_s),
     useful_s = phase_load_s + phase_ref_logprobs_s + phase_train_s
 | summarize useful_s = sum(useful_s), all_s = sum(all_s), steps = count()
-| extend goodput = iff(all_s > 0, 1.0 * useful_s / all_s, 0.0)`}
+| extend computing_share = iff(all_s > 0, 1.0 * useful_s / all_s, 0.0)`}
 }
 
 // once begins a query of a kind of events: each event once, with the fields that are named. Events of engines belong
@@ -98,24 +99,40 @@ func (s Scope) once(kind string, fields ...string) string {
 		conditions = append(conditions, fmt.Sprintf("run_id == %s", quoted(string(s.Run))))
 	}
 	if !s.From.IsZero() {
-		conditions = append(conditions, "_time >= "+datetime(s.From))
+		conditions = append(conditions, "_time >= "+datetime(s.From.Truncate(time.Second)))
 	}
 	if !s.To.IsZero() {
-		conditions = append(conditions, "_time <= "+datetime(s.To))
+		conditions = append(conditions, "_time <= "+datetime(s.To.Add(time.Second-1).Truncate(time.Second)))
 	}
 	dataset := s.Dataset
 	if dataset == "" {
 		dataset = Dataset
 	}
 	return fmt.Sprintf("[%s]\n| where %s\n| summarize arg_max(_time, %s) by event_id", quoted(dataset),
-		strings.Join(conditions, " and "), strings.Join(fields, ", "))
+		strings.Join(conditions, "\n    and "), listed(fields))
+}
+
+// listed is fields in lines that a terminal has room for.
+func listed(fields []string) string {
+	const most = 60
+	text, line := "", 0
+	for i, f := range fields {
+		switch {
+		case i > 0 && line+len(f) > most:
+			text, line = text+",\n    ", 0
+		case i > 0:
+			text += ", "
+		}
+		text, line = text+f, line+len(f)+2
+	}
+	return text
 }
 
 // ofFleet are the kinds whose events name no run.
 var ofFleet = map[string]bool{"engine_sample": true, "engine_changed": true, "engine_paced": true, "audit": true}
 
 func datetime(at time.Time) string {
-	return "datetime(" + at.UTC().Format("2006-01-02T15:04:05.999999999Z") + ")"
+	return "datetime(" + at.UTC().Format("2006-01-02T15:04:05Z") + ")"
 }
 
 // quoted writes a text as a literal of the language.

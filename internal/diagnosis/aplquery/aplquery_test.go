@@ -169,8 +169,8 @@ func TestAnswersAreDiagnosisOwn(t *testing.T) {
 	starved := ask(t, fake, aplquery.Starvation(scope)).Rows[0]
 	near("seconds waited", starved["waited_s"], waited, 1e-9)
 	near("seconds lost to waiting", starved["waited_s"], lost, 0.01)
-	goodput := ask(t, fake, aplquery.Goodput(scope)).Rows[0]
-	near("goodput", goodput["goodput"], report.Goodput, 0.03)
+	computing := ask(t, fake, aplquery.Computing(scope)).Rows[0]
+	near("computing", computing["computing_share"], report.Goodput, 0.03)
 
 	// Tokens per second: the engines' counters, as the step records have them for their own windows.
 	var in, out, window float64

@@ -65,7 +65,8 @@ func newVectors() vectors {
 			"straggler, handover, unknown. They add up to the waits of the step records.", "run", "reason"),
 		prefillSec: counter("trainer_prefill_seconds_total", "Seconds in which the trainer waited for its first batch, "+
 			"while the buffer was filled, by the same reasons.", "run", "reason"),
-		goodput: gauge("goodput_ratio", "Share of the last step in which the trainer did not wait.", "run"),
+		goodput: gauge("goodput_ratio", "Share of the time of the run's steps that was useful compute, by the ledger of "+
+			"millrace diagnose.", "run"),
 		policyLag: histogram("policy_lag_versions", "Versions that the trainer was ahead of a group's oldest sampler when "+
 			"it took the group.", prometheus.LinearBuckets(0, 1, 9), "run"),
 		lagMean: gauge("policy_lag_mean_versions", "Mean lag of the last batch's groups by where they gathered it: "+

@@ -87,6 +87,16 @@ func (m *Metrics) Exemplars(of func(rollout.RunName, rollout.GroupSeq) map[strin
 	m.exemplar = of
 }
 
+// Goodput is the share of a run's time that was useful compute, by the ledger of its diagnosis; that of a run that is
+// over is forgotten.
+func (m *Metrics) Goodput(run rollout.RunName, share float64, over bool) {
+	if over {
+		m.vectors.goodput.DeleteLabelValues(string(run))
+		return
+	}
+	m.vectors.goodput.WithLabelValues(string(run)).Set(share)
+}
+
 // Refused counts a request or a connection that this server turned away.
 func (m *Metrics) Refused(reason string) { m.vectors.refused.WithLabelValues(reason).Inc() }
 
@@ -173,9 +183,6 @@ func (m *Metrics) step(name rollout.RunName, r rollout.StepRecord) {
 	v.stepSec.WithLabelValues(run).Observe(positive(wall))
 	for phase, sec := range phases {
 		v.phaseSec.WithLabelValues(run, string(phase)).Add(positive(sec))
-	}
-	if wall > 0 {
-		v.goodput.WithLabelValues(run).Set(1 - phases[rollout.PhaseWait]/wall)
 	}
 	for _, g := range r.Service.Groups {
 		v.policyLag.WithLabelValues(run).Observe(float64(rollout.Staleness(g.MinVersion, r.Service.Version)))

@@ -52,13 +52,13 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			`millrace_step_duration_seconds_sum{run="demo"} 10`, `millrace_step_phase_seconds_total{phase="wait",run="demo"} 4`,
 			`millrace_step_phase_seconds_total{phase="train",run="demo"} 5`,
 			`millrace_step_phase_seconds_total{phase="other",run="demo"} 1`,
-			`millrace_goodput_ratio{run="demo"} 0.6`, `millrace_policy_lag_versions_sum{run="demo"} 3`,
+			`millrace_policy_lag_versions_sum{run="demo"} 3`,
 			`millrace_buffer_depth_batches{run="demo"} 2`,
 			`millrace_policy_lag_mean_versions{place="in_flight",run="demo"} 1`,
 			`millrace_policy_lag_mean_versions{place="in_buffer",run="demo"} 0.5`,
 		}},
 		{"the first step, without the prefill", []telemetry.Body{first}, []string{
-			`millrace_step_duration_seconds_sum{run="demo"} 6`, `millrace_goodput_ratio{run="demo"} 1`,
+			`millrace_step_duration_seconds_sum{run="demo"} 6`,
 		}},
 		{"buffer", []telemetry.Body{step, level(0, rollout.BufferCounts{Ready: 12, InFlight: 3, Bytes: 99})}, []string{
 			`millrace_buffer_ready_batches{run="demo"} 1.5`, `millrace_buffer_inflight_groups{run="demo"} 3`,

@@ -34,12 +34,12 @@ func rates(dataset string) string {
 
 func overview(d string) Dashboard {
 	b := newBoard("run overview", d, "Is each run going, how fast, and what is the time spent on?")
-	b.number("goodput", "Goodput: share of the steps' time in which trainers computed",
+	b.number("computing", "Computing: share of the steps' time in which trainers computed",
 		steps(d, "phase_load_s", "phase_ref_logprobs_s", "phase_train_s")+`
 | extend useful_s = phase_load_s + phase_ref_logprobs_s + phase_train_s
 | summarize useful_s = sum(useful_s), all_s = sum(wall_s)
-| extend goodput = `+share("useful_s", "all_s")+`
-| project goodput`)
+| extend computing_share = `+share("useful_s", "all_s")+`
+| project computing_share`)
 	b.number("starved-share", "Starved: share of the steps' time in which trainers waited", steps(d, "phase_wait_s")+`
 | summarize waited_s = sum(phase_wait_s), all_s = sum(wall_s)
 | extend starved_share = `+share("waited_s", "all_s")+`
