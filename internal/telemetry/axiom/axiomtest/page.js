@@ -11,6 +11,8 @@ const row = (cells) => {
   for (const c of cells) tr.append(c instanceof Node ? c : make("td", c));
   return tr;
 };
+// momentText is a moment without what goes without saying: its date if that is today's, and parts of a second.
+const momentText = (at) => at.slice(at.startsWith(new Date().toISOString().slice(0, 10)) ? 11 : 0, 19).replace("T", " ");
 let before = {}, boards = "";
 
 async function ask(path, body) {
@@ -30,7 +32,7 @@ function answered(a) {
     out.push(document.importNode(svg, true));
   }
   const table = make("table");
-  if (a.columns.length > 4) out.texts = true;
+  if (a.columns.length > 4 && !a.svg) out.texts = true;
   const numeric = a.columns.map((_, i) => a.rows.length > 0 && a.rows.every((r) => r[i] === "" || !isNaN(r[i])));
   const head = row(a.columns.map((c, i) => make("th", c, { className: numeric[i] ? "n" : "", scope: "col" })));
   table.append(make("thead"), make("tbody"));
@@ -141,7 +143,7 @@ async function refresh() {
   $("monitors").tBodies[0].replaceChildren(...s.monitors.map((m) => row([m.name, m.text,
     make("td", m.value === null ? "" : String(Math.round(m.value * 1000) / 1000), { className: "n" }),
     make("td", m.error || (m.fires ? "fires" : "quiet"), { className: m.error || m.fires ? "bad" : "good" })])));
-  $("annotations").tBodies[0].replaceChildren(...s.annotations.map((a) => row([a.time.slice(0, 19).replace("T", " "), a.type, a.title])));
+  $("annotations").tBodies[0].replaceChildren(...s.annotations.map((a) => row([momentText(a.time), a.type, a.title])));
   dashboards(s.dashboards);
   if (!$("apl").value && s.datasets.length) {
     $("apl").value = `['${s.datasets[0].name}']\n| summarize rows = count() by bin_auto(_time), kind`;
