@@ -9,7 +9,6 @@ import (
 	"github.com/millrace/millrace/internal/enginediscovery"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
 )
 
 // engines is the fleet as activities see it.
@@ -21,7 +20,7 @@ type engines struct {
 }
 
 func newEngines(
-	cfg config.Service, b *connections.Set, clients *engineClients, files *adapterfiles.Reader, emit telemetry.Emitter,
+	cfg config.Service, b *connections.Set, clients *engineClients, files *adapterfiles.Reader,
 ) (*engines, error) {
 	loader := fleet.Loader{Records: b.Registry, Files: files}
 	complain := func(err error) { b.Log.Warn("watch the fleet", "error", err) }
@@ -38,7 +37,7 @@ func newEngines(
 		clients:  clients,
 		loader:   loader,
 		keeper: fleet.NewKeeper(fleet.KeeperConfig{
-			Registry: b.Registry, Sampler: b.Sampler, Emit: emit, Loader: loader,
+			Registry: b.Registry, Sampler: b.Sampler, Emit: b.Events, Tell: b.Events, Loader: loader,
 			Client:   func(e rollout.Engine) fleet.Client { return clients.mustGet(e) },
 			Follow:   follow,
 			Complain: complain,

@@ -71,7 +71,7 @@ func run(
 		OnDispatch:  starts.Note,
 	})
 	files := adapterfiles.NewReader()
-	engines, err := newEngines(cfg, b, clients, files, b.Events)
+	engines, err := newEngines(cfg, b, clients, files)
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,10 @@ func (l *engineLoop) loadEnded(ctx context.Context, load *adapterLoad, result lo
 		delete(l.loads.retries, a.Name)
 	}
 	key := fmt.Sprintf("%s/%d", a.Name, load.since.UnixMilli())
-	l.cfg.Emit.Emit(telemetry.Event{At: load.since, Run: a.Run, Engine: l.member.ID, Key: key, Body: body})
+	err := l.cfg.Tell.Tell(ctx, telemetry.Event{At: load.since, Run: a.Run, Engine: l.member.ID, Key: key, Body: body})
+	if err != nil && ctx.Err() == nil {
+		l.cfg.Complain(fmt.Errorf("keep what became of the load of %s on engine %s: %w", a.Name, l.member.ID, err))
+	}
 }
 
 // backoff doubles the pause before a failed load is tried again: a permanent failure ends only when somebody changes

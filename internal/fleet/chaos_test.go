@@ -432,9 +432,10 @@ func (c *chaos) strike(ctx context.Context, id rollout.EngineID, what misfortune
 
 // detected finds when the keeper took an engine out of service.
 func (c *chaos) detected(id rollout.EngineID, what misfortune, began time.Time, lasts time.Duration) {
+	events := c.events.all()
 	c.events.mu.Lock()
 	defer c.events.mu.Unlock()
-	for _, e := range c.events.events {
+	for _, e := range events {
 		body, ok := e.Body.(telemetry.EngineChanged)
 		if !ok || e.Engine != id || e.At.Before(began) || body.State == rollout.EngineReady {
 			continue

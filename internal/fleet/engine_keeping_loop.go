@@ -210,7 +210,7 @@ func (l *engineLoop) scrape(ctx context.Context, f *found) (idle bool) {
 	f.load = loadBetween(before.sample, now.sample, before.at, now.at)
 	l.checkUsage(ctx, now, &f.load)
 	if known {
-		l.emit(now.at, strconv.FormatInt(now.at.UnixMilli(), 10), telemetry.EngineSample{Load: f.load})
+		l.cfg.Emit.Emit(l.event(now.at, strconv.FormatInt(now.at.UnixMilli(), 10), telemetry.EngineSample{Load: f.load}))
 	}
 	l.last, l.counted = &now, &now
 	return sample.Running+sample.Waiting == 0
@@ -248,7 +248,7 @@ func (l *engineLoop) checkUsage(ctx context.Context, now reading, load *rollout.
 	l.usage.writeTo(load)
 }
 
-// store makes the registry show what the engine is now, and reports a new state.
+// store makes the registry show what the engine is now, and tells of a new state, and when it begins or ceases to lag.
 func (l *engineLoop) store(ctx context.Context, was Observation, f found, p Plan) (Observation, error) {
 	o := Observation{
 		State: p.State, Reason: p.Reason, Since: was.Since, Models: p.Models, Adapters: p.Adapters, Troubles: p.Troubles,
@@ -265,27 +265,20 @@ func (l *engineLoop) store(ctx context.Context, was Observation, f found, p Plan
 	if !changed && o.State == rollout.EngineLost && reflect.DeepEqual(o, was) {
 		return was, nil // thousands may be lost for days
 	}
+	var facts []telemetry.Event
+	now := time.Now().UTC()
 	if changed {
-		o.Since = time.Now().UTC()
+		o.Since = now
+		facts = append(facts, l.event(now, fmt.Sprintf("%s/%d", o.State, now.UnixMilli()),
+			telemetry.EngineChanged{State: o.State, Reason: o.Reason}))
 	}
-	if err := l.cfg.Registry.Observe(ctx, l.member.ID, o); err != nil {
+	if (was.Slow == "") != (o.Slow == "") && o.State == rollout.EngineReady {
+		facts = append(facts, l.event(now, fmt.Sprintf("pace/%d", now.UnixMilli()), telemetry.EnginePaced{Slow: o.Slow}))
+	}
+	if err := l.cfg.Registry.Observe(ctx, l.member.ID, o, facts...); err != nil {
 		return was, err
 	}
-	if changed {
-		key := fmt.Sprintf("%s/%d", o.State, o.Since.UnixMilli())
-		l.emit(o.Since, key, telemetry.EngineChanged{State: o.State, Reason: o.Reason})
-	}
-	l.reportPace(was, o)
 	return o, nil
-}
-
-// reportPace emits an event when an engine begins or ceases to lag; it is ready all the while.
-func (l *engineLoop) reportPace(was, is Observation) {
-	if (was.Slow == "") == (is.Slow == "") || is.State != rollout.EngineReady {
-		return
-	}
-	now := time.Now().UTC()
-	l.emit(now, fmt.Sprintf("pace/%d", now.UnixMilli()), telemetry.EnginePaced{Slow: is.Slow})
 }
 
 // keepNoted adds the adapters that Registry.Loaded noted while this look was under way, which it may have been too
@@ -307,6 +300,6 @@ func (l *engineLoop) keepNoted(ctx context.Context, was Observation, o *Observat
 	return nil
 }
 
-func (l *engineLoop) emit(at time.Time, key string, body telemetry.Body) {
-	l.cfg.Emit.Emit(telemetry.Event{At: at, Engine: l.member.ID, Key: key, Body: body})
+func (l *engineLoop) event(at time.Time, key string, body telemetry.Body) telemetry.Event {
+	return telemetry.Event{At: at, Engine: l.member.ID, Key: key, Body: body}
 }

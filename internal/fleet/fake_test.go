@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/store"
 	"github.com/millrace/millrace/internal/vllm"
 	"github.com/millrace/millrace/internal/workerregistry"
 )
@@ -169,8 +170,9 @@ func (e *fakeEngine) Metrics(ctx context.Context) (vllm.Sample, error) {
 
 var errRefused = rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, errors.New("connection refused"))
 
-// recorder keeps the events it is given.
+// recorder keeps the events it is given, and finds those that were written in Redis.
 type recorder struct {
+	kept   *store.Store
 	mu     sync.Mutex
 	events []telemetry.Event
 }
@@ -181,19 +183,35 @@ func (r *recorder) Emit(e telemetry.Event) {
 	r.events = append(r.events, e)
 }
 
-// all is what was emitted so far.
+// Tell keeps an event.
+func (r *recorder) Tell(_ context.Context, e telemetry.Event) error {
+	r.Emit(e)
+	return nil
+}
+
+// all is what was emitted so far, and what was written of the fleet.
 func (r *recorder) all() []telemetry.Event {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.events)
+	all := slices.Clone(r.events)
+	r.mu.Unlock()
+	facts, err := r.kept.Facts(context.Background(), "", "", 100_000)
+	if err != nil {
+		panic(err)
+	}
+	for _, fact := range facts {
+		e, err := fact.Event()
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, e)
+	}
+	return all
 }
 
 // states is the sequence of states reported of an engine.
 func (r *recorder) states(id rollout.EngineID) []rollout.EngineState {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	var states []rollout.EngineState
-	for _, e := range r.events {
+	for _, e := range r.all() {
 		if body, ok := e.Body.(telemetry.EngineChanged); ok && e.Engine == id {
 			states = append(states, body.State)
 		}
@@ -222,7 +240,7 @@ func newRig(t *testing.T, engines ...string) *rig {
 		sampler:  fleet.NewSampler(rdb, "test"),
 		engines:  map[string]*fakeEngine{},
 		clients:  map[string]fleet.Client{},
-		events:   &recorder{},
+		events:   &recorder{kept: store.New(rdb, "test", store.Limits{})},
 	}
 	for _, id := range engines {
 		r.add(id)
@@ -231,6 +249,7 @@ func newRig(t *testing.T, engines ...string) *rig {
 		Registry: r.registry,
 		Client:   func(e rollout.Engine) fleet.Client { return r.clients[e.URL] },
 		Emit:     r.events,
+		Tell:     r.events,
 		Sampler:  r.sampler,
 		Loader:   fleet.Loader{Records: r.registry, Files: adapterfiles.NewReader()},
 	})

@@ -16,8 +16,9 @@ type KeeperConfig struct {
 	Registry *Registry
 	Client   func(rollout.Engine) Client
 	Loader   Loader
-	Emit     telemetry.Emitter
-	Sampler  *Sampler // keeps samples of the fleet; nil keeps none
+	Emit     telemetry.Emitter // takes samples, and what is seen of files
+	Tell     telemetry.Teller  // keeps what became of a load before anything else is done about the engine
+	Sampler  *Sampler          // keeps samples of the fleet; nil keeps none
 	// Follow brings in the engines that a list names, until its context is done; nil: operators alone add and remove.
 	Follow   func(context.Context)
 	Complain func(error) // hears what an operator should know
@@ -61,6 +62,9 @@ func (c KeeperConfig) withDefaults() KeeperConfig {
 	}
 	if c.Emit == nil {
 		c.Emit = telemetry.Discard
+	}
+	if c.Tell == nil {
+		c.Tell = telemetry.Discard
 	}
 	return c
 }

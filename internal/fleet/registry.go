@@ -13,6 +13,8 @@ import (
 
 	"github.com/millrace/millrace/internal/engineurl"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/store"
 	"github.com/millrace/millrace/internal/workerregistry"
 )
 
@@ -176,21 +178,34 @@ func (r *Registry) read(ctx context.Context, id rollout.EngineID) (Member, Obser
 	return m, o, nil
 }
 
-// observeScript stores what was seen of an engine only while it is a member.
+// observeScript stores what was seen of an engine only while it is a member, and tells the facts of it in the same
+// instant, once. KEYS: members, what was seen, changes. ARGV: id, what was seen, the facts.
 var observeScript = redis.NewScript(`
+local base = string.sub(KEYS[1], 1, -8)
+` + store.Lua() + `
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+for i = 3, #ARGV do tell_once(ARGV[i]) end
 ` + noteChange + `
 return 1`)
 
-// Observe stores what was seen of an engine; of one that was removed meanwhile, nothing.
-func (r *Registry) Observe(ctx context.Context, id rollout.EngineID, o Observation) error {
+// Observe stores what was seen of an engine, with the facts that this makes true: a state and its event cannot part. Of
+// an engine that was removed meanwhile it stores nothing.
+func (r *Registry) Observe(ctx context.Context, id rollout.EngineID, o Observation, facts ...telemetry.Event) error {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
+	args := []any{string(id), b}
+	for _, e := range facts {
+		fact, err := telemetry.Encode(e)
+		if err != nil {
+			return fmt.Errorf("store observation of %s: %w", id, err)
+		}
+		args = append(args, fact)
+	}
 	keys := []string{r.membersKey(), r.observedKey(), r.changesKey()}
-	if err := observeScript.Run(ctx, r.rdb, keys, string(id), b).Err(); err != nil {
+	if err := observeScript.Run(ctx, r.rdb, keys, args...).Err(); err != nil {
 		return fmt.Errorf("store observation of %s: %w", id, err)
 	}
 	return nil
