@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -107,42 +106,6 @@ func TestABrokenDisk(t *testing.T) {
 			t.Errorf("without the disk and Redis: %+v, %d were lost", got, lost)
 		}
 	})
-}
-
-// BenchmarkEmit is how long it takes to emit a fact while Redis is unavailable and the disk works, is full, or is gone:
-// the mean, and the 999 of 1000 that are fastest. Emit only ever tries to send on a channel; what takes longer is the
-// machine, which gives the processor to somebody else.
-func BenchmarkEmit(b *testing.B) {
-	for name, arrange := range map[string]func(*store.Store, string) error{
-		"works": func(s *store.Store, dir string) error { return s.SpoolIn(dir, 1<<30) },
-		"full":  func(s *store.Store, dir string) error { return s.SpoolIn(dir, 1) },
-		"gone": func(s *store.Store, dir string) error {
-			if err := s.SpoolIn(dir, 1<<30); err != nil {
-				return err
-			}
-			return os.RemoveAll(dir)
-		},
-	} {
-		b.Run("disk "+name, func(b *testing.B) {
-			s := store.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}), "test", store.Limits{})
-			if err := arrange(s, b.TempDir()); err != nil {
-				b.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			go s.Run(ctx)
-			var took []time.Duration
-			e := fact("demo", 1)
-			for b.Loop() {
-				began := time.Now()
-				s.Emit(e)
-				took = append(took, time.Since(began))
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)*999/1000].Nanoseconds())/1000, "us-p99.9")
-			b.ReportMetric(float64(took[len(took)-1].Nanoseconds())/1000, "us-max")
-		})
-	}
 }
 
 // child is this test's program in the place of a server or worker: it emits and tells facts, and says which of them
