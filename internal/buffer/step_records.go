@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,18 +41,35 @@ func (s *Store) Steps(ctx context.Context, run rollout.RunName, from rollout.Ste
 	if err != nil {
 		return nil, trouble("read steps", err)
 	}
-	records := make([]rollout.StepRecord, 0, len(found))
-	for i, f := range found {
-		if len(f.Val()) == 0 {
-			continue // from before the buffer was restored
-		}
-		record, err := recordOf(from+rollout.Step(i), f.Val())
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, record)
+	return decoded(from, found)
+}
+
+// decoded is the records of steps from one on, in order. Most of what a diagnosis costs is to decode the groups of some
+// hundred steps: all processors do.
+func decoded(from rollout.Step, found []*redis.MapStringStringCmd) ([]rollout.StepRecord, error) {
+	records, faults := make([]rollout.StepRecord, len(found)), make([]error, len(found))
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(len(found), runtime.GOMAXPROCS(0)) {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(found); i = int(next.Add(1)) - 1 {
+				if len(found[i].Val()) > 0 {
+					records[i], faults[i] = recordOf(from+rollout.Step(i), found[i].Val())
+				}
+			}
+		})
 	}
-	return records, nil
+	running.Wait()
+	kept := records[:0]
+	for i, f := range found {
+		switch {
+		case faults[i] != nil:
+			return nil, faults[i]
+		case len(f.Val()) > 0: // else from before the buffer was restored
+			kept = append(kept, records[i])
+		}
+	}
+	return kept, nil
 }
 
 // Step is the record of one granted step.

@@ -86,8 +86,8 @@ func (m *maker) ok(err error) {
 func (m *maker) sleep(sec float64) { m.at = m.at.Add(time.Duration(sec * float64(time.Second))) }
 
 func recordedRun(b *testing.B, rdb redis.UniversalClient) diagnosisinput.Reader {
-	m := &maker{b: b, ctx: context.Background(), at: time.Now().Add(-14 * 24 * time.Hour), rng: rand.New(rand.NewPCG(1, 2)),
-		events: store.New(rdb, "bench", store.Limits{})}
+	m := &maker{b: b, ctx: context.Background(), at: time.Now().Add(-14 * 24 * time.Hour),
+		rng: rand.New(rand.NewPCG(1, 2)), events: store.New(rdb, "bench", store.Limits{})}
 	m.buffer = buffer.New(rdb, buffer.Options{Prefix: "bench", Now: func() time.Time { return m.at }})
 	spec := rollout.Spec{
 		Name: longRun, Model: "m", Steps: 2 * longSteps, Environment: rollout.Environment{Kind: "diplomacy"},
