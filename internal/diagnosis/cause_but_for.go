@@ -117,8 +117,7 @@ func (p *replayModel) respread(s *stepModel, back []condition) {
 	if within && s.old.known(condWithin) && s.now.or(condWithin, 0) > s.old[condWithin] {
 		shorter := s.old[condWithin] / s.now[condWithin]
 		for i := range p.groups {
-			g := &p.groups[i]
-			g.alone, g.held, g.games = g.alone*shorter, g.held/shorter, g.games/shorter
+			p.groups[i].shorterBy(shorter)
 		}
 	}
 	if between && s.old.known(condBetween) && s.now.or(condBetween, 0) > s.old[condBetween] {
@@ -129,9 +128,13 @@ func (p *replayModel) respread(s *stepModel, back []condition) {
 		most := s.old[condBetween] * median(alone)
 		for i := range p.groups {
 			if g := &p.groups[i]; g.alone > most {
-				g.held *= g.alone / most
-				g.alone = most
+				g.shorterBy(most / g.alone)
 			}
 		}
 	}
+}
+
+// shorterBy makes a group take only this part of its time, for the same work.
+func (g *replayGroup) shorterBy(part float64) {
+	g.alone, g.held, g.games = g.alone*part, g.held/part, g.games/part
 }

@@ -87,7 +87,7 @@ func replayShares(b *butFor, found []changedCondition, effectSec float64) {
 // couldChange reports whether a condition is one that can be put back, and differs.
 func (c *comparison) couldChange(model *stepModel, which condition) bool {
 	switch which {
-	case condRequestSec, condInFlight, condCrowding:
+	case condRequestSec, condInFlight, condAtOnce, condCrowding:
 		return false
 	case condSpeed, condMemory:
 		return model.slower[which] > 1

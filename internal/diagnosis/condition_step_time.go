@@ -133,9 +133,11 @@ func (s *stepModel) partsOfARequest(c *comparison, beforeSec float64) {
 	s.now[condSpeed] = s.slower[condSpeed]
 }
 
-// crowded reports whether an engine has more requests for a reason of its own: fewer engines, or other runs.
+// crowded reports whether an engine has more requests for a reason of its own: fewer engines, other runs, or games that
+// ask more at once.
 func (c *comparison) crowded() bool {
 	return c.differs(condOthers) && c.now[condOthers] > c.old[condOthers] ||
+		c.differs(condAtOnce) && c.now[condAtOnce] > (1+moved)*c.old[condAtOnce] ||
 		c.differs(condEngines) && c.now[condEngines] < c.old[condEngines]
 }
 

@@ -42,6 +42,7 @@ const (
 	condOddGroup   // the same of the groups of a batch
 	condRequestSec // seconds of a request at its engine. It follows from others, and is never put back by itself
 	condInFlight   // requests of any run in flight at an engine; follows, too
+	condAtOnce     // requests of a game at engines at once, while it has any there
 	condCrowding   // the same for each request that the engine works on, those that wait inside it included; follows, too
 
 	conditionCount

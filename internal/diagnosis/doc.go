@@ -64,12 +64,13 @@
 //
 // A jump is the difference of two conditions: everything is measured by which the steps before it and after it may
 // differ (conditions.go). The before of a condition ends where it changed, which may be long before the jump, because a
-// full buffer hides it; batches of the prefill are no before. What differs is put back alone and together in
-// max(C, P, R/D), made of what it depends on (condition_step_time.go), and gets its Shapley share of the jump
-// (cause_shares.go). A longer request is split in order: more tokens, stalls, more load, and what is left are slower
-// engines, since an engine of the same speed never gives less for more requests. What was done is looked for from the
-// launch of the first group that shows the change (drain_window_events.go). Where nothing changed, what costs time in
-// all steps alike is weighed, and else it is the regime's term itself.
+// full buffer hides it; those of the prefill are no before. What differs is put back, alone and together, and gets its
+// Shapley share of the jump (cause_shares.go): a closed form of max(C, P, R/D) finds what is within reach
+// (condition_step_time.go), the replay decides among it (cause_but_for.go). A longer request is split in order: more
+// tokens, stalls, less memory, more load, and what is left are slower engines, since an engine of the same speed never
+// gives less for more requests. What was done is looked for from the launch of the first group that shows the change
+// (drain_window_events.go). Where nothing changed, what costs time in all steps alike is weighed, and else it is the
+// regime's term itself.
 //
 // Start reading at Diagnose: its stages are step_measurements.go, bottleneck_regime.go, what_if_predictions.go with
 // replay_steps.go, and weigh_causes.go; assemble_report.go makes a Report of what they return. Package changepoint has

@@ -8,12 +8,16 @@ type slotUse struct {
 	queued   float64
 	share    float64 // of the slots in use
 	memory   bool    // the engines' memory holds no more
+	busy     float64 // share of the time in which engines have anything in flight
 }
 
 // slotUseOf compares two views of the requests in flight: the engines' samples, and this run's work
 // over time, which includes the way to the engine and back. The larger one is what fills the slots.
 func slotUseOf(m *measurements, stepSec float64, memory bool) slotUse {
-	u := slotUse{slots: m.fleet.slots, queued: m.fleet.queued, memory: memory}
+	u := slotUse{slots: m.fleet.slots, queued: m.fleet.queued, memory: memory, busy: 1}
+	if m.fleet.busyShare > 0 {
+		u.busy = min(1, m.fleet.busyShare)
+	}
 	if limit := float64(m.in.Spec.Dispatch.MaxInFlightPerEngine); limit > 0 {
 		u.slots = min(u.slots, m.fleet.engines*limit)
 	}
@@ -41,7 +45,7 @@ func (u slotUse) others() float64 {
 func (u slotUse) mayHold() float64 {
 	slots := u.slots
 	if u.queueing() || u.memory {
-		slots = min(slots, u.inFlight) // as many as are ever used, with requests waiting
+		slots = min(slots, u.inFlight/u.busy) // as many as are ever used, with requests waiting
 	}
 	return slots - u.others()
 }

@@ -27,13 +27,53 @@ func (p *predictions) drops(m *measurements, reg *regime, e effect) (Cause, bool
 	return decided(CauseDrops, e.weigh(p.gain(reg, change{games: 1 / (1 + rate)})), text, Modelled), true
 }
 
-func straggler(m *measurements, _ *regime, e effect) (Cause, bool) {
+// straggler weighs games and groups that take far longer than the others: without them, by the replay, or else by how
+// much later the last group came.
+func (p *predictions) straggler(m *measurements, reg *regime, e effect) (Cause, bool) {
 	if !m.hasGroups() {
 		return decided(CauseStraggler, Undecided, "the groups' times are not known", Measured), true
 	}
 	late := m.mean(e.after, (*step).lateTail)
 	text := fmt.Sprintf("the last group came %s later than an even spacing would have it", units.Seconds(late))
-	return decided(CauseStraggler, e.weigh(late), text, Measured), true
+	saved, known := p.savedWithoutOddOnes(reg)
+	if !known || e.healed {
+		return decided(CauseStraggler, e.weigh(late), text, Measured), true
+	}
+	text += fmt.Sprintf("; without games and groups that take more than %s times as long as others, a step would be %s "+
+		"shorter", units.Number(oddOne), units.Seconds(saved))
+	one := decided(CauseStraggler, e.weigh(saved), text, Modelled)
+	one.Fix = stragglerFix(m, nil)
+	return one, true
+}
+
+// savedWithoutOddOnes is by how much a step would be shorter if no game of a group, and no group of a batch, took much
+// longer than a typical one.
+func (p *predictions) savedWithoutOddOnes(reg *regime) (float64, bool) {
+	if p.model == nil || !p.fit.Explains {
+		return 0, false
+	}
+	q := p.model.changed(change{})
+	var alone []float64
+	for i := range q.groups {
+		g := &q.groups[i]
+		if n := len(g.lengths); n >= 3 && g.lengths[n-1] > oddOne*median(g.lengths) {
+			g.shorterBy(oddOne * median(g.lengths) / g.lengths[n-1])
+		}
+		if i >= q.groupLoop {
+			alone = append(alone, g.alone)
+		}
+	}
+	most := oddOne * median(alone)
+	for i := range q.groups {
+		if g := &q.groups[i]; g.alone > most {
+			g.shorterBy(most / g.alone)
+		}
+	}
+	now, without := p.model.stepWith(change{}), q.present().steadyStep()
+	if !(now > 0) || !(without > 0) {
+		return 0, false
+	}
+	return reg.StepSec * max(0, 1-without/now), true
 }
 
 // handover weighs the time in which a batch was ready and the trainer did not have it.

@@ -58,7 +58,7 @@ func (c *conditions) ofBatch(s *step) {
 		return
 	}
 	var use rollout.Usage
-	games, envSec := 0.0, 0.0
+	games, envSec, modelSec := 0.0, 0.0, 0.0
 	for i := range groups {
 		g := &groups[i]
 		use = use.Add(g.Usage)
@@ -66,11 +66,17 @@ func (c *conditions) ofBatch(s *step) {
 		for _, sec := range g.EnvSec {
 			envSec += sec
 		}
+		for _, sec := range g.ModelSec {
+			modelSec += sec
+		}
 	}
 	c[condGroups] = float64(len(groups))
 	if games > 0 {
 		c[condGames] = games / float64(len(groups))
 		c[condEnv] = envSec / games
+	}
+	if modelSec > 0 {
+		c[condAtOnce] = use.ExecSec / modelSec
 	}
 	requests := float64(use.Requests)
 	if requests == 0 {

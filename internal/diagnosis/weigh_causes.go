@@ -90,11 +90,12 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	if e.sec <= 0 {
 		return append(out, enginesBack(m)...)
 	}
-	var changed []Cause
-	if len(e.before) > 0 {
-		changed = changedCauses(m, reg, p, e, compare(m, e.before, e.after, e.jump != nil))
+	changed, explained := changedSince(m, reg, p, e)
+	if earlier, ok := earlierRise(m, e); ok && !explained {
+		if since, found := changedSince(m, reg, p, earlier); found {
+			e, changed, explained = earlier, since, true
+		}
 	}
-	explained := slices.ContainsFunc(changed, func(c Cause) bool { return c.Decision == IsCause })
 	for _, c := range changed {
 		if c.Decision != Excluded {
 			out = append(out, c)
@@ -105,7 +106,7 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	}
 	for _, decide := range []candidate{
 		configChange, ownPhases, throughput, latencyBound, kvLimited, tooFewWorkers, prefillDrain, sameEngines, sameWork,
-		p.ownLimit, p.otherRuns, p.drops, p.throttle, staleWait, handover, straggler, environment, p.adapterLoads,
+		p.ownLimit, p.otherRuns, p.drops, p.throttle, staleWait, handover, p.straggler, environment, p.adapterLoads,
 		refLogprobs, checkpoints,
 	} {
 		c, ok := decide(m, reg, e)
@@ -121,6 +122,30 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	}
 	slices.SortStableFunc(out, func(a, b Cause) int { return cmp.Compare(rank(a), rank(b)) })
 	return out
+}
+
+// changedSince is the causes of an effect that has a before, and whether one of them is enough.
+func changedSince(m *measurements, reg *regime, p *predictions, e effect) ([]Cause, bool) {
+	if len(e.before) == 0 {
+		return nil, false
+	}
+	changed := changedCauses(m, reg, p, e, compare(m, e.before, e.after, e.jump != nil))
+	return changed, slices.ContainsFunc(changed, func(c Cause) bool { return c.Decision == IsCause })
+}
+
+// earlierRise is the rise to the present level from the first level that was as fast as the one before it. A few fast
+// steps in a row may be a level of their own by chance, with nothing changed at its end.
+func earlierRise(m *measurements, e effect) (effect, bool) {
+	if m.rise == nil || e.healed {
+		return e, false
+	}
+	base := fastestBase(m)
+	for i := range base {
+		if m.levels[i].StepSec < (1+movedLittle)*m.levels[base].StepSec {
+			return riseFrom(m, i), true
+		}
+	}
+	return e, false
 }
 
 // named reports whether a cause is among some.
