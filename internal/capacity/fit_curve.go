@@ -53,6 +53,9 @@ func (f Fit) Decided() bool {
 	return f.Observations > 0 && (f.RiseHigh <= decides+1e-9 || f.RiseLow > decides || f.RiseHigh-f.RiseLow <= narrow)
 }
 
+// Doubt is how unsure the rise is: 0 where it is known, 1 where its interval is as wide as one that decides nothing.
+func (f Fit) Doubt() float64 { return min(1, (f.RiseHigh-f.RiseLow)/narrow) }
+
 // IsSaturated reports whether more requests in flight are more delay than throughput.
 func (f Fit) IsSaturated() bool { return f.Rise < decides }
 
@@ -88,7 +91,7 @@ const (
 func Fitted(observed []Observation, load float64) Fit {
 	obs := usable(observed)
 	fit := Fit{Load: load, RiseLow: 0, RiseHigh: 1, Rise: 1, Observations: len(obs)}
-	fit.Saturated = curveWith(rises[0], load, 1)
+	fit.Saturated = CurveWith(rises[0], load, 1)
 	if len(obs) < 3 || !(load > 0) {
 		fit.Observations = 0
 		return fit
@@ -103,7 +106,7 @@ func Fitted(observed []Observation, load float64) Fit {
 	least := math.Inf(1)
 	for _, knee := range knees {
 		for _, rise := range rises {
-			least = min(least, d.loss(curveWith(rise, load, knee), noise)/worse)
+			least = min(least, d.loss(CurveWith(rise, load, knee), noise)/worse)
 		}
 	}
 	fit.Curve, fit.Rise = best, best.Rise(load)
@@ -112,7 +115,7 @@ func Fitted(observed []Observation, load float64) Fit {
 	for _, knee := range knees {
 		nearest, found := math.Inf(1), Curve{}
 		for _, rise := range rises {
-			c := curveWith(rise, load, knee)
+			c := CurveWith(rise, load, knee)
 			loss := d.loss(c, noise) / worse
 			if loss > least+possible {
 				continue
@@ -283,7 +286,7 @@ func (d *data) best(noise []float64, load float64) Curve {
 			costs = kneeCosts
 		}
 		for _, rise := range slices.Backward(rises) { // of equals, the one that makes least of the load
-			c := curveWith(rise, load, knee)
+			c := CurveWith(rise, load, knee)
 			if loss := d.loss(c, noise) + costs + unlikely(rise); loss < least-1e-6 {
 				best, least = c, loss
 			}

@@ -21,6 +21,8 @@ type engineSpeed struct {
 	capacity.Fit
 	// groupLoad is the requests in flight at an engine while a group was played, by its number.
 	groupLoad map[rollout.GroupSeq]float64
+	// slowed: requests take longer at the same load than they did before.
+	slowed    bool
 	usualLoad float64
 }
 
@@ -52,6 +54,7 @@ func speedBy(m *measurements, loads *engineLoads, groups []playedGroup) engineSp
 	obs := byGroupTimelines(m, loads, groups, s.groupLoad)
 	shifts := shiftsOfSpeed(m, obs)
 	obs = shifts.apart(obs)
+	s.slowed = slowedDown(obs)
 	obs = append(obs, byStepWindows(m, loads, groups, shifts)...)
 	obs = append(obs, byEngineBins(m, loads, shifts)...)
 	s.usualLoad = presentLoad(m, s.groupLoad)
@@ -343,6 +346,18 @@ func sameStretch(o capacity.Observation, inFlight, rate float64) bool {
 // slowdowns is how many times as long a request takes as alone: now, and at another load.
 func (s *engineSpeed) slowdowns(at float64) (now, then float64) {
 	return s.Curve.Slowdown(s.Load), s.Curve.Slowdown(at)
+}
+
+// flatBeyond is the curve of engines that do no more beyond the loads that were seen; nil where they have room. Engines
+// that are saturated may do a little more or nothing at all there, as their caches and schedulers have it: the loads
+// that were seen do not tell.
+func (s *engineSpeed) flatBeyond() *capacity.Curve {
+	if s.Observations == 0 || !s.IsSaturated() {
+		return nil
+	}
+	c := s.Curve
+	c.Flat = max(s.SeenHigh, s.Load)
+	return &c
 }
 
 // report is the fit as a report has it; nil when nothing was seen.

@@ -86,3 +86,17 @@ func (s speedShifts) apart(obs []capacity.Observation) []capacity.Observation {
 	}
 	return kept
 }
+
+// slowedDown reports whether requests of the last stretch of one speed take longer than those of the one before.
+func slowedDown(obs []capacity.Observation) bool {
+	times := map[int][]float64{}
+	latest := 0
+	for _, o := range obs {
+		if o.Series < series(0, 0, 1) { // with adapters: the base model is another
+			times[o.Series] = append(times[o.Series], o.Sec)
+			latest = max(latest, o.Series)
+		}
+	}
+	before := latest - series(0, 1, 0)
+	return len(times[before]) > 0 && median(times[latest]) > (1+moved)*median(times[before])
+}

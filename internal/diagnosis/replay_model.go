@@ -39,8 +39,15 @@ type replayModel struct {
 	from           rollout.Step
 	// possible are other curves that the record allows, those of the most saturated and of the freest engines among them.
 	possible []capacity.Curve
-	rng      uint64  // seed of resampled groups
-	stepSec  float64 // a step of the last level, as recorded
+	// flat is the curve if engines that are saturated do no more beyond the loads that were seen; nil: they have room.
+	flat *capacity.Curve
+	// uneven: engines may be unlike each other, or stand still at times, of which the model knows nothing. What more
+	// depth gives is then uncertain: more may be in flight at engines that are saturated, or at others.
+	uneven  bool
+	load    float64 // requests in flight at an engine, now
+	doubt   float64 // of the curve, from 0 to 1
+	rng     uint64  // seed of resampled groups
+	stepSec float64 // a step of the last level, as recorded
 }
 
 // replayGroup is one group, as if it were played alone.
@@ -80,6 +87,9 @@ func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
 	}
 	p.possible = append([]capacity.Curve{reg.speed.Saturated, reg.speed.Free}, reg.speed.Others...)
 	p.possible = slices.DeleteFunc(p.possible, func(c capacity.Curve) bool { return c == p.curve })
+	p.flat = reg.speed.flatBeyond()
+	p.uneven, p.load = unevenEngines(m, reg), reg.speed.Load
+	p.doubt = reg.speed.Doubt()
 	presentFrom := m.steps[m.present[0]].no
 	for i := range steps {
 		v := steps[i].view()

@@ -90,11 +90,18 @@ func (h *history) cycleIn(level levelSteps, minEffect float64) *Oscillation {
 	return &Oscillation{Period: c.Period, LowSec: c.Low, HighSec: c.High, MeanSec: c.Mean}
 }
 
+// oftenOdd is such that one step of so many that is unlike the others is not odd any more, but part of how the run is.
+const oftenOdd = 8
+
 // presentSteps picks the steps that show the run as it is now: the usual steps of the last level, of those the starved
 // ones when starvation lasts, and whole cycles when the step time oscillates.
 func (h *history) presentSteps(last levelSteps, starvation *Starvation, cycle *Oscillation) []int {
 	present := last.usual
-	if starvation != nil && starvation.Until == nil {
+	waits := starvation != nil && starvation.Until == nil
+	if steps := last.to - last.from; waits && oftenOdd*(steps-len(present)) > steps {
+		present = positions(last.from, last.to)
+	}
+	if waits {
 		since, _ := slices.BinarySearchFunc(h.steps, starvation.Since, func(s step, no rollout.Step) int {
 			return int(s.no - no)
 		})

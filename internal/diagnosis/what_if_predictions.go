@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/millrace/millrace/internal/capacity"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/units"
 )
@@ -196,6 +197,25 @@ func whatIf(model *replayModel, fact Fit, c whatIfChange, stream uint64) WhatIf 
 		w.LowSec, w.HighSec = min(w.LowSec, sec), max(w.HighSec, sec)
 		if outcomeOf(sec, now) != w.Outcome {
 			w.Outcome = MayHelp
+		}
+	}
+	if model.flat != nil { // two curves that differ where nothing was seen: the less the fit is sure, the more of both
+		other := model.withCurve(*model.flat)
+		sec, now := meanWall(other.changed(c.change).steady().end), meanWall(other.steady().end)
+		w.LowSec, w.HighSec = min(w.LowSec, sec), max(w.HighSec, sec)
+		w.StepSec *= math.Pow(sec/w.StepSec, model.doubt*model.doubt/2)
+		if outcomeOf(sec, now) != w.Outcome {
+			w.Outcome = MayHelp
+		}
+	}
+	if c.deeper && model.uneven {
+		for _, rise := range []float64{0.02, 1} {
+			other := model.withCurve(capacity.CurveWith(rise, max(1, model.load), 1))
+			sec, now := meanWall(other.changed(c.change).steady().end), meanWall(other.steady().end)
+			if outcomeOf(sec, now) != w.Outcome {
+				w.Outcome = MayHelp
+			}
+			w.LowSec, w.HighSec = min(w.LowSec, sec), max(w.HighSec, sec)
 		}
 	}
 	if c.atBest {
