@@ -100,12 +100,22 @@ func (s *session) endProbe(ctx context.Context, c Client, run rollout.RunName, p
 	return s.show(a.Body, func() error { return nil })
 }
 
+// probeUntold is how often a run may be asked about before it says that it is probed: what it tells its readers comes a
+// moment after it was told to begin.
+const probeUntold = 10
+
+// probeIsGone reports whether a probe was ended before its steps were played.
+func probeIsGone(run rollout.RunStatus, p rollout.LoadProbe, untold int) bool {
+	return run.State.Over() || run.LoadProbe == nil && run.NextStep < p.LastStep && untold <= 0
+}
+
 // followProbe waits for the steps of a probe and says what they show.
 func (s *session) followProbe(ctx context.Context, c Client, begun probed) error {
 	probe := begun.Probe
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	said := rollout.Step(-1)
+	untold := probeUntold
 	for {
 		v, _, err := c.run(ctx, begun.Run)
 		if err != nil {
@@ -114,7 +124,10 @@ func (s *session) followProbe(ctx context.Context, c Client, begun probed) error
 		if v.NextStep > probe.LastStep {
 			break
 		}
-		if v.State.Over() || v.LoadProbe == nil && v.NextStep < probe.LastStep {
+		if v.LoadProbe != nil {
+			untold = 0
+		}
+		if probeIsGone(v.RunStatus, probe, untold) {
 			s.say("the probe ended before its last step, %d, was claimed: the run is %s at step %d", probe.LastStep, v.State,
 				v.NextStep)
 			break
@@ -123,6 +136,7 @@ func (s *session) followProbe(ctx context.Context, c Client, begun probed) error
 			said = v.NextStep
 			s.say("at step %d; the steps that count are %d to %d", v.NextStep, probe.FirstStep, probe.LastStep)
 		}
+		untold--
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

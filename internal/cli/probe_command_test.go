@@ -64,3 +64,25 @@ func TestProbe(t *testing.T) {
 		t.Errorf("%v\n%s", r.err, s.asked)
 	}
 }
+
+// TestProbeIsGivenUp: a run says a moment after its probe has begun that it is probed, and until then it is not over.
+func TestProbeIsGivenUp(t *testing.T) {
+	t.Parallel()
+	probe := rollout.LoadProbe{FirstStep: 12, LastStep: 13}
+	for _, tt := range []struct {
+		name   string
+		run    rollout.RunStatus
+		untold int
+		want   bool
+	}{
+		{"under way", rollout.RunStatus{State: rollout.RunRunning, NextStep: 11, LoadProbe: &probe}, 0, false},
+		{"not told yet", rollout.RunStatus{State: rollout.RunRunning, NextStep: 11}, probeUntold, false},
+		{"ended by somebody", rollout.RunStatus{State: rollout.RunRunning, NextStep: 11}, 0, true},
+		{"the last step is under way", rollout.RunStatus{State: rollout.RunRunning, NextStep: 13}, 0, false},
+		{"the run is over", rollout.RunStatus{State: rollout.RunStopped, NextStep: 11}, probeUntold, true},
+	} {
+		if got := probeIsGone(tt.run, probe, tt.untold); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
