@@ -24,5 +24,9 @@
 // rises at the present load make the interval. Observations of one cluster (those of one step, say) may err together:
 // how much they do is measured, and widens the interval.
 //
+// Loads must be free of error as far as can be: an error in the load of a time that was seen apart from it makes
+// engines seem to have room, and in one that was reckoned from it, saturated. Who observes draws them together
+// beforehand.
+//
 // Start reading at Fitted.
 package capacity

@@ -47,9 +47,14 @@
 //
 // Engines may be the limit while their slots are free: the more requests are in flight, the longer each takes. Package
 // capacity fits by how much, to all loads that the record shows; where the rise of throughput at the present load is
-// below one half, the run is capacity-bound by engine_speed, and R/D is as long as a step only because of the load.
+// below one half, the run is capacity-bound by engine_speed, and R/D is as long as a step only because of the load: a
+// step is then (P^k + rise x (R/D)^k)^(1/k). More depth helps it a little, never below P. Beyond the loads that were
+// seen such engines may do more or not; the prediction is between the two, and the outcome open where they differ.
 // Where the loads seen cannot tell, the regime is undecided, neither cause is excluded, and Regime.Probe is the
-// experiment that decides. Loads of times in which engines had another speed are not compared with each other.
+// experiment that decides, and so it is where the replay does not meet the record. Loads of times in which engines had
+// another speed are not compared with each other, and those in which the speed changed say nothing. Loads are known
+// badly, rebuilt from timelines or sampled: how far the two views are apart says by how much, and the spread that is
+// error is taken out.
 //
 // # Three layers
 //

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/table"
 	"github.com/millrace/millrace/internal/units"
 )
@@ -17,6 +18,7 @@ type Score struct {
 	Missed               int // of the faults: nothing was said
 	Healthy, FalseAlarms int
 	Advice, WrongFixes   int
+	Open                 int       // of the advice: it may help, by the records, and may not
 	Errors               []float64 // of the predicted step times, in order
 }
 
@@ -45,6 +47,9 @@ func ScoreOf(outcomes []Outcome) Score {
 		for _, a := range o.Advice {
 			s.Advice++
 			s.Errors = append(s.Errors, a.Error)
+			if a.Outcome == diagnosis.MayHelp {
+				s.Open++
+			}
 			if a.Wrong {
 				s.WrongFixes++
 			}
@@ -61,8 +66,8 @@ func (s Score) Write(w io.Writer) {
 	fmt.Fprintf(w, "false alarm in %d of %d healthy runs (%s)\n", s.FalseAlarms, s.Healthy,
 		share(s.FalseAlarms, s.Healthy))
 	if n := len(s.Errors); n > 0 {
-		fmt.Fprintf(w, "wrong advice in %d of %d what-ifs; their step time is off by %s in the median, "+
-			"%s in nine of ten, %s at most\n", s.WrongFixes, s.Advice, units.Percent(s.Errors[n/2]),
+		fmt.Fprintf(w, "wrong advice in %d of %d what-ifs, of which %d may help or not; their step time is off by %s in the "+
+			"median, %s in nine of ten, %s at most\n", s.WrongFixes, s.Advice, s.Open, units.Percent(s.Errors[n/2]),
 			units.Percent(s.Errors[n*9/10]), units.Percent(s.Errors[n-1]))
 	}
 }
