@@ -9,3 +9,6 @@ func (s *Store) Windows() (windows, places int) {
 	}
 	return len(s.windows), places
 }
+
+// DefaultKind is the bounds of a kind of facts, unless others are set.
+func DefaultKind(kind string) KindLimit { return Limits{}.withDefaults().of(kind) }

@@ -286,3 +286,24 @@ func TestEventsThatJSONCannotSay(t *testing.T) {
 }
 
 var zero float64
+
+// TestBoundsHoldAnOutage: what a run of 64 groups of 8 games tells in ten hours without its sink is kept, with a step a
+// minute and with one every five seconds.
+func TestBoundsHoldAnOutage(t *testing.T) {
+	t.Parallel()
+	const outage = 10 * time.Hour
+	for _, stepTakes := range []time.Duration{time.Minute, 5 * time.Second} {
+		steps := int64(outage / stepTakes)
+		for kind, most := range map[string]int64{
+			"training_step": steps, "batch_claimed": steps, "policy_published": 3 * steps, "diagnosed": steps,
+			"group_ready": 64 * steps, "rollout_complete": 64 * 8 * steps, "group_dropped": 32 * steps,
+			"rollout_error":  64 * steps,                              // one game of eight fails once
+			"adapter_loaded": 64 * steps,                              // on as many engines
+			"token_rates":    int64(outage/(15*time.Second)) * 4 * 64, // of four versions on 64 engines
+		} {
+			if kept := store.DefaultKind(kind).Unshipped; kept < most {
+				t.Errorf("steps of %v: %d of kind %s are kept, %d are told", stepTakes, kept, kind, most)
+			}
+		}
+	}
+}
