@@ -119,10 +119,11 @@ func causeOfChange(m *measurements, e effect, c *comparison, change changedCondi
 		one.Text = fmt.Sprintf("%s%s: %s", ev.Text, delayText(m, e, *ev), one.Text)
 		one.Evidence = append(one.Evidence, Evidence{eventText(m, e, *ev), Measured})
 	} else if which != condEngines && one.Felt != nil {
-		if t := c.began(m, which); !t.IsZero() {
-			began := m.stepDuring(t)
-			one.Began = &began
+		began := *one.Felt // the trainer and the fleet show it at once
+		if t := c.began(m, which); !t.IsZero() && (ofGames(which) || which == condSpeed) {
+			began = m.stepDuring(t)
 		}
+		one.Began = &began
 	}
 	one.Fix = fixOf(m, c, one)
 	return one
@@ -164,7 +165,7 @@ func conditionText(c *comparison, which condition) string {
 	case condBetween:
 		return number("the slowest group of a batch takes %s times as long as a typical one, took %s times")
 	case condEngines:
-		return number("%s engines are ready, were %s")
+		return number("engines that are ready: %s, were %s")
 	case condLimit:
 		return number("an engine may have %s requests in flight, might have %s")
 	case condOthers:
@@ -180,7 +181,7 @@ func conditionText(c *comparison, which condition) string {
 			units.Seconds(c.old[condRequestSec]), units.Number(c.now[condInFlight]), units.Number(c.old[condInFlight]),
 			units.Number(now/old))
 	case condDepth:
-		return number("%s batches may be outstanding, were %s")
+		return number("batches that may be outstanding: %s, were %s")
 	case condPlaces:
 		return number("workers play %s games at a time, played %s")
 	}

@@ -107,9 +107,20 @@ func (s *stepModel) partsOfARequest(c *comparison, beforeSec float64) {
 		s.slower[which] = max(1, min(by, left))
 		left /= s.slower[which]
 	}
-	for _, which := range []condition{condCompletion, condUncached, condPrompt} {
+	tokens := []condition{condCompletion, condUncached, condPrompt}
+	whole, load := left, max(1, c.ratio(condInFlight))
+	for _, which := range tokens {
 		if c.differs(which) {
 			take(which, c.ratio(which))
+		}
+	}
+	// Where something else did more, tokens did something between nothing and all that they can have done.
+	if left > (1+moved)*load && left > whole/left {
+		left = whole
+		for _, which := range tokens {
+			if c.differs(which) {
+				take(which, math.Sqrt(c.ratio(which)))
+			}
 		}
 	}
 	if c.differs(condStall) {
@@ -119,7 +130,6 @@ func (s *stepModel) partsOfARequest(c *comparison, beforeSec float64) {
 	if by := c.memoryShortage(); by > 1 {
 		take(condMemory, by)
 	}
-	load := max(1, c.ratio(condInFlight))
 	if least := left / load; least > 1+moved {
 		if c.crowded() {
 			take(condSpeed, least)

@@ -38,10 +38,14 @@ func (e effect) jumpAt(m *measurements) rollout.Step {
 // delayText says in which step an event was, and when it was felt.
 func delayText(m *measurements, e effect, ev Event) string {
 	began, felt := m.stepDuring(ev.At), e.jumpAt(m)
-	if began == felt {
-		return fmt.Sprintf(" in step %d", began)
+	text := " in step"
+	if strings.Contains(ev.Text, ": ") { // a reason stands between
+		text = ", in step"
 	}
-	return fmt.Sprintf(" in step %d, felt from step %d", began, felt)
+	if began == felt {
+		return fmt.Sprintf("%s %d", text, began)
+	}
+	return fmt.Sprintf("%s %d, felt from step %d", text, began, felt)
 }
 
 // eventText is an event as evidence.

@@ -189,7 +189,7 @@ func (p *predictions) adapterLoads(m *measurements, reg *regime, e effect) (Caus
 	}
 	cost := p.gain(reg, change{stallSec: -lost})
 	if e.jump != nil {
-		cost += max(0, m.mean(e.after, phaseSec(publishAt))-m.mean(e.before, phaseSec(publishAt)))
+		cost += max(0, min(loading, m.mean(e.after, phaseSec(publishAt))-m.mean(e.before, phaseSec(publishAt))))
 	}
 	text := fmt.Sprintf("loads took %s of each engine per step and lengthened it by at most %s",
 		units.Seconds(loading), units.Seconds(cost))

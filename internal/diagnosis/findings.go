@@ -149,12 +149,15 @@ func starvationCause(reg *regime, causes []Cause) CauseName {
 // because is the cause that explains most, and how it shows; without one, the regime.
 func because(reg *regime, causes []Cause) string {
 	text := becauseOfRegime(reg)
+	if first := firstRoot(causes); first != nil && reg.Kind == MixedRegime {
+		text = "because of this"
+	}
 	for _, c := range causes {
-		if c.provenRoot() {
+		if c.provenRoot() && !strings.Contains(text, c.Text) { // an operator's change has the text of what it changed
 			text += "; " + c.Text
 		}
 	}
-	return text
+	return strings.Replace(text, "because of this; ", "because ", 1)
 }
 
 func becauseOfRegime(reg *regime) string {
