@@ -75,7 +75,56 @@ func run(
 	if err != nil {
 		return err
 	}
-	acts := &activities.Activities{
+	acts := newActivities(b, dispatcher, engines, files, cfg, pace, logger)
+	if err := activities.Validate(acts); err != nil {
+		return err
+	}
+	inStep := fleetsync.Sync{
+		Self: self, Playing: acts.GamesInPlay.ByRun, Workers: b.Workers, Fleet: b.Registry, Runs: b.Buffer, Tokens: b.Tokens,
+		Dispatcher: dispatcher, Log: logger,
+	}
+	metrics := prom.NewWorker(cfg.Worker.Games, acts.GamesInPlay.ByRun, b.TemporalMetrics)
+	if err := b.Otel.Metrics(ctx, metrics); err != nil {
+		return err
+	}
+	guard := fleet.NewRedisLossGuard(b.Redis, cfg.Redis.Prefix, self.ID, b.Registry, logger)
+	health := newHealthEndpoints(b, metrics)
+
+	return runAll(ctx,
+		[]func(context.Context) error{dispatcher.Run, starts.Run, inStep.Run},
+		[]func(context.Context) error{
+			guard.Run, acts.HangingCalls.Watch,
+			func(ctx context.Context) error { return health.serve(ctx, cfg.Worker.Listen) },
+		},
+		func(ctx context.Context) error { return serveTemporal(ctx, cfg, b, acts, &health.polling, version) })
+}
+
+// runAll runs the parts of a process until its context is done or one of them fails. What games stand on (beneath)
+// lives until they have been let go of, so that none of them fails because its worker is told to end.
+func runAll(ctx context.Context, beneath, beside []func(context.Context) error,
+	games func(context.Context) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	below, end := context.WithCancel(context.WithoutCancel(ctx))
+	for _, part := range beneath {
+		g.Go(func() error { return part(below) })
+	}
+	for _, part := range beside {
+		g.Go(func() error { return part(ctx) })
+	}
+	g.Go(func() error {
+		defer end()
+		return games(ctx)
+	})
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// newActivities is what workflows ask for, on what this process has.
+func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *engines, files *adapterfiles.Reader,
+	cfg config.Service, pace runkeeper.Pace, logger *slog.Logger) *activities.Activities {
+	return &activities.Activities{
 		Buffer:       b.Buffer,
 		Fleet:        engines,
 		Groups:       b.Control,
@@ -91,38 +140,6 @@ func run(
 			Pace: pace, Log: logger,
 		},
 	}
-	if err := activities.Validate(acts); err != nil {
-		return err
-	}
-	inStep := fleetsync.Sync{
-		Self: self, Playing: acts.GamesInPlay.ByRun, Workers: b.Workers, Fleet: b.Registry, Runs: b.Buffer, Tokens: b.Tokens,
-		Dispatcher: dispatcher, Log: logger,
-	}
-	metrics := prom.NewWorker(cfg.Worker.Games, acts.GamesInPlay.ByRun, b.TemporalMetrics)
-	if err := b.Otel.Metrics(ctx, metrics); err != nil {
-		return err
-	}
-	guard := fleet.NewRedisLossGuard(b.Redis, cfg.Redis.Prefix, self.ID, b.Registry, logger)
-	health := newHealthEndpoints(b, metrics)
-
-	g, ctx := errgroup.WithContext(ctx)
-	// What games stand on lives until they have been let go of, so that none of them fails because its worker is
-	// told to end.
-	beneath, end := context.WithCancel(context.WithoutCancel(ctx))
-	g.Go(func() error { return dispatcher.Run(beneath) })
-	g.Go(func() error { return starts.Run(beneath) })
-	g.Go(func() error { return inStep.Run(beneath) })
-	g.Go(func() error { return guard.Run(ctx) })
-	g.Go(func() error { return acts.HangingCalls.Watch(ctx) })
-	g.Go(func() error { return health.serve(ctx, cfg.Worker.Listen) })
-	g.Go(func() error {
-		defer end()
-		return serveTemporal(ctx, cfg, b, acts, &health.polling, version)
-	})
-	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
 }
 
 // describeSelf is what people are told of this process. Its id is readable and unique among the workers.

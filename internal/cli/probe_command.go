@@ -28,6 +28,22 @@ type probed struct {
 	*loadprobe.Answer
 }
 
+var probeHelp = `Find out whether a run's engines are saturated, while it goes on.
+
+Engines can be saturated although most of their request slots are free: then more depth or more concurrency only makes every
+request slower, and more engines are what helps. As long as a run has seen one load only, its records cannot tell that from
+engines with room. This gives them another load: it holds the run to half of the requests that it has in flight per engine,
+for two whole steps, and compares the tokens per second.
+
+  as many tokens as before    the engines are saturated: more engines help, more depth does not
+  half as many                they have room: more depth or concurrency helps, more engines do not
+
+If they have room, the steps of the probe take longer, up to twice as long. The limit is a part of the run's state: it is taken
+back when the last of the steps is claimed, after ten times as long as such steps take, or with --end, whatever becomes of
+this command. Events report its beginning and end, and the steps' records hold what was measured, for millrace diagnose.
+
+` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitInterrupted)
+
 func newProbeCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
 	var o struct {
@@ -67,19 +83,7 @@ func newProbeCommand(d Deps) *cobra.Command {
 			s.say("it ends by itself, also without this command; to end it now: millrace probe %s --end", run)
 			return s.followProbe(ctx, c, begun)
 		})
-	cmd.Long = `Find out whether a run's engines are saturated, while it goes on.
-
-Engines can be saturated although most of their request slots are free: then more depth or more concurrency only makes every
-request slower, and more engines are what helps. As long as a run has seen one load only, its records cannot tell that from
-engines with room. This gives them another load: it holds the run to half of the requests that it has in flight per engine,
-for two whole steps, and compares the tokens per second.
-
-  as many tokens as before    the engines are saturated: more engines help, more depth does not
-  half as many                they have room: more depth or concurrency helps, more engines do not
-
-If they have room, the steps of the probe take longer, up to twice as long. The limit is a part of the run's state: it is taken
-back when the last of the steps is claimed, after ten times as long as such steps take, or with --end, whatever becomes of
-this command. Events report its beginning and end, and the steps' records hold what was measured, for millrace diagnose.`
+	cmd.Long = probeHelp
 	cmd.Example = "  millrace probe demo\n  millrace probe demo --steps 4 --max-in-flight 16\n  millrace probe demo --end"
 	f := cmd.Flags()
 	f.IntVar(&o.steps, "steps", 0, "whole steps that are played under the limit (default 2)")

@@ -29,7 +29,29 @@ func runsTable(runs []rollout.RunStatus, now time.Time) *table.Table {
 // showRun writes what is wrong with a run, then the run as names and values, then its losses, policies and waits.
 func (s *session) showRun(v runView) error {
 	s.showAlarms(v.Alarms)
+	if err := s.write(s.runTable(v)); err != nil {
+		return err
+	}
+	if err := s.showDepartures(v.Departures); err != nil {
+		return err
+	}
+	if len(v.Attempts.ByCode) > 0 {
+		fmt.Fprintln(s.Stdout)
+		if err := s.write(failedTable(v.Attempts, s.now())); err != nil {
+			return err
+		}
+	}
+	return s.showLists(v)
+}
+
+// runTable is a run, a line for each thing that is known of it.
+func (s *session) runTable(v runView) *table.Table {
 	t := table.New(table.Left(""), table.Left(""))
+	row := func(name, text string) {
+		if text != "" {
+			t.Row(name, text)
+		}
+	}
 	state := string(v.State)
 	if v.Reason != "" {
 		state += ": " + v.Reason
@@ -47,18 +69,7 @@ func (s *session) showRun(v runView) error {
 	t.Row("environment", v.Spec.Environment.Kind)
 	t.Row("step", fmt.Sprintf("%d of %d", v.NextStep, v.Spec.Steps))
 	t.Row("policy", fmt.Sprintf("v%d", v.PolicyVersion))
-	b := v.Spec.Buffer
-	buffer := fmt.Sprintf("depth %d x %d groups of %d games, max staleness %d (%s)", b.Depth, b.GroupsPerStep,
-		v.Spec.Group.Samples, b.MaxStaleness, b.OnStale)
-	if b.Order == rollout.FinishOrder {
-		buffer += ", first finished first"
-	}
-	t.Row("buffer", buffer)
-	row := func(name, text string) {
-		if text != "" {
-			t.Row(name, text)
-		}
-	}
+	t.Row("buffer", bufferText(v.Spec))
 	row("group", groupText(v.Spec.Group))
 	t.Row("groups", groupsText(v))
 	t.Row("stored", storedText(v))
@@ -77,19 +88,18 @@ func (s *session) showRun(v runView) error {
 	for _, sink := range v.Sinks {
 		t.Row("events to "+sink.Sink, sinkProblemText(sink, s.now()))
 	}
-	if err := s.write(t); err != nil {
-		return err
+	return t
+}
+
+// bufferText is the buffer's shape on a line.
+func bufferText(spec rollout.Spec) string {
+	b := spec.Buffer
+	text := fmt.Sprintf("depth %d x %d groups of %d games, max staleness %d (%s)", b.Depth, b.GroupsPerStep,
+		spec.Group.Samples, b.MaxStaleness, b.OnStale)
+	if b.Order == rollout.FinishOrder {
+		text += ", first finished first"
 	}
-	if err := s.showDepartures(v.Departures); err != nil {
-		return err
-	}
-	if len(v.Attempts.ByCode) > 0 {
-		fmt.Fprintln(s.Stdout)
-		if err := s.write(failedTable(v.Attempts, s.now())); err != nil {
-			return err
-		}
-	}
-	return s.showLists(v)
+	return text
 }
 
 func (s *session) showLists(v runView) error {

@@ -44,21 +44,12 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		return err
 	}
 	defer b.WriteEvents(ctx, cfg)()
-	metrics := prom.New()
 	sampler := runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, b.Events, logger)
-	metrics.ShowWhole(sampler.Leads)
-	metrics.Registry().MustRegister(b.TemporalMetrics)
-	metrics.Exemplars(b.Otel.Exemplar)
-	if err := b.Otel.Metrics(ctx, metrics.Gatherer()); err != nil {
+	sinkStatus := &sinkWatch{store: b.Events, configured: shipper != nil}
+	metrics, err := newMetrics(ctx, b, sampler, sinkStatus)
+	if err != nil {
 		return err
 	}
-	sinkStatus := &sinkWatch{store: b.Events, configured: shipper != nil}
-	metrics.ShowSinks(sinkStatus.now)
-	metrics.Watch("store", func() prom.Sink {
-		written := b.Events.Stats()
-		return prom.Sink{Delivered: written.Written, Lost: written.Lost(), Waiting: written.Waiting,
-			SpoolBytes: written.SpoolBytes, Degraded: written.DiskFault != ""}
-	})
 	var temporal temporalWatch
 	b.Registry.MaxEngines = cfg.Limits.Engines
 	files := &fileReloads{log: logger}
@@ -68,38 +59,16 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	}
 	inputs := diagnosisinput.Reader{Buffer: b.Buffer, Registry: b.Registry, Workers: b.Workers, Events: b.Events}
 	simulations := newSimulatedRuns(inputs.Record, sim.Run, logger)
-	server, err := api.New(apiConfig, api.Deps{
-		Control:  b.Control,
-		Store:    b.Buffer,
-		Fleet:    b.Registry,
-		Workers:  b.Workers,
-		Events:   eventStream{b.Events},
-		ReadSpec: func(b []byte) (rollout.Spec, error) { return environments.ReadSpec("request", b) },
-		Engines: func(ctx context.Context, _ rollout.RunName, from, to time.Time) ([]rollout.EngineView, error) {
-			return b.Sampler.Engines(ctx, from, to)
-		},
-		Diagnose: diagnoses{inputs, simulations, cfg.Axiom.Dataset}.answer,
-		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (rollout.FleetView, error) {
-			return b.Sampler.View(ctx, from, to)
-		},
-		Game:      savedgame.Reader{Buffer: b.Buffer, Events: b.Events}.Game,
-		Ready:     b.Buffer.Ping,
-		Temporal:  temporal.answers.Load,
-		Metrics:   metrics.Handler(),
-		OnRefusal: metrics.Refused,
-		Sinks:     sinkStatus.look, DeadLetters: deliveries{b.Events},
-		Tell: b.Events,
-		Log:  logger,
-	})
+	deps := apiDeps(b, metrics, sinkStatus, logger)
+	deps.Diagnose = diagnoses{inputs, simulations, cfg.Axiom.Dataset}.answer
+	deps.Temporal = temporal.answers.Load
+	server, err := api.New(apiConfig, deps)
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", cfg.Listen)
+	l, err := listen(ctx, cfg, b)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", cfg.Listen, err)
-	}
-	if err := joinConfigured(ctx, cfg, b); err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	logger.Info("serving", "address", l.Addr().String())
@@ -110,30 +79,90 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		marks.Start(ctx)
 		defer marks.Close()
 	}
-	g.Go(func() error { return server.Serve(ctx, l) })
-	g.Go(func() error {
-		files.watch(ctx)
-		return nil
-	})
-	g.Go(func() error {
-		temporal.watch(ctx, b.Control.Reachable, cfg.Temporal.Address, logger)
-		return nil
-	})
-	g.Go(func() error {
-		b.Events.KeepBounds(ctx, func(err error) { logger.Warn("keep the bounds of events", "error", err) })
-		return nil
-	})
-	g.Go(func() error { return sampler.Run(ctx) })
-	g.Go(func() error {
-		sinkStatus.watch(ctx)
-		return nil
-	})
-	g.Go(func() error { return simulations.run(ctx) })
-	g.Go(func() error { return newMetricsFeed(b, metrics, sampler.Leads, time.Now()).run(ctx) })
-	g.Go(func() error {
-		return newVerdictWatch(b.Buffer, inputs, sampler.Leads, logger, metrics.Goodput).run(ctx)
-	})
+	background := append(inBackground(b, inputs, metrics, sampler, logger),
+		func(ctx context.Context) error { return server.Serve(ctx, l) },
+		endless(files.watch), endless(sinkStatus.watch), simulations.run,
+		endless(func(ctx context.Context) {
+			temporal.watch(ctx, b.Control.Reachable, cfg.Temporal.Address, logger)
+		}))
+	for _, one := range background {
+		g.Go(func() error { return one(ctx) })
+	}
 	return g.Wait()
+}
+
+// inBackground is what a server does for the deployment, whoever asks.
+func inBackground(b *connections.Set, inputs diagnosisinput.Reader, metrics *prom.Metrics,
+	sampler *runsampler.Sampler, log *slog.Logger) []func(context.Context) error {
+	return []func(context.Context) error{
+		endless(func(ctx context.Context) {
+			b.Events.KeepBounds(ctx, func(err error) { log.Warn("keep the bounds of events", "error", err) })
+		}),
+		sampler.Run, newMetricsFeed(b, metrics, sampler.Leads, time.Now()).run,
+		newVerdictWatch(b.Buffer, inputs, sampler.Leads, log, metrics.Goodput).run,
+	}
+}
+
+// endless is work that ends with its context and never fails.
+func endless(work func(context.Context)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		work(ctx)
+		return nil
+	}
+}
+
+// newMetrics is what Prometheus, and OpenTelemetry if it is configured, are told.
+func newMetrics(
+	ctx context.Context, b *connections.Set, sampler *runsampler.Sampler, sinks *sinkWatch,
+) (*prom.Metrics, error) {
+	metrics := prom.New()
+	metrics.ShowWhole(sampler.Leads)
+	metrics.Registry().MustRegister(b.TemporalMetrics)
+	metrics.Exemplars(b.Otel.Exemplar)
+	metrics.ShowSinks(sinks.now)
+	metrics.Watch("store", func() prom.Sink {
+		written := b.Events.Stats()
+		return prom.Sink{Delivered: written.Written, Lost: written.Lost(), Waiting: written.Waiting,
+			SpoolBytes: written.SpoolBytes, Degraded: written.DiskFault != ""}
+	})
+	return metrics, b.Otel.Metrics(ctx, metrics.Gatherer())
+}
+
+// apiDeps is what the API stands on, but for what belongs to this process.
+func apiDeps(b *connections.Set, metrics *prom.Metrics, sinks *sinkWatch, log *slog.Logger) api.Deps {
+	return api.Deps{
+		Control:  b.Control,
+		Store:    b.Buffer,
+		Fleet:    b.Registry,
+		Workers:  b.Workers,
+		Events:   eventStream{b.Events},
+		ReadSpec: func(b []byte) (rollout.Spec, error) { return environments.ReadSpec("request", b) },
+		Engines: func(ctx context.Context, _ rollout.RunName, from, to time.Time) ([]rollout.EngineView, error) {
+			return b.Sampler.Engines(ctx, from, to)
+		},
+		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (rollout.FleetView, error) {
+			return b.Sampler.View(ctx, from, to)
+		},
+		Game:      savedgame.Reader{Buffer: b.Buffer, Events: b.Events}.Game,
+		Ready:     b.Buffer.Ping,
+		Metrics:   metrics.Handler(),
+		OnRefusal: metrics.Refused,
+		Sinks:     sinks.look, DeadLetters: deliveries{b.Events},
+		Tell: b.Events,
+		Log:  log,
+	}
+}
+
+// listen takes the address; then the engines that are configured join.
+func listen(ctx context.Context, cfg config.Service, b *connections.Set) (net.Listener, error) {
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", cfg.Listen, err)
+	}
+	if err := joinConfigured(ctx, cfg, b); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
 }
 
 // joinConfigured adds the engines that the configuration lists; those that the fleet has are left as they are.

@@ -101,6 +101,24 @@ func perStep(share float64) string { return fmt.Sprintf("%+.2f %%", 100*share) }
 // queriesShown bounds the queries that are written; the document has all of them.
 const queriesShown = 1
 
+// queryLead stands before each line of a query.
+const queryLead = "           "
+
+// broken is a line of a query in lines of at most so many characters, where its commas allow that: the language takes
+// any space for one.
+func broken(line string, most int) []string {
+	const lead = "    "
+	var out []string
+	for len(line) > most {
+		at := strings.LastIndex(line[:most], ", ")
+		if at <= len(lead) {
+			break
+		}
+		out, line = append(out, line[:at+1]), lead+line[at+2:]
+	}
+	return append(out, line)
+}
+
 // queries writes what shows the same evidence in Axiom, each line of a query on its own.
 func (p *page) queries(queries []diagnosis.Query) {
 	for i, q := range queries {
@@ -110,7 +128,9 @@ func (p *page) queries(queries []diagnosis.Query) {
 		}
 		p.line("APL      %s:", q.Shows)
 		for line := range strings.Lines(q.APL) {
-			p.line("           %s", strings.TrimRight(line, "\n"))
+			for _, part := range broken(strings.TrimRight(line, "\n"), width-len(queryLead)) {
+				p.line("%s%s", queryLead, part)
+			}
 		}
 	}
 }
