@@ -52,3 +52,17 @@ func TestWhichSinksAreShown(t *testing.T) {
 		})
 	}
 }
+
+// TestDeliveredNeverFalls: letters are kept before the cursor passes their events; the sums add up all the same.
+func TestDeliveredNeverFalls(t *testing.T) {
+	t.Parallel()
+	was := telemetry.SinkStatus{Written: 100, Delivered: 80, DeadLetters: 5, Backlog: 15}
+	is := afterwards(was, telemetry.SinkStatus{Written: 100, Delivered: 78, DeadLetters: 7, Backlog: 15})
+	if is.Delivered != 80 || is.Written != is.Delivered+is.DeadLetters+is.Lost()+is.Backlog {
+		t.Errorf("%+v", is)
+	}
+	begun := telemetry.SinkStatus{Written: 3, Delivered: 1, Backlog: 2}
+	if is := afterwards(was, begun); is != begun {
+		t.Errorf("of a sink that was forgotten and came again: %+v", is)
+	}
+}
