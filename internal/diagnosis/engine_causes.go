@@ -209,7 +209,7 @@ func loadSecPerStep(m *measurements) float64 {
 }
 
 // coldEngines blames starved steps on engines that were not ready yet, and had never been: with all of them ready from
-// the start, most of the waiting would not have been.
+// the start, most of the run's waiting would not have been.
 func coldEngines(m *measurements, p *predictions) []Cause {
 	most := mostEngines(m)
 	cold := coldStarvedSteps(m, most)
@@ -224,14 +224,16 @@ func coldEngines(m *measurements, p *predictions) []Cause {
 	first, last := m.steps[cold[0]].no, m.steps[cold[len(cold)-1]].no
 	text := fmt.Sprintf("steps %d to %d waited %s with %s of the later %s engines ready",
 		first, last, units.Seconds(waited), units.Number(fewest), units.Number(most))
-	saved, known := p.savedByWarmEngines(first, last, waited, most)
-	if !known {
-		return []Cause{decided(CauseColdEngines, IsCause, text, Measured)}
+	all := 0.0
+	for i := range m.steps {
+		all += m.steps[i].wait()
 	}
-	text += fmt.Sprintf("; had they been ready from the start, it would have been %s less", units.Seconds(saved*waited))
-	one := decided(CauseColdEngines, decisionOf(Share{Of: saved}), text, Modelled)
-	one.Share = &Share{Of: saved, Low: saved, High: saved}
-	return []Cause{one}
+	spared, basis := waited, Measured
+	if saved, known := p.savedByWarmEngines(first, last, waited, most); known {
+		spared, basis = saved*waited, Modelled
+		text += fmt.Sprintf("; had they been ready from the start, it would have been %s less", units.Seconds(spared))
+	}
+	return []Cause{decided(CauseColdEngines, decisionOf(Share{Of: spared / all}), text, basis)}
 }
 
 // coldStarvedSteps is the starved steps whose batches were played, at least in part, before all engines had been ready.
