@@ -32,7 +32,7 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 		Regime: reg.Regime, Replay: p.replay, Simulator: p.simulator, WhatIfs: p.whatIfs, Causes: causes,
 		Missing:     append(append([]string{}, reg.missing...), p.missing...),
 		Notes:       append(append([]string{}, m.notes...), p.notes...),
-		NotLookedAt: m.in.notLookedAt(m.all[0].no), APL: []Query{}, Next: []string{},
+		NotLookedAt: append(m.in.notLookedAt(m.all[0].no), m.holes()...), APL: []Query{}, Next: []string{},
 	}
 	r.Regime.Probe = p.probe
 	if n := len(m.present); n > 0 {

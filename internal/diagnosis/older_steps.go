@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -154,6 +155,27 @@ func (in Input) notLookedAt(first rollout.Step) []string {
 		out = append(out, fmt.Sprintf("steps 0-%d: nothing is kept of them", first-1))
 	}
 	return out
+}
+
+// holes is the steps between those that are looked at of which there is no record, or one that was left out.
+func (h *history) holes() []string {
+	var gaps []string
+	for i := 1; i < len(h.all); i++ {
+		switch from, to := h.all[i-1].no+1, h.all[i].no-1; {
+		case from == to:
+			gaps = append(gaps, fmt.Sprint(from))
+		case from < to:
+			gaps = append(gaps, fmt.Sprintf("%d-%d", from, to))
+		}
+	}
+	const named = 5
+	if n := len(gaps); n > named {
+		gaps = append(gaps[:named], fmt.Sprintf("and %d more gaps", n-named))
+	}
+	if len(gaps) == 0 {
+		return nil
+	}
+	return []string{"steps " + strings.Join(gaps, ", ") + ": there is no record of them, or it was left out"}
 }
 
 // addHour counts a step in the hour in which it was completed.

@@ -94,6 +94,17 @@ func TestOddRecordsOfOlderSteps(t *testing.T) {
 	}
 }
 
+// TestMissingStepsAreNamed where the record of a step is missing among those that are looked at.
+func TestMissingStepsAreNamed(t *testing.T) {
+	t.Parallel()
+	in := trainerRun(40, func(int, map[rollout.Phase]float64) {})
+	in.Records = slices.Delete(slices.Delete(in.Records, 30, 31), 10, 15)
+	want := "steps 10-14, 30: there is no record of them, or it was left out"
+	if r := diagnosis.Diagnose(in); !slices.Equal(r.NotLookedAt, []string{want}) {
+		t.Errorf("not looked at: %q", r.NotLookedAt)
+	}
+}
+
 // TestWhatIsKeptOfOlderStepsIsBounded, whatever happens in them.
 func TestWhatIsKeptOfOlderStepsIsBounded(t *testing.T) {
 	t.Parallel()
