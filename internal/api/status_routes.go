@@ -123,6 +123,9 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 	for _, run := range s.visible(ctx, active) {
 		name := run.Spec.Name
 		counts, err := s.deps.Store.Counts(ctx, name)
+		if rollout.Refused(err, rollout.NoSuchRun) {
+			continue // it was deleted since the runs were listed; Redis is well
+		}
 		if err != nil {
 			return err
 		}
@@ -130,7 +133,7 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 			Steps: rollout.Step(run.Spec.Steps), PolicyVersion: run.PolicyVersion, Ready: counts.Ready,
 			InFlight: counts.InFlight, Queued: counts.Queued})
 		_, alarms, err := s.situation(ctx, run)
-		if err != nil {
+		if err != nil && !rollout.Refused(err, rollout.NoSuchRun) {
 			return err
 		}
 		for _, a := range alarms {
