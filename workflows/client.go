@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runmachine"
 	"github.com/millrace/millrace/internal/spec"
@@ -178,16 +179,33 @@ func (c *Client) update(
 	if err != nil {
 		return err
 	}
-	handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: id, UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err == nil {
-		err = handle.Get(ctx, result)
+	send := func() error {
+		handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+			WorkflowID: id, UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
+		})
+		if err != nil {
+			return err
+		}
+		return handle.Get(ctx, result)
+	}
+	err = send()
+	for notTaken(err) && retry.Pause(ctx, notTakenPause) == nil {
+		err = send()
 	}
 	if err != nil {
 		return c.failed(name, run, err)
 	}
 	return nil
+}
+
+// notTakenPause is how long Temporal has for the workflow task that comes next.
+const notTakenPause = 100 * time.Millisecond
+
+// notTaken reports whether a workflow task failed that had the update in it, and no history has the update: Temporal
+// does that to a task in which a workflow ends its execution while something else comes for it.
+func notTaken(err error) bool {
+	var notReady *serviceerror.WorkflowNotReady
+	return errors.As(err, &notReady)
 }
 
 // failed makes Temporal's errors ours. What is not done for any run has an empty one.
