@@ -55,8 +55,7 @@ func speedBy(m *measurements, loads *engineLoads, groups []playedGroup) engineSp
 	shifts := shiftsOfSpeed(m, obs)
 	obs = shifts.apart(obs)
 	s.slowed = slowedDown(obs)
-	obs = append(obs, byStepWindows(m, loads, groups, shifts)...)
-	obs = append(obs, byEngineBins(m, loads, shifts)...)
+	obs = append(obs, byCounters(m, loads, groups, shifts)...)
 	s.usualLoad = presentLoad(m, s.groupLoad)
 	if s.usualLoad == 0 {
 		s.usualLoad = m.fleet.inFlight / max(1, m.fleet.engines)
@@ -247,6 +246,18 @@ const (
 	// leastBusy is the share of a window in which engines must have had something to do for it to count.
 	leastBusy = 0.5
 )
+
+// byCounters compares tokens per second with load: engine by engine where the records hold that, else over the steps'
+// windows, which count the same tokens once more, against loads that were rebuilt from the groups' timelines.
+func byCounters(
+	m *measurements, loads *engineLoads, groups []playedGroup, shifts speedShifts,
+) []capacity.Observation {
+	bins := byEngineBins(m, loads, shifts)
+	if len(bins) > 2 && 2*len(bins) >= len(m.all) {
+		return bins
+	}
+	return append(byStepWindows(m, loads, groups, shifts), bins...)
+}
 
 // byStepWindows compares the fleet's tokens per second over each step's window with the requests in flight meanwhile.
 func byStepWindows(
