@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace/millrace/internal/telemetry"
@@ -18,37 +19,37 @@ func (s oneSink) SinkStatus(context.Context, string) (telemetry.SinkStatus, erro
 // TestWhichSinksAreShown: one that was switched off, and that nothing waits for, is none.
 func TestWhichSinksAreShown(t *testing.T) {
 	t.Parallel()
-	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	type status = telemetry.SinkStatus
 	for _, tt := range []struct {
 		name       string
-		sink       telemetry.SinkStatus
+		sink       status
+		age        time.Duration // of what the sink said last
 		configured bool
 		want       telemetry.SinkState // empty: none
 	}{
-		{"never used", telemetry.SinkStatus{}, false, ""},
-		{"not begun", telemetry.SinkStatus{}, true, telemetry.SinkStopped},
-		{"delivers elsewhere", telemetry.SinkStatus{State: telemetry.SinkOK, UpdatedAt: ago(0)}, false, telemetry.SinkOK},
-		{"switched off", telemetry.SinkStatus{State: telemetry.SinkStopped, UpdatedAt: ago(time.Hour)}, false, ""},
-		{"killed, and switched off", telemetry.SinkStatus{State: telemetry.SinkOK, UpdatedAt: ago(time.Hour)}, false, ""},
-		{"killed with a backlog", telemetry.SinkStatus{State: telemetry.SinkOK, Backlog: 9, UpdatedAt: ago(time.Hour)}, false,
-			telemetry.SinkStopped},
-		{"with dead letters", telemetry.SinkStatus{State: telemetry.SinkOK, DeadLetters: 9, UpdatedAt: ago(time.Hour)}, false,
-			telemetry.SinkStopped},
-		{"long ago", telemetry.SinkStatus{State: telemetry.SinkOK, Backlog: 9, UpdatedAt: ago(2 * store.SinkForgotten)},
-			false, ""},
-		{"silent, and configured", telemetry.SinkStatus{State: telemetry.SinkOK, UpdatedAt: ago(time.Hour)}, true,
-			telemetry.SinkStopped},
+		{"never used", status{}, 0, false, ""},
+		{"not begun", status{}, 0, true, telemetry.SinkStopped},
+		{"delivers elsewhere", status{State: telemetry.SinkOK}, 0, false, telemetry.SinkOK},
+		{"switched off", status{State: telemetry.SinkStopped}, time.Hour, false, ""},
+		{"killed, and switched off", status{State: telemetry.SinkOK}, time.Hour, false, ""},
+		{"killed with a backlog", status{State: telemetry.SinkOK, Backlog: 9}, time.Hour, false, telemetry.SinkStopped},
+		{"with dead letters", status{State: telemetry.SinkOK, DeadLetters: 9}, time.Hour, false, telemetry.SinkStopped},
+		{"long ago", status{State: telemetry.SinkOK, Backlog: 9}, 2 * store.SinkForgotten, false, ""},
+		{"silent, and configured", status{State: telemetry.SinkOK}, time.Hour, true, telemetry.SinkStopped},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := &sinkWatch{store: oneSink(tt.sink), configured: tt.configured}
-			got, err := w.look(t.Context())
-			switch {
-			case err != nil || len(got) > 1:
-				t.Fatalf("%+v, %v", got, err)
-			case len(got) == 0 && tt.want != "" || len(got) == 1 && got[0].State != tt.want:
-				t.Errorf("shown %+v, want %q", got, tt.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				tt.sink.UpdatedAt = time.Now().Add(-tt.age)
+				w := &sinkWatch{store: oneSink(tt.sink), configured: tt.configured}
+				got, err := w.look(t.Context())
+				switch {
+				case err != nil || len(got) > 1:
+					t.Fatalf("%+v, %v", got, err)
+				case len(got) == 0 && tt.want != "" || len(got) == 1 && got[0].State != tt.want:
+					t.Errorf("shown %+v, want %q", got, tt.want)
+				}
+			})
 		})
 	}
 }
