@@ -164,8 +164,9 @@ func (w *watch) observeOnce(ctx context.Context, run string) {
 		return
 	}
 	step := account.ClaimedTo - 1
-	if rand.IntN(3) == 0 { // which old step is looked at again need not repeat
-		step -= rollout.Step(rand.Int64N(int64(min(account.ClaimedTo, rollout.Step(w.current().retain)))))
+	kept := min(account.ClaimedTo, rollout.Step(w.current().retain)) // 0 when the run was over a moment ago
+	if kept > 0 && rand.IntN(3) == 0 {                               // which old step is looked at again need not repeat
+		step -= rollout.Step(rand.Int64N(int64(kept)))
 	}
 	asked := time.Now()
 	if err := w.claim(ctx, run, step, account.Generation); err == nil {
