@@ -324,9 +324,10 @@ func (s *Store) flush(ctx context.Context, b batch) {
 	}
 }
 
-// write stores the batch, run by run, and reports whether all of it is stored. What is not stays in the batch.
+// write stores the batch, run by run, and reports whether all of it is stored. What is not stays in the batch. A write
+// under way goes on when the caller's work ends: one that is cut off may be stored, and samples would be written again.
 func (s *Store) write(ctx context.Context, b *batch) bool {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	byRun := map[rollout.RunName][]entry{}
 	for _, e := range b.entries {
