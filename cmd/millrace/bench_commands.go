@@ -13,10 +13,10 @@ import (
 func newBenchCommand(env environment) *cobra.Command {
 	parent := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what reaches the games of the engines' capacity, on simulated or real engines",
+		Short: "Measure what reaches the games of the engines' capacity, and what a turn costs",
 	}
 	parent.AddCommand(newBenchEnginesCommand(env), newBenchGameCommand(env), newBenchSweepCommand(env),
-		newReplayDispatchCommand(env))
+		newBenchTurnCommand(env), newReplayDispatchCommand(env))
 	return parent
 }
 

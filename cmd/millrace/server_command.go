@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/profiles"
 	"github.com/millrace/millrace/internal/server"
 	"github.com/millrace/millrace/internal/version"
 )
@@ -30,7 +33,10 @@ changing runs needs Temporal. On anything but a loopback address it asks for bea
 			if err != nil {
 				return err
 			}
-			return server.Run(cmd.Context(), cfg, version.String(), env.logger(flags.logLevel))
+			log := env.logger(flags.logLevel)
+			return flags.profiled(cmd.Context(), log, func(ctx context.Context) error {
+				return server.Run(ctx, cfg, version.String(), log)
+			})
 		},
 	}
 	flags.add(cmd)
@@ -47,6 +53,7 @@ type serviceFlags struct {
 	redis    string
 	temporal string
 	logLevel string
+	pprof    string // address of the profiles
 }
 
 func (f *serviceFlags) add(cmd *cobra.Command) {
@@ -55,12 +62,34 @@ func (f *serviceFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.redis, "redis", "", "Redis, as redis://host:port/db")
 	flags.StringVar(&f.temporal, "temporal", "", "Temporal, as host:port")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&f.pprof, "pprof", "", "address for the Go runtime's profiles, 127.0.0.1:PORT; none by default, "+
+		"and only loopback is accepted")
+}
+
+// profiled runs a process of the service, with its profiles beside it if they are asked for.
+func (f *serviceFlags) profiled(ctx context.Context, log *slog.Logger, run func(context.Context) error) error {
+	if f.pprof == "" {
+		return run(ctx)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	beside, end := context.WithCancel(ctx)
+	g.Go(func() error { return profiles.Serve(beside, f.pprof, log) })
+	g.Go(func() error {
+		defer end()
+		return run(ctx)
+	})
+	return g.Wait()
 }
 
 // service reads the configuration: file, then environment, then flags, which are checked like the rest.
 func (f *serviceFlags) service(env environment) (config.Service, error) {
 	if err := new(slog.Level).UnmarshalText([]byte(f.logLevel)); err != nil {
 		return config.Service{}, usage("--log-level %s: use debug, info, warn or error", f.logLevel)
+	}
+	if f.pprof != "" {
+		if err := profiles.CheckAddress(f.pprof); err != nil {
+			return config.Service{}, usage("--pprof: %v", err)
+		}
 	}
 	var data []byte
 	if f.file != "" {

@@ -122,3 +122,31 @@ func TestAPasswordOfRedisIsOnNoCommandLine(t *testing.T) {
 		t.Error("the children are not told which Redis to use")
 	}
 }
+
+// Profiles show what is in memory: they are answered on loopback, and asked for anywhere else refused before anything
+// is begun.
+func TestProfilesAreForLoopback(t *testing.T) {
+	t.Parallel()
+	for _, process := range []string{"server", "worker"} {
+		code, _, said := commanded(process, "--pprof", "0.0.0.0:6060")
+		if code != 2 || !strings.Contains(said, "loopback") {
+			t.Errorf("%s: exit code %d, %s", process, code, said)
+		}
+	}
+	address := freeTestAddress(t)
+	settings := filepath.Join(t.TempDir(), "service.yaml")
+	if err := os.WriteFile(settings, []byte("temporal: {address: 127.0.0.1:1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := millrace(t, "server", "-c", settings, "--listen", freeTestAddress(t), "--redis",
+		"redis://"+miniredis.RunT(t).Addr()+"/0", "--pprof", address)
+	p.await("answering profiles", 0)
+	resp, err := http.Get("http://" + address + "/debug/pprof/goroutine?debug=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("answered %s", resp.Status)
+	}
+}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/worker"
@@ -21,7 +23,8 @@ nothing: its games go on elsewhere at their last finished phase.`,
 			if err != nil {
 				return err
 			}
-			return worker.Run(cmd.Context(), cfg, env.logger(flags.logLevel))
+			log := env.logger(flags.logLevel)
+			return flags.profiled(cmd.Context(), log, func(ctx context.Context) error { return worker.Run(ctx, cfg, log) })
 		},
 	}
 	flags.add(cmd)

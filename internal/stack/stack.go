@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,10 +30,12 @@ type Config struct {
 	Millrace string // the binary under test
 	Temporal string // temporal CLI
 	Redis    string // redis-server
+	RedisAt  string // address of a Redis that runs already; then none is started
 	Dir      string // databases, logs and configuration are written below it
 
 	Service    string   // configuration of server and workers, YAML, without addresses
 	Workers    int      // of the first deployment
+	WorkerArgs []string // of `millrace worker`, besides configuration and addresses
 	Engines    int      // that are in its fleet from the start
 	EngineArgs []string // of `millrace engine simulate`, besides port and seed
 	// Between is called with the name of a part and the address where it listens, and returns the address that its
@@ -103,21 +106,14 @@ func (s *Stack) Stop() {
 }
 
 func (s *Stack) startStores(ctx context.Context) error {
+	if err := s.startRedis(); err != nil {
+		return err
+	}
 	var err error
-	if s.Redis, err = freeport.Address(); err != nil {
-		return err
-	}
-	_, port, _ := net.SplitHostPort(s.Redis)
-	err = s.Spawn("redis", false, s.cfg.Redis, "--port", port, "--bind", "127.0.0.1",
-		"--dir", filepath.Join(s.cfg.Dir, "redis"), "--appendonly", s.cfg.onDisk("yes", "no"), "--appendfsync", "always",
-		"--save", "", "--maxmemory-policy", "noeviction")
-	if err != nil {
-		return err
-	}
 	if s.Temporal, err = freeport.Address(); err != nil {
 		return err
 	}
-	_, port, _ = net.SplitHostPort(s.Temporal)
+	_, port, _ := net.SplitHostPort(s.Temporal)
 	err = s.Spawn("temporal", false, s.cfg.Temporal, temporalcli.DevServer(port,
 		"--headless", "--db-filename", s.cfg.onDisk(filepath.Join(s.cfg.Dir, "temporal.db"), ""))...)
 	if err != nil {
@@ -139,6 +135,20 @@ func (s *Stack) startStores(ctx context.Context) error {
 		return fmt.Errorf("temporal does not answer: %w", err)
 	}
 	return nil
+}
+
+func (s *Stack) startRedis() (err error) {
+	if s.cfg.RedisAt != "" {
+		s.Redis = s.cfg.RedisAt
+		return nil
+	}
+	if s.Redis, err = freeport.Address(); err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(s.Redis)
+	return s.Spawn("redis", false, s.cfg.Redis, "--port", port, "--bind", "127.0.0.1",
+		"--dir", filepath.Join(s.cfg.Dir, "redis"), "--appendonly", s.cfg.onDisk("yes", "no"), "--appendfsync", "always",
+		"--save", "", "--maxmemory-policy", "noeviction")
 }
 
 // Deploy starts the server and the workers of a deployment on the stack's Redis and Temporal, and returns the
@@ -169,7 +179,8 @@ func (s *Stack) Deploy(ctx context.Context, name, service string, workers int) (
 		if args, err = part(worker); err != nil {
 			return "", err
 		}
-		if err := s.Spawn(worker, false, s.cfg.Millrace, append([]string{"worker"}, args...)...); err != nil {
+		args = slices.Concat([]string{"worker"}, args, s.cfg.WorkerArgs)
+		if err := s.Spawn(worker, false, s.cfg.Millrace, args...); err != nil {
 			return "", err
 		}
 	}

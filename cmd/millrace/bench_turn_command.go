@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/bench/turncost"
+)
+
+func newBenchTurnCommand(env environment) *cobra.Command {
+	cfg := turncost.DefaultConfig()
+	var format, temporal, keep string
+	cmd := &cobra.Command{
+		Use:   "turn",
+		Short: "Play games on engines that answer at once: processor time per turn, by process and by part",
+		Long: `Start the whole service as real processes on loopback ports (Redis, the Temporal dev server, a server and a worker), play games on
+engines that answer at once, and say what a turn and a game have cost: processor time of each process, by the kernel's account,
+and of the worker by what it was spent on, by its CPU profile. Games are Diplomacy in which no centre changes hands, so that every
+phase has seven turns and games of any length can be compared.
+
+It needs Linux and the Temporal CLI. Without redis-server on the PATH an embedded Redis takes its place, which is not measured.
+Other work of the machine makes it last longer; processor time changes little. For a comparison, measure both versions in turns.`,
+		Example: `  millrace bench turn
+  millrace bench turn --phases 10,50,200 --turns 20000 -o json
+  millrace bench turn --after 1s --phases 30`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := benchFormat(format); err != nil {
+				return err
+			}
+			cfg.Say = env.say
+			if err := cfg.Validate(); err != nil {
+				return usage("%v", err)
+			}
+			var err error
+			if cfg.Millrace, err = os.Executable(); err != nil {
+				return err
+			}
+			if cfg.Temporal, err = temporalBinary(temporal); err != nil {
+				return err
+			}
+			if cfg.Redis, err = exec.LookPath("redis-server"); err != nil {
+				embedded := miniredis.NewMiniRedis()
+				if err := embedded.Start(); err != nil {
+					return err
+				}
+				defer embedded.Close()
+				cfg.Redis, cfg.EmbeddedRedis = "", embedded.Addr()
+			}
+			dir, remove, err := trialDir(keep)
+			if err != nil {
+				return err
+			}
+			defer remove()
+			cfg.Dir = dir
+			res, err := turncost.Measure(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			return env.writeBench(format, res)
+		},
+	}
+	f := cmd.Flags()
+	f.IntSliceVar(&cfg.Phases, "phases", cfg.Phases, "lengths of games, measured one after the other")
+	f.IntVar(&cfg.Turns, "turns", cfg.Turns, "turns that are played of each length, at least")
+	f.IntVar(&cfg.Samples, "samples", cfg.Samples, "games of a group")
+	f.IntVar(&cfg.Games, "games", cfg.Games, "games that the worker plays at a time")
+	f.DurationVar(&cfg.After, "after", cfg.After, "how long engines take for an answer")
+	f.BoolVar(&cfg.OnDisk, "disk", false, "have Redis log every write (appendfsync always) and Temporal write to disk, "+
+		"instead of keeping all in memory")
+	f.StringVar(&temporal, "temporal-bin", "", temporalFlag)
+	f.StringVar(&keep, "keep", "", "write logs and databases here and leave them")
+	f.StringVarP(&format, "output", "o", "table", "table or json")
+	return cmd
+}

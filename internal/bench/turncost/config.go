@@ -1,0 +1,78 @@
+package turncost
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Config says what is measured, and with what. Start from DefaultConfig.
+type Config struct {
+	Millrace string // the binary under test
+	Temporal string // temporal CLI
+	Redis    string // redis-server; empty: EmbeddedRedis is used
+	// EmbeddedRedis is the address of a Redis inside of this process: what it costs is not measured.
+	EmbeddedRedis string
+	Dir           string // databases and logs are written below it
+
+	Phases  []int         // of a game; each is measured by itself
+	Turns   int           // that are played of each length, at least; rounded up to whole groups
+	Samples int           // games of a group
+	After   time.Duration // that engines take for an answer
+	Games   int           // that the worker plays at a time
+	// OnDisk has Redis write its log, with appendfsync always, and Temporal its database; else both keep all in memory.
+	OnDisk bool
+
+	Say func(format string, args ...any) // if set, is told what is being done
+}
+
+// DefaultConfig is short games and long ones, as many turns of each.
+func DefaultConfig() Config {
+	return Config{Phases: []int{10, 200}, Turns: 8000, Samples: 6, Games: 1000}
+}
+
+const (
+	powers        = 7 // of the map, who are all asked in every phase
+	phasesPerYear = 2 // while no centre changes hands: spring and fall
+	maxPhases     = 2000
+)
+
+// Validate reports everything that is wrong with c.
+func (c Config) Validate() error {
+	var errs []error
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	require(len(c.Phases) > 0, "phases: want at least one length of games")
+	for _, n := range c.Phases {
+		require(n >= phasesPerYear && n <= maxPhases && n%phasesPerYear == 0,
+			"phases: %d is not an even number from %d to %d: a year has two", n,
+			phasesPerYear, maxPhases)
+	}
+	require(c.Turns >= 1, "turns: %d is less than 1", c.Turns)
+	require(c.Samples >= 1 && c.Samples <= rollout.MaxEpisodes, "samples: %d is not within 1 and %d", c.Samples,
+		rollout.MaxEpisodes)
+	require(c.After >= 0, "after: %v is negative", c.After)
+	require(c.Games >= 1, "games: %d is less than 1", c.Games)
+	for _, n := range c.Phases {
+		require(c.groups(n) <= rollout.MaxOutstanding, "turns: %d need %d groups of %d games of %d phases, and %d may be "+
+			"outstanding: use more samples or fewer turns", c.Turns, c.groups(n), c.Samples, n, rollout.MaxOutstanding)
+	}
+	return errors.Join(errs...)
+}
+
+// groups is how many groups of games of so many phases have the turns.
+func (c Config) groups(phases int) int {
+	perGroup := max(1, c.Samples*phases*powers)
+	return (c.Turns + perGroup - 1) / perGroup
+}
+
+func (c Config) say(format string, args ...any) {
+	if c.Say != nil {
+		c.Say(format, args...)
+	}
+}
