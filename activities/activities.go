@@ -72,11 +72,7 @@ type Buffer interface {
 	Begin(ctx context.Context, game buffer.GameRef, started time.Time, attempt int) (buffer.Attempt, error)
 	Excuse(ctx context.Context, game buffer.GameRef, number int) error
 	InPlay(ctx context.Context, ref rollout.GroupRef) (bool, error)
-	SaveCheckpoint(ctx context.Context, ref rollout.EpisodeRef, attempt int, cp rollout.Checkpoint) error
-	LoadCheckpoint(ctx context.Context, ref rollout.EpisodeRef) (rollout.Checkpoint, bool, error)
-	SaveAnswer(ctx context.Context, ref rollout.EpisodeRef, attempt int, agent string, a buffer.Answer) error
-	Answers(ctx context.Context, ref rollout.EpisodeRef) (map[string]buffer.Answer, error)
-	SaveEpisode(ctx context.Context, ref rollout.EpisodeRef, attempt int, ep rollout.Episode, game []byte) error
+	OpenJournal(ctx context.Context, ref rollout.EpisodeRef, attempt int) (buffer.Journal, error)
 	Episodes(ctx context.Context, ref rollout.GroupRef, samples int) ([]rollout.Episode, error)
 
 	AttemptFailed(ctx context.Context, t rollout.FailedAttempt) error

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/episode"
@@ -17,36 +16,26 @@ import (
 // earlier attempt was given in the phase that it left unfinished.
 type answerCache struct {
 	policy   episode.Policy
-	buffer   Buffer
-	ref      rollout.EpisodeRef
-	attempt  int
+	journal  buffer.Journal
 	answers  map[string]buffer.Answer // of earlier attempts, by agent
 	resumed  *int                     // the phase that is asked for again; nil in a first attempt
 	limit    rollout.Duration         // of a phase; 0: none
 	repeated atomic.Int64
 }
 
-// newAnswerCache makes the cache of an attempt that goes on from a checkpoint, or from the start when from is nil.
-func (a *Activities) newAnswerCache(ctx context.Context, ref rollout.EpisodeRef, attempt int,
-	from *rollout.Checkpoint) (*answerCache, error) {
-	m := &answerCache{policy: a.Policy, buffer: a.Buffer, ref: ref, attempt: attempt}
+// newAnswerCache makes the cache of an attempt that goes on from a journal.
+func newAnswerCache(policy episode.Policy, journal buffer.Journal, attempt int) *answerCache {
+	m := &answerCache{policy: policy, journal: journal}
 	if attempt == 1 {
-		return m, nil
+		return m
 	}
 	phase := 0
-	if from != nil {
+	if from := journal.Checkpoint(); from != nil {
 		phase = from.PhaseIndex
 	}
-	m.resumed = &phase
-	var err error
-	if m.answers, err = a.Buffer.Answers(ctx, ref); err != nil {
-		return nil, fmt.Errorf("read answers of %s: %w", ref, err)
-	}
-	return m, nil
+	m.resumed, m.answers = &phase, journal.Answers()
+	return m
 }
-
-// keepPatience bounds how long an answer waits to be kept.
-const keepPatience = 2 * time.Second
 
 // Complete answers from the cache, or asks. What is asked for again in a resumed phase is counted as repeated,
 // although the attempt before may not have come as far: it died without telling.
@@ -72,9 +61,7 @@ func (m *answerCache) Complete(ctx context.Context, req rollout.Request) (rollou
 	}
 	// The answer is kept even when another one of its phase has failed. That it could not be kept costs at most its
 	// repetition; the checkpoint after the phase is what must be saved.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
-	defer cancel()
-	_ = m.buffer.SaveAnswer(ctx, m.ref, m.attempt, req.Agent, buffer.Answer{Key: key, Completion: c})
+	_ = m.journal.Answer(req.Agent, buffer.Answer{Key: key, Completion: c})
 	return c, nil
 }
 

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -43,6 +44,16 @@ func openStore(t *testing.T) *buffer.Store {
 	return store
 }
 
+// openCache is the cache of an attempt.
+func openCache(t *testing.T, store *buffer.Store, policy *countingPolicy, ref rollout.EpisodeRef, n int) *answerCache {
+	t.Helper()
+	journal, err := store.OpenJournal(t.Context(), ref, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newAnswerCache(policy, journal, n)
+}
+
 // A game whose worker died in the middle of a phase asks again only for what was not answered, and only where it
 // asks the same.
 func TestFinishedTurnsOfAnUnfinishedPhaseAreNotGeneratedAgain(t *testing.T) {
@@ -53,17 +64,11 @@ func TestFinishedTurnsOfAnUnfinishedPhaseAreNotGeneratedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	policy := &countingPolicy{asked: map[string]int{}, refuse: "ITALY"}
-	acts := &Activities{Buffer: store, Policy: policy}
-	attempt := func(n int) *answerCache {
-		m, err := acts.newAnswerCache(ctx, ref, n, &rollout.Checkpoint{PhaseIndex: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
+	attempt, asked := func(n int) *answerCache { return openCache(t, store, policy, ref, n) }, 0
 	ask := func(m *answerCache, agent, phase, prompt string) (string, error) {
+		asked++
 		c, err := m.Complete(ctx, rollout.Request{
-			ID: ref.String() + "/" + phase + "/" + agent + "/" + string(rune('0'+m.attempt)), Episode: ref,
+			ID: ref.String() + "/" + phase + "/" + agent + "/" + strconv.Itoa(asked), Episode: ref,
 			Agent: agent, Prompt: prompt,
 		})
 		return c.Text, err
@@ -82,6 +87,7 @@ func TestFinishedTurnsOfAnUnfinishedPhaseAreNotGeneratedAgain(t *testing.T) {
 	}
 
 	policy.refuse = ""
+	first.journal.Close()
 	second := attempt(2)
 	for _, agent := range []string{"FRANCE", "ITALY", "TURKEY"} {
 		text, err := ask(second, agent, "2", "p")
@@ -117,12 +123,8 @@ func TestAnswersTooLateForTheirPhaseAreAskedForAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	policy := &countingPolicy{asked: map[string]int{}}
-	acts := &Activities{Buffer: store, Policy: policy}
 	for attempt := 1; attempt <= 2; attempt++ {
-		m, err := acts.newAnswerCache(ctx, ref, attempt, &rollout.Checkpoint{PhaseIndex: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := openCache(t, store, policy, ref, attempt)
 		m.limit = rollout.Duration(20 * time.Second)
 		for agent, exec := range map[string]float64{"FRANCE": 20, "ITALY": 20.5} {
 			policy.exec = exec
@@ -131,6 +133,7 @@ func TestAnswersTooLateForTheirPhaseAreAskedForAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		m.journal.Close()
 	}
 	if policy.asked["FRANCE"] != 1 || policy.asked["ITALY"] != 2 {
 		t.Errorf("asked %v; want FRANCE, in time, once and ITALY, too late, twice", policy.asked)

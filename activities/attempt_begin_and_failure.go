@@ -93,6 +93,9 @@ func (at *attempt) ended(ctx context.Context) rollout.Code {
 	return at.standing(ctx)
 }
 
+// keepPatience bounds how long the end of an attempt waits for the buffer.
+const keepPatience = 2 * time.Second
+
 // standing is why the buffer takes no more of the attempt's game: its group is over, or another attempt plays it.
 func (at *attempt) standing(ctx context.Context) rollout.Code {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)

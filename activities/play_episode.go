@@ -121,24 +121,22 @@ func (at *attempt) play(ctx context.Context) (rollout.Episode, error) {
 	if err != nil {
 		return rollout.Episode{}, err
 	}
-	from, err := at.checkpoint(ctx, at.ref)
+	kept, err := at.Buffer.OpenJournal(ctx, at.ref, at.number)
 	if err != nil {
-		return rollout.Episode{}, err
+		return rollout.Episode{}, fmt.Errorf("open journal of %s: %w", at.ref, err)
 	}
-	turns, err := at.newAnswerCache(ctx, at.ref, at.number, from)
-	if err != nil {
-		return rollout.Episode{}, err
-	}
+	defer kept.Close()
+	from, turns := kept.Checkpoint(), newAnswerCache(at.Policy, kept, at.number)
 	turns.limit = at.plan.Timeouts.PhaseLimit()
 	at.usageCounter.start(turns, from)
-	player.Journal = journal{at, turns}
+	player.Journal = journal{at, turns, kept}
 	player.Newest = at.newest(at.plan)
 	ep, game, err := player.Play(ctx, at.asPlan(), scenario, from)
 	if err != nil {
 		return ep, err
 	}
 	ep.Usage.RepeatedTokens += turns.repeated.Load()
-	if err := at.Buffer.SaveEpisode(ctx, at.ref, at.number, ep, game); err != nil {
+	if err := kept.End(ctx, ep, game); err != nil {
 		return ep, fmt.Errorf("save episode %s: %w", at.ref, err)
 	}
 	at.countFinished(ctx, ep)
@@ -167,17 +165,6 @@ func (a *Activities) newest(plan GroupPlan) func(context.Context) (episode.Serve
 	}
 }
 
-func (a *Activities) checkpoint(ctx context.Context, ref rollout.EpisodeRef) (*rollout.Checkpoint, error) {
-	last, found, err := a.Buffer.LoadCheckpoint(ctx, ref)
-	if err != nil {
-		return nil, fmt.Errorf("load checkpoint of %s: %w", ref, err)
-	}
-	if !found {
-		return nil, nil
-	}
-	return &last, nil
-}
-
 func (a *Activities) event(run rollout.RunName, key string, body telemetry.Body) telemetry.Event {
 	return telemetry.Event{At: a.Now(), Run: run, Key: key, Body: body}
 }
@@ -196,13 +183,14 @@ func failureCode(err error) rollout.Code { return Code(typed(err)) }
 type journal struct {
 	at    *attempt
 	turns *answerCache
+	kept  buffer.Journal
 }
 
 // Save saves a checkpoint with the tokens that this attempt has repeated; those of earlier ones came with the
 // checkpoint.
 func (j journal) Save(ctx context.Context, c rollout.Checkpoint) error {
 	c.Episode.Usage.RepeatedTokens += j.turns.repeated.Load()
-	err := j.at.Buffer.SaveCheckpoint(ctx, j.at.ref, j.at.number, c)
+	err := j.kept.Phase(ctx, c)
 	if err == nil {
 		j.at.countProgress(ctx)
 	}

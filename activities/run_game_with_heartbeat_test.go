@@ -76,16 +76,22 @@ func (s *shelf) Excuse(context.Context, buffer.GameRef, int) error {
 
 func (s *shelf) InPlay(context.Context, rollout.GroupRef) (bool, error) { return !s.over, nil }
 
-func (s *shelf) LoadCheckpoint(context.Context, rollout.EpisodeRef) (rollout.Checkpoint, bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.saved == nil {
-		return rollout.Checkpoint{}, false, nil
-	}
-	return *s.saved, true, nil
+// OpenJournal makes the shelf its own journal.
+func (s *shelf) OpenJournal(context.Context, rollout.EpisodeRef, int) (buffer.Journal, error) {
+	return s, nil
 }
 
-func (s *shelf) SaveCheckpoint(_ context.Context, _ rollout.EpisodeRef, _ int, cp rollout.Checkpoint) error {
+func (s *shelf) Checkpoint() *rollout.Checkpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.saved
+}
+
+func (s *shelf) Answers() map[string]buffer.Answer { return nil }
+
+func (s *shelf) Answer(string, buffer.Answer) error { return nil }
+
+func (s *shelf) Phase(_ context.Context, cp rollout.Checkpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fenced != nil {
@@ -96,20 +102,14 @@ func (s *shelf) SaveCheckpoint(_ context.Context, _ rollout.EpisodeRef, _ int, c
 	return nil
 }
 
-func (s *shelf) SaveAnswer(context.Context, rollout.EpisodeRef, int, string, buffer.Answer) error {
-	return nil
-}
-
-func (s *shelf) Answers(context.Context, rollout.EpisodeRef) (map[string]buffer.Answer, error) {
-	return nil, nil
-}
-
-func (s *shelf) SaveEpisode(_ context.Context, _ rollout.EpisodeRef, _ int, ep rollout.Episode, _ []byte) error {
+func (s *shelf) End(_ context.Context, ep rollout.Episode, _ []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = &ep
 	return nil
 }
+
+func (s *shelf) Close() {}
 
 func (s *shelf) AttemptFailed(_ context.Context, t rollout.FailedAttempt) error {
 	s.mu.Lock()

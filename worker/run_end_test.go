@@ -277,7 +277,7 @@ func (d *deployment) answers(method, path string, body []byte, want int) string 
 // nothingOf reports what Redis or Temporal still has of runs that were deleted, beside the marks that they were.
 func (d *deployment) nothingOf(runs ...rollout.RunName) error {
 	for _, run := range runs {
-		keys, err := d.conns.Redis.Keys(d.ctx, "*{"+string(run)+"}*").Result()
+		keys, err := d.conns.Redis.Keys(d.ctx, "*{"+string(run)+"[}/]*").Result()
 		if err != nil {
 			return err
 		}

@@ -122,21 +122,20 @@ func BenchmarkClaim(b *testing.B) {
 	})
 }
 
-// BenchmarkSaveAnswer keeps one answer of a reference turn: what resuming in the middle of a phase costs each turn.
-func BenchmarkSaveAnswer(b *testing.B) {
+// BenchmarkPhase keeps the answers of a phase of seven turns, and the phase: what resuming costs a game.
+func BenchmarkPhase(b *testing.B) {
 	benchBoth(b, func(b *testing.B, rdb redis.UniversalClient) {
 		f := open(b, rdb, spec(referenceGroups, 1<<30))
 		f.queue(0, 0)
-		turn := referenceGroup(0).Trajectories[0].Turns[0]
-		answer := buffer.Answer{Key: "k", Completion: rollout.Completion{
-			TokenIDs: turn.TokenIDs, Logprobs: turn.Logprobs, PromptTokenIDs: turn.PromptTokenIDs,
-			FinishReason: turn.FinishReason,
-		}}
+		played := playJournal(b, f, game(0, 0), 1)
 		b.ReportAllocs()
-		for n := 0; b.Loop(); n++ {
-			f.ok(f.SaveAnswer(f.ctx, game(0, n%6), 1, powers[n%len(powers)], answer))
+		for b.Loop() {
+			for _, power := range powers {
+				f.ok(played.answer(power))
+			}
+			f.ok(played.phase())
 		}
-		b.ReportMetric(perSecond(b), "answers/s")
+		b.ReportMetric(perSecond(b), "phases/s")
 	})
 }
 

@@ -2,19 +2,21 @@
 // batch, hands it out exactly once, and keeps the games in progress, all in Redis. It decides nothing about
 // when to launch a group or how to play one; it keeps the account that tells.
 //
-// A group is queued, in flight, ready, claimed, and then completed, or dropped from any of the first three; it is
-// in exactly one of them, and every change is one Lua script, so that it happens wholly or not at all, once,
-// however often it is asked for. A step's batch is a function of the step's number: granted once, given again to
-// whoever asks again, kept until RetainSteps later steps are completed. Groups that leave are counted by why and by
-// length. Only the trainer process announced last is served. All keys of a run share a hash tag, so that a Redis
-// Cluster will do; the scripts read no clock. Each script also writes the facts that tell of what it did, where
-// telemetry/store keeps them: one is not there without the other.
+// A group is queued, in flight, ready, claimed, and then completed, or dropped from any of the first three; it is in
+// exactly one of them, and every change is one Lua script, so that it happens wholly or not at all, once, however
+// often it is asked for. A step's batch is a function of the step's number: granted once, given again to whoever asks
+// again, kept until RetainSteps later steps are completed. Groups that leave are counted by why and by length. Only
+// the trainer process announced last is served. The keys of a run's account share a hash tag, so that a Redis Cluster
+// will do, and so do those of each game, its journal and its last state: a run's games are spread over all nodes. The
+// scripts read no clock. Each script also writes the facts that tell of what it did, where telemetry/store keeps them:
+// one is not there without the other.
 //
 // These promises are as durable as Redis is. With appendfsync always they hold through its kill -9; with everysec
 // the last second may be forgotten, and a batch granted in it is formed again, perhaps of other groups. A Redis that
 // has lost everything is filled again by Open and Restore.
 //
-// Start reading at Store, then Claim in claim_and_complete_steps.go, then lua/prelude.lua for the keys. Package pack
+// Start reading at Store, then Claim in claim_and_complete_steps.go, then lua/prelude.lua for the keys, and Journal in
+// game_journal.go for games in progress. Package pack
 // is the form in which groups and games are stored.
 package buffer
 
@@ -35,14 +37,16 @@ type Options struct {
 	Now         func() time.Time // default time.Now
 }
 
-// Store is the buffer of all runs. It holds no state of its own: any number of processes may use the same
-// Redis, and a method may be called again when its answer was lost.
+// Store is the buffer of all runs. It holds no state of its own but records on their way: any number of processes may
+// use the same Redis, and a method may be called again when its answer was lost.
 type Store struct {
 	rdb    redis.UniversalClient
 	prefix string
 	retain int
 	detail int
 	now    func() time.Time
+
+	journals *journalSender
 }
 
 // New makes a Store; it does not connect.
@@ -61,6 +65,7 @@ func New(rdb redis.UniversalClient, o Options) *Store {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.journals = &journalSender{store: s}
 	return s
 }
 

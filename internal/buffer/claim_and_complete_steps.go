@@ -241,6 +241,7 @@ func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.
 		return rollout.StepRecord{}, false, refusedRecord(run, step, generation, r)
 	}
 	record, err := recordOf(step, r.fields(2))
+	_ = s.collect(ctx, run) // else with the next group or step
 	return record, r.int(1) == 1, err
 }
 

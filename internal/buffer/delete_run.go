@@ -82,8 +82,11 @@ func (s *Store) Purge(ctx context.Context, run rollout.RunName) error {
 	if err := s.purgeSteps(ctx, run); err != nil {
 		return err
 	}
+	if err := s.collect(ctx, run); err != nil {
+		return err
+	}
 	rest := []string{"trained", "dropped", "codes", "drops", "departures", "tries", "failing", "alarms",
-		"older", "dying", "tokens"}
+		"older", "dying", "tokens", "spent"}
 	for i, name := range rest {
 		rest[i] = s.key(run, name)
 	}
@@ -109,6 +112,9 @@ func (s *Store) purgeGroups(ctx context.Context, run rollout.RunName, set string
 		}
 		if len(seqs) == 0 {
 			return nil
+		}
+		if err := s.purgeGames(ctx, run, seqs); err != nil {
+			return err
 		}
 		_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			p.Unlink(ctx, s.groupKeys(run, seqs)...)
@@ -144,6 +150,13 @@ func (s *Store) purgeSteps(ctx context.Context, run rollout.RunName) error {
 		if err != nil && err != redis.Nil {
 			return trouble("purge run", err)
 		}
+		var all []string
+		for _, seqs := range of {
+			all = append(all, strings.Fields(seqs.Val())...)
+		}
+		if err := s.purgeGames(ctx, run, all); err != nil {
+			return err
+		}
 		_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, seqs := range of {
 				if groups := strings.Fields(seqs.Val()); len(groups) > 0 {
@@ -158,6 +171,37 @@ func (s *Store) purgeSteps(ctx context.Context, run rollout.RunName) error {
 			return trouble("purge run", err)
 		}
 	}
+}
+
+// purgeGames removes what is kept of the games of groups in slots of their own.
+func (s *Store) purgeGames(ctx context.Context, run rollout.RunName, seqs []string) error {
+	begun, ended := make([]*redis.StringSliceCmd, len(seqs)), make([]*redis.StringCmd, len(seqs))
+	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, seq := range seqs {
+			begun[i] = p.HKeys(ctx, s.key(run, "games:"+seq))
+			ended[i] = p.HGet(ctx, s.key(run, "group:"+seq), "games")
+		}
+		return nil
+	})
+	if err != nil && err != redis.Nil {
+		return trouble("purge run", err)
+	}
+	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, seq := range seqs {
+			n, _ := strconv.ParseInt(seq, 10, 64) // a number that our scripts wrote
+			of := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(n)}}
+			for _, sample := range append(begun[i].Val(), strings.Fields(ended[i].Val())...) {
+				if of.Sample, err = strconv.Atoi(strings.TrimPrefix(sample, "a")); err == nil {
+					p.Unlink(ctx, s.journalKeys(of)...)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return trouble("purge run", err)
+	}
+	return nil
 }
 
 func (s *Store) groupKeys(run rollout.RunName, seqs []string) []string {

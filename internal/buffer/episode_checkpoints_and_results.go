@@ -11,58 +11,117 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// SaveCheckpoint keeps the progress of an episode, so that another process can go on with it. It is refused as
-// Fenced when the group or the episode is over, when a higher attempt has saved, or when the same attempt has saved a
-// later phase. A higher attempt is never refused for its phase: it goes on from where it loaded, and what a lower one
-// has saved since is void.
+// SaveCheckpoint keeps the progress of an episode as a whole, in the place of all that its journal held. It is refused
+// as Fenced when the group or the episode is over, when a higher attempt has saved, or when the same attempt has saved
+// a later phase. A higher attempt is never refused for its phase: it goes on from where it loaded, and what a lower
+// one has saved since is void. Who plays a game appends to its Journal instead.
 func (s *Store) SaveCheckpoint(ctx context.Context, ref rollout.EpisodeRef, attempt int, cp rollout.Checkpoint) error {
-	data, err := pack.Save(&cp)
+	record, err := new(pack.JournalWriter).Game(&cp)
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "checkpoint of %s: %v", ref, err)
 	}
-	r, err := s.evalEpisode(ctx, checkpointScript, ref, attempt, cp.PhaseIndex, data)
+	return s.saveWhole(ctx, ref, attempt, cp.PhaseIndex, record)
+}
+
+// saveWhole replaces a journal by a record of the game as a whole, where the account allows it.
+func (s *Store) saveWhole(ctx context.Context, ref rollout.EpisodeRef, attempt, phases int, record []byte) error {
+	r, err := s.evalEpisode(ctx, checkpointScript, ref, attempt, phases)
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
 	}
 	if !r.ok() {
 		return episodeOver(ref, attempt, r)
 	}
-	return nil
+	return s.replaceJournal(ctx, ref, attempt, phases, record, 0, nil)
+}
+
+// replaceJournal puts one record in the place of a journal. The group may be over by now, and its journals deleted:
+// then this one is, too.
+func (s *Store) replaceJournal(ctx context.Context, ref rollout.EpisodeRef, attempt, phases int, record []byte,
+	finished int, state []byte) error {
+	answer, err := replaceJournal.Run(ctx, s.rdb, s.journalKeys(ref), attempt, phases, keptInSeconds, record, finished,
+		state).Slice()
+	if err != nil {
+		return trouble("replace journal", err)
+	}
+	if r := reply(answer); r.str(0) != "ok" {
+		return journalRefused(ref, attempt, r)
+	}
+	return s.stillInPlay(ctx, ref)
+}
+
+// stillInPlay refuses a game whose group is over, and deletes what was kept of it just now.
+func (s *Store) stillInPlay(ctx context.Context, ref rollout.EpisodeRef) error {
+	left, err := s.peek(ctx, ref.GroupRef)
+	if err == nil && left == nil {
+		return nil
+	}
+	if err == nil || rollout.Refused(err, rollout.NoSuchRun) {
+		_ = s.rdb.Unlink(ctx, s.gameKey(ref, "journal")).Err() // it is forgotten after journalKept in any case
+	}
+	if err == nil {
+		err = rollout.Refuse(rollout.Fenced, "group %s is over; nothing can be added to it", ref.GroupRef)
+	}
+	return err
 }
 
 // LoadCheckpoint is the latest progress of an episode, and false when there is none.
 func (s *Store) LoadCheckpoint(ctx context.Context, ref rollout.EpisodeRef) (rollout.Checkpoint, bool, error) {
-	data, err := s.rdb.HGet(ctx, s.groupKey("games", ref.GroupRef), "c"+strconv.Itoa(ref.Sample)).Bytes()
-	if err == redis.Nil {
-		return rollout.Checkpoint{}, false, nil
-	}
+	records, err := s.rdb.LRange(ctx, s.gameKey(ref, "journal"), 1, -1).Result()
 	if err != nil {
 		return rollout.Checkpoint{}, false, trouble("load checkpoint", err)
 	}
-	cp, err := pack.Load(data)
+	kept, err := pack.ReadJournal(ref, records)
 	if err != nil {
-		return rollout.Checkpoint{}, false, fmt.Errorf("checkpoint of %s: %w", ref, err)
+		return rollout.Checkpoint{}, false, fmt.Errorf("journal of %s: %w", ref, err)
 	}
-	return cp, true, nil
+	earlier, _, err := s.savedByEarlierVersion(ctx, ref)
+	switch cp := kept.Checkpoint; {
+	case cp != nil && (earlier == nil || earlier.PhaseIndex <= cp.PhaseIndex):
+		return *cp, true, nil
+	case err != nil && !rollout.Refused(err, rollout.NoSuchRun):
+		return rollout.Checkpoint{}, false, err
+	case earlier != nil:
+		return *earlier, true, nil
+	}
+	return rollout.Checkpoint{}, false, nil
 }
 
-// SaveEpisode keeps a finished episode and its game. The first finished one stands; saving again, from any
-// attempt, changes nothing.
+// SaveEpisode keeps a finished episode and its game as a whole. The first finished one stands; saving again, from any
+// attempt, changes nothing. Who plays a game ends its Journal instead.
 func (s *Store) SaveEpisode(ctx context.Context, ref rollout.EpisodeRef, attempt int, ep rollout.Episode,
 	game []byte) error {
-	data, err := pack.Episode(&ep)
+	record, err := new(pack.JournalWriter).Whole(&ep)
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "episode %s: %v", ref, err)
 	}
-	packed, err := pack.Bytes(game)
+	state, err := pack.Bytes(game)
 	if err != nil {
 		return rollout.Refuse(rollout.Invalid, "game of %s: %v", ref, err)
 	}
-	fact, err := finishedFact(ref, &ep, s.now())
+	r, err := s.evalEpisode(ctx, checkpointScript, ref, attempt, ep.Phases)
+	switch why := r.str(1); {
+	case err != nil:
+		return fmt.Errorf("save episode: %w", err)
+	case r.ok(), why == "phase":
+	case why == "finished":
+		return nil
+	default:
+		return episodeOver(ref, attempt, r)
+	}
+	if err := s.replaceJournal(ctx, ref, attempt, ep.Phases, record, 1, state); err != nil {
+		return err
+	}
+	return s.finished(ctx, ref, attempt, &ep)
+}
+
+// finished tells the account that a game's journal holds its end.
+func (s *Store) finished(ctx context.Context, ref rollout.EpisodeRef, attempt int, ep *rollout.Episode) error {
+	fact, err := finishedFact(ref, ep, s.now())
 	if err != nil {
 		return err
 	}
-	r, err := s.evalEpisode(ctx, episodeScript, ref, attempt, data, packed, ep.Phases, fact)
+	r, err := s.evalEpisode(ctx, episodeScript, ref, attempt, ep.Phases, fact)
 	if err != nil {
 		return fmt.Errorf("save episode: %w", err)
 	}
@@ -71,6 +130,9 @@ func (s *Store) SaveEpisode(ctx context.Context, ref rollout.EpisodeRef, attempt
 	}
 	return nil
 }
+
+// inJournal is what the account holds of a finished game: where it is. Earlier versions kept it there itself.
+const inJournal = "journal"
 
 // Episodes is the finished episodes of a group that is not committed, by sample; unfinished ones are left out.
 func (s *Store) Episodes(ctx context.Context, ref rollout.GroupRef, samples int) ([]rollout.Episode, error) {
@@ -85,24 +147,55 @@ func (s *Store) Episodes(ctx context.Context, ref rollout.GroupRef, samples int)
 	if err != nil {
 		return nil, trouble("read episodes", err)
 	}
+	journals := make([]*redis.StringSliceCmd, samples)
+	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range found {
+			if found[i] == inJournal {
+				journals[i] = p.LRange(ctx, s.gameKey(rollout.EpisodeRef{GroupRef: ref, Sample: i}, "journal"), 1, -1)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, trouble("read episodes", err)
+	}
 	var episodes []rollout.Episode
 	for i, v := range found {
-		data, ok := v.(string)
-		if !ok {
-			continue
-		}
-		ep, err := pack.ReadEpisode([]byte(data))
+		of := rollout.EpisodeRef{GroupRef: ref, Sample: i}
+		ep, err := finishedEpisode(of, v, journals[i])
 		if err != nil {
-			return nil, fmt.Errorf("episode %s/%d: %w", ref, i, err)
+			return nil, fmt.Errorf("episode %s: %w", of, err)
 		}
-		episodes = append(episodes, ep)
+		if ep != nil { // a journal may be lost, with the node that held it
+			episodes = append(episodes, *ep)
+		}
 	}
 	return episodes, nil
 }
 
+// finishedEpisode reads an episode from its journal, or from what an earlier version kept of it in the account.
+func finishedEpisode(ref rollout.EpisodeRef, kept any, journal *redis.StringSliceCmd) (*rollout.Episode, error) {
+	if journal != nil {
+		read, err := pack.ReadJournal(ref, journal.Val())
+		if err != nil {
+			return nil, err
+		}
+		return read.Finished, nil
+	}
+	data, ok := kept.(string)
+	if !ok {
+		return nil, nil
+	}
+	ep, err := pack.ReadEpisode([]byte(data))
+	return &ep, err
+}
+
 // Game is an episode's game: the finished one while its group is retained, else the latest checkpoint's.
 func (s *Store) Game(ctx context.Context, ref rollout.EpisodeRef) ([]byte, error) {
-	data, err := s.rdb.HGet(ctx, s.groupKey("final", ref.GroupRef), strconv.Itoa(ref.Sample)).Bytes()
+	data, err := s.rdb.Get(ctx, s.gameKey(ref, "final")).Bytes()
+	if err == redis.Nil { // where earlier versions kept it
+		data, err = s.rdb.HGet(ctx, s.groupKey("final", ref.GroupRef), strconv.Itoa(ref.Sample)).Bytes()
+	}
 	if err == nil {
 		game, err := pack.ReadBytes(data)
 		if err != nil {
@@ -130,6 +223,11 @@ func (s *Store) evalEpisode(ctx context.Context, sc *script, ref rollout.Episode
 		return nil, rollout.Refuse(rollout.Invalid, "episode %s, attempt %d: numbers must not be negative", ref, attempt)
 	}
 	return s.evalGroup(ctx, sc, ref.GroupRef, append([]any{ref.Sample, attempt}, args...)...)
+}
+
+// journalRefused is why a journal takes nothing of an attempt: its scripts answer the reason alone.
+func journalRefused(ref rollout.EpisodeRef, attempt int, r reply) error {
+	return episodeOver(ref, attempt, append(reply{"fenced"}, r...))
 }
 
 func episodeOver(ref rollout.EpisodeRef, attempt int, r reply) error {

@@ -46,38 +46,6 @@ var games = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(err)
 		expect(t, "game", string(cp.Game), "c")
 	},
-	"an attempt that takes over finds the answers of its phase": func(t *testing.T, rdb redis.UniversalClient) {
-		f := open(t, rdb, spec(1, 9))
-		f.queue(0, 0)
-		save := func(sample, attempt int, agent, key string) error {
-			return f.SaveAnswer(f.ctx, game(0, sample), attempt, agent,
-				buffer.Answer{Key: key, Completion: rollout.Completion{Text: key, TokenIDs: []int32{1, 2}}})
-		}
-		answers := func(sample int) map[string]string {
-			found, err := f.Answers(f.ctx, game(0, sample))
-			f.ok(err)
-			keys := map[string]string{}
-			for agent, a := range found {
-				expect(t, "answer", a.Completion.Text, a.Key)
-				keys[agent] = a.Key
-			}
-			return keys
-		}
-		expect(t, "before any", answers(1), map[string]string{})
-		f.ok(save(1, 1, "FRANCE", "phase 0"))
-		f.ok(save(1, 1, "FRANCE", "phase 1"))
-		f.ok(save(1, 1, "ITALY", "phase 1"))
-		f.ok(save(11, 1, "FRANCE", "another game"))
-		expect(t, "the latest of each", answers(1), map[string]string{"FRANCE": "phase 1", "ITALY": "phase 1"})
-		f.ok(f.SaveCheckpoint(f.ctx, game(0, 1), 2, checkpoint(2, "b")))
-		f.refused(save(1, 1, "ITALY", "of the dead"), rollout.Fenced)
-		f.ok(f.SaveEpisode(f.ctx, game(0, 1), 2, rollout.Episode{Phases: 9}, nil))
-		f.refused(save(1, 2, "ITALY", "late"), rollout.Fenced)
-		f.ok(f.Discard(f.ctx, ref(0), "enough"))
-		expect(t, "after the group", answers(11), map[string]string{})
-		f.refused(save(11, 1, "FRANCE", "late"), rollout.Fenced)
-		f.refused(f.SaveAnswer(f.ctx, game(3, 0), 1, "ITALY", buffer.Answer{}), rollout.Fenced)
-	},
 	"the first finished game stands": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		f.queue(0, 0)

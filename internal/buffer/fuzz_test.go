@@ -33,7 +33,15 @@ func FuzzDamage(f *testing.F) {
 		ctx := t.Context()
 		sound.put(ctx, t, rdb)
 		field := sound.fields[at]
-		rdb.HSet(ctx, field.key, field.name, value)
+		switch {
+		case sound.lists[field.key] != nil:
+			at, _ := strconv.ParseInt(field.name, 10, 64) // ours
+			rdb.LSet(ctx, field.key, at, value)
+		case field.name == "":
+			rdb.Set(ctx, field.key, value, 0)
+		default:
+			rdb.HSet(ctx, field.key, field.name, value)
+		}
 		store := buffer.New(rdb, buffer.Options{})
 		for name, call := range calls(ctx, store) {
 			got, err := call()
@@ -58,10 +66,16 @@ func calls(ctx context.Context, s *buffer.Store) map[string]func() (any, error) 
 		"steps":      func() (any, error) { return s.Steps(ctx, run, 0, 0) },
 		"step":       func() (any, error) { return s.Step(ctx, run, 0) },
 		"checkpoint": func() (any, error) { cp, _, err := s.LoadCheckpoint(ctx, episode); return cp, err },
-		"answers":    func() (any, error) { return s.Answers(ctx, episode) },
-		"episodes":   func() (any, error) { return s.Episodes(ctx, ref(2), 2) },
-		"game":       func() (any, error) { return s.Game(ctx, episode) },
-		"claim":      func() (any, error) { return s.Claim(ctx, run, 0, 1, buffer.Share{Rank: 1, World: 2}) },
+		"journal": func() (any, error) {
+			j, err := s.OpenJournal(ctx, episode, 2)
+			if err != nil {
+				return nil, err
+			}
+			return []any{j.Checkpoint(), j.Answers()}, nil
+		},
+		"episodes": func() (any, error) { return s.Episodes(ctx, ref(2), 2) },
+		"game":     func() (any, error) { return s.Game(ctx, episode) },
+		"claim":    func() (any, error) { return s.Claim(ctx, run, 0, 1, buffer.Share{Rank: 1, World: 2}) },
 		"compact": func() (any, error) {
 			raw, err := s.ClaimRaw(ctx, run, 0, 1, buffer.Share{})
 			if err != nil {
@@ -84,6 +98,8 @@ func calls(ctx context.Context, s *buffer.Store) map[string]func() (any, error) 
 type image struct {
 	keys   map[string]map[string]string // hashes
 	sets   map[string][]redis.Z
+	lists  map[string][]string
+	texts  map[string]string
 	fields []field // of the hashes, in a fixed order; without the counters, which the scripts alone write and read
 }
 
@@ -101,10 +117,15 @@ func played(f *testing.F, rdb redis.UniversalClient) *image {
 	x.queue(2, 2)
 	x.ok(x.Start(x.ctx, ref(2)))
 	episode := rollout.EpisodeRef{GroupRef: ref(2)}
-	x.ok(x.SaveCheckpoint(x.ctx, episode, 1, checkpoint(1, "a")))
-	x.ok(x.SaveAnswer(x.ctx, episode, 1, "FRANCE", buffer.Answer{Key: "k",
-		Completion: rollout.Completion{Text: "A PAR H", TokenIDs: []int32{1}, Logprobs: []float32{-1}}}))
-	i := &image{keys: map[string]map[string]string{}, sets: map[string][]redis.Z{}}
+	of := playJournal(f, x, episode, 1)
+	x.ok(of.phase())
+	x.ok(of.answer("FRANCE"))
+	of.journal.Close()
+	ofAnother := playJournal(f, x, rollout.EpisodeRef{GroupRef: ref(2), Sample: 1}, 1)
+	x.ok(ofAnother.phase())
+	x.ok(ofAnother.end())
+	i := &image{keys: map[string]map[string]string{}, sets: map[string][]redis.Z{}, lists: map[string][]string{},
+		texts: map[string]string{}}
 	for _, key := range rdb.Keys(x.ctx, "*").Val() {
 		switch rdb.Type(x.ctx, key).Val() {
 		case "hash":
@@ -116,6 +137,14 @@ func played(f *testing.F, rdb redis.UniversalClient) *image {
 			}
 		case "zset":
 			i.sets[key] = rdb.ZRangeWithScores(x.ctx, key, 0, -1).Val()
+		case "list":
+			i.lists[key] = rdb.LRange(x.ctx, key, 0, -1).Val()
+			for at, value := range i.lists[key] {
+				i.fields = append(i.fields, field{key, strconv.Itoa(at), value})
+			}
+		case "string":
+			i.texts[key] = rdb.Get(x.ctx, key).Val()
+			i.fields = append(i.fields, field{key, "", i.texts[key]})
 		}
 	}
 	slices.SortFunc(i.fields, func(a, b field) int {
@@ -138,6 +167,12 @@ func (i *image) put(ctx context.Context, t *testing.T, rdb redis.UniversalClient
 		}
 		for key, members := range i.sets {
 			tx.ZAdd(ctx, key, members...)
+		}
+		for key, records := range i.lists {
+			tx.RPush(ctx, key, records)
+		}
+		for key, text := range i.texts {
+			tx.Set(ctx, key, text, 0)
 		}
 		return nil
 	})

@@ -77,6 +77,7 @@ func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, erro
 	if err != nil {
 		return Commit{}, fmt.Errorf("commit group: %w", err)
 	}
+	_ = s.collect(ctx, g.Ref.Run) // else with the next group
 	if state := r.str(1); state == "dropped" {
 		return Commit{Dropped: rollout.Code(r.str(2))}, nil
 	} else if state != "" {
@@ -137,10 +138,15 @@ func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code rollout.
 	if err != nil {
 		return err
 	}
-	r, err := s.evalGroup(ctx, discardScript, ref, string(code), fact)
+	length := meanLength(phases)
+	if length == "" {
+		length = s.lengthSoFar(ctx, ref)
+	}
+	r, err := s.evalGroup(ctx, discardScript, ref, string(code), fact, length)
 	if err != nil {
 		return fmt.Errorf("discard group: %w", err)
 	}
+	_ = s.collect(ctx, ref.Run) // else with the next group
 	if !r.ok() {
 		return rollout.Refuse(rollout.Conflict, "group %s is %s and cannot be discarded any more", ref, r.str(1))
 	}

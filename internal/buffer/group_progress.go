@@ -5,7 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -45,7 +49,82 @@ func (s *Store) Progress(ctx context.Context, run rollout.RunName) ([]GroupProgr
 		}
 	}
 	slices.SortFunc(groups, func(a, b GroupProgress) int { return cmp.Compare(a.Seq, b.Seq) })
-	return groups, nil
+	return groups, s.addPhases(ctx, run, groups)
+}
+
+// addPhases adds what the games' journals tell: the account is told of their ends alone.
+func (s *Store) addPhases(ctx context.Context, run rollout.RunName, groups []GroupProgress) error {
+	var of []*GameProgress
+	var refs []rollout.EpisodeRef
+	for _, g := range groups {
+		for i := range g.Games {
+			if at := &g.Games[i]; !at.Finished {
+				ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run, Seq: g.Seq}, Sample: at.Sample}
+				of, refs = append(of, at), append(refs, ref)
+			}
+		}
+	}
+	phases, err := s.phasesInJournals(ctx, refs)
+	for i := range phases {
+		of[i].Phases = max(of[i].Phases, phases[i])
+	}
+	return err
+}
+
+// phasesInJournals is how many phases of each game are finished, by its journal; 0 where there is none.
+func (s *Store) phasesInJournals(ctx context.Context, refs []rollout.EpisodeRef) ([]int, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	heads := make([]*redis.StringCmd, len(refs))
+	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, ref := range refs {
+			heads[i] = p.LIndex(ctx, s.gameKey(ref, "journal"), 0)
+		}
+		return nil
+	})
+	if err != nil && err != redis.Nil {
+		return nil, trouble("read how far games have come", err)
+	}
+	phases := make([]int, len(refs))
+	for i, head := range heads {
+		phases[i] = int(words(head.Val()).int(1))
+	}
+	return phases, nil
+}
+
+// lengthSoFar is the mean number of phases that a group's games have finished, of those that have finished any,
+// rounded; empty: none has, or it cannot be told, and what the account knows is all.
+func (s *Store) lengthSoFar(ctx context.Context, ref rollout.GroupRef) string {
+	fields, err := s.rdb.HGetAll(ctx, s.groupKey("games", ref)).Result()
+	if err != nil {
+		return ""
+	}
+	var refs []rollout.EpisodeRef
+	var known []int
+	for field := range fields {
+		sample, begun := strings.CutPrefix(field, "a")
+		n, err := strconv.Atoi(sample)
+		if !begun || err != nil {
+			continue
+		}
+		phases, err := strconv.Atoi(fields["p"+sample])
+		if err != nil {
+			phases = -1
+		}
+		refs, known = append(refs, rollout.EpisodeRef{GroupRef: ref, Sample: n}), append(known, phases)
+	}
+	inJournals, err := s.phasesInJournals(ctx, refs)
+	if err != nil {
+		return ""
+	}
+	var all []int
+	for i, n := range known {
+		if n = max(n, inJournals[i]); n > 0 || known[i] >= 0 {
+			all = append(all, n)
+		}
+	}
+	return meanLength(all)
 }
 
 func progressOf(r reply) (GroupProgress, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/telemetry/store"
 )
 
-//go:embed lua/*.lua
+//go:embed lua/*.lua lua/journal/*.lua
 var sources embed.FS
 
 // The scripts; each one is an atomic change of one run.
@@ -41,8 +41,7 @@ var (
 	beginScript        = onRun("begin")
 	excuseScript       = onRun("excuse")
 	checkpointScript   = onRun("checkpoint")
-	answerScript       = onRun("answer")
-	answersScript      = onRun("answers")
+	savedScript        = onRun("saved")
 	episodeScript      = onRun("episode")
 	tryFailedScript    = onRun("tryfailed")
 	trySucceededScript = onRun("trysucceeded")
@@ -60,6 +59,18 @@ var (
 	olderScript        = onRun("older")
 	verdictScript      = onRun("verdict")
 )
+
+// The scripts of a game's journal, which know nothing of the run.
+var (
+	openJournal    = onJournal("open")
+	appendJournal  = onJournal("append")
+	finishJournal  = onJournal("finish")
+	replaceJournal = onJournal("replace")
+)
+
+func onJournal(name string) *redis.Script {
+	return redis.NewScript(source("journal/head") + source("journal/"+name))
+}
 
 // script is an atomic change of one run, or a look at it. It may answer what the lines --> of its file declare.
 type script struct {

@@ -129,7 +129,7 @@ func TestDivide(t *testing.T) {
 	got := divide([]sample{
 		{[]string{"encoding/json.Unmarshal", ours + "internal/vllm.(*Client).complete", ours + "internal/episode.ask"}, 3},
 		{[]string{"runtime.gcAssistAlloc", "runtime.mallocgc", "encoding/json.Unmarshal", ours + "internal/vllm.x"}, 1},
-		{[]string{"syscall.write", "github.com/redis/go-redis/v9.write", ours + "internal/buffer.(*Store).SaveAnswer"}, 2},
+		{[]string{"syscall.write", "github.com/redis/go-redis/v9.write", ours + "internal/buffer.(*journal).Answer"}, 2},
 		{[]string{"main.other"}, 2},
 	})
 	var names []string

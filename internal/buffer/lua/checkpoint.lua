@@ -1,5 +1,5 @@
--- ARGV: seq, sample, attempt, phase, data. A higher attempt always wins: its game goes on where it loaded, whatever
--- an attempt that was taken for dead has saved since.
+-- ARGV: seq, sample, attempt, phase. Notes how far a game has come, before it is saved as a whole. A higher attempt always
+-- wins: its game goes on where it loaded, whatever an attempt that was taken for dead has saved since.
 --> ok
 --> fenced why:text
 --> fenced why:text by:int
@@ -13,5 +13,5 @@ local last = tonumber(old[1] or '0')
 if attempt < last then return {'fenced', 'attempt', last} end
 if attempt == last and phase < tonumber(old[2] or '0') then return {'fenced', 'phase', tonumber(old[2])} end
 if state ~= 'inflight' then move(seq, state, 'inflight') end
-call('HSET', games(seq), 'a' .. sample, attempt, 'p' .. sample, phase, 'c' .. sample, ARGV[5])
+call('HSET', games(seq), 'a' .. sample, attempt, 'p' .. sample, phase)
 return {'ok'}

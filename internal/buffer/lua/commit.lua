@@ -18,6 +18,8 @@ call('HSET', group(seq), 'min', ARGV[2], 'traj', ARGV[3], 'view', ARGV[4], 'data
 call('HINCRBY', run, 'bytes', bytes)
 call('HSET', group(seq), 'nth', call('HINCRBY', run, 'commits', 1))
 call('HINCRBY', run, 'committed_bytes', bytes)
+spend(seq, 'journals')
+call('HSET', group(seq), 'games', samples(seq))
 call('DEL', games(seq))
 tell(ARGV[8])
 return {'ok', '', ''}

@@ -1,4 +1,4 @@
--- ARGV: seq, sample, attempt, episode, game, phases, the fact. The first finished game of a sample stands.
+-- ARGV: seq, sample, attempt, phases, the fact. The first finished game of a sample stands; it is in its journal.
 --> ok
 --> fenced why:text
 --> fenced why:text attempt:int
@@ -11,7 +11,6 @@ if old[2] then return {'ok'} end
 local last = tonumber(old[1] or '0')
 if attempt < last then return {'fenced', 'attempt', last} end
 if state ~= 'inflight' then move(seq, state, 'inflight') end
-call('HSET', games(seq), 'a' .. sample, attempt, 'e' .. sample, ARGV[4], 'p' .. sample, ARGV[6])
-call('HSET', final(seq), sample, ARGV[5])
-tell(ARGV[7])
+call('HSET', games(seq), 'a' .. sample, attempt, 'e' .. sample, 'journal', 'p' .. sample, ARGV[4])
+tell(ARGV[5])
 return {'ok'}

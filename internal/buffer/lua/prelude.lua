@@ -11,11 +11,13 @@
 --                       starved: how far the account of the trainer's waits has come, JSON of package starvation
 --   queued inflight ready claimed   sorted sets of groups, by launch order
 --   group:N             hash: state, scenario, launched, from (version it was launched with), and once ready: min, at
---                       (version at that moment), nth (to become ready), traj, bytes, flat, len, view, data; left (class of length) when completed
---   games:N             hash per sample: a (attempt), p (phases finished), c (checkpoint), e (finished episode);
---                       f (when the attempt began), b (attempts held against the game), x (those excused), y (the latest of them);
---                       per sample and agent: t (latest answer). Of a warm-up: wa, wf, wb, wx, wy
---   final:N             hash: sample -> finished game
+--                       (version at that moment), nth (to become ready), games (its samples), traj, bytes, flat, len, view, data; left (class of length) when completed
+--   games:N             hash per sample: a (attempt), p (phases finished, as far as this account was told), e (finished: 'journal');
+--                       f (when the attempt began), b (attempts held against the game), x (those excused), y (the latest of them).
+--                       Of a warm-up: wa, wf, wb, wx, wy. Earlier versions kept games here: c (checkpoint), t (answer of an agent),
+--                       e (the episode), and in final:N, a hash, the finished games by sample
+--   spent               set: "SEQ journals SAMPLES" or "SEQ all SAMPLES": what is to be deleted of what is kept of a group's games
+--                       in slots of their own: {RUN/SEQ/SAMPLE}:journal, and all: {RUN/SEQ/SAMPLE}:final, too
 --   trained dropped     bitmaps of the groups that have left and keep no data
 --   codes               sorted set "N code" of the latest drops; drops: hash code -> count
 --   departures          hash "class code" -> groups dropped for the code, or trained, whose games were of that length
@@ -116,7 +118,28 @@ local function depart(seq, code)
   return b
 end
 
+-- samples lists the games of a group that have begun, with spaces between them.
+local function samples(seq)
+  local known = call('HGET', group(seq), 'games')
+  if known then return known end
+  local out = {}
+  for _, field in ipairs(call('HKEYS', games(seq))) do
+    local sample = string.match(field, '^a(%d+)$')
+    if sample then out[#out + 1] = sample end
+  end
+  table.sort(out)
+  return table.concat(out, ' ')
+end
+
+-- spend has what is kept of a group's games elsewhere deleted: all of it, or the journals. No script can do it, because
+-- it is in other slots.
+local function spend(seq, what)
+  local of = samples(seq)
+  if of ~= '' then call('SADD', base .. 'spent', string.format('%s %s %s', seq, what, of)) end
+end
+
 local function forget(seq)
+  spend(seq, 'all')
   local bytes = tonumber(call('HGET', group(seq), 'bytes') or '0')
   if bytes > 0 then call('HINCRBY', run, 'bytes', -bytes) end
   call('DEL', group(seq), games(seq), final(seq))

@@ -1,5 +1,5 @@
--- Answers of each group its seq, when it was launched, and {sample, attempt, phases, finished, ...}. A field of
--- games:N is a letter and a sample.
+-- Answers of each group its seq, when it was launched, and {sample, attempt, phases, finished, ...}, the phases as far as
+-- this account was told. A field of games:N is a letter and a sample.
 --> ok queued:list inflight:list
 local function all(state)
   local out = {}

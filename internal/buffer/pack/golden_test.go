@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/buffer/pack"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // newestFormat is the one that can still be written.
@@ -64,6 +65,71 @@ func writeGolden(t *testing.T, packed, text string) {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(name, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOldJournalsAreRead reads a journal that was written when its format was new.
+func TestOldJournalsAreRead(t *testing.T) {
+	t.Parallel()
+	file, text := filepath.Join("testdata", "journal-format1.records.json"),
+		filepath.Join("testdata", "journal-format1.json")
+	if *update {
+		writeGoldenJournal(t, file, text)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records [][]byte
+	if err := json.Unmarshal(b, &records); err != nil {
+		t.Fatal(err)
+	}
+	texts := make([]string, len(records))
+	for i, r := range records {
+		texts[i] = string(r)
+	}
+	ep := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: 3}, Sample: 1}
+	journal, err := pack.ReadJournal(ep, texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.MarshalIndent([]any{journal.Checkpoint.Episode, journal.Answers}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got)+"\n" != string(want) {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+func writeGoldenJournal(t *testing.T, file, text string) {
+	t.Helper()
+	j := newJournalled(2)
+	j.ref.Sample = 1
+	j.now.Episode.Ref = j.ref
+	for range 5 {
+		j.phase(t)
+	}
+	records := make([][]byte, len(j.records))
+	for i, r := range j.records {
+		records[i] = []byte(r)
+	}
+	read, err := pack.ReadJournal(j.ref, j.records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string]any{file: records, text: []any{read.Checkpoint.Episode, read.Answers}} {
+		b, err := json.MarshalIndent(data, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, append(b, '\n'), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

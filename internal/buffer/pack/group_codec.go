@@ -50,6 +50,12 @@ func (r *reader) group() *rollout.Group {
 }
 
 func (w *writer) episode(e *rollout.Episode) {
+	w.episodeHead(e)
+	w.trajectories(e.Ref.GroupRef, e.Trajectories)
+}
+
+// episodeHead writes all of an episode but its trajectories.
+func (w *writer) episodeHead(e *rollout.Episode) {
 	w.name(string(e.Ref.Run))
 	w.int(int64(e.Ref.Seq))
 	w.int(int64(e.Ref.Sample))
@@ -63,10 +69,15 @@ func (w *writer) episode(e *rollout.Episode) {
 	w.usage(e.Usage)
 	w.int(int64(e.Attempts))
 	w.counts(e.Counts)
-	w.trajectories(e.Ref.GroupRef, e.Trajectories)
 }
 
 func (r *reader) episode() rollout.Episode {
+	e := r.episodeHead()
+	e.Trajectories = r.trajectories(e.Ref.GroupRef)
+	return e
+}
+
+func (r *reader) episodeHead() rollout.Episode {
 	var e rollout.Episode
 	e.Ref.Run = rollout.RunName(r.name())
 	e.Ref.Seq = rollout.GroupSeq(r.int())
@@ -81,7 +92,6 @@ func (r *reader) episode() rollout.Episode {
 	e.Usage = r.usage()
 	e.Attempts = int(r.int())
 	e.Counts = r.counts()
-	e.Trajectories = r.trajectories(e.Ref.GroupRef)
 	return e
 }
 
