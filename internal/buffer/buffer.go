@@ -11,9 +11,10 @@
 // scripts read no clock. Each script also writes the facts that tell of what it did, where telemetry/store keeps them:
 // one is not there without the other.
 //
-// These promises are as durable as Redis is. With appendfsync always they hold through its kill -9; with everysec
-// the last second may be forgotten, and a batch granted in it is formed again, perhaps of other groups. A Redis that
-// has lost everything is filled again by Open and Restore.
+// Redis may come back older than it was, or empty. Each trainer that is announced, batch that is granted and step that
+// is completed raises the account's mark, which the run's workflow has in Temporal before the trainer is told. After a
+// restart or a failover, and whenever a process knows more of the account than Redis does, nothing is given out until
+// the run has compared the two (Confirm) and, if Redis is behind, repaired the account (Repair).
 //
 // Start reading at Store, then Claim in claim_and_complete_steps.go, then lua/prelude.lua for the keys, and Journal in
 // game_journal.go for games in progress. Package pack
@@ -37,21 +38,24 @@ type Options struct {
 	Now         func() time.Time // default time.Now
 }
 
-// Store is the buffer of all runs. It holds no state of its own but records on their way: any number of processes may
-// use the same Redis, and a method may be called again when its answer was lost.
+// Store is the buffer of all runs. It holds no state of its own but records on their way, and how far it has seen
+// accounts come: any number of processes may use the same Redis, and a method may be called again when its answer was
+// lost.
 type Store struct {
 	rdb    redis.UniversalClient
 	prefix string
 	retain int
 	detail int
 	now    func() time.Time
+	known  *knownMarks
 
 	journals *journalSender
 }
 
 // New makes a Store; it does not connect.
 func New(rdb redis.UniversalClient, o Options) *Store {
-	s := &Store{rdb: rdb, prefix: o.Prefix, retain: o.RetainSteps, detail: o.DetailSteps, now: o.Now}
+	s := &Store{rdb: rdb, prefix: o.Prefix, retain: o.RetainSteps, detail: o.DetailSteps, now: o.Now,
+		known: newKnownMarks()}
 	if s.prefix == "" {
 		s.prefix = "millrace"
 	}

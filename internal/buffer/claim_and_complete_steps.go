@@ -25,9 +25,12 @@ func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rol
 		}
 		from = fmt.Sprint(int64(*resumeFrom))
 	}
-	r, err := s.eval(ctx, attachScript, run, from)
+	r, err := s.eval(ctx, attachScript, run, append([]any{from}, s.known.floor(run)...)...)
 	if err != nil {
 		return 0, 0, fmt.Errorf("attach trainer: %w", err)
+	}
+	if r.ok() {
+		s.known.note(run, markOf(r.list(3)))
 	}
 	switch r.code() {
 	case rollout.OutOfOrder:
@@ -72,8 +75,8 @@ func (sh Share) cut(n int) (from, to int) {
 // Claim is the batch of a step: the first fresh groups in the run's order, by launch or by when they became ready;
 // within the batch they are in the order of their launch either way. Any step may be claimed that was claimed
 // before, and gives the same batch as long as it is retained; or the next one, at most one ahead of the first step
-// that is not completed. Refusals: NoSuchRun, Fenced, NotRetained, RunOver, OutOfOrder, and NotReady, after which
-// one asks again.
+// that is not completed. Refusals: NoSuchRun, Fenced, NotRetained, BatchLost, RunOver, OutOfOrder, and NotReady, after
+// which one asks again.
 //
 // Where the run waits for what would become too stale, a batch takes the oldest versions first, and is not given
 // out before all groups that cannot be left to later batches, with one version published per step, are in it, those
@@ -113,7 +116,8 @@ func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.eval(ctx, claimScript, run, int64(step), int64(generation), stamp(now), claimed, stale)
+	args := []any{int64(step), int64(generation), stamp(now), claimed, stale}
+	r, err := s.eval(ctx, claimScript, run, append(args, s.known.floor(run)...)...)
 	if err != nil {
 		return nil, fmt.Errorf("claim step: %w", err)
 	}
@@ -122,6 +126,9 @@ func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.
 	}
 	b := &RawBatch{Run: run, Step: step, TrainerVersion: rollout.PolicyVersion(r.int(2)), Granted: r.int(1) == 1}
 	b.Groups = shareOf(r.list(3), share)
+	mark := markOf(r.list(4))
+	mark.Grants = []rollout.Grant{grantOf(step, r.list(3), r.str(5))}
+	s.known.note(run, mark)
 	if err := s.fetch(ctx, b); err != nil {
 		return nil, err
 	}
@@ -141,6 +148,8 @@ func (s *Store) Batch(ctx context.Context, run rollout.RunName, step rollout.Ste
 			step, run, r.int(1))
 	case rollout.NotRetained:
 		return nil, notRetained(run, fmt.Sprint(int64(step)), r.int(1))
+	case rollout.BatchLost:
+		return nil, batchLost(run, step, rollout.Step(r.int(1)))
 	}
 	b := &RawBatch{Run: run, Step: step, TrainerVersion: rollout.PolicyVersion(r.int(1)),
 		Groups: shareOf(r.list(2), Share{})}
@@ -156,6 +165,8 @@ func refusedClaim(run rollout.RunName, step rollout.Step, generation rollout.Tra
 		return fenced(run, generation, r.int(1))
 	case rollout.NotRetained:
 		return notRetained(run, fmt.Sprint(int64(step)), r.int(1))
+	case rollout.BatchLost:
+		return batchLost(run, step, rollout.Step(r.int(1)))
 	case rollout.RunOver:
 		if r.str(1) == "steps" {
 			return rollout.Refuse(rollout.RunOver, "run %s has %d steps, numbered from 0; there is no step %d",
@@ -175,6 +186,20 @@ func refusedClaim(run rollout.RunName, step rollout.Step, generation rollout.Tra
 	return rollout.Refuse(rollout.NotReady, "step %d of run %s needs %d groups: %d are ready, %d in flight, %d "+
 		"queued; ask again",
 		step, run, size, c.Ready, c.InFlight, c.Queued)
+}
+
+// batchLost says what a trainer can do about a batch that Redis has lost: nobody but itself knows whether its weights
+// have learned from it.
+func batchLost(run rollout.RunName, step, next rollout.Step) error {
+	text := fmt.Sprintf("the batch of step %d of run %s was granted, and Redis came back without it; another batch is "+
+		"not given for the same step unasked. ", step, run)
+	again := fmt.Sprintf("announce the trainer with resume_from %d, or an earlier step, with weights from before that "+
+		"step: the batch is then formed of other groups", step)
+	if step == next {
+		return rollout.Refuse(rollout.BatchLost, "%sA trainer that has trained on it records the step as usual; one that "+
+			"has not, or goes back to a checkpoint: %s", text, again)
+	}
+	return rollout.Refuse(rollout.BatchLost, "%sTo train it (again), %s", text, again)
 }
 
 func fenced(run rollout.RunName, generation rollout.TrainerGeneration, current int64) error {
@@ -232,14 +257,16 @@ func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.
 	if err != nil {
 		return rollout.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
 	}
+	floor := s.known.floor(run)
 	r, err := s.eval(ctx, completeScript, run, int64(step), int64(generation), stamp(now), reportText, fleetText,
-		s.retain, views, s.detail, fact)
+		s.retain, views, s.detail, fact, floor[0], floor[1])
 	if err != nil {
 		return rollout.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
 	}
 	if !r.ok() {
 		return rollout.StepRecord{}, false, refusedRecord(run, step, generation, r)
 	}
+	s.known.note(run, markOf(r.list(3)))
 	record, err := recordOf(step, r.fields(2))
 	_ = s.collect(ctx, run) // else with the next group or step
 	return record, r.int(1) == 1, err

@@ -35,6 +35,7 @@ func (s *Store) Delete(ctx context.Context, run rollout.RunName) error {
 	if err != nil {
 		return fmt.Errorf("delete run: %w", err)
 	}
+	s.known.forget(run)
 	if r.int(1) == 0 { // there never was one
 		return s.purged(ctx, run)
 	}

@@ -59,6 +59,18 @@ func open(t testing.TB, rdb redis.UniversalClient, s rollout.Spec) *fixture {
 	return f
 }
 
+// confirm does what a run does after a restart of Redis that has lost nothing.
+func (f *fixture) confirm() {
+	f.t.Helper()
+	a, err := f.Account(f.ctx, run)
+	f.ok(err)
+	confirmed, err := f.Confirm(f.ctx, run, a.Mark.Era, a.ReplicationID)
+	f.ok(err)
+	if !confirmed {
+		f.t.Fatal("not confirmed")
+	}
+}
+
 func (f *fixture) ok(err error) {
 	f.t.Helper()
 	if err != nil {

@@ -68,6 +68,7 @@ func (f *fixture) moments() (accounts []string, batches map[int]string) {
 	note := func() {
 		a, err := f.Account(f.ctx, run)
 		f.ok(err)
+		a.ReplicationID, a.ConfirmedUnder = "", ""
 		accounts = append(accounts, asJSON(f.t, a))
 	}
 	note()
@@ -119,6 +120,9 @@ func recalled(t *testing.T, rdb redis.UniversalClient, batches map[int]string) s
 	if err != nil {
 		t.Fatal(err)
 	}
+	if confirmed, err := s.Confirm(ctx, run, a.Mark.Era, a.ReplicationID); err != nil || !confirmed {
+		t.Fatal(confirmed, err)
+	}
 	for step := max(0, int(a.NextStep)-1); step < int(a.ClaimedTo); step++ {
 		b, err := s.Claim(ctx, run, rollout.Step(step), 0, buffer.Share{})
 		if err != nil {
@@ -126,5 +130,6 @@ func recalled(t *testing.T, rdb redis.UniversalClient, batches map[int]string) s
 		}
 		expect(t, "batch", asJSON(t, b), batches[step])
 	}
+	a.ReplicationID, a.ConfirmedUnder = "", "" // others after each restart
 	return asJSON(t, a)
 }

@@ -2,6 +2,8 @@ package buffer
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -73,7 +75,7 @@ func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, erro
 		return Commit{}, err
 	}
 	r, err := s.evalGroup(ctx, commitScript, g.Ref, int64(g.MinVersion), len(g.Trajectories), view, data,
-		flag(of.ZeroVariance), meanLength(g.Phases), ready, stale)
+		flag(of.ZeroVariance), meanLength(g.Phases), ready, stale, sumOf(data))
 	if err != nil {
 		return Commit{}, fmt.Errorf("commit group: %w", err)
 	}
@@ -84,6 +86,12 @@ func (s *Store) CommitGroup(ctx context.Context, g *rollout.Group) (Commit, erro
 		return Commit{Duplicate: true}, nil
 	}
 	return Commit{}, nil
+}
+
+// sumOf tells what is stored of groups apart.
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
 }
 
 // meanLength is the mean of the lengths of a group's episodes, rounded; empty: they are not known.

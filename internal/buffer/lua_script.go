@@ -26,6 +26,9 @@ var (
 	statusScript       = onRun("status")
 	restoreScript      = onRun("restore")
 	accountScript      = onRun("account")
+	confirmScript      = onRun("confirm")
+	witnessedScript    = onRun("witnessed")
+	repairScript       = onRun("repair", "grant")
 	departuresScript   = onRun("departures")
 	progressScript     = onRun("progress")
 	deleteScript       = runless("delete")
@@ -48,7 +51,7 @@ var (
 	triesScript        = onRun("tries")
 	alarmsScript       = onRun("alarms")
 	attachScript       = onRun("attach")
-	claimScript        = onRun("claim")
+	claimScript        = onRun("claim", "grant")
 	batchScript        = onRun("batch")
 	whereaboutsScript  = onRun("whereabouts")
 	askedScript        = onRun("asked")
@@ -87,13 +90,13 @@ var tellFacts = store.Lua()
 // mustExist comes before the body of every script but those that runless makes.
 const mustExist = "if call('EXISTS', run) == 0 then return {'no-such-run'} end\n"
 
-// onRun is a script that refuses a run which does not exist.
-func onRun(name string) *script { return load(name, mustExist) }
+// onRun is a script that refuses a run which does not exist. It may have functions in common with others.
+func onRun(name string, shared ...string) *script { return load(name, mustExist, shared...) }
 
 // runless is a script that has work to do without the run, too.
 func runless(name string) *script { return load(name, "") }
 
-func load(name, guard string) *script {
+func load(name, guard string, shared ...string) *script {
 	body := source(name)
 	answers := map[string][][]string{}
 	for line := range strings.Lines(body) {
@@ -102,7 +105,11 @@ func load(name, guard string) *script {
 			answers[code] = append(answers[code], kinds)
 		}
 	}
-	return &script{redis.NewScript(baseOfKeys + tellFacts + source("prelude") + guard + body), name, answers}
+	functions := source("prelude")
+	for _, each := range shared {
+		functions += source(each)
+	}
+	return &script{redis.NewScript(baseOfKeys + tellFacts + functions + guard + body), name, answers}
 }
 
 func source(name string) string {
@@ -127,6 +134,12 @@ func (s *Store) eval(ctx context.Context, sc *script, run rollout.RunName, args 
 	case rollout.Invalid:
 		return nil, rollout.Refuse(rollout.Invalid,
 			"the group's number is far beyond every group of run %s; numbers go up one by one", run)
+	}
+	if r.code() == "unconfirmed" {
+		if r.str(1) == "behind" {
+			s.known.tellAgain(run)
+		}
+		return nil, unconfirmed(sc, run)
 	}
 	if !sc.declares(r) {
 		return nil, fmt.Errorf("redis: script %s answers what it does not declare: %.200q", sc.name, fmt.Sprint(answer))

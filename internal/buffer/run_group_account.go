@@ -25,6 +25,20 @@ type Account struct {
 	Version    rollout.PolicyVersion     `json:"policy_version"`
 	Generation rollout.TrainerGeneration `json:"epoch"`
 	Drops      map[rollout.Code]int64    `json:"drops,omitempty"` // by code
+
+	// Mark is how far it has come, with the batches that were asked for. ConfirmedUnder is the replication id of Redis
+	// under which the run has compared the account last, ReplicationID the present one.
+	Mark           rollout.Mark `json:"mark,omitzero"`
+	ConfirmedUnder string       `json:"confirmed_under,omitempty"`
+	ReplicationID  string       `json:"replication_id,omitempty"`
+}
+
+// NeverConfirmed is what stands for a replication id of Redis where the run has never compared its account.
+const NeverConfirmed = "never"
+
+// Confirmed reports whether the account is one that the run has compared with its own, or that no run ever did.
+func (a *Account) Confirmed() bool {
+	return a.ConfirmedUnder == NeverConfirmed || a.ConfirmedUnder == a.ReplicationID
 }
 
 // Outstanding is the groups queued, in flight or ready, in the order of their launch.
@@ -36,7 +50,16 @@ func (a *Account) Outstanding() []rollout.GroupSeq {
 
 // Account reads the whole account at one instant.
 func (s *Store) Account(ctx context.Context, run rollout.RunName) (Account, error) {
-	r, err := s.eval(ctx, accountScript, run)
+	return s.account(ctx, run)
+}
+
+// AccountSince is the account with the batches of the steps from one on, the latest 64 of them.
+func (s *Store) AccountSince(ctx context.Context, run rollout.RunName, step rollout.Step) (Account, error) {
+	return s.account(ctx, run, max(0, int64(step)))
+}
+
+func (s *Store) account(ctx context.Context, run rollout.RunName, from ...any) (Account, error) {
+	r, err := s.eval(ctx, accountScript, run, from...)
 	if err != nil {
 		return Account{}, fmt.Errorf("account: %w", err)
 	}
@@ -53,6 +76,15 @@ func (s *Store) Account(ctx context.Context, run rollout.RunName) (Account, erro
 		Ready:      r.seqs(10),
 		Drops:      map[rollout.Code]int64{},
 		GroupBytes: r.int(12),
+		Mark:       markOf(r.list(13)).Mark, ConfirmedUnder: r.str(14), ReplicationID: r.str(15),
+	}
+	for i := range r.list(16) {
+		of := r.list(16).list(i)
+		g := rollout.Grant{Step: rollout.Step(of.int(0)), Digest: of.str(2), Seqs: []rollout.GroupSeq{}}
+		for j := range words(of.str(1)) {
+			g.Seqs = append(g.Seqs, rollout.GroupSeq(words(of.str(1)).int(j)))
+		}
+		a.Mark.Grants = append(a.Mark.Grants, g)
 	}
 	drops := r.list(11)
 	for i := 0; i+1 < len(drops); i += 2 {

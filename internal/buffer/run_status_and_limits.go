@@ -187,6 +187,9 @@ func (s *Store) Forget(ctx context.Context, run rollout.RunName) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("forget run: %w", err)
 	}
+	if r.int(1) == 1 {
+		s.known.forget(run)
+	}
 	return r.int(1) == 1, nil
 }
 

@@ -10,10 +10,10 @@ func TestAnswersAreDeclared(t *testing.T) {
 		r    reply
 		want bool
 	}{
-		{attachScript, reply{"ok", int64(2), "7"}, true},
+		{attachScript, reply{"ok", int64(2), "7", []any{int64(1), "2"}}, true},
 		{attachScript, reply{"run-over"}, true},
 		{attachScript, reply{"ok", int64(2)}, false},
-		{attachScript, reply{"ok", int64(2), "seven"}, false},
+		{attachScript, reply{"ok", int64(2), "seven", []any{int64(1), "2"}}, false},
 		{attachScript, reply{"ok", int64(2), int64(7), int64(8)}, false},
 		{attachScript, reply{"fenced", int64(2)}, false},
 		{attachScript, nil, false},

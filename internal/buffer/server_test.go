@@ -19,9 +19,10 @@ func TestRedisIsKilled(t *testing.T) {
 	}
 	addr, stop := start()
 	defer func() { stop() }()
-	restart := func() { stop(); _, stop = start() }
+	var f *fixture
+	restart := func() { stop(); _, stop = start(); f.confirm() }
 
-	f := open(t, redistest.Client(t, addr, 0), spec(1, 9))
+	f = open(t, redistest.Client(t, addr, 0), spec(1, 9))
 	generation, _ := f.attach(-1)
 	f.queue(0, 2)
 	f.ok(f.SaveCheckpoint(f.ctx, game(2, 0), 1, checkpoint(4, "board")))

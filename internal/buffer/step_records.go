@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -19,8 +20,18 @@ import (
 // maxSteps bounds the records of one answer.
 const maxSteps = 1000
 
-// Steps is the records of granted steps, from a step on, completed or not. A limit of 0, and any above 1000, is 1000.
+// Steps is the records of granted steps, from a step on, completed or not, without those that Redis has lost. A limit
+// of 0, and any above 1000, is 1000.
 func (s *Store) Steps(ctx context.Context, run rollout.RunName, from rollout.Step,
+	limit int) ([]rollout.StepRecord, error) {
+	records, err := s.AllSteps(ctx, run, from, limit)
+	return slices.DeleteFunc(records, func(r rollout.StepRecord) bool {
+		return r.LostRecord || r.LostBatch && !r.Done
+	}), err
+}
+
+// AllSteps is Steps with those whose record or batch Redis has lost.
+func (s *Store) AllSteps(ctx context.Context, run rollout.RunName, from rollout.Step,
 	limit int) ([]rollout.StepRecord, error) {
 	granted, err := s.granted(ctx, run)
 	if err != nil {
@@ -109,6 +120,7 @@ func (s *Store) stepKey(run rollout.RunName, step rollout.Step) string {
 func recordOf(step rollout.Step, f map[string]string) (rollout.StepRecord, error) {
 	number := func(name string) int64 { return words(f[name]).int(0) }
 	record := rollout.StepRecord{Step: step, Generation: rollout.TrainerGeneration(number("epoch")), Done: f["done"] != ""}
+	record.LostRecord, record.LostBatch = f["lost_record"] != "", f["lost"] != ""
 	v := &record.Service
 	v.Groups = []rollout.GroupView{} // a record without its detail is a list of none
 	v.AtClaim = words(f["counts"]).counts()

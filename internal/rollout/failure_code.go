@@ -13,6 +13,7 @@ const (
 	CodeZeroVariance Code = "zero_variance" // all its rewards are equal, and the run wants no such groups
 	CodeVanished     Code = "vanished"      // the run counts on it, and nobody else knows of it
 	CodeGamesLost    Code = "games_lost"    // too few of its finished games are left
+	CodeLost         Code = "lost"          // Redis came back older than it was, and without it
 )
 
 // Why an attempt ends. With the first four nothing has failed.

@@ -19,6 +19,7 @@ const (
 	OutOfOrder   RefusalCode = "out-of-order" // a step too far ahead, or a version that skips one
 	NotClaimed   RefusalCode = "not-claimed"  // a record for a step whose batch was never given out
 	NotRetained  RefusalCode = "not-retained" // the batch was trained on and its data is gone
+	BatchLost    RefusalCode = "batch-lost"   // the batch was granted, and Redis came back without it
 	RunOver      RefusalCode = "run-over"
 	Orphaned     RefusalCode = "run-lost"    // its workflow is gone; it can be resumed, stopped or deleted
 	Conflict     RefusalCode = "conflict"    // contradicts what was said before under the same name

@@ -48,6 +48,9 @@ type RunStatus struct {
 	RewardVariance RewardVariance `json:"signal,omitzero"`
 	// LoadProbe is the experiment on the run's engines that is under way, if there is one.
 	LoadProbe *LoadProbe `json:"load_probe,omitempty"`
+	// Rollbacks is how often the buffer's Redis came back older than it was, and Rollback the latest time.
+	Rollbacks int       `json:"rollbacks,omitempty"`
+	Rollback  *Rollback `json:"rollback,omitempty"`
 }
 
 // Throttle is a reason to keep fewer groups outstanding than the depth asks for.

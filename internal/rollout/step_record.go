@@ -132,8 +132,12 @@ type StepRecord struct {
 	Step       Step              `json:"step"`
 	Generation TrainerGeneration `json:"epoch"`
 	Done       bool              `json:"done"`
-	Trainer    StepReport        `json:"trainer"`
-	Service    ServiceView       `json:"service"`
+	// Redis came back older than it was, and without the step's record or its batch. The step stays completed, or
+	// granted, all the same.
+	LostRecord bool        `json:"lost_record,omitempty"`
+	LostBatch  bool        `json:"lost_batch,omitempty"`
+	Trainer    StepReport  `json:"trainer"`
+	Service    ServiceView `json:"service"`
 }
 
 // PrefillSec is how long the trainer waited before step 0 while the buffer was filled for the first time. It belongs

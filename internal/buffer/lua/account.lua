@@ -1,4 +1,14 @@
---> ok launched:int highest:int next:int granted:int version:int epoch:int counts:counts queued:ints inflight:ints ready:ints drops:pairs mean_bytes:int
+-- ARGV: the first step whose batch is asked for, or none. Of each batch it answers the step, its groups and its digest.
+--> ok launched:int highest:int next:int granted:int version:int epoch:int counts:counts queued:ints inflight:ints ready:ints drops:pairs mean_bytes:int mark:ints confirmed:text replication_id:text grants:list
+local MAX_GRANTS = 64
 local function all(state) return call('ZRANGE', base .. state, 0, -1) end
+local grants = {}
+if ARGV[1] then
+  for k = math.max(tonumber(ARGV[1]), int('granted') - MAX_GRANTS), int('granted') - 1 do
+    local of = call('HMGET', step_key(k), 'seqs', 'digest', 'lost')
+    if of[1] and not of[3] then grants[#grants + 1] = {k, of[1], of[2] or ''} end
+  end
+end
 return {'ok', int('launched'), int('highest'), int('next'), int('granted'), int('version'), int('epoch'),
-  counts(), all('queued'), all('inflight'), all('ready'), call('HGETALL', base .. 'drops'), mean_bytes()}
+  counts(), all('queued'), all('inflight'), all('ready'), call('HGETALL', base .. 'drops'), mean_bytes(),
+  mark(), call('HGET', run, 'confirmed') or 'never', replication_id(), grants}

@@ -1,8 +1,12 @@
--- ARGV: step to resume from, or ''
---> ok epoch:int from:int
+-- ARGV: step to resume from, or '', era and serial of the account as the caller knows it. A trainer that goes back gives
+-- up what it learned from the steps from there on: of those whose batches are lost, others are formed.
+--> ok epoch:int from:int mark:ints
+--> unconfirmed why:text
 --> out-of-order next:int
 --> run-over
 --> not-retained oldest:int
+local doubtful = doubt(ARGV[2], ARGV[3])
+if doubtful then return {'unconfirmed', doubtful} end
 local next_step = int('next')
 local from = next_step
 if ARGV[1] ~= '' then from = tonumber(ARGV[1]) end
@@ -20,8 +24,15 @@ for k = from, next_step - 1 do
       call('HDEL', group(seq), 'left')
     end
   end
-  call('HDEL', step_key(k), 'report', 'fleet', 'engines', 'completed', 'done')
+  call('HDEL', step_key(k), 'report', 'fleet', 'engines', 'completed', 'done', 'lost_record')
+end
+if ARGV[1] ~= '' then
+  for k = from, int('granted') - 1 do
+    if call('HGET', step_key(k), 'lost') then call('HSET', step_key(k), 'lost', 'again') end
+  end
 end
 call('HSET', run, 'next', from)
 call('HDEL', run, 'asked', 'polled') -- the process that waited is replaced
-return {'ok', call('HINCRBY', run, 'epoch', 1), from}
+local epoch = call('HINCRBY', run, 'epoch', 1)
+advance()
+return {'ok', epoch, from, mark()}

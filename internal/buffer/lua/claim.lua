@@ -1,12 +1,17 @@
--- ARGV: step, epoch, now, facts of a batch and of a stale group (templates). Grants the step's batch, or finds the one granted before. Of each group it answers the seq
--- and the number of trajectories.
---> ok granted_now:int version:int groups:pairs
+-- ARGV: step, epoch, now, facts of a batch and of a stale group (templates), era and serial of the account as the caller
+-- knows it. Grants the step's batch, or finds the one granted before. Of each group it answers the seq and the number of
+-- trajectories; then how far the account has come, and the batch's digest.
+--> ok granted_now:int version:int groups:pairs mark:ints digest:text
+--> unconfirmed why:text
 --> not-ready need:int counts:counts missing:int
 --> fenced epoch:int
 --> not-retained oldest:int
+--> batch-lost next:int
 --> run-over why:text
 --> run-over why:text steps:int
 --> out-of-order next:int granted:int
+local doubtful = doubt(ARGV[6], ARGV[7])
+if doubtful then return {'unconfirmed', doubtful} end
 local k, epoch = tonumber(ARGV[1]), int('epoch')
 if tonumber(ARGV[2]) ~= epoch then return {'fenced', epoch} end
 
@@ -16,12 +21,15 @@ local function batch(seqs, fresh)
     out[#out + 1] = seq
     out[#out + 1] = call('HGET', group(seq), 'traj')
   end
-  return {'ok', fresh, tonumber(call('HGET', step_key(k), 'version')), out}
+  local of = call('HMGET', step_key(k), 'version', 'digest')
+  return {'ok', fresh, tonumber(of[1]), out, mark(), of[2] or ''}
 end
 
 local granted, next_step = int('granted'), int('next')
 if k < int('oldest') then return {'not-retained', int('oldest')} end
-if k < granted then
+local lost = k < granted and call('HGET', step_key(k), 'lost')
+if lost == '1' then return {'batch-lost', next_step} end
+if k < granted and not lost then
   return batch(groups_of(k), 0)
 end
 if k >= int('steps') then return {'run-over', 'steps', int('steps')} end
@@ -47,9 +55,6 @@ local function seconds(from, to)
   if ns < 0 then s, ns = s - 1, ns + 1000000000 end
   return math.max(0, s + ns / 1000000000)
 end
-
--- number is a value as JSON has it, with all its digits.
-local function number(x) return string.format('%.17g', x) end
 
 -- room reports whether the run may launch more than a batch needs: a group of the mean size would fit.
 local function room()
@@ -130,29 +135,11 @@ end
 local seqs = {unpack(ready, 1, size)} -- in launch order, whichever they are
 table.sort(seqs, function(a, b) return tonumber(a) < tonumber(b) end)
 
-local views, trajectories, oldest, newest, behind, in_flight, flat = {}, 0, nil, nil, 0, 0, 0
-for _, seq in ipairs(seqs) do
-  local of = call('HMGET', group(seq), 'view', 'traj', 'min', 'at', 'flat')
-  views[#views + 1] = of[1]
-  trajectories = trajectories + tonumber(of[2])
-  local stale = int('version') - tonumber(of[3])
-  oldest, newest, behind = math.max(oldest or stale, stale), math.min(newest or stale, stale), behind + stale
-  in_flight = in_flight + tonumber(of[4] or of[3]) - tonumber(of[3])
-  flat = flat + tonumber(of[5] or '0')
-  move(seq, 'ready', 'claimed')
-  call('HDEL', group(seq), 'view')
-end
-call('HSET', step_key(k), 'seqs', table.concat(seqs, ' '), 'epoch', epoch,
-  'asked', call('HGET', run, 'asked'), 'granted', ARGV[3], 'counts', table.concat(before, ' '),
-  'version', int('version'), 'depth', int('depth'), 'groups_per_step', size,
-  'traj', trajectories, 'stale', table.concat({newest, oldest, behind, in_flight}, ' '), 'flat', flat,
-  'views', '[' .. table.concat(views, ',') .. ']')
-tell(fill(ARGV[4], {
-  queued = before[1], inflight = before[2], ready = before[3], claimed = before[4],
-  completed = before[5], dropped = before[6], bytes = string.format('%.0f', before[7]),
-  starved = number(seconds(call('HGET', run, 'asked'), ARGV[3])),
-  in_flight_mean = number(in_flight / #seqs), in_buffer_mean = number((behind - in_flight) / #seqs), flat = flat,
-}))
+-- The step's own account of its batch, and what tells of it.
+local filled = grant(k, seqs, epoch, call('HGET', run, 'asked'), ARGV[3], before)
+filled.starved = number(seconds(call('HGET', run, 'asked'), ARGV[3]))
+tell(fill(ARGV[4], filled))
 call('HDEL', run, 'asked', 'polled')
-call('HSET', run, 'granted', k + 1)
+call('HSET', run, 'granted', math.max(granted, k + 1))
+advance()
 return batch(seqs, 1)

@@ -1,18 +1,25 @@
 -- ARGV: step, epoch, now, report, fleet, completed steps to retain, the views packed or '', records to keep them in,
--- the fact
---> ok now:int record:pairs
+-- the fact, era and serial of the account as the caller knows it
+--> ok now:int record:pairs mark:ints
+--> unconfirmed why:text
 --> fenced epoch:int
 --> not-claimed granted:int
 --> conflict
 --> out-of-order next:int
+local doubtful = doubt(ARGV[10], ARGV[11])
+if doubtful then return {'unconfirmed', doubtful} end
 local k, epoch, key = tonumber(ARGV[1]), int('epoch'), step_key(tonumber(ARGV[1]))
 if tonumber(ARGV[2]) ~= epoch then return {'fenced', epoch} end
 local next_step = int('next')
 if k >= int('granted') then return {'not-claimed', int('granted')} end
 if k < next_step then
+  if call('HDEL', key, 'lost_record') == 1 then -- the trainer still has it
+    call('HSET', key, 'epoch', epoch, 'report', ARGV[4], 'fleet', ARGV[5])
+    tell(ARGV[9])
+  end
   local report = call('HGET', key, 'report')
   if report ~= ARGV[4] then return {'conflict'} end
-  return {'ok', 0, call('HGETALL', key)}
+  return {'ok', 0, call('HGETALL', key), mark()}
 end
 if k > next_step then return {'out-of-order', next_step} end
 
@@ -36,4 +43,5 @@ while oldest <= k - tonumber(ARGV[6]) do
 end
 call('HSET', run, 'oldest', oldest)
 tell(ARGV[9])
-return {'ok', 1, call('HGETALL', key)}
+advance()
+return {'ok', 1, call('HGETALL', key), mark()}

@@ -7,7 +7,7 @@ if call('EXISTS', base .. 'gone') == 1 then return {'run-over'} end
 local spec = call('HGET', run, 'spec')
 if spec then return {'ok', 0, call('HGET', run, 'spec_hash') or '', spec} end
 call('HSET', run, 'spec', ARGV[1], 'spec_hash', ARGV[2], 'highest', -1, 'epoch', ARGV[4],
-  'starved', '{"revision":0}')
+  'starved', '{"revision":0}', 'era', 1, 'confirmed', replication_id())
 if ARGV[3] ~= '' then call('HSET', run, 'workflow', ARGV[3]) end
 set_limits(5)
 return {'ok', 1}

@@ -7,11 +7,14 @@
 --                       next (first not completed), granted (first never granted), oldest (first retained);
 --                       as_of: when the run said what is known of its limits and status;
 --                       forgotten: first group after those that Redis has forgotten;
+--                       era, serial: of the account, see rollout.Mark; marked: the serial up to which the run's workflow
+--                       knows it; confirmed: under which replication id of Redis the run has compared it last;
+--                       repair: JSON of the latest repair
 --                       asked and polled: when the step that is not granted was claimed first, and last
 --                       starved: how far the account of the trainer's waits has come, JSON of package starvation
 --   queued inflight ready claimed   sorted sets of groups, by launch order
 --   group:N             hash: state, scenario, launched, from (version it was launched with), and once ready: min, at
---                       (version at that moment), nth (to become ready), games (its samples), traj, bytes, flat, len, view, data; left (class of length) when completed
+--                       (version at that moment), nth (to become ready), games (its samples), traj, bytes, flat, len, view, data, sum (of data); left (class of length) when completed
 --   games:N             hash per sample: a (attempt), p (phases finished, as far as this account was told), e (finished: 'journal');
 --                       f (when the attempt began), b (attempts held against the game), x (those excused), y (the latest of them).
 --                       Of a warm-up: wa, wf, wb, wx, wy. Earlier versions kept games here: c (checkpoint), t (answer of an agent),
@@ -27,7 +30,8 @@
 --   older               hash: steps (JSON: what diagnosis keeps of the steps before to), to, verdict (what it said last)
 --   dying               the hash of a run that was deleted, until the rest is purged; gone: when it was deleted
 --   step:K              hash: what is known of one granted step; views is JSON, and packed once it is completed; starved is
---                       JSON: seconds that the trainer waited for it, by cause
+--                       JSON: seconds that the trainer waited for it, by cause; digest: of its batch; lost: 1, its batch is
+--                       gone, or again, another one may be formed; lost_record: its record is gone
 --
 -- What a script tells of what it does is in the streams of telemetry/store, whose append.lua comes before this.
 local run = KEYS[1]
@@ -49,6 +53,34 @@ local function groups_of(k)
   for seq in string.gmatch(call('HGET', step_key(k), 'seqs') or '', '%d+') do seqs[#seqs + 1] = seq end
   return seqs
 end
+
+-- replication_id is which history of Redis the data belong to: another one after each restart, promotion of a replica
+-- and resynchronisation. '' where Redis does not tell.
+local function replication_id()
+  local info = redis.pcall('INFO', 'replication')
+  if type(info) ~= 'string' then return '' end
+  return string.match(info, 'master_replid:(%x+)') or ''
+end
+
+-- doubt is why the account may be older than what trainers were told of it, or nil. era and serial are the latest that
+-- the caller knows; era 0 is of an account that no run has confirmed. The account of a run that is over is not compared
+-- with anybody's, and gives out nothing new.
+local function doubt(era, serial)
+  if int('over') == 1 then return nil end
+  era, serial = tonumber(era), tonumber(serial)
+  if int('era') < era or era > 0 and int('era') == era and int('serial') < serial then return 'behind' end
+  local confirmed = call('HGET', run, 'confirmed')
+  if confirmed and confirmed ~= replication_id() then return 'replaced' end
+  return nil
+end
+
+-- mark is how far the account has come: era, serial, the serial that the workflow knows, epoch, granted, next, version.
+local function mark()
+  return {int('era'), int('serial'), int('marked'), int('epoch'), int('granted'), int('next'), int('version')}
+end
+
+-- advance raises the serial: trainers are told something that must not be forgotten.
+local function advance() call('HINCRBY', run, 'serial', 1) end
 
 local function counts()
   return {

@@ -1,0 +1,130 @@
+package buffer
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// knownMarks is how far this process has seen the accounts of runs come. What it knows goes with every call that could
+// do harm, so that a Redis which is behind it is noticed by that very call.
+type knownMarks struct {
+	mu  sync.Mutex
+	all map[rollout.RunName]*knownMark
+}
+
+// knownMark is the latest mark of an account, and what of it the run's workflow is not known to have.
+type knownMark struct {
+	rollout.Mark
+	witnessed int64 // serial that the workflow has
+}
+
+func newKnownMarks() *knownMarks { return &knownMarks{all: map[rollout.RunName]*knownMark{}} }
+
+// markOf reads what scripts answer as a mark; the serial that the workflow has comes with it.
+func markOf(r reply) knownMark {
+	return knownMark{rollout.Mark{
+		Era: r.int(0), Serial: r.int(1), Generation: rollout.TrainerGeneration(r.int(3)),
+		Granted: rollout.Step(r.int(4)), Completed: rollout.Step(r.int(5)), Version: rollout.PolicyVersion(r.int(6)),
+	}, r.int(2)}
+}
+
+// grantOf is a batch of groups, given as number and trajectory count in turn.
+func grantOf(step rollout.Step, groups reply, digest string) rollout.Grant {
+	g := rollout.Grant{Step: step, Digest: digest, Seqs: []rollout.GroupSeq{}}
+	for i := 0; i+1 < len(groups); i += 2 {
+		g.Seqs = append(g.Seqs, rollout.GroupSeq(groups.int(i)))
+	}
+	return g
+}
+
+// floor is the era and the serial below which the run's account must not be.
+func (k *knownMarks) floor(run rollout.RunName) []any {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m := k.all[run]; m != nil {
+		return []any{m.Era, m.Serial}
+	}
+	return []any{0, 0}
+}
+
+// note takes over a mark that is not behind what is known. Batches that the workflow does not have yet add up.
+func (k *knownMarks) note(run rollout.RunName, mark knownMark) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was := k.all[run]
+	if was != nil && (mark.Era < was.Era || mark.Era == was.Era && mark.Serial < was.Serial) {
+		return
+	}
+	if was != nil && was.Era == mark.Era {
+		mark.witnessed = max(mark.witnessed, was.witnessed)
+	}
+	switch {
+	case mark.witnessed >= mark.Serial:
+		mark.Grants = nil
+	case was != nil && was.Era == mark.Era:
+		mark.Grants = withGrants(was.Grants, mark.Grants)
+	}
+	k.all[run] = &mark
+}
+
+// maxUnwitnessed bounds the batches that are kept for a workflow which cannot be told of them.
+const maxUnwitnessed = 64
+
+// withGrants is batches with later ones of the same or other steps.
+func withGrants(before, after []rollout.Grant) []rollout.Grant {
+	all := map[rollout.Step]rollout.Grant{}
+	for _, g := range slices.Concat(before, after) {
+		all[g.Step] = g
+	}
+	steps := slices.Sorted(maps.Keys(all))
+	out := make([]rollout.Grant, 0, len(steps))
+	for _, step := range steps[max(0, len(steps)-maxUnwitnessed):] {
+		out = append(out, all[step])
+	}
+	return out
+}
+
+// tellAgain has the workflow told once more how far the account had come: Redis is behind it.
+func (k *knownMarks) tellAgain(run rollout.RunName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m := k.all[run]; m != nil {
+		m.witnessed = -1
+	}
+}
+
+func (k *knownMarks) forget(run rollout.RunName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.all, run)
+}
+
+// Unwitnessed is how far this process has seen a run's account come, where the run's workflow may not know it yet.
+func (s *Store) Unwitnessed(run rollout.RunName) (rollout.Mark, bool) {
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	m := s.known.all[run]
+	if m == nil || m.witnessed >= m.Serial {
+		return rollout.Mark{}, false
+	}
+	mark := m.Mark
+	mark.Grants = slices.Clone(mark.Grants)
+	return mark, true
+}
+
+// UnwitnessedRuns is the runs of which there is such a mark.
+func (s *Store) UnwitnessedRuns() []rollout.RunName {
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	var runs []rollout.RunName
+	for run, m := range s.known.all {
+		if m.witnessed < m.Serial {
+			runs = append(runs, run)
+		}
+	}
+	slices.Sort(runs)
+	return runs
+}

@@ -1,0 +1,96 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Mark is how far the account of a run has come: trainers announced, batches granted, steps completed. The buffer has
+// it in Redis and the run's workflow in Temporal, where it is written before a trainer is told. A buffer whose mark is
+// behind the workflow's came back older than it was.
+type Mark struct {
+	Era        int64             `json:"era"`    // of the account: raised by each repair; 0: no run has confirmed it yet
+	Serial     int64             `json:"serial"` // raised by all that the mark is about, and never lowered
+	Generation TrainerGeneration `json:"epoch"`
+	Granted    Step              `json:"granted"`   // first step never granted
+	Completed  Step              `json:"completed"` // first step not completed
+	Version    PolicyVersion     `json:"policy_version"`
+	Grants     []Grant           `json:"grants,omitempty"` // latest, by step
+}
+
+// Grant is which batch was granted to a step.
+type Grant struct {
+	Step   Step       `json:"step"`
+	Seqs   []GroupSeq `json:"seqs"`             // by launch
+	Digest string     `json:"digest,omitempty"` // of the groups as they are stored; empty: an earlier version granted it
+	Lost   bool       `json:"lost,omitempty"`   // Redis came back without it
+}
+
+// Behind reports whether a mark is older than another one. Nothing is behind a mark of an account that was never
+// confirmed.
+func (m Mark) Behind(other Mark) bool {
+	if m.Era != other.Era {
+		return m.Era < other.Era
+	}
+	return m.Era > 0 && m.Serial < other.Serial
+}
+
+// Contradicts reports whether a step was granted with one batch by one mark and with another one by the other.
+func (m Mark) Contradicts(other Mark) bool {
+	return slices.ContainsFunc(m.Grants, func(g Grant) bool {
+		o := other.Grant(g.Step)
+		return o != nil && !o.Lost && o.Digest != "" && g.Digest != "" && o.Digest != g.Digest
+	})
+}
+
+// Grant is the batch of a step, or nil where the mark does not have it.
+func (m Mark) Grant(step Step) *Grant {
+	i := slices.IndexFunc(m.Grants, func(g Grant) bool { return g.Step == step })
+	if i < 0 {
+		return nil
+	}
+	return &m.Grants[i]
+}
+
+// Rollback is one time that the buffer's Redis came back older than it was, and what that cost.
+type Rollback struct {
+	At  time.Time `json:"at"`
+	Era int64     `json:"era"` // of the account since
+	// How far the account had come, and how far the one was that came back.
+	Granted        Step `json:"granted"`
+	FoundGranted   Step `json:"found_granted"`
+	Completed      Step `json:"completed"`
+	FoundCompleted Step `json:"found_completed"`
+
+	LostBatches []Step `json:"lost_batches,omitempty"` // granted, and not there any more; the latest 64
+	LostRecords int    `json:"lost_records,omitempty"` // of steps that stay completed
+	LostGroups  int    `json:"lost_groups,omitempty"`  // dropped as `lost`
+	Restored    int    `json:"restored,omitempty"`     // batches granted again as they were
+}
+
+// String says what a Redis that came back older has cost.
+func (b Rollback) String() string {
+	var parts []string
+	if b.FoundGranted != b.Granted || b.FoundCompleted != b.Completed {
+		parts = append(parts, fmt.Sprintf("it knew of %d steps granted and %d completed, not %d and %d", b.FoundGranted,
+			b.FoundCompleted, b.Granted, b.Completed))
+	}
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{b.Restored, "batches granted again as they were"}, {len(b.LostBatches), "batches lost"},
+		{b.LostRecords, "records of completed steps lost"}, {b.LostGroups, "groups lost"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	text := "Redis came back older than it was"
+	if len(parts) > 0 {
+		text += ": " + strings.Join(parts, ", ")
+	}
+	return text
+}
