@@ -30,8 +30,9 @@ type GroupClosed struct {
 	Foreign bool // it was not this execution's: an earlier one had launched it already
 }
 
-// BufferChanged hints that a batch was claimed or a step completed.
-type BufferChanged struct{}
+// BufferChanged hints that a batch was claimed or a step completed, and says how far the account has come; the zero
+// Mark says nothing.
+type BufferChanged struct{ Mark rollout.Mark }
 
 // Changed is an operator's change, checked already. ID is the caller's, and not used twice.
 type Changed struct {
@@ -96,8 +97,27 @@ type AnnounceResumed struct {
 	Key    string // of the event
 }
 
-// ReadAccount asks the buffer for its account. It is answered with AccountRead.
-type ReadAccount struct{}
+// ReadAccount asks the buffer for its account, with the batches of the steps from one on. It is answered with
+// AccountRead.
+type ReadAccount struct{ Since rollout.Step }
+
+// ConfirmBuffer says that the buffer's account, as it was read under a replication id of Redis, is not behind the
+// run's. It fails when Redis was replaced since.
+type ConfirmBuffer struct {
+	Era           int64
+	ReplicationID string
+}
+
+// RepairBuffer has nothing undone in a buffer that came back older, or empty. It is answered with Repaired.
+type RepairBuffer struct {
+	Status    rollout.RunStatus
+	Era       int64 // that the account has from then on
+	Mark      rollout.Mark
+	NextGroup rollout.GroupSeq
+	Playing   []rollout.GroupSeq
+	Ready     []rollout.GroupSeq
+	Key       string // of the event
+}
 
 // RestoreBuffer tells an empty buffer how far the run had come. It is answered with AccountRead.
 type RestoreBuffer struct {
@@ -174,6 +194,8 @@ func (OpenRun) task()           {}
 func (Pin) task()               {}
 func (AnnounceResumed) task()   {}
 func (ReadAccount) task()       {}
+func (ConfirmBuffer) task()     {}
+func (RepairBuffer) task()      {}
 func (RestoreBuffer) task()     {}
 func (Release) task()           {}
 func (CancelGames) task()       {}
@@ -211,6 +233,13 @@ type AccountRead struct {
 	Account   Account
 	Forgotten bool // the buffer does not know the run
 	Failed    bool // it does not answer
+}
+
+// Repaired answers RepairBuffer.
+type Repaired struct {
+	Account  Account
+	Rollback rollout.Rollback
+	Failed   bool
 }
 
 // Released answers Release: those that were let go of. Others have moved on to where they cannot be.
@@ -256,6 +285,7 @@ type Fault struct {
 func (Done) result()        {}
 func (Pinned) result()      {}
 func (AccountRead) result() {}
+func (Repaired) result()    {}
 func (Released) result()    {}
 func (Looked) result()      {}
 func (Woken) result()       {}

@@ -11,7 +11,8 @@ func (r *Run) countFailing(code rollout.Code) {
 	switch code {
 	case "", rollout.CodeZeroVariance:
 		r.Failing = 0
-	case rollout.CodeShrunk, rollout.CodeStale, rollout.CodeCancelled, rollout.CodeVanished:
+	case rollout.CodeShrunk, rollout.CodeStale, rollout.CodeCancelled, rollout.CodeVanished,
+		rollout.CodeLost:
 	default:
 		r.Failing++
 	}

@@ -24,6 +24,7 @@ type Machine struct {
 	blocked map[CommandID]func() bool // Await commands, and whether they are still held back
 
 	needsSync bool // the buffer may have changed since its account was last read
+	retrySync bool // it could not be confirmed or repaired; who waits for it is not to wait long
 	untold    bool // readers should be given the new status
 	finishing bool
 	waits     time.Duration // of the Wait under way
@@ -54,11 +55,13 @@ type Features struct {
 	Adopting   bool // groups that another execution launched are counted
 	Comparing  bool // publications are compared by their weights, and wait for engines
 	LongPauses bool // pauses of launches end, however long they are
+	Marked     bool // the account has a mark, and a buffer that is behind it is repaired
 }
 
 // AllFeatures are those of a run that is begun now.
 var AllFeatures = Features{
 	Bounded: true, Watched: true, Paced: true, BackingOff: true, Adopting: true, Comparing: true, LongPauses: true,
+	Marked: true,
 }
 
 // New is the machine of an execution that takes over run.
@@ -85,6 +88,7 @@ func (m *Machine) Handle(now time.Time, ev Event) []Command {
 	case GroupClosed:
 		m.groupClosed(ev)
 	case BufferChanged:
+		m.learn(ev.Mark)
 		m.needsSync = true
 	case Changed:
 		m.change(ev)
@@ -233,12 +237,19 @@ func (m *Machine) complete(next func()) {
 // syncEvery bounds how long a lost notification can go unnoticed.
 const syncEvery = 15 * time.Second
 
+// retrySyncAfter is how soon a run tries again to confirm or repair the buffer's account.
+const retrySyncAfter = time.Second
+
 // wait waits until something happens, more may be launched, or the account should be compared again.
 func (m *Machine) wait(next func()) {
 	_, m.waits = m.launchable()
+	if m.retrySync {
+		m.waits = min(m.waits, retrySyncAfter)
+	}
 	ask(m, Wait{For: m.waits}, func(w Woken) {
 		m.idle = w.TimedOut && m.waits == syncEvery
-		m.needsSync = m.needsSync || m.idle
+		m.needsSync = m.needsSync || m.idle || m.retrySync
+		m.retrySync = false
 		next()
 	})
 }

@@ -29,7 +29,8 @@ func Resume(lost Lost, now time.Time) *Run {
 		Bytes:   a.Bytes, GroupBytes: a.GroupBytes,
 		Changes:   int(now.Unix()), // above every earlier one
 		LoadProbe: was.LoadProbe,
-		features:  AllFeatures,
+		Mark:      a.Mark, Rollbacks: was.Rollbacks, Rollback: was.Rollback,
+		features: AllFeatures,
 	}
 	if r.Failures == nil {
 		r.Failures = map[rollout.Code]int64{}

@@ -42,6 +42,12 @@ type Run struct {
 
 	LoadProbe *rollout.LoadProbe `json:"load_probe,omitempty"` // under way
 
+	Mark rollout.Mark `json:"mark,omitzero"` // how far the buffer's account is known to have come
+	// Spent is groups of batches that were lost and formed again of others: none of them is ever given out again.
+	Spent     []rollout.GroupSeq `json:"spent,omitempty"`
+	Rollbacks int                `json:"rollbacks,omitempty"`
+	Rollback  *rollout.Rollback  `json:"rollback,omitempty"` // the latest
+
 	features Features // of the execution that drives it
 }
 
@@ -64,6 +70,7 @@ func (r *Run) Status() rollout.RunStatus {
 		NextStep: rollout.Step(r.Completed), PolicyVersion: r.Version, Policies: slices.Clone(r.Policies),
 		Launched: int64(r.NextSeq), Outstanding: int64(r.outstanding()), Failures: r.Failures,
 		Throttle: r.throttle(), RewardVariance: r.Variance.summary(), LoadProbe: r.LoadProbe,
+		Rollbacks: r.Rollbacks, Rollback: r.Rollback,
 	}
 }
 

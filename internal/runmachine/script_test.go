@@ -25,6 +25,7 @@ import (
 //	change buffer.depth=1 | pause | resume | stop REASON | cancel
 //	probe 21 steps=2 [for=1h] | probe end
 //	publish 1 /path [digest=d]   with the answers that fault=CODE (of loads) and unfit=CODE (of the inspection) give
+//	save | back            Redis comes back as it was when it was saved
 //	pass 15s | forget [batches] | cut | lost [late] | hold TASK | answer | fail TASK | slow 600ms
 //	account                what the run counts
 func TestScripts(t *testing.T) {
@@ -80,6 +81,7 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 	case "claim", "complete":
 		if d.Cmd == "complete" {
 			w.completed++
+			w.mark.Serial++
 		} else if !w.claim() {
 			t.Fatalf("%s: no batch is ready", d.Pos)
 		}
@@ -123,7 +125,15 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 	case "forget":
 		if w.lost = !d.HasArg("batches"); !w.lost {
 			w.claimed = w.claimed[:w.completed]
+		} else {
+			clear(w.groups)
+			w.claimed, w.completed, w.mark, w.version, w.confirmed = nil, 0, rollout.Mark{}, 0, ""
 		}
+		w.event(BufferChanged{})
+	case "save":
+		w.save()
+	case "back":
+		w.goBack()
 		w.event(BufferChanged{})
 	case "cut":
 		if err := w.cut(); err != nil {
@@ -135,7 +145,7 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 			unheard = seqsOf(w.m.Playing)
 			clear(w.groups)
 		}
-		w.resume(Resume(Lost{Spec: w.spec, Status: w.mirrored, Account: w.account(), Unheard: unheard}, w.now), true)
+		w.resume(Resume(Lost{Spec: w.spec, Status: w.mirrored, Account: w.account(0), Unheard: unheard}, w.now), true)
 	case "slow":
 		w.takes, _ = time.ParseDuration(d.CmdArgs[0].Key)
 	case "hold":

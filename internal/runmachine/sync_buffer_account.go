@@ -21,6 +21,10 @@ type Account struct {
 
 	Bytes      int64 // stored
 	GroupBytes int64 // of these, a group's mean; 0: nothing is known
+
+	Mark          rollout.Mark // with the batches that were asked for
+	Confirmed     bool         // under the replication id that Redis has now
+	ReplicationID string
 }
 
 // groupEnded takes a group out of play.
@@ -45,6 +49,10 @@ func (m *Machine) sync(next func()) {
 			m.take(r.Account, asked, known)
 		}
 		next()
+	}
+	if m.features.Marked {
+		m.readMarked(asked, take)
+		return
 	}
 	ask(m, ReadAccount{}, func(r AccountRead) {
 		if !r.Forgotten && (r.Failed || r.Account.Claimed >= m.Claimed) {

@@ -3,6 +3,7 @@ package runmachine
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,8 +27,14 @@ type world struct {
 	fails    string // the kind of task that fails
 	over     bool
 	lost     bool // Redis has forgotten the run
-	log      []string
-	mirrored rollout.RunStatus
+	mark     rollout.Mark
+	version  rollout.PolicyVersion
+	redis    string // its replication id
+	saved    older
+	// under which replication id the run has confirmed the account; empty: it never did
+	confirmed string
+	log       []string
+	mirrored  rollout.RunStatus
 
 	groups     map[rollout.GroupSeq]place
 	gone       map[rollout.GroupSeq]bool // groups without a workflow
@@ -59,6 +66,7 @@ func newWorld(spec rollout.Spec, features Features) *world {
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), features: features, spec: spec,
 		groups: map[rollout.GroupSeq]place{}, gone: map[rollout.GroupSeq]bool{}, launches: map[rollout.GroupSeq]int{},
 		versions: map[rollout.GroupSeq]rollout.PolicyVersion{}, check: func(Task) {},
+		redis: "redis", confirmed: "redis", mark: rollout.Mark{Era: 1},
 	}
 	w.m = New(NewRun(spec, w.now), features)
 	return w
@@ -139,12 +147,24 @@ func (w *world) release(failed bool) {
 func (w *world) do(cmd Command, fails bool) Result {
 	switch task := cmd.Task.(type) {
 	case ReadAccount:
-		return AccountRead{Account: w.account(), Forgotten: w.lost, Failed: fails || w.lost}
+		return AccountRead{Account: w.account(task.Since), Forgotten: w.lost, Failed: fails || w.lost}
 	case RestoreBuffer:
 		if !fails {
 			w.restore(task.Status)
 		}
-		return AccountRead{Account: w.account(), Failed: fails}
+		return AccountRead{Account: w.account(0), Failed: fails}
+	case ConfirmBuffer:
+		if fails || task.ReplicationID != w.redis {
+			return Done{Failed: true}
+		}
+		w.mark.Era, w.confirmed = task.Era, w.redis
+		return Done{}
+	case RepairBuffer:
+		if fails {
+			return Repaired{Failed: true}
+		}
+		back := w.repair(task)
+		return Repaired{Account: w.account(task.Mark.Granted), Rollback: back}
 	case Release:
 		return w.releaseGroups(task, fails)
 	case LookFor:
@@ -181,6 +201,7 @@ func (w *world) do(cmd Command, fails bool) Result {
 	case Load:
 		return Loaded{Fault: w.loading}
 	case Switch:
+		w.version = task.Adapter.Version
 		return Switched{}
 	case OpenRun, AnnounceResumed, CancelGames, Retire, StopLoading, Unload, ReportPolicy, AnswerPublication:
 	}
@@ -201,15 +222,93 @@ func (w *world) releaseGroups(task Release, fails bool) Released {
 
 // restore begins the buffer again where the run is: what was in it is gone.
 func (w *world) restore(status rollout.RunStatus) {
-	w.lost = false
+	w.lost, w.mark, w.confirmed = false, rollout.Mark{}, ""
 	clear(w.groups)
 	w.stored = nil
 	w.completed = int(status.NextStep)
 	w.claimed = make([][]rollout.GroupSeq, w.completed)
 }
 
-func (w *world) account() Account {
-	a := Account{Highest: -1, Claimed: len(w.claimed), Completed: w.completed}
+// older is a buffer as it was at a moment.
+type older struct {
+	groups    map[rollout.GroupSeq]place
+	stored    []rollout.GroupSeq
+	claimed   [][]rollout.GroupSeq
+	completed int
+	mark      rollout.Mark
+	version   rollout.PolicyVersion
+	confirmed string
+}
+
+func (w *world) save() {
+	w.saved = older{maps.Clone(w.groups), slices.Clone(w.stored), slices.Clone(w.claimed), w.completed, w.mark, w.version,
+		w.confirmed}
+}
+
+// goBack is Redis that comes back as it was when it was saved.
+func (w *world) goBack() {
+	s := w.saved
+	w.groups, w.stored, w.claimed = maps.Clone(s.groups), slices.Clone(s.stored), slices.Clone(s.claimed)
+	w.completed, w.mark, w.version, w.confirmed = s.completed, s.mark, s.version, s.confirmed
+	w.redis += "'"
+}
+
+// repair does what the buffer's script does, as far as the run sees it.
+func (w *world) repair(task RepairBuffer) rollout.Rollback {
+	back := rollout.Rollback{Era: task.Era, Granted: task.Mark.Granted, FoundGranted: rollout.Step(len(w.claimed)),
+		Completed: task.Mark.Completed, FoundCompleted: rollout.Step(w.completed)}
+	w.lost = false
+	lose := func(seq rollout.GroupSeq) {
+		if at := w.groups[seq]; at != dropped && at != claimed {
+			w.groups[seq] = dropped
+			back.LostGroups++
+		}
+	}
+	for step := rollout.Step(len(w.claimed)); step < task.Mark.Granted; step++ {
+		var batch []rollout.GroupSeq
+		if g := task.Mark.Grant(step); g != nil {
+			batch = g.Seqs
+		}
+		if len(batch) > 0 && !slices.ContainsFunc(batch, func(seq rollout.GroupSeq) bool { return w.groups[seq] != ready }) {
+			for _, seq := range batch {
+				w.groups[seq] = claimed
+			}
+			back.Restored++
+			w.claimed = append(w.claimed, batch)
+			continue
+		}
+		for _, seq := range batch {
+			lose(seq)
+		}
+		back.LostBatches = append(back.LostBatches, step)
+		w.claimed = append(w.claimed, nil)
+	}
+	back.LostRecords = max(0, int(task.Mark.Completed)-w.completed)
+	w.completed = int(task.Mark.Completed)
+	for seq := range task.NextGroup {
+		switch at := w.groups[seq]; {
+		case slices.Contains(task.Playing, seq):
+		case slices.Contains(task.Ready, seq) && at == ready:
+		default:
+			lose(seq)
+		}
+	}
+	w.version = max(w.version, task.Mark.Version)
+	w.mark = rollout.Mark{Era: task.Era, Serial: max(w.mark.Serial, task.Mark.Serial) + 1,
+		Generation: max(w.mark.Generation, task.Mark.Generation) + 1}
+	w.confirmed = w.redis
+	return back
+}
+
+func (w *world) account(since rollout.Step) Account {
+	a := Account{Highest: -1, Claimed: len(w.claimed), Completed: w.completed, Version: w.version,
+		Mark: w.mark, Confirmed: w.confirmed == w.redis || w.confirmed == "", ReplicationID: w.redis}
+	a.Mark.Granted, a.Mark.Completed = rollout.Step(len(w.claimed)), rollout.Step(w.completed)
+	for step := since; int(step) < len(w.claimed); step++ {
+		if seqs := w.claimed[step]; seqs != nil {
+			a.Mark.Grants = append(a.Mark.Grants, rollout.Grant{Step: step, Seqs: seqs, Digest: fmt.Sprint(seqs)})
+		}
+	}
 	for seq, at := range w.groups {
 		a.Highest = max(a.Highest, seq)
 		switch at {
@@ -241,10 +340,13 @@ func (w *world) commit(seq rollout.GroupSeq) {
 // claim gives the groups that were launched first to the next step, if there are enough.
 func (w *world) claim() bool {
 	var batch []rollout.GroupSeq
-	for _, seq := range w.account().Ready {
+	for _, seq := range w.account(0).Ready {
 		if len(batch) < w.m.Spec.Buffer.GroupsPerStep {
 			batch = append(batch, seq)
 		}
+	}
+	if w.confirmed != "" && w.confirmed != w.redis {
+		return false
 	}
 	if len(batch) < w.m.Spec.Buffer.GroupsPerStep || len(w.claimed) >= w.m.Spec.Steps {
 		return false
@@ -253,6 +355,7 @@ func (w *world) claim() bool {
 		w.groups[seq] = claimed
 	}
 	w.claimed = append(w.claimed, batch)
+	w.mark.Serial++
 	return true
 }
 
@@ -326,6 +429,13 @@ func (w *world) say(task Task) {
 		if t.Err != nil {
 			text = "refuse: " + t.Err.Error()
 		}
+	case RepairBuffer:
+		text = fmt.Sprintf("repair the buffer: %d granted, %d completed, era %d", t.Mark.Granted, t.Mark.Completed, t.Era)
+	case ConfirmBuffer:
+		if w.m.Mark.Era == 0 {
+			return // as every run does when it begins
+		}
+		text = fmt.Sprintf("confirm the buffer, era %d", t.Era)
 	case ReadAccount, Wait, Await:
 		return
 	}

@@ -109,7 +109,9 @@ func newPipeline(s Setup, o Options) (*pipeline, error) {
 	p.fleet.Rules(s.Name, s.Dispatch)
 	p.slots = gameSlots{limit: s.Overheads.Slots}
 	p.input = diagnosis.Input{Spec: s.Spec, Loads: []diagnosis.AdapterLoad{}}
-	p.run = runLine{pipeline: p, machine: runmachine.New(runmachine.NewRun(s.Spec, startOfRun), runmachine.AllFeatures)}
+	features := runmachine.AllFeatures
+	features.Marked = false // a simulated buffer never comes back older
+	p.run = runLine{pipeline: p, machine: runmachine.New(runmachine.NewRun(s.Spec, startOfRun), features)}
 	p.run.timer = p.agenda.Timer(classRun, &p.run, 0)
 	p.trainer.begin(p)
 	return p, p.startEngines()

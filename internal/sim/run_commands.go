@@ -108,6 +108,8 @@ func (r *runLine) perform(cmd runmachine.Command) runmachine.Result {
 		return runmachine.AccountRead{Account: r.buffer.Account()}
 	case runmachine.RestoreBuffer:
 		return runmachine.AccountRead{Account: r.buffer.Account()}
+	case runmachine.RepairBuffer: // nothing is behind
+		return runmachine.Repaired{Account: r.buffer.Account()}
 	case runmachine.Release:
 		return runmachine.Released{Seqs: r.release(task)}
 	case runmachine.CancelGames:
@@ -144,7 +146,7 @@ func (r *runLine) perform(cmd runmachine.Command) runmachine.Result {
 		r.trainer.published(task)
 	case runmachine.StopLoading:
 		r.stopLoading(task.Version.Adapter(r.setup.Name))
-	case runmachine.AnnounceResumed, runmachine.ReportPolicy:
+	case runmachine.AnnounceResumed, runmachine.ReportPolicy, runmachine.ConfirmBuffer:
 	default:
 		r.fail(fmt.Errorf("a simulated run cannot perform %T", task))
 	}

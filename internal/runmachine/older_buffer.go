@@ -1,0 +1,165 @@
+package runmachine
+
+import (
+	"slices"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// keptGrants is how many of the latest batches a run remembers, and keptSeqs how many groups of them: a buffer that
+// came back older by more lacks the rest for good.
+const (
+	keptGrants = 32
+	keptSeqs   = 8192
+)
+
+// learn takes over how far the account has come, unless it is known to have come further. The mark of an era that a
+// repair has ended says nothing of the account that there is now.
+func (r *Run) learn(mark rollout.Mark) {
+	known := &r.Mark
+	if mark.Era < known.Era {
+		return
+	}
+	newer := mark.Era > known.Era || mark.Serial > known.Serial
+	for _, g := range mark.Grants {
+		old := known.Grant(g.Step)
+		switch {
+		case old == nil:
+			known.Grants = append(known.Grants, g)
+		case newer && old.Digest != g.Digest:
+			r.Spent = append(r.Spent, old.Seqs...)
+			r.Spent = slices.Clone(r.Spent[max(0, len(r.Spent)-keptSeqs):])
+			*old = g
+		}
+	}
+	slices.SortFunc(known.Grants, func(a, b rollout.Grant) int { return int(a.Step - b.Step) })
+	for seqs, i := 0, len(known.Grants)-1; i >= 0; i-- {
+		if seqs += len(known.Grants[i].Seqs); seqs > keptSeqs || len(known.Grants)-i > keptGrants {
+			known.Grants = slices.Clone(known.Grants[i+1:])
+			break
+		}
+	}
+	if newer {
+		grants := known.Grants
+		*known = mark
+		known.Grants = grants
+	}
+}
+
+// readMarked reads the buffer's account and compares it with the run's: one that is behind is repaired, and one whose
+// Redis was restarted, failed over or restored since the latest comparison is confirmed, before the buffer gives out
+// anything more. What the run hears while it asks is no part of the comparison. asked is the groups that were ready.
+func (m *Machine) readMarked(asked []rollout.GroupSeq, take func(AccountRead)) {
+	mark, claimed, version := m.Mark, max(int(m.Mark.Granted), m.Claimed), m.Version
+	mark.Grants = slices.Clone(mark.Grants)
+	since := rollout.Step(m.Claimed)
+	if n := len(mark.Grants); n > 0 {
+		since = mark.Grants[n-1].Step
+	}
+	ask(m, ReadAccount{Since: since}, func(r AccountRead) {
+		a := r.Account
+		switch {
+		case r.Failed && !r.Forgotten:
+			take(r)
+		case r.Forgotten || a.Mark.Behind(mark) || a.Mark.Contradicts(mark) || a.Claimed < claimed || a.Version < version:
+			m.repair(a, take)
+		case !a.Confirmed || m.Mark.Era == 0:
+			m.confirm(r, asked, take)
+		default:
+			m.learn(a.Mark)
+			m.dropUndone(r, asked, take)
+		}
+	})
+}
+
+// confirm lets the buffer go on with an account that is not behind.
+func (m *Machine) confirm(r AccountRead, asked []rollout.GroupSeq, take func(AccountRead)) {
+	era, first := max(r.Account.Mark.Era, m.Mark.Era, 1), m.Mark.Era == 0
+	ask(m, ConfirmBuffer{Era: era, ReplicationID: r.Account.ReplicationID}, func(done Done) {
+		if done.Failed {
+			m.retrySync = true
+			take(r)
+			return
+		}
+		r.Account.Mark.Era = era
+		m.learn(r.Account.Mark)
+		if !first && len(m.undone(r.Account, asked)) == 0 {
+			m.Changes++
+			m.note("confirmed the buffer's account: Redis was restarted or replaced, and nothing of the account is lost")
+		}
+		m.dropUndone(r, asked, take)
+	})
+}
+
+// repair has nothing undone in a buffer that is behind.
+func (m *Machine) repair(found Account, take func(AccountRead)) {
+	m.Changes++
+	task := RepairBuffer{
+		Status: m.Status(), Era: max(found.Mark.Era, m.Mark.Era) + 1, Mark: m.Mark, NextGroup: m.NextSeq,
+		Playing: m.unspent(seqsOf(m.Playing)), Ready: m.unspent(m.Ready), Key: m.changeKey(),
+	}
+	task.Mark.Grants = slices.Clone(m.Mark.Grants)
+	task.Mark.Granted = max(task.Mark.Granted, rollout.Step(m.Claimed))
+	if m.Mark.Era == 0 { // nobody has told more than the latest account
+		task.Mark.Completed = max(task.Mark.Completed, rollout.Step(m.Completed))
+	}
+	task.Mark.Version = max(task.Mark.Version, m.Version)
+	ask(m, task, func(r Repaired) {
+		m.untold, m.idle = true, false
+		if !r.Failed {
+			m.Rollbacks++
+			m.Rollback = &r.Rollback
+			for i := range m.Mark.Grants {
+				g := &m.Mark.Grants[i]
+				g.Lost = g.Lost || slices.Contains(r.Rollback.LostBatches, g.Step)
+			}
+			m.learn(r.Account.Mark)
+		} else {
+			m.retrySync = true
+		}
+		take(AccountRead{Account: r.Account, Failed: r.Failed})
+	})
+}
+
+// unspent is those of some groups that no batch has had.
+func (r *Run) unspent(seqs []rollout.GroupSeq) []rollout.GroupSeq {
+	return slices.DeleteFunc(slices.Clone(seqs), func(seq rollout.GroupSeq) bool {
+		return slices.Contains(r.Spent, seq) || slices.ContainsFunc(r.Mark.Grants, func(g rollout.Grant) bool {
+			return slices.Contains(g.Seqs, seq)
+		})
+	})
+}
+
+// undone is the groups that were ready when the account was asked for, and are in play again by its answer. Their
+// workflows are over, so that nobody would finish them.
+func (m *Machine) undone(a Account, asked []rollout.GroupSeq) []rollout.GroupSeq {
+	var undone []rollout.GroupSeq
+	for _, seq := range slices.Concat(a.Queued, a.InFlight) {
+		if slices.Contains(asked, seq) && slices.Contains(m.Ready, seq) {
+			undone = append(undone, seq)
+		}
+	}
+	return undone
+}
+
+// dropUndone drops groups that a Redis which came back older has undone, though nothing that trainers were told.
+func (m *Machine) dropUndone(r AccountRead, asked []rollout.GroupSeq, take func(AccountRead)) {
+	undone := m.undone(r.Account, asked)
+	if len(undone) == 0 {
+		take(r)
+		return
+	}
+	ask(m, Release{Seqs: undone, Code: rollout.CodeLost}, func(released Released) {
+		if !released.Failed {
+			m.Changes++
+			m.Rollbacks++
+			m.Rollback = &rollout.Rollback{
+				At: m.now, Era: m.Mark.Era, Granted: m.Mark.Granted, FoundGranted: m.Mark.Granted,
+				Completed: m.Mark.Completed, FoundCompleted: m.Mark.Completed, LostGroups: len(released.Seqs),
+			}
+			m.note(m.Rollback.String())
+		}
+		m.needsSync = true
+		take(r)
+	})
+}
