@@ -61,7 +61,9 @@ type Buffer interface {
 	SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion) error
 	SaveStatus(ctx context.Context, s rollout.RunStatus, asOf time.Time, facts ...telemetry.Event) error
 	Restore(ctx context.Context, status rollout.RunStatus, facts ...telemetry.Event) (restored bool, err error)
-	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
+	AccountSince(ctx context.Context, run rollout.RunName, step rollout.Step) (buffer.Account, error)
+	Confirm(ctx context.Context, run rollout.RunName, era int64, replicationID string) (bool, error)
+	Repair(ctx context.Context, run rollout.RunName, known buffer.Repair) (rollout.Rollback, error)
 
 	Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion,
 		launchedAt time.Time) ([]byte, error)

@@ -21,11 +21,17 @@ func (a *Activities) OpenRun(ctx context.Context, spec rollout.Spec) error {
 		telemetry.RunChanged{State: rollout.RunRunning, Change: "start"})
 }
 
+// AccountInput names a run, and the first step whose batch is asked for with its account.
+type AccountInput struct {
+	Run   rollout.RunName `json:"run"`
+	Since rollout.Step    `json:"since"`
+}
+
 // Account is the buffer's account of the run's groups, against which the workflow corrects its own.
-func (a *Activities) Account(ctx context.Context, run rollout.RunName) (buffer.Account, error) {
-	account, err := a.Buffer.Account(ctx, run)
+func (a *Activities) Account(ctx context.Context, in AccountInput) (buffer.Account, error) {
+	account, err := a.Buffer.AccountSince(ctx, in.Run, in.Since)
 	if err != nil {
-		return account, typed(fmt.Errorf("account of %s: %w", run, err))
+		return account, typed(fmt.Errorf("account of %s: %w", in.Run, err))
 	}
 	return account, nil
 }

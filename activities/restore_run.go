@@ -46,7 +46,7 @@ func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Ac
 			return buffer.Account{}, err
 		}
 	}
-	return a.Account(ctx, run)
+	return a.Account(ctx, AccountInput{Run: run})
 }
 
 // ResumeRun makes the service serve a run again whose workflow was lost and has begun again.

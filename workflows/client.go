@@ -150,15 +150,20 @@ func (c *Client) Publish(
 	return policy, err
 }
 
-// BufferChanged tells the run that a batch was formed or a step completed.
-func (c *Client) BufferChanged(ctx context.Context, run rollout.RunName) error {
+// BufferChanged tells the run that a batch was formed or a step completed, and how far its account has come; the zero
+// mark says nothing of that. Temporal keeps it before this returns, whether or not a worker is there.
+func (c *Client) BufferChanged(ctx context.Context, run rollout.RunName, mark rollout.Mark) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	id, err := c.workflowOf(ctx, run)
 	if err != nil {
 		return err
 	}
-	if err := c.Temporal.SignalWorkflow(ctx, id, "", SignalBufferChanged, nil); err != nil {
+	var body any
+	if mark.Serial > 0 {
+		body = mark
+	}
+	if err := c.Temporal.SignalWorkflow(ctx, id, "", SignalBufferChanged, body); err != nil {
 		return c.failed("tell run", run, err)
 	}
 	return nil

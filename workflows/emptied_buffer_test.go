@@ -82,8 +82,8 @@ func TestRunGoesOnAfterRedisHasLostEverything(t *testing.T) {
 	if len(fed) != 12 || len(slices.Compact(fed)) != 12 {
 		t.Errorf("fed %v, want 12 groups, none twice", w.fed)
 	}
-	if told := w.reported(); told.count("restore the buffer") != 1 {
-		t.Errorf("reported %q, want one restoration", told.all)
+	if told := w.reported(); told.count("repair the buffer") != 1 {
+		t.Errorf("reported %q, want one repair", told.all)
 	}
 	if w.generation <= before {
 		t.Errorf("generation %d after %d: the old trainer is not fenced off", w.generation, before)

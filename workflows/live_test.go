@@ -315,7 +315,7 @@ func forgotten(w *liveWorld) {
 		return err
 	})
 	w.must("forget", w.rdb.FlushDB(w.ctx).Err())
-	w.must("tell", w.control.BufferChanged(w.ctx, w.spec.Name))
+	w.must("tell", w.control.BufferChanged(w.ctx, w.spec.Name, rollout.Mark{}))
 	for step := rollout.Step(1); step < 3; step++ {
 		w.claim(step)
 		w.complete(step)
@@ -461,7 +461,7 @@ func (w *liveWorld) claim(step rollout.Step) {
 		}
 		return err
 	})
-	w.must("tell of the claim", w.control.BufferChanged(w.ctx, run))
+	w.must("tell of the claim", w.control.BufferChanged(w.ctx, run, rollout.Mark{}))
 }
 
 // complete records a claimed step.
@@ -471,7 +471,7 @@ func (w *liveWorld) complete(step rollout.Step) {
 		rollout.FleetView{})
 	w.must("complete", err)
 	// The run may have found out by itself, and ended.
-	if err := w.control.BufferChanged(w.ctx, w.spec.Name); !rollout.Refused(err, rollout.NoSuchRun) {
+	if err := w.control.BufferChanged(w.ctx, w.spec.Name, rollout.Mark{}); !rollout.Refused(err, rollout.NoSuchRun) {
 		w.must("tell of the step", err)
 	}
 }

@@ -27,7 +27,11 @@ func (l *line) perform(ctx workflow.Context, cmd runmachine.Command) (runmachine
 	case runmachine.Pin:
 		return l.pin(ctx, task.Policy), nil
 	case runmachine.ReadAccount:
-		return l.readAccount(ctx), nil
+		return l.readAccount(ctx, task.Since), nil
+	case runmachine.ConfirmBuffer:
+		return l.confirmBuffer(ctx, task), nil
+	case runmachine.RepairBuffer:
+		return l.repairBuffer(ctx, task), nil
 	case runmachine.RestoreBuffer:
 		return l.restoreBuffer(ctx, task), nil
 	case runmachine.Release:
@@ -95,14 +99,46 @@ func (r *run) announceResumed(ctx workflow.Context, task runmachine.AnnounceResu
 	return runmachine.Done{Failed: r.failure != nil}
 }
 
-func (r *run) readAccount(ctx workflow.Context) runmachine.AccountRead {
-	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+func (r *run) readAccount(ctx workflow.Context, since rollout.Step) runmachine.AccountRead {
+	ctx = workflow.WithLocalActivityOptions(ctx, accountActivity())
+	var account buffer.Account
+	in := activities.AccountInput{Run: r.given.Name, Since: since}
+	err := workflow.ExecuteLocalActivity(ctx, acts.Account, in).Get(ctx, &account)
+	return accountRead(ctx, account, err)
+}
+
+func accountActivity() workflow.LocalActivityOptions {
+	return workflow.LocalActivityOptions{
 		ScheduleToCloseTimeout: 10 * time.Second,
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2},
-	})
-	var account buffer.Account
-	err := workflow.ExecuteLocalActivity(ctx, acts.Account, r.given.Name).Get(ctx, &account)
-	return accountRead(ctx, account, err)
+	}
+}
+
+func (r *run) confirmBuffer(ctx workflow.Context, task runmachine.ConfirmBuffer) runmachine.Done {
+	ctx = workflow.WithLocalActivityOptions(ctx, accountActivity())
+	in := activities.ConfirmInput{Run: r.given.Name, Era: task.Era, ReplicationID: task.ReplicationID}
+	var confirmed bool
+	err := workflow.ExecuteLocalActivity(ctx, acts.ConfirmAccount, in).Get(ctx, &confirmed)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("the buffer's account cannot be confirmed", "error", err)
+	}
+	return runmachine.Done{Failed: err != nil || !confirmed}
+}
+
+// repairBuffer has nothing undone in a Redis that came back older, or empty.
+func (r *run) repairBuffer(ctx workflow.Context, task runmachine.RepairBuffer) runmachine.Repaired {
+	ctx = workflow.WithActivityOptions(ctx, restoreActivity())
+	in := activities.RepairInput{
+		RestoreInput: activities.RestoreInput{Spec: r.given, Status: task.Status, Key: task.Key}, AsOf: workflow.Now(ctx),
+		Repair: buffer.Repair{Era: task.Era, Mark: task.Mark, NextGroup: task.NextGroup, Playing: task.Playing,
+			Ready: task.Ready},
+	}
+	var out activities.Repaired
+	err := workflow.ExecuteActivity(ctx, acts.RepairAccount, in).Get(ctx, &out)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("the buffer's account cannot be repaired", "error", err)
+	}
+	return runmachine.Repaired{Account: accountOf(out.Account), Rollback: out.Rollback, Failed: err != nil}
 }
 
 // restoreBuffer tells an empty Redis how far the run had come, and answers the account from there. Batches that were
@@ -131,6 +167,7 @@ func accountOf(a buffer.Account) runmachine.Account {
 		Highest: a.Highest, Queued: a.Queued, InFlight: a.InFlight, Ready: a.Ready,
 		Claimed: int(a.ClaimedTo), Completed: int(a.NextStep), Version: a.Version,
 		Bytes: a.Counts.Bytes, GroupBytes: a.GroupBytes,
+		Mark: a.Mark, Confirmed: a.Confirmed(), ReplicationID: a.ReplicationID,
 	}
 }
 

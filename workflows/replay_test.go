@@ -81,7 +81,7 @@ func TestHistoriesCoverTheWorkflows(t *testing.T) {
 	}
 	for _, want := range []string{
 		"PrepareGroup", "PlayEpisode", "CommitGroup", "DiscardGroup", "ReleaseGroups", "OpenRun", "Mirror",
-		"RestoreRun", "ResumeRun", "PinAdapter", "LookForGroups",
+		"RepairAccount", "ResumeRun", "PinAdapter", "LookForGroups",
 		"ChooseEngines", "InspectAdapter", "LoadAdapter", "UnloadAdapter", "SwitchPolicy", "ReportPolicy",
 		"RetireAdapter", "KeepFleet",
 		workflows.UpdateChange, workflows.UpdateStop, workflows.UpdatePublish, workflows.SignalGroupEnd,

@@ -62,23 +62,30 @@ func (r *run) hearGroups(ctx workflow.Context) {
 	}
 }
 
-// drain takes the ends of groups that have arrived but not been heard.
+// drain takes the ends of groups, and marks of the account, that have arrived but not been heard.
 func (r *run) drain(ctx workflow.Context) {
 	ends := workflow.GetSignalChannel(ctx, SignalGroupEnd)
 	var end activities.GroupEnd
 	for ends.ReceiveAsync(&end) {
 		r.tell(ctx, runmachine.GroupEnded(end))
 	}
+	hints := workflow.GetSignalChannel(ctx, SignalBufferChanged)
+	var mark rollout.Mark
+	for hints.ReceiveAsync(&mark) {
+		r.tell(ctx, runmachine.BufferChanged{Mark: mark})
+		mark = rollout.Mark{}
+	}
 }
 
-// hearBuffer takes hints that a batch was claimed or completed.
+// hearBuffer takes hints that a batch was claimed or completed, with how far the account has come since.
 func (r *run) hearBuffer(ctx workflow.Context) {
 	hints := workflow.GetSignalChannel(ctx, SignalBufferChanged)
 	for {
-		if more := hints.Receive(ctx, nil); !more {
+		var mark rollout.Mark
+		if more := hints.Receive(ctx, &mark); !more {
 			return
 		}
-		r.tell(ctx, runmachine.BufferChanged{})
+		r.tell(ctx, runmachine.BufferChanged{Mark: mark})
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // What a run understands. Signals are hints that the buffer has changed; losing or repeating one is harmless.
 const (
-	SignalBufferChanged = "buffer-changed" // no body
+	SignalBufferChanged = "buffer-changed" // rollout.Mark, or no body
 	UpdateChange        = "change"         // spec.Change -> rollout.RunStatus
 	UpdateProbe         = "probe"          // rollout.LoadProbeRequest -> rollout.RunStatus
 	UpdateStop          = "stop"           // reason -> rollout.RunStatus
@@ -80,7 +80,7 @@ func newRun(ctx workflow.Context, in RunInput) *run {
 	r.features = runmachine.Features{
 		Bounded: has(ctx, "admission"), Watched: has(ctx, "watch-groups"), Paced: has(ctx, "paced"),
 		BackingOff: has(ctx, "respite"), Adopting: has(ctx, "adopt"), Comparing: has(ctx, "publication"),
-		LongPauses: has(ctx, "long-pauses"),
+		LongPauses: has(ctx, "long-pauses"), Marked: has(ctx, "marks"),
 	}
 	state := in.State
 	if state == nil {

@@ -84,7 +84,7 @@ func TestTheMachineIsToldTheWholeAccount(t *testing.T) {
 	seqs := []rollout.GroupSeq{1}
 	got := reflect.ValueOf(accountOf(buffer.Account{
 		Highest: 1, Queued: seqs, InFlight: seqs, Ready: seqs, ClaimedTo: 1, NextStep: 1, Version: 1, GroupBytes: 1,
-		Counts: rollout.BufferCounts{Bytes: 1},
+		Counts: rollout.BufferCounts{Bytes: 1}, Mark: rollout.Mark{Era: 1}, ReplicationID: "r", ConfirmedUnder: "r",
 	}))
 	for i := range got.NumField() {
 		if got.Field(i).IsZero() {

@@ -25,6 +25,8 @@ Promises, and what they ask of you:
 * Announcing a trainer (attach) fences off every process that was announced before: those get millrace.Fenced.
 * To go back to a checkpoint, attach with resume_from=K: steps from K on are given again while they are kept.
 * Each turn is one sequence. Token ids come from the engine; never make them again from the text.
+* Should the service's Redis come back older than it was, all trainers are refused once (millrace.Fenced) and attach
+  again; a step whose batch went with it is millrace.BatchLost until a trainer goes back behind that step.
 * Connection errors and 503s are tried again for `retry_for` seconds; then millrace.Unavailable is raised.
 * A published version never changes its weights, and engines may read its directory again at any time: write each attempt at a
   step to a directory of its own (Step.adapter_dir names one) and leave it alone. Other weights under a version, or from a
@@ -55,7 +57,7 @@ import urllib.request
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 __all__ = [
-    "Client", "Run", "Step", "Error", "Fenced", "Unavailable", "RunOver", "OutOfOrder", "NotRetained", "NoSuchRun",
+    "Client", "Run", "Step", "Error", "Fenced", "Unavailable", "RunOver", "OutOfOrder", "NotRetained", "BatchLost", "NoSuchRun",
     "Conflict", "Invalid", "sequences",
 ]
 
@@ -92,6 +94,14 @@ class NotRetained(Error):
     """The batch was trained on and is no longer kept."""
 
 
+class BatchLost(Error):
+    """The batch was granted, and the service's Redis came back without it. It is never replaced by another one unasked.
+
+    Restore weights from before the step (or keep yours, if they have not learned from it) and attach(resume_from=step),
+    or an earlier step: the batch is then formed of other groups.
+    """
+
+
 class NoSuchRun(Error):
     """There is no run of this name."""
 
@@ -106,7 +116,7 @@ class Invalid(Error):
 
 _BY_CODE = {
     "fenced": Fenced, "unavailable": Unavailable, "run-over": RunOver, "out-of-order": OutOfOrder, "conflict": Conflict,
-    "not-retained": NotRetained, "no-such-run": NoSuchRun, "invalid": Invalid, "malformed": Invalid,
+    "not-retained": NotRetained, "batch-lost": BatchLost, "no-such-run": NoSuchRun, "invalid": Invalid, "malformed": Invalid,
 }
 
 

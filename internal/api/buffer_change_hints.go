@@ -38,7 +38,10 @@ func (s *Server) sendHints(ctx context.Context) {
 func (s *Server) sendHint(ctx context.Context, run rollout.RunName) {
 	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
 	defer cancel()
-	if err := s.deps.Control.BufferChanged(ctx, run); err != nil {
+	if s.witness(ctx, run) {
+		return
+	}
+	if err := s.deps.Control.BufferChanged(ctx, run, rollout.Mark{}); err != nil {
 		s.deps.Log.WarnContext(ctx, "hint to workflow not delivered; the run looks by itself later",
 			"run", string(run), "error", err)
 	}

@@ -147,7 +147,8 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 	if err != nil {
 		return nil, s.fail(ctx, "claim batch", err)
 	}
-	if batch.Granted || a.share.Rank == 0 { // A repeated claim repeats the hint: the first one may have been lost.
+	told := s.witness(ctx, a.run)
+	if !told && (batch.Granted || a.share.Rank == 0) { // A repeated claim repeats the hint: it may have been lost.
 		s.hint(a.run)
 	}
 	return &claimOutput{func(hc huma.Context) {
@@ -222,6 +223,7 @@ func (s *Server) look(ctx context.Context, a ask) (*buffer.RawBatch, func(), err
 	batch, err := s.deps.Store.ClaimRaw(ctx, a.run, a.step, a.generation, a.share)
 	if err != nil {
 		done()
+		s.doubted(a.run, err)
 		return nil, nil, err
 	}
 	return batch, done, nil

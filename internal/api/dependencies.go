@@ -25,8 +25,9 @@ type Control interface {
 	Delete(ctx context.Context, run rollout.RunName) error
 	// Publish returns when the version serves, or is rejected.
 	Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) (rollout.Policy, error)
-	// BufferChanged is a hint that a batch was formed or a step completed: the run reads the truth from the store.
-	BufferChanged(ctx context.Context, run rollout.RunName) error
+	// BufferChanged is a hint that a batch was formed or a step completed: the run reads the truth from the store. The
+	// mark, unless it is zero, is how far the account has come, and is kept when this returns.
+	BufferChanged(ctx context.Context, run rollout.RunName, mark rollout.Mark) error
 }
 
 // Store is the buffer, as far as trainers and operators see it.
@@ -51,9 +52,16 @@ type Store interface {
 	// KeepEngines keeps what each engine did for a granted step.
 	KeepEngines(ctx context.Context, run rollout.RunName, step rollout.Step, engines []rollout.EngineView) error
 	Steps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]rollout.StepRecord, error)
+	// AllSteps is Steps with those whose record or batch Redis has lost.
+	AllSteps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]rollout.StepRecord, error)
 	Step(ctx context.Context, run rollout.RunName, step rollout.Step) (rollout.StepRecord, error)
 	// Asked is how the run's trainer asks for batches, at whichever server.
 	Asked(ctx context.Context, run rollout.RunName) (buffer.Asked, error)
+	// Unwitnessed is how far this process has seen the run's account come, where its workflow may not know it, and
+	// Witnessed notes that it does.
+	Unwitnessed(run rollout.RunName) (rollout.Mark, bool)
+	UnwitnessedRuns() []rollout.RunName
+	Witnessed(ctx context.Context, run rollout.RunName, mark rollout.Mark) error
 	// AttemptCounts is how the attempts at the run's games have ended.
 	AttemptCounts(ctx context.Context, run rollout.RunName) (rollout.AttemptCounts, error)
 }

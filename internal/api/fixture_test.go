@@ -143,7 +143,7 @@ func (c *control) Publish(ctx context.Context, run rollout.RunName, v rollout.Po
 	return policy, err
 }
 
-func (c *control) BufferChanged(_ context.Context, run rollout.RunName) error {
+func (c *control) BufferChanged(_ context.Context, run rollout.RunName, _ rollout.Mark) error {
 	if c.hinted == nil {
 		return nil
 	}

@@ -29,7 +29,7 @@ func (*anything) Batch(context.Context, rollout.RunName, rollout.Step) (*buffer.
 	return nil, rollout.Refuse(rollout.NotRetained, "not kept")
 }
 
-func (*anything) Steps(context.Context, rollout.RunName, rollout.Step, int) ([]rollout.StepRecord, error) {
+func (*anything) AllSteps(context.Context, rollout.RunName, rollout.Step, int) ([]rollout.StepRecord, error) {
 	return nil, rollout.Refuse(rollout.NoSuchRun, "no such run")
 }
 

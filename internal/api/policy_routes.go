@@ -63,6 +63,11 @@ func (s *Server) current(ctx context.Context, run rollout.RunName, generation ro
 	if err != nil {
 		return err
 	}
+	if !account.Confirmed() && account.Mark.Era > 0 {
+		s.hint(run)
+		return rollout.Refuse(rollout.Unavailable, "Redis was restarted, failed over or restored, and run %s compares its "+
+			"account first; ask again", run)
+	}
 	if account.Generation != generation {
 		return rollout.Refuse(rollout.Fenced, "run %s is served to the trainer process with generation %d, not %d; this "+
 			"process was replaced and must not publish", run, account.Generation, generation)

@@ -52,6 +52,8 @@ func (s *scripted) Attach(context.Context, rollout.RunName, *rollout.Step) (roll
 	return 2, 0, nil
 }
 
+func (s *scripted) Unwitnessed(rollout.RunName) (rollout.Mark, bool) { return rollout.Mark{}, false }
+
 func notReady(rollout.Step, int) (*buffer.RawBatch, error) {
 	return nil, rollout.Refuse(rollout.NotReady, "1 of 2 groups are ready")
 }

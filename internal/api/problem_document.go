@@ -51,6 +51,7 @@ var kinds = map[rollout.RefusalCode]kind{
 	rollout.OutOfOrder:   {http.StatusConflict, "Out of order", false},
 	rollout.NotClaimed:   {http.StatusConflict, "Step not claimed", false},
 	rollout.NotRetained:  {http.StatusConflict, "Batch no longer kept", false},
+	rollout.BatchLost:    {http.StatusGone, "Batch lost", false},
 	rollout.RunOver:      {http.StatusGone, "The run is over", false},
 	rollout.Orphaned:     {http.StatusConflict, "The run's workflow is gone", false},
 	rollout.Conflict:     {http.StatusConflict, "Conflict", false},

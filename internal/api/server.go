@@ -11,10 +11,12 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/millrace/millrace/internal/access"
 	"github.com/millrace/millrace/internal/rollout"
@@ -110,6 +112,9 @@ type Server struct {
 	refusals        rateLimiter // changes that were refused, by who asked for them
 	diagnoses       diagnosisCache
 	hints           chan rollout.RunName
+	witnessing      singleflight.Group
+	tellAgainAt     atomic.Int64 // when Temporal is told marks again, in Unix nanoseconds
+	comparing       sync.Map     // when each run was last asked to compare its account: rollout.RunName -> time.Time
 
 	stopping chan struct{} // closed when long polls and streams must end
 	stopOnce sync.Once
@@ -186,6 +191,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	hints, stopHints := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup
 	background.Go(func() { s.sendHints(hints) })
+	background.Go(func() { s.tellMarks(hints) })
 	defer background.Wait()
 	defer stopHints()
 

@@ -68,8 +68,10 @@ func (s *Server) attach(ctx context.Context, in *struct {
 	}
 	generation, next, err := s.deps.Store.Attach(ctx, in.Run, from)
 	if err != nil {
+		s.doubted(in.Run, err)
 		return nil, s.fail(ctx, "announce trainer", err)
 	}
+	s.witness(ctx, in.Run)
 	s.waiters.wakeAll(in.Run) // Polls of the trainer before this one are over.
 	status, err := s.deps.Store.Status(ctx, in.Run)
 	if err != nil {
@@ -103,9 +105,12 @@ func (s *Server) completeStep(ctx context.Context, in *struct {
 	record, isNew, err := s.deps.Store.Complete(ctx, in.Run, in.Step, in.Body.Generation, report,
 		s.fleetOf(ctx, in.Run, in.Step))
 	if err != nil {
+		s.doubted(in.Run, err)
 		return nil, s.fail(ctx, "record step", err)
 	}
-	s.hint(in.Run)
+	if !s.witness(ctx, in.Run) {
+		s.hint(in.Run)
+	}
 	s.waiters.wakeAll(in.Run)
 	out := &recordBody{Status: http.StatusOK, Body: record}
 	if isNew {
@@ -204,7 +209,7 @@ func (s *Server) steps(ctx context.Context, run rollout.RunName, from rollout.St
 		return nil, nil, err
 	}
 	for size := 0; from < account.ClaimedTo; {
-		page, err := s.deps.Store.Steps(ctx, run, from, stepsPage)
+		page, err := s.deps.Store.AllSteps(ctx, run, from, stepsPage)
 		if err != nil {
 			return nil, nil, err
 		}

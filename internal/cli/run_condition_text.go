@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
@@ -45,6 +46,22 @@ func rewardVarianceText(s rollout.RewardVariance) string {
 			s.ZeroVariance, s.Groups, diagnosis.Learnable(s))
 	}
 	return fmt.Sprintf("%d of the last %d groups had equal rewards", s.ZeroVariance, s.Groups)
+}
+
+// rollbackText is the latest time that Redis came back older than it was, with the steps whose batches it lost.
+func rollbackText(s rollout.RunStatus, now time.Time) string {
+	b := s.Rollback
+	if b == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s, %s", b, ago(b.At, now))
+	if n := len(b.LostBatches); n > 0 {
+		text += fmt.Sprintf("; without a batch: steps %s", strings.Trim(fmt.Sprint(b.LostBatches), "[]"))
+	}
+	if s.Rollbacks > 1 {
+		text += fmt.Sprintf("; %d times in all", s.Rollbacks)
+	}
+	return text
 }
 
 // alarmText is what keeps a run's games from being played, on a line.

@@ -75,6 +75,7 @@ func (s *session) runTable(v runView) *table.Table {
 	t.Row("stored", storedText(v))
 	row("throttle", throttleText(v))
 	row("variance", rewardVarianceText(v.RewardVariance))
+	row("rolled back", rollbackText(v.RunStatus, s.now()))
 	row("attempts", attemptsText(v.Attempts))
 	for _, c := range countersOf(v.Attempts.Counts) {
 		t.Row(c.what, c.text)

@@ -90,6 +90,13 @@ func stepRows(r rollout.StepRecord) [][]string {
 	v := r.Service
 	name := strconv.FormatInt(int64(r.Step), 10)
 	seen := []string{fmt.Sprintf("%.1f", v.ReadyDepth), count(v.AtClaim.Queued), count(v.AtClaim.InFlight), staleText(v)}
+	if r.LostRecord || r.LostBatch && !r.Done { // Redis came back without it
+		what := "batch lost"
+		if r.LostRecord {
+			what = "lost"
+		}
+		return [][]string{{name, what}}
+	}
 	if !r.Done { // what the engines did is known when the step is recorded
 		return [][]string{append([]string{name, "…", "", "", "", "", "", ""}, seen...)}
 	}

@@ -114,26 +114,48 @@ func (t *trainer) run(ctx context.Context) error {
 	if t.checkpoints, resume, err = openCheckpoints(t.cfg.Checkpoints, t.cfg.CheckpointEvery); err != nil {
 		return err
 	}
+	next, err := t.attach(ctx, resume)
+	if err != nil {
+		return err
+	}
+	for step := next; ; step++ {
+		err := t.step(ctx, step)
+		if batchLost(err) && !t.checkpoints.kept() {
+			// The weights have learned from what is recorded and nothing else: another batch does as well.
+			t.say("step %3d  its batch is lost, asking for another one: %v", step, err)
+			if step, err = t.attach(ctx, &step); err == nil {
+				err = t.step(ctx, step)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("step %d: %w", step, err)
+		}
+	}
+}
+
+func batchLost(err error) bool {
+	var refused *apiclient.Problem
+	return errors.As(err, &refused) && refused.Code() == rollout.BatchLost
+}
+
+// attach announces this process, and answers the first step that it has to do.
+func (t *trainer) attach(ctx context.Context, resume *int64) (int64, error) {
 	attached, err := t.client.attach(ctx, resume)
 	if err != nil {
-		return fmt.Errorf("attach: %w", err)
+		return 0, fmt.Errorf("attach: %w", err)
 	}
 	t.generation, t.version = attached.Generation, attached.PolicyVersion
 	if err := t.events.write(event{Event: "attached", Generation: t.generation, Step: attached.NextStep,
 		ResumeFrom: resume}); err != nil {
-		return err
+		return 0, err
 	}
 	t.spec = attached.Spec.with(t.cfg)
 	if t.dir, err = t.adapterDir(); err != nil {
-		return err
+		return 0, err
 	}
 	t.say("attached to %s as generation %d at step %d of %d, policy version %d", t.cfg.Run, t.generation,
 		attached.NextStep, t.spec.Steps, t.version)
-	for step := attached.NextStep; ; step++ {
-		if err := t.step(ctx, step); err != nil {
-			return fmt.Errorf("step %d: %w", step, err)
-		}
-	}
+	return attached.NextStep, nil
 }
 
 // adapterDir is where adapters are written, absolute because engines read it, too.

@@ -1,0 +1,74 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// A trainer is told nothing that a Redis which comes back older could undo before the run's workflow knows of it. While
+// Temporal does not answer, trainers are told all the same, and the workflow when it is back: until then only the
+// servers that know of it would notice.
+const (
+	witnessPatience = time.Second // of one call whose answer waits for it
+	witnessAgain    = time.Second // after which Temporal is tried again when it did not answer
+	askAgainAfter   = 500 * time.Millisecond
+)
+
+// witness has the run's workflow know how far the account has come that this process has just seen. It reports whether
+// the workflow was told.
+func (s *Server) witness(ctx context.Context, run rollout.RunName) bool {
+	mark, ok := s.deps.Store.Unwitnessed(run)
+	if !ok || s.deps.Now().UnixNano() < s.tellAgainAt.Load() {
+		return false
+	}
+	// The ranks of a trainer ask together, and one signal does for all.
+	told, _, _ := s.witnessing.Do(fmt.Sprintf("%s/%d/%d", run, mark.Era, mark.Serial), func() (any, error) {
+		return s.tellMark(context.WithoutCancel(ctx), run, mark), nil
+	})
+	return told.(bool)
+}
+
+func (s *Server) tellMark(ctx context.Context, run rollout.RunName, mark rollout.Mark) bool {
+	ctx, cancel := context.WithTimeout(ctx, witnessPatience)
+	defer cancel()
+	err := s.deps.Control.BufferChanged(ctx, run, mark)
+	if err != nil && !rollout.Refused(err, rollout.NoSuchRun) { // a run without a workflow has nobody to tell
+		s.tellAgainAt.Store(s.deps.Now().Add(witnessAgain).UnixNano())
+		s.deps.Log.WarnContext(ctx, "the run's workflow cannot be told how far its account has come; it is told later",
+			"run", string(run), "serial", mark.Serial, "error", err)
+		return false
+	}
+	if err := s.deps.Store.Witnessed(ctx, run, mark); err != nil {
+		s.deps.Log.WarnContext(ctx, "note what the run's workflow knows", "run", string(run), "error", err)
+	}
+	return true
+}
+
+// tellMarks tells workflows what they could not be told before, until ctx is done.
+func (s *Server) tellMarks(ctx context.Context) {
+	for retry.Pause(ctx, witnessAgain) == nil {
+		for _, run := range s.deps.Store.UnwitnessedRuns() {
+			s.witness(ctx, run)
+		}
+	}
+}
+
+// doubted has a run compare its account at once when a call waits for that. It is asked twice a second at most,
+// however many calls wait.
+func (s *Server) doubted(run rollout.RunName, err error) {
+	if !buffer.Unconfirmed(err) {
+		return
+	}
+	now := s.deps.Now()
+	last, _ := s.comparing.LoadOrStore(run, time.Time{})
+	if now.Sub(last.(time.Time)) < askAgainAfter {
+		return
+	}
+	s.comparing.Store(run, now)
+	s.hint(run)
+}
