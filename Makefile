@@ -104,8 +104,8 @@ bench: ## benchmarks; each prints its own ratio or allocation count
 SECONDS := 600
 SEED := 0
 .PHONY: chaos
-chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule
-	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE))
+chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule, ONLY=stale-redis,kill-server some faults
+	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY))
 
 .PHONY: chaos-names
 chaos-names: ## the same with what happens to workflows, names, versions and a second deployment

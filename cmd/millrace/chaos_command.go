@@ -21,6 +21,7 @@ func newChaosCommand(env environment) *cobra.Command {
 	var cfg crashtest.Config
 	var seconds int
 	var keep string
+	var only []string
 	cmd := &cobra.Command{
 		Use:    "chaos",
 		Hidden: true,
@@ -36,6 +37,11 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 			}
 			if !slices.Contains(crashtest.Decks(), cfg.Deck) {
 				return usage("--schedule %s: want one of %v", cfg.Deck, crashtest.Decks())
+			}
+			for _, kind := range only {
+				if cfg.Only = append(cfg.Only, crashtest.Kind(kind)); !slices.Contains(crashtest.Kinds(), crashtest.Kind(kind)) {
+					return usage("--only %s: want some of %v", kind, crashtest.Kinds())
+				}
 			}
 			if cfg.Seed == 0 {
 				cfg.Seed = time.Now().UnixNano() % 1_000_000
@@ -67,6 +73,7 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 	f.Int64Var(&cfg.Seed, "seed", 0, "of the schedule; 0 draws one")
 	f.DurationVar(&cfg.Every, "every", crashtest.DefaultEvery, "one fault in each such time")
 	f.StringVar((*string)(&cfg.Deck), "schedule", string(crashtest.Processes), "what is broken: processes or names")
+	f.StringSliceVar(&only, "only", nil, "only these kinds of faults, with commas between, such as stale-redis")
 	f.StringVar(&cfg.Temporal, "temporal-bin", "", temporalFlag)
 	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds of names and ends, on a machine that does other "+
 		"work meanwhile")
@@ -157,6 +164,10 @@ func (e environment) chaosReport(r crashtest.Report) error {
 	e.say("%d steps trained again because a trainer went back to its checkpoint, "+
 		"%d turns compared with the engines' answers, %d of %d generated tokens repeated, groups dropped: %v",
 		r.Rewound, r.Turns, r.Summary.RepeatedTokens, r.OutTokens, r.Dropped)
+	if r.Rollbacks > 0 {
+		e.say("%d times Redis came back behind what a trainer had been told, and each time the run noticed; %d batches "+
+			"lost, and refused", r.Rollbacks, r.Lost)
+	}
 	for _, v := range r.Violations {
 		e.say("VIOLATION %s", v)
 	}

@@ -69,7 +69,7 @@ func (s *service) waited(ctx context.Context, run rollout.RunName) (waits, error
 // starvation compares the series with the records. A trainer that was killed while it waited reported nothing of that
 // wait, so that more may be counted than is reported, but never less.
 func (f *findings) starvation(o outcome) {
-	if !o.waits.known {
+	if !o.waits.known || o.rolledBack { // the series and records are no promise of a Redis that comes back older
 		return
 	}
 	const share, slack = 0.01, 0.05

@@ -58,6 +58,9 @@ func (f *findings) succession(o outcome) {
 		f.term(t, done)
 	}
 	for _, record := range o.records {
+		if record.LostRecord {
+			continue
+		}
 		f.record(int64(record.Step), int64(record.Generation), record.Trainer.WallSec, terms)
 	}
 	if len(o.records) != o.plan.cfg.Steps {

@@ -147,7 +147,7 @@ func (w *watch) trespass(ctx context.Context, run string, account buffer.Account
 		body := map[string]any{"epoch": old, "path": "/nowhere"}
 		a, err = w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/policies/%d", run, account.Version+1), body)
 	}
-	if err != nil || transient(a) {
+	if err != nil || transient(a) || a.Status == http.StatusNoContent { // Redis has come back, and is compared first
 		return
 	}
 	w.judge(run, is(a, rollout.Fenced), &w.refused, "a trainer of generation %d, replaced by %d, was answered "+
@@ -162,8 +162,8 @@ func (w *watch) recordAgain(ctx context.Context, run string, account buffer.Acco
 	}
 	step := rollout.Step(rand.Int64N(int64(account.NextStep)))
 	record, err := w.service.store.Step(ctx, w.current().id(), step)
-	if err != nil || !record.Done {
-		return // Redis is unavailable, or a trainer has gone back meanwhile
+	if err != nil || !record.Done || record.LostRecord {
+		return // Redis is unavailable or has lost it, or a trainer has gone back meanwhile
 	}
 	body := map[string]any{
 		"epoch": account.Generation, "wall_seconds": record.Trainer.WallSec, "phases": record.Trainer.Phases,
@@ -183,6 +183,9 @@ func (w *watch) recordOther(ctx context.Context, run string, account buffer.Acco
 		return
 	}
 	step := rollout.Step(rand.Int64N(int64(account.NextStep)))
+	if record, err := w.service.store.Step(ctx, w.current().id(), step); err != nil || record.LostRecord {
+		return // a record that is lost may be sent
+	}
 	body := map[string]any{"epoch": account.Generation, "wall_seconds": 1e6, "metrics": map[string]float64{"other": 1}}
 	a, err := w.call(ctx, http.MethodPut, fmt.Sprintf("/v1/runs/%s/steps/%d", run, step), body)
 	if err != nil || transient(a) || is(a, rollout.Fenced) {

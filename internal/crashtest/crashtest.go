@@ -25,7 +25,8 @@ type Config struct {
 	Redis    string // redis-server
 	Dir      string // everything is written below: databases, logs, adapters, journals
 
-	Deck Deck // empty: Processes
+	Deck Deck   // empty: Processes
+	Only []Kind // of the deck; empty: all
 	Seed int64
 	// how long faults are injected, from the first batch on; the run in progress is then let to its end
 	Duration time.Duration
@@ -97,6 +98,14 @@ func (c *Config) fill() {
 	}
 }
 
+// kinds is what the schedule deals.
+func (c *Config) kinds() []Kind {
+	if len(c.Only) > 0 {
+		return c.Only
+	}
+	return c.Deck.kinds()
+}
+
 // Summary is the outcome in one line of JSON.
 type Summary struct {
 	Seed         int64          `json:"seed"`
@@ -129,6 +138,8 @@ type Report struct {
 	Unled      int        // turns answered while Temporal was unavailable
 	Turns      int        // turns compared with what engines answered
 	OutTokens  int64      // generated altogether
+	Rollbacks  int        // times that Redis came back without something that a trainer was told, all of them reported
+	Lost       int        // batches that were lost with it, and claims of them refused
 	Dropped    map[rollout.Code]int64
 	Violations []string
 }
@@ -159,7 +170,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			injector.lose(injecting)
 			return
 		}
-		injector.run(injecting, NewSchedule(cfg.Deck.kinds(), cfg.Seed, cfg.Every, cfg.TemporalOutage, workers,
+		injector.run(injecting, NewSchedule(cfg.kinds(), cfg.Seed, cfg.Every, cfg.TemporalOutage, workers,
 			engines), cfg.Duration)
 	}()
 
@@ -211,6 +222,7 @@ func (r *Report) take(o outcome, f findings) {
 	r.Ahead += o.ahead
 	r.Rewound += f.rewound
 	r.Refused += f.refused + o.refused
+	r.Lost += len(o.lostBatches)
 	for code, n := range o.account.Drops {
 		r.Dropped[code] += n
 	}
@@ -231,6 +243,7 @@ func (r *Report) finish(in *injector, rec *recorder, w *watch) {
 		r.Recovery = recoveriesOfNames(in.done)
 	}
 	r.Unled = unled(in.done, rec)
+	r.Rollbacks = in.rollbacks
 	r.Violations = append(r.Violations, in.violations...)
 	r.Summary.Stuck = in.stuck
 	for _, name := range rec.ambiguous() {

@@ -106,6 +106,24 @@ func TestRunGoesOnAfterRedisIsEmptied(t *testing.T) {
 	}
 }
 
+// Redis is killed again and again, and comes back with what its disk held a second or more before: every rollback is
+// noticed and reported, no step is fed two batches unless its batch was lost, and no trajectory is trained on twice.
+func TestRedisComesBackOlderAgainAndAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the whole service for most of a minute; run without -short")
+	}
+	cfg := crashtest.Config{
+		Only: []crashtest.Kind{crashtest.StaleRedis, crashtest.StaleRedis, crashtest.KillServer}, Seed: 12,
+		Duration: 20 * time.Second, Every: 1500 * time.Millisecond, Dir: t.TempDir(), Log: t.Output(),
+		Run: crashtest.RunConfig{
+			Steps: 12, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 400 * time.Millisecond, Checkpoint: 3,
+			Shape: crashtest.Plain,
+		},
+	}
+	programs(t, &cfg)
+	untilEnough(t, cfg, func(r crashtest.Report) bool { return r.Rollbacks >= 2 && r.Summary.Steps >= cfg.Run.Steps })
+}
+
 // programs finds and builds what a schedule starts.
 func programs(t *testing.T, cfg *crashtest.Config) {
 	t.Helper()

@@ -20,6 +20,7 @@ type injector struct {
 	refused    time.Time // when the trainer replaced last was refused
 	violations []string  // seen while a fault was taken back
 	stuck      int       // faults after which the run did not go on in time
+	rollbacks  int       // times that Redis was put back behind what a trainer was told
 	second     string    // address of the second deployment's server, once there is one
 
 	patience int // times the stated bounds
@@ -238,6 +239,8 @@ func (in *injector) redis(ctx context.Context, f Fault) (back func(), err error)
 			return nil, err
 		}
 		return in.unfill, nil
+	case StaleRedis:
+		return in.putRedisBack(ctx)
 	case SlowRedis:
 		return func() {}, in.service.rdb.Do(ctx, "CLIENT", "PAUSE", f.Hold.Milliseconds(), "WRITE").Err()
 	}

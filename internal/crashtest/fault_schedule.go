@@ -48,6 +48,9 @@ const (
 	FullRedis Kind = "full-redis" // maxmemory below what is used: every write is refused
 	SlowRedis Kind = "slow-redis" // writes are held up, as by a slow disk
 
+	// StaleRedis kills Redis and starts it from what its disk held a while before.
+	StaleRedis Kind = "stale-redis"
+
 	LoseRedis Kind = "lose-redis" // emptied; not in any schedule, because it takes promises with it
 
 	// What happens to names and ends. A workflow is terminated by hand, through Temporal's API.
@@ -104,7 +107,7 @@ func Kinds() []Kind {
 		KillWorker, KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll,
 		StopWorker, StopServer, StopTrainer, StopEngine, StopTemporal, StopRedis,
 		CutWorkerRedis, CutWorkerTemporal, CutWorkerEngine, CutServerRedis, CutServerTemporal,
-		HangWorkerRedis, HangWorkerEngine, HangServerTemporal, FullRedis, SlowRedis,
+		HangWorkerRedis, HangWorkerEngine, HangServerTemporal, FullRedis, SlowRedis, StaleRedis,
 		CutTrainerServer, HangTrainerServer, ReplaceTrainer, TemporalOutage,
 		TerminateGroup, TerminateRun, TerminateFleet, HangLoad, EnginesOutage, EndWorker,
 	}
@@ -183,6 +186,9 @@ func (s *Schedule) Next() Fault {
 	case TemporalOutage:
 		f.Hold = time.Duration(part * (6 + 2*s.rng.Float64()))
 		s.slot += s.slots(f.Hold)
+	case StaleRedis:
+		f.Hold = time.Duration(part * (0.5 + s.rng.Float64()))
+		s.slot += 2
 	default:
 		f.Hold = hold
 	}

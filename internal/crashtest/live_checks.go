@@ -37,6 +37,8 @@ type watch struct {
 	replies     []exchange // questions that only Temporal and a worker can answer
 	generations []generationSeen
 	launched    []time.Time // when more groups were seen to be launched than before
+	era         int64       // of the account, whose rollback is known
+	lostBatches map[rollout.Step]bool
 }
 
 // tally counts what was tried and answered as promised.
@@ -84,6 +86,7 @@ func (w *watch) begin(p plan) {
 	defer w.mu.Unlock()
 	w.plan, w.run, w.account, w.tally, w.violations = p, p.run(), buffer.Account{}, tally{}, nil
 	w.batches, w.pieces = map[rollout.Step]*seenBatch{}, map[piece][sha256.Size]byte{}
+	w.era, w.lostBatches = 0, map[rollout.Step]bool{}
 }
 
 // rest stops looking, as long as no run has begun. Nothing is under way when it returns.
@@ -154,7 +157,9 @@ func (w *watch) observe(ctx context.Context) {
 }
 
 func (w *watch) observeOnce(ctx context.Context, run string) {
-	w.look(ctx, run)
+	if !w.look(ctx, run) {
+		return
+	}
 	_, account := w.now()
 	if account.Generation == 0 {
 		return
@@ -202,16 +207,17 @@ func (w *watch) ask(ctx context.Context, client *apiclient.Client) {
 }
 
 // look takes the account and compares it with the last one: nothing completed may become undone, unless a trainer that
-// announced itself meanwhile went back.
-func (w *watch) look(ctx context.Context, run string) {
+// announced itself meanwhile went back. It reports whether the account can be relied on: not while Redis, come back
+// older, is not repaired.
+func (w *watch) look(ctx context.Context, run string) bool {
 	account, err := w.service.store.Account(ctx, w.current().id())
-	if err != nil {
-		return // Redis is unavailable
+	if err != nil || !account.Confirmed() || !w.knowsRollback(ctx, account) {
+		return false // Redis is unavailable, or has come back
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.run != run {
-		return
+		return false
 	}
 	before := w.account
 	w.account = account
@@ -219,7 +225,7 @@ func (w *watch) look(ctx context.Context, run string) {
 		w.launched = append(w.launched, time.Now())
 	}
 	if w.lost {
-		return
+		return true
 	}
 	undone := account.NextStep < before.NextStep && account.Generation == before.Generation
 	if undone || account.ClaimedTo < before.ClaimedTo || account.Generation < before.Generation {
@@ -239,6 +245,36 @@ func (w *watch) look(ctx context.Context, run string) {
 	if account.Generation > before.Generation {
 		w.generations = append(w.generations, generationSeen{run, account.Generation, time.Now()})
 	}
+	return true
+}
+
+// knowsRollback reports whether it is known what the latest repair of the account has lost. Another batch may be given
+// for a step whose batch was lost.
+func (w *watch) knowsRollback(ctx context.Context, account buffer.Account) bool {
+	w.mu.Lock()
+	known := account.Mark.Era <= max(w.era, 1)
+	w.mu.Unlock()
+	if known {
+		return true
+	}
+	status, err := w.service.store.Status(ctx, w.current().id())
+	if err != nil || status.Rollback == nil || status.Rollback.Era < account.Mark.Era {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.service.say("  the run says: %s", status.Rollback)
+	w.era = account.Mark.Era
+	for _, step := range status.Rollback.LostBatches {
+		w.lostBatches[step] = true
+		delete(w.batches, step)
+		for p := range w.pieces {
+			if p.step == step {
+				delete(w.pieces, p)
+			}
+		}
+	}
+	return true
 }
 
 // outstanding is how many groups were launched for batches that are not formed yet.

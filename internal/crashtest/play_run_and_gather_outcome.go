@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
@@ -30,6 +31,9 @@ type outcome struct {
 	violations []string             // seen while it ran
 	lost       bool                 // Redis was emptied meanwhile
 	cut        bool                 // it was deleted before its end
+	// lostBatches is the steps whose batch went with a Redis that came back older, and rolledBack whether one did.
+	lostBatches map[rollout.Step]bool
+	rolledBack  bool
 }
 
 // trained is one line of the trainer's journal.
@@ -110,6 +114,7 @@ func (s *service) train(ctx context.Context, w *watch, in *injector, p plan) (ou
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o.batches, o.account, o.tally = w.batches, w.account, w.tally
+	o.lostBatches, o.rolledBack = w.lostBatches, w.era > 1
 	o.violations = append(o.violations, w.violations...)
 	return o, nil
 }
@@ -120,7 +125,7 @@ func (s *service) gather(ctx context.Context, w *watch, o *outcome) error {
 		w.claimAll(ctx, o.plan)
 	}
 	err := stack.Await(ctx, stuckAfter, func(ctx context.Context) (err error) {
-		o.records, err = s.store.Steps(ctx, o.plan.id(), 0, o.plan.cfg.Steps)
+		o.records, err = s.store.AllSteps(ctx, o.plan.id(), 0, o.plan.cfg.Steps)
 		return err
 	})
 	if err != nil {
@@ -176,6 +181,9 @@ func (w *watch) claimAll(ctx context.Context, p plan) {
 		err := stack.Await(ctx, stuckAfter, func(ctx context.Context) error {
 			_, account := w.now()
 			if err := w.claim(ctx, p.run(), step, account.Generation); err != nil {
+				if w.mayBeLost(step) && strings.Contains(err.Error(), string(rollout.BatchLost)) {
+					return nil
+				}
 				return err
 			}
 			return w.claimShares(ctx, p.run(), step, account.Generation, worldOf(int64(step)))
@@ -186,6 +194,13 @@ func (w *watch) claimAll(ctx context.Context, p plan) {
 			w.mu.Unlock()
 		}
 	}
+}
+
+// mayBeLost reports whether Redis came back without the batch of a step.
+func (w *watch) mayBeLost(step rollout.Step) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lostBatches[step]
 }
 
 // readLines reads a file of JSON lines; one that was never written is empty.
