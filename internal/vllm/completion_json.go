@@ -14,28 +14,209 @@ import (
 // answer is what is read of a completion's answer; everything else in it is skipped. Reading it takes a few times the
 // memory of its bytes at most, whatever they are.
 type answer struct {
-	Model   string          `json:"model"`
-	Choices bounded[choice] `json:"choices"`
-	Usage   *usage          `json:"usage"`
+	Model   string
+	Choices bounded[choice]
+	Usage   *usage
 }
 
 type usage struct {
-	Prompt     int64 `json:"prompt_tokens"`
-	Completion int64 `json:"completion_tokens"`
-	Details    *struct {
-		Cached int64 `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
+	Prompt     int64
+	Completion int64
+	Cached     *int64 // nil: not told
 }
 
 type choice struct {
-	Index          int      `json:"index"`
-	Text           *string  `json:"text"`
-	FinishReason   string   `json:"finish_reason"`
-	TokenIDs       tokenIDs `json:"token_ids"`
-	PromptTokenIDs tokenIDs `json:"prompt_token_ids"`
-	Logprobs       *struct {
-		Token logprobs `json:"token_logprobs"`
-	} `json:"logprobs"`
+	Index          int
+	Text           *string
+	FinishReason   string
+	TokenIDs       []int32
+	PromptTokenIDs []int32
+	Logprobs       []float32 // nil: none
+}
+
+// read reads an answer. What comes twice under a key is read twice, and the second stands.
+func (a *answer) read(body []byte) error {
+	r := &jsonReader{text: body}
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "model":
+			a.Model = r.string()
+		case "choices":
+			a.Choices.list = nil
+			r.list(func() {
+				if len(a.Choices.list) == a.Choices.most {
+					r.fail("a list of more than %d", a.Choices.most)
+					return
+				}
+				a.Choices.list = append(a.Choices.list, readChoice(r))
+			})
+		case "usage":
+			a.Usage = readUsage(r)
+		default:
+			r.skip()
+		}
+	})
+	return r.end()
+}
+
+func readChoice(r *jsonReader) (c choice) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "index":
+			c.Index = int(r.integer())
+		case "text":
+			c.Text = nil
+			if !r.null() {
+				text := r.string()
+				c.Text = &text
+			}
+		case "finish_reason":
+			c.FinishReason = r.string()
+		case "token_ids":
+			c.TokenIDs = r.tokenIDs()
+		case "prompt_token_ids":
+			c.PromptTokenIDs = r.tokenIDs()
+		case "logprobs":
+			c.Logprobs = readLogprobs(r)
+		default:
+			r.skip()
+		}
+	})
+	return c
+}
+
+func readLogprobs(r *jsonReader) (probs []float32) {
+	if r.null() {
+		return nil
+	}
+	probs = []float32{}
+	r.object(func(key []byte) {
+		if string(key) == "token_logprobs" {
+			probs = r.logprobs()
+			return
+		}
+		r.skip()
+	})
+	return probs
+}
+
+func readUsage(r *jsonReader) *usage {
+	if r.null() {
+		return nil
+	}
+	u := &usage{}
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "prompt_tokens":
+			u.Prompt = r.integer()
+		case "completion_tokens":
+			u.Completion = r.integer()
+		case "prompt_tokens_details":
+			u.Cached = readCached(r)
+		default:
+			r.skip()
+		}
+	})
+	return u
+}
+
+func readCached(r *jsonReader) *int64 {
+	if r.null() {
+		return nil
+	}
+	cached := int64(0)
+	r.object(func(key []byte) {
+		if string(key) == "cached_tokens" {
+			cached = r.integer()
+			return
+		}
+		r.skip()
+	})
+	return &cached
+}
+
+// integer reads a whole number; null is 0.
+func (r *jsonReader) integer() int64 {
+	if r.null() {
+		return 0
+	}
+	text := r.number()
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		r.fail("%s is no whole number of 64 bits", abridged(string(text)))
+	}
+	return n
+}
+
+// room is for how many elements a list has memory from the start: of a list that long by its commas, and no longer than
+// an honest one.
+func (r *jsonReader) room() int {
+	const most = 1 << 12
+	rest := r.text[r.at:]
+	if end := bytes.IndexByte(rest, ']'); end >= 0 {
+		rest = rest[:end]
+	}
+	return min(most, 1+bytes.Count(rest, []byte{','}))
+}
+
+// tokenIDs reads a list of whole numbers from 0 to 2^31-1; null is in no list, and is no list.
+func (r *jsonReader) tokenIDs() []int32 {
+	if r.null() {
+		return nil
+	}
+	r.peek()
+	ids := make([]int32, 0, r.room())
+	r.list(func() {
+		id, ok := r.tokenID()
+		if !ok {
+			r.fail("token id %d is %s", len(ids), r.here())
+			return
+		}
+		ids = append(ids, id)
+	})
+	return ids
+}
+
+// tokenID reads one id, digit by digit: a prompt has thousands. Where it is none, nothing is read.
+func (r *jsonReader) tokenID() (id int32, ok bool) {
+	r.peek()
+	n, at := int64(0), r.at
+	for ; at < len(r.text) && r.text[at] >= '0' && r.text[at] <= '9'; at++ {
+		if n = 10*n + int64(r.text[at]-'0'); n > math.MaxInt32 {
+			return 0, false
+		}
+	}
+	if at == r.at || r.text[r.at] == '0' && at > r.at+1 {
+		return 0, false
+	}
+	if at < len(r.text) && (r.text[at] == '.' || r.text[at] == 'e' || r.text[at] == 'E') {
+		return 0, false
+	}
+	r.at = at
+	return int32(n), true
+}
+
+// logprobs reads a list of numbers, none of them infinite; null is in no list, and an empty one.
+func (r *jsonReader) logprobs() []float32 {
+	probs := []float32{}
+	if r.null() {
+		return probs
+	}
+	r.peek()
+	probs = make([]float32, 0, r.room())
+	r.list(func() {
+		r.peek()
+		from := r.at
+		text := r.number()
+		v, err := strconv.ParseFloat(string(text), 64)
+		if err != nil || !(v >= minLogprob && v <= maxLogprob) {
+			r.err, r.at = nil, from
+			r.fail("logprob %d is %s", len(probs), r.here())
+			return
+		}
+		probs = append(probs, float32(v))
+	})
+	return probs
 }
 
 // bounded is a list that is not read further than its most elements.
@@ -60,81 +241,6 @@ func (l *bounded[T]) UnmarshalJSON(b []byte) error {
 			return err
 		}
 		l.list = append(l.list, one)
-	}
-	return nil
-}
-
-// tokenIDs is a list of whole numbers from 0 to 2^31-1; null is in no list, and is no list.
-type tokenIDs []int32
-
-// UnmarshalJSON reads the list.
-func (t *tokenIDs) UnmarshalJSON(b []byte) error {
-	*t = nil
-	return eachNumber(b, func(n int, text []byte) error {
-		id, ok := tokenID(text)
-		if !ok {
-			return fmt.Errorf("token id %d is %s", len(*t), abridged(string(text)))
-		}
-		if *t == nil {
-			*t = make([]int32, 0, n)
-		}
-		*t = append(*t, id)
-		return nil
-	})
-}
-
-// tokenID reads one id, digit by digit: a prompt has thousands.
-func tokenID(digits []byte) (id int32, ok bool) {
-	n := int64(0)
-	for _, d := range digits {
-		if d < '0' || d > '9' || n > math.MaxInt32 {
-			return 0, false
-		}
-		n = 10*n + int64(d-'0')
-	}
-	return int32(n), len(digits) > 0 && n <= math.MaxInt32
-}
-
-// logprobs is a list of numbers, none of them infinite.
-type logprobs []float32
-
-// UnmarshalJSON reads the list.
-func (l *logprobs) UnmarshalJSON(b []byte) error {
-	*l = nil
-	return eachNumber(b, func(n int, text []byte) error {
-		v, err := strconv.ParseFloat(string(text), 64)
-		if err != nil || !(v >= minLogprob && v <= maxLogprob) {
-			return fmt.Errorf("logprob %d is %s", len(*l), abridged(string(text)))
-		}
-		if *l == nil {
-			*l = make([]float32, 0, n)
-		}
-		*l = append(*l, float32(v))
-		return nil
-	})
-}
-
-// eachNumber calls do with every element of a JSON list, in order, and with how many there are. The elements of a
-// list of anything but numbers come in pieces that are no numbers.
-func eachNumber(list []byte, do func(n int, text []byte) error) error {
-	list = bytes.TrimSpace(list)
-	if string(list) == "null" {
-		return nil
-	}
-	if len(list) < 2 || list[0] != '[' {
-		return errors.New("not a list")
-	}
-	list = bytes.TrimSpace(list[1 : len(list)-1])
-	if len(list) == 0 {
-		return nil
-	}
-	n := 1 + bytes.Count(list, []byte{','})
-	for rest, more := list, true; more; {
-		var element []byte
-		element, rest, more = bytes.Cut(rest, []byte{','})
-		if err := do(n, bytes.TrimSpace(element)); err != nil {
-			return err
-		}
 	}
 	return nil
 }

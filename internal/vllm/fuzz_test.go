@@ -3,6 +3,7 @@ package vllm
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -141,6 +142,39 @@ func FuzzMetrics(f *testing.F) {
 		}
 		if s.MaxLoRAs < 0 {
 			t.Errorf("%d adapters in a batch", s.MaxLoRAs)
+		}
+	})
+}
+
+// FuzzReadAnswer: what is read as an answer is JSON, and its text is what encoding/json makes of it.
+func FuzzReadAnswer(f *testing.F) {
+	for _, seed := range []string{
+		`{"id":"cmpl-1","model":"m","choices":[{"index":0,"text":"A PAR H\n","logprobs":{"tokens":["A"],"token_logprobs":[-0.5,` +
+			`-1e-3],"top_logprobs":[{"A":-0.5}]},"finish_reason":"stop","token_ids":[1,2],"prompt_token_ids":[7,8,9]}],` +
+			`"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}},"x":[{"y":null}]}`,
+		`{"choices":[{"text":"\u00e9\ud83d\ude00\\ \"", "token_ids":null,"logprobs":null}],"usage":null}`,
+		`{"choices":[{"token_ids":[01]}]}`, `{"choices":[{"token_ids":[1.0,-1,2147483648]}]}`, `{"model":"a",}`, `{"a":[1,]}`,
+		`{"a":tru}`, `{"choices":[{"logprobs":{"token_logprobs":[NaN,0x1p2,1e999]}}]}`, `{} {}`, `[]`, `null`, "{\"model\":\"\xff\"}",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got := answer{Choices: bounded[choice]{most: 2}}
+		if err := got.read(body); err != nil {
+			return
+		}
+		if !json.Valid(body) {
+			t.Fatalf("read what is no JSON: %q", body)
+		}
+		for _, c := range got.Choices.list {
+			if c.Text == nil {
+				continue
+			}
+			again, err := json.Marshal(*c.Text)
+			var text string
+			if err != nil || json.Unmarshal(again, &text) != nil || text != *c.Text {
+				t.Errorf("a text that JSON cannot say: %q", *c.Text)
+			}
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/semaphore"
 
@@ -67,17 +68,30 @@ func (h openAITransport) read(ctx context.Context, call *call, resp *http.Respon
 		return err
 	}
 	defer h.room.Release(size)
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	if err != nil {
+	body := bodies.Get().(*bytes.Buffer)
+	defer keepBody(body)
+	body.Reset()
+	if _, err := body.ReadFrom(io.LimitReader(resp.Body, limit+1)); err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}
-	if int64(len(body)) > limit {
+	if int64(body.Len()) > limit {
 		return badAnswer("more than %d bytes, which are enough for what was asked", limit)
 	}
-	if err := json.Unmarshal(body, &call.answer); err != nil {
+	if err := call.answer.read(body.Bytes()); err != nil {
 		return badAnswer("%w", unreadable(err))
 	}
 	return nil
+}
+
+// bodies are buffers for answers: nothing of an answer's bytes is kept when it has been read.
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// keepBody keeps a buffer for the next answer, unless this one was much larger than answers are.
+func keepBody(b *bytes.Buffer) {
+	const most = 256 << 10
+	if b.Cap() <= most {
+		bodies.Put(b)
+	}
 }
 
 // authorise adds the API key, if there is one.

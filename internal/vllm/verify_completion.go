@@ -77,10 +77,10 @@ func (u *usage) verify(list []choice) error {
 // cached is the prompt tokens of one request that were found in the prefix cache; -1 if the answer does not tell. It
 // counts them for the whole call: with several prompts, only none at all can be told of each.
 func (u *usage) cached(prompts int) int {
-	if u == nil || u.Details == nil {
+	if u == nil || u.Cached == nil {
 		return -1
 	}
-	n := u.Details.Cached
+	n := *u.Cached
 	if n < 0 || n > u.Prompt || prompts > 1 && n > 0 {
 		return -1
 	}
@@ -108,8 +108,8 @@ func (c *choice) verify(req *rollout.Request) error {
 		return badAnswer("%d prompt tokens of a prompt of %d bytes", prompt, len(req.Prompt))
 	case c.Logprobs == nil:
 		return badAnswer("no logprobs")
-	case len(c.Logprobs.Token) != tokens:
-		return badAnswer("%d token ids but %d logprobs", tokens, len(c.Logprobs.Token))
+	case len(c.Logprobs) != tokens:
+		return badAnswer("%d token ids but %d logprobs", tokens, len(c.Logprobs))
 	case c.Text == nil:
 		return badAnswer("no text")
 	case len(*c.Text) > slackBytes+maxTokenBytes*tokens:
@@ -146,7 +146,7 @@ func (c *choice) completion(model string, cached int) rollout.Completion {
 		Text:           *c.Text,
 		PromptTokenIDs: c.PromptTokenIDs,
 		TokenIDs:       c.TokenIDs,
-		Logprobs:       c.Logprobs.Token,
+		Logprobs:       c.Logprobs,
 		FinishReason:   c.FinishReason,
 		Model:          model,
 		CachedTokens:   cached,
