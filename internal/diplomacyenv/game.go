@@ -27,6 +27,7 @@ type game struct {
 	env         *Env
 	state       *diplomacy.State
 	record      record
+	phases      []byte       // the record's, as JSON, with commas between them: written once each
 	rewardTally *rewardTally // nil before the fork
 	history     []string
 
@@ -173,7 +174,7 @@ func (g *game) botOrders(o diplomacy.Options) ([]diplomacy.Order, error) {
 // play plays one phase, keeps it in the record, and returns the rewards of the learners' turns in it.
 func (g *game) play(orders [][]diplomacy.Order) map[string]float64 {
 	before := g.state
-	g.record.Phases = append(g.record.Phases, newPlayed(before, orders))
+	g.keep(newPlayed(before, orders))
 	out := g.adjudicator.Process(before, orders)
 	g.remember(before, out)
 	g.state = out.Next.Clone()
@@ -202,8 +203,32 @@ func (g *game) remember(before *diplomacy.State, out *diplomacy.Outcome) {
 	}
 }
 
-// Checkpoint is everything that was ordered so far.
-func (g *game) Checkpoint() ([]byte, error) { return json.Marshal(g.record) }
+// keep adds a phase to the record.
+func (g *game) keep(p played) {
+	g.record.Phases = append(g.record.Phases, p)
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // it is texts alone
+	}
+	if len(g.phases) > 0 {
+		g.phases = append(g.phases, ',')
+	}
+	g.phases = append(g.phases, text...)
+}
+
+// Checkpoint is everything that was ordered so far: the record as JSON, of which only the head is written anew.
+func (g *game) Checkpoint() ([]byte, error) {
+	head := g.record
+	head.Phases = nil
+	text, err := json.Marshal(head)
+	if err != nil || len(g.phases) == 0 {
+		return text, err
+	}
+	const none = `null}` // the phases come last
+	b := make([]byte, 0, len(text)+len(g.phases))
+	b = append(append(b, text[:len(text)-len(none)]...), '[')
+	return append(append(b, g.phases...), ']', '}'), nil
+}
 
 // The counters of a Result.
 const (

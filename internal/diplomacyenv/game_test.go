@@ -339,3 +339,38 @@ func BenchmarkEpisode(b *testing.B) {
 	}
 	b.ReportMetric(float64(decisions), "decisions")
 }
+
+// A checkpoint is the record as encoding/json writes it, though each phase is written once.
+func TestCheckpointIsTheRecord(t *testing.T) {
+	t.Parallel()
+	env, err := FromOptions([]byte(`{"horizon_years":4,"warmup_phases":{"min":0,"max":3}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range int64(4) {
+		scenario, err := env.Scenario(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		started, err := env.Start(scenario, seed, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for g := started.(*game); ; {
+			got, err := g.Checkpoint()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want, err := json.Marshal(g.record); err != nil || string(got) != string(want) {
+				t.Fatalf("%v\n got %s\nwant %s", err, got, want)
+			}
+			if g.Done() {
+				break
+			}
+			if _, err := g.Act(map[string]string{"AUSTRIA": "", "ENGLAND": "", "FRANCE": "A PAR H", "GERMANY": "", "ITALY": "",
+				"RUSSIA": "", "TURKEY": ""}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
