@@ -7,6 +7,32 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
+// followAgain is how long the server waits before it tries again to hear of changes.
+const followAgain = time.Second
+
+// followChanges wakes polls when the buffer changes, whoever has changed it, until ctx is done. Nothing depends on it:
+// while it hears nothing, polls look by themselves, more often.
+func (s *Server) followChanges(ctx context.Context) {
+	if s.deps.Changes == nil {
+		return
+	}
+	for ctx.Err() == nil {
+		err := s.deps.Changes(ctx, func() {
+			s.hears.Store(true)
+			s.waiters.wakeFirst("", true) // what changed before is looked for
+		}, func(run rollout.RunName) { s.waiters.wakeFirst(run, false) })
+		if s.hears.Swap(false) && ctx.Err() == nil {
+			s.waiters.wakeFirst("", true) // so that they know how often to look from now on
+			s.deps.Log.InfoContext(ctx, "not told of changes of the buffer for now; waiting claims look by themselves",
+				"error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(followAgain):
+		}
+	}
+}
+
 // maxHints is how many hints to the runs' workflows may be on their way. Beyond it they are dropped: a run that gets no
 // hint looks by itself, later.
 const maxHints = 256

@@ -157,14 +157,30 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 	}}, nil
 }
 
-// Pauses between two looks at the store: short at first, for a batch that is about to be complete. The longest
-// pause is how late a batch may be noticed; a look is one small script in Redis. Only the first of the claims that
-// wait for one step looks so often: it wakes the others.
+// Pauses between two looks at the store. Only the first of the claims that wait for one step looks so often; it wakes
+// the others. While the server hears of changes, it looks when there is one, and now and then so that the store knows
+// that its trainer waits. While it does not, it looks again and again: soon at first, for a batch that is about to be
+// complete; the longest pause is then how late a batch may be noticed. A look is one small script in Redis.
 const (
-	firstPause  = 20 * time.Millisecond
+	firstPause  = 20 * time.Millisecond // and at least so much after the look before
 	maxPause    = 100 * time.Millisecond
 	behindPause = 5 * time.Second
+	heardPause  = 5 * time.Second // well below what a trainer may be silent for and still be waiting
 )
+
+// rest is how long a poll waits if nobody wakes it; forever is as long as it may wait at all.
+func (s *Server) rest(poll *waiter, pause, forever time.Duration) time.Duration {
+	first := s.waiters.first(poll)
+	switch {
+	case s.hears.Load() && first:
+		return heardPause
+	case s.hears.Load():
+		return forever
+	case first:
+		return pause
+	}
+	return behindPause
+}
 
 // await claims until there is an answer other than "not ready", the wait is over, the client has gone or the server
 // stops. done must be called when a batch is delivered: until then it has one of the places of batches that are in
@@ -174,8 +190,9 @@ func (s *Server) await(ctx context.Context, a ask) (batch *buffer.RawBatch, done
 	poll := &waiter{run: a.run, step: a.step, generation: a.generation, since: now, deadline: now.Add(a.wait)}
 	over := time.NewTimer(a.wait)
 	defer over.Stop()
-	listed := false
+	listed, joined := false, false
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		looked := s.deps.Now()
 		batch, done, err := s.look(ctx, a)
 		if !rollout.Refused(err, rollout.NotReady) || a.wait <= 0 {
 			if err == nil {
@@ -191,18 +208,22 @@ func (s *Server) await(ctx context.Context, a ask) (batch *buffer.RawBatch, done
 			defer leave()
 			s.waiters.add(poll)
 			defer s.waiters.remove(poll)
-			listed = true
+			listed, joined = true, true
 		}
 		s.waiters.note(poll, strings.TrimSuffix(err.Error(), "; ask again"))
-		rest := pause
-		if !s.waiters.first(poll) {
-			rest = behindPause
+		rest := s.rest(poll, pause, a.wait)
+		if joined && s.waiters.first(poll) { // a change between its look and its entry in the list woke nobody
+			rest = firstPause
 		}
+		joined = false
 		// Jitter keeps the ranks of a trainer, which ask together, from looking together.
 		look := time.NewTimer(rest + rand.N(rest/4))
 		select {
 		case <-look.C:
 		case <-poll.wake:
+			if s.hears.Load() { // changes come in swarms
+				time.Sleep(firstPause - s.deps.Now().Sub(looked))
+			}
 		case <-over.C:
 			return nil, nil, err
 		case <-s.stopping:

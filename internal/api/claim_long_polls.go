@@ -99,6 +99,17 @@ func (w *waiters) wakeStep(run rollout.RunName, step rollout.Step) {
 	})
 }
 
+// wakeFirst lets the first poll of each step that the run's trainers wait for look at once, or of every run.
+func (w *waiters) wakeFirst(run rollout.RunName, all bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for step, same := range w.set {
+		if all || step.run == run {
+			same.Front().Value.(*waiter).nudge()
+		}
+	}
+}
+
 // each calls see with every poll.
 func (w *waiters) each(see func(*waiter)) {
 	w.mu.Lock()

@@ -122,6 +122,9 @@ type Deps struct {
 	Fleet   Fleet
 	Workers Workers
 	Events  Events
+	// Changes calls changed with every run of which a batch may be there now, from when it calls began until it
+	// returns. nil: nobody tells, and claims that wait look by themselves.
+	Changes func(ctx context.Context, began func(), changed func(rollout.RunName)) error
 	// ReadSpec reads a run spec in YAML or JSON, strictly. An error that unwraps to several is reported fault by fault.
 	ReadSpec func([]byte) (rollout.Spec, error)
 

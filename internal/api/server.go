@@ -107,6 +107,7 @@ type Server struct {
 	api             huma.API
 	handler         http.Handler
 	waiters         waiters
+	hears           atomic.Bool // of every change of the buffer
 	gates           gates
 	unauthenticated rateLimiter // requests without a valid token, by address; a valid token is never held up by them
 	refusals        rateLimiter // changes that were refused, by who asked for them
@@ -192,6 +193,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	var background sync.WaitGroup
 	background.Go(func() { s.sendHints(hints) })
 	background.Go(func() { s.tellMarks(hints) })
+	background.Go(func() { s.followChanges(hints) })
 	defer background.Wait()
 	defer stopHints()
 

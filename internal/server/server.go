@@ -133,6 +133,7 @@ func apiDeps(b *connections.Set, metrics *prom.Metrics, sinks *sinkWatch, log *s
 	return api.Deps{
 		Control:  b.Control,
 		Store:    b.Buffer,
+		Changes:  b.Buffer.Follow,
 		Fleet:    b.Registry,
 		Workers:  b.Workers,
 		Events:   eventStream{b.Events},

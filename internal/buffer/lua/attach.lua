@@ -32,6 +32,7 @@ if ARGV[1] ~= '' then
   end
 end
 call('HSET', run, 'next', from)
+changed()
 call('HDEL', run, 'asked', 'polled') -- the process that waited is replaced
 local epoch = call('HINCRBY', run, 'epoch', 1)
 advance()

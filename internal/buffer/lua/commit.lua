@@ -25,4 +25,5 @@ spend(seq, 'journals')
 call('HSET', group(seq), 'games', samples(seq))
 call('DEL', games(seq))
 tell(ARGV[8])
+changed()
 return {'ok', '', ''}

@@ -43,5 +43,6 @@ while oldest <= k - tonumber(ARGV[6]) do
 end
 call('HSET', run, 'oldest', oldest)
 tell(ARGV[9])
+changed()
 advance()
 return {'ok', 1, call('HGETALL', key), mark()}

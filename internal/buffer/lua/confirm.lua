@@ -3,4 +3,5 @@
 --> ok confirmed:int
 if int('era') > tonumber(ARGV[1]) or replication_id() ~= ARGV[2] then return {'ok', 0} end
 call('HSET', run, 'era', ARGV[1], 'confirmed', ARGV[2])
+changed()
 return {'ok', 1}

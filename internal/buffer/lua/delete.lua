@@ -5,5 +5,6 @@
 if call('EXISTS', run) == 1 then
   call('RENAME', run, base .. 'dying')
   call('SET', base .. 'gone', ARGV[1], 'EX', ARGV[2])
+  changed()
 end
 return {'ok', call('EXISTS', base .. 'gone'), tonumber(call('HGET', base .. 'dying', 'epoch') or '0')}

@@ -3,4 +3,5 @@
 if not news(ARGV[1]) then return {'ok'} end
 set_limits(3)
 sweep(ARGV[2])
+changed()
 return {'ok'}

@@ -105,6 +105,16 @@ local function state_of(seq)
   return nil
 end
 
+-- changed tells those who wait for a batch that it may be there now. Whoever does not hear it looks by himself, later; a
+-- Redis that lets nobody publish is no reason to fail.
+local published = false
+local function changed()
+  if published then return end
+  published = true
+  local prefix, id = string.match(base, '^(.*):{(.*)}:$')
+  redis.pcall('PUBLISH', prefix .. ':changed', id)
+end
+
 local function known_range(seq) return tonumber(seq) - int('highest') <= MAX_JUMP end
 
 -- move takes a group from one of the four sets, or from nowhere, to another.
@@ -194,6 +204,7 @@ local function drop(seq, state, code, fact)
   call('ZADD', base .. 'codes', seq, seq .. ' ' .. code)
   call('ZREMRANGEBYRANK', base .. 'codes', 0, -MAX_CODES - 1)
   tell(fact)
+  changed()
 end
 
 -- oldest_fresh is the oldest policy version that may still be trained on.

@@ -148,4 +148,5 @@ local text = cjson.encode({found_granted = found_granted, found_completed = foun
   lost_groups = lost_groups, restored = restored, era = era})
 if #named > 0 then text = string.sub(text, 1, -2) .. ',"lost_batches":' .. cjson.encode(named) .. '}' end
 call('HSET', run, 'repair', text)
+changed()
 return {'ok', 1, text, mark()}

@@ -3,4 +3,5 @@
 if tonumber(ARGV[1]) <= int('version') then return {'ok'} end
 call('HSET', run, 'version', ARGV[1])
 sweep(ARGV[2])
+changed()
 return {'ok'}
