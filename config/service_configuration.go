@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/api"
 	"github.com/millrace/millrace/internal/enginediscovery"
 	"github.com/millrace/millrace/internal/engineurl"
+	"github.com/millrace/millrace/internal/redisserver"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/settings"
 )
@@ -59,8 +60,10 @@ type Auth struct {
 
 // Redis is where the buffer is.
 type Redis struct {
-	URL    string `json:"url"`
-	Prefix string `json:"prefix"`
+	URL          string           `json:"url"`
+	Prefix       string           `json:"prefix"`
+	WaitReplicas int              `json:"wait_replicas"`
+	WaitFor      rollout.Duration `json:"wait_for"`
 }
 
 // Temporal is where the workflows are.
@@ -200,7 +203,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 func DefaultService() Service {
 	return Service{
 		Listen:      "127.0.0.1:8700",
-		Redis:       Redis{URL: "redis://127.0.0.1:6379/0", Prefix: "millrace"},
+		Redis:       Redis{URL: "redis://127.0.0.1:6379/0", Prefix: "millrace", WaitFor: rollout.Duration(time.Second)},
 		Temporal:    Temporal{Address: "127.0.0.1:7233", Namespace: "default", TaskQueuePrefix: "millrace"},
 		Axiom:       Axiom{URL: "https://api.axiom.co"},
 		OTel:        OTel{TraceRatio: 0.1},
@@ -250,8 +253,13 @@ var serviceTable = settings.Table{
 			Doc: "networks of proxies whose X-Forwarded-For names the client, in audits and for the limits by address"},
 		{Path: "redis", Doc: "where the buffer is"},
 		{Path: "redis.url", Required: true,
-			Doc: "redis://, rediss:// or unix:// address; MILLRACE_REDIS_URL takes its place when it holds a password"},
+			Doc: "redis://, redis+sentinel:// or redis+cluster:// address (rediss for TLS), or unix://; " +
+				"MILLRACE_REDIS_URL takes its place when it holds a password"},
 		{Path: "redis.prefix", Required: true, Doc: "of every key, so that deployments can share a Redis"},
+		{Path: "redis.wait_replicas",
+			Doc: "how many replicas must have a grant, a step's record or a new trainer before it is answered " +
+				"(docs/guarantees.md)"},
+		{Path: "redis.wait_for", Doc: "how long they may take; then the call is refused, to be asked again"},
 		{Path: "temporal", Doc: "where the workflows are"},
 		{Path: "temporal.address", Required: true,
 			Doc: "host:port of Temporal's frontend; TEMPORAL_ADDRESS takes its place"},
@@ -421,9 +429,16 @@ func (r *reader) checkService(s *Service) {
 		"every interface",
 		hostPort(s.Worker.Listen) && host != "")
 	check("temporal.address", s.Temporal.Address, "host:port, such as 127.0.0.1:7233", hostPort(s.Temporal.Address))
-	if !address(s.Redis.URL, "redis", "rediss", "unix") && s.Redis.URL != "" && !r.hasFault("redis.url") {
-		// It may hold a password, and is not shown.
-		r.faultAt("redis.url", "want redis://host:port/db, rediss:// for TLS, or unix:///path")
+	if s.Redis.URL != "" && !r.hasFault("redis.url") {
+		if _, err := redisserver.Parse(s.Redis.URL); err != nil { // it may hold a password, and is not shown
+			r.faultAt("redis.url", "%v", err)
+		}
+	}
+	if s.Redis.WaitReplicas < 0 {
+		r.faultAt("redis.wait_replicas", "%d replicas: want 0 or more", s.Redis.WaitReplicas)
+	}
+	if s.Redis.WaitFor <= 0 {
+		r.faultAt("redis.wait_for", "%v: want a time, such as 1s", s.Redis.WaitFor.Std())
 	}
 	check("otel.endpoint", s.OTel.Endpoint, "an http or https address", address(s.OTel.Endpoint, "http", "https"))
 	check("axiom.url", s.Axiom.URL, "an http or https address", address(s.Axiom.URL, "http", "https"))
@@ -506,8 +521,6 @@ func (s Service) API(version string) api.Config {
 
 // Redacted is s as it may be shown: secrets hide themselves, and passwords in addresses are masked.
 func (s Service) Redacted() Service {
-	if u, err := url.Parse(s.Redis.URL); err == nil {
-		s.Redis.URL = u.Redacted()
-	}
+	s.Redis.URL = redisserver.Redacted(s.Redis.URL)
 	return s
 }

@@ -59,7 +59,8 @@ type serviceFlags struct {
 func (f *serviceFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "config", "c", "", "service configuration (YAML); see config/examples/service.yaml")
-	flags.StringVar(&f.redis, "redis", "", "Redis, as redis://host:port/db")
+	flags.StringVar(&f.redis, "redis", "", "Redis, as redis://host:port/db, redis+sentinel://... or "+
+		"redis+cluster://... (docs/guarantees.md)")
 	flags.StringVar(&f.temporal, "temporal", "", "Temporal, as host:port")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&f.pprof, "pprof", "", "address for the Go runtime's profiles, 127.0.0.1:PORT; none by default, "+

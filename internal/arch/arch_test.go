@@ -45,7 +45,7 @@ var layers = [][]string{
 		"internal/isolation", "internal/archive", "internal/retry", "internal/freeport", "internal/fleetsync",
 		"internal/pagetable",
 		"internal/runsampler", "internal/tokenrates", "internal/diagnosisinput", "internal/eventscript", "internal/apiclient",
-		"internal/temporalcli", "internal/lease", "internal/redistest", "internal/profiles",
+		"internal/temporalcli", "internal/lease", "internal/redistest", "internal/profiles", "internal/redisserver",
 	},
 	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gameworkers"}, // durable shell
 	{ // wiring
@@ -63,7 +63,8 @@ var owners = map[string][]string{
 	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/workerregistry/",
 		"internal/telemetry/store", "internal/stack",
 		"internal/crashtest", "internal/isolation", "internal/connections", "internal/runsampler",
-		"internal/tokenrates", "internal/lease", "internal/redistest", "internal/bench/turncost"},
+		"internal/tokenrates", "internal/lease", "internal/redistest", "internal/bench/turncost",
+		"internal/redisserver"},
 	"github.com/alicebob/miniredis/": {"cmd/"},
 	"github.com/sashabaranov/":       {"internal/vllm"},
 	"github.com/axiomhq/":            {"internal/telemetry/axiom/"},

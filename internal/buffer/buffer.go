@@ -36,6 +36,10 @@ type Options struct {
 	RetainSteps int              // completed steps whose batches are kept for a rewind; default 2, negative: none
 	DetailSteps int              // latest steps whose records list their groups; default 4096. Others take half a kilobyte
 	Now         func() time.Time // default time.Now
+	// WaitReplicas is how many replicas must have what a trainer is told before it is told, and WaitFor how long they may
+	// take. 0: none need to.
+	WaitReplicas int
+	WaitFor      time.Duration
 }
 
 // Store is the buffer of all runs. It holds no state of its own but records on their way, and how far it has seen
@@ -49,13 +53,16 @@ type Store struct {
 	now    func() time.Time
 	known  *knownMarks
 
+	waitReplicas int
+	waitFor      time.Duration
+
 	journals *journalSender
 }
 
 // New makes a Store; it does not connect.
 func New(rdb redis.UniversalClient, o Options) *Store {
 	s := &Store{rdb: rdb, prefix: o.Prefix, retain: o.RetainSteps, detail: o.DetailSteps, now: o.Now,
-		known: newKnownMarks()}
+		known: newKnownMarks(), waitReplicas: o.WaitReplicas, waitFor: o.WaitFor}
 	if s.prefix == "" {
 		s.prefix = "millrace"
 	}

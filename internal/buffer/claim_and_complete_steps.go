@@ -30,7 +30,9 @@ func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rol
 		return 0, 0, fmt.Errorf("attach trainer: %w", err)
 	}
 	if r.ok() {
-		s.known.note(run, markOf(r.list(3)))
+		if err := s.told(ctx, run, markOf(r.list(3))); err != nil {
+			return 0, 0, fmt.Errorf("attach trainer: %w", err)
+		}
 	}
 	switch r.code() {
 	case rollout.OutOfOrder:
@@ -128,7 +130,9 @@ func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.
 	b.Groups = shareOf(r.list(3), share)
 	mark := markOf(r.list(4))
 	mark.Grants = []rollout.Grant{grantOf(step, r.list(3), r.str(5))}
-	s.known.note(run, mark)
+	if err := s.told(ctx, run, mark); err != nil {
+		return nil, fmt.Errorf("claim step: %w", err)
+	}
 	if err := s.fetch(ctx, b); err != nil {
 		return nil, err
 	}
@@ -266,7 +270,9 @@ func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.
 	if !r.ok() {
 		return rollout.StepRecord{}, false, refusedRecord(run, step, generation, r)
 	}
-	s.known.note(run, markOf(r.list(3)))
+	if err := s.told(ctx, run, markOf(r.list(3))); err != nil {
+		return rollout.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
+	}
 	record, err := recordOf(step, r.fields(2))
 	_ = s.collect(ctx, run) // else with the next group or step
 	return record, r.int(1) == 1, err

@@ -19,6 +19,7 @@ import (
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/redisserver"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/runcontrol"
 	"github.com/millrace/millrace/internal/telemetry/otel"
@@ -52,6 +53,9 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, e
 	rdb, err := openRedis(ctx, cfg.Redis.URL)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkRedis(ctx, rdb, logger); err != nil {
+		return nil, errors.Join(err, rdb.Close())
 	}
 	addresses, err := cfg.EngineURLs.Rules()
 	if err != nil {
@@ -89,6 +93,7 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, e
 	b.Registry.Addresses = addresses
 	b.Buffer = buffer.New(rdb, buffer.Options{
 		Prefix: cfg.Redis.Prefix, RetainSteps: cfg.RetainSteps, Now: time.Now,
+		WaitReplicas: cfg.Redis.WaitReplicas, WaitFor: cfg.Redis.WaitFor.Std(),
 	})
 	b.Control = runcontrol.New(&workflows.Client{
 		Temporal: temporal, Namespace: cfg.Temporal.Namespace,
@@ -118,19 +123,27 @@ func AwaitRedis(ctx context.Context, url string) error {
 	return rdb.Close()
 }
 
-func openRedis(ctx context.Context, url string) (*redis.Client, error) {
-	opts, err := redis.ParseURL(url)
+func openRedis(ctx context.Context, url string) (redis.UniversalClient, error) {
+	address, err := redisserver.Parse(url)
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
-	opts.ContextTimeoutEnabled = true // a call's deadline bounds its wait for the socket, too
-	rdb := redis.NewClient(opts)
+	rdb := address.Connect()
 	ping := func(ctx context.Context) error { return rdb.Ping(ctx).Err() }
 	if err := retry.Within(ctx, pingPatience, pingEvery, ping); err != nil {
 		_ = rdb.Close() // it never connected
-		return nil, fmt.Errorf("redis at %s %w: %w; start one, or check the address", opts.Addr, ErrNoAnswer, err)
+		return nil, fmt.Errorf("redis at %s %w: %w; start one, or check the address", address, ErrNoAnswer, err)
 	}
 	return rdb, nil
+}
+
+// checkRedis refuses a Redis that may delete what is written to it, and tells what a crash of it costs.
+func checkRedis(ctx context.Context, rdb redis.UniversalClient, log *slog.Logger) error {
+	found, err := redisserver.Check(ctx, rdb)
+	for _, f := range found {
+		log.Log(ctx, f.Level, f.Text)
+	}
+	return err
 }
 
 // temporalOptions is how to connect to Temporal: with an API key always over TLS, or the key could be read on its way.

@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/redisserver"
 	"github.com/millrace/millrace/internal/units"
 )
 
@@ -36,8 +35,8 @@ func spoolFolder(cfg config.Service, getenv func(string) string) string {
 		dir = filepath.Join(stateFolder(getenv), "millrace", "spool")
 	}
 	of := cfg.Redis.Prefix
-	if o, err := redis.ParseURL(cfg.Redis.URL); err == nil { // without the password, which may change
-		of = o.Addr + "\n" + o.Network + "\n" + string(rune('0'+o.DB)) + "\n" + cfg.Redis.Prefix
+	if address, err := redisserver.Parse(cfg.Redis.URL); err == nil { // without the password, which may change
+		of = address.Identity() + "\n" + cfg.Redis.Prefix
 	}
 	sum := sha256.Sum256([]byte(of))
 	return filepath.Join(dir, cfg.Redis.Prefix+"-"+hex.EncodeToString(sum[:4]))
