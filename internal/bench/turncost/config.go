@@ -22,6 +22,7 @@ type Config struct {
 	Samples int           // games of a group
 	After   time.Duration // that engines take for an answer
 	Games   int           // that the worker plays at a time
+	Waiting int           // claims that wait for a batch, in a measurement of their own; 0: none
 	// OnDisk has Redis write its log, with appendfsync always, and Temporal its database; else both keep all in memory.
 	OnDisk bool
 
@@ -57,6 +58,7 @@ func (c Config) Validate() error {
 	require(c.Samples >= 1 && c.Samples <= rollout.MaxEpisodes, "samples: %d is not within 1 and %d", c.Samples,
 		rollout.MaxEpisodes)
 	require(c.After >= 0, "after: %v is negative", c.After)
+	require(c.Waiting >= 0, "waiting: %d is negative", c.Waiting)
 	require(c.Games >= 1, "games: %d is less than 1", c.Games)
 	for _, n := range c.Phases {
 		require(c.groups(n) <= rollout.MaxOutstanding, "turns: %d need %d groups of %d games of %d phases, and %d may be "+

@@ -49,8 +49,14 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 	if _, err := s.play(ctx, "warm", phasesPerYear, 1, nil); err != nil {
 		return Result{}, err
 	}
-	if res.Idle, err = s.idle(ctx); err != nil {
+	if res.Idle, err = s.watch(ctx, idleFor); err != nil {
 		return Result{}, err
+	}
+	if cfg.Waiting > 0 {
+		cfg.say("%d claims wait for a batch that does not come, for %v", cfg.Waiting, waitingFor)
+		if res.Waiting, err = s.waiting(ctx, cfg.Waiting); err != nil {
+			return Result{}, err
+		}
 	}
 	for _, phases := range cfg.Phases {
 		row, err := s.row(ctx, phases)
@@ -69,10 +75,12 @@ func startSite(ctx context.Context, cfg Config) (*site, error) {
 	if s.profiles, err = freeport.Address(); err != nil {
 		return nil, err
 	}
+	most := 4096 + 2*cfg.Waiting
 	cfg.say("starting Redis, Temporal, a server and a worker in %s", cfg.Dir)
 	s.Stack, err = stack.Start(ctx, stack.Config{
 		Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, RedisAt: cfg.EmbeddedRedis, Dir: cfg.Dir,
-		Service: fmt.Sprintf("worker: {games: %d, listen: \"\"}\nlimits: {games_per_run: 1000000}\n", cfg.Games), Workers: 1,
+		Service: fmt.Sprintf("worker: {games: %d, listen: \"\"}\nlimits: {games_per_run: 1000000, waiting_claims: %d, "+
+			"connections: %d, connections_per_address: %d}\n", cfg.Games, most, most, most), Workers: 1,
 		WorkerArgs: []string{"--pprof", s.profiles}, Volatile: !cfg.OnDisk,
 	})
 	if err != nil {
@@ -145,8 +153,8 @@ func since(before, now map[string]float64) map[string]float64 {
 // idleFor is how long the processes are watched while nothing is played.
 const idleFor = 5 * time.Second
 
-// idle is the processor time per second that each process uses while there is nothing to do.
-func (s *site) idle(ctx context.Context) (map[string]float64, error) {
+// watch is the processor time per second, in milliseconds, that each process uses for a while.
+func (s *site) watch(ctx context.Context, lasts time.Duration) (map[string]float64, error) {
 	before, err := s.used()
 	if err != nil {
 		return nil, err
@@ -155,17 +163,17 @@ func (s *site) idle(ctx context.Context) (map[string]float64, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(idleFor):
+	case <-time.After(lasts):
 	}
 	now, err := s.used()
 	if err != nil {
 		return nil, err
 	}
-	idle := since(before, now)
-	for name := range idle {
-		idle[name] *= 1000 / time.Since(began).Seconds()
+	used := since(before, now)
+	for name := range used {
+		used[name] *= 1000 / time.Since(began).Seconds()
 	}
-	return idle, nil
+	return used, nil
 }
 
 // row measures games of one length.

@@ -31,8 +31,9 @@ type Result struct {
 	Processor    string             `json:"processor"`
 	LoadBefore   string             `json:"load_before"`
 	LoadAfter    string             `json:"load_after"`
-	RedisVersion string             `json:"redis_version"` // empty: the embedded one, which is not measured
-	Idle         map[string]float64 `json:"idle_ms_per_s"` // processor time of each process while there is nothing to do
+	RedisVersion string             `json:"redis_version"`                     // empty: the embedded one, which is not measured
+	Idle         map[string]float64 `json:"idle_ms_per_s"`                     // processor time of each process while there is nothing to do
+	Waiting      map[string]float64 `json:"waiting_claims_ms_per_s,omitempty"` // the same while claims wait
 	Rows         []Row              `json:"rows"`
 }
 
@@ -101,16 +102,25 @@ func (r Result) WriteText(w io.Writer) error {
 
 func (r Result) processes() *table.Table {
 	columns := []table.Column{table.Left("PROCESS"), table.Right("IDLE ms/s")}
+	if r.Waiting != nil {
+		columns = append(columns, table.Right(fmt.Sprintf("%d CLAIMS WAIT ms/s", r.Config.Waiting)))
+	}
 	for _, row := range r.Rows {
 		columns = append(columns, table.Right(fmt.Sprintf("%d PHASES µs/turn", row.Phases)), table.Right("ms/game"))
 	}
 	t := table.New(columns...)
 	for _, name := range order {
 		cells := []string{name}
-		if idle, measured := r.Idle[name]; measured {
-			cells = append(cells, fmt.Sprintf("%.1f", idle))
-		} else {
-			cells = append(cells, "-")
+		rates := []map[string]float64{r.Idle}
+		if r.Waiting != nil {
+			rates = append(rates, r.Waiting)
+		}
+		for _, rate := range rates {
+			if used, measured := rate[name]; measured {
+				cells = append(cells, fmt.Sprintf("%.1f", used))
+			} else {
+				cells = append(cells, "-")
+			}
 		}
 		for _, row := range r.Rows {
 			if _, measured := row.TurnUs[name]; !measured {
