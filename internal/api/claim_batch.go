@@ -255,9 +255,8 @@ func (s *Server) notReady(ctx context.Context, run rollout.RunName, reason strin
 	return func(hc huma.Context) {
 		hc.SetHeader("Retry-After", strconv.Itoa(retryAfterSec))
 		hc.SetHeader("X-Millrace-Reason", headerText(reason))
-		counts, errCounts := s.deps.Store.Counts(ctx, run)
-		status, errStatus := s.deps.Store.Status(ctx, run)
-		if errCounts == nil && errStatus == nil { // Figures beside the answer: it is 204 without them, too.
+		if f, ok := s.figures.of(ctx, s.deps.Store, run, s.deps.Now()); ok { // It is 204 without them, too.
+			counts, status := f.counts, f.status
 			hc.SetHeader("X-Millrace-Ready", strconv.FormatInt(counts.Ready, 10))
 			hc.SetHeader("X-Millrace-Pending", strconv.FormatInt(counts.Queued+counts.InFlight, 10))
 			hc.SetHeader("X-Millrace-Needed", strconv.Itoa(needed(status, counts)))

@@ -107,6 +107,7 @@ type Server struct {
 	api             huma.API
 	handler         http.Handler
 	waiters         waiters
+	figures         claimFigures
 	hears           atomic.Bool // of every change of the buffer
 	gates           gates
 	unauthenticated rateLimiter // requests without a valid token, by address; a valid token is never held up by them

@@ -31,8 +31,8 @@ type Result struct {
 	Processor    string             `json:"processor"`
 	LoadBefore   string             `json:"load_before"`
 	LoadAfter    string             `json:"load_after"`
-	RedisVersion string             `json:"redis_version"`                     // empty: the embedded one, which is not measured
-	Idle         map[string]float64 `json:"idle_ms_per_s"`                     // processor time of each process while there is nothing to do
+	RedisVersion string             `json:"redis_version"`                     // empty: embedded, not measured
+	Idle         map[string]float64 `json:"idle_ms_per_s"`                     // of each process while there is nothing to do
 	Waiting      map[string]float64 `json:"waiting_claims_ms_per_s,omitempty"` // the same while claims wait
 	Rows         []Row              `json:"rows"`
 }

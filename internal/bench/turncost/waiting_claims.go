@@ -17,7 +17,7 @@ import (
 const (
 	waitingRun  = rollout.RunName("waits")
 	claimWait   = 60 * time.Second // of a claim, as long as a server lets it wait
-	settleFor   = 3 * time.Second
+	beforeWatch = 3 * time.Second
 	askAgain    = 100 * time.Millisecond // after too many at a time
 	waitingFor  = 20 * time.Second       // that the processes are watched
 	openTimeout = time.Minute            // until all claims wait
@@ -71,7 +71,7 @@ func (s *site) watchClaims(ctx context.Context, ranks int, begun *atomic.Int64, 
 	select {
 	case err := <-failed:
 		return nil, fmt.Errorf("a waiting claim: %w", err)
-	case <-time.After(settleFor):
+	case <-time.After(beforeWatch):
 	}
 	return s.watch(ctx, waitingFor)
 }
