@@ -2,7 +2,11 @@ package buffer_test
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/redistest"
@@ -86,4 +90,67 @@ func TestCluster(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestOneRunIsSpreadOverACluster: its games lie on all nodes, its account on one, and nothing of either is left.
+func TestOneRunIsSpreadOverACluster(t *testing.T) {
+	t.Parallel()
+	const groups = 40
+	rdb := redistest.Cluster(t, 2)
+	f := &fixture{Store: buffer.New(rdb, buffer.Options{}), t: t, ctx: t.Context(), rdb: rdb}
+	f.ok(f.Open(f.ctx, spec(1, 99), ""))
+	f.queue(0, groups-1)
+	var games sync.WaitGroup
+	for seq := range groups {
+		games.Go(func() {
+			of := playJournal(t, f, game(seq, 0), 1)
+			for range 3 {
+				for _, agent := range []string{"FRANCE", "ITALY"} {
+					if err := of.answer(agent); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := of.phase(); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := of.end(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	games.Wait()
+	onNode := func(pattern string) (keys []int) {
+		var mu sync.Mutex
+		f.ok(rdb.ForEachMaster(f.ctx, func(ctx context.Context, node *redis.Client) error {
+			found, err := node.Keys(ctx, pattern).Result()
+			mu.Lock()
+			defer mu.Unlock()
+			keys = append(keys, len(found))
+			return err
+		}))
+		return keys
+	}
+	for _, kind := range []string{"journal", "final"} {
+		keys := onNode("millrace:{demo/*}:" + kind)
+		if sum := keys[0] + keys[1]; sum != groups || min(keys[0], keys[1]) < groups/5 {
+			t.Errorf("%s: %v keys on the nodes, want %d in all and a fifth on each at least", kind, keys, groups)
+		}
+	}
+	expect(t, "keys of the account on the other node", slices.Min(onNode("millrace:{demo}:*")), 0)
+	for seq := range groups {
+		episodes, err := f.Episodes(f.ctx, ref(seq), 1)
+		f.ok(err)
+		expect(t, "phases", episodes[0].Phases, 3)
+		if seq%2 == 0 {
+			_, err := f.CommitGroup(f.ctx, group(seq, 0))
+			f.ok(err)
+		}
+	}
+	journals := onNode("millrace:{demo/*}:journal")
+	expect(t, "journals of groups that are played", journals[0]+journals[1], groups/2)
+	f.ok(f.Delete(f.ctx, run))
+	f.ok(f.Purge(f.ctx, run))
+	left := onNode("millrace:{demo/*")
+	expect(t, "keys of games that are left", left[0]+left[1], 0)
 }
