@@ -1,31 +1,26 @@
 package buffer_test
 
 import (
-	"net"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
 // TestGrantsWaitForReplicas: what no replica has is not answered, and nothing is lost by asking again.
 func TestGrantsWaitForReplicas(t *testing.T) {
 	t.Parallel()
-	binary := redisServer(t)
-	start := func(args ...string) (at int, stop func()) {
-		at = port(t)
-		cmd, err := serve(binary, t.TempDir(), at, append([]string{"--repl-diskless-sync-delay", "0"}, args...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return at, func() { kill(cmd) }
+	start := func(args ...string) (at int, addr string, stop func()) {
+		at = redistest.Port(t)
+		addr, stop = redistest.Start(t, t.TempDir(), at, append([]string{"--repl-diskless-sync-delay", "0"}, args...)...)
+		return at, addr, stop
 	}
-	master, stop := start()
+	master, addr, stop := start()
 	defer stop()
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(master))
-	f := open(t, client(t, address, 0), spec(1, 9))
+	f := open(t, redistest.Client(t, addr, 0), spec(1, 9))
 	f.ready(0, 0, 1)
 	f.Store = buffer.New(f.rdb, buffer.Options{WaitReplicas: 1, WaitFor: 50 * time.Millisecond})
 	_, _, err := f.Attach(f.ctx, run, nil)
@@ -34,7 +29,7 @@ func TestGrantsWaitForReplicas(t *testing.T) {
 		t.Error("the workflow is told of what a replica may not have")
 	}
 
-	_, stopReplica := start("--replicaof", "127.0.0.1 "+strconv.Itoa(master))
+	_, _, stopReplica := start("--replicaof", "127.0.0.1 "+strconv.Itoa(master))
 	generation := rollout.TrainerGeneration(1)
 	for {
 		if _, err = f.Claim(f.ctx, run, 0, generation, buffer.Share{}); err == nil {
