@@ -129,7 +129,7 @@ func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.
 	b := &RawBatch{Run: run, Step: step, TrainerVersion: rollout.PolicyVersion(r.int(2)), Granted: r.int(1) == 1}
 	b.Groups = shareOf(r.list(3), share)
 	mark := markOf(r.list(4))
-	mark.Grants = []rollout.Grant{grantOf(step, r.list(3), r.str(5))}
+	mark.Grants = []rollout.Grant{grantOf(step, b.TrainerVersion, r.list(3), r.str(5))}
 	if err := s.told(ctx, run, mark); err != nil {
 		return nil, fmt.Errorf("claim step: %w", err)
 	}

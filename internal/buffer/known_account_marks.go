@@ -32,8 +32,8 @@ func markOf(r reply) knownMark {
 }
 
 // grantOf is a batch of groups, given as number and trajectory count in turn.
-func grantOf(step rollout.Step, groups reply, digest string) rollout.Grant {
-	g := rollout.Grant{Step: step, Digest: digest, Seqs: []rollout.GroupSeq{}}
+func grantOf(step rollout.Step, version rollout.PolicyVersion, groups reply, digest string) rollout.Grant {
+	g := rollout.Grant{Step: step, Version: version, Digest: digest, Seqs: []rollout.GroupSeq{}}
 	for i := 0; i+1 < len(groups); i += 2 {
 		g.Seqs = append(g.Seqs, rollout.GroupSeq(groups.int(i)))
 	}
@@ -100,6 +100,18 @@ func (k *knownMarks) forget(run rollout.RunName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.all, run)
+}
+
+// Knows reports whether this process has seen how far a run's account has come, or was told.
+func (s *Store) Knows(run rollout.RunName) bool {
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	return s.known.all[run] != nil
+}
+
+// Know tells this process how far a run's workflow knows the account to have come: an account behind that is in doubt.
+func (s *Store) Know(run rollout.RunName, mark rollout.Mark) {
+	s.known.note(run, knownMark{mark, mark.Serial})
 }
 
 // Unwitnessed is how far this process has seen a run's account come, where the run's workflow may not know it yet.

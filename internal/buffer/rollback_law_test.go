@@ -82,7 +82,7 @@ func newRollbacks(t *testing.T, rng *rand.Rand) *rollbacks {
 	m := miniredis.RunT(t)
 	s := spec(1+rng.IntN(2), 12)
 	s.Buffer.OnStale = onStale[rng.IntN(3)]
-	s.Buffer.MaxStaleness = 8
+	s.Buffer.MaxStaleness = 100
 	w := &rollbacks{rng: rng, redis: m, spec: s, now: start, plays: map[rollout.GroupSeq]bool{},
 		ledger: ledger{batches: map[rollout.Step]string{}, owner: map[string]rollout.Step{},
 			completed: map[rollout.Step]bool{}, mayDiffer: map[rollout.Step]bool{}, lost: map[rollout.Step]bool{}}}
@@ -113,6 +113,11 @@ func (w *rollbacks) move() {
 	case 11:
 		w.attach(w.rng.IntN(2) == 0)
 	case 12:
+		if w.rng.IntN(2) == 0 { // a version is published, and the run knows
+			w.m.Version++
+			w.ok(w.SetVersion(w.ctx, run, w.m.Version))
+			w.note("version %d", w.m.Version)
+		}
 		w.note("pass")
 		w.pass(16 * time.Second)
 	case 13:
@@ -236,7 +241,7 @@ func (w *rollbacks) claim(generation rollout.TrainerGeneration, step rollout.Ste
 	if generation != l.generation {
 		w.t.Errorf("the trainer of generation %d is served, though %d was announced", generation, l.generation)
 	}
-	text, before := asJSON(w.t, b.Groups), l.batches[step]
+	text, before := asJSON(w.t, b), l.batches[step]
 	switch {
 	case before == text:
 		return

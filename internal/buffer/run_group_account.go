@@ -80,7 +80,8 @@ func (s *Store) account(ctx context.Context, run rollout.RunName, from ...any) (
 	}
 	for i := range r.list(16) {
 		of := r.list(16).list(i)
-		g := rollout.Grant{Step: rollout.Step(of.int(0)), Digest: of.str(2), Seqs: []rollout.GroupSeq{}}
+		g := rollout.Grant{Step: rollout.Step(of.int(0)), Digest: of.str(2), Seqs: []rollout.GroupSeq{},
+			Version: rollout.PolicyVersion(of.int(3))}
 		for j := range words(of.str(1)) {
 			g.Seqs = append(g.Seqs, rollout.GroupSeq(words(of.str(1)).int(j)))
 		}

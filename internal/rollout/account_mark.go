@@ -22,10 +22,11 @@ type Mark struct {
 
 // Grant is which batch was granted to a step.
 type Grant struct {
-	Step   Step       `json:"step"`
-	Seqs   []GroupSeq `json:"seqs"`             // by launch
-	Digest string     `json:"digest,omitempty"` // of the groups as they are stored; empty: an earlier version granted it
-	Lost   bool       `json:"lost,omitempty"`   // Redis came back without it
+	Step    Step          `json:"step"`
+	Seqs    []GroupSeq    `json:"seqs"`             // by launch
+	Version PolicyVersion `json:"policy_version"`   // newest one when it was granted, which the batch says
+	Digest  string        `json:"digest,omitempty"` // of the groups as stored; empty: an earlier version granted it
+	Lost    bool          `json:"lost,omitempty"`   // Redis came back without it
 }
 
 // Behind reports whether a mark is older than another one. Nothing is behind a mark of an account that was never

@@ -1,12 +1,13 @@
--- ARGV: the first step whose batch is asked for, or none. Of each batch it answers the step, its groups and its digest.
+-- ARGV: the first step whose batch is asked for, or none. Of each batch it answers the step, its groups, its digest
+-- and the version that it says.
 --> ok launched:int highest:int next:int granted:int version:int epoch:int counts:counts queued:ints inflight:ints ready:ints drops:pairs mean_bytes:int mark:ints confirmed:text replication_id:text grants:list
 local MAX_GRANTS = 64
 local function all(state) return call('ZRANGE', base .. state, 0, -1) end
 local grants = {}
 if ARGV[1] then
   for k = math.max(tonumber(ARGV[1]), int('granted') - MAX_GRANTS), int('granted') - 1 do
-    local of = call('HMGET', step_key(k), 'seqs', 'digest', 'lost')
-    if of[1] and not of[3] then grants[#grants + 1] = {k, of[1], of[2] or ''} end
+    local of = call('HMGET', step_key(k), 'seqs', 'digest', 'lost', 'version')
+    if of[1] and not of[3] then grants[#grants + 1] = {k, of[1], of[2] or '', of[4] or '0'} end
   end
 end
 return {'ok', int('launched'), int('highest'), int('next'), int('granted'), int('version'), int('epoch'),

@@ -136,7 +136,7 @@ local seqs = {unpack(ready, 1, size)} -- in launch order, whichever they are
 table.sort(seqs, function(a, b) return tonumber(a) < tonumber(b) end)
 
 -- The step's own account of its batch, and what tells of it.
-local filled = grant(k, seqs, epoch, call('HGET', run, 'asked'), ARGV[3], before)
+local filled = grant(k, seqs, epoch, call('HGET', run, 'asked'), ARGV[3], before, int('version'))
 filled.starved = number(seconds(call('HGET', run, 'asked'), ARGV[3]))
 tell(fill(ARGV[4], filled))
 call('HDEL', run, 'asked', 'polled')

@@ -66,7 +66,7 @@ end
 for k = math.max(from, granted - MAX_RECORDS), granted - 1 do
   if k >= found_granted or call('EXISTS', step_key(k)) == 0 or grants[k] and call('HEXISTS', step_key(k), 'lost') == 1 then
     if survives(grants[k]) then
-      grant(k, grants[k].seqs, tonumber(ARGV[3]), ARGV[9], ARGV[9], counts())
+      grant(k, grants[k].seqs, tonumber(ARGV[3]), ARGV[9], ARGV[9], counts(), grants[k].policy_version)
       restored = restored + 1
     else
       for _, seq in ipairs(grants[k] and grants[k].seqs or {}) do lose(seq) end
