@@ -169,6 +169,21 @@ func (c *Client) BufferChanged(ctx context.Context, run rollout.RunName, mark ro
 	return nil
 }
 
+// Mark is how far the run knows its account to have come. It needs a worker.
+func (c *Client) Mark(ctx context.Context, run rollout.RunName) (rollout.Mark, error) {
+	var mark rollout.Mark
+	id, err := c.workflowOf(ctx, run)
+	if err != nil {
+		return mark, err
+	}
+	answer, err := c.Temporal.QueryWorkflow(ctx, id, "", QueryMark)
+	if err != nil {
+		return mark, c.failed("ask run", run, err)
+	}
+	err = answer.Get(&mark)
+	return mark, err
+}
+
 // Reachable is nil when Temporal answers.
 func (c *Client) Reachable(ctx context.Context) error {
 	_, err := c.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{})

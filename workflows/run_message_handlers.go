@@ -16,6 +16,14 @@ func (r *run) listen(ctx workflow.Context) error {
 	if err := workflow.SetQueryHandler(ctx, QueryStatus, status); err != nil {
 		return err
 	}
+	mark := func() (rollout.Mark, error) {
+		mark := r.machine.Mark
+		mark.Grants = nil
+		return mark, nil
+	}
+	if err := workflow.SetQueryHandler(ctx, QueryMark, mark); err != nil {
+		return err
+	}
 	err := workflow.SetUpdateHandlerWithOptions(ctx, UpdateChange, r.onChange, workflow.UpdateHandlerOptions{
 		Validator: func(c spec.Change) error { return refusal(validateChange(r.machine.Run, c)) },
 	})

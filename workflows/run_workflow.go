@@ -16,6 +16,7 @@ const (
 	UpdateStop          = "stop"           // reason -> rollout.RunStatus
 	UpdatePublish       = "publish"        // Publication -> rollout.Policy
 	QueryStatus         = "status"         // -> rollout.RunStatus
+	QueryMark           = "mark"           // -> rollout.Mark, without its batches
 )
 
 // RunInput starts a run, or carries it over when its history is cut (continue-as-new).

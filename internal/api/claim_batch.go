@@ -140,6 +140,7 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 	if err != nil {
 		return nil, err
 	}
+	s.acquaint(ctx, a.run)
 	batch, done, err := s.await(ctx, a)
 	if rollout.Refused(err, rollout.NotReady) {
 		return &claimOutput{s.notReady(ctx, a.run, err.Error())}, nil

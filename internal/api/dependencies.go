@@ -28,6 +28,8 @@ type Control interface {
 	// BufferChanged is a hint that a batch was formed or a step completed: the run reads the truth from the store. The
 	// mark, unless it is zero, is how far the account has come, and is kept when this returns.
 	BufferChanged(ctx context.Context, run rollout.RunName, mark rollout.Mark) error
+	// Mark is how far the run's workflow knows the account to have come.
+	Mark(ctx context.Context, run rollout.RunName) (rollout.Mark, error)
 }
 
 // Store is the buffer, as far as trainers and operators see it.
@@ -61,6 +63,9 @@ type Store interface {
 	// Witnessed notes that it does.
 	Unwitnessed(run rollout.RunName) (rollout.Mark, bool)
 	UnwitnessedRuns() []rollout.RunName
+	// Knows reports whether this process has seen how far the run's account has come, and Know tells it.
+	Knows(run rollout.RunName) bool
+	Know(run rollout.RunName, mark rollout.Mark)
 	Witnessed(ctx context.Context, run rollout.RunName, mark rollout.Mark) error
 	// AttemptCounts is how the attempts at the run's games have ended.
 	AttemptCounts(ctx context.Context, run rollout.RunName) (rollout.AttemptCounts, error)

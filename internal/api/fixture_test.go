@@ -143,6 +143,10 @@ func (c *control) Publish(ctx context.Context, run rollout.RunName, v rollout.Po
 	return policy, err
 }
 
+func (c *control) Mark(context.Context, rollout.RunName) (rollout.Mark, error) {
+	return rollout.Mark{}, nil
+}
+
 func (c *control) BufferChanged(_ context.Context, run rollout.RunName, _ rollout.Mark) error {
 	if c.hinted == nil {
 		return nil

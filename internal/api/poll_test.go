@@ -54,6 +54,8 @@ func (s *scripted) Attach(context.Context, rollout.RunName, *rollout.Step) (roll
 
 func (s *scripted) Unwitnessed(rollout.RunName) (rollout.Mark, bool) { return rollout.Mark{}, false }
 
+func (s *scripted) Knows(rollout.RunName) bool { return true }
+
 func notReady(rollout.Step, int) (*buffer.RawBatch, error) {
 	return nil, rollout.Refuse(rollout.NotReady, "1 of 2 groups are ready")
 }

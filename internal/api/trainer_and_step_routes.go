@@ -66,6 +66,7 @@ func (s *Server) attach(ctx context.Context, in *struct {
 	if in.Body != nil {
 		from = in.Body.ResumeFrom
 	}
+	s.acquaint(ctx, in.Run)
 	generation, next, err := s.deps.Store.Attach(ctx, in.Run, from)
 	if err != nil {
 		s.doubted(in.Run, err)
@@ -102,6 +103,7 @@ func (s *Server) completeStep(ctx context.Context, in *struct {
 	if err := s.checkMetrics(report.Metrics); err != nil {
 		return nil, s.fail(ctx, "record step", err)
 	}
+	s.acquaint(ctx, in.Run)
 	record, isNew, err := s.deps.Store.Complete(ctx, in.Run, in.Step, in.Body.Generation, report,
 		s.fleetOf(ctx, in.Run, in.Step))
 	if err != nil {

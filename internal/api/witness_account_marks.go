@@ -58,6 +58,28 @@ func (s *Server) tellMarks(ctx context.Context) {
 	}
 }
 
+// acquaint has this process know how far a run's account has come before it first asks Redis for something that could
+// do harm. A master of Redis that was cut off and is promoted again looks as if nothing had happened, to who has seen
+// nothing else. Where nobody answers, calls go on without it.
+func (s *Server) acquaint(ctx context.Context, run rollout.RunName) {
+	if s.deps.Store.Knows(run) {
+		return
+	}
+	if _, asked := s.acquainted.LoadOrStore(run, true); asked {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, witnessPatience)
+	defer cancel()
+	mark, err := s.deps.Control.Mark(ctx, run)
+	switch {
+	case err == nil:
+		s.deps.Store.Know(run, mark)
+	case !rollout.Refused(err, rollout.NoSuchRun):
+		s.deps.Log.InfoContext(ctx, "the run's workflow does not say how far its account has come", "run", string(run),
+			"error", err)
+	}
+}
+
 // doubted has a run compare its account at once when a call waits for that. It is asked twice a second at most,
 // however many calls wait.
 func (s *Server) doubted(run rollout.RunName, err error) {
