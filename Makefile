@@ -107,6 +107,10 @@ SEED := 0
 chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule, ONLY=stale-redis,kill-server some faults
 	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY))
 
+.PHONY: chaos-failover
+chaos-failover: ## the same where Redis has a replica and a Sentinel, with failovers to a replica that lags
+	@$(MAKE) --no-print-directory chaos SCHEDULE=failovers SECONDS=$(SECONDS) SEED=$(SEED) ONLY=$(ONLY)
+
 .PHONY: chaos-names
 chaos-names: ## the same with what happens to workflows, names, versions and a second deployment
 	@$(MAKE) --no-print-directory chaos SCHEDULE=names SECONDS=$(SECONDS) SEED=$(SEED)

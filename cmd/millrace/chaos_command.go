@@ -39,9 +39,10 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 				return usage("--schedule %s: want one of %v", cfg.Deck, crashtest.Decks())
 			}
 			for _, kind := range only {
-				if cfg.Only = append(cfg.Only, crashtest.Kind(kind)); !slices.Contains(crashtest.Kinds(), crashtest.Kind(kind)) {
-					return usage("--only %s: want some of %v", kind, crashtest.Kinds())
+				if !slices.Contains(cfg.Deck.Kinds(), crashtest.Kind(kind)) {
+					return usage("--only %s: want some of %v", kind, cfg.Deck.Kinds())
 				}
+				cfg.Only = append(cfg.Only, crashtest.Kind(kind))
 			}
 			if cfg.Seed == 0 {
 				cfg.Seed = time.Now().UnixNano() % 1_000_000
@@ -72,7 +73,8 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 	f.IntVar(&seconds, "seconds", 600, "how long to inject faults")
 	f.Int64Var(&cfg.Seed, "seed", 0, "of the schedule; 0 draws one")
 	f.DurationVar(&cfg.Every, "every", crashtest.DefaultEvery, "one fault in each such time")
-	f.StringVar((*string)(&cfg.Deck), "schedule", string(crashtest.Processes), "what is broken: processes or names")
+	f.StringVar((*string)(&cfg.Deck), "schedule", string(crashtest.Processes),
+		"what is broken: processes, names or failovers")
 	f.StringSliceVar(&only, "only", nil, "only these kinds of faults, with commas between, such as stale-redis")
 	f.StringVar(&cfg.Temporal, "temporal-bin", "", temporalFlag)
 	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds of names and ends, on a machine that does other "+

@@ -103,7 +103,7 @@ func (c *Config) kinds() []Kind {
 	if len(c.Only) > 0 {
 		return c.Only
 	}
-	return c.Deck.kinds()
+	return c.Deck.Kinds()
 }
 
 // Summary is the outcome in one line of JSON.

@@ -124,6 +124,24 @@ func TestRedisComesBackOlderAgainAndAgain(t *testing.T) {
 	untilEnough(t, cfg, func(r crashtest.Report) bool { return r.Rollbacks >= 2 && r.Summary.Steps >= cfg.Run.Steps })
 }
 
+// Redis' replica falls behind and is promoted, beside a master that wakes up again; servers that know nothing come up
+// meanwhile.
+func TestFailoversToAReplicaThatLags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the whole service for most of a minute; run without -short")
+	}
+	cfg := crashtest.Config{
+		Deck: crashtest.Failovers, Only: []crashtest.Kind{crashtest.Failover, crashtest.KillServer}, Seed: 3,
+		Duration: 15 * time.Second, Every: 2 * time.Second, Dir: t.TempDir(), Log: t.Output(), Patience: 2,
+		Run: crashtest.RunConfig{
+			Steps: 16, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 500 * time.Millisecond, Checkpoint: 3,
+			Shape: crashtest.Plain,
+		},
+	}
+	programs(t, &cfg)
+	untilEnough(t, cfg, func(r crashtest.Report) bool { return r.Rollbacks >= 1 && r.Summary.Steps >= cfg.Run.Steps })
+}
+
 // programs finds and builds what a schedule starts.
 func programs(t *testing.T, cfg *crashtest.Config) {
 	t.Helper()

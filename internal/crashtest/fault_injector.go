@@ -241,6 +241,8 @@ func (in *injector) redis(ctx context.Context, f Fault) (back func(), err error)
 		return in.unfill, nil
 	case StaleRedis:
 		return in.putRedisBack(ctx)
+	case Failover:
+		return in.failOver(ctx)
 	case SlowRedis:
 		return func() {}, in.service.rdb.Do(ctx, "CLIENT", "PAUSE", f.Hold.Milliseconds(), "WRITE").Err()
 	}

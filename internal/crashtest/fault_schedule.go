@@ -51,6 +51,10 @@ const (
 	// StaleRedis kills Redis and starts it from what its disk held a while before.
 	StaleRedis Kind = "stale-redis"
 
+	// Failover lets Redis' replica fall behind and stops the master: Sentinel promotes the replica, and the old master
+	// wakes up beside it.
+	Failover Kind = "failover"
+
 	LoseRedis Kind = "lose-redis" // emptied; not in any schedule, because it takes promises with it
 
 	// What happens to names and ends. A workflow is terminated by hand, through Temporal's API.
@@ -80,15 +84,19 @@ type Deck string
 const (
 	Processes Deck = "processes" // what happens to processes and to the network between them
 	Names     Deck = "names"     // what happens to workflows, names, versions and whole deployments
+	Failovers Deck = "failovers" // what happens to processes that find Redis through Sentinel, its failover among them
 )
 
 // Decks lists them.
-func Decks() []Deck { return []Deck{Processes, Names} }
+func Decks() []Deck { return []Deck{Processes, Names, Failovers} }
 
-// kinds are those of the deck; a schedule deals them all before it deals one again.
-func (d Deck) kinds() []Kind {
-	if d == Names {
+// Kinds are those of the deck; a schedule deals them all before it deals one again.
+func (d Deck) Kinds() []Kind {
+	switch d {
+	case Names:
 		return NameKinds()
+	case Failovers:
+		return FailoverKinds()
 	}
 	return Kinds()
 }
@@ -98,6 +106,14 @@ func NameKinds() []Kind {
 	return []Kind{
 		TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, HangLoad, EnginesOutage, PublishAgain, PublishOther,
 		SecondDeployment, EndWorker, KillWorker, KillServer, KillEngine,
+	}
+}
+
+// FailoverKinds lists the kinds of the deck of failovers: none that cuts a way to Redis, for there is nothing between.
+func FailoverKinds() []Kind {
+	return []Kind{
+		Failover, Failover, Failover, KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, StopWorker, StopServer,
+		CutWorkerTemporal, CutServerTemporal, CutTrainerServer, HangWorkerEngine, ReplaceTrainer,
 	}
 }
 
@@ -186,7 +202,7 @@ func (s *Schedule) Next() Fault {
 	case TemporalOutage:
 		f.Hold = time.Duration(part * (6 + 2*s.rng.Float64()))
 		s.slot += s.slots(f.Hold)
-	case StaleRedis:
+	case StaleRedis, Failover:
 		f.Hold = time.Duration(part * (0.5 + s.rng.Float64()))
 		s.slot += 2
 	default:

@@ -26,7 +26,7 @@ func TestScheduleIsTheSameForTheSameSeed(t *testing.T) {
 func TestScheduleDealsEveryKindAndOneAtATime(t *testing.T) {
 	t.Parallel()
 	for _, deck := range Decks() {
-		t.Run(string(deck), func(t *testing.T) { testDeck(t, deck.kinds()) })
+		t.Run(string(deck), func(t *testing.T) { testDeck(t, deck.Kinds()) })
 	}
 }
 

@@ -252,10 +252,10 @@ func (w *watch) look(ctx context.Context, run string) bool {
 // for a step whose batch was lost.
 func (w *watch) knowsRollback(ctx context.Context, account buffer.Account) bool {
 	w.mu.Lock()
-	known := account.Mark.Era <= max(w.era, 1)
+	behind, known := account.Mark.Era < w.era, account.Mark.Era <= max(w.era, 1)
 	w.mu.Unlock()
-	if known {
-		return true
+	if behind || known {
+		return !behind // an old master has woken up that nobody has replaced yet
 	}
 	status, err := w.service.store.Status(ctx, w.current().id())
 	if err != nil || status.Rollback == nil || status.Rollback.Era < account.Mark.Era {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/redisserver"
 	"github.com/millrace/millrace/internal/stack"
 )
 
@@ -27,7 +28,7 @@ type service struct {
 
 	links map[string]*link
 	// Ours, not through links.
-	rdb      *redis.Client
+	rdb      redis.UniversalClient
 	store    *buffer.Store
 	temporal temporal
 }
@@ -61,7 +62,7 @@ func startService(ctx context.Context, cfg Config) (*service, error) {
 		Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, Dir: cfg.Dir,
 		Service: cfg.configuration(), Workers: workers,
 		Engines: engines, EngineArgs: []string{"--speed", engineSpeed, "--faults"},
-		Between: s.between, Log: cfg.Log,
+		Between: s.between, Log: cfg.Log, Replica: cfg.Deck == Failovers,
 	})
 	if err == nil {
 		_, err = s.link("trainer-server", s.Server)
@@ -70,15 +71,30 @@ func startService(ctx context.Context, cfg Config) (*service, error) {
 		s.stop()
 		return nil, err
 	}
-	s.rdb = redis.NewClient(&redis.Options{
-		Addr: s.Redis, DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second, MaxRetries: -1,
-	})
+	if s.rdb, err = s.ownRedis(); err != nil {
+		s.stop()
+		return nil, err
+	}
 	s.store = buffer.New(s.rdb, buffer.Options{Prefix: prefix})
 	if s.temporal, err = newTemporal(s.Temporal); err != nil {
 		s.stop()
 		return nil, err
 	}
 	return s, nil
+}
+
+// ownRedis is our way to Redis.
+func (s *service) ownRedis() (redis.UniversalClient, error) {
+	if s.Sentinel == "" {
+		return redis.NewClient(&redis.Options{
+			Addr: s.Redis, DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second, MaxRetries: -1,
+		}), nil
+	}
+	address, err := redisserver.Parse(s.RedisURL + "&dial_timeout=1s&read_timeout=1s&write_timeout=1s&max_retries=-1")
+	if err != nil {
+		return nil, err
+	}
+	return address.Connect(), nil
 }
 
 // between puts a link before every part, and a recorder behind the links to engines.

@@ -5,7 +5,6 @@ package stack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -31,7 +30,9 @@ type Config struct {
 	Temporal string // temporal CLI
 	Redis    string // redis-server
 	RedisAt  string // address of a Redis that runs already; then none is started
-	Dir      string // databases, logs and configuration are written below it
+	// Replica gives Redis a replica, and a Sentinel through which everybody finds the master: nothing can be put between.
+	Replica bool
+	Dir     string // databases, logs and configuration are written below it
 
 	Service    string   // configuration of server and workers, YAML, without addresses
 	Workers    int      // of the first deployment
@@ -60,6 +61,9 @@ func (c *Config) onDisk(yes, no string) string {
 type Stack struct {
 	Redis, Temporal, Server string   // addresses, with nothing between
 	Engines                 []string // the same, of the engines in the fleet
+	RedisURL                string   // with nothing between
+	RedisNodes              []string // addresses of "redis" and, with a replica, of "redis-1"
+	Sentinel                string   // address; empty without a replica
 	HTTP                    *http.Client
 
 	cfg   Config
@@ -81,9 +85,6 @@ func Start(ctx context.Context, cfg Config) (*Stack, error) {
 	s := &Stack{cfg: cfg, HTTP: &http.Client{Timeout: callTimeout}}
 	report := func(e supervise.Event) { fmt.Fprintf(cfg.Log, "  %s %s\n", e.Name, e.Text) }
 	s.group = supervise.NewGroup(filepath.Join(cfg.Dir, "logs"), report)
-	if err := os.MkdirAll(filepath.Join(cfg.Dir, "redis"), 0o755); err != nil {
-		return nil, err
-	}
 	err := s.startStores(ctx)
 	if err == nil {
 		s.Server, err = s.Deploy(ctx, "", cfg.Service, cfg.Workers)
@@ -139,16 +140,55 @@ func (s *Stack) startStores(ctx context.Context) error {
 
 func (s *Stack) startRedis() (err error) {
 	if s.cfg.RedisAt != "" {
-		s.Redis = s.cfg.RedisAt
+		s.Redis, s.RedisURL = s.cfg.RedisAt, "redis://"+s.cfg.RedisAt+"/0"
 		return nil
 	}
-	if s.Redis, err = freeport.Address(); err != nil {
+	if s.Redis, err = s.spawnRedis("redis"); err != nil || !s.cfg.Replica {
+		s.RedisURL, s.RedisNodes = "redis://"+s.Redis+"/0", []string{s.Redis}
 		return err
 	}
 	_, port, _ := net.SplitHostPort(s.Redis)
-	return s.Spawn("redis", false, s.cfg.Redis, "--port", port, "--bind", "127.0.0.1",
-		"--dir", filepath.Join(s.cfg.Dir, "redis"), "--appendonly", s.cfg.onDisk("yes", "no"), "--appendfsync", "always",
-		"--save", "", "--maxmemory-policy", "noeviction")
+	replica, err := s.spawnRedis("redis-1", "--replicaof", "127.0.0.1 "+port)
+	if err != nil {
+		return err
+	}
+	s.RedisNodes = []string{s.Redis, replica}
+	return s.startSentinel(port)
+}
+
+// MasterName is the name under which Sentinel knows a stack's Redis.
+const MasterName = "millrace"
+
+// startSentinel starts one that promotes the replica a second after the master was heard last.
+func (s *Stack) startSentinel(master string) (err error) {
+	if s.Sentinel, err = freeport.Address(); err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(s.Sentinel)
+	file := filepath.Join(s.cfg.Dir, "sentinel.conf")
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s 127.0.0.1 %s 1\n"+
+		"sentinel down-after-milliseconds %[3]s 1000\nsentinel failover-timeout %[3]s 4000\n", port, s.cfg.Dir, MasterName,
+		master)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		return err
+	}
+	s.RedisURL = fmt.Sprintf("redis+sentinel://%s/0?master=%s", s.Sentinel, MasterName)
+	return s.Spawn("sentinel", false, s.cfg.Redis, file, "--sentinel")
+}
+
+// spawnRedis starts a Redis with a folder of its own name.
+func (s *Stack) spawnRedis(name string, args ...string) (address string, err error) {
+	if address, err = freeport.Address(); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(s.cfg.Dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	_, port, _ := net.SplitHostPort(address)
+	return address, s.Spawn(name, false, s.cfg.Redis, append([]string{"--port", port, "--bind", "127.0.0.1",
+		"--dir", dir, "--appendonly", s.cfg.onDisk("yes", "no"), "--appendfsync", "always",
+		"--save", "", "--maxmemory-policy", "noeviction", "--repl-diskless-sync-delay", "0"}, args...)...)
 }
 
 // Deploy starts the server and the workers of a deployment on the stack's Redis and Temporal, and returns the
@@ -159,9 +199,12 @@ func (s *Stack) Deploy(ctx context.Context, name, service string, workers int) (
 		return "", err
 	}
 	part := func(name string) ([]string, error) {
-		r, err1 := s.cfg.Between(name+"-redis", s.Redis)
-		t, err2 := s.cfg.Between(name+"-temporal", s.Temporal)
-		return []string{"-c", file, "--redis", "redis://" + r + "/0", "--temporal", t}, errors.Join(err1, err2)
+		t, err := s.cfg.Between(name+"-temporal", s.Temporal)
+		if err != nil || s.Sentinel != "" {
+			return []string{"-c", file, "--redis", s.RedisURL, "--temporal", t}, err
+		}
+		r, err := s.cfg.Between(name+"-redis", s.Redis)
+		return []string{"-c", file, "--redis", "redis://" + r + "/0", "--temporal", t}, err
 	}
 	if server, err = freeport.Address(); err != nil {
 		return "", err
