@@ -110,7 +110,9 @@ func (r *run) readAccount(ctx workflow.Context, since rollout.Step) runmachine.A
 func accountActivity() workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		ScheduleToCloseTimeout: 10 * time.Second,
-		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2},
+		RetryPolicy: &temporal.RetryPolicy{ // trainers may wait for it when Redis comes back
+			InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 500 * time.Millisecond,
+		},
 	}
 }
 
