@@ -111,6 +111,10 @@ chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and ch
 chaos-failover: ## the same where Redis has a replica and a Sentinel, with failovers to a replica that lags
 	@$(MAKE) --no-print-directory chaos SCHEDULE=failovers SECONDS=$(SECONDS) SEED=$(SEED) ONLY=$(ONLY)
 
+.PHONY: test-redis-faults
+test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older, and of failovers to a replica that lags
+	MILLRACE_REDIS_FAULTS=1 go test ./internal/crashtest -run 'OlderAgain|Failovers'
+
 .PHONY: chaos-names
 chaos-names: ## the same with what happens to workflows, names, versions and a second deployment
 	@$(MAKE) --no-print-directory chaos SCHEDULE=names SECONDS=$(SECONDS) SEED=$(SEED)

@@ -109,9 +109,7 @@ func TestRunGoesOnAfterRedisIsEmptied(t *testing.T) {
 // Redis is killed again and again, and comes back with what its disk held a second or more before: every rollback is
 // noticed and reported, no step is fed two batches unless its batch was lost, and no trajectory is trained on twice.
 func TestRedisComesBackOlderAgainAndAgain(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts the whole service for most of a minute; run without -short")
-	}
+	redisFaults(t)
 	cfg := crashtest.Config{
 		Only: []crashtest.Kind{crashtest.StaleRedis, crashtest.StaleRedis, crashtest.KillServer}, Seed: 12,
 		Duration: 20 * time.Second, Every: 1500 * time.Millisecond, Dir: t.TempDir(), Log: t.Output(),
@@ -127,9 +125,7 @@ func TestRedisComesBackOlderAgainAndAgain(t *testing.T) {
 // Redis' replica falls behind and is promoted, beside a master that wakes up again; servers that know nothing come up
 // meanwhile.
 func TestFailoversToAReplicaThatLags(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts the whole service for most of a minute; run without -short")
-	}
+	redisFaults(t)
 	cfg := crashtest.Config{
 		Deck: crashtest.Failovers, Only: []crashtest.Kind{crashtest.Failover, crashtest.KillServer}, Seed: 3,
 		Duration: 15 * time.Second, Every: 2 * time.Second, Dir: t.TempDir(), Log: t.Output(), Patience: 2,
@@ -140,6 +136,14 @@ func TestFailoversToAReplicaThatLags(t *testing.T) {
 	}
 	programs(t, &cfg)
 	untilEnough(t, cfg, func(r crashtest.Report) bool { return r.Rollbacks >= 1 && r.Summary.Steps >= cfg.Run.Steps })
+}
+
+// redisFaults skips a test that takes a minute and is about Redis alone, unless `make test-redis-faults` runs it.
+func redisFaults(t *testing.T) {
+	t.Helper()
+	if os.Getenv("MILLRACE_REDIS_FAULTS") == "" {
+		t.Skip("takes a minute: make test-redis-faults runs it; stale-redis is among the faults of every chaos, too")
+	}
 }
 
 // programs finds and builds what a schedule starts.
