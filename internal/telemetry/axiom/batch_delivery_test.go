@@ -341,7 +341,7 @@ func TestWhatPassesIsFound(t *testing.T) {
 				t.Logf("in round %d", round)
 				return
 			}
-			t.Errorf("parked for ever")
+			t.Errorf("parked without end")
 		})
 	}
 }

@@ -134,7 +134,7 @@ func retrying(a answer, try int, jitter float64) reaction {
 		fmt.Sprintf("Axiom answers %d: %s", a.status, a.message), ""}
 }
 
-// unreachable goes on for ever. Certificates do not heal by themselves, and somebody is told.
+// unreachable goes on without end. Certificates do not heal by themselves, and somebody is told.
 func unreachable(failure error, try int, jitter float64) reaction {
 	r := reaction{again, backoff(try, maxPause, jitter), telemetry.SinkRetrying, "Axiom cannot be reached: " +
 		oneLine(failure.Error()), ""}
