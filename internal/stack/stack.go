@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/freeport"
 	"github.com/millrace/millrace/internal/retry"
@@ -27,11 +25,14 @@ import (
 // Config says what to start.
 type Config struct {
 	Millrace string // the binary under test
-	Temporal string // temporal CLI
+	Temporal string // temporal CLI; empty: Redis is all that is started
 	Redis    string // redis-server
 	RedisAt  string // address of a Redis that runs already; then none is started
 	// Replica gives Redis a replica, and a Sentinel through which everybody finds the master: nothing can be put between.
 	Replica bool
+	// Masters is how many share the slots of a Redis Cluster: nothing can be put between them and their callers. 0: one
+	// Redis, which is no Cluster.
+	Masters int
 	Dir     string // databases, logs and configuration are written below it
 
 	Service    string   // configuration of server and workers, YAML, without addresses
@@ -46,6 +47,7 @@ type Config struct {
 	// Volatile keeps the databases in memory, for trials of what does not end: on a disk that others use, times are
 	// the disk's.
 	Volatile bool
+	Fsync    string    // Redis' appendfsync where it writes its log; empty: always
 	Log      io.Writer // deaths and new starts of the children, a line each
 }
 
@@ -62,13 +64,14 @@ type Stack struct {
 	Redis, Temporal, Server string   // addresses, with nothing between
 	Engines                 []string // the same, of the engines in the fleet
 	RedisURL                string   // with nothing between
-	RedisNodes              []string // addresses of "redis" and, with a replica, of "redis-1"
+	RedisNodes              []string // addresses of "redis" and, with a replica or more masters, of "redis-1" and so on
 	Sentinel                string   // address; empty without a replica
 	HTTP                    *http.Client
 
-	cfg   Config
-	mu    sync.Mutex       // guards what follows
-	group *supervise.Group // its methods are for one goroutine at a time
+	cfg      Config
+	firstBus int              // of the first master of a Cluster: the port where nodes talk to each other
+	mu       sync.Mutex       // guards what follows
+	group    *supervise.Group // its methods are for one goroutine at a time
 }
 
 // callTimeout bounds a call of the HTTP client that users of a stack share.
@@ -86,7 +89,7 @@ func Start(ctx context.Context, cfg Config) (*Stack, error) {
 	report := func(e supervise.Event) { fmt.Fprintf(cfg.Log, "  %s %s\n", e.Name, e.Text) }
 	s.group = supervise.NewGroup(filepath.Join(cfg.Dir, "logs"), report)
 	err := s.startStores(ctx)
-	if err == nil {
+	if err == nil && cfg.Temporal != "" {
 		s.Server, err = s.Deploy(ctx, "", cfg.Service, cfg.Workers)
 	}
 	for i := 0; err == nil && i < cfg.Engines; i++ {
@@ -110,20 +113,13 @@ func (s *Stack) startStores(ctx context.Context) error {
 	if err := s.startRedis(); err != nil {
 		return err
 	}
-	var err error
-	if s.Temporal, err = freeport.Address(); err != nil {
-		return err
+	if s.cfg.Temporal != "" {
+		if err := s.startTemporal(); err != nil {
+			return err
+		}
 	}
-	_, port, _ := net.SplitHostPort(s.Temporal)
-	err = s.Spawn("temporal", false, s.cfg.Temporal, temporalcli.DevServer(port,
-		"--headless", "--db-filename", s.cfg.onDisk(filepath.Join(s.cfg.Dir, "temporal.db"), ""))...)
-	if err != nil {
+	if err := s.awaitRedis(ctx); err != nil || s.cfg.Temporal == "" {
 		return err
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: s.Redis, DialTimeout: time.Second})
-	defer rdb.Close()
-	if err := Await(ctx, time.Minute, func(ctx context.Context) error { return rdb.Ping(ctx).Err() }); err != nil {
-		return fmt.Errorf("redis does not answer: %w", err)
 	}
 	dial := func(context.Context) error {
 		conn, err := net.DialTimeout("tcp", s.Temporal, time.Second)
@@ -138,57 +134,13 @@ func (s *Stack) startStores(ctx context.Context) error {
 	return nil
 }
 
-func (s *Stack) startRedis() (err error) {
-	if s.cfg.RedisAt != "" {
-		s.Redis, s.RedisURL = s.cfg.RedisAt, "redis://"+s.cfg.RedisAt+"/0"
-		return nil
-	}
-	if s.Redis, err = s.spawnRedis("redis"); err != nil || !s.cfg.Replica {
-		s.RedisURL, s.RedisNodes = "redis://"+s.Redis+"/0", []string{s.Redis}
+func (s *Stack) startTemporal() (err error) {
+	if s.Temporal, err = freeport.Address(); err != nil {
 		return err
 	}
-	_, port, _ := net.SplitHostPort(s.Redis)
-	replica, err := s.spawnRedis("redis-1", "--replicaof", "127.0.0.1 "+port)
-	if err != nil {
-		return err
-	}
-	s.RedisNodes = []string{s.Redis, replica}
-	return s.startSentinel(port)
-}
-
-// MasterName is the name under which Sentinel knows a stack's Redis.
-const MasterName = "millrace"
-
-// startSentinel starts one that promotes the replica a second after the master was heard last.
-func (s *Stack) startSentinel(master string) (err error) {
-	if s.Sentinel, err = freeport.Address(); err != nil {
-		return err
-	}
-	_, port, _ := net.SplitHostPort(s.Sentinel)
-	file := filepath.Join(s.cfg.Dir, "sentinel.conf")
-	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s 127.0.0.1 %s 1\n"+
-		"sentinel down-after-milliseconds %[3]s 1000\nsentinel failover-timeout %[3]s 4000\n", port, s.cfg.Dir, MasterName,
-		master)
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		return err
-	}
-	s.RedisURL = fmt.Sprintf("redis+sentinel://%s/0?master=%s", s.Sentinel, MasterName)
-	return s.Spawn("sentinel", false, s.cfg.Redis, file, "--sentinel")
-}
-
-// spawnRedis starts a Redis with a folder of its own name.
-func (s *Stack) spawnRedis(name string, args ...string) (address string, err error) {
-	if address, err = freeport.Address(); err != nil {
-		return "", err
-	}
-	dir := filepath.Join(s.cfg.Dir, name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	_, port, _ := net.SplitHostPort(address)
-	return address, s.Spawn(name, false, s.cfg.Redis, append([]string{"--port", port, "--bind", "127.0.0.1",
-		"--dir", dir, "--appendonly", s.cfg.onDisk("yes", "no"), "--appendfsync", "always",
-		"--save", "", "--maxmemory-policy", "noeviction", "--repl-diskless-sync-delay", "0"}, args...)...)
+	_, port, _ := net.SplitHostPort(s.Temporal)
+	return s.Spawn("temporal", false, s.cfg.Temporal, temporalcli.DevServer(port,
+		"--headless", "--db-filename", s.cfg.onDisk(filepath.Join(s.cfg.Dir, "temporal.db"), ""))...)
 }
 
 // Deploy starts the server and the workers of a deployment on the stack's Redis and Temporal, and returns the
@@ -200,7 +152,7 @@ func (s *Stack) Deploy(ctx context.Context, name, service string, workers int) (
 	}
 	part := func(name string) ([]string, error) {
 		t, err := s.cfg.Between(name+"-temporal", s.Temporal)
-		if err != nil || s.Sentinel != "" {
+		if err != nil || s.Sentinel != "" || s.cfg.Masters > 0 {
 			return []string{"-c", file, "--redis", s.RedisURL, "--temporal", t}, err
 		}
 		r, err := s.cfg.Between(name+"-redis", s.Redis)
