@@ -38,6 +38,7 @@ type Config struct {
 	Service    string   // configuration of server and workers, YAML, without addresses
 	Workers    int      // of the first deployment
 	WorkerArgs []string // of `millrace worker`, besides configuration and addresses
+	ServerArgs []string // of `millrace server`, likewise
 	Engines    int      // that are in its fleet from the start
 	EngineArgs []string // of `millrace engine simulate`, besides port and seed
 	// Between is called with the name of a part and the address where it listens, and returns the address that its
@@ -165,7 +166,7 @@ func (s *Stack) Deploy(ctx context.Context, name, service string, workers int) (
 	if err != nil {
 		return "", err
 	}
-	args = append([]string{"server", "--listen", server}, args...)
+	args = slices.Concat([]string{"server", "--listen", server}, args, s.cfg.ServerArgs)
 	if err := s.Spawn(name+"server", false, s.cfg.Millrace, args...); err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/bench/site"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -34,12 +35,6 @@ func DefaultConfig() Config {
 	return Config{Phases: []int{10, 200}, Turns: 8000, Samples: 6, Games: 1000}
 }
 
-const (
-	powers        = 7 // of the map, who are all asked in every phase
-	phasesPerYear = 2 // while no centre changes hands: spring and fall
-	maxPhases     = 2000
-)
-
 // Validate reports everything that is wrong with c.
 func (c Config) Validate() error {
 	var errs []error
@@ -50,9 +45,9 @@ func (c Config) Validate() error {
 	}
 	require(len(c.Phases) > 0, "phases: want at least one length of games")
 	for _, n := range c.Phases {
-		require(n >= phasesPerYear && n <= maxPhases && n%phasesPerYear == 0,
-			"phases: %d is not an even number from %d to %d: a year has two", n,
-			phasesPerYear, maxPhases)
+		if err := site.CheckPhases(n); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	require(c.Turns >= 1, "turns: %d is less than 1", c.Turns)
 	require(c.Samples >= 1 && c.Samples <= rollout.MaxEpisodes, "samples: %d is not within 1 and %d", c.Samples,
@@ -69,7 +64,7 @@ func (c Config) Validate() error {
 
 // groups is how many groups of games of so many phases have the turns.
 func (c Config) groups(phases int) int {
-	perGroup := max(1, c.Samples*phases*powers)
+	perGroup := max(1, c.Samples*phases*site.Powers)
 	return (c.Turns + perGroup - 1) / perGroup
 }
 

@@ -2,7 +2,6 @@
 // engines that answer at once, so that nothing but the service's own work is in it. What a turn costs is read from the
 // kernel's account of each process; which part of the worker it goes to, from the worker's own CPU profile.
 //
-// A game is Diplomacy in which no centre changes hands and no unit is lost (see instant_engine.go), so that every phase
-// asks all seven powers and a game may have any number of phases. Start reading at Measure; the parts of a worker are
-// listed in worker_parts.go.
+// The service and its games are package site's: every phase has seven turns, and a game may have any number of phases.
+// Start reading at Measure; the parts of a worker are listed in worker_parts.go.
 package turncost

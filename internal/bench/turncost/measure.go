@@ -2,36 +2,20 @@ package turncost
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"runtime"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/millrace/millrace/internal/apiclient"
-	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/freeport"
+	"github.com/millrace/millrace/internal/bench/site"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/stack"
 )
 
-// engines is how many there are: more than one, so that the dispatcher has to choose.
-const engines = 2
-
-// site is the running service.
-type site struct {
-	*stack.Stack
-	cfg      Config
-	engines  []*instantEngine
-	rdb      *redis.Client
-	store    *buffer.Store
-	api      *apiclient.Client
-	profiles string // address of the worker's
+// measured is the running service.
+type measured struct {
+	*site.Site
+	cfg Config
 }
 
 // Measure plays games of each length and says what a turn of them has cost.
@@ -40,13 +24,13 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer s.stop()
+	defer s.Stop()
 	res := Result{Config: cfg, Cores: runtime.NumCPU(), Processor: processor(), LoadBefore: load()}
-	if res.RedisVersion, err = s.redisInfo(ctx, "redis_version"); err != nil {
+	if res.RedisVersion, err = s.RedisInfo(ctx, "redis_version"); err != nil {
 		return Result{}, err
 	}
 	cfg.say("playing a group of games to warm up, then nothing for %v: what the processes cost by themselves", idleFor)
-	if _, err := s.play(ctx, "warm", phasesPerYear, 1, nil); err != nil {
+	if _, err := s.play(ctx, "warm", site.PhasesPerYear, 1, nil); err != nil {
 		return Result{}, err
 	}
 	if res.Idle, err = s.watch(ctx, idleFor); err != nil {
@@ -54,7 +38,11 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 	}
 	if cfg.Waiting > 0 {
 		cfg.say("%d claims wait for a batch that does not come, for %v", cfg.Waiting, waitingFor)
-		if res.Waiting, err = s.waiting(ctx, cfg.Waiting); err != nil {
+		err = s.Waiting(ctx, cfg.Waiting, func(ctx context.Context) (err error) {
+			res.Waiting, err = s.watch(ctx, waitingFor)
+			return err
+		})
+		if err != nil {
 			return Result{}, err
 		}
 	}
@@ -69,59 +57,19 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 	return res, nil
 }
 
-func startSite(ctx context.Context, cfg Config) (*site, error) {
-	s := &site{cfg: cfg}
-	var err error
-	if s.profiles, err = freeport.Address(); err != nil {
-		return nil, err
-	}
-	most := 4096 + 2*cfg.Waiting
+func startSite(ctx context.Context, cfg Config) (*measured, error) {
 	cfg.say("starting Redis, Temporal, a server and a worker in %s", cfg.Dir)
-	s.Stack, err = stack.Start(ctx, stack.Config{
-		Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, RedisAt: cfg.EmbeddedRedis, Dir: cfg.Dir,
-		Service: fmt.Sprintf("worker: {games: %d, listen: \"\"}\nlimits: {games_per_run: 1000000, waiting_claims: %d, "+
-			"connections: %d, connections_per_address: %d}\n", cfg.Games, most, most, most), Workers: 1,
-		WorkerArgs: []string{"--pprof", s.profiles}, Volatile: !cfg.OnDisk,
-	})
+	running, err := site.Start(ctx, site.Config{Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis,
+		EmbeddedRedis: cfg.EmbeddedRedis, Dir: cfg.Dir, Games: cfg.Games, Claims: cfg.Waiting, After: cfg.After,
+		OnDisk: cfg.OnDisk})
 	if err != nil {
 		return nil, err
 	}
-	s.rdb = redis.NewClient(&redis.Options{Addr: s.Redis})
-	s.store = buffer.New(s.rdb, buffer.Options{})
-	if s.api, err = s.Client(); err == nil {
-		err = s.addEngines(ctx)
-	}
-	if err != nil {
-		s.stop()
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *site) addEngines(ctx context.Context) error {
-	for i := range engines {
-		e, err := startInstantEngine(s.cfg.After)
-		if err != nil {
-			return err
-		}
-		s.engines = append(s.engines, e)
-		if _, _, err := s.api.AddEngine(ctx, fmt.Sprintf("instant-%d", i), e.url, 0); err != nil {
-			return fmt.Errorf("add an engine: %w", err)
-		}
-	}
-	return nil
-}
-
-func (s *site) stop() {
-	s.Stack.Stop()
-	for _, e := range s.engines {
-		e.stop()
-	}
-	s.rdb.Close()
+	return &measured{running, cfg}, nil
 }
 
 // processes are those whose time is measured, by the name that the result gives them.
-func (s *site) processes() map[string]int {
+func (s *measured) processes() map[string]int {
 	pids := map[string]int{Worker: s.PID("worker-0"), Server: s.PID("server"), Temporal: s.PID("temporal")}
 	if s.cfg.Redis != "" {
 		pids[Redis] = s.PID("redis")
@@ -130,7 +78,7 @@ func (s *site) processes() map[string]int {
 }
 
 // used is the processor time that each process has used so far.
-func (s *site) used() (map[string]float64, error) {
+func (s *measured) used() (map[string]float64, error) {
 	used := map[string]float64{}
 	for name, pid := range s.processes() {
 		sec, err := processorSec(pid)
@@ -150,11 +98,13 @@ func since(before, now map[string]float64) map[string]float64 {
 	return d
 }
 
-// idleFor is how long the processes are watched while nothing is played.
-const idleFor = 5 * time.Second
+const (
+	idleFor    = 5 * time.Second  // that the processes are watched while nothing is played
+	waitingFor = 20 * time.Second // while claims wait
+)
 
 // watch is the processor time per second, in milliseconds, that each process uses for a while.
-func (s *site) watch(ctx context.Context, lasts time.Duration) (map[string]float64, error) {
+func (s *measured) watch(ctx context.Context, lasts time.Duration) (map[string]float64, error) {
 	before, err := s.used()
 	if err != nil {
 		return nil, err
@@ -177,10 +127,10 @@ func (s *site) watch(ctx context.Context, lasts time.Duration) (map[string]float
 }
 
 // row measures games of one length.
-func (s *site) row(ctx context.Context, phases int) (Row, error) {
+func (s *measured) row(ctx context.Context, phases int) (Row, error) {
 	groups := s.cfg.groups(phases)
 	row := Row{Phases: phases, Games: groups * s.cfg.Samples}
-	row.Turns = row.Games * phases * powers
+	row.Turns = row.Games * phases * site.Powers
 	s.cfg.say("playing %d games of %d phases: %d turns", row.Games, phases, row.Turns)
 	sampler := s.sampleProfiles(ctx)
 	before, err := s.counters(ctx)
@@ -207,20 +157,21 @@ func (s *site) row(ctx context.Context, phases int) (Row, error) {
 
 // play has groups of games played by a run of their own, and returns the most memory that Redis took for it beyond what
 // it had.
-func (s *site) play(ctx context.Context, name rollout.RunName, phases, groups int, memory *float64) (float64, error) {
-	if err := s.api.StartRun(ctx, s.spec(name, phases, groups)); err != nil {
+func (s *measured) play(ctx context.Context, name rollout.RunName, phases, groups int,
+	memory *float64) (float64, error) {
+	if err := s.API.StartRun(ctx, s.Spec(name, phases, groups, s.cfg.Samples)); err != nil {
 		return 0, fmt.Errorf("start run %s: %w", name, err)
 	}
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	peak := 0.0
 	for {
-		counts, err := s.store.Counts(ctx, name)
+		counts, err := s.Buffer.Counts(ctx, name)
 		if err != nil && !rollout.Refused(err, rollout.NoSuchRun) {
 			return 0, err
 		}
 		if memory != nil && s.cfg.Redis != "" {
-			used, err := s.number(ctx, "used_memory")
+			used, err := s.RedisNumber(ctx, "used_memory")
 			if err != nil {
 				return 0, err
 			}
@@ -238,37 +189,14 @@ func (s *site) play(ctx context.Context, name rollout.RunName, phases, groups in
 		case <-ticker.C:
 		}
 	}
-	why := map[string]string{"reason": "measured"}
-	answer, err := s.api.Ask(ctx, http.MethodPost, apiclient.RunPath(name)+"/stop", why)
-	if err == nil && answer.Status >= http.StatusBadRequest {
-		err = answer.Refusal()
-	}
-	if err != nil {
-		return 0, fmt.Errorf("stop run %s: %w", name, err)
+	if err := s.StopRun(ctx, name); err != nil {
+		return 0, err
 	}
 	return peak, nil
 }
 
 // lookEvery is rare enough to cost nothing.
 const lookEvery = 250 * time.Millisecond
-
-// spec is a run of one step, for which all games are launched at once.
-func (s *site) spec(name rollout.RunName, phases, groups int) rollout.Spec {
-	options, _ := json.Marshal(map[string]int{"horizon_years": phases / phasesPerYear}) // never fails
-	return rollout.Spec{
-		Name: name, Model: model, Steps: 1, Seed: 1,
-		Environment: rollout.Environment{Kind: "diplomacy", Options: options},
-		Group:       rollout.GroupSpec{Samples: s.cfg.Samples, MinSamples: s.cfg.Samples},
-		Buffer:      rollout.BufferSpec{Depth: 1, GroupsPerStep: groups, MaxStaleness: 4, OnStale: rollout.DropStale},
-		Sampling:    rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 256},
-		Adapters:    rollout.AdapterSpec{Rank: 8, PathPrefix: s.cfg.Dir},
-		Dispatch:    rollout.Dispatch{Policy: rollout.LeastTokens},
-		Timeouts: rollout.Timeouts{
-			Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(24 * time.Hour),
-			Heartbeat: rollout.Duration(10 * time.Second),
-		},
-	}
-}
 
 // counters is what has been used so far.
 type counters struct {
@@ -282,12 +210,12 @@ func (c counters) memory() *float64 { m := c.redis["used_memory"]; return &m }
 var redisCounters = []string{"total_commands_processed", "total_net_input_bytes", "total_net_output_bytes",
 	"used_memory"}
 
-func (s *site) counters(ctx context.Context) (counters, error) {
+func (s *measured) counters(ctx context.Context) (counters, error) {
 	c := counters{redis: map[string]float64{}}
 	var err error
 	if s.cfg.Redis != "" {
 		for _, name := range redisCounters {
-			if c.redis[name], err = s.number(ctx, name); err != nil {
+			if c.redis[name], err = s.RedisNumber(ctx, name); err != nil {
 				return c, err
 			}
 		}
@@ -296,37 +224,12 @@ func (s *site) counters(ctx context.Context) (counters, error) {
 	return c, err
 }
 
-func (s *site) number(ctx context.Context, name string) (float64, error) {
-	text, err := s.redisInfo(ctx, name)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseFloat(text, 64)
-}
-
-// redisInfo is a line of Redis's INFO; empty for the embedded one, which says little.
-func (s *site) redisInfo(ctx context.Context, name string) (string, error) {
-	if s.cfg.Redis == "" {
-		return "", nil
-	}
-	text, err := s.rdb.Info(ctx).Result()
-	if err != nil {
-		return "", fmt.Errorf("ask Redis: %w", err)
-	}
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(line, ":"); ok && key == name {
-			return strings.TrimSpace(value), nil
-		}
-	}
-	return "", fmt.Errorf("ask Redis: no line of its INFO is called %s", name)
-}
-
 // window is how long one profile of the worker is: its making costs the worker some milliseconds.
 const window = 5 * time.Second
 
 // sampleProfiles takes profiles of the worker, one after the other, until what it returns is called; the last one is
 // waited for.
-func (s *site) sampleProfiles(ctx context.Context) (stop func() ([]sample, error)) {
+func (s *measured) sampleProfiles(ctx context.Context) (stop func() ([]sample, error)) {
 	type taken struct {
 		samples []sample
 		err     error
@@ -355,8 +258,8 @@ func (s *site) sampleProfiles(ctx context.Context) (stop func() ([]sample, error
 	}
 }
 
-func (s *site) profile(ctx context.Context) ([]sample, error) {
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", s.profiles, int(window.Seconds()))
+func (s *measured) profile(ctx context.Context) ([]sample, error) {
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", s.WorkerProfiles, int(window.Seconds()))
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err

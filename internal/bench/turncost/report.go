@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/bench/site"
 	"github.com/millrace/millrace/internal/table"
 	"github.com/millrace/millrace/internal/units"
 )
@@ -169,7 +170,8 @@ func (r Result) notes() []string {
 			runtime.GOARCH, runtime.Version(), r.LoadBefore, r.LoadAfter),
 		"redis     " + redis,
 		"temporal  dev server, its database " + temporal,
-		fmt.Sprintf("engines   %d in this process, which answer after %v; they are in no figure", engines, r.Config.After),
+		fmt.Sprintf("engines   %d in this process, which answer after %v; they are in no figure",
+			site.Engines, r.Config.After),
 	}
 	for _, row := range r.Rows {
 		notes = append(notes, fmt.Sprintf("played    %d games of %d phases, %d turns, groups of %d, in %s: Redis had %.1f "+

@@ -2,79 +2,14 @@ package turncost
 
 import (
 	"bytes"
-	"context"
-	"math/rand/v2"
 	"runtime/pprof"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/diplomacyenv"
-	"github.com/millrace/millrace/internal/episode"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/vllm"
+	"github.com/millrace/millrace/internal/bench/site"
 )
-
-// Every phase of a game of any length has seven turns, answered as the service's own client of engines wants it.
-func TestGamesHaveTheTurnsThatAreCounted(t *testing.T) {
-	t.Parallel()
-	engine, err := startInstantEngine(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer engine.stop()
-	client, err := vllm.New(vllm.Config{BaseURL: engine.url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	env, err := diplomacyenv.FromOptions([]byte(`{"horizon_years":10}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	scenario, err := env.Scenario(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	player := episode.Player{Environment: env, Policy: client, Journal: unsaved{}, Beat: func(int, string) {},
-		Now: time.Now}
-	ep, _, err := player.Play(t.Context(), episode.Plan{
-		Ref: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "turn"}}, Attempt: 1, Model: model,
-		Sampling: rollout.Sampling{Temperature: 1, MaxTokens: 256},
-		Timeouts: rollout.Timeouts{Episode: rollout.Duration(time.Hour)},
-	}, scenario, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ep.Phases != 10*phasesPerYear || ep.Usage.Requests != int64(powers*ep.Phases) {
-		t.Errorf("%d phases and %d turns in ten years", ep.Phases, ep.Usage.Requests)
-	}
-	if n := ep.Counts[diplomacyenv.CountFull]; n != ep.Usage.Requests {
-		t.Errorf("%d of %d answers are legal and whole: %v", n, ep.Usage.Requests, ep.Counts)
-	}
-	if engine.prompt.Load() != ep.Usage.InputTokens || engine.generated.Load() != ep.Usage.OutputTokens {
-		t.Errorf("the engine counts %d and %d tokens, the game %d and %d", engine.prompt.Load(), engine.generated.Load(),
-			ep.Usage.InputTokens, ep.Usage.OutputTokens)
-	}
-}
-
-type unsaved struct{}
-
-func (unsaved) Save(context.Context, rollout.Checkpoint) error { return nil }
-
-func TestMovesAreOfTheUnitsAskedFor(t *testing.T) {
-	t.Parallel()
-	prompt := "rules\n\nS1901M. Powers, units; centres:\n" +
-		"FRANCE A PAR F BRE; BRE MAR PAR\nGERMANY A MUN; MUN\nNeutral; SPA POR\n" +
-		"\nYou are FRANCE. Order your units:\nA PAR: BUR MUN SPA/NC\nF BRE: POR\nOrders:\n"
-	seen := map[string]bool{}
-	for seed := range uint64(20) {
-		seen[moves(prompt, rand.New(rand.NewPCG(seed, 0)))] = true
-	}
-	if len(seen) != 2 || !seen["A PAR H\nF BRE H\n"] || !seen["A PAR - BUR\nF BRE H\n"] {
-		t.Errorf("answered %v", seen)
-	}
-}
 
 func TestReadStat(t *testing.T) {
 	t.Parallel()
@@ -151,7 +86,7 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	c := DefaultConfig()
-	if n := c.groups(10); n*c.Samples*10*powers < c.Turns || (n-1)*c.Samples*10*powers >= c.Turns {
+	if n := c.groups(10); n*c.Samples*10*site.Powers < c.Turns || (n-1)*c.Samples*10*site.Powers >= c.Turns {
 		t.Errorf("%d groups", n)
 	}
 	bad := Config{Phases: []int{3, 4000}, Turns: 0, Samples: 0, Games: 0, After: -1}

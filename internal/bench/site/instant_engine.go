@@ -1,4 +1,4 @@
-package turncost
+package site
 
 import (
 	"encoding/json"
@@ -19,21 +19,22 @@ import (
 const model = "Qwen/Qwen2.5-7B-Instruct"
 
 // instantEngine answers completions as vLLM does, in its words and of its sizes, as soon as they are asked for, or
-// after a time. See moves for what it says.
+// after a time, or when it is let. See moves for what it says.
 type instantEngine struct {
 	after  time.Duration
+	hold   *Hold
 	server *http.Server
 	url    string
 
 	requests, prompt, generated atomic.Int64
 }
 
-func startInstantEngine(after time.Duration) (*instantEngine, error) {
+func startInstantEngine(after time.Duration, hold *Hold) (*instantEngine, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for an engine: %w", err)
 	}
-	e := &instantEngine{after: after, url: "http://" + l.Addr().String()}
+	e := &instantEngine{after: after, hold: hold, url: "http://" + l.Addr().String()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { say(w, `{"version":"0.11.0"}`) })
@@ -84,6 +85,9 @@ func (e *instantEngine) complete(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-time.After(e.after):
 		}
+	}
+	if !e.hold.pass(r.Context(), asked.Prompt) {
+		return
 	}
 	n := e.requests.Add(1)
 	rng := rand.New(rand.NewPCG(uint64(n), 1))

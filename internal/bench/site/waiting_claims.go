@@ -1,4 +1,4 @@
-package turncost
+package site
 
 import (
 	"context"
@@ -16,21 +16,21 @@ import (
 
 const (
 	waitingRun  = rollout.RunName("waits")
-	claimWait   = 60 * time.Second // of a claim, as long as a server lets it wait
-	beforeWatch = 3 * time.Second
+	claimWait   = 60 * time.Second       // of a claim, as long as a server lets it wait
+	untilQuiet  = 3 * time.Second        // after the last claim was sent
 	askAgain    = 100 * time.Millisecond // after too many at a time
-	waitingFor  = 20 * time.Second       // that the processes are watched
-	openTimeout = time.Minute            // until all claims wait
+	lookEvery   = 250 * time.Millisecond
+	openTimeout = time.Minute // until all claims wait
 )
 
-// waiting is the processor time per second that each process uses while so many ranks of a trainer wait for a batch
-// that does not come. Those whose claims come to an end claim again, as many in each second as ever.
-func (s *site) waiting(ctx context.Context, ranks int) (map[string]float64, error) {
-	spec := s.spec(waitingRun, phasesPerYear, 1)
-	if err := s.store.Open(ctx, spec, ""); err != nil { // there are no games in it, and nobody plays any
-		return nil, err
+// Waiting has so many ranks of a trainer wait for a batch that does not come, while do is done. Those whose claims come
+// to an end claim again, as many in each second as ever.
+func (s *Site) Waiting(ctx context.Context, ranks int, do func(context.Context) error) error {
+	spec := s.Spec(waitingRun, PhasesPerYear, 1, 1)
+	if err := s.Buffer.Open(ctx, spec, ""); err != nil { // there are no games in it, and nobody plays any
+		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	claiming, cancel := context.WithCancel(ctx)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: ranks}}
 	defer client.CloseIdleConnections()
@@ -42,42 +42,47 @@ func (s *site) waiting(ctx context.Context, ranks int) (map[string]float64, erro
 		claims.Go(func() {
 			time.Sleep(first / 30) // so that they do not come all at once
 			for wait := first; ; wait = claimWait {
-				if err := s.claimInVain(ctx, client, rank, ranks, wait, &begun); err != nil {
+				if err := s.claimInVain(claiming, client, rank, ranks, wait, &begun); err != nil {
 					failed <- err
 					return
 				}
 			}
 		})
 	}
-	idle, err := s.watchClaims(ctx, ranks, &begun, failed)
+	err := allWait(ctx, ranks, &begun, failed)
+	if err == nil {
+		err = do(ctx)
+	}
 	cancel()
 	claims.Wait()
-	return idle, errors.Join(err, s.store.Delete(context.WithoutCancel(ctx), waitingRun))
+	return errors.Join(err, s.Buffer.Delete(context.WithoutCancel(ctx), waitingRun))
 }
 
-func (s *site) watchClaims(ctx context.Context, ranks int, begun *atomic.Int64, failed chan error) (map[string]float64,
-	error) {
+// allWait returns some seconds after all claims have been sent.
+func allWait(ctx context.Context, ranks int, begun *atomic.Int64, failed chan error) error {
 	over := time.NewTimer(openTimeout)
 	defer over.Stop()
 	for begun.Load() < int64(ranks) {
 		select {
 		case err := <-failed:
-			return nil, fmt.Errorf("a waiting claim: %w", err)
+			return fmt.Errorf("a waiting claim: %w", err)
 		case <-over.C:
-			return nil, fmt.Errorf("%d of %d claims wait after %v", begun.Load(), ranks, openTimeout)
+			return fmt.Errorf("%d of %d claims wait after %v", begun.Load(), ranks, openTimeout)
 		case <-time.After(lookEvery):
 		}
 	}
 	select {
 	case err := <-failed:
-		return nil, fmt.Errorf("a waiting claim: %w", err)
-	case <-time.After(beforeWatch):
+		return fmt.Errorf("a waiting claim: %w", err)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(untilQuiet):
+		return nil
 	}
-	return s.watch(ctx, waitingFor)
 }
 
 // claimInVain claims a batch that does not come. It counts itself as soon as it is sent.
-func (s *site) claimInVain(ctx context.Context, client *http.Client, rank, ranks int, wait time.Duration,
+func (s *Site) claimInVain(ctx context.Context, client *http.Client, rank, ranks int, wait time.Duration,
 	begun *atomic.Int64) error {
 	url := fmt.Sprintf("http://%s%s/steps/0/claim?wait=%ds&rank=%d&world=%d", s.Server, apiclient.RunPath(waitingRun),
 		int(wait.Seconds())+1, rank, ranks)

@@ -1,0 +1,185 @@
+// Package site runs the whole service as real processes for measurements: Redis, the Temporal dev server, a server, a
+// worker, and engines in this process that answer at once, or when they are let. Its games are Diplomacy in which no
+// centre changes hands and no unit is lost (see instant_engine.go), so that every phase asks all seven powers and a
+// game may have any number of phases. What is measured on it is its users' business. Start reading at Start.
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/apiclient"
+	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/freeport"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/stack"
+)
+
+// What every game has.
+const (
+	Powers        = 7 // of the map, who are all asked in every phase
+	PhasesPerYear = 2 // while no centre changes hands: spring and fall
+	MaxPhases     = 2000
+)
+
+// CheckPhases reports a length that no game can have.
+func CheckPhases(n int) error {
+	if n < PhasesPerYear || n > MaxPhases || n%PhasesPerYear != 0 {
+		return fmt.Errorf("phases: %d is not an even number from %d to %d: a year has two", n, PhasesPerYear, MaxPhases)
+	}
+	return nil
+}
+
+// Config says what is run.
+type Config struct {
+	Millrace string // the binary under test
+	Temporal string // temporal CLI
+	Redis    string // redis-server; empty: EmbeddedRedis is used
+	// EmbeddedRedis is the address of a Redis inside of this process: what it costs is not measured.
+	EmbeddedRedis string
+	Dir           string // databases and logs are written below it
+
+	Games  int           // that the worker plays at a time
+	Claims int           // that may wait for a batch at a time
+	After  time.Duration // that engines take for an answer
+	Limit  int           // requests in flight at one engine; 0: as many as the service chooses
+	Hold   *Hold         // what engines do not answer yet; nil: they answer everything
+	// OnDisk has Redis write its log, with appendfsync always, and Temporal its database; else both keep all in memory.
+	OnDisk bool
+}
+
+// Engines is how many there are: more than one, so that the dispatcher has to choose.
+const Engines = 2
+
+// Site is the running service.
+type Site struct {
+	*stack.Stack
+	Redis  *redis.Client
+	Buffer *buffer.Store
+	API    *apiclient.Client
+	// Addresses of the profiles of processes.
+	WorkerProfiles, ServerProfiles string
+
+	cfg     Config
+	engines []*instantEngine
+}
+
+// Start starts everything; the caller stops it.
+func Start(ctx context.Context, cfg Config) (*Site, error) {
+	s := &Site{cfg: cfg}
+	var err error
+	if s.WorkerProfiles, err = freeport.Address(); err != nil {
+		return nil, err
+	}
+	if s.ServerProfiles, err = freeport.Address(); err != nil {
+		return nil, err
+	}
+	most := 4096 + 2*cfg.Claims
+	s.Stack, err = stack.Start(ctx, stack.Config{
+		Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, RedisAt: cfg.EmbeddedRedis, Dir: cfg.Dir,
+		Service: fmt.Sprintf("worker: {games: %d, listen: \"\"}\nlimits: {games_per_run: 1000000, waiting_claims: %d, "+
+			"connections: %d, connections_per_address: %d}\n", cfg.Games, most, most, most), Workers: 1,
+		WorkerArgs: []string{"--pprof", s.WorkerProfiles}, ServerArgs: []string{"--pprof", s.ServerProfiles},
+		Volatile: !cfg.OnDisk,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Redis = redis.NewClient(&redis.Options{Addr: s.Stack.Redis})
+	s.Buffer = buffer.New(s.Redis, buffer.Options{})
+	if s.API, err = s.Client(); err == nil {
+		err = s.addEngines(ctx)
+	}
+	if err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Site) addEngines(ctx context.Context) error {
+	for i := range Engines {
+		e, err := startInstantEngine(s.cfg.After, s.cfg.Hold)
+		if err != nil {
+			return err
+		}
+		s.engines = append(s.engines, e)
+		if _, _, err := s.API.AddEngine(ctx, fmt.Sprintf("instant-%d", i), e.url, s.cfg.Limit); err != nil {
+			return fmt.Errorf("add an engine: %w", err)
+		}
+	}
+	return nil
+}
+
+// Stop ends everything.
+func (s *Site) Stop() {
+	s.Stack.Stop()
+	for _, e := range s.engines {
+		e.stop()
+	}
+	s.Redis.Close()
+}
+
+// Spec is a run of one step, for which all games are launched at once.
+func (s *Site) Spec(name rollout.RunName, phases, groups, samples int) rollout.Spec {
+	options, _ := json.Marshal(map[string]int{"horizon_years": phases / PhasesPerYear}) // never fails
+	return rollout.Spec{
+		Name: name, Model: model, Steps: 1, Seed: 1,
+		Environment: rollout.Environment{Kind: "diplomacy", Options: options},
+		Group:       rollout.GroupSpec{Samples: samples, MinSamples: samples},
+		Buffer:      rollout.BufferSpec{Depth: 1, GroupsPerStep: groups, MaxStaleness: 4, OnStale: rollout.DropStale},
+		Sampling:    rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 256},
+		Adapters:    rollout.AdapterSpec{Rank: 8, PathPrefix: s.cfg.Dir},
+		Dispatch:    rollout.Dispatch{Policy: rollout.LeastTokens},
+		Timeouts: rollout.Timeouts{
+			Completion: rollout.Duration(time.Hour), Episode: rollout.Duration(24 * time.Hour),
+			Heartbeat: rollout.Duration(10 * time.Second),
+		},
+	}
+}
+
+// StopRun stops a run.
+func (s *Site) StopRun(ctx context.Context, name rollout.RunName) error {
+	why := map[string]string{"reason": "measured"}
+	answer, err := s.API.Ask(ctx, http.MethodPost, apiclient.RunPath(name)+"/stop", why)
+	if err == nil && answer.Status >= http.StatusBadRequest {
+		err = answer.Refusal()
+	}
+	if err != nil {
+		return fmt.Errorf("stop run %s: %w", name, err)
+	}
+	return nil
+}
+
+// RedisNumber is a number of Redis's INFO.
+func (s *Site) RedisNumber(ctx context.Context, name string) (float64, error) {
+	text, err := s.RedisInfo(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(text, 64)
+}
+
+// RedisInfo is a line of Redis's INFO; empty for the embedded one, which says little.
+func (s *Site) RedisInfo(ctx context.Context, name string) (string, error) {
+	if s.cfg.Redis == "" {
+		return "", nil
+	}
+	text, err := s.Redis.Info(ctx).Result()
+	if err != nil {
+		return "", fmt.Errorf("ask Redis: %w", err)
+	}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(line, ":"); ok && key == name {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", fmt.Errorf("ask Redis: no line of its INFO is called %s", name)
+}
