@@ -46,6 +46,7 @@ var layers = [][]string{
 		"internal/pagetable",
 		"internal/runsampler", "internal/tokenrates", "internal/diagnosisinput", "internal/eventscript", "internal/apiclient",
 		"internal/temporalcli", "internal/lease", "internal/redistest", "internal/profiles", "internal/redisserver",
+		"internal/redisscript", "internal/rediscluster",
 	},
 	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gameworkers"}, // durable shell
 	{ // wiring
@@ -64,7 +65,7 @@ var owners = map[string][]string{
 		"internal/telemetry/store", "internal/stack",
 		"internal/crashtest", "internal/isolation", "internal/connections", "internal/runsampler",
 		"internal/tokenrates", "internal/lease", "internal/redistest", "internal/bench/site",
-		"internal/redisserver"},
+		"internal/redisserver", "internal/redisscript", "internal/rediscluster"},
 	"github.com/alicebob/miniredis/": {"cmd/"},
 	"github.com/sashabaranov/":       {"internal/vllm"},
 	"github.com/axiomhq/":            {"internal/telemetry/axiom/"},
@@ -242,6 +243,22 @@ func TestMapIsWritten(t *testing.T) {
 		parts := strings.Split(p.path(), "/")
 		if len(parts) <= 2 && !bytes.Contains(page, []byte("`"+p.path()+"`")) {
 			t.Errorf("ARCHITECTURE.md does not name %s", p.path())
+		}
+	}
+}
+
+// Scripts of Redis are made by redisscript.New, which keeps them whole while a Cluster moves their slot.
+func TestScriptsAreWhole(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		for _, name := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.path() != "internal/redisscript" && bytes.Contains(text, []byte("redis."+"NewScript(")) {
+				t.Errorf("%s/%s makes a script that may be half-run while a slot moves: use redisscript.New", p.path(), name)
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry/store"
 )
@@ -72,7 +73,7 @@ var (
 )
 
 func onJournal(name string) *redis.Script {
-	return redis.NewScript(source("journal/head") + source("journal/"+name))
+	return redisscript.New(source("journal/head") + source("journal/"+name))
 }
 
 // script is an atomic change of one run, or a look at it. It may answer what the lines --> of its file declare.
@@ -109,7 +110,7 @@ func load(name, guard string, shared ...string) *script {
 	for _, each := range shared {
 		functions += source(each)
 	}
-	return &script{redis.NewScript(baseOfKeys + tellFacts + functions + guard + body), name, answers}
+	return &script{redisscript.New(baseOfKeys + tellFacts + functions + guard + body), name, answers}
 }
 
 func source(name string) string {
@@ -176,7 +177,7 @@ func transient(err error) bool {
 		return true
 	}
 	for _, prefix := range []string{"LOADING", "READONLY", "OOM", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY",
-		"MISCONF", "NOREPLICAS"} {
+		"MISCONF", "NOREPLICAS", "ASK", "MOVED"} {
 		if redis.HasErrorPrefix(err, prefix) {
 			return true
 		}

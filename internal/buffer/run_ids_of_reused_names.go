@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -89,7 +90,7 @@ func (s *Store) lifeOf(ctx context.Context, name rollout.RunName) (fields [3]int
 
 // liveScript raises the life of a name and its highest generation, and never lowers them.
 // KEYS: lives. ARGV: name, life, when the one before was deleted, generation.
-var liveScript = redis.NewScript(`
+var liveScript = redisscript.New(`
 local life, at, generation = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '1', '^(%d+) ?(%d*) ?(%d*)$')
 if tonumber(ARGV[2]) > tonumber(life) then life, at = ARGV[2], ARGV[3] end
 if at == '' then at = ARGV[3] end

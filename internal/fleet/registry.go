@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/engineurl"
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/store"
@@ -180,7 +181,7 @@ func (r *Registry) read(ctx context.Context, id rollout.EngineID) (Member, Obser
 
 // observeScript stores what was seen of an engine only while it is a member, and tells the facts of it in the same
 // instant, once. KEYS: members, what was seen, changes. ARGV: id, what was seen, the facts.
-var observeScript = redis.NewScript(`
+var observeScript = redisscript.New(`
 local base = string.sub(KEYS[1], 1, -8)
 ` + store.Lua() + `
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end

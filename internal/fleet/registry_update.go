@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -21,7 +22,7 @@ redis.call('ZADD', KEYS[#KEYS], redis.call('ZINCRBY', KEYS[#KEYS], 1, ''), ARGV[
 // replaceScript sets a member's field of a hash that still has the value it was read with, empty for none. KEYS:
 // members, the hash, changes. ARGV: id, value expected, new value. Answers 1 when it is set, 0 when the value is
 // another, -1 for no member.
-var replaceScript = redis.NewScript(`
+var replaceScript = redisscript.New(`
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return -1 end
 if (redis.call('HGET', KEYS[2], ARGV[1]) or '') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])
@@ -32,7 +33,7 @@ return 1`)
 // changes. ARGV: id, its JSON, the part of it that is its address, the most members (0: no bound). The others' JSON
 // is searched for the address, not read: a thousand of them would hold up everybody for milliseconds. Answers
 // "joined", "there", "full", or the id that has the address.
-var joinScript = redis.NewScript(`
+var joinScript = redisscript.New(`
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {'there'} end
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do

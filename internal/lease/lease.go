@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/redisscript"
 )
 
 // Lease is one right: the key that says who has it, and, where the owner moves something that a later owner moves too,
@@ -22,7 +24,7 @@ type Lease struct {
 
 // takeScript gives an owner the lease, or prolongs it. Each time it changes hands, the fence goes up. KEYS: lease, then
 // the fence, if it has one. ARGV: owner, for how long in ms. Answers the fence, and 1 to who has the lease.
-var takeScript = redis.NewScript(`
+var takeScript = redisscript.New(`
 local owner = redis.call('GET', KEYS[1])
 local mine = not owner or owner == ARGV[1]
 if mine then
@@ -46,7 +48,7 @@ func (l Lease) Take(ctx context.Context, owner string, ttl time.Duration) (fence
 }
 
 // releaseScript gives a lease back. KEYS: lease. ARGV: owner.
-var releaseScript = redis.NewScript(`
+var releaseScript = redisscript.New(`
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0`)
 

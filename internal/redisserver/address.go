@@ -128,6 +128,10 @@ func behindSentinels(u *url.URL, hosts []string, query url.Values) (Address, err
 	return Address{sentinel: o}, nil
 }
 
+// redirects is how often a call to a Cluster is sent again, with rests of up to half a second, while its slot moves to
+// another node or a replica is promoted. Its context bounds it besides.
+const redirects = 8
+
 func inCluster(u *url.URL, hosts []string, query url.Values) (Address, error) {
 	if db := strings.Trim(u.Path, "/"); db != "" && db != "0" {
 		return Address{}, fmt.Errorf("a Redis Cluster has no database %s, only 0", db)
@@ -140,6 +144,9 @@ func inCluster(u *url.URL, hosts []string, query url.Values) (Address, error) {
 		return Address{}, err
 	}
 	o.ContextTimeoutEnabled = true
+	if o.MaxRedirects == 0 {
+		o.MaxRedirects = redirects
+	}
 	return Address{cluster: o}, nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -120,47 +119,4 @@ func Start(t testing.TB, dir string, port int, args ...string) (addr string, kil
 		t.Fatal(err)
 	}
 	return addr, kill
-}
-
-// slots is how many there are in a cluster.
-const slots = 16384
-
-// Cluster starts masters that share the slots, each of which refuses a script that reaches for a key of another.
-func Cluster(t testing.TB, masters int) *redis.ClusterClient {
-	t.Helper()
-	nodes := make([]redis.ClusterSlot, masters)
-	for i := range nodes {
-		addr, kill := Start(t, t.TempDir(), Port(t), "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(Port(t)),
-			"--cluster-require-full-coverage", "no")
-		t.Cleanup(kill)
-		first, last := i*slots/masters, (i+1)*slots/masters-1
-		nodes[i] = redis.ClusterSlot{Start: first, End: last, Nodes: []redis.ClusterNode{{Addr: addr}}}
-		if err := Client(t, addr, 0).ClusterAddSlotsRange(context.Background(), first, last).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, node := range nodes {
-		awaitCluster(t, Client(t, node.Nodes[0].Addr, 0))
-	}
-	// The masters need not know each other: the client is told who has which slots.
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{
-		MaxRedirects: 1,
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return nodes, nil },
-	})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
-
-// awaitCluster waits until a master serves; a new one waits for two seconds before it does.
-func awaitCluster(t testing.TB, node redis.UniversalClient) {
-	t.Helper()
-	look := time.NewTicker(50 * time.Millisecond)
-	defer look.Stop()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-look.C {
-		info, err := node.ClusterInfo(context.Background()).Result()
-		if err == nil && strings.Contains(info, "cluster_state:ok") {
-			return
-		}
-	}
-	t.Fatal("the cluster does not serve")
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/store"
@@ -48,8 +49,8 @@ var reportLua string
 var takeLua string
 
 var (
-	reportScript = redis.NewScript(reportLua)
-	takeScript   = redis.NewScript("local base = string.sub(KEYS[1], 1, -7)\n" + store.Lua() + takeLua)
+	reportScript = redisscript.New(reportLua)
+	takeScript   = redisscript.New("local base = string.sub(KEYS[1], 1, -7)\n" + store.Lua() + takeLua)
 )
 
 // tallies is the order of the counts of a part.

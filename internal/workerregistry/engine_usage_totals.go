@@ -8,13 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
 // usageScript adds to the engines' totals what a worker's counts have grown by since it was last heard of, and keeps
 // the counts. A worker that was forgotten meanwhile is continued from the counts that it says were taken before. A
 // count that fell began again. Engines that are no members of the fleet have no total.
-var usageScript = redis.NewScript(`
+var usageScript = redisscript.New(`
 local members, usage, worker = KEYS[1], KEYS[2], 'worker/' .. ARGV[1]
 local before = cjson.decode(redis.call('HGET', usage, worker) or ARGV[2])
 for engine, now in pairs(cjson.decode(ARGV[3])) do

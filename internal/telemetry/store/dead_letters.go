@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -36,7 +37,7 @@ var ErrDeadLettersFull = errors.New("no room for more dead letters")
 // sample that finds no room is counted. KEYS: the stream, a counter of all that there were, the event ids in the
 // stream, all sinks. ARGV: bound, event id, whether it is a sample, the sink, then the letter's fields. Answers whether
 // there was room.
-var deadScript = redis.NewScript(`
+var deadScript = redisscript.New(`
 if redis.call('SISMEMBER', KEYS[3], ARGV[2]) == 1 then return 1 end
 if redis.call('XLEN', KEYS[1]) >= tonumber(ARGV[1]) then
   if ARGV[3] == '1' then redis.call('HINCRBY', KEYS[4], 'dropped ' .. ARGV[4], 1) end
@@ -214,7 +215,7 @@ func noDeadLetter(sink, id string) error {
 
 // dropScript takes dead letters away. KEYS: the letters, the event ids in them, all sinks. ARGV: the sink, ids. Answers
 // how many there were.
-var dropScript = redis.NewScript(`
+var dropScript = redisscript.New(`
 local n = 0
 for i = 2, #ARGV do
   for _, row in ipairs(redis.call('XRANGE', KEYS[1], ARGV[i], ARGV[i])) do

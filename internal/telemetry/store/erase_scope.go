@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -93,7 +92,7 @@ func (s *Store) eraseShipped(ctx context.Context, sinks []string) error {
 
 // eraseScript removes a scope's events if nothing was written since somebody has looked. KEYS: written, then what is to
 // go. ARGV: the id of the last event then, or ”. Answers whether they are gone.
-var eraseScript = redis.NewScript(`
+var eraseScript = redisscript.New(`
 local last = redis.call('HGET', KEYS[1], 'last')
 if last and last ~= ARGV[1] then return 0 end
 redis.call('UNLINK', unpack(KEYS))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -84,7 +85,7 @@ func readErased(field, value string) (note erased, is bool) {
 
 // foldScript ends a note. KEYS: all sinks. ARGV: the note's field and value, 1 if its scope is erased, the sink, and
 // what the note counts: events passed, facts and samples lost.
-var foldScript = redis.NewScript(`
+var foldScript = redisscript.New(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HDEL', KEYS[1], ARGV[1])
 if ARGV[3] ~= '1' then return 0 end

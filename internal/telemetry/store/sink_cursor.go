@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -210,7 +211,7 @@ func (s *Store) numbersBefore(ctx context.Context, scope rollout.RunName, id str
 // the latest fact and sample, facts and samples lost; the numbers from which a cursor begins that is not there yet.
 // Where one began, and what was lost by then, it keeps: what it has passed since is counted by the difference. Earlier
 // versions kept that elsewhere (see sink_counts.go). Answers 0 to who is fenced off.
-var ackScript = redis.NewScript(`
+var ackScript = redisscript.New(`
 local fence = tonumber(redis.call('HGET', KEYS[1], 'fence') or '0')
 if tonumber(ARGV[1]) < fence then return 0 end
 local ms, seq = string.match(redis.call('HGET', KEYS[1], 'id') or '0-0', '^(%d+)-(%d+)$')

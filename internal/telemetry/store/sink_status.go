@@ -8,12 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redisscript"
+
 	"github.com/millrace/millrace/internal/telemetry"
 )
 
 // statusScript keeps what a server says of its sink, unless one with a higher fence has spoken. KEYS: the sink. ARGV:
 // fence, status.
-var statusScript = redis.NewScript(`
+var statusScript = redisscript.New(`
 if tonumber(redis.call('HGET', KEYS[1], 'fence') or '0') > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'status', ARGV[2])
 return 1`)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/spool"
@@ -109,8 +110,8 @@ func New(rdb redis.UniversalClient, prefix string, limits Limits) *Store {
 	limits = limits.withDefaults()
 	return &Store{
 		rdb: rdb, prefix: prefix, limits: limits,
-		appendScript: redis.NewScript(appendBase + limits.lua() + appendBody),
-		replayScript: redis.NewScript(appendBase + limits.lua() + replayBody),
+		appendScript: redisscript.New(appendBase + limits.lua() + appendBody),
+		replayScript: redisscript.New(appendBase + limits.lua() + replayBody),
 		newFacts:     make(chan telemetry.Event, limits.Queue),
 		newSamples:   make(chan telemetry.Event, max(1, limits.Queue/2)),
 		woken:        make(chan struct{}, 1),

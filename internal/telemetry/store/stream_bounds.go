@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -75,7 +76,7 @@ func (s *Store) Sinks(ctx context.Context) ([]string, error) {
 
 // trimScript lets go of the oldest facts of a kind above a bound, at most so many, and none after an id. KEYS: the
 // stream. ARGV: bound, how many, ms and sequence of the id, or ”. Answers how many went.
-var trimScript = redis.NewScript(`
+var trimScript = redisscript.New(`
 local over = math.min(redis.call('XLEN', KEYS[1]) - tonumber(ARGV[1]), tonumber(ARGV[2]))
 if over <= 0 then return 0 end
 local ids = {}
