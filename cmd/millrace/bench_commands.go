@@ -13,10 +13,10 @@ import (
 func newBenchCommand(env environment) *cobra.Command {
 	parent := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what reaches the games of the engines' capacity, and what a turn costs",
+		Short: "Measure what reaches the games of the engines' capacity, and what a turn costs in time and memory",
 	}
 	parent.AddCommand(newBenchEnginesCommand(env), newBenchGameCommand(env), newBenchSweepCommand(env),
-		newBenchTurnCommand(env), newReplayDispatchCommand(env))
+		newBenchTurnCommand(env), newBenchMemoryCommand(env), newReplayDispatchCommand(env))
 	return parent
 }
 

@@ -64,7 +64,7 @@ var owners = map[string][]string{
 	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/workerregistry/",
 		"internal/telemetry/store", "internal/stack",
 		"internal/crashtest", "internal/isolation", "internal/connections", "internal/runsampler",
-		"internal/tokenrates", "internal/lease", "internal/redistest", "internal/bench/site",
+		"internal/tokenrates", "internal/lease", "internal/redistest", "internal/bench/site", "internal/bench/memorycost",
 		"internal/redisserver", "internal/redisscript", "internal/rediscluster"},
 	"github.com/alicebob/miniredis/": {"cmd/"},
 	"github.com/sashabaranov/":       {"internal/vllm"},

@@ -84,6 +84,9 @@ func TestHold(t *testing.T) {
 			t.Errorf("phase %s is number %d, want %d", phase, got, want)
 		}
 	}
+	if got := phaseOf("1+1="); got >= 0 {
+		t.Errorf("a canary is in phase %d", got)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHold()
 		h.Phase(2)

@@ -25,7 +25,7 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 		return Result{}, err
 	}
 	defer s.Stop()
-	res := Result{Config: cfg, Cores: runtime.NumCPU(), Processor: processor(), LoadBefore: load()}
+	res := Result{Config: cfg, Cores: runtime.NumCPU(), Processor: site.Processor(), LoadBefore: site.Load()}
 	if res.RedisVersion, err = s.RedisInfo(ctx, "redis_version"); err != nil {
 		return Result{}, err
 	}
@@ -53,7 +53,7 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 		}
 		res.Rows = append(res.Rows, row)
 	}
-	res.LoadAfter = load()
+	res.LoadAfter = site.Load()
 	return res, nil
 }
 

@@ -34,21 +34,3 @@ func readStat(line []byte) (float64, error) {
 	}
 	return float64(user+system) / ticksPerSec, nil
 }
-
-// processor is what the machine says of its cores; empty where it says nothing.
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// load is the machine's load of the last minute, what is measured included; empty where it is not told.
-func load() string {
-	text, _ := os.ReadFile("/proc/loadavg")
-	minute, _, _ := strings.Cut(string(text), " ")
-	return minute
-}
