@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry/axiom/resources"
+	"github.com/millrace/millrace/internal/termtext"
 	"github.com/millrace/millrace/internal/version"
 )
 
@@ -46,7 +47,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !interrupted(ctx, err) {
-		fmt.Fprintln(stderr, "millrace:", err)
+		fmt.Fprintln(stderr, "millrace:", termtext.Block(err.Error()))
 	}
 	if ctx.Err() != nil && err != nil {
 		err = errInterrupted
@@ -195,7 +196,7 @@ func (e environment) client(server string) (cli.Client, error) {
 
 // say tells a person something.
 func (e environment) say(format string, args ...any) {
-	fmt.Fprintf(e.stderr, format+"\n", args...)
+	fmt.Fprintln(e.stderr, termtext.Block(fmt.Sprintf(format, args...)))
 }
 
 // logger writes structured lines to stderr.

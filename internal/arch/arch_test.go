@@ -20,7 +20,8 @@ const module = "github.com/millrace/millrace/"
 
 // layers, lowest first. A package imports its own layer and those below, never above.
 var layers = [][]string{
-	{"internal/rollout", "internal/telemetry", "internal/version", "internal/units"},
+	{"internal/rollout", "internal/telemetry", "internal/version", "internal/units",
+		"internal/termtext"},
 	{ // pure domain: values in, values out
 		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
 		"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/alarm", "internal/runmachine",
@@ -80,8 +81,8 @@ var owners = map[string][]string{
 
 // clockless packages take time, chance and environment as arguments.
 var clockless = []string{
-	"internal/rollout", "internal/telemetry", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe",
-	"internal/episode",
+	"internal/rollout", "internal/telemetry", "internal/termtext", "internal/diplomacy", "internal/diplomacyenv",
+	"internal/tictactoe", "internal/episode",
 	"internal/dispatch", "internal/dispatch/dispatchlog", "internal/gameslots", "internal/diagnosis",
 	"internal/diagnosis/changepoint", "internal/diagnosis/requestsim", "internal/diagnosis/tokensim",
 	"internal/alarm", "internal/starvation", "internal/runmachine", "internal/enginesim/batch",

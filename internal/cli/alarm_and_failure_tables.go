@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/termtext"
 )
 
 // showAlarms writes what keeps the run's games from being played, and what to do about it.
@@ -26,7 +27,7 @@ func (s *session) showAlarms(alarms []rollout.Alarm) {
 func (s *session) paragraph(lead, text string) {
 	width := s.width()
 	for _, line := range wrapped(text, width-len(lead), width > 0) {
-		fmt.Fprintln(s.Stdout, lead+line)
+		fmt.Fprintln(s.Stdout, lead+termtext.Line(line))
 		lead = strings.Repeat(" ", len(lead))
 	}
 }

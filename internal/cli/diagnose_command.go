@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/diagnosis/reporttext"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/termtext"
 )
 
 // diagnoseFlags is what the command line asks for.
@@ -131,7 +132,7 @@ func (s *session) diagnoseRun(ctx context.Context, c Client, run rollout.RunName
 		if err != nil {
 			return err
 		}
-		return s.show(a.Body, func() error { return reporttext.WriteStep(s.Stdout, step) })
+		return s.show(a.Body, func() error { return reporttext.WriteStep(termtext.Writer(s.Stdout), step) })
 	}
 	report, a, err := apiclient.Get[diagnosis.Report](ctx, c.Client, path)
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *session) showReport(report diagnosis.Report, body []byte, f diagnoseFla
 			return err
 		}
 	}
-	if err := s.show(body, func() error { return reporttext.Write(s.Stdout, report) }); err != nil {
+	if err := s.show(body, func() error { return reporttext.Write(termtext.Writer(s.Stdout), report) }); err != nil {
 		return err
 	}
 	if f.code && report.Problem() {

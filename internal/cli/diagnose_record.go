@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis/reporttext"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runrecord"
+	"github.com/millrace/millrace/internal/termtext"
 )
 
 // diagnoseFile diagnoses a record where no server is at hand.
@@ -55,7 +56,7 @@ func (s *session) showRecordedStep(f diagnoseFlags, record *runrecord.Record, in
 	if err != nil {
 		return err
 	}
-	return s.show(body, func() error { return reporttext.WriteStep(s.Stdout, step) })
+	return s.show(body, func() error { return reporttext.WriteStep(termtext.Writer(s.Stdout), step) })
 }
 
 // stepOf is the step that a flag names; nil where it names none.

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/termtext"
 )
 
 // describeEvent says on a line what an event reports, and when it was. One that only another version of the program
@@ -17,19 +17,9 @@ import (
 func describeEvent(e event) (at, text string) {
 	known, err := telemetry.Decode(e.Data)
 	if err != nil {
-		return "-", oneLine(string(e.Data))
+		return "-", termtext.Line(string(e.Data))
 	}
-	return known.At.Local().Format(time.DateTime), oneLine(eventText(known))
-}
-
-// oneLine keeps a text on its line and the terminal as it is, whatever an engine or an environment has said.
-func oneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
+	return known.At.Local().Format(time.DateTime), termtext.Line(eventText(known))
 }
 
 func eventText(e telemetry.Event) string {

@@ -196,7 +196,7 @@ func (r *reader) write(events []event) error {
 			if err != nil {
 				return fmt.Errorf("write an event: %w", err)
 			}
-			b.Write(append(line, '\n'))
+			b.Write(append(escapeControls(line), '\n'))
 			continue
 		}
 		if !r.headed {

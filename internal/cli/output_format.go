@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"unicode"
+	"unicode/utf16"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/termtext"
 )
 
 // show writes an answer in the format asked for: the server's document, or the table that render makes of it.
@@ -37,21 +38,23 @@ func (s *session) show(document []byte, render func() error) error {
 
 // hideControl takes the place of characters that a terminal would obey.
 func hideControl(r rune) rune {
-	if r != '\n' && r != '\t' && unicode.IsControl(r) {
-		return unicode.ReplacementChar
+	if r != '\n' && r != '\t' && termtext.Obeyed(r) {
+		return '\uFFFD'
 	}
 	return r
 }
 
-// escapeControls writes in JSON's own way the control characters that JSON may hold as they are.
+// escapeControls writes in JSON's own way the characters that a terminal obeys and JSON may hold as they are.
 func escapeControls(document []byte) []byte {
-	if !bytes.ContainsFunc(document, func(r rune) bool { return r >= 0x7f && unicode.IsControl(r) }) {
+	if !bytes.ContainsFunc(document, func(r rune) bool { return r >= 0x7f && termtext.Obeyed(r) }) {
 		return document
 	}
 	var b bytes.Buffer
 	for _, r := range string(document) {
-		if r >= 0x7f && unicode.IsControl(r) {
-			fmt.Fprintf(&b, "\\u%04x", r)
+		if r >= 0x7f && termtext.Obeyed(r) {
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, "\\u%04x", unit)
+			}
 			continue
 		}
 		b.WriteRune(r)
@@ -64,5 +67,5 @@ func (s *session) write(t *table.Table) error { return t.Write(s.Stdout, s.width
 
 // say tells a person something.
 func (s *session) say(format string, args ...any) {
-	fmt.Fprintf(s.Stderr, format+"\n", args...)
+	fmt.Fprintln(s.Stderr, termtext.Block(fmt.Sprintf(format, args...)))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/termtext"
 )
 
 const (
@@ -71,8 +72,7 @@ func (s *session) see(ctx context.Context, c Client, p *progress, v runView, a a
 	if err := json.Compact(&line, a.Body); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
-	line.WriteByte('\n')
-	_, err := line.WriteTo(p.w)
+	_, err := p.w.Write(append(escapeControls(line.Bytes()), '\n'))
 	return err
 }
 
@@ -120,7 +120,7 @@ func (p *progress) see(ctx context.Context, c Client, v runView, now time.Time) 
 	change := changeOf(v)
 	if major := v.NextStep != p.step || v.State.Over(); major || change != p.shown && now.Sub(p.said) >= quietFor {
 		p.shown, p.step, p.said = change, v.NextStep, now
-		fmt.Fprintln(p.w, p.line(v, now))
+		fmt.Fprintln(p.w, termtext.Line(p.line(v, now)))
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (p *progress) paint(lines []string) {
 		fmt.Fprintf(&b, "\x1b[%dA", p.painted)
 	}
 	for _, line := range lines {
-		b.WriteString(line + "\x1b[K\n") // erase what the last line leaves over
+		b.WriteString(termtext.Line(line) + "\x1b[K\n") // erase what the last line leaves over
 	}
 	b.WriteString("\x1b[J\x1b[?7h") // and lines that there are no more
 	p.painted = len(lines)

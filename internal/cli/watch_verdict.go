@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis/reporttext"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/termtext"
 )
 
 // verdictEvery is how often a watched run is diagnosed.
@@ -73,7 +74,7 @@ func (s *session) sayVerdict(ctx context.Context, c Client, run rollout.RunName,
 	}
 	said.last = verdict
 	if s.format == "table" {
-		_, err := fmt.Fprintf(s.Stdout, "%s  step %d  %s\n", s.now().Format(time.TimeOnly), report.To,
+		_, err := fmt.Fprintf(termtext.Writer(s.Stdout), "%s  step %d  %s\n", s.now().Format(time.TimeOnly), report.To,
 			reporttext.Headline(report))
 		return err
 	}
@@ -81,6 +82,6 @@ func (s *session) sayVerdict(ctx context.Context, c Client, run rollout.RunName,
 	if err := json.Compact(&line, a.Body); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(s.Stdout, line.String())
+	_, err = fmt.Fprintf(s.Stdout, "%s\n", escapeControls(line.Bytes()))
 	return err
 }

@@ -6,8 +6,10 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/millrace/millrace/internal/diplomacy"
+	"github.com/millrace/millrace/internal/termtext"
 )
 
 // Formats of what is written to a terminal.
@@ -124,7 +126,7 @@ const nameWidth = 10
 func (t *table) phase(p diplomacy.Phase, lines []line) {
 	fmt.Fprintf(&t.b, "%s\n", t.paint(ansiBold, fmt.Sprintf("%-10s%s", p, title(p))))
 	for _, l := range lines {
-		fmt.Fprintf(&t.b, "  %-*s", t.names, displayName(l.power))
+		fmt.Fprintf(&t.b, "  %-*s", t.names, termtext.Line(displayName(l.power)))
 		t.orders(l.orders)
 	}
 	t.b.WriteByte('\n')
@@ -139,9 +141,10 @@ func (t *table) orders(list []order) {
 	}
 	at := indent
 	for i, o := range list {
-		text, length := o.text, len(o.text)
+		text := termtext.Line(o.text)
+		length := utf8.RuneCountInString(text)
 		if o.failed() {
-			reason := "(" + strings.Join(o.results, ", ") + ")"
+			reason := termtext.Line("(" + strings.Join(o.results, ", ") + ")")
 			text += " " + t.paint(ansiRed, reason)
 			length += 1 + len(reason)
 		}
@@ -173,7 +176,7 @@ func (t *table) centers(powers []string, game *diplomacy.SavedGame) error {
 		}
 		t.b.WriteByte('\n')
 		for p, name := range powers {
-			fmt.Fprintf(&t.b, "  %-*s", t.names, displayName(name))
+			fmt.Fprintf(&t.b, "  %-*s", t.names, termtext.Line(displayName(name)))
 			for _, c := range counts[:n] {
 				fmt.Fprintf(&t.b, "%6d", c[p])
 			}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/millrace/millrace/internal/termtext"
 )
 
 // gap separates columns.
@@ -43,22 +45,9 @@ func (t *Table) Row(cells ...string) {
 	row := make([]string, len(t.columns))
 	copy(row, cells)
 	for i := range row {
-		row[i] = printable(row[i])
+		row[i] = termtext.Line(row[i])
 	}
 	t.rows = append(t.rows, row)
-}
-
-// printable keeps a cell on its line and the terminal as it is, whatever a server sent.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t' || r == '\n' || r == '\r':
-			return ' '
-		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0:
-			return -1
-		}
-		return r
-	}, s)
 }
 
 // Write writes the table, at most width characters wide; 0 means any width. Names are shortened where that is

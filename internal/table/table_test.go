@@ -39,7 +39,7 @@ func TestWrite(t *testing.T) {
 		{"letters beyond ASCII", []table.Column{table.Left("TOWN"), table.Right("N")},
 			[][]string{{"Kraków", "1"}, {"Rome", "2"}}, 0, []string{"TOWN    N", "Kraków  1", "Rome    2"}},
 		{"what a server sent cannot move the cursor", []table.Column{table.Left("WHY")},
-			[][]string{{"two\nlines\x1b[2J\u009b"}}, 0, []string{"WHY", "two lines[2J"}},
+			[][]string{{"two\nlines\x1b[2J\u009b"}}, 0, []string{"WHY", "two lines␛[2J\ufffd"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,87 @@
+package termtext
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode"
+	"unicode/utf8"
+)
+
+// hostile is what has been found in completions and names, and what attackers send.
+var hostile = []struct{ name, text, line, block string }{
+	{"plain", "A PAR - BUR", "A PAR - BUR", "A PAR - BUR"},
+	{"lines", "one\ntwo\r\nthree\tfour", "one two  three four", "one\ntwo\nthree four"},
+	{"colours", "\x1b[31mred\x1b[0m", "␛[31mred␛[0m", "␛[31mred␛[0m"},
+	{"clipboard", "\x1b]52;c;cm0gLXJm\x07", "␛]52;c;cm0gLXJm␇", "␛]52;c;cm0gLXJm␇"},
+	{"link", "\x1b]8;;http://x\x1b\\y", "␛]8;;http://x␛\\y", "␛]8;;http://x␛\\y"},
+	{"C1 as a character", "a\u009b2Jb", "a\ufffd2Jb", "a\ufffd2Jb"},
+	{"C1 as a byte", "a\x9b2Jb", "a\ufffd2Jb", "a\ufffd2Jb"},
+	{"overwrites its line", "safe\rEVIL", "safe EVIL", "safe␍EVIL"},
+	{"backspaces", "safe\b\b\b\b", "safe␈␈␈␈", "safe␈␈␈␈"},
+	{"next line", "a\u0085b", "a b", "a\ufffdb"},
+	{"line separator", "a\u2028b", "a b", "a\nb"},
+	{"right to left", "user\u202etxt.exe\u202c", "user\ufffdtxt.exe\ufffd", "user\ufffdtxt.exe\ufffd"},
+	{"isolates and marks", "\u2066a\u2069\u200f\u061c", "\ufffda\ufffd\ufffd\ufffd", "\ufffda\ufffd\ufffd\ufffd"},
+	{"not seen", "a\u200bb\ufeffc\U000e0041", "a\ufffdb\ufffdc\ufffd", "a\ufffdb\ufffdc\ufffd"},
+	{"scripts and emoji", "Zürich 東京 👩\u200d🔬 עברית", "Zürich 東京 👩\u200d🔬 עברית", "Zürich 東京 👩\u200d🔬 עברית"},
+	{"broken UTF-8", "a\xff\xc3", "a\ufffd\ufffd", "a\ufffd\ufffd"},
+	{"NUL and DEL", "a\x00\x7f", "a␀␡", "a␀␡"},
+}
+
+func TestHostileTextIsShown(t *testing.T) {
+	t.Parallel()
+	for _, tt := range hostile {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := Line(tt.text); got != tt.line {
+				t.Errorf("Line: %q, want %q", got, tt.line)
+			}
+			if got := Block(tt.text); got != tt.block {
+				t.Errorf("Block: %q, want %q", got, tt.block)
+			}
+			var b strings.Builder
+			if _, err := io.Copy(Writer(&b), iotest.OneByteReader(strings.NewReader(tt.text+"\n"))); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.String(); got != tt.block+"\n" {
+				t.Errorf("Writer: %q, want %q", got, tt.block)
+			}
+		})
+	}
+}
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		text string
+		most int
+		want string
+	}{{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"äöüß", 3, "äö…"}, {"äöü", 3, "äöü"}, {"abc", 0, ""}, {"abc", 1, "…"}} {
+		if got := Cut(tt.text, tt.most); got != tt.want {
+			t.Errorf("Cut(%q, %d) = %q, want %q", tt.text, tt.most, got, tt.want)
+		}
+	}
+}
+
+// FuzzLine: whatever comes, no character is left that a terminal obeys, and a shown text stays as it is.
+func FuzzLine(f *testing.F) {
+	for _, h := range hostile {
+		f.Add(h.text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		line, block := Line(text), Block(text)
+		for _, r := range line + strings.ReplaceAll(block, "\n", "") {
+			if Obeyed(r) || unicode.IsControl(r) {
+				t.Fatalf("%q keeps %U", text, r)
+			}
+		}
+		if !utf8.ValidString(line) || !utf8.ValidString(block) {
+			t.Fatalf("%q: %q and %q", text, line, block)
+		}
+		if Line(line) != line || Block(block) != block {
+			t.Fatalf("%q: shown again it is another text", text)
+		}
+	})
+}
