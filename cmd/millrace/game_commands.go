@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -15,51 +13,16 @@ import (
 	"github.com/millrace/millrace/internal/diplomacy"
 	"github.com/millrace/millrace/internal/diplomacyenv/bot"
 	"github.com/millrace/millrace/internal/diplomacyview"
-	"github.com/millrace/millrace/internal/rollout"
 )
 
 func newGameCommand(env environment) *cobra.Command {
 	parent := &cobra.Command{
 		Use:   "game",
-		Short: "See games of Diplomacy: of a run, among bots, or from a file",
+		Short: "See the games of a run, their turns and failures; play and replay Diplomacy",
 	}
 	parent.AddCommand(newShowGameCommand(env), newPlayGameCommand(env), newReplayCommand(env))
+	cli.AddGameCommands(parent, env.clientDeps())
 	return parent
-}
-
-func newShowGameCommand(env environment) *cobra.Command {
-	var o diplomacyview.ShowOptions
-	var dir, server string
-	cmd := &cobra.Command{
-		Use:   "show RUN[/GROUP/EPISODE] | FILE.json",
-		Short: "Show a game phase by phase: orders, results, centres; --svg DIR draws its maps",
-		Long: `Show one game: of a run, named RUN/GROUP/EPISODE or by RUN alone the newest, finished or in progress; or a saved game in the format of the python diplomacy
-package. With --svg the maps are drawn too, one file per phase.`,
-		Example: `  millrace game show diplomacy-qwen7b
-  millrace game show diplomacy-qwen7b/0/3
-  millrace game show diplomacy-qwen7b/0/3 --phase F1902M --svg maps/`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := diplomacyview.CheckFormat(o.Format); err != nil {
-				return usage("%v", err)
-			}
-			game, err := env.savedGame(cmd, server, args[0])
-			if err != nil {
-				return err
-			}
-			if err := env.drawMaps(dir, o.Phase, game); err != nil {
-				return err
-			}
-			o.Color = colourful(env.stdout)
-			return diplomacyview.Show(env.stdout, game, o)
-		},
-	}
-	f := cmd.Flags()
-	f.StringVarP(&o.Format, "output", "o", diplomacyview.Table, "table or json, the saved game itself")
-	f.StringVar(&o.Phase, "phase", "", "only this phase, such as F1901M")
-	f.StringVar(&dir, "svg", "", "draw a map per phase into this folder")
-	f.StringVar(&server, "server", cli.ServerOf(os.Getenv), "URL of the API server ($MILLRACE_SERVER)")
-	return cmd
 }
 
 // drawMaps draws a game's maps into dir, if there is one: all of them, or that of one phase.
@@ -73,49 +36,6 @@ func (e environment) drawMaps(dir, phase string, game *diplomacy.SavedGame) erro
 	}
 	e.say("%d maps in %s", len(files), dir)
 	return nil
-}
-
-// savedGame reads a game from a file, or asks the server for one of a run.
-func (e environment) savedGame(cmd *cobra.Command, server, name string) (*diplomacy.SavedGame, error) {
-	var data []byte
-	var err error
-	if strings.HasSuffix(name, ".jsonl") {
-		return nil, usage("%s: a file of recorded games is for millrace game replay; show takes one saved game", name)
-	} else if strings.HasSuffix(name, ".json") {
-		if data, err = e.readFile(name); err != nil {
-			return nil, usage("%v", err)
-		}
-	} else {
-		data, err = e.gameOfRun(cmd.Context(), server, name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var game diplomacy.SavedGame
-	if err := json.Unmarshal(data, &game); err != nil {
-		return nil, fmt.Errorf("game %s: %w", name, err)
-	}
-	return &game, nil
-}
-
-// gameOfRun asks the server for the game RUN/GROUP/EPISODE, or for the newest of RUN.
-func (e environment) gameOfRun(ctx context.Context, server, name string) ([]byte, error) {
-	client, err := e.client(server)
-	if err != nil {
-		return nil, err
-	}
-	if run := rollout.RunName(name); run.Validate() == nil {
-		ref, game, err := client.LatestGame(ctx, run)
-		if err == nil {
-			e.say("game %s", ref)
-		}
-		return game, err
-	}
-	ref, err := rollout.ParseEpisodeRef(name)
-	if err != nil {
-		return nil, usage("%v", err)
-	}
-	return client.Game(ctx, ref)
 }
 
 func newPlayGameCommand(env environment) *cobra.Command {

@@ -103,7 +103,7 @@ Start with:  millrace dev            everything on this machine
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v; see --help", err) })
-	deps := cli.Deps{Stdin: env.stdin, Stdout: env.stdout, Stderr: env.stderr, HTTP: env.http, Getenv: os.Getenv}
+	deps := env.clientDeps()
 	root.AddCommand(cli.Commands(deps)...)
 	under(root, "engine").AddCommand(newSimulateEngineCommand(env))
 	root.AddCommand(newChaosCommand(env), newIsolationCommand(env), newPredictCommand(env),
@@ -116,6 +116,11 @@ Start with:  millrace dev            everything on this machine
 	wrongArgumentsAreUsage(root)
 	foldHelp(root)
 	return root
+}
+
+// clientDeps is the process as client commands need it.
+func (e environment) clientDeps() cli.Deps {
+	return cli.Deps{Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, HTTP: e.http, Getenv: os.Getenv}
 }
 
 // wrongArgumentsAreUsage makes cobra's own complaints about arguments usage errors, for every command. A command

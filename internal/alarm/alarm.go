@@ -154,28 +154,6 @@ func gamesFail(e Evidence) (rollout.Alarm, bool) {
 	}, true
 }
 
-// advice is what to do about attempts that all fail with a code.
-func advice(code rollout.Code, spec rollout.Spec) string {
-	events := fmt.Sprintf("see: millrace run events %s --code %s", spec.Name, code)
-	t := spec.Timeouts
-	switch code {
-	case rollout.CodeTimeout, rollout.CodeDeadline:
-		return fmt.Sprintf("raise timeouts.completion (%v) or timeouts.episode (%v) in the spec of another run, "+
-			"or ask for shorter answers; %s", t.Completion, t.Episode, events)
-	case rollout.CodeEnvironmentHung:
-		return fmt.Sprintf("raise timeouts.phase (%v) in the spec of another run, or fix the environment; %s",
-			t.PhaseLimit(), events)
-	case "unknown_model", "no_engine":
-		return "see which engines serve the model: millrace engine list; " + events
-	case "bad_request":
-		return "the engines refuse the requests: compare sampling.max_tokens and the prompts with their context length; " +
-			events
-	case "unauthorized":
-		return "the engines refuse the key: set MILLRACE_ENGINE_API_KEY for the workers; " + events
-	}
-	return events
-}
-
 // span is a duration as people say it.
 func span(d time.Duration) string {
 	d = max(0, d)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -112,6 +113,13 @@ type Events interface {
 	Follow(ctx context.Context, run rollout.RunName, after string, see func(Event) error) error
 }
 
+// Games is the games of runs, as a person looks through them.
+type Games interface {
+	Games(ctx context.Context, run rollout.RunName, q gamelist.Query) (gamelist.Page, error)
+	Turns(ctx context.Context, ref rollout.EpisodeRef) (gamelist.Turns, error)
+	Turn(ctx context.Context, ref rollout.EpisodeRef, n int) (gamelist.Turn, error)
+}
+
 // DiagnosisQuery is what a diagnosis is asked for: of the whole run as it is now, of the steps from First to Last, or
 // one step second by second. What is nil is not asked.
 type DiagnosisQuery struct{ Step, First, Last *rollout.Step }
@@ -141,6 +149,8 @@ type Deps struct {
 	FleetView func(ctx context.Context, run rollout.RunName, from, to time.Time) (rollout.FleetView, error)
 	// Game shows one game, as its environment writes it.
 	Game func(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error)
+	// Games lists the games of a run, and their turns.
+	Games Games
 	// Ready reports why this process cannot serve now.
 	Ready func(ctx context.Context) error
 	// Temporal reports whether Temporal answered when it was last looked at; /readyz tells, and does not ask itself.

@@ -16,6 +16,7 @@ func (s *Server) registerDiagnosis() {
 			"second by second, where the trainer waited for which group, and what that group was doing."), s.diagnose)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}/games/{group}/{episode}", "show-game", "insight", "Show a game",
 		"One game of a group, as its environment writes it, in progress or over, while the group is kept."), s.showGame)
+	s.registerGames()
 }
 
 // diagnosisInput bounds what is diagnosed; -1 is no bound.

@@ -71,6 +71,9 @@ var permissions = map[string]permission{
 	"follow-fleet-events": {role: access.Reader, scope: ofFleet},
 	"diagnose-run":        {role: access.Reader},
 	"show-game":           {role: access.Reader},
+	"list-games":          {role: access.Reader},
+	"list-turns":          {role: access.Reader},
+	"show-turn":           {role: access.Reader},
 }
 
 // authorize lets through who may do what he asks for.

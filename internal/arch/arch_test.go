@@ -30,7 +30,7 @@ var layers = [][]string{
 		"internal/enginesim/tokenizer",
 		"internal/settings", "internal/spec", "internal/sim", "internal/interval", "internal/capacity",
 		"internal/chart", "internal/plan", "internal/experiment",
-		"internal/runrecord",
+		"internal/runrecord", "internal/gamelist",
 	},
 	{ // adapters: each speaks one technology
 		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
@@ -90,7 +90,7 @@ var clockless = []string{
 	"internal/sim/serving", "internal/sim/workload", "internal/sim/buffermodel", "internal/interval",
 	"internal/capacity",
 	"internal/chart", "internal/plan", "internal/experiment",
-	"internal/runrecord", "internal/sim/calibration", "internal/sim/openloop",
+	"internal/runrecord", "internal/gamelist", "internal/sim/calibration", "internal/sim/openloop",
 	"internal/sim/seed003",
 }
 

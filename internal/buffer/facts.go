@@ -64,13 +64,32 @@ func staleFact(run rollout.RunName, now time.Time) ([]byte, error) {
 }
 
 func finishedFact(ref rollout.EpisodeRef, ep *rollout.Episode, now time.Time) ([]byte, error) {
+	rewards, oldest, newest := sampled(ep)
 	return telemetry.Encode(telemetry.Event{
 		At: now, Run: ref.Run, Key: ref.String() + "/finished",
 		Body: telemetry.EpisodeFinished{
 			Ref: ref, WallSec: ep.FinishedAt.Sub(ep.StartedAt).Seconds(), ModelSec: ep.ModelSec, EnvSec: ep.EnvSec,
 			QueueSec: ep.QueueSec, Phases: ep.Phases, Attempts: ep.Attempts, Usage: ep.Usage, Counts: ep.Counts,
+			Rewards: rewards, MinVersion: oldest, MaxVersion: newest,
 		},
 	})
+}
+
+// sampled is what each agent of a game got, and the policy versions that its turns are of.
+func sampled(ep *rollout.Episode) (rewards map[string]float64, oldest, newest rollout.PolicyVersion) {
+	rewards, first := map[string]float64{}, true
+	for i := range ep.Trajectories {
+		t := &ep.Trajectories[i]
+		rewards[t.Agent] = t.Reward
+		for k := range t.Turns {
+			v := t.Turns[k].PolicyVersion
+			if first {
+				oldest, newest, first = v, v, false
+			}
+			oldest, newest = min(oldest, v), max(newest, v)
+		}
+	}
+	return rewards, oldest, newest
 }
 
 // FailedFact tells of an attempt that failed.

@@ -101,15 +101,16 @@ func (s *session) client() (Client, error) {
 // narrowest is a terminal that something can be shown on.
 const narrowest = 40
 
-// width is the columns of the terminal behind stdout, or what COLUMNS says; 0 when the output is no terminal or its
-// width is not told.
-func (s *session) width() int {
-	if !terminal(s.Stdout) {
+func (s *session) width() int { return Width(s.Stdout, s.Getenv) }
+
+// Width is the columns of the terminal behind w, or what COLUMNS says; 0 when w is no terminal or does not tell.
+func Width(w io.Writer, getenv func(string) string) int {
+	if !terminal(w) {
 		return 0
 	}
-	columns, err := strconv.Atoi(s.Getenv("COLUMNS"))
+	columns, err := strconv.Atoi(getenv("COLUMNS"))
 	if err != nil {
-		columns = columnsOf(s.Stdout)
+		columns = columnsOf(w)
 	}
 	if columns < narrowest {
 		return 0

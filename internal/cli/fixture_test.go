@@ -31,7 +31,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.t.Error(err)
 	}
 	s.asked = append(s.asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
-	a, ok := s.answers[r.Method+" "+r.URL.Path]
+	a, ok := s.answers[r.Method+" "+r.URL.RequestURI()]
+	if !ok {
+		a, ok = s.answers[r.Method+" "+r.URL.Path]
+	}
 	if !ok {
 		a = reply{404, `{"title":"No such run","status":404,"detail":"there is no such thing"}`}
 	}
@@ -60,7 +63,7 @@ func command(t *testing.T, answers map[string]reply, stdin string, env map[strin
 	defer server.Close()
 	var stdout, stderr bytes.Buffer
 	root := &cobra.Command{Use: "millrace", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(Commands(Deps{
+	deps := Deps{
 		Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr, HTTP: server.Client(),
 		Getenv: func(name string) string {
 			if value, ok := env[name]; ok || name != "MILLRACE_SERVER" {
@@ -69,7 +72,11 @@ func command(t *testing.T, answers map[string]reply, stdin string, env map[strin
 			return server.URL
 		},
 		Now: func() time.Time { return noon },
-	})...)
+	}
+	root.AddCommand(Commands(deps)...)
+	games := &cobra.Command{Use: "game"}
+	AddGameCommands(games, deps)
+	root.AddCommand(games)
 	root.SetArgs(args)
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)

@@ -62,6 +62,9 @@ func escapeControls(document []byte) []byte {
 	return b.Bytes()
 }
 
+// HarmlessJSON is a document of the server in which a terminal obeys nothing.
+func HarmlessJSON(document []byte) []byte { return escapeControls(bytes.TrimSpace(document)) }
+
 // write writes a table to stdout.
 func (s *session) write(t *table.Table) error { return t.Write(s.Stdout, s.width()) }
 

@@ -29,6 +29,9 @@ func (s *session) completeRuns(cmd *cobra.Command, args []string, _ string) ([]s
 	return names, directive(err)
 }
 
+// CompleteRuns offers the runs of the server that the environment names, for the first argument.
+func CompleteRuns(d Deps) cobra.CompletionFunc { return (&session{Deps: d}).completeRuns }
+
 // completeSettings offers a run, and then the fields of a running one that can be changed.
 func (s *session) completeSettings(cmd *cobra.Command, args []string, word string) ([]string,
 	cobra.ShellCompDirective) {

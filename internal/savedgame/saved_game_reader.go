@@ -1,5 +1,5 @@
-// Package savedgame reads one game of a run as its environment shows it, or says why that game is not kept. Start
-// reading at Reader.
+// Package savedgame reads the games of a run: the list of them, one game as its environment shows it, its turns with
+// their tokens; or says why a game is not kept. Start reading at Reader.
 package savedgame
 
 import (
@@ -14,12 +14,15 @@ import (
 
 // Reader reads games from the buffer, and what became of those that are gone from the events.
 type Reader struct {
-	Buffer *buffer.Store
-	Events *store.Store
+	Buffer    *buffer.Store
+	Events    *store.Store
+	Tokenizer Tokenizer // nil: turns are shown without the text of their prompts
+
+	histories histories
 }
 
 // Game is one game of a run, as its environment writes it for the eye.
-func (r Reader) Game(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error) {
+func (r *Reader) Game(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error) {
 	status, err := r.Buffer.Status(ctx, ref.Run)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ const eventsPage = 5_000
 
 // notKept adds to why a game is not kept what the events tell: when, and how the game itself ended. What they do not
 // tell, the reason says alone.
-func (r Reader) notKept(ctx context.Context, ref rollout.EpisodeRef, reason error) error {
+func (r *Reader) notKept(ctx context.Context, ref rollout.EpisodeRef, reason error) error {
 	var dropped, ended telemetry.Event
 	after := ""
 	for {

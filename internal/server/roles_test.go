@@ -71,7 +71,8 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 		"replay-dead-letters": {"operator", fleet}, "drop-dead-letters": {"operator", fleet},
 		"forget-sink":   {"operator", fleet},
 		"follow-events": {"reader", run}, "follow-fleet-events": {"reader", fleet}, "diagnose-run": {"reader", run},
-		"show-game": {"reader", run},
+		"show-game": {"reader", run}, "list-games": {"reader", run}, "list-turns": {"reader", run},
+		"show-turn": {"reader", run},
 	}
 	rank := map[string]int{"reader": 1, "trainer": 2, "operator": 3}
 	seen := map[string]bool{}

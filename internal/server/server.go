@@ -60,6 +60,8 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	inputs := diagnosisinput.Reader{Buffer: b.Buffer, Registry: b.Registry, Workers: b.Workers, Events: b.Events}
 	simulations := newSimulatedRuns(inputs.Record, sim.Run, logger)
 	deps := apiDeps(b, metrics, sinkStatus, logger)
+	games := &savedgame.Reader{Buffer: b.Buffer, Events: b.Events, Tokenizer: tokenizerOf(cfg, b.Registry, logger)}
+	deps.Game, deps.Games = games.Game, games
 	deps.Diagnose = diagnoses{inputs, simulations, cfg.Axiom.Dataset}.answer
 	deps.Temporal = temporal.answers.Load
 	server, err := api.New(apiConfig, deps)
@@ -144,7 +146,6 @@ func apiDeps(b *connections.Set, metrics *prom.Metrics, sinks *sinkWatch, log *s
 		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (rollout.FleetView, error) {
 			return b.Sampler.View(ctx, from, to)
 		},
-		Game:      savedgame.Reader{Buffer: b.Buffer, Events: b.Events}.Game,
 		Ready:     b.Buffer.Ping,
 		Metrics:   metrics.Handler(),
 		OnRefusal: metrics.Refused,

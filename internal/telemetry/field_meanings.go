@@ -83,6 +83,7 @@ var fieldMeanings = map[string]string{
 	"dispatch_queue_max_s": "most seconds of a game in the dispatch queue", "model_s": "seconds in engines",
 	"env_s": "seconds in the environment", "phases": "rounds of orders that were played",
 	"phases_mean": "rounds of orders, mean of the games", "flat": "the group has no reward variance",
+	"rewards":  "each agent's reward",
 	"attempts": "attempts that it took", "attempt": "number of the attempt", "final": "no further attempt",
 	"counts": "the environment's own counts", "code": "why, from a small set", "failure": "what went wrong",
 

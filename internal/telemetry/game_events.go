@@ -54,6 +54,11 @@ type EpisodeFinished struct {
 	Attempts int                `json:"attempts"`
 	Usage    rollout.Usage      `json:"usage"`
 	Counts   map[string]int64   `json:"counts,omitempty"` // the environment's own, such as orders by validity
+
+	// Rewards is each agent's; nil in events of earlier versions, which did not tell the policy versions either.
+	Rewards    map[string]float64    `json:"rewards,omitempty"`
+	MinVersion rollout.PolicyVersion `json:"policy_version_min"` // oldest and newest that sampled any turn
+	MaxVersion rollout.PolicyVersion `json:"policy_version_max"`
 }
 
 var episodeFinishedKind = fact[EpisodeFinished]("rollout_complete")
@@ -67,6 +72,9 @@ func (b EpisodeFinished) row(r Row) {
 	r.usage(b.Usage)
 	if len(b.Counts) > 0 {
 		r["counts"] = b.Counts
+	}
+	if len(b.Rewards) > 0 {
+		r["rewards"], r["policy_version"] = b.Rewards, b.MinVersion
 	}
 }
 

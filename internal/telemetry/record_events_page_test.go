@@ -76,6 +76,7 @@ var encodedMeanings = map[string]string{
 	"policy.load_seconds":               "seconds of the load, by engine",
 	"policy.notes":                      "what could not be checked, or will be a problem",
 	"policy.published_at":               "when it was published",
+	"policy_version_max":                "the newest version that sampled any turn",
 	"policy.state":                      "`loading`, `serving`, `rejected`, `retired`",
 	"ref.run":                           "the run",
 	"run_changed change":                "what was done, such as `set buffer.depth=4 (was 2)`",
