@@ -26,6 +26,7 @@ type Activities struct {
 	Fleet        Fleet
 	Files        *adapterfiles.Reader // of adapters; nil remembers no digests
 	Groups       Groups
+	Heartbeats   Heartbeats
 	Policy       episode.Policy // the dispatcher over all engines
 	Environments Environments
 	Emit         telemetry.Emitter
@@ -37,6 +38,7 @@ type Activities struct {
 	Ends         Ends
 
 	servedModels servedModels
+	gamesHere    gamesHere
 }
 
 // Validate reports every field that is not set. It is no method, because each of those is an activity.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/millrace/millrace/internal/buffer"
@@ -29,9 +28,8 @@ func (at *attempt) game() buffer.GameRef {
 // begin fences off the attempts before this one. It reports whether one of them has finished the game, and fails when
 // enough of them have failed or died.
 func (at *attempt) begin(ctx context.Context) (finished bool, err error) {
-	info := activity.GetInfo(ctx)
-	at.number, at.counted = int(info.Attempt), int(info.Attempt) // as far as is known when the buffer does not answer
-	begun, err := at.Buffer.Begin(ctx, at.game(), info.StartedTime, int(info.Attempt))
+	at.number, at.counted = at.temporalAttempt, at.temporalAttempt // as far as is known when the buffer does not answer
+	begun, err := at.Buffer.Begin(ctx, at.game(), at.started, at.temporalAttempt)
 	if err != nil {
 		return false, err
 	}
@@ -51,6 +49,10 @@ func (at *attempt) begin(ctx context.Context) (finished bool, err error) {
 // being stopped is nobody's failure, nor that no engine serves its model: the game goes on elsewhere, or later, and it
 // is not held against it.
 func (at *attempt) failed(ctx context.Context, err error) error {
+	if errors.Is(err, errTakenOver) {
+		return temporal.NewApplicationErrorWithOptions(err.Error(), string(rollout.CodeSuperseded),
+			temporal.ApplicationErrorOptions{Category: temporal.ApplicationErrorCategoryBenign})
+	}
 	if ctx.Err() != nil {
 		code := at.ended(ctx)
 		at.report(code, context.Cause(ctx), code == rollout.CodeCancelled)
@@ -60,18 +62,21 @@ func (at *attempt) failed(ctx context.Context, err error) error {
 	switch {
 	case rollout.Refused(err, rollout.Fenced):
 		code = at.standing(ctx)
+		if code == rollout.CodeSuperseded {
+			at.excuse(ctx, at.number) // it was alive, so whatever took it for dead was no fault of the game's
+		}
 		at.report(code, err, code == rollout.CodeCancelled)
 		return typed(err)
 	case errors.Is(err, errTooManyHanging):
 		return at.unbegun(ctx, err)
 	case code == rollout.CodeWorkerStopped:
-		at.excuse(ctx)
+		at.excuse(ctx, at.number)
 		return typed(err)
 	case code == rollout.CodeUnserved:
 		if at.excused == 0 {
 			at.report(code, err, false)
 		}
-		at.excuse(ctx)
+		at.excuse(ctx, at.number)
 		return typedAfter(err, restUnserved(at.excused))
 	case at.counted >= maxAttempts && !final(err):
 		err = rollout.Fail(rollout.GameFault, code, fmt.Errorf("given up after %d attempts: %w", at.counted, err))
@@ -109,10 +114,10 @@ func (at *attempt) standing(ctx context.Context) rollout.Code {
 }
 
 // excuse has the attempt not held against the game. When the buffer does not answer, it is.
-func (at *attempt) excuse(ctx context.Context) {
+func (at *attempt) excuse(ctx context.Context, number int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
 	defer cancel()
-	if err := at.Buffer.Excuse(ctx, at.game(), at.number); err != nil {
+	if err := at.Buffer.Excuse(ctx, at.game(), number); err != nil {
 		at.Log.Warn("an attempt that is nobody's failure counts as one", "game", at.name(), "error", err)
 	}
 }

@@ -121,7 +121,7 @@ func (at *attempt) awaitHangingCalls(ctx context.Context) error {
 			if at.HangingCalls.of(run) < MaxHanging {
 				return nil
 			}
-			at.heartbeat.again()
+			activity.RecordHeartbeat(ctx, at.progress.details()...) // no game is in progress that it could end
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (at *attempt) awaitHangingCalls(ctx context.Context) error {
 // unbegun takes an attempt that ended before it had begun: it is not held against the game.
 func (at *attempt) unbegun(ctx context.Context, err error) error {
 	if _, err := at.begin(ctx); err == nil {
-		at.excuse(ctx)
+		at.excuse(ctx, at.number)
 	}
 	return typedAfter(err, hangingRest)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
@@ -46,8 +48,12 @@ type attempt struct {
 	ref          rollout.EpisodeRef // of a warm-up: of the group's first game
 	warmUp       bool
 	watch        *episode.Watch
-	heartbeat    *heartbeat
+	progress     progress
 	usageCounter usageCounter
+
+	begins          bool      // in the buffer, before it plays
+	started         time.Time // by Temporal
+	temporalAttempt int       // of its activity, as Temporal counts
 
 	number  int // 1 for the first, and growing; once it has begun
 	counted int // attempts held against the game, this one included
@@ -55,10 +61,11 @@ type attempt struct {
 }
 
 func (a *Activities) attempt(ctx context.Context, plan GroupPlan, sample int) *attempt {
+	info := activity.GetInfo(ctx)
 	return &attempt{
 		Activities: a, plan: plan, ref: rollout.EpisodeRef{GroupRef: plan.Ref, Sample: sample},
-		watch: &episode.Watch{}, heartbeat: &heartbeat{ctx: ctx}, usageCounter: usageCounter{now: a.Now},
-		number: 1, counted: 1,
+		watch: &episode.Watch{}, usageCounter: usageCounter{now: a.Now},
+		begins: true, started: info.StartedTime, temporalAttempt: int(info.Attempt), number: 1, counted: 1,
 	}
 }
 
@@ -70,15 +77,15 @@ func (at *attempt) name() string {
 	return at.ref.String()
 }
 
-// PlayEpisode plays one game to its end. It sends a heartbeat after each phase and while it waits for engines, and
-// saves the game after each phase; a retry, in whichever process, goes on with the last finished phase.
+// PlayEpisode plays one game to its end. It sends heartbeats, and saves the game after each phase; a retry, in
+// whichever process, goes on with the last finished phase, or with the game itself if it is still played there.
 func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeResult, error) {
 	at := a.attempt(ctx, in.Plan, in.Sample)
 	otel.DescribeGame(ctx, at.ref, in.Plan.Version)
 	defer a.GamesInPlay.begin(in.Plan.Ref.Run)()
-	ep, err := runWithHeartbeat(ctx, at, at.play)
+	ep, played, err := runWithHeartbeat(ctx, at, at.play)
 	if err != nil {
-		return EpisodeResult{}, at.failed(ctx, err)
+		return EpisodeResult{}, played.failed(ctx, err)
 	}
 	return EpisodeResult{Phases: ep.Phases}, nil
 }
@@ -96,7 +103,7 @@ func (at *attempt) report(code rollout.Code, err error, final bool) {
 
 // player is the attempt's, for an environment.
 func (at *attempt) player(env episode.Environment) *episode.Player {
-	return &episode.Player{Environment: env, Policy: &at.usageCounter, Beat: at.heartbeat.beat,
+	return &episode.Player{Environment: env, Policy: &at.usageCounter, Beat: at.progress.beat,
 		Now: at.Now, Watch: at.watch}
 }
 

@@ -19,15 +19,24 @@ func (a *Activities) WarmUpGroup(ctx context.Context, plan GroupPlan) error {
 		return at.failed(ctx, err)
 	}
 	if from != nil {
-		at.heartbeat.tell(*from) // before any heartbeat that tells nothing
+		at.progress.tell(*from) // before any heartbeat that tells nothing
 	}
-	_, err = runWithHeartbeat(ctx, at, func(ctx context.Context) (struct{}, error) {
+	at.progress.news = make(chan struct{}, 1)
+	_, played, err := runWithHeartbeat(ctx, at, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, at.playWarmUp(ctx, from)
 	})
 	if err != nil {
-		return at.failed(ctx, err)
+		played.tellLast(ctx)
+		return played.failed(ctx, err)
 	}
 	return nil
+}
+
+// tellLast leaves the next attempt as much as there is.
+func (at *attempt) tellLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, keepPatience)
+	defer cancel()
+	_ = at.Heartbeats.RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, at.progress.details()...)
 }
 
 func (at *attempt) playWarmUp(ctx context.Context, from *rollout.Checkpoint) error {
@@ -44,7 +53,7 @@ func (at *attempt) playWarmUp(ctx context.Context, from *rollout.Checkpoint) err
 		return err
 	}
 	at.usageCounter.start(at.Policy, nil)
-	player.Journal = warmUpJournal{at.heartbeat}
+	player.Journal = warmUpJournal{&at.progress}
 	player.Beat = func(int, string) {} // the journal tells more
 	scenario, err = player.WarmUp(ctx, at.asPlan(), warmer(env), from)
 	if err != nil {
@@ -70,9 +79,9 @@ func warmUpHeartbeat(ctx context.Context) (*rollout.Checkpoint, error) {
 	return &last, nil
 }
 
-type warmUpJournal struct{ heartbeat *heartbeat }
+type warmUpJournal struct{ progress *progress }
 
 func (j warmUpJournal) Save(_ context.Context, c rollout.Checkpoint) error {
-	j.heartbeat.tell(c)
+	j.progress.tell(c)
 	return nil
 }

@@ -19,7 +19,8 @@ type Prepared struct {
 func (a *Activities) PrepareGroup(ctx context.Context, plan GroupPlan) (Prepared, error) {
 	plan.Timeouts.Phase = rollout.Duration(within(ctx, plan.Timeouts.PhaseLimit().Std()))
 	at := a.attempt(ctx, plan, 0)
-	prepared, err := runWithHeartbeat(ctx, at, func(ctx context.Context) (Prepared, error) {
+	at.begins = false
+	prepared, _, err := runWithHeartbeat(ctx, at, func(ctx context.Context) (Prepared, error) {
 		env, err := at.environment()
 		if err != nil {
 			return Prepared{}, err

@@ -13,9 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -45,6 +43,8 @@ type shelf struct {
 	fenced  error // of every save
 	over    bool  // the group
 	begun   buffer.Attempt
+	begins  int
+	later   error // of Begin: another attempt has begun
 	excused int
 }
 
@@ -61,10 +61,21 @@ func (s *shelf) Queue(_ context.Context, _ rollout.GroupRef, scenario []byte, _ 
 func (s *shelf) Begin(_ context.Context, _ buffer.GameRef, _ time.Time, attempt int) (buffer.Attempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.begins++
+	if s.later != nil {
+		return buffer.Attempt{}, s.later
+	}
 	if s.begun == (buffer.Attempt{}) {
 		s.begun = buffer.Attempt{Number: attempt, Counted: attempt}
 	}
 	return s.begun, nil
+}
+
+// setLater has the buffer say that another attempt has begun.
+func (s *shelf) setLater(refusal error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.later = refusal
 }
 
 func (s *shelf) Excuse(context.Context, buffer.GameRef, int) error {
@@ -185,9 +196,12 @@ type stand struct {
 	plan   GroupPlan
 	began  time.Time
 
-	mu     sync.Mutex
-	beats  []time.Duration // when, from the start
-	events []telemetry.Event
+	mu    sync.Mutex
+	beats []time.Duration // when, from the start
+	told  []any           // by the latest
+	// temporal is what it says to a heartbeat; nil: that it has heard.
+	temporal func(context.Context) error
+	events   []telemetry.Event
 }
 
 // onStand runs f with a stand whose environment does first before its calls, and whose engine takes exec after a
@@ -220,18 +234,33 @@ func onStand(t *testing.T, options string, first func(call string), queue, exec 
 			s.events = append(s.events, e)
 		}
 		s.acts.Emit, s.acts.Tell = telemetry.EmitterFunc(s.buffer.tells), telemetry.EmitterFunc(s.buffer.tells)
-		var suite testsuite.WorkflowTestSuite
-		suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-		s.env = suite.NewTestActivityEnvironment()
-		s.env.RegisterActivity(s.acts)
-		s.env.SetTestTimeout(24 * time.Hour)
-		s.env.SetOnActivityHeartbeatListener(func(*activity.Info, converter.EncodedValues) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.beats = append(s.beats, time.Since(s.began))
-		})
+		s.acts.Heartbeats = s
+		s.env = s.newEnv()
 		f(s)
 	})
+}
+
+// newEnv is Temporal, for one activity.
+func (s *stand) newEnv() *testsuite.TestActivityEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivity(s.acts)
+	env.SetTestTimeout(24 * time.Hour)
+	return env
+}
+
+// RecordActivityHeartbeat is Temporal's part.
+func (s *stand) RecordActivityHeartbeat(ctx context.Context, _ []byte, details ...any) error {
+	s.mu.Lock()
+	s.beats = append(s.beats, time.Since(s.began))
+	s.told = details
+	temporal := s.temporal
+	s.mu.Unlock()
+	if temporal == nil {
+		return nil
+	}
+	return temporal(ctx)
 }
 
 // paced answers with an allowed choice, one token each, after a wait in the queue and an execution.
@@ -255,6 +284,12 @@ func (s *stand) failure() telemetry.EpisodeFailed {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.failed()
+}
+
+// failed is failure with the stand's lock.
+func (s *stand) failed() telemetry.EpisodeFailed {
+	s.t.Helper()
 	if len(s.events) != 1 {
 		s.t.Fatalf("%d events, want one: %+v", len(s.events), s.events)
 	}
@@ -370,10 +405,7 @@ func TestGamesThatEndWithoutFailing(t *testing.T) {
 	}{
 		{"cancelled", temporal.NewCanceledError(), false, rollout.CodeCancelled, true},
 		{"the group is over", errors.New("workflow execution already completed"), true, rollout.CodeCancelled, true},
-		{"taken for dead", errors.New("invalid activityID or activity already timed out or invoking workflow is completed"),
-			false, rollout.CodeSuperseded, false},
-		{"Temporal is out of reach", serviceerror.NewDeadlineExceeded("context deadline exceeded"), false,
-			rollout.CodeSuperseded, false},
+		{"reset by somebody", activity.ErrActivityReset, false, rollout.CodeSuperseded, false},
 		{"out of time", context.DeadlineExceeded, false, "timeout", false},
 		{"worker stops", nil, false, "", false},
 	} {

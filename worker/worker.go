@@ -128,6 +128,7 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 		Buffer:       b.Buffer,
 		Fleet:        engines,
 		Groups:       b.Control,
+		Heartbeats:   b.Control.Temporal,
 		Files:        files,
 		Policy:       b.Otel.TracePolicy(dispatcher),
 		Environments: environments.Builder(),

@@ -191,6 +191,7 @@ func newLiveWorld(t *testing.T, c client.Client, run rollout.RunName) *liveWorld
 				errors.New("rank 64 is greater than max_lora_rank 16")),
 		}}},
 		Groups:       w.control,
+		Heartbeats:   c,
 		Ends:         noEnds{},
 		Environments: func(e rollout.Environment) (episode.Environment, error) { return tictactoe.FromOptions(e.Options) },
 	}

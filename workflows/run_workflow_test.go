@@ -14,6 +14,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
@@ -194,13 +195,21 @@ func newWorld(t *testing.T) *world {
 	env.RegisterWorkflow(workflows.Run)
 	env.RegisterWorkflow(workflows.Group)
 	w.acts = &activities.Activities{
-		Buffer: w.buffer, Fleet: w.fleet, Groups: missing(-1), Policy: w.policy,
+		Buffer: w.buffer, Fleet: w.fleet, Groups: missing(-1), Heartbeats: heard{}, Policy: w.policy,
 		Emit: telemetry.Discard, Tell: telemetry.Discard, Now: env.Now,
 		Log:          slog.New(slog.DiscardHandler),
 		Environments: func(e rollout.Environment) (episode.Environment, error) { return tictactoe.FromOptions(e.Options) },
 	}
 	env.RegisterActivity(w.acts)
 	return w
+}
+
+// heard is a Temporal that hears every heartbeat: the test environment, which wants to hear of the SDK.
+type heard struct{}
+
+func (heard) RecordActivityHeartbeat(ctx context.Context, _ []byte, details ...any) error {
+	activity.RecordHeartbeat(ctx, details...)
+	return nil
 }
 
 func (w *world) start() {

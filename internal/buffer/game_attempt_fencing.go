@@ -37,8 +37,8 @@ func (s *Store) Begin(ctx context.Context, game GameRef, started time.Time, atte
 	return Attempt{Number: int(r.int(1)), Counted: int(r.int(2)), Excused: int(r.int(3)), Finished: r.str(4) != ""}, nil
 }
 
-// Excuse takes back that the latest attempt at a game is held against it: it ended for no reason of the game's.
-// Excusing it again, or one after which another has begun, changes nothing.
+// Excuse takes back that an attempt at a game is held against it: it ended for no reason of the game's. Another one may
+// have begun since. Excusing it again, or one before the latest that was excused, changes nothing.
 func (s *Store) Excuse(ctx context.Context, game GameRef, number int) error {
 	if _, err := s.evalGroup(ctx, excuseScript, game.GroupRef, game.field(), number); err != nil {
 		return fmt.Errorf("excuse attempt %d at %s: %w", number, game.EpisodeRef, err)
