@@ -73,7 +73,7 @@ var (
 )
 
 func onJournal(name string) *redis.Script {
-	return redisscript.New(source("journal/head") + source("journal/"+name))
+	return remember("journal "+name, redisscript.New(source("journal/head")+source("journal/"+name)))
 }
 
 // script is an atomic change of one run, or a look at it. It may answer what the lines --> of its file declare.
@@ -110,7 +110,7 @@ func load(name, guard string, shared ...string) *script {
 	for _, each := range shared {
 		functions += source(each)
 	}
-	return &script{redisscript.New(baseOfKeys + tellFacts + functions + guard + body), name, answers}
+	return &script{remember(name, redisscript.New(baseOfKeys+tellFacts+functions+guard+body)), name, answers}
 }
 
 func source(name string) string {

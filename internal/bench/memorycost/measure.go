@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
+	"github.com/millrace/millrace/internal/bench/processortime"
 	"github.com/millrace/millrace/internal/bench/site"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
@@ -31,7 +31,7 @@ type measured struct {
 
 // Measure looks at a service of its own for each number of games and claims.
 func Measure(ctx context.Context, cfg Config) (Result, error) {
-	res := Result{Config: cfg, Cores: runtime.NumCPU(), Processor: site.Processor(), LoadBefore: site.Load()}
+	res := Result{Config: cfg, Machine: processortime.ThisMachine()}
 	for i := range cfg.Games {
 		row, err := measureRow(ctx, cfg, i)
 		if err != nil {
@@ -42,7 +42,7 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 		}
 		res.Rows = append(res.Rows, row)
 	}
-	res.LoadAfter = site.Load()
+	res.LoadAfter = processortime.Load()
 	return res, nil
 }
 

@@ -4,20 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 
+	"github.com/millrace/millrace/internal/bench/processortime"
 	"github.com/millrace/millrace/internal/table"
 	"github.com/millrace/millrace/internal/units"
 )
 
 // Result is what was found.
 type Result struct {
-	Config       Config `json:"-"`
-	Cores        int    `json:"cores"`
-	Processor    string `json:"processor"`
-	LoadBefore   string `json:"load_before"`
-	LoadAfter    string `json:"load_after"`
+	Config Config `json:"-"`
+	processortime.Machine
 	RedisVersion string `json:"redis_version"`
 	Rows         []Row  `json:"rows"`
 }
@@ -164,8 +161,7 @@ func (r Result) notes() []string {
 	row := &r.Rows[len(r.Rows)-1]
 	s := r.slopes()
 	return []string{
-		fmt.Sprintf("machine   %d cores, %s, %s/%s, %s; load %s before and %s after", r.Cores, r.Processor, runtime.GOOS,
-			runtime.GOARCH, runtime.Version(), r.LoadBefore, r.LoadAfter),
+		"machine   " + r.Machine.String(),
 		fmt.Sprintf("redis     real, %s, without AOF; from %d to %d games: %.3f bytes for each token when ready, %.3f when "+
 			"claimed, %.3f with journals at their peak, %.1f times as much", r.RedisVersion, r.Rows[0].Games, row.Games,
 			s.RedisReady, s.RedisClaimed, s.RedisPeak, s.RedisPeak/s.RedisReady),

@@ -15,31 +15,32 @@ import (
 	"time"
 )
 
-// model is what the engines serve.
-const model = "Qwen/Qwen2.5-7B-Instruct"
+// Model is what the engines serve.
+const Model = "Qwen/Qwen2.5-7B-Instruct"
 
-// instantEngine answers completions as vLLM does, in its words and of its sizes, as soon as they are asked for, or
+// Engine answers completions as vLLM does, in its words and of its sizes, as soon as they are asked for, or
 // after a time, or when it is let. See moves for what it says.
-type instantEngine struct {
+type Engine struct {
 	after  time.Duration
 	hold   *Hold
 	server *http.Server
-	url    string
+	URL    string
 
 	requests, prompt, generated atomic.Int64
 }
 
-func startInstantEngine(after time.Duration, hold *Hold) (*instantEngine, error) {
+// StartEngine starts one; the caller stops it.
+func StartEngine(after time.Duration, hold *Hold) (*Engine, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for an engine: %w", err)
 	}
-	e := &instantEngine{after: after, hold: hold, url: "http://" + l.Addr().String()}
+	e := &Engine{after: after, hold: hold, URL: "http://" + l.Addr().String()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { say(w, `{"version":"0.11.0"}`) })
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, `{"object":"list","data":[{"id":"`+model+`","object":"model","root":"`+model+`","parent":null,`+
+		say(w, `{"object":"list","data":[{"id":"`+Model+`","object":"model","root":"`+Model+`","parent":null,`+
 			`"max_model_len":32768}]}`)
 	})
 	mux.HandleFunc("GET /metrics", e.metrics)
@@ -49,14 +50,15 @@ func startInstantEngine(after time.Duration, hold *Hold) (*instantEngine, error)
 	return e, nil
 }
 
-func (e *instantEngine) stop() { _ = e.server.Close() }
+// Stop ends it, and the requests in it.
+func (e *Engine) Stop() { _ = e.server.Close() }
 
 func say(w http.ResponseWriter, body string) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, body) // a worker that has gone needs no answer
 }
 
-func (e *instantEngine) metrics(w http.ResponseWriter, _ *http.Request) {
+func (e *Engine) metrics(w http.ResponseWriter, _ *http.Request) {
 	for name, v := range map[string]int64{
 		"prompt_tokens_total": e.prompt.Load(), "generation_tokens_total": e.generated.Load(),
 		"num_requests_running": 0, "num_requests_waiting": 0, "request_success_total": e.requests.Load(),
@@ -69,7 +71,7 @@ func (e *instantEngine) metrics(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-func (e *instantEngine) complete(w http.ResponseWriter, r *http.Request) {
+func (e *Engine) complete(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Model     string `json:"model"`
 		Prompt    string `json:"prompt"`

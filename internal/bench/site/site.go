@@ -68,7 +68,7 @@ type Site struct {
 	WorkerProfiles, ServerProfiles string
 
 	cfg     Config
-	engines []*instantEngine
+	engines []*Engine
 }
 
 // Start starts everything; the caller stops it.
@@ -106,12 +106,12 @@ func Start(ctx context.Context, cfg Config) (*Site, error) {
 
 func (s *Site) addEngines(ctx context.Context) error {
 	for i := range Engines {
-		e, err := startInstantEngine(s.cfg.After, s.cfg.Hold)
+		e, err := StartEngine(s.cfg.After, s.cfg.Hold)
 		if err != nil {
 			return err
 		}
 		s.engines = append(s.engines, e)
-		if _, _, err := s.API.AddEngine(ctx, fmt.Sprintf("instant-%d", i), e.url, s.cfg.Limit); err != nil {
+		if _, _, err := s.API.AddEngine(ctx, fmt.Sprintf("instant-%d", i), e.URL, s.cfg.Limit); err != nil {
 			return fmt.Errorf("add an engine: %w", err)
 		}
 	}
@@ -122,7 +122,7 @@ func (s *Site) addEngines(ctx context.Context) error {
 func (s *Site) Stop() {
 	s.Stack.Stop()
 	for _, e := range s.engines {
-		e.stop()
+		e.Stop()
 	}
 	s.Redis.Close()
 }
@@ -131,7 +131,7 @@ func (s *Site) Stop() {
 func (s *Site) Spec(name rollout.RunName, phases, groups, samples int) rollout.Spec {
 	options, _ := json.Marshal(map[string]int{"horizon_years": phases / PhasesPerYear}) // never fails
 	return rollout.Spec{
-		Name: name, Model: model, Steps: 1, Seed: 1,
+		Name: name, Model: Model, Steps: 1, Seed: 1,
 		Environment: rollout.Environment{Kind: "diplomacy", Options: options},
 		Group:       rollout.GroupSpec{Samples: samples, MinSamples: samples},
 		Buffer:      rollout.BufferSpec{Depth: 1, GroupsPerStep: groups, MaxStaleness: 4, OnStale: rollout.DropStale},

@@ -16,12 +16,12 @@ import (
 // Every phase of a game of any length has seven turns, answered as the service's own client of engines wants it.
 func TestGamesHaveTheTurnsThatAreCounted(t *testing.T) {
 	t.Parallel()
-	engine, err := startInstantEngine(0, nil)
+	engine, err := StartEngine(0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.stop()
-	client, err := vllm.New(vllm.Config{BaseURL: engine.url})
+	defer engine.Stop()
+	client, err := vllm.New(vllm.Config{BaseURL: engine.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestGamesHaveTheTurnsThatAreCounted(t *testing.T) {
 	player := episode.Player{Environment: env, Policy: client, Journal: unsaved{}, Beat: func(int, string) {},
 		Now: time.Now}
 	ep, _, err := player.Play(t.Context(), episode.Plan{
-		Ref: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "turn"}}, Attempt: 1, Model: model,
+		Ref: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "turn"}}, Attempt: 1, Model: Model,
 		Sampling: rollout.Sampling{Temperature: 1, MaxTokens: 256},
 		Timeouts: rollout.Timeouts{Episode: rollout.Duration(time.Hour)},
 	}, scenario, nil)

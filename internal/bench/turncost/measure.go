@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"time"
 
+	"github.com/millrace/millrace/internal/bench/processortime"
 	"github.com/millrace/millrace/internal/bench/site"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -25,7 +25,7 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 		return Result{}, err
 	}
 	defer s.Stop()
-	res := Result{Config: cfg, Cores: runtime.NumCPU(), Processor: site.Processor(), LoadBefore: site.Load()}
+	res := Result{Config: cfg, Machine: processortime.ThisMachine()}
 	if res.RedisVersion, err = s.RedisInfo(ctx, "redis_version"); err != nil {
 		return Result{}, err
 	}
@@ -53,7 +53,7 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 		}
 		res.Rows = append(res.Rows, row)
 	}
-	res.LoadAfter = site.Load()
+	res.LoadAfter = processortime.Load()
 	return res, nil
 }
 
@@ -81,7 +81,7 @@ func (s *measured) processes() map[string]int {
 func (s *measured) used() (map[string]float64, error) {
 	used := map[string]float64{}
 	for name, pid := range s.processes() {
-		sec, err := processorSec(pid)
+		sec, err := processortime.Of(pid)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/bench/processortime"
 	"github.com/millrace/millrace/internal/bench/site"
 	"github.com/millrace/millrace/internal/table"
 	"github.com/millrace/millrace/internal/units"
@@ -27,11 +27,8 @@ var order = []string{Worker, Temporal, Redis, Server}
 
 // Result is what turns have cost.
 type Result struct {
-	Config       Config             `json:"-"`
-	Cores        int                `json:"cores"`
-	Processor    string             `json:"processor"`
-	LoadBefore   string             `json:"load_before"`
-	LoadAfter    string             `json:"load_after"`
+	Config Config `json:"-"`
+	processortime.Machine
 	RedisVersion string             `json:"redis_version"`                     // empty: embedded, not measured
 	Idle         map[string]float64 `json:"idle_ms_per_s"`                     // of each process while there is nothing to do
 	Waiting      map[string]float64 `json:"waiting_claims_ms_per_s,omitempty"` // the same while claims wait
@@ -166,8 +163,7 @@ func (r Result) notes() []string {
 		redis = "embedded in this process, because there is no redis-server on the PATH: what it costs is not measured"
 	}
 	notes := []string{
-		fmt.Sprintf("machine   %d cores, %s, %s/%s, %s; load %s before and %s after", r.Cores, r.Processor, runtime.GOOS,
-			runtime.GOARCH, runtime.Version(), r.LoadBefore, r.LoadAfter),
+		"machine   " + r.Machine.String(),
 		"redis     " + redis,
 		"temporal  dev server, its database " + temporal,
 		fmt.Sprintf("engines   %d in this process, which answer after %v; they are in no figure",

@@ -11,17 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/bench/site"
 )
 
-func TestReadStat(t *testing.T) {
-	t.Parallel()
-	sec, err := readStat([]byte("42 (a) name) (x) S 1 42 42 0 -1 4194560 1000 0 0 0 250 50 0 0 20 0 9 0 100 1 1 1"))
-	if err != nil || sec != 3 {
-		t.Errorf("%v s, %v", sec, err)
-	}
-	if _, err := readStat([]byte("42 (short) S 1")); err == nil {
-		t.Error("read a line that is cut off")
-	}
-}
-
 // A profile of the Go runtime is read with the names of the functions that ran.
 func TestReadProfile(t *testing.T) {
 	t.Parallel()
