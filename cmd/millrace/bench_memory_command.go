@@ -23,8 +23,7 @@ wait for a batch, and the server is looked at.
 
 It needs Linux, the Temporal CLI and redis-server.`,
 		Example: `  millrace bench memory
-  millrace bench memory --games 204,1002 --phases 40
-  millrace bench memory --in-flight 512`,
+  millrace bench memory --games 204,1002 --phases 40`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := benchFormat(format); err != nil {
@@ -62,7 +61,6 @@ It needs Linux, the Temporal CLI and redis-server.`,
 	f.IntSliceVar(&cfg.Claims, "claims", cfg.Claims, "numbers of claims that wait, as many numbers as for --games")
 	f.IntVar(&cfg.Phases, "phases", cfg.Phases, "phases of a game")
 	f.IntVar(&cfg.Samples, "samples", cfg.Samples, "games of a group")
-	f.IntVar(&cfg.InFlight, "in-flight", 0, "requests at the engines at a time; others wait in the worker (default: all)")
 	f.StringVar(&temporal, "temporal-bin", "", temporalFlag)
 	f.StringVar(&keep, "keep", "", "write logs and databases here and leave them")
 	f.StringVarP(&format, "output", "o", "table", "table or json")

@@ -20,8 +20,6 @@ type Config struct {
 	Claims  []int // that wait at a time, on the same services
 	Phases  int   // of a game; it is looked at in its first and in its last
 	Samples int   // games of a group
-	// InFlight is how many requests are at the engines at a time. 0: all.
-	InFlight int
 
 	Say func(format string, args ...any) // if set, is told what is being done
 }
@@ -55,8 +53,6 @@ func (c Config) Validate() error {
 		require(c.Samples < 1 || n/c.Samples <= rollout.MaxOutstanding, "games: %d are %d groups, and %d may be outstanding",
 			n, n/max(1, c.Samples), rollout.MaxOutstanding)
 	}
-	require(c.InFlight == 0 || c.InFlight >= site.Engines, "in-flight: %d is less than %d, one for each engine",
-		c.InFlight, site.Engines)
 	return errors.Join(errs...)
 }
 

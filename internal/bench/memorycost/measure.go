@@ -49,15 +49,11 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 func measureRow(ctx context.Context, cfg Config, i int) (Row, error) {
 	m := &measured{cfg: cfg, hold: site.NewHold(), games: cfg.Games[i]}
 	row := Row{Games: cfg.Games[i], Claims: cfg.Claims[i]}
-	requests := cfg.InFlight
-	if requests == 0 {
-		requests = site.Powers * m.games
-	}
 	cfg.say("starting Redis, Temporal, a server and a worker in %s", cfg.Dir)
 	var err error
 	m.Site, err = site.Start(ctx, site.Config{Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis,
 		Dir: fmt.Sprintf("%s/%d-games", cfg.Dir, m.games), Games: m.games, Claims: row.Claims,
-		Limit: (requests + site.Engines - 1) / site.Engines, Hold: m.hold})
+		Limit: (site.Powers*m.games + site.Engines - 1) / site.Engines, Hold: m.hold})
 	if err != nil {
 		return row, err
 	}
@@ -176,9 +172,6 @@ func (m *measured) play(ctx context.Context, row *Row) error {
 // held waits until every game waits for all its answers, and looks.
 func (m *measured) held(ctx context.Context, before Look) (Look, error) {
 	want := site.Powers * m.games
-	if m.cfg.InFlight > 0 {
-		want = min(want, m.cfg.InFlight)
-	}
 	err := m.await(ctx, func() (bool, error) { return m.hold.Held() >= want, nil })
 	if err != nil {
 		return Look{}, fmt.Errorf("%d of %d requests are held: %w", m.hold.Held(), want, err)

@@ -10,9 +10,9 @@ func TestValidate(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Error(err)
 	}
-	bad := Config{Games: []int{12, 7}, Claims: []int{5}, Phases: 3, Samples: 6, InFlight: 1}
+	bad := Config{Games: []int{12, 7}, Claims: []int{5}, Phases: 3, Samples: 6}
 	err := bad.Validate()
-	for _, word := range []string{"games: [12 7]", "claims: [5]", "phases: 3", "7 is no multiple", "in-flight"} {
+	for _, word := range []string{"games: [12 7]", "claims: [5]", "phases: 3", "7 is no multiple"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not among the faults: %v", word, err)
 		}
