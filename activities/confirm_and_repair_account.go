@@ -41,6 +41,9 @@ type Repaired struct {
 	Rollback rollout.Rollback `json:"rollback"`
 }
 
+// gamesOf is how many games a group of a run has, at most.
+func gamesOf(s rollout.Spec) int { return s.Group.Samples + s.Group.Oversample }
+
 // RepairAccount makes the account of a Redis that came back older, or empty, one in which nothing is undone that
 // trainers were told, and reports what it cost. The versions that serve and the run's fixed policies are wanted on the
 // engines again.
@@ -54,6 +57,7 @@ func (a *Activities) RepairAccount(ctx context.Context, in RepairInput) (Repaire
 	if err := a.wantAgain(ctx, in.RestoreInput); err != nil {
 		return Repaired{}, typed(err)
 	}
+	in.Repair.Games = max(gamesOf(in.Spec), gamesOf(in.Status.Spec))
 	back, err := a.Buffer.Repair(ctx, run, in.Repair)
 	if err != nil {
 		return Repaired{}, typed(fmt.Errorf("repair the account of %s: %w", run, err))

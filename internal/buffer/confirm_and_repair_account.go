@@ -66,6 +66,7 @@ type Repair struct {
 	NextGroup rollout.GroupSeq   `json:"next_group"` // first that was never launched
 	Playing   []rollout.GroupSeq `json:"playing"`    // whose workflows go on
 	Ready     []rollout.GroupSeq `json:"ready"`
+	Games     int                `json:"games,omitempty"` // of a group, at most
 }
 
 // Repair makes the account of a Redis that came back older one that nothing is undone in which trainers were told.
@@ -92,7 +93,7 @@ func (s *Store) Repair(ctx context.Context, run rollout.RunName, known Repair) (
 	}
 	m := known.Mark
 	r, err := s.eval(ctx, repairScript, run, known.Era, m.Serial, int64(m.Generation), int64(m.Version),
-		int64(m.Completed), int64(m.Granted), int64(known.NextGroup), s.retain, stamp(now), lists, lost, stale)
+		int64(m.Completed), int64(m.Granted), int64(known.NextGroup), s.retain, stamp(now), lists, lost, stale, known.Games)
 	if err != nil {
 		return back, fmt.Errorf("repair account: %w", err)
 	}
@@ -100,6 +101,7 @@ func (s *Store) Repair(ctx context.Context, run rollout.RunName, known Repair) (
 		return back, fmt.Errorf("repair account: %w", err)
 	}
 	s.known.note(run, markOf(r.list(3)))
+	_ = s.collect(ctx, run) // else with the next group
 	return back, nil
 }
 

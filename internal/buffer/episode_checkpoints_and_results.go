@@ -50,15 +50,18 @@ func (s *Store) replaceJournal(ctx context.Context, ref rollout.EpisodeRef, atte
 	return s.stillInPlay(ctx, ref)
 }
 
-// stillInPlay refuses a game whose group is over, and deletes what was kept of it just now.
+// stillInPlay refuses a game whose group is over, and deletes what was kept of it just now. The state of a finished
+// game stays while its group is kept.
 func (s *Store) stillInPlay(ctx context.Context, ref rollout.EpisodeRef) error {
 	left, err := s.peek(ctx, ref.GroupRef)
 	if err == nil && left == nil {
 		return nil
 	}
-	if err == nil || rollout.Refused(err, rollout.NoSuchRun) {
-		_ = s.rdb.Unlink(ctx, s.gameKey(ref, "journal")).Err() // it is forgotten after journalKept in any case
+	if err != nil && !rollout.Refused(err, rollout.NoSuchRun) {
+		return err
 	}
+	gone := err != nil || left.Dropped != ""
+	_ = s.rdb.Unlink(ctx, s.journalKeys(ref)[:1+flag(gone)]...).Err() // the journal is forgotten in any case
 	if err == nil {
 		err = rollout.Refuse(rollout.Fenced, "group %s is over; nothing can be added to it", ref.GroupRef)
 	}

@@ -422,7 +422,7 @@ func (w *rollbacks) do(cmd runmachine.Command) runmachine.Result {
 		w.ok(err)
 		return runmachine.Done{Failed: !confirmed}
 	case runmachine.RepairBuffer:
-		back, err := w.Repair(w.ctx, run, buffer.Repair{Era: task.Era, Mark: task.Mark, NextGroup: task.NextGroup,
+		back, err := w.Repair(w.ctx, run, buffer.Repair{Games: 2, Era: task.Era, Mark: task.Mark, NextGroup: task.NextGroup,
 			Playing: task.Playing, Ready: task.Ready})
 		w.ok(err)
 		w.note("repair %+v of %+v", back, task.Mark)

@@ -1,12 +1,13 @@
 -- ARGV: era that it has from now on, serial, epoch, version, first step not completed, first never granted, next group to
 -- be launched, completed steps to retain, now, what the run knows (JSON: playing, ready, grants), facts of a lost and of a
--- stale group (templates). Makes an account that came back older one in which nothing is undone that trainers were
+-- stale group (templates), games of a group at most. Makes an account that came back older one in which nothing is undone that trainers were
 -- told: completed steps stay completed, granted ones granted, with the same batches where these survive, or lost.
 -- What no workflow will finish is dropped. Answers what was found and lost, as JSON, also when it was done before.
 --> ok done:int repair:text mark:ints
 local MAX_LOST = 64 -- steps that are named
 local MAX_RECORDS = 4096 -- steps that are marked as lost
 local MAX_GROUPS = 65536 -- groups that may have left unheard
+local MAX_GAMES = 65536 -- games of groups that are dropped, of which something may be left elsewhere
 local era = tonumber(ARGV[1])
 if int('era') >= era then return {'ok', 0, call('HGET', run, 'repair') or '{}', mark()} end
 local next_step, granted, following = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -24,11 +25,22 @@ for _, g in ipairs(known.grants) do
   grants[g.step] = g
 end
 
+-- leave has deleted what may be left of a group's games in other slots, of which this account may have forgotten that they
+-- had begun; of the latest groups alone, the others' journals forget themselves.
+local every, left = {}, 0
+for sample = 0, tonumber(ARGV[13]) - 1 do every[#every + 1] = sample end
+local function leave(seq)
+  if #every == 0 or left + #every > MAX_GAMES then return end
+  left = left + #every
+  call('SADD', base .. 'spent', string.format('%s all %s', seq, table.concat(every, ' ')))
+end
+
 -- lose drops a group that is in the account or was never heard of.
 local function lose(seq)
   local state = state_of(seq)
   if state == 'trained' or state == 'dropped' or state == 'completed' then return end
   drop(seq, state, 'lost', fill(lost_fact, {seq = seq}))
+  leave(seq)
   lost_groups = lost_groups + 1
 end
 
@@ -121,10 +133,11 @@ for _, state in ipairs({'queued', 'inflight', 'ready'}) do
   end
 end
 local unheard = 0
-for n = math.max(0, following - MAX_GROUPS), following - 1 do
+for n = following - 1, math.max(0, following - MAX_GROUPS), -1 do
   local seq = name(n)
   if keep[seq] ~= 'playing' and not state_of(seq) then
     call('SETBIT', base .. 'dropped', seq, 1)
+    leave(seq)
     unheard = unheard + 1
   end
 end
