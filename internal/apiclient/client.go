@@ -49,6 +49,9 @@ func New(server, token string, h *http.Client) (*Client, error) {
 	return &Client{server: strings.TrimRight(server, "/"), token: token, http: h}, nil
 }
 
+// Server is the address of the server.
+func (c *Client) Server() string { return c.server }
+
 // Answer is a document of the server, as it came.
 type Answer struct {
 	Status int

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,6 +104,9 @@ type reader struct {
 	query  url.Values
 	after  string // the last event that was looked at
 	headed bool
+
+	wants func(event) bool   // nil: all that the server answers
+	line  func(event) string // nil: as a line of events
 }
 
 // page reads the events after the last one that was looked at. atEnd is true when there are no more for now.
@@ -118,6 +122,9 @@ func (r *reader) page(ctx context.Context) (events []event, atEnd bool, err erro
 	atEnd = p.Next == r.after || p.Next == ""
 	if p.Next != "" {
 		r.after = p.Next
+	}
+	if r.wants != nil {
+		p.Events = slices.DeleteFunc(p.Events, func(e event) bool { return !r.wants(e) })
 	}
 	return p.Events, atEnd, nil
 }
@@ -202,6 +209,10 @@ func (r *reader) write(events []event) error {
 		if !r.headed {
 			b.WriteString(r.fit(eventLine("TIME", "KIND", "WHAT")))
 			r.headed = true
+		}
+		if r.line != nil {
+			b.WriteString(r.fit(r.line(e)))
+			continue
 		}
 		at, text := describeEvent(e)
 		b.WriteString(r.fit(eventLine(at, e.Kind, text)))

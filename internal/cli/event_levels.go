@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// level is how much an event matters to whoever watches a run.
+type level int
+
+const (
+	levelInfo level = iota
+	levelWarn
+	levelError
+)
+
+var levelNames = []string{"info", "warn", "error"}
+
+func (l level) String() string { return levelNames[l] }
+
+func parseLevel(name string) (level, error) {
+	if at := slices.Index(levelNames, strings.ToLower(name)); at >= 0 {
+		return level(at), nil
+	}
+	return 0, usage("--level %s: use one of %s", name, strings.Join(levelNames, ", "))
+}
+
+// levelOf is an error where something is lost or stands still, and a warning where something was tried again, dropped
+// or refused.
+func levelOf(e telemetry.Event) level {
+	when := func(is bool, l level) level {
+		if is {
+			return l
+		}
+		return levelInfo
+	}
+	switch b := e.Body.(type) {
+	case telemetry.EpisodeFailed:
+		if b.Code == rollout.CodeCancelled {
+			return levelInfo
+		}
+		return max(levelWarn, when(b.Final, levelError))
+	case telemetry.AlarmChanged:
+		return when(b.Raised, levelError)
+	case telemetry.RunChanged:
+		return when(b.State == rollout.RunFailed || b.State == rollout.RunLost, levelError)
+	case telemetry.PolicyPublished:
+		return when(b.Policy.State == rollout.PolicyRejected, levelError)
+	case telemetry.AdapterLoaded:
+		return when(b.Failure != "", levelWarn)
+	case telemetry.GroupDropped:
+		return when(b.Code != rollout.CodeShrunk, levelWarn)
+	case telemetry.RewardVarianceChanged:
+		return when(b.RewardVariance.Collapsed, levelWarn)
+	case telemetry.EngineChanged:
+		return when(b.State == rollout.EngineLost || b.State == rollout.EngineQuarantined, levelWarn)
+	case telemetry.BreakerChanged:
+		return when(b.Open, levelWarn)
+	case telemetry.EnginePaced:
+		return when(b.Slow != "", levelWarn)
+	case telemetry.SinkChanged:
+		return when(b.Reason != "", levelWarn)
+	case telemetry.Diagnosed:
+		return when(b.Cause != "", levelWarn)
+	case telemetry.Audit:
+		return when(b.Status >= 400, levelWarn)
+	case telemetry.AdapterChanged, telemetry.BatchClaimed, telemetry.BufferLevel, telemetry.DispatchSample,
+		telemetry.EngineSample, telemetry.EpisodeFinished, telemetry.GroupReady, telemetry.StepCompleted,
+		telemetry.TokenRates:
+	}
+	return levelInfo
+}
+
+// eventStep is the step that an event is of; false: of none, or it does not say.
+func eventStep(e telemetry.Event) (rollout.Step, bool) {
+	if b, is := e.Body.(telemetry.StepCompleted); is {
+		return b.Record.Step, true
+	}
+	if b, is := e.Body.(telemetry.BatchClaimed); is {
+		return b.Step, true
+	}
+	if b, is := e.Body.(telemetry.BufferLevel); is && b.Step != nil {
+		return *b.Step, true
+	}
+	return 0, false
+}
+
+// logFilter is what of a run's events is shown as its log.
+type logFilter struct {
+	least level
+	step  int64 // -1: any
+}
+
+func (f logFilter) wants(e event) bool {
+	if f.least == levelInfo && f.step < 0 {
+		return true
+	}
+	known, err := telemetry.Decode(e.Data)
+	if err != nil {
+		return false // nothing is known of its level or step
+	}
+	step, has := eventStep(known)
+	return levelOf(known) >= f.least && (f.step < 0 || has && int64(step) == f.step)
+}
+
+// logLine is an event as a line of a log.
+func logLine(e event) string {
+	at, text := describeEvent(e)
+	l := levelInfo
+	if known, err := telemetry.Decode(e.Data); err == nil {
+		l = levelOf(known)
+	}
+	return fmt.Sprintf("%-19s  %-5s  %-16s  %s", at, strings.ToUpper(l.String()), e.Kind, text)
+}

@@ -1,0 +1,195 @@
+package top
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/termtext"
+)
+
+// cells is how many columns of the screen a text takes.
+func cells(text string) int { return ansi.StringWidth(text) }
+
+// cutCells cuts a text that is wider than the screen.
+func cutCells(text string, width int) string {
+	if len(text) <= width {
+		return text
+	}
+	return ansi.Truncate(text, width, "…")
+}
+
+// runSummary is a run in a few lines: state, buffer by state, engines, what is wrong.
+func (m *Model) runSummary() []Line {
+	r := m.run
+	if r == nil {
+		return []Line{{"run " + string(m.of) + ": not read yet", Dim}}
+	}
+	lines := []Line{
+		{fmt.Sprintf("%s  %s, step %d of %d, policy v%d, for %s", r.Name(), r.State, r.NextStep, r.Spec.Steps,
+			r.PolicyVersion,
+			span(m.now.Sub(r.StartedAt))), Plain},
+		{m.bufferBar(r), Plain},
+	}
+	if f := r.Fleet; f != nil {
+		lines = append(lines, Line{fmt.Sprintf("engines  %.1f ready, %.0f %% of slots, %.0f queued, in %.0f, out %.0f tok/s",
+			f.Engines, 100*f.SlotShare, f.QueuedRequests, f.InputTPS, f.OutputTPS), Plain})
+	}
+	for i := range r.Waits {
+		if w := &r.Waits[i]; w.What == "batch" {
+			lines = append(lines, Line{fmt.Sprintf("trainer  waits %s for a batch: %s", span(m.now.Sub(w.Since)), w.Detail),
+				Warn})
+		}
+	}
+	if r.Attempts.Failed > 0 {
+		text := fmt.Sprintf("games    %d finished, %d attempts failed", r.Attempts.Finished, r.Attempts.Failed)
+		if worst, failing := r.Attempts.Worst(); failing {
+			text += fmt.Sprintf(", the last %d in a row with %s", worst.InRow, worst.Code)
+		}
+		lines = append(lines, Line{text, Warn})
+	}
+	for _, a := range r.Alarms {
+		lines = append(lines, Line{"PROBLEM  " + a.Text, Bad}, Line{"to do    " + a.Advice, Bad})
+	}
+	if text, style := r.wrong(); text != "" && len(r.Alarms) == 0 {
+		lines = append(lines, Line{"note     " + text, style})
+	}
+	return lines
+}
+
+// bufferBar is the groups outstanding by state, drawn against the target.
+func (m *Model) bufferBar(r *Run) string {
+	b := r.Buffer
+	target := max(int64(r.Spec.Buffer.Depth*r.Spec.Buffer.GroupsPerStep), b.Queued+b.InFlight+b.Ready, 1)
+	const width = 16
+	var bar strings.Builder
+	drawn, sum := 0, int64(0)
+	for _, part := range []struct {
+		n      int64
+		letter string
+	}{{b.Ready, "#"}, {b.InFlight, "+"}, {b.Queued, "."}} {
+		sum += part.n
+		end := int(float64(sum)/float64(target)*width + 0.5)
+		bar.WriteString(strings.Repeat(part.letter, max(0, end-drawn)))
+		drawn = max(drawn, end)
+	}
+	bar.WriteString(strings.Repeat(" ", max(0, width-drawn)))
+	return fmt.Sprintf("buffer   [%s] %d ready #, %d in flight +, %d queued .; of %d", bar.String(), b.Ready,
+		b.InFlight, b.Queued, int64(r.Spec.Buffer.Depth*r.Spec.Buffer.GroupsPerStep))
+}
+
+// stepText is all that a record tells of a step.
+func (m *Model) stepText() []string {
+	at := slices.IndexFunc(m.steps, func(r rollout.StepRecord) bool { return r.Step == m.step })
+	if at < 0 {
+		return []string{fmt.Sprintf("step %d is not among those that were read", m.step)}
+	}
+	r := m.steps[at]
+	v := r.Service
+	text := []string{fmt.Sprintf("step     %d, %d groups, %d trajectories, policy v%d", r.Step, len(v.Groups),
+		v.Trajectories,
+		v.Version)}
+	if !r.Done {
+		text = append(text, "         under way: the trainer has not reported it")
+	} else {
+		text = append(text, fmt.Sprintf("seconds  %.1f", r.StepSec()))
+		phases := r.StepPhases()
+		for _, p := range rollout.Phases() {
+			if phases[p] > 0 {
+				text = append(text, fmt.Sprintf("  %-13s %8.1f s  %3.0f %%  %s", p, phases[p], 100*share(phases[p], r.StepSec()),
+					strings.Repeat(phaseLetters[p], int(share(phases[p], r.StepSec())*30+0.5))))
+			}
+		}
+	}
+	for _, cause := range slices.Sorted(maps.Keys(v.StarvedBy)) {
+		text = append(text, fmt.Sprintf("waited   %.1f s while the missing groups were at: %s", v.StarvedBy[cause], cause))
+	}
+	text = append(text,
+		fmt.Sprintf("buffer   %.1f batches ready at the claim, %d groups in flight, %d queued", v.ReadyDepth,
+			v.AtClaim.InFlight,
+			v.AtClaim.Queued),
+		fmt.Sprintf("stale    %d at most, %.1f in the mean", v.StalenessMax, v.StalenessMean),
+		fmt.Sprintf("engines  %.1f ready, %.0f %% of slots in use, in %.0f tok/s, out %.0f tok/s", v.Fleet.Engines,
+			100*v.Fleet.SlotShare, v.Fleet.InputTPS, v.Fleet.OutputTPS), "")
+	groups := slices.Clone(v.Groups)
+	slices.SortFunc(groups, func(a, b rollout.GroupView) int { return b.Times.ReadyAt.Compare(a.Times.ReadyAt) })
+	for _, g := range groups {
+		longest := 0.0
+		for _, sec := range g.EpisodeSec {
+			longest = max(longest, sec)
+		}
+		text = append(text, fmt.Sprintf("group    %d: v%d, %.1f s from launch to ready, longest game %.1f s", g.Seq,
+			g.MinVersion,
+			max(0, g.Times.ReadyAt.Sub(g.Times.LaunchedAt).Seconds()), longest))
+	}
+	return text
+}
+
+// agentLines is what each agent of a game got.
+func (m *Model) agentLines() []Line {
+	if m.turns == nil {
+		return nil
+	}
+	var parts []string
+	for _, a := range m.turns.Agents {
+		parts = append(parts, fmt.Sprintf("%s %.3f (%+.2f)", a.Agent, a.Reward, a.Advantage))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	lines := []Line{{"Rewards, and advantages in brackets", Head}}
+	for line := ""; ; {
+		if len(parts) == 0 {
+			return append(lines, Line{Text: line}, Line{})
+		}
+		next := strings.TrimPrefix(line+"   "+parts[0], "   ")
+		if line != "" && utf8.RuneCountInString(next) > m.width {
+			lines, line = append(lines, Line{Text: line}), ""
+			continue
+		}
+		line, parts = next, parts[1:]
+	}
+}
+
+// turnText is a turn's completion, as far as a person reads.
+func (m *Model) turnText() []string {
+	if m.turns == nil || m.turn >= len(m.turns.Turns) {
+		return []string{"not read yet"}
+	}
+	t := m.turns.Turns[m.turn]
+	text := []string{
+		fmt.Sprintf("turn     %d: %s in %s", t.Turn, t.Agent, t.Phase),
+		fmt.Sprintf("policy   v%d, sampled by %s, ended with %s", t.PolicyVersion, t.Engine, t.FinishReason),
+		fmt.Sprintf("tokens   %d in the prompt, %d in the completion, logprob %.3f in the mean", t.PromptTokens, t.Tokens,
+			t.MeanLogprob),
+		"prompt and tokens: millrace game show " + strings.Replace(m.game, "/", " ", 1) + fmt.Sprintf(" --turn %d", t.Turn),
+		"",
+	}
+	const most = 20_000
+	for line := range strings.SplitSeq(termtext.Block(termtext.Cut(t.Text, most)), "\n") {
+		text = append(text, "│ "+line)
+	}
+	return text
+}
+
+var helpText = strings.Split(`up, down, k, j    move          page up, page down, home, end    move far
+enter, right      open: a run, a step, a game, a turn
+esc, left         back; with a filter: show all again
+tab               the other list: runs and engines, steps and games
+/                 filter: type, enter keeps it, esc drops it
+s                 order by the next column          r    turn the order round
+p                 pause the run, or let it go on; it is asked before
+?                 this page                         q    quit
+
+The screen is read anew every second; keys never wait for that. When the server
+does not answer it is said since when, what was read last stays, and the screen
+goes on by itself when it answers again.
+
+Steps are bars: `+barLegend+`.
+In the buffer # is ready, + in flight, . queued, against the run's target.
+A > marks the line that keys act on, with colours or without.`, "\n")

@@ -1,0 +1,148 @@
+// Package top is millrace top: runs, engines, a run's steps and games on one screen of a terminal. It is a state
+// machine: what happens comes in as Events (keys, a new size, answers of the server), what is to be done goes out as
+// Commands, and View makes the screen of the state. It asks nobody, and knows no terminal: package cli drives it.
+//
+// Start reading at Model.Update, then View.
+package top
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/gamelist"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Run is a run with what the service says of it now.
+type Run struct {
+	rollout.RunStatus
+	Buffer     rollout.BufferCounts  `json:"buffer"`
+	ReadyDepth float64               `json:"ready_depth"`
+	Fleet      *rollout.FleetView    `json:"fleet"`
+	Attempts   rollout.AttemptCounts `json:"tries"`
+	Alarms     []rollout.Alarm       `json:"alarms"`
+	Waits      []Wait                `json:"waits"`
+	// Last is the record of its last completed step; nil: none, or not read.
+	Last *rollout.StepRecord `json:"-"`
+}
+
+// Name is what the API knows the run by.
+func (r *Run) Name() rollout.RunName {
+	if r.ID != "" {
+		return r.ID
+	}
+	return r.Spec.Name
+}
+
+// Wait is something that a run waits for.
+type Wait struct {
+	What   string    `json:"what"`
+	Owner  string    `json:"owner"`
+	Since  time.Time `json:"since"`
+	Detail string    `json:"detail"`
+}
+
+// Event is what happens to the screen.
+//
+//sumtype:decl
+type Event interface{ event() }
+
+type (
+	// Key is a key that was pressed, by its name: "j", "down", "enter", "esc", "ctrl+c".
+	Key string
+	// Resized is the terminal's size, in characters.
+	Resized struct{ Width, Height int }
+	// Ticked is the time; about once a second.
+	Ticked struct{ At time.Time }
+	// Overview is the runs and engines, or why they were not to be had.
+	Overview struct {
+		At      time.Time
+		Runs    []Run
+		Engines []rollout.Engine
+		Err     error
+	}
+	// RunRead is a run with its latest steps, oldest first.
+	RunRead struct {
+		At    time.Time
+		Of    rollout.RunName
+		Run   Run
+		Steps []rollout.StepRecord
+		Err   error
+	}
+	// GamesRead is a run's games, in the order that was asked for.
+	GamesRead struct {
+		Of   rollout.RunName
+		Page gamelist.Page
+		Err  error
+	}
+	// GameRead is a game's turns.
+	GameRead struct {
+		Game  string
+		Turns gamelist.Turns
+		Err   error
+	}
+	// Acted is how a change ended.
+	Acted struct {
+		What string
+		Err  error
+	}
+)
+
+func (Key) event()       {}
+func (Resized) event()   {}
+func (Ticked) event()    {}
+func (Overview) event()  {}
+func (RunRead) event()   {}
+func (GamesRead) event() {}
+func (GameRead) event()  {}
+func (Acted) event()     {}
+
+// Command is something to be done; its outcome comes back as an Event.
+//
+//sumtype:decl
+type Command interface{ command() }
+
+type (
+	// ReadOverview asks for an Overview.
+	ReadOverview struct{}
+	// ReadRun asks for a RunRead.
+	ReadRun struct{ Run rollout.RunName }
+	// ReadGames asks for a GamesRead.
+	ReadGames struct {
+		Run  rollout.RunName
+		Sort string
+	}
+	// ReadGame asks for a GameRead.
+	ReadGame struct{ Game string }
+	// Pause pauses or resumes a run, and asks for an Acted.
+	Pause struct {
+		Run    rollout.RunName
+		Paused bool
+	}
+	// Quit ends the program.
+	Quit struct{}
+)
+
+func (ReadOverview) command() {}
+func (ReadRun) command()      {}
+func (ReadGames) command()    {}
+func (ReadGame) command()     {}
+func (Pause) command()        {}
+func (Quit) command()         {}
+
+// ErrorOf is why an event brings nothing; nil: it does.
+func ErrorOf(e Event) error {
+	switch e := e.(type) {
+	case Overview:
+		return e.Err
+	case RunRead:
+		return e.Err
+	case GamesRead:
+		return e.Err
+	case GameRead:
+		return e.Err
+	case Acted:
+		return e.Err
+	case Key, Resized, Ticked:
+	}
+	return nil
+}
