@@ -21,21 +21,22 @@ import (
 // Service is the configuration of the processes: server, worker, and dev, which is both. Secrets are not in
 // the file: they come from the environment.
 type Service struct {
-	Listen      string           `json:"listen"`
-	TLS         TLS              `json:"tls"`
-	Auth        Auth             `json:"auth"`
-	Redis       Redis            `json:"redis"`
-	Temporal    Temporal         `json:"temporal"`
-	Axiom       Axiom            `json:"axiom"`
-	OTel        OTel             `json:"otel"`
-	Spool       Spool            `json:"spool"`
-	Limits      APILimits        `json:"limits"`
-	RetainSteps int              `json:"retain_steps"`
-	Retention   rollout.Duration `json:"retention"`
-	Worker      Worker           `json:"worker"`
-	Engines     []Engine         `json:"engines"`
-	EnginesFrom string           `json:"engines_from"`
-	EngineURLs  engineurl.Config `json:"engine_urls"`
+	Listen        string           `json:"listen"`
+	TLS           TLS              `json:"tls"`
+	Auth          Auth             `json:"auth"`
+	Redis         Redis            `json:"redis"`
+	Temporal      Temporal         `json:"temporal"`
+	Axiom         Axiom            `json:"axiom"`
+	OTel          OTel             `json:"otel"`
+	Spool         Spool            `json:"spool"`
+	Limits        APILimits        `json:"limits"`
+	RetainSteps   int              `json:"retain_steps"`
+	Retention     rollout.Duration `json:"retention"`
+	RetentionRuns int              `json:"retention_runs"`
+	Worker        Worker           `json:"worker"`
+	Engines       []Engine         `json:"engines"`
+	EnginesFrom   string           `json:"engines_from"`
+	EngineURLs    engineurl.Config `json:"engine_urls"`
 
 	Process      string   `json:"-"` // which of the service's processes reads this
 	Tokens       []Secret `json:"-"` // MILLRACE_TOKENS, separated by commas
@@ -209,8 +210,8 @@ func DefaultService() Service {
 		OTel:        OTel{TraceRatio: 0.1},
 		Spool:       Spool{MaxBytes: 256 << 20},
 		Limits:      defaultLimits(),
-		RetainSteps: 2,
-		Worker:      Worker{Games: 1000, DispatchQueue: 16384, Preflight: PreflightRefuse, Listen: "127.0.0.1:8701"},
+		RetainSteps: 2, RetentionRuns: 10_000,
+		Worker: Worker{Games: 1000, DispatchQueue: 16384, Preflight: PreflightRefuse, Listen: "127.0.0.1:8701"},
 	}
 }
 
@@ -312,6 +313,8 @@ var serviceTable = settings.Table{
 				"checkpoint"},
 		{Path: "retention", Min: limit(0), Example: "30d",
 			Doc: "how long a run is kept once it is over; then a worker deletes it. 0: until somebody does"},
+		{Path: "retention_runs", Min: limit(0), Max: limit(1_000_000),
+			Doc: "how many runs are kept that are over, the newest ones; a worker deletes the others. 0: all"},
 		{Path: "worker", Doc: "bounds of one worker process"},
 		{Path: "worker.games", Min: limit(1), Max: limit(100_000), Doc: "games played at a time"},
 		{Path: "worker.dispatch_queue", Min: limit(1), Max: limit(1_000_000),

@@ -137,8 +137,8 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 		Now:          time.Now,
 		Log:          logger,
 		Ends: &runkeeper.Keeper{
-			Control: b.Control, Buffer: b.Buffer, Events: b.Events, Retention: cfg.Retention.Std(),
-			Pace: pace, Log: logger,
+			Control: b.Control, Buffer: b.Buffer, Events: b.Events, Pace: pace, Log: logger,
+			Retention: runkeeper.Retention{For: cfg.Retention.Std(), Runs: cfg.RetentionRuns},
 		},
 	}
 }

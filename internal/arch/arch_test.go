@@ -47,7 +47,7 @@ var layers = [][]string{
 		"internal/pagetable",
 		"internal/runsampler", "internal/tokenrates", "internal/diagnosisinput", "internal/eventscript", "internal/apiclient",
 		"internal/temporalcli", "internal/lease", "internal/redistest", "internal/profiles", "internal/redisserver",
-		"internal/redisscript", "internal/rediscluster",
+		"internal/redisscript", "internal/rediscluster", "internal/runindex",
 	},
 	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gameworkers"}, // durable shell
 	{ // wiring
@@ -64,7 +64,7 @@ var owners = map[string][]string{
 		"internal/telemetry/prom"},
 	"github.com/redis/go-redis/": {"internal/buffer/", "internal/fleet/", "internal/workerregistry/",
 		"internal/telemetry/store", "internal/stack",
-		"internal/crashtest", "internal/isolation", "internal/connections", "internal/runsampler",
+		"internal/crashtest", "internal/isolation", "internal/connections", "internal/runindex", "internal/runsampler",
 		"internal/tokenrates", "internal/lease", "internal/redistest", "internal/bench/site", "internal/bench/bufferload",
 		"internal/bench/memorycost",
 		"internal/redisserver", "internal/redisscript", "internal/rediscluster"},

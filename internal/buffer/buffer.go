@@ -28,6 +28,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runindex"
 )
 
 // Options are the choices of a Store; the zero value is usable.
@@ -52,6 +53,7 @@ type Store struct {
 	detail int
 	now    func() time.Time
 	known  *knownMarks
+	runs   runindex.Index
 
 	waitReplicas int
 	waitFor      time.Duration
@@ -76,6 +78,7 @@ func New(rdb redis.UniversalClient, o Options) *Store {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.runs = runindex.New(rdb, s.prefix)
 	s.journals = &journalSender{store: s}
 	return s
 }
@@ -92,6 +95,3 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) key(run rollout.RunName, rest string) string {
 	return s.prefix + ":{" + string(run) + "}:" + rest
 }
-
-// index is the set of the names of all runs.
-func (s *Store) index() string { return s.prefix + ":runs" }

@@ -20,50 +20,45 @@ import (
 // goneFor is how long it is remembered that a run was deleted, so that nobody who still plays for it opens it again.
 const goneFor = 30 * 24 * time.Hour
 
-// deleting is the set of the runs that were deleted and still hold something.
-func (s *Store) deleting() string { return s.prefix + ":deleting" }
-
-// ended is the set of runs that are over. It is in the hash slot of the index, with which it is compared.
-func (s *Store) ended() string { return "{" + s.index() + "}:ended" }
-
 // Delete makes a run unknown and frees its name for another one. Deleting what is not there is no error.
 func (s *Store) Delete(ctx context.Context, run rollout.RunName) error {
-	if err := s.rdb.SAdd(ctx, s.deleting(), string(run)).Err(); err != nil {
-		return trouble("delete run", err)
-	}
-	r, err := s.eval(ctx, deleteScript, run, s.now().Unix(), int64(goneFor.Seconds()))
-	if err != nil {
-		return fmt.Errorf("delete run: %w", err)
-	}
-	s.known.forget(run)
-	if r.int(1) == 0 { // there never was one
-		return s.purged(ctx, run)
-	}
-	if err := s.live(ctx, run.Plain(), run.Life()+1, r.int(2)); err != nil {
-		return err
-	}
-	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.SRem(ctx, s.index(), string(run))
-		p.SRem(ctx, s.ended(), string(run))
-		return nil
-	})
-	if err != nil {
-		return trouble("delete run", err)
-	}
-	return nil
+	_, err := s.delete(ctx, run, false)
+	return err
 }
 
-// Deleting is the runs that were deleted and still hold something, for Purge.
+// DeleteOver deletes a run that is over, and reports whether it did: one that was resumed meanwhile stays.
+func (s *Store) DeleteOver(ctx context.Context, run rollout.RunName) (bool, error) {
+	return s.delete(ctx, run, true)
+}
+
+func (s *Store) delete(ctx context.Context, run rollout.RunName, onlyOver bool) (bool, error) {
+	if err := s.runs.Delete(ctx, run); err != nil {
+		return false, trouble("delete run", err)
+	}
+	r, err := s.eval(ctx, deleteScript, run, s.now().Unix(), int64(goneFor.Seconds()), flag(onlyOver))
+	if err != nil {
+		return false, fmt.Errorf("delete run: %w", err)
+	}
+	if r.int(1) == 0 { // there never was one, or it goes on
+		return false, s.purged(ctx, run)
+	}
+	s.known.forget(run)
+	if err := s.live(ctx, run.Plain(), run.Life()+1, r.int(2)); err != nil {
+		return false, err
+	}
+	if err := s.runs.Remove(ctx, run); err != nil {
+		return false, trouble("delete run", err)
+	}
+	return true, nil
+}
+
+// Deleting is the runs that were deleted and still hold something, for Purge, by name.
 func (s *Store) Deleting(ctx context.Context) ([]rollout.RunName, error) {
-	names, err := s.rdb.SMembers(ctx, s.deleting()).Result()
+	runs, err := s.runs.Deleting(ctx)
 	if err != nil {
 		return nil, trouble("list deleted runs", err)
 	}
-	slices.Sort(names)
-	runs := make([]rollout.RunName, len(names))
-	for i, name := range names {
-		runs[i] = rollout.RunName(name)
-	}
+	slices.Sort(runs)
 	return runs, nil
 }
 
@@ -98,7 +93,7 @@ func (s *Store) Purge(ctx context.Context, run rollout.RunName) error {
 }
 
 func (s *Store) purged(ctx context.Context, run rollout.RunName) error {
-	if err := s.rdb.SRem(ctx, s.deleting(), string(run)).Err(); err != nil {
+	if err := s.runs.Purged(ctx, run); err != nil {
 		return trouble("purge run", err)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -52,7 +51,7 @@ func (s *Store) Open(ctx context.Context, given rollout.Spec, workflow string) e
 	if err := s.live(ctx, given.Name.Plain(), given.Name.Life(), 0); err != nil {
 		return err
 	}
-	if err := s.rdb.SAdd(ctx, s.index(), string(given.Name)).Err(); err != nil {
+	if err := s.runs.Open(ctx, given.Name); err != nil {
 		return trouble("open run", err)
 	}
 	return nil
@@ -126,17 +125,25 @@ func (s *Store) SaveStatus(ctx context.Context, status rollout.RunStatus, asOf t
 	case r.int(1) == 0:
 		return nil
 	case status.State.Over():
-		return s.note(ctx, status.Spec.Name)
+		return s.note(ctx, status.Spec.Name, endOf(status, asOf))
 	case r.int(2) == 1: // somebody took it for lost
 		return s.unnote(ctx, status.Spec.Name)
 	}
 	return nil
 }
 
+// endOf is since when a run is over: as it says itself, or since it said so.
+func endOf(status rollout.RunStatus, asOf time.Time) time.Time {
+	if status.EndedAt.IsZero() {
+		return asOf
+	}
+	return status.EndedAt
+}
+
 // note notes that a run is over, so that Active passes it over. One that was revived before the note was written is
 // looked at again: nobody would find out otherwise when it is lost once more.
-func (s *Store) note(ctx context.Context, run rollout.RunName) error {
-	if err := s.rdb.SAdd(ctx, s.ended(), string(run)).Err(); err != nil {
+func (s *Store) note(ctx context.Context, run rollout.RunName, ended time.Time) error {
+	if err := s.runs.End(ctx, run, ended); err != nil {
 		return trouble("note the end of a run", err)
 	}
 	over, err := s.rdb.HGet(ctx, s.key(run, "run"), "over").Result()
@@ -150,7 +157,7 @@ func (s *Store) note(ctx context.Context, run rollout.RunName) error {
 }
 
 func (s *Store) unnote(ctx context.Context, run rollout.RunName) error {
-	if err := s.rdb.SRem(ctx, s.ended(), string(run)).Err(); err != nil {
+	if err := s.runs.Revive(ctx, run); err != nil {
 		return trouble("note that a run goes on", err)
 	}
 	return nil
@@ -239,62 +246,6 @@ func statusOf(run rollout.RunName, fields reply) (rollout.RunStatus, error) {
 		return status, fmt.Errorf("status of run %s: %w", run, err)
 	}
 	return status, nil
-}
-
-// Runs is the status of every run, by name.
-func (s *Store) Runs(ctx context.Context) ([]rollout.RunStatus, error) {
-	names, err := s.rdb.SMembers(ctx, s.index()).Result()
-	if err != nil {
-		return nil, trouble("list runs", err)
-	}
-	return s.statuses(ctx, names)
-}
-
-// Active is the status of every run that is not over, by name. However many runs have ended, it reads those that go
-// on only.
-func (s *Store) Active(ctx context.Context) ([]rollout.RunStatus, error) {
-	names, err := s.rdb.SDiff(ctx, s.index(), s.ended()).Result()
-	if err != nil {
-		return nil, trouble("list runs", err)
-	}
-	runs, err := s.statuses(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	for _, run := range runs {
-		if run.State.Over() { // it ended under a version that did not note it, or its end was not noted yet
-			if err := s.note(ctx, run.Spec.Name); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return slices.DeleteFunc(runs, func(run rollout.RunStatus) bool { return run.State.Over() }), nil
-}
-
-func (s *Store) statuses(ctx context.Context, names []string) ([]rollout.RunStatus, error) {
-	slices.Sort(names)
-	found := make([]*redis.SliceCmd, len(names))
-	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, name := range names {
-			found[i] = p.HMGet(ctx, s.key(rollout.RunName(name), "run"), "status", "spec")
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, trouble("list runs", err)
-	}
-	runs := make([]rollout.RunStatus, 0, len(names))
-	for i, name := range names {
-		status, err := statusOf(rollout.RunName(name), reply(found[i].Val()))
-		if rollout.Refused(err, rollout.NoSuchRun) {
-			continue // deleted meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, status)
-	}
-	return runs, nil
 }
 
 // Restore tells a run that was opened in an empty Redis how far it had come: granted steps are not granted again, group

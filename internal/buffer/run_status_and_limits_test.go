@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -286,8 +287,11 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(f.Discard(f.ctx, ref(2), "x"))
 		keys, err := rdb.Keys(f.ctx, "*{*").Result()
 		f.ok(err)
+		index := func(key string) bool { return strings.HasPrefix(key, "{millrace:runs}:") }
+		keys = slices.DeleteFunc(keys, index)
 		all, err := rdb.Keys(f.ctx, "*").Result()
 		f.ok(err)
+		all = slices.DeleteFunc(all, index)
 		expect(t, "keys without a tag: the index of runs", len(all)-len(keys), 1)
 		tagged, err := rdb.Keys(f.ctx, "millrace:{demo}:*").Result()
 		f.ok(err)

@@ -12,23 +12,41 @@ import (
 // purgeFor bounds one attempt to remove what a deleted run held.
 const purgeFor = 10 * time.Minute
 
-// expire deletes runs that have been over for longer than they are to be kept.
+// Retention is how long runs are kept once they are over. The zero value keeps them until somebody deletes them.
+type Retention struct {
+	For  time.Duration // after the end of a run; 0: for good
+	Runs int           // how many runs that are over, the newest ones; 0: all
+}
+
+const (
+	// expireAtOnce bounds how many runs are deleted in a round.
+	expireAtOnce = 64
+	// lastRead is how long after its end a run is kept whatever their number: its trainer may still read.
+	lastRead = time.Minute
+)
+
+// expire deletes runs that have been over for longer, or are more, than are to be kept.
 func (k *Keeper) expire(ctx context.Context) error {
-	if k.Retention <= 0 {
+	if k.Retention == (Retention{}) {
 		return nil
 	}
-	runs, err := k.Buffer.Runs(ctx)
+	now := time.Now()
+	var before time.Time
+	if k.Retention.For > 0 {
+		before = now.Add(-k.Retention.For)
+	}
+	runs, err := k.Buffer.Expired(ctx, before, k.Retention.Runs, now.Add(-lastRead), expireAtOnce)
 	if err != nil {
 		return err
 	}
 	var faults []error
 	for _, run := range runs {
-		if !run.State.Over() || run.EndedAt.IsZero() || time.Since(run.EndedAt) < k.Retention {
-			continue
+		deleted, err := k.Buffer.DeleteOver(ctx, run)
+		faults = append(faults, err)
+		if deleted {
+			k.Log.Info("a run is deleted: it has been over for longer, or more have ended since, than are kept", "run", run,
+				"retention", k.Retention.For, "retention_runs", k.Retention.Runs)
 		}
-		k.Log.Info("a run is deleted: it has been over for longer than runs are kept",
-			"run", run.Spec.Name, "ended", run.EndedAt, "retention", k.Retention)
-		faults = append(faults, k.Control.Delete(ctx, run.Spec.Name))
 	}
 	return errors.Join(faults...)
 }

@@ -19,7 +19,7 @@ type Keeper struct {
 	Control   runcontrol.Control
 	Buffer    *buffer.Store
 	Events    eventDeleter
-	Retention time.Duration // after the end of a run; 0: for good
+	Retention Retention
 	Pace      Pace
 	Log       *slog.Logger
 

@@ -35,8 +35,7 @@ type Sampler struct {
 
 	alive   []rollout.Worker // as this turn found them
 	engines []rollout.Engine
-
-	unfinished map[rollout.RunName]bool // runs whose account of waits may lack the end; nil: not known yet
+	wound   int // runs that were to be wound up in earlier turns
 }
 
 // workerLister is what a Sampler needs of the registry of workers.
@@ -86,7 +85,6 @@ func (s *Sampler) Run(ctx context.Context) error {
 func (s *Sampler) sampleAll(ctx context.Context, now time.Time) error {
 	mine, err := s.turn.take(ctx)
 	if err != nil || !mine {
-		s.unfinished = nil // runs may begin and end until it is ours again, and who has it meanwhile may die
 		return err
 	}
 	runs, err := s.buffer.Active(ctx)
@@ -100,45 +98,53 @@ func (s *Sampler) sampleAll(ctx context.Context, now time.Time) error {
 	if s.engines, err = s.registry.List(ctx); err != nil {
 		return err
 	}
-	if err := s.knowUnfinished(ctx); err != nil {
-		return err
-	}
 	var faults []error
-	active := map[rollout.RunName]bool{}
 	for _, run := range runs {
-		active[run.Spec.Name], s.unfinished[run.Spec.Name] = true, true
 		if err := s.sample(ctx, run, now); err != nil {
 			faults = append(faults, fmt.Errorf("run %s: %w", run.Spec.Name, err))
 		}
 	}
-	for name := range s.unfinished {
-		if active[name] {
-			continue
-		}
-		switch done, err := s.finish(ctx, name, now); {
-		case err != nil && !rollout.Refused(err, rollout.NoSuchRun):
-			faults = append(faults, fmt.Errorf("run %s: %w", name, err))
-		case err != nil || done:
-			delete(s.unfinished, name)
-		}
-	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, s.windUpAll(ctx, now))...)
 }
 
-// knowUnfinished begins with all runs: any of them may have ended while no server was there.
-func (s *Sampler) knowUnfinished(ctx context.Context) error {
-	if s.unfinished != nil {
-		return nil
-	}
-	runs, err := s.buffer.Runs(ctx)
+// windAtOnce bounds how many runs are wound up in a turn: the first time it may be all that have ever ended.
+const windAtOnce = 64
+
+// windUpAll winds up the runs that are over.
+func (s *Sampler) windUpAll(ctx context.Context, now time.Time) error {
+	runs, err := s.buffer.Winding(ctx)
 	if err != nil {
 		return err
 	}
-	s.unfinished = map[rollout.RunName]bool{}
-	for _, run := range runs {
-		s.unfinished[run.Spec.Name] = true
+	var faults []error
+	for i := range min(windAtOnce, len(runs)) {
+		run := runs[(s.wound+i)%len(runs)] // others each turn, should some of them fail again and again
+		if err := s.windUp(ctx, run, now); err != nil {
+			faults = append(faults, fmt.Errorf("run %s: %w", run, err))
+		}
 	}
-	return nil
+	s.wound += windAtOnce
+	return errors.Join(faults...)
+}
+
+// lastWords is how long after the end of a run workers may still report what its last requests have used.
+const lastWords = 15 * time.Second
+
+// windUp tells the rest of a run that is over. When that is told, nobody looks at it any more.
+func (s *Sampler) windUp(ctx context.Context, run rollout.RunName, now time.Time) error {
+	done, err := s.finish(ctx, run, now)
+	if err == nil && done {
+		var status rollout.RunStatus
+		status, err = s.buffer.Status(ctx, run)
+		done = now.Sub(status.EndedAt) > lastWords
+	}
+	if rollout.Refused(err, rollout.NoSuchRun) {
+		done, err = true, nil
+	}
+	if err != nil || !done {
+		return err
+	}
+	return s.buffer.WoundUp(ctx, run)
 }
 
 // finish continues the account of a run that is over: the record of its last step is compared, too.

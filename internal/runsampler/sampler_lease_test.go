@@ -37,11 +37,11 @@ func TestWaitsOfARunThatEndedUnderAnotherServer(t *testing.T) {
 	ctx := t.Context()
 	d.state(rollout.RunPaused)
 	d.ok(d.buffer.SaveStatus(ctx, rollout.RunStatus{Spec: d.spec, State: rollout.RunCompleted, StartedAt: d.now}, d.now))
-	for range 3 { // the first knows of nothing that is unfinished
+	for range 3 { // nothing is left to be told
 		d.ok(d.samplers[0].sampleAll(ctx, d.now))
 	}
-	if len(d.samplers[0].unfinished) != 0 {
-		t.Fatalf("unfinished: %v", d.samplers[0].unfinished)
+	if left, err := d.buffer.Winding(ctx); err != nil || len(left) > 0 {
+		t.Fatalf("not wound up: %v, %v", left, err)
 	}
 	d.redis.FastForward(leaseFor)
 	d.ok(d.samplers[1].sampleAll(ctx, d.now))

@@ -24,6 +24,7 @@ type deployment struct {
 	t        *testing.T
 	now      time.Time
 	redis    *miniredis.Miniredis
+	rdb      *redis.Client
 	buffer   *buffer.Store
 	events   *store.Store
 	samplers []*Sampler
@@ -43,7 +44,7 @@ func newDeployment(t *testing.T) *deployment {
 	server := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
-	d := &deployment{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), redis: server}
+	d := &deployment{t: t, rdb: rdb, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), redis: server}
 	d.events = store.New(rdb, "test", store.Limits{})
 	clock := func() time.Time { return d.now }
 	d.buffer = buffer.New(rdb, buffer.Options{Prefix: "test", Now: clock})

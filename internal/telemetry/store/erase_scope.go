@@ -47,19 +47,27 @@ func (s *Store) scopeEnd(ctx context.Context, scope rollout.RunName) (scopeEnd, 
 	return scopeEnd{first, last}, nil
 }
 
+// isShipped reports whether every one of some sinks has got what was written in a scope up to its end.
+func (s *Store) isShipped(ctx context.Context, scope rollout.RunName, end scopeEnd, sinks []string) (bool, error) {
+	if end.last == "" || len(sinks) == 0 {
+		return true, nil
+	}
+	ms, seq, err := s.shippedTo(ctx, scope, sinks)
+	return err == nil && !earlier(ms+"-"+seq, end.last), err
+}
+
 // eraseShipped forgets the scopes that are kept only for what was not shipped, and is.
 func (s *Store) eraseShipped(ctx context.Context, sinks []string) error {
-	names, err := s.rdb.SMembers(ctx, s.scopesKey()).Result()
+	noted, err := s.notedScopes(ctx)
 	if err != nil {
-		return fmt.Errorf("list scopes of events: %w", err)
+		return err
 	}
 	now, err := s.now(ctx)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		run := rollout.RunName(name)
-		known, err := s.rdb.SIsMember(ctx, s.prefix+":runs", name).Result()
+	for _, run := range noted {
+		known, err := s.runs.Has(ctx, run)
 		if err != nil {
 			return err
 		}
@@ -102,14 +110,9 @@ return 1`)
 // everything. What is counted in the scope is noted with the sinks first (see sink_counts.go). The scope's name goes
 // before its events do; who writes one notes the name again afterwards.
 func (s *Store) eraseScope(ctx context.Context, run rollout.RunName, end scopeEnd, waitFor []string) error {
-	if end.last != "" {
-		ms, seq, err := s.shippedTo(ctx, run, waitFor)
-		if err != nil {
-			return err
-		}
-		if to := ms + "-" + seq; len(waitFor) > 0 && earlier(to, end.last) {
-			return nil
-		}
+	shipped, err := s.isShipped(ctx, run, end, waitFor)
+	if err != nil || !shipped {
+		return err
 	}
 	known, err := s.knownSinks(ctx)
 	if err != nil {
@@ -131,6 +134,9 @@ func (s *Store) eraseScope(ctx context.Context, run rollout.RunName, end scopeEn
 		if err := s.noteErased(ctx, sink, run, end); err != nil {
 			return err
 		}
+	}
+	if err := s.forgetDone(ctx, run); err != nil {
+		return err
 	}
 	if err := s.rdb.SRem(ctx, s.scopesKey(), string(run)).Err(); err != nil {
 		return err

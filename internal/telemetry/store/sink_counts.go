@@ -115,11 +115,16 @@ func (s *Store) allScopeSums(ctx context.Context, sink string,
 	if err != nil {
 		return nil, nil, fmt.Errorf("counts of sink %s: %w", sink, err)
 	}
+	since, err := s.since(ctx, sink)
+	if err != nil {
+		return nil, nil, err
+	}
 	in, first = map[rollout.RunName]sums{}, map[rollout.RunName]string{}
 	for i, scope := range scopes {
 		first[scope] = counts[i].Val()["first"]
-		if counts[i].Val()["last"] == "" {
-			continue
+		last := counts[i].Val()["last"]
+		if last == "" || kept[i].Val()["id"] == "" && earlier(last, beginning(since)) {
+			continue // nothing is written, or nothing that the sink is to have
 		}
 		if in[scope], err = s.sumsOf(ctx, sink, scope, kept[i].Val(), counts[i].Val()); err != nil {
 			return nil, nil, err
@@ -195,10 +200,23 @@ func countsOf(fields map[string]string, sink string) map[string]string {
 }
 
 func (s *Store) sumUp(ctx context.Context, sink string, counted map[string]string) (sums, map[string]int64, error) {
-	scopes, err := s.allScopes(ctx)
+	// A scope may be found done, or be opened again, meanwhile: it is where it comes to before it leaves where it was.
+	before, err := s.openScopes(ctx)
 	if err != nil {
 		return sums{}, nil, err
 	}
+	since, err := s.since(ctx, sink)
+	if err != nil {
+		return sums{}, nil, err
+	}
+	if err := s.learnDone(ctx, sink, since); err != nil {
+		return sums{}, nil, err
+	}
+	after, err := s.openScopes(ctx)
+	if err != nil {
+		return sums{}, nil, err
+	}
+	scopes := append(before, after...)
 	var notes []erased
 	other := map[string]int64{}
 	for name, value := range counted {
@@ -211,15 +229,19 @@ func (s *Store) sumUp(ctx context.Context, sink string, counted map[string]strin
 	for _, note := range notes {
 		scopes = append(scopes, note.scope)
 	}
+	scopes = sorted(scopes)
 	in, first, err := s.allScopeSums(ctx, sink, scopes)
 	if err != nil {
 		return sums{}, nil, err
 	}
-	total := sums{passed: other["passed"], lostFacts: other["lost f"], lostSamples: other["lost s"]}
-	total.written = total.passed + total.lostFacts + total.lostSamples
+	total := s.doneBut(sink, since, scopes)
 	for _, of := range in {
 		total.add(of)
 	}
+	total.passed += other["passed"]
+	total.lostFacts += other["lost f"]
+	total.lostSamples += other["lost s"]
+	total.written += other["passed"] + other["lost f"] + other["lost s"]
 	for _, note := range notes {
 		if first[note.scope] != note.first {
 			total.add(note.sums)

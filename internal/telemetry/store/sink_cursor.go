@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -38,7 +37,7 @@ func (s *Store) Scopes(ctx context.Context, sink string) ([]rollout.RunName, err
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.allScopes(ctx)
+	all, err := s.openScopes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,29 +65,6 @@ func (s *Store) Scopes(ctx context.Context, sink string) ([]rollout.RunName, err
 	}
 	s.forgetWindows(sink, behind)
 	return behind, nil
-}
-
-// allScopes is every scope that may hold events: the fleet, the runs that the buffer knows, and those that are kept for
-// what was not shipped.
-func (s *Store) allScopes(ctx context.Context) ([]rollout.RunName, error) {
-	var sets []*redis.StringSliceCmd
-	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, key := range []string{s.prefix + ":runs", s.prefix + ":deleting", s.scopesKey()} {
-			sets = append(sets, p.SMembers(ctx, key))
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list scopes of events: %w", err)
-	}
-	all := []rollout.RunName{"", Replayed}
-	for _, set := range sets {
-		for _, name := range set.Val() {
-			all = append(all, rollout.RunName(name))
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all), nil
 }
 
 // beginning is the id before those of a time.
@@ -290,4 +266,3 @@ func (s *Store) cursorKey(scope rollout.RunName, sink string) string {
 	return s.scope(scope) + "cursor:" + sink
 }
 func (s *Store) writtenKey(scope rollout.RunName) string { return s.scope(scope) + "written" }
-func (s *Store) scopesKey() string                       { return s.prefix + ":event-scopes" }

@@ -25,14 +25,36 @@ func (s *Store) Lease(ctx context.Context, sink, owner string, ttl time.Duration
 	if err != nil {
 		return 0, false, err
 	}
-	now, err := s.now(ctx)
-	if err == nil {
-		err = s.rdb.HSet(ctx, s.sinksKey(), "seen "+sink, now.UnixMilli()).Err()
-	}
-	if err != nil {
+	if err := s.see(ctx, sink); err != nil {
 		return 0, false, fmt.Errorf("lease sink %s: %w", sink, err)
 	}
 	return fence, mine, nil
+}
+
+// see notes that a shipper asks for the lease of a sink. One that nobody has shipped to for long, or ever, may not have
+// got what is in scopes that are done.
+func (s *Store) see(ctx context.Context, sink string) error {
+	now, err := s.now(ctx)
+	if err != nil {
+		return err
+	}
+	seen, reopen := "seen "+sink, "reopen "+sink
+	fields, err := s.rdb.HMGet(ctx, s.sinksKey(), seen, reopen).Result()
+	if err != nil {
+		return err
+	}
+	text, _ := fields[0].(string)
+	ms, _ := strconv.ParseInt(text, 10, 64) // missing is long ago
+	if fields[1] == nil && now.Sub(time.UnixMilli(ms)) < SinkForgotten {
+		return s.rdb.HSet(ctx, s.sinksKey(), seen, now.UnixMilli()).Err()
+	}
+	if err := s.rdb.HSet(ctx, s.sinksKey(), seen, now.UnixMilli(), reopen, 1).Err(); err != nil {
+		return err
+	}
+	if err := s.reopenAll(ctx); err != nil {
+		return err
+	}
+	return s.rdb.HDel(ctx, s.sinksKey(), reopen).Err()
 }
 
 func (s *Store) lease(sink string) lease.Lease {

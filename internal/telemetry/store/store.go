@@ -24,6 +24,7 @@ import (
 
 	"github.com/millrace/millrace/internal/redisscript"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/runindex"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/spool"
 )
@@ -98,6 +99,10 @@ type Store struct {
 	diskFault   atomic.Pointer[error]
 	refusal     atomic.Pointer[error] // why Redis refused events for what they are, or for what holds their keys
 
+	runs        runindex.Index
+	lookedAgain atomic.Int64 // at so many scopes that are done
+	doneSums    doneSums
+
 	mu      sync.Mutex
 	held    []entry               // facts that the disk does not take
 	windows map[windowKey]*window // what this process's shipper has read and not acknowledged
@@ -118,6 +123,7 @@ func New(rdb redis.UniversalClient, prefix string, limits Limits) *Store {
 		writer:       make(chan struct{}, 1),
 		closing:      make(chan struct{}),
 		windows:      map[windowKey]*window{},
+		runs:         runindex.New(rdb, prefix),
 	}
 }
 

@@ -34,13 +34,13 @@ func (s *Store) KeepBounds(ctx context.Context, complain func(error)) {
 }
 
 // Trim lets go of facts above the bounds for readers that every sink has got, and of deleted runs of which every sink
-// has got everything.
+// has got everything. It looks at the scopes that are open, and finds out which of them are done.
 func (s *Store) Trim(ctx context.Context) error {
 	sinks, err := s.Sinks(ctx)
 	if err != nil {
 		return err
 	}
-	scopes, err := s.allScopes(ctx)
+	scopes, err := s.openScopes(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,10 @@ func (s *Store) Trim(ctx context.Context) error {
 			faults = append(faults, fmt.Errorf("events of %q: %w", scope, err))
 		}
 	}
-	return errors.Join(append(faults, s.eraseShipped(ctx, sinks))...)
+	if len(faults) == 0 {
+		faults = append(faults, s.closeScopes(ctx, sinks))
+	}
+	return errors.Join(append(faults, s.eraseShipped(ctx, sinks), s.reopen(ctx))...)
 }
 
 // Sinks names the sinks that facts are kept for.

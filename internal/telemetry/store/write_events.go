@@ -393,17 +393,11 @@ func (s *Store) writeEach(ctx context.Context, run rollout.RunName, entries []en
 	return written, nil
 }
 
-// append writes events of one scope. It may be one that nothing else knows of any more, and so is noted: before, or a
-// process that is killed would leave events that nobody finds, and afterwards, because it may have been taken for empty
-// and erased meanwhile.
+// append writes events of one scope. It may be one that nobody looks at any more, and so is noted: before, or a process
+// that is killed would leave events that nobody finds, and afterwards, because it may have been found done, or taken
+// for empty and erased, meanwhile.
 func (s *Store) append(ctx context.Context, run rollout.RunName, entries []entry) error {
-	note := func() error {
-		if run == "" {
-			return nil
-		}
-		return s.rdb.SAdd(ctx, s.scopesKey(), string(run)).Err()
-	}
-	if err := note(); err != nil {
+	if err := s.noteScope(ctx, run); err != nil {
 		return err
 	}
 	args := make([]any, 0, 3*len(entries))
@@ -413,5 +407,5 @@ func (s *Store) append(ctx context.Context, run rollout.RunName, entries []entry
 	if err := s.appendScript.Run(ctx, s.rdb, []string{s.recentKey(run)}, args...).Err(); err != nil {
 		return err
 	}
-	return note()
+	return s.noteScope(ctx, run)
 }

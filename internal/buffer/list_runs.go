@@ -1,0 +1,150 @@
+package buffer
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/store"
+)
+
+// Runs is the status of every run, by name.
+func (s *Store) Runs(ctx context.Context) ([]rollout.RunStatus, error) {
+	names, err := s.runs.All(ctx)
+	if err != nil {
+		return nil, trouble("list runs", err)
+	}
+	return s.statuses(ctx, names)
+}
+
+// Active is the status of every run that is not over, by name. However many runs have ended, it reads those that go
+// on only.
+func (s *Store) Active(ctx context.Context) ([]rollout.RunStatus, error) {
+	names, err := s.runs.Active(ctx)
+	if err != nil {
+		return nil, trouble("list runs", err)
+	}
+	runs, err := s.statuses(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	for _, run := range runs {
+		if run.State.Over() { // it ended under a version that did not note it, or its end was not noted yet
+			if err := s.note(ctx, run.Spec.Name, endOf(run, s.now())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return slices.DeleteFunc(runs, func(run rollout.RunStatus) bool { return run.State.Over() }), nil
+}
+
+// Winding is the runs that are over and not wound up: their last waits and tokens may not be told of yet.
+func (s *Store) Winding(ctx context.Context) ([]rollout.RunName, error) {
+	runs, err := s.runs.Winding(ctx)
+	if err != nil {
+		return nil, trouble("list runs that have ended", err)
+	}
+	slices.Sort(runs)
+	return runs, nil
+}
+
+// WoundUp notes that all is told of a run that is over. From then on only its events may wait, for their sinks.
+func (s *Store) WoundUp(ctx context.Context, run rollout.RunName) error {
+	if err := store.NoteScope(ctx, s.rdb, s.prefix, run); err != nil {
+		return trouble("wind up a run", err)
+	}
+	if err := s.runs.WoundUp(ctx, run); err != nil {
+		return trouble("wind up a run", err)
+	}
+	return nil
+}
+
+// Expired is up to limit runs that have been over since before a time, or that ended before the newest so many that
+// did and before another time. Those that ended first are first.
+func (s *Store) Expired(ctx context.Context, before time.Time, newest int, ofThoseBefore time.Time,
+	limit int) ([]rollout.RunName, error) {
+	if err := s.date(ctx); err != nil {
+		return nil, err
+	}
+	var expired []rollout.RunName
+	var err error
+	if !before.IsZero() {
+		if expired, err = s.runs.EndedBefore(ctx, before, limit); err != nil {
+			return nil, trouble("list runs that have ended", err)
+		}
+	}
+	if newest > 0 && len(expired) < limit {
+		beyond, err := s.runs.EndedBeyond(ctx, newest, limit)
+		if err != nil {
+			return nil, trouble("list runs that have ended", err)
+		}
+		if len(beyond) <= len(expired) { // both begin with the run that ended first
+			return expired, nil
+		}
+		early, err := s.runs.EndedBefore(ctx, ofThoseBefore, len(beyond))
+		if err != nil {
+			return nil, trouble("list runs that have ended", err)
+		}
+		if len(early) > len(expired) {
+			expired = early
+		}
+	}
+	return expired, nil
+}
+
+// date notes when runs have ended of which only that they have is noted.
+func (s *Store) date(ctx context.Context) error {
+	names, err := s.runs.Undated(ctx)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	for portion := range slices.Chunk(names, listAtOnce) {
+		runs, err := s.statuses(ctx, portion)
+		if err != nil {
+			return err
+		}
+		for _, run := range runs {
+			if !run.State.Over() {
+				continue // it is revived
+			}
+			if err := s.note(ctx, run.Spec.Name, endOf(run, s.now())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// listAtOnce bounds how many runs are read in one call of Redis.
+const listAtOnce = 256
+
+func (s *Store) statuses(ctx context.Context, names []rollout.RunName) ([]rollout.RunStatus, error) {
+	slices.Sort(names)
+	runs := make([]rollout.RunStatus, 0, len(names))
+	for portion := range slices.Chunk(names, listAtOnce) {
+		found := make([]*redis.SliceCmd, len(portion))
+		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, name := range portion {
+				found[i] = p.HMGet(ctx, s.key(name, "run"), "status", "spec")
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, trouble("list runs", err)
+		}
+		for i, name := range portion {
+			status, err := statusOf(name, reply(found[i].Val()))
+			if rollout.Refused(err, rollout.NoSuchRun) {
+				continue // deleted meanwhile
+			}
+			if err != nil {
+				return nil, err
+			}
+			runs = append(runs, status)
+		}
+	}
+	return runs, nil
+}
