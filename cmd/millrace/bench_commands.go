@@ -16,7 +16,7 @@ func newBenchCommand(env environment) *cobra.Command {
 		Short: "Measure what reaches the games of the engines' capacity, and what a turn costs in time and memory",
 	}
 	parent.AddCommand(newBenchEnginesCommand(env), newBenchGameCommand(env), newBenchSweepCommand(env),
-		newBenchTurnCommand(env), newBenchBufferCommand(env), newBenchMemoryCommand(env),
+		newBenchTurnCommand(env), newBenchBufferCommand(env), newBenchScaleCommand(env), newBenchMemoryCommand(env),
 		newReplayDispatchCommand(env))
 	return parent
 }

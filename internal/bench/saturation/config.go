@@ -1,0 +1,90 @@
+package saturation
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/bench/site"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Config says what is run. Start from DefaultConfig.
+type Config struct {
+	Millrace string // the binary under test
+	Temporal string // temporal CLI
+	Redis    string // redis-server
+	Dir      string // logs are written below it
+
+	Engines int
+	Workers int
+	Masters int // of the Redis Cluster; 1 is no Cluster
+	Phases  int // of a game
+	Samples int // games of a group
+	Groups  int // of a step
+
+	Depths []int         // steps' worth of groups in play, one level of load after the other
+	Warm   time.Duration // after each change of the load
+	For    time.Duration // that each level is measured
+
+	InFlight int           // requests that a real engine would have in flight: for what the figures say of others
+	Call     time.Duration // and how long each would take there
+
+	Say func(format string, args ...any) // if set, is told what is being done
+}
+
+// DefaultConfig takes two minutes.
+func DefaultConfig() Config {
+	return Config{Engines: 64, Workers: 4, Masters: 3, Phases: 10, Samples: 8, Groups: 2, Depths: []int{2, 4, 8, 16, 32},
+		Warm: 6 * time.Second, For: 10 * time.Second, InFlight: 256, Call: 1200 * time.Millisecond}
+}
+
+// perEngine is the turns per second that a real engine would make.
+func (c Config) perEngine() float64 { return float64(c.InFlight) / c.Call.Seconds() }
+
+// games is how many are in play at most with so many steps' worth of groups.
+func (c Config) games(depth int) int { return depth * c.Groups * c.Samples }
+
+// Validate reports everything that is wrong with c.
+func (c Config) Validate() error {
+	var errs []error
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	require(c.Engines >= 1, "engines: %d is less than 1", c.Engines)
+	require(c.Workers >= 1, "workers: %d is less than 1", c.Workers)
+	require(c.Masters == 1 || c.Masters >= 3 && c.Masters <= 100, "masters: %d: want 1, or 3 to 100 for a Cluster",
+		c.Masters)
+	require(site.CheckPhases(c.Phases) == nil, "%v", site.CheckPhases(c.Phases))
+	require(c.Samples >= 1 && c.Samples <= rollout.MaxEpisodes, "samples: %d is not within 1 and %d", c.Samples,
+		rollout.MaxEpisodes)
+	require(c.Groups >= 1, "groups: %d is less than 1", c.Groups)
+	require(len(c.Depths) > 0, "depths: want at least one")
+	for i, d := range c.Depths {
+		require(d >= 1 && d*c.Groups <= rollout.MaxOutstanding, "depths: %d steps of %d groups are not within 1 and %d "+
+			"groups", d, c.Groups, rollout.MaxOutstanding)
+		require(i == 0 || d > c.Depths[i-1], "depths: %d does not raise the load", d)
+	}
+	require(c.Warm >= 0 && c.For > 0, "for: %v is not above 0", c.For)
+	require(c.InFlight >= 1 && c.Call > 0, "in-flight and call: want more than 0")
+	return errors.Join(errs...)
+}
+
+func (c Config) say(format string, args ...any) {
+	if c.Say != nil {
+		c.Say(format, args...)
+	}
+}
+
+// Modelled engines: a decode step takes as long as on an A100 with a 7B model and LoRA, and longer with each request.
+const (
+	stepTime       = 15 * time.Millisecond
+	stepPerRequest = 100 * time.Microsecond
+)
+
+// pace is how long a modelled engine takes for an answer.
+func pace(running, tokens int) time.Duration {
+	return time.Duration(tokens) * (stepTime + time.Duration(running)*stepPerRequest)
+}
