@@ -1,6 +1,10 @@
 package rollout
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // Phase names a part of a trainer's step.
 type Phase string
@@ -106,12 +110,29 @@ type GroupView struct {
 	EnvSec       []float64     `json:"env_seconds"`
 	Phases       []int         `json:"phases,omitempty"` // length of each episode
 	ZeroVariance bool          `json:"flat,omitempty"`   // all advantages are zero
+	// Rewards is the mean reward of each game's trajectories, by sample; records of earlier versions have none.
+	Rewards []float64 `json:"rewards,omitempty"`
 }
 
 // View is g without its tokens.
 func (g *Group) View() GroupView {
 	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec, g.Phases,
-		HasZeroVariance(g.Trajectories)}
+		HasZeroVariance(g.Trajectories), gameRewards(g.Trajectories)}
+}
+
+// gameRewards is the mean reward of each game's trajectories, in the order of the samples.
+func gameRewards(trajectories []Trajectory) []float64 {
+	type sum struct{ reward, count float64 }
+	games := map[int]sum{}
+	for i := range trajectories {
+		one := games[trajectories[i].Sample]
+		games[trajectories[i].Sample] = sum{one.reward + trajectories[i].Reward, one.count + 1}
+	}
+	var rewards []float64
+	for _, sample := range slices.Sorted(maps.Keys(games)) {
+		rewards = append(rewards, games[sample].reward/games[sample].count)
+	}
+	return rewards
 }
 
 // FleetView is the engines over a window of wall time. The rates add up across engines; the shares are means over
