@@ -150,14 +150,18 @@ func runDev(ctx context.Context, env environment, o devOptions) error {
 		return err
 	}
 	if spec == nil {
-		d.env.say("up; Ctrl-C ends it all. Next: millrace run start -f config/examples/diplomacy-qwen7b.yaml --server %s",
-			d.server)
+		d.env.say("up, with its page on %s/; Ctrl-C ends it all. Next: millrace run start "+
+			"-f config/examples/diplomacy-qwen7b.yaml --server %s", d.server, d.server)
 		<-ctx.Done()
 		return errInterrupted
 	}
 	err := d.follow(ctx, *spec)
+	if err == nil && o.exit {
+		d.env.say("its page was %s/runs/%s; to look at it after the run, leave out --exit: millrace dev --spec %s", d.server,
+			spec.Name, o.spec)
+	}
 	if err == nil && !o.exit {
-		d.env.say("the run is over; the services stay up until Ctrl-C")
+		d.env.say("the run is over; the services stay up until Ctrl-C; its page: %s/runs/%s", d.server, spec.Name)
 		<-ctx.Done()
 		err = errInterrupted
 	}
@@ -336,7 +340,7 @@ func (d *devStack) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.env.say("API server on %s (OpenAPI: %s/openapi.json)", d.server, d.server)
+	d.env.say("API server on %s (OpenAPI: %s/openapi.json); its page, in a browser: %s/", d.server, d.server, d.server)
 	return nil
 }
 

@@ -163,6 +163,15 @@ func New(cfg Config, deps Deps) (*Server, error) {
 // Handler is the whole API, middleware included. Hints to workflows only flow while Serve runs.
 func (s *Server) Handler() http.Handler { return s.handler }
 
+// Front has a handler answer before the API, such as the operator's page, which hands on what is the API's. It is to be
+// called before Serve.
+func (s *Server) Front(wrap func(api http.Handler) http.Handler) { s.handler = wrap(s.handler) }
+
+// Grant is what the sender of an Authorization header may do. refusal says why nobody is known by it.
+func (s *Server) Grant(authorization string) (g access.Grant, refusal string) {
+	return s.auth.identify(authorization, s.deps.Now())
+}
+
 // Timeouts of connections. There is no total timeout for a request: a long poll and a publication have their own.
 const (
 	headerTimeout   = 5 * time.Second

@@ -47,7 +47,7 @@ var layers = [][]string{
 		"internal/pagetable",
 		"internal/runsampler", "internal/tokenrates", "internal/diagnosisinput", "internal/eventscript", "internal/apiclient",
 		"internal/temporalcli", "internal/lease", "internal/redistest", "internal/profiles", "internal/redisserver",
-		"internal/redisscript", "internal/rediscluster", "internal/runindex",
+		"internal/redisscript", "internal/rediscluster", "internal/runindex", "internal/web",
 	},
 	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gameworkers"}, // durable shell
 	{ // wiring
@@ -78,6 +78,7 @@ var owners = map[string][]string{
 	"github.com/prometheus/": {"internal/enginesim/", "internal/telemetry/prom", "internal/telemetry/otel",
 		"worker"},
 	"go.opentelemetry.io/":           {"internal/telemetry/otel/"},
+	"github.com/chromedp/":           {"internal/web/browser"},
 	"github.com/klauspost/compress/": {"internal/buffer/", "internal/telemetry/axiom/"},
 }
 
@@ -93,7 +94,7 @@ var clockless = []string{
 	"internal/capacity",
 	"internal/chart", "internal/plan", "internal/experiment",
 	"internal/runrecord", "internal/gamelist", "internal/sim/calibration", "internal/sim/openloop",
-	"internal/sim/seed003",
+	"internal/sim/seed003", "internal/web/pageview",
 }
 
 type pkg struct {

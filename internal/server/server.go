@@ -68,6 +68,10 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	if err != nil {
 		return err
 	}
+	page, err := newPage(b, server, logger)
+	if err != nil {
+		return err
+	}
 	l, err := listen(ctx, cfg, b)
 	if err != nil {
 		return err
@@ -83,7 +87,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	}
 	background := append(inBackground(b, inputs, metrics, sampler, logger),
 		func(ctx context.Context) error { return server.Serve(ctx, l) },
-		endless(files.watch), endless(sinkStatus.watch), simulations.run,
+		endless(files.watch), endless(sinkStatus.watch), simulations.run, page.Run,
 		endless(func(ctx context.Context) {
 			temporal.watch(ctx, b.Control.Reachable, cfg.Temporal.Address, logger)
 		}))

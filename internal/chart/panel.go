@@ -1,0 +1,334 @@
+package chart
+
+import (
+	"io"
+	"math"
+	"strconv"
+)
+
+// Panel is one of several pictures below each other that share an axis, such as the time of a run. It fits any width:
+// marks are stretched, and texts keep their size. Its colours are classes of the page's style sheet (c-NAME), so that
+// it can stand in a page that allows no styles within it. Title, legend and table stand beside it in the page.
+type Panel struct {
+	Description string // the text alternative
+	From, To    float64
+	Height      int // in pixels; 0: 160
+	Unit        string
+	Max         float64 // of Y; 0: the largest value
+	Layers      []Layer // of the columns, from the bottom up
+	Columns     []Column
+	Lines       []PanelLine
+	Guides      []Guide // only those at a value of Y
+	Flags       []Flag
+	Ticks       []PanelTick
+}
+
+// Layer is one part of every column.
+type Layer struct{ Name, Class string }
+
+// Column is a stretch of the axis with one value for each layer.
+type Column struct {
+	From, To float64
+	Values   []float64
+	Tip      string // what it says when it is pointed at
+}
+
+// PanelLine is points in the order of X; a Y that is not a number is a gap.
+type PanelLine struct {
+	Name, Class string
+	Stairs      bool // each value lasts until the next point
+	Points      []Point
+}
+
+// Flag is something that happened at one place of the axis.
+type Flag struct {
+	At    float64
+	Class string
+	Tip   string
+}
+
+// PanelTick is a place of the axis with its name. One that is Minor is left out where there is little room.
+type PanelTick struct {
+	At    float64
+	Text  string
+	Time  string // machine-readable, so that the page can say it in the reader's time zone
+	Minor bool
+}
+
+const (
+	panelWidth  = 1000 // units of the stretched drawing
+	panelTop    = 14
+	panelBottom = 20
+)
+
+// WriteSVG writes the panel as an element to stand in a page.
+func (p Panel) WriteSVG(w io.Writer) error {
+	if p.Height == 0 {
+		p.Height = 160
+	}
+	if !(p.To > p.From) || !isNumber(p.To-p.From) {
+		p.To = p.From + 1
+	}
+	d := &drawing{}
+	plot := float64(p.Height - panelTop - panelBottom)
+	y := newScale(Axis{FromZero: true, Max: p.Max}, p.lowest(), p.highest(), plot, max(2, int(plot/40)))
+	d.put(`<svg class="panel" height="%d" role="img" aria-label="%s" data-from="%s" data-to="%s">`, p.Height,
+		escaped(p.Description), wide(p.From), wide(p.To))
+	p.drawGrid(d, &y, plot)
+	d.put(`<svg class="marks" x="0" y="%d" width="100%%" height="%s" viewBox="0 0 %d %s" preserveAspectRatio="none">`,
+		panelTop, px(plot), panelWidth, px(plot))
+	p.drawLayers(d, &y)
+	for _, line := range p.Lines {
+		p.drawPanelLine(d, &y, line)
+	}
+	d.put("</svg>")
+	for _, g := range p.Guides {
+		if at := panelTop + plot - y.at(g.At); isNumber(g.At) && at >= 0 {
+			d.put(`<line class="guide" x1="0" x2="100%%" y1="%s" y2="%s"/>`, px(at), px(at))
+		}
+	}
+	p.drawTexts(d, &y, plot)
+	for _, c := range p.Columns {
+		if c.Tip != "" {
+			d.put(`<rect class="hover" x="%s" width="%s" y="%d" height="%s"><title>%s</title></rect>`, p.share(c.From),
+				percent((c.To-c.From)/(p.To-p.From)), panelTop, px(plot), escaped(c.Tip))
+		}
+	}
+	for _, f := range p.Flags {
+		d.put(`<g class="flag c-%s"><line x1="%s" x2="%s" y1="4" y2="%s"/><circle cx="%s" cy="7" r="5"><title>%s</title>`+
+			`</circle></g>`, f.Class, p.share(f.At), p.share(f.At), px(panelTop+plot), p.share(f.At), escaped(f.Tip))
+	}
+	d.put("</svg>")
+	_, err := w.Write(d.Bytes())
+	return err
+}
+
+// share is a place on the axis in percent of the panel's width.
+func (p *Panel) share(at float64) string { return percent((at - p.From) / (p.To - p.From)) }
+
+func percent(share float64) string {
+	return strconv.FormatFloat(math.Round(share*1e5)/1e3, 'f', -1, 64) + "%"
+}
+
+// wide is a place on the axis with all its digits.
+func wide(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+func (p *Panel) x(at float64) string {
+	return strconv.FormatFloat(math.Round((at-p.From)/(p.To-p.From)*panelWidth*10)/10, 'f', -1, 64)
+}
+
+func (p *Panel) lowest() float64 {
+	low := 0.0
+	for _, line := range p.Lines {
+		for _, point := range line.Points {
+			if isNumber(point.Y) {
+				low = min(low, point.Y)
+			}
+			if point.interval() {
+				low = min(low, point.Low)
+			}
+		}
+	}
+	return low
+}
+
+func (p *Panel) highest() float64 {
+	if p.Max > 0 {
+		return p.Max
+	}
+	high := 0.0
+	for _, c := range p.Columns {
+		sum := 0.0
+		for _, v := range c.Values {
+			if isNumber(v) {
+				sum += max(v, 0)
+			}
+		}
+		high = max(high, sum)
+	}
+	for _, line := range p.Lines {
+		for _, point := range line.Points {
+			if isNumber(point.Y) && math.Abs(point.Y) < largest {
+				high = max(high, point.Y)
+			}
+			if point.interval() {
+				high = max(high, point.High)
+			}
+		}
+	}
+	for _, g := range p.Guides {
+		if isNumber(g.At) {
+			high = max(high, g.At)
+		}
+	}
+	return high
+}
+
+func (p *Panel) drawGrid(d *drawing, y *scale, plot float64) {
+	for _, t := range y.ticks {
+		at := panelTop + plot - y.at(t)
+		class := "grid"
+		if t == 0 {
+			class = "axis"
+		}
+		d.put(`<line class="%s" x1="0" x2="100%%" y1="%s" y2="%s"/>`, class, px(at), px(at))
+	}
+}
+
+func (p *Panel) drawTexts(d *drawing, y *scale, plot float64) {
+	for i, t := range y.ticks {
+		text := y.text[i]
+		if i == len(y.ticks)-1 && p.Unit != "" {
+			text += " " + p.Unit
+		}
+		under := -3.0
+		if i == len(y.ticks)-1 { // there is no room above the last one
+			under = 11
+		}
+		d.put(`<text class="tick" x="2" y="%s">%s</text>`, px(panelTop+plot-y.at(t)+under), escaped(text))
+	}
+	for _, t := range p.Ticks {
+		class := "tick x"
+		if t.Minor {
+			class += " minor"
+		}
+		if t.At < p.From || t.At > p.To {
+			continue
+		}
+		d.put(`<line class="axis" x1="%s" x2="%s" y1="%s" y2="%s"/>`, p.share(t.At), p.share(t.At), px(panelTop+plot),
+			px(panelTop+plot+4))
+		time := ""
+		if t.Time != "" {
+			time = ` data-time="` + escaped(t.Time) + `"`
+		}
+		d.put(`<text class="%s" text-anchor="middle" x="%s" y="%d"%s>%s</text>`, class, p.share(t.At), p.Height-4, time,
+			escaped(t.Text))
+	}
+}
+
+// drawLayers draws each layer's part of all columns as one path.
+func (p *Panel) drawLayers(d *drawing, y *scale) {
+	feet := make([]float64, len(p.Columns))
+	for i, layer := range p.Layers {
+		var path []byte
+		for k, c := range p.Columns {
+			if i >= len(c.Values) || !isNumber(c.Values[i]) || c.Values[i] <= 0 || c.To < p.From || c.From > p.To {
+				continue
+			}
+			top := feet[k] + c.Values[i]
+			path = append(path, 'M')
+			path = append(path, p.x(max(c.From, p.From))+" "+px(y.length-y.at(feet[k]))+"V"+px(y.length-y.at(top))+"H"+
+				p.x(min(c.To, p.To))+"V"+px(y.length-y.at(feet[k]))+"Z"...)
+			feet[k] = top
+		}
+		if len(path) > 0 {
+			d.put(`<path class="fill c-%s" d="%s"/>`, layer.Class, path)
+		}
+	}
+}
+
+func (p *Panel) drawPanelLine(d *drawing, y *scale, line PanelLine) {
+	var path, band []byte
+	joined := false
+	for i, point := range line.Points {
+		if !isNumber(point.Y) {
+			joined = false
+			continue
+		}
+		x, at := p.x(point.X), px(y.length-y.at(point.Y))
+		switch {
+		case !joined:
+			path = append(path, "M"+x+" "+at...)
+		case line.Stairs:
+			path = append(path, "H"+x+"V"+at...)
+		default:
+			path = append(path, "L"+x+" "+at...)
+		}
+		joined = true
+		alone := (i == 0 || !isNumber(line.Points[i-1].Y)) &&
+			(i == len(line.Points)-1 || !isNumber(line.Points[i+1].Y))
+		if alone {
+			path = append(path, "h0.01"...) // a line of no length has round ends: a dot
+		}
+		if point.interval() {
+			band = append(band, "M"+x+" "+px(y.length-y.at(point.Low))+"V"+px(y.length-y.at(point.High))...)
+		}
+	}
+	if len(band) > 0 {
+		d.put(`<path class="band c-%s" d="%s"/>`, line.Class, band)
+	}
+	if len(path) > 0 {
+		d.put(`<path class="stroke c-%s" d="%s"/>`, line.Class, path)
+	}
+}
+
+// Spark writes a line of values without axes, to stand within a text; nothing for fewer than two.
+func Spark(w io.Writer, description, class string, values []float64) error {
+	d := &drawing{}
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		if isNumber(v) {
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	if len(values) < 2 || low > high {
+		return nil
+	}
+	if low == high {
+		low, high = low-1, high+1
+	}
+	line := PanelLine{Class: class}
+	for i, v := range values {
+		line.Points = append(line.Points, Point{X: float64(i), Y: v})
+	}
+	p := &Panel{From: 0, To: float64(len(values) - 1)}
+	d.put(`<svg class="spark" role="img" aria-label="%s" viewBox="0 -2 %d 24" preserveAspectRatio="none">`,
+		escaped(description), panelWidth)
+	p.drawPanelLine(d, &scale{low: low, high: high, length: 20}, line)
+	d.put("</svg>")
+	_, err := w.Write(d.Bytes())
+	return err
+}
+
+// Segment is a part of a Strip.
+type Segment struct {
+	From, To float64
+	Class    string
+	Tip      string
+}
+
+// Strip is one row of a Gantt chart: what one thing did from one moment to another. Rows stand below each other in a
+// table of the page, whose cells name them.
+type Strip struct {
+	Description string
+	From, To    float64
+	Segments    []Segment
+	Marks       []Flag
+}
+
+// WriteSVG writes the strip as an element to stand in a page.
+func (s Strip) WriteSVG(w io.Writer) error {
+	p := Panel{From: s.From, To: s.To}
+	if !(p.To > p.From) {
+		p.To = p.From + 1
+	}
+	d := &drawing{}
+	d.put(`<svg class="strip" role="img" aria-label="%s">`, escaped(s.Description))
+	for _, g := range s.Segments {
+		from, to := max(g.From, p.From), min(g.To, p.To)
+		if !(to > from) {
+			continue
+		}
+		d.put(`<rect class="fill c-%s" x="%s" width="%s" y="3" height="14"><title>%s</title></rect>`, g.Class,
+			p.share(from), percent((to-from)/(p.To-p.From)), escaped(g.Tip))
+	}
+	for _, m := range s.Marks {
+		if m.At >= p.From && m.At <= p.To {
+			d.put(`<line class="flag c-%s" x1="%s" x2="%s" y1="0" y2="20"><title>%s</title></line>`, m.Class, p.share(m.At),
+				p.share(m.At), escaped(m.Tip))
+		}
+	}
+	d.put("</svg>")
+	_, err := w.Write(d.Bytes())
+	return err
+}

@@ -1,0 +1,160 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// caller asks the API within the process, in the name and from the address of a visitor.
+type caller struct {
+	api   http.Handler
+	of    *http.Request
+	token string
+}
+
+func (c caller) authorization() string {
+	if c.token == "" {
+		return ""
+	}
+	return "Bearer " + c.token
+}
+
+// problem is a refusal of the API.
+type problem struct {
+	Status int    `json:"status"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Errors []struct {
+		Message  string `json:"message"`
+		Location string `json:"location"`
+	} `json:"errors"`
+}
+
+func (p problem) Error() string {
+	text := p.Detail
+	for _, e := range p.Errors {
+		text += "\n" + strings.TrimPrefix(e.Location+": "+e.Message, ": ")
+	}
+	return text
+}
+
+// statusOf is how a failure is answered.
+func statusOf(err error) (status int, text string) {
+	var p problem
+	switch {
+	case errors.As(err, &p):
+		return p.Status, p.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout, "the service did not answer in time"
+	}
+	return http.StatusInternalServerError, "the page could not be made; the server's log has the error"
+}
+
+// get reads a document into what is given, unless that is nil.
+func (c caller) get(ctx context.Context, path string, into any) error {
+	return c.do(ctx, http.MethodGet, path, nil, into)
+}
+
+// do makes a call with a JSON body, if there is one. A refusal is a problem.
+func (c caller) do(ctx context.Context, method, path string, body, into any) error {
+	var data []byte
+	if body != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("ask the API: %w", err)
+		}
+	}
+	answer, err := c.ask(ctx, method, path, data)
+	if err != nil {
+		return err
+	}
+	if answer.status >= http.StatusBadRequest {
+		p := problem{Status: answer.status}
+		if json.Unmarshal(answer.body.Bytes(), &p) != nil || p.Detail == "" {
+			p.Detail = fmt.Sprintf("the API answered %d", answer.status)
+		}
+		return p
+	}
+	if into == nil || answer.body.Len() == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(answer.body.Bytes(), into); err != nil {
+		return fmt.Errorf("read the API's answer to %s: %w", path, err)
+	}
+	return nil
+}
+
+func (c caller) ask(ctx context.Context, method, path string, body []byte) (*kept, error) {
+	to, err := url.Parse(path)
+	if err != nil {
+		return nil, fmt.Errorf("ask the API: %w", err)
+	}
+	req := (&http.Request{
+		Method: method, URL: to, Host: c.of.Host, RemoteAddr: c.of.RemoteAddr, TLS: c.of.TLS, RequestURI: path,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Accept": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}).WithContext(ctx)
+	for _, name := range []string{"X-Forwarded-For", "Traceparent", "X-Request-Id"} {
+		if values := c.of.Header.Values(name); len(values) > 0 {
+			req.Header[name] = values
+		}
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if authorization := c.authorization(); authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	answer := &kept{header: http.Header{}}
+	c.api.ServeHTTP(answer, req)
+	return answer, ctx.Err()
+}
+
+// kept is an answer in memory.
+type kept struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (k *kept) Header() http.Header { return k.header }
+
+func (k *kept) WriteHeader(status int) {
+	if k.status == 0 {
+		k.status = status
+	}
+}
+
+func (k *kept) Write(b []byte) (int, error) {
+	k.WriteHeader(http.StatusOK)
+	return k.body.Write(b)
+}
+
+// data answers what a page is made of as the API has it, to a browser that has no token but its cookie. It reads only.
+func (s *Site) data(w http.ResponseWriter, r *http.Request) {
+	v, ok := s.visit(w, r)
+	if !ok {
+		return
+	}
+	path := "/v1/" + r.PathValue("path")
+	if r.URL.RawQuery != "" {
+		path += "?" + r.URL.RawQuery
+	}
+	answer, err := v.api.ask(r.Context(), http.MethodGet, path, nil)
+	if err != nil {
+		return // the browser has gone
+	}
+	secure(w.Header())
+	w.Header().Set("Content-Type", answer.header.Get("Content-Type"))
+	w.Header().Set("Cache-Control", "no-store")
+	extend(w)
+	w.WriteHeader(max(answer.status, http.StatusOK))
+	_, _ = w.Write(answer.body.Bytes()) // a browser that has gone needs no answer
+}

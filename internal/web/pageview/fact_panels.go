@@ -1,0 +1,230 @@
+package pageview
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/chart"
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/web/runhistory"
+)
+
+// classes are those of series that have no colour of their own, and others is what is left of many.
+var classes = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+
+const others = "others"
+
+// tally is amounts by name over equal stretches of a window.
+type tally struct {
+	w     Window
+	parts int
+	by    map[string][]float64
+}
+
+func newTally(w Window, parts int) *tally { return &tally{w, parts, map[string][]float64{}} }
+
+// add spreads an amount evenly from one moment to another.
+func (t *tally) add(name string, from, to, amount float64) {
+	width := t.w.seconds() / float64(t.parts)
+	first, last := (from-sec(t.w.From))/width, (to-sec(t.w.From))/width
+	if last < 0 || first >= float64(t.parts) {
+		return
+	}
+	row := t.by[name]
+	if row == nil {
+		row = make([]float64, t.parts)
+		t.by[name] = row
+	}
+	if last-first < 1e-9 {
+		row[min(max(int(first), 0), t.parts-1)] += amount
+		return
+	}
+	for i := max(0, int(first)); i < t.parts && float64(i) < last; i++ {
+		overlap := min(last, float64(i+1)) - max(first, float64(i))
+		row[i] += amount * max(0, overlap) / (last - first)
+	}
+}
+
+// names are the largest, in their order, and the others as one.
+func (t *tally) names(order func(a, b string) int) []string {
+	total := func(name string) (sum float64) {
+		for _, v := range t.by[name] {
+			sum += v
+		}
+		return sum
+	}
+	all := slices.SortedFunc(maps.Keys(t.by), func(a, b string) int {
+		return cmp.Or(cmp.Compare(total(b), total(a)), strings.Compare(a, b))
+	})
+	if len(all) > len(classes) {
+		rest := make([]float64, t.parts)
+		for _, name := range all[len(classes)-1:] {
+			for i, v := range t.by[name] {
+				rest[i] += v
+			}
+			delete(t.by, name)
+		}
+		t.by[others], all = rest, all[:len(classes)-1]
+		slices.SortFunc(all, order)
+		return append(all, others)
+	}
+	slices.SortFunc(all, order)
+	return all
+}
+
+// columns is a chart of a tally, each amount times a factor.
+func (t *tally) columns(p Panel, unit string, factor float64, order func(a, b string) int) Panel {
+	names := t.names(order)
+	p.Table.Unit, p.Table.Columns = unit, names
+	c := chart.Panel{Unit: unit}
+	for i, name := range names {
+		c.Layers = append(c.Layers, chart.Layer{Name: name, Class: classes[i]})
+		p.Legend = append(p.Legend, Legend{classes[i], name})
+	}
+	width := t.w.seconds() / float64(t.parts)
+	for i := range t.parts {
+		values, any := make([]float64, len(names)), false
+		for k, name := range names {
+			values[k] = t.by[name][i] * factor
+			any = any || values[k] > 0
+		}
+		if !any {
+			continue
+		}
+		from := sec(t.w.From) + float64(i)*width
+		p.Table.add(units.Seconds(width), at(from+width), values...)
+		c.Columns = append(c.Columns, chart.Column{From: from, To: from + width, Values: values,
+			Tip: p.Table.tip(len(p.Table.Rows) - 1)})
+	}
+	return t.w.panel(p, c)
+}
+
+// rateParts is how many stretches charts of rates and failures have.
+const rateParts = 50
+
+// tokenRates are tokens per second, by engine and by version, in both directions.
+func (w Window) tokenRates(rates []runhistory.Rate) []Panel {
+	type part struct {
+		id, title string
+		of        func(runhistory.Rate) string
+		tokens    func(runhistory.Rate) int64
+		order     func(a, b string) int
+	}
+	engine := func(r runhistory.Rate) string { return string(r.Engine) }
+	version := func(r runhistory.Rate) string { return fmt.Sprintf("v%d", r.Version) }
+	byNumber := func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }
+	output := func(r runhistory.Rate) int64 { return r.Output }
+	input := func(r runhistory.Rate) int64 { return r.Input }
+	var panels []Panel
+	for _, one := range []part{
+		{"output-by-engine", "Output tokens per second by engine", engine, output, strings.Compare},
+		{"output-by-version", "Output tokens per second by policy version", version, output, byNumber},
+		{"input-by-engine", "Input tokens per second by engine", engine, input, strings.Compare},
+		{"input-by-version", "Input tokens per second by policy version", version, input, byNumber},
+	} {
+		t := newTally(w, rateParts)
+		for _, r := range rates {
+			to := sec(r.At)
+			t.add(one.of(r), to-r.WindowSec, to, float64(one.tokens(r)))
+		}
+		panels = append(panels, t.columns(Panel{ID: one.id, Title: one.title, Says: "This run's answered requests, over " +
+			"wall time."}, "tok/s", float64(rateParts)/w.seconds(), one.order))
+	}
+	return panels
+}
+
+// failures are failed attempts and dropped groups by code.
+func (w Window) failures(all []runhistory.Failure) Panel {
+	t := newTally(w, rateParts)
+	for _, f := range all {
+		t.add(string(f.Code), sec(f.At), sec(f.At), 1)
+	}
+	return t.columns(Panel{ID: "failures", Title: "Failed attempts and dropped groups by code",
+		Says: "Attempts at games that failed, and groups that will not be trained on."}, "", 1, strings.Compare)
+}
+
+// mostFlags is how many marks a chart has at most.
+const mostFlags = 48
+
+// flags are what happened in the window, what is near each other and of one kind as one.
+func (w Window) flags(all []runhistory.Happening, jumps []chart.Flag) []chart.Flag {
+	var flags []chart.Flag
+	type place struct {
+		kind runhistory.HappeningKind
+		part int
+	}
+	texts := map[place][]string{}
+	var order []place
+	first := map[place]time.Time{}
+	for _, h := range all {
+		if h.At.Before(w.From) || h.At.After(w.To) {
+			continue
+		}
+		p := place{h.Kind, int(h.At.Sub(w.From).Seconds() / w.seconds() * mostFlags)}
+		if texts[p] == nil {
+			order, first[p] = append(order, p), h.At
+		}
+		texts[p] = append(texts[p], h.At.UTC().Format("15:04:05 UTC ")+h.Text)
+	}
+	const most = 4
+	for _, p := range order {
+		lines := texts[p]
+		if len(lines) > most {
+			lines = append(slices.Clone(lines[:most]), fmt.Sprintf("and %d more", len(texts[p])-most))
+		}
+		flags = append(flags, chart.Flag{At: sec(first[p]), Class: string(p.kind), Tip: strings.Join(lines, "\n")})
+	}
+	return append(flags, jumps...) // on top of the others
+}
+
+// jumps are the changes of level that the diagnosis found.
+func jumps(report *diagnosis.Report, steps []runhistory.Step) []chart.Flag {
+	if report == nil {
+		return nil
+	}
+	var flags []chart.Flag
+	for _, shift := range report.Shifts {
+		i := slices.IndexFunc(steps, func(s runhistory.Step) bool { return s.No == shift.At })
+		if i < 0 {
+			continue
+		}
+		flags = append(flags, chart.Flag{At: sec(startOf(steps[i])), Class: "jump", Tip: jumpText(shift)})
+	}
+	return flags
+}
+
+func jumpText(s diagnosis.Shift) string {
+	text := fmt.Sprintf("From step %d on, steps take %s (%s), most of it %s", s.At, units.SignedSeconds(s.DeltaSec),
+		signedPercent(s.Ratio-1), phaseName(s.First))
+	if !s.Confirmed {
+		text += "; more steps are needed to be sure"
+	}
+	return text
+}
+
+// code is a failure's code and how many there were.
+type codeCount struct {
+	Code  rollout.Code
+	Count int
+}
+
+func countCodes(all []runhistory.Failure) []codeCount {
+	counts := map[rollout.Code]int{}
+	for _, f := range all {
+		counts[f.Code]++
+	}
+	var out []codeCount
+	for code, n := range counts {
+		out = append(out, codeCount{code, n})
+	}
+	slices.SortFunc(out, func(a, b codeCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Code, b.Code))
+	})
+	return out
+}

@@ -1,0 +1,217 @@
+package pageview
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/web/runhistory"
+)
+
+// Overview is the first page: every run and every engine in a row.
+type Overview struct {
+	Status    api.DeploymentStatus
+	Problems  []api.Trouble
+	Runs      []RunRow
+	MoreRuns  int // that are over, and not shown
+	Engines   []EngineRow
+	ShowFleet bool // the visitor may see what all runs share
+	Totals    []Figure
+}
+
+// Figure is one number with its name.
+type Figure struct{ Name, Value, Tip string }
+
+// KnownRun is what is known of one run.
+type KnownRun struct {
+	Status rollout.RunStatus
+	Totals *api.RunTotals // of one that goes on
+	Steps  []runhistory.Step
+	Report *diagnosis.Report // nil: not made yet
+	Alarms []api.Trouble
+}
+
+// RunRow is a run in a row.
+type RunRow struct {
+	Name, Href, State, StateClass, Reason string
+	StartedAt                             time.Time
+	Step, StepShare                       string
+	Progress                              float64 // percent
+	StepNow, StepBefore, Change           string
+	ChangeClass                           string
+	Starved, StarvedClass                 string
+	Reward                                string
+	RewardTrend                           template.HTML
+	Staleness                             string
+	Buffer                                string
+	Verdict, VerdictClass                 string
+	Alarms                                []string
+	Cost, CostTip                         string
+}
+
+// EngineRow is an engine in a row.
+type EngineRow struct {
+	ID, Href, State, StateClass, Reason         string
+	Since                                       time.Time
+	Busy, InTPS, OutTPS, KV, Queue, Adapters    string
+	BusyShare, KVShare                          float64 // percent
+	AdapterTip, Slow, Closed, BusyTip, QueueTip string
+}
+
+// MostRunsOver is how many of the runs that are over the overview shows.
+const MostRunsOver = 30
+
+// OverviewOf makes the overview: runs that go on first, then the latest of the others.
+func OverviewOf(status api.DeploymentStatus, runs []KnownRun, engines []rollout.Engine, fleet bool) Overview {
+	v := Overview{Status: status, Problems: status.Problems, ShowFleet: fleet}
+	slices.SortStableFunc(runs, func(a, b KnownRun) int {
+		if over := a.Status.State.Over(); over != b.Status.State.Over() {
+			if over {
+				return 1
+			}
+			return -1
+		}
+		return b.Status.StartedAt.Compare(a.Status.StartedAt)
+	})
+	over := 0
+	for _, r := range runs {
+		if r.Status.State.Over() {
+			if over++; over > MostRunsOver {
+				v.MoreRuns++
+				continue
+			}
+		}
+		v.Runs = append(v.Runs, runRow(r))
+	}
+	for _, e := range engines {
+		v.Engines = append(v.Engines, engineRow(e, status.At))
+	}
+	if t := status.Engines; t != nil {
+		v.Totals = append(v.Totals, Figure{"output", Rate(t.OutputTPS), "generated tokens per second, all engines"},
+			Figure{"input", Rate(t.InputTPS), "prompt tokens per second, all engines"})
+	}
+	if t := status.Workers; t != nil {
+		v.Totals = append(v.Totals, Figure{"workers", fmt.Sprintf("%d alive", t.Alive), ""},
+			Figure{"games", fmt.Sprintf("%d of %d slots", t.Games, t.Slots), "games in play, of those that workers may play"})
+	}
+	return v
+}
+
+func runRow(r KnownRun) RunRow {
+	s := r.Status
+	name := string(s.Spec.Name.Plain())
+	row := RunRow{
+		Name: name, Href: "runs/" + name, State: string(s.State), StateClass: stateClass(s.State), Reason: s.Reason,
+		StartedAt: s.StartedAt, Step: fmt.Sprintf("%d of %d", s.NextStep, s.Spec.Steps),
+	}
+	if s.Spec.Steps > 0 {
+		row.Progress = 100 * float64(s.NextStep) / float64(s.Spec.Steps)
+	}
+	now, before, starved := levels(r)
+	if now > 0 {
+		row.StepNow = units.Seconds(now)
+		row.Starved, row.StarvedClass = units.Percent(starved), graded(starved, 0.05, 0.2)
+	}
+	if before > 0 {
+		row.StepBefore = units.Seconds(before)
+		change := now/before - 1
+		row.Change, row.ChangeClass = signedPercent(change), graded(change, 0.05, 0.2)
+	}
+	row.Reward, row.RewardTrend = rewardTrend(r.Steps)
+	if n := len(r.Steps); n > 0 {
+		last := r.Steps[n-1]
+		row.Staleness = fmt.Sprintf("%s (max %d)", units.Number(last.StalenessMean), last.StalenessMax)
+		row.Cost, row.CostTip = cost(r.Steps)
+	}
+	if t := r.Totals; t != nil {
+		row.Buffer = fmt.Sprintf("%d queued, %d in flight, %d ready", t.Queued, t.InFlight, t.Ready)
+	}
+	if r.Report != nil {
+		row.Verdict, row.VerdictClass = VerdictWord(r.Report.Verdict)
+	}
+	for _, a := range r.Alarms {
+		row.Alarms = append(row.Alarms, a.What)
+	}
+	return row
+}
+
+// recentSteps is how many steps are "now" where no diagnosis has told the levels.
+const recentSteps = 10
+
+// levels is the step time now and before, and the share of it that the trainer waits now: by the diagnosis' levels, or
+// of the latest steps and as many before them.
+func levels(r KnownRun) (now, before, starved float64) {
+	if r.Report != nil && len(r.Report.Levels) > 0 {
+		l := r.Report.Levels
+		last := l[len(l)-1]
+		if len(l) > 1 {
+			before = l[len(l)-2].StepSec
+		}
+		if last.StepSec > 0 {
+			starved = last.PhaseSec[rollout.PhaseWait] / last.StepSec
+		}
+		return last.StepSec, before, starved
+	}
+	steps := r.Steps
+	n := min(recentSteps, (len(steps)+1)/2)
+	if n == 0 {
+		return 0, 0, 0
+	}
+	latest := steps[len(steps)-n:]
+	sum, waited := 0.0, 0.0
+	for _, s := range latest {
+		sum, waited = sum+s.Sec, waited+s.StarvedSec
+	}
+	if sum > 0 {
+		starved = waited / sum
+	}
+	if earlier := steps[max(0, len(steps)-2*n) : len(steps)-n]; len(earlier) > 0 {
+		for _, s := range earlier {
+			before += s.Sec / float64(len(earlier))
+		}
+	}
+	return sum / float64(n), before, starved
+}
+
+// cost is what the engines have cost the run: their time, and the tokens of what was trained on.
+func cost(steps []runhistory.Step) (text, tip string) {
+	hours := 0.0
+	var tokens rollout.Usage
+	for _, s := range steps {
+		hours += s.Engines * (s.Sec + s.PrefillSec) / 3600
+		tokens = tokens.Add(s.Tokens)
+	}
+	return units.Number(hours) + " engine-h", fmt.Sprintf("time of the ready engines over the steps that are kept; "+
+		"the games that were trained on had %s input and %s output tokens", Count(tokens.InputTokens),
+		Count(tokens.OutputTokens))
+}
+
+func engineRow(e rollout.Engine, now time.Time) EngineRow {
+	row := EngineRow{
+		ID: string(e.ID), Href: "engines/" + string(e.ID), State: string(e.State), StateClass: engineClass(e.State),
+		Reason: e.Reason, Since: e.Since, InTPS: Rate(e.Load.InputTPS), OutTPS: Rate(e.Load.OutputTPS), Slow: e.Slow,
+		KV: units.Percent(e.Load.KVUsage), KVShare: 100 * e.Load.KVUsage,
+		Queue:    fmt.Sprintf("%.0f", e.Load.Waiting),
+		QueueTip: "requests that wait inside the engine",
+		Adapters: fmt.Sprint(len(e.Adapters)), AdapterTip: strings.Join(e.Adapters, ", "),
+	}
+	if e.AdapterSlots > 0 {
+		row.Adapters = fmt.Sprintf("%d of %d", len(e.Adapters), e.AdapterSlots)
+	}
+	if limit := e.Limit(); limit > 0 {
+		share := min(1, (e.Load.Running+e.Load.Waiting)/float64(limit))
+		row.Busy, row.BusyShare = units.Percent(share), 100*share
+		row.BusyTip = fmt.Sprintf("%.0f requests of %d that it may have in flight", e.Load.Running+e.Load.Waiting, limit)
+	}
+	for _, c := range e.Closures {
+		row.Closed = cmp.Or(row.Closed, c.Text(now))
+	}
+	return row
+}

@@ -1,0 +1,134 @@
+package runhistory
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+)
+
+// Fact is one fact of a run or of the fleet, with the id to read on after.
+type Fact struct {
+	ID    string
+	Event telemetry.Event
+}
+
+// Happening is something that a reader of a chart wants to know of: what, when, and of which sort.
+type Happening struct {
+	At   time.Time
+	Kind HappeningKind
+	Text string
+}
+
+// HappeningKind is the sorts of happenings, which differ in colour.
+type HappeningKind string
+
+// The sorts of happenings.
+const (
+	Published     HappeningKind = "publish"
+	EngineChanged HappeningKind = "engine"
+	SpecChanged   HappeningKind = "change"
+	Failed        HappeningKind = "failure"
+)
+
+// Failure is one attempt at a game that failed, or a group that was dropped.
+type Failure struct {
+	At   time.Time
+	Code rollout.Code
+}
+
+// Rate is the tokens of one engine and version over a window that ends At.
+type Rate struct {
+	At            time.Time
+	Engine        rollout.EngineID
+	Version       rollout.PolicyVersion
+	WindowSec     float64
+	Input, Output int64
+}
+
+// Facts is what happened to a run, oldest first; only the latest of each are kept.
+type Facts struct {
+	Happenings []Happening
+	Failures   []Failure
+	Rates      []Rate
+}
+
+// The bounds of Facts.
+const (
+	mostHappenings = 2_000
+	mostFailures   = 20_000
+	mostRates      = 20_000
+)
+
+// kindsOfRun and kindsOfFleet are the facts that are read.
+func kindsOfRun() []string {
+	return []string{telemetry.KindOf(telemetry.PolicyPublished{}), telemetry.KindOf(telemetry.RunChanged{}),
+		telemetry.KindOf(telemetry.AlarmChanged{}), telemetry.KindOf(telemetry.EpisodeFailed{}),
+		telemetry.KindOf(telemetry.GroupDropped{}), telemetry.KindOf(telemetry.TokenRates{}),
+		telemetry.KindOf(telemetry.AdapterChanged{})}
+}
+
+func kindsOfFleet() []string {
+	return []string{telemetry.KindOf(telemetry.EngineChanged{}), telemetry.KindOf(telemetry.EnginePaced{})}
+}
+
+// add takes one more fact. The Facts that were given out before are not touched.
+func (f *Facts) add(e telemetry.Event) {
+	happened := func(kind HappeningKind, text string) {
+		f.Happenings = append(f.Happenings, Happening{e.At, kind, text})
+	}
+	switch b := e.Body.(type) {
+	case telemetry.PolicyPublished:
+		text := b.Policy.Adapter + " " + string(b.Policy.State)
+		if b.Policy.Reason != "" {
+			text += ": " + b.Policy.Reason
+		}
+		happened(Published, text)
+	case telemetry.RunChanged:
+		text := b.Change
+		if b.Reason != "" {
+			text += ": " + b.Reason
+		}
+		happened(SpecChanged, text)
+	case telemetry.AlarmChanged:
+		text := "alarm over: " + string(b.Code)
+		if b.Raised {
+			text = b.Text
+		}
+		happened(Failed, text)
+	case telemetry.AdapterChanged:
+		happened(Failed, "files of "+b.Adapter+" changed: "+b.Reason)
+	case telemetry.EpisodeFailed:
+		f.Failures = append(f.Failures, Failure{e.At, b.Code})
+	case telemetry.GroupDropped:
+		f.Failures = append(f.Failures, Failure{e.At, b.Code})
+	case telemetry.TokenRates:
+		f.Rates = append(f.Rates, Rate{e.At, e.Engine, b.Version, b.WindowSec, b.InputTokens, b.OutputTokens})
+	case telemetry.EngineChanged:
+		text := string(e.Engine) + " is " + string(b.State)
+		if b.Reason != "" {
+			text += ": " + b.Reason
+		}
+		happened(EngineChanged, text)
+	case telemetry.EnginePaced:
+		text := string(e.Engine) + " keeps up again"
+		if b.Slow != "" {
+			text = string(e.Engine) + " is slow: " + b.Slow
+		}
+		happened(EngineChanged, text)
+	}
+}
+
+// bound lets the oldest go.
+func (f *Facts) bound() {
+	f.Happenings = latest(f.Happenings, mostHappenings)
+	f.Failures = latest(f.Failures, mostFailures)
+	f.Rates = latest(f.Rates, mostRates)
+}
+
+func latest[T any](all []T, most int) []T {
+	if len(all) <= most {
+		return all
+	}
+	return append([]T{}, all[len(all)-most:]...)
+}

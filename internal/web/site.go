@@ -1,0 +1,165 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/access"
+	"github.com/millrace/millrace/internal/web/runhistory"
+)
+
+//go:embed static
+var staticFiles embed.FS
+
+// API is the service that the page shows.
+type API interface {
+	// Grant is what the sender of an Authorization header may do; refusal says why nobody is known by it.
+	Grant(authorization string) (grant access.Grant, refusal string)
+}
+
+// Deps is what the page stands on.
+type Deps struct {
+	API API
+	// Handler answers the API's routes, and all that is no page.
+	Handler http.Handler
+	History *runhistory.History
+	// Sample is a text for each topic that browsers follow, such as "run demo", which changes when the topic does.
+	Sample func(ctx context.Context) (map[string]string, error)
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// Site is the pages.
+type Site struct {
+	deps    Deps
+	pages   templates
+	live    *liveUpdates
+	kept    pageCache
+	reports reports
+	gate    chan struct{} // how many pages are made at a time
+	mux     *http.ServeMux
+	assets  map[string]asset
+}
+
+// pagesAtOnce bounds the pages that are being made: a page takes processor time that claims need.
+const pagesAtOnce = 4
+
+// New makes the pages. Live updates flow only while Run runs.
+func New(deps Deps) (*Site, error) {
+	pages, err := readTemplates()
+	if err != nil {
+		return nil, err
+	}
+	s := &Site{deps: deps, pages: pages, live: newLiveUpdates(deps.Sample, deps.Log),
+		gate: make(chan struct{}, pagesAtOnce), mux: http.NewServeMux()}
+	s.kept.now, s.reports.now = deps.Now, deps.Now
+	if s.assets, err = readAssets(); err != nil {
+		return nil, err
+	}
+	s.route()
+	return s, nil
+}
+
+// Run samples what browsers follow until ctx is done, then ends their streams.
+func (s *Site) Run(ctx context.Context) error {
+	s.live.run(ctx)
+	return nil
+}
+
+// ServeHTTP answers pages, and hands everything else to the API.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+func (s *Site) route() {
+	s.mux.Handle("/", s.deps.Handler)
+	s.mux.HandleFunc("GET /static/{name}", s.static)
+	s.mux.HandleFunc("GET /login", s.showLogin)
+	s.mux.HandleFunc("POST /login", s.guarded(s.login))
+	s.mux.HandleFunc("POST /logout", s.guarded(s.logout))
+	s.mux.HandleFunc("GET /live", s.follow)
+	s.mux.HandleFunc("GET /data/{path...}", s.data)
+	s.page("/{$}", s.overview)
+	s.page("/runs/{run}", s.run)
+	s.mux.HandleFunc("GET /runs/{run}/charts/{chart}", s.chart)
+}
+
+// page has a page made of what show answers.
+func (s *Site) page(pattern string, show func(context.Context, *visit) (content, error)) {
+	s.mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) {
+		v, ok := s.visit(w, r)
+		if !ok {
+			return
+		}
+		made, err := s.kept.of(r.Context(), v.cacheKey(), func(ctx context.Context) (made, error) {
+			select {
+			case s.gate <- struct{}{}:
+			case <-ctx.Done():
+				return made{}, ctx.Err()
+			}
+			defer func() { <-s.gate }()
+			c, err := show(ctx, v)
+			if err != nil {
+				return made{}, err
+			}
+			return s.pages.make(v, c)
+		})
+		if err != nil {
+			s.sorry(w, v, err)
+			return
+		}
+		write(w, r, http.StatusOK, made)
+	})
+}
+
+// asset is an embedded file.
+type asset struct {
+	kind string
+	body []byte
+	tag  string
+}
+
+// readAssets reads the embedded files. Their addresses name their content, so that browsers keep them.
+func readAssets() (map[string]asset, error) {
+	assets := map[string]asset{}
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".svg": "image/svg+xml"}
+	err := fs.WalkDir(staticFiles, "static", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		body, err := staticFiles.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(body)
+		name := entry.Name()
+		assets[name] = asset{kinds[name[strings.LastIndex(name, "."):]], body, hex.EncodeToString(sum[:6])}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the page's files: %w", err)
+	}
+	return assets, nil
+}
+
+func (s *Site) static(w http.ResponseWriter, r *http.Request) {
+	file, known := s.assets[r.PathValue("name")]
+	if !known {
+		s.deps.Handler.ServeHTTP(w, r)
+		return
+	}
+	secure(w.Header())
+	w.Header().Set("Content-Type", file.kind)
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	if r.URL.Query().Get("v") == file.tag {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	_, _ = w.Write(file.body) // a browser that has gone needs no answer
+}

@@ -1,0 +1,98 @@
+"use strict";
+// The page is whole without this: it says times in the reader's zone, takes in what has changed, and zooms by dragging.
+const two = (n) => String(n).padStart(2, "0");
+const clock = (t) => `${two(t.getHours())}:${two(t.getMinutes())}:${two(t.getSeconds())}`;
+const sameDay = (a, b) => a.toDateString() === b.toDateString();
+function localTimes(root) {
+	for (const e of root.querySelectorAll("time[datetime]")) {
+		const t = new Date(e.dateTime);
+		const day = `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())} `;
+		e.textContent = (sameDay(t, new Date()) ? "" : day) + clock(t);
+	}
+	for (const e of root.querySelectorAll("text[data-time]")) {
+		const t = new Date(e.dataset.time);
+		const text = e.textContent;
+		if (/^\d\d:\d\d:\d\d$/.test(text)) e.textContent = clock(t);
+		else if (/^\d\d:\d\d$/.test(text)) e.textContent = clock(t).slice(0, 5);
+		else e.textContent = `${two(t.getMonth() + 1)}-${two(t.getDate())} ${clock(t).slice(0, 5)}`;
+	}
+}
+const busy = () => document.querySelector(".select-zoom") || String(window.getSelection() || "") !== "";
+let seen = "";
+const shown = new Map(); // what each part of the page was last made of
+async function refresh() {
+	if (document.hidden || busy()) return false;
+	const answer = await fetch(location.href, { headers: seen ? { "If-None-Match": seen } : {}, cache: "no-store" });
+	if (answer.status !== 200) return true;
+	seen = answer.headers.get("ETag") || "";
+	const next = new DOMParser().parseFromString(await answer.text(), "text/html");
+	for (const part of document.querySelectorAll("[data-part]")) {
+		const fresh = next.getElementById(part.id);
+		if (!fresh || part.contains(document.activeElement)) continue;
+		const made = fresh.innerHTML;
+		if (shown.get(part.id) === made) continue;
+		shown.set(part.id, made);
+		const open = [...part.querySelectorAll("details[open]")].map((d) => d.id);
+		part.replaceChildren(...fresh.childNodes);
+		for (const id of open) { const d = id && document.getElementById(id); if (d) d.open = true; }
+		localTimes(part);
+	}
+	return true;
+}
+function follow() {
+	const live = document.body.dataset.live;
+	if (!live || !window.EventSource) return;
+	const events = new EventSource(live);
+	let waiting = false;
+	events.addEventListener("changed", async () => {
+		if (waiting) return;
+		waiting = true;
+		try { if (!await refresh()) document.addEventListener("visibilitychange", refresh, { once: true }); }
+		catch { /* the stream comes again by itself */ }
+		finally { waiting = false; }
+	});
+}
+function zoomable() {
+	let from = null;
+	const at = (svg, x) => {
+		const box = svg.getBoundingClientRect(), share = Math.min(1, Math.max(0, (x - box.left) / box.width));
+		return { share, value: +svg.dataset.from + share * (svg.dataset.to - svg.dataset.from) };
+	};
+	document.addEventListener("pointerdown", (e) => {
+		const svg = e.target.closest("svg.panel");
+		if (!svg || e.button !== 0 || e.pointerType === "touch") return;
+		const mark = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+		mark.setAttribute("class", "select-zoom");
+		mark.setAttribute("height", "100%");
+		svg.append(mark);
+		from = { svg, mark, start: at(svg, e.clientX) };
+		e.preventDefault();
+	});
+	document.addEventListener("pointermove", (e) => {
+		if (!from) return;
+		const now = at(from.svg, e.clientX), low = Math.min(now.share, from.start.share);
+		from.mark.setAttribute("x", `${100 * low}%`);
+		from.mark.setAttribute("width", `${100 * Math.abs(now.share - from.start.share)}%`);
+	});
+	document.addEventListener("pointerup", (e) => {
+		if (!from) return;
+		const { svg, mark, start } = from, end = at(svg, e.clientX);
+		from = null;
+		mark.remove();
+		if (Math.abs(end.share - start.share) < 0.01) return;
+		const url = new URL(location.href);
+		url.searchParams.set("from", new Date(1000 * Math.min(start.value, end.value)).toISOString());
+		url.searchParams.set("to", new Date(1000 * Math.max(start.value, end.value)).toISOString());
+		location.assign(url);
+	});
+}
+document.addEventListener("click", async (e) => {
+	const button = e.target.closest("button[data-copy]");
+	if (!button) return;
+	await navigator.clipboard.writeText(button.dataset.copy);
+	button.textContent = "copied";
+});
+for (const b of document.querySelectorAll("button[data-copy]")) b.hidden = false;
+localTimes(document);
+zoomable();
+follow();
