@@ -109,6 +109,7 @@ func (l *liveUpdates) join(topic string) (one *watcher, leave func(), ok bool) {
 		return nil, nil, false
 	}
 	one = &watcher{topic: topic, changed: make(chan struct{}, 1)}
+	one.changed <- struct{}{} // what has changed since its page was made, or while it had no stream, is not known
 	l.watchers[one] = struct{}{}
 	select {
 	case l.wake <- struct{}{}:

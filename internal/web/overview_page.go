@@ -43,7 +43,10 @@ func (s *Site) overview(ctx context.Context, v *visit) (content, error) {
 		}
 	}
 	view := pageview.OverviewOf(status, s.knownRuns(ctx, v, status, runs.Runs), engines.Engines, v.grant.CoversAll())
-	return content{template: "overview", title: "Runs and engines", live: "overview", data: view}, nil
+	return content{template: "overview", title: "Runs and engines", live: "overview", data: struct {
+		pageview.Overview
+		Operates bool
+	}{view, v.operates()}}, nil
 }
 
 // knownRuns is what the overview says of runs: of those that go on, and of the latest others.

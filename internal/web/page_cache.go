@@ -65,6 +65,13 @@ func (c *pageCache) of(ctx context.Context, key string, show func(context.Contex
 	}
 }
 
+// forget has every page made anew: something was changed.
+func (c *pageCache) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.by, c.bytes = nil, 0
+}
+
 func (c *pageCache) fill(ctx context.Context, one *cachedPage, show func(context.Context) (made, error)) {
 	ctx, cancel := within(ctx, pageTimeout)
 	defer cancel()

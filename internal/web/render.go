@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/version"
+	"github.com/millrace/millrace/internal/web/pageview"
 )
 
 //go:embed templates
@@ -78,7 +79,7 @@ func (t templates) make(v *visit, c content) (made, error) {
 	if err != nil {
 		return made{}, fmt.Errorf("write page %s: %w", c.template, err)
 	}
-	return newMade("", b.Bytes()), nil
+	return newMade("", []byte(pageview.Named(b.String()))), nil
 }
 
 func functions() template.FuncMap {

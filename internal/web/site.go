@@ -87,7 +87,14 @@ func (s *Site) route() {
 	s.mux.HandleFunc("GET /data/{path...}", s.data)
 	s.page("/{$}", s.overview)
 	s.page("/runs/{run}", s.run)
+	s.page("/engines/{id}", s.engine)
+	s.page("/runs/{run}/steps/{step}", s.step)
+	s.page("/runs/{run}/groups/{group}", s.group)
+	s.page("/runs/{run}/games/{group}/{sample}", s.game)
+	s.page("/runs/{run}/games/{group}/{sample}/turns/{turn}", s.turn)
+	s.mux.HandleFunc("GET /runs/{run}/games/{group}/{sample}/map.svg", s.gameMap)
 	s.mux.HandleFunc("GET /runs/{run}/charts/{chart}", s.chart)
+	s.routeActions()
 }
 
 // page has a page made of what show answers.

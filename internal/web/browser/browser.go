@@ -117,7 +117,7 @@ func (b *Browser) Click(selector string) error {
 // Text is the text of the first element that a selector finds.
 func (b *Browser) Text(selector string) (string, error) {
 	var text string
-	err := b.Do(chromedp.Text(selector, &text, chromedp.ByQuery))
+	err := b.Do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).innerText", selector), &text))
 	return strings.TrimSpace(text), err
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/millrace/millrace/internal/chart"
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/units"
 	"github.com/millrace/millrace/internal/web/runhistory"
 )
@@ -206,25 +205,4 @@ func jumpText(s diagnosis.Shift) string {
 		text += "; more steps are needed to be sure"
 	}
 	return text
-}
-
-// code is a failure's code and how many there were.
-type codeCount struct {
-	Code  rollout.Code
-	Count int
-}
-
-func countCodes(all []runhistory.Failure) []codeCount {
-	counts := map[rollout.Code]int{}
-	for _, f := range all {
-		counts[f.Code]++
-	}
-	var out []codeCount
-	for code, n := range counts {
-		out = append(out, codeCount{code, n})
-	}
-	slices.SortFunc(out, func(a, b codeCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Code, b.Code))
-	})
-	return out
 }

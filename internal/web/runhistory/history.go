@@ -92,6 +92,20 @@ func (h *History) Of(ctx context.Context, status rollout.RunStatus, fresh, patie
 	return view, h.fleet.view.Facts
 }
 
+// Fleet is what happened to the fleet, read as Of reads it.
+func (h *History) Fleet(ctx context.Context, fresh, patience time.Duration) Facts {
+	h.mu.Lock()
+	if h.fleet.read.IsZero() {
+		patience *= 10
+	}
+	running := []chan struct{}{h.refresh(ctx, &h.fleet, fresh)}
+	h.mu.Unlock()
+	await(ctx, running, patience)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.fleet.view.Facts
+}
+
 func await(ctx context.Context, running []chan struct{}, patience time.Duration) {
 	enough := time.NewTimer(patience)
 	defer enough.Stop()

@@ -44,6 +44,8 @@ function follow() {
 	if (!live || !window.EventSource) return;
 	const events = new EventSource(live);
 	let waiting = false;
+	// What changed and changed back between the server's looks, while this page was made, is told to nobody.
+	events.addEventListener("open", () => setTimeout(() => refresh().catch(() => {}), 3000));
 	events.addEventListener("changed", async () => {
 		if (waiting) return;
 		waiting = true;
@@ -93,6 +95,7 @@ document.addEventListener("click", async (e) => {
 	button.textContent = "copied";
 });
 for (const b of document.querySelectorAll("button[data-copy]")) b.hidden = false;
+for (const part of document.querySelectorAll("[data-part]")) shown.set(part.id, part.innerHTML);
 localTimes(document);
 zoomable();
 follow();

@@ -1,0 +1,123 @@
+package pageview
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/web/runhistory"
+)
+
+// Engine is the page of one engine.
+type Engine struct {
+	ID, URL, State, StateClass, Reason string
+	Since                              time.Time
+	Slow                               string
+	Draining                           bool
+	Closed                             []string
+	Figures                            []Figure
+	Models                             []string
+	Adapters                           []AdapterRow
+	Happenings                         []runhistory.Happening // the latest first
+}
+
+// AdapterRow is an adapter that the engine serves, or should.
+type AdapterRow struct {
+	Name, Run, Href, Trouble, Load string
+	Version                        string
+	Served                         bool
+}
+
+// EngineOf makes the page of an engine; runs are those whose adapters it may have.
+func EngineOf(e rollout.Engine, runs []rollout.RunStatus, fleet runhistory.Facts, now time.Time) Engine {
+	v := Engine{ID: string(e.ID), URL: e.URL, State: string(e.State), StateClass: engineClass(e.State),
+		Reason: harmless(e.Reason), Since: e.Since, Slow: e.Slow, Draining: e.State == rollout.EngineDraining}
+	for _, model := range e.Models {
+		v.Models = append(v.Models, harmless(model))
+	}
+	for _, c := range e.Closures {
+		v.Closed = append(v.Closed, c.Text(now))
+	}
+	v.Figures = engineFigures(e)
+	v.Adapters = adapterRows(e, runs)
+	for _, h := range fleet.Happenings {
+		if strings.HasPrefix(h.Text, string(e.ID)+" ") {
+			h.Text = harmless(h.Text)
+			v.Happenings = append(v.Happenings, h)
+		}
+	}
+	slices.Reverse(v.Happenings)
+	v.Happenings = v.Happenings[:min(len(v.Happenings), mostHappeningRows)]
+	return v
+}
+
+func engineFigures(e rollout.Engine) []Figure {
+	l := e.Load
+	if l.At.IsZero() {
+		return []Figure{{"load", "not known", "no look at its counters has succeeded yet"}}
+	}
+	figures := []Figure{
+		{"output", Rate(l.OutputTPS), "by its own counters, over " + units.Seconds(l.WindowSec)},
+		{"input", Rate(l.InputTPS), "by its own counters, over " + units.Seconds(l.WindowSec)},
+		{"batch", fmt.Sprintf("%.0f running", l.Running), "requests that it generates for now"},
+		{"its own queue", fmt.Sprintf("%.0f waiting", l.Waiting), "requests that wait inside the engine"},
+		{"limit", fmt.Sprintf("%d of %d", e.Limit(), e.MaxInFlight),
+			"requests that it is given at most; half of it while it is slow"},
+		{"wait in dispatch", units.Seconds(l.QueueSec), "mean of the requests answered in the window"},
+		{"KV cache", units.Percent(l.KVUsage), "in use"},
+		{"prefix cache hits", units.Percent(l.PrefixHitShare), "of the prompts' tokens in the window"},
+		{"preemptions", fmt.Sprintf("%.0f", l.Preemptions), "requests thrown out of the batch in the window"},
+	}
+	if l.RequestSec > 0 {
+		figures = append(figures, Figure{"request", units.Seconds(l.RequestSec), "mean time in the engine"})
+	}
+	if l.UsageWindowSec > 0 {
+		figures = append(figures, Figure{"usage error", fmt.Sprintf("in %s, out %s", signedPercent(l.UsageInputError),
+			signedPercent(l.UsageOutputError)), "its tokens that no answer accounts for, over " +
+			units.Seconds(l.UsageWindowSec)})
+	}
+	if e.Version != "" {
+		figures = append(figures, Figure{"version", harmless(e.Version), "of its software"})
+	}
+	return append(figures, Figure{"source", sourceText(e.Source), "who added it"})
+}
+
+func sourceText(source string) string {
+	if source == "" {
+		return "operator or configuration"
+	}
+	return source
+}
+
+// adapterRows is what it serves and what it should serve, with the run and version, and how long the load took.
+func adapterRows(e rollout.Engine, runs []rollout.RunStatus) []AdapterRow {
+	var rows []AdapterRow
+	names := slices.Clone(e.Adapters)
+	for name := range e.Troubles {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		row := AdapterRow{Name: harmless(name), Trouble: harmless(e.Troubles[name]),
+			Served: slices.Contains(e.Adapters, name)}
+		for _, r := range runs {
+			for _, p := range r.Policies {
+				if p.Adapter != name {
+					continue
+				}
+				row.Run, row.Version = string(r.Spec.Name.Plain()), fmt.Sprint(p.Version)
+				row.Href = "../runs/" + row.Run
+				if load, known := p.LoadSec[e.ID]; known {
+					row.Load = units.Seconds(load)
+				}
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
