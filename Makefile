@@ -104,12 +104,8 @@ bench: ## benchmarks; each prints its own ratio or allocation count
 SECONDS := 600
 SEED := 0
 .PHONY: chaos
-chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule, ONLY=stale-redis,kill-server some faults
-	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY))
-
-.PHONY: chaos-failover
-chaos-failover: ## the same where Redis has a replica and a Sentinel, with failovers to a replica that lags
-	@$(MAKE) --no-print-directory chaos SCHEDULE=failovers SECONDS=$(SECONDS) SEED=$(SEED) ONLY=$(ONLY)
+chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule, ONLY=stale-redis,kill-server some faults, REDIS=sentinel or cluster has failovers
+	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY)) $(if $(REDIS),--redis $(REDIS))
 
 .PHONY: test-redis-faults
 test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older, and of failovers to a replica that lags

@@ -38,9 +38,12 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 			if !slices.Contains(crashtest.Decks(), cfg.Deck) {
 				return usage("--schedule %s: want one of %v", cfg.Deck, crashtest.Decks())
 			}
+			if !slices.Contains(crashtest.Layouts(), cfg.Layout) {
+				return usage("--redis %s: want one of %v", cfg.Layout, crashtest.Layouts())
+			}
 			for _, kind := range only {
-				if !slices.Contains(cfg.Deck.Kinds(), crashtest.Kind(kind)) {
-					return usage("--only %s: want some of %v", kind, cfg.Deck.Kinds())
+				if all := cfg.Deck.Kinds(cfg.Layout); !slices.Contains(all, crashtest.Kind(kind)) {
+					return usage("--only %s: want some of %v, where Redis is %s", kind, all, cfg.Layout)
 				}
 				cfg.Only = append(cfg.Only, crashtest.Kind(kind))
 			}
@@ -74,7 +77,9 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 	f.Int64Var(&cfg.Seed, "seed", 0, "of the schedule; 0 draws one")
 	f.DurationVar(&cfg.Every, "every", crashtest.DefaultEvery, "one fault in each such time")
 	f.StringVar((*string)(&cfg.Deck), "schedule", string(crashtest.Processes),
-		"what is broken: processes, names or failovers")
+		"what is broken: processes or names")
+	f.StringVar((*string)(&cfg.Layout), "redis", string(crashtest.Single),
+		"which nodes Redis is made of: single, sentinel (a master and a replica) or cluster (three masters with a replica each)")
 	f.StringSliceVar(&only, "only", nil, "only these kinds of faults, with commas between, such as stale-redis")
 	f.StringVar(&cfg.Temporal, "temporal-bin", "", temporalFlag)
 	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds of names and ends, on a machine that does other "+
@@ -166,9 +171,10 @@ func (e environment) chaosReport(r crashtest.Report) error {
 	e.say("%d steps trained again because a trainer went back to its checkpoint, "+
 		"%d turns compared with the engines' answers, %d of %d generated tokens repeated, groups dropped: %v",
 		r.Rewound, r.Turns, r.Summary.RepeatedTokens, r.OutTokens, r.Dropped)
-	if r.Rollbacks > 0 {
-		e.say("%d times Redis came back behind what a trainer had been told, and each time the run noticed; %d batches "+
-			"lost, and refused", r.Rollbacks, r.Lost)
+	if s := r.Summary; s.Rollbacks > 0 || s.Repairs > 0 {
+		e.say("%d times Redis came back older: %d times the run repaired its account and said so, %d times nothing was "+
+			"lost that a trainer had been told; %d repairs of accounts in all, %d batches lost, and refused", s.Rollbacks,
+			s.RollbacksDetected, s.RollbacksHarmless, s.Repairs, r.Lost)
 	}
 	for _, v := range r.Violations {
 		e.say("VIOLATION %s", v)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/redisserver"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
@@ -43,8 +44,13 @@ func (s *Store) Confirm(ctx context.Context, run rollout.RunName, era int64, rep
 	if err != nil {
 		return false, fmt.Errorf("confirm account: %w", err)
 	}
+	s.rewriteTornLogs(ctx)
 	return r.int(1) == 1, nil
 }
+
+// rewriteTornLogs has Redis, which was restarted or replaced, write its log anew. Where that fails nothing is worse than
+// before, and the next comparison asks again.
+func (s *Store) rewriteTornLogs(ctx context.Context) { _ = redisserver.RewriteTornLogs(ctx, s.rdb) }
 
 // Witnessed notes that the run's workflow knows a mark.
 func (s *Store) Witnessed(ctx context.Context, run rollout.RunName, mark rollout.Mark) error {
@@ -102,6 +108,7 @@ func (s *Store) Repair(ctx context.Context, run rollout.RunName, known Repair) (
 	}
 	s.known.note(run, markOf(r.list(3)))
 	_ = s.collect(ctx, run) // else with the next group
+	s.rewriteTornLogs(ctx)
 	return back, nil
 }
 

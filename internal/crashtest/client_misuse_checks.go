@@ -46,8 +46,8 @@ func is(a apiclient.Answer, code rollout.RefusalCode) bool {
 
 // probe does one of the things, by chance.
 func (w *watch) probe(ctx context.Context, run string, step rollout.Step, account buffer.Account) {
-	if w.service.cfg.Lose {
-		return // generations and records go with Redis
+	if w.service.cfg.Lose || w.isSplit() {
+		return // generations and records go with Redis, or are others at the server
 	}
 	switch rand.IntN(5) {
 	case 0, 1:
@@ -221,7 +221,7 @@ func (w *watch) judge(run string, kept bool, count *int, format string, args ...
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.run != run:
+	case w.run != run, w.split:
 	case kept:
 		*count++
 	default:

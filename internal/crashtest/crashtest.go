@@ -25,9 +25,10 @@ type Config struct {
 	Redis    string // redis-server
 	Dir      string // everything is written below: databases, logs, adapters, journals
 
-	Deck Deck   // empty: Processes
-	Only []Kind // of the deck; empty: all
-	Seed int64
+	Deck   Deck   // empty: Processes
+	Layout Layout // of Redis; empty: Single
+	Only   []Kind // of the deck; empty: all
+	Seed   int64
 	// how long faults are injected, from the first batch on; the run in progress is then let to its end
 	Duration time.Duration
 	Every    time.Duration // one fault per slot
@@ -78,6 +79,9 @@ func (c *Config) fill() {
 	if c.Deck == "" {
 		c.Deck = Processes
 	}
+	if c.Layout == "" {
+		c.Layout = Single
+	}
 	if c.Every <= 0 {
 		c.Every = DefaultEvery
 	}
@@ -103,7 +107,7 @@ func (c *Config) kinds() []Kind {
 	if len(c.Only) > 0 {
 		return c.Only
 	}
-	return c.Deck.Kinds()
+	return c.Deck.Kinds(c.Layout)
 }
 
 // Summary is the outcome in one line of JSON.
@@ -114,15 +118,21 @@ type Summary struct {
 	Steps        int            `json:"steps"`
 	Trajectories int            `json:"trajectories"`
 	// trajectories that a step should have had, or that left the account
-	Lost           int     `json:"lost"`
-	Duplicated     int     `json:"duplicated"`      // trajectories in two steps, or twice in one
-	Holes          int     `json:"holes"`           // steps not trained on, or not recorded
-	WrongVersion   int     `json:"wrong_version"`   // turns whose version is not the adapter that answered
-	WrongWeights   int     `json:"wrong_weights"`   // turns of other weights than were published, and names of two
-	Stuck          int     `json:"stuck"`           // faults after which nothing went on within their bound
-	RepeatedTokens int64   `json:"repeated_tokens"` // that engines generated for a turn already answered
-	RecoveryP50    float64 `json:"recovery_p50_s"`  // of all measured kills
-	RecoveryP99    float64 `json:"recovery_p99_s"`
+	Lost           int   `json:"lost"`
+	Duplicated     int   `json:"duplicated"`      // trajectories in two steps, or twice in one
+	Holes          int   `json:"holes"`           // steps not trained on, or not recorded
+	WrongVersion   int   `json:"wrong_version"`   // turns whose version is not the adapter that answered
+	WrongWeights   int   `json:"wrong_weights"`   // turns of other weights than were published, and names of two
+	Stuck          int   `json:"stuck"`           // faults after which nothing went on within their bound
+	RepeatedTokens int64 `json:"repeated_tokens"` // that engines generated for a turn already answered
+	// Rollbacks are how often Redis was made to come back older while a run went on. Each was detected, repaired and
+	// shown, or harmless: nothing was lost that a trainer had been told.
+	Rollbacks         int     `json:"rollbacks"`
+	RollbacksDetected int     `json:"rollbacks_detected"`
+	RollbacksHarmless int     `json:"rollbacks_harmless"`
+	Repairs           int     `json:"repairs"`        // of accounts, those after other faults included
+	RecoveryP50       float64 `json:"recovery_p50_s"` // of all measured kills
+	RecoveryP99       float64 `json:"recovery_p99_s"`
 }
 
 // Report is a summary, what it rests on, and everything that went against a promise.
@@ -138,8 +148,7 @@ type Report struct {
 	Unled      int        // turns answered while Temporal was unavailable
 	Turns      int        // turns compared with what engines answered
 	OutTokens  int64      // generated altogether
-	Rollbacks  int        // times that Redis came back without something that a trainer was told, all of them reported
-	Lost       int        // batches that were lost with it, and claims of them refused
+	Lost       int        // batches that were lost with a Redis that came back older, and claims of them refused
 	Dropped    map[rollout.Code]int64
 	Violations []string
 }
@@ -223,6 +232,7 @@ func (r *Report) take(o outcome, f findings) {
 	r.Rewound += f.rewound
 	r.Refused += f.refused + o.refused
 	r.Lost += len(o.lostBatches)
+	r.Summary.Repairs += o.repairs
 	for code, n := range o.account.Drops {
 		r.Dropped[code] += n
 	}
@@ -243,7 +253,11 @@ func (r *Report) finish(in *injector, rec *recorder, w *watch) {
 		r.Recovery = recoveriesOfNames(in.done)
 	}
 	r.Unled = unled(in.done, rec)
-	r.Rollbacks = in.rollbacks
+	b := in.rollbacks
+	r.Summary.Rollbacks, r.Summary.RollbacksDetected, r.Summary.RollbacksHarmless = b.injected, b.detected, b.harmless
+	if v := b.violation(); v != "" {
+		r.Violations = append(r.Violations, v)
+	}
 	r.Violations = append(r.Violations, in.violations...)
 	r.Summary.Stuck = in.stuck
 	for _, name := range rec.ambiguous() {

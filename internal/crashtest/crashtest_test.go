@@ -119,7 +119,9 @@ func TestRedisComesBackOlderAgainAndAgain(t *testing.T) {
 		},
 	}
 	programs(t, &cfg)
-	untilEnough(t, cfg, func(r crashtest.Report) bool { return r.Rollbacks >= 2 && r.Summary.Steps >= cfg.Run.Steps })
+	untilEnough(t, cfg, func(r crashtest.Report) bool {
+		return r.Summary.RollbacksDetected >= 2 && r.Summary.Steps >= cfg.Run.Steps
+	})
 }
 
 // Redis' replica falls behind and is promoted, beside a master that wakes up again; servers that know nothing come up
@@ -127,7 +129,7 @@ func TestRedisComesBackOlderAgainAndAgain(t *testing.T) {
 func TestFailoversToAReplicaThatLags(t *testing.T) {
 	redisFaults(t)
 	cfg := crashtest.Config{
-		Deck: crashtest.Failovers, Only: []crashtest.Kind{crashtest.Failover, crashtest.KillServer}, Seed: 3,
+		Layout: crashtest.Sentinel, Only: []crashtest.Kind{crashtest.Failover, crashtest.KillServer}, Seed: 3,
 		Duration: 15 * time.Second, Every: 2 * time.Second, Dir: t.TempDir(), Log: t.Output(), Patience: 2,
 		Run: crashtest.RunConfig{
 			Steps: 16, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 500 * time.Millisecond, Checkpoint: 3,
@@ -135,7 +137,9 @@ func TestFailoversToAReplicaThatLags(t *testing.T) {
 		},
 	}
 	programs(t, &cfg)
-	untilEnough(t, cfg, func(r crashtest.Report) bool { return r.Rollbacks >= 1 && r.Summary.Steps >= cfg.Run.Steps })
+	untilEnough(t, cfg, func(r crashtest.Report) bool {
+		return r.Summary.RollbacksDetected >= 1 && r.Summary.Steps >= cfg.Run.Steps
+	})
 }
 
 // redisFaults skips a test that takes a minute and is about Redis alone, unless `make test-redis-faults` runs it.

@@ -2,6 +2,7 @@ package crashtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -20,8 +21,8 @@ type injector struct {
 	refused    time.Time // when the trainer replaced last was refused
 	violations []string  // seen while a fault was taken back
 	stuck      int       // faults after which the run did not go on in time
-	rollbacks  int       // times that Redis was put back behind what a trainer was told
-	second     string    // address of the second deployment's server, once there is one
+	rollbacks  rollbacks
+	second     string // address of the second deployment's server, once there is one
 
 	patience int // times the stated bounds
 
@@ -125,7 +126,9 @@ func (in *injector) worthwhile(ctx context.Context, f Fault) {
 	case KillWorker, KillEngine:
 		now = in.service.recorder.busy
 	case KillTrainer, ReplaceTrainer:
-		now = func() bool { return in.service.PID(in.process("trainer", 0)) != 0 && in.watch.betweenCheckpoints() }
+		now = func() bool {
+			return in.service.PID(trainerOf(in.watch.current())) != 0 && in.watch.betweenCheckpoints()
+		}
 	}
 	switch {
 	case f.Kind == EnginesOutage:
@@ -158,9 +161,9 @@ func (in *injector) inject(ctx context.Context, f Fault) (back func(), err error
 		if f.Kind == KillAll {
 			return nil, in.killAll()
 		}
-		return nil, in.signal(in.process(rest, f.Index), syscall.SIGKILL)
+		return nil, in.signal(in.process(ctx, rest, f.Index), syscall.SIGKILL)
 	case "stop":
-		name := in.process(rest, f.Index)
+		name := in.process(ctx, rest, f.Index)
 		if err := in.signal(name, syscall.SIGSTOP); err != nil {
 			return nil, err
 		}
@@ -177,9 +180,14 @@ func (in *injector) inject(ctx context.Context, f Fault) (back func(), err error
 	return in.redis(ctx, f)
 }
 
-// process is the name of a child.
-func (in *injector) process(part string, index int) string {
+// process is the name of a child; of Redis it is the node that has the run's account.
+func (in *injector) process(ctx context.Context, part string, index int) string {
 	switch part {
+	case "redis":
+		if node, err := in.service.masterOf(ctx, in.watch.current()); err == nil {
+			_ = node.Close()
+			return node.name
+		}
 	case "worker", "engine":
 		return fmt.Sprintf("%s-%d", part, index)
 	case "trainer":
@@ -202,12 +210,12 @@ func (in *injector) between(parts string, index int) *link {
 
 // killAll kills every process that lives; it fails when none does.
 func (in *injector) killAll() error {
-	names := []string{"temporal", "redis", "server", in.process("trainer", 0)}
+	names := append([]string{"temporal", "server", trainerOf(in.watch.current())}, in.service.redisProcesses()...)
 	for i := range workers {
-		names = append(names, in.process("worker", i))
+		names = append(names, fmt.Sprintf("worker-%d", i))
 	}
 	for i := range engines {
-		names = append(names, in.process("engine", i))
+		names = append(names, fmt.Sprintf("engine-%d", i))
 	}
 	var last error
 	killed := 0
@@ -234,27 +242,43 @@ func (in *injector) signal(name string, sig syscall.Signal) error {
 
 func (in *injector) redis(ctx context.Context, f Fault) (back func(), err error) {
 	switch f.Kind {
-	case FullRedis:
-		if err := in.service.rdb.ConfigSet(ctx, "maxmemory", "1mb").Err(); err != nil {
-			return nil, err
-		}
-		return in.unfill, nil
-	case StaleRedis:
-		return in.putRedisBack(ctx)
+	case FullRedis, SlowRedis:
+		return in.slowOrFull(ctx, f)
+	case StaleRedis, TornRedis, SnapshotRedis:
+		return in.putRedisBack(ctx, f)
 	case Failover:
-		return in.failOver(ctx)
-	case SlowRedis:
-		return func() {}, in.service.rdb.Do(ctx, "CLIENT", "PAUSE", f.Hold.Milliseconds(), "WRITE").Err()
+		return in.failOver(ctx, f)
+	case SplitRedis:
+		return in.splitRedis(ctx, f)
+	case MoveSlot:
+		return nil, in.moveSlots(ctx, f)
 	}
 	return nil, fmt.Errorf("nobody knows how to do %s", f.Kind)
 }
 
+// slowOrFull keeps the node of Redis that has the run's account from writing.
+func (in *injector) slowOrFull(ctx context.Context, f Fault) (back func(), err error) {
+	node, err := in.service.masterOf(ctx, in.watch.current())
+	if err != nil {
+		return nil, err
+	}
+	if f.Kind == SlowRedis {
+		defer node.Close()
+		return func() {}, node.Do(ctx, "CLIENT", "PAUSE", f.Hold.Milliseconds(), "WRITE").Err()
+	}
+	if err := node.ConfigSet(ctx, "maxmemory", "1mb").Err(); err != nil {
+		return nil, errors.Join(err, node.Close())
+	}
+	return func() { in.unfill(node) }, nil
+}
+
 // unfill gives Redis its memory back, however long it takes to be heard.
-func (in *injector) unfill() {
+func (in *injector) unfill(node redisNode) {
+	defer node.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := stack.Await(ctx, time.Minute, func(ctx context.Context) error {
-		return in.service.rdb.ConfigSet(ctx, "maxmemory", "0").Err()
+		return node.ConfigSet(ctx, "maxmemory", "0").Err()
 	})
 	if err != nil {
 		in.service.say("  redis keeps its limit: %v", err)

@@ -48,12 +48,19 @@ const (
 	FullRedis Kind = "full-redis" // maxmemory below what is used: every write is refused
 	SlowRedis Kind = "slow-redis" // writes are held up, as by a slow disk
 
-	// StaleRedis kills Redis and starts it from what its disk held a while before.
-	StaleRedis Kind = "stale-redis"
+	// StaleRedis kills Redis and starts it from what its disk held a while before; TornRedis from its log, cut at an
+	// arbitrary byte of what it has written since; SnapshotRedis from nothing but an RDB file of a while before.
+	StaleRedis    Kind = "stale-redis"
+	TornRedis     Kind = "torn-redis"
+	SnapshotRedis Kind = "snapshot-redis"
 
-	// Failover lets Redis' replica fall behind and stops the master: Sentinel promotes the replica, and the old master
-	// wakes up beside it.
+	// Failover lets the master's replica fall behind and stops the master: the replica is promoted, by Sentinel or by the
+	// other masters of a Cluster. The old master wakes up beside it, or is killed and comes up again.
 	Failover Kind = "failover"
+	// SplitRedis has Sentinel promote a replica that lags while the master serves on: a server does not hear of it.
+	SplitRedis Kind = "split-redis"
+	// MoveSlot moves the slots of a run's account and of some of its games to another master of a Cluster.
+	MoveSlot Kind = "move-slot"
 
 	LoseRedis Kind = "lose-redis" // emptied; not in any schedule, because it takes promises with it
 
@@ -84,19 +91,34 @@ type Deck string
 const (
 	Processes Deck = "processes" // what happens to processes and to the network between them
 	Names     Deck = "names"     // what happens to workflows, names, versions and whole deployments
-	Failovers Deck = "failovers" // what happens to processes that find Redis through Sentinel, its failover among them
 )
 
 // Decks lists them.
-func Decks() []Deck { return []Deck{Processes, Names, Failovers} }
+func Decks() []Deck { return []Deck{Processes, Names} }
 
-// Kinds are those of the deck; a schedule deals them all before it deals one again.
-func (d Deck) Kinds() []Kind {
-	switch d {
-	case Names:
+// Layout is which nodes Redis is made of.
+type Layout string
+
+// The layouts.
+const (
+	Single   Layout = "single"   // one server
+	Sentinel Layout = "sentinel" // a master and a replica, and a Sentinel
+	Cluster  Layout = "cluster"  // three masters with a replica each
+)
+
+// Layouts lists them.
+func Layouts() []Layout { return []Layout{Single, Sentinel, Cluster} }
+
+// Kinds are those of the deck where Redis is laid out so; a schedule deals them all before it deals one again.
+func (d Deck) Kinds(redis Layout) []Kind {
+	if d == Names {
 		return NameKinds()
-	case Failovers:
-		return FailoverKinds()
+	}
+	switch redis {
+	case Sentinel:
+		return append(withoutLinksToRedis(), Failover, Failover, SplitRedis, SplitRedis)
+	case Cluster:
+		return append(withoutLinksToRedis(), Failover, Failover, MoveSlot, MoveSlot, MoveSlot)
 	}
 	return Kinds()
 }
@@ -109,12 +131,12 @@ func NameKinds() []Kind {
 	}
 }
 
-// FailoverKinds lists the kinds of the deck of failovers: none that cuts a way to Redis, for there is nothing between.
-func FailoverKinds() []Kind {
-	return []Kind{
-		Failover, Failover, Failover, KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, StopWorker, StopServer,
-		CutWorkerTemporal, CutServerTemporal, CutTrainerServer, HangWorkerEngine, ReplaceTrainer,
-	}
+// withoutLinksToRedis is the kinds of the deck of processes that cut no way to Redis: callers are told where its nodes
+// are, so that nothing can be put between.
+func withoutLinksToRedis() []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool {
+		return k == CutWorkerRedis || k == CutServerRedis || k == HangWorkerRedis
+	})
 }
 
 // Kinds lists the kinds of the deck of processes.
@@ -123,8 +145,8 @@ func Kinds() []Kind {
 		KillWorker, KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll,
 		StopWorker, StopServer, StopTrainer, StopEngine, StopTemporal, StopRedis,
 		CutWorkerRedis, CutWorkerTemporal, CutWorkerEngine, CutServerRedis, CutServerTemporal,
-		HangWorkerRedis, HangWorkerEngine, HangServerTemporal, FullRedis, SlowRedis, StaleRedis,
-		CutTrainerServer, HangTrainerServer, ReplaceTrainer, TemporalOutage,
+		HangWorkerRedis, HangWorkerEngine, HangServerTemporal, FullRedis, SlowRedis,
+		StaleRedis, TornRedis, SnapshotRedis, CutTrainerServer, HangTrainerServer, ReplaceTrainer, TemporalOutage,
 		TerminateGroup, TerminateRun, TerminateFleet, HangLoad, EnginesOutage, EndWorker,
 	}
 }
@@ -135,6 +157,8 @@ type Fault struct {
 	Index int           // which of several alike
 	At    time.Duration // since the schedule's start
 	Hold  time.Duration // how long until it is taken back; 0 for kills
+	// Chance decides what the kind leaves open, such as where a log is cut.
+	Chance int
 }
 
 // String is "kill-worker 1 at 12.3s".
@@ -202,7 +226,10 @@ func (s *Schedule) Next() Fault {
 	case TemporalOutage:
 		f.Hold = time.Duration(part * (6 + 2*s.rng.Float64()))
 		s.slot += s.slots(f.Hold)
-	case StaleRedis, Failover:
+	case MoveSlot:
+		f.Hold, f.Chance = 0, index
+	case StaleRedis, TornRedis, SnapshotRedis, Failover, SplitRedis:
+		f.Chance = index
 		f.Hold = time.Duration(part * (0.5 + s.rng.Float64()))
 		s.slot += 2
 	default:

@@ -26,7 +26,9 @@ func TestScheduleIsTheSameForTheSameSeed(t *testing.T) {
 func TestScheduleDealsEveryKindAndOneAtATime(t *testing.T) {
 	t.Parallel()
 	for _, deck := range Decks() {
-		t.Run(string(deck), func(t *testing.T) { testDeck(t, deck.Kinds()) })
+		for _, redis := range Layouts() {
+			t.Run(string(deck)+" "+string(redis), func(t *testing.T) { testDeck(t, deck.Kinds(redis)) })
+		}
 	}
 }
 
@@ -83,8 +85,8 @@ func TestTemporalIsUnavailableForLong(t *testing.T) {
 	}
 }
 
-// What the README says of ten minutes: at the default pace there are more than 100 faults, the long absence included.
-func TestTenMinutesHoldAHundredFaults(t *testing.T) {
+// What the README says of ten minutes: at the default pace there are 90 faults and more, the long absence included.
+func TestTenMinutesHoldNinetyFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(50) {
 		s := NewSchedule(Kinds(), seed, DefaultEvery, 125*time.Second, workers, engines)
@@ -92,7 +94,7 @@ func TestTenMinutesHoldAHundredFaults(t *testing.T) {
 		for s.Next().At < 10*time.Minute {
 			n++
 		}
-		if n < 105 {
+		if n < 90 {
 			t.Errorf("seed %d: %d faults", seed, n)
 		}
 	}

@@ -32,6 +32,7 @@ type watch struct {
 	violations  []string
 	lost        bool // Redis is emptied: what it promised goes with it
 	unavailable bool // Temporal is
+	split       bool // the server goes by another master of Redis than everybody else
 	tally
 	served      []exchange // claims answered with a batch
 	replies     []exchange // questions that only Temporal and a worker can answer
@@ -117,6 +118,19 @@ func (w *watch) temporalUnavailable() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.unavailable
+}
+
+// setSplit notes whether the server goes by a master of Redis that another one has replaced.
+func (w *watch) setSplit(split bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.split = split
+}
+
+func (w *watch) isSplit() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.split
 }
 
 // forgive turns a blind eye on what a Redis that is emptied cannot keep.

@@ -34,6 +34,7 @@ type outcome struct {
 	// lostBatches is the steps whose batch went with a Redis that came back older, and rolledBack whether one did.
 	lostBatches map[rollout.Step]bool
 	rolledBack  bool
+	repairs     int // of the account
 }
 
 // trained is one line of the trainer's journal.
@@ -114,7 +115,7 @@ func (s *service) train(ctx context.Context, w *watch, in *injector, p plan) (ou
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o.batches, o.account, o.tally = w.batches, w.account, w.tally
-	o.lostBatches, o.rolledBack = w.lostBatches, w.era > 1
+	o.lostBatches, o.rolledBack, o.repairs = w.lostBatches, w.era > 1, max(0, int(w.era-1))
 	o.violations = append(o.violations, w.violations...)
 	return o, nil
 }

@@ -58,7 +58,7 @@ func (in *injector) nameFault(ctx context.Context, f Fault) (back func(), err er
 	case SecondDeployment:
 		return nil, in.secondDeployment(ctx)
 	case EndWorker:
-		return nil, in.signal(in.process("worker", f.Index), syscall.SIGTERM)
+		return nil, in.signal(in.process(ctx, "worker", f.Index), syscall.SIGTERM)
 	}
 	return nil, fmt.Errorf("nobody knows how to do %s", f.Kind)
 }

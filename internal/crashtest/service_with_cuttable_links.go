@@ -62,7 +62,7 @@ func startService(ctx context.Context, cfg Config) (*service, error) {
 		Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, Dir: cfg.Dir,
 		Service: cfg.configuration(), Workers: workers,
 		Engines: engines, EngineArgs: []string{"--speed", engineSpeed, "--faults"},
-		Between: s.between, Log: cfg.Log, Replica: cfg.Deck == Failovers,
+		Between: s.between, Log: cfg.Log, Replica: cfg.Layout != Single, Masters: cfg.masters(),
 	})
 	if err == nil {
 		_, err = s.link("trainer-server", s.Server)
@@ -83,14 +83,22 @@ func startService(ctx context.Context, cfg Config) (*service, error) {
 	return s, nil
 }
 
+// masters is how many Redis has that share the slots of a Cluster.
+func (c *Config) masters() int {
+	if c.Layout == Cluster {
+		return masters
+	}
+	return 0
+}
+
 // ownRedis is our way to Redis.
 func (s *service) ownRedis() (redis.UniversalClient, error) {
-	if s.Sentinel == "" {
-		return redis.NewClient(&redis.Options{
-			Addr: s.Redis, DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second, MaxRetries: -1,
-		}), nil
+	separator := "?"
+	if strings.Contains(s.RedisURL, "?") {
+		separator = "&"
 	}
-	address, err := redisserver.Parse(s.RedisURL + "&dial_timeout=1s&read_timeout=1s&write_timeout=1s&max_retries=-1")
+	address, err := redisserver.Parse(s.RedisURL + separator +
+		"dial_timeout=1s&read_timeout=1s&write_timeout=1s&max_retries=-1")
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,8 @@ type Config struct {
 	Temporal string // temporal CLI; empty: Redis is all that is started
 	Redis    string // redis-server
 	RedisAt  string // address of a Redis that runs already; then none is started
-	// Replica gives Redis a replica, and a Sentinel through which everybody finds the master: nothing can be put between.
+	// Replica gives Redis a replica, and a Sentinel through which everybody finds the master; a Cluster's masters get one
+	// each, and no Sentinel. Nothing can be put before the nodes.
 	Replica bool
 	// Masters is how many share the slots of a Redis Cluster: nothing can be put between them and their callers. 0: one
 	// Redis, which is no Cluster.
@@ -43,7 +44,8 @@ type Config struct {
 	EngineArgs []string // of `millrace engine simulate`, besides port and seed
 	// Between is called with the name of a part and the address where it listens, and returns the address that its
 	// callers are given. The names are server-redis, server-temporal, worker-0-redis, worker-0-temporal, ..., and
-	// engine-0, ... Nil puts nothing between.
+	// engine-0, ...; where there is a Sentinel, server-sentinel and so on instead of server-redis. Nil puts nothing
+	// between.
 	Between func(part, address string) (string, error)
 	// Volatile keeps the databases in memory, for trials of what does not end: on a disk that others use, times are
 	// the disk's.
@@ -153,11 +155,11 @@ func (s *Stack) Deploy(ctx context.Context, name, service string, workers int) (
 	}
 	part := func(name string) ([]string, error) {
 		t, err := s.cfg.Between(name+"-temporal", s.Temporal)
-		if err != nil || s.Sentinel != "" || s.cfg.Masters > 0 {
-			return []string{"-c", file, "--redis", s.RedisURL, "--temporal", t}, err
+		if err != nil {
+			return nil, err
 		}
-		r, err := s.cfg.Between(name+"-redis", s.Redis)
-		return []string{"-c", file, "--redis", "redis://" + r + "/0", "--temporal", t}, err
+		r, err := s.redisOf(name)
+		return []string{"-c", file, "--redis", r, "--temporal", t}, err
 	}
 	if server, err = freeport.Address(); err != nil {
 		return "", err
