@@ -79,7 +79,8 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 	f.StringVar((*string)(&cfg.Deck), "schedule", string(crashtest.Processes),
 		"what is broken: processes or names")
 	f.StringVar((*string)(&cfg.Layout), "redis", string(crashtest.Single),
-		"which nodes Redis is made of: single, sentinel (a master and a replica) or cluster (three masters with a replica each)")
+		"which nodes Redis is made of: single, sentinel (a master and a replica) or cluster (three masters with a "+
+			"replica each)")
 	f.StringSliceVar(&only, "only", nil, "only these kinds of faults, with commas between, such as stale-redis")
 	f.StringVar(&cfg.Temporal, "temporal-bin", "", temporalFlag)
 	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds of names and ends, on a machine that does other "+

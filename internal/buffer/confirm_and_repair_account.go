@@ -48,8 +48,8 @@ func (s *Store) Confirm(ctx context.Context, run rollout.RunName, era int64, rep
 	return r.int(1) == 1, nil
 }
 
-// rewriteTornLogs has Redis, which was restarted or replaced, write its log anew. Where that fails nothing is worse than
-// before, and the next comparison asks again.
+// rewriteTornLogs has Redis, which was restarted or replaced, write its log anew. Where that fails nothing is worse
+// than before, and the next comparison asks again.
 func (s *Store) rewriteTornLogs(ctx context.Context) { _ = redisserver.RewriteTornLogs(ctx, s.rdb) }
 
 // Witnessed notes that the run's workflow knows a mark.

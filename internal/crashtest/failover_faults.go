@@ -118,7 +118,8 @@ func (in *injector) splitRedis(ctx context.Context, f Fault) (back func(), err e
 			in.service.say("  no split: %v", err)
 		}
 		again()
-		_ = node.Do(context.WithoutCancel(ctx), "acl", "setuser", "default", "+replicaof", "+slaveof").Err() // or it was restarted
+		anyway := context.WithoutCancel(ctx)
+		_ = node.Do(anyway, "acl", "setuser", "default", "+replicaof", "+slaveof").Err() // or it was restarted
 		way.restore()
 		if err == nil {
 			in.noticed(ctx, b, serial > b.serial)

@@ -222,7 +222,8 @@ func (s *service) serialIn(ctx context.Context, dir string, p plan) (int64, erro
 	defer cancel()
 	rdb := redis.NewClient(&redis.Options{Addr: address})
 	defer rdb.Close()
-	err = retry.Within(ctx, time.Minute, 20*time.Millisecond, func(ctx context.Context) error { return rdb.Ping(ctx).Err() })
+	answers := func(ctx context.Context) error { return rdb.Ping(ctx).Err() }
+	err = retry.Within(ctx, time.Minute, 20*time.Millisecond, answers)
 	if err != nil {
 		return 0, fmt.Errorf("look at what Redis will come up with: %w", err)
 	}

@@ -72,8 +72,8 @@ func (s *service) masterAddress(ctx context.Context, p plan) (string, error) {
 	return s.Redis, nil
 }
 
-// slotOwner is the master of a Cluster that has a key's slot. Nodes that were stopped have something else in mind: it is
-// the owner that says so itself.
+// slotOwner is the master of a Cluster that has a key's slot. Nodes that were stopped have something else in mind: the
+// owner is who says so itself.
 func (s *service) slotOwner(ctx context.Context, key string) (string, error) {
 	var last error
 	for _, address := range s.RedisNodes {

@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/stack"
 )
 
-// rollbacks is the ledger of what was done to Redis so that it might come back older: each time, the run has noticed and
-// reported it, or nothing was lost that a trainer had been told.
+// rollbacks is the ledger of what was done to Redis so that it might come back older: each time, the run has noticed
+// and reported it, or nothing was lost that a trainer had been told.
 type rollbacks struct {
 	injected int // came back, while the run went on
 	detected int // the account was repaired, and the run says so
@@ -88,8 +88,8 @@ func (in *injector) beforeRollback(ctx context.Context) (before, error) {
 	return b, err
 }
 
-// leaveNote writes something beside the account that is lost with whatever the trainer was told last, and answers how far
-// the account has come.
+// leaveNote writes something beside the account that is lost with whatever the trainer was told last, and answers how
+// far the account has come.
 func (in *injector) leaveNote(ctx context.Context, b *before) (serial int64, err error) {
 	b.note = fmt.Sprint(time.Now().UnixNano())
 	err = stack.Await(ctx, quiet*in.service.cfg.Every, func(ctx context.Context) error {

@@ -2,8 +2,8 @@ package crashtest
 
 import "testing"
 
-// A rollback counts as detected when the run has repaired its account and says so; it may go unnoticed only when nothing
-// was lost that a trainer had been told.
+// A rollback counts as detected when the run has repaired its account and says so; it may go unnoticed only when
+// nothing was lost that a trainer had been told.
 func TestRollbacksAddUp(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

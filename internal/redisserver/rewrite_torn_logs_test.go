@@ -16,8 +16,8 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// A log that a power cut has torn in the middle of a script: Redis comes up without the script, and stays without it when
-// it is restarted again.
+// A log that a power cut has torn in the middle of a script: Redis comes up without the script, and stays without it
+// when it is restarted again.
 func TestTornLogIsRewritten(t *testing.T) {
 	t.Parallel()
 	dir, port := t.TempDir(), redistest.Port(t)
@@ -47,8 +47,8 @@ func TestTornLogIsRewritten(t *testing.T) {
 	if err := redisserver.RewriteTornLogs(ctx, rdb); err != nil {
 		t.Fatal(err)
 	}
-	err = retry.Within(ctx, 20*time.Second, 20*time.Millisecond, func(ctx context.Context) error { return rewritten(ctx, rdb) })
-	if err != nil {
+	done := func(ctx context.Context) error { return rewritten(ctx, rdb) }
+	if err := retry.Within(ctx, 20*time.Second, 20*time.Millisecond, done); err != nil {
 		t.Fatal(err)
 	}
 	if err := redisserver.RewriteTornLogs(ctx, rdb); err != nil {

@@ -56,12 +56,13 @@ type Features struct {
 	Comparing  bool // publications are compared by their weights, and wait for engines
 	LongPauses bool // pauses of launches end, however long they are
 	Marked     bool // the account has a mark, and a buffer that is behind it is repaired
+	LateNews   bool // what an account tells that a repair has overtaken counts, if it can
 }
 
 // AllFeatures are those of a run that is begun now.
 var AllFeatures = Features{
 	Bounded: true, Watched: true, Paced: true, BackingOff: true, Adopting: true, Comparing: true, LongPauses: true,
-	Marked: true,
+	Marked: true, LateNews: true,
 }
 
 // New is the machine of an execution that takes over run.

@@ -18,6 +18,7 @@ const (
 func (r *Run) learn(mark rollout.Mark) {
 	known := &r.Mark
 	if mark.Era < known.Era {
+		r.learnLate(mark)
 		return
 	}
 	newer := mark.Era > known.Era || mark.Serial > known.Serial
@@ -27,8 +28,7 @@ func (r *Run) learn(mark rollout.Mark) {
 		case old == nil:
 			known.Grants = append(known.Grants, g)
 		case newer && old.Digest != g.Digest:
-			r.Spent = append(r.Spent, old.Seqs...)
-			r.Spent = slices.Clone(r.Spent[max(0, len(r.Spent)-keptSeqs):])
+			r.spend(old.Seqs)
 			*old = g
 		}
 	}
@@ -44,6 +44,54 @@ func (r *Run) learn(mark rollout.Mark) {
 		*known = mark
 		known.Grants = grants
 	}
+}
+
+// keptEras is of how many eras that are over a run knows how far their accounts had come.
+const keptEras = 8
+
+// endedEra is how far the account of an era had come when a repair ended it, or has come since.
+type endedEra struct {
+	Era    int64 `json:"era"`
+	Serial int64 `json:"serial"`
+}
+
+// learnLate takes in what the account of an era has told since that era was ended: a master of Redis that was cut off
+// serves on, for a server that has not heard of the next one. As long as no trainer has announced itself to the next
+// one, what was told there counts, and has the account repaired once more. What cannot count, because a step has
+// another batch by now, is at least never trained on again.
+func (r *Run) learnLate(mark rollout.Mark) {
+	i := slices.IndexFunc(r.Ended, func(e endedEra) bool { return e.Era == mark.Era })
+	if !r.features.LateNews || i < 0 || mark.Serial <= r.Ended[i].Serial {
+		return
+	}
+	r.Ended[i].Serial = mark.Serial
+	known, news := &r.Mark, false
+	served := known.Generation <= r.Repaired
+	for _, g := range mark.Grants {
+		old := known.Grant(g.Step)
+		switch {
+		case old != nil && old.Digest == g.Digest:
+			continue
+		case old == nil && served && g.Step >= known.Granted:
+			known.Grants = append(known.Grants, g)
+			known.Granted = g.Step + 1
+		default:
+			r.spend(g.Seqs)
+		}
+		news = true
+	}
+	if served && mark.Completed > known.Completed {
+		known.Completed, news = min(mark.Completed, known.Granted), true
+	}
+	if news {
+		known.Serial++ // the buffer's account is behind it
+	}
+}
+
+// spend has groups never given out again.
+func (r *Run) spend(seqs []rollout.GroupSeq) {
+	r.Spent = append(r.Spent, seqs...)
+	r.Spent = slices.Clone(r.Spent[max(0, len(r.Spent)-keptSeqs):])
 }
 
 // readMarked reads the buffer's account and compares it with the run's: one that is behind is repaired, and one whose
@@ -112,6 +160,10 @@ func (m *Machine) repair(found Account, take func(AccountRead)) {
 			for i := range m.Mark.Grants {
 				g := &m.Mark.Grants[i]
 				g.Lost = g.Lost || slices.Contains(r.Rollback.LostBatches, g.Step)
+			}
+			if m.features.LateNews {
+				m.Ended = append(m.Ended[max(0, len(m.Ended)-keptEras+1):], endedEra{m.Mark.Era, m.Mark.Serial})
+				m.Repaired = r.Account.Mark.Generation
 			}
 			m.learn(r.Account.Mark)
 		} else {

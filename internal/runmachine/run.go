@@ -44,9 +44,13 @@ type Run struct {
 
 	Mark rollout.Mark `json:"mark,omitzero"` // how far the buffer's account is known to have come
 	// Spent is groups of batches that were lost and formed again of others: none of them is ever given out again.
-	Spent     []rollout.GroupSeq `json:"spent,omitempty"`
-	Rollbacks int                `json:"rollbacks,omitempty"`
-	Rollback  *rollout.Rollback  `json:"rollback,omitempty"` // the latest
+	Spent []rollout.GroupSeq `json:"spent,omitempty"`
+	// Ended is the latest eras of the account that a repair has ended, and Repaired the trainer generation that the latest
+	// repair gave: a higher one is that of a trainer which has announced itself since.
+	Ended     []endedEra                `json:"ended,omitempty"`
+	Repaired  rollout.TrainerGeneration `json:"repaired,omitempty"`
+	Rollbacks int                       `json:"rollbacks,omitempty"`
+	Rollback  *rollout.Rollback         `json:"rollback,omitempty"` // the latest
 
 	features Features // of the execution that drives it
 }

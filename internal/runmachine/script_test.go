@@ -26,6 +26,7 @@ import (
 //	probe 21 steps=2 [for=1h] | probe end
 //	publish 1 /path [digest=d]   with the answers that fault=CODE (of loads) and unfit=CODE (of the inspection) give
 //	save | back            Redis comes back as it was when it was saved
+//	late era=1 serial=9 [step=1 3-5] [completed=2]   the account of an era that is over has told more
 //	pass 15s | forget [batches] | cut | lost [late] | hold TASK | answer | fail TASK | slow 600ms
 //	account                what the run counts
 func TestScripts(t *testing.T) {
@@ -135,6 +136,8 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 	case "back":
 		w.goBack()
 		w.event(BufferChanged{})
+	case "late":
+		w.event(BufferChanged{Mark: lateMark(t, d)})
 	case "cut":
 		if err := w.cut(); err != nil {
 			t.Fatal(err)
@@ -162,6 +165,21 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 	default:
 		t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
 	}
+}
+
+// lateMark is how far the account of an era is said to have come.
+func lateMark(t *testing.T, d *datadriven.TestData) rollout.Mark {
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(textOf(d, name, "0"), 10, 64)
+		return n
+	}
+	mark := rollout.Mark{Era: number("era"), Serial: number("serial"), Completed: rollout.Step(number("completed"))}
+	if d.HasArg("step") {
+		seqs := groupsOf(t, d)
+		mark.Grants = []rollout.Grant{{Step: rollout.Step(number("step")), Seqs: seqs, Digest: fmt.Sprint(seqs)}}
+		mark.Granted = mark.Grants[0].Step + 1
+	}
+	return mark
 }
 
 // account is what the run counts, as text.
