@@ -108,8 +108,17 @@ chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and ch
 	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY)) $(if $(REDIS),--redis $(REDIS))
 
 .PHONY: test-redis-faults
-test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older, and of failovers to a replica that lags
-	MILLRACE_REDIS_FAULTS=1 go test ./internal/crashtest -run 'OlderAgain|Failovers'
+test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older, of failovers, of slots that move, and of nodes that are stopped
+	MILLRACE_REDIS_FAULTS=1 go test ./internal/crashtest -run 'OlderAgain|Failovers|SlotsMove|Bounded'
+
+OLD := 215bff6
+.PHONY: test-rolling
+test-rolling: $(TEMPORAL) ## roll a run over from an earlier version (OLD=commit; before marks and journals, if not given) and back
+	@rm -rf .millrace/old && mkdir -p .millrace/old/source
+	git archive $(OLD) | tar x -C .millrace/old/source
+	cd .millrace/old/source && go build -o ../millrace ./cmd/millrace
+	rm -rf .millrace/old/source
+	MILLRACE_OLD=$(CURDIR)/.millrace/old/millrace go test ./internal/crashtest -run RollingOver -v -count=1
 
 .PHONY: chaos-names
 chaos-names: ## the same with what happens to workflows, names, versions and a second deployment

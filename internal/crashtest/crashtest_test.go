@@ -142,6 +142,25 @@ func TestFailoversToAReplicaThatLags(t *testing.T) {
 	})
 }
 
+// In a Cluster the slots of the account and of games move, masters die and lag behind, logs are torn.
+func TestSlotsMoveAndMastersDie(t *testing.T) {
+	redisFaults(t)
+	cfg := crashtest.Config{
+		Layout: crashtest.Cluster, Seed: 641, Duration: 40 * time.Second, Every: 3 * time.Second, Dir: t.TempDir(),
+		Only: []crashtest.Kind{crashtest.MoveSlot, crashtest.MoveSlot, crashtest.Failover, crashtest.KillRedis,
+			crashtest.TornRedis, crashtest.KillWorker},
+		Log: t.Output(), Patience: 2,
+		Run: crashtest.RunConfig{
+			Steps: 16, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 500 * time.Millisecond, Checkpoint: 3,
+			Shape: crashtest.Plain,
+		},
+	}
+	programs(t, &cfg)
+	untilEnough(t, cfg, func(r crashtest.Report) bool {
+		return r.Summary.RollbacksDetected >= 1 && r.Summary.ByKind["move-slot"] > 0 && r.Summary.Steps >= cfg.Run.Steps
+	})
+}
+
 // redisFaults skips a test that takes a minute and is about Redis alone, unless `make test-redis-faults` runs it.
 func redisFaults(t *testing.T) {
 	t.Helper()
