@@ -267,9 +267,13 @@ func (w *watch) look(ctx context.Context, run string) bool {
 func (w *watch) knowsRollback(ctx context.Context, account buffer.Account) bool {
 	w.mu.Lock()
 	behind, known := account.Mark.Era < w.era, account.Mark.Era <= max(w.era, 1)
+	if !behind && known {
+		w.era = account.Mark.Era // 1: the run has confirmed it
+	}
 	w.mu.Unlock()
 	if behind || known {
-		return !behind // an old master has woken up that nobody has replaced yet
+		// Behind it is where an old master has woken up that nobody has replaced yet, or nobody has looked at it yet.
+		return !behind
 	}
 	status, err := w.service.store.Status(ctx, w.current().id())
 	if err != nil || status.Rollback == nil || status.Rollback.Era < account.Mark.Era {

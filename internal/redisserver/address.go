@@ -166,7 +166,11 @@ func (a Address) Connect() redis.UniversalClient {
 	case a.sentinel != nil:
 		return redis.NewFailoverClient(a.sentinel)
 	case a.cluster != nil:
-		return redis.NewClusterClient(a.cluster)
+		rdb := redis.NewClusterClient(a.cluster)
+		if hook := boundedCalls(a.cluster); hook != nil {
+			rdb.AddHook(hook)
+		}
+		return rdb
 	}
 	return redis.NewClient(a.single)
 }
