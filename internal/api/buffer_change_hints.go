@@ -67,7 +67,8 @@ func (s *Server) sendHint(ctx context.Context, run rollout.RunName) {
 	if s.witness(ctx, run) {
 		return
 	}
-	if err := s.deps.Control.BufferChanged(ctx, run, rollout.Mark{}); err != nil {
+	err := s.deps.Control.BufferChanged(ctx, run, rollout.Mark{})
+	if err != nil && !rollout.Refused(err, rollout.NoSuchRun) { // one that is over has nobody to tell
 		s.deps.Log.WarnContext(ctx, "hint to workflow not delivered; the run looks by itself later",
 			"run", string(run), "error", err)
 	}

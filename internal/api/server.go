@@ -116,7 +116,7 @@ type Server struct {
 	hints           chan rollout.RunName
 	witnessing      singleflight.Group
 	tellAgainAt     atomic.Int64 // when Temporal is told marks again, in Unix nanoseconds
-	acquainted      sync.Map     // runs that were asked how far their accounts have come: rollout.RunName -> true
+	acquainted      sync.Map     // runs that were asked how far their accounts have come: rollout.RunName -> answered
 	comparing       sync.Map     // when each run was last asked to compare its account: rollout.RunName -> time.Time
 
 	stopping chan struct{} // closed when long polls and streams must end

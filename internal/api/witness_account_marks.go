@@ -49,9 +49,10 @@ func (s *Server) tellMark(ctx context.Context, run rollout.RunName, mark rollout
 	return true
 }
 
-// tellMarks tells workflows what they could not be told before, until ctx is done.
+// tellMarks tells workflows what they could not be told before, and asks those that did not answer, until ctx is done.
 func (s *Server) tellMarks(ctx context.Context) {
 	for retry.Pause(ctx, witnessAgain) == nil {
+		s.acquaintAgain(ctx)
 		for _, run := range s.deps.Store.UnwitnessedRuns() {
 			s.witness(ctx, run)
 		}
@@ -60,14 +61,30 @@ func (s *Server) tellMarks(ctx context.Context) {
 
 // acquaint has this process know how far a run's account has come before it first asks Redis for something that could
 // do harm. A master of Redis that was cut off and is promoted again looks as if nothing had happened, to who has seen
-// nothing else. Where nobody answers, calls go on without it.
+// nothing else. Where nobody answers, calls go on without it, and the run is asked again until it answers.
 func (s *Server) acquaint(ctx context.Context, run rollout.RunName) {
 	if s.deps.Store.Knows(run) {
 		return
 	}
-	if _, asked := s.acquainted.LoadOrStore(run, true); asked {
+	if _, asked := s.acquainted.LoadOrStore(run, false); asked {
 		return
 	}
+	s.askMark(ctx, run)
+}
+
+// acquaintAgain asks the runs that did not answer.
+func (s *Server) acquaintAgain(ctx context.Context) {
+	s.acquainted.Range(func(run, answered any) bool {
+		if !answered.(bool) {
+			s.askMark(ctx, run.(rollout.RunName))
+		}
+		return ctx.Err() == nil
+	})
+}
+
+// askMark asks a run's workflow how far it knows the account to have come. An account that is behind it is in doubt
+// from then on.
+func (s *Server) askMark(ctx context.Context, run rollout.RunName) {
 	ctx, cancel := context.WithTimeout(ctx, witnessPatience)
 	defer cancel()
 	mark, err := s.deps.Control.Mark(ctx, run)
@@ -75,9 +92,11 @@ func (s *Server) acquaint(ctx context.Context, run rollout.RunName) {
 	case err == nil:
 		s.deps.Store.Know(run, mark)
 	case !rollout.Refused(err, rollout.NoSuchRun):
-		s.deps.Log.InfoContext(ctx, "the run's workflow does not say how far its account has come", "run", string(run),
-			"error", err)
+		s.deps.Log.InfoContext(ctx, "the run's workflow does not say how far its account has come; it is asked again",
+			"run", string(run), "error", err)
+		return
 	}
+	s.acquainted.Store(run, true)
 }
 
 // doubted has a run compare its account at once when a call waits for that. It is asked twice a second at most,
