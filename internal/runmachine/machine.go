@@ -243,6 +243,9 @@ const retrySyncAfter = time.Second
 
 // wait waits until something happens, more may be launched, or the account should be compared again.
 func (m *Machine) wait(next func()) {
+	if len(m.Playing) == 0 {
+		m.suspects = false // who was suspected is accounted for
+	}
 	_, m.waits = m.launchable()
 	if m.retrySync {
 		m.waits = min(m.waits, retrySyncAfter)

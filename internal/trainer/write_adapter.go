@@ -79,7 +79,13 @@ func writeAdapter(dir, name string, cfg peft, version, training int64) (adapter,
 			return a, err
 		}
 	}
-	return a, writeWhole(a.path, map[string][]byte{"adapter_config.json": config, weightsFile: weights})
+	err = writeWhole(a.path, map[string][]byte{"adapter_config.json": config, weightsFile: weights})
+	if err != nil { // a trainer that this one replaces, or is replaced by, may have been quicker
+		if there, _ := os.ReadFile(filepath.Join(a.path, weightsFile)); bytes.Equal(there, weights) {
+			return a, nil
+		}
+	}
+	return a, err
 }
 
 const weightsFile = "adapter_model.safetensors"
