@@ -62,8 +62,11 @@ func (s *Store) Deleting(ctx context.Context) ([]rollout.RunName, error) {
 	return runs, nil
 }
 
-// purgeAtOnce bounds how many groups or steps are removed in one call of Redis.
-const purgeAtOnce = 100
+// Redis serves nobody else while it works through what one client has sent at once.
+const (
+	purgeAtOnce  = 100 // groups or steps that are looked up
+	unlinkAtOnce = 512 // keys that are removed
+)
 
 // Purge removes everything that a deleted run held. A run that is not deleted is deleted first: somebody has begun to.
 func (s *Store) Purge(ctx context.Context, run rollout.RunName) error {
@@ -109,18 +112,42 @@ func (s *Store) purgeGroups(ctx context.Context, run rollout.RunName, set string
 		if len(seqs) == 0 {
 			return nil
 		}
-		if err := s.purgeGames(ctx, run, seqs); err != nil {
+		if err := s.purgeLooked(ctx, run, seqs); err != nil {
 			return err
 		}
-		_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			p.Unlink(ctx, s.groupKeys(run, seqs)...)
-			p.ZRem(ctx, set, seqs)
+		if err := s.rdb.ZRem(ctx, set, seqs).Err(); err != nil {
+			return trouble("purge run", err)
+		}
+	}
+}
+
+// purgeLooked removes groups and what is kept of their games.
+func (s *Store) purgeLooked(ctx context.Context, run rollout.RunName, seqs []string) error {
+	for portion := range slices.Chunk(seqs, purgeAtOnce) {
+		if err := s.purgeGames(ctx, run, portion); err != nil {
+			return err
+		}
+		if err := s.unlink(ctx, s.groupKeys(run, portion)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlink removes keys of any slots, portion by portion.
+func (s *Store) unlink(ctx context.Context, keys []string) error {
+	for portion := range slices.Chunk(keys, unlinkAtOnce) {
+		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, key := range portion {
+				p.Unlink(ctx, key)
+			}
 			return nil
 		})
 		if err != nil {
 			return trouble("purge run", err)
 		}
 	}
+	return nil
 }
 
 // purgeSteps removes the records of steps, the oldest first, and the groups that are kept of them.
@@ -150,20 +177,17 @@ func (s *Store) purgeSteps(ctx context.Context, run rollout.RunName) error {
 		for _, seqs := range of {
 			all = append(all, strings.Fields(seqs.Val())...)
 		}
-		if err := s.purgeGames(ctx, run, all); err != nil {
+		if err := s.purgeLooked(ctx, run, all); err != nil {
 			return err
 		}
-		_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, seqs := range of {
-				if groups := strings.Fields(seqs.Val()); len(groups) > 0 {
-					p.Unlink(ctx, s.groupKeys(run, groups)...)
-				}
-				p.Unlink(ctx, s.stepKey(run, rollout.Step(from+int64(i))))
-			}
-			p.HSet(ctx, dying, "purged", to)
-			return nil
-		})
-		if err != nil {
+		steps := make([]string, 0, to-from)
+		for k := from; k < to; k++ {
+			steps = append(steps, s.stepKey(run, rollout.Step(k)))
+		}
+		if err := s.unlink(ctx, steps); err != nil {
+			return err
+		}
+		if err := s.rdb.HSet(ctx, dying, "purged", to).Err(); err != nil {
 			return trouble("purge run", err)
 		}
 	}
@@ -182,22 +206,17 @@ func (s *Store) purgeGames(ctx context.Context, run rollout.RunName, seqs []stri
 	if err != nil && err != redis.Nil {
 		return trouble("purge run", err)
 	}
-	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, seq := range seqs {
-			n, _ := strconv.ParseInt(seq, 10, 64) // a number that our scripts wrote
-			of := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(n)}}
-			for _, sample := range append(begun[i].Val(), strings.Fields(ended[i].Val())...) {
-				if of.Sample, err = strconv.Atoi(strings.TrimPrefix(sample, "a")); err == nil {
-					p.Unlink(ctx, s.journalKeys(of)...)
-				}
+	var keys []string
+	for i, seq := range seqs {
+		n, _ := strconv.ParseInt(seq, 10, 64) // a number that our scripts wrote
+		of := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(n)}}
+		for _, sample := range append(begun[i].Val(), strings.Fields(ended[i].Val())...) {
+			if of.Sample, err = strconv.Atoi(strings.TrimPrefix(sample, "a")); err == nil {
+				keys = append(keys, s.journalKeys(of)...)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return trouble("purge run", err)
 	}
-	return nil
+	return s.unlink(ctx, keys)
 }
 
 func (s *Store) groupKeys(run rollout.RunName, seqs []string) []string {
