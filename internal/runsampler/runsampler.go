@@ -108,7 +108,7 @@ func (s *Sampler) sampleAll(ctx context.Context, now time.Time) error {
 }
 
 // windAtOnce bounds how many runs are wound up in a turn: the first time it may be all that have ever ended.
-const windAtOnce = 64
+const windAtOnce = 256
 
 // windUpAll winds up the runs that are over.
 func (s *Sampler) windUpAll(ctx context.Context, now time.Time) error {
