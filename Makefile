@@ -107,6 +107,11 @@ SEED := 0
 chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule, ONLY=stale-redis,kill-server some faults, REDIS=sentinel or cluster has failovers
 	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY)) $(if $(REDIS),--redis $(REDIS))
 
+.PHONY: bench-ended
+bench-ended: build $(TEMPORAL) ## what 5,000 runs that are over cost an idle server, worker and Redis: four minutes
+	MILLRACE_ENDED_RUNS=5000 MILLRACE_BINARY=$(abspath $(BIN))/millrace MILLRACE_TEMPORAL=$(TEMPORAL) \
+	  go test ./internal/server -run TestWhatEndedRunsCost -count=1 -v -timeout 15m
+
 .PHONY: test-redis-faults
 test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older, of failovers, of slots that move, and of nodes that are stopped
 	MILLRACE_REDIS_FAULTS=1 go test ./internal/crashtest -run 'OlderAgain|Failovers|SlotsMove|Bounded'

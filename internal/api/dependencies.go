@@ -37,7 +37,10 @@ type Control interface {
 type Store interface {
 	// ID is the id of the run that a name stands for now; names reach no other method.
 	ID(ctx context.Context, name rollout.RunName) (rollout.RunName, error)
-	Runs(ctx context.Context) ([]rollout.RunStatus, error)
+	// RunsPage lists runs: those that go on, then those that are over, the latest first, from the one on that follows
+	// after. next is where the next page begins, empty if there is none.
+	RunsPage(ctx context.Context, after rollout.RunName, limit int) (runs []rollout.RunStatus, next rollout.RunName,
+		err error)
 	Active(ctx context.Context) ([]rollout.RunStatus, error)
 	Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error)
 	Counts(ctx context.Context, run rollout.RunName) (rollout.BufferCounts, error)

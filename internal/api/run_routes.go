@@ -66,7 +66,8 @@ func (s *Server) registerRuns() {
 	onlyDocuments(start)
 
 	huma.Register(s.api, s.operation(get, "/v1/runs", "list-runs", "runs", "List runs",
-		"Every run that is kept, over or not."), s.listRuns)
+		"Runs that go on, by name, then those that are kept and over, the latest first. Pass next as after to go on "+
+			"with the next page."), s.listRuns)
 	huma.Register(s.api, s.operation(get, "/v1/runs/{run}", "show-run", "runs", "Show a run",
 		"The run's status, its buffer by state, what bounds it, how groups left, how attempts at its games ended, alarms, "+
 			"its engines over the last minute, and what waits for what."), s.showRun)
@@ -112,15 +113,26 @@ func (s *Server) startRun(ctx context.Context, in *struct{ RawBody []byte }) (*s
 type runsBody struct {
 	Body struct {
 		Runs []rollout.RunStatus `json:"runs"`
+		Next rollout.RunName     `json:"next,omitempty" doc:"Where the next page begins; left out when there is none"`
 	}
 }
 
-func (s *Server) listRuns(ctx context.Context, _ *struct{}) (*runsBody, error) {
-	runs, err := s.deps.Store.Runs(ctx)
+func (s *Server) listRuns(ctx context.Context, in *struct {
+	After  rollout.RunName `query:"after" maxLength:"80" doc:"Only those after this one: next of the page before"`
+	Limit  int             `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"How many at most"`
+	Active bool            `query:"active" doc:"Only those that go on"`
+}) (*runsBody, error) {
+	var runs []rollout.RunStatus
+	var err error
+	out := &runsBody{}
+	if in.Active {
+		runs, err = s.deps.Store.Active(ctx)
+	} else {
+		runs, out.Body.Next, err = s.deps.Store.RunsPage(ctx, in.After, in.Limit)
+	}
 	if err != nil {
 		return nil, s.fail(ctx, "list runs", err)
 	}
-	out := &runsBody{}
 	out.Body.Runs = s.visible(ctx, runs)
 	return out, nil
 }

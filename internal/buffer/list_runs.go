@@ -41,6 +41,43 @@ func (s *Store) Active(ctx context.Context) ([]rollout.RunStatus, error) {
 	return slices.DeleteFunc(runs, func(run rollout.RunStatus) bool { return run.State.Over() }), nil
 }
 
+// RunsPage is up to limit runs: those that go on, by name, and then those that are over, the latest first; from the one
+// on that follows after, which is over. next is where the next page begins, empty if there is none.
+func (s *Store) RunsPage(ctx context.Context, after rollout.RunName,
+	limit int) (runs []rollout.RunStatus, next rollout.RunName, err error) {
+	if err := s.date(ctx); err != nil {
+		return nil, "", err
+	}
+	if after == "" {
+		if runs, err = s.Active(ctx); err != nil {
+			return nil, "", err
+		}
+		limit = max(1, limit-len(runs)) // they are few: a deployment bounds them
+	}
+	names, found, err := s.runs.NewestEnded(ctx, after, limit+1)
+	switch {
+	case err != nil:
+		return nil, "", trouble("list runs", err)
+	case !found:
+		return nil, "", rollout.Refuse(rollout.Invalid, "after: run %s is not among those that are over, or not any more: "+
+			"list the runs from the first one", after)
+	}
+	if len(names) > limit {
+		names = names[:limit]
+		next = names[limit-1]
+	}
+	over, err := s.statuses(ctx, slices.Clone(names))
+	if err != nil {
+		return nil, "", err
+	}
+	place := map[rollout.RunName]int{}
+	for i, name := range names {
+		place[name] = i
+	}
+	slices.SortFunc(over, func(a, b rollout.RunStatus) int { return place[a.Spec.Name] - place[b.Spec.Name] })
+	return append(runs, over...), next, nil
+}
+
 // Winding is the runs that are over and not wound up: their last waits and tokens may not be told of yet.
 func (s *Store) Winding(ctx context.Context) ([]rollout.RunName, error) {
 	runs, err := s.runs.Winding(ctx)

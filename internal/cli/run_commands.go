@@ -164,26 +164,26 @@ func inNoFile(err error) error {
 }
 
 func (s *session) listCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List runs", Args: exactly(0),
+	var active bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List runs: those that go on, then those that are over, the latest first", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.client()
 			if err != nil {
 				return err
 			}
-			type list struct {
-				Runs []rollout.RunStatus `json:"runs"`
-			}
-			l, a, err := apiclient.Get[list](cmd.Context(), c.Client, "/v1/runs")
+			runs, body, err := allRuns(cmd.Context(), c.Client, active)
 			if err != nil {
 				return err
 			}
-			if len(l.Runs) == 0 {
+			if len(runs) == 0 {
 				s.say("no runs; start one with: millrace run start -f SPEC")
 			}
-			return s.show(a.Body, func() error { return s.write(runsTable(l.Runs, s.now())) })
+			return s.show(body, func() error { return s.write(runsTable(runs, s.now())) })
 		},
 	}
+	cmd.Flags().BoolVar(&active, "active", false, "only those that go on")
+	return cmd
 }
 
 func (s *session) showCommand() *cobra.Command {

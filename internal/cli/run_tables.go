@@ -21,9 +21,22 @@ func runsTable(runs []rollout.RunStatus, now time.Time) *table.Table {
 		t.Row(string(r.Spec.Name), string(r.State), count(int64(r.NextStep)), count(int64(r.Spec.Steps)),
 			fmt.Sprintf("v%d", r.PolicyVersion),
 			count(int64(r.Spec.Buffer.Depth)), count(int64(r.Spec.Buffer.GroupsPerStep)), count(r.Outstanding),
-			ago(r.StartedAt, now), cmp.Or(r.Reason, conditionText(r)))
+			ago(r.StartedAt, now), reasonText(r, now))
 	}
 	return t
+}
+
+// reasonText is why a run is in its state, and when it is deleted.
+func reasonText(r rollout.RunStatus, now time.Time) string {
+	text := cmp.Or(r.Reason, conditionText(r))
+	if r.DeletesAt.IsZero() {
+		return text
+	}
+	deletes := "deletes in " + span(r.DeletesAt.Sub(now))
+	if text == "" {
+		return deletes
+	}
+	return text + "; " + deletes
 }
 
 // showRun writes what is wrong with a run, then the run as names and values, then its losses, policies and waits.

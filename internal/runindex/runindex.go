@@ -10,6 +10,7 @@ package runindex
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -212,6 +213,30 @@ func (x Index) EndedBeyond(ctx context.Context, newest, limit int) ([]rollout.Ru
 		return nil, fmt.Errorf("list the runs that are over: %w", err)
 	}
 	return runs(names), nil
+}
+
+// NewestEnded is up to limit runs that are over, those first that ended last, from the one on that follows after;
+// empty: from the first. false: after is not over, or there no longer.
+func (x Index) NewestEnded(ctx context.Context, after rollout.RunName, limit int) ([]rollout.RunName, bool, error) {
+	from := int64(0)
+	if after != "" {
+		rank, err := x.rdb.ZRevRank(ctx, x.ends(), string(after)).Result()
+		if errors.Is(err, redis.Nil) {
+			return nil, false, nil
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("list the runs that are over: %w", err)
+		}
+		from = rank + 1
+	}
+	if limit <= 0 {
+		return nil, true, nil
+	}
+	names, err := x.rdb.ZRevRange(ctx, x.ends(), from, from+int64(limit)-1).Result()
+	if err != nil {
+		return nil, false, fmt.Errorf("list the runs that are over: %w", err)
+	}
+	return runs(names), true, nil
 }
 
 // Undated is the runs that are over and of which the time of their end is not known: processes of earlier versions have
