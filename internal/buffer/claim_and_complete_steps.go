@@ -51,7 +51,9 @@ func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rol
 
 func notRetained(run rollout.RunName, step string, oldest int64) error {
 	return rollout.Refuse(rollout.NotRetained,
-		"the batch of step %s of run %s was trained on and is not kept; the oldest one kept is step %d", step, run, oldest)
+		"the batch of step %s of run %s was trained on and is not kept; the oldest one kept is step %d; retain_steps of the "+
+			"service configuration says how many are kept: at least as many steps as lie between two checkpoints of the "+
+			"trainer should be", step, run, oldest)
 }
 
 // Share is one rank's part of a batch: the trajectories are cut, in order, into World parts that differ by one
