@@ -28,7 +28,7 @@ type servedModels struct {
 // unserved is why a game need not wait in its slot: no engine serves a model that it asks for. It is nil while that is
 // not known, and for games whose attempts Temporal bounds, as earlier versions had it.
 func (at *attempt) unserved(ctx context.Context) error {
-	if policy := activity.GetInfo(ctx).RetryPolicy; policy != nil && policy.MaximumAttempts > 0 {
+	if policy := activity.GetInfo(ctx).RetryPolicy; policy != nil && policy.MaximumAttempts > 1 {
 		return nil
 	}
 	for _, model := range at.usageCounter.waitingSince(at.Now().Add(-unservedAfter)) {

@@ -65,6 +65,7 @@ func (c *Client) Start(ctx context.Context, s rollout.Spec) (status rollout.RunS
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Memo:                                     map[string]any{"spec": s, "spec_hash": spec.Hash(s)},
+		Priority:                                 fairness(s.Name),
 	}, Run, RunInput{Spec: s, Queues: queues, Deployment: deployment})
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &already) {

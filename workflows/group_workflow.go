@@ -44,7 +44,7 @@ func playGroup(ctx workflow.Context, in GroupInput) (activities.GroupEnd, error)
 	if err := workflow.ExecuteActivity(short, acts.PrepareGroup, in.Plan).Get(ctx, &prepared); err != nil {
 		return end, err
 	}
-	if prepared.WarmUp {
+	if prepared.WarmUp { // it has no turns: how far it has come goes from attempt to attempt of one activity
 		long := workflow.WithActivityOptions(ctx, episodeActivity(in))
 		if err := workflow.ExecuteActivity(long, acts.WarmUpGroup, in.Plan).Get(ctx, nil); err != nil {
 			return end, err
@@ -84,21 +84,12 @@ func (g *games) hopeless(plan activities.GroupPlan) bool {
 func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	ctx = workflow.WithActivityOptions(ctx, episodeActivity(in))
 
 	plan := in.Plan
 	g := &games{running: plan.Samples + plan.Oversample}
 	selector := workflow.NewSelector(ctx)
 	for sample := range g.running {
-		game := workflow.ExecuteActivity(ctx, acts.PlayEpisode, activities.EpisodeInput{Plan: plan, Sample: sample})
-		selector.AddFuture(game, func(f workflow.Future) {
-			g.running--
-			if err := f.Get(ctx, nil); err != nil {
-				g.failure = err
-				return
-			}
-			g.finished = append(g.finished, sample)
-		})
+		g.play(ctx, selector, in, sample, firstTurn)
 	}
 	timed := plan.Grace == 0
 	for !g.enough(plan) {
@@ -112,6 +103,25 @@ func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 		}
 	}
 	return g, ctx.Err()
+}
+
+// play has a game played when it is its turn, and again when that has not finished it.
+func (g *games) play(ctx workflow.Context, selector workflow.Selector, in GroupInput, sample int, t turn) {
+	long := workflow.WithActivityOptions(ctx, t.options(episodeActivity(in)))
+	game := workflow.ExecuteActivity(long, acts.PlayEpisode, activities.EpisodeInput{Plan: in.Plan, Sample: sample})
+	selector.AddFuture(game, func(f workflow.Future) {
+		err := f.Get(ctx, nil)
+		if next, more := t.after(ctx, err); more {
+			g.play(ctx, selector, in, sample, next)
+			return
+		}
+		g.running--
+		if err != nil {
+			g.failure = err
+			return
+		}
+		g.finished = append(g.finished, sample)
+	})
 }
 
 func discardGroup(ctx workflow.Context, in GroupInput, code rollout.Code) activities.GroupEnd {

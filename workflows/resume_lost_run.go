@@ -41,6 +41,7 @@ func (c *Client) Resume(ctx context.Context, lost Lost) (rollout.RunStatus, erro
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Memo:                                     map[string]any{"spec": lost.Spec},
+		Priority:                                 fairness(run),
 	}, Run, RunInput{
 		Spec: lost.Spec, Queues: c.Deployment.Queues().Of(run), Deployment: c.Deployment, State: state, Resumed: true,
 	})

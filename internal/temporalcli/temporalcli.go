@@ -20,7 +20,10 @@ func Find(getenv func(string) string, root string) (string, error) {
 		"`make temporal`, install it from https://docs.temporal.io/cli, or name a running server with --temporal host:port")
 }
 
-// DevServer is the arguments that run the dev server on a port of loopback.
+// DevServer is the arguments that run the dev server on a port of loopback. Tasks have priorities, which server 1.29
+// has switched off, and new ones go to one partition of their queue: each partition has an order of its own.
 func DevServer(port string, more ...string) []string {
-	return append([]string{"server", "start-dev", "--ip", "127.0.0.1", "--port", port, "--log-level", "error"}, more...)
+	return append([]string{"server", "start-dev", "--ip", "127.0.0.1", "--port", port, "--log-level", "error",
+		"--dynamic-config-value", "matching.useNewMatcher=true",
+		"--dynamic-config-value", "matching.numTaskqueueWritePartitions=1"}, more...)
 }

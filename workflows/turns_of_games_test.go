@@ -1,0 +1,136 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/temporalcli"
+	"github.com/millrace/millrace/workflows"
+)
+
+// lane is a task queue of games on a real server, with a worker that plays one at a time.
+type lane struct {
+	t      *testing.T
+	client client.Client
+	began  chan rollout.EpisodeRef
+	ends   chan error // of the game that is being played
+}
+
+func newLane(t *testing.T, c client.Client) *lane {
+	l := &lane{t: t, client: c, began: make(chan rollout.EpisodeRef), ends: make(chan error)}
+	control := worker.New(c, "lane-control", worker.Options{})
+	workflows.Register(control)
+	games := worker.New(c, "lane-games", worker.Options{MaxConcurrentActivityExecutionSize: 1,
+		DisableWorkflowWorker: true})
+	named := func(to worker.Worker, name string, f any) {
+		to.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+	named(control, "PrepareGroup", func(context.Context, activities.GroupPlan) (activities.Prepared, error) {
+		return activities.Prepared{}, nil
+	})
+	named(control, "CommitGroup", func(context.Context, activities.CommitInput) (activities.GroupEnd, error) {
+		return activities.GroupEnd{}, nil
+	})
+	named(games, "PlayEpisode", func(_ context.Context, in activities.EpisodeInput) (activities.EpisodeResult, error) {
+		l.began <- rollout.EpisodeRef{GroupRef: in.Plan.Ref, Sample: in.Sample}
+		return activities.EpisodeResult{}, <-l.ends
+	})
+	for _, w := range []worker.Worker{control, games} {
+		if err := w.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(w.Stop)
+	}
+	return l
+}
+
+func (l *lane) id(seq int) string { return fmt.Sprintf("lane/%d", seq) }
+
+// launch starts a group and waits until its games wait, or are played.
+func (l *lane) launch(seq, samples int) {
+	l.t.Helper()
+	in := workflows.GroupInput{Run: "nobody", Games: "lane-games"}
+	in.Plan.Ref = rollout.GroupRef{Run: "lane", Seq: rollout.GroupSeq(seq)}
+	in.Plan.GroupSpec = rollout.GroupSpec{Samples: samples, MinSamples: samples}
+	in.Plan.Timeouts.Heartbeat = rollout.Duration(time.Minute)
+	options := client.StartWorkflowOptions{ID: l.id(seq), TaskQueue: "lane-control"}
+	if _, err := l.client.ExecuteWorkflow(l.t.Context(), options, workflows.Group, in); err != nil {
+		l.t.Fatal(err)
+	}
+	l.await(seq, samples, "")
+}
+
+// await waits until so many games of a group are pending, of which one has another activity than before.
+func (l *lane) await(seq, games int, before string) (activityID string) {
+	l.t.Helper()
+	for range 1000 {
+		desc, err := l.client.DescribeWorkflowExecution(l.t.Context(), l.id(seq), "")
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		pending := slices.DeleteFunc(desc.GetPendingActivities(), isNoGame)
+		if len(pending) == games && pending[0].GetActivityId() != before {
+			return pending[0].GetActivityId()
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	l.t.Fatalf("group %d has not %d games in its queue", seq, games)
+	return ""
+}
+
+func isNoGame(a *workflow.PendingActivityInfo) bool {
+	return a.GetActivityType().GetName() != "PlayEpisode"
+}
+
+// A game that was begun goes on before games that were not, which are of younger groups. It is tried again as often as
+// it takes.
+func TestGamesThatWereBegunGoFirst(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a Temporal server; run without -short")
+	}
+	t.Parallel()
+	args := temporalcli.DevServer("0")
+	server, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
+		ExistingPath: temporalCLI(t), LogLevel: "error", ClientOptions: &client.Options{Logger: quiet},
+		ExtraArgs: args[slices.Index(args, "--dynamic-config-value"):],
+	})
+	if err != nil {
+		t.Fatal("start the Temporal dev server:", err)
+	}
+	defer func() { _ = server.Stop() }()
+	l := newLane(t, server.Client())
+	l.launch(0, 1)
+	order := []rollout.GroupSeq{(<-l.began).Seq}
+	first := l.await(0, 1, "")
+	for seq := range 5 {
+		l.launch(1+seq, 4)
+	}
+	l.ends <- errors.New("its engine broke off")
+	order = append(order, (<-l.began).Seq) // it took the slot before the workflow has heard
+	l.await(0, 1, first)
+	time.Sleep(100 * time.Millisecond) // from the history to the queue
+	for range 20 {
+		l.ends <- nil
+		order = append(order, (<-l.began).Seq)
+	}
+	l.ends <- nil
+	if at := slices.Index(order[1:], 0) + 1; at < 1 || at > 3 {
+		t.Errorf("games began in the order %v, the oldest group's again as number %d", order, at)
+	}
+	var end activities.GroupEnd
+	if err := l.client.GetWorkflow(t.Context(), l.id(0), "").Get(t.Context(), &end); err != nil {
+		t.Errorf("the oldest group: %v", err)
+	}
+}
