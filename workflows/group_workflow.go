@@ -88,8 +88,8 @@ func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 	plan := in.Plan
 	g := &games{running: plan.Samples + plan.Oversample}
 	selector := workflow.NewSelector(ctx)
-	for sample := range g.running {
-		g.play(ctx, selector, in, sample, firstTurn)
+	if err := g.begin(ctx, selector, in); err != nil {
+		return nil, err
 	}
 	timed := plan.Grace == 0
 	for !g.enough(plan) {
@@ -103,6 +103,27 @@ func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 		}
 	}
 	return g, ctx.Err()
+}
+
+// begin has all games played: in lots that one task has room for each, if all of them are too large for it. Such a
+// group has no turns, because all of its games may have to go on at once.
+func (g *games) begin(ctx workflow.Context, selector workflow.Selector, in GroupInput) error {
+	lot, t := perTask(in), firstTurn
+	if lot < g.running {
+		t = onlyTurn
+		if !has(ctx, "game-lots") {
+			lot = g.running
+		}
+	}
+	for sample := range g.running {
+		if sample > 0 && sample%lot == 0 {
+			if err := workflow.Sleep(ctx, time.Millisecond); err != nil { // ends the task
+				return err
+			}
+		}
+		g.play(ctx, selector, in, sample, t)
+	}
+	return nil
 }
 
 // play has a game played when it is its turn, and again when that has not finished it.

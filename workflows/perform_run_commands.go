@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -206,8 +207,22 @@ func (r *run) mirror(ctx workflow.Context, task runmachine.Mirror) runmachine.Do
 	})
 }
 
-// launch starts groups and waits until the server has them.
+// launch starts groups and waits until the server has them: in lots that one task has room for each, if all of them are
+// too large for it.
 func (r *run) launch(ctx workflow.Context, groups []runmachine.Group) error {
+	lot := len(groups)
+	if room := perTask(r.input(ctx, groups[0])); room < lot && has(ctx, "launch-lots") {
+		lot = room
+	}
+	for some := range slices.Chunk(groups, lot) {
+		if err := r.launchLot(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) launchLot(ctx workflow.Context, groups []runmachine.Group) error {
 	children := make([]workflow.ChildWorkflowFuture, len(groups))
 	for i, g := range groups {
 		children[i] = r.start(ctx, g)
@@ -234,10 +249,14 @@ func (r *run) start(ctx workflow.Context, g runmachine.Group) workflow.ChildWork
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	})
-	return workflow.ExecuteChildWorkflow(ctx, Group, GroupInput{
-		Plan: r.plan(ref, g.Version, workflow.Now(ctx)), Run: workflow.GetInfo(ctx).WorkflowExecution.ID,
+	return workflow.ExecuteChildWorkflow(ctx, Group, r.input(ctx, g))
+}
+
+func (r *run) input(ctx workflow.Context, g runmachine.Group) GroupInput {
+	return GroupInput{
+		Plan: r.plan(r.ref(g.Seq), g.Version, workflow.Now(ctx)), Run: workflow.GetInfo(ctx).WorkflowExecution.ID,
 		Games: r.queues.Games,
-	})
+	}
 }
 
 // watch hears when a group that this execution has started ends.

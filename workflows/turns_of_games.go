@@ -20,6 +20,7 @@ const (
 	firstTurn turn = iota // never begun
 	goesOn                // begun, and not finished: its worker died, or its attempt failed
 	rests                 // it gave its slot back because it cannot be played now
+	onlyTurn              // as many attempts as it takes, in one line
 )
 
 // Priorities of turns: 1 is the highest, and whatever is beyond the server's lowest, 5 by default, counts as that.
@@ -43,6 +44,7 @@ func (t turn) options(options workflow.ActivityOptions) workflow.ActivityOptions
 		options.RetryPolicy.NonRetryableErrorTypes = restCodes
 	case rests:
 		options.Priority = temporal.Priority{PriorityKey: lowest}
+	case onlyTurn:
 	}
 	return options
 }
@@ -53,7 +55,7 @@ func (t turn) after(ctx workflow.Context, err error) (next turn, more bool) {
 	switch {
 	case err == nil, activities.Final(err), temporal.IsCanceledError(err), ctx.Err() != nil:
 		return t, false
-	case t == rests, t == goesOn && !rest:
+	case t == rests, t == onlyTurn, t == goesOn && !rest:
 		return t, false // Temporal has tried again itself, and gives up
 	case !has(ctx, "turns"): // a version without turns has scheduled it
 		return t, false
