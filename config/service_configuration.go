@@ -211,7 +211,7 @@ func DefaultService() Service {
 		Spool:       Spool{MaxBytes: 256 << 20},
 		Limits:      defaultLimits(),
 		RetainSteps: 2, RetentionRuns: 10_000,
-		Worker: Worker{Games: 1000, DispatchQueue: 16384, Preflight: PreflightRefuse, Listen: "127.0.0.1:8701"},
+		Worker: Worker{DispatchQueue: 16384, Preflight: PreflightRefuse, Listen: "127.0.0.1:8701"},
 	}
 }
 
@@ -316,7 +316,8 @@ var serviceTable = settings.Table{
 		{Path: "retention_runs", Min: limit(0), Max: limit(1_000_000),
 			Doc: "how many runs are kept that are over, the newest ones; a worker deletes the others. 0: all"},
 		{Path: "worker", Doc: "bounds of one worker process"},
-		{Path: "worker.games", Min: limit(1), Max: limit(100_000), Doc: "games played at a time"},
+		{Path: "worker.games", Min: limit(0), Max: limit(100_000),
+			Doc: "games played at a time; 0: as many as fit into the memory that the worker may use"},
 		{Path: "worker.dispatch_queue", Min: limit(1), Max: limit(1_000_000),
 			Doc: "requests that may wait for an engine"},
 		{Path: "worker.preflight",

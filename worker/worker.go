@@ -55,7 +55,10 @@ func run(
 		return err
 	}
 	starts := buffer.NewStartReporter(b.Buffer, logger)
-	self := describeSelf(cfg.Worker.Games)
+	var slotsFrom string
+	cfg.Worker.Games, slotsFrom = chooseSlots(cfg.Worker.Games)
+	logger.Info("slots for games", "slots", cfg.Worker.Games, "from", slotsFrom)
+	self := describeSelf(cfg.Worker.Games, slotsFrom)
 	dispatchLog, err := openDispatchLog(cfg.Worker.DispatchLog, logger)
 	if err != nil {
 		return err
@@ -144,7 +147,7 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 }
 
 // describeSelf is what people are told of this process. Its id is readable and unique among the workers.
-func describeSelf(slots int) rollout.Worker {
+func describeSelf(slots int, from string) rollout.Worker {
 	id, host := "worker", "unknown"
 	if name, err := os.Hostname(); err == nil {
 		id, host = name, name
@@ -154,5 +157,6 @@ func describeSelf(slots int) rollout.Worker {
 	return rollout.Worker{
 		ID: fmt.Sprintf("%s-%d-%s", id, os.Getpid(), hex.EncodeToString(salt[:])), Host: host,
 		Version: version.String(), StartedAt: time.Now().UTC(), Slots: slots,
+		SlotsFrom: from,
 	}
 }

@@ -24,7 +24,8 @@ var layers = [][]string{
 		"internal/termtext"},
 	{ // pure domain: values in, values out
 		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
-		"internal/dispatch", "internal/gameslots", "internal/diagnosis", "internal/alarm", "internal/runmachine",
+		"internal/dispatch", "internal/gameslots", "internal/memorylimit", "internal/diagnosis", "internal/alarm",
+		"internal/runmachine",
 		"internal/loadprobe", "internal/starvation",
 		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm",
 		"internal/enginesim/tokenizer",

@@ -47,10 +47,10 @@ func AddWorkerCommands(parent *cobra.Command, d Deps) {
 func workersTable(workers []rollout.Worker, now time.Time) *table.Table {
 	t := table.New(table.Left("WORKER"), table.Left("STATE"), table.Right("SEEN"), table.Left("HOST"),
 		table.Left("VERSION"), table.Right("STARTED"),
-		table.Right("SLOTS"), table.Right("GAMES"), table.Left("OF RUNS"))
+		table.Right("SLOTS"), table.Right("GAMES"), table.Left("OF RUNS"), table.Left("SLOTS FROM"))
 	for _, w := range workers {
 		t.Row(w.ID, string(w.State), ago(w.LastSeen, now), w.Host, w.Version, ago(w.StartedAt, now), count(int64(w.Slots)),
-			count(int64(w.Games)), byRun(w.ByRun))
+			count(int64(w.Games)), byRun(w.ByRun), w.SlotsFrom)
 	}
 	return t
 }

@@ -1,5 +1,5 @@
-// Package gameslots decides which run a worker's slots for games are given to: all of them to a run that is alone, fair
-// shares to several. It is a pure value; the worker drives it. Start reading at Pool.
+// Package gameslots decides how many slots for games a worker has, and which run they are given to: all of them to a
+// run that is alone, fair shares to several. It is a pure value; the worker drives it. Start reading at Pool.
 package gameslots
 
 import (

@@ -10,8 +10,9 @@ type Worker struct {
 	Version   string          `json:"version"` // of the program
 	StartedAt time.Time       `json:"started_at,omitzero"`
 	LastSeen  time.Time       `json:"last_seen,omitzero"`
-	Slots     int             `json:"slots"` // games that it may play at a time
-	Games     int             `json:"games"` // that it plays
+	Slots     int             `json:"slots"`                // games that it may play at a time
+	SlotsFrom string          `json:"slots_from,omitempty"` // why so many, for people
+	Games     int             `json:"games"`                // that it plays
 	ByRun     map[RunName]int `json:"games_by_run,omitempty"`
 	Breakers  []Breaker       `json:"breakers,omitempty"` // engines that it gives no requests for now
 	// Requests is the requests of its games by run; runs without any are left out. Nil: it does not say.
