@@ -31,7 +31,7 @@ var layers = [][]string{
 		"internal/enginesim/tokenizer",
 		"internal/settings", "internal/spec", "internal/sim", "internal/interval", "internal/capacity",
 		"internal/chart", "internal/plan", "internal/experiment",
-		"internal/runrecord", "internal/gamelist",
+		"internal/runrecord", "internal/gamelist", "internal/runcompare",
 	},
 	{ // adapters: each speaks one technology
 		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
@@ -94,8 +94,8 @@ var clockless = []string{
 	"internal/sim/serving", "internal/sim/workload", "internal/sim/buffermodel", "internal/interval",
 	"internal/capacity",
 	"internal/chart", "internal/plan", "internal/experiment",
-	"internal/runrecord", "internal/gamelist", "internal/sim/calibration", "internal/sim/openloop",
-	"internal/sim/seed003", "internal/web/pageview",
+	"internal/runrecord", "internal/gamelist", "internal/runcompare", "internal/sim/calibration",
+	"internal/sim/openloop", "internal/sim/seed003", "internal/web/pageview",
 }
 
 type pkg struct {

@@ -25,7 +25,8 @@ func newRunCommand(d Deps) *cobra.Command {
 	s.flags(cmd)
 	cmd.AddCommand(s.startCommand(), s.listCommand(), s.showCommand(), s.stepsCommand(), s.watchCommand(), s.setCommand(),
 		s.pauseCommand(true), s.pauseCommand(false), s.stopCommand(), s.deleteCommand(), s.archiveCommand(),
-		s.cloneCommand(), s.rewindCommand(), s.waitsCommand(), s.eventsCommand(), s.logsCommand(), s.recordCommand())
+		s.cloneCommand(), s.rewindCommand(), s.waitsCommand(), s.eventsCommand(), s.logsCommand(),
+		s.compareCommand(), s.recordCommand())
 	return cmd
 }
 
