@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/supervise"
+	"github.com/millrace/millrace/internal/waitline"
 )
 
 // childEnvironment says whose children these are, in a list of processes, and where Redis is: its address may hold
@@ -46,6 +47,8 @@ const hopeless = 3
 // comesUp waits with await until the child answers, but not longer than there is hope. The log may be in a
 // temporary folder that is about to be removed, so the error has its end.
 func (d *devStack) comesUp(ctx context.Context, name string, await func(context.Context) error) error {
+	line := waitline.Start(d.env.stderr, "waiting for "+name)
+	defer line.End()
 	waiting, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	answered := make(chan error, 1)

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/settings"
 	"github.com/millrace/millrace/internal/sim/workload"
 	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/waitline"
 )
 
 func newExperimentCommand(env environment) *cobra.Command {
@@ -108,7 +108,9 @@ func (e environment) runExperiment(ctx context.Context, name string, o experimen
 	if err != nil {
 		return err
 	}
-	options := experiment.Options{Seeds: o.seeds, Progress: e.experimentProgress(exp.Name)}
+	tell, end := e.experimentProgress(exp.Name)
+	defer end()
+	options := experiment.Options{Seeds: o.seeds, Progress: tell}
 	if o.arrivals != "" {
 		trace, err := e.readArrivals(o.arrivals)
 		if err != nil {
@@ -190,19 +192,10 @@ func (e environment) readExperiment(name string) (*experiment.Experiment, error)
 	return environments.ReadExperiment(name, data, beside)
 }
 
-// experimentProgress says how far an experiment is, if it takes long.
-func (e environment) experimentProgress(name string) func(done, of int) {
-	began := time.Now()
-	said := began
-	return func(done, of int) {
-		now := time.Now()
-		if now.Sub(said) < quietFor || done == of {
-			return
-		}
-		said = now
-		left := time.Duration(float64(now.Sub(began)) * float64(of-done) / float64(done))
-		e.say("%s: %d of %d cells; about %v left", name, done, of, left.Round(time.Second))
-	}
+// experimentProgress shows how far an experiment is; it ends with its last cell, or when end is called.
+func (e environment) experimentProgress(name string) (tell func(done, of int), end func()) {
+	line := waitline.Start(e.stderr, name)
+	return func(done, of int) { line.At(int64(done), int64(of), "cells", "") }, line.End
 }
 
 func writeDrawings(r *experiment.Result, folder string) error {
@@ -257,7 +250,9 @@ func (e environment) writeExperimentPage(ctx context.Context, folder, only strin
 			return err
 		}
 		e.say("running %s", cmp.Or(exp.Name, name))
-		result, err := experiment.Run(ctx, exp, experiment.Options{Progress: e.experimentProgress(name)})
+		tell, end := e.experimentProgress(name)
+		result, err := experiment.Run(ctx, exp, experiment.Options{Progress: tell})
+		end()
 		if err != nil {
 			return err
 		}

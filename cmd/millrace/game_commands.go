@@ -114,7 +114,10 @@ and where they may retreat to. "-" is standard input.`,
 				return usage("%v", err)
 			}
 			defer f.Close() // it is only read
-			if err := diplomacyview.Replay(env.stdout, f, o); err != nil {
+			counted := countRead(f, env.stderr, "replaying "+args[0])
+			err = diplomacyview.Replay(env.stdout, counted, o)
+			counted.End()
+			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			return nil

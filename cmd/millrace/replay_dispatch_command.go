@@ -46,7 +46,9 @@ func replayDispatch(env environment, file string) error {
 	}
 	defer f.Close() // it is only read
 	began := time.Now()
-	r, err := dispatchlog.Run(f)
+	counted := countRead(f, env.stderr, "replaying "+file)
+	r, err := dispatchlog.Run(counted)
+	counted.End()
 	took := time.Since(began)
 	if r.Events > 0 {
 		fmt.Fprintf(env.stdout, "%s: %d events of %s, with %d requests and %d commands, replayed in %s\n", file, r.Events,

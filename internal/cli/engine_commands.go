@@ -29,7 +29,7 @@ func newEngineCommand(d Deps) *cobra.Command {
 
 func (s *session) onEngine(use, short string,
 	do func(ctx context.Context, c Client, id string, now bool) error) *cobra.Command {
-	var now bool
+	var now, wait bool
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: exactly(1), ValidArgsFunction: s.completeEngines,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,10 +37,14 @@ func (s *session) onEngine(use, short string,
 			if err != nil {
 				return err
 			}
-			return do(cmd.Context(), c, args[0], now)
+			if err := do(cmd.Context(), c, args[0], now); err != nil || !wait {
+				return err
+			}
+			return s.waitDrained(cmd.Context(), c, args[0], cmd.Name() == "remove")
 		},
 	}
 	cmd.Flags().BoolVar(&now, "now", false, "wait for nothing: what the engine has is sent again elsewhere")
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when the engine has finished what it has, and show how far it is")
 	return cmd
 }
 

@@ -193,6 +193,11 @@ func (p *progress) panel(v runView, now time.Time) []string {
 	for _, a := range v.Alarms {
 		lines = append(lines, "PROBLEM  "+a.Text+"; "+a.Advice)
 	}
+	for _, text := range []string{prefillText(v), publishingText(v)} {
+		if text != "" {
+			lines = append(lines, text)
+		}
+	}
 	if text := throttleText(v); text != "" {
 		lines = append(lines, "throttle "+text)
 	}
@@ -243,6 +248,11 @@ func (p *progress) line(v runView, now time.Time) string {
 	}
 	if b.Dropped > 0 {
 		parts = append(parts, fmt.Sprintf("dropped %d", b.Dropped))
+	}
+	for _, text := range []string{prefillText(v), publishingText(v)} {
+		if text != "" {
+			parts = append(parts, strings.Join(strings.Fields(text), " "))
+		}
 	}
 	if f := v.Fleet; f != nil {
 		parts = append(parts, fmt.Sprintf("in %.0f out %.0f tok/s", f.InputTPS, f.OutputTPS))
