@@ -51,8 +51,11 @@ func (s *service) levels(ctx context.Context, res *Result, steps *atomic.Int64) 
 		if i == 0 {
 			warm += s.cfg.For / 2 // all begins cold
 		}
-		s.cfg.say("%d games in play", s.cfg.games(depth))
+		s.cfg.say("%d games to be in play", s.cfg.games(depth))
 		if err := sleep(ctx, warm); err != nil {
+			return err
+		}
+		if err := s.awaitGames(ctx, depth); err != nil {
 			return err
 		}
 		l, err := s.level(ctx, depth, steps)
@@ -60,9 +63,37 @@ func (s *service) levels(ctx context.Context, res *Result, steps *atomic.Int64) 
 			return err
 		}
 		res.Levels = append(res.Levels, l)
-		s.cfg.say("  %.0f turns/s, %.0f %% of the machine", l.TurnsPerSec, 100*l.UsedCores/float64(res.Cores))
+		s.cfg.say("  %.0f are, %.0f turns/s, %.0f %% of the machine", l.inPlay(), l.TurnsPerSec,
+			100*l.UsedCores/float64(res.Cores))
 		if i > 0 && l.TurnsPerSec < (1+little)*res.Levels[i-1].TurnsPerSec {
 			return nil
+		}
+	}
+	return nil
+}
+
+// Launching hundreds of games takes a busy machine a while; a part of them is always between two games.
+const (
+	launchFor = 30 * time.Second
+	inPlay    = 0.75
+)
+
+// awaitGames waits until most games of a level are in play, or does without.
+func (s *service) awaitGames(ctx context.Context, depth int) error {
+	for end := time.Now().Add(launchFor); time.Now().Before(end); {
+		games, err := s.gamesByWorker(ctx)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, of := range games {
+			n += of
+		}
+		if float64(n) >= inPlay*float64(s.cfg.games(depth)) {
+			return nil
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -34,6 +34,15 @@ type Level struct {
 	GamesByWorker map[string]float64 `json:"games_by_worker"` // in play, mean
 }
 
+// inPlay is how many games were in play on average.
+func (l Level) inPlay() float64 {
+	sum := 0.0
+	for _, n := range l.GamesByWorker {
+		sum += n
+	}
+	return sum
+}
+
 // part is processes of one kind.
 type part struct {
 	name     string
@@ -94,14 +103,15 @@ func (r Result) WriteText(w io.Writer) error {
 }
 
 func (r Result) levels() *table.Table {
-	t := table.New(table.Right("GAMES"), table.Right("TURNS/s"), table.Right("CORES USED"), table.Right("OF MACHINE"),
-		table.Right("TURNS BY ENGINE"), table.Right("GAMES BY WORKER"))
+	t := table.New(table.Right("GAMES"), table.Right("IN PLAY"), table.Right("TURNS/s"), table.Right("CORES USED"),
+		table.Right("OF MACHINE"), table.Right("TURNS BY ENGINE"), table.Right("GAMES BY WORKER"))
 	for _, l := range r.Levels {
 		var turns []float64
 		for _, n := range l.TurnsByEngine {
 			turns = append(turns, float64(n))
 		}
-		t.Row(fmt.Sprint(l.Games), fmt.Sprintf("%.0f", l.TurnsPerSec), fmt.Sprintf("%.2f", l.UsedCores),
+		t.Row(fmt.Sprint(l.Games), fmt.Sprintf("%.0f", l.inPlay()), fmt.Sprintf("%.0f", l.TurnsPerSec),
+			fmt.Sprintf("%.2f", l.UsedCores),
 			units.Percent(l.UsedCores/float64(max(1, r.Cores))), spread(turns),
 			spread(slices.Collect(maps.Values(l.GamesByWorker))))
 	}
@@ -177,5 +187,6 @@ func (r Result) notes() []string {
 		"FULL AT   the turns per second at which the busiest process of a part that can use one core alone uses all of it",
 		fmt.Sprintf("CORES AT  so many %d engines would make with %d requests in flight of %v each", c.Engines, c.InFlight,
 			c.Call),
-		"TURNS BY ENGINE, GAMES BY WORKER   least / mean / most")
+		"GAMES     that the run may have in play; IN PLAY, how many were, on average",
+		"BY        engine, by worker: least / mean / most")
 }
