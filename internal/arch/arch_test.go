@@ -24,8 +24,8 @@ var layers = [][]string{
 		"internal/termtext"},
 	{ // pure domain: values in, values out
 		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
-		"internal/dispatch", "internal/gameslots", "internal/memorylimit", "internal/diagnosis", "internal/alarm",
-		"internal/runmachine",
+		"internal/dispatch", "internal/engineshare", "internal/gameslots", "internal/memorylimit",
+		"internal/diagnosis", "internal/alarm", "internal/runmachine",
 		"internal/loadprobe", "internal/starvation",
 		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm",
 		"internal/enginesim/tokenizer",
@@ -88,7 +88,8 @@ var owners = map[string][]string{
 var clockless = []string{
 	"internal/rollout", "internal/telemetry", "internal/termtext", "internal/diplomacy", "internal/diplomacyenv",
 	"internal/tictactoe", "internal/episode",
-	"internal/dispatch", "internal/dispatch/dispatchlog", "internal/gameslots", "internal/diagnosis",
+	"internal/dispatch", "internal/dispatch/dispatchlog", "internal/engineshare", "internal/gameslots",
+	"internal/diagnosis",
 	"internal/diagnosis/changepoint", "internal/diagnosis/requestsim", "internal/diagnosis/tokensim",
 	"internal/alarm", "internal/starvation", "internal/runmachine", "internal/enginesim/batch",
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"time"
@@ -92,7 +91,7 @@ func (a *adapters) place(engines []*engine, slots int) {
 		slices.SortFunc(ranked, func(x, y *engine) int {
 			return cmp.Or(
 				cmp.Compare(min(left[y.id], 1), min(left[x.id], 1)), // those with a slot left, then the least overfull
-				-cmp.Compare(affinityHash(model, x.id), affinityHash(model, y.id)),
+				-cmp.Compare(rollout.SpreadHash(model, string(x.id)), rollout.SpreadHash(model, string(y.id))),
 			)
 		})
 		for i, e := range ranked[:min(each, len(ranked))] {
@@ -103,16 +102,4 @@ func (a *adapters) place(engines []*engine, slots int) {
 			left[e.id]--
 		}
 	}
-}
-
-func affinityHash(model string, id rollout.EngineID) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(model))
-	_, _ = h.Write([]byte{0})
-	_, _ = h.Write([]byte(id))
-	// Names that differ in their last byte only would rank alike: FNV spreads that byte too little.
-	x := h.Sum64()
-	x ^= x >> 32
-	x *= 0x9E3779B97F4A7C15
-	return x ^ x>>29
 }

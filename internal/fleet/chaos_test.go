@@ -16,13 +16,13 @@ import (
 	"github.com/millrace/millrace/internal/buffer/pack"
 	"github.com/millrace/millrace/internal/dispatch"
 	"github.com/millrace/millrace/internal/dispatch/live"
+	"github.com/millrace/millrace/internal/engineshare"
 	"github.com/millrace/millrace/internal/enginesim"
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/tictactoe"
-	"github.com/millrace/millrace/internal/workerregistry"
 )
 
 var (
@@ -141,7 +141,7 @@ func (c *chaos) startDispatcher() {
 	running.Go(func() {
 		for ctx.Err() == nil {
 			if engines, err := c.registry.List(ctx); err == nil {
-				c.dispatcher.SetEngines(workerregistry.Share(engines, "w", []string{"w"}))
+				c.dispatcher.SetEngines(engineshare.Evenly(engines, "w", []string{"w"}))
 			}
 			pause(ctx, 250*time.Millisecond)
 		}

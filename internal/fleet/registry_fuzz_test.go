@@ -35,7 +35,7 @@ func FuzzRegistryRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, member, observation, adapter, sample, count string) {
 		ctx := t.Context()
 		rdb.FlushAll(ctx)
-		if err := workers.Announce(ctx, "w", time.Minute); err != nil {
+		if _, _, err := workers.Exchange(ctx, "w", workerregistry.Announcement{}, time.Minute, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		rdb.HSet(ctx, "test:{fleet}:members", "gpu-1", member)

@@ -5,10 +5,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace/millrace/internal/engineshare"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/internal/workerregistry"
 )
 
 func TestLag(t *testing.T) {
@@ -60,7 +60,7 @@ func TestSlowEnginesAreReportedAndGivenLess(t *testing.T) {
 		if a.Slow == "" || a.Limit() != 4 || b.Slow != "" || b.Limit() != 8 {
 			t.Errorf("a is given %d (%s), b %d (%s)", a.Limit(), a.Slow, b.Limit(), b.Slow)
 		}
-		if shared := workerregistry.Share([]rollout.Engine{a, b}, "w", []string{"w"}); shared[0].MaxInFlight != 4 ||
+		if shared := engineshare.Evenly([]rollout.Engine{a, b}, "w", []string{"w"}); shared[0].MaxInFlight != 4 ||
 			shared[1].MaxInFlight != 8 {
 			t.Errorf("shares %v", shared)
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/dispatch/live"
@@ -28,11 +27,13 @@ type Sync struct {
 	Dispatcher *live.Dispatcher
 	Log        *slog.Logger
 
-	watch    *fleet.Watch
-	sharers  []string                                              // the workers that the engines were last shared with
-	ruled    map[rollout.RunName]bool                              // runs whose rules the dispatcher has
-	reported map[rollout.EngineID]rollout.Usage                    // what the registry knows of this worker's work
-	tokens   map[rollout.RunName]map[tokenrates.Part]rollout.Usage // what the token counts know of it
+	watch     *fleet.Watch
+	shares    shares
+	ruled     map[rollout.RunName]rollout.Dispatch                  // rules that the dispatcher has, without limits
+	runLimits map[rollout.RunName]int                               // the runs' own limits on each engine
+	ruledBy   map[rollout.RunName]int                               // this worker's shares of these limits, in force
+	reported  map[rollout.EngineID]rollout.Usage                    // what the registry knows of this worker's work
+	tokens    map[rollout.RunName]map[tokenrates.Part]rollout.Usage // what the token counts know of it
 }
 
 // activeRuns is what Sync needs of the buffer.
@@ -40,37 +41,33 @@ type activeRuns interface {
 	Active(ctx context.Context) ([]rollout.RunStatus, error)
 }
 
-// Rhythm: how fast a new adapter or a lost engine is noticed, how fast a run's dispatch rules are, and how long a
-// dead worker keeps its share.
+// Rhythm: how fast a new adapter, a lost engine or another worker's demand is noticed, and how fast a run's dispatch
+// rules are.
 const (
 	syncEvery     = 250 * time.Millisecond
-	announceEvery = time.Second
-	announceFor   = 8 * time.Second
+	describeEvery = time.Second
 )
 
 // Run keeps them in step until ctx is done.
 func (s *Sync) Run(ctx context.Context) error {
-	s.ruled, s.tokens = map[rollout.RunName]bool{}, map[rollout.RunName]map[tokenrates.Part]rollout.Usage{}
+	s.ruled, s.tokens = map[rollout.RunName]rollout.Dispatch{}, map[rollout.RunName]map[tokenrates.Part]rollout.Usage{}
 	defer s.leave()
-	s.watch = s.Fleet.Watch()
+	s.watch, s.shares.Worker = s.Fleet.Watch(), s.Self.ID
 	ticker := time.NewTicker(syncEvery)
 	defer ticker.Stop()
-	var announced time.Time
+	var described time.Time
 	if err := s.Workers.ForgetGone(ctx); err != nil && ctx.Err() == nil {
 		s.Log.Warn("forget workers that are gone", "error", err)
 	}
 	for {
-		if time.Since(announced) >= announceEvery {
-			if err := s.Workers.Announce(ctx, s.Self.ID, announceFor); err != nil && ctx.Err() == nil {
-				s.Log.Warn("announce this worker", "error", err)
-			}
+		if time.Since(described) >= describeEvery {
 			if err := s.describe(ctx, rollout.WorkerAlive); err != nil && ctx.Err() == nil {
 				s.Log.Warn("describe this worker", "error", err)
 			}
 			if err := s.rules(ctx); err != nil && ctx.Err() == nil {
 				s.Log.Warn("read the runs' dispatch rules", "error", err)
 			}
-			announced = time.Now()
+			described = time.Now()
 		}
 		// When Redis is away the dispatcher goes on with the engines it knows.
 		if err := s.sync(ctx); err != nil && ctx.Err() == nil {
@@ -124,15 +121,10 @@ func (s *Sync) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	workers, err := s.Workers.Alive(ctx)
-	if err != nil {
+	stats := s.Dispatcher.Snapshot()
+	if err := s.divide(ctx, engines, changed, &stats); err != nil {
 		return err
 	}
-	if changed || !slices.Equal(workers, s.sharers) {
-		s.Dispatcher.SetEngines(workerregistry.Share(engines, s.Self.ID, workers))
-		s.sharers = workers
-	}
-	stats := s.Dispatcher.Snapshot()
 	if err := s.Workers.ReportQueue(ctx, s.Self.ID, stats.Queued); err != nil {
 		return err
 	}
@@ -174,27 +166,21 @@ func (s *Sync) reportTokens(ctx context.Context, stats *live.Stats) error {
 	return nil
 }
 
-// rules gives the dispatcher the dispatch rules of every active run, with this worker's part of a run's own
-// limit, and lets it forget the others.
+// rules gives the dispatcher the dispatch rules of every active run, and lets it forget the others.
 func (s *Sync) rules(ctx context.Context) error {
 	runs, err := s.Runs.Active(ctx)
 	if err != nil {
 		return err
 	}
-	workers, err := s.Workers.Alive(ctx)
-	if err != nil {
-		return err
-	}
+	s.runLimits = make(map[rollout.RunName]int)
 	active := make(map[rollout.RunName]bool, len(runs))
 	for _, run := range runs {
 		name := run.Spec.Name
-		active[name] = true
-		rules := run.Spec.Dispatch
+		active[name], s.ruled[name] = true, run.Spec.Dispatch
 		if most := run.MaxInFlight(); most > 0 {
-			rules.MaxInFlightPerEngine = max(1, most/max(1, len(workers)))
+			s.runLimits[name] = most
 		}
-		s.Dispatcher.SetRules(name, rules)
-		s.ruled[name] = true
+		s.setRules(name, run.Spec.Dispatch)
 	}
 	for name := range s.ruled {
 		if !active[name] {

@@ -20,9 +20,8 @@ func newRedis(t *testing.T) redis.UniversalClient {
 }
 
 // withEngine is a registry beside a fleet that has engine a.
-func withEngine(t *testing.T, now func() time.Time) *workerregistry.Registry {
+func withEngine(t *testing.T, rdb redis.UniversalClient, now func() time.Time) *workerregistry.Registry {
 	t.Helper()
-	rdb := newRedis(t)
 	engines := fleet.NewRegistry(rdb, "test", now)
 	if _, err := engines.Add(t.Context(), rollout.Engine{ID: "a", URL: "http://a:1"}); err != nil {
 		t.Fatal(err)
@@ -57,7 +56,7 @@ func TestReportUsage(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			r := withEngine(t, time.Now)
+			r := withEngine(t, newRedis(t), time.Now)
 			for _, rep := range tt.reports {
 				if rep.leaves {
 					if err := r.Leave(ctx, rep.worker); err != nil {
@@ -84,7 +83,9 @@ func TestADeadWorkersUsageStays(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	now := time.Unix(1000, 0)
-	r := withEngine(t, func() time.Time { return now })
+	rdb, setClock := clockedRedis(t)
+	setClock(now)
+	r := withEngine(t, rdb, func() time.Time { return now })
 	report := func(before, used int64) {
 		t.Helper()
 		if err := r.ReportQueue(ctx, "w", 1); err != nil {
@@ -101,11 +102,12 @@ func TestADeadWorkersUsageStays(t *testing.T) {
 			t.Errorf("total %+v, %v; want %d", got, err, want)
 		}
 	}
-	if err := r.Announce(ctx, "w", time.Second); err != nil {
+	if err := announce(ctx, r, "w", time.Second); err != nil {
 		t.Fatal(err)
 	}
 	report(0, 700)
 	now = now.Add(time.Minute)
+	setClock(now)
 	if n, err := r.Queued(ctx); n != 0 || err != nil {
 		t.Fatalf("queued %d, %v; want the worker forgotten", n, err)
 	}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/redisscript"
 )
 
 // Registry is what is known of the worker processes, in Redis. All its keys share the fleet's hash tag.
@@ -22,28 +23,12 @@ func New(rdb redis.UniversalClient, prefix string, now func() time.Time) *Regist
 	return &Registry{rdb: rdb, prefix: prefix + ":{fleet}:", now: now}
 }
 
-// Announce tells the others that a worker process dispatches requests, for the next ttl. Workers announce themselves
-// several times per ttl, which must be far above the difference of their clocks.
-func (r *Registry) Announce(ctx context.Context, worker string, ttl time.Duration) error {
-	now := r.now()
-	_, err := r.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		tx.ZAdd(ctx, r.workersKey(), redis.Z{Score: float64(now.Add(ttl).UnixMilli()), Member: worker})
-		tx.ZRemRangeByScore(ctx, r.workersKey(), "-inf", strconv.FormatInt(now.UnixMilli(), 10))
-		tx.SAdd(ctx, r.namingKey(), worker)
-		tx.PExpire(ctx, r.namingKey(), 2*ttl)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("announce worker: %w", err)
-	}
-	return nil
-}
-
 // Leave takes a worker's announcement back, so that the others get its share of the engines at once.
 func (r *Registry) Leave(ctx context.Context, worker string) error {
 	_, err := r.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		tx.ZRem(ctx, r.workersKey(), worker)
 		tx.SRem(ctx, r.namingKey(), worker)
+		tx.HDel(ctx, r.sharesKey(), worker)
 		r.forget(ctx, tx, worker)
 		return nil
 	})
@@ -53,10 +38,15 @@ func (r *Registry) Leave(ctx context.Context, worker string) error {
 	return nil
 }
 
+// aliveScript is the workers that are there by Redis's clock, whatever the clocks of theirs and ours say.
+var aliveScript = redisscript.New(`
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+return redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', now), '+inf')`)
+
 // Alive is the ids of the worker processes announced, sorted.
 func (r *Registry) Alive(ctx context.Context) ([]string, error) {
-	since := "(" + strconv.FormatInt(r.now().UnixMilli(), 10)
-	workers, err := r.rdb.ZRangeByScore(ctx, r.workersKey(), &redis.ZRangeBy{Min: since, Max: "+inf"}).Result()
+	workers, err := aliveScript.Run(ctx, r.rdb, []string{r.workersKey()}).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("read workers: %w", err)
 	}

@@ -1,23 +1,44 @@
 package workerregistry_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/workerregistry"
 )
+
+// clockedRedis is a Redis whose clock stands where it is set to.
+func clockedRedis(t *testing.T) (redis.UniversalClient, func(time.Time)) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb, server.SetTime
+}
+
+// announce says no more than that a worker is there.
+func announce(ctx context.Context, r *workerregistry.Registry, worker string, alive time.Duration) error {
+	_, _, err := r.Exchange(ctx, worker, workerregistry.Announcement{}, time.Second, alive)
+	return err
+}
 
 func TestWorkersComeAndGo(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	now := time.Unix(1000, 0)
-	r := workerregistry.New(newRedis(t), "test", func() time.Time { return now })
+	rdb, setClock := clockedRedis(t)
+	setClock(now)
+	r := workerregistry.New(rdb, "test", func() time.Time { return now })
 	for _, w := range []string{"w2", "w1"} {
-		if err := r.Announce(ctx, w, 10*time.Second); err != nil {
+		if err := announce(ctx, r, w, 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.ReportQueue(ctx, w, 5); err != nil {
@@ -28,10 +49,12 @@ func TestWorkersComeAndGo(t *testing.T) {
 		t.Errorf("workers %v", got)
 	}
 	now = now.Add(6 * time.Second)
-	if err := r.Announce(ctx, "w1", 10*time.Second); err != nil {
+	setClock(now)
+	if err := announce(ctx, r, "w1", 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(6 * time.Second)
+	setClock(now)
 	if got, _ := r.Alive(ctx); !slices.Equal(got, []string{"w1"}) {
 		t.Errorf("workers %v after one fell silent", got)
 	}
@@ -52,7 +75,9 @@ func TestWorkersAreDescribed(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	now := time.Unix(1000, 0)
-	r := workerregistry.New(newRedis(t), "test", func() time.Time { return now })
+	rdb, setClock := clockedRedis(t)
+	setClock(now)
+	r := workerregistry.New(rdb, "test", func() time.Time { return now })
 	ok := func(t *testing.T, err error) {
 		t.Helper()
 		if err != nil {
@@ -61,7 +86,7 @@ func TestWorkersAreDescribed(t *testing.T) {
 	}
 	add := func(id string, games int) {
 		t.Helper()
-		ok(t, r.Announce(ctx, id, 8*time.Second))
+		ok(t, announce(ctx, r, id, 8*time.Second))
 		ok(t, r.Describe(ctx, rollout.Worker{ID: id, Host: "gpu7", Version: "v1", Slots: 10, Games: games,
 			ByRun: map[rollout.RunName]int{"demo": games}}))
 	}
@@ -80,22 +105,25 @@ func TestWorkersAreDescribed(t *testing.T) {
 	see("")
 	add("a", 1)
 	add("b", 7)
-	ok(t, r.Announce(ctx, "old", 8*time.Second)) // of a version that says no more
+	ok(t, announce(ctx, r, "old", 8*time.Second)) // of a version that says no more
 	see("b alive 7, a alive 1, old alive 0")
 	ok(t, r.Describe(ctx, rollout.Worker{ID: "a", State: rollout.WorkerStopped}))
 	ok(t, r.Leave(ctx, "a"))
 	see("b alive 7, old alive 0, a stopped 0")
 	now = now.Add(10 * time.Second)
+	setClock(now)
 	see("a stopped 0, b absent 0")
 	for i := range 64 {
 		add(fmt.Sprintf("c%02d", i), 0)
 	}
 	now = now.Add(10 * time.Second)
+	setClock(now)
 	ok(t, r.ForgetGone(ctx))
 	if workers, err := r.List(ctx); err != nil || len(workers) != 64 || workers[63].ID != "c63" {
 		t.Errorf("%d workers are kept, want the latest 64: %v", len(workers), err)
 	}
 	now = now.Add(13 * time.Hour)
+	setClock(now)
 	ok(t, r.ForgetGone(ctx))
 	see("")
 }

@@ -6,10 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -20,7 +17,7 @@ const (
 	goneMost = 64
 )
 
-// Describe keeps what a worker says of itself, for people; see Announce for what its share of the engines depends on.
+// Describe keeps what a worker says of itself, for people; see Exchange for what its share of the engines depends on.
 func (r *Registry) Describe(ctx context.Context, w rollout.Worker) error {
 	w.LastSeen = r.now().UTC()
 	text, err := json.Marshal(w)
@@ -36,24 +33,20 @@ func (r *Registry) Describe(ctx context.Context, w rollout.Worker) error {
 // List describes the workers that are alive, the busiest first, and then those that are gone, the latest first. A
 // worker of an older version, which only announces itself, has an id and nothing else.
 func (r *Registry) List(ctx context.Context) ([]rollout.Worker, error) {
-	var announced *redis.ZSliceCmd
-	var described *redis.MapStringStringCmd
-	_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		since := "(" + strconv.FormatInt(r.now().UnixMilli(), 10)
-		announced = p.ZRangeByScoreWithScores(ctx, r.workersKey(), &redis.ZRangeBy{Min: since, Max: "+inf"})
-		described = p.HGetAll(ctx, r.describedKey())
-		return nil
-	})
+	announced, err := r.Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	described, err := r.rdb.HGetAll(ctx, r.describedKey()).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list workers: %w", err)
 	}
 	alive := map[string]bool{}
-	for _, z := range announced.Val() {
-		id, _ := z.Member.(string)
+	for _, id := range announced {
 		alive[id] = true
 	}
 	workers := make([]rollout.Worker, 0, len(alive))
-	for id, text := range described.Val() {
+	for id, text := range described {
 		var w rollout.Worker
 		if err := json.Unmarshal([]byte(text), &w); err != nil {
 			return nil, fmt.Errorf("worker %s: %w", id, err)

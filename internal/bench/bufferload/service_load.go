@@ -80,7 +80,7 @@ func ended(ctx context.Context, err error) error {
 // As fleetsync and the dispatcher do.
 const (
 	syncEvery     = 250 * time.Millisecond
-	announceEvery = time.Second
+	describeEvery = time.Second
 	announceFor   = 8 * time.Second
 	sampleEvery   = 2 * time.Second
 )
@@ -90,14 +90,14 @@ func (s *serviceLoad) inStep(ctx context.Context, w *worker) error {
 	watch := s.registry.Watch()
 	ticker := time.NewTicker(syncEvery)
 	defer ticker.Stop()
-	var announced, sampled time.Time
+	var described, sampled time.Time
 	used := map[rollout.EngineID]rollout.Usage{}
 	tokens := map[tokenrates.Part]rollout.Usage{}
 	for {
 		now := time.Now()
-		if now.Sub(announced) >= announceEvery {
-			announced = now
-			if err := s.announce(ctx, w); err != nil {
+		if now.Sub(described) >= describeEvery {
+			described = now
+			if err := s.describe(ctx, w); err != nil {
 				return err
 			}
 		}
@@ -106,8 +106,7 @@ func (s *serviceLoad) inStep(ctx context.Context, w *worker) error {
 			s.sample(w, now)
 		}
 		_, _, err := watch.Engines(ctx)
-		_, alive := w.registry.Alive(ctx)
-		if err := errors.Join(err, alive, w.registry.ReportQueue(ctx, w.id, 0)); err != nil {
+		if err := errors.Join(err, s.exchange(ctx, w), w.registry.ReportQueue(ctx, w.id, 0)); err != nil {
 			return err
 		}
 		if usedNow, tokensNow := s.used(w); !maps.Equal(used, usedNow) {
@@ -136,14 +135,31 @@ func (s *serviceLoad) report(ctx context.Context, w *worker, used, usedNow map[r
 	return nil
 }
 
-func (s *serviceLoad) announce(ctx context.Context, w *worker) error {
+// exchange announces what a worker has to do: as many groups of each run as an announcement has at most.
+func (s *serviceLoad) exchange(ctx context.Context, w *worker) error {
+	said := workerregistry.Announcement{Held: map[rollout.EngineID]int{}}
+	for i := range s.cfg.Engines {
+		said.Held[rollout.EngineID(fmt.Sprintf("engine-%d", i))] = s.cfg.InFlight / len(s.workers)
+	}
+	for _, run := range s.runs {
+		demand := rollout.RunDemand{Run: run, Model: site.Model}
+		for g := range 32 {
+			demand.Groups = append(demand.Groups, rollout.GroupDemand{Seq: rollout.GroupSeq(g), Requests: 8})
+		}
+		said.Demand = append(said.Demand, demand)
+	}
+	_, _, err := w.registry.Exchange(ctx, w.id, said, time.Second, announceFor)
+	return err
+}
+
+func (s *serviceLoad) describe(ctx context.Context, w *worker) error {
 	self := rollout.Worker{ID: w.id, State: rollout.WorkerAlive, Slots: 1000,
 		ByRun: map[rollout.RunName]int{}, Requests: map[rollout.RunName]rollout.RequestCounts{}}
 	for _, run := range s.runs {
 		self.ByRun[run], self.Requests[run] = 100, rollout.RequestCounts{InFlight: s.cfg.InFlight}
 	}
 	_, err := w.buffer.Active(ctx)
-	return errors.Join(err, w.registry.Announce(ctx, w.id, announceFor), w.registry.Describe(ctx, self))
+	return errors.Join(err, w.registry.Describe(ctx, self))
 }
 
 // sample is what a dispatcher emits of each run and of the whole.

@@ -220,6 +220,19 @@ func (d *Dispatcher) Snapshot() Stats {
 	return d.last
 }
 
+// Demand is the requests that the dispatcher holds, as slots of the engines are divided by; nil when Run has ended.
+func (d *Dispatcher) Demand() []rollout.RunDemand {
+	reply := make(chan []rollout.RunDemand, 1)
+	if d.post(func(o *eventLoop) { reply <- o.scheduler.Demand() }) {
+		select {
+		case demand := <-reply:
+			return demand
+		case <-d.done:
+		}
+	}
+	return nil
+}
+
 // Run serves callers until ctx is done; then every call returns ErrClosed. It is called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	o := newEventLoop(ctx, d)

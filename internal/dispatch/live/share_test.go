@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace/millrace/internal/workerregistry"
+	"github.com/millrace/millrace/internal/engineshare"
 )
 
 // TestWorkersDivideALimit: dispatchers that share an engine never have more in flight there than its limit while their
@@ -19,7 +19,7 @@ func TestWorkersDivideALimit(t *testing.T) {
 		engine := &fake{takes: takes}
 		var workers []*rig
 		var names []string
-		tell := func(r *rig, me string) { r.SetEngines(workerregistry.Share(r.list(), me, names)) }
+		tell := func(r *rig, me string) { r.SetEngines(engineshare.Evenly(r.list(), me, names)) }
 		join := func() {
 			r := newRig(t, Config{}, limit, engine)
 			r.SetEngines(nil)

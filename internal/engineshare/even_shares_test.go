@@ -1,12 +1,12 @@
-package workerregistry_test
+package engineshare_test
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/millrace/millrace/internal/engineshare"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/workerregistry"
 )
 
 func limits(engines []rollout.Engine) []int {
@@ -17,16 +17,7 @@ func limits(engines []rollout.Engine) []int {
 	return out
 }
 
-func ready(limits ...int) []rollout.Engine {
-	var engines []rollout.Engine
-	for i, limit := range limits {
-		id := rollout.EngineID(fmt.Sprintf("e%02d", i))
-		engines = append(engines, rollout.Engine{ID: id, State: rollout.EngineReady, MaxInFlight: limit})
-	}
-	return engines
-}
-
-func TestShare(t *testing.T) {
+func TestEvenly(t *testing.T) {
 	t.Parallel()
 	lost := ready(3, 3)
 	lost[0].State = rollout.EngineLost
@@ -48,7 +39,7 @@ func TestShare(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for me, want := range tt.want {
-				if got := limits(workerregistry.Share(tt.engines, me, tt.workers)); !slices.Equal(got, want) {
+				if got := limits(engineshare.Evenly(tt.engines, me, tt.workers)); !slices.Equal(got, want) {
 					t.Errorf("worker %s: got %v, want %v", me, got, want)
 				}
 			}
@@ -56,8 +47,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// FuzzShare holds Share to its promise: parts add up, totals differ by one, nobody is left without a slot.
-func FuzzShare(f *testing.F) {
+// FuzzEvenly holds Evenly to its promise: parts add up, totals differ by one, nobody is left without a slot.
+func FuzzEvenly(f *testing.F) {
 	f.Add([]byte{8, 5, 3}, uint8(4))
 	f.Add([]byte{1, 1}, uint8(7))
 	f.Fuzz(func(t *testing.T, raw []byte, n uint8) {
@@ -75,7 +66,7 @@ func FuzzShare(f *testing.F) {
 		sums, low, high := make([]int, len(want)), 1<<30, 0
 		for _, w := range workers {
 			total := 0
-			for i, part := range limits(workerregistry.Share(engines, w, workers)) {
+			for i, part := range limits(engineshare.Evenly(engines, w, workers)) {
 				sums[i] += part
 				total += part
 			}
