@@ -129,6 +129,10 @@ test-rolling: $(TEMPORAL) ## roll a run over from an earlier version (OLD=commit
 chaos-names: ## the same with what happens to workflows, names, versions and a second deployment
 	@$(MAKE) --no-print-directory chaos SCHEDULE=names SECONDS=$(SECONDS) SEED=$(SEED)
 
+.PHONY: bench-restart
+bench-restart: build $(TEMPORAL) ## restart one of two saturated workers and measure what the engines feel of it (2 minutes)
+	@$(BIN)/millrace bench restart
+
 .PHONY: isolation
 isolation: build $(TEMPORAL) ## measure what a healthy run feels of others that misbehave; ONLY=names of some disturbances
 	@$(BIN)/millrace isolation $(if $(ONLY),--only $(ONLY))

@@ -17,7 +17,7 @@ func newBenchCommand(env environment) *cobra.Command {
 	}
 	parent.AddCommand(newBenchEnginesCommand(env), newBenchGameCommand(env), newBenchSweepCommand(env),
 		newBenchTurnCommand(env), newBenchBufferCommand(env), newBenchScaleCommand(env), newBenchMemoryCommand(env),
-		newReplayDispatchCommand(env))
+		newBenchRestartCommand(env), newReplayDispatchCommand(env))
 	return parent
 }
 

@@ -21,7 +21,8 @@ const Model = "Qwen/Qwen2.5-7B-Instruct"
 // Engine answers completions as vLLM does, in its words and of its sizes, as soon as they are asked for, or
 // after a time, or when it is let. See moves for what it says.
 type Engine struct {
-	URL string
+	URL   string
+	InUse SlotsInUse
 
 	pace   func(running, tokens int) time.Duration
 	hold   *Hold
@@ -93,6 +94,8 @@ func (e *Engine) complete(w http.ResponseWriter, r *http.Request) {
 	}
 	running := e.running.Add(1)
 	defer e.running.Add(-1)
+	e.InUse.add(1)
+	defer e.InUse.add(-1)
 	n := e.begun.Add(1)
 	rng := rand.New(rand.NewPCG(uint64(n), 1))
 	text := moves(asked.Prompt, rng)

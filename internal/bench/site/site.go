@@ -46,11 +46,12 @@ type Config struct {
 	EmbeddedRedis string
 	Dir           string // databases and logs are written below it
 
-	Games  int           // that the worker plays at a time
-	Claims int           // that may wait for a batch at a time
-	After  time.Duration // that engines take for an answer
-	Limit  int           // requests in flight at one engine; 0: as many as the service chooses
-	Hold   *Hold         // what engines do not answer yet; nil: they answer everything
+	Workers int           // 0: one
+	Games   int           // that a worker plays at a time
+	Claims  int           // that may wait for a batch at a time
+	After   time.Duration // that engines take for an answer
+	Limit   int           // requests in flight at one engine; 0: as many as the service chooses
+	Hold    *Hold         // what engines do not answer yet; nil: they answer everything
 	// OnDisk has Redis write its log, with appendfsync always, and Temporal its database; else both keep all in memory.
 	OnDisk bool
 }
@@ -85,8 +86,8 @@ func Start(ctx context.Context, cfg Config) (*Site, error) {
 	s.Stack, err = stack.Start(ctx, stack.Config{
 		Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, RedisAt: cfg.EmbeddedRedis, Dir: cfg.Dir,
 		Service: fmt.Sprintf("worker: {games: %d, listen: \"\"}\nlimits: {games_per_run: 1000000, waiting_claims: %d, "+
-			"connections: %d, connections_per_address: %d}\n", cfg.Games, most, most, most), Workers: 1,
-		WorkerArgs: []string{"--pprof", s.WorkerProfiles}, ServerArgs: []string{"--pprof", s.ServerProfiles},
+			"connections: %d, connections_per_address: %d}\n", cfg.Games, most, most, most), Workers: max(1, cfg.Workers),
+		WorkerArgs: s.workerArgs(), ServerArgs: []string{"--pprof", s.ServerProfiles},
 		Volatile: !cfg.OnDisk,
 	})
 	if err != nil {
@@ -103,6 +104,17 @@ func Start(ctx context.Context, cfg Config) (*Site, error) {
 	}
 	return s, nil
 }
+
+// workerArgs has a worker answer with profiles, unless there are several: they would share the address.
+func (s *Site) workerArgs() []string {
+	if s.cfg.Workers > 1 {
+		return nil
+	}
+	return []string{"--pprof", s.WorkerProfiles}
+}
+
+// Fleet is the engines.
+func (s *Site) Fleet() []*Engine { return s.engines }
 
 func (s *Site) addEngines(ctx context.Context) error {
 	for i := range Engines {
