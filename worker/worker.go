@@ -66,7 +66,7 @@ func run(
 	defer dispatchLog.close()
 	dispatcher := live.New(live.Config{
 		Log:         dispatchLog.writer,
-		Scheduler:   dispatch.Config{MaxQueued: cfg.Worker.DispatchQueue},
+		Scheduler:   dispatch.Config{MaxQueued: cfg.Worker.DispatchQueue, Worker: self.ID},
 		Clients:     func(e rollout.Engine) live.Engine { return traced(b.Otel, e, clients.mustGet(e)) },
 		Emit:        b.Events,
 		Worker:      self.ID,

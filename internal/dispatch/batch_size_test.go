@@ -263,7 +263,7 @@ func TestAdaptersShareEngines(t *testing.T) {
 				a := adapters{lastUse: map[string]time.Time{}}
 				var engines []*engine
 				for i := range engineCount {
-					e := newEngine(rollout.EngineID(rune('a'+i)), time.Time{})
+					e := newEngine(rollout.EngineID(rune('a'+i)), "", time.Time{})
 					e.models, e.adapters = map[string]bool{}, map[string]bool{}
 					engines = append(engines, e)
 				}

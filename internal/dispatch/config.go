@@ -32,6 +32,10 @@ type Config struct {
 	// game's prefix may have and still be preferred, in requests of the size at hand; default 8, negative: no affinity.
 	AffinitySlack int
 	MaxSessions   int // games and groups whose engine is remembered; default 65536
+
+	// Worker spreads schedulers that share engines: each takes engines that are equal in an order of its own. Empty: in
+	// the order of their ids.
+	Worker string `json:"Worker,omitempty"`
 }
 
 const defaultSlack = 8

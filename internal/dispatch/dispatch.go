@@ -82,6 +82,9 @@ type EngineUp struct {
 	Models   []string         `json:"models,omitempty"`
 	Adapters []string         `json:"adapters,omitempty"` // models as well, each of which takes a slot while in use
 	Slots    int              `json:"slots,omitempty"`    // adapters that fit into one of its batches; 0: not known
+	// Elsewhere is how many requests other workers have in flight there. It decides between engines that are equal
+	// otherwise.
+	Elsewhere int `json:"elsewhere,omitempty"`
 }
 
 // EngineSampled passes on what an engine said of its own load. It only corrects what the scheduler knows from its own

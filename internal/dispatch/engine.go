@@ -14,7 +14,10 @@ type engine struct {
 	models   map[string]bool // adapters included
 	adapters map[string]bool
 	slots    int // adapters that fit into a batch; 0: not known
-	draining bool
+	// Between equal engines the one goes first where other workers have fewer requests, then the one of lower rank.
+	elsewhere int
+	rank      uint64
+	draining  bool
 
 	inFlight []*entry     // in no order
 	perRun   map[*run]int // in flight
@@ -44,8 +47,13 @@ type engine struct {
 	hasRoom  bool
 }
 
-func newEngine(id rollout.EngineID, now time.Time) *engine {
-	return &engine{id: id, perRun: map[*run]int{}, standings: map[*run]*standing{}, lifeAt: now}
+// newEngine makes an engine as a worker sees it.
+func newEngine(id rollout.EngineID, worker string, now time.Time) *engine {
+	rank := uint64(0)
+	if worker != "" {
+		rank = rollout.SpreadHash(worker, string(id))
+	}
+	return &engine{id: id, rank: rank, perRun: map[*run]int{}, standings: map[*run]*standing{}, lifeAt: now}
 }
 
 // takes reports whether the engine is dispatched to at all.
@@ -159,6 +167,7 @@ func (e *engine) update(up *EngineUp) bool {
 	if e.slots != up.Slots {
 		e.slots, changed = up.Slots, true
 	}
+	e.elsewhere = up.Elsewhere
 	e.resize(up.Limit)
 	return changed
 }

@@ -142,9 +142,15 @@ func (s *Scheduler) leastTokens(q *entry, servers []*engine) *engine {
 	return least
 }
 
-// lighter reports whether an engine has less to do than another, which may be none yet.
+// lighter reports whether an engine has less to do than another, which may be none yet. What other workers have there
+// is told a moment late, and to all of them: it decides only between engines that are equal here, and those that are
+// equal there, too, each worker takes in an order of its own. So idle workers do not all go to the same one.
 func lighter(e, than *engine) bool {
-	return than == nil || e.load < than.load || e.load == than.load && len(e.inFlight) < len(than.inFlight)
+	if than == nil {
+		return true
+	}
+	return cmp.Or(cmp.Compare(e.load, than.load), cmp.Compare(len(e.inFlight), len(than.inFlight)),
+		cmp.Compare(e.elsewhere, than.elsewhere), cmp.Compare(e.rank, than.rank)) < 0
 }
 
 // servers is the engines that may serve a lane's requests, room or not.

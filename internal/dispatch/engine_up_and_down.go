@@ -10,7 +10,7 @@ import (
 func (s *Scheduler) engineUp(ev *EngineUp) {
 	i, ok := s.engineByID(ev.ID)
 	if !ok {
-		s.engines = slices.Insert(s.engines, i, newEngine(ev.ID, s.now))
+		s.engines = slices.Insert(s.engines, i, newEngine(ev.ID, s.cfg.Worker, s.now))
 	}
 	if s.engines[i].update(ev) || !ok {
 		s.revision++

@@ -14,8 +14,8 @@ import (
 
 // TestScripts replays testdata/*.script: events, and below each the commands that it brought.
 //
-//	> config max_queued=2 max_tries=2 suspect_after=3 affinity=8 no_engine=60s
-//	> [+1s] engine a limit=2 models=m adapters=m-v1,m-v2 slots=1
+//	> config max_queued=2 max_tries=2 suspect_after=3 affinity=8 no_engine=60s worker=w1
+//	> [+1s] engine a limit=2 models=m adapters=m-v1,m-v2 slots=1 elsewhere=4
 //	> [+1s] sample a running=8 waiting=4 kv=0.5 preempted=1 life=now
 //	> [+1s] submit 1..3 run=r group=0 sample=0 model=m prompt=100 output=20 class=1 deadline=5s
 //	> [+1s] served 1 3 | refused 1 | unfit 1 | overloaded 1 retry=2s | missing 1 | aborted 1 | failed 1 code=x | timedout 1 | broken 1 | split 1
@@ -86,7 +86,7 @@ func (p *player) play(a *eventscript.Event) (string, error) {
 	case "config":
 		cfg := Config{
 			MaxQueued: a.Int("max_queued"), MaxTries: a.Int("max_tries"), SuspectAfter: a.Int("suspect_after"),
-			AffinitySlack: a.Int("affinity"), NoEngineTTL: a.Duration("no_engine"),
+			AffinitySlack: a.Int("affinity"), NoEngineTTL: a.Duration("no_engine"), Worker: a.Text("worker"),
 		}
 		p.s = New(cfg)
 		return "", cfg.Validate()
@@ -152,7 +152,7 @@ func (p *player) event(name string, id ID, a *eventscript.Event) (Event, error) 
 		return Submit{q}, nil
 	case "engine":
 		up := EngineUp{ID: engine, Limit: a.Int("limit"), Models: a.List("models"), Adapters: a.List("adapters"),
-			Slots: a.Int("slots")}
+			Slots: a.Int("slots"), Elsewhere: a.Int("elsewhere")}
 		if len(up.Models) == 0 {
 			up.Models = []string{"m"}
 		}

@@ -2,6 +2,7 @@ package engineshare
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ type Holder struct {
 	Runs     map[rollout.RunName]int // limits on every engine
 	Division Division                // what was due when the others were heard last
 	next     Shares                  // to be announced
+	others   []Member
 	heard    bool
 	waits    time.Time // no slots are taken up before
 }
@@ -33,6 +35,7 @@ func (h *Holder) Heard(now time.Time, engines []rollout.Engine, others []Member,
 		h.waits = now.Add(waitFor)
 	}
 	h.heard = true
+	h.others = others
 	members := append(slices.Clone(others), Member{Worker: h.Worker, Demand: demand})
 	h.Division = Divide(engines, members, most)
 	h.Runs = RunLimits(&h.Division, h.Worker, members, most)
@@ -52,6 +55,21 @@ func (h *Holder) Heard(now time.Time, engines []rollout.Engine, others []Member,
 func (h *Holder) Taken(engines []rollout.Engine, others []Member) {
 	h.Shares = Within(h.next, others, engines)
 	h.next = nil
+}
+
+// Limited is the engines with what the worker may have in flight at each, and what others have there.
+func (h *Holder) Limited(engines []rollout.Engine) []rollout.Engine {
+	limited := Limits(&h.Division, h.Worker, h.Shares, engines)
+	for i := range limited {
+		e, n := &limited[i], 0
+		for _, o := range h.others {
+			n += o.InFlight[e.ID]
+		}
+		if n > 0 {
+			e.Elsewhere = 1 << (bits.Len(uint(n)) - 1) // by powers of two, so that it does not change all the time
+		}
+	}
+	return limited
 }
 
 // Held is what nobody else may use: the shares, also those about to be taken up, or requests in flight where these are

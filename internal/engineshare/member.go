@@ -17,6 +17,8 @@ type Member struct {
 	// Held is the slots of each engine that nobody else may use: the worker's share, or its requests in flight while
 	// these are more.
 	Held map[rollout.EngineID]int
+	// InFlight is the worker's requests at each engine.
+	InFlight map[rollout.EngineID]int
 	// Runs is the worker's share of the limits that runs have of their own, on every engine.
 	Runs map[rollout.RunName]int
 }

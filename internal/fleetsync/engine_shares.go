@@ -28,7 +28,7 @@ type shares struct {
 // Redis cannot be reached the worker goes on with the shares that it has.
 func (s *Sync) divide(ctx context.Context, engines []rollout.Engine, changed bool, stats *live.Stats) error {
 	err := s.exchange(ctx, engines, stats)
-	limited := engineshare.Limits(&s.shares.Division, s.Self.ID, s.shares.Shares, engines)
+	limited := s.shares.Limited(engines)
 	if changed || !sameLimits(limited, s.shares.limited) {
 		s.Dispatcher.SetEngines(limited)
 		s.shares.limited = limited
@@ -45,6 +45,7 @@ func (s *Sync) exchange(ctx context.Context, engines []rollout.Engine, stats *li
 	announce := func() ([]engineshare.Member, bool, error) {
 		return s.Workers.Exchange(ctx, s.Self.ID, workerregistry.Announcement{
 			Demand: demand, Held: have.Held(inFlight(stats)), Runs: engineshare.HeldRunLimits(demand, have.Runs),
+			InFlight: inFlight(stats),
 		}, lives, announceFor)
 	}
 	others, continued, err := announce()
@@ -95,7 +96,9 @@ func (p *pace) lives(now time.Time) time.Duration {
 }
 
 func sameLimits(a, b []rollout.Engine) bool {
-	return slices.EqualFunc(a, b, func(x, y rollout.Engine) bool { return x.ID == y.ID && x.MaxInFlight == y.MaxInFlight })
+	return slices.EqualFunc(a, b, func(x, y rollout.Engine) bool {
+		return x.ID == y.ID && x.MaxInFlight == y.MaxInFlight && x.Elsewhere == y.Elsewhere
+	})
 }
 
 // limitRuns takes this worker's shares of the runs' own limits.

@@ -36,6 +36,8 @@ type Engine struct {
 	AdapterSlots int        `json:"adapter_slots,omitempty"`
 	Version      string     `json:"version,omitempty"` // of the engine's software
 	Load         EngineLoad `json:"load"`
+	// Elsewhere is how many requests other workers have in flight there, as a worker's dispatcher is told; else 0.
+	Elsewhere int `json:"-"`
 	// Closures is which workers do not dispatch to it, and why. Only answers of the API tell.
 	Closures []Closure `json:"closures,omitempty"`
 }

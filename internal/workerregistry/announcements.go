@@ -16,6 +16,8 @@ type Announcement struct {
 	Demand []rollout.RunDemand      `json:"demand,omitempty"`
 	Held   map[rollout.EngineID]int `json:"held,omitempty"` // slots that nobody else may use
 	Runs   map[rollout.RunName]int  `json:"runs,omitempty"` // share of the runs' own limits
+	// InFlight is how many requests it has at each engine.
+	InFlight map[rollout.EngineID]int `json:"in_flight,omitempty"`
 }
 
 // exchangeScript keeps a worker's announcement for a while, by Redis's clock, and answers with everybody's. What has
@@ -82,7 +84,7 @@ func (r *Registry) Exchange(ctx context.Context, worker string, said Announcemen
 			if err := json.Unmarshal([]byte(told), &a); err != nil {
 				return nil, false, fmt.Errorf("announcement of worker %s: %w", id, err)
 			}
-			member.Demand, member.Held, member.Runs = a.Demand, a.Held, a.Runs
+			member.Demand, member.Held, member.Runs, member.InFlight = a.Demand, a.Held, a.Runs, a.InFlight
 		}
 		others = append(others, member)
 	}

@@ -25,6 +25,7 @@ func TestExchange(t *testing.T) {
 	said := workerregistry.Announcement{
 		Demand: []rollout.RunDemand{{Run: "r", Model: "m", Groups: []rollout.GroupDemand{{Seq: 7, Requests: 3}}}},
 		Held:   map[rollout.EngineID]int{"e": 5}, Runs: map[rollout.RunName]int{"r": 2},
+		InFlight: map[rollout.EngineID]int{"e": 4},
 	}
 	exchange := func(r *workerregistry.Registry, worker string, continued bool, want ...engineshare.Member) {
 		t.Helper()
@@ -34,7 +35,8 @@ func TestExchange(t *testing.T) {
 		}
 	}
 	told := func(worker string) engineshare.Member {
-		return engineshare.Member{Worker: worker, Demand: said.Demand, Held: said.Held, Runs: said.Runs}
+		return engineshare.Member{Worker: worker, Demand: said.Demand, Held: said.Held, Runs: said.Runs,
+			InFlight: said.InFlight}
 	}
 	exchange(ahead, "a", false)
 	exchange(behind, "worker", false, told("a"))

@@ -235,7 +235,7 @@ func (o *eventLoop) setEngine(e *rollout.Engine) {
 	switch e.State {
 	case rollout.EngineReady:
 		o.handle(dispatch.EngineUp{ID: e.ID, Limit: e.MaxInFlight, Models: e.Models, Adapters: e.Adapters,
-			Slots: e.AdapterSlots})
+			Slots: e.AdapterSlots, Elsewhere: e.Elsewhere})
 		o.handle(dispatch.EngineSampled{ID: e.ID, Load: dispatch.Load{
 			At: e.Load.At, Running: e.Load.Running, Waiting: e.Load.Waiting, KVUsage: e.Load.KVUsage,
 			Preemptions: e.Load.Preemptions,
