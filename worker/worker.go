@@ -25,6 +25,7 @@ import (
 	"github.com/millrace/millrace/internal/environments"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/fleetsync"
+	"github.com/millrace/millrace/internal/grouphomes"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runkeeper"
 	"github.com/millrace/millrace/internal/telemetry/prom"
@@ -70,6 +71,7 @@ func run(
 		Clients:     func(e rollout.Engine) live.Engine { return traced(b.Otel, e, clients.mustGet(e)) },
 		Emit:        b.Events,
 		Worker:      self.ID,
+		Homes:       grouphomes.New(b.Redis, cfg.Redis.Prefix),
 		SampleEvery: 2 * time.Second,
 		OnDispatch:  starts.Note,
 	})

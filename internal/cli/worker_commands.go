@@ -21,7 +21,8 @@ func AddWorkerCommands(parent *cobra.Command, d Deps) {
 		Use: "list", Short: "List the workers of a service: those that are there, and those that are gone", Args: exactly(0),
 		Long: "List the worker processes of a service: those that are there, the busiest first, and for some hours those " +
 			"that are gone: absent ones,\n" +
-			"which nobody heard of any more, and stopped ones.",
+			"which nobody heard of any more, and stopped ones. REQUESTS are those of its games, queued and in flight; SHARE is " +
+			"how many it may\nhave in flight at all engines (docs/dispatch.md).",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.client()
 			if err != nil {
@@ -47,12 +48,21 @@ func AddWorkerCommands(parent *cobra.Command, d Deps) {
 func workersTable(workers []rollout.Worker, now time.Time) *table.Table {
 	t := table.New(table.Left("WORKER"), table.Left("STATE"), table.Right("SEEN"), table.Left("HOST"),
 		table.Left("VERSION"), table.Right("STARTED"),
-		table.Right("SLOTS"), table.Right("GAMES"), table.Left("OF RUNS"), table.Left("SLOTS FROM"))
+		table.Right("SLOTS"), table.Right("GAMES"), table.Right("REQUESTS"), table.Right("SHARE"), table.Left("OF RUNS"),
+		table.Left("SLOTS FROM"))
 	for _, w := range workers {
 		t.Row(w.ID, string(w.State), ago(w.LastSeen, now), w.Host, w.Version, ago(w.StartedAt, now), count(int64(w.Slots)),
-			count(int64(w.Games)), byRun(w.ByRun), w.SlotsFrom)
+			count(int64(w.Games)), said(w.Demand()), said(w.Share()), byRun(w.ByRun), w.SlotsFrom)
 	}
 	return t
+}
+
+// said is a number that a worker tells, if it does.
+func said(n int, known bool) string {
+	if !known {
+		return "-"
+	}
+	return count(int64(n))
 }
 
 // byRun is the runs of a worker's games, those with most of them first.

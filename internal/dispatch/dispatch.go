@@ -45,6 +45,9 @@ type Request struct {
 	OutputTokens int `json:"output_tokens,omitempty"`
 	// Class tells which requests may share a call, for a run that batches: those of one model and class.
 	Class uint64 `json:"class,omitempty"`
+	// Home is the engine where its game begins, if it has not begun: workers have agreed on it for games of the group.
+	// Empty: nobody says.
+	Home rollout.EngineID `json:"home,omitempty"`
 	// Deadline ends the wait in the queue; zero: none. A request in flight is no longer bound by it.
 	Deadline time.Time `json:"deadline,omitzero"`
 }

@@ -11,7 +11,8 @@ type home struct {
 }
 
 // home is the engine that holds the request's prefix, or nil: the one that served its game last, and for a game that
-// has not begun, the one where its group's games start now.
+// has not begun, or whose engine is gone, the one that workers have agreed on, or else the one where its group's games
+// start now.
 func (s *Scheduler) home(q *entry) *engine {
 	if q.run.affinitySlack(&s.cfg) < 0 {
 		return nil
@@ -20,7 +21,12 @@ func (s *Scheduler) home(q *entry) *engine {
 		if at.value.model != q.Model {
 			return nil // a new version starts with a cold cache wherever it goes
 		}
-		return s.engineAt(&at.value)
+		if e := s.engineAt(&at.value); e != nil {
+			return e
+		}
+	}
+	if q.Home != "" {
+		return s.find(q.Home)
 	}
 	per := q.run.rules.GroupPerEngine
 	if per <= 0 {

@@ -17,7 +17,7 @@ import (
 //	> config max_queued=2 max_tries=2 suspect_after=3 affinity=8 no_engine=60s worker=w1
 //	> [+1s] engine a limit=2 models=m adapters=m-v1,m-v2 slots=1 elsewhere=4
 //	> [+1s] sample a running=8 waiting=4 kv=0.5 preempted=1 life=now
-//	> [+1s] submit 1..3 run=r group=0 sample=0 model=m prompt=100 output=20 class=1 deadline=5s
+//	> [+1s] submit 1..3 run=r group=0 sample=0 model=m prompt=100 output=20 class=1 deadline=5s home=a
 //	> [+1s] served 1 3 | refused 1 | unfit 1 | overloaded 1 retry=2s | missing 1 | aborted 1 | failed 1 code=x | timedout 1 | broken 1 | split 1
 //	> [+1s] cancel 1 | drain a | down a | probed a ok | probed a dead | over r | tick | stats
 //	> [+1s] rules r policy=round_robin per_engine=1 slack=2 group=3 slots=1 order=arrival ageing=5 queue=per_engine
@@ -140,7 +140,7 @@ func (p *player) event(name string, id ID, a *eventscript.Event) (Event, error) 
 	case "submit":
 		q := Request{
 			ID: id, Model: cmp.Or(a.Text("model"), "m"), PromptTokens: a.Int("prompt"), OutputTokens: a.Int("output"),
-			Class: uint64(a.Int("class")),
+			Class: uint64(a.Int("class")), Home: rollout.EngineID(a.Text("home")),
 			Episode: rollout.EpisodeRef{
 				GroupRef: rollout.GroupRef{Run: rollout.RunName(cmp.Or(a.Text("run"), "r")), Seq: rollout.GroupSeq(a.Int("group"))},
 				Sample:   a.Int("sample"),

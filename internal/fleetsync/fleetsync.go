@@ -89,7 +89,7 @@ func (s *Sync) describe(ctx context.Context, state rollout.WorkerState) error {
 		w.Games += games
 	}
 	stats := s.Dispatcher.Snapshot()
-	w.Requests = requestsByRun(&stats)
+	w.Requests, w.Shares = requestsByRun(&stats), s.shares.Shares
 	for _, b := range stats.Breakers {
 		w.Breakers = append(w.Breakers, rollout.Breaker{
 			Engine: b.Engine, Run: b.Run, Reason: b.Reason, Since: b.Since.UTC(), NextProbe: b.ProbeAt.UTC(),

@@ -17,6 +17,25 @@ type Worker struct {
 	Breakers  []Breaker       `json:"breakers,omitempty"` // engines that it gives no requests for now
 	// Requests is the requests of its games by run; runs without any are left out. Nil: it does not say.
 	Requests map[RunName]RequestCounts `json:"requests_by_run,omitzero"`
+	// Shares is how many requests it may have in flight at each engine by its share of the engine's limit. Nil: it does
+	// not say.
+	Shares map[EngineID]int `json:"shares,omitempty"`
+}
+
+// Demand is the worker's requests, queued and in flight; false if it does not say.
+func (w *Worker) Demand() (requests int, said bool) {
+	for _, n := range w.Requests {
+		requests += n.Queued + n.InFlight
+	}
+	return requests, w.Requests != nil
+}
+
+// Share is the slots of all engines that the worker may use; false if it does not say.
+func (w *Worker) Share() (slots int, said bool) {
+	for _, n := range w.Shares {
+		slots += n
+	}
+	return slots, w.Shares != nil
 }
 
 // RequestCounts is requests by where they are.

@@ -58,7 +58,7 @@ func (r *Registry) List(ctx context.Context) ([]rollout.Worker, error) {
 			w.State = rollout.WorkerAbsent
 		}
 		if w.State != rollout.WorkerAlive {
-			w.Games, w.ByRun, w.Breakers = 0, nil, nil
+			w.Games, w.ByRun, w.Breakers, w.Requests, w.Shares = 0, nil, nil, nil, nil
 		}
 		delete(alive, id)
 		workers = append(workers, w)

@@ -39,6 +39,8 @@ type Config struct {
 	// Timeout bounds a try of a request that names no timeout of its own; default 10 minutes.
 	Timeout      time.Duration
 	ProbeTimeout time.Duration // default 5s
+	// Homes, if set, is where workers agree on the engines where the games of a group begin.
+	Homes Homes
 	// Log, if set, is written every event that the scheduler is given, and what it commands. It is the caller's to
 	// close, when Run has ended.
 	Log *dispatchlog.Writer
@@ -115,7 +117,7 @@ func (d *Dispatcher) Complete(ctx context.Context, req rollout.Request) (rollout
 		c.req.Timeout = rollout.Duration(d.cfg.Timeout)
 	}
 	select {
-	case d.inbox <- func(o *eventLoop) { o.submit(c) }:
+	case d.inbox <- func(o *eventLoop) { o.homed(c) }:
 	case <-ctx.Done():
 		return rollout.Completion{}, withdrawn(ctx)
 	case <-d.done:
@@ -196,7 +198,10 @@ func (d *Dispatcher) SetEngines(engines []rollout.Engine) {
 
 // SetRules says how a run wants to be dispatched.
 func (d *Dispatcher) SetRules(run rollout.RunName, rules rollout.Dispatch) {
-	d.post(func(o *eventLoop) { o.handle(dispatch.RunRules{Run: run, Rules: rules}) })
+	d.post(func(o *eventLoop) {
+		o.homes.follow(run, &rules)
+		o.handle(dispatch.RunRules{Run: run, Rules: rules})
+	})
 }
 
 // Forget drops a run that is over, and its counters.
@@ -204,6 +209,7 @@ func (d *Dispatcher) Forget(run rollout.RunName) {
 	d.post(func(o *eventLoop) {
 		o.handle(dispatch.RunOver{Run: run})
 		delete(o.runs, run)
+		o.homes.forget(run)
 	})
 }
 
@@ -252,6 +258,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			o.handle(dispatch.Tick{})
 		case <-sample.C:
 			o.sample()
+			o.homes.fade()
 			if o.log != nil {
 				o.log.Flush()
 			}

@@ -32,12 +32,14 @@ type eventLoop struct {
 	runs    map[rollout.RunName]*tally
 	engines map[rollout.EngineID]*tally
 	sampled sampled
+	homes   groupHomes
 }
 
 // remote is an engine that may be dispatched to.
 type remote struct {
 	url    string
 	client Engine
+	models map[string]bool     // adapters included
 	state  rollout.EngineState // that the scheduler was last told of
 }
 
@@ -58,6 +60,7 @@ func newEventLoop(ctx context.Context, d *Dispatcher) *eventLoop {
 		runs:      map[rollout.RunName]*tally{},
 		engines:   map[rollout.EngineID]*tally{},
 		sampled:   sampled{at: time.Now()},
+		homes:     newGroupHomes(),
 	}
 }
 
@@ -126,15 +129,12 @@ func (o *eventLoop) breaks(engine rollout.EngineID, run rollout.RunName, change 
 	})
 }
 
-func (o *eventLoop) submit(c *call) {
+// submit hands a call to the scheduler; its game begins at home, if that is not empty.
+func (o *eventLoop) submit(c *call, home rollout.EngineID) {
 	o.lastID++
 	c.id = o.lastID
 	o.calls[c.id] = c
-	deadline, _ := c.ctx.Deadline()
-	o.handle(dispatch.Submit{Request: dispatch.Request{
-		ID: c.id, Episode: c.req.Episode, Model: c.req.Model, Class: c.req.CallClass(o.classes), Deadline: deadline,
-		PromptTokens: c.req.PromptTokens, OutputTokens: c.req.OutputTokens,
-	}})
+	o.handle(o.submitted(c, home))
 }
 
 // send makes a try, as part of a shared call if there is one.
@@ -157,7 +157,12 @@ func (c *call) order(next order) {
 	c.next <- next
 }
 
-func (o *eventLoop) cancel(c *call) { o.handle(dispatch.Cancel{ID: c.id}) }
+// cancel withdraws a call. One that still waits to know where its game begins is never submitted.
+func (o *eventLoop) cancel(c *call) {
+	if c.id != 0 {
+		o.handle(dispatch.Cancel{ID: c.id})
+	}
+}
 
 // served takes in a good answer of a try.
 func (o *eventLoop) served(c *call, made order, answer *rollout.Completion, exec float64) {
@@ -231,6 +236,10 @@ func (o *eventLoop) setEngine(e *rollout.Engine) {
 		return // nothing new of one that gets no requests
 	}
 	known.state = e.State
+	known.models = make(map[string]bool, len(e.Models)+len(e.Adapters))
+	for _, model := range slices.Concat(e.Models, e.Adapters) {
+		known.models[model] = true
+	}
 	o.remotes[e.ID] = known
 	switch e.State {
 	case rollout.EngineReady:
