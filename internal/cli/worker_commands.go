@@ -21,8 +21,8 @@ func AddWorkerCommands(parent *cobra.Command, d Deps) {
 		Use: "list", Short: "List the workers of a service: those that are there, and those that are gone", Args: exactly(0),
 		Long: "List the worker processes of a service: those that are there, the busiest first, and for some hours those " +
 			"that are gone: absent ones,\n" +
-			"which nobody heard of any more, and stopped ones. REQUESTS are those of its games, queued and in flight; SHARE is " +
-			"how many it may\nhave in flight at all engines (docs/dispatch.md).",
+			"which nobody heard of any more, and stopped ones. REQUESTS are those of its games, queued and in flight; SHARE " +
+			"is how many it may\nhave in flight at all engines (docs/dispatch.md).",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.client()
 			if err != nil {

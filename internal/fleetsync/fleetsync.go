@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace/millrace/internal/dispatch/live"
@@ -27,6 +28,7 @@ type Sync struct {
 	Dispatcher *live.Dispatcher
 	Log        *slog.Logger
 
+	described atomic.Pointer[rollout.Worker]
 	watch     *fleet.Watch
 	shares    shares
 	ruled     map[rollout.RunName]rollout.Dispatch                  // rules that the dispatcher has, without limits
@@ -81,6 +83,14 @@ func (s *Sync) Run(ctx context.Context) error {
 	}
 }
 
+// Described is this worker as it described itself last. It may be called at any time.
+func (s *Sync) Described() rollout.Worker {
+	if w := s.described.Load(); w != nil {
+		return *w
+	}
+	return s.Self
+}
+
 // describe publishes what this worker is and does.
 func (s *Sync) describe(ctx context.Context, state rollout.WorkerState) error {
 	w := s.Self
@@ -95,6 +105,7 @@ func (s *Sync) describe(ctx context.Context, state rollout.WorkerState) error {
 			Engine: b.Engine, Run: b.Run, Reason: b.Reason, Since: b.Since.UTC(), NextProbe: b.ProbeAt.UTC(),
 		})
 	}
+	s.described.Store(&w)
 	return s.Workers.Describe(ctx, w)
 }
 

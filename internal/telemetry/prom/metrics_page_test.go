@@ -27,7 +27,8 @@ func TestPageHasEveryMetric(t *testing.T) {
 	server := New()
 	server.Watch("store", func() Sink { return Sink{} })
 	server.ShowSinks(func() []telemetry.SinkStatus { return nil })
-	worker := NewWorker(1, func() map[rollout.RunName]int { return nil })
+	worker := NewWorker(1, func() map[rollout.RunName]int { return nil },
+		func() rollout.Worker { return rollout.Worker{} })
 	kinds := map[string]string{}
 	for _, c := range append(server.vectors.all(), server.vectors.refused) {
 		kind := "gauge"
