@@ -25,9 +25,17 @@ func cutReplicaOff(ctx context.Context, master redisNode) (again func(), err err
 			return nil, fmt.Errorf("cut the replica off: %w", err)
 		}
 	}
-	return func() {
-		_ = master.Do(context.WithoutCancel(ctx), "acl", "setuser", "default", "+psync", "+sync").Err() // or it was restarted
-	}, nil
+	return func() { restorePermissions(ctx, master) }, nil
+}
+
+// restorePermissions lets everybody do everything again. Sentinel may have had the node write down what was forbidden.
+func restorePermissions(ctx context.Context, node redisNode) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	_ = stack.Await(ctx, time.Minute, func(ctx context.Context) error { // it may just be coming up
+		return node.Do(ctx, "acl", "setuser", "default", "+@all").Err()
+	})
+	_ = node.ConfigRewrite(ctx).Err() // or it has the file that it was started with
 }
 
 // failOver cuts the replica off from the master of Redis that has the run's account. Taken back, the master is stopped
@@ -118,8 +126,6 @@ func (in *injector) splitRedis(ctx context.Context, f Fault) (back func(), err e
 			in.service.say("  no split: %v", err)
 		}
 		again()
-		anyway := context.WithoutCancel(ctx)
-		_ = node.Do(anyway, "acl", "setuser", "default", "+replicaof", "+slaveof").Err() // or it was restarted
 		way.restore()
 		if err == nil {
 			in.noticed(ctx, b, serial > b.serial)

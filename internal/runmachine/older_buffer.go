@@ -161,16 +161,32 @@ func (m *Machine) repair(found Account, take func(AccountRead)) {
 				g := &m.Mark.Grants[i]
 				g.Lost = g.Lost || slices.Contains(r.Rollback.LostBatches, g.Step)
 			}
+			heard := m.Mark
 			if m.features.LateNews {
-				m.Ended = append(m.Ended[max(0, len(m.Ended)-keptEras+1):], endedEra{m.Mark.Era, m.Mark.Serial})
+				m.Ended = append(m.Ended[max(0, len(m.Ended)-keptEras+1):], endedEra{heard.Era, heard.Serial})
 				m.Repaired = r.Account.Mark.Generation
 			}
 			m.learn(r.Account.Mark)
+			m.heardMeanwhile(task.Mark, heard)
 		} else {
 			m.retrySync = true
 		}
 		take(AccountRead{Account: r.Account, Failed: r.Failed})
 	})
+}
+
+// heardMeanwhile keeps what was told of the account while it was repaired, which the repair did not know: the account is
+// repaired once more.
+func (m *Machine) heardMeanwhile(asked, heard rollout.Mark) {
+	told := heard.Granted > asked.Granted || heard.Completed > asked.Completed || heard.Generation > asked.Generation
+	if !m.features.LateNews || !told {
+		return
+	}
+	m.Mark.Granted = max(m.Mark.Granted, heard.Granted)
+	m.Mark.Completed = max(m.Mark.Completed, min(heard.Completed, m.Mark.Granted))
+	m.Mark.Generation = max(m.Mark.Generation, heard.Generation)
+	m.Mark.Serial++ // the buffer's account is behind it
+	m.needsSync = true
 }
 
 // unspent is those of some groups that no batch has had.

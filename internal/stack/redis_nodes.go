@@ -28,7 +28,7 @@ func (s *Stack) startRedis() (err error) {
 		return err
 	}
 	_, port, _ := net.SplitHostPort(s.Redis)
-	replica, err := s.spawnRedis("redis-1", "--replicaof", "127.0.0.1 "+port)
+	replica, err := s.spawnRedis("redis-1", "replicaof 127.0.0.1 "+port)
 	if err != nil {
 		return err
 	}
@@ -74,8 +74,9 @@ func (s *Stack) redisOf(part string) (url string, err error) {
 	return "redis://" + address + "/0", err
 }
 
-// spawnRedis starts a Redis with a folder of its own name.
-func (s *Stack) spawnRedis(name string, args ...string) (address string, err error) {
+// spawnRedis starts a Redis with a folder of its own name. Its settings are in a file, which Sentinel rewrites: started
+// again, the node is what it was before, a master or a replica.
+func (s *Stack) spawnRedis(name string, settings ...string) (address string, err error) {
 	if address, err = freeport.Address(); err != nil {
 		return "", err
 	}
@@ -84,9 +85,14 @@ func (s *Stack) spawnRedis(name string, args ...string) (address string, err err
 		return "", err
 	}
 	_, port, _ := net.SplitHostPort(address)
-	return address, s.Spawn(name, false, s.cfg.Redis, append([]string{"--port", port, "--bind", "127.0.0.1",
-		"--dir", dir, "--appendonly", s.cfg.onDisk("yes", "no"), "--appendfsync", cmp.Or(s.cfg.Fsync, "always"),
-		"--save", "", "--maxmemory-policy", "noeviction", "--repl-diskless-sync-delay", "0"}, args...)...)
+	settings = append([]string{"port " + port, "bind 127.0.0.1", "dir " + dir,
+		"appendonly " + s.cfg.onDisk("yes", "no"), "appendfsync " + cmp.Or(s.cfg.Fsync, "always"), `save ""`,
+		"maxmemory-policy noeviction", "repl-diskless-sync-delay 0"}, settings...)
+	file := filepath.Join(dir, "redis.conf")
+	if err := os.WriteFile(file, []byte(strings.Join(settings, "\n")+"\n"), 0o644); err != nil {
+		return "", err
+	}
+	return address, s.Spawn(name, false, s.cfg.Redis, file)
 }
 
 // awaitRedis waits until all nodes answer, and are a Cluster if they are to be.
@@ -121,9 +127,8 @@ func (s *Stack) startCluster() error {
 		if i == 0 {
 			s.firstBus = bus
 		}
-		node, err := s.spawnRedis(name, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(bus),
-			"--cluster-node-timeout", nodeTimeoutMs, "--cluster-replica-validity-factor", "0",
-			"--cluster-allow-replica-migration", "no")
+		node, err := s.spawnRedis(name, "cluster-enabled yes", fmt.Sprintf("cluster-port %d", bus),
+			"cluster-node-timeout "+nodeTimeoutMs, "cluster-replica-validity-factor 0", "cluster-allow-replica-migration no")
 		if err != nil {
 			return err
 		}
