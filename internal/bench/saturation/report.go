@@ -170,10 +170,14 @@ func (r Result) notes() []string {
 	if first.name == engines { // they are not the service
 		first = parts[min(1, len(parts)-1)]
 	}
-	notes = append(notes, fmt.Sprintf("saturated %s: %.0f turns per second with %.2f of %d cores; most of it %s, %s of "+
+	found, unused := "saturated", 1-best.UsedCores/float64(max(1, r.Cores))
+	if unused > idle {
+		found = "not full "
+	}
+	notes = append(notes, fmt.Sprintf(found+" %s: %.0f turns per second with %.2f of %d cores; most of it %s, %s of "+
 		"what was used", end, best.TurnsPerSec, best.UsedCores, r.Cores, first.name,
 		units.Percent(first.sum/best.UsedCores/best.WallSec)))
-	if 1-best.UsedCores/float64(max(1, r.Cores)) > idle {
+	if unused > idle {
 		notes = append(notes, "          other processes had the rest of the machine, or something waits: what a part costs "+
 			"per turn holds, turns per second do not")
 	}
