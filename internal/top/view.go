@@ -290,7 +290,10 @@ func (m *Model) Snapshot() []string {
 		m.height = max(m.height, len(m.rows(p))*2+30)
 	}
 	for _, line := range m.fit(slices.Concat(m.head(), m.body(m.height))) {
-		lines = append(lines, strings.Replace(line.Text, "> ", "  ", 1))
+		if line.Style == Cursor {
+			line.Text = " " + strings.TrimPrefix(line.Text, ">")
+		}
+		lines = append(lines, line.Text)
 	}
 	return lines
 }
