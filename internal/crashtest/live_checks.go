@@ -242,7 +242,11 @@ func (w *watch) look(ctx context.Context, run string) bool {
 		return true
 	}
 	undone := account.NextStep < before.NextStep && account.Generation == before.Generation
-	if undone || account.ClaimedTo < before.ClaimedTo || account.Generation < before.Generation {
+	// What the account had before a repair, or before the run ever looked at it, may not have been told to anybody yet.
+	// What was told is in the trainers' journals.
+	same := before.Mark.Era > 0 && account.Mark.Era == before.Mark.Era
+	back := undone || account.ClaimedTo < before.ClaimedTo || account.Generation < before.Generation
+	if back && same {
 		w.complain("the account went back: next step %d to %d, claimed %d to %d, generation %d to %d",
 			before.NextStep, account.NextStep, before.ClaimedTo, account.ClaimedTo, before.Generation, account.Generation)
 	}

@@ -175,8 +175,8 @@ func (m *Machine) repair(found Account, take func(AccountRead)) {
 	})
 }
 
-// heardMeanwhile keeps what was told of the account while it was repaired, which the repair did not know: the account is
-// repaired once more.
+// heardMeanwhile keeps what was told of the account while it was repaired, which the repair did not know: it has the
+// account repaired once more.
 func (m *Machine) heardMeanwhile(asked, heard rollout.Mark) {
 	told := heard.Granted > asked.Granted || heard.Completed > asked.Completed || heard.Generation > asked.Generation
 	if !m.features.LateNews || !told {
