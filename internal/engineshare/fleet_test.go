@@ -33,16 +33,17 @@ const (
 
 // fleet is workers, each with a scheduler of its own, that share engines in virtual time.
 type fleet struct {
-	t       testing.TB
-	rnd     *rand.Rand
-	now     time.Duration
-	queue   events
-	engines []rollout.Engine
-	takes   time.Duration // an answer
-	thinks  time.Duration // a game between two turns
-	workers map[string]*simWorker
-	board   map[string]posted
-	cut     bool // the board cannot be reached
+	t        testing.TB
+	rnd      *rand.Rand
+	now      time.Duration
+	queue    events
+	numbered int // events so far
+	engines  []rollout.Engine
+	takes    time.Duration // an answer
+	thinks   time.Duration // a game between two turns
+	workers  map[string]*simWorker
+	board    map[string]posted
+	cut      bool // the board cannot be reached
 
 	inFlight map[rollout.EngineID]int
 	top      map[rollout.EngineID]int // most in flight since it was reset
@@ -101,11 +102,9 @@ func newFleet(t testing.TB, seed uint64, takes time.Duration, limits ...int) *fl
 		byRun: map[rollout.RunName]int{}, bySeq: map[rollout.GroupSeq]int{}}
 }
 
-var numbered int
-
 func (f *fleet) after(d time.Duration, do func()) {
-	numbered++
-	heap.Push(&f.queue, event{f.now + d, numbered, do})
+	f.numbered++
+	heap.Push(&f.queue, event{f.now + d, f.numbered, do})
 }
 
 // run lets time pass.
