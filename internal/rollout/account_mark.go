@@ -29,13 +29,13 @@ type Grant struct {
 	Lost    bool          `json:"lost,omitempty"`   // Redis came back without it
 }
 
-// Behind reports whether a mark is older than another one. Nothing is behind a mark of an account that was never
-// confirmed.
+// Behind reports whether a mark is older than another one: of an earlier era, or of the same one and with less in it,
+// also before any run has confirmed the account.
 func (m Mark) Behind(other Mark) bool {
 	if m.Era != other.Era {
 		return m.Era < other.Era
 	}
-	return m.Era > 0 && m.Serial < other.Serial
+	return m.Serial < other.Serial
 }
 
 // Contradicts reports whether a step was granted with one batch by one mark and with another one by the other.

@@ -16,7 +16,8 @@ import (
 // TestScripts plays testdata/scripts: what happens to a run, and below each line what the run does about it. It is the
 // specification; run with -rewrite and read the difference. Groups are named by number, as 0-5 8.
 //
-//	start [steps=5 buffer.depth=2 ...] [policy=a] [group_bytes=100] [without=Paced] [fail=TASK] [hold=TASK]
+//	start [steps=5 buffer.depth=2 ...] [policy=a] [group_bytes=100] [without=Paced] [fail=TASK] [hold=TASK] [told=1]
+//	                       told: the run was told of a serial of an account that it has not confirmed yet
 //	begin 0-2              requests of these groups are dispatched
 //	ready 0-2 [flat] [silent]   they are committed; silent: the run is not told
 //	dropped 0 code=deadline     they failed
@@ -38,6 +39,10 @@ func TestScripts(t *testing.T) {
 				w = newWorld(specOf(t, d), featuresOf(t, d))
 				w.fails, w.holds = textOf(d, "fail", ""), textOf(d, "hold", "")
 				w.bytes, _ = strconv.ParseInt(textOf(d, "group_bytes", "0"), 10, 64)
+				if d.HasArg("told") {
+					w.mark, w.confirmed = rollout.Mark{}, ""
+					_ = w.m.Handle(w.now, BufferChanged{Mark: told(t, d)})
+				}
 				w.event(Began{New: true})
 			} else {
 				play(t, w, d)
@@ -165,6 +170,15 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 	default:
 		t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
 	}
+}
+
+// told is the mark of an account that no run has confirmed.
+func told(t *testing.T, d *datadriven.TestData) rollout.Mark {
+	serial, err := strconv.ParseInt(textOf(d, "told", ""), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rollout.Mark{Serial: serial, Generation: 1}
 }
 
 // lateMark is how far the account of an era is said to have come.
