@@ -28,7 +28,7 @@ func TestAxiomApply(t *testing.T) {
 			[]string{"+ dataset rl", "+ map field metrics", "+ monitor Millrace rl: no step", "without --dry-run"}, ""},
 		{"apply --dataset rl --dry-run", 0, []string{"+ dataset rl"}, ""},
 		{"apply --dataset rl", 0, []string{"+ dashboard Millrace rl: engines", "0 as wanted"}, "add --notifier"},
-		{"apply --dataset rl", 0, []string{"nothing to do: the dataset rl, 3 map fields, 4 dashboards and 5 monitors"}, ""},
+		{"apply --dataset rl", 0, []string{"nothing to do: the dataset rl, 4 map fields, 4 dashboards and 5 monitors"}, ""},
 		{"apply --dataset rl --notifier x", 1, nil, "make one at Monitors > Notifiers"},
 		{"fake --fault nothing", 2, nil, "there is no fault"},
 		{"fake fault --url " + server.URL, 0, []string{"FAULT", "503-text", "off"}, ""},
