@@ -116,6 +116,10 @@ func (f *Facts) add(e telemetry.Event) {
 			text = string(e.Engine) + " is slow: " + b.Slow
 		}
 		happened(EngineChanged, text)
+	case telemetry.AdapterLoaded, telemetry.Audit, telemetry.BatchClaimed, telemetry.BreakerChanged, telemetry.BufferLevel,
+		telemetry.Diagnosed, telemetry.DispatchSample, telemetry.EngineSample, telemetry.EpisodeFinished,
+		telemetry.GroupReady, telemetry.RewardVarianceChanged, telemetry.SinkChanged, telemetry.StepCompleted:
+		// not read: the step records tell what the charts need of them
 	}
 }
 
