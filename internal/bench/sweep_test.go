@@ -111,7 +111,7 @@ func TestSweepOfSimulatedEngines(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultSweepConfig()
 	cfg.Speed, cfg.Trials, cfg.Warmup = 50, 2, 0
-	cfg.Windows = []time.Duration{200 * time.Millisecond}
+	cfg.Windows = []time.Duration{10 * time.Second} // a batch that is full does not wait for its end
 	cfg.MaxBatches = []int{0, 4}
 	cfg.Orders = []rollout.DispatchOrder{rollout.ArrivalOrder}
 	cfg.OutputTokens = []int{4, 12}
