@@ -2,6 +2,7 @@ package waitline
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,17 +47,35 @@ func TestLinesWhereNobodyWatches(t *testing.T) {
 	})
 }
 
+// screen is what was written to a terminal.
+type screen struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
 // TestOnATerminal: the line is painted over, and gone at the end.
 func TestOnATerminal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var b strings.Builder
+		var b screen
 		l := &Line{w: &b, terminal: true, began: time.Now(), state: State{What: "waiting"}, stop: make(chan struct{}),
 			ended: make(chan struct{})}
 		go l.paint()
 		time.Sleep(quiet / 2)
 		synctest.Wait()
-		if b.Len() > 0 {
+		if b.String() != "" {
 			t.Errorf("something is shown of what may be over soon: %q", b.String())
 		}
 		time.Sleep(time.Second)
