@@ -42,8 +42,10 @@ func TestLoadGoesAllTheWay(t *testing.T) {
 	if row.Turns == 0 || row.Games == 0 || row.Groups == 0 || row.Steps == 0 {
 		t.Errorf("%d turns, %d games, %d groups and %d steps in a second", row.Turns, row.Games, row.Groups, row.Steps)
 	}
-	if row.TurnUs <= 0 || row.Ceiling <= 0 || len(row.Nodes) != 1 || row.Nodes[0].Share != 1 {
-		t.Errorf("%.1f us a turn, full at %.0f turns a second, nodes %+v", row.TurnUs, row.Ceiling, row.Nodes)
+	// What is left of a second's processor time without the idle node's may be nothing on a busy machine: TestReport has
+	// the sums.
+	if len(row.nodes) != 1 || row.nodes[0].MainSec <= 0 || row.nodes[0].Commands <= 0 {
+		t.Errorf("nodes counted %+v", row.nodes)
 	}
 	seen := map[string]string{}
 	for _, u := range row.Uses {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/millrace/millrace/internal/bench/processortime"
@@ -68,22 +69,25 @@ func (r *Row) fill(cfg Config, idle []counters) {
 	if turns == 0 || len(r.nodes) == 0 {
 		return
 	}
-	main, whole := 0.0, 0.0
+	main, whole, used := 0.0, 0.0, make([]float64, len(r.nodes))
 	for i, n := range r.nodes {
 		resting := idle[i].MainSec / cfg.Idle.Seconds()
 		r.IdleMs += 1000 * resting
-		used := max(0, n.MainSec-resting*r.WallSec)
-		main, whole = main+used, whole+max(0, n.AllSec-idle[i].AllSec/cfg.Idle.Seconds()*r.WallSec)
+		used[i] = max(0, n.MainSec-resting*r.WallSec)
+		main, whole = main+used[i], whole+max(0, n.AllSec-idle[i].AllSec/cfg.Idle.Seconds()*r.WallSec)
 		r.Commands += n.Commands / turns
 		r.In, r.Out = r.In+n.In/turns, r.Out+n.Out/turns
-		node := Node{TurnUs: 1e6 * used / turns, Memory: n.Memory}
+		node := Node{TurnUs: 1e6 * used[i] / turns, Memory: n.Memory}
 		r.Nodes = append(r.Nodes, node)
+		if used[i] == 0 {
+			continue // idle it used more than under load: nothing can be said of when it is full
+		}
 		if full := (1 - resting) / (node.TurnUs / 1e6); r.Ceiling == 0 || full < r.Ceiling {
 			r.Ceiling = full
 		}
 	}
 	for i := range r.Nodes {
-		r.Nodes[i].Share = r.Nodes[i].TurnUs * turns / 1e6 / main
+		r.Nodes[i].Share = used[i] / max(main, math.SmallestNonzeroFloat64)
 	}
 	r.TurnUs, r.WholeTurnUs = 1e6*main/turns, 1e6*whole/turns
 	r.Engines = r.Ceiling / cfg.perEngine()
