@@ -10,7 +10,8 @@ import (
 
 func newBenchBufferCommand(env environment) *cobra.Command {
 	cfg := bufferload.DefaultConfig()
-	var format, keep string
+	var format string
+	var trial serviceTrial
 	cmd := &cobra.Command{
 		Use:   "buffer",
 		Short: "Load Redis alone as the games of many engines do: processor time per turn, and how many turns a core carries",
@@ -44,7 +45,7 @@ end; while commands are noted it sets that Redis' slowlog.`,
 					return usage("redis-server is not on the PATH: install it, or name a Redis that runs with --redis URL")
 				}
 			}
-			dir, remove, err := trialDir(keep)
+			dir, remove, err := trial.dir()
 			if err != nil {
 				return err
 			}
@@ -72,7 +73,7 @@ end; while commands are noted it sets that Redis' slowlog.`,
 	f.IntVar(&cfg.Runs, "runs", cfg.Runs, "runs among which the games are divided")
 	f.IntVar(&cfg.Workers, "workers", cfg.Workers, "worker processes that the load acts as")
 	f.DurationVar(&cfg.For, "for", cfg.For, "how long each kind of Redis is measured")
-	f.StringVar(&keep, "keep", "", "write logs and databases here and leave them")
+	f.StringVar(&trial.keep, "keep", "", "write logs and databases here and leave them")
 	f.StringVarP(&format, "output", "o", "table", "table or json")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"io"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 func newBenchCommand(env environment) *cobra.Command {
@@ -132,18 +134,39 @@ once, as the service does. The table shows why a loop gets 36 to 43 output token
 	return cmd
 }
 
-// measured is what a benchmark found.
+// measured is what a benchmark found: as JSON it is itself.
 type measured interface {
-	WriteJSON(w io.Writer) error
 	WriteText(w io.Writer) error
 }
 
 // writeBench writes what a benchmark found as -o says.
 func (e environment) writeBench(format string, found measured) error {
 	if format == "json" {
-		return found.WriteJSON(e.stdout)
+		out := json.NewEncoder(e.stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(found)
 	}
 	return found.WriteText(e.stdout)
+}
+
+// benchService has the whole service measured, with what a trial finds and makes for it.
+func (e environment) benchService(
+	format string, trial *serviceTrial, validate func() error,
+	measure func(programs stack.Programs, dir string) (measured, error),
+) error {
+	if err := benchFormat(format); err != nil {
+		return err
+	}
+	if err := validate(); err != nil {
+		return usage("%v", err)
+	}
+	return trial.in(func(programs stack.Programs, dir string) error {
+		found, err := measure(programs, dir)
+		if err != nil {
+			return err
+		}
+		return e.writeBench(format, found)
+	})
 }
 
 func benchFormat(format string) error {

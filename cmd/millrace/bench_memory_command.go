@@ -1,18 +1,16 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
-
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/memorycost"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 func newBenchMemoryCommand(env environment) *cobra.Command {
 	cfg := memorycost.DefaultConfig()
-	var format, temporal, keep string
+	var format string
+	trial := &serviceTrial{}
 	cmd := &cobra.Command{
 		Use:   "memory",
 		Short: "Hold many games in play: memory of a worker per game, of Redis per token, of a server per waiting claim",
@@ -26,34 +24,11 @@ It needs Linux, the Temporal CLI and redis-server.`,
   millrace bench memory --games 204,1002 --phases 40`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := benchFormat(format); err != nil {
-				return err
-			}
 			cfg.Say = env.say
-			if err := cfg.Validate(); err != nil {
-				return usage("%v", err)
-			}
-			var err error
-			if cfg.Millrace, err = os.Executable(); err != nil {
-				return err
-			}
-			if cfg.Temporal, err = temporalBinary(temporal); err != nil {
-				return err
-			}
-			if cfg.Redis, err = exec.LookPath("redis-server"); err != nil {
-				return fmt.Errorf("redis-server is needed on the PATH: %w", err)
-			}
-			dir, remove, err := trialDir(keep)
-			if err != nil {
-				return err
-			}
-			defer remove()
-			cfg.Dir = dir
-			res, err := memorycost.Measure(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			return env.writeBench(format, res)
+			return env.benchService(format, trial, cfg.Validate, func(programs stack.Programs, dir string) (measured, error) {
+				cfg.Programs, cfg.Dir = programs, dir
+				return memorycost.Measure(cmd.Context(), cfg)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -61,8 +36,7 @@ It needs Linux, the Temporal CLI and redis-server.`,
 	f.IntSliceVar(&cfg.Claims, "claims", cfg.Claims, "numbers of claims that wait, as many numbers as for --games")
 	f.IntVar(&cfg.Phases, "phases", cfg.Phases, "phases of a game")
 	f.IntVar(&cfg.Samples, "samples", cfg.Samples, "games of a group")
-	f.StringVar(&temporal, "temporal-bin", "", temporalFlag)
-	f.StringVar(&keep, "keep", "", "write logs and databases here and leave them")
+	trial.add(f)
 	f.StringVarP(&format, "output", "o", "table", "table or json")
 	return cmd
 }

@@ -2,17 +2,17 @@ package main
 
 import (
 	"cmp"
-	"os"
-	"os/exec"
 
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/workerrestart"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 func newBenchRestartCommand(env environment) *cobra.Command {
 	cfg := workerrestart.DefaultConfig()
-	var format, temporal, keep, binary string
+	var format, binary string
+	trial := &serviceTrial{}
 	cmd := &cobra.Command{
 		Use:   "restart",
 		Short: "Restart one of two saturated workers: how much of the engines stays in use",
@@ -27,35 +27,12 @@ It needs the Temporal CLI and redis-server.`,
   millrace bench restart --binary /opt/millrace-before/millrace`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := benchFormat(format); err != nil {
-				return err
-			}
 			cfg.Say = env.say
-			if err := cfg.Validate(); err != nil {
-				return usage("%v", err)
-			}
-			self, err := os.Executable()
-			if err != nil {
-				return err
-			}
-			cfg.Millrace = cmp.Or(binary, self)
-			if cfg.Temporal, err = temporalBinary(temporal); err != nil {
-				return err
-			}
-			if cfg.Redis, err = exec.LookPath("redis-server"); err != nil {
-				return err
-			}
-			dir, remove, err := trialDir(keep)
-			if err != nil {
-				return err
-			}
-			defer remove()
-			cfg.Dir = dir
-			res, err := workerrestart.Measure(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			return env.writeBench(format, res)
+			return env.benchService(format, trial, cfg.Validate, func(programs stack.Programs, dir string) (measured, error) {
+				cfg.Programs, cfg.Dir = programs, dir
+				cfg.Millrace = cmp.Or(binary, cfg.Millrace)
+				return workerrestart.Measure(cmd.Context(), cfg)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -63,8 +40,7 @@ It needs the Temporal CLI and redis-server.`,
 	f.DurationVar(&cfg.After, "after", cfg.After, "how long engines take for an answer")
 	f.DurationVar(&cfg.Window, "window", cfg.Window, "how long to measure, before and from the worker's end on")
 	f.StringVar(&binary, "binary", "", "measure this millrace, such as an earlier version (default: this program)")
-	f.StringVar(&temporal, "temporal-bin", "", temporalFlag)
-	f.StringVar(&keep, "keep", "", "write logs and databases here and leave them")
+	trial.add(f)
 	f.StringVarP(&format, "output", "o", "table", "table or json")
 	return cmd
 }

@@ -1,18 +1,18 @@
 package main
 
 import (
-	"os"
-	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/saturation"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 func newBenchScaleCommand(env environment) *cobra.Command {
 	cfg := saturation.DefaultConfig()
-	var format, temporal, keep string
+	var format string
+	trial := &serviceTrial{}
 	var seconds float64
 	cmd := &cobra.Command{
 		Use:   "scale",
@@ -29,34 +29,11 @@ other work, or with few cores, turns per second are the machine's; processor tim
   millrace bench scale --engines 8 --workers 2 --masters 1 --seconds 5 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := benchFormat(format); err != nil {
-				return err
-			}
 			cfg.Say, cfg.For = env.say, time.Duration(seconds*float64(time.Second))
-			if err := cfg.Validate(); err != nil {
-				return usage("%v", err)
-			}
-			var err error
-			if cfg.Millrace, err = os.Executable(); err != nil {
-				return err
-			}
-			if cfg.Temporal, err = temporalBinary(temporal); err != nil {
-				return err
-			}
-			if cfg.Redis, err = exec.LookPath("redis-server"); err != nil {
-				return usage("redis-server is not on the PATH: install it")
-			}
-			dir, remove, err := trialDir(keep)
-			if err != nil {
-				return err
-			}
-			defer remove()
-			cfg.Dir = dir
-			res, err := saturation.Measure(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			return env.writeBench(format, res)
+			return env.benchService(format, trial, cfg.Validate, func(programs stack.Programs, dir string) (measured, error) {
+				cfg.Programs, cfg.Dir = programs, dir
+				return saturation.Measure(cmd.Context(), cfg)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -70,8 +47,7 @@ other work, or with few cores, turns per second are the machine's; processor tim
 	f.IntVar(&cfg.InFlight, "in-flight", cfg.InFlight, "requests that an engine may have in flight")
 	f.DurationVar(&cfg.Call, "call", cfg.Call, "how long a request takes at an engine that has as many in flight")
 	f.Float64Var(&seconds, "seconds", cfg.For.Seconds(), "how long each level of load is measured")
-	f.StringVar(&temporal, "temporal-bin", "", temporalFlag)
-	f.StringVar(&keep, "keep", "", "write logs and databases here and leave them")
+	trial.add(f)
 	f.StringVarP(&format, "output", "o", "table", "table or json")
 	return cmd
 }

@@ -1,18 +1,17 @@
 package main
 
 import (
-	"os"
-	"os/exec"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/bench/turncost"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 func newBenchTurnCommand(env environment) *cobra.Command {
 	cfg := turncost.DefaultConfig()
-	var format, temporal, keep string
+	var format string
+	trial := &serviceTrial{noRedis: true}
 	cmd := &cobra.Command{
 		Use:   "turn",
 		Short: "Play games on engines that answer at once: processor time per turn, by process and by part",
@@ -29,39 +28,19 @@ Other work of the machine makes it last longer; processor time changes little. F
   millrace bench turn --waiting 2000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := benchFormat(format); err != nil {
-				return err
-			}
 			cfg.Say = env.say
-			if err := cfg.Validate(); err != nil {
-				return usage("%v", err)
-			}
-			var err error
-			if cfg.Millrace, err = os.Executable(); err != nil {
-				return err
-			}
-			if cfg.Temporal, err = temporalBinary(temporal); err != nil {
-				return err
-			}
-			if cfg.Redis, err = exec.LookPath("redis-server"); err != nil {
-				embedded := miniredis.NewMiniRedis()
-				if err := embedded.Start(); err != nil {
-					return err
+			return env.benchService(format, trial, cfg.Validate, func(programs stack.Programs, dir string) (measured, error) {
+				cfg.Programs, cfg.Dir = programs, dir
+				if cfg.Redis == "" {
+					embedded := miniredis.NewMiniRedis()
+					if err := embedded.Start(); err != nil {
+						return nil, err
+					}
+					defer embedded.Close()
+					cfg.EmbeddedRedis = embedded.Addr()
 				}
-				defer embedded.Close()
-				cfg.Redis, cfg.EmbeddedRedis = "", embedded.Addr()
-			}
-			dir, remove, err := trialDir(keep)
-			if err != nil {
-				return err
-			}
-			defer remove()
-			cfg.Dir = dir
-			res, err := turncost.Measure(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			return env.writeBench(format, res)
+				return turncost.Measure(cmd.Context(), cfg)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -73,8 +52,7 @@ Other work of the machine makes it last longer; processor time changes little. F
 	f.IntVar(&cfg.Waiting, "waiting", 0, "measure, besides, what so many claims cost that wait for a batch")
 	f.BoolVar(&cfg.OnDisk, "disk", false, "have Redis log every write (appendfsync always) and Temporal write to disk, "+
 		"instead of keeping all in memory")
-	f.StringVar(&temporal, "temporal-bin", "", temporalFlag)
-	f.StringVar(&keep, "keep", "", "write logs and databases here and leave them")
+	trial.add(f)
 	f.StringVarP(&format, "output", "o", "table", "table or json")
 	return cmd
 }

@@ -3,15 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/crashtest"
+	"github.com/millrace/millrace/internal/stack"
 	"github.com/millrace/millrace/internal/table"
 	"github.com/millrace/millrace/internal/trainer"
 )
@@ -20,7 +18,7 @@ import (
 func newChaosCommand(env environment) *cobra.Command {
 	var cfg crashtest.Config
 	var seconds int
-	var keep string
+	var trial serviceTrial
 	var only []string
 	cmd := &cobra.Command{
 		Use:    "chaos",
@@ -54,22 +52,15 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 				cfg.TemporalOutage = longAbsence
 			}
 			cfg.Log = env.stderr
-			var err error
-			if cfg.Millrace, cfg.Temporal, cfg.Redis, err = trialBinaries(cfg.Temporal); err != nil {
-				return err
-			}
-			dir, remove, err := trialDir(keep)
-			if err != nil {
-				return err
-			}
-			defer remove()
-			cfg.Dir = dir
-			env.say("chaos for %s, seed %d, in %s", cfg.Duration, cfg.Seed, dir)
-			report, err := crashtest.Run(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			return env.chaosReport(report)
+			return trial.in(func(programs stack.Programs, dir string) error {
+				cfg.Programs, cfg.Dir = programs, dir
+				env.say("chaos for %s, seed %d, in %s", cfg.Duration, cfg.Seed, dir)
+				report, err := crashtest.Run(cmd.Context(), cfg)
+				if err != nil {
+					return err
+				}
+				return env.chaosReport(report)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -82,10 +73,9 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 		"which nodes Redis is made of: single, sentinel (a master and a replica) or cluster (three masters with a "+
 			"replica each)")
 	f.StringSliceVar(&only, "only", nil, "only these kinds of faults, with commas between, such as stale-redis")
-	f.StringVar(&cfg.Temporal, "temporal-bin", "", temporalFlag)
 	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds of names and ends, on a machine that does other "+
 		"work meanwhile")
-	f.StringVar(&keep, "keep", "", "write logs, databases and journals here and leave them")
+	trial.add(f)
 	cmd.AddCommand(newChaosTrainerCommand(env))
 	return cmd
 }
@@ -120,36 +110,6 @@ func newChaosTrainerCommand(env environment) *cobra.Command {
 	f.Int64Var(&cfg.Weights, "weights", 0, "which training the weights come of; but for 0, all share the "+
 		"paths of adapters")
 	return cmd
-}
-
-const temporalFlag = "temporal CLI (default $MILLRACE_TEMPORAL, then the PATH, then .bin/temporal)"
-
-// trialBinaries finds what a trial of the whole service runs.
-func trialBinaries(temporal string) (millrace, temporalCLI, redis string, err error) {
-	if millrace, err = os.Executable(); err != nil {
-		return "", "", "", fmt.Errorf("find this program: %w", err)
-	}
-	if temporalCLI, err = temporalBinary(temporal); err != nil {
-		return "", "", "", err
-	}
-	if redis, err = exec.LookPath("redis-server"); err != nil {
-		return "", "", "", fmt.Errorf(
-			"this needs a real Redis: put redis-server on the PATH (Debian: apt-get install redis-server): %w", err)
-	}
-	return millrace, temporalCLI, redis, nil
-}
-
-// trialDir is where a trial writes: the folder that is to be kept, or one of its own.
-func trialDir(keep string) (dir string, remove func(), err error) {
-	if keep != "" {
-		dir, err = filepath.Abs(keep)
-		return dir, func() {}, err
-	}
-	dir, err = os.MkdirTemp("", "millrace-trial-")
-	if err != nil {
-		return "", nil, fmt.Errorf("make a folder: %w", err)
-	}
-	return dir, func() { _ = os.RemoveAll(dir) }, nil // a temporary folder
 }
 
 // chaosReport writes the tables for people and the line for programs.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/isolation"
+	"github.com/millrace/millrace/internal/stack"
 	"github.com/millrace/millrace/internal/table"
 )
 
@@ -17,7 +18,7 @@ import (
 func newIsolationCommand(env environment) *cobra.Command {
 	cfg := isolation.Config{Log: env.stderr}
 	seconds := int(isolation.DefaultWindow.Seconds())
-	var keep string
+	var trial serviceTrial
 	cmd := &cobra.Command{
 		Use:    "isolation",
 		Hidden: true,
@@ -36,26 +37,18 @@ Disturbances:
 				return usage("--seconds %d: must be positive", seconds)
 			}
 			cfg.Window = time.Duration(seconds) * time.Second
-			var err error
-			if cfg.Millrace, cfg.Temporal, cfg.Redis, err = trialBinaries(cfg.Temporal); err != nil {
-				return err
-			}
-			dir, remove, err := trialDir(keep)
-			if err != nil {
-				return err
-			}
-			defer remove()
-			cfg.Dir = dir
-			report, err := isolation.Run(cmd.Context(), cfg)
-			return errors.Join(err, env.isolationReport(report))
+			return trial.in(func(programs stack.Programs, dir string) error {
+				cfg.Programs, cfg.Dir = programs, dir
+				report, err := isolation.Run(cmd.Context(), cfg)
+				return errors.Join(err, env.isolationReport(report))
+			})
 		},
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&cfg.Only, "only", nil, "names of disturbances, separated by commas; all, if not given")
 	f.IntVar(&seconds, "seconds", seconds, "how long each disturbance lasts at least")
 	f.BoolVar(&cfg.Confirm, "confirm", true, "measure a row that breaks a bound once more, on a fresh service")
-	f.StringVar(&cfg.Temporal, "temporal-bin", "", temporalFlag)
-	f.StringVar(&keep, "keep", "", "write logs, databases and journals here and leave them")
+	trial.add(f)
 	return cmd
 }
 

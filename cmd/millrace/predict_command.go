@@ -173,7 +173,7 @@ func (o predictOptions) playLive(
 	s.Fleet.Engines = spec.Demo.Engines
 	v.Change(&s)
 	s.Steps = v.Steps
-	dir, remove, err := trialDir("")
+	dir, remove, err := new(serviceTrial).dir()
 	if err != nil {
 		return nil, err
 	}

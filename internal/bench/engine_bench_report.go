@@ -13,14 +13,8 @@ import (
 // crowded is the share of the cores in use from which the machine, and not the engines, may be the limit.
 const crowded = 0.85
 
-// WriteJSON writes the rows as a JSON array, one object per count.
-func (r Result) WriteJSON(w io.Writer) error { return writeJSON(w, r.Rows) }
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
+// MarshalJSON gives the rows as a JSON array, one object per count.
+func (r Result) MarshalJSON() ([]byte, error) { return json.Marshal(r.Rows) }
 
 // WriteText writes the rows as a table, then what its words mean.
 func (r Result) WriteText(w io.Writer) error {

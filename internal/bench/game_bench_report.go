@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -17,8 +18,8 @@ var reported = GameRow{
 	SecondsPerCall: 0.551, InFlight: 1, InputTPS: 674, OutputTPS: 36.2, InferenceOutputTPS: 42.8,
 }
 
-// WriteJSON writes the rows as a JSON array, one object per way of playing.
-func (r GameResult) WriteJSON(w io.Writer) error { return writeJSON(w, r.Rows) }
+// MarshalJSON gives the rows as a JSON array, one object per way of playing.
+func (r GameResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.Rows) }
 
 // WriteText writes a column per way of playing, and what explains the difference.
 func (r GameResult) WriteText(w io.Writer) error {

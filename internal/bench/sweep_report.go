@@ -9,9 +9,6 @@ import (
 	"github.com/millrace/millrace/internal/table"
 )
 
-// WriteJSON writes the result as one JSON object.
-func (r SweepResult) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
-
 // WriteText writes the settings as a table, what each of them does, and what the words mean.
 func (r SweepResult) WriteText(w io.Writer) error {
 	t := table.New(table.Right("WINDOW"), table.Right("MAX BATCH"), table.Left("ORDER"), table.Right("REQUEST p50 s"),

@@ -124,7 +124,7 @@ func TestSweepOfSimulatedEngines(t *testing.T) {
 			t.Errorf("%+v: want %g calls for 64 tokens", row, calls)
 		}
 	}
-	var text, doc bytes.Buffer
+	var text bytes.Buffer
 	if err := res.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestSweepOfSimulatedEngines(t *testing.T) {
 			t.Errorf("the table does not say %q:\n%s", want, &text)
 		}
 	}
-	if err := res.WriteJSON(&doc); err != nil || !json.Valid(doc.Bytes()) {
-		t.Errorf("%v: %s", err, &doc)
+	if doc, err := json.Marshal(res); err != nil || !bytes.HasPrefix(doc, []byte("{")) {
+		t.Errorf("%v: %s", err, doc)
 	}
 }

@@ -115,7 +115,7 @@ func boundedCalls(millrace, server string) []boundedCall {
 // startLayout starts the service where Redis is laid out so.
 func startLayout(t *testing.T, cfg crashtest.Config, layout crashtest.Layout) *stack.Stack {
 	t.Helper()
-	of := stack.Config{Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, Dir: t.TempDir(),
+	of := stack.Config{Programs: cfg.Programs, Dir: t.TempDir(),
 		Service: "retain_steps: 9\n", Workers: 1, Engines: 1, Replica: layout != crashtest.Single, Log: t.Output()}
 	if layout == crashtest.Cluster {
 		of.Masters = 3

@@ -16,14 +16,13 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // Config says what to run and for how long.
 type Config struct {
-	Millrace string // the binary under test
-	Temporal string // temporal CLI
-	Redis    string // redis-server
-	Dir      string // everything is written below: databases, logs, adapters, journals
+	stack.Programs
+	Dir string // everything is written below: databases, logs, adapters, journals
 
 	Deck   Deck   // empty: Processes
 	Layout Layout // of Redis; empty: Single

@@ -74,7 +74,8 @@ func startRolling(t *testing.T, cfg crashtest.Config, old string) *rolling {
 	}
 	var err error
 	r.Stack, err = stack.Start(t.Context(), stack.Config{
-		Millrace: start, Temporal: cfg.Temporal, Redis: cfg.Redis, Dir: r.dir, Service: "retain_steps: 999\n", Workers: 2,
+		Programs: stack.Programs{Millrace: start, Temporal: cfg.Temporal, Redis: cfg.Redis},
+		Dir:      r.dir, Service: "retain_steps: 999\n", Workers: 2,
 		Engines: 2, Log: t.Output(),
 	})
 	if err != nil {

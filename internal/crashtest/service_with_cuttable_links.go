@@ -59,7 +59,7 @@ func startService(ctx context.Context, cfg Config) (*service, error) {
 	}
 	var err error
 	s.Stack, err = stack.Start(ctx, stack.Config{
-		Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, Dir: cfg.Dir,
+		Programs: cfg.Programs, Dir: cfg.Dir,
 		Service: cfg.configuration(), Workers: workers,
 		Engines: engines, EngineArgs: []string{"--speed", engineSpeed, "--faults"},
 		Between: s.between, Log: cfg.Log, Replica: cfg.Layout != Single, Masters: cfg.masters(),

@@ -15,14 +15,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // Config says what to run.
 type Config struct {
-	Millrace string // the binary under test
-	Temporal string // temporal CLI
-	Redis    string // redis-server
-	Dir      string // databases, logs, adapters and journals are written below it
+	stack.Programs
+	Dir string // databases, logs, adapters and journals are written below it
 
 	Only    []string      // names of disturbances; none: all
 	Window  time.Duration // how long each disturbance lasts at least

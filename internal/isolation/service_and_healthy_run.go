@@ -48,7 +48,7 @@ const configuration = "redis: {prefix: " + prefix + "}\nworker: {games: 128}\n"
 func startSite(ctx context.Context, cfg Config, number int) (*site, error) {
 	dir := filepath.Join(cfg.Dir, fmt.Sprintf("stack-%d", number))
 	started, err := stack.Start(ctx, stack.Config{
-		Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, Dir: dir, Service: configuration,
+		Programs: cfg.Programs, Dir: dir, Service: configuration,
 		Workers: workers, Engines: engines, EngineArgs: []string{"--speed", engineSpeed, "--faults"},
 		Volatile: true, Log: cfg.Log,
 	})

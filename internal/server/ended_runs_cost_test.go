@@ -32,8 +32,9 @@ func TestWhatEndedRunsCost(t *testing.T) {
 		t.Skip("needs redis-server")
 	}
 	s, err := stack.Start(t.Context(), stack.Config{
-		Millrace: os.Getenv("MILLRACE_BINARY"), Temporal: os.Getenv("MILLRACE_TEMPORAL"), Redis: binary, Dir: t.TempDir(),
-		Workers: 1, Volatile: true, Service: "retention: 30d\n",
+		Programs: stack.Programs{Millrace: os.Getenv("MILLRACE_BINARY"), Temporal: os.Getenv("MILLRACE_TEMPORAL"),
+			Redis: binary},
+		Dir: t.TempDir(), Workers: 1, Volatile: true, Service: "retention: 30d\n",
 	})
 	if err != nil {
 		t.Fatal(err)

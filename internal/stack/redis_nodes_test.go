@@ -21,7 +21,9 @@ func TestClusterIsFoundThroughAnyMaster(t *testing.T) {
 	}
 	ctx := context.Background()
 	const masters = 3
-	s, err := stack.Start(ctx, stack.Config{Redis: server, Dir: t.TempDir(), Masters: masters, Volatile: true})
+	s, err := stack.Start(ctx, stack.Config{
+		Programs: stack.Programs{Redis: server}, Dir: t.TempDir(), Masters: masters, Volatile: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,12 +22,17 @@ import (
 	"github.com/millrace/millrace/internal/temporalcli"
 )
 
-// Config says what to start.
-type Config struct {
-	Millrace string // the binary under test
-	Temporal string // temporal CLI; empty: Redis is all that is started
+// Programs are the executables of a service, by their paths.
+type Programs struct {
+	Millrace string // what is tried
+	Temporal string // the Temporal CLI
 	Redis    string // redis-server
-	RedisAt  string // address of a Redis that runs already; then none is started
+}
+
+// Config says what to start. Without the Temporal CLI Redis is all that is started.
+type Config struct {
+	Programs
+	RedisAt string // address of a Redis that runs already; then none is started
 	// Replica gives Redis a replica, and a Sentinel through which everybody finds the master; a Cluster's masters get one
 	// each, and no Sentinel. Nothing can be put before the nodes.
 	Replica bool

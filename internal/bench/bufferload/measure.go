@@ -74,8 +74,8 @@ func (c redisCase) start(ctx context.Context, cfg Config) (url string, stop func
 	if c.masters == 0 {
 		return cfg.URL, func() {}, nil
 	}
-	of := stack.Config{Redis: cfg.Redis, Dir: filepath.Join(cfg.Dir, fmt.Sprintf("%d-%s", c.masters, c.log)),
-		Volatile: c.log == LogOff}
+	of := stack.Config{Programs: stack.Programs{Redis: cfg.Redis}, Volatile: c.log == LogOff,
+		Dir: filepath.Join(cfg.Dir, fmt.Sprintf("%d-%s", c.masters, c.log))}
 	if c.log != LogOff {
 		of.Fsync = c.log
 	}

@@ -1,7 +1,6 @@
 package bufferload
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -110,13 +109,6 @@ func (r *Row) fillUses() {
 		r.AccountUs = r.AccountShare * r.TurnUs
 		r.RunCeiling = 1e6 / r.AccountUs
 	}
-}
-
-// WriteJSON writes all of it as one object.
-func (r Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 // WriteText writes a table of the kinds of Redis, one of what the first of them did, and what their words mean.

@@ -7,14 +7,13 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/site"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // Config says what is measured, and with what. Start from DefaultConfig.
 type Config struct {
-	Millrace string // the binary under test
-	Temporal string // temporal CLI
-	Redis    string // redis-server
-	Dir      string // databases and logs are written below it
+	stack.Programs
+	Dir string // databases and logs are written below it
 
 	Games   []int // in play at a time, each number on a service of its own
 	Claims  []int // that wait at a time, on the same services

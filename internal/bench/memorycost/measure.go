@@ -42,6 +42,7 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 		}
 		res.Rows = append(res.Rows, row)
 	}
+	res.Slopes = slopesOf(res.Rows)
 	res.LoadAfter = processortime.Load()
 	return res, nil
 }
@@ -51,7 +52,7 @@ func measureRow(ctx context.Context, cfg Config, i int) (Row, error) {
 	row := Row{Games: cfg.Games[i], Claims: cfg.Claims[i]}
 	cfg.say("starting Redis, Temporal, a server and a worker in %s", cfg.Dir)
 	var err error
-	m.Site, err = site.Start(ctx, site.Config{Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis,
+	m.Site, err = site.Start(ctx, site.Config{Programs: cfg.Programs,
 		Dir: fmt.Sprintf("%s/%d-games", cfg.Dir, m.games), Games: m.games, Claims: row.Claims,
 		Limit: (site.Powers*m.games + site.Engines - 1) / site.Engines, Hold: m.hold})
 	if err != nil {

@@ -58,7 +58,7 @@ func TestSlope(t *testing.T) {
 		rows[i].First.Worker = Process{Heap: 1000 + 7*int64(rows[i].Games), Stacks: 3 * int64(rows[i].Games)}
 		rows[i].Ready.Redis.Used = 50 + 2*rows[i].tokens()
 	}
-	if s := (Result{Rows: rows}).slopes(); s.WorkerHeapFirst != 10 || s.RedisReady != 2 {
+	if s := slopesOf(rows); s.WorkerHeapFirst != 10 || s.RedisReady != 2 {
 		t.Errorf("%v per game, %v per token", s.WorkerHeapFirst, s.RedisReady)
 	}
 }

@@ -1,7 +1,6 @@
 package memorycost
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -17,6 +16,7 @@ type Result struct {
 	processortime.Machine
 	RedisVersion string `json:"redis_version"`
 	Rows         []Row  `json:"rows"`
+	Slopes       Slopes `json:"slopes"`
 }
 
 // Row is one service with so many games in play, and, before that, so many claims that waited. All memory is beyond
@@ -49,16 +49,6 @@ func slope(rows []Row, n func(*Row) int, of func(*Row) int64) float64 {
 	return float64(of(b)-of(a)) / float64(n(b)-n(a))
 }
 
-// WriteJSON writes all of it as one object.
-func (r Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(struct {
-		Result
-		Slopes Slopes `json:"slopes"`
-	}{r, r.slopes()})
-}
-
 // Slopes are the figures that goals are set for.
 type Slopes struct {
 	WorkerHeapFirst     float64 `json:"worker_bytes_per_game_first_phase"` // heap and stacks
@@ -78,18 +68,18 @@ func games(r *Row) int  { return r.Games }
 func claims(r *Row) int { return r.Claims }
 func tokens(r *Row) int { return int(r.tokens()) }
 
-func (r Result) slopes() Slopes {
+func slopesOf(rows []Row) Slopes {
 	return Slopes{
-		WorkerHeapFirst:     slope(r.Rows, games, func(r *Row) int64 { return r.First.Worker.live() }),
-		WorkerHeapLast:      slope(r.Rows, games, func(r *Row) int64 { return r.Last.Worker.live() }),
-		WorkerResidentFirst: slope(r.Rows, games, func(r *Row) int64 { return r.First.Worker.Resident }),
-		WorkerResidentLast:  slope(r.Rows, games, func(r *Row) int64 { return r.Last.Worker.Resident }),
-		ServerHeap:          slope(r.Rows, claims, func(r *Row) int64 { return r.Server.live() }),
-		ServerResident:      slope(r.Rows, claims, func(r *Row) int64 { return r.Server.Resident }),
-		RedisReady:          slope(r.Rows, tokens, func(r *Row) int64 { return r.Ready.Redis.Used }),
-		RedisClaimed:        slope(r.Rows, tokens, func(r *Row) int64 { return r.Claimed.Redis.Used }),
-		RedisLast:           slope(r.Rows, tokens, func(r *Row) int64 { return r.Last.Redis.Used }),
-		RedisPeak:           slope(r.Rows, tokens, func(r *Row) int64 { return r.Peak }),
+		WorkerHeapFirst:     slope(rows, games, func(r *Row) int64 { return r.First.Worker.live() }),
+		WorkerHeapLast:      slope(rows, games, func(r *Row) int64 { return r.Last.Worker.live() }),
+		WorkerResidentFirst: slope(rows, games, func(r *Row) int64 { return r.First.Worker.Resident }),
+		WorkerResidentLast:  slope(rows, games, func(r *Row) int64 { return r.Last.Worker.Resident }),
+		ServerHeap:          slope(rows, claims, func(r *Row) int64 { return r.Server.live() }),
+		ServerResident:      slope(rows, claims, func(r *Row) int64 { return r.Server.Resident }),
+		RedisReady:          slope(rows, tokens, func(r *Row) int64 { return r.Ready.Redis.Used }),
+		RedisClaimed:        slope(rows, tokens, func(r *Row) int64 { return r.Claimed.Redis.Used }),
+		RedisLast:           slope(rows, tokens, func(r *Row) int64 { return r.Last.Redis.Used }),
+		RedisPeak:           slope(rows, tokens, func(r *Row) int64 { return r.Peak }),
 	}
 }
 
@@ -115,7 +105,7 @@ func (r Result) processes() *table.Table {
 		columns = append(columns, table.Right("AT"), table.Right("LIVE"), table.Right("RESIDENT"))
 	}
 	t := table.New(append(columns, table.Right("LIVE kB EACH"), table.Right("RESIDENT kB EACH"))...)
-	s := r.slopes()
+	s := r.Slopes
 	line := func(name string, n func(*Row) int, of func(*Row) Process, live, resident float64) {
 		cells := []string{name}
 		for i := range r.Rows {
@@ -159,7 +149,7 @@ func (r Result) redis() *table.Table {
 
 func (r Result) notes() []string {
 	row := &r.Rows[len(r.Rows)-1]
-	s := r.slopes()
+	s := r.Slopes
 	return []string{
 		"machine   " + r.Machine.String(),
 		fmt.Sprintf("redis     real, %s, without AOF; from %d to %d games: %.3f bytes for each token when ready, %.3f when "+

@@ -7,14 +7,13 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/site"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // Config says what is run. Start from DefaultConfig.
 type Config struct {
-	Millrace string // the binary under test
-	Temporal string // temporal CLI
-	Redis    string // redis-server
-	Dir      string // logs are written below it
+	stack.Programs
+	Dir string // logs are written below it
 
 	Engines int
 	Workers int

@@ -1,7 +1,6 @@
 package saturation
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -80,13 +79,6 @@ func (l Level) parts() []part {
 // best is the level with the most turns per second.
 func (r Result) best() Level {
 	return slices.MaxFunc(r.Levels, func(a, b Level) int { return int(a.TurnsPerSec*100) - int(b.TurnsPerSec*100) })
-}
-
-// WriteJSON writes all of it as one object.
-func (r Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 // WriteText writes a table of the levels, one of the parts at the best of them, and what their words mean.

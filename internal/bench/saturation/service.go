@@ -35,7 +35,7 @@ func startService(ctx context.Context, cfg Config) (s *service, err error) {
 	}
 	most := cfg.games(cfg.Depths[len(cfg.Depths)-1])
 	s.Stack, err = stack.Start(ctx, stack.Config{
-		Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, Dir: cfg.Dir, Masters: masters, Volatile: true,
+		Programs: cfg.Programs, Dir: cfg.Dir, Masters: masters, Volatile: true,
 		Service: fmt.Sprintf("worker: {games: %d, listen: \"\"}\nlimits: {games_per_run: 1000000, engines: %d}\n",
 			max(64, most), max(64, 2*cfg.Engines)),
 		Workers: cfg.Workers,

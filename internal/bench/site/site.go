@@ -39,10 +39,9 @@ func CheckPhases(n int) error {
 
 // Config says what is run.
 type Config struct {
-	Millrace string // the binary under test
-	Temporal string // temporal CLI
-	Redis    string // redis-server; empty: EmbeddedRedis is used
-	// EmbeddedRedis is the address of a Redis inside of this process: what it costs is not measured.
+	stack.Programs
+	// EmbeddedRedis is the address of a Redis inside of this process, used where there is no redis-server: what it costs
+	// is not measured.
 	EmbeddedRedis string
 	Dir           string // databases and logs are written below it
 
@@ -84,7 +83,7 @@ func Start(ctx context.Context, cfg Config) (*Site, error) {
 	}
 	most := 4096 + 2*cfg.Claims
 	s.Stack, err = stack.Start(ctx, stack.Config{
-		Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, RedisAt: cfg.EmbeddedRedis, Dir: cfg.Dir,
+		Programs: cfg.Programs, RedisAt: cfg.EmbeddedRedis, Dir: cfg.Dir,
 		Service: fmt.Sprintf("worker: {games: %d, listen: \"\"}\nlimits: {games_per_run: 1000000, waiting_claims: %d, "+
 			"connections: %d, connections_per_address: %d}\n", cfg.Games, most, most, most), Workers: max(1, cfg.Workers),
 		WorkerArgs: s.workerArgs(), ServerArgs: []string{"--pprof", s.ServerProfiles},

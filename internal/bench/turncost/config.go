@@ -7,14 +7,14 @@ import (
 
 	"github.com/millrace/millrace/internal/bench/site"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // Config says what is measured, and with what. Start from DefaultConfig.
 type Config struct {
-	Millrace string // the binary under test
-	Temporal string // temporal CLI
-	Redis    string // redis-server; empty: EmbeddedRedis is used
-	// EmbeddedRedis is the address of a Redis inside of this process: what it costs is not measured.
+	stack.Programs
+	// EmbeddedRedis is the address of a Redis inside of this process, used where there is no redis-server: what it costs
+	// is not measured.
 	EmbeddedRedis string
 	Dir           string // databases and logs are written below it
 

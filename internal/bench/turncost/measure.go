@@ -59,7 +59,7 @@ func Measure(ctx context.Context, cfg Config) (Result, error) {
 
 func startSite(ctx context.Context, cfg Config) (*measured, error) {
 	cfg.say("starting Redis, Temporal, a server and a worker in %s", cfg.Dir)
-	running, err := site.Start(ctx, site.Config{Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis,
+	running, err := site.Start(ctx, site.Config{Programs: cfg.Programs,
 		EmbeddedRedis: cfg.EmbeddedRedis, Dir: cfg.Dir, Games: cfg.Games, Claims: cfg.Waiting, After: cfg.After,
 		OnDisk: cfg.OnDisk})
 	if err != nil {

@@ -1,7 +1,6 @@
 package turncost
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -74,13 +73,6 @@ func (r *Row) fill(before, now counters, samples []sample) {
 			p.Kinds[kind] = p.TurnUs * sec / p.Sec
 		}
 	}
-}
-
-// WriteJSON writes all of it as one object.
-func (r Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 // WriteText writes a table of processes, one of the worker's parts for each length, and what their words mean.

@@ -11,14 +11,13 @@ import (
 	"github.com/millrace/millrace/internal/bench/processortime"
 	"github.com/millrace/millrace/internal/bench/site"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/stack"
 )
 
 // Config says what is measured, and with what. Start from DefaultConfig.
 type Config struct {
-	Millrace string // the binary under test
-	Temporal string // temporal CLI
-	Redis    string // redis-server
-	Dir      string // databases and logs are written below it
+	stack.Programs
+	Dir string // databases and logs are written below it
 
 	Limit  int           // requests in flight at each of the two engines
 	After  time.Duration // that engines take for an answer
@@ -56,7 +55,7 @@ var restarts = []struct {
 func Measure(ctx context.Context, cfg Config) (Result, error) {
 	res := Result{Config: cfg, Machine: processortime.ThisMachine()}
 	cfg.Say("starting Redis, Temporal, a server and two workers in %s", cfg.Dir)
-	s, err := site.Start(ctx, site.Config{Millrace: cfg.Millrace, Temporal: cfg.Temporal, Redis: cfg.Redis, Dir: cfg.Dir,
+	s, err := site.Start(ctx, site.Config{Programs: cfg.Programs, Dir: cfg.Dir,
 		Workers: 2, Games: 4 * cfg.games(), After: cfg.After, Limit: cfg.Limit})
 	if err != nil {
 		return res, err

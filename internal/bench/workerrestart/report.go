@@ -1,7 +1,6 @@
 package workerrestart
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -24,13 +23,6 @@ type Row struct {
 	During  float64 `json:"slots_in_use_during"` // the same from the worker's end on
 	Ratio   float64 `json:"ratio"`
 	Most    int     `json:"most_in_flight_at_one_engine"`
-}
-
-// WriteJSON writes the figures.
-func (r Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 // WriteText writes the figures for people.
