@@ -1,48 +1,19 @@
 package sim
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace/internal/pagetable"
 	"github.com/millrace/millrace/internal/settings"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/simulator.md instead of comparing them")
-
-const (
-	referenceFile = "../../docs/simulator.md"
-	keysBegin     = "<!-- keys: begin; written by go test ./internal/sim -run Reference -update -->\n"
-	keysEnd       = "<!-- keys: end -->\n"
-)
-
-// TestReferenceIsUpToDate holds the page about the simulator to the table that setups are read by; -update writes its
-// tables.
-func TestReferenceIsUpToDate(t *testing.T) {
+// TestReferencePage holds the page about the simulator to the table that setups are read by.
+func TestReferencePage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(referenceFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(page), keysBegin)
-	written, after, end := strings.Cut(rest, keysEnd)
-	if !ok || !end {
-		t.Fatalf("%s has no place for the keys", referenceFile)
-	}
-	want := setupReference()
-	if *update {
-		if err := os.WriteFile(referenceFile, []byte(before+keysBegin+want+keysEnd+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if written != want {
-		t.Errorf("%s differs from the table of keys; go test ./internal/sim -run Reference -update writes it again",
-			referenceFile)
-	}
+	pagetable.Hold(t, "../../docs/simulator.md", "keys", setupReference())
 }
 
 // setupReference is a table of keys for each section that a setup has beside a spec's.

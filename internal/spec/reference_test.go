@@ -1,48 +1,20 @@
 package spec
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace/internal/pagetable"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/settings"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/spec.md instead of comparing them")
-
-const (
-	referenceFile = "../../docs/spec.md"
-	keysBegin     = "<!-- keys: begin; written by go test ./internal/spec -update -->\n"
-	keysEnd       = "<!-- keys: end -->\n"
-)
-
-// TestReferenceIsUpToDate holds the page about run specs to the table that specs are read by; -update writes its
-// tables.
-func TestReferenceIsUpToDate(t *testing.T) {
+// TestReferencePage holds the page about run specs to the table that specs are read by.
+func TestReferencePage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(referenceFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(page), keysBegin)
-	written, after, end := strings.Cut(rest, keysEnd)
-	if !ok || !end {
-		t.Fatalf("%s has no place for the keys", referenceFile)
-	}
-	want := specReference()
-	if *update {
-		if err := os.WriteFile(referenceFile, []byte(before+keysBegin+want+keysEnd+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if written != want {
-		t.Errorf("%s differs from the table of keys; go test ./internal/spec -update writes it again", referenceFile)
-	}
+	pagetable.Hold(t, "../../docs/spec.md", "keys", specReference())
 }
 
 // specReference is a table of keys for each section of a run spec.
