@@ -1,17 +1,13 @@
 package workflows_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
@@ -137,17 +133,4 @@ func TestTamperedHistoryDoesNotReplay(t *testing.T) {
 	if err := replayer().ReplayWorkflowHistory(quiet, h); err == nil || !strings.Contains(err.Error(), "DiscardGroup") {
 		t.Errorf("got %v, want an error that names what differs", err)
 	}
-}
-
-func readHistory(t *testing.T, name string) *history.History {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(histories, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &history.History{}
-	if err := protojson.Unmarshal(b, h); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return h
 }

@@ -45,6 +45,9 @@ var stories = []story{
 	{run: "outdated", tell: outdated, pinned: withGroups(0)},
 	{run: "robbed", tell: robbed, pinned: withGroups()},
 	{run: "resumed", tell: resumed, pinned: withGroups(3)},
+	{run: "stumbling", tell: stumbling, pinned: withGroups(0, 1)},
+	{run: "heavy", tell: heavy, pinned: withGroups()},
+	{run: "wide", tell: wide, pinned: withGroups(0)},
 }
 
 // withGroups names a run's workflow and those of some of its groups.

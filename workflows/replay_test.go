@@ -1,9 +1,13 @@
 package workflows_test
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -48,7 +52,8 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimPrefix(file, histories+"/"), func(t *testing.T) {
 			t.Parallel()
-			if err := replayer().ReplayWorkflowHistoryFromJSONFile(quiet, file); err != nil {
+			h := readHistory(t, strings.TrimPrefix(file, histories))
+			if err := replayer().ReplayWorkflowHistory(quiet, h); err != nil {
 				t.Errorf("%v\nthis change would break runs that go on: guard it with workflow.GetVersion (docs/upgrades.md)", err)
 			}
 		})
@@ -66,7 +71,7 @@ func TestHistoriesCoverTheWorkflows(t *testing.T) {
 	newest := slices.MaxFunc(generations, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})
-	files, err := filepath.Glob(newest + "/*.json")
+	files, err := filepath.Glob(newest + "/*.json*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +104,7 @@ func TestHistoriesCoverTheWorkflows(t *testing.T) {
 
 func recorded(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(histories + "/*/*.json")
+	files, err := filepath.Glob(histories + "/*/*.json*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no recorded histories: %v", err)
 	}
@@ -153,10 +158,38 @@ func writeHistory(t *testing.T, generation, id string, execution int, h *history
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := fmt.Sprintf("%s.%d.json", strings.ReplaceAll(id, "/", "-"), execution)
-	if err := os.WriteFile(filepath.Join(histories, generation, name), b, 0o644); err != nil {
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err == nil {
+		_, err = z.Write(b)
+	}
+	if err := errors.Join(err, z.Close()); err != nil {
 		t.Fatal(err)
 	}
+	name := fmt.Sprintf("%s.%d.json.gz", strings.ReplaceAll(id, "/", "-"), execution)
+	if err := os.WriteFile(filepath.Join(histories, generation, name), packed.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readHistory reads a recorded history; those of later generations are packed.
+func readHistory(t *testing.T, name string) *history.History {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(histories, name))
+	if err == nil && strings.HasSuffix(name, ".gz") {
+		var z *gzip.Reader
+		if z, err = gzip.NewReader(bytes.NewReader(b)); err == nil {
+			b, err = io.ReadAll(z)
+		}
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	h := &history.History{}
+	if err := protojson.Unmarshal(b, h); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return h
 }
 
 // scrub takes the names of processes and machines out of a recorded event.
