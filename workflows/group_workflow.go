@@ -19,6 +19,8 @@ type GroupInput struct {
 	Plan  activities.GroupPlan `json:"plan"`
 	Run   string               `json:"run"`   // workflow id of the run, which hears how the group ended
 	Games string               `json:"games"` // task queue of the episodes
+	// GameLot is how many games are started in one task; 0 in groups that an earlier version launched.
+	GameLot int `json:"game_lot,omitempty"`
 }
 
 // Group plays one scenario samples times and commits the games together: all of them, or at least the configured
@@ -108,13 +110,7 @@ func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 // begin has all games played: in lots that one task has room for each, if all of them are too large for it. Such a
 // group has no turns, because all of its games may have to go on at once.
 func (g *games) begin(ctx workflow.Context, selector workflow.Selector, in GroupInput) error {
-	lot, t := perTask(in), firstTurn
-	if lot < g.running {
-		t = onlyTurn
-		if !has(ctx, "game-lots") {
-			lot = g.running
-		}
-	}
+	lot, t := g.lot(ctx, in)
 	for sample := range g.running {
 		if sample > 0 && sample%lot == 0 {
 			if err := workflow.Sleep(ctx, time.Millisecond); err != nil { // ends the task
@@ -124,6 +120,26 @@ func (g *games) begin(ctx workflow.Context, selector workflow.Selector, in Group
 		g.play(ctx, selector, in, sample, t)
 	}
 	return nil
+}
+
+// lot is how many games are started in one task, and the turn in which they are. What is small enough for a group of
+// its run's version is so for earlier versions too, which measure it without GameLot. What is too large may have been
+// measured by one of these, whose worker began the group.
+func (g *games) lot(ctx workflow.Context, in GroupInput) (int, turn) {
+	if in.GameLot >= g.running {
+		return in.GameLot, firstTurn
+	}
+	if in.GameLot > 0 && has(ctx, "recorded-lots") {
+		return in.GameLot, onlyTurn
+	}
+	in.GameLot = 0
+	switch lot := perTask(in); {
+	case lot >= g.running:
+		return lot, firstTurn
+	case has(ctx, "game-lots"):
+		return lot, onlyTurn
+	}
+	return g.running, onlyTurn
 }
 
 // play has a game played when it is its turn, and again when that has not finished it.

@@ -210,16 +210,24 @@ func (r *run) mirror(ctx workflow.Context, task runmachine.Mirror) runmachine.Do
 // launch starts groups and waits until the server has them: in lots that one task has room for each, if all of them are
 // too large for it.
 func (r *run) launch(ctx workflow.Context, groups []runmachine.Group) error {
-	lot := len(groups)
-	if room := perTask(r.input(ctx, groups[0])); room < lot && has(ctx, "launch-lots") {
-		lot = room
-	}
-	for some := range slices.Chunk(groups, lot) {
+	for some := range slices.Chunk(groups, r.lot(ctx, groups)) {
 		if err := r.launchLot(ctx, some); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lot is how many of the groups are started in one task.
+func (r *run) lot(ctx workflow.Context, groups []runmachine.Group) int {
+	input := r.input(ctx, groups[0])
+	if has(ctx, "recorded-lots") {
+		return groupLot(ctx, input)
+	}
+	if room := perTask(input); room < len(groups) && has(ctx, "launch-lots") {
+		return room
+	}
+	return len(groups)
 }
 
 func (r *run) launchLot(ctx workflow.Context, groups []runmachine.Group) error {
@@ -253,10 +261,12 @@ func (r *run) start(ctx workflow.Context, g runmachine.Group) workflow.ChildWork
 }
 
 func (r *run) input(ctx workflow.Context, g runmachine.Group) GroupInput {
-	return GroupInput{
+	in := GroupInput{
 		Plan: r.plan(r.ref(g.Seq), g.Version, workflow.Now(ctx)), Run: workflow.GetInfo(ctx).WorkflowExecution.ID,
 		Games: r.queues.Games,
 	}
+	in.GameLot = perTask(in)
+	return in
 }
 
 // watch hears when a group that this execution has started ends.

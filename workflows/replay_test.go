@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -99,6 +101,54 @@ func TestHistoriesCoverTheWorkflows(t *testing.T) {
 		if !seen[want] {
 			t.Errorf("%s has no %s", newest, want)
 		}
+	}
+}
+
+// Every patch is in some recorded history, so that nothing that depends on one can be changed unseen.
+func TestHistoriesHaveEveryPatch(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`has\(ctx, "([a-z-]+)"\)`)
+	seen := map[string]bool{}
+	for _, file := range recorded(t) {
+		for _, event := range readHistory(t, strings.TrimPrefix(file, histories)).Events {
+			var patch string
+			for _, payload := range event.GetMarkerRecordedEventAttributes().GetDetails()["change-id"].GetPayloads() {
+				if err := converter.GetDefaultDataConverter().FromPayload(payload, &patch); err != nil {
+					t.Fatal(err)
+				}
+				seen[patch] = true
+			}
+		}
+	}
+	for _, source := range sources {
+		text, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range asked.FindAllSubmatch(text, -1) {
+			if patch := string(found[1]); !seen[patch] {
+				t.Errorf("%s asks for %s, which no recorded history has: record a story that comes to it", source, patch)
+			}
+		}
+	}
+}
+
+// A lot is replayed as it was recorded, whatever this version takes an input's length for: a field more in an input
+// does not break what goes on.
+func TestLotsAreReplayedAsTheyWere(t *testing.T) {
+	for _, bytes := range []int{0, 200_000, 2 << 20} {
+		func() {
+			defer workflows.MeasureCommands(bytes)()
+			for _, name := range []string{"7/heavy-run-heavy.0.json.gz", "7/wide-group-wide-0.0.json.gz"} {
+				if err := replayer().ReplayWorkflowHistory(quiet, readHistory(t, name)); err != nil {
+					t.Errorf("%s, with commands %d bytes longer than their inputs: %v", name, bytes, err)
+				}
+			}
+		}()
 	}
 }
 

@@ -93,6 +93,15 @@ func (m *Machine) launchMissing(next func()) {
 	}
 	m.do(Launch{Groups: groups}, func() {
 		m.rounds.took(m.now.Sub(began), n)
+		m.tellLaunches()
 		next()
 	})
+}
+
+// tellLaunches has readers told how far a launch of several rounds has come: every while, and when it is through.
+func (m *Machine) tellLaunches() {
+	going := m.missing() > 0
+	told := m.launching && !going || going && m.now.Sub(m.told) >= syncEvery
+	m.untold = m.untold || m.features.Telling && told
+	m.launching = going
 }

@@ -23,9 +23,11 @@ type Machine struct {
 	lastID  CommandID
 	blocked map[CommandID]func() bool // Await commands, and whether they are still held back
 
-	needsSync bool // the buffer may have changed since its account was last read
-	retrySync bool // it could not be confirmed or repaired; who waits for it is not to wait long
-	untold    bool // readers should be given the new status
+	needsSync bool      // the buffer may have changed since its account was last read
+	retrySync bool      // it could not be confirmed or repaired; who waits for it is not to wait long
+	untold    bool      // readers should be given the new status
+	told      time.Time // when they were, the last time
+	launching bool      // a launch goes on in the next round
 	finishing bool
 	waits     time.Duration // of the Wait under way
 	idle      bool          // nothing happened during the latest Wait: what differs now was not told
@@ -57,12 +59,13 @@ type Features struct {
 	LongPauses bool // pauses of launches end, however long they are
 	Marked     bool // the account has a mark, and a buffer that is behind it is repaired
 	LateNews   bool // what an account tells that a repair has overtaken counts, if it can
+	Telling    bool // readers are told of launches of several rounds while they go on
 }
 
 // AllFeatures are those of a run that is begun now.
 var AllFeatures = Features{
 	Bounded: true, Watched: true, Paced: true, BackingOff: true, Adopting: true, Comparing: true, LongPauses: true,
-	Marked: true, LateNews: true,
+	Marked: true, LateNews: true, Telling: true,
 }
 
 // New is the machine of an execution that takes over run.
@@ -265,7 +268,7 @@ func (m *Machine) mirror(next func()) {
 		return
 	}
 	task := Mirror{Status: m.Status(), Change: m.Change, Key: m.changeKey(), VarianceChanged: m.varianceChanged}
-	m.untold, m.Change, m.varianceChanged, m.throttled = false, "", false, m.throttle()
+	m.untold, m.Change, m.varianceChanged, m.throttled, m.told = false, "", false, m.throttle(), m.now
 	m.do(task, next)
 }
 
