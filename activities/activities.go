@@ -59,6 +59,7 @@ func Validate(a *Activities) error {
 // Buffer is what the activities need of the buffer.
 type Buffer interface {
 	Open(ctx context.Context, spec rollout.Spec, workflow string) error
+	Reopen(ctx context.Context, spec rollout.Spec, workflow string) error
 	SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int, asOf time.Time) error
 	SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion) error
 	SaveStatus(ctx context.Context, s rollout.RunStatus, asOf time.Time, facts ...telemetry.Event) error

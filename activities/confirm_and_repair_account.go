@@ -51,7 +51,7 @@ func (a *Activities) RepairAccount(ctx context.Context, in RepairInput) (Repaire
 	heartbeat := startHeartbeat(ctx, loadBeat) // adapters are read for their digests
 	defer heartbeat.stop()
 	run := in.Spec.Name
-	if err := a.Buffer.Open(ctx, in.Spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
+	if err := a.Buffer.Reopen(ctx, in.Spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
 		return Repaired{}, typed(fmt.Errorf("open run %s again: %w", run, err))
 	}
 	if err := a.wantAgain(ctx, in.RestoreInput); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // OpenRun prepares the buffer for a run.
 func (a *Activities) OpenRun(ctx context.Context, spec rollout.Spec) error {
-	if err := a.Buffer.Open(ctx, spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
+	if err := a.Buffer.Reopen(ctx, spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
 		return typed(fmt.Errorf("open run %s: %w", spec.Name, err))
 	}
 	return a.tell(ctx, spec.Name, string(spec.Name)+"/start",

@@ -161,12 +161,17 @@ func TestARunHasAnEnd(t *testing.T) {
 		}
 		return err
 	})
+	d.answers(http.MethodPost, "/v1/runs/brief/trainer", nil, http.StatusOK)
 	if err := d.conns.Redis.FlushDB(d.ctx).Err(); err != nil { // the name now looks as if it had never been used
 		t.Fatal(err)
 	}
 	brief.Name = "brief"
 	if status, created, err := c.Start(d.ctx, brief); err != nil || created || status.Spec.Name != "brief@2" {
 		t.Errorf("started while Redis had forgotten it: %s, created %v: %v", status.Spec.Name, created, err)
+	}
+	account, err := d.conns.Buffer.Account(d.ctx, "brief@2")
+	if err != nil || account.Confirmed() && account.Mark.Era < 2 {
+		t.Errorf("what Redis had forgotten is served before the run has repaired it: %+v, %v", account.Mark, err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package buffer_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	embedserver "github.com/alicebob/miniredis/v2/server"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/rollout"
@@ -58,7 +55,7 @@ type rollbacks struct {
 	spec   rollout.Spec
 	ends   []runmachine.GroupEnded // not delivered yet
 	plays  map[rollout.GroupSeq]bool
-	saved  map[string]any
+	saved  redistest.Image
 	nonce  int
 	ledger ledger
 	log    []string
@@ -96,7 +93,7 @@ func newRollbacks(t *testing.T, rng *rand.Rand) *rollbacks {
 	w.fixture = open(t, redistest.Client(t, m.Addr(), 0), s)
 	w.m = runmachine.New(runmachine.NewRun(s, w.now), runmachine.AllFeatures)
 	w.event(runmachine.Began{New: true})
-	w.saved = w.image()
+	w.saved = redistest.ImageOf(w.t, w.rdb)
 	return w
 }
 
@@ -123,8 +120,7 @@ func (w *rollbacks) move() {
 	case 13:
 		w.zombie()
 	case 14:
-		w.note("save")
-		w.saved, w.ledger.saved = w.image(), w.ledger.told
+		w.save()
 	default:
 		w.goBack()
 	}
@@ -135,6 +131,17 @@ func (w *rollbacks) move() {
 	}
 }
 
+// save has Redis remember what it will come back with: what it holds, or, rarely, nothing at all.
+func (w *rollbacks) save() {
+	if w.rng.IntN(5) == 0 {
+		w.note("save nothing")
+		w.saved, w.ledger.saved = nil, 0
+		return
+	}
+	w.note("save")
+	w.saved, w.ledger.saved = redistest.ImageOf(w.t, w.rdb), w.ledger.told
+}
+
 func (w *rollbacks) note(format string, args ...any) {
 	w.log = append(w.log, fmt.Sprintf(format, args...))
 }
@@ -143,8 +150,7 @@ func (w *rollbacks) note(format string, args ...any) {
 func (w *rollbacks) goBack() {
 	restart := w.rng.IntN(3) > 0
 	w.note("back, restart %t", restart)
-	w.redis.FlushAll()
-	w.put(w.saved)
+	w.saved.Restore(w.t, w.rdb)
 	if restart {
 		w.life++
 		if w.rng.IntN(2) == 0 { // and the server that knew it with it
@@ -155,7 +161,8 @@ func (w *rollbacks) goBack() {
 	before := w.m.Rollbacks
 	undone := w.ledger.told > w.ledger.saved
 	if w.rng.IntN(2) == 0 {
-		w.claim(w.ledger.generation, w.ledger.next) // a call comes first
+		w.startAgain() // a call comes first
+		w.claim(w.ledger.generation, w.ledger.next)
 		w.complete(w.ledger.generation, w.ledger.next)
 		w.claim(max(0, w.ledger.generation-1), w.ledger.next)
 	}
@@ -164,6 +171,13 @@ func (w *rollbacks) goBack() {
 	if undone && w.m.Rollbacks == before {
 		w.t.Error("Redis came back older, and nobody noticed")
 	}
+}
+
+// startAgain starts the run once more, as operators' scripts do, and a trainer with it. Redis may not know the run.
+func (w *rollbacks) startAgain() {
+	w.note("start again")
+	w.ok(w.Reopen(w.ctx, w.spec, ""))
+	w.attach(false)
 }
 
 // witnessed tells the run what a trainer is about to be told, as the API does.
@@ -229,7 +243,7 @@ func (w *rollbacks) attachFrom(from *rollout.Step) {
 }
 
 func (w *rollbacks) claim(generation rollout.TrainerGeneration, step rollout.Step) {
-	granted := w.account().ClaimedTo
+	granted := w.granted()
 	b, err := w.Claim(w.ctx, run, step, generation, buffer.Share{})
 	w.note("claim %d by %d: %v", step, generation, err)
 	l := &w.ledger
@@ -280,6 +294,16 @@ func (w *rollbacks) complete(generation rollout.TrainerGeneration, step rollout.
 	if fresh {
 		l.completed[step], l.next, l.told = true, step+1, l.told+1
 	}
+}
+
+// granted is how many steps Redis knows to be granted.
+func (w *rollbacks) granted() rollout.Step {
+	a, err := w.Account(w.ctx, run)
+	if rollout.Refused(err, rollout.NoSuchRun) {
+		return 0
+	}
+	w.ok(err)
+	return a.ClaimedTo
 }
 
 func (w *rollbacks) account() buffer.Account {
@@ -415,6 +439,9 @@ func (w *rollbacks) perform(commands []runmachine.Command) {
 func (w *rollbacks) do(cmd runmachine.Command) runmachine.Result {
 	switch task := cmd.Task.(type) {
 	case runmachine.ReadAccount:
+		if _, err := w.Account(w.ctx, run); rollout.Refused(err, rollout.NoSuchRun) {
+			return runmachine.AccountRead{Failed: true, Forgotten: true}
+		}
 		return runmachine.AccountRead{Account: w.read(task.Since)}
 	case runmachine.ConfirmBuffer:
 		w.note("confirm era %d", task.Era)
@@ -422,6 +449,10 @@ func (w *rollbacks) do(cmd runmachine.Command) runmachine.Result {
 		w.ok(err)
 		return runmachine.Done{Failed: !confirmed}
 	case runmachine.RepairBuffer:
+		w.ok(w.Reopen(w.ctx, w.spec, ""))
+		if w.rng.IntN(4) == 0 {
+			w.attach(false) // before it is repaired
+		}
 		back, err := w.Repair(w.ctx, run, buffer.Repair{Games: 2, Era: task.Era, Mark: task.Mark, NextGroup: task.NextGroup,
 			Playing: task.Playing, Ready: task.Ready})
 		w.ok(err)
@@ -476,41 +507,5 @@ func (w *rollbacks) read(since rollout.Step) runmachine.Account {
 		Highest: a.Highest, Queued: a.Queued, InFlight: a.InFlight, Ready: a.Ready, Claimed: int(a.ClaimedTo),
 		Completed: int(a.NextStep), Version: a.Version, Bytes: a.Counts.Bytes, GroupBytes: a.GroupBytes,
 		Mark: a.Mark, Confirmed: a.Confirmed(), ReplicationID: a.ReplicationID,
-	}
-}
-
-// image is all that Redis holds, but for streams.
-func (w *rollbacks) image() map[string]any {
-	ctx, image := context.Background(), map[string]any{}
-	for _, key := range w.redis.Keys() {
-		switch w.rdb.Type(ctx, key).Val() {
-		case "hash":
-			image[key] = w.rdb.HGetAll(ctx, key).Val()
-		case "zset":
-			image[key] = w.rdb.ZRangeWithScores(ctx, key, 0, -1).Val()
-		case "set":
-			image[key] = w.rdb.SMembers(ctx, key).Val()
-		case "string":
-			image[key] = w.rdb.Get(ctx, key).Val()
-		}
-	}
-	return image
-}
-
-func (w *rollbacks) put(image map[string]any) {
-	ctx := context.Background()
-	for key, value := range image {
-		var err error
-		switch v := value.(type) {
-		case map[string]string:
-			err = w.rdb.HSet(ctx, key, v).Err()
-		case []redis.Z:
-			err = w.rdb.ZAdd(ctx, key, v...).Err()
-		case []string:
-			err = w.rdb.SAdd(ctx, key, v).Err()
-		case string:
-			err = w.rdb.Set(ctx, key, v, 0).Err()
-		}
-		w.ok(err)
 	}
 }

@@ -18,6 +18,16 @@ import (
 // a run that was deleted is RunOver. The trainer processes of a name that is used again get generations above all those
 // of its earlier runs.
 func (s *Store) Open(ctx context.Context, given rollout.Spec, workflow string) error {
+	return s.open(ctx, given, workflow, true)
+}
+
+// Reopen is Open for a run that has a workflow. A Redis that does not know it has forgotten it: its account is in doubt
+// until the run has compared it with its own.
+func (s *Store) Reopen(ctx context.Context, given rollout.Spec, workflow string) error {
+	return s.open(ctx, given, workflow, false)
+}
+
+func (s *Store) open(ctx context.Context, given rollout.Spec, workflow string, isNew bool) error {
 	if err := given.Name.ValidateID(); err != nil {
 		return rollout.Refuse(rollout.Invalid, "%v", err)
 	}
@@ -36,7 +46,7 @@ func (s *Store) Open(ctx context.Context, given rollout.Spec, workflow string) e
 		// a version that did not note generations may have deleted the run before
 		generation = max(generation, s.now().Unix())
 	}
-	args := append([]any{text, spec.Hash(given), workflow, generation}, limits(given.Buffer, given.Steps)...)
+	args := append([]any{text, spec.Hash(given), workflow, generation, flag(isNew)}, limits(given.Buffer, given.Steps)...)
 	r, err := s.eval(ctx, openScript, given.Name, args...)
 	switch {
 	case err != nil:

@@ -45,6 +45,7 @@ type workers interface {
 // accounts is what Control needs of the buffer.
 type accounts interface {
 	Open(ctx context.Context, spec rollout.Spec, workflow string) error
+	Reopen(ctx context.Context, spec rollout.Spec, workflow string) error
 	Forget(ctx context.Context, run rollout.RunName) (forgotten bool, err error)
 	Given(ctx context.Context, run rollout.RunName) (rollout.Spec, error)
 	Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error)
@@ -104,7 +105,7 @@ func (c Control) open(ctx context.Context, spec rollout.Spec) error {
 	if len(old) > 0 {
 		id = workflows.Deployment("").RunID(spec.Name)
 	}
-	err = c.buffer.Open(ctx, spec, id)
+	err = c.openOrReopen(ctx, spec, id)
 	if !rollout.Refused(err, rollout.Conflict) {
 		return err
 	}
@@ -116,6 +117,21 @@ func (c Control) open(ctx context.Context, spec rollout.Spec) error {
 		return err
 	}
 	return c.buffer.Open(ctx, spec, id)
+}
+
+// openOrReopen makes a run known. One that goes on in Temporal, and that Redis does not know, is one that Redis has
+// forgotten: nothing of it is given out before its workflow has repaired the account.
+func (c Control) openOrReopen(ctx context.Context, spec rollout.Spec, workflow string) error {
+	if _, err := c.buffer.Status(ctx, spec.Name); rollout.Refused(err, rollout.NoSuchRun) {
+		drive, err := c.Drive(ctx, spec.Name)
+		switch {
+		case err != nil:
+			return err
+		case drive.Running:
+			return c.buffer.Reopen(ctx, spec, workflow)
+		}
+	}
+	return c.buffer.Open(ctx, spec, workflow)
 }
 
 // resume lets a run go on whose workflow is gone.
