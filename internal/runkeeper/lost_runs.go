@@ -61,8 +61,8 @@ func (k *Keeper) suspect(ctx context.Context, run rollout.RunStatus, drive workf
 	if now.Sub(since) < patience {
 		return nil
 	}
-	if drive.Status.State.Over() { // it ended as it should, and could not say so
-		return k.Buffer.SaveStatus(ctx, drive.Status, now)
+	if drive.Status.State.Over() {
+		return k.sayEnd(ctx, drive.Status, now.Sub(since))
 	}
 	reason := fmt.Sprintf("its workflow is gone: %s; resume it, or stop or delete it", what)
 	if _, err := k.Control.End(ctx, id, rollout.RunLost, reason); err != nil {

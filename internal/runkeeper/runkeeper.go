@@ -11,12 +11,13 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runcontrol"
+	"github.com/millrace/millrace/workflows"
 )
 
 // Keeper looks after the ends of runs, beside the keeper of the fleet, so that one worker of a deployment does at a
 // time.
 type Keeper struct {
-	Control   runcontrol.Control
+	Control   control
 	Buffer    *buffer.Store
 	Events    eventDeleter
 	Retention Retention
@@ -25,6 +26,17 @@ type Keeper struct {
 
 	suspects map[rollout.RunName]time.Time // since when a run that is not over was seen without a workflow
 }
+
+// control is what a Keeper needs of the runs' workflows, and of whoever acts in their place.
+type control interface {
+	Drive(ctx context.Context, run rollout.RunName) (workflows.Drive, error)
+	Mark(ctx context.Context, run rollout.RunName) (rollout.Mark, error)
+	End(ctx context.Context, run rollout.RunName, state rollout.RunState, reason string) (rollout.RunStatus, error)
+	Erase(ctx context.Context, run rollout.RunName) error
+	UnwantAdapters(ctx context.Context, run rollout.RunName) error
+}
+
+var _ control = runcontrol.Control{}
 
 // eventDeleter is what a Keeper needs of the event store.
 type eventDeleter interface {
