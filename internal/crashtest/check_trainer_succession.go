@@ -57,8 +57,12 @@ func (f *findings) succession(o outcome) {
 	for _, t := range terms {
 		f.term(t, done)
 	}
+	if missing := unrecorded(o.records, min(o.plan.cfg.Steps, int(o.account.NextStep))); len(missing) > 0 {
+		f.holes += len(missing)
+		f.complain("steps %d were completed, and are not any more", missing)
+	}
 	for _, record := range o.records {
-		if record.LostRecord {
+		if record.LostRecord || !record.Done {
 			continue
 		}
 		f.record(int64(record.Step), int64(record.Generation), record.Trainer.WallSec, terms)

@@ -62,6 +62,15 @@ func TestCheckFindsEveryBrokenPromise(t *testing.T) {
 			o.journal = o.journal[:2]
 		}, "step 1 was never trained", func(f findings) int { return f.holes }},
 		{"unrecorded step", func(o *outcome) { o.account.NextStep = 1 }, "recorded", func(f findings) int { return f.holes }},
+		{"step undone when the run was over", func(o *outcome) {
+			o.records[1] = rollout.StepRecord{Step: 1, Generation: 3}
+		}, "steps [1] were completed, and are not any more", func(f findings) int { return f.holes }},
+		{"step forgotten when the run was over", func(o *outcome) {
+			o.records = o.records[:1]
+		}, "steps [1] were completed, and are not any more", func(f findings) int { return f.holes }},
+		{"record lost when the run was over", func(o *outcome) {
+			o.records[1] = rollout.StepRecord{Step: 1, Done: true, LostRecord: true}
+		}, "", nil},
 		{"lost trajectory", func(o *outcome) {
 			o.journal[3].Trajectories = o.journal[3].Trajectories[:1]
 		}, "has 1 trajectories", func(f findings) int { return f.lost }},

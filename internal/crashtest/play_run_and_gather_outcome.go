@@ -125,10 +125,7 @@ func (s *service) gather(ctx context.Context, w *watch, o *outcome) error {
 	if !s.cfg.Lose {
 		w.claimAll(ctx, o.plan)
 	}
-	err := stack.Await(ctx, stuckAfter, func(ctx context.Context) (err error) {
-		o.records, err = s.store.AllSteps(ctx, o.plan.id(), 0, o.plan.cfg.Steps)
-		return err
-	})
+	err := s.readRecords(ctx, w, o)
 	if err != nil {
 		return fmt.Errorf("read its records: %w", err)
 	}
@@ -136,6 +133,46 @@ func (s *service) gather(ctx context.Context, w *watch, o *outcome) error {
 		o.waits, err = s.waited(ctx, o.plan.id())
 	}
 	return err
+}
+
+// readRecords reads the records of a run. Where Redis has come back older after the last step, it waits until that is
+// repaired: a step that was completed stays so, though its record may be lost.
+func (s *service) readRecords(ctx context.Context, w *watch, o *outcome) error {
+	_, account := w.now()
+	steps := min(o.plan.cfg.Steps, int(account.NextStep))
+	if s.cfg.Lose {
+		steps = 0
+	}
+	read := false
+	err := stack.Await(ctx, stuckAfter, func(ctx context.Context) error {
+		records, err := s.store.AllSteps(ctx, o.plan.id(), 0, o.plan.cfg.Steps)
+		if err != nil {
+			return err
+		}
+		o.records, read = records, true
+		if missing := unrecorded(records, steps); len(missing) > 0 {
+			return fmt.Errorf("steps %d are not completed any more", missing)
+		}
+		return nil
+	})
+	if read {
+		return ctx.Err() // what is missing is for the check to say
+	}
+	return err
+}
+
+// unrecorded is the steps of a run that are not completed by its records. A record that was lost says that its step is.
+func unrecorded(records []rollout.StepRecord, steps int) (missing []rollout.Step) {
+	done := map[rollout.Step]bool{}
+	for _, r := range records {
+		done[r.Step] = r.Done
+	}
+	for k := range rollout.Step(steps) {
+		if !done[k] {
+			missing = append(missing, k)
+		}
+	}
+	return missing
 }
 
 // trainerOf is the name of a run's trainer among the children.
