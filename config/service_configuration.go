@@ -22,6 +22,7 @@ import (
 // the file: they come from the environment.
 type Service struct {
 	Listen        string           `json:"listen"`
+	PageURL       string           `json:"page_url"`
 	TLS           TLS              `json:"tls"`
 	Auth          Auth             `json:"auth"`
 	Redis         Redis            `json:"redis"`
@@ -73,6 +74,7 @@ type Temporal struct {
 	Namespace       string `json:"namespace"`
 	TaskQueuePrefix string `json:"task_queue_prefix"`
 	TLS             bool   `json:"tls"`
+	UIURL           string `json:"ui_url"`
 
 	APIKey Secret `json:"-"` // TEMPORAL_API_KEY
 }
@@ -241,6 +243,9 @@ var serviceTable = settings.Table{
 	Keys: []settings.Key{
 		{Path: "listen", Required: true, Example: "0.0.0.0:8700",
 			Doc: "address of the HTTP API, host:port; anything but a loopback address needs tokens"},
+		{Path: "page_url", Example: "https://millrace.example.org/rl",
+			Doc: "where people reach the operator's page, for links to it; MILLRACE_PAGE_URL takes its place. If not given, " +
+				"the address where a server listens, unless that is every interface"},
 		{Path: "tls", Doc: "the API's certificate, read again when its files change; plain HTTP without one"},
 		{Path: "tls.cert_file", Doc: "certificate chain, PEM"},
 		{Path: "tls.key_file", Doc: "its key, PEM"},
@@ -268,6 +273,8 @@ var serviceTable = settings.Table{
 		{Path: "temporal.task_queue_prefix", Required: true,
 			Doc: "of the task queues and workflow ids, so that deployments can share a namespace"},
 		{Path: "temporal.tls", Doc: "whether to speak TLS; always with TEMPORAL_API_KEY"},
+		{Path: "temporal.ui_url", Example: "http://127.0.0.1:8233",
+			Doc: "Temporal's web UI, to which the operator's page links (docs/temporal.md); TEMPORAL_UI_URL takes its place"},
 		{Path: "axiom", Doc: "where events are shipped to; the token comes from AXIOM_TOKEN"},
 		{Path: "axiom.dataset", Doc: "Axiom dataset; nothing is shipped without one"},
 		{Path: "axiom.url", Required: true, Doc: "address of Axiom"},
@@ -392,6 +399,7 @@ func ReadService(name string, data []byte, getenv func(string) string) (Service,
 func (s *Service) environment(getenv func(string) string) {
 	for name, text := range map[string]*string{
 		"MILLRACE_LISTEN":        &s.Listen,
+		"MILLRACE_PAGE_URL":      &s.PageURL,
 		"MILLRACE_WORKER_LISTEN": &s.Worker.Listen,
 		"MILLRACE_DISPATCH_LOG":  &s.Worker.DispatchLog,
 		"MILLRACE_SPOOL_DIR":     &s.Spool.Dir,
@@ -399,6 +407,7 @@ func (s *Service) environment(getenv func(string) string) {
 		"MILLRACE_TOKENS_FILE":   &s.Auth.TokensFile,
 		"TEMPORAL_ADDRESS":       &s.Temporal.Address,
 		"TEMPORAL_NAMESPACE":     &s.Temporal.Namespace,
+		"TEMPORAL_UI_URL":        &s.Temporal.UIURL,
 		"AXIOM_DATASET":          &s.Axiom.Dataset,
 		"AXIOM_URL":              &s.Axiom.URL,
 		"AXIOM_ORG_ID":           &s.Axiom.OrgID,
@@ -444,6 +453,8 @@ func (r *reader) checkService(s *Service) {
 	if s.Redis.WaitFor <= 0 {
 		r.faultAt("redis.wait_for", "%v: want a time, such as 1s", s.Redis.WaitFor.Std())
 	}
+	check("page_url", s.PageURL, "an http or https address", address(s.PageURL, "http", "https"))
+	check("temporal.ui_url", s.Temporal.UIURL, "an http or https address", address(s.Temporal.UIURL, "http", "https"))
 	check("otel.endpoint", s.OTel.Endpoint, "an http or https address", address(s.OTel.Endpoint, "http", "https"))
 	check("axiom.url", s.Axiom.URL, "an http or https address", address(s.Axiom.URL, "http", "https"))
 	if s.EnginesFrom != "" {

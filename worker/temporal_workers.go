@@ -38,7 +38,7 @@ func serveTemporal(
 			default: // one is enough
 			}
 		},
-		Interceptors: version,
+		Interceptors: append([]interceptor.WorkerInterceptor{&workflows.Summaries{}}, version...),
 	}
 	queues := b.Control.Deployment.Queues()
 	control := func() sdkworker.Worker {
@@ -69,6 +69,7 @@ func serveTemporal(
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return games.Run(ctx) })
 	g.Go(func() error { return keepKeeper(ctx, b) })
+	g.Go(func() error { b.Control.Attributes.Keep(ctx); return nil })
 	g.Go(func() error {
 		select {
 		case <-ctx.Done():

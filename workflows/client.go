@@ -26,6 +26,9 @@ type Client struct {
 	Namespace  string
 	Deployment Deployment
 	Runs       Directory
+	// Attributes is what Temporal can list runs and groups by; nil: workflows are started without.
+	Attributes *SearchAttributes
+	Page       string // address of the operator's page, to which workflows link; empty: to none
 }
 
 // Directory knows which workflow drives a run. It is what the deployment itself has recorded, so that no deployment
@@ -59,14 +62,12 @@ func (c *Client) Start(ctx context.Context, s rollout.Spec) (status rollout.RunS
 	} else {
 		queues = queues.Of(s.Name)
 	}
-	_, err = c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                                       id,
-		TaskQueue:                                c.Deployment.Queues().Control,
-		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		Memo:                                     map[string]any{"spec": s, "spec_hash": spec.Hash(s)},
-		Priority:                                 fairness(s.Name),
-	}, Run, RunInput{Spec: s, Queues: queues, Deployment: deployment})
+	begun := runmachine.NewRun(s, time.Now()).Status()
+	err = c.startRun(ctx, client.StartWorkflowOptions{
+		ID:                    id,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		Memo:                  map[string]any{"spec": s, "spec_hash": spec.Hash(s)},
+	}, begun, RunInput{Spec: s, Queues: queues, Deployment: deployment})
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &already) {
 		return c.existing(ctx, id, s)
@@ -74,7 +75,25 @@ func (c *Client) Start(ctx context.Context, s rollout.Spec) (status rollout.RunS
 	if err != nil {
 		return status, false, c.failed("start run", s.Name, err)
 	}
-	return runmachine.NewRun(s, time.Now()).Status(), true, nil
+	return begun, true, nil
+}
+
+// startRun starts a run's workflow as one that Temporal lists and describes. Where the namespace has lost an attribute
+// since it was looked at, the run does without.
+func (c *Client) startRun(
+	ctx context.Context, options client.StartWorkflowOptions, s rollout.RunStatus, in RunInput,
+) error {
+	options.TaskQueue = c.Deployment.Queues().Control
+	options.WorkflowExecutionErrorWhenAlreadyStarted = true
+	options.Priority = fairness(s.Spec.Name)
+	c.describe(&options, s)
+	_, err := c.Temporal.ExecuteWorkflow(ctx, options, Run, in)
+	var invalid *serviceerror.InvalidArgument
+	if errors.As(err, &invalid) && options.TypedSearchAttributes.Size() > 0 {
+		options.TypedSearchAttributes = temporal.SearchAttributes{}
+		_, err = c.Temporal.ExecuteWorkflow(ctx, options, Run, in)
+	}
+	return err
 }
 
 // existing answers a second start: the memo holds the spec that the run was started with.

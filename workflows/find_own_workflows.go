@@ -95,6 +95,9 @@ func (c *Client) EnsureFleet(ctx context.Context) error {
 		ID:                       c.Deployment.FleetID(),
 		TaskQueue:                c.Deployment.Queues().Control,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		StaticSummary:            "keeps the engines of the deployment " + string(c.Deployment),
+		StaticDetails: "One keeper at a time works as an activity, on whichever worker is alive. " +
+			"See `millrace engine list`.",
 	}, Fleet)
 	if err != nil {
 		return c.failed(doing, "", err)

@@ -36,6 +36,8 @@ func Group(ctx workflow.Context, in GroupInput) (activities.GroupEnd, error) {
 	if signalled != nil {
 		workflow.GetLogger(ctx).Info("the run is over; nobody to tell", "group", in.Plan.Ref.String(), "error", signalled)
 	}
+	indexEnd(ctx, end)
+	showEnd(ctx, in.Plan, end)
 	return end, nil
 }
 
@@ -65,9 +67,10 @@ func playGroup(ctx workflow.Context, in GroupInput) (activities.GroupEnd, error)
 // games is how far the games of a group have come.
 type games struct {
 	running  int
-	finished []int // samples
-	failure  error // the latest
-	late     bool  // the grace of those still running is over
+	finished []int  // samples
+	failure  error  // the latest
+	late     bool   // the grace of those still running is over
+	pages    string // links to theirs, for people
 }
 
 // enough reports whether nothing is to be waited for any more: as many games as are wanted have finished, none is
@@ -88,13 +91,14 @@ func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 	defer cancel()
 
 	plan := in.Plan
-	g := &games{running: plan.Samples + plan.Oversample}
+	g := &games{running: plan.Samples + plan.Oversample, pages: gamePages(ctx, plan)}
 	selector := workflow.NewSelector(ctx)
 	if err := g.begin(ctx, selector, in); err != nil {
 		return nil, err
 	}
 	timed := plan.Grace == 0
 	for !g.enough(plan) {
+		g.show(ctx, plan)
 		selector.Select(ctx)
 		if g.hopeless(plan) {
 			return nil, g.failure

@@ -250,14 +250,15 @@ func (r *run) launchLot(ctx workflow.Context, groups []runmachine.Group) error {
 
 // start starts a group as a child that survives this execution.
 func (r *run) start(ctx workflow.Context, g runmachine.Group) workflow.ChildWorkflowFuture {
-	ref := r.ref(g.Seq)
-	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:            r.ids.GroupID(ref),
+	in := r.input(ctx, g)
+	options := workflow.ChildWorkflowOptions{
+		WorkflowID:            r.ids.GroupID(in.Plan.Ref),
 		TaskQueue:             r.queues.Control,
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-	})
-	return workflow.ExecuteChildWorkflow(ctx, Group, r.input(ctx, g))
+	}
+	describeGroup(ctx, &options, in.Plan)
+	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), Group, in)
 }
 
 func (r *run) input(ctx workflow.Context, g runmachine.Group) GroupInput {

@@ -35,14 +35,11 @@ func (c *Client) Resume(ctx context.Context, lost Lost) (rollout.RunStatus, erro
 	state := runmachine.Resume(runmachine.Lost{
 		Spec: lost.Spec, Status: lost.Status, Account: accountOf(lost.Account), Unheard: lost.Unheard,
 	}, time.Now())
-	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                                       c.Deployment.RunID(run),
-		TaskQueue:                                c.Deployment.Queues().Control,
-		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		Memo:                                     map[string]any{"spec": lost.Spec},
-		Priority:                                 fairness(run),
-	}, Run, RunInput{
+	err := c.startRun(ctx, client.StartWorkflowOptions{
+		ID:                    c.Deployment.RunID(run),
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		Memo:                  map[string]any{"spec": lost.Spec},
+	}, state.Status(), RunInput{
 		Spec: lost.Spec, Queues: c.Deployment.Queues().Of(run), Deployment: c.Deployment, State: state, Resumed: true,
 	})
 	var already *serviceerror.WorkflowExecutionAlreadyStarted

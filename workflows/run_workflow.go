@@ -37,6 +37,7 @@ type run struct {
 	ids      Deployment   // whose ids its groups have
 	given    rollout.Spec // as the run was started with
 	failure  error        // with which the workflow ends
+	indexed  standingKey  // what Temporal lists it by
 
 	cancelling int                                           // lots of groups that are being cancelled meanwhile
 	inspecting workflow.Mutex                                // one adapter of the run is read at a time
@@ -62,6 +63,8 @@ func Run(ctx workflow.Context, in RunInput) (rollout.RunStatus, error) {
 	if r.failure != nil {
 		err = r.failure
 	}
+	r.index(ctx)
+	r.show(ctx)
 	return r.machine.Status(), err
 }
 
@@ -123,6 +126,8 @@ const maxHistory = 4000
 // wait waits for the machine. When the history has become long it is cut then, unless the run is over or an Update is
 // being handled. Signals that have arrived are taken first, since the next execution does not see them.
 func (r *run) wait(ctx workflow.Context, task runmachine.Wait) (runmachine.Result, error) {
+	r.index(ctx)
+	r.show(ctx)
 	awoke, err := workflow.AwaitWithTimeout(ctx, task.For, r.machine.Awake)
 	if err != nil {
 		return nil, err

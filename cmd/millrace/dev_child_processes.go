@@ -18,6 +18,9 @@ import (
 func (d *devStack) childEnvironment() []string {
 	env := []string{fmt.Sprintf("MILLRACE_DEV=%d", os.Getpid()), "MILLRACE_REDIS_URL=" + d.redis,
 		"MILLRACE_SPOOL_DIR=" + filepath.Join(d.dir, "spool")}
+	if d.opts.temporal == "" && d.opts.uiPort > 0 {
+		env = append(env, fmt.Sprintf("TEMPORAL_UI_URL=http://127.0.0.1:%d", d.opts.uiPort))
+	}
 	if d.axiom != "" {
 		env = append(env, "AXIOM_URL="+d.axiom, "AXIOM_TOKEN="+devAxiomToken, "AXIOM_DATASET="+devDataset)
 	}

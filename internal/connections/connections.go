@@ -97,7 +97,8 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, e
 	})
 	b.Control = runcontrol.New(&workflows.Client{
 		Temporal: temporal, Namespace: cfg.Temporal.Namespace,
-		Deployment: deployment, Runs: b.Buffer,
+		Deployment: deployment, Runs: b.Buffer, Page: cfg.PageAddress(),
+		Attributes: &workflows.SearchAttributes{Temporal: temporal, Namespace: cfg.Temporal.Namespace, Log: logger},
 	}, b.Buffer, b.Registry, b.Workers)
 	return b, nil
 }

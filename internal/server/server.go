@@ -26,7 +26,7 @@ import (
 
 // Run runs an API server until ctx is done. Any number of them may serve one deployment: they keep nothing.
 func Run(ctx context.Context, cfg config.Service, version string, logger *slog.Logger) error {
-	cfg.Process = "millrace-server"
+	cfg.Process = config.ServerProcess
 	b, err := connections.Open(ctx, cfg, logger)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	}
 	background := append(inBackground(b, inputs, metrics, sampler, logger),
 		func(ctx context.Context) error { return server.Serve(ctx, l) },
-		endless(files.watch), endless(sinkStatus.watch), simulations.run, page.Run,
+		endless(files.watch), endless(sinkStatus.watch), endless(b.Control.Attributes.Keep), simulations.run, page.Run,
 		endless(func(ctx context.Context) {
 			temporal.watch(ctx, b.Control.Reachable, cfg.Temporal.Address, logger)
 		}))
