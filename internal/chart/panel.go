@@ -8,12 +8,12 @@ import (
 
 // Panel is one of several pictures below each other that share an axis, such as the time of a run. It fits any width:
 // marks are stretched, and texts keep their size. Its colours are classes of the page's style sheet (c-NAME), so that
-// it can stand in a page that allows no styles within it. Title, legend and table stand beside it in the page.
+// it can stand in a page that allows no styles within it. Title, unit, legend and table stand beside it in the page,
+// which leaves room on its left for the values of its axis.
 type Panel struct {
 	Description string // the text alternative
 	From, To    float64
-	Height      int // in pixels; 0: 160
-	Unit        string
+	Height      int     // in pixels; 0: 160
 	Max         float64 // of Y; 0: the largest value
 	Layers      []Layer // of the columns, from the bottom up
 	Columns     []Column
@@ -177,15 +177,8 @@ func (p *Panel) drawGrid(d *drawing, y *scale, plot float64) {
 
 func (p *Panel) drawTexts(d *drawing, y *scale, plot float64) {
 	for i, t := range y.ticks {
-		text := y.text[i]
-		if i == len(y.ticks)-1 && p.Unit != "" {
-			text += " " + p.Unit
-		}
-		under := -3.0
-		if i == len(y.ticks)-1 { // there is no room above the last one
-			under = 11
-		}
-		d.put(`<text class="tick" x="2" y="%s">%s</text>`, px(panelTop+plot-y.at(t)+under), escaped(text))
+		d.put(`<text class="tick" text-anchor="end" x="-6" y="%s">%s</text>`, px(panelTop+plot-y.at(t)+4),
+			escaped(y.text[i]))
 	}
 	for _, t := range p.Ticks {
 		class := "tick x"

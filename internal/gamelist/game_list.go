@@ -50,7 +50,21 @@ type Game struct {
 
 	Code    rollout.Code `json:"code,omitempty" doc:"How its last attempt failed, if one did"`
 	Failure string       `json:"failure,omitempty"`
+	// Failures is each attempt that failed, the latest last; of very many the latest.
+	Failures []FailedAttempt `json:"failed_attempts,omitempty"`
 }
+
+// FailedAttempt is one attempt at a game that failed.
+type FailedAttempt struct {
+	Attempt int          `json:"attempt"`
+	At      time.Time    `json:"at"`
+	Code    rollout.Code `json:"code"`
+	Failure string       `json:"failure"`
+	Final   bool         `json:"final,omitempty" doc:"The game was given up with it"`
+}
+
+// mostFailedAttempts is how many of them are kept of a game: a run that retries for days fails for one reason.
+const mostFailedAttempts = 8
 
 // key is a game's place in its run.
 type key struct {
@@ -100,6 +114,9 @@ func (h *History) finished(e telemetry.Event, b telemetry.EpisodeFinished) {
 
 func (h *History) failed(e telemetry.Event, b telemetry.EpisodeFailed) {
 	g := h.game(b.Ref)
+	if b.Code != rollout.CodeCancelled {
+		g.addFailure(FailedAttempt{b.Attempt, e.At, b.Code, b.Failure, b.Final})
+	}
 	if b.Attempt >= g.Attempts {
 		g.Attempts = b.Attempt
 		if b.Code != rollout.CodeCancelled {
@@ -116,6 +133,18 @@ func (h *History) failed(e telemetry.Event, b telemetry.EpisodeFailed) {
 			g.State = Cancelled
 		}
 	}
+}
+
+// addFailure adds a failed attempt, unless it is known.
+func (g *Game) addFailure(f FailedAttempt) {
+	at, known := slices.BinarySearchFunc(g.Failures, f.Attempt, func(one FailedAttempt, attempt int) int {
+		return cmp.Compare(one.Attempt, attempt)
+	})
+	if known {
+		return
+	}
+	all := slices.Insert(slices.Clone(g.Failures), at, f) // those that were given out are not touched
+	g.Failures = all[max(0, len(all)-mostFailedAttempts):]
 }
 
 func (h *History) game(ref rollout.EpisodeRef) *Game {

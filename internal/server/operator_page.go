@@ -47,6 +47,15 @@ func (h historySource) Facts(ctx context.Context, run rollout.RunName, after str
 	return facts, err
 }
 
+func (h historySource) Samples(ctx context.Context, run rollout.RunName, after string, limit int,
+	kinds ...string) (found []runhistory.Fact, next string, more bool, err error) {
+	records, next, more, err := h.b.Events.Samples(ctx, run, after, limit, kinds...)
+	for _, r := range records {
+		found = append(found, factOf(r))
+	}
+	return found, next, more, err
+}
+
 // factOf leaves out what another version wrote and this one cannot read.
 func factOf(r store.Record) runhistory.Fact {
 	event, err := r.Event()

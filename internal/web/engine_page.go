@@ -2,17 +2,35 @@ package web
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/web/pageview"
+	"github.com/millrace/millrace/internal/web/runhistory"
 )
 
 func enginePath(id string) string { return "/v1/engines/" + url.PathEscape(id) }
 
+// engineOf reads what an engine's page is made of, in the visitor's name.
+func (s *Site) engineOf(ctx context.Context, v *visit) (e rollout.Engine, fleet runhistory.Facts, w pageview.Window,
+	zoomed bool, err error) {
+	if err = v.api.get(ctx, enginePath(v.r.PathValue("id")), &e); err != nil {
+		return e, fleet, w, false, err
+	}
+	fleet = s.deps.History.Fleet(ctx, historyFresh, patience)
+	query := v.r.URL.Query()
+	w, zoomed, err = pageview.ParseWindow(query.Get("from"), query.Get("to"), pageview.WholeOfEngine(e.ID, fleet,
+		s.deps.Now()))
+	if err != nil {
+		err = problem{Status: http.StatusBadRequest, Detail: err.Error()}
+	}
+	return e, fleet, w, zoomed, err
+}
+
 func (s *Site) engine(ctx context.Context, v *visit) (content, error) {
-	var engine rollout.Engine
-	if err := v.api.get(ctx, enginePath(v.r.PathValue("id")), &engine); err != nil {
+	engine, fleet, window, zoomed, err := s.engineOf(ctx, v)
+	if err != nil {
 		return content{}, err
 	}
 	var runs struct {
@@ -21,10 +39,26 @@ func (s *Site) engine(ctx context.Context, v *visit) (content, error) {
 	if err := v.api.get(ctx, "/v1/runs", &runs); err != nil {
 		return content{}, err
 	}
-	view := pageview.EngineOf(engine, runs.Runs, s.deps.History.Fleet(ctx, historyFresh, patience), s.deps.Now())
+	view := pageview.EngineOf(engine, runs.Runs, fleet, window, s.deps.Now())
+	view.Zoomed = zoomed
 	return content{template: "engine", title: view.ID, crumbs: []crumb{{"engines", v.base + "#engines"}},
 		live: "engine " + view.ID, data: struct {
 			pageview.Engine
 			Operates bool
 		}{view, v.operates()}}, nil
+}
+
+// engineChart answers the values of one chart of an engine as JSON.
+func (s *Site) engineChart(w http.ResponseWriter, r *http.Request) {
+	v, ok := s.visit(w, r)
+	if !ok {
+		return
+	}
+	engine, fleet, window, _, err := s.engineOf(r.Context(), v)
+	if err != nil {
+		s.sorry(w, v, err)
+		return
+	}
+	table, known := pageview.EngineChartOf(engine.ID, fleet, window, r.PathValue("chart"))
+	s.writeTable(w, v, table, known)
 }

@@ -192,6 +192,11 @@ func (s *service) Facts(context.Context, rollout.RunName, string, int, ...string
 	return nil, nil
 }
 
+func (s *service) Samples(context.Context, rollout.RunName, string, int, ...string) ([]runhistory.Fact, string, bool,
+	error) {
+	return nil, "", false, nil
+}
+
 func (s *service) sample(context.Context) (map[string]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

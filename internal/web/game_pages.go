@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/web/pageview"
+	"github.com/millrace/millrace/internal/web/runhistory"
 )
 
 // mostGamesBeside is how many games of a group stand side by side with their advantages.
@@ -120,8 +121,36 @@ func (s *Site) game(ctx context.Context, v *visit) (content, error) {
 	if view.Missing = why; why == "" {
 		view.Missing = noTurns
 	}
+	status, err := statusOfRun(ctx, v, ref.Run)
+	if err != nil {
+		return content{}, err
+	}
+	view.Workflow = s.workflowOf(status, ref.Seq)
+	if info != nil && len(info.Failures) > 0 {
+		history, fleet := s.deps.History.Of(ctx, status, historyFresh, patience)
+		if !v.grant.CoversAll() { // what all runs share is not shown to everybody
+			fleet = runhistory.Facts{}
+		}
+		view.AddFailures(info.Failures, history.Facts.Happenings, fleet.Happenings)
+	}
 	return content{template: "game", title: fmt.Sprintf("game %d/%d", ref.Seq, ref.Sample), data: view,
 		crumbs: crumbsOf(v, ref.Run, crumb{fmt.Sprintf("group %d", ref.Seq), fmt.Sprintf("../../groups/%d", ref.Seq)})}, nil
+}
+
+// statusOfRun is a run as the stores call it.
+func statusOfRun(ctx context.Context, v *visit, run rollout.RunName) (rollout.RunStatus, error) {
+	var status rollout.RunStatus
+	err := v.api.get(ctx, runPath(run), &status)
+	status.Spec.Name = idOf(status)
+	return status, err
+}
+
+// workflowOf is the address of a group's workflow in Temporal's UI; empty where that is not known.
+func (s *Site) workflowOf(status rollout.RunStatus, group rollout.GroupSeq) string {
+	if s.deps.GroupWorkflow == nil {
+		return ""
+	}
+	return s.deps.GroupWorkflow(rollout.GroupRef{Run: status.Spec.Name, Seq: group})
 }
 
 // readGame reads a game as its environment writes it; saved is nil if that is no Diplomacy.
@@ -186,7 +215,26 @@ func (s *Site) turn(ctx context.Context, v *visit) (content, error) {
 	if err := v.api.get(ctx, fmt.Sprintf("%s/turns/%d", gamePath(ref), number), &turn); err != nil {
 		return content{}, err
 	}
-	return content{template: "turn", title: fmt.Sprintf("turn %d", number), data: pageview.TurnOf(ref, turn),
+	_, saved, err := readGame(ctx, v, ref)
+	if _, gone := missing(err); err != nil && !gone {
+		return content{}, err
+	}
+	status, err := statusOfRun(ctx, v, ref.Run)
+	if err != nil {
+		return content{}, err
+	}
+	view := pageview.TurnOf(ref, turn)
+	games, err := gamesOfGroup(ctx, v, ref.GroupRef)
+	if _, gone := missing(err); err != nil && !gone {
+		return content{}, err
+	}
+	for _, g := range games {
+		if g.Sample == ref.Sample {
+			view.Timing = pageview.TimingOf(g)
+		}
+	}
+	view.Constraint = pageview.ConstraintOf(status.Spec.Environment, saved, turn.Phase, turn.Agent)
+	return content{template: "turn", title: fmt.Sprintf("turn %d", number), data: view,
 		crumbs: crumbsOf(v, ref.Run, crumb{fmt.Sprintf("group %d", ref.Seq), fmt.Sprintf("%sruns/%s/groups/%d", v.base,
 			ref.Run.Plain(), ref.Seq)}, crumb{fmt.Sprintf("game %d/%d", ref.Seq, ref.Sample), fmt.Sprintf("../../%d",
 			ref.Sample)})}, nil

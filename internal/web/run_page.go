@@ -47,6 +47,9 @@ func (s *Site) run(ctx context.Context, v *visit) (content, error) {
 		return content{}, err
 	}
 	view := pageview.RunOf(in)
+	if s.deps.RunWorkflow != nil {
+		view.Workflow = s.deps.RunWorkflow(idOf(in.View.RunStatus))
+	}
 	c := content{template: "run", title: view.Name, crumbs: []crumb{{"runs", v.base}}, data: struct {
 		pageview.Run
 		Base     string
@@ -70,9 +73,14 @@ func (s *Site) chart(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	table, known := pageview.ChartOf(in, r.PathValue("chart"))
+	s.writeTable(w, v, table, known)
+}
+
+// writeTable answers a chart's values.
+func (s *Site) writeTable(w http.ResponseWriter, v *visit, table pageview.Table, known bool) {
 	if !known {
 		s.sorry(w, v, problem{Status: http.StatusNotFound, Detail: fmt.Sprintf("there is no chart %q with values",
-			strings.ToValidUTF8(r.PathValue("chart"), "?"))})
+			strings.ToValidUTF8(v.r.PathValue("chart"), "?"))})
 		return
 	}
 	body, err := json.Marshal(table)
@@ -80,5 +88,5 @@ func (s *Site) chart(w http.ResponseWriter, r *http.Request) {
 		s.sorry(w, v, fmt.Errorf("write chart: %w", err))
 		return
 	}
-	write(w, r, http.StatusOK, newMade("application/json", body))
+	write(w, v.r, http.StatusOK, newMade("application/json", body))
 }

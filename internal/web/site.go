@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/access"
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/web/runhistory"
 )
 
@@ -33,8 +34,11 @@ type Deps struct {
 	History *runhistory.History
 	// Sample is a text for each topic that browsers follow, such as "run demo", which changes when the topic does.
 	Sample func(ctx context.Context) (map[string]string, error)
-	Log    *slog.Logger
-	Now    func() time.Time
+	// GroupWorkflow and RunWorkflow are the addresses of workflows in Temporal's UI; nil where none is known.
+	GroupWorkflow func(rollout.GroupRef) string
+	RunWorkflow   func(rollout.RunName) string
+	Log           *slog.Logger
+	Now           func() time.Time
 }
 
 // Site is the pages.
@@ -94,6 +98,7 @@ func (s *Site) route() {
 	s.page("/runs/{run}/games/{group}/{sample}/turns/{turn}", s.turn)
 	s.mux.HandleFunc("GET /runs/{run}/games/{group}/{sample}/map.svg", s.gameMap)
 	s.mux.HandleFunc("GET /runs/{run}/charts/{chart}", s.chart)
+	s.mux.HandleFunc("GET /engines/{id}/charts/{chart}", s.engineChart)
 	s.routeActions()
 }
 

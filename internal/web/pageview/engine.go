@@ -2,6 +2,7 @@ package pageview
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,9 @@ type Engine struct {
 	Models                             []string
 	Adapters                           []AdapterRow
 	Happenings                         []runhistory.Happening // the latest first
+	Window                             Window
+	Zoomed                             bool
+	Panels                             []Panel
 }
 
 // AdapterRow is an adapter that the engine serves, or should.
@@ -32,7 +36,7 @@ type AdapterRow struct {
 }
 
 // EngineOf makes the page of an engine; runs are those whose adapters it may have.
-func EngineOf(e rollout.Engine, runs []rollout.RunStatus, fleet runhistory.Facts, now time.Time) Engine {
+func EngineOf(e rollout.Engine, runs []rollout.RunStatus, fleet runhistory.Facts, w Window, now time.Time) Engine {
 	v := Engine{ID: string(e.ID), URL: e.URL, State: string(e.State), StateClass: engineClass(e.State),
 		Reason: harmless(e.Reason), Since: e.Since, Slow: e.Slow, Draining: e.State == rollout.EngineDraining}
 	for _, model := range e.Models {
@@ -43,15 +47,29 @@ func EngineOf(e rollout.Engine, runs []rollout.RunStatus, fleet runhistory.Facts
 	}
 	v.Figures = engineFigures(e)
 	v.Adapters = adapterRows(e, runs)
+	v.Happenings = latestFirst(engineHappenings(e.ID, fleet))
+	v.Window, v.Panels = w, w.enginePanels(e.ID, fleet)
+	for i := range v.Panels {
+		v.Panels[i].JSON = fmt.Sprintf("%s/charts/%s?%s", url.PathEscape(v.ID), v.Panels[i].ID, w.query())
+	}
+	return v
+}
+
+// EngineChartOf is the table of one chart of an engine's page; false: there is none of that name.
+func EngineChartOf(id rollout.EngineID, fleet runhistory.Facts, w Window, chart string) (Table, bool) {
+	return tableOf(w.enginePanels(id, fleet), chart)
+}
+
+// engineHappenings is what happened to one engine.
+func engineHappenings(id rollout.EngineID, fleet runhistory.Facts) []runhistory.Happening {
+	var all []runhistory.Happening
 	for _, h := range fleet.Happenings {
-		if strings.HasPrefix(h.Text, string(e.ID)+" ") {
+		if strings.HasPrefix(h.Text, string(id)+" ") {
 			h.Text = harmless(h.Text)
-			v.Happenings = append(v.Happenings, h)
+			all = append(all, h)
 		}
 	}
-	slices.Reverse(v.Happenings)
-	v.Happenings = v.Happenings[:min(len(v.Happenings), mostHappeningRows)]
-	return v
+	return all
 }
 
 func engineFigures(e rollout.Engine) []Figure {

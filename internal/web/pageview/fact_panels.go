@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/chart"
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/units"
 	"github.com/millrace/millrace/internal/web/runhistory"
 )
@@ -81,7 +82,7 @@ func (t *tally) names(order func(a, b string) int) []string {
 func (t *tally) columns(p Panel, unit string, factor float64, order func(a, b string) int) Panel {
 	names := t.names(order)
 	p.Table.Unit, p.Table.Columns = unit, names
-	c := chart.Panel{Unit: unit}
+	c := chart.Panel{}
 	for i, name := range names {
 		c.Layers = append(c.Layers, chart.Layer{Name: name, Class: classes[i]})
 		p.Legend = append(p.Legend, Legend{classes[i], name})
@@ -116,8 +117,9 @@ func (w Window) tokenRates(rates []runhistory.Rate) []Panel {
 		order     func(a, b string) int
 	}
 	engine := func(r runhistory.Rate) string { return string(r.Engine) }
-	version := func(r runhistory.Rate) string { return fmt.Sprintf("v%d", r.Version) }
-	byNumber := func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }
+	ranges := versionRanges(rates, w)
+	version := func(r runhistory.Rate) string { return ranges[r.Version] }
+	byNumber := func(a, b string) int { return cmp.Compare(firstVersion(a), firstVersion(b)) }
 	output := func(r runhistory.Rate) int64 { return r.Output }
 	input := func(r runhistory.Rate) int64 { return r.Input }
 	var panels []Panel
@@ -136,6 +138,37 @@ func (w Window) tokenRates(rates []runhistory.Rate) []Panel {
 			"wall time."}, "tok/s", float64(rateParts)/w.seconds(), one.order))
 	}
 	return panels
+}
+
+// versionRanges is what the versions of a window are called: each by itself, or neighbours as one, so that every
+// version has a colour.
+func versionRanges(rates []runhistory.Rate, w Window) map[rollout.PolicyVersion]string {
+	names := map[rollout.PolicyVersion]string{}
+	for _, r := range rates {
+		if sec(r.At) >= sec(w.From) && sec(r.At)-r.WindowSec <= sec(w.To) {
+			names[r.Version] = ""
+		}
+	}
+	all := slices.Sorted(maps.Keys(names))
+	per := max(1, (len(all)+len(classes)-1)/len(classes))
+	for i := 0; i < len(all); i += per {
+		some := all[i:min(len(all), i+per)]
+		name := fmt.Sprintf("v%d", some[0])
+		if last := some[len(some)-1]; last != some[0] {
+			name += fmt.Sprintf(" to v%d", last)
+		}
+		for _, v := range some {
+			names[v] = name
+		}
+	}
+	return names
+}
+
+// firstVersion is the first version of a range.
+func firstVersion(name string) int {
+	n := 0
+	_, _ = fmt.Sscanf(name, "v%d", &n) // all names are versions
+	return n
 }
 
 // failures are failed attempts and dropped groups by code.

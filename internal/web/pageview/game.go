@@ -6,11 +6,13 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/millrace/millrace/internal/diplomacy"
 	"github.com/millrace/millrace/internal/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/web/runhistory"
 )
 
 // Group is the page of a group: its games side by side.
@@ -26,6 +28,7 @@ type Group struct {
 type GameRow struct {
 	gamelist.Game
 	Href, Class, Reward, Time, Error string
+	Versions                         string // that sampled its turns
 	ByAgent                          []AgentCell
 }
 
@@ -51,12 +54,9 @@ func GroupOf(run rollout.RunName, seq rollout.GroupSeq, games []gamelist.Game, t
 		if v.State == "" {
 			v.State = g.GroupState
 		}
-		row := GameRow{Game: g, Class: gameClass(g.State), Reward: number(g.Reward), Error: harmless(g.Failure)}
+		row := gameRow(g)
 		if g.Kept {
 			row.Href = fmt.Sprintf("../games/%d/%d", g.Group, g.Sample)
-		}
-		if g.Seconds > 0 {
-			row.Time = units.Seconds(g.Seconds)
 		}
 		for _, agent := range v.Agents {
 			row.ByAgent = append(row.ByAgent, agentCell(agent, g, turns[g.Sample].Agents))
@@ -64,6 +64,20 @@ func GroupOf(run rollout.RunName, seq rollout.GroupSeq, games []gamelist.Game, t
 		v.Games = append(v.Games, row)
 	}
 	return v
+}
+
+func gameRow(g gamelist.Game) GameRow {
+	row := GameRow{Game: g, Class: gameClass(g.State), Reward: number(g.Reward), Error: harmless(g.Failure)}
+	if g.Seconds > 0 {
+		row.Time = units.Seconds(g.Seconds)
+	}
+	if g.MinVersion != nil && g.MaxVersion != nil {
+		row.Versions = fmt.Sprintf("v%d", *g.MinVersion)
+		if *g.MaxVersion != *g.MinVersion {
+			row.Versions += fmt.Sprintf(" to v%d", *g.MaxVersion)
+		}
+	}
+	return row
 }
 
 func agentCell(agent string, g gamelist.Game, agents []gamelist.AgentView) AgentCell {
@@ -121,6 +135,51 @@ type Game struct {
 	Turns          []TurnRow
 	AllTurns       int
 	Missing        string // why turns are not shown
+	Attempts       []AttemptRow
+	Around         []runhistory.Happening // what happened about when its attempts failed, oldest first
+	LogCommand     string
+	Workflow       string // address of its group's workflow in Temporal's UI; empty: not known
+}
+
+// AttemptRow is one attempt at the game that failed.
+type AttemptRow struct {
+	No                int
+	At                time.Time
+	Code              rollout.Code
+	Error, More, Then string
+}
+
+// aroundBefore and aroundAfter are how long before the first failure, and after the last one, things happened around
+// them.
+const (
+	aroundBefore = time.Minute
+	aroundAfter  = 10 * time.Second
+	mostAround   = 30
+)
+
+// AddFailures adds how attempts at the game failed, and what happened to the run and the fleet meanwhile.
+func (v *Game) AddFailures(failures []gamelist.FailedAttempt, happenings ...[]runhistory.Happening) {
+	for _, f := range failures {
+		row := AttemptRow{No: f.Attempt, At: f.At, Code: f.Code, Then: "tried again"}
+		row.Error, row.More = Harmless(f.Failure)
+		if f.Final {
+			row.Then = "given up"
+		}
+		v.Attempts = append(v.Attempts, row)
+	}
+	if len(failures) == 0 {
+		return
+	}
+	v.LogCommand = fmt.Sprintf("millrace run logs %s --group %d/%d --last 0", v.Run, v.Group, v.Sample)
+	from, to := failures[0].At.Add(-aroundBefore), failures[len(failures)-1].At.Add(aroundAfter)
+	for _, h := range slices.Concat(happenings...) {
+		if !h.Routine && h.At.After(from) && h.At.Before(to) {
+			h.Text = harmless(h.Text)
+			v.Around = append(v.Around, h)
+		}
+	}
+	slices.SortStableFunc(v.Around, func(a, b runhistory.Happening) int { return a.At.Compare(b.At) })
+	v.Around = v.Around[max(0, len(v.Around)-mostAround):]
 }
 
 // PowerOrders is what one power ordered in a phase.
@@ -145,8 +204,8 @@ func GameOf(ref rollout.EpisodeRef, info *gamelist.Game, saved *diplomacy.SavedG
 	turns gamelist.Turns, phase string) Game {
 	v := Game{Run: string(ref.Run.Plain()), Group: ref.Seq, Sample: ref.Sample, Agents: turns.Agents}
 	if info != nil {
-		v.Info = &GameRow{Game: *info, Class: gameClass(info.State), Reward: number(info.Reward),
-			Error: harmless(info.Failure)}
+		row := gameRow(*info)
+		v.Info = &row
 	}
 	if saved == nil {
 		v.Document = harmless(document)
@@ -248,6 +307,17 @@ type Turn struct {
 	Tokens         []TokenSpan
 	MoreTokens     int
 	Previous, Next string
+	Constraint     Constraint
+	Timing         string // what is known of where its game's time went
+}
+
+// TimingOf is what is known of the time of a game's turns: those of single turns are not kept once their phase is over.
+func TimingOf(g gamelist.Game) string {
+	if g.Seconds <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s for the %s of its game, in %s; the time and the tries of a single turn are not kept",
+		units.Seconds(g.Seconds), plural(int(g.Requests), "request"), plural(max(1, g.Attempts), "attempt"))
 }
 
 // TokenSpan is a token, shaded by how unlikely it was.

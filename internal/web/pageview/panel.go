@@ -17,6 +17,7 @@ type Panel struct {
 	Drawing         template.HTML
 	Table           Table
 	JSON            string // where its table is as JSON
+	Whole           bool   // it takes the page's width
 }
 
 // Legend is one entry of a panel's legend.

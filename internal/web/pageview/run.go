@@ -26,13 +26,13 @@ type Run struct {
 	Window                          Window
 	Zoomed, Behind                  bool
 	Panels                          []Panel
-	Happenings                      []runhistory.Happening // the latest first
+	Happenings, Routine             []runhistory.Happening // the latest first
 	WhatIfs                         []WhatIfRow
 	Waits                           []api.Wait
 	Failures                        []FailureRow
 	Steps                           []StepRow // the latest first
 	Policies                        []rollout.Policy
-	Settable                        []string
+	Workflow                        string // address of its workflow in Temporal's UI; empty: not known
 }
 
 // FindingRow is one thing that is wrong with the run.
@@ -121,12 +121,15 @@ func RunOf(in RunInput) Run {
 	v.Panels = panelsOf(in)
 	inside := func(h runhistory.Happening) bool { return !h.At.Before(in.Window.From) && !h.At.After(in.Window.To) }
 	for _, h := range happeningsOf(in) {
-		if inside(h) {
+		switch {
+		case !inside(h):
+		case h.Routine:
+			v.Routine = append(v.Routine, h)
+		default:
 			v.Happenings = append(v.Happenings, h)
 		}
 	}
-	slices.Reverse(v.Happenings)
-	v.Happenings = v.Happenings[:min(len(v.Happenings), mostHappeningRows)]
+	v.Happenings, v.Routine = latestFirst(v.Happenings), latestFirst(v.Routine)
 	for _, f := range in.View.Attempts.ByCode {
 		row := FailureRow{Code: f.Code, Attempts: f.Attempts, GivenUp: f.GivenUp, Last: f.Last, LastAt: f.LastAt,
 			Game: f.LastGame}
@@ -148,6 +151,13 @@ func RunOf(in RunInput) Run {
 func happeningsOf(in RunInput) []runhistory.Happening {
 	all := slices.Concat(in.History.Facts.Happenings, in.Fleet.Happenings)
 	slices.SortStableFunc(all, func(a, b runhistory.Happening) int { return a.At.Compare(b.At) })
+	return all
+}
+
+// latestFirst is the latest of what happened, as many as a page shows.
+func latestFirst(all []runhistory.Happening) []runhistory.Happening {
+	all = slices.Clone(all[max(0, len(all)-mostHappeningRows):])
+	slices.Reverse(all)
 	return all
 }
 
@@ -251,8 +261,9 @@ func panelsOf(in RunInput) []Panel {
 	var panels []Panel
 	if len(buckets) > 0 {
 		flags := w.flags(happeningsOf(in), jumps(in.Report, history.Steps))
-		panels = append(panels, w.stepTime(buckets, flags), w.buffer(buckets))
+		panels = append(panels, w.stepTime(buckets, flags))
 	}
+	panels = append(panels, w.buffer(history.Steps, history.Facts.Levels))
 	panels = append(panels, w.tokenRates(history.Facts.Rates)...)
 	if len(buckets) > 0 {
 		panels = append(panels, w.staleness(buckets, in.View.Spec.Buffer.MaxStaleness), w.rewardByVersion(buckets),
@@ -263,20 +274,22 @@ func panelsOf(in RunInput) []Panel {
 	}
 	panels = slices.DeleteFunc(panels, func(p Panel) bool { return len(p.Table.Rows) == 0 })
 	for i := range panels {
-		panels[i].JSON = fmt.Sprintf("%s/charts/%s?from=%s&to=%s", in.View.Spec.Name.Plain(), panels[i].ID,
-			w.From.UTC().Format(time.RFC3339Nano), w.To.UTC().Format(time.RFC3339Nano))
+		panels[i].JSON = fmt.Sprintf("%s/charts/%s?%s", in.View.Spec.Name.Plain(), panels[i].ID, w.query())
 	}
 	return panels
 }
 
 // ChartOf is the table of one chart of a run's page; false: there is none of that name.
 func ChartOf(in RunInput, id string) (Table, bool) {
-	for _, p := range panelsOf(in) {
-		if p.ID == id {
-			return p.Table, true
-		}
+	return tableOf(panelsOf(in), id)
+}
+
+func tableOf(panels []Panel, id string) (Table, bool) {
+	i := slices.IndexFunc(panels, func(p Panel) bool { return p.ID == id })
+	if i < 0 {
+		return Table{}, false
 	}
-	return Table{}, false
+	return panels[i].Table, true
 }
 
 func stepRow(run string, s *runhistory.Step) StepRow {

@@ -27,10 +27,10 @@ func phaseName(p rollout.Phase) string {
 
 // stepTime is the steps' time by phases.
 func (w Window) stepTime(buckets []bucket, flags []chart.Flag) Panel {
-	p := Panel{ID: "step-time", Title: "Step time by phase", Says: "Each column is a step, or the mean of several. " +
+	p := Panel{ID: "step-time", Whole: true, Title: "Step time by phase", Says: "Each column is a step, or the mean of several. " +
 		"Marks above are what happened: publications, changes, engines, failures, and jumps that the diagnosis found.",
 		Table: Table{Unit: "s", Columns: []string{"step", "slowest"}}}
-	c := chart.Panel{Height: 240, Unit: "s", Flags: flags}
+	c := chart.Panel{Height: 240, Flags: flags}
 	order := rollout.Phases()
 	var places []int
 	for _, phase := range stacked {
@@ -75,7 +75,7 @@ type series struct {
 // lines is a chart of lines over the steps.
 func (w Window) lines(p Panel, unit string, buckets []bucket, guides []chart.Guide, all ...series) Panel {
 	p.Table.Unit = unit
-	c := chart.Panel{Unit: unit, Guides: guides}
+	c := chart.Panel{Guides: guides}
 	for _, s := range all {
 		p.Table.Columns = append(p.Table.Columns, s.name)
 		p.Legend = append(p.Legend, Legend{s.class, s.name})
@@ -93,35 +93,6 @@ func (w Window) lines(p Panel, unit string, buckets []bucket, guides []chart.Gui
 	return w.panel(p, c)
 }
 
-// buffer is the buffer by state, as each batch found it.
-func (w Window) buffer(buckets []bucket) Panel {
-	p := Panel{ID: "buffer", Title: "Buffer by state, when each batch was claimed", Says: "Groups in play and ready. " +
-		"The line is the target, depth times groups per step: ready groups at 0 mean that the trainer waits for games.",
-		Table: Table{Columns: []string{"claimed", "ready", "in flight", "queued", "target"}, Unit: "groups"}}
-	c := chart.Panel{Unit: "groups", Layers: []chart.Layer{{Name: "claimed", Class: "claimed"},
-		{Name: "ready", Class: "ready"}, {Name: "in flight", Class: "in_flight"}, {Name: "queued", Class: "queued"}}}
-	for _, l := range c.Layers {
-		p.Legend = append(p.Legend, Legend{l.Class, l.Name})
-	}
-	p.Legend = append(p.Legend, Legend{"soft", "target"})
-	target := chart.PanelLine{Name: "target", Class: "soft", Stairs: true}
-	for k, b := range buckets {
-		of := func(count func(rollout.BufferCounts) int64) float64 {
-			return b.mean(func(s *runhistory.Step) float64 { return float64(count(s.Claim)) })
-		}
-		values := []float64{of(func(c rollout.BufferCounts) int64 { return c.Claimed }),
-			of(func(c rollout.BufferCounts) int64 { return c.Ready }),
-			of(func(c rollout.BufferCounts) int64 { return c.InFlight }),
-			of(func(c rollout.BufferCounts) int64 { return c.Queued })}
-		wanted := b.mean(func(s *runhistory.Step) float64 { return float64(s.Depth * s.GroupsPerStep) })
-		p.Table.add(b.name(), at(b.to), append(slices.Clone(values), wanted)...)
-		c.Columns = append(c.Columns, chart.Column{From: b.from, To: b.to, Values: values, Tip: p.Table.tip(k)})
-		target.Points = append(target.Points, chart.Point{X: b.from, Y: wanted}, chart.Point{X: b.to, Y: wanted})
-	}
-	c.Lines = []chart.PanelLine{target}
-	return w.panel(p, c)
-}
-
 func (w Window) staleness(buckets []bucket, most int64) Panel {
 	return w.lines(Panel{ID: "staleness", Title: "Staleness of what was trained on",
 		Says: "Policy versions that the trainer was ahead of the oldest one that played a group; dashed, the run's bound."},
@@ -135,18 +106,23 @@ func (w Window) staleness(buckets []bucket, most int64) Panel {
 }
 
 func (w Window) zeroVariance(buckets []bucket) Panel {
-	return w.lines(Panel{ID: "zero-variance", Title: "Groups whose rewards were equal",
-		Says: "The share of each batch that says nothing to the trainer."}, "%", buckets, nil,
-		series{"zero-variance groups", "f", func(b bucket) float64 {
-			zero, groups := 0, 0
-			for _, s := range b.steps {
-				zero, groups = zero+s.ZeroVariance, groups+s.Groups
-			}
-			if groups == 0 {
-				return math.NaN()
-			}
-			return 100 * float64(zero) / float64(groups)
-		}})
+	p := Panel{ID: "zero-variance", Title: "Groups whose rewards were equal",
+		Says:   "The share of each batch that says nothing to the trainer.",
+		Legend: []Legend{{"f", "zero-variance groups"}}, Table: Table{Unit: "%", Columns: []string{"zero-variance groups"}}}
+	c := chart.Panel{Layers: []chart.Layer{{Name: "zero-variance groups", Class: "f"}}}
+	for k, b := range buckets {
+		zero, groups := 0, 0
+		for _, s := range b.steps {
+			zero, groups = zero+s.ZeroVariance, groups+s.Groups
+		}
+		share := math.NaN()
+		if groups > 0 {
+			share = 100 * float64(zero) / float64(groups)
+		}
+		p.Table.add(b.name(), at(b.to), share)
+		c.Columns = append(c.Columns, chart.Column{From: b.from, To: b.to, Values: []float64{share}, Tip: p.Table.tip(k)})
+	}
+	return w.panel(p, c)
 }
 
 func (w Window) gameLengths(buckets []bucket) Panel {

@@ -35,6 +35,11 @@ func ParseWindow(from, to string, whole Window) (w Window, zoomed bool, err erro
 	return w, zoomed, nil
 }
 
+// query is the window as the parameters of an address.
+func (w Window) query() string {
+	return "from=" + w.From.UTC().Format(time.RFC3339Nano) + "&to=" + w.To.UTC().Format(time.RFC3339Nano)
+}
+
 func sec(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 func at(sec float64) time.Time { return time.UnixMilli(int64(sec * 1000)).UTC() }

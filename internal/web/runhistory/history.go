@@ -16,6 +16,10 @@ type Source interface {
 	AllSteps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]rollout.StepRecord, error)
 	// Facts is up to limit facts of some kinds after the one with id after, oldest first; the run "" is the fleet.
 	Facts(ctx context.Context, run rollout.RunName, after string, limit int, kinds ...string) ([]Fact, error)
+	// Samples is those of some kinds among up to limit events that were seen lately, after the one with id after; next is
+	// where to read on, and more reports whether there is more.
+	Samples(ctx context.Context, run rollout.RunName, after string, limit int, kinds ...string) (found []Fact,
+		next string, more bool, err error)
 }
 
 const (
@@ -55,14 +59,16 @@ func New(source Source, log *slog.Logger, now func() time.Time) *History {
 
 // run is the history of one run. Slices are never written to once they are in view: readers hold them.
 type run struct {
-	id     rollout.RunName
-	view   View
-	after  string        // the last fact that was read
-	life   int           // how often the run's Redis came back older
-	next   rollout.Step  // first step that is not completed
-	read   time.Time     // when it was last read to its end
-	asked  time.Time     // for the last time
-	reader chan struct{} // closed when the reading under way ends; nil: there is none
+	id    rollout.RunName
+	view  View
+	after string // the last fact that was read
+	// sampled is the last event that was looked at for samples.
+	sampled string
+	life    int           // how often the run's Redis came back older
+	next    rollout.Step  // first step that is not completed
+	read    time.Time     // when it was last read to its end
+	asked   time.Time     // for the last time
+	reader  chan struct{} // closed when the reading under way ends; nil: there is none
 }
 
 // Of is the history of a run, and of the fleet beside it. It reads what is new, and waits for that: not at all for
@@ -77,7 +83,7 @@ func (h *History) Of(ctx context.Context, status rollout.RunStatus, fresh, patie
 	}
 	one.asked, one.next = h.now(), status.NextStep
 	if status.Rollbacks != one.life { // what was read may never have been
-		one.life, one.view, one.after, one.read = status.Rollbacks, View{}, "", time.Time{}
+		one.life, one.view, one.after, one.sampled, one.read = status.Rollbacks, View{}, "", "", time.Time{}
 	}
 	if one.read.IsZero() {
 		patience *= 10
@@ -154,6 +160,9 @@ func (h *History) readAll(ctx context.Context, one *run, ended chan struct{}) {
 	err := h.readFacts(ctx, one)
 	if err == nil && one.id != "" {
 		err = h.readSteps(ctx, one)
+	}
+	if err == nil {
+		err = h.readSamples(ctx, one)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

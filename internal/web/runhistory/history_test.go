@@ -15,7 +15,8 @@ import (
 type source struct {
 	records map[rollout.Step]rollout.StepRecord
 	facts   []Fact
-	reads   int // of records
+	samples []Fact // of the run or the fleet that their events name
+	reads   int    // of records
 }
 
 func (s *source) put(from, to rollout.Step, generation rollout.TrainerGeneration) {
@@ -49,6 +50,17 @@ func (s *source) Facts(_ context.Context, run rollout.RunName, after string, lim
 		}
 	}
 	return page, nil
+}
+
+func (s *source) Samples(_ context.Context, run rollout.RunName, after string, limit int, _ ...string) ([]Fact, string,
+	bool, error) {
+	var page []Fact
+	for _, f := range s.samples {
+		if string(f.Event.Run) == string(run) && f.ID > after && len(page) < limit {
+			page, after = append(page, f), f.ID
+		}
+	}
+	return page, after, len(page) == limit, nil
 }
 
 // A history is what the records are, whatever became of those that were read before, and reads few of them again.

@@ -18,6 +18,8 @@ type Happening struct {
 	At   time.Time
 	Kind HappeningKind
 	Text string
+	// Routine is what happens in every step when all is well: it is marked, and not told among what is news.
+	Routine bool
 }
 
 // HappeningKind is the sorts of happenings, which differ in colour.
@@ -46,11 +48,13 @@ type Rate struct {
 	Input, Output int64
 }
 
-// Facts is what happened to a run, oldest first; only the latest of each are kept.
+// Facts is what happened to a run, or to the fleet, oldest first; only the latest of each are kept.
 type Facts struct {
 	Happenings []Happening
 	Failures   []Failure
 	Rates      []Rate
+	Levels     []Level
+	Loads      []Load
 }
 
 // The bounds of Facts.
@@ -75,7 +79,7 @@ func kindsOfFleet() []string {
 // add takes one more fact. The Facts that were given out before are not touched.
 func (f *Facts) add(e telemetry.Event) {
 	happened := func(kind HappeningKind, text string) {
-		f.Happenings = append(f.Happenings, Happening{e.At, kind, text})
+		f.Happenings = append(f.Happenings, Happening{At: e.At, Kind: kind, Text: text})
 	}
 	switch b := e.Body.(type) {
 	case telemetry.PolicyPublished:
@@ -84,6 +88,7 @@ func (f *Facts) add(e telemetry.Event) {
 			text += ": " + b.Policy.Reason
 		}
 		happened(Published, text)
+		f.Happenings[len(f.Happenings)-1].Routine = b.Policy.State != rollout.PolicyRejected && b.Policy.Reason == ""
 	case telemetry.RunChanged:
 		text := b.Change
 		if b.Reason != "" {

@@ -17,6 +17,11 @@ function localTimes(root) {
 		else e.textContent = `${two(t.getMonth() + 1)}-${two(t.getDate())} ${clock(t).slice(0, 5)}`;
 	}
 }
+// What only works with this script is shown by it.
+function shownBy(root) {
+	localTimes(root);
+	for (const b of root.querySelectorAll("button[data-copy]")) b.hidden = false;
+}
 const busy = () => document.querySelector(".select-zoom") || String(window.getSelection() || "") !== "";
 let seen = "";
 const shown = new Map(); // what each part of the page was last made of
@@ -35,7 +40,7 @@ async function refresh() {
 		const open = [...part.querySelectorAll("details[open]")].map((d) => d.id);
 		part.replaceChildren(...fresh.childNodes);
 		for (const id of open) { const d = id && document.getElementById(id); if (d) d.open = true; }
-		localTimes(part);
+		shownBy(part);
 	}
 	return true;
 }
@@ -52,6 +57,49 @@ function follow() {
 		try { if (!await refresh()) document.addEventListener("visibilitychange", refresh, { once: true }); }
 		catch { /* the stream comes again by itself */ }
 		finally { waiting = false; }
+	});
+}
+// One line through all charts shows the same moment in each of them, and what is pointed at says its values at once.
+const tips = new WeakMap();
+function pointing() {
+	const box = document.createElement("div");
+	box.id = "tip";
+	box.hidden = true;
+	box.setAttribute("aria-hidden", "true"); // each chart has its table
+	document.body.append(box);
+	const tipOf = (e) => {
+		const title = e.querySelector(":scope > title");
+		if (title) { tips.set(e, title.textContent); title.remove(); } // else the browser says it a second time
+		return tips.get(e) || "";
+	};
+	const cross = (share) => {
+		for (const svg of document.querySelectorAll("svg.panel")) {
+			let line = svg.querySelector(":scope > .cross");
+			if (share === null) { line?.remove(); continue; }
+			if (!line) {
+				line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+				line.setAttribute("class", "cross");
+				line.setAttribute("y1", "14");
+				line.setAttribute("y2", svg.getAttribute("height") - 20);
+				svg.append(line);
+			}
+			for (const end of ["x1", "x2"]) line.setAttribute(end, `${100 * share}%`);
+		}
+	};
+	document.addEventListener("pointermove", (e) => {
+		const svg = e.target.closest?.("svg.panel, svg.strip");
+		if (!svg) { if (!box.hidden) { box.hidden = true; cross(null); } return; }
+		if (svg.classList.contains("panel")) {
+			const at = svg.getBoundingClientRect();
+			cross(Math.min(1, Math.max(0, (e.clientX - at.left) / at.width)));
+		}
+		const text = tipOf(e.target);
+		box.hidden = !text;
+		if (!text) return;
+		if (box.textContent !== text) box.textContent = text;
+		const right = e.clientX + 16 + box.offsetWidth < innerWidth;
+		box.style.left = `${Math.max(4, right ? e.clientX + 16 : e.clientX - 16 - box.offsetWidth)}px`;
+		box.style.top = `${Math.min(e.clientY + 12, innerHeight - box.offsetHeight - 4)}px`;
 	});
 }
 function zoomable() {
@@ -91,11 +139,16 @@ function zoomable() {
 document.addEventListener("click", async (e) => {
 	const button = e.target.closest("button[data-copy]");
 	if (!button) return;
-	await navigator.clipboard.writeText(button.dataset.copy);
-	button.textContent = "copied";
+	try {
+		await navigator.clipboard.writeText(button.dataset.copy);
+		button.textContent = "copied";
+	} catch { // a browser allows it on https and on this machine alone
+		getSelection().selectAllChildren(button.previousElementSibling);
+		button.textContent = "selected";
+	}
 });
-for (const b of document.querySelectorAll("button[data-copy]")) b.hidden = false;
 for (const part of document.querySelectorAll("[data-part]")) shown.set(part.id, part.innerHTML);
-localTimes(document);
+shownBy(document);
+pointing();
 zoomable();
 follow();
