@@ -63,8 +63,9 @@ type FailedAttempt struct {
 	Final   bool         `json:"final,omitempty" doc:"The game was given up with it"`
 }
 
-// mostFailedAttempts is how many of them are kept of a game: a run that retries for days fails for one reason.
-const mostFailedAttempts = 8
+// mostFailedAttempts is how many of them are kept of a game: as many as are held against it. Those that are excused, of
+// which there may be any number, fail for one reason.
+const mostFailedAttempts = 20
 
 // key is a game's place in its run.
 type key struct {

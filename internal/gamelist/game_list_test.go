@@ -132,6 +132,35 @@ func TestHeardTwice(t *testing.T) {
 	}
 }
 
+// TestAllFailedAttempts: each attempt that failed is told once, in its order, and one that was cancelled is none.
+func TestAllFailedAttempts(t *testing.T) {
+	t.Parallel()
+	h := NewHistory("demo", 100)
+	fail := func(second, attempt int, code rollout.Code, final bool) {
+		h.Hear(telemetry.Event{At: at(second), Run: "demo", Body: telemetry.EpisodeFailed{Ref: ref(0, 0), Code: code,
+			Failure: string(code) + "!", Attempt: attempt, Final: final}})
+	}
+	fail(2, 2, "timeout", false)
+	fail(1, 1, "engine_gone", false)
+	fail(2, 2, "timeout", false) // again
+	fail(3, 3, rollout.CodeCancelled, false)
+	fail(4, 4, "bad_answer", true)
+	var got []string
+	for _, f := range h.Games(nil, nil)[0].Failures {
+		got = append(got, fmt.Sprintf("%d %s %s %v", f.Attempt, f.Code, f.Failure, f.Final))
+	}
+	want := []string{"1 engine_gone engine_gone! false", "2 timeout timeout! false", "4 bad_answer bad_answer! true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	for attempt := range 100 {
+		fail(5+attempt, 5+attempt, "timeout", false)
+	}
+	if all := h.Games(nil, nil)[0].Failures; len(all) != mostFailedAttempts || all[len(all)-1].Attempt != 104 {
+		t.Errorf("%d attempts, the last %+v", len(all), all[len(all)-1])
+	}
+}
+
 // TestOldGamesAreForgotten: a history is bounded, and the newest groups stay.
 func TestOldGamesAreForgotten(t *testing.T) {
 	t.Parallel()

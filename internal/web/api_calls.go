@@ -92,6 +92,17 @@ func (c caller) do(ctx context.Context, method, path string, body, into any) err
 }
 
 func (c caller) ask(ctx context.Context, method, path string, body []byte) (*kept, error) {
+	req, err := c.request(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	answer := &kept{header: http.Header{}}
+	c.api.ServeHTTP(answer, req)
+	return answer, ctx.Err()
+}
+
+// request is a call of the API as the visitor would make it.
+func (c caller) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
 	to, err := url.Parse(path)
 	if err != nil {
 		return nil, fmt.Errorf("ask the API: %w", err)
@@ -112,9 +123,7 @@ func (c caller) ask(ctx context.Context, method, path string, body []byte) (*kep
 	if authorization := c.authorization(); authorization != "" {
 		req.Header.Set("Authorization", authorization)
 	}
-	answer := &kept{header: http.Header{}}
-	c.api.ServeHTTP(answer, req)
-	return answer, ctx.Err()
+	return req, nil
 }
 
 // kept is an answer in memory.
@@ -137,7 +146,9 @@ func (k *kept) Write(b []byte) (int, error) {
 	return k.body.Write(b)
 }
 
-// data answers what a page is made of as the API has it, to a browser that has no token but its cookie. It reads only.
+// data answers what a page is made of as the API has it, to a browser that has no token but its cookie. It reads only,
+// and passes on what comes: a run's records may be larger than what a server should hold for a browser that reads
+// slowly.
 func (s *Site) data(w http.ResponseWriter, r *http.Request) {
 	v, ok := s.visit(w, r)
 	if !ok {
@@ -147,14 +158,37 @@ func (s *Site) data(w http.ResponseWriter, r *http.Request) {
 	if r.URL.RawQuery != "" {
 		path += "?" + r.URL.RawQuery
 	}
-	answer, err := v.api.ask(r.Context(), http.MethodGet, path, nil)
+	req, err := v.api.request(r.Context(), http.MethodGet, path, nil)
 	if err != nil {
-		return // the browser has gone
+		s.sorry(w, v, problem{Status: http.StatusBadRequest, Detail: err.Error()})
+		return
 	}
-	secure(w.Header())
-	w.Header().Set("Content-Type", answer.header.Get("Content-Type"))
-	w.Header().Set("Cache-Control", "no-store")
-	extend(w)
-	w.WriteHeader(max(answer.status, http.StatusOK))
-	_, _ = w.Write(answer.body.Bytes()) // a browser that has gone needs no answer
+	v.api.api.ServeHTTP(&passedOn{ResponseWriter: w}, req)
 }
+
+// passedOn is an answer of the API on its way to a browser. Each piece of it has the API's own deadline.
+type passedOn struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (p *passedOn) WriteHeader(status int) {
+	if !p.begun {
+		p.begun = true
+		h := p.Header()
+		h.Del("Set-Cookie")
+		secure(h)
+		h.Set("Cache-Control", "no-store")
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+func (p *passedOn) Write(b []byte) (int, error) {
+	if !p.begun {
+		p.WriteHeader(http.StatusOK)
+	}
+	return p.ResponseWriter.Write(b)
+}
+
+// Unwrap is the browser's connection, whose deadlines a handler may set.
+func (p *passedOn) Unwrap() http.ResponseWriter { return p.ResponseWriter }

@@ -38,6 +38,7 @@ type service struct {
 	text    string // of every completion
 	changes []string
 	sampled int
+	stream  func(http.ResponseWriter) // answers /v1/stream
 }
 
 func newService(steps int) *service {
@@ -167,6 +168,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.changes = append(s.changes, fmt.Sprintf("%s %s %s", r.Method, r.URL.Path, body))
 		s.paused = strings.Contains(string(body), `"paused":true`)
 		_, _ = io.WriteString(w, "{}")
+		return
+	}
+	if r.URL.Path == "/v1/stream" && s.stream != nil {
+		s.stream(w)
 		return
 	}
 	document := s.document(r.URL.Path)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -212,5 +213,38 @@ func TestWatchersShareOneLook(t *testing.T) {
 	defer s.mu.Unlock()
 	if s.sampled-before > 25 {
 		t.Errorf("%d looks for 50 browsers", s.sampled-before)
+	}
+}
+
+// What the API answers is passed on as it comes: the server holds no large answer for a browser that reads slowly.
+func TestDataIsPassedOn(t *testing.T) {
+	t.Parallel()
+	s := newService(1)
+	reached := make(chan struct{})
+	goOn := make(chan struct{})
+	s.stream = func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"first":1`)) // the browser reads it
+		_ = http.NewResponseController(w).Flush()
+		close(reached)
+		<-goOn
+		_, _ = w.Write([]byte(`}`))
+	}
+	server := site(t, s)
+	resp, err := server.Client().Get(server.URL + "/data/stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	<-reached
+	first := make([]byte, 10)
+	if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != `{"first":1` {
+		t.Errorf("before its end: %q, %v", first, err)
+	}
+	close(goOn)
+	rest, err := io.ReadAll(resp.Body)
+	if err != nil || string(rest) != "}" || resp.Header.Get("Content-Security-Policy") != policy ||
+		resp.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("the rest: %q, %v, %v", rest, err, resp.Header)
 	}
 }

@@ -134,6 +134,39 @@ func TestStoreKeepsEventsInOrder(t *testing.T) {
 	}
 }
 
+// TestSamplesAreReadAlone: who reads samples of a kind gets each once, and reads on behind all that was looked at.
+func TestSamplesAreReadAlone(t *testing.T) {
+	t.Parallel()
+	s := start(t, newLink(t), store.Limits{})
+	for n := range 50 {
+		s.Emit(fact("demo", n))
+		s.Emit(telemetry.Event{Run: "demo", Key: fmt.Sprint("level ", n), Body: telemetry.BufferLevel{WindowSec: 1}})
+	}
+	s.Close()
+	kind, after, more := telemetry.KindOf(telemetry.BufferLevel{}), "", true
+	var got []string
+	for reads := 0; more; reads++ {
+		if reads > 200 {
+			t.Fatal("it never comes to the end")
+		}
+		page, next, goesOn, err := s.Samples(t.Context(), "demo", after, 7, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, after, more = append(got, keys(t, page)...), next, goesOn
+	}
+	if len(once(got)) != 50 || got[0] != "level 0" || got[len(got)-1] != "level 49" {
+		t.Errorf("%d samples: %q", len(got), got)
+	}
+	if page, next, goesOn, err := s.Samples(t.Context(), "demo", after, 7, kind); err != nil || goesOn || next != after ||
+		len(page) > 0 {
+		t.Errorf("behind the end: %v, %s, %v, %v", page, next, goesOn, err)
+	}
+	if _, _, _, err := s.Samples(t.Context(), "demo", "x", 7, kind); !rollout.Refused(err, rollout.Invalid) {
+		t.Errorf("after x: %v", err)
+	}
+}
+
 func TestFactsOutliveSamples(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

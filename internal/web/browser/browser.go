@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -128,17 +129,38 @@ func (b *Browser) Path() (string, error) {
 	return strings.TrimPrefix(at, b.server), err
 }
 
-// Shot is a picture (PNG) of the whole page that is open, at a width, by day or by night.
-func (b *Browser) Shot(width int64, dark bool) ([]byte, error) {
+// Picture is how a page is looked at.
+type Picture struct {
+	Width      int64
+	Dark       bool  // by night
+	MostHeight int64 // what lies below is cut off; 0: the whole page
+	Quality    int64 // of a WebP, 1 to 100; 0: a PNG
+}
+
+// Take is a picture of the page that is open.
+func (b *Browser) Take(p Picture) ([]byte, error) {
 	scheme := "light"
-	if dark {
+	if p.Dark {
 		scheme = "dark"
 	}
+	var height int64
 	var picture []byte
-	err := b.Do(chromedp.EmulateViewport(width, 900),
+	err := b.Do(chromedp.EmulateViewport(p.Width, 900),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
 		chromedp.Sleep(300*time.Millisecond), // what is laid out anew is drawn with the next frames
-		chromedp.FullScreenshot(&picture, 100))
+		chromedp.Evaluate(`document.documentElement.scrollHeight`, &height),
+		chromedp.ActionFunc(func(ctx context.Context) (err error) {
+			if p.MostHeight > 0 {
+				height = min(height, p.MostHeight)
+			}
+			shot := page.CaptureScreenshot().WithCaptureBeyondViewport(true).WithFromSurface(true).
+				WithClip(&page.Viewport{Width: float64(p.Width), Height: float64(height), Scale: 1})
+			if p.Quality > 0 {
+				shot = shot.WithFormat(page.CaptureScreenshotFormatWebp).WithQuality(p.Quality)
+			}
+			picture, err = shot.Do(ctx)
+			return err
+		}))
 	return picture, err
 }
 

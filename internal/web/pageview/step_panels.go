@@ -27,7 +27,8 @@ func phaseName(p rollout.Phase) string {
 
 // stepTime is the steps' time by phases.
 func (w Window) stepTime(buckets []bucket, flags []chart.Flag) Panel {
-	p := Panel{ID: "step-time", Whole: true, Title: "Step time by phase", Says: "Each column is a step, or the mean of several. " +
+	p := Panel{ID: "step-time", Whole: true, Title: "Step time by phase", Says: "Each column is a step, or the mean of " +
+		"several. " +
 		"Marks above are what happened: publications, changes, engines, failures, and jumps that the diagnosis found.",
 		Table: Table{Unit: "s", Columns: []string{"step", "slowest"}}}
 	c := chart.Panel{Height: 240, Flags: flags}

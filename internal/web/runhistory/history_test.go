@@ -146,3 +146,36 @@ func TestHistoryTellsEachFactOnce(t *testing.T) {
 		}
 	})
 }
+
+// Samples are taken once each, of the run its buffer, of the fleet its engines, and what tells of a wait alone is none.
+func TestHistoryTakesSamples(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{records: map[rollout.Step]rollout.StepRecord{}}
+		h := New(s, slog.New(slog.DiscardHandler), time.Now)
+		status := rollout.RunStatus{Spec: rollout.Spec{Name: "demo"}}
+		say := func(id string, run rollout.RunName, body telemetry.Body) {
+			s.samples = append(s.samples, Fact{id, telemetry.Event{At: time.Now(), Run: run, Engine: "a", Body: body}})
+		}
+		say("1-0", "demo", telemetry.BufferLevel{WindowSec: 2, Target: 4, Counts: rollout.BufferCounts{Ready: 3}})
+		say("2-0", "demo", telemetry.BufferLevel{StarvedSec: 7})
+		say("1-1", "", telemetry.EngineSample{Load: rollout.EngineLoad{Running: 5, KVUsage: 0.5}})
+		var v View
+		var fleet Facts
+		for i := range 3 {
+			time.Sleep(2 * time.Second)
+			if i == 1 {
+				say("3-0", "demo", telemetry.BufferLevel{WindowSec: 2, Target: 4})
+			}
+			_, _ = h.Of(context.Background(), status, time.Second, time.Second)
+			synctest.Wait()
+			v, fleet = h.Of(context.Background(), status, time.Second, time.Second)
+		}
+		if l := v.Facts.Levels; len(l) != 2 || l[0].Ready != 3 || l[0].Target != 4 || len(v.Facts.Loads) > 0 {
+			t.Errorf("the run's samples: %+v", v.Facts)
+		}
+		if l := fleet.Loads; len(l) != 1 || l[0].Engine != "a" || l[0].Running != 5 || len(fleet.Levels) > 0 {
+			t.Errorf("the fleet's samples: %+v", fleet)
+		}
+	})
+}
