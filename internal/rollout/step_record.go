@@ -112,12 +112,14 @@ type GroupView struct {
 	ZeroVariance bool          `json:"flat,omitempty"`   // all advantages are zero
 	// Rewards is the mean reward of each game's trajectories, by sample; records of earlier versions have none.
 	Rewards []float64 `json:"rewards,omitempty"`
+	// Trained is what of it is trained on, in numbers; records of earlier versions have none.
+	Trained TrainedOn `json:"trained,omitzero"`
 }
 
 // View is g without its tokens.
 func (g *Group) View() GroupView {
 	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec, g.Phases,
-		HasZeroVariance(g.Trajectories), gameRewards(g.Trajectories)}
+		HasZeroVariance(g.Trajectories), gameRewards(g.Trajectories), trainedOn(g.Trajectories)}
 }
 
 // gameRewards is the mean reward of each game's trajectories, in the order of the samples.
