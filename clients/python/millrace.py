@@ -19,6 +19,9 @@ Or one step at a time, after run.attach():
     with run.step(run.next_step) as s:
         batch = s.batch
 
+run.log_to("wandb"), or "tensorboard", "mlflow", or an object with log(values, step), writes each step there, too. That
+needs millrace_trackers.py and millrace_metrics.py beside this file.
+
 Promises, and what they ask of you:
 
 * A step's batch is a function of the step's number. Claiming again after a crash gives the same trajectories.
@@ -54,7 +57,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 __all__ = [
     "Client", "Run", "Step", "Error", "Fenced", "Unavailable", "RunOver", "OutOfOrder", "NotRetained", "BatchLost", "NoSuchRun",
@@ -235,6 +238,7 @@ class Run:
         self.next_step = next_step
         self.policy_version = 0
         self.spec: Dict[str, Any] = {}
+        self._logs: List[Any] = []
         self._path = "/v1/runs/" + urllib.parse.quote(name, safe="")
 
     def attach(self, resume_from: Optional[int] = None) -> "Run":
@@ -247,7 +251,47 @@ class Run:
 
     def status(self) -> Dict[str, Any]:
         """The run as the service sees it: state, buffer by state, engines, waits."""
-        return self.client.call("GET", self._path)
+        status: Dict[str, Any] = self.client.call("GET", self._path)
+        return status
+
+    def log_to(
+        self,
+        tracker: Any,
+        names: Sequence[str] = ("millrace", "prime-rl", "verl"),
+        gpus: Optional[int] = None,
+        **options: Any,
+    ) -> "Run":
+        """Writes each step of this trainer to "wandb", "tensorboard", "mlflow", or an object with log(values, step).
+
+        A trainer that resumes goes on in the same W&B run, folder or MLflow run. `names` are those to write under, and
+        `gpus` the trainer's, for verl's tokens per second and GPU. Options are the tracker's: W&B's are wandb.init's,
+        TensorBoard's `logdir`, MLflow's `experiment` and `tracking_uri`. Rank 0 alone writes. A tracker that fails
+        never fails a step.
+        """
+        import millrace_trackers  # here, so that this file works alone
+
+        if self.rank != 0:
+            return self
+        identity = millrace_trackers.identity_of(self._started())
+        # A client of its own: it must not share this one between threads, nor wait as long as a trainer does.
+        reader = Client(self.client.url, self.client.token, retry_for=5.0, timeout=10.0)
+        path = self._path
+        log = millrace_trackers.open_log(
+            tracker, identity, lambda what: reader.call("GET", path + what), names, gpus, **options
+        )
+        self._logs.append(log)
+        return self
+
+    def _started(self) -> Dict[str, Any]:
+        """The run's status, once its workflow has said when it began."""
+        give_up = self.client.clock() + self.client.retry_for
+        while True:
+            status = self.status()
+            if status["state"] != "starting":
+                return status
+            if self.client.clock() >= give_up:
+                raise Unavailable("run %s does not start: no worker is alive, or Temporal is away" % self.name)
+            self.client.sleep(0.5)
 
     def step(self, number: int, timeout: Optional[float] = None) -> "Step":
         """The step as a context: entering claims its batch, leaving records it. `timeout` bounds the wait for the batch."""
@@ -281,7 +325,7 @@ class Run:
         if self.epoch is not None:
             body["epoch"] = self.epoch
         path_of = "%s/policies/%d" % (self._path, version)
-        policy = self.client.call("PUT", path_of, body, timeout, max(self.client.publish_for, self.client.retry_for))
+        policy: Dict[str, Any] = self.client.call("PUT", path_of, body, timeout, max(self.client.publish_for, self.client.retry_for))
         if policy["state"] == "rejected":
             raise Invalid("version %d was not published: %s" % (version, policy.get("reason", "no reason given")), "invalid")
         self.policy_version = max(self.policy_version, version)
@@ -347,7 +391,7 @@ class Step:
         self._started = client.clock()
         give_up = None if self.timeout is None else self._started + self.timeout
         while not client._again(lambda: self._claim(give_up)):
-            if give_up is not None and client.clock() >= give_up:
+            if self.timeout is not None and client.clock() >= self._started + self.timeout:
                 raise Unavailable("step %d: no batch within %.1f seconds" % (self.number, self.timeout))
 
     def _claim(self, give_up: Optional[float]) -> bool:
@@ -381,6 +425,8 @@ class Step:
                 "metrics": {name: float(value) for name, value in self.metrics.items() if math.isfinite(value)},
             }
             self.record = run.client.call("PUT", "%s/steps/%d" % (run._path, self.number), body)
+            for log in run._logs:
+                log.put(self.record)
         self.done = True
         run.next_step = max(run.next_step, self.number + 1)
 
