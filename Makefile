@@ -141,6 +141,11 @@ isolation: build $(TEMPORAL) ## measure what a healthy run feels of others that 
 predict: build $(TEMPORAL) ## play examples live, predict their variants from one record each, and compare; ONLY=names of some, RECORDED=1 compares again
 	@$(BIN)/millrace predict --records .millrace/predict $(if $(ONLY),--only $(ONLY)) $(if $(RECORDED),--recorded)
 
+TRACKERS := $(BIN)/trackers
+.PHONY: test-trackers
+test-trackers: build $(TEMPORAL) ## the Python client with the real W&B (offline), TensorBoard and MLflow: trains, kills, reads back (2 minutes; installs them below .bin)
+	@deploy/trackers/check.sh $(TRACKERS) $(BIN)/millrace
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf $(BIN) .millrace

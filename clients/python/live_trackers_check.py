@@ -18,6 +18,7 @@ import time
 
 import millrace
 from millrace_metrics import NAMES, STEP, values_of
+from millrace_trackers import offline_records
 
 STEPS = 12
 SPEC = {
@@ -106,7 +107,7 @@ def in_wandb(folder):
             continue
         ids.add(run.split("-", 3)[3])
         (file,) = [f for f in os.listdir(os.path.join(folder, "wandb", run)) if f.endswith(".wandb")]
-        for data in written(os.path.join(folder, "wandb", run, file)):
+        for data in offline_records(os.path.join(folder, "wandb", run, file)):
             row = wandb_internal_pb2.Record()
             row.ParseFromString(data)
             if row.WhichOneof("record_type") == "history":
@@ -117,23 +118,6 @@ def in_wandb(folder):
     if len(ids) != 1:
         raise AssertionError("W&B has several runs: %s" % ids)
     return found
-
-
-def written(path):
-    """The records of a .wandb file: LevelDB's log, blocks of 32 KiB, behind seven bytes that say what it is."""
-    with open(path, "rb") as file:
-        data = file.read()
-    at, record = 7, b""
-    while at + 7 <= len(data):
-        left = 32768 - at % 32768
-        if left < 7:  # no header fits: the block's rest is empty
-            at += left
-            continue
-        _, length, kind = struct.unpack("<IHB", data[at : at + 7])
-        chunk, at = data[at + 7 : at + 7 + length], at + 7 + length
-        record = chunk if kind in (1, 2) else record + chunk  # 1: all of it; 2, 3, 4: its beginning, middle and end
-        if kind in (1, 4) and len(chunk) == length:
-            yield record
 
 
 def compare(tracker, found, want, instead):

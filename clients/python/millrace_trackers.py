@@ -17,10 +17,11 @@ Promises:
 from __future__ import annotations
 
 import atexit
-import contextlib
+import glob
 import json
 import logging
 import os
+import struct
 import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
@@ -51,7 +52,7 @@ class WandB:
         import wandb
 
         self._shared = wandb.run is not None
-        self._marker: Optional[str] = None
+        self._last: Optional[int] = None
         self._defined: Set[str] = set()
         if wandb.run is not None:
             self._run: Any = wandb.run
@@ -62,17 +63,17 @@ class WandB:
             options.setdefault("resume", "allow")
             self._run = wandb.init(project=project or os.environ.get("WANDB_PROJECT") or "millrace", **options)
         if self._run.settings.mode == "offline":
-            # Nobody can be asked what an earlier process wrote: it lies in a folder of its own until it is synced.
+            # Each process has a folder of its own until they are synced. One that was killed leaves less than it logged.
             folder = os.path.dirname(os.path.dirname(self._run.dir))
-            self._marker = os.path.join(folder, "millrace-%s-last-step" % self._run.id)
+            files = glob.glob(
+                os.path.join(glob.escape(folder), "offline-run-*-%s" % glob.escape(self._run.id), "*.wandb")
+            )
+            self._last = max((step for file in files for step in _steps_in(file)), default=None)
+        elif STEP in self._run.summary:
+            self._last = int(self._run.summary[STEP])
 
     def last_step(self) -> Optional[int]:
-        if self._marker is not None:
-            with contextlib.suppress(OSError, ValueError), open(self._marker) as file:
-                return int(file.read())
-            return None
-        last = self._run.summary.get(STEP)
-        return None if last is None else int(last)
+        return self._last
 
     def log(self, values: Dict[str, float], step: int) -> None:
         for name in values:
@@ -83,18 +84,40 @@ class WandB:
             self._run.log(values)  # its steps are counted by whoever began it
         else:
             self._run.log(values, step=step, commit=True)  # not held back until the next step comes
-        if self._marker is not None:
-            _replace(self._marker, str(step))
 
     def close(self) -> None:
         if not self._shared:
             self._run.finish()
 
 
-def _replace(path: str, text: str) -> None:
-    with open(path + ".new", "w") as file:
-        file.write(text)
-    os.replace(path + ".new", path)
+def _steps_in(path: str) -> Iterator[int]:
+    """The steps that an offline run of W&B has on its disk."""
+    from wandb.proto import wandb_internal_pb2
+
+    proto: Any = wandb_internal_pb2
+    for data in offline_records(path):
+        record = proto.Record()
+        record.ParseFromString(data)
+        for item in record.history.item:
+            if STEP in (item.key, "/".join(item.nested_key)):
+                yield int(json.loads(item.value_json))
+
+
+def offline_records(path: str) -> Iterator[bytes]:
+    """The records of a .wandb file: LevelDB's log, in blocks of 32 KiB, behind seven bytes that say what it is."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at, record = 7, b""
+    while at + 7 <= len(data):
+        left = 32768 - at % 32768
+        if left < 7:  # no header fits: the rest of the block is empty
+            at += left
+            continue
+        _, length, kind = struct.unpack_from("<IHB", data, at)
+        chunk, at = data[at + 7 : at + 7 + length], at + 7 + length
+        record = chunk if kind in (1, 2) else record + chunk  # 1: all of it; 2, 3, 4: its beginning, middle and end
+        if kind in (1, 4) and len(chunk) == length:
+            yield record
 
 
 class TensorBoard:
@@ -211,6 +234,7 @@ class TrackerLog:
         self.last: Optional[int] = None  # the last step that the tracker has
         self._tracker: Any = None
         self._told: Set[str] = set()
+        self._first: Optional[int] = None  # the first step that was put here
         self._waiting: List[Record] = []
         self._unwritten: Optional[Record] = None  # the latest record, if the tracker failed
         self._busy = self._closed = False
@@ -228,6 +252,8 @@ class TrackerLog:
         with self._changed:
             if self._closed:
                 return
+            if self._first is None:
+                self._first = record["step"]
             if len(self._waiting) >= 64:
                 del self._waiting[:-1]
             self._waiting.append(record)
@@ -297,8 +323,8 @@ class TrackerLog:
         if self._tracker is None:
             self._opened()
         step = record["step"]
-        if self.last is None:  # it cannot say what it has: it begins here
-            self.last = step - 1
+        if self.last is None:  # it cannot say what it has: it begins with this trainer
+            self.last = (step if self._first is None else self._first) - 1
         if step <= self.last and not self._go_back(step):
             return
         for missed in self._missed(self.last + 1, step):

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import struct
 import sys
 import tempfile
 import threading
@@ -320,6 +321,18 @@ class FakeWandB(types.ModuleType):
         )
         self._inside, self.run = inside, inside if run else None
 
+    def installed(self):
+        """The module, and its records, whose JSON is the step alone."""
+
+        class Record:
+            def ParseFromString(self, data):
+                item = types.SimpleNamespace(key="", nested_key=STEP.split("/"), value_json=data.decode())
+                self.history = types.SimpleNamespace(item=[item])
+
+        proto = types.ModuleType("wandb.proto")
+        proto.wandb_internal_pb2 = types.SimpleNamespace(Record=Record)
+        return mock.patch.dict(sys.modules, {"wandb": self, "wandb.proto": proto})
+
     def init(self, **options):
         self.calls.append(("init", options))
         return self._inside
@@ -330,35 +343,65 @@ class WandB(unittest.TestCase):
 
     def test_a_run_of_its_own_goes_on(self):
         with tempfile.TemporaryDirectory() as folder:
-            for last, step in [(None, 3), (3, 4)]:  # two processes, one after the other
-                fake = FakeWandB(folder)
-                with mock.patch.dict(sys.modules, {"wandb": fake}), mock.patch.dict(os.environ, {}, clear=True):
-                    tracker = millrace_trackers.WandB(self.identity, entity="us")
-                    self.assertEqual(tracker.last_step(), last)
-                    tracker.log({STEP: float(step), "loss": 0.5}, step)
-                    tracker.close()
-                options = {"project": "millrace", "entity": "us", "id": "demo@2-1", "name": "demo", "resume": "allow"}
-                self.assertEqual(
-                    fake.calls,
-                    [
-                        ("init", {**options, "config": {"steps": 9}}),
-                        ("define", (STEP,), {}),
-                        ("define", ("loss",), {"step_metric": STEP}),
-                        ("log", ({STEP: float(step), "loss": 0.5},), {"step": step, "commit": True}),
-                        ("finish",),
-                    ],
-                )
+            self.leave(folder, [1, 2], "")  # of a trainer that was killed: what reached its disk
+            fake = FakeWandB(folder)
+            with fake.installed(), mock.patch.dict(os.environ, {}, clear=True):
+                tracker = millrace_trackers.WandB(self.identity, entity="us")
+                self.assertEqual(tracker.last_step(), 2)
+                tracker.log({STEP: 3.0, "loss": 0.5}, 3)
+                tracker.close()
+        options = {"project": "millrace", "entity": "us", "id": "demo@2-1", "name": "demo", "resume": "allow"}
+        self.assertEqual(
+            fake.calls,
+            [
+                ("init", {**options, "config": {"steps": 9}}),
+                ("define", (STEP,), {}),
+                ("define", ("loss",), {"step_metric": STEP}),
+                ("log", ({STEP: 3.0, "loss": 0.5},), {"step": 3, "commit": True}),
+                ("finish",),
+            ],
+        )
+
+    def test_what_is_on_the_disk_of_an_offline_run(self):
+        for name, steps, torn, want in [
+            ("nothing", [], "", None),
+            ("many blocks", list(range(3000)), "", 2999),
+            ("half a row at the end", [1, 2], "torn", 2),
+        ]:
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder, FakeWandB(folder).installed():
+                self.leave(folder, steps, torn)
+                self.assertEqual(millrace_trackers.WandB(self.identity).last_step(), want)
+
+    def leave(self, folder, steps, torn):
+        """An offline run's file: LevelDB's log in blocks of 32 KiB. The fake's records are JSON."""
+        out = b":W&B\0\0\0"
+        for step in steps:
+            record, first = b"%d" % step + b" " * 40, True
+            while record or first:
+                left = 32768 - len(out) % 32768
+                if left < 7:
+                    out += b"\0" * left
+                    continue
+                chunk, record = record[: left - 7], record[left - 7 :]
+                kind = {(True, True): 1, (True, False): 2, (False, False): 3, (False, True): 4}[first, not record]
+                out, first = out + struct.pack("<IHB", 0, len(chunk), kind) + chunk, False
+        if torn:
+            out += struct.pack("<IHB", 0, 100, 1) + b"9"
+        path = os.path.join(folder, "offline-run-0-demo@2-1")
+        os.makedirs(path)
+        with open(os.path.join(path, "run-demo@2-1.wandb"), "wb") as file:
+            file.write(out)
 
     def test_online_it_is_asked_what_it_has(self):
         fake = FakeWandB("/nowhere", mode="online", summary={STEP: 41})
-        with mock.patch.dict(sys.modules, {"wandb": fake}):
+        with fake.installed():
             tracker = millrace_trackers.WandB(self.identity)
             tracker.log({STEP: 42.0}, 42)
         self.assertEqual(tracker.last_step(), 41)
 
     def test_the_trainers_own_run_keeps_its_count_of_steps(self):
         fake = FakeWandB("/nowhere", mode="online", run=True)
-        with mock.patch.dict(sys.modules, {"wandb": fake}):
+        with fake.installed():
             tracker = millrace_trackers.WandB(self.identity)
             tracker.log({STEP: 1.0}, 1)
             tracker.close()

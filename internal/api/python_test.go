@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/internal/pagetable"
 )
 
 // python is the interpreter; tests that need it are skipped without one.
@@ -50,6 +52,29 @@ func TestPythonClient(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPythonTrackers runs the tests of what writes steps to W&B, TensorBoard and MLflow, with fakes of these.
+func TestPythonTrackers(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python(t), "-B", "-m", "unittest", "test_millrace_trackers")
+	cmd.Dir = "../../clients/python"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestTrackersPage holds the table of docs/trackers.md to the list that steps are written by.
+func TestTrackersPage(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), python(t), "-B", "-c", "import millrace_metrics as m; print(m.table(), end='')")
+	cmd.Dir = "../../clients/python"
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pagetable.Hold(t, "../../docs/trackers.md", "metrics", string(out))
 }
 
 // TestReadmeExample runs the trainer that the README shows, word for word but for the server's address and the
