@@ -17,7 +17,7 @@ fi
 log=$(mktemp)
 "$millrace" dev --listen 127.0.0.1:0 >"$log" 2>&1 &
 dev=$!
-trap 'kill "$dev" 2>/dev/null; wait "$dev" 2>/dev/null; rm -f "$log"' EXIT
+trap 'kill "$dev" 2>/dev/null || true; wait "$dev" 2>/dev/null || true; rm -f "$log"' EXIT
 until url=$(sed -n 's/^up, with its page on \(http:[^;]*\)\/;.*/\1/p' "$log") && [ -n "$url" ]; do
 	kill -0 "$dev" 2>/dev/null || { cat "$log"; exit 1; }
 	sleep 0.5
