@@ -68,7 +68,8 @@ func TestPythonTrackers(t *testing.T) {
 
 // TestTrackersPage holds the table of docs/trackers.md to the list that steps are written by.
 func TestTrackersPage(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), python(t), "-B", "-c", "import millrace_metrics as m; print(m.table(), end='')")
+	const show = "import millrace_metrics as m; print(m.table(), end='')"
+	cmd := exec.CommandContext(t.Context(), python(t), "-B", "-c", show)
 	cmd.Dir = "../../clients/python"
 	out, err := cmd.Output()
 	if err != nil {
