@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// troubled is a run of short games whose engines are slowed down, refuse requests and die while it goes on.
+// troubled is a run of short games whose engines are slowed down, leave requests unanswered and die while it goes on.
 const troubled = `name: troubled
 model: Qwen/Qwen2.5-7B-Instruct
 steps: 200
@@ -27,15 +27,16 @@ group: {samples: 4}
 buffer: {depth: 2, groups_per_step: 6, max_staleness: 4, on_stale: drop}
 sampling: {temperature: 0.8, max_tokens: 80}
 adapters: {rank: 32, path_prefix: /tmp/adapters}
+timeouts: {completion: 3s, phase: 4s, episode: 6s}
 demo: {speed: 30, load: 2s, ref_logprobs: 5s, train: 75s, publish: 3s}
 `
 
 // The steps of the troubled run at which its troubles begin, and at which it is shown.
 const (
-	stepRefused = 8  // an engine refuses some requests for good: games fail
-	stepSlow    = 14 // two engines become slow: the step time jumps
-	stepLost    = 24 // the third one dies
-	stepShown   = 30
+	stepHung  = 8  // engines leave some requests unanswered: games fail
+	stepSlow  = 14 // two engines become slow: the step time jumps
+	stepLost  = 24 // the third one dies
+	stepShown = 30
 )
 
 // playAndShow plays the runs and takes their pictures.
@@ -102,8 +103,9 @@ func playTroubled(ctx context.Context, millrace, out string) error {
 		step int
 		do   func() error
 	}{
-		{stepRefused, func() error {
-			return engines[1].fault(ctx, `{"kind": "status", "status": 400, "path": "/v1/completions", "requests": 60}`)
+		{stepHung, func() error {
+			hang := `{"kind": "hang", "path": "/v1/completions", "requests": 10}`
+			return errors.Join(engines[0].fault(ctx, hang), engines[1].fault(ctx, hang), engines[2].fault(ctx, hang))
 		}},
 		{stepSlow, func() error {
 			slow := `{"kind": "slow", "factor": 5, "path": "/v1/completions"}`
