@@ -112,6 +112,15 @@ bench-ended: build $(TEMPORAL) ## what 5,000 runs that are over cost an idle ser
 	MILLRACE_ENDED_RUNS=5000 MILLRACE_BINARY=$(abspath $(BIN))/millrace MILLRACE_TEMPORAL=$(TEMPORAL) \
 	  go test ./internal/server -run TestWhatEndedRunsCost -count=1 -v -timeout 15m
 
+.PHONY: bench-watchers
+bench-watchers: build $(TEMPORAL) ## what 50 browsers and 200 idle streams cost the server, and what claims take beside them: four minutes
+	MILLRACE_WATCHERS=1 MILLRACE_BINARY=$(abspath $(BIN))/millrace MILLRACE_TEMPORAL=$(TEMPORAL) \
+	  go test ./internal/server -run TestWhatWatchersCost -count=1 -v -timeout 15m
+
+.PHONY: pageshots
+pageshots: build $(TEMPORAL) ## take the pictures of docs/page.md anew, of runs that are played for it (needs Chromium; five minutes)
+	@go run ./internal/web/pageshots -millrace $(BIN)/millrace -out docs/pages
+
 .PHONY: test-redis-faults
 test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older, of failovers, of slots that move, and of nodes that are stopped
 	MILLRACE_REDIS_FAULTS=1 go test ./internal/crashtest -run 'OlderAgain|Failovers|SlotsMove|Bounded'

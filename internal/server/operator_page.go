@@ -7,17 +7,21 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/api"
 	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry/store"
 	"github.com/millrace/millrace/internal/web"
 	"github.com/millrace/millrace/internal/web/runhistory"
+	"github.com/millrace/millrace/workflows"
 )
 
 // newPage puts the operator's page in front of the API.
-func newPage(b *connections.Set, server *api.Server, log *slog.Logger) (*web.Site, error) {
+func newPage(cfg config.Service, b *connections.Set, server *api.Server, log *slog.Logger) (*web.Site, error) {
 	deps := web.Deps{
+		Workflows: workflows.WebUI{Address: cfg.Temporal.UIURL, Namespace: cfg.Temporal.Namespace,
+			Deployment: workflows.Deployment(cfg.Temporal.TaskQueuePrefix)},
 		API: server, Handler: server.Handler(), Log: log, Now: time.Now,
 		History: runhistory.New(historySource{b}, log, time.Now),
 		Sample:  func(ctx context.Context) (map[string]string, error) { return sampleTopics(ctx, b) },

@@ -68,7 +68,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	if err != nil {
 		return err
 	}
-	page, err := newPage(b, server, logger)
+	page, err := newPage(cfg, b, server, logger)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (s *Site) engine(ctx context.Context, v *visit) (content, error) {
 		return content{}, err
 	}
 	view := pageview.EngineOf(engine, runs.Runs, fleet, window, s.deps.Now())
-	view.Zoomed = zoomed
+	view.Zoomed, view.Workflow = zoomed, s.deps.Workflows.Fleet()
 	return content{template: "engine", title: view.ID, crumbs: []crumb{{"engines", v.base + "#engines"}},
 		live: "engine " + view.ID, data: struct {
 			pageview.Engine

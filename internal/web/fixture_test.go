@@ -210,12 +210,21 @@ func (s *service) sample(context.Context) (map[string]string, error) {
 	return map[string]string{"overview": state, "run demo": state}, nil
 }
 
+// workflows are addresses of a UI that is another server's.
+type workflows struct{}
+
+func (workflows) Run(run rollout.RunName) string { return "http://ui.test/run/" + string(run) }
+func (workflows) Group(ref rollout.GroupRef) string {
+	return fmt.Sprintf("http://ui.test/group/%s/%d", ref.Run, ref.Seq)
+}
+func (workflows) Fleet() string { return "http://ui.test/fleet" }
+
 // site serves the page of a service until the test ends.
 func site(t testing.TB, s *service) *httptest.Server {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	page, err := New(Deps{API: s, Handler: s, History: runhistory.New(s, log, time.Now), Sample: s.sample, Log: log,
-		Now: time.Now})
+		Workflows: workflows{}, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

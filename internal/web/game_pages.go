@@ -125,7 +125,7 @@ func (s *Site) game(ctx context.Context, v *visit) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	view.Workflow = s.workflowOf(status, ref.Seq)
+	view.Workflow = s.deps.Workflows.Group(rollout.GroupRef{Run: status.Spec.Name, Seq: ref.Seq})
 	if info != nil && len(info.Failures) > 0 {
 		history, fleet := s.deps.History.Of(ctx, status, historyFresh, patience)
 		if !v.grant.CoversAll() { // what all runs share is not shown to everybody
@@ -143,14 +143,6 @@ func statusOfRun(ctx context.Context, v *visit, run rollout.RunName) (rollout.Ru
 	err := v.api.get(ctx, runPath(run), &status)
 	status.Spec.Name = idOf(status)
 	return status, err
-}
-
-// workflowOf is the address of a group's workflow in Temporal's UI; empty where that is not known.
-func (s *Site) workflowOf(status rollout.RunStatus, group rollout.GroupSeq) string {
-	if s.deps.GroupWorkflow == nil {
-		return ""
-	}
-	return s.deps.GroupWorkflow(rollout.GroupRef{Run: status.Spec.Name, Seq: group})
 }
 
 // readGame reads a game as its environment writes it; saved is nil if that is no Diplomacy.

@@ -47,9 +47,7 @@ func (s *Site) run(ctx context.Context, v *visit) (content, error) {
 		return content{}, err
 	}
 	view := pageview.RunOf(in)
-	if s.deps.RunWorkflow != nil {
-		view.Workflow = s.deps.RunWorkflow(idOf(in.View.RunStatus))
-	}
+	view.Workflow = s.deps.Workflows.Run(idOf(in.View.RunStatus))
 	c := content{template: "run", title: view.Name, crumbs: []crumb{{"runs", v.base}}, data: struct {
 		pageview.Run
 		Base     string

@@ -26,6 +26,13 @@ type API interface {
 	Grant(authorization string) (grant access.Grant, refusal string)
 }
 
+// Workflows is addresses of workflows in Temporal's UI; empty where it is not known.
+type Workflows interface {
+	Run(run rollout.RunName) string
+	Group(ref rollout.GroupRef) string
+	Fleet() string
+}
+
 // Deps is what the page stands on.
 type Deps struct {
 	API API
@@ -33,12 +40,10 @@ type Deps struct {
 	Handler http.Handler
 	History *runhistory.History
 	// Sample is a text for each topic that browsers follow, such as "run demo", which changes when the topic does.
-	Sample func(ctx context.Context) (map[string]string, error)
-	// GroupWorkflow and RunWorkflow are the addresses of workflows in Temporal's UI; nil where none is known.
-	GroupWorkflow func(rollout.GroupRef) string
-	RunWorkflow   func(rollout.RunName) string
-	Log           *slog.Logger
-	Now           func() time.Time
+	Sample    func(ctx context.Context) (map[string]string, error)
+	Workflows Workflows
+	Log       *slog.Logger
+	Now       func() time.Time
 }
 
 // Site is the pages.

@@ -27,7 +27,7 @@ group: {samples: 4}
 buffer: {depth: 2, groups_per_step: 6, max_staleness: 4, on_stale: drop}
 sampling: {temperature: 0.8, max_tokens: 80}
 adapters: {rank: 32, path_prefix: /tmp/adapters}
-timeouts: {completion: 3s, phase: 4s, episode: 6s}
+timeouts: {completion: 3s, phase: 4s, episode: 6s, heartbeat: 3s}
 demo: {speed: 30, load: 2s, ref_logprobs: 5s, train: 75s, publish: 3s}
 `
 
@@ -182,25 +182,32 @@ func (d *dev) troubledPages(ctx context.Context) ([]page, error) {
 }
 
 // child is a process that this one has started.
-type child struct{ cmd *exec.Cmd }
+type child struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
 
 // stopPatience is how long a child may take to end.
 const stopPatience = 30 * time.Second
 
 func spawn(path string, args ...string) (child, error) {
-	c := child{exec.Command(path, args...)}
+	c := child{exec.Command(path, args...), make(chan struct{})}
 	c.cmd.Stdout, c.cmd.Stderr = os.Stderr, os.Stderr
-	return c, c.cmd.Start()
+	if err := c.cmd.Start(); err != nil {
+		return c, err
+	}
+	go func() {
+		defer close(c.ended)
+		_ = c.cmd.Wait() // it has said why it ended
+	}()
+	return c, nil
 }
 
 // end asks the child to end, and ends it if it does not. A second call does nothing.
 func (c child) end() {
-	if c.cmd.ProcessState != nil {
-		return
-	}
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	late := time.AfterFunc(stopPatience, func() { _ = c.cmd.Process.Kill() })
-	_ = c.cmd.Wait() // it was told to end
+	<-c.ended
 	late.Stop()
 }
 
@@ -272,6 +279,11 @@ func (d *dev) await(ctx context.Context, run string, done func(runNow) bool) err
 		var now runNow
 		if err := d.get(ctx, "/v1/runs/"+run, &now); err == nil && done(now) {
 			return nil
+		}
+		select {
+		case <-d.ended:
+			return errors.New("millrace dev has ended; see what it said above")
+		default:
 		}
 		if err := retry.Pause(ctx, time.Second); err != nil {
 			return fmt.Errorf("run %s does not come so far: %w", run, err)

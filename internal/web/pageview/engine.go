@@ -25,6 +25,7 @@ type Engine struct {
 	Happenings                         []runhistory.Happening // the latest first
 	Window                             Window
 	Zoomed                             bool
+	Workflow                           string // address of the keeper's workflow in Temporal's UI; empty: not known
 	Panels                             []Panel
 }
 
