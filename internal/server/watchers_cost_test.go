@@ -172,13 +172,13 @@ func claimAgain(t *testing.T, client *apiclient.Client) func() {
 	start(t, client, "claimed", 1)
 	path := "/v1/runs/claimed/steps/0/claim?wait=30s&epoch="
 	var attached struct {
-		Epoch int64 `json:"epoch"`
+		Generation int64 `json:"epoch"`
 	}
 	answer, err := client.Ask(t.Context(), http.MethodPost, "/v1/runs/claimed/trainer", struct{}{})
 	if err != nil || json.Unmarshal(answer.Body, &attached) != nil {
 		t.Fatal(err)
 	}
-	path += fmt.Sprint(attached.Epoch)
+	path += fmt.Sprint(attached.Generation)
 	claim := func() int {
 		answer, err := client.Ask(t.Context(), http.MethodPost, path, nil)
 		if err != nil {

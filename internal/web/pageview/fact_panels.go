@@ -124,18 +124,19 @@ func (w Window) tokenRates(rates []runhistory.Rate) []Panel {
 	input := func(r runhistory.Rate) int64 { return r.Input }
 	var panels []Panel
 	for _, one := range []part{
-		{"output-by-engine", "Output tokens per second by engine", engine, output, strings.Compare},
-		{"output-by-version", "Output tokens per second by policy version", version, output, byNumber},
-		{"input-by-engine", "Input tokens per second by engine", engine, input, strings.Compare},
-		{"input-by-version", "Input tokens per second by policy version", version, input, byNumber},
+		{"output-by-engine", "Output by engine", engine, output, strings.Compare},
+		{"input-by-engine", "Input by engine", engine, input, strings.Compare},
+		{"output-by-version", "Output by policy version", version, output, byNumber},
+		{"input-by-version", "Input by policy version", version, input, byNumber},
 	} {
 		t := newTally(w, rateParts)
 		for _, r := range rates {
 			to := sec(r.At)
 			t.add(one.of(r), to-r.WindowSec, to, float64(one.tokens(r)))
 		}
-		panels = append(panels, t.columns(Panel{ID: one.id, Title: one.title, Says: "This run's answered requests, over " +
-			"wall time."}, "tok/s", float64(rateParts)/w.seconds(), one.order))
+		panels = append(panels, t.columns(Panel{ID: one.id, Title: one.title,
+			Says: "Tokens of this run's answered requests, over " +
+				"wall time."}, "tok/s", float64(rateParts)/w.seconds(), one.order))
 	}
 	return panels
 }

@@ -264,10 +264,14 @@ func panelsOf(in RunInput) []Panel {
 		panels = append(panels, w.stepTime(buckets, flags))
 	}
 	panels = append(panels, w.buffer(history.Steps, history.Facts.Levels))
+	if len(buckets) > 0 {
+		panels = append(panels, w.staleness(buckets, in.View.Spec.Buffer.MaxStaleness))
+	}
 	panels = append(panels, w.tokenRates(history.Facts.Rates)...)
 	if len(buckets) > 0 {
-		panels = append(panels, w.staleness(buckets, in.View.Spec.Buffer.MaxStaleness), w.rewardByVersion(buckets),
-			w.zeroVariance(buckets), w.gameLengths(buckets))
+		panels = append(panels, w.rewardByVersion(buckets), w.zeroVariance(buckets))
+		panels = append(panels, w.evaluations(history.Steps)...)
+		panels = append(panels, w.gameLengths(buckets))
 	}
 	if len(history.Facts.Failures) > 0 {
 		panels = append(panels, w.failures(history.Facts.Failures))

@@ -68,12 +68,12 @@ func bufferSeen(steps []runhistory.Step, levels []runhistory.Level) []held {
 		if len(levels) > 0 && at >= sec(levels[0].At) {
 			break
 		}
-		seen = append(seen, held{at, []float64{float64(s.Claim.Claimed), float64(s.Claim.Ready), float64(s.Claim.InFlight),
-			float64(s.Claim.Queued), float64(s.Depth * s.GroupsPerStep)}})
+		seen = append(seen, held{at, []float64{float64(s.Claim.Ready), float64(s.Claim.InFlight), float64(s.Claim.Queued),
+			float64(s.Claim.Claimed), float64(s.Depth * s.GroupsPerStep)}})
 	}
 	for _, l := range levels {
-		seen = append(seen, held{sec(l.At), []float64{float64(l.Claimed), float64(l.Ready), float64(l.InFlight),
-			float64(l.Queued), float64(l.Target)}})
+		seen = append(seen, held{sec(l.At), []float64{float64(l.Ready), float64(l.InFlight), float64(l.Queued),
+			float64(l.Claimed), float64(l.Target)}})
 	}
 	return seen
 }
@@ -81,11 +81,11 @@ func bufferSeen(steps []runhistory.Step, levels []runhistory.Level) []held {
 // buffer is the buffer by state over time.
 func (w Window) buffer(steps []runhistory.Step, levels []runhistory.Level) Panel {
 	p := Panel{ID: "buffer", Title: "Buffer by state", Says: "Groups in play and ready, sampled every few seconds and, " +
-		"where no samples are kept any more, when each batch was claimed. The line is the target, depth times groups per " +
-		"step: ready groups at 0 mean that the trainer waits for games.",
-		Table: Table{Columns: []string{"claimed", "ready", "in flight", "queued", "target"}, Unit: "groups"}}
-	c := chart.Panel{Layers: []chart.Layer{{Name: "claimed", Class: "claimed"}, {Name: "ready", Class: "ready"},
-		{Name: "in flight", Class: "in_flight"}, {Name: "queued", Class: "queued"}}}
+		"where no samples are kept any more, when each batch was claimed. The line is the target of " +
+		"those below claimed, depth times groups per step: ready groups at 0 mean that the trainer waits for games.",
+		Table: Table{Columns: []string{"ready", "in flight", "queued", "claimed", "target"}, Unit: "groups"}}
+	c := chart.Panel{Layers: []chart.Layer{{Name: "ready", Class: "ready"}, {Name: "in flight", Class: "in_flight"},
+		{Name: "queued", Class: "queued"}, {Name: "claimed", Class: "claimed"}}} // the target is of those below claimed
 	for _, l := range c.Layers {
 		p.Legend = append(p.Legend, Legend{l.Class, l.Name})
 	}
@@ -140,10 +140,10 @@ func (w Window) enginePanels(id rollout.EngineID, fleet runhistory.Facts) []Pane
 		return func(l *runhistory.Load) float64 { return 100 * of(l) }
 	}
 	panels := []Panel{
-		w.loads(Panel{ID: "output", Title: "Output tokens per second", Says: "What it generated, by its own counters. The " +
+		w.loads(Panel{ID: "output", Title: "Output", Says: "What it generated, by its own counters. The " +
 			"marks above are changes of its state."}, "tok/s", loads, flags,
 			loadSeries{"output", "a", func(l *runhistory.Load) float64 { return l.OutputTPS }}),
-		w.loads(Panel{ID: "input", Title: "Input tokens per second", Says: "The prompts that it read, by its own counters, " +
+		w.loads(Panel{ID: "input", Title: "Input", Says: "The prompts that it read, by its own counters, " +
 			"those found in its cache among them."}, "tok/s", loads, nil,
 			loadSeries{"input", "c", func(l *runhistory.Load) float64 { return l.InputTPS }}),
 		w.loads(Panel{ID: "batch", Title: "Batch and queue", Says: "Requests that it generates for, and those that wait " +

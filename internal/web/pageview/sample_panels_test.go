@@ -57,7 +57,8 @@ func TestBufferIsSampled(t *testing.T) {
 	w := Window{start, start.Add(220 * time.Second)}
 	rows := w.buffer(all, levels).Table.Rows
 	first, last := rows[1], rows[len(rows)-1]
-	if *first.Values[1] != 16 || *last.Values[1] != 3 || *last.Values[2] != 13 || *last.Values[4] != 16 {
+	if math.Abs(*first.Values[0]-16) > 1e-9 || math.Abs(*last.Values[0]-3) > 1e-9 ||
+		math.Abs(*last.Values[1]-13) > 1e-9 || math.Abs(*last.Values[4]-16) > 1e-9 {
 		t.Errorf("first %q, last %q", first.Cells(), last.Cells())
 	}
 }

@@ -1,7 +1,10 @@
 package runhistory
 
 import (
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -37,6 +40,33 @@ type Step struct {
 	SlotShare    float64
 	Tokens       rollout.Usage
 	Lost         bool // Redis has lost its record
+	// Evaluations is what the trainer told of how good its weights are, by name.
+	Evaluations []Evaluation
+}
+
+// Evaluation is one number that the trainer told.
+type Evaluation struct {
+	Name  string
+	Value float64
+}
+
+// evaluationNames lead the metrics of a trainer that are evaluations, as prime-rl, verl and others call them.
+var evaluationNames = []string{"eval", "val"}
+
+// mostEvaluations is how many of them are kept of a step.
+const mostEvaluations = 24
+
+// evaluationsOf is a step's metrics that are evaluations, by name.
+func evaluationsOf(metrics map[string]float64) []Evaluation {
+	var all []Evaluation
+	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+		lead, _, _ := strings.Cut(strings.ToLower(name), "/")
+		lead, _, _ = strings.Cut(strings.ReplaceAll(lead, "-", "_"), "_")
+		if slices.Contains(evaluationNames, lead) && len(all) < mostEvaluations {
+			all = append(all, Evaluation{name, metrics[name]})
+		}
+	}
+	return all
 }
 
 // PhaseCount is how many phases a step has.
@@ -84,7 +114,7 @@ func RowOf(r rollout.StepRecord) Step {
 		StalenessMax: v.StalenessMax, Claim: v.AtClaim, Depth: v.Depth, GroupsPerStep: v.GroupsPerStep,
 		ReadyDepth: v.ReadyDepth, Groups: len(v.Groups), ZeroVariance: v.ZeroVarianceGroups,
 		InputTPS: v.Fleet.InputTPS, OutputTPS: v.Fleet.OutputTPS, Engines: v.Fleet.Engines, SlotShare: v.Fleet.SlotShare,
-		Lost: r.LostRecord,
+		Lost: r.LostRecord, Evaluations: evaluationsOf(r.Trainer.Metrics),
 	}
 	phases := r.StepPhases()
 	for i, p := range rollout.Phases() {
