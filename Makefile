@@ -85,6 +85,17 @@ lint: $(CHECK)/staticcheck $(CHECK)/workflowcheck $(CHECK)/go-check-sumtype ## g
 	$(CHECK)/workflowcheck ./workflows/...
 	$(CHECK)/go-check-sumtype -default-signifies-exhaustive=false ./...
 
+# Without service discoveries, which need most of its modules.
+$(CHECK)/promtool: internal/tools/prometheus/go.mod
+	@mkdir -p $(CHECK)
+	@echo "building the pinned promtool, $@ (1 to 3 minutes, once)"
+	@go build -C internal/tools/prometheus -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
+
+.PHONY: test-rules
+test-rules: $(CHECK)/promtool ## promtool's checks of deploy/prometheus, and when each alert fires
+	@$(CHECK)/promtool check rules deploy/prometheus/*.yaml
+	@$(CHECK)/promtool test rules deploy/prometheus/tests/*.test.yaml
+
 .PHONY: race
 race: $(TEMPORAL) ## the tests under the race detector (needs a C compiler)
 	@deploy/race.sh go test -race -short -timeout 20m ./...

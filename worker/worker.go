@@ -88,7 +88,8 @@ func run(
 		Self: self, Playing: acts.GamesInPlay.ByRun, Workers: b.Workers, Fleet: b.Registry, Runs: b.Buffer, Tokens: b.Tokens,
 		Dispatcher: dispatcher, Log: logger,
 	}
-	metrics := prom.NewWorker(cfg.Worker.Games, acts.GamesInPlay.ByRun, inStep.Described, b.TemporalMetrics)
+	metrics := prom.NewWorker(cfg.Worker.Games, acts.GamesInPlay.ByRun, inStep.Described,
+		append(prom.WatchSink("store", b.StoreSink), b.TemporalMetrics)...)
 	if err := b.Otel.Metrics(ctx, metrics); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/telemetry/prom"
 )
 
 // WriteEvents has what is emitted to Events written, until stop is called: it ends when what was emitted before is
@@ -20,4 +21,11 @@ func (b *Set) WriteEvents(ctx context.Context, cfg config.Service) (stop func())
 		cancel()
 		running.Wait()
 	}
+}
+
+// StoreSink is how this process's own way into the event store stands.
+func (b *Set) StoreSink() prom.Sink {
+	written := b.Events.Stats()
+	return prom.Sink{Delivered: written.Written, Lost: written.Lost(), Waiting: written.Waiting,
+		SpoolBytes: written.SpoolBytes, Degraded: written.DiskFault != ""}
 }

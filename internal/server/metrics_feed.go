@@ -23,6 +23,7 @@ type metricsFeed struct {
 	leads   func() bool // this server speaks for the deployment
 	from    string      // position in every stream
 	group   sync.WaitGroup
+	reader  standingReader
 }
 
 func newMetricsFeed(
@@ -30,6 +31,7 @@ func newMetricsFeed(
 ) *metricsFeed {
 	return &metricsFeed{
 		conns: b, metrics: metrics, spans: b.Otel.RunSpans(), leads: leads, from: fmt.Sprintf("%d-0", now.UnixMilli()),
+		reader: standingReader{steps: b.Buffer, known: map[rollout.RunName]*knownRun{}},
 	}
 }
 
@@ -39,11 +41,16 @@ const lookEvery = 2 * time.Second
 // followLinger is how long a run's events are followed after it has ended: its last words may come late.
 const followLinger = 30 * time.Second
 
+// forgetAfter is how long the figures of a run that has ended are shown: Prometheus has read them by then.
+const forgetAfter = 10 * time.Minute
+
 // followed is a run whose events are followed.
 type followed struct {
 	active time.Time          // when it was last seen to go on
 	from   string             // id of the event after which it is followed
 	stop   context.CancelFunc // nil while it is not
+
+	forgotten bool
 }
 
 func (m *metricsFeed) run(ctx context.Context) error {
@@ -71,7 +78,7 @@ func (m *metricsFeed) run(ctx context.Context) error {
 				own, f.stop = context.WithCancel(ctx)
 				m.follow(own, name, f.from)
 			}
-			f.active = now
+			f.active, f.forgotten = now, false
 		}
 		for name, f := range followedRuns {
 			if err == nil && f.stop != nil && now.Sub(f.active) > followLinger {
@@ -79,10 +86,12 @@ func (m *metricsFeed) run(ctx context.Context) error {
 				m.spans.Forget(name)
 				f.stop, f.from = nil, fmt.Sprintf("%d-0", now.UnixMilli()) // a lost run may be resumed
 			}
+			if err == nil && !f.forgotten && now.Sub(f.active) > forgetAfter {
+				f.forgotten = true
+				m.metrics.Forget(name)
+			}
 		}
-		if workers, err := m.conns.Workers.List(ctx); err == nil { // a gap in Redis is a gap in the figures
-			m.metrics.Breakers(workers)
-		}
+		m.stand(ctx, runs, err, now)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -126,11 +126,7 @@ func newMetrics(
 	metrics.Registry().MustRegister(b.TemporalMetrics)
 	metrics.Exemplars(b.Otel.Exemplar)
 	metrics.ShowSinks(sinks.now)
-	metrics.Watch("store", func() prom.Sink {
-		written := b.Events.Stats()
-		return prom.Sink{Delivered: written.Written, Lost: written.Lost(), Waiting: written.Waiting,
-			SpoolBytes: written.SpoolBytes, Degraded: written.DiskFault != ""}
-	})
+	metrics.Watch("store", b.StoreSink)
 	return metrics, b.Otel.Metrics(ctx, metrics.Gatherer())
 }
 

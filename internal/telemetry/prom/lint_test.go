@@ -2,9 +2,6 @@ package prom_test
 
 import (
 	"net/http/httptest"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +32,7 @@ func full() (*prom.Metrics, string) {
 	}
 	m.Refused("overloaded")
 	m.Breakers([]rollout.Worker{{State: rollout.WorkerAlive, Breakers: []rollout.Breaker{{Engine: "a"}}}})
+	m.Stand(standing("demo", rollout.RunRunning))
 	m.Watch("store", func() prom.Sink { return prom.Sink{Delivered: 1} })
 	sdk := prom.NewTemporalMetrics()
 	m.Registry().MustRegister(sdk)
@@ -71,33 +69,6 @@ func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %s in\n%s", line, text)
-		}
-	}
-}
-
-// TestAlertsUseMetricsThatThereAre: every metric that a rule of deploy names is exported, and every run, engine and
-// sink that a text names is a label that its expression keeps.
-func TestAlertsUseMetricsThatThereAre(t *testing.T) {
-	t.Parallel()
-	rules, err := os.ReadFile("../../../deploy/prometheus/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text := full()
-	var known []string
-	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(text, -1) {
-		known = append(known, m[1])
-		if m[2] == "histogram" {
-			known = append(known, m[1]+"_count", m[1]+"_sum", m[1]+"_bucket")
-		}
-	}
-	used := regexp.MustCompile(`millrace_[a-z_]+`).FindAllString(string(rules), -1)
-	if len(used) < 8 {
-		t.Fatalf("the rules use %d metrics", len(used))
-	}
-	for _, name := range used {
-		if !slices.Contains(known, name) {
-			t.Errorf("no metric %s", name)
 		}
 	}
 }

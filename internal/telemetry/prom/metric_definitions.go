@@ -28,6 +28,7 @@ type vectors struct {
 	zeroVarianceShare *prometheus.GaugeVec   // run
 	collapsed         *prometheus.GaugeVec   // run
 	alarms            *prometheus.GaugeVec   // run, code
+	lostRuns          *prometheus.CounterVec // run
 
 	// of the games
 	groupSec   *prometheus.HistogramVec // run, stage
@@ -52,6 +53,7 @@ type vectors struct {
 	rejected         *prometheus.CounterVec   // reason
 
 	refused *prometheus.CounterVec // reason
+	redisUp prometheus.Gauge
 }
 
 func newVectors() vectors {
@@ -87,6 +89,7 @@ func newVectors() vectors {
 		collapsed:         gauge("signal_collapsed", "1 while most groups say nothing to a trainer.", "run"),
 		alarms: gauge("alarm", "1 while something keeps a run's games from being played: no_worker, no_engine, "+
 			"model_not_served, games_fail.", "run", "code"),
+		lostRuns: counter("run_lost_total", "How often a run's workflow was found gone.", "run"),
 
 		groupSec: histogram("group_duration_seconds", "Time of a group by stage: queue (launch to first request), play "+
 			"(to commit), model and env (the slowest episode's).", long, "run", "stage"),
@@ -118,6 +121,9 @@ func newVectors() vectors {
 		refused: counter("refused_total", "Requests and connections that this server turned away, by reason: "+
 			"unauthorized, forbidden, quota-exceeded, overloaded, unavailable, connections.", "reason"),
 
+		redisUp: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "redis_up", Help: "1 while Redis answers this " +
+			"server, which looks every 2 s."}),
+
 		rejected: counter("requests_rejected_total", "Requests that dispatch gave up, by reason.", "reason"),
 	}
 }
@@ -133,7 +139,7 @@ func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		v.stepSec, v.phaseSec, v.starvedSec, v.prefillSec, v.goodput, v.policyLag, v.lagMean,
 		v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.staleDropped,
-		v.throttled, v.zeroVarianceShare, v.collapsed, v.alarms,
+		v.throttled, v.zeroVarianceShare, v.collapsed, v.alarms, v.lostRuns,
 		v.groupSec, v.episodeSec, v.episodes, v.tokens,
 		v.policyVersion, v.engineUp, v.engineInflight, v.engineQueue, v.engineKV, v.enginePrefixHits, v.engineQueueSec,
 		v.engineTokens, v.engineUsageError,
@@ -146,6 +152,13 @@ func (v *vectors) runGauges() []*prometheus.GaugeVec {
 	return []*prometheus.GaugeVec{
 		v.goodput, v.readyBatches, v.depthBatches, v.inflightGroups, v.targetGroups, v.groups, v.bufferBytes, v.policyVersion,
 		v.lagMean, v.throttled, v.zeroVarianceShare, v.collapsed, v.alarms,
+	}
+}
+
+// engineGauges is the levels that belong to an engine and end with it.
+func (v *vectors) engineGauges() []*prometheus.GaugeVec {
+	return []*prometheus.GaugeVec{
+		v.engineUp, v.engineInflight, v.engineQueue, v.engineKV, v.enginePrefixHits, v.engineQueueSec, v.engineUsageError,
 	}
 }
 

@@ -28,7 +28,7 @@ func TestPageHasEveryMetric(t *testing.T) {
 	server.Watch("store", func() Sink { return Sink{} })
 	server.ShowSinks(func() []telemetry.SinkStatus { return nil })
 	worker := NewWorker(1, func() map[rollout.RunName]int { return nil },
-		func() rollout.Worker { return rollout.Worker{} })
+		func() rollout.Worker { return rollout.Worker{} }, WatchSink("store", func() Sink { return Sink{} })...)
 	kinds := map[string]string{}
 	for _, c := range append(server.vectors.all(), server.vectors.refused) {
 		kind := "gauge"

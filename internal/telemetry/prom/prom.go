@@ -36,6 +36,9 @@ type Metrics struct {
 	mu      sync.Mutex
 	perStep map[rollout.RunName]float64    // groups in a batch, as the run's last step had it
 	joining map[rollout.EngineID]time.Time // since when engines that are not ready yet have been joining
+	over    map[rollout.RunName]bool       // runs that have no levels any more
+
+	standing Standing
 }
 
 var _ telemetry.Emitter = (*Metrics)(nil)
@@ -49,9 +52,11 @@ func New() *Metrics {
 		vectors:  newVectors(),
 		perStep:  map[rollout.RunName]float64{},
 		joining:  map[rollout.EngineID]time.Time{},
+		over:     map[rollout.RunName]bool{},
 	}
 	m.whole.MustRegister(m.vectors.all()...)
-	m.registry.MustRegister(m.vectors.refused, collectors.NewGoCollector(),
+	m.whole.MustRegister(standingNow{m})
+	m.registry.MustRegister(m.vectors.refused, m.vectors.redisUp, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: prefix + "metrics_leader",
@@ -96,6 +101,9 @@ func (m *Metrics) Goodput(run rollout.RunName, share float64, over bool) {
 	}
 	m.vectors.goodput.WithLabelValues(string(run)).Set(share)
 }
+
+// RedisAnswers shows whether Redis answered this server.
+func (m *Metrics) RedisAnswers(yes bool) { m.vectors.redisUp.Set(truth(yes)) }
 
 // Refused counts a request or a connection that this server turned away.
 func (m *Metrics) Refused(reason string) { m.vectors.refused.WithLabelValues(reason).Inc() }
@@ -166,15 +174,27 @@ func resultOf(b telemetry.EpisodeFailed) string {
 // runChanged forgets the levels of a run that is over: a gauge that nobody sets any more would tell its last value
 // forever.
 func (m *Metrics) runChanged(run rollout.RunName, state rollout.RunState) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if !state.Over() {
+		delete(m.over, run)
 		return
 	}
+	m.over[run] = true
+	if state == rollout.RunLost {
+		m.vectors.lostRuns.WithLabelValues(string(run)).Inc()
+	}
+	delete(m.perStep, run)
 	for _, gauge := range m.vectors.runGauges() {
 		gauge.DeletePartialMatch(prometheus.Labels{"run": string(run)})
 	}
+}
+
+// isOver reports whether a run has no levels any more: its last words may come late.
+func (m *Metrics) isOver(run rollout.RunName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.perStep, run)
+	return m.over[run]
 }
 
 func (m *Metrics) step(name rollout.RunName, r rollout.StepRecord) {
@@ -187,6 +207,9 @@ func (m *Metrics) step(name rollout.RunName, r rollout.StepRecord) {
 	for _, g := range r.Service.Groups {
 		v.policyLag.WithLabelValues(run).Observe(float64(rollout.Staleness(g.MinVersion, r.Service.Version)))
 	}
+	if m.isOver(name) {
+		return
+	}
 	v.lagMean.WithLabelValues(run, "in_flight").Set(r.Service.StalenessInFlightMean)
 	v.lagMean.WithLabelValues(run, "in_buffer").Set(r.Service.StalenessInBufferMean)
 	v.depthBatches.WithLabelValues(run).Set(float64(r.Service.Depth))
@@ -197,18 +220,24 @@ func (m *Metrics) step(name rollout.RunName, r rollout.StepRecord) {
 
 func (m *Metrics) level(name rollout.RunName, b telemetry.BufferLevel) {
 	run, v := string(name), &m.vectors
+	if b.Cause != "" {
+		v.starvedSec.WithLabelValues(run, string(b.Cause)).Add(positive(b.StarvedSec))
+		v.prefillSec.WithLabelValues(run, string(b.Cause)).Add(positive(b.PrefillSec))
+	}
+	if m.isOver(name) {
+		return
+	}
 	for state, n := range map[string]int64{
 		"queued": b.Counts.Queued, "in_flight": b.Counts.InFlight, "ready": b.Counts.Ready, "claimed": b.Counts.Claimed,
 	} {
 		v.groups.WithLabelValues(run, state).Set(float64(n))
 	}
+	// An alert on a first one needs the zero before it.
+	v.staleDropped.WithLabelValues(run, string(rollout.CodeStale))
+	v.lostRuns.WithLabelValues(run)
 	v.inflightGroups.WithLabelValues(run).Set(float64(b.Counts.InFlight))
 	v.targetGroups.WithLabelValues(run).Set(float64(b.Target))
 	v.bufferBytes.WithLabelValues(run).Set(float64(b.Counts.Bytes))
-	if b.Cause != "" {
-		v.starvedSec.WithLabelValues(run, string(b.Cause)).Add(positive(b.StarvedSec))
-		v.prefillSec.WithLabelValues(run, string(b.Cause)).Add(positive(b.PrefillSec))
-	}
 	for _, throttle := range rollout.Throttles() {
 		v.throttled.WithLabelValues(run, string(throttle)).Set(truth(b.Throttle == throttle))
 	}
@@ -285,6 +314,7 @@ func (m *Metrics) engineChanged(e telemetry.Event, b telemetry.EngineChanged) {
 
 func (m *Metrics) engineLoad(engine string, l rollout.EngineLoad) {
 	v := &m.vectors
+	v.adapterFailures.WithLabelValues(engine) // an alert on a first one needs the zero before it
 	v.engineInflight.WithLabelValues(engine).Set(l.Running)
 	v.engineQueue.WithLabelValues(engine).Set(l.Waiting)
 	v.engineKV.WithLabelValues(engine).Set(l.KVUsage)

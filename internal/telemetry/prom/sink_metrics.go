@@ -28,13 +28,18 @@ type Sink struct {
 // Watch shows a sink of this process under its name, such as store, read whenever Prometheus asks. A name is watched
 // once.
 func (m *Metrics) Watch(name string, read func() Sink) {
+	m.registry.MustRegister(WatchSink(name, read)...)
+}
+
+// WatchSink is the same for a process that is no server.
+func WatchSink(name string, read func() Sink) []prometheus.Collector {
 	labels := prometheus.Labels{"sink": name}
 	result := func(result string, value func(Sink) int64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: sinkEventsName, Help: sinkEventsHelp, ConstLabels: prometheus.Labels{"sink": name, "result": result},
 		}, func() float64 { return float64(value(read())) })
 	}
-	m.registry.MustRegister(
+	return []prometheus.Collector{
 		result("delivered", func(s Sink) int64 { return s.Delivered }),
 		result("lost", func(s Sink) int64 { return s.Lost }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -46,7 +51,7 @@ func (m *Metrics) Watch(name string, read func() Sink) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: prefix + "sink_degraded", Help: sinkDegradedHelp, ConstLabels: labels,
 		}, func() float64 { return truth(read().Degraded) }),
-	)
+	}
 }
 
 const sinkDegradedHelp = "1 while nothing is delivered until somebody changes something."

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry/prom"
+)
+
+// stand shows how the deployment is. While Redis does not answer, what was read last stays.
+func (m *metricsFeed) stand(ctx context.Context, runs []rollout.RunStatus, err error, now time.Time) {
+	if ctx.Err() != nil {
+		return
+	}
+	engines, enginesErr := m.conns.Registry.List(ctx)
+	workers, workersErr := m.conns.Workers.List(ctx)
+	answers := err == nil && enginesErr == nil && workersErr == nil
+	m.metrics.RedisAnswers(answers)
+	if !answers {
+		return
+	}
+	m.metrics.Stand(prom.Standing{Runs: m.reader.read(ctx, runs, now), Engines: engines,
+		Workers: append([]rollout.Worker{}, workers...)})
+}
+
+// standingReader reads the latest steps of the runs that go on, each record once.
+type standingReader struct {
+	steps interface {
+		Steps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]rollout.StepRecord, error)
+	}
+	known map[rollout.RunName]*knownRun
+}
+
+// knownRun is what was read of a run.
+type knownRun struct {
+	state   rollout.RunState
+	resumed time.Time // when it was last seen to go on after it did not
+	next    rollout.Step
+	latest  []rollout.StepRecord
+}
+
+func (s *standingReader) read(ctx context.Context, runs []rollout.RunStatus, now time.Time) []prom.RunStanding {
+	out, seen := make([]prom.RunStanding, len(runs)), map[rollout.RunName]bool{}
+	for i, status := range runs {
+		name := status.Spec.Name
+		k := s.known[name]
+		switch {
+		case k == nil:
+			k = &knownRun{}
+			s.known[name] = k
+		case k.state != status.State && status.State == rollout.RunRunning:
+			k.resumed = now
+		}
+		k.state, seen[name] = status.State, true
+		k.refresh(ctx, s, status)
+		out[i] = prom.RunStanding{Status: status, Latest: k.latest, Since: k.since(status)}
+	}
+	for name := range s.known {
+		if !seen[name] {
+			delete(s.known, name)
+		}
+	}
+	return out
+}
+
+// refresh reads the records of the latest steps when there is a new one. A failure is tried again with the next look.
+func (k *knownRun) refresh(ctx context.Context, s *standingReader, status rollout.RunStatus) {
+	if k.next == status.NextStep {
+		return
+	}
+	from := max(0, status.NextStep-prom.LatestSteps)
+	records, err := s.steps.Steps(ctx, status.Spec.Name, from, prom.LatestSteps)
+	if err != nil {
+		return
+	}
+	k.latest = k.latest[:0:0]
+	for _, r := range records {
+		if r.Done && r.Step < status.NextStep {
+			k.latest = append(k.latest, withoutGroups(r))
+		}
+	}
+	k.next = status.NextStep
+}
+
+// withoutGroups leaves out what is large and not shown.
+func withoutGroups(r rollout.StepRecord) rollout.StepRecord {
+	r.Service.Groups, r.Service.Engines, r.Trainer.Metrics = nil, nil, nil
+	return r
+}
+
+func (k *knownRun) since(status rollout.RunStatus) time.Time {
+	since := status.StartedAt
+	if n := len(k.latest); n > 0 && k.latest[n-1].Service.CompletedAt.After(since) {
+		since = k.latest[n-1].Service.CompletedAt
+	}
+	if k.resumed.After(since) {
+		since = k.resumed
+	}
+	return since
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// records answers the steps of one run, and counts how often it is asked.
+type records struct {
+	fail  bool
+	asked int
+}
+
+func (r *records) Steps(_ context.Context, _ rollout.RunName, from rollout.Step,
+	limit int) ([]rollout.StepRecord, error) {
+	r.asked++
+	if r.fail {
+		return nil, errors.New("redis is unavailable")
+	}
+	var out []rollout.StepRecord
+	for step := from; step < from+rollout.Step(limit); step++ {
+		completed := time.Unix(1000+10*int64(step), 0)
+		out = append(out, rollout.StepRecord{Step: step, Done: true, Service: rollout.ServiceView{CompletedAt: completed}})
+	}
+	return out, nil
+}
+
+// A run's progress is since its latest step, or since it was started or resumed if that was later; records are read
+// when there are new ones.
+func TestStandingReader(t *testing.T) {
+	t.Parallel()
+	source := &records{}
+	reader := standingReader{steps: source, known: map[rollout.RunName]*knownRun{}}
+	started := time.Unix(900, 0)
+	for i, tt := range []struct {
+		name   string
+		state  rollout.RunState
+		next   rollout.Step
+		at     int64 // when it is looked at
+		fail   bool
+		since  int64
+		latest int
+		asked  int
+	}{
+		{"started", rollout.RunRunning, 0, 905, false, 900, 0, 0},
+		{"a step is completed, and Redis does not answer", rollout.RunRunning, 1, 1001, true, 900, 0, 1},
+		{"it answers", rollout.RunRunning, 1, 1003, false, 1000, 1, 2},
+		{"nothing new", rollout.RunRunning, 1, 1005, false, 1000, 1, 2},
+		{"many steps later", rollout.RunRunning, 30, 1301, false, 1290, 10, 3},
+		{"paused", rollout.RunPaused, 30, 2000, false, 1290, 10, 3},
+		{"resumed", rollout.RunRunning, 30, 5000, false, 5000, 10, 3},
+		{"and goes on", rollout.RunRunning, 30, 5002, false, 5000, 10, 3},
+	} {
+		source.fail = tt.fail
+		status := rollout.RunStatus{Spec: rollout.Spec{Name: "demo"}, State: tt.state, NextStep: tt.next, StartedAt: started}
+		got := reader.read(t.Context(), []rollout.RunStatus{status}, time.Unix(tt.at, 0))[0]
+		if got.Since.Unix() != tt.since || len(got.Latest) != tt.latest || source.asked != tt.asked {
+			t.Errorf("%d %s: since %d with %d records, asked %d times; want %d, %d, %d", i, tt.name, got.Since.Unix(),
+				len(got.Latest), source.asked, tt.since, tt.latest, tt.asked)
+		}
+	}
+	if reader.read(t.Context(), nil, time.Unix(6000, 0)); len(reader.known) != 0 {
+		t.Error("a run that is over is remembered")
+	}
+}
