@@ -25,6 +25,7 @@ Other work of the machine makes it last longer; processor time changes little. F
 		Example: `  millrace bench turn
   millrace bench turn --phases 10,50,200 --turns 20000 -o json
   millrace bench turn --after 1s --phases 30
+  millrace bench turn --phases 200 --turns 84000 --heartbeat 1m
   millrace bench turn --waiting 2000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,6 +50,8 @@ Other work of the machine makes it last longer; processor time changes little. F
 	f.IntVar(&cfg.Samples, "samples", cfg.Samples, "games of a group")
 	f.IntVar(&cfg.Games, "games", cfg.Games, "games that the worker plays at a time")
 	f.DurationVar(&cfg.After, "after", cfg.After, "how long engines take for an answer")
+	f.DurationVar(&cfg.Heartbeat, "heartbeat", cfg.Heartbeat,
+		"timeouts.heartbeat of the runs: what it costs Temporal to hear of games that last")
 	f.IntVar(&cfg.Waiting, "waiting", 0, "measure, besides, what so many claims cost that wait for a batch")
 	f.BoolVar(&cfg.OnDisk, "disk", false, "have Redis log every write (appendfsync always) and Temporal write to disk, "+
 		"instead of keeping all in memory")

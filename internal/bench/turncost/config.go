@@ -23,7 +23,9 @@ type Config struct {
 	Samples int           // games of a group
 	After   time.Duration // that engines take for an answer
 	Games   int           // that the worker plays at a time
-	Waiting int           // claims that wait for a batch, in a measurement of their own; 0: none
+	// Heartbeat is the run's timeouts.heartbeat: a game that lasts is heard of at 80 % of it, or 5 s before its end.
+	Heartbeat time.Duration
+	Waiting   int // claims that wait for a batch, in a measurement of their own; 0: none
 	// OnDisk has Redis write its log, with appendfsync always, and Temporal its database; else both keep all in memory.
 	OnDisk bool
 
@@ -32,7 +34,7 @@ type Config struct {
 
 // DefaultConfig is short games and long ones, as many turns of each.
 func DefaultConfig() Config {
-	return Config{Phases: []int{10, 200}, Turns: 8000, Samples: 6, Games: 1000}
+	return Config{Phases: []int{10, 200}, Turns: 8000, Samples: 6, Games: 1000, Heartbeat: 10 * time.Second}
 }
 
 // Validate reports everything that is wrong with c.
@@ -55,6 +57,7 @@ func (c Config) Validate() error {
 	require(c.After >= 0, "after: %v is negative", c.After)
 	require(c.Waiting >= 0, "waiting: %d is negative", c.Waiting)
 	require(c.Games >= 1, "games: %d is less than 1", c.Games)
+	require(c.Heartbeat >= time.Second, "heartbeat: %v is less than 1 s", c.Heartbeat)
 	for _, n := range c.Phases {
 		require(c.groups(n) <= rollout.MaxOutstanding, "turns: %d need %d groups of %d games of %d phases, and %d may be "+
 			"outstanding: use more samples or fewer turns", c.Turns, c.groups(n), c.Samples, n, rollout.MaxOutstanding)

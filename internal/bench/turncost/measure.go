@@ -159,7 +159,9 @@ func (s *measured) row(ctx context.Context, phases int) (Row, error) {
 // it had.
 func (s *measured) play(ctx context.Context, name rollout.RunName, phases, groups int,
 	memory *float64) (float64, error) {
-	if err := s.API.StartRun(ctx, s.Spec(name, phases, groups, s.cfg.Samples)); err != nil {
+	spec := s.Spec(name, phases, groups, s.cfg.Samples)
+	spec.Timeouts.Heartbeat = rollout.Duration(s.cfg.Heartbeat)
+	if err := s.API.StartRun(ctx, spec); err != nil {
 		return 0, fmt.Errorf("start run %s: %w", name, err)
 	}
 	ticker := time.NewTicker(lookEvery)

@@ -160,6 +160,7 @@ func (r Result) notes() []string {
 		"temporal  dev server, its database " + temporal,
 		fmt.Sprintf("engines   %d in this process, which answer after %v; they are in no figure",
 			site.Engines, r.Config.After),
+		fmt.Sprintf("games     timeouts.heartbeat %v", r.Config.Heartbeat),
 	}
 	for _, row := range r.Rows {
 		notes = append(notes, fmt.Sprintf("played    %d games of %d phases, %d turns, groups of %d, in %s: Redis had %.1f "+

@@ -83,7 +83,7 @@ func TestValidate(t *testing.T) {
 	}
 	bad := Config{Phases: []int{3, 4000}, Turns: 0, Samples: 0, Games: 0, After: -1}
 	err := bad.Validate()
-	for _, word := range []string{"phases: 3", "phases: 4000", "turns", "samples", "games", "after"} {
+	for _, word := range []string{"phases: 3", "phases: 4000", "turns", "samples", "games", "after", "heartbeat"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not among the faults: %v", word, err)
 		}
