@@ -85,7 +85,11 @@ func (s *shelf) Excuse(context.Context, buffer.GameRef, int) error {
 	return nil
 }
 
-func (s *shelf) InPlay(context.Context, rollout.GroupRef) (bool, error) { return !s.over, nil }
+func (s *shelf) InPlay(context.Context, rollout.GroupRef) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.over, nil
+}
 
 // OpenJournal makes the shelf its own journal.
 func (s *shelf) OpenJournal(context.Context, rollout.EpisodeRef, int) (buffer.Journal, error) {

@@ -22,16 +22,17 @@ import (
 
 // serveTemporal executes workflows and short activities on one task queue, and games on one for each run, until ctx
 // is done. Games have slots of their own, so that hundreds of them, which mostly wait, never hold up the rest.
-// polling is true while it asks for work.
+// polling is true while it asks for work; Temporal calls it what the registry of workers does.
 func serveTemporal(
 	ctx context.Context, cfg config.Service, b *connections.Set, acts *activities.Activities, polling *atomic.Bool,
-	version []interceptor.WorkerInterceptor,
+	self string, version []interceptor.WorkerInterceptor,
 ) error {
 	fatal := make(chan error, 1)
 	common := sdkworker.Options{
 		WorkflowTaskPollerBehavior: sdkworker.NewPollerBehaviorAutoscaling(sdkworker.PollerBehaviorAutoscalingOptions{}),
 		ActivityTaskPollerBehavior: sdkworker.NewPollerBehaviorAutoscaling(sdkworker.PollerBehaviorAutoscalingOptions{}),
 		WorkerStopTimeout:          stopTimeout,
+		Identity:                   self,
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:

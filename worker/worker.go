@@ -102,7 +102,9 @@ func run(
 			guard.Run, acts.HangingCalls.Watch,
 			func(ctx context.Context) error { return health.serve(ctx, cfg.Worker.Listen) },
 		},
-		func(ctx context.Context) error { return serveTemporal(ctx, cfg, b, acts, &health.polling, version) })
+		func(ctx context.Context) error {
+			return serveTemporal(ctx, cfg, b, acts, &health.polling, self.ID, version)
+		})
 }
 
 // runAll runs the parts of a process until its context is done or one of them fails. What games stand on (beneath)
@@ -145,6 +147,7 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 		Ends: &runkeeper.Keeper{
 			Control: b.Control, Buffer: b.Buffer, Events: b.Events, Pace: pace, Log: logger,
 			Retention: runkeeper.Retention{For: cfg.Retention.Std(), Runs: cfg.RetentionRuns},
+			Absent:    &runkeeper.AbsentWorkers{Workers: b.Workers, Runs: b.Buffer, Groups: b.Control, Log: logger},
 		},
 	}
 }

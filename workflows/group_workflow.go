@@ -196,7 +196,7 @@ func episodeActivity(in GroupInput) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:           in.Games,
 		StartToCloseTimeout: 24 * time.Hour,
-		HeartbeatTimeout:    in.Plan.Timeouts.Heartbeat.Std(),
+		HeartbeatTimeout:    heartbeatTimeout(in.Plan.Timeouts.Heartbeat.Std()),
 		WaitForCancellation: false,
 		RetryPolicy: &temporal.RetryPolicy{
 			// Soon again after the death of a worker, for the third time as for the first. Failures say themselves
@@ -204,4 +204,20 @@ func episodeActivity(in GroupInput) workflow.ActivityOptions {
 			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 1,
 		},
 	}
+}
+
+// Temporal pays for each heartbeat with a transaction, some 2 ms of a core, and a game that lasts sends one after the
+// other. The deaths of workers are found sooner by their announcements in Redis (runkeeper.AbsentWorkers), so Temporal
+// hears of a game rarely; that finds what nobody has reported. A heartbeat that is shorter than announcements hold is
+// for Temporal to keep.
+const (
+	announcedWithin = 10 * time.Second
+	rareHeartbeat   = time.Minute
+)
+
+func heartbeatTimeout(asked time.Duration) time.Duration {
+	if asked < announcedWithin {
+		return asked
+	}
+	return max(asked, rareHeartbeat)
 }

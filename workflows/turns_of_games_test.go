@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +29,9 @@ type lane struct {
 	ends   chan error // of the game that is being played
 }
 
+// player is what Temporal calls the worker that plays.
+const player = "worker-1"
+
 func newLane(t *testing.T) *lane {
 	t.Helper()
 	if testing.Short() {
@@ -49,7 +51,7 @@ func newLane(t *testing.T) *lane {
 	control := worker.New(c, "lane-control", worker.Options{})
 	workflows.Register(control)
 	games := worker.New(c, "lane-games", worker.Options{MaxConcurrentActivityExecutionSize: 1,
-		DisableWorkflowWorker: true})
+		DisableWorkflowWorker: true, Identity: player})
 	named := func(to worker.Worker, name string, f any) {
 		to.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
@@ -72,13 +74,15 @@ func newLane(t *testing.T) *lane {
 	return l
 }
 
-func (l *lane) id(seq int) string { return fmt.Sprintf("lane/%d", seq) }
+func (l *lane) id(seq int) string { return workflows.Deployment("lane").GroupID(ref(seq)) }
+
+func ref(seq int) rollout.GroupRef { return rollout.GroupRef{Run: "lane", Seq: rollout.GroupSeq(seq)} }
 
 // launch starts a group, whose environment has so many bytes of options, and waits until its games wait or are played.
 func (l *lane) launch(seq, samples, bytes int) {
 	l.t.Helper()
 	in := workflows.GroupInput{Run: "nobody", Games: "lane-games"}
-	in.Plan.Ref = rollout.GroupRef{Run: "lane", Seq: rollout.GroupSeq(seq)}
+	in.Plan.Ref = ref(seq)
 	in.Plan.GroupSpec = rollout.GroupSpec{Samples: samples, MinSamples: samples}
 	in.Plan.Environment.Options, _ = json.Marshal(map[string]string{"rules": strings.Repeat("x", bytes)})
 	in.Plan.Timeouts.Heartbeat = rollout.Duration(time.Minute)
@@ -138,5 +142,39 @@ func TestGamesThatWereBegunGoFirst(t *testing.T) {
 	var end activities.GroupEnd
 	if err := l.client.GetWorkflow(t.Context(), l.id(0), "").Get(t.Context(), &end); err != nil {
 		t.Errorf("the oldest group: %v", err)
+	}
+}
+
+// The attempts that are with a worker which is gone end, and no others; the game goes on at once.
+func TestGamesOfAWorkerThatIsGoneGoOn(t *testing.T) {
+	t.Parallel()
+	l := newLane(t)
+	l.launch(0, 2, 0)
+	first := <-l.began // the other one waits for the slot
+	c := &workflows.Client{Temporal: l.client, Namespace: "default", Deployment: "lane"}
+	release := func(gone string, want int) {
+		t.Helper()
+		n, err := c.ReleaseGames(t.Context(), ref(0), func(worker string) bool { return worker == gone })
+		if err != nil || n != want {
+			t.Errorf("released %d games of %s, %v; want %d", n, gone, err, want)
+		}
+	}
+	release("worker-2", 0)
+	release(player, 1)
+	l.ends <- errors.New("nobody hears this")
+	played := map[rollout.EpisodeRef]int{}
+	for range 2 {
+		played[<-l.began]++
+		l.ends <- nil
+	}
+	if played[first] != 1 || len(played) != 2 {
+		t.Errorf("after the release of %v were played %v", first, played)
+	}
+	var end activities.GroupEnd
+	if err := l.client.GetWorkflow(t.Context(), l.id(0), "").Get(t.Context(), &end); err != nil {
+		t.Error(err)
+	}
+	if n, err := c.ReleaseGames(t.Context(), ref(9), func(string) bool { return true }); n != 0 || err != nil {
+		t.Errorf("of a group that is not there: %d, %v", n, err)
 	}
 }

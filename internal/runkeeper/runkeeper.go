@@ -1,10 +1,11 @@
-// Package runkeeper finds runs whose workflow is gone, deletes runs at the end of their retention, and removes what
-// deleted runs held. Start reading at Keeper.
+// Package runkeeper finds runs whose workflow is gone and games whose worker is, deletes runs at the end of their
+// retention, and removes what deleted runs held. Start reading at Keeper.
 package runkeeper
 
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
@@ -22,6 +23,7 @@ type Keeper struct {
 	Events    eventDeleter
 	Retention Retention
 	Pace      Pace
+	Absent    *AbsentWorkers // nil: games of workers that are gone wait for Temporal to miss their heartbeats
 	Log       *slog.Logger
 
 	suspects map[rollout.RunName]time.Time // since when a run that is not over was seen without a workflow
@@ -60,6 +62,11 @@ func DefaultPace() Pace {
 // Watch works until ctx is done.
 func (k *Keeper) Watch(ctx context.Context) {
 	k.suspects = map[rollout.RunName]time.Time{}
+	if k.Absent != nil {
+		var looking sync.WaitGroup
+		looking.Go(func() { k.Absent.Watch(ctx) })
+		defer looking.Wait()
+	}
 	for retry.Pause(ctx, k.Pace.Every) == nil {
 		for _, duty := range []struct {
 			what string

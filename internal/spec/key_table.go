@@ -164,7 +164,8 @@ var keys = settings.Table{
 			Doc: "one phase of a game, at engines and in the environment; 0: five completions, and at most the " +
 				"episode's time"},
 		{Path: "timeouts.heartbeat", Default: 10 * time.Second, Above: at(0),
-			Doc: "how long a game may be silent before its worker is taken for dead"},
+			Doc: "how long a game may be silent before its worker is taken for dead; from 10s on the worker's own " +
+				"announcements tell of its death, and this is how soon a game knows that its group is over"},
 		{Path: "demo", Doc: "what millrace dev simulates around the run; servers and workers ignore it"},
 		{Path: "demo.engines", Default: 2, Min: at(1), Max: at(64), Doc: "simulated engines"},
 		{Path: "demo.engine_max_num_seqs", Default: 64, Min: at(1), Max: at(4096),
