@@ -50,7 +50,7 @@ func WriteTurns(w io.Writer, g gamelist.Turns, width int) error {
 	for _, turn := range g.Turns {
 		t.Row(count(int64(turn.Turn)), turn.Phase, turn.Agent, fmt.Sprintf("v%d", turn.PolicyVersion), string(turn.Engine),
 			count(int64(turn.PromptTokens)), count(int64(turn.Tokens)), fmt.Sprintf("%.2f", turn.MeanLogprob),
-			turn.FinishReason, strings.TrimSpace(termtext.Cut(turn.Text, completionWidth)))
+			turn.FinishReason, strings.TrimSpace(termtext.First(turn.Text, completionWidth)))
 	}
 	return t.Write(w, width)
 }
@@ -88,7 +88,7 @@ func WriteTurn(w io.Writer, t gamelist.Turn, width int) error {
 func writeText(w io.Writer, head, text string) {
 	fmt.Fprintf(w, "\n%s\n", head)
 	shown := text
-	if cut := termtext.Cut(text, mostText); cut != text {
+	if cut := termtext.First(text, mostText); cut != text {
 		shown = cut
 	}
 	for line := range strings.SplitSeq(strings.TrimSuffix(termtext.Block(shown), "\n"), "\n") {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/millrace/millrace/internal/diplomacy"
 	"github.com/millrace/millrace/internal/gamelist"
@@ -221,7 +220,7 @@ func sideBySide(b *strings.Builder, c Comparison, o ShowOptions) {
 	column := 0
 	for _, s := range c.Sides {
 		for _, line := range slices.Concat(s.A, s.B) {
-			column = max(column, utf8.RuneCountInString(line))
+			column = max(column, termtext.Width(line))
 		}
 	}
 	const name, mark = 10, 2
@@ -248,10 +247,8 @@ type twoColumns struct {
 
 func (t *twoColumns) line(agent, mark, a, b string) {
 	cell := func(text string) string { return termtext.Cut(termtext.Line(text), t.column) }
-	pad := func(text string, width int) string {
-		return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
-	}
-	line := pad(termtext.Cut(termtext.Line(agent), 9), 10) + mark + " " + pad(cell(a), t.column) + "  " + cell(b)
+	line := termtext.Pad(termtext.Cut(termtext.Line(agent), 9), 10) + mark + " " +
+		termtext.Pad(cell(a), t.column) + "  " + cell(b)
 	t.b.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/millrace/millrace/internal/diplomacy"
 	"github.com/millrace/millrace/internal/termtext"
@@ -142,11 +141,11 @@ func (t *table) orders(list []order) {
 	at := indent
 	for i, o := range list {
 		text := termtext.Line(o.text)
-		length := utf8.RuneCountInString(text)
+		length := termtext.Width(text)
 		if o.failed() {
 			reason := termtext.Line("(" + strings.Join(o.results, ", ") + ")")
 			text += " " + t.paint(ansiRed, reason)
-			length += 1 + len(reason)
+			length += 1 + termtext.Width(reason)
 		}
 		if i > 0 && at+2+length > t.width {
 			fmt.Fprintf(&t.b, "\n%*s", indent, "")

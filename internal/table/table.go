@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/millrace/millrace/internal/termtext"
 )
@@ -50,7 +49,7 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Write writes the table, at most width characters wide; 0 means any width. Names are shortened where that is
+// Write writes the table, at most width cells wide; 0 means any width. Names are shortened where that is
 // enough, and else columns are left out, of which a last line tells: numbers before names, the last ones first.
 // Without headings, the text of the last column goes on in further lines instead.
 func (t *Table) Write(w io.Writer, width int) error {
@@ -79,7 +78,7 @@ func (t *Table) Write(w io.Writer, width int) error {
 	}
 	if len(dropped) > 0 {
 		note := fmt.Sprintf("(no room for %s)", strings.Join(dropped, ", "))
-		b.WriteString(cut(note, width) + "\n")
+		b.WriteString(termtext.Cut(note, width) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -129,29 +128,13 @@ func (t *Table) folded(b *strings.Builder, row []string, widths []int) {
 	}
 	cells := slices.Clone(row)
 	for rest := row[last]; ; {
-		cells[last], rest = fold(rest, widths[last])
+		cells[last], rest = termtext.Fold(rest, widths[last])
 		t.line(b, cells, widths)
 		if rest == "" {
 			return
 		}
 		clear(cells)
 	}
-}
-
-// fold is as many words of a text as stand in a line, and the rest. A word that is longer than a line is broken.
-func fold(text string, width int) (line, rest string) {
-	letters := []rune(text)
-	if len(letters) <= width {
-		return text, ""
-	}
-	at := width
-	for i := width; i > 0; i-- {
-		if letters[i] == ' ' {
-			at = i
-			break
-		}
-	}
-	return string(letters[:at]), strings.TrimLeft(string(letters[at:]), " ")
 }
 
 func (t *Table) headed() bool {
@@ -166,15 +149,15 @@ func (t *Table) headed() bool {
 func (t *Table) widths() []int {
 	widths := make([]int, len(t.columns))
 	for i, c := range t.columns {
-		widths[i] = utf8.RuneCountInString(c.Head)
+		widths[i] = termtext.Width(c.Head)
 		for _, row := range t.rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+			widths[i] = max(widths[i], termtext.Width(row[i]))
 		}
 	}
 	return widths
 }
 
-// shorten takes from the widest left column, one character at a time, until the table fits.
+// shorten takes from the widest left column, one cell at a time, until the table fits.
 // Numbers are never cut: half a number is a wrong number.
 func (t *Table) shorten(widths []int, width int) {
 	total := len(gap) * (len(widths) - 1)
@@ -201,8 +184,8 @@ func (t *Table) line(b *strings.Builder, cells []string, widths []int) {
 		if i > 0 {
 			line.WriteString(gap)
 		}
-		cell = cut(cell, widths[i])
-		pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+		cell = termtext.Cut(cell, widths[i])
+		pad := strings.Repeat(" ", widths[i]-termtext.Width(cell))
 		if t.columns[i].Right {
 			line.WriteString(pad + cell)
 		} else {
@@ -211,11 +194,4 @@ func (t *Table) line(b *strings.Builder, cells []string, widths []int) {
 	}
 	b.WriteString(strings.TrimRight(line.String(), " "))
 	b.WriteByte('\n')
-}
-
-func cut(cell string, width int) string {
-	if utf8.RuneCountInString(cell) <= width {
-		return cell
-	}
-	return string([]rune(cell)[:width-1]) + "…"
 }

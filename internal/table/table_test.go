@@ -38,6 +38,11 @@ func TestWrite(t *testing.T) {
 			[]string{"state  failed: no", "       engine serves", "       the model", "step   1 of 2"}},
 		{"letters beyond ASCII", []table.Column{table.Left("TOWN"), table.Right("N")},
 			[][]string{{"Kraków", "1"}, {"Rome", "2"}}, 0, []string{"TOWN    N", "Kraków  1", "Rome    2"}},
+		{"wide and combining letters", []table.Column{table.Left("TOWN"), table.Right("N")},
+			[][]string{{"東京", "1"}, {"Krako\u0301w", "2"}, {"Rome", "3"}}, 0,
+			[]string{"TOWN    N", "東京    1", "Krako\u0301w  2", "Rome    3"}},
+		{"a wide name is cut between its letters", []table.Column{table.Left("NAME"), table.Right("TOKENS")},
+			[][]string{{"東京都千代田区", "123456"}}, 19, []string{"NAME         TOKENS", "東京都千代…  123456"}},
 		{"what a server sent cannot move the cursor", []table.Column{table.Left("WHY")},
 			[][]string{{"two\nlines\x1b[2J\u009b"}}, 0, []string{"WHY", "two lines␛[2J\ufffd"}},
 	} {

@@ -1,6 +1,7 @@
 // Package termtext makes text that comes from models, engines, environments and trainers harmless on a terminal: no
 // character of it moves the cursor, changes colours, sets a title, writes to the clipboard or turns the line around.
-// What a terminal would obey is shown as a character that stands for it. Start reading at Line.
+// What a terminal would obey is shown as a character that stands for it. It also says how much room text takes there:
+// an ideograph has two cells, a combining mark none. Start reading at Line.
 package termtext
 
 import (
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // Line keeps a text on its line: breaks and tabs become spaces, and what a terminal would obey is shown.
@@ -80,8 +83,9 @@ func Obeyed(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Cs)
 }
 
-// Cut shortens a text to so many characters, the last of which then says that it goes on.
-func Cut(s string, most int) string {
+// First is a text's beginning, of so many characters, the last of which then says that it goes on. The text may be any
+// one; a line that is harmless is better cut by what it takes on the terminal.
+func First(s string, most int) string {
 	if most < 1 {
 		return ""
 	}
@@ -94,6 +98,50 @@ func Cut(s string, most int) string {
 		end += size
 	}
 	return s[:end] + "…"
+}
+
+// Width is the cells of a terminal that a line takes.
+func Width(s string) int {
+	if plain(s) {
+		return len(s)
+	}
+	return ansi.StringWidth(s)
+}
+
+// Pad fills a line up with spaces on its right, to so many cells.
+func Pad(s string, cells int) string { return s + strings.Repeat(" ", max(0, cells-Width(s))) }
+
+// Cut shortens a line to so many cells, the last of which then says that it goes on.
+func Cut(s string, most int) string {
+	if most < 1 {
+		return ""
+	}
+	if len(s) <= most || Width(s) <= most {
+		return s
+	}
+	return ansi.Truncate(s, most, "…")
+}
+
+// Broken is a line as several of so many cells at most, broken wherever one is full.
+func Broken(s string, most int) []string {
+	if most < 1 || len(s) <= most || Width(s) <= most {
+		return []string{s}
+	}
+	return strings.Split(ansi.Hardwrap(s, most, true), "\n")
+}
+
+// Fold is as many words of a line as have room in so many cells, and the rest. A word that is longer is broken.
+func Fold(s string, most int) (line, rest string) {
+	if Width(s) <= most {
+		return s, ""
+	}
+	line = ansi.Truncate(s, max(most, 2), "") // a character may need two
+	if s[len(line)] != ' ' {
+		if at := strings.LastIndexByte(line, ' '); at > 0 {
+			line = line[:at]
+		}
+	}
+	return line, strings.TrimLeft(s[len(line):], " ")
 }
 
 // Writer passes text on as Block shows it, for output that is nothing but text: no colours, no cursor.

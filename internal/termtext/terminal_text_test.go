@@ -52,17 +52,76 @@ func TestHostileTextIsShown(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
+func TestFirst(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		text string
 		most int
 		want string
-	}{{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"äöüß", 3, "äö…"}, {"äöü", 3, "äöü"}, {"abc", 0, ""}, {"abc", 1, "…"}} {
-		if got := Cut(tt.text, tt.most); got != tt.want {
-			t.Errorf("Cut(%q, %d) = %q, want %q", tt.text, tt.most, got, tt.want)
+	}{{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"äöüß", 3, "äö…"}, {"äöü", 3, "äöü"}, {"abc", 0, ""}, {"abc", 1, "…"},
+		{"東京都", 2, "東…"}} {
+		if got := First(tt.text, tt.most); got != tt.want {
+			t.Errorf("First(%q, %d) = %q, want %q", tt.text, tt.most, got, tt.want)
 		}
 	}
+}
+
+const combined = "Krako\u0301w" // the accent is a character of its own, and takes no cell
+
+func TestRoomOnTheTerminal(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		text  string
+		most  int
+		width int
+		cut   string
+		fold  [2]string
+	}{
+		{"abc", 3, 3, "abc", [2]string{"abc", ""}},
+		{"abcd", 3, 4, "ab…", [2]string{"abc", "d"}},
+		{"Kraków", 6, 6, "Kraków", [2]string{"Kraków", ""}},
+		{combined, 6, 6, combined, [2]string{combined, ""}},
+		{"東京都", 6, 6, "東京都", [2]string{"東京都", ""}},
+		{"東京都", 5, 6, "東京…", [2]string{"東京", "都"}},
+		{"東京都", 4, 6, "東…", [2]string{"東京", "都"}},
+		{"to be or not", 7, 12, "to be …", [2]string{"to be", "or not"}},
+		{"to be or not", 5, 12, "to b…", [2]string{"to be", "or not"}},
+		{"ｆｕｌｌ width", 9, 14, "ｆｕｌｌ…", [2]string{"ｆｕｌｌ", "width"}},
+	} {
+		line, rest := Fold(tt.text, tt.most)
+		if Width(tt.text) != tt.width || Cut(tt.text, tt.most) != tt.cut || [2]string{line, rest} != tt.fold {
+			t.Errorf("%q in %d: width %d, cut %q, folded %q and %q; want %d, %q, %q", tt.text, tt.most, Width(tt.text),
+				Cut(tt.text, tt.most), line, rest, tt.width, tt.cut, tt.fold)
+		}
+		if padded := Pad(tt.text, 20); Width(padded) != 20 {
+			t.Errorf("%q is %d cells wide", padded, Width(padded))
+		}
+	}
+}
+
+// FuzzRoom: whatever is cut, broken or folded has the room that it was given, and loses nothing that it should not.
+func FuzzRoom(f *testing.F) {
+	for _, h := range hostile {
+		f.Add(h.text, 7)
+	}
+	f.Add("東京都 "+combined, 5)
+	f.Fuzz(func(t *testing.T, text string, most int) {
+		most = 2 + max(0, most)%80
+		text = Line(text)
+		if got := Cut(text, most); Width(got) > most {
+			t.Fatalf("Cut(%q, %d) = %q takes %d", text, most, got, Width(got))
+		}
+		if got := strings.Join(Broken(text, most), ""); got != text {
+			t.Fatalf("Broken(%q, %d) = %q", text, most, got)
+		}
+		for rest := text; rest != ""; {
+			line, left := Fold(rest, most)
+			if Width(line) > most || len(left) >= len(rest) {
+				t.Fatalf("Fold(%q, %d) = %q and %q", rest, most, line, left)
+			}
+			rest = left
+		}
+	})
 }
 
 // FuzzLine: whatever comes, no character is left that a terminal obeys, and a shown text stays as it is.

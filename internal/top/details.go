@@ -5,24 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/termtext"
 )
-
-// cells is how many columns of the screen a text takes.
-func cells(text string) int { return ansi.StringWidth(text) }
-
-// cutCells cuts a text that is wider than the screen.
-func cutCells(text string, width int) string {
-	if len(text) <= width {
-		return text
-	}
-	return ansi.Truncate(text, width, "…")
-}
 
 // runSummary is a run in a few lines: state, buffer by state, engines, what is wrong.
 func (m *Model) runSummary() []Line {
@@ -148,7 +134,7 @@ func (m *Model) agentLines() []Line {
 			return append(lines, Line{Text: line}, Line{})
 		}
 		next := strings.TrimPrefix(line+"   "+parts[0], "   ")
-		if line != "" && utf8.RuneCountInString(next) > m.width {
+		if line != "" && termtext.Width(next) > m.width {
 			lines, line = append(lines, Line{Text: line}), ""
 			continue
 		}
@@ -171,7 +157,7 @@ func (m *Model) turnText() []string {
 		"",
 	}
 	const most = 20_000
-	for line := range strings.SplitSeq(termtext.Block(termtext.Cut(t.Text, most)), "\n") {
+	for line := range strings.SplitSeq(termtext.Block(termtext.First(t.Text, most)), "\n") {
 		text = append(text, "│ "+line)
 	}
 	return text

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/termtext"
 	"github.com/millrace/millrace/internal/units"
 )
 
@@ -282,16 +283,7 @@ func (m *Model) turnRows() (rows []row) {
 }
 
 // short is as much of a text as could stand in a line.
-func short(text string) string {
-	const most = 200
-	if len(text) > 4*most {
-		text = text[:4*most]
-	}
-	if letters := []rune(strings.TrimSpace(text)); len(letters) > most {
-		return string(letters[:most])
-	}
-	return strings.TrimSpace(text)
-}
+func short(text string) string { return strings.TrimSpace(termtext.First(text, 200)) }
 
 // seconds writes seconds so that a column of them lines up.
 func seconds(v float64) string { return fmt.Sprintf("%.1f", v) }

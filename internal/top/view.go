@@ -59,7 +59,7 @@ func (m *Model) View() []Line {
 // fit makes lines harmless and cuts them to the width.
 func (m *Model) fit(lines []Line) []Line {
 	for i := range lines {
-		lines[i].Text = strings.TrimRight(cutCells(termtext.Line(lines[i].Text), m.width), " ")
+		lines[i].Text = strings.TrimRight(termtext.Cut(termtext.Line(lines[i].Text), m.width), " ")
 	}
 	return lines
 }
@@ -76,8 +76,8 @@ func (m *Model) head() []Line {
 	case m.Read():
 		right = m.now.Format(time.TimeOnly)
 	}
-	left := cutCells(m.title(), m.width-cells(right)-2)
-	pad := max(1, m.width-cells(left)-cells(right))
+	left := termtext.Cut(m.title(), m.width-termtext.Width(right)-2)
+	pad := max(1, m.width-termtext.Width(left)-termtext.Width(right))
 	return []Line{{left + strings.Repeat(" ", pad) + right, style}}
 }
 
@@ -258,25 +258,14 @@ func (m *Model) empty(p pane) string {
 
 // scrolled is a text from where it is scrolled to.
 func (m *Model) scrolled(text []string, room int) []Line {
-	lines := wrapAll(text, m.width)
+	var lines []string
+	for _, line := range text {
+		lines = append(lines, termtext.Broken(line, m.width)...)
+	}
 	m.scroll = max(0, min(m.scroll, len(lines)-room))
 	var out []Line
 	for _, line := range lines[m.scroll:min(len(lines), m.scroll+max(room, 0))] {
 		out = append(out, Line{Text: line})
-	}
-	return out
-}
-
-// wrapAll breaks lines at the width, as a model's text needs.
-func wrapAll(text []string, width int) (out []string) {
-	for _, line := range text {
-		for letters := []rune(line); ; letters = letters[width:] {
-			if len(letters) <= width {
-				out = append(out, string(letters))
-				break
-			}
-			out = append(out, string(letters[:width]))
-		}
 	}
 	return out
 }
