@@ -36,7 +36,12 @@ const DefaultMaxInFlight = 256
 
 // startEngines makes the engines that serve from the start, and plans what becomes of them.
 func (p *pipeline) startEngines() error {
-	for range p.setup.Fleet.Engines {
+	n := p.setup.Fleet.Engines
+	if p.scaler != nil {
+		n = 0
+		p.scaler.begin()
+	}
+	for range n {
 		e, err := p.newEngine()
 		if err != nil {
 			return err
@@ -108,6 +113,9 @@ func (p *pipeline) newEngine() (*engine, error) {
 // engineID names an engine so that names sort as numbers do.
 func (p *pipeline) engineID(no int) rollout.EngineID {
 	width := len(fmt.Sprint(p.setup.Fleet.Engines + len(p.setup.Fleet.Events) - 1))
+	if p.scaler != nil {
+		width = 5
+	}
 	return rollout.EngineID(fmt.Sprintf("engine-%0*d", width, no))
 }
 

@@ -168,7 +168,11 @@ func (g *group) commit() {
 		g.end(rollout.CodeZeroVariance, true)
 		return
 	}
-	code, _ := g.buffer.Commit(g.ready(flat))
+	ready := g.ready(flat)
+	code, _ := g.buffer.Commit(ready)
+	if g.scaler != nil && code == "" {
+		g.scaler.groupReady(ready.View)
+	}
 	g.end(code, code == "" && flat && len(g.done) > 1)
 }
 

@@ -35,6 +35,8 @@ type Options struct {
 
 	// Changes happen while the run is played.
 	Changes []Change
+	// Scaling, if set, decides how many engines there are.
+	Scaling *Scaling
 
 	check func(*pipeline) // sees every event, in tests
 }
@@ -49,6 +51,8 @@ type Result struct {
 	// Trained is the tokens that were trained on: prompts and completions of claimed groups.
 	Trained int64
 	Events  uint64 // that the simulation is made of
+	// Scaled is what became of the fleet, where it was scaled.
+	Scaled *Scaled
 }
 
 // Run plays a setup to its end, in virtual time. The same setup gives the same result, to the last bit. A simulation
@@ -98,6 +102,10 @@ func (p *pipeline) result() Result {
 	if n := len(p.trainer.records); n > 0 {
 		wall = p.trainer.records[n-1].Service.CompletedAt.Sub(startOfRun)
 	}
-	return Result{Input: in, Status: p.run.machine.Status(), Wall: wall, Totals: p.fleet.Totals(), Games: p.finished,
+	r := Result{Input: in, Status: p.run.machine.Status(), Wall: wall, Totals: p.fleet.Totals(), Games: p.finished,
 		Trained: p.trained, Events: p.agenda.Events()}
+	if p.scaler != nil {
+		r.Scaled = p.scaler.scaled(p.now())
+	}
+	return r
 }

@@ -117,6 +117,9 @@ func (t *trainer) claim(now time.Duration) {
 		return
 	}
 	t.moved()
+	if t.scaler != nil {
+		t.scaler.claimed(now - t.asked)
+	}
 	t.batch = batch
 	t.fleetView, t.engineViews = t.viewFleet(now), t.fleet.EngineViews()
 	for _, g := range batch.Groups {
@@ -232,6 +235,9 @@ func (t *trainer) record(now time.Duration) {
 		Step: t.step, Generation: 1, Done: true, Service: view,
 		Trainer: rollout.StepReport{WallSec: (now - t.asked).Seconds(), Phases: t.lengths, Metrics: metricsOf(&view)},
 	})
+	if t.scaler != nil {
+		t.scaler.stepDone(&t.records[len(t.records)-1])
+	}
 	t.thin()
 	t.batch = nil
 	if err := t.buffer.Complete(t.step); err != nil {

@@ -64,6 +64,9 @@ func (f *Fleet) LoadAdapter(id rollout.EngineID, adapter string, l Loader, tag u
 	}
 }
 
+// Has reports whether an engine is there: it takes requests, or has some that it took before it was drained.
+func (f *Fleet) Has(id rollout.EngineID) bool { return f.engines[id] != nil }
+
 // DrainEngine lets an engine finish what it has and gives it nothing more.
 func (f *Fleet) DrainEngine(id rollout.EngineID) {
 	if e := f.engines[id]; e != nil && !e.draining {

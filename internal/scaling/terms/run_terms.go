@@ -1,0 +1,74 @@
+package terms
+
+import (
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// computeSteps is of how many steps C is the mean, and groupSteps of how many steps' groups P and R/D are: enough for
+// stragglers, and few enough for games whose length drifts.
+const (
+	computeSteps = 6
+	groupSteps   = 2
+)
+
+// Run measures the terms of one run. Its zero value has seen nothing.
+type Run struct {
+	GroupsPerStep int         `json:"groups_per_step"`
+	Depth         int         `json:"depth"`
+	Compute       []float64   `json:"compute,omitempty"` // of the newest steps, in seconds
+	Newest        []groupDone `json:"newest,omitempty"`  // groups, as they became ready
+}
+
+// groupDone is what is kept of a group.
+type groupDone struct {
+	Work    float64 `json:"work"`
+	Latency float64 `json:"latency"`
+}
+
+// unqueued is how long the group's slowest game took, without waiting for slots.
+func unqueued(g *rollout.GroupView) float64 {
+	slowest := 0.0
+	for i, sec := range g.EpisodeSec {
+		if i < len(g.QueueSec) {
+			sec -= g.QueueSec[i]
+		}
+		slowest = max(slowest, sec)
+	}
+	return slowest
+}
+
+// GroupReady takes a group that is ready. What a batch takes is known of these first: the groups of a step were ready
+// up to as many steps before as the buffer is deep.
+func (r *Run) GroupReady(g *rollout.GroupView) {
+	one := groupDone{work(g.Usage.InputTokens, g.Usage.CachedTokens, g.Usage.OutputTokens), unqueued(g)}
+	r.Newest = newest(append(r.Newest, one), groupSteps*max(1, r.GroupsPerStep))
+}
+
+// StepDone takes the time that a completed step took without its wait.
+func (r *Run) StepDone(computeSec float64) {
+	r.Compute = newest(append(r.Compute, computeSec), computeSteps)
+}
+
+func newest[T any](of []T, n int) []T {
+	if len(of) > n {
+		of = append(of[:0], of[len(of)-n:]...)
+	}
+	return of
+}
+
+// Terms is C, P and R/D in seconds with so many engines; what is not known is 0.
+func (r *Run) Terms(engines, rate float64) (c, p, rd float64) {
+	for _, sec := range r.Compute {
+		c += sec / float64(len(r.Compute))
+	}
+	groups := float64(len(r.Newest))
+	for _, g := range r.Newest {
+		p += g.Work / groups
+		rd += g.Latency / groups
+	}
+	rd /= float64(max(1, r.Depth))
+	if rate <= 0 || engines <= 0 {
+		return c, 0, rd
+	}
+	return c, p * float64(r.GroupsPerStep) / (rate * engines), rd
+}
