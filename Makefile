@@ -128,6 +128,10 @@ bench-watchers: build $(TEMPORAL) ## what 50 browsers and 200 idle streams cost 
 	MILLRACE_WATCHERS=1 MILLRACE_BINARY=$(abspath $(BIN))/millrace MILLRACE_TEMPORAL=$(TEMPORAL) \
 	  go test ./internal/server -run TestWhatWatchersCost -count=1 -v -timeout 15m
 
+.PHONY: bench-page
+bench-page: ## how long the page of a run of 10,000 steps takes (95th percentile) and how large it is
+	go test ./internal/web -run '^$$' -bench RunPageOf10000Steps -benchtime 200x
+
 .PHONY: pageshots
 pageshots: build $(TEMPORAL) ## take the pictures of docs/page.md anew, of runs that are played for it (needs Chromium; five minutes)
 	@go run ./internal/web/pageshots -millrace $(BIN)/millrace -out docs/pages
