@@ -45,6 +45,8 @@ type Flag struct {
 	At    float64
 	Class string
 	Tip   string
+	Label string // beside it, for what must not be missed
+	Minor bool   // a dot without a line: it happens all the time
 }
 
 // PanelTick is a place of the axis with its name. One that is Minor is left out where there is little room.
@@ -95,12 +97,30 @@ func (p Panel) WriteSVG(w io.Writer) error {
 		}
 	}
 	for _, f := range p.Flags {
-		d.put(`<g class="flag c-%s"><line x1="%s" x2="%s" y1="4" y2="%s"/><circle cx="%s" cy="7" r="5"><title>%s</title>`+
-			`</circle></g>`, f.Class, p.share(f.At), p.share(f.At), px(panelTop+plot), p.share(f.At), escaped(f.Tip))
+		p.drawFlag(d, f, plot)
 	}
 	d.put("</svg>")
 	_, err := w.Write(d.Bytes())
 	return err
+}
+
+func (p *Panel) drawFlag(d *drawing, f Flag, plot float64) {
+	at := p.share(f.At)
+	d.put(`<g class="flag c-%s">`, f.Class)
+	size := 3
+	if !f.Minor {
+		size = 5
+		d.put(`<line x1="%s" x2="%s" y1="4" y2="%s"/>`, at, at, px(panelTop+plot))
+	}
+	d.put(`<circle cx="%s" cy="7" r="%d"><title>%s</title></circle>`, at, size, escaped(f.Tip))
+	if f.Label != "" {
+		anchor, shift := "start", 6
+		if f.At-p.From > 0.7*(p.To-p.From) {
+			anchor, shift = "end", -6
+		}
+		d.put(`<text class="label" x="%s" dx="%d" y="24" text-anchor="%s">%s</text>`, at, shift, anchor, escaped(f.Label))
+	}
+	d.put("</g>")
 }
 
 // share is a place on the axis in percent of the panel's width.

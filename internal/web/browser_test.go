@@ -144,7 +144,8 @@ func checkCharts(t *testing.T, b *browser.Browser) {
 		t.Fatal(err)
 	}
 	err = b.Do(chromedp.MouseEvent(input.MousePressed, x, y, chromedp.ButtonLeft),
-		chromedp.MouseEvent(input.MouseMoved, x+200, y, chromedp.ButtonLeft), chromedp.ActionFunc(func(ctx context.Context) error {
+		chromedp.MouseEvent(input.MouseMoved, x+200, y, chromedp.ButtonLeft),
+		chromedp.ActionFunc(func(ctx context.Context) error {
 			_, err := chromedp.RunResponse(ctx, chromedp.MouseEvent(input.MouseReleased, x+200, y, chromedp.ButtonLeft))
 			return err
 		}), chromedp.WaitReady("main"))

@@ -87,6 +87,11 @@ func show(ctx context.Context, server, out string, views []view, pages []page) e
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
+	for _, p := range pages { // what a page shows of a history or a diagnosis is made when it is first asked for
+		if err := b.Open(p.path); err != nil {
+			return fmt.Errorf("open %s: %w", p.path, err)
+		}
+	}
 	var faults []error
 	for _, p := range pages {
 		if err := b.Open(p.path); err != nil {
@@ -102,8 +107,12 @@ func show(ctx context.Context, server, out string, views []view, pages []page) e
 			}
 			fmt.Printf("%s%s: %d kB\n", p.name, v.suffix, len(picture)/1000)
 		}
-		if beyond, err := b.WidthBeyond(); err != nil || beyond > 0 {
-			faults = append(faults, fmt.Errorf("%s is %d pixels wider than a telephone, %w", p.path, beyond, err))
+		beyond, err := b.WidthBeyond()
+		if err != nil {
+			return fmt.Errorf("measure %s: %w", p.path, err)
+		}
+		if beyond > 0 {
+			faults = append(faults, fmt.Errorf("%s is %d pixels wider than a telephone", p.path, beyond))
 		}
 	}
 	for _, fault := range b.Faults() {

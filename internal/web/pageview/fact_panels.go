@@ -194,7 +194,7 @@ func (w Window) flags(all []runhistory.Happening, jumps []chart.Flag) []chart.Fl
 	}
 	texts := map[place][]string{}
 	var order []place
-	first := map[place]time.Time{}
+	first, news := map[place]time.Time{}, map[place]bool{}
 	for _, h := range all {
 		if h.At.Before(w.From) || h.At.After(w.To) {
 			continue
@@ -203,6 +203,7 @@ func (w Window) flags(all []runhistory.Happening, jumps []chart.Flag) []chart.Fl
 		if texts[p] == nil {
 			order, first[p] = append(order, p), h.At
 		}
+		news[p] = news[p] || !h.Routine
 		texts[p] = append(texts[p], h.At.UTC().Format("15:04:05 UTC ")+h.Text)
 	}
 	const most = 4
@@ -211,9 +212,31 @@ func (w Window) flags(all []runhistory.Happening, jumps []chart.Flag) []chart.Fl
 		if len(lines) > most {
 			lines = append(slices.Clone(lines[:most]), fmt.Sprintf("and %d more", len(texts[p])-most))
 		}
-		flags = append(flags, chart.Flag{At: sec(first[p]), Class: string(p.kind), Tip: strings.Join(lines, "\n")})
+		flags = append(flags, chart.Flag{At: sec(first[p]), Class: string(p.kind), Tip: strings.Join(lines, "\n"),
+			Minor: !news[p]})
 	}
-	return append(flags, jumps...) // on top of the others
+	slices.SortStableFunc(flags, func(a, b chart.Flag) int { // on top of the others what is news
+		switch {
+		case a.Minor == b.Minor:
+			return 0
+		case a.Minor:
+			return -1
+		}
+		return 1
+	})
+	return append(flags, jumps...)
+}
+
+// flagNames are the sorts of marks as a legend says them.
+var flagNames = []Legend{{"jump", "jump of the step time"}, {string(runhistory.Failed), "failure"},
+	{string(runhistory.EngineChanged), "engine"}, {string(runhistory.SpecChanged), "change"},
+	{string(runhistory.Published), "publication"}}
+
+// marksOf is the legend of a chart's flags.
+func marksOf(flags []chart.Flag) []Legend {
+	return slices.DeleteFunc(slices.Clone(flagNames), func(l Legend) bool {
+		return !slices.ContainsFunc(flags, func(f chart.Flag) bool { return f.Class == l.Class })
+	})
 }
 
 // jumps are the changes of level that the diagnosis found.
@@ -227,7 +250,8 @@ func jumps(report *diagnosis.Report, steps []runhistory.Step) []chart.Flag {
 		if i < 0 {
 			continue
 		}
-		flags = append(flags, chart.Flag{At: sec(startOf(steps[i])), Class: "jump", Tip: jumpText(shift)})
+		flags = append(flags, chart.Flag{At: sec(startOf(steps[i])), Class: "jump", Tip: jumpText(shift),
+			Label: fmt.Sprintf("%s, mostly %s", units.SignedSeconds(shift.DeltaSec), phaseName(shift.First))})
 	}
 	return flags
 }

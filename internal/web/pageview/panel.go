@@ -13,7 +13,7 @@ import (
 // Panel is one chart of a page with its legend and its table.
 type Panel struct {
 	ID, Title, Says string
-	Legend          []Legend
+	Legend, Marks   []Legend // of its layers and lines, and of its flags
 	Drawing         template.HTML
 	Table           Table
 	JSON            string // where its table is as JSON
@@ -89,6 +89,7 @@ func (w Window) panel(p Panel, c chart.Panel) Panel {
 	c.From, c.To, c.Ticks = sec(w.From), sec(w.To), w.ticks()
 	c.Description = p.Title + ". " + p.Says + " The table below has its values."
 	p.Table.Title = p.Title
+	p.Marks = marksOf(c.Flags)
 	p.Drawing = drawn(func(b *bytes.Buffer) error { return c.WriteSVG(b) })
 	return p
 }
