@@ -96,6 +96,10 @@ test-rules: $(CHECK)/promtool ## promtool's checks of deploy/prometheus, and whe
 	@$(CHECK)/promtool check rules deploy/prometheus/*.yaml
 	@$(CHECK)/promtool test rules deploy/prometheus/tests/*.test.yaml
 
+.PHONY: grafana
+grafana: ## write deploy/grafana/millrace.json, the dashboard, after a change of metrics or of internal/telemetry/grafana
+	@go test ./internal/telemetry/grafana -run DashboardIsCommitted -update
+
 .PHONY: race
 race: $(TEMPORAL) ## the tests under the race detector (needs a C compiler)
 	@deploy/race.sh go test -race -short -timeout 20m ./...

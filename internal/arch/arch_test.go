@@ -37,7 +37,7 @@ var layers = [][]string{
 		"internal/engineurl", "internal/hostile", "internal/vllm", "internal/enginesim", "internal/buffer", "internal/fleet",
 		"internal/adapterfiles", "internal/enginediscovery", "internal/workerregistry", "internal/dispatch/live",
 		"internal/telemetry/spool", "internal/telemetry/store",
-		"internal/telemetry/axiom", "internal/telemetry/prom", "internal/telemetry/otel",
+		"internal/telemetry/axiom", "internal/telemetry/prom", "internal/telemetry/grafana", "internal/telemetry/otel",
 		"internal/api", "internal/cli",
 		"internal/diagnosis/reporttext", "internal/diagnosis/faultsuite", "internal/diagnosis/livefaults",
 		"internal/experiment/report",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/grafana"
 )
 
 // exported is every metric of a server and a worker: its labels, its meaning, and the names of its series.
@@ -76,6 +77,9 @@ func faultsOf(expr string, metrics map[string]exported, recorded []string) []str
 		}
 	}
 	var faults, labels []string
+	if !strings.Contains(expr, prefix) {
+		return nil // others' metrics
+	}
 	for _, m := range selected.FindAllStringSubmatch(expr, -1) {
 		if m[1] != "" || m[3] != "" {
 			if !slices.Contains(recorded, m[1]+m[2]+m[3]) {
@@ -208,5 +212,34 @@ func TestFaultsOfExpressions(t *testing.T) {
 	}
 	if len(slices.Collect(maps.Keys(metrics))) < 50 {
 		t.Errorf("only %d metrics are known", len(metrics))
+	}
+}
+
+// TestDashboardShowsEveryMetric: Grafana's dashboard names metrics that there are, with labels that they have, and
+// every metric is in one of its panels.
+func TestDashboardShowsEveryMetric(t *testing.T) {
+	t.Parallel()
+	metrics, shown := everyMetric(t), ""
+	for title, queries := range grafana.Queries() {
+		for _, expr := range queries {
+			shown += expr + "\n"
+			if strings.HasPrefix(title, "variable ") {
+				expr = strings.TrimSuffix(strings.TrimPrefix(expr, "label_values("), ")")
+				name, label, _ := strings.Cut(expr, ", ")
+				if !slices.Contains(metrics[name].labels, label) {
+					t.Errorf("%s: %s has no label %s", title, name, label)
+				}
+				continue
+			}
+			for _, fault := range faultsOf(expr, metrics, nil) {
+				t.Errorf("%s: %s", title, fault)
+			}
+		}
+	}
+	for name, m := range metrics {
+		in := func(series string) bool { return regexp.MustCompile(`\b` + series + `\b`).MatchString(shown) }
+		if !slices.ContainsFunc(m.series, in) {
+			t.Errorf("%s is in no panel", name)
+		}
 	}
 }
