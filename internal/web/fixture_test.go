@@ -36,13 +36,14 @@ type service struct {
 	paused  bool
 	steps   []rollout.StepRecord
 	text    string // of every completion
+	reason  string // of every state and failure
 	changes []string
 	sampled int
 	stream  func(http.ResponseWriter) // answers /v1/stream
 }
 
 func newService(steps int) *service {
-	s := &service{text: hostile}
+	s := &service{text: hostile, reason: hostile}
 	at := began
 	for i := range steps {
 		sec := 10 + float64(i%7)
@@ -91,7 +92,7 @@ func (s *service) status() rollout.RunStatus {
 func (s *service) engine() rollout.Engine {
 	return rollout.Engine{ID: "engine-0", URL: "http://127.0.0.1:1", State: rollout.EngineReady, Since: began,
 		MaxInFlight: 4, Load: rollout.EngineLoad{At: began, Running: 3, OutputTPS: 1234, InputTPS: 56789, KVUsage: 0.5},
-		Adapters: []string{"demo-v7"}, Reason: hostile}
+		Adapters: []string{"demo-v7"}, Reason: s.reason, Slow: s.reason}
 }
 
 func (s *service) turn() gamelist.Turn {
@@ -118,7 +119,7 @@ func (s *service) document(path string) any {
 	case "/v1/runs/demo":
 		return api.RunView{RunStatus: s.status(), Buffer: rollout.BufferCounts{Ready: 2, InFlight: 1, Queued: 1},
 			Attempts: rollout.AttemptCounts{Failed: 3, ByCode: []rollout.FailedAttempts{{Code: "timeout", Attempts: 3,
-				Last: hostile, LastAt: began, LastGame: "demo/1/0"}}},
+				Last: s.reason, LastAt: began, LastGame: "demo/1/0"}}},
 			Waits: []api.Wait{{What: "batch", Owner: "trainer, step 9", Detail: "1 ready group of 2 needed"}}}
 	case "/v1/runs/demo/waits":
 		return map[string]any{"waits": []api.Wait{}}
@@ -129,7 +130,8 @@ func (s *service) document(path string) any {
 	case "/v1/runs/demo/games":
 		return gamelist.Page{Total: 1, Games: []gamelist.Game{{Name: "demo/1/0", Group: 1, State: gamelist.Finished,
 			Kept: true, Reward: &reward, Rewards: map[string]float64{"FRANCE": reward}, Attempts: 2, Code: "timeout",
-			Failure: hostile}}}
+			Failure:  s.reason,
+			Failures: []gamelist.FailedAttempt{{Attempt: 1, At: began, Code: "timeout", Failure: s.reason}}}}}
 	case "/v1/runs/demo/games/1/0":
 		return savedGame()
 	case "/v1/runs/demo/games/1/0/turns":

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 var allPages = []string{"/", "/runs/demo", "/runs/demo/steps/5", "/runs/demo/groups/1", "/runs/demo/games/1/0",
@@ -263,5 +264,28 @@ func TestDataIsPassedOn(t *testing.T) {
 	if err != nil || string(rest) != "}" || resp.Header.Get("Content-Security-Policy") != policy ||
 		resp.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("the rest: %q, %v, %v", rest, err, resp.Header)
+	}
+}
+
+// Wherever a name or a text of somebody else is shown it is harmless and does not widen the page: names at the limit of
+// their length, a megabyte of markup, of a terminal's commands, and of marks that turn the direction.
+func TestTextsAtTheLimit(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{strings.Repeat("<b>", 350_000), strings.Repeat("\x1b[31m\x9b", 150_000),
+		strings.Repeat("\u202e\u2067\xff", 150_000)} {
+		s := newService(6)
+		s.text, s.reason = text, text
+		server := site(t, s)
+		for _, page := range allPages {
+			body := get(t, server, page)
+			for _, bad := range []string{"<b>", "\x1b", "\u009b", "\u202e", "\u2067"} {
+				if strings.Contains(body, bad) {
+					t.Errorf("%s with %.10q... has %q", page, text, bad)
+				}
+			}
+			if !utf8.ValidString(body) || len(body) > 600<<10 {
+				t.Errorf("%s with %.10q... has %d bytes", page, text, len(body))
+			}
+		}
 	}
 }

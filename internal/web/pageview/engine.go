@@ -39,12 +39,12 @@ type AdapterRow struct {
 // EngineOf makes the page of an engine; runs are those whose adapters it may have.
 func EngineOf(e rollout.Engine, runs []rollout.RunStatus, fleet runhistory.Facts, w Window, now time.Time) Engine {
 	v := Engine{ID: string(e.ID), URL: e.URL, State: string(e.State), StateClass: engineClass(e.State),
-		Reason: harmless(e.Reason), Since: e.Since, Slow: e.Slow, Draining: e.State == rollout.EngineDraining}
+		Reason: brief(e.Reason), Since: e.Since, Slow: brief(e.Slow), Draining: e.State == rollout.EngineDraining}
 	for _, model := range e.Models {
 		v.Models = append(v.Models, harmless(model))
 	}
 	for _, c := range e.Closures {
-		v.Closed = append(v.Closed, c.Text(now))
+		v.Closed = append(v.Closed, brief(c.Text(now)))
 	}
 	v.Figures = engineFigures(e)
 	v.Adapters = adapterRows(e, runs)
@@ -66,7 +66,7 @@ func engineHappenings(id rollout.EngineID, fleet runhistory.Facts) []runhistory.
 	var all []runhistory.Happening
 	for _, h := range fleet.Happenings {
 		if strings.HasPrefix(h.Text, string(id)+" ") {
-			h.Text = harmless(h.Text)
+			h.Text = brief(h.Text)
 			all = append(all, h)
 		}
 	}
@@ -122,7 +122,7 @@ func adapterRows(e rollout.Engine, runs []rollout.RunStatus) []AdapterRow {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		row := AdapterRow{Name: harmless(name), Trouble: harmless(e.Troubles[name]),
+		row := AdapterRow{Name: harmless(name), Trouble: brief(e.Troubles[name]),
 			Served: slices.Contains(e.Adapters, name)}
 		for _, r := range runs {
 			for _, p := range r.Policies {

@@ -204,7 +204,7 @@ func (w Window) flags(all []runhistory.Happening, jumps []chart.Flag) []chart.Fl
 			order, first[p] = append(order, p), h.At
 		}
 		news[p] = news[p] || !h.Routine
-		texts[p] = append(texts[p], h.At.UTC().Format("15:04:05 UTC ")+h.Text)
+		texts[p] = append(texts[p], h.At.UTC().Format("15:04:05 UTC ")+brief(h.Text))
 	}
 	const most = 4
 	for _, p := range order {

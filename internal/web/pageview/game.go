@@ -67,7 +67,7 @@ func GroupOf(run rollout.RunName, seq rollout.GroupSeq, games []gamelist.Game, t
 }
 
 func gameRow(g gamelist.Game) GameRow {
-	row := GameRow{Game: g, Class: gameClass(g.State), Reward: number(g.Reward), Error: harmless(g.Failure)}
+	row := GameRow{Game: g, Class: gameClass(g.State), Reward: number(g.Reward), Error: brief(g.Failure)}
 	if g.Seconds > 0 {
 		row.Time = units.Seconds(g.Seconds)
 	}
@@ -143,10 +143,10 @@ type Game struct {
 
 // AttemptRow is one attempt at the game that failed.
 type AttemptRow struct {
-	No                int
-	At                time.Time
-	Code              rollout.Code
-	Error, More, Then string
+	No          int
+	At          time.Time
+	Code        rollout.Code
+	Error, Then string
 }
 
 // aroundBefore and aroundAfter are how long before the first failure, and after the last one, things happened around
@@ -160,8 +160,7 @@ const (
 // AddFailures adds how attempts at the game failed, and what happened to the run and the fleet meanwhile.
 func (v *Game) AddFailures(failures []gamelist.FailedAttempt, happenings ...[]runhistory.Happening) {
 	for _, f := range failures {
-		row := AttemptRow{No: f.Attempt, At: f.At, Code: f.Code, Then: "tried again"}
-		row.Error, row.More = Harmless(f.Failure)
+		row := AttemptRow{No: f.Attempt, At: f.At, Code: f.Code, Error: brief(f.Failure), Then: "tried again"}
 		if f.Final {
 			row.Then = "given up"
 		}
@@ -174,7 +173,7 @@ func (v *Game) AddFailures(failures []gamelist.FailedAttempt, happenings ...[]ru
 	from, to := failures[0].At.Add(-aroundBefore), failures[len(failures)-1].At.Add(aroundAfter)
 	for _, h := range slices.Concat(happenings...) {
 		if !h.Routine && h.At.After(from) && h.At.Before(to) {
-			h.Text = harmless(h.Text)
+			h.Text = brief(h.Text)
 			v.Around = append(v.Around, h)
 		}
 	}

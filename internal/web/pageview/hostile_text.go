@@ -25,6 +25,21 @@ func Harmless(text string) (shown, more string) {
 	return Named(text), more
 }
 
+// mostReason is how much of a reason or an error a page shows, of which it may have many.
+const mostReason = 2000
+
+// brief is a reason or an error, harmless, and of a very long one its beginning.
+func brief(text string) string {
+	if len(text) <= mostReason {
+		return Named(text)
+	}
+	cut := mostReason
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s... (%s more bytes; as JSON they are)", Named(text[:cut]), Count(int64(len(text)-cut)))
+}
+
 // Named is a text in which what controls a terminal, or turns the direction of the text around it, is named. Pages go
 // through it as a whole: a text that nobody thought of does no harm either.
 func Named(text string) string {

@@ -70,7 +70,11 @@ const MostRunsOver = 30
 
 // OverviewOf makes the overview: runs that go on first, then the latest of the others.
 func OverviewOf(status api.DeploymentStatus, runs []KnownRun, engines []rollout.Engine, fleet bool) Overview {
-	v := Overview{Status: status, Problems: status.Problems, ShowFleet: fleet}
+	v := Overview{Status: status, ShowFleet: fleet}
+	for _, p := range status.Problems {
+		p.What, p.Advice = brief(p.What), brief(p.Advice)
+		v.Problems = append(v.Problems, p)
+	}
 	slices.SortStableFunc(runs, func(a, b KnownRun) int {
 		if over := a.Status.State.Over(); over != b.Status.State.Over() {
 			if over {
@@ -108,7 +112,7 @@ func runRow(r KnownRun) RunRow {
 	s := r.Status
 	name := string(s.Spec.Name.Plain())
 	row := RunRow{
-		Name: name, Href: "runs/" + name, State: string(s.State), StateClass: stateClass(s.State), Reason: s.Reason,
+		Name: name, Href: "runs/" + name, State: string(s.State), StateClass: stateClass(s.State), Reason: brief(s.Reason),
 		StartedAt: s.StartedAt, Step: fmt.Sprintf("%d of %d", s.NextStep, s.Spec.Steps),
 	}
 	if s.Spec.Steps > 0 {
@@ -137,7 +141,7 @@ func runRow(r KnownRun) RunRow {
 		row.Verdict, row.VerdictClass = VerdictWord(r.Report.Verdict)
 	}
 	for _, a := range r.Alarms {
-		row.Alarms = append(row.Alarms, a.What)
+		row.Alarms = append(row.Alarms, brief(a.What))
 	}
 	return row
 }
@@ -196,7 +200,7 @@ func cost(steps []runhistory.Step) (text, tip string) {
 func engineRow(e rollout.Engine, now time.Time) EngineRow {
 	row := EngineRow{
 		ID: string(e.ID), Href: "engines/" + string(e.ID), State: string(e.State), StateClass: engineClass(e.State),
-		Reason: e.Reason, Since: e.Since, InTPS: Rate(e.Load.InputTPS), OutTPS: Rate(e.Load.OutputTPS), Slow: e.Slow,
+		Reason: brief(e.Reason), Since: e.Since, InTPS: Rate(e.Load.InputTPS), OutTPS: Rate(e.Load.OutputTPS), Slow: brief(e.Slow),
 		KV: units.Percent(e.Load.KVUsage), KVShare: 100 * e.Load.KVUsage,
 		Queue:    fmt.Sprintf("%.0f", e.Load.Waiting),
 		QueueTip: "requests that wait inside the engine",
@@ -211,7 +215,7 @@ func engineRow(e rollout.Engine, now time.Time) EngineRow {
 		row.BusyTip = fmt.Sprintf("%.0f requests of %d that it may have in flight", e.Load.Running+e.Load.Waiting, limit)
 	}
 	for _, c := range e.Closures {
-		row.Closed = cmp.Or(row.Closed, c.Text(now))
+		row.Closed = cmp.Or(row.Closed, brief(c.Text(now)))
 	}
 	return row
 }

@@ -107,7 +107,7 @@ func WholeOf(status rollout.RunStatus, history runhistory.View, now time.Time) W
 func RunOf(in RunInput) Run {
 	s := in.View.RunStatus
 	v := Run{
-		Name: string(s.Spec.Name.Plain()), State: string(s.State), StateClass: stateClass(s.State), Reason: s.Reason,
+		Name: string(s.Spec.Name.Plain()), State: string(s.State), StateClass: stateClass(s.State), Reason: brief(s.Reason),
 		Over: s.State.Over(), Paused: s.State == rollout.RunPaused, Lost: s.State == rollout.RunLost,
 		Alarms: in.View.Alarms, Waits: in.View.Waits, Policies: latestPolicies(s.Policies), Window: in.Window,
 		Zoomed: in.Zoomed, Behind: in.History.Behind, Pending: in.Failed,
@@ -121,6 +121,7 @@ func RunOf(in RunInput) Run {
 	v.Panels = panelsOf(in)
 	inside := func(h runhistory.Happening) bool { return !h.At.Before(in.Window.From) && !h.At.After(in.Window.To) }
 	for _, h := range happeningsOf(in) {
+		h.Text = brief(h.Text)
 		switch {
 		case !inside(h):
 		case h.Routine:
@@ -131,7 +132,7 @@ func RunOf(in RunInput) Run {
 	}
 	v.Happenings, v.Routine = latestFirst(v.Happenings), latestFirst(v.Routine)
 	for _, f := range in.View.Attempts.ByCode {
-		row := FailureRow{Code: f.Code, Attempts: f.Attempts, GivenUp: f.GivenUp, Last: f.Last, LastAt: f.LastAt,
+		row := FailureRow{Code: f.Code, Attempts: f.Attempts, GivenUp: f.GivenUp, Last: brief(f.Last), LastAt: f.LastAt,
 			Game: f.LastGame}
 		if ref, err := rollout.ParseEpisodeRef(f.LastGame); err == nil {
 			row.Href = fmt.Sprintf("%s/games/%d/%d", v.Name, ref.Seq, ref.Sample)
