@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -245,13 +246,20 @@ func jumps(report *diagnosis.Report, steps []runhistory.Step) []chart.Flag {
 		return nil
 	}
 	var flags []chart.Flag
+	largest := 0.0 // that one has a label: those of several would lie over each other
+	for _, shift := range report.Shifts {
+		largest = max(largest, math.Abs(shift.DeltaSec))
+	}
 	for _, shift := range report.Shifts {
 		i := slices.IndexFunc(steps, func(s runhistory.Step) bool { return s.No == shift.At })
 		if i < 0 {
 			continue
 		}
-		flags = append(flags, chart.Flag{At: sec(startOf(steps[i])), Class: "jump", Tip: jumpText(shift),
-			Label: fmt.Sprintf("%s, mostly %s", units.SignedSeconds(shift.DeltaSec), phaseName(shift.First))})
+		flag := chart.Flag{At: sec(startOf(steps[i])), Class: "jump", Tip: jumpText(shift)}
+		if math.Abs(shift.DeltaSec) >= largest {
+			flag.Label = fmt.Sprintf("%s, mostly %s", units.SignedSeconds(shift.DeltaSec), phaseName(shift.First))
+		}
+		flags = append(flags, flag)
 	}
 	return flags
 }

@@ -200,8 +200,9 @@ func cost(steps []runhistory.Step) (text, tip string) {
 func engineRow(e rollout.Engine, now time.Time) EngineRow {
 	row := EngineRow{
 		ID: string(e.ID), Href: "engines/" + string(e.ID), State: string(e.State), StateClass: engineClass(e.State),
-		Reason: brief(e.Reason), Since: e.Since, InTPS: Rate(e.Load.InputTPS), OutTPS: Rate(e.Load.OutputTPS), Slow: brief(e.Slow),
-		KV: units.Percent(e.Load.KVUsage), KVShare: 100 * e.Load.KVUsage,
+		Reason: brief(e.Reason), Since: e.Since, InTPS: Rate(e.Load.InputTPS), OutTPS: Rate(e.Load.OutputTPS),
+		Slow: brief(e.Slow),
+		KV:   units.Percent(e.Load.KVUsage), KVShare: 100 * e.Load.KVUsage,
 		Queue:    fmt.Sprintf("%.0f", e.Load.Waiting),
 		QueueTip: "requests that wait inside the engine",
 		Adapters: fmt.Sprint(len(e.Adapters)), AdapterTip: strings.Join(e.Adapters, ", "),
