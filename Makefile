@@ -60,6 +60,11 @@ diagnosis-suite: ## try diagnosis on some 500 runs with known faults (minutes) a
 diagnosis-live: build $(TEMPORAL) ## record the runs with known faults on the whole service again (half an hour); ONLY=names of some
 	@go run ./internal/diagnosis/livefaults -millrace $(BIN)/millrace $(if $(ONLY),-only '$(ONLY)')
 
+.PHONY: scaling-trials
+scaling-trials: ## try the scaling policies on 400 random runs in virtual time (half an hour) and write the tables and the figure of docs/scaling.md
+	@mkdir -p .millrace
+	@go run ./internal/scaling/trial/scalingtrials -page docs/scaling.md -figure docs/scaling.svg
+
 .PHONY: test
 test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis too when redis-server is on the PATH
 	@command -v redis-server >/dev/null || echo "redis-server is not on the PATH: the real-Redis tests will be skipped (Debian: apt-get install redis-server)"

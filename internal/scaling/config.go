@@ -85,11 +85,14 @@ func (c Config) Validate() error {
 	check(isAmount(c.Budget), "scaling.budget_per_hour %v: want $, 0 for no bound", c.Budget)
 	check(affordable(c.Budget, c.Price) >= max(1, c.Min),
 		"scaling.budget_per_hour %v does not pay for scaling.min: an engine costs $%v an hour", c.Budget, c.Price)
-	for name, d := range map[string]rollout.Duration{
-		"scale_to_zero": c.ScaleToZero, "cold_start": c.ColdStart, "queue.scale_up_window": c.Queue.ScaleUp,
-		"queue.scale_down_window": c.Queue.ScaleDown, "starvation.target_step": c.Starvation.TargetStep,
+	for _, length := range []struct {
+		name string
+		of   rollout.Duration
+	}{
+		{"scale_to_zero", c.ScaleToZero}, {"cold_start", c.ColdStart}, {"queue.scale_up_window", c.Queue.ScaleUp},
+		{"queue.scale_down_window", c.Queue.ScaleDown}, {"starvation.target_step", c.Starvation.TargetStep},
 	} {
-		check(d >= 0 && d.Std() <= 24*time.Hour, "scaling.%s %v: want 0s to 24h", name, d)
+		check(length.of >= 0 && length.of.Std() <= 24*time.Hour, "scaling.%s %v: want 0s to 24h", length.name, length.of)
 	}
 	check(c.Policy != Queue || c.Queue.TargetInputs > 0, "scaling.queue.target_inputs %d: want at least 1",
 		c.Queue.TargetInputs)

@@ -108,8 +108,8 @@ func (s *scaler) sample(now time.Duration) {
 func (s *scaler) take(now time.Duration) scaling.Sample {
 	t := s.fleet.Totals()
 	w := s.rates.Read(terms.Counters{Sec: now.Seconds(), EngineSec: t.EngineSec, BusySec: t.BusySec,
-		InFlightSec: t.InFlightSec, LimitSec: t.LimitSec, QueuedSec: t.QueuedSec, Input: t.Input, Cached: t.Cached,
-		Output: t.Output})
+		InFlightSec: t.InFlightSec, LimitSec: t.LimitSec, QueuedSec: t.QueuedSec, Input: t.Worked.Prompt,
+		Cached: t.Worked.Cached, Output: t.Worked.Output})
 	sample := scaling.Sample{
 		At: startOfRun.Add(now), Sec: (now - s.at).Seconds(), Engines: s.count(), Outstanding: int(t.Held),
 		SlotShare: w.SlotShare, BusyShare: w.BusyShare, Queued: w.Queued, Slots: s.setup.Fleet.MaxInFlight,

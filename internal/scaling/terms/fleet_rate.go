@@ -2,7 +2,8 @@ package terms
 
 import "math"
 
-// Counters are sums over engines and time since some beginning; only differences are used.
+// Counters are sums over engines and time since some beginning; only differences are used. Tokens must be counted as
+// they are generated, as engines do, and not when a request ends.
 type Counters struct {
 	Sec         float64 // wall time
 	EngineSec   float64 // engines that take requests
@@ -69,8 +70,7 @@ func (f *Fleet) Read(c Counters) Window {
 	return w
 }
 
-// learn takes a window's rate. Tokens are counted when a request ends, so that the window after a new engine's first
-// requests has too few, and no window is taken by itself.
+// learn takes a window's rate. One window alone says little: what is read and what is generated do not come evenly.
 func (f *Fleet) learn(w Window) {
 	if w.Rate <= 0 {
 		return
@@ -79,11 +79,12 @@ func (f *Fleet) learn(w Window) {
 	if w.SlotShare < fullSlots {
 		return
 	}
+	rate := w.Rate / w.SlotShare // what is missing to full slots works as the others do
 	if f.Full <= 0 {
-		f.Full = w.Rate
+		f.Full = rate
 		return
 	}
-	f.Full += (w.Rate - f.Full) * (1 - math.Exp(-w.Sec/rateMemory))
+	f.Full += (rate - f.Full) * (1 - math.Exp(-w.Sec/rateMemory))
 }
 
 // Rate is how much an engine with full slots does in a second; 0: not known.

@@ -178,5 +178,5 @@ func (w *Workload) life(no int) time.Duration {
 // The seeds of the workloads: those that the policy may have been looked at with, and those that were held out.
 const (
 	FirstSeed    = 1
-	FirstHeldOut = 1001
+	FirstHeldOut = 2001
 )

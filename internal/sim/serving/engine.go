@@ -97,7 +97,9 @@ func (f *Fleet) close(e *engine) {
 	e.draining = true
 	now := f.agenda.Now()
 	f.collect(now, e)
-	f.totals.BusySec += e.model.Stats().Busy.Seconds()
+	stats := e.model.Stats()
+	f.totals.BusySec += stats.Busy.Seconds()
+	f.totals.Worked.add(stats)
 	f.totals.add(now, counts{engines: -1, limit: -e.up.Limit})
 	f.order = slices.DeleteFunc(f.order, func(o *engine) bool { return o == e })
 }

@@ -1,6 +1,10 @@
 package serving
 
-import "time"
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/sim/enginemodel"
+)
 
 // Totals is sums over engines and time, from which rates and shares of any window follow.
 type Totals struct {
@@ -18,6 +22,21 @@ type Totals struct {
 	Cancelled    int64
 	Held         int64 // neither completed, nor rejected, nor cancelled
 	Redispatched int64
+	// Worked is the tokens of engines that take requests, counted as they work and not when a request ends.
+	Worked Tokens
+}
+
+// Tokens are counted by engines.
+type Tokens struct {
+	Prompt int64
+	Cached int64 // of these, found in prefix caches
+	Output int64
+}
+
+func (t *Tokens) add(of enginemodel.Stats) {
+	t.Prompt += of.Prompt
+	t.Cached += of.Cached
+	t.Output += of.Output
 }
 
 // Totals is what the fleet has done since the beginning; differences of two are a window's.
@@ -28,7 +47,9 @@ func (f *Fleet) Totals() Totals {
 	t.Held = int64(f.totals.present.queued + f.totals.present.inFlight)
 	for _, e := range f.order {
 		f.collect(now, e)
-		t.BusySec += e.model.Stats().Busy.Seconds()
+		stats := e.model.Stats()
+		t.BusySec += stats.Busy.Seconds()
+		t.Worked.add(stats)
 	}
 	return t
 }

@@ -33,7 +33,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("scalingtrials", flag.ContinueOnError)
 	kept := flags.String("results", ".millrace/scaling-trials.jsonl", "file of results, one workload a line")
-	again := flags.Bool("again", false, "play starvation again, and keep the results of the other policies")
+	again := flags.Bool("again", false, "play nothing but starvation, again, where the other policies' results are kept")
 	count := flags.Int("workloads", 200, "workloads of each of the two sets")
 	page := flags.String("page", "", "page whose tables are written, such as docs/scaling.md")
 	figure := flags.String("figure", "", "file of the figure, such as docs/scaling.svg")
@@ -101,9 +101,7 @@ func playAll(ctx context.Context, known results, path string, count int, again b
 	for n := range uint64(count) {
 		todo = append(todo, trial.FirstSeed+n, trial.FirstHeldOut+n)
 	}
-	if !again {
-		todo = slices.DeleteFunc(todo, func(seed uint64) bool { _, ok := known[seed]; return ok })
-	}
+	todo = slices.DeleteFunc(todo, func(seed uint64) bool { _, ok := known[seed]; return ok != again })
 	var (
 		mu    sync.Mutex
 		wg    sync.WaitGroup
