@@ -26,7 +26,8 @@ func TestStarvation(t *testing.T) {
 		}
 		all = append(all, c)
 	}
-	r := Against(all, func(c *Comparison) Summary { return c.Starvation }, func(c *Comparison) Summary { return c.Fastest })
+	starvation := func(c *Comparison) Summary { return c.Starvation }
+	r := Against(all, starvation, func(c *Comparison) Summary { return c.Fastest })
 	if time, hours := Mean(r.Time), Mean(r.Hours); time > 1.08 || hours > 0.5 {
 		t.Errorf("%.3f times as long as %d engines, with %.3f of the engine-hours", time, most, hours)
 	}
