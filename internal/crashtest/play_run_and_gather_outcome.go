@@ -49,6 +49,7 @@ type trained struct {
 // event is something that a trainer was granted or refused, as it says itself.
 type event struct {
 	Event      string `json:"event"`
+	PID        int    `json:"pid"` // of who is attached
 	Generation int64  `json:"epoch"`
 	Step       int64  `json:"step"`
 	ResumeFrom *int64 `json:"resume_from"`

@@ -25,7 +25,7 @@ func (in *injector) replaceTrainer(ctx context.Context) (back func(), err error)
 		return nil, err
 	}
 	wake := func() { _ = in.signal(name, syscall.SIGCONT) } // whoever killed it meanwhile has woken it, too
-	generation, err := in.servedGeneration(ctx, p)
+	generation, err := in.servedGeneration(ctx, p, in.service.PID(name))
 	if err == nil {
 		err = in.service.succeed(p)
 	}
@@ -51,9 +51,9 @@ func (in *injector) replaceTrainer(ctx context.Context) (back func(), err error)
 	}, nil
 }
 
-// servedGeneration is the generation of the trainer that serves the run, if it knows it itself: one that is just
-// announcing itself has nothing yet that could be refused.
-func (in *injector) servedGeneration(ctx context.Context, p plan) (rollout.TrainerGeneration, error) {
+// servedGeneration is the generation of the trainer that serves the run, if it is that process and knows it itself: one
+// that is just announcing itself, after another one was killed, has nothing yet that could be refused.
+func (in *injector) servedGeneration(ctx context.Context, p plan, pid int) (rollout.TrainerGeneration, error) {
 	account, err := in.service.store.Account(ctx, p.id())
 	if err != nil {
 		return 0, err
@@ -62,14 +62,21 @@ func (in *injector) servedGeneration(ctx context.Context, p plan) (rollout.Train
 	if err != nil {
 		return 0, err
 	}
-	known := int64(0)
-	for _, e := range events {
-		known = max(known, e.Generation)
-	}
+	known := generationOf(events, pid)
 	if known == 0 || rollout.TrainerGeneration(known) != account.Generation || int(account.NextStep) >= p.cfg.Steps {
 		return 0, fmt.Errorf("the trainer is between two generations, or done: %d and %d", known, account.Generation)
 	}
 	return account.Generation, nil
+}
+
+// generationOf is the latest generation that a process says it has; 0: it has announced itself to nobody yet.
+func generationOf(events []event, pid int) (generation int64) {
+	for _, e := range events {
+		if e.Event == attached && e.PID == pid {
+			generation = max(generation, e.Generation)
+		}
+	}
+	return generation
 }
 
 // awaitRefusal waits until the trainer of the generation says that it was refused.

@@ -54,7 +54,8 @@ func entryOf(step, version int64, r report, b *batch) entry {
 
 // event is something that the server granted or refused, or is about to be asked for.
 type event struct {
-	Event      string `json:"event"` // attached, publishing, recorded or fenced
+	Event      string `json:"event"`         // attached, publishing, recorded or fenced
+	PID        int    `json:"pid,omitempty"` // of the process that is attached
 	Generation int64  `json:"epoch"`
 	Step       int64  `json:"step,omitempty"`        // the first one to do, or the one published or recorded
 	ResumeFrom *int64 `json:"resume_from,omitempty"` // as asked for

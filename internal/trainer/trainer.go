@@ -145,7 +145,7 @@ func (t *trainer) attach(ctx context.Context, resume *int64) (int64, error) {
 		return 0, fmt.Errorf("attach: %w", err)
 	}
 	t.generation, t.version = attached.Generation, attached.PolicyVersion
-	if err := t.events.write(event{Event: "attached", Generation: t.generation, Step: attached.NextStep,
+	if err := t.events.write(event{Event: "attached", PID: os.Getpid(), Generation: t.generation, Step: attached.NextStep,
 		ResumeFrom: resume}); err != nil {
 		return 0, err
 	}
