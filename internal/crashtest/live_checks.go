@@ -225,7 +225,7 @@ func (w *watch) ask(ctx context.Context, client *apiclient.Client) {
 // older, is not repaired.
 func (w *watch) look(ctx context.Context, run string) bool {
 	account, err := w.service.store.Account(ctx, w.current().id())
-	if err != nil || !account.Confirmed() || !w.knowsRollback(ctx, account) {
+	if err != nil || !w.compared(ctx, account) || !w.knowsRollback(ctx, account) {
 		return false // Redis is unavailable, or has come back
 	}
 	w.mu.Lock()
@@ -264,6 +264,16 @@ func (w *watch) look(ctx context.Context, run string) bool {
 		w.generations = append(w.generations, generationSeen{run, account.Generation, time.Now()})
 	}
 	return true
+}
+
+// compared reports whether the account is one that the run has compared with its own, or that of a run which is over:
+// that one gives out nothing new, and nobody is left to compare it.
+func (w *watch) compared(ctx context.Context, account buffer.Account) bool {
+	if account.Confirmed() {
+		return true
+	}
+	status, err := w.service.store.Status(ctx, w.current().id())
+	return err == nil && status.State.Over() && status.State != rollout.RunLost
 }
 
 // knowsRollback reports whether it is known what the latest repair of the account has lost. Another batch may be given
