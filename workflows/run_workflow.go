@@ -85,7 +85,7 @@ func newRun(ctx workflow.Context, in RunInput) *run {
 		Bounded: has(ctx, "admission"), Watched: has(ctx, "watch-groups"), Paced: has(ctx, "paced"),
 		BackingOff: has(ctx, "respite"), Adopting: has(ctx, "adopt"), Comparing: has(ctx, "publication"),
 		LongPauses: has(ctx, "long-pauses"), Marked: has(ctx, "marks"),
-		LateNews: has(ctx, "late-news"), Telling: has(ctx, "tell-launches"),
+		LateNews: has(ctx, "late-news"), LateRewinds: has(ctx, "late-rewinds"), Telling: has(ctx, "tell-launches"),
 	}
 	state := in.State
 	if state == nil {

@@ -84,6 +84,7 @@ func (s *Store) Repair(ctx context.Context, run rollout.RunName, known Repair) (
 	back := rollout.Rollback{At: s.now(), Era: known.Era, Granted: known.Mark.Granted, Completed: known.Mark.Completed}
 	lists, err := json.Marshal(map[string]any{
 		"playing": list(known.Playing), "ready": list(known.Ready), "grants": list(known.Mark.Grants),
+		"terms": list(known.Mark.Terms),
 	})
 	if err != nil {
 		return back, fmt.Errorf("repair account: %w", err)

@@ -1,6 +1,7 @@
 package buffer_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -45,20 +46,20 @@ const moves = 300 // that a failure shows
 
 // rollbacks is one run, its trainers, its groups' workflows, and a Redis that forgets.
 type rollbacks struct {
-	*fixture
-	rng    *rand.Rand
-	redis  *miniredis.Miniredis
-	life   int // of Redis: its replication id
-	m      *runmachine.Machine
-	now    time.Time
-	wait   *runmachine.Command
-	spec   rollout.Spec
-	ends   []runmachine.GroupEnded // not delivered yet
-	plays  map[rollout.GroupSeq]bool
-	saved  redistest.Image
-	nonce  int
-	ledger ledger
-	log    []string
+	*master         // and a process that goes by it
+	cutOff  *master // with the server that serves trainers, until it hears of the other one
+	rng     *rand.Rand
+	lives   int
+	m       *runmachine.Machine
+	now     time.Time
+	wait    *runmachine.Command
+	spec    rollout.Spec
+	ends    []runmachine.GroupEnded // not delivered yet
+	plays   map[rollout.GroupSeq]bool
+	saved   redistest.Image
+	nonce   int
+	ledger  ledger
+	log     []string
 }
 
 // ledger is what trainers were told.
@@ -69,6 +70,7 @@ type ledger struct {
 	batches    map[rollout.Step]string
 	owner      map[string]rollout.Step // of a trajectory, by its id and reward
 	completed  map[rollout.Step]bool
+	recordedBy map[rollout.Step]map[rollout.TrainerGeneration]bool // since a trainer went back behind it last
 	next       rollout.Step
 	mayDiffer  map[rollout.Step]bool // lost, and the trainer went back behind it
 	lost       map[rollout.Step]bool
@@ -76,29 +78,66 @@ type ledger struct {
 
 func newRollbacks(t *testing.T, rng *rand.Rand) *rollbacks {
 	t.Helper()
-	m := miniredis.RunT(t)
 	s := spec(1+rng.IntN(2), 12)
 	s.Buffer.OnStale = onStale[rng.IntN(3)]
 	s.Buffer.MaxStaleness = 100
-	w := &rollbacks{rng: rng, redis: m, spec: s, now: start, plays: map[rollout.GroupSeq]bool{},
+	w := &rollbacks{rng: rng, spec: s, now: start, plays: map[rollout.GroupSeq]bool{},
 		ledger: ledger{batches: map[rollout.Step]string{}, owner: map[string]rollout.Step{},
-			completed: map[rollout.Step]bool{}, mayDiffer: map[rollout.Step]bool{}, lost: map[rollout.Step]bool{}}}
-	m.Server().SetPreHook(func(c *embedserver.Peer, cmd string, args ...string) bool {
-		if cmd != "INFO" || len(args) != 1 || args[0] != "replication" {
-			return false
-		}
-		c.WriteBulk(fmt.Sprintf("# Replication\r\nmaster_replid:%040x\r\n", w.life))
-		return true
-	})
-	w.fixture = open(t, redistest.Client(t, m.Addr(), 0), s)
+			completed: map[rollout.Step]bool{}, recordedBy: map[rollout.Step]map[rollout.TrainerGeneration]bool{},
+			mayDiffer: map[rollout.Step]bool{}, lost: map[rollout.Step]bool{}}}
+	w.master = w.newMaster(t)
+	w.ok(w.Open(w.ctx, s, ""))
 	w.m = runmachine.New(runmachine.NewRun(s, w.now), runmachine.AllFeatures)
 	w.event(runmachine.Began{New: true})
 	w.saved = redistest.ImageOf(w.t, w.rdb)
 	return w
 }
 
+// master is a master of Redis, and a process that goes by it.
+type master struct {
+	*fixture
+	life int // its replication id
+}
+
+// newMaster is an empty one.
+func (w *rollbacks) newMaster(t testing.TB) *master {
+	t.Helper()
+	m := miniredis.RunT(t)
+	f := &master{fixture: &fixture{t: t, ctx: context.Background(), rdb: redistest.Client(t, m.Addr(), 0)}}
+	m.Server().SetPreHook(func(c *embedserver.Peer, cmd string, args ...string) bool {
+		if cmd != "INFO" || len(args) != 1 || args[0] != "replication" {
+			return false
+		}
+		c.WriteBulk(fmt.Sprintf("# Replication\r\nmaster_replid:%040x\r\n", f.life))
+		return true
+	})
+	w.restart(f)
+	w.process(f)
+	return f
+}
+
+// restart gives a master another replication id.
+func (w *rollbacks) restart(m *master) {
+	w.lives++
+	m.life = w.lives
+}
+
+// process has another process go by a master, which knows nothing yet.
+func (w *rollbacks) process(m *master) {
+	c := &clock{at: w.now}
+	m.Store = buffer.New(m.rdb, buffer.Options{Now: c.Now})
+}
+
+// server is who serves the trainers.
+func (w *rollbacks) server() *master {
+	if w.cutOff != nil {
+		return w.cutOff
+	}
+	return w.master
+}
+
 func (w *rollbacks) move() {
-	switch w.rng.IntN(16) {
+	switch w.rng.IntN(17) {
 	case 0, 1, 2, 3:
 		w.commit()
 	case 4, 5, 6:
@@ -121,8 +160,10 @@ func (w *rollbacks) move() {
 		w.zombie()
 	case 14:
 		w.save()
-	default:
+	case 15:
 		w.goBack()
+	default:
+		w.split()
 	}
 	if w.rng.IntN(4) == 0 { // a trainer that was replaced does not know it
 		old := w.ledger.generation - 1 - rollout.TrainerGeneration(w.rng.IntN(2))
@@ -133,6 +174,9 @@ func (w *rollbacks) move() {
 
 // save has Redis remember what it will come back with: what it holds, or, rarely, nothing at all.
 func (w *rollbacks) save() {
+	if w.cutOff != nil {
+		return
+	}
 	if w.rng.IntN(5) == 0 {
 		w.note("save nothing")
 		w.saved, w.ledger.saved = nil, 0
@@ -148,14 +192,16 @@ func (w *rollbacks) note(format string, args ...any) {
 
 // goBack puts Redis back: as a restart does, or in place, which only processes that knew more can notice.
 func (w *rollbacks) goBack() {
+	if w.cutOff != nil {
+		return
+	}
 	restart := w.rng.IntN(3) > 0
 	w.note("back, restart %t", restart)
 	w.saved.Restore(w.t, w.rdb)
 	if restart {
-		w.life++
+		w.restart(w.master)
 		if w.rng.IntN(2) == 0 { // and the server that knew it with it
-			c := &clock{at: w.now}
-			w.Store = buffer.New(w.rdb, buffer.Options{Now: c.Now})
+			w.process(w.master)
 		}
 	}
 	before := w.m.Rollbacks
@@ -182,9 +228,10 @@ func (w *rollbacks) startAgain() {
 
 // witnessed tells the run what a trainer is about to be told, as the API does.
 func (w *rollbacks) witnessed() {
-	if mark, ok := w.Unwitnessed(run); ok {
+	server := w.server()
+	if mark, ok := server.Unwitnessed(run); ok {
 		w.m.Handle(w.now, runmachine.BufferChanged{Mark: mark})
-		w.ok(w.Witnessed(w.ctx, run, mark))
+		w.ok(server.Witnessed(w.ctx, run, mark))
 	}
 }
 
@@ -210,7 +257,7 @@ func (w *rollbacks) attach(back bool) {
 }
 
 func (w *rollbacks) attachFrom(from *rollout.Step) {
-	generation, next, err := w.Attach(w.ctx, run, from)
+	generation, next, err := w.server().Attach(w.ctx, run, from)
 	if from != nil {
 		w.note("attach from %d: %d %d %v", *from, generation, next, err)
 	} else {
@@ -233,6 +280,7 @@ func (w *rollbacks) attachFrom(from *rollout.Step) {
 	for step := range l.completed {
 		if step >= next {
 			delete(l.completed, step)
+			delete(l.recordedBy, step)
 		}
 	}
 	for step := range l.lost {
@@ -244,7 +292,7 @@ func (w *rollbacks) attachFrom(from *rollout.Step) {
 
 func (w *rollbacks) claim(generation rollout.TrainerGeneration, step rollout.Step) {
 	granted := w.granted()
-	b, err := w.Claim(w.ctx, run, step, generation, buffer.Share{})
+	b, err := w.server().Claim(w.ctx, run, step, generation, buffer.Share{})
 	w.note("claim %d by %d: %v", step, generation, err)
 	l := &w.ledger
 	if err != nil {
@@ -280,7 +328,7 @@ func (w *rollbacks) complete(generation rollout.TrainerGeneration, step rollout.
 	if w.ledger.batches[step] == "" || w.ledger.mayDiffer[step] {
 		return // it has no batch
 	}
-	_, fresh, err := w.Complete(w.ctx, run, step, generation, report(int(step)), rollout.FleetView{})
+	_, fresh, err := w.server().Complete(w.ctx, run, step, generation, report(int(step)), rollout.FleetView{})
 	w.note("complete %d by %d: %v", step, generation, err)
 	if err != nil {
 		w.waits(err)
@@ -291,6 +339,10 @@ func (w *rollbacks) complete(generation rollout.TrainerGeneration, step rollout.
 	if generation != l.generation {
 		w.t.Errorf("generation %d completes a step, though %d was announced", generation, l.generation)
 	}
+	if l.recordedBy[step] == nil {
+		l.recordedBy[step] = map[rollout.TrainerGeneration]bool{}
+	}
+	l.recordedBy[step][generation] = true
 	if fresh {
 		l.completed[step], l.next, l.told = true, step+1, l.told+1
 	}
@@ -298,7 +350,7 @@ func (w *rollbacks) complete(generation rollout.TrainerGeneration, step rollout.
 
 // granted is how many steps Redis knows to be granted.
 func (w *rollbacks) granted() rollout.Step {
-	a, err := w.Account(w.ctx, run)
+	a, err := w.server().Account(w.ctx, run)
 	if rollout.Refused(err, rollout.NoSuchRun) {
 		return 0
 	}
@@ -336,6 +388,9 @@ func (w *rollbacks) commitAs(seq rollout.GroupSeq) (buffer.Commit, error) {
 	for i := range g.Trajectories {
 		g.Trajectories[i].Reward = float64(w.nonce) + float64(i)/16
 	}
+	if w.rng.IntN(3) == 0 {
+		return w.server().CommitGroup(w.ctx, g) // a worker that has not heard of the next master, either
+	}
 	return w.CommitGroup(w.ctx, g)
 }
 
@@ -368,9 +423,13 @@ func (w *rollbacks) deliver() {
 
 // finish lets the run come to its end, with a trainer that does what refusals say.
 func (w *rollbacks) finish() {
+	if w.cutOff != nil {
+		w.heal()
+	}
 	w.attachFrom(nil)
 	for range 400 {
 		if w.m.State.Over() || w.t.Failed() {
+			w.records()
 			return
 		}
 		for range 4 {
@@ -379,7 +438,7 @@ func (w *rollbacks) finish() {
 		for len(w.ends) > 0 {
 			w.deliver()
 		}
-		_, err := w.Claim(w.ctx, run, w.ledger.next, w.ledger.generation, buffer.Share{})
+		_, err := w.server().Claim(w.ctx, run, w.ledger.next, w.ledger.generation, buffer.Share{})
 		switch {
 		case rollout.Refused(err, rollout.BatchLost):
 			step := w.ledger.next
@@ -396,116 +455,13 @@ func (w *rollbacks) finish() {
 	w.t.Errorf("the run does not come to its end: %s at step %d, %+v", w.m.State, w.ledger.next, w.account())
 }
 
-// event has the run's machine handle an event, and performs what follows.
-func (w *rollbacks) event(ev runmachine.Event) {
-	w.perform(w.m.Handle(w.now, ev))
-	w.wake()
-}
-
-func (w *rollbacks) wake() {
-	for w.wait != nil && w.m.Awake() {
-		cmd := *w.wait
-		w.wait = nil
-		w.perform(w.m.Handle(w.now, runmachine.Answered{ID: cmd.ID, Result: runmachine.Woken{}}))
-	}
-}
-
-func (w *rollbacks) pass(d time.Duration) {
-	end := w.now.Add(d)
-	for w.wait != nil {
-		after := w.wait.Task.(runmachine.Wait).For
-		if w.now.Add(after).After(end) {
-			break
-		}
-		w.now = w.now.Add(after)
-		cmd := *w.wait
-		w.wait = nil
-		w.perform(w.m.Handle(w.now, runmachine.Answered{ID: cmd.ID, Result: runmachine.Woken{TimedOut: true}}))
-		w.wake()
-	}
-	w.now = end
-}
-
-func (w *rollbacks) perform(commands []runmachine.Command) {
-	for len(commands) > 0 {
-		cmd := commands[0]
-		commands = commands[1:]
-		if result := w.do(cmd); result != nil {
-			commands = append(commands, w.m.Handle(w.now, runmachine.Answered{ID: cmd.ID, Result: result})...)
-		}
-	}
-}
-
-func (w *rollbacks) do(cmd runmachine.Command) runmachine.Result {
-	switch task := cmd.Task.(type) {
-	case runmachine.ReadAccount:
-		if _, err := w.Account(w.ctx, run); rollout.Refused(err, rollout.NoSuchRun) {
-			return runmachine.AccountRead{Failed: true, Forgotten: true}
-		}
-		return runmachine.AccountRead{Account: w.read(task.Since)}
-	case runmachine.ConfirmBuffer:
-		w.note("confirm era %d", task.Era)
-		confirmed, err := w.Confirm(w.ctx, run, task.Era, task.ReplicationID)
-		w.ok(err)
-		return runmachine.Done{Failed: !confirmed}
-	case runmachine.RepairBuffer:
-		w.ok(w.Reopen(w.ctx, w.spec, ""))
-		if w.rng.IntN(4) == 0 {
-			w.attach(false) // before it is repaired
-		}
-		back, err := w.Repair(w.ctx, run, buffer.Repair{Games: 2, Era: task.Era, Mark: task.Mark, NextGroup: task.NextGroup,
-			Playing: task.Playing, Ready: task.Ready})
-		w.ok(err)
-		w.note("repair %+v of %+v", back, task.Mark)
-		for _, step := range back.LostBatches {
-			w.ledger.lost[step] = true
-		}
-		return runmachine.Repaired{Account: w.read(task.Mark.Granted), Rollback: back}
-	case runmachine.Release:
-		var gone []rollout.GroupSeq
-		for _, seq := range task.Seqs {
-			if err := w.Discard(w.ctx, rollout.GroupRef{Run: run, Seq: seq}, task.Code); err == nil {
-				gone = append(gone, seq)
-			}
-		}
-		return runmachine.Released{Seqs: gone}
-	case runmachine.LookFor:
-		var gone []rollout.GroupSeq
-		for _, seq := range task.Seqs {
-			if !w.plays[seq] && !slices.ContainsFunc(w.ends, func(e runmachine.GroupEnded) bool { return e.Seq == seq }) {
-				gone = append(gone, seq)
-			}
-		}
-		return runmachine.Looked{Gone: gone}
-	case runmachine.DropVanished:
-		err := w.Discard(w.ctx, rollout.GroupRef{Run: run, Seq: task.Seq}, rollout.CodeVanished)
-		return runmachine.Done{Failed: err != nil}
-	case runmachine.Launch:
-		for _, g := range task.Groups {
-			w.note("launch %d", g.Seq)
-			w.plays[g.Seq] = true
-			if w.rng.IntN(4) > 0 { // else its launch has not arrived yet
-				w.launch(0, int(g.Seq))
-			}
-		}
-	case runmachine.Mirror:
-		w.ok(w.SaveStatus(w.ctx, task.Status, time.Time{}))
-	case runmachine.Wait:
-		w.wait = &cmd
-		return nil
-	default:
-	}
-	return runmachine.Done{}
-}
-
-func (w *rollbacks) read(since rollout.Step) runmachine.Account {
-	a, err := w.AccountSince(w.ctx, run, since)
+// records looks whose records are kept: those of trainers that somebody went back behind are not.
+func (w *rollbacks) records() {
+	records, err := w.AllSteps(w.ctx, run, 0, 0)
 	w.ok(err)
-	c := a.Counts
-	expect(w.t, "sum of counts", c.Queued+c.InFlight+c.Ready+c.Claimed+c.Completed+c.Dropped, a.Launched)
-	return runmachine.Account{
-		Highest: a.Highest, Queued: a.Queued, InFlight: a.InFlight, Ready: a.Ready, Claimed: int(a.ClaimedTo),
-		Completed: int(a.NextStep), Version: a.Version, Bytes: a.Counts.Bytes, GroupBytes: a.GroupBytes,
-		Mark: a.Mark, Confirmed: a.Confirmed(), ReplicationID: a.ReplicationID,
+	for _, r := range records {
+		if by := w.ledger.recordedBy[r.Step]; r.Done && !r.LostRecord && !by[r.Generation] {
+			w.t.Errorf("step %d has the record of generation %d, and was recorded by %v", r.Step, r.Generation, by)
+		}
 	}
 }

@@ -18,6 +18,27 @@ type Mark struct {
 	Completed  Step              `json:"completed"` // first step not completed
 	Version    PolicyVersion     `json:"policy_version"`
 	Grants     []Grant           `json:"grants,omitempty"` // latest, by step
+	Terms      []Term            `json:"terms,omitempty"`  // latest, by step; only the run's workflow has them
+}
+
+// Term is from which step on the records are those of a trainer, or of later ones: it announced itself there, as the
+// successor of others or to go back.
+type Term struct {
+	From       Step              `json:"from"`
+	Generation TrainerGeneration `json:"epoch"`
+}
+
+// keptTerms bounds the terms of a mark.
+const keptTerms = 32
+
+// Begin notes that a trainer has announced itself whose first step is from. One that is not later than the last changes
+// nothing.
+func (m *Mark) Begin(generation TrainerGeneration, from Step) {
+	if generation <= m.LastTerm() {
+		return
+	}
+	kept := slices.DeleteFunc(slices.Clone(m.Terms), func(t Term) bool { return t.From >= from })
+	m.Terms = append(kept[max(0, len(kept)-keptTerms+1):], Term{from, generation})
 }
 
 // Grant is which batch was granted to a step.
@@ -44,6 +65,14 @@ func (m Mark) Contradicts(other Mark) bool {
 		o := other.Grant(g.Step)
 		return o != nil && !o.Lost && o.Digest != "" && g.Digest != "" && o.Digest != g.Digest
 	})
+}
+
+// LastTerm is the generation of the trainer that has announced itself last; 0: none has.
+func (m *Mark) LastTerm() TrainerGeneration {
+	if len(m.Terms) == 0 {
+		return 0
+	}
+	return m.Terms[len(m.Terms)-1].Generation
 }
 
 // Grant is the batch of a step, or nil where the mark does not have it.

@@ -50,22 +50,23 @@ type Machine struct {
 // Features are what differs between runs that were begun by different versions of the service. A run that is begun now
 // has all of them.
 type Features struct {
-	Bounded    bool // launches are bounded by staleness and bytes, not by the depth alone
-	Watched    bool // the ends of groups are heard, and only others are looked for
-	Paced      bool // groups are launched and cancelled in rounds
-	BackingOff bool // launches pause when all groups fail
-	Adopting   bool // groups that another execution launched are counted
-	Comparing  bool // publications are compared by their weights, and wait for engines
-	LongPauses bool // pauses of launches end, however long they are
-	Marked     bool // the account has a mark, and a buffer that is behind it is repaired
-	LateNews   bool // what an account tells that a repair has overtaken counts, if it can
-	Telling    bool // readers are told of launches of several rounds while they go on
+	Bounded     bool // launches are bounded by staleness and bytes, not by the depth alone
+	Watched     bool // the ends of groups are heard, and only others are looked for
+	Paced       bool // groups are launched and cancelled in rounds
+	BackingOff  bool // launches pause when all groups fail
+	Adopting    bool // groups that another execution launched are counted
+	Comparing   bool // publications are compared by their weights, and wait for engines
+	LongPauses  bool // pauses of launches end, however long they are
+	Marked      bool // the account has a mark, and a buffer that is behind it is repaired
+	LateNews    bool // what an account tells that a repair has overtaken counts, if it can
+	LateRewinds bool // so does a trainer who went back there, and its generation is not given out again
+	Telling     bool // readers are told of launches of several rounds while they go on
 }
 
 // AllFeatures are those of a run that is begun now.
 var AllFeatures = Features{
 	Bounded: true, Watched: true, Paced: true, BackingOff: true, Adopting: true, Comparing: true, LongPauses: true,
-	Marked: true, LateNews: true, Telling: true,
+	Marked: true, LateNews: true, LateRewinds: true, Telling: true,
 }
 
 // New is the machine of an execution that takes over run.

@@ -39,26 +39,33 @@ func (r *Run) learn(mark rollout.Mark) {
 			break
 		}
 	}
-	if newer {
-		grants := known.Grants
-		*known = mark
-		known.Grants = grants
+	if !newer {
+		return
+	}
+	grants, terms := known.Grants, known.Terms
+	*known = mark
+	known.Grants, known.Terms = grants, terms
+	if mark.Generation > 0 && mark.Generation != r.Repaired {
+		known.Begin(mark.Generation, mark.Completed)
 	}
 }
 
 // keptEras is of how many eras that are over a run knows how far their accounts had come.
 const keptEras = 8
 
-// endedEra is how far the account of an era had come when a repair ended it, or has come since.
+// endedEra is how far the account of an era had come when a repair ended it, or has come since, and whether a trainer
+// had announced itself in it.
 type endedEra struct {
 	Era    int64 `json:"era"`
 	Serial int64 `json:"serial"`
+	Served bool  `json:"served,omitempty"`
 }
 
 // learnLate takes in what the account of an era has told since that era was ended: a master of Redis that was cut off
 // serves on, for a server that has not heard of the next one. As long as no trainer has announced itself to the next
 // one, what was told there counts, and has the account repaired once more. What cannot count, because a step has
-// another batch by now, is at least never trained on again.
+// another batch by now, is at least never trained on again, and no generation that was given out there is given out
+// again.
 func (r *Run) learnLate(mark rollout.Mark) {
 	i := slices.IndexFunc(r.Ended, func(e endedEra) bool { return e.Era == mark.Era })
 	if !r.features.LateNews || i < 0 || mark.Serial <= r.Ended[i].Serial {
@@ -67,6 +74,8 @@ func (r *Run) learnLate(mark rollout.Mark) {
 	r.Ended[i].Serial = mark.Serial
 	known, news := &r.Mark, false
 	served := known.Generation <= r.Repaired
+	latest := served && r.features.LateRewinds && !slices.ContainsFunc(r.Ended[i+1:], endedEra.served)
+	began := latest && mark.Generation > known.LastTerm()
 	for _, g := range mark.Grants {
 		old := known.Grant(g.Step)
 		switch {
@@ -75,18 +84,33 @@ func (r *Run) learnLate(mark rollout.Mark) {
 		case old == nil && served && g.Step >= known.Granted:
 			known.Grants = append(known.Grants, g)
 			known.Granted = g.Step + 1
+		case old != nil && old.Lost && latest: // the trainer has gone back behind it
+			r.spend(old.Seqs)
+			*old = g
 		default:
 			r.spend(g.Seqs)
 		}
 		news = true
 	}
-	if served && mark.Completed > known.Completed {
-		known.Completed, news = min(mark.Completed, known.Granted), true
+	completed := min(mark.Completed, known.Granted)
+	if served && completed > known.Completed || began && completed < known.Completed {
+		known.Completed, news = completed, true
+	}
+	if began {
+		known.Begin(mark.Generation, completed)
+	}
+	if r.features.LateRewinds && mark.Generation >= known.Generation {
+		known.Generation, news = mark.Generation, true
+		if served {
+			r.Repaired = mark.Generation // of nobody who announced himself to the account there is now
+		}
 	}
 	if news {
 		known.Serial++ // the buffer's account is behind it
 	}
 }
+
+func (e endedEra) served() bool { return e.Served }
 
 // spend has groups never given out again.
 func (r *Run) spend(seqs []rollout.GroupSeq) {
@@ -163,7 +187,9 @@ func (m *Machine) repair(found Account, take func(AccountRead)) {
 			}
 			heard := m.Mark
 			if m.features.LateNews {
-				m.Ended = append(m.Ended[max(0, len(m.Ended)-keptEras+1):], endedEra{heard.Era, heard.Serial})
+				m.Ended = append(m.Ended[max(0, len(m.Ended)-keptEras+1):], endedEra{
+					heard.Era, heard.Serial, heard.Generation > m.Repaired,
+				})
 				m.Repaired = r.Account.Mark.Generation
 			}
 			m.learn(r.Account.Mark)
@@ -179,11 +205,15 @@ func (m *Machine) repair(found Account, take func(AccountRead)) {
 // account repaired once more.
 func (m *Machine) heardMeanwhile(asked, heard rollout.Mark) {
 	told := heard.Granted > asked.Granted || heard.Completed > asked.Completed || heard.Generation > asked.Generation
-	if !m.features.LateNews || !told {
+	back := m.features.LateRewinds && heard.Completed < asked.Completed
+	if !m.features.LateNews || !told && !back {
 		return
 	}
 	m.Mark.Granted = max(m.Mark.Granted, heard.Granted)
 	m.Mark.Completed = max(m.Mark.Completed, min(heard.Completed, m.Mark.Granted))
+	if back {
+		m.Mark.Completed = heard.Completed
+	}
 	m.Mark.Generation = max(m.Mark.Generation, heard.Generation)
 	m.Mark.Serial++ // the buffer's account is behind it
 	m.needsSync = true

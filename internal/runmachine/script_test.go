@@ -27,7 +27,7 @@ import (
 //	probe 21 steps=2 [for=1h] | probe end
 //	publish 1 /path [digest=d]   with the answers that fault=CODE (of loads) and unfit=CODE (of the inspection) give
 //	save | back            Redis comes back as it was when it was saved
-//	late era=1 serial=9 [step=1 3-5] [completed=2]   the account of an era that is over has told more
+//	late era=1 serial=9 [step=1 3-5] [completed=2] [generation=4]   the account of an era that is over has told more
 //	pass 15s | forget [batches] | cut | lost [late] | hold TASK | answer | fail TASK | slow 600ms
 //	account                what the run counts
 func TestScripts(t *testing.T) {
@@ -187,7 +187,8 @@ func lateMark(t *testing.T, d *datadriven.TestData) rollout.Mark {
 		n, _ := strconv.ParseInt(textOf(d, name, "0"), 10, 64)
 		return n
 	}
-	mark := rollout.Mark{Era: number("era"), Serial: number("serial"), Completed: rollout.Step(number("completed"))}
+	mark := rollout.Mark{Era: number("era"), Serial: number("serial"), Completed: rollout.Step(number("completed")),
+		Generation: rollout.TrainerGeneration(number("generation"))}
 	if d.HasArg("step") {
 		seqs := groupsOf(t, d)
 		mark.Grants = []rollout.Grant{{Step: rollout.Step(number("step")), Seqs: seqs, Digest: fmt.Sprint(seqs)}}

@@ -1,5 +1,5 @@
 -- ARGV: era that it has from now on, serial, epoch, version, first step not completed, first never granted, next group to
--- be launched, completed steps to retain, now, what the run knows (JSON: playing, ready, grants), facts of a lost and of a
+-- be launched, completed steps to retain, now, what the run knows (JSON: playing, ready, grants, terms), facts of a lost and of a
 -- stale group (templates), games of a group at most. Makes an account that came back older one in which nothing is undone that trainers were
 -- told: completed steps stay completed, granted ones granted, with the same batches where these survive, or lost.
 -- What no workflow will finish is dropped. Answers what was found and lost, as JSON, also when it was done before.
@@ -8,6 +8,7 @@ local MAX_LOST = 64 -- steps that are named
 local MAX_RECORDS = 4096 -- steps that are marked as lost
 local MAX_GROUPS = 65536 -- groups that may have left unheard
 local MAX_GAMES = 65536 -- games of groups that are dropped, of which something may be left elsewhere
+local STRIDE = 64 -- generations that a master which was cut off may give out before it hears of the next one
 local era = tonumber(ARGV[1])
 if int('era') >= era then return {'ok', 0, call('HGET', run, 'repair') or '{}', mark()} end
 local next_step, granted, following = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -44,7 +45,8 @@ local function lose(seq)
   lost_groups = lost_groups + 1
 end
 
-call('HSET', run, 'epoch', math.max(int('epoch'), tonumber(ARGV[3])) + 1)
+-- A master that was cut off goes on counting generations, which must not be those of this account.
+call('HSET', run, 'epoch', math.max(int('epoch'), tonumber(ARGV[3])) + STRIDE)
 if tonumber(ARGV[4]) > int('version') then call('HSET', run, 'version', ARGV[4]) end
 
 -- What was granted here and by another batch there: the first one counts, and nothing of the second is trained on again.
@@ -115,6 +117,17 @@ for k = first, granted - 1 do
   elseif call('HEXISTS', step_key(k), 'done') == 0 then
     call('HSET', step_key(k), 'completed', ARGV[9], 'done', 1, 'lost_record', 1)
     lost_records = lost_records + 1
+  end
+end
+-- A record of before a trainer went back is not the one that was made after it.
+for _, t in ipairs(known.terms) do
+  for k = math.max(t.from, next_step - MAX_RECORDS), next_step - 1 do
+    local of = call('HMGET', step_key(k), 'epoch', 'done', 'lost_record')
+    if of[2] and not of[3] and tonumber(of[1] or '0') < t.epoch then
+      call('HDEL', step_key(k), 'report', 'fleet', 'engines')
+      call('HSET', step_key(k), 'lost_record', 1)
+      lost_records = lost_records + 1
+    end
   end
 end
 local oldest = int('oldest')
