@@ -22,8 +22,8 @@ func (w *rollbacks) split() {
 }
 
 // heal has the server hear of the new master, and all that was written to the old one vanish. Or the old one is
-// promoted again, as it is. What the run was told by the old side it has dealt with before: docs/guarantees.md says what
-// may happen else.
+// promoted again, as it is. What the run was told by the old side it has dealt with before: docs/guarantees.md says
+// what may happen else.
 func (w *rollbacks) heal() {
 	w.event(runmachine.BufferChanged{})
 	old := w.cutOff
