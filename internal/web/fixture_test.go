@@ -91,7 +91,7 @@ func (s *service) status() rollout.RunStatus {
 
 func (s *service) engine() rollout.Engine {
 	return rollout.Engine{ID: "engine-0", URL: "http://127.0.0.1:1", State: rollout.EngineReady, Since: began,
-		MaxInFlight: 4, Load: rollout.EngineLoad{At: began, Running: 3, OutputTPS: 1234, InputTPS: 56789, KVUsage: 0.5},
+		MaxInFlight: 8, Load: rollout.EngineLoad{At: began, Running: 3, OutputTPS: 1234, InputTPS: 56789, KVUsage: 0.5},
 		Adapters: []string{"demo-v7"}, Reason: s.reason, Slow: s.reason}
 }
 
