@@ -21,9 +21,11 @@ func Find(getenv func(string) string, root string) (string, error) {
 }
 
 // DevServer is the arguments that run the dev server on a port of loopback. Tasks have priorities, which server 1.29
-// has switched off, and new ones go to one partition of their queue: each partition has an order of its own.
+// has switched off. A queue has one partition: each has an order of its own, and passes on one poll at a time to the
+// first, so that workers would wait at empty ones beside tasks that wait.
 func DevServer(port string, more ...string) []string {
 	return append([]string{"server", "start-dev", "--ip", "127.0.0.1", "--port", port, "--log-level", "error",
 		"--dynamic-config-value", "matching.useNewMatcher=true",
+		"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1",
 		"--dynamic-config-value", "matching.numTaskqueueWritePartitions=1"}, more...)
 }
