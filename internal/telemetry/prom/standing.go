@@ -40,6 +40,7 @@ func (m *Metrics) Stand(s Standing) {
 	there := map[rollout.EngineID]bool{}
 	for _, e := range s.Engines {
 		there[e.ID] = true
+		m.vectors.engineUp.WithLabelValues(string(e.ID)).Set(truth(e.State == rollout.EngineReady))
 	}
 	for _, e := range m.standing.Engines {
 		if there[e.ID] {

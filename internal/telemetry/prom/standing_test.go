@@ -42,7 +42,8 @@ func TestStanding(t *testing.T) {
 		`millrace_run_progress_timestamp_seconds{run="demo"} 1500.25`,
 		`millrace_step_wait_ratio{run="demo",steps="1"} 0.3`,
 		`millrace_step_wait_ratio{run="demo",steps="3"} 0`, // the wait before step 0 is the prefill
-		`millrace_engine_state{engine="a",state="lost"} 1`, `millrace_engine_state{engine="a",state="ready"} 0`,
+		`millrace_engine_up{engine="a"} 0`, `millrace_engine_state{engine="a",state="lost"} 1`,
+		`millrace_engine_state{engine="a",state="ready"} 0`,
 		`millrace_workers{state="alive"} 1`, `millrace_workers{state="stopped"} 0`, `millrace_redis_up 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
