@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/sim"
 	"github.com/millrace/millrace/internal/sim/calibration"
+	"github.com/millrace/millrace/internal/waitline"
 )
 
 // planOptions are the flags of `millrace plan`.
@@ -125,9 +126,10 @@ func planRun(ctx context.Context, env environment, o planOptions, args []string,
 			return err
 		}
 	}
-	options := plan.Options{Simulate: play, Workers: o.workers, Now: time.Now,
-		Tell: newPlanProgress(env, request).tell}
+	progress := newPlanProgress(env, request)
+	options := plan.Options{Simulate: play, Workers: o.workers, Now: time.Now, Tell: progress.tell}
 	made, err := plan.Make(ctx, request, options)
+	progress.End()
 	if made == nil {
 		return err
 	}
@@ -259,35 +261,27 @@ func nearbyEngines(now int) []int {
 	return append(out, now)
 }
 
-// planProgress says how far a plan is, if it takes long.
+// planProgress shows how far a plan is.
 type planProgress struct {
-	env       environment
-	request   plan.Request
+	*waitline.Line
+	seeds     int
 	announced bool
-	said      time.Duration // since the beginning
 }
 
-// long is how long a plan may take without saying so before.
+// long is how long a plan may take without saying what can be done about it.
 const long = time.Minute
 
 func newPlanProgress(env environment, r plan.Request) *planProgress {
-	return &planProgress{env: env, request: r}
+	return &planProgress{Line: waitline.Start(env.stderr, "planning"), seeds: r.Seeds}
 }
 
 func (p *planProgress) tell(now plan.Progress) {
-	if now.Done == now.Of {
-		return
+	if !p.announced && now.Done < now.Of && now.Left > long {
+		p.announced = true
+		p.Say(fmt.Sprintf("%d settings, %d seeds each, will take about %v; Ctrl-C shows what is known by then, fewer --seeds or "+
+			"a smaller grid take less", now.Of, p.seeds, now.Left.Round(time.Second)))
 	}
-	if !p.announced && now.Left > long {
-		p.announced, p.said = true, now.Passed
-		p.env.say("%d settings, %d seeds each, will take about %v; Ctrl-C shows what is known by then, fewer --seeds or a "+
-			"smaller grid take less", now.Of, p.request.Seeds, now.Left.Round(time.Second))
-		return
-	}
-	if now.Passed-p.said >= quietFor {
-		p.said = now.Passed
-		p.env.say("planning: %d of %d settings; about %v left", now.Done, now.Of, now.Left.Round(time.Second))
-	}
+	p.At(int64(now.Done), int64(now.Of), "settings", "")
 }
 
 // meetsRecord is the largest median error of step times with which a simulation is said to meet a record, as diagnosis

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace/millrace/internal/plan"
@@ -138,17 +139,22 @@ func TestPlanAsJSON(t *testing.T) {
 // A plan that takes long says so when its first setting is known, and then how far it is.
 func TestPlanProgress(t *testing.T) {
 	t.Parallel()
-	var says bytes.Buffer
-	p := newPlanProgress(environment{stderr: &says}, plan.Request{Seeds: 5})
-	p.tell(plan.Progress{Done: 1, Of: 96, Passed: 2 * time.Second, Left: 3 * time.Minute})
-	p.tell(plan.Progress{Done: 2, Of: 96, Passed: 3 * time.Second, Left: 3 * time.Minute})
-	p.tell(plan.Progress{Done: 9, Of: 96, Passed: 20 * time.Second, Left: 2 * time.Minute})
-	p.tell(plan.Progress{Done: 96, Of: 96, Passed: 200 * time.Second})
-	want := "96 settings, 5 seeds each, will take about 3m0s; Ctrl-C shows what is known by then, fewer --seeds or a " +
-		"smaller grid take less\nplanning: 9 of 96 settings; about 2m0s left\n"
-	if says.String() != want {
-		t.Errorf("says %q, want %q", says.String(), want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var says bytes.Buffer
+		p := newPlanProgress(environment{stderr: &says}, plan.Request{Seeds: 5})
+		time.Sleep(2 * time.Second)
+		p.tell(plan.Progress{Done: 1, Of: 96, Left: 3 * time.Minute})
+		time.Sleep(18 * time.Second)
+		p.tell(plan.Progress{Done: 10, Of: 96, Left: 172 * time.Second})
+		time.Sleep(3 * time.Minute)
+		p.tell(plan.Progress{Done: 96, Of: 96})
+		p.End()
+		want := "96 settings, 5 seeds each, will take about 3m0s; Ctrl-C shows what is known by then, fewer --seeds or a " +
+			"smaller grid take less\nplanning [##----------------------] 10 of 96 settings; about 2m52s left\n"
+		if says.String() != want {
+			t.Errorf("says %q, want %q", says.String(), want)
+		}
+	})
 }
 
 // Ctrl-C ends a plan and shows what is known.

@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/settings"
 	"github.com/millrace/millrace/internal/sim"
+	"github.com/millrace/millrace/internal/waitline"
 )
 
 // maxSeeds bounds how often one command simulates a run.
@@ -150,6 +151,7 @@ func simulateRun(ctx context.Context, env environment, o simulateOptions, play s
 		one.Seed += int64(i)
 		progress := newSimulationProgress(env, one, o.steps, i, o.seeds)
 		result, err := play(ctx, one, sim.Options{Progress: progress.step, MaxSteps: o.steps, Detail: detailedSteps})
+		progress.End()
 		if err != nil {
 			return fmt.Errorf("simulate %s: %w", o.file, err)
 		}
@@ -180,40 +182,26 @@ func (e environment) readSetupFile(path string, assignments []string) (sim.Setup
 	return environments.ReadSetup(path, data, assignments)
 }
 
-// quietFor is how long a simulation may take before it says how far it is, and how long between two lines of it.
-const quietFor = 3 * time.Second
-
-// simulationProgress says how far a simulation is, if it takes long.
+// simulationProgress shows how far a simulation is.
 type simulationProgress struct {
-	env         environment
-	steps       int
-	seed, seeds int
-	began, said time.Time
+	*waitline.Line
+	steps int
 }
 
 func newSimulationProgress(env environment, s sim.Setup, steps, seed, seeds int) *simulationProgress {
 	if steps == 0 {
 		steps = s.Steps
 	}
-	now := time.Now()
-	return &simulationProgress{env: env, steps: steps, seed: seed, seeds: seeds, began: now, said: now}
+	what := "simulating"
+	if seeds > 1 {
+		what += fmt.Sprintf(" seed %d of %d", seed+1, seeds)
+	}
+	return &simulationProgress{waitline.Start(env.stderr, what), steps}
 }
 
 // step hears of a completed step.
 func (p *simulationProgress) step(step rollout.Step, virtual time.Duration) {
-	now := time.Now()
-	if now.Sub(p.said) < quietFor {
-		return
-	}
-	p.said = now
-	done := int(step) + 1
-	left := time.Duration(float64(now.Sub(p.began)) * float64(p.steps-done) / float64(done))
-	which := ""
-	if p.seeds > 1 {
-		which = fmt.Sprintf("seed %d of %d, ", p.seed+1, p.seeds)
-	}
-	p.env.say("simulating: %sstep %d of %d, %v of virtual time; about %v left", which, done, p.steps,
-		virtual.Round(time.Second), left.Round(time.Second))
+	p.At(int64(step)+1, int64(p.steps), "steps", virtual.Round(time.Second).String()+" of virtual time")
 }
 
 // diagnosed is the diagnosis of a simulated run, with commands that simulate what would help.

@@ -23,6 +23,8 @@ const (
 	linesEvery = 10 * time.Second
 	// barWidth is the characters of a bar.
 	barWidth = 24
+	// eraseLine takes away what is painted.
+	eraseLine = "\r\x1b[K"
 )
 
 // Line is a wait that is shown. Its methods may be called concurrently.
@@ -73,6 +75,17 @@ func (l *Line) At(done, of int64, unit, note string) {
 	}
 }
 
+// Say writes lines that stay, above the line that is painted over.
+func (l *Line) Say(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear := ""
+	if l.painted {
+		clear = eraseLine
+	}
+	_, _ = io.WriteString(l.w, clear+termtext.Block(text)+"\n") // it is only shown
+}
+
 // End ends the wait and takes its line away. It may be called again.
 func (l *Line) End() {
 	l.mu.Lock()
@@ -94,17 +107,16 @@ func (l *Line) paint() {
 		select {
 		case <-l.stop:
 			if l.painted {
-				_, _ = io.WriteString(l.w, "\r\x1b[K") // a terminal that is gone needs no clearing
+				_, _ = io.WriteString(l.w, eraseLine) // a terminal that is gone needs no clearing
 			}
 			return
 		case now := <-ticker.C:
 			if passed := now.Sub(l.began); passed >= quiet {
 				l.mu.Lock()
-				text := l.state.Text(passed)
-				l.mu.Unlock()
 				l.painted = true
 				// a line that is too long is cut, not wrapped, or it could not be painted over
-				_, _ = io.WriteString(l.w, "\x1b[?7l\r"+Spin(frame)+" "+termtext.Line(text)+"\x1b[K\x1b[?7h")
+				_, _ = io.WriteString(l.w, "\x1b[?7l\r"+Spin(frame)+" "+termtext.Line(l.state.Text(passed))+"\x1b[K\x1b[?7h")
+				l.mu.Unlock()
 			}
 		}
 	}
