@@ -146,12 +146,13 @@ func simulateRun(ctx context.Context, env environment, o simulateOptions, play s
 		return usage("--steps %d: the run has %d steps; a longer one: --set steps=%d", o.steps, setup.Steps, o.steps)
 	}
 	s := simulation{File: o.file, Setup: setup, Assumed: assumed, given: o.set}
+	progress := newSimulationProgress(env, setup, o.steps, o.seeds)
+	defer progress.End()
 	for i := range o.seeds {
 		one := setup
 		one.Seed += int64(i)
-		progress := newSimulationProgress(env, one, o.steps, i, o.seeds)
+		progress.seed = i
 		result, err := play(ctx, one, sim.Options{Progress: progress.step, MaxSteps: o.steps, Detail: detailedSteps})
-		progress.End()
 		if err != nil {
 			return fmt.Errorf("simulate %s: %w", o.file, err)
 		}
@@ -162,6 +163,7 @@ func simulateRun(ctx context.Context, env environment, o simulateOptions, play s
 			}
 		}
 	}
+	progress.End()
 	if o.format == "json" {
 		return s.writeJSON(env.stdout)
 	}
@@ -182,26 +184,26 @@ func (e environment) readSetupFile(path string, assignments []string) (sim.Setup
 	return environments.ReadSetup(path, data, assignments)
 }
 
-// simulationProgress shows how far a simulation is.
+// simulationProgress shows how far simulations with one seed after another are.
 type simulationProgress struct {
 	*waitline.Line
-	steps int
+	steps, seed, seeds int
 }
 
-func newSimulationProgress(env environment, s sim.Setup, steps, seed, seeds int) *simulationProgress {
+func newSimulationProgress(env environment, s sim.Setup, steps, seeds int) *simulationProgress {
 	if steps == 0 {
 		steps = s.Steps
 	}
-	what := "simulating"
-	if seeds > 1 {
-		what += fmt.Sprintf(" seed %d of %d", seed+1, seeds)
-	}
-	return &simulationProgress{waitline.Start(env.stderr, what), steps}
+	return &simulationProgress{Line: waitline.Start(env.stderr, "simulating"), steps: steps, seeds: seeds}
 }
 
 // step hears of a completed step.
 func (p *simulationProgress) step(step rollout.Step, virtual time.Duration) {
-	p.At(int64(step)+1, int64(p.steps), "steps", virtual.Round(time.Second).String()+" of virtual time")
+	note := virtual.Round(time.Second).String() + " of virtual time"
+	if p.seeds > 1 {
+		note = fmt.Sprintf("seed %d of %d", p.seed+1, p.seeds)
+	}
+	p.At(int64(p.seed*p.steps)+int64(step)+1, int64(p.seeds*p.steps), "steps", note)
 }
 
 // diagnosed is the diagnosis of a simulated run, with commands that simulate what would help.
