@@ -114,27 +114,17 @@ func (a *allEvents) run(ctx context.Context, last int, follow bool) error {
 	}
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	var lost time.Time // since when the server has been unavailable
+	server := a.outage(eventPatience)
 	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
+		if err := tick(ctx, ticker); err != nil {
+			return err
 		}
 		events, err := a.read(ctx)
 		if writeErr := a.write(events); writeErr != nil {
 			return writeErr
 		}
-		switch {
-		case err == nil:
-			lost = time.Time{}
-		case ExitCode(err) != ExitUnavailable:
-			return err
-		case lost.IsZero():
-			lost = a.now()
-			a.say("the server does not answer; waiting for it")
-		case a.now().Sub(lost) > eventPatience:
-			return err
+		if down := server.after(err); down != nil {
+			return down
 		}
 	}
 }
@@ -199,15 +189,12 @@ func (a *allEvents) look(ctx context.Context) error {
 	}
 	runs := a.named
 	if len(runs) == 0 {
-		type list struct {
-			Runs []rollout.RunStatus `json:"runs"`
-		}
-		l, _, err := apiclient.Get[list](ctx, a.client.Client, "/v1/runs")
+		all, _, err := allRuns(ctx, a.client.Client, false)
 		if err != nil {
 			return err
 		}
 		a.add("", "/v1/events")
-		for _, r := range l.Runs {
+		for _, r := range all {
 			runs = append(runs, string(cmp.Or(r.ID, r.Spec.Name)))
 		}
 	}

@@ -63,31 +63,26 @@ func (s *session) top(ctx context.Context, c Client, every time.Duration, views 
 	p := &progress{w: s.Stdout, repaint: s.format == "table" && terminal(s.Stdout)}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	var lost time.Time // since when the server has been unavailable
+	server := s.outage(patience)
 	for shown := 0; ; {
 		engines, a, err := c.Engines(ctx)
-		switch {
-		case err == nil:
-			lost = time.Time{}
+		if err == nil {
 			if err := s.view(p, engines, a); err != nil {
 				return err
 			}
 			if shown++; shown == views {
 				return nil
 			}
-		case shown == 0 || ExitCode(err) != ExitUnavailable:
+		} else if shown == 0 {
 			return err
-		case lost.IsZero():
-			lost = s.now()
+		} else if server.since.IsZero() {
 			p.painted = 0
-			s.say("the server does not answer; waiting for it")
-		case s.now().Sub(lost) > patience:
+		}
+		if err := server.after(err); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
+		if err := tick(ctx, ticker); err != nil {
+			return err
 		}
 	}
 }

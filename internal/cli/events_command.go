@@ -166,30 +166,20 @@ func (r *reader) document(events []event) error {
 func (r *reader) follow(ctx context.Context) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	var lost time.Time // since when the server has been unavailable
+	server := r.outage(eventPatience)
 	for {
 		events, atEnd, err := r.page(ctx)
-		switch {
-		case err == nil:
-			lost = time.Time{}
-			if err := r.write(events); err != nil {
-				return err
-			}
-			if !atEnd {
-				continue
-			}
-		case ExitCode(err) != ExitUnavailable:
-			return err
-		case lost.IsZero():
-			lost = r.now()
-			r.say("the server does not answer; waiting for it")
-		case r.now().Sub(lost) > eventPatience:
+		if down := server.after(err); down != nil {
+			return down
+		}
+		if err := r.write(events); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
+		if err == nil && !atEnd {
+			continue
+		}
+		if err := tick(ctx, ticker); err != nil {
+			return err
 		}
 	}
 }

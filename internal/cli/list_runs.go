@@ -15,11 +15,16 @@ func allRuns(ctx context.Context, c *apiclient.Client, active bool) (runs []roll
 		Runs []rollout.RunStatus `json:"runs"`
 		Next rollout.RunName     `json:"next"`
 	}
-	path, pages := "/v1/runs", 1
+	query := url.Values{}
 	if active {
-		path += "?active=true"
+		query.Set("active", "true")
 	}
+	pages := 1
 	for ; ; pages++ {
+		path := "/v1/runs"
+		if len(query) > 0 {
+			path += "?" + query.Encode()
+		}
 		page, a, err := apiclient.Get[list](ctx, c, path)
 		if err != nil {
 			return nil, nil, err
@@ -28,7 +33,7 @@ func allRuns(ctx context.Context, c *apiclient.Client, active bool) (runs []roll
 		if page.Next == "" {
 			break
 		}
-		path = "/v1/runs?after=" + url.QueryEscape(string(page.Next))
+		query.Set("after", string(page.Next))
 	}
 	if pages > 1 {
 		body, err = json.Marshal(map[string]any{"runs": runs})

@@ -48,7 +48,8 @@ func (s *session) waitDrained(ctx context.Context, c Client, id string, leaves b
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	most := int64(0)
-	var lost time.Time // since when the server has been unavailable
+	server := s.outage(patience)
+	server.tell = line.Say
 	for {
 		e, _, err := apiclient.Get[rollout.Engine](ctx, c.Client, apiclient.EnginePath(id))
 		switch {
@@ -57,7 +58,6 @@ func (s *session) waitDrained(ctx context.Context, c Client, id string, leaves b
 			s.say("engine %s has left", id)
 			return nil
 		case err == nil:
-			lost = time.Time{}
 			left := int64(e.Load.Running + e.Load.Waiting)
 			most = max(most, left)
 			line.At(most-left, most, "requests", string(e.State))
@@ -70,17 +70,12 @@ func (s *session) waitDrained(ctx context.Context, c Client, id string, leaves b
 				s.say("engine %s has finished what it had", id)
 				return nil
 			}
-		case ExitCode(err) != ExitUnavailable:
-			return err
-		case lost.IsZero():
-			lost = s.now()
-		case s.now().Sub(lost) > patience:
+		}
+		if err := server.after(err); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
+		if err := tick(ctx, ticker); err != nil {
+			return err
 		}
 	}
 }

@@ -35,30 +35,23 @@ func (s *session) watch(ctx context.Context, c Client, run rollout.RunName, w io
 	p := &progress{w: w, repaint: terminal(w)}
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	var lost time.Time // since when the server has been unavailable
+	server := s.outage(patience)
+	server.tell = func(text string) { s.note(p, text) }
 	for {
 		v, a, err := c.run(ctx, run)
-		switch {
-		case err == nil:
-			lost = time.Time{}
+		if err == nil {
 			if err := s.see(ctx, c, p, v, a); err != nil {
 				return v.RunStatus, err
 			}
 			if v.State.Over() {
 				return v.RunStatus, nil
 			}
-		case ExitCode(err) != ExitUnavailable:
-			return rollout.RunStatus{}, err
-		case lost.IsZero():
-			lost = s.now()
-			s.note(p, "the server does not answer; waiting for it")
-		case s.now().Sub(lost) > patience:
+		}
+		if err := server.after(err); err != nil {
 			return rollout.RunStatus{}, err
 		}
-		select {
-		case <-ctx.Done():
-			return rollout.RunStatus{}, context.Cause(ctx)
-		case <-ticker.C:
+		if err := tick(ctx, ticker); err != nil {
+			return rollout.RunStatus{}, err
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (s *session) watchVerdict(ctx context.Context, c Client, run rollout.RunNam
 	ticker := time.NewTicker(verdictEvery)
 	defer ticker.Stop()
 	var said verdictsSaid
-	var lost time.Time
+	server := s.outage(patience)
 	for {
 		err := s.sayVerdict(ctx, c, run, &said)
 		switch {
@@ -36,20 +36,12 @@ func (s *session) watchVerdict(ctx context.Context, c Client, run rollout.RunNam
 			return errProblem
 		case err == nil && said.over:
 			return nil
-		case err == nil:
-			lost = time.Time{}
-		case ExitCode(err) != ExitUnavailable:
-			return err
-		case lost.IsZero():
-			lost = s.now()
-			s.say("the server does not answer; waiting for it")
-		case s.now().Sub(lost) > patience:
+		}
+		if err := server.after(err); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
+		if err := tick(ctx, ticker); err != nil {
+			return err
 		}
 	}
 }

@@ -26,18 +26,16 @@ func (m *Model) runSummary() []Line {
 		lines = append(lines, Line{fmt.Sprintf("engines  %.1f ready, %.0f %% of slots, %.0f queued, in %.0f, out %.0f tok/s",
 			f.Engines, 100*f.SlotShare, f.QueuedRequests, f.InputTPS, f.OutputTPS), Plain})
 	}
-	for i := range r.Waits {
-		if w := &r.Waits[i]; w.What == "batch" {
-			lines = append(lines, Line{fmt.Sprintf("trainer  waits %s for a batch: %s", span(m.now.Sub(w.Since)), w.Detail),
-				Warn})
-		}
-	}
+	lines = append(lines, m.waitLines(r)...)
 	if r.Attempts.Failed > 0 {
 		text := fmt.Sprintf("games    %d finished, %d attempts failed", r.Attempts.Finished, r.Attempts.Failed)
 		if worst, failing := r.Attempts.Worst(); failing {
 			text += fmt.Sprintf(", the last %d in a row with %s", worst.InRow, worst.Code)
 		}
 		lines = append(lines, Line{text, Warn})
+	}
+	if text := dropped(r); text != "" {
+		lines = append(lines, Line{"dropped  " + text, Warn})
 	}
 	for _, a := range r.Alarms {
 		lines = append(lines, Line{"PROBLEM  " + a.Text, Bad}, Line{"to do    " + a.Advice, Bad})
@@ -46,6 +44,46 @@ func (m *Model) runSummary() []Line {
 		lines = append(lines, Line{"note     " + text, style})
 	}
 	return lines
+}
+
+// waitLines is what the run waits for, but for what other lines say: groups that are played or queued, and alarms.
+func (m *Model) waitLines(r *Run) (lines []Line) {
+	for i := range r.Waits {
+		w := &r.Waits[i]
+		since := ""
+		if !w.Since.IsZero() {
+			since = " " + span(m.now.Sub(w.Since))
+		}
+		switch {
+		case w.What == "batch":
+			lines = append(lines, Line{fmt.Sprintf("trainer  waits%s for a batch: %s", since, w.Detail), Warn})
+		case w.What == "games", w.What == "dispatch", isAlarm(r, w):
+		case w.What == "record": // the trainer trains
+			lines = append(lines, Line{fmt.Sprintf("trainer  has %s; awaited is %s", w.Owner, w.Detail), Plain})
+		default:
+			lines = append(lines, Line{fmt.Sprintf("waits    %s%s: %s", w.Owner, since, w.Detail), Warn})
+		}
+	}
+	return lines
+}
+
+// isAlarm reports whether a wait is one of the run's alarms in other words.
+func isAlarm(r *Run, w *Wait) bool {
+	return slices.ContainsFunc(r.Alarms, func(a rollout.Alarm) bool { return strings.HasPrefix(w.Detail, a.Text) })
+}
+
+// dropped is how many groups left without being trained on, by why.
+func dropped(r *Run) string {
+	var parts []string
+	for _, left := range r.Departures {
+		if left.Code != rollout.Trained && left.Groups > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", left.Groups, left.Code))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "groups that were not trained on: " + strings.Join(parts, ", ")
 }
 
 // bufferBar is the groups outstanding by state, drawn against the target.

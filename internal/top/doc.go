@@ -18,6 +18,7 @@ type Run struct {
 	Buffer     rollout.BufferCounts  `json:"buffer"`
 	ReadyDepth float64               `json:"ready_depth"`
 	Fleet      *rollout.FleetView    `json:"fleet"`
+	Departures []rollout.LengthCount `json:"departures"`
 	Attempts   rollout.AttemptCounts `json:"tries"`
 	Alarms     []rollout.Alarm       `json:"alarms"`
 	Waits      []Wait                `json:"waits"`
