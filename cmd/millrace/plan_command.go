@@ -278,8 +278,8 @@ func newPlanProgress(env environment, r plan.Request) *planProgress {
 func (p *planProgress) tell(now plan.Progress) {
 	if !p.announced && now.Done < now.Of && now.Left > long {
 		p.announced = true
-		p.Say(fmt.Sprintf("%d settings, %d seeds each, will take about %v; Ctrl-C shows what is known by then, fewer --seeds or "+
-			"a smaller grid take less", now.Of, p.seeds, now.Left.Round(time.Second)))
+		p.Say(fmt.Sprintf("%d settings, %d seeds each, will take about %v; Ctrl-C shows what is known by then, fewer "+
+			"--seeds or a smaller grid take less", now.Of, p.seeds, now.Left.Round(time.Second)))
 	}
 	p.At(int64(now.Done), int64(now.Of), "settings", "")
 }
