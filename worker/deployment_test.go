@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -131,7 +133,7 @@ type deployment struct {
 	trained  chan error
 
 	mu     sync.Mutex
-	before map[string]bool // identities of the workers of the version before
+	before map[string]bool // process ids of the workers of the version before
 }
 
 func newDeployment(t *testing.T) *deployment {
@@ -302,7 +304,7 @@ func (d *deployment) worker(how ...string) *process {
 	go func() { p.done <- cmd.Wait() }()
 	if isOld {
 		d.mu.Lock()
-		d.before[fmt.Sprintf("%d@", cmd.Process.Pid)] = true
+		d.before[strconv.Itoa(cmd.Process.Pid)] = true
 		d.mu.Unlock()
 	}
 	d.t.Cleanup(p.kill)
@@ -444,12 +446,16 @@ func (d *deployment) history(id, execution string) *history.History {
 	return h
 }
 
-// isBefore reports whether a worker is of the version before, by the process id that its identity begins with.
+// processOf finds the process id in a worker's identity: that of the registry of workers, or Temporal's own, which
+// earlier versions have.
+var processOf = regexp.MustCompile(`^(\d+)@|-(\d+)-[0-9a-f]{8}$`)
+
+// isBefore reports whether a worker is of the version before.
 func (d *deployment) isBefore(identity string) bool {
-	pid, _, _ := strings.Cut(identity, "@")
+	found := processOf.FindStringSubmatch(identity)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.before[pid+"@"]
+	return found != nil && d.before[found[1]+found[2]]
 }
 
 func patchesIn(h *history.History) (ids []string) {
