@@ -45,6 +45,7 @@ func TestWhatWatchersCost(t *testing.T) {
 		Programs: stack.Programs{Millrace: os.Getenv("MILLRACE_BINARY"), Temporal: os.Getenv("MILLRACE_TEMPORAL"),
 			Redis: redis},
 		Dir: t.TempDir(), Workers: 1, Engines: 2, EngineArgs: []string{"--speed", "30"}, Volatile: true,
+		Service: "retain_steps: 2\n",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -149,9 +150,13 @@ func start(t *testing.T, client *apiclient.Client, name rollout.RunName, steps i
 	t.Helper()
 	err := client.StartRun(t.Context(), rollout.Spec{Name: name, Model: "Qwen/Qwen2.5-7B-Instruct", Steps: steps,
 		Environment: rollout.Environment{Kind: "diplomacy", Options: []byte(`{"horizon_years": 1}`)},
-		Group:       rollout.GroupSpec{Samples: 4}, Sampling: rollout.Sampling{Temperature: 0.8, MaxTokens: 80},
-		Buffer:   rollout.BufferSpec{Depth: 2, GroupsPerStep: 2, MaxStaleness: 4, OnStale: rollout.DropStale},
-		Adapters: rollout.AdapterSpec{Rank: 8, PathPrefix: os.TempDir()}})
+		Group:       rollout.GroupSpec{Samples: 4, MinSamples: 4},
+		Sampling:    rollout.Sampling{Temperature: 0.8, TopP: 1, MaxTokens: 80},
+		Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: 2, MaxStaleness: 4, OnStale: rollout.DropStale},
+		Adapters:    rollout.AdapterSpec{Rank: 8, PathPrefix: os.TempDir()},
+		Dispatch:    rollout.Dispatch{Policy: rollout.LeastTokens},
+		Timeouts: rollout.Timeouts{Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(15 * time.Minute),
+			Heartbeat: rollout.Duration(10 * time.Second)}})
 	if err != nil {
 		t.Fatal(err)
 	}

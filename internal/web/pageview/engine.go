@@ -46,7 +46,7 @@ func EngineOf(e rollout.Engine, runs []rollout.RunStatus, fleet runhistory.Facts
 	for _, c := range e.Closures {
 		v.Closed = append(v.Closed, brief(c.Text(now)))
 	}
-	v.Figures = engineFigures(e)
+	v.Figures = engineFigures(e, now)
 	v.Adapters = adapterRows(e, runs)
 	v.Happenings = latestFirst(engineHappenings(e.ID, fleet))
 	v.Window, v.Panels = w, w.enginePanels(e.ID, fleet)
@@ -73,7 +73,7 @@ func engineHappenings(id rollout.EngineID, fleet runhistory.Facts) []runhistory.
 	return all
 }
 
-func engineFigures(e rollout.Engine) []Figure {
+func engineFigures(e rollout.Engine, now time.Time) []Figure {
 	l := e.Load
 	if l.At.IsZero() {
 		return []Figure{{"load", "not known", "no look at its counters has succeeded yet"}}
@@ -89,6 +89,10 @@ func engineFigures(e rollout.Engine) []Figure {
 		{"KV cache", units.Percent(l.KVUsage), "in use"},
 		{"prefix cache hits", units.Percent(l.PrefixHitShare), "of the prompts' tokens in the window"},
 		{"preemptions", fmt.Sprintf("%.0f", l.Preemptions), "requests thrown out of the batch in the window"},
+	}
+	if life := now.Sub(l.LifeAt); !l.LifeAt.IsZero() && life >= 0 {
+		figures = append(figures, Figure{"sign of life", units.Seconds(life.Seconds()) + " ago",
+			"the latest: it generated tokens, or answered a canary"})
 	}
 	if l.RequestSec > 0 {
 		figures = append(figures, Figure{"request", units.Seconds(l.RequestSec), "mean time in the engine"})

@@ -2,6 +2,7 @@ package pageview
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,7 +80,11 @@ func TestEnginePanels(t *testing.T) {
 		Text: "a is lost: no answer"}}
 	now := start.Add(495 * time.Second)
 	w := WholeOfEngine("a", fleet, now)
-	view := EngineOf(rollout.Engine{ID: "a"}, nil, fleet, w, now)
+	engine := rollout.Engine{ID: "a", Load: rollout.EngineLoad{At: now, LifeAt: now.Add(-7 * time.Second)}}
+	view := EngineOf(engine, nil, fleet, w, now)
+	if !slices.ContainsFunc(view.Figures, func(f Figure) bool { return f.Name == "sign of life" && f.Value == "7 s ago" }) {
+		t.Errorf("figures %v", view.Figures)
+	}
 	if len(view.Panels) != 5 || len(view.Happenings) != 1 {
 		t.Fatalf("%d charts, happenings %v", len(view.Panels), view.Happenings)
 	}
