@@ -82,7 +82,8 @@ func TestEnginePanels(t *testing.T) {
 	w := WholeOfEngine("a", fleet, now)
 	engine := rollout.Engine{ID: "a", Load: rollout.EngineLoad{At: now, LifeAt: now.Add(-7 * time.Second)}}
 	view := EngineOf(engine, nil, fleet, w, now)
-	if !slices.ContainsFunc(view.Figures, func(f Figure) bool { return f.Name == "sign of life" && f.Value == "7 s ago" }) {
+	seen := func(f Figure) bool { return f.Name == "sign of life" && f.Value == "7 s ago" }
+	if !slices.ContainsFunc(view.Figures, seen) {
 		t.Errorf("figures %v", view.Figures)
 	}
 	if len(view.Panels) != 5 || len(view.Happenings) != 1 {
