@@ -53,11 +53,11 @@ func (w *Workload) Baselines(ctx context.Context) (Comparison, error) {
 		return o.summary(), err
 	}
 	var err error
-	if c.Fastest, err = fixed(most); err != nil {
+	if c.Fastest, err = fixed(Most); err != nil {
 		return c, err
 	}
 	c.Best = c.Fastest
-	for low, high := 0, most; high-low > 1; {
+	for low, high := 0, Most; high-low > 1; {
 		middle := (low + high) / 2
 		s, err := fixed(middle)
 		if err != nil {

@@ -43,17 +43,17 @@ func (w *Workload) Play(ctx context.Context, cfg scaling.Config,
 
 // FixedFleet is the configuration of so many engines.
 func FixedFleet(engines int) scaling.Config {
-	return scaling.Config{Policy: scaling.Fixed, Engines: engines, Min: 1, Max: most}
+	return scaling.Config{Policy: scaling.Fixed, Engines: engines, Min: 1, Max: Most}
 }
 
 // StarvationDriven is the policy that is tried, with nothing said but its bounds.
 func StarvationDriven() scaling.Config {
-	return scaling.Config{Policy: scaling.Starvation, Min: 1, Max: most}
+	return scaling.Config{Policy: scaling.Starvation, Min: 1, Max: Most}
 }
 
 // QueueDriven is the queue policy with a target of requests for each engine. The window is the one of the notes this
 // project grew out of.
 func QueueDriven(target int) scaling.Config {
-	return scaling.Config{Policy: scaling.Queue, Min: 1, Max: most,
+	return scaling.Config{Policy: scaling.Queue, Min: 1, Max: Most,
 		Queue: scaling.QueueConfig{TargetInputs: target, ScaleDown: dur((10 * time.Minute).Seconds())}}
 }

@@ -16,7 +16,7 @@ func TestStarvation(t *testing.T) {
 	for seed := range uint64(12) {
 		w := Draw(FirstSeed + seed)
 		c := Comparison{Seed: w.Seed}
-		o, err := w.Play(context.Background(), FixedFleet(most), nil)
+		o, err := w.Play(context.Background(), FixedFleet(Most), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestStarvation(t *testing.T) {
 	starvation := func(c *Comparison) Summary { return c.Starvation }
 	r := Against(all, starvation, func(c *Comparison) Summary { return c.Fastest })
 	if time, hours := Mean(r.Time), Mean(r.Hours); time > 1.08 || hours > 0.5 {
-		t.Errorf("%.3f times as long as %d engines, with %.3f of the engine-hours", time, most, hours)
+		t.Errorf("%.3f times as long as %d engines, with %.3f of the engine-hours", time, Most, hours)
 	}
 	if c := Courses(all); c.Flaps > 0 || c.Unfounded > 0 || c.Purchases == 0 {
 		t.Errorf("of %d purchases %d are unfounded, and %d changes follow one of the same direction within a cold start",
@@ -46,7 +46,7 @@ func TestDraw(t *testing.T) {
 		if w.Needs != again.Needs || w.ColdStart != again.ColdStart || w.coldStart(3) != again.coldStart(3) {
 			t.Fatalf("workload %d is drawn as %+v, and then as %+v", seed, w, again)
 		}
-		if w.Peak > most || w.ColdStart.Seconds() < 30 || w.ColdStart.Seconds() > 300 {
+		if w.Peak > Most || w.ColdStart.Seconds() < 30 || w.ColdStart.Seconds() > 300 {
 			t.Errorf("workload %d needs %.1f engines, which take %v to start", seed, w.Peak, w.ColdStart)
 		}
 		drifts[w.Drift]++

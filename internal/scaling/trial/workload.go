@@ -42,7 +42,7 @@ type Workload struct {
 const (
 	steps     = 120
 	slots     = 10    // requests that an engine gets at once
-	most      = 12    // engines
+	Most      = 12    // engines of a fleet
 	tokenRate = 700.0 // about what an engine generates with full slots, tokens/s
 )
 
@@ -119,7 +119,7 @@ func (w *Workload) drawDrift(r *virtualtime.Random) {
 		w.factors[i] *= steps / sum
 		w.Peak = max(w.Peak, w.factors[i])
 	}
-	w.Needs = min(w.Needs, 0.85*most/w.Peak)
+	w.Needs = min(w.Needs, 0.85*Most/w.Peak)
 	w.Peak *= w.Needs
 }
 

@@ -29,7 +29,7 @@ func writePage(sets [2][]trial.Comparison, page, figure string) error {
 	if !begins || !ends {
 		return fmt.Errorf("%s: the lines %q and %q are missing", page, strings.TrimSpace(tablesBegin), tablesEnd)
 	}
-	tables := resultTable(sets) + "\n" + driftTable(sets[1])
+	tables := resultTable(sets) + "\n" + kindTable(sets[1])
 	if figure != "" {
 		if err := writeFigure(sets[1], figure); err != nil {
 			return err
@@ -65,6 +65,9 @@ func resultTable(sets [2][]trial.Comparison) string {
 			return three(trial.Quantile(r.Time, 0.5)) + ", " + three(trial.Quantile(r.Time, 0.95))
 		})
 		ratio("engine-hours, mean", func(r trial.Ratios) string { return three(trial.Mean(r.Hours)) })
+		row("all workloads together: total time, engine-hours", func(all []trial.Comparison) string {
+			return together(all, other)
+		})
 		ratio("at most 5 % slower", shareOf(func(t, _ float64) bool { return t <= 1.05 }))
 		ratio("at most 85 % of the engine-hours", shareOf(func(_, h float64) bool { return h <= 0.85 }))
 		ratio("both", shareOf(func(t, h float64) bool { return t <= 1.05 && h <= 0.85 }))
@@ -81,17 +84,28 @@ func resultTable(sets [2][]trial.Comparison) string {
 	}
 	course("**what starvation did**: purchases", func(c trial.Course) string { return fmt.Sprint(c.Purchases) })
 	course("of these before step 0", func(c trial.Course) string { return fmt.Sprint(c.First) })
-	course("of a run whose terms were not capacity-bound", func(c trial.Course) string { return fmt.Sprint(c.Unfounded) })
-	row("after step 0, in runs that one engine makes as fast as any fleet", func(all []trial.Comparison) string {
-		return needless(all)
-	})
+	course("without evidence (terms not capacity-bound; before step 0: slots not half full)",
+		func(c trial.Course) string { return fmt.Sprint(c.Unfounded) })
+	row("after step 0, in runs that one engine makes as fast as any fleet", needless)
 	course("engines given back", func(c trial.Course) string { return fmt.Sprint(c.GivenBack) })
 	course("purchases undone, engines bought back", func(c trial.Course) string {
 		return fmt.Sprintf("%d, %d", c.Undone, c.Restored)
 	})
 	course("changes of one direction within a cold start", func(c trial.Course) string { return fmt.Sprint(c.Flaps) })
-	course("shortest time between two changes, in cold starts", func(c trial.Course) string { return three(c.Shortest) })
+	course("shortest time between two changes, in cold starts",
+		func(c trial.Course) string { return three(c.Shortest) })
 	return b.String()
+}
+
+// together is the sums of starvation over all workloads, as shares of another policy's.
+func together(all []trial.Comparison, other func(*trial.Comparison) trial.Summary) string {
+	var sec, hours, otherSec, otherHours float64
+	for i := range all {
+		s, o := all[i].Starvation, other(&all[i])
+		sec, hours = sec+s.Sec, hours+s.Hours
+		otherSec, otherHours = otherSec+o.Sec, otherHours+o.Hours
+	}
+	return three(sec/otherSec) + ", " + three(hours/otherHours)
 }
 
 // needless is the purchases after the first step in runs that need one engine, and how many such runs there are.
@@ -112,11 +126,11 @@ func shareOf(holds func(time, hours float64) bool) func(trial.Ratios) string {
 
 func three(v float64) string { return fmt.Sprintf("%.3f", v) }
 
-// driftTable compares with the best fixed fleet by what becomes of the games' length.
-func driftTable(all []trial.Comparison) string {
+// kindTable compares with the best fixed fleet by kinds of runs.
+func kindTable(all []trial.Comparison) string {
 	var b strings.Builder
-	b.WriteString("Held-out runs by what becomes of their games, as shares of the best fixed fleet:\n\n")
-	b.WriteString("| games | runs | engines of the best fixed fleet, mean | of starvation | total time | engine-hours |\n")
+	b.WriteString("Held-out runs by kind, as shares of the best fixed fleet:\n\n")
+	b.WriteString("| runs | number | engines, best fixed fleet | starvation, mean | total time | engine-hours |\n")
 	b.WriteString("|---|---:|---:|---:|---:|---:|\n")
 	line := func(name string, holds func(*trial.Comparison) bool) {
 		var some []trial.Comparison
@@ -132,9 +146,17 @@ func driftTable(all []trial.Comparison) string {
 			trial.Mean(scaled), trial.Mean(r.Time), trial.Mean(r.Hours))
 	}
 	for _, drift := range []trial.Drift{trial.Steady, trial.Grows, trial.Shrinks, trial.Jumps, trial.Waves} {
-		line(string(drift), func(c *trial.Comparison) bool { return !c.Latency && c.Drift == drift })
+		line("games: "+string(drift), func(c *trial.Comparison) bool { return !c.Latency && c.Drift == drift })
 	}
-	line("wait for their environment", func(c *trial.Comparison) bool { return c.Latency })
+	line("games that wait for their environment", func(c *trial.Comparison) bool { return c.Latency })
+	for _, size := range []struct {
+		name     string
+		from, to int
+	}{{"best fixed fleet: 1 engine", 1, 1}, {"2 engines", 2, 2}, {"3 or 4", 3, 4}, {"5 and more", 5, trial.Most}} {
+		line(size.name, func(c *trial.Comparison) bool {
+			return c.Best.Engines >= size.from && c.Best.Engines <= size.to
+		})
+	}
 	return b.String()
 }
 
