@@ -250,7 +250,7 @@ func (s *Server) deleteRun(ctx context.Context, in *struct {
 	if !status.State.Over() {
 		if !in.Force {
 			return nil, problem(rollout.Conflict, fmt.Sprintf(
-				"run %s is %s; stop it first, or delete it by force", in.Run.Plain(), status.State))
+				"run %s is %s; stop it first, or delete it by force (--force)", in.Run.Plain(), status.State))
 		}
 		if _, err := s.deps.Control.Stop(ctx, in.Run, "deleted by an operator"); err != nil {
 			return nil, s.fail(ctx, "stop the run before its deletion", err)

@@ -5,6 +5,7 @@ package apiclient
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -188,8 +189,15 @@ func (c *Client) unreachable(err error, waited time.Duration) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		why = fmt.Sprintf("no answer within %v", waited)
 	}
-	text := fmt.Sprintf("no millrace server answers at %s: %s\n  start one with: millrace dev (or millrace server), "+
-		"or name another with --server or MILLRACE_SERVER", c.server, why)
+	advice := "start one with: millrace dev (or millrace server), or name another with --server or MILLRACE_SERVER"
+	var authority x509.UnknownAuthorityError
+	switch {
+	case errors.Is(err, http.ErrSchemeMismatch):
+		advice = "it speaks http: name it with http:// instead of https://, in --server or MILLRACE_SERVER"
+	case errors.As(err, &authority):
+		advice = "its certificate is signed by nobody that this machine trusts; MILLRACE_CA_FILE names authorities"
+	}
+	text := fmt.Sprintf("no millrace server answers at %s: %s\n  %s", c.server, why, advice)
 	return &Unreachable{text, err}
 }
 

@@ -53,6 +53,7 @@ server that is restarted is waited for, no event is left out and none comes twic
 			if err != nil {
 				return err
 			}
+			s.doubtKinds(kinds)
 			query := url.Values{"limit": {strconv.Itoa(eventsPage)}}
 			if len(kinds) > 0 {
 				query.Set("kind", strings.Join(kinds, ","))
@@ -78,6 +79,7 @@ server that is restarted is waited for, no event is left out and none comes twic
 	f.StringVar(&since, "since", "", "only events since a time (2026-01-02T15:04:05Z) or for so long (10m)")
 	f.IntVar(&last, "last", 100, "of what has happened already, the last so many; 0: all that is kept")
 	f.BoolVar(&samples, "samples", false, "samples too: buffer_level, engine_sample, dispatch_sample")
+	completeKinds(cmd)
 	return withLines(cmd)
 }
 

@@ -55,6 +55,7 @@ func (s *session) eventsCommand() *cobra.Command {
 			if last < 0 {
 				return usage("--last %d: use 0 for all, or more", last)
 			}
+			s.doubtKinds(kinds)
 			query := url.Values{"limit": {strconv.Itoa(eventsPage)}}
 			for name, value := range map[string]string{"kind": strings.Join(kinds, ","), "code": code, "since": since,
 				"game": inRun(run, game)} {
@@ -90,6 +91,7 @@ that is restarted, and goes on where it was: no event is left out, none comes tw
 	f.StringVar(&game, "game", "", "only events of a group or a game: GROUP, GROUP/EPISODE or RUN/GROUP/EPISODE")
 	f.IntVar(&last, "last", 100, "of what has happened already, the last so many; 0: all that is kept")
 	f.BoolVar(&samples, "samples", false, "samples too: buffer_level, dispatch_sample")
+	completeKinds(cmd)
 	return withLines(cmd)
 }
 

@@ -28,6 +28,7 @@ func (s *session) logsCommand() *cobra.Command {
 				return usage("--last and --step count from 0")
 			}
 			query := url.Values{"limit": {strconv.Itoa(eventsPage)}}
+			s.doubtKinds(kinds)
 			for name, value := range map[string]string{"kind": strings.Join(kinds, ","), "since": since,
 				"game": inRun(run, group)} {
 				if value != "" {
@@ -66,6 +67,7 @@ With -o ndjson, and with --follow -o json, every event is a line of JSON with it
 	f.Int64Var(&step, "step", -1, "only events of this step: its batch, its record, the waits for it")
 	f.StringVar(&since, "since", "", "only events since a time (2026-01-02T15:04:05Z) or for so long (10m)")
 	f.IntVar(&last, "last", 100, "of what has happened already, the last so many; 0: all that is kept")
+	completeKinds(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(levelNames, cobra.ShellCompDirectiveNoFileComp))
 	return withLines(cmd)
 }

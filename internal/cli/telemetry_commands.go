@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -56,6 +57,10 @@ func (s *session) forgetSinkCommand() *cobra.Command {
 				return err
 			}
 			_, err = c.Call(cmd.Context(), http.MethodDelete, "/v1/sinks/"+url.PathEscape(args[0]), "", nil)
+			var refused *apiclient.Problem
+			if errors.As(err, &refused) && refused.Status == http.StatusUnprocessableEntity {
+				return usage("%q is no sink: events are delivered to axiom", args[0])
+			}
 			if err == nil {
 				s.say("%s is forgotten", args[0])
 			}
