@@ -131,6 +131,9 @@ func (s *Store) eval(ctx context.Context, sc *script, run rollout.RunName, args 
 	r := reply(answer)
 	switch r.code() {
 	case rollout.NoSuchRun:
+		if s.forgotten(ctx, sc, run) {
+			return nil, unconfirmed(sc, run)
+		}
 		return nil, noSuchRun(run)
 	case rollout.Invalid:
 		return nil, rollout.Refuse(rollout.Invalid,
@@ -146,6 +149,17 @@ func (s *Store) eval(ctx context.Context, sc *script, run rollout.RunName, args 
 		return nil, fmt.Errorf("redis: script %s answers what it does not declare: %.200q", sc.name, fmt.Sprint(answer))
 	}
 	return r, nil
+}
+
+// forgotten reports whether a trainer calls for a run that Redis has forgotten: this process knows of its account, and
+// nobody has deleted it. The run's workflow opens it again.
+func (s *Store) forgotten(ctx context.Context, sc *script, run rollout.RunName) bool {
+	trainers := sc == claimScript || sc == attachScript || sc == completeScript
+	if !trainers || !s.Knows(run) {
+		return false
+	}
+	gone, err := s.rdb.Exists(ctx, s.key(run, "gone")).Result()
+	return err == nil && gone == 0
 }
 
 func noSuchRun(run rollout.RunName) error {

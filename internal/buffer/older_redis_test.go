@@ -92,3 +92,31 @@ func TestRedisComesBackOlder(t *testing.T) {
 	c2 := f.counts()
 	expect(t, "counts", c2, rollout.BufferCounts{Completed: 6, Dropped: 2})
 }
+
+// TestRedisComesBackEmpty has Redis forget a run: the process that knows of it tells its trainer to wait until the run
+// has opened it again, and nobody is told so of a run that was deleted.
+func TestRedisComesBackEmpty(t *testing.T) {
+	t.Parallel()
+	f := open(t, redistest.Real(t), spec(1, 9))
+	generation, _ := f.attach(-1)
+	f.ready(0, 0)
+	f.claim(0, generation)
+	other := buffer.New(f.rdb, buffer.Options{}) // a process that knew nothing
+	calls := func() []error {
+		_, claimed := f.Claim(f.ctx, run, 0, rollout.TrainerGeneration(generation), buffer.Share{})
+		_, _, attached := f.Attach(f.ctx, run, nil)
+		_, _, completed := f.Complete(f.ctx, run, 0, rollout.TrainerGeneration(generation), report(0), rollout.FleetView{})
+		return []error{claimed, attached, completed}
+	}
+	f.ok(f.rdb.FlushDB(f.ctx).Err())
+	for _, err := range calls() {
+		expect(t, "waits", buffer.Unconfirmed(err), true)
+	}
+	_, _, err := other.Attach(f.ctx, run, nil)
+	f.refused(err, rollout.NoSuchRun)
+	f.ok(other.Open(f.ctx, spec(1, 9), ""))
+	f.ok(other.Delete(f.ctx, run))
+	for _, err := range calls() {
+		f.refused(err, rollout.NoSuchRun)
+	}
+}
