@@ -63,6 +63,7 @@ type Buffer interface {
 	SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int, asOf time.Time) error
 	SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion) error
 	SaveStatus(ctx context.Context, s rollout.RunStatus, asOf time.Time, facts ...telemetry.Event) error
+	SaveEnd(ctx context.Context, s rollout.RunStatus, asOf time.Time, facts ...telemetry.Event) error
 	Restore(ctx context.Context, status rollout.RunStatus, facts ...telemetry.Event) (restored bool, err error)
 	AccountSince(ctx context.Context, run rollout.RunName, step rollout.Step) (buffer.Account, error)
 	Confirm(ctx context.Context, run rollout.RunName, era int64, replicationID string) (bool, error)

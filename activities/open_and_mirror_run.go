@@ -61,7 +61,11 @@ func (a *Activities) Mirror(ctx context.Context, in MirrorInput) error {
 		facts = append(facts, a.event(spec.Name, in.Key,
 			telemetry.RunChanged{State: in.Status.State, Change: in.Change, Reason: in.Status.Reason}))
 	}
-	if err := a.Buffer.SaveStatus(ctx, in.Status, in.AsOf, facts...); err != nil {
+	save := a.Buffer.SaveStatus
+	if in.Status.State.Over() {
+		save = a.Buffer.SaveEnd // the keeper of runs says it where Redis has come back older meanwhile
+	}
+	if err := save(ctx, in.Status, in.AsOf, facts...); err != nil {
 		return typed(fmt.Errorf("save status of %s: %w", spec.Name, err))
 	}
 	return nil

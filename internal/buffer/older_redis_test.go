@@ -2,6 +2,7 @@ package buffer_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/redistest"
@@ -119,4 +120,30 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	for _, err := range calls() {
 		f.refused(err, rollout.NoSuchRun)
 	}
+}
+
+// TestTheEndWaitsForARepair has a run end by its workflow's word, which has not seen yet that Redis came back older:
+// one that is over would never be repaired.
+func TestTheEndWaitsForARepair(t *testing.T) {
+	t.Parallel()
+	f := open(t, redistest.Real(t), spec(1, 1))
+	generation, _ := f.attach(-1)
+	f.ready(0, 0)
+	f.claim(0, generation)
+	status := rollout.RunStatus{Spec: spec(1, 1), State: rollout.RunRunning}
+	f.ok(f.SaveStatus(f.ctx, status, start))
+	end := func() bool {
+		t.Helper()
+		status.State, status.NextStep = rollout.RunCompleted, 1
+		f.ok(f.SaveEnd(f.ctx, status, start.Add(time.Hour)))
+		saved, err := f.Status(f.ctx, run)
+		f.ok(err)
+		return saved.State.Over()
+	}
+	expect(t, "over before its last step", end(), false)
+	f.complete(0, generation)
+	f.ok(f.rdb.HSet(f.ctx, "millrace:{demo}:run", "confirmed", "another master").Err())
+	expect(t, "over in a Redis that was replaced", end(), false)
+	f.confirm()
+	expect(t, "over", end(), true)
 }
