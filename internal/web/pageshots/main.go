@@ -87,15 +87,12 @@ func show(ctx context.Context, server, out string, views []view, pages []page) e
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	for _, p := range pages { // what a page shows of a history or a diagnosis is made when it is first asked for
-		if err := b.Open(p.path); err != nil {
-			return fmt.Errorf("open %s: %w", p.path, err)
-		}
-	}
 	var faults []error
 	for _, p := range pages {
-		if err := b.Open(p.path); err != nil {
-			return fmt.Errorf("open %s: %w", p.path, err)
+		for range 2 { // what a page shows of a history or a diagnosis is made when it is first asked for
+			if err := b.Open(p.path); err != nil {
+				return fmt.Errorf("open %s: %w", p.path, err)
+			}
 		}
 		for _, v := range views {
 			picture, err := b.Take(v.shot)

@@ -133,8 +133,7 @@ func playTroubled(ctx context.Context, millrace, out string) error {
 // troubledPages is every page of the troubled run that has something to show.
 func (d *dev) troubledPages(ctx context.Context) ([]page, error) {
 	const run = "/runs/troubled"
-	pages := []page{{"/", "overview"}, {run, "run"}, {fmt.Sprintf("%s/steps/%d", run, stepSlow+3), "step"},
-		{run + "/do/pause", "pause"}}
+	var pages []page // those of games first, which are kept for a few steps only
 	var list struct {
 		Games []struct {
 			Game  string `json:"game"`
@@ -144,8 +143,8 @@ func (d *dev) troubledPages(ctx context.Context) ([]page, error) {
 		} `json:"games"`
 	}
 	for _, find := range []struct{ query, name string }{
-		{"code=any&sort=failure&state=failed", "failed-game"}, {"code=any&sort=failure", "failed-game"},
-		{"state=finished&limit=500", "game"}} {
+		{"state=finished&limit=500", "game"}, {"code=any&sort=failure&state=failed", "failed-game"},
+		{"code=any&sort=failure", "failed-game"}} {
 		if err := d.get(ctx, "/v1"+run+"/games?"+find.query, &list); err != nil {
 			return nil, err
 		}
@@ -165,6 +164,8 @@ func (d *dev) troubledPages(ctx context.Context) ([]page, error) {
 			return nil, fmt.Errorf("no game with %s", find.query)
 		}
 	}
+	pages = append(pages, page{run, "run"}, page{"/", "overview"}, page{run + "/do/pause", "pause"},
+		page{fmt.Sprintf("%s/steps/%d", run, stepLost+4), "step"})
 	var fleet struct {
 		Engines []struct {
 			ID    string `json:"id"`
