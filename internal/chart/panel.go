@@ -115,7 +115,7 @@ func (p *Panel) drawFlag(d *drawing, f Flag, plot float64) {
 	d.put(`<circle cx="%s" cy="7" r="%d"><title>%s</title></circle>`, at, size, escaped(f.Tip))
 	if f.Label != "" {
 		anchor, shift := "start", 6
-		if f.At-p.From > 0.7*(p.To-p.From) {
+		if f.At-p.From > 0.5*(p.To-p.From) {
 			anchor, shift = "end", -6
 		}
 		d.put(`<text class="label" x="%s" dx="%d" y="24" text-anchor="%s">%s</text>`, at, shift, anchor, escaped(f.Label))
