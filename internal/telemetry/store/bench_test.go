@@ -109,7 +109,11 @@ func factsOfAStep(step int) (events []telemetry.Event) {
 	record := rollout.StepRecord{Step: rollout.Step(step), Done: true}
 	for g := range 64 {
 		view := rollout.GroupView{Seq: rollout.GroupSeq(64*step + g), Times: times, EpisodeSec: sec, ModelSec: sec,
-			QueueSec: sec, EnvSec: sec, Usage: usage, Phases: []int{8, 9, 8, 7, 9, 8}}
+			QueueSec: sec, EnvSec: sec, Usage: usage, Phases: []int{8, 9, 8, 7, 9, 8}, Rewards: sec,
+			Trained: rollout.TrainedOn{Trajectories: 42, Sequences: 336,
+				Reward:           rollout.RewardSpread{Mean: 0.14285714285714285, Std: 0.3499271061118826, Max: 1},
+				PromptTokens:     rollout.TokenSpread{Sum: 412345, Min: 1012, Max: 1456},
+				CompletionTokens: rollout.TokenSpread{Sum: 20123, Min: 21, Max: 120}}}
 		record.Service.Groups = append(record.Service.Groups, view)
 		add(fmt.Sprintf("ready/%d", g), telemetry.GroupReady{Group: view, Trajectories: 42})
 		for i := range 6 {
