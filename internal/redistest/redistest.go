@@ -6,12 +6,15 @@ package redistest
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -106,7 +109,11 @@ func Start(t testing.TB, dir string, port int, args ...string) (addr string, kil
 		t.Fatal(err)
 	}
 	kill = func() {
+		children := childrenOf(cmd.Process.Pid)
 		_ = cmd.Process.Kill() // it may be gone already
+		for _, pid := range children {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 		_ = cmd.Wait()
 	}
 	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
@@ -119,4 +126,19 @@ func Start(t testing.TB, dir string, port int, args ...string) (addr string, kil
 		t.Fatal(err)
 	}
 	return addr, kill
+}
+
+// childrenOf is what a server has forked to write its log or a snapshot anew, and what would outlive it, where the
+// kernel says so.
+func childrenOf(pid int) (children []int) {
+	told, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return nil
+	}
+	for _, child := range strings.Fields(string(told)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			children = append(children, n)
+		}
+	}
+	return children
 }
