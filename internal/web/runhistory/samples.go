@@ -43,15 +43,12 @@ func samplesOf(run rollout.RunName) string {
 
 // addSample takes one more sample, if it is one.
 func (f *Facts) addSample(e telemetry.Event) {
-	switch b := e.Body.(type) {
-	case telemetry.BufferLevel:
-		if b.WindowSec <= 0 { // it tells of a wait besides that of its window
-			return
-		}
+	if b, ok := e.Body.(telemetry.BufferLevel); ok && b.WindowSec > 0 { // without, it tells of a wait besides a window's
 		c := b.Counts
 		f.Levels = append(f.Levels, Level{At: e.At, Queued: c.Queued, InFlight: c.InFlight, Ready: c.Ready,
 			Claimed: c.Claimed, Target: b.Target})
-	case telemetry.EngineSample:
+	}
+	if b, ok := e.Body.(telemetry.EngineSample); ok {
 		l := b.Load
 		f.Loads = append(f.Loads, Load{At: e.At, Engine: e.Engine, InputTPS: l.InputTPS, OutputTPS: l.OutputTPS,
 			Running: l.Running, Waiting: l.Waiting, KVShare: l.KVUsage, PrefixHitShare: l.PrefixHitShare,
