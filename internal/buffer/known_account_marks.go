@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -18,17 +19,19 @@ type knownMarks struct {
 // knownMark is the latest mark of an account, and what of it the run's workflow is not known to have.
 type knownMark struct {
 	rollout.Mark
-	witnessed int64 // serial that the workflow has
+	witnessed int64     // serial that the workflow has
+	seen      bool      // in Redis, not only told by the workflow
+	missing   time.Time // since when Redis was seen without it
 }
 
 func newKnownMarks() *knownMarks { return &knownMarks{all: map[rollout.RunName]*knownMark{}} }
 
 // markOf reads what scripts answer as a mark; the serial that the workflow has comes with it.
 func markOf(r reply) knownMark {
-	return knownMark{rollout.Mark{
+	return knownMark{Mark: rollout.Mark{
 		Era: r.int(0), Serial: r.int(1), Generation: rollout.TrainerGeneration(r.int(3)),
 		Granted: rollout.Step(r.int(4)), Completed: rollout.Step(r.int(5)), Version: rollout.PolicyVersion(r.int(6)),
-	}, r.int(2)}
+	}, witnessed: r.int(2), seen: true}
 }
 
 // grantOf is a batch of groups, given as number and trajectory count in turn.
@@ -61,6 +64,7 @@ func (k *knownMarks) note(run rollout.RunName, mark knownMark) {
 	if was != nil && was.Era == mark.Era {
 		mark.witnessed = max(mark.witnessed, was.witnessed)
 	}
+	mark.seen = mark.seen || was != nil && was.seen
 	switch {
 	case mark.witnessed >= mark.Serial:
 		mark.Grants = nil
@@ -96,6 +100,23 @@ func (k *knownMarks) tellAgain(run rollout.RunName) {
 	}
 }
 
+// reopenedWithin is how long a run's workflow may take to open a run again that Redis has forgotten.
+const reopenedWithin = 2 * time.Minute
+
+// mayReturn reports whether a run that Redis does not know at a time was there a moment ago.
+func (k *knownMarks) mayReturn(run rollout.RunName, now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m := k.all[run]
+	if m == nil || !m.seen {
+		return false
+	}
+	if m.missing.IsZero() {
+		m.missing = now
+	}
+	return now.Sub(m.missing) < reopenedWithin
+}
+
 func (k *knownMarks) forget(run rollout.RunName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,7 +132,7 @@ func (s *Store) Knows(run rollout.RunName) bool {
 
 // Know tells this process how far a run's workflow knows the account to have come: an account behind that is in doubt.
 func (s *Store) Know(run rollout.RunName, mark rollout.Mark) {
-	s.known.note(run, knownMark{mark, mark.Serial})
+	s.known.note(run, knownMark{Mark: mark, witnessed: mark.Serial})
 }
 
 // Unwitnessed is how far this process has seen a run's account come, where the run's workflow may not know it yet.

@@ -151,11 +151,11 @@ func (s *Store) eval(ctx context.Context, sc *script, run rollout.RunName, args 
 	return r, nil
 }
 
-// forgotten reports whether a trainer calls for a run that Redis has forgotten: this process knows of its account, and
-// nobody has deleted it. The run's workflow opens it again.
+// forgotten reports whether a trainer calls for a run that Redis has forgotten: this process saw its account a moment
+// ago, and nobody has deleted it. The run's workflow opens it again.
 func (s *Store) forgotten(ctx context.Context, sc *script, run rollout.RunName) bool {
 	trainers := sc == claimScript || sc == attachScript || sc == completeScript
-	if !trainers || !s.Knows(run) {
+	if !trainers || !s.known.mayReturn(run, s.now()) {
 		return false
 	}
 	gone, err := s.rdb.Exists(ctx, s.key(run, "gone")).Result()

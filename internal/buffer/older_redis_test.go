@@ -113,6 +113,13 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	for _, err := range calls() {
 		expect(t, "waits", buffer.Unconfirmed(err), true)
 	}
+	for range 60 {
+		_ = calls() // minutes go by
+	}
+	for _, err := range calls() {
+		f.refused(err, rollout.NoSuchRun)
+	}
+	other.Know(run, rollout.Mark{Era: 1}) // by the word of a workflow that may be over
 	_, _, err := other.Attach(f.ctx, run, nil)
 	f.refused(err, rollout.NoSuchRun)
 	f.ok(other.Open(f.ctx, spec(1, 9), ""))
