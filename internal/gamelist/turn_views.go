@@ -44,6 +44,7 @@ type Token struct {
 type Turn struct {
 	TurnView
 	Game           string  `json:"game"`
+	Turns          int     `json:"turns" doc:"How many the game has so far: they are numbered from 0"`
 	PromptTokenIDs []int32 `json:"prompt_token_ids"`
 	// Prompt is the text of the prompt's tokens, as an engine's tokenizer writes it.
 	Prompt   *string `json:"prompt,omitempty"`

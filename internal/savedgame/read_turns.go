@@ -41,7 +41,7 @@ func (r *Reader) Turn(ctx context.Context, ref rollout.EpisodeRef, n int) (gamel
 			ref, n, len(turns)-1)
 	}
 	of := turns[n]
-	out := gamelist.Turn{TurnView: view(n, of), Game: ref.String(), PromptTokenIDs: of.PromptTokenIDs,
+	out := gamelist.Turn{TurnView: view(n, of), Game: ref.String(), Turns: len(turns), PromptTokenIDs: of.PromptTokenIDs,
 		Sampled: make([]gamelist.Token, len(of.TokenIDs))}
 	for i, id := range of.TokenIDs {
 		out.Sampled[i] = gamelist.Token{ID: id, Logprob: of.Logprobs[i]}

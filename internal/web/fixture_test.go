@@ -100,7 +100,7 @@ func (s *service) turn() gamelist.Turn {
 	word := "<b>" + "\x1b]0;title\x07"
 	return gamelist.Turn{TurnView: gamelist.TurnView{Turn: 0, Phase: "S1901M", Agent: "FRANCE", PolicyVersion: 7,
 		Engine: "engine-0", FinishReason: "stop", PromptTokens: 3, Tokens: 2, MeanLogprob: -0.7, Text: s.text},
-		Prompt: &prompt, PromptTokenIDs: []int32{1, 2, 3},
+		Turns: 2, Prompt: &prompt, PromptTokenIDs: []int32{1, 2, 3},
 		Sampled: []gamelist.Token{{ID: 9, Logprob: -0.01, Text: &word}, {ID: 10, Logprob: -6}}}
 }
 

@@ -328,9 +328,12 @@ const mostTokens = 2000
 // TurnOf makes the page of a turn.
 func TurnOf(ref rollout.EpisodeRef, t gamelist.Turn) Turn {
 	v := Turn{TurnRow: turnRow(ref, t.TurnView), Run: string(ref.Run.Plain()), Group: ref.Seq, Sample: ref.Sample,
-		Why: harmless(t.NoPrompt), PromptCount: len(t.PromptTokenIDs), Next: fmt.Sprint(t.Turn + 1)}
+		Why: harmless(t.NoPrompt), PromptCount: len(t.PromptTokenIDs)}
 	if t.Turn > 0 {
 		v.Previous = fmt.Sprint(t.Turn - 1)
+	}
+	if t.Turn+1 < t.Turns {
+		v.Next = fmt.Sprint(t.Turn + 1)
 	}
 	if t.Prompt != nil {
 		v.Prompt, v.PromptMore = Harmless(*t.Prompt)
