@@ -170,7 +170,7 @@ func accountOf(a buffer.Account) runmachine.Account {
 		Highest: a.Highest, Queued: a.Queued, InFlight: a.InFlight, Ready: a.Ready,
 		Claimed: int(a.ClaimedTo), Completed: int(a.NextStep), Version: a.Version,
 		Bytes: a.Counts.Bytes, GroupBytes: a.GroupBytes,
-		Mark: a.Mark, Confirmed: a.Confirmed(), ReplicationID: a.ReplicationID,
+		Mark: a.Mark, Confirmed: a.Confirmed(), ReplicationID: a.ReplicationID, Refills: a.Refills,
 	}
 }
 

@@ -85,6 +85,7 @@ func TestTheMachineIsToldTheWholeAccount(t *testing.T) {
 	got := reflect.ValueOf(accountOf(buffer.Account{
 		Highest: 1, Queued: seqs, InFlight: seqs, Ready: seqs, ClaimedTo: 1, NextStep: 1, Version: 1, GroupBytes: 1,
 		Counts: rollout.BufferCounts{Bytes: 1}, Mark: rollout.Mark{Era: 1}, ReplicationID: "r", ConfirmedUnder: "r",
+		Refills: 1,
 	}))
 	for i := range got.NumField() {
 		if got.Field(i).IsZero() {

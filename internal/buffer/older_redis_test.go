@@ -80,7 +80,14 @@ func TestRedisComesBackOlder(t *testing.T) {
 	_, err = f.Batch(f.ctx, run, 2)
 	f.refused(err, rollout.BatchLost)
 
+	refills := func() int {
+		a, err := f.Account(f.ctx, run)
+		f.ok(err)
+		return a.Refills
+	}
+	expect(t, "batches to be formed again while the trainer may have learned from them", refills(), 0)
 	fourth, _ := f.attach(2) // it goes back behind the lost step
+	expect(t, "batches to be formed again", refills(), 1)
 	f.ready(0, 6, 7)
 	c, err := f.CommitGroup(f.ctx, group(4, 0)) // of an attempt that was taken for dead
 	f.ok(err)
@@ -89,6 +96,7 @@ func TestRedisComesBackOlder(t *testing.T) {
 	for _, g := range gone.Groups {
 		expect(t, "in the batch that was lost", g.Ref.Seq == 4 || g.Ref.Seq == 5, true)
 	}
+	expect(t, "batches to be formed again", refills(), 0)
 	f.complete(2, fourth)
 	c2 := f.counts()
 	expect(t, "counts", c2, rollout.BufferCounts{Completed: 6, Dropped: 2})

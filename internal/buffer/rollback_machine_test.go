@@ -119,6 +119,6 @@ func (w *rollbacks) read(since rollout.Step) runmachine.Account {
 	return runmachine.Account{
 		Highest: a.Highest, Queued: a.Queued, InFlight: a.InFlight, Ready: a.Ready, Claimed: int(a.ClaimedTo),
 		Completed: int(a.NextStep), Version: a.Version, Bytes: a.Counts.Bytes, GroupBytes: a.GroupBytes,
-		Mark: a.Mark, Confirmed: a.Confirmed(), ReplicationID: a.ReplicationID,
+		Mark: a.Mark, Confirmed: a.Confirmed(), ReplicationID: a.ReplicationID, Refills: a.Refills,
 	}
 }

@@ -31,6 +31,9 @@ type Account struct {
 	Mark           rollout.Mark `json:"mark,omitzero"`
 	ConfirmedUnder string       `json:"confirmed_under,omitempty"`
 	ReplicationID  string       `json:"replication_id,omitempty"`
+
+	// Refills is how many granted steps get a batch of other groups, because a trainer went back behind their lost ones.
+	Refills int `json:"refills,omitempty"`
 }
 
 // NeverConfirmed is what stands for a replication id of Redis where the run has never compared its account.
@@ -76,7 +79,7 @@ func (s *Store) account(ctx context.Context, run rollout.RunName, from ...any) (
 		Ready:      r.seqs(10),
 		Drops:      map[rollout.Code]int64{},
 		GroupBytes: r.int(12),
-		Mark:       markOf(r.list(13)).Mark, ConfirmedUnder: r.str(14), ReplicationID: r.str(15),
+		Mark:       markOf(r.list(13)).Mark, ConfirmedUnder: r.str(14), ReplicationID: r.str(15), Refills: int(r.int(17)),
 	}
 	for i := range r.list(16) {
 		of := r.list(16).list(i)

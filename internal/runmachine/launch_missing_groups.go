@@ -7,15 +7,17 @@ import (
 )
 
 // room is how many groups may be queued, in flight or ready, and what keeps that below the depth, if anything does:
-// the depth, but never more than the steps still to be claimed can use, than can be trained on while they are
-// fresh, or than fit. What a batch needs always fits, so that a bound in bytes slows a run down and cannot stop it.
+// the depth, but never more than can be used by the steps still to be claimed, or to get another batch, than can be
+// trained on while they are fresh, or than fit. What a batch needs always fits, so that a bound in bytes slows a run
+// down and cannot stop it.
 func (r *Run) room() (int, rollout.Throttle) {
 	b := r.Spec.Buffer
-	room, why := min(b.Depth, r.Spec.Steps-r.Claimed)*b.GroupsPerStep, rollout.Throttle("")
+	filled := r.Claimed - r.Refills
+	room, why := min(b.Depth, r.Spec.Steps-filled)*b.GroupsPerStep, rollout.Throttle("")
 	if !r.features.Bounded {
 		return room, why
 	}
-	if admitted := b.AdmittedSteps(r.Claimed-r.Completed) * b.GroupsPerStep; admitted < room {
+	if admitted := b.AdmittedSteps(filled-r.Completed) * b.GroupsPerStep; admitted < room {
 		room, why = admitted, rollout.ThrottleStaleness
 	}
 	if b.MaxBytes > 0 {

@@ -24,7 +24,7 @@ func Resume(lost Lost, now time.Time) *Run {
 	r := &Run{
 		Spec: was.Spec, State: rollout.RunRunning, StartedAt: was.StartedAt,
 		Policies: slices.Clone(was.Policies), Failures: was.Failures,
-		Claimed: a.Claimed, Completed: a.Completed, Version: max(was.PolicyVersion, a.Version),
+		Claimed: a.Claimed, Completed: a.Completed, Refills: a.Refills, Version: max(was.PolicyVersion, a.Version),
 		NextSeq: max(rollout.GroupSeq(was.Launched), a.Highest+1),
 		Bytes:   a.Bytes, GroupBytes: a.GroupBytes,
 		Changes:   int(now.Unix()), // above every earlier one

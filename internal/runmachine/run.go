@@ -22,6 +22,7 @@ type Run struct {
 	Ready     []rollout.GroupSeq     `json:"ready"`   // committed, not known to be claimed; by seq
 	Claimed   int                    `json:"claimed"` // steps whose batch was formed
 	Completed int                    `json:"completed"`
+	Refills   int                    `json:"refills,omitempty"` // claimed steps that are to get another batch
 	Version   rollout.PolicyVersion  `json:"version"`
 	Policies  []rollout.Policy       `json:"policies"`
 	Failures  map[rollout.Code]int64 `json:"failures"`         // groups dropped, by code

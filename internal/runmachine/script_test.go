@@ -27,6 +27,7 @@ import (
 //	probe 21 steps=2 [for=1h] | probe end
 //	publish 1 /path [digest=d]   with the answers that fault=CODE (of loads) and unfit=CODE (of the inspection) give
 //	save | back            Redis comes back as it was when it was saved
+//	rewind                 the trainer goes back behind the batches that are lost
 //	late era=1 serial=9 [step=1 3-5] [completed=2] [generation=4]   the account of an era that is over has told more
 //	pass 15s | forget [batches] | cut | lost [late] | hold TASK | answer | fail TASK | slow 600ms
 //	account                what the run counts
@@ -140,6 +141,10 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 		w.save()
 	case "back":
 		w.goBack()
+		w.event(BufferChanged{})
+	case "rewind":
+		w.behind = true
+		w.mark.Serial++
 		w.event(BufferChanged{})
 	case "late":
 		w.event(BufferChanged{Mark: lateMark(t, d)})

@@ -17,6 +17,7 @@ type Account struct {
 	Ready     []rollout.GroupSeq
 	Claimed   int // steps
 	Completed int // steps
+	Refills   int // claimed steps that are to get another batch, of other groups
 	Version   rollout.PolicyVersion
 
 	Bytes      int64 // stored
@@ -93,6 +94,9 @@ func (r *Run) correct(a Account, asked []rollout.GroupSeq) {
 		r.leave(seq, "")
 	}
 	r.Claimed, r.Completed = a.Claimed, a.Completed
+	if r.features.Refilling {
+		r.Refills = a.Refills
+	}
 	r.Bytes, r.GroupBytes = a.Bytes, a.GroupBytes
 	r.Ready = slices.DeleteFunc(r.Ready, func(seq rollout.GroupSeq) bool {
 		gone := slices.Contains(asked, seq) && !slices.Contains(a.Ready, seq)

@@ -39,7 +39,8 @@ type world struct {
 	groups     map[rollout.GroupSeq]place
 	gone       map[rollout.GroupSeq]bool // groups without a workflow
 	stored     []rollout.GroupSeq        // in the order in which they became ready
-	claimed    [][]rollout.GroupSeq
+	claimed    [][]rollout.GroupSeq      // by step; nil: the batch is lost
+	behind     bool                      // the trainer went back behind lost batches, which are formed again
 	completed  int
 	bytes      int64 // of a group
 	launches   map[rollout.GroupSeq]int
@@ -309,6 +310,9 @@ func (w *world) account(since rollout.Step) Account {
 			a.Mark.Grants = append(a.Mark.Grants, rollout.Grant{Step: step, Seqs: seqs, Digest: fmt.Sprint(seqs)})
 		}
 	}
+	if w.behind {
+		a.Refills = len(w.lostBatches())
+	}
 	for seq, at := range w.groups {
 		a.Highest = max(a.Highest, seq)
 		switch at {
@@ -337,7 +341,18 @@ func (w *world) commit(seq rollout.GroupSeq) {
 	}
 }
 
-// claim gives the groups that were launched first to the next step, if there are enough.
+// lostBatches is the steps that a trainer was granted and did not complete whose batches are lost.
+func (w *world) lostBatches() (steps []int) {
+	for step := w.completed; step < len(w.claimed); step++ {
+		if w.claimed[step] == nil {
+			steps = append(steps, step)
+		}
+	}
+	return steps
+}
+
+// claim gives the groups that were launched first to the next step, if there are enough: one whose batch is lost comes
+// first when the trainer has gone back behind it.
 func (w *world) claim() bool {
 	var batch []rollout.GroupSeq
 	for _, seq := range w.account(0).Ready {
@@ -348,13 +363,19 @@ func (w *world) claim() bool {
 	if w.confirmed != "" && w.confirmed != w.redis {
 		return false
 	}
-	if len(batch) < w.m.Spec.Buffer.GroupsPerStep || len(w.claimed) >= w.m.Spec.Steps {
+	lost := w.lostBatches()
+	again := w.behind && len(lost) > 0
+	if len(batch) < w.m.Spec.Buffer.GroupsPerStep || !again && len(w.claimed) >= w.m.Spec.Steps {
 		return false
 	}
 	for _, seq := range batch {
 		w.groups[seq] = claimed
 	}
-	w.claimed = append(w.claimed, batch)
+	if again {
+		w.claimed[lost[0]] = batch
+	} else {
+		w.claimed = append(w.claimed, batch)
+	}
 	w.mark.Serial++
 	return true
 }

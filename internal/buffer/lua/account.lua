@@ -1,6 +1,7 @@
 -- ARGV: the first step whose batch is asked for, or none. Of each batch it answers the step, its groups, its digest
--- and the version that it says.
---> ok launched:int highest:int next:int granted:int version:int epoch:int counts:counts queued:ints inflight:ints ready:ints drops:pairs mean_bytes:int mark:ints confirmed:text replication_id:text grants:list
+-- and the version that it says. refills is how many granted steps are to get other groups, because a trainer went back
+-- behind their lost batches.
+--> ok launched:int highest:int next:int granted:int version:int epoch:int counts:counts queued:ints inflight:ints ready:ints drops:pairs mean_bytes:int mark:ints confirmed:text replication_id:text grants:list refills:int
 local MAX_GRANTS = 64
 local function all(state) return call('ZRANGE', base .. state, 0, -1) end
 local grants = {}
@@ -10,6 +11,11 @@ if ARGV[1] then
     if of[1] and not of[3] then grants[#grants + 1] = {k, of[1], of[2] or '', of[4] or '0'} end
   end
 end
+local MAX_REFILLS = 4096 -- as many steps as a repair may mark as lost
+local refills = 0
+for k = math.max(int('next'), int('granted') - MAX_REFILLS), int('granted') - 1 do
+  if call('HGET', step_key(k), 'lost') == 'again' then refills = refills + 1 end
+end
 return {'ok', int('launched'), int('highest'), int('next'), int('granted'), int('version'), int('epoch'),
   counts(), all('queued'), all('inflight'), all('ready'), call('HGETALL', base .. 'drops'), mean_bytes(),
-  mark(), call('HGET', run, 'confirmed') or 'never', replication_id(), grants}
+  mark(), call('HGET', run, 'confirmed') or 'never', replication_id(), grants, refills}

@@ -73,7 +73,7 @@ end
 -- A group may be trained on up to max_staleness versions after its oldest turn, or, while it is played, after the version
 -- it was launched with. spare is how many of these are left when the steps claimed before are completed. A run that waits
 -- counts on one version per step: before a batch, as many as there are steps before it.
-local late = int('version') + granted - next_step - int('max_staleness')
+local late = int('version') + k - next_step - int('max_staleness')
 local function spare(seq, field)
   return math.max(0, tonumber(call('HGET', group(seq), field) or '0') - late)
 end
