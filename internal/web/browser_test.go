@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,33 @@ func TestInABrowser(t *testing.T) {
 		chromedp.WithPollingTimeout(time.Minute)))) // nobody reloaded it
 	must(b.Click(`header button`))
 	says("main", "Token of this server")
+	for _, fault := range b.Faults() {
+		t.Error(fault)
+	}
+}
+
+// The longest name of a run is no wider than a telephone.
+func TestLongNameInABrowser(t *testing.T) {
+	path, err := browser.Find()
+	if err != nil {
+		t.Skip("the pages are not tried in a browser: ", err)
+	}
+	s := newService(3)
+	s.run = longest
+	b, err := browser.Start(context.Background(), path, site(t, s).URL)
+	if err != nil {
+		t.Skip("the browser does not start here: ", err)
+	}
+	defer b.Close()
+	run := "/runs/" + longest
+	for _, page := range []string{"/", run, run + "/steps/1", run + "/games/1/0"} {
+		if err := errors.Join(b.Do(chromedp.EmulateViewport(390, 844)), b.Open(page)); err != nil {
+			t.Fatal(err)
+		}
+		if beyond, err := b.WidthBeyond(); err != nil || beyond > 0 {
+			t.Errorf("%s is %d pixels wider than a telephone, %v", page, beyond, err)
+		}
+	}
 	for _, fault := range b.Faults() {
 		t.Error(fault)
 	}

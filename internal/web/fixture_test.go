@@ -32,6 +32,7 @@ const hostile = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31mre
 // service is an API with one run, as the page sees it.
 type service struct {
 	mu      sync.Mutex
+	run     string // its name
 	token   string // of an operator; empty: nobody needs one
 	paused  bool
 	steps   []rollout.StepRecord
@@ -43,7 +44,7 @@ type service struct {
 }
 
 func newService(steps int) *service {
-	s := &service{text: hostile, reason: hostile}
+	s := &service{run: "demo", text: hostile, reason: hostile}
 	at := began
 	for i := range steps {
 		sec := 10 + float64(i%7)
@@ -176,13 +177,17 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.stream(w)
 		return
 	}
-	document := s.document(r.URL.Path)
+	document := s.document(strings.ReplaceAll(r.URL.Path, s.run, "demo"))
 	if document == nil {
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, `{"detail":"there is nothing at `+r.URL.Path+`"}`)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(document)
+	text, err := json.Marshal(document)
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	_, _ = w.Write(bytes.ReplaceAll(text, []byte("demo"), []byte(s.run)))
 }
 
 func (s *service) AllSteps(_ context.Context, _ rollout.RunName, from rollout.Step, limit int) ([]rollout.StepRecord,

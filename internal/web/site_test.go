@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace/millrace/internal/bench/processortime"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 var allPages = []string{"/", "/runs/demo", "/runs/demo/steps/5", "/runs/demo/groups/1", "/runs/demo/games/1/0",
@@ -267,6 +268,29 @@ func TestDataIsPassedOn(t *testing.T) {
 	if err != nil || string(rest) != "}" || resp.Header.Get("Content-Security-Policy") != policy ||
 		resp.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("the rest: %q, %v, %v", rest, err, resp.Header)
+	}
+}
+
+// longest is a name that a run may just have.
+var longest = "a" + strings.Repeat("-_.w", 15) + "zz"
+
+// Every page of a run with the longest name is there, and says it in whole.
+func TestRunNameAtTheLimit(t *testing.T) {
+	t.Parallel()
+	s := newService(3)
+	s.run = longest
+	if rollout.RunName(s.run).Validate() != nil || rollout.RunName(s.run+"z").Validate() == nil {
+		t.Fatalf("%q is not as long as a name may be", s.run)
+	}
+	server := site(t, s)
+	for _, page := range allPages {
+		if strings.HasPrefix(page, "/runs/demo/steps") { // of which there are fewer
+			page = "/runs/demo/steps/1"
+		}
+		body := get(t, server, strings.Replace(page, "demo", s.run, 1))
+		if strings.Contains(page, "demo") && !strings.Contains(body, s.run) {
+			t.Errorf("%s does not say whose it is", page)
+		}
 	}
 }
 
