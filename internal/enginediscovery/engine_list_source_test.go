@@ -2,6 +2,7 @@ package enginediscovery
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -75,8 +76,8 @@ func TestDifference(t *testing.T) {
 func TestFollowAFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "engines")
-	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	write := func(text string) { // in one piece: the follower may be reading
+		if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,6 +90,15 @@ func TestFollowAFile(t *testing.T) {
 		if _, err := registry.Add(t.Context(), rollout.Engine{URL: "http://c:8000"}); err != nil {
 			t.Fatal(err)
 		}
+		steps := []struct {
+			text, stay, leave, complains string
+		}{
+			{"http://a:8000 max_in_flight=16 # the big one\n\nhttp://b:8000 id=bee\n", "a:8000 bee c:8000", "", ""},
+			{"http://a:8000 max=16\n", "a:8000 bee c:8000", "", "line 1"},
+			{"# all gone\n", "a:8000 bee c:8000", "", "lists no engine"},
+			{"http://b:8000 id=bee\n", "bee c:8000", "a:8000", ""},
+		}
+		write(steps[0].text)
 		var mu sync.Mutex
 		var complaints []string
 		go Follower{Source: source, Registry: registry, Complain: func(err error) {
@@ -96,14 +106,7 @@ func TestFollowAFile(t *testing.T) {
 			defer mu.Unlock()
 			complaints = append(complaints, err.Error())
 		}}.Run(t.Context())
-		for _, step := range []struct {
-			text, stay, leave, complains string
-		}{
-			{"http://a:8000 max_in_flight=16 # the big one\n\nhttp://b:8000 id=bee\n", "a:8000 bee c:8000", "", ""},
-			{"http://a:8000 max=16\n", "a:8000 bee c:8000", "", "line 1"},
-			{"# all gone\n", "a:8000 bee c:8000", "", "lists no engine"},
-			{"http://b:8000 id=bee\n", "bee c:8000", "a:8000", ""},
-		} {
+		for _, step := range steps {
 			write(step.text)
 			mu.Lock()
 			complaints = nil
