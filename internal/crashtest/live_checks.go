@@ -267,13 +267,19 @@ func (w *watch) look(ctx context.Context, run string) bool {
 }
 
 // compared reports whether the account is one that the run has compared with its own, or that of a run which is over:
-// that one gives out nothing new, and nobody is left to compare it.
+// that one gives out nothing new, and nobody is left to compare it. The end that is read may be one that was written
+// with a repair since: then the account is not that of the end.
 func (w *watch) compared(ctx context.Context, account buffer.Account) bool {
 	if account.Confirmed() {
 		return true
 	}
 	status, err := w.service.store.Status(ctx, w.current().id())
-	return err == nil && status.State.Over() && status.State != rollout.RunLost
+	if err != nil || !status.State.Over() || status.State == rollout.RunLost {
+		return false
+	}
+	now, err := w.service.store.Account(ctx, w.current().id())
+	return err == nil && now.ReplicationID == account.ReplicationID && now.Mark.Era == account.Mark.Era &&
+		now.Mark.Serial == account.Mark.Serial
 }
 
 // knowsRollback reports whether it is known what the latest repair of the account has lost. Another batch may be given
