@@ -25,6 +25,7 @@ var layers = [][]string{
 	{ // pure domain: values in, values out
 		"internal/access", "internal/diplomacy", "internal/diplomacyenv", "internal/tictactoe", "internal/episode",
 		"internal/dispatch", "internal/engineshare", "internal/gameslots", "internal/memorylimit", "internal/scaling",
+		"internal/enginepool", "internal/provider",
 		"internal/diagnosis", "internal/alarm", "internal/runmachine",
 		"internal/loadprobe", "internal/starvation",
 		"internal/enginesim/batch", "internal/enginesim/constraint", "internal/enginesim/pseudolm",
@@ -92,7 +93,7 @@ var clockless = []string{
 	"internal/diagnosis",
 	"internal/diagnosis/changepoint", "internal/diagnosis/requestsim", "internal/diagnosis/tokensim",
 	"internal/alarm", "internal/starvation", "internal/runmachine", "internal/enginesim/batch",
-	"internal/scaling", "internal/scaling/terms", "internal/scaling/trial",
+	"internal/scaling", "internal/scaling/terms", "internal/scaling/trial", "internal/enginepool", "internal/provider",
 	"internal/settings", "internal/spec", "internal/sim", "internal/sim/virtualtime", "internal/sim/enginemodel",
 	"internal/sim/serving", "internal/sim/workload", "internal/sim/buffermodel", "internal/interval",
 	"internal/capacity",

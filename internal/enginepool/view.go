@@ -1,0 +1,54 @@
+package enginepool
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/provider"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
+)
+
+// View is what is told of a fleet that is scaled: over the API, by the command line, on the page and as metrics.
+type View struct {
+	At time.Time `json:"at"` // of the newest sample
+	// Provider is what gets engines: process, exec, kubernetes or advise.
+	Provider string         `json:"provider"`
+	Settings scaling.Config `json:"settings"`
+	// Set names the settings that an operator has changed while it ran, which hold instead of the configuration's.
+	Set     []string        `json:"set,omitempty"`
+	Wanted  int             `json:"wanted"`
+	Actual  scaling.Engines `json:"actual"`
+	Why     string          `json:"why"`
+	Next    time.Time       `json:"next,omitzero"` // when the next change is possible
+	Cost    float64         `json:"cost,omitempty"`
+	Engines []Engine        `json:"engines,omitempty"` // of the provider, by id
+	Sample  scaling.Sample  `json:"sample"`            // what was decided on
+	// Decisions are the newest, oldest first; Measured what they did, by number.
+	Decisions []scaling.Decision       `json:"decisions,omitempty"`
+	Measured  map[int]scaling.Measured `json:"measured,omitempty"`
+	// Trouble is why the provider does not do what it is asked for, and since when; empty: it does.
+	Trouble      string    `json:"trouble,omitempty"`
+	TroubleSince time.Time `json:"trouble_since,omitzero"`
+}
+
+// Engine is one engine that was bought.
+type Engine struct {
+	ID    rollout.EngineID `json:"id"`
+	Phase Phase            `json:"phase"`
+	// Since is when it came into the phase, StartedAt when it was asked for.
+	Since     time.Time         `json:"since"`
+	StartedAt time.Time         `json:"started_at"`
+	Instance  provider.Instance `json:"instance,omitzero"` // as its provider saw it last
+	Reason    string            `json:"reason,omitempty"`
+}
+
+// Phase is what the pool does about an engine.
+type Phase string
+
+// The phases.
+const (
+	Starting Phase = "starting" // asked for, and not ready in the fleet yet
+	Serving  Phase = "serving"
+	Draining Phase = "draining" // finishes what it has
+	Stopping Phase = "stopping" // drained: the provider is asked to end it
+)
