@@ -40,6 +40,7 @@ var layers = [][]string{
 		"internal/telemetry/spool", "internal/telemetry/store",
 		"internal/telemetry/axiom", "internal/telemetry/prom", "internal/telemetry/grafana", "internal/telemetry/otel",
 		"internal/api", "internal/cli",
+		"internal/provider/process", "internal/provider/exec",
 		"internal/diagnosis/reporttext", "internal/diagnosis/faultsuite", "internal/diagnosis/livefaults",
 		"internal/experiment/report",
 		"internal/plan/plantext",
