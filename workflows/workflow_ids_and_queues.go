@@ -21,6 +21,9 @@ func (d Deployment) FleetID() string {
 	return d.id("fleet")
 }
 
+// ScalingID is the id of the one workflow that scales the deployment's fleet.
+func (d Deployment) ScalingID() string { return d.id("scaling") }
+
 // RunID is the workflow id of a run.
 func (d Deployment) RunID(run rollout.RunName) string { return d.id("run/" + string(run)) }
 

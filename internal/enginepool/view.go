@@ -29,6 +29,10 @@ type View struct {
 	// Trouble is why the provider does not do what it is asked for, and since when; empty: it does.
 	Trouble      string    `json:"trouble,omitempty"`
 	TroubleSince time.Time `json:"trouble_since,omitzero"`
+	// Started is how many engines were asked for so far.
+	Started int `json:"started"`
+	// EndedAt is when scaling ended, because no worker's configuration has it any more: engines are left as they are.
+	EndedAt time.Time `json:"ended_at,omitzero"`
 }
 
 // Engine is one engine that was bought.

@@ -1,0 +1,44 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/enginepool"
+)
+
+// SourceScaling is the Source of members that scaling has bought.
+const SourceScaling = "scaling"
+
+// SaveScaling keeps what is told of a fleet that is scaled, in the place of what was told before.
+func (r *Registry) SaveScaling(ctx context.Context, v enginepool.View) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("save what scaling does: %w", err)
+	}
+	if err := r.rdb.Set(ctx, r.scalingKey(), text, 0).Err(); err != nil {
+		return redisError("save what scaling does", err)
+	}
+	return nil
+}
+
+// Scaling is what is told of a fleet that is scaled; false: it never was.
+func (r *Registry) Scaling(ctx context.Context) (v enginepool.View, scaled bool, err error) {
+	text, err := r.rdb.Get(ctx, r.scalingKey()).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return v, false, nil
+	}
+	if err != nil {
+		return v, false, redisError("read what scaling does", err)
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		return v, false, fmt.Errorf("what scaling does: %w", err)
+	}
+	return v, true, nil
+}
+
+func (r *Registry) scalingKey() string { return r.prefix + "scaling" }
