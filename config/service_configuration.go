@@ -38,6 +38,7 @@ type Service struct {
 	Engines       []Engine         `json:"engines"`
 	EnginesFrom   string           `json:"engines_from"`
 	EngineURLs    engineurl.Config `json:"engine_urls"`
+	Scaling       *Scaling         `json:"scaling"` // nil: the fleet is not scaled
 
 	Process      string   `json:"-"` // which of the service's processes reads this
 	Tokens       []Secret `json:"-"` // MILLRACE_TOKENS, separated by commas
@@ -240,7 +241,7 @@ func ServiceSchema() []byte {
 }
 
 var serviceTable = settings.Table{
-	Keys: []settings.Key{
+	Keys: append(scalingRows(), []settings.Key{
 		{Path: "listen", Required: true, Example: "0.0.0.0:8700",
 			Doc: "address of the HTTP API, host:port; anything but a loopback address needs tokens"},
 		{Path: "page_url", Example: "https://millrace.example.org/rl",
@@ -365,7 +366,7 @@ var serviceTable = settings.Table{
 			Doc: "the name that the engine's certificate is for; empty: the host of its address"},
 		{Path: "engines.max_in_flight", Min: limit(0), Max: limit(100_000),
 			Doc: "requests at a time, over all workers; 0 leaves it to the service"},
-	},
+	}...),
 	Hints: map[string]string{
 		"tokens":           "secrets do not belong in this file; set the environment variable MILLRACE_TOKENS",
 		"token":            "secrets do not belong in this file; set the environment variable MILLRACE_TOKENS",
@@ -467,6 +468,7 @@ func (r *reader) checkService(s *Service) {
 			r.faultAt("engine_urls."+at, "%s", text)
 		}
 	}
+	r.checkScaling(s.Scaling)
 	addresses, _ := s.EngineURLs.Rules() // its faults have been told
 	if (s.TLS.CertFile == "") != (s.TLS.KeyFile == "") {
 		r.faultAt("tls", "cert_file and key_file belong together: set both, or none")

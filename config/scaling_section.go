@@ -1,0 +1,85 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/settings"
+)
+
+// Scaling is how the service scales its fleet. Without it the fleet is what operators and lists make it.
+type Scaling struct {
+	Provider ScalingProvider `json:"provider"`
+	scaling.Config
+	Window rollout.Duration `json:"window"`
+}
+
+// ScalingProvider is what gets engines and gives them back.
+type ScalingProvider string
+
+// The providers. Advise only says how many engines are wanted; others see to it.
+const (
+	ProviderAdvise ScalingProvider = "advise"
+)
+
+// scalingProviders are the providers, as the section names them.
+var scalingProviders = []string{string(ProviderAdvise)}
+
+const defaultWindow = 10 * time.Second
+
+// scalingRows are the keys of the section.
+func scalingRows() []settings.Key {
+	rows := []settings.Key{
+		{Path: "scaling", Doc: "the service decides how many engines there are, and gets them (docs/scaling.md); the fleet " +
+			"is what operators and lists make it, if not given"},
+		{Path: "scaling.provider", Required: true, OneOf: scalingProviders,
+			Doc: "what gets engines and gives them back (docs/providers.md); advise gets none: others go by the number that " +
+				"is wanted"},
+		{Path: "scaling.window", Default: rollout.Duration(defaultWindow), Min: limit(0.1), Max: limit(600),
+			Doc: "how often is decided"},
+	}
+	return append(rows, below("scaling", scaling.Keys)...)
+}
+
+// below is the rows of a table as those of a section.
+func below(section string, table settings.Table) []settings.Key {
+	rows := slices.Clone(table.Keys)
+	for i := range rows {
+		rows[i].Path = settings.Join(section, rows[i].Path)
+	}
+	return rows
+}
+
+// checkScaling is the rules that concern several keys of the section.
+func (r *reader) checkScaling(s *Scaling) {
+	if s == nil {
+		return
+	}
+	for _, f := range s.Config.Faults() {
+		if at := "scaling." + f.Path; !r.hasFault(at) {
+			r.faultAt(at, "%s", f.Text)
+		}
+	}
+}
+
+// checkSection reports the faults of a provider's section: "key: text" each. A section that the provider in use needs
+// must be there.
+func (r *reader) checkSection(provider, used ScalingProvider, given bool, validate func() error) {
+	at := "scaling." + string(provider)
+	switch {
+	case !given && provider == used:
+		r.faultAt("scaling.provider", "%s needs a section %s", provider, at)
+	case given:
+		for _, err := range each(validate()) {
+			key, text, _ := strings.Cut(err.Error(), ": ")
+			key, _, _ = strings.Cut(key, ",")
+			if path := settings.Join(at, key); !r.hasFault(path) {
+				r.faultAt(path, "%s", cmp.Or(text, key))
+			}
+		}
+	}
+}
