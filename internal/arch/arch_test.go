@@ -40,7 +40,7 @@ var layers = [][]string{
 		"internal/telemetry/spool", "internal/telemetry/store",
 		"internal/telemetry/axiom", "internal/telemetry/prom", "internal/telemetry/grafana", "internal/telemetry/otel",
 		"internal/api", "internal/cli",
-		"internal/provider/process", "internal/provider/exec",
+		"internal/provider/process", "internal/provider/exec", "internal/provider/kubernetes",
 		"internal/diagnosis/reporttext", "internal/diagnosis/faultsuite", "internal/diagnosis/livefaults",
 		"internal/experiment/report",
 		"internal/plan/plantext",
@@ -84,6 +84,8 @@ var owners = map[string][]string{
 		"worker"},
 	"go.opentelemetry.io/":           {"internal/telemetry/otel/"},
 	"github.com/chromedp/":           {"internal/web/browser"},
+	"k8s.io/":                        {"internal/provider/kubernetes/"},
+	"sigs.k8s.io/":                   {"internal/provider/kubernetes/"},
 	"github.com/klauspost/compress/": {"internal/buffer/", "internal/telemetry/axiom/"},
 }
 

@@ -1,0 +1,89 @@
+package fakekubelet
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// MissingImage is part of the name of images that no registry has.
+const MissingImage = "no-such-image"
+
+func missingImage(pod *core.Pod) string {
+	for _, c := range pod.Spec.Containers {
+		if strings.Contains(c.Image, MissingImage) {
+			return c.Image
+		}
+	}
+	return ""
+}
+
+// waiting is the status of a pod whose containers cannot run yet.
+func waiting(pod *core.Pod, reason, message string) core.PodStatus {
+	state := core.ContainerState{Waiting: &core.ContainerStateWaiting{Reason: reason, Message: message}}
+	return core.PodStatus{Phase: core.PodPending, ContainerStatuses: containers(pod, state, false)}
+}
+
+// status is what a kubelet says of a pod that it has started.
+func (r *running) status() core.PodStatus {
+	status := core.PodStatus{
+		PodIP: r.ip.String(), PodIPs: []core.PodIP{{IP: r.ip.String()}}, HostIP: "127.0.0.1", StartTime: &r.since,
+	}
+	select {
+	case <-r.container.Ended():
+		status.Phase = core.PodSucceeded
+		code, message := r.container.Exit()
+		ended := core.ContainerStateTerminated{
+			ExitCode: int32(code), Reason: "Completed", Message: message, StartedAt: r.since, FinishedAt: meta.Now(),
+		}
+		if code != 0 {
+			status.Phase, ended.Reason = core.PodFailed, "Error"
+		}
+		if r.oom {
+			ended.Reason = "OOMKilled"
+		}
+		status.ContainerStatuses = containers(r.pod, core.ContainerState{Terminated: &ended}, false)
+	default:
+		status.Phase = core.PodRunning
+		status.ContainerStatuses = containers(r.pod,
+			core.ContainerState{Running: &core.ContainerStateRunning{StartedAt: r.since}}, true)
+	}
+	return status
+}
+
+func containers(pod *core.Pod, state core.ContainerState, ready bool) []core.ContainerStatus {
+	var all []core.ContainerStatus
+	for _, c := range pod.Spec.Containers {
+		all = append(all, core.ContainerStatus{Name: c.Name, Image: c.Image, State: state, Ready: ready, Started: &ready})
+	}
+	return all
+}
+
+// tell writes a pod's status, unless it is what the API server has.
+func (k *Kubelet) tell(ctx context.Context, pod *core.Pod, status core.PodStatus) {
+	if status.Phase == pod.Status.Phase && len(pod.Status.ContainerStatuses) == len(status.ContainerStatuses) {
+		return
+	}
+	_ = k.patchStatus(ctx, pod, status)
+}
+
+func (k *Kubelet) patchStatus(ctx context.Context, pod *core.Pod, status core.PodStatus) error {
+	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
+	if err != nil {
+		return err
+	}
+	return k.api.Patch(types.MergePatchType).Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
+		SubResource("status").Body(change).Do(ctx).Error()
+}
+
+// remove takes away a pod of which nothing runs.
+func (k *Kubelet) remove(ctx context.Context, pod *core.Pod) error {
+	var now int64
+	return k.api.Delete().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
+		Body(&meta.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &meta.Preconditions{UID: &pod.UID}}).
+		Do(ctx).Error()
+}

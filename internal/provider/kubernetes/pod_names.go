@@ -1,0 +1,70 @@
+package kubernetes
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// What Millrace writes on its pods. The label of the deployment is what makes a pod one of ours; the engine's id stands
+// in an annotation, since not every id is a label's value.
+const (
+	labelManagedBy  = "app.kubernetes.io/managed-by"
+	labelComponent  = "app.kubernetes.io/component"
+	labelDeployment = "millrace.dev/deployment"
+	labelEngine     = "millrace.dev/engine"
+
+	annotationDeployment = "millrace.dev/deployment-name"
+	annotationEngine     = "millrace.dev/engine-id"
+	annotationStopped    = "millrace.dev/stopped"
+
+	ownDomain = "millrace.dev/"
+)
+
+// EngineIDVariable is in the environment of every container of an engine's pod.
+const EngineIDVariable = "MILLRACE_ENGINE_ID"
+
+// podName is the same for the same engine of the same deployment, and another for any other. It is no longer than the
+// name of a host, which the pod has from it.
+func podName(deployment string, id rollout.EngineID) string {
+	const longest = 63
+	hash := sha256.Sum256([]byte(deployment + "\x00" + string(id)))
+	suffix := "-" + hex.EncodeToString(hash[:5])
+	readable := "millrace-" + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(deployment+"-"+string(id)))
+	return strings.TrimRight(readable[:min(len(readable), longest-len(suffix))], "-") + suffix
+}
+
+// labelValue is the text itself where it may be a label's value, and otherwise one that no other text has.
+func labelValue(text string) string {
+	if isLabelValue(text) {
+		return text
+	}
+	hash := sha256.Sum256([]byte(text))
+	return "sha256-" + hex.EncodeToString(hash[:16])
+}
+
+// ours selects the pods of a deployment.
+func ours(deployment string) string { return labelDeployment + "=" + labelValue(deployment) }
+
+// isOurs reports whether a pod was made by a deployment for an engine. An empty id is any engine.
+func isOurs(pod *core.Pod, deployment string, id rollout.EngineID) bool {
+	return pod.Labels[labelDeployment] == labelValue(deployment) &&
+		pod.Annotations[annotationDeployment] == deployment &&
+		pod.Annotations[annotationEngine] != "" && (id == "" || pod.Annotations[annotationEngine] == string(id))
+}
+
+func isLabel(text string) bool { return len(validation.IsDNS1123Label(text)) == 0 }
+func isLabelValue(text string) bool {
+	return text != "" && len(validation.IsValidLabelValue(text)) == 0
+}
+func isQualifiedName(text string) bool { return len(validation.IsQualifiedName(text)) == 0 }
