@@ -48,6 +48,21 @@ $(CURDIR)/$(BIN)/temporal: internal/tools/temporal/go.mod
 	@go build -C internal/tools/temporal -v -o $@ github.com/temporalio/cli/cmd/temporal $(call progress,1300)
 	@touch $@
 
+# A control plane of Kubernetes, pinned; 5 minutes of processor time and 2.4 GB for kube-apiserver's link, once.
+KUBERNETES := $(CURDIR)/$(BIN)/kubernetes
+KUBERNETES_VERSION = $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2}' internal/tools/kubernetes/go.mod)
+$(KUBERNETES)/%: internal/tools/kubernetes/go.mod
+	@mkdir -p $(KUBERNETES)
+	@echo "building the pinned $*, $@ (once; kube-apiserver takes 3 to 10 minutes on two cores)"
+	@CGO_ENABLED=0 go build -C internal/tools/kubernetes -v \
+		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" \
+		-o $@ $(if $(filter etcd,$*),go.etcd.io/etcd/server/v3,k8s.io/kubernetes/cmd/$*) $(call progress,1500)
+	@touch $@
+
+.PHONY: kubernetes
+kubernetes: $(KUBERNETES)/etcd $(KUBERNETES)/kube-apiserver $(KUBERNETES)/kube-scheduler $(KUBERNETES)/kubectl ## build etcd, kube-apiserver, kube-scheduler and kubectl, pinned, into .bin/kubernetes
+	@:
+
 .PHONY: experiments
 experiments: build ## run all experiments of config/experiments and write docs/experiments.md and its figures
 	@$(BIN)/millrace experiment page docs

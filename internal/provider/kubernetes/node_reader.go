@@ -126,6 +126,6 @@ func (r *nodeReader) complainOnce(err error) {
 		return
 	}
 	r.complain = false
-	r.log.Warn("nodes may not be read: an engine learns only from its pod that its machine goes, which is later; give the "+
-		"service account the right to get nodes, or set scaling.kubernetes.ignore_nodes", "error", err)
+	r.log.Warn("nodes may not be read: an engine learns only from its pod that its machine goes, which is later; give "+
+		"the service account the right to get nodes, or set scaling.kubernetes.ignore_nodes", "error", err)
 }

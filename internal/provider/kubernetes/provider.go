@@ -42,7 +42,7 @@ func New(cfg Config, deployment string, log *slog.Logger) (*Provider, error) {
 	return &Provider{cfg: cfg, api: api, nodes: newNodeReader(cfg, api, log), log: log}, nil
 }
 
-// Start creates the engine's pod. That of an engine under the same id which was stopped may still be ending: Start waits
+// Start creates the engine's pod. That of an engine under the same id that was stopped may still be ending: Start waits
 // for its end, as long as ctx lets it.
 func (p *Provider) Start(ctx context.Context, id rollout.EngineID) error {
 	if err := provider.ValidateID(id); err != nil {
@@ -150,6 +150,6 @@ func (p *Provider) List(ctx context.Context) ([]provider.Instance, error) {
 func isStopped(pod *core.Pod) bool { return pod.Annotations[annotationStopped] != "" }
 
 func (p *Provider) notOurs(pod *core.Pod, id rollout.EngineID) error {
-	return fmt.Errorf("kubernetes: the pod %s, which engine %s would have, was not made by the deployment %s for it; it is "+
-		"left as it is: remove or rename it", pod.Name, id, p.cfg.Deployment)
+	return fmt.Errorf("kubernetes: the pod %s, which engine %s would have, was not made by the deployment %s for it; it "+
+		"is left as it is: remove or rename it", pod.Name, id, p.cfg.Deployment)
 }

@@ -112,7 +112,8 @@ func (s *Server) end(key string, pod *core.Pod, seconds *int64) *apierrors.Statu
 	if seconds != nil {
 		grace = *seconds
 	}
-	if pod.Spec.NodeName == "" || pod.Status.Phase == core.PodFailed || pod.Status.Phase == core.PodSucceeded || grace == 0 {
+	over := pod.Status.Phase == core.PodFailed || pod.Status.Phase == core.PodSucceeded
+	if over || pod.Spec.NodeName == "" || grace == 0 {
 		delete(s.pods, key)
 		return nil
 	}

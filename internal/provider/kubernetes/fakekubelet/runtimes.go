@@ -30,7 +30,8 @@ func (e *entry) Exit() (int, string)    { return 137, "" }
 func (e *entry) Stop(time.Duration)     { e.once.Do(func() { close(e.ended) }) }
 
 // Processes runs the command of a pod's first container as a process on this machine. Its environment is this process's
-// with the container's; $(NAME) in the command is filled in as Kubernetes does it, and POD_IP may come from status.podIP.
+// with the container's; $(NAME) in the command is filled in as Kubernetes does it, and a variable may have the pod's
+// address, from status.podIP.
 type Processes struct {
 	Log *os.File // gets what all of them print
 }
