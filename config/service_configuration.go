@@ -22,6 +22,7 @@ import (
 // the file: they come from the environment.
 type Service struct {
 	Listen        string           `json:"listen"`
+	LogLevel      string           `json:"log_level"`
 	PageURL       string           `json:"page_url"`
 	TLS           TLS              `json:"tls"`
 	Auth          Auth             `json:"auth"`
@@ -41,6 +42,7 @@ type Service struct {
 	Scaling       *Scaling         `json:"scaling"` // nil: the fleet is not scaled
 
 	Process      string   `json:"-"` // which of the service's processes reads this
+	Source       *Source  `json:"-"` // where it was read; nil: it is not read again
 	Tokens       []Secret `json:"-"` // MILLRACE_TOKENS, separated by commas
 	EngineAPIKey Secret   `json:"-"` // MILLRACE_ENGINE_API_KEY; engineurl.ConnectionSettings says who gets it
 }
@@ -206,7 +208,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // DefaultService is the configuration where no file says anything: everything on this machine, at its usual port.
 func DefaultService() Service {
 	return Service{
-		Listen:      "127.0.0.1:8700",
+		Listen: "127.0.0.1:8700", LogLevel: "info",
 		Redis:       Redis{URL: "redis://127.0.0.1:6379/0", Prefix: "millrace", WaitFor: rollout.Duration(time.Second)},
 		Temporal:    Temporal{Address: "127.0.0.1:7233", Namespace: "default", TaskQueuePrefix: "millrace"},
 		Axiom:       Axiom{URL: "https://api.axiom.co"},
@@ -244,6 +246,8 @@ var serviceTable = settings.Table{
 	Keys: append(scalingRows(), []settings.Key{
 		{Path: "listen", Required: true, Example: "0.0.0.0:8700",
 			Doc: "address of the HTTP API, host:port; anything but a loopback address needs tokens"},
+		{Path: "log_level", OneOf: []string{"debug", "info", "warn", "error"}, Live: true,
+			Doc: "the least that is logged; MILLRACE_LOG_LEVEL and --log-level take its place"},
 		{Path: "page_url", Example: "https://millrace.example.org/rl",
 			Doc: "where people reach the operator's page, for links to it; MILLRACE_PAGE_URL takes its place. If not given, " +
 				"the address where a server listens, unless that is every interface"},
@@ -256,7 +260,7 @@ var serviceTable = settings.Table{
 		{Path: "auth.tokens_file", Example: "/etc/millrace/tokens.yaml",
 			Doc: "roles and the hashes of their tokens, read again when it changes; MILLRACE_TOKENS_FILE takes its " +
 				"place"},
-		{Path: "auth.trusted_proxies", Example: "[10.0.0.0/24]",
+		{Path: "auth.trusted_proxies", Live: true, Example: "[10.0.0.0/24]",
 			Doc: "networks of proxies whose X-Forwarded-For names the client, in audits and for the limits by address"},
 		{Path: "redis", Doc: "where the buffer is"},
 		{Path: "redis.url", Required: true,
@@ -294,34 +298,34 @@ var serviceTable = settings.Table{
 		{Path: "spool.max_bytes", Min: limit(0), Max: limit(1 << 40),
 			Doc: "bound of one process; facts beyond it are lost, and counted. 0: facts wait in memory only"},
 		{Path: "limits", Doc: "what a client of the API may ask for"},
-		{Path: "limits.max_body_bytes", Min: limit(1 << 10), Max: limit(64 << 20), Doc: "size of a request"},
-		{Path: "limits.claim_wait", Above: limit(0), Max: limit(600),
+		{Path: "limits.max_body_bytes", Live: true, Min: limit(1 << 10), Max: limit(64 << 20), Doc: "size of a request"},
+		{Path: "limits.claim_wait", Live: true, Above: limit(0), Max: limit(600),
 			Doc: "the longest that a claim may wait, whatever it asks for"},
-		{Path: "limits.runs", Min: limit(1), Max: limit(100_000),
+		{Path: "limits.runs", Live: true, Min: limit(1), Max: limit(100_000),
 			Doc: "runs that go on at a time; one more is refused"},
-		{Path: "limits.games_per_run", Min: limit(1), Max: limit(100_000_000),
+		{Path: "limits.games_per_run", Live: true, Min: limit(1), Max: limit(100_000_000),
 			Doc: "games that one run may have outstanding: buffer.depth x buffer.groups_per_step x (group.samples + " +
 				"group.oversample)"},
-		{Path: "limits.engines", Min: limit(1), Max: limit(100_000),
+		{Path: "limits.engines", Live: true, Min: limit(1), Max: limit(100_000),
 			Doc: "engines in the fleet, those that engines_from names not counted against it"},
-		{Path: "limits.requests", Min: limit(8), Max: limit(100_000),
+		{Path: "limits.requests", Live: true, Min: limit(8), Max: limit(100_000),
 			Doc: "requests in progress at a time in one server; claims that wait and streams are not among them"},
-		{Path: "limits.waiting_claims", Min: limit(8), Max: limit(1_000_000),
+		{Path: "limits.waiting_claims", Live: true, Min: limit(8), Max: limit(1_000_000),
 			Doc: "claims that wait at a time in one server; three quarters of them for one run at most"},
-		{Path: "limits.streams", Min: limit(4), Max: limit(100_000),
+		{Path: "limits.streams", Live: true, Min: limit(4), Max: limit(100_000),
 			Doc: "streams of events at a time in one server; three quarters of them for one run at most"},
-		{Path: "limits.connections", Min: limit(16), Max: limit(1_000_000),
+		{Path: "limits.connections", Live: true, Min: limit(16), Max: limit(1_000_000),
 			Doc: "connections open at a time in one server; its limit of open files, less 64, lowers it"},
-		{Path: "limits.connections_per_address", Min: limit(4), Max: limit(1_000_000),
+		{Path: "limits.connections_per_address", Live: true, Min: limit(4), Max: limit(1_000_000),
 			Doc: "connections open at a time from one address that have not shown a token yet"},
-		{Path: "limits.step_metrics_bytes", Min: limit(64), Max: limit(1 << 20),
+		{Path: "limits.step_metrics_bytes", Live: true, Min: limit(64), Max: limit(1 << 20),
 			Doc: "metrics of one step record, as JSON; every record is kept"},
 		{Path: "retain_steps", Min: limit(0), Max: limit(1000),
 			Doc: "steps whose batches are kept after they were trained on, for a trainer that goes back to a " +
 				"checkpoint"},
-		{Path: "retention", Min: limit(0), Example: "30d",
+		{Path: "retention", Live: true, Min: limit(0), Example: "30d",
 			Doc: "how long a run is kept once it is over; then a worker deletes it. 0: until somebody does"},
-		{Path: "retention_runs", Min: limit(0), Max: limit(1_000_000),
+		{Path: "retention_runs", Live: true, Min: limit(0), Max: limit(1_000_000),
 			Doc: "how many runs are kept that are over, the newest ones; a worker deletes the others. 0: all"},
 		{Path: "worker", Doc: "bounds of one worker process"},
 		{Path: "worker.games", Min: limit(0), Max: limit(100_000),
@@ -338,11 +342,11 @@ var serviceTable = settings.Table{
 		{Path: "worker.dispatch_log", Example: "dispatch.log",
 			Doc: "a file for every event that the worker's dispatcher is given and what it decides, up to 1 GiB, which " +
 				"millrace bench replay-dispatch replays; none, if not given"},
-		{Path: "engines", Doc: "engines that are in the fleet from the start; others join over the API"},
+		{Path: "engines", Live: true, Doc: "engines that are in the fleet from the start; others join over the API"},
 		{Path: "engines.id", Doc: "the engine's name; made from its address, if not given"},
 		{Path: "engines.url", Required: true, Example: "http://10.0.0.7:8000",
 			Doc: "http://host:port of a vLLM server, without /v1"},
-		{Path: "engines_from", Example: "dns:vllm.internal:8000",
+		{Path: "engines_from", Live: true, Example: "dns:vllm.internal:8000",
 			Doc: "a list of engines that is read every 10 s: file:/path with an address per line, or dns:name:port; " +
 				"engines that it no longer names leave when they have finished"},
 		{Path: "engine_urls",
@@ -400,6 +404,7 @@ func ReadService(name string, data []byte, getenv func(string) string) (Service,
 func (s *Service) environment(getenv func(string) string) {
 	for name, text := range map[string]*string{
 		"MILLRACE_LISTEN":        &s.Listen,
+		"MILLRACE_LOG_LEVEL":     &s.LogLevel,
 		"MILLRACE_PAGE_URL":      &s.PageURL,
 		"MILLRACE_WORKER_LISTEN": &s.Worker.Listen,
 		"MILLRACE_DISPATCH_LOG":  &s.Worker.DispatchLog,

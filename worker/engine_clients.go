@@ -27,6 +27,19 @@ type address struct {
 
 // newEngineClients reads the files of keys and certificates that the configuration names.
 func newEngineClients(cfg config.Service, traces *otel.Exporter) (*engineClients, error) {
+	listed, err := listedURLs(cfg)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := engineurl.NewConnectionSettings(cfg.EngineURLs, cfg.EngineAPIKey.Reveal(), listed, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &engineClients{settings: settings, otel: traces}, nil
+}
+
+// listedURLs is where the configuration lists engines.
+func listedURLs(cfg config.Service) ([]string, error) {
 	var listed []string
 	for _, e := range cfg.Engines {
 		m, err := fleet.NewMember(rollout.Engine{ID: e.ID, URL: e.URL}, time.Time{})
@@ -35,11 +48,16 @@ func newEngineClients(cfg config.Service, traces *otel.Exporter) (*engineClients
 		}
 		listed = append(listed, m.URL)
 	}
-	settings, err := engineurl.NewConnectionSettings(cfg.EngineURLs, cfg.EngineAPIKey.Reveal(), listed, time.Now)
-	if err != nil {
-		return nil, err
+	return listed, nil
+}
+
+// list takes up the engines of another configuration, which decide who is sent the key of MILLRACE_ENGINE_API_KEY.
+func (c *engineClients) list(cfg config.Service) error {
+	listed, err := listedURLs(cfg)
+	if err == nil {
+		c.settings.List(listed)
 	}
-	return &engineClients{settings: settings, otel: traces}, nil
+	return err
 }
 
 func (c *engineClients) get(e rollout.Engine) (*vllm.Client, error) {

@@ -3,11 +3,10 @@ package worker
 import (
 	"context"
 
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/adapterfiles"
 	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/enginediscovery"
 	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/reload"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -20,18 +19,11 @@ type engines struct {
 }
 
 func newEngines(
-	cfg config.Service, b *connections.Set, clients *engineClients, files *adapterfiles.Reader,
-) (*engines, error) {
+	current *reload.Configuration, b *connections.Set, clients *engineClients, files *adapterfiles.Reader,
+) *engines {
 	loader := fleet.Loader{Records: b.Registry, Files: files}
 	complain := func(err error) { b.Log.Warn("watch the fleet", "error", err) }
-	var follow func(context.Context)
-	if cfg.EnginesFrom != "" {
-		source, err := enginediscovery.ParseSource(cfg.EnginesFrom)
-		if err != nil {
-			return nil, err
-		}
-		follow = enginediscovery.Follower{Source: source, Registry: b.Registry, Complain: complain}.Run
-	}
+	list := followedList{current: current.Now, registry: b.Registry, complain: complain}
 	return &engines{
 		Registry: b.Registry,
 		clients:  clients,
@@ -39,10 +31,10 @@ func newEngines(
 		keeper: fleet.NewKeeper(fleet.KeeperConfig{
 			Registry: b.Registry, Sampler: b.Sampler, Emit: b.Events, Tell: b.Events, Loader: loader,
 			Client:   func(e rollout.Engine) fleet.Client { return clients.mustGet(e) },
-			Follow:   follow,
+			Follow:   list.follow,
 			Complain: complain,
 		}),
-	}, nil
+	}
 }
 
 // Keep tends the fleet until ctx is done.

@@ -137,7 +137,7 @@ func TestARunHasAnEnd(t *testing.T) {
 	}
 	strict := &runkeeper.Keeper{
 		Control: c, Buffer: d.conns.Buffer, Events: d.conns.Events,
-		Retention: runkeeper.Retention{For: time.Second}, Pace: quickPace,
+		Retention: func() runkeeper.Retention { return runkeeper.Retention{For: time.Second} }, Pace: quickPace,
 		Log: slog.New(slog.DiscardHandler),
 	}
 	d.while("another worker's keeper of runs", func(ctx context.Context) error { strict.Watch(ctx); return nil })

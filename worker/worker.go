@@ -26,6 +26,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/fleetsync"
 	"github.com/millrace/millrace/internal/grouphomes"
+	"github.com/millrace/millrace/internal/reload"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runkeeper"
 	"github.com/millrace/millrace/internal/telemetry/prom"
@@ -51,10 +52,13 @@ func run(
 	defer b.Close()
 	defer b.WriteEvents(ctx, cfg)()
 
+	changes := reload.NewFiles(logger)
+	current := reload.NewConfiguration(cfg, changes, logger)
 	clients, err := newEngineClients(cfg, b.Otel)
 	if err != nil {
 		return err
 	}
+	current.OnChange(clients.list)
 	starts := buffer.NewStartReporter(b.Buffer, logger)
 	var slotsFrom string
 	cfg.Worker.Games, slotsFrom = chooseSlots(cfg.Worker.Games)
@@ -76,11 +80,8 @@ func run(
 		OnDispatch:  starts.Note,
 	})
 	files := adapterfiles.NewReader()
-	engines, err := newEngines(cfg, b, clients, files)
-	if err != nil {
-		return err
-	}
-	acts := newActivities(b, dispatcher, engines, files, cfg, pace, logger)
+	engines := newEngines(current, b, clients, files)
+	acts := newActivities(b, dispatcher, engines, files, current, pace, logger)
 	if err := activities.Validate(acts); err != nil {
 		return err
 	}
@@ -100,6 +101,7 @@ func run(
 		[]func(context.Context) error{dispatcher.Run, starts.Run, inStep.Run},
 		[]func(context.Context) error{
 			guard.Run, acts.HangingCalls.Watch,
+			func(ctx context.Context) error { changes.Watch(ctx); return nil },
 			func(ctx context.Context) error { return health.serve(ctx, cfg.Worker.Listen) },
 		},
 		func(ctx context.Context) error {
@@ -131,7 +133,7 @@ func runAll(ctx context.Context, beneath, beside []func(context.Context) error,
 
 // newActivities is what workflows ask for, on what this process has.
 func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *engines, files *adapterfiles.Reader,
-	cfg config.Service, pace runkeeper.Pace, logger *slog.Logger) *activities.Activities {
+	current *reload.Configuration, pace runkeeper.Pace, logger *slog.Logger) *activities.Activities {
 	return &activities.Activities{
 		Buffer:       b.Buffer,
 		Fleet:        engines,
@@ -146,8 +148,11 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 		Log:          logger,
 		Ends: &runkeeper.Keeper{
 			Control: b.Control, Buffer: b.Buffer, Events: b.Events, Pace: pace, Log: logger,
-			Retention: runkeeper.Retention{For: cfg.Retention.Std(), Runs: cfg.RetentionRuns},
-			Absent:    &runkeeper.AbsentWorkers{Workers: b.Workers, Runs: b.Buffer, Groups: b.Control, Log: logger},
+			Retention: func() runkeeper.Retention {
+				cfg := current.Now()
+				return runkeeper.Retention{For: cfg.Retention.Std(), Runs: cfg.RetentionRuns}
+			},
+			Absent: &runkeeper.AbsentWorkers{Workers: b.Workers, Runs: b.Buffer, Groups: b.Control, Log: logger},
 		},
 	}
 }

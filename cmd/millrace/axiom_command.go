@@ -77,7 +77,6 @@ https://api.eu.axiom.co where the console is app.eu.axiom.co. All steps: docs/te
 	f.StringVar(&dataset, "dataset", "", "the dataset (default AXIOM_DATASET, then axiom.dataset)")
 	f.StringSliceVar(&notifiers, "notifier", nil, "notifier, by name or id, that monitors notify; repeatable")
 	f.BoolVar(&dryRun, "dry-run", false, "show what would change, and change nothing")
-	flags.logLevel = "info"
 	return cmd
 }
 

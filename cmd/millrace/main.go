@@ -20,12 +20,13 @@ func main() {
 }
 
 // untilSignal is done when the process is asked to end: by Ctrl-C, by SIGTERM, or by its terminal being closed,
-// unless nohup has it outlive that. A server takes SIGHUP to read its tokens and certificates again.
+// unless nohup has it outlive that. Servers and workers take SIGHUP to read their files again: configuration, tokens,
+// certificates.
 func untilSignal(ctx context.Context, args []string) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	switch {
-	case len(args) > 0 && args[0] == "server":
-		// One that comes before the server listens for it ends nothing.
+	case len(args) > 0 && (args[0] == "server" || args[0] == "worker"):
+		// One that comes before the process listens for it ends nothing.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	case !signal.Ignored(syscall.SIGHUP):
 		signals = append(signals, syscall.SIGHUP)

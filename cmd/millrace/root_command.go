@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/environments"
@@ -107,7 +108,7 @@ Start with:  millrace dev            everything on this machine
 	root.AddCommand(cli.Commands(deps)...)
 	under(root, "engine").AddCommand(newSimulateEngineCommand(env))
 	root.AddCommand(newChaosCommand(env), newIsolationCommand(env), newPredictCommand(env),
-		newDevCommand(env), newServerCommand(env),
+		newDevCommand(env), newServerCommand(env), newHealthCommand(env),
 		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env), newGameCommand(env),
 		newBenchCommand(env), newProfileCommand(env),
 		newSimulateCommand(env, environments.Simulator()), newExperimentCommand(env),
@@ -204,13 +205,26 @@ func (e environment) say(format string, args ...any) {
 	fmt.Fprintln(e.stderr, termtext.Block(fmt.Sprintf(format, args...)))
 }
 
-// logger writes structured lines to stderr.
-func (e environment) logger(level string) *slog.Logger {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		l = slog.LevelInfo
+// serviceLogger writes structured lines to stderr, from the level on that the configuration has at the time.
+func (e environment) serviceLogger(cfg *config.Service) *slog.Logger {
+	level := new(slog.LevelVar)
+	if l, err := logLevel(cfg.LogLevel); err == nil { // ReadService has checked it
+		level.Set(l)
 	}
-	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: l}))
+	if cfg.Source != nil {
+		cfg.Source.LogLevel = level
+	}
+	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// logLevel is a level by its name; info where none is named.
+func logLevel(name string) (slog.Level, error) {
+	var level slog.Level
+	if name == "" {
+		return slog.LevelInfo, nil
+	}
+	err := level.UnmarshalText([]byte(name))
+	return level, err
 }
 
 // secondInterrupt returns a channel that is closed when Ctrl-C comes again while a command winds up.

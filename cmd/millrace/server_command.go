@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -33,7 +35,7 @@ changing runs needs Temporal. On anything but a loopback address it asks for bea
 			if err != nil {
 				return err
 			}
-			log := env.logger(flags.logLevel)
+			log := env.serviceLogger(&cfg)
 			return flags.profiled(cmd.Context(), log, func(ctx context.Context) error {
 				return server.Run(ctx, cfg, version.String(), log)
 			})
@@ -58,11 +60,13 @@ type serviceFlags struct {
 
 func (f *serviceFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "config", "c", "", "service configuration (YAML); see config/examples/service.yaml")
+	flags.StringVarP(&f.file, "config", "c", "", "service configuration (YAML; default $MILLRACE_CONFIG); "+
+		"see config/examples/service.yaml")
 	flags.StringVar(&f.redis, "redis", "", "Redis, as redis://host:port/db, redis+sentinel://... or "+
 		"redis+cluster://... (docs/guarantees.md)")
 	flags.StringVar(&f.temporal, "temporal", "", "Temporal, as host:port")
-	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (default: log_level of the configuration, "+
+		"and info without)")
 	flags.StringVar(&f.pprof, "pprof", "", "address for the Go runtime's profiles, 127.0.0.1:PORT; none by default, "+
 		"and only loopback is accepted")
 }
@@ -84,7 +88,7 @@ func (f *serviceFlags) profiled(ctx context.Context, log *slog.Logger, run func(
 
 // service reads the configuration: file, then environment, then flags, which are checked like the rest.
 func (f *serviceFlags) service(env environment) (config.Service, error) {
-	if err := new(slog.Level).UnmarshalText([]byte(f.logLevel)); err != nil {
+	if _, err := logLevel(f.logLevel); err != nil {
 		return config.Service{}, usage("--log-level %s: use debug, info, warn or error", f.logLevel)
 	}
 	if f.pprof != "" {
@@ -92,24 +96,26 @@ func (f *serviceFlags) service(env environment) (config.Service, error) {
 			return config.Service{}, usage("--pprof: %v", err)
 		}
 	}
+	file := cmp.Or(f.file, os.Getenv("MILLRACE_CONFIG"))
 	var data []byte
-	if f.file != "" {
+	if file != "" {
 		var err error
-		if data, err = env.readFile(f.file); err != nil {
+		if data, err = env.readFile(file); err != nil {
 			return config.Service{}, usage("read configuration: %v", err)
 		}
 	}
-	name := f.file
-	if name == "" {
-		name = "configuration"
+	cfg, err := config.ReadService(cmp.Or(file, "configuration"), data, f.getenv)
+	if err == nil && file != "" && file != "-" {
+		cfg.Source = &config.Source{File: file, Read: func() (config.Service, error) { return f.service(env) }}
 	}
-	return config.ReadService(name, data, f.getenv)
+	return cfg, err
 }
 
 // getenv is the environment with the flags in the place of the variables that say the same.
 func (f *serviceFlags) getenv(name string) string {
 	flag := map[string]string{
-		"MILLRACE_LISTEN": f.listen, "MILLRACE_WORKER_LISTEN": f.probes, "MILLRACE_DISPATCH_LOG": f.dispatch,
+		"MILLRACE_LISTEN": f.listen, "MILLRACE_LOG_LEVEL": strings.ToLower(f.logLevel),
+		"MILLRACE_WORKER_LISTEN": f.probes, "MILLRACE_DISPATCH_LOG": f.dispatch,
 		"MILLRACE_REDIS_URL": f.redis, "TEMPORAL_ADDRESS": f.temporal,
 	}[name]
 	if flag != "" {

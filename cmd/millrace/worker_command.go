@@ -23,7 +23,7 @@ nothing: its games go on elsewhere at their last finished phase.`,
 			if err != nil {
 				return err
 			}
-			log := env.logger(flags.logLevel)
+			log := env.serviceLogger(&cfg)
 			return flags.profiled(cmd.Context(), log, func(ctx context.Context) error { return worker.Run(ctx, cfg, log) })
 		},
 	}

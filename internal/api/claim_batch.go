@@ -136,7 +136,7 @@ func parseWait(text string) (time.Duration, error) {
 type claimOutput struct{ Body func(huma.Context) }
 
 func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error) {
-	a, err := in.ask(s.cfg.MaxWait)
+	a, err := in.ask(s.bounds().MaxWait)
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,14 @@ func newGate(most, perKey int, patience time.Duration) *gate {
 	return &gate{most: most, perKey: max(1, min(most, perKey)), patience: patience, held: map[string]int{}}
 }
 
+// resize lets another number in from now on. Who is inside stays.
+func (g *gate) resize(most, perKey int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.most, g.perKey = most, max(1, min(most, perKey))
+	g.admitWaiting()
+}
+
 // waitingBound is how many calls may wait for one gate, as a multiple of those inside.
 const waitingBound = 16
 
@@ -84,14 +92,19 @@ func (g *gate) leaver(key string) func() {
 		if g.held[key]--; g.held[key] == 0 {
 			delete(g.held, key)
 		}
-		for e := g.waiting.Front(); e != nil && g.inside < g.most; {
-			t, next := e.Value.(*waitingCall), e.Next()
-			if g.fits(t.key) {
-				g.take(t.key)
-				g.waiting.Remove(e)
-				close(t.in)
-			}
-			e = next
-		}
+		g.admitWaiting()
 	})
+}
+
+// admitWaiting lets those in that wait and have room now.
+func (g *gate) admitWaiting() {
+	for e := g.waiting.Front(); e != nil && g.inside < g.most; {
+		t, next := e.Value.(*waitingCall), e.Next()
+		if g.fits(t.key) {
+			g.take(t.key)
+			g.waiting.Remove(e)
+			close(t.in)
+		}
+		e = next
+	}
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,5 +110,39 @@ func TestADiagnosisIsMadeOnceForAllWhoAskMeanwhile(t *testing.T) {
 			t.Error("who has gone is given a diagnosis")
 		}
 		time.Sleep(2 * time.Second) // It is made all the same.
+	})
+}
+
+// TestAGateThatIsResized: those that wait are let in as far as there is room now, and nobody inside has to leave.
+func TestAGateThatIsResized(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1, 1, time.Minute)
+		leave, _ := g.enter(t.Context(), "a")
+		var inside atomic.Int32
+		for range 3 {
+			go func() {
+				if _, ok := g.enter(t.Context(), "a"); ok {
+					inside.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		g.resize(3, 3)
+		synctest.Wait()
+		if got := inside.Load(); got != 2 {
+			t.Errorf("%d are let in beside the first, want 2 of 3", got)
+		}
+		g.resize(1, 1)
+		leave()
+		synctest.Wait()
+		if got := inside.Load(); got != 2 || g.inside != 2 {
+			t.Errorf("after it has shrunk below those inside: %d let in, %d inside", got, g.inside)
+		}
+		g.resize(3, 3)
+		synctest.Wait()
+		if got := inside.Load(); got != 3 {
+			t.Errorf("%d are let in once there is room again", got)
+		}
 	})
 }

@@ -15,20 +15,27 @@ import (
 // token, is never closed for another.
 type connections struct {
 	net.Listener
-	most, perAddress int
-	refused          func(reason string)
+	refused func(reason string)
 
 	mu     sync.Mutex
+	bounds Limits
 	open   int
 	guests list.List      // of *connection, oldest first
 	of     map[string]int // guests by address
 }
 
 func newConnections(l net.Listener, limits Limits, refused func(reason string)) *connections {
-	return &connections{
-		Listener: l, most: boundedBy(limits.Connections), perAddress: limits.ConnectionsPerAddress, refused: refused,
-		of: map[string]int{},
-	}
+	c := &connections{Listener: l, refused: refused, of: map[string]int{}}
+	c.resize(limits)
+	return c
+}
+
+// resize holds for connections that come from now on.
+func (c *connections) resize(limits Limits) {
+	limits.Connections = boundedBy(limits.Connections)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bounds = limits
 }
 
 // reservedFiles is how many file descriptors are left for Redis, Temporal, Axiom and files.
@@ -66,12 +73,12 @@ func (c *connections) admit(one *connection) bool {
 	same := c.of[one.address]
 	var leaves *connection
 	switch {
-	case same >= c.perAddress:
+	case same >= c.bounds.ConnectionsPerAddress:
 		leaves = c.idleGuest(one.address)
-	case c.open >= c.most:
+	case c.open >= c.bounds.Connections:
 		leaves = c.idleGuest("")
 	}
-	full := leaves == nil && (same >= c.perAddress || c.open >= c.most)
+	full := leaves == nil && (same >= c.bounds.ConnectionsPerAddress || c.open >= c.bounds.Connections)
 	if leaves != nil {
 		c.forget(leaves)
 	}

@@ -103,6 +103,13 @@ func newGates(l Limits) gates {
 	}
 }
 
+// resize gives the gates that have a key in the configuration its value.
+func (g gates) resize(l Limits) {
+	g.requests.resize(l.Requests, 3*l.Requests/4)
+	g.waiting.resize(l.WaitingClaims, 3*l.WaitingClaims/4)
+	g.streams.resize(l.Streams, 3*l.Streams/4)
+}
+
 // overloaded refuses a call that is not let in; what is too many of, and the key that allows more.
 func overloaded(what string, key string) *Problem {
 	text := "too many " + what + " at a time; ask again"
@@ -168,7 +175,7 @@ func quota(what string, value, bound int64, key, instead string) error {
 // checkGames refuses a run that would have more games outstanding than one may have.
 func (s *Server) checkGames(spec rollout.Spec) error {
 	games := spec.Games()
-	if bound := int64(s.cfg.Limits.GamesPerRun); games > bound {
+	if bound := int64(s.bounds().Limits.GamesPerRun); games > bound {
 		return quota(fmt.Sprintf("games outstanding of run %s (buffer.depth %d x buffer.groups_per_step %d x %d of "+
 			"group.samples and group.oversample)",
 			spec.Name.Plain(), spec.Buffer.Depth, spec.Buffer.GroupsPerStep, spec.Group.Samples+spec.Group.Oversample),
@@ -189,8 +196,8 @@ func (s *Server) checkRuns(ctx context.Context, name rollout.RunName) error {
 			return nil
 		}
 	}
-	if len(active) >= s.cfg.Limits.Runs {
-		return quota("runs that go on", int64(len(active)), int64(s.cfg.Limits.Runs), "runs", "stop one first")
+	if len(active) >= s.bounds().Limits.Runs {
+		return quota("runs that go on", int64(len(active)), int64(s.bounds().Limits.Runs), "runs", "stop one first")
 	}
 	return nil
 }
@@ -209,7 +216,7 @@ func (s *Server) checkMetrics(metrics map[string]float64) error {
 		}
 		size += len(strconv.Quote(name)) + len(strconv.FormatFloat(value, 'g', -1, 64)) + 2
 	}
-	if bound := s.cfg.Limits.StepMetricsBytes; size > bound {
+	if bound := s.bounds().Limits.StepMetricsBytes; size > bound {
 		return problem(rollout.Invalid, fmt.Sprintf("metrics: %d bytes, and limits.step_metrics_bytes allows %d; send "+
 			"fewer figures, or raise it in the service configuration", size, bound))
 	}

@@ -60,7 +60,7 @@ func cleanRequestID(id string) string {
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := cleanRequestID(r.Header.Get("X-Request-Id"))
-		c := &call{id: id, address: clientAddress(r, s.cfg.TrustedProxies)}
+		c := &call{id: id, address: clientAddress(r, s.bounds().TrustedProxies)}
 		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 		if connection := connectionOf(r.Context()); connection != nil {
 			defer connection.begin()()
@@ -173,8 +173,9 @@ func (s *Server) readBody(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		tooLarge := problem(codeTooLarge, fmt.Sprintf("a request's body may have %d bytes at most", s.cfg.MaxBodyBytes))
-		if r.ContentLength > s.cfg.MaxBodyBytes {
+		most := s.bounds().MaxBodyBytes
+		tooLarge := problem(codeTooLarge, fmt.Sprintf("a request's body may have %d bytes at most", most))
+		if r.ContentLength > most {
 			w.Header().Set("Connection", "close")
 			writeProblem(w, r, tooLarge)
 			return
@@ -182,7 +183,7 @@ func (s *Server) readBody(next http.Handler) http.Handler {
 		// Errors of deadlines only mean that this connection has none, as in some tests.
 		connection := http.NewResponseController(w)
 		_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
-		body, err := io.ReadAll(io.LimitReader(r.Body, s.cfg.MaxBodyBytes+1))
+		body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 		_ = connection.SetReadDeadline(time.Time{})
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -191,7 +192,7 @@ func (s *Server) readBody(next http.Handler) http.Handler {
 		case err != nil:
 			writeProblem(w, r, problem(codeMalformed, "the body could not be read: "+err.Error()))
 			return
-		case int64(len(body)) > s.cfg.MaxBodyBytes:
+		case int64(len(body)) > most:
 			w.Header().Set("Connection", "close")
 			writeProblem(w, r, tooLarge)
 			return

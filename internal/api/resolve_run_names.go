@@ -55,8 +55,8 @@ func (s *Server) resolveNames(next http.Handler) http.Handler {
 
 // shown is a status as users see it: by the run's name, with the id beside it and the end of its retention.
 func (s *Server) shown(status rollout.RunStatus) rollout.RunStatus {
-	if s.cfg.Retention > 0 && status.State.Over() && !status.EndedAt.IsZero() {
-		status.DeletesAt = status.EndedAt.Add(s.cfg.Retention)
+	if s.bounds().Retention > 0 && status.State.Over() && !status.EndedAt.IsZero() {
+		status.DeletesAt = status.EndedAt.Add(s.bounds().Retention)
 	}
 	status.ID = status.Spec.Name
 	status.Spec.Name = status.ID.Plain()

@@ -101,7 +101,9 @@ func loopbackHost(host string) bool {
 
 // Server is the HTTP API.
 type Server struct {
-	cfg             Config
+	cfg             Config                 // as it was at the start
+	inForce         atomic.Pointer[Config] // with what has changed since
+	counted         atomic.Pointer[connections]
 	deps            Deps
 	auth            *authenticator
 	api             huma.API
@@ -132,33 +134,55 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		deps.Events == nil || deps.ReadSpec == nil {
 		return nil, errors.New("api: Control, Store, Fleet, Workers, Events and ReadSpec are needed")
 	}
-	if cfg.MaxBodyBytes == 0 {
-		cfg.MaxBodyBytes = DefaultMaxBodyBytes
-	}
-	if cfg.MaxWait == 0 {
-		cfg.MaxWait = DefaultMaxWait
-	}
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	cfg.Limits = cfg.Limits.withDefaults()
 	if deps.Tell == nil {
 		deps.Tell = telemetry.Discard
 	}
 	if deps.OnRefusal == nil {
 		deps.OnRefusal = func(string) {}
 	}
+	cfg.setDefaults()
 	s := &Server{
 		gates: newGates(cfg.Limits),
 		cfg:   cfg, deps: deps, auth: newAuthenticator(cfg.Tokens, cfg.Access),
 		hints: make(chan rollout.RunName, maxHints), stopping: make(chan struct{}),
 	}
+	s.inForce.Store(&cfg)
 	s.route()
 	return s, nil
 }
+
+func (c *Config) setDefaults() {
+	if c.MaxBodyBytes == 0 {
+		c.MaxBodyBytes = DefaultMaxBodyBytes
+	}
+	if c.MaxWait == 0 {
+		c.MaxWait = DefaultMaxWait
+	}
+	c.Limits = c.Limits.withDefaults()
+}
+
+// Adjust takes up the bounds of another configuration while the server runs: sizes, waits, limits, the retention that
+// is shown and the proxies that are trusted. Calls and connections that are there stay.
+func (s *Server) Adjust(cfg Config) {
+	next := s.cfg
+	next.MaxBodyBytes, next.MaxWait, next.Retention = cfg.MaxBodyBytes, cfg.MaxWait, cfg.Retention
+	next.Limits, next.TrustedProxies = cfg.Limits, cfg.TrustedProxies
+	next.setDefaults()
+	s.inForce.Store(&next)
+	s.gates.resize(next.Limits)
+	if counted := s.counted.Load(); counted != nil {
+		counted.resize(next.Limits)
+	}
+}
+
+// bounds is the configuration whose sizes, waits, limits and proxies are in force.
+func (s *Server) bounds() *Config { return s.inForce.Load() }
 
 // Handler is the whole API, middleware included. Hints to workflows only flow while Serve runs.
 func (s *Server) Handler() http.Handler { return s.handler }
@@ -209,7 +233,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer stopHints()
 
 	failed := make(chan error, 1)
-	counted := newConnections(l, s.cfg.Limits, s.deps.OnRefusal)
+	counted := newConnections(l, s.bounds().Limits, s.deps.OnRefusal)
+	s.counted.Store(counted)
 	background.Go(func() {
 		if server.TLSConfig = s.cfg.TLS; server.TLSConfig != nil {
 			failed <- server.ServeTLS(counted, "", "")

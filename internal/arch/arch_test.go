@@ -57,7 +57,7 @@ var layers = [][]string{
 	{"activities", "workflows", "internal/runcontrol", "internal/runkeeper", "internal/gameworkers"}, // durable shell
 	{ // wiring
 		"worker", "config", "cmd", "internal/bench", "internal/connections", "internal/environments", "internal/savedgame",
-		"internal/server",
+		"internal/server", "internal/reload",
 		"internal/replaycheck",
 	},
 }

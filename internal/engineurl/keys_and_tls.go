@@ -20,11 +20,11 @@ type ConnectionSettings struct {
 	rules      Rules
 	defaultKey string
 	everybody  bool // the default key goes to all engines, because only allowed ones can be reached
-	listed     map[string]bool
 	tls        []secured
 	now        func() time.Time
 
 	mu      sync.Mutex
+	listed  map[string]bool
 	file    string
 	looked  time.Time // at the file
 	written time.Time
@@ -55,12 +55,10 @@ func NewConnectionSettings(
 		return nil, fmt.Errorf("engine_urls: %w", err)
 	}
 	s := &ConnectionSettings{
-		rules: rules, defaultKey: defaultKey, everybody: len(rules.allow) > 0, listed: map[string]bool{}, now: now,
+		rules: rules, defaultKey: defaultKey, everybody: len(rules.allow) > 0, now: now,
 		file: cfg.KeysFile,
 	}
-	for _, text := range listed {
-		s.listed[text] = true
-	}
+	s.List(listed)
 	for i, t := range cfg.TLS {
 		one, err := t.load()
 		if err != nil {
@@ -106,6 +104,17 @@ func (t TLS) load() (secured, error) {
 	return secured{engines, cfg}, nil
 }
 
+// List takes other URLs from now on as those that an operator of the service means engines to be at.
+func (s *ConnectionSettings) List(urls []string) {
+	listed := map[string]bool{}
+	for _, text := range urls {
+		listed[text] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listed = listed
+}
+
 // Dial is the Control of connections to a URL; see Rules.
 func (s *ConnectionSettings) Dial(text string) (func(network, address string, c syscall.RawConn) error, error) {
 	return s.rules.Dial(text)
@@ -137,6 +146,8 @@ func (s *ConnectionSettings) Key(text string, followed bool) string {
 			return k.key
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.everybody || followed || s.listed[text] {
 		return s.defaultKey
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,8 +30,7 @@ type Registry struct {
 	now     func() time.Time
 	workers *workerregistry.Registry
 
-	// MaxEngines bounds the fleet: Add refuses more. AddListed refuses none. 0 is no bound.
-	MaxEngines int
+	most atomic.Int64 // engines; see LimitEngines
 	// Addresses are where engines may be: Add refuses others.
 	Addresses engineurl.Rules
 }
@@ -39,6 +39,9 @@ type Registry struct {
 func NewRegistry(rdb redis.UniversalClient, prefix string, now func() time.Time) *Registry {
 	return &Registry{rdb: rdb, prefix: prefix + ":{fleet}:", now: now, workers: workerregistry.New(rdb, prefix, now)}
 }
+
+// LimitEngines bounds the fleet from now on: Add refuses more. AddListed refuses none. 0 is no bound.
+func (r *Registry) LimitEngines(most int) { r.most.Store(int64(most)) }
 
 // List is every engine, by id.
 func (r *Registry) List(ctx context.Context) ([]rollout.Engine, error) {

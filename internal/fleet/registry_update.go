@@ -56,9 +56,9 @@ var errContended = errors.New("too many changes of it at the same moment; ask ag
 // asked for. Every step takes one connection and gives it back, so that any number of joins at once cannot lock
 // each other out.
 func (r *Registry) join(ctx context.Context, m Member, explicit bool) (Member, error) {
-	most := 0
+	most := int64(0)
 	if m.Source == "" {
-		most = r.MaxEngines
+		most = r.most.Load()
 	}
 	value, err := json.Marshal(m)
 	if err != nil {

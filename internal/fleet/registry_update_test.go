@@ -61,7 +61,7 @@ func TestChangesOfTheFleetNeedOneConnectionEach(t *testing.T) {
 func TestAFullFleetRefusesMore(t *testing.T) {
 	t.Parallel()
 	r := scarceRegistry(t)
-	r.MaxEngines = 2
+	r.LimitEngines(2)
 	for _, id := range []rollout.EngineID{"a", "b"} {
 		if _, err := r.Add(t.Context(), rollout.Engine{ID: id, URL: "http://" + string(id) + ":1"}); err != nil {
 			t.Fatal(err)

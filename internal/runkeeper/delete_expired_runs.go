@@ -27,15 +27,19 @@ const (
 
 // expire deletes runs that have been over for longer, or are more, than are to be kept.
 func (k *Keeper) expire(ctx context.Context) error {
-	if k.Retention == (Retention{}) {
+	if k.Retention == nil {
+		return nil
+	}
+	keep := k.Retention()
+	if keep == (Retention{}) {
 		return nil
 	}
 	now := time.Now()
 	var before time.Time
-	if k.Retention.For > 0 {
-		before = now.Add(-k.Retention.For)
+	if keep.For > 0 {
+		before = now.Add(-keep.For)
 	}
-	runs, err := k.Buffer.Expired(ctx, before, k.Retention.Runs, now.Add(-lastRead), expireAtOnce)
+	runs, err := k.Buffer.Expired(ctx, before, keep.Runs, now.Add(-lastRead), expireAtOnce)
 	if err != nil {
 		return err
 	}
@@ -45,7 +49,7 @@ func (k *Keeper) expire(ctx context.Context) error {
 		faults = append(faults, err)
 		if deleted {
 			k.Log.Info("a run is deleted: it has been over for longer, or more have ended since, than are kept", "run", run,
-				"retention", k.Retention.For, "retention_runs", k.Retention.Runs)
+				"retention", keep.For, "retention_runs", keep.Runs)
 		}
 	}
 	return errors.Join(faults...)

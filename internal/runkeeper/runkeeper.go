@@ -21,7 +21,7 @@ type Keeper struct {
 	Control   control
 	Buffer    *buffer.Store
 	Events    eventDeleter
-	Retention Retention
+	Retention func() Retention // in force now; nil: runs are kept until somebody deletes them
 	Pace      Pace
 	Absent    *AbsentWorkers // nil: games of workers that are gone wait for Temporal to miss their heartbeats
 	Log       *slog.Logger

@@ -12,10 +12,11 @@ import (
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/access"
 	"github.com/millrace/millrace/internal/api"
+	"github.com/millrace/millrace/internal/reload"
 )
 
 // secure fills in who may call the API, and its certificate, from files that are read again.
-func secure(cfg config.Service, c *api.Config, files *fileReloads) error {
+func secure(cfg config.Service, c *api.Config, files *reload.Files) error {
 	if file := cfg.Auth.TokensFile; file != "" {
 		c.Access = access.NewGrants(api.GrantsOf(c.Tokens)...)
 		read := func() error {
@@ -30,7 +31,7 @@ func secure(cfg config.Service, c *api.Config, files *fileReloads) error {
 			c.Access.Replace(grants)
 			return nil
 		}
-		if err := files.add("tokens", read, file); err != nil {
+		if err := files.Read("tokens", read, file); err != nil {
 			return err
 		}
 	}
@@ -49,7 +50,7 @@ func secure(cfg config.Service, c *api.Config, files *fileReloads) error {
 	if cfg.TLS.ClientCAFile != "" {
 		names = append(names, cfg.TLS.ClientCAFile)
 	}
-	if err := files.add("certificates", read, names...); err != nil {
+	if err := files.Read("certificates", read, names...); err != nil {
 		return err
 	}
 	c.TLS = &tls.Config{

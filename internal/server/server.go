@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/diagnosisinput"
 	"github.com/millrace/millrace/internal/environments"
+	"github.com/millrace/millrace/internal/reload"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runsampler"
 	"github.com/millrace/millrace/internal/savedgame"
@@ -51,8 +52,9 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		return err
 	}
 	var temporal temporalWatch
-	b.Registry.MaxEngines = cfg.Limits.Engines
-	files := &fileReloads{log: logger}
+	b.Registry.LimitEngines(cfg.Limits.Engines)
+	files := reload.NewFiles(logger)
+	current := reload.NewConfiguration(cfg, files, logger)
 	apiConfig := cfg.API(version)
 	if err := secure(cfg, &apiConfig, files); err != nil {
 		return err
@@ -68,6 +70,11 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	if err != nil {
 		return err
 	}
+	current.OnChange(func(cfg config.Service) error {
+		server.Adjust(cfg.API(version))
+		b.Registry.LimitEngines(cfg.Limits.Engines)
+		return joinConfigured(ctx, cfg, b)
+	})
 	page, err := newPage(cfg, b, server, logger)
 	if err != nil {
 		return err
@@ -87,7 +94,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	}
 	background := append(inBackground(b, inputs, metrics, sampler, logger),
 		func(ctx context.Context) error { return server.Serve(ctx, l) },
-		endless(files.watch), endless(sinkStatus.watch), endless(b.Control.Attributes.Keep), simulations.run, page.Run,
+		endless(files.Watch), endless(sinkStatus.watch), endless(b.Control.Attributes.Keep), simulations.run, page.Run,
 		endless(func(ctx context.Context) {
 			temporal.watch(ctx, b.Control.Reachable, cfg.Temporal.Address, logger)
 		}))

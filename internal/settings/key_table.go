@@ -26,7 +26,7 @@ type Key struct {
 	Bytes    bool // a size: KiB, MiB, GiB and TiB may stand behind the number
 	Example  string
 
-	Live  bool   // may be changed while a run goes on
+	Live  bool   // may be changed while a run goes on, or a process of the service runs
 	Alias string // the name that changes had for it before they had paths
 }
 

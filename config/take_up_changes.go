@@ -1,0 +1,52 @@
+package config
+
+import (
+	"log/slog"
+	"slices"
+
+	"github.com/millrace/millrace/internal/settings"
+)
+
+// Source is where a process has read its configuration.
+type Source struct {
+	File string                  // the configuration file
+	Read func() (Service, error) // reads it again, with the environment and the flags over it
+
+	LogLevel *slog.LevelVar // follows log_level; nil: nothing does
+}
+
+// Change is a key whose value has changed.
+type Change struct {
+	Key      string
+	From, To string // as they may be shown
+}
+
+// Changes is what another reading of the configuration says differently: what a process takes up while it runs, and
+// what it takes up when it is started again.
+func (s Service) Changes(next Service) (live, restart []Change) {
+	was, is := s.Redacted(), next.Redacted()
+	for _, key := range serviceTable.Differences(&s, &next) {
+		change := Change{Key: key.Path, From: key.Text(&was), To: key.Text(&is)}
+		if key.Live {
+			live = append(live, change)
+		} else {
+			restart = append(restart, change)
+		}
+	}
+	return live, restart
+}
+
+// Take is s with what a process takes up while it runs as next has it.
+func (s Service) Take(next Service) Service {
+	for _, key := range serviceTable.Differences(&s, &next) {
+		if key.Live {
+			key.Take(&s, &next)
+		}
+	}
+	return s
+}
+
+// LiveKeys is the keys that a process takes another value of while it runs.
+func LiveKeys() []settings.Key {
+	return slices.DeleteFunc(slices.Clone(serviceTable.Keys), func(k settings.Key) bool { return !k.Live })
+}
