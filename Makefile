@@ -26,6 +26,10 @@ dev: build $(TEMPORAL) ## the same services, staying up until Ctrl-C
 	@$(BIN)/millrace dev
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null)$(if $(shell git status --porcelain --untracked-files=no 2>/dev/null),+changes)
+COMMIT_DATE := $(shell TZ=UTC0 git log -1 --date=iso-strict-local --format=%cd 2>/dev/null | sed 's/+00:00$$/Z/')
+LDFLAGS = -X github.com/millrace/millrace/internal/version.released=$(VERSION) \
+	-X github.com/millrace/millrace/internal/version.commit=$(COMMIT) -X github.com/millrace/millrace/internal/version.date=$(COMMIT_DATE)
 
 # Both builds say how far they are. Nothing is said of what lies built in Go's cache.
 progress = 2>&1 | awk '/^go: downloading/ {d++; if (d % 25 == 0) {printf "  %d modules downloaded\n", d; fflush()}; next} \
@@ -36,7 +40,7 @@ progress = 2>&1 | awk '/^go: downloading/ {d++; if (d % 25 == 0) {printf "  %d m
 build: ## build the binary, .bin/millrace
 	@mkdir -p $(BIN)
 	@echo "building $(BIN)/millrace"
-	@go build -v -ldflags "-X github.com/millrace/millrace/internal/version.released=$(VERSION)" -o $(BIN)/millrace ./cmd/millrace $(call progress,600)
+	@go build -v -ldflags "$(LDFLAGS)" -o $(BIN)/millrace ./cmd/millrace $(call progress,600)
 
 .PHONY: temporal
 temporal: $(TEMPORAL) ## build the pinned Temporal CLI, unless one is on the PATH

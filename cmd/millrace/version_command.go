@@ -1,8 +1,8 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -10,14 +10,25 @@ import (
 )
 
 func newVersionCommand(env environment) *cobra.Command {
-	return &cobra.Command{
+	var format string
+	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this program",
+		Short: "Print the version of this program: release, commit, date and Go version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(env.stdout, "millrace %s, %s %s/%s\n", version.String(), runtime.Version(),
-				runtime.GOOS, runtime.GOARCH)
-			return err
+			build := version.Build()
+			switch format {
+			case "table":
+				_, err := fmt.Fprintln(env.stdout, build)
+				return err
+			case "json":
+				out := json.NewEncoder(env.stdout)
+				out.SetIndent("", "  ")
+				return out.Encode(build)
+			}
+			return usage("--output %s: want table or json", format)
 		},
 	}
+	cmd.Flags().StringVarP(&format, "output", "o", "table", "table or json")
+	return cmd
 }
