@@ -463,5 +463,5 @@ def sequences(batch: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
                     "policy_version": turn["policy_version"],
                     "stop_reason": turn["finish_reason"],
                     "truncated": trajectory["truncated"],
-                    "metadata": {"phase": turn["phase"], "engine": turn["engine"]},
+                    "metadata": {"phase": turn["phase"], "engine": turn["engine"], "timing": turn.get("timing")},
                 }

@@ -154,19 +154,20 @@ func (j *journal) Answer(agent string, a Answer) error {
 		defer j.mu.Unlock()
 		return j.fenced
 	}
-	record := j.writer.Answer(pack.JournalAnswer{Agent: agent, Key: a.Key, Completion: a.Completion})
-	j.add(record)
+	j.add(j.writer.Answer(pack.JournalAnswer{Agent: agent, Key: a.Key, Completion: a.Completion}))
 	j.mu.Unlock()
 	j.store.journals.soon(j)
 	return nil
 }
 
-// add appends a record to what is sent next.
-func (j *journal) add(record []byte) *sending {
+// add appends records to what is sent next.
+func (j *journal) add(records [][]byte) *sending {
 	if j.next == nil {
 		j.next = &sending{of: j, done: make(chan struct{})}
 	}
-	j.next.records = append(j.next.records, record)
+	for _, record := range records {
+		j.next.records = append(j.next.records, record)
+	}
 	return j.next
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/table"
 	"github.com/millrace/millrace/internal/termtext"
+	"github.com/millrace/millrace/internal/units"
 )
 
 func gamePath(ref rollout.EpisodeRef) string {
@@ -45,11 +46,12 @@ func WriteTurns(w io.Writer, g gamelist.Turns, width int) error {
 	}
 	fmt.Fprintln(w)
 	t := table.New(table.Right("TURN"), table.Left("PHASE"), table.Left("AGENT"), table.Right("POLICY"),
-		table.Left("ENGINE"),
-		table.Right("PROMPT"), table.Right("TOKENS"), table.Right("LOGPROB"), table.Left("FINISH"), table.Left("COMPLETION"))
+		table.Left("ENGINE"), table.Right("TIME"), table.Right("TRIES"), table.Right("PROMPT"),
+		table.Right("TOKENS"), table.Right("LOGPROB"), table.Left("FINISH"), table.Left("COMPLETION"))
 	for _, turn := range g.Turns {
 		t.Row(count(int64(turn.Turn)), turn.Phase, turn.Agent, fmt.Sprintf("v%d", turn.PolicyVersion), string(turn.Engine),
-			count(int64(turn.PromptTokens)), count(int64(turn.Tokens)), fmt.Sprintf("%.2f", turn.MeanLogprob),
+			turn.Time(), turn.Tries(), count(int64(turn.PromptTokens)),
+			count(int64(turn.Tokens)), fmt.Sprintf("%.2f", turn.MeanLogprob),
 			turn.FinishReason, strings.TrimSpace(termtext.First(turn.Text, completionWidth)))
 	}
 	return t.Write(w, width)
@@ -70,6 +72,12 @@ func WriteTurn(w io.Writer, t gamelist.Turn, width int) error {
 	head.Row("logprob", fmt.Sprintf("%.3f in the mean of the completion", t.MeanLogprob))
 	if t.Reward != 0 {
 		head.Row("reward", fmt.Sprintf("%.3f of this turn", t.Reward))
+	}
+	head.Row("time", t.Says())
+	if t.Timing != nil {
+		for _, try := range t.Timing.Failed {
+			head.Row("failed try", fmt.Sprintf("%s: %s after %s", try.Engine, try.Code, units.Seconds(try.Sec)))
+		}
 	}
 	if err := head.Write(w, width); err != nil {
 		return err

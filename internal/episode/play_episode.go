@@ -306,6 +306,7 @@ func record(ep *rollout.Episode, plan Plan, phase string, prompts []Prompt, comp
 			FinishReason:   c.FinishReason,
 			Reward:         outcome.Rewards[prompts[i].Agent],
 			Text:           c.Text,
+			Timing:         c.Timing,
 		})
 	}
 }

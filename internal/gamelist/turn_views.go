@@ -1,6 +1,11 @@
 package gamelist
 
-import "github.com/millrace/millrace/internal/rollout"
+import (
+	"fmt"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/units"
+)
 
 // TurnView is one turn of a game, without its tokens.
 type TurnView struct {
@@ -15,6 +20,38 @@ type TurnView struct {
 	MeanLogprob   float64               `json:"mean_logprob" doc:"Of the completion's tokens; natural logarithm"`
 	Reward        float64               `json:"reward" doc:"Of this turn alone; 0 where only the end is rewarded"`
 	Text          string                `json:"completion"`
+	Timing        *rollout.Timing       `json:"timing,omitempty" doc:"Where the time of its request went; none: not known"`
+}
+
+// Time is how long the turn took, from its request to its answer; empty: not known.
+func (v *TurnView) Time() string {
+	if v.Timing == nil {
+		return ""
+	}
+	return units.Seconds(v.Timing.QueueSec + v.Timing.ExecSec)
+}
+
+// Tries is how often the turn's request was sent to an engine; empty: not known.
+func (v *TurnView) Tries() string {
+	if v.Timing == nil {
+		return ""
+	}
+	return fmt.Sprint(v.Timing.Tries)
+}
+
+// Says is where the turn's time went, in a sentence.
+func (v *TurnView) Says() string {
+	t := v.Timing
+	switch {
+	case t == nil:
+		return "not known: it was kept by an earlier version, or its game was written down again as a whole"
+	case t.Tries == 1:
+		return fmt.Sprintf("%s: %s in the queue, %s at the engine, in one try", v.Time(), units.Seconds(t.QueueSec),
+			units.Seconds(t.ExecSec))
+	default:
+		return fmt.Sprintf("%s: %s in the queue, %s at engines, in %d tries", v.Time(), units.Seconds(t.QueueSec),
+			units.Seconds(t.ExecSec), t.Tries)
+	}
 }
 
 // AgentView is what an agent of a game got for it.

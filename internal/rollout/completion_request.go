@@ -72,7 +72,26 @@ func (c *Completion) Usage() Usage {
 
 // Timing is where a request's time went, in seconds.
 type Timing struct {
-	QueueSec float64 `json:"queue_seconds"` // in the dispatcher's queue
-	ExecSec  float64 `json:"exec_seconds"`  // at engines, failed tries included
-	Tries    int     `json:"tries"`
+	QueueSec float64     `json:"queue_seconds" doc:"In the dispatcher's queue"`
+	ExecSec  float64     `json:"exec_seconds" doc:"At engines, failed tries included"`
+	Tries    int         `json:"tries" doc:"How often it was sent to an engine"`
+	Failed   []FailedTry `json:"failed_tries,omitempty" doc:"The tries before the one that was answered, the latest of them if they were many"`
+}
+
+// FailedTry is one sending of a request to an engine that brought no answer.
+type FailedTry struct {
+	Engine EngineID `json:"engine"`
+	Code   Code     `json:"code"`
+	Sec    float64  `json:"seconds"`
+}
+
+// maxFailedTries bounds the tries that a request remembers.
+const maxFailedTries = 8
+
+// Fail adds a try that failed.
+func (t *Timing) Fail(try FailedTry) {
+	if len(t.Failed) == maxFailedTries {
+		t.Failed = t.Failed[1:]
+	}
+	t.Failed = append(t.Failed, try)
 }

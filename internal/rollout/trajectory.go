@@ -16,6 +16,7 @@ type Turn struct {
 	FinishReason   string        `json:"finish_reason"`
 	Reward         float64       `json:"reward"` // this turn's own reward; 0 when the environment only rewards the end
 	Text           string        `json:"text,omitempty"`
+	Timing         Timing        `json:"timing,omitzero"` // of its request; zero: not known
 }
 
 // Trajectory is one agent's turns in one episode, with its reward.

@@ -73,9 +73,13 @@ func view(n int, t agentTurn) gamelist.TurnView {
 	for _, p := range t.Logprobs {
 		sum += float64(p)
 	}
-	return gamelist.TurnView{Turn: n, Phase: t.Phase, Agent: t.agent, PolicyVersion: t.PolicyVersion, Engine: t.Engine,
+	v := gamelist.TurnView{Turn: n, Phase: t.Phase, Agent: t.agent, PolicyVersion: t.PolicyVersion, Engine: t.Engine,
 		FinishReason: t.FinishReason, PromptTokens: len(t.PromptTokenIDs), Tokens: len(t.TokenIDs),
 		MeanLogprob: sum / float64(max(1, len(t.Logprobs))), Reward: t.Reward, Text: t.Text}
+	if t.Timing.Tries > 0 {
+		v.Timing = &t.Timing
+	}
+	return v
 }
 
 // inOrder is the turns of a game's agents in the order of its phases. Phases have names only: their order is taken from

@@ -222,7 +222,7 @@ func (s *Site) turn(ctx context.Context, v *visit) (content, error) {
 	}
 	for _, g := range games {
 		if g.Sample == ref.Sample {
-			view.Timing = pageview.TimingOf(g)
+			view.AddGame(g)
 		}
 	}
 	view.Constraint = pageview.ConstraintOf(status.Spec.Environment, saved, turn.Phase, turn.Agent)

@@ -12,8 +12,11 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// newestFormat is the one that can still be written.
-const newestFormat = "2"
+// newestFormat and newestJournal are those that can still be written. Of journals the second has records of timings.
+const (
+	newestFormat  = "3"
+	newestJournal = "2"
+)
 
 var update = flag.Bool("update", false, "write the golden record again; only together with a new format number")
 
@@ -21,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden record again; only tog
 // survive the deployment of a new version.
 func TestOldRecordsAreRead(t *testing.T) {
 	t.Parallel()
-	for _, format := range []string{"1", "2"} {
+	for _, format := range []string{"1", "2", "3"} {
 		packed, text := filepath.Join("testdata", "group-format"+format+".bin"),
 			filepath.Join("testdata", "group-format"+format+".json")
 		if *update && format == newestFormat {
@@ -70,41 +73,43 @@ func writeGolden(t *testing.T, packed, text string) {
 	}
 }
 
-// TestOldJournalsAreRead reads a journal that was written when its format was new.
+// TestOldJournalsAreRead reads journals that were written when their formats were new.
 func TestOldJournalsAreRead(t *testing.T) {
 	t.Parallel()
-	file, text := filepath.Join("testdata", "journal-format1.records.json"),
-		filepath.Join("testdata", "journal-format1.json")
-	if *update {
-		writeGoldenJournal(t, file, text)
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var records [][]byte
-	if err := json.Unmarshal(b, &records); err != nil {
-		t.Fatal(err)
-	}
-	texts := make([]string, len(records))
-	for i, r := range records {
-		texts[i] = string(r)
-	}
-	ep := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: 3}, Sample: 1}
-	journal, err := pack.ReadJournal(ep, texts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := json.MarshalIndent([]any{journal.Checkpoint.Episode, journal.Answers}, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got)+"\n" != string(want) {
-		t.Errorf("got %s\nwant %s", got, want)
+	for _, format := range []string{"1", "2"} {
+		file, text := filepath.Join("testdata", "journal-format"+format+".records.json"),
+			filepath.Join("testdata", "journal-format"+format+".json")
+		if *update && format == newestJournal {
+			writeGoldenJournal(t, file, text)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var records [][]byte
+		if err := json.Unmarshal(b, &records); err != nil {
+			t.Fatal(err)
+		}
+		texts := make([]string, len(records))
+		for i, r := range records {
+			texts[i] = string(r)
+		}
+		ep := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: 3}, Sample: 1}
+		journal, err := pack.ReadJournal(ep, texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.MarshalIndent([]any{journal.Checkpoint.Episode, journal.Answers}, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got)+"\n" != string(want) {
+			t.Errorf("format %s: got %s\nwant %s", format, got, want)
+		}
 	}
 }
 

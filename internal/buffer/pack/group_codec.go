@@ -24,6 +24,7 @@ func (w *writer) group(g *rollout.Group) {
 	w.floats(g.EnvSec)
 	w.ints(g.Phases)
 	w.trajectories(g.Ref, g.Trajectories)
+	w.timings(g.Trajectories)
 }
 
 func (r *reader) group() *rollout.Group {
@@ -46,6 +47,9 @@ func (r *reader) group() *rollout.Group {
 		g.Phases = r.ints()
 	}
 	g.Trajectories = r.trajectories(g.Ref)
+	if r.format >= formatTimings {
+		r.timings(g.Trajectories)
+	}
 	return g
 }
 

@@ -31,6 +31,8 @@ const (
 	recordEnd    recordKind = 3
 	recordGame   recordKind = 4 // the game as a whole, as Save packs it
 	recordWhole  recordKind = 5 // the finished game as a whole, as Episode packs it
+
+	recordTimings recordKind = 6 // what the record before it has no room for; it has that one's number
 )
 
 const recordHeader = 2 + crc32.Size
@@ -88,14 +90,18 @@ func (w *JournalWriter) Forget() {
 	w.state.prompts, w.state.answers, w.alone = journalPrompts{}, nil, true
 }
 
-// Answer makes the record of an answer.
-func (w *JournalWriter) Answer(a JournalAnswer) []byte {
+// Answer makes the records of an answer, which are to be kept together.
+func (w *JournalWriter) Answer(a JournalAnswer) [][]byte {
 	var out writer
 	w.begin(&out)
 	w.answer(&out, &a)
 	w.state.answers = append(w.state.answers, numberedAnswer{w.state.next, a})
 	w.state.next++
-	return sealRecord(recordAnswer, &out)
+	records := [][]byte{sealRecord(recordAnswer, &out)}
+	if t := a.Completion.Timing; len(t.Failed) > 0 {
+		records = append(records, w.timings([]agentTiming{{a.Agent, t}}))
+	}
+	return records
 }
 
 // begin writes a record's number, and whether the prompts before it are forgotten.
@@ -155,8 +161,9 @@ func (w *JournalWriter) Fits(c *rollout.Checkpoint) bool {
 	return true
 }
 
-// Phase makes the record of a finished phase: the checkpoint after it, of which the journal knows what was before.
-func (w *JournalWriter) Phase(c *rollout.Checkpoint) []byte {
+// Phase makes the records of a finished phase, which are to be kept together: the checkpoint after it, of which the
+// journal knows what was before.
+func (w *JournalWriter) Phase(c *rollout.Checkpoint) [][]byte {
 	var out writer
 	w.begin(&out)
 	out.int(int64(c.PhaseIndex))
@@ -168,15 +175,22 @@ func (w *JournalWriter) Phase(c *rollout.Checkpoint) []byte {
 		count += len(t.Turns) - w.state.turns[t.Agent]
 	}
 	out.uint(uint64(count))
+	var timings []agentTiming // of turns that name no answer
 	for i := range c.Episode.Trajectories {
 		t := &c.Episode.Trajectories[i]
 		for j := w.state.turns[t.Agent]; j < len(t.Turns); j++ {
-			w.turn(&out, t.Agent, &t.Turns[j])
+			if named := w.turn(&out, t.Agent, &t.Turns[j]); !named && t.Turns[j].Timing.Tries > 0 {
+				timings = append(timings, agentTiming{t.Agent, t.Turns[j].Timing})
+			}
 		}
 	}
 	w.took(c)
 	w.state.next++
-	return sealRecord(recordPhase, &out)
+	records := [][]byte{sealRecord(recordPhase, &out)}
+	if more := w.timings(timings); more != nil {
+		records = append(records, more)
+	}
+	return records
 }
 
 // took notes that the journal holds a checkpoint.
@@ -243,8 +257,9 @@ func commonLength(a, b []byte) int {
 	return i
 }
 
-// turn writes a turn: the number of the answer that it was made of, or all of it.
-func (w *JournalWriter) turn(out *writer, agent string, t *rollout.Turn) {
+// turn writes a turn: the number of the answer that it was made of, or all of it but its timing. It reports whether it
+// named an answer.
+func (w *JournalWriter) turn(out *writer, agent string, t *rollout.Turn) bool {
 	out.name(agent)
 	at := slices.IndexFunc(w.state.answers, func(a numberedAnswer) bool { return a.Agent == agent && a.made(t) })
 	out.bool(at >= 0)
@@ -259,6 +274,7 @@ func (w *JournalWriter) turn(out *writer, agent string, t *rollout.Turn) {
 	out.name(t.Phase)
 	out.int(int64(t.PolicyVersion))
 	out.float(t.Reward)
+	return at >= 0
 }
 
 // made reports whether a turn is this answer's.

@@ -45,11 +45,21 @@ func newJournalled(seed uint64) *journalled {
 		Game: []byte(`{"phases":[`), Episode: rollout.Episode{Ref: ref, Trajectories: []rollout.Trajectory{}}}}
 }
 
-func (j *journalled) write(record []byte) {
-	j.records = append(j.records, string(record))
-	if j.rng.IntN(8) == 0 {
-		j.records = append(j.records, string(record)) // it arrived twice
+// write writes records that are kept together.
+func (j *journalled) write(records ...[]byte) {
+	for range 1 + flip(j.rng, 8) { // they may arrive twice
+		for _, r := range records {
+			j.records = append(j.records, string(r))
+		}
 	}
+}
+
+// flip is 1 once in n times.
+func flip(rng *rand.Rand, n int) int {
+	if rng.IntN(n) == 0 {
+		return 1
+	}
+	return 0
 }
 
 // phase plays and writes a phase. Some answers are not kept, or lost on the way; then the writer forgets.
@@ -65,13 +75,11 @@ func (j *journalled) phase(t *testing.T) {
 		}
 		turn := randomTurn(j.rng)
 		if j.rng.IntN(4) > 0 {
-			record := j.writer.Answer(pack.JournalAnswer{Agent: agent, Key: "key", Completion: rollout.Completion{
-				Text: turn.Text, PromptTokenIDs: turn.PromptTokenIDs, TokenIDs: turn.TokenIDs, Logprobs: turn.Logprobs,
-				FinishReason: turn.FinishReason, Model: "m", CachedTokens: -1, Engine: turn.Engine}})
+			records := j.writer.Answer(pack.JournalAnswer{Agent: agent, Key: "key", Completion: completionOf(turn)})
 			if j.rng.IntN(10) == 0 {
 				j.writer.Forget()
 			} else {
-				j.write(record)
+				j.write(records...)
 			}
 		}
 		j.add(agent, turn)
@@ -89,14 +97,21 @@ func (j *journalled) phase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j.records = nil // what was before is void
+		j.records = nil // what was before is void, and the timings of its turns are not kept
 		j.write(whole)
+		j.now.Episode = withoutTimings(j.now.Episode)
 		return
 	}
 	if !j.writer.Fits(&j.now) {
 		t.Fatal("it does not fit")
 	}
-	j.write(j.writer.Phase(&j.now))
+	j.write(j.writer.Phase(&j.now)...)
+}
+
+// completionOf is the answer that a turn is made of.
+func completionOf(t rollout.Turn) rollout.Completion {
+	return rollout.Completion{Text: t.Text, PromptTokenIDs: t.PromptTokenIDs, TokenIDs: t.TokenIDs, Logprobs: t.Logprobs,
+		FinishReason: t.FinishReason, Model: "m", CachedTokens: -1, Engine: t.Engine, Timing: t.Timing}
 }
 
 func (j *journalled) add(agent string, turn rollout.Turn) {
@@ -143,6 +158,39 @@ func (j *journalled) end(t *testing.T) {
 	}
 }
 
+// A version that does not know the records of timings takes them for records that have arrived twice: whatever they
+// were, nothing but timings comes of them.
+func TestRecordsOfTimingsAreNothingToEarlierVersions(t *testing.T) {
+	t.Parallel()
+	const kindAt, answer, timings = 1, 1, 6
+	seen := 0
+	for seed := range uint64(40) {
+		j := newJournalled(seed)
+		for range 6 {
+			j.phase(t)
+		}
+		earlier := slices.Clone(j.records)
+		for i, r := range earlier {
+			if r[kindAt] == timings {
+				b := []byte(r)
+				b[kindAt] = answer
+				earlier[i] = string(b)
+				seen++
+			}
+		}
+		got, err := pack.ReadJournal(j.ref, earlier)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(withoutTimings(got.Checkpoint.Episode), withoutTimings(j.now.Episode)) {
+			t.Fatalf("seed %d:\n got %+v\nwant %+v", seed, got.Checkpoint.Episode, j.now.Episode)
+		}
+	}
+	if seen == 0 {
+		t.Error("no record of timings was written")
+	}
+}
+
 // A turn is written once, and what it takes does not grow with the game.
 func TestPhasesOfLongGamesTakeNoMore(t *testing.T) {
 	t.Parallel()
@@ -153,12 +201,11 @@ func TestPhasesOfLongGamesTakeNoMore(t *testing.T) {
 		j.now.PhaseIndex++
 		j.now.Episode.Phases++
 		turn := randomTurn(j.rng)
-		j.write(j.writer.Answer(pack.JournalAnswer{Agent: "ITALY", Completion: rollout.Completion{Text: turn.Text,
-			PromptTokenIDs: turn.PromptTokenIDs, TokenIDs: turn.TokenIDs, Logprobs: turn.Logprobs,
-			FinishReason: turn.FinishReason, Engine: turn.Engine}}))
+		turn.Timing.Failed = nil
+		j.write(j.writer.Answer(pack.JournalAnswer{Agent: "ITALY", Completion: completionOf(turn)})...)
 		j.add("ITALY", turn)
 		j.now.Game = append(j.now.Game, `{"name":"S1901M"},`...)
-		j.write(j.writer.Phase(&j.now))
+		j.write(j.writer.Phase(&j.now)...)
 		size := 0
 		for _, r := range slices.Compact(slices.Clone(j.records[before:])) {
 			size += len(r)
@@ -175,10 +222,9 @@ func FuzzReadJournal(f *testing.F) {
 	for range 3 {
 		j.now.Episode.Phases++
 		turn := randomTurn(j.rng)
-		j.write(j.writer.Answer(pack.JournalAnswer{Agent: "ITALY", Completion: rollout.Completion{
-			PromptTokenIDs: turn.PromptTokenIDs, TokenIDs: turn.TokenIDs, Logprobs: turn.Logprobs}}))
+		j.write(j.writer.Answer(pack.JournalAnswer{Agent: "ITALY", Completion: completionOf(turn)})...)
 		j.add("ITALY", turn)
-		j.write(j.writer.Phase(&j.now))
+		j.write(j.writer.Phase(&j.now)...)
 	}
 	for i := range j.records {
 		f.Add(i, []byte(j.records[i]))

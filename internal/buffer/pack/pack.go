@@ -3,9 +3,10 @@
 //
 // A record is three header bytes (magic, format, kind) and one zstd frame. Inside the frame, the columns of
 // a record are kept apart, because like compresses with like: first the structure, then prompt tokens,
-// completion tokens and log-probabilities. Packing loses nothing but what JSON would lose too: times are
-// read back in UTC, and empty slices are read back empty, never nil. Reading survives any bytes: it
-// returns ErrCorrupt, and its memory is bounded by MaxSize. Start reading at Group, then group_codec.go.
+// completion tokens and log-probabilities, and in groups where the time of each turn went. Packing loses nothing but
+// what JSON would lose too, and what of a turn's timing is below a millisecond: times are read back in UTC, and empty
+// slices are read back empty, never nil. Reading survives any bytes: it returns ErrCorrupt, and its memory is bounded
+// by MaxSize. Start reading at Group, then group_codec.go.
 package pack
 
 import (
@@ -25,8 +26,9 @@ type format byte
 
 // The formats.
 const (
-	formatFirst  format = 1
-	formatPhases format = 2 // of groups: with the length of each episode
+	formatFirst   format = 1
+	formatPhases  format = 2 // of groups: with the length of each episode
+	formatTimings format = 3 // of groups: with the timing of each turn
 )
 
 // kind says what a record holds.
@@ -40,10 +42,11 @@ const (
 )
 
 // newest is the format in which the kind is written. It goes up for the kinds that have changed alone, so that
-// while workers of two releases run, each can go on with the other's games.
+// while workers of two releases run, each can go on with the other's games. That is worth more than the timings of the
+// turns of an episode or checkpoint that is saved as a whole, which are left out: nearly all games are in journals.
 func (k kind) newest() format {
 	if k == kindGroup {
-		return formatPhases
+		return formatTimings
 	}
 	return formatFirst
 }

@@ -12,6 +12,7 @@ import (
 func FuzzColumns(f *testing.F) {
 	var w writer
 	w.group(sharing(3, 3, 20))
+	f.Add(w.join(), byte(formatTimings))
 	f.Add(w.join(), byte(formatPhases))
 	f.Add(w.join(), byte(formatFirst))
 	f.Add([]byte{0, 0, 0}, byte(formatFirst))

@@ -42,6 +42,10 @@ func (j *Journal) take(ref rollout.EpisodeRef, b []byte) error {
 		return err
 	}
 	number := r.uint()
+	if kind == recordTimings {
+		j.timings(r, number)
+		return r.close()
+	}
 	if r.err == nil && number < j.state.next {
 		return nil // it arrived twice
 	}
@@ -168,6 +172,7 @@ func (j *Journal) turn(r *reader, agent string, number uint64) (t rollout.Turn) 
 		c := &j.state.answers[at].Completion
 		t.Engine, t.FinishReason, t.Text = c.Engine, c.FinishReason, c.Text
 		t.PromptTokenIDs, t.TokenIDs, t.Logprobs = c.PromptTokenIDs, c.TokenIDs, c.Logprobs
+		t.Timing = c.Timing
 	} else {
 		t.Engine = rollout.EngineID(r.name())
 		t.FinishReason = r.name()

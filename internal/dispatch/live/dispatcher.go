@@ -161,6 +161,7 @@ func (d *Dispatcher) try(c *call, next order, timing *rollout.Timing) (rollout.C
 		if errors.Is(context.Cause(next.ctx), errAbandoned) {
 			err = rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, errAbandoned)
 		}
+		timing.Fail(rollout.FailedTry{Engine: next.engine, Code: rollout.CodeOf(err), Sec: exec})
 		err = fmt.Errorf("engine %s: %w", next.engine, err)
 		d.post(func(o *eventLoop) { o.failed(c, next, err, exec) })
 		return rollout.Completion{}, err

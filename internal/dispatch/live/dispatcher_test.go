@@ -24,6 +24,9 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
+// timed reports whether an answer's time went where it should.
+func timed(res result, want rollout.Timing) bool { return reflect.DeepEqual(res.Timing, want) }
+
 func TestQueueTimeIsNotChargedToTheTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, Config{}, 1, &fake{takes: 50 * time.Second})
@@ -31,10 +34,10 @@ func TestQueueTimeIsNotChargedToTheTimeout(t *testing.T) {
 		first := r.call(t.Context(), turn("q1", 0, 0))
 		synctest.Wait()
 		second := r.call(t.Context(), turn("q2", 0, 0))
-		if res := <-first; res.err != nil || res.Engine != "a" || res.Timing != (rollout.Timing{ExecSec: 50, Tries: 1}) {
+		if res := <-first; res.err != nil || res.Engine != "a" || !timed(res, rollout.Timing{ExecSec: 50, Tries: 1}) {
 			t.Errorf("first: %+v", res)
 		}
-		if res := <-second; res.err != nil || res.Timing != (rollout.Timing{QueueSec: 50, ExecSec: 50, Tries: 1}) {
+		if res := <-second; res.err != nil || !timed(res, rollout.Timing{QueueSec: 50, ExecSec: 50, Tries: 1}) {
 			t.Errorf("second: %+v", res)
 		}
 		r.empty()
@@ -47,7 +50,8 @@ func TestTimeoutBoundsEachTry(t *testing.T) {
 		r := newRig(t, Config{}, 1, hung, &fake{takes: 10 * time.Second})
 		defer r.stop()
 		res := <-r.call(t.Context(), turn("q", 0, 0))
-		if res.err != nil || res.Engine != "b" || res.Timing != (rollout.Timing{ExecSec: 70, Tries: 2}) {
+		if res.err != nil || res.Engine != "b" || !timed(res, rollout.Timing{ExecSec: 70, Tries: 2,
+			Failed: []rollout.FailedTry{{Engine: "a", Code: rollout.CodeTimeout, Sec: 60}}}) {
 			t.Errorf("got %+v; want 60 s at the hung engine, then 10 s at the other", res)
 		}
 		r.empty()
@@ -262,7 +266,8 @@ func TestRetryAfterIsBelieved(t *testing.T) {
 		r := newRig(t, Config{}, 1, f)
 		defer r.stop()
 		if res := <-r.call(t.Context(), turn("q", 0, 0)); res.err != nil ||
-			res.Timing != (rollout.Timing{QueueSec: 3, ExecSec: 1, Tries: 2}) {
+			!timed(res, rollout.Timing{QueueSec: 3, ExecSec: 1, Tries: 2,
+				Failed: []rollout.FailedTry{{Engine: "a", Code: rollout.CodeOverloaded}}}) {
 			t.Errorf("got %+v", res)
 		}
 	})
@@ -277,7 +282,8 @@ func TestLostEngine(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(5 * time.Second)
 		r.SetEngines(r.with("a", rollout.EngineLost))
-		if res := <-a; res.err != nil || res.Engine != "b" || res.Timing != (rollout.Timing{ExecSec: 15, Tries: 2}) {
+		if res := <-a; res.err != nil || res.Engine != "b" || !timed(res, rollout.Timing{ExecSec: 15, Tries: 2,
+			Failed: []rollout.FailedTry{{Engine: "a", Code: rollout.CodeEngineGone, Sec: 5}}}) {
 			t.Errorf("got %+v", res)
 		}
 		if st := r.Snapshot(); st.Redispatched != 1 || len(st.Engines) != 1 ||
@@ -330,7 +336,7 @@ func TestDrainAndReturn(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			r.SetEngines(r.list())
-			if res := <-waiting; res.err != nil || res.Timing != (rollout.Timing{QueueSec: 11, ExecSec: 10, Tries: 1}) {
+			if res := <-waiting; res.err != nil || !timed(res, rollout.Timing{QueueSec: 11, ExecSec: 10, Tries: 1}) {
 				t.Errorf("%d: waiting: %+v", i, res)
 			}
 		}

@@ -159,13 +159,7 @@ const (
 
 // AddFailures adds how attempts at the game failed, and what happened to the run and the fleet meanwhile.
 func (v *Game) AddFailures(failures []gamelist.FailedAttempt, happenings ...[]runhistory.Happening) {
-	for _, f := range failures {
-		row := AttemptRow{No: f.Attempt, At: f.At, Code: f.Code, Error: brief(f.Failure), Then: "tried again"}
-		if f.Final {
-			row.Then = "given up"
-		}
-		v.Attempts = append(v.Attempts, row)
-	}
+	v.Attempts = attemptRows(failures)
 	if len(failures) == 0 {
 		return
 	}
@@ -179,6 +173,18 @@ func (v *Game) AddFailures(failures []gamelist.FailedAttempt, happenings ...[]ru
 	}
 	slices.SortStableFunc(v.Around, func(a, b runhistory.Happening) int { return a.At.Compare(b.At) })
 	v.Around = v.Around[max(0, len(v.Around)-mostAround):]
+}
+
+func attemptRows(failures []gamelist.FailedAttempt) []AttemptRow {
+	var rows []AttemptRow
+	for _, f := range failures {
+		row := AttemptRow{No: f.Attempt, At: f.At, Code: f.Code, Error: brief(f.Failure), Then: "tried again"}
+		if f.Final {
+			row.Then = "given up"
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // PowerOrders is what one power ordered in a phase.
@@ -285,6 +291,7 @@ const shortText = 600
 func turnRow(ref rollout.EpisodeRef, t gamelist.TurnView) TurnRow {
 	row := TurnRow{TurnView: t, Href: fmt.Sprintf("%d/turns/%d", ref.Sample, t.Turn), Text: harmless(t.Text),
 		Probability: units.Percent(math.Exp(t.MeanLogprob))}
+	row.Engine = rollout.EngineID(harmless(string(t.Engine)))
 	row.Agent, row.Phase, row.FinishReason = harmless(t.Agent), harmless(t.Phase), harmless(t.FinishReason)
 	if letters := []rune(row.Text); len(letters) > shortText {
 		row.Text, row.Cut = string(letters[:shortText]), true
@@ -307,16 +314,25 @@ type Turn struct {
 	MoreTokens     int
 	Previous, Next string
 	Constraint     Constraint
-	Timing         string // what is known of where its game's time went
+	Timing         string // where its time went
+	Failed         []FailedTry
+	OfGame         string       // how long its game took
+	Attempts       []AttemptRow // at its game, that failed
 }
 
-// TimingOf is what is known of the time of a game's turns: those of single turns are not kept once their phase is over.
-func TimingOf(g gamelist.Game) string {
-	if g.Seconds <= 0 {
-		return ""
+// FailedTry is one sending of a turn's request that brought no answer.
+type FailedTry struct {
+	No                  int
+	Engine, Code, After string
+}
+
+// AddGame adds what is known of the turn's game: how long it took, and which attempts at it failed.
+func (v *Turn) AddGame(g gamelist.Game) {
+	v.Attempts = attemptRows(g.Failures)
+	if g.Seconds > 0 {
+		v.OfGame = fmt.Sprintf("%s for the %s of its game, in %s", units.Seconds(g.Seconds),
+			plural(int(g.Requests), "request"), plural(max(1, g.Attempts), "attempt"))
 	}
-	return fmt.Sprintf("%s for the %s of its game, in %s; the time and the tries of a single turn are not kept",
-		units.Seconds(g.Seconds), plural(int(g.Requests), "request"), plural(max(1, g.Attempts), "attempt"))
 }
 
 // TokenSpan is a token, shaded by how unlikely it was.
@@ -328,7 +344,14 @@ const mostTokens = 2000
 // TurnOf makes the page of a turn.
 func TurnOf(ref rollout.EpisodeRef, t gamelist.Turn) Turn {
 	v := Turn{TurnRow: turnRow(ref, t.TurnView), Run: string(ref.Run.Plain()), Group: ref.Seq, Sample: ref.Sample,
-		Why: harmless(t.NoPrompt), PromptCount: len(t.PromptTokenIDs)}
+		Why: harmless(t.NoPrompt), PromptCount: len(t.PromptTokenIDs), Timing: t.Says()}
+	if t.Timing != nil {
+		first := t.Timing.Tries - len(t.Timing.Failed) // the earliest are not remembered if they were many
+		for i, try := range t.Timing.Failed {
+			v.Failed = append(v.Failed, FailedTry{first + i, harmless(string(try.Engine)), harmless(string(try.Code)),
+				units.Seconds(try.Sec)})
+		}
+	}
 	if t.Turn > 0 {
 		v.Previous = fmt.Sprint(t.Turn - 1)
 	}
