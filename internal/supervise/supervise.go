@@ -198,7 +198,7 @@ func (c *child) keep(started chan<- error, notify func(Event)) {
 		if time.Since(began) > healthyFor {
 			delay = firstDelay
 		}
-		notify(Event{c.Name, fmt.Sprintf("ended (%s); starting it again in %s", describe(err), delay)})
+		notify(Event{c.Name, fmt.Sprintf("ended (%s); starting it again in %s", DescribeExit(err), delay)})
 		select {
 		case <-c.stop:
 			return
@@ -212,7 +212,7 @@ func (c *child) launch() (*exec.Cmd, error) {
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env = append(os.Environ(), c.Env...)
 	cmd.Stdout, cmd.Stderr = c.log, c.log
-	cmd.SysProcAttr = attributes()
+	cmd.SysProcAttr = ChildAttributes()
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (c *child) await(cmd *exec.Cmd) (ended bool, err error) {
 		return false, err
 	case <-c.stop:
 	}
-	signal(cmd, syscall.SIGTERM)
+	SignalGroup(cmd, syscall.SIGTERM)
 	select {
 	case err = <-exited:
 		c.sweep(cmd)
@@ -244,7 +244,7 @@ func (c *child) await(cmd *exec.Cmd) (ended bool, err error) {
 }
 
 // sweep kills whatever the child itself has started and left.
-func (c *child) sweep(cmd *exec.Cmd) { signal(cmd, syscall.SIGKILL) }
+func (c *child) sweep(cmd *exec.Cmd) { SignalGroup(cmd, syscall.SIGKILL) }
 
 func (c *child) setPID(pid int) {
 	c.mu.Lock()
@@ -258,13 +258,14 @@ func (c *child) ended() {
 	c.ends++
 }
 
-// signal reaches the child's whole process group.
-func signal(cmd *exec.Cmd, sig syscall.Signal) {
+// SignalGroup reaches the whole process group of a child that has ChildAttributes.
+func SignalGroup(cmd *exec.Cmd, sig syscall.Signal) {
 	// The group may be gone already, which is what is wanted.
 	_ = syscall.Kill(-cmd.Process.Pid, sig)
 }
 
-func describe(err error) string {
+// DescribeExit says how a child ended.
+func DescribeExit(err error) string {
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
