@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/provider/kubernetes"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/settings"
@@ -16,6 +17,8 @@ type Scaling struct {
 	Provider ScalingProvider `json:"provider"`
 	scaling.Config
 	Window rollout.Duration `json:"window"`
+
+	Kubernetes *kubernetes.Config `json:"kubernetes,omitempty"`
 }
 
 // ScalingProvider is what gets engines and gives them back.
@@ -23,11 +26,12 @@ type ScalingProvider string
 
 // The providers. Advise only says how many engines are wanted; others see to it.
 const (
-	ProviderAdvise ScalingProvider = "advise"
+	ProviderAdvise     ScalingProvider = "advise"
+	ProviderKubernetes ScalingProvider = "kubernetes"
 )
 
 // scalingProviders are the providers, as the section names them.
-var scalingProviders = []string{string(ProviderAdvise)}
+var scalingProviders = []string{string(ProviderAdvise), string(ProviderKubernetes)}
 
 const defaultWindow = 10 * time.Second
 
@@ -42,7 +46,10 @@ func scalingRows() []settings.Key {
 		{Path: "scaling.window", Default: rollout.Duration(defaultWindow), Min: limit(0.1), Max: limit(600),
 			Doc: "how often is decided"},
 	}
-	return append(rows, below("scaling", scaling.Keys)...)
+	rows = append(rows, below("scaling", scaling.Keys)...)
+	rows = append(rows, settings.Key{Path: "scaling.kubernetes",
+		Doc: "engines that are pods, one for each (docs/kubernetes.md); of provider kubernetes"})
+	return append(rows, below("scaling.kubernetes", kubernetes.Keys)...)
 }
 
 // below is the rows of a table as those of a section.
@@ -64,6 +71,7 @@ func (r *reader) checkScaling(s *Scaling) {
 			r.faultAt(at, "%s", f.Text)
 		}
 	}
+	r.checkSection(ProviderKubernetes, s.Provider, s.Kubernetes != nil, func() error { return s.Kubernetes.Validate() })
 }
 
 // checkSection reports the faults of a provider's section: "key: text" each. A section that the provider in use needs

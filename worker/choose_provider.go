@@ -2,16 +2,20 @@ package worker
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/provider"
+	"github.com/millrace/millrace/internal/provider/kubernetes"
 )
 
 // chooseProvider is what gets this deployment's engines. Nil: nothing does, others go by the number that is wanted.
-func chooseProvider(cfg config.Service) (provider.Provider, error) {
+func chooseProvider(cfg config.Service, log *slog.Logger) (provider.Provider, error) {
 	switch s := cfg.Scaling; s.Provider {
 	case config.ProviderAdvise:
 		return nil, nil
+	case config.ProviderKubernetes:
+		return kubernetes.New(*s.Kubernetes, cfg.Redis.Prefix, log)
 	default:
 		return nil, fmt.Errorf("scaling.provider %s: there is no such provider", s.Provider)
 	}
