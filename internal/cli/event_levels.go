@@ -68,8 +68,11 @@ func levelOf(e telemetry.Event) level {
 		return when(b.Cause != "", levelWarn)
 	case telemetry.Audit:
 		return when(b.Status >= 400, levelWarn)
+	case telemetry.ProviderChanged:
+		return when(b.Trouble != "", levelError)
 	case telemetry.AdapterChanged, telemetry.BatchClaimed, telemetry.BufferLevel, telemetry.DispatchSample,
-		telemetry.EngineSample, telemetry.EpisodeFinished, telemetry.GroupReady, telemetry.StepCompleted,
+		telemetry.EngineSample, telemetry.EpisodeFinished, telemetry.FleetMeasured, telemetry.FleetScaled,
+		telemetry.GroupReady, telemetry.StepCompleted,
 		telemetry.TokenRates:
 	}
 	return levelInfo

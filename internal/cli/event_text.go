@@ -75,6 +75,15 @@ func eventText(e telemetry.Event) string {
 		return fmt.Sprintf("%d requests queued, in %.0f tok/s, out %.0f tok/s", b.Queued, b.InputTPS, b.OutputTPS)
 	case telemetry.SinkChanged:
 		return because(because(fmt.Sprintf("%s is %s", b.Sink, b.State), b.Reason), b.Advice)
+	case telemetry.FleetScaled:
+		return because(fmt.Sprintf("decision %d: %d engines wanted, were %d", b.Decision, b.To, b.From), b.Reason)
+	case telemetry.FleetMeasured:
+		return fmt.Sprintf("decision %d: %s", b.Decision, b.Text)
+	case telemetry.ProviderChanged:
+		if b.Trouble == "" {
+			return fmt.Sprintf("provider %s does what it is asked for again", b.Provider)
+		}
+		return because(fmt.Sprintf("provider %s does not do what it is asked for", b.Provider), b.Trouble)
 	case telemetry.Audit, telemetry.AdapterChanged, telemetry.EngineChanged, telemetry.EnginePaced,
 		telemetry.BreakerChanged, telemetry.EngineSample: // their fields say it
 	}

@@ -15,6 +15,9 @@ var kindMeanings = map[string]string{
 	"engine_changed":   "an engine came, went, or was lost",
 	"engine_paced":     "an engine began or ceased to lag behind the fleet",
 	"engine_sample":    "an engine's load and throughput by its own counters, every second",
+	"fleet_measured":   "what a decision of scaling did to the steps",
+	"fleet_scaled":     "scaling wants another number of engines",
+	"provider_changed": "the provider of engines fails, or works again",
 	"group_dropped":    "a group will not be trained on",
 	"group_ready":      "a group was committed to the buffer",
 	"policy_published": "a policy version was published, serves, or was rejected",
@@ -101,6 +104,12 @@ var fieldMeanings = map[string]string{
 	"who": "the token's name", "role": "the token's role", "from": "the client's address", "what": "the operation",
 	"target": "what it was about", "status": "of the answer: 400 and above is a refusal", "request_id": "of the request",
 	"before": "settings before", "after": "settings after",
+
+	"decision": "number of the decision, from 1", "from_engines": "engines wanted before", "to_engines": "wanted now",
+	"cost_usd": "what the fleet has cost so far, in $; 0: no price is known", "effects": "what becomes of the runs' steps",
+	"before_step_s":    "a step of the run of the highest priority, before",
+	"predicted_step_s": "what it is predicted to take", "measured_step_s": "what it took",
+	"provider": "what gets engines", "in_trouble": "it does not do what it is asked for",
 
 	"verdict": "the diagnosis in a word", "was": "the verdict before", "cause": "of the first finding",
 	"since_step": "since when", "goodput": "share of the time that was useful", "step_s": "what a step takes now",

@@ -129,7 +129,8 @@ func listed(fields []string) string {
 }
 
 // ofFleet are the kinds whose events name no run.
-var ofFleet = map[string]bool{"engine_sample": true, "engine_changed": true, "engine_paced": true, "audit": true}
+var ofFleet = map[string]bool{"engine_sample": true, "engine_changed": true, "engine_paced": true, "audit": true,
+	"fleet_scaled": true, "fleet_measured": true, "provider_changed": true}
 
 func datetime(at time.Time) string {
 	return "datetime(" + at.UTC().Format("2006-01-02T15:04:05Z") + ")"

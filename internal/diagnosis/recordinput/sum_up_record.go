@@ -36,7 +36,8 @@ func SumUp(r *runrecord.Record, newest int) error {
 			return e.At.Before(since)
 		case telemetry.AdapterChanged, telemetry.AdapterLoaded, telemetry.AlarmChanged, telemetry.Audit,
 			telemetry.BreakerChanged, telemetry.BufferLevel, telemetry.Diagnosed, telemetry.DispatchSample,
-			telemetry.EngineChanged, telemetry.EnginePaced, telemetry.EngineSample, telemetry.GroupDropped,
+			telemetry.EngineChanged, telemetry.EnginePaced, telemetry.EngineSample, telemetry.FleetMeasured,
+			telemetry.FleetScaled, telemetry.GroupDropped, telemetry.ProviderChanged,
 			telemetry.PolicyPublished, telemetry.RewardVarianceChanged, telemetry.RunChanged,
 			telemetry.SinkChanged, telemetry.StepCompleted, telemetry.TokenRates:
 		}

@@ -67,7 +67,8 @@ func (s *RunSpans) Emit(e telemetry.Event) {
 	case telemetry.AdapterChanged, telemetry.AdapterLoaded, telemetry.AlarmChanged, telemetry.Audit,
 		telemetry.BatchClaimed, telemetry.BreakerChanged, telemetry.BufferLevel, telemetry.Diagnosed,
 		telemetry.DispatchSample, telemetry.EngineChanged, telemetry.EnginePaced, telemetry.EngineSample,
-		telemetry.EpisodeFailed, telemetry.EpisodeFinished, telemetry.GroupReady, telemetry.PolicyPublished,
+		telemetry.EpisodeFailed, telemetry.EpisodeFinished, telemetry.FleetMeasured, telemetry.FleetScaled,
+		telemetry.GroupReady, telemetry.PolicyPublished, telemetry.ProviderChanged,
 		telemetry.RewardVarianceChanged, telemetry.SinkChanged, telemetry.TokenRates:
 		// they end nothing that has a span here
 	}

@@ -1,6 +1,7 @@
 package runhistory
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -29,6 +30,7 @@ type HappeningKind string
 const (
 	Published     HappeningKind = "publish"
 	EngineChanged HappeningKind = "engine"
+	FleetScaled   HappeningKind = "scaling"
 	SpecChanged   HappeningKind = "change"
 	Failed        HappeningKind = "failure"
 )
@@ -73,7 +75,9 @@ func kindsOfRun() []string {
 }
 
 func kindsOfFleet() []string {
-	return []string{telemetry.KindOf(telemetry.EngineChanged{}), telemetry.KindOf(telemetry.EnginePaced{})}
+	return []string{telemetry.KindOf(telemetry.EngineChanged{}), telemetry.KindOf(telemetry.EnginePaced{}),
+		telemetry.KindOf(telemetry.FleetScaled{}), telemetry.KindOf(telemetry.FleetMeasured{}),
+		telemetry.KindOf(telemetry.ProviderChanged{})}
 }
 
 // add takes one more fact. The Facts that were given out before are not touched.
@@ -121,6 +125,16 @@ func (f *Facts) add(e telemetry.Event) {
 			text = string(e.Engine) + " is slow: " + b.Slow
 		}
 		happened(EngineChanged, text)
+	case telemetry.FleetScaled:
+		happened(FleetScaled, fmt.Sprintf("%d engines wanted, were %d: %s", b.To, b.From, b.Reason))
+	case telemetry.FleetMeasured:
+		happened(FleetScaled, b.Text)
+	case telemetry.ProviderChanged:
+		text := "provider " + b.Provider + " does what it is asked for again"
+		if b.Trouble != "" {
+			text = "provider " + b.Provider + ": " + b.Trouble
+		}
+		happened(Failed, text)
 	case telemetry.AdapterLoaded, telemetry.Audit, telemetry.BatchClaimed, telemetry.BreakerChanged, telemetry.BufferLevel,
 		telemetry.Diagnosed, telemetry.DispatchSample, telemetry.EngineSample, telemetry.EpisodeFinished,
 		telemetry.GroupReady, telemetry.RewardVarianceChanged, telemetry.SinkChanged, telemetry.StepCompleted:

@@ -20,7 +20,7 @@ import (
 // Annotation is a mark in the charts of a dataset.
 type Annotation struct {
 	Datasets    []string   `json:"datasets"`
-	Type        string     `json:"type"` // publication, engine, run or verdict
+	Type        string     `json:"type"` // publication, engine, run, scaling or verdict
 	Time        time.Time  `json:"time"`
 	EndTime     *time.Time `json:"endTime,omitempty"`
 	Title       string     `json:"title"`
@@ -106,6 +106,15 @@ func markOf(r store.Record) (mark, bool) {
 		if body.Change == "" {
 			m.title = fmt.Sprintf("%s: %s", head.Run, body.State)
 		}
+	case telemetry.FleetScaled:
+		m.typ, m.title, m.text = "scaling", scaledText(body), body.Reason
+	case telemetry.FleetMeasured:
+		m.typ, m.title = "scaling", fmt.Sprintf("scaling decision %d: %s", body.Decision, body.Text)
+	case telemetry.ProviderChanged:
+		m.typ, m.title, m.text = "scaling", fmt.Sprintf("provider %s does what it is asked for", body.Provider), body.Trouble
+		if body.Trouble != "" {
+			m.title = fmt.Sprintf("provider %s does not do what it is asked for", body.Provider)
+		}
 	case telemetry.AdapterChanged, telemetry.AdapterLoaded, telemetry.AlarmChanged, telemetry.Audit,
 		telemetry.BatchClaimed, telemetry.BreakerChanged, telemetry.BufferLevel, telemetry.Diagnosed,
 		telemetry.DispatchSample, telemetry.EnginePaced, telemetry.EngineSample, telemetry.EpisodeFailed,
@@ -117,7 +126,15 @@ func markOf(r store.Record) (mark, bool) {
 }
 
 // marked are the kinds of events that are marked.
-var marked = map[string]bool{"policy_published": true, "engine_changed": true, "run_changed": true, "diagnosed": true}
+var marked = map[string]bool{"policy_published": true, "engine_changed": true, "run_changed": true, "diagnosed": true,
+	"fleet_scaled": true, "fleet_measured": true, "provider_changed": true}
+
+func scaledText(b telemetry.FleetScaled) string {
+	if b.To > b.From {
+		return fmt.Sprintf("scaling wants %d engines, %d more", b.To, b.To-b.From)
+	}
+	return fmt.Sprintf("scaling wants %d engines, %d fewer", b.To, b.From-b.To)
+}
 
 func (m mark) publication(body telemetry.PolicyPublished) (mark, bool) {
 	p := body.Policy
