@@ -56,6 +56,3 @@ const (
 	Draining Phase = "draining" // finishes what it has
 	Stopping Phase = "stopping" // drained: the provider is asked to end it
 )
-
-// Source is what the fleet's list of engines names as the source of those that were bought.
-const Source = "scaling"

@@ -23,7 +23,11 @@ type Spec struct {
 	Policies []FixedPolicy `json:"policies,omitempty"`
 	Dispatch Dispatch      `json:"dispatch"`
 	Timeouts Timeouts      `json:"timeouts"`
-	Demo     Demo          `json:"demo,omitzero"`
+	// Priority is which of several runs gets engines first where scaling may not have as many as all need, the highest
+	// first; MaxEngines bounds what is bought for the run, 0: nothing but the fleet's own bounds.
+	Priority   int  `json:"priority,omitempty"`
+	MaxEngines int  `json:"max_engines,omitempty"`
+	Demo       Demo `json:"demo,omitzero"`
 }
 
 // Environment says what is played: a kind, and options that only this kind understands.

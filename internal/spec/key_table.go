@@ -166,6 +166,11 @@ var keys = settings.Table{
 		{Path: "timeouts.heartbeat", Default: 10 * time.Second, Above: at(0),
 			Doc: "how long a game may be silent before its worker is taken for dead; from 10s on the worker's own " +
 				"announcements tell of its death, and this is how soon a game knows that its group is over"},
+		{Path: "priority", Min: at(-1000), Max: at(1000), Live: true,
+			Doc: "which run gets engines first where scaling may not have as many as all need: the highest; it does " +
+				"not order requests"},
+		{Path: "max_engines", Min: at(0), Max: at(1024), Live: true,
+			Doc: "engines that scaling may have for the sake of this run; 0: as many as the fleet may have"},
 		{Path: "demo", Doc: "what millrace dev simulates around the run; servers and workers ignore it"},
 		{Path: "demo.engines", Default: 2, Min: at(1), Max: at(64), Doc: "simulated engines"},
 		{Path: "demo.engine_max_num_seqs", Default: 64, Min: at(1), Max: at(4096),

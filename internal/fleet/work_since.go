@@ -1,0 +1,82 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Work is what one engine did over some time, by its own counters: sums over the seconds in which it was ready.
+type Work struct {
+	Sec, InFlightSec, LimitSec float64
+	Input, Cached, Output      float64 // tokens, as the engine made them
+}
+
+// mostStretchesRead bounds what is read at once: half an hour.
+const mostStretchesRead = 360
+
+// WorkSince is what the engines did in the stretches that were recorded after one, engine by engine, and the newest
+// stretch that there is. An empty name stands for the newest: nothing was done since. So does one that is newer than
+// all there are, of a Redis that was lost. Engines that were started again meanwhile count from their start.
+func (s *Sampler) WorkSince(ctx context.Context, after string) (map[rollout.EngineID]Work, string, error) {
+	stream := s.key + ":engines"
+	last, err := s.rdb.XRevRangeN(ctx, stream, "+", "-", 1).Result()
+	if err != nil {
+		return nil, "", fmt.Errorf("read engine samples: %w", err)
+	}
+	if len(last) == 0 {
+		return nil, "", nil
+	}
+	newest := last[0].ID
+	if after == "" || !olderID(after, newest) {
+		return nil, newest, nil
+	}
+	entries, err := s.rdb.XRangeN(ctx, stream, "("+after, newest, mostStretchesRead).Result()
+	if err != nil {
+		return nil, "", fmt.Errorf("read engine samples: %w", err)
+	}
+	done := map[rollout.EngineID]Work{}
+	for _, e := range entries {
+		if err := addStretches(done, e); err != nil {
+			return nil, "", err
+		}
+	}
+	return done, newest, nil
+}
+
+// addStretches adds the rows of one stretch.
+func addStretches(done map[rollout.EngineID]Work, e redis.XMessage) error {
+	var rows []engineStretch
+	text, _ := e.Values["s"].(string)
+	if err := json.Unmarshal([]byte(text), &rows); err != nil {
+		return fmt.Errorf("engine sample %s: %w", e.ID, err)
+	}
+	for _, row := range rows {
+		w := done[row.Engine]
+		done[row.Engine] = Work{
+			w.Sec + row.Sec, w.InFlightSec + row.Running + row.Waiting, w.LimitSec + row.Limit,
+			w.Input + row.Input, w.Cached + row.Cached, w.Output + row.Output,
+		}
+	}
+	return nil
+}
+
+// olderID reports whether a stream's id is before another.
+func olderID(a, b string) bool {
+	number := func(text string) uint64 {
+		n, _ := strconv.ParseUint(text, 10, 64) // Redis made it
+		return n
+	}
+	aMS, aSeq, _ := strings.Cut(a, "-")
+	bMS, bSeq, _ := strings.Cut(b, "-")
+	if number(aMS) != number(bMS) {
+		return number(aMS) < number(bMS)
+	}
+	return number(aSeq) < number(bSeq)
+}
