@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/provider/kubernetes"
+	"github.com/millrace/millrace/internal/provider/process"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/settings"
@@ -19,6 +20,7 @@ type Scaling struct {
 	Window rollout.Duration `json:"window"`
 
 	Kubernetes *kubernetes.Config `json:"kubernetes,omitempty"`
+	Process    *process.Config    `json:"process,omitempty"`
 }
 
 // ScalingProvider is what gets engines and gives them back.
@@ -28,10 +30,11 @@ type ScalingProvider string
 const (
 	ProviderAdvise     ScalingProvider = "advise"
 	ProviderKubernetes ScalingProvider = "kubernetes"
+	ProviderProcess    ScalingProvider = "process"
 )
 
 // scalingProviders are the providers, as the section names them.
-var scalingProviders = []string{string(ProviderAdvise), string(ProviderKubernetes)}
+var scalingProviders = []string{string(ProviderAdvise), string(ProviderProcess), string(ProviderKubernetes)}
 
 const defaultWindow = 10 * time.Second
 
@@ -49,7 +52,10 @@ func scalingRows() []settings.Key {
 	rows = append(rows, below("scaling", scaling.Keys)...)
 	rows = append(rows, settings.Key{Path: "scaling.kubernetes",
 		Doc: "engines that are pods, one for each (docs/kubernetes.md); of provider kubernetes"})
-	return append(rows, below("scaling.kubernetes", kubernetes.Keys)...)
+	rows = append(rows, below("scaling.kubernetes", kubernetes.Keys)...)
+	rows = append(rows, settings.Key{Path: "scaling.process",
+		Doc: "engines that are processes of the worker's host (docs/providers.md)"})
+	return append(rows, below("scaling.process", process.Keys)...)
 }
 
 // below is the rows of a table as those of a section.
@@ -72,6 +78,7 @@ func (r *reader) checkScaling(s *Scaling) {
 		}
 	}
 	r.checkSection(ProviderKubernetes, s.Provider, s.Kubernetes != nil, func() error { return s.Kubernetes.Validate() })
+	r.checkSection(ProviderProcess, s.Provider, s.Process != nil, func() error { return s.Process.Validate() })
 }
 
 // checkSection reports the faults of a provider's section: "key: text" each. A section that the provider in use needs

@@ -5,8 +5,10 @@ import (
 	"log/slog"
 
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/provider"
 	"github.com/millrace/millrace/internal/provider/kubernetes"
+	engineprocess "github.com/millrace/millrace/internal/provider/process"
 )
 
 // chooseProvider is what gets this deployment's engines. Nil: nothing does, others go by the number that is wanted.
@@ -16,6 +18,8 @@ func chooseProvider(cfg config.Service, log *slog.Logger) (provider.Provider, er
 		return nil, nil
 	case config.ProviderKubernetes:
 		return kubernetes.New(*s.Kubernetes, cfg.Redis.Prefix, log)
+	case config.ProviderProcess:
+		return engineprocess.New(*s.Process, connections.DeploymentName(cfg))
 	default:
 		return nil, fmt.Errorf("scaling.provider %s: there is no such provider", s.Provider)
 	}

@@ -34,12 +34,17 @@ func spoolFolder(cfg config.Service, getenv func(string) string) string {
 	if dir == "" {
 		dir = filepath.Join(stateFolder(getenv), "millrace", "spool")
 	}
+	return filepath.Join(dir, DeploymentName(cfg))
+}
+
+// DeploymentName keeps apart what deployments leave on a host: it is that of a Redis and a prefix there.
+func DeploymentName(cfg config.Service) string {
 	of := cfg.Redis.Prefix
 	if address, err := redisserver.Parse(cfg.Redis.URL); err == nil { // without the password, which may change
 		of = address.Identity() + "\n" + cfg.Redis.Prefix
 	}
 	sum := sha256.Sum256([]byte(of))
-	return filepath.Join(dir, cfg.Redis.Prefix+"-"+hex.EncodeToString(sum[:4]))
+	return cfg.Redis.Prefix + "-" + hex.EncodeToString(sum[:4])
 }
 
 // stateFolder is where programs keep what outlives them.
