@@ -19,10 +19,18 @@ type LoadRecord struct {
 	Path   string    `json:"path"`
 	Digest string    `json:"digest,omitempty"`
 	At     time.Time `json:"at"`
+	// Reload says that the engine listed the name when Redis had gone back, and that the record of its load may be
+	// what was lost: it is to load the adapter again before it is believed.
+	Reload bool `json:"reload,omitempty"`
+	// Foreign says that the engine listed the name without having been asked for it: what it has is somebody else's,
+	// also when Redis goes back later.
+	Foreign bool `json:"foreign,omitempty"`
 }
 
 // isOf reports whether the record is of this adapter's weights.
-func (l LoadRecord) isOf(a Adapter) bool { return samePath(l.Path, a.Path) && l.Digest == a.Digest }
+func (l LoadRecord) isOf(a Adapter) bool {
+	return !l.Reload && !l.Foreign && samePath(l.Path, a.Path) && l.Digest == a.Digest
+}
 
 func (r *Registry) loadsKey(id rollout.EngineID) string { return r.prefix + "held:" + string(id) }
 
@@ -55,6 +63,10 @@ func (r *Registry) LoadRecords(ctx context.Context, id rollout.EngineID) (map[st
 	if err != nil {
 		return nil, fmt.Errorf("read what %s was asked to load: %w", id, err)
 	}
+	return decodeLoadRecords(id, values)
+}
+
+func decodeLoadRecords(id rollout.EngineID, values map[string]string) (map[string]LoadRecord, error) {
 	records := map[string]LoadRecord{}
 	for name, text := range values {
 		var record LoadRecord
@@ -66,7 +78,7 @@ func (r *Registry) LoadRecords(ctx context.Context, id rollout.EngineID) (map[st
 	return records, nil
 }
 
-// AskedToLoad is the members that were asked to load something under a name, and what.
+// AskedToLoad is the members of which it is known that they were asked to load something under a name, and what.
 func (r *Registry) AskedToLoad(ctx context.Context, name string) (map[rollout.EngineID]LoadRecord, error) {
 	members, err := r.Members(ctx)
 	if err != nil {
@@ -95,7 +107,9 @@ func (r *Registry) AskedToLoad(ctx context.Context, name string) (map[rollout.En
 		if err != nil {
 			return nil, fmt.Errorf("load record %s of %s: %w", name, members[i].ID, err)
 		}
-		loads[members[i].ID] = record
+		if !record.Reload && !record.Foreign {
+			loads[members[i].ID] = record
+		}
 	}
 	return loads, nil
 }

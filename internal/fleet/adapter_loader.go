@@ -25,6 +25,11 @@ type Loader struct {
 // LoadRecords remembers what engines were asked to load.
 type LoadRecords interface {
 	LoadRecords(ctx context.Context, engine rollout.EngineID) (map[string]LoadRecord, error)
+	// SettledLoads is LoadRecords, with a record of everything that the engine lists by now if records may be lost.
+	SettledLoads(
+		ctx context.Context, engine rollout.EngineID, listed map[string]string,
+	) (map[string]LoadRecord, error)
+	RecordForeign(ctx context.Context, engine rollout.EngineID, name, path string) error
 	RecordLoad(ctx context.Context, engine rollout.EngineID, a Adapter) error
 	ForgetLoads(ctx context.Context, engine rollout.EngineID, names ...string) error
 }
@@ -72,7 +77,8 @@ func (l Loader) load(ctx context.Context, c Client, engine rollout.EngineID, a A
 }
 
 // record records what the engine is about to be asked. An engine that lists the name without our having asked it for
-// these weights has others under it, and its prefix cache is theirs.
+// these weights has others under it, and its prefix cache is theirs. One of which that is not known, because Redis has
+// gone back, unloads what it has first.
 func (l Loader) record(ctx context.Context, c Client, engine rollout.EngineID, a Adapter) error {
 	if l.Records == nil || !a.Recorded {
 		return nil
@@ -88,8 +94,19 @@ func (l Loader) record(ctx context.Context, c Client, engine rollout.EngineID, a
 	if err != nil {
 		return fmt.Errorf("look for adapter %s: %w", a.Name, err)
 	}
-	if root, listed := adapterRoots(models)[a.Name]; listed {
-		return rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict, errors.New(foreign(a, root)))
+	roots := adapterRoots(models)
+	if root, listed := roots[a.Name]; listed {
+		records, err = l.Records.SettledLoads(ctx, engine, roots)
+		if err != nil {
+			return err
+		}
+		if !mustReload(a, root, records) {
+			conflict := rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict, errors.New(foreign(a, root)))
+			return errors.Join(conflict, l.Records.RecordForeign(ctx, engine, a.Name, root))
+		}
+		if err := l.Unload(ctx, c, engine, a.Name); err != nil {
+			return err
+		}
 	}
 	return l.Records.RecordLoad(ctx, engine, a)
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -148,18 +149,26 @@ func (l *engineLoop) collectLoads(ctx context.Context, want Desired, seen *Seen)
 	l.readLoadRecords(ctx, want, seen)
 }
 
-// readLoadRecords reads what the engine was asked to load, and forgets what it has unloaded.
+// readLoadRecords reads what the engine was asked to load, and forgets what it has unloaded. What it lists of the
+// wanted adapters without having been asked for it is noted, while that is known.
 func (l *engineLoop) readLoadRecords(ctx context.Context, want Desired, seen *Seen) {
-	records, err := l.cfg.Registry.LoadRecords(ctx, l.member.ID)
+	roots := adapterRoots(seen.Models)
+	records, err := l.cfg.Registry.SettledLoads(ctx, l.member.ID, roots)
 	if err != nil {
 		return // not known: the engine is believed, as it was when it was looked at before
 	}
 	seen.Records = records
-	roots := adapterRoots(seen.Models)
+	for _, a := range want.Adapters {
+		root, listed := roots[a.Name]
+		if _, known := records[a.Name]; listed && a.Recorded && !known {
+			_ = l.cfg.Registry.RecordForeign(ctx, l.member.ID, a.Name, root) // the next round does it again
+		}
+	}
 	var gone []string
-	for _, name := range want.Retired {
+	for name, record := range records {
 		_, listed := roots[name]
-		if _, asked := records[name]; asked && !listed && l.loads.started[name] == nil {
+		unloaded := record.Foreign || record.Reload || slices.Contains(want.Retired, name)
+		if unloaded && !listed && l.loads.started[name] == nil {
 			gone = append(gone, name)
 		}
 	}

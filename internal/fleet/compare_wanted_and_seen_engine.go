@@ -138,8 +138,8 @@ func unanswered(was Observation, seen Seen, lostAfter int) Plan {
 	return p
 }
 
-// compare sorts the wanted adapters into served, to be loaded, and in trouble; missing is all but the served, and
-// waiting is those of them that may yet be loaded. Adapters that nobody wants yet count as served: a publication loads
+// compare sorts the wanted adapters into served, to be loaded, and in trouble; missing is those that the engine does not
+// have, and waiting is those not served that may yet be loaded. Adapters that nobody wants yet count as served: a publication loads
 // everywhere before it wants.
 func (p *Plan) compare(want Desired, roots map[string]string, seen Seen) (missing, waiting []string) {
 	served := maps.Clone(roots)
@@ -154,10 +154,13 @@ func (p *Plan) compare(want Desired, roots map[string]string, seen Seen) (missin
 			continue
 		}
 		delete(served, a.Name)
-		missing = append(missing, a.Name)
+		again := listed && mustReload(a, root, seen.Records)
+		if !again {
+			missing = append(missing, a.Name)
+		}
 		why := seen.Failed[a.Name]
 		switch {
-		case listed: // Unloading and loading again under the same name would serve the other weights' prefix cache.
+		case listed && !again: // Unloading and loading again under the same name would serve the other weights' prefix cache.
 			why = foreign(a, root)
 		case changed != "":
 			why = changed
@@ -199,6 +202,12 @@ func trusted(a Adapter, root string, records map[string]LoadRecord) bool {
 	}
 	record, ok := records[a.Name]
 	return ok && record.isOf(a)
+}
+
+// mustReload reports whether what an engine lists from an adapter's path is to be loaded again, because the record that
+// would say that it is ours may be lost.
+func mustReload(a Adapter, root string, records map[string]LoadRecord) bool {
+	return samePath(root, a.Path) && records[a.Name].Reload
 }
 
 // unloadable is what the engine serves and should not: retired adapters, and all of ours once it is drained.

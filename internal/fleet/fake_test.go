@@ -25,7 +25,11 @@ import (
 // newRedis is an embedded Redis that lives in the test's synctest bubble, if it has one.
 func newRedis(t testing.TB) redis.UniversalClient {
 	t.Helper()
-	server := miniredis.NewMiniRedis()
+	return clientOf(t, miniredis.NewMiniRedis())
+}
+
+func clientOf(t testing.TB, server *miniredis.Miniredis) redis.UniversalClient {
+	t.Helper()
 	rdb := redis.NewClient(&redis.Options{
 		Addr:            "127.0.0.1:6379", // not dialled, but a host name would be looked up
 		Dialer:          func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
@@ -232,7 +236,11 @@ type rig struct {
 
 func newRig(t *testing.T, engines ...string) *rig {
 	t.Helper()
-	rdb := newRedis(t)
+	return newRigOn(t, newRedis(t), engines...)
+}
+
+func newRigOn(t *testing.T, rdb redis.UniversalClient, engines ...string) *rig {
+	t.Helper()
 	r := &rig{
 		t:        t,
 		registry: fleet.NewRegistry(rdb, "test", time.Now),

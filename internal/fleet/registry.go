@@ -29,6 +29,7 @@ type Registry struct {
 	prefix  string
 	now     func() time.Time
 	workers *workerregistry.Registry
+	history lastHistory // of Redis, that this process has seen
 
 	most atomic.Int64 // engines; see LimitEngines
 	// Addresses are where engines may be: Add refuses others.
@@ -141,6 +142,7 @@ func (r *Registry) forget(ctx context.Context, id rollout.EngineID) error {
 		tx.ZRem(ctx, r.changesKey(), string(id))
 		tx.ZIncrBy(ctx, r.changesKey(), 1, departures)
 		tx.Del(ctx, r.loadsKey(id))
+		tx.HDel(ctx, r.settledKey(), string(id))
 		return nil
 	})
 	if err != nil {

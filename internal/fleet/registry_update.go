@@ -30,10 +30,11 @@ redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])
 return 1`)
 
 // joinScript adds a member that is not there yet, unless its address is taken or the fleet is full. KEYS: members,
-// changes. ARGV: id, its JSON, the part of it that is its address, the most members (0: no bound). The others' JSON
-// is searched for the address, not read: a thousand of them would hold up everybody for milliseconds. Answers
-// "joined", "there", "full", or the id that has the address.
-var joinScript = redisscript.New(`
+// history, settled, changes. ARGV: id, its JSON, the part of it that is its address, the most members (0: no bound), now
+// and settledWithin in ms. The others' JSON is searched for the address, not read: a thousand of them would hold up
+// everybody for milliseconds. What a new member lists was not loaded by us, unless Redis may have forgotten the member.
+// Answers "joined", "there", "full", or the id that has the address.
+var joinScript = redisscript.New(historyLua + `
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {'there'} end
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
@@ -42,6 +43,11 @@ end
 local most = tonumber(ARGV[4])
 if most > 0 and #all / 2 >= most then return {'full', tostring(#all / 2)} end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+local id = note_history(KEYS[2], ARGV[5])
+local noted = redis.call('HMGET', KEYS[2], 'since', 'back')
+if noted[2] == '0' or tonumber(ARGV[5]) - tonumber(noted[1]) > tonumber(ARGV[6]) then
+  redis.call('HSET', KEYS[3], ARGV[1], id)
+end
 ` + noteChange + `
 return {'joined'}`)
 
@@ -69,8 +75,9 @@ func (r *Registry) join(ctx context.Context, m Member, explicit bool) (Member, e
 		return m, err
 	}
 	for range replaceTries {
-		keys := []string{r.membersKey(), r.changesKey()}
-		answer, err := joinScript.Run(ctx, r.rdb, keys, string(m.ID), value, `"url":`+string(address), most).StringSlice()
+		keys := []string{r.membersKey(), r.historyKey(), r.settledKey(), r.changesKey()}
+		answer, err := joinScript.Run(ctx, r.rdb, keys, string(m.ID), value, `"url":`+string(address), most,
+			r.now().UnixMilli(), settledWithin.Milliseconds()).StringSlice()
 		if err != nil {
 			return m, redisError("join engine "+string(m.ID), err)
 		}

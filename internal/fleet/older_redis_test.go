@@ -1,0 +1,331 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	embedserver "github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// forgettingRedis is an embedded Redis that can be put back to what it was. It has another replication id then, as a
+// real one has after a restart.
+type forgettingRedis struct {
+	redis.UniversalClient
+	life  int
+	saved redistest.Image
+}
+
+func newForgettingRedis(t *testing.T) *forgettingRedis {
+	t.Helper()
+	server := miniredis.NewMiniRedis()
+	f := &forgettingRedis{UniversalClient: clientOf(t, server), life: 1}
+	if err := f.Ping(t.Context()).Err(); err != nil { // it is there from its first connection on
+		t.Fatal(err)
+	}
+	server.Server().SetPreHook(func(c *embedserver.Peer, cmd string, _ ...string) bool {
+		if cmd == "INFO" {
+			c.WriteBulk(fmt.Sprintf("# Replication\r\nmaster_replid:%040x\r\n", f.life))
+		}
+		return cmd == "INFO"
+	})
+	f.save(t)
+	return f
+}
+
+func (f *forgettingRedis) save(t *testing.T) {
+	t.Helper()
+	f.saved = redistest.ImageOf(t, f)
+}
+
+func (f *forgettingRedis) goBack(t *testing.T) {
+	t.Helper()
+	f.life++
+	f.saved.Restore(t, f)
+}
+
+// Redis goes back to before engines were asked to load what they serve, with the wish for it or without: they serve it
+// again, having loaded it once more. Who had somebody else's weights before still has, and so does who joins later.
+func TestEnginesServeAgainWhenRedisHasGoneBack(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		lost func(*forgettingRedis) error
+	}{
+		{"records alone", func(f *forgettingRedis) error {
+			return f.Del(context.Background(), "test:{fleet}:held:a", "test:{fleet}:held:b").Err()
+		}},
+		{"records and the wish", func(*forgettingRedis) error { return nil }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				rdb := newForgettingRedis(t)
+				r := newRigOn(t, rdb, "a", "b", "c")
+				mine := adapter(1)
+				mine.Recorded, mine.Digest = true, "sha256:01"
+				before := adapter(2) // what makes the third engine somebody else's
+				before.Recorded, before.Digest = true, "sha256:02"
+				c := r.engines["http://c:8000"]
+				c.set(func(e *fakeEngine) { e.adapters[before.Name] = before.Path })
+				r.want(before)
+				r.within(10*time.Second, "b", "serving", serving(before.Name))
+				time.Sleep(2 * time.Second)
+				rdb.save(t)
+				r.want(mine)
+				for _, id := range []rollout.EngineID{"a", "b", "c"} {
+					r.within(10*time.Second, id, "serving", serving(mine.Name))
+				}
+				if tt.name == "records alone" {
+					rdb.save(t)
+				}
+				rdb.goBack(t)
+				if err := tt.lost(rdb); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(3 * time.Second)
+				r.want(mine) // by its run, which has noticed
+				for _, id := range []rollout.EngineID{"a", "b", "c"} {
+					r.within(10*time.Second, id, "serving again", serving(mine.Name))
+				}
+				time.Sleep(time.Minute)
+				r.within(0, "c", "ready without what is not ours", func(e rollout.Engine) bool {
+					return e.State == rollout.EngineReady && !slices.Contains(e.Adapters, before.Name)
+				})
+				time.Sleep(10 * time.Minute)
+				late := r.add("late")
+				late.set(func(e *fakeEngine) { e.adapters[mine.Name] = mine.Path })
+				r.within(10*time.Second, "late", "ready without what is not ours", func(e rollout.Engine) bool {
+					return e.State == rollout.EngineReady && !slices.Contains(e.Adapters, mine.Name) &&
+						strings.Contains(e.Reason, "not by this deployment")
+				})
+			})
+		})
+	}
+}
+
+// weighedEngine knows which weights it has under a name.
+type weighedEngine struct {
+	*fakeEngine
+	has map[string]string
+}
+
+func (e *weighedEngine) LoadAdapter(ctx context.Context, name, path string) error {
+	err := e.fakeEngine.LoadAdapter(ctx, name, path)
+	if err == nil {
+		e.set(func(*fakeEngine) { e.has[name] = "ours" })
+	}
+	return err
+}
+
+// FuzzFleetRollback puts the fleet's Redis back to what it was at any moment, while versions are published and retired,
+// engines restart, go away and join, and somebody else loads other weights under our names. Soon after the run has said
+// what it needs, every engine serves that with our weights, unless it has somebody else's; nobody serves those; and
+// what was retired is unloaded.
+func FuzzFleetRollback(f *testing.F) {
+	for seed := range uint64(6) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newFleetRollbacks(t, rand.New(rand.NewPCG(seed, 12)))
+			for range 40 {
+				w.move()
+			}
+			w.finish()
+		})
+	})
+}
+
+type fleetRollbacks struct {
+	*rig
+	redis   *forgettingRedis
+	rng     *rand.Rand
+	weighed map[rollout.EngineID]*weighedEngine
+	serving []fleet.Adapter // what the run needs
+	retired []fleet.Adapter
+	version rollout.PolicyVersion
+	asserts time.Time // when the run says so again; zero: it need not
+	log     []string
+}
+
+func newFleetRollbacks(t *testing.T, rng *rand.Rand) *fleetRollbacks {
+	rdb := newForgettingRedis(t)
+	w := &fleetRollbacks{rig: newRigOn(t, rdb), redis: rdb, rng: rng, weighed: map[rollout.EngineID]*weighedEngine{}}
+	w.join()
+	w.join()
+	time.Sleep(3 * time.Second)
+	rdb.save(t)
+	return w
+}
+
+func (w *fleetRollbacks) note(format string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
+
+func (w *fleetRollbacks) ok(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatalf("%v\n%s", err, strings.Join(w.log, "\n"))
+	}
+}
+
+func (w *fleetRollbacks) join() {
+	id := rollout.EngineID(fmt.Sprintf("e%d", len(w.weighed)))
+	e := &weighedEngine{newFakeEngine(), map[string]string{}}
+	w.weighed[id] = e
+	w.clients["http://"+string(id)+":8000"] = e
+	w.add(id)
+}
+
+// add makes an engine a member, again if Redis has forgotten it.
+func (w *fleetRollbacks) add(id rollout.EngineID) {
+	_, err := w.registry.Add(w.t.Context(), rollout.Engine{ID: id, URL: "http://" + string(id) + ":8000", MaxInFlight: 8})
+	w.ok(err)
+}
+
+func (w *fleetRollbacks) engine() (rollout.EngineID, *weighedEngine) {
+	ids := slices.Sorted(maps.Keys(w.weighed))
+	id := ids[w.rng.IntN(len(ids))]
+	return id, w.weighed[id]
+}
+
+func (w *fleetRollbacks) adapter(v rollout.PolicyVersion) fleet.Adapter {
+	a := adapter(v)
+	a.Recorded, a.Digest = true, fmt.Sprintf("sha256:%02d", v)
+	return a
+}
+
+func (w *fleetRollbacks) move() {
+	id, e := w.engine()
+	switch w.rng.IntN(10) {
+	case 0, 1:
+		w.publish()
+	case 2:
+		w.retire()
+	case 3:
+		w.note("%s restarts", id)
+		e.set(func(f *fakeEngine) { f.adapters, e.has = map[string]string{}, map[string]string{} })
+	case 4:
+		w.note("%s goes away, or is back", id)
+		e.set(func(f *fakeEngine) {
+			if f.fault = errRefused; w.rng.IntN(3) > 0 {
+				f.fault = nil
+			}
+		})
+	case 5:
+		next := w.adapter(w.version + 1)
+		w.note("somebody else loads %s on %s", next.Name, id)
+		e.set(func(f *fakeEngine) { f.adapters[next.Name], e.has[next.Name] = next.Path, "theirs" })
+	case 6:
+		if len(w.weighed) < 4 {
+			w.note("an engine joins")
+			w.join()
+		}
+	case 7:
+		w.note("Redis is saved")
+		w.redis.save(w.t)
+	case 8:
+		w.goBack()
+	}
+	w.pass(time.Duration(w.rng.IntN(4000)) * time.Millisecond)
+}
+
+func (w *fleetRollbacks) publish() {
+	w.version++
+	a := w.adapter(w.version)
+	w.note("%s is published", a.Name)
+	loader, loaded := fleet.Loader{Records: w.registry}, 0
+	for _, id := range slices.Sorted(maps.Keys(w.weighed)) {
+		if _, err := loader.Load(w.t.Context(), w.weighed[id], id, a); err == nil {
+			loaded++
+		}
+		if w.rng.IntN(12) == 0 {
+			w.goBack() // in the middle of it
+		}
+	}
+	if loaded == 0 {
+		return
+	}
+	w.ok(w.registry.Want(w.t.Context(), a))
+	w.serving = append(w.serving, a)
+}
+
+func (w *fleetRollbacks) retire() {
+	if len(w.serving) < 2 {
+		return
+	}
+	a := w.serving[0]
+	w.note("%s is retired", a.Name)
+	w.serving, w.retired = w.serving[1:], append(w.retired, a)
+	w.ok(w.registry.Unwant(w.t.Context(), a.Name))
+}
+
+func (w *fleetRollbacks) goBack() {
+	w.note("Redis goes back")
+	w.redis.goBack(w.t)
+	for id := range w.weighed { // by whoever knows of them
+		w.add(id)
+	}
+	if w.asserts.IsZero() {
+		w.asserts = time.Now().Add(time.Duration(w.rng.IntN(15)) * time.Second)
+	}
+}
+
+// pass lets time go by, in which the run says again what it needs.
+func (w *fleetRollbacks) pass(d time.Duration) {
+	time.Sleep(d)
+	if w.asserts.IsZero() || time.Now().Before(w.asserts) {
+		return
+	}
+	w.asserts = time.Time{}
+	w.note("the run says what it needs")
+	for _, a := range w.retired {
+		w.ok(w.registry.Unwant(w.t.Context(), a.Name))
+	}
+	for _, a := range w.serving {
+		w.ok(w.registry.Want(w.t.Context(), a))
+	}
+}
+
+func (w *fleetRollbacks) finish() {
+	for _, e := range w.weighed {
+		e.set(func(f *fakeEngine) { f.fault = nil })
+	}
+	w.pass(15 * time.Second)
+	time.Sleep(3 * time.Minute)
+	engines, err := w.registry.List(w.t.Context())
+	w.ok(err)
+	if len(engines) != len(w.weighed) {
+		w.t.Errorf("%d engines, want %d", len(engines), len(w.weighed))
+	}
+	for _, engine := range engines {
+		has := w.weighed[engine.ID].has
+		for _, a := range w.serving {
+			serves := slices.Contains(engine.Adapters, a.Name)
+			if serves != (has[a.Name] == "ours") || !serves && has[a.Name] != "theirs" {
+				w.t.Errorf("%s serves %s: %v, and has %q", engine.ID, a.Name, serves, has[a.Name])
+			}
+		}
+		for _, a := range w.retired {
+			if w.weighed[engine.ID].serves(a.Name) {
+				w.t.Errorf("%s has %s still", engine.ID, a.Name)
+			}
+		}
+	}
+	if w.t.Failed() {
+		w.t.Logf("the moves:\n%s", strings.Join(w.log, "\n"))
+	}
+}
