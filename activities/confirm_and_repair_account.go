@@ -37,7 +37,7 @@ type RepairInput struct {
 
 // Repaired is the account after a repair, and what was found.
 type Repaired struct {
-	Account  buffer.Account   `json:"account"`
+	Account  Account          `json:"account"`
 	Rollback rollout.Rollback `json:"rollback"`
 }
 
@@ -54,7 +54,7 @@ func (a *Activities) RepairAccount(ctx context.Context, in RepairInput) (Repaire
 	if err := a.Buffer.Reopen(ctx, in.Spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
 		return Repaired{}, typed(fmt.Errorf("open run %s again: %w", run, err))
 	}
-	if err := a.wantAgain(ctx, in.RestoreInput); err != nil {
+	if err := a.assertAdapters(ctx, in.RestoreInput); err != nil {
 		return Repaired{}, typed(err)
 	}
 	in.Repair.Games = max(gamesOf(in.Spec), gamesOf(in.Status.Spec))

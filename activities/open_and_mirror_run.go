@@ -28,12 +28,23 @@ type AccountInput struct {
 }
 
 // Account is the buffer's account of the run's groups, against which the workflow corrects its own.
-func (a *Activities) Account(ctx context.Context, in AccountInput) (buffer.Account, error) {
+type Account struct {
+	buffer.Account
+	// FleetHistory is of the Redis that holds the fleet; empty: not known.
+	FleetHistory string `json:"fleet_history,omitempty"`
+}
+
+// Account reads the account of a run.
+func (a *Activities) Account(ctx context.Context, in AccountInput) (Account, error) {
 	account, err := a.Buffer.AccountSince(ctx, in.Run, in.Since)
 	if err != nil {
-		return account, typed(fmt.Errorf("account of %s: %w", in.Run, err))
+		return Account{}, typed(fmt.Errorf("account of %s: %w", in.Run, err))
 	}
-	return account, nil
+	history, err := a.Fleet.History(ctx)
+	if err != nil {
+		a.Log.Warn("the fleet's Redis does not say which history it has", "run", in.Run, "error", err)
+	}
+	return Account{Account: account, FleetHistory: history}, nil
 }
 
 // MirrorInput carries a run's status to where readers find it without asking Temporal.

@@ -30,6 +30,10 @@ type Fleet interface {
 	AskedToLoad(ctx context.Context, name string) (map[rollout.EngineID]fleet.LoadRecord, error)
 	// Newest is the newest version of a run that serves; 0 before the first publication.
 	Newest(ctx context.Context, run rollout.RunName) (rollout.PolicyVersion, error)
+	// History is of the Redis that holds the fleet: another one after each restart and promotion. DoubtLoads says that
+	// it has lost something.
+	History(ctx context.Context) (string, error)
+	DoubtLoads(ctx context.Context) error
 	Keep(ctx context.Context, beat func()) error
 }
 

@@ -3,10 +3,11 @@ package activities
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 
 	"go.temporal.io/sdk/activity"
 
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -22,16 +23,16 @@ type RestoreInput struct {
 // RestoreRun makes a run known again to a Redis that has lost it, as far as it had come, and answers its account.
 // The versions that serve and the run's fixed policies are wanted on the engines again. The account of a run that
 // Redis knows is left as it is.
-func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Account, error) {
+func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (Account, error) {
 	heartbeat := startHeartbeat(ctx, loadBeat) // adapters are read for their digests
 	defer heartbeat.stop()
 	run := in.Spec.Name
 	if err := a.Buffer.Open(ctx, in.Spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
-		return buffer.Account{}, typed(fmt.Errorf("open run %s again: %w", run, err))
+		return Account{}, typed(fmt.Errorf("open run %s again: %w", run, err))
 	}
 	// Before the account: once that is restored, another attempt finds nothing lost.
-	if err := a.wantAgain(ctx, in); err != nil {
-		return buffer.Account{}, typed(err)
+	if err := a.assertAdapters(ctx, in); err != nil {
+		return Account{}, typed(err)
 	}
 	restored, err := a.Buffer.Restore(ctx, in.Status, a.event(run, in.Key, telemetry.RunChanged{
 		State: in.Status.State, Change: "restore the buffer",
@@ -39,11 +40,11 @@ func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (buffer.Ac
 			"were not recorded are gone", in.Status.NextStep),
 	}))
 	if err != nil {
-		return buffer.Account{}, typed(fmt.Errorf("restore run %s: %w", run, err))
+		return Account{}, typed(fmt.Errorf("restore run %s: %w", run, err))
 	}
 	if restored {
 		if err := a.Mirror(ctx, MirrorInput{Status: in.Status}); err != nil {
-			return buffer.Account{}, err
+			return Account{}, err
 		}
 	}
 	return a.Account(ctx, AccountInput{Run: run})
@@ -62,10 +63,65 @@ func (a *Activities) ResumeRun(ctx context.Context, in RestoreInput) error {
 	})
 }
 
+// AssertAdapters tells a fleet whose Redis may have gone back what a run's games may ask engines for.
+func (a *Activities) AssertAdapters(ctx context.Context, in RestoreInput) error {
+	heartbeat := startHeartbeat(ctx, loadBeat)
+	defer heartbeat.stop()
+	return typed(a.assertAdapters(ctx, in))
+}
+
+// assertAdapters makes the fleet want what it wanted of the run, where that may be lost: the records of loads, too.
+func (a *Activities) assertAdapters(ctx context.Context, in RestoreInput) error {
+	if err := a.Fleet.DoubtLoads(ctx); err != nil {
+		return err
+	}
+	if err := a.wantAgain(ctx, in); err != nil {
+		return err
+	}
+	return a.unwantRetired(ctx, in.Status)
+}
+
 func (a *Activities) wantAgain(ctx context.Context, in RestoreInput) error {
 	for _, adapter := range a.adaptersOf(ctx, in) {
-		if err := a.Fleet.Want(ctx, adapter); err != nil {
+		err := a.Fleet.Want(ctx, adapter)
+		if rollout.Refused(err, rollout.Conflict) { // the files of a fixed policy have changed: the keeper tells
+			a.Log.Warn("an adapter that the fleet keeps is not what its run has", "run", in.Spec.Name, "error", err)
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("keep %s on the fleet: %w", adapter.Name, err)
+		}
+	}
+	return nil
+}
+
+// unwantRetired retires again what the run has retired. Versions are retired in their order: older ones than the
+// oldest that serves are retired, too, though the run has forgotten them.
+func (a *Activities) unwantRetired(ctx context.Context, status rollout.RunStatus) error {
+	oldest := rollout.PolicyVersion(math.MaxInt64)
+	var names []string
+	for _, p := range status.Policies {
+		switch p.State {
+		case rollout.PolicyServing:
+			oldest = min(oldest, p.Version)
+		case rollout.PolicyRetired:
+			names = append(names, p.Adapter)
+		case rollout.PolicyLoading, rollout.PolicyRejected: // wanted by nobody
+		}
+	}
+	wanted, err := a.Fleet.Wanted(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range wanted {
+		if w.Run == status.Spec.Name && w.Version > 0 && w.Version < oldest && oldest != math.MaxInt64 {
+			names = append(names, w.Name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if err := a.Fleet.Unwant(ctx, name); err != nil {
+			return fmt.Errorf("retire %s again: %w", name, err)
 		}
 	}
 	return nil
@@ -78,7 +134,7 @@ func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Ad
 	for _, p := range in.Status.Policies {
 		if p.State == rollout.PolicyServing {
 			all = append(all, fleet.Adapter{Run: in.Spec.Name, Version: p.Version, Name: p.Adapter, Path: p.Path,
-				Digest: p.Digest, Prefix: in.Spec.Adapters.PathPrefix})
+				Digest: p.Digest, Prefix: in.Spec.Adapters.PathPrefix, Recorded: true})
 		}
 	}
 	for _, p := range in.Spec.Policies {
@@ -86,7 +142,7 @@ func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Ad
 			continue
 		}
 		adapter := fleet.Adapter{Run: in.Spec.Name, Name: p.Model(in.Spec.Name, in.Spec.Model), Path: p.Path,
-			Prefix: in.Spec.Adapters.PathPrefix}
+			Prefix: in.Spec.Adapters.PathPrefix, Recorded: true}
 		if found, err := a.Files.Inspect(ctx, adapter.Prefix, p.Path, in.Spec.Adapters.Rank); err == nil {
 			adapter.Digest = found.Digest
 		}

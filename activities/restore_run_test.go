@@ -3,6 +3,7 @@ package activities
 import (
 	"bytes"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -107,26 +108,45 @@ func TestAdaptersComeBackAfterRedisIsEmptied(t *testing.T) {
 	if err := value.Get(&account); err != nil || account.NextStep != 3 || account.ClaimedTo != 3 || account.Highest != 6 {
 		t.Errorf("%+v %v, want to go on at step 3 with group 7", account, err)
 	}
-	wanted, err := registry.Wanted(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]fleet.Adapter{}
-	for _, a := range wanted {
-		got[a.Name] = a
-	}
 	want := map[string]fleet.Adapter{
-		"r-v2":   {Run: "r", Version: 2, Name: "r-v2", Path: "/a/2", Digest: "d2", Prefix: prefix},
-		"r-v3":   {Run: "r", Version: 3, Name: "r-v3", Path: "/a/3", Digest: "d3", Prefix: prefix},
-		"r:old":  {Run: "r", Name: "r:old", Path: fixed, Digest: found.Digest, Prefix: prefix},
-		"r:gone": {Run: "r", Name: "r:gone", Path: "/nowhere", Prefix: prefix},
+		"r-v2":   {Run: "r", Version: 2, Name: "r-v2", Path: "/a/2", Digest: "d2", Prefix: prefix, Recorded: true},
+		"r-v3":   {Run: "r", Version: 3, Name: "r-v3", Path: "/a/3", Digest: "d3", Prefix: prefix, Recorded: true},
+		"r:old":  {Run: "r", Name: "r:old", Path: fixed, Digest: found.Digest, Prefix: prefix, Recorded: true},
+		"r:gone": {Run: "r", Name: "r:gone", Path: "/nowhere", Prefix: prefix, Recorded: true},
 	}
-	if len(got) != len(want) {
-		t.Errorf("%d adapters are wanted, want %d: %+v", len(got), len(want), got)
-	}
-	for name, a := range want {
-		if got[name] != a {
-			t.Errorf("%+v, want %+v", got[name], a)
+	wants := func(t *testing.T) {
+		t.Helper()
+		wanted, err := registry.Wanted(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]fleet.Adapter{}
+		for _, a := range wanted {
+			got[a.Name] = a
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("wanted are %+v, want %+v", got, want)
 		}
 	}
+	wants(t)
+
+	// The fleet's Redis alone goes back: to before one version was published, and before others were retired.
+	if err := rdb.HDel(t.Context(), "test:{fleet}:adapters", "r-v3", "r:gone").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []fleet.Adapter{
+		{Run: "r", Version: 1, Name: "r-v1", Path: "/a/1", Recorded: true},
+		{Run: "r", Version: 12, Name: "r-v12", Path: "/a/12"}, // is being published
+	} {
+		if err := registry.Want(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if a.Version > 3 {
+			want[a.Name] = a
+		}
+	}
+	if _, err := env.ExecuteActivity(acts.AssertAdapters, in); err != nil {
+		t.Fatal(err)
+	}
+	wants(t)
 }

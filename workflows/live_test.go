@@ -47,6 +47,7 @@ var stories = []story{
 	{run: "resumed", tell: resumed, pinned: withGroups(3)},
 	{run: "stumbling", tell: stumbling, pinned: withGroups(0, 1)},
 	{run: "heavy", tell: heavy, pinned: withGroups()},
+	{run: "deserted", tell: deserted, pinned: withGroups()},
 	{run: "wide", tell: wide, pinned: withGroups(0)},
 }
 
@@ -119,6 +120,7 @@ type liveWorld struct {
 	rdb        *redis.Client
 	buffer     *buffer.Store
 	policy     *heldPolicy
+	fleet      *memoryFleet
 	workers    []worker.Worker
 	spec       rollout.Spec
 	generation rollout.TrainerGeneration
@@ -173,6 +175,10 @@ func newLiveWorld(t *testing.T, c client.Client, run rollout.RunName) *liveWorld
 		t: t, ctx: ctx, temporal: c,
 		rdb: rdb, buffer: buffer.New(rdb, buffer.Options{Now: time.Now}),
 		policy: &heldPolicy{instantPolicy: &instantPolicy{seen: map[rollout.PolicyVersion]int{}}},
+		fleet: &memoryFleet{ready: []rollout.EngineID{"e1", "e2"}, bad: map[string]error{
+			"/adapters/bad": rollout.Fail(rollout.Permanent, "bad_adapter",
+				errors.New("rank 64 is greater than max_lora_rank 16")),
+		}},
 		spec: rollout.Spec{
 			Name: run, Model: "base", Steps: 3,
 			Environment: rollout.Environment{Kind: tictactoe.Kind},
@@ -189,10 +195,7 @@ func newLiveWorld(t *testing.T, c client.Client, run rollout.RunName) *liveWorld
 	acts := &activities.Activities{
 		Buffer: w.buffer, Policy: w.policy,
 		Emit: telemetry.Discard, Tell: telemetry.Discard, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Fleet: liveFleet{&memoryFleet{ready: []rollout.EngineID{"e1", "e2"}, bad: map[string]error{
-			"/adapters/bad": rollout.Fail(rollout.Permanent, "bad_adapter",
-				errors.New("rank 64 is greater than max_lora_rank 16")),
-		}}},
+		Fleet:        liveFleet{w.fleet},
 		Groups:       w.control,
 		Heartbeats:   c,
 		Ends:         noEnds{},

@@ -35,6 +35,8 @@ func (l *line) perform(ctx workflow.Context, cmd runmachine.Command) (runmachine
 		return l.repairBuffer(ctx, task), nil
 	case runmachine.RestoreBuffer:
 		return l.restoreBuffer(ctx, task), nil
+	case runmachine.AssertAdapters:
+		return l.assertAdapters(ctx, task), nil
 	case runmachine.Release:
 		return l.release(ctx, task), nil
 	case runmachine.CancelGames:
@@ -102,7 +104,7 @@ func (r *run) announceResumed(ctx workflow.Context, task runmachine.AnnounceResu
 
 func (r *run) readAccount(ctx workflow.Context, since rollout.Step) runmachine.AccountRead {
 	ctx = workflow.WithLocalActivityOptions(ctx, accountActivity())
-	var account buffer.Account
+	var account activities.Account
 	in := activities.AccountInput{Run: r.given.Name, Since: since}
 	err := workflow.ExecuteLocalActivity(ctx, acts.Account, in).Get(ctx, &account)
 	return accountRead(ctx, account, err)
@@ -148,13 +150,24 @@ func (r *run) repairBuffer(ctx workflow.Context, task runmachine.RepairBuffer) r
 // granted and not recorded are formed again, of other groups; nothing that was recorded is given out again.
 func (r *run) restoreBuffer(ctx workflow.Context, task runmachine.RestoreBuffer) runmachine.AccountRead {
 	ctx = workflow.WithActivityOptions(ctx, restoreActivity())
-	var account buffer.Account
+	var account activities.Account
 	in := activities.RestoreInput{Spec: r.given, Status: task.Status, Key: task.Key}
 	err := workflow.ExecuteActivity(ctx, acts.RestoreRun, in).Get(ctx, &account)
 	return accountRead(ctx, account, err)
 }
 
-func accountRead(ctx workflow.Context, account buffer.Account, err error) runmachine.AccountRead {
+// assertAdapters tells a fleet whose Redis may have gone back what the run needs.
+func (r *run) assertAdapters(ctx workflow.Context, task runmachine.AssertAdapters) runmachine.Done {
+	ctx = workflow.WithActivityOptions(ctx, restoreActivity())
+	in := activities.RestoreInput{Spec: r.given, Status: task.Status}
+	err := workflow.ExecuteActivity(ctx, acts.AssertAdapters, in).Get(ctx, nil)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("the fleet cannot be told what the run needs", "error", err)
+	}
+	return runmachine.Done{Failed: err != nil}
+}
+
+func accountRead(ctx workflow.Context, account activities.Account, err error) runmachine.AccountRead {
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("the buffer does not answer", "error", err)
 	}
@@ -165,12 +178,13 @@ func accountRead(ctx workflow.Context, account buffer.Account, err error) runmac
 }
 
 // accountOf is the buffer's account as the machine takes it.
-func accountOf(a buffer.Account) runmachine.Account {
+func accountOf(a activities.Account) runmachine.Account {
 	return runmachine.Account{
 		Highest: a.Highest, Queued: a.Queued, InFlight: a.InFlight, Ready: a.Ready,
 		Claimed: int(a.ClaimedTo), Completed: int(a.NextStep), Version: a.Version,
 		Bytes: a.Counts.Bytes, GroupBytes: a.GroupBytes,
 		Mark: a.Mark, Confirmed: a.Confirmed(), ReplicationID: a.ReplicationID, Refills: a.Refills,
+		FleetHistory: a.FleetHistory,
 	}
 }
 

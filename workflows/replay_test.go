@@ -88,7 +88,7 @@ func TestHistoriesCoverTheWorkflows(t *testing.T) {
 	}
 	for _, want := range []string{
 		"PrepareGroup", "PlayEpisode", "CommitGroup", "DiscardGroup", "ReleaseGroups", "OpenRun", "Mirror",
-		"RepairAccount", "ResumeRun", "PinAdapter", "LookForGroups",
+		"RepairAccount", "AssertAdapters", "ResumeRun", "PinAdapter", "LookForGroups",
 		"ChooseEngines", "InspectAdapter", "LoadAdapter", "UnloadAdapter", "SwitchPolicy", "ReportPolicy",
 		"RetireAdapter", "KeepFleet",
 		workflows.UpdateChange, workflows.UpdateStop, workflows.UpdatePublish, workflows.SignalGroupEnd,

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runmachine"
@@ -33,7 +34,7 @@ func (c *Client) Resume(ctx context.Context, lost Lost) (rollout.RunStatus, erro
 	defer cancel()
 	run := lost.Spec.Name
 	state := runmachine.Resume(runmachine.Lost{
-		Spec: lost.Spec, Status: lost.Status, Account: accountOf(lost.Account), Unheard: lost.Unheard,
+		Spec: lost.Spec, Status: lost.Status, Account: accountOf(activities.Account{Account: lost.Account}), Unheard: lost.Unheard,
 	}, time.Now())
 	err := c.startRun(ctx, client.StartWorkflowOptions{
 		ID:                    c.Deployment.RunID(run),

@@ -86,7 +86,7 @@ func newRun(ctx workflow.Context, in RunInput) *run {
 		BackingOff: has(ctx, "respite"), Adopting: has(ctx, "adopt"), Comparing: has(ctx, "publication"),
 		LongPauses: has(ctx, "long-pauses"), Marked: has(ctx, "marks"),
 		LateNews: has(ctx, "late-news"), LateRewinds: has(ctx, "late-rewinds"), Telling: has(ctx, "tell-launches"),
-		Refilling: has(ctx, "refills"),
+		Refilling: has(ctx, "refills"), Asserting: has(ctx, "assert-adapters"),
 	}
 	state := in.State
 	if state == nil {

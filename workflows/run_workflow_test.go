@@ -79,6 +79,9 @@ type memoryFleet struct {
 	wanted []string
 	newest rollout.PolicyVersion
 
+	histories int // of its Redis
+	doubted   int // how often it was told that its Redis has lost something
+
 	adapters []fleet.Adapter                       // wanted, as they were
 	hangs    rollout.EngineID                      // answers no load
 	asked    map[rollout.EngineID]fleet.LoadRecord // asked to load what is asked about
@@ -120,7 +123,9 @@ func (f *memoryFleet) Load(ctx context.Context, e rollout.EngineID, a fleet.Adap
 func (f *memoryFleet) Want(_ context.Context, a fleet.Adapter) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.wanted, f.adapters = append(f.wanted, a.Name), append(f.adapters, a)
+	if !slices.Contains(f.wanted, a.Name) {
+		f.wanted, f.adapters = append(f.wanted, a.Name), append(f.adapters, a)
+	}
 	f.newest = max(f.newest, a.Version)
 	return nil
 }
@@ -144,6 +149,27 @@ func (f *memoryFleet) AskedToLoad(context.Context, string) (map[rollout.EngineID
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.asked), nil
+}
+
+func (f *memoryFleet) History(context.Context) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fmt.Sprintf("history %d", f.histories), nil
+}
+
+// goBack makes the fleet forget what is wanted, as its Redis does.
+func (f *memoryFleet) goBack() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.histories++
+	f.wanted, f.adapters = nil, nil
+}
+
+func (f *memoryFleet) DoubtLoads(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.doubted++
+	return nil
 }
 
 func (f *memoryFleet) Newest(context.Context, rollout.RunName) (rollout.PolicyVersion, error) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runmachine"
@@ -82,11 +83,11 @@ func TestGroupSeedsDiffer(t *testing.T) {
 func TestTheMachineIsToldTheWholeAccount(t *testing.T) {
 	t.Parallel()
 	seqs := []rollout.GroupSeq{1}
-	got := reflect.ValueOf(accountOf(buffer.Account{
+	got := reflect.ValueOf(accountOf(activities.Account{FleetHistory: "h", Account: buffer.Account{
 		Highest: 1, Queued: seqs, InFlight: seqs, Ready: seqs, ClaimedTo: 1, NextStep: 1, Version: 1, GroupBytes: 1,
 		Counts: rollout.BufferCounts{Bytes: 1}, Mark: rollout.Mark{Era: 1}, ReplicationID: "r", ConfirmedUnder: "r",
 		Refills: 1,
-	}))
+	}}))
 	for i := range got.NumField() {
 		if got.Field(i).IsZero() {
 			t.Errorf("no %s", got.Type().Field(i).Name)

@@ -27,9 +27,10 @@ type LoadRecord struct {
 	Foreign bool `json:"foreign,omitempty"`
 }
 
-// isOf reports whether the record is of this adapter's weights.
+// isOf reports whether the record is of this adapter's weights. Where a digest is not known the path decides.
 func (l LoadRecord) isOf(a Adapter) bool {
-	return !l.Reload && !l.Foreign && samePath(l.Path, a.Path) && l.Digest == a.Digest
+	same := l.Digest == a.Digest || l.Digest == "" || a.Digest == ""
+	return !l.Reload && !l.Foreign && samePath(l.Path, a.Path) && same
 }
 
 func (r *Registry) loadsKey(id rollout.EngineID) string { return r.prefix + "held:" + string(id) }

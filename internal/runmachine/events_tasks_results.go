@@ -125,6 +125,10 @@ type RestoreBuffer struct {
 	Key    string // of the event
 }
 
+// AssertAdapters tells a fleet that may have forgotten it which versions and fixed policies the run needs, and which it
+// has retired.
+type AssertAdapters struct{ Status rollout.RunStatus }
+
 // Release takes groups out of the buffer's account. It is answered with Released.
 type Release struct {
 	Seqs       []rollout.GroupSeq
@@ -197,6 +201,7 @@ func (ReadAccount) task()       {}
 func (ConfirmBuffer) task()     {}
 func (RepairBuffer) task()      {}
 func (RestoreBuffer) task()     {}
+func (AssertAdapters) task()    {}
 func (Release) task()           {}
 func (CancelGames) task()       {}
 func (LookFor) task()           {}

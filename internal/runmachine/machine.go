@@ -61,13 +61,15 @@ type Features struct {
 	LateNews    bool // what an account tells that a repair has overtaken counts, if it can
 	LateRewinds bool // so does a trainer who went back there, and its generation is not given out again
 	Telling     bool // readers are told of launches of several rounds while they go on
+	Asserting   bool // a fleet whose Redis may have gone back is told again what the run needs
 	Refilling   bool // groups are launched for granted steps whose batches are lost, when a trainer goes back behind them
 }
 
 // AllFeatures are those of a run that is begun now.
 var AllFeatures = Features{
 	Bounded: true, Watched: true, Paced: true, BackingOff: true, Adopting: true, Comparing: true, LongPauses: true,
-	Marked: true, LateNews: true, LateRewinds: true, Telling: true, Refilling: true,
+	Marked: true, LateNews: true, LateRewinds: true, Telling: true, Asserting: true,
+	Refilling: true,
 }
 
 // New is the machine of an execution that takes over run.

@@ -53,6 +53,9 @@ type Run struct {
 	Rollbacks int                       `json:"rollbacks,omitempty"`
 	Rollback  *rollout.Rollback         `json:"rollback,omitempty"` // the latest
 
+	// FleetHistory is of the Redis that held the fleet when it was last told what the run needs.
+	FleetHistory string `json:"fleet_history,omitempty"`
+
 	features Features // of the execution that drives it
 }
 

@@ -26,6 +26,7 @@ type Account struct {
 	Mark          rollout.Mark // with the batches that were asked for
 	Confirmed     bool         // under the replication id that Redis has now
 	ReplicationID string
+	FleetHistory  string // of the Redis that holds the fleet; empty: not known
 }
 
 // groupEnded takes a group out of play.
@@ -46,10 +47,12 @@ func (m *Machine) sync(next func()) {
 	m.needsSync = false
 	asked, known := slices.Clone(m.Ready), m.known()
 	take := func(r AccountRead) {
-		if !r.Failed {
-			m.take(r.Account, asked, known)
+		if r.Failed {
+			next()
+			return
 		}
-		next()
+		m.take(r.Account, asked, known)
+		m.assertAdapters(r.Account.FleetHistory, next)
 	}
 	if m.features.Marked {
 		m.readMarked(asked, take)
@@ -65,6 +68,26 @@ func (m *Machine) sync(next func()) {
 			m.untold = true
 			take(r)
 		})
+	})
+}
+
+// assertAdapters has the fleet told again what the run needs when its Redis has another history than when the run has
+// told it last: what was told since may be lost, whatever became of the run's account.
+func (m *Machine) assertAdapters(history string, next func()) {
+	switch {
+	case !m.features.Asserting || history == "" || history == m.FleetHistory || m.State.Over():
+		next()
+		return
+	case m.FleetHistory == "" && len(m.Policies)+len(m.fixedAdapters()) == 0: // nothing was told
+		m.FleetHistory = history
+		next()
+		return
+	}
+	ask(m, AssertAdapters{Status: m.Status()}, func(r Done) {
+		if !r.Failed {
+			m.FleetHistory = history
+		}
+		next()
 	})
 }
 
