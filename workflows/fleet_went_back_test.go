@@ -16,7 +16,8 @@ func (f *memoryFleet) wants(name string) bool {
 	return slices.Contains(f.wanted, name)
 }
 
-// deserted has the fleet's Redis, and not its own, go back to before its version was published: it tells the fleet again.
+// deserted has the fleet's Redis, and not its own, go back to before its version was published: it tells the fleet
+// again.
 func deserted(w *liveWorld) {
 	w.start()
 	w.claim(0)

@@ -33,8 +33,9 @@ func (c *Client) Resume(ctx context.Context, lost Lost) (rollout.RunStatus, erro
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	run := lost.Spec.Name
+	account := accountOf(activities.Account{Account: lost.Account})
 	state := runmachine.Resume(runmachine.Lost{
-		Spec: lost.Spec, Status: lost.Status, Account: accountOf(activities.Account{Account: lost.Account}), Unheard: lost.Unheard,
+		Spec: lost.Spec, Status: lost.Status, Account: account, Unheard: lost.Unheard,
 	}, time.Now())
 	err := c.startRun(ctx, client.StartWorkflowOptions{
 		ID:                    c.Deployment.RunID(run),

@@ -25,8 +25,8 @@ type Loader struct {
 // LoadRecords remembers what engines were asked to load.
 type LoadRecords interface {
 	LoadRecords(ctx context.Context, engine rollout.EngineID) (map[string]LoadRecord, error)
-	// SettledLoads is LoadRecords, with a record of everything that the engine lists by now if records may be lost.
-	SettledLoads(
+	// ComparedLoads is LoadRecords, with a record of everything that the engine lists by now if records may be lost.
+	ComparedLoads(
 		ctx context.Context, engine rollout.EngineID, listed map[string]string,
 	) (map[string]LoadRecord, error)
 	RecordForeign(ctx context.Context, engine rollout.EngineID, name, path string) error
@@ -96,7 +96,7 @@ func (l Loader) record(ctx context.Context, c Client, engine rollout.EngineID, a
 	}
 	roots := adapterRoots(models)
 	if root, listed := roots[a.Name]; listed {
-		records, err = l.Records.SettledLoads(ctx, engine, roots)
+		records, err = l.Records.ComparedLoads(ctx, engine, roots)
 		if err != nil {
 			return err
 		}

@@ -153,7 +153,7 @@ func (l *engineLoop) collectLoads(ctx context.Context, want Desired, seen *Seen)
 // wanted adapters without having been asked for it is noted, while that is known.
 func (l *engineLoop) readLoadRecords(ctx context.Context, want Desired, seen *Seen) {
 	roots := adapterRoots(seen.Models)
-	records, err := l.cfg.Registry.SettledLoads(ctx, l.member.ID, roots)
+	records, err := l.cfg.Registry.ComparedLoads(ctx, l.member.ID, roots)
 	if err != nil {
 		return // not known: the engine is believed, as it was when it was looked at before
 	}

@@ -138,9 +138,9 @@ func unanswered(was Observation, seen Seen, lostAfter int) Plan {
 	return p
 }
 
-// compare sorts the wanted adapters into served, to be loaded, and in trouble; missing is those that the engine does not
-// have, and waiting is those not served that may yet be loaded. Adapters that nobody wants yet count as served: a publication loads
-// everywhere before it wants.
+// compare sorts the wanted adapters into served, to be loaded, and in trouble; missing is those that the engine has not
+// got, and waiting is those not served that may yet be loaded. Adapters that nobody wants yet count as served: a
+// publication loads everywhere before it wants.
 func (p *Plan) compare(want Desired, roots map[string]string, seen Seen) (missing, waiting []string) {
 	served := maps.Clone(roots)
 	p.Troubles = map[string]string{}

@@ -142,7 +142,7 @@ func (r *Registry) forget(ctx context.Context, id rollout.EngineID) error {
 		tx.ZRem(ctx, r.changesKey(), string(id))
 		tx.ZIncrBy(ctx, r.changesKey(), 1, departures)
 		tx.Del(ctx, r.loadsKey(id))
-		tx.HDel(ctx, r.settledKey(), string(id))
+		tx.HDel(ctx, r.comparedKey(), string(id))
 		return nil
 	})
 	if err != nil {

@@ -30,9 +30,9 @@ redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])
 return 1`)
 
 // joinScript adds a member that is not there yet, unless its address is taken or the fleet is full. KEYS: members,
-// history, settled, changes. ARGV: id, its JSON, the part of it that is its address, the most members (0: no bound), now
-// and settledWithin in ms. The others' JSON is searched for the address, not read: a thousand of them would hold up
-// everybody for milliseconds. What a new member lists was not loaded by us, unless Redis may have forgotten the member.
+// history, compared, changes. ARGV: id, its JSON, the part of it that is its address, the most members (0: no bound),
+// now and forgottenWithin in ms. The others' JSON is searched for the address, not read: a thousand of them would hold
+// up everybody for milliseconds. What a new member lists was not loaded by us, unless Redis may have forgotten it.
 // Answers "joined", "there", "full", or the id that has the address.
 var joinScript = redisscript.New(historyLua + `
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {'there'} end
@@ -75,9 +75,9 @@ func (r *Registry) join(ctx context.Context, m Member, explicit bool) (Member, e
 		return m, err
 	}
 	for range replaceTries {
-		keys := []string{r.membersKey(), r.historyKey(), r.settledKey(), r.changesKey()}
+		keys := []string{r.membersKey(), r.historyKey(), r.comparedKey(), r.changesKey()}
 		answer, err := joinScript.Run(ctx, r.rdb, keys, string(m.ID), value, `"url":`+string(address), most,
-			r.now().UnixMilli(), settledWithin.Milliseconds()).StringSlice()
+			r.now().UnixMilli(), forgottenWithin.Milliseconds()).StringSlice()
 		if err != nil {
 			return m, redisError("join engine "+string(m.ID), err)
 		}

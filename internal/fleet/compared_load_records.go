@@ -16,17 +16,16 @@ import (
 // Redis may come back older than it was, and then the records of loads lack some that were made. The fleet knows the
 // history of its Redis, its replication id, which is another one after each restart and promotion, and keeps for each
 // engine under which history its records were compared with what it lists. When that is another one than the present,
-// they are compared again: what the engine lists then without a record is to be loaded again, and what appears later without one
-// is somebody else's, as ever.
+// they are compared again: what the engine lists then without a record is to be loaded again, and what appears later
+// without one is somebody else's, as ever.
 
-// settledWithin is how long after Redis has gone back an engine that joins may be one that Redis has forgotten.
-const settledWithin = 10 * time.Minute
+// forgottenWithin is how long after Redis has gone back an engine that joins may be one that Redis has forgotten.
+const forgottenWithin = 10 * time.Minute
 
-// listedAtMost bounds how many names of an engine are noted that are not among its records: engines list
-// what they like.
+// listedAtMost bounds how many names of an engine are noted that its records do not have: engines list what they like.
 const listedAtMost = 1024
 
-// historyLua gives a script the history of its Redis, ” where Redis does not tell, and notes a new one. The key holds
+// historyLua gives a script the history of its Redis, empty where Redis does not tell, and notes a new one. The key has
 // the latest history, since when, and whether there was another one before.
 const historyLua = `
 local function history()
@@ -43,21 +42,21 @@ end
 `
 
 // loadsScript answers the history of Redis, whether the records of an engine were compared under it, and the records.
-// KEYS: records, history, settled. ARGV: engine, now in ms.
+// KEYS: records, history, compared. ARGV: engine, now in ms.
 var loadsScript = redisscript.New(historyLua + `
 local id = note_history(KEYS[2], ARGV[2])
-local settled = redis.call('HGET', KEYS[3], ARGV[1]) == id and 1 or 0
-return {id, settled, redis.call('HGETALL', KEYS[1])}`)
+local compared = redis.call('HGET', KEYS[3], ARGV[1]) == id and 1 or 0
+return {id, compared, redis.call('HGETALL', KEYS[1])}`)
 
-// settleScript notes what an engine lists without a record, and that its records were compared; not if Redis has
-// another history by now. KEYS: records, settled. ARGV: engine, history, then names, each with its record.
-var settleScript = redisscript.New(historyLua + `
+// compareScript notes what an engine lists without a record, and that its records were compared; not if Redis has
+// another history by now. KEYS: records, compared. ARGV: engine, history, then names, each with its record.
+var compareScript = redisscript.New(historyLua + `
 if history() ~= ARGV[2] then return 0 end
 for i = 3, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 return 1`)
 
-// doubtScript has the records of all engines compared again. KEYS: history, settled. ARGV: now in ms.
+// doubtScript has the records of all engines compared again. KEYS: history, compared. ARGV: now in ms.
 var doubtScript = redisscript.New(historyLua + `
 redis.call('HSET', KEYS[1], 'id', history(), 'since', ARGV[1], 'back', 1)
 redis.call('DEL', KEYS[2])
@@ -82,20 +81,20 @@ func (h *lastHistory) returned(id string) bool {
 	return before != "" && before != id
 }
 
-// SettledLoads is what an engine was asked to load, by name. If Redis has gone back since its records were last
+// ComparedLoads is what an engine was asked to load, by name. If Redis has gone back since its records were last
 // compared with what it lists, they are now: listed is the path of each adapter that it lists.
-func (r *Registry) SettledLoads(
+func (r *Registry) ComparedLoads(
 	ctx context.Context, id rollout.EngineID, listed map[string]string,
 ) (map[string]LoadRecord, error) {
 	for range replaceTries {
-		history, settled, records, err := r.loads(ctx, id)
-		if err == nil && r.history.returned(history) && settled {
-			err, settled = r.DoubtLoads(ctx), false
+		history, compared, records, err := r.loads(ctx, id)
+		if err == nil && r.history.returned(history) && compared {
+			err, compared = r.DoubtLoads(ctx), false
 		}
-		if err != nil || settled {
+		if err != nil || compared {
 			return records, err
 		}
-		if err := r.settle(ctx, id, history, listed, records); err != nil {
+		if err := r.recordListed(ctx, id, history, listed, records); err != nil {
 			return nil, err
 		}
 	}
@@ -105,8 +104,8 @@ func (r *Registry) SettledLoads(
 // loads reads an engine's records, and whether they were compared under the present history of Redis.
 func (r *Registry) loads(
 	ctx context.Context, id rollout.EngineID,
-) (history string, settled bool, records map[string]LoadRecord, err error) {
-	keys := []string{r.loadsKey(id), r.historyKey(), r.settledKey()}
+) (history string, compared bool, records map[string]LoadRecord, err error) {
+	keys := []string{r.loadsKey(id), r.historyKey(), r.comparedKey()}
 	answer, err := loadsScript.Run(ctx, r.rdb, keys, string(id), r.now().UnixMilli()).Slice()
 	if err != nil {
 		return "", false, nil, fmt.Errorf("read what %s was asked to load: %w", id, err)
@@ -123,8 +122,8 @@ func (r *Registry) loads(
 	return history, is == 1, records, err
 }
 
-// settle notes that an engine's records are compared, and what it lists without one.
-func (r *Registry) settle(
+// recordListed notes that an engine's records are compared, and what it lists without one.
+func (r *Registry) recordListed(
 	ctx context.Context, id rollout.EngineID, history string, listed map[string]string, records map[string]LoadRecord,
 ) error {
 	args := []any{string(id), history}
@@ -138,7 +137,7 @@ func (r *Registry) settle(
 		}
 		args = append(args, name, b)
 	}
-	if err := settleScript.Run(ctx, r.rdb, []string{r.loadsKey(id), r.settledKey()}, args...).Err(); err != nil {
+	if err := compareScript.Run(ctx, r.rdb, []string{r.loadsKey(id), r.comparedKey()}, args...).Err(); err != nil {
 		return fmt.Errorf("note what %s lists: %w", id, err)
 	}
 	return nil
@@ -159,7 +158,7 @@ func (r *Registry) RecordForeign(ctx context.Context, id rollout.EngineID, name,
 // DoubtLoads says that Redis has lost something of the fleet: the records of all engines are compared again with what
 // they list.
 func (r *Registry) DoubtLoads(ctx context.Context) error {
-	keys := []string{r.historyKey(), r.settledKey()}
+	keys := []string{r.historyKey(), r.comparedKey()}
 	if err := doubtScript.Run(ctx, r.rdb, keys, r.now().UnixMilli()).Err(); err != nil {
 		return fmt.Errorf("note that the fleet's Redis has gone back: %w", err)
 	}
@@ -176,5 +175,5 @@ func (r *Registry) History(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-func (r *Registry) historyKey() string { return r.prefix + "history" }
-func (r *Registry) settledKey() string { return r.prefix + "settled" }
+func (r *Registry) historyKey() string  { return r.prefix + "history" }
+func (r *Registry) comparedKey() string { return r.prefix + "compared" }
