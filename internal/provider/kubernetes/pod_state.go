@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	core "k8s.io/api/core/v1"
 
@@ -22,13 +23,28 @@ func instance(pod *core.Pod, cfg Config) provider.Instance {
 		ID: rollout.EngineID(pod.Annotations[annotationEngine]), State: state, Reason: reason,
 		Since: pod.CreationTimestamp.Time, MaxInFlight: cfg.MaxInFlight,
 	}
-	if pod.DeletionTimestamp != nil { // when the grace is over, which was counted from the request
-		e.LeavesAt = pod.DeletionTimestamp.Time
-	}
+	e.LeavesAt = leavesAt(pod)
 	if pod.Status.PodIP != "" && state != provider.Failed {
 		e.URL = cfg.Scheme + "://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(cfg.Port))
 	}
 	return e
+}
+
+// leavesAt is when the pod's grace is over: what the API server has counted from the deletion, or what will be from the
+// announcement of one.
+func leavesAt(pod *core.Pod) time.Time {
+	if pod.DeletionTimestamp != nil {
+		return pod.DeletionTimestamp.Time
+	}
+	c := condition(pod, core.DisruptionTarget)
+	if c == nil || c.Status != core.ConditionTrue || c.LastTransitionTime.IsZero() {
+		return time.Time{}
+	}
+	grace := int64(core.DefaultTerminationGracePeriodSeconds)
+	if pod.Spec.TerminationGracePeriodSeconds != nil {
+		grace = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	return c.LastTransitionTime.Add(time.Duration(grace) * time.Second)
 }
 
 // podState is where an engine is in its life, and why. It goes by the engine's container, not by the pod alone: while
@@ -42,7 +58,7 @@ func podState(pod *core.Pod) (provider.State, string) {
 	case pod.DeletionTimestamp != nil:
 		return provider.Ending, whyDeleted(pod)
 	case pod.Status.Phase == core.PodUnknown:
-		return provider.Running, "the node does not report; " + sentence("", pod.Status.Reason, pod.Status.Message)
+		return provider.Running, sentence("the node does not report", pod.Status.Reason, pod.Status.Message)
 	case engine != nil && engine.State.Running != nil:
 		return provider.Running, disruption(pod)
 	}

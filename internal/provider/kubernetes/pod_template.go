@@ -85,8 +85,8 @@ func podFor(template *core.Pod, deployment string, id rollout.EngineID) *core.Po
 	})
 	pod.Spec.RestartPolicy = core.RestartPolicyNever
 	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		c.Env = append(c.Env, core.EnvVar{Name: EngineIDVariable, Value: string(id)})
+		c := &pod.Spec.Containers[i] // the id comes first: variables may refer to those before them
+		c.Env = append([]core.EnvVar{{Name: EngineIDVariable, Value: string(id)}}, c.Env...)
 	}
 	return pod
 }
