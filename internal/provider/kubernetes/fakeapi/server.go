@@ -98,6 +98,16 @@ func (s *Server) Pod(namespace, name string, change func(*core.Pod)) {
 	}
 }
 
+// Add adds pods as they are, such as those of others.
+func (s *Server) Add(pods ...core.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range pods {
+		s.stamp(&pods[i].ObjectMeta)
+		s.pods[pods[i].Namespace+"/"+pods[i].Name] = &pods[i]
+	}
+}
+
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	const pods, pod = "/api/v1/namespaces/{namespace}/pods", "/api/v1/namespaces/{namespace}/pods/{name}"
@@ -148,17 +158,23 @@ func (s *Server) serve(answer handle) http.HandlerFunc {
 		s.requests = append(s.requests, asked)
 		for _, fault := range s.faults {
 			if err := fault(asked); err != nil {
-				write(w, int(err.ErrStatus.Code), err.ErrStatus)
+				refuse(w, err)
 				return
 			}
 		}
 		object, err := answer(r, body)
 		if err != nil {
-			write(w, int(err.ErrStatus.Code), err.ErrStatus)
+			refuse(w, err)
 			return
 		}
 		write(w, http.StatusOK, object)
 	}
+}
+
+func refuse(w http.ResponseWriter, err *apierrors.StatusError) {
+	status := err.ErrStatus
+	status.TypeMeta = meta.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	write(w, int(status.Code), status)
 }
 
 func write(w http.ResponseWriter, code int, object any) {

@@ -8,7 +8,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Running counts the pods with a label whose container runs.
+// Running counts those of the pods whose container runs.
 func (k *Kubelet) Running(of func(*core.Pod) bool) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

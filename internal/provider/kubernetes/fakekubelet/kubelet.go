@@ -29,6 +29,7 @@ type Config struct {
 	Runtime Runtime       // what runs a pod
 	IPs     netip.Addr    // the first pod's address; the next ones follow
 	Binds   bool          // there is no scheduler: it binds pods to nodes that have room
+	Only    string        // the namespace whose pods it runs; empty: all
 	Every   time.Duration // how often it looks
 }
 

@@ -80,7 +80,7 @@ func (k *Kubelet) nodes(ctx context.Context) ([]core.Node, error) {
 
 func (k *Kubelet) pods(ctx context.Context) ([]core.Pod, error) {
 	var list core.PodList
-	err := k.api.Get().Resource("pods").Do(ctx).Into(&list)
+	err := k.api.Get().NamespaceIfScoped(k.cfg.Only, k.cfg.Only != "").Resource("pods").Do(ctx).Into(&list)
 	return list.Items, err
 }
 

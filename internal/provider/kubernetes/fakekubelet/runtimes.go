@@ -12,22 +12,32 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-// Nothing runs nothing: a container that is only an entry, and ends when it is told to.
-type Nothing struct{}
+// Nothing runs nothing: a container that is only an entry. Told to end, it takes as long as its grace lets it, but no
+// longer than EndsAfter.
+type Nothing struct{ EndsAfter time.Duration }
 
 // Start begins one.
-func (Nothing) Start(*core.Pod, netip.Addr) (Container, error) {
-	return &entry{ended: make(chan struct{})}, nil
+func (n Nothing) Start(*core.Pod, netip.Addr) (Container, error) {
+	return &entry{endsAfter: n.EndsAfter, ended: make(chan struct{})}, nil
 }
 
 type entry struct {
-	once  sync.Once
-	ended chan struct{}
+	endsAfter time.Duration
+	once      sync.Once
+	ended     chan struct{}
 }
 
 func (e *entry) Ended() <-chan struct{} { return e.ended }
 func (e *entry) Exit() (int, string)    { return 137, "" }
-func (e *entry) Stop(time.Duration)     { e.once.Do(func() { close(e.ended) }) }
+
+func (e *entry) Stop(grace time.Duration) {
+	end := func() { e.once.Do(func() { close(e.ended) }) }
+	if wait := min(grace, e.endsAfter); wait > 0 {
+		time.AfterFunc(wait, end)
+		return
+	}
+	end()
+}
 
 // Processes runs the command of a pod's first container as a process on this machine. Its environment is this process's
 // with the container's; $(NAME) in the command is filled in as Kubernetes does it, and a variable may have the pod's
