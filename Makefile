@@ -67,6 +67,10 @@ $(KUBERNETES)/%: internal/tools/kubernetes/go.mod
 kubernetes: $(KUBERNETES)/etcd $(KUBERNETES)/kube-apiserver $(KUBERNETES)/kube-scheduler $(KUBERNETES)/kubectl ## build etcd, kube-apiserver, kube-scheduler and kubectl, pinned, into .bin/kubernetes
 	@:
 
+.PHONY: test-kubernetes
+test-kubernetes: kubernetes ## the provider of Kubernetes pods against a real API server with RBAC and the real scheduler, an outage of a minute included (three minutes)
+	MILLRACE_KUBERNETES=$(KUBERNETES) go test ./internal/provider/kubernetes -run RealAPIServer -count=1 -v -timeout 15m
+
 .PHONY: experiments
 experiments: build ## run all experiments of config/experiments and write docs/experiments.md and its figures
 	@$(BIN)/millrace experiment page docs

@@ -29,6 +29,8 @@ func advice(err error) string {
 		return "the namespace's ResourceQuota is used up: raise it, or lower scaling's max"
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "PodSecurity"):
 		return "the namespace's pod security level forbids the pod template: change one of them"
+	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), " cannot "): // so RBAC words it
+		return "a policy of the cluster forbids such a pod: change the pod template or the policy"
 	case apierrors.IsForbidden(err):
 		return "give the service account the rights of docs/kubernetes.md"
 	case apierrors.IsUnauthorized(err):

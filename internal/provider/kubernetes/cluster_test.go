@@ -140,12 +140,13 @@ func (c *cluster) pod(t testing.TB, deployment string, id rollout.EngineID) *cor
 	return nil
 }
 
-// await lists until an engine is as it is to be. ok gets the zero Instance where it is not listed.
+// await lists until an engine is as it is to be. ok gets the zero Instance where it is not listed. A scheduler that has
+// lost its API server for a minute takes another one to come back.
 func (c *cluster) await(
 	t testing.TB, p provider.Provider, id rollout.EngineID, what string, ok func(provider.Instance) bool,
 ) provider.Instance {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(3 * time.Minute); ; {
 		all, err := p.List(t.Context())
 		c.must(t, err)
 		var e provider.Instance

@@ -181,14 +181,17 @@ func TestNodesThatMayNotBeRead(t *testing.T) {
 // TestFailuresSayWhatToDo has the answers of API servers that an operator can act on.
 func TestFailuresSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	pods := schema.GroupResource{Resource: "pods"}
+	forbidden := func(why string) *apierrors.StatusError {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New(why))
+	}
 	for _, tt := range []struct {
 		name, says string
 		err        *apierrors.StatusError
 	}{
-		{"quota", "ResourceQuota is used up", apierrors.NewForbidden(pods, "x", errors.New("exceeded quota: gpus"))},
-		{"pod security", "pod security level", apierrors.NewForbidden(pods, "x", errors.New(`violates PodSecurity "baseline"`))},
-		{"no right", "rights of docs/kubernetes.md", apierrors.NewForbidden(pods, "x", errors.New("cannot create"))},
+		{"quota", "ResourceQuota is used up", forbidden("exceeded quota: gpus")},
+		{"pod security", "pod security level", forbidden(`violates PodSecurity "baseline:latest"`)},
+		{"a policy", "change the pod template or the policy", forbidden("no GPUs here")},
+		{"no right", "rights of docs/kubernetes.md", forbidden(`User "x" cannot create resource "pods"`)},
 		{"a token that is over", "check the service account", apierrors.NewUnauthorized("Unauthorized")},
 		{"a bad template", "change the pod template", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", nil)},
 		{"no namespace", "create the namespace", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x")},
@@ -235,10 +238,10 @@ func (c *cluster) unavailable(t *testing.T, outage time.Duration, back func()) {
 		}
 	}
 	back()
-	t.Logf("%d times each of start, stop and list in %s without an API server", tries, time.Since(before).Round(time.Second))
+	t.Logf("%d times each of start, stop and list, in %s", tries, time.Since(before).Round(time.Second))
 }
 
-// TestUnavailableAPIServer: engines run on, and what was asked for in vain has no effect that a repetition does not mend.
+// TestUnavailableAPIServer: engines run on, and what was asked for in vain is carried out when it is repeated.
 func TestUnavailableAPIServer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 0)
