@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"time"
 
@@ -149,6 +150,9 @@ func (e environment) writeBench(format string, found measured) error {
 	return found.WriteText(e.stdout)
 }
 
+// partlyMeasured is what may have something to tell though the measurement failed.
+type partlyMeasured interface{ Any() bool }
+
 // benchService has the whole service measured, with what a trial finds and makes for it.
 func (e environment) benchService(
 	format string, trial *serviceTrial, validate func() error,
@@ -162,6 +166,9 @@ func (e environment) benchService(
 	}
 	return trial.in(func(programs stack.Programs, dir string) error {
 		found, err := measure(programs, dir)
+		if part, ok := found.(partlyMeasured); err != nil && ok && part.Any() { // minutes of it are no less true
+			return errors.Join(err, e.writeBench(format, found))
+		}
 		if err != nil {
 			return err
 		}

@@ -1,12 +1,15 @@
 package saturation
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/millrace/millrace/internal/bench/site"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/stack"
 )
 
@@ -62,13 +65,49 @@ func (c Config) Validate() error {
 	require(c.Groups >= 1, "groups: %d is less than 1", c.Groups)
 	require(len(c.Depths) > 0, "depths: want at least one")
 	for i, d := range c.Depths {
-		require(d >= 1 && d*c.Groups <= rollout.MaxOutstanding, "depths: %d steps of %d groups are not within 1 and %d "+
-			"groups", d, c.Groups, rollout.MaxOutstanding)
 		require(i == 0 || d > c.Depths[i-1], "depths: %d does not raise the load", d)
 	}
 	require(c.Warm >= 0 && c.For > 0, "for: %v is not above 0", c.For)
 	require(c.InFlight >= 1 && c.Call > 0, "in-flight and call: want more than 0")
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	for _, d := range c.Depths { // later levels are as much of a run as the first
+		err := c.checkRun(d)
+		require(err == nil, "depths: %d steps of %d groups of %d games are no run: %v", d, c.Groups, c.Samples, err)
+	}
 	return errors.Join(errs...)
+}
+
+// checkRun reports why there can be no run at a level of load.
+func (c Config) checkRun(depth int) error {
+	run, s := c.run(depth), spec.Default()
+	s.Name, s.Model, s.Steps, s.Environment = run.Name, run.Model, run.Steps, run.Environment
+	s.Group.Samples, s.Group.MinSamples = run.Group.Samples, run.Group.MinSamples
+	s.Buffer.Depth, s.Buffer.GroupsPerStep = run.Buffer.Depth, run.Buffer.GroupsPerStep
+	s.Buffer.MaxStaleness, s.Buffer.OnStale = run.Buffer.MaxStaleness, run.Buffer.OnStale
+	s.Adapters.PathPrefix = "/adapters" // it is not chosen yet
+	return spec.Validate(s, settings.Reading{}).Err()
+}
+
+// run is a run that does not end, at one level of load.
+func (c Config) run(depth int) rollout.Spec {
+	options, _ := json.Marshal(map[string]int{"horizon_years": c.Phases / site.PhasesPerYear}) // never fails
+	return rollout.Spec{
+		Name: runName, Model: site.Model, Steps: 1_000_000, Seed: 1,
+		Environment: rollout.Environment{Kind: "diplomacy", Options: options},
+		Group:       rollout.GroupSpec{Samples: c.Samples, MinSamples: c.Samples},
+		Buffer: rollout.BufferSpec{Depth: depth, GroupsPerStep: c.Groups,
+			MaxStaleness: int64(c.Depths[len(c.Depths)-1]), // else fewer groups are launched than the depth allows
+			OnStale:      rollout.DropStale, Prefill: rollout.PrefillBatch},
+		Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 256},
+		Adapters: rollout.AdapterSpec{Rank: 8, PathPrefix: c.Dir},
+		Dispatch: rollout.Dispatch{Policy: rollout.LeastTokens},
+		Timeouts: rollout.Timeouts{
+			Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(24 * time.Hour),
+			Heartbeat: rollout.Duration(10 * time.Second),
+		},
+	}
 }
 
 func (c Config) say(format string, args ...any) {

@@ -19,6 +19,9 @@ type Result struct {
 	Levels []Level `json:"levels"`
 }
 
+// Any reports whether there is anything to tell.
+func (r Result) Any() bool { return len(r.Levels) > 0 }
+
 // Level is one level of load.
 type Level struct {
 	Games       int     `json:"games_in_play"` // at most

@@ -25,7 +25,8 @@ func TestConfig(t *testing.T) {
 		{"two masters are no Cluster", func(c *Config) { c.Masters = 2 }, "want 1, or 3"},
 		{"no workers", func(c *Config) { c.Workers = 0 }, "workers: 0 is less than 1"},
 		{"a load that falls", func(c *Config) { c.Depths = []int{4, 2} }, "does not raise the load"},
-		{"more groups than a run may have", func(c *Config) { c.Depths = []int{1000} }, "are not within 1 and 1500 groups"},
+		{"more groups than a run may have", func(c *Config) { c.Groups = 100 }, "1500"},
+		{"deeper than a run may be", func(c *Config) { c.Depths = []int{4, 64, 96} }, "depths: 96 steps of 2 groups"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := DefaultConfig()

@@ -16,8 +16,8 @@ import (
 	"github.com/millrace/millrace/internal/stack"
 )
 
-// run is the run that is played.
-const run = rollout.RunName("scale")
+// runName is that of the run that is played.
+const runName = rollout.RunName("scale")
 
 // service is the running service.
 type service struct {
@@ -47,7 +47,7 @@ func startService(ctx context.Context, cfg Config) (s *service, err error) {
 		err = s.addEngines(ctx)
 	}
 	if err == nil {
-		err = s.api.StartRun(ctx, s.spec())
+		err = s.api.StartRun(ctx, s.cfg.run(s.cfg.Depths[0]))
 	}
 	if err != nil {
 		s.stop()
@@ -77,29 +77,9 @@ func (s *service) stop() {
 	}
 }
 
-// spec is a run that does not end, at the first level of load.
-func (s *service) spec() rollout.Spec {
-	options, _ := json.Marshal(map[string]int{"horizon_years": s.cfg.Phases / site.PhasesPerYear}) // never fails
-	return rollout.Spec{
-		Name: run, Model: site.Model, Steps: 1_000_000, Seed: 1,
-		Environment: rollout.Environment{Kind: "diplomacy", Options: options},
-		Group:       rollout.GroupSpec{Samples: s.cfg.Samples, MinSamples: s.cfg.Samples},
-		Buffer: rollout.BufferSpec{Depth: s.cfg.Depths[0], GroupsPerStep: s.cfg.Groups,
-			MaxStaleness: int64(s.cfg.Depths[len(s.cfg.Depths)-1]), // else fewer groups are launched than the depth allows
-			OnStale:      rollout.DropStale, Prefill: rollout.PrefillBatch},
-		Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 256},
-		Adapters: rollout.AdapterSpec{Rank: 8, PathPrefix: s.cfg.Dir},
-		Dispatch: rollout.Dispatch{Policy: rollout.LeastTokens},
-		Timeouts: rollout.Timeouts{
-			Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(24 * time.Hour),
-			Heartbeat: rollout.Duration(10 * time.Second),
-		},
-	}
-}
-
 // deepen changes the load.
 func (s *service) deepen(ctx context.Context, depth int) error {
-	answer, err := s.api.Ask(ctx, http.MethodPatch, apiclient.RunPath(run), map[string]int{"depth": depth})
+	answer, err := s.api.Ask(ctx, http.MethodPatch, apiclient.RunPath(runName), map[string]int{"depth": depth})
 	if err == nil && answer.Status >= http.StatusBadRequest {
 		err = answer.Refusal()
 	}
@@ -126,7 +106,7 @@ func (s *service) train(ctx context.Context, steps func()) error {
 			continue
 		}
 		report := rollout.StepReport{WallSec: 1, Phases: map[rollout.Phase]float64{rollout.PhaseTrain: 1}}
-		answer, err := s.api.Ask(ctx, http.MethodPut, fmt.Sprintf("%s/steps/%d", apiclient.RunPath(run), step), report)
+		answer, err := s.api.Ask(ctx, http.MethodPut, fmt.Sprintf("%s/steps/%d", apiclient.RunPath(runName), step), report)
 		if err == nil && answer.Status >= http.StatusBadRequest {
 			err = answer.Refusal()
 		}
@@ -141,7 +121,7 @@ func (s *service) train(ctx context.Context, steps func()) error {
 
 // claim asks for a batch in the form that trainers take, and reports whether it came.
 func (s *service) claim(ctx context.Context, client *http.Client, step int) (bool, error) {
-	url := fmt.Sprintf("http://%s%s/steps/%d/claim?wait=30s", s.Server, apiclient.RunPath(run), step)
+	url := fmt.Sprintf("http://%s%s/steps/%d/claim?wait=30s", s.Server, apiclient.RunPath(runName), step)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
 	if err != nil {
 		return false, err
