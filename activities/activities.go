@@ -65,6 +65,7 @@ type Buffer interface {
 	SaveStatus(ctx context.Context, s rollout.RunStatus, asOf time.Time, facts ...telemetry.Event) error
 	SaveEnd(ctx context.Context, s rollout.RunStatus, asOf time.Time, facts ...telemetry.Event) error
 	Restore(ctx context.Context, status rollout.RunStatus, facts ...telemetry.Event) (restored bool, err error)
+	KeepListed(ctx context.Context, run rollout.RunName) error
 	AccountSince(ctx context.Context, run rollout.RunName, step rollout.Step) (buffer.Account, error)
 	Confirm(ctx context.Context, run rollout.RunName, era int64, replicationID string) (bool, error)
 	Repair(ctx context.Context, run rollout.RunName, known buffer.Repair) (rollout.Rollback, error)

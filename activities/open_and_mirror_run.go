@@ -34,11 +34,14 @@ type Account struct {
 	FleetHistory string `json:"fleet_history,omitempty"`
 }
 
-// Account reads the account of a run.
+// Account reads the account of a run, and sees to it that the run is listed.
 func (a *Activities) Account(ctx context.Context, in AccountInput) (Account, error) {
 	account, err := a.Buffer.AccountSince(ctx, in.Run, in.Since)
 	if err != nil {
 		return Account{}, typed(fmt.Errorf("account of %s: %w", in.Run, err))
+	}
+	if err := a.Buffer.KeepListed(ctx, in.Run); err != nil {
+		a.Log.Warn("a run cannot see to it that it is listed", "run", in.Run, "error", err)
 	}
 	history, err := a.Fleet.History(ctx)
 	if err != nil {

@@ -31,6 +31,16 @@ func (s *Store) Active(ctx context.Context) ([]rollout.RunStatus, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(runs) < len(names) {
+		for _, name := range names {
+			if slices.ContainsFunc(runs, func(run rollout.RunStatus) bool { return run.Spec.Name == name }) {
+				continue
+			}
+			if err := s.unlistDeleted(ctx, name); err != nil {
+				return nil, err
+			}
+		}
+	}
 	for _, run := range runs {
 		if run.State.Over() { // it ended under a version that did not note it, or its end was not noted yet
 			if err := s.note(ctx, run.Spec.Name, endOf(run, s.now())); err != nil {

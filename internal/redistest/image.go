@@ -35,10 +35,16 @@ func ImageOf(t testing.TB, rdb redis.UniversalClient) Image {
 // Restore makes the database what it was.
 func (image Image) Restore(t testing.TB, rdb redis.UniversalClient) {
 	t.Helper()
-	ctx := t.Context()
-	if err := rdb.FlushDB(ctx).Err(); err != nil {
+	if err := rdb.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
+	image.Put(t, rdb)
+}
+
+// Put writes the image's keys, none of which is there.
+func (image Image) Put(t testing.TB, rdb redis.UniversalClient) {
+	t.Helper()
+	ctx := t.Context()
 	for key, value := range image {
 		var err error
 		switch v := value.(type) {

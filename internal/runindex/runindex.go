@@ -139,6 +139,20 @@ func (x Index) Has(ctx context.Context, run rollout.RunName) (bool, error) {
 	return is, nil
 }
 
+// Goes reports whether a run is listed as one that goes on.
+func (x Index) Goes(ctx context.Context, run rollout.RunName) (bool, error) {
+	var known, active *redis.BoolCmd
+	_, err := x.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		known = p.SIsMember(ctx, x.runs(), string(run))
+		active = p.SIsMember(ctx, x.active(), string(run))
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("index of the runs: %w", err)
+	}
+	return known.Val() && active.Val(), nil
+}
+
 // Winding is the runs that are over and not wound up, in no order.
 func (x Index) Winding(ctx context.Context) ([]rollout.RunName, error) {
 	return x.members(ctx, x.winding())

@@ -1,0 +1,52 @@
+package buffer
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// The index of the runs and the lives of names lie on hash slots of their own. In a Cluster the node that has them may
+// come back older than it was while those of the runs do not: nothing in the account of a run says so. So each run sees
+// to it that it is listed, and whoever lists runs finds those that should not be there.
+
+// KeepListed lists a run that goes on as one, where the index has forgotten it. Its caller drives the run.
+func (s *Store) KeepListed(ctx context.Context, run rollout.RunName) error {
+	if err := s.live(ctx, run.Plain(), run.Life(), 0); err != nil {
+		return err
+	}
+	listed, err := s.runs.Goes(ctx, run)
+	if err != nil {
+		return trouble("look for a run", err)
+	}
+	if listed {
+		return nil
+	}
+	over, err := s.rdb.HGet(ctx, s.key(run, "run"), "over").Result()
+	switch {
+	case err != nil && err != redis.Nil:
+		return trouble("look for a run", err)
+	case over == "1":
+		return nil
+	}
+	for _, change := range []func(context.Context, rollout.RunName) error{s.runs.Open, s.runs.Revive} {
+		if err := change(ctx, run); err != nil {
+			return trouble("list a run", err)
+		}
+	}
+	return s.unlistDeleted(ctx, run) // it may have been deleted meanwhile
+}
+
+// unlistDeleted takes a run that was deleted off the list, and has the rest of what it held removed.
+func (s *Store) unlistDeleted(ctx context.Context, run rollout.RunName) error {
+	gone, err := s.rdb.Exists(ctx, s.key(run, "gone")).Result()
+	if err != nil {
+		return trouble("look for a run", err)
+	}
+	if gone == 0 {
+		return nil // never opened, or Redis has forgotten it: its workflow opens it again
+	}
+	return s.Delete(ctx, run)
+}
