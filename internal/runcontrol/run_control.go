@@ -5,6 +5,7 @@ package runcontrol
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
@@ -250,6 +251,17 @@ func changeOf(state rollout.RunState) string {
 		return "stop"
 	}
 	return string(state)
+}
+
+// AdapterOwners is the runs whose adapters the fleet keeps.
+func (c Control) AdapterOwners(ctx context.Context) ([]rollout.RunName, error) {
+	wanted, err := c.fleet.Wanted(ctx)
+	var owners []rollout.RunName
+	for _, adapter := range wanted {
+		owners = append(owners, adapter.Run)
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners), err
 }
 
 // UnwantAdapters lets the fleet unload a run's adapters.

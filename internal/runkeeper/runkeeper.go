@@ -27,6 +27,7 @@ type Keeper struct {
 	Log       *slog.Logger
 
 	suspects map[rollout.RunName]time.Time // since when a run that is not over was seen without a workflow
+	owners   map[rollout.RunName]time.Time // since when engines keep adapters of a run that is over
 }
 
 // control is what a Keeper needs of the runs' workflows, and of whoever acts in their place.
@@ -35,6 +36,7 @@ type control interface {
 	Mark(ctx context.Context, run rollout.RunName) (rollout.Mark, error)
 	End(ctx context.Context, run rollout.RunName, state rollout.RunState, reason string) (rollout.RunStatus, error)
 	Erase(ctx context.Context, run rollout.RunName) error
+	AdapterOwners(ctx context.Context) ([]rollout.RunName, error)
 	UnwantAdapters(ctx context.Context, run rollout.RunName) error
 }
 
@@ -61,7 +63,7 @@ func DefaultPace() Pace {
 
 // Watch works until ctx is done.
 func (k *Keeper) Watch(ctx context.Context) {
-	k.suspects = map[rollout.RunName]time.Time{}
+	k.suspects, k.owners = map[rollout.RunName]time.Time{}, map[rollout.RunName]time.Time{}
 	if k.Absent != nil {
 		var looking sync.WaitGroup
 		looking.Go(func() { k.Absent.Watch(ctx) })
@@ -75,6 +77,7 @@ func (k *Keeper) Watch(ctx context.Context) {
 			{"remove what deleted runs held", k.purge},
 			{"look for lost runs", k.lookForLost},
 			{"delete runs that are kept no longer", k.expire},
+			{"let engines unload adapters of runs that are over", k.unwantOver},
 		} {
 			if err := duty.do(ctx); err != nil && ctx.Err() == nil {
 				k.Log.Warn(duty.what, "error", err)
