@@ -71,6 +71,15 @@ kubernetes: $(KUBERNETES)/etcd $(KUBERNETES)/kube-apiserver $(KUBERNETES)/kube-s
 test-kubernetes: kubernetes ## the provider of Kubernetes pods against a real API server with RBAC and the real scheduler, an outage of a minute included (three minutes)
 	MILLRACE_KUBERNETES=$(KUBERNETES) go test ./internal/provider/kubernetes -run RealAPIServer -count=1 -v -timeout 15m
 
+LOCALCLUSTER = go run ./internal/provider/kubernetes/localcluster -binaries $(KUBERNETES)
+.PHONY: kubernetes-cluster
+kubernetes-cluster: kubernetes ## a cluster on this machine until Ctrl-C: the real control plane, and pods that are processes (docs/kubernetes.md)
+	@$(LOCALCLUSTER)
+
+.PHONY: kubernetes-dry-run
+kubernetes-dry-run: kubernetes ## have a real API server check FILES="a.yaml b.yaml" (server-side dry run); CRDS=files are applied before
+	@$(LOCALCLUSTER) -- sh -c '$(if $(CRDS),kubectl apply --server-side $(CRDS:%=-f %) && kubectl wait --for=condition=Established --timeout=60s $(CRDS:%=-f %) &&) kubectl apply --server-side --dry-run=server $(FILES:%=-f %)'
+
 .PHONY: experiments
 experiments: build ## run all experiments of config/experiments and write docs/experiments.md and its figures
 	@$(BIN)/millrace experiment page docs

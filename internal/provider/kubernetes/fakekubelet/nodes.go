@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,10 +16,10 @@ import (
 // GPU is the resource by which GPUs are counted.
 const GPU core.ResourceName = "nvidia.com/gpu"
 
-// AddNode adds a node with GPUs, ready for pods.
+// AddNode adds a node with GPUs, ready for pods, unless it is there.
 func (k *Kubelet) AddNode(ctx context.Context, name string, gpus int64, labels map[string]string) error {
 	node := core.Node{ObjectMeta: meta.ObjectMeta{Name: name, Labels: labels}}
-	if err := k.api.Post().Resource("nodes").Body(&node).Do(ctx).Error(); err != nil {
+	if err := k.api.Post().Resource("nodes").Body(&node).Do(ctx).Error(); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("add node %s: %w", name, err)
 	}
 	has := core.ResourceList{
