@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/provider/exec"
 	"github.com/millrace/millrace/internal/provider/kubernetes"
 	"github.com/millrace/millrace/internal/provider/process"
 	"github.com/millrace/millrace/internal/rollout"
@@ -21,6 +22,7 @@ type Scaling struct {
 
 	Kubernetes *kubernetes.Config `json:"kubernetes,omitempty"`
 	Process    *process.Config    `json:"process,omitempty"`
+	Exec       *exec.Config       `json:"exec,omitempty"`
 }
 
 // ScalingProvider is what gets engines and gives them back.
@@ -31,10 +33,12 @@ const (
 	ProviderAdvise     ScalingProvider = "advise"
 	ProviderKubernetes ScalingProvider = "kubernetes"
 	ProviderProcess    ScalingProvider = "process"
+	ProviderExec       ScalingProvider = "exec"
 )
 
 // scalingProviders are the providers, as the section names them.
-var scalingProviders = []string{string(ProviderAdvise), string(ProviderProcess), string(ProviderKubernetes)}
+var scalingProviders = []string{string(ProviderAdvise), string(ProviderProcess), string(ProviderExec),
+	string(ProviderKubernetes)}
 
 const defaultWindow = 10 * time.Second
 
@@ -54,8 +58,11 @@ func scalingRows() []settings.Key {
 		Doc: "engines that are pods, one for each (docs/kubernetes.md); of provider kubernetes"})
 	rows = append(rows, below("scaling.kubernetes", kubernetes.Keys)...)
 	rows = append(rows, settings.Key{Path: "scaling.process",
-		Doc: "engines that are processes of the worker's host (docs/providers.md)"})
-	return append(rows, below("scaling.process", process.Keys)...)
+		Doc: "engines that are processes of the worker's host (docs/providers.md); of provider process"})
+	rows = append(rows, below("scaling.process", process.Keys)...)
+	rows = append(rows, settings.Key{Path: "scaling.exec",
+		Doc: "engines that your own commands start, stop and list (docs/providers.md); of provider exec"})
+	return append(rows, below("scaling.exec", exec.Keys)...)
 }
 
 // below is the rows of a table as those of a section.
@@ -78,6 +85,7 @@ func (r *reader) checkScaling(s *Scaling) {
 		}
 	}
 	r.checkSection(ProviderKubernetes, s.Provider, s.Kubernetes != nil, func() error { return s.Kubernetes.Validate() })
+	r.checkSection(ProviderExec, s.Provider, s.Exec != nil, func() error { return s.Exec.Validate() })
 	r.checkSection(ProviderProcess, s.Provider, s.Process != nil, func() error { return s.Process.Validate() })
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/provider"
+	"github.com/millrace/millrace/internal/provider/exec"
 	"github.com/millrace/millrace/internal/provider/kubernetes"
 	engineprocess "github.com/millrace/millrace/internal/provider/process"
 )
@@ -20,6 +21,8 @@ func chooseProvider(cfg config.Service, log *slog.Logger) (provider.Provider, er
 		return kubernetes.New(*s.Kubernetes, cfg.Redis.Prefix, log)
 	case config.ProviderProcess:
 		return engineprocess.New(*s.Process, connections.DeploymentName(cfg))
+	case config.ProviderExec:
+		return exec.New(*s.Exec, connections.DeploymentName(cfg))
 	default:
 		return nil, fmt.Errorf("scaling.provider %s: there is no such provider", s.Provider)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/redisserver"
+	"github.com/millrace/millrace/internal/statefolder"
 	"github.com/millrace/millrace/internal/units"
 )
 
@@ -32,7 +33,7 @@ func (b *Set) openSpool(cfg config.Service) {
 func spoolFolder(cfg config.Service, getenv func(string) string) string {
 	dir := cfg.Spool.Dir
 	if dir == "" {
-		dir = filepath.Join(stateFolder(getenv), "millrace", "spool")
+		dir = filepath.Join(statefolder.Of(getenv), "millrace", "spool")
 	}
 	return filepath.Join(dir, DeploymentName(cfg))
 }
@@ -45,17 +46,6 @@ func DeploymentName(cfg config.Service) string {
 	}
 	sum := sha256.Sum256([]byte(of))
 	return cfg.Redis.Prefix + "-" + hex.EncodeToString(sum[:4])
-}
-
-// stateFolder is where programs keep what outlives them.
-func stateFolder(getenv func(string) string) string {
-	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return dir
-	}
-	if home := getenv("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "state")
-	}
-	return os.TempDir()
 }
 
 const watchSpoolEvery = 2 * time.Second

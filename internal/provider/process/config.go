@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/commandline"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/statefolder"
 	"github.com/millrace/millrace/internal/units"
 )
 
@@ -61,7 +63,7 @@ func (c Config) Faults() settings.Faults {
 			faults.Add(key, format, args...)
 		}
 	}
-	words, err := splitWords(c.Command)
+	words, err := commandline.Split(c.Command)
 	texts := append(slices.Clone(words), c.Env...)
 	hasPort := slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, "{port}") })
 	switch {
@@ -73,7 +75,7 @@ func (c Config) Faults() settings.Faults {
 		check(hasPort, "command", "{port} is not in it, nor in env: all engines would take the same port")
 	}
 	for _, text := range texts {
-		if unknown := unknownPlaceholder(text); unknown != "" {
+		if unknown := commandline.Unknown(text, placeholders); unknown != "" {
 			faults.Add("command", "%s cannot be filled in; what can is %s", unknown, strings.Join(placeholders, ", "))
 		}
 	}
@@ -117,6 +119,9 @@ func (c Config) gpuFaults(faults *settings.Faults) {
 	}
 }
 
+// placeholders are what is filled in.
+var placeholders = []string{"{port}", "{host}", "{id}", "{gpus}", "{millrace}"}
+
 // portRange is the first and the last port.
 func (c Config) portRange() (first, last int, err error) {
 	text := c.Ports
@@ -133,7 +138,7 @@ func (c Config) portRange() (first, last int, err error) {
 }
 
 // withDefaults is c with what holds where it says nothing. Where the state is kept depends on the environment.
-func (c Config) withDefaults(getenv func(string) string, tempDir string) Config {
+func (c Config) withDefaults(getenv func(string) string) Config {
 	if c.Host == "" {
 		c.Host = DefaultHost
 	}
@@ -144,18 +149,7 @@ func (c Config) withDefaults(getenv func(string) string, tempDir string) Config 
 		c.LogBytes = DefaultLogBytes
 	}
 	if c.StateDir == "" {
-		c.StateDir = filepath.Join(stateFolder(getenv, tempDir), "millrace", "engines")
+		c.StateDir = filepath.Join(statefolder.Of(getenv), "millrace", "engines")
 	}
 	return c
-}
-
-// stateFolder is where programs keep what outlives them.
-func stateFolder(getenv func(string) string, tempDir string) string {
-	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return dir
-	}
-	if home := getenv("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "state")
-	}
-	return tempDir
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/millrace/millrace/internal/filelock"
+	"github.com/millrace/millrace/internal/provider/childprocess"
 	"github.com/millrace/millrace/internal/supervise"
 	"github.com/millrace/millrace/internal/units"
 )
@@ -101,7 +103,7 @@ func (k *keeper) run() error {
 	case <-logged:
 	case <-time.After(time.Second): // a process that could not be killed holds the log
 	}
-	if last := lastLines(k.log.tail()); last != "" {
+	if last := childprocess.LastWords(k.log.tail()); last != "" {
 		reason += "; the last that it said:\n" + last
 	}
 	return k.end(reason)
@@ -158,7 +160,7 @@ func (k *keeper) watchLifeline() <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = awaitRelease(k.Place.Lifeline) // a file that is gone is held by nobody
+		_ = filelock.AwaitRelease(k.Place.Lifeline) // a file that is gone is held by nobody
 	}()
 	return ended
 }

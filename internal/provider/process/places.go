@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/millrace/millrace/internal/commandline"
 	"github.com/millrace/millrace/internal/provider"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -214,7 +215,7 @@ func (p *Provider) placeAt(id rollout.EngineID, port int, gpus string) (*place, 
 	values := map[string]string{
 		"{port}": strconv.Itoa(port), "{host}": p.cfg.Host, "{id}": string(id), "{gpus}": gpus, "{millrace}": p.keeper[0],
 	}
-	words, err := splitWords(p.cfg.Command)
+	words, err := commandline.Split(p.cfg.Command)
 	if err != nil {
 		return nil, err
 	}
@@ -222,13 +223,13 @@ func (p *Provider) placeAt(id rollout.EngineID, port int, gpus string) (*place, 
 		URL: "http://" + net.JoinHostPort(p.cfg.Host, strconv.Itoa(port)),
 		Dir: p.cfg.Dir, Grace: p.cfg.Grace.Std(), LogBytes: p.cfg.LogBytes, Lifeline: p.cfg.Lifeline}
 	for _, word := range words {
-		pl.Command = append(pl.Command, fillIn(word, values))
+		pl.Command = append(pl.Command, commandline.Fill(word, values))
 	}
 	if gpus != "" {
 		pl.Env = append(pl.Env, "CUDA_VISIBLE_DEVICES="+gpus)
 	}
 	for _, assignment := range p.cfg.Env { // the last of a name holds
-		pl.Env = append(pl.Env, fillIn(assignment, values))
+		pl.Env = append(pl.Env, commandline.Fill(assignment, values))
 	}
 	if pl.Dir == "" {
 		pl.Dir, err = os.Getwd()

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/millrace/millrace/internal/commandline"
+	"github.com/millrace/millrace/internal/filelock"
 	"github.com/millrace/millrace/internal/provider"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
@@ -45,7 +47,7 @@ func New(cfg Config, deployment string) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults(os.Getenv, os.TempDir())
+	cfg = cfg.withDefaults(os.Getenv)
 	return &Provider{cfg: cfg, dir: filepath.Join(cfg.StateDir, folderName(deployment)),
 		keeper: append([]string{self}, KeeperArgs...), now: time.Now, patience: 5 * time.Second}, nil
 }
@@ -84,7 +86,7 @@ func (p *Provider) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of engines: %w", err)
 	}
-	return lockFile(ctx, filepath.Join(p.cfg.StateDir, "lock"))
+	return filelock.Lock(ctx, filepath.Join(p.cfg.StateDir, "lock"))
 }
 
 // Start writes the order down and starts the engine, if there is a GPU and a port for it; otherwise it is pending.
@@ -112,12 +114,12 @@ func (p *Provider) Start(ctx context.Context, id rollout.EngineID) error {
 
 // checkCommand refuses what no engine could be started with before there is an order.
 func (p *Provider) checkCommand() error {
-	words, err := splitWords(p.cfg.Command)
+	words, err := commandline.Split(p.cfg.Command)
 	if err != nil {
 		return err
 	}
 	ownPath := slices.ContainsFunc(p.cfg.Env, func(text string) bool { return strings.HasPrefix(text, "PATH=") })
-	if inBraces.MatchString(words[0]) || ownPath || p.cfg.Dir != "" {
+	if commandline.HasPlaceholder(words[0]) || ownPath || p.cfg.Dir != "" {
 		return nil
 	}
 	if _, err := exec.LookPath(words[0]); err != nil {

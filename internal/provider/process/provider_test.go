@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/filelock"
 	"github.com/millrace/millrace/internal/provider"
 	"github.com/millrace/millrace/internal/provider/contract"
 	"github.com/millrace/millrace/internal/rollout"
@@ -125,7 +126,7 @@ func TestContract(t *testing.T) {
 				}
 			},
 			Hang: func(t testing.TB) func() {
-				unlock, err := lockFile(t.Context(), filepath.Join(dir, "lock"))
+				unlock, err := filelock.Lock(t.Context(), filepath.Join(dir, "lock"))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,40 +1,20 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/millrace/millrace/internal/termtext"
+	"github.com/millrace/millrace/internal/provider/childprocess"
 )
 
 // mark is the variable that marks the processes of an order.
 const mark = "MILLRACE_ENGINE_ORDER"
-
-// secrets begin the names of variables that are the worker's own; engines do not get them.
-var secrets = []string{"MILLRACE_", "TEMPORAL_", "AXIOM_", "NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_FDS", "LISTEN_PID"}
-
-// engineEnvironment is the worker's environment without what is its own.
-func engineEnvironment(own []string) []string {
-	var env []string
-next:
-	for _, assignment := range own {
-		for _, prefix := range secrets {
-			if strings.HasPrefix(assignment, prefix) {
-				continue next
-			}
-		}
-		env = append(env, assignment)
-	}
-	return env
-}
 
 // keeperPatience is how long a keeper may take to begin.
 const keeperPatience = 20 * time.Second
@@ -48,7 +28,7 @@ func (p *Provider) launch(ctx context.Context, o *order) error {
 	}
 	defer said.Close()
 	cmd := exec.Command(p.keeper[0], append(p.keeper[1:], o.dir, o.Place.Attempt)...)
-	cmd.Env = append(engineEnvironment(os.Environ()), mark+"="+o.Nonce)
+	cmd.Env = append(childprocess.Environment(os.Environ()), mark+"="+o.Nonce)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // neither the worker's end nor a terminal's reaches it
 	cmd.ExtraFiles = []*os.File{says}
@@ -87,16 +67,7 @@ func keeperFault(o *order, exit error) error {
 		return nil
 	}
 	text, _ := os.ReadFile(o.file(keeperLog))
-	return fmt.Errorf("the keeper of engine %s ended with %w: %s", o.ID, exit, lastLines(text))
-}
-
-// lastLines is the end of what was said, for a reason.
-func lastLines(text []byte) string {
-	const lines, size = 6, 1 << 10
-	text = bytes.TrimSpace(text)
-	text = text[max(0, len(text)-size):]
-	all := strings.Split(termtext.Block(strings.ToValidUTF8(string(text), "�")), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
+	return fmt.Errorf("the keeper of engine %s ended with %w: %s", o.ID, exit, childprocess.LastWords(text))
 }
 
 // signalKeeper signals the process that holds the order's lock, and no other: what has its number by the time of the

@@ -1,4 +1,6 @@
-package process
+// Package commandline is command lines in a configuration: words as a shell splits them, with placeholders in braces
+// that are filled in afterwards, so that no value becomes two words or anything else that a shell would act on.
+package commandline
 
 import (
 	"errors"
@@ -7,23 +9,24 @@ import (
 	"strings"
 )
 
-// placeholders are what is filled in.
-var placeholders = []string{"{port}", "{host}", "{id}", "{gpus}", "{millrace}"}
-
 // inBraces is what looks like a placeholder. JSON among the words does not.
 var inBraces = regexp.MustCompile(`\{[a-z_]+\}`)
 
-func unknownPlaceholder(text string) string {
+// Unknown is the first placeholder of a text that is none of those that can be filled in; empty: there is none.
+func Unknown(text string, known []string) string {
 	for _, found := range inBraces.FindAllString(text, -1) {
-		if !slices.Contains(placeholders, found) {
+		if !slices.Contains(known, found) {
 			return found
 		}
 	}
 	return ""
 }
 
-// fillIn puts values in the place of placeholders, in one pass: a value is not looked at again.
-func fillIn(text string, values map[string]string) string {
+// HasPlaceholder reports whether something is to be filled in.
+func HasPlaceholder(text string) bool { return inBraces.MatchString(text) }
+
+// Fill puts values in the place of placeholders, in one pass: a value is not looked at again.
+func Fill(text string, values map[string]string) string {
 	return inBraces.ReplaceAllStringFunc(text, func(found string) string {
 		if value, ok := values[found]; ok {
 			return value
@@ -32,8 +35,8 @@ func fillIn(text string, values map[string]string) string {
 	})
 }
 
-// splitWords splits a command as a POSIX shell does, with both kinds of quotes, and a backslash before any character.
-func splitWords(command string) ([]string, error) {
+// Split splits a command line as a POSIX shell does, with both kinds of quotes, and a backslash before any character.
+func Split(command string) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	began := false
