@@ -2,32 +2,48 @@ package activities
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// GamesInPlay counts the games that this process plays, by run. gameslots.Pool counts by task queue instead, of which
-// runs that earlier versions began share one. The zero value is ready for use.
+// GamesInPlay counts the games that this process plays, by run, and by what they were begun with. gameslots.Pool
+// counts by task queue instead, of which runs that earlier versions began share one. The zero value is ready for use.
 type GamesInPlay struct {
-	mu    sync.Mutex
-	games map[rollout.RunName]int
+	mu     sync.Mutex
+	games  map[rollout.RunName]int
+	models map[runModel]int
 }
 
-// begin counts a game until its end is called.
-func (p *GamesInPlay) begin(run rollout.RunName) (end func()) {
-	p.add(run, 1)
-	return func() { p.add(run, -1) }
+// runModel is a model that games of a run are played with.
+type runModel struct {
+	run   rollout.RunName
+	model string
 }
 
-func (p *GamesInPlay) add(run rollout.RunName, d int) {
+// begin counts a game, and its models, until its end is called.
+func (p *GamesInPlay) begin(run rollout.RunName, models ...string) (end func()) {
+	slices.Sort(models)
+	models = slices.Compact(models)
+	p.add(run, models, 1)
+	return func() { p.add(run, models, -1) }
+}
+
+func (p *GamesInPlay) add(run rollout.RunName, models []string, d int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.games == nil {
-		p.games = map[rollout.RunName]int{}
+		p.games, p.models = map[rollout.RunName]int{}, map[runModel]int{}
 	}
 	if p.games[run] += d; p.games[run] == 0 {
 		delete(p.games, run)
+	}
+	for _, model := range models {
+		key := runModel{run, model}
+		if p.models[key] += d; p.models[key] == 0 {
+			delete(p.models, key)
+		}
 	}
 }
 
@@ -36,4 +52,16 @@ func (p *GamesInPlay) ByRun() map[rollout.RunName]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.games)
+}
+
+// ByModel is the games by run and model, the adapter or base model that they were begun with, or that a fixed policy
+// of theirs has: a game may count with several.
+func (p *GamesInPlay) ByModel() []rollout.ModelUse {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var uses []rollout.ModelUse
+	for of, games := range p.models {
+		uses = append(uses, rollout.ModelUse{Run: of.run, Model: of.model, Games: games})
+	}
+	return uses
 }

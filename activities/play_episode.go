@@ -3,6 +3,8 @@ package activities
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -82,7 +84,8 @@ func (at *attempt) name() string {
 func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeResult, error) {
 	at := a.attempt(ctx, in.Plan, in.Sample)
 	otel.DescribeGame(ctx, at.ref, in.Plan.Version)
-	defer a.GamesInPlay.begin(in.Plan.Ref.Run)()
+	models := slices.AppendSeq([]string{in.Plan.Model}, maps.Values(in.Plan.Fixed))
+	defer a.GamesInPlay.begin(in.Plan.Ref.Run, models...)()
 	ep, played, err := runWithHeartbeat(ctx, at, at.play)
 	if err != nil {
 		return EpisodeResult{}, played.failed(ctx, err)

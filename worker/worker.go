@@ -86,8 +86,8 @@ func run(
 		return err
 	}
 	inStep := fleetsync.Sync{
-		Self: self, Playing: acts.GamesInPlay.ByRun, Workers: b.Workers, Fleet: b.Registry, Runs: b.Buffer, Tokens: b.Tokens,
-		Dispatcher: dispatcher, Log: logger,
+		Self: self, Playing: acts.GamesInPlay.ByRun, Models: acts.GamesInPlay.ByModel, Workers: b.Workers,
+		Fleet: b.Registry, Runs: b.Buffer, Tokens: b.Tokens, Dispatcher: dispatcher, Log: logger,
 	}
 	metrics := prom.NewWorker(cfg.Worker.Games, acts.GamesInPlay.ByRun, inStep.Described,
 		append(prom.WatchSink("store", b.StoreSink), b.TemporalMetrics)...)

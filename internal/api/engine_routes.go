@@ -62,7 +62,7 @@ func (s *Server) showEngine(ctx context.Context, in *EnginePath) (*engineBody, e
 	return &engineBody{one[0]}, nil
 }
 
-// closures adds to engines which workers do not dispatch to them.
+// closures adds to engines which workers do not dispatch to them, and what they use their models for.
 func (s *Server) closures(ctx context.Context, engines []rollout.Engine) error {
 	workers, err := s.deps.Workers.List(ctx)
 	if err != nil {
@@ -70,6 +70,7 @@ func (s *Server) closures(ctx context.Context, engines []rollout.Engine) error {
 	}
 	for i := range engines {
 		engines[i].Closures = rollout.Closures(engines[i].ID, workers)
+		engines[i].Uses = rollout.EngineUses(&engines[i], workers)
 	}
 	return nil
 }

@@ -86,6 +86,16 @@ func (w *world) handle(ev Event) {
 		w.t.Fatalf("%#v: books do not balance: %+v, observed %d = %d + %d + %d", ev, st, w.submitted, w.completed,
 			w.rejected, len(w.requests))
 	}
+	queued, inFlight := 0, 0
+	for _, u := range w.s.ModelUses() {
+		queued += u.Queued
+		for _, n := range u.InFlight {
+			inFlight += n
+		}
+	}
+	if queued != st.Queued || inFlight != st.InFlight {
+		w.t.Fatalf("%#v: models are used by %d + %d requests of %d + %d", ev, queued, inFlight, st.Queued, st.InFlight)
+	}
 	for _, r := range w.s.runs {
 		if p, ok := w.s.next(r); ok {
 			w.t.Fatalf("%#v: request %d waits although %s has room for it", ev, p.lane.queue[0].ID, p.to.id)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 type Sync struct {
 	Self       rollout.Worker                 // as it is from its start on
 	Playing    func() map[rollout.RunName]int // games in progress
+	Models     func() []rollout.ModelUse      // the same games by the models that they were begun with
 	Workers    *workerregistry.Registry
 	Fleet      *fleet.Registry
 	Runs       activeRuns
@@ -100,6 +102,7 @@ func (s *Sync) describe(ctx context.Context, state rollout.WorkerState) error {
 	}
 	stats := s.Dispatcher.Snapshot()
 	w.Requests, w.Shares = requestsByRun(&stats), s.shares.Shares
+	w.Models = modelUses(s.Dispatcher.ModelUses(), s.Models())
 	for _, b := range stats.Breakers {
 		w.Breakers = append(w.Breakers, rollout.Breaker{
 			Engine: b.Engine, Run: b.Run, Reason: b.Reason, Since: b.Since.UTC(), NextProbe: b.ProbeAt.UTC(),
@@ -107,6 +110,19 @@ func (s *Sync) describe(ctx context.Context, state rollout.WorkerState) error {
 	}
 	s.described.Store(&w)
 	return s.Workers.Describe(ctx, w)
+}
+
+// modelUses is requests and games by run and model, together.
+func modelUses(requests, games []rollout.ModelUse) []rollout.ModelUse {
+	for _, g := range games {
+		at := slices.IndexFunc(requests, func(r rollout.ModelUse) bool { return r.Run == g.Run && r.Model == g.Model })
+		if at < 0 {
+			requests = append(requests, g)
+		} else {
+			requests[at].Games = g.Games
+		}
+	}
+	return requests
 }
 
 // requestsByRun is where the requests of each run are.

@@ -40,6 +40,8 @@ type Engine struct {
 	Elsewhere int `json:"-"`
 	// Closures is which workers do not dispatch to it, and why. Only answers of the API tell.
 	Closures []Closure `json:"closures,omitempty"`
+	// Uses is what workers use its models for, by model and run. Only answers of the API tell.
+	Uses []EngineUse `json:"uses,omitempty"`
 }
 
 // Limit is how many requests the engine is given at most: half as many as it may have while it is slow.

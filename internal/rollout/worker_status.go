@@ -17,6 +17,8 @@ type Worker struct {
 	Breakers  []Breaker       `json:"breakers,omitempty"` // engines that it gives no requests for now
 	// Requests is the requests of its games by run; runs without any are left out. Nil: it does not say.
 	Requests map[RunName]RequestCounts `json:"requests_by_run,omitzero"`
+	// Models is what its games use which model for, by run. Nil: it does not say.
+	Models []ModelUse `json:"models,omitempty"`
 	// Shares is how many requests it may have in flight at each engine by its share of the engine's limit. Nil: it does
 	// not say.
 	Shares map[EngineID]int `json:"shares,omitempty"`

@@ -93,7 +93,10 @@ func (s *service) status() rollout.RunStatus {
 func (s *service) engine() rollout.Engine {
 	return rollout.Engine{ID: "engine-0", URL: "http://127.0.0.1:1", State: rollout.EngineReady, Since: began,
 		MaxInFlight: 8, Load: rollout.EngineLoad{At: began, Running: 3, OutputTPS: 1234, InputTPS: 56789, KVUsage: 0.5},
-		Adapters: []string{"demo-v7"}, Reason: s.reason, Slow: s.reason}
+		Adapters: []string{"demo-v7", "demo-v6"},
+		Uses: []rollout.EngineUse{{Run: "demo", Model: "demo-v7", Games: 31, Requests: 17, Queued: 5},
+			{Run: "other", Model: "demo-v7", Games: 2, Requests: 1}},
+		Reason: s.reason, Slow: s.reason}
 }
 
 func (s *service) turn() gamelist.Turn {

@@ -45,6 +45,18 @@ func TestHostileTextIsHarmless(t *testing.T) {
 	}
 }
 
+// An engine's page says what each of its adapters is used for, by all runs together.
+func TestAdaptersHaveTheirUses(t *testing.T) {
+	t.Parallel()
+	body := get(t, site(t, newService(1)), "/engines/engine-0")
+	for _, want := range []string{`runs using it">2<`, `games in play">33<`, `requests here">18<`, `queued">5<`,
+		`games in play">0<`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the engine's page lacks %q", want)
+		}
+	}
+}
+
 // A model that writes a megabyte makes no page of a megabyte.
 func TestLongTextIsCut(t *testing.T) {
 	t.Parallel()

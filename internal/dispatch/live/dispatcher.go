@@ -240,6 +240,19 @@ func (d *Dispatcher) Demand() []rollout.RunDemand {
 	return nil
 }
 
+// ModelUses is the requests that the dispatcher holds, by run and model; nil when Run has ended.
+func (d *Dispatcher) ModelUses() []rollout.ModelUse {
+	reply := make(chan []rollout.ModelUse, 1)
+	if d.post(func(o *eventLoop) { reply <- o.scheduler.ModelUses() }) {
+		select {
+		case uses := <-reply:
+			return uses
+		case <-d.done:
+		}
+	}
+	return nil
+}
+
 // Run serves callers until ctx is done; then every call returns ErrClosed. It is called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	o := newEventLoop(ctx, d)

@@ -3,7 +3,6 @@ package pageview
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,13 +26,6 @@ type Engine struct {
 	Zoomed                             bool
 	Workflow                           string // address of the keeper's workflow in Temporal's UI; empty: not known
 	Panels                             []Panel
-}
-
-// AdapterRow is an adapter that the engine serves, or should.
-type AdapterRow struct {
-	Name, Run, Href, Trouble, Load string
-	Version                        string
-	Served                         bool
 }
 
 // EngineOf makes the page of an engine; runs are those whose adapters it may have.
@@ -113,34 +105,4 @@ func sourceText(source string) string {
 		return "operator or configuration"
 	}
 	return source
-}
-
-// adapterRows is what it serves and what it should serve, with the run and version, and how long the load took.
-func adapterRows(e rollout.Engine, runs []rollout.RunStatus) []AdapterRow {
-	var rows []AdapterRow
-	names := slices.Clone(e.Adapters)
-	for name := range e.Troubles {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		row := AdapterRow{Name: harmless(name), Trouble: brief(e.Troubles[name]),
-			Served: slices.Contains(e.Adapters, name)}
-		for _, r := range runs {
-			for _, p := range r.Policies {
-				if p.Adapter != name {
-					continue
-				}
-				row.Run, row.Version = string(r.Spec.Name.Plain()), fmt.Sprint(p.Version)
-				row.Href = "../runs/" + row.Run
-				if load, known := p.LoadSec[e.ID]; known {
-					row.Load = units.Seconds(load)
-				}
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }

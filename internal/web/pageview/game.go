@@ -330,7 +330,7 @@ type FailedTry struct {
 func (v *Turn) AddGame(g gamelist.Game) {
 	v.Attempts = attemptRows(g.Failures)
 	if g.Seconds > 0 {
-		v.OfGame = fmt.Sprintf("%s for the %s of its game, in %s", units.Seconds(g.Seconds),
+		v.OfGame = fmt.Sprintf("Its game took %s from its first request at an engine on, %s, %s.", units.Seconds(g.Seconds),
 			plural(int(g.Requests), "request"), plural(max(1, g.Attempts), "attempt"))
 	}
 }
