@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/provider"
 	"github.com/millrace/millrace/internal/provider/contract"
 	"github.com/millrace/millrace/internal/provider/kubernetes"
 	"github.com/millrace/millrace/internal/provider/kubernetes/controlplane"
@@ -39,6 +41,17 @@ func TestRealAPIServer(t *testing.T) {
 	for _, tt := range disruptions {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, newRealCluster(t, plane, ending)) })
 	}
+	t.Run("the template of docs/kubernetes.md is taken", func(t *testing.T) {
+		c := newRealCluster(t, plane, 0)
+		path, err := filepath.Abs("../../../deploy/kubernetes/engine-pod.yaml")
+		c.must(t, err)
+		p := c.open(t, "ours", func(cfg *kubernetes.Config) { cfg.Template = path })
+		c.must(t, p.Start(t.Context(), "scaled-1"))
+		c.await(t, p, "scaled-1", "looked at by the scheduler", func(e provider.Instance) bool {
+			return strings.Contains(e.Reason, "Unschedulable") // its volumes and its GPU are not there
+		})
+		c.must(t, p.Stop(t.Context(), "scaled-1"))
+	})
 	t.Run("what the API server refuses says what to do", func(t *testing.T) { refused(t, plane) })
 	t.Run("an API server that hangs", func(t *testing.T) {
 		c := newRealCluster(t, plane, 0)
