@@ -45,6 +45,6 @@ func (c *Client) SetScaling(ctx context.Context, change scaling.SettingsChange) 
 }
 
 func notScaled() error {
-	return rollout.Refuse(rollout.Conflict, "the fleet is not scaled: no worker's configuration has a section `scaling` "+
+	return rollout.Refuse(rollout.NotScaled, "the fleet is not scaled: no worker's configuration has a section `scaling` "+
 		"(docs/scaling.md)")
 }

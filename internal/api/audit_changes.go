@@ -28,6 +28,7 @@ func (s *Server) audit(hc huma.Context, next func(huma.Context)) {
 	}
 	c := callOf(hc.Context())
 	c.run, c.engine = rollout.RunName(hc.Param("run")), rollout.EngineID(hc.Param("id"))
+	c.fleet = op.OperationID == "change-fleet"
 	before := s.facts(hc.Context(), c)
 	next(hc)
 	status := hc.Status()
@@ -69,6 +70,8 @@ func (c *call) target() string {
 		return "engine " + string(c.engine)
 	case c.run != "":
 		return "run " + string(c.run)
+	case c.fleet:
+		return "fleet"
 	}
 	return ""
 }
@@ -80,6 +83,10 @@ func (s *Server) facts(ctx context.Context, c *call) map[string]string {
 	case c.engine != "":
 		if e, err := s.deps.Fleet.Get(ctx, c.engine); err == nil {
 			return engineFacts(e)
+		}
+	case c.fleet:
+		if view, is, err := s.deps.Fleet.Scaling(ctx); err == nil && is {
+			return settingsFacts(view.Settings)
 		}
 	case c.run.ValidateID() == nil:
 		status, err := s.deps.Store.Status(ctx, c.run)

@@ -21,6 +21,7 @@ type call struct {
 	// of what it changes
 	run    rollout.RunName
 	engine rollout.EngineID
+	fleet  bool              // how the whole fleet is scaled
 	after  map[string]string // what its handler says of it afterwards; nil: look
 }
 

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/telemetry"
 )
@@ -84,6 +86,8 @@ type Fleet interface {
 	Drain(ctx context.Context, id rollout.EngineID, now bool) error
 	// Remove drains an engine and then takes it out of the fleet.
 	Remove(ctx context.Context, id rollout.EngineID, now bool) error
+	// Scaling is what is told of a fleet that is scaled; false: it never was.
+	Scaling(ctx context.Context) (view enginepool.View, scaled bool, err error)
 }
 
 // Workers is the worker processes.
@@ -148,6 +152,9 @@ type Deps struct {
 	// Engines is each engine over a window; nil: nobody knows.
 	Engines  func(ctx context.Context, run rollout.RunName, from, to time.Time) ([]rollout.EngineView, error)
 	Diagnose func(ctx context.Context, run rollout.RunName, asked DiagnosisQuery) (any, error)
+	// SetScaling changes by what the fleet is scaled, and answers by what it is from now on and which of that was set
+	// while it ran.
+	SetScaling func(ctx context.Context, change scaling.SettingsChange) (now scaling.Config, set []string, err error)
 	// FleetView sums up the engines over a window.
 	FleetView func(ctx context.Context, run rollout.RunName, from, to time.Time) (rollout.FleetView, error)
 	// Game shows one game, as its environment writes it.

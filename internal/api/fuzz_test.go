@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"github.com/millrace/millrace/internal/enginepool"
 	"net/http/httptest"
 	"testing"
 
@@ -118,3 +119,7 @@ func (smallFleet) Add(_ context.Context, e rollout.Engine) (rollout.Engine, erro
 func (smallFleet) Drain(context.Context, rollout.EngineID, bool) error { return nil }
 
 func (smallFleet) Remove(context.Context, rollout.EngineID, bool) error { return nil }
+
+func (smallFleet) Scaling(context.Context) (enginepool.View, bool, error) {
+	return enginepool.View{}, false, nil
+}

@@ -45,6 +45,7 @@ func (s *Server) humaConfig() huma.Config {
 	if s.auth.required() {
 		cfg.Security = []map[string][]string{{security: {}}}
 	}
+	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	schemas := cfg.Components.Schemas
 	schemas.RegisterTypeAlias(reflect.TypeFor[rollout.Environment](), reflect.TypeFor[environmentSchema]())
 	return cfg

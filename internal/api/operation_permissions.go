@@ -59,6 +59,9 @@ var permissions = map[string]permission{
 	"drain-engine":  {role: access.Operator, scope: ofFleet},
 	"remove-engine": {role: access.Operator, scope: ofFleet},
 
+	"show-fleet":   {role: access.Reader, scope: ofFleet},
+	"change-fleet": {role: access.Operator, scope: ofFleet},
+
 	"list-workers": {role: access.Reader, scope: ofFleet},
 
 	"show-status":         {role: access.Reader, scope: ofOwn},

@@ -45,6 +45,7 @@ type kind struct {
 var kinds = map[rollout.RefusalCode]kind{
 	rollout.NoSuchRun:    {http.StatusNotFound, "No such run", false},
 	rollout.NoSuchEngine: {http.StatusNotFound, "No such engine", false},
+	rollout.NotScaled:    {http.StatusNotFound, "The fleet is not scaled", false},
 	rollout.NoSuchStep:   {http.StatusNotFound, "No such step", false},
 	rollout.NotReady:     {http.StatusConflict, "No batch is ready", true},
 	rollout.Fenced:       {http.StatusConflict, "A newer trainer took over", false},

@@ -269,6 +269,7 @@ func (s *Server) route() {
 	s.registerTrainer()
 	s.registerPolicies()
 	s.registerEngines()
+	s.registerFleet()
 	s.registerWorkers()
 	s.registerStatus()
 	s.registerDeadLetters()

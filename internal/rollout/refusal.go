@@ -26,6 +26,8 @@ const (
 	Invalid      RefusalCode = "invalid"     // can never be accepted as it is
 	Unavailable  RefusalCode = "unavailable" // something behind the service does not answer
 
+	NotScaled RefusalCode = "not-scaled" // nobody scales the fleet
+
 	QuotaExceeded RefusalCode = "quota-exceeded" // more than the service's configuration allows of something
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/spec"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/workflows"
@@ -312,4 +313,11 @@ func (c Control) ended(ctx context.Context, run rollout.RunName, err error) erro
 	return rollout.Refuse(rollout.Orphaned,
 		"the workflow of run %s is gone: it was terminated, or Temporal has lost it; "+
 			"resume it with `millrace run resume %s`, or stop or delete it", run.Plain(), run.Plain())
+}
+
+// SetScaling changes by what the fleet is scaled.
+func (c Control) SetScaling(ctx context.Context, change scaling.SettingsChange) (workflows.ScalingSettings, error) {
+	return answered(ctx, c, func(ctx context.Context) (workflows.ScalingSettings, error) {
+		return c.Client.SetScaling(ctx, change)
+	})
 }

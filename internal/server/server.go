@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/runsampler"
 	"github.com/millrace/millrace/internal/savedgame"
+	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/sim"
 	"github.com/millrace/millrace/internal/telemetry/prom"
 )
@@ -149,6 +150,10 @@ func apiDeps(b *connections.Set, metrics *prom.Metrics, sinks *sinkWatch, log *s
 		ReadSpec: func(b []byte) (rollout.Spec, error) { return environments.ReadSpec("request", b) },
 		Engines: func(ctx context.Context, _ rollout.RunName, from, to time.Time) ([]rollout.EngineView, error) {
 			return b.Sampler.Engines(ctx, from, to)
+		},
+		SetScaling: func(ctx context.Context, c scaling.SettingsChange) (scaling.Config, []string, error) {
+			now, err := b.Control.SetScaling(ctx, c)
+			return now.Settings, now.Set, err
 		},
 		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (rollout.FleetView, error) {
 			return b.Sampler.View(ctx, from, to)
