@@ -39,6 +39,7 @@ type watch struct {
 	generations []generationSeen
 	launched    []time.Time // when more groups were seen to be launched than before
 	era         int64       // of the account, whose rollback is known
+	replaced    time.Time   // when Redis was last seen to be another one
 	lostBatches map[rollout.Step]bool
 }
 
@@ -257,7 +258,11 @@ func (w *watch) look(ctx context.Context, run string) bool {
 		w.complain("%d groups are launched but nowhere: %+v", missing, account.Counts)
 	}
 	most := int64(w.plan.cfg.Depth * w.plan.cfg.GroupsPerStep)
-	if outstanding(account) > most {
+	if account.ReplicationID != before.ReplicationID {
+		w.replaced = time.Now()
+	}
+	// An older Redis has groups in play again that were dropped, and others are in their place: until the run drops them.
+	if outstanding(account) > most && time.Since(w.replaced) > noticedWithin {
 		w.complain("%d groups are outstanding, more than %d: %+v", outstanding(account), most, account.Counts)
 	}
 	if account.Generation > before.Generation {

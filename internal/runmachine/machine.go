@@ -62,6 +62,7 @@ type Features struct {
 	LateRewinds bool // so does a trainer who went back there, and its generation is not given out again
 	Telling     bool // readers are told of launches of several rounds while they go on
 	Asserting   bool // a fleet whose Redis may have gone back is told again what the run needs
+	DropsEnded  bool // groups that were dropped, and that an older Redis has in play again, are dropped again
 	Refilling   bool // groups are launched for granted steps whose batches are lost, when a trainer goes back behind them
 }
 
@@ -69,7 +70,7 @@ type Features struct {
 var AllFeatures = Features{
 	Bounded: true, Watched: true, Paced: true, BackingOff: true, Adopting: true, Comparing: true, LongPauses: true,
 	Marked: true, LateNews: true, LateRewinds: true, Telling: true, Asserting: true,
-	Refilling: true,
+	Refilling: true, DropsEnded: true,
 }
 
 // New is the machine of an execution that takes over run.

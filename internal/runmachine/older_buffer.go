@@ -123,6 +123,7 @@ func (r *Run) spend(seqs []rollout.GroupSeq) {
 // anything more. What the run hears while it asks is no part of the comparison. asked is the groups that were ready.
 func (m *Machine) readMarked(asked []rollout.GroupSeq, take func(AccountRead)) {
 	mark, claimed, version := m.Mark, max(int(m.Mark.Granted), m.Claimed), m.Version
+	known, next := m.known(), m.NextSeq
 	mark.Grants = slices.Clone(mark.Grants)
 	since := rollout.Step(m.Claimed)
 	if n := len(mark.Grants); n > 0 {
@@ -136,16 +137,17 @@ func (m *Machine) readMarked(asked []rollout.GroupSeq, take func(AccountRead)) {
 		case r.Forgotten || a.Mark.Behind(mark) || a.Mark.Contradicts(mark) || a.Claimed < claimed || a.Version < version:
 			m.repair(a, take)
 		case !a.Confirmed || m.Mark.Era == 0:
-			m.confirm(r, asked, take)
+			m.confirm(r, m.undone(a, asked), m.ended(a, known, next), take)
 		default:
 			m.learn(a.Mark)
-			m.dropUndone(r, asked, take)
+			m.dropUndone(r, m.undone(a, asked), take)
 		}
 	})
 }
 
-// confirm lets the buffer go on with an account that is not behind.
-func (m *Machine) confirm(r AccountRead, asked []rollout.GroupSeq, take func(AccountRead)) {
+// confirm lets the buffer go on with an account that is not behind. Groups that are undone or have ended, though the
+// account has them still, are dropped.
+func (m *Machine) confirm(r AccountRead, undone, ended []rollout.GroupSeq, take func(AccountRead)) {
 	era, first := max(r.Account.Mark.Era, m.Mark.Era, 1), m.Mark.Era == 0
 	ask(m, ConfirmBuffer{Era: era, ReplicationID: r.Account.ReplicationID}, func(done Done) {
 		if done.Failed {
@@ -155,11 +157,14 @@ func (m *Machine) confirm(r AccountRead, asked []rollout.GroupSeq, take func(Acc
 		}
 		r.Account.Mark.Era = era
 		m.learn(r.Account.Mark)
-		if !first && len(m.undone(r.Account, asked)) == 0 {
+		if !first && m.features.DropsEnded {
+			undone = append(undone, ended...)
+		}
+		if !first && len(undone) == 0 {
 			m.Changes++
 			m.note("confirmed the buffer's account: Redis was restarted or replaced, and nothing of the account is lost")
 		}
-		m.dropUndone(r, asked, take)
+		m.dropUndone(r, undone, take)
 	})
 }
 
@@ -240,9 +245,16 @@ func (m *Machine) undone(a Account, asked []rollout.GroupSeq) []rollout.GroupSeq
 	return undone
 }
 
+// ended is the groups that an account has in play, and that the run had dropped already when it asked: a Redis that
+// came back older has them again. known is what the run had in play or ready then, and next what it would launch.
+func (m *Machine) ended(a Account, known []rollout.GroupSeq, next rollout.GroupSeq) []rollout.GroupSeq {
+	return slices.DeleteFunc(slices.Concat(a.Queued, a.InFlight), func(seq rollout.GroupSeq) bool {
+		return seq >= next || slices.Contains(known, seq)
+	})
+}
+
 // dropUndone drops groups that a Redis which came back older has undone, though nothing that trainers were told.
-func (m *Machine) dropUndone(r AccountRead, asked []rollout.GroupSeq, take func(AccountRead)) {
-	undone := m.undone(r.Account, asked)
+func (m *Machine) dropUndone(r AccountRead, undone []rollout.GroupSeq, take func(AccountRead)) {
 	if len(undone) == 0 {
 		take(r)
 		return
@@ -256,8 +268,18 @@ func (m *Machine) dropUndone(r AccountRead, asked []rollout.GroupSeq, take func(
 				Completed: m.Mark.Completed, FoundCompleted: m.Mark.Completed, LostGroups: len(released.Seqs),
 			}
 			m.note(m.Rollback.String())
+			if m.features.DropsEnded {
+				r.Account.drop(released.Seqs)
+			}
 		}
 		m.needsSync = true
 		take(r)
 	})
+}
+
+// drop takes groups out of play.
+func (a *Account) drop(seqs []rollout.GroupSeq) {
+	dropped := func(seq rollout.GroupSeq) bool { return slices.Contains(seqs, seq) }
+	a.Queued = slices.DeleteFunc(slices.Clone(a.Queued), dropped)
+	a.InFlight = slices.DeleteFunc(slices.Clone(a.InFlight), dropped)
 }
