@@ -122,6 +122,44 @@ lint: $(CHECK)/staticcheck $(CHECK)/workflowcheck $(CHECK)/go-check-sumtype ## g
 	$(CHECK)/workflowcheck ./workflows/...
 	$(CHECK)/go-check-sumtype -default-signifies-exhaustive=false ./...
 
+DIST := dist
+.PHONY: release
+release: ## tarballs for Linux and macOS, checksums and SBOMs in dist/, the same bytes wherever they are made; VERSION=v1.2.3
+	@[ -n "$(COMMIT_DATE)" ] || { echo "make release builds a commit: this is no Git checkout"; exit 1; }
+	@case "$(COMMIT)" in *+changes) echo "make release builds a commit: commit your changes first"; exit 1;; esac
+	@go build -C internal/tools/release -o $(CURDIR)/$(BIN)/release .
+	@$(BIN)/release -out $(DIST) -version "$(VERSION)" -commit "$(COMMIT)" -date "$(COMMIT_DATE)" $(if $(PLATFORMS),-platforms $(PLATFORMS))
+	@cd $(DIST) && sha256sum -c checksums.txt
+
+.PHONY: test-release
+test-release: ## build a release twice, in two folders with nothing shared, and compare every byte (10 minutes on two cores)
+	@deploy/release/compare.sh
+
+CONTAINER := docker
+IMAGE := millrace
+.PHONY: image
+image: ## the container image, IMAGE:VERSION, with docker or CONTAINER=podman or buildah
+	$(CONTAINER) build -f deploy/docker/Dockerfile -t $(IMAGE):$(VERSION) \
+	  --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg COMMIT_DATE=$(COMMIT_DATE) .
+
+.PHONY: helm
+helm: $(CHECK)/helm ## build the pinned helm, .bin/check/helm (3 minutes, once)
+	@:
+
+# The versions of Kubernetes that helm renders for where no cluster says its own.
+HELM_KUBE := -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34 \
+	-X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=34
+$(CHECK)/helm: internal/tools/deploy/go.mod
+	@mkdir -p $(CHECK)
+	@echo "building the pinned helm, $@"
+	@go build -C internal/tools/deploy -ldflags "$(HELM_KUBE)" -o $@ helm.sh/helm/v3/cmd/helm
+
+.PHONY: test-deploy
+test-deploy: build ## what deploy/ has for compose, Helm and systemd, held to their own rules (needs modules; 3 minutes, once)
+	@MILLRACE_BINARY=$(CURDIR)/$(BIN)/millrace go test -C internal/tools/deploy -count=1 ./...
+	@go test -C internal/tools/release -count=1 ./...
+	@deploy/systemd/verify.sh
+
 # Without service discoveries, which need most of its modules.
 $(CHECK)/promtool: internal/tools/prometheus/go.mod
 	@mkdir -p $(CHECK)

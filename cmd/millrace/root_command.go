@@ -112,7 +112,7 @@ Start with:  millrace dev            everything on this machine
 		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env), newGameCommand(env),
 		newBenchCommand(env), newProfileCommand(env),
 		newSimulateCommand(env, environments.Simulator()), newExperimentCommand(env),
-		newPlanCommand(env), newAxiomCommand(env), newVersionCommand(env))
+		newPlanCommand(env), newAxiomCommand(env), newInstallCommand(env), newVersionCommand(env))
 	cli.AddWorkerCommands(under(root, "worker"), deps)
 	wrongArgumentsAreUsage(root)
 	foldHelp(root)
