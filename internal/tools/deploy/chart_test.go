@@ -327,7 +327,8 @@ func checkPod(t *testing.T, id string, p *corev1.PodTemplateSpec, names map[stri
 	}
 }
 
-// TestWhoHasWhichSecrets: a worker has neither tokens nor the API's key, and no token of Kubernetes unless it makes pods.
+// TestWhoHasWhichSecrets: a worker has neither tokens nor the API's key, and no token of Kubernetes unless it makes
+// pods.
 func TestWhoHasWhichSecrets(t *testing.T) {
 	t.Parallel()
 	for file, makesPods := range map[string]bool{"advise-with-all": false, "kubernetes": true} {
@@ -372,6 +373,7 @@ func TestWhatReplacesPods(t *testing.T) {
 		return text
 	}
 	before := checksums(func(map[string]any) {})
+	proxies := map[string]any{"trusted_proxies": []any{"10.0.0.0/8"}}
 	for name, tt := range map[string]struct {
 		change   func(config map[string]any)
 		replaces bool
@@ -379,7 +381,7 @@ func TestWhatReplacesPods(t *testing.T) {
 		"limits":          {func(c map[string]any) { c["limits"] = map[string]any{"runs": 3} }, false},
 		"log_level":       {func(c map[string]any) { c["log_level"] = "debug" }, false},
 		"engines":         {func(c map[string]any) { c["engines"] = []any{map[string]any{"url": "http://a:1"}} }, false},
-		"trusted_proxies": {func(c map[string]any) { c["auth"] = map[string]any{"trusted_proxies": []any{"10.0.0.0/8"}} }, false},
+		"trusted_proxies": {func(c map[string]any) { c["auth"] = proxies }, false},
 		"spool":           {func(c map[string]any) { c["spool"] = map[string]any{"max_bytes": 1} }, true},
 		"worker.games":    {func(c map[string]any) { c["worker"] = map[string]any{"games": 7} }, true},
 	} {
@@ -392,17 +394,18 @@ func TestWhatReplacesPods(t *testing.T) {
 // TestValuesThatCannotBe: helm says what is missing or wrong, and where.
 func TestValuesThatCannotBe(t *testing.T) {
 	t.Parallel()
+	type section = map[string]any
 	for name, tt := range map[string]struct {
-		set  map[string]any
+		set  section
 		want string
 	}{
-		"no tokens":      {map[string]any{"secrets": map[string]any{"tokens": map[string]any{"name": ""}}}, "secrets.tokens.name"},
-		"no temporal":    {map[string]any{"config": map[string]any{"redis": map[string]any{"url": "redis://r:1"}}}, "config.temporal.address"},
-		"no redis":       {map[string]any{"config": map[string]any{"temporal": map[string]any{"address": "t:1"}}}, "config.redis.url"},
-		"a typing error": {map[string]any{"server": map[string]any{"replica": 3}}, "replica"},
-		"no engine pod": {map[string]any{"config": map[string]any{"redis": map[string]any{"url": "redis://r:1"},
-			"temporal": map[string]any{"address": "t:1"}, "scaling": map[string]any{"provider": "kubernetes"}}}, "enginePod"},
-		"keda without prometheus": {map[string]any{"keda": map[string]any{"enabled": true}}, "keda.prometheus"},
+		"no tokens":      {section{"secrets": section{"tokens": section{"name": ""}}}, "secrets.tokens.name"},
+		"no temporal":    {section{"config": section{"redis": section{"url": "redis://r:1"}}}, "config.temporal.address"},
+		"no redis":       {section{"config": section{"temporal": section{"address": "t:1"}}}, "config.redis.url"},
+		"a typing error": {section{"server": section{"replica": 3}}, "replica"},
+		"no engine pod": {section{"config": section{"redis": section{"url": "redis://r:1"},
+			"temporal": section{"address": "t:1"}, "scaling": section{"provider": "kubernetes"}}}, "enginePod"},
+		"keda without prometheus": {section{"keda": section{"enabled": true}}, "keda.prometheus"},
 	} {
 		values := readValues(t, "testdata/values/least.yaml")
 		for k, v := range tt.set {

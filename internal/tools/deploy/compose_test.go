@@ -22,7 +22,8 @@ func composed(t *testing.T, profiles []string, files ...string) *types.Project {
 	for _, f := range files {
 		paths = append(paths, filepath.Join(root, "deploy/docker", f))
 	}
-	options, err := cli.NewProjectOptions(paths, cli.WithProfiles(profiles), cli.WithEnv([]string{"MILLRACE_VERSION=v1"}))
+	options, err := cli.NewProjectOptions(paths, cli.WithProfiles(profiles),
+		cli.WithEnv([]string{"MILLRACE_VERSION=v1"}))
 	if err != nil {
 		t.Fatal(err)
 	}

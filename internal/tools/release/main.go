@@ -1,6 +1,6 @@
-// Command release builds Millrace for the platforms that it is released for, and writes what a release is: a tarball and
-// an SBOM (CycloneDX) for each, and the checksums of all. The same commit and the same Go make the same bytes, in whatever
-// folder and on whatever machine. It is a module of its own, so that what writes SBOMs is no part of Millrace.
+// Command release builds Millrace for the platforms that it is released for, and writes what a release is: a tarball
+// and an SBOM (CycloneDX) for each, and the checksums of all. The same commit and the same Go make the same bytes, in
+// whatever folder and on whatever machine. It is a module of its own, so that what writes SBOMs is no part of Millrace.
 //
 // Start reading at run.
 package main
@@ -166,12 +166,12 @@ func (r release) read(pattern string) ([]file, error) {
 func (r release) build(to, system, arch string) error {
 	const names = "github.com/millrace/millrace/internal/version."
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "timetzdata", "-ldflags",
-		fmt.Sprintf("-s -w -buildid= -X %sreleased=%s -X %scommit=%s -X %sdate=%s", names, r.version, names, r.commit, names,
-			r.date.UTC().Format(time.RFC3339)),
+		fmt.Sprintf("-s -w -buildid= -X %sreleased=%s -X %scommit=%s -X %sdate=%s", names, r.version, names, r.commit,
+			names, r.date.UTC().Format(time.RFC3339)),
 		"-o", to, "./cmd/millrace")
 	cmd.Dir = r.source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch, "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1",
-		"GOARM64=v8.0")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch, "GOFLAGS=", "GOEXPERIMENT=",
+		"GOAMD64=v1", "GOARM64=v8.0")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go build: %w", err)

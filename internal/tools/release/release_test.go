@@ -74,7 +74,8 @@ func TestSBOM(t *testing.T) {
 	for _, c := range got.Components {
 		purls = append(purls, c.PURL)
 	}
-	want := []string{"pkg:golang/std@v1.26.8", "pkg:golang/example.org/a@v1.0.0", "pkg:golang/example.org/fork@v2.0.1%2Bx"}
+	want := []string{"pkg:golang/std@v1.26.8", "pkg:golang/example.org/a@v1.0.0",
+		"pkg:golang/example.org/fork@v2.0.1%2Bx"}
 	if got.BOMFormat != "CycloneDX" || got.Metadata.Timestamp != "2026-11-23T08:00:00Z" || !slices.Equal(purls, want) {
 		t.Errorf("%s of %s with %v, want %v", got.BOMFormat, got.Metadata.Timestamp, purls, want)
 	}

@@ -25,7 +25,8 @@ func sbom(built *buildinfo.BuildInfo, digest [32]byte, r release) ([]byte, error
 	}
 	main.Properties = &properties
 	bom.Metadata = &cdx.Metadata{
-		Timestamp: r.date.UTC().Format(time.RFC3339), Component: &main, Lifecycles: &[]cdx.Lifecycle{{Phase: cdx.LifecyclePhaseBuild}},
+		Timestamp: r.date.UTC().Format(time.RFC3339), Component: &main,
+		Lifecycles: &[]cdx.Lifecycle{{Phase: cdx.LifecyclePhaseBuild}},
 	}
 	parts := []cdx.Component{component("std", "v"+strings.TrimPrefix(built.GoVersion, "go"), "")}
 	for _, m := range built.Deps {

@@ -15,7 +15,8 @@ type file struct {
 	data []byte
 }
 
-// tarball packs files below one folder. Of the machine that packs them nothing is in it: no owner, and the date is given.
+// tarball packs files below one folder. Of the machine that packs them nothing is in it: no owner, and the date is
+// given.
 func tarball(folder string, files []file, date time.Time) ([]byte, error) {
 	var packed bytes.Buffer
 	zip, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
