@@ -10,8 +10,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom is the bill of materials of a program, as the Go linker has written it into the program itself: every module that
-// is in it, with its version and checksum, and Go's own libraries.
+// sbom is the bill of materials of a program, as the Go linker has written it into the program itself: every module
+// that is in it, with its version and checksum, and Go's own libraries.
 func sbom(built *buildinfo.BuildInfo, digest [32]byte, r release) ([]byte, error) {
 	bom := cdx.NewBOM()
 	main := component(built.Main.Path, r.version, "")
