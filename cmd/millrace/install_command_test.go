@@ -25,7 +25,8 @@ func TestInstall(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if code, _, said := commanded("install", filepath.Join(dir, "absent")); code != 1 || !strings.Contains(said, "absent") {
+	code, _, said := commanded("install", filepath.Join(dir, "absent"))
+	if code != 1 || !strings.Contains(said, "absent") {
 		t.Errorf("a folder that is not there: exit code %d, %s", code, said)
 	}
 }
