@@ -95,6 +95,12 @@ func sampleTopics(ctx context.Context, b *connections.Set) (map[string]string, e
 		topics["engine "+string(e.ID)] = text
 		all += text
 	}
-	topics["overview"] = all
+	scaled, _, err := b.Registry.Scaling(ctx)
+	if err != nil {
+		return nil, err
+	}
+	topics["fleet"] = fmt.Sprint(scaled.Wanted, scaled.Actual, scaled.Why, scaled.Set, scaled.Trouble, scaled.Engines,
+		len(scaled.Measured))
+	topics["overview"] = all + topics["fleet"]
 	return topics, nil
 }

@@ -121,6 +121,8 @@ func (s *Site) routeActions() {
 		})
 	}
 	s.changes("/engines/do/add", addEngine)
+	s.changes("/fleet/do/set", setFleet)
+	s.changes("/fleet/do/reset", resetFleet)
 }
 
 func pauseRun(_ *visit, status rollout.RunStatus) (action, error) {

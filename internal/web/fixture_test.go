@@ -18,8 +18,11 @@ import (
 	"github.com/millrace/millrace/internal/api"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/diplomacy"
+	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/gamelist"
+	"github.com/millrace/millrace/internal/provider"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/web/runhistory"
 )
 
@@ -31,16 +34,17 @@ const hostile = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31mre
 
 // service is an API with one run, as the page sees it.
 type service struct {
-	mu      sync.Mutex
-	run     string // its name
-	token   string // of an operator; empty: nobody needs one
-	paused  bool
-	steps   []rollout.StepRecord
-	text    string // of every completion
-	reason  string // of every state and failure
-	changes []string
-	sampled int
-	stream  func(http.ResponseWriter) // answers /v1/stream
+	unscaled bool // no worker has a configuration of scaling
+	mu       sync.Mutex
+	run      string // its name
+	token    string // of an operator; empty: nobody needs one
+	paused   bool
+	steps    []rollout.StepRecord
+	text     string // of every completion
+	reason   string // of every state and failure
+	changes  []string
+	sampled  int
+	stream   func(http.ResponseWriter) // answers /v1/stream
 }
 
 func newService(steps int) *service {
@@ -122,6 +126,11 @@ func (s *service) document(path string) any {
 		return map[string]any{"engines": []rollout.Engine{s.engine()}}
 	case "/v1/engines/engine-0":
 		return s.engine()
+	case "/v1/fleet":
+		if s.unscaled {
+			return nil
+		}
+		return s.fleet()
 	case "/v1/runs/demo":
 		return api.RunView{RunStatus: s.status(), Buffer: rollout.BufferCounts{Ready: 2, InFlight: 1, Queued: 1},
 			Attempts: rollout.AttemptCounts{Failed: 3, ByCode: []rollout.FailedAttempts{{Code: "timeout", Attempts: 3,
@@ -151,6 +160,21 @@ func (s *service) document(path string) any {
 		return s.steps[step]
 	}
 	return nil
+}
+
+func (s *service) fleet() enginepool.View {
+	return enginepool.View{At: began.Add(time.Minute), Provider: "process", Wanted: 3, Started: 4, Why: "demo waits; " + s.reason,
+		Settings: scaling.Config{Policy: scaling.Starvation, Min: 1, Max: 8, Price: 2, Budget: 20}, Set: []string{"max"},
+		Actual: scaling.Engines{Starting: 1, Serving: 2}, Next: began.Add(2 * time.Minute), Cost: 1.25, Trouble: s.reason,
+		TroubleSince: began, Engines: []enginepool.Engine{{ID: "engine-0", Phase: enginepool.Serving, Since: began,
+			Instance: provider.Instance{URL: "http://127.0.0.1:2", State: provider.Running}},
+			{ID: "scaled-2", Phase: enginepool.Starting, Since: began, Instance: provider.Instance{State: provider.Pending,
+				Reason: s.reason}}},
+		Sample: scaling.Sample{Runs: []scaling.Run{{Name: "demo", C: 10, P: 30, Engines: 1, MaxEngines: 6}}},
+		Decisions: []scaling.Decision{{No: 1, At: began, From: 1, To: 3, Code: scaling.Buys, Reason: s.reason, Cost: 0.5,
+			Predicted: []scaling.Effect{{Run: "demo", BeforeSec: 30, PredictedSec: 11}}}},
+		Measured: map[int]scaling.Measured{1: {Decision: 1, Text: s.reason, Effects: []scaling.Effect{{Run: "demo",
+			BeforeSec: 30, MeasuredSec: 12}}}}}
 }
 
 // savedGame is one phase with a hostile order.

@@ -130,6 +130,8 @@ func topicPath(topic string) string {
 		return "/v1/runs/" + url.PathEscape(name) + "/waits"
 	case "engine":
 		return "/v1/engines/" + url.PathEscape(name)
+	case "fleet":
+		return "/v1/engines"
 	}
 	return "/v1/status"
 }

@@ -32,6 +32,7 @@ func (s *Site) overview(ctx context.Context, v *visit) (content, error) {
 	var engines struct {
 		Engines []rollout.Engine `json:"engines"`
 	}
+	var fleet pageview.FleetSummary
 	if status.Redis.Answers { // else what is wrong is all that can be shown
 		if err := v.api.get(ctx, "/v1/runs", &runs); err != nil {
 			return content{}, err
@@ -40,9 +41,17 @@ func (s *Site) overview(ctx context.Context, v *visit) (content, error) {
 			if err := v.api.get(ctx, "/v1/engines", &engines); err != nil {
 				return content{}, err
 			}
+			scaled, off, err := scaledFleet(ctx, v)
+			if err != nil {
+				return content{}, err
+			}
+			if off == "" {
+				fleet = pageview.FleetSummaryOf(scaled)
+			}
 		}
 	}
 	view := pageview.OverviewOf(status, s.knownRuns(ctx, v, status, runs.Runs), engines.Engines, v.grant.CoversAll())
+	view.Scaled = fleet
 	return content{template: "overview", title: "Runs and engines", live: "overview", data: struct {
 		pageview.Overview
 		Operates bool

@@ -97,6 +97,7 @@ func (s *Site) route() {
 	s.page("/{$}", s.overview)
 	s.page("/runs/{run}", s.run)
 	s.page("/engines/{id}", s.engine)
+	s.page("/fleet", s.fleet)
 	s.page("/runs/{run}/steps/{step}", s.step)
 	s.page("/runs/{run}/groups/{group}", s.group)
 	s.page("/runs/{run}/games/{group}/{sample}", s.game)
@@ -104,6 +105,7 @@ func (s *Site) route() {
 	s.mux.HandleFunc("GET /runs/{run}/games/{group}/{sample}/map.svg", s.gameMap)
 	s.mux.HandleFunc("GET /runs/{run}/charts/{chart}", s.chart)
 	s.mux.HandleFunc("GET /engines/{id}/charts/{chart}", s.engineChart)
+	s.mux.HandleFunc("GET /fleet/charts/{chart}", s.fleetChart)
 	s.routeActions()
 }
 

@@ -16,7 +16,8 @@ import (
 )
 
 var allPages = []string{"/", "/runs/demo", "/runs/demo/steps/5", "/runs/demo/groups/1", "/runs/demo/games/1/0",
-	"/runs/demo/games/1/0/turns/0", "/engines/engine-0", "/runs/demo/do/pause", "/runs/demo/do/stop",
+	"/runs/demo/games/1/0/turns/0", "/engines/engine-0", "/fleet",
+	"/fleet/do/set?set=max=4", "/fleet/do/reset", "/runs/demo/do/pause", "/runs/demo/do/stop",
 	"/runs/demo/do/set?set=buffer.depth=4", "/engines/engine-0/do/drain", "/engines/do/add"}
 
 // What anybody has written is text on every page: nothing of it is markup, commands a terminal, or turns the page.
@@ -42,6 +43,37 @@ func TestHostileTextIsHarmless(t *testing.T) {
 		if !strings.Contains(turn, want) {
 			t.Errorf("the turn's page lacks %q", want)
 		}
+	}
+}
+
+// The fleet's page says what is wanted and why, what decisions were to do and did, and how each setting is changed; one
+// that is not scaled says how that is turned on.
+func TestFleetPage(t *testing.T) {
+	t.Parallel()
+	s := newService(1)
+	server := site(t, s)
+	body := get(t, server, "/fleet")
+	for _, want := range []string{"<dt>wanted</dt><dd", "1 to 3", "demo: 30 s to 11 s", "demo: 30 s to 12 s",
+		"$6.00 per hour of $20.00", "millrace fleet set max=8", "<strong>an operator</strong>", `href="engines/engine-0"`, "30 s with 1 engines",
+		`<strong id="engines">Engines wanted and there`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the fleet's page lacks %q", want)
+		}
+	}
+	if shown := get(t, server, "/fleet/do/set?set=max=4"); !strings.Contains(shown, "max: 8 becomes 4") {
+		t.Error("it is not said what a change does")
+	}
+	if overview := get(t, server, "/"); !strings.Contains(overview, "2 of 3 wanted engines, 1 starting") {
+		t.Error("the overview does not say how the fleet is scaled")
+	}
+	unscaled := newService(1)
+	unscaled.unscaled = true
+	server = site(t, unscaled)
+	if body := get(t, server, "/fleet"); !strings.Contains(body, "there is nothing at /v1/fleet") {
+		t.Error("the page of a fleet that is not scaled does not say why")
+	}
+	if overview := get(t, server, "/"); strings.Contains(overview, "wanted engine") {
+		t.Error("the overview speaks of scaling where there is none")
 	}
 }
 
@@ -149,7 +181,7 @@ func TestActions(t *testing.T) {
 	if got := send(reader, "same-origin", "/runs/demo/do/pause", ""); got != http.StatusForbidden {
 		t.Errorf("a reader's form: %d", got)
 	}
-	for _, path := range []string{"/runs/demo/do/set", "/engines/do/add"} {
+	for _, path := range []string{"/runs/demo/do/set", "/engines/do/add", "/fleet/do/set"} {
 		if got := send(operator, "same-origin", path, ""); got != http.StatusUnprocessableEntity {
 			t.Errorf("%s of an empty form: %d", path, got)
 		}
@@ -162,6 +194,8 @@ func TestActions(t *testing.T) {
 		{"/runs/demo/do/resume", "", `PATCH /v1/runs/demo {"paused":false}`},
 		{"/runs/demo/do/set", "set=buffer.depth%3D4", `PATCH /v1/runs/demo {"depth":4}`},
 		{"/runs/demo/do/stop", "reason=enough", `POST /v1/runs/demo/stop {"reason":"enough"}`},
+		{"/fleet/do/set", "set=min%3D2+queue.target_inputs%3D", `PATCH /v1/fleet {"min":2,"queue":{"target_inputs":null}}`},
+		{"/fleet/do/reset", "", `PATCH /v1/fleet {"reset":true}`},
 		{"/engines/engine-0/do/drain", "", `POST /v1/engines/engine-0/drain `},
 		{"/engines/engine-0/do/remove", "", `DELETE /v1/engines/engine-0 `},
 		{"/engines/do/add", "url=http%3A%2F%2Fgpu%3A8000", `PUT /v1/engines/gpu-8000 {"url":"http://gpu:8000"}`},

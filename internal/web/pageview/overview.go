@@ -24,6 +24,7 @@ type Overview struct {
 	Engines   []EngineRow
 	ShowFleet bool // the visitor may see what all runs share
 	Totals    []Figure
+	Scaled    FleetSummary
 }
 
 // Figure is one number with its name.

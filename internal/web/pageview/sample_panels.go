@@ -1,7 +1,6 @@
 package pageview
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -164,46 +163,31 @@ func (w Window) enginePanels(id rollout.EngineID, fleet runhistory.Facts) []Pane
 
 // loads is a chart of an engine's samples: means of equal parts of the window, with a gap where there are none.
 func (w Window) loads(p Panel, unit string, loads []runhistory.Load, flags []chart.Flag, all ...loadSeries) Panel {
-	p.Table.Unit = unit
-	c := chart.Panel{Flags: flags}
-	for _, s := range all {
-		p.Table.Columns = append(p.Table.Columns, s.name)
-		p.Legend = append(p.Legend, Legend{s.class, s.name})
-		c.Lines = append(c.Lines, chart.PanelLine{Name: s.name, Class: s.class})
+	names := make([]Legend, len(all))
+	for i, s := range all {
+		names[i] = Legend{s.class, s.name}
 	}
-	parts := w.loadParts(loads)
-	sums, counts := make([][]float64, parts), make([]float64, parts)
-	width := w.seconds() / float64(parts)
+	parts := w.parts(w.loadParts(loads))
+	counts := make([]float64, len(parts))
 	for i := range loads {
-		k := int(math.Floor((sec(loads[i].At) - sec(w.From)) / width))
-		if k < 0 || k >= parts {
+		k := w.partOf(loads[i].At, len(parts))
+		if k < 0 {
 			continue
 		}
-		if sums[k] == nil {
-			sums[k] = make([]float64, len(all))
+		if parts[k].values == nil {
+			parts[k].values = make([]float64, len(all))
 		}
 		counts[k]++
 		for j, s := range all {
-			sums[k][j] += s.of(&loads[i])
+			parts[k].values[j] += s.of(&loads[i])
 		}
 	}
 	for k := range parts {
-		from := sec(w.From) + float64(k)*width
-		for j := range all {
-			value := math.NaN()
-			if counts[k] > 0 {
-				sums[k][j] /= counts[k]
-				value = sums[k][j]
-			}
-			c.Lines[j].Points = append(c.Lines[j].Points, chart.Point{X: from + width/2, Y: value})
-		}
-		if counts[k] > 0 {
-			p.Table.add(units.Seconds(width), at(from+width), sums[k]...)
-			c.Columns = append(c.Columns, chart.Column{From: from, To: from + width,
-				Tip: p.Table.tip(len(p.Table.Rows) - 1)})
+		for j := range parts[k].values {
+			parts[k].values[j] /= counts[k]
 		}
 	}
-	return w.panel(p, c)
+	return w.overTime(p, unit, names, parts, chart.Panel{Flags: flags})
 }
 
 // loadParts is how many parts a window of samples has: none so short that it lies between two of them.

@@ -75,23 +75,17 @@ type series struct {
 
 // lines is a chart of lines over the steps.
 func (w Window) lines(p Panel, unit string, buckets []bucket, guides []chart.Guide, all ...series) Panel {
-	p.Table.Unit = unit
-	c := chart.Panel{Guides: guides}
-	for _, s := range all {
-		p.Table.Columns = append(p.Table.Columns, s.name)
-		p.Legend = append(p.Legend, Legend{s.class, s.name})
-		c.Lines = append(c.Lines, chart.PanelLine{Name: s.name, Class: s.class})
+	names, parts := make([]Legend, len(all)), make([]stretch, len(buckets))
+	for i, s := range all {
+		names[i] = Legend{s.class, s.name}
 	}
 	for k, b := range buckets {
-		values := make([]float64, len(all))
+		parts[k] = stretch{b.from, b.to, b.name(), make([]float64, len(all))}
 		for i, s := range all {
-			values[i] = s.of(b)
-			c.Lines[i].Points = append(c.Lines[i].Points, chart.Point{X: (b.from + b.to) / 2, Y: values[i]})
+			parts[k].values[i] = s.of(b)
 		}
-		p.Table.add(b.name(), at(b.to), values...)
-		c.Columns = append(c.Columns, chart.Column{From: b.from, To: b.to, Tip: p.Table.tip(k)})
 	}
-	return w.panel(p, c)
+	return w.overTime(p, unit, names, parts, chart.Panel{Guides: guides})
 }
 
 func (w Window) staleness(buckets []bucket, most int64) Panel {

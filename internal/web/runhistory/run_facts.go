@@ -57,6 +57,13 @@ type Facts struct {
 	Rates      []Rate
 	Levels     []Level
 	Loads      []Load
+	Scalings   []Scaling
+}
+
+// Scaling is a decision about how many engines there are to be.
+type Scaling struct {
+	At       time.Time
+	From, To int
 }
 
 // The bounds of Facts.
@@ -64,6 +71,7 @@ const (
 	mostHappenings = 2_000
 	mostFailures   = 20_000
 	mostRates      = 20_000
+	mostScalings   = 5_000
 )
 
 // kindsOfRun and kindsOfFleet are the facts that are read.
@@ -127,6 +135,7 @@ func (f *Facts) add(e telemetry.Event) {
 		happened(EngineChanged, text)
 	case telemetry.FleetScaled:
 		happened(FleetScaled, fmt.Sprintf("%d engines wanted, were %d: %s", b.To, b.From, b.Reason))
+		f.Scalings = append(f.Scalings, Scaling{e.At, b.From, b.To})
 	case telemetry.FleetMeasured:
 		happened(FleetScaled, b.Text)
 	case telemetry.ProviderChanged:
@@ -147,6 +156,7 @@ func (f *Facts) bound() {
 	f.Happenings = latest(f.Happenings, mostHappenings)
 	f.Failures = latest(f.Failures, mostFailures)
 	f.Rates = latest(f.Rates, mostRates)
+	f.Scalings = latest(f.Scalings, mostScalings)
 }
 
 func latest[T any](all []T, most int) []T {
