@@ -116,6 +116,74 @@ func TestEnginesServeAgainWhenRedisHasGoneBack(t *testing.T) {
 	}
 }
 
+// On a real Redis that is killed and comes back with its last snapshot: what an engine lists without a record is to be
+// loaded again, once; what it lists later without one is not ours. So it is with an engine that Redis has forgotten.
+func TestLoadRecordsAreComparedWhenRedisIsRestarted(t *testing.T) {
+	t.Parallel()
+	dir, at := t.TempDir(), redistest.Port(t)
+	addr, stop := redistest.Start(t, dir, at, "--appendonly", "no")
+	defer func() { stop() }()
+	rdb, ctx := redistest.Client(t, addr, 0), t.Context()
+	r := fleet.NewRegistry(rdb, "test", time.Now)
+	join := func(id rollout.EngineID) {
+		t.Helper()
+		if _, err := r.Add(ctx, rollout.Engine{ID: id, URL: "http://" + string(id) + ":8000"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, lost, theirs := adapter(1), adapter(2), adapter(3)
+	load := func(id rollout.EngineID, a fleet.Adapter) {
+		t.Helper()
+		if err := r.RecordLoad(ctx, id, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// records is what is known of an engine that lists adapters: + as ours, ? as to be loaded again.
+	records := func(r *fleet.Registry, id rollout.EngineID, listed ...fleet.Adapter) string {
+		t.Helper()
+		roots := map[string]string{}
+		for _, a := range listed {
+			roots[a.Name] = a.Path
+		}
+		known, err := r.ComparedLoads(ctx, id, roots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, name := range slices.Sorted(maps.Keys(known)) {
+			out = append(out, name+map[bool]string{true: "?", false: "+"}[known[name].Reload])
+		}
+		return strings.Join(out, " ")
+	}
+	expect := func(what, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	join("a")
+	load("a", kept)
+	expect("of a new engine", records(r, "a", kept, theirs), "demo-v1+")
+	if err := rdb.Save(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	load("a", lost)
+	join("b")
+	load("b", lost)
+	expect("before", records(r, "a", kept, lost), "demo-v1+ demo-v2+")
+
+	stop()
+	_, stop = redistest.Start(t, dir, at, "--appendonly", "no")
+	join("b")
+	for _, r := range []*fleet.Registry{r, fleet.NewRegistry(rdb, "test", time.Now)} { // the second knew nothing
+		expect("of an engine whose record is lost", records(r, "a", kept, lost), "demo-v1+ demo-v2?")
+		expect("of an engine that is lost", records(r, "b", lost), "demo-v2?")
+		expect("of what appears later", records(r, "a", kept, lost, theirs), "demo-v1+ demo-v2?")
+	}
+	load("a", lost)
+	expect("when it is loaded again", records(r, "a", kept, lost, theirs), "demo-v1+ demo-v2+")
+}
+
 // weighedEngine knows which weights it has under a name.
 type weighedEngine struct {
 	*fakeEngine
