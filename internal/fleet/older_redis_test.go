@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -182,6 +183,68 @@ func TestLoadRecordsAreComparedWhenRedisIsRestarted(t *testing.T) {
 	}
 	load("a", lost)
 	expect("when it is loaded again", records(r, "a", kept, lost, theirs), "demo-v1+ demo-v2+")
+}
+
+// What operators did to the fleet since Redis was saved is done again: an engine that they added is back, one that they
+// removed goes. Those of a list are the list's affair, and a restart that has lost nothing changes nothing.
+func TestOperatorsEnginesOutlastAnOlderRedis(t *testing.T) {
+	t.Parallel()
+	rdb, ctx := newForgettingRedis(t), t.Context()
+	r := fleet.NewRegistry(rdb, "test", time.Now)
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	engine := func(id rollout.EngineID) rollout.Engine {
+		return rollout.Engine{ID: id, URL: "http://" + string(id) + ":8000", MaxInFlight: 7}
+	}
+	add := func(id rollout.EngineID) {
+		t.Helper()
+		_, err := r.Add(ctx, engine(id))
+		ok(err)
+	}
+	members := func() string {
+		t.Helper()
+		all, err := r.Members(ctx)
+		ok(err)
+		var out []string
+		for _, m := range all {
+			out = append(out, string(m.ID)+map[bool]string{true: " leaves"}[m.Leave])
+		}
+		return strings.Join(out, ", ")
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		if got := members(); got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	guard := fleet.NewRedisLossGuard(rdb, "test", "own", r, slog.New(slog.DiscardHandler))
+	add("kept")
+	add("removed")
+	ok(guard.Look(ctx))
+	rdb.save(t)
+	add("added")
+	ok(r.AddListed(ctx, engine("listed"), "a file"))
+	ok(r.Remove(ctx, "removed", true))
+	ok(guard.Look(ctx))
+	ok(rdb.HDel(ctx, "test:{fleet}:members", "removed").Err()) // as the keeper does, when it has drained
+	ok(guard.Look(ctx))
+
+	rdb.goBack(t)
+	ok(guard.Look(ctx))
+	expect("after Redis went back", "added, kept, removed leaves")
+	ok(rdb.HDel(ctx, "test:{fleet}:members", "removed").Err())
+	rdb.life++ // an ordinary restart, right after it has left
+	ok(guard.Look(ctx))
+	expect("after a restart", "added, kept")
+	add("removed")
+	ok(guard.Look(ctx))
+	rdb.life++
+	ok(guard.Look(ctx))
+	expect("added again", "added, kept, removed")
 }
 
 // weighedEngine knows which weights it has under a name.
