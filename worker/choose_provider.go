@@ -18,7 +18,7 @@ func chooseProvider(cfg config.Service, log *slog.Logger) (provider.Provider, er
 	case config.ProviderAdvise:
 		return nil, nil
 	case config.ProviderKubernetes:
-		return kubernetes.New(*s.Kubernetes, cfg.Redis.Prefix, log)
+		return kubernetes.New(*s.Kubernetes, connections.DeploymentName(cfg), log)
 	case config.ProviderProcess:
 		return engineprocess.New(*s.Process, connections.DeploymentName(cfg))
 	case config.ProviderExec:
