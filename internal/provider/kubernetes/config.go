@@ -43,8 +43,8 @@ var Keys = settings.Table{Keys: []settings.Key{
 			"or what KUBECONFIG names"},
 	{Path: "context", Doc: "one of the kubeconfig's contexts; empty: its current one"},
 	{Path: "deployment", Example: "rl-team-a",
-		Doc: "tells this deployment's pods from those of others in the namespace; empty: a name made of redis.prefix and of " +
-			"the Redis, so that pods are others' once the service has moved to another Redis"},
+		Doc: "tells this deployment's pods from those of others in the namespace; empty: a name made of redis.prefix and " +
+			"of the Redis, so that pods are others' once the service has moved to another Redis"},
 	{Path: "port", Default: 8000, Min: settings.Bound(1), Max: settings.Bound(65535),
 		Doc: "where the engine listens in its pod"},
 	{Path: "scheme", Default: "http", OneOf: []string{"http", "https"}, Doc: "how the engine is spoken to"},
