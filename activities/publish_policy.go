@@ -35,6 +35,8 @@ type Fleet interface {
 	History(ctx context.Context) (string, error)
 	DoubtLoads(ctx context.Context) error
 	Keep(ctx context.Context, beat func()) error
+	// EndScaling says that nobody scales the fleet any more.
+	EndScaling(ctx context.Context, at time.Time) error
 }
 
 // ReadyEngines lists the engines that must have a new adapter before it serves.

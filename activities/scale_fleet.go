@@ -3,9 +3,29 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
 
+	"github.com/millrace/millrace/internal/enginepool"
+	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/fleetsample"
+	"github.com/millrace/millrace/internal/provider"
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
 )
+
+// Scaling is the activities by which the fleet is scaled. They have a task queue of their own, of workers whose
+// configuration says how: what gets engines may belong to a host.
+type Scaling struct {
+	Provider provider.Provider // nil: nothing gets engines, others go by the number that is wanted
+	Sampler  Sampler
+	Fleet    ScaledFleet
+	Now      func() time.Time
+	Log      *slog.Logger
+}
 
 // Sampler measures what scaling is decided on.
 type Sampler interface {
@@ -13,4 +33,274 @@ type Sampler interface {
 	// engines are counted from the fleet's members. What it must remember for the next one is JSON and bounded, some
 	// KiB: it is kept in a workflow's history.
 	Sample(ctx context.Context, memory json.RawMessage) (scaling.Sample, json.RawMessage, error)
+}
+
+// ScaledFleet is what scaling needs of the fleet's registry.
+type ScaledFleet interface {
+	Bought(ctx context.Context) (bought []enginepool.Member, all []rollout.Engine, err error)
+	Removed(ctx context.Context) ([]rollout.EngineID, error)
+	AddListed(ctx context.Context, e rollout.Engine, source string) error
+	Drain(ctx context.Context, id rollout.EngineID, now bool) error
+	Dismiss(ctx context.Context, id rollout.EngineID) error
+	SaveScaling(ctx context.Context, v enginepool.View) error
+	Scaling(ctx context.Context) (v enginepool.View, scaled bool, err error)
+}
+
+// ScalingConfig is the configuration's section, as far as a workflow goes by it.
+type ScalingConfig struct {
+	Provider string           `json:"provider"`
+	Queue    string           `json:"queue"` // of the activities that touch the provider
+	Window   rollout.Duration `json:"window"`
+	Config   scaling.Config   `json:"config"`
+}
+
+// ScalingState is all that is remembered of a fleet that is scaled. It is bounded, and JSON.
+type ScalingState struct {
+	Machine   *scaling.State           `json:"machine,omitempty"` // nil: nothing was decided yet
+	Pool      enginepool.State         `json:"pool"`
+	Memory    json.RawMessage          `json:"memory,omitempty"` // of the sampler
+	Sample    scaling.Sample           `json:"sample"`           // the newest
+	Decisions []scaling.Decision       `json:"decisions,omitempty"`
+	Measured  map[int]scaling.Measured `json:"measured,omitempty"`
+}
+
+// ScaleInput is what one look at the fleet goes by.
+type ScaleInput struct {
+	Configured ScalingConfig       `json:"configured"`
+	Overrides  scaling.Overrides   `json:"overrides,omitempty"`
+	State      ScalingState        `json:"state"`
+	UnderWay   []rollout.EngineID  `json:"under_way,omitempty"`
+	Results    []enginepool.Result `json:"results,omitempty"`
+}
+
+// ScaleResult is what a look led to.
+type ScaleResult struct {
+	State    ScalingState         `json:"state"`
+	Commands []enginepool.Command `json:"commands,omitempty"`
+	Decided  []scaling.Decision   `json:"decided,omitempty"`
+	Measured []scaling.Measured   `json:"measured,omitempty"`
+	// Troubled says that the provider's trouble began or ended.
+	Troubled bool             `json:"troubled,omitempty"`
+	LookIn   rollout.Duration `json:"look_in"` // until the next look
+}
+
+// decisionsKept is how many decisions are told with the newest.
+const decisionsKept = 20
+
+// How long a provider may take to list its engines.
+const listTimeout = 30 * time.Second
+
+// ScaleFleet looks at the fleet and at what the provider lists, decides on a sample when one is due, and plans what is
+// to be done about engines. It does nothing of it: what it returns is in history first. What is told of the fleet is
+// saved already, and will be again.
+func (a *Scaling) ScaleFleet(ctx context.Context, in ScaleInput) (ScaleResult, error) {
+	beat := startHeartbeat(ctx, time.Second)
+	defer beat.stop()
+	l := &scalingLook{Scaling: a, ScaleInput: in, now: a.Now().UTC()}
+	if err := l.begin(ctx); err != nil {
+		return ScaleResult{}, typed(err)
+	}
+	if err := l.decide(ctx); err != nil {
+		return ScaleResult{}, typed(err)
+	}
+	if err := l.plan(ctx); err != nil {
+		return ScaleResult{}, typed(err)
+	}
+	return l.result, typed(a.Fleet.SaveScaling(ctx, l.view()))
+}
+
+// scalingLook is one look at the fleet.
+type scalingLook struct {
+	*Scaling
+	ScaleInput
+	now     time.Time
+	machine *scaling.Machine
+	pool    *enginepool.Pool
+	bought  []enginepool.Member
+	others  scaling.Engines // that nobody has bought
+	result  ScaleResult
+}
+
+// begin goes on with what is remembered. Where nothing is, what was told last says how many ids were given out, and
+// how many engines were wanted: they are still there.
+func (l *scalingLook) begin(ctx context.Context) (err error) {
+	bought, all, err := l.Fleet.Bought(ctx)
+	if err != nil {
+		return err
+	}
+	l.bought, l.others = bought, fleetsample.Others(all)
+	settings := l.Overrides.Over(l.Configured.Config)
+	if l.State.Machine != nil {
+		if l.machine, err = scaling.Restore(*l.State.Machine); err == nil {
+			l.pool, err = enginepool.Restore(l.State.Pool)
+		}
+		if err == nil && l.machine.Config != settings {
+			l.take(l.machine.Handle(scaling.Set{At: l.now, Config: settings}))
+		}
+		return err
+	}
+	if l.machine, err = scaling.New(settings); err != nil {
+		return rollout.Fail(rollout.Permanent, rollout.CodeInternal, err)
+	}
+	l.pool = enginepool.New()
+	last, scaled, err := l.Fleet.Scaling(ctx)
+	if err != nil || !scaled {
+		return err
+	}
+	l.pool.Started = last.Started
+	if n := len(last.Decisions); n > 0 {
+		l.machine.Decisions = last.Decisions[n-1].No
+		l.State.Decisions, l.State.Measured = last.Decisions, last.Measured
+	}
+	if settings.Policy != scaling.Fixed {
+		l.machine.Wanted = min(max(last.Wanted, l.machine.Wanted), settings.Max)
+	}
+	return nil
+}
+
+// decide lets the machine decide on a sample, when one is due.
+func (l *scalingLook) decide(ctx context.Context) error {
+	window := l.Configured.Window.Std()
+	if age := l.now.Sub(l.machine.At); !l.machine.At.IsZero() && age < window-window/20 {
+		return nil
+	}
+	sample, memory, err := l.Sampler.Sample(ctx, l.State.Memory)
+	if err != nil {
+		return err
+	}
+	if l.Provider != nil {
+		sample.Engines = l.engines()
+	}
+	if cold := l.pool.ColdStartSec(); cold > 0 {
+		sample.ColdStartSec = max(0, cold-float64(sample.Adapters)*sample.LoadSec)
+	}
+	l.State.Memory, l.State.Sample = memory, sample
+	l.take(l.machine.Handle(sample))
+	return nil
+}
+
+// engines counts all engines by state: those that were bought by what the pool knows, the others by what is seen.
+func (l *scalingLook) engines() scaling.Engines {
+	n := l.pool.Count()
+	n.Starting += l.others.Starting
+	n.Serving += l.others.Serving
+	n.Draining += l.others.Draining
+	return n
+}
+
+// take keeps what the machine says.
+func (l *scalingLook) take(commands []scaling.Command) {
+	for _, c := range commands {
+		switch c := c.(type) {
+		case scaling.Change:
+			l.result.Decided = append(l.result.Decided, c.Decision)
+			l.State.Decisions = append(l.State.Decisions, c.Decision)
+		case scaling.Measured:
+			l.result.Measured = append(l.result.Measured, c)
+			if l.State.Measured == nil {
+				l.State.Measured = map[int]scaling.Measured{}
+			}
+			l.State.Measured[c.Decision] = c
+		}
+	}
+	if n := len(l.State.Decisions); n > decisionsKept {
+		l.State.Decisions = slices.Clone(l.State.Decisions[n-decisionsKept:])
+	}
+	for no := range l.State.Measured {
+		if len(l.State.Decisions) > 0 && no < l.State.Decisions[0].No {
+			delete(l.State.Measured, no)
+		}
+	}
+}
+
+// plan lets the pool say what is to be done, and when to look again.
+func (l *scalingLook) plan(ctx context.Context) error {
+	window := l.Configured.Window.Std()
+	due := max(0, l.machine.At.Add(window).Sub(l.now))
+	l.result.LookIn = rollout.Duration(due)
+	if l.Provider != nil {
+		trouble := l.pool.Trouble
+		seen := enginepool.Seen{At: l.now, Wanted: max(0, l.machine.Wanted-l.others.Alive()), Members: l.bought,
+			UnderWay: l.UnderWay, Results: l.Results}
+		var err error
+		if seen.Removed, err = l.Fleet.Removed(ctx); err != nil {
+			return err
+		}
+		listing, cancel := context.WithTimeout(ctx, listTimeout)
+		defer cancel()
+		if seen.Listed, err = l.Provider.List(listing); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			seen.ListFault = oneLine(err)
+		}
+		l.result.Commands = l.pool.Handle(seen)
+		l.result.Troubled = (trouble == "") != (l.pool.Trouble == "")
+		l.result.LookIn = rollout.Duration(min(due, l.pool.NextLook(l.now, seen.Wanted, window)))
+	}
+	l.State.Machine, l.State.Pool = &l.machine.State, l.pool.State
+	l.result.State = l.State
+	return nil
+}
+
+// oneLine is an error in a line.
+func oneLine(err error) string {
+	const most = 500
+	text := err.Error()
+	if errors.Is(err, context.DeadlineExceeded) {
+		text = fmt.Sprintf("no answer within %v: %v", listTimeout, err)
+	}
+	return text[:min(len(text), most)]
+}
+
+// view is what is told of the fleet.
+func (l *scalingLook) view() enginepool.View {
+	m, s := l.machine, l.State
+	actual := l.engines()
+	if l.Provider == nil {
+		actual = s.Sample.Engines
+	}
+	return enginepool.View{
+		At: m.At, Provider: l.Configured.Provider, Settings: m.Config, Set: l.Overrides.Names(), Wanted: m.Wanted,
+		Actual: actual, Why: m.Why, Next: m.Next, Cost: m.Cost, Engines: l.pool.Told(), Sample: s.Sample,
+		Decisions: s.Decisions, Measured: s.Measured, Trouble: l.pool.Trouble, TroubleSince: l.pool.TroubleSince,
+		Started: l.pool.Started,
+	}
+}
+
+// PerformScaling does one thing about one engine. What the provider or the fleet refuses is a result: it is for the
+// pool to say when that is tried again.
+func (a *Scaling) PerformScaling(ctx context.Context, c enginepool.Command) (enginepool.Result, error) {
+	beat := startHeartbeat(ctx, time.Second)
+	defer beat.stop()
+	result := enginepool.Result{Do: c.Do, ID: c.ID}
+	err := a.perform(ctx, c)
+	if ctx.Err() != nil {
+		return result, ctx.Err() // this worker ends; another one does it
+	}
+	if err != nil {
+		a.Log.Warn("scaling", "do", c.Do, "engine", c.ID, "error", err)
+		result.Fault = oneLine(err)
+	}
+	return result, nil
+}
+
+func (a *Scaling) perform(ctx context.Context, c enginepool.Command) error {
+	switch c.Do {
+	case enginepool.DoStart:
+		return a.Provider.Start(ctx, c.ID)
+	case enginepool.DoStop:
+		return a.Provider.Stop(ctx, c.ID)
+	case enginepool.DoJoin:
+		return a.Fleet.AddListed(ctx, rollout.Engine{ID: c.ID, URL: c.URL, MaxInFlight: c.MaxInFlight}, fleet.SourceScaling)
+	case enginepool.DoDrain:
+		err := a.Fleet.Drain(ctx, c.ID, c.Recall)
+		if rollout.Refused(err, rollout.NoSuchEngine) {
+			return nil
+		}
+		return err
+	case enginepool.DoLeave:
+		return a.Fleet.Dismiss(ctx, c.ID)
+	}
+	return fmt.Errorf("an action of newer code: %s", c.Do)
 }

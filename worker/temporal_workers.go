@@ -24,8 +24,8 @@ import (
 // is done. Games have slots of their own, so that hundreds of them, which mostly wait, never hold up the rest.
 // polling is true while it asks for work; Temporal calls it what the registry of workers does.
 func serveTemporal(
-	ctx context.Context, cfg config.Service, b *connections.Set, acts *activities.Activities, polling *atomic.Bool,
-	self string, version []interceptor.WorkerInterceptor,
+	ctx context.Context, cfg config.Service, b *connections.Set, acts *activities.Activities, scale *fleetScaling,
+	polling *atomic.Bool, self string, version []interceptor.WorkerInterceptor,
 ) error {
 	fatal := make(chan error, 1)
 	common := sdkworker.Options{
@@ -65,11 +65,18 @@ func serveTemporal(
 		return err
 	}
 	defer w.Stop()
+	if scale.acts != nil {
+		scaling, err := startWhenThere(ctx, func() sdkworker.Worker { return scale.worker(common) }, b.Log)
+		if err != nil {
+			return err
+		}
+		defer scaling.Stop()
+	}
 	polling.Store(true)
 	defer polling.Store(false)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return games.Run(ctx) })
-	g.Go(func() error { return keepKeeper(ctx, b) })
+	g.Go(func() error { return keepKeepers(ctx, b, scale) })
 	g.Go(func() error { b.Control.Attributes.Keep(ctx); return nil })
 	g.Go(func() error {
 		select {
@@ -123,13 +130,16 @@ func startWhenThere(ctx context.Context, build func() sdkworker.Worker,
 // somebody has ended that workflow or Temporal has lost it, and a worker is alive.
 const keeperEvery = 10 * time.Second
 
-// keepKeeper sees to it that the workflow runs that keeps the fleet, until ctx is done.
-func keepKeeper(ctx context.Context, b *connections.Set) error {
+// keepKeepers sees to it that the workflows run that keep and that scale the fleet, until ctx is done.
+func keepKeepers(ctx context.Context, b *connections.Set, scale *fleetScaling) error {
 	for {
 		wait := keeperEvery
 		if err := b.Control.EnsureFleet(ctx); err != nil && ctx.Err() == nil {
 			b.Log.Warn("start the fleet's keeper", "error", err)
 			wait = time.Second
+		}
+		if err := scale.ensure(ctx); err != nil && ctx.Err() == nil {
+			b.Log.Warn("scale the fleet", "error", err)
 		}
 		if err := retry.Pause(ctx, wait); err != nil {
 			return err

@@ -64,6 +64,7 @@ func run(
 	cfg.Worker.Games, slotsFrom = chooseSlots(cfg.Worker.Games)
 	logger.Info("slots for games", "slots", cfg.Worker.Games, "from", slotsFrom)
 	self := describeSelf(cfg.Worker.Games, slotsFrom)
+	self.Scales = cfg.Scaling != nil
 	dispatchLog, err := openDispatchLog(cfg.Worker.DispatchLog, logger)
 	if err != nil {
 		return err
@@ -83,6 +84,10 @@ func run(
 	engines := newEngines(current, b, clients, files)
 	acts := newActivities(b, dispatcher, engines, files, current, pace, logger)
 	if err := activities.Validate(acts); err != nil {
+		return err
+	}
+	scale, err := newFleetScaling(cfg, b)
+	if err != nil {
 		return err
 	}
 	inStep := fleetsync.Sync{
@@ -105,7 +110,7 @@ func run(
 			func(ctx context.Context) error { return health.serve(ctx, cfg.Worker.Listen) },
 		},
 		func(ctx context.Context) error {
-			return serveTemporal(ctx, cfg, b, acts, &health.polling, self.ID, version)
+			return serveTemporal(ctx, cfg, b, acts, scale, &health.polling, self.ID, version)
 		})
 }
 

@@ -34,6 +34,7 @@ type story struct {
 	run    rollout.RunName
 	tell   func(w *liveWorld)
 	pinned func(run rollout.RunName) []string // ids of the workflows whose histories are recorded
+	noRun  bool                               // the story is of the fleet, and replays what it leaves
 }
 
 var stories = []story{
@@ -49,6 +50,9 @@ var stories = []story{
 	{run: "heavy", tell: heavy, pinned: withGroups()},
 	{run: "deserted", tell: deserted, pinned: withGroups()},
 	{run: "wide", tell: wide, pinned: withGroups(0)},
+	{run: "scaled", tell: scaled, pinned: func(run rollout.RunName) []string {
+		return []string{workflows.Deployment(run).ScalingID()}
+	}, noRun: true},
 }
 
 // withGroups names a run's workflow and those of some of its groups.
@@ -84,7 +88,9 @@ func TestRunsOnARealServer(t *testing.T) {
 			w := newLiveWorld(t, server.Client(), s.run)
 			defer w.close()
 			s.tell(w)
-			w.replayAll()
+			if !s.noRun {
+				w.replayAll()
+			}
 			if *record != "" {
 				for _, id := range s.pinned(s.run) {
 					for i, h := range executionsOf(t, w.temporal, id) {
@@ -205,6 +211,7 @@ func newLiveWorld(t *testing.T, c client.Client, run rollout.RunName) *liveWorld
 	control.RegisterWorkflow(workflows.Run)
 	control.RegisterWorkflow(workflows.Group)
 	control.RegisterWorkflow(workflows.Fleet)
+	control.RegisterWorkflow(workflows.FleetScaling)
 	control.RegisterActivity(acts)
 	games := worker.New(c, queues.Of(run).Games, worker.Options{DisableWorkflowWorker: true})
 	games.RegisterActivity(acts)

@@ -5,4 +5,5 @@ func Register(to interface{ RegisterWorkflow(any) }) {
 	to.RegisterWorkflow(Run)
 	to.RegisterWorkflow(Group)
 	to.RegisterWorkflow(Fleet)
+	to.RegisterWorkflow(FleetScaling)
 }

@@ -41,6 +41,7 @@ func replayer() worker.WorkflowReplayer {
 	r.RegisterWorkflow(workflows.Run)
 	r.RegisterWorkflow(workflows.Group)
 	r.RegisterWorkflow(workflows.Fleet)
+	r.RegisterWorkflow(workflows.FleetScaling)
 	return r
 }
 

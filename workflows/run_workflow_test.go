@@ -165,6 +165,8 @@ func (f *memoryFleet) goBack() {
 	f.wanted, f.adapters = nil, nil
 }
 
+func (f *memoryFleet) EndScaling(context.Context, time.Time) error { return nil }
+
 func (f *memoryFleet) DoubtLoads(context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

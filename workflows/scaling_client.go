@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
 )
@@ -42,6 +44,62 @@ func (c *Client) SetScaling(ctx context.Context, change scaling.SettingsChange) 
 		return now, notScaled()
 	}
 	return now, c.failed("set how the fleet is scaled", "", err)
+}
+
+// EnsureScaling starts the workflow that scales the fleet, unless it runs.
+func (c *Client) EnsureScaling(ctx context.Context, cfg activities.ScalingConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                       c.Deployment.ScalingID(),
+		TaskQueue:                c.Deployment.Queues().Control,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		StaticSummary:            "scales the fleet of the deployment " + string(c.Deployment),
+		StaticDetails:            "See `millrace fleet show`.",
+	}, FleetScaling, ScalingInput{Configured: cfg})
+	if err != nil {
+		return c.failed("start scaling", "", err)
+	}
+	return nil
+}
+
+// ConfigureScaling gives the workflow that scales the fleet a worker's configuration. One whose engines would be got
+// elsewhere is refused while there are engines.
+func (c *Client) ConfigureScaling(ctx context.Context, cfg activities.ScalingConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: c.Deployment.ScalingID(), UpdateName: UpdateConfigure, Args: []any{cfg},
+		WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = handle.Get(ctx, nil)
+	}
+	if err != nil {
+		return c.failed("configure scaling", "", err)
+	}
+	return nil
+}
+
+// EndScaling says that no worker's configuration scales the fleet any more. Its engines are left as they are.
+func (c *Client) EndScaling(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := c.Temporal.SignalWorkflow(ctx, c.Deployment.ScalingID(), "", SignalUnconfigured, nil)
+	var notFound *serviceerror.NotFound
+	if err != nil && !errors.As(err, &notFound) {
+		return c.failed("end scaling", "", err)
+	}
+	return nil
+}
+
+// ScalingQueue is the task queue of what touches a provider. Engines of some providers belong to a host.
+func (d Deployment) ScalingQueue(provider, host string) string {
+	queue := d.Queues().Control + "/scaling/" + provider
+	if host != "" {
+		queue += "/" + host
+	}
+	return queue
 }
 
 func notScaled() error {

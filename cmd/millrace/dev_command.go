@@ -125,7 +125,9 @@ type devStack struct {
 	temporal string
 	server   string // URL
 	axiom    string // URL of the fake; empty: none
-	keep     bool   // something failed, and the logs may say why
+	// endEngines ends the engines that the worker has bought; nil: it buys none.
+	endEngines func()
+	keep       bool // something failed, and the logs may say why
 }
 
 func runDev(ctx context.Context, env environment, o devOptions) error {
@@ -344,8 +346,16 @@ func (d *devStack) startServer(ctx context.Context) error {
 	return nil
 }
 
-func (d *devStack) startWorker(context.Context) error {
-	if err := d.spawn("worker", d.self, d.workerArgs()...); err != nil {
+func (d *devStack) startWorker(ctx context.Context) error {
+	args := d.workerArgs()
+	if d.elastic() {
+		file, err := d.writeScaling(ctx)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--config", file)
+	}
+	if err := d.spawn("worker", d.self, args...); err != nil {
 		return err
 	}
 	d.env.say("worker running, process %d; kill -9 it and see; logs in %s",
@@ -362,6 +372,9 @@ func (d *devStack) stop(ctx context.Context) {
 		impatient, done := d.env.secondInterrupt(ctx)
 		d.group.Stop(impatient)
 		done()
+	}
+	if d.endEngines != nil {
+		d.endEngines()
 	}
 	if d.keep && d.dir != "" {
 		d.env.say("the logs are kept in %s", filepath.Join(d.dir, "logs"))

@@ -21,6 +21,9 @@ func (d *devStack) startEngines(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if d.elastic() {
+		return nil // its worker gets them
+	}
 	if len(d.opts.engines) == 0 {
 		return d.simulateEngines(ctx, client)
 	}

@@ -14,8 +14,9 @@ import (
 )
 
 // FuzzPool plays a pool in a world in which commands are performed not at all, once, twice or long after they were
-// given up, their answers are lost, the provider lists what was, engines die and machines are taken away, operators drain and
-// remove engines, and Redis forgets. Then the world calms down, and there must be what is wanted, and nothing else.
+// given up, their answers are lost, the provider lists what was, engines die and machines are taken from it, operators
+// drain and remove engines, and Redis forgets. Then the world calms down, and there must be what is wanted, and nothing
+// else.
 func FuzzPool(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint16(60+seed*10))

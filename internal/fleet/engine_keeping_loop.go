@@ -22,7 +22,8 @@ type engineLoop struct {
 	paces  *paces
 
 	health      engineHealth
-	misses      int // looks without an answer, in a row
+	misses      int  // looks without an answer, in a row
+	answered    bool // it has, since this loop watches it
 	backoff     probeBackoff
 	loads       adapterLoads
 	last        *reading // of the engine's counters; nil after a look in vain
@@ -60,8 +61,20 @@ func (l *engineLoop) run(ctx context.Context, wake <-chan struct{}) {
 		}
 		began := time.Now()
 		_ = l.round(ctx) // Keep watches Redis, and gives up when it stays unavailable
-		next.Reset(max(0, l.backoff.pause(began, l.cfg.Interval)-time.Since(began)))
+		pause := l.backoff.pause(began, l.cfg.Interval)
+		if l.startsUp(began) {
+			pause = l.cfg.Interval
+		}
+		next.Reset(max(0, pause-time.Since(began)))
 	}
+}
+
+// startsUpFor is how long an engine that was bought is looked at as often as one that answers, until it does for the
+// first time: somebody waits for it, and pays.
+const startsUpFor = time.Hour
+
+func (l *engineLoop) startsUp(now time.Time) bool {
+	return l.member.Source == SourceScaling && !l.answered && now.Sub(l.member.AddedAt) < startsUpFor
 }
 
 // round looks, and does what is decided until there is nothing more to decide on.
@@ -168,7 +181,7 @@ func (l *engineLoop) lookNow(ctx context.Context, was Observation, f *found) See
 		}
 		return Seen{Fault: "not answering: " + err.Error(), Misses: l.misses}
 	}
-	l.misses = 0
+	l.misses, l.answered = 0, true
 	l.backoff.reset()
 	return Seen{Models: models, Idle: l.scrape(ctx, f)}
 }

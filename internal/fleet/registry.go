@@ -123,10 +123,15 @@ func (r *Registry) Drain(ctx context.Context, id rollout.EngineID, now bool) err
 // Remove drains an engine and takes it out of the fleet when it has finished and unloaded its adapters; with now, or
 // when it is lost, as soon as what it has is dispatched elsewhere. Until then it is listed as draining.
 func (r *Registry) Remove(ctx context.Context, id rollout.EngineID, now bool) error {
+	bought := false
 	err := r.updateMember(ctx, id, func(m *Member) error {
 		m.Drain, m.Leave, m.Now = true, true, m.Now || now
+		bought = m.Source == SourceScaling
 		return nil
 	})
+	if err == nil && bought {
+		err = r.noteRemoved(ctx, id)
+	}
 	if err != nil {
 		return fmt.Errorf("remove engine: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -39,6 +40,17 @@ func (r *Registry) Scaling(ctx context.Context) (v enginepool.View, scaled bool,
 		return v, false, fmt.Errorf("what scaling does: %w", err)
 	}
 	return v, true, nil
+}
+
+// EndScaling says that nobody scales the fleet any more, since a time: its engines are left as they are.
+func (r *Registry) EndScaling(ctx context.Context, at time.Time) error {
+	v, scaled, err := r.Scaling(ctx)
+	if err != nil || !scaled || !v.EndedAt.IsZero() {
+		return err
+	}
+	v.EndedAt = at
+	v.Why = "no worker's configuration has a section `scaling` any more; engines are left as they are"
+	return r.SaveScaling(ctx, v)
 }
 
 func (r *Registry) scalingKey() string { return r.prefix + "scaling" }

@@ -12,6 +12,7 @@ type Worker struct {
 	LastSeen  time.Time       `json:"last_seen,omitzero"`
 	Slots     int             `json:"slots"`                // games that it may play at a time
 	SlotsFrom string          `json:"slots_from,omitempty"` // why so many, for people
+	Scales    bool            `json:"scales,omitempty"`     // its configuration scales the fleet
 	Games     int             `json:"games"`                // that it plays
 	ByRun     map[RunName]int `json:"games_by_run,omitempty"`
 	Breakers  []Breaker       `json:"breakers,omitempty"` // engines that it gives no requests for now
