@@ -68,6 +68,7 @@ func TestAServerTakesUpItsConfiguration(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
+	_, n = p.await(`key=log_level was=info is=error`, n)
 	for post() == http.StatusRequestEntityTooLarge {
 		if err := t.Context().Err(); err != nil {
 			t.Fatal("the bound is never the default again")

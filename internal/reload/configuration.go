@@ -53,18 +53,22 @@ func (c *Configuration) read() error {
 	}
 	is := was.Take(next)
 	c.now.Store(&is)
-	c.setLogLevel(is)
+	if next := level(is); is.Source.LogLevel != nil && next < is.Source.LogLevel.Level() {
+		is.Source.LogLevel.Set(next) // before it is said, where more is logged
+	}
 	for _, change := range live {
 		c.log.Info("taken up from the configuration", "key", change.Key, "was", change.From, "is", change.To)
+	}
+	if is.Source.LogLevel != nil {
+		is.Source.LogLevel.Set(level(is))
 	}
 	return c.apply(is)
 }
 
-func (c *Configuration) setLogLevel(is config.Service) {
-	var level slog.Level
-	if is.Source.LogLevel != nil && level.UnmarshalText([]byte(is.LogLevel)) == nil {
-		is.Source.LogLevel.Set(level)
-	}
+// level is the configuration's, which has been checked.
+func level(is config.Service) (l slog.Level) {
+	_ = l.UnmarshalText([]byte(is.LogLevel))
+	return l
 }
 
 func (c *Configuration) apply(is config.Service) error {

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/pagetable"
+)
+
+// TestPageLiveKeys: the page lists the keys that running processes take up, as their rows say.
+func TestPageLiveKeys(t *testing.T) {
+	t.Parallel()
+	table := pagetable.Head("key", "taken up by", "then")
+	for _, key := range config.LiveKeys() {
+		by, then, ok := whoTakesUp(key.Path)
+		if !ok {
+			t.Errorf("%s is taken up by running processes, and this test does not know by which", key.Path)
+		}
+		table += pagetable.Row("`"+key.Path+"`", by, then)
+	}
+	pagetable.Hold(t, "../../docs/deploy.md", "live keys", table)
+}
+
+func whoTakesUp(key string) (by, then string, ok bool) {
+	switch {
+	case key == "limits.engines":
+		return "servers", "an engine more is refused; those that are there stay", true
+	case strings.HasPrefix(key, "limits."):
+		return "servers", "holds for calls and connections from then on; those that are there stay", true
+	case key == "auth.trusted_proxies":
+		return "servers", "holds for requests from then on", true
+	case key == "log_level":
+		return "servers and workers", "", true
+	case key == "engines":
+		return "servers and workers", "new ones join; whoever is listed is sent the engines' key", true
+	case key == "engines_from":
+		return "workers", "the fleet follows the other list; engines of the one before stay", true
+	case key == "retention", key == "retention_runs":
+		return "workers, and servers for what they show", "holds for runs that are over already, too", true
+	}
+	return "", "", false
+}
