@@ -56,6 +56,10 @@ func (in *injector) putRedisBack(ctx context.Context, f Fault) (back func(), err
 			return
 		}
 		kept, err := in.comeBack(ctx, f, o, b.p)
+		if err != nil && ctx.Err() != nil {
+			in.service.say("  %s does not come back older: the time for faults is over", node.name)
+			return
+		}
 		if err != nil {
 			in.complain("put %s back: %v", node.name, err)
 			return

@@ -113,6 +113,7 @@ func (p plan) spec() rollout.Spec {
 	case NoZeroVariance:
 		spec.Group.ZeroVariance = rollout.DropZeroVariance
 	case Waiting:
+		spec.Timeouts.Heartbeat = rollout.Duration(10 * time.Second) // the default: Temporal hears of games rarely
 		spec.Buffer.OnStale, spec.Buffer.MaxStaleness = rollout.WaitStale, waitingStaleness
 	case ByFinish:
 		spec.Buffer.Order = rollout.FinishOrder
