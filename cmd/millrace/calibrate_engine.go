@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/bench/engineprofile"
 	"github.com/millrace/millrace/internal/sim/enginemodel"
 	"github.com/millrace/millrace/internal/vllm"
+	"github.com/millrace/millrace/internal/waitline"
 )
 
 // engineCalibration is the flags of `millrace bench engines --calibrate`.
@@ -63,7 +64,7 @@ func (c *engineCalibration) mode(cmd *cobra.Command) error {
 
 // run measures the engine, shows what was found, and writes the profile.
 func (c *engineCalibration) run(ctx context.Context, env environment, model string) error {
-	c.config.Model, c.config.Say = model, env.say
+	c.config.Model = model
 	c.config.Seed = uint64(time.Now().UnixNano()) // no prompt may be one of an earlier calibration's
 	if err := c.config.Validate(); err != nil {
 		return usage("%v", err)
@@ -85,7 +86,11 @@ func (c *engineCalibration) run(ctx context.Context, env environment, model stri
 		return err
 	}
 	where := shown(c.url)
+	line := waitline.Start(env.stderr, "measuring "+where)
+	c.config.Say = func(format string, args ...any) { line.Say(fmt.Sprintf(format, args...)) }
+	c.config.At = func(done, of int) { line.At(int64(done), int64(of), "measurements", "") }
 	m, err := engineprofile.Measure(ctx, client, c.config)
+	line.End()
 	if err != nil {
 		return fmt.Errorf("engine %s: %w", where, err)
 	}

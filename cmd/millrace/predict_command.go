@@ -23,6 +23,7 @@ import (
 	"github.com/millrace/millrace/internal/sim"
 	"github.com/millrace/millrace/internal/sim/calibration"
 	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/waitline"
 )
 
 // predictOptions are the flags of `millrace predict`.
@@ -204,14 +205,17 @@ func (o predictOptions) playLive(
 	if err != nil {
 		return nil, err
 	}
-	return recordWhenOver(ctx, client, s.Spec)
+	line := waitline.Start(env.stderr, "playing "+name)
+	defer line.End()
+	return recordWhenOver(ctx, client, s.Spec, line)
 }
 
 // longestRun bounds a live run: the slowest example takes some minutes.
 const longestRun = 30 * time.Minute
 
 // recordWhenOver waits for a run's end and records it.
-func recordWhenOver(ctx context.Context, client cli.Client, spec rollout.Spec) (*runrecord.Record, error) {
+func recordWhenOver(ctx context.Context, client cli.Client, spec rollout.Spec, line *waitline.Line,
+) (*runrecord.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, longestRun)
 	defer cancel()
 	var record *runrecord.Record
@@ -220,6 +224,7 @@ func recordWhenOver(ctx context.Context, client cli.Client, spec rollout.Spec) (
 		if record, err = client.Record(ctx, spec.Name, time.Now()); err != nil {
 			return err
 		}
+		line.At(int64(len(record.Done())), int64(spec.Steps), "steps", string(record.Run.State))
 		if !record.Run.State.Over() || len(record.Done()) < spec.Steps {
 			return errors.New("the run is not over yet")
 		}

@@ -34,13 +34,14 @@ echo "starting vLLM $version on $url"
 engine=$!
 trap 'kill $engine 2>/dev/null || true; wait $engine 2>/dev/null || true' EXIT
 
-deadline=$((SECONDS + 300))
+deadline=$((SECONDS + 300)) waited=0
 until curl --silent --fail --max-time 5 "$url/health" >/dev/null; do
 	if ! kill -0 $engine 2>/dev/null || ((SECONDS > deadline)); then
 		tail -n 30 "$bin/vllm.log" >&2
 		echo "conformance: vLLM does not come up; all it said is in .bin/vllm.log" >&2
 		exit 1
 	fi
+	((++waited % 15)) || echo "vLLM is starting since $waited s; it may take 300"
 	sleep 1
 done
 

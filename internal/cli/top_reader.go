@@ -59,8 +59,8 @@ func (r *topReader) do(ctx context.Context, c top.Command) top.Event {
 	defer cancel()
 	switch c := c.(type) {
 	case top.ReadOverview:
-		runs, engines, err := r.overview(ctx)
-		return top.Overview{At: r.now(), Runs: runs, Engines: engines, Err: topErr(err)}
+		runs, engines, fleet, err := r.overview(ctx)
+		return top.Overview{At: r.now(), Runs: runs, Engines: engines, Fleet: fleet, Err: topErr(err)}
 	case top.ReadRun:
 		run, steps, err := r.run(ctx, c.Run)
 		return top.RunRead{At: r.now(), Of: c.Run, Run: run, Steps: steps, Err: topErr(err)}
@@ -88,18 +88,27 @@ func (r *topReader) do(ctx context.Context, c top.Command) top.Event {
 	return top.Ticked{At: r.now()}
 }
 
-// overview reads the runs, those that go on whole, and the engines.
-func (r *topReader) overview(ctx context.Context) ([]top.Run, []rollout.Engine, error) {
+// overview reads the runs, those that go on whole, the engines, and what scaling wants.
+func (r *topReader) overview(ctx context.Context) ([]top.Run, []rollout.Engine, *top.Fleet, error) {
 	type list struct {
 		Runs []rollout.RunStatus `json:"runs"`
 	}
 	l, _, err := apiclient.Get[list](ctx, r.client.Client, "/v1/runs")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	engines, _, err := r.client.Engines(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
+	}
+	var fleet *top.Fleet
+	scaled, _, err := apiclient.Get[top.Fleet](ctx, r.client.Client, "/v1/fleet")
+	switch ExitCode(err) {
+	case ExitOK:
+		fleet = &scaled
+	case ExitNotFound: // nobody scales, or the server is older
+	default:
+		return nil, nil, nil, err
 	}
 	runs := make([]top.Run, len(l.Runs))
 	g, ctx := errgroup.WithContext(ctx)
@@ -123,7 +132,7 @@ func (r *topReader) overview(ctx context.Context) ([]top.Run, []rollout.Engine, 
 			return r.lastStep(ctx, &runs[i])
 		})
 	}
-	return runs, engines, g.Wait()
+	return runs, engines, fleet, g.Wait()
 }
 
 // lastStep adds the record of a run's last step.

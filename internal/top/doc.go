@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
 )
 
 // Run is a run with what the service says of it now.
@@ -32,6 +33,14 @@ func (r *Run) Name() rollout.RunName {
 		return r.ID
 	}
 	return r.Spec.Name
+}
+
+// Fleet is how many engines scaling wants, and how many there are.
+type Fleet struct {
+	Wanted  int             `json:"wanted"`
+	Actual  scaling.Engines `json:"actual"`
+	Why     string          `json:"why"`
+	Trouble string          `json:"trouble"`
 }
 
 // Wait is something that a run waits for.
@@ -59,6 +68,7 @@ type (
 		At      time.Time
 		Runs    []Run
 		Engines []rollout.Engine
+		Fleet   *Fleet // nil: nobody scales it
 		Err     error
 	}
 	// RunRead is a run with its latest steps, oldest first.

@@ -54,6 +54,7 @@ type Model struct {
 
 	runs    []Run
 	engines []rollout.Engine
+	fleet   *Fleet
 	readAt  time.Time // of the overview; zero: never
 	lost    time.Time // since when the server has not answered; zero: it does
 	why     string    // it did not
@@ -109,7 +110,7 @@ func (m *Model) Update(e Event) []Command {
 	case Overview:
 		m.took("overview", e.Err)
 		if e.Err == nil {
-			m.runs, m.engines, m.readAt = e.Runs, e.Engines, e.At
+			m.runs, m.engines, m.fleet, m.readAt = e.Runs, e.Engines, e.Fleet, e.At
 		}
 	case RunRead:
 		m.took("run", e.Err)

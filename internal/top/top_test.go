@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/termtext"
 )
 
@@ -123,6 +124,14 @@ func after1(events ...any) (all []Event) {
 	return all
 }
 
+// scaledOverview is an overview of a fleet that is scaled.
+func scaledOverview() Overview {
+	o := overviewOf(runOf("alpha", "running"))
+	o.Fleet = &Fleet{Wanted: 5, Actual: scaling.Engines{Serving: 2, Starting: 3},
+		Why: "alpha waits 4 s of a step\x1b[2J: 5 engines make it 6 s"}
+	return o
+}
+
 // screens is what is on the screen after events, in testdata/NAME-80x24.txt and NAME-120x40.txt.
 var screens = []struct {
 	name   string
@@ -130,6 +139,7 @@ var screens = []struct {
 }{
 	{"nothing-read", nil},
 	{"overview", after1(overviewOf(runOf("alpha", "running"), failing(), runOf("done", "completed")))},
+	{"scaled", after1(scaledOverview())},
 	{"engines-filtered", after1(overviewOf(runOf("alpha", "running")), keys("tab / 1 enter"))},
 	{"pause-asked", after1(overviewOf(runOf("alpha", "running")), keys("p"))},
 	{"server-away", after1(overviewOf(runOf("alpha", "running")), Ticked{after(10)}, Overview{Err: silent{}},

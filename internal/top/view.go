@@ -109,6 +109,21 @@ func (m *Model) title() string {
 	return strings.Join(parts, "  ")
 }
 
+// text is what scaling wants and why.
+func (f *Fleet) text() string {
+	text := fmt.Sprintf("%d wanted, %d serving", f.Wanted, f.Actual.Serving)
+	if f.Actual.Starting > 0 {
+		text += fmt.Sprintf(", %d starting", f.Actual.Starting)
+	}
+	if f.Actual.Draining > 0 {
+		text += fmt.Sprintf(", %d draining", f.Actual.Draining)
+	}
+	if f.Trouble != "" {
+		return text + ". The provider is in trouble: " + firstLine(f.Trouble)
+	}
+	return text + ". " + firstLine(f.Why)
+}
+
 // foot is what is asked or told, and the keys.
 func (m *Model) foot() []Line {
 	said := Line{m.notice, Warn}
@@ -199,6 +214,9 @@ func (m *Model) paneTitle(p pane) string {
 	text := fmt.Sprintf("%s by %s", name, orders(p)[l.sort%len(orders(p))])
 	if l.reversed {
 		text += ", turned round"
+	}
+	if p == enginesPane && m.fleet != nil {
+		text += "   " + m.fleet.text()
 	}
 	if p == stepsPane {
 		text += "   " + barLegend

@@ -45,6 +45,8 @@ type Config struct {
 	Seed          uint64        // of the prompts: another one for each calibration, or the prefix cache knows them
 
 	Say func(format string, args ...any)
+	// At is told how many measurements are done, and of how many; nil is fine.
+	At func(done, of int)
 }
 
 // DefaultConfig measures for a minute or two on a GPU of today.
@@ -194,6 +196,9 @@ func Measure(ctx context.Context, engine Engine, cfg Config) (*Measurements, err
 	if cfg.Say == nil {
 		cfg.Say = func(string, ...any) {}
 	}
+	if cfg.At == nil {
+		cfg.At = func(int, int) {}
+	}
 	m := &measuring{cfg: cfg, engine: engine, random: rand.New(rand.NewPCG(cfg.Seed, 0)), words: 1, began: time.Now()}
 	if err := m.meet(ctx); err != nil {
 		return nil, err
@@ -322,6 +327,7 @@ func (m *measuring) rounds(ctx context.Context) error {
 		began := time.Now()
 		for i := range settings {
 			s := &settings[i]
+			m.cfg.At(round*len(settings)+i, m.cfg.Rounds*len(settings))
 			if s.Batch > m.most() {
 				continue
 			}
