@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +16,16 @@ func explain(err error, doing string, args ...any) error {
 		return nil
 	}
 	doing = "kubernetes: " + fmt.Sprintf(doing, args...)
-	if advice := advice(err); advice != "" {
+	advice := advice(err)
+	var call *url.Error
+	if errors.As(err, &call) { // its text is the whole URL of the request
+		host := "the API server"
+		if at, parsed := url.Parse(call.URL); parsed == nil {
+			host = at.Host
+		}
+		err = fmt.Errorf("%s: %w", host, call.Err)
+	}
+	if advice != "" {
 		return fmt.Errorf("%s: %w (%s)", doing, err, advice)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

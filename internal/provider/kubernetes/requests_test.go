@@ -228,8 +228,8 @@ func (c *cluster) unavailable(t *testing.T, outage time.Duration, back func()) {
 		} {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			if err := call(ctx); err == nil {
-				t.Errorf("%s: no error", what)
+			if err := call(ctx); err == nil || strings.Contains(err.Error(), "?") {
+				t.Errorf("%s: want an error without the request's parameters, got %v", what, err)
 			}
 			cancel()
 			if took := time.Since(began); took > 30*time.Second {

@@ -64,7 +64,7 @@ type running struct {
 	ip        netip.Addr
 	container Container
 	since     meta.Time
-	stopping  bool
+	endsAt    time.Time // when its grace is over; zero: it was not told to end
 	oom       bool
 }
 
@@ -183,9 +183,9 @@ func (k *Kubelet) start(ctx context.Context, pod *core.Pod) {
 
 // end stops a pod that is being deleted and, once nothing of it runs, takes it away.
 func (k *Kubelet) end(ctx context.Context, pod *core.Pod, r *running) {
-	if !r.stopping {
-		r.stopping = true
-		r.container.Stop(time.Until(pod.DeletionTimestamp.Time))
+	if at := pod.DeletionTimestamp.Time; r.endsAt.IsZero() || at.Before(r.endsAt) { // a grace may be shortened
+		r.endsAt = at
+		r.container.Stop(time.Until(at))
 	}
 	select {
 	case <-r.container.Ended():

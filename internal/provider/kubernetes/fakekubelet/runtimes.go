@@ -115,18 +115,17 @@ func (p *process) Stop(grace time.Duration) {
 		return
 	}
 	go func() {
-		over := time.After(grace)
-		select {
-		case <-time.After(p.preStop):
-			_ = p.cmd.Process.Signal(syscall.SIGTERM)
-		case <-over:
-		case <-p.ended:
-			return
-		}
-		select {
-		case <-over:
-			_ = p.cmd.Process.Kill()
-		case <-p.ended:
+		over, hook := time.After(grace), time.After(p.preStop)
+		for {
+			select {
+			case <-hook:
+				_ = p.cmd.Process.Signal(syscall.SIGTERM)
+			case <-over:
+				_ = p.cmd.Process.Kill()
+				return
+			case <-p.ended:
+				return
+			}
 		}
 	}()
 }
