@@ -21,6 +21,9 @@ func (d *devStack) childEnvironment() []string {
 	if d.opts.temporal == "" && d.opts.uiPort > 0 {
 		env = append(env, fmt.Sprintf("TEMPORAL_UI_URL=http://127.0.0.1:%d", d.opts.uiPort))
 	}
+	if d.scales() {
+		env = append(env, "MILLRACE_CONFIG="+d.serviceFile())
+	}
 	if d.axiom != "" {
 		env = append(env, "AXIOM_URL="+d.axiom, "AXIOM_TOKEN="+devAxiomToken, "AXIOM_DATASET="+devDataset)
 	}

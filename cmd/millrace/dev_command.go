@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/freeport"
+	engineprocess "github.com/millrace/millrace/internal/provider/process"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/supervise"
@@ -125,9 +126,11 @@ type devStack struct {
 	temporal string
 	server   string // URL
 	axiom    string // URL of the fake; empty: none
-	// endEngines ends the engines that the worker has bought; nil: it buys none.
-	endEngines func()
-	keep       bool // something failed, and the logs may say why
+	keep     bool   // something failed, and the logs may say why
+
+	engines          *engineprocess.Provider // nil: none are simulated, or the service gets them
+	releaseLifeline  func()                  // nil: it is not held
+	endEngineKeeping func()                  // returns when no engine is started again; nil: none is
 }
 
 func runDev(ctx context.Context, env environment, o devOptions) error {
@@ -194,6 +197,9 @@ func demoOf(o devOptions, spec *rollout.Spec) rollout.Demo {
 	if demo.Speed == 0 {
 		demo.Speed = 1
 	}
+	if demo.MaxEngines > 0 {
+		demo.MaxEngines = max(demo.MaxEngines, demo.Engines)
+	}
 	return demo
 }
 
@@ -207,8 +213,8 @@ func (d *devStack) start(ctx context.Context) error {
 	}
 	report := func(e supervise.Event) { d.env.say("%s %s", e.Name, e.Text) }
 	d.group = supervise.NewGroup(filepath.Join(d.dir, "logs"), report)
-	steps := []func(context.Context) error{d.startRedis, d.startTemporal, d.startAxiom, d.startServer, d.startWorker,
-		d.startEngines}
+	steps := []func(context.Context) error{d.prepareEngines, d.startRedis, d.startTemporal, d.startAxiom, d.startServer,
+		d.startWorker, d.startEngines}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
@@ -346,16 +352,8 @@ func (d *devStack) startServer(ctx context.Context) error {
 	return nil
 }
 
-func (d *devStack) startWorker(ctx context.Context) error {
-	args := d.workerArgs()
-	if d.elastic() {
-		file, err := d.writeScaling(ctx)
-		if err != nil {
-			return err
-		}
-		args = append(args, "--config", file)
-	}
-	if err := d.spawn("worker", d.self, args...); err != nil {
+func (d *devStack) startWorker(context.Context) error {
+	if err := d.spawn("worker", d.self, d.workerArgs()...); err != nil {
 		return err
 	}
 	d.env.say("worker running, process %d; kill -9 it and see; logs in %s",
@@ -371,10 +369,8 @@ func (d *devStack) stop(ctx context.Context) {
 		}
 		impatient, done := d.env.secondInterrupt(ctx)
 		d.group.Stop(impatient)
+		d.stopEngines(ctx, impatient)
 		done()
-	}
-	if d.endEngines != nil {
-		d.endEngines()
 	}
 	if d.keep && d.dir != "" {
 		d.env.say("the logs are kept in %s", filepath.Join(d.dir, "logs"))

@@ -7,10 +7,10 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/freeport"
+	engineprocess "github.com/millrace/millrace/internal/provider/process"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -21,10 +21,12 @@ func (d *devStack) startEngines(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.elastic() {
-		return nil // its worker gets them
-	}
-	if len(d.opts.engines) == 0 {
+	switch {
+	case d.scales():
+		d.env.say("the service scales its fleet: %d to %d simulated engines (A100, Qwen2.5-7B, LoRA; speed x%g); "+
+			"see millrace fleet show --server %s", d.demo.Engines, d.demo.MaxEngines, d.demo.Speed, d.server)
+		return nil
+	case len(d.opts.engines) == 0:
 		return d.simulateEngines(ctx, client)
 	}
 	for _, address := range d.opts.engines {
@@ -42,13 +44,19 @@ func (d *devStack) simulateEngines(ctx context.Context, client cli.Client) error
 	if err != nil {
 		return fmt.Errorf("list engines: %w", err)
 	}
+	if d.engines, err = engineprocess.New(d.engineProcesses(), "dev"); err != nil {
+		return err
+	}
 	var urls []string
+	ports := map[rollout.EngineID]int{}
+	d.engines.Port = func(id rollout.EngineID) int { return ports[id] }
 	for i := range d.demo.Engines {
 		seat, err := seatOf(i, known)
 		if err != nil {
 			return err
 		}
-		if err := d.startEngine(ctx, seat, i); err != nil {
+		ports[rollout.EngineID(seat.name)] = seat.port
+		if err := d.startEngineProcess(ctx, seat); err != nil {
 			return err
 		}
 		if err := d.addEngine(ctx, client, seat.name, seat.url()); err != nil {
@@ -58,6 +66,7 @@ func (d *devStack) simulateEngines(ctx context.Context, client cli.Client) error
 	}
 	d.env.say("%d simulated engines (A100, Qwen2.5-7B, LoRA; speed x%g): %s",
 		len(urls), d.demo.Speed, strings.Join(urls, " "))
+	d.startKeepingEngines(ctx)
 	return nil
 }
 
@@ -115,17 +124,4 @@ func freeHere(address string) (port int, ok bool) {
 		return 0, false
 	}
 	return port, l.Close() == nil
-}
-
-func (d *devStack) startEngine(ctx context.Context, s seat, i int) error {
-	args := []string{"engine", "simulate", "--port", strconv.Itoa(s.port),
-		"--speed", fmt.Sprint(d.demo.Speed), "--seed", strconv.Itoa(i + 1)}
-	if d.demo.EngineMaxNumSeqs > 0 {
-		args = append(args, "--max-num-seqs", strconv.Itoa(d.demo.EngineMaxNumSeqs))
-	}
-	if err := d.spawn(s.name, d.self, args...); err != nil {
-		return err
-	}
-	healthy := func(ctx context.Context) error { return d.env.awaitHealthy(ctx, s.url()+"/health", time.Minute) }
-	return d.comesUp(ctx, s.name, healthy)
 }

@@ -265,9 +265,9 @@ func (t Timeouts) PhaseLimit() Duration {
 // reader would take what is missing for its own default.
 type Demo struct {
 	Engines          int      `json:"engines"`
-	MaxEngines       int      `json:"max_engines"` // that scaling may buy; 0: the fleet is not scaled
+	MaxEngines       int      `json:"max_engines"`
+	ColdStart        Duration `json:"cold_start"`
 	EngineMaxNumSeqs int      `json:"engine_max_num_seqs"`
-	ColdStart        Duration `json:"cold_start"` // of an engine that scaling buys
 	Speed            float64  `json:"speed"`
 	Load             Duration `json:"load"`
 	RefLogprobs      Duration `json:"ref_logprobs"`

@@ -174,9 +174,10 @@ var keys = settings.Table{
 		{Path: "demo", Doc: "what millrace dev simulates around the run; servers and workers ignore it"},
 		{Path: "demo.engines", Default: 2, Min: at(1), Max: at(64), Doc: "simulated engines"},
 		{Path: "demo.max_engines", Min: at(0), Max: at(64),
-			Doc: "how many simulated engines the service may buy, beginning with demo.engines (docs/scaling.md); 0: it buys " +
-				"none"},
-		{Path: "demo.cold_start", Min: at(0), Max: at(3600), Doc: "how long an engine takes to start that the service buys"},
+			Doc: "how many simulated engines the service may buy, demo.engines at least (docs/scaling.md); 0: it does not " +
+				"scale its fleet"},
+		{Path: "demo.cold_start", Min: at(0), Max: at(3600),
+			Doc: "a simulated engine's time from its start to its first answer"},
 		{Path: "demo.engine_max_num_seqs", Default: 64, Min: at(1), Max: at(4096),
 			Doc: "requests that a simulated engine runs at a time"},
 		{Path: "demo.speed", Default: 20, Above: at(0), Max: at(10_000), Doc: "divides every simulated time"},

@@ -13,10 +13,11 @@ import (
 // own begin the names of variables that are the worker's own: secrets, and what its init system told it.
 var own = []string{"MILLRACE_", "TEMPORAL_", "AXIOM_", "NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_FDS", "LISTEN_PID"}
 
-// Environment is the worker's environment without what is its own.
+// Environment is the worker's environment without what is its own. What has a test binary be another program stays.
 func Environment(all []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(assignment string) bool {
-		return slices.ContainsFunc(own, func(prefix string) bool { return strings.HasPrefix(assignment, prefix) })
+		begins := func(prefix string) bool { return strings.HasPrefix(assignment, prefix) }
+		return slices.ContainsFunc(own, begins) && !begins("MILLRACE_TEST_")
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -49,8 +50,11 @@ func New(cfg Config, deployment string) (*Provider, error) {
 	}
 	cfg = cfg.withDefaults(os.Getenv)
 	return &Provider{cfg: cfg, dir: filepath.Join(cfg.StateDir, folderName(deployment)),
-		keeper: append([]string{self}, KeeperArgs...), now: time.Now, patience: 5 * time.Second}, nil
+		keeper: append([]string{self}, KeeperArgs...), now: time.Now, patience: stopPatience}, nil
 }
+
+// stopPatience is how much longer than its grace an engine may take to end.
+const stopPatience = 5 * time.Second
 
 // KeeperArgs are the arguments with which this program is a keeper; the order's folder follows.
 var KeeperArgs = []string{"engine", "keep"}
@@ -341,6 +345,55 @@ func (p *Provider) keepLog(o *order) {
 	for i := 0; err == nil && i < len(entries)-endedLogs; i++ {
 		_ = os.Remove(filepath.Join(dir, entries[i].Name()))
 	}
+}
+
+// PID is the process of an engine that runs; 0: it is not known, or there is none.
+func (p *Provider) PID(id rollout.EngineID) int {
+	o := readOrder(filepath.Join(p.dir, string(id)))
+	if r, err := o.readRecord(); o.bad == nil && err == nil && r.EndedAt.IsZero() {
+		return r.Engine.PID
+	}
+	return 0
+}
+
+// StopAll stops every engine of a folder for state, of whatever deployment, all at once.
+func StopAll(ctx context.Context, stateDir string) error {
+	deployments, err := os.ReadDir(stateDir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	faults := make(chan error)
+	for _, d := range deployments {
+		if !d.IsDir() {
+			continue
+		}
+		p := &Provider{cfg: Config{StateDir: stateDir}.withDefaults(os.Getenv), dir: filepath.Join(stateDir, d.Name()),
+			now: time.Now, patience: stopPatience}
+		orders, err := readOrders(p.dir)
+		if err != nil {
+			return err
+		}
+		for _, o := range orders {
+			wg.Go(func() {
+				if err := p.Stop(ctx, o.ID); err != nil {
+					faults <- err
+				}
+			})
+		}
+	}
+	go func() {
+		wg.Wait()
+		close(faults)
+	}()
+	var all []error
+	for err := range faults {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
 }
 
 // LogFile is the file that an engine writes to.
