@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/settings"
 )
@@ -22,6 +23,7 @@ type Evidence struct {
 	Attempts rollout.AttemptCounts
 	Workers  []rollout.Worker // alive or not
 	Engines  []rollout.Engine
+	Scaling  *enginepool.View // nil: nobody scales the fleet
 }
 
 // alarmAfter is how many attempts must fail in the same way, with none that succeeds between them, for an alarm: a
@@ -66,8 +68,31 @@ func NoWorker(e Evidence) (rollout.Alarm, bool) {
 	return a, true
 }
 
+// noBoughtEngine is the alarm that no engine is ready of a fleet that is scaled, without a text while its engines
+// start or are about to: that is a cold start, and the trainer's waits name it. Who is told to add engines himself, by
+// provider advise, gets the usual alarm.
+func noBoughtEngine(e Evidence) (a rollout.Alarm, is bool) {
+	v := e.Scaling
+	ready := func(of rollout.Engine) bool { return of.State == rollout.EngineReady }
+	if v == nil || v.Provider == "advise" || slices.ContainsFunc(e.Engines, ready) {
+		return a, false
+	}
+	if v.Trouble == "" && (v.Wanted == 0 || v.Actual.Starting > 0 || len(e.Engines) == 0) {
+		return a, true
+	}
+	if v.Trouble == "" {
+		return a, false // engines that serve nobody: their own states say why
+	}
+	return rollout.Alarm{Code: rollout.AlarmNoEngine, Since: v.TroubleSince,
+		Text:   fmt.Sprintf("no engine is ready, and the provider %s does not bring one: %s", v.Provider, v.Trouble),
+		Advice: "see: millrace fleet show"}, true
+}
+
 func noEngine(e Evidence) (rollout.Alarm, bool) {
 	a := rollout.Alarm{Code: rollout.AlarmNoEngine, Advice: "see: millrace engine list"}
+	if bought, is := noBoughtEngine(e); is {
+		return bought, bought.Text != ""
+	}
 	if len(e.Engines) == 0 {
 		a.Text, a.Advice = "the fleet has no engine", "add one: millrace engine add URL"
 		return a, true

@@ -22,6 +22,13 @@ func (s *Server) situation(ctx context.Context, status rollout.RunStatus) (rollo
 	if err != nil {
 		return attempts, nil, err
 	}
-	return attempts, alarm.Of(alarm.Evidence{Now: s.deps.Now(), Run: status, Attempts: attempts, Workers: workers,
-		Engines: engines}), nil
+	evidence := alarm.Evidence{Now: s.deps.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines}
+	view, scaled, err := s.deps.Fleet.Scaling(ctx)
+	if err != nil {
+		return attempts, nil, err
+	}
+	if scaled && view.EndedAt.IsZero() {
+		evidence.Scaling = &view
+	}
+	return attempts, alarm.Of(evidence), nil
 }

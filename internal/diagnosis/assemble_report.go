@@ -19,7 +19,8 @@ func reportOfNoStep(in Input, h history) Report {
 		Levels: []Level{}, Shifts: []Shift{}, SlowSteps: []SlowStep{}, Regime: Regime{Kind: NoRegime, Evidence: []Evidence{}},
 		WhatIfs: []WhatIf{}, Causes: []Cause{}, Missing: []string{"completed steps"},
 		NotLookedAt: []string{}, APL: []Query{}, Notes: append([]string{}, h.notes...),
-		Next: []string{"millrace run watch " + string(in.Spec.Name)},
+		Scaling: scalingText(nil, &in, false),
+		Next:    []string{"millrace run watch " + string(in.Spec.Name)},
 	}
 }
 
@@ -35,6 +36,7 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 		NotLookedAt: append(m.in.notLookedAt(m.all[0].no), m.holes()...), APL: []Query{}, Next: []string{},
 	}
 	r.Regime.Probe = p.probe
+	r.Scaling = scalingText(m, &m.in, reg.Kind == CapacityBound && reg.Resource != WorkerSlots)
 	if n := len(m.present); n > 0 {
 		r.Regime.From, r.Regime.To = m.steps[m.present[0]].no, m.steps[m.present[n-1]].no
 	}

@@ -26,6 +26,9 @@ type Input struct {
 	RewardVarianceChanges []RewardVarianceChange // in order of time
 	// Alarms are what keeps the games from being played now, the gravest first.
 	Alarms []rollout.Alarm
+	// ScalingActs is what scaling decided, in order of time, and Scaling what it does now; nil: nobody scales the fleet.
+	ScalingActs []ScalingAct
+	Scaling     *ScalingNow
 	// First and Last, if set, bound the steps that are asked about, both included.
 	First, Last *rollout.Step
 	// Older is what is kept of the steps before Records, if anything is.

@@ -36,8 +36,9 @@ type Report struct {
 	Missing     []string     `json:"missing"`              // evidence that would be needed to say more
 	NotLookedAt []string     `json:"not_looked_at"`        // what is known of the run, or was, and is not in this report
 	Notes       []string     `json:"notes"`
-	APL         []Query      `json:"apl"`  // that show the same evidence in Axiom
-	Next        []string     `json:"next"` // commands
+	Scaling     []string     `json:"scaling,omitempty"` // what it did for the run and does now; none: nobody scales the fleet
+	APL         []Query      `json:"apl"`               // that show the same evidence in Axiom
+	Next        []string     `json:"next"`              // commands
 
 	// StepCost is what the engines of a step cost now, in $; see Price.
 	StepCost float64 `json:"dollars_per_step,omitempty"`

@@ -82,6 +82,9 @@ func (r Reader) Read(ctx context.Context, run rollout.RunName, asked Steps) (dia
 	if in.Alarms, err = r.alarms(ctx, status); err != nil {
 		return diagnosis.Input{}, fmt.Errorf("look for alarms: %w", err)
 	}
+	if in.Scaling, err = r.scaling(ctx); err != nil {
+		return diagnosis.Input{}, fmt.Errorf("look at scaling: %w", err)
+	}
 	for _, scope := range []rollout.RunName{run, ""} { // the run's own events, then the fleet's
 		if err := r.readEvents(ctx, &in, scope, since); err != nil {
 			return diagnosis.Input{}, fmt.Errorf("read events: %w", err)
@@ -105,7 +108,25 @@ func (r Reader) alarms(ctx context.Context, status rollout.RunStatus) ([]rollout
 	if err != nil {
 		return nil, err
 	}
+	scaled, err := r.Registry.Scaled(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return alarm.Of(alarm.Evidence{
-		Now: time.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines,
+		Now: time.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines, Scaling: scaled,
 	}), nil
+}
+
+// scaling is what scaling does now; nil: nobody scales the fleet.
+func (r Reader) scaling(ctx context.Context) (*diagnosis.ScalingNow, error) {
+	v, err := r.Registry.Scaled(ctx)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	now := &diagnosis.ScalingNow{Wanted: v.Wanted, Max: v.Settings.Max,
+		Paying: v.Settings.Max, Starting: v.Actual.Starting, Why: v.Why, Trouble: v.Trouble}
+	if v.Settings.Budget > 0 && v.Settings.Price > 0 {
+		now.Paying = min(now.Paying, int(v.Settings.Budget/v.Settings.Price))
+	}
+	return now, nil
 }

@@ -25,6 +25,7 @@ var diagnosedKinds = []string{
 	telemetry.KindOf(telemetry.AdapterLoaded{}), telemetry.KindOf(telemetry.GroupDropped{}),
 	telemetry.KindOf(telemetry.RewardVarianceChanged{}), telemetry.KindOf(telemetry.RunChanged{}),
 	telemetry.KindOf(telemetry.EngineChanged{}), telemetry.KindOf(telemetry.EnginePaced{}),
+	telemetry.KindOf(telemetry.FleetScaled{}), telemetry.KindOf(telemetry.FleetMeasured{}),
 }
 
 // readEvents adds all events of a scope since a time, page by page.

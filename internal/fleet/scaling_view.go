@@ -53,4 +53,13 @@ func (r *Registry) EndScaling(ctx context.Context, at time.Time) error {
 	return r.SaveScaling(ctx, v)
 }
 
+// Scaled is what is told of a fleet that is scaled now; nil: it is not, or not any more.
+func (r *Registry) Scaled(ctx context.Context) (*enginepool.View, error) {
+	v, scaled, err := r.Scaling(ctx)
+	if err != nil || !scaled || !v.EndedAt.IsZero() {
+		return nil, err
+	}
+	return &v, nil
+}
+
 func (r *Registry) scalingKey() string { return r.prefix + "scaling" }

@@ -23,7 +23,8 @@ func (s *Sampler) alarms(ctx context.Context, run rollout.RunStatus, now time.Ti
 	found := map[rollout.AlarmCode]rollout.Alarm{}
 	var lasts []buffer.StandingAlarm
 	var standing []rollout.AlarmCode
-	for _, a := range alarm.Of(alarm.Evidence{Now: now, Run: run, Attempts: tries, Workers: s.alive, Engines: s.engines}) {
+	for _, a := range alarm.Of(alarm.Evidence{Now: now, Run: run, Attempts: tries, Workers: s.alive, Engines: s.engines,
+		Scaling: s.scaling}) {
 		patience := alarmPatience
 		if a.Code == rollout.AlarmGamesFail {
 			patience = 0

@@ -3,16 +3,19 @@
 package runsampler
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/lease"
 	"github.com/millrace/millrace/internal/rollout"
@@ -35,7 +38,8 @@ type Sampler struct {
 
 	alive   []rollout.Worker // as this turn found them
 	engines []rollout.Engine
-	wound   int // runs that were to be wound up in earlier turns
+	scaling *enginepool.View // nil: nobody scales the fleet
+	wound   int              // runs that were to be wound up in earlier turns
 }
 
 // workerLister is what a Sampler needs of the registry of workers.
@@ -96,6 +100,9 @@ func (s *Sampler) sampleAll(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if s.engines, err = s.registry.List(ctx); err != nil {
+		return err
+	}
+	if s.scaling, err = s.registry.Scaled(ctx); err != nil {
 		return err
 	}
 	var faults []error
@@ -244,6 +251,7 @@ func (s *Sampler) evidence(ctx context.Context, run rollout.RunStatus) (starvati
 		return e, err
 	}
 	e.Samples, e.Engines = run.Spec.Group.Samples, s.engines
+	e.Starting = starting(s.scaling, s.engines)
 	for _, w := range s.alive {
 		if w.State != rollout.WorkerAlive || w.Requests == nil {
 			continue
@@ -263,6 +271,22 @@ func (s *Sampler) evidence(ctx context.Context, run rollout.RunStatus) (starvati
 		}
 	}
 	return e, nil
+}
+
+// starting is the requests at a time that engines will take which were bought and are not in the fleet yet.
+func starting(v *enginepool.View, engines []rollout.Engine) int {
+	if v == nil {
+		return 0
+	}
+	places := 0
+	for i := range v.Engines {
+		bought := &v.Engines[i]
+		known := slices.ContainsFunc(engines, func(e rollout.Engine) bool { return e.ID == bought.ID })
+		if bought.Phase == enginepool.Starting && !known {
+			places += cmp.Or(bought.Instance.MaxInFlight, v.Sample.Slots, fleet.DefaultMaxInFlight)
+		}
+	}
+	return places
 }
 
 // mostAwaited bounds how many groups of a batch are looked at.

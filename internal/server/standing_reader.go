@@ -15,12 +15,13 @@ func (m *metricsFeed) stand(ctx context.Context, runs []rollout.RunStatus, err e
 	}
 	engines, enginesErr := m.conns.Registry.List(ctx)
 	workers, workersErr := m.conns.Workers.List(ctx)
-	answers := err == nil && enginesErr == nil && workersErr == nil
+	scaling, scalingErr := m.conns.Registry.Scaled(ctx)
+	answers := err == nil && enginesErr == nil && workersErr == nil && scalingErr == nil
 	m.metrics.RedisAnswers(answers)
 	if !answers {
 		return
 	}
-	m.metrics.Stand(prom.Standing{Runs: m.reader.read(ctx, runs, now), Engines: engines,
+	m.metrics.Stand(prom.Standing{Runs: m.reader.read(ctx, runs, now), Engines: engines, Scaling: scaling,
 		Workers: append([]rollout.Worker{}, workers...)})
 }
 

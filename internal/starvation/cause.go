@@ -17,8 +17,10 @@ type Evidence struct {
 	Requests Requests         // of the run, in all workers; zero where no worker reports any
 	Reported bool             // a worker reports its requests
 	Engines  []rollout.Engine // of the fleet
-	Adapters []string         // that serve the run's groups; none: the base model does
-	Loading  []string         // that are being published: engines load them beside their work
+	// Starting is the requests at a time that engines will take which scaling has bought and the fleet has not yet.
+	Starting int
+	Adapters []string // that serve the run's groups; none: the base model does
+	Loading  []string // that are being published: engines load them beside their work
 }
 
 // Group is how far a group has come.
@@ -74,7 +76,7 @@ func stragglers(e Evidence) bool {
 // enginesNotReady is why engines do not generate that should: none of them is ready, most of their places are at
 // engines that have not started up yet, or those that are ready load an adapter and generate nothing meanwhile.
 func enginesNotReady(e Evidence) rollout.StarvationCause {
-	serving, stalled, lacking, places, starting := 0, 0, 0, 0, 0
+	serving, stalled, lacking, places, starting := 0, 0, 0, 0, e.Starting
 	for _, engine := range e.Engines {
 		switch engine.State {
 		case rollout.EngineReady:

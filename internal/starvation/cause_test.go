@@ -36,6 +36,10 @@ func TestCause(t *testing.T) {
 		{"there is no engine", starvation.Evidence{Need: 8, Launch: 9, Playing: playing}, rollout.StarvedEngineCold},
 		{"most engines are cold", starvation.Evidence{Need: 8, Launch: 9, Playing: playing, Engines: []rollout.Engine{
 			ready[0], engine(rollout.EngineJoining), engine(rollout.EngineLoading)}}, rollout.StarvedEngineCold},
+		{"most engines are bought, and not there yet", starvation.Evidence{Need: 8, Launch: 9, Playing: playing,
+			Engines: ready, Starting: 16}, rollout.StarvedEngineCold},
+		{"few of them are", starvation.Evidence{Need: 8, Launch: 9, Samples: 4, Playing: playing, Engines: ready,
+			Starting: 8}, rollout.StarvedInference},
 		{"a lost engine among ready ones", starvation.Evidence{Need: 8, Launch: 9, Samples: 4, Playing: playing,
 			Engines: []rollout.Engine{ready[0], engine(rollout.EngineLost), engine(rollout.EngineLost)}},
 			rollout.StarvedInference},

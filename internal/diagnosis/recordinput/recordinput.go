@@ -54,7 +54,11 @@ func Add(in *diagnosis.Input, e telemetry.Event) {
 			text = fmt.Sprintf("engine %s is slow: %s", e.Engine, body.Slow)
 		}
 		in.Events = append(in.Events, diagnosis.Event{At: e.At, Kind: diagnosis.EventOther, Text: text})
-	case telemetry.FleetScaled, telemetry.FleetMeasured, telemetry.ProviderChanged: // the engines' own events tell
+	case telemetry.FleetScaled:
+		addAct(in, e, body)
+	case telemetry.FleetMeasured:
+		measureAct(in, body)
+	case telemetry.ProviderChanged: // it changes no step by itself
 	case telemetry.StepCompleted, telemetry.BatchClaimed, telemetry.GroupReady, telemetry.EpisodeFinished:
 		// the step records tell
 	case telemetry.AlarmChanged, telemetry.EpisodeFailed: // alarms are looked for again

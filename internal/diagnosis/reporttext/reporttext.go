@@ -50,6 +50,7 @@ func Write(w io.Writer, r diagnosis.Report) error {
 	}
 	p.list("Missing", r.Missing)
 	p.list("Not seen", r.NotLookedAt)
+	p.list("Scaling", r.Scaling)
 	p.list("Note", r.Notes)
 	p.list("Next", r.Next)
 	if r.Verdict == diagnosis.VerdictProblem || r.Verdict == diagnosis.VerdictWarning {

@@ -23,7 +23,7 @@ func rows() []row {
 	return []row{
 		{"Health at a glance", health()}, {"Step time by phase", stepTime()}, {"Starvation and buffer", starvation()},
 		{"Tokens per second", tokens()}, {"Staleness and what is learned", learning()}, {"Failures", failures()},
-		{"The service: Redis, spools, sinks, workers", service()},
+		{"Scaling", scaling()}, {"The service: Redis, spools, sinks, workers", service()},
 	}
 }
 

@@ -51,6 +51,7 @@ type vectors struct {
 	adapterFailures  *prometheus.CounterVec   // engine
 	coldStartSec     *prometheus.HistogramVec // engine
 	rejected         *prometheus.CounterVec   // reason
+	fleetDecisions   *prometheus.CounterVec   // code
 
 	refused *prometheus.CounterVec // reason
 	redisUp prometheus.Gauge
@@ -124,6 +125,8 @@ func newVectors() vectors {
 		redisUp: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "redis_up", Help: "1 while Redis answers this " +
 			"server, which looks every 2 s."}),
 
+		fleetDecisions: counter("fleet_decisions_total", "Decisions of scaling by why: buys, gives_back, undone, restored, "+
+			"queue_up, queue_down, idles, wakes, configured.", "code"),
 		rejected: counter("requests_rejected_total", "Requests that dispatch gave up, by reason.", "reason"),
 	}
 }
@@ -144,6 +147,7 @@ func (v *vectors) all() []prometheus.Collector {
 		v.policyVersion, v.engineUp, v.engineInflight, v.engineQueue, v.engineKV, v.enginePrefixHits, v.engineQueueSec,
 		v.engineTokens, v.engineUsageError,
 		v.breakers, v.adapterLoadSec, v.adapterFailures, v.coldStartSec, v.rejected,
+		v.fleetDecisions,
 	}
 }
 

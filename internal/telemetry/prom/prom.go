@@ -140,7 +140,9 @@ func (m *Metrics) Emit(e telemetry.Event) {
 		}
 		v.adapterLoadSec.WithLabelValues(engine).Observe(b.Sec)
 	case telemetry.AdapterChanged, telemetry.SinkChanged, telemetry.Diagnosed: // kept to be read
-	case telemetry.FleetScaled, telemetry.FleetMeasured, telemetry.ProviderChanged: // the fleet's standing tells the same
+	case telemetry.FleetScaled:
+		v.fleetDecisions.WithLabelValues(b.Code).Inc()
+	case telemetry.FleetMeasured, telemetry.ProviderChanged: // the fleet's standing tells what stands
 	case telemetry.PolicyPublished:
 		if b.Policy.State == rollout.PolicyServing {
 			v.policyVersion.WithLabelValues(run).Set(float64(b.Policy.Version))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -15,6 +16,7 @@ type Standing struct {
 	Runs    []RunStanding // those that are not over
 	Engines []rollout.Engine
 	Workers []rollout.Worker
+	Scaling *enginepool.View // nil: nobody scales the fleet
 }
 
 // RunStanding is one run that is not over.
@@ -104,9 +106,9 @@ var (
 
 // Describe names the metrics.
 func (s standingNow) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
+	for _, d := range append([]*prometheus.Desc{
 		runStateDesc, nextStepDesc, progressDesc, rollbacksDesc, waitRatioDesc, engineStateDesc, workersDesc,
-	} {
+	}, scaledFleetDescs...) {
 		out <- d
 	}
 }
@@ -123,6 +125,9 @@ func (s standingNow) Collect(out chan<- prometheus.Metric) {
 		for _, state := range engineStates {
 			out <- gaugeOf(engineStateDesc, truth(e.State == state), string(e.ID), string(state))
 		}
+	}
+	if now.Scaling != nil {
+		collectFleet(now.Scaling, out)
 	}
 	if now.Workers == nil {
 		return

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/prom"
 )
@@ -52,6 +54,33 @@ func TestStanding(t *testing.T) {
 	}
 	if strings.Contains(text, `steps="10"`) {
 		t.Error("ten steps are shown after three")
+	}
+}
+
+// A fleet that is scaled shows what is wanted, what there is and what it costs; one that is not shows nothing of it.
+func TestScaledFleet(t *testing.T) {
+	t.Parallel()
+	m := prom.New()
+	s := standing("demo", rollout.RunRunning)
+	m.Stand(s)
+	if text := scrape(t, m); strings.Contains(text, "millrace_fleet_engines") {
+		t.Error("a fleet that nobody scales is shown")
+	}
+	s.Scaling = &enginepool.View{At: time.Unix(1500, 0), Provider: "exec", Wanted: 3, Started: 5, Cost: 1.5, Trouble: "quota",
+		Actual: scaling.Engines{Starting: 1, Serving: 2}}
+	m.Stand(s)
+	m.Emit(telemetry.Event{Body: telemetry.FleetScaled{Code: "buys"}})
+	text := scrape(t, m)
+	for _, want := range []string{
+		`millrace_fleet_engines{state="starting"} 1`, `millrace_fleet_engines{state="serving"} 2`,
+		`millrace_fleet_engines{state="draining"} 0`, `millrace_fleet_engines_wanted 3`,
+		`millrace_fleet_engines_started_total 5`, `millrace_fleet_cost_dollars_total 1.5`,
+		`millrace_fleet_provider_trouble{provider="exec"} 1`, `millrace_fleet_sampled_timestamp_seconds 1500`,
+		`millrace_fleet_decisions_total{code="buys"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no line %s in\n%s", want, text)
+		}
 	}
 }
 

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/enginepool"
+	"github.com/millrace/millrace/internal/provider"
+	"github.com/millrace/millrace/internal/scaling"
+)
+
+func scaledFleet(t *testing.T) string {
+	t.Helper()
+	now := time.Now()
+	view := enginepool.View{
+		At: now, Provider: "process", Wanted: 3, Why: "demo is capacity-bound", Next: now.Add(time.Hour), Cost: 12.5, Started: 4,
+		Settings: scaling.Config{Policy: scaling.Starvation, Min: 1, Max: 8}, Set: []string{"max"},
+		Actual: scaling.Engines{Serving: 2, Starting: 1}, Trouble: "quota of 2 GPUs", TroubleSince: now.Add(-time.Minute),
+		Engines: []enginepool.Engine{{ID: "scaled-4", Phase: enginepool.Starting, Since: now, StartedAt: now,
+			Instance: provider.Instance{State: provider.Pending, Reason: "no node has a GPU"}}},
+		Sample: scaling.Sample{Runs: []scaling.Run{{Name: "demo", C: 50, P: 84, RD: 20, Engines: 1, Steps: 7, Waits: true}}},
+		Decisions: []scaling.Decision{{No: 1, At: now, From: 1, To: 3, Code: scaling.Buys, Reason: "demo waits", Cost: 2,
+			Predicted: []scaling.Effect{{Run: "demo", BeforeSec: 84, PredictedSec: 51}}}},
+		Measured: map[int]scaling.Measured{1: {Decision: 1,
+			Effects: []scaling.Effect{{Run: "demo", BeforeSec: 84, PredictedSec: 51, MeasuredSec: 53}}}},
+	}
+	text, err := json.Marshal(view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What is wanted, why, what was decided and what it did are there, and who is to do something about it is told what.
+func TestFleetShow(t *testing.T) {
+	t.Parallel()
+	answers := map[string]reply{"GET /v1/fleet": {200, scaledFleet(t)}}
+	r, _ := command(t, answers, "", nil, "fleet", "show")
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	for _, want := range []string{"3 engines (1 to 8): demo is capacity-bound", "2 serving, 1 starting, 0 draining",
+		"change possible in", "set while it ran: max", "$12.50 so far, 4 engines", "quota of 2 GPUs", "no node has a GPU",
+		"84", "53", "waits", "buys"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("%q is missing:\n%s", want, r.stdout)
+		}
+	}
+	r, _ = command(t, answers, "", nil, "fleet", "show", "-o", "json")
+	var view enginepool.View
+	if err := json.Unmarshal([]byte(r.stdout), &view); err != nil || view.Wanted != 3 {
+		t.Errorf("as JSON: %v, %+v", err, view)
+	}
+}
+
+// A change is sent as a merge patch; what cannot be sent is a mistake of the command line, and a refusal says what to
+// do.
+func TestFleetSet(t *testing.T) {
+	t.Parallel()
+	answers := map[string]reply{"PATCH /v1/fleet": {200, scaledFleet(t)}}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"min=2", "max=8"}, `{"max":8,"min":2}`},
+		{[]string{"policy=queue", "queue.target_inputs=32"}, `{"policy":"queue","queue":{"target_inputs":32}}`},
+		{[]string{"max="}, `{"max":null}`},
+		{[]string{"--reset"}, `{"reset":true}`},
+	} {
+		r, s := command(t, answers, "", nil, append([]string{"fleet", "set"}, tt.args...)...)
+		if r.err != nil || !strings.HasSuffix(s.asked[len(s.asked)-1], tt.want) {
+			t.Errorf("%v: %v, asked %q", tt.args, r.err, s.asked)
+		}
+		if !strings.Contains(r.stdout, "queue.target_inputs") {
+			t.Errorf("%v: the settings are not shown:\n%s", tt.args, r.stdout)
+		}
+	}
+	for _, args := range [][]string{{}, {"min"}, {"min=1", "min=2"}} {
+		r, s := command(t, answers, "", nil, append([]string{"fleet", "set"}, args...)...)
+		if r.code != 2 || len(s.asked) > 0 {
+			t.Errorf("%v: exit code %d, asked %q", args, r.code, s.asked)
+		}
+	}
+	off := map[string]reply{"GET /v1/fleet": {404, `{"title":"The fleet is not scaled","status":404,` +
+		`"detail":"scaling is off; give the workers' configuration a section scaling (docs/scaling.md)"}`}}
+	r, _ := command(t, off, "", nil, "fleet", "show")
+	if r.code == 0 || !strings.Contains(r.err.Error(), "scaling is off") {
+		t.Errorf("not scaled: %d, %v", r.code, r.err)
+	}
+}

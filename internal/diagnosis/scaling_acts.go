@@ -1,0 +1,92 @@
+package diagnosis
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/units"
+)
+
+// ScalingAct is a decision about the number of engines, and what became of the run's steps.
+type ScalingAct struct {
+	At       time.Time
+	Decision int
+	From, To int
+	Reason   string
+	// A step before, as predicted and as measured, in seconds; 0: not known.
+	BeforeSec, PredictedSec, MeasuredSec float64
+	Undone                               bool // it takes back another one
+}
+
+// ScalingNow is what scaling does now.
+type ScalingNow struct {
+	Wanted, Max int
+	Paying      int // as many as the budget pays for, where that is fewer than Max; else Max
+	Starting    int
+	Why         string
+	Trouble     string // of the provider
+}
+
+// actsTold bounds the decisions of a report: the newest.
+const actsTold = 3
+
+// scalingText is what scaling did for the run and does now, a sentence for each.
+func scalingText(m *measurements, in *Input, capacity bool) []string {
+	var lines []string
+	acts := in.ScalingActs
+	for _, a := range acts[max(0, len(acts)-actsTold):] {
+		lines = append(lines, a.text(m))
+	}
+	now := in.Scaling
+	if now == nil {
+		return lines
+	}
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	switch {
+	case now.Trouble != "":
+		say("scaling wants %s, and the provider does not bring them: %s", enginesText(float64(now.Wanted)), now.Trouble)
+	case now.Starting > 0:
+		say("scaling waits for %s to start", enginesText(float64(now.Starting)))
+	case capacity && now.Wanted >= now.Paying && now.Paying < now.Max:
+		say("capacity-bound, and the budget of scaling pays for %s: raise it: millrace fleet set budget_per_hour=$",
+			enginesText(float64(now.Paying)))
+	case capacity && now.Wanted >= now.Max:
+		say("capacity-bound, and scaling is at its max of %s: raise it: millrace fleet set max=%d",
+			enginesText(float64(now.Max)), 2*now.Max)
+	case now.Why != "":
+		say("scaling wants %s: %s", enginesText(float64(now.Wanted)), now.Why)
+	}
+	return lines
+}
+
+func (a *ScalingAct) text(m *measurements) string {
+	did := "bought"
+	n := a.To - a.From
+	if n < 0 {
+		did, n = "gave back", -n
+	}
+	if a.Undone {
+		did = map[bool]string{true: "bought back", false: "took back"}[a.To > a.From]
+	}
+	text := fmt.Sprintf("scaling %s %s", did, enginesText(float64(n)))
+	if m != nil {
+		text += fmt.Sprintf(" at step %d", m.stepDuring(a.At))
+	}
+	switch change := a.MeasuredSec/a.BeforeSec - 1; {
+	case a.BeforeSec > 0 && a.MeasuredSec > 0 && change < -0.005:
+		text += fmt.Sprintf(", steps became %s shorter", units.Percent(-change))
+	case a.BeforeSec > 0 && a.MeasuredSec > 0 && change > 0.005:
+		text += fmt.Sprintf(", steps became %s longer", units.Percent(change))
+	case a.BeforeSec > 0 && a.MeasuredSec > 0:
+		text += ", steps stayed as long"
+	case a.PredictedSec > 0:
+		return text + fmt.Sprintf(", steps are predicted to take %s", units.Seconds(a.PredictedSec))
+	default:
+		return text + ": " + a.Reason
+	}
+	text += fmt.Sprintf(" (%s before, %s measured", units.Seconds(a.BeforeSec), units.Seconds(a.MeasuredSec))
+	if a.PredictedSec > 0 {
+		text += fmt.Sprintf(", %s predicted", units.Seconds(a.PredictedSec))
+	}
+	return text + ")"
+}
