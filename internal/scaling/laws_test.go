@@ -30,7 +30,7 @@ func FuzzLaws(f *testing.F) {
 		cfg := drawConfig(r)
 		m, err := New(cfg)
 		if err != nil {
-			t.Skip(err)
+			t.Skip("drew a configuration that cannot be:", err)
 		}
 		l := laws{t: t, m: m, wanted: m.Wanted}
 		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
