@@ -53,7 +53,8 @@ func (d Deps) now() time.Time {
 
 // Commands makes the client commands, to be added to a root command.
 func Commands(d Deps) []*cobra.Command {
-	return []*cobra.Command{newRunCommand(d), newEngineCommand(d), newFleetCommand(d), newDiagnoseCommand(d), newProbeCommand(d),
+	return []*cobra.Command{newRunCommand(d), newEngineCommand(d), newFleetCommand(d),
+		newDiagnoseCommand(d), newProbeCommand(d),
 		newStatusCommand(d), newTelemetryCommand(d), newEventsCommand(d), newTopCommand(d)}
 }
 

@@ -27,8 +27,9 @@ func newFleetCommand(d Deps) *cobra.Command {
 func (s *session) fleetShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show", Short: "Show how many engines are wanted and why, what was decided and what it did", Args: exactly(0),
-		Long: "Show how many engines are wanted and why, how many there are, when the next change is possible, what each run " +
-			"needs,\nthe newest decisions with what they were predicted to do to steps and what they did, and the cost so far.",
+		Long: "Show how many engines are wanted and why, how many there are, when the next change is possible, what each " +
+			"run needs,\nthe newest decisions with what they were predicted to do to steps and what they " +
+			"did, and the cost so far.",
 		Example: "  millrace fleet show\n  millrace fleet show -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.client()
@@ -49,8 +50,9 @@ func (s *session) fleetSetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set KEY=VALUE ...",
 		Short: "Change by what engines are bought, while the service runs",
-		Long: "Change by what engines are bought, while the service runs. What is set holds until it is given back, with KEY= " +
-			"or --reset,\nor until the section scaling of the workers' configuration changes. The keys are\n\n" + scalingKeys(),
+		Long: "Change by what engines are bought, while the service runs. What is set holds until it is given back, with " +
+			"KEY= or --reset,\nor until the section scaling of the workers' configuration changes. The keys " +
+			"are\n\n" + scalingKeys(),
 		Example: "  millrace fleet set min=2 max=8\n  millrace fleet set policy=queue queue.target_inputs=32\n" +
 			"  millrace fleet set policy=fixed engines=4\n  millrace fleet set max=\n  millrace fleet set --reset",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,7 +15,8 @@ func scaledFleet(t *testing.T) string {
 	t.Helper()
 	now := time.Now()
 	view := enginepool.View{
-		At: now, Provider: "process", Wanted: 3, Why: "demo is capacity-bound", Next: now.Add(time.Hour), Cost: 12.5, Started: 4,
+		At: now, Provider: "process", Wanted: 3, Why: "demo is capacity-bound", Next: now.Add(time.Hour), Cost: 12.5,
+		Started:  4,
 		Settings: scaling.Config{Policy: scaling.Starvation, Min: 1, Max: 8}, Set: []string{"max"},
 		Actual: scaling.Engines{Serving: 2, Starting: 1}, Trouble: "quota of 2 GPUs", TroubleSince: now.Add(-time.Minute),
 		Engines: []enginepool.Engine{{ID: "scaled-4", Phase: enginepool.Starting, Since: now, StartedAt: now,

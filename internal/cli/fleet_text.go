@@ -47,7 +47,8 @@ func (s *session) writeFleet(v *enginepool.View) error {
 // fleetLines is the fleet in a few lines.
 func fleetLines(v *enginepool.View, now time.Time) []string {
 	n := v.Actual
-	lines := []string{fmt.Sprintf("wanted   %s (%d to %d): %s", engineNumber(v.Wanted), v.Settings.Min, v.Settings.Max, v.Why)}
+	lines := []string{fmt.Sprintf("wanted   %s (%d to %d): %s", engineNumber(v.Wanted), v.Settings.Min, v.Settings.Max,
+		v.Why)}
 	actual := fmt.Sprintf("actual   %d serving, %d starting, %d draining", n.Serving, n.Starting, n.Draining)
 	if v.Provider == "advise" {
 		actual += "; somebody else starts and stops them (provider advise)"
@@ -77,8 +78,8 @@ func fleetLines(v *enginepool.View, now time.Time) []string {
 		lines = append(lines, fmt.Sprintf("trouble  since %s: %s", ago(v.TroubleSince, now), v.Trouble))
 	}
 	if age := now.Sub(v.At); age > quiet {
-		lines = append(lines, fmt.Sprintf("stale    the newest sample is %s old: is a worker with scaling in its configuration "+
-			"alive? millrace worker list", span(age)))
+		lines = append(lines, fmt.Sprintf("stale    the newest sample is %s old: is a worker with scaling in its "+
+			"configuration alive? millrace worker list", span(age)))
 	}
 	return lines
 }

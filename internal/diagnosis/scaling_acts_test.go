@@ -16,10 +16,11 @@ func TestScalingText(t *testing.T) {
 		want     []string
 	}{
 		{"nobody scales", nil, nil, true, nil},
-		{"a purchase that was measured", []ScalingAct{{From: 1, To: 3, BeforeSec: 84, PredictedSec: 48, MeasuredSec: 50}}, nil,
-			false, []string{"scaling bought 2 engines, steps became 40 % shorter (84 s before, 50 s measured, 48 s predicted)"}},
-		{"one that was not yet", []ScalingAct{{From: 1, To: 2, BeforeSec: 84, PredictedSec: 48}}, &ScalingNow{Wanted: 2, Max: 4,
-			Paying: 4, Starting: 1}, true,
+		{"a purchase that was measured", []ScalingAct{{From: 1, To: 3, BeforeSec: 84, PredictedSec: 48, MeasuredSec: 50}},
+			nil, false, []string{"scaling bought 2 engines, steps became 40 % shorter (84 s before, 50 s measured, " +
+				"48 s predicted)"}},
+		{"one that was not yet", []ScalingAct{{From: 1, To: 2, BeforeSec: 84, PredictedSec: 48}}, &ScalingNow{Wanted: 2,
+			Max: 4, Paying: 4, Starting: 1}, true,
 			[]string{"scaling bought 1 engine, steps are predicted to take 48 s", "scaling waits for 1 engine to start"}},
 		{"one in vain, taken back", []ScalingAct{{From: 1, To: 2, BeforeSec: 50, PredictedSec: 30, MeasuredSec: 50},
 			{From: 2, To: 1, Undone: true, Reason: "no shorter"}}, nil, false,

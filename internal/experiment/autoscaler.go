@@ -11,9 +11,9 @@ import (
 )
 
 // Scaling is an autoscaler that goes by how many requests are outstanding, as serverless platforms do: it wants one
-// engine for every Target of them. More are started at once; one ends when fewer were wanted for all of ScaleDown. It is
-// not the queue policy of package scaling, which waits before it starts engines, too, and knows their cold starts: what
-// was published with this one must come out the same.
+// engine for every Target of them. More are started at once; one ends when fewer were wanted for all of ScaleDown. It
+// is not the queue policy of package scaling, which waits before it starts engines, too, and knows their cold starts:
+// what was published with this one must come out the same.
 type Scaling struct {
 	Target    int              `json:"target"`
 	Least     int              `json:"least"`

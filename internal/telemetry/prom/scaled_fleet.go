@@ -12,8 +12,8 @@ var (
 	fleetWantedDesc = desc(prefix+"fleet_engines_wanted", "Engines that scaling wants: what a scaler of somebody else's, "+
 		"such as KEDA or an HPA, follows (provider advise).")
 	fleetStartedDesc = desc(prefix+"fleet_engines_started_total", "Engines that the provider was asked for.")
-	fleetCostDesc    = desc(prefix+"fleet_cost_dollars_total", "What the fleet has cost so far, in $, with the price that is "+
-		"configured.")
+	fleetCostDesc    = desc(prefix+"fleet_cost_dollars_total", "What the fleet has cost so far, in $, with the price "+
+		"that is configured.")
 	fleetTroubleDesc = desc(prefix+"fleet_provider_trouble", "1 while the provider does not do what it is asked for.",
 		"provider")
 	fleetSampledDesc = desc(prefix+"fleet_sampled_timestamp_seconds", "When scaling took its newest sample, as Unix time.")

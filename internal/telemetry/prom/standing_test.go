@@ -66,8 +66,8 @@ func TestScaledFleet(t *testing.T) {
 	if text := scrape(t, m); strings.Contains(text, "millrace_fleet_engines") {
 		t.Error("a fleet that nobody scales is shown")
 	}
-	s.Scaling = &enginepool.View{At: time.Unix(1500, 0), Provider: "exec", Wanted: 3, Started: 5, Cost: 1.5, Trouble: "quota",
-		Actual: scaling.Engines{Starting: 1, Serving: 2}}
+	s.Scaling = &enginepool.View{At: time.Unix(1500, 0), Provider: "exec", Wanted: 3, Started: 5, Cost: 1.5,
+		Trouble: "quota", Actual: scaling.Engines{Starting: 1, Serving: 2}}
 	m.Stand(s)
 	m.Emit(telemetry.Event{Body: telemetry.FleetScaled{Code: "buys"}})
 	text := scrape(t, m)
