@@ -146,7 +146,7 @@ func (r *runLine) perform(cmd runmachine.Command) runmachine.Result {
 		r.trainer.published(task)
 	case runmachine.StopLoading:
 		r.stopLoading(task.Version.Adapter(r.setup.Name))
-	case runmachine.AnnounceResumed, runmachine.ReportPolicy, runmachine.ConfirmBuffer:
+	case runmachine.AnnounceResumed, runmachine.ReportPolicy, runmachine.ConfirmBuffer, runmachine.AssertAdapters:
 	default:
 		r.fail(fmt.Errorf("a simulated run cannot perform %T", task))
 	}
