@@ -209,6 +209,9 @@ func (a *Activities) LoadAdapter(ctx context.Context, in LoadInput) (LoadResult,
 	body := telemetry.AdapterLoaded{Adapter: in.Adapter.Name, Version: in.Adapter.Version, Sec: sec}
 	if err != nil {
 		body.Failure = err.Error()
+		if a.leaves(ctx, in.Engine) {
+			err = rollout.Fail(rollout.Permanent, codeEngineLeaves, err)
+		}
 	}
 	told := a.Tell.Tell(context.WithoutCancel(ctx), telemetry.Event{
 		At: a.Now(), Run: in.Adapter.Run, Engine: in.Engine,
@@ -218,6 +221,20 @@ func (a *Activities) LoadAdapter(ctx context.Context, in LoadInput) (LoadResult,
 		return LoadResult{}, typed(fmt.Errorf("load %s on %s: %w", in.Adapter.Name, in.Engine, err))
 	}
 	return LoadResult{Sec: sec}, nil
+}
+
+// codeEngineLeaves is of a load by an engine that was told to go meanwhile: nobody waits for it, and it says nothing of
+// the adapter.
+const codeEngineLeaves rollout.Code = "engine_leaves"
+
+// leaves reports whether an engine is going, or gone, from the fleet.
+func (a *Activities) leaves(ctx context.Context, id rollout.EngineID) bool {
+	engines, err := a.Fleet.List(ctx)
+	if err != nil {
+		return false
+	}
+	at := slices.IndexFunc(engines, func(e rollout.Engine) bool { return e.ID == id })
+	return at < 0 || engines[at].State == rollout.EngineDraining
 }
 
 // SwitchPolicy makes a loaded version the one that staleness is measured against, and tells the fleet to

@@ -81,8 +81,8 @@ func Code(err error) rollout.Code {
 	return rollout.CodeInternal
 }
 
-// Final reports whether an error that came back from an activity was one not worth trying again.
+// Final reports whether an error that came back from an activity was one not worth trying again, with whatever engine.
 func Final(err error) bool {
 	var app *temporal.ApplicationError
-	return errors.As(err, &app) && app.NonRetryable()
+	return errors.As(err, &app) && app.NonRetryable() && app.Type() != string(codeEngineLeaves)
 }
