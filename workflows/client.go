@@ -219,6 +219,14 @@ func (c *Client) update(
 	if err != nil {
 		return err
 	}
+	if err := c.updateWorkflow(ctx, id, name, result, args...); err != nil {
+		return c.failed(name, run, err)
+	}
+	return nil
+}
+
+// updateWorkflow sends an update to a workflow until it is taken, and waits for its answer.
+func (c *Client) updateWorkflow(ctx context.Context, id, name string, result any, args ...any) error {
 	send := func() error {
 		handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 			WorkflowID: id, UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -228,14 +236,11 @@ func (c *Client) update(
 		}
 		return handle.Get(ctx, result)
 	}
-	err = send()
+	err := send()
 	for notTaken(err) && retry.Pause(ctx, notTakenPause) == nil {
 		err = send()
 	}
-	if err != nil {
-		return c.failed(name, run, err)
-	}
-	return nil
+	return err
 }
 
 // notTakenPause is how long Temporal has for the workflow task that comes next.

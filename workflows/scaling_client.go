@@ -29,13 +29,7 @@ func (c *Client) SetScaling(ctx context.Context, change scaling.SettingsChange) 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var now ScalingSettings
-	handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: c.Deployment.ScalingID(), UpdateName: UpdateSettings, Args: []any{change},
-		WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err == nil {
-		err = handle.Get(ctx, &now)
-	}
+	err := c.updateWorkflow(ctx, c.Deployment.ScalingID(), UpdateSettings, &now, change)
 	var notFound *serviceerror.NotFound
 	switch {
 	case err == nil:
@@ -68,14 +62,7 @@ func (c *Client) EnsureScaling(ctx context.Context, cfg activities.ScalingConfig
 func (c *Client) ConfigureScaling(ctx context.Context, cfg activities.ScalingConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: c.Deployment.ScalingID(), UpdateName: UpdateConfigure, Args: []any{cfg},
-		WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err == nil {
-		err = handle.Get(ctx, nil)
-	}
-	if err != nil {
+	if err := c.updateWorkflow(ctx, c.Deployment.ScalingID(), UpdateConfigure, nil, cfg); err != nil {
 		return c.failed("configure scaling", "", err)
 	}
 	return nil

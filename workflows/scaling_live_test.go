@@ -180,7 +180,7 @@ func scaled(w *liveWorld) {
 	w.must("end", w.control.EndScaling(w.ctx))
 	w.eventually("refused", func() bool {
 		_, err := w.control.SetScaling(w.ctx, scaling.SettingsChange{Reset: true})
-		return rollout.Refused(err, rollout.Conflict)
+		return rollout.Refused(err, rollout.NotScaled)
 	})
 	cfg.Config.Engines = 1
 	w.must("configure again", w.control.ConfigureScaling(w.ctx, cfg))

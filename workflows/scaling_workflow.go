@@ -75,6 +75,8 @@ type fleetScaler struct {
 	underWay []rollout.EngineID // for which something is being done
 	woken    bool               // an operator or a configuration has changed something
 	replaced int                // how often another configuration has come
+
+	unconfigured workflow.ReceiveChannel
 }
 
 // listen takes in what operators and workers say.
@@ -104,9 +106,9 @@ func (s *fleetScaler) listen(ctx workflow.Context) error {
 	}); err != nil {
 		return err
 	}
-	unconfigured := workflow.GetSignalChannel(ctx, SignalUnconfigured)
+	s.unconfigured = workflow.GetSignalChannel(ctx, SignalUnconfigured)
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		for unconfigured.Receive(ctx, nil) {
+		for s.unconfigured.Receive(ctx, nil) {
 			s.Ended, s.woken = true, true
 		}
 	})
@@ -240,6 +242,9 @@ func (s *fleetScaler) goOnInNewHistory(ctx workflow.Context) error {
 		return len(s.underWay) == 0 && workflow.AllHandlersFinished(ctx)
 	}); err != nil {
 		return err
+	}
+	for s.unconfigured.ReceiveAsync(nil) { // one that came with this task, and that nobody would read
+		s.Ended = true
 	}
 	return workflow.NewContinueAsNewError(ctx, FleetScaling, s.ScalingInput)
 }
