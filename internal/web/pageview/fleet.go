@@ -64,18 +64,34 @@ func FleetOff(why string) Fleet { return Fleet{Off: brief(why)} }
 
 // WholeOfFleet is the window of all that is known of how the fleet was scaled.
 func WholeOfFleet(fleet runhistory.Facts, v enginepool.View, now time.Time) Window {
-	w := Window{now.Add(-10 * time.Minute), now.Truncate(10 * time.Second).Add(10 * time.Second)}
-	for _, d := range v.Decisions {
-		w.From = earlier(w.From, d.At)
-	}
-	if len(fleet.Scalings) > 0 {
-		w.From = earlier(w.From, fleet.Scalings[0].At)
+	w := Window{knownSince(fleet, v), now.Truncate(10 * time.Second).Add(10 * time.Second)}
+	if w.From.IsZero() {
+		w.From = now.Add(-10 * time.Minute)
 	}
 	return w
 }
 
+// knownSince is since when something is known of the fleet's engines; zero: nothing is.
+func knownSince(fleet runhistory.Facts, v enginepool.View) time.Time {
+	var since time.Time
+	for _, d := range v.Decisions {
+		since = earlier(since, d.At)
+	}
+	for _, e := range v.Engines {
+		since = earlier(since, e.StartedAt)
+	}
+	if len(fleet.Scalings) > 0 {
+		since = earlier(since, fleet.Scalings[0].At)
+	}
+	if len(fleet.Loads) > 0 {
+		since = earlier(since, fleet.Loads[0].At)
+	}
+	return since
+}
+
+// earlier is the earlier of two times, of which a zero one is none.
 func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
@@ -265,28 +281,39 @@ func scalingHappenings(fleet runhistory.Facts) []runhistory.Happening {
 
 // fleetPanels are wanted and actual engines over time, and what they generated.
 func (w Window) fleetPanels(v enginepool.View, fleet runhistory.Facts) []Panel {
-	wanted := wantedOver(v, fleet.Scalings)
 	counts, rates := w.engineCounts(fleet.Loads)
-	for k := range counts {
-		there := math.NaN()
-		if counts[k].values != nil {
-			there = counts[k].values[0]
-		}
-		if want := wanted.at(counts[k].to); counts[k].from < sec(v.At) {
-			counts[k].values = []float64{want, there}
-		}
-	}
-	stairs := chart.PanelLine{Name: "wanted", Class: "b", Stairs: true,
-		Points: wanted.points(sec(w.From), min(sec(w.To), sec(v.At)))}
 	panels := []Panel{
-		w.overTime(Panel{ID: "engines", Whole: true, Title: "Engines wanted and there", Says: "How many engines scaling " +
-			"wanted, and of how many counters were read. The marks above are its decisions."}, "engines",
-			[]Legend{{"b", "wanted"}, {"a", "there"}}, counts, chart.Panel{Height: 200,
-				Lines: []chart.PanelLine{stairs}, Flags: w.flags(scalingHappenings(fleet), nil)}),
+		w.wantedAndThere(v, fleet, counts),
 		w.overTime(Panel{ID: "fleet-output", Whole: true, Title: "Output of all engines", Says: "What they generated, by " +
 			"their own counters."}, "tok/s", []Legend{{"a", "output"}}, rates, chart.Panel{}),
 	}
 	return slices.DeleteFunc(panels, func(p Panel) bool { return len(p.Table.Rows) == 0 })
+}
+
+// wantedAndThere is how many engines were wanted, as a line over how many there were.
+func (w Window) wantedAndThere(v enginepool.View, fleet runhistory.Facts, counts []stretch) Panel {
+	p := Panel{ID: "engines", Whole: true, Title: "Engines wanted and there", Says: "How many engines scaling " +
+		"wanted, and of how many counters were read. The marks above are its decisions.",
+		Legend: []Legend{{"ready", "there"}, {"soft", "wanted"}},
+		Table:  Table{Columns: []string{"there", "wanted"}, Unit: "engines"}}
+	wanted, since := wantedOver(v, fleet.Scalings), sec(knownSince(fleet, v))
+	c := chart.Panel{Height: 200, Layers: []chart.Layer{{Name: "there", Class: "ready"}},
+		Flags: w.flags(scalingHappenings(fleet), nil),
+		Lines: []chart.PanelLine{{Name: "wanted", Class: "soft", Stairs: true,
+			Points: wanted.points(max(sec(w.From), since), min(sec(w.To), sec(v.At)))}}}
+	for _, part := range counts {
+		if part.to < since || part.from > sec(v.At) {
+			continue
+		}
+		there := 0.0
+		if part.values != nil {
+			there = part.values[0]
+		}
+		p.Table.add(part.name, at(part.to), there, wanted.at(part.to))
+		c.Columns = append(c.Columns, chart.Column{From: part.from, To: part.to, Values: []float64{there},
+			Tip: p.Table.tip(len(p.Table.Rows) - 1)})
+	}
+	return w.panel(p, c)
 }
 
 // engineCounts is of how many engines there were samples in each part of a window, and what they generated together.

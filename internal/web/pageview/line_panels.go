@@ -35,20 +35,16 @@ func (w Window) partOf(t time.Time, n int) int {
 	return k
 }
 
-// overTime is a chart of lines: names and colours, and what each line was in which stretch. Lines that c has already
-// are named by the first of names, and are drawn as they are.
+// overTime is a chart of lines: names and colours, and what each line was in which stretch.
 func (w Window) overTime(p Panel, unit string, names []Legend, parts []stretch, c chart.Panel) Panel {
 	p.Table.Unit = unit
-	drawn := len(c.Lines)
-	for i, n := range names {
+	for _, n := range names {
 		p.Table.Columns = append(p.Table.Columns, n.Name)
 		p.Legend = append(p.Legend, n)
-		if i >= drawn {
-			c.Lines = append(c.Lines, chart.PanelLine{Name: n.Name, Class: n.Class})
-		}
+		c.Lines = append(c.Lines, chart.PanelLine{Name: n.Name, Class: n.Class})
 	}
 	for _, part := range parts {
-		for i := drawn; i < len(names); i++ {
+		for i := range names {
 			value := math.NaN()
 			if part.values != nil {
 				value = part.values[i]
