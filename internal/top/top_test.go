@@ -132,6 +132,16 @@ func scaledOverview() Overview {
 	return o
 }
 
+// longest is a name that a run may just have, with every kind of character that it may have.
+var longest = rollout.RunName("a" + strings.Repeat("-_.w", 15) + "9z")
+
+func TestLongestIsAName(t *testing.T) {
+	t.Parallel()
+	if longest.Validate() != nil || (longest+"z").Validate() == nil {
+		t.Errorf("%q is not as long as a name may be", longest)
+	}
+}
+
 // screens is what is on the screen after events, in testdata/NAME-80x24.txt and NAME-120x40.txt.
 var screens = []struct {
 	name   string
@@ -139,6 +149,9 @@ var screens = []struct {
 }{
 	{"nothing-read", nil},
 	{"overview", after1(overviewOf(runOf("alpha", "running"), failing(), runOf("done", "completed")))},
+	{"longest-name", after1(overviewOf(runOf(string(longest), "running"), runOf("done", "completed")))},
+	{"longest-name-opened", after1(overviewOf(runOf(string(longest), "running")), keys("enter"), RunRead{At: after(5), Of: longest,
+		Run: runOf(string(longest), "running")})},
 	{"scaled", after1(scaledOverview())},
 	{"engines-filtered", after1(overviewOf(runOf("alpha", "running")), keys("tab / 1 enter"))},
 	{"pause-asked", after1(overviewOf(runOf("alpha", "running")), keys("p"))},

@@ -25,7 +25,7 @@ import (
 func main() {
 	server := flag.String("server", "http://127.0.0.1:8700", "whose pages")
 	millrace := flag.String("millrace", "", "the binary: play the runs of the documentation, and show their pages")
-	only := flag.String("only", "", "with -millrace: one of the runs, seed-004 or troubled")
+	only := flag.String("only", "", "with -millrace: one of them: login, seed-004, elastic or troubled")
 	out := flag.String("out", ".", "folder for the pictures")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

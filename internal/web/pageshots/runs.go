@@ -53,7 +53,7 @@ func playAndShow(ctx context.Context, millrace, out, only string) error {
 	for _, one := range []struct {
 		name string
 		play func(context.Context, string, string) error
-	}{{"seed-004", playSeed}, {"troubled", playTroubled}} {
+	}{{"login", showLogin}, {"seed-004", playSeed}, {"elastic", playElastic}, {"troubled", playTroubled}} {
 		if only == "" || only == one.name {
 			if err := one.play(ctx, millrace, out); err != nil {
 				return fmt.Errorf("%s: %w", one.name, err)
@@ -75,6 +75,42 @@ func playSeed(ctx context.Context, millrace, out string) error {
 	}
 	return show(ctx, d.server, out, documented, []page{{"/", "seed-004-overview"}, {"/runs/seed-004", "seed-004-run"},
 		{"/runs/seed-004/steps/3", "seed-004-step"}})
+}
+
+// stepScaled is a step of the elastic run at which its engines have come.
+const stepScaled = 7
+
+// playElastic is a run for which engines are bought.
+func playElastic(ctx context.Context, millrace, out string) error {
+	d, err := start(millrace, "--spec", "config/examples/elastic.yaml")
+	if err != nil {
+		return err
+	}
+	defer d.end()
+	if err := d.await(ctx, "elastic", func(r runNow) bool { return r.NextStep >= stepScaled }); err != nil {
+		return err
+	}
+	return show(ctx, d.server, out, documented, []page{{"/fleet", "fleet"}})
+}
+
+// showLogin is the page that who has no token sees.
+func showLogin(ctx context.Context, millrace, out string) error {
+	const token = "a-token-of-an-operator-for-a-picture"
+	for _, name := range []string{"MILLRACE_TOKENS", "MILLRACE_TOKEN"} {
+		if err := os.Setenv(name, token); err != nil {
+			return err
+		}
+		defer func() { _ = os.Unsetenv(name) }()
+	}
+	d, err := start(millrace, "--engines", "1")
+	if err != nil {
+		return err
+	}
+	defer d.end()
+	if err := d.awaitPage(ctx, "/login"); err != nil {
+		return err
+	}
+	return show(ctx, d.server, out, documented, []page{{"/login", "login"}})
 }
 
 // playTroubled is the run of which everything is shown.
@@ -315,6 +351,32 @@ func (d *dev) await(ctx context.Context, run string, done func(runNow) bool) err
 			return fmt.Errorf("run %s does not come so far: %w", run, err)
 		}
 	}
+}
+
+// awaitPage asks for a page until it is there.
+func (d *dev) awaitPage(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, runPatience)
+	defer cancel()
+	return retry.Until(ctx, time.Second, func(ctx context.Context) error {
+		select {
+		case <-d.ended:
+			return errors.New("millrace dev has ended; see what it said above")
+		default:
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.server+path, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s", path, resp.Status)
+		}
+		return nil
+	})
 }
 
 func (d *dev) get(ctx context.Context, path string, into any) error {
