@@ -301,6 +301,9 @@ func (w Window) wantedAndThere(v enginepool.View, fleet runhistory.Facts, counts
 		Flags: w.flags(scalingHappenings(fleet), nil),
 		Lines: []chart.PanelLine{{Name: "wanted", Class: "soft", Stairs: true,
 			Points: wanted.points(max(sec(w.From), since), min(sec(w.To), sec(v.At)))}}}
+	for _, step := range wanted {
+		c.Max = max(c.Max, step.Y+1) // so that the line is not the upper edge
+	}
 	for _, part := range counts {
 		if part.to < since || part.from > sec(v.At) {
 			continue
@@ -309,6 +312,7 @@ func (w Window) wantedAndThere(v enginepool.View, fleet runhistory.Facts, counts
 		if part.values != nil {
 			there = part.values[0]
 		}
+		c.Max = max(c.Max, there+1)
 		p.Table.add(part.name, at(part.to), there, wanted.at(part.to))
 		c.Columns = append(c.Columns, chart.Column{From: part.from, To: part.to, Values: []float64{there},
 			Tip: p.Table.tip(len(p.Table.Rows) - 1)})
