@@ -171,6 +171,9 @@ func gamesFail(e Evidence) (rollout.Alarm, bool) {
 	if !failing || worst.InRow < alarmAfter(e.Run) {
 		return rollout.Alarm{}, false
 	}
+	if bought, is := noBoughtEngine(e); is && bought.Text == "" && worst.Code == rollout.CodeUnserved {
+		return rollout.Alarm{}, false // they wait for engines that start
+	}
 	return rollout.Alarm{
 		Code: rollout.AlarmGamesFail, Since: e.Attempts.FailingSince,
 		Text: fmt.Sprintf("every game fails: %s %d times in %s, last: %s",

@@ -45,3 +45,27 @@ func TestNoEngineOfAScaledFleet(t *testing.T) {
 		})
 	}
 }
+
+// Games that find no engine while a fleet starts are no alarm; those that find none that has their model are.
+func TestGamesWaitForAFleetThatStarts(t *testing.T) {
+	t.Parallel()
+	failed := rollout.AttemptCounts{ByCode: []rollout.FailedAttempts{{Code: rollout.CodeUnserved, InRow: 20}}}
+	for _, tt := range []struct {
+		name    string
+		engines []rollout.Engine
+		want    bool
+	}{
+		{"it starts", []rollout.Engine{{ID: "a", State: rollout.EngineJoining}}, false},
+		{"an engine is ready, and has another model", []rollout.Engine{{ID: "a", State: rollout.EngineReady}}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			alarms := alarm.Of(alarm.Evidence{Engines: tt.engines, Attempts: failed,
+				Scaling: &enginepool.View{Provider: "process", Wanted: 1, Actual: scaling.Engines{Starting: 1}},
+				Workers: []rollout.Worker{{State: rollout.WorkerAlive}}})
+			if raised := len(alarms) == 1 && alarms[0].Code == rollout.AlarmGamesFail; raised != tt.want {
+				t.Errorf("%+v", alarms)
+			}
+		})
+	}
+}
