@@ -31,7 +31,7 @@ func newMetricsFeed(
 ) *metricsFeed {
 	return &metricsFeed{
 		conns: b, metrics: metrics, spans: b.Otel.RunSpans(), leads: leads, from: fmt.Sprintf("%d-0", now.UnixMilli()),
-		reader: standingReader{steps: b.Buffer, known: map[rollout.RunName]*knownRun{}},
+		reader: standingReader{steps: b.Buffer, facts: b.Events, known: map[rollout.RunName]*knownRun{}},
 	}
 }
 

@@ -2,10 +2,14 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/telemetry/prom"
+	"github.com/millrace/millrace/internal/telemetry/store"
 )
 
 // stand shows how the deployment is. While Redis does not answer, what was read last stays.
@@ -30,6 +34,10 @@ type standingReader struct {
 	steps interface {
 		Steps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]rollout.StepRecord, error)
 	}
+	// facts are those of a run after a position: who has just begun to look learns from them when it was resumed.
+	facts interface {
+		Facts(ctx context.Context, run rollout.RunName, after string, limit int, kinds ...string) ([]store.Record, error)
+	}
 	known map[rollout.RunName]*knownRun
 }
 
@@ -37,6 +45,7 @@ type standingReader struct {
 type knownRun struct {
 	state   rollout.RunState
 	resumed time.Time // when it was last seen to go on after it did not
+	told    bool      // what happened to it before it was seen first is known
 	next    rollout.Step
 	latest  []rollout.StepRecord
 }
@@ -55,6 +64,7 @@ func (s *standingReader) read(ctx context.Context, runs []rollout.RunStatus, now
 		}
 		k.state, seen[name] = status.State, true
 		k.refresh(ctx, s, status)
+		k.learn(ctx, s, status)
 		out[i] = prom.RunStanding{Status: status, Latest: k.latest, Since: k.since(status)}
 	}
 	for name := range s.known {
@@ -82,6 +92,33 @@ func (k *knownRun) refresh(ctx context.Context, s *standingReader, status rollou
 		}
 	}
 	k.next = status.NextStep
+}
+
+// learnAtOnce bounds the changes of a run since its latest step that are read.
+const learnAtOnce = 1000
+
+// learn finds out when a run was resumed before it was seen first, since its latest step: a server that has just been
+// started has not seen the pause. A failure is tried again with the next look.
+func (k *knownRun) learn(ctx context.Context, s *standingReader, status rollout.RunStatus) {
+	if k.told || k.next != status.NextStep {
+		return
+	}
+	after := fmt.Sprintf("%d-0", k.since(status).UnixMilli())
+	records, err := s.facts.Facts(ctx, status.Spec.Name, after, learnAtOnce, telemetry.KindOf(telemetry.RunChanged{}))
+	if err != nil {
+		return
+	}
+	k.told = true
+	for _, r := range records {
+		event, err := r.Event()
+		if err != nil {
+			continue // of another version
+		}
+		b, ok := event.Body.(telemetry.RunChanged)
+		if ok && strings.HasSuffix(b.Change, "resume") && event.At.After(k.resumed) { // settings may stand before it
+			k.resumed = event.At
+		}
+	}
 }
 
 // withoutGroups leaves out what is large and not shown.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/telemetry/store"
 )
 
 // records answers the steps of one run, and counts how often it is asked.
@@ -34,7 +36,7 @@ func (r *records) Steps(_ context.Context, _ rollout.RunName, from rollout.Step,
 func TestStandingReader(t *testing.T) {
 	t.Parallel()
 	source := &records{}
-	reader := standingReader{steps: source, known: map[rollout.RunName]*knownRun{}}
+	reader := standingReader{steps: source, facts: &changes{}, known: map[rollout.RunName]*knownRun{}}
 	started := time.Unix(900, 0)
 	for i, tt := range []struct {
 		name   string
@@ -65,5 +67,68 @@ func TestStandingReader(t *testing.T) {
 	}
 	if reader.read(t.Context(), nil, time.Unix(6000, 0)); len(reader.known) != 0 {
 		t.Error("a run that is over is remembered")
+	}
+}
+
+// changes are the changes of one run.
+type changes struct {
+	fail   bool
+	events []telemetry.Event
+	after  string
+}
+
+func (c *changes) Facts(_ context.Context, _ rollout.RunName, after string, _ int, kinds ...string) ([]store.Record,
+	error) {
+	if c.fail {
+		return nil, errors.New("redis is unavailable")
+	}
+	c.after = after
+	var found []store.Record
+	for _, e := range c.events {
+		data, err := telemetry.Encode(e)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, store.Record{Kind: kinds[0], Data: data})
+	}
+	return found, nil
+}
+
+// A server that has just been started counts a run's time from when it was resumed, although it has not seen the pause.
+func TestResumedBeforeTheServerWasStarted(t *testing.T) {
+	t.Parallel()
+	changed := func(at int64, change string) telemetry.Event {
+		return telemetry.Event{At: time.Unix(at, 0).UTC(), Run: "demo", Body: telemetry.RunChanged{
+			State: rollout.RunRunning, Change: change}}
+	}
+	status := rollout.RunStatus{Spec: rollout.Spec{Name: "demo"}, State: rollout.RunRunning, NextStep: 30,
+		StartedAt: time.Unix(900, 0)}
+	for _, tt := range []struct {
+		name   string
+		events []telemetry.Event
+		since  int64
+	}{
+		{"nothing was changed", nil, 1290},
+		{"set", []telemetry.Event{changed(1400, "set buffer.depth=4 (was 2)")}, 1290},
+		{"resumed", []telemetry.Event{changed(1300, "pause"), changed(9000, "resume")}, 9000},
+		{"set and resumed", []telemetry.Event{changed(9000, "set buffer.depth=4 (was 2) resume")}, 9000},
+		{"paused again", []telemetry.Event{changed(8000, "resume"), changed(9000, "pause")}, 8000},
+	} {
+		facts := &changes{events: tt.events, fail: true}
+		reader := standingReader{steps: &records{}, facts: facts, known: map[rollout.RunName]*knownRun{}}
+		look := func() int64 {
+			return reader.read(t.Context(), []rollout.RunStatus{status}, time.Unix(9100, 0))[0].Since.Unix()
+		}
+		if since := look(); since != 1290 {
+			t.Errorf("%s: since %d while Redis does not answer", tt.name, since)
+		}
+		facts.fail = false
+		if since := look(); since != tt.since || facts.after != "1290000-0" {
+			t.Errorf("%s: since %d, asked after %s; want %d", tt.name, since, facts.after, tt.since)
+		}
+		facts.events, facts.after = nil, ""
+		if since := look(); since != tt.since || facts.after != "" {
+			t.Errorf("%s: it is asked again, or forgotten: since %d", tt.name, since)
+		}
 	}
 }
