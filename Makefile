@@ -154,6 +154,10 @@ $(CHECK)/helm: internal/tools/deploy/go.mod
 	@echo "building the pinned helm, $@"
 	@go build -C internal/tools/deploy -ldflags "$(HELM_KUBE)" -o $@ helm.sh/helm/v3/cmd/helm
 
+.PHONY: test-chart
+test-chart: build $(CHECK)/helm ## a real API server takes what the chart renders (builds it, once: ten minutes)
+	@deploy/helm/check.sh
+
 .PHONY: test-deploy
 test-deploy: build ## what deploy/ has for compose, Helm and systemd, held to their own rules (needs modules; 3 minutes, once)
 	@MILLRACE_BINARY=$(CURDIR)/$(BIN)/millrace go test -C internal/tools/deploy -count=1 ./...

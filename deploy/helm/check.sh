@@ -5,14 +5,15 @@ cd "$(git rev-parse --show-toplevel)"
 helm=.bin/check/helm
 out=.millrace/chart
 rm -rf "$out" && mkdir -p "$out"
+quietly() { "$@" 2> >(grep -v 'walk.go:.*found symbolic link' >&2); } # helm says of every link that it follows it
 module() { go mod download -json "$1" | sed -n 's/^\t"Dir": "\(.*\)",\{0,1\}$/\1/p'; }
 keda=$(module github.com/kedacore/keda/v2@v2.21.0)/config/crd/bases
 prometheus=$(module github.com/prometheus-operator/prometheus-operator@v0.85.0)/example/prometheus-operator-crd
 cp "$keda"/keda.sh_scaledobjects.yaml "$prometheus"/monitoring.coreos.com_{servicemonitors,prometheusrules}.yaml "$out/"
 for values in internal/tools/deploy/testdata/values/*.yaml; do
 	name=$(basename "$values" .yaml)
-	"$helm" lint deploy/helm/millrace -f "$values" --quiet 2>/dev/null
-	"$helm" template "m-$name" deploy/helm/millrace -n rollouts -f "$values" 2>/dev/null >"$out/$name.rendered"
+	quietly "$helm" lint deploy/helm/millrace -f "$values" --quiet
+	quietly "$helm" template "m-$name" deploy/helm/millrace -n rollouts -f "$values" >"$out/$name.rendered"
 done
 for file in "$out"/*.rendered; do mv "$file" "${file%.rendered}.objects.yaml"; done
 make --no-print-directory kubernetes-dry-run FILES="$(echo "$out"/*.objects.yaml)" \
