@@ -219,6 +219,14 @@ bench-page: ## how long the page of a run of 10,000 steps takes (95th percentile
 pageshots: build $(TEMPORAL) ## take the pictures of docs/page.md anew, of runs that are played for it (needs Chromium; five minutes)
 	@go run ./internal/web/pageshots -millrace $(BIN)/millrace -out docs/pages
 
+.PHONY: test-scaling-faults
+test-scaling-faults: $(TEMPORAL) ## engines are bought and given back while every part is killed, all workers in the middle of a purchase (a minute or two)
+	MILLRACE_SCALING_FAULTS=1 go test ./internal/crashtest -run TestEnginesAreBoughtOnce -count=1 -v -timeout 15m
+
+.PHONY: chaos-scaling
+chaos-scaling: ## like chaos, of a fleet that scales: scale-up, scale-down, kill-while-starting, mixed with deaths
+	@$(MAKE) --no-print-directory chaos SCHEDULE=scaling
+
 .PHONY: test-redis-faults
 test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older, of failovers, of slots that move, and of nodes that are stopped
 	MILLRACE_REDIS_FAULTS=1 go test ./internal/crashtest -run 'OlderAgain|Failovers|SlotsMove|Bounded'

@@ -201,6 +201,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	stopInjecting()
 	<-done
+	injector.checkScaling(ctx)
 	report.finish(injector, s.recorder, watch)
 	return report, ctx.Err()
 }

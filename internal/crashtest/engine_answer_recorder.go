@@ -68,7 +68,12 @@ func newRecorder() *recorder {
 
 // serve puts the recorder in front of one engine and answers its own address.
 func (r *recorder) serve(engine int, target string) (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return r.serveAt("127.0.0.1:0", engine, target)
+}
+
+// serveAt is serve at an address of one's choice.
+func (r *recorder) serveAt(address string, engine int, target string) (string, error) {
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return "", fmt.Errorf("listen before engine %d: %w", engine, err)
 	}
@@ -76,7 +81,9 @@ func (r *recorder) serve(engine int, target string) (string, error) {
 	proxy.ErrorLog = log.New(io.Discard, "", 0) // engines are killed on purpose
 	proxy.ModifyResponse = func(resp *http.Response) error { return r.note(engine, resp) }
 	server := &http.Server{Handler: r.watching(proxy), ErrorLog: proxy.ErrorLog}
+	r.mu.Lock()
 	r.servers = append(r.servers, server)
+	r.mu.Unlock()
 	go func() { _ = server.Serve(l) }() // ends by close
 	return l.Addr().String(), nil
 }

@@ -150,6 +150,8 @@ func (in *injector) inject(ctx context.Context, f Fault) (back func(), err error
 	case TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, HangLoad, EnginesOutage, PublishAgain, PublishOther,
 		SecondDeployment, EndWorker:
 		return in.nameFault(ctx, f)
+	case ScaleUp, ScaleDown, KillWhileStarting:
+		return nil, in.scalingFault(ctx, f)
 	}
 	verb, rest, _ := strings.Cut(string(f.Kind), "-")
 	switch verb {

@@ -94,7 +94,7 @@ const (
 )
 
 // Decks lists them.
-func Decks() []Deck { return []Deck{Processes, Names} }
+func Decks() []Deck { return []Deck{Processes, Names, Scaling} }
 
 // Layout is which nodes Redis is made of.
 type Layout string
@@ -111,8 +111,11 @@ func Layouts() []Layout { return []Layout{Single, Sentinel, Cluster} }
 
 // Kinds are those of the deck where Redis is laid out so; a schedule deals them all before it deals one again.
 func (d Deck) Kinds(redis Layout) []Kind {
-	if d == Names {
+	switch d {
+	case Names:
 		return NameKinds()
+	case Scaling:
+		return ScalingKinds()
 	}
 	switch redis {
 	case Sentinel:
@@ -226,7 +229,7 @@ func (s *Schedule) Next() Fault {
 	case TemporalOutage:
 		f.Hold = time.Duration(part * (6 + 2*s.rng.Float64()))
 		s.slot += s.slots(f.Hold)
-	case MoveSlot:
+	case MoveSlot, ScaleUp, ScaleDown, KillWhileStarting:
 		f.Hold, f.Chance = 0, index
 	case StaleRedis, TornRedis, SnapshotRedis, Failover, SplitRedis:
 		f.Chance = index

@@ -24,6 +24,7 @@ type service struct {
 	began    time.Time
 	recorder *recorder
 	mu       sync.Mutex
+	bought   *boughtEngines
 	strays   []*stray // successors of stopped trainers, outside the stack: nobody starts them again
 
 	links map[string]*link
@@ -57,10 +58,14 @@ func startService(ctx context.Context, cfg Config) (*service, error) {
 			return nil, err
 		}
 	}
-	var err error
+	err := s.prepareScaling(ctx)
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
 	s.Stack, err = stack.Start(ctx, stack.Config{
 		Programs: cfg.Programs, Dir: cfg.Dir,
-		Service: cfg.configuration(), Workers: workers,
+		Service: cfg.configuration() + s.scalingSection(), Workers: workers,
 		Engines: engines, EngineArgs: []string{"--speed", engineSpeed, "--faults"},
 		Between: s.between, Log: cfg.Log, Replica: cfg.Layout != Single, Masters: cfg.masters(),
 	})
@@ -185,6 +190,9 @@ func (s *service) stop() {
 	s.mu.Unlock()
 	if s.Stack != nil {
 		s.Stop()
+	}
+	if s.bought != nil {
+		s.bought.release()
 	}
 	for _, k := range s.links {
 		k.close()
