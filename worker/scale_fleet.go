@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"os"
+	"strings"
 	"time"
 
 	sdkworker "go.temporal.io/sdk/worker"
@@ -37,6 +38,9 @@ func newFleetScaling(cfg config.Service, b *connections.Set) (*fleetScaling, err
 		if host, err = os.Hostname(); err != nil {
 			return nil, err
 		}
+	}
+	if provider != nil { // which knows its engines by this name: workers with another one must not look for them
+		host = strings.TrimPrefix(host+"/"+connections.DeploymentName(cfg), "/")
 	}
 	s.config = activities.ScalingConfig{
 		Provider: string(cfg.Scaling.Provider), Window: cfg.Scaling.Window, Config: cfg.Scaling.Config,
