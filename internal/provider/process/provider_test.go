@@ -56,10 +56,18 @@ func sleeping(dir, deployment string) Config {
 	}
 }
 
-// engines are the processes that run as an engine's command, whoever knows them.
-func engines(t testing.TB, dir, deployment string, id rollout.EngineID) []int {
+// engines are the processes that run as an engine's command, whoever knows them: the most of three looks, for a process
+// shows no environment for a moment while sh becomes sleep.
+func engines(t testing.TB, dir, deployment string, id rollout.EngineID) (most []int) {
 	t.Helper()
-	return withVariable(t, fmt.Sprintf("TEST_ENGINE=%s/%s/%s", dir, deployment, id))
+	for range 3 {
+		pids := withVariable(t, fmt.Sprintf("TEST_ENGINE=%s/%s/%s", dir, deployment, id))
+		if len(pids) > len(most) {
+			most = pids
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return most
 }
 
 func withVariable(t testing.TB, assignment string) []int {
