@@ -9,10 +9,12 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// stub makes a command that writes down its arguments and says what a file holds.
+// stub makes a command that writes down its arguments and says what a file holds, or an address if it is asked for one.
 func stub(t *testing.T, dir, name string) {
 	t.Helper()
-	script := "#!/bin/sh\necho " + name + ` "$*" >> '` + dir + `/calls'` + "\ncat '" + dir + "/says' 2>/dev/null\nexit 0\n"
+	script := "#!/bin/sh\necho " + name + ` "$*" >> '` + dir + "/calls'\n" +
+		"case \"$*\" in *--endpoint*) echo 10.0.0.9:8000; exit 0 ;; esac\n" +
+		"cat '" + dir + "/says' 2>/dev/null\nexit 0\n"
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +39,20 @@ func TestExampleScripts(t *testing.T) {
 			"a running http://10.0.0.4:8000; b pending ; c failed ",
 			[]string{"gcloud compute instances create ours-new --zone=z1 --source-instance-template=vllm " +
 				"--labels=millrace-deployment=ours", "gcloud compute instances delete ours-new --zone=z1 --quiet"}},
+		{"skypilot.sh", `[{"name": "ours-a", "status": "UP"}, {"name": "ours-b", "status": "INIT", "init_kind": "launching"},
+			{"name": "ours-c", "status": "INIT", "init_kind": "unhealthy"}, {"name": "ours-d", "status": "STOPPED"},
+			{"name": "theirs", "status": "UP"}]`, []string{"sky"},
+			"a running http://10.0.0.9:8000; b pending ; c failed ; d failed ",
+			[]string{"sky launch --async --yes --detach-run --use-spot --cluster ours-new task.yaml",
+				"sky down --yes ours-new"}},
+		{"modal.sh", `[{"App ID": "ap-1", "Description": "ours-a", "State": "deployed", "Tasks": "1"},
+			{"App ID": "ap-2", "Description": "ours-b", "State": "deployed", "Tasks": "0"},
+			{"App ID": "ap-3", "Description": "ours-c", "State": "disabled", "Tasks": "0"},
+			{"App ID": "ap-4", "Description": "ours-old", "State": "stopped", "Tasks": "0"},
+			{"App ID": "ap-5", "Description": "theirs", "State": "deployed", "Tasks": "1"},
+			{"App ID": "ap-6", "Description": "ours-e", "State": "stopping...", "Tasks": "0"}]`, []string{"modal"},
+			"a running https://lab--ours-a-serve.modal.run; b pending ; c failed ; e ending ",
+			[]string{"modal deploy --name ours-new app.py"}},
 	} {
 		t.Run(tt.script, func(t *testing.T) {
 			dir := t.TempDir()
@@ -53,7 +69,8 @@ func TestExampleScripts(t *testing.T) {
 			}
 			cfg := Config{Start: "'" + script + "' start", Stop: "'" + script + "' stop", List: "'" + script + "' list",
 				Deployment: "ours", Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "MODEL=m", "ZONE=z1",
-					"TEMPLATE=vllm", "SBATCH_OPTIONS=--partition=gpu"}}
+					"TEMPLATE=vllm", "SBATCH_OPTIONS=--partition=gpu", "SKY_OPTIONS=--use-spot", "TASK=task.yaml",
+					"APP=app.py", "WORKSPACE=lab"}}
 			p := open(t, cfg, "")
 			all, err := p.List(t.Context())
 			if err != nil {
