@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -80,8 +81,27 @@ func Summary(activity string, args ...any) string {
 		if text := summaryOfRun(in); text != "" {
 			return text
 		}
+		if text := summaryOfScaling(in); text != "" {
+			return text
+		}
 		return summaryOfAdapter(activity, in)
 	}
+}
+
+// summaryOfScaling is of what is done to have as many engines as are wanted.
+func summaryOfScaling(in any) string {
+	switch in := in.(type) {
+	case activities.ScaleInput:
+		return fmt.Sprintf("how many engines are wanted; %d are known", len(in.State.Pool.Engines))
+	case enginepool.Command:
+		return fmt.Sprintf("%s engine %s", in.Do, in.ID)
+	case activities.ScalingNews:
+		if in.Ended {
+			return "the fleet is not scaled any more"
+		}
+		return fmt.Sprintf("tell %d decisions, %d measured effects", len(in.Decided), len(in.Measured))
+	}
+	return ""
 }
 
 // summaryOfRun is of what is done for a run.

@@ -144,15 +144,16 @@ func TestARunIsStartedWithOrWithoutAttributes(t *testing.T) {
 // Every activity has a summary of its own kind of input, and none is longer than Temporal takes.
 func TestEveryActivityHasASummary(t *testing.T) {
 	t.Parallel()
-	all := reflect.TypeFor[*activities.Activities]()
-	for i := range all.NumMethod() {
-		m := all.Method(i)
-		var args []any
-		for j := 2; j < m.Type.NumIn(); j++ { // after the receiver and the context
-			args = append(args, reflect.Zero(m.Type.In(j)).Interface())
-		}
-		if Summary(m.Name, args...) == "" {
-			t.Errorf("%s has no summary", m.Name)
+	for _, all := range []reflect.Type{reflect.TypeFor[*activities.Activities](), reflect.TypeFor[*activities.Scaling]()} {
+		for i := range all.NumMethod() {
+			m := all.Method(i)
+			var args []any
+			for j := 2; j < m.Type.NumIn(); j++ { // after the receiver and the context
+				args = append(args, reflect.Zero(m.Type.In(j)).Interface())
+			}
+			if Summary(m.Name, args...) == "" {
+				t.Errorf("%s has no summary", m.Name)
+			}
 		}
 	}
 	long := activities.MirrorInput{Change: strings.Repeat("ä", 400)}
