@@ -43,7 +43,8 @@ func TestFleetShow(t *testing.T) {
 		t.Fatal(r.err)
 	}
 	for _, want := range []string{"3 engines (1 to 8): demo is capacity-bound", "2 serving, 1 starting, 0 draining",
-		"change possible in", "set while it ran: max", "$12.50 so far, 4 engines", "quota of 2 GPUs", "no node has a GPU",
+		"change possible in", "set while it ran: max",
+		"$12.50 so far; engines asked for: 4", "quota of 2 GPUs", "no node has a GPU",
 		"84", "53", "waits", "buys"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%q is missing:\n%s", want, r.stdout)

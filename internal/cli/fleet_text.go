@@ -69,9 +69,9 @@ func fleetLines(v *enginepool.View, now time.Time) []string {
 	}
 	lines = append(lines, policy)
 	if v.Cost > 0 {
-		lines = append(lines, fmt.Sprintf("cost     $%.2f so far, %s engines asked for", v.Cost, count(int64(v.Started))))
+		lines = append(lines, fmt.Sprintf("cost     $%.2f so far; engines asked for: %s", v.Cost, count(int64(v.Started))))
 	} else if v.Started > 0 {
-		lines = append(lines, fmt.Sprintf("cost     not known: set price, in $ per engine and hour; %d engines asked for",
+		lines = append(lines, fmt.Sprintf("cost     not known: set price, in $ per engine and hour; engines asked for: %d",
 			v.Started))
 	}
 	if v.Trouble != "" {

@@ -54,7 +54,7 @@ func TestFleetPage(t *testing.T) {
 	server := site(t, s)
 	body := get(t, server, "/fleet")
 	for _, want := range []string{"<dt>wanted</dt><dd", "1 to 3", "demo: 30 s to 11 s", "demo: 30 s to 12 s",
-		"$6.00 per hour of $20.00", "millrace fleet set max=8", "<strong>an operator</strong>", `href="engines/engine-0"`, "30 s with 1 engines",
+		"$6.00 per hour of $20.00", "millrace fleet set max=8", "<strong>an operator</strong>", `href="engines/engine-0"`, "30 s with 1 engine<",
 		`<strong id="engines">Engines wanted and there`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the fleet's page lacks %q", want)

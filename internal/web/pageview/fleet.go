@@ -235,7 +235,11 @@ func needRow(r scaling.Run) NeedRow {
 	row := NeedRow{Name: string(r.Name.Plain()), Href: "runs/" + string(r.Name.Plain()), Priority: fmt.Sprint(r.Priority),
 		Trainer: known(r.C), Capacity: known(r.P), Latency: known(r.RD)}
 	if row.Capacity != "" && r.Engines > 0 {
-		row.Capacity += fmt.Sprintf(" with %.3g engines", r.Engines)
+		what := "engines"
+		if r.Engines == 1 {
+			what = "engine"
+		}
+		row.Capacity += fmt.Sprintf(" with %.3g %s", r.Engines, what)
 	}
 	if r.MaxEngines > 0 {
 		row.MaxEngines = fmt.Sprint(r.MaxEngines)
