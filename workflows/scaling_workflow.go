@@ -55,7 +55,7 @@ func FleetScaling(ctx workflow.Context, in ScalingInput) error {
 			return err
 		}
 		s.woken = s.woken || s.Ended
-		if _, err := workflow.AwaitWithTimeout(ctx, wait, func() bool { return s.woken }); err != nil {
+		if _, err := workflow.AwaitWithTimeout(ctx, wait, func() bool { return s.ended() || s.woken }); err != nil {
 			return err
 		}
 		s.woken = false
@@ -82,6 +82,7 @@ type fleetScaler struct {
 // listen takes in what operators and workers say.
 func (s *fleetScaler) listen(ctx workflow.Context) error {
 	s.looked = workflow.Now(ctx)
+	s.unconfigured = workflow.GetSignalChannel(ctx, SignalUnconfigured)
 	settings := func(_ workflow.Context, change scaling.SettingsChange) (now ScalingSettings, err error) {
 		s.Overrides, now = setScaling(s.Overrides, change, s.Configured.Config)
 		s.woken = true
@@ -106,13 +107,16 @@ func (s *fleetScaler) listen(ctx workflow.Context) error {
 	}); err != nil {
 		return err
 	}
-	s.unconfigured = workflow.GetSignalChannel(ctx, SignalUnconfigured)
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		for s.unconfigured.Receive(ctx, nil) {
-			s.Ended, s.woken = true, true
-		}
-	})
 	return nil
+}
+
+// ended takes in the signals that have come, and reports whether the fleet is not scaled any more. No coroutine waits
+// for them: it would be handed one that came with the task in which this execution ends, and never run again.
+func (s *fleetScaler) ended() bool {
+	for s.unconfigured.ReceiveAsync(nil) {
+		s.Ended, s.woken = true, true
+	}
+	return s.Ended
 }
 
 // mayConfigure refuses a configuration whose engines would be got elsewhere, while there are engines: who got them must
@@ -129,6 +133,7 @@ func (s *fleetScaler) mayConfigure(ctx workflow.Context, to activities.ScalingCo
 
 // configure takes a configuration. What an operator has set since holds until the section says something else.
 func (s *fleetScaler) configure(to activities.ScalingConfig) {
+	s.ended() // what was said before
 	if to == s.Configured && !s.Ended {
 		return
 	}
@@ -154,7 +159,8 @@ func (s *fleetScaler) look(ctx workflow.Context) (time.Duration, error) {
 		Results: results,
 	})
 	// The workers of a configuration that is no more may never answer.
-	if err := workflow.Await(ctx, func() bool { return future.IsReady() || s.Ended || s.replaced != config }); err != nil {
+	answered := func() bool { return future.IsReady() || s.ended() || s.replaced != config }
+	if err := workflow.Await(ctx, answered); err != nil {
 		return 0, err
 	}
 	if !future.IsReady() {
@@ -233,7 +239,7 @@ func (s *fleetScaler) rest(ctx workflow.Context) error {
 	if err := workflow.ExecuteActivity(telling(ctx), acts.TellScaling, news).Get(ctx, nil); err != nil {
 		return err
 	}
-	return workflow.Await(ctx, func() bool { return !s.Ended })
+	return workflow.Await(ctx, func() bool { return !s.ended() })
 }
 
 // goOnInNewHistory begins anew with what is known, when nothing is under way.
@@ -243,8 +249,6 @@ func (s *fleetScaler) goOnInNewHistory(ctx workflow.Context) error {
 	}); err != nil {
 		return err
 	}
-	for s.unconfigured.ReceiveAsync(nil) { // one that came with this task, and that nobody would read
-		s.Ended = true
-	}
+	s.ended() // one may have come with this task
 	return workflow.NewContinueAsNewError(ctx, FleetScaling, s.ScalingInput)
 }
