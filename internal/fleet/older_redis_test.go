@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,20 +26,20 @@ import (
 // real one has after a restart.
 type forgettingRedis struct {
 	redis.UniversalClient
-	life  int
+	life  atomic.Int64 // read by the server's connections
 	saved redistest.Image
 }
 
 func newForgettingRedis(t *testing.T) *forgettingRedis {
 	t.Helper()
 	server := miniredis.NewMiniRedis()
-	f := &forgettingRedis{UniversalClient: clientOf(t, server), life: 1}
+	f := &forgettingRedis{UniversalClient: clientOf(t, server)}
 	if err := f.Ping(t.Context()).Err(); err != nil { // it is there from its first connection on
 		t.Fatal(err)
 	}
 	server.Server().SetPreHook(func(c *embedserver.Peer, cmd string, _ ...string) bool {
 		if cmd == "INFO" {
-			c.WriteBulk(fmt.Sprintf("# Replication\r\nmaster_replid:%040x\r\n", f.life))
+			c.WriteBulk(fmt.Sprintf("# Replication\r\nmaster_replid:%040x\r\n", f.life.Load()+1))
 		}
 		return cmd == "INFO"
 	})
@@ -53,7 +54,7 @@ func (f *forgettingRedis) save(t *testing.T) {
 
 func (f *forgettingRedis) goBack(t *testing.T) {
 	t.Helper()
-	f.life++
+	f.life.Add(1)
 	f.saved.Restore(t, f)
 }
 
@@ -240,12 +241,12 @@ func TestOperatorsEnginesOutlastAnOlderRedis(t *testing.T) {
 	ok(guard.Look(ctx))
 	expect("after Redis went back", "added, kept, removed leaves")
 	ok(rdb.HDel(ctx, "test:{fleet}:members", "removed").Err())
-	rdb.life++ // an ordinary restart, right after it has left
+	rdb.life.Add(1) // an ordinary restart, right after it has left
 	ok(guard.Look(ctx))
 	expect("after a restart", "added, kept")
 	add("removed")
 	ok(guard.Look(ctx))
-	rdb.life++
+	rdb.life.Add(1)
 	ok(guard.Look(ctx))
 	expect("added again", "added, kept, removed")
 }
