@@ -118,7 +118,8 @@ func newChaos(t *testing.T) *chaos {
 		id := rollout.EngineID('a' + rune(i))
 		engine, client := simulated(t, func(cfg *enginesim.Config) { cfg.Seed = uint64(i) })
 		url := fmt.Sprintf("http://%s:8000", id)
-		c.sims[id], c.clients[url] = engine, watched{client, id, c}
+		c.sims[id] = engine
+		c.clients.Store(url, watched{client, id, c})
 	}
 	for id := range c.sims { // when all clients are there
 		url := fmt.Sprintf("http://%s:8000", id)
@@ -133,7 +134,7 @@ func newChaos(t *testing.T) *chaos {
 func (c *chaos) startDispatcher() {
 	c.dispatcher = live.New(live.Config{
 		Scheduler: dispatch.Config{NoEngineTTL: 20 * time.Second},
-		Clients:   func(e rollout.Engine) live.Engine { return c.clients[e.URL] },
+		Clients:   func(e rollout.Engine) live.Engine { return c.client(e.URL) },
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	var running sync.WaitGroup
@@ -334,7 +335,7 @@ func (c *chaos) publish(ctx context.Context) {
 				continue
 			}
 			loading, cancel := context.WithTimeout(ctx, 10*time.Second)
-			if _, err := (fleet.Loader{}).Load(loading, c.clients[e.URL], e.ID, a); err == nil {
+			if _, err := (fleet.Loader{}).Load(loading, c.client(e.URL), e.ID, a); err == nil {
 				loaded = c.registry.Loaded(ctx, e.ID, a.Name) == nil
 			}
 			cancel()

@@ -112,7 +112,7 @@ func TestCanaryOfASimulatedEngine(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				engine, client := simulated(t, nil)
 				r := newRig(t)
-				r.clients["http://sim:8000"] = client
+				r.clients.Store("http://sim:8000", client)
 				if _, err := r.registry.Add(t.Context(), rollout.Engine{ID: "sim", URL: "http://sim:8000"}); err != nil {
 					t.Fatal(err)
 				}

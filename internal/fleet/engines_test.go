@@ -94,7 +94,7 @@ func TestKeeperWithASimulatedEngine(t *testing.T) {
 		ctx := t.Context()
 		engine, client := simulated(t, nil)
 		r := newRig(t)
-		r.clients["http://sim:8000"] = client
+		r.clients.Store("http://sim:8000", client)
 		if err := r.registry.Want(ctx, adapterAt(t, `{"r":8,"lora_alpha":16,"target_modules":["q_proj"]}`)); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestKeeperReadsAdapterSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, client := simulated(t, func(c *enginesim.Config) { c.MaxLoRAs = 3 })
 		r := newRig(t)
-		r.clients["http://sim:8000"] = client
+		r.clients.Store("http://sim:8000", client)
 		if _, err := r.registry.Add(t.Context(), rollout.Engine{ID: "sim", URL: "http://sim:8000"}); err != nil {
 			t.Fatal(err)
 		}

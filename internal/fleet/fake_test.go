@@ -229,9 +229,14 @@ type rig struct {
 	registry *fleet.Registry
 	workers  *workerregistry.Registry
 	sampler  *fleet.Sampler
-	engines  map[string]*fakeEngine  // by URL
-	clients  map[string]fleet.Client // the same, and others
+	engines  map[string]*fakeEngine // by URL
+	clients  sync.Map               // the same, and others: fleet.Client by URL; read by the keeper
 	events   *recorder
+}
+
+func (r *rig) client(url string) fleet.Client {
+	c, _ := r.clients.Load(url)
+	return c.(fleet.Client)
 }
 
 func newRig(t *testing.T, engines ...string) *rig {
@@ -247,7 +252,6 @@ func newRigOn(t *testing.T, rdb redis.UniversalClient, engines ...string) *rig {
 		workers:  workerregistry.New(rdb, "test", time.Now),
 		sampler:  fleet.NewSampler(rdb, "test"),
 		engines:  map[string]*fakeEngine{},
-		clients:  map[string]fleet.Client{},
 		events:   &recorder{kept: store.New(rdb, "test", store.Limits{})},
 	}
 	for _, id := range engines {
@@ -255,7 +259,7 @@ func newRigOn(t *testing.T, rdb redis.UniversalClient, engines ...string) *rig {
 	}
 	keeper := fleet.NewKeeper(fleet.KeeperConfig{
 		Registry: r.registry,
-		Client:   func(e rollout.Engine) fleet.Client { return r.clients[e.URL] },
+		Client:   func(e rollout.Engine) fleet.Client { return r.client(e.URL) },
 		Emit:     r.events,
 		Tell:     r.events,
 		Sampler:  r.sampler,
@@ -277,7 +281,8 @@ func (r *rig) add(id string) *fakeEngine {
 	r.t.Helper()
 	url := fmt.Sprintf("http://%s:8000", id)
 	e := newFakeEngine()
-	r.engines[url], r.clients[url] = e, e
+	r.engines[url] = e
+	r.clients.Store(url, e)
 	member := rollout.Engine{ID: rollout.EngineID(id), URL: url, MaxInFlight: 8}
 	if _, err := r.registry.Add(r.t.Context(), member); err != nil {
 		r.t.Fatal(err)

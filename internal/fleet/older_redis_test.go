@@ -321,7 +321,7 @@ func (w *fleetRollbacks) join() {
 	id := rollout.EngineID(fmt.Sprintf("e%d", len(w.weighed)))
 	e := &weighedEngine{newFakeEngine(), map[string]string{}}
 	w.weighed[id] = e
-	w.clients["http://"+string(id)+":8000"] = e
+	w.clients.Store("http://"+string(id)+":8000", e)
 	w.add(id)
 }
 

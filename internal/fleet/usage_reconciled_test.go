@@ -46,7 +46,7 @@ func TestUsageIsCompared(t *testing.T) {
 		ctx := t.Context()
 		engine, client := simulated(t, nil)
 		r := newRig(t)
-		r.clients["http://sim:8000"] = client
+		r.clients.Store("http://sim:8000", client)
 		if _, err := r.registry.Add(ctx, rollout.Engine{ID: "sim", URL: "http://sim:8000"}); err != nil {
 			t.Fatal(err)
 		}
