@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
-	"github.com/millrace/millrace/internal/settings"
 )
 
 type fleetBody struct{ Body enginepool.View }
@@ -105,18 +102,11 @@ func (s *Server) changeFleet(ctx context.Context, in *struct{ RawBody []byte }) 
 
 // readSettings reads the body of a change, which says something.
 func readSettings(body []byte) (scaling.SettingsChange, error) {
-	var c scaling.SettingsChange
-	err := json.Unmarshal(body, &c)
-	var fault *settings.Fault
-	switch {
-	case errors.As(err, &fault):
-		return c, changeProblem(settings.Faults{fault})
-	case err != nil:
-		return c, problem(codeMalformed, "the body is no JSON: "+err.Error())
-	case c.Empty():
-		return c, problem(rollout.Invalid, `nothing is changed: want keys such as {"min":2,"max":8}, or {"reset":true}`)
+	c, err := readDocument[scaling.SettingsChange](body)
+	if err == nil && c.Empty() {
+		err = problem(rollout.Invalid, `nothing is changed: want keys such as {"min":2,"max":8}, or {"reset":true}`)
 	}
-	return c, nil
+	return c, err
 }
 
 // settingsFacts is the settings by their paths, for the audit of a change.

@@ -30,16 +30,25 @@ func onlyDocuments(op huma.Operation) { delete(op.RequestBody.Content, "applicat
 
 // readChange reads the body of a change, which says something and nothing wrong.
 func readChange(body []byte) (spec.Change, error) {
-	var c spec.Change
-	err := json.Unmarshal(body, &c)
+	c, err := readDocument[spec.Change](body)
+	if err != nil {
+		return c, err
+	}
+	return c, changeProblem(c.Validate())
+}
+
+// readDocument reads a body that its type reads strictly, and says what is wrong with it.
+func readDocument[T any](body []byte) (T, error) {
+	var document T
+	err := json.Unmarshal(body, &document)
 	var fault *settings.Fault
 	switch {
 	case errors.As(err, &fault):
-		return c, changeProblem(settings.Faults{fault})
+		return document, changeProblem(settings.Faults{fault})
 	case err != nil:
-		return c, problem(codeMalformed, "the body is no JSON: "+err.Error())
+		return document, problem(codeMalformed, "the body is no JSON: "+err.Error())
 	}
-	return c, changeProblem(c.Validate())
+	return document, nil
 }
 
 // changeProblem names every fault by its key; nil when there is none.
