@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/provider"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/termtext"
 )
 
 // Scaling is the activities by which the fleet is scaled. They have a task queue of their own, of workers whose
@@ -232,7 +233,7 @@ func (l *scalingLook) plan(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			seen.ListFault = oneLine(err)
+			seen.ListFault = faultText(err)
 		}
 		l.result.Commands = l.pool.Handle(seen)
 		l.result.Troubled = (trouble == "") != (l.pool.Trouble == "")
@@ -243,14 +244,14 @@ func (l *scalingLook) plan(ctx context.Context) error {
 	return nil
 }
 
-// oneLine is an error in a line.
-func oneLine(err error) string {
+// faultText is an error as the pool keeps and tells it.
+func faultText(err error) string {
 	const most = 500
 	text := err.Error()
 	if errors.Is(err, context.DeadlineExceeded) {
 		text = fmt.Sprintf("no answer within %v: %v", listTimeout, err)
 	}
-	return text[:min(len(text), most)]
+	return termtext.First(text, most)
 }
 
 // view is what is told of the fleet.
@@ -280,7 +281,7 @@ func (a *Scaling) PerformScaling(ctx context.Context, c enginepool.Command) (eng
 	}
 	if err != nil {
 		a.Log.Warn("scaling", "do", c.Do, "engine", c.ID, "error", err)
-		result.Fault = oneLine(err)
+		result.Fault = faultText(err)
 	}
 	return result, nil
 }
