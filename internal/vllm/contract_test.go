@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -134,22 +132,6 @@ func startSim(t *testing.T, cfg enginesim.Config) sim {
 		server.Close()
 	})
 	return sim{engine, server.URL}
-}
-
-// writeAdapter writes an adapter that a simulated engine can read.
-func writeAdapter(t *testing.T, rank int) string {
-	t.Helper()
-	dir := t.TempDir()
-	files := map[string]string{
-		"adapter_config.json":       fmt.Sprintf(`{"peft_type":"LORA","r":%d,"lora_alpha":16,"bias":"none","target_modules":["q_proj"]}`, rank),
-		"adapter_model.safetensors": "\x02\x00\x00\x00\x00\x00\x00\x00{}",
-	}
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 // ask is a request that any engine can serve.
@@ -456,51 +438,6 @@ func contractPrefix(t *testing.T, x *target) {
 	}
 }
 
-func contractAdapters(t *testing.T, x *target) {
-	if x.good == "" {
-		t.Skip("no -good-adapter")
-	}
-	const name = "contract-v1"
-	if err := x.client.LoadAdapter(t.Context(), name, x.good); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.client.LoadAdapter(t.Context(), name, x.good); err != nil {
-		t.Errorf("again, after an answer that may have been lost: %v", err)
-	}
-	wantCode(t, x.client.LoadAdapter(t.Context(), name, x.good+"-other"), rollout.CodeAdapterConflict)
-	models, err := x.client.Models(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(models, func(m vllm.Model) bool {
-		return m.ID == name && m.Root == x.good && m.Parent == x.model
-	}) {
-		t.Errorf("%s is not listed with its root and parent: %+v", name, models)
-	}
-	req := x.ask(8)
-	req.Model = name
-	x.complete(t, req) // asserts that the answer names the adapter
-	for range 2 {
-		if err := x.client.UnloadAdapter(t.Context(), name); err != nil {
-			t.Error(err)
-		}
-	}
-	_, err = x.client.Complete(t.Context(), req)
-	wantCode(t, err, rollout.CodeUnknownModel)
-}
-
-func contractBadAdapters(t *testing.T, x *target) {
-	wantCode(t, x.client.LoadAdapter(t.Context(), "contract-v2", "/nowhere/at/all"), rollout.CodeAdapterMissing)
-	if x.deep == "" {
-		t.Skip("no -deep-adapter")
-	}
-	err := x.client.LoadAdapter(t.Context(), "contract-v3", x.deep)
-	wantCode(t, err, rollout.CodeRankTooHigh)
-	if err != nil && !strings.Contains(err.Error(), "--max-lora-rank") {
-		t.Errorf("%v does not name the flag to change", err)
-	}
-}
-
 func (x *target) sample(t *testing.T) vllm.Sample {
 	t.Helper()
 	s, err := x.client.Metrics(t.Context())
@@ -571,51 +508,4 @@ func wantCode(t *testing.T, err error, code rollout.Code) {
 	if rollout.CodeOf(err) != code {
 		t.Errorf("got %v, want code %s", err, code)
 	}
-}
-
-// TestFaults: each way in which a simulated engine can misbehave is understood.
-func TestFaults(t *testing.T) {
-	t.Parallel()
-	cfg := enginesim.DefaultConfig()
-	cfg.Speed = 100
-	engine := startSim(t, cfg)
-	client, err := vllm.New(vllm.Config{BaseURL: engine.url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	x := &target{client: client, url: engine.url, model: cfg.Model}
-	for _, tt := range []struct {
-		fault enginesim.Fault
-		code  rollout.Code
-	}{
-		{enginesim.Fault{Kind: enginesim.FaultDrop}, rollout.CodeEngineGone},
-		{enginesim.Fault{Kind: enginesim.FaultHang}, rollout.CodeTimeout},
-		{enginesim.Fault{Kind: enginesim.FaultTrickle, Every: 5 * time.Millisecond}, rollout.CodeTimeout},
-		{enginesim.Fault{Kind: enginesim.FaultOverload}, rollout.CodeOverloaded},
-		{enginesim.Fault{Kind: enginesim.FaultScaling}, rollout.CodeOverloaded},
-		{enginesim.Fault{Kind: enginesim.FaultStatus, Status: 429}, rollout.CodeOverloaded},
-		{enginesim.Fault{Kind: enginesim.FaultStatus, Status: 502}, rollout.CodeEngineError},
-		{enginesim.Fault{Kind: enginesim.FaultDead}, rollout.CodeEngineDead},
-		{enginesim.Fault{Kind: enginesim.FaultTruncate, Bytes: 200}, rollout.CodeBadAnswer},
-	} {
-		if err := engine.Inject(t.Context(), tt.fault); err != nil {
-			t.Fatal(err)
-		}
-		req := x.ask(4)
-		if tt.code == rollout.CodeTimeout {
-			req.Timeout = rollout.Duration(100 * time.Millisecond)
-		}
-		_, err := client.Complete(t.Context(), req)
-		if rollout.CodeOf(err) != tt.code {
-			t.Errorf("%s: got %v, want code %s", tt.fault.Kind, err, tt.code)
-		}
-		if tt.fault.Kind == enginesim.FaultDead {
-			wantCode(t, client.Health(t.Context()), rollout.CodeEngineDead)
-		}
-		if err := engine.Restart(t.Context(), 0); err != nil { // also ends what hangs
-			t.Fatal(err)
-		}
-	}
-	x.complete(t, x.ask(4))
 }

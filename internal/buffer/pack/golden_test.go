@@ -38,17 +38,23 @@ func TestOldRecordsAreRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := json.MarshalIndent(g, "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := os.ReadFile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(got)+"\n" != string(want) {
-			t.Errorf("format %s: got %s\nwant %s", format, got, want)
-		}
+		wantGolden(t, format, g, text)
+	}
+}
+
+// wantGolden compares what was read of a format with what is written down.
+func wantGolden(t *testing.T, format string, read any, text string) {
+	t.Helper()
+	got, err := json.MarshalIndent(read, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got)+"\n" != string(want) {
+		t.Errorf("format %s: got %s\nwant %s", format, got, want)
 	}
 }
 
@@ -99,17 +105,7 @@ func TestOldJournalsAreRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := json.MarshalIndent([]any{journal.Checkpoint.Episode, journal.Answers}, "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := os.ReadFile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(got)+"\n" != string(want) {
-			t.Errorf("format %s: got %s\nwant %s", format, got, want)
-		}
+		wantGolden(t, format, []any{journal.Checkpoint.Episode, journal.Answers}, text)
 	}
 }
 

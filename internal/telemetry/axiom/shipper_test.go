@@ -317,40 +317,6 @@ func TestNoRoomForDeadLetters(t *testing.T) {
 	})
 }
 
-// TestFieldLimitForTenMinutes loses nothing and calls nothing refused.
-func TestFieldLimitForTenMinutes(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"field limit exceeded", "cannot ingest"} {
-		synctest.Test(t, func(t *testing.T) {
-			fake := &axiomtest.Server{}
-			until := time.Now().Add(10 * time.Minute)
-			var asked atomic.Int32
-			way := roundTrip(func(r *http.Request) (*http.Response, error) {
-				if time.Now().After(until) {
-					return fake.RoundTrip(r)
-				}
-				asked.Add(1)
-				w := httptest.NewRecorder()
-				axiomtest.Status(400, text)(w, r)
-				return w.Result(), nil
-			})
-			d := deploy(t)
-			for n := range 1000 {
-				d.events.Emit(fact("demo", n))
-			}
-			d.server("a", way, nil)
-			pass(9 * time.Minute)
-			if got := d.events.now(); got.State != "parked" || got.Backlog != 1000 || asked.Load() > 180 {
-				t.Errorf("%d requests, %+v", asked.Load(), got)
-			}
-			pass(3 * time.Minute)
-			if got := d.events.now(); got.State != "ok" || got.Delivered != 1000 || len(arrived(fake)) != 1000 {
-				t.Errorf("%+v; %d arrived", got, len(arrived(fake)))
-			}
-		})
-	}
-}
-
 // TestEverySwitch has each fault of the fake on for ten minutes, while new facts come, and then off: all that was
 // written arrives, but what is poisoned, and that is kept.
 func TestEverySwitch(t *testing.T) {
@@ -403,39 +369,6 @@ func TestEverySwitch(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestFieldLimitOfSome delivers the events that need no new field, keeps the others, and delivers them when there is
-// room: nobody has to ask for it.
-func TestFieldLimitOfSome(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var full atomic.Bool
-		full.Store(true)
-		fake := &axiomtest.Server{Refuse: func(e axiomtest.Event) string {
-			if n, _ := e["group_id"].(float64); full.Load() && int(n)%4 == 3 {
-				return "adding 1 fields to dataset millrace (x) would exceed its limit of 256 fields"
-			}
-			return ""
-		}}
-		d := deploy(t)
-		for n := range 40 {
-			d.events.Emit(fact("demo", n))
-		}
-		d.server("a", fake, nil)
-		for n := range 25 {
-			pass(time.Minute)
-			d.events.Emit(fact("demo", 1000+4*n)) // life goes on
-		}
-		if got := d.events.now(); got.State != "ok" || len(d.events.letters) != 10 || len(arrived(fake)) != 30+24 {
-			t.Errorf("while it is full: %d arrived, %+v", len(arrived(fake)), got)
-		}
-		full.Store(false)
-		pass(25 * time.Minute)
-		if len(d.events.letters) != 0 || len(arrived(fake)) != 40+25 {
-			t.Errorf("when there is room: %d arrived, %d dead letters", len(arrived(fake)), len(d.events.letters))
-		}
-	})
 }
 
 // TestRows sends what no version of this program wrote, as far as it can be sent.
@@ -501,85 +434,6 @@ func TestScopesShareABatch(t *testing.T) {
 		pass(10 * time.Second)
 		if n := len(arrived(fake)); n != 5020 || requests > 60 {
 			t.Errorf("%d arrived in %d requests", n, requests)
-		}
-	})
-}
-
-// TestFailover lets another server go on within seconds where one was killed, and lets the dead one, when it wakes,
-// move nothing.
-func TestFailover(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		fake := &axiomtest.Server{}
-		d := deploy(t)
-		asleep := make(chan struct{})
-		var frozen sync.Once
-		d.server("a", roundTrip(func(r *http.Request) (*http.Response, error) {
-			frozen.Do(func() { <-asleep })
-			return fake.RoundTrip(r)
-		}), nil)
-		pass(time.Second)
-		// The whole of a is frozen, as by SIGSTOP: it renews nothing. Only b reaches the store.
-		b := newEvents()
-		b.scopes, b.owner, b.until, b.fence = d.events.scopes, d.events.owner, d.events.until, d.events.fence
-		for n := range 10 {
-			d.events.Emit(fact("demo", n))
-		}
-		pass(1100 * time.Millisecond)
-		d.events.mu.Lock()
-		d.events.broken = func() error { return errRedis }
-		d.events.mu.Unlock()
-		second := &deployment{t: t, events: b, log: d.log}
-		began := time.Now()
-		second.server("b", fake, nil)
-		for len(arrived(fake)) < 10 && time.Since(began) < time.Minute {
-			pass(100 * time.Millisecond)
-		}
-		if took := time.Since(began); took > 8*time.Second {
-			t.Errorf("taken over after %v", took)
-		}
-		close(asleep)
-		pass(time.Minute)
-		if got := b.now(); got.Shipper != "b" || got.Delivered != 10 || b.fence < 2 {
-			t.Errorf("%+v", got)
-		}
-	})
-}
-
-// TestOneDelivers keeps a second server standing by, and lets it take over at once when the first one is stopped.
-func TestOneDelivers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		fake := &axiomtest.Server{}
-		d := deploy(t)
-		first := d.server("a", fake, nil)
-		pass(time.Second)
-		second := d.server("b", fake, nil)
-		for n := range 100 {
-			d.events.Emit(fact("demo", n))
-			pass(100 * time.Millisecond)
-		}
-		if got := d.events.now(); got.Shipper != "a" || len(arrived(fake)) < 90 {
-			t.Errorf("%d arrived, %+v", len(arrived(fake)), got)
-		}
-		d.events.Emit(fact("demo", 100))
-		first.Close()
-		if n := len(arrived(fake)); n != 101 {
-			t.Errorf("%d arrived before the first server was gone", n)
-		}
-		d.events.Emit(fact("demo", 101))
-		pass(2100 * time.Millisecond)
-		if got := d.events.now(); got.Shipper != "b" || got.State != "ok" || got.Delivered != 102 {
-			t.Errorf("%+v", got)
-		}
-		for id, n := range arrived(fake) {
-			if n != 1 {
-				t.Errorf("%s arrived %d times", id, n)
-			}
-		}
-		second.Close()
-		if got := d.events.now(); got.State != "stopped" {
-			t.Errorf("%+v", got)
 		}
 	})
 }
