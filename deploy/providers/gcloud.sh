@@ -10,13 +10,16 @@ start)
 		--labels="millrace-deployment=$MILLRACE_DEPLOYMENT" --quiet >&2
 	;;
 stop)
-	if [ -n "$(gcloud compute instances list --zones="${ZONE:?}" --filter="name=$vm" --format='value(name)')" ]; then
+	found=$(gcloud compute instances list --zones="${ZONE:?}" --filter="name=$vm" --format='value(name)')
+	if [ -n "$found" ]; then
 		gcloud compute instances delete "$vm" --zone="$ZONE" --quiet >&2
 	fi
 	;;
 list)
-	gcloud compute instances list --zones="${ZONE:?}" --filter="labels.millrace-deployment=$MILLRACE_DEPLOYMENT" \
-		--format='csv[no-heading](name,status,networkInterfaces[0].networkIP)' |
+	# Not in the pipe: should it fail, so must this, or all engines would be taken to be gone.
+	found=$(gcloud compute instances list --zones="${ZONE:?}" --filter="labels.millrace-deployment=$MILLRACE_DEPLOYMENT" \
+		--format='csv[no-heading](name,status,networkInterfaces[0].networkIP)')
+	printf '%s\n' "$found" |
 		awk -F, -v prefix="$MILLRACE_DEPLOYMENT-" '
 			BEGIN { printf "{\"engines\": [" }
 			index($1, prefix) == 1 {

@@ -10,16 +10,18 @@ start)
 	sky launch --async --yes --detach-run ${SKY_OPTIONS:-} --cluster "$cluster" "${TASK:?}" >&2
 	;;
 stop)
-	if sky status --no-show-managed-jobs --no-show-services --no-show-pools -o json "$cluster" | grep -q '"name"'; then
+	found=$(sky status --no-show-managed-jobs --no-show-services --no-show-pools -o json)
+	if printf '%s' "$found" | grep -qF "\"name\": \"$cluster\""; then
 		sky down --yes "$cluster" >&2
 	fi
 	;;
 list)
-	sky status --refresh --no-show-managed-jobs --no-show-services --no-show-pools -o json | python3 -c '
+	found=$(sky status --refresh --no-show-managed-jobs --no-show-services --no-show-pools -o json)
+	printf '%s' "$found" | python3 -c '
 import json, os, subprocess, sys
 
 prefix = os.environ["MILLRACE_DEPLOYMENT"] + "-"
-states = {"INIT": "pending", "UP": "running", "AUTOSTOPPING": "ending"}
+states = {"PENDING": "pending", "INIT": "pending", "UP": "running", "AUTOSTOPPING": "ending"}
 engines = []
 for cluster in json.load(sys.stdin):
     if not cluster["name"].startswith(prefix):

@@ -18,8 +18,10 @@ stop)
 	scancel --user="$(id -un)" --name="$name"
 	;;
 list)
-	squeue --user="$(id -un)" --noheader --format='%j|%T|%N|%A|%r' \
-		--states=PENDING,CONFIGURING,RUNNING,COMPLETING,FAILED,NODE_FAIL,OUT_OF_MEMORY,TIMEOUT,PREEMPTED,BOOT_FAIL |
+	# Not in the pipe: should it fail, so must this, or all engines would be taken to be gone.
+	found=$(squeue --user="$(id -un)" --noheader --format='%j|%T|%N|%A|%r' \
+		--states=PENDING,CONFIGURING,RUNNING,COMPLETING,SUSPENDED,STOPPED,FAILED,NODE_FAIL,OUT_OF_MEMORY,TIMEOUT,PREEMPTED,BOOT_FAIL)
+	printf '%s\n' "$found" |
 		awk -F'|' -v prefix="$prefix" '
 			BEGIN { printf "{\"engines\": [" }
 			index($1, prefix) == 1 {
@@ -30,6 +32,7 @@ list)
 				if ($2 == "PENDING" || $2 == "CONFIGURING") state = "pending"
 				if ($2 == "COMPLETING") state = "ending"
 				if ($2 == "RUNNING") { state = "running"; url = "http://" $3 ":" (20000 + $4 % 10000) }
+				gsub(/["\\]/, " ", $5)
 				printf "%s{\"id\": \"%s\", \"state\": \"%s\", \"url\": \"%s\", \"reason\": \"%s: %s\"}", sep, id, state, url, $2, $5
 				sep = ", "
 			}

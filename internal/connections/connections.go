@@ -8,8 +8,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -133,9 +135,18 @@ func openRedis(ctx context.Context, url string) (redis.UniversalClient, error) {
 	ping := func(ctx context.Context) error { return rdb.Ping(ctx).Err() }
 	if err := retry.Within(ctx, pingPatience, pingEvery, ping); err != nil {
 		_ = rdb.Close() // it never connected
-		return nil, fmt.Errorf("redis at %s %w: %w; start one, or check the address", address, ErrNoAnswer, err)
+		return nil, fmt.Errorf("redis at %s %w: %w; %s", address, ErrNoAnswer, err, redisAdvice(err))
 	}
 	return rdb, nil
+}
+
+// redisAdvice is what to do about a Redis that does not answer. One in protected mode hangs up before it has said why.
+func redisAdvice(err error) string {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		return "it hangs up: one without a password answers other hosts only with protected-mode no, and one with TLS only " +
+			"rediss://"
+	}
+	return "start one, or check the address"
 }
 
 // checkRedis refuses a Redis that may delete what is written to it, and tells what a crash of it costs.

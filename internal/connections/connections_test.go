@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -120,5 +125,24 @@ func TestNoRedis(t *testing.T) {
 	defer cancel()
 	if err := AwaitRedis(ctx, "redis://127.0.0.1:1/0"); !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestRedisAdvice: a Redis that is there and hangs up, as one in protected mode does, is not to be started.
+func TestRedisAdvice(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{syscall.ECONNREFUSED, "start one"},
+		{context.DeadlineExceeded, "start one"},
+		{fmt.Errorf("ping: %w", io.EOF), "protected-mode no"},
+		{&net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.EPIPE)}, "protected-mode no"},
+		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, "rediss://"},
+	} {
+		if got := redisAdvice(tt.err); !strings.Contains(got, tt.want) {
+			t.Errorf("%v: %s, want %s", tt.err, got, tt.want)
+		}
 	}
 }

@@ -37,3 +37,28 @@ func TestOneHolderAtATime(t *testing.T) {
 	}
 	again()
 }
+
+func TestSharedByMany(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	held := func(want bool, when string) {
+		t.Helper()
+		if got, err := IsHeld(path); err != nil || got != want {
+			t.Errorf("%s: held is %t (%v)", when, got, err)
+		}
+	}
+	held(false, "before it is there")
+	first, err := Share(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Share(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held(true, "by two")
+	first()
+	held(true, "by one")
+	second()
+	held(false, "in the end")
+}

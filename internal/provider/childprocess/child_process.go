@@ -4,6 +4,7 @@ package childprocess
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,6 +20,23 @@ func Environment(all []string) []string {
 		begins := func(prefix string) bool { return strings.HasPrefix(assignment, prefix) }
 		return slices.ContainsFunc(own, begins) && !begins("MILLRACE_TEST_")
 	})
+}
+
+// secretName is what names of variables have in them whose values are nobody's business.
+var secretName = regexp.MustCompile(`(?i)(TOKEN|SECRET|KEY|PASSW|CREDENTIAL)`)
+
+// leastSecret is the length below which a value is too common a text to be hidden wherever it occurs.
+const leastSecret = 6
+
+// Redact is what a program said without the secrets in its environment: each is replaced by the name of its variable.
+func Redact(said string, env []string) string {
+	for _, assignment := range env {
+		name, value, _ := strings.Cut(assignment, "=")
+		if len(value) >= leastSecret && secretName.MatchString(name) {
+			said = strings.ReplaceAll(said, value, "["+name+"]")
+		}
+	}
+	return said
 }
 
 // LastWords is the end of what a program said, for a reason: harmless lines, a few.

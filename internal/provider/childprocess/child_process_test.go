@@ -28,3 +28,12 @@ func TestLastWordsAreFewAndHarmless(t *testing.T) {
 		t.Errorf("of nothing: %q", got)
 	}
 }
+
+func TestSecretsAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	env := []string{"HF_TOKEN=hf_abcdef", "MODEL=Qwen/Qwen2.5", "aws_secret_access_key=k+/=12345", "KEY=on", "EMPTY_KEY="}
+	got := Redact("+ curl -H hf_abcdef k+/=12345 Qwen/Qwen2.5 on", env)
+	if want := "+ curl -H [HF_TOKEN] [aws_secret_access_key] Qwen/Qwen2.5 on"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/millrace/millrace/internal/filelock"
 	"github.com/millrace/millrace/internal/provider"
+	"github.com/millrace/millrace/internal/provider/childprocess"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/statefolder"
 )
@@ -134,7 +135,11 @@ func (p *Provider) list(ctx context.Context) ([]provider.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readList(out, p.deployment, p.cfg.MaxInFlight)
+	all, err := readList(out, p.deployment, p.cfg.MaxInFlight)
+	if err != nil {
+		return nil, errors.New(childprocess.Redact(err.Error(), p.environment()))
+	}
+	return all, nil
 }
 
 // bounded allows for a number of commands.

@@ -225,6 +225,9 @@ func TestCommandsThatMisbehave(t *testing.T) {
 	t.Setenv("MILLRACE_TOKENS", "secret")
 	for _, tt := range []struct{ name, script, want string }{
 		{"fails", `echo "QuotaExceeded: 8 A100" >&2; exit 7`, "exit status 7; the last that it said:\nQuotaExceeded: 8 A100"},
+		{"tells a secret", `echo "+ curl -H $HF_TOKEN" >&2; exit 7`, "+ curl -H [HF_TOKEN]"},
+		{"lists a secret", `echo "$HF_TOKEN"`, "it began with \"[HF_TOKEN]"},
+		{"warns before its list", `echo "a new version is there"; echo "[]"`, "it began with \"a new version"},
 		{"is no command", `exec /no/such/program`, "exit status 127"},
 		{"writes without end", `yes`, "MiB"},
 		{"hangs", `sleep 60`, "was killed after"},
@@ -233,7 +236,7 @@ func TestCommandsThatMisbehave(t *testing.T) {
 		{"reads nothing", `exec <&-; echo "[]"`, ""},
 		{"leaves something in the background", `sleep 5 & echo "[]"`, ""},
 	} {
-		cfg := shell(tt.script)
+		cfg := shell(tt.script).with("HF_TOKEN=hf_abcdef")
 		if strings.HasPrefix(tt.name, "hangs") || strings.HasPrefix(tt.name, "writes") {
 			cfg.Timeout = rollout.Duration(500 * time.Millisecond)
 		}

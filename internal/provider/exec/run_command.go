@@ -38,8 +38,7 @@ func (p *Provider) run(ctx context.Context, command string, r request) ([]byte, 
 	defer cancel()
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Dir = p.cfg.Dir
-	cmd.Env = append(childprocess.Environment(os.Environ()), p.cfg.Env...)
-	cmd.Env = append(cmd.Env, "MILLRACE_CALL="+r.Call, "MILLRACE_DEPLOYMENT="+r.Deployment,
+	cmd.Env = append(p.environment(), "MILLRACE_CALL="+r.Call, "MILLRACE_DEPLOYMENT="+r.Deployment,
 		"MILLRACE_ENGINE_ID="+string(r.ID))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(append(in, '\n')), out, errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it goes on to its end if the worker dies
@@ -53,10 +52,10 @@ func (p *Provider) run(ctx context.Context, command string, r request) ([]byte, 
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%s was killed after %s: %w%s", command, time.Since(began).Round(time.Millisecond),
-			ctx.Err(), said(errs))
+			ctx.Err(), said(errs, cmd.Env))
 	case errors.Is(err, exec.ErrWaitDelay): // it ended well, and has left something in the background
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w%s", command, err, said(errs))
+		return nil, fmt.Errorf("%s: %w%s", command, err, said(errs, cmd.Env))
 	}
 	if out.dropped {
 		return nil, fmt.Errorf("%s wrote more than %d MiB", command, mostOut>>20)
@@ -64,9 +63,14 @@ func (p *Provider) run(ctx context.Context, command string, r request) ([]byte, 
 	return out.Bytes(), nil
 }
 
+// environment is what all commands have in theirs.
+func (p *Provider) environment() []string {
+	return append(childprocess.Environment(os.Environ()), p.cfg.Env...)
+}
+
 // said is the end of what a command said, behind a fault.
-func said(errs *bounded) string {
-	if last := childprocess.LastWords(errs.Bytes()); last != "" {
+func said(errs *bounded, env []string) string {
+	if last := childprocess.LastWords([]byte(childprocess.Redact(errs.String(), env))); last != "" {
 		return "; the last that it said:\n" + last
 	}
 	return ""

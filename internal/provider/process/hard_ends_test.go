@@ -15,6 +15,15 @@ import (
 
 func runs(e provider.Instance) bool { return e.State == provider.Running }
 
+// startFirst starts engine-1, and waits until it runs.
+func startFirst(t *testing.T, p *Provider) {
+	t.Helper()
+	if err := p.Start(t.Context(), "engine-1"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, p, "engine-1", "running", runs)
+}
+
 // noneLeft waits until no process of an engine is there.
 func noneLeft(t *testing.T, dir string, id rollout.EngineID) {
 	t.Helper()
@@ -35,10 +44,7 @@ func TestEnginesThatIgnoreTheEndAreKilled(t *testing.T) {
 	cfg.Command = `sh -c 'trap "" TERM; setsid sleep 600 & sleep 600 & wait; sleep 600' engine-{port}`
 	cfg.Grace = rollout.Duration(200 * time.Millisecond)
 	p := open(t, cfg, "ours")
-	if err := p.Start(t.Context(), "engine-1"); err != nil {
-		t.Fatal(err)
-	}
-	await(t, p, "engine-1", "running", runs)
+	startFirst(t, p)
 	if err := p.Stop(t.Context(), "engine-1"); err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +57,7 @@ func TestEnginesEndWithTheirKeeper(t *testing.T) {
 	dir := t.TempDir()
 	cleanUp(t, dir)
 	p := open(t, sleeping(dir, "ours"), "ours")
-	if err := p.Start(t.Context(), "engine-1"); err != nil {
-		t.Fatal(err)
-	}
-	await(t, p, "engine-1", "running", runs)
+	startFirst(t, p)
 	pid, err := holder(filepath.Join(p.dir, "engine-1", keeperLock))
 	if err != nil || pid <= 0 {
 		t.Fatal(pid, err)
@@ -80,10 +83,7 @@ func TestEnginesEndWithTheirLifeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := open(t, cfg, "ours")
-	if err := p.Start(t.Context(), "engine-1"); err != nil {
-		t.Fatal(err)
-	}
-	await(t, p, "engine-1", "running", runs)
+	startFirst(t, p)
 	release()
 	await(t, p, "engine-1", "failed", failed)
 	noneLeft(t, dir, "engine-1")
@@ -104,7 +104,8 @@ func TestGPUsBelongToTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, other, "engine-2", "pending, with who has its GPUs", func(e provider.Instance) bool {
-		return e.State == provider.Pending && strings.Contains(e.Reason, "no GPUs are free on this host (1,2: engine-1)")
+		return e.State == provider.Pending &&
+			strings.Contains(e.Reason, "no GPUs are free on this host (1,2: engine-1 of deployment ours)")
 	})
 	if err := p.Stop(t.Context(), "engine-1"); err != nil {
 		t.Fatal(err)

@@ -90,6 +90,9 @@ func (k *keeper) run() error {
 	case err := <-exited:
 		lived := time.Since(k.StartedAt).Seconds()
 		reason = fmt.Sprintf("ended with %s after %s", supervise.DescribeExit(err), units.Seconds(lived))
+		if err == nil {
+			reason += "; its command must stay in the foreground as long as the engine is to live"
+		}
 	case sig := <-k.signals:
 		reason = fmt.Sprintf("its keeper was told to end (%s)", sig)
 		k.terminate(cmd, exited)
@@ -103,7 +106,7 @@ func (k *keeper) run() error {
 	case <-logged:
 	case <-time.After(time.Second): // a process that could not be killed holds the log
 	}
-	if last := childprocess.LastWords(k.log.tail()); last != "" {
+	if last := childprocess.LastWords([]byte(childprocess.Redact(string(k.log.tail()), cmd.Env))); last != "" {
 		reason += "; the last that it said:\n" + last
 	}
 	return k.end(reason)

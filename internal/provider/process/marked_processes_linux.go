@@ -20,6 +20,9 @@ func describeProcess(pid int) process { return process{PID: pid} }
 // is how many it found. It looks until it finds none twice: they may be multiplying, and a process that becomes another
 // program shows no environment for a moment.
 func killMarked(nonce string, _ process) (found int) {
+	if nonce == "" {
+		return 0
+	}
 	for nothing, looks := 0, 0; nothing < 2 && looks < 20; looks++ {
 		before := found
 		for _, pid := range marked(nonce) {

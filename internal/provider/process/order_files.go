@@ -77,7 +77,8 @@ func createOrder(dir string, id rollout.EngineID, now time.Time) (*order, error)
 			return err
 		}
 		for name, content := range map[string][]byte{
-			orderFile: text, recordFile: padded(nil), stoppingFile: []byte("0"), keeperLock: nil, logFile: nil, keeperLog: nil,
+			orderFile: text, recordFile: padded(nil), stoppingFile: []byte("0"), keeperLock: []byte(o.Nonce), logFile: nil,
+			keeperLog: nil,
 		} {
 			if err := os.WriteFile(o.file(name), content, 0o600); err != nil {
 				return err
@@ -107,11 +108,22 @@ func readOrder(dir string) *order {
 	}
 	if err != nil {
 		o = &order{ID: rollout.EngineID(filepath.Base(dir)), dir: dir, bad: err}
+		o.Nonce = o.nonceOfLock()
 		if info, err := os.Stat(dir); err == nil {
 			o.Since = info.ModTime().UTC()
 		}
 	}
 	return o
+}
+
+// nonceOfLock is the order's nonce as it stands in the keeper's lock: what is left of an order that cannot be read is
+// found by it.
+func (o *order) nonceOfLock() string {
+	text, err := os.ReadFile(o.file(keeperLock))
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }
 
 // write replaces the order's file.

@@ -19,9 +19,10 @@ import (
 
 // inUse is what the engines of this host have, of all deployments that share the folder.
 type inUse struct {
-	gpus  map[string]rollout.EngineID // each GPU, not each set: others may have cut their sets otherwise
-	ports map[int]bool
-	last  int // the port that was given last
+	gpus   map[string]string // who has each GPU, not each set: others may have cut their sets otherwise
+	ports  map[int]bool
+	last   int    // the port that was given last
+	secret string // an engine that may live, and of which nobody can read which GPUs it has; empty: there is none
 }
 
 // trouble is why an engine is not started yet.
@@ -84,7 +85,7 @@ func (p *Provider) placeAndLaunch(ctx context.Context, o *order, used *inUse) tr
 
 // used looks at every engine of the host that has a place and may live.
 func (p *Provider) used() (*inUse, error) {
-	used := &inUse{gpus: map[string]rollout.EngineID{}, ports: map[int]bool{}}
+	used := &inUse{gpus: map[string]string{}, ports: map[int]bool{}}
 	deployments, err := os.ReadDir(p.cfg.StateDir)
 	if err != nil {
 		return nil, err
@@ -98,6 +99,15 @@ func (p *Provider) used() (*inUse, error) {
 			return nil, err
 		}
 		for _, o := range orders {
+			owner := string(o.ID)
+			if filepath.Dir(o.dir) != p.dir {
+				owner += " of deployment " + nameOf(filepath.Dir(o.dir))
+			}
+			if o.bad != nil {
+				if keeper, err := holder(o.file(keeperLock)); keeper != 0 || err != nil {
+					used.secret = owner
+				}
+			}
 			if o.Place == nil {
 				continue
 			}
@@ -105,7 +115,7 @@ func (p *Provider) used() (*inUse, error) {
 			if e, waits, err := p.look(o); err == nil && (waits || e.State == provider.Failed) {
 				continue
 			}
-			used.take(o)
+			used.take(o.Place, owner)
 		}
 	}
 	text, _ := os.ReadFile(filepath.Join(p.cfg.StateDir, lastPort)) // without it the range begins anew
@@ -117,14 +127,14 @@ func (p *Provider) used() (*inUse, error) {
 // one that the fleet has not forgotten yet.
 const lastPort = "last-port"
 
-func (u *inUse) take(o *order) {
-	for gpu := range strings.SplitSeq(o.Place.GPUs, ",") {
+func (u *inUse) take(at *place, owner string) {
+	for gpu := range strings.SplitSeq(at.GPUs, ",") {
 		if gpu = strings.TrimSpace(gpu); gpu != "" {
-			u.gpus[gpu] = o.ID
+			u.gpus[gpu] = owner
 		}
 	}
-	u.ports[o.Place.Port] = true
-	u.last = o.Place.Port
+	u.ports[at.Port] = true
+	u.last = at.Port
 }
 
 // place gives an engine its GPUs and its port, and writes that down. It holds the keeper's lock meanwhile, so that a
@@ -148,7 +158,7 @@ func (p *Provider) place(o *order, used *inUse, port int, gpus string) (begun bo
 	if err := o.write(); err != nil {
 		return false, err
 	}
-	used.take(o)
+	used.take(o.Place, string(o.ID))
 	// If it cannot be written, ports repeat sooner.
 	_ = os.WriteFile(filepath.Join(p.cfg.StateDir, lastPort), []byte(strconv.Itoa(port)), 0o600)
 	return false, nil
@@ -158,13 +168,14 @@ func (p *Provider) freeGPUs(used *inUse) (string, error) {
 	if len(p.cfg.GPUs) == 0 {
 		return "", nil
 	}
+	if used.secret != "" {
+		return "", fmt.Errorf("which GPUs engine %s has cannot be read; it must be stopped first", used.secret)
+	}
 	var owners []string
 	for _, set := range p.cfg.GPUs {
-		var owner rollout.EngineID
+		owner := ""
 		for gpu := range strings.SplitSeq(set, ",") {
-			if id := used.gpus[strings.TrimSpace(gpu)]; id != "" {
-				owner = id
-			}
+			owner = cmp.Or(used.gpus[strings.TrimSpace(gpu)], owner)
 		}
 		if owner == "" {
 			return set, nil

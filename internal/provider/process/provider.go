@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -27,10 +26,12 @@ import (
 // Provider runs the engines of one deployment on this host.
 type Provider struct {
 	cfg      Config
+	name     string   // of the deployment; empty: whoever uses this is not one of its workers
 	dir      string   // the deployment's orders
-	keeper   []string // how a keeper is run
+	keeper   []string // how a keeper is run; nil: nothing is started
 	now      func() time.Time
 	patience time.Duration // how much longer than its grace an engine may take to end
+	presence presence
 
 	// Port, if it is not nil, is the port that an engine should have, if nobody has it; 0: any.
 	Port func(rollout.EngineID) int
@@ -49,8 +50,9 @@ func New(cfg Config, deployment string) (*Provider, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults(os.Getenv)
-	return &Provider{cfg: cfg, dir: filepath.Join(cfg.StateDir, folderName(deployment)),
-		keeper: append([]string{self}, KeeperArgs...), now: time.Now, patience: stopPatience}, nil
+	dir := filepath.Join(cfg.StateDir, folderName(deployment))
+	return &Provider{cfg: cfg, name: deployment, dir: dir, keeper: append([]string{self}, KeeperArgs...), now: time.Now,
+		patience: stopPatience, presence: presence{path: filepath.Join(dir, presenceFile)}}, nil
 }
 
 // stopPatience is how much longer than its grace an engine may take to end.
@@ -82,6 +84,9 @@ func folderName(deployment string) string {
 	return strings.Trim(name[:min(len(name), 80)]+"-"+hex.EncodeToString(sum[:4]), "-")
 }
 
+// hostLock is the file of the lock under which everything is changed.
+const hostLock = "lock"
+
 // lock excludes every other provider of this host, of whatever deployment.
 func (p *Provider) lock(ctx context.Context) (unlock func(), err error) {
 	if err := ctx.Err(); err != nil {
@@ -90,7 +95,12 @@ func (p *Provider) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of engines: %w", err)
 	}
-	return filelock.Lock(ctx, filepath.Join(p.cfg.StateDir, "lock"))
+	if p.name != "" {
+		if err := p.presence.tell(p.name, p.now()); err != nil {
+			return nil, err
+		}
+	}
+	return filelock.Lock(ctx, filepath.Join(p.cfg.StateDir, hostLock))
 }
 
 // Start writes the order down and starts the engine, if there is a GPU and a port for it; otherwise it is pending.
@@ -163,7 +173,7 @@ func (p *Provider) List(ctx context.Context) ([]provider.Instance, error) {
 func (p *Provider) look(o *order) (e provider.Instance, waits bool, err error) {
 	e = provider.Instance{ID: o.ID, State: provider.Pending, Since: o.Since, MaxInFlight: p.cfg.MaxInFlight}
 	if o.bad != nil {
-		e.State, e.Reason = provider.Failed, fmt.Sprintf("its order cannot be read: %v; stop it", o.bad)
+		e.State, e.Reason = provider.Failed, fmt.Sprintf("its order cannot be read: %v", o.bad)
 		return e, false, nil
 	}
 	if o.Place != nil {
@@ -177,12 +187,12 @@ func (p *Provider) look(o *order) (e provider.Instance, waits bool, err error) {
 	switch {
 	case o.stopping():
 		e.State, e.Reason = provider.Ending, "told to end"
-	case keeper != 0 && r.Engine.PID == 0:
+	case keeper != 0 && err == nil && r.Engine.PID == 0:
 		e.Reason = "its process is being started"
 	case keeper != 0:
 		e.State = provider.Running
 	case err != nil:
-		e.State, e.Reason = provider.Failed, fmt.Sprintf("what became of it cannot be read: %v; stop it", err)
+		e.State, e.Reason = provider.Failed, fmt.Sprintf("what became of it cannot be read: %v", err)
 	case !r.EndedAt.IsZero():
 		e.State, e.Reason = provider.Failed, r.Reason
 	case !r.StartedAt.IsZero():
@@ -215,10 +225,8 @@ func (p *Provider) Stop(ctx context.Context, id rollout.EngineID) error {
 	if o == nil || err != nil {
 		return wrap(err, "stop engine %s", id)
 	}
-	if o.bad == nil {
-		if err := p.awaitEnd(ctx, o); err != nil {
-			return fmt.Errorf("stop engine %s: %w", id, err)
-		}
+	if err := p.awaitEnd(ctx, o); err != nil {
+		return fmt.Errorf("stop engine %s: %w", id, err)
 	}
 	return wrap(p.forget(ctx, o), "stop engine %s", id)
 }
@@ -242,10 +250,7 @@ func (p *Provider) tellToEnd(ctx context.Context, id rollout.EngineID) (*order, 
 		return nil, nil
 	}
 	o := readOrder(dir)
-	if o.bad != nil {
-		return o, nil
-	}
-	if err := o.setStopping(); err != nil {
+	if err := o.setStopping(); err != nil && o.bad == nil { // of one that cannot be read the keeper may live all the same
 		return nil, err
 	}
 	return o, o.signalKeeper(syscall.SIGTERM)
@@ -299,15 +304,15 @@ func (p *Provider) forget(ctx context.Context, o *order) error {
 	if again := readOrder(o.dir); again.bad == nil && o.bad == nil && again.Nonce != o.Nonce {
 		return nil // somebody else has forgotten it, and it was ordered anew
 	}
-	if o.bad == nil {
-		r, _ := o.readRecord() // unreadable: what is marked is found all the same
-		killMarked(o.Nonce, r.Engine)
-		p.keepLog(o)
-	}
+	r, _ := o.readRecord() // unreadable: what is marked is found all the same
+	killMarked(o.Nonce, r.Engine)
+	p.keepLog(o)
 	if err := removeOrder(o.dir); err != nil {
 		return err
 	}
-	p.placePending(ctx) // its place is free; what fails here is told by the next list
+	if p.keeper != nil {
+		p.placePending(ctx) // its place is free; what fails here is told by the next list
+	}
 	return nil
 }
 
@@ -354,46 +359,6 @@ func (p *Provider) PID(id rollout.EngineID) int {
 		return r.Engine.PID
 	}
 	return 0
-}
-
-// StopAll stops every engine of a folder for state, of whatever deployment, all at once.
-func StopAll(ctx context.Context, stateDir string) error {
-	deployments, err := os.ReadDir(stateDir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var wg sync.WaitGroup
-	faults := make(chan error)
-	for _, d := range deployments {
-		if !d.IsDir() {
-			continue
-		}
-		p := &Provider{cfg: Config{StateDir: stateDir}.withDefaults(os.Getenv), dir: filepath.Join(stateDir, d.Name()),
-			now: time.Now, patience: stopPatience}
-		orders, err := readOrders(p.dir)
-		if err != nil {
-			return err
-		}
-		for _, o := range orders {
-			wg.Go(func() {
-				if err := p.Stop(ctx, o.ID); err != nil {
-					faults <- err
-				}
-			})
-		}
-	}
-	go func() {
-		wg.Wait()
-		close(faults)
-	}()
-	var all []error
-	for err := range faults {
-		all = append(all, err)
-	}
-	return errors.Join(all...)
 }
 
 // LogFile is the file that an engine writes to.

@@ -70,6 +70,9 @@ func keeperFault(o *order, exit error) error {
 	return fmt.Errorf("the keeper of engine %s ended with %w: %s", o.ID, exit, childprocess.LastWords(text))
 }
 
+// exitPatience is how long a process that is ending may hold its locks still.
+const exitPatience = 2 * time.Second
+
 // signalKeeper signals the process that holds the order's lock, and no other: what has its number by the time of the
 // signal must hold the lock still, and have the order's mark.
 func (o *order) signalKeeper(sig os.Signal) error {
@@ -82,10 +85,16 @@ func (o *order) signalKeeper(sig os.Signal) error {
 		return err == nil && again == pid
 	}
 	if pid != unseen {
-		err := killIf(pid, func() bool { return holds() && isMarked(pid, o.Nonce) }, sig)
+		// The lock of an order that cannot be read may not say what its mark is; nobody but a keeper locks it.
+		ours := func() bool { return holds() && (o.bad != nil && o.Nonce == "" || isMarked(pid, o.Nonce)) }
+		err := killIf(pid, ours, sig)
 		if !errors.Is(err, os.ErrProcessDone) {
 			return err
 		}
+	}
+	// A process that is ending loses its environment, and so its mark, a moment before its locks.
+	for deadline := time.Now().Add(exitPatience); pid != unseen && holds() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
 	}
 	if holds() {
 		return fmt.Errorf("its keeper is not a process that can be seen from here: %s is used by several hosts or "+
