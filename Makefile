@@ -64,7 +64,7 @@ $(KUBERNETES)/%: internal/tools/kubernetes/go.mod
 	@touch $@
 
 .PHONY: kubernetes
-kubernetes: $(KUBERNETES)/etcd $(KUBERNETES)/kube-apiserver $(KUBERNETES)/kube-scheduler $(KUBERNETES)/kubectl ## build etcd, kube-apiserver, kube-scheduler and kubectl, pinned, into .bin/kubernetes
+kubernetes: $(KUBERNETES)/etcd $(KUBERNETES)/kube-apiserver $(KUBERNETES)/kube-scheduler $(KUBERNETES)/kube-controller-manager $(KUBERNETES)/kubectl ## build etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kubectl, pinned, into .bin/kubernetes
 	@:
 
 .PHONY: test-kubernetes
@@ -75,6 +75,10 @@ LOCALCLUSTER = go run ./internal/provider/kubernetes/localcluster -binaries $(KU
 .PHONY: kubernetes-cluster
 kubernetes-cluster: kubernetes ## a cluster on this machine until Ctrl-C: the real control plane, and pods that are processes (docs/kubernetes.md)
 	@$(LOCALCLUSTER)
+
+.PHONY: test-chart-pods
+test-chart-pods: build kubernetes $(CHECK)/helm $(TEMPORAL) ## the chart's pods run: install, helm test, a run that buys engines, eviction, rolls, uninstall (Linux, root, redis-server; ten minutes)
+	@deploy/helm/cluster.sh deploy/helm/walk.sh
 
 .PHONY: kubernetes-dry-run
 kubernetes-dry-run: kubernetes ## have a real API server check FILES="a.yaml b.yaml" (server-side dry run); CRDS=files are applied before
@@ -93,9 +97,9 @@ diagnosis-live: build $(TEMPORAL) ## record the runs with known faults on the wh
 	@go run ./internal/diagnosis/livefaults -millrace $(BIN)/millrace $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: scaling-trials
-scaling-trials: ## try the scaling policies on 400 random runs in virtual time (half an hour) and write the tables and the figure of docs/scaling.md
+scaling-trials: ## try the scaling policies on 260 random runs in virtual time (some 10 minutes of processor time) and write the tables and figures of docs/scaling.md
 	@mkdir -p .millrace
-	@go run ./internal/scaling/trial/scalingtrials -page docs/scaling.md -figure docs/scaling.svg
+	@go run ./internal/scaling/trial/scalingtrials -page docs/scaling.md -figure docs/scaling.svg -sums docs/scaling-sums.svg
 
 .PHONY: test
 test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis too when redis-server is on the PATH
@@ -158,6 +162,10 @@ $(CHECK)/helm: internal/tools/deploy/go.mod
 test-chart: build $(CHECK)/helm ## a real API server takes what the chart renders (builds it, once: ten minutes)
 	@deploy/helm/check.sh
 
+.PHONY: chart-rendered
+chart-rendered: $(CHECK)/helm ## write deploy/helm/rendered, which tests without helm read, after a change of the chart
+	@deploy/helm/render.sh
+
 .PHONY: test-deploy
 test-deploy: build ## what deploy/ has for compose, Helm and systemd, held to their own rules (needs modules; 3 minutes, once)
 	@MILLRACE_BINARY=$(CURDIR)/$(BIN)/millrace go test -C internal/tools/deploy -count=1 ./...
@@ -198,8 +206,8 @@ bench: ## benchmarks; each prints its own ratio or allocation count
 SECONDS := 600
 SEED := 0
 .PHONY: chaos
-chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule, ONLY=stale-redis,kill-server some faults, REDIS=sentinel or cluster has failovers
-	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY)) $(if $(REDIS),--redis $(REDIS))
+chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule, ONLY=stale-redis,kill-server some faults, REDIS=sentinel or cluster has failovers, PATIENCE=3 times the bounds
+	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY)) $(if $(REDIS),--redis $(REDIS)) $(if $(PATIENCE),--patience $(PATIENCE))
 
 .PHONY: bench-ended
 bench-ended: build $(TEMPORAL) ## what 5,000 runs that are over cost an idle server, worker and Redis: four minutes
@@ -224,7 +232,7 @@ test-scaling-faults: $(TEMPORAL) ## engines are bought and given back while ever
 	MILLRACE_SCALING_FAULTS=1 go test ./internal/crashtest -run TestEnginesAreBoughtOnce -count=1 -v -timeout 15m
 
 .PHONY: chaos-scaling
-chaos-scaling: ## like chaos, of a fleet that scales: scale-up, scale-down, kill-while-starting, mixed with deaths
+chaos-scaling: ## like chaos, of a fleet that scales: engines die as they start, serve and drain, providers fail
 	@$(MAKE) --no-print-directory chaos SCHEDULE=scaling
 
 .PHONY: test-redis-faults

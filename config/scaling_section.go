@@ -2,10 +2,12 @@ package config
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/provider"
 	"github.com/millrace/millrace/internal/provider/exec"
 	"github.com/millrace/millrace/internal/provider/kubernetes"
 	"github.com/millrace/millrace/internal/provider/process"
@@ -17,12 +19,27 @@ import (
 // Scaling is how the service scales its fleet. Without it the fleet is what operators and lists make it.
 type Scaling struct {
 	Provider ScalingProvider `json:"provider"`
+	// Deployment is the name by which providers know this deployment's engines; empty: one made of the Redis and its
+	// prefix. A provider's own section may have another one.
+	Deployment string `json:"deployment,omitempty"`
 	scaling.Config
 	Window rollout.Duration `json:"window"`
 
 	Kubernetes *kubernetes.Config `json:"kubernetes,omitempty"`
 	Process    *process.Config    `json:"process,omitempty"`
 	Exec       *exec.Config       `json:"exec,omitempty"`
+}
+
+// DeploymentName is the name by which the provider knows this deployment's engines, if anybody has given it one.
+func (s *Scaling) DeploymentName() string {
+	own := ""
+	switch {
+	case s.Provider == ProviderKubernetes && s.Kubernetes != nil:
+		own = s.Kubernetes.Deployment
+	case s.Provider == ProviderExec && s.Exec != nil:
+		own = s.Exec.Deployment
+	}
+	return cmp.Or(own, s.Deployment)
 }
 
 // ScalingProvider is what gets engines and gives them back.
@@ -50,10 +67,14 @@ func scalingRows() []settings.Key {
 		{Path: "scaling.provider", Required: true, OneOf: scalingProviders,
 			Doc: "what gets engines and gives them back (docs/providers.md); advise gets none: others go by the number that " +
 				"is wanted"},
-		{Path: "scaling.window", Default: rollout.Duration(defaultWindow), Min: limit(0.1), Max: limit(600),
+		{Path: "scaling.deployment", Example: "rl-team-a",
+			Doc: "the name by which providers know this deployment's engines, and tell them from others'. If not given, it " +
+				"is made of redis.url and redis.prefix: engines are not known any more when these change, nor to workers " +
+				"that reach the same Redis by another address"},
+		{Path: "scaling.window", Default: rollout.Duration(defaultWindow), Min: limit(0.1), Max: limit(600), Live: true,
 			Doc: "how often is decided"},
 	}
-	rows = append(rows, below("scaling", scaling.Keys)...)
+	rows = append(rows, below("scaling", liveScalingKeys())...)
 	rows = append(rows, settings.Key{Path: "scaling.kubernetes",
 		Doc: "engines that are pods, one for each (docs/kubernetes.md); of provider kubernetes"})
 	rows = append(rows, below("scaling.kubernetes", kubernetes.Keys)...)
@@ -63,6 +84,16 @@ func scalingRows() []settings.Key {
 	rows = append(rows, settings.Key{Path: "scaling.exec",
 		Doc: "engines that your own commands start, stop and list (docs/providers.md); of provider exec"})
 	return append(rows, below("scaling.exec", exec.Keys)...)
+}
+
+// liveScalingKeys is what scaling goes by: workers take it up while they run, and nothing of how engines are got.
+func liveScalingKeys() settings.Table {
+	table := settings.Table{Keys: slices.Clone(scaling.Keys.Keys)}
+	for i := range table.Keys {
+		key := &table.Keys[i]
+		key.Live = key.Of(&scaling.Config{}).Kind() != reflect.Struct // its keys are
+	}
+	return table
 }
 
 // below is the rows of a table as those of a section.
@@ -84,6 +115,10 @@ func (r *reader) checkScaling(s *Scaling) {
 			r.faultAt(at, "%s", f.Text)
 		}
 	}
+	if !provider.IsDeploymentName(s.Deployment) && s.Deployment != "" {
+		r.faultAt("scaling.deployment", "%q: use up to 63 of letters, digits, '.', '_' and '-', starting and ending with a "+
+			"letter or digit", s.Deployment)
+	}
 	r.checkSection(ProviderKubernetes, s.Provider, s.Kubernetes != nil, func() error { return s.Kubernetes.Validate() })
 	r.checkSection(ProviderExec, s.Provider, s.Exec != nil, func() error { return s.Exec.Validate() })
 	r.checkSection(ProviderProcess, s.Provider, s.Process != nil, func() error { return s.Process.Validate() })
@@ -91,11 +126,11 @@ func (r *reader) checkScaling(s *Scaling) {
 
 // checkSection reports the faults of a provider's section: "key: text" each. A section that the provider in use needs
 // must be there.
-func (r *reader) checkSection(provider, used ScalingProvider, given bool, validate func() error) {
-	at := "scaling." + string(provider)
+func (r *reader) checkSection(of, used ScalingProvider, given bool, validate func() error) {
+	at := "scaling." + string(of)
 	switch {
-	case !given && provider == used:
-		r.faultAt("scaling.provider", "%s needs a section %s", provider, at)
+	case !given && of == used:
+		r.faultAt("scaling.provider", "%s needs a section %s", of, at)
 	case given:
 		for _, err := range each(validate()) {
 			key, text, _ := strings.Cut(err.Error(), ": ")

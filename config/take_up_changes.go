@@ -38,6 +38,10 @@ func (s Service) Changes(next Service) (live, restart []Change) {
 
 // Take is s with what a process takes up while it runs as next has it.
 func (s Service) Take(next Service) Service {
+	if s.Scaling != nil {
+		own := *s.Scaling // what s was stays as it is
+		s.Scaling = &own
+	}
 	for _, key := range serviceTable.Differences(&s, &next) {
 		if key.Live {
 			key.Take(&s, &next)

@@ -10,9 +10,11 @@ module() { go mod download -json "$1" | sed -n 's/^\t"Dir": "\(.*\)",\{0,1\}$/\1
 keda=$(module github.com/kedacore/keda/v2@v2.21.0)/config/crd/bases
 prometheus=$(module github.com/prometheus-operator/prometheus-operator@v0.85.0)/example/prometheus-operator-crd
 cp "$keda"/keda.sh_scaledobjects.yaml "$prometheus"/monitoring.coreos.com_{servicemonitors,prometheusrules}.yaml "$out/"
+deploy/helm/render.sh "$out/rendered"
+diff -r deploy/helm/rendered "$out/rendered" || { echo "deploy/helm/rendered is of another chart: make chart-rendered"; exit 1; }
 for values in internal/tools/deploy/testdata/values/*.yaml; do
 	name=$(basename "$values" .yaml)
-	quietly "$helm" lint deploy/helm/millrace -f "$values" --quiet
+	quietly "$helm" lint --strict deploy/helm/millrace -f "$values" --quiet
 	quietly "$helm" template "m-$name" deploy/helm/millrace -n rollouts -f "$values" >"$out/$name.rendered"
 done
 for file in "$out"/*.rendered; do mv "$file" "${file%.rendered}.objects.yaml"; done

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -37,6 +38,8 @@ func advice(err error) string {
 		return ""
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
 		return "the namespace's ResourceQuota is used up: raise it, or lower scaling's max"
+	case apierrors.HasStatusCause(err, core.NamespaceTerminatingCause):
+		return "somebody deletes the namespace: create it again, or set kubernetes.namespace to another one"
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "PodSecurity"):
 		return "the namespace's pod security level forbids the pod template: change one of them"
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), " cannot "): // so RBAC words it

@@ -152,6 +152,8 @@ func TestTemplates(t *testing.T) {
 		{"another restart policy", "{spec: {restartPolicy: Always, containers: [{name: v}]}}", "Millrace sets Never"},
 		{"the id", "{spec: {containers: [{name: v, env: [{name: MILLRACE_ENGINE_ID, value: x}]}]}}",
 			"spec.containers[0].env: MILLRACE_ENGINE_ID is set by Millrace"},
+		{"the id in an init container", `{spec: {initContainers: [{name: i, env: [{name: MILLRACE_ENGINE_ID, value: x}]}],
+			containers: [{name: v}]}}`, "spec.initContainers[0].env: MILLRACE_ENGINE_ID is set by Millrace"},
 		{"a default container that is not there", `{metadata: {annotations: {kubectl.kubernetes.io/default-container: x}},
 			spec: {containers: [{name: v}]}}`, "no container is named x"},
 	} {

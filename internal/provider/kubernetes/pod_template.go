@@ -65,9 +65,14 @@ func templateFaults(pod *core.Pod) []error {
 		check(slices.ContainsFunc(pod.Spec.Containers, func(c core.Container) bool { return c.Name == name }),
 			"metadata.annotations: %s: no container is named %s", annotationDefaultContainer, name)
 	}
-	for i, c := range pod.Spec.Containers {
-		check(!slices.ContainsFunc(c.Env, func(v core.EnvVar) bool { return v.Name == EngineIDVariable }),
-			"spec.containers[%d].env: %s is set by Millrace", i, EngineIDVariable)
+	for _, of := range []struct {
+		key  string
+		list []core.Container
+	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
+		for i, c := range of.list {
+			check(!slices.ContainsFunc(c.Env, func(v core.EnvVar) bool { return v.Name == EngineIDVariable }),
+				"spec.%s[%d].env: %s is set by Millrace", of.key, i, EngineIDVariable)
+		}
 	}
 	return faults
 }
@@ -84,9 +89,10 @@ func podFor(template *core.Pod, deployment string, id rollout.EngineID) *core.Po
 		annotationDeployment: deployment, annotationEngine: string(id), annotationDefaultContainer: engineContainer(template),
 	})
 	pod.Spec.RestartPolicy = core.RestartPolicyNever
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i] // the id comes first: variables may refer to those before them
-		c.Env = append([]core.EnvVar{{Name: EngineIDVariable, Value: string(id)}}, c.Env...)
+	for _, list := range [][]core.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list { // the id comes first: variables may refer to those before them
+			list[i].Env = append([]core.EnvVar{{Name: EngineIDVariable, Value: string(id)}}, list[i].Env...)
+		}
 	}
 	return pod
 }

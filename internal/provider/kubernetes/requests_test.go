@@ -184,10 +184,13 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 	forbidden := func(why string) *apierrors.StatusError {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New(why))
 	}
+	terminating := forbidden("unable to create new content in namespace x because it is being terminated")
+	terminating.ErrStatus.Details.Causes = []meta.StatusCause{{Type: core.NamespaceTerminatingCause}}
 	for _, tt := range []struct {
 		name, says string
 		err        *apierrors.StatusError
 	}{
+		{"a namespace that ends", "somebody deletes the namespace", terminating},
 		{"quota", "ResourceQuota is used up", forbidden("exceeded quota: gpus")},
 		{"pod security", "pod security level", forbidden(`violates PodSecurity "baseline:latest"`)},
 		{"a policy", "change the pod template or the policy", forbidden("no GPUs here")},

@@ -121,11 +121,15 @@ func (r release) one(work, platform string, completions []file) (names []string,
 		}
 		files = append(files, found...)
 	}
-	packed, err := tarball(name, files, r.date)
+	built, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
 		return nil, err
 	}
-	built, err := buildinfo.Read(bytes.NewReader(program))
+	terms, err := r.licences(built)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := tarball(name, append(files, file{"THIRD_PARTY_LICENSES", 0o644, terms}), r.date)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +143,8 @@ func (r release) one(work, platform string, completions []file) (names []string,
 }
 
 // alongside is what a tarball has beside the program, of the repository.
-var alongside = []string{"README.md", "config/examples/*.yaml", "config/schema/*.json", "deploy/systemd/*"}
+var alongside = []string{"README.md", "docs/*.md", "config/examples/*.yaml", "config/schema/*.json",
+	"deploy/systemd/*.service", "deploy/systemd/*.conf", "deploy/systemd/environment.example"}
 
 func (r release) read(pattern string) ([]file, error) {
 	names, err := filepath.Glob(filepath.Join(r.source, pattern))

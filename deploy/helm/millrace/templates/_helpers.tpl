@@ -1,12 +1,18 @@
 {{- define "millrace.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- default .Chart.Name .Values.nameOverride | trunc 45 | trimSuffix "-" }}
 {{- end }}
 
+{{- /* The name of everything: a host's, so without dots and beginning with a letter, and 45 long at most, since a
+StatefulSet's with "-worker" may have 52: its pods carry it in a label with the hash of its revision. */ -}}
 {{- define "millrace.fullname" -}}
-{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
-{{- else if contains (include "millrace.name" .) .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-%s" .Release.Name (include "millrace.name" .) | trunc 50 | trimSuffix "-" }}
+{{- $name := .Release.Name }}
+{{- if .Values.fullnameOverride }}{{ $name = .Values.fullnameOverride }}
+{{- else if not (contains (include "millrace.name" .) .Release.Name) }}
+{{- $name = printf "%s-%s" .Release.Name (include "millrace.name" .) }}
 {{- end }}
+{{- $name = $name | lower | replace "." "-" | replace "_" "-" }}
+{{- if regexMatch "^[0-9]" $name }}{{ $name = printf "millrace-%s" (trimSuffix "-millrace" $name) }}{{ end }}
+{{- $name | trunc 45 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "millrace.selector" -}}
@@ -37,6 +43,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if eq (dig "scaling" "provider" "" .Values.config) "kubernetes" }}true{{ end }}
 {{- end }}
 
+{{- define "millrace.engineNamespace" -}}
+{{- dig "scaling" "kubernetes" "namespace" "" .Values.config | default .Values.rbac.engineNamespace | default .Release.Namespace }}
+{{- end }}
+
 {{- /* The configuration: what was given, over what the chart knows. */ -}}
 {{- define "millrace.config" -}}
 {{- $given := deepCopy .Values.config }}
@@ -57,10 +67,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $known "engines_from" (printf "dns:%s:%d" $name (int .Values.engines.port)) }}
 {{- end }}
 {{- if include "millrace.scalesByKubernetes" . }}
-{{- $pods := dict "deployment" (include "millrace.fullname" .) }}
+{{- $pods := dict }}
 {{- with .Values.rbac.engineNamespace }}{{ $_ := set $pods "namespace" . }}{{ end }}
 {{- if .Values.enginePod }}{{ $_ := set $pods "template" "/etc/millrace/engine-pod.yaml" }}{{ end }}
-{{- $_ := set $known "scaling" (dict "kubernetes" $pods) }}
+{{- $_ := set $known "scaling" (dict "deployment" (include "millrace.fullname" .) "kubernetes" $pods) }}
 {{- end }}
 {{- mergeOverwrite $known $given | toYaml }}
 {{- end }}
@@ -70,6 +80,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $config := include "millrace.config" . | fromYaml }}
 {{- $rest := omit $config "log_level" "limits" "retention" "retention_runs" "engines" "engines_from" }}
 {{- with $rest.auth }}{{ $_ := set $rest "auth" (omit . "trusted_proxies") }}{{ end }}
+{{- with $rest.scaling }}{{ $_ := set $rest "scaling" (omit . "window" "policy" "engines" "min" "max" "scale_to_zero" "price" "budget_per_hour" "cold_start" "queue" "starvation") }}{{ end }}
 {{- toYaml $rest | sha256sum }}
 {{- end }}
 
@@ -153,6 +164,11 @@ capabilities: {drop: [ALL]}
 {{- with .Values.volumes }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{- /* Whether the API's certificate is signed by an authority that the secret has. */ -}}
+{{- define "millrace.serverCA" -}}
+{{- with .Values.secrets.tls }}{{ if and .name .ca }}true{{ end }}{{ end }}
 {{- end }}
 
 {{- /* Where a pod may stand. */ -}}

@@ -1,12 +1,13 @@
-// Package controlplane is a real control plane of Kubernetes on loopback, without a cluster beneath: etcd,
-// kube-apiserver with RBAC, and kube-scheduler, as `make kubernetes` builds them, each a child process of its own. Pods
-// are run by package fakekubelet. It also does to the API server what its users have to live with: it hangs, and it is
-// gone for a while.
+// Package controlplane is a real control plane of Kubernetes on this machine, without a cluster beneath: etcd,
+// kube-apiserver with RBAC, kube-scheduler and, where they are asked for, controllers, as `make kubernetes` builds
+// them, each a child process of its own. Pods are run by package fakekubelet. It also does to the API server what its
+// users have to live with: it hangs, and it is gone for a while.
 //
 // Start reading at Plane.
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -26,6 +27,13 @@ import (
 type Config struct {
 	Binaries string // the folder with etcd, kube-apiserver, kube-scheduler and kubectl
 	Dir      string // gets data, keys, kubeconfigs and logs
+	// Controllers runs kube-controller-manager, too: Deployments and StatefulSets get pods, pods of lost nodes are
+	// evicted, budgets are counted, namespaces end. Nodes must then report.
+	Controllers bool
+	// Address is where the API server listens, for pods in networks of their own; loopback, if not given.
+	Address string
+	// Services are the addresses of Services; 10.96.0.0/24, if not given.
+	Services string
 }
 
 // Plane runs until Stop. Its methods are for one goroutine.
@@ -44,6 +52,8 @@ const (
 	etcd      = "etcd"
 	apiserver = "kube-apiserver"
 	scheduler = "kube-scheduler"
+
+	controllers = "kube-controller-manager"
 )
 
 // Start starts all of them, and returns once pods are scheduled.
@@ -68,6 +78,10 @@ func (p *Plane) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if p.cfg.Address != "" {
+		_, port, _ := net.SplitHostPort(address)
+		address = net.JoinHostPort(p.cfg.Address, port)
+	}
 	p.server = p.serverProcess(address, secrets)
 	if err := p.group.Start(p.server); err != nil {
 		return err
@@ -79,9 +93,18 @@ func (p *Plane) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.group.Start(supervise.Process{
+	err = p.group.Start(supervise.Process{
 		Name: scheduler, Path: filepath.Join(p.cfg.Binaries, scheduler),
 		Args: []string{"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0", "--bind-address=127.0.0.1"},
+	})
+	if err != nil || !p.cfg.Controllers {
+		return err
+	}
+	return p.group.Start(supervise.Process{
+		Name: controllers, Path: filepath.Join(p.cfg.Binaries, controllers),
+		Args: []string{"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0", "--bind-address=127.0.0.1",
+			"--service-account-private-key-file", secrets.accountKey, "--use-service-account-credentials",
+			"--root-ca-file", filepath.Join(secrets.dir, "apiserver.crt")},
 	})
 }
 
@@ -116,7 +139,8 @@ func (p *Plane) serverProcess(address string, s secrets) supervise.Process {
 			"--cert-dir", s.dir, "--token-auth-file", s.tokens,
 			"--authorization-mode", "Node,RBAC", "--anonymous-auth=false",
 			"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", s.accountKey,
-			"--service-account-signing-key-file", s.accountKey, "--service-cluster-ip-range", "10.96.0.0/24",
+			"--service-account-signing-key-file", s.accountKey,
+			"--service-cluster-ip-range", cmp.Or(p.cfg.Services, "10.96.0.0/24"),
 			"--endpoint-reconciler-type", "none", "--profiling=false",
 		},
 	}

@@ -29,6 +29,7 @@ type Config struct {
 	Runtime Runtime       // what runs a pod
 	IPs     netip.Addr    // the first pod's address; the next ones follow
 	Binds   bool          // there is no scheduler: it binds pods to nodes that have room
+	Reports bool          // there are controllers: nodes report to them that they are there
 	Only    string        // the namespace whose pods it runs; empty: all
 	Every   time.Duration // how often it looks
 }
@@ -48,14 +49,22 @@ type Container interface {
 	Stop(grace time.Duration)
 }
 
+// Reporter is a Container that says itself what becomes of it: whether it is ready, how often it was started again.
+type Reporter interface {
+	// Status is the pod's, but for its address.
+	Status() core.PodStatus
+}
+
 // Kubelet is the kubelet of every node.
 type Kubelet struct {
 	cfg Config
 	api *coreclient.Client
 
-	mu   sync.Mutex
-	ip   netip.Addr
-	runs map[types.UID]*running
+	mu     sync.Mutex
+	ip     netip.Addr
+	runs   map[types.UID]*running
+	silent map[string]bool // nodes that do not report
+	beat   time.Time       // when nodes reported last
 }
 
 // running is a pod whose container was started.
@@ -66,6 +75,7 @@ type running struct {
 	since     meta.Time
 	endsAt    time.Time // when its grace is over; zero: it was not told to end
 	oom       bool
+	told      core.PodStatus // what a Reporter's status was when the API server was told last
 }
 
 // New is a kubelet that has not looked at any pod yet.
@@ -76,7 +86,9 @@ func New(cfg Config) (*Kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kubelet{cfg: cfg, api: api, ip: cfg.IPs, runs: map[types.UID]*running{}}, nil
+	return &Kubelet{
+		cfg: cfg, api: api, ip: cfg.IPs, runs: map[types.UID]*running{}, silent: map[string]bool{}, beat: time.Now(),
+	}, nil
 }
 
 // Run looks after pods until ctx is done, and then ends all that it runs. An API server that does not answer is asked
@@ -114,10 +126,13 @@ func (k *Kubelet) look(ctx context.Context) error {
 	if k.cfg.Binds {
 		k.bind(ctx, nodes, pods)
 	}
+	if k.cfg.Reports {
+		k.report(ctx, nodes)
+	}
 	there := map[types.UID]bool{}
 	for i := range pods {
 		there[pods[i].UID] = true
-		if pods[i].Spec.NodeName != "" {
+		if node := pods[i].Spec.NodeName; node != "" && !k.isSilent(node) {
 			k.sync(ctx, &pods[i])
 		}
 	}
@@ -152,10 +167,7 @@ func (k *Kubelet) sync(ctx context.Context, pod *core.Pod) {
 	case pod.DeletionTimestamp != nil:
 		k.end(ctx, pod, r)
 	default:
-		k.mu.Lock()
-		status := r.status()
-		k.mu.Unlock()
-		k.tell(ctx, pod, status)
+		k.tellOf(ctx, pod, r)
 	}
 }
 
@@ -178,7 +190,7 @@ func (k *Kubelet) start(ctx context.Context, pod *core.Pod) {
 	k.mu.Lock()
 	k.runs[pod.UID] = r
 	k.mu.Unlock()
-	k.tell(ctx, pod, r.status())
+	k.tellOf(ctx, pod, r)
 }
 
 // end stops a pod that is being deleted and, once nothing of it runs, takes it away.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,14 +27,61 @@ func (k *Kubelet) AddNode(ctx context.Context, name string, gpus int64, labels m
 		GPU: *resource.NewQuantity(gpus, resource.DecimalSI), core.ResourcePods: resource.MustParse("250"),
 		core.ResourceCPU: resource.MustParse("1000"), core.ResourceMemory: resource.MustParse("10Ti"),
 	}
-	status := core.NodeStatus{Capacity: has, Allocatable: has, Conditions: []core.NodeCondition{{
-		Type: core.NodeReady, Status: core.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: meta.Now(),
-		LastHeartbeatTime: meta.Now(),
-	}}}
+	status := core.NodeStatus{Capacity: has, Allocatable: has, Conditions: ready(meta.Now())}
 	if err := k.patchNode(ctx, name, "status", map[string]any{"status": status}); err != nil {
 		return err
 	}
 	return k.Taint(ctx, name) // the API server taints a new node as not ready
+}
+
+// ready is what a node reports of itself.
+func ready(since meta.Time) []core.NodeCondition {
+	return []core.NodeCondition{{
+		Type: core.NodeReady, Status: core.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: since,
+		LastHeartbeatTime: meta.Now(),
+	}}
+}
+
+// reportEvery is how often nodes report. A cluster's controllers take one that has not for 40 s for lost.
+const reportEvery = 10 * time.Second
+
+// report has every node say that it is there, so that controllers do not take it for lost.
+func (k *Kubelet) report(ctx context.Context, nodes []core.Node) {
+	if time.Since(k.beat) < reportEvery {
+		return
+	}
+	k.beat = time.Now()
+	for i := range nodes {
+		at := slices.IndexFunc(nodes[i].Status.Conditions, func(c core.NodeCondition) bool {
+			return c.Type == core.NodeReady
+		})
+		if at < 0 || k.isSilent(nodes[i].Name) {
+			continue
+		}
+		since := nodes[i].Status.Conditions[at].LastTransitionTime
+		if nodes[i].Status.Conditions[at].Status != core.ConditionTrue {
+			since = meta.Now()
+		}
+		change, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": ready(since)}})
+		if err != nil {
+			continue
+		}
+		_ = k.api.Patch(types.StrategicMergePatchType).Resource("nodes").Name(nodes[i].Name).SubResource("status").
+			Body(change).Do(ctx).Error() // its other conditions stay
+	}
+}
+
+// Silence has a node report no more, or again, as one that lost its network: what runs there runs on.
+func (k *Kubelet) Silence(name string, silent bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.silent[name] = silent
+}
+
+func (k *Kubelet) isSilent(name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.silent[name]
 }
 
 // Cordon keeps new pods from a node, or lets them come again.

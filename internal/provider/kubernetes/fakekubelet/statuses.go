@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -63,6 +64,32 @@ func containers(pod *core.Pod, state core.ContainerState, ready bool) []core.Con
 	return all
 }
 
+// tellOf writes what became of a pod that runs, unless the API server knows it.
+func (k *Kubelet) tellOf(ctx context.Context, pod *core.Pod, r *running) {
+	reporter, reports := r.container.(Reporter)
+	if !reports {
+		k.mu.Lock()
+		status := r.status()
+		k.mu.Unlock()
+		k.tell(ctx, pod, status)
+		return
+	}
+	status := reporter.Status()
+	if equality.Semantic.DeepEqual(status, r.told) {
+		return
+	}
+	whole := *status.DeepCopy()
+	whole.PodIP, whole.PodIPs = r.ip.String(), []core.PodIP{{IP: r.ip.String()}}
+	whole.HostIP, whole.StartTime = "127.0.0.1", &r.since
+	for i := range whole.Conditions {
+		whole.Conditions[i].LastTransitionTime = meta.Now()
+	}
+	// Conditions of others, such as the scheduler's and an eviction's, stay.
+	if k.patchStatusAs(ctx, types.StrategicMergePatchType, pod, whole) == nil {
+		r.told = status
+	}
+}
+
 // tell writes a pod's status, unless it is what the API server has.
 func (k *Kubelet) tell(ctx context.Context, pod *core.Pod, status core.PodStatus) {
 	if status.Phase == pod.Status.Phase && len(pod.Status.ContainerStatuses) == len(status.ContainerStatuses) {
@@ -72,11 +99,15 @@ func (k *Kubelet) tell(ctx context.Context, pod *core.Pod, status core.PodStatus
 }
 
 func (k *Kubelet) patchStatus(ctx context.Context, pod *core.Pod, status core.PodStatus) error {
+	return k.patchStatusAs(ctx, types.MergePatchType, pod, status)
+}
+
+func (k *Kubelet) patchStatusAs(ctx context.Context, how types.PatchType, pod *core.Pod, status core.PodStatus) error {
 	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
 		return err
 	}
-	return k.api.Patch(types.MergePatchType).Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
+	return k.api.Patch(how).Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
 		SubResource("status").Body(change).Do(ctx).Error()
 }
 

@@ -5,6 +5,9 @@
 //	localcluster -binaries .bin/kubernetes
 //	localcluster -binaries .bin/kubernetes -- kubectl apply --server-side --dry-run=server -f chart.yaml
 //
+// With -image NAME=DOCKERFILE:FOLDER, as root, pods are run with files, networks, volumes, probes and Services of their
+// own instead, and controllers run, so that what a chart makes works (package podsandbox).
+//
 // The command has the binaries on its PATH, KUBECONFIG with an administrator's rights, and in WORKER_KUBECONFIG those
 // of a worker with scaling.provider kubernetes, in the namespace of -namespace.
 package main
@@ -32,8 +35,15 @@ type options struct {
 	binaries, dir, namespace, rules string
 	nodes                           int
 	gpus                            int64
+	images                          []string
 	command                         []string
 }
+
+// What pods and Services have for addresses where pods have networks of their own.
+var (
+	gateway  = netip.MustParsePrefix("10.243.0.1/16")
+	services = netip.MustParsePrefix("10.242.0.0/24")
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -44,6 +54,8 @@ func main() {
 	flag.StringVar(&o.rules, "rules", "deploy/helm/millrace/files/kubernetes-provider-rules.yaml", "the worker's rights")
 	flag.IntVar(&o.nodes, "nodes", 2, "how many nodes there are")
 	flag.Int64Var(&o.gpus, "gpus", 8, "how many GPUs each has")
+	flag.Func("image", "NAME=DOCKERFILE:FOLDER, an image and its files; may be given again (Linux, root)",
+		func(text string) error { o.images = append(o.images, text); return nil })
 	flag.Parse()
 	o.command = flag.Args()
 	err := run(ctx, o)
@@ -70,7 +82,16 @@ func run(ctx context.Context, o options) error {
 		defer os.RemoveAll(o.dir)
 	}
 	fmt.Fprintln(os.Stderr, "localcluster: starting etcd, kube-apiserver and kube-scheduler")
-	plane, err := controlplane.Start(ctx, controlplane.Config{Binaries: binaries, Dir: o.dir})
+	cfg := controlplane.Config{Binaries: binaries, Dir: o.dir}
+	if len(o.images) > 0 {
+		remove, err := addNetwork()
+		if err != nil {
+			return err
+		}
+		defer remove()
+		cfg.Controllers, cfg.Address, cfg.Services = true, gateway.Addr().String(), services.String()
+	}
+	plane, err := controlplane.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -80,10 +101,12 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	end, err := runPods(plane, o)
+	if end != nil {
+		defer end()
+	}
 	if err != nil {
 		return err
 	}
-	defer end()
 
 	admin := filepath.Join(o.dir, "admin.kubeconfig")
 	if len(o.command) == 0 {
@@ -129,20 +152,30 @@ func runPods(plane *controlplane.Plane, o options) (end func(), err error) {
 	}
 	// Of two clusters on one machine each has addresses of its own.
 	first := netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(254)), byte(rand.IntN(256)), 1})
-	kubelet, err := fakekubelet.New(fakekubelet.Config{
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	end = func() { cancel(); running.Wait(); _ = log.Close() }
+	cfg := fakekubelet.Config{
 		API: plane.Admin(), Runtime: fakekubelet.Processes{Log: log}, IPs: first, Every: 200 * time.Millisecond,
-	})
+	}
+	if len(o.images) > 0 {
+		runtime, follow, err := runSandboxes(plane, o)
+		if err != nil {
+			return end, err
+		}
+		running.Go(func() { follow(ctx) })
+		cfg.Runtime, cfg.Reports, cfg.IPs = runtime, true, gateway.Addr().Next()
+	}
+	kubelet, err := fakekubelet.New(cfg)
 	if err != nil {
-		return nil, err
+		return end, err
 	}
 	for i := range o.nodes {
 		name := fmt.Sprintf("gpu-%d", i+1)
 		if err := kubelet.AddNode(context.Background(), name, o.gpus, nil); err != nil {
-			return nil, err
+			return end, err
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
 	running.Go(func() { kubelet.Run(ctx) })
-	return func() { cancel(); running.Wait(); _ = log.Close() }, nil
+	return end, nil
 }
