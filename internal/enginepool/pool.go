@@ -3,6 +3,7 @@ package enginepool
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/provider"
@@ -105,6 +106,8 @@ func (l *look) results() {
 			continue
 		}
 		e := &l.Engines[at]
+		// Providers say what they were doing, which is said here already.
+		r.Fault = strings.TrimPrefix(r.Fault, fmt.Sprintf("%s engine %s: ", r.Do, r.ID))
 		switch {
 		case r.Fault != "":
 			l.fault("%s %s: %s", r.Do, r.ID, r.Fault)
@@ -116,7 +119,7 @@ func (l *look) results() {
 		}
 	}
 	if l.ListFault != "" {
-		l.fault("list engines: %s", l.ListFault)
+		l.fault("list engines: %s", strings.TrimPrefix(l.ListFault, "list engines: "))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/provider"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
 )
@@ -76,10 +77,13 @@ func (s *State) ColdStartSec() float64 {
 	return sum / float64(max(1, len(s.ColdStarts)))
 }
 
-// Count is the engines by state. Those that are being stopped are paid for, too.
+// Count is the engines by state. Those that are being stopped are paid for, too, unless they never ran.
 func (s *State) Count() scaling.Engines {
 	var n scaling.Engines
 	for i := range s.Engines {
+		if !s.Engines[i].ran() {
+			n.Unpaid++
+		}
 		switch s.Engines[i].Phase {
 		case Starting:
 			n.Starting++
@@ -90,6 +94,16 @@ func (s *State) Count() scaling.Engines {
 		}
 	}
 	return n
+}
+
+// ran reports whether the engine has, or had, a machine or a process of its own, as far as its provider and the fleet
+// know.
+func (e *Owned) ran() bool {
+	switch e.Instance.State {
+	case provider.Running, provider.Ending:
+		return true
+	}
+	return !e.ServedAt.IsZero()
 }
 
 // Told is the engines as they are told of.

@@ -1,6 +1,7 @@
 package enginepool
 
 import (
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/provider"
@@ -33,6 +34,32 @@ type View struct {
 	Started int `json:"started"`
 	// EndedAt is when scaling ended, because no worker's configuration has it any more: engines are left as they are.
 	EndedAt time.Time `json:"ended_at,omitzero"`
+}
+
+// Awaits reports whether none of the fleet's engines serves because they start, or are about to: a cold start, which is
+// waited for. Where nobody scales, or others start engines (advise), and while the provider is in trouble, nobody knows
+// that any come.
+func (v *View) Awaits(engines []rollout.Engine) bool {
+	if v == nil || v.Provider == "advise" || v.Trouble != "" {
+		return false
+	}
+	ready := func(of rollout.Engine) bool { return of.State == rollout.EngineReady }
+	return !slices.ContainsFunc(engines, ready) && (v.Wanted == 0 || v.Actual.Starting > 0 || len(engines) == 0)
+}
+
+// Overdue is how old the newest sample is, where that is so long that somebody should look for who takes them: a
+// minute, or three times as long as the sample is; 0: it is not.
+func (v *View) Overdue(now time.Time) time.Duration {
+	usual := time.Duration(v.Sample.Sec * float64(time.Second))
+	if age := now.Sub(v.At); age > max(time.Minute, 3*usual) {
+		return age
+	}
+	return 0
+}
+
+// HourlyCost is what the engines that there are cost, in $ per hour; those that never ran cost nothing. 0: not known.
+func (v *View) HourlyCost() float64 {
+	return v.Settings.Price * float64(v.Actual.Paid())
 }
 
 // Engine is one engine that was bought.

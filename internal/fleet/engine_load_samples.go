@@ -37,6 +37,7 @@ type engineStretch struct {
 	Requests    float64          `json:"q,omitempty"`
 	RequestSec  float64          `json:"t,omitempty"`
 	Preemptions float64          `json:"p,omitempty"`
+	Crowded     float64          `json:"f,omitempty"` // seconds in which it had more than it takes at once
 }
 
 // engineStretches gathers rows from looks at the engines. The Keeper owns it.
@@ -94,6 +95,7 @@ func (e *engineStretch) add(before, now rollout.EngineLoad, limit float64) {
 	e.Sec += sec
 	e.Running += sec * (before.Running + now.Running) / 2
 	e.Waiting += sec * (before.Waiting + now.Waiting) / 2
+	e.Crowded += sec * (crowded(before) + crowded(now)) / 2
 	e.Limit += sec * limit
 	e.KV += sec * now.KVUsage
 	e.Input += sec * now.InputTPS
@@ -104,10 +106,22 @@ func (e *engineStretch) add(before, now rollout.EngineLoad, limit float64) {
 	e.Preemptions += now.Preemptions
 }
 
+// queueOfMany is how many requests for each one that it works on wait inside of an engine that is full. Fewer are those
+// that have just come: an engine takes requests in with its next step, one of some dozen that a request takes.
+const queueOfMany = 0.1
+
+// crowded is 1 where an engine had more requests than it takes at once, however many it is given.
+func crowded(load rollout.EngineLoad) float64 {
+	if load.Waiting > queueOfMany*load.Running {
+		return 1
+	}
+	return 0
+}
+
 func (e *engineStretch) rounded() engineStretch {
 	for _, v := range []*float64{
 		&e.Sec, &e.Running, &e.Waiting, &e.Limit, &e.KV, &e.Input, &e.Cached, &e.Output, &e.Requests, &e.RequestSec,
-		&e.Preemptions,
+		&e.Preemptions, &e.Crowded,
 	} {
 		*v = digits(*v)
 	}

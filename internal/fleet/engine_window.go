@@ -41,6 +41,7 @@ func (e engineStretch) part(share float64) engineStretch {
 		Engine: e.Engine, Sec: e.Sec * share, Running: e.Running * share, Waiting: e.Waiting * share, Limit: e.Limit * share,
 		KV: e.KV * share, Input: e.Input * share, Cached: e.Cached * share, Output: e.Output * share,
 		Requests: e.Requests * share, RequestSec: e.RequestSec * share, Preemptions: e.Preemptions * share,
+		Crowded: e.Crowded * share,
 	}
 }
 

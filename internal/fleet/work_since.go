@@ -16,6 +16,19 @@ import (
 type Work struct {
 	Sec, InFlightSec, LimitSec float64
 	Input, Cached, Output      float64 // tokens, as the engine made them
+	// RunningSec and WaitingSec are what InFlightSec is made of: requests that it works on, and those that wait inside of
+	// it, because it takes no more at once, whatever it is given. CrowdedSec is for how long such a queue stood there.
+	RunningSec, WaitingSec, CrowdedSec float64
+}
+
+// Plus is the work of both.
+func (w Work) Plus(o Work) Work {
+	return Work{
+		Sec: w.Sec + o.Sec, InFlightSec: w.InFlightSec + o.InFlightSec, LimitSec: w.LimitSec + o.LimitSec,
+		Input: w.Input + o.Input, Cached: w.Cached + o.Cached, Output: w.Output + o.Output,
+		RunningSec: w.RunningSec + o.RunningSec, WaitingSec: w.WaitingSec + o.WaitingSec,
+		CrowdedSec: w.CrowdedSec + o.CrowdedSec,
+	}
 }
 
 // mostStretchesRead bounds what is read at once: half an hour.
@@ -58,11 +71,11 @@ func addStretches(done map[rollout.EngineID]Work, e redis.XMessage) error {
 		return fmt.Errorf("engine sample %s: %w", e.ID, err)
 	}
 	for _, row := range rows {
-		w := done[row.Engine]
-		done[row.Engine] = Work{
-			w.Sec + row.Sec, w.InFlightSec + row.Running + row.Waiting, w.LimitSec + row.Limit,
-			w.Input + row.Input, w.Cached + row.Cached, w.Output + row.Output,
-		}
+		done[row.Engine] = done[row.Engine].Plus(Work{
+			Sec: row.Sec, InFlightSec: row.Running + row.Waiting, LimitSec: row.Limit,
+			Input: row.Input, Cached: row.Cached, Output: row.Output, RunningSec: row.Running, WaitingSec: row.Waiting,
+			CrowdedSec: row.Crowded,
+		})
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // Work is read from where it was read last, once; of a Redis that was lost, from what there is now.
@@ -17,7 +18,8 @@ func TestWorkSince(t *testing.T) {
 	begin := time.UnixMilli(1e12)
 	record := func(sec int, output float64) {
 		t.Helper()
-		row := engineStretch{Engine: "a", Sec: 5, Running: 20, Waiting: 5, Limit: 50, Input: 300, Cached: 100, Output: output}
+		row := engineStretch{Engine: "a", Sec: 5, Running: 20, Waiting: 5, Limit: 50, Input: 300, Cached: 100, Output: output,
+			Crowded: 4}
 		if err := s.RecordEngines(ctx, begin.Add(time.Duration(sec)*time.Second), []engineStretch{row}); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +42,7 @@ func TestWorkSince(t *testing.T) {
 	first := read("", Work{})
 	record(10, 200)
 	record(15, 300)
-	second := read(first, Work{10, 50, 100, 600, 200, 500})
+	second := read(first, Work{10, 50, 100, 600, 200, 500, 40, 10, 8})
 	read(second, Work{})
 	if err := rdb.Del(ctx, s.key+":engines").Err(); err != nil {
 		t.Fatal(err)
@@ -48,5 +50,19 @@ func TestWorkSince(t *testing.T) {
 	record(7, 400)
 	third := read(second, Work{})
 	record(12, 500)
-	read(third, Work{5, 25, 50, 300, 100, 500})
+	read(third, Work{5, 25, 50, 300, 100, 500, 20, 5, 4})
+}
+
+// An engine is crowded while requests wait inside of it, and not by the few that have just come.
+func TestCrowdedEngines(t *testing.T) {
+	t.Parallel()
+	room := rollout.EngineLoad{Running: 40, Waiting: 2, WindowSec: 2}
+	queue := rollout.EngineLoad{Running: 4, Waiting: 8, WindowSec: 2}
+	var e engineStretch
+	for _, looks := range [][2]rollout.EngineLoad{{{}, room}, {room, queue}, {queue, queue}, {queue, room}} {
+		e.add(looks[0], looks[1], 100)
+	}
+	if e.Sec != 8 || e.Crowded != 4 || e.part(0.5).Crowded != 2 {
+		t.Errorf("crowded for %v s of %v", e.Crowded, e.Sec)
+	}
 }

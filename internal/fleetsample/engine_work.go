@@ -1,6 +1,8 @@
 package fleetsample
 
 import (
+	"math"
+
 	"github.com/millrace/millrace/internal/capacity"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
@@ -17,7 +19,7 @@ func (l *look) addWork(m *memory, saturation float64) {
 		}
 		done := l.workOf(model)
 		if done.Sec > 0 {
-			share := saturation
+			share := max(saturation, done.CrowdedSec/done.Sec)
 			if done.LimitSec > 0 {
 				share = max(share, done.InFlightSec/done.LimitSec)
 			}
@@ -35,10 +37,7 @@ func (l *look) addWork(m *memory, saturation float64) {
 func (l *look) workOf(model string) (sum engineWork) {
 	for _, e := range l.engines {
 		if w, did := l.work[e.ID]; did && serves(e, model) {
-			sum.Work = fleet.Work{
-				Sec: sum.Sec + w.Sec, InFlightSec: sum.InFlightSec + w.InFlightSec, LimitSec: sum.LimitSec + w.LimitSec,
-				Input: sum.Input + w.Input, Cached: sum.Cached + w.Cached, Output: sum.Output + w.Output,
-			}
+			sum.Work = sum.Work.Plus(w)
 			sum.longest = max(sum.longest, w.Sec)
 		}
 	}
@@ -60,6 +59,36 @@ func (m *modelMemory) add(w engineWork, share float64) {
 		Input: s.Input + int64(w.Input), Cached: s.Cached + int64(w.Cached), Output: s.Output + int64(w.Output),
 	}
 	m.Rate.Read(m.Sum)
+	keeps := math.Exp(-w.longest / waitMemory)
+	m.RunningSec, m.WaitingSec = keeps*m.RunningSec+w.RunningSec, keeps*m.WaitingSec+w.WaitingSec
+}
+
+// waitMemory is for how many seconds it is remembered how long requests wait inside of engines: those of a group that
+// is ready now have waited while it was played.
+const waitMemory = 60
+
+// waitShare is the share of their time at the engines that requests have waited there.
+func (m *modelMemory) waitShare() float64 {
+	if m.WaitingSec <= 0 {
+		return 0
+	}
+	return m.WaitingSec / (m.RunningSec + m.WaitingSec)
+}
+
+// noteCrowded notes the share of the engines' time in which requests waited inside of them: they take no more at once,
+// however many slots they are said to have. In a window that is shorter than a stretch of their work, it is that of the
+// newest stretch.
+func (l *look) noteCrowded(m *memory) {
+	sum := fleet.Work{}
+	for _, e := range l.engines {
+		sum = sum.Plus(l.work[e.ID])
+	}
+	switch {
+	case sum.Sec > 0:
+		m.Crowded = sum.CrowdedSec / sum.Sec
+	case l.newest != m.Work:
+		m.Crowded = 0 // there was one, and none of these engines did anything in it
+	}
 }
 
 // workersShare is the share of the engines' slots in use by the workers' own account, in the mean of the window's two

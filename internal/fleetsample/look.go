@@ -38,6 +38,8 @@ func (l *look) sample(m *memory) scaling.Sample {
 	l.fit(m)
 	s.Saturation = l.saturation(m)
 	l.addWork(m, s.Saturation)
+	l.noteCrowded(m)
+	s.Saturation = max(s.Saturation, m.Crowded)
 	if share, known := l.workersShare(m, l.models(m)...); known {
 		s.SlotShare = max(s.SlotShare, share)
 	}
@@ -45,7 +47,11 @@ func (l *look) sample(m *memory) scaling.Sample {
 	for i := range l.runs {
 		r := &l.runs[i]
 		known := m.Runs[r.status.Spec.Name]
-		r.learn(&known)
+		model := m.Models[r.status.Spec.Model]
+		if l.serving(r.status.Spec.Model) == 0 {
+			known.Unserved = l.now
+		}
+		r.learn(&known, model.waitShare())
 		s.Runs = append(s.Runs, l.run(r, &known, m))
 		runs[r.status.Spec.Name] = known
 	}

@@ -197,3 +197,63 @@ func TestOthers(t *testing.T) {
 		t.Errorf("others: got %+v, want %+v", got, want)
 	}
 }
+
+// An engine that takes fewer requests at once than it is given is full, however many slots it is said to have: its rate
+// is that of full slots, and what its requests wait inside of it is no latency of the games.
+func TestEnginesWithAQueueAreFull(t *testing.T) {
+	t.Parallel()
+	var m memory
+	l := &look{now: began, engines: []rollout.Engine{engine("a", rollout.EngineReady, "m")},
+		runs: []runLook{runOf("run", "m", 0)}}
+	l.sample(&m)
+	l.now = after(10)
+	l.work = map[rollout.EngineID]fleet.Work{"a": {Sec: 10, InFlightSec: 40, LimitSec: 1000, Output: 1000,
+		RunningSec: 10, WaitingSec: 30, CrowdedSec: 10}}
+	l.runs[0].groups = []rollout.GroupView{{Usage: rollout.Usage{OutputTokens: 1000}, EpisodeSec: []float64{10},
+		ModelSec: []float64{8}, EnvSec: []float64{2}}}
+	s := l.sample(&m)
+	about(t, "saturation", s.Saturation, 1)
+	about(t, "P", s.Runs[0].P, 20)
+	about(t, "R/D", s.Runs[0].RD, 2) // of 8 s at the engine 6 are its queue
+	if before := l.runs[0].groups[0].ModelSec[0]; before != 8 {
+		t.Errorf("the group itself was changed to %v s", before)
+	}
+
+	l.now, l.work = after(12), nil
+	about(t, "saturation, as long as nothing else is heard", l.sample(&m).Saturation, 1)
+	l.now = after(20)
+	l.work = map[rollout.EngineID]fleet.Work{"a": {Sec: 10, InFlightSec: 40, LimitSec: 1000, Output: 1000,
+		RunningSec: 39, WaitingSec: 1}}
+	about(t, "saturation of an engine in which nothing waits for long", l.sample(&m).Saturation, 0)
+}
+
+// What a Redis that came back empty has lost is dropped at once, and nobody plays it.
+func TestLostGroupsAreNoWork(t *testing.T) {
+	t.Parallel()
+	k := runMemory{Claims: []claim{{0, 2, 0}, {1, 2, 0}, {2, 2, 150}, {3, 2, 150}}}
+	k.Terms.Depth, k.Terms.GroupsPerStep = 2, 2
+	about(t, "dropped for each that is trained on", k.dropRate(), 4.0/6)
+}
+
+// A step whose publication waited for a fleet that slept says nothing of the trainer's compute, unless nothing else
+// does.
+func TestAStepInWhichNoEngineServed(t *testing.T) {
+	t.Parallel()
+	var m memory
+	done := func(step rollout.Step, from, to float64) []rollout.StepRecord {
+		return []rollout.StepRecord{{Step: step, Done: true, Trainer: rollout.StepReport{WallSec: to - from},
+			Service: rollout.ServiceView{GrantedAt: after(from), CompletedAt: after(to)}}}
+	}
+	l := &look{now: began, engines: []rollout.Engine{engine("a", rollout.EngineReady, "m")},
+		runs: []runLook{runOf("run", "m", 0)}}
+	l.sample(&m)
+	l.now, l.runs[0].next, l.runs[0].steps = after(40), 1, done(0, 10, 30)
+	about(t, "C", l.sample(&m).Runs[0].C, 20)
+	l.now, l.runs[0].steps, l.engines[0].State = after(60), nil, rollout.EngineLost
+	l.sample(&m)
+	l.now, l.runs[0].next, l.engines[0].State = after(210), 2, rollout.EngineReady
+	l.runs[0].steps = done(1, 40, 200)
+	about(t, "C after a step that waited for engines", l.sample(&m).Runs[0].C, 20)
+	l.now, l.runs[0].next, l.runs[0].steps = after(250), 3, done(2, 210, 240)
+	about(t, "C after one that did not", l.sample(&m).Runs[0].C, 25)
+}

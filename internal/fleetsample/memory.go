@@ -13,6 +13,8 @@ import (
 type memory struct {
 	At   time.Time `json:"at,omitzero"`    // of the sample
 	Work string    `json:"work,omitempty"` // the newest stretch of the engines' work that was read
+	// Crowded is the share of the engines' time in which they had more than they take at once.
+	Crowded float64 `json:"crowded,omitempty"`
 	// Models is what the engines of each base model do, and Runs what is known of each run that is not over.
 	Models map[string]modelMemory        `json:"models,omitempty"`
 	Runs   map[rollout.RunName]runMemory `json:"runs,omitempty"`
@@ -27,6 +29,9 @@ type modelMemory struct {
 	Rate terms.Fleet    `json:"rate"`
 	// InFlight is the requests at them by the workers' account, at the end of the window.
 	InFlight int `json:"in_flight,omitempty"`
+	// RunningSec and WaitingSec are those of their requests, of late.
+	RunningSec float64 `json:"running_sec,omitempty"`
+	WaitingSec float64 `json:"waiting_sec,omitempty"`
 }
 
 // runMemory is what is known of one run.
@@ -36,6 +41,8 @@ type runMemory struct {
 	After   string       `json:"after,omitempty"`   // the newest event that was read
 	LastEnd time.Time    `json:"last_end,omitzero"` // of its newest completed step
 	Claims  []claim      `json:"claims,omitempty"`  // the newest, in order
+	// Unserved is when no engine served the run's model last.
+	Unserved time.Time `json:"unserved,omitzero"`
 }
 
 // claim is how many groups a batch had, and how many had been dropped until then.

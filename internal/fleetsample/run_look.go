@@ -1,6 +1,7 @@
 package fleetsample
 
 import (
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -22,8 +23,8 @@ type runLook struct {
 // claimsKept is of how many batches the share of dropped groups is.
 const claimsKept = 5
 
-// learn takes in what is new.
-func (r *runLook) learn(known *runMemory) {
+// learn takes in what is new. Of their time at engines, requests have waited such a share.
+func (r *runLook) learn(known *runMemory, waited float64) {
 	spec := &r.status.Spec
 	first := known.After == ""
 	known.After = r.after
@@ -36,18 +37,38 @@ func (r *runLook) learn(known *runMemory) {
 		known.claimed(record)
 		if first {
 			for j := range record.Service.Groups {
-				known.Terms.GroupReady(&record.Service.Groups[j])
+				known.Terms.GroupReady(unwaited(&record.Service.Groups[j], waited))
 			}
 		}
 		if record.Done && record.Step < r.next && (first || record.Step >= known.Next) && record.Trainer.WallSec > 0 {
-			known.Terms.StepDone(max(0, record.Trainer.WallSec-record.Trainer.Phases[rollout.PhaseWait]))
+			// A publication waits for engines where none serves: that is none of the trainer's compute.
+			if slept := known.Unserved.After(record.Service.GrantedAt); !slept || len(known.Terms.Compute) == 0 {
+				known.Terms.StepDone(max(0, record.Trainer.WallSec-record.Trainer.Phases[rollout.PhaseWait]))
+			}
 			known.LastEnd = record.Service.CompletedAt
 		}
 	}
 	for i := range r.groups {
-		known.Terms.GroupReady(&r.groups[i])
+		known.Terms.GroupReady(unwaited(&r.groups[i], waited))
 	}
 	known.Next = r.next
+}
+
+// unwaited is a group without the time that its requests have waited inside of engines: more engines shorten that.
+func unwaited(g *rollout.GroupView, share float64) *rollout.GroupView {
+	if share <= 0 {
+		return g
+	}
+	own := *g
+	own.EpisodeSec, own.ModelSec = slices.Clone(g.EpisodeSec), slices.Clone(g.ModelSec)
+	for i := range own.ModelSec {
+		waited := share * own.ModelSec[i]
+		own.ModelSec[i] -= waited
+		if i < len(own.EpisodeSec) {
+			own.EpisodeSec[i] -= waited
+		}
+	}
+	return &own
 }
 
 // depth is the batches that the run may really have outstanding.
@@ -67,17 +88,19 @@ func (k *runMemory) claimed(r *rollout.StepRecord) {
 	}
 }
 
-// dropRate is how many groups are dropped for each one that is trained on: engines play these, too.
+// dropRate is how many groups are dropped for each one that is trained on: engines play these, too. From one batch to
+// the next no more are counted than can be outstanding: what a Redis that came back empty has lost is dropped at once.
 func (k *runMemory) dropRate() float64 {
 	if len(k.Claims) < 2 {
 		return 0
 	}
-	trained := 0
-	for _, c := range k.Claims[1:] {
+	most := int64(max(1, k.Terms.Depth) * max(1, k.Terms.GroupsPerStep))
+	trained, dropped := 0, int64(0)
+	for i, c := range k.Claims[1:] {
 		trained += c.Groups
+		dropped += min(max(0, c.Dropped-k.Claims[i].Dropped), most)
 	}
-	dropped := k.Claims[len(k.Claims)-1].Dropped - k.Claims[0].Dropped
-	return max(0, float64(dropped)) / float64(max(1, trained))
+	return float64(dropped) / float64(max(1, trained))
 }
 
 // run is the run in the sample. Its work is told for at least one engine, so that it stays known while none serves.
@@ -87,7 +110,8 @@ func (l *look) run(r *runLook, known *runMemory, m *memory) scaling.Run {
 	model := m.Models[spec.Model]
 	c, p, rd := known.Terms.Terms(engines, model.Rate.Rate())
 	if m.Curve != nil && m.Curve.Rise(l.load()) < 0.5 {
-		rd /= m.Curve.Slowdown(l.load()) // games are slow because engines are full, and not the other way round
+		// Games are slow because engines are full, and not the other way round. Those that wait were taken out before.
+		rd /= m.Curve.Slowdown(l.load() * (1 - model.waitShare()))
 	}
 	run := scaling.Run{
 		Name: spec.Name, Paused: r.status.State == rollout.RunPaused,

@@ -75,7 +75,7 @@ type Timing struct {
 	QueueSec float64     `json:"queue_seconds" doc:"In the dispatcher's queue"`
 	ExecSec  float64     `json:"exec_seconds" doc:"At engines, failed tries included"`
 	Tries    int         `json:"tries" doc:"How often it was sent to an engine"`
-	Failed   []FailedTry `json:"failed_tries,omitempty" doc:"The tries before the one that was answered, the latest of them if they were many"`
+	Failed   []FailedTry `json:"failed_tries,omitempty" doc:"The tries before the answered one, the latest if they were many"`
 }
 
 // FailedTry is one sending of a request to an engine that brought no answer.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,12 +20,23 @@ import (
 // of each game, and pay for every one of them; a worker announces itself once for all of its games.
 type AbsentWorkers struct {
 	Workers workerLister
+	Redis   historian
 	Runs    accounts
 	Groups  gameReleaser
 	Log     *slog.Logger
 
 	looks map[string]int  // in a row that found a worker absent
-	done  map[string]bool // absent workers whose games were released
+	known map[string]bool // workers that were listed
+	// history is that of the registry's Redis, and unsure the looks since it is that: for a while it may have forgotten
+	// workers that nobody here has seen.
+	history string
+	unsure  int
+	owed    bool // games could not be released
+}
+
+// historian tells which history a Redis has: another one after each restart and promotion.
+type historian interface {
+	History(ctx context.Context) (string, error)
 }
 
 // workerLister is the registry of workers.
@@ -48,13 +60,19 @@ const (
 	// absentLooks in a row make a worker one that is gone: when Redis is back after a while nobody has announced itself
 	// yet.
 	absentLooks = 3
+	// unsureLooks after Redis has become another one, who lives has announced itself there, also if its calls hung.
+	unsureLooks = 10
+	// releasedFor is how many looks the games of a worker that is gone are released again and again, more and more
+	// rarely: an account that came back older does not know all groups in play until it is repaired, and Temporal may
+	// have given a game to a worker that was dying. Then the games' heartbeats are missed.
+	releasedFor = 60
 	// releaseAtOnce bounds the groups that are looked at together.
 	releaseAtOnce = 16
 )
 
 // Watch works until ctx is done. Two that work at the same time do no harm.
 func (a *AbsentWorkers) Watch(ctx context.Context) {
-	a.looks, a.done = map[string]int{}, map[string]bool{}
+	a.looks, a.known, a.history, a.unsure, a.owed = map[string]int{}, map[string]bool{}, "", 0, false
 	for retry.Pause(ctx, absentEvery) == nil {
 		if err := a.look(ctx); err != nil && ctx.Err() == nil {
 			a.Log.Warn("look for games of workers that are gone", "error", err)
@@ -62,54 +80,81 @@ func (a *AbsentWorkers) Watch(ctx context.Context) {
 	}
 }
 
-// look releases the games of workers that were found to be gone since the last look.
+// look releases the games of workers that are gone, where that is due.
 func (a *AbsentWorkers) look(ctx context.Context) error {
 	workers, err := a.Workers.List(ctx)
+	var history string
+	if err == nil {
+		history, err = a.Redis.History(ctx)
+	}
 	if err != nil {
 		clear(a.looks) // what Redis does not say is no absence
+		a.unsure = 0
 		return err
 	}
-	gone := a.gone(workers)
-	if len(gone) == 0 {
+	if a.unsure++; history != a.history {
+		a.history, a.unsure = history, 1
+	}
+	due, gone := a.gone(workers)
+	if !due && !a.owed && !isDue(a.unsure, unsureLooks) {
 		return nil
 	}
 	released, err := a.release(ctx, gone)
-	if err != nil {
+	if a.owed = err != nil; a.owed {
 		return err
 	}
-	for _, id := range gone {
-		a.done[id] = true
-	}
 	if released > 0 {
-		a.Log.Warn("the games of workers that are gone go on elsewhere", "workers", gone, "games", released)
+		a.Log.Warn("the games of workers that are gone go on elsewhere", "games", released)
 	}
 	return nil
 }
 
-// gone is the workers that have been absent for several looks, and whose games were not released yet.
-func (a *AbsentWorkers) gone(workers []rollout.Worker) []string {
-	looks, done := map[string]int{}, map[string]bool{}
-	var gone []string
+// gone says which workers are gone, and whether the games of one of them are to be released now.
+func (a *AbsentWorkers) gone(workers []rollout.Worker) (due bool, gone func(worker string) bool) {
+	listed, absent := map[string]bool{}, map[string]int{}
 	for _, w := range workers {
-		if w.State != rollout.WorkerAbsent {
-			continue
-		}
-		looks[w.ID], done[w.ID] = a.looks[w.ID]+1, a.done[w.ID]
-		if looks[w.ID] >= absentLooks && !done[w.ID] {
-			gone = append(gone, w.ID)
+		listed[w.ID] = true
+		if w.State == rollout.WorkerAbsent {
+			absent[w.ID] = a.looks[w.ID] + 1
 		}
 	}
-	a.looks, a.done = looks, done // those that came back, or that the registry has forgotten, begin anew
-	return gone
+	for id := range a.known {
+		if looks := a.looks[id] + 1; !listed[id] && looks <= releasedFor {
+			absent[id] = looks // Redis has forgotten it
+			listed[id] = true
+		}
+	}
+	for _, looks := range absent {
+		due = due || isDue(looks, absentLooks)
+	}
+	a.looks, a.known = absent, listed
+	unsure := a.unsure
+	return due, func(worker string) bool {
+		return absent[worker] >= absentLooks || !listed[worker] && unsure >= unsureLooks && announcesItself(worker)
+	}
 }
 
+// isDue reports whether what is true for so many looks is acted upon: first after some, and then the more rarely the
+// longer it is true.
+func isDue(looks, first int) bool {
+	for ; first <= releasedFor; first *= 2 {
+		if looks == first {
+			return true
+		}
+	}
+	return false
+}
+
+// announcesItself reports whether a worker of this name in Temporal is one that announces itself: earlier versions had
+// the name that the SDK makes.
+func announcesItself(worker string) bool { return worker != "" && !strings.Contains(worker, "@") }
+
 // release ends the attempts of all games that are with these workers.
-func (a *AbsentWorkers) release(ctx context.Context, gone []string) (int64, error) {
+func (a *AbsentWorkers) release(ctx context.Context, gone func(worker string) bool) (int64, error) {
 	runs, err := a.Runs.Active(ctx)
 	if err != nil {
 		return 0, err
 	}
-	isGone := func(worker string) bool { return slices.Contains(gone, worker) }
 	var released atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(releaseAtOnce)
@@ -120,7 +165,7 @@ func (a *AbsentWorkers) release(ctx context.Context, gone []string) (int64, erro
 		}
 		for _, seq := range slices.Concat(account.InFlight, account.Queued) {
 			g.Go(func() error {
-				n, err := a.Groups.ReleaseGames(ctx, rollout.GroupRef{Run: run.Spec.Name, Seq: seq}, isGone)
+				n, err := a.Groups.ReleaseGames(ctx, rollout.GroupRef{Run: run.Spec.Name, Seq: seq}, gone)
 				released.Add(int64(n))
 				return err
 			})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,11 +18,13 @@ import (
 type place struct {
 	mu       sync.Mutex
 	states   map[string]rollout.WorkerState
+	history  string
 	redis    error
 	temporal error
-	released []time.Duration // when
-	groups   map[rollout.GroupRef]int
-	of       []string // workers whose games were asked for
+	forgot   bool                        // Redis does not know of the groups in flight
+	games    map[rollout.GroupSeq]string // groups of run a, with the worker that plays each
+	released map[rollout.GroupSeq]time.Duration
+	looked   int // at groups
 	began    time.Time
 }
 
@@ -36,31 +38,39 @@ func (p *place) List(context.Context) ([]rollout.Worker, error) {
 	return workers, p.redis
 }
 
+func (p *place) History(context.Context) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.history, p.redis
+}
+
 func (p *place) Active(context.Context) ([]rollout.RunStatus, error) {
 	return []rollout.RunStatus{{Spec: rollout.Spec{Name: "a"}}, {Spec: rollout.Spec{Name: "b"}}}, nil
 }
 
 func (p *place) Account(context.Context, rollout.RunName) (buffer.Account, error) {
-	return buffer.Account{Queued: []rollout.GroupSeq{7}, InFlight: []rollout.GroupSeq{5, 6}, Ready: []rollout.GroupSeq{4}},
-		nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	account := buffer.Account{Queued: []rollout.GroupSeq{7}, Ready: []rollout.GroupSeq{4}}
+	if !p.forgot {
+		account.InFlight = []rollout.GroupSeq{5, 6}
+	}
+	return account, nil
 }
 
 func (p *place) ReleaseGames(_ context.Context, ref rollout.GroupRef, gone func(string) bool) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.looked++
 	if p.temporal != nil {
 		return 0, p.temporal
 	}
-	p.groups[ref]++
-	if len(p.released) == 0 || p.released[len(p.released)-1] != time.Since(p.began) {
-		p.released = append(p.released, time.Since(p.began))
+	if worker, plays := p.games[ref.Seq]; !plays || ref.Run != "a" || !gone(worker) {
+		return 0, nil
 	}
-	for id := range p.states {
-		if gone(id) && !slices.Contains(p.of, id) {
-			p.of = append(p.of, id)
-		}
-	}
-	return 2, nil
+	delete(p.games, ref.Seq)
+	p.released[ref.Seq] = time.Since(p.began)
+	return 1, nil
 }
 
 func (p *place) set(f func()) {
@@ -69,59 +79,87 @@ func (p *place) set(f func()) {
 	f()
 }
 
-// Whoever is absent for three looks in a row has its games released, once, of all groups in play.
+// Whoever is absent for three looks in a row has the games of all groups in play released, also when Redis has
+// forgotten some of it.
 func TestGamesOfAbsentWorkersAreReleased(t *testing.T) {
 	t.Parallel()
 	const sec = time.Second
+	const half = sec / 2
+	type times = map[rollout.GroupSeq]time.Duration
+	const absent, alive = rollout.WorkerAbsent, rollout.WorkerAlive
 	for _, tt := range []struct {
 		name   string
 		events func(p *place)
-		want   []time.Duration
+		want   times
 	}{
-		{"nobody is gone", func(*place) {}, nil},
-		{"one stopped in order", func(p *place) { p.states["w1"] = rollout.WorkerStopped }, nil},
-		{"one died", func(p *place) { p.states["w1"] = rollout.WorkerAbsent }, []time.Duration{3 * sec}},
+		{"nobody is gone", func(*place) {}, times{}},
+		{"one stopped in order", func(p *place) { p.states["w1"] = rollout.WorkerStopped }, times{}},
+		{"one died", func(p *place) { p.states["w1"] = absent }, times{5: 3 * sec, 7: 3 * sec}},
 		{"it was not heard of for a moment", func(p *place) {
-			p.states["w1"] = rollout.WorkerAbsent
-			time.AfterFunc(2500*time.Millisecond, func() { p.set(func() { p.states["w1"] = rollout.WorkerAlive }) })
-		}, nil},
+			p.states["w1"] = absent
+			p.after(2*sec+half, func() { p.states["w1"] = alive })
+		}, times{}},
 		{"Redis does not answer meanwhile", func(p *place) {
-			p.states["w1"] = rollout.WorkerAbsent
-			time.AfterFunc(2500*time.Millisecond, func() { p.set(func() { p.redis = errors.New("loading") }) })
-			time.AfterFunc(3500*time.Millisecond, func() { p.set(func() { p.redis = nil }) })
-		}, []time.Duration{6 * sec}},
+			p.states["w1"] = absent
+			p.after(2*sec+half, func() { p.redis = errors.New("loading") })
+			p.after(3*sec+half, func() { p.redis = nil })
+		}, times{5: 6 * sec, 7: 6 * sec}},
 		{"Temporal does not answer", func(p *place) {
-			p.states["w1"], p.temporal = rollout.WorkerAbsent, errors.New("unavailable")
-			time.AfterFunc(5500*time.Millisecond, func() { p.set(func() { p.temporal = nil }) })
-		}, []time.Duration{6 * sec}},
+			p.states["w1"], p.temporal = absent, errors.New("unavailable")
+			p.after(4*sec+half, func() { p.temporal = nil })
+		}, times{5: 5 * sec, 7: 5 * sec}},
 		{"another one dies later", func(p *place) {
-			p.states["w1"] = rollout.WorkerAbsent
-			time.AfterFunc(9500*time.Millisecond, func() { p.set(func() { p.states["w2"] = rollout.WorkerAbsent }) })
-		}, []time.Duration{3 * sec, 12 * sec}},
+			p.states["w1"] = absent
+			p.after(9*sec+half, func() { p.states["w2"] = absent })
+		}, times{5: 3 * sec, 7: 3 * sec, 6: 12 * sec}},
+		{"the account came back older, without some groups", func(p *place) {
+			p.states["w1"], p.forgot = absent, true
+			p.after(10*sec+half, func() { p.forgot = false })
+		}, times{7: 3 * sec, 5: 12 * sec}},
+		{"Temporal gives a game to a worker that has just died", func(p *place) {
+			p.states["w1"] = absent
+			p.after(5*sec+half, func() { p.games[5] = "w1" })
+		}, times{7: 3 * sec, 5: 6 * sec}},
+		{"Redis came back older, without the worker", func(p *place) {
+			p.after(1*sec+half, func() { delete(p.states, "w1"); p.history = "promoted" })
+		}, times{5: 4 * sec, 7: 4 * sec}},
+		{"Redis came back older, and the worker announces itself again", func(p *place) {
+			p.after(1*sec+half, func() { delete(p.states, "w1"); p.history = "promoted" })
+			p.after(2*sec+half, func() { p.states["w1"] = alive })
+		}, times{}},
+		{"Redis has forgotten a worker whom nobody here has seen", func(p *place) {
+			delete(p.states, "w1")
+		}, times{5: 10 * sec, 7: 10 * sec}},
+		{"and so it has later", func(p *place) {
+			p.after(20*sec+half, func() { p.history, p.games[4] = "promoted", "unseen"; p.games[6] = "unseen" })
+		}, times{6: 30 * sec}},
+		{"a worker of an earlier version announces nothing", func(p *place) { p.games[5], p.games[7] = "1@host@", "1@host@" },
+			times{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := &place{groups: map[rollout.GroupRef]int{}, began: time.Now(), states: map[string]rollout.WorkerState{
-					"w1": rollout.WorkerAlive, "w2": rollout.WorkerAlive,
-				}}
-				a := &AbsentWorkers{Workers: p, Runs: p, Groups: p, Log: slog.New(slog.DiscardHandler)}
+				p := &place{
+					games: map[rollout.GroupSeq]string{5: "w1", 6: "w2", 7: "w1"}, released: times{}, began: time.Now(),
+					states: map[string]rollout.WorkerState{"w1": alive, "w2": alive}, history: "first",
+				}
+				a := &AbsentWorkers{Workers: p, Redis: p, Runs: p, Groups: p, Log: slog.New(slog.DiscardHandler)}
 				tt.events(p)
-				ctx, end := context.WithTimeout(t.Context(), 30*sec)
+				ctx, end := context.WithTimeout(t.Context(), time.Hour+half)
 				defer end()
 				a.Watch(ctx)
-				if !slices.Equal(p.released, tt.want) || len(p.of) != len(tt.want) {
-					t.Errorf("released at %v of %v, want at %v", p.released, p.of, tt.want)
+				if !maps.Equal(p.released, tt.want) {
+					t.Errorf("released at %v, want at %v", p.released, tt.want)
 				}
-				for ref, times := range p.groups {
-					if ref.Seq == 4 || times != len(tt.want) {
-						t.Errorf("group %v was looked at %d times", ref, times)
-					}
-				}
-				if groups := 6; len(tt.want) > 0 && len(p.groups) != groups {
-					t.Errorf("%d groups, want %d", len(p.groups), groups)
+				if most := 100; p.looked > most {
+					t.Errorf("groups were looked at %d times in an hour, want %d at most", p.looked, most)
 				}
 			})
 		})
 	}
+}
+
+// after has something happen after a while.
+func (p *place) after(d time.Duration, f func()) {
+	time.AfterFunc(d, func() { p.set(f) })
 }

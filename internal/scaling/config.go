@@ -77,14 +77,16 @@ func (c Config) Validate() error {
 	check(c.Policy == Fixed || c.Policy == Queue || c.Policy == Starvation,
 		"scaling.policy %q: want fixed, queue or starvation", c.Policy)
 	check(c.Min >= 0 && c.Min <= MostEngines, "scaling.min %d: want 0 to %d", c.Min, MostEngines)
-	check(c.Max >= max(1, c.Min) && c.Max <= MostEngines, "scaling.max %d: want min, and at least 1, to %d", c.Max,
-		MostEngines)
+	check(c.Max >= 1 && c.Max <= MostEngines, "scaling.max %d: want 1 to %d", c.Max, MostEngines)
+	check(c.Min <= c.Max, "scaling.max %d is less than min, which is %d: raise max or lower min", c.Max, c.Min)
 	check(c.Policy != Fixed || c.Engines >= c.Min && c.Engines <= c.Max,
-		"scaling.engines %d: want min %d to max %d", c.Engines, c.Min, c.Max)
+		"scaling.engines %d: policy fixed wants as many as are said, from min to max, which are %d and %d", c.Engines,
+		c.Min, c.Max)
 	check(isAmount(c.Price), "scaling.price %v: want $ per engine and hour, 0 if not known", c.Price)
 	check(isAmount(c.Budget), "scaling.budget_per_hour %v: want $, 0 for no bound", c.Budget)
 	check(affordable(c.Budget, c.Price) >= max(1, c.Min),
-		"scaling.budget_per_hour %v does not pay for scaling.min: an engine costs $%v an hour", c.Budget, c.Price)
+		"scaling.budget_per_hour %v does not pay for the fewest engines, %d, at a price of %v: raise it or lower min",
+		c.Budget, max(1, c.Min), c.Price)
 	for _, length := range []struct {
 		name string
 		of   rollout.Duration
@@ -94,7 +96,7 @@ func (c Config) Validate() error {
 	} {
 		check(length.of >= 0 && length.of.Std() <= 24*time.Hour, "scaling.%s %v: want 0s to 24h", length.name, length.of)
 	}
-	check(c.Policy != Queue || c.Queue.TargetInputs > 0, "scaling.queue.target_inputs %d: want at least 1",
+	check(c.Policy != Queue || c.Queue.TargetInputs > 0, "scaling.queue.target_inputs %d: policy queue needs at least 1",
 		c.Queue.TargetInputs)
 	check(c.Queue.Buffer >= 0 && c.Queue.Buffer <= MostEngines, "scaling.queue.buffer %d: want 0 to %d", c.Queue.Buffer,
 		MostEngines)
@@ -102,6 +104,9 @@ func (c Config) Validate() error {
 		c.Starvation.HeadRoom)
 	return errors.Join(faults...)
 }
+
+// Affordable is how many engines the budget pays for, MostEngines where nothing bounds it.
+func (c Config) Affordable() int { return affordable(c.Budget, c.Price) }
 
 func isAmount(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }
 
@@ -113,9 +118,13 @@ func affordable(budget, price float64) int {
 	return int(min(MostEngines, math.Floor(budget/price*(1+1e-9))))
 }
 
-func (c *Config) headRoom() float64 {
-	if c.Starvation.HeadRoom > 0 {
-		return c.Starvation.HeadRoom
+// Effective is what holds: the defaults where a Config says nothing.
+func (c Config) Effective() Config {
+	if c.Starvation.HeadRoom <= 0 {
+		c.Starvation.HeadRoom = DefaultHeadRoom
 	}
-	return DefaultHeadRoom
+	if c.ColdStart <= 0 {
+		c.ColdStart = rollout.Duration(DefaultColdStart)
+	}
+	return c
 }

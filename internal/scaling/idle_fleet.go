@@ -50,7 +50,7 @@ func (m *Machine) idle(s *Sample) ([]Command, bool) {
 	if m.Wanted > m.least() {
 		m.Before = m.Wanted
 	}
-	c := m.change(s.At, to, Idles, fmt.Sprintf("%s since %s", what, units.Seconds(lasted.Seconds())), nil)
+	c := m.change(s.At, to, Idles, fmt.Sprintf("%s, for %s now", what, units.Seconds(lasted.Seconds())), nil)
 	m.Next = until
 	return []Command{c}, true
 }

@@ -19,7 +19,7 @@ import (
 //   - the same events give the same decisions, also when the state went through JSON in between;
 //   - a sample that was taken is not decided on again, and one that makes no sense brings nothing;
 //   - starvation changes the number at most once in a cold start, operators and idle fleets apart;
-//   - starvation buys only where a run's own terms say that it is capacity-bound;
+//   - starvation buys only where a run's own terms say that it is capacity-bound, or those of all runs together;
 //   - the state stays small.
 func FuzzLaws(f *testing.F) {
 	for seed := range uint64(16) {
@@ -137,11 +137,18 @@ func (l *laws) changed(d Decision, s *Sample) {
 	if d.Code != Buys {
 		return
 	}
+	together := 0.0
 	for _, r := range s.Runs {
-		target := cfg.Starvation.TargetStep.Std().Seconds()
-		if !r.Paused && r.P > max(r.C, r.RD, target)*(1+worthwhile) {
+		pace := max(r.C, r.RD, cfg.Starvation.TargetStep.Std().Seconds())
+		if !r.Paused && r.P > pace*(1+worthwhile) {
 			return
 		}
+		if !r.Paused && r.C > 0 {
+			together += r.work() / pace
+		}
+	}
+	if together > float64(s.Engines.Serving)*(1+worthwhile) {
+		return
 	}
 	t.Fatalf("%s, and no run is capacity-bound: %+v", d.Reason, s.Runs)
 }

@@ -75,12 +75,47 @@ func (c *SettingsChange) flatten(above string, patch map[string]any) {
 	for name, value := range patch {
 		path := settings.Join(above, name)
 		inner, isObject := value.(map[string]any)
-		if key, known := Keys.Key(path); isObject && known && key.Of(&Config{}).Kind() == reflect.Struct {
+		if isObject && isSection(path) {
 			c.flatten(path, inner)
 			continue
 		}
-		c.Set[path] = value
+		c.set(path, value)
 	}
+}
+
+// set puts a value into a change; a section without one is given back key by key.
+func (c *SettingsChange) set(path string, value any) {
+	if value != nil || !isSection(path) {
+		c.Set[path] = value
+		return
+	}
+	for _, key := range Keys.Keys {
+		if strings.HasPrefix(key.Path, path+".") {
+			c.Set[key.Path] = nil
+		}
+	}
+}
+
+func isSection(path string) bool {
+	key, known := Keys.Key(path)
+	return known && key.Of(&Config{}).Kind() == reflect.Struct
+}
+
+// Faults are the keys that a change names and that there are not, also those that it gives back: no configuration
+// would miss them. Values are judged where they come into force (Overrides.Check).
+func (c SettingsChange) Faults() settings.Faults {
+	var faults settings.Faults
+	for _, path := range slices.Sorted(maps.Keys(c.Set)) {
+		if _, known := Keys.Key(path); !known {
+			faults.Add(path, "%s", unknown(path))
+		}
+	}
+	return faults
+}
+
+func unknown(path string) string {
+	dot := strings.LastIndex(path, ".")
+	return Keys.Unknown(path[:max(0, dot)], path[dot+1:])
 }
 
 // ParseSettings reads assignments such as min=2 and queue.target_inputs=8; KEY= gives a key back to the configuration.
@@ -96,12 +131,12 @@ func ParseSettings(assignments []string) (SettingsChange, error) {
 		case again:
 			faults.Add(path, "given twice; keep one")
 		case text == "":
-			c.Set[path] = nil
+			c.set(path, nil)
 		default:
 			c.Set[path] = word(text)
 		}
 	}
-	return c, faults.Err()
+	return c, append(faults, c.Faults()...).Err()
 }
 
 // word is what stands behind a key on a command line, as JSON has it.
@@ -114,6 +149,26 @@ func word(text string) any {
 		}
 	}
 	return text
+}
+
+// OverridesIn is the overrides of some settings, by path, that a configuration has in it. What cannot be read is left
+// out.
+func OverridesIn(c Config, names []string) Overrides {
+	o := Overrides{}
+	for _, name := range names {
+		key, known := Keys.Key(name)
+		if !known {
+			continue
+		}
+		text, err := json.Marshal(key.Of(&c).Interface())
+		if err != nil {
+			continue
+		}
+		if o[name], err = settings.ReadJSON(text); err != nil {
+			delete(o, name)
+		}
+	}
+	return o
 }
 
 // After is the overrides after a change.
@@ -166,8 +221,7 @@ func (o Overrides) into(c Config) (Config, settings.Faults) {
 		key, known := Keys.Key(path)
 		switch {
 		case !known:
-			dot := strings.LastIndex(path, ".")
-			faults.Add(path, "%s", Keys.Unknown(path[:max(0, dot)], path[dot+1:]))
+			faults.Add(path, "%s", unknown(path))
 		case key.Of(&c).Kind() == reflect.Struct:
 			faults.Add(path, "is a section: set its keys, such as %s", firstBelow(path))
 		default:

@@ -34,11 +34,13 @@ func TestOverrides(t *testing.T) {
 		{"reset and set", `{"min":2}`, `{"reset":true,"max":3}`, func(c *Config) { c.Max = 3 }, []string{"max"}, ""},
 		{"a duration", `{}`, `{"scale_to_zero":"15m"}`, func(c *Config) { _ = c.ScaleToZero.UnmarshalText([]byte("15m")) },
 			[]string{"scale_to_zero"}, ""},
+		{"a section given back", `{"max":4,"queue":{"target_inputs":8,"buffer":1}}`, `{"queue":null}`,
+			func(c *Config) { c.Max = 4 }, []string{"max"}, ""},
 		{"unknown", `{}`, `{"mini":2}`, nil, nil, "mini: unknown key; did you mean min?"},
 		{"unknown below", `{}`, `{"queue":{"target":2}}`, nil, nil, "queue.target: unknown key"},
 		{"no number", `{}`, `{"min":"two"}`, nil, nil, "min: want a whole number"},
 		{"out of bounds", `{}`, `{"max":5000}`, nil, nil, "max: 5000 is more than 1024"},
-		{"against each other", `{}`, `{"min":9}`, nil, nil, "max: 8: want min"},
+		{"against each other", `{}`, `{"min":9}`, nil, nil, "max: 8 is less than min, which is 9"},
 		{"a section as a value", `{}`, `{"queue":3}`, nil, nil, "queue: is a section"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -87,8 +89,16 @@ func TestParseSettings(t *testing.T) {
 	if err != nil || string(text) != want {
 		t.Errorf("got %s, %v; want %s", text, err, want)
 	}
-	if _, err := ParseSettings([]string{"min", "max=1", "max=2"}); err == nil ||
-		err.Error() != `"min": want KEY=VALUE, such as min=2; max: given twice; keep one` {
-		t.Errorf("got %v", err)
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"min", "max=1", "max=2"}, `"min": want KEY=VALUE, such as min=2; max: given twice; keep one`},
+		{[]string{"mxa="}, "mxa: unknown key; did you mean max?"},
+		{[]string{"queue.bufer="}, "queue.bufer: unknown key; did you mean queue.buffer?"},
+	} {
+		if _, err := ParseSettings(tt.args); err == nil || err.Error() != tt.want {
+			t.Errorf("%v: %v, want %s", tt.args, err, tt.want)
+		}
 	}
 }

@@ -118,7 +118,7 @@ func (m *Machine) account(s *Sample) {
 		sec = s.At.Sub(m.At).Seconds()
 	}
 	m.At = s.At
-	engineSec := sec * float64(s.Engines.Alive()+s.Engines.Draining)
+	engineSec := sec * float64(s.Engines.Paid())
 	if s.Price > 0 {
 		m.Price = s.Price
 	}
@@ -149,10 +149,7 @@ func (m *Machine) change(at time.Time, to int, code Code, reason string, predict
 func (m *Machine) coldStart(s *Sample) time.Duration {
 	sec := s.ColdStartSec
 	if sec <= 0 {
-		sec = m.Config.ColdStart.Std().Seconds()
-	}
-	if sec <= 0 {
-		sec = DefaultColdStart.Seconds()
+		sec = m.Config.Effective().ColdStart.Std().Seconds()
 	}
 	sec += float64(s.Adapters) * s.LoadSec
 	return time.Duration(min(sec, 24*3600) * float64(time.Second))

@@ -21,6 +21,7 @@ type need struct {
 	// engines is what keeps that pace, without head room.
 	engines  float64
 	capacity bool // the run waits for more engines
+	shares   bool // because others use the fleet, too
 	known    bool // the trainer's compute is, too
 }
 
@@ -55,10 +56,44 @@ func (m *Machine) needsOf(s *Sample) []need {
 			needs = append(needs, m.needOf(s, r))
 		}
 	}
+	m.share(s, needs)
 	slices.SortStableFunc(needs, func(a, b need) int {
 		return cmp.Or(cmp.Compare(b.run.Priority, a.run.Priority), cmp.Compare(a.run.Name, b.run.Name))
 	})
 	return needs
+}
+
+// with is the engines that keep the run's pace with so much room, and no more than it may have.
+func (n *need) with(room float64) float64 {
+	engines := n.engines * (1 + room)
+	if most := n.run.MaxEngines; most > 0 {
+		engines = min(engines, float64(most))
+	}
+	return engines
+}
+
+// capped reports whether the run may not have the engines that keep its pace.
+func (n *need) capped() bool {
+	return n.run.MaxEngines > 0 && n.pace > 0 && n.work > n.pace*float64(n.run.MaxEngines)
+}
+
+// share finds the runs that wait for capacity because they share the fleet: each would keep its pace with all of it,
+// and together they need more than there is. What is not known of a run does not count.
+func (m *Machine) share(s *Sample, needs []need) {
+	together, runs := 0.0, 0
+	for i := range needs {
+		if n := &needs[i]; n.known {
+			together, runs = together+n.engines, runs+1
+		}
+	}
+	if runs < 2 || together <= float64(max(1, s.Engines.Serving))*(1+worthwhile) {
+		return
+	}
+	for i := range needs {
+		n := &needs[i]
+		n.shares = !n.capacity && n.known && m.starves(n.run)
+		n.capacity = n.capacity || n.shares
+	}
 }
 
 func (m *Machine) needOf(s *Sample, r *Run) need {
@@ -69,9 +104,7 @@ func (m *Machine) needOf(s *Sample, r *Run) need {
 	n.known = r.C > 0
 	n.engines = n.work / n.pace
 	n.capacity = m.starves(r) && r.P > n.pace*(1+worthwhile)
-	if r.MaxEngines > 0 {
-		n.engines = min(n.engines, float64(r.MaxEngines))
-	}
+	n.engines = n.with(0)
 	return n
 }
 
@@ -91,7 +124,8 @@ type sums struct {
 	work     float64
 	engines  float64 // to keep every run's pace
 	buys     float64 // the same with head room for those that wait for capacity
-	capacity *need   // the first run that does; nil: none
+	keeps    float64 // the same with what is to spare where others are given back
+	capacity *need   // the first run that waits for it, of those that would alone, too, if any; nil: none
 	known    bool    // of all runs
 }
 
@@ -102,18 +136,15 @@ func (m *Machine) sum(needs []need) sums {
 		t.known = t.known && n.known
 		t.work += n.work
 		t.engines += n.engines
-		room := 1.0
+		t.keeps += n.with(spare)
+		room := 0.0
 		if n.capacity {
-			room += m.Config.headRoom()
-			if t.capacity == nil {
+			room = m.Config.Effective().Starvation.HeadRoom
+			if t.capacity == nil || t.capacity.shares && !n.shares {
 				t.capacity = n
 			}
 		}
-		buys := n.engines * room
-		if limit := float64(n.run.MaxEngines); limit > 0 {
-			buys = min(buys, limit)
-		}
-		t.buys += buys
+		t.buys += n.with(room)
 	}
 	return t
 }

@@ -27,7 +27,7 @@ type Sample struct {
 	Queued    float64 `json:"queued"`
 	BusyShare float64 `json:"busy_share,omitempty"`
 	// Saturation is how near the engines are to doing no more, whatever their slots: 1 less the rise of their curve (see
-	// package capacity); 0: not known.
+	// package capacity), or the share of their time in which requests waited inside of them; 0: not known.
 	Saturation float64 `json:"saturation,omitempty"`
 	// Price is what an engine costs now, in $ per hour; 0: the configured one.
 	Price float64 `json:"price,omitempty"`
@@ -39,10 +39,15 @@ type Engines struct {
 	Starting int `json:"starting,omitempty"` // asked for, and not serving yet
 	Serving  int `json:"serving"`
 	Draining int `json:"draining,omitempty"` // finish what they have, and are paid for until then
+	// Unpaid is how many of all these never ran: refused, or waiting for a machine.
+	Unpaid int `json:"unpaid,omitempty"`
 }
 
 // Alive is the engines that are there to stay.
 func (e Engines) Alive() int { return e.Starting + e.Serving }
+
+// Paid is the engines that cost something.
+func (e Engines) Paid() int { return max(0, e.Alive()+e.Draining-e.Unpaid) }
 
 // Run is one run that uses the fleet.
 type Run struct {
@@ -67,6 +72,17 @@ type Run struct {
 	StarvedSec float64 `json:"starved_sec,omitempty"`
 	Waits      bool    `json:"waits,omitempty"`
 	ReadyDepth float64 `json:"ready_depth"` // batches ready now
+}
+
+// TrainerState is what the run's trainer does, in words.
+func (r *Run) TrainerState() string {
+	switch {
+	case r.Paused:
+		return "the run is paused"
+	case r.Waits:
+		return "waits"
+	}
+	return "works"
 }
 
 // valid reports whether the sample makes sense: what does not is not decided on.

@@ -60,7 +60,7 @@ func (m *Machine) wanted(t sums) (up, down int) {
 		}
 	}
 	if t.known {
-		down = whole(t.engines * (1 + spare))
+		down = whole(t.keeps)
 		if m.Floor != nil {
 			down = max(down, m.Floor.Engines)
 		}
@@ -90,8 +90,16 @@ func (m *Machine) buy(s *Sample, needs []need, t sums, to int) Command {
 	then := effectOn(predicted, n)
 	reason := fmt.Sprintf("%s is capacity-bound: its batches take %s %s, and %s", n.run.Name, engineCount(n.run.Engines),
 		units.Seconds(n.run.P), m.paceText(n))
-	reason += fmt.Sprintf("; with %s they are predicted to take %s", engines(to), units.Seconds(then))
-	if unbound := whole(t.buys); unbound > to {
+	if n.shares {
+		reason = fmt.Sprintf("%s is capacity-bound: the runs need %s together, and %s", n.run.Name,
+			engineCount(t.engines), serve(s.Engines.Serving))
+	}
+	what := "they are"
+	if n.shares {
+		what = "its batches are"
+	}
+	reason += fmt.Sprintf("; with %s %s predicted to take %s", engines(to), what, units.Seconds(then))
+	if unbound := whole(t.buys); unbound > to && to >= m.most() {
 		reason += fmt.Sprintf("; %d are needed, %s", unbound, m.limitText())
 	}
 	if t.capacity.run.Priority > 0 || len(needs) > 1 {
@@ -106,10 +114,14 @@ func (m *Machine) giveBack(s *Sample, needs []need, t sums, to int) Command {
 	predicted := m.predicted(needs, to)
 	reason := fmt.Sprintf("%s will do: %s needed, and %s to spare", engines(to), units.Number(t.engines),
 		units.Percent(spare))
-	if len(needs) == 1 {
-		reason += fmt.Sprintf("; %s", m.paceText(&needs[0]))
-	} else {
+	switch {
+	case len(needs) != 1:
 		reason += fmt.Sprintf(" (%s)", needsText(needs))
+	case needs[0].capped():
+		run := needs[0].run
+		reason = fmt.Sprintf("%s will do: the max_engines of %s is %d", engines(to), run.Name, run.MaxEngines)
+	default:
+		reason += fmt.Sprintf("; %s", m.paceText(&needs[0]))
 	}
 	change := m.change(s.At, to, GivesBack, reason, predicted)
 	m.try(s, change, t.work)
@@ -150,6 +162,9 @@ func (m *Machine) holds(t sums, needs []need, up int, joining, rested bool) stri
 		if whole(t.buys) > m.Wanted && m.Wanted >= m.most() {
 			return fmt.Sprintf("%s is capacity-bound, and %s", t.capacity.run.Name, m.limitText())
 		}
+		if n := t.capacity; n.capped() {
+			return fmt.Sprintf("%s is capacity-bound, and its max_engines is %d", n.run.Name, n.run.MaxEngines)
+		}
 		return fmt.Sprintf("%s needs %s", t.capacity.run.Name, engines(m.Wanted))
 	case t.capacity != nil && !rested:
 		return fmt.Sprintf("%s is capacity-bound; the last change was less than a cold start ago", t.capacity.run.Name)
@@ -158,7 +173,7 @@ func (m *Machine) holds(t sums, needs []need, up int, joining, rested bool) stri
 	case !t.known:
 		return "how much work a step is, and how long the trainer takes, is not known of every run yet"
 	case len(needs) == 1:
-		return fmt.Sprintf("%s needs %s engines; %s", needs[0].run.Name, units.Number(t.engines), m.paceText(&needs[0]))
+		return fmt.Sprintf("%s needs %s; %s", needs[0].run.Name, engineCount(t.engines), m.paceText(&needs[0]))
 	}
 	return fmt.Sprintf("no run waits for capacity (%s)", needsText(needs))
 }
@@ -204,10 +219,18 @@ func engines(n int) string {
 }
 
 func engineCount(n float64) string {
-	if n == 1 {
+	text := units.Number(n)
+	if text == "1" {
 		return "1 engine"
 	}
-	return units.Number(n) + " engines"
+	return text + " engines"
+}
+
+func serve(n int) string {
+	if n == 1 {
+		return "1 serves"
+	}
+	return fmt.Sprintf("%d serve", n)
 }
 
 func isAre(n int) string {

@@ -2,12 +2,14 @@ package sim
 
 import (
 	"context"
+	"math"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/sim/workload"
 )
 
 // scaledSeed004 is the run of the seed note, whose engines are started and ended by a machine.
@@ -57,5 +59,37 @@ func TestLostEnginesAreReplaced(t *testing.T) {
 	}
 	if again := scaledSeed004(t, cfg, life); !reflect.DeepEqual(again.Scaled, r.Scaled) || again.Wall != r.Wall {
 		t.Errorf("%+v after %v, and before %+v after %v", again.Scaled, again.Wall, r.Scaled, r.Wall)
+	}
+}
+
+// What a batch's latency allows is the same however few engines there are: time in the queue is no part of it. Most of
+// that is before a game's first answer, when the game does not count as begun yet.
+func TestLatencyIsToldWithoutTheQueue(t *testing.T) {
+	t.Parallel()
+	latency := func(engines int) (perDepth, queued float64) {
+		s := seed004(6, engines)
+		s.Fleet.MaxNumSeqs, s.Fleet.MaxInFlight = 1, 1
+		games := *s.Workload.Distribution
+		// Few engines would find more in their caches, and the request that waits longest is not the one with most to say.
+		games.Shared, games.Output.Spread = workload.SharedTokens{}, 0
+		s.Workload.Distribution = &games
+		_, err := Run(context.Background(), s, Options{Scaling: &Scaling{
+			Config: scaling.Config{Policy: scaling.Fixed, Engines: engines, Min: 1, Max: engines},
+			Decided: func(s scaling.Sample, _ []scaling.Command) {
+				perDepth, queued = s.Runs[0].RD, max(queued, s.Queued)
+			},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return perDepth, queued
+	}
+	want, none := latency(400)
+	got, queued := latency(8)
+	if none > queued/10 {
+		t.Fatalf("at most %.1f requests are queued at 400 engines, and %.1f at 8", none, queued)
+	}
+	if math.Abs(got/want-1) > 0.1 {
+		t.Errorf("R/D is %.2f s with 8 engines, and %.2f s where nobody queues", got, want)
 	}
 }

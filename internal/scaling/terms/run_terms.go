@@ -11,28 +11,30 @@ const (
 	groupSteps   = 2
 )
 
+// mostKept bounds what is kept of groups, which goes into a workflow's history with every look: of larger batches
+// several groups are one entry.
+const mostKept = 32
+
 // Run measures the terms of one run. Its zero value has seen nothing.
 type Run struct {
-	GroupsPerStep int         `json:"groups_per_step"`
-	Depth         int         `json:"depth"`
-	Compute       []float64   `json:"compute,omitempty"` // of the newest steps, in seconds
-	Newest        []groupDone `json:"newest,omitempty"`  // groups, as they became ready
+	GroupsPerStep int          `json:"groups_per_step"`
+	Depth         int          `json:"depth"`
+	Compute       []float64    `json:"compute,omitempty"` // of the newest steps, in seconds
+	Newest        []groupsDone `json:"newest,omitempty"`  // groups, as they became ready
 }
 
-// groupDone is what is kept of a group.
-type groupDone struct {
+// groupsDone is what is kept of a group, or of some that became ready one after another: sums.
+type groupsDone struct {
 	Work    float64 `json:"work"`
 	Latency float64 `json:"latency"`
+	More    int     `json:"more,omitempty"` // groups beside the first
 }
 
 // unqueued is how long the group's slowest game took, without waiting for slots.
 func unqueued(g *rollout.GroupView) float64 {
 	slowest := 0.0
-	for i, sec := range g.EpisodeSec {
-		if i < len(g.QueueSec) {
-			sec -= g.QueueSec[i]
-		}
-		slowest = max(slowest, sec)
+	for game := range g.EpisodeSec {
+		slowest = max(slowest, g.UnqueuedSec(game))
 	}
 	return slowest
 }
@@ -40,8 +42,16 @@ func unqueued(g *rollout.GroupView) float64 {
 // GroupReady takes a group that is ready. What a batch takes is known of these first: the groups of a step were ready
 // up to as many steps before as the buffer is deep.
 func (r *Run) GroupReady(g *rollout.GroupView) {
-	one := groupDone{work(g.Usage.InputTokens, g.Usage.CachedTokens, g.Usage.OutputTokens), unqueued(g)}
-	r.Newest = newest(append(r.Newest, one), groupSteps*max(1, r.GroupsPerStep))
+	one := groupsDone{Work: work(g.Usage.InputTokens, g.Usage.CachedTokens, g.Usage.OutputTokens), Latency: unqueued(g)}
+	groups := groupSteps * max(1, r.GroupsPerStep)
+	each := (groups + mostKept - 1) / mostKept
+	if last := len(r.Newest) - 1; last >= 0 && r.Newest[last].More+1 < each {
+		r.Newest[last].Work += one.Work
+		r.Newest[last].Latency += one.Latency
+		r.Newest[last].More++
+		return
+	}
+	r.Newest = newest(append(r.Newest, one), (groups+each-1)/each)
 }
 
 // StepDone takes the time that a completed step took without its wait.
@@ -61,12 +71,14 @@ func (r *Run) Terms(engines, rate float64) (c, p, rd float64) {
 	for _, sec := range r.Compute {
 		c += sec / float64(len(r.Compute))
 	}
-	groups := float64(len(r.Newest))
+	groups := 0.0
 	for _, g := range r.Newest {
-		p += g.Work / groups
-		rd += g.Latency / groups
+		p += g.Work
+		rd += g.Latency
+		groups += float64(1 + g.More)
 	}
-	rd /= float64(max(1, r.Depth))
+	p /= max(1, groups)
+	rd /= max(1, groups) * float64(max(1, r.Depth))
 	if rate <= 0 || engines <= 0 {
 		return c, 0, rd
 	}

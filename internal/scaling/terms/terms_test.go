@@ -1,6 +1,7 @@
 package terms
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestTermsOfACapacityBoundRun(t *testing.T) {
 	r := Run{GroupsPerStep: 4, Depth: 2}
 	for range 8 {
 		r.GroupReady(&rollout.GroupView{Usage: rollout.Usage{OutputTokens: 150_000}, EpisodeSec: []float64{90, 120},
-			QueueSec: []float64{10, 80}})
+			QueueSec: []float64{10, 80}, ModelSec: []float64{70, 35}, EnvSec: []float64{5, 5}})
 	}
 	r.StepDone(140)
 	r.StepDone(160)
@@ -34,6 +35,17 @@ func TestTermsOfACapacityBoundRun(t *testing.T) {
 	about(t, "C", c, 150)
 	about(t, "P", p, 300)
 	about(t, "R/D", rd, 40)
+}
+
+// A game counts as begun when its first phase is dispatched, so that its time in the queue before is part of its time
+// in the queue, and not of its length.
+func TestLatencyOfGamesThatQueuedBeforeTheyBegan(t *testing.T) {
+	t.Parallel()
+	r := Run{GroupsPerStep: 1, Depth: 2}
+	r.GroupReady(&rollout.GroupView{EpisodeSec: []float64{200}, QueueSec: []float64{900}, ModelSec: []float64{150},
+		EnvSec: []float64{40}})
+	_, _, rd := r.Terms(1, 1)
+	about(t, "R/D", rd, 95)
 }
 
 // What is not known is 0: no group, no step, no engine.
@@ -78,5 +90,32 @@ func TestRateIsThatOfFullSlots(t *testing.T) {
 	// Counters that begin anew bring nothing.
 	if w := f.Read(Counters{Sec: 10_000}); w != (Window{}) {
 		t.Errorf("counters that began anew made %+v", w)
+	}
+}
+
+// What is kept of a run is bounded, whatever its batches are; the terms are those of its newest groups, nearly.
+func TestWhatIsKeptOfALargeBatchIsBounded(t *testing.T) {
+	t.Parallel()
+	r := Run{GroupsPerStep: 1000, Depth: 2}
+	ready := func(groups int, tokens int64) {
+		for range groups {
+			r.GroupReady(&rollout.GroupView{Usage: rollout.Usage{OutputTokens: tokens}, EpisodeSec: []float64{10}})
+		}
+	}
+	ready(1, 700)
+	if _, p, rd := r.Terms(1, 100); p != 7000 || rd != 5 {
+		t.Errorf("of one group: P %v, R/D %v", p, rd)
+	}
+	ready(3000, 50)
+	ready(1000, 100)
+	ready(1000, 300)
+	_, p, rd := r.Terms(1, 100)
+	about(t, "R/D", rd, 5)
+	if off := math.Abs(p-2000) / 2000; off > 0.05 {
+		t.Errorf("P is %v, want about 2000", p)
+	}
+	text, err := json.Marshal(r)
+	if err != nil || len(text) > 3000 || len(r.Newest) > mostKept {
+		t.Errorf("%d entries, %d bytes: %v", len(r.Newest), len(text), err)
 	}
 }

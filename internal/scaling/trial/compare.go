@@ -2,8 +2,8 @@ package trial
 
 import (
 	"context"
-
-	"github.com/millrace/millrace/internal/scaling"
+	"iter"
+	"slices"
 )
 
 // Comparison is one workload with all policies.
@@ -11,12 +11,16 @@ type Comparison struct {
 	Seed      uint64
 	Drift     Drift
 	Latency   bool
-	ColdStart float64 // s
-	// Fastest is the largest fixed fleet, and Best the smallest that is as fast: its total time is at most Near longer.
-	Fastest, Best Summary
-	Queue         map[int]Summary // by target
-	Starvation    Summary
-	Course        Course
+	ColdStart float64         // s
+	Fixed     map[int]Summary // by number of engines
+	From      map[int]Scaled  // fleets that scale, by their least number of engines, with which they begin
+}
+
+// Scaled is the policies that scale, with the same bounds.
+type Scaled struct {
+	Queue      map[int]Summary // by target
+	Starvation *Summary        // nil: it is not played yet
+	Course     Course          // of starvation
 }
 
 // Summary is what is compared of an outcome.
@@ -27,139 +31,129 @@ type Summary struct {
 	Changes     int
 	Lost        int
 	MeanEngines float64
+	FirstSec    float64 // until the first step is done
 }
 
 func (o *Outcome) summary() Summary {
 	s := Summary{Engines: o.Most, Sec: o.Sec, Hours: o.EngineHours, Starved: o.Starved, Changes: len(o.Decisions),
-		Lost: o.Lost}
+		Lost: o.Lost, FirstSec: o.FirstSec}
 	s.MeanEngines = o.EngineSec / o.Sec
 	return s
 }
 
-// Near is by how much a fleet's total time may exceed the shortest to be as good, as for a plan.
-const Near = 0.02
+var (
+	// Fleets are the fixed fleets that every workload is tried with.
+	Fleets = []int{1, 2, 3, 4, 6, 8, Most}
+	// Leasts are the least numbers of engines that fleets that scale are tried with: one, and the two of the notes this
+	// project grew out of.
+	Leasts = []int{1, 2}
+	// Targets are the requests for each engine that the queue policy is tried with. The least and the greatest are the
+	// settings of those notes. The least is a little less than the engine's slots, as it should be.
+	Targets = []int{8, 16, 32, 64, 100, 200, 400}
+)
 
-// Targets are the requests for each engine that the queue policy is tried with: both settings of the notes this project
-// grew out of. The smaller one is a little less than the engine's slots, as it should be.
-var Targets = []int{8, 400}
+// PlayAgain forgets what starvation did.
+func (c *Comparison) PlayAgain() {
+	for least, scaled := range c.From {
+		scaled.Starvation = nil
+		c.From[least] = scaled
+	}
+}
 
-// Baselines plays the fixed fleets and the queue policy. More engines of a fixed fleet never make a run longer, apart
-// from chance, so that the smallest fleet that is as fast is found by halves.
-func (w *Workload) Baselines(ctx context.Context) (Comparison, error) {
-	c := Comparison{Seed: w.Seed, Drift: w.Drift, Latency: w.Latency, ColdStart: w.ColdStart.Seconds(),
-		Queue: map[int]Summary{}}
-	fixed := func(n int) (Summary, error) {
-		o, err := w.Play(ctx, FixedFleet(n), nil)
-		return o.summary(), err
+// Whole reports whether everything is played.
+func (c *Comparison) Whole() bool {
+	for range c.fleets() {
+		return false
 	}
-	var err error
-	if c.Fastest, err = fixed(Most); err != nil {
-		return c, err
+	for _, least := range Leasts {
+		if scaled := c.From[least]; scaled.Starvation == nil || len(scaled.Queue) < len(Targets) {
+			return false
+		}
 	}
-	c.Best = c.Fastest
-	for low, high := 0, Most; high-low > 1; {
-		middle := (low + high) / 2
-		s, err := fixed(middle)
+	return true
+}
+
+// NewComparison is one of which nothing is played yet.
+func (w *Workload) NewComparison() Comparison {
+	return Comparison{Seed: w.Seed, Drift: w.Drift, Latency: w.Latency, ColdStart: w.ColdStart.Seconds(),
+		Fixed: map[int]Summary{}, From: map[int]Scaled{}}
+}
+
+// Compare plays what is not played yet.
+func (w *Workload) Compare(ctx context.Context, c *Comparison) error {
+	for engines := range c.fleets() {
+		o, err := w.Play(ctx, FixedFleet(engines), nil)
 		if err != nil {
-			return c, err
+			return err
 		}
-		if s.Sec <= c.Fastest.Sec*(1+Near) {
-			c.Best, high = s, middle
-		} else {
-			low = middle
-		}
+		c.Fixed[engines] = o.summary()
 	}
+	for _, least := range Leasts {
+		scaled := c.From[least]
+		if err := w.queue(ctx, c.Fixed[least], least, &scaled); err != nil {
+			return err
+		}
+		if scaled.Starvation == nil {
+			if err := w.starvation(ctx, least, &scaled); err != nil {
+				return err
+			}
+		}
+		c.From[least] = scaled
+	}
+	return nil
+}
+
+// queue plays the queue policy with every target. A fleet that did not grow beyond its least number of engines does
+// not with a higher target, either.
+func (w *Workload) queue(ctx context.Context, fixed Summary, least int, into *Scaled) error {
+	if into.Queue == nil {
+		into.Queue = map[int]Summary{}
+	}
+	grows := true
 	for _, target := range Targets {
-		o, err := w.Play(ctx, QueueDriven(target), nil)
-		if err != nil {
-			return c, err
+		s, played := into.Queue[target]
+		if !played && grows {
+			o, err := w.Play(ctx, QueueDriven(least, target), nil)
+			if err != nil {
+				return err
+			}
+			s = o.summary()
+		} else if !played {
+			s = fixed
 		}
-		c.Queue[target] = o.summary()
+		into.Queue[target] = s
+		grows = grows && s.Engines > least
 	}
-	return c, nil
+	return nil
 }
 
-// Compare plays everything.
-func (w *Workload) Compare(ctx context.Context) (Comparison, error) {
-	c, err := w.Baselines(ctx)
-	if err != nil {
-		return c, err
-	}
-	return c, w.CompareStarvation(ctx, &c)
-}
-
-// CompareStarvation plays starvation alone.
-func (w *Workload) CompareStarvation(ctx context.Context, c *Comparison) error {
+func (w *Workload) starvation(ctx context.Context, least int, into *Scaled) error {
 	watch := watcher{}
-	o, err := w.Play(ctx, StarvationDriven(), watch.decided)
-	c.Starvation, c.Course = o.summary(), watch.course
+	o, err := w.Play(ctx, StarvationDriven(least), watch.decided)
+	s := o.summary()
+	into.Starvation, into.Course = &s, watch.course
 	return err
 }
 
-// Course is what the laws are held against: of all changes of one workload.
-type Course struct {
-	Purchases int // engines were bought, the wake at the beginning apart
-	// Unfounded is the purchases of which the run was not capacity-bound by its own terms, and First those before the
-	// first step, when the trainer waited for it.
-	Unfounded, First int
-	GivenBack        int
-	Undone, Restored int
-	// Flaps is the changes that followed one of the same direction within a cold start, as long as was known then.
-	Flaps int
-	// Shortest is the shortest time between two changes, in cold starts; 0: there were no two.
-	Shortest float64
-}
-
-type watcher struct {
-	course Course
-	last   map[bool]scaling.Decision
-	newest *scaling.Decision
-}
-
-// decided hears of a sample and what came of it.
-func (w *watcher) decided(s scaling.Sample, commands []scaling.Command) {
-	for _, c := range commands {
-		change, ok := c.(scaling.Change)
-		if !ok {
-			continue
-		}
-		w.changed(&s, change.Decision)
-	}
-}
-
-func (w *watcher) changed(s *scaling.Sample, d scaling.Decision) {
-	cold := s.ColdStartSec
-	up := d.To > d.From
-	if w.last == nil {
-		w.last = map[bool]scaling.Decision{}
-	}
-	if before, ok := w.last[up]; ok && d.At.Sub(before.At).Seconds() < cold {
-		w.course.Flaps++
-	}
-	if w.newest != nil && cold > 0 {
-		if apart := d.At.Sub(w.newest.At).Seconds() / cold; w.course.Shortest == 0 || apart < w.course.Shortest {
-			w.course.Shortest = apart
-		}
-	}
-	w.last[up], w.newest = d, &d
-	run := &s.Runs[0]
-	switch d.Code {
-	case scaling.Buys:
-		w.course.Purchases++
-		if run.C <= 0 {
-			w.course.First++
-			if !run.Waits || s.SlotShare < 0.5 {
-				w.course.Unfounded++
+// fleets is the fixed fleets that are not played yet: Fleets, the largest first, and then those between the smallest
+// that is as fast as the largest and the next smaller one, by halves.
+func (c *Comparison) fleets() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, engines := range slices.Backward(Fleets) {
+			if _, played := c.Fixed[engines]; !played && !yield(engines) {
+				return
 			}
-		} else if run.P <= max(run.C, run.RD) {
-			w.course.Unfounded++
 		}
-	case scaling.GivesBack:
-		w.course.GivenBack++
-	case scaling.Undone:
-		w.course.Undone++
-	case scaling.Restored:
-		w.course.Restored++
-	case scaling.Configured, scaling.QueueUp, scaling.QueueDown, scaling.Idles, scaling.Wakes:
+		for {
+			best, slower := c.Best().Engines, 0
+			for engines := range c.Fixed {
+				if engines < best {
+					slower = max(slower, engines)
+				}
+			}
+			if best-slower < 2 || !yield((best+slower)/2) {
+				return
+			}
+		}
 	}
 }

@@ -17,6 +17,7 @@ type Outcome struct {
 	Sec         float64 // from the start of the run to the end of its last step, the engines' first cold start included
 	EngineHours float64
 	Starved     float64 // share of the time that the trainer waited, the first batch apart
+	FirstSec    float64 // from the start of the run to the end of its first step
 	sim.Scaled
 }
 
@@ -31,6 +32,9 @@ func (w *Workload) Play(ctx context.Context, cfg scaling.Config,
 	}
 	o := Outcome{Policy: cfg.Policy, Engines: cfg.Engines, Sec: result.Wall.Seconds(), Scaled: *result.Scaled}
 	o.EngineHours = o.EngineSec / 3600
+	if records := result.Input.Records; len(records) > 0 {
+		o.FirstSec = records[0].Trainer.WallSec
+	}
 	wait := 0.0
 	for i := range result.Input.Records {
 		if i > 0 {
@@ -47,13 +51,13 @@ func FixedFleet(engines int) scaling.Config {
 }
 
 // StarvationDriven is the policy that is tried, with nothing said but its bounds.
-func StarvationDriven() scaling.Config {
-	return scaling.Config{Policy: scaling.Starvation, Min: 1, Max: Most}
+func StarvationDriven(least int) scaling.Config {
+	return scaling.Config{Policy: scaling.Starvation, Min: least, Max: Most}
 }
 
 // QueueDriven is the queue policy with a target of requests for each engine. The window is the one of the notes this
 // project grew out of.
-func QueueDriven(target int) scaling.Config {
-	return scaling.Config{Policy: scaling.Queue, Min: 1, Max: Most,
+func QueueDriven(least, target int) scaling.Config {
+	return scaling.Config{Policy: scaling.Queue, Min: least, Max: Most,
 		Queue: scaling.QueueConfig{TargetInputs: target, ScaleDown: dur((10 * time.Minute).Seconds())}}
 }

@@ -19,6 +19,17 @@ func Against(all []Comparison, policy, other func(*Comparison) Summary) Ratios {
 	return r
 }
 
+// Together is the sums of one policy over all workloads, as shares of another's.
+func Together(all []Comparison, policy, other func(*Comparison) Summary) (sec, hours float64) {
+	var otherSec, otherHours float64
+	for i := range all {
+		p, o := policy(&all[i]), other(&all[i])
+		sec, hours = sec+p.Sec, hours+p.Hours
+		otherSec, otherHours = otherSec+o.Sec, otherHours+o.Hours
+	}
+	return sec / otherSec, hours / otherHours
+}
+
 // Share is the share of the workloads whose ratios hold.
 func (r Ratios) Share(holds func(time, hours float64) bool) float64 {
 	n := 0
@@ -51,11 +62,11 @@ func Quantile(values []float64, q float64) float64 {
 	return sorted[low] + (sorted[high]-sorted[low])*(at-float64(low))
 }
 
-// Courses is the sum of all courses.
-func Courses(all []Comparison) Course {
+// Courses is the sum of all courses of starvation with such a least number of engines.
+func Courses(all []Comparison, least int) Course {
 	var sum Course
 	for i := range all {
-		c := &all[i].Course
+		c := all[i].From[least].Course
 		sum.Purchases += c.Purchases
 		sum.Unfounded += c.Unfounded
 		sum.First += c.First

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestStarvation plays twelve workloads with starvation and with the largest fixed fleet. The other 400 are played by
-// make scaling-trials.
+// TestStarvation plays twelve workloads with starvation and with the largest fixed fleet. make scaling-trials plays all
+// policies.
 func TestStarvation(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -15,23 +15,25 @@ func TestStarvation(t *testing.T) {
 	var all []Comparison
 	for seed := range uint64(12) {
 		w := Draw(FirstSeed + seed)
-		c := Comparison{Seed: w.Seed}
+		c := w.NewComparison()
 		o, err := w.Play(context.Background(), FixedFleet(Most), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Fastest = o.summary()
-		if err := w.CompareStarvation(context.Background(), &c); err != nil {
+		c.Fixed[Most] = o.summary()
+		scaled := c.From[1]
+		if err := w.starvation(context.Background(), 1, &scaled); err != nil {
 			t.Fatal(err)
 		}
+		c.From[1] = scaled
 		all = append(all, c)
 	}
-	starvation := func(c *Comparison) Summary { return c.Starvation }
-	r := Against(all, starvation, func(c *Comparison) Summary { return c.Fastest })
+	starvation := func(c *Comparison) Summary { return *c.From[1].Starvation }
+	r := Against(all, starvation, func(c *Comparison) Summary { return c.Fastest() })
 	if time, hours := Mean(r.Time), Mean(r.Hours); time > 1.08 || hours > 0.5 {
 		t.Errorf("%.3f times as long as %d engines, with %.3f of the engine-hours", time, Most, hours)
 	}
-	if c := Courses(all); c.Flaps > 0 || c.Unfounded > 0 || c.Purchases == 0 {
+	if c := Courses(all, 1); c.Flaps > 0 || c.Unfounded > 0 || c.Purchases == 0 {
 		t.Errorf("of %d purchases %d are unfounded, and %d changes follow one of the same direction within a cold start",
 			c.Purchases, c.Unfounded, c.Flaps)
 	}

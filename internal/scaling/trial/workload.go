@@ -175,8 +175,8 @@ func (w *Workload) life(no int) time.Duration {
 	return time.Duration(float64(w.MeanLife) * r.Exponential())
 }
 
-// The seeds of the workloads: those that the policy may have been looked at with, and those that were held out.
+// The seeds of the workloads: those that the policies may have been looked at with, and those that were held out.
 const (
 	FirstSeed    = 1
-	FirstHeldOut = 2001
+	FirstHeldOut = 3001
 )

@@ -1,5 +1,5 @@
 // Command scalingtrials tries the scaling policies on random runs and writes what came of it: the tables of
-// docs/scaling.md, and its figure. Results are kept in a file, line by line, so that a run that was interrupted goes
+// docs/scaling.md, and its figures. Results are kept in a file, line by line, so that a run that was interrupted goes
 // on where it was: make scaling-trials.
 package main
 
@@ -34,9 +34,11 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("scalingtrials", flag.ContinueOnError)
 	kept := flags.String("results", ".millrace/scaling-trials.jsonl", "file of results, one workload a line")
 	again := flags.Bool("again", false, "play nothing but starvation, again, where the other policies' results are kept")
-	count := flags.Int("workloads", 200, "workloads of each of the two sets")
+	seen := flags.Int("seen", 60, "workloads of those that the policies were looked at with")
+	held := flags.Int("held-out", 200, "workloads of those that were held out")
 	page := flags.String("page", "", "page whose tables are written, such as docs/scaling.md")
-	figure := flags.String("figure", "", "file of the figure, such as docs/scaling.svg")
+	figure := flags.String("figure", "", "file of the figure of all workloads, such as docs/scaling.svg")
+	sums := flags.String("sums", "", "file of the figure of their sums, such as docs/scaling-sums.svg")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -44,13 +46,14 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := playAll(ctx, results, *kept, *count, *again); err != nil {
+	seeds := [2][]uint64{numbered(trial.FirstSeed, *seen), numbered(trial.FirstHeldOut, *held)}
+	if err := playAll(ctx, results, *kept, slices.Concat(seeds[0], seeds[1]), *again); err != nil {
 		return err
 	}
 	if *page == "" {
 		return nil
 	}
-	return writePage(results.sets(*count), *page, *figure)
+	return writePage([2][]trial.Comparison{results.of(seeds[0]), results.of(seeds[1])}, *page, *figure, *sums)
 }
 
 // results are the comparisons that are known, by seed.
@@ -72,50 +75,55 @@ func readResults(path string) (results, error) {
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 			return nil, fmt.Errorf("%s: %w; remove the line, and its workload is played again", path, err)
 		}
-		known[c.Seed] = c
+		if c.Fixed != nil && c.From != nil { // else it is of an older version of this command
+			known[c.Seed] = c
+		}
 	}
 	return known, lines.Err()
 }
 
-// sets is the known comparisons of both sets, in the order of their seeds.
-func (r results) sets(count int) [2][]trial.Comparison {
-	var sets [2][]trial.Comparison
-	for i, first := range []uint64{trial.FirstSeed, trial.FirstHeldOut} {
-		for n := range uint64(count) {
-			if c, ok := r[first+n]; ok {
-				sets[i] = append(sets[i], c)
-			}
-		}
+func numbered(first uint64, count int) []uint64 {
+	var seeds []uint64
+	for n := range count {
+		seeds = append(seeds, first+uint64(n))
 	}
-	return sets
+	return seeds
 }
 
-// playAll plays what is not known, both sets side by side, on all cores.
-func playAll(ctx context.Context, known results, path string, count int, again bool) error {
+// of is the comparisons of some seeds.
+func (r results) of(seeds []uint64) []trial.Comparison {
+	var all []trial.Comparison
+	for _, seed := range seeds {
+		all = append(all, r[seed])
+	}
+	return all
+}
+
+// playAll plays what is not known, on all cores.
+func playAll(ctx context.Context, known results, path string, seeds []uint64, again bool) error {
 	out, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	var todo []uint64
-	for n := range uint64(count) {
-		todo = append(todo, trial.FirstSeed+n, trial.FirstHeldOut+n)
-	}
-	todo = slices.DeleteFunc(todo, func(seed uint64) bool { _, ok := known[seed]; return ok != again })
+	todo := slices.DeleteFunc(seeds, func(seed uint64) bool {
+		c, ok := known[seed]
+		return ok && !again && c.Whole()
+	})
 	var (
 		mu    sync.Mutex
 		wg    sync.WaitGroup
 		done  int
 		fault error
 	)
-	seeds := make(chan uint64)
+	next := make(chan uint64)
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for seed := range seeds {
+			for seed := range next {
 				mu.Lock()
 				before, ok := known[seed]
 				mu.Unlock()
-				c, err := play(ctx, seed, before, ok)
+				c, err := play(ctx, seed, before, ok, again)
 				mu.Lock()
 				if err == nil {
 					known[seed] = c
@@ -131,18 +139,22 @@ func playAll(ctx context.Context, known results, path string, count int, again b
 	}
 	for _, seed := range todo {
 		if ctx.Err() == nil {
-			seeds <- seed
+			next <- seed
 		}
 	}
-	close(seeds)
+	close(next)
 	wg.Wait()
 	return fault
 }
 
-func play(ctx context.Context, seed uint64, before trial.Comparison, known bool) (trial.Comparison, error) {
+// play plays what is not known of a workload.
+func play(ctx context.Context, seed uint64, c trial.Comparison, known, again bool) (trial.Comparison, error) {
 	w := trial.Draw(seed)
-	if known {
-		return before, w.CompareStarvation(ctx, &before)
+	if !known {
+		c = w.NewComparison()
 	}
-	return w.Compare(ctx)
+	if again {
+		c.PlayAgain()
+	}
+	return c, w.Compare(ctx, &c)
 }

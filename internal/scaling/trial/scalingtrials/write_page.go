@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/millrace/millrace/internal/chart"
 	"github.com/millrace/millrace/internal/scaling/trial"
 	"github.com/millrace/millrace/internal/units"
 )
@@ -18,8 +16,8 @@ const (
 	tablesEnd   = "<!-- trials: end -->"
 )
 
-// writePage writes tables and figure.
-func writePage(sets [2][]trial.Comparison, page, figure string) error {
+// writePage writes tables and figures.
+func writePage(sets [2][]trial.Comparison, page, figure, sums string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -29,58 +27,105 @@ func writePage(sets [2][]trial.Comparison, page, figure string) error {
 	if !begins || !ends {
 		return fmt.Errorf("%s: the lines %q and %q are missing", page, strings.TrimSpace(tablesBegin), tablesEnd)
 	}
-	tables := resultTable(sets) + "\n" + kindTable(sets[1])
+	tables := sumTable(sets[1])
+	if sums != "" {
+		if err := writeSums(sets[1], sums); err != nil {
+			return err
+		}
+		tables += fmt.Sprintf("\n![sums of total time and engine-hours of each policy](%s)\n", filepath.Base(sums))
+	}
+	tables += "\n" + resultTable(sets) + "\n" + kindTable(sets[1])
 	if figure != "" {
 		if err := writeFigure(sets[1], figure); err != nil {
 			return err
 		}
-		tables += fmt.Sprintf("\n![total time and engine-hours of each policy](%s)\n", filepath.Base(figure))
+		tables += fmt.Sprintf("\n![total time and engine-hours of each workload](%s)\n", filepath.Base(figure))
 	}
 	return os.WriteFile(page, []byte(before+tablesBegin+"\n"+tables+"\n"+tablesEnd+after), 0o644)
 }
 
-func best(c *trial.Comparison) trial.Summary       { return c.Best }
-func fastest(c *trial.Comparison) trial.Summary    { return c.Fastest }
-func starvation(c *trial.Comparison) trial.Summary { return c.Starvation }
+// policy is what became of a workload under one policy.
+type policy = func(*trial.Comparison) trial.Summary
 
-func queue(target int) func(*trial.Comparison) trial.Summary {
-	return func(c *trial.Comparison) trial.Summary { return c.Queue[target] }
+func best(c *trial.Comparison) trial.Summary    { return c.Best() }
+func fastest(c *trial.Comparison) trial.Summary { return c.Fastest() }
+
+func starvation(least int) policy {
+	return func(c *trial.Comparison) trial.Summary { return *c.From[least].Starvation }
+}
+
+func queue(least, target int) policy {
+	return func(c *trial.Comparison) trial.Summary { return c.From[least].Queue[target] }
+}
+
+func bestQueue(least int) policy {
+	return func(c *trial.Comparison) trial.Summary { s := c.From[least]; return s.BestQueue() }
+}
+
+// column is starvation with a least number of engines, in some workloads.
+type column struct {
+	title string
+	all   []trial.Comparison
+	least int
 }
 
 // resultTable has one line for each figure, and a column for each set.
 func resultTable(sets [2][]trial.Comparison) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "| | seeds %d to %d | held out: %d to %d |\n|---|---:|---:|\n", trial.FirstSeed,
-		trial.FirstSeed+len(sets[0])-1, trial.FirstHeldOut, trial.FirstHeldOut+len(sets[1])-1)
-	row := func(name string, figure func(all []trial.Comparison) string) {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, figure(sets[0]), figure(sets[1]))
-	}
-	row("workloads", func(all []trial.Comparison) string { return fmt.Sprint(len(all)) })
-	against := func(name string, other func(*trial.Comparison) trial.Summary) {
-		ratio := func(what string, figure func(r trial.Ratios) string) {
-			row(what, func(all []trial.Comparison) string { return figure(trial.Against(all, starvation, other)) })
+	first := func(i int) string {
+		if len(sets[i]) == 0 {
+			return "none"
 		}
-		ratio("**starvation / "+name+"**: total time, mean", func(r trial.Ratios) string { return three(trial.Mean(r.Time)) })
-		ratio("median, 95th percentile", func(r trial.Ratios) string {
-			return three(trial.Quantile(r.Time, 0.5)) + ", " + three(trial.Quantile(r.Time, 0.95))
-		})
-		ratio("engine-hours, mean", func(r trial.Ratios) string { return three(trial.Mean(r.Hours)) })
-		row("all workloads together: total time, engine-hours", func(all []trial.Comparison) string {
-			return together(all, other)
-		})
-		ratio("at most 5 % slower", shareOf(func(t, _ float64) bool { return t <= 1.05 }))
-		ratio("at most 85 % of the engine-hours", shareOf(func(_, h float64) bool { return h <= 0.85 }))
-		ratio("both", shareOf(func(t, h float64) bool { return t <= 1.05 && h <= 0.85 }))
-		ratio("faster, with fewer engine-hours", shareOf(func(t, h float64) bool { return t < 1 && h < 1 }))
-		ratio("slower, with more engine-hours", shareOf(func(t, h float64) bool { return t > 1 && h > 1 }))
+		return fmt.Sprintf("%d to %d", sets[i][0].Seed, sets[i][len(sets[i])-1].Seed)
 	}
-	against("best fixed fleet", best)
-	against("largest fixed fleet", fastest)
-	for _, target := range trial.Targets {
-		against(fmt.Sprintf("queue, target %d", target), queue(target))
+	columns := []column{{"seeds " + first(0) + ", min 1", sets[0], 1},
+		{"held out, " + first(1) + ", min 1", sets[1], 1}, {"the same, min 2", sets[1], 2}}
+	var b strings.Builder
+	row := func(name string, figure func(c column) string) {
+		fmt.Fprintf(&b, "| %s |", name)
+		for _, c := range columns {
+			fmt.Fprintf(&b, " %s |", figure(c))
+		}
+		b.WriteString("\n")
 	}
+	row("", func(c column) string { return c.title })
+	b.WriteString("|---|---:|---:|---:|\n")
+	row("workloads", func(c column) string { return fmt.Sprint(len(c.all)) })
+	against(row, "best fixed fleet", func(int) policy { return best })
+	row("of what it takes longer together: until the first step is done", late)
+	against(row, "largest fixed fleet", func(int) policy { return fastest })
+	for _, target := range []int{trial.Targets[0], trial.Targets[len(trial.Targets)-1]} {
+		name := fmt.Sprintf("queue, target %d, same min", target)
+		against(row, name, func(least int) policy { return queue(least, target) })
+	}
+	courseRows(row)
+	return b.String()
+}
+
+// against adds the rows that compare starvation with another policy.
+func against(row func(string, func(column) string), name string, other func(least int) policy) {
+	ratio := func(what string, figure func(r trial.Ratios) string) {
+		row(what, func(c column) string { return figure(trial.Against(c.all, starvation(c.least), other(c.least))) })
+	}
+	ratio("**starvation / "+name+"**: total time, mean", func(r trial.Ratios) string { return three(trial.Mean(r.Time)) })
+	ratio("median, 95th percentile", func(r trial.Ratios) string {
+		return three(trial.Quantile(r.Time, 0.5)) + ", " + three(trial.Quantile(r.Time, 0.95))
+	})
+	ratio("engine-hours, mean", func(r trial.Ratios) string { return three(trial.Mean(r.Hours)) })
+	row("all workloads together: total time, engine-hours", func(c column) string {
+		sec, hours := trial.Together(c.all, starvation(c.least), other(c.least))
+		return three(sec) + ", " + three(hours)
+	})
+	ratio("at most 5 % slower", shareOf(func(t, _ float64) bool { return t <= 1.05 }))
+	ratio("at most 85 % of the engine-hours", shareOf(func(_, h float64) bool { return h <= 0.85 }))
+	ratio("both", shareOf(func(t, h float64) bool { return t <= 1.05 && h <= 0.85 }))
+	ratio("faster, with fewer engine-hours", shareOf(func(t, h float64) bool { return t < 1 && h < 1 }))
+	ratio("slower, with more engine-hours", shareOf(func(t, h float64) bool { return t > 1 && h > 1 }))
+}
+
+// courseRows adds the rows of what starvation did.
+func courseRows(row func(string, func(column) string)) {
 	course := func(name string, figure func(c trial.Course) string) {
-		row(name, func(all []trial.Comparison) string { return figure(trial.Courses(all)) })
+		row(name, func(c column) string { return figure(trial.Courses(c.all, c.least)) })
 	}
 	course("**what starvation did**: purchases", func(c trial.Course) string { return fmt.Sprint(c.Purchases) })
 	course("of these before step 0", func(c trial.Course) string { return fmt.Sprint(c.First) })
@@ -94,27 +139,25 @@ func resultTable(sets [2][]trial.Comparison) string {
 	course("changes of one direction within a cold start", func(c trial.Course) string { return fmt.Sprint(c.Flaps) })
 	course("shortest time between two changes, in cold starts",
 		func(c trial.Course) string { return three(c.Shortest) })
-	return b.String()
 }
 
-// together is the sums of starvation over all workloads, as shares of another policy's.
-func together(all []trial.Comparison, other func(*trial.Comparison) trial.Summary) string {
-	var sec, hours, otherSec, otherHours float64
-	for i := range all {
-		s, o := all[i].Starvation, other(&all[i])
-		sec, hours = sec+s.Sec, hours+s.Hours
-		otherSec, otherHours = otherSec+o.Sec, otherHours+o.Hours
+// late is how much of what starvation takes longer than the best fixed fleet is before the first step is done.
+func late(c column) string {
+	first, whole := 0.0, 0.0
+	for i := range c.all {
+		s, f := starvation(c.least)(&c.all[i]), best(&c.all[i])
+		first, whole = first+s.FirstSec-f.FirstSec, whole+s.Sec-f.Sec
 	}
-	return three(sec/otherSec) + ", " + three(hours/otherHours)
+	return units.Percent(first / whole)
 }
 
 // needless is the purchases after the first step in runs that need one engine, and how many such runs there are.
-func needless(all []trial.Comparison) string {
+func needless(of column) string {
 	purchases, runs := 0, 0
-	for i := range all {
-		if c := &all[i]; c.Best.Engines == 1 {
+	for i := range of.all {
+		if c := &of.all[i]; c.Best().Engines == 1 {
 			runs++
-			purchases += c.Course.Purchases - c.Course.First
+			purchases += c.From[of.least].Course.Purchases - c.From[of.least].Course.First
 		}
 	}
 	return fmt.Sprintf("%d in %d runs", purchases, runs)
@@ -129,7 +172,7 @@ func three(v float64) string { return fmt.Sprintf("%.3f", v) }
 // kindTable compares with the best fixed fleet by kinds of runs.
 func kindTable(all []trial.Comparison) string {
 	var b strings.Builder
-	b.WriteString("Held-out runs by kind, as shares of the best fixed fleet:\n\n")
+	b.WriteString("Held-out runs by kind, min 1, as shares of the best fixed fleet:\n\n")
 	b.WriteString("| runs | number | engines, best fixed fleet | starvation, mean | total time | engine-hours |\n")
 	b.WriteString("|---|---:|---:|---:|---:|---:|\n")
 	line := func(name string, holds func(*trial.Comparison) bool) {
@@ -138,10 +181,10 @@ func kindTable(all []trial.Comparison) string {
 		for i := range all {
 			if c := &all[i]; holds(c) {
 				some = append(some, *c)
-				fixed, scaled = append(fixed, c.Best.MeanEngines), append(scaled, c.Starvation.MeanEngines)
+				fixed, scaled = append(fixed, c.Best().MeanEngines), append(scaled, starvation(1)(c).MeanEngines)
 			}
 		}
-		r := trial.Against(some, starvation, best)
+		r := trial.Against(some, starvation(1), best)
 		fmt.Fprintf(&b, "| %s | %d | %.2f | %.2f | %.3f | %.3f |\n", name, len(some), trial.Mean(fixed),
 			trial.Mean(scaled), trial.Mean(r.Time), trial.Mean(r.Hours))
 	}
@@ -154,34 +197,9 @@ func kindTable(all []trial.Comparison) string {
 		from, to int
 	}{{"best fixed fleet: 1 engine", 1, 1}, {"2 engines", 2, 2}, {"3 or 4", 3, 4}, {"5 and more", 5, trial.Most}} {
 		line(size.name, func(c *trial.Comparison) bool {
-			return c.Best.Engines >= size.from && c.Best.Engines <= size.to
+			n := c.Best().Engines
+			return n >= size.from && n <= size.to
 		})
 	}
 	return b.String()
-}
-
-// writeFigure draws every workload as one dot for each policy.
-func writeFigure(all []trial.Comparison, path string) error {
-	c := chart.Chart{Title: "Total time and engine-hours, as shares of the best fixed fleet",
-		Subtitle: fmt.Sprintf("%d held-out workloads; a dot is one workload under one policy", len(all)),
-		X:        chart.Axis{Label: "engine-hours, share of the best fixed fleet's", Log: true},
-		Y:        chart.Axis{Label: "total time, share of the best fixed fleet's", Log: true},
-		Guides:   []chart.Guide{{At: 1.05, Label: "5 % slower"}, {At: 0.85, Vertical: true, Label: "85 %"}}}
-	dots := func(name string, policy func(*trial.Comparison) trial.Summary, context bool) {
-		r := trial.Against(all, policy, best)
-		s := chart.Series{Name: name, Mark: chart.Dots, Context: context}
-		for i := range r.Time {
-			s.Points = append(s.Points, chart.Point{X: r.Hours[i], Y: r.Time[i]})
-		}
-		c.Series = append(c.Series, s)
-	}
-	for _, target := range trial.Targets {
-		dots(fmt.Sprintf("queue, target %d", target), queue(target), false)
-	}
-	dots("starvation", starvation, false)
-	var svg bytes.Buffer
-	if err := c.WriteSVG(&svg); err != nil {
-		return err
-	}
-	return os.WriteFile(path, svg.Bytes(), 0o644)
 }

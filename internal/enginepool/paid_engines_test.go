@@ -1,0 +1,68 @@
+package enginepool
+
+import (
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/provider"
+	"github.com/millrace/millrace/internal/scaling"
+)
+
+// An engine that was refused, or waits for a machine, is counted, and costs nothing.
+func TestEnginesThatNeverRanAreNotPaidFor(t *testing.T) {
+	t.Parallel()
+	served := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	engine := func(phase Phase, state provider.State) Owned {
+		return Owned{Engine: Engine{Phase: phase, Instance: provider.Instance{State: state}}}
+	}
+	lost := engine(Serving, provider.Failed)
+	lost.ServedAt = served
+	for _, tt := range []struct {
+		name string
+		e    Owned
+		want int
+	}{
+		{"refused", engine(Starting, ""), 0},
+		{"waits for a machine", engine(Starting, provider.Pending), 0},
+		{"starts", engine(Starting, provider.Running), 1},
+		{"died while it started", engine(Stopping, provider.Failed), 0},
+		{"refused, and stopped", engine(Stopping, ""), 0},
+		{"serves", engine(Serving, provider.Running), 1},
+		{"ends", engine(Draining, provider.Ending), 1},
+		{"has served, and is not known to be gone", lost, 1},
+	} {
+		s := State{Engines: []Owned{tt.e}}
+		if got := s.Count().Paid(); got != tt.want {
+			t.Errorf("%s: %d are paid for, want %d", tt.name, got, tt.want)
+		}
+	}
+	m, err := scaling.New(scaling.Config{Policy: scaling.Fixed, Engines: 2, Max: 4, Price: 3600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sec := range 3 {
+		m.Handle(scaling.Sample{At: served.Add(time.Duration(sec) * time.Second), Sec: 1,
+			Engines: scaling.Engines{Serving: 1, Starting: 1, Unpaid: 1}})
+	}
+	if m.Cost < 2.999 || m.Cost > 3.001 {
+		t.Errorf("3 s of one engine that serves and one that was refused cost %g $, want 3", m.Cost)
+	}
+}
+
+// A provider's fault says once what was done.
+func TestTroubleSaysOnceWhatWasDone(t *testing.T) {
+	t.Parallel()
+	p := New()
+	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	p.Handle(Seen{At: at, Wanted: 1})
+	p.Handle(Seen{At: at.Add(time.Second), Wanted: 1,
+		Results: []Result{{Do: DoStart, ID: IDOf(1), Fault: "start engine scaled-1: no quota"}}})
+	if want := "start scaled-1: no quota"; p.Trouble != want || p.Engines[0].Reason != "no quota" {
+		t.Errorf("trouble %q, reason %q; want %q", p.Trouble, p.Engines[0].Reason, want)
+	}
+	p = New()
+	p.Handle(Seen{At: at, ListFault: "list engines: no answer"})
+	if want := "list engines: no answer"; p.Trouble != want {
+		t.Errorf("trouble %q; want %q", p.Trouble, want)
+	}
+}
