@@ -68,13 +68,13 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 	f.Int64Var(&cfg.Seed, "seed", 0, "of the schedule; 0 draws one")
 	f.DurationVar(&cfg.Every, "every", crashtest.DefaultEvery, "one fault in each such time")
 	f.StringVar((*string)(&cfg.Deck), "schedule", string(crashtest.Processes),
-		"what is broken: processes or names")
+		"what is broken: processes, names, or scaling of the fleet")
 	f.StringVar((*string)(&cfg.Layout), "redis", string(crashtest.Single),
 		"which nodes Redis is made of: single, sentinel (a master and a replica) or cluster (three masters with a "+
 			"replica each)")
 	f.StringSliceVar(&only, "only", nil, "only these kinds of faults, with commas between, such as stale-redis")
-	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds of names and ends, on a machine that does other "+
-		"work meanwhile")
+	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds of names, ends and scaling, on a machine that does "+
+		"other work meanwhile")
 	trial.add(f)
 	cmd.AddCommand(newChaosTrainerCommand(env))
 	return cmd

@@ -195,13 +195,14 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		s.say("run %d (%s): %d steps in %d lines, %d violations so far (%s)",
 			i, outcome.plan.cfg.Shape, report.Summary.Steps, len(outcome.journal), len(report.Violations),
 			time.Since(began).Round(time.Second))
+		injector.checkScaling(ctx, int(cfg.Seed+int64(i))%(mostBought+1))
 		if cfg.Lose || over(done) && outcome.plan.last() || len(report.Violations) > 0 {
 			break
 		}
 	}
 	stopInjecting()
 	<-done
-	injector.checkScaling(ctx)
+	injector.finishScaling(ctx)
 	report.finish(injector, s.recorder, watch)
 	return report, ctx.Err()
 }

@@ -34,8 +34,8 @@ func TestNothingIsLostUnderFaults(t *testing.T) {
 	untilEnough(t, cfg, enough)
 }
 
-// untilEnough runs a schedule, and again with other seeds while too little happened to prove anything: on a slow
-// machine a fault may find nothing to break. What was promised must hold each time.
+// untilEnough runs a schedule, and again with other seeds and for longer while too little happened to prove anything:
+// on a slow machine a fault may find nothing to break, and takes longer. What was promised must hold each time.
 func untilEnough(t *testing.T, cfg crashtest.Config, enough func(crashtest.Report) bool) {
 	t.Helper()
 	const tries = 3
@@ -57,6 +57,7 @@ func untilEnough(t *testing.T, cfg crashtest.Config, enough func(crashtest.Repor
 			return
 		}
 		t.Logf("too little happened to prove anything: %+v", report)
+		cfg.Duration += cfg.Duration / 2
 	}
 	t.Errorf("too little happened in %d schedules to prove anything", tries)
 }

@@ -28,6 +28,9 @@ type injector struct {
 
 	deleted *injected  // a name that has not come back yet
 	fault   sync.Mutex // held from a fault until the run has gone on
+
+	rested time.Duration // since the last fault, without one
+	exact  int           // how often there were exactly as many engines as were wanted
 }
 
 // injected is a fault that was done, and when.
@@ -67,7 +70,17 @@ func (in *injector) run(ctx context.Context, schedule *Schedule, duration time.D
 			return
 		}
 		in.one(ctx, f)
+		began = began.Add(in.takeRest())
 	}
+}
+
+// takeRest is for how long there were no faults since it was asked last: the schedule goes on where it was.
+func (in *injector) takeRest() time.Duration {
+	in.fault.Lock()
+	defer in.fault.Unlock()
+	d := in.rested
+	in.rested = 0
+	return d
 }
 
 // one does one fault at a moment at which it costs something, and takes it back.
@@ -82,6 +95,7 @@ func (in *injector) one(ctx context.Context, f Fault) {
 	run, account := in.watch.now()
 	d := injected{Fault: f, when: time.Now(), generation: int64(account.Generation), run: run,
 		claimable: account.ClaimedTo > 0}
+	in.changeWanted(ctx, f)
 	back, err := in.inject(ctx, f)
 	if err != nil {
 		in.service.say("  not done: %s: %v", f, err)
@@ -150,8 +164,9 @@ func (in *injector) inject(ctx context.Context, f Fault) (back func(), err error
 	case TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, HangLoad, EnginesOutage, PublishAgain, PublishOther,
 		SecondDeployment, EndWorker:
 		return in.nameFault(ctx, f)
-	case ScaleUp, ScaleDown, KillWhileStarting:
-		return nil, in.scalingFault(ctx, f)
+	}
+	if f.Kind.ofScaling() {
+		return in.scalingFault(ctx, f)
 	}
 	verb, rest, _ := strings.Cut(string(f.Kind), "-")
 	switch verb {
@@ -228,6 +243,7 @@ func (in *injector) killAll() error {
 		}
 		killed++
 	}
+	in.service.bought.killBought()
 	if killed == 0 {
 		return last
 	}
@@ -246,7 +262,7 @@ func (in *injector) redis(ctx context.Context, f Fault) (back func(), err error)
 	switch f.Kind {
 	case FullRedis, SlowRedis:
 		return in.slowOrFull(ctx, f)
-	case StaleRedis, TornRedis, SnapshotRedis:
+	case StaleRedis, StaleNode, TornRedis, SnapshotRedis:
 		return in.putRedisBack(ctx, f)
 	case Failover:
 		return in.failOver(ctx, f)

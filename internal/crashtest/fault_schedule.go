@@ -54,6 +54,10 @@ const (
 	TornRedis     Kind = "torn-redis"
 	SnapshotRedis Kind = "snapshot-redis"
 
+	// StaleNode is StaleRedis of a node of a Cluster that does not have the run's account: the fleet, the index of runs,
+	// events or games go back alone.
+	StaleNode Kind = "stale-node"
+
 	// Failover lets the master's replica fall behind and stops the master: the replica is promoted, by Sentinel or by the
 	// other masters of a Cluster. The old master wakes up beside it, or is killed and comes up again.
 	Failover Kind = "failover"
@@ -115,13 +119,13 @@ func (d Deck) Kinds(redis Layout) []Kind {
 	case Names:
 		return NameKinds()
 	case Scaling:
-		return ScalingKinds()
+		return ScalingKinds(redis)
 	}
 	switch redis {
 	case Sentinel:
 		return append(withoutLinksToRedis(), Failover, Failover, SplitRedis, SplitRedis)
 	case Cluster:
-		return append(withoutLinksToRedis(), Failover, Failover, MoveSlot, MoveSlot, MoveSlot)
+		return append(withoutLinksToRedis(), StaleNode, StaleNode, Failover, Failover, MoveSlot, MoveSlot, MoveSlot)
 	}
 	return Kinds()
 }
@@ -213,9 +217,10 @@ func (s *Schedule) Next() Fault {
 	f.At = time.Duration(part * (float64(s.slot) + 0.15*s.rng.Float64()))
 	hold := time.Duration(part * (0.2 + 0.55*s.rng.Float64()))
 	index := s.rng.IntN(1 << 16)
+	f.Chance = index
 	s.slot++
 	switch f.Kind {
-	case KillWorker, StopWorker, EndWorker, CutWorkerRedis, CutWorkerTemporal, HangWorkerRedis:
+	case KillWorker, StopWorker, EndWorker, FreezeWorker, CutWorkerRedis, CutWorkerTemporal, HangWorkerRedis:
 		f.Index = index % s.workers
 	case KillEngine, StopEngine, CutWorkerEngine, HangWorkerEngine, HangLoad:
 		f.Index = index % s.engines
@@ -229,16 +234,29 @@ func (s *Schedule) Next() Fault {
 	case TemporalOutage:
 		f.Hold = time.Duration(part * (6 + 2*s.rng.Float64()))
 		s.slot += s.slots(f.Hold)
-	case MoveSlot, ScaleUp, ScaleDown, KillWhileStarting:
-		f.Hold, f.Chance = 0, index
-	case StaleRedis, TornRedis, SnapshotRedis, Failover, SplitRedis:
-		f.Chance = index
+	case MoveSlot, ScaleUp, ScaleDown, KillWhileStarting, TerminateScaling:
+	case KillReady, KillDraining: // an engine comes into a phase before
+		s.slot += 2 * quiet
+	case FreezeWorker, FailProvider, HangProvider, FailStarts:
+		f.Hold = scalingHold(f.Kind, s.rng.Float64())
+		s.slot += s.slots(f.Hold)
+	case StaleRedis, StaleNode, TornRedis, SnapshotRedis, Failover, SplitRedis:
 		f.Hold = time.Duration(part * (0.5 + s.rng.Float64()))
 		s.slot += 2
 	default:
 		f.Hold = hold
 	}
 	return f
+}
+
+// scalingHold is how long a fault of the deck of scaling lasts: longer than a look of scaling may take, or than the
+// heartbeat of what does something about an engine.
+func scalingHold(k Kind, chance float64) time.Duration {
+	least, most := 7*time.Second, 14*time.Second
+	if k == HangProvider {
+		least, most = 5*time.Second, 40*time.Second // a list may take 30 s
+	}
+	return least + time.Duration(chance*float64(most-least))
 }
 
 // enginesUnavailable is long enough for all engines to be taken for lost.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -39,6 +40,11 @@ func (in *injector) putRedisBack(ctx context.Context, f Fault) (back func(), err
 		return nil, err
 	}
 	node, err := in.service.masterOf(ctx, b.p)
+	if err == nil && f.Kind == StaleNode {
+		other, fault := in.service.otherMaster(ctx, node, rand.New(rand.NewPCG(uint64(f.Chance), 0x57A1)))
+		err = errors.Join(fault, node.Close())
+		node = other
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +56,12 @@ func (in *injector) putRedisBack(ctx context.Context, f Fault) (back func(), err
 	return func() {
 		defer node.Close()
 		in.awaitSomethingTold(ctx, b.p, b.serial)
+		if f.Kind == StaleNode {
+			if _, err := in.comeBack(ctx, f, o, b.p); err != nil && ctx.Err() == nil {
+				in.complain("put %s back: %v", node.name, err)
+			}
+			return // the account has lost nothing: the run must go on
+		}
 		serial, err := in.leaveNote(ctx, &b)
 		if err != nil {
 			in.service.say("  %s does not come back older: %v", node.name, err)

@@ -16,8 +16,12 @@ func TestEnginesAreBoughtOnceUnderFaults(t *testing.T) {
 		t.Skip("takes minutes; make test-scaling-faults runs it")
 	}
 	cfg := crashtest.Config{
-		Deck: crashtest.Scaling, Seed: 4, Duration: 40 * time.Second, Every: 4 * time.Second, Patience: 4,
+		Deck: crashtest.Scaling, Seed: 4, Duration: 60 * time.Second, Every: 4 * time.Second, Patience: 4,
 		Dir: t.TempDir(), Log: t.Output(),
+		Only: []crashtest.Kind{
+			crashtest.ScaleUp, crashtest.ScaleDown, crashtest.KillWhileStarting, crashtest.KillReady, crashtest.KillDraining,
+			crashtest.KillWorker, crashtest.StaleRedis,
+		},
 		Run: crashtest.RunConfig{
 			Steps: 16, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 500 * time.Millisecond, Checkpoint: 3,
 			Shape: crashtest.NoZeroVariance,
