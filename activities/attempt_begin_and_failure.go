@@ -46,8 +46,8 @@ func (at *attempt) begin(ctx context.Context) (finished bool, err error) {
 }
 
 // failed reports how the attempt ended without a result, and returns that as Temporal understands it. That a worker is
-// being stopped is nobody's failure, nor that no engine serves its model: the game goes on elsewhere, or later, and it
-// is not held against it.
+// being stopped is nobody's failure, nor that no engine serves its model, or none serves yet: the game goes on
+// elsewhere, or later, and it is not held against it.
 func (at *attempt) failed(ctx context.Context, err error) error {
 	if errors.Is(err, errTakenOver) {
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(rollout.CodeSuperseded),
@@ -77,6 +77,9 @@ func (at *attempt) failed(ctx context.Context, err error) error {
 			at.report(code, err, false)
 		}
 		at.excuse(ctx, at.number)
+		return typedAfter(err, restUnserved(at.excused))
+	case (code == rollout.CodeNoEngine || code == rollout.CodePhaseDeadline) && at.awaitedFleet():
+		at.excuse(ctx, at.number) // the fleet takes longer to wake than a request, or a phase, may wait
 		return typedAfter(err, restUnserved(at.excused))
 	case at.counted >= maxAttempts && !final(err):
 		err = rollout.Fail(rollout.GameFault, code, fmt.Errorf("given up after %d attempts: %w", at.counted, err))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/adapterfiles"
+	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
@@ -35,6 +36,8 @@ type Fleet interface {
 	History(ctx context.Context) (string, error)
 	DoubtLoads(ctx context.Context) error
 	Keep(ctx context.Context, beat func()) error
+	// Scaled is what is told of a fleet that is scaled now; nil: it is not.
+	Scaled(ctx context.Context) (*enginepool.View, error)
 	// EndScaling says that nobody scales the fleet any more.
 	EndScaling(ctx context.Context, at time.Time) error
 }

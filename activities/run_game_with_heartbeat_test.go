@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -20,8 +19,10 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/tictactoe"
 )
@@ -184,9 +185,20 @@ func (g moodyGame) Act(answers map[string]string) (episode.Outcome, error) {
 type oneEngine struct {
 	Fleet
 	serves string
+	starts bool // it was bought, and does not answer yet
+}
+
+func (o *oneEngine) Scaled(context.Context) (*enginepool.View, error) {
+	if !o.starts {
+		return nil, nil //nolint:nilnil // nobody scales the fleet
+	}
+	return &enginepool.View{Provider: "process", Wanted: 1, Actual: scaling.Engines{Starting: 1}}, nil
 }
 
 func (o *oneEngine) List(context.Context) ([]rollout.Engine, error) {
+	if o.starts {
+		return []rollout.Engine{{ID: "e1", State: rollout.EngineJoining}}, nil
+	}
 	return []rollout.Engine{{ID: "e1", State: rollout.EngineReady, Models: []string{o.serves}}}, nil
 }
 
@@ -482,29 +494,6 @@ func TestFencedGamesAreCancelledOrSuperseded(t *testing.T) {
 					t.Errorf("attempts that did not fail are counted as failed: %v", s.buffer.failed)
 				}
 			})
-		})
-	}
-}
-
-// A game whose model no engine serves gives its slot back soon and rests longer each time, however often; it says
-// so once, and none of its attempts is held against it.
-func TestGameThatNoEngineServesRests(t *testing.T) {
-	for excused, rest := range map[int]time.Duration{0: 2 * time.Second, 2: 8 * time.Second, 50: 30 * time.Second} {
-		onStandOf(t, fmt.Sprintf("after %d times", excused), time.Hour, func(s *stand) {
-			s.fleet.serves = "bass"
-			s.buffer.begun = buffer.Attempt{Number: excused + 1, Counted: 1, Excused: excused}
-			err := s.play()
-			wantCode(t, err, rollout.CodeUnserved, false)
-			var app *temporal.ApplicationError
-			if !errors.As(err, &app) || app.NextRetryDelay() != rest {
-				t.Errorf("got %v, want a rest of %v", err, rest)
-			}
-			if took := time.Since(s.began); took > 20*time.Second {
-				t.Errorf("it held its slot for %v", took)
-			}
-			if told := len(s.events); told != 1 && excused == 0 || told != 0 && excused > 0 || s.buffer.excused != 1 {
-				t.Errorf("after %d times: %d events, %d excused", excused, told, s.buffer.excused)
-			}
 		})
 	}
 }

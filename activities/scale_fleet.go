@@ -83,6 +83,8 @@ type ScaleResult struct {
 	// Troubled says that the provider's trouble began or ended.
 	Troubled bool             `json:"troubled,omitempty"`
 	LookIn   rollout.Duration `json:"look_in"` // until the next look
+	// Overrides are what an operator had set in the life of the workflow before, which was lost.
+	Overrides scaling.Overrides `json:"overrides,omitempty"`
 }
 
 // decisionsKept is how many decisions are told with the newest.
@@ -122,40 +124,55 @@ type scalingLook struct {
 	result  ScaleResult
 }
 
-// begin goes on with what is remembered. Where nothing is, what was told last says how many ids were given out, and
-// how many engines were wanted: they are still there.
+// begin goes on with what is remembered. Where nothing is, what was told last is: how many ids were given out and how
+// many engines were wanted, which are still there, what they have cost, and what an operator had set.
 func (l *scalingLook) begin(ctx context.Context) (err error) {
 	bought, all, err := l.Fleet.Bought(ctx)
 	if err != nil {
 		return err
 	}
 	l.bought, l.others = bought, fleetsample.Others(all)
+	if l.State.Machine == nil {
+		return l.beginAgain(ctx)
+	}
 	settings := l.Overrides.Over(l.Configured.Config)
-	if l.State.Machine != nil {
-		if l.machine, err = scaling.Restore(*l.State.Machine); err == nil {
-			l.pool, err = enginepool.Restore(l.State.Pool)
-		}
-		if err == nil && l.machine.Config != settings {
-			l.take(l.machine.Handle(scaling.Set{At: l.now, Config: settings}))
-		}
+	if l.machine, err = scaling.Restore(*l.State.Machine); err == nil {
+		l.pool, err = enginepool.Restore(l.State.Pool)
+	}
+	if err == nil && l.machine.Config != settings {
+		l.take(l.machine.Handle(scaling.Set{At: l.now, Config: settings}))
+	}
+	return err
+}
+
+// beginAgain begins with what was told last: this workflow is the first, or the one before it was lost.
+func (l *scalingLook) beginAgain(ctx context.Context) error {
+	last, scaled, err := l.Fleet.Scaling(ctx)
+	if err != nil {
 		return err
 	}
+	if scaled && len(l.Overrides) == 0 {
+		// They hold until the configuration says something else.
+		set := scaling.OverridesIn(last.Settings, last.Set)
+		if set.Check(l.Configured.Config) == nil && set.Over(l.Configured.Config) == last.Settings {
+			l.Overrides, l.result.Overrides = set, set
+		}
+	}
+	settings := l.Overrides.Over(l.Configured.Config)
 	if l.machine, err = scaling.New(settings); err != nil {
 		return rollout.Fail(rollout.Permanent, rollout.CodeInternal, err)
 	}
 	l.pool = enginepool.New()
-	last, scaled, err := l.Fleet.Scaling(ctx)
-	if err != nil || !scaled {
-		return err
+	if !scaled {
+		return nil
 	}
-	l.pool.Started = last.Started
+	l.pool.Started, l.machine.Cost = last.Started, last.Cost
 	if n := len(last.Decisions); n > 0 {
 		l.machine.Decisions = last.Decisions[n-1].No
 		l.State.Decisions, l.State.Measured = last.Decisions, last.Measured
 	}
-	if settings.Policy != scaling.Fixed {
-		l.machine.Wanted = min(max(last.Wanted, l.machine.Wanted), settings.Max)
-	}
+	l.machine.Wanted = last.Wanted
+	l.take(l.machine.Handle(scaling.Set{At: l.now, Config: settings})) // another number by now is a decision
 	return nil
 }
 

@@ -23,10 +23,25 @@ type servedModels struct {
 	mu     sync.Mutex
 	at     time.Time
 	models map[string]bool
+	// awaits is a fleet that wakes: nobody knows yet what it serves. awaitedAt is when it did so last.
+	awaits    bool
+	awaitedAt time.Time
+}
+
+// awaitedFor is for how long a fleet that woke still is why a game could not go on.
+const awaitedFor = 30 * time.Second
+
+// awaitedFleet reports whether games have waited for a fleet that wakes until just now.
+func (a *Activities) awaitedFleet() bool {
+	s := &a.servedModels
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.awaitedAt.IsZero() && a.Now().Sub(s.awaitedAt) < awaitedFor
 }
 
 // unserved is why a game need not wait in its slot: no engine serves a model that it asks for. It is nil while that is
-// not known, and for games whose attempts Temporal bounds, as earlier versions had it.
+// not known, for a fleet that wakes, whose engines all games wait for, and for games whose attempts Temporal bounds, as
+// earlier versions had it.
 func (at *attempt) unserved(ctx context.Context) error {
 	if policy := activity.GetInfo(ctx).RetryPolicy; policy != nil && policy.MaximumAttempts > 1 {
 		return nil
@@ -41,7 +56,7 @@ func (at *attempt) unserved(ctx context.Context) error {
 	return nil
 }
 
-// serves reports whether an engine that answers serves a model or adapter.
+// serves reports whether an engine that answers serves a model or adapter, or may when it has started.
 func (a *Activities) serves(ctx context.Context, model string) (bool, error) {
 	s := &a.servedModels
 	s.mu.Lock()
@@ -51,7 +66,14 @@ func (a *Activities) serves(ctx context.Context, model string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		s.at, s.models = now, map[string]bool{}
+		view, err := a.Fleet.Scaled(ctx)
+		if err != nil {
+			return false, err
+		}
+		s.at, s.awaits, s.models = now, view.Awaits(engines), map[string]bool{}
+		if s.awaits {
+			s.awaitedAt = now
+		}
 		for _, e := range engines {
 			if e.State == rollout.EngineLost {
 				continue
@@ -63,5 +85,5 @@ func (a *Activities) serves(ctx context.Context, model string) (bool, error) {
 			}
 		}
 	}
-	return s.models[model], nil
+	return s.awaits || s.models[model], nil
 }

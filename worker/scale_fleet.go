@@ -1,9 +1,13 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	sdkworker "go.temporal.io/sdk/worker"
@@ -12,20 +16,24 @@ import (
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/fleetsample"
+	engineprocess "github.com/millrace/millrace/internal/provider/process"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
 // fleetScaling is a worker's part in scaling the fleet.
 type fleetScaling struct {
-	conns      *connections.Set
-	acts       *activities.Scaling      // nil: its configuration has no section `scaling`
+	conns    *connections.Set
+	acts     *activities.Scaling // nil: its configuration has no section `scaling`
+	changed  chan struct{}       // the section says something else than it did; buffered, so that nobody waits
+	unscaled time.Time           // since when no worker's configuration scales the fleet; zero: one's does
+
+	mu         sync.Mutex
 	config     activities.ScalingConfig // what its configuration says
-	configured bool                     // the workflow has been told
-	unscaled   time.Time                // since when no worker's configuration scales the fleet; zero: one's does
+	configured bool                     // the workflow has been told that
 }
 
 func newFleetScaling(cfg config.Service, b *connections.Set) (*fleetScaling, error) {
-	s := &fleetScaling{conns: b}
+	s := &fleetScaling{conns: b, changed: make(chan struct{}, 1)}
 	if cfg.Scaling == nil {
 		return s, nil
 	}
@@ -38,9 +46,11 @@ func newFleetScaling(cfg config.Service, b *connections.Set) (*fleetScaling, err
 		if host, err = os.Hostname(); err != nil {
 			return nil, err
 		}
+		warnOfOrphans(*cfg.Scaling.Process, engineOwner(cfg), b.Log)
 	}
 	if provider != nil { // which knows its engines by this name: workers with another one must not look for them
-		host = strings.TrimPrefix(host+"/"+connections.DeploymentName(cfg), "/")
+		host = strings.TrimPrefix(host+"/"+engineOwner(cfg), "/")
+		b.Log.Info("engines are got and given back", "provider", cfg.Scaling.Provider, "deployment", engineOwner(cfg))
 	}
 	s.config = activities.ScalingConfig{
 		Provider: string(cfg.Scaling.Provider), Window: cfg.Scaling.Window, Config: cfg.Scaling.Config,
@@ -54,6 +64,24 @@ func newFleetScaling(cfg config.Service, b *connections.Set) (*fleetScaling, err
 	return s, nil
 }
 
+// warnOfOrphans names engines of this host that nobody looks after: they use GPUs, and cost money.
+func warnOfOrphans(cfg engineprocess.Config, owner string, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	dir := cmp.Or(cfg.StateDir, engineprocess.DefaultStateDir(os.Getenv))
+	all, err := engineprocess.Deployments(ctx, dir)
+	if err != nil {
+		return // the provider's own calls say so
+	}
+	for _, d := range all {
+		if !d.HasWorker && d.Name != owner {
+			log.Warn("engines of another deployment are on this host, and no worker looks after them: see millrace engine "+
+				"orphans; if they are this deployment's, under an earlier address or prefix of its Redis, set "+
+				"scaling.deployment to that name", "deployment", d.Name, "engines", len(d.Engines), "state_dir", dir)
+		}
+	}
+}
+
 // worker is the Temporal worker of what touches the provider; nil: this process has none.
 func (s *fleetScaling) worker(options sdkworker.Options) sdkworker.Worker {
 	if s.acts == nil {
@@ -65,20 +93,85 @@ func (s *fleetScaling) worker(options sdkworker.Options) sdkworker.Worker {
 	return w
 }
 
-// unscaledFor is how long no worker's configuration must scale the fleet until scaling ends: workers are restarted.
-const unscaledFor = time.Minute
+// take takes up what the section says now, as far as it is taken up while the process runs: all but the provider.
+func (s *fleetScaling) take(cfg config.Service) error {
+	if s.acts == nil || cfg.Scaling == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.config
+	next.Window, next.Config = cfg.Scaling.Window, cfg.Scaling.Config
+	if next == s.config {
+		return nil
+	}
+	s.config, s.configured = next, false
+	select {
+	case s.changed <- struct{}{}:
+	default: // one is enough
+	}
+	return nil
+}
+
+// told is what the configuration says, and whether the workflow has been told that.
+func (s *fleetScaling) told() (activities.ScalingConfig, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.config, s.configured
+}
+
+// silentFor is how long nothing must have been told of scaling until a worker says again that it scales.
+const silentFor = time.Minute
 
 // ensure sees to it that the workflow that scales the fleet runs by this worker's configuration, or ends when no
 // worker's has the section any more.
 func (s *fleetScaling) ensure(ctx context.Context) error {
-	if s.acts != nil {
-		if err := s.conns.Control.EnsureScaling(ctx, s.config); err != nil || s.configured {
-			return err
-		}
-		err := s.conns.Control.ConfigureScaling(ctx, s.config)
-		s.configured = err == nil
+	if s.acts == nil {
+		return s.endUnscaled(ctx)
+	}
+	cfg, configured := s.told()
+	if err := s.conns.Control.EnsureScaling(ctx, cfg); err != nil {
 		return err
 	}
+	if configured {
+		goesOn, err := s.goesOn(ctx, cfg)
+		if err != nil || goesOn {
+			return err
+		}
+	}
+	if err := s.conns.Control.ConfigureScaling(ctx, cfg); err != nil {
+		if rollout.Refused(err, rollout.Conflict) { // engines are got elsewhere
+			n, fault := stopLeftovers(ctx, s.acts.Provider, s.conns.Registry)
+			if n > 0 {
+				s.conns.Log.Warn("engines that were left by an earlier configuration of scaling are stopped", "engines", n)
+			}
+			return errors.Join(err, fault)
+		}
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.configured = s.config == cfg // it may have changed meanwhile
+	return nil
+}
+
+// goesOn reports whether somebody scales the fleet. Scaling has ended where this worker was not heard of for too long:
+// it was frozen, or Redis had forgotten it. Where a Redis that came back older has forgotten that end, what is told is
+// old, or nothing is.
+func (s *fleetScaling) goesOn(ctx context.Context, cfg activities.ScalingConfig) (bool, error) {
+	view, scaled, err := s.conns.Registry.Scaling(ctx)
+	if err != nil {
+		return false, err
+	}
+	silent := time.Since(view.At) > silentFor+3*cfg.Window.Std()
+	return scaled && view.EndedAt.IsZero() && !silent, nil
+}
+
+// unscaledFor is how long no worker's configuration must scale the fleet until scaling ends: workers are restarted.
+const unscaledFor = time.Minute
+
+// endUnscaled ends scaling when no worker's configuration has the section any more.
+func (s *fleetScaling) endUnscaled(ctx context.Context) error {
 	view, scaled, err := s.conns.Registry.Scaling(ctx)
 	if err != nil || !scaled || !view.EndedAt.IsZero() {
 		return err
@@ -98,7 +191,10 @@ func (s *fleetScaling) ensure(ctx context.Context) error {
 		s.unscaled = now
 	case now.Sub(s.unscaled) >= unscaledFor:
 		s.conns.Log.Warn("no worker's configuration has a section scaling any more; engines are left as they are")
-		return s.conns.Control.EndScaling(ctx)
+		if err := s.conns.Control.EndScaling(ctx); err != nil {
+			return err
+		}
+		return s.conns.Registry.EndScaling(ctx, now.UTC()) // one that rests already does not say so again
 	}
 	return nil
 }

@@ -141,8 +141,11 @@ func keepKeepers(ctx context.Context, b *connections.Set, scale *fleetScaling) e
 		if err := scale.ensure(ctx); err != nil && ctx.Err() == nil {
 			b.Log.Warn("scale the fleet", "error", err)
 		}
-		if err := retry.Pause(ctx, wait); err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-scale.changed:
+		case <-time.After(wait):
 		}
 	}
 }

@@ -90,6 +90,7 @@ func run(
 	if err != nil {
 		return err
 	}
+	current.OnChange(scale.take)
 	inStep := fleetsync.Sync{
 		Self: self, Playing: acts.GamesInPlay.ByRun, Models: acts.GamesInPlay.ByModel, Workers: b.Workers,
 		Fleet: b.Registry, Runs: b.Buffer, Tokens: b.Tokens, Dispatcher: dispatcher, Log: logger,
@@ -157,7 +158,8 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 				cfg := current.Now()
 				return runkeeper.Retention{For: cfg.Retention.Std(), Runs: cfg.RetentionRuns}
 			},
-			Absent: &runkeeper.AbsentWorkers{Workers: b.Workers, Runs: b.Buffer, Groups: b.Control, Log: logger},
+			Absent: &runkeeper.AbsentWorkers{Workers: b.Workers, Redis: b.Registry, Runs: b.Buffer, Groups: b.Control,
+				Log: logger},
 		},
 	}
 }

@@ -163,7 +163,7 @@ func (c *Client) Publish(
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	err := c.update(ctx, publishTimeout, run, UpdatePublish, &policy, Publication{Version: v, Path: path})
-	if rollout.Refused(err, rollout.Unavailable) && ctx.Err() != nil {
+	if rollout.Refused(err, rollout.Unavailable) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = rollout.Refuse(rollout.Unavailable,
 			"version %d of %s does not serve yet, after %v; publish it again to go on waiting", v, run, publishTimeout)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/episode"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
@@ -164,6 +165,8 @@ func (f *memoryFleet) goBack() {
 	f.histories++
 	f.wanted, f.adapters = nil, nil
 }
+
+func (f *memoryFleet) Scaled(context.Context) (*enginepool.View, error) { return nil, nil }
 
 func (f *memoryFleet) EndScaling(context.Context, time.Time) error { return nil }
 

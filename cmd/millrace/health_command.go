@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -37,8 +38,9 @@ func newHealthCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health [server|worker]",
 		Short: "Ask the server or worker of this machine whether it is ready; for containers and scripts",
-		Long: `Ask the server and the worker of this machine whether they are ready, where their configuration says that they listen: the same
-file and environment variables as theirs. Without an argument whichever is there must be ready; with one, that one must be there.
+		Long: `Ask the server and the worker of this machine whether they are ready, where their configuration says that they
+listen: the same file and environment variables as theirs. Without an argument whichever is there must be ready; with
+one, that one must be there.
 --live asks only whether it lives: the service behind it may be away. No token is needed.
 
 ` + cli.ExitCodesFor(cli.ExitOK, cli.ExitError, cli.ExitUsage, cli.ExitUnavailable),
@@ -93,8 +95,8 @@ func (o healthOptions) run(ctx context.Context, env environment, which string) e
 		env.say("the %s at %s: %s", p.name, p.url, answer)
 	}
 	if asked == 0 {
-		faults = append(faults, fmt.Errorf("no server and no worker of this machine %w where the configuration has them "+
-			"listen; start one, or name it with --address", connections.ErrNoAnswer))
+		faults = append(faults, fmt.Errorf("this machine %w: neither a server nor a worker is where the configuration has "+
+			"them listen; start one, or name it with --address", connections.ErrNoAnswer))
 	}
 	return errors.Join(faults...)
 }
@@ -139,8 +141,8 @@ func reachable(listen string) string {
 }
 
 // ask is what a process answers, which must be 200.
-func (o healthOptions) ask(ctx context.Context, client *http.Client, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+func (o healthOptions) ask(ctx context.Context, client *http.Client, address string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return "", usage("%v", err)
 	}
@@ -149,6 +151,9 @@ func (o healthOptions) ask(ctx context.Context, client *http.Client, url string)
 	case errors.Is(err, context.DeadlineExceeded):
 		return "", fmt.Errorf("%w within %s", connections.ErrNoAnswer, o.timeout)
 	case err != nil:
+		if failed := (*url.Error)(nil); errors.As(err, &failed) {
+			err = failed.Err // the address is said already
+		}
 		return "", fmt.Errorf("%w: %w", connections.ErrNoAnswer, err)
 	}
 	defer resp.Body.Close()

@@ -57,7 +57,7 @@ func TestHealth(t *testing.T) {
 	}
 	rewrite(t, configured, "listen: "+nobody+"\nworker: {listen: ''}\n")
 	code, _, said := commanded("health", "-c", configured)
-	if code != 5 || !strings.Contains(said, "no server and no worker") {
+	if code != 5 || !strings.Contains(said, "this machine does not answer: neither") {
 		t.Errorf("nobody is there: exit code %d, %s", code, said)
 	}
 }

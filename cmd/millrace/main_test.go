@@ -66,7 +66,7 @@ func millrace(t *testing.T, args ...string) *process {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		<-p.done
 		if t.Failed() {
-			t.Logf("millrace %s\n%s\n%s", strings.Join(args, " "), strings.Join(p.lines, "\n"), p.stdout.String())
+			t.Logf("millrace %s\n%s\n%s", strings.Join(args, " "), p.said(), p.stdout.String())
 		}
 	})
 	return p
@@ -80,6 +80,13 @@ func (p *process) read(r io.Reader) {
 		p.more = make(chan struct{})
 		p.mu.Unlock()
 	}
+}
+
+// said is what has come of stderr so far; more may follow.
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
 }
 
 // awaitFor bounds the wait for one line, so that a process that hangs is ended and what it said is shown.

@@ -76,7 +76,7 @@ func TestAServerTakesUpItsConfiguration(t *testing.T) {
 	}
 	rewrite(t, file, base+"log_level: debug\n")
 	p.await(`key=log_level was=error is=debug`, n)
-	if text := strings.Join(p.lines, "\n"); strings.Contains(text, "key=listen") {
+	if strings.Contains(p.said(), "key=listen") {
 		t.Error("a key that the command line overrides is reported")
 	}
 }

@@ -106,7 +106,7 @@ Start with:  millrace dev            everything on this machine
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v; see --help", err) })
 	deps := env.clientDeps()
 	root.AddCommand(cli.Commands(deps)...)
-	under(root, "engine").AddCommand(newSimulateEngineCommand(env), newKeepEngineCommand())
+	under(root, "engine").AddCommand(newSimulateEngineCommand(env), newKeepEngineCommand(), newOrphanEnginesCommand(env))
 	root.AddCommand(newChaosCommand(env), newIsolationCommand(env), newPredictCommand(env),
 		newDevCommand(env), newServerCommand(env), newHealthCommand(env),
 		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env), newGameCommand(env),

@@ -74,13 +74,12 @@ func NoWorker(e Evidence) (rollout.Alarm, bool) {
 func noBoughtEngine(e Evidence) (a rollout.Alarm, is bool) {
 	v := e.Scaling
 	ready := func(of rollout.Engine) bool { return of.State == rollout.EngineReady }
-	if v == nil || v.Provider == "advise" || slices.ContainsFunc(e.Engines, ready) {
-		return a, false
-	}
-	if v.Trouble == "" && (v.Wanted == 0 || v.Actual.Starting > 0 || len(e.Engines) == 0) {
+	switch {
+	case v.Awaits(e.Engines):
 		return a, true
-	}
-	if v.Trouble == "" {
+	case v == nil || v.Provider == "advise" || slices.ContainsFunc(e.Engines, ready):
+		return a, false
+	case v.Trouble == "":
 		return a, false // engines that serve nobody: their own states say why
 	}
 	return rollout.Alarm{Code: rollout.AlarmNoEngine, Since: v.TroubleSince,

@@ -13,14 +13,16 @@ import (
 	"github.com/millrace/millrace/internal/scaling"
 )
 
+const fleetPath = "/v1/fleet"
+
 type fleetBody struct{ Body enginepool.View }
 
 func (s *Server) registerFleet() {
-	huma.Register(s.api, s.operation(get, "/v1/fleet", "show-fleet", "engines", "Show how the fleet is scaled",
-		"How many engines are wanted and why, how many there are, when the next change is possible, the newest decisions "+
-			"and what they did. A scaler of somebody else's, such as KEDA's metrics-api, reads `wanted`. Answers not-scaled, 404, "+
-			"where no worker's configuration has a section scaling."), s.showFleet)
-	change := s.operation(patch, "/v1/fleet", "change-fleet", "engines", "Change how the fleet is scaled",
+	huma.Register(s.api, s.operation(get, fleetPath, "show-fleet", "engines", "Show how the fleet is scaled",
+		"How many engines are wanted and why, how many there are, when the next change is possible, the newest "+
+			"decisions and what they did. A scaler of somebody else's, such as KEDA's metrics-api, reads `wanted`. Answers "+
+			"not-scaled, 404, where no worker's configuration has a section scaling."), s.showFleet)
+	change := s.operation(patch, fleetPath, "change-fleet", "engines", "Change how the fleet is scaled",
 		"The body is a JSON merge patch (RFC 7396) on the settings: only the keys sent are changed, null gives one back to "+
 			"the configuration, and {\"reset\":true} all of them. What is set holds until it is given back or the "+
 			"configuration's section changes.")
@@ -103,10 +105,13 @@ func (s *Server) changeFleet(ctx context.Context, in *struct{ RawBody []byte }) 
 // readSettings reads the body of a change, which says something.
 func readSettings(body []byte) (scaling.SettingsChange, error) {
 	c, err := readDocument[scaling.SettingsChange](body)
-	if err == nil && c.Empty() {
-		err = problem(rollout.Invalid, `nothing is changed: want keys such as {"min":2,"max":8}, or {"reset":true}`)
+	if err != nil {
+		return c, err
 	}
-	return c, err
+	if c.Empty() {
+		return c, problem(rollout.Invalid, `nothing is changed: want keys such as {"min":2,"max":8}, or {"reset":true}`)
+	}
+	return c, changeProblem(c.Faults())
 }
 
 // settingsFacts is the settings by their paths, for the audit of a change.

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,12 @@ func TestFleet(t *testing.T) {
 	if got.Settings.Min != 2 || got.Settings.Max != 8 || got.Settings.Queue.TargetInputs != 4 || len(got.Set) != 3 {
 		t.Errorf("after a change: %+v, set %v", got.Settings, got.Set)
 	}
+	var back enginepool.View
+	f.want(f.do("PATCH", "/v1/fleet", `{"max":null,"queue":null}`), 200).into(&back)
+	if back.Settings.Max != 4 || back.Settings.Queue.TargetInputs != 0 || !slices.Equal(back.Set, []string{"min"}) {
+		t.Errorf("after keys were given back: %+v, set %v", back.Settings, back.Set)
+	}
+	f.want(f.do("PATCH", "/v1/fleet", `{"max":8}`), 200)
 	f.want(f.do("PATCH", "/v1/fleet", `{"reset":true}`), 200).into(&got)
 	if got.Settings.Max != 4 {
 		t.Errorf("after a reset: %+v", got.Settings)
@@ -73,7 +80,8 @@ func TestFleet(t *testing.T) {
 	}{
 		{`{}`, 422, "nothing is changed"},
 		{`{"max":0}`, 422, "max"},
-		{`{"mx":3}`, 422, "mx"},
+		{`{"mx":3}`, 422, "body.mx"},
+		{`{"mx":null,"queue":{"y":null}}`, 422, "body.queue.y"},
 		{`[1]`, 422, "JSON object"},
 		{`{`, 400, ""},
 	} {

@@ -197,7 +197,7 @@ func (s *Server) readBody(next http.Handler) http.Handler {
 			writeProblem(w, r, tooLarge)
 			return
 		}
-		if fields := nulls(body); len(fields) > 0 && r.URL.Path != "/v1/runs" { // A spec is judged as a whole.
+		if fields := nulls(body); len(fields) > 0 && !judgesNulls(r) {
 			p := problem(rollout.Invalid, "null is no value; leave the field out")
 			for _, field := range fields {
 				p.Errors = append(p.Errors, ProblemFault{Message: "null is no value; leave it out", Location: "body." + field})
@@ -211,6 +211,17 @@ func (s *Server) readBody(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// judgesNulls reports whether a null has a meaning in the body of a request, or is judged with the rest of it.
+func judgesNulls(r *http.Request) bool {
+	switch r.URL.Path {
+	case "/v1/runs": // a spec is judged as a whole
+		return true
+	case fleetPath: // null gives a setting back to the configuration
+		return r.Method == patch
+	}
+	return false
 }
 
 // nulls is the fields of a JSON object that are null, but those that the document says may be: they would be taken

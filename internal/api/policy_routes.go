@@ -46,7 +46,14 @@ func (s *Server) publish(ctx context.Context, in *struct {
 	if err := s.current(ctx, in.Run, in.Body.Generation); err != nil {
 		return nil, s.fail(ctx, "publish", err)
 	}
-	policy, err := s.deps.Control.Publish(ctx, in.Run, in.Version, in.Body.Path)
+	waiting, leave := s.untilStopped(ctx)
+	defer leave()
+	policy, err := s.deps.Control.Publish(waiting, in.Run, in.Version, in.Body.Path)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		err = rollout.Refuse(rollout.Unavailable,
+			"this server is stopping, and version %d of %s does not serve yet; publish it again to go on waiting",
+			in.Version, in.Run)
+	}
 	if err != nil {
 		return nil, s.fail(ctx, "publish policy", err)
 	}

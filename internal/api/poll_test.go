@@ -67,8 +67,13 @@ func (s *scripted) ID(_ context.Context, name rollout.RunName) (rollout.RunName,
 
 func bubbled(t *testing.T, store api.Store, events api.Events) *api.Server {
 	t.Helper()
+	return bubbledWith(t, &control{}, store, events)
+}
+
+func bubbledWith(t *testing.T, control api.Control, store api.Store, events api.Events) *api.Server {
+	t.Helper()
 	s, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
-		Control: &control{}, Store: store, Fleet: smallFleet{}, Workers: oneWorker{}, Events: events,
+		Control: control, Store: store, Fleet: smallFleet{}, Workers: oneWorker{}, Events: events,
 		ReadSpec: func([]byte) (s rollout.Spec, err error) { return s, nil },
 	})
 	if err != nil {
@@ -199,6 +204,34 @@ func TestStoppedServerHoldsNobody(t *testing.T) {
 			t.Errorf("ready: %d", w.Code)
 		}
 	})
+}
+
+// TestStoppedServerEndsPublications: they wait for engines for minutes, and a stop does not wait for them.
+func TestStoppedServerEndsPublications(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := bubbledWith(t, loading{}, &scripted{answer: notReady}, nilEvents{})
+		time.AfterFunc(time.Second, s.Stop)
+		began := time.Now()
+		r := httptest.NewRequest("PUT", "http://localhost/v1/runs/demo/policies/1", strings.NewReader(`{"path": "/adapters/1"}`))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r)
+		if took := time.Since(began); w.Code != 503 || took != time.Second ||
+			!strings.Contains(w.Body.String(), "publish it again") {
+			t.Errorf("%d after %v: %s", w.Code, took, w.Body)
+		}
+	})
+}
+
+// loading has engines that never have loaded.
+type loading struct{ *control }
+
+func (loading) Publish(
+	ctx context.Context, _ rollout.RunName, _ rollout.PolicyVersion, _ string,
+) (rollout.Policy, error) {
+	<-ctx.Done()
+	return rollout.Policy{}, ctx.Err()
 }
 
 // nilEvents has no events and never will.

@@ -121,7 +121,7 @@ type Server struct {
 	acquainted      sync.Map     // runs that were asked how far their accounts have come: rollout.RunName -> answered
 	comparing       sync.Map     // when each run was last asked to compare its account: rollout.RunName -> time.Time
 
-	stopping chan struct{} // closed when long polls and streams must end
+	stopping chan struct{} // closed when whatever waits, and streams, must end
 	stopOnce sync.Once
 }
 
@@ -204,8 +204,8 @@ const (
 	maxHeaderBytes  = 64 << 10
 )
 
-// Serve answers requests on l until ctx is done, then ends long polls and streams at once, lets other
-// requests finish, and returns nil. It closes l.
+// Serve answers requests on l until ctx is done, then ends long polls, publications that wait and streams at once, lets
+// other requests finish, and returns nil. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if !s.auth.required() && !loopback(l.Addr().String()) {
 		return errors.Join(fmt.Errorf("api: %s can be reached from other machines, and there is no token",
@@ -257,8 +257,22 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// Stop ends long polls and streams at once; it may be called more than once. Serve calls it by itself.
+// Stop ends whatever waits, and streams, at once; it may be called more than once. Serve calls it by itself.
 func (s *Server) Stop() { s.stopOnce.Do(func() { close(s.stopping) }) }
+
+// untilStopped is a context for what may wait longer than a stop lasts: it is done when the server stops, too.
+func (s *Server) untilStopped(ctx context.Context) (waiting context.Context, leave func()) {
+	waiting, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		defer cancel()
+		select {
+		case <-s.stopping:
+		case <-waiting.Done():
+		}
+	})
+	return waiting, func() { cancel(); watch.Wait() }
+}
 
 // route registers every operation and wraps the whole in middleware.
 func (s *Server) route() {

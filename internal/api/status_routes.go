@@ -44,6 +44,15 @@ type EngineTotals struct {
 	ByState   map[rollout.EngineState]int `json:"by_state"`
 	InputTPS  float64                     `json:"input_tokens_per_s"`
 	OutputTPS float64                     `json:"output_tokens_per_s"`
+	// Scaled is of a fleet that is scaled.
+	Scaled *ScaledTotals `json:"scaled,omitempty" doc:"How many engines scaling wants, and why"`
+}
+
+// ScaledTotals is what scaling wants, in short.
+type ScaledTotals struct {
+	Wanted   int    `json:"wanted"`
+	Starting int    `json:"starting" doc:"That were asked for, and do not serve yet"`
+	Why      string `json:"why"`
 }
 
 // RunTotals is a run, in short.
@@ -118,6 +127,13 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 	}
 	if everything {
 		out.Workers, out.Engines = countWorkers(workers), countEngines(engines)
+		view, scaled, err := s.deps.Fleet.Scaling(ctx)
+		if err != nil {
+			return err
+		}
+		if scaled && view.EndedAt.IsZero() {
+			out.Engines.Scaled = &ScaledTotals{Wanted: view.Wanted, Starting: view.Actual.Starting, Why: view.Why}
+		}
 	}
 	shared := map[rollout.AlarmCode]bool{} // that nobody plays is said once
 	for _, run := range s.visible(ctx, active) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -74,7 +75,14 @@ func (s *Server) closedTo(ctx context.Context, run rollout.RunName) ([]Wait, err
 	if err := s.closures(ctx, engines); err != nil {
 		return nil, err
 	}
+	view, scaled, err := s.deps.Fleet.Scaling(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var waits []Wait
+	if scaled && view.EndedAt.IsZero() && view.Awaits(engines) {
+		waits = append(waits, coldStart(view))
+	}
 	for _, e := range engines {
 		for _, c := range e.Closures {
 			if e.State == rollout.EngineReady && (c.Run == "" || c.Run == run) {
@@ -84,6 +92,19 @@ func (s *Server) closedTo(ctx context.Context, run rollout.RunName) ([]Wait, err
 		}
 	}
 	return waits, nil
+}
+
+// coldStart is the wait for the first engine of a fleet that scaling wakes.
+func coldStart(view enginepool.View) Wait {
+	w := Wait{What: "engine", Owner: "requests",
+		Detail: fmt.Sprintf("an engine of the fleet, which scaling starts (engine_cold): %d wanted, %d starting; "+
+			"millrace fleet show", view.Wanted, view.Actual.Starting)}
+	for _, e := range view.Engines {
+		if e.Phase == enginepool.Starting && (w.Since.IsZero() || e.StartedAt.Before(w.Since)) {
+			w.Since = e.StartedAt
+		}
+	}
+	return w
 }
 
 // describeWaits lists the waits that follow from a run's state; the trainer's own come first.

@@ -30,21 +30,32 @@ func newEngineCommand(d Deps) *cobra.Command {
 func (s *session) onEngine(use, short string,
 	do func(ctx context.Context, c Client, id string, now bool) error) *cobra.Command {
 	var now, wait bool
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: exactly(1), ValidArgsFunction: s.completeEngines,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case timeout < 0:
+				return usage("--timeout %s: want a time, such as 280s", timeout)
+			case timeout > 0 && !wait:
+				return usage("--timeout bounds how long is waited: add --wait")
+			}
 			c, err := s.client()
 			if err != nil {
 				return err
 			}
-			if err := do(cmd.Context(), c, args[0], now); err != nil || !wait {
-				return err
+			ask := func(ctx context.Context) error { return do(ctx, c, args[0], now) }
+			if !wait {
+				return ask(cmd.Context())
 			}
-			return s.waitDrained(cmd.Context(), c, args[0], cmd.Name() == "remove")
+			return s.waitDrained(cmd.Context(), c, args[0], cmd.Name() == "remove", timeout, ask)
 		},
 	}
 	cmd.Flags().BoolVar(&now, "now", false, "wait for nothing: what the engine has is sent again elsewhere")
 	cmd.Flags().BoolVar(&wait, "wait", false, "return when the engine has finished what it has, and show how far it is")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, fmt.Sprintf(
+		"with --wait: end after this long with exit code %d, while the engine goes on draining; 0: wait as long as it takes",
+		ExitTimeout))
 	return cmd
 }
 

@@ -20,6 +20,7 @@ const (
 	ExitAuth        = 4
 	ExitUnavailable = 5
 	ExitProblem     = 6
+	ExitTimeout     = 7
 	ExitInterrupted = 130
 )
 
@@ -35,12 +36,13 @@ var exitCodes = []struct {
 	{ExitAuth, "no token, a wrong one, or one that does not allow it"},
 	{ExitUnavailable, "the service does not answer, or something behind it; the same command may succeed later"},
 	{ExitProblem, "diagnose --exit-code, or status --exit-code, found a problem"},
+	{ExitTimeout, "what was waited for has not come within --timeout"},
 	{ExitInterrupted, "interrupted"},
 }
 
 // ExitCodesHelp explains the exit codes, for the help of the root command.
 var ExitCodesHelp = ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitProblem,
-	ExitInterrupted)
+	ExitTimeout, ExitInterrupted)
 
 // ExitCodesFor explains those exit codes that a command can end with.
 func ExitCodesFor(codes ...int) string {
@@ -76,6 +78,8 @@ func ExitCode(err error) int {
 		return ExitOK
 	case errors.Is(err, context.Canceled):
 		return ExitInterrupted
+	case errors.Is(err, errTooLong):
+		return ExitTimeout
 	case errors.As(err, &wrong):
 		return ExitUsage
 	case errors.Is(err, errProblem), errors.Is(err, errDeployment):

@@ -27,6 +27,7 @@ func newFleetCommand(d Deps) *cobra.Command {
 func (s *session) fleetShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show", Short: "Show how many engines are wanted and why, what was decided and what it did", Args: exactly(0),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		Long: "Show how many engines are wanted and why, how many there are, when the next change is possible, what each " +
 			"run needs,\nthe newest decisions with what they were predicted to do to steps and what they " +
 			"did, and the cost so far.",
@@ -55,6 +56,7 @@ func (s *session) fleetSetCommand() *cobra.Command {
 			"are\n\n" + scalingKeys(),
 		Example: "  millrace fleet set min=2 max=8\n  millrace fleet set policy=queue queue.target_inputs=32\n" +
 			"  millrace fleet set policy=fixed engines=4\n  millrace fleet set max=\n  millrace fleet set --reset",
+		ValidArgsFunction: completeScalingKeys,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change, err := scaling.ParseSettings(args)
 			if err != nil {

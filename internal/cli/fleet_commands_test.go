@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/provider"
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
 )
 
@@ -25,8 +26,10 @@ func scaledFleet(t *testing.T) string {
 		Decisions: []scaling.Decision{{No: 1, At: now, From: 1, To: 3, Code: scaling.Buys, Reason: "demo waits", Cost: 2,
 			Predicted: []scaling.Effect{{Run: "demo", BeforeSec: 84, PredictedSec: 51}}}},
 		Measured: map[int]scaling.Measured{1: {Decision: 1,
+			Text:    "steps became 37 % shorter",
 			Effects: []scaling.Effect{{Run: "demo", BeforeSec: 84, PredictedSec: 51, MeasuredSec: 53}}}},
 	}
+	view.Sample.ColdStartSec = 62
 	text, err := json.Marshal(view)
 	if err != nil {
 		t.Fatal(err)
@@ -44,8 +47,8 @@ func TestFleetShow(t *testing.T) {
 	}
 	for _, want := range []string{"3 engines (1 to 8): demo is capacity-bound", "2 serving, 1 starting, 0 draining",
 		"change possible in", "set while it ran: max",
-		"$12.50 so far; engines asked for: 4", "quota of 2 GPUs", "no node has a GPU",
-		"84", "53", "waits", "buys"} {
+		"cost     $12.50 so far; engines asked for: 4", "trouble  for ", "quota of 2 GPUs", "no node has a GPU",
+		"cold     62 s from", "84", "53", "waits", "buys", "measured: steps became 37 % shorter"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%q is missing:\n%s", want, r.stdout)
 		}
@@ -54,6 +57,67 @@ func TestFleetShow(t *testing.T) {
 	var view enginepool.View
 	if err := json.Unmarshal([]byte(r.stdout), &view); err != nil || view.Wanted != 3 {
 		t.Errorf("as JSON: %v, %+v", err, view)
+	}
+}
+
+// What a fleet costs is told as far as it is known, and how it becomes known.
+func TestCostLine(t *testing.T) {
+	t.Parallel()
+	two := scaling.Engines{Serving: 1, Draining: 1}
+	for _, tt := range []struct {
+		view enginepool.View
+		want string
+	}{
+		{enginepool.View{Actual: two}, "cost     not known: set price, in $ per engine and hour; engines asked for: 0"},
+		{enginepool.View{Actual: two, Cost: 3, Started: 2}, "cost     $3.00 so far; engines asked for: 2"},
+		{enginepool.View{Actual: two, Settings: scaling.Config{Price: 2.5}},
+			"cost     $0.00 so far, $5.00 an hour now; engines asked for: 0"},
+		{enginepool.View{Actual: two, Cost: 3, Started: 1200, Settings: scaling.Config{Price: 2.5, Budget: 20}},
+			"cost     $3.00 so far, $5.00 an hour now of a budget of $20.00; engines asked for: 1200"},
+	} {
+		if got := costLine(&tt.view); got != tt.want {
+			t.Errorf("got  %q\nwant %q", got, tt.want)
+		}
+	}
+}
+
+// A sample is stale when it is older than samples become; those of a long window become old.
+func TestStaleSample(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, tt := range []struct {
+		name   string
+		age    time.Duration
+		window float64
+		want   bool
+	}{
+		{"new", 50 * time.Second, 10, false},
+		{"old", 70 * time.Second, 10, true},
+		{"old, and no older than usual", 5 * time.Minute, 120, false},
+		{"old for a long window, too", 7 * time.Minute, 120, true},
+	} {
+		v := enginepool.View{At: now.Add(-tt.age), Sample: scaling.Sample{Sec: tt.window}}
+		if got := strings.Contains(strings.Join(fleetLines(&v, now), "\n"), "stale "); got != tt.want {
+			t.Errorf("%s: told as stale: %v", tt.name, got)
+		}
+	}
+}
+
+// What nobody has said is told as what holds, and where it is from.
+func TestSettingsTellWhatHolds(t *testing.T) {
+	t.Parallel()
+	v := enginepool.View{Set: []string{"max"}, Settings: scaling.Config{Policy: scaling.Starvation, Min: 1, Max: 8,
+		ColdStart: rollout.Duration(40 * time.Second)}}
+	var b strings.Builder
+	if err := settingsTable(&v).Write(&b, 200); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	for _, want := range []string{"min 1 configuration", "max 8 set", "cold_start 40s configuration",
+		"starvation.head_room 0.05 default"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
 	}
 }
 

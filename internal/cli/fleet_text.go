@@ -16,9 +16,6 @@ import (
 	"github.com/millrace/millrace/internal/units"
 )
 
-// quiet is how old the newest sample may be before somebody should look for who takes them.
-const quiet = time.Minute
-
 // writeFleet writes what is told of a fleet that is scaled.
 func (s *session) writeFleet(v *enginepool.View) error {
 	for _, line := range fleetLines(v, s.now()) {
@@ -68,20 +65,35 @@ func fleetLines(v *enginepool.View, now time.Time) []string {
 		policy += fmt.Sprintf("; set while it ran: %s (millrace fleet set --reset)", strings.Join(v.Set, ", "))
 	}
 	lines = append(lines, policy)
-	if v.Cost > 0 {
-		lines = append(lines, fmt.Sprintf("cost     $%.2f so far; engines asked for: %s", v.Cost, count(int64(v.Started))))
-	} else if v.Started > 0 {
-		lines = append(lines, fmt.Sprintf("cost     not known: set price, in $ per engine and hour; engines asked for: %d",
-			v.Started))
+	lines = append(lines, costLine(v))
+	if cold := v.Sample.ColdStartSec; cold > 0 {
+		lines = append(lines, fmt.Sprintf("cold     %s from an engine's start to its first request, as seen",
+			units.Seconds(cold)))
 	}
 	if v.Trouble != "" {
-		lines = append(lines, fmt.Sprintf("trouble  since %s: %s", ago(v.TroubleSince, now), v.Trouble))
+		lines = append(lines, fmt.Sprintf("trouble  for %s: %s", span(now.Sub(v.TroubleSince)), v.Trouble))
 	}
-	if age := now.Sub(v.At); age > quiet {
+	if age := v.Overdue(now); age > 0 {
 		lines = append(lines, fmt.Sprintf("stale    the newest sample is %s old: is a worker with scaling in its "+
 			"configuration alive? millrace worker list", span(age)))
 	}
 	return lines
+}
+
+// costLine is what the fleet has cost and costs, where that is known, and how many engines were asked for.
+func costLine(v *enginepool.View) string {
+	asked := "; engines asked for: " + count(int64(v.Started))
+	if v.Settings.Price <= 0 && v.Cost <= 0 {
+		return "cost     not known: set price, in $ per engine and hour" + asked
+	}
+	text := fmt.Sprintf("cost     $%.2f so far", v.Cost)
+	if v.Settings.Price > 0 {
+		text += fmt.Sprintf(", $%.2f an hour now", v.HourlyCost())
+	}
+	if v.Settings.Budget > 0 {
+		text += fmt.Sprintf(" of a budget of $%.2f", v.Settings.Budget)
+	}
+	return text + asked
 }
 
 func engineNumber(n int) string {
@@ -93,24 +105,17 @@ func engineNumber(n int) string {
 
 // needsTable is what each run needs of the fleet.
 func needsTable(v *enginepool.View) *table.Table {
-	t := table.New(table.Left("RUN"), table.Right("COMPUTE C s"), table.Right("CAPACITY P s"), table.Right("AT ENGINES"),
-		table.Right("LATENCY R/D s"), table.Right("STEPS"), table.Right("READY"), table.Left("TRAINER"),
-		table.Right("PRIORITY"), table.Right("MAX"))
+	t := table.New(table.Left("RUN"), table.Right("COMPUTE C s"), table.Right("CAPACITY P s"), table.Right("WITH ENGINES"),
+		table.Right("LATENCY R/D s"), table.Right("STEPS DONE"), table.Right("BATCHES READY"), table.Left("TRAINER"),
+		table.Right("PRIORITY"), table.Right("MAX ENGINES"))
 	for i := range v.Sample.Runs {
 		r := &v.Sample.Runs[i]
-		trainer := "works"
-		switch {
-		case r.Paused:
-			trainer = "the run is paused"
-		case r.Waits:
-			trainer = "waits"
-		}
 		most := "-"
 		if r.MaxEngines > 0 {
 			most = count(int64(r.MaxEngines))
 		}
 		t.Row(string(r.Name), known(r.C), known(r.P), units.Number(r.Engines), known(r.RD), count(int64(r.Steps)),
-			fmt.Sprintf("%.1f", r.ReadyDepth), trainer, count(int64(r.Priority)), most)
+			fmt.Sprintf("%.1f", r.ReadyDepth), r.TrainerState(), count(int64(r.Priority)), most)
 	}
 	return t
 }
@@ -136,7 +141,7 @@ func boughtTable(v *enginepool.View, now time.Time) *table.Table {
 
 // decisionsTable is the newest decisions, the newest first, with what they did.
 func decisionsTable(v *enginepool.View, now time.Time) *table.Table {
-	t := table.New(table.Right("NO"), table.Right("WHEN"), table.Right("FROM"), table.Right("TO"), table.Left("WHY"),
+	t := table.New(table.Right("NO"), table.Right("WHEN"), table.Right("FROM"), table.Right("TO"), table.Left("CODE"),
 		table.Left("RUN"), table.Right("STEP BEFORE s"), table.Right("PREDICTED s"), table.Right("MEASURED s"),
 		table.Right("COST $"), table.Left("REASON"))
 	for _, d := range slices.Backward(v.Decisions) {
@@ -152,6 +157,9 @@ func decisionsTable(v *enginepool.View, now time.Time) *table.Table {
 				continue
 			}
 			t.Row("", "", "", "", "", string(e.Run), known(e.BeforeSec), known(e.PredictedSec), known(e.MeasuredSec), "", "")
+		}
+		if text := v.Measured[d.No].Text; text != "" {
+			t.Row("", "", "", "", "", "", "", "", "", "", "measured: "+text)
 		}
 	}
 	return t
@@ -179,12 +187,16 @@ func settable() []settings.Key {
 
 func settingsTable(v *enginepool.View) *table.Table {
 	t := table.New(table.Left("KEY"), table.Right("VALUE"), table.Left("FROM"))
+	holds := v.Settings.Effective()
 	for _, key := range settable() {
 		from := "configuration"
-		if slices.Contains(v.Set, key.Path) {
+		switch value := key.Text(&holds); {
+		case value != key.Text(&v.Settings):
+			from = "default"
+		case slices.Contains(v.Set, key.Path):
 			from = "set"
 		}
-		t.Row(key.Path, key.Text(&v.Settings), from)
+		t.Row(key.Path, key.Text(&holds), from)
 	}
 	return t
 }

@@ -41,6 +41,15 @@ func (s *session) completeSettings(cmd *cobra.Command, args []string, word strin
 	return offeredSettings(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
+// completeScalingKeys offers the fields of scaling that can be set.
+func completeScalingKeys(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var offers []string
+	for _, key := range settable() {
+		offers = append(offers, key.Path+"=\t"+key.Doc)
+	}
+	return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
 // completeEngines offers the engines of the fleet.
 func (s *session) completeEngines(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {

@@ -9,9 +9,9 @@ import (
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{"run show ": "demo\trunning", "run set demo buffer.d": "buffer.depth=\t1 " +
-		"to 64", "engine drain ": "gpu7\tready"} {
+		"to 64", "engine drain ": "gpu7\tready", "fleet set max=8 mi": "min=\tengines at least"} {
 		words := append([]string{"__complete"}, strings.Split(args, " ")...)
-		if got, _ := command(t, answers, "", nil, words...); !strings.Contains(got.stdout, want+"\n") {
+		if got, _ := command(t, answers, "", nil, words...); !strings.Contains(got.stdout, want) {
 			t.Errorf("%s: %q, want %q (%v)", args, got.stdout, want, got.err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/table"
 	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/termtext"
 	"github.com/millrace/millrace/internal/units"
 )
 
@@ -37,6 +38,7 @@ type deployment struct {
 		ByState   map[rollout.EngineState]int `json:"by_state"`
 		InputTPS  float64                     `json:"input_tokens_per_s"`
 		OutputTPS float64                     `json:"output_tokens_per_s"`
+		Scaled    *scaledTotals               `json:"scaled"`
 	} `json:"engines"`
 	Runs []struct {
 		Run           rollout.RunName       `json:"run"`
@@ -49,6 +51,12 @@ type deployment struct {
 		Queued        int64                 `json:"queued_groups"`
 	} `json:"runs"`
 	Sinks []telemetry.SinkStatus `json:"sinks"`
+}
+
+type scaledTotals struct {
+	Wanted   int    `json:"wanted"`
+	Starting int    `json:"starting"`
+	Why      string `json:"why"`
 }
 
 type partAnswers struct {
@@ -116,7 +124,10 @@ func (s *session) showDeployment(d deployment) error {
 		t.Row("workers", text)
 	}
 	if e := d.Engines; e != nil {
-		t.Row("engines", enginesText(e.ByState, e.InputTPS, e.OutputTPS))
+		t.Row("engines", enginesText(e.ByState, e.InputTPS, e.OutputTPS, e.Scaled != nil))
+		if v := e.Scaled; v != nil {
+			t.Row("scaling", fmt.Sprintf("%d wanted, %d starting: %s", v.Wanted, v.Starting, termtext.First(v.Why, 200)))
+		}
 	}
 	if len(d.Sinks) == 0 && d.Workers != nil {
 		t.Row("axiom", "not configured: set AXIOM_TOKEN and AXIOM_DATASET; events are kept in Redis")
@@ -148,7 +159,10 @@ func answersText(a partAnswers) string {
 	return "does not answer"
 }
 
-func enginesText(byState map[rollout.EngineState]int, inputTPS, outputTPS float64) string {
+func enginesText(byState map[rollout.EngineState]int, inputTPS, outputTPS float64, scaled bool) string {
+	if len(byState) == 0 && scaled {
+		return "none"
+	}
 	if len(byState) == 0 {
 		return "none; add one with: millrace engine add URL"
 	}

@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"slices"
-	"time"
 
-	"github.com/millrace/millrace/internal/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/waitline"
 )
@@ -39,43 +35,4 @@ func publishingText(v runView) string {
 		return text
 	}
 	return ""
-}
-
-// waitDrained waits until an engine has finished what it has, or if it leaves is gone, and shows how much it still has.
-func (s *session) waitDrained(ctx context.Context, c Client, id string, leaves bool) error {
-	line := waitline.Start(s.Stderr, "draining "+id)
-	defer line.End()
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	most := int64(0)
-	server := s.outage(patience)
-	server.tell = line.Say
-	for {
-		e, _, err := apiclient.Get[rollout.Engine](ctx, c.Client, apiclient.EnginePath(id))
-		switch {
-		case ExitCode(err) == ExitNotFound:
-			line.End()
-			s.say("engine %s has left", id)
-			return nil
-		case err == nil:
-			left := int64(e.Load.Running + e.Load.Waiting)
-			most = max(most, left)
-			line.At(most-left, most, "requests", string(e.State))
-			if e.State != rollout.EngineDraining {
-				return &apiclient.Problem{Status: http.StatusConflict,
-					Detail: fmt.Sprintf("engine %s is %s: somebody has added it again", id, e.State)}
-			}
-			if !leaves && left == 0 && e.Load.At.After(e.Since) && len(e.Adapters) == 0 {
-				line.End()
-				s.say("engine %s has finished what it had", id)
-				return nil
-			}
-		}
-		if err := server.after(err); err != nil {
-			return err
-		}
-		if err := tick(ctx, ticker); err != nil {
-			return err
-		}
-	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -37,29 +36,5 @@ func TestPrefillAndPublicationAreShown(t *testing.T) {
 		if got := publishingText(tt.v); got != tt.loaded {
 			t.Errorf("%s: %q", tt.name, got)
 		}
-	}
-}
-
-func TestEngineDrainWaits(t *testing.T) {
-	t.Parallel()
-	const idle = `{"id":"a","state":"draining","since":"2026-11-21T11:00:00Z","load":{"at":"2026-11-21T11:00:05Z","running":0}}`
-	answers := map[string]reply{"POST /v1/engines/a/drain": {200, idle}, "GET /v1/engines/a": {200, idle},
-		"DELETE /v1/engines/gone": {200, `{}`}}
-	for _, tt := range []struct {
-		args []string
-		code int
-		want string
-	}{
-		{[]string{"drain", "a", "--wait"}, ExitOK, "engine a has finished what it had"},
-		{[]string{"remove", "gone", "--wait"}, ExitOK, "engine gone has left"},
-	} {
-		r, _ := command(t, answers, "", nil, append([]string{"engine"}, tt.args...)...)
-		if r.code != tt.code || !strings.Contains(r.stderr, tt.want) {
-			t.Errorf("%v: exit code %d\n%s", tt.args, r.code, r.stderr)
-		}
-	}
-	answers["GET /v1/engines/a"] = reply{200, strings.Replace(idle, "draining", "ready", 1)}
-	if r, _ := command(t, answers, "", nil, "engine", "drain", "a", "--wait"); r.code != ExitError {
-		t.Errorf("one that is added again: exit code %d: %s", r.code, r.stderr)
 	}
 }

@@ -34,9 +34,9 @@ type Report struct {
 	OldShifts   []OldShift   `json:"old_shifts,omitempty"` // among steps that are no longer looked at one by one
 	Hours       []Hour       `json:"hours,omitempty"`      // of such steps
 	Missing     []string     `json:"missing"`              // evidence that would be needed to say more
-	NotLookedAt []string     `json:"not_looked_at"`        // what is known of the run, or was, and is not in this report
+	NotLookedAt []string     `json:"not_looked_at"`        // known of the run, now or once, and not in this report
 	Notes       []string     `json:"notes"`
-	Scaling     []string     `json:"scaling,omitempty"` // what it did for the run and does now; none: nobody scales the fleet
+	Scaling     []string     `json:"scaling,omitempty"` // what it did for the run, and does now; none: nobody scales
 	APL         []Query      `json:"apl"`               // that show the same evidence in Axiom
 	Next        []string     `json:"next"`              // commands
 
@@ -62,7 +62,7 @@ const (
 	VerdictHealthy  Verdict = "healthy"
 	VerdictProblem  Verdict = "problem"             // steps are slower than they could be, or teach nothing, now
 	VerdictHealed   Verdict = "healed"              // it was so and no longer is
-	VerdictWarning  Verdict = "warning"             // steps will become slower as things are, or much of the work is lost
+	VerdictWarning  Verdict = "warning"             // steps will become slower, or much of the work is lost
 	VerdictNoAnswer Verdict = "not_enough_evidence" // too few steps to judge
 )
 
@@ -236,7 +236,7 @@ type Regime struct {
 	Depth     float64      `json:"depth"`
 	LatencyPD *Quantity    `json:"latency_per_depth,omitempty"` // R/D
 	Evidence  []Evidence   `json:"evidence"`
-	// Saturated is the step that follows from the fitted curve where engines are saturated: (P^k + rise x (R/D)^k)^(1/k).
+	// Saturated is the step by the fitted curve where engines are saturated: (P^k + rise x (R/D)^k)^(1/k).
 	Saturated *Quantity `json:"saturated_step,omitempty"`
 	// Memory is the engines' KV caches; nil when the records do not show them.
 	Memory *EngineMemoryUse `json:"engine_memory,omitempty"`
@@ -275,7 +275,7 @@ type EngineMemoryUse struct {
 	Waiting     float64 `json:"waiting"`                 // requests inside an engine, for room
 	Limit       float64 `json:"limit"`                   // requests that an engine may have in flight
 	Preemptions float64 `json:"preemptions_per_request"` // answered
-	Limits      bool    `json:"limits"`                  // it is full, and requests wait or are preempted, beside free slots
+	Limits      bool    `json:"limits"`                  // full: requests wait or are preempted, beside free slots
 }
 
 // Probe is an experiment with a running run that decides what its record cannot.

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/millrace/millrace/internal/units"
@@ -21,7 +22,8 @@ type ScalingAct struct {
 // ScalingNow is what scaling does now.
 type ScalingNow struct {
 	Wanted, Max int
-	Paying      int // as many as the budget pays for, where that is fewer than Max; else Max
+	Paying      int     // as many as the budget pays for, where that is fewer than Max; else Max
+	Price       float64 // of an engine, in $ per hour; 0: not known
 	Starting    int
 	Why         string
 	Trouble     string // of the provider
@@ -48,8 +50,8 @@ func scalingText(m *measurements, in *Input, capacity bool) []string {
 	case now.Starting > 0:
 		say("scaling waits for %s to start", enginesText(float64(now.Starting)))
 	case capacity && now.Wanted >= now.Paying && now.Paying < now.Max:
-		say("capacity-bound, and the budget of scaling pays for %s: raise it: millrace fleet set budget_per_hour=$",
-			enginesText(float64(now.Paying)))
+		say("capacity-bound, and the budget of scaling pays for %s: raise it: millrace fleet set budget_per_hour=%s",
+			enginesText(float64(now.Paying)), dollarsFor(min(2*now.Paying, now.Max), now.Price))
 	case capacity && now.Wanted >= now.Max:
 		say("capacity-bound, and scaling is at its max of %s: raise it: millrace fleet set max=%d",
 			enginesText(float64(now.Max)), 2*now.Max)
@@ -57,6 +59,11 @@ func scalingText(m *measurements, in *Input, capacity bool) []string {
 		say("scaling wants %s: %s", enginesText(float64(now.Wanted)), now.Why)
 	}
 	return lines
+}
+
+// dollarsFor is what engines cost in an hour, rounded up to cents.
+func dollarsFor(engines int, price float64) string {
+	return fmt.Sprintf("%.2f", math.Ceil(100*price*float64(engines)-1e-6)/100)
 }
 
 func (a *ScalingAct) text(m *measurements) string {

@@ -28,8 +28,8 @@ func TestScalingText(t *testing.T) {
 				"scaling took back 1 engine: no shorter"}},
 		{"at max", nil, &ScalingNow{Wanted: 4, Max: 4, Paying: 4}, true,
 			[]string{"capacity-bound, and scaling is at its max of 4 engines: raise it: millrace fleet set max=8"}},
-		{"the budget ends before", nil, &ScalingNow{Wanted: 2, Max: 4, Paying: 2}, true, []string{"capacity-bound, and the " +
-			"budget of scaling pays for 2 engines: raise it: millrace fleet set budget_per_hour=$"}},
+		{"the budget ends before", nil, &ScalingNow{Wanted: 2, Max: 4, Paying: 2, Price: 1.1}, true, []string{
+			"capacity-bound, and the budget of scaling pays for 2 engines: raise it: millrace fleet set budget_per_hour=4.40"}},
 		{"at max, and enough", nil, &ScalingNow{Wanted: 4, Max: 4, Paying: 4, Why: "run needs 4"}, false,
 			[]string{"scaling wants 4 engines: run needs 4"}},
 		{"the provider fails", nil, &ScalingNow{Wanted: 2, Max: 4, Paying: 4, Trouble: "quota"}, true,

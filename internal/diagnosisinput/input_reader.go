@@ -124,9 +124,7 @@ func (r Reader) scaling(ctx context.Context) (*diagnosis.ScalingNow, error) {
 		return nil, err
 	}
 	now := &diagnosis.ScalingNow{Wanted: v.Wanted, Max: v.Settings.Max,
-		Paying: v.Settings.Max, Starting: v.Actual.Starting, Why: v.Why, Trouble: v.Trouble}
-	if v.Settings.Budget > 0 && v.Settings.Price > 0 {
-		now.Paying = min(now.Paying, int(v.Settings.Budget/v.Settings.Price))
-	}
+		Paying: min(v.Settings.Max, v.Settings.Affordable()), Price: v.Settings.Price, Starting: v.Actual.Starting,
+		Why: v.Why, Trouble: v.Trouble}
 	return now, nil
 }

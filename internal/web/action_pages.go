@@ -24,6 +24,17 @@ type action struct {
 	body          any
 }
 
+// crumbs lead back to the page that offered the action.
+func (a action) crumbs(v *visit) []crumb {
+	if a.back == fleetPage {
+		return []crumb{{"engines", v.base + "#engines"}, {"Fleet", v.base + a.back}}
+	}
+	if strings.HasPrefix(a.back, "engines") {
+		return []crumb{{"engines", v.base + "#engines"}}
+	}
+	return []crumb{{"runs", v.base}}
+}
+
 // field is one input of a form.
 type field struct{ Name, Label, Value, Hint, Kind string }
 
@@ -79,7 +90,7 @@ func (s *Site) confirm(w http.ResponseWriter, v *visit, of func(context.Context,
 	case err != nil && refusal == "":
 		status, refusal = statusOf(err)
 	}
-	page, err := s.pages.make(v, content{template: "confirm", title: a.Title, crumbs: []crumb{{"runs", v.base}},
+	page, err := s.pages.make(v, content{template: "confirm", title: a.Title, crumbs: a.crumbs(v),
 		data: struct {
 			action
 			Back, Refusal string

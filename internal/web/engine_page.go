@@ -48,17 +48,12 @@ func (s *Site) engine(ctx context.Context, v *visit) (content, error) {
 		}{view, v.operates()}}, nil
 }
 
-// engineChart answers the values of one chart of an engine as JSON.
-func (s *Site) engineChart(w http.ResponseWriter, r *http.Request) {
-	v, ok := s.visit(w, r)
-	if !ok {
-		return
-	}
-	engine, fleet, window, _, err := s.engineOf(r.Context(), v)
+// engineChart is the values of one chart of an engine.
+func (s *Site) engineChart(ctx context.Context, v *visit) (pageview.Table, bool, error) {
+	engine, fleet, window, _, err := s.engineOf(ctx, v)
 	if err != nil {
-		s.sorry(w, v, err)
-		return
+		return pageview.Table{}, false, err
 	}
-	table, known := pageview.EngineChartOf(engine.ID, fleet, window, r.PathValue("chart"))
-	s.writeTable(w, v, table, known)
+	table, known := pageview.EngineChartOf(engine.ID, fleet, window, v.r.PathValue("chart"))
+	return table, known, nil
 }

@@ -13,7 +13,10 @@ import (
 	"github.com/millrace/millrace/internal/web/runhistory"
 )
 
-const fleetPath = "/v1/fleet"
+const (
+	fleetPath = "/v1/fleet"
+	fleetPage = "fleet" // from the root
+)
 
 // scaledFleet is how the fleet is scaled; off says why it is not.
 func scaledFleet(ctx context.Context, v *visit) (view enginepool.View, off string, err error) {
@@ -58,22 +61,17 @@ func (s *Site) fleet(ctx context.Context, v *visit) (content, error) {
 		}{view, v.operates()}}, nil
 }
 
-// fleetChart answers the values of one chart of the fleet as JSON.
-func (s *Site) fleetChart(w http.ResponseWriter, r *http.Request) {
-	v, ok := s.visit(w, r)
-	if !ok {
-		return
-	}
-	from, off, fleet, window, _, err := s.fleetOf(r.Context(), v)
+// fleetChart is the values of one chart of the fleet.
+func (s *Site) fleetChart(ctx context.Context, v *visit) (pageview.Table, bool, error) {
+	from, off, fleet, window, _, err := s.fleetOf(ctx, v)
 	if err == nil && off != "" {
 		err = problem{Status: http.StatusNotFound, Detail: off}
 	}
 	if err != nil {
-		s.sorry(w, v, err)
-		return
+		return pageview.Table{}, false, err
 	}
-	table, known := pageview.FleetChartOf(from, fleet, window, r.PathValue("chart"))
-	s.writeTable(w, v, table, known)
+	table, known := pageview.FleetChartOf(from, fleet, window, v.r.PathValue("chart"))
+	return table, known, nil
 }
 
 // setFleet changes settings of scaling: first they are typed, then what they change is shown.
@@ -86,7 +84,7 @@ func setFleet(ctx context.Context, v *visit) (action, error) {
 		return action{}, err
 	}
 	text := strings.TrimSpace(v.r.FormValue("set"))
-	a := action{Title: "Change how the fleet is scaled", Button: "Show what will change", Ask: true, back: "fleet",
+	a := action{Title: "Change how the fleet is scaled", Button: "Show what will change", Ask: true, back: fleetPage,
 		method: http.MethodPatch, path: fleetPath,
 		Fields: []field{{Name: "set", Label: "Changes, such as min=2 max=8", Value: text, Kind: "text",
 			Hint: "KEY= gives a key back to the configuration. Keys: " + strings.Join(scalingKeys(), ", ")}}}
@@ -147,7 +145,12 @@ func resetFleet(ctx context.Context, v *visit) (action, error) {
 	if err != nil {
 		return action{}, err
 	}
-	return action{Title: "Scale the fleet as configured", Button: "Give all settings back", back: "fleet",
+	a := action{Title: "Scale the fleet as configured", back: fleetPage}
+	if len(view.Set) == 0 {
+		a.Says, a.Ask = []string{"It is: no operator has set anything."}, true
+		return a, nil
+	}
+	return action{Title: a.Title, Button: "Give all settings back", back: fleetPage,
 		method: http.MethodPatch, path: fleetPath, body: scaling.SettingsChange{Reset: true},
 		Says: []string{fmt.Sprintf("What operators have set (%s) becomes what the workers' configuration says.",
 			strings.Join(view.Set, ", ")), "Engines that are no longer wanted are drained first: no game is lost."}}, nil

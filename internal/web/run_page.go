@@ -2,10 +2,7 @@ package web
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/web/pageview"
@@ -59,32 +56,12 @@ func (s *Site) run(ctx context.Context, v *visit) (content, error) {
 	return c, nil
 }
 
-// chart answers the values of one chart as JSON.
-func (s *Site) chart(w http.ResponseWriter, r *http.Request) {
-	v, ok := s.visit(w, r)
-	if !ok {
-		return
-	}
-	in, err := s.runOf(r.Context(), v)
+// runChart is the values of one chart of a run.
+func (s *Site) runChart(ctx context.Context, v *visit) (pageview.Table, bool, error) {
+	in, err := s.runOf(ctx, v)
 	if err != nil {
-		s.sorry(w, v, err)
-		return
+		return pageview.Table{}, false, err
 	}
-	table, known := pageview.ChartOf(in, r.PathValue("chart"))
-	s.writeTable(w, v, table, known)
-}
-
-// writeTable answers a chart's values.
-func (s *Site) writeTable(w http.ResponseWriter, v *visit, table pageview.Table, known bool) {
-	if !known {
-		s.sorry(w, v, problem{Status: http.StatusNotFound, Detail: fmt.Sprintf("there is no chart %q with values",
-			strings.ToValidUTF8(v.r.PathValue("chart"), "?"))})
-		return
-	}
-	body, err := json.Marshal(table)
-	if err != nil {
-		s.sorry(w, v, fmt.Errorf("write chart: %w", err))
-		return
-	}
-	write(w, v.r, http.StatusOK, newMade("application/json", body))
+	table, known := pageview.ChartOf(in, v.r.PathValue("chart"))
+	return table, known, nil
 }

@@ -103,9 +103,9 @@ func (s *Site) route() {
 	s.page("/runs/{run}/games/{group}/{sample}", s.game)
 	s.page("/runs/{run}/games/{group}/{sample}/turns/{turn}", s.turn)
 	s.mux.HandleFunc("GET /runs/{run}/games/{group}/{sample}/map.svg", s.gameMap)
-	s.mux.HandleFunc("GET /runs/{run}/charts/{chart}", s.chart)
-	s.mux.HandleFunc("GET /engines/{id}/charts/{chart}", s.engineChart)
-	s.mux.HandleFunc("GET /fleet/charts/{chart}", s.fleetChart)
+	s.mux.HandleFunc("GET /runs/{run}/charts/{chart}", s.chart(s.runChart))
+	s.mux.HandleFunc("GET /engines/{id}/charts/{chart}", s.chart(s.engineChart))
+	s.mux.HandleFunc("GET /fleet/charts/{chart}", s.chart(s.fleetChart))
 	s.routeActions()
 }
 

@@ -54,14 +54,19 @@ func TestFleetPage(t *testing.T) {
 	server := site(t, s)
 	body := get(t, server, "/fleet")
 	for _, want := range []string{"<dt>wanted</dt><dd", "1 to 3", "demo: 30 s to 11 s", "demo: 30 s to 12 s",
-		"$6.00 per hour of $20.00", "millrace fleet set max=8", "<strong>an operator</strong>", `href="engines/engine-0"`, "30 s with 1 engine<",
+		"$6.00 per hour of $20.00", "millrace fleet set max=8", "<strong>an operator</strong>", `href="engines/engine-0"`,
+		"30 s with 1 engine<", "compute C", "works", "The newest look at the fleet is",
 		`<strong id="engines">Engines wanted and there`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the fleet's page lacks %q", want)
 		}
 	}
-	if shown := get(t, server, "/fleet/do/set?set=max=4"); !strings.Contains(shown, "max: 8 becomes 4") {
-		t.Error("it is not said what a change does")
+	for path, says := range map[string]string{
+		"/fleet/do/set?set=max=4": "max: 8 becomes 4", "/fleet/do/reset": "have set (max)",
+	} {
+		if shown := get(t, server, path); !strings.Contains(shown, says) || !strings.Contains(shown, ">Fleet</a>") {
+			t.Errorf("%s does not say what it does, or does not lead back", path)
+		}
 	}
 	if overview := get(t, server, "/"); !strings.Contains(overview, "2 of 3 wanted engines, 1 starting") {
 		t.Error("the overview does not say how the fleet is scaled")

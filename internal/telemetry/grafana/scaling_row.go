@@ -18,7 +18,7 @@ func scaling() []panel {
 		parts("Engines by state, and wanted", "What is wanted is a line of its own.", count, 12,
 			query{"max by (state) (millrace_fleet_engines)", "{{state}}"},
 			query{"max(millrace_fleet_engines_wanted)", "wanted"}),
-		parts("Decisions by why", "A second; undone: engines that shortened nothing: millrace fleet show.", perSec, 12,
+		parts("Decisions by code", "A second; undone: engines that shortened nothing: millrace fleet show.", perSec, 12,
 			query{rate("code", "millrace_fleet_decisions_total"), "{{code}}"}),
 	}
 }

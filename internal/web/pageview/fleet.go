@@ -21,6 +21,7 @@ type Fleet struct {
 	Off          string // why it is not; empty: it is
 	Trouble      string
 	TroubleSince time.Time
+	Age          string // of the newest sample, where that is longer than it should be
 	Why          string
 	Figures      []Figure
 	Pool         []PoolRow
@@ -50,13 +51,14 @@ type DecisionRow struct {
 
 // NeedRow is what one run asks of the fleet.
 type NeedRow struct {
-	Name, Href, Trainer, Capacity, Latency, Priority, MaxEngines string
+	Name, Href, Compute, Capacity, Latency, Trainer, Steps, Priority, MaxEngines string
 }
 
 // SettingRow is one setting, with the command that changes it.
 type SettingRow struct {
 	Key, Value, Doc, Command string
-	Set                      bool // by an operator, instead of the configuration's
+	From                     string // who says so: the configuration, an operator instead of it, or the default
+	Set                      bool   // by an operator
 }
 
 // FleetOff is the page of a fleet that is not scaled.
@@ -101,6 +103,9 @@ func earlier(a, b time.Time) time.Time {
 func FleetOf(from enginepool.View, fleet runhistory.Facts, w Window, now time.Time) Fleet {
 	v := Fleet{Trouble: brief(from.Trouble), TroubleSince: from.TroubleSince, Why: brief(from.Why), Window: w,
 		Figures: fleetFigures(from, now)}
+	if age := from.Overdue(now); age > 0 {
+		v.Age = units.Seconds(age.Seconds())
+	}
 	for _, e := range from.Engines {
 		v.Pool = append(v.Pool, poolRow(e))
 	}
@@ -167,7 +172,7 @@ func fleetFigures(v enginepool.View, now time.Time) []Figure {
 		figures = append(figures, Figure{"cost so far", dollars(v.Cost), "of all engines since scaling is on"})
 	}
 	if c.Price > 0 {
-		rate := dollars(c.Price*float64(v.Actual.Alive()+v.Actual.Draining)) + " per hour"
+		rate := dollars(v.HourlyCost()) + " per hour"
 		if c.Budget > 0 {
 			rate += " of " + dollars(c.Budget)
 		}
@@ -233,7 +238,8 @@ func joined(a, b string) string {
 
 func needRow(r scaling.Run) NeedRow {
 	row := NeedRow{Name: string(r.Name.Plain()), Href: "runs/" + string(r.Name.Plain()), Priority: fmt.Sprint(r.Priority),
-		Trainer: known(r.C), Capacity: known(r.P), Latency: known(r.RD)}
+		Compute: known(r.C), Trainer: r.TrainerState(), Steps: fmt.Sprint(r.Steps), Capacity: known(r.P),
+		Latency: known(r.RD)}
 	if row.Capacity != "" && r.Engines > 0 {
 		what := "engines"
 		if r.Engines == 1 {
@@ -243,9 +249,6 @@ func needRow(r scaling.Run) NeedRow {
 	}
 	if r.MaxEngines > 0 {
 		row.MaxEngines = fmt.Sprint(r.MaxEngines)
-	}
-	if r.Paused {
-		row.Name += " (paused)"
 	}
 	return row
 }
@@ -260,13 +263,21 @@ func known(sec float64) string {
 // settingRows is the settings that may be set while it runs.
 func settingRows(c scaling.Config, set []string) []SettingRow {
 	var rows []SettingRow
+	holds := c.Effective()
 	for _, key := range scaling.Keys.Keys {
-		text := key.Text(&c)
+		text := key.Text(&holds)
 		if strings.HasPrefix(text, "{") { // a section
 			continue
 		}
-		rows = append(rows, SettingRow{Key: key.Path, Value: harmless(text), Doc: key.Doc,
-			Set: slices.Contains(set, key.Path), Command: fmt.Sprintf("millrace fleet set %s=%s", key.Path, harmless(text))})
+		from, isSet := "configuration", slices.Contains(set, key.Path)
+		switch {
+		case text != key.Text(&c):
+			from = "default"
+		case isSet:
+			from = "an operator"
+		}
+		rows = append(rows, SettingRow{Key: key.Path, Value: harmless(text), Doc: key.Doc, From: from, Set: isSet,
+			Command: fmt.Sprintf("millrace fleet set %s=%s", key.Path, harmless(text))})
 	}
 	return rows
 }

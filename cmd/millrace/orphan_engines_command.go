@@ -1,0 +1,165 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	engineprocess "github.com/millrace/millrace/internal/provider/process"
+	"github.com/millrace/millrace/internal/table"
+)
+
+// orphanOptions are the flags of `millrace engine orphans`.
+type orphanOptions struct {
+	service  serviceFlags
+	stateDir string
+	stop     bool
+	format   string
+}
+
+func newOrphanEnginesCommand(env environment) *cobra.Command {
+	var o orphanOptions
+	cmd := &cobra.Command{
+		Use:   "orphans [DEPLOYMENT...]",
+		Short: "List engines of this host whose deployment has no worker here any more, and stop them",
+		Long: `List the engines that scaling.provider process has started on this host for deployments that have no worker here any more:
+of a Redis at another address, of another redis.prefix, or of a service that was taken down. They go on running until they are
+stopped, with --stop, or until a worker with their deployment's name (scaling.deployment) looks after them again.
+
+A deployment with a worker on this host is left alone. One whose worker ended less than a minute ago may be restarting: it is
+stopped only if it is named.`,
+		Example: "  millrace engine orphans\n  millrace engine orphans --stop millrace-1f2e3d4c\n" +
+			"  sudo millrace engine orphans --state-dir /var/lib/millrace/engines",
+		RunE: func(cmd *cobra.Command, args []string) error { return env.orphanEngines(cmd.Context(), o, args) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.stop, "stop", false, "stop them: they are told to end, and killed after their grace")
+	f.StringVar(&o.stateDir, "state-dir", "", "scaling.process.state_dir of the workers (default: what the configuration "+
+		"says, and else the user's own)")
+	f.StringVarP(&o.service.file, "config", "c", "", "service configuration (YAML; default $MILLRACE_CONFIG)")
+	f.StringVarP(&o.format, "output", "o", "table", "table or json")
+	return cmd
+}
+
+// restarting is for how long a worker that has ended may be restarting.
+const restarting = time.Minute
+
+func (e environment) orphanEngines(ctx context.Context, o orphanOptions, named []string) error {
+	if err := benchFormat(o.format); err != nil {
+		return err
+	}
+	dir, err := o.folder(e)
+	if err != nil {
+		return err
+	}
+	all, err := engineprocess.Deployments(ctx, dir)
+	if err != nil {
+		return err
+	}
+	orphans, err := chooseOrphans(all, named)
+	if err != nil {
+		return err
+	}
+	if o.format == "json" {
+		if err := json.NewEncoder(e.stdout).Encode(map[string]any{"deployments": orphans}); err != nil {
+			return err
+		}
+	} else if err := e.writeOrphans(dir, all, orphans); err != nil {
+		return err
+	}
+	if !o.stop {
+		return nil
+	}
+	return e.stopOrphans(ctx, orphans, len(named) > 0)
+}
+
+// folder is where the engines' state is.
+func (o orphanOptions) folder(env environment) (string, error) {
+	if o.stateDir != "" {
+		return filepath.Abs(o.stateDir)
+	}
+	if cmp.Or(o.service.file, os.Getenv("MILLRACE_CONFIG")) != "" {
+		cfg, err := o.service.service(env)
+		if err != nil {
+			return "", err
+		}
+		if s := cfg.Scaling; s != nil && s.Process != nil && s.Process.StateDir != "" {
+			return s.Process.StateDir, nil
+		}
+	}
+	return engineprocess.DefaultStateDir(os.Getenv), nil
+}
+
+// chooseOrphans is the deployments without a worker; with names, those that are named.
+func chooseOrphans(all []engineprocess.Deployment, named []string) ([]engineprocess.Deployment, error) {
+	orphans := []engineprocess.Deployment{}
+	for _, d := range all {
+		if !d.HasWorker && (len(named) == 0 || slices.Contains(named, d.Name)) {
+			orphans = append(orphans, d)
+		}
+	}
+	for _, name := range named {
+		i := slices.IndexFunc(all, func(d engineprocess.Deployment) bool { return d.Name == name })
+		switch {
+		case i < 0:
+			return nil, fmt.Errorf("no engines of a deployment %s are on this host", name)
+		case all[i].HasWorker:
+			return nil, fmt.Errorf("deployment %s has a worker on this host, which would get its engines again; give them back "+
+				"with millrace fleet set policy=fixed engines=0 min=0", name)
+		}
+	}
+	return orphans, nil
+}
+
+func (e environment) writeOrphans(dir string, all, orphans []engineprocess.Deployment) error {
+	if len(orphans) == 0 {
+		e.say("no engine in %s is without a worker of its deployment (%d deployments have one)", dir, len(all))
+		return nil
+	}
+	t := table.New(table.Left("DEPLOYMENT"), table.Left("ITS WORKER ENDED"), table.Left("ENGINE"), table.Left("STATE"),
+		table.Right("PID"), table.Left("GPUS"), table.Left("URL"), table.Left("SINCE"))
+	for _, d := range orphans {
+		ended := "-"
+		if !d.WorkerSeen.IsZero() {
+			ended = "after " + d.WorkerSeen.Format(time.RFC3339)
+		}
+		for _, engine := range d.Engines {
+			t.Row(d.Name, ended, string(engine.ID), string(engine.State), dash(engine.PID), cmp.Or(engine.GPUs, "-"),
+				cmp.Or(engine.URL, "-"), engine.Since.UTC().Format(time.RFC3339))
+		}
+	}
+	return t.Write(e.stdout, 0)
+}
+
+// dash is a number, or a dash where there is none.
+func dash(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+func (e environment) stopOrphans(ctx context.Context, orphans []engineprocess.Deployment, named bool) error {
+	var faults []error
+	for _, d := range orphans {
+		if age := time.Since(d.WorkerSeen); !named && age < restarting {
+			e.say("engines of %s are left: a worker looked after them %s ago, and may be restarting; name it to stop them",
+				d.Name, age.Round(time.Second))
+			continue
+		}
+		if err := d.Stop(ctx); err != nil {
+			faults = append(faults, fmt.Errorf("deployment %s: %w", d.Name, err))
+			continue
+		}
+		e.say("%d engines of %s are stopped", len(d.Engines), d.Name)
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// A drain has ended when the keeper has looked twice since and found nothing, whatever adapters the engine lists.
+func TestEndOfADrain(t *testing.T) {
+	t.Parallel()
+	look := func(second int, state rollout.EngineState, running float64) rollout.Engine {
+		return rollout.Engine{State: state, Adapters: []string{"somebody-elses"},
+			Load: rollout.EngineLoad{At: noon.Add(time.Duration(second) * time.Second), Running: running}}
+	}
+	const draining, ready = rollout.EngineDraining, rollout.EngineReady
+	uncounted := rollout.Engine{State: draining}
+	for _, tt := range []struct {
+		name string
+		seen []rollout.Engine
+		want drainEnd
+	}{
+		{"idle twice since", []rollout.Engine{look(0, draining, 0), look(1, draining, 0), look(2, draining, 0)},
+			drainFinished},
+		{"one look that is shown again and again", []rollout.Engine{look(0, draining, 0), look(1, draining, 0),
+			look(1, draining, 0), look(1, draining, 0)}, drainGoesOn},
+		{"a request was on its way", []rollout.Engine{look(0, draining, 0), look(1, draining, 0), look(2, draining, 1),
+			look(3, draining, 0)}, drainGoesOn},
+		{"busy", []rollout.Engine{look(0, draining, 3), look(1, draining, 3)}, drainGoesOn},
+		{"not noticed yet, and quarantined", []rollout.Engine{look(0, rollout.EngineQuarantined, 0)}, drainGoesOn},
+		{"not noticed yet, and joining", []rollout.Engine{look(0, rollout.EngineJoining, 0)}, drainGoesOn},
+		{"its requests are not counted", []rollout.Engine{uncounted, uncounted, uncounted}, drainGoesOn},
+		{"it died", []rollout.Engine{look(0, draining, 3), look(1, rollout.EngineLost, 3)}, drainLost},
+		{"it was added again", []rollout.Engine{look(0, draining, 3), look(1, ready, 3)}, drainUndone},
+	} {
+		var p drainProgress
+		var got drainEnd
+		for _, e := range tt.seen {
+			got = p.take(e)
+		}
+		if got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What a preStop hook learns from the exit code.
+func TestExitCodesOfADrain(t *testing.T) {
+	t.Parallel()
+	const engine = `{"id":"%s","state":"%s","reason":"no answer","since":"2026-11-21T11:00:00Z",` +
+		`"load":{"at":"2026-11-21T11:00:05Z","running":2}}`
+	answers := map[string]reply{
+		"DELETE /v1/engines/gone":       {200, `{}`},
+		"POST /v1/engines/down/drain":   {503, `{"title":"Unavailable","status":503,"detail":"redis does not answer"}`},
+		"POST /v1/engines/locked/drain": {403, `{"title":"Forbidden","status":403,"detail":"a reader may not"}`},
+	}
+	for id, state := range map[string]string{"busy": "draining", "dead": "lost", "again": "ready"} {
+		text := fmt.Sprintf(engine, id, state)
+		answers["POST /v1/engines/"+id+"/drain"] = reply{200, text}
+		answers["GET /v1/engines/"+id] = reply{200, text}
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"remove gone --wait", ExitOK, "engine gone has left"},
+		{"drain dead --wait", ExitOK, "engine dead is lost (no answer); what it had is sent again elsewhere"},
+		{"drain busy --wait --timeout 50ms", ExitTimeout, "engine busy still has 2 requests after 50ms"},
+		{"drain nobody --wait --timeout 1m", ExitNotFound, "no such thing"},
+		{"drain down --wait --timeout 50ms", ExitUnavailable, "the server has not answered within 50ms"},
+		{"drain locked --wait", ExitAuth, "a reader may not"},
+		{"drain again --wait", ExitError, "somebody has added it again"},
+		{"drain busy --timeout 1m", ExitUsage, "add --wait"},
+		{"drain busy --wait --timeout -1s", ExitUsage, "want a time"},
+	} {
+		r, _ := command(t, answers, "", nil, append([]string{"engine"}, strings.Fields(tt.args)...)...)
+		if said := r.stderr + fmt.Sprint(r.err); r.code != tt.code || !strings.Contains(said, tt.want) {
+			t.Errorf("%s: exit code %d, want %d\n%s", tt.args, r.code, tt.code, said)
+		}
+	}
+}
