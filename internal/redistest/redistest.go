@@ -6,6 +6,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -108,24 +109,53 @@ func Start(t testing.TB, dir string, port int, args ...string) (addr string, kil
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it is killed
+		close(ended)
+	}()
 	kill = func() {
+		select {
+		case <-ended: // its number may be another process's by now
+			return
+		default:
+		}
 		children := childrenOf(cmd.Process.Pid)
 		_ = cmd.Process.Kill() // it may be gone already
 		for _, pid := range children {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		_ = cmd.Wait()
+		<-ended
 	}
 	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	rdb := redis.NewClient(&redis.Options{
-		Addr: addr, MaxRetries: 300, MinRetryBackoff: 10 * time.Millisecond, MaxRetryBackoff: 100 * time.Millisecond,
-	})
-	defer func() { _ = rdb.Close() }()
-	if err := rdb.Ping(context.Background()).Err(); err != nil {
+	if err := answers(addr, ended); err != nil {
 		kill()
-		t.Fatal(err)
+		log, _ := os.ReadFile(filepath.Join(dir, "log")) // says why, if it is there
+		t.Fatalf("%v; redis-server says:\n%s", err, log)
 	}
 	return addr, kill
+}
+
+// answers waits until the server at an address answers, or has ended.
+func answers(addr string, ended <-chan struct{}) error {
+	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
+	defer func() { _ = rdb.Close() }()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for end := time.Now().Add(time.Minute); ; {
+		err := rdb.Ping(context.Background()).Err()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ended:
+			return errors.New("redis-server ended as soon as it was started")
+		case <-look.C:
+		}
+	}
 }
 
 // childrenOf is what a server has forked to write its log or a snapshot anew, and what would outlive it, where the
