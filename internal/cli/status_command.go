@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/telemetry"
 	"github.com/millrace/millrace/internal/termtext"
 	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/version"
 )
 
 // deployment is the server's answer about the whole.
@@ -111,7 +112,7 @@ func (s *session) showDeployment(d deployment) error {
 		fmt.Fprintln(s.Stdout)
 	}
 	t := table.New(table.Left(""), table.Left(""))
-	t.Row("server", d.Version)
+	t.Row("server", serverText(d.Version))
 	t.Row("redis", answersText(d.Redis))
 	if d.Temporal != nil {
 		t.Row("temporal", answersText(*d.Temporal))
@@ -150,6 +151,14 @@ func (s *session) showDeployment(d deployment) error {
 			fmt.Sprintf("v%d", r.PolicyVersion), count(r.Ready), count(r.InFlight), count(r.Queued))
 	}
 	return s.write(runs)
+}
+
+// serverText is the version of the server that answers.
+func serverText(running string) string {
+	if running == version.Unknown {
+		return "answers; its build has no version"
+	}
+	return running
 }
 
 func answersText(a partAnswers) string {

@@ -48,12 +48,14 @@ func (i Info) String() string {
 	return fmt.Sprintf("%s, %s %s/%s", text, i.Go, i.OS, i.Arch)
 }
 
-// String is the release, or the commit that was built, marked when files were changed since; "unknown" where the
-// build says neither.
+// Unknown is the version of a build that says neither its release nor its commit.
+const Unknown = "unknown"
+
+// String is the release, or the commit that was built, marked when files were changed since, or Unknown.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return cmp.Or(released, short(commit), "unknown")
+		return cmp.Or(released, short(commit), Unknown)
 	}
 	built, _ := ofCommit(info.Settings)
 	return cmp.Or(released, short(commit), short(built), ofModule(info.Main.Version))
@@ -94,7 +96,7 @@ func short(commit string) string {
 // ofModule is the module's version; what Go says where it knows none helps nobody.
 func ofModule(version string) string {
 	if version == "" || version == "(devel)" {
-		return "unknown"
+		return Unknown
 	}
 	return version
 }
