@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,6 +35,13 @@ func (f *Fault) Error() string {
 
 // Faults is everything wrong with a file, in the order of its lines.
 type Faults []*Fault
+
+// ErrFaulty is what a process ends with that only another configuration lets run: started again it would end alike.
+// Faults are that, too.
+var ErrFaulty = errors.New("the configuration is faulty")
+
+// Is reports that faults of the service's configuration keep a process from running.
+func (fs Faults) Is(target error) bool { return target == ErrFaulty }
 
 // Error is one fault per line.
 func (fs Faults) Error() string {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
 )
 
 // TestRefusals holds what the service's own commands say of wrong input, and their exit codes.
@@ -29,9 +31,11 @@ func TestRefusals(t *testing.T) {
 		{"config check --setup ../../config/testdata/setup_list.bad.yaml", 1, "want keys with values, not a list"},
 		{"config check --setup --service -", 2, "exclude each other"},
 		{"game play --years 0", 2, "0 years: want at least 1"},
-		{"server --listen nonsense", 1, `listen: "nonsense" is not host:port`},
-		{"server --redis nonsense", 1, "redis.url: want redis://host:port/db"},
-		{"worker --temporal nonsense", 1, `temporal.address: "nonsense" is not host:port`},
+		{"server --listen nonsense", 78, `listen: "nonsense" is not host:port`},
+		{"server --redis nonsense", 78, "redis.url: want redis://host:port/db"},
+		{"worker --temporal nonsense", 78, `temporal.address: "nonsense" is not host:port`},
+		{"worker -c /nowhere/service.yaml", 78, "read configuration: open /nowhere/service.yaml"},
+		{"server --listen 0.0.0.0:0 --redis redis://" + miniredis.RunT(t).Addr() + "/0", 78, "there is no token"},
 		{"worker --redis redis://127.0.0.1:1/0", 5, "redis at 127.0.0.1:1 does not answer"},
 		{"dev --redis redis://127.0.0.1:1/0", 5, "redis at 127.0.0.1:1 does not answer"},
 		{"trainer demo nobody --server " + gone.URL, 3, `there is no run "nobody"`},

@@ -171,19 +171,27 @@ func under(root *cobra.Command, name string) *cobra.Command {
 var errInterrupted = errors.New("interrupted")
 
 // usageError is a command line that cannot be meant.
-type usageError struct{ text string }
+type usageError struct {
+	text  string
+	cause error // nil: the text says it all
+}
 
 func (e usageError) Error() string { return e.text }
 
-func usage(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+func (e usageError) Unwrap() error { return e.cause }
+
+func usage(format string, args ...any) error { return usageError{text: fmt.Sprintf(format, args...)} }
 
 func exitCode(err error) int {
 	var wrong usageError
+	var ended serviceEnd
 	switch {
 	case err == nil:
 		return cli.ExitOK
 	case errors.Is(err, errInterrupted):
 		return cli.ExitInterrupted
+	case errors.As(err, &ended) && errors.Is(err, config.ErrFaulty):
+		return cli.ExitConfiguration
 	case errors.As(err, &wrong):
 		return cli.ExitUsage
 	case errors.Is(err, resources.ErrRefused):

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -31,12 +32,7 @@ changing runs needs Temporal. On anything but a loopback address it asks for bea
 			if cmd.Flags().Changed("listen") {
 				flags.listen = listen
 			}
-			cfg, err := flags.service(env)
-			if err != nil {
-				return err
-			}
-			log := env.serviceLogger(&cfg)
-			return flags.profiled(cmd.Context(), log, func(ctx context.Context) error {
+			return flags.serve(cmd.Context(), env, func(ctx context.Context, cfg config.Service, log *slog.Logger) error {
 				return server.Run(ctx, cfg, version.String(), log)
 			})
 		},
@@ -71,6 +67,27 @@ func (f *serviceFlags) add(cmd *cobra.Command) {
 		"and only loopback is accepted")
 }
 
+// serviceEnd is why a process of the service ended. What starts it again, such as systemd, knows by the exit code
+// whether that is of use.
+type serviceEnd struct{ error }
+
+func (e serviceEnd) Unwrap() error { return e.error }
+
+// serve runs a process of the service by its configuration.
+func (f *serviceFlags) serve(ctx context.Context, env environment,
+	run func(context.Context, config.Service, *slog.Logger) error) error {
+	cfg, err := f.service(env)
+	if err != nil {
+		return serviceEnd{err}
+	}
+	log := env.serviceLogger(&cfg)
+	err = f.profiled(ctx, log, func(ctx context.Context) error { return run(ctx, cfg, log) })
+	if err != nil {
+		return serviceEnd{err}
+	}
+	return nil
+}
+
 // profiled runs a process of the service, with its profiles beside it if they are asked for.
 func (f *serviceFlags) profiled(ctx context.Context, log *slog.Logger, run func(context.Context) error) error {
 	if f.pprof == "" {
@@ -101,7 +118,7 @@ func (f *serviceFlags) service(env environment) (config.Service, error) {
 	if file != "" {
 		var err error
 		if data, err = env.readFile(file); err != nil {
-			return config.Service{}, usage("read configuration: %v", err)
+			return config.Service{}, usageError{fmt.Sprintf("read configuration: %v", err), config.ErrFaulty}
 		}
 	}
 	cfg, err := config.ReadService(cmp.Or(file, "configuration"), data, f.getenv)

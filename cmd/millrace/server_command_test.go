@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/millrace/millrace/internal/access"
+	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/freeport"
 )
 
@@ -148,5 +149,20 @@ func TestProfilesAreForLoopback(t *testing.T) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("answered %s", resp.Status)
+	}
+}
+
+// TestUnitsOfAFaultyConfigurationStayDown: TestRefusals holds what the processes end with.
+func TestUnitsOfAFaultyConfigurationStayDown(t *testing.T) {
+	t.Parallel()
+	for _, unit := range []string{"millrace-server.service", "millrace-worker@.service"} {
+		data, err := os.ReadFile("../../deploy/systemd/" + unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("\nRestartPreventExitStatus=%d\n", cli.ExitConfiguration)
+		if !strings.Contains(string(data), want) {
+			t.Errorf("%s does not say%s", unit, want)
+		}
 	}
 }

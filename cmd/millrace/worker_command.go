@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/worker"
@@ -19,12 +17,7 @@ nothing: its games go on elsewhere at their last finished phase.`,
 		Example: "  millrace worker --redis redis://10.0.0.3:6379/0 --temporal 10.0.0.4:7233",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := flags.service(env)
-			if err != nil {
-				return err
-			}
-			log := env.serviceLogger(&cfg)
-			return flags.profiled(cmd.Context(), log, func(ctx context.Context) error { return worker.Run(ctx, cfg, log) })
+			return flags.serve(cmd.Context(), env, worker.Run)
 		},
 	}
 	flags.add(cmd)

@@ -21,7 +21,9 @@ const (
 	ExitUnavailable = 5
 	ExitProblem     = 6
 	ExitTimeout     = 7
-	ExitInterrupted = 130
+	// ExitConfiguration is sysexits' EX_CONFIG. Go's panics end with 2, and those are worth another start.
+	ExitConfiguration = 78
+	ExitInterrupted   = 130
 )
 
 // exitCodes is what each exit code means.
@@ -37,12 +39,13 @@ var exitCodes = []struct {
 	{ExitUnavailable, "the service does not answer, or something behind it; the same command may succeed later"},
 	{ExitProblem, "diagnose --exit-code, or status --exit-code, found a problem"},
 	{ExitTimeout, "what was waited for has not come within --timeout"},
+	{ExitConfiguration, "the configuration of a server or worker is faulty: starting it again changes nothing"},
 	{ExitInterrupted, "interrupted"},
 }
 
 // ExitCodesHelp explains the exit codes, for the help of the root command.
 var ExitCodesHelp = ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitProblem,
-	ExitTimeout, ExitInterrupted)
+	ExitTimeout, ExitConfiguration, ExitInterrupted)
 
 // ExitCodesFor explains those exit codes that a command can end with.
 func ExitCodesFor(codes ...int) string {

@@ -69,7 +69,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	deps.Temporal = temporal.answers.Load
 	server, err := api.New(apiConfig, deps)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", config.ErrFaulty, err)
 	}
 	current.OnChange(func(cfg config.Service) error {
 		server.Adjust(cfg.API(version))
