@@ -65,7 +65,8 @@ func (m *Machine) set(ev Set) []Command {
 	if m.Config.Policy == Fixed {
 		to = m.resting()
 	}
-	if m.Wanted == 0 && !m.IdleSince.IsZero() {
+	if zero := m.Config.ScaleToZero.Std(); zero > 0 && m.Wanted == 0 && !m.IdleSince.IsZero() &&
+		ev.At.Sub(m.IdleSince) >= zero {
 		to = 0 // the fleet sleeps
 	}
 	if to == m.Wanted {
