@@ -1,7 +1,10 @@
 package enginepool
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/provider"
@@ -36,6 +39,9 @@ func (l *look) instance(e *Owned, m Member) bool {
 	instance, listed := l.listed[e.ID]
 	if listed {
 		e.Instance, e.Listed, e.MissingSince = instance, true, time.Time{}
+		if instance.State == provider.Running && e.RunsSince.IsZero() {
+			e.RunsSince = l.At
+		}
 		return instance.State != provider.Failed
 	}
 	if !e.Listed || answers(m) {
@@ -97,15 +103,43 @@ func (l *look) alive(e *Owned, m Member, member bool) {
 	case ready && e.Phase == Starting:
 		l.serves(e, m)
 	case ready:
-		e.BrokenSince = time.Time{}
-	case e.Phase == Serving && (!member || m.State == rollout.EngineLost || m.State == rollout.EngineQuarantined):
+		e.BrokenSince, e.Reason = time.Time{}, ""
+	case e.Phase == Serving && (!member || m.outOfOrder()):
 		l.broken(e, m, member)
-	case e.Phase == Starting && e.Instance.State == provider.Running &&
-		l.At.Sub(e.Since) > max(startFor, 3*time.Duration(l.ColdStartSec()*float64(time.Second))):
-		l.failed = true
-		l.fault("%s does not come to serve", e.ID)
-		l.to(e, Draining, Broken, "it did not come to serve")
+	case e.Phase == Starting && e.Instance.State == provider.Running:
+		l.comes(e, m, member)
 	}
+}
+
+// comes is for an engine that runs, and is to come to serve.
+func (l *look) comes(e *Owned, m Member, member bool) {
+	since := e.RunsSince
+	if e.Since.After(since) {
+		since = e.Since
+	}
+	if e.Reason = ""; member && m.outOfOrder() {
+		e.Reason = m.says()
+	}
+	runs, usual := l.At.Sub(since), 3*time.Duration(l.ColdStartSec()*float64(time.Second))
+	switch {
+	case runs > max(startFor, usual):
+		l.failed = true
+		l.fault("%s does not come to serve; %s", e.ID, cmp.Or(e.Reason, "the fleet waits for it"))
+		l.to(e, Draining, Broken, strings.TrimSuffix("it did not come to serve; "+e.Reason, "; "))
+	case runs > max(slowFor, usual):
+		l.fault("%s runs for %s, and does not serve yet; %s", e.ID, runs.Round(time.Second),
+			cmp.Or(e.Reason, "the fleet waits for it"))
+	}
+}
+
+// outOfOrder reports whether the fleet sends an engine nothing for what it is.
+func (m Member) outOfOrder() bool {
+	return m.State == rollout.EngineLost || m.State == rollout.EngineQuarantined
+}
+
+// says is what the fleet says of an engine that is out of order.
+func (m Member) says() string {
+	return strings.TrimSuffix(fmt.Sprintf("the fleet says that it is %s: %s", m.State, m.Reason), ": ")
 }
 
 // serves is for an engine that begins to serve.
@@ -131,13 +165,16 @@ func (l *look) serves(e *Owned, m Member) {
 // broken replaces an engine that has served and does not for too long. One that the fleet has forgotten is only to join
 // again.
 func (l *look) broken(e *Owned, m Member, member bool) {
+	if !member {
+		e.BrokenSince, e.Reason = time.Time{}, ""
+		return
+	}
+	e.Reason = m.says()
 	switch {
-	case !member:
-		e.BrokenSince = time.Time{}
 	case e.BrokenSince.IsZero():
 		e.BrokenSince = l.At
 	case l.At.Sub(e.BrokenSince) >= brokenFor:
-		l.to(e, Draining, Broken, "the fleet says that it is "+string(m.State))
+		l.to(e, Draining, Broken, e.Reason)
 	}
 }
 

@@ -103,11 +103,19 @@ func (l *look) command(e *Owned) {
 	}
 }
 
-// due reports whether the provider may be asked about an engine now.
-func (l *look) due(e *Owned) bool { return e.AskedAt.IsZero() || l.At.Sub(e.AskedAt) >= askAgain }
+// due reports whether the provider may be asked about an engine now. An order that it takes, and of which it lists
+// nothing, is given again ever less often: it may bring one engine after the other that only the list leaves out.
+func (l *look) due(e *Owned) bool {
+	pause := askAgain
+	if e.Phase == Starting {
+		pause = min(askAgain<<min(max(0, e.Asked-1), 10), lastPause)
+	}
+	return e.AskedAt.IsZero() || l.At.Sub(e.AskedAt) >= pause
+}
 
 func (l *look) ask(e *Owned, what Action) {
 	e.AskedAt = l.At
+	e.Asked++
 	l.do(Command{Do: what, ID: e.ID})
 }
 

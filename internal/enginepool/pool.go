@@ -44,8 +44,10 @@ const (
 	leaveMargin = 15 * time.Second
 	// brokenFor is how long an engine that has served may be out of order before it is replaced.
 	brokenFor = 2 * time.Minute
-	// startFor is how long an engine that runs may take to serve; it is longer where cold starts are.
+	// startFor is how long an engine that runs may take to serve, and slowFor how long until that is trouble; both are
+	// longer where cold starts are.
 	startFor = 30 * time.Minute
+	slowFor  = 10 * time.Minute
 	// crashedWithin is how long an engine must have served for its end not to count as a start that failed.
 	crashedWithin = time.Minute
 	// firstPause and lastPause bound the pause after starts that failed, which doubles.
@@ -155,7 +157,7 @@ func (l *look) adopt() {
 func (l *look) to(e *Owned, phase Phase, cause Cause, reason string) {
 	if e.Phase != phase {
 		e.Phase, e.Since = phase, l.At
-		e.AskedAt, e.Done, e.DrainsAt, e.RecalledAt = time.Time{}, false, time.Time{}, time.Time{}
+		e.AskedAt, e.Asked, e.Done, e.DrainsAt, e.RecalledAt = time.Time{}, 0, false, time.Time{}, time.Time{}
 	}
 	e.Cause, e.Reason = cause, reason
 }
@@ -181,8 +183,13 @@ func (l *look) note() {
 	for i := range l.Engines {
 		e := &l.Engines[i]
 		pending := e.Instance.State == provider.Pending && e.Instance.Reason != ""
-		if e.Phase == Starting && pending && l.At.Sub(e.StartedAt) > troubleAfter {
+		switch waited := l.At.Sub(e.StartedAt); {
+		case e.Phase != Starting || waited <= troubleAfter:
+		case pending:
 			l.fault("%s is pending: %s", e.ID, e.Instance.Reason)
+		case e.Done && !e.Listed && l.ListFault == "":
+			l.fault("the provider took the order of %s %s ago and does not list it: see whether the engine is there, and why "+
+				"it is left out", e.ID, waited.Round(time.Second))
 		}
 	}
 	if n := l.Count(); n.Alive() == n.Serving && n.Serving == l.Wanted && !l.failed {

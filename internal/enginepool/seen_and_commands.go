@@ -27,7 +27,9 @@ type Member struct {
 	ID    rollout.EngineID
 	URL   string
 	State rollout.EngineState
-	Since time.Time // of the state
+	// Reason says why it is in the state, where it does not serve.
+	Reason string
+	Since  time.Time // of the state
 	// Drain says that it is given nothing new, Recalled that what it has is dispatched elsewhere, and Leave that it
 	// leaves the fleet.
 	Drain, Recalled, Leave bool

@@ -40,11 +40,15 @@ type Owned struct {
 	// Listed says that its provider has listed it, and MissingSince from when on it does not.
 	Listed       bool      `json:"listed,omitempty"`
 	MissingSince time.Time `json:"missing_since,omitzero"`
+	// RunsSince is when its provider was first seen to run it: it may have waited for a machine for long.
+	RunsSince time.Time `json:"runs_since,omitzero"`
 	// ServedAt is when it came to serve, for the first time; BrokenSince from when on it does not.
 	ServedAt    time.Time `json:"served_at,omitzero"`
 	BrokenSince time.Time `json:"broken_since,omitzero"`
-	// AskedAt is when the provider was asked to start or to stop it last, in this phase, and Done that it took the order.
+	// AskedAt is when the provider was asked to start or to stop it last, in this phase, Asked how often it was, and Done
+	// that it took the order.
 	AskedAt time.Time `json:"asked_at,omitzero"`
+	Asked   int       `json:"asked,omitempty"`
 	Done    bool      `json:"done,omitempty"`
 	// DrainsAt is when the fleet was first seen to give it nothing new, RecalledAt when to dispatch elsewhere what it has.
 	DrainsAt   time.Time `json:"drains_at,omitzero"`

@@ -26,7 +26,8 @@ func (r *Registry) Bought(ctx context.Context) (bought []enginepool.Member, all 
 			continue
 		}
 		bought = append(bought, enginepool.Member{
-			ID: m.ID, URL: m.URL, State: e.State, Since: e.Since, Drain: m.Drain, Recalled: m.Drain && m.Now, Leave: m.Leave,
+			ID: m.ID, URL: m.URL, State: e.State, Reason: e.Reason, Since: e.Since, Drain: m.Drain,
+			Recalled: m.Drain && m.Now, Leave: m.Leave,
 			Idle: !e.Load.At.IsZero() && e.Load.Running+e.Load.Waiting == 0, IdleAt: e.Load.At,
 		})
 	}
