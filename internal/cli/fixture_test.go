@@ -21,7 +21,7 @@ type service struct {
 }
 
 type reply struct {
-	status int
+	status int // 0: the caller waits in vain
 	body   string
 }
 
@@ -37,6 +37,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !ok {
 		a = reply{404, `{"title":"No such run","status":404,"detail":"there is no such thing"}`}
+	}
+	if a.status == 0 {
+		<-r.Context().Done()
+		return
 	}
 	kind := "application/json"
 	if a.status >= 400 {

@@ -23,6 +23,7 @@ type drainWait struct {
 	leaves bool
 	line   *waitline.Line
 	server *outage
+	heard  bool // of the engine, since it was asked to go
 	seen   drainProgress
 }
 
@@ -77,7 +78,7 @@ func (w *drainWait) until(ctx context.Context, try func(context.Context) (done b
 
 // tooLong says how far the engine is. Whether it is drained at all is not known while the server does not answer.
 func (w *drainWait) tooLong(timeout time.Duration) error {
-	if !w.server.since.IsZero() {
+	if !w.heard || !w.server.since.IsZero() {
 		return fmt.Errorf("drain engine %s: the server has not answered within %s: %w", w.id, timeout,
 			context.DeadlineExceeded)
 	}
@@ -95,6 +96,7 @@ func (w *drainWait) look(ctx context.Context) (done bool, err error) {
 	case err != nil:
 		return false, err
 	}
+	w.heard = true
 	end := w.seen.take(e)
 	w.line.At(w.seen.most-w.seen.left, w.seen.most, "requests", string(e.State))
 	switch {

@@ -55,6 +55,7 @@ func TestExitCodesOfADrain(t *testing.T) {
 	answers := map[string]reply{
 		"DELETE /v1/engines/gone":       {200, `{}`},
 		"POST /v1/engines/down/drain":   {503, `{"title":"Unavailable","status":503,"detail":"redis does not answer"}`},
+		"POST /v1/engines/silent/drain": {}, // no answer, however long
 		"POST /v1/engines/locked/drain": {403, `{"title":"Forbidden","status":403,"detail":"a reader may not"}`},
 	}
 	for id, state := range map[string]string{"busy": "draining", "dead": "lost", "again": "ready"} {
@@ -69,9 +70,10 @@ func TestExitCodesOfADrain(t *testing.T) {
 	}{
 		{"remove gone --wait", ExitOK, "engine gone has left"},
 		{"drain dead --wait", ExitOK, "engine dead is lost (no answer); what it had is sent again elsewhere"},
-		{"drain busy --wait --timeout 50ms", ExitTimeout, "engine busy still has 2 requests after 50ms"},
+		{"drain busy --wait --timeout 3s", ExitTimeout, "engine busy still has 2 requests after 3s"},
 		{"drain nobody --wait --timeout 1m", ExitNotFound, "no such thing"},
 		{"drain down --wait --timeout 50ms", ExitUnavailable, "the server has not answered within 50ms"},
+		{"drain silent --wait --timeout 50ms", ExitUnavailable, "the server has not answered within 50ms"},
 		{"drain locked --wait", ExitAuth, "a reader may not"},
 		{"drain again --wait", ExitError, "somebody has added it again"},
 		{"drain busy --timeout 1m", ExitUsage, "add --wait"},
