@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestCompletionInShells: what `millrace completion` prints completes commands in the shells themselves, those that are
@@ -42,7 +41,7 @@ func TestCompletionInShells(t *testing.T) {
 			if _, err := os.Stat(tt.needs); tt.needs != "" && err != nil {
 				t.Skipf("%s completes nothing without its package of completions: %v", shell, err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), awaitFor)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, shell, append(tt.args, tt.script)...)
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "TERM=dumb", "HOME="+dir)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/freeport"
 	"github.com/millrace/millrace/internal/profiles"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 func TestOnlyLoopbackIsServed(t *testing.T) {
@@ -39,16 +40,17 @@ func TestProfilesAreAnswered(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- profiles.Serve(ctx, address, slog.New(slog.DiscardHandler)) }()
 	var body []byte
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline) && body == nil; {
+	err = retry.Within(t.Context(), time.Minute, 10*time.Millisecond, func(context.Context) error {
 		resp, err := http.Get("http://" + address + "/debug/pprof/goroutine?debug=1")
 		if err != nil {
-			continue
+			return err
 		}
-		body, _ = io.ReadAll(resp.Body)
-		resp.Body.Close()
-	}
-	if !strings.Contains(string(body), "goroutine profile:") {
-		t.Errorf("answered %.80q", body)
+		defer resp.Body.Close()
+		body, err = io.ReadAll(resp.Body)
+		return err
+	})
+	if err != nil || !strings.Contains(string(body), "goroutine profile:") {
+		t.Errorf("answered %.80q, %v", body, err)
 	}
 	stop()
 	if err := <-ended; err != nil {

@@ -116,7 +116,7 @@ func awaitCluster(t testing.TB, node redis.UniversalClient, masters int) {
 	t.Helper()
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-look.C {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-look.C {
 		info, err := node.ClusterInfo(context.Background()).Result()
 		if err == nil && strings.Contains(info, "cluster_state:ok") &&
 			strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", masters)) {

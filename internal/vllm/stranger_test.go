@@ -58,8 +58,6 @@ func TestErrorsOfStrangersAreNotQuoted(t *testing.T) {
 // TestSilenceIsOneThing: what does not answer does not say why, whatever the reason; the log has it.
 func TestSilenceIsOneThing(t *testing.T) {
 	t.Parallel()
-	closed := httptest.NewServer(nil)
-	closed.Close()
 	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer hanging.Close()
 	resetting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -87,9 +85,13 @@ func TestSilenceIsOneThing(t *testing.T) {
 	}()
 	said, details := map[string]bool{}, map[string]bool{}
 	for _, address := range []string{
-		closed.URL, hanging.URL, resetting.URL, "http://" + listener.Addr().String(), "http://no-such-host.invalid",
+		nobody, hanging.URL, resetting.URL, "http://" + listener.Addr().String(), "http://no-such-host.invalid",
 	} {
-		c, err := New(Config{BaseURL: address, ControlTimeout: time.Second})
+		timeout := time.Minute
+		if address == hanging.URL {
+			timeout = time.Second
+		}
+		c, err := New(Config{BaseURL: address, ControlTimeout: timeout})
 		if err != nil {
 			t.Fatal(err)
 		}

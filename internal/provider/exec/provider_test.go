@@ -183,7 +183,7 @@ func TestContract(t *testing.T) {
 // shell makes every command a script.
 func shell(script string) Config {
 	command := "sh -c '" + script + "'"
-	return Config{Start: command, Stop: command, List: command, Timeout: rollout.Duration(10 * time.Second)}
+	return Config{Start: command, Stop: command, List: command, Timeout: rollout.Duration(time.Minute)}
 }
 
 func TestWhatListsMaySay(t *testing.T) {

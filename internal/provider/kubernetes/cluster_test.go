@@ -104,8 +104,7 @@ func (c *cluster) open(t testing.TB, deployment string, change ...func(*kubernet
 // subject is what the contract needs of a cluster.
 func (c *cluster) subject() contract.Subject {
 	return contract.Subject{
-		Within: time.Minute,
-		Open:   func(t testing.TB, deployment string) provider.Provider { return c.open(t, deployment) },
+		Open: func(t testing.TB, deployment string) provider.Provider { return c.open(t, deployment) },
 		Running: func(_ testing.TB, deployment string, id rollout.EngineID) int {
 			return c.kubelet.Running(engine(deployment, id))
 		},

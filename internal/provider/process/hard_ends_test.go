@@ -27,7 +27,7 @@ func startFirst(t *testing.T, p *Provider) {
 // noneLeft waits until no process of an engine is there.
 func noneLeft(t *testing.T, dir string, id rollout.EngineID) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); len(engines(t, dir, "ours", id)) > 0; {
+	for deadline := time.Now().Add(time.Minute); len(engines(t, dir, "ours", id)) > 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("processes left of %s: %v", id, engines(t, dir, "ours", id))
 		}

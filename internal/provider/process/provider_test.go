@@ -159,7 +159,7 @@ func await(
 ) provider.Instance {
 	t.Helper()
 	var last []provider.Instance
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		all, err := p.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -209,11 +209,8 @@ func TestWorkersKilledInTheMiddleOfAStart(t *testing.T) {
 		}
 		await(t, p, id, "running", func(e provider.Instance) bool { return e.State == provider.Running })
 		got := engines(t, dir, "ours", id)
-		for range 100 { // a process shows no environment while sh becomes sleep
-			if len(got) == 1 {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
+		// A process shows no environment while sh becomes sleep.
+		for deadline := time.Now().Add(time.Minute); len(got) != 1 && time.Now().Before(deadline); {
 			got = engines(t, dir, "ours", id)
 		}
 		if len(got) != 1 {

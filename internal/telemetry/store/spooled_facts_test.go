@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,15 +173,19 @@ func TestKills(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		done := make(chan struct{})
+		began, done := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(done)
+			begin := sync.OnceFunc(func() { close(began) })
+			defer begin() // a child that ended without a fact is found below
 			for lines := bufio.NewScanner(out); lines.Scan(); {
 				if n, is := strings.CutPrefix(lines.Text(), "kept "); is {
 					kept[n] = true
+					begin()
 				}
 			}
 		}()
+		<-began // its start takes as long as it takes
 		time.Sleep(time.Duration(50+rng.IntN(150)) * time.Millisecond)
 		if life%2 == 1 {
 			killRedis()
