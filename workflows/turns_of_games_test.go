@@ -4,18 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/temporalcli"
 	"github.com/millrace/millrace/workflows"
@@ -96,19 +101,42 @@ func (l *lane) launch(seq, samples, bytes int) {
 // await waits until so many games of a group are pending, of which one has another activity than before.
 func (l *lane) await(seq, games int, before string) (activityID string) {
 	l.t.Helper()
-	for range 1000 {
-		desc, err := l.client.DescribeWorkflowExecution(l.t.Context(), l.id(seq), "")
+	err := retry.Within(l.t.Context(), patience, 20*time.Millisecond, func(ctx context.Context) error {
+		desc, err := l.client.DescribeWorkflowExecution(ctx, l.id(seq), "")
 		if err != nil {
-			l.t.Fatal(err)
+			return err
 		}
 		pending := slices.DeleteFunc(desc.GetPendingActivities(), isNoGame)
-		if len(pending) == games && pending[0].GetActivityId() != before {
-			return pending[0].GetActivityId()
+		if len(pending) != games || pending[0].GetActivityId() == before {
+			return fmt.Errorf("group %d has %d games in its queue, want %d", seq, len(pending), games)
 		}
-		time.Sleep(20 * time.Millisecond)
+		activityID = pending[0].GetActivityId()
+		return nil
+	})
+	if err != nil {
+		l.t.Fatal(err)
 	}
-	l.t.Fatalf("group %d has not %d games in its queue", seq, games)
-	return ""
+	return activityID
+}
+
+// queued waits until so many games are in the queue: a workflow's history has them first.
+func (l *lane) queued(games int64) {
+	l.t.Helper()
+	in := &workflowservice.DescribeTaskQueueRequest{Namespace: "default", ReportStats: true,
+		TaskQueue: &taskqueue.TaskQueue{Name: "lane-games"}, TaskQueueType: enums.TASK_QUEUE_TYPE_ACTIVITY}
+	err := retry.Within(l.t.Context(), patience, 20*time.Millisecond, func(ctx context.Context) error {
+		queue, err := l.client.WorkflowService().DescribeTaskQueue(ctx, in)
+		if err != nil {
+			return err
+		}
+		if n := queue.GetStats().GetApproximateBacklogCount(); n != games {
+			return fmt.Errorf("%d games are in the queue, want %d", n, games)
+		}
+		return nil
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
 }
 
 func isNoGame(a *workflow.PendingActivityInfo) bool {
@@ -129,7 +157,7 @@ func TestGamesThatWereBegunGoFirst(t *testing.T) {
 	l.ends <- errors.New("its engine broke off")
 	order = append(order, (<-l.began).Seq) // it took the slot before the workflow has heard
 	l.await(0, 1, first)
-	time.Sleep(100 * time.Millisecond) // from the history to the queue
+	l.queued(5 * 4)
 	for range 20 {
 		l.ends <- nil
 		order = append(order, (<-l.began).Seq)
