@@ -13,11 +13,7 @@ import (
 // here.
 func TestCompletionInShells(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	program := "#!/bin/sh\nMILLRACE_TEST_AS_BINARY=1 exec " + os.Args[0] + ` "$@"` + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "millrace"), []byte(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	dir := filepath.Dir(script(t, "millrace", "MILLRACE_TEST_AS_BINARY=1 exec "+os.Args[0]+` "$@"`+"\n"))
 	for shell, tt := range map[string]struct {
 		needs  string
 		args   []string

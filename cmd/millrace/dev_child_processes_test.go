@@ -5,9 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,10 +15,7 @@ import (
 // A child that ends as often as it is started is given up, with what it said: its log is removed with all the rest.
 func TestChildThatCannotStartIsGivenUp(t *testing.T) {
 	t.Parallel()
-	broken := filepath.Join(t.TempDir(), "temporal")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho no such database >&2\nexit 1\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	broken := script(t, "temporal", "echo no such database >&2\nexit 1\n")
 	ctx, cancel := context.WithTimeout(t.Context(), awaitFor)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
@@ -68,10 +63,7 @@ func TestClosedTerminalEndsDev(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("these tests run under nohup")
 	}
-	waits := filepath.Join(t.TempDir(), "temporal")
-	if err := os.WriteFile(waits, []byte("#!/bin/sh\nexec sleep 600\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	waits := script(t, "temporal", "exec sleep 600\n")
 	p := millrace(t, "dev", "--listen", "127.0.0.1:0", "--temporal-bin", waits)
 	p.await("starting the Temporal dev server", 0)
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {

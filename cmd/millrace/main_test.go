@@ -179,6 +179,19 @@ timeouts: {completion: 60s, episode: 15m, heartbeat: 2s}
 demo: {engines: 2, speed: 40, train: 40s, publish: 2s}
 `
 
+// script makes a program of a script. Nobody forks while its file is written: the child would have it open for writing
+// until it is another program, and a file that somebody writes cannot be executed.
+func script(t *testing.T, name, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func writeSpec(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spec.yaml")
