@@ -64,7 +64,7 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&seconds, "seconds", 600, "how long to inject faults")
+	f.IntVar(&seconds, "seconds", 600, "how long a schedule of faults to play; on a busy machine it takes longer")
 	f.Int64Var(&cfg.Seed, "seed", 0, "of the schedule; 0 draws one")
 	f.DurationVar(&cfg.Every, "every", crashtest.DefaultEvery, "one fault in each such time")
 	f.StringVar((*string)(&cfg.Deck), "schedule", string(crashtest.Processes),
@@ -73,8 +73,7 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 		"which nodes Redis is made of: single, sentinel (a master and a replica) or cluster (three masters with a "+
 			"replica each)")
 	f.StringSliceVar(&only, "only", nil, "only these kinds of faults, with commas between, such as stale-redis")
-	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds of names, ends and scaling, on a machine that does "+
-		"other work meanwhile")
+	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds, on a machine that does other work meanwhile")
 	trial.add(f)
 	cmd.AddCommand(newChaosTrainerCommand(env))
 	return cmd

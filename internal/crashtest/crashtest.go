@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -28,7 +29,8 @@ type Config struct {
 	Layout Layout // of Redis; empty: Single
 	Only   []Kind // of the deck; empty: all
 	Seed   int64
-	// how long faults are injected, from the first batch on; the run in progress is then let to its end
+	// Duration is how long a schedule is played, from the first batch on; the run in progress is then let to its end. It
+	// takes longer where faults take longer than their slots, as on a machine that does other work.
 	Duration time.Duration
 	Every    time.Duration // one fault per slot
 	// how long Temporal is unavailable once, besides what the schedule deals; 0: no such outage
@@ -41,8 +43,8 @@ type Config struct {
 	// more, the last but one ends when the run, completed, has been kept for as long as the configuration says. 0:
 	// once.
 	Lives int
-	// Patience multiplies the bounds within which a run must go on after a fault of a name, for a machine that does other
-	// work meanwhile. 0: once.
+	// Patience multiplies the bounds within which the service must have done something, for a machine that does other work
+	// meanwhile. 0: once.
 	Patience int
 	Log      io.Writer // what happens, a line each
 }
@@ -109,6 +111,26 @@ func (c *Config) kinds() []Kind {
 	return c.Deck.Kinds(c.Layout)
 }
 
+// patient is a bound, as often as the harness is patient.
+func (c *Config) patient(bound time.Duration) time.Duration {
+	return time.Duration(max(1, c.Patience)) * bound
+}
+
+func (c *Config) schedule() *Schedule {
+	return NewSchedule(c.kinds(), c.Seed, c.Every, c.TemporalOutage, workers, engines)
+}
+
+// Deals reports whether the schedule has every one of these kinds.
+func (c Config) Deals(kinds ...Kind) bool {
+	c.fill()
+	dealt := map[Kind]bool{}
+	schedule := c.schedule()
+	for f := schedule.Next(); f.At < c.Duration; f = schedule.Next() {
+		dealt[f.Kind] = true
+	}
+	return !slices.ContainsFunc(kinds, func(k Kind) bool { return !dealt[k] })
+}
+
 // Summary is the outcome in one line of JSON.
 type Summary struct {
 	Seed         int64          `json:"seed"`
@@ -168,7 +190,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	go watch.observe(observing)
 	go watch.question(observing)
 
-	injector := newInjector(s, watch, cfg.Patience)
+	injector := newInjector(s, watch)
 	injecting, stopInjecting := context.WithCancel(ctx)
 	defer stopInjecting()
 	done := make(chan struct{})
@@ -178,8 +200,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			injector.lose(injecting)
 			return
 		}
-		injector.run(injecting, NewSchedule(cfg.kinds(), cfg.Seed, cfg.Every, cfg.TemporalOutage, workers,
-			engines), cfg.Duration)
+		injector.run(injecting, cfg.schedule(), cfg.Duration)
 	}()
 
 	report := Report{Dropped: map[rollout.Code]int64{}}

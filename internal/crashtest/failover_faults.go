@@ -137,7 +137,7 @@ func (in *injector) splitRedis(ctx context.Context, f Fault) (back func(), err e
 // healed waits until the server, too, has heard which trainer the run serves since the split.
 func (in *injector) healed(ctx context.Context, p plan) {
 	defer in.watch.setSplit(false)
-	err := stack.Await(ctx, noticedWithin*time.Duration(max(1, in.patience)), func(ctx context.Context) error {
+	err := stack.Await(ctx, in.service.cfg.patient(noticedWithin), func(ctx context.Context) error {
 		account, err := in.service.account(ctx, p)
 		if err != nil || account.Generation < 2 || in.watch.current().label() != p.label() {
 			return err

@@ -24,13 +24,10 @@ type injector struct {
 	rollbacks  rollbacks
 	second     string // address of the second deployment's server, once there is one
 
-	patience int // times the stated bounds
-
 	deleted *injected  // a name that has not come back yet
 	fault   sync.Mutex // held from a fault until the run has gone on
 
-	rested time.Duration // since the last fault, without one
-	exact  int           // how often there were exactly as many engines as were wanted
+	exact int // how often there were exactly as many engines as were wanted
 }
 
 // injected is a fault that was done, and when.
@@ -47,11 +44,11 @@ type injected struct {
 	run        string
 }
 
-func newInjector(s *service, w *watch, patience int) *injector {
-	return &injector{service: s, watch: w, patience: patience}
+func newInjector(s *service, w *watch) *injector {
+	return &injector{service: s, watch: w}
 }
 
-// run injects faults for so long, beginning when the first batch is granted: before that there is little to lose.
+// run injects a schedule's faults, beginning when the first batch is granted: before that there is little to lose.
 func (in *injector) run(ctx context.Context, schedule *Schedule, duration time.Duration) {
 	for {
 		if _, account := in.watch.now(); account.ClaimedTo > 0 {
@@ -61,36 +58,17 @@ func (in *injector) run(ctx context.Context, schedule *Schedule, duration time.D
 			return
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, duration)
-	defer cancel()
-	began := time.Now()
-	for {
-		f := schedule.Next()
-		if retry.Pause(ctx, time.Until(began.Add(f.At))) != nil {
-			return
-		}
-		in.one(ctx, f)
-		began = began.Add(in.takeRest())
-	}
+	schedule.play(ctx, duration, in.one)
 }
 
-// takeRest is for how long there were no faults since it was asked last: the schedule goes on where it was.
-func (in *injector) takeRest() time.Duration {
-	in.fault.Lock()
-	defer in.fault.Unlock()
-	d := in.rested
-	in.rested = 0
-	return d
-}
-
-// one does one fault at a moment at which it costs something, and takes it back.
-func (in *injector) one(ctx context.Context, f Fault) {
+// one does one fault at a moment at which it costs something, and takes it back. It reports whether it was done.
+func (in *injector) one(ctx context.Context, f Fault) bool {
 	in.fault.Lock()
 	defer in.fault.Unlock()
 	in.worthwhile(ctx, f)
 	if in.service.cfg.Deck == Names && !in.inTheMiddle() {
 		in.service.say("  not done: %s: no run is in its middle", f)
-		return
+		return false
 	}
 	run, account := in.watch.now()
 	d := injected{Fault: f, when: time.Now(), generation: int64(account.Generation), run: run,
@@ -99,7 +77,7 @@ func (in *injector) one(ctx context.Context, f Fault) {
 	back, err := in.inject(ctx, f)
 	if err != nil {
 		in.service.say("  not done: %s: %v", f, err)
-		return
+		return false
 	}
 	in.service.say("  %3d %s", len(in.done)+1, f)
 	if back != nil {
@@ -112,6 +90,7 @@ func (in *injector) one(ctx context.Context, f Fault) {
 		in.follow(ctx, &d)
 	}
 	in.done = append(in.done, d)
+	return true
 }
 
 // lose empties Redis once, in the middle of the first run.

@@ -30,7 +30,7 @@ func bound(k Kind) time.Duration {
 }
 
 // bound is the stated one, as often as the harness is patient.
-func (in *injector) bound(k Kind) time.Duration { return time.Duration(max(1, in.patience)) * bound(k) }
+func (in *injector) bound(k Kind) time.Duration { return in.service.cfg.patient(bound(k)) }
 
 // recoveriesOfNames measures every fault of the deck of names: until the run went on.
 func recoveriesOfNames(done []injected) []Recovery {

@@ -1,10 +1,13 @@
 package crashtest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // Kind is what is done to which kind of part.
@@ -247,6 +250,29 @@ func (s *Schedule) Next() Fault {
 		f.Hold = hold
 	}
 	return f
+}
+
+// play does every fault that a schedule deals within that duration. A fault that takes longer than its slots holds up
+// those after it: how many there are is up to the seed, and not to the machine. What could not be done, because there
+// was nothing to break, is tried once more when all others are done.
+func (s *Schedule) play(ctx context.Context, duration time.Duration, do func(context.Context, Fault) (done bool)) {
+	began := time.Now()
+	var missed []Fault
+	for f := s.Next(); f.At < duration; f = s.Next() {
+		began = began.Add(max(0, time.Since(began.Add(f.At))))
+		if retry.Pause(ctx, time.Until(began.Add(f.At))) != nil {
+			return
+		}
+		if !do(ctx, f) {
+			missed = append(missed, f)
+		}
+	}
+	for _, f := range missed {
+		if retry.Pause(ctx, s.every) != nil {
+			return
+		}
+		do(ctx, f)
+	}
 }
 
 // scalingHold is how long a fault of the deck of scaling lasts: longer than a look of scaling may take, or than the

@@ -1,7 +1,10 @@
 package crashtest
 
 import (
+	"context"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -97,5 +100,52 @@ func TestTenMinutesHoldNinetyFaults(t *testing.T) {
 		if n < 90 {
 			t.Errorf("seed %d: %d faults", seed, n)
 		}
+	}
+}
+
+// However slow the machine is, a schedule's faults are all done, one after the other and at their pace. What could not
+// be done is tried once more.
+func TestScheduleIsPlayedToItsEnd(t *testing.T) {
+	t.Parallel()
+	const duration, never = time.Minute, time.Hour
+	schedule := func() *Schedule { return NewSchedule(Kinds(), 7, 3*time.Second, 0, 2, 3) }
+	var dealt []Fault
+	s := schedule()
+	for f := s.Next(); f.At < duration; f = s.Next() {
+		dealt = append(dealt, f)
+	}
+	for _, tt := range []struct {
+		name  string
+		takes time.Duration // a fault
+		fails int           // which fault, in the order of the schedule, cannot be done at its time
+		end   time.Duration // when it is stopped
+		want  []Fault
+	}{
+		{"a quiet machine", 0, -1, never, dealt},
+		{"each fault takes longer than its slots", 40 * time.Second, -1, never, dealt},
+		{"there is nothing to break at the fault's time", time.Second, 2, never, append(slices.Clone(dealt), dealt[2])},
+		{"it is stopped", 40 * time.Second, -1, time.Minute, dealt[:2]},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithTimeout(t.Context(), tt.end)
+				defer stop()
+				var done []Fault
+				var last time.Time
+				schedule().play(ctx, duration, func(_ context.Context, f Fault) bool {
+					if n := len(done); n > 0 && n < len(dealt) && time.Since(last) < f.At-done[n-1].At {
+						t.Errorf("%s comes %s after %s", f, time.Since(last), done[n-1])
+					}
+					last = time.Now()
+					time.Sleep(tt.takes)
+					done = append(done, f)
+					return len(done)-1 != tt.fails
+				})
+				if !slices.Equal(done, tt.want) {
+					t.Errorf("done is\n%v\nnot\n%v", done, tt.want)
+				}
+			})
+		})
 	}
 }

@@ -262,7 +262,7 @@ func (w *watch) look(ctx context.Context, run string) bool {
 		w.replaced = time.Now()
 	}
 	// An older Redis has groups in play again that were dropped, and others are in their place: until the run drops them.
-	if outstanding(account) > most && time.Since(w.replaced) > noticedWithin {
+	if outstanding(account) > most && time.Since(w.replaced) > w.service.cfg.patient(noticedWithin) {
 		w.complain("%d groups are outstanding, more than %d: %+v", outstanding(account), most, account.Counts)
 	}
 	if account.Generation > before.Generation {

@@ -77,7 +77,7 @@ func (s *service) train(ctx context.Context, w *watch, in *injector, p plan) (ou
 		return outcome{}, err
 	}
 	spec := p.spec()
-	if err := stack.Await(ctx, stuckAfter, func(ctx context.Context) error {
+	if err := stack.Await(ctx, s.cfg.patient(stuckAfter), func(ctx context.Context) error {
 		return client.StartRun(ctx, spec)
 	}); err != nil {
 		return outcome{}, fmt.Errorf("start it: %w", err)
@@ -145,7 +145,7 @@ func (s *service) readRecords(ctx context.Context, w *watch, o *outcome) error {
 		steps = 0
 	}
 	read := false
-	err := stack.Await(ctx, stuckAfter, func(ctx context.Context) error {
+	err := stack.Await(ctx, s.cfg.patient(stuckAfter), func(ctx context.Context) error {
 		records, err := s.store.AllSteps(ctx, o.plan.id(), 0, o.plan.cfg.Steps)
 		if err != nil {
 			return err
@@ -206,8 +206,8 @@ func (s *service) follow(ctx context.Context, w *watch, steps int) (stuck string
 		if account.NextStep != last || w.temporalUnavailable() {
 			last, since = account.NextStep, time.Now()
 		}
-		if time.Since(since) > stuckAfter {
-			return fmt.Sprintf("stuck: step %d was not completed within %s: %+v", last, stuckAfter, account)
+		if bound := s.cfg.patient(stuckAfter); time.Since(since) > bound {
+			return fmt.Sprintf("stuck: step %d was not completed within %s: %+v", last, bound, account)
 		}
 	}
 	return ""
@@ -217,7 +217,7 @@ func (s *service) follow(ctx context.Context, w *watch, steps int) (stuck string
 func (w *watch) claimAll(ctx context.Context, p plan) {
 	_, account := w.now()
 	for step := max(0, account.ClaimedTo-rollout.Step(p.retain)); step < account.ClaimedTo; step++ {
-		err := stack.Await(ctx, stuckAfter, func(ctx context.Context) error {
+		err := stack.Await(ctx, w.service.cfg.patient(stuckAfter), func(ctx context.Context) error {
 			_, account := w.now()
 			if err := w.claim(ctx, p.run(), step, account.Generation); err != nil {
 				if w.mayBeLost(step) && strings.Contains(err.Error(), string(rollout.BatchLost)) {

@@ -86,7 +86,7 @@ func (in *injector) putRedisBack(ctx context.Context, f Fault) (back func(), err
 // awaitLogRewritten waits until the log that was torn is replaced: until then Redis would do half of a transaction when
 // it is restarted once more.
 func (in *injector) awaitLogRewritten(ctx context.Context, b before, node redisNode) {
-	err := stack.Await(ctx, noticedWithin*time.Duration(max(1, in.patience)), func(ctx context.Context) error {
+	err := stack.Await(ctx, in.service.cfg.patient(noticedWithin), func(ctx context.Context) error {
 		info, err := node.Info(ctx, "persistence").Result()
 		if err == nil && strings.Contains(info, "aof_rewrites:0") && in.watch.current().label() == b.p.label() {
 			err = errors.New("no rewrite of its log has begun")

@@ -34,9 +34,10 @@ func (in *injector) replaceTrainer(ctx context.Context) (back func(), err error)
 		return nil, err
 	}
 	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*refusedWithin)
+		within := in.service.cfg.patient(refusedWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*within)
 		defer cancel()
-		tookOver := stack.Await(ctx, refusedWithin, func(context.Context) error {
+		tookOver := stack.Await(ctx, within, func(context.Context) error {
 			if _, account := in.watch.now(); account.Generation > generation {
 				return nil
 			}
@@ -44,7 +45,7 @@ func (in *injector) replaceTrainer(ctx context.Context) (back func(), err error)
 		})
 		wake()
 		if tookOver != nil {
-			in.complain("%s: a successor of generation %d did not take over within %s", p.run(), generation, refusedWithin)
+			in.complain("%s: a successor of generation %d did not take over within %s", p.run(), generation, within)
 			return
 		}
 		in.awaitRefusal(ctx, p, generation)
@@ -81,7 +82,8 @@ func generationOf(events []event, pid int) (generation int64) {
 
 // awaitRefusal waits until the trainer of the generation says that it was refused.
 func (in *injector) awaitRefusal(ctx context.Context, p plan, generation rollout.TrainerGeneration) {
-	err := stack.Await(ctx, refusedWithin, func(context.Context) error {
+	within := in.service.cfg.patient(refusedWithin)
+	err := stack.Await(ctx, within, func(context.Context) error {
 		events, err := readLines[event](p.file("events", ".jsonl"))
 		if err != nil {
 			return err
@@ -95,7 +97,7 @@ func (in *injector) awaitRefusal(ctx context.Context, p plan, generation rollout
 	})
 	if err != nil {
 		in.complain("%s: the trainer of generation %d was replaced, woke up, and was not refused within %s: %v", p.run(),
-			generation, refusedWithin, err)
+			generation, within, err)
 		return
 	}
 	in.refused = time.Now()

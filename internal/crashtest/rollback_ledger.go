@@ -108,7 +108,7 @@ func (in *injector) leaveNote(ctx context.Context, b *before) (serial int64, err
 func (in *injector) noticed(ctx context.Context, b before, told bool) {
 	r := rolledBack{told: told}
 	over := false
-	err := stack.Await(ctx, noticedWithin*time.Duration(max(1, in.patience)), func(ctx context.Context) error {
+	err := stack.Await(ctx, in.service.cfg.patient(noticedWithin), func(ctx context.Context) error {
 		if in.watch.current().label() != b.p.label() {
 			over = true // it has come to its end
 			return nil
@@ -138,7 +138,7 @@ func (in *injector) noticed(ctx context.Context, b before, told bool) {
 	case ctx.Err() != nil:
 		return
 	case err != nil:
-		in.complain("%s: Redis came back older, and after %s: %v", b.p.label(), noticedWithin, err)
+		in.complain("%s: Redis came back older, and after %s: %v", b.p.label(), in.service.cfg.patient(noticedWithin), err)
 	case over:
 		in.service.say("  %s was over before it could tell", b.p.label())
 		return

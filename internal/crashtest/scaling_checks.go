@@ -33,8 +33,6 @@ func (in *injector) checkScaling(ctx context.Context, n int) {
 	}
 	in.fault.Lock()
 	defer in.fault.Unlock()
-	began := time.Now()
-	defer func() { in.rested += time.Since(began) }()
 	err := stack.Await(ctx, in.scaledWithin(), func(ctx context.Context) error { return s.want(ctx, engines+n) })
 	if err == nil {
 		err = stack.Await(ctx, in.scaledWithin(), func(ctx context.Context) error { return s.haveExactly(ctx, n) })
@@ -56,7 +54,7 @@ func (in *injector) checkScaling(ctx context.Context, n int) {
 }
 
 func (in *injector) scaledWithin() time.Duration {
-	return time.Duration(max(1, in.patience)) * scaledWithin
+	return in.service.cfg.patient(scaledWithin)
 }
 
 // haveExactly says what keeps the fleet from having exactly n bought engines that serve.

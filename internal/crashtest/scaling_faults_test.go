@@ -31,5 +31,5 @@ func TestEnginesAreBoughtOnceUnderFaults(t *testing.T) {
 	untilEnough(t, cfg, func(r crashtest.Report) bool {
 		kinds := r.Summary.ByKind
 		return kinds["scale-up"] > 0 && kinds["scale-down"] > 0 && kinds["kill-while-starting"] > 0 && r.Turns > 0
-	})
+	}, crashtest.ScaleUp, crashtest.ScaleDown, crashtest.KillWhileStarting)
 }
