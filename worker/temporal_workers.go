@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/connections"
 	"github.com/millrace/millrace/internal/gameworkers"
+	"github.com/millrace/millrace/internal/outage"
 	"github.com/millrace/millrace/internal/replaycheck"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/workflows"
@@ -54,19 +54,20 @@ func serveTemporal(
 	}
 	replays := replaycheck.Check{Temporal: b.Control.Temporal, Queue: queues.Control, Version: version, Log: b.Log}
 
-	if err := awaitTemporal(ctx, b); err != nil {
+	start := temporalStart{outage.Report{Log: b.Log, Down: "temporal does not answer yet", Up: "temporal answers"}}
+	if err := start.await(ctx, b.Control.Reachable); err != nil {
 		return err
 	}
 	if err := replays.Require(ctx, cfg.Worker.Preflight); err != nil {
 		return err
 	}
-	w, err := startWhenThere(ctx, control, b.Log)
+	w, err := start.worker(ctx, control)
 	if err != nil {
 		return err
 	}
 	defer w.Stop()
 	if scale.acts != nil {
-		scaling, err := startWhenThere(ctx, func() sdkworker.Worker { return scale.worker(common) }, b.Log)
+		scaling, err := start.worker(ctx, func() sdkworker.Worker { return scale.worker(common) })
 		if err != nil {
 			return err
 		}
@@ -96,34 +97,39 @@ const stopTimeout = 2 * time.Second
 // startPause is how long a worker waits between two tries to reach Temporal.
 const startPause = time.Second
 
-// awaitTemporal waits for the server as long as it takes: it may come up later.
-func awaitTemporal(ctx context.Context, b *connections.Set) error {
-	_ = retry.Until(ctx, startPause, func(ctx context.Context) error { // it fails only when ctx is done
-		err := b.Control.Reachable(ctx)
-		if err != nil && ctx.Err() == nil {
-			b.Log.Warn("temporal does not answer yet", "error", err)
-		}
-		return err
-	})
+// temporalStart is how a worker begins on Temporal. It waits for it as long as it takes: it may come up later, or have
+// gone again.
+type temporalStart struct {
+	outage outage.Report
+}
+
+// await returns when Temporal answers, or ctx is done.
+func (s *temporalStart) await(ctx context.Context, reach func(context.Context) error) error {
+	_ = s.until(ctx, reach) // it fails only when ctx is done
 	return ctx.Err()
 }
 
-// startWhenThere starts a Temporal worker and waits for the server as long as it takes: it may have gone again.
-// Each try builds a worker again, because the SDK's remember why they could not start, and say so forever.
-func startWhenThere(ctx context.Context, build func() sdkworker.Worker,
-	log *slog.Logger) (w sdkworker.Worker, err error) {
-	err = retry.Until(ctx, startPause, func(context.Context) error {
+// worker starts a Temporal worker. Each try builds one again, because the SDK's remember why they could not start, and
+// say so forever.
+func (s *temporalStart) worker(ctx context.Context, build func() sdkworker.Worker) (w sdkworker.Worker, err error) {
+	err = s.until(ctx, func(context.Context) error {
 		w = build()
-		err := w.Start()
-		if err != nil {
-			log.Warn("temporal does not answer yet", "error", err)
-		}
-		return err
+		return w.Start()
 	})
 	if err != nil {
 		return nil, ctx.Err()
 	}
 	return w, nil
+}
+
+func (s *temporalStart) until(ctx context.Context, try func(context.Context) error) error {
+	return retry.Until(ctx, startPause, func(ctx context.Context) error {
+		err := try(ctx)
+		if ctx.Err() == nil {
+			s.outage.Note(time.Now(), err)
+		}
+		return err
+	})
 }
 
 // keeperEvery bounds how long a deployment is without the workflow that keeps its fleet and finds lost runs, when
@@ -132,14 +138,18 @@ const keeperEvery = 10 * time.Second
 
 // keepKeepers sees to it that the workflows run that keep and that scale the fleet, until ctx is done.
 func keepKeepers(ctx context.Context, b *connections.Set, scale *fleetScaling) error {
+	keeper := outage.Report{Log: b.Log, Down: "start the fleet's keeper", Up: "the fleet's keeper can be started again"}
+	scaling := outage.Report{Log: b.Log, Down: "scale the fleet", Up: "the fleet can be scaled again"}
 	for {
 		wait := keeperEvery
-		if err := b.Control.EnsureFleet(ctx); err != nil && ctx.Err() == nil {
-			b.Log.Warn("start the fleet's keeper", "error", err)
-			wait = time.Second
+		kept, scaled := b.Control.EnsureFleet(ctx), scale.ensure(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		if err := scale.ensure(ctx); err != nil && ctx.Err() == nil {
-			b.Log.Warn("scale the fleet", "error", err)
+		keeper.Note(time.Now(), kept)
+		scaling.Note(time.Now(), scaled)
+		if kept != nil {
+			wait = time.Second
 		}
 		select {
 		case <-ctx.Done():

@@ -1,12 +1,18 @@
 package worker
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	sdkworker "go.temporal.io/sdk/worker"
+
+	"github.com/millrace/millrace/internal/outage"
 )
 
 // memorial is a worker like the SDK's: whether it could start is decided once.
@@ -28,9 +34,33 @@ func TestWorkerStartsWhenTemporalIsBack(t *testing.T) {
 			tries++
 			return w
 		}
-		w, err := startWhenThere(t.Context(), build, slog.New(slog.DiscardHandler))
+		start := temporalStart{outage.Report{Log: slog.New(slog.DiscardHandler)}}
+		w, err := start.worker(t.Context(), build)
 		if err != nil || w != built[1] {
 			t.Errorf("%v after %d tries, want the second worker", err, tries)
+		}
+	})
+}
+
+// A worker asks for Temporal every second, and says so less and less often; then, how long it waited.
+func TestAWorkerThatWaitsForTemporalSaysSoAFewTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&said, nil))
+		start := temporalStart{outage.Report{Log: log, Down: "no answer", Up: "answers"}}
+		begun := time.Now()
+		err := start.await(t.Context(), func(context.Context) error {
+			if time.Since(begun) < 5*time.Minute {
+				return errors.New("refused")
+			}
+			return nil
+		})
+		if n := strings.Count(said.String(), "no answer"); err != nil || n != 5 {
+			t.Errorf("%v after %d lines in 5 minutes, want 5", err, n)
+		}
+		if !strings.Contains(said.String(), "msg=answers unavailable_for=5m0s") {
+			t.Errorf("says nothing of the end:\n%s", said.String())
 		}
 	})
 }

@@ -49,7 +49,7 @@ var layers = [][]string{
 		"internal/trainer", "internal/diplomacyview", "internal/supervise", "internal/arch",
 		"internal/stack", "internal/crashtest",
 		"internal/isolation", "internal/archive", "internal/retry", "internal/freeport", "internal/fleetsync",
-		"internal/pagetable", "internal/grouphomes",
+		"internal/pagetable", "internal/grouphomes", "internal/outage",
 		"internal/runsampler", "internal/fleetsample", "internal/tokenrates", "internal/diagnosisinput",
 		"internal/eventscript", "internal/apiclient",
 		"internal/temporalcli", "internal/lease", "internal/redistest", "internal/profiles", "internal/redisserver",

@@ -97,7 +97,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		func(ctx context.Context) error { return server.Serve(ctx, l) },
 		endless(files.Watch), endless(sinkStatus.watch), endless(b.Control.Attributes.Keep), simulations.run, page.Run,
 		endless(func(ctx context.Context) {
-			temporal.watch(ctx, b.Control.Reachable, cfg.Temporal.Address, logger)
+			temporal.watch(ctx, b.Control.Reachable, logger.With("address", cfg.Temporal.Address))
 		}))
 	for _, one := range background {
 		g.Go(func() error { return one(ctx) })

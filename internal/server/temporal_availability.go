@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/internal/outage"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -21,22 +22,21 @@ const (
 	temporalPatience   = 3 * time.Second
 )
 
-// watch looks until ctx is done, and logs each change.
-func (t *temporalWatch) watch(ctx context.Context, look func(context.Context) error, address string, log *slog.Logger) {
-	for first := true; ; first = false {
+// watch looks until ctx is done.
+func (t *temporalWatch) watch(ctx context.Context, look func(context.Context) error, log *slog.Logger) {
+	temporal := outage.Report{
+		Log: log, Up: "Temporal answers again",
+		Down: "Temporal does not answer; claims and records are served, runs cannot be started or changed until it does",
+	}
+	for {
 		asking, cancel := context.WithTimeout(ctx, temporalPatience)
 		err := look(asking)
 		cancel()
 		if ctx.Err() != nil {
 			return
 		}
-		switch was := t.answers.Swap(err == nil); {
-		case err != nil && (was || first):
-			log.Warn("Temporal does not answer; claims and records are served, runs cannot be started or changed until it does",
-				"address", address, "error", err)
-		case err == nil && !was && !first:
-			log.Info("Temporal answers again", "address", address)
-		}
+		t.answers.Store(err == nil)
+		temporal.Note(time.Now(), err)
 		if retry.Pause(ctx, temporalWatchEvery) != nil {
 			return
 		}
