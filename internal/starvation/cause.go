@@ -2,6 +2,7 @@ package starvation
 
 import (
 	"slices"
+	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -101,6 +102,30 @@ func enginesNotReady(e Evidence) rollout.StarvationCause {
 		return rollout.StarvedEngineCold
 	}
 	return ""
+}
+
+// coldUntil is when the first engine was ready, of a fleet that had none at the look before, or may have had none where
+// there was no such look; zero: another cause explains the whole time since, or nobody knows. A cold start of seconds
+// may lie between two looks.
+func coldUntil(e Evidence, was, now rollout.StarvationCause) (ready time.Time) {
+	switch {
+	case now == rollout.StarvedEngineCold, was != rollout.StarvedEngineCold && was != "":
+		return time.Time{}
+	case was == "" && (now == rollout.StarvedGated || now == rollout.StarvedHandover):
+		return time.Time{}
+	}
+	for _, engine := range e.Engines {
+		switch engine.State {
+		case rollout.EngineReady:
+			if ready.IsZero() || engine.Since.Before(ready) {
+				ready = engine.Since
+			}
+		case rollout.EngineDraining, rollout.EngineQuarantined, rollout.EngineLost:
+			return time.Time{} // it may have served until then
+		case rollout.EngineJoining, rollout.EngineLoading:
+		}
+	}
+	return ready
 }
 
 // lacks reports whether the engine still has to load one of the adapters.

@@ -225,7 +225,13 @@ func (l *look) continueWait() {
 	if left < least {
 		return
 	}
-	l.Open.Cause = Cause(l.seen.Missing())
+	evidence, was := l.seen.Missing(), l.Open.Cause
+	l.Open.Cause = Cause(evidence)
+	if ended := coldUntil(evidence, was, l.Open.Cause); ended.Before(upTo) && !l.late {
+		cold := min(left, left-upTo.Sub(ended).Seconds())
+		l.add(Span{Step: l.Step, Cause: rollout.StarvedEngineCold, Sec: cold, At: ended})
+		left -= max(0, cold)
+	}
 	l.add(Span{Step: l.Step, Cause: l.Open.Cause, Sec: left, At: upTo, MadeUp: l.late})
 }
 

@@ -2,6 +2,7 @@ package starvation_test
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -135,6 +136,66 @@ func TestASeriesIsTheWaits(t *testing.T) {
 			}
 			if got := b.sum(starvation.Span.Prefill); math.Abs(got-tt.prefill) > 1e-6 {
 				t.Errorf("prefill %.3f s, want %.3f: %+v", got, tt.prefill, b.told)
+			}
+		})
+	}
+}
+
+// TestAColdStartEndsBetweenTwoLooks: the seconds until the first engine was ready are a cold start's, not those of what
+// goes on at the look after it.
+func TestAColdStartEndsBetweenTwoLooks(t *testing.T) {
+	t.Parallel()
+	engine := func(state rollout.EngineState, since float64) rollout.Engine {
+		return rollout.Engine{State: state, Since: at(since), MaxInFlight: 8}
+	}
+	ready := engine(rollout.EngineReady, 7)
+	playing := starvation.Evidence{Need: 1, Launch: 1, Samples: 1, Playing: []starvation.Group{{InFlight: true}}}
+	for _, tt := range []struct {
+		name    string
+		asked   float64
+		looks   []float64
+		engines []rollout.Engine // from 7 on; before, one joins
+		launch  int              // groups, from 7 on
+		want    map[rollout.StarvationCause]float64
+	}{
+		{"seen before", 1, []float64{4, 8, 10}, []rollout.Engine{ready}, 1,
+			map[rollout.StarvationCause]float64{rollout.StarvedEngineCold: 6, rollout.StarvedInference: 3}},
+		{"not seen", 5, []float64{4, 8, 10}, []rollout.Engine{ready}, 1,
+			map[rollout.StarvationCause]float64{rollout.StarvedEngineCold: 2, rollout.StarvedInference: 3}},
+		{"over before the wait", 7.5, []float64{4, 8, 10}, []rollout.Engine{ready}, 1,
+			map[rollout.StarvationCause]float64{rollout.StarvedInference: 2.5}},
+		{"and others start", 1, []float64{4, 8, 10}, []rollout.Engine{ready, engine(rollout.EngineJoining, 0),
+			engine(rollout.EngineLoading, 0)}, 1, map[rollout.StarvationCause]float64{rollout.StarvedEngineCold: 9}},
+		{"an engine was lost meanwhile, which may have served until then", 5, []float64{4, 8, 10},
+			[]rollout.Engine{ready, engine(rollout.EngineLost, 6)}, 1,
+			map[rollout.StarvationCause]float64{rollout.StarvedInference: 5}},
+		{"nothing is launched, now as before, for all that is known", 5, []float64{4, 8, 10}, []rollout.Engine{ready}, 0,
+			map[rollout.StarvationCause]float64{rollout.StarvedGated: 5}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var series starvation.Series
+			got := map[rollout.StarvationCause]float64{}
+			for _, look := range tt.looks {
+				seen := starvation.Seen{Now: at(look), Missing: func() starvation.Evidence {
+					e := playing
+					e.Engines = []rollout.Engine{engine(rollout.EngineJoining, 0)}
+					if look >= 7 {
+						e.Engines, e.Launch = tt.engines, tt.launch
+					}
+					return e
+				}}
+				if look >= tt.asked {
+					seen.Asked = at(tt.asked)
+				}
+				var spans []starvation.Span
+				series, spans, _ = series.Next(seen)
+				for _, s := range spans {
+					got[s.Cause] += s.Sec
+				}
+			}
+			if !maps.EqualFunc(got, tt.want, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }) {
+				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})
 	}
