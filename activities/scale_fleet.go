@@ -250,6 +250,9 @@ func (l *scalingLook) plan(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
+			if errors.Is(err, context.DeadlineExceeded) && listing.Err() != nil {
+				err = fmt.Errorf("no answer within %v: %w", listTimeout, err)
+			}
 			seen.ListFault = faultText(err)
 		}
 		l.result.Commands = l.pool.Handle(seen)
@@ -264,11 +267,7 @@ func (l *scalingLook) plan(ctx context.Context) error {
 // faultText is an error as the pool keeps and tells it.
 func faultText(err error) string {
 	const most = 500
-	text := err.Error()
-	if errors.Is(err, context.DeadlineExceeded) {
-		text = fmt.Sprintf("no answer within %v: %v", listTimeout, err)
-	}
-	return termtext.First(text, most)
+	return termtext.First(err.Error(), most)
 }
 
 // view is what is told of the fleet.

@@ -3,11 +3,13 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/enginepool"
+	"github.com/millrace/millrace/internal/provider"
 	"github.com/millrace/millrace/internal/provider/memory"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
@@ -100,4 +102,32 @@ func TestScalingGoesOnWhereItsWorkflowWasLost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a provider says of a call that took too long is told as it is: how long each may take is its own affair.
+func TestTroubleIsToldInTheProvidersWords(t *testing.T) {
+	t.Parallel()
+	a := &Scaling{Provider: slowProvider{}, Sampler: oneRunSampled{}, Fleet: &toldFleet{}, Now: time.Now,
+		Log: slog.New(slog.DiscardHandler)}
+	started, err := a.PerformScaling(t.Context(), enginepool.Command{Do: enginepool.DoStart, ID: "scaled-1"})
+	if want := "start engine scaled-1: killed after 2m0s: context deadline exceeded"; err != nil || started.Fault != want {
+		t.Errorf("a start: %q, %v; want %q", started.Fault, err, want)
+	}
+	looked, err := a.ScaleFleet(t.Context(), ScaleInput{Configured: ScalingConfig{Window: rollout.Duration(time.Second),
+		Config: scaling.Config{Policy: scaling.Fixed, Max: 1}}})
+	want := "list engines: killed after 20s: context deadline exceeded"
+	if got := looked.State.Pool.Trouble; err != nil || got != want {
+		t.Errorf("a list: %q, %v; want %q", got, err, want)
+	}
+}
+
+// slowProvider gives up its calls by itself.
+type slowProvider struct{ provider.Provider }
+
+func (slowProvider) Start(context.Context, rollout.EngineID) error {
+	return fmt.Errorf("start engine scaled-1: killed after 2m0s: %w", context.DeadlineExceeded)
+}
+
+func (slowProvider) List(context.Context) ([]provider.Instance, error) {
+	return nil, fmt.Errorf("list engines: killed after 20s: %w", context.DeadlineExceeded)
 }

@@ -74,7 +74,7 @@ func (m *Machine) set(ev Set) []Command {
 	}
 	reason := fmt.Sprintf("an operator set min %d, max %d", m.Config.Min, m.Config.Max)
 	if m.Config.Policy == Fixed {
-		reason = fmt.Sprintf("an operator set %d engines", m.Config.Engines)
+		reason = fmt.Sprintf("an operator set %s", engines(m.Config.Engines))
 	}
 	if before.Policy != m.Config.Policy {
 		reason += fmt.Sprintf(", policy %s", m.Config.Policy)
