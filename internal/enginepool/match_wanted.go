@@ -114,6 +114,9 @@ func (l *look) due(e *Owned) bool {
 }
 
 func (l *look) ask(e *Owned, what Action) {
+	if what == DoStart && e.AskedAt.IsZero() { // the order before was refused
+		e.StartedAt = l.At
+	}
 	e.AskedAt = l.At
 	e.Asked++
 	l.do(Command{Do: what, ID: e.ID})

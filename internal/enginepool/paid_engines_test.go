@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/provider"
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
 )
 
@@ -64,5 +65,27 @@ func TestTroubleSaysOnceWhatWasDone(t *testing.T) {
 	p.Handle(Seen{At: at, ListFault: "list engines: no answer"})
 	if want := "list engines: no answer"; p.Trouble != want {
 		t.Errorf("trouble %q; want %q", p.Trouble, want)
+	}
+}
+
+// A cold start begins with the order that was taken: how long the provider refused it says nothing of engines.
+func TestColdStartBeginsWithTheOrderThatWasTaken(t *testing.T) {
+	t.Parallel()
+	p := New()
+	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	after := func(d time.Duration, seen Seen) {
+		seen.At, seen.Wanted = at.Add(d), 1
+		p.Handle(seen)
+	}
+	refused := []Result{{Do: DoStart, ID: IDOf(1), Fault: "no quota"}}
+	runs := []provider.Instance{{ID: IDOf(1), State: provider.Running, URL: "http://host:1"}}
+	after(0, Seen{})
+	after(time.Second, Seen{Results: refused})
+	after(time.Hour, Seen{}) // it is ordered again
+	after(time.Hour+time.Second, Seen{Listed: runs, Results: []Result{{Do: DoStart, ID: IDOf(1)}}})
+	after(time.Hour+time.Minute, Seen{Listed: runs, Members: []Member{{ID: IDOf(1), State: rollout.EngineReady,
+		URL: "http://host:1", Since: at.Add(time.Hour + 30*time.Second)}}})
+	if got := p.ColdStartSec(); got != 30 {
+		t.Errorf("a cold start of %g s, want 30", got)
 	}
 }

@@ -66,7 +66,7 @@ func (v *View) HourlyCost() float64 {
 type Engine struct {
 	ID    rollout.EngineID `json:"id"`
 	Phase Phase            `json:"phase"`
-	// Since is when it came into the phase, StartedAt when it was asked for.
+	// Since is when it came into the phase, StartedAt when it was asked for, last if that was refused before.
 	Since     time.Time         `json:"since"`
 	StartedAt time.Time         `json:"started_at"`
 	Instance  provider.Instance `json:"instance,omitzero"` // as its provider saw it last
