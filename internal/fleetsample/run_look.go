@@ -117,6 +117,7 @@ func (l *look) run(r *runLook, known *runMemory, m *memory) scaling.Run {
 		Name: spec.Name, Paused: r.status.State == rollout.RunPaused,
 		Priority: spec.Priority, MaxEngines: spec.MaxEngines,
 		C: c, P: p * (1 + known.dropRate()), RD: rd, Engines: engines, Depth: known.Terms.Depth,
+		Batch: known.Terms.Batch() * (1 + known.dropRate()),
 		Steps: int(r.next), LastEnd: known.LastEnd, Waits: r.waits(l.now),
 		ReadyDepth: float64(r.counts.Ready) / float64(max(1, spec.Buffer.GroupsPerStep)),
 	}

@@ -37,6 +37,9 @@ type trialRun struct {
 	Effect
 	Depth int     `json:"depth"`
 	C     float64 `json:"c"`
+	// Work is what a batch was in seconds of one engine, and Batch whatever the engines' pace.
+	Work  float64 `json:"work,omitempty"`
+	Batch float64 `json:"batch,omitempty"`
 	// Comparable: the steps before were as long as the fleet made them. Those for which a full buffer hides that
 	// engines are missing say nothing of what the steps would have become.
 	Comparable bool `json:"comparable"`
@@ -49,7 +52,8 @@ func (m *Machine) try(s *Sample, c Change, work float64) {
 		for i := range s.Runs {
 			if r := &s.Runs[i]; r.Name == e.Run {
 				full := e.BeforeSec > max(r.P, r.C, r.RD)*(1-asBefore)
-				t.Runs = append(t.Runs, trialRun{e, r.Depth, r.C, full})
+				t.Runs = append(t.Runs, trialRun{Effect: e, Depth: r.Depth, C: r.C, Work: r.work(), Batch: r.Batch,
+					Comparable: full})
 			}
 		}
 	}
@@ -104,7 +108,7 @@ func (m *Machine) judge(s *Sample) []Command {
 	rested := !s.At.Before(t.At.Add(m.coldStart(s)))
 	switch {
 	case t.Code == Buys && !t.helped(s):
-		m.Ceiling = &bound{t.From, workOf(s)}
+		m.Ceiling = &bound{t.From, t.workNow(s)}
 		if to := max(min(t.From, m.most()), m.least()); rested && to < m.Wanted {
 			commands = append(commands, m.change(s.At, to, Undone,
 				fmt.Sprintf("%s; back to %s", said.Text, engines(to)), nil))
@@ -140,7 +144,27 @@ func (t *trial) grown(s *Sample) float64 {
 	if t.Work <= 0 {
 		return 1
 	}
-	return max(1, workOf(s)/t.Work)
+	return max(1, t.workNow(s)/t.Work)
+}
+
+// workNow is the runs' work now, in seconds of an engine as it was when the change was decided: engines that share what
+// bounds them are the slower the more of them there are, and the work would seem to grow with their number.
+func (t *trial) workNow(s *Sample) float64 {
+	work := 0.0
+	for i := range s.Runs {
+		r := &s.Runs[i]
+		if !r.active() {
+			continue
+		}
+		now := r.work()
+		for _, then := range t.Runs {
+			if then.Run == r.Name && then.Batch > 0 && r.Batch > 0 {
+				now = then.Work * r.Batch / then.Batch
+			}
+		}
+		work += now
+	}
+	return work
 }
 
 // helped reports whether the engines that were bought were of use to any run: it does not wait for batches any more,

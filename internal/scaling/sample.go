@@ -65,6 +65,8 @@ type Run struct {
 	RD      float64 `json:"rd,omitempty"`
 	Engines float64 `json:"engines,omitempty"`
 	Depth   int     `json:"depth,omitempty"` // batches outstanding
+	// Batch is how much work a batch is, whatever the engines' pace, in a unit of no meaning but to compare; 0: not known.
+	Batch float64 `json:"batch,omitempty"`
 
 	Steps   int       `json:"steps"` // completed
 	LastEnd time.Time `json:"last_end,omitzero"`
@@ -91,7 +93,7 @@ func (s *Sample) valid() bool {
 		s.Price}
 	for i := range s.Runs {
 		r := &s.Runs[i]
-		numbers = append(numbers, r.C, r.P, r.RD, r.Engines, r.StarvedSec, r.ReadyDepth)
+		numbers = append(numbers, r.C, r.P, r.RD, r.Engines, r.Batch, r.StarvedSec, r.ReadyDepth)
 	}
 	for _, v := range numbers {
 		if !(v >= 0 && v < math.MaxInt32) { // NaN and infinity are neither

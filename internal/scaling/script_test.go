@@ -38,6 +38,7 @@ type world struct {
 	now, began time.Time
 	cold       time.Duration
 	stuck      bool
+	shared     int     // so many engines use up what all of them share; 0: they share nothing
 	seen       float64 // cold start
 	starts     []time.Time
 	serving    int
@@ -74,6 +75,8 @@ func (w *world) play(e *eventscript.Event) (string, error) {
 		w.cold = d
 	case "stuck", "unstuck":
 		w.stuck = e.Word(0) == "stuck"
+	case "shared":
+		w.shared = e.Int("engines")
 	case "lose":
 		w.serving--
 	case "pass":
@@ -154,10 +157,17 @@ func (w *world) tick(d time.Duration) {
 			needed += r.work / max(r.compute, r.RD, r.floor)
 		}
 	}
-	s.SlotShare = min(1, needed/float64(max(1, w.serving)))
+	serving := w.serving
+	if w.shared > 0 {
+		serving = min(serving, w.shared) // the others only make them slower
+	}
+	s.SlotShare = min(1, needed/float64(max(1, serving)))
 	for i := range w.runs {
 		r := &w.runs[i]
-		r.pass(w.now, d.Seconds(), w.serving, needed)
+		r.pass(w.now, d.Seconds(), serving, needed)
+		if w.shared > 0 {
+			r.P, r.Engines, r.Batch = r.work/float64(max(1, serving)), float64(w.serving), 1000*r.work
+		}
 		if !r.Paused {
 			s.Outstanding += r.requests
 		}

@@ -66,6 +66,16 @@ func newest[T any](of []T, n int) []T {
 	return of
 }
 
+// Batch is how much work a batch is, by the newest groups, in the unit of engines' rates; 0: not known.
+func (r *Run) Batch() float64 {
+	work, groups := 0.0, 0.0
+	for _, g := range r.Newest {
+		work += g.Work
+		groups += float64(1 + g.More)
+	}
+	return work / max(1, groups) * float64(r.GroupsPerStep)
+}
+
 // Terms is C, P and R/D in seconds with so many engines; what is not known is 0.
 func (r *Run) Terms(engines, rate float64) (c, p, rd float64) {
 	for _, sec := range r.Compute {
@@ -73,14 +83,12 @@ func (r *Run) Terms(engines, rate float64) (c, p, rd float64) {
 	}
 	groups := 0.0
 	for _, g := range r.Newest {
-		p += g.Work
 		rd += g.Latency
 		groups += float64(1 + g.More)
 	}
-	p /= max(1, groups)
 	rd /= max(1, groups) * float64(max(1, r.Depth))
 	if rate <= 0 || engines <= 0 {
 		return c, 0, rd
 	}
-	return c, p * float64(r.GroupsPerStep) / (rate * engines), rd
+	return c, r.Batch() / (rate * engines), rd
 }
