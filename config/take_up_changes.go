@@ -2,6 +2,7 @@ package config
 
 import (
 	"log/slog"
+	"reflect"
 	"slices"
 
 	"github.com/millrace/millrace/internal/settings"
@@ -26,7 +27,7 @@ type Change struct {
 func (s Service) Changes(next Service) (live, restart []Change) {
 	was, is := s.Redacted(), next.Redacted()
 	for _, key := range serviceTable.Differences(&s, &next) {
-		change := Change{Key: key.Path, From: key.Text(&was), To: key.Text(&is)}
+		change := Change{Key: key.Path, From: shown(key, &was), To: shown(key, &is)}
 		if key.Live {
 			live = append(live, change)
 		} else {
@@ -34,6 +35,17 @@ func (s Service) Changes(next Service) (live, restart []Change) {
 		}
 	}
 	return live, restart
+}
+
+// shown is a key's value as it may be shown. Of a section only whether it is there has changed.
+func shown(key settings.Key, s *Service) string {
+	switch v := key.Of(s); {
+	case v.Kind() != reflect.Pointer:
+		return key.Text(s)
+	case v.IsNil():
+		return "no section"
+	}
+	return "a section"
 }
 
 // Take is s with what a process takes up while it runs as next has it.

@@ -64,6 +64,22 @@ func TestChangesShowNoPassword(t *testing.T) {
 	}
 }
 
+// TestChangesNameSections: of a section that comes or goes is told that it does, and not what is in it.
+func TestChangesNameSections(t *testing.T) {
+	t.Parallel()
+	was, is := config.DefaultService(), config.DefaultService()
+	was.Scaling = &config.Scaling{Provider: config.ProviderAdvise}
+	for _, tt := range []struct {
+		was, is  config.Service
+		from, to string
+	}{{was, is, "a section", "no section"}, {is, was, "no section", "a section"}} {
+		_, restart := tt.was.Changes(tt.is)
+		if len(restart) != 1 || restart[0] != (config.Change{Key: "scaling", From: tt.from, To: tt.to}) {
+			t.Errorf("told as %+v", restart)
+		}
+	}
+}
+
 func keys(changes []config.Change) []string {
 	var keys []string
 	for _, c := range changes {
