@@ -87,7 +87,7 @@ func newRun(ctx workflow.Context, in RunInput) *run {
 		LongPauses: has(ctx, "long-pauses"), Marked: has(ctx, "marks"),
 		LateNews: has(ctx, "late-news"), LateRewinds: has(ctx, "late-rewinds"), Telling: has(ctx, "tell-launches"),
 		Refilling: has(ctx, "refills"), Asserting: has(ctx, "assert-adapters"),
-		DropsEnded: has(ctx, "drop-ended"),
+		DropsEnded: has(ctx, "drop-ended"), OneSide: has(ctx, "one-side"),
 	}
 	state := in.State
 	if state == nil {

@@ -63,6 +63,7 @@ type Features struct {
 	Telling     bool // readers are told of launches of several rounds while they go on
 	Asserting   bool // a fleet whose Redis may have gone back is told again what the run needs
 	DropsEnded  bool // groups that were dropped, and that an older Redis has in play again, are dropped again
+	OneSide     bool // nor does it count after a trainer has announced itself to a later account that was repaired since
 	Refilling   bool // groups are launched for granted steps whose batches are lost, when a trainer goes back behind them
 }
 
@@ -70,7 +71,7 @@ type Features struct {
 var AllFeatures = Features{
 	Bounded: true, Watched: true, Paced: true, BackingOff: true, Adopting: true, Comparing: true, LongPauses: true,
 	Marked: true, LateNews: true, LateRewinds: true, Telling: true, Asserting: true,
-	Refilling: true, DropsEnded: true,
+	Refilling: true, DropsEnded: true, OneSide: true,
 }
 
 // New is the machine of an execution that takes over run.

@@ -75,6 +75,9 @@ func (r *Run) learnLate(mark rollout.Mark) {
 	known, news := &r.Mark, false
 	served := known.Generation <= r.Repaired
 	latest := served && r.features.LateRewinds && !slices.ContainsFunc(r.Ended[i+1:], endedEra.served)
+	if r.features.OneSide {
+		served = latest
+	}
 	began := latest && mark.Generation > known.LastTerm()
 	for _, g := range mark.Grants {
 		old := known.Grant(g.Step)
