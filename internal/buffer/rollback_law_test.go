@@ -18,10 +18,12 @@ import (
 	"github.com/millrace/millrace/internal/runmachine"
 )
 
-// FuzzRollback drives a run's own machine on an embedded Redis that is put back to what it was at any moment. Whatever
-// happens: a step is never granted with another batch, unless its batch was lost and the trainer went back behind it;
-// no trajectory is in two steps; only the trainer announced last is served; a completed step stays completed; every
-// rollback that undid what a trainer was told is reported; and the run comes to its end.
+// FuzzRollback drives a run's own machine on an embedded Redis that is put back to what it was at any moment, or of
+// which two masters serve at a time. Whatever happens: a step is never granted with another batch, unless its batch was
+// lost and the trainer went back behind it; no trajectory is in two steps; only the trainer announced last is served; a
+// completed step stays completed; every rollback that undid what a trainer was told is reported; and the run comes to
+// its end. What trainers are told that stay with an old master when another one has announced itself to the next does
+// not count, but is given to no other step, and so is no generation given twice.
 func FuzzRollback(f *testing.F) {
 	for seed := range uint64(10) {
 		f.Add(seed)
@@ -51,6 +53,7 @@ const moves = 300 // that a failure shows
 type rollbacks struct {
 	*master         // and a process that goes by it
 	cutOff  *master // with the server that serves trainers, until it hears of the other one
+	left    *leftBehind
 	rng     *rand.Rand
 	lives   int
 	m       *runmachine.Machine
@@ -68,10 +71,12 @@ type rollbacks struct {
 // ledger is what trainers were told.
 type ledger struct {
 	generation rollout.TrainerGeneration // of the trainer announced last
-	told       int                       // how often a trainer was told something new
-	saved      int                       // told when Redis was saved
+	given      map[rollout.TrainerGeneration]bool
+	told       int // how often a trainer was told something new
+	saved      int // told when Redis was saved
 	batches    map[rollout.Step]string
 	owner      map[string]rollout.Step // of a trajectory, by its id and reward
+	spent      map[string]rollout.Step // the same, of what trainers were given who do not count any more
 	completed  map[rollout.Step]bool
 	recordedBy map[rollout.Step]map[rollout.TrainerGeneration]bool // since a trainer went back behind it last
 	next       rollout.Step
@@ -86,6 +91,7 @@ func newRollbacks(t *testing.T, rng *rand.Rand) *rollbacks {
 	s.Buffer.MaxStaleness = 100
 	w := &rollbacks{rng: rng, spec: s, now: start, plays: map[rollout.GroupSeq]bool{},
 		ledger: ledger{batches: map[rollout.Step]string{}, owner: map[string]rollout.Step{},
+			given: map[rollout.TrainerGeneration]bool{}, spent: map[string]rollout.Step{},
 			completed: map[rollout.Step]bool{}, recordedBy: map[rollout.Step]map[rollout.TrainerGeneration]bool{},
 			mayDiffer: map[rollout.Step]bool{}, lost: map[rollout.Step]bool{}}}
 	w.master = w.newMaster(t)
@@ -131,8 +137,16 @@ func (w *rollbacks) process(m *master) {
 	m.Store = buffer.New(m.rdb, buffer.Options{Now: c.Now})
 }
 
-// server is who serves the trainers.
+// server is who serves the trainers, but for those who are left behind.
 func (w *rollbacks) server() *master {
+	if w.left != nil {
+		return w.master
+	}
+	return w.oldest()
+}
+
+// oldest is the master that was cut off, where there is one.
+func (w *rollbacks) oldest() *master {
 	if w.cutOff != nil {
 		return w.cutOff
 	}
@@ -140,7 +154,10 @@ func (w *rollbacks) server() *master {
 }
 
 func (w *rollbacks) move() {
-	switch w.rng.IntN(17) {
+	if w.left != nil && w.rng.IntN(2) == 0 {
+		w.goOnBehind()
+	}
+	switch w.rng.IntN(18) {
 	case 0, 1, 2, 3:
 		w.commit()
 	case 4, 5, 6:
@@ -165,6 +182,8 @@ func (w *rollbacks) move() {
 		w.save()
 	case 15:
 		w.goBack()
+	case 16:
+		w.leaveBehind()
 	default:
 		w.split()
 	}
@@ -230,8 +249,9 @@ func (w *rollbacks) startAgain() {
 }
 
 // witnessed tells the run what a trainer is about to be told, as the API does.
-func (w *rollbacks) witnessed() {
-	server := w.server()
+func (w *rollbacks) witnessed() { w.witnessedBy(w.server()) }
+
+func (w *rollbacks) witnessedBy(server *master) {
 	if mark, ok := server.Unwitnessed(run); ok {
 		w.m.Handle(w.now, runmachine.BufferChanged{Mark: mark})
 		w.ok(server.Witnessed(w.ctx, run, mark))
@@ -272,9 +292,10 @@ func (w *rollbacks) attachFrom(from *rollout.Step) {
 	}
 	w.witnessed()
 	l := &w.ledger
-	if generation <= l.generation {
-		w.t.Errorf("generation %d is given after %d", generation, l.generation)
+	if generation <= l.generation || l.given[generation] {
+		w.t.Errorf("generation %d is given after %d and %v", generation, l.generation, l.given)
 	}
+	l.given[generation] = true
 	l.generation, l.told = generation, l.told+1
 	if from == nil && next != l.next {
 		w.t.Errorf("step %d is to be done next, and %d was", next, l.next)
@@ -316,14 +337,14 @@ func (w *rollbacks) claim(generation rollout.TrainerGeneration, step rollout.Ste
 	delete(l.mayDiffer, step)
 	delete(l.lost, step)
 	l.batches[step], l.told = text, l.told+1
-	for _, g := range b.Groups {
-		for _, trajectory := range g.Trajectories {
-			id := fmt.Sprint(trajectory.ID, trajectory.Reward)
-			if owner, taken := l.owner[id]; taken {
-				w.t.Errorf("trajectory %s is in steps %d and %d", trajectory.ID, owner, step)
-			}
-			l.owner[id] = step
+	for _, id := range trajectoriesOf(b) {
+		if owner, taken := l.owner[id]; taken {
+			w.t.Errorf("trajectory %s is in steps %d and %d", id, owner, step)
 		}
+		if owner, spent := l.spent[id]; spent && owner != step {
+			w.t.Errorf("trajectory %s is in step %d, and another trainer was given it in step %d", id, step, owner)
+		}
+		l.owner[id] = step
 	}
 }
 
@@ -392,7 +413,7 @@ func (w *rollbacks) commitAs(seq rollout.GroupSeq) (buffer.Commit, error) {
 		g.Trajectories[i].Reward = float64(w.nonce) + float64(i)/16
 	}
 	if w.rng.IntN(3) == 0 {
-		return w.server().CommitGroup(w.ctx, g) // a worker that has not heard of the next master, either
+		return w.oldest().CommitGroup(w.ctx, g) // a worker that has not heard of the next master, either
 	}
 	return w.CommitGroup(w.ctx, g)
 }

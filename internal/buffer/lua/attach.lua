@@ -34,6 +34,7 @@ end
 call('HSET', run, 'next', from)
 changed()
 call('HDEL', run, 'asked', 'polled') -- the process that waited is replaced
-local epoch = call('HINCRBY', run, 'epoch', 1)
+local epoch = math.max(int('epoch') + 1, int('least_epoch'))
+call('HSET', run, 'epoch', epoch)
 advance()
 return {'ok', epoch, from, mark()}

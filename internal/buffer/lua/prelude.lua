@@ -9,7 +9,7 @@
 --                       forgotten: first group after those that Redis has forgotten;
 --                       era, serial: of the account, see rollout.Mark; marked: the serial up to which the run's workflow
 --                       knows it; confirmed: under which replication id of Redis the run has compared it last;
---                       repair: JSON of the latest repair
+--                       repair: JSON of the latest repair; least_epoch: of the next trainer that announces itself
 --                       asked and polled: when the step that is not granted was claimed first, and last
 --                       starved: how far the account of the trainer's waits has come, JSON of package starvation
 --   queued inflight ready claimed   sorted sets of groups, by launch order
@@ -40,6 +40,7 @@ local call = redis.call
 local MAX_JUMP = 16777216 -- groups: bounds the bitmaps against a wild number
 local MAX_CODES = 4096
 local MAX_BUCKET = 15
+local STRIDE = 64 -- generations that a master which was cut off may give out before it hears of the next one
 
 local function int(field) return tonumber(call('HGET', run, field) or '0') end
 local function group(seq) return base .. 'group:' .. seq end

@@ -8,7 +8,6 @@ local MAX_LOST = 64 -- steps that are named
 local MAX_RECORDS = 4096 -- steps that are marked as lost
 local MAX_GROUPS = 65536 -- groups that may have left unheard
 local MAX_GAMES = 65536 -- games of groups that are dropped, of which something may be left elsewhere
-local STRIDE = 64 -- generations that a master which was cut off may give out before it hears of the next one
 local era = tonumber(ARGV[1])
 if int('era') >= era then return {'ok', 0, call('HGET', run, 'repair') or '{}', mark()} end
 local next_step, granted, following = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
