@@ -237,7 +237,7 @@ chaos-scaling: ## like chaos, of a fleet that scales: engines die as they start,
 
 .PHONY: test-redis-faults
 test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older, of failovers, of slots that move, and of nodes that are stopped
-	MILLRACE_REDIS_FAULTS=1 go test ./internal/crashtest -run 'OlderAgain|Failovers|SlotsMove|Bounded'
+	MILLRACE_REDIS_FAULTS=1 go test ./internal/crashtest -run 'OlderAgain|Failovers|SlotsMove|Bounded|RedisForgot'
 
 OLD := 215bff6
 .PHONY: test-rolling

@@ -66,6 +66,8 @@ const (
 	// rarely: an account that came back older does not know all groups in play until it is repaired, and Temporal may
 	// have given a game to a worker that was dying. Then the games' heartbeats are missed.
 	releasedFor = 60
+	// forgottenMost bounds the groups that are looked at for being forgotten, before the highest known one and after it.
+	forgottenMost = 256
 	// releaseAtOnce bounds the groups that are looked at together.
 	releaseAtOnce = 16
 )
@@ -163,7 +165,7 @@ func (a *AbsentWorkers) release(ctx context.Context, gone func(worker string) bo
 		if err != nil {
 			return released.Load(), errors.Join(err, g.Wait())
 		}
-		for _, seq := range slices.Concat(account.InFlight, account.Queued) {
+		for _, seq := range a.inPlay(run.Spec.Buffer, account) {
 			g.Go(func() error {
 				n, err := a.Groups.ReleaseGames(ctx, rollout.GroupRef{Run: run.Spec.Name, Seq: seq}, gone)
 				released.Add(int64(n))
@@ -173,4 +175,23 @@ func (a *AbsentWorkers) release(ctx context.Context, gone func(worker string) bo
 	}
 	err = g.Wait()
 	return released.Load(), err
+}
+
+// inPlay is the groups that may have games in play: those of the account and, where Redis may have come back older,
+// those that it may have forgotten. A run whose trainer was told nothing since has no account repaired, so that the
+// account never hears of them again.
+func (a *AbsentWorkers) inPlay(limits rollout.BufferSpec, account buffer.Account) []rollout.GroupSeq {
+	seqs := slices.Concat(account.InFlight, account.Queued)
+	if a.unsure > releasedFor {
+		return seqs
+	}
+	known := slices.Concat(seqs, account.Ready)
+	slices.Sort(known)
+	most := rollout.GroupSeq(min(limits.Depth*limits.GroupsPerStep, forgottenMost))
+	for seq := max(0, account.Highest+1-most); seq <= account.Highest+most; seq++ {
+		if _, found := slices.BinarySearch(known, seq); !found {
+			seqs = append(seqs, seq)
+		}
+	}
+	return seqs
 }

@@ -22,6 +22,7 @@ type place struct {
 	redis    error
 	temporal error
 	forgot   bool                        // Redis does not know of the groups in flight
+	perStep  int                         // groups of a step of run a
 	games    map[rollout.GroupSeq]string // groups of run a, with the worker that plays each
 	released map[rollout.GroupSeq]time.Duration
 	looked   int // at groups
@@ -45,13 +46,14 @@ func (p *place) History(context.Context) (string, error) {
 }
 
 func (p *place) Active(context.Context) ([]rollout.RunStatus, error) {
-	return []rollout.RunStatus{{Spec: rollout.Spec{Name: "a"}}, {Spec: rollout.Spec{Name: "b"}}}, nil
+	limits := rollout.BufferSpec{Depth: 2, GroupsPerStep: p.perStep}
+	return []rollout.RunStatus{{Spec: rollout.Spec{Name: "a", Buffer: limits}}, {Spec: rollout.Spec{Name: "b"}}}, nil
 }
 
 func (p *place) Account(context.Context, rollout.RunName) (buffer.Account, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	account := buffer.Account{Queued: []rollout.GroupSeq{7}, Ready: []rollout.GroupSeq{4}}
+	account := buffer.Account{Queued: []rollout.GroupSeq{7}, Ready: []rollout.GroupSeq{4}, Highest: 7}
 	if !p.forgot {
 		account.InFlight = []rollout.GroupSeq{5, 6}
 	}
@@ -116,6 +118,10 @@ func TestGamesOfAbsentWorkersAreReleased(t *testing.T) {
 			p.states["w1"], p.forgot = absent, true
 			p.after(10*sec+half, func() { p.forgot = false })
 		}, times{7: 3 * sec, 5: 12 * sec}},
+		{"Redis came back older, without the worker and some groups, and never hears of them again", func(p *place) {
+			p.perStep, p.games[8] = 2, "w1"
+			p.after(1*sec+half, func() { delete(p.states, "w1"); p.history, p.forgot = "promoted", true })
+		}, times{5: 4 * sec, 7: 4 * sec, 8: 4 * sec}},
 		{"Temporal gives a game to a worker that has just died", func(p *place) {
 			p.states["w1"] = absent
 			p.after(5*sec+half, func() { p.games[5] = "w1" })
