@@ -60,15 +60,15 @@ func (s *stepModel) partsOfAGame(m *measurements, c *comparison) {
 		groups := m.steps[i].view().Groups
 		for j := range groups {
 			g := &groups[j]
-			for k, sec := range g.EpisodeSec {
-				queue := valueAt(g.QueueSec, k)
+			for k := range g.EpisodeSec {
+				unqueued, env := g.UnqueuedSec(k), valueAt(g.EnvSec, k)
 				model := valueAt(g.ModelSec, k)
 				if len(g.ModelSec) == 0 {
-					model = sec - queue - valueAt(g.EnvSec, k)
+					model = unqueued - env
 				}
 				games++
 				modelSec += model
-				restSec += max(0, sec-model-valueAt(g.EnvSec, k)-queue)
+				restSec += unqueued - model - env
 			}
 			if len(g.EpisodeSec) == 0 {
 				games++

@@ -73,13 +73,13 @@ func launchToStart(g *rollout.GroupView) float64 {
 	return max(0, secondsBetween(g.Times.LaunchedAt, g.Times.StartedAt))
 }
 
-// played is how long a group is played: its slowest episode, less that episode's time in the dispatch queue
-// unless queueing counts. Without episodes it is the whole time from start to ready.
+// played is how long a group is played: its slowest game, without its time in the dispatch queue unless queueing
+// counts. Without games it is the whole time from start to ready.
 func played(g *rollout.GroupView, queueing bool) float64 {
 	slowest := 0.0
 	for i, sec := range g.EpisodeSec {
 		if !queueing {
-			sec -= valueAt(g.QueueSec, i)
+			sec = g.UnqueuedSec(i)
 		}
 		slowest = max(slowest, sec)
 	}
