@@ -42,8 +42,14 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	trials := faultsuite.Trials{Advice: *advice, Workers: runtime.NumCPU()}
+	if *known != "" {
+		if trials.Known, err = faultsuite.ReadKnown(*known); err != nil {
+			return err
+		}
+	}
 	if *page != "" {
-		return writePage(*page, *live, *draw)
+		return errors.Join(writePage(*page, *live, *draw, trials), keep(trials.Known, *known))
 	}
 	all := faultsuite.RequestCases()
 	if *service {
@@ -69,23 +75,15 @@ func run() error {
 	if *live != "" || *drawn > 0 {
 		*seeds, *scales = max(1, *seeds/5), 1
 	}
-	trials := faultsuite.Trials{Advice: *advice, Workers: runtime.NumCPU()}
 	for i := range *seeds {
 		trials.Seeds = append(trials.Seeds, uint64(i+1))
 	}
 	for i := range *scales {
 		trials.Scales = append(trials.Scales, i+1)
 	}
-	if *known != "" {
-		if trials.Known, err = faultsuite.ReadKnown(*known); err != nil {
-			return err
-		}
-	}
 	outcomes := faultsuite.Try(cases, trials)
-	if *known != "" {
-		if err := trials.Known.Write(*known); err != nil {
-			return err
-		}
+	if err := keep(trials.Known, *known); err != nil {
+		return err
 	}
 	if *wrong != "" {
 		if err := faultsuite.WritePages(*wrong, outcomes); err != nil {
@@ -98,6 +96,14 @@ func run() error {
 	fmt.Println()
 	faultsuite.ScoreOf(outcomes).Write(os.Stdout)
 	return nil
+}
+
+// keep writes what advised changes were found to do, where a file for it was given.
+func keep(known *faultsuite.Known, file string) error {
+	if known == nil {
+		return nil
+	}
+	return known.Write(file)
 }
 
 // look plays each case once.
@@ -132,12 +138,12 @@ func look(cases []faultsuite.Case, steps bool, records string) error {
 }
 
 // writePage tries all cases, each with several seeds, and writes the tables of a page.
-func writePage(page, live string, draw uint64) error {
+func writePage(page, live string, draw uint64, once faultsuite.Trials) error {
 	recorded, err := faultsuite.LiveCases(live)
 	if err != nil {
 		return err
 	}
-	once := faultsuite.Trials{Scales: []int{1}, Seeds: []uint64{1}, Advice: true, Workers: runtime.NumCPU()}
+	once.Scales, once.Seeds = []int{1}, []uint64{1}
 	often := once
 	often.Seeds = []uint64{1, 2}
 	var parts []faultsuite.Part
