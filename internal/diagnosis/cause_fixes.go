@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 
@@ -9,21 +10,17 @@ import (
 	"github.com/millrace/millrace/internal/units"
 )
 
-const addEngine = "millrace engine add URL"
-
 // fixOf is what removes a changed condition. Its command is checked.
 func fixOf(m *measurements, c *comparison, one Cause) *Fix {
 	switch one.Name {
 	case CauseEngineSlow:
 		return slowEngineFix(m, c)
-	case CauseEngineLost:
-		return fix(m, "start the engine again, or another one in its place", addEngine)
-	case CauseScaleDown:
-		return fix(m, "bring the engines back that were taken out", addEngine)
+	case CauseEngineLost, CauseScaleDown:
+		return fewerEnginesFix(m, c, one)
 	case CauseEngineBack, CauseColdEngines:
 		return &Fix{Text: "nothing: the engines are there now. Find out why they were not"}
 	case CauseOtherWork:
-		return fix(m, "let the other runs end or pause, or add engines for both", addEngine)
+		return fix(m, "let the other runs end or pause, or add engines for both", m.moreEngines())
 	case CauseAdapterLoad:
 		return &Fix{Text: "make loads cheaper: adapters on a disk that the engines reach fast, a smaller rank, " +
 			"room for more adapters in an engine (--max-loras), fewer publications"}
@@ -96,6 +93,21 @@ func checked(m *measurements, command string) string {
 		return ""
 	}
 	return command
+}
+
+// fewerEnginesFix brings engines back. One that was lost is replaced by whoever scales the fleet.
+func fewerEnginesFix(m *measurements, c *comparison, one Cause) *Fix {
+	scaled := m.in.Scaling != nil
+	switch {
+	case scaled && one.Name == CauseScaleDown:
+		return fix(m, "let scaling have as many engines as before, if it was not meant to cost this",
+			m.enginesCommand(int(math.Round(c.old[condEngines]))))
+	case scaled:
+		return fix(m, "nothing, if scaling starts another one in its place: see whether it does", showFleet)
+	case one.Name == CauseScaleDown:
+		return fix(m, "bring the engines back that were taken out", addEngine)
+	}
+	return fix(m, "start the engine again, or another one in its place", addEngine)
 }
 
 // slowEngineFix drains the slow engines. Doubling them would leave them slow.

@@ -41,7 +41,7 @@ func (t *StepTimeline) ForRecord(file string) {
 
 // changesService reports whether a command does something to a run or its fleet.
 func changesService(command string) bool {
-	return slices.ContainsFunc([]string{"run set", "engine add", "engine remove", "engine drain", "worker", "probe"},
+	return slices.ContainsFunc([]string{"run set", "engine add", "engine remove", "engine drain", "fleet set", "worker", "probe"},
 		func(does string) bool { return strings.HasPrefix(command, "millrace "+does) })
 }
 

@@ -95,10 +95,7 @@ func eventBehind(m *measurements, c *comparison, which condition, name CauseName
 	case condSpeed, condLimit:
 		want = isSlowEngine
 	}
-	if one := nearestEvent(m.events, from, to, c.began(m, which), want); one != nil {
-		return one
-	}
-	return nil
+	return decisionBehind(m, nearestEvent(m.events, from, to, c.began(m, which), want))
 }
 
 // isSlowEngine reports whether the keeper found an engine slower than the others.

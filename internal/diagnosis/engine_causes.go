@@ -98,9 +98,9 @@ func enginesBack(m *measurements) []Cause {
 		from, _ := m.steps[dip.first].span()
 		if _, to := m.steps[dip.last].span(); !from.IsZero() {
 			slack := seconds(usual)
-			if ev := nearestEvent(m.events, from.Add(-slack), to, from, func(ev Event) bool {
+			if ev := decisionBehind(m, nearestEvent(m.events, from.Add(-slack), to, from, func(ev Event) bool {
 				return ev.Kind == EventEngineLost || ev.Kind == EventEngineLeft
-			}); ev != nil {
+			})); ev != nil {
 				one.Event, began = ev, m.stepDuring(ev.At)
 				one.Text = fmt.Sprintf("%s in step %d, felt from step %d: %s", ev.Text, began, felt, one.Text)
 				if ev.Kind == EventEngineLeft {

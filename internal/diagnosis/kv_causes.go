@@ -187,5 +187,5 @@ func kvFix(m *measurements) *Fix {
 		return fix(m, "keep as few requests in flight as the KV caches have room for, so that none is preempted; or "+text,
 			setCommand(m, fmt.Sprintf("dispatch.max_in_flight_per_engine=%d", limit)))
 	}
-	return fix(m, text, addEngine)
+	return fix(m, text, m.moreEngines())
 }

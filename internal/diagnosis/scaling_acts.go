@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/units"
@@ -22,12 +23,18 @@ type ScalingAct struct {
 // ScalingNow is what scaling does now.
 type ScalingNow struct {
 	Wanted, Max int
-	Paying      int     // as many as the budget pays for, where that is fewer than Max; else Max
+	Most        int     // that Max may be set to
+	Affordable  int     // that the budget pays for; Most, where nothing bounds it
+	Fixed       bool    // an operator says how many there are, and nothing else
 	Price       float64 // of an engine, in $ per hour; 0: not known
 	Starting    int
 	Why         string
 	Trouble     string // of the provider
 }
+
+// drainsWithin is how long after a decision the engines begin to go that it takes out, at most: the workers that are to
+// do it may have to be started again.
+const drainsWithin = 2 * time.Minute
 
 // actsTold bounds the decisions of a report: the newest.
 const actsTold = 3
@@ -40,25 +47,45 @@ func scalingText(m *measurements, in *Input, capacity bool) []string {
 		lines = append(lines, a.text(m))
 	}
 	now := in.Scaling
-	if now == nil {
+	if now == nil || in.Over { // what the fleet does now, it does for others
 		return lines
 	}
+	paying, bought := min(now.Max, now.Affordable), in.Spec.MaxEngines
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	switch {
 	case now.Trouble != "":
 		say("scaling wants %s, and the provider does not bring them: %s", enginesText(float64(now.Wanted)), now.Trouble)
 	case now.Starting > 0:
 		say("scaling waits for %s to start", enginesText(float64(now.Starting)))
-	case capacity && now.Wanted >= now.Paying && now.Paying < now.Max:
+	case capacity && now.Wanted >= paying && paying < now.Max:
 		say("capacity-bound, and the budget of scaling pays for %s: raise it: millrace fleet set budget_per_hour=%s",
-			enginesText(float64(now.Paying)), dollarsFor(min(2*now.Paying, now.Max), now.Price))
+			enginesText(float64(paying)), dollarsFor(min(2*paying, now.Max), now.Price))
+	case capacity && now.Wanted >= now.Max && now.Max >= now.Most:
+		say("capacity-bound, and scaling is at its max of %s, the most that a fleet may have",
+			enginesText(float64(now.Max)))
 	case capacity && now.Wanted >= now.Max:
 		say("capacity-bound, and scaling is at its max of %s: raise it: millrace fleet set max=%d",
-			enginesText(float64(now.Max)), 2*now.Max)
+			enginesText(float64(now.Max)), min(2*now.Max, now.Most))
+	case capacity && bought > 0 && now.Wanted == bought:
+		say("capacity-bound, and scaling buys %s for this run at most, its max_engines: raise it: millrace run set %s "+
+			"max_engines=%d", enginesText(float64(bought)), in.Spec.Name, min(2*bought, now.Most))
 	case now.Why != "":
 		say("scaling wants %s: %s", enginesText(float64(now.Wanted)), now.Why)
 	}
 	return lines
+}
+
+// decisionBehind is an engine's leaving as the decision of scaling that took it out, if one did.
+func decisionBehind(m *measurements, ev *Event) *Event {
+	if ev == nil || ev.Kind != EventEngineLeft {
+		return ev
+	}
+	for _, a := range slices.Backward(m.in.ScalingActs) {
+		if after := ev.At.Sub(a.At); a.To < a.From && after >= 0 && after <= drainsWithin {
+			return &Event{At: a.At, Kind: EventEngineLeft, Text: a.did() + ": " + a.Reason}
+		}
+	}
+	return ev
 }
 
 // dollarsFor is what engines cost in an hour, rounded up to cents.
@@ -66,7 +93,8 @@ func dollarsFor(engines int, price float64) string {
 	return fmt.Sprintf("%.2f", math.Ceil(100*price*float64(engines)-1e-6)/100)
 }
 
-func (a *ScalingAct) text(m *measurements) string {
+// did is what was done, in words.
+func (a *ScalingAct) did() string {
 	did := "bought"
 	n := a.To - a.From
 	if n < 0 {
@@ -75,7 +103,11 @@ func (a *ScalingAct) text(m *measurements) string {
 	if a.Undone {
 		did = map[bool]string{true: "bought back", false: "took back"}[a.To > a.From]
 	}
-	text := fmt.Sprintf("scaling %s %s", did, enginesText(float64(n)))
+	return fmt.Sprintf("scaling %s %s", did, enginesText(float64(n)))
+}
+
+func (a *ScalingAct) text(m *measurements) string {
+	text := a.did()
 	if m != nil {
 		text += fmt.Sprintf(" at step %d", m.stepDuring(a.At))
 	}

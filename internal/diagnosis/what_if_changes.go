@@ -45,9 +45,8 @@ func whatIfChanges(m *measurements, reg *regime) []whatIfChange {
 // capacityChanges are more engines, or more workers where it is those that the run is short of.
 func capacityChanges(m *measurements, reg *regime) []whatIfChange {
 	n := max(1, int(math.Round(m.fleet.engines)))
-	const add = "millrace engine add URL"
 	engines := func(to int, note string) whatIfChange {
-		return whatIfChange{name: fmt.Sprintf("engines %d -> %d", n, to), note: note, command: add,
+		return whatIfChange{name: fmt.Sprintf("engines %d -> %d", n, to), note: note, command: m.enginesCommand(to),
 			change: change{engines: float64(to) / max(1, m.fleet.engines)}, simulate: SimulatedChange{Engines: to}}
 	}
 	if reg.Resource == WorkerSlots {
@@ -58,13 +57,16 @@ func capacityChanges(m *measurements, reg *regime) []whatIfChange {
 		return []whatIfChange{more, twice}
 	}
 	out := []whatIfChange{engines(2*n, "")}
-	if most := int(math.Round(mostEngines(m))); most > n && most != 2*n {
+	most := int(math.Round(mostEngines(m)))
+	if most > n && most != 2*n {
 		back := engines(most, "as many as the run had")
-		back.command = "millrace engine list"
+		if m.in.Scaling == nil {
+			back.command = "millrace engine list"
+		}
 		out = append(out, back)
 	}
 	enough := int(math.Ceil(1.1 * m.fleet.engines * reg.P.Sec / reg.C.Sec))
-	if reg.Kind == CapacityBound && enough > n && enough != 2*n {
+	if reg.Kind == CapacityBound && enough > n && enough != 2*n && enough != most {
 		out = append(out, engines(enough, "sized with 10 % to spare"))
 	}
 	return out

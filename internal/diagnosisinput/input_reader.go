@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/telemetry/store"
 	"github.com/millrace/millrace/internal/workerregistry"
 )
@@ -123,8 +124,8 @@ func (r Reader) scaling(ctx context.Context) (*diagnosis.ScalingNow, error) {
 	if err != nil || v == nil {
 		return nil, err
 	}
-	now := &diagnosis.ScalingNow{Wanted: v.Wanted, Max: v.Settings.Max,
-		Paying: min(v.Settings.Max, v.Settings.Affordable()), Price: v.Settings.Price, Starting: v.Actual.Starting,
-		Why: v.Why, Trouble: v.Trouble}
+	now := &diagnosis.ScalingNow{Wanted: v.Wanted, Max: v.Settings.Max, Most: scaling.MostEngines,
+		Affordable: v.Settings.Affordable(), Fixed: v.Settings.Policy == scaling.Fixed, Price: v.Settings.Price,
+		Starting: v.Actual.Starting, Why: v.Why, Trouble: v.Trouble}
 	return now, nil
 }
