@@ -32,7 +32,7 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause) Repor
 		Oscillation: m.cycle, Starvation: m.starvation,
 		Regime: reg.Regime, Replay: p.replay, Simulator: p.simulator, WhatIfs: p.whatIfs, Causes: causes,
 		Missing:     append(append([]string{}, reg.missing...), p.missing...),
-		Notes:       append(append([]string{}, m.notes...), p.notes...),
+		Notes:       slices.Concat(pauseNotes(m), m.notes, p.notes),
 		NotLookedAt: append(m.in.notLookedAt(m.all[0].no), m.holes()...), APL: []Query{}, Next: []string{},
 	}
 	r.Regime.Probe = p.probe

@@ -41,8 +41,9 @@ func (t *StepTimeline) ForRecord(file string) {
 
 // changesService reports whether a command does something to a run or its fleet.
 func changesService(command string) bool {
-	return slices.ContainsFunc([]string{"run set", "engine add", "engine remove", "engine drain", "fleet set", "worker", "probe"},
-		func(does string) bool { return strings.HasPrefix(command, "millrace "+does) })
+	return slices.ContainsFunc([]string{
+		"run set", "engine add", "engine remove", "engine drain", "fleet set", "worker", "probe",
+	}, func(does string) bool { return strings.HasPrefix(command, "millrace "+does) })
 }
 
 // tellingStep is the step to look at second by second: the one that the first finding is about, or else the slowest.

@@ -139,8 +139,11 @@ func (c *computeLevels) lost(all []step) []lost {
 		}
 		if over := c.sec[i] - c.usual[i]; over > max(unusualShare, unusualSigma*c.sigma)*c.usual[i] ||
 			c.cycle[c.level[i]] > 0 && over > unusualShare*c.usual[i] {
-			p := c.grown(i)
-			unusual[p] = append(unusual[p], i)
+			if p := c.grown(i); all[i].paused {
+				out = append(out, c.over(i, p, lossKey{cause: CausePaused, phase: rollout.Phases()[p]}))
+			} else {
+				unusual[p] = append(unusual[p], i)
+			}
 		}
 		out = append(out, c.published(i, levels[groups])...)
 		out = append(out, c.raised(i, floors[groups], levels[groups])...)
@@ -185,22 +188,27 @@ func (c *computeLevels) unusual(all []step, phase int, steps []int) []lost {
 	}
 	var out []lost
 	for _, i := range steps {
-		over, grown := c.sec[i]-c.usual[i], 0.0
-		one := lost{lossKey: key, at: i, sec: over, phase: make([]float64, len(c.phases[i]))}
-		for p, sec := range c.phases[i] {
-			one.phase[p] = max(0, sec-c.lows[c.level[i]][p])
-			grown += one.phase[p]
-		}
-		if grown > 0 {
-			for p := range one.phase {
-				one.phase[p] *= over / grown
-			}
-		} else { // what is usual has moved, and no phase of it
-			one.phase[phase] = over
-		}
-		out = append(out, one)
+		out = append(out, c.over(i, phase, key))
 	}
 	return out
+}
+
+// over is what a step took more than usual, most of it in one phase.
+func (c *computeLevels) over(i, phase int, key lossKey) lost {
+	over, grown := c.sec[i]-c.usual[i], 0.0
+	one := lost{lossKey: key, at: i, sec: over, phase: make([]float64, len(c.phases[i]))}
+	for p, sec := range c.phases[i] {
+		one.phase[p] = max(0, sec-c.lows[c.level[i]][p])
+		grown += one.phase[p]
+	}
+	if grown > 0 {
+		for p := range one.phase {
+			one.phase[p] *= over / grown
+		}
+	} else { // what is usual has moved, and no phase of it
+		one.phase[phase] = over
+	}
+	return one
 }
 
 // published is what publishing takes of a step beyond what it does where it takes little; none where it takes little.

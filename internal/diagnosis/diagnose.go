@@ -5,7 +5,7 @@ package diagnosis
 // of them. The same input gives the same report.
 func Diagnose(in Input) Report {
 	in = in.selected()
-	h := newHistory(in.Records)
+	h := newHistory(in.Records, pausesOf(&in))
 	if len(h.steps) == 0 {
 		return withAlarms(reportOfNoStep(in, h), in.Alarms)
 	}

@@ -138,7 +138,9 @@ func (t *timeline) waited(i int, cyclic bool) {
 	calm := func(k int) bool {
 		return k < 0 || k < len(t.h.all) && t.h.all[k].wait() <= starvedShare*t.h.all[k].compute()
 	}
-	if !cyclic && s.wait() > isolatedWait*s.compute() && calm(i-1) && calm(i+1) {
+	if s.paused {
+		key.cause = CausePaused
+	} else if !cyclic && s.wait() > isolatedWait*s.compute() && calm(i-1) && calm(i+1) {
 		key.cause = CauseSingleStep
 	}
 	one := lost{lossKey: key, at: i, sec: s.wait(), phase: make([]float64, len(rollout.Phases())), wait: s.waitByPlace()}

@@ -35,6 +35,13 @@ func (l Loss) text() string {
 		}
 		return fmt.Sprintf("%s, the longest step %d with %s, took longer than usual in %s, by %s each", stepsText(l.Steps),
 			l.Worst, units.Seconds(l.WorstSec), PhaseText(l.Phase), each)
+	case CausePaused:
+		in := stepsText(l.Steps)
+		if l.Steps == 1 {
+			in = fmt.Sprintf("step %d", l.First)
+		}
+		return fmt.Sprintf("%s took longer in %s because the run was paused, or its engines were not back yet",
+			PhaseText(l.Phase), in)
 	case CausePublish:
 		return "publishing weights took at least " + each + " of a step"
 	case CauseTrainer, CauseRefLogprobs:
@@ -85,7 +92,9 @@ func times(n int) string {
 }
 
 // starves reports whether a loss is the trainer waiting for batches.
-func (l Loss) starves() bool { return l.Phase == rollout.PhaseWait && l.Cause != CauseSingleStep }
+func (l Loss) starves() bool {
+	return l.Phase == rollout.PhaseWait && l.Cause != CauseSingleStep && l.Cause != CausePaused
+}
 
 // lossFindings is what the ledger shows and no other finding does. A run that lost more than healthyLoss has a finding
 // for every loss that matters; single steps are findings already when they cost much of themselves.
@@ -137,7 +146,7 @@ func (f Finding) isLoss(l Loss) bool {
 // lasts reports whether a loss goes on: it is not longer ago than it comes back after.
 func (l Loss) lasts(last rollout.Step) bool {
 	switch {
-	case l.Cause == CauseSingleStep || l.Cause == CauseRestart:
+	case l.Cause == CauseSingleStep || l.Cause == CauseRestart || l.Cause == CausePaused:
 		return false
 	case l.Every > 0:
 		return int(last-l.Last) <= 2*l.Every

@@ -33,7 +33,7 @@ func SumUp(older Older, records []rollout.StepRecord) Older {
 	out.Shifts, out.Hours = slices.Clone(older.Shifts), slices.Clone(older.Hours)
 	out.To += OlderBlock
 	records = slices.DeleteFunc(slices.Clone(records), func(r rollout.StepRecord) bool { return r.Step < older.To })
-	h := newHistory(records)
+	h := newHistory(records, nil)
 	block := 0 // steps of it
 	for block < len(h.all) && h.all[block].no < out.To {
 		block++

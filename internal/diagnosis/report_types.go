@@ -397,6 +397,7 @@ const (
 	CauseRarePhase     CauseName = "rare_phase"     // the same, now and then
 	CauseSingleStep    CauseName = "single_step"    // one step alone was slow
 	CauseRestart       CauseName = "restart"        // another trainer process took over
+	CausePaused        CauseName = "paused"         // the run was paused, or its engines were not back yet
 	CauseBetweenSteps  CauseName = "between_steps"  // the trainer had completed a step and asked for no other
 
 	// Alarms: the games are not played at all.

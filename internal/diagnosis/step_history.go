@@ -25,6 +25,7 @@ type step struct {
 	wall    float64
 	phases  []float64 // by position in rollout.Phases; they sum to wall
 	prefill float64
+	paused  bool // the run was, for a part of it
 	rec     *rollout.StepRecord
 }
 
@@ -52,12 +53,12 @@ func (s *step) view() *rollout.ServiceView { return &s.rec.Service }
 // history is the completed steps in order, and those set aside because they did more than others.
 type history struct {
 	all   []step // in order of their number
-	steps []step // all, less the rare ones
+	steps []step // all, less the rare and the paused ones
 	notes []string
 }
 
 // newHistory keeps the completed steps of the records, in order.
-func newHistory(records []rollout.StepRecord) history {
+func newHistory(records []rollout.StepRecord, pauses []pause) history {
 	var h history
 	sorted := slices.Clone(records)
 	slices.SortStableFunc(sorted, func(a, b rollout.StepRecord) int { return cmp.Compare(a.Step, b.Step) })
@@ -71,6 +72,7 @@ func newHistory(records []rollout.StepRecord) history {
 			h.notes = append(h.notes, fmt.Sprintf("step %d is left out: %v", r.Step, err))
 			continue
 		}
+		s.paused = pausedIn(pauses, &s)
 		if n := len(h.all); n > 0 && h.all[n-1].no == s.no {
 			h.all[n-1] = s // recorded again after a rewind
 			continue
@@ -81,10 +83,14 @@ func newHistory(records []rollout.StepRecord) history {
 		h.notes = append(h.notes, fmt.Sprintf("only the last %d of %d steps are looked at", lastSteps, n))
 		h.all = h.all[n-lastSteps:]
 	}
-	steps, rare := withoutRare(h.all)
+	steps, rare, paused := usualSteps(h.all)
 	if rare > 0 {
 		h.notes = append(h.notes, fmt.Sprintf(
 			"%d of %d steps wrote a checkpoint or evaluated, and are left out of the levels", rare, len(h.all)))
+	}
+	if paused > 0 {
+		h.notes = append(h.notes, fmt.Sprintf(
+			"%d of %d steps fell into a pause of the run, and are left out of the levels", paused, len(h.all)))
 	}
 	h.steps = steps
 	return h
@@ -136,18 +142,23 @@ func secondsBetween(from, to time.Time) float64 {
 	return to.Sub(from).Seconds()
 }
 
-// withoutRare leaves out the steps that checkpointed or evaluated when most others did not, and counts them: their
-// length says nothing about the others'.
-func withoutRare(all []step) (steps []step, rare int) {
+// usualSteps leaves out the steps that checkpointed or evaluated, or fell into a pause, when most others did not, and
+// counts them: their length says nothing about the others'.
+func usualSteps(all []step) (steps []step, rare, paused int) {
 	for i := range all {
-		if !all[i].rare() {
-			steps = append(steps, all[i])
+		switch s := &all[i]; {
+		case s.paused:
+			paused++
+		case s.rare():
+			rare++
+		default:
+			steps = append(steps, *s)
 		}
 	}
-	if rare = len(all) - len(steps); 2*rare >= len(all) {
-		return slices.Clone(all), 0
+	if 2*len(steps) <= len(all) {
+		return slices.Clone(all), 0, 0
 	}
-	return steps, rare
+	return steps, rare, paused
 }
 
 func (s *step) rare() bool {

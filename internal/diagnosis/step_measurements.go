@@ -13,6 +13,7 @@ type measurements struct {
 	in Input
 	// recorded is the steps that show what the engines do at a load: which steps are asked about does not change that.
 	recorded   []step
+	pauses     []pause
 	events     []Event // those of the input and the trainer's restarts, in order of time
 	prefill    *Prefill
 	levels     []Level
@@ -30,9 +31,9 @@ type measurements struct {
 // measure is the first stage: levels, slow steps, cycles and starvation.
 func measure(in Input, h history) measurements {
 	m := measurements{history: h, in: in, events: withRestarts(&h, in.Events), levels: []Level{},
-		recorded: h.all, loading: loading(in.Loads)}
+		pauses: pausesOf(&in), recorded: h.all, loading: loading(in.Loads)}
 	if in.recorded != nil {
-		m.recorded = newHistory(near(in.recorded, h.all[0].no)).all
+		m.recorded = newHistory(near(in.recorded, h.all[0].no), m.pauses).all
 	}
 	if first := &h.all[0]; first.no == 0 {
 		m.prefill = &Prefill{WaitSec: first.prefill, ReadyDepth: first.view().ReadyDepth}

@@ -51,7 +51,7 @@ type GroupWait struct {
 // TimelineOf is one step of a run; false: it is not among the records, or not done.
 func TimelineOf(in Input, no rollout.Step) (StepTimeline, bool) {
 	in = in.around(no)
-	h := newHistory(in.Records)
+	h := newHistory(in.Records, pausesOf(&in))
 	i := slices.IndexFunc(h.all, func(s step) bool { return s.no == no })
 	if i < 0 {
 		return StepTimeline{}, false
@@ -243,6 +243,10 @@ func (l Loss) short() string {
 		return fmt.Sprintf("of it went into %q", l.Name)
 	case l.Cause == CauseRestart || l.Cause == CauseBetweenSteps:
 		return "passed before it, without a step"
+	}
+	if l.Cause == CausePaused {
+		return fmt.Sprintf("more than usual went into %s: the run was paused, or its engines were not back yet",
+			PhaseText(l.Phase))
 	}
 	return "more than at its best went into " + PhaseText(l.Phase)
 }

@@ -26,7 +26,8 @@ func TestDiagnosisOfASmallerFleet(t *testing.T) {
 			}
 		}
 	}}
-	r, err := Run(context.Background(), s, Options{MaxSteps: 30, Scaling: &Scaling{Config: large}, Changes: []Change{shrink}})
+	o := Options{MaxSteps: 30, Scaling: &Scaling{Config: large}, Changes: []Change{shrink}}
+	r, err := Run(context.Background(), s, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +42,8 @@ func TestDiagnosisOfASmallerFleet(t *testing.T) {
 		t.Errorf("%s, %s", report.Regime.Kind, report.Regime.Resource)
 	}
 	first := report.Findings[0]
-	if first.Cause != diagnosis.CauseScaleDown ||
-		!strings.Contains(first.Text, "scaling gave back 3 engines: an operator set min 1, max 2, in step 16, felt from step ") {
+	const says = "scaling gave back 3 engines: an operator set min 1, max 2, in step 16, felt from step "
+	if first.Cause != diagnosis.CauseScaleDown || !strings.Contains(first.Text, says) {
 		t.Errorf("%s: %s", first.Cause, first.Text)
 	}
 	if report.Next[0] != "millrace fleet set max=4" {

@@ -20,6 +20,7 @@ var byCause = map[diagnosis.CauseName]func(Scope) []Query{
 	diagnosis.CauseRarePhase:     func(s Scope) []Query { return []Query{slowestBy(s, "phase_other_s")} },
 	diagnosis.CausePeriodicPhase: func(s Scope) []Query { return []Query{slowestBy(s, "phase_other_s"), Steps(s)} },
 	diagnosis.CauseRestart:       func(s Scope) []Query { return []Query{runChanges(s), Steps(s)} },
+	diagnosis.CausePaused:        func(s Scope) []Query { return []Query{runChanges(s), engineChanges(s), Steps(s)} },
 	diagnosis.CauseBetweenSteps:  func(s Scope) []Query { return []Query{gaps(s)} },
 	diagnosis.CauseSingleStep:    func(s Scope) []Query { return []Query{slowestBy(s, "wall_s")} },
 

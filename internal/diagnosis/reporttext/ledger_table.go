@@ -54,7 +54,7 @@ func lossName(l diagnosis.Loss) string {
 	case l.Cause == diagnosis.CauseSingleStep && l.Steps == 1:
 		name = fmt.Sprintf("step %d, %s", l.Worst, diagnosis.PhaseText(l.Phase))
 	case l.Cause == diagnosis.CauseTrainer, l.Cause == diagnosis.CausePeriodicPhase, l.Cause == diagnosis.CauseRarePhase,
-		l.Cause == diagnosis.CauseSingleStep:
+		l.Cause == diagnosis.CauseSingleStep, l.Cause == diagnosis.CausePaused:
 		name += ", " + string(l.Phase)
 	}
 	if l.Every > 1 {
