@@ -5,6 +5,8 @@ package recordinput
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
@@ -47,7 +49,11 @@ func Add(in *diagnosis.Input, e telemetry.Event) {
 		in.Events = append(in.Events,
 			diagnosis.Event{At: e.At, Kind: diagnosis.KindOfChange(body.Change), Text: body.Change})
 	case telemetry.EngineChanged:
-		in.Events = append(in.Events, engineEvent(e, body))
+		ev := engineEvent(e, body)
+		if ev.Kind == diagnosis.EventEngineLost && neverServed(in, e.Engine) {
+			ev.Kind = diagnosis.EventOther
+		}
+		in.Events = append(in.Events, ev)
 	case telemetry.EnginePaced:
 		text := fmt.Sprintf("engine %s is no longer slow", e.Engine)
 		if body.Slow != "" {
@@ -84,4 +90,21 @@ func engineEvent(e telemetry.Event, body telemetry.EngineChanged) diagnosis.Even
 		kind = diagnosis.EventOther
 	}
 	return diagnosis.Event{At: e.At, Kind: kind, Text: text}
+}
+
+// neverServed reports whether an engine is known to have joined and not to have been ready since: one that does not
+// answer yet is no engine less.
+func neverServed(in *diagnosis.Input, id rollout.EngineID) bool {
+	is := fmt.Sprintf("engine %s is ", id)
+	for _, ev := range slices.Backward(in.Events) {
+		state, ofIt := strings.CutPrefix(ev.Text, is)
+		switch {
+		case !ofIt:
+		case ev.Kind == diagnosis.EventEngineJoined:
+			return false
+		case strings.HasPrefix(state, string(rollout.EngineJoining)):
+			return true
+		}
+	}
+	return false
 }
