@@ -104,7 +104,7 @@ scaling-trials: ## try the scaling policies on 260 random runs in virtual time (
 .PHONY: test
 test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis too when redis-server is on the PATH
 	@command -v redis-server >/dev/null || echo "redis-server is not on the PATH: the real-Redis tests will be skipped (Debian: apt-get install redis-server)"
-	go test -timeout 15m ./...
+	go test -timeout 30m ./...
 	@echo "the rules of Diplomacy, as checked (docs/diplomacy-rules.md):"
 	@go test -v -run '^Test(DATC|LegalOrdersEqualOracle|ReplayRealGames)$$' ./internal/diplomacy | \
 		sed -nE 's/^ +[a-z]+_test\.go:[0-9]+: (DATC|legal orders|replayed|runs on)/  \1/p'
@@ -189,7 +189,7 @@ grafana: ## write deploy/grafana/millrace.json, the dashboard, after a change of
 
 .PHONY: race
 race: $(TEMPORAL) ## the tests under the race detector (needs a C compiler)
-	@deploy/race.sh go test -race -short -timeout 20m ./...
+	@deploy/race.sh go test -race -short -timeout 30m ./...
 
 .PHONY: conformance
 conformance: $(if $(ENGINE),,build $(TEMPORAL)) ## the engine contract: against ENGINE=URL, or against a vLLM for CPUs made here (docs/conformance.md)

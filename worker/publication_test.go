@@ -138,7 +138,7 @@ func TestPublicationsOutlastOutages(t *testing.T) {
 	d.inProcess()
 	spec := d.spec(d.run, servedModel, 50)
 	spec.Adapters.PathPrefix = filepath.Join(d.dir, "adapters")
-	spec.Adapters.LoadTimeout = rollout.Duration(time.Second)
+	spec.Adapters.LoadTimeout = rollout.Duration(5 * time.Second) // what works is faster on a loaded machine, too
 	if err := os.MkdirAll(spec.Adapters.PathPrefix, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,7 @@ group: {samples: 2, min_samples: 2}
 buffer: {depth: 2, groups_per_step: 2, max_staleness: 4, on_stale: drop}
 sampling: {temperature: 0.8, max_tokens: 120}
 adapters: {rank: 8, path_prefix: /adapters}
-timeouts: {completion: 60s, episode: 15m, heartbeat: 2s}
+timeouts: {completion: 60s, episode: 15m, heartbeat: 10s}
 demo: {engines: 2, speed: 40, train: 40s, publish: 2s}
 `
 

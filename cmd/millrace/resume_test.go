@@ -25,7 +25,7 @@ group: {samples: 3}
 buffer: {depth: 1, groups_per_step: 2, max_staleness: 4, on_stale: drop}
 sampling: {temperature: 0.8, max_tokens: 120}
 adapters: {rank: 8, path_prefix: /adapters}
-timeouts: {completion: 60s, episode: 15m, heartbeat: 2s}
+timeouts: {completion: 60s, episode: 15m, heartbeat: 10s}
 demo: {engines: 1, engine_max_num_seqs: 64, speed: 1, load: 0s, ref_logprobs: 0s, train: 1s, publish: 0s}
 `
 
