@@ -92,7 +92,7 @@ func TestRunGoesOnAfterRedisIsEmptied(t *testing.T) {
 		t.Skip("starts the whole service; run without -short")
 	}
 	cfg := crashtest.Config{
-		Seed: 1, Duration: 5 * time.Minute, Lose: true, Dir: t.TempDir(), Log: t.Output(),
+		Seed: 1, Duration: 5 * time.Minute, Lose: true, Patience: 3, Dir: t.TempDir(), Log: t.Output(),
 		Run: crashtest.RunConfig{
 			Steps: 8, GroupsPerStep: 3, Samples: 2, Depth: 2, Train: 500 * time.Millisecond, Shape: crashtest.Plain,
 		},
