@@ -61,7 +61,8 @@ func TestARunHasAnEnd(t *testing.T) {
 		t.Errorf("a lost run was changed: %v", err)
 	}
 
-	status, err := c.Change(d.ctx, d.run, spec.Pause(false))
+	var status rollout.RunStatus
+	err := d.again(func() (err error) { status, err = c.Change(d.ctx, d.run, spec.Pause(false)); return err })
 	if err != nil || status.PolicyVersion < first.PolicyVersion || status.NextStep < first.NextStep ||
 		status.Launched < first.Launched {
 		t.Fatalf("it went on at step %d, version %d, group %d, after step %d, version %d, group %d: %v", status.NextStep,
@@ -76,18 +77,19 @@ func TestARunHasAnEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, created, err := c.Start(d.ctx, spec)
+	status, created, err := d.startAgain(spec)
 	if err != nil || created || status.State != rollout.RunCompleted || status.PolicyVersion == 0 {
 		t.Errorf("started again it is %s at version %d, created %v: %v", status.State, status.PolicyVersion, created, err)
 	}
 
 	d.answers(http.MethodDelete, "/v1/runs/neighbour", nil, http.StatusConflict)
 	d.lose("neighbour")
-	if status, created, err := c.Start(d.ctx, neighbour); err != nil || created || status.State.Over() {
+	if status, created, err := d.startAgain(neighbour); err != nil || created || status.State.Over() {
 		t.Errorf("a lost run, started again, is %s, created %v: %v", status.State, created, err)
 	}
 	d.lose("neighbour")
-	if status, err := c.Stop(d.ctx, "neighbour", "enough"); err != nil || status.State != rollout.RunStopped ||
+	err = d.again(func() (err error) { status, err = c.Stop(d.ctx, "neighbour", "enough"); return err })
+	if err != nil || status.State != rollout.RunStopped ||
 		status.Reason != "enough" {
 		t.Errorf("a lost run, stopped, is %s (%s): %v", status.State, status.Reason, err)
 	}
@@ -132,7 +134,7 @@ func TestARunHasAnEnd(t *testing.T) {
 	})
 
 	d.start(d.spec("brief", servedModel, 1))
-	if _, err := c.Stop(d.ctx, "brief", "enough"); err != nil {
+	if err := d.again(func() error { _, err := c.Stop(d.ctx, "brief", "enough"); return err }); err != nil {
 		t.Fatal(err)
 	}
 	strict := &runkeeper.Keeper{
@@ -166,7 +168,7 @@ func TestARunHasAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	brief.Name = "brief"
-	if status, created, err := c.Start(d.ctx, brief); err != nil || created || status.Spec.Name != "brief@2" {
+	if status, created, err := d.startAgain(brief); err != nil || created || status.Spec.Name != "brief@2" {
 		t.Errorf("started while Redis had forgotten it: %s, created %v: %v", status.Spec.Name, created, err)
 	}
 	account, err := d.conns.Buffer.Account(d.ctx, "brief@2")
@@ -178,6 +180,25 @@ func TestARunHasAnEnd(t *testing.T) {
 // quickPace is the pace of a worker that finds out soon that a run is lost.
 var quickPace = runkeeper.Pace{Every: 200 * time.Millisecond, Ended: time.Second,
 	Missing: runkeeper.DefaultPace().Missing}
+
+// again repeats a call while Temporal does not answer in time: whoever is told that is told to try again.
+func (d *deployment) again(call func() error) (err error) {
+	d.t.Helper()
+	d.until("Temporal to answer", func() error {
+		if err = call(); rollout.Refused(err, rollout.Unavailable) {
+			return err
+		}
+		return nil
+	})
+	return err
+}
+
+// startAgain starts a run that is there already.
+func (d *deployment) startAgain(spec rollout.Spec) (status rollout.RunStatus, created bool, err error) {
+	d.t.Helper()
+	err = d.again(func() (err error) { status, created, err = d.conns.Control.Start(d.ctx, spec); return err })
+	return status, created, err
+}
 
 // lose terminates a run's workflow and waits until that is noticed.
 func (d *deployment) lose(run rollout.RunName) {
