@@ -108,13 +108,13 @@ func (m *Machine) judge(s *Sample) []Command {
 	rested := !s.At.Before(t.At.Add(m.coldStart(s)))
 	switch {
 	case t.Code == Buys && !t.helped(s):
-		m.Ceiling = &bound{t.From, t.workNow(s)}
+		m.Ceiling = &bound{t.From, t.workNow(s), batchOf(s)}
 		if to := max(min(t.From, m.most()), m.least()); rested && to < m.Wanted {
 			commands = append(commands, m.change(s.At, to, Undone,
 				fmt.Sprintf("%s; back to %s", said.Text, engines(to)), nil))
 		}
 	case t.Code == GivesBack && t.longer(s):
-		m.Floor = &bound{t.From, workOf(s)}
+		m.Floor = &bound{t.From, workOf(s), batchOf(s)}
 		if to := min(t.From, m.most()); rested && to > m.Wanted {
 			commands = append(commands, m.change(s.At, to, Restored,
 				fmt.Sprintf("%s; back to %s", said.Text, engines(to)), nil))
@@ -213,12 +213,27 @@ func workOf(s *Sample) float64 {
 	return work
 }
 
+// batchOf is how much work the batches of all runs are, whatever the engines' pace; 0: not known of one.
+func batchOf(s *Sample) float64 {
+	batch := 0.0
+	for i := range s.Runs {
+		switch r := &s.Runs[i]; {
+		case !r.active():
+		case r.Batch <= 0:
+			return 0
+		default:
+			batch += r.Batch
+		}
+	}
+	return batch
+}
+
 // learn forgets what was measured of other work than there is now.
-func (m *Machine) learn(work float64) {
-	if m.Ceiling != nil && work > m.Ceiling.Work*(1+asBefore) {
+func (m *Machine) learn(work, batch float64) {
+	if m.Ceiling != nil && m.Ceiling.grown(work, batch) > asBefore {
 		m.Ceiling = nil
 	}
-	if m.Floor != nil && work < m.Floor.Work*(1-asBefore) {
+	if m.Floor != nil && m.Floor.grown(work, batch) < -asBefore {
 		m.Floor = nil
 	}
 }

@@ -39,6 +39,7 @@ type world struct {
 	cold       time.Duration
 	stuck      bool
 	shared     int     // so many engines use up what all of them share; 0: they share nothing
+	slower     float64 // by what factor all engines have become slower by themselves; 0: they have not
 	seen       float64 // cold start
 	starts     []time.Time
 	serving    int
@@ -76,7 +77,7 @@ func (w *world) play(e *eventscript.Event) (string, error) {
 	case "stuck", "unstuck":
 		w.stuck = e.Word(0) == "stuck"
 	case "shared":
-		w.shared = e.Int("engines")
+		w.shared, w.slower = e.Int("engines"), e.Float("slower")
 	case "lose":
 		w.serving--
 	case "pass":
@@ -167,6 +168,7 @@ func (w *world) tick(d time.Duration) {
 		r.pass(w.now, d.Seconds(), serving, needed)
 		if w.shared > 0 {
 			r.P, r.Engines, r.Batch = r.work/float64(max(1, serving)), float64(w.serving), 1000*r.work
+			r.P *= max(1, w.slower)
 		}
 		if !r.Paused {
 			s.Outstanding += r.requests

@@ -19,7 +19,7 @@ const joinsWithin = 3
 func (m *Machine) starvation(s *Sample) []Command {
 	needs := m.needsOf(s)
 	t := m.sum(needs)
-	m.learn(t.work)
+	m.learn(t.work, batchOf(s))
 	up, down := m.wanted(t)
 	toBuy, sure := m.Ups.least(s.At, up, confirmWithin(s))
 	toKeep, held := m.Downs.greatest(s.At, down, m.holdFor(s))

@@ -88,6 +88,19 @@ type Effect struct {
 type bound struct {
 	Engines int     `json:"engines"`
 	Work    float64 `json:"work"`
+	Batch   float64 `json:"batch,omitempty"` // of all runs; 0: not known, and the work is compared
+}
+
+// grown is the share by which there is more work now, or less: below 0.
+func (b *bound) grown(work, batch float64) float64 {
+	was, is := b.Work, work
+	if b.Batch > 0 && batch > 0 {
+		was, is = b.Batch, batch
+	}
+	if was <= 0 {
+		return is // more than none is more
+	}
+	return is/was - 1
 }
 
 // Event is what happens to a Machine.
