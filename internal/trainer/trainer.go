@@ -89,9 +89,25 @@ func Run(ctx context.Context, cfg Config) error {
 		t.say("run %s is over; nothing is left to train (%s)", cfg.Run, refused.Detail)
 		return nil
 	case err != nil:
-		return fmt.Errorf("train %s: %w", cfg.Run, err)
+		return fmt.Errorf("train %s: %w%s", cfg.Run, err, t.advice(refused))
 	}
 	return nil
+}
+
+// advice is what to do about a refusal that ends a trainer which was attached, if that is not plain.
+func (t *trainer) advice(refused *apiclient.Problem) string {
+	if refused == nil || t.generation == 0 {
+		return ""
+	}
+	switch refused.Code() {
+	case rollout.NoSuchRun:
+		return "\n  it was there when this trainer attached: it was deleted, or Redis has lost it, and its workflow with it; a run " +
+			"whose workflow goes on is back within a minute of Temporal and a worker: start this trainer again then"
+	case rollout.Fenced:
+		return "\n  another trainer has taken over; where none was started, Redis came back without what this one had done: " +
+			"start it again, and it goes on at the run's step"
+	}
+	return ""
 }
 
 // trainer is one trainer process.

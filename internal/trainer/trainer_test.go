@@ -38,6 +38,7 @@ type service struct {
 	tamper      func(map[string]any) // changes a batch before it is sent
 	cut         int                  // batches to break off
 	noEngine    time.Time            // until when no engine can load an adapter
+	gone        bool                 // there is no such run any more
 }
 
 type record struct {
@@ -184,6 +185,10 @@ func (s *service) publish(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.gone {
+		problem(w, http.StatusNotFound, "no-such-run", "there is no run demo")
+		return
+	}
 	if time.Now().Before(s.noEngine) {
 		problem(w, http.StatusServiceUnavailable, "unavailable", "no engine is ready")
 		return
@@ -358,7 +363,10 @@ func TestGivesUp(t *testing.T) {
 		{name: "nothing in it", tamper: set(whole, "groups", []any{}), want: "nothing to train on"},
 		{name: "fenced", change: func(s *service, _ *trainer.Config) {
 			s.tamper = func(map[string]any) { s.generation++ } // another trainer announces itself during step 0
-		}, want: "newer trainer"},
+		}, want: "start it again"},
+		{name: "the run is gone meanwhile", change: func(s *service, _ *trainer.Config) {
+			s.tamper = func(map[string]any) { s.gone = true } // while step 0 is trained
+		}, want: "was there when this trainer attached"},
 		{name: "no such run", change: func(_ *service, c *trainer.Config) { c.Run = "other" }, want: "404"},
 		{name: "server unavailable for good", change: func(s *service, _ *trainer.Config) {
 			s.unavailable = 1 << 30
