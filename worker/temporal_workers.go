@@ -54,7 +54,7 @@ func serveTemporal(
 	}
 	replays := replaycheck.Check{Temporal: b.Control.Temporal, Queue: queues.Control, Version: version, Log: b.Log}
 
-	start := temporalStart{outage.Report{Log: b.Log, Down: "temporal does not answer yet", Up: "temporal answers"}}
+	start := temporalStart{&outage.Report{Log: b.Log, Down: "temporal does not answer yet", Up: "temporal answers"}}
 	if err := start.await(ctx, b.Control.Reachable); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ const startPause = time.Second
 // temporalStart is how a worker begins on Temporal. It waits for it as long as it takes: it may come up later, or have
 // gone again.
 type temporalStart struct {
-	outage outage.Report
+	outage *outage.Report
 }
 
 // await returns when Temporal answers, or ctx is done.

@@ -65,6 +65,10 @@ type Store interface {
 	Step(ctx context.Context, run rollout.RunName, step rollout.Step) (rollout.StepRecord, error)
 	// Asked is how the run's trainer asks for batches, at whichever server.
 	Asked(ctx context.Context, run rollout.RunName) (buffer.Asked, error)
+	// MayReturn reports whether a run that Redis does not know is about to be opened again by its workflow, and Await that
+	// nobody could do so until now.
+	MayReturn(ctx context.Context, run rollout.RunName) bool
+	Await(run rollout.RunName)
 	// Unwitnessed is how far this process has seen the run's account come, where its workflow may not know it, and
 	// Witnessed notes that it does.
 	Unwitnessed(run rollout.RunName) (rollout.Mark, bool)

@@ -143,7 +143,7 @@ const fleetWindow = time.Minute
 func (s *Server) showRun(ctx context.Context, in *RunPath) (*struct{ Body RunView }, error) {
 	status, err := s.deps.Store.Status(ctx, in.Run)
 	if err != nil {
-		return nil, s.fail(ctx, "show run", err)
+		return nil, s.fail(ctx, "show run", s.unlessItReturns(ctx, in.Run, err))
 	}
 	counts, err := s.deps.Store.Counts(ctx, in.Run)
 	if err != nil {

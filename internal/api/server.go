@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/millrace/millrace/internal/access"
+	"github.com/millrace/millrace/internal/outage"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/telemetry"
 )
@@ -118,8 +119,9 @@ type Server struct {
 	hints           chan rollout.RunName
 	witnessing      singleflight.Group
 	tellAgainAt     atomic.Int64 // when Temporal is told marks again, in Unix nanoseconds
-	acquainted      sync.Map     // runs that were asked how far their accounts have come: rollout.RunName -> answered
-	comparing       sync.Map     // when each run was last asked to compare its account: rollout.RunName -> time.Time
+	untold          outage.Report
+	acquainted      sync.Map // runs that were asked how far their accounts have come: rollout.RunName -> answered
+	comparing       sync.Map // when each run was last asked to compare its account: rollout.RunName -> time.Time
 
 	stopping chan struct{} // closed when whatever waits, and streams, must end
 	stopOnce sync.Once
@@ -151,6 +153,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		gates: newGates(cfg.Limits),
 		cfg:   cfg, deps: deps, auth: newAuthenticator(cfg.Tokens, cfg.Access),
 		hints: make(chan rollout.RunName, maxHints), stopping: make(chan struct{}),
+		untold: outage.Report{Log: deps.Log, Up: "runs' workflows are told how far their accounts have come",
+			Down: "a run's workflow cannot be told how far its account has come; it is told later"},
 	}
 	s.inForce.Store(&cfg)
 	s.route()

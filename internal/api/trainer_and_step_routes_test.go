@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -293,4 +294,44 @@ func TestAReplacedTrainerDoesNotPublish(t *testing.T) {
 	f.refused(f.do("PUT", "/v1/runs/demo/policies/1", fmt.Sprintf(`{"path":"/adapters/old","epoch":%d}`, old)), 409,
 		"fenced", "replaced")
 	f.want(f.do("PUT", "/v1/runs/demo/policies/1", fmt.Sprintf(`{"path":"/adapters/new","epoch":%d}`, now)), 200)
+}
+
+// TestATrainerWaitsForARunThatRedisHasForgotten: its run's workflow opens it again. Whatever a trainer asks meanwhile
+// is asked again, and so is what others look at.
+func TestATrainerWaitsForARunThatRedisHasForgotten(t *testing.T) {
+	t.Parallel()
+	var answers atomic.Bool
+	answers.Store(true)
+	f := serve(t, func(_ *api.Config, deps *api.Deps) {
+		deps.Control, deps.Temporal = &forgetful{Control: deps.Control}, answers.Load
+	})
+	calls := []struct{ method, path, body string }{
+		{"POST", "/trainer", ""},
+		{"PUT", "/steps/0", `{"epoch":1,"wall_seconds":1}`},
+		{"PUT", "/policies/1", `{"path":"/adapters/a","epoch":1}`},
+		{"GET", "", ""},
+	}
+	asked := func(run, code string, status int) {
+		t.Helper()
+		for _, c := range calls {
+			f.refused(f.do(c.method, "/v1/runs/"+run+c.path, c.body), status, code, run)
+		}
+	}
+	asked("other", "no-such-run", 404)
+	f.start()
+	f.attach()
+	f.redis.FlushAll()
+	asked("demo", "unavailable", 503)
+	answers.Store(false)
+	asked("other", "unavailable", 503) // whether there is such a run, Temporal knows
+	answers.Store(true)
+	asked("other", "unavailable", 503) // which needs a while to bring it back
+	if _, _, err := f.control.Start(t.Context(), spec()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.control.Delete(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	answers.Store(false)
+	asked("demo", "no-such-run", 404)
 }

@@ -39,10 +39,10 @@ func (s *Server) tellMark(ctx context.Context, run rollout.RunName, mark rollout
 	err := s.deps.Control.BufferChanged(ctx, run, mark)
 	if err != nil && !rollout.Refused(err, rollout.NoSuchRun) { // a run without a workflow has nobody to tell
 		s.tellAgainAt.Store(s.deps.Now().Add(witnessAgain).UnixNano())
-		s.deps.Log.WarnContext(ctx, "the run's workflow cannot be told how far its account has come; it is told later",
-			"run", string(run), "serial", mark.Serial, "error", err)
+		s.untold.Note(s.deps.Now(), fmt.Errorf("run %s: %w", run, err))
 		return false
 	}
+	s.untold.Note(s.deps.Now(), nil)
 	if err := s.deps.Store.Witnessed(ctx, run, mark); err != nil {
 		s.deps.Log.WarnContext(ctx, "note what the run's workflow knows", "run", string(run), "error", err)
 	}
@@ -69,14 +69,17 @@ func (s *Server) acquaint(ctx context.Context, run rollout.RunName) {
 	if _, asked := s.acquainted.LoadOrStore(run, false); asked {
 		return
 	}
-	s.askMark(ctx, run)
+	if err := s.askMark(ctx, run); err != nil {
+		s.deps.Log.InfoContext(ctx, "the run's workflow does not say how far its account has come; it is asked again",
+			"run", string(run), "error", err)
+	}
 }
 
 // acquaintAgain asks the runs that did not answer.
 func (s *Server) acquaintAgain(ctx context.Context) {
 	s.acquainted.Range(func(run, answered any) bool {
 		if !answered.(bool) {
-			s.askMark(ctx, run.(rollout.RunName))
+			_ = s.askMark(ctx, run.(rollout.RunName)) // it is asked every second, and once was said why
 		}
 		return ctx.Err() == nil
 	})
@@ -84,7 +87,7 @@ func (s *Server) acquaintAgain(ctx context.Context) {
 
 // askMark asks a run's workflow how far it knows the account to have come. An account that is behind it is in doubt
 // from then on.
-func (s *Server) askMark(ctx context.Context, run rollout.RunName) {
+func (s *Server) askMark(ctx context.Context, run rollout.RunName) error {
 	ctx, cancel := context.WithTimeout(ctx, witnessPatience)
 	defer cancel()
 	mark, err := s.deps.Control.Mark(ctx, run)
@@ -92,19 +95,39 @@ func (s *Server) askMark(ctx context.Context, run rollout.RunName) {
 	case err == nil:
 		s.deps.Store.Know(run, mark)
 	case !rollout.Refused(err, rollout.NoSuchRun):
-		s.deps.Log.InfoContext(ctx, "the run's workflow does not say how far its account has come; it is asked again",
-			"run", string(run), "error", err)
-		return
+		return err
 	}
 	s.acquainted.Store(run, true)
+	return nil
 }
 
-// doubted has a run compare its account at once when a call waits for that. It is asked twice a second at most,
-// however many calls wait.
-func (s *Server) doubted(run rollout.RunName, err error) {
-	if !buffer.Unconfirmed(err) {
-		return
+// unlessItReturns is what a trainer is told of a run that Redis does not know: Redis may have forgotten it, and its
+// workflow opens it again. While Temporal does not answer nobody does, nor knows whether there is such a run; but a
+// Redis that remembers earlier runs of the name has forgotten nothing.
+func (s *Server) unlessItReturns(ctx context.Context, run rollout.RunName, err error) error {
+	missing := rollout.Refused(err, rollout.NoSuchRun)
+	lost := missing && (run.Life() == 1 || s.deps.Store.Knows(run)) || buffer.Unconfirmed(err)
+	if lost && s.deps.Temporal != nil && !s.deps.Temporal() {
+		s.deps.Store.Await(run)
 	}
+	if !missing || !s.deps.Store.MayReturn(ctx, run) {
+		s.doubted(run, err)
+		return err
+	}
+	s.compare(run)
+	return rollout.Refuse(rollout.Unavailable, "Redis does not know run %s: it was emptied or restored, unless there is "+
+		"no such run; what Temporal knows of it is brought back, which needs Temporal and a worker; ask again", run)
+}
+
+// doubted has a run compare its account at once when a call waits for that.
+func (s *Server) doubted(run rollout.RunName, err error) {
+	if buffer.Unconfirmed(err) {
+		s.compare(run)
+	}
+}
+
+// compare asks a run to compare its account, twice a second at most, however many calls wait.
+func (s *Server) compare(run rollout.RunName) {
 	now := s.deps.Now()
 	last, _ := s.comparing.LoadOrStore(run, time.Time{})
 	if now.Sub(last.(time.Time)) < askAgainAfter {

@@ -1,6 +1,7 @@
 package buffer
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -117,6 +118,22 @@ func (k *knownMarks) mayReturn(run rollout.RunName, now time.Time) bool {
 	return now.Sub(m.missing) < reopenedWithin
 }
 
+// maxAwaited bounds the runs of which nothing is known but that somebody asked for them.
+const maxAwaited = 10_000
+
+// await has a run that Redis does not know be one that may return, from now on.
+func (k *knownMarks) await(run rollout.RunName, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.all[run] == nil && len(k.all) >= maxAwaited {
+		return // by whoever asks for any name
+	}
+	if k.all[run] == nil {
+		k.all[run] = &knownMark{}
+	}
+	k.all[run].seen, k.all[run].missing = true, now
+}
+
 func (k *knownMarks) forget(run rollout.RunName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -133,6 +150,19 @@ func (s *Store) Knows(run rollout.RunName) bool {
 // Know tells this process how far a run's workflow knows the account to have come: an account behind that is in doubt.
 func (s *Store) Know(run rollout.RunName, mark rollout.Mark) {
 	s.known.note(run, knownMark{Mark: mark, witnessed: mark.Serial})
+}
+
+// Await is for a run that Redis does not know, and that nobody could open again until now: it may return from now on.
+func (s *Store) Await(run rollout.RunName) { s.known.await(run, s.now()) }
+
+// MayReturn reports whether a run that Redis does not know is about to be opened again by its workflow: it was there a
+// moment ago, or is awaited, and nobody has deleted it.
+func (s *Store) MayReturn(ctx context.Context, run rollout.RunName) bool {
+	if !s.known.mayReturn(run, s.now()) {
+		return false
+	}
+	gone, err := s.rdb.Exists(ctx, s.key(run, "gone")).Result()
+	return err == nil && gone == 0
 }
 
 // Unwitnessed is how far this process has seen a run's account come, where the run's workflow may not know it yet.

@@ -151,15 +151,10 @@ func (s *Store) eval(ctx context.Context, sc *script, run rollout.RunName, args 
 	return r, nil
 }
 
-// forgotten reports whether a trainer calls for a run that Redis has forgotten: this process saw its account a moment
-// ago, and nobody has deleted it. The run's workflow opens it again.
+// forgotten reports whether a trainer calls for a run that Redis has forgotten. The run's workflow opens it again.
 func (s *Store) forgotten(ctx context.Context, sc *script, run rollout.RunName) bool {
 	trainers := sc == claimScript || sc == attachScript || sc == completeScript
-	if !trainers || !s.known.mayReturn(run, s.now()) {
-		return false
-	}
-	gone, err := s.rdb.Exists(ctx, s.key(run, "gone")).Result()
-	return err == nil && gone == 0
+	return trainers && s.MayReturn(ctx, run)
 }
 
 func noSuchRun(run rollout.RunName) error {

@@ -4,15 +4,17 @@ package outage
 
 import (
 	"log/slog"
+	"sync"
 	"time"
 )
 
-// Report is of one service, for one goroutine.
+// Report is of one service.
 type Report struct {
 	Log  *slog.Logger
 	Down string // what is logged while it is unavailable
 	Up   string // and when it is not any more
 
+	mu    sync.Mutex
 	since time.Time // zero: it answers
 	next  time.Time // when it is said again
 	rest  time.Duration
@@ -26,6 +28,8 @@ const (
 
 // Note takes what came of asking the service; nil: it answers.
 func (r *Report) Note(now time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
 	case err == nil && r.since.IsZero():
 	case err == nil:

@@ -101,11 +101,12 @@ func (t *trainer) advice(refused *apiclient.Problem) string {
 	}
 	switch refused.Code() {
 	case rollout.NoSuchRun:
-		return "\n  it was there when this trainer attached: it was deleted, or Redis has lost it, and its workflow with it; a run " +
-			"whose workflow goes on is back within a minute of Temporal and a worker: start this trainer again then"
+		return "\n  it was there when this trainer attached: it was deleted, or Redis has lost it, and its workflow " +
+			"with it; a run whose workflow goes on is back within a minute of Temporal and a worker: start this trainer " +
+			"again then"
 	case rollout.Fenced:
-		return "\n  another trainer has taken over; where none was started, Redis came back without what this one had done: " +
-			"start it again, and it goes on at the run's step"
+		return "\n  another trainer has taken over; where none was started, Redis came back without what this one had " +
+			"done: start it again, and it goes on at the run's step"
 	}
 	return ""
 }
