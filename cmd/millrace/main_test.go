@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,13 +19,27 @@ import (
 	"testing"
 	"time"
 
+	engineprocess "github.com/millrace/millrace/internal/provider/process"
 	"github.com/millrace/millrace/internal/telemetry/spool/spooltest"
 	"github.com/millrace/millrace/internal/temporalcli"
 )
 
-// TestMain lets the test binary be millrace itself, so that the tests run real processes of the code under test.
+// startsEngine has the test binary be a worker that starts an engine and ends; a folder and a deployment follow.
+const startsEngine = "test-engine"
+
+// TestMain lets the test binary be millrace itself, so that the tests run real processes of the code under test. What
+// keeps engines is millrace, too: its environment has nothing that was Millrace's.
 func TestMain(m *testing.M) {
-	if os.Getenv("MILLRACE_TEST_AS_BINARY") != "" {
+	args := os.Args[1:]
+	keeps := len(args) > 2 && slices.Equal(args[:2], engineprocess.KeeperArgs)
+	if len(args) == 3 && args[0] == startsEngine {
+		if _, err := startTestEngine(context.Background(), args[1], args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if keeps || os.Getenv("MILLRACE_TEST_AS_BINARY") != "" {
 		ctx, stop := untilSignal(context.Background(), os.Args[1:])
 		code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 		stop()
