@@ -385,15 +385,12 @@ func listenAddress(want string) (string, error) {
 	if err != nil {
 		return "", usage("--listen %s: want host:port, as in 127.0.0.1:8700", want)
 	}
-	for _, p := range []string{port, "0"} {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, p))
-		if err != nil {
-			continue
+	if port != "0" {
+		if l, err := net.Listen("tcp", want); err == nil {
+			return l.Addr().String(), l.Close()
 		}
-		defer l.Close()
-		return l.Addr().String(), nil
 	}
-	return "", fmt.Errorf("no port is free on %s", host)
+	return freeport.On(host)
 }
 
 // portFree reports why nothing can listen on a port of this machine.

@@ -1,6 +1,6 @@
-// Package freeport finds ports of loopback where nothing listens at the moment, and which the kernel gives to nobody by
-// itself: a port of the range from which it serves outgoing connections and listeners on port 0 may be taken before the
-// program for which it was found has started. Start reading at Address.
+// Package freeport finds ports where nothing listens at the moment, and which the kernel gives to nobody by itself: a
+// port of the range from which it serves outgoing connections and listeners on port 0 may be taken before the program
+// for which it was found has started. Start reading at Address.
 package freeport
 
 import (
@@ -30,26 +30,39 @@ var next atomic.Uint32
 func init() { next.Store(rand.Uint32()) }
 
 // Address is a loopback address with a free port.
-func Address() (string, error) {
-	port, err := Port()
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), err
+func Address() (string, error) { return On("127.0.0.1") }
+
+// Port is a free port of loopback.
+func Port() (int, error) {
+	at, err := find("127.0.0.1")
+	if err != nil {
+		return 0, err
+	}
+	return at.Port, nil
 }
 
-// Port is a free port.
-func Port() (int, error) {
+// On is an address of a host of this machine's, with a port that is free there; of all its hosts, where none is named.
+func On(host string) (string, error) {
+	at, err := find(host)
+	if err != nil {
+		return "", err
+	}
+	return at.String(), nil
+}
+
+func find(host string) (at *net.TCPAddr, err error) {
 	low, high := ephemeral(os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"))
-	var err error
 	for range tries {
-		port := choose(low, high, next.Add(1))
 		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			return l.Addr().(*net.TCPAddr).Port, l.Close()
+		l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(choose(low, high, next.Add(1)))))
+		if err == nil {
+			return l.Addr().(*net.TCPAddr), l.Close()
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			break
 		}
 	}
-	return 0, fmt.Errorf("find a free port: %w", err)
+	return nil, fmt.Errorf("find a free port: %w", err)
 }
 
 // choose is the nth port, counted round and round, outside of the kernel's range, low to high; 0, the kernel's own
