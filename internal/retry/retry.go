@@ -31,7 +31,7 @@ func Within(ctx context.Context, patience, pause time.Duration, try func(context
 	return Until(ctx, pause, try)
 }
 
-// Pause waits for d. It returns early, with the error of ctx, when that is done.
+// Pause waits for d. It returns early, with the error of ctx, when that is done; at once if it was before.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -39,6 +39,6 @@ func Pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		return nil
+		return ctx.Err() // both may have come
 	}
 }

@@ -39,3 +39,15 @@ func TestWithin(t *testing.T) {
 		})
 	}
 }
+
+// A pause of no time is none when the time is up.
+func TestPauseAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		if err := Pause(ctx, 0); !errors.Is(err, context.Canceled) {
+			t.Fatalf("%v, want %v", err, context.Canceled)
+		}
+	}
+}
