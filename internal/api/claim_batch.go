@@ -245,7 +245,7 @@ func (s *Server) look(ctx context.Context, a ask) (*buffer.RawBatch, func(), err
 	batch, err := s.deps.Store.ClaimRaw(ctx, a.run, a.step, a.generation, a.share)
 	if err != nil {
 		done()
-		return nil, nil, s.unlessItReturns(ctx, a.run, err)
+		return nil, nil, s.missed(ctx, a.run, err)
 	}
 	return batch, done, nil
 }

@@ -68,7 +68,7 @@ func (s *Server) current(ctx context.Context, run rollout.RunName, generation ro
 	}
 	account, err := s.deps.Store.Account(ctx, run)
 	if err != nil {
-		return s.unlessItReturns(ctx, run, err)
+		return s.missed(ctx, run, err)
 	}
 	if !account.Confirmed() && account.Mark.Era > 0 {
 		s.hint(run)

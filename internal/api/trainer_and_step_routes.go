@@ -69,7 +69,7 @@ func (s *Server) attach(ctx context.Context, in *struct {
 	s.acquaint(ctx, in.Run)
 	generation, next, err := s.deps.Store.Attach(ctx, in.Run, from)
 	if err != nil {
-		return nil, s.fail(ctx, "announce trainer", s.unlessItReturns(ctx, in.Run, err))
+		return nil, s.fail(ctx, "announce trainer", s.missed(ctx, in.Run, err))
 	}
 	s.witness(ctx, in.Run)
 	s.waiters.wakeAll(in.Run) // Polls of the trainer before this one are over.
@@ -106,7 +106,7 @@ func (s *Server) completeStep(ctx context.Context, in *struct {
 	record, isNew, err := s.deps.Store.Complete(ctx, in.Run, in.Step, in.Body.Generation, report,
 		s.fleetOf(ctx, in.Run, in.Step))
 	if err != nil {
-		return nil, s.fail(ctx, "record step", s.unlessItReturns(ctx, in.Run, err))
+		return nil, s.fail(ctx, "record step", s.missed(ctx, in.Run, err))
 	}
 	if !s.witness(ctx, in.Run) {
 		s.hint(in.Run)

@@ -323,7 +323,8 @@ func TestATrainerWaitsForARunThatRedisHasForgotten(t *testing.T) {
 	f.redis.FlushAll()
 	asked("demo", "unavailable", 503)
 	answers.Store(false)
-	asked("other", "unavailable", 503) // whether there is such a run, Temporal knows
+	f.refused(f.do("GET", "/v1/runs/nobody", ""), 404, "no-such-run", "nobody") // whom no trainer awaits
+	asked("other", "unavailable", 503)                                          // whether there is such a run, Temporal knows
 	answers.Store(true)
 	asked("other", "unavailable", 503) // which needs a while to bring it back
 	if _, _, err := f.control.Start(t.Context(), spec()); err != nil {
