@@ -97,7 +97,7 @@ diagnosis-live: build $(TEMPORAL) ## record the runs with known faults on the wh
 	@go run ./internal/diagnosis/livefaults -millrace $(BIN)/millrace $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: scaling-trials
-scaling-trials: ## try the scaling policies on 260 random runs in virtual time (some 10 minutes of processor time) and write the tables and figures of docs/scaling.md
+scaling-trials: ## try the scaling policies on 260 random runs in virtual time (some 20 minutes of processor time) and write the tables and figures of docs/scaling.md
 	@mkdir -p .millrace
 	@go run ./internal/scaling/trial/scalingtrials -page docs/scaling.md -figure docs/scaling.svg -sums docs/scaling-sums.svg
 
