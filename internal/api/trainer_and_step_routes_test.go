@@ -324,7 +324,7 @@ func TestATrainerWaitsForARunThatRedisHasForgotten(t *testing.T) {
 	asked("demo", "unavailable", 503)
 	answers.Store(false)
 	f.refused(f.do("GET", "/v1/runs/nobody", ""), 404, "no-such-run", "nobody") // whom no trainer awaits
-	asked("other", "unavailable", 503)                                          // whether there is such a run, Temporal knows
+	asked("other", "unavailable", 503)                                          // whether it is there, Temporal knows
 	answers.Store(true)
 	asked("other", "unavailable", 503) // which needs a while to bring it back
 	if _, _, err := f.control.Start(t.Context(), spec()); err != nil {

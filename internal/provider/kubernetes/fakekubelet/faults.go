@@ -37,8 +37,11 @@ func (k *Kubelet) Kill(of func(*core.Pod) bool, oom bool) {
 	}
 }
 
-// EvictForPressure does what a kubelet does whose node is short of something: the pod fails, and is left to be read.
+// EvictForPressure does what a kubelet does whose node is short of something: the pod fails, and is left to be read. A
+// look that has it on its list as one that is to run would start it again.
 func (k *Kubelet) EvictForPressure(ctx context.Context, pod *core.Pod) error {
+	k.looking.Lock()
+	defer k.looking.Unlock()
 	k.mu.Lock()
 	if r := k.runs[pod.UID]; r != nil {
 		r.container.Stop(0)

@@ -60,6 +60,8 @@ type Kubelet struct {
 	cfg Config
 	api *coreclient.Client
 
+	looking sync.Mutex // held from a list of pods until all are brought further that are on it
+
 	mu     sync.Mutex
 	ip     netip.Addr
 	runs   map[types.UID]*running
@@ -115,6 +117,8 @@ func (k *Kubelet) Run(ctx context.Context) {
 
 // look brings every pod one step further.
 func (k *Kubelet) look(ctx context.Context) error {
+	k.looking.Lock()
+	defer k.looking.Unlock()
 	nodes, err := k.nodes(ctx)
 	if err != nil {
 		return err
