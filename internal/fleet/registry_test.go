@@ -1,14 +1,18 @@
 package fleet_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/rollout"
 )
+
+func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
 func newRegistry(t *testing.T) *fleet.Registry {
 	t.Helper()
