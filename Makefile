@@ -28,8 +28,8 @@ dev: build $(TEMPORAL) ## the same services, staying up until Ctrl-C
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)$(if $(shell git status --porcelain --untracked-files=no 2>/dev/null),+changes)
 COMMIT_DATE := $(shell TZ=UTC0 git log -1 --date=iso-strict-local --format=%cd 2>/dev/null | sed 's/+00:00$$/Z/')
-LDFLAGS = -X github.com/millrace/millrace/internal/version.released=$(VERSION) \
-	-X github.com/millrace/millrace/internal/version.commit=$(COMMIT) -X github.com/millrace/millrace/internal/version.date=$(COMMIT_DATE)
+LDFLAGS = -X github.com/millrace/millrace/internal/kit/version.released=$(VERSION) \
+	-X github.com/millrace/millrace/internal/kit/version.commit=$(COMMIT) -X github.com/millrace/millrace/internal/kit/version.date=$(COMMIT_DATE)
 
 # Both builds say how far they are. Nothing is said of what lies built in Go's cache.
 progress = 2>&1 | awk '/^go: downloading/ {d++; if (d % 25 == 0) {printf "  %d modules downloaded\n", d; fflush()}; next} \
@@ -42,77 +42,82 @@ build: ## build the binary, .bin/millrace
 	@echo "building $(BIN)/millrace"
 	@go build -v -ldflags "$(LDFLAGS)" -o $(BIN)/millrace ./cmd/millrace $(call progress,600)
 
+# What develops, breaks and measures Millrace is a module of its own, with a binary of its own: docs/trials.md.
+LAB := $(BIN)/millrace-lab
+.PHONY: lab
+lab: build ## build the binaries .bin/millrace and .bin/millrace-lab, which tries the first one
+	@echo "building $(LAB)"
+	@go build -C trials -v -o $(CURDIR)/$(LAB) ./cmd/millrace-lab $(call progress,700)
+
 .PHONY: temporal
 temporal: $(TEMPORAL) ## build the pinned Temporal CLI, unless one is on the PATH
 	@:
 
-$(CURDIR)/$(BIN)/temporal: internal/tools/temporal/go.mod
+$(CURDIR)/$(BIN)/temporal: deploy/tools/temporal/go.mod
 	@mkdir -p $(BIN)
 	@echo "building the pinned Temporal CLI, $(BIN)/temporal"
-	@go build -C internal/tools/temporal -v -o $@ github.com/temporalio/cli/cmd/temporal $(call progress,1300)
+	@go build -C deploy/tools/temporal -v -o $@ github.com/temporalio/cli/cmd/temporal $(call progress,1300)
 	@touch $@
 
-# A control plane of Kubernetes, pinned; 5 minutes of processor time and 2.4 GB for kube-apiserver's link, once.
+# An API server of Kubernetes, pinned; 5 minutes of processor time and 2.4 GB for kube-apiserver's link, once.
 KUBERNETES := $(CURDIR)/$(BIN)/kubernetes
-KUBERNETES_VERSION = $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2}' internal/tools/kubernetes/go.mod)
-$(KUBERNETES)/%: internal/tools/kubernetes/go.mod
+KUBERNETES_VERSION = $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2}' deploy/tools/kubernetes/go.mod)
+$(KUBERNETES)/%: deploy/tools/kubernetes/go.mod
 	@mkdir -p $(KUBERNETES)
 	@echo "building the pinned $*, $@ (once; kube-apiserver takes 3 to 10 minutes on two cores)"
-	@CGO_ENABLED=0 go build -C internal/tools/kubernetes -v \
+	@CGO_ENABLED=0 go build -C deploy/tools/kubernetes -v \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" \
 		-o $@ $(if $(filter etcd,$*),go.etcd.io/etcd/server/v3,k8s.io/kubernetes/cmd/$*) $(call progress,1500)
 	@touch $@
 
 .PHONY: kubernetes
-kubernetes: $(KUBERNETES)/etcd $(KUBERNETES)/kube-apiserver $(KUBERNETES)/kube-scheduler $(KUBERNETES)/kube-controller-manager $(KUBERNETES)/kubectl ## build etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kubectl, pinned, into .bin/kubernetes
+kubernetes: $(KUBERNETES)/etcd $(KUBERNETES)/kube-apiserver $(KUBERNETES)/kubectl ## build etcd, kube-apiserver and kubectl, pinned, into .bin/kubernetes
 	@:
 
+# Runs a command beside a real API server, with KUBECONFIG of an administrator.
+APISERVER = go run -C trials ./kubernetes/apiserver -binaries $(KUBERNETES)
 .PHONY: test-kubernetes
-test-kubernetes: kubernetes ## the provider of Kubernetes pods against a real API server with RBAC and the real scheduler, an outage of a minute included (three minutes)
-	MILLRACE_KUBERNETES=$(KUBERNETES) go test ./internal/provider/kubernetes -run RealAPIServer -count=1 -v -timeout 15m
-
-LOCALCLUSTER = go run ./internal/provider/kubernetes/localcluster -binaries $(KUBERNETES)
-.PHONY: kubernetes-cluster
-kubernetes-cluster: kubernetes ## a cluster on this machine until Ctrl-C: the real control plane, and pods that are processes (docs/kubernetes.md)
-	@$(LOCALCLUSTER)
+test-kubernetes: kubernetes ## the provider of Kubernetes pods against a real API server with RBAC, an outage of a minute included (three minutes)
+	$(APISERVER) go test -C $(CURDIR) ./internal/scaling/provider/kubernetes -run RealAPIServer -count=1 -v -timeout 15m
 
 .PHONY: test-chart-pods
-test-chart-pods: build kubernetes $(CHECK)/helm $(TEMPORAL) ## the chart's pods run: install, helm test, a run that buys engines, eviction, rolls, uninstall (Linux, root, redis-server; ten minutes)
-	@deploy/helm/cluster.sh deploy/helm/walk.sh
+test-chart-pods: build $(CHECK)/helm $(TEMPORAL) ## the chart's pods run in the throw-away cluster of KUBECONFIG, such as one of kind: which has IMAGE:VERSION; HOST=this machine as its pods see it (redis-server; ten minutes)
+	@HELM=$(CHECK)/helm MILLRACE=$(CURDIR)/$(BIN)/millrace TEMPORAL=$(TEMPORAL) IMAGE=$(IMAGE):$(VERSION) HOST=$(HOST) deploy/helm/walk.sh
 
 .PHONY: kubernetes-dry-run
 kubernetes-dry-run: kubernetes ## have a real API server check FILES="a.yaml b.yaml" (server-side dry run); CRDS=files are applied before
-	@$(LOCALCLUSTER) -- sh -c '$(if $(CRDS),kubectl apply --server-side $(CRDS:%=-f %) && kubectl wait --for=condition=Established --timeout=60s $(CRDS:%=-f %) &&) kubectl apply --server-side --dry-run=server $(FILES:%=-f %)'
+	@$(APISERVER) sh -c 'cd $(CURDIR) && $(if $(CRDS),kubectl apply --server-side $(CRDS:%=-f %) && kubectl wait --for=condition=Established --timeout=60s $(CRDS:%=-f %) &&) kubectl apply --server-side --dry-run=server $(FILES:%=-f %)'
 
 .PHONY: experiments
-experiments: build ## run all experiments of config/experiments and write docs/experiments.md and its figures
-	@$(BIN)/millrace experiment page docs
+experiments: lab ## run all experiments on batching and scheduling (minutes) and write their reports below .millrace/experiments
+	@$(LAB) experiment
 
 .PHONY: diagnosis-suite
-diagnosis-suite: ## try diagnosis on some 500 runs with known faults (minutes) and write the tables of docs/diagnosis.md
-	@go run ./internal/diagnosis/faultsuite/faultscore -live internal/diagnosis/livefaults/testdata -page docs/diagnosis.md
+diagnosis-suite: ## try diagnosis on some 500 runs with known faults (minutes) and write the score into .millrace/diagnosis-suite.md
+	@go run -C trials ./diagnosis/faultsuite/faultscore -live diagnosis/livefaults/testdata -page $(CURDIR)/.millrace/diagnosis-suite.md
 
 .PHONY: diagnosis-live
 diagnosis-live: build $(TEMPORAL) ## record the runs with known faults on the whole service again (half an hour); ONLY=names of some
-	@go run ./internal/diagnosis/livefaults -millrace $(BIN)/millrace $(if $(ONLY),-only '$(ONLY)')
+	@go run -C trials ./diagnosis/livefaults -millrace $(CURDIR)/$(BIN)/millrace $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: scaling-trials
-scaling-trials: ## try the scaling policies on 260 random runs in virtual time (some 20 minutes of processor time) and write the tables and figures of docs/scaling.md
+scaling-trials: ## try the scaling policies on 260 random runs in virtual time (some 20 minutes of processor time) and write the tables and figures of trials/scaling/results.md
 	@mkdir -p .millrace
-	@go run ./internal/scaling/trial/scalingtrials -page docs/scaling.md -figure docs/scaling.svg -sums docs/scaling-sums.svg
+	@go run -C trials ./scaling/scalingtrials -page scaling/results.md -figure scaling/scaling.svg -sums scaling/scaling-sums.svg
 
 .PHONY: test
 test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis too when redis-server is on the PATH
 	@command -v redis-server >/dev/null || echo "redis-server is not on the PATH: the real-Redis tests will be skipped (Debian: apt-get install redis-server)"
 	go test -timeout 30m ./...
+	go test -C trials -timeout 30m ./...
 	@echo "the rules of Diplomacy, as checked (docs/diplomacy-rules.md):"
-	@go test -v -run '^Test(DATC|LegalOrdersEqualOracle|ReplayRealGames)$$' ./internal/diplomacy | \
+	@go test -v -run '^Test(DATC|LegalOrdersEqualOracle|ReplayRealGames)$$' ./internal/game/diplomacy | \
 		sed -nE 's/^ +[a-z]+_test\.go:[0-9]+: (DATC|legal orders|replayed|runs on)/  \1/p'
 
 CHECK := $(CURDIR)/$(BIN)/check
-$(CHECK)/%: internal/tools/check/go.mod
+$(CHECK)/%: deploy/tools/check/go.mod
 	@mkdir -p $(CHECK)
-	@go build -C internal/tools/check -o $(CHECK)/ honnef.co/go/tools/cmd/staticcheck \
+	@go build -C deploy/tools/check -o $(CHECK)/ honnef.co/go/tools/cmd/staticcheck \
 		go.temporal.io/sdk/contrib/tools/workflowcheck github.com/alecthomas/go-check-sumtype/cmd/go-check-sumtype
 
 .PHONY: check
@@ -122,16 +127,23 @@ check: lint race ## everything that must hold before a commit: lint, then the te
 lint: $(CHECK)/staticcheck $(CHECK)/workflowcheck $(CHECK)/go-check-sumtype ## gofmt, vet, staticcheck, workflowcheck, go-check-sumtype
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted"; exit 1; fi
 	go vet ./...
+	go vet -C trials ./...
 	$(CHECK)/staticcheck ./...
+	cd trials && $(CHECK)/staticcheck ./...
 	$(CHECK)/workflowcheck ./workflows/...
 	$(CHECK)/go-check-sumtype -default-signifies-exhaustive=false ./...
+	cd trials && $(CHECK)/go-check-sumtype -default-signifies-exhaustive=false ./...
+
+.PHONY: figures
+figures: ## how large Millrace is, beside its budgets: lines, words, dependencies, the binary
+	@deploy/figures.sh
 
 DIST := dist
 .PHONY: release
 release: ## tarballs for Linux and macOS, checksums and SBOMs in dist/, the same bytes wherever they are made; VERSION=v1.2.3
 	@[ -n "$(COMMIT_DATE)" ] || { echo "make release builds a commit: this is no Git checkout"; exit 1; }
 	@case "$(COMMIT)" in *+changes) echo "make release builds a commit: commit your changes first"; exit 1;; esac
-	@go build -C internal/tools/release -o $(CURDIR)/$(BIN)/release .
+	@go build -C deploy/tools/release -o $(CURDIR)/$(BIN)/release .
 	@$(BIN)/release -out $(DIST) -version "$(VERSION)" -commit "$(COMMIT)" -date "$(COMMIT_DATE)" $(if $(PLATFORMS),-platforms $(PLATFORMS))
 	@cd $(DIST) && sha256sum -c checksums.txt
 
@@ -153,10 +165,10 @@ helm: $(CHECK)/helm ## build the pinned helm, .bin/check/helm (3 minutes, once)
 # The versions of Kubernetes that helm renders for where no cluster says its own.
 HELM_KUBE := -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34 \
 	-X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=34
-$(CHECK)/helm: internal/tools/deploy/go.mod
+$(CHECK)/helm: deploy/tools/deploy/go.mod
 	@mkdir -p $(CHECK)
 	@echo "building the pinned helm, $@"
-	@go build -C internal/tools/deploy -ldflags "$(HELM_KUBE)" -o $@ helm.sh/helm/v3/cmd/helm
+	@go build -C deploy/tools/deploy -ldflags "$(HELM_KUBE)" -o $@ helm.sh/helm/v3/cmd/helm
 
 .PHONY: test-chart
 test-chart: build $(CHECK)/helm ## a real API server takes what the chart renders (builds it, once: ten minutes)
@@ -168,28 +180,27 @@ chart-rendered: $(CHECK)/helm ## write deploy/helm/rendered, which tests without
 
 .PHONY: test-deploy
 test-deploy: build ## what deploy/ has for compose, Helm and systemd, held to their own rules (needs modules; 3 minutes, once)
-	@MILLRACE_BINARY=$(CURDIR)/$(BIN)/millrace go test -C internal/tools/deploy -count=1 ./...
-	@go test -C internal/tools/release -count=1 ./...
+	@MILLRACE_BINARY=$(CURDIR)/$(BIN)/millrace go test -C deploy/tools/deploy -count=1 ./...
+	@go test -C deploy/tools/release -count=1 ./...
 	@deploy/systemd/verify.sh
 
 # Without service discoveries, which need most of its modules.
-$(CHECK)/promtool: internal/tools/prometheus/go.mod
+$(CHECK)/promtool: deploy/tools/prometheus/go.mod
 	@mkdir -p $(CHECK)
 	@echo "building the pinned promtool, $@ (1 to 3 minutes, once)"
-	@go build -C internal/tools/prometheus -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
+	@go build -C deploy/tools/prometheus -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
 
 .PHONY: test-rules
 test-rules: $(CHECK)/promtool ## promtool's checks of deploy/prometheus, and when each alert fires
 	@$(CHECK)/promtool check rules deploy/prometheus/*.yaml
 	@$(CHECK)/promtool test rules deploy/prometheus/tests/*.test.yaml
 
-.PHONY: grafana
-grafana: ## write deploy/grafana/millrace.json, the dashboard, after a change of metrics or of internal/telemetry/grafana
-	@go test ./internal/telemetry/grafana -run DashboardIsCommitted -update
-
+# Trials in which goroutines meet; the others are arithmetic in one.
+RACING_TRIALS = ./bench/... ./stack ./crashtest ./noisyneighbours ./cmd/...
 .PHONY: race
 race: $(TEMPORAL) ## the tests under the race detector (needs a C compiler)
 	@deploy/race.sh go test -race -short -timeout 30m ./...
+	@deploy/race.sh go test -C trials -race -short -timeout 30m $(RACING_TRIALS)
 
 .PHONY: conformance
 conformance: $(if $(ENGINE),,build $(TEMPORAL)) ## the engine contract: against ENGINE=URL, or against a vLLM for CPUs made here (docs/conformance.md)
@@ -206,30 +217,30 @@ bench: ## benchmarks; each prints its own ratio or allocation count
 SECONDS := 600
 SEED := 0
 .PHONY: chaos
-chaos: build $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule, ONLY=stale-redis,kill-server some faults, REDIS=sentinel or cluster has failovers, PATIENCE=3 times the bounds
-	@$(BIN)/millrace chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY)) $(if $(REDIS),--redis $(REDIS)) $(if $(PATIENCE),--patience $(PATIENCE))
+chaos: lab $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule, ONLY=stale-redis,kill-server some faults, REDIS=sentinel or cluster has failovers, PATIENCE=3 times the bounds
+	@$(LAB) chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY)) $(if $(REDIS),--redis $(REDIS)) $(if $(PATIENCE),--patience $(PATIENCE))
 
 .PHONY: bench-ended
 bench-ended: build $(TEMPORAL) ## what 5,000 runs that are over cost an idle server, worker and Redis: four minutes
 	MILLRACE_ENDED_RUNS=5000 MILLRACE_BINARY=$(abspath $(BIN))/millrace MILLRACE_TEMPORAL=$(TEMPORAL) \
-	  go test ./internal/server -run TestWhatEndedRunsCost -count=1 -v -timeout 15m
+	  go test -C trials ./bench/serving -run TestWhatEndedRunsCost -count=1 -v -timeout 15m
 
 .PHONY: bench-watchers
 bench-watchers: build $(TEMPORAL) ## what 50 browsers and 200 idle streams cost the server, and what claims take beside them: four minutes
 	MILLRACE_WATCHERS=1 MILLRACE_BINARY=$(abspath $(BIN))/millrace MILLRACE_TEMPORAL=$(TEMPORAL) \
-	  go test ./internal/server -run TestWhatWatchersCost -count=1 -v -timeout 15m
+	  go test -C trials ./bench/serving -run TestWhatWatchersCost -count=1 -v -timeout 15m
 
 .PHONY: bench-page
 bench-page: ## how long the page of a run of 10,000 steps takes (95th percentile) and how large it is
-	go test ./internal/web -run '^$$' -bench RunPageOf10000Steps -benchtime 200x
+	go test ./internal/face/web -run '^$$' -bench RunPageOf10000Steps -benchtime 200x
 
 .PHONY: pageshots
 pageshots: build $(TEMPORAL) ## take the pictures of docs/page.md anew, of runs that are played for it (needs Chromium; five minutes)
-	@go run ./internal/web/pageshots -millrace $(BIN)/millrace -out docs/pages
+	@go run -C trials ./pageshots -millrace $(CURDIR)/$(BIN)/millrace -out $(CURDIR)/docs/pages
 
 .PHONY: test-scaling-faults
 test-scaling-faults: $(TEMPORAL) ## engines are bought and given back while every part is killed, all workers in the middle of a purchase (a minute or two)
-	MILLRACE_SCALING_FAULTS=1 go test ./internal/crashtest -run TestEnginesAreBoughtOnce -count=1 -v -timeout 15m
+	MILLRACE_SCALING_FAULTS=1 go test -C trials ./crashtest -run TestEnginesAreBoughtOnce -count=1 -v -timeout 15m
 
 .PHONY: chaos-scaling
 chaos-scaling: ## like chaos, of a fleet that scales: engines die as they start, serve and drain, providers fail
@@ -237,7 +248,7 @@ chaos-scaling: ## like chaos, of a fleet that scales: engines die as they start,
 
 .PHONY: test-redis-faults
 test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older, of failovers, of slots that move, and of nodes that are stopped
-	MILLRACE_REDIS_FAULTS=1 go test ./internal/crashtest -run 'OlderAgain|Failovers|SlotsMove|Bounded|RedisForgot'
+	MILLRACE_REDIS_FAULTS=1 go test -C trials ./crashtest -run 'OlderAgain|Failovers|SlotsMove|Bounded|RedisForgot'
 
 OLD := 215bff6
 .PHONY: test-rolling
@@ -246,23 +257,23 @@ test-rolling: $(TEMPORAL) ## roll a run over from an earlier version (OLD=commit
 	git archive $(OLD) | tar x -C .millrace/old/source
 	cd .millrace/old/source && go build -o ../millrace ./cmd/millrace
 	rm -rf .millrace/old/source
-	MILLRACE_OLD=$(CURDIR)/.millrace/old/millrace go test ./internal/crashtest -run RollingOver -v -count=1
+	MILLRACE_OLD=$(CURDIR)/.millrace/old/millrace go test -C trials ./crashtest -run RollingOver -v -count=1
 
 .PHONY: chaos-names
 chaos-names: ## the same with what happens to workflows, names, versions and a second deployment
 	@$(MAKE) --no-print-directory chaos SCHEDULE=names SECONDS=$(SECONDS) SEED=$(SEED)
 
 .PHONY: bench-restart
-bench-restart: build $(TEMPORAL) ## restart one of two saturated workers and measure what the engines feel of it (2 minutes)
-	@$(BIN)/millrace bench restart
+bench-restart: lab $(TEMPORAL) ## restart one of two saturated workers and measure what the engines feel of it (2 minutes)
+	@$(LAB) bench restart
 
 .PHONY: isolation
-isolation: build $(TEMPORAL) ## measure what a healthy run feels of others that misbehave; ONLY=names of some disturbances
-	@$(BIN)/millrace isolation $(if $(ONLY),--only $(ONLY))
+isolation: lab $(TEMPORAL) ## measure what a healthy run feels of others that misbehave; ONLY=names of some disturbances
+	@$(LAB) isolation $(if $(ONLY),--only $(ONLY))
 
 .PHONY: predict
-predict: build $(TEMPORAL) ## play examples live, predict their variants from one record each, and compare; ONLY=names of some, RECORDED=1 compares again
-	@$(BIN)/millrace predict --records .millrace/predict $(if $(ONLY),--only $(ONLY)) $(if $(RECORDED),--recorded)
+predict: lab $(TEMPORAL) ## play examples live, predict their variants from one record each, and compare; ONLY=names of some, RECORDED=1 compares again
+	@$(LAB) predict --records .millrace/predict $(if $(ONLY),--only $(ONLY)) $(if $(RECORDED),--recorded)
 
 TRACKERS := $(BIN)/trackers
 .PHONY: test-trackers

@@ -12,11 +12,13 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/millrace/millrace/internal/adapterfiles"
-	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/engine/adapterfiles"
+	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // Activities holds what the side effects need, all of it: see Validate. Its methods are registered with a Temporal
@@ -33,8 +35,9 @@ type Activities struct {
 	Tell         telemetry.Teller // of what no script of the buffer tells of; an activity ends after it
 	Now          func() time.Time
 	Log          *slog.Logger
-	HangingCalls HangingCalls // environments' calls that games of this process were left behind in
-	GamesInPlay  GamesInPlay  // games of this process
+	DescribeGame GameDescriber // for the traces of games
+	HangingCalls HangingCalls  // environments' calls that games of this process were left behind in
+	GamesInPlay  GamesInPlay   // games of this process
 	Ends         Ends
 
 	servedModels servedModels
@@ -56,19 +59,20 @@ func Validate(a *Activities) error {
 	return errors.Join(faults...)
 }
 
+// GameDescriber is told which game what a context is of plays.
+type GameDescriber func(ctx context.Context, game rollout.EpisodeRef, version rollout.PolicyVersion)
+
 // Buffer is what the activities need of the buffer.
 type Buffer interface {
-	Open(ctx context.Context, spec rollout.Spec, workflow string) error
-	Reopen(ctx context.Context, spec rollout.Spec, workflow string) error
-	SetLimits(ctx context.Context, run rollout.RunName, b rollout.BufferSpec, steps int, asOf time.Time) error
+	Reopen(ctx context.Context, spec runspec.Spec) error
+	SetLimits(ctx context.Context, run rollout.RunName, b runspec.BufferSpec, steps int, asOf time.Time) error
 	SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion) error
-	SaveStatus(ctx context.Context, s rollout.RunStatus, asOf time.Time, facts ...telemetry.Event) error
-	SaveEnd(ctx context.Context, s rollout.RunStatus, asOf time.Time, facts ...telemetry.Event) error
-	Restore(ctx context.Context, status rollout.RunStatus, facts ...telemetry.Event) (restored bool, err error)
+	SaveStatus(ctx context.Context, s runstatus.RunStatus, asOf time.Time, facts ...telemetry.Event) error
+	SaveEnd(ctx context.Context, s runstatus.RunStatus, asOf time.Time, facts ...telemetry.Event) error
 	KeepListed(ctx context.Context, run rollout.RunName) error
 	AccountSince(ctx context.Context, run rollout.RunName, step rollout.Step) (buffer.Account, error)
 	Confirm(ctx context.Context, run rollout.RunName, era int64, replicationID string) (bool, error)
-	Repair(ctx context.Context, run rollout.RunName, known buffer.Repair) (rollout.Rollback, error)
+	Repair(ctx context.Context, run rollout.RunName, known buffer.Repair) (runstatus.Rollback, error)
 
 	Queue(ctx context.Context, ref rollout.GroupRef, scenario []byte, version rollout.PolicyVersion,
 		launchedAt time.Time) ([]byte, error)
@@ -82,10 +86,10 @@ type Buffer interface {
 	OpenJournal(ctx context.Context, ref rollout.EpisodeRef, attempt int) (buffer.Journal, error)
 	Episodes(ctx context.Context, ref rollout.GroupRef, samples int) ([]rollout.Episode, error)
 
-	AttemptFailed(ctx context.Context, t rollout.FailedAttempt) error
+	AttemptFailed(ctx context.Context, t runstatus.FailedAttempt) error
 	GameFinished(ctx context.Context, run rollout.RunName, counts map[string]int64) error
 	GameAdvanced(ctx context.Context, run rollout.RunName) error
 }
 
 // Environments finds or builds the environment that a spec asks for. It may cache: environments are immutable.
-type Environments func(rollout.Environment) (episode.Environment, error)
+type Environments func(runspec.Environment) (episode.Environment, error)

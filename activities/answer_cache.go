@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // answerCache is one attempt's policy: it keeps every answer as it arrives, and does not ask again for those that an

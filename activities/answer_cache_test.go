@@ -10,8 +10,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // countingPolicy answers every agent but those that it refuses, and counts how often each was asked for.
@@ -36,9 +37,9 @@ func openStore(t *testing.T) *buffer.Store {
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { rdb.Close() })
 	store := buffer.New(rdb, buffer.Options{})
-	spec := rollout.Spec{Name: "r", Steps: 1, Buffer: rollout.BufferSpec{Depth: 1, GroupsPerStep: 1,
-		OnStale: rollout.DropStale}}
-	if err := store.Open(t.Context(), spec, ""); err != nil {
+	spec := runspec.Spec{Name: "r", Steps: 1, Buffer: runspec.BufferSpec{Depth: 1, GroupsPerStep: 1,
+		OnStale: runspec.DropStale}}
+	if err := store.Open(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
 	return store

@@ -8,8 +8,8 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // maxAttempts bounds the attempts at one game that are held against it, deaths of its worker included; each goes on

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // countPatience bounds how long an attempt that has ended waits until it is counted: figures are not worth a game's
@@ -13,7 +14,7 @@ const countPatience = 2 * time.Second
 
 // countFailure counts the attempt as failed, and tells of it, unless nothing failed: its game is not wanted any more,
 // or goes on elsewhere. It reports whether it did.
-func (at *attempt) countFailure(failed rollout.FailedAttempt) bool {
+func (at *attempt) countFailure(failed runstatus.FailedAttempt) bool {
 	if failed.Code == rollout.CodeCancelled || failed.Code == rollout.CodeSuperseded {
 		return false
 	}

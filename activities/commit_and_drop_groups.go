@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // GroupEnd says what became of a group.
@@ -14,7 +15,7 @@ type GroupEnd struct {
 	Seq  rollout.GroupSeq `json:"seq"`
 	Code rollout.Code     `json:"code,omitempty"` // why it was dropped; empty when it is ready
 	// its games, of which there were several, all had the same rewards
-	ZeroVariance bool `json:"flat,omitempty"`
+	ZeroVariance bool `json:"zero_variance,omitempty"`
 }
 
 // CommitInput names the games that a group is made of.
@@ -41,7 +42,7 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 	}
 	group := assemble(in, episodes, a.Now())
 	zeroVariance := len(episodes) > 1 && rollout.HasZeroVariance(group.Trajectories)
-	if zeroVariance && plan.ZeroVariance == rollout.DropZeroVariance {
+	if zeroVariance && plan.ZeroVariance == runspec.DropZeroVariance {
 		return GroupEnd{Seq: plan.Ref.Seq, Code: rollout.CodeZeroVariance, ZeroVariance: true},
 			a.discard(ctx, plan.Ref, rollout.CodeZeroVariance, group.Phases)
 	}

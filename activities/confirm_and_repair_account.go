@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // ConfirmInput is a comparison that a run has made of its account with the buffer's.
@@ -37,12 +37,12 @@ type RepairInput struct {
 
 // Repaired is the account after a repair, and what was found.
 type Repaired struct {
-	Account  Account          `json:"account"`
-	Rollback rollout.Rollback `json:"rollback"`
+	Account  Account            `json:"account"`
+	Rollback runstatus.Rollback `json:"rollback"`
 }
 
 // gamesOf is how many games a group of a run has, at most.
-func gamesOf(s rollout.Spec) int { return s.Group.Samples + s.Group.Oversample }
+func gamesOf(s runspec.Spec) int { return s.Group.Samples + s.Group.Oversample }
 
 // RepairAccount makes the account of a Redis that came back older, or empty, one in which nothing is undone that
 // trainers were told, and reports what it cost. The versions that serve and the run's fixed policies are wanted on the
@@ -51,7 +51,7 @@ func (a *Activities) RepairAccount(ctx context.Context, in RepairInput) (Repaire
 	heartbeat := startHeartbeat(ctx, loadBeat) // adapters are read for their digests
 	defer heartbeat.stop()
 	run := in.Spec.Name
-	if err := a.Buffer.Reopen(ctx, in.Spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
+	if err := a.Buffer.Reopen(ctx, in.Spec); err != nil {
 		return Repaired{}, typed(fmt.Errorf("open run %s again: %w", run, err))
 	}
 	if err := a.assertAdapters(ctx, in.RestoreInput); err != nil {

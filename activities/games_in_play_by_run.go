@@ -6,10 +6,11 @@ import (
 	"sync"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// GamesInPlay counts the games that this process plays, by run, and by what they were begun with. gameslots.Pool
-// counts by task queue instead, of which runs that earlier versions began share one. The zero value is ready for use.
+// GamesInPlay counts the games that this process plays, by run, and by what they were begun with. The zero value is
+// ready for use.
 type GamesInPlay struct {
 	mu     sync.Mutex
 	games  map[rollout.RunName]int
@@ -56,12 +57,12 @@ func (p *GamesInPlay) ByRun() map[rollout.RunName]int {
 
 // ByModel is the games by run and model, the adapter or base model that they were begun with, or that a fixed policy
 // of theirs has: a game may count with several.
-func (p *GamesInPlay) ByModel() []rollout.ModelUse {
+func (p *GamesInPlay) ByModel() []enginestate.ModelUse {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var uses []rollout.ModelUse
+	var uses []enginestate.ModelUse
 	for of, games := range p.models {
-		uses = append(uses, rollout.ModelUse{Run: of.run, Model: of.model, Games: games})
+		uses = append(uses, enginestate.ModelUse{Run: of.run, Model: of.model, Games: games})
 	}
 	return uses
 }

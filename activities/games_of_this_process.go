@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // gamesHere is the games that goroutines of this process play. When Temporal has taken an attempt for dead that is

@@ -9,18 +9,19 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
-	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
 // failingFleet is a fleet of one engine, which loads nothing.
 type failingFleet struct {
 	Fleet
-	engines []rollout.Engine
+	engines []enginestate.Engine
 }
 
-func (f failingFleet) List(context.Context) ([]rollout.Engine, error) { return f.engines, nil }
+func (f failingFleet) List(context.Context) ([]enginestate.Engine, error) { return f.engines, nil }
 
 func (failingFleet) Load(context.Context, rollout.EngineID, fleet.Adapter) (float64, error) {
 	return 0, rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, errors.New("connection refused"))
@@ -32,12 +33,12 @@ func TestLoadsOfEnginesThatLeaveAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		engines []rollout.Engine
+		engines []enginestate.Engine
 		again   bool // it is tried again
 	}{
-		{"ready", []rollout.Engine{{ID: "e", State: rollout.EngineReady}}, true},
-		{"lost, and expected back", []rollout.Engine{{ID: "e", State: rollout.EngineLost}}, true},
-		{"draining", []rollout.Engine{{ID: "e", State: rollout.EngineDraining}}, false},
+		{"ready", []enginestate.Engine{{ID: "e", State: enginestate.EngineReady}}, true},
+		{"lost, and expected back", []enginestate.Engine{{ID: "e", State: enginestate.EngineLost}}, true},
+		{"draining", []enginestate.Engine{{ID: "e", State: enginestate.EngineDraining}}, false},
 		{"gone", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

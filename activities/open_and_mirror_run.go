@@ -5,20 +5,20 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // OpenRun prepares the buffer for a run.
-func (a *Activities) OpenRun(ctx context.Context, spec rollout.Spec) error {
-	if err := a.Buffer.Reopen(ctx, spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
+func (a *Activities) OpenRun(ctx context.Context, spec runspec.Spec) error {
+	if err := a.Buffer.Reopen(ctx, spec); err != nil {
 		return typed(fmt.Errorf("open run %s: %w", spec.Name, err))
 	}
 	return a.tell(ctx, spec.Name, string(spec.Name)+"/start",
-		telemetry.RunChanged{State: rollout.RunRunning, Change: "start"})
+		telemetry.RunChanged{State: runstatus.RunRunning, Change: "start"})
 }
 
 // AccountInput names a run, and the first step whose batch is asked for with its account.
@@ -52,12 +52,12 @@ func (a *Activities) Account(ctx context.Context, in AccountInput) (Account, err
 
 // MirrorInput carries a run's status to where readers find it without asking Temporal.
 type MirrorInput struct {
-	Status rollout.RunStatus `json:"status"`
-	AsOf   time.Time         `json:"as_of,omitzero"`   // when the run was so, by its own clock
-	Change string            `json:"change,omitempty"` // reported as an event when not empty
-	Key    string            `json:"key,omitempty"`    // of that event
+	Status runstatus.RunStatus `json:"status"`
+	AsOf   time.Time           `json:"as_of,omitzero"`   // when the run was so, by its own clock
+	Change string              `json:"change,omitempty"` // reported as an event when not empty
+	Key    string              `json:"key,omitempty"`    // of that event
 	// whether there is something to learn has changed, which is an event of its own
-	RewardVarianceChanged bool `json:"signal,omitempty"`
+	RewardVarianceChanged bool `json:"reward_variance_changed,omitempty"`
 }
 
 // Mirror publishes the run's status and limits.
@@ -68,7 +68,7 @@ func (a *Activities) Mirror(ctx context.Context, in MirrorInput) error {
 	}
 	var facts []telemetry.Event
 	if in.RewardVarianceChanged {
-		facts = append(facts, a.event(spec.Name, in.Key+"/signal",
+		facts = append(facts, a.event(spec.Name, in.Key+"/reward_variance",
 			telemetry.RewardVarianceChanged{RewardVariance: in.Status.RewardVariance}))
 	}
 	if in.Change != "" {

@@ -9,11 +9,12 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/internal/telemetry/otel"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // GroupPlan is everything that a group's activities need to know of its run: the spec as it was when the
@@ -21,14 +22,14 @@ import (
 type GroupPlan struct {
 	Ref  rollout.GroupRef `json:"ref"`
 	Seed int64            `json:"seed"`
-	rollout.GroupSpec
-	Environment rollout.Environment   `json:"environment"`
+	runspec.GroupSpec
+	Environment runspec.Environment   `json:"environment"`
 	Model       string                `json:"model"` // as engines serve this version
 	Version     rollout.PolicyVersion `json:"policy_version"`
-	Refresh     rollout.PolicyRefresh `json:"policy_refresh,omitempty"`
+	Refresh     runspec.PolicyRefresh `json:"policy_refresh,omitempty"`
 	Fixed       map[string]string     `json:"fixed,omitempty"` // models of the fixed policies, by name
 	Sampling    rollout.Sampling      `json:"sampling"`
-	Timeouts    rollout.Timeouts      `json:"timeouts"`
+	Timeouts    runspec.Timeouts      `json:"timeouts"`
 	LaunchedAt  time.Time             `json:"launched_at"`
 }
 
@@ -83,7 +84,7 @@ func (at *attempt) name() string {
 // whichever process, goes on with the last finished phase, or with the game itself if it is still played there.
 func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeResult, error) {
 	at := a.attempt(ctx, in.Plan, in.Sample)
-	otel.DescribeGame(ctx, at.ref, in.Plan.Version)
+	a.DescribeGame(ctx, at.ref, in.Plan.Version)
 	models := slices.AppendSeq([]string{in.Plan.Model}, maps.Values(in.Plan.Fixed))
 	defer a.GamesInPlay.begin(in.Plan.Ref.Run, models...)()
 	ep, played, err := runWithHeartbeat(ctx, at, at.play)
@@ -95,7 +96,7 @@ func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeR
 
 // report tells of an attempt without a result, and of the tokens that its game had cost.
 func (at *attempt) report(code rollout.Code, err error, final bool) {
-	failed := rollout.FailedAttempt{
+	failed := runstatus.FailedAttempt{
 		Ref: at.ref, Code: code, Error: err.Error(), Attempt: at.number, Final: final, At: at.Now(), WarmUp: at.warmUp,
 		Usage: at.usageCounter.total(),
 	}
@@ -163,7 +164,7 @@ func (at *attempt) environment() (episode.Environment, error) {
 
 // newest finds the version that plays a phase; nil where games keep the version that their group was launched with.
 func (a *Activities) newest(plan GroupPlan) func(context.Context) (episode.Served, error) {
-	if plan.Refresh != rollout.RefreshTurn {
+	if plan.Refresh != runspec.RefreshTurn {
 		return nil
 	}
 	return func(ctx context.Context) (episode.Served, error) {

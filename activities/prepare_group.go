@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/rollout"
 )
 

@@ -9,16 +9,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/adapterfiles"
-	"github.com/millrace/millrace/internal/enginepool"
-	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/engine/adapterfiles"
+	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 // Fleet is what the activities need of the engines.
 type Fleet interface {
-	List(ctx context.Context) ([]rollout.Engine, error)
+	List(ctx context.Context) ([]enginestate.Engine, error)
 	Load(ctx context.Context, engine rollout.EngineID, adapter fleet.Adapter) (seconds float64, err error)
 	// Unload takes an adapter off an engine and verifies that it is gone; ForgetLoads notes that it cannot come back.
 	Unload(ctx context.Context, engine rollout.EngineID, name string) error
@@ -37,24 +40,9 @@ type Fleet interface {
 	DoubtLoads(ctx context.Context) error
 	Keep(ctx context.Context, beat func()) error
 	// Scaled is what is told of a fleet that is scaled now; nil: it is not.
-	Scaled(ctx context.Context) (*enginepool.View, error)
+	Scaled(ctx context.Context) (*supply.View, error)
 	// EndScaling says that nobody scales the fleet any more.
 	EndScaling(ctx context.Context, at time.Time) error
-}
-
-// ReadyEngines lists the engines that must have a new adapter before it serves.
-func (a *Activities) ReadyEngines(ctx context.Context) ([]rollout.EngineID, error) {
-	engines, err := a.Fleet.List(ctx)
-	if err != nil {
-		return nil, typed(fmt.Errorf("list engines: %w", err))
-	}
-	var ready []rollout.EngineID
-	for _, e := range engines {
-		if e.State == rollout.EngineReady {
-			ready = append(ready, e.ID)
-		}
-	}
-	return ready, nil
 }
 
 // EngineChoice is the engines that are to load an adapter.
@@ -79,7 +67,7 @@ func (a *Activities) ChooseEngines(ctx context.Context, run rollout.RunName) (En
 			return w.Run == run && !slices.Contains(e.Adapters, w.Name)
 		})
 		switch {
-		case e.State != rollout.EngineReady:
+		case e.State != enginestate.EngineReady:
 		case lacks:
 			choice.Behind = append(choice.Behind, e.ID)
 		default:
@@ -136,7 +124,7 @@ func (a *Activities) compare(ctx context.Context, adapter fleet.Adapter) error {
 		return rollout.Refuse(rollout.Conflict,
 			"%s is served as adapter %s, whose weights were %s and are now %s; engines may read them again at any time: "+
 				"put the old files back, and write new weights to a directory of their own",
-			adapter.Path, w.Name, rollout.ShortDigest(w.Digest), rollout.ShortDigest(adapter.Digest))
+			adapter.Path, w.Name, runspec.ShortDigest(w.Digest), runspec.ShortDigest(adapter.Digest))
 	}
 	asked, err := a.Fleet.AskedToLoad(ctx, adapter.Name)
 	if err != nil {
@@ -147,7 +135,7 @@ func (a *Activities) compare(ctx context.Context, adapter fleet.Adapter) error {
 			return rollout.Refuse(rollout.Conflict,
 				"engine %s may have loaded other weights (%s, now %s) from %s as adapter %s; "+
 					"write the new ones to a directory of their own, and publish them from there",
-				engine, rollout.ShortDigest(load.Digest), rollout.ShortDigest(adapter.Digest), adapter.Path, adapter.Name)
+				engine, runspec.ShortDigest(load.Digest), runspec.ShortDigest(adapter.Digest), adapter.Path, adapter.Name)
 		}
 	}
 	return nil
@@ -236,8 +224,8 @@ func (a *Activities) leaves(ctx context.Context, id rollout.EngineID) bool {
 	if err != nil {
 		return false
 	}
-	at := slices.IndexFunc(engines, func(e rollout.Engine) bool { return e.ID == id })
-	return at < 0 || engines[at].State == rollout.EngineDraining
+	at := slices.IndexFunc(engines, func(e enginestate.Engine) bool { return e.ID == id })
+	return at < 0 || engines[at].State == enginestate.EngineDraining
 }
 
 // SwitchPolicy makes a loaded version the one that staleness is measured against, and tells the fleet to
@@ -259,8 +247,8 @@ func (a *Activities) ReportPolicy(ctx context.Context, in PolicyReport) error {
 
 // PolicyReport is one run's publication.
 type PolicyReport struct {
-	Run    rollout.RunName `json:"run"`
-	Policy rollout.Policy  `json:"policy"`
+	Run    rollout.RunName  `json:"run"`
+	Policy runstatus.Policy `json:"policy"`
 }
 
 // RetireAdapter lets the fleet unload an adapter that no game uses.

@@ -6,48 +6,18 @@ import (
 	"math"
 	"slices"
 
-	"go.temporal.io/sdk/activity"
-
-	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
 // RestoreInput is all that a run knows of itself when Redis has forgotten it.
 type RestoreInput struct {
-	Spec   rollout.Spec      `json:"spec"` // as the run was started with
-	Status rollout.RunStatus `json:"status"`
-	Key    string            `json:"key"` // of the event
-}
-
-// RestoreRun makes a run known again to a Redis that has lost it, as far as it had come, and answers its account.
-// The versions that serve and the run's fixed policies are wanted on the engines again. The account of a run that
-// Redis knows is left as it is.
-func (a *Activities) RestoreRun(ctx context.Context, in RestoreInput) (Account, error) {
-	heartbeat := startHeartbeat(ctx, loadBeat) // adapters are read for their digests
-	defer heartbeat.stop()
-	run := in.Spec.Name
-	if err := a.Buffer.Open(ctx, in.Spec, activity.GetInfo(ctx).WorkflowExecution.ID); err != nil {
-		return Account{}, typed(fmt.Errorf("open run %s again: %w", run, err))
-	}
-	// Before the account: once that is restored, another attempt finds nothing lost.
-	if err := a.assertAdapters(ctx, in); err != nil {
-		return Account{}, typed(err)
-	}
-	restored, err := a.Buffer.Restore(ctx, in.Status, a.event(run, in.Key, telemetry.RunChanged{
-		State: in.Status.State, Change: "restore the buffer",
-		Reason: fmt.Sprintf("Redis had lost the run: it goes on at step %d with new groups; ready groups and batches that "+
-			"were not recorded are gone", in.Status.NextStep),
-	}))
-	if err != nil {
-		return Account{}, typed(fmt.Errorf("restore run %s: %w", run, err))
-	}
-	if restored {
-		if err := a.Mirror(ctx, MirrorInput{Status: in.Status}); err != nil {
-			return Account{}, err
-		}
-	}
-	return a.Account(ctx, AccountInput{Run: run})
+	Spec   runspec.Spec        `json:"spec"` // as the run was started with
+	Status runstatus.RunStatus `json:"status"`
+	Key    string              `json:"key"` // of the event
 }
 
 // ResumeRun makes the service serve a run again whose workflow was lost and has begun again.
@@ -97,16 +67,16 @@ func (a *Activities) wantAgain(ctx context.Context, in RestoreInput) error {
 
 // unwantRetired retires again what the run has retired. Versions are retired in their order: older ones than the
 // oldest that serves are retired, too, though the run has forgotten them.
-func (a *Activities) unwantRetired(ctx context.Context, status rollout.RunStatus) error {
+func (a *Activities) unwantRetired(ctx context.Context, status runstatus.RunStatus) error {
 	oldest := rollout.PolicyVersion(math.MaxInt64)
 	var names []string
 	for _, p := range status.Policies {
 		switch p.State {
-		case rollout.PolicyServing:
+		case runstatus.PolicyServing:
 			oldest = min(oldest, p.Version)
-		case rollout.PolicyRetired:
+		case runstatus.PolicyRetired:
 			names = append(names, p.Adapter)
-		case rollout.PolicyLoading, rollout.PolicyRejected: // wanted by nobody
+		case runstatus.PolicyLoading, runstatus.PolicyRejected: // wanted by nobody
 		}
 	}
 	wanted, err := a.Fleet.Wanted(ctx)
@@ -132,9 +102,9 @@ func (a *Activities) unwantRetired(ctx context.Context, status rollout.RunStatus
 func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Adapter {
 	var all []fleet.Adapter
 	for _, p := range in.Status.Policies {
-		if p.State == rollout.PolicyServing {
+		if p.State == runstatus.PolicyServing {
 			all = append(all, fleet.Adapter{Run: in.Spec.Name, Version: p.Version, Name: p.Adapter, Path: p.Path,
-				Digest: p.Digest, Prefix: in.Spec.Adapters.PathPrefix, Recorded: true})
+				Digest: p.Digest, Prefix: in.Spec.Adapters.PathPrefix})
 		}
 	}
 	for _, p := range in.Spec.Policies {
@@ -142,7 +112,7 @@ func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Ad
 			continue
 		}
 		adapter := fleet.Adapter{Run: in.Spec.Name, Name: p.Model(in.Spec.Name, in.Spec.Model), Path: p.Path,
-			Prefix: in.Spec.Adapters.PathPrefix, Recorded: true}
+			Prefix: in.Spec.Adapters.PathPrefix}
 		if found, err := a.Files.Inspect(ctx, adapter.Prefix, p.Path, in.Spec.Adapters.Rank); err == nil {
 			adapter.Digest = found.Digest
 		}

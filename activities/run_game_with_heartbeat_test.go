@@ -18,13 +18,16 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/enginepool"
-	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 	"github.com/millrace/millrace/internal/scaling"
-	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/internal/tictactoe"
+	"github.com/millrace/millrace/internal/scaling/supply"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // shelf is a buffer that keeps one group's games in memory.
@@ -127,7 +130,7 @@ func (s *shelf) End(_ context.Context, ep rollout.Episode, _ []byte) error {
 
 func (s *shelf) Close() {}
 
-func (s *shelf) AttemptFailed(_ context.Context, t rollout.FailedAttempt) error {
+func (s *shelf) AttemptFailed(_ context.Context, t runstatus.FailedAttempt) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = append(s.failed, t.Code)
@@ -188,18 +191,18 @@ type oneEngine struct {
 	starts bool // it was bought, and does not answer yet
 }
 
-func (o *oneEngine) Scaled(context.Context) (*enginepool.View, error) {
+func (o *oneEngine) Scaled(context.Context) (*supply.View, error) {
 	if !o.starts {
 		return nil, nil //nolint:nilnil // nobody scales the fleet
 	}
-	return &enginepool.View{Provider: "process", Wanted: 1, Actual: scaling.Engines{Starting: 1}}, nil
+	return &supply.View{Provider: "process", Wanted: 1, Actual: scaling.Engines{Starting: 1}}, nil
 }
 
-func (o *oneEngine) List(context.Context) ([]rollout.Engine, error) {
+func (o *oneEngine) List(context.Context) ([]enginestate.Engine, error) {
 	if o.starts {
-		return []rollout.Engine{{ID: "e1", State: rollout.EngineJoining}}, nil
+		return []enginestate.Engine{{ID: "e1", State: enginestate.EngineStarting}}, nil
 	}
-	return []rollout.Engine{{ID: "e1", State: rollout.EngineReady, Models: []string{o.serves}}}, nil
+	return []enginestate.Engine{{ID: "e1", State: enginestate.EngineReady, Models: []string{o.serves}}}, nil
 }
 
 // stand is one activity under test, in a bubble of fake time.
@@ -230,16 +233,18 @@ func onStand(t *testing.T, options string, first func(call string), queue, exec 
 			t: t, buffer: &shelf{}, fleet: oneEngine{serves: "base"}, began: time.Now(),
 			plan: GroupPlan{
 				Ref: rollout.GroupRef{Run: "demo", Seq: 4}, Model: "base",
-				Environment: rollout.Environment{Kind: tictactoe.Kind, Options: json.RawMessage(options)},
-				Timeouts: rollout.Timeouts{
+				Environment: runspec.Environment{Kind: tictactoe.Kind, Options: json.RawMessage(options)},
+				Timeouts: runspec.Timeouts{
 					Completion: rollout.Duration(10 * time.Second), Episode: rollout.Duration(time.Hour),
 					Heartbeat: rollout.Duration(30 * time.Second), Phase: rollout.Duration(20 * time.Second),
 				},
 			},
 		}
 		s.acts = &Activities{
-			Buffer: s.buffer, Fleet: &s.fleet, Policy: paced{queue, exec}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-			Environments: func(e rollout.Environment) (episode.Environment, error) {
+			DescribeGame: func(context.Context, rollout.EpisodeRef, rollout.PolicyVersion) {},
+			Buffer:       s.buffer, Fleet: &s.fleet, Policy: paced{queue, exec}, Now: time.Now,
+			Log: slog.New(slog.DiscardHandler),
+			Environments: func(e runspec.Environment) (episode.Environment, error) {
 				env, err := tictactoe.FromOptions(e.Options)
 				return moody{env, first}, err
 			},

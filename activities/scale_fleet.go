@@ -9,13 +9,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/enginepool"
-	"github.com/millrace/millrace/internal/fleet"
-	"github.com/millrace/millrace/internal/fleetsample"
-	"github.com/millrace/millrace/internal/provider"
+	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/kit/termtext"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/scaling"
-	"github.com/millrace/millrace/internal/termtext"
+	"github.com/millrace/millrace/internal/scaling/fleetsample"
+	"github.com/millrace/millrace/internal/scaling/provider"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 // Scaling is the activities by which the fleet is scaled. They have a task queue of their own, of workers whose
@@ -38,13 +39,13 @@ type Sampler interface {
 
 // ScaledFleet is what scaling needs of the fleet's registry.
 type ScaledFleet interface {
-	Bought(ctx context.Context) (bought []enginepool.Member, all []rollout.Engine, err error)
+	Bought(ctx context.Context) (bought []supply.Member, all []enginestate.Engine, err error)
 	Removed(ctx context.Context) ([]rollout.EngineID, error)
-	AddListed(ctx context.Context, e rollout.Engine, source string) error
+	AddListed(ctx context.Context, e enginestate.Engine, source string) error
 	Drain(ctx context.Context, id rollout.EngineID, now bool) error
 	Dismiss(ctx context.Context, id rollout.EngineID) error
-	SaveScaling(ctx context.Context, v enginepool.View) error
-	Scaling(ctx context.Context) (v enginepool.View, scaled bool, err error)
+	SaveScaling(ctx context.Context, v supply.View) error
+	Scaling(ctx context.Context) (v supply.View, scaled bool, err error)
 }
 
 // ScalingConfig is the configuration's section, as far as a workflow goes by it.
@@ -58,7 +59,7 @@ type ScalingConfig struct {
 // ScalingState is all that is remembered of a fleet that is scaled. It is bounded, and JSON.
 type ScalingState struct {
 	Machine   *scaling.State           `json:"machine,omitempty"` // nil: nothing was decided yet
-	Pool      enginepool.State         `json:"pool"`
+	Pool      supply.State             `json:"pool"`
 	Memory    json.RawMessage          `json:"memory,omitempty"` // of the sampler
 	Sample    scaling.Sample           `json:"sample"`           // the newest
 	Decisions []scaling.Decision       `json:"decisions,omitempty"`
@@ -67,19 +68,19 @@ type ScalingState struct {
 
 // ScaleInput is what one look at the fleet goes by.
 type ScaleInput struct {
-	Configured ScalingConfig       `json:"configured"`
-	Overrides  scaling.Overrides   `json:"overrides,omitempty"`
-	State      ScalingState        `json:"state"`
-	UnderWay   []rollout.EngineID  `json:"under_way,omitempty"`
-	Results    []enginepool.Result `json:"results,omitempty"`
+	Configured ScalingConfig      `json:"configured"`
+	Overrides  scaling.Overrides  `json:"overrides,omitempty"`
+	State      ScalingState       `json:"state"`
+	UnderWay   []rollout.EngineID `json:"under_way,omitempty"`
+	Results    []supply.Result    `json:"results,omitempty"`
 }
 
 // ScaleResult is what a look led to.
 type ScaleResult struct {
-	State    ScalingState         `json:"state"`
-	Commands []enginepool.Command `json:"commands,omitempty"`
-	Decided  []scaling.Decision   `json:"decided,omitempty"`
-	Measured []scaling.Measured   `json:"measured,omitempty"`
+	State    ScalingState       `json:"state"`
+	Commands []supply.Command   `json:"commands,omitempty"`
+	Decided  []scaling.Decision `json:"decided,omitempty"`
+	Measured []scaling.Measured `json:"measured,omitempty"`
 	// Troubled says that the provider's trouble began or ended.
 	Troubled bool             `json:"troubled,omitempty"`
 	LookIn   rollout.Duration `json:"look_in"` // until the next look
@@ -118,8 +119,8 @@ type scalingLook struct {
 	ScaleInput
 	now     time.Time
 	machine *scaling.Machine
-	pool    *enginepool.Pool
-	bought  []enginepool.Member
+	pool    *supply.Pool
+	bought  []supply.Member
 	others  scaling.Engines // that nobody has bought
 	result  ScaleResult
 }
@@ -137,7 +138,7 @@ func (l *scalingLook) begin(ctx context.Context) (err error) {
 	}
 	settings := l.Overrides.Over(l.Configured.Config)
 	if l.machine, err = scaling.Restore(*l.State.Machine); err == nil {
-		l.pool, err = enginepool.Restore(l.State.Pool)
+		l.pool, err = supply.Restore(l.State.Pool)
 	}
 	if err == nil && l.machine.Config != settings {
 		l.take(l.machine.Handle(scaling.Set{At: l.now, Config: settings}))
@@ -162,7 +163,7 @@ func (l *scalingLook) beginAgain(ctx context.Context) error {
 	if l.machine, err = scaling.New(settings); err != nil {
 		return rollout.Fail(rollout.Permanent, rollout.CodeInternal, err)
 	}
-	l.pool = enginepool.New()
+	l.pool = supply.New()
 	if !scaled {
 		return nil
 	}
@@ -201,7 +202,7 @@ func (l *scalingLook) decide(ctx context.Context) error {
 func (l *scalingLook) engines() scaling.Engines {
 	n := l.pool.Count()
 	n.Starting += l.others.Starting
-	n.Serving += l.others.Serving
+	n.Ready += l.others.Ready
 	n.Draining += l.others.Draining
 	return n
 }
@@ -238,7 +239,7 @@ func (l *scalingLook) plan(ctx context.Context) error {
 	l.result.LookIn = rollout.Duration(due)
 	if l.Provider != nil {
 		trouble := l.pool.Trouble
-		seen := enginepool.Seen{At: l.now, Wanted: max(0, l.machine.Wanted-l.others.Alive()), Members: l.bought,
+		seen := supply.Seen{At: l.now, Wanted: max(0, l.machine.Wanted-l.others.Alive()), Members: l.bought,
 			UnderWay: l.UnderWay, Results: l.Results}
 		var err error
 		if seen.Removed, err = l.Fleet.Removed(ctx); err != nil {
@@ -271,13 +272,13 @@ func faultText(err error) string {
 }
 
 // view is what is told of the fleet.
-func (l *scalingLook) view() enginepool.View {
+func (l *scalingLook) view() supply.View {
 	m, s := l.machine, l.State
 	actual := l.engines()
 	if l.Provider == nil {
 		actual = s.Sample.Engines
 	}
-	return enginepool.View{
+	return supply.View{
 		At: m.At, Provider: l.Configured.Provider, Settings: m.Config, Set: l.Overrides.Names(), Wanted: m.Wanted,
 		Actual: actual, Why: m.Why, Next: m.Next, Cost: m.Cost, Engines: l.pool.Told(), Sample: s.Sample,
 		Decisions: s.Decisions, Measured: s.Measured, Trouble: l.pool.Trouble, TroubleSince: l.pool.TroubleSince,
@@ -287,10 +288,10 @@ func (l *scalingLook) view() enginepool.View {
 
 // PerformScaling does one thing about one engine. What the provider or the fleet refuses is a result: it is for the
 // pool to say when that is tried again.
-func (a *Scaling) PerformScaling(ctx context.Context, c enginepool.Command) (enginepool.Result, error) {
+func (a *Scaling) PerformScaling(ctx context.Context, c supply.Command) (supply.Result, error) {
 	beat := startHeartbeat(ctx, time.Second)
 	defer beat.stop()
-	result := enginepool.Result{Do: c.Do, ID: c.ID}
+	result := supply.Result{Do: c.Do, ID: c.ID}
 	err := a.perform(ctx, c)
 	if ctx.Err() != nil {
 		return result, ctx.Err() // this worker ends; another one does it
@@ -302,21 +303,22 @@ func (a *Scaling) PerformScaling(ctx context.Context, c enginepool.Command) (eng
 	return result, nil
 }
 
-func (a *Scaling) perform(ctx context.Context, c enginepool.Command) error {
+func (a *Scaling) perform(ctx context.Context, c supply.Command) error {
 	switch c.Do {
-	case enginepool.DoStart:
+	case supply.DoStart:
 		return a.Provider.Start(ctx, c.ID)
-	case enginepool.DoStop:
+	case supply.DoStop:
 		return a.Provider.Stop(ctx, c.ID)
-	case enginepool.DoJoin:
-		return a.Fleet.AddListed(ctx, rollout.Engine{ID: c.ID, URL: c.URL, MaxInFlight: c.MaxInFlight}, fleet.SourceScaling)
-	case enginepool.DoDrain:
+	case supply.DoJoin:
+		return a.Fleet.AddListed(ctx, enginestate.Engine{ID: c.ID, URL: c.URL, MaxInFlight: c.MaxInFlight},
+			fleet.SourceScaling)
+	case supply.DoDrain:
 		err := a.Fleet.Drain(ctx, c.ID, c.Recall)
 		if rollout.Refused(err, rollout.NoSuchEngine) {
 			return nil
 		}
 		return err
-	case enginepool.DoLeave:
+	case supply.DoLeave:
 		return a.Fleet.Dismiss(ctx, c.ID)
 	}
 	return fmt.Errorf("an action of newer code: %s", c.Do)

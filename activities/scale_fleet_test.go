@@ -8,32 +8,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/enginepool"
-	"github.com/millrace/millrace/internal/provider"
-	"github.com/millrace/millrace/internal/provider/memory"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/scaling/provider"
+	"github.com/millrace/millrace/internal/scaling/provider/memory"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 // toldFleet is a fleet without engines that keeps what is told of it.
 type toldFleet struct {
 	ScaledFleet
-	view   enginepool.View
+	view   supply.View
 	scaled bool
 }
 
-func (*toldFleet) Bought(context.Context) ([]enginepool.Member, []rollout.Engine, error) {
+func (*toldFleet) Bought(context.Context) ([]supply.Member, []enginestate.Engine, error) {
 	return nil, nil, nil
 }
 
 func (*toldFleet) Removed(context.Context) ([]rollout.EngineID, error) { return nil, nil }
 
-func (f *toldFleet) SaveScaling(_ context.Context, v enginepool.View) error {
+func (f *toldFleet) SaveScaling(_ context.Context, v supply.View) error {
 	f.view, f.scaled = v, true
 	return nil
 }
 
-func (f *toldFleet) Scaling(context.Context) (enginepool.View, bool, error) {
+func (f *toldFleet) Scaling(context.Context) (supply.View, bool, error) {
 	return f.view, f.scaled, nil
 }
 
@@ -50,7 +51,7 @@ func TestScalingGoesOnWhereItsWorkflowWasLost(t *testing.T) {
 	configured := scaling.Config{Policy: scaling.Fixed, Engines: 2, Max: 6, Price: 36}
 	was := configured
 	was.Engines = 5
-	last := enginepool.View{
+	last := supply.View{
 		Settings: was, Set: []string{"engines"}, Wanted: 5, Cost: 12.5, Started: 9,
 		Decisions: []scaling.Decision{{No: 3, From: 2, To: 5}},
 	}
@@ -61,15 +62,15 @@ func TestScalingGoesOnWhereItsWorkflowWasLost(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		configured scaling.Config
-		change     func(last *enginepool.View)
+		change     func(last *supply.View)
 		wanted     int
 		decided    int // by the first look
 		overrides  int
 	}{
-		{"an operator had set 5 engines", configured, func(*enginepool.View) {}, 5, 0, 1},
-		{"nobody had set anything", was, func(v *enginepool.View) { v.Set = nil }, 5, 0, 0},
-		{"the configuration is another one by now", byQueue, func(*enginepool.View) {}, 5, 0, 0},
-		{"and wants fewer", configured, func(v *enginepool.View) { v.Settings.Max = 7 }, 2, 1, 0},
+		{"an operator had set 5 engines", configured, func(*supply.View) {}, 5, 0, 1},
+		{"nobody had set anything", was, func(v *supply.View) { v.Set = nil }, 5, 0, 0},
+		{"the configuration is another one by now", byQueue, func(*supply.View) {}, 5, 0, 0},
+		{"and wants fewer", configured, func(v *supply.View) { v.Settings.Max = 7 }, 2, 1, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +110,7 @@ func TestTroubleIsToldInTheProvidersWords(t *testing.T) {
 	t.Parallel()
 	a := &Scaling{Provider: slowProvider{}, Sampler: oneRunSampled{}, Fleet: &toldFleet{}, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler)}
-	started, err := a.PerformScaling(t.Context(), enginepool.Command{Do: enginepool.DoStart, ID: "scaled-1"})
+	started, err := a.PerformScaling(t.Context(), supply.Command{Do: supply.DoStart, ID: "scaled-1"})
 	if want := "start engine scaled-1: killed after 2m0s: context deadline exceeded"; err != nil || started.Fault != want {
 		t.Errorf("a start: %q, %v; want %q", started.Fault, err, want)
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/millrace/millrace/internal/enginepool"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 	"github.com/millrace/millrace/internal/scaling"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 // ScalingNews is what is told of scaling, each fact once: by their keys a second telling is known.
@@ -27,13 +27,13 @@ type ScalingNews struct {
 func (a *Activities) TellScaling(ctx context.Context, news ScalingNews) error {
 	var facts []telemetry.Event
 	for _, d := range news.Decided {
-		facts = append(facts, enginepool.DecisionEvent(d))
+		facts = append(facts, supply.DecisionEvent(d))
 	}
 	for _, m := range news.Measured {
-		facts = append(facts, enginepool.MeasuredEvent(m, news.Cost))
+		facts = append(facts, supply.MeasuredEvent(m, news.Cost))
 	}
 	if news.Troubled {
-		facts = append(facts, enginepool.TroubleEvent(news.At, news.Provider, news.Trouble))
+		facts = append(facts, supply.TroubleEvent(news.At, news.Provider, news.Trouble))
 	}
 	for _, fact := range facts {
 		if err := a.Tell.Tell(ctx, fact); err != nil {

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/episode"
+	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/rollout"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // A game whose model no engine serves gives its slot back soon and rests longer each time, however often; it says

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // A game whose request has waited for unservedAfter for a model that no engine serves gives its slot back. What engines
@@ -75,7 +76,7 @@ func (a *Activities) serves(ctx context.Context, model string) (bool, error) {
 			s.awaitedAt = now
 		}
 		for _, e := range engines {
-			if e.State == rollout.EngineLost {
+			if e.State == enginestate.EngineLost {
 				continue
 			}
 			for _, names := range [][]string{e.Models, e.Adapters} {

@@ -15,18 +15,21 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/diplomacyenv"
+	"github.com/millrace/millrace/internal/game/diplomacyenv"
+	"github.com/millrace/millrace/internal/game/tictactoe"
+	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/sim"
-	runspec "github.com/millrace/millrace/internal/spec"
-	"github.com/millrace/millrace/internal/tictactoe"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	speckeys "github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/simulate/setup"
+	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
 var update = flag.Bool("update", false, "write the files under schema and testdata instead of comparing them")
 
 // environments are the real ones.
-func environments() config.Environments {
-	return config.Environments{
+func environments() speckeys.Environments {
+	return speckeys.Environments{
 		tictactoe.Kind: func(o json.RawMessage) error { _, err := tictactoe.FromOptions(o); return err },
 		"diplomacy":    func(o json.RawMessage) error { _, err := diplomacyenv.FromOptions(o); return err },
 	}
@@ -38,17 +41,17 @@ func TestReferenceSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := config.ReadSpec("diplomacy-qwen7b.yaml", data, environments())
+	got, err := speckeys.Read("diplomacy-qwen7b.yaml", data, environments())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := runspec.Default()
+	want := speckeys.Default()
 	want.Name, want.Model, want.Steps = "diplomacy-qwen7b", "Qwen/Qwen2.5-7B-Instruct", 12
-	want.Environment = rollout.Environment{Kind: "diplomacy",
+	want.Environment = runspec.Environment{Kind: "diplomacy",
 		Options: json.RawMessage(`{"horizon_years":3,"train":"all","warmup_phases":{"max":6,"min":0}}`)}
 	want.Group.MinSamples = 6
 	want.Sampling.Temperature, want.Sampling.MaxTokens = 0.8, 120
-	want.Adapters = rollout.AdapterSpec{Rank: 32, PathPrefix: "/tmp/adapters"}
+	want.Adapters = runspec.AdapterSpec{Rank: 32, PathPrefix: "/tmp/adapters"}
 	want.Timeouts.Completion, want.Timeouts.Episode = rollout.Duration(time.Minute), rollout.Duration(15*time.Minute)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -69,7 +72,7 @@ func TestExamplesAreValid(t *testing.T) {
 		if strings.Contains(filepath.Base(file), "service") {
 			_, err = config.ReadService(file, data, func(string) string { return "" })
 		} else {
-			_, err = config.ReadSpec(file, data, environments())
+			_, err = speckeys.Read(file, data, environments())
 		}
 		if err != nil {
 			t.Errorf("%v", err)
@@ -96,11 +99,11 @@ func TestBadFiles(t *testing.T) {
 			case strings.HasPrefix(name, "service"):
 				_, err = config.ReadService(name, data, func(string) string { return "" })
 			case strings.HasPrefix(name, "setup"):
-				_, _, err = config.ReadSetup(name, data, nil, environments(), nil)
+				_, _, err = setup.Read(name, data, nil)
 			default:
-				_, err = config.ReadSpec(name, data, environments())
+				_, err = speckeys.Read(name, data, environments())
 			}
-			var faults config.Faults
+			var faults settings.Faults
 			if !errors.As(err, &faults) {
 				t.Fatalf("got %v, want faults", err)
 			}
@@ -129,7 +132,7 @@ func compare(t *testing.T, file string, got []byte) {
 
 func TestSchemasAreCommitted(t *testing.T) {
 	t.Parallel()
-	compare(t, "schema/run.schema.json", runspec.Schema())
+	compare(t, "schema/run.schema.json", speckeys.Schema())
 	compare(t, "schema/service.schema.json", config.ServiceSchema())
 	compare(t, "schema/setup.schema.json", sim.Schema())
 }
@@ -139,14 +142,14 @@ const minimal = "name: a\nmodel: m\nsteps: 3\nenvironment: {kind: tictactoe}\n"
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	got, err := config.ReadSpec("a", []byte(minimal), environments())
+	got, err := speckeys.Read("a", []byte(minimal), environments())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.Group.MinSamples != got.Group.Samples || got.Buffer.Depth != 2 || got.Environment.Options != nil {
 		t.Errorf("got %+v", got)
 	}
-	got, err = config.ReadSpec("a", []byte(minimal+"group: {samples: 3}"), environments())
+	got, err = speckeys.Read("a", []byte(minimal+"group: {samples: 3}"), environments())
 	if err != nil || got.Group.MinSamples != 3 {
 		t.Errorf("min_samples does not follow samples: %+v, %v", got.Group, err)
 	}
@@ -155,11 +158,11 @@ func TestDefaults(t *testing.T) {
 // TestJSONIsRead: what the service writes, it reads, to the same value.
 func TestJSONIsRead(t *testing.T) {
 	t.Parallel()
-	spec, err := config.ReadSpec("a", []byte(minimal+"seed: 7\nenvironment_note: x"), environments())
+	spec, err := speckeys.Read("a", []byte(minimal+"seed: 7\nenvironment_note: x"), environments())
 	if err == nil {
 		t.Fatalf("an unknown key was taken: %+v", spec)
 	}
-	spec, err = config.ReadSpec("a", []byte(strings.Replace(minimal, "tictactoe", "tictactoe, opening_moves: 2",
+	spec, err = speckeys.Read("a", []byte(strings.Replace(minimal, "tictactoe", "tictactoe, opening_moves: 2",
 		1)+"seed: 9007199254740993"), environments())
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +172,7 @@ func TestJSONIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := config.ReadSpec("body", text, environments())
+		again, err := speckeys.Read("body", text, environments())
 		if err != nil || !reflect.DeepEqual(spec, again) {
 			t.Errorf("%v\ngot  %+v\nwant %+v", err, again, spec)
 		}
@@ -184,11 +187,11 @@ func TestFilesAndChangesAreJudgedAlike(t *testing.T) {
 		`"group":{"samples":4,"min_samples":5,"grace":5}`, `"group":{"grase":"5s","zero_variance":3}`, `"steps":1000001`,
 		`"steps":2.5,"buffer":{"depth":2000000}`, `"buffer":7`, `"group":{"samples":-99999999999999999999}`,
 	} {
-		var c runspec.Change
+		var c speckeys.Change
 		if err := json.Unmarshal([]byte("{"+section+"}"), &c); err != nil {
 			t.Fatal(err)
 		}
-		before, err := config.ReadSpec("f", []byte(minimal), environments())
+		before, err := speckeys.Read("f", []byte(minimal), environments())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +200,7 @@ func TestFilesAndChangesAreJudgedAlike(t *testing.T) {
 		if !strings.Contains(section, "steps") {
 			file += `,"steps":3`
 		}
-		_, errFile := config.ReadSpec("f", []byte(file+"}"), environments())
+		_, errFile := speckeys.Read("f", []byte(file+"}"), environments())
 		if got, want := faultTexts(err), faultTexts(errFile); len(got) == 0 || !slices.Equal(got, want) {
 			t.Errorf("%s\nas a change: %q\nin a file:   %q", section, got, want)
 		}
@@ -211,7 +214,7 @@ func faultTexts(err error) []string {
 	if errors.As(err, &many) {
 		for _, fault := range many.Unwrap() {
 			text := fault.Error()
-			if placed, ok := fault.(*config.Fault); ok {
+			if placed, ok := fault.(*settings.Fault); ok {
 				text = placed.Path + ": " + placed.Text
 			}
 			texts = append(texts, text)
@@ -239,8 +242,8 @@ func TestUnreadableFiles(t *testing.T) {
 		"not a number":  minimal + "sampling: {temperature: .nan}",
 		"infinite":      minimal + "sampling: {top_p: .inf}",
 	} {
-		_, err := config.ReadSpec(name, []byte(data), environments())
-		var faults config.Faults
+		_, err := speckeys.Read(name, []byte(data), environments())
+		var faults settings.Faults
 		if !errors.As(err, &faults) || len(faults) == 0 {
 			t.Errorf("%s: got %v, want faults", name, err)
 		}
@@ -257,11 +260,11 @@ func TestFilesFromElsewhere(t *testing.T) {
 		"document markers":      "---\n" + minimal + "...\n",
 		"a document, commented": "# first\n---\n" + minimal + "---\n# nothing more\n",
 	} {
-		if spec, err := config.ReadSpec(name, []byte(data), environments()); err != nil || spec.Name != "a" {
+		if spec, err := speckeys.Read(name, []byte(data), environments()); err != nil || spec.Name != "a" {
 			t.Errorf("%s: %+v, %v", name, spec.Name, err)
 		}
 	}
-	_, err := config.ReadSpec("a", []byte("\xff\xfen\x00a\x00m\x00e\x00"), environments())
+	_, err := speckeys.Read("a", []byte("\xff\xfen\x00a\x00m\x00e\x00"), environments())
 	if err == nil || !strings.Contains(err.Error(), "UTF-8") {
 		t.Errorf("UTF-16: %v", err)
 	}
@@ -274,7 +277,7 @@ func TestSizes(t *testing.T) {
 		"0": 0, "1000": 1000, "2GiB": 2 << 30, "1.5 MiB": 3 << 19, `"512KiB"`: 512 << 10, "1TiB": 1 << 40,
 		"2GB": -1, "2G": -1, "GiB": -1, "-1GiB": -1, "NaNGiB": -1, "1e30GiB": -1, `"5"`: -1, "2.5": -1, "-1": -1,
 	} {
-		spec, err := config.ReadSpec("a", []byte(minimal+"buffer: {max_bytes: "+text+"}"), environments())
+		spec, err := speckeys.Read("a", []byte(minimal+"buffer: {max_bytes: "+text+"}"), environments())
 		if (err != nil) != (want < 0) || err == nil && spec.Buffer.MaxBytes != want {
 			t.Errorf("%s: %d, %v", text, spec.Buffer.MaxBytes, err)
 		}
@@ -291,7 +294,7 @@ func TestMissingKeysHavePlaces(t *testing.T) {
 		"name: a\nmodel: m\nsteps: 1\nenvironment: {kind: tictactoe}\n<<: {a: 1}\n": "a:5:1: merge keys",
 		minimal + "policies:\n- path: /a\n":                                         "a:6:", // in the list's item
 	} {
-		_, err := config.ReadSpec("a", []byte(data), environments())
+		_, err := speckeys.Read("a", []byte(data), environments())
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", data, err, want)
 		}
@@ -311,9 +314,9 @@ func FuzzReadSpec(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		spec, err := config.ReadSpec("f", data, environments())
+		spec, err := speckeys.Read("f", data, environments())
 		if err != nil {
-			var faults config.Faults
+			var faults settings.Faults
 			if !errors.As(err, &faults) || len(faults) == 0 || spec.Name != "" {
 				t.Errorf("%T %v, with spec %+v", err, err, spec)
 			}
@@ -323,7 +326,7 @@ func FuzzReadSpec(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := config.ReadSpec("f", text, environments()); err != nil || runspec.Hash(again) != runspec.Hash(spec) {
+		if again, err := speckeys.Read("f", text, environments()); err != nil || speckeys.Hash(again) != speckeys.Hash(spec) {
 			t.Errorf("a spec that was read is refused when written, or is another one: %v", err)
 		}
 	})
@@ -347,9 +350,8 @@ func TestServiceEnvironment(t *testing.T) {
 		len(got.Tokens) != 2 {
 		t.Errorf("got %+v", got)
 	}
-	api := got.API("v1")
-	if !slices.Equal(api.Tokens, []string{"correct-horse-battery", "staple-of-a-second-one"}) || api.Validate() != nil {
-		t.Errorf("api: %+v, %v", api, api.Validate())
+	if want := []config.Secret{"correct-horse-battery", "staple-of-a-second-one"}; !slices.Equal(got.Tokens, want) {
+		t.Errorf("tokens: %q", got.Tokens)
 	}
 	shown := fmt.Sprintf("%+v %#v", got.Redacted(), got.Redacted())
 	text, err := json.Marshal(got.Redacted())

@@ -1,8 +1,7 @@
-// Package config reads the files that people write for Millrace, in YAML: run specs, the configuration of the service,
-// its tokens. All faults of a file are reported together, each with its line and what to write instead.
+// Package config is the configuration of the service's processes, and the file of its tokens, as people write them in
+// YAML: the sections, their defaults, the environment variables over them, and the rules that concern several. Package
+// settings reads the files; what belongs to a part of the service, such as a provider's section, that part declares.
+// Only wiring imports this package.
 //
-// What keys there are, and what is wrong with a value, others know: package spec for a run, the tables of this package
-// for the service, which package settings reads. Here faults get their places. Only wiring imports this package.
-//
-// Start reading at ReadSpec and ReadService, then yaml_reader.go and yaml_to_plain_values.go.
+// Start reading at Service and ReadService.
 package config

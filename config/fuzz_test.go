@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/simulate/setup"
 )
 
 // FuzzReadService: a service configuration is read, or refused with faults that a person can read; so are the
@@ -37,7 +39,7 @@ func FuzzReadService(f *testing.F) {
 		if err == nil {
 			return
 		}
-		var faults config.Faults
+		var faults settings.Faults
 		if !errors.As(err, &faults) || len(faults) == 0 || err.Error() == "" {
 			t.Errorf("%T %v, with %+v", err, err, service)
 		}
@@ -66,21 +68,21 @@ func FuzzReadSetup(f *testing.F) {
 		if strings.Contains(assignment, "profile") || bytes.Contains(data, []byte("profile")) {
 			return // it may name any file
 		}
-		setup, _, err := config.ReadSetup("f", data, []string{assignment}, environments(), nil)
+		read, _, err := setup.Read("f", data, []string{assignment})
 		if err != nil {
-			var faults config.Faults
+			var faults settings.Faults
 			if !errors.As(err, &faults) || len(faults) == 0 || err.Error() == "" {
-				t.Errorf("%T %v, with %+v", err, err, setup)
+				t.Errorf("%T %v, with %+v", err, err, read)
 			}
 			return
 		}
-		text, err := json.Marshal(setup)
+		text, err := json.Marshal(read)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, assumed, err := config.ReadSetup("f", text, nil, environments(), nil)
-		if err != nil || len(assumed) > 0 || !reflect.DeepEqual(again.Fleet, setup.Fleet) ||
-			!reflect.DeepEqual(again.Workload, setup.Workload) || again.Trainer != setup.Trainer {
+		again, assumed, err := setup.Read("f", text, nil)
+		if err != nil || len(assumed) > 0 || !reflect.DeepEqual(again.Fleet, read.Fleet) ||
+			!reflect.DeepEqual(again.Workload, read.Workload) || again.Trainer != read.Trainer {
 			t.Errorf("%s\nread again as %+v, assumed %v, %v", text, again, assumed, err)
 		}
 	})

@@ -8,16 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/diplomacyenv"
-	"github.com/millrace/millrace/internal/settings"
-	"github.com/millrace/millrace/internal/tictactoe"
+	"github.com/millrace/millrace/internal/game/diplomacyenv"
+	"github.com/millrace/millrace/internal/game/tictactoe"
+	"github.com/millrace/millrace/internal/kit/settings"
 )
 
 // TestEveryServiceKeyHasItsRow: a new field of the configuration is documented in the table, or this fails.
 func TestEveryServiceKeyHasItsRow(t *testing.T) {
 	t.Parallel()
 	serviceTable.Holds(t.Errorf, reflect.TypeFor[Service]())
-	tokensTable.Holds(t.Errorf, reflect.TypeFor[tokensFile]())
 }
 
 // TestReferenceHasEveryOption: the options of environments stand in the same page, by hand, with their defaults.

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/provider"
-	"github.com/millrace/millrace/internal/provider/exec"
-	"github.com/millrace/millrace/internal/provider/kubernetes"
-	"github.com/millrace/millrace/internal/provider/process"
+	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
-	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/scaling/provider"
+	"github.com/millrace/millrace/internal/scaling/provider/exec"
+	"github.com/millrace/millrace/internal/scaling/provider/kubernetes"
+	"github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // Scaling is how the service scales its fleet. Without it the fleet is what operators and lists make it.
@@ -106,38 +106,34 @@ func below(section string, table settings.Table) []settings.Key {
 }
 
 // checkScaling is the rules that concern several keys of the section.
-func (r *reader) checkScaling(s *Scaling) {
+func checkScaling(d *settings.Document, s *Scaling) {
 	if s == nil {
 		return
 	}
 	for _, f := range s.Config.Faults() {
-		if at := "scaling." + f.Path; !r.hasFault(at) {
-			r.faultAt(at, "%s", f.Text)
-		}
+		d.FaultOnce("scaling."+f.Path, "%s", f.Text)
 	}
 	if !provider.IsDeploymentName(s.Deployment) && s.Deployment != "" {
-		r.faultAt("scaling.deployment", "%q: use up to 63 of letters, digits, '.', '_' and '-', starting and ending with a "+
+		d.Fault("scaling.deployment", "%q: use up to 63 of letters, digits, '.', '_' and '-', starting and ending with a "+
 			"letter or digit", s.Deployment)
 	}
-	r.checkSection(ProviderKubernetes, s.Provider, s.Kubernetes != nil, func() error { return s.Kubernetes.Validate() })
-	r.checkSection(ProviderExec, s.Provider, s.Exec != nil, func() error { return s.Exec.Validate() })
-	r.checkSection(ProviderProcess, s.Provider, s.Process != nil, func() error { return s.Process.Validate() })
+	checkSection(d, ProviderKubernetes, s.Provider, s.Kubernetes != nil, func() error { return s.Kubernetes.Validate() })
+	checkSection(d, ProviderExec, s.Provider, s.Exec != nil, func() error { return s.Exec.Validate() })
+	checkSection(d, ProviderProcess, s.Provider, s.Process != nil, func() error { return s.Process.Validate() })
 }
 
 // checkSection reports the faults of a provider's section: "key: text" each. A section that the provider in use needs
 // must be there.
-func (r *reader) checkSection(of, used ScalingProvider, given bool, validate func() error) {
+func checkSection(d *settings.Document, of, used ScalingProvider, given bool, validate func() error) {
 	at := "scaling." + string(of)
 	switch {
 	case !given && of == used:
-		r.faultAt("scaling.provider", "%s needs a section %s", of, at)
+		d.Fault("scaling.provider", "%s needs a section %s", of, at)
 	case given:
-		for _, err := range each(validate()) {
+		for _, err := range settings.Each(validate()) {
 			key, text, _ := strings.Cut(err.Error(), ": ")
 			key, _, _ = strings.Cut(key, ",")
-			if path := settings.Join(at, key); !r.hasFault(path) {
-				r.faultAt(path, "%s", cmp.Or(text, key))
-			}
+			d.FaultOnce(settings.Join(at, key), "%s", cmp.Or(text, key))
 		}
 	}
 }

@@ -10,41 +10,40 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/api"
-	"github.com/millrace/millrace/internal/enginediscovery"
-	"github.com/millrace/millrace/internal/engineurl"
-	"github.com/millrace/millrace/internal/redisserver"
+	engineaddress "github.com/millrace/millrace/internal/engine/address"
+	"github.com/millrace/millrace/internal/engine/address/discovery"
+	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/store/redisserver"
 )
 
 // Service is the configuration of the processes: server, worker, and dev, which is both. Secrets are not in
 // the file: they come from the environment.
 type Service struct {
-	Listen        string           `json:"listen"`
-	LogLevel      string           `json:"log_level"`
-	PageURL       string           `json:"page_url"`
-	TLS           TLS              `json:"tls"`
-	Auth          Auth             `json:"auth"`
-	Redis         Redis            `json:"redis"`
-	Temporal      Temporal         `json:"temporal"`
-	Axiom         Axiom            `json:"axiom"`
-	OTel          OTel             `json:"otel"`
-	Spool         Spool            `json:"spool"`
-	Limits        APILimits        `json:"limits"`
-	RetainSteps   int              `json:"retain_steps"`
-	Retention     rollout.Duration `json:"retention"`
-	RetentionRuns int              `json:"retention_runs"`
-	Worker        Worker           `json:"worker"`
-	Engines       []Engine         `json:"engines"`
-	EnginesFrom   string           `json:"engines_from"`
-	EngineURLs    engineurl.Config `json:"engine_urls"`
-	Scaling       *Scaling         `json:"scaling"` // nil: the fleet is not scaled
+	Listen        string               `json:"listen"`
+	LogLevel      string               `json:"log_level"`
+	PageURL       string               `json:"page_url"`
+	TLS           TLS                  `json:"tls"`
+	Auth          Auth                 `json:"auth"`
+	Redis         Redis                `json:"redis"`
+	Temporal      Temporal             `json:"temporal"`
+	Axiom         Axiom                `json:"axiom"`
+	OTel          OTel                 `json:"otel"`
+	Spool         Spool                `json:"spool"`
+	Limits        APILimits            `json:"limits"`
+	RetainSteps   int                  `json:"retain_steps"`
+	Retention     rollout.Duration     `json:"retention"`
+	RetentionRuns int                  `json:"retention_runs"`
+	Worker        Worker               `json:"worker"`
+	Engines       []Engine             `json:"engines"`
+	EnginesFrom   string               `json:"engines_from"`
+	EngineURLs    engineaddress.Config `json:"engine_urls"`
+	Scaling       *Scaling             `json:"scaling"` // nil: the fleet is not scaled
 
 	Process      string   `json:"-"` // which of the service's processes reads this
 	Source       *Source  `json:"-"` // where it was read; nil: it is not read again
 	Tokens       []Secret `json:"-"` // MILLRACE_TOKENS, separated by commas
-	EngineAPIKey Secret   `json:"-"` // MILLRACE_ENGINE_API_KEY; engineurl.ConnectionSettings says who gets it
+	EngineAPIKey Secret   `json:"-"` // MILLRACE_ENGINE_API_KEY; engineaddress.ConnectionSettings says who gets it
 }
 
 // TLS is the certificate of the HTTP API, read again when its files change. Without one the API speaks plain HTTP.
@@ -161,22 +160,12 @@ type APILimits struct {
 
 // Worker bounds one worker process.
 type Worker struct {
-	Games         int       `json:"games"`
-	DispatchQueue int       `json:"dispatch_queue"`
-	Preflight     Preflight `json:"preflight"`
-	Listen        string    `json:"listen"`
-	DispatchLog   string    `json:"dispatch_log"`
+	Games         int    `json:"games"`
+	DispatchQueue int    `json:"dispatch_queue"`
+	Preflight     string `json:"preflight"` // a replaycheck.Rule
+	Listen        string `json:"listen"`
+	DispatchLog   string `json:"dispatch_log"`
 }
-
-// Preflight is what a worker does that cannot go on with what another version has begun; refuse when it is empty.
-type Preflight string
-
-// What a preflight may do: end the worker with an error, log one and go on, or not look.
-const (
-	PreflightRefuse Preflight = "refuse"
-	PreflightWarn   Preflight = "warn"
-	PreflightOff    Preflight = "off"
-)
 
 // Engine is an engine that is in the fleet from the start; others join over the API.
 type Engine struct {
@@ -216,21 +205,16 @@ func DefaultService() Service {
 		Spool:       Spool{MaxBytes: 256 << 20},
 		Limits:      defaultLimits(),
 		RetainSteps: 2, RetentionRuns: 10_000,
-		Worker: Worker{DispatchQueue: 16384, Preflight: PreflightRefuse, Listen: "127.0.0.1:8701"},
+		Worker: Worker{DispatchQueue: 16384, Preflight: "refuse", Listen: "127.0.0.1:8701"},
 	}
 }
 
-// defaultEngines is how many engines a fleet may have where nothing else is said.
-const defaultEngines = 256
-
+// defaultLimits is what nobody notices who uses the service as it is meant to be used.
 func defaultLimits() APILimits {
-	l := api.DefaultLimits()
 	return APILimits{
-		MaxBodyBytes: api.DefaultMaxBodyBytes, ClaimWait: rollout.Duration(api.DefaultMaxWait),
-		Runs: l.Runs, GamesPerRun: l.GamesPerRun, Engines: defaultEngines, Requests: l.Requests,
-		WaitingClaims: l.WaitingClaims,
-		Streams:       l.Streams, Connections: l.Connections, ConnectionsPerAddress: l.ConnectionsPerAddress,
-		StepMetricsBytes: l.StepMetricsBytes,
+		MaxBodyBytes: 1 << 20, ClaimWait: rollout.Duration(time.Minute),
+		Runs: 50, GamesPerRun: 8192, Engines: 256, Requests: 256, WaitingClaims: 4096, Streams: 256,
+		Connections: 8192, ConnectionsPerAddress: 128, StepMetricsBytes: 32 << 10,
 	}
 }
 
@@ -333,7 +317,7 @@ var serviceTable = settings.Table{
 		{Path: "worker.dispatch_queue", Min: limit(1), Max: limit(1_000_000),
 			Doc: "requests that may wait for an engine"},
 		{Path: "worker.preflight",
-			OneOf: []string{string(PreflightRefuse), string(PreflightWarn), string(PreflightOff)},
+			OneOf: []string{"refuse", "warn", "off"},
 			Doc: "what a worker does that cannot go on with what another version has begun (docs/upgrades.md): end " +
 				"with an error, log one and go on, or not look"},
 		{Path: "worker.listen", Example: "127.0.0.1:8701",
@@ -341,7 +325,7 @@ var serviceTable = settings.Table{
 				"where the default is taken, by another worker of this machine, a worker goes on without"},
 		{Path: "worker.dispatch_log", Example: "dispatch.log",
 			Doc: "a file for every event that the worker's dispatcher is given and what it decides, up to 1 GiB, which " +
-				"millrace bench replay-dispatch replays; none, if not given"},
+				"millrace-lab replay-dispatch replays; none, if not given"},
 		{Path: "engines", Live: true, Doc: "engines that are in the fleet from the start; others join over the API"},
 		{Path: "engines.id", Doc: "the engine's name; made from its address, if not given"},
 		{Path: "engines.url", Required: true, Example: "http://10.0.0.7:8000",
@@ -381,20 +365,21 @@ var serviceTable = settings.Table{
 }
 
 // ReadService reads the service's configuration from YAML, nil meaning that there is no file, and lets
-// environment variables take the place of what it says. Flags come last and are the caller's. Its error is Faults.
+// environment variables take the place of what it says. Flags come last and are the caller's. Its error is
+// settings.Faults.
 func ReadService(name string, data []byte, getenv func(string) string) (Service, error) {
 	service := DefaultService()
-	r := &reader{file: name, table: serviceTable}
-	if data != nil {
-		r.read(data, &service)
-		if r.unread() {
-			return Service{}, r.faults.err()
-		}
+	if data == nil {
+		data = []byte("{}")
+	}
+	d := serviceTable.Open(name, data, &service)
+	if !d.Readable() {
+		return Service{}, d.Err()
 	}
 	service.environment(getenv)
-	r.check(&service)
-	r.checkService(&service)
-	if err := r.faults.err(); err != nil {
+	d.Check(&service)
+	checkService(d, &service)
+	if err := d.Err(); err != nil {
 		return Service{}, err
 	}
 	return service, nil
@@ -436,10 +421,10 @@ func (s *Service) environment(getenv func(string) string) {
 
 // checkService is the rules for addresses. Whether the API may listen where it should is api.Config's to say: a
 // worker does not listen.
-func (r *reader) checkService(s *Service) {
+func checkService(d *settings.Document, s *Service) {
 	check := func(path, text, want string, ok bool) {
-		if text != "" && !ok && !r.hasFault(path) {
-			r.faultAt(path, "%q is not %s", text, want)
+		if text != "" && !ok {
+			d.FaultOnce(path, "%q is not %s", text, want)
 		}
 	}
 	check("listen", s.Listen, "host:port, such as 127.0.0.1:8700", hostPort(s.Listen))
@@ -448,42 +433,38 @@ func (r *reader) checkService(s *Service) {
 		"every interface",
 		hostPort(s.Worker.Listen) && host != "")
 	check("temporal.address", s.Temporal.Address, "host:port, such as 127.0.0.1:7233", hostPort(s.Temporal.Address))
-	if s.Redis.URL != "" && !r.hasFault("redis.url") {
-		if _, err := redisserver.Parse(s.Redis.URL); err != nil { // it may hold a password, and is not shown
-			r.faultAt("redis.url", "%v", err)
-		}
+	if _, err := redisserver.Parse(s.Redis.URL); err != nil && s.Redis.URL != "" {
+		d.FaultOnce("redis.url", "%v", err) // it may hold a password, and is not shown
 	}
 	if s.Redis.WaitReplicas < 0 {
-		r.faultAt("redis.wait_replicas", "%d replicas: want 0 or more", s.Redis.WaitReplicas)
+		d.Fault("redis.wait_replicas", "%d replicas: want 0 or more", s.Redis.WaitReplicas)
 	}
 	if s.Redis.WaitFor <= 0 {
-		r.faultAt("redis.wait_for", "%v: want a time, such as 1s", s.Redis.WaitFor.Std())
+		d.Fault("redis.wait_for", "%v: want a time, such as 1s", s.Redis.WaitFor.Std())
 	}
 	check("page_url", s.PageURL, "an http or https address", address(s.PageURL, "http", "https"))
 	check("temporal.ui_url", s.Temporal.UIURL, "an http or https address", address(s.Temporal.UIURL, "http", "https"))
 	check("otel.endpoint", s.OTel.Endpoint, "an http or https address", address(s.OTel.Endpoint, "http", "https"))
 	check("axiom.url", s.Axiom.URL, "an http or https address", address(s.Axiom.URL, "http", "https"))
 	if s.EnginesFrom != "" {
-		_, err := enginediscovery.ParseSource(s.EnginesFrom)
+		_, err := discovery.ParseSource(s.EnginesFrom)
 		check("engines_from", s.EnginesFrom, "file:/path or dns:name:port", err == nil)
 	}
-	for _, err := range each(s.EngineURLs.Validate()) {
+	for _, err := range settings.Each(s.EngineURLs.Validate()) {
 		at, text, _ := strings.Cut(err.Error(), ": ")
-		if !r.hasFault("engine_urls." + at) {
-			r.faultAt("engine_urls."+at, "%s", text)
-		}
+		d.FaultOnce("engine_urls."+at, "%s", text)
 	}
-	r.checkScaling(s.Scaling)
+	checkScaling(d, s.Scaling)
 	addresses, _ := s.EngineURLs.Rules() // its faults have been told
 	if (s.TLS.CertFile == "") != (s.TLS.KeyFile == "") {
-		r.faultAt("tls", "cert_file and key_file belong together: set both, or none")
+		d.Fault("tls", "cert_file and key_file belong together: set both, or none")
 	}
 	if s.TLS.ClientCAFile != "" && !s.TLS.Enabled() {
-		r.faultAt("tls.client_ca_file", "certificates of clients are only shown over TLS: set cert_file and key_file, too")
+		d.Fault("tls.client_ca_file", "certificates of clients are only shown over TLS: set cert_file and key_file, too")
 	}
 	for i, network := range s.Auth.TrustedProxies {
 		if _, err := netip.ParsePrefix(network); err != nil {
-			r.faultAt(fmt.Sprintf("auth.trusted_proxies[%d]", i), "%q is not a network such as 10.0.0.0/24 or "+
+			d.Fault(fmt.Sprintf("auth.trusted_proxies[%d]", i), "%q is not a network such as 10.0.0.0/24 or "+
 				"10.0.0.7/32", network)
 		}
 	}
@@ -491,14 +472,14 @@ func (r *reader) checkService(s *Service) {
 	for i, e := range s.Engines {
 		path := fmt.Sprintf("engines[%d]", i)
 		check(path+".url", e.URL, "http://host:port, without /v1", engineURL(e.URL))
-		if err := addresses.Check(e.URL); err != nil && !r.hasFault(path+".url") {
-			r.faultAt(path+".url", "%v", err)
+		if err := addresses.Check(e.URL); err != nil {
+			d.FaultOnce(path+".url", "%v", err)
 		}
 		if first, again := urls[e.URL]; again && e.URL != "" {
-			r.faultAt(path+".url", "the same as engines[%d].url", first)
+			d.Fault(path+".url", "the same as engines[%d].url", first)
 		}
 		if first, again := ids[e.ID]; again && e.ID != "" {
-			r.faultAt(path+".id", "the same as engines[%d].id", first)
+			d.Fault(path+".id", "the same as engines[%d].id", first)
 		}
 		urls[e.URL], ids[e.ID] = i, i
 	}
@@ -518,27 +499,6 @@ func engineURL(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && address(s, "http", "https") && strings.Trim(u.Path, "/") == "" &&
 		u.RawQuery == "" && u.User == nil
-}
-
-// API is the part of the HTTP server.
-func (s Service) API(version string) api.Config {
-	cfg := api.Config{Listen: s.Listen, MaxBodyBytes: s.Limits.MaxBodyBytes, MaxWait: time.Duration(s.Limits.ClaimWait),
-		Version: version}
-	cfg.Retention = s.Retention.Std()
-	l := s.Limits
-	cfg.Limits = api.Limits{
-		Runs: l.Runs, GamesPerRun: l.GamesPerRun, Requests: l.Requests, WaitingClaims: l.WaitingClaims, Streams: l.Streams,
-		Connections: l.Connections, ConnectionsPerAddress: l.ConnectionsPerAddress, StepMetricsBytes: l.StepMetricsBytes,
-	}
-	for _, network := range s.Auth.TrustedProxies {
-		if prefix, err := netip.ParsePrefix(network); err == nil { // ReadService has checked it
-			cfg.TrustedProxies = append(cfg.TrustedProxies, prefix)
-		}
-	}
-	for _, t := range s.Tokens {
-		cfg.Tokens = append(cfg.Tokens, t.Reveal())
-	}
-	return cfg
 }
 
 // Redacted is s as it may be shown: secrets hide themselves, and passwords in addresses are masked.

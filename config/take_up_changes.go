@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/kit/settings"
 )
 
 // Source is where a process has read its configuration.

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
 // A run whose every request ends by its own deadline stops no other run: that one trains on, and no engine is closed to
@@ -26,7 +28,7 @@ func TestDeadlinesOfOneRunStopNoOther(t *testing.T) {
 	d.inProcess()
 	noisy := d.spec("noisy", servedModel, 1000)
 	noisy.Timeouts.Completion = rollout.Duration(time.Millisecond)
-	noisy.Group = rollout.GroupSpec{Samples: 6, MinSamples: 6}
+	noisy.Group = runspec.GroupSpec{Samples: 6, MinSamples: 6}
 	noisy.Buffer.GroupsPerStep = 4
 	d.start(noisy)
 	d.until("its requests to time out", func() error { return d.failing(noisy.Name, "timeout", 1) })
@@ -53,7 +55,7 @@ func TestRefusingEngineCostsNoGame(t *testing.T) {
 		engines, err := d.conns.Registry.List(d.ctx)
 		ready := 0
 		for _, e := range engines {
-			if e.State == rollout.EngineReady {
+			if e.State == enginestate.EngineReady {
 				ready++
 			}
 		}
@@ -64,12 +66,12 @@ func TestRefusingEngineCostsNoGame(t *testing.T) {
 	})
 	d.train(4)
 	d.until("the engine and the run's waits to say so", func() error {
-		var engine rollout.Engine
+		var engine enginestate.Engine
 		var waits struct {
 			Waits []struct{ What, Detail string }
 		}
 		err := errors.Join(d.get("/v1/engines/refuses", &engine), d.get("/v1/runs/rolling/waits", &waits))
-		if err == nil && (len(engine.Closures) != 1 || engine.State != rollout.EngineReady) {
+		if err == nil && (len(engine.Closures) != 1 || engine.State != enginestate.EngineReady) {
 			err = errNotYet
 		}
 		if err != nil {

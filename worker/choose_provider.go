@@ -6,11 +6,11 @@ import (
 	"log/slog"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/provider"
-	"github.com/millrace/millrace/internal/provider/exec"
-	"github.com/millrace/millrace/internal/provider/kubernetes"
-	engineprocess "github.com/millrace/millrace/internal/provider/process"
+	"github.com/millrace/millrace/internal/process/connections"
+	"github.com/millrace/millrace/internal/scaling/provider"
+	"github.com/millrace/millrace/internal/scaling/provider/exec"
+	"github.com/millrace/millrace/internal/scaling/provider/kubernetes"
+	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // chooseProvider is what gets this deployment's engines. Nil: nothing does, others go by the number that is wanted.

@@ -5,9 +5,9 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/millrace/millrace/internal/gameslots"
-	"github.com/millrace/millrace/internal/memorylimit"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/control/gameslots"
+	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/worker/memorylimit"
 )
 
 // slotsUnknown is how many slots a worker has where it is not known how much memory it may use.

@@ -30,17 +30,19 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/enginesim"
-	"github.com/millrace/millrace/internal/freeport"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/control/runkeeper"
+	"github.com/millrace/millrace/internal/face/trainer"
+	"github.com/millrace/millrace/internal/game/tictactoe"
+	"github.com/millrace/millrace/internal/kit/freeport"
+	"github.com/millrace/millrace/internal/kit/retry"
+	"github.com/millrace/millrace/internal/process/connections"
+	"github.com/millrace/millrace/internal/process/server"
+	"github.com/millrace/millrace/internal/process/temporalcli"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runkeeper"
-	"github.com/millrace/millrace/internal/server"
-	"github.com/millrace/millrace/internal/spec"
-	"github.com/millrace/millrace/internal/temporalcli"
-	"github.com/millrace/millrace/internal/tictactoe"
-	"github.com/millrace/millrace/internal/trainer"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/simulate/enginesim"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -105,7 +107,7 @@ func startedWith(t *testing.T, variable string) config.Service {
 // TestWorkerProcess is a worker process when another test starts this binary as one.
 func TestWorkerProcess(t *testing.T) {
 	cfg := startedWith(t, "MILLRACE_TEST_WORKER")
-	cfg.Worker.Preflight = config.Preflight(os.Getenv("MILLRACE_TEST_PREFLIGHT"))
+	cfg.Worker.Preflight = os.Getenv("MILLRACE_TEST_PREFLIGHT")
 	if os.Getenv("MILLRACE_TEST_FORGETFUL") != "" {
 		sdkworker.SetStickyWorkflowCacheSize(0)
 	}
@@ -230,7 +232,7 @@ func (d *deployment) engine(speed float64) (url string) {
 func (d *deployment) train(steps int) {
 	d.t.Helper()
 	spec := d.spec(d.run, servedModel, steps)
-	spec.Group = rollout.GroupSpec{Samples: 3, MinSamples: 3}
+	spec.Group = runspec.GroupSpec{Samples: 3, MinSamples: 3}
 	spec.Buffer.Depth, spec.Buffer.GroupsPerStep = 2, 3
 	spec.Adapters.PathPrefix = filepath.Join(d.dir, "adapters")
 	spec.Buffer.Order, spec.Group.ZeroVariance = "", "" // as a server of the version before starts it
@@ -248,17 +250,17 @@ func (d *deployment) train(steps int) {
 const servedModel = "Qwen/Qwen2.5-7B-Instruct"
 
 // spec is of a run of small games.
-func (d *deployment) spec(run rollout.RunName, model string, steps int) rollout.Spec {
+func (d *deployment) spec(run rollout.RunName, model string, steps int) runspec.Spec {
 	spec := spec.Default()
 	spec.Name, spec.Model, spec.Steps = run, model, steps
-	spec.Environment = rollout.Environment{Kind: tictactoe.Kind}
+	spec.Environment = runspec.Environment{Kind: tictactoe.Kind}
 	// Where Temporal takes a second for each heartbeat, games with a shorter timeout would be begun again and again.
 	spec.Timeouts.Heartbeat = rollout.Duration(10 * time.Second)
 	return spec
 }
 
 // start starts a run.
-func (d *deployment) start(spec rollout.Spec) {
+func (d *deployment) start(spec runspec.Spec) {
 	d.t.Helper()
 	d.until("the run to be started", func() error {
 		_, _, err := d.conns.Control.Start(d.ctx, spec)
@@ -357,7 +359,7 @@ func (d *deployment) completed(steps int) {
 	d.until("the run's end", func() error {
 		// asked itself, the run might answer through a worker that cannot replay it
 		status, err := d.conns.Buffer.Status(d.ctx, d.run)
-		if err == nil && status.State != rollout.RunCompleted {
+		if err == nil && status.State != runstatus.RunCompleted {
 			err = fmt.Errorf("it is %s", status.State)
 		}
 		return err
@@ -390,14 +392,10 @@ func (d *deployment) failures() (before int, patches []string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	id, err := d.conns.Buffer.Workflow(d.ctx, d.run)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	named := workflows.Deployment(strings.TrimSuffix(strings.TrimSuffix(id, workflows.Deployment("").RunID(d.run)), "/"))
-	ids := []string{id}
+	deployment := d.conns.Control.Deployment
+	ids := []string{deployment.RunID(d.run)}
 	for seq := range rollout.GroupSeq(status.Launched) {
-		ids = append(ids, named.GroupID(rollout.GroupRef{Run: d.run, Seq: seq}))
+		ids = append(ids, deployment.GroupID(rollout.GroupRef{Run: d.run, Seq: seq}))
 	}
 	replayer, err := sdkworker.NewWorkflowReplayerWithOptions(sdkworker.WorkflowReplayerOptions{Interceptors: after()})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/millrace/millrace/internal/dispatch/dispatchlog"
+	"github.com/millrace/millrace/internal/engine/dispatch/dispatchlog"
 )
 
 // dispatchLogFile is the file to which the dispatcher writes what it is told and decides, or none.

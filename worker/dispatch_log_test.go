@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/millrace/millrace/internal/dispatch/dispatchlog"
+	"github.com/millrace/millrace/internal/engine/dispatch/dispatchlog/logreplay"
 )
 
 // decidesTheSame: the events of a live run, through the scheduler again in virtual time, bring the very same decisions.
@@ -18,7 +18,7 @@ func (d *deployment) decidesTheSame(log string) {
 		return
 	}
 	defer file.Close()
-	r, err := dispatchlog.Run(file)
+	r, err := logreplay.Run(file)
 	if err != nil || r.Difference != nil {
 		d.t.Errorf("%v; the first difference is %+v", err, r.Difference)
 	}

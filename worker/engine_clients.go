@@ -5,16 +5,17 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/engineurl"
-	"github.com/millrace/millrace/internal/fleet"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry/otel"
-	"github.com/millrace/millrace/internal/vllm"
+	engineaddress "github.com/millrace/millrace/internal/engine/address"
+	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/engine/vllm"
+	"github.com/millrace/millrace/internal/observe/otel"
+
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // engineClients makes one client per engine address and keeps it, with its connections.
 type engineClients struct {
-	settings *engineurl.ConnectionSettings
+	settings *engineaddress.ConnectionSettings
 	otel     *otel.Exporter
 	byURL    sync.Map // *vllm.Client by address
 }
@@ -31,7 +32,7 @@ func newEngineClients(cfg config.Service, traces *otel.Exporter) (*engineClients
 	if err != nil {
 		return nil, err
 	}
-	settings, err := engineurl.NewConnectionSettings(cfg.EngineURLs, cfg.EngineAPIKey.Reveal(), listed, time.Now)
+	settings, err := engineaddress.NewConnectionSettings(cfg.EngineURLs, cfg.EngineAPIKey.Reveal(), listed, time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func newEngineClients(cfg config.Service, traces *otel.Exporter) (*engineClients
 func listedURLs(cfg config.Service) ([]string, error) {
 	var listed []string
 	for _, e := range cfg.Engines {
-		m, err := fleet.NewMember(rollout.Engine{ID: e.ID, URL: e.URL}, time.Time{})
+		m, err := fleet.NewMember(enginestate.Engine{ID: e.ID, URL: e.URL}, time.Time{})
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +61,7 @@ func (c *engineClients) list(cfg config.Service) error {
 	return err
 }
 
-func (c *engineClients) get(e rollout.Engine) (*vllm.Client, error) {
+func (c *engineClients) get(e enginestate.Engine) (*vllm.Client, error) {
 	at := address{e.URL, e.Source != ""}
 	if client, ok := c.byURL.Load(at); ok {
 		return client.(*vllm.Client), nil
@@ -82,7 +83,7 @@ func (c *engineClients) get(e rollout.Engine) (*vllm.Client, error) {
 }
 
 // mustGet is get for an engine of the registry, whose address was checked when it joined.
-func (c *engineClients) mustGet(e rollout.Engine) *vllm.Client {
+func (c *engineClients) mustGet(e enginestate.Engine) *vllm.Client {
 	client, err := c.get(e)
 	if err != nil {
 		panic(err)

@@ -7,8 +7,9 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/engine/vllm"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/vllm"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // TestClientsOfEngines: the worker's clients send the engines' key only where the configuration means engines to be,
@@ -24,20 +25,22 @@ func TestClientsOfEngines(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		yaml   string
-		engine rollout.Engine
+		engine enginestate.Engine
 		auth   string
 		denied bool
 	}{
-		{name: "added by somebody", engine: rollout.Engine{URL: stub.URL}},
-		{name: "of the configuration", yaml: "engines: [{url: '" + stub.URL + "'}]", engine: rollout.Engine{URL: stub.URL},
-			auth: "Bearer key"},
-		{name: "of a list", engine: rollout.Engine{URL: stub.URL, Source: "dns:gpu:1"}, auth: "Bearer key"},
-		{name: "of an allowed range", yaml: "engine_urls: {allow: [127.0.0.0/8, '::1']}", engine: rollout.Engine{URL: byName},
-			auth: "Bearer key"},
+		{name: "added by somebody", engine: enginestate.Engine{URL: stub.URL}},
+		{name: "of the configuration", yaml: "engines: [{url: '" + stub.URL + "'}]",
+			engine: enginestate.Engine{URL: stub.URL},
+			auth:   "Bearer key"},
+		{name: "of a list", engine: enginestate.Engine{URL: stub.URL, Source: "dns:gpu:1"}, auth: "Bearer key"},
+		{name: "of an allowed range", yaml: "engine_urls: {allow: [127.0.0.0/8, '::1']}",
+			engine: enginestate.Engine{URL: byName},
+			auth:   "Bearer key"},
 		{name: "a name of what is denied", yaml: "engine_urls: {deny: [127.0.0.0/8, '::1']}",
-			engine: rollout.Engine{URL: byName}, denied: true},
+			engine: enginestate.Engine{URL: byName}, denied: true},
 		{name: "a name of what is not allowed", yaml: "engine_urls: {allow: [10.0.0.0/8]}",
-			engine: rollout.Engine{URL: byName}, denied: true},
+			engine: enginestate.Engine{URL: byName}, denied: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := map[string]string{"MILLRACE_ENGINE_API_KEY": "key"}

@@ -13,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/spec"
-	"github.com/millrace/millrace/internal/tictactoe"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
 )
 
 // ask calls the API and answers the status, and the body as far as it fits into what is wanted.
@@ -47,8 +50,8 @@ func TestFailuresAreSeen(t *testing.T) {
 	d := newDeployment(t)
 	spec := spec.Default()
 	spec.Name, spec.Model, spec.Steps = d.run, "Qwen/Qwen2.5-7B-Instruct", 2
-	spec.Environment = rollout.Environment{Kind: tictactoe.Kind}
-	spec.Group = rollout.GroupSpec{Samples: 3, MinSamples: 3}
+	spec.Environment = runspec.Environment{Kind: tictactoe.Kind}
+	spec.Group = runspec.GroupSpec{Samples: 3, MinSamples: 3}
 	spec.Buffer.Depth, spec.Buffer.GroupsPerStep = 1, 2
 	spec.Timeouts.Completion = rollout.Duration(time.Millisecond)
 	spec.Timeouts.Phase = rollout.Duration(time.Minute) // not the first deadline, on a slow machine either
@@ -63,7 +66,7 @@ func TestFailuresAreSeen(t *testing.T) {
 		return nil
 	})
 	began := time.Now()
-	if status, text := d.ask("PATCH", "/v1/runs/rolling", `{"depth":2}`, nil); status != http.StatusServiceUnavailable ||
+	if status, text := d.ask("PATCH", "/v1/runs/rolling", `{"buffer":{"depth":2}}`, nil); status != http.StatusServiceUnavailable ||
 		!strings.Contains(text, "no worker is alive") || time.Since(began) > 10*time.Second {
 		t.Errorf("a change that no worker takes: %d %s after %v", status, text, time.Since(began))
 	}
@@ -72,14 +75,14 @@ func TestFailuresAreSeen(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, d.cfg, slog.New(slog.DiscardHandler)) }()
 	var run struct {
-		Attempts rollout.AttemptCounts `json:"tries"`
-		Alarms   []rollout.Alarm
+		Attempts runstatus.AttemptCounts `json:"attempts"`
+		Alarms   []runstatus.Alarm
 		Waits    []struct{ What, Detail string }
 	}
 	d.until("failed attempts, with their error and an alarm", func() error {
 		d.ask("GET", "/v1/runs/rolling", "", &run)
 		worst, failing := run.Attempts.Worst()
-		if !failing || len(run.Alarms) != 1 || run.Alarms[0].Code != rollout.AlarmGamesFail ||
+		if !failing || len(run.Alarms) != 1 || run.Alarms[0].Code != runstatus.AlarmGamesFail ||
 			run.Waits[0].What != "success" {
 			return fmt.Errorf("%+v", run)
 		}
@@ -99,9 +102,9 @@ func TestFailuresAreSeen(t *testing.T) {
 			return nil
 		})
 	}
-	worker := func(state rollout.WorkerState) func() error {
+	worker := func(state enginestate.WorkerState) func() error {
 		return func() error {
-			var list struct{ Workers []rollout.Worker }
+			var list struct{ Workers []enginestate.Worker }
 			d.ask("GET", "/v1/workers", "", &list)
 			if len(list.Workers) != 1 || list.Workers[0].State != state {
 				return fmt.Errorf("workers: %+v", list.Workers)
@@ -114,15 +117,15 @@ func TestFailuresAreSeen(t *testing.T) {
 			return nil
 		}
 	}
-	d.until("a worker in the list", worker(rollout.WorkerAlive))
+	d.until("a worker in the list", worker(enginestate.WorkerAlive))
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("worker: %v", err)
 	}
-	d.until("a stopped worker in the list", worker(rollout.WorkerStopped))
+	d.until("a stopped worker in the list", worker(enginestate.WorkerStopped))
 	d.until("an alarm that there is none", func() error {
 		d.ask("GET", "/v1/runs/rolling", "", &run)
-		if len(run.Alarms) == 0 || run.Alarms[0].Code != rollout.AlarmNoWorker || run.Waits[0].What != "worker" {
+		if len(run.Alarms) == 0 || run.Alarms[0].Code != runstatus.AlarmNoWorker || run.Waits[0].What != "worker" {
 			return fmt.Errorf("%+v", run)
 		}
 		return nil

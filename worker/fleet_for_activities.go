@@ -3,16 +3,18 @@ package worker
 import (
 	"context"
 
-	"github.com/millrace/millrace/internal/adapterfiles"
-	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/fleet"
-	"github.com/millrace/millrace/internal/reload"
+	"github.com/millrace/millrace/internal/engine/adapterfiles"
+	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/process/connections"
+	"github.com/millrace/millrace/internal/process/reload"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/scaling/scaledfleet"
 )
 
 // engines is the fleet as activities see it.
 type engines struct {
-	*fleet.Registry
+	scaledfleet.Registry
 	keeper  *fleet.Keeper
 	clients *engineClients
 	loader  fleet.Loader
@@ -29,8 +31,8 @@ func newEngines(
 		clients:  clients,
 		loader:   loader,
 		keeper: fleet.NewKeeper(fleet.KeeperConfig{
-			Registry: b.Registry, Sampler: b.Sampler, Emit: b.Events, Tell: b.Events, Loader: loader,
-			Client:   func(e rollout.Engine) fleet.Client { return clients.mustGet(e) },
+			Registry: b.Registry.Registry, Sampler: b.Sampler, Emit: b.Events, Tell: b.Events, Loader: loader,
+			Client:   func(e enginestate.Engine) fleet.Client { return clients.mustGet(e) },
 			Follow:   list.follow,
 			Complain: complain,
 		}),

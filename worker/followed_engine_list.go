@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/enginediscovery"
+	"github.com/millrace/millrace/internal/engine/address/discovery"
 )
 
 // followedList has the fleet follow the list of engines that the configuration in force names, if it names one.
 type followedList struct {
 	current  func() config.Service
-	registry enginediscovery.Registry
+	registry discovery.Registry
 	complain func(error)
 }
 
@@ -43,10 +43,10 @@ func (l followedList) followOne(ctx context.Context, name string) {
 	if name == "" {
 		return
 	}
-	source, err := enginediscovery.ParseSource(name)
+	source, err := discovery.ParseSource(name)
 	if err != nil {
 		l.complain(err)
 		return
 	}
-	enginediscovery.Follower{Source: source, Registry: l.registry, Complain: l.complain}.Run(ctx)
+	discovery.Follower{Source: source, Registry: l.registry, Complain: l.complain}.Run(ctx)
 }

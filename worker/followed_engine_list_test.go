@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // joined is a fleet that engines join.
@@ -26,7 +27,7 @@ func (j *joined) Members(context.Context) ([]fleet.Member, error) { return nil, 
 
 func (j *joined) Remove(context.Context, rollout.EngineID, bool) error { return nil }
 
-func (j *joined) AddListed(_ context.Context, e rollout.Engine, _ string) error {
+func (j *joined) AddListed(_ context.Context, e enginestate.Engine, _ string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.all = append(j.all, e.URL)

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
 // A run with many more games than the worker has slots, which never end because no engine serves its misspelt model,
@@ -18,7 +19,7 @@ func TestRunWithAMisspeltModelLeavesSlotsToOthers(t *testing.T) {
 	d.cfg.Worker.Games = 6
 	d.inProcess()
 	misspelt := d.spec("misspelt", "Qwen/Qwen2.5-7B-Instrukt", 2)
-	misspelt.Group = rollout.GroupSpec{Samples: 16, MinSamples: 16}
+	misspelt.Group = runspec.GroupSpec{Samples: 16, MinSamples: 16}
 	misspelt.Buffer.Depth, misspelt.Buffer.GroupsPerStep = 2, 2
 	d.start(misspelt)
 	d.until("its games to take slots", func() error {
@@ -41,7 +42,7 @@ func TestStoppedWorkerHandsItsGamesOver(t *testing.T) {
 	first := d.worker()
 	spec := d.spec(d.run, servedModel, 1)
 	spec.Timeouts.Heartbeat = rollout.Duration(time.Minute) // nobody waits as long
-	spec.Group = rollout.GroupSpec{Samples: 2, MinSamples: 2}
+	spec.Group = runspec.GroupSpec{Samples: 2, MinSamples: 2}
 	spec.Buffer.Depth, spec.Buffer.GroupsPerStep = 1, 2
 	d.start(spec)
 	begun := func(attempt int) func() error {

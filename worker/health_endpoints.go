@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/telemetry/prom"
+	"github.com/millrace/millrace/internal/observe/prom"
+	"github.com/millrace/millrace/internal/process/connections"
 )
 
 // probeTimeout bounds what one probe asks of Redis and Temporal.

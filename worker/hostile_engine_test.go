@@ -21,11 +21,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/enginesim"
-	"github.com/millrace/millrace/internal/enginesim/tokenizer"
-	"github.com/millrace/millrace/internal/hostile"
+	"github.com/millrace/millrace/internal/engine/hostile"
+	"github.com/millrace/millrace/internal/process/server"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/server"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/simulate/enginesim"
+	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
 )
 
 // TestServerProcess is an API server in a process of its own when another test starts this binary as one.
@@ -124,7 +125,7 @@ func (d *deployment) claim(address string, step int) rollout.Batch {
 	d.t.Helper()
 	var batch rollout.Batch
 	d.until(fmt.Sprintf("the batch of step %d", step), func() error {
-		url := fmt.Sprintf("http://%s/v1/runs/%s/steps/%d/claim?epoch=1&wait=5", address, d.run, step)
+		url := fmt.Sprintf("http://%s/v1/runs/%s/steps/%d/claim?generation=1&wait=5", address, d.run, step)
 		req, err := http.NewRequestWithContext(d.ctx, http.MethodPost, url, nil)
 		if err != nil {
 			return err
@@ -164,7 +165,7 @@ func TestHostileEngines(t *testing.T) {
 	address, server := d.server()
 
 	spec := d.spec(d.run, servedModel, 1000)
-	spec.Group = rollout.GroupSpec{Samples: 4, MinSamples: 4}
+	spec.Group = runspec.GroupSpec{Samples: 4, MinSamples: 4}
 	spec.Buffer.Depth, spec.Buffer.GroupsPerStep = 2, 4
 	spec.Sampling.MaxTokens, spec.Sampling.Vocabulary = 8, tokenizer.Size
 	spec.Timeouts.Completion = rollout.Duration(5 * time.Second)
@@ -196,7 +197,7 @@ func TestHostileEngines(t *testing.T) {
 			name := fmt.Sprintf("v%d", step+1)
 			d.served(d.publish(step+1, d.adapter(name, name)))
 		}
-		recorded := d.call("PUT", fmt.Sprintf("%s/steps/%d", run, step), `{"epoch":1,"wall_seconds":1}`)
+		recorded := d.call("PUT", fmt.Sprintf("%s/steps/%d", run, step), `{"generation":1,"wall_seconds":1}`)
 		if recorded.status != http.StatusCreated {
 			t.Fatalf("record step %d: %s", step, recorded)
 		}
@@ -211,7 +212,7 @@ func TestHostileEngines(t *testing.T) {
 }
 
 // allowed is what of a turn its request does not allow.
-func allowed(turn rollout.Turn, spec *rollout.Spec, trainer rollout.PolicyVersion) error {
+func allowed(turn rollout.Turn, spec *runspec.Spec, trainer rollout.PolicyVersion) error {
 	unknown := func(id int32) bool { return id < 0 || int(id) >= spec.Sampling.Vocabulary }
 	impossible := func(p float32) bool { return !(p >= -9999 && p <= 0) }
 	switch {

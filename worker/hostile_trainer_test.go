@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // abuse is one thing that a trainer must not get away with. A new one is a line in one of the tables below.
@@ -104,28 +104,28 @@ func callAbuses(good string) []abuse {
 		large                  = http.StatusRequestEntityTooLarge
 	)
 	path := strconv.Quote(good)
-	record := func(rest string) string { return `{"epoch":1,"wall_seconds":1` + rest + `}` }
+	record := func(rest string) string { return `{"generation":1,"wall_seconds":1` + rest + `}` }
 	return []abuse{
 		{"a version that skips one", "PUT", "/policies/3", `{"path":` + path + `}`, []int{conflict}},
 		{"version 0", "PUT", "/policies/0", `{"path":` + path + `}`, []int{invalid}},
 		{"version -1", "PUT", "/policies/-1", `{"path":` + path + `}`, []int{invalid}},
 		{"the last version that there is", "PUT", "/policies/9223372036854775807", `{"path":` + path + `}`, []int{conflict}},
 		{"a version beyond", "PUT", "/policies/9223372036854775808", `{"path":` + path + `}`, []int{invalid, bad}},
-		{"a publication of a replaced trainer", "PUT", "/policies/1", `{"path":` + path + `,"epoch":7}`, []int{conflict}},
+		{"a publication of a replaced trainer", "PUT", "/policies/1", `{"path":` + path + `,"generation":7}`, []int{conflict}},
 		{"a publication without a path", "PUT", "/policies/1", `{}`, []int{invalid}},
 		{"a path that is no text", "PUT", "/policies/1", `{"path":["/a"]}`, []int{invalid}},
-		{"a claim far ahead", "POST", "/steps/40/claim?epoch=1", "", []int{conflict}},
-		{"a claim below nothing", "POST", "/steps/-1/claim?epoch=1", "", []int{invalid}},
-		{"a claim of a replaced trainer", "POST", "/steps/0/claim?epoch=9", "", []int{conflict}},
+		{"a claim far ahead", "POST", "/steps/40/claim?generation=1", "", []int{conflict}},
+		{"a claim below nothing", "POST", "/steps/-1/claim?generation=1", "", []int{invalid}},
+		{"a claim of a replaced trainer", "POST", "/steps/0/claim?generation=9", "", []int{conflict}},
 		{"a claim without a generation", "POST", "/steps/0/claim", "", []int{conflict}},
-		{"a rank outside of its world", "POST", "/steps/0/claim?epoch=1&rank=2&world=2", "", []int{invalid}},
-		{"a world without end", "POST", "/steps/0/claim?epoch=1&rank=0&world=9223372036854775807", "",
+		{"a rank outside of its world", "POST", "/steps/0/claim?generation=1&rank=2&world=2", "", []int{invalid}},
+		{"a world without end", "POST", "/steps/0/claim?generation=1&rank=0&world=9223372036854775807", "",
 			[]int{invalid, conflict}},
-		{"a wait without end", "POST", "/steps/0/claim?epoch=1&wait=1e300", "", []int{invalid}},
-		{"a wait below nothing", "POST", "/steps/0/claim?epoch=1&wait=-5", "", []int{invalid}},
+		{"a wait without end", "POST", "/steps/0/claim?generation=1&wait=1e300", "", []int{invalid}},
+		{"a wait below nothing", "POST", "/steps/0/claim?generation=1&wait=-5", "", []int{invalid}},
 		{"a record of what was never claimed", "PUT", "/steps/30", record(""), []int{conflict}},
-		{"a record of a replaced trainer", "PUT", "/steps/0", `{"epoch":7,"wall_seconds":1}`, []int{conflict}},
-		{"a time below nothing", "PUT", "/steps/0", `{"epoch":1,"wall_seconds":-1}`, []int{invalid}},
+		{"a record of a replaced trainer", "PUT", "/steps/0", `{"generation":7,"wall_seconds":1}`, []int{conflict}},
+		{"a time below nothing", "PUT", "/steps/0", `{"generation":1,"wall_seconds":-1}`, []int{invalid}},
 		{"a phase below nothing", "PUT", "/steps/0", record(`,"phases":{"train":-1}`), []int{invalid}},
 		{"a number that is none", "PUT", "/steps/0", record(`,"metrics":{"loss":NaN}`), []int{invalid, bad}},
 		{"a number too large", "PUT", "/steps/0", record(`,"metrics":{"loss":1e999}`), []int{invalid, bad}},
@@ -159,7 +159,7 @@ func TestHostileTrainer(t *testing.T) {
 	d.simulated(2)
 	w := d.worker()
 	spec := d.spec(d.run, servedModel, 50)
-	spec.Group = rollout.GroupSpec{Samples: 2, MinSamples: 2}
+	spec.Group = runspec.GroupSpec{Samples: 2, MinSamples: 2}
 	spec.Buffer.Depth, spec.Buffer.GroupsPerStep = 1, 1
 	spec.Adapters.PathPrefix = filepath.Join(d.dir, "adapters")
 	good := d.adapter("good", "1")
@@ -185,15 +185,15 @@ func TestHostileTrainer(t *testing.T) {
 	}
 	d.served(d.publish(1, good))
 	d.until("a batch", func() error {
-		if claimed := d.call("POST", run+"/steps/0/claim?epoch=1&wait=5", ""); claimed.status != http.StatusOK {
+		if claimed := d.call("POST", run+"/steps/0/claim?generation=1&wait=5", ""); claimed.status != http.StatusOK {
 			return fmt.Errorf("claim: %s", claimed)
 		}
 		return nil
 	})
-	if recorded := d.call("PUT", run+"/steps/0", `{"epoch":1,"wall_seconds":1}`); recorded.status != http.StatusCreated {
+	if recorded := d.call("PUT", run+"/steps/0", `{"generation":1,"wall_seconds":1}`); recorded.status != http.StatusCreated {
 		t.Errorf("record: %s", recorded)
 	}
-	d.refused(d.call("PUT", run+"/steps/0", `{"epoch":1,"wall_seconds":2}`), http.StatusConflict)
+	d.refused(d.call("PUT", run+"/steps/0", `{"generation":1,"wall_seconds":2}`), http.StatusConflict)
 	if peak := peakMemory(t, w.cmd.Process.Pid); peak > 300<<20 {
 		t.Errorf("the worker took %d MiB", peak>>20)
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/millrace/millrace/internal/provider"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling/provider"
 )
 
 // dismisser takes engines out of the fleet, at once.

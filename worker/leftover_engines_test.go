@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/millrace/millrace/internal/provider/memory"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling/provider/memory"
 )
 
 // dismissed is the engines that were taken out of a fleet.

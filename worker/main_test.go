@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/millrace/millrace/internal/telemetry/spool/spooltest"
+	"github.com/millrace/millrace/internal/store/spool/spooltest"
 )
 
 func TestMain(m *testing.M) { os.Exit(spooltest.Main(m)) }

@@ -9,18 +9,18 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
-	"go.temporal.io/sdk/client"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/connections"
+	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/spec"
-	"github.com/millrace/millrace/workflows"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/spec"
 )
 
 // Two deployments share a namespace and the name of a run, as service.yaml says they can: each has its own fleet
-// and its own run, and neither can reach the other's, although one of them was begun by a version whose ids say
-// nothing of deployments.
+// and its own run, and neither can reach the other's.
 func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
@@ -32,9 +32,11 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 
 	ours, theirs := d.conns.Control, other.conns.Control
 	given := d.spec("rolling", servedModel, 3)
-	given.Group = rollout.GroupSpec{Samples: 2, MinSamples: 2}
-	d.beginAsBefore(given)
-	deeper := spec.Change{Set: spec.Values{"buffer.depth": 5}}
+	given.Group = runspec.GroupSpec{Samples: 2, MinSamples: 2}
+	if _, _, err := ours.Start(d.ctx, given); err != nil {
+		t.Fatal(err)
+	}
+	deeper := spec.Change{Set: settings.Patch{"buffer.depth": 5}}
 	if _, err := theirs.Change(d.ctx, given.Name, deeper); !rollout.Refused(err, rollout.NoSuchRun) {
 		t.Errorf("a run of another deployment was changed: %v", err)
 	}
@@ -53,17 +55,13 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 	}
 	status, err := ours.Change(d.ctx, given.Name, spec.Pause(true))
 	if err != nil || status.Spec.Buffer.Depth != given.Buffer.Depth {
-		t.Errorf("our run, which an earlier version began: depth %d, %v", status.Spec.Buffer.Depth, err)
+		t.Errorf("our run: depth %d, %v", status.Spec.Buffer.Depth, err)
 	}
 	if _, err := theirs.Stop(d.ctx, given.Name, "enough"); err != nil {
 		t.Error(err)
 	}
 	if status, err := ours.Stop(d.ctx, given.Name, "too"); err != nil || status.Reason != "too" {
 		t.Errorf("our run was stopped for %q: %v", status.Reason, err)
-	}
-	running, err := d.temporal.DescribeWorkflowExecution(d.ctx, workflows.Deployment("").FleetID(), "")
-	if err != nil || running.GetWorkflowExecutionInfo().GetCloseTime() == nil {
-		t.Errorf("the earlier version's keeper goes on beside ours: %v", err)
 	}
 }
 
@@ -87,28 +85,6 @@ func (d *deployment) neighbour(prefix string) *deployment {
 	return other
 }
 
-// beginAsBefore begins a run, and a keeper of the fleet, as a version did that knew no deployments.
-func (d *deployment) beginAsBefore(spec rollout.Spec) {
-	d.t.Helper()
-	queues, before := d.conns.Control.Deployment.Queues(), workflows.Deployment("")
-	if err := d.conns.Buffer.Open(d.ctx, spec, ""); err != nil {
-		d.t.Fatal(err)
-	}
-	for id, begin := range map[string][]any{
-		before.RunID(spec.Name): {workflows.Run, workflows.RunInput{Spec: spec, Queues: queues}},
-		before.FleetID():        {workflows.Fleet},
-	} {
-		_, err := d.temporal.ExecuteWorkflow(d.ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queues.Control},
-			begin[0], begin[1:]...)
-		if err != nil {
-			d.t.Fatal(err)
-		}
-	}
-	if err := d.conns.Control.EnsureFleet(d.ctx); err != nil { // as each worker does when it starts
-		d.t.Fatal(err)
-	}
-}
-
 // enginesReady reports why a deployment has no engine that is ready.
 func enginesReady(ctx context.Context, b *connections.Set) error {
 	engines, err := b.Registry.List(ctx)
@@ -116,7 +92,7 @@ func enginesReady(ctx context.Context, b *connections.Set) error {
 		return err
 	}
 	for _, e := range engines {
-		if e.State == rollout.EngineReady {
+		if e.State == enginestate.EngineReady {
 			return nil
 		}
 	}

@@ -16,8 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/enginesim"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/simulate/enginesim"
 )
 
 // simulated starts engines that a test can make misbehave, in place of the deployment's own.
@@ -89,10 +91,10 @@ func (d *deployment) publish(v int, path string) said {
 }
 
 // served expects a publication to have succeeded.
-func (d *deployment) served(s said) rollout.Policy {
+func (d *deployment) served(s said) runstatus.Policy {
 	d.t.Helper()
-	var p rollout.Policy
-	if s.status != http.StatusOK || json.Unmarshal(s.body, &p) != nil || p.State != rollout.PolicyServing {
+	var p runstatus.Policy
+	if s.status != http.StatusOK || json.Unmarshal(s.body, &p) != nil || p.State != runstatus.PolicyServing {
 		d.t.Fatalf("published: %s; want it to serve", s)
 	}
 	return p
@@ -112,7 +114,7 @@ func (d *deployment) refused(s said, status int, words ...string) {
 }
 
 // engine waits until an engine is as wanted.
-func (d *deployment) engineIs(id rollout.EngineID, what string, ok func(rollout.Engine) bool) {
+func (d *deployment) engineIs(id rollout.EngineID, what string, ok func(enginestate.Engine) bool) {
 	d.t.Helper()
 	d.until(fmt.Sprintf("engine %s to be %s", id, what), func() error {
 		e, err := d.conns.Registry.Get(d.ctx, id)
@@ -123,9 +125,9 @@ func (d *deployment) engineIs(id rollout.EngineID, what string, ok func(rollout.
 	})
 }
 
-func readyWith(adapter string) func(rollout.Engine) bool {
-	return func(e rollout.Engine) bool {
-		return e.State == rollout.EngineReady && (adapter == "" || slices.Contains(e.Adapters, adapter))
+func readyWith(adapter string) func(enginestate.Engine) bool {
+	return func(e enginestate.Engine) bool {
+		return e.State == enginestate.EngineReady && (adapter == "" || slices.Contains(e.Adapters, adapter))
 	}
 }
 
@@ -157,8 +159,8 @@ func TestPublicationsOutlastOutages(t *testing.T) {
 	if len(p.LoadSec) != 2 || !strings.Contains(strings.Join(p.Notes, "\n"), "engine e3 gets no requests") {
 		t.Errorf("loaded on %v, notes %q; want it on two, and e3 named", p.LoadSec, p.Notes)
 	}
-	d.engineIs("e3", "ready, with its trouble", func(e rollout.Engine) bool {
-		return e.State == rollout.EngineReady && strings.Contains(e.Reason, "lacks rolling-v1") &&
+	d.engineIs("e3", "ready, with its trouble", func(e enginestate.Engine) bool {
+		return e.State == enginestate.EngineReady && strings.Contains(e.Reason, "lacks rolling-v1") &&
 			!slices.Contains(e.Adapters, "rolling-v1")
 	})
 	if err := engines[2].Restart(d.ctx, 0); err != nil {
@@ -189,7 +191,7 @@ func TestPublicationsOutlastOutages(t *testing.T) {
 	}
 	answered := make(chan said, 1)
 	go func() { answered <- d.publish(2, d.adapter("two", "2")) }()
-	d.engineIs("e1", "lost", func(e rollout.Engine) bool { return e.State == rollout.EngineLost })
+	d.engineIs("e1", "lost", func(e enginestate.Engine) bool { return e.State == enginestate.EngineLost })
 	for _, engine := range engines {
 		if err := engine.Heal(d.ctx); err != nil {
 			t.Fatal(err)

@@ -11,8 +11,9 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/millrace/millrace/internal/face/trainer"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/trainer"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // TestResetGamesGoOn: Temporal counts attempts from one again when somebody resets an activity or a group's workflow.
@@ -24,8 +25,8 @@ func TestResetGamesGoOn(t *testing.T) {
 	first := d.worker()
 	spec := d.spec(d.run, servedModel, 1)
 	spec.Timeouts.Heartbeat = rollout.Duration(5 * time.Second)
-	spec.Group = rollout.GroupSpec{Samples: 2, MinSamples: 2}
-	spec.Group.ZeroVariance = rollout.KeepZeroVariance
+	spec.Group = runspec.GroupSpec{Samples: 2, MinSamples: 2}
+	spec.Group.ZeroVariance = runspec.KeepZeroVariance
 	spec.Buffer.Depth, spec.Buffer.GroupsPerStep = 1, 2
 	spec.Adapters.PathPrefix = filepath.Join(d.dir, "adapters")
 	d.start(spec)

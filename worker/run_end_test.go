@@ -16,10 +16,13 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/millrace/millrace/internal/control/runkeeper"
+	"github.com/millrace/millrace/internal/face/trainer"
+	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runkeeper"
-	"github.com/millrace/millrace/internal/spec"
-	"github.com/millrace/millrace/internal/trainer"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
 )
 
 // A run's workflow is terminated while it publishes and trains, and the fleet's with it. The run is found lost,
@@ -47,7 +50,7 @@ func TestARunHasAnEnd(t *testing.T) {
 		t.Errorf("the fleet still keeps %v", wanted)
 	}
 	neighbour := d.spec("neighbour", servedModel, 2)
-	neighbour.Group = rollout.GroupSpec{Samples: 2, MinSamples: 2}
+	neighbour.Group = runspec.GroupSpec{Samples: 2, MinSamples: 2}
 	d.start(neighbour)
 	d.until("the neighbour's groups", func() error {
 		counts, err := d.conns.Buffer.Counts(d.ctx, "neighbour")
@@ -56,12 +59,12 @@ func TestARunHasAnEnd(t *testing.T) {
 		}
 		return err
 	})
-	if _, err := c.Change(d.ctx, d.run, spec.Change{Set: spec.Values{"buffer.depth": 0}}); !rollout.Refused(err,
+	if _, err := c.Change(d.ctx, d.run, spec.Change{Set: settings.Patch{"buffer.depth": 0}}); !rollout.Refused(err,
 		rollout.Orphaned) {
 		t.Errorf("a lost run was changed: %v", err)
 	}
 
-	var status rollout.RunStatus
+	var status runstatus.RunStatus
 	err := d.again(func() (err error) { status, err = c.Change(d.ctx, d.run, spec.Pause(false)); return err })
 	if err != nil || status.PolicyVersion < first.PolicyVersion || status.NextStep < first.NextStep ||
 		status.Launched < first.Launched {
@@ -78,7 +81,7 @@ func TestARunHasAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, created, err := d.startAgain(spec)
-	if err != nil || created || status.State != rollout.RunCompleted || status.PolicyVersion == 0 {
+	if err != nil || created || status.State != runstatus.RunCompleted || status.PolicyVersion == 0 {
 		t.Errorf("started again it is %s at version %d, created %v: %v", status.State, status.PolicyVersion, created, err)
 	}
 
@@ -89,7 +92,7 @@ func TestARunHasAnEnd(t *testing.T) {
 	}
 	d.lose("neighbour")
 	err = d.again(func() (err error) { status, err = c.Stop(d.ctx, "neighbour", "enough"); return err })
-	if err != nil || status.State != rollout.RunStopped ||
+	if err != nil || status.State != runstatus.RunStopped ||
 		status.Reason != "enough" {
 		t.Errorf("a lost run, stopped, is %s (%s): %v", status.State, status.Reason, err)
 	}
@@ -104,7 +107,7 @@ func TestARunHasAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.answers(http.MethodPost, "/v1/runs", body, http.StatusCreated)
-	var again rollout.RunStatus
+	var again runstatus.RunStatus
 	if err := json.Unmarshal([]byte(d.answers(http.MethodGet, "/v1/runs/rolling", nil, http.StatusOK)),
 		&again); err != nil {
 		t.Fatal(err)
@@ -194,7 +197,7 @@ func (d *deployment) again(call func() error) (err error) {
 }
 
 // startAgain starts a run that is there already.
-func (d *deployment) startAgain(spec rollout.Spec) (status rollout.RunStatus, created bool, err error) {
+func (d *deployment) startAgain(spec runspec.Spec) (status runstatus.RunStatus, created bool, err error) {
 	d.t.Helper()
 	err = d.again(func() (err error) { status, created, err = d.conns.Control.Start(d.ctx, spec); return err })
 	return status, created, err
@@ -204,10 +207,10 @@ func (d *deployment) startAgain(spec rollout.Spec) (status rollout.RunStatus, cr
 func (d *deployment) lose(run rollout.RunName) {
 	d.t.Helper()
 	d.terminate(d.conns.Control.Deployment.RunID(run))
-	d.until(fmt.Sprintf("run %s to be found lost", run), func() error { return d.is(run, rollout.RunLost) })
+	d.until(fmt.Sprintf("run %s to be found lost", run), func() error { return d.is(run, runstatus.RunLost) })
 }
 
-func (d *deployment) status(run rollout.RunName) rollout.RunStatus {
+func (d *deployment) status(run rollout.RunName) runstatus.RunStatus {
 	d.t.Helper()
 	status, err := d.conns.Buffer.Status(d.ctx, run)
 	if err != nil {
@@ -216,7 +219,7 @@ func (d *deployment) status(run rollout.RunName) rollout.RunStatus {
 	return status
 }
 
-func (d *deployment) is(run rollout.RunName, state rollout.RunState) error {
+func (d *deployment) is(run rollout.RunName, state runstatus.RunState) error {
 	if status := d.status(run); status.State != state {
 		return fmt.Errorf("it is %s", status.State)
 	}

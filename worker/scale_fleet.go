@@ -14,10 +14,11 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/fleetsample"
-	engineprocess "github.com/millrace/millrace/internal/provider/process"
+	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/scaling/fleetsample"
+	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // fleetScaling is a worker's part in scaling the fleet.
@@ -58,7 +59,7 @@ func newFleetScaling(cfg config.Service, b *connections.Set) (*fleetScaling, err
 	}
 	s.acts = &activities.Scaling{
 		Provider: provider, Fleet: b.Registry, Now: time.Now, Log: b.Log,
-		Sampler: fleetsample.New(fleetsample.Stores{Buffer: b.Buffer, Registry: b.Registry, Samples: b.Sampler,
+		Sampler: fleetsample.New(fleetsample.Stores{Buffer: b.Buffer, Registry: b.Registry.Registry, Samples: b.Sampler,
 			Workers: b.Workers, Events: b.Events}, time.Now),
 	}
 	return s, nil
@@ -181,7 +182,7 @@ func (s *fleetScaling) endUnscaled(ctx context.Context) error {
 		return err
 	}
 	for _, w := range workers {
-		if w.State == rollout.WorkerAlive && w.Scales {
+		if w.State == enginestate.WorkerAlive && w.Scales {
 			s.unscaled = time.Time{}
 			return nil
 		}

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/enginepool"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 // scales is a worker in the process of the test whose configuration's section `scaling` is in a file, which it reads
@@ -46,7 +46,7 @@ func (d *deployment) scales(section string) (file string) {
 }
 
 // scaling waits until something holds of what is told of scaling.
-func (d *deployment) scaling(what string, holds func(enginepool.View) bool) {
+func (d *deployment) scaling(what string, holds func(supply.View) bool) {
 	d.t.Helper()
 	d.until(what, func() error {
 		view, scaled, err := d.conns.Registry.Scaling(d.ctx)
@@ -83,19 +83,19 @@ func TestScalingGoesOnAfterItHasEnded(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	d.scales(fmt.Sprintf(advised, 3))
-	d.scaling("the fleet to be scaled", func(v enginepool.View) bool { return v.Wanted == 3 })
+	d.scaling("the fleet to be scaled", func(v supply.View) bool { return v.Wanted == 3 })
 
 	d.endScaling()
-	d.scaling("scaling to go on", func(v enginepool.View) bool { return v.EndedAt.IsZero() && v.Wanted == 3 })
+	d.scaling("scaling to go on", func(v supply.View) bool { return v.EndedAt.IsZero() && v.Wanted == 3 })
 
-	var old enginepool.View
-	d.scaling("a look", func(v enginepool.View) bool { old = v; return true })
+	var old supply.View
+	d.scaling("a look", func(v supply.View) bool { old = v; return true })
 	d.endScaling()
 	old.At = old.At.Add(-2 * silentFor)
 	if err := d.conns.Registry.SaveScaling(d.ctx, old); err != nil {
 		t.Fatal(err)
 	}
-	d.scaling("scaling to go on again", func(v enginepool.View) bool { return v.At.After(old.At.Add(2 * silentFor)) })
+	d.scaling("scaling to go on again", func(v supply.View) bool { return v.At.After(old.At.Add(2 * silentFor)) })
 }
 
 // TestAWorkerTakesUpHowItScales: a changed section is decided by at once, and what an operator had set is dropped. How
@@ -104,18 +104,18 @@ func TestAWorkerTakesUpHowItScales(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	file := d.scales(fmt.Sprintf(advised, 3))
-	d.scaling("the fleet to be scaled", func(v enginepool.View) bool { return v.Wanted == 3 })
+	d.scaling("the fleet to be scaled", func(v supply.View) bool { return v.Wanted == 3 })
 	d.until("an operator's change", func() error {
 		_, err := d.conns.Control.SetScaling(d.ctx, scaling.SettingsChange{Set: scaling.Overrides{"engines": 5}})
 		return err
 	})
-	d.scaling("an operator's number", func(v enginepool.View) bool { return v.Wanted == 5 && len(v.Set) == 1 })
+	d.scaling("an operator's number", func(v supply.View) bool { return v.Wanted == 5 && len(v.Set) == 1 })
 
 	d.write(file, fmt.Sprintf(advised, 4))
-	d.scaling("the file's number", func(v enginepool.View) bool { return v.Wanted == 4 && len(v.Set) == 0 })
+	d.scaling("the file's number", func(v supply.View) bool { return v.Wanted == 4 && len(v.Set) == 0 })
 
 	d.write(file, "scaling: {provider: exec, policy: fixed, engines: 2, min: 0, max: 9, window: 300ms,\n"+
 		"  exec: {start: start, stop: stop, list: list}}\n")
-	d.scaling("the file's other number", func(v enginepool.View) bool { return v.Wanted == 2 })
-	d.scaling("the same provider", func(v enginepool.View) bool { return v.Provider == "advise" })
+	d.scaling("the file's other number", func(v supply.View) bool { return v.Wanted == 2 })
+	d.scaling("the same provider", func(v supply.View) bool { return v.Provider == "advise" })
 }

@@ -12,11 +12,10 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/gameworkers"
-	"github.com/millrace/millrace/internal/outage"
-	"github.com/millrace/millrace/internal/replaycheck"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/control/gameworkers"
+	"github.com/millrace/millrace/internal/control/replaycheck"
+	"github.com/millrace/millrace/internal/kit/retry"
+	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -54,11 +53,11 @@ func serveTemporal(
 	}
 	replays := replaycheck.Check{Temporal: b.Control.Temporal, Queue: queues.Control, Version: version, Log: b.Log}
 
-	start := temporalStart{&outage.Report{Log: b.Log, Down: "temporal does not answer yet", Up: "temporal answers"}}
+	start := temporalStart{&retry.Outage{Log: b.Log, Down: "temporal does not answer yet", Up: "temporal answers"}}
 	if err := start.await(ctx, b.Control.Reachable); err != nil {
 		return err
 	}
-	if err := replays.Require(ctx, cfg.Worker.Preflight); err != nil {
+	if err := replays.Require(ctx, replaycheck.Rule(cfg.Worker.Preflight)); err != nil {
 		return err
 	}
 	w, err := start.worker(ctx, control)
@@ -100,7 +99,7 @@ const startPause = time.Second
 // temporalStart is how a worker begins on Temporal. It waits for it as long as it takes: it may come up later, or have
 // gone again.
 type temporalStart struct {
-	outage *outage.Report
+	outage *retry.Outage
 }
 
 // await returns when Temporal answers, or ctx is done.
@@ -138,8 +137,8 @@ const keeperEvery = 10 * time.Second
 
 // keepKeepers sees to it that the workflows run that keep and that scale the fleet, until ctx is done.
 func keepKeepers(ctx context.Context, b *connections.Set, scale *fleetScaling) error {
-	keeper := outage.Report{Log: b.Log, Down: "start the fleet's keeper", Up: "the fleet's keeper can be started again"}
-	scaling := outage.Report{Log: b.Log, Down: "scale the fleet", Up: "the fleet can be scaled again"}
+	keeper := retry.Outage{Log: b.Log, Down: "start the fleet's keeper", Up: "the fleet's keeper can be started again"}
+	scaling := retry.Outage{Log: b.Log, Down: "scale the fleet", Up: "the fleet can be scaled again"}
 	for {
 		wait := keeperEvery
 		kept, scaled := b.Control.EnsureFleet(ctx), scale.ensure(ctx)

@@ -12,7 +12,7 @@ import (
 
 	sdkworker "go.temporal.io/sdk/worker"
 
-	"github.com/millrace/millrace/internal/outage"
+	"github.com/millrace/millrace/internal/kit/retry"
 )
 
 // memorial is a worker like the SDK's: whether it could start is decided once.
@@ -34,7 +34,7 @@ func TestWorkerStartsWhenTemporalIsBack(t *testing.T) {
 			tries++
 			return w
 		}
-		start := temporalStart{&outage.Report{Log: slog.New(slog.DiscardHandler)}}
+		start := temporalStart{&retry.Outage{Log: slog.New(slog.DiscardHandler)}}
 		w, err := start.worker(t.Context(), build)
 		if err != nil || w != built[1] {
 			t.Errorf("%v after %d tries, want the second worker", err, tries)
@@ -48,7 +48,7 @@ func TestAWorkerThatWaitsForTemporalSaysSoAFewTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&said, nil))
-		start := temporalStart{&outage.Report{Log: log, Down: "no answer", Up: "answers"}}
+		start := temporalStart{&retry.Outage{Log: log, Down: "no answer", Up: "answers"}}
 		begun := time.Now()
 		err := start.await(t.Context(), func(context.Context) error {
 			if time.Since(begun) < 5*time.Minute {

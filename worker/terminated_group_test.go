@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // Somebody terminates a group's workflow in Temporal's own tools: a worker as it is in production drops it as
@@ -14,7 +15,7 @@ func TestTerminatedGroupIsReplaced(t *testing.T) {
 	d := newDeployment(t)
 	d.inProcess()
 	spec := d.spec(d.run, "nobody/serves-this", 2) // so that its games never end
-	spec.Group = rollout.GroupSpec{Samples: 1, MinSamples: 1}
+	spec.Group = runspec.GroupSpec{Samples: 1, MinSamples: 1}
 	spec.Buffer.Depth, spec.Buffer.GroupsPerStep = 1, 2
 	d.start(spec)
 	d.until("the group to be there", func() error {

@@ -3,24 +3,22 @@ package worker
 import (
 	"context"
 
-	"github.com/millrace/millrace/internal/dispatch/live"
+	"github.com/millrace/millrace/internal/engine/dispatch/live"
+	"github.com/millrace/millrace/internal/engine/vllm"
+	"github.com/millrace/millrace/internal/observe/otel"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry/otel"
-	"github.com/millrace/millrace/internal/vllm"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// tracedEngine makes a span of each call for a turn that is traced. A call for several turns at once is none of one
-// turn, and has no span.
+// tracedEngine makes a span of each call for a turn that is traced.
 type tracedEngine struct {
 	*vllm.Client
-	engine rollout.Engine
+	engine enginestate.Engine
 	otel   *otel.Exporter
 }
 
-var _ live.Batcher = tracedEngine{}
-
 // traced is a client that makes spans of its calls, where spans are exported.
-func traced(traces *otel.Exporter, engine rollout.Engine, client *vllm.Client) live.Engine {
+func traced(traces *otel.Exporter, engine enginestate.Engine, client *vllm.Client) live.Engine {
 	if !traces.Traces() {
 		return client
 	}

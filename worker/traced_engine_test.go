@@ -9,9 +9,10 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/observe/otel"
+	"github.com/millrace/millrace/internal/observe/otel/oteltest"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry/otel"
-	"github.com/millrace/millrace/internal/telemetry/otel/oteltest"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // TestAnEngineHearsWhichSpanItsCallIs: a call of an engine carries its span in the header traceparent, with the ids
@@ -38,7 +39,7 @@ func TestAnEngineHearsWhichSpanItsCallIs(t *testing.T) {
 	ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: 3}}
 	req := rollout.Request{ID: "r", Episode: ref, Agent: "x", Model: "m", Prompt: "p",
 		Sampling: rollout.Sampling{MaxTokens: 4, TopP: 1}}
-	at := rollout.Engine{ID: "e", URL: engine.URL}
+	at := enginestate.Engine{ID: "e", URL: engine.URL}
 	for _, e := range []*otel.Exporter{exporter, nil} {
 		clients, err := newEngineClients(config.DefaultService(), e)
 		if err != nil {

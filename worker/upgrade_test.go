@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/replaycheck"
+	"github.com/millrace/millrace/internal/control/replaycheck"
 )
 
 // Two workers of the version before are replaced one by one while a run is fed, the second one by kill -9. The run

@@ -17,20 +17,22 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/adapterfiles"
-	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/dispatch"
-	"github.com/millrace/millrace/internal/dispatch/live"
-	"github.com/millrace/millrace/internal/environments"
-	"github.com/millrace/millrace/internal/fleet"
-	"github.com/millrace/millrace/internal/fleetsync"
-	"github.com/millrace/millrace/internal/grouphomes"
-	"github.com/millrace/millrace/internal/reload"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runkeeper"
-	"github.com/millrace/millrace/internal/telemetry/prom"
-	"github.com/millrace/millrace/internal/version"
+	"github.com/millrace/millrace/internal/control/runkeeper"
+	"github.com/millrace/millrace/internal/engine/adapterfiles"
+	"github.com/millrace/millrace/internal/engine/dispatch"
+	"github.com/millrace/millrace/internal/engine/dispatch/live"
+	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/engine/share/fleetsync"
+	"github.com/millrace/millrace/internal/engine/share/grouphomes"
+	"github.com/millrace/millrace/internal/game/environments"
+	"github.com/millrace/millrace/internal/kit/version"
+	"github.com/millrace/millrace/internal/observe/otel"
+	"github.com/millrace/millrace/internal/observe/prom"
+	"github.com/millrace/millrace/internal/process/connections"
+	"github.com/millrace/millrace/internal/process/reload"
+
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // Run runs a worker process until ctx is done: it executes workflows and activities, dispatches requests to the
@@ -73,7 +75,7 @@ func run(
 	dispatcher := live.New(live.Config{
 		Log:         dispatchLog.writer,
 		Scheduler:   dispatch.Config{MaxQueued: cfg.Worker.DispatchQueue, Worker: self.ID},
-		Clients:     func(e rollout.Engine) live.Engine { return traced(b.Otel, e, clients.mustGet(e)) },
+		Clients:     func(e enginestate.Engine) live.Engine { return traced(b.Otel, e, clients.mustGet(e)) },
 		Emit:        b.Events,
 		Worker:      self.ID,
 		Homes:       grouphomes.New(b.Redis, cfg.Redis.Prefix),
@@ -93,14 +95,14 @@ func run(
 	current.OnChange(scale.take)
 	inStep := fleetsync.Sync{
 		Self: self, Playing: acts.GamesInPlay.ByRun, Models: acts.GamesInPlay.ByModel, Workers: b.Workers,
-		Fleet: b.Registry, Runs: b.Buffer, Tokens: b.Tokens, Dispatcher: dispatcher, Log: logger,
+		Fleet: b.Registry.Registry, Runs: b.Buffer, Tokens: b.Tokens, Dispatcher: dispatcher, Log: logger,
 	}
 	metrics := prom.NewWorker(cfg.Worker.Games, acts.GamesInPlay.ByRun, inStep.Described,
 		append(prom.WatchSink("store", b.StoreSink), b.TemporalMetrics)...)
 	if err := b.Otel.Metrics(ctx, metrics); err != nil {
 		return err
 	}
-	guard := fleet.NewRedisLossGuard(b.Redis, cfg.Redis.Prefix, self.ID, b.Registry, logger)
+	guard := fleet.NewRedisLossGuard(b.Redis, cfg.Redis.Prefix, self.ID, b.Registry.Registry, logger)
 	health := newHealthEndpoints(b, metrics)
 
 	return runAll(ctx,
@@ -152,6 +154,7 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 		Tell:         b.Events,
 		Now:          time.Now,
 		Log:          logger,
+		DescribeGame: otel.DescribeGame,
 		Ends: &runkeeper.Keeper{
 			Control: b.Control, Buffer: b.Buffer, Events: b.Events, Pace: pace, Log: logger,
 			Retention: func() runkeeper.Retention {
@@ -165,14 +168,14 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 }
 
 // describeSelf is what people are told of this process. Its id is readable and unique among the workers.
-func describeSelf(slots int, from string) rollout.Worker {
+func describeSelf(slots int, from string) enginestate.Worker {
 	id, host := "worker", "unknown"
 	if name, err := os.Hostname(); err == nil {
 		id, host = name, name
 	}
 	var salt [4]byte
 	_, _ = rand.Read(salt[:]) // never fails
-	return rollout.Worker{
+	return enginestate.Worker{
 		ID: fmt.Sprintf("%s-%d-%s", id, os.Getpid(), hex.EncodeToString(salt[:])), Host: host,
 		Version: version.String(), StartedAt: time.Now().UTC(), Slots: slots,
 		SlotsFrom: from,

@@ -9,9 +9,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/enginepool"
-	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 // Summaries gives every activity that a workflow has executed the one line that Temporal's UI shows beside it. It is a
@@ -56,9 +57,6 @@ func (s *summariesOutbound) ExecuteLocalActivity(ctx workflow.Context, activity 
 // Summary says in one line what an activity does with its input; empty for one that it does not know.
 func Summary(activity string, args ...any) string {
 	if len(args) == 0 {
-		if activity == "ReadyEngines" {
-			return "which engines are ready"
-		}
 		return ""
 	}
 	switch in := args[0].(type) {
@@ -93,7 +91,7 @@ func summaryOfScaling(in any) string {
 	switch in := in.(type) {
 	case activities.ScaleInput:
 		return fmt.Sprintf("how many engines are wanted; %d are known", len(in.State.Pool.Engines))
-	case enginepool.Command:
+	case supply.Command:
 		return fmt.Sprintf("%s engine %s", in.Do, in.ID)
 	case activities.ScalingNews:
 		if in.Ended {
@@ -107,7 +105,7 @@ func summaryOfScaling(in any) string {
 // summaryOfRun is of what is done for a run.
 func summaryOfRun(in any) string {
 	switch in := in.(type) {
-	case rollout.Spec:
+	case runspec.Spec:
 		return fmt.Sprintf("open the buffer of run %s", in.Name)
 	case activities.AccountInput:
 		return fmt.Sprintf("the buffer's account since step %d", in.Since)

@@ -11,8 +11,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // Bounds of one round of loads.
@@ -67,7 +68,7 @@ func (r *run) introduce(ctx workflow.Context, adapter fleet.Adapter, patience ti
 // that is all that can load it within the spec's patience after the first; engines that lack other adapters of the run
 // are not waited for. What the others do not finish is the keeper's: requests only go to engines that have the adapter.
 func loadOn(
-	ctx workflow.Context, choice activities.EngineChoice, adapter fleet.Adapter, spec rollout.AdapterSpec,
+	ctx workflow.Context, choice activities.EngineChoice, adapter fleet.Adapter, spec runspec.AdapterSpec,
 ) *loads {
 	ctx, stop := workflow.WithCancel(workflow.WithActivityOptions(ctx, loadActivity()))
 	defer stop()

@@ -10,13 +10,16 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runmachine"
-	"github.com/millrace/millrace/internal/spec"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/run/runmachine"
 )
 
 // Client is how the rest of the program speaks to the workflows. Its errors are refusals where the answer is no, and
@@ -25,17 +28,9 @@ type Client struct {
 	Temporal   client.Client
 	Namespace  string
 	Deployment Deployment
-	Runs       Directory
 	// Attributes is what Temporal can list runs and groups by; nil: workflows are started without.
 	Attributes *SearchAttributes
 	Page       string // address of the operator's page, to which workflows link; empty: to none
-}
-
-// Directory knows which workflow drives a run. It is what the deployment itself has recorded, so that no deployment
-// ever reaches for a run of another one.
-type Directory interface {
-	// Workflow is the id recorded when the run was opened; empty when a version opened it that recorded none.
-	Workflow(ctx context.Context, run rollout.RunName) (string, error)
 }
 
 // callTimeout bounds every call but a publication, which lasts as long as engines load.
@@ -46,31 +41,21 @@ const (
 
 // Start starts a run, once: the same spec again answers the run that is there, another spec under the same name
 // is a conflict. created tells which.
-func (c *Client) Start(ctx context.Context, s rollout.Spec) (status rollout.RunStatus, created bool, err error) {
+func (c *Client) Start(ctx context.Context, s runspec.Spec) (status runstatus.RunStatus, created bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := c.EnsureFleet(ctx); err != nil {
 		return status, false, err
 	}
-	id, err := c.workflowOf(ctx, s.Name)
-	if err != nil {
-		return status, false, err
-	}
-	deployment, queues := c.Deployment, c.Deployment.Queues()
-	if id != deployment.RunID(s.Name) {
-		deployment = "" // and games have one queue: a worker of an earlier version may begin the run
-	} else {
-		queues = queues.Of(s.Name)
-	}
 	begun := runmachine.NewRun(s, time.Now()).Status()
 	err = c.startRun(ctx, client.StartWorkflowOptions{
-		ID:                    id,
+		ID:                    c.Deployment.RunID(s.Name),
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		Memo:                  map[string]any{"spec": s, "spec_hash": spec.Hash(s)},
-	}, begun, RunInput{Spec: s, Queues: queues, Deployment: deployment})
+	}, begun, RunInput{Spec: s, Deployment: c.Deployment})
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &already) {
-		return c.existing(ctx, id, s)
+		return c.existing(ctx, s)
 	}
 	if err != nil {
 		return status, false, c.failed("start run", s.Name, err)
@@ -81,7 +66,7 @@ func (c *Client) Start(ctx context.Context, s rollout.Spec) (status rollout.RunS
 // startRun starts a run's workflow as one that Temporal lists and describes. Where the namespace has lost an attribute
 // since it was looked at, the run does without.
 func (c *Client) startRun(
-	ctx context.Context, options client.StartWorkflowOptions, s rollout.RunStatus, in RunInput,
+	ctx context.Context, options client.StartWorkflowOptions, s runstatus.RunStatus, in RunInput,
 ) error {
 	options.TaskQueue = c.Deployment.Queues().Control
 	options.WorkflowExecutionErrorWhenAlreadyStarted = true
@@ -96,17 +81,16 @@ func (c *Client) startRun(
 	return err
 }
 
-// existing answers a second start: the memo holds the spec that the run was started with.
-func (c *Client) existing(ctx context.Context, id string, s rollout.Spec) (rollout.RunStatus, bool, error) {
-	var status rollout.RunStatus
-	desc, err := c.own(ctx, id)
+// existing answers a second start: the memo holds the hash of the spec that the run was started with.
+func (c *Client) existing(ctx context.Context, s runspec.Spec) (runstatus.RunStatus, bool, error) {
+	var status runstatus.RunStatus
+	desc, err := c.latest(ctx, c.Deployment.RunID(s.Name))
 	if err != nil {
 		return status, false, c.failed("describe run", s.Name, err)
 	}
 	memo := desc.GetWorkflowExecutionInfo().GetMemo().GetFields()
 	var hash string
-	_ = json.Unmarshal(memo["spec_hash"].GetData(), &hash) // an earlier version kept none
-	if !spec.Same(hash, memo["spec"].GetData(), s) {
+	if err := json.Unmarshal(memo["spec_hash"].GetData(), &hash); err != nil || hash != spec.Hash(s) {
 		return status, false, rollout.Refuse(rollout.Conflict,
 			"run %s already exists with another spec; choose another name, or change the running one with: "+
 				"millrace run set %s KEY=VALUE", s.Name, s.Name)
@@ -116,15 +100,11 @@ func (c *Client) existing(ctx context.Context, id string, s rollout.Spec) (rollo
 }
 
 // Status asks the run itself. A run that is over answers its last status.
-func (c *Client) Status(ctx context.Context, run rollout.RunName) (rollout.RunStatus, error) {
+func (c *Client) Status(ctx context.Context, run rollout.RunName) (runstatus.RunStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	var status rollout.RunStatus
-	id, err := c.workflowOf(ctx, run)
-	if err != nil {
-		return status, err
-	}
-	answer, err := c.Temporal.QueryWorkflow(ctx, id, "", QueryStatus)
+	var status runstatus.RunStatus
+	answer, err := c.Temporal.QueryWorkflow(ctx, c.Deployment.RunID(run), "", QueryStatus)
 	if err != nil {
 		return status, c.failed("ask run", run, err)
 	}
@@ -133,24 +113,24 @@ func (c *Client) Status(ctx context.Context, run rollout.RunName) (rollout.RunSt
 }
 
 // Change changes a running run.
-func (c *Client) Change(ctx context.Context, run rollout.RunName, change spec.Change) (rollout.RunStatus, error) {
-	var status rollout.RunStatus
+func (c *Client) Change(ctx context.Context, run rollout.RunName, change spec.Change) (runstatus.RunStatus, error) {
+	var status runstatus.RunStatus
 	err := c.update(ctx, callTimeout, run, UpdateChange, &status, change)
 	return status, err
 }
 
 // Probe begins a load probe of a running run.
 func (c *Client) Probe(
-	ctx context.Context, run rollout.RunName, probe rollout.LoadProbeRequest,
-) (rollout.RunStatus, error) {
-	var status rollout.RunStatus
+	ctx context.Context, run rollout.RunName, probe runstatus.LoadProbeRequest,
+) (runstatus.RunStatus, error) {
+	var status runstatus.RunStatus
 	err := c.update(ctx, callTimeout, run, UpdateProbe, &status, probe)
 	return status, err
 }
 
 // Stop ends a run; games in progress are cancelled.
-func (c *Client) Stop(ctx context.Context, run rollout.RunName, reason string) (rollout.RunStatus, error) {
-	var status rollout.RunStatus
+func (c *Client) Stop(ctx context.Context, run rollout.RunName, reason string) (runstatus.RunStatus, error) {
+	var status runstatus.RunStatus
 	err := c.update(ctx, callTimeout, run, UpdateStop, &status, reason)
 	return status, err
 }
@@ -158,8 +138,8 @@ func (c *Client) Stop(ctx context.Context, run rollout.RunName, reason string) (
 // Publish loads a version on the engines and switches to it; it returns when it serves or is rejected.
 func (c *Client) Publish(
 	ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string,
-) (rollout.Policy, error) {
-	var policy rollout.Policy
+) (runstatus.Policy, error) {
+	var policy runstatus.Policy
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	err := c.update(ctx, publishTimeout, run, UpdatePublish, &policy, Publication{Version: v, Path: path})
@@ -172,31 +152,23 @@ func (c *Client) Publish(
 
 // BufferChanged tells the run that a batch was formed or a step completed, and how far its account has come; the zero
 // mark says nothing of that. Temporal keeps it before this returns, whether or not a worker is there.
-func (c *Client) BufferChanged(ctx context.Context, run rollout.RunName, mark rollout.Mark) error {
+func (c *Client) BufferChanged(ctx context.Context, run rollout.RunName, mark runstatus.Mark) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	id, err := c.workflowOf(ctx, run)
-	if err != nil {
-		return err
-	}
 	var body any
 	if mark.Serial > 0 {
 		body = mark
 	}
-	if err := c.Temporal.SignalWorkflow(ctx, id, "", SignalBufferChanged, body); err != nil {
+	if err := c.Temporal.SignalWorkflow(ctx, c.Deployment.RunID(run), "", SignalBufferChanged, body); err != nil {
 		return c.failed("tell run", run, err)
 	}
 	return nil
 }
 
 // Mark is how far the run knows its account to have come. It needs a worker.
-func (c *Client) Mark(ctx context.Context, run rollout.RunName) (rollout.Mark, error) {
-	var mark rollout.Mark
-	id, err := c.workflowOf(ctx, run)
-	if err != nil {
-		return mark, err
-	}
-	answer, err := c.Temporal.QueryWorkflow(ctx, id, "", QueryMark)
+func (c *Client) Mark(ctx context.Context, run rollout.RunName) (runstatus.Mark, error) {
+	var mark runstatus.Mark
+	answer, err := c.Temporal.QueryWorkflow(ctx, c.Deployment.RunID(run), "", QueryMark)
 	if err != nil {
 		return mark, c.failed("ask run", run, err)
 	}
@@ -215,11 +187,7 @@ func (c *Client) update(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	id, err := c.workflowOf(ctx, run)
-	if err != nil {
-		return err
-	}
-	if err := c.updateWorkflow(ctx, id, name, result, args...); err != nil {
+	if err := c.updateWorkflow(ctx, c.Deployment.RunID(run), name, result, args...); err != nil {
 		return c.failed(name, run, err)
 	}
 	return nil
@@ -276,4 +244,20 @@ func (c *Client) failed(doing string, run rollout.RunName, err error) error {
 func rolloutRefusal(err error) bool {
 	var r *rollout.Refusal
 	return errors.As(err, &r)
+}
+
+// latest describes the latest execution of a workflow; nil when there is none.
+func (c *Client) latest(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	desc, err := c.Temporal.DescribeWorkflowExecution(ctx, id, "")
+	var notFound *serviceerror.NotFound
+	if errors.As(err, &notFound) {
+		return nil, nil
+	}
+	return desc, err
+}
+
+// running reports whether a workflow with this id is running.
+func (c *Client) running(ctx context.Context, id string) (bool, error) {
+	desc, err := c.latest(ctx, id)
+	return desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, err
 }

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/spec"
+	"github.com/millrace/millrace/internal/rollout/spec"
 )
 
 // An update that Temporal gave back untaken is sent again until the call's time is up; any other failure is told at
@@ -35,7 +35,7 @@ func TestUpdatesThatWereNotTakenAreSentAgain(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				temporal := &failingUpdates{failures: tt.failures}
-				c := &Client{Temporal: temporal, Runs: oneRun{}}
+				c := &Client{Temporal: temporal}
 				_, err := c.Change(t.Context(), "one", spec.Pause(true))
 				if refused := rollout.Refused(err, rollout.Unavailable); refused != tt.refused || !refused && err != nil {
 					t.Errorf("answer: %v, want a refusal: %v", err, tt.refused)
@@ -76,8 +76,3 @@ func (f *failingUpdates) UpdateWorkflow(
 type done struct{ client.WorkflowUpdateHandle }
 
 func (done) Get(context.Context, any) error { return nil }
-
-// oneRun has the record of one run.
-type oneRun struct{}
-
-func (oneRun) Workflow(context.Context, rollout.RunName) (string, error) { return "run/one", nil }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // What Temporal's UI and CLI show of a workflow for people: one line, and details as Markdown. Details that change are
@@ -19,7 +21,7 @@ import (
 const memoPage = "page"
 
 // describe adds to the options of a run's workflow what Temporal shows of it.
-func (c *Client) describe(options *client.StartWorkflowOptions, s rollout.RunStatus) {
+func (c *Client) describe(options *client.StartWorkflowOptions, s runstatus.RunStatus) {
 	spec := s.Spec
 	options.StaticSummary = clipped(runSummary(spec))
 	options.StaticDetails = fmt.Sprintf("A training run of Millrace. See `millrace run show %[1]s`, "+
@@ -34,7 +36,7 @@ func (c *Client) describe(options *client.StartWorkflowOptions, s rollout.RunSta
 	}
 }
 
-func runSummary(s rollout.Spec) string {
+func runSummary(s runspec.Spec) string {
 	return fmt.Sprintf("run %s: %d steps of %d groups of %d games, %s on %s", s.Name, s.Steps, s.Buffer.GroupsPerStep,
 		s.Group.Samples, s.Environment.Kind, s.Model)
 }
@@ -74,7 +76,7 @@ func (r *run) show(ctx workflow.Context) {
 
 // runDetails is a run at a glance, as Markdown. It says what the summary says, too: Temporal drops that when a run's
 // history is cut.
-func runDetails(s rollout.RunStatus, page string) string {
+func runDetails(s runstatus.RunStatus, page string) string {
 	text := fmt.Sprintf("**%s**", s.State)
 	if s.Reason != "" {
 		text += fmt.Sprintf(" (%s)", s.Reason)
@@ -82,7 +84,7 @@ func runDetails(s rollout.RunStatus, page string) string {
 	text += fmt.Sprintf("\n\n- %s\n- step %d of %d, policy version %d\n- %d groups launched, %d of them outstanding\n",
 		runSummary(s.Spec), s.NextStep, s.Spec.Steps, s.PolicyVersion, s.Launched, s.Outstanding)
 	if n := givenUp(s.Failures); n > 0 {
-		text += fmt.Sprintf("- %d groups given up: `millrace game failures %s`\n", n, s.Spec.Name)
+		text += fmt.Sprintf("- %d groups given up: `millrace run show %s`\n", n, s.Spec.Name)
 	}
 	if s.Throttle != "" {
 		text += fmt.Sprintf("- fewer launched than the depth asks for: %s\n", s.Throttle)

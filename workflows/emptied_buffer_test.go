@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/internal/telemetry/store"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/store/eventstore"
 )
 
 // changes is what a run reported about itself, as Redis has it.
 type changes struct {
 	all       []string
-	variances []rollout.RewardVariance // that there is something to learn, or no more
+	variances []runstatus.RewardVariance // that there is something to learn, or no more
 }
 
 // reported reads what the run has reported so far.
@@ -74,7 +75,7 @@ func TestRunGoesOnAfterRedisHasLostEverything(t *testing.T) {
 	})
 	w.at(5*time.Minute, func() { w.train(3) })
 	w.start()
-	if status := w.result(); status.State != rollout.RunCompleted || status.NextStep != 4 {
+	if status := w.result(); status.State != runstatus.RunCompleted || status.NextStep != 4 {
 		t.Errorf("ended %s at step %d", status.State, status.NextStep)
 	}
 	fed := slices.Clone(w.fed)

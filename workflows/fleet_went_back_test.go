@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // wants reports whether the fleet is to keep an adapter.
@@ -25,7 +27,7 @@ func deserted(w *liveWorld) {
 	w.must("publish", err)
 	w.complete(0)
 	w.fleet.goBack()
-	w.must("tell", w.control.BufferChanged(w.ctx, w.spec.Name, rollout.Mark{}))
+	w.must("tell", w.control.BufferChanged(w.ctx, w.spec.Name, runstatus.Mark{}))
 	w.until("the fleet to be told", func() error {
 		if name := rollout.PolicyVersion(1).Adapter(w.spec.Name); !w.fleet.wants(name) {
 			return fmt.Errorf("%s is not wanted", name)
@@ -36,7 +38,7 @@ func deserted(w *liveWorld) {
 		w.claim(step)
 		w.complete(step)
 	}
-	w.ends(rollout.RunCompleted)
+	w.ends(runstatus.RunCompleted)
 }
 
 // The Redis that holds the fleet goes back alone, as one node of a Cluster does: nothing of the run's account is lost,
@@ -45,7 +47,7 @@ func TestFleetThatWentBackIsToldAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	frozen := w.write("frozen", "frozen")
-	w.spec.Policies = []rollout.FixedPolicy{{Name: "frozen", Path: frozen}}
+	w.spec.Policies = []runspec.FixedPolicy{{Name: "frozen", Path: frozen}}
 	w.at(1*time.Minute, func() { w.train(0) })
 	w.at(90*time.Second, func() { w.publish(1, w.write("1", "one"), w.serves) })
 	told := 0
@@ -69,7 +71,7 @@ func TestFleetThatWentBackIsToldAgain(t *testing.T) {
 	w.at(4*time.Minute, func() { w.train(2) })
 	w.at(5*time.Minute, func() { w.train(3) })
 	w.start()
-	if status := w.result(); status.State != rollout.RunCompleted {
+	if status := w.result(); status.State != runstatus.RunCompleted {
 		t.Errorf("ended %s: %s", status.State, status.Reason)
 	}
 }

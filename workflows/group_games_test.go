@@ -3,7 +3,7 @@ package workflows
 import (
 	"testing"
 
-	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 func TestWhenGamesAreEnough(t *testing.T) {
@@ -26,7 +26,7 @@ func TestWhenGamesAreEnough(t *testing.T) {
 	} {
 		g := games{running: tt.running, finished: make([]int, tt.finished), late: tt.late}
 		var plan GroupInput
-		plan.Plan.GroupSpec = rollout.GroupSpec{Samples: 4, MinSamples: 2, Oversample: 2}
+		plan.Plan.GroupSpec = runspec.GroupSpec{Samples: 4, MinSamples: 2, Oversample: 2}
 		if g.enough(plan.Plan) != tt.enough || g.hopeless(plan.Plan) != tt.hopeless {
 			t.Errorf("%s: enough %v, hopeless %v", tt.name, g.enough(plan.Plan), g.hopeless(plan.Plan))
 		}

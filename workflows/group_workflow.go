@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -19,7 +20,7 @@ type GroupInput struct {
 	Plan  activities.GroupPlan `json:"plan"`
 	Run   string               `json:"run"`   // workflow id of the run, which hears how the group ended
 	Games string               `json:"games"` // task queue of the episodes
-	// GameLot is how many games are started in one task; 0 in groups that an earlier version launched.
+	// GameLot is how many games are started in one task; 0: all.
 	GameLot int `json:"game_lot,omitempty"`
 }
 
@@ -48,7 +49,7 @@ func playGroup(ctx workflow.Context, in GroupInput) (activities.GroupEnd, error)
 	if err := workflow.ExecuteActivity(short, acts.PrepareGroup, in.Plan).Get(ctx, &prepared); err != nil {
 		return end, err
 	}
-	if prepared.WarmUp { // it has no turns: how far it has come goes from attempt to attempt of one activity
+	if prepared.WarmUp { // of one priority: how far it has come goes from attempt to attempt of one activity
 		long := workflow.WithActivityOptions(ctx, episodeActivity(in))
 		if err := workflow.ExecuteActivity(long, acts.WarmUpGroup, in.Plan).Get(ctx, nil); err != nil {
 			return end, err
@@ -111,48 +112,31 @@ func playEpisodes(ctx workflow.Context, in GroupInput) (*games, error) {
 	return g, ctx.Err()
 }
 
-// begin has all games played: in lots that one task has room for each, if all of them are too large for it. Such a
-// group has no turns, because all of its games may have to go on at once.
+// begin has all games played: in lots that one task has room for each, if all of them are too large for it. The games
+// of such a group have one priority, because all of them may have to go on at once.
 func (g *games) begin(ctx workflow.Context, selector workflow.Selector, in GroupInput) error {
-	lot, t := g.lot(ctx, in)
+	lot, p := cmp.Or(in.GameLot, g.running), neverBegun
+	if lot < g.running {
+		p = onePriority
+	}
 	for sample := range g.running {
 		if sample > 0 && sample%lot == 0 {
 			if err := workflow.Sleep(ctx, time.Millisecond); err != nil { // ends the task
 				return err
 			}
 		}
-		g.play(ctx, selector, in, sample, t)
+		g.play(ctx, selector, in, sample, p)
 	}
 	return nil
 }
 
-// lot is how many games are started in one task, and the turn in which they are. What is small enough for a group of
-// its run's version is so for earlier versions too, which measure it without GameLot. What is too large may have been
-// measured by one of these, whose worker began the group.
-func (g *games) lot(ctx workflow.Context, in GroupInput) (int, turn) {
-	if in.GameLot >= g.running {
-		return in.GameLot, firstTurn
-	}
-	if in.GameLot > 0 && has(ctx, "recorded-lots") {
-		return in.GameLot, onlyTurn
-	}
-	in.GameLot = 0
-	switch lot := perTask(in); {
-	case lot >= g.running:
-		return lot, firstTurn
-	case has(ctx, "game-lots"):
-		return lot, onlyTurn
-	}
-	return g.running, onlyTurn
-}
-
-// play has a game played when it is its turn, and again when that has not finished it.
-func (g *games) play(ctx workflow.Context, selector workflow.Selector, in GroupInput, sample int, t turn) {
-	long := workflow.WithActivityOptions(ctx, t.options(episodeActivity(in)))
+// play has a game played with a priority, and again with another one when that has not finished it.
+func (g *games) play(ctx workflow.Context, selector workflow.Selector, in GroupInput, sample int, p gamePriority) {
+	long := workflow.WithActivityOptions(ctx, p.options(episodeActivity(in)))
 	game := workflow.ExecuteActivity(long, acts.PlayEpisode, activities.EpisodeInput{Plan: in.Plan, Sample: sample})
 	selector.AddFuture(game, func(f workflow.Future) {
 		err := f.Get(ctx, nil)
-		if next, more := t.after(ctx, err); more {
+		if next, more := p.after(ctx, err); more {
 			g.play(ctx, selector, in, sample, next)
 			return
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -76,7 +78,7 @@ func (w *world) samples(step rollout.Step) map[rollout.GroupSeq][]int {
 }
 
 // One group a step, and one step, so that what is seen is one group's.
-func oneGroup(w *world, g rollout.GroupSpec) *slowGames {
+func oneGroup(w *world, g runspec.GroupSpec) *slowGames {
 	w.spec.Steps, w.spec.Buffer.GroupsPerStep, w.spec.Buffer.Depth = 1, 1, 1
 	w.spec.Group = g
 	return w.playSlowly()
@@ -85,7 +87,7 @@ func oneGroup(w *world, g rollout.GroupSpec) *slowGames {
 func TestSurplusGamesAreCalledOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	games := oneGroup(w, rollout.GroupSpec{Samples: 2, MinSamples: 2, Oversample: 2})
+	games := oneGroup(w, runspec.GroupSpec{Samples: 2, MinSamples: 2, Oversample: 2})
 	w.at(time.Minute, func() { games.end(w, 0, 3, 1, 0) })
 	w.at(2*time.Minute, func() { games.end(w, 0, 1, 0, 1) })
 	w.at(3*time.Minute, func() {
@@ -103,7 +105,7 @@ func TestSurplusGamesAreCalledOff(t *testing.T) {
 func TestStragglersAreCalledOffAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	games := oneGroup(w, rollout.GroupSpec{Samples: 3, MinSamples: 2, Grace: rollout.Duration(10 * time.Minute)})
+	games := oneGroup(w, runspec.GroupSpec{Samples: 3, MinSamples: 2, Grace: rollout.Duration(10 * time.Minute)})
 	ready := func() int64 {
 		counts, err := w.buffer.Counts(context.Background(), "demo")
 		if err != nil {
@@ -132,7 +134,7 @@ func TestGroupsWithoutVarianceAreRefilledOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.spec.Steps, w.spec.Buffer.Depth = 1, 1
-	w.spec.Group.ZeroVariance = rollout.DropZeroVariance
+	w.spec.Group.ZeroVariance = runspec.DropZeroVariance
 	games := w.playSlowly()
 	w.at(time.Minute, func() {
 		for seq := range rollout.GroupSeq(3) {
@@ -162,7 +164,7 @@ func TestGroupsWithoutVarianceAreRefilledOnce(t *testing.T) {
 		t.Errorf("fed %v of %d launched, failures %v; want 0 2 3 of 4, and one without variance", w.fed,
 			status.Launched, status.Failures)
 	}
-	if want := (rollout.RewardVariance{Groups: 4, ZeroVariance: 1}); status.RewardVariance != want {
+	if want := (runstatus.RewardVariance{Groups: 4, ZeroVariance: 1}); status.RewardVariance != want {
 		t.Errorf("reward variance %+v, want %+v", status.RewardVariance, want)
 	}
 }

@@ -5,102 +5,70 @@ import (
 	"testing"
 	"time"
 
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/workflows"
 )
-
-// unpatched is a version of the workflows that does not know the patches of today: wherever they ask for one, it
-// does what was done before there was any.
-type unpatched struct {
-	interceptor.WorkerInterceptorBase
-}
-
-func (u *unpatched) InterceptWorkflow(_ workflow.Context,
-	next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &unpatchedInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}}
-}
-
-type unpatchedInbound struct {
-	interceptor.WorkflowInboundInterceptorBase
-}
-
-func (u *unpatchedInbound) Init(out interceptor.WorkflowOutboundInterceptor) error {
-	return u.Next.Init(&unpatchedOutbound{interceptor.WorkflowOutboundInterceptorBase{Next: out}})
-}
-
-type unpatchedOutbound struct {
-	interceptor.WorkflowOutboundInterceptorBase
-}
-
-func (u *unpatchedOutbound) GetVersion(workflow.Context, string, workflow.Version, workflow.Version) workflow.Version {
-	return workflow.DefaultVersion
-}
 
 // What would break runs that go on is found before it is deployed: the histories that they leave do not replay.
 func TestIncompatibleChangesDoNotReplay(t *testing.T) {
 	t.Parallel()
 	type group = func(workflow.Context, workflows.GroupInput) (activities.GroupEnd, error)
-	type run = func(workflow.Context, workflows.RunInput) (rollout.RunStatus, error)
+	type run = func(workflow.Context, workflows.RunInput) (runstatus.RunStatus, error)
 	var acts *activities.Activities
 	for _, tt := range []struct {
 		name    string
 		history string
 		group   group
 		run     run
-		options worker.WorkflowReplayerOptions
 	}{
 		{
-			name: "an activity before all others", history: "1/group-demo-0.json",
+			name: "an activity before all others", history: "1/fed-group-fed-0.0.json.gz",
 			group: func(ctx workflow.Context, in workflows.GroupInput) (activities.GroupEnd, error) {
 				short := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Second})
-				if err := workflow.ExecuteActivity(short, acts.ReadyEngines).Get(ctx, nil); err != nil {
+				if err := workflow.ExecuteActivity(short, acts.ChooseEngines, rollout.RunName("demo")).Get(ctx, nil); err != nil {
 					return activities.GroupEnd{}, err
 				}
 				return workflows.Group(ctx, in)
 			},
 		},
 		{
-			name: "one game more", history: "1/group-demo-0.json",
+			name: "one game more", history: "1/fed-group-fed-0.0.json.gz",
 			group: func(ctx workflow.Context, in workflows.GroupInput) (activities.GroupEnd, error) {
 				in.Plan.Samples++
 				return workflows.Group(ctx, in)
 			},
 		},
 		{
-			name: "games that are not played", history: "1/group-demo-0.json",
+			name: "games that are not played", history: "1/fed-group-fed-0.0.json.gz",
 			group: func(workflow.Context, workflows.GroupInput) (activities.GroupEnd, error) {
 				return activities.GroupEnd{}, nil
 			},
 		},
 		{
-			name: "a wait before a run begins", history: "1/run-demo.json",
-			run: func(ctx workflow.Context, in workflows.RunInput) (rollout.RunStatus, error) {
+			name: "a wait before a run begins", history: "1/fed-run-fed.0.json.gz",
+			run: func(ctx workflow.Context, in workflows.RunInput) (runstatus.RunStatus, error) {
 				if err := workflow.Sleep(ctx, time.Second); err != nil {
-					return rollout.RunStatus{}, err
+					return runstatus.RunStatus{}, err
 				}
 				return workflows.Run(ctx, in)
 			},
 		},
 		{
-			name: "a run that launches more groups", history: "1/run-demo.json",
-			run: func(ctx workflow.Context, in workflows.RunInput) (rollout.RunStatus, error) {
+			name: "a run that launches more groups", history: "1/fed-run-fed.0.json.gz",
+			run: func(ctx workflow.Context, in workflows.RunInput) (runstatus.RunStatus, error) {
 				in.Spec.Buffer.GroupsPerStep++
 				return workflows.Run(ctx, in)
 			},
 		},
-		{
-			name: "a patch taken back", history: "1/run-robbed.0.json",
-			options: worker.WorkflowReplayerOptions{Interceptors: []interceptor.WorkerInterceptor{&unpatched{}}},
-		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r, err := worker.NewWorkflowReplayerWithOptions(tt.options)
+			r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +91,7 @@ func TestIncompatibleChangesDoNotReplay(t *testing.T) {
 // A history that is not what the workflow did is not taken for one.
 func TestTamperedHistoryDoesNotReplay(t *testing.T) {
 	t.Parallel()
-	h := readHistory(t, "1/group-demo-0.json")
+	h := readHistory(t, "1/fed-group-fed-0.0.json.gz")
 	for _, event := range h.Events {
 		scheduled := event.GetActivityTaskScheduledEventAttributes()
 		if scheduled.GetActivityType().GetName() == "CommitGroup" {

@@ -10,7 +10,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/rollout"
+
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -32,7 +34,7 @@ func TestLargeRunIsLaunchedAndStoppedInRounds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.spec.Group = rollout.GroupSpec{Samples: tt.samples, MinSamples: tt.samples}
+			w.spec.Group = runspec.GroupSpec{Samples: tt.samples, MinSamples: tt.samples}
 			w.spec.Buffer.Depth, w.spec.Buffer.GroupsPerStep = 1, tt.groups
 			cancelled := 0
 			group := func(ctx workflow.Context, in workflows.GroupInput) (activities.GroupEnd, error) {
@@ -44,7 +46,7 @@ func TestLargeRunIsLaunchedAndStoppedInRounds(t *testing.T) {
 			w.stopAt(90 * time.Second)
 			w.at(90*time.Second+500*time.Millisecond, func() {
 				status, err := w.buffer.Status(context.Background(), "demo")
-				if err != nil || status.State != rollout.RunStopped || int(status.Launched) != tt.all {
+				if err != nil || status.State != runstatus.RunStopped || int(status.Launched) != tt.all {
 					t.Errorf("readers see %s, %d groups launched, want %d: %v", status.State, status.Launched, tt.all, err)
 				}
 				if cancelled != tt.round {
@@ -52,7 +54,7 @@ func TestLargeRunIsLaunchedAndStoppedInRounds(t *testing.T) {
 				}
 			})
 			w.start()
-			if status := w.result(); status.State != rollout.RunStopped || cancelled != tt.all {
+			if status := w.result(); status.State != runstatus.RunStopped || cancelled != tt.all {
 				t.Errorf("ended %s with %d groups cancelled, want %d", status.State, cancelled, tt.all)
 			}
 		})
@@ -72,11 +74,11 @@ func TestCancelWhileLaunchingIsAStop(t *testing.T) {
 		w.env.CancelWorkflow()
 	})
 	w.start()
-	if status := w.result(); status.State != rollout.RunStopped {
+	if status := w.result(); status.State != runstatus.RunStopped {
 		t.Errorf("ended %s", status.State)
 	}
 	status, err := w.buffer.Status(context.Background(), "demo")
-	if err != nil || status.State != rollout.RunStopped {
+	if err != nil || status.State != runstatus.RunStopped {
 		t.Errorf("readers see %s: %v", status.State, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // stumbling has a game that fails once and goes on, and one that no engine serves for a moment and that rests.
@@ -29,7 +30,7 @@ func stumbling(w *liveWorld) {
 	w.start()
 	w.claim(0)
 	w.complete(0)
-	w.ends(rollout.RunCompleted)
+	w.ends(runstatus.RunCompleted)
 }
 
 // heavy launches more at once than Temporal takes in one task: its groups are started in lots. So many are let go, too.
@@ -65,7 +66,7 @@ func (w *liveWorld) stoppedWhenLarge(games int64) {
 	})
 	_, err := w.control.Stop(w.ctx, w.spec.Name, "enough")
 	w.must("stop", err)
-	w.ends(rollout.RunStopped)
+	w.ends(runstatus.RunStopped)
 	w.until("groups to end", func() error {
 		counts, err := w.buffer.Counts(w.ctx, w.spec.Name)
 		if groups := int64(w.spec.Buffer.GroupsPerStep); err == nil && int64(counts.Dropped) < groups {

@@ -7,10 +7,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/adapterfiles"
-	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/engine/adapterfiles"
+	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runmachine"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/run/runmachine"
 )
 
 // Publication is a trainer's wish that version serves the weights at path, as the engines see that path.
@@ -44,15 +45,12 @@ func (r *run) inspect(ctx workflow.Context, adapter fleet.Adapter) (adapterfiles
 func (r *run) adapter(a runmachine.Adapter) fleet.Adapter {
 	return fleet.Adapter{
 		Run: r.given.Name, Version: a.Version, Name: a.Name, Path: a.Path, Digest: a.Digest,
-		Prefix: r.machine.Spec.Adapters.PathPrefix, Recorded: r.features.Comparing,
+		Prefix: r.machine.Spec.Adapters.PathPrefix,
 	}
 }
 
 // load brings a version on the engines, until others are published in its place or the run is over.
 func (l *line) load(ctx workflow.Context, a runmachine.Adapter) runmachine.Loaded {
-	if !l.features.Comparing {
-		return l.loadBefore(ctx, a)
-	}
 	ctx, stop := workflow.WithCancel(ctx)
 	defer stop()
 	l.loading[a.Version] = stop
@@ -69,7 +67,7 @@ func (r *run) stopLoading(v rollout.PolicyVersion) runmachine.Done {
 	return runmachine.Done{}
 }
 
-// unload takes an adapter from the engines, as far as they answer. Failed loads of an earlier version have done so.
+// unload takes an adapter from the engines, as far as they answer.
 func (l *line) unload(ctx workflow.Context, task runmachine.Unload) runmachine.Done {
 	switch {
 	case task.Everywhere:
@@ -83,9 +81,6 @@ func (l *line) unload(ctx workflow.Context, task runmachine.Unload) runmachine.D
 func (r *run) switchTo(ctx workflow.Context, a runmachine.Adapter) runmachine.Switched {
 	ctx = workflow.WithActivityOptions(ctx, shortActivity())
 	err := workflow.ExecuteActivity(ctx, acts.SwitchPolicy, r.adapter(a)).Get(ctx, nil)
-	if !r.features.Comparing {
-		return runmachine.Switched{Fault: faultBefore(err)}
-	}
 	return runmachine.Switched{Fault: faultOf(err)}
 }
 
@@ -110,8 +105,8 @@ func fate(err error) rollout.RefusalCode {
 }
 
 // pin brings a fixed policy on the engines, unless the run is over. One that they cannot load now is the keeper's.
-func (r *run) pin(ctx workflow.Context, p rollout.FixedPolicy) runmachine.Pinned {
-	if has(ctx, "stop-while-pinning") && r.machine.State.Over() {
+func (r *run) pin(ctx workflow.Context, p runspec.FixedPolicy) runmachine.Pinned {
+	if r.machine.State.Over() {
 		return runmachine.Pinned{}
 	}
 	adapter := r.adapter(runmachine.Adapter{Name: p.Model(r.given.Name, r.machine.Spec.Model), Path: p.Path})
@@ -127,10 +122,6 @@ func (r *run) pin(ctx workflow.Context, p rollout.FixedPolicy) runmachine.Pinned
 }
 
 func (r *run) bringPinned(ctx workflow.Context, adapter *fleet.Adapter) error {
-	if !r.features.Comparing {
-		_, _, err := r.introduceBefore(ctx, adapter)
-		return err
-	}
 	found, err := r.inspect(ctx, *adapter)
 	if err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runmachine"
+	"github.com/millrace/millrace/internal/run/runmachine"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // perform performs one command of the machine. An error ends the workflow, unless it is the workflow's cancellation.
@@ -33,8 +33,6 @@ func (l *line) perform(ctx workflow.Context, cmd runmachine.Command) (runmachine
 		return l.confirmBuffer(ctx, task), nil
 	case runmachine.RepairBuffer:
 		return l.repairBuffer(ctx, task), nil
-	case runmachine.RestoreBuffer:
-		return l.restoreBuffer(ctx, task), nil
 	case runmachine.AssertAdapters:
 		return l.assertAdapters(ctx, task), nil
 	case runmachine.Release:
@@ -107,7 +105,13 @@ func (r *run) readAccount(ctx workflow.Context, since rollout.Step) runmachine.A
 	var account activities.Account
 	in := activities.AccountInput{Run: r.given.Name, Since: since}
 	err := workflow.ExecuteLocalActivity(ctx, acts.Account, in).Get(ctx, &account)
-	return accountRead(ctx, account, err)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("the buffer does not answer", "error", err)
+	}
+	return runmachine.AccountRead{
+		Account: accountOf(account), Failed: err != nil,
+		Forgotten: err != nil && activities.Code(err) == rollout.Code(rollout.NoSuchRun),
+	}
 }
 
 func accountActivity() workflow.LocalActivityOptions {
@@ -146,16 +150,6 @@ func (r *run) repairBuffer(ctx workflow.Context, task runmachine.RepairBuffer) r
 	return runmachine.Repaired{Account: accountOf(out.Account), Rollback: out.Rollback, Failed: err != nil}
 }
 
-// restoreBuffer tells an empty Redis how far the run had come, and answers the account from there. Batches that were
-// granted and not recorded are formed again, of other groups; nothing that was recorded is given out again.
-func (r *run) restoreBuffer(ctx workflow.Context, task runmachine.RestoreBuffer) runmachine.AccountRead {
-	ctx = workflow.WithActivityOptions(ctx, restoreActivity())
-	var account activities.Account
-	in := activities.RestoreInput{Spec: r.given, Status: task.Status, Key: task.Key}
-	err := workflow.ExecuteActivity(ctx, acts.RestoreRun, in).Get(ctx, &account)
-	return accountRead(ctx, account, err)
-}
-
 // assertAdapters tells a fleet whose Redis may have gone back what the run needs.
 func (r *run) assertAdapters(ctx workflow.Context, task runmachine.AssertAdapters) runmachine.Done {
 	ctx = workflow.WithActivityOptions(ctx, restoreActivity())
@@ -165,16 +159,6 @@ func (r *run) assertAdapters(ctx workflow.Context, task runmachine.AssertAdapter
 		workflow.GetLogger(ctx).Warn("the fleet cannot be told what the run needs", "error", err)
 	}
 	return runmachine.Done{Failed: err != nil}
-}
-
-func accountRead(ctx workflow.Context, account activities.Account, err error) runmachine.AccountRead {
-	if err != nil {
-		workflow.GetLogger(ctx).Warn("the buffer does not answer", "error", err)
-	}
-	return runmachine.AccountRead{
-		Account: accountOf(account), Failed: err != nil,
-		Forgotten: err != nil && activities.Code(err) == rollout.Code(rollout.NoSuchRun),
-	}
 }
 
 // accountOf is the buffer's account as the machine takes it.
@@ -200,9 +184,6 @@ func (r *run) release(ctx workflow.Context, task runmachine.Release) runmachine.
 }
 
 func (r *run) lookFor(ctx workflow.Context, seqs []rollout.GroupSeq) runmachine.Looked {
-	if !has(ctx, "look-for-groups") {
-		return runmachine.Looked{Failed: true}
-	}
 	ctx = workflow.WithActivityOptions(ctx, shortActivity())
 	var gone []rollout.GroupSeq
 	in := activities.LookInput{Run: r.given.Name, Seqs: seqs}
@@ -224,7 +205,7 @@ func (r *run) mirror(ctx workflow.Context, task runmachine.Mirror) runmachine.Do
 // launch starts groups and waits until the server has them: in lots that one task has room for each, if all of them are
 // too large for it.
 func (r *run) launch(ctx workflow.Context, groups []runmachine.Group) error {
-	for some := range slices.Chunk(groups, r.lot(ctx, groups)) {
+	for some := range slices.Chunk(groups, groupLot(ctx, r.input(ctx, groups[0]))) {
 		if err := r.launchLot(ctx, some); err != nil {
 			return err
 		}
@@ -232,25 +213,11 @@ func (r *run) launch(ctx workflow.Context, groups []runmachine.Group) error {
 	return nil
 }
 
-// lot is how many of the groups are started in one task.
-func (r *run) lot(ctx workflow.Context, groups []runmachine.Group) int {
-	input := r.input(ctx, groups[0])
-	if has(ctx, "recorded-lots") {
-		return groupLot(ctx, input)
-	}
-	if room := perTask(input); room < len(groups) && has(ctx, "launch-lots") {
-		return room
-	}
-	return len(groups)
-}
-
 func (r *run) launchLot(ctx workflow.Context, groups []runmachine.Group) error {
 	children := make([]workflow.ChildWorkflowFuture, len(groups))
 	for i, g := range groups {
 		children[i] = r.start(ctx, g)
-		if r.features.Watched {
-			r.watch(ctx, g.Seq, children[i])
-		}
+		r.watch(ctx, g.Seq, children[i])
 	}
 	for _, child := range children {
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)
@@ -267,7 +234,7 @@ func (r *run) start(ctx workflow.Context, g runmachine.Group) workflow.ChildWork
 	in := r.input(ctx, g)
 	options := workflow.ChildWorkflowOptions{
 		WorkflowID:            r.ids.GroupID(in.Plan.Ref),
-		TaskQueue:             r.queues.Control,
+		TaskQueue:             r.ids.Queues().Control,
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	}
@@ -278,7 +245,7 @@ func (r *run) start(ctx workflow.Context, g runmachine.Group) workflow.ChildWork
 func (r *run) input(ctx workflow.Context, g runmachine.Group) GroupInput {
 	in := GroupInput{
 		Plan: r.plan(r.ref(g.Seq), g.Version, workflow.Now(ctx)), Run: workflow.GetInfo(ctx).WorkflowExecution.ID,
-		Games: r.queues.Games,
+		Games: r.ids.Queues().Of(r.given.Name).Games,
 	}
 	in.GameLot = perTask(in)
 	return in
@@ -328,19 +295,16 @@ func groupSeed(seed int64, seq rollout.GroupSeq) int64 {
 // cancelGames cancels the games of groups. While the run is active that is done meanwhile, and its history is not cut
 // before.
 func (r *run) cancelGames(ctx workflow.Context, seqs []rollout.GroupSeq) runmachine.Done {
-	switch {
-	case !r.features.Paced:
-		r.cancelUnpaced(ctx, seqs)
-	case r.machine.Finishing():
+	if r.machine.Finishing() {
 		r.cancelInRounds(ctx, seqs)
-	default:
-		r.cancelling++
-		ctx, _ = workflow.NewDisconnectedContext(ctx)
-		workflow.Go(ctx, func(ctx workflow.Context) {
-			defer func() { r.cancelling-- }()
-			r.cancelInRounds(ctx, seqs)
-		})
+		return runmachine.Done{}
 	}
+	r.cancelling++
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer func() { r.cancelling-- }()
+		r.cancelInRounds(ctx, seqs)
+	})
 	return runmachine.Done{}
 }
 
@@ -360,25 +324,6 @@ func (r *run) cancelInRounds(ctx workflow.Context, seqs []rollout.GroupSeq) {
 		if seqs = seqs[n:]; len(seqs) > 0 {
 			_ = workflow.Sleep(ctx, runmachine.RoundEvery) // cancelled is none the less to be cancelled
 		}
-	}
-}
-
-// cancelUnpaced cancels groups one after the other, as runs do that were begun before there were rounds.
-func (r *run) cancelUnpaced(ctx workflow.Context, seqs []rollout.GroupSeq) {
-	cancel := func(seq rollout.GroupSeq) {
-		err := workflow.RequestCancelExternalWorkflow(ctx, r.ids.GroupID(r.ref(seq)), "").Get(ctx, nil)
-		if err != nil {
-			workflow.GetLogger(ctx).Info("group already over", "group", seq, "error", err)
-		}
-	}
-	if r.machine.Finishing() && !has(ctx, "call-all") {
-		for _, g := range r.machine.Playing { // ends that are heard meanwhile move it along
-			cancel(g.Seq)
-		}
-		return
-	}
-	for _, seq := range seqs {
-		cancel(seq)
 	}
 }
 

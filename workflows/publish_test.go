@@ -12,8 +12,9 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -43,26 +44,26 @@ func (w *world) write(name, weights string) string {
 }
 
 // publish sends a publication; then hears its answer. Each is an update of its own, as each call of the API is.
-func (w *world) publish(v rollout.PolicyVersion, path string, then func(rollout.Policy, error)) {
+func (w *world) publish(v rollout.PolicyVersion, path string, then func(runstatus.Policy, error)) {
 	w.updates++
 	w.env.UpdateWorkflow(workflows.UpdatePublish, fmt.Sprintf("publish-%d", w.updates),
 		callbacks(func(answer any, err error) {
-			policy, _ := answer.(rollout.Policy)
+			policy, _ := answer.(runstatus.Policy)
 			then(policy, err)
 		}), workflows.Publication{Version: v, Path: path})
 }
 
 // serves expects that a publication succeeds.
-func (w *world) serves(p rollout.Policy, err error) {
+func (w *world) serves(p runstatus.Policy, err error) {
 	w.t.Helper()
-	if err != nil || p.State != rollout.PolicyServing {
+	if err != nil || p.State != runstatus.PolicyServing {
 		w.t.Errorf("published: %+v, %v; want it to serve", p, err)
 	}
 }
 
 // refused expects a refusal of a code, with these words.
-func (w *world) refused(code rollout.RefusalCode, words ...string) func(rollout.Policy, error) {
-	return func(_ rollout.Policy, err error) {
+func (w *world) refused(code rollout.RefusalCode, words ...string) func(runstatus.Policy, error) {
+	return func(_ runstatus.Policy, err error) {
 		w.t.Helper()
 		var app *temporal.ApplicationError
 		if !errors.As(err, &app) || app.Type() != string(code) {
@@ -90,7 +91,7 @@ func TestPublishingAgainComparesWeights(t *testing.T) {
 	w.at(1*time.Minute, func() { w.publish(1, one, w.serves) })
 	w.at(2*time.Minute, func() { w.publish(1, one, w.serves) })
 	w.at(3*time.Minute, func() {
-		w.publish(1, twin, func(p rollout.Policy, err error) {
+		w.publish(1, twin, func(p runstatus.Policy, err error) {
 			if w.serves(p, err); p.Path != one {
 				t.Errorf("served from %s, want %s: a name never changes its path", p.Path, one)
 			}
@@ -126,7 +127,7 @@ func TestOutageDoesNotRejectAPublication(t *testing.T) {
 	})
 	w.at(5*time.Minute, func() {
 		status := w.status()
-		if len(status.Policies) != 1 || status.Policies[0].State != rollout.PolicyLoading ||
+		if len(status.Policies) != 1 || status.Policies[0].State != runstatus.PolicyLoading ||
 			!strings.Contains(status.Policies[0].Reason, "waits for engines") {
 			t.Errorf("%+v, want version 1 still loading, with the reason", status.Policies)
 		}
@@ -198,7 +199,7 @@ func TestPathsAreConfinedToTheirPrefix(t *testing.T) {
 	for i, path := range []string{prefix + "/../etc", "/etc", prefix, prefix + "x/one", "relative", prefix + "/link",
 		prefix + "/dangling"} {
 		w.at(time.Minute+time.Duration(i)*time.Second, func() {
-			w.publish(1, path, func(p rollout.Policy, err error) {
+			w.publish(1, path, func(p runstatus.Policy, err error) {
 				w.refused("invalid")(p, err)
 				answers[strings.ReplaceAll(fmt.Sprint(err), path, "PATH")] = true
 			})
@@ -242,7 +243,7 @@ func TestQuorum(t *testing.T) {
 				w.fleet.bad["e2/adapters/1"] = rollout.Fail(tt.kind, "load", errors.New("no"))
 			}
 			w.at(time.Minute, func() {
-				w.publish(1, "/adapters/1", func(p rollout.Policy, err error) {
+				w.publish(1, "/adapters/1", func(p runstatus.Policy, err error) {
 					if tt.code != "" {
 						w.refused(tt.code)(p, err)
 						return

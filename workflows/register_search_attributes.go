@@ -15,7 +15,7 @@ import (
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/sdk/client"
 
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/kit/retry"
 )
 
 // SearchAttributes knows whether a namespace has the attributes that Temporal lists runs and groups by, and adds them

@@ -68,7 +68,7 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 func TestHistoriesCoverTheWorkflows(t *testing.T) {
 	t.Parallel()
 	generations, err := filepath.Glob(histories + "/*")
-	if err != nil || len(generations) < 2 {
+	if err != nil || len(generations) == 0 {
 		t.Fatalf("%d generations: %v", len(generations), err)
 	}
 	newest := slices.MaxFunc(generations, func(a, b string) int {
@@ -113,7 +113,7 @@ func TestHistoriesHaveEveryPatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := regexp.MustCompile(`has\(ctx, "([a-z-]+)"\)`)
+	asked := regexp.MustCompile(`workflow\.GetVersion\(ctx, "([a-z-]+)"`)
 	seen := map[string]bool{}
 	for _, file := range recorded(t) {
 		for _, event := range readHistory(t, strings.TrimPrefix(file, histories)).Events {
@@ -145,7 +145,7 @@ func TestLotsAreReplayedAsTheyWere(t *testing.T) {
 	for _, bytes := range []int{0, 200_000, 2 << 20} {
 		func() {
 			defer workflows.MeasureCommands(bytes)()
-			for _, name := range []string{"7/heavy-run-heavy.0.json.gz", "7/wide-group-wide-0.0.json.gz"} {
+			for _, name := range []string{"1/heavy-run-heavy.0.json.gz", "1/wide-group-wide-0.0.json.gz"} {
 				if err := replayer().ReplayWorkflowHistory(quiet, readHistory(t, name)); err != nil {
 					t.Errorf("%s, with commands %d bytes longer than their inputs: %v", name, bytes, err)
 				}

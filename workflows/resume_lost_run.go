@@ -10,9 +10,12 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/buffer"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runmachine"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/run/runmachine"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // A run whose workflow is gone, because somebody terminated it or Temporal lost it, can go on: its status and the
@@ -21,15 +24,15 @@ import (
 
 // Lost is all that is known of a run whose workflow is gone.
 type Lost struct {
-	Spec    rollout.Spec      // as the run was started with
-	Status  rollout.RunStatus // as its workflow mirrored it last
+	Spec    runspec.Spec        // as the run was started with
+	Status  runstatus.RunStatus // as its workflow mirrored it last
 	Account buffer.Account
 	// Unheard is the groups that it may have launched and that the buffer has not heard of yet.
 	Unheard []rollout.GroupSeq
 }
 
 // Resume begins a run's workflow again where the lost one was. A workflow that runs is left as it is.
-func (c *Client) Resume(ctx context.Context, lost Lost) (rollout.RunStatus, error) {
+func (c *Client) Resume(ctx context.Context, lost Lost) (runstatus.RunStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	run := lost.Spec.Name
@@ -40,13 +43,13 @@ func (c *Client) Resume(ctx context.Context, lost Lost) (rollout.RunStatus, erro
 	err := c.startRun(ctx, client.StartWorkflowOptions{
 		ID:                    c.Deployment.RunID(run),
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		Memo:                  map[string]any{"spec": lost.Spec},
+		Memo:                  map[string]any{"spec": lost.Spec, "spec_hash": spec.Hash(lost.Spec)},
 	}, state.Status(), RunInput{
-		Spec: lost.Spec, Queues: c.Deployment.Queues().Of(run), Deployment: c.Deployment, State: state, Resumed: true,
+		Spec: lost.Spec, Deployment: c.Deployment, State: state, Resumed: true,
 	})
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if err != nil && !errors.As(err, &already) {
-		return rollout.RunStatus{}, c.failed("resume run", run, err)
+		return runstatus.RunStatus{}, c.failed("resume run", run, err)
 	}
 	return state.Status(), nil
 }

@@ -4,19 +4,20 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runmachine"
-	"github.com/millrace/millrace/internal/spec"
+
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/run/runmachine"
 )
 
 // listen registers everything that may reach the run from outside. It runs before the first wait, so that
 // nothing that arrives with the first task is missed.
 func (r *run) listen(ctx workflow.Context) error {
-	status := func() (rollout.RunStatus, error) { return r.machine.Status(), nil }
+	status := func() (runstatus.RunStatus, error) { return r.machine.Status(), nil }
 	if err := workflow.SetQueryHandler(ctx, QueryStatus, status); err != nil {
 		return err
 	}
-	mark := func() (rollout.Mark, error) {
+	mark := func() (runstatus.Mark, error) {
 		mark := r.machine.Mark
 		mark.Grants = nil
 		return mark, nil
@@ -31,7 +32,7 @@ func (r *run) listen(ctx workflow.Context) error {
 		return err
 	}
 	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateProbe, r.onProbe, workflow.UpdateHandlerOptions{
-		Validator: func(p rollout.LoadProbeRequest) error {
+		Validator: func(p runstatus.LoadProbeRequest) error {
 			return refusal(r.machine.ValidateLoadProbe(p))
 		},
 	})
@@ -78,10 +79,10 @@ func (r *run) drain(ctx workflow.Context) {
 		r.tell(ctx, runmachine.GroupEnded(end))
 	}
 	hints := workflow.GetSignalChannel(ctx, SignalBufferChanged)
-	var mark rollout.Mark
+	var mark runstatus.Mark
 	for hints.ReceiveAsync(&mark) {
 		r.tell(ctx, runmachine.BufferChanged{Mark: mark})
-		mark = rollout.Mark{}
+		mark = runstatus.Mark{}
 	}
 }
 
@@ -89,7 +90,7 @@ func (r *run) drain(ctx workflow.Context) {
 func (r *run) hearBuffer(ctx workflow.Context) {
 	hints := workflow.GetSignalChannel(ctx, SignalBufferChanged)
 	for {
-		var mark rollout.Mark
+		var mark runstatus.Mark
 		if more := hints.Receive(ctx, &mark); !more {
 			return
 		}
@@ -97,28 +98,28 @@ func (r *run) hearBuffer(ctx workflow.Context) {
 	}
 }
 
-func (r *run) onChange(ctx workflow.Context, c spec.Change) (rollout.RunStatus, error) {
+func (r *run) onChange(ctx workflow.Context, c spec.Change) (runstatus.RunStatus, error) {
 	ev := changed(r.machine.Spec, c)
 	ev.ID = workflow.GetCurrentUpdateInfo(ctx).ID
 	r.tell(ctx, ev)
 	return r.machine.Status(), nil
 }
 
-func (r *run) onProbe(ctx workflow.Context, p rollout.LoadProbeRequest) (rollout.RunStatus, error) {
+func (r *run) onProbe(ctx workflow.Context, p runstatus.LoadProbeRequest) (runstatus.RunStatus, error) {
 	r.tell(ctx, runmachine.LoadProbeAsked{ID: workflow.GetCurrentUpdateInfo(ctx).ID, Request: p})
 	return r.machine.Status(), nil
 }
 
-func (r *run) onStop(ctx workflow.Context, reason string) (rollout.RunStatus, error) {
+func (r *run) onStop(ctx workflow.Context, reason string) (runstatus.RunStatus, error) {
 	r.tell(ctx, runmachine.StopAsked{Reason: reason})
 	return r.machine.Status(), nil
 }
 
-func (r *run) onPublish(ctx workflow.Context, p Publication) (rollout.Policy, error) {
+func (r *run) onPublish(ctx workflow.Context, p Publication) (runstatus.Policy, error) {
 	id := workflow.GetCurrentUpdateInfo(ctx).ID
 	l := &line{run: r}
 	if err := r.follow(ctx, l, runmachine.PublishAsked{ID: id, Version: p.Version, Path: p.Path}); err != nil {
-		return rollout.Policy{}, err
+		return runstatus.Policy{}, err
 	}
 	return l.answer.Policy, refusal(l.answer.Err)
 }

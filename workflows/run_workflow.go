@@ -5,7 +5,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runmachine"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/run/runmachine"
 )
 
 // What a run understands. Signals are hints that the buffer has changed; losing or repeating one is harmless.
@@ -21,36 +23,32 @@ const (
 
 // RunInput starts a run, or carries it over when its history is cut (continue-as-new).
 type RunInput struct {
-	Spec   rollout.Spec `json:"spec"`
-	Queues Queues       `json:"queues"`
-	// Deployment is whose ids the run's groups have; empty in a run that an earlier version began.
-	Deployment Deployment      `json:"deployment,omitempty"`
+	Spec       runspec.Spec    `json:"spec"`
+	Deployment Deployment      `json:"deployment"`        // whose queues and ids the run's groups have
 	State      *runmachine.Run `json:"state,omitempty"`   // nil on the first execution
 	Resumed    bool            `json:"resumed,omitempty"` // the first execution after the run was lost
 }
 
 // run performs what the machine of one execution decides.
 type run struct {
-	machine  *runmachine.Machine
-	features runmachine.Features
-	queues   Queues
-	ids      Deployment   // whose ids its groups have
-	given    rollout.Spec // as the run was started with
-	failure  error        // with which the workflow ends
-	indexed  standingKey  // what Temporal lists it by
+	machine *runmachine.Machine
+	ids     Deployment   // whose queues and ids its groups have
+	given   runspec.Spec // as the run was started with
+	failure error        // with which the workflow ends
+	indexed standingKey  // what Temporal lists it by
 
 	cancelling int                                           // lots of groups that are being cancelled meanwhile
 	inspecting workflow.Mutex                                // one adapter of the run is read at a time
 	loading    map[rollout.PolicyVersion]workflow.CancelFunc // ends the loads of a publication
 }
 
-// Run is one training run, from its first group to its end: internal/runmachine decides what it does, and what a run
+// Run is one training run, from its first group to its end: runmachine decides what it does, and what a run
 // does is told there. This is how it is done with Temporal: what reaches the workflow from outside becomes an event of
 // the machine, and the machine's commands become activities, children and timers, whose results are events again.
-func Run(ctx workflow.Context, in RunInput) (rollout.RunStatus, error) {
+func Run(ctx workflow.Context, in RunInput) (runstatus.RunStatus, error) {
 	r := newRun(ctx, in)
 	if err := r.listen(ctx); err != nil {
-		return rollout.RunStatus{}, err
+		return runstatus.RunStatus{}, err
 	}
 	err := r.follow(ctx, &line{run: r, main: true}, runmachine.Began{New: in.State == nil, Resumed: in.Resumed})
 	if err != nil {
@@ -68,32 +66,16 @@ func Run(ctx workflow.Context, in RunInput) (rollout.RunStatus, error) {
 	return r.machine.Status(), err
 }
 
-// has reports whether an execution was begun by a version that has a patch, or has not come to it yet.
-func has(ctx workflow.Context, patch string) bool {
-	return workflow.GetVersion(ctx, patch, workflow.DefaultVersion, 1) != workflow.DefaultVersion
-}
-
 func newRun(ctx workflow.Context, in RunInput) *run {
 	r := &run{
-		queues: in.Queues, ids: in.Deployment, given: in.Spec,
+		ids: in.Deployment, given: in.Spec,
 		inspecting: workflow.NewMutex(ctx), loading: map[rollout.PolicyVersion]workflow.CancelFunc{},
-	}
-	if r.ids != "" && !has(ctx, "deployment-ids") {
-		r.ids = "" // a worker of an earlier version took the first task
-	}
-	r.features = runmachine.Features{
-		Bounded: has(ctx, "admission"), Watched: has(ctx, "watch-groups"), Paced: has(ctx, "paced"),
-		BackingOff: has(ctx, "respite"), Adopting: has(ctx, "adopt"), Comparing: has(ctx, "publication"),
-		LongPauses: has(ctx, "long-pauses"), Marked: has(ctx, "marks"),
-		LateNews: has(ctx, "late-news"), LateRewinds: has(ctx, "late-rewinds"), Telling: has(ctx, "tell-launches"),
-		Refilling: has(ctx, "refills"), Asserting: has(ctx, "assert-adapters"),
-		DropsEnded: has(ctx, "drop-ended"), OneSide: has(ctx, "one-side"),
 	}
 	state := in.State
 	if state == nil {
 		state = runmachine.NewRun(in.Spec, workflow.Now(ctx))
 	}
-	r.machine = runmachine.New(state, r.features)
+	r.machine = runmachine.New(state)
 	return r
 }
 
@@ -140,7 +122,5 @@ func (r *run) wait(ctx workflow.Context, task runmachine.Wait) (runmachine.Resul
 		return runmachine.Woken{TimedOut: !awoke}, nil
 	}
 	r.drain(ctx)
-	return nil, workflow.NewContinueAsNewError(ctx, Run, RunInput{
-		Spec: r.given, Queues: r.queues, Deployment: r.ids, State: r.machine.Run,
-	})
+	return nil, workflow.NewContinueAsNewError(ctx, Run, RunInput{Spec: r.given, Deployment: r.ids, State: r.machine.Run})
 }

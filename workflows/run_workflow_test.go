@@ -20,13 +20,17 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/buffer"
-	"github.com/millrace/millrace/internal/enginepool"
-	"github.com/millrace/millrace/internal/episode"
-	"github.com/millrace/millrace/internal/fleet"
+	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/internal/tictactoe"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/scaling/supply"
+	"github.com/millrace/millrace/internal/store/buffer"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -41,7 +45,7 @@ type world struct {
 	policy     *instantPolicy
 	acts       *activities.Activities
 	updates    int // sent
-	spec       rollout.Spec
+	spec       runspec.Spec
 	generation rollout.TrainerGeneration
 	fed        []rollout.GroupSeq // groups in claimed batches, in order
 	groups     []rollout.Group    // the same, whole
@@ -88,12 +92,12 @@ type memoryFleet struct {
 	asked    map[rollout.EngineID]fleet.LoadRecord // asked to load what is asked about
 }
 
-func (f *memoryFleet) List(context.Context) ([]rollout.Engine, error) {
+func (f *memoryFleet) List(context.Context) ([]enginestate.Engine, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out []rollout.Engine
+	var out []enginestate.Engine
 	for _, id := range f.ready {
-		e := rollout.Engine{ID: id, State: rollout.EngineReady}
+		e := enginestate.Engine{ID: id, State: enginestate.EngineReady}
 		for _, loaded := range f.loaded {
 			if name, ok := strings.CutPrefix(loaded, string(id)+" "); ok {
 				e.Adapters = append(e.Adapters, name)
@@ -101,7 +105,7 @@ func (f *memoryFleet) List(context.Context) ([]rollout.Engine, error) {
 		}
 		out = append(out, e)
 	}
-	return append(out, rollout.Engine{ID: "away", State: rollout.EngineLost}), nil
+	return append(out, enginestate.Engine{ID: "away", State: enginestate.EngineLost}), nil
 }
 
 func (f *memoryFleet) Load(ctx context.Context, e rollout.EngineID, a fleet.Adapter) (float64, error) {
@@ -166,7 +170,7 @@ func (f *memoryFleet) goBack() {
 	f.wanted, f.adapters = nil, nil
 }
 
-func (f *memoryFleet) Scaled(context.Context) (*enginepool.View, error) { return nil, nil }
+func (f *memoryFleet) Scaled(context.Context) (*supply.View, error) { return nil, nil }
 
 func (f *memoryFleet) EndScaling(context.Context, time.Time) error { return nil }
 
@@ -208,13 +212,13 @@ func newWorld(t *testing.T) *world {
 		buffer: buffer.New(rdb, buffer.Options{Now: env.Now}),
 		fleet:  &memoryFleet{ready: []rollout.EngineID{"e1", "e2"}, bad: map[string]error{}},
 		policy: &instantPolicy{seen: map[rollout.PolicyVersion]int{}},
-		spec: rollout.Spec{
+		spec: runspec.Spec{
 			Name: "demo", Model: "base", Steps: 4,
-			Environment: rollout.Environment{Kind: tictactoe.Kind},
-			Group:       rollout.GroupSpec{Samples: 2, MinSamples: 2},
-			Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: rollout.DropStale},
+			Environment: runspec.Environment{Kind: tictactoe.Kind},
+			Group:       runspec.GroupSpec{Samples: 2, MinSamples: 2},
+			Buffer:      runspec.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: runspec.DropStale},
 			Sampling:    rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 8},
-			Timeouts: rollout.Timeouts{
+			Timeouts: runspec.Timeouts{
 				Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour),
 				Heartbeat: rollout.Duration(10 * time.Second),
 			},
@@ -229,7 +233,8 @@ func newWorld(t *testing.T) *world {
 		Buffer: w.buffer, Fleet: w.fleet, Groups: missing(-1), Heartbeats: heard{}, Policy: w.policy,
 		Emit: telemetry.Discard, Tell: telemetry.Discard, Now: env.Now,
 		Log:          slog.New(slog.DiscardHandler),
-		Environments: func(e rollout.Environment) (episode.Environment, error) { return tictactoe.FromOptions(e.Options) },
+		DescribeGame: func(context.Context, rollout.EpisodeRef, rollout.PolicyVersion) {},
+		Environments: func(e runspec.Environment) (episode.Environment, error) { return tictactoe.FromOptions(e.Options) },
 	}
 	env.RegisterActivity(w.acts)
 	return w
@@ -244,8 +249,7 @@ func (heard) RecordActivityHeartbeat(ctx context.Context, _ []byte, details ...a
 }
 
 func (w *world) start() {
-	w.env.ExecuteWorkflow(workflows.Run, workflows.RunInput{Spec: w.spec, Queues: workflows.Deployment("test").Queues(),
-		Deployment: "test"})
+	w.env.ExecuteWorkflow(workflows.Run, workflows.RunInput{Spec: w.spec, Deployment: "test"})
 }
 
 // at runs f after a time of the workflow's clock; the test's trainer and operator act there.
@@ -273,8 +277,8 @@ func (w *world) train(step rollout.Step) {
 		w.fed = append(w.fed, batch.Groups[i].Ref.Seq)
 		w.groups = append(w.groups, batch.Groups[i])
 	}
-	report := rollout.StepReport{WallSec: 1, Phases: map[rollout.Phase]float64{rollout.PhaseTrain: 1}}
-	if _, _, err := w.buffer.Complete(ctx, w.spec.Name, step, w.generation, report, rollout.FleetView{}); err != nil {
+	report := steprecord.StepReport{WallSec: 1, Phases: map[steprecord.Phase]float64{steprecord.PhaseTrain: 1}}
+	if _, _, err := w.buffer.Complete(ctx, w.spec.Name, step, w.generation, report, steprecord.FleetView{}); err != nil {
 		w.t.Errorf("complete %d: %v", step, err)
 	}
 	w.hint()
@@ -295,9 +299,9 @@ func (c callbacks) Reject(err error)             { c(nil, err) }
 func (c callbacks) Complete(answer any, e error) { c(answer, e) }
 
 // status is the run's, while it goes on.
-func (w *world) status() rollout.RunStatus {
+func (w *world) status() runstatus.RunStatus {
 	w.t.Helper()
-	var status rollout.RunStatus
+	var status runstatus.RunStatus
 	answer, err := w.env.QueryWorkflow(workflows.QueryStatus)
 	if err == nil {
 		err = answer.Get(&status)
@@ -309,12 +313,12 @@ func (w *world) status() rollout.RunStatus {
 }
 
 // result is the run's last status.
-func (w *world) result() rollout.RunStatus {
+func (w *world) result() runstatus.RunStatus {
 	w.t.Helper()
 	if !w.env.IsWorkflowCompleted() {
 		w.t.Fatal("the run did not end")
 	}
-	var status rollout.RunStatus
+	var status runstatus.RunStatus
 	if err := w.env.GetWorkflowResult(&status); err != nil {
 		w.t.Fatal(err)
 	}
@@ -334,7 +338,7 @@ func TestRunFeedsEveryStepInOrderAndEnds(t *testing.T) {
 	})
 	w.start()
 	status := w.result()
-	if status.State != rollout.RunCompleted || status.NextStep != 4 {
+	if status.State != runstatus.RunCompleted || status.NextStep != 4 {
 		t.Errorf("ended %s at step %d", status.State, status.NextStep)
 	}
 	// Oldest first, none twice, none left over: 4 steps x 3 groups.
@@ -352,7 +356,7 @@ func TestRunFeedsEveryStepInOrderAndEnds(t *testing.T) {
 func TestFixedPoliciesStayForTheWholeRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.spec.Policies = []rollout.FixedPolicy{{Name: "base"}, {Name: "frozen", Path: "/adapters/frozen"}}
+	w.spec.Policies = []runspec.FixedPolicy{{Name: "base"}, {Name: "frozen", Path: "/adapters/frozen"}}
 	w.at(time.Minute, func() {
 		if !slices.Equal(w.fleet.wanted, []string{"demo:frozen"}) || len(w.fleet.loaded) != 2 {
 			t.Errorf("the fleet keeps %v, engines have %v", w.fleet.wanted, w.fleet.loaded)
@@ -372,14 +376,14 @@ func TestRunIsStoppedWhileItsFixedPoliciesLoad(t *testing.T) {
 	w := newWorld(t)
 	for i := range 20 {
 		name := fmt.Sprintf("p%d", i)
-		w.spec.Policies = append(w.spec.Policies, rollout.FixedPolicy{Name: name, Path: "/adapters/" + name})
+		w.spec.Policies = append(w.spec.Policies, runspec.FixedPolicy{Name: name, Path: "/adapters/" + name})
 	}
 	w.fleet.bad["/adapters/p2"] = rollout.Fail(rollout.Retryable, "engine_error", errors.New("the disk is slow"))
 	w.at(1500*time.Millisecond, func() { // p2 is tried again
 		w.update(workflows.UpdateStop, "enough", func(any, error) {})
 	})
 	w.start()
-	if status := w.result(); status.State != rollout.RunStopped || status.Reason != "enough" {
+	if status := w.result(); status.State != runstatus.RunStopped || status.Reason != "enough" {
 		t.Errorf("ended %s (%s)", status.State, status.Reason)
 	}
 	if len(w.fleet.loaded) != 4 || len(w.fleet.wanted) != 0 {
@@ -391,10 +395,10 @@ func TestRunIsStoppedWhileItsFixedPoliciesLoad(t *testing.T) {
 func TestBadFixedPolicyEndsTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.spec.Policies = []rollout.FixedPolicy{{Name: "frozen", Path: "/adapters/bad"}}
+	w.spec.Policies = []runspec.FixedPolicy{{Name: "frozen", Path: "/adapters/bad"}}
 	w.fleet.bad["/adapters/bad"] = rollout.Fail(rollout.Permanent, "bad_adapter", errors.New("use_dora is true"))
 	w.start()
-	if status := w.result(); status.State != rollout.RunFailed || !strings.Contains(status.Reason, "use_dora") {
+	if status := w.result(); status.State != runstatus.RunFailed || !strings.Contains(status.Reason, "use_dora") {
 		t.Errorf("ended %s (%s)", status.State, status.Reason)
 	}
 }
@@ -402,7 +406,7 @@ func TestBadFixedPolicyEndsTheRun(t *testing.T) {
 // TestRefreshEachTurn: games in play take a version that is published meanwhile, and every turn says so.
 func TestRefreshEachTurn(t *testing.T) {
 	t.Parallel()
-	for refresh, both := range map[rollout.PolicyRefresh]bool{rollout.RefreshGroup: false, rollout.RefreshTurn: true} {
+	for refresh, both := range map[runspec.PolicyRefresh]bool{runspec.RefreshGroup: false, runspec.RefreshTurn: true} {
 		t.Run(string(refresh), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

@@ -12,12 +12,13 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/enginepool"
-	"github.com/millrace/millrace/internal/fleet"
-	"github.com/millrace/millrace/internal/provider/memory"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/scaling/provider/memory"
+	"github.com/millrace/millrace/internal/scaling/supply"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -27,38 +28,38 @@ type scaledFleet struct {
 	name  string
 
 	mu      sync.Mutex
-	members map[rollout.EngineID]*enginepool.Member
-	view    enginepool.View
+	members map[rollout.EngineID]*supply.Member
+	view    supply.View
 	scaled  bool
 }
 
-func (f *scaledFleet) Bought(context.Context) ([]enginepool.Member, []rollout.Engine, error) {
+func (f *scaledFleet) Bought(context.Context) ([]supply.Member, []enginestate.Engine, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var members []enginepool.Member
-	var all []rollout.Engine
+	var members []supply.Member
+	var all []enginestate.Engine
 	for _, m := range f.members {
 		switch {
 		case f.cloud.Running(f.name, m.ID) == 0:
-			m.State = rollout.EngineLost
+			m.State = enginestate.EngineLost
 		case m.Drain:
-			m.State = rollout.EngineDraining
+			m.State = enginestate.EngineDraining
 		default:
-			m.State = rollout.EngineReady
+			m.State = enginestate.EngineReady
 		}
 		m.Idle, m.IdleAt = m.Drain, time.Now()
 		members = append(members, *m)
-		all = append(all, rollout.Engine{ID: m.ID, State: m.State, Source: fleet.SourceScaling})
+		all = append(all, enginestate.Engine{ID: m.ID, State: m.State, Source: fleet.SourceScaling})
 	}
 	return members, all, nil
 }
 
 func (*scaledFleet) Removed(context.Context) ([]rollout.EngineID, error) { return nil, nil }
 
-func (f *scaledFleet) AddListed(_ context.Context, e rollout.Engine, _ string) error {
+func (f *scaledFleet) AddListed(_ context.Context, e enginestate.Engine, _ string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.members[e.ID] = &enginepool.Member{ID: e.ID, URL: e.URL, Since: time.Now()}
+	f.members[e.ID] = &supply.Member{ID: e.ID, URL: e.URL, Since: time.Now()}
 	return nil
 }
 
@@ -78,14 +79,14 @@ func (f *scaledFleet) Dismiss(_ context.Context, id rollout.EngineID) error {
 	return nil
 }
 
-func (f *scaledFleet) SaveScaling(_ context.Context, v enginepool.View) error {
+func (f *scaledFleet) SaveScaling(_ context.Context, v supply.View) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.view, f.scaled = v, true
 	return nil
 }
 
-func (f *scaledFleet) Scaling(context.Context) (enginepool.View, bool, error) {
+func (f *scaledFleet) Scaling(context.Context) (supply.View, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.view, f.scaled, nil
@@ -96,7 +97,7 @@ func (f *scaledFleet) serving() []rollout.EngineID {
 	members, _, _ := f.Bought(context.Background())
 	var ids []rollout.EngineID
 	for _, m := range members {
-		if m.State == rollout.EngineReady {
+		if m.State == enginestate.EngineReady {
 			ids = append(ids, m.ID)
 		}
 	}
@@ -117,7 +118,7 @@ func (oneRunSampled) Sample(context.Context, json.RawMessage) (scaling.Sample, j
 // middle of a purchase, and the configuration's section goes and comes back.
 func scaled(w *liveWorld) {
 	cloud := memory.NewCloud()
-	f := &scaledFleet{cloud: cloud, name: "scaled", members: map[rollout.EngineID]*enginepool.Member{}}
+	f := &scaledFleet{cloud: cloud, name: "scaled", members: map[rollout.EngineID]*supply.Member{}}
 	acts := &activities.Scaling{Provider: cloud.Provider("scaled"), Sampler: oneRunSampled{}, Fleet: f, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler)}
 	deployment := w.control.Deployment
@@ -198,7 +199,7 @@ func scaled(w *liveWorld) {
 	w.must("terminate", w.temporal.TerminateWorkflow(w.ctx, deployment.ScalingID(), "", "the story is over"))
 }
 
-func (f *scaledFleet) told() enginepool.View {
+func (f *scaledFleet) told() supply.View {
 	v, _, _ := f.Scaling(context.Background())
 	return v
 }

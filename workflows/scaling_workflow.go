@@ -9,9 +9,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/enginepool"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 var scalingActs *activities.Scaling // Names activities; never called through.
@@ -29,7 +29,7 @@ type ScalingInput struct {
 	Overrides  scaling.Overrides        `json:"overrides,omitempty"` // what an operator has set since
 	State      activities.ScalingState  `json:"state"`
 	Ended      bool                     `json:"ended,omitempty"` // no worker's configuration scales the fleet
-	Results    []enginepool.Result      `json:"results,omitempty"`
+	Results    []supply.Result          `json:"results,omitempty"`
 }
 
 // FleetScaling makes as many engines alive as the fleet is worth, look by look. What a look decides is the result of an
@@ -219,7 +219,7 @@ func telling(ctx workflow.Context) workflow.Context {
 const performFor = 15 * time.Minute
 
 // perform begins to do something about an engine. The next look goes on without it.
-func (s *fleetScaler) perform(ctx workflow.Context, c enginepool.Command) {
+func (s *fleetScaler) perform(ctx workflow.Context, c supply.Command) {
 	s.underWay = append(s.underWay, c.ID)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		doing := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -228,9 +228,9 @@ func (s *fleetScaler) perform(ctx workflow.Context, c enginepool.Command) {
 				InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 5 * time.Second,
 			},
 		})
-		result := enginepool.Result{Do: c.Do, ID: c.ID}
+		result := supply.Result{Do: c.Do, ID: c.ID}
 		if err := workflow.ExecuteActivity(doing, scalingActs.PerformScaling, c).Get(ctx, &result); err != nil {
-			result = enginepool.Result{Do: c.Do, ID: c.ID, Fault: fmt.Sprintf("it is not known to be done: %s", cause(err))}
+			result = supply.Result{Do: c.Do, ID: c.ID, Fault: fmt.Sprintf("it is not known to be done: %s", cause(err))}
 		}
 		s.underWay = slices.DeleteFunc(s.underWay, func(id rollout.EngineID) bool { return id == c.ID })
 		s.Results = append(s.Results, result)

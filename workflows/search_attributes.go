@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // Search attributes by which Temporal lists runs and groups. A workflow has them if the namespace knew all of them when
@@ -39,12 +40,12 @@ const (
 )
 
 // runAttributes is a run's as it begins, or is resumed.
-func runAttributes(s rollout.RunStatus) temporal.SearchAttributes {
+func runAttributes(s runstatus.RunStatus) temporal.SearchAttributes {
 	return temporal.NewSearchAttributes(append(standing(s), runAttribute.ValueSet(string(s.Spec.Name)))...)
 }
 
 // standing is the attributes of a run that change.
-func standing(s rollout.RunStatus) []temporal.SearchAttributeUpdate {
+func standing(s runstatus.RunStatus) []temporal.SearchAttributeUpdate {
 	return []temporal.SearchAttributeUpdate{
 		stateAttribute.ValueSet(string(s.State)), stepAttribute.ValueSet(int64(s.NextStep)),
 		versionAttribute.ValueSet(int64(s.PolicyVersion)),
@@ -67,7 +68,7 @@ func indexed(ctx workflow.Context) bool {
 // standingKey is when a run's attributes and memo are written again: with each step and each state, never more often,
 // because that is two events of its history.
 type standingKey struct {
-	state rollout.RunState
+	state runstatus.RunState
 	step  rollout.Step
 }
 
@@ -75,7 +76,7 @@ type standingKey struct {
 func (r *run) index(ctx workflow.Context) {
 	s := r.machine.Status()
 	now := standingKey{s.State, s.NextStep}
-	if now == r.indexed || !has(ctx, "standing") {
+	if now == r.indexed {
 		return
 	}
 	r.indexed = now
@@ -91,7 +92,7 @@ func (r *run) index(ctx workflow.Context) {
 }
 
 // indexEnd has Temporal list a group by what became of it. It comes in the workflow's last task, so that it costs no
-// task of its own; a group of a version without attributes has none, so that there is nothing to patch.
+// task of its own.
 func indexEnd(ctx workflow.Context, end activities.GroupEnd) {
 	if !indexed(ctx) {
 		return

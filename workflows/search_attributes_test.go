@@ -19,8 +19,9 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runmachine"
-	"github.com/millrace/millrace/internal/spec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/run/runmachine"
 )
 
 // namespace is a Temporal with search attributes.
@@ -123,7 +124,7 @@ func TestARunIsStartedWithOrWithoutAttributes(t *testing.T) {
 			given := spec.Default()
 			given.Name = "one"
 			err := c.startRun(t.Context(), client.StartWorkflowOptions{Memo: map[string]any{}},
-				rollout.RunStatus{Spec: given}, RunInput{})
+				runstatus.RunStatus{Spec: given}, RunInput{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,8 +185,8 @@ func TestRunDetails(t *testing.T) {
 	given := spec.Default()
 	given.Name, given.Model, given.Steps, given.Environment.Kind = "demo", "qwen", 9, "tictactoe"
 	s := runmachine.NewRun(given, time.Unix(0, 0)).Status()
-	s.State, s.Reason, s.NextStep, s.PolicyVersion = rollout.RunPaused, "by hand", 3, 2
-	s.Launched, s.Outstanding, s.Rollbacks, s.Throttle = 40, 8, 1, rollout.ThrottleStaleness
+	s.State, s.Reason, s.NextStep, s.PolicyVersion = runstatus.RunPaused, "by hand", 3, 2
+	s.Launched, s.Outstanding, s.Rollbacks, s.Throttle = 40, 8, 1, runstatus.ThrottleStaleness
 	s.Failures = map[rollout.Code]int64{"stale": 2, "env": 1}
 	got := runDetails(s, "http://x/runs/demo")
 	for _, want := range []string{"**paused** (by hand)", "run demo: 9 steps", "step 3 of 9, policy version 2",

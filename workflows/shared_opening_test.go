@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/tictactoe"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // Openings that the model plays itself fork into games that begin alike, and a warm-up whose worker stumbles goes on
@@ -17,7 +19,7 @@ func TestModelPlaysWarmUpsBeforeTheFork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.spec.Steps = 2
-	w.spec.Environment = rollout.Environment{Kind: tictactoe.Kind,
+	w.spec.Environment = runspec.Environment{Kind: tictactoe.Kind,
 		Options: json.RawMessage(`{"opening_moves":4,"opening_played":true}`)}
 	asked, stumbled := map[string]int{}, map[rollout.GroupSeq]bool{}
 	w.policy.fail = func(req rollout.Request) error {
@@ -37,7 +39,7 @@ func TestModelPlaysWarmUpsBeforeTheFork(t *testing.T) {
 	w.start()
 	status := w.result()
 	groups := status.Launched
-	if status.State != rollout.RunCompleted || groups != 6 {
+	if status.State != runstatus.RunCompleted || groups != 6 {
 		t.Fatalf("ended %s after %d groups, want completed after 6", status.State, groups)
 	}
 	for phase, want := range map[string]int{"X1": 6, "O1": 6, "X2": 12, "O2": 6} {

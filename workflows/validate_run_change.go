@@ -2,8 +2,9 @@ package workflows
 
 import (
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runmachine"
-	"github.com/millrace/millrace/internal/spec"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/run/runmachine"
 )
 
 // validateChange reports why a change cannot be made to a run in this state.
@@ -31,7 +32,7 @@ func validateChange(r *runmachine.Run, c spec.Change) error {
 // this one says of it.
 //
 //workflowcheck:ignore specs are read and checked by reflection, in the order of their keys
-func changed(before rollout.Spec, c spec.Change) runmachine.Changed {
+func changed(before runspec.Spec, c spec.Change) runmachine.Changed {
 	after, _ := c.Apply(before)
 	return runmachine.Changed{Spec: after, Paused: c.Paused, Text: c.Describe(before, after)}
 }

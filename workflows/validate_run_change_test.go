@@ -6,20 +6,24 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/buffer"
+	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runmachine"
-	"github.com/millrace/millrace/internal/spec"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/run/runmachine"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
-func demoSpec() rollout.Spec {
-	return rollout.Spec{
+func demoSpec() runspec.Spec {
+	return runspec.Spec{
 		Name: "demo", Model: "base", Steps: 5,
-		Environment: rollout.Environment{Kind: "tictactoe"},
-		Group:       rollout.GroupSpec{Samples: 2, MinSamples: 2},
-		Buffer:      rollout.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: rollout.DropStale},
+		Environment: runspec.Environment{Kind: "tictactoe"},
+		Group:       runspec.GroupSpec{Samples: 2, MinSamples: 2},
+		Buffer:      runspec.BufferSpec{Depth: 2, GroupsPerStep: 3, MaxStaleness: 4, OnStale: runspec.DropStale},
 		Sampling:    rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 8},
-		Timeouts: rollout.Timeouts{
+		Timeouts: runspec.Timeouts{
 			Completion: rollout.Duration(time.Minute), Episode: rollout.Duration(time.Hour),
 			Heartbeat: rollout.Duration(10 * time.Second),
 		},
@@ -33,17 +37,17 @@ func TestValidateChange(t *testing.T) {
 		change spec.Change
 		ok     bool
 	}{
-		{"deeper", spec.Change{Set: spec.Values{"buffer.depth": 4}}, true},
+		{"deeper", spec.Change{Set: settings.Patch{"buffer.depth": 4}}, true},
 		{"pause", spec.Pause(true), true},
 		{"nothing", spec.Change{}, false},
-		{"no depth", spec.Change{Set: spec.Values{"buffer.depth": 0}}, false},
-		{"absurd depth", spec.Change{Set: spec.Values{"buffer.depth": 1000}}, false},
-		{"more samples than children allow", spec.Change{Set: spec.Values{"buffer.groups_per_step": 1400}}, false},
-		{"fewer samples than the minimum", spec.Change{Set: spec.Values{"group.samples": 1}}, false},
-		{"fewer samples and minimum", spec.Change{Set: spec.Values{"group.samples": 1, "group.min_samples": 1}}, true},
-		{"negative staleness", spec.Change{Set: spec.Values{"buffer.max_staleness": -1}}, false},
-		{"steps already claimed", spec.Change{Set: spec.Values{"steps": 1}}, false},
-		{"unknown policy", spec.Change{Set: spec.Values{"buffer.on_stale": "burn"}}, false},
+		{"no depth", spec.Change{Set: settings.Patch{"buffer.depth": 0}}, false},
+		{"absurd depth", spec.Change{Set: settings.Patch{"buffer.depth": 1000}}, false},
+		{"more samples than children allow", spec.Change{Set: settings.Patch{"buffer.groups_per_step": 1400}}, false},
+		{"fewer samples than the minimum", spec.Change{Set: settings.Patch{"group.samples": 1}}, false},
+		{"fewer samples and minimum", spec.Change{Set: settings.Patch{"group.samples": 1, "group.min_samples": 1}}, true},
+		{"negative staleness", spec.Change{Set: settings.Patch{"buffer.max_staleness": -1}}, false},
+		{"steps already claimed", spec.Change{Set: settings.Patch{"steps": 1}}, false},
+		{"unknown policy", spec.Change{Set: settings.Patch{"buffer.on_stale": "burn"}}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -59,8 +63,8 @@ func TestValidateChange(t *testing.T) {
 		})
 	}
 	over := runmachine.NewRun(demoSpec(), time.Time{})
-	over.State = rollout.RunCompleted
-	if err := validateChange(over, spec.Change{Set: spec.Values{"buffer.depth": 3}}); !rollout.Refused(err,
+	over.State = runstatus.RunCompleted
+	if err := validateChange(over, spec.Change{Set: settings.Patch{"buffer.depth": 3}}); !rollout.Refused(err,
 		rollout.RunOver) {
 		t.Errorf("a finished run took a change: %v", err)
 	}
@@ -85,7 +89,7 @@ func TestTheMachineIsToldTheWholeAccount(t *testing.T) {
 	seqs := []rollout.GroupSeq{1}
 	got := reflect.ValueOf(accountOf(activities.Account{FleetHistory: "h", Account: buffer.Account{
 		Highest: 1, Queued: seqs, InFlight: seqs, Ready: seqs, ClaimedTo: 1, NextStep: 1, Version: 1, GroupBytes: 1,
-		Counts: rollout.BufferCounts{Bytes: 1}, Mark: rollout.Mark{Era: 1}, ReplicationID: "r", ConfirmedUnder: "r",
+		Counts: steprecord.BufferCounts{Bytes: 1}, Mark: runstatus.Mark{Era: 1}, ReplicationID: "r", ConfirmedUnder: "r",
 		Refills: 1,
 	}}))
 	for i := range got.NumField() {

@@ -9,17 +9,11 @@ import (
 )
 
 // Deployment names one deployment of the service among those that share a Temporal namespace: all its workflow ids
-// and task queues begin with it. The zero Deployment makes the ids of versions that knew no deployments, under
-// which runs that they began go on.
+// and task queues begin with it.
 type Deployment string
 
 // FleetID is the id of the one workflow that keeps the deployment's engines.
-func (d Deployment) FleetID() string {
-	if d == "" {
-		return "millrace-fleet"
-	}
-	return d.id("fleet")
-}
+func (d Deployment) FleetID() string { return d.id("fleet") }
 
 // ScalingID is the id of the one workflow that scales the deployment's fleet.
 func (d Deployment) ScalingID() string { return d.id("scaling") }
@@ -40,12 +34,7 @@ func (d Deployment) GroupOf(workflowID string) (rollout.GroupRef, bool) {
 	return rollout.GroupRef{Run: rollout.RunName(run), Seq: rollout.GroupSeq(seq)}, is && ok && err == nil
 }
 
-func (d Deployment) id(rest string) string {
-	if d == "" {
-		return rest
-	}
-	return string(d) + "/" + rest
-}
+func (d Deployment) id(rest string) string { return string(d) + "/" + rest }
 
 // Queues are the deployment's task queues.
 func (d Deployment) Queues() Queues {

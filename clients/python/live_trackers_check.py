@@ -149,7 +149,7 @@ def main(url):
         trained(url, folder, until=2, resume_from=max(before) - 1)
         trained(url, folder)
         after = records(client)
-        redone = [step for step in before if before[step]["epoch"] != after[step]["epoch"]]
+        redone = [step for step in before if before[step]["generation"] != after[step]["generation"]]
         print("steps that were trained twice: %s" % redone)
         if sorted(after) != list(range(STEPS)) or not redone:
             raise AssertionError("%d steps, %s redone" % (len(after), redone))

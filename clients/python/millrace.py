@@ -39,7 +39,7 @@ Promises, and what they ask of you:
 * The phases of a step run one after the other; what they leave of the step's time is reported as "other".
 
 Objects are not safe for use by several threads. With several ranks, let rank 0 attach, record and publish, tell
-the others its epoch and next step, and make theirs with Client(...).run(name, epoch=E, rank=R, world=N, next_step=K),
+the others its generation and next step, and make theirs with Client(...).run(name, generation=G, rank=R, world=N, next_step=K),
 rank 0 with run.rank, run.world = 0, N: each gets its own share of each batch, and only rank 0 records.
 """
 
@@ -161,9 +161,9 @@ class Client:
             handlers.append(urllib.request.HTTPSHandler(context=context))
         self._opener = urllib.request.build_opener(*handlers)
 
-    def run(self, name: str, epoch: Optional[int] = None, rank: int = 0, world: int = 1, next_step: int = 0) -> "Run":
-        """A training run, not yet attached unless rank 0's epoch is given."""
-        return Run(self, name, epoch, rank, world, next_step)
+    def run(self, name: str, generation: Optional[int] = None, rank: int = 0, world: int = 1, next_step: int = 0) -> "Run":
+        """A training run, not yet attached unless rank 0's generation is given."""
+        return Run(self, name, generation, rank, world, next_step)
 
     def call(
         self, method: str, path: str, body: Any = None, timeout: Optional[float] = None, retry_for: Optional[float] = None
@@ -233,8 +233,8 @@ class Client:
 class Run:
     """One training run, as one trainer process sees it."""
 
-    def __init__(self, client: Client, name: str, epoch: Optional[int], rank: int, world: int, next_step: int) -> None:
-        self.client, self.name, self.epoch, self.rank, self.world = client, name, epoch, rank, world
+    def __init__(self, client: Client, name: str, generation: Optional[int], rank: int, world: int, next_step: int) -> None:
+        self.client, self.name, self.generation, self.rank, self.world = client, name, generation, rank, world
         self.next_step = next_step
         self.policy_version = 0
         self.spec: Dict[str, Any] = {}
@@ -245,7 +245,7 @@ class Run:
         """Announces this process as the run's trainer. With resume_from, steps from there on are given again."""
         body = {} if resume_from is None else {"resume_from": resume_from}
         answer = self.client.call("POST", self._path + "/trainer", body)
-        self.epoch, self.next_step = answer["epoch"], answer["next_step"]
+        self.generation, self.next_step = answer["generation"], answer["next_step"]
         self.policy_version, self.spec = answer["policy_version"], answer["spec"]
         return self
 
@@ -295,13 +295,13 @@ class Run:
 
     def step(self, number: int, timeout: Optional[float] = None) -> "Step":
         """The step as a context: entering claims its batch, leaving records it. `timeout` bounds the wait for the batch."""
-        if self.epoch is None:
+        if self.generation is None:
             self.attach()
         return Step(self, number, timeout)
 
     def steps(self, resume_from: Optional[int] = None) -> Iterator["Step"]:
         """Attaches and gives one step after the other, its batch claimed, until the run is over. Enter each with `with`."""
-        if self.epoch is None:
+        if self.generation is None:
             self.attach(resume_from)
         while self.next_step < self.spec.get("steps", self.next_step + 1):
             step = self.step(self.next_step)
@@ -322,8 +322,8 @@ class Run:
         if version is None:
             version = self.policy_version + 1
         body: Dict[str, Any] = {"path": path}
-        if self.epoch is not None:
-            body["epoch"] = self.epoch
+        if self.generation is not None:
+            body["generation"] = self.generation
         path_of = "%s/policies/%d" % (self._path, version)
         policy: Dict[str, Any] = self.client.call("PUT", path_of, body, timeout, max(self.client.publish_for, self.client.retry_for))
         if policy["state"] == "rejected":
@@ -373,8 +373,8 @@ class Step:
             return self.run.publish(path, version, timeout)
 
     def adapter_dir(self, prefix: str) -> str:
-        """A directory below `prefix` that no other attempt at any step of the run writes to: the epoch is this process's own."""
-        return "%s/%s/step%06d-epoch%d" % (prefix.rstrip("/"), self.run.name, self.number, self.run.epoch or 0)
+        """A directory below `prefix` that no other attempt at any step of the run writes to: the generation is this process's own."""
+        return "%s/%s/step%06d-generation%d" % (prefix.rstrip("/"), self.run.name, self.number, self.run.generation or 0)
 
     def sequences(self) -> Iterator[Dict[str, Any]]:
         """The batch as flat sequences; see the function of the same name."""
@@ -398,7 +398,7 @@ class Step:
         """One long poll; reports whether the batch came."""
         client, run = self.run.client, self.run
         wait = self.poll if give_up is None else max(0.0, min(self.poll, give_up - client.clock()))
-        query = {"epoch": run.epoch, "wait": "%.3f" % wait}
+        query = {"generation": run.generation, "wait": "%.3f" % wait}
         if run.world > 1:
             query.update(rank=run.rank, world=run.world)
         path = "%s/steps/%d/claim?%s" % (run._path, self.number, urllib.parse.urlencode(query))
@@ -420,7 +420,7 @@ class Step:
         run = self.run
         if run.rank == 0:
             body: Dict[str, Any] = {
-                "epoch": run.epoch, "wall_seconds": run.client.clock() - self._started, "phases": self.phases,
+                "generation": run.generation, "wall_seconds": run.client.clock() - self._started, "phases": self.phases,
                 # JSON has no infinities; a loss that is none must not lose the step's record.
                 "metrics": {name: float(value) for name, value in self.metrics.items() if math.isfinite(value)},
             }

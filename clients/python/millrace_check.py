@@ -60,7 +60,7 @@ def main(url):
     check(first.spec["steps"] == 4 and first.next_step == 0 and first.policy_version == 0, "attached to %r" % vars(first))
 
     with first.step(0) as s:
-        check(s.adapter_dir("/adapters/") == "/adapters/demo/step000000-epoch%d" % first.epoch, s.adapter_dir("/adapters/"))
+        check(s.adapter_dir("/adapters/") == "/adapters/demo/step000000-generation%d" % first.generation, s.adapter_dir("/adapters/"))
         batch = s.batch
         rows = list(s.sequences())
         check(len(rows) == 16, "%d sequences" % len(rows))

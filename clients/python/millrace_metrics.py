@@ -191,7 +191,7 @@ _REWARDS = [
             "reward/all/min"),
     _metric("millrace/zero_variance_share",
             "groups in which every agent's rewards are equal: no gradient comes of them", "0 to 1",
-            lambda s: _over(_service("flat_groups")(s) or 0.0, float(len(s.groups)))),
+            lambda s: _over(_service("zero_variance_groups")(s) or 0.0, float(len(s.groups)))),
 ]
 
 _STALENESS = [
@@ -314,7 +314,7 @@ _RESERVED = {name for metric in METRICS for name in names_of(metric, NAMES)}
 
 
 def _failures(status: Dict[str, Any]) -> Dict[str, float]:
-    counts = {"millrace/failed_attempts": float((status.get("tries") or {}).get("failed", 0))}
+    counts = {"millrace/failed_attempts": float((status.get("attempts") or {}).get("failed", 0))}
     for left in status.get("departures") or []:
         if left["code"] != "trained":
             counts["millrace/dropped/" + left["code"]] = float(left["groups"])

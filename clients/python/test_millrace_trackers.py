@@ -35,14 +35,14 @@ def group(rewards, prompt=(10, 4, 6), completion=(5, 2, 3), sequences=2):
     }
 
 
-def record(step, epoch=1, wall=10.0, phases=None, groups=None, **service):
+def record(step, generation=1, wall=10.0, phases=None, groups=None, **service):
     groups = [group([0.0, 1.0]), group([1.0, 2.0, 3.0, 6.0])] if groups is None else groups
     return {
         "step": step,
-        "epoch": epoch,
+        "generation": generation,
         "done": True,
         "trainer": {"wall_seconds": wall, "phases": phases or {"wait": 4.0, "train": 5.0}, "metrics": {"loss": 0.5}},
-        "service": {"trainer_version": step, "flat_groups": 1, "groups": groups, "trajectories": 6, **service},
+        "service": {"trainer_version": step, "zero_variance_groups": 1, "groups": groups, "trajectories": 6, **service},
     }
 
 
@@ -111,7 +111,7 @@ class Metrics(unittest.TestCase):
 
     def test_failures(self):
         status = {
-            "tries": {"failed": 3},
+            "attempts": {"failed": 3},
             "departures": [{"code": "trained", "groups": 9}, {"code": "stale", "groups": 2}],
         }
         values = values_of(record(1), status)
@@ -150,7 +150,7 @@ class Service:
     def __call__(self, path):
         self.reads.append(path)
         if not path.startswith("/steps?from="):
-            return {"tries": {"failed": 0}}
+            return {"attempts": {"failed": 0}}
         first, limit = (int(part.partition("=")[2]) for part in path.partition("?")[2].split("&"))
         page = self.records[first : first + min(limit, 2)]  # pages may be shorter than asked for
         following = first + len(page)
@@ -264,7 +264,7 @@ class Trainer(unittest.TestCase):
         client = millrace.Client("http://127.0.0.1:9")
         status = {"id": "demo@2", "spec": {"name": "demo"}, "state": "running", "started_at": "2026-11-23T05:06:33.87Z"}
         with mock.patch.object(millrace.Client, "call", lambda *_args, **_more: dict(status)):
-            run = client.run("demo", epoch=1, rank=rank, world=2)
+            run = client.run("demo", generation=1, rank=rank, world=2)
             self.seen = []
             run.log_to(types.SimpleNamespace(log=lambda values, step: self.seen.append(step)))
         return run

@@ -6,8 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/access"
+	"github.com/millrace/millrace/internal/face/access"
 )
 
 func newTokenCommand(env environment) *cobra.Command {
@@ -31,9 +30,9 @@ holds its SHA-256 alone, goes to standard error. A server reads a changed file a
 			if err != nil {
 				return err
 			}
-			env.say("The token, which is shown only this once, is on standard output. Its line under tokens: in the file of "+
+			env.Say("The token, which is shown only this once, is on standard output. Its line under tokens: in the file of "+
 				"auth.tokens_file:\n\n  %s\n", line)
-			_, err = fmt.Fprintln(env.stdout, text)
+			_, err = fmt.Fprintln(env.Stdout, text)
 			return err
 		},
 	}
@@ -63,7 +62,7 @@ func tokenLine(name, role string, runs []string, expires, token string) (string,
 		line += fmt.Sprintf("expires: %q, ", expires)
 	}
 	line += "sha256: " + access.HashOf(token).String() + "}"
-	if _, err := config.ReadTokens("token", []byte("tokens:\n  "+line+"\n")); err != nil {
+	if _, err := access.ReadTokens("token", []byte("tokens:\n  "+line+"\n")); err != nil {
 		return "", usage("%v", err)
 	}
 	return line, nil

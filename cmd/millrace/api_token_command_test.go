@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/access"
+	"github.com/millrace/millrace/internal/face/access"
 )
 
 // TestTokenNewMakesALineThatLetsTheTokenIn: the token alone on standard output, and its hash alone in the line.
@@ -23,7 +22,7 @@ func TestTokenNewMakesALineThatLetsTheTokenIn(t *testing.T) {
 		t.Error("the token is printed twice")
 	}
 	line := said.String()[strings.Index(said.String(), "- {"):]
-	grants, err := config.ReadTokens("tokens.yaml", []byte("tokens:\n  "+line))
+	grants, err := access.ReadTokens("tokens.yaml", []byte("tokens:\n  "+line))
 	if err != nil {
 		t.Fatal(err)
 	}

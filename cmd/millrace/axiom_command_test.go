@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/telemetry/axiom/axiomtest"
+	"github.com/millrace/millrace/internal/observe/axiom/axiomtest"
 )
 
 // TestAxiomApply is the command as its user runs it: a look, the change, and nothing left to do.
@@ -30,13 +30,11 @@ func TestAxiomApply(t *testing.T) {
 		{"apply --dataset rl", 0, []string{"+ dashboard Millrace rl: engines", "0 as wanted"}, "add --notifier"},
 		{"apply --dataset rl", 0, []string{"nothing to do: the dataset rl, 4 map fields, 4 dashboards and 5 monitors"}, ""},
 		{"apply --dataset rl --notifier x", 1, nil, "make one at Monitors > Notifiers"},
-		{"fake --fault nothing", 2, nil, "there is no fault"},
-		{"fake fault --url " + server.URL, 0, []string{"FAULT", "503-text", "off"}, ""},
-		{"fake fault 503-text on --url " + server.URL, 0, []string{"503-text        on"}, ""},
 		{"apply --dataset rl", 5, nil, "does not answer"},
-		{"fake fault 503-text off --url " + server.URL, 0, nil, ""},
-		{"fake fault what on --url " + server.URL, 2, nil, `there is no fault "what"`},
 	} {
+		if err := fake.Switch("503-text", tt.code == 5); err != nil {
+			t.Fatal(err)
+		}
 		var stdout, stderr bytes.Buffer
 		args := append([]string{"axiom"}, strings.Fields(tt.args)...)
 		code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
@@ -48,6 +46,9 @@ func TestAxiomApply(t *testing.T) {
 				t.Errorf("%s: says %s, want %q", tt.args, stdout.String(), want)
 			}
 		}
+	}
+	if err := fake.Switch("503-text", false); err != nil {
+		t.Fatal(err)
 	}
 	t.Setenv("AXIOM_TOKEN", "xaat-other")
 	var stdout, stderr bytes.Buffer

@@ -2,30 +2,26 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/bench"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/stack"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/simulate/enginebench"
 )
 
 func newBenchCommand(env environment) *cobra.Command {
 	parent := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what reaches the games of the engines' capacity, and what a turn costs in time and memory",
+		Short: "Measure what reaches the games of the engines' capacity, or an engine by itself",
 	}
-	parent.AddCommand(newBenchEnginesCommand(env), newBenchGameCommand(env), newBenchSweepCommand(env),
-		newBenchTurnCommand(env), newBenchBufferCommand(env), newBenchScaleCommand(env), newBenchMemoryCommand(env),
-		newBenchRestartCommand(env), newReplayDispatchCommand(env))
+	parent.AddCommand(newBenchEnginesCommand(env))
 	return parent
 }
 
 func newBenchEnginesCommand(env environment) *cobra.Command {
-	cfg := bench.DefaultConfig()
+	cfg := enginebench.DefaultConfig()
 	var seconds float64
 	var format string
 	var calibrated engineCalibration
@@ -56,20 +52,20 @@ load. The engine should have nothing else to do; it takes a minute or two. MILLR
 				return err
 			}
 			cfg.Window = time.Duration(seconds * float64(time.Second))
-			cfg.Say = env.say
+			cfg.Say = env.Say
 			if len(cfg.URLs) > 0 && !cmd.Flags().Changed("counts") {
-				cfg.Counts = bench.UpTo(len(cfg.URLs))
+				cfg.Counts = enginebench.UpTo(len(cfg.URLs))
 			}
 			if err := cfg.Validate(); err != nil {
 				return usage("%v", err)
 			}
-			res, err := bench.Engines(cmd.Context(), cfg)
+			res, err := enginebench.Engines(cmd.Context(), cfg)
 			if err != nil {
 				return err
 			}
 			if format == "json" {
 				for _, warning := range res.Warnings() {
-					env.say("%s", warning)
+					env.Say("%s", warning)
 				}
 			}
 			return env.writeBench(format, res)
@@ -84,52 +80,15 @@ load. The engine should have nothing else to do; it takes a minute or two. MILLR
 	f.Float64Var(&seconds, "seconds", cfg.Window.Seconds(), "how long to measure, per count and pass")
 	f.IntVar(&cfg.Concurrency, "concurrency", 0, "requests in flight per engine (default: what this machine can serve; "+
 		"128 for real engines)")
-	f.StringVar((*string)(&cfg.Rules.Policy), "policy", string(rollout.LeastTokens),
+	f.StringVar((*string)(&cfg.Rules.Policy), "policy", string(runspec.LeastTokens),
 		"dispatch.policy of a run spec: least_tokens or round_robin")
-	f.StringVar((*string)(&cfg.Rules.Queue), "queue", string(rollout.SharedQueue),
+	f.StringVar((*string)(&cfg.Rules.Queue), "queue", string(runspec.SharedQueue),
 		"dispatch.queue of a run spec: shared or per_engine")
 	f.IntVar(&cfg.Rules.GroupPerEngine, "group-per-engine", 0, "dispatch.group_per_engine of a run spec")
 	f.IntVar(&cfg.Rules.AffinitySlack, "affinity-slack", 0, "dispatch.affinity_slack of a run spec")
 	f.DurationVar(&cfg.TrainStep, "train", cfg.TrainStep, "what the modelled trainer takes for a step")
 	f.IntVar(&cfg.GroupsPerStep, "groups-per-step", cfg.GroupsPerStep, "groups that a step takes")
 	f.IntVar(&cfg.Samples, "samples", cfg.Samples, "games of a group")
-	f.IntVar(&cfg.Years, "years", cfg.Years, "years of a game")
-	f.StringVarP(&format, "output", "o", "table", "table or json")
-	return cmd
-}
-
-func newBenchGameCommand(env environment) *cobra.Command {
-	cfg := bench.DefaultGameConfig()
-	var format string
-	cmd := &cobra.Command{
-		Use:   "game",
-		Short: "Play one group of games, call by call and then all at once: tokens, times, tokens per second",
-		Long: `Play one group of games twice on one engine: one call at a time, as a loop over games and powers does, and with all calls that are possible at
-once, as the service does. The table shows why a loop gets 36 to 43 output tokens per second from an A100, and what the engine can do.`,
-		Example: `  millrace bench game
-  millrace bench game --engine http://10.0.0.5:8000 --model my-adapter-v1`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := benchFormat(format); err != nil {
-				return err
-			}
-			cfg.Say = env.say
-			if err := cfg.Validate(); err != nil {
-				return usage("%v", err)
-			}
-			res, err := bench.Game(cmd.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			return env.writeBench(format, res)
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&cfg.URL, "engine", "", "URL of a real engine (default: a simulated one)")
-	f.StringVar(&cfg.Model, "model", "", "model or adapter to ask a real engine for (default: the first that it lists)")
-	f.Float64Var(&cfg.Speed, "speed", cfg.Speed, "divide the times of a simulated engine by this; the table "+
-		"multiplies them back")
-	f.IntVar(&cfg.Samples, "samples", cfg.Samples, "games of the group")
 	f.IntVar(&cfg.Years, "years", cfg.Years, "years of a game")
 	f.StringVarP(&format, "output", "o", "table", "table or json")
 	return cmd
@@ -143,37 +102,11 @@ type measured interface {
 // writeBench writes what a benchmark found as -o says.
 func (e environment) writeBench(format string, found measured) error {
 	if format == "json" {
-		out := json.NewEncoder(e.stdout)
+		out := json.NewEncoder(e.Stdout)
 		out.SetIndent("", "  ")
 		return out.Encode(found)
 	}
-	return found.WriteText(e.stdout)
-}
-
-// partlyMeasured is what may have something to tell though the measurement failed.
-type partlyMeasured interface{ Any() bool }
-
-// benchService has the whole service measured, with what a trial finds and makes for it.
-func (e environment) benchService(
-	format string, trial *serviceTrial, validate func() error,
-	measure func(programs stack.Programs, dir string) (measured, error),
-) error {
-	if err := benchFormat(format); err != nil {
-		return err
-	}
-	if err := validate(); err != nil {
-		return usage("%v", err)
-	}
-	return trial.in(func(programs stack.Programs, dir string) error {
-		found, err := measure(programs, dir)
-		if part, ok := found.(partlyMeasured); err != nil && ok && part.Any() { // minutes of it are no less true
-			return errors.Join(err, e.writeBench(format, found))
-		}
-		if err != nil {
-			return err
-		}
-		return e.writeBench(format, found)
-	})
+	return found.WriteText(e.Stdout)
 }
 
 func benchFormat(format string) error {

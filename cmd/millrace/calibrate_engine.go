@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/bench/engineprofile"
-	"github.com/millrace/millrace/internal/sim/enginemodel"
-	"github.com/millrace/millrace/internal/vllm"
-	"github.com/millrace/millrace/internal/waitline"
+	"github.com/millrace/millrace/internal/engine/vllm"
+	"github.com/millrace/millrace/internal/kit/waitline"
+	"github.com/millrace/millrace/internal/simulate/engineprofile"
+	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 )
 
 // engineCalibration is the flags of `millrace bench engines --calibrate`.
@@ -86,7 +86,7 @@ func (c *engineCalibration) run(ctx context.Context, env environment, model stri
 		return err
 	}
 	where := shown(c.url)
-	line := waitline.Start(env.stderr, "measuring "+where)
+	line := waitline.Start(env.Stderr, "measuring "+where)
 	c.config.Say = func(format string, args ...any) { line.Say(fmt.Sprintf(format, args...)) }
 	c.config.At = func(done, of int) { line.At(int64(done), int64(of), "measurements", "") }
 	m, err := engineprofile.Measure(ctx, client, c.config)
@@ -100,7 +100,7 @@ func (c *engineCalibration) run(ctx context.Context, env environment, model stri
 	}
 	name := strings.TrimSuffix(filepath.Base(cmp.Or(c.file, "calibrated.json")), filepath.Ext(c.file))
 	p := found.Profile(name, where, like, c.gpu != "", time.Now())
-	if err := found.WriteText(env.stdout, p); err != nil {
+	if err := found.WriteText(env.Stdout, p); err != nil {
 		return err
 	}
 	return c.write(env, p)
@@ -112,13 +112,13 @@ func (c *engineCalibration) write(env environment, p *enginemodel.Profile) error
 		return fmt.Errorf("this is not written down: is --gpu right, and is one engine behind the address? %w", err)
 	}
 	if c.file == "" {
-		env.say("nothing is written; -f FILE writes the profile")
+		env.Say("nothing is written; -f FILE writes the profile")
 		return nil
 	}
 	if err := os.WriteFile(c.file, p.Text(), 0o644); err != nil {
 		return fmt.Errorf("write profile: %w", err)
 	}
-	env.say("wrote %s; a setup names it as fleet.profile, by its path", c.file)
+	env.Say("wrote %s; a setup names it as fleet.profile, by its path", c.file)
 	return nil
 }
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/enginesim"
-	"github.com/millrace/millrace/internal/sim/enginemodel"
+	"github.com/millrace/millrace/internal/simulate/enginesim"
+	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 )
 
 // commanded is one command line in this process, and what it said.

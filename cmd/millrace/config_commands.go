@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/environments"
-	"github.com/millrace/millrace/internal/sim"
-	"github.com/millrace/millrace/internal/spec"
+	"github.com/millrace/millrace/internal/game/environments"
+	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/simulate/setup"
+	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
 func newConfigCommand(env environment) *cobra.Command {
@@ -48,7 +49,7 @@ input. With --service the files are configurations of server and worker, with --
 			case kind.setup:
 				text = sim.Schema()
 			}
-			_, err := env.stdout.Write(text)
+			_, err := env.Stdout.Write(text)
 			return err
 		},
 	}
@@ -75,7 +76,7 @@ func (k *fileKind) validate() error {
 func checkFiles(env environment, files []string, kind fileKind) error {
 	faulty := 0
 	for _, file := range files {
-		data, err := env.readFile(file)
+		data, err := env.ReadFile(file)
 		if err != nil {
 			return usage("%v", err)
 		}
@@ -83,16 +84,16 @@ func checkFiles(env environment, files []string, kind fileKind) error {
 		case kind.service:
 			_, err = config.ReadService(file, data, os.Getenv)
 		case kind.setup:
-			_, _, err = environments.ReadSetup(file, data, nil)
+			_, _, err = setup.Read(file, data, nil)
 		default:
 			_, err = environments.ReadSpec(file, data)
 		}
 		if err != nil {
 			faulty++
-			env.say("%v", err)
+			env.Say("%v", err)
 			continue
 		}
-		if _, err := fmt.Fprintf(env.stdout, "%s: ok\n", file); err != nil {
+		if _, err := fmt.Fprintf(env.Stdout, "%s: ok\n", file); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/millrace/millrace/internal/waitline"
+	"github.com/millrace/millrace/internal/kit/waitline"
 )
 
 // countedFile is a file that is read, and shown how far it is.

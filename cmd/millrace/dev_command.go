@@ -14,14 +14,16 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 
-	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/fleet"
-	"github.com/millrace/millrace/internal/freeport"
-	engineprocess "github.com/millrace/millrace/internal/provider/process"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/supervise"
-	"github.com/millrace/millrace/internal/temporalcli"
+	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/kit/freeport"
+	"github.com/millrace/millrace/internal/kit/retry"
+	"github.com/millrace/millrace/internal/kit/supervise"
+	"github.com/millrace/millrace/internal/process/connections"
+	"github.com/millrace/millrace/internal/process/temporalcli"
+
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // devOptions are the flags of `millrace dev`.
@@ -41,7 +43,6 @@ type devOptions struct {
 	noTrainer   bool
 	journal     string
 	dispatchLog string
-	axiom       string
 }
 
 func newDevCommand(env environment) *cobra.Command {
@@ -56,7 +57,6 @@ dies. Real services take the place of the embedded ones with --redis, --temporal
 With --spec a run is started too, with the demo trainer, and its progress shown; --exit ends everything when the run is over.`,
 		Example: `  millrace dev
   millrace dev --spec config/examples/seed-004.yaml --exit
-  millrace dev --spec config/examples/seed-004.yaml --axiom fake
   millrace dev --redis redis://127.0.0.1:6379/0 --temporal 127.0.0.1:7233 --engine http://10.0.0.5:8000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,9 +84,7 @@ With --spec a run is started too, with the demo trainer, and its progress shown;
 	f.BoolVar(&o.exit, "exit", false, "with --spec: end when the run is over")
 	f.StringVar(&o.journal, "journal", "", "with --spec: the demo trainer appends what it trained on to this file")
 	f.StringVar(&o.dispatchLog, "dispatch-log", "", "the worker writes every event and decision of its dispatcher to "+
-		"this file; see millrace bench replay-dispatch")
-	f.StringVar(&o.axiom, "axiom", "", "where the server delivers events: fake starts a fake Axiom with a page; "+
-		"without it AXIOM_TOKEN, AXIOM_DATASET and AXIOM_URL decide")
+		"this file; see docs/engines.md")
 	f.BoolVar(&o.noTrainer, "no-trainer", false, "with --spec: do not start the demo trainer; your own attaches")
 	return cmd
 }
@@ -101,13 +99,11 @@ func (o devOptions) validate() error {
 		return usage("--exit ends when a run is over: name the run with --spec FILE")
 	case len(o.engines) > 0 && o.simulated > 0:
 		return usage("--engine and --engines exclude each other: real engines or simulated ones")
-	case o.axiom != "" && o.axiom != "fake":
-		return usage("--axiom %s: want fake; for a real one set AXIOM_TOKEN and AXIOM_DATASET", o.axiom)
 	case o.simulated < 0 || o.speed < 0 || o.maxNumSeqs < 0:
 		return usage("--engines, --speed and --engine-max-num-seqs must be positive")
 	}
 	for _, address := range o.engines {
-		if _, err := fleet.NewMember(rollout.Engine{URL: address}, time.Time{}); err != nil {
+		if _, err := fleet.NewMember(enginestate.Engine{URL: address}, time.Time{}); err != nil {
 			return usage("--engine: %v", err)
 		}
 	}
@@ -118,14 +114,13 @@ func (o devOptions) validate() error {
 type devStack struct {
 	env      environment
 	opts     devOptions
-	demo     rollout.Demo
+	demo     runspec.Demo
 	group    *supervise.Group
 	dir      string // logs, adapters, database
 	self     string // this binary
 	redis    string
 	temporal string
 	server   string // URL
-	axiom    string // URL of the fake; empty: none
 	keep     bool   // something failed, and the logs may say why
 
 	engines          *engineprocess.Provider // nil: none are simulated, or the service gets them
@@ -137,7 +132,7 @@ func runDev(ctx context.Context, env environment, o devOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	var spec *rollout.Spec
+	var spec *runspec.Spec
 	if o.spec != "" {
 		s, err := env.readSpecFile(o.spec)
 		if err != nil {
@@ -155,18 +150,18 @@ func runDev(ctx context.Context, env environment, o devOptions) error {
 		return err
 	}
 	if spec == nil {
-		d.env.say("up, with its page on %s/; Ctrl-C ends it all. Next: millrace run start "+
+		d.env.Say("up, with its page on %s/; Ctrl-C ends it all. Next: millrace run start "+
 			"-f config/examples/diplomacy-qwen7b.yaml --server %s", d.server, d.server)
 		<-ctx.Done()
 		return errInterrupted
 	}
 	err := d.follow(ctx, *spec)
 	if err == nil && o.exit {
-		d.env.say("its page was %s/runs/%s; to look at it after the run, leave out --exit: millrace dev --spec %s", d.server,
+		d.env.Say("its page was %s/runs/%s; to look at it after the run, leave out --exit: millrace dev --spec %s", d.server,
 			spec.Name, o.spec)
 	}
 	if err == nil && !o.exit {
-		d.env.say("the run is over; the services stay up until Ctrl-C; its page: %s/runs/%s", d.server, spec.Name)
+		d.env.Say("the run is over; the services stay up until Ctrl-C; its page: %s/runs/%s", d.server, spec.Name)
 		<-ctx.Done()
 		err = errInterrupted
 	}
@@ -177,8 +172,8 @@ func runDev(ctx context.Context, env environment, o devOptions) error {
 }
 
 // demoOf is what to simulate: flags before the spec before the defaults.
-func demoOf(o devOptions, spec *rollout.Spec) rollout.Demo {
-	var demo rollout.Demo
+func demoOf(o devOptions, spec *runspec.Spec) runspec.Demo {
+	var demo runspec.Demo
 	if spec != nil {
 		demo = spec.Demo
 	}
@@ -211,9 +206,9 @@ func (d *devStack) start(ctx context.Context) error {
 	if err := d.openDir(); err != nil {
 		return err
 	}
-	report := func(e supervise.Event) { d.env.say("%s %s", e.Name, e.Text) }
+	report := func(e supervise.Event) { d.env.Say("%s %s", e.Name, e.Text) }
 	d.group = supervise.NewGroup(filepath.Join(d.dir, "logs"), report)
-	steps := []func(context.Context) error{d.prepareEngines, d.startRedis, d.startTemporal, d.startAxiom, d.startServer,
+	steps := []func(context.Context) error{d.prepareEngines, d.startRedis, d.startTemporal, d.startServer,
 		d.startWorker, d.startEngines}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -261,7 +256,7 @@ func (d *devStack) startTemporal(ctx context.Context) error {
 	if d.opts.dataDir != "" {
 		args = append(args, "--db-filename", filepath.Join(d.dir, "temporal.db"))
 	}
-	d.env.say("starting the Temporal dev server on %s", d.temporal)
+	d.env.Say("starting the Temporal dev server on %s", d.temporal)
 	if err := d.spawn("temporal", bin, args...); err != nil {
 		return err
 	}
@@ -270,7 +265,7 @@ func (d *devStack) startTemporal(ctx context.Context) error {
 		return err
 	}
 	if d.opts.uiPort > 0 {
-		d.env.say("Temporal's web UI on http://127.0.0.1:%d", d.opts.uiPort)
+		d.env.Say("Temporal's web UI on http://127.0.0.1:%d", d.opts.uiPort)
 	}
 	return nil
 }
@@ -315,7 +310,7 @@ func (d *devStack) startRedis(ctx context.Context) error {
 	}
 	go expireKeys(ctx, embedded)
 	d.redis = "redis://" + embedded.Addr() + "/0"
-	d.env.say("embedded Redis on %s (kept in memory; --redis uses a real one)", embedded.Addr())
+	d.env.Say("embedded Redis on %s (kept in memory; --redis uses a real one)", embedded.Addr())
 	return nil
 }
 
@@ -336,7 +331,7 @@ func (d *devStack) startServer(ctx context.Context) error {
 		return err
 	}
 	if address != d.opts.listen && !strings.HasSuffix(d.opts.listen, ":0") {
-		d.env.say("%s is in use; taking %s", d.opts.listen, address)
+		d.env.Say("%s is in use; taking %s", d.opts.listen, address)
 	}
 	d.server = "http://" + address
 	err = d.spawn("server", d.self, d.serverArgs(address)...)
@@ -348,7 +343,7 @@ func (d *devStack) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.env.say("API server on %s (OpenAPI: %s/openapi.json); its page, in a browser: %s/", d.server, d.server, d.server)
+	d.env.Say("API server on %s (OpenAPI: %s/openapi.json); its page, in a browser: %s/", d.server, d.server, d.server)
 	return nil
 }
 
@@ -356,7 +351,7 @@ func (d *devStack) startWorker(context.Context) error {
 	if err := d.spawn("worker", d.self, d.workerArgs()...); err != nil {
 		return err
 	}
-	d.env.say("worker running, process %d; kill -9 it and see; logs in %s",
+	d.env.Say("worker running, process %d; kill -9 it and see; logs in %s",
 		d.group.PID("worker"), filepath.Join(d.dir, "logs"))
 	return nil
 }
@@ -365,7 +360,7 @@ func (d *devStack) startWorker(context.Context) error {
 func (d *devStack) stop(ctx context.Context) {
 	if d.group != nil {
 		if ctx.Err() != nil {
-			d.env.say("stopping; Ctrl-C again kills")
+			d.env.Say("stopping; Ctrl-C again kills")
 		}
 		impatient, done := d.env.secondInterrupt(ctx)
 		d.group.Stop(impatient)
@@ -373,7 +368,7 @@ func (d *devStack) stop(ctx context.Context) {
 		done()
 	}
 	if d.keep && d.dir != "" {
-		d.env.say("the logs are kept in %s", filepath.Join(d.dir, "logs"))
+		d.env.Say("the logs are kept in %s", filepath.Join(d.dir, "logs"))
 	} else if d.dir != "" && d.opts.dataDir == "" {
 		_ = os.RemoveAll(d.dir) // a temporary folder
 	}

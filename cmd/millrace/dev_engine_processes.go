@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/filelock"
-	"github.com/millrace/millrace/internal/provider"
-	engineprocess "github.com/millrace/millrace/internal/provider/process"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/kit/filelock"
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // engineGrace is how long a simulated engine may take to end.
@@ -92,7 +92,7 @@ func (d *devStack) startEngineProcess(ctx context.Context, s seat) error {
 			return err
 		}
 		for _, e := range all {
-			if e.ID == id && e.State == provider.Failed {
+			if e.ID == id && e.State == enginestate.EngineFailed {
 				return fmt.Errorf("%s does not come up: it %s", s.name, e.Reason)
 			}
 		}
@@ -131,7 +131,7 @@ func (d *devStack) keepEngines(ctx context.Context) {
 			continue // another look follows
 		}
 		for _, e := range all {
-			if e.State != provider.Failed {
+			if e.State != enginestate.EngineFailed {
 				continue
 			}
 			delay := max(first, min(2*delays[e.ID], most))
@@ -139,12 +139,12 @@ func (d *devStack) keepEngines(ctx context.Context) {
 				delay = first
 			}
 			why, _, _ := strings.Cut(strings.TrimPrefix(e.Reason, "ended with "), " after ")
-			d.env.say("%s ended (%s); starting it again in %s", e.ID, why, delay)
+			d.env.Say("%s ended (%s); starting it again in %s", e.ID, why, delay)
 			if retry.Pause(ctx, delay) != nil || d.engines.Stop(ctx, e.ID) != nil || d.engines.Start(ctx, e.ID) != nil {
 				continue
 			}
 			delays[e.ID], began[e.ID] = delay, time.Now()
-			d.env.say("%s runs again, process %d", e.ID, d.engines.PID(e.ID))
+			d.env.Say("%s runs again, process %d", e.ID, d.engines.PID(e.ID))
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (d *devStack) stopEngines(ctx context.Context, now <-chan struct{}) {
 		}
 	}()
 	if err := engineprocess.StopAll(ctx, d.engineState()); err != nil && ctx.Err() == nil {
-		d.env.say("engines: %v", err)
+		d.env.Say("engines: %v", err)
 	}
 	d.releaseLifeline() // what has not ended does so now, by itself
 }

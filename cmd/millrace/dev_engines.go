@@ -8,22 +8,23 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/millrace/millrace/internal/cli"
-	"github.com/millrace/millrace/internal/freeport"
-	engineprocess "github.com/millrace/millrace/internal/provider/process"
+	"github.com/millrace/millrace/internal/face/cli"
+	"github.com/millrace/millrace/internal/kit/freeport"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // startEngines makes the engines members of the fleet: those that the flags name, under names made of their
 // addresses, or else simulated ones.
 func (d *devStack) startEngines(ctx context.Context) error {
-	client, err := d.env.client(d.server)
+	client, err := d.env.Client(d.server)
 	if err != nil {
 		return err
 	}
 	switch {
 	case d.scales():
-		d.env.say("the service scales its fleet: %d to %d simulated engines (A100, Qwen2.5-7B, LoRA; speed x%g); "+
+		d.env.Say("the service scales its fleet: %d to %d simulated engines (A100, Qwen2.5-7B, LoRA; speed x%g); "+
 			"see millrace fleet show --server %s", d.demo.Engines, d.demo.MaxEngines, d.demo.Speed, d.server)
 		return nil
 	case len(d.opts.engines) == 0:
@@ -64,7 +65,7 @@ func (d *devStack) simulateEngines(ctx context.Context, client cli.Client) error
 		}
 		urls = append(urls, seat.url())
 	}
-	d.env.say("%d simulated engines (A100, Qwen2.5-7B, LoRA; speed x%g): %s",
+	d.env.Say("%d simulated engines (A100, Qwen2.5-7B, LoRA; speed x%g): %s",
 		len(urls), d.demo.Speed, strings.Join(urls, " "))
 	d.startKeepingEngines(ctx)
 	return nil
@@ -87,7 +88,7 @@ func (s seat) url() string { return fmt.Sprintf("http://127.0.0.1:%d", s.port) }
 
 // seatOf is where the i-th simulated engine goes: where the fleet knows it, when that is on this machine and free,
 // else to a free port, under a name of its own when the usual one stands for another address.
-func seatOf(i int, known []rollout.Engine) (seat, error) {
+func seatOf(i int, known []enginestate.Engine) (seat, error) {
 	s := seat{name: fmt.Sprintf("engine-%d", i)}
 	taken := false
 	for _, e := range known {

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/freeport"
-	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/kit/freeport"
+
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // TestSeatOf gives a simulated engine the address that the fleet knows it by, as long as that is to be had.
@@ -26,15 +27,15 @@ func TestSeatOf(t *testing.T) {
 	free := fmt.Sprintf("http://127.0.0.1:%d", port)
 	for _, tt := range []struct {
 		name     string
-		known    []rollout.Engine
+		known    []enginestate.Engine
 		sameName bool
 		want     string // URL; empty: any free one
 	}{
 		{"nobody knows it", nil, true, ""},
-		{"another is known", []rollout.Engine{{ID: "engine-0", URL: free}}, true, ""},
-		{"it comes back", []rollout.Engine{{ID: "engine-1", URL: free}}, true, free},
-		{"its place is taken", []rollout.Engine{{ID: "engine-1", URL: taken}}, false, ""},
-		{"it was on another machine", []rollout.Engine{{ID: "engine-1", URL: "http://10.0.0.5:8000"}}, false, ""},
+		{"another is known", []enginestate.Engine{{ID: "engine-0", URL: free}}, true, ""},
+		{"it comes back", []enginestate.Engine{{ID: "engine-1", URL: free}}, true, free},
+		{"its place is taken", []enginestate.Engine{{ID: "engine-1", URL: taken}}, false, ""},
+		{"it was on another machine", []enginestate.Engine{{ID: "engine-1", URL: "http://10.0.0.5:8000"}}, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -7,15 +7,17 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/millrace/millrace/internal/cli"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/supervise"
+	"github.com/millrace/millrace/internal/face/cli"
+	"github.com/millrace/millrace/internal/kit/supervise"
+
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // follow starts the run and its trainer, shows the progress until the run is over, and ends with the table of steps
 // and the diagnosis.
-func (d *devStack) follow(ctx context.Context, spec rollout.Spec) error {
-	api, err := d.env.client(d.server)
+func (d *devStack) follow(ctx context.Context, spec runspec.Spec) error {
+	api, err := d.env.Client(d.server)
 	if err != nil {
 		return err
 	}
@@ -29,39 +31,39 @@ func (d *devStack) follow(ctx context.Context, spec rollout.Spec) error {
 	if err := api.StartRun(ctx, spec); err != nil {
 		return fmt.Errorf("start run: %w", err)
 	}
-	d.env.say("run %s: %d steps of %d groups x %d games, buffer depth %d",
+	d.env.Say("run %s: %d steps of %d groups x %d games, buffer depth %d",
 		spec.Name, spec.Steps, spec.Buffer.GroupsPerStep, spec.Group.Samples, spec.Buffer.Depth)
 	if !d.opts.noTrainer {
 		if err := d.startTrainer(spec); err != nil {
 			return err
 		}
 	}
-	status, err := api.Watch(ctx, spec.Name, d.env.stderr)
+	status, err := api.Watch(ctx, spec.Name, d.env.Stderr)
 	if err != nil {
 		return err
 	}
-	if !d.opts.noTrainer && status.State == rollout.RunCompleted {
+	if !d.opts.noTrainer && status.State == runstatus.RunCompleted {
 		if err := d.group.Wait(ctx, "trainer"); err != nil && !errors.Is(err, context.Canceled) {
-			d.env.say("the trainer ended badly: %v; see %s", err, d.group.LogFile("trainer"))
+			d.env.Say("the trainer ended badly: %v; see %s", err, d.group.LogFile("trainer"))
 		}
 	}
 	if err := d.conclude(ctx, api, spec); err != nil {
 		return err
 	}
-	if status.State != rollout.RunCompleted {
+	if status.State != runstatus.RunCompleted {
 		return fmt.Errorf("run %s is %s: %s", spec.Name, status.State, status.Reason)
 	}
 	return nil
 }
 
 // conclude writes the table of steps and the diagnosis.
-func (d *devStack) conclude(ctx context.Context, api cli.Client, spec rollout.Spec) error {
-	fmt.Fprintln(d.env.stdout)
-	if err := api.Steps(ctx, spec.Name, d.env.stdout); err != nil {
+func (d *devStack) conclude(ctx context.Context, api cli.Client, spec runspec.Spec) error {
+	fmt.Fprintln(d.env.Stdout)
+	if err := api.Steps(ctx, spec.Name, d.env.Stdout); err != nil {
 		return err
 	}
-	fmt.Fprintln(d.env.stdout)
-	return api.Diagnose(ctx, spec.Name, d.env.stdout)
+	fmt.Fprintln(d.env.Stdout)
+	return api.Diagnose(ctx, spec.Name, d.env.Stdout)
 }
 
 // adapters makes the folder that the trainer writes to, and engines read.
@@ -76,7 +78,7 @@ func (d *devStack) adapters() (string, error) {
 	return dir, nil
 }
 
-func (d *devStack) startTrainer(spec rollout.Spec) error {
+func (d *devStack) startTrainer(spec runspec.Spec) error {
 	journal := d.opts.journal
 	if journal == "" {
 		journal = filepath.Join(d.dir, "trained.jsonl")
@@ -89,6 +91,6 @@ func (d *devStack) startTrainer(spec rollout.Spec) error {
 	if err != nil {
 		return err
 	}
-	d.env.say("trainer running, process %d", d.group.PID("trainer"))
+	d.env.Say("trainer running, process %d", d.group.PID("trainer"))
 	return nil
 }

@@ -12,8 +12,10 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/environments"
-	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/face/cli"
+
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/simulate/setup"
 )
 
 // setupClaims is what the comments of the example setups say, one line for each command that they name; the file alone
@@ -70,7 +72,7 @@ func TestExampleSetupsShowWhatTheySay(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no setups:", err)
 	}
-	play := environments.Simulator() // which plays the games of bots once for all
+	play := setup.Simulator() // which plays the games of bots once for all
 	for _, file := range files {
 		name := filepath.Base(file)
 		claims, known := setupClaims[name]
@@ -94,14 +96,14 @@ func (c setupClaim) check(t *testing.T, file string, play simulator) {
 		t.Skip("only the files themselves are simulated; all commands of their comments without -short")
 	}
 	var stdout, stderr bytes.Buffer
-	cmd := newSimulateCommand(environment{stdout: &stdout, stderr: &stderr}, play)
+	cmd := newSimulateCommand(environment{cli.Deps{Stdout: &stdout, Stderr: &stderr, Getenv: os.Getenv}}, play)
 	cmd.SetArgs(append([]string{"-f", file, "-o", "json"}, words(c.flags)...))
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
 		Assumed []json.RawMessage
-		Records []rollout.StepRecord
+		Records []steprecord.StepRecord
 		Report  diagnosis.Report
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {

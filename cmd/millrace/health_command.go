@@ -18,9 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/cli"
-	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/termtext"
+	"github.com/millrace/millrace/internal/face/cli"
+	"github.com/millrace/millrace/internal/kit/termtext"
+	"github.com/millrace/millrace/internal/process/connections"
 )
 
 // healthOptions are the flags of `millrace health`.
@@ -92,7 +92,7 @@ func (o healthOptions) run(ctx context.Context, env environment, which string) e
 			faults = append(faults, fmt.Errorf("the %s at %s: %w", p.name, p.url, err))
 			continue
 		}
-		env.say("the %s at %s: %s", p.name, p.url, answer)
+		env.Say("the %s at %s: %s", p.name, p.url, answer)
 	}
 	if asked == 0 {
 		faults = append(faults, fmt.Errorf("this machine %w: neither a server nor a worker is where the configuration has "+
@@ -172,7 +172,7 @@ func (o healthOptions) ask(ctx context.Context, client *http.Client, address str
 // for loopback: on loopback it must be the one that its configuration names.
 func (o healthOptions) client(env environment, cfg config.Service) (*http.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if own, ok := env.http.Transport.(*http.Transport); ok {
+	if own, ok := env.HTTP.Transport.(*http.Transport); ok {
 		transport = own.Clone()
 	}
 	transport.Proxy, transport.DisableKeepAlives = nil, true

@@ -21,7 +21,7 @@ hook that drains it before it ends (docs/deploy.md).`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			to, err := install(args[0])
 			if err == nil {
-				env.say("installed %s", to)
+				env.Say("installed %s", to)
 			}
 			return err
 		},

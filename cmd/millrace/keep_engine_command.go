@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	engineprocess "github.com/millrace/millrace/internal/provider/process"
+	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // newKeepEngineCommand is how the provider of processes runs its keepers; its KeeperArgs names it.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	engineprocess "github.com/millrace/millrace/internal/provider/process"
+	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // What the provider starts is a command of this program, that people are not shown.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/pagetable"
+	"github.com/millrace/millrace/internal/kit/pagetable"
 )
 
 // TestPageLiveKeys: the page lists the keys that running processes take up, as their rows say.

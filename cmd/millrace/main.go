@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/millrace/millrace/internal/connections"
+	"github.com/millrace/millrace/internal/process/connections"
 )
 
 func main() {

@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	engineprocess "github.com/millrace/millrace/internal/provider/process"
-	"github.com/millrace/millrace/internal/telemetry/spool/spooltest"
-	"github.com/millrace/millrace/internal/temporalcli"
+	"github.com/millrace/millrace/internal/process/temporalcli"
+	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
+	"github.com/millrace/millrace/internal/store/spool/spooltest"
 )
 
 // startsEngine has the test binary be a worker that starts an engine and ends; a folder and a deployment follow.
@@ -159,7 +159,7 @@ func requireTemporal(t *testing.T) {
 // trainedStep is one line of the trainer's journal.
 type trainedStep struct {
 	Step         int64    `json:"step"`
-	Generation   int64    `json:"epoch"`
+	Generation   int64    `json:"generation"`
 	Version      int64    `json:"policy_version"`
 	Groups       []int64  `json:"groups"`
 	Trajectories []string `json:"trajectories"`
@@ -327,7 +327,7 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 		{"dev --engine http://a:1 --engines 2", "exclude"},
 		{"dev --engine vllm:8000", "want http://host:port"},
 		{"dev --sped 3", "--help"},
-		{"config check /dev/zero", "more than 64 MiB"},
+		{"config check /dev/zero", "larger than 64 MiB"},
 		{"run start -f /dev/zero", "larger than"},
 		{"no-such-command", "unknown command"},
 		{"engine simulate --max-num-seqs -1", "must be positive"},

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	engineprocess "github.com/millrace/millrace/internal/provider/process"
-	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/kit/table"
+	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // orphanOptions are the flags of `millrace engine orphans`.
@@ -69,7 +69,7 @@ func (e environment) orphanEngines(ctx context.Context, o orphanOptions, named [
 		return err
 	}
 	if o.format == "json" {
-		if err := json.NewEncoder(e.stdout).Encode(map[string]any{"deployments": orphans}); err != nil {
+		if err := json.NewEncoder(e.Stdout).Encode(map[string]any{"deployments": orphans}); err != nil {
 			return err
 		}
 	} else if err := e.writeOrphans(dir, all, orphans); err != nil {
@@ -121,7 +121,7 @@ func chooseOrphans(all []engineprocess.Deployment, named []string) ([]engineproc
 
 func (e environment) writeOrphans(dir string, all, orphans []engineprocess.Deployment) error {
 	if len(orphans) == 0 {
-		e.say("no engine in %s is without a worker of its deployment (%d deployments have one)", dir, len(all))
+		e.Say("no engine in %s is without a worker of its deployment (%d deployments have one)", dir, len(all))
 		return nil
 	}
 	t := table.New(table.Left("DEPLOYMENT"), table.Left("ITS WORKER ENDED"), table.Left("ENGINE"), table.Left("STATE"),
@@ -136,7 +136,7 @@ func (e environment) writeOrphans(dir string, all, orphans []engineprocess.Deplo
 				cmp.Or(engine.URL, "-"), engine.Since.UTC().Format(time.RFC3339))
 		}
 	}
-	return t.Write(e.stdout, 0)
+	return t.Write(e.Stdout, 0)
 }
 
 // dash is a number, or a dash where there is none.
@@ -151,7 +151,7 @@ func (e environment) stopOrphans(ctx context.Context, orphans []engineprocess.De
 	var faults []error
 	for _, d := range orphans {
 		if age := time.Since(d.WorkerSeen); !named && age < restarting {
-			e.say("engines of %s are left: a worker looked after them %s ago, and may be restarting; name it to stop them",
+			e.Say("engines of %s are left: a worker looked after them %s ago, and may be restarting; name it to stop them",
 				d.Name, age.Round(time.Second))
 			continue
 		}
@@ -159,7 +159,7 @@ func (e environment) stopOrphans(ctx context.Context, orphans []engineprocess.De
 			faults = append(faults, fmt.Errorf("deployment %s: %w", d.Name, err))
 			continue
 		}
-		e.say("%d engines of %s are stopped", len(d.Engines), d.Name)
+		e.Say("%d engines of %s are stopped", len(d.Engines), d.Name)
 	}
 	return errors.Join(faults...)
 }

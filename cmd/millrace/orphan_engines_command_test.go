@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	engineprocess "github.com/millrace/millrace/internal/provider/process"
 	"github.com/millrace/millrace/internal/rollout"
+	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // startTestEngine starts an engine that does nothing as a worker of a deployment does, which then looks after it until

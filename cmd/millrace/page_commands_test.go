@@ -15,7 +15,7 @@ import (
 
 	"github.com/itchyny/gojq"
 
-	"github.com/millrace/millrace/internal/pagetable"
+	"github.com/millrace/millrace/internal/kit/pagetable"
 )
 
 // TestPageCommands runs the commands of pages that come with what they print, and compares. A command is a block marked

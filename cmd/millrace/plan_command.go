@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,14 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/cli"
-	"github.com/millrace/millrace/internal/environments"
-	"github.com/millrace/millrace/internal/plan"
-	"github.com/millrace/millrace/internal/plan/plantext"
+	"github.com/millrace/millrace/internal/kit/waitline"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/sim"
-	"github.com/millrace/millrace/internal/sim/calibration"
-	"github.com/millrace/millrace/internal/waitline"
+	"github.com/millrace/millrace/internal/simulate/plan"
+	"github.com/millrace/millrace/internal/simulate/plan/plantext"
+	"github.com/millrace/millrace/internal/simulate/setup"
+	"github.com/millrace/millrace/internal/simulate/sim"
+	"github.com/millrace/millrace/internal/simulate/sim/calibration"
 )
 
 // planOptions are the flags of `millrace plan`.
@@ -35,7 +33,7 @@ type planOptions struct {
 	publish                         time.Duration
 	publishSet, priceSet, targetSet bool
 	profile                         string
-	svg, format                     string
+	format                          string
 	workers                         int // simulations at once
 }
 
@@ -52,16 +50,16 @@ simulation meets the record is said first. A setup, or a run spec, is simulated 
 
 Recommended is, with --price, the cheapest setting by $ per step whose step is within 2 % of the shortest; without, the fewest
 engines, and of these the least depth, because depth costs staleness. With --target-step it is the cheapest that meets it.
-Money is that of the engines alone. Steady steps, columns, rules: docs/plan.md; what is modelled: docs/simulator.md.`,
+Money is that of the engines alone. Steady steps, columns, rules: docs/simulator.md.`,
 		Example: `  millrace plan seed-004 --engines 1..8 --depth 1..4 --price 1.89
-  millrace plan seed-004 --target-step 160s --svg plan.svg
+  millrace plan seed-004 --target-step 160s
   millrace plan seed-004 --lose 1@20 --slow 1=0.5
   millrace plan -f config/setups/seed-004-a100.yaml --engines 2,4,8 --groups 4,8,16 --set buffer.max_staleness=8`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f := cmd.Flags()
 			o.publishSet, o.priceSet, o.targetSet = f.Changed("publish"), f.Changed("price"), f.Changed("target-step")
-			return planRun(cmd.Context(), env, o, args, environments.Simulator())
+			return planRun(cmd.Context(), env, o, args, setup.Simulator())
 		},
 	}
 	f := cmd.Flags()
@@ -79,9 +77,8 @@ Money is that of the engines alone. Steady steps, columns, rules: docs/plan.md; 
 	f.DurationVar(&o.publish, "publish", 0, "what if publishing a version takes so long")
 	f.StringVar(&o.profile, "profile", "", "hardware profile that a recorded run is calibrated with (default "+
 		sim.DefaultProfile+")")
-	f.StringVar(&o.svg, "svg", "", "draw the plan into this file")
 	f.StringVarP(&o.format, "output", "o", "table", "table or json")
-	f.StringVar(&o.server, "server", cli.ServerOf(os.Getenv), "URL of the API server ($MILLRACE_SERVER)")
+	f.StringVar(&o.server, "server", env.Server(), "URL of the API server ($MILLRACE_SERVER)")
 	return cmd
 }
 
@@ -109,9 +106,6 @@ func planRun(ctx context.Context, env environment, o planOptions, args []string,
 	if err != nil {
 		return err
 	}
-	if err := o.drawable(); err != nil {
-		return err
-	}
 	source, err := env.planSource(ctx, o, args)
 	if err != nil {
 		return err
@@ -136,50 +130,22 @@ func planRun(ctx context.Context, env environment, o planOptions, args []string,
 	return errors.Join(env.writePlan(o, source, made), err)
 }
 
-// drawable finds out before minutes are spent whether the plan can be drawn where it should be.
-func (o planOptions) drawable() error {
-	if o.svg == "" {
-		return nil
-	}
-	_, err := os.Stat(o.svg)
-	f, opened := os.OpenFile(o.svg, os.O_WRONLY|os.O_CREATE, 0o644)
-	if opened != nil {
-		return fmt.Errorf("draw the plan: %w", opened)
-	}
-	if opened = f.Close(); errors.Is(err, os.ErrNotExist) {
-		opened = errors.Join(opened, os.Remove(o.svg))
-	}
-	return opened
-}
-
-// writePlan writes a plan as a table or as JSON, and draws it if that is wanted.
+// writePlan writes a plan as a table or as JSON.
 func (e environment) writePlan(o planOptions, source planSource, made *plan.Plan) error {
 	next := source.next(made)
-	if o.svg != "" {
-		var b bytes.Buffer
-		if err := made.WriteSVG(&b); err != nil {
-			return err
-		}
-		if err := os.WriteFile(o.svg, b.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("draw the plan: %w", err)
-		}
-	}
 	if o.format == "json" {
-		enc := json.NewEncoder(e.stdout)
+		enc := json.NewEncoder(e.Stdout)
 		enc.SetIndent("", "  ")
 		return enc.Encode(planned{true, made, source.calibrated, source.assumed, append([]string{}, next...)})
 	}
-	if err := plantext.Write(e.stdout, made, 0); err != nil {
+	if err := plantext.Write(e.Stdout, made, 0); err != nil {
 		return err
 	}
 	if len(next) > 0 {
-		fmt.Fprintln(e.stdout, "\nNext:")
+		fmt.Fprintln(e.Stdout, "\nNext:")
 		for _, command := range next {
-			fmt.Fprintln(e.stdout, "  "+command)
+			fmt.Fprintln(e.Stdout, "  "+command)
 		}
-	}
-	if o.svg != "" {
-		e.say("drawn in %s", o.svg)
 	}
 	return nil
 }
@@ -272,7 +238,7 @@ type planProgress struct {
 const long = time.Minute
 
 func newPlanProgress(env environment, r plan.Request) *planProgress {
-	return &planProgress{Line: waitline.Start(env.stderr, "planning"), seeds: r.Seeds}
+	return &planProgress{Line: waitline.Start(env.Stderr, "planning"), seeds: r.Seeds}
 }
 
 func (p *planProgress) tell(now plan.Progress) {

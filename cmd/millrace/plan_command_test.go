@@ -11,9 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace/millrace/internal/plan"
+	"github.com/millrace/millrace/internal/face/cli"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/sim"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/simulate/plan"
+	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
 // TestBadPlans holds what `millrace plan` says of what cannot be planned, and its exit codes.
@@ -58,8 +60,6 @@ func TestBadPlans(t *testing.T) {
 		{"-f " + good + " --publish -1s", 2, "--publish -1s"},
 		{"-f " + good + " --seeds 0", 2, "want 1 to 1000"},
 		{"-f " + good + " -o yaml", 2, "use table or json"},
-		{"-f " + good + " --svg " + dir, 1, "draw the plan"},
-		{"-f " + good + " --svg " + dir + "/no/plan.svg", 1, "draw the plan"},
 		{"-f " + good + " --profile h100-80gb", 2, "--set fleet.profile=h100-80gb"},
 		{"-f " + good + " --set fleet.engins=4", 1, "did you mean fleet.engines?"},
 		{"-f " + good + " --engines 1 --lose 1 --depth 1", 1, "takes the last engine away"},
@@ -82,9 +82,9 @@ func trainerOf(_ context.Context, s sim.Setup, o sim.Options) (sim.Result, error
 	var r sim.Result
 	step := max(20, 100/float64(s.Fleet.Engines))
 	for k := range o.MaxSteps {
-		r.Input.Records = append(r.Input.Records, rollout.StepRecord{Step: rollout.Step(k), Done: true,
-			Trainer: rollout.StepReport{WallSec: step, Phases: map[rollout.Phase]float64{rollout.PhaseWait: step - 20}},
-			Service: rollout.ServiceView{ReadyDepth: 1}})
+		r.Input.Records = append(r.Input.Records, steprecord.StepRecord{Step: rollout.Step(k), Done: true,
+			Trainer: steprecord.StepReport{WallSec: step, Phases: map[steprecord.Phase]float64{steprecord.PhaseWait: step - 20}},
+			Service: steprecord.ServiceView{ReadyDepth: 1}})
 	}
 	return r, nil
 }
@@ -92,7 +92,7 @@ func trainerOf(_ context.Context, s sim.Setup, o sim.Options) (sim.Result, error
 func planText(t *testing.T, o planOptions) (stdout, stderr string) {
 	t.Helper()
 	var out, says bytes.Buffer
-	env := environment{stdin: strings.NewReader(demoSpec), stdout: &out, stderr: &says}
+	env := environment{cli.Deps{Stdin: strings.NewReader(demoSpec), Stdout: &out, Stderr: &says, Getenv: os.Getenv}}
 	o.file, o.seeds = "-", 2
 	if err := planRun(t.Context(), env, o, nil, trainerOf); err != nil {
 		t.Fatal(err)
@@ -102,9 +102,7 @@ func planText(t *testing.T, o planOptions) (stdout, stderr string) {
 
 func TestPlanOfSetup(t *testing.T) {
 	t.Parallel()
-	svg := filepath.Join(t.TempDir(), "plan.svg")
-	text, _ := planText(t, planOptions{format: "table", engines: "1..8", depths: "1,2", price: 2, priceSet: true,
-		svg: svg})
+	text, _ := planText(t, planOptions{format: "table", engines: "1..8", depths: "1,2", price: 2, priceSet: true})
 	for _, want := range []string{
 		"SIMULATED from -: 3 engines of profile a100-80gb",
 		"ENGINES DEPTH STEP s ± STARVED STALE MAX BUSY SLOTS IN tok/s OUT tok/s GPU-h/step $/step $/Mtok PREFILL s",
@@ -116,10 +114,6 @@ func TestPlanOfSetup(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("there is no %q in\n%s", want, text)
 		}
-	}
-	drawn, err := os.ReadFile(svg)
-	if err != nil || !bytes.Contains(drawn, []byte("Step time by engines and depth")) {
-		t.Errorf("the drawing: %v\n%s", err, drawn)
 	}
 }
 
@@ -141,7 +135,7 @@ func TestPlanProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var says bytes.Buffer
-		p := newPlanProgress(environment{stderr: &says}, plan.Request{Seeds: 5})
+		p := newPlanProgress(environment{cli.Deps{Stderr: &says, Getenv: os.Getenv}}, plan.Request{Seeds: 5})
 		time.Sleep(2 * time.Second)
 		p.tell(plan.Progress{Done: 1, Of: 96, Left: 3 * time.Minute})
 		time.Sleep(18 * time.Second)
@@ -169,7 +163,7 @@ func TestInterruptedPlan(t *testing.T) {
 		return trainerOf(ctx, s, o)
 	}
 	var out, says bytes.Buffer
-	env := environment{stdin: strings.NewReader(demoSpec), stdout: &out, stderr: &says}
+	env := environment{cli.Deps{Stdin: strings.NewReader(demoSpec), Stdout: &out, Stderr: &says, Getenv: os.Getenv}}
 	o := planOptions{file: "-", seeds: 2, format: "table", workers: 1}
 	err := planRun(ctx, env, o, nil, slow)
 	if exitCode(err) != 130 || !strings.Contains(out.String(), "Interrupted") ||

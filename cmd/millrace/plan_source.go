@@ -11,15 +11,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/environments"
-	"github.com/millrace/millrace/internal/plan"
+	"github.com/millrace/millrace/internal/diagnosis/runrecord"
+	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runrecord"
-	"github.com/millrace/millrace/internal/settings"
-	"github.com/millrace/millrace/internal/sim"
-	"github.com/millrace/millrace/internal/sim/calibration"
-	"github.com/millrace/millrace/internal/spec"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/simulate/plan"
+	"github.com/millrace/millrace/internal/simulate/setup"
+	"github.com/millrace/millrace/internal/simulate/sim"
+	"github.com/millrace/millrace/internal/simulate/sim/calibration"
 )
 
 // planSource is what a plan is made of: a setup, and where it is from.
@@ -28,7 +29,7 @@ type planSource struct {
 	setup      sim.Setup
 	assumed    []sim.Assumption
 	calibrated *calibratedFrom // nil of a setup that was read
-	live       *rollout.RunStatus
+	live       *runstatus.RunStatus
 	set        []string // what was given with --set
 }
 
@@ -42,7 +43,7 @@ func (e environment) planSource(ctx context.Context, o planOptions, args []strin
 	case o.file == "":
 		return planSource{}, usage("name a run, or a setup or a record with -f; examples are in config/setups")
 	}
-	data, err := e.readFile(o.file)
+	data, err := e.ReadFile(o.file)
 	if err != nil {
 		return planSource{}, fmt.Errorf("plan: %w", err)
 	}
@@ -57,7 +58,7 @@ func (e environment) planSource(ctx context.Context, o planOptions, args []strin
 		return planSource{}, usage("--profile is what a recorded run is calibrated with; for a setup: --set fleet.profile=%s",
 			o.profile)
 	}
-	setup, assumed, err := environments.ReadSetup(o.file, data, o.set)
+	setup, assumed, err := setup.Read(o.file, data, o.set)
 	if err != nil {
 		return planSource{}, err
 	}
@@ -68,7 +69,7 @@ func (e environment) planOfRun(ctx context.Context, o planOptions, run rollout.R
 	if err := run.Validate(); err != nil {
 		return planSource{}, usage("%v; a file is named with -f", err)
 	}
-	client, err := e.client(o.server)
+	client, err := e.Client(o.server)
 	if err != nil {
 		return planSource{}, err
 	}
@@ -106,7 +107,7 @@ func calibrate(ctx context.Context, o planOptions, name string, record *runrecor
 	if err != nil {
 		return planSource{}, fmt.Errorf("the setup of %s: %w", name, err)
 	}
-	s.setup, _, err = environments.ReadSetup("the setup of "+name, document, o.set)
+	s.setup, _, err = setup.Read("the setup of "+name, document, o.set)
 	if recorded := s.setup.Workload.Recorded; recorded != nil && c.Setup.Workload.Recorded != nil {
 		*recorded = *c.Setup.Workload.Recorded
 	}
@@ -128,7 +129,7 @@ func offBy(p calibration.Pair) float64 {
 
 // write says what the plan rests on: of a calibrated run, how well the simulation meets it.
 func (s planSource) write(env environment) error {
-	w := env.stdout
+	w := env.Stdout
 	if s.calibrated == nil {
 		fmt.Fprintf(w, "SIMULATED from %s: %s of profile %s, games from %s. Nothing was measured.\n", s.name,
 			counted(s.setup.Fleet.Engines, "engine"), s.setup.Fleet.Profile, s.setup.Workload.Source())

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/millrace/millrace/internal/plan"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/sim"
-	"github.com/millrace/millrace/internal/sim/calibration"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/simulate/plan"
+	"github.com/millrace/millrace/internal/simulate/sim"
+	"github.com/millrace/millrace/internal/simulate/sim/calibration"
 )
 
 // A plan ends with the commands that do what it recommends: to a live run, as far as that can be changed.
@@ -15,8 +15,8 @@ func TestNextOfPlan(t *testing.T) {
 	t.Parallel()
 	setup := sim.DefaultSetup()
 	setup.Fleet.Engines, setup.Buffer.Depth, setup.Buffer.GroupsPerStep, setup.Group.Samples = 2, 2, 8, 6
-	live := &rollout.RunStatus{State: rollout.RunRunning}
-	over := &rollout.RunStatus{State: rollout.RunCompleted}
+	live := &runstatus.RunStatus{State: runstatus.RunRunning}
+	over := &runstatus.RunStatus{State: runstatus.RunCompleted}
 	for _, tt := range []struct {
 		name   string
 		source planSource

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/bench/engineprofile"
-	"github.com/millrace/millrace/internal/sim/enginemodel"
-	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/kit/table"
+	"github.com/millrace/millrace/internal/simulate/engineprofile"
+	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 )
 
 func newProfileCommand(env environment) *cobra.Command {
@@ -39,7 +39,7 @@ func listProfiles(env environment) error {
 		}
 		t.Row(name, p.GPU.Name, p.About)
 	}
-	return t.Write(env.stdout, 0)
+	return t.Write(env.Stdout, 0)
 }
 
 func showProfile(env environment, name string) error {
@@ -47,13 +47,13 @@ func showProfile(env environment, name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stdout, "%s: %s\n\n", p.Name, p.About)
+	fmt.Fprintf(env.Stdout, "%s: %s\n\n", p.Name, p.About)
 	t := table.New(table.Left("FIGURE"), table.Right("VALUE"), table.Left("KIND"), table.Left("SOURCE"))
 	for _, f := range p.Figures() {
 		t.Row(f.Section+"."+f.Key, fmt.Sprintf("%g", f.Value), string(f.Kind), f.Source)
 	}
-	if err := t.Write(env.stdout, 0); err != nil {
+	if err := t.Write(env.Stdout, 0); err != nil {
 		return err
 	}
-	return engineprofile.WriteCeilings(env.stdout, p)
+	return engineprofile.WriteCeilings(env.Stdout, p)
 }

@@ -30,7 +30,6 @@ func TestRefusals(t *testing.T) {
 		{"trainer demp", 2, "did you mean demo?"},
 		{"config check --setup ../../config/testdata/setup_list.bad.yaml", 1, "want keys with values, not a list"},
 		{"config check --setup --service -", 2, "exclude each other"},
-		{"game play --years 0", 2, "0 years: want at least 1"},
 		{"server --listen nonsense", 78, `listen: "nonsense" is not host:port`},
 		{"server --redis nonsense", 78, "redis.url: want redis://host:port/db"},
 		{"worker --temporal nonsense", 78, `temporal.address: "nonsense" is not host:port`},

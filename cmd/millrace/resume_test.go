@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/apiclient"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
 )
 

@@ -16,27 +16,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/cli"
-	"github.com/millrace/millrace/internal/connections"
-	"github.com/millrace/millrace/internal/environments"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry/axiom/resources"
-	"github.com/millrace/millrace/internal/termtext"
-	"github.com/millrace/millrace/internal/version"
+	"github.com/millrace/millrace/internal/face/cli"
+	"github.com/millrace/millrace/internal/game/environments"
+	"github.com/millrace/millrace/internal/kit/retry"
+	"github.com/millrace/millrace/internal/kit/termtext"
+	"github.com/millrace/millrace/internal/kit/version"
+	"github.com/millrace/millrace/internal/observe/axiom/resources"
+	"github.com/millrace/millrace/internal/process/connections"
+
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/simulate/setup"
 )
 
-// environment is what commands need of the process around them.
-type environment struct {
-	stdin  io.Reader
-	stdout io.Writer // data
-	stderr io.Writer // everything said to a person
-	http   *http.Client
-}
+// environment is the process around the commands, which those below it share with the client's.
+type environment struct{ cli.Deps }
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	env := environment{stdin: stdin, stdout: stdout, stderr: stderr, http: &http.Client{}}
+	env := environment{cli.Deps{Stdin: stdin, Stdout: stdout, Stderr: stderr, HTTP: &http.Client{}, Getenv: os.Getenv}}
 	if err := env.trust(os.Getenv("MILLRACE_CA_FILE")); err != nil {
 		fmt.Fprintln(stderr, "millrace:", err)
 		return cli.ExitUsage
@@ -61,7 +58,7 @@ func (e *environment) trust(file string) error {
 	if file == "" {
 		return nil
 	}
-	pem, err := e.readFile(file)
+	pem, err := e.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("MILLRACE_CA_FILE: %w", err)
 	}
@@ -74,7 +71,7 @@ func (e *environment) trust(file string) error {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	e.http.Transport = transport
+	e.HTTP.Transport = transport
 	return nil
 }
 
@@ -103,58 +100,16 @@ Start with:  millrace dev            everything on this machine
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v; see --help", err) })
-	deps := env.clientDeps()
-	root.AddCommand(cli.Commands(deps)...)
+	root.AddCommand(cli.Commands(env.Deps)...)
 	under(root, "engine").AddCommand(newSimulateEngineCommand(env), newKeepEngineCommand(), newOrphanEnginesCommand(env))
-	root.AddCommand(newChaosCommand(env), newIsolationCommand(env), newPredictCommand(env),
-		newDevCommand(env), newServerCommand(env), newHealthCommand(env),
-		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env), newGameCommand(env),
+	root.AddCommand(newDevCommand(env), newServerCommand(env), newHealthCommand(env),
+		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env),
 		newBenchCommand(env), newProfileCommand(env),
-		newSimulateCommand(env, environments.Simulator()), newExperimentCommand(env),
+		newSimulateCommand(env, setup.Simulator()),
 		newPlanCommand(env), newAxiomCommand(env), newInstallCommand(env), newVersionCommand(env))
-	cli.AddWorkerCommands(under(root, "worker"), deps)
-	wrongArgumentsAreUsage(root)
-	foldHelp(root)
+	cli.AddWorkerCommands(under(root, "worker"), env.Deps)
+	cli.Finish(root)
 	return root
-}
-
-// clientDeps is the process as client commands need it.
-func (e environment) clientDeps() cli.Deps {
-	return cli.Deps{Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, HTTP: e.http, Getenv: os.Getenv}
-}
-
-// wrongArgumentsAreUsage makes cobra's own complaints about arguments usage errors, for every command. A command
-// that only holds others complains about a word that names none of them.
-func wrongArgumentsAreUsage(cmd *cobra.Command) {
-	check := cmd.Args
-	if check == nil && !cmd.Runnable() {
-		check = onlyCommands
-		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if check == nil {
-			return nil
-		}
-		if err := check(cmd, args); err != nil {
-			return usage("%v; see %s --help", err, cmd.CommandPath())
-		}
-		return nil
-	}
-	for _, c := range cmd.Commands() {
-		wrongArgumentsAreUsage(c)
-	}
-}
-
-// onlyCommands refuses a word that names no command, with the nearest one that does.
-func onlyCommands(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if near := cli.NearestCommand(cmd, args[0]); near != "" {
-		return fmt.Errorf("unknown command %q for %q; did you mean %s?", args[0], cmd.CommandPath(), near)
-	}
-	return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
 }
 
 // under finds a top command that the client commands have brought.
@@ -168,49 +123,24 @@ func under(root *cobra.Command, name string) *cobra.Command {
 }
 
 // errInterrupted ends a command that Ctrl-C or SIGTERM has ended; nothing more is said.
-var errInterrupted = errors.New("interrupted")
+var errInterrupted = cli.WithCode(errors.New("interrupted"), cli.ExitInterrupted)
 
-// usageError is a command line that cannot be meant.
-type usageError struct {
-	text  string
-	cause error // nil: the text says it all
-}
+// usage is a command line that cannot be meant.
+func usage(format string, args ...any) error { return cli.Usage(format, args...) }
 
-func (e usageError) Error() string { return e.text }
-
-func (e usageError) Unwrap() error { return e.cause }
-
-func usage(format string, args ...any) error { return usageError{text: fmt.Sprintf(format, args...)} }
-
+// exitCode is the exit code for how a command ended: what the command line itself knows, and what only processes of the
+// service end with.
 func exitCode(err error) int {
-	var wrong usageError
-	var ended serviceEnd
+	code := cli.ExitCode(err)
 	switch {
-	case err == nil:
-		return cli.ExitOK
-	case errors.Is(err, errInterrupted):
-		return cli.ExitInterrupted
-	case errors.As(err, &ended) && errors.Is(err, config.ErrFaulty):
-		return cli.ExitConfiguration
-	case errors.As(err, &wrong):
-		return cli.ExitUsage
+	case code != cli.ExitError:
+		return code
 	case errors.Is(err, resources.ErrRefused):
 		return cli.ExitAuth
 	case errors.Is(err, connections.ErrNoAnswer):
 		return cli.ExitUnavailable
-	default:
-		return cli.ExitCode(err)
 	}
-}
-
-// client speaks to a server.
-func (e environment) client(server string) (cli.Client, error) {
-	return cli.NewClient(server, os.Getenv("MILLRACE_TOKEN"), e.http)
-}
-
-// say tells a person something.
-func (e environment) say(format string, args ...any) {
-	fmt.Fprintln(e.stderr, termtext.Block(fmt.Sprintf(format, args...)))
+	return code
 }
 
 // serviceLogger writes structured lines to stderr, from the level on that the configuration has at the time.
@@ -222,7 +152,7 @@ func (e environment) serviceLogger(cfg *config.Service) *slog.Logger {
 	if cfg.Source != nil {
 		cfg.Source.LogLevel = level
 	}
-	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
 }
 
 // logLevel is a level by its name; info where none is named.
@@ -255,7 +185,7 @@ func (e environment) healthy(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := e.http.Do(req)
+	resp, err := e.HTTP.Do(req)
 	if err != nil {
 		return err
 	}
@@ -267,33 +197,12 @@ func (e environment) healthy(ctx context.Context, url string) error {
 }
 
 // readSpecFile reads a run spec from a file, or from standard input for "-".
-func (e environment) readSpecFile(path string) (rollout.Spec, error) {
-	data, err := e.readFile(path)
+func (e environment) readSpecFile(path string) (runspec.Spec, error) {
+	data, err := e.ReadFile(path)
 	if err != nil {
-		return rollout.Spec{}, fmt.Errorf("read spec: %w", err)
+		return runspec.Spec{}, fmt.Errorf("read spec: %w", err)
 	}
 	return environments.ReadSpec(path, data)
-}
-
-// maxFileBytes bounds what is read into memory of a file that a command line names: saved games are the largest.
-const maxFileBytes = 64 << 20
-
-// readFile reads a file, or standard input for "-".
-func (e environment) readFile(path string) ([]byte, error) {
-	r := e.stdin
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close() // it is only read
-		r = f
-	}
-	data, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
-	if err == nil && len(data) > maxFileBytes {
-		err = fmt.Errorf("%s has more than %d MiB", path, maxFileBytes>>20)
-	}
-	return data, err
 }
 
 // silentLogger drops what the Temporal client says while a server is being waited for.

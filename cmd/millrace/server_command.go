@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,9 +13,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/profiles"
-	"github.com/millrace/millrace/internal/server"
-	"github.com/millrace/millrace/internal/version"
+	"github.com/millrace/millrace/internal/face/cli"
+	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/version"
+	"github.com/millrace/millrace/internal/process/profiles"
+	"github.com/millrace/millrace/internal/process/server"
 )
 
 func newServerCommand(env environment) *cobra.Command {
@@ -67,25 +70,29 @@ func (f *serviceFlags) add(cmd *cobra.Command) {
 		"and only loopback is accepted")
 }
 
-// serviceEnd is why a process of the service ended. What starts it again, such as systemd, knows by the exit code
-// whether that is of use.
-type serviceEnd struct{ error }
+// ended gives a process that ends for a faulty configuration the exit code by which whatever starts it again, such as
+// systemd, knows that this is of no use.
+func ended(err error) error {
+	if errors.Is(err, settings.ErrFaulty) {
+		return cli.WithCode(err, cli.ExitConfiguration)
+	}
+	return err
+}
 
-func (e serviceEnd) Unwrap() error { return e.error }
+// unreadable is a configuration file that cannot be read, which is a fault of the configuration.
+type unreadable struct{ error }
+
+func (unreadable) Is(target error) bool { return target == settings.ErrFaulty }
 
 // serve runs a process of the service by its configuration.
 func (f *serviceFlags) serve(ctx context.Context, env environment,
 	run func(context.Context, config.Service, *slog.Logger) error) error {
 	cfg, err := f.service(env)
 	if err != nil {
-		return serviceEnd{err}
+		return ended(err)
 	}
 	log := env.serviceLogger(&cfg)
-	err = f.profiled(ctx, log, func(ctx context.Context) error { return run(ctx, cfg, log) })
-	if err != nil {
-		return serviceEnd{err}
-	}
-	return nil
+	return ended(f.profiled(ctx, log, func(ctx context.Context) error { return run(ctx, cfg, log) }))
 }
 
 // profiled runs a process of the service, with its profiles beside it if they are asked for.
@@ -117,8 +124,8 @@ func (f *serviceFlags) service(env environment) (config.Service, error) {
 	var data []byte
 	if file != "" {
 		var err error
-		if data, err = env.readFile(file); err != nil {
-			return config.Service{}, usageError{fmt.Sprintf("read configuration: %v", err), config.ErrFaulty}
+		if data, err = env.ReadFile(file); err != nil {
+			return config.Service{}, cli.WithCode(unreadable{fmt.Errorf("read configuration: %w", err)}, cli.ExitUsage)
 		}
 	}
 	cfg, err := config.ReadService(cmp.Or(file, "configuration"), data, f.getenv)

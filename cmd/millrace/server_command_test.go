@@ -14,9 +14,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/millrace/millrace/internal/access"
-	"github.com/millrace/millrace/internal/cli"
-	"github.com/millrace/millrace/internal/freeport"
+	"github.com/millrace/millrace/internal/face/access"
+	"github.com/millrace/millrace/internal/face/cli"
+	"github.com/millrace/millrace/internal/kit/freeport"
 )
 
 // TestAServerReadsItsTokensAgainOnSIGHUP: and goes on serving; SIGTERM ends it.

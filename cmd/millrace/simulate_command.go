@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/environments"
+	"github.com/millrace/millrace/internal/face/cli"
+	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/waitline"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/settings"
-	"github.com/millrace/millrace/internal/sim"
-	"github.com/millrace/millrace/internal/waitline"
+	"github.com/millrace/millrace/internal/simulate/setup"
+	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
 // maxSeeds bounds how often one command simulates a run.
@@ -165,14 +165,14 @@ func simulateRun(ctx context.Context, env environment, o simulateOptions, play s
 	}
 	progress.End()
 	if o.format == "json" {
-		return s.writeJSON(env.stdout)
+		return s.writeJSON(env.Stdout)
 	}
-	return s.writeText(env.stdout)
+	return s.writeText(env.Stdout)
 }
 
 // readSetupFile reads a setup, or a run spec, from a file, or from standard input for "-".
 func (e environment) readSetupFile(path string, assignments []string) (sim.Setup, []sim.Assumption, error) {
-	data, err := e.readFile(path)
+	data, err := e.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return sim.Setup{}, nil, fmt.Errorf("setup: %w; examples are in config/setups", err)
@@ -181,7 +181,7 @@ func (e environment) readSetupFile(path string, assignments []string) (sim.Setup
 	case err != nil:
 		return sim.Setup{}, nil, fmt.Errorf("setup: %w", err)
 	}
-	return environments.ReadSetup(path, data, assignments)
+	return setup.Read(path, data, assignments)
 }
 
 // simulationProgress shows how far simulations with one seed after another are.
@@ -194,7 +194,7 @@ func newSimulationProgress(env environment, s sim.Setup, steps, seeds int) *simu
 	if steps == 0 {
 		steps = s.Steps
 	}
-	return &simulationProgress{Line: waitline.Start(env.stderr, "simulating"), steps: steps, seeds: seeds}
+	return &simulationProgress{Line: waitline.Start(env.Stderr, "simulating"), steps: steps, seeds: seeds}
 }
 
 // step hears of a completed step.

@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/diagnosis/runrecord"
+	"github.com/millrace/millrace/internal/face/cli"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runrecord"
-	"github.com/millrace/millrace/internal/sim"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
 const demoSpec = `
@@ -79,11 +81,11 @@ func TestBadSetups(t *testing.T) {
 
 // pretended is a simulator that leaves a record of each step, a second longer for each seed.
 func pretended(_ context.Context, s sim.Setup, _ sim.Options) (sim.Result, error) {
-	var records []rollout.StepRecord
+	var records []steprecord.StepRecord
 	for i := range s.Steps {
 		train := 2 + float64(s.Seed)
-		records = append(records, rollout.StepRecord{Step: rollout.Step(i), Done: true, Trainer: rollout.StepReport{
-			WallSec: train, Phases: map[rollout.Phase]float64{rollout.PhaseTrain: train}}})
+		records = append(records, steprecord.StepRecord{Step: rollout.Step(i), Done: true, Trainer: steprecord.StepReport{
+			WallSec: train, Phases: map[steprecord.Phase]float64{steprecord.PhaseTrain: train}}})
 	}
 	r := sim.Result{Input: diagnosis.Input{Spec: s.Spec, Over: true, Records: records},
 		Wall: time.Duration(s.Steps) * 2 * time.Second, Games: 12}
@@ -94,7 +96,7 @@ func pretended(_ context.Context, s sim.Setup, _ sim.Options) (sim.Result, error
 func simulated(t *testing.T, o simulateOptions) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	env := environment{stdin: strings.NewReader(demoSpec), stdout: &stdout, stderr: &stderr}
+	env := environment{cli.Deps{Stdin: strings.NewReader(demoSpec), Stdout: &stdout, Stderr: &stderr, Getenv: os.Getenv}}
 	o.file = "-"
 	if err := simulateRun(t.Context(), env, o, pretended); err != nil {
 		t.Fatal(err)
@@ -141,7 +143,7 @@ func TestSimulationAsJSON(t *testing.T) {
 	var document struct {
 		Simulated bool
 		Setup     json.RawMessage
-		Records   []rollout.StepRecord
+		Records   []steprecord.StepRecord
 		Report    diagnosis.Report
 		Seeds     []seedTotals
 	}
@@ -152,7 +154,7 @@ func TestSimulationAsJSON(t *testing.T) {
 	if !document.Simulated || len(document.Records) != 3 || len(document.Seeds) != 2 || document.Report.Run != "small" {
 		t.Errorf("%+v", document)
 	}
-	again := environment{stdin: bytes.NewReader(document.Setup)}
+	again := environment{cli.Deps{Stdin: bytes.NewReader(document.Setup), Getenv: os.Getenv}}
 	setup, assumed, err := again.readSetupFile("-", nil)
 	if err != nil || len(assumed) != 0 || setup.Fleet.Engines != 5 || setup.Fleet.TimeFactor != 0.1 {
 		t.Errorf("read again: %+v, assumed %v, %v", setup.Fleet, assumed, err)

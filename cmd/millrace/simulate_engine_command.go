@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/enginesim"
-	"github.com/millrace/millrace/internal/sim/enginemodel"
+	"github.com/millrace/millrace/internal/simulate/enginesim"
+	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 )
 
 func newSimulateEngineCommand(env environment) *cobra.Command {
@@ -90,6 +90,6 @@ func simulateEngine(ctx context.Context, env environment, cfg enginesim.Config, 
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)
 	}
-	env.say("simulated engine serving %s on http://%s", cfg.Model, l.Addr())
+	env.Say("simulated engine serving %s on http://%s", cfg.Model, l.Addr())
 	return engine.Serve(ctx, l)
 }

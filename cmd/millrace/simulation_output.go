@@ -6,25 +6,26 @@ import (
 	"io"
 	"time"
 
-	"github.com/millrace/millrace/internal/cli"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/diagnosis/reporttext"
-	"github.com/millrace/millrace/internal/interval"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/sim"
-	"github.com/millrace/millrace/internal/table"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/face/cli"
+	"github.com/millrace/millrace/internal/kit/stat"
+	"github.com/millrace/millrace/internal/kit/table"
+	"github.com/millrace/millrace/internal/kit/units"
+
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
 // simulation is what `millrace simulate` shows: the first seed's run whole, and the sums of each.
 type simulation struct {
-	Simulated bool                 `json:"simulated"` // always: no number of it was measured
-	File      string               `json:"file"`
-	Setup     sim.Setup            `json:"setup"`
-	Assumed   []sim.Assumption     `json:"assumed"`
-	Records   []rollout.StepRecord `json:"records"`
-	Report    diagnosis.Report     `json:"report"`
-	Seeds     []seedTotals         `json:"seeds"`
+	Simulated bool                    `json:"simulated"` // always: no number of it was measured
+	File      string                  `json:"file"`
+	Setup     sim.Setup               `json:"setup"`
+	Assumed   []sim.Assumption        `json:"assumed"`
+	Records   []steprecord.StepRecord `json:"records"`
+	Report    diagnosis.Report        `json:"report"`
+	Seeds     []seedTotals            `json:"seeds"`
 
 	given []string // settings of the command, which took the place of the file's
 }
@@ -67,7 +68,7 @@ func (s *simulation) add(seed int64, r sim.Result) {
 		if record.Done {
 			totals.Steps++
 			sum += record.StepSec()
-			waited += record.StepPhases()[rollout.PhaseWait]
+			waited += record.StepPhases()[steprecord.PhaseWait]
 		}
 	}
 	totals.StepSec, totals.StarvedShare = share(sum, float64(totals.Steps)), share(waited, sum)
@@ -186,7 +187,7 @@ func (s *simulation) writeSeeds(w io.Writer) error {
 		for i, v := range s.Seeds {
 			values[i] = row.of(v)
 		}
-		mean := interval.Mean(values, confidence)
+		mean := stat.Mean(values, confidence)
 		lowest, highest := values[0], values[0]
 		for _, v := range values {
 			lowest, highest = min(lowest, v), max(highest, v)

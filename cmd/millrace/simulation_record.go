@@ -6,10 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/diagnosis/runrecord"
+	"github.com/millrace/millrace/internal/kit/version"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runrecord"
-	"github.com/millrace/millrace/internal/sim"
-	"github.com/millrace/millrace/internal/version"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
 // recordOf is a simulated run as millrace run record would write it of a live one, as far as a simulation knows.
@@ -27,8 +28,8 @@ func recordOf(s sim.Setup, r sim.Result) *runrecord.Record {
 	}
 	record.RecordedAt = ended
 	for i := range s.Fleet.Engines {
-		record.Engines = append(record.Engines, rollout.Engine{
-			ID: rollout.EngineID(fmt.Sprintf("engine-%d", i)), State: rollout.EngineReady, Models: []string{s.Model},
+		record.Engines = append(record.Engines, enginestate.Engine{
+			ID: rollout.EngineID(fmt.Sprintf("engine-%d", i)), State: enginestate.EngineReady, Models: []string{s.Model},
 			MaxInFlight: cmp.Or(s.Fleet.MaxInFlight, sim.DefaultMaxInFlight), AdapterSlots: s.Fleet.MaxLoRAs,
 			Version: "simulated, " + s.Fleet.Profile,
 		})

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/telemetry/otel/oteltest"
+	"github.com/millrace/millrace/internal/observe/otel/oteltest"
 )
 
 // TestATraceIsARun: with the standard variable set, a run that the real processes play arrives at a collector as one

@@ -5,8 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/cli"
-	"github.com/millrace/millrace/internal/trainer"
+	"github.com/millrace/millrace/internal/face/trainer"
 )
 
 func newTrainerCommand(env environment) *cobra.Command {
@@ -31,12 +30,12 @@ goes on at the right step.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg.Run = args[0]
 			cfg.Token = os.Getenv("MILLRACE_TOKEN")
-			cfg.Log, cfg.HTTPClient = env.stderr, env.http
+			cfg.Log, cfg.HTTPClient = env.Stderr, env.HTTP
 			return trainer.Run(cmd.Context(), cfg)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&cfg.Server, "server", cli.ServerOf(os.Getenv), "URL of the API server ($MILLRACE_SERVER)")
+	f.StringVar(&cfg.Server, "server", env.Server(), "URL of the API server ($MILLRACE_SERVER)")
 	f.StringVar(&cfg.AdapterDir, "adapters", "",
 		"folder to write adapters to, at or below the spec's adapters.path_prefix, which is the default; "+
 			"engines must see it under the same path")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/version"
+	"github.com/millrace/millrace/internal/kit/version"
 )
 
 func newVersionCommand(env environment) *cobra.Command {
@@ -19,10 +19,10 @@ func newVersionCommand(env environment) *cobra.Command {
 			build := version.Build()
 			switch format {
 			case "table":
-				_, err := fmt.Fprintln(env.stdout, build)
+				_, err := fmt.Fprintln(env.Stdout, build)
 				return err
 			case "json":
-				out := json.NewEncoder(env.stdout)
+				out := json.NewEncoder(env.Stdout)
 				out.SetIndent("", "  ")
 				return out.Encode(build)
 			}

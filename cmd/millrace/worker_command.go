@@ -24,6 +24,6 @@ nothing: its games go on elsewhere at their last finished phase.`,
 	cmd.Flags().StringVar(&flags.probes, "listen", "", "address for /healthz, /readyz and /metrics, as host:port; "+
 		"none by default")
 	cmd.Flags().StringVar(&flags.dispatch, "dispatch-log", "", "write every event and decision of the dispatcher to this "+
-		"file, up to 1 GiB; see millrace bench replay-dispatch")
+		"file, up to 1 GiB; see docs/engines.md")
 	return cmd
 }

@@ -10,4 +10,4 @@ if [[ $(cat "$bin/vllm/installed" 2>/dev/null) != "$version" ]]; then
 fi
 
 models=$bin/vllm-model
-"$bin/vllm/bin/python" "$here/model.py" "$models" internal/diplomacyenv/testdata/*.txt
+"$bin/vllm/bin/python" "$here/model.py" "$models" internal/game/diplomacyenv/testdata/*.txt

@@ -15,9 +15,9 @@ root=$(cd "$here/../.." && pwd)
 bin=$root/.bin
 cd "$root"
 
-# contract URL [FLAG...]: the suite of internal/vllm, never from Go's cache of test results.
+# contract URL [FLAG...]: the suite of internal/engine/vllm, never from Go's cache of test results.
 contract() {
-	go test -count=1 -timeout 20m ./internal/vllm -run '^TestContract$' -v -engine "$@"
+	go test -count=1 -timeout 20m ./internal/engine/vllm -run '^TestContract$' -v -engine "$@"
 }
 
 if [[ -n ${1:-} ]]; then

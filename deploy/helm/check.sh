@@ -12,7 +12,7 @@ prometheus=$(module github.com/prometheus-operator/prometheus-operator@v0.85.0)/
 cp "$keda"/keda.sh_scaledobjects.yaml "$prometheus"/monitoring.coreos.com_{servicemonitors,prometheusrules}.yaml "$out/"
 deploy/helm/render.sh "$out/rendered"
 diff -r deploy/helm/rendered "$out/rendered" || { echo "deploy/helm/rendered is of another chart: make chart-rendered"; exit 1; }
-for values in internal/tools/deploy/testdata/values/*.yaml; do
+for values in deploy/tools/deploy/testdata/values/*.yaml; do
 	name=$(basename "$values" .yaml)
 	quietly "$helm" lint --strict deploy/helm/millrace -f "$values" --quiet
 	quietly "$helm" template "m-$name" deploy/helm/millrace -n rollouts -f "$values" >"$out/$name.rendered"

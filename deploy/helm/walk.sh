@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The chart as its operator meets it, in a cluster on this machine whose pods are the image: installed with helm in a
+# The chart as its operator meets it, in a throw-away cluster that has the image: installed with helm in a
 # namespace of level "restricted", tested, used by a run that buys engines, evicted, rolled, given back and taken away.
 # make test-chart-pods. Needs KUBECONFIG of an administrator, HELM, MILLRACE, TEMPORAL, HOST (this machine, as pods see
 # it), IMAGE (NAME:TAG) and redis-server.

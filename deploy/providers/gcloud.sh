@@ -24,8 +24,8 @@ list)
 			BEGIN { printf "{\"engines\": [" }
 			index($1, prefix) == 1 {
 				state = "failed"; url = ""
-				if ($2 == "PROVISIONING" || $2 == "STAGING") state = "pending"
-				if ($2 == "STOPPING" || $2 == "SUSPENDING") state = "ending"
+				if ($2 == "PROVISIONING" || $2 == "STAGING") state = "ordered"
+				if ($2 == "STOPPING" || $2 == "SUSPENDING") state = "stopping"
 				if ($2 == "RUNNING") { state = "running"; url = "http://" $3 ":8000" }
 				id = substr($1, length(prefix) + 1)
 				printf "%s{\"id\": \"%s\", \"state\": \"%s\", \"url\": \"%s\", \"reason\": \"%s\"}", sep, id, state, url, $2

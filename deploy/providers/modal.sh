@@ -31,9 +31,9 @@ for app in json.load(sys.stdin):
     name, state = app["description"], app["state"]
     if not name.startswith(prefix) or state == "stopped" or name in engines:
         continue
-    engine = {"id": name[len(prefix):], "state": "pending", "reason": "%s, %s containers" % (state, app["tasks"])}
+    engine = {"id": name[len(prefix):], "state": "ordered", "reason": "%s, %s containers" % (state, app["tasks"])}
     if state.startswith("stopping"):
-        engine["state"] = "ending"
+        engine["state"] = "stopping"
     elif state == "disabled":
         engine["state"] = "failed"
     elif int(app["tasks"]) > 0:

@@ -21,7 +21,7 @@ list)
 import json, os, subprocess, sys
 
 prefix = os.environ["MILLRACE_DEPLOYMENT"] + "-"
-states = {"PENDING": "pending", "INIT": "pending", "UP": "running", "AUTOSTOPPING": "ending"}
+states = {"PENDING": "ordered", "INIT": "ordered", "UP": "running", "AUTOSTOPPING": "stopping"}
 engines = []
 for cluster in json.load(sys.stdin):
     if not cluster["name"].startswith(prefix):
@@ -34,7 +34,7 @@ for cluster in json.load(sys.stdin):
         asked = subprocess.run(["sky", "status", "--endpoint", "8000", cluster["name"]], stdout=subprocess.PIPE, text=True)
         url = asked.stdout.strip().split("\n")[-1]
         if asked.returncode or not url:
-            engine.update(state="pending", reason="port 8000 has no address yet")
+            engine.update(state="ordered", reason="port 8000 has no address yet")
         else:
             engine["url"] = url if "://" in url else "http://" + url
     engines.append(engine)

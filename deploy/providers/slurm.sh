@@ -29,8 +29,8 @@ list)
 				if (id in seen) next
 				seen[id] = 1
 				state = "failed"; url = ""
-				if ($2 == "PENDING" || $2 == "CONFIGURING") state = "pending"
-				if ($2 == "COMPLETING") state = "ending"
+				if ($2 == "PENDING" || $2 == "CONFIGURING") state = "ordered"
+				if ($2 == "COMPLETING") state = "stopping"
 				if ($2 == "RUNNING") { state = "running"; url = "http://" $3 ":" (20000 + $4 % 10000) }
 				gsub(/["\\]/, " ", $5)
 				printf "%s{\"id\": \"%s\", \"state\": \"%s\", \"url\": \"%s\", \"reason\": \"%s: %s\"}", sep, id, state, url, $2, $5

@@ -11,7 +11,7 @@ for folder in a another/folder/with-a-longer-name; do
 	git clone -q . "$work/$folder/millrace"
 	(
 		cd "$work/$folder/millrace"
-		go build -C internal/tools/release -o "$work/$folder/release" .
+		go build -C deploy/tools/release -o "$work/$folder/release" .
 		GOCACHE="$work/$folder/cache" "$work/$folder/release" -out "$work/$folder/dist" -version v0.0.0-test \
 			-commit "$(git rev-parse HEAD)" -date "$date" ${PLATFORMS:+-platforms "$PLATFORMS"}
 	)

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// retired is the words that ARCHITECTURE.md retires.
+// retired is the words that retired_words.md lists.
 type retired struct {
 	names []string                  // not in identifiers and file names
 	prose map[string]*regexp.Regexp // not in comments, messages and pages
@@ -27,12 +27,13 @@ func TestRetiredWordsStayRetired(t *testing.T) {
 	words := readRetired(t)
 	inTree(t, func(path, text string) {
 		found := func(at, word string) {
-			t.Errorf("%s: %q is retired; ARCHITECTURE.md has what to say instead", at, word)
+			t.Errorf("%s: %q is retired; retired_words.md has what to say instead", at, word)
 		}
 		words.inName(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), path, found)
 		if filepath.Ext(path) == ".md" {
-			page, _, _ := strings.Cut(text, "### Retired words")
-			words.inProse(verbatim.ReplaceAllString(page, ""), path, found)
+			if filepath.Base(path) != "retired_words.md" {
+				words.inProse(verbatim.ReplaceAllString(text, ""), path, found)
+			}
 			return
 		}
 		set := token.NewFileSet()
@@ -66,16 +67,15 @@ var namesOfLibraries = []string{"NewMeterProvider"}
 // verbatim is what a page quotes: blocks and spans of code.
 var verbatim = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 
-// readRetired reads the table of ARCHITECTURE.md: the word, what to say instead, where it is retired.
+// readRetired reads the table of retired_words.md: the word, what to say instead, where it is retired.
 func readRetired(t *testing.T) retired {
 	t.Helper()
-	page, err := os.ReadFile("../../ARCHITECTURE.md")
+	table, err := os.ReadFile("retired_words.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(page), "### Retired words")
 	words := retired{prose: map[string]*regexp.Regexp{}}
-	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z ]+) \| .* \| ([a-z, ]+) \|$`).FindAllStringSubmatch(table, -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z ]+) \| .* \| ([a-z, ]+) \|$`).FindAllStringSubmatch(string(table), -1) {
 		if strings.Contains(row[2], "name") {
 			words.names = append(words.names, row[1])
 		}

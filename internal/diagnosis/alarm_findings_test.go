@@ -5,7 +5,8 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/rollout"
+
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // TestAlarmsComeFirst: whatever the steps say, and before there are any, games that are not played are the problem.
@@ -16,10 +17,10 @@ func TestAlarmsComeFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in := m.input()
-			in.Alarms = []rollout.Alarm{
-				{Code: rollout.AlarmNoEngine, Text: "the fleet has no engine", Advice: "add one: millrace engine add URL"},
-				{Code: rollout.AlarmGamesFail, Text: "every game fails: panic 9 times in 8 s, last: out of range.",
-					Advice: "see: millrace run events demo"},
+			in.Alarms = []runstatus.Alarm{
+				{Code: runstatus.AlarmNoEngine, Text: "the fleet has no engine", Advice: "add one: millrace engine add URL"},
+				{Code: runstatus.AlarmGamesFail, Text: "every game fails: panic 9 times in 8 s, last: out of range.",
+					Advice: "see: millrace events demo"},
 			}
 			r := diagnosis.Diagnose(in)
 			if !r.Problem() || len(r.Findings) < 2 || r.Findings[0].Cause != diagnosis.CauseNoEngine ||

@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/rollout"
+
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // A bound that admits fewer batches than the depth asks for is named, the step time follows from it, and the
@@ -75,7 +76,7 @@ func TestNoThrottle(t *testing.T) {
 		{"staleness as large as the depth", with(latencyCase(), func(m *simRun) { m.bounded, m.stale = true, 2 }), nil},
 		{"bytes for all of it", with(latencyCase(), func(m *simRun) { m.fits = 32 }), nil},
 		{"stale games are trained on", with(latencyCase(), func(m *simRun) { m.depth = 3 }), func(in *diagnosis.Input) {
-			in.Spec.Buffer.OnStale, in.Spec.Buffer.MaxStaleness = rollout.KeepStale, 0
+			in.Spec.Buffer.OnStale, in.Spec.Buffer.MaxStaleness = runspec.KeepStale, 0
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -97,13 +98,13 @@ func TestStaleWait(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		onStale rollout.OnStale
+		onStale runspec.OnStale
 		spare   int64 // groups ready beyond the batch
 		want    diagnosis.Decision
 	}{
-		{"held", rollout.WaitStale, 3, diagnosis.IsCause},
-		{"not complete before", rollout.WaitStale, 0, diagnosis.Excluded},
-		{"stale games are dropped", rollout.DropStale, 3, ""},
+		{"held", runspec.WaitStale, 3, diagnosis.IsCause},
+		{"not complete before", runspec.WaitStale, 0, ""},
+		{"stale games are dropped", runspec.DropStale, 3, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +130,7 @@ func TestDepthAndStaleness(t *testing.T) {
 		!strings.Contains(w.Command, "buffer.depth=3 buffer.max_staleness=3") {
 		t.Errorf("bounded: %+v", w)
 	}
-	in.Spec.Buffer.OnStale = rollout.KeepStale
+	in.Spec.Buffer.OnStale = runspec.KeepStale
 	if w := whatIf(diagnosis.Diagnose(in), "depth 2 -> 3"); w.Staler || strings.Contains(w.Command, "staleness") {
 		t.Errorf("kept: %+v", w)
 	}

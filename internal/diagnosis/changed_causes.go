@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // causeOfCondition is what a changed condition is called, when nothing behind it is known.
@@ -19,7 +20,7 @@ var causeOfCondition = map[condition]CauseName{
 	condCompletion: CauseLongerCompletions, condEnv: CauseEnvironment, condWithin: CauseStraggler,
 	condBetween: CauseStraggler, condEngines: CauseEngineLost, condLimit: CauseOwnLimit, condOthers: CauseOtherWork,
 	condStall: CauseAdapterLoad, condSpeed: CauseEngineSlow, condMemory: CauseKVLimited,
-	condDepth: CauseThrottle, condPlaces: CauseWorkers,
+	condDepth: CauseThrottle,
 }
 
 // jointly is the share of what several conditions explain together from which on each of them is a cause.
@@ -72,7 +73,7 @@ func decisionOf(s Share) Decision {
 	case s.Of >= someOf:
 		return Contributes
 	}
-	return Excluded
+	return notACause
 }
 
 // joined is two conditions of one cause.
@@ -117,7 +118,7 @@ func causeOfChange(m *measurements, e effect, c *comparison, change changedCondi
 		began := m.stepDuring(ev.At)
 		one.Began = &began
 		one.Text = fmt.Sprintf("%s%s: %s", ev.Text, delayText(m, e, *ev), one.Text)
-		one.Evidence = append(one.Evidence, Evidence{eventText(m, e, *ev), Measured})
+		one.Evidence = append(one.Evidence, Evidence{ev.Text + delayText(m, e, *ev), Measured})
 	} else if which != condEngines && one.Felt != nil {
 		began := *one.Felt // the trainer and the fleet show it at once
 		if t := c.began(m, which); !t.IsZero() && (ofGames(which) || which == condSpeed) {
@@ -182,12 +183,11 @@ func conditionText(c *comparison, which condition) string {
 			units.Number(now/old))
 	case condDepth:
 		return number("batches that may be outstanding: %s, were %s")
-	case condPlaces:
-		return number("workers play %s games at a time, played %s")
 	}
 	for at, phase := range phaseConditions() {
 		if phase == which {
-			return fmt.Sprintf("%s takes %s, took %s", PhaseText(rollout.Phases()[at]), units.Seconds(now), units.Seconds(old))
+			return fmt.Sprintf("%s takes %s, took %s", PhaseText(steprecord.Phases()[at]), units.Seconds(now),
+				units.Seconds(old))
 		}
 	}
 	return ""

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/rollout"
+
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // What differs between the steps before and after a jump is its cause, first in the report, with when it began, when it
@@ -15,7 +16,7 @@ func TestWhatChanged(t *testing.T) {
 	t.Parallel()
 	const changed = 128 // first group that is unlike the others: of step 8, and launched two steps before
 	grown := with(seedCase(), func(m *simRun) { m.engines, m.steps, m.growth = 9, 24, from(changed, 2.4) })
-	groups := func(in *diagnosis.Input, change func(*rollout.GroupView)) {
+	groups := func(in *diagnosis.Input, change func(*steprecord.GroupView)) {
 		for i := range in.Records {
 			for j := range in.Records[i].Service.Groups {
 				g := &in.Records[i].Service.Groups[j]
@@ -27,7 +28,7 @@ func TestWhatChanged(t *testing.T) {
 			}
 		}
 	}
-	sameRequests := func(g *rollout.GroupView) {
+	sameRequests := func(g *steprecord.GroupView) {
 		g.Usage.Requests, g.Usage.OutputTokens = width*10, 80*width*10
 		g.Usage.InputTokens, g.Usage.CachedTokens = 900*width*10, 450*width*10
 	}
@@ -48,24 +49,24 @@ func TestWhatChanged(t *testing.T) {
 		cause  diagnosis.CauseName
 		says   string
 	}{
-		{"games have more requests", grown, func(in *diagnosis.Input) { groups(in, func(*rollout.GroupView) {}) },
+		{"games have more requests", grown, func(in *diagnosis.Input) { groups(in, func(*steprecord.GroupView) {}) },
 			diagnosis.CauseLongerGames, "requests, had 70"},
 		{"the same requests take longer", grown, func(in *diagnosis.Input) { groups(in, sameRequests) },
 			diagnosis.CauseEngineSlow, "times as slow for the same tokens"},
 		{"completions are longer", grown, func(in *diagnosis.Input) {
-			groups(in, func(g *rollout.GroupView) {
+			groups(in, func(g *steprecord.GroupView) {
 				sameRequests(g)
 				g.Usage.OutputTokens = g.Usage.OutputTokens * 24 / 10
 			})
 		}, diagnosis.CauseLongerCompletions, "a completion has 192 tokens, had 80"},
 		{"prompts are longer", grown, func(in *diagnosis.Input) {
-			groups(in, func(g *rollout.GroupView) {
+			groups(in, func(g *steprecord.GroupView) {
 				sameRequests(g)
 				g.Usage.InputTokens, g.Usage.CachedTokens = 3*g.Usage.InputTokens, 3*g.Usage.CachedTokens
 			})
 		}, diagnosis.CauseLongerPrompts, "a prompt has 2700 tokens, had 900"},
 		{"caches hold nothing any more", grown, func(in *diagnosis.Input) {
-			groups(in, func(g *rollout.GroupView) {
+			groups(in, func(g *steprecord.GroupView) {
 				sameRequests(g)
 				g.Usage.CachedTokens = 0
 			})
@@ -74,31 +75,31 @@ func TestWhatChanged(t *testing.T) {
 			groups(in, sameRequests)
 			for i := 6; i < len(in.Records); i++ {
 				r := &in.Records[i].Trainer
-				r.Phases[rollout.PhaseTrain] += r.Phases[rollout.PhaseRefLogprobs]
-				r.Phases[rollout.PhaseRefLogprobs] = 0
+				r.Phases[steprecord.PhaseTrain] += r.Phases[steprecord.PhaseRefLogprobs]
+				r.Phases[steprecord.PhaseRefLogprobs] = 0
 			}
 		}, diagnosis.CauseRefInRollouts, "reference log-probs take the trainer 0 s"},
 		{"an operator makes the games longer, and a full buffer hides it", grown, func(in *diagnosis.Input) {
-			groups(in, func(*rollout.GroupView) {})
+			groups(in, func(*steprecord.GroupView) {})
 			in.Events = []diagnosis.Event{{At: changedAt(in).Add(-time.Second), Kind: diagnosis.EventConfig,
 				Text: "set environment.horizon_years=5 (was 2)"}}
 		}, diagnosis.CauseConfig, "felt from step"},
 		{"an operator changes what costs nothing", grown, func(in *diagnosis.Input) {
-			groups(in, func(*rollout.GroupView) {})
+			groups(in, func(*steprecord.GroupView) {})
 			in.Events = []diagnosis.Event{{At: changedAt(in).Add(-time.Second), Kind: diagnosis.EventConfig,
 				Text: "set steps=99 (was 24)"}}
 		}, diagnosis.CauseLongerGames, "requests, had 70"},
 		{"the weights are published slowly", with(seedCase(), func(m *simRun) { m.engines, m.steps = 16, 20 }),
 			func(in *diagnosis.Input) {
 				for i := 8; i < len(in.Records); i++ {
-					in.Records[i].Trainer.Phases[rollout.PhasePublish] += 80
+					in.Records[i].Trainer.Phases[steprecord.PhasePublish] += 80
 					in.Records[i].Trainer.WallSec += 80
 				}
 			}, diagnosis.CausePublish, "publishing weights +80 s"},
 		{"a claim takes a minute", with(seedCase(), func(m *simRun) { m.engines, m.steps = 16, 20 }),
 			func(in *diagnosis.Input) {
 				for i := 8; i < len(in.Records); i++ {
-					in.Records[i].Trainer.Phases[rollout.PhaseWait] += 60
+					in.Records[i].Trainer.Phases[steprecord.PhaseWait] += 60
 					in.Records[i].Trainer.WallSec += 60
 				}
 			}, diagnosis.CauseHandover, "takes 60 s to reach the trainer, was 0 s"},

@@ -50,7 +50,7 @@ func compare(m *measurements, before, after []int, jump bool) *comparison {
 
 // ofGames reports whether a condition is one of games played, and not of the trainer or the fleet.
 func ofGames(which condition) bool {
-	return which >= condGroups && which <= condBetween || which >= condTypical && which <= condRequestSec
+	return which >= condGroups && which <= condBetween || which == condRequestSec
 }
 
 // split finds the step from which on a condition is as it is after.
@@ -152,17 +152,16 @@ func (c *comparison) standardError(which condition) float64 {
 	return math.Sqrt(squares / freedom * inverse)
 }
 
-// usualShare is the share of groups, or batches, from which on an odd one in each is the rule.
-const usualShare = 0.7
-
-// straggles reports whether since the change there is one odd game in each group, or one odd group in each batch.
-func (c *comparison) straggles() bool {
-	for _, which := range []condition{condOddGame, condOddGroup} {
-		if c.known(which) && c.now[which] >= usualShare && c.old[which] < usualShare-0.2 {
-			return true
-		}
+// relativeError is how far a condition's change may be off, as a share of it.
+func (c *comparison) relativeError(which condition) float64 {
+	switch off := c.spread[which] / math.Abs(c.now[which]-c.old[which]); {
+	case which == condSpeed:
+		return c.relativeError(condRequestSec)
+	case math.IsNaN(off):
+		return 0
+	default:
+		return min(off, 1)
 	}
-	return false
 }
 
 // known reports whether a condition is known before and after.

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/diagnosis/reporttext"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // The seed's case: C = 150 s, P = 300 s, depth 2.
@@ -186,9 +187,9 @@ func checkSums(t *testing.T, r diagnosis.Report) {
 		if math.Abs(phases-l.StepSec) > tiny {
 			t.Errorf("the phases of steps %d-%d sum to %v s, want %v", l.From, l.To, phases, l.StepSec)
 		}
-		if math.Abs(wait-l.PhaseSec[rollout.PhaseWait]) > tiny {
+		if math.Abs(wait-l.PhaseSec[steprecord.PhaseWait]) > tiny {
 			t.Errorf("the places in the wait of steps %d-%d sum to %v s, want %v", l.From, l.To, wait,
-				l.PhaseSec[rollout.PhaseWait])
+				l.PhaseSec[steprecord.PhaseWait])
 		}
 	}
 }

@@ -50,34 +50,31 @@
 // below one half, the run is capacity-bound by engine_speed, and R/D is as long as a step only because of the load: a
 // step is then (P^k + rise x (R/D)^k)^(1/k). More depth helps it a little, never below P. Beyond the loads that were
 // seen such engines may do more or not; the prediction is between the two, and the outcome open where they differ.
-// Where the loads seen cannot tell, the regime is undecided, neither cause is excluded, and Regime.Probe is the
+// Where the loads seen cannot tell, the regime is undecided, and Regime.Probe is the
 // experiment that decides, and so it is where the replay does not meet the record. Loads of times in which engines had
 // another speed are not compared with each other, and those in which the speed changed say nothing. Loads are known
 // badly, rebuilt from timelines or sampled: how far the two views are apart says by how much, and the spread that is
 // error is taken out.
 //
-// # Three layers
+// # One model
 //
-// Phases: the trainer is sequential, so a shift of the step time is exactly the sum of its
-// phases' shifts. Inside the wait: the timeline of the group that completed the batch is laid
-// over the wait, second by second; the parts add up to the wait. Counterfactuals: the run
-// is replayed with the recorded groups, which share the engines by the fitted curve, and one thing changed; they are
-// shown only when the unchanged replay meets the recorded steps within 10 %. The first two are measured, the third
-// is modelled, and every number of a report says which.
+// Phases: the trainer is sequential, so a shift of the step time is exactly the sum of its phases' shifts. Inside the
+// wait: the timeline of the group that completed the batch is laid over the wait, second by second; the parts add up to
+// the wait. Both are measured. What is modelled has one model, the replay: the recorded groups, which share the engines
+// by the fitted curve, with something changed. What-ifs are shown only when the unchanged replay meets the recorded
+// steps within 10 %. Every number of a report says what it is from.
 //
 // # Causes
 //
 // A jump is the difference of two conditions: everything is measured by which the steps before it and after it may
 // differ (conditions.go). The before of a condition ends where it changed, which may be long before the jump, because a
-// full buffer hides it; those of the prefill are no before. What differs is put back, alone and together, and gets its
-// Shapley share of the jump (cause_shares.go): a closed form of max(C, P, R/D) finds what is within reach
-// (condition_step_time.go), the replay decides among it (cause_but_for.go). A longer request is split in order: more
-// tokens, stalls, less memory, more load, and what is left are slower engines, since an engine of the same speed never
-// gives less for more requests. What was done is looked for from the launch of the first group that shows the change
-// (drain_window_events.go). Where nothing changed, what costs time in all steps alike is weighed, and else it is the
-// regime's term itself.
+// full buffer hides it; those of the prefill are no before (condition_changes.go). What differs is put back, alone and
+// together, in the replay, and gets its Shapley share of the jump (jump_shares.go). A longer request is split in order:
+// more tokens, stalls, less memory, more load, and what is left are slower engines, since an engine of the same speed
+// never gives less for more requests. What was done is looked for from the launch of the first group that shows the
+// change (operator_changes.go). Where nothing changed, what costs time in all steps alike is weighed, and else it is
+// the regime's term itself (causes.go). A slow time that is over is explained as it was when it ended.
 //
-// Start reading at Diagnose: its stages are step_measurements.go, bottleneck_regime.go, what_if_predictions.go with
-// replay_steps.go, and weigh_causes.go; assemble_report.go makes a Report of what they return. Package changepoint has
-// the mathematics of levels, package reporttext writes a report for a person.
+// Start reading at Diagnose: its stages are measurements.go, regime.go, what_ifs.go with the replay, and causes.go.
+// Package changepoint has the mathematics of levels, package reporttext writes a report for a person.
 package diagnosis

@@ -4,38 +4,20 @@ import (
 	"math"
 
 	"github.com/millrace/millrace/internal/diagnosis/changepoint"
-	"github.com/millrace/millrace/internal/rollout"
+
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// farthest is how many steps ahead a drift is followed: beyond, nothing goes on as it does.
-const farthest = 10_000
-
-// driftOf is how the step time drifts up to the present, or else the trainer's compute, or the work of a batch that the
-// step time does not show yet; nil: none does.
-func driftOf(m *measurements, reg *regime) *Drift {
-	walls := m.trend(m.walls())
-	compute := m.trend(m.values((*step).compute))
-	work := m.trend(m.values(batchSum(requestSec)))
-	var d *Drift
+// driftOf is how the step time drifts up to the present, or else the trainer's compute; nil: neither does.
+func driftOf(m *measurements) *Drift {
+	walls, compute := m.trend(m.walls()), m.trend(m.values((*step).compute))
 	switch {
 	case walls != nil:
-		d = m.describeDrift(walls, rollout.PhaseWait)
-		d.Of, d.First = DriftOfStep, m.grownOver(walls)
+		return m.describeDrift(walls, DriftOfStep)
 	case compute != nil:
-		d = m.describeDrift(compute, rollout.PhaseTrain)
-		d.Of, d.First = DriftOfCompute, m.grownOver(compute)
-	case work != nil && reg.P != nil:
-		d = m.describeDrift(work, rollout.PhaseWait)
-		d.Of = DriftOfProduction
-		scale := reg.P.Sec / d.ToSec // request-seconds become the fleet's time for them
-		d.FromSec, d.ToSec = d.FromSec*scale, d.ToSec*scale
-	default:
-		return nil
+		return m.describeDrift(compute, DriftOfCompute)
 	}
-	if reg.P != nil && reg.C.Sec > 0 && reg.P.Sec > 0 {
-		d.meet(reg.C.Sec, reg.P.Sec, perStepOf(compute), perStepOf(work), m.steps[len(m.steps)-1].no)
-	}
-	return d
+	return nil
 }
 
 // values is something of each step, in order.
@@ -56,19 +38,19 @@ func (h *history) trend(x []float64) *changepoint.Drift {
 	return nil
 }
 
-func (h *history) describeDrift(d *changepoint.Drift, first rollout.Phase) *Drift {
+func (h *history) describeDrift(d *changepoint.Drift, of DriftOf) *Drift {
 	return &Drift{
-		From: h.steps[d.From].no, To: h.steps[d.To-1].no, PerStep: d.PerValue, LowPer: d.Low, HighPer: d.High,
-		FromSec: d.Start, ToSec: d.End, First: first,
+		Of: of, From: h.steps[d.From].no, To: h.steps[d.To-1].no, PerStep: d.PerValue, LowPer: d.Low, HighPer: d.High,
+		FromSec: d.Start, ToSec: d.End, First: h.grownOver(d),
 	}
 }
 
 // grownOver is the phase that moved most in the drift's direction, from its first quarter to its last.
-func (h *history) grownOver(d *changepoint.Drift) rollout.Phase {
+func (h *history) grownOver(d *changepoint.Drift) steprecord.Phase {
 	quarter := max(1, (d.To-d.From)/4)
 	before, after := positions(d.From, d.From+quarter), positions(d.To-quarter, d.To)
-	first, most := rollout.PhaseOther, math.Inf(-1)
-	for p, phase := range rollout.Phases() {
+	first, most := steprecord.PhaseOther, math.Inf(-1)
+	for p, phase := range steprecord.Phases() {
 		moved := h.mean(after, phaseSec(p)) - h.mean(before, phaseSec(p))
 		if d.PerValue < 0 {
 			moved = -moved
@@ -78,25 +60,4 @@ func (h *history) grownOver(d *changepoint.Drift) rollout.Phase {
 		}
 	}
 	return first
-}
-
-func perStepOf(d *changepoint.Drift) float64 {
-	if d == nil {
-		return 0
-	}
-	return d.PerValue
-}
-
-// meet sets when compute and production will be the same, if they come closer.
-func (d *Drift) meet(compute, production, computePer, productionPer float64, last rollout.Step) {
-	closing := math.Log1p(productionPer) - math.Log1p(computePer)
-	if closing == 0 {
-		return
-	}
-	steps := math.Log(compute/production) / closing
-	if !(steps > 0 && steps < farthest) {
-		return
-	}
-	at := last + rollout.Step(math.Ceil(steps))
-	d.Equal, d.EqualSec = &at, compute*math.Pow(1+computePer, steps)
 }

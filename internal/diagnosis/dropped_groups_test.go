@@ -5,6 +5,8 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // Games that are played and then dropped as stale are told when they are many, and as a problem when the trainer
@@ -43,12 +45,12 @@ func TestStaleDrops(t *testing.T) {
 			[]string{"50 % of the groups", "a step would be 150 s shorter (modelled)"}},
 		{"the longer ones", healthyRun(), func(in *diagnosis.Input) {
 			lose(in, 8, "stale")
-			in.Departures = []rollout.LengthCount{counted(rollout.Trained, 0, 10, 60, 30), counted("stale", 0, 0, 5, 91)}
+			in.Departures = []steprecord.LengthCount{counted(steprecord.Trained, 0, 10, 60, 30), counted("stale", 0, 0, 5, 91)}
 		}, diagnosis.VerdictWarning, []string{"it is the longer games that are lost",
 			"have longer games than those trained on"}},
 		{"until the trainer was let wait", healthyRun(), func(in *diagnosis.Input) {
 			lose(in, 8, "stale")
-			in.Spec.Buffer.OnStale = rollout.WaitStale
+			in.Spec.Buffer.OnStale = runspec.WaitStale
 		}, diagnosis.VerdictHealed, []string{"With buffer.on_stale: wait nothing more is dropped"}},
 		{"one in twenty", healthyRun(), func(in *diagnosis.Input) { lose(in, 1, "stale") }, "", nil},
 		{"for other reasons", healthyRun(), func(in *diagnosis.Input) { lose(in, 8, "shrunk") }, "", nil},

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/millrace/millrace/internal/kit/stat"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/units"
 )
 
 // fewerEnginesCause is how the engines went that were there before, and whether they are back.
@@ -115,7 +116,7 @@ func enginesBack(m *measurements) []Cause {
 				one.Evidence = append(one.Evidence, Evidence{fmt.Sprintf("%s in step %d", ev.Text, m.stepDuring(ev.At)), Measured})
 			}
 		}
-		one.Fix = &Fix{Text: "nothing: the engines are back. Find out why they went"}
+		one.Fix = &Fix{Text: enginesAreThere}
 		out = append(out, one)
 	}
 	if len(out) > 1 {
@@ -130,33 +131,15 @@ func medianAt(m *measurements, at []int) float64 {
 	for _, i := range at {
 		walls = append(walls, m.steps[i].wall)
 	}
-	return median(walls)
-}
-
-// sameEngines says how many engines there were, where no change of their number explains anything.
-func sameEngines(m *measurements, _ *regime, e effect) (Cause, bool) {
-	before, after := m.fleetOver(e.before), m.fleetOver(e.after)
-	if !before.known || !after.known {
-		return Cause{}, false
-	}
-	text := fmt.Sprintf("the run had %s engines before and has %s now",
-		units.Number(before.engines), units.Number(after.engines))
-	if after.engines > before.engines*(1-moved) {
-		return decided(CauseEngineLost, Excluded, text, Measured), true
-	}
-	text += "; by the model, those that are left do not lengthen a step"
-	return decided(CauseEngineLost, Excluded, text, Modelled), true
+	return stat.Median(walls)
 }
 
 // otherRuns weighs what other work at the engines costs.
 func (p *predictions) otherRuns(_ *measurements, reg *regime, e effect) (Cause, bool) {
-	if reg.P == nil || reg.slots.inFlight == 0 {
+	if reg.P == nil || reg.slots.others() == 0 {
 		return Cause{}, false
 	}
 	share := reg.slots.others() / reg.slots.inFlight
-	if share == 0 {
-		return decided(CauseOtherWork, Excluded, "this run's requests account for those in flight", Measured), true
-	}
 	text := fmt.Sprintf("%s of the requests in flight are not this run's", units.Percent(share))
 	return decided(CauseOtherWork, e.weigh(p.gain(reg, change{otherWork: 1e-9})), text, Modelled), true
 }
@@ -170,7 +153,7 @@ func (p *predictions) ownLimit(m *measurements, reg *regime, e effect) (Cause, b
 	engines := m.fleet.slots / m.fleet.engines
 	text := ownLimitText(limit, engines)
 	if engines <= limit*(1+moved) || !reg.slots.full() {
-		return decided(CauseOwnLimit, Excluded, text, Measured), true
+		return Cause{}, false
 	}
 	cost := p.gain(reg, change{engineLimit: int(engines)})
 	return decided(CauseOwnLimit, e.weigh(cost), text, Modelled), true

@@ -2,11 +2,11 @@ package diagnosis
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // mostGroups bounds the groups whose timelines the engines' load is rebuilt from: the latest ones.
@@ -26,11 +26,8 @@ type engineLoads struct {
 	// the engines. What the engines were seen to have counts then.
 	partial bool
 	sampled []sampledWindow
-	// errorSec is the variance of the logarithm of a mean load, for a mean over one second: by how much what engines were
-	// seen to have and what was rebuilt differ.
-	errorSec float64
-	windows  []engineWindow
-	usual    float64 // engines, where no window says it
+	windows []engineWindow
+	usual   float64 // engines, where no window says it
 }
 
 // sampledWindow is what engines were seen to have in flight, each, in the window of a step.
@@ -83,7 +80,6 @@ func loadsOf(m *measurements) (engineLoads, []playedGroup) {
 	}
 	l.weighBy(0)
 	l.plain = l.integral
-	l.errorSec = l.disagreement(m)
 	return l, groups
 }
 
@@ -93,12 +89,10 @@ type busyWindow struct {
 	// load is the requests in flight at an engine meanwhile, as they count: the mean of what was seen and of what was
 	// rebuilt.
 	load float64
-	off  float64 // logarithm of what was rebuilt by what was seen
-	seen bool
 }
 
 // windowOf is what engines had in flight over the window of a step.
-func (l *engineLoads) windowOf(v *rollout.ServiceView) busyWindow {
+func (l *engineLoads) windowOf(v *steprecord.ServiceView) busyWindow {
 	f := &v.Fleet
 	to := secondsBetween(l.origin, v.GrantedAt)
 	w := busyWindow{from: to - f.WindowSec}
@@ -112,38 +106,15 @@ func (l *engineLoads) windowOf(v *rollout.ServiceView) busyWindow {
 		return w
 	}
 	w.load = l.busyMean(start, to, idle)
-	plain := l.plainly(func() float64 { return l.busyMean(start, to, idle) })
 	sampled := f.InFlight * f.WindowSec / w.busy
 	switch {
 	case l.partial:
 		w.load = sampled
-	case sampled > 0 && plain > 0: // two views of the same, that err differently
-		w.off, w.seen = math.Log(plain/sampled), true
+	case sampled > 0 && w.load > 0: // two views of the same, that err differently
+		plain := l.plainly(func() float64 { return l.busyMean(start, to, idle) })
 		w.load *= (1 + sampled/plain) / 2
 	}
 	return w
-}
-
-// disagreement is how far the two views of the load are apart, window by window.
-func (l *engineLoads) disagreement(m *measurements) float64 {
-	var off, sec []float64
-	for i := range m.all {
-		if w := l.windowOf(m.all[i].view()); w.seen && w.busy >= leastBusy*m.all[i].view().Fleet.WindowSec {
-			off, sec = append(off, w.off), append(sec, w.busy)
-		}
-	}
-	middle := median(off) // engines' samples leave out the way there and back
-	var squares []float64
-	for i := range off {
-		squares = append(squares, (off[i]-middle)*(off[i]-middle)*sec[i])
-	}
-	const ofNormal = 0.4549 // median of the square of a normal deviate
-	return median(squares) / ofNormal
-}
-
-// errorOver is the variance of the logarithm of one view's mean load over some seconds.
-func (l *engineLoads) errorOver(sec float64) float64 {
-	return max(loadError*loadError, l.errorSec/2/max(1e-9, sec))
 }
 
 // weighBy says how unlike loads within a time count: as an engine of this curve feels them, half being the load at
@@ -163,6 +134,14 @@ func (l *engineLoads) weighed(i int) float64 {
 		return 1 / (l.half + n)
 	}
 	return n
+}
+
+// unweighed is the load that a mean of weighed ones stands for.
+func (l *engineLoads) unweighed(mean float64) float64 {
+	if l.half > 0 && mean > 0 {
+		return max(0, 1/mean-l.half)
+	}
+	return mean
 }
 
 // unfinished is what the groups hold that were launched and are in no record yet: as much as others, from about when
@@ -190,7 +169,7 @@ func unfinished[E any](m *measurements, origin time.Time, groups []playedGroup, 
 
 // playedGroup is a group with what it held in flight and when, in seconds since the loads' origin.
 type playedGroup struct {
-	view     *rollout.GroupView
+	view     *steprecord.GroupView
 	step     rollout.Step // that it was trained on in
 	from, to float64
 }
@@ -259,11 +238,7 @@ func (l *engineLoads) mean(from, to float64) float64 {
 	if to <= from {
 		return 0
 	}
-	mean := (l.until(to) - l.until(from)) / (to - from)
-	if l.half > 0 && mean > 0 {
-		return max(0, 1/mean-l.half)
-	}
-	return mean
+	return l.unweighed((l.until(to) - l.until(from)) / (to - from))
 }
 
 // busyMean is the mean between two times without the seconds in which nothing was in flight.
@@ -272,11 +247,7 @@ func (l *engineLoads) busyMean(from, to, idle float64) float64 {
 	if l.half > 0 {
 		rest = 1 / (l.half + l.others)
 	}
-	mean := max(0, l.until(to)-l.until(from)-idle*rest) / (to - from - idle)
-	if l.half > 0 && mean > 0 {
-		return max(0, 1/mean-l.half)
-	}
-	return mean
+	return l.unweighed(max(0, l.until(to)-l.until(from)-idle*rest) / (to - from - idle))
 }
 
 // idle is how many seconds between two times nothing was in flight.
@@ -332,4 +303,73 @@ func (l *engineLoads) plainly(of func() float64) float64 {
 		l.half, l.integral = 0, l.plain
 	}
 	return of()
+}
+
+// rateOverTime is a quantity that changes at known times, such as requests in flight, with its integral. It is sorted
+// once, so that each look at it costs a search: a run has as many adapter loads as publications times engines.
+type rateOverTime struct {
+	origin time.Time
+	at     []float64 // seconds since the origin, rising
+	sum    []float64 // the integral until then
+	rate   []float64 // from then on
+}
+
+// stretch is a time in which the rate is higher by so much.
+type stretch struct {
+	from, to time.Time
+	rate     float64
+}
+
+// integrated adds stretches up. Those without a time of their own count nothing.
+func integrated(stretches []stretch) *rateOverTime {
+	type edge struct{ at, by float64 }
+	r := &rateOverTime{}
+	for _, s := range stretches {
+		if !s.from.IsZero() && (r.origin.IsZero() || s.from.Before(r.origin)) {
+			r.origin = s.from
+		}
+	}
+	edges := make([]edge, 0, 2*len(stretches))
+	for _, s := range stretches {
+		if s.from.IsZero() || !s.to.After(s.from) {
+			continue
+		}
+		edges = append(edges, edge{s.from.Sub(r.origin).Seconds(), s.rate}, edge{s.to.Sub(r.origin).Seconds(), -s.rate})
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
+	rate, sum := 0.0, 0.0
+	for i, e := range edges {
+		if i > 0 {
+			sum += rate * (e.at - edges[i-1].at)
+		}
+		rate += e.by
+		r.at, r.sum, r.rate = append(r.at, e.at), append(r.sum, sum), append(r.rate, rate)
+	}
+	return r
+}
+
+// in is the integral over a window.
+func (r *rateOverTime) in(from, to time.Time) float64 {
+	if from.IsZero() || !to.After(from) || len(r.at) == 0 {
+		return 0
+	}
+	return max(0, r.until(to)-r.until(from))
+}
+
+// mean is the mean over a window.
+func (r *rateOverTime) mean(from, to time.Time) float64 {
+	if sec := secondsBetween(from, to); sec > 0 {
+		return r.in(from, to) / sec
+	}
+	return 0
+}
+
+// until is the integral until a time.
+func (r *rateOverTime) until(t time.Time) float64 {
+	at := t.Sub(r.origin).Seconds()
+	i, _ := slices.BinarySearch(r.at, at)
+	if i == 0 {
+		return 0
+	}
+	return r.sum[i-1] + r.rate[i-1]*(at-r.at[i-1])
 }

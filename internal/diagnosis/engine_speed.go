@@ -3,10 +3,15 @@ package diagnosis
 import (
 	"fmt"
 	"math"
+	"slices"
 
-	"github.com/millrace/millrace/internal/capacity"
+	"github.com/millrace/millrace/internal/diagnosis/changepoint"
+	"github.com/millrace/millrace/internal/engine/capacity"
+	"github.com/millrace/millrace/internal/kit/stat"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // The ways in which the engines' load and speed are seen.
@@ -37,9 +42,6 @@ func speedOver(m *measurements, slots slotUse) engineSpeed {
 	loads, groups := loadsOf(m)
 	loads.others = slots.others() / max(1, m.fleet.engines)
 	loads.partial = m.fleet.known && (loads.others > 0 || m.dropRate(positions(0, len(m.steps))) > minWaitShare)
-	if loads.partial {
-		loads.errorSec = 0
-	}
 	s := speedBy(m, &loads, groups)
 	for range 2 { // what a load within a time counts for depends on the curve
 		loads.weighBy(s.Curve.Half)
@@ -80,7 +82,7 @@ func presentLoad(m *measurements, load map[rollout.GroupSeq]float64) float64 {
 }
 
 // load is what a group felt; of one whose timeline is not known, what others feel now.
-func (s *engineSpeed) load(g *rollout.GroupView) float64 {
+func (s *engineSpeed) load(g *steprecord.GroupView) float64 {
 	if at, known := s.groupLoad[g.Seq]; known && at > 0 {
 		return at
 	}
@@ -107,7 +109,7 @@ func tokensPerRequest(groups []playedGroup) perRequest {
 
 // prompted is the prompt tokens of a bin, those included that a cache held. A cache that holds fewer of them the more
 // requests are in flight is part of what the load does.
-func prompted(e *rollout.EngineView, b rollout.LoadBin) float64 {
+func prompted(e *enginestate.EngineView, b enginestate.LoadBin) float64 {
 	return b.InputTokens / max(0.05, 1-e.PrefixHitShare)
 }
 
@@ -132,7 +134,6 @@ func byGroupTimelines(
 	mean := tokensPerRequest(groups)
 	adapters := firstAdapterGames(groups)
 	var obs []capacity.Observation
-	var played []int // the group of each
 	for i := range groups {
 		g := &groups[i]
 		n := loads.over(g)
@@ -145,70 +146,16 @@ func byGroupTimelines(
 		if loads.partial || work == 0 || g.view.MinVersion == 0 && g.to > adapters {
 			continue // it was played beside games of another kind
 		}
-		played = append(played, i)
 		obs = append(obs, capacity.Observation{
 			Series: series(byGroups, 0, weights(g.view.MinVersion == 0)), Source: byGroups, Cluster: int(g.step),
 			InFlight: n, Sec: u.ExecSec / work, Weight: work, Noise: timelineNoise,
 		})
 	}
-	errors := make([]float64, len(obs))
-	for i, at := range played {
-		errors[i] = loads.errorOver(groups[at].to - groups[at].from)
-	}
-	return calibrated(obs, errors, true)
-}
-
-const (
-	// timelineNoise is the least that a group's request time may be off from its load: they are of the whole group.
-	timelineNoise = 0.02
-	// loadError is the least by how much a load is taken to be off.
-	loadError = 0.02
-	// leastTruth is the share of the loads' spread that must be no error.
-	leastTruth = 0.25
-)
-
-// calibrated draws the loads of one source together, within each series, by as much of their spread as is error.
-// Without that, times that were seen apart from the load would seem to depend less on it than they do, and times that
-// are reckoned from it, more. errors is the variance of each logarithm; apart: the times were seen apart. Loads that
-// differ by little but their error say nothing.
-func calibrated(obs []capacity.Observation, errors []float64, apart bool) []capacity.Observation {
-	type sums struct{ weight, load float64 }
-	middle := map[int]*sums{}
-	for _, o := range obs {
-		of := middle[o.Series]
-		if of == nil {
-			of = &sums{}
-			middle[o.Series] = of
-		}
-		of.weight += o.Weight
-		of.load += o.Weight * logOf(o.InFlight)
-	}
-	square, err := 0.0, 0.0
-	for i, o := range obs {
-		off := logOf(o.InFlight) - middle[o.Series].load/middle[o.Series].weight
-		square += o.Weight * off * off
-		err += o.Weight * errors[i]
-	}
-	if square == 0 {
-		return obs
-	}
-	truth := 1 - err/square
-	if truth < leastTruth {
-		return nil
-	}
-	for i := range obs {
-		of := middle[obs[i].Series]
-		mean := of.load / of.weight
-		was := obs[i].InFlight
-		obs[i].InFlight = math.Exp(mean + truth*(logOf(was)-mean))
-		if !apart {
-			obs[i].Sec *= obs[i].InFlight / was
-		}
-	}
 	return obs
 }
 
-func logOf(v float64) float64 { return math.Log(max(1e-9, v)) }
+// timelineNoise is the least that a group's request time may be off from its load: they are of the whole group.
+const timelineNoise = 0.02
 
 // weights tells the base model, before the first adapter, from adapters: it may be faster.
 func weights(base bool) int {
@@ -252,7 +199,7 @@ const (
 func byCounters(
 	m *measurements, loads *engineLoads, groups []playedGroup, shifts speedShifts,
 ) []capacity.Observation {
-	bins := byEngineBins(m, loads, shifts)
+	bins := byEngineBins(m, shifts)
 	if len(bins) > 2 && 2*len(bins) >= len(m.all) {
 		return bins
 	}
@@ -276,7 +223,6 @@ func byStepWindows(
 	mean := perRequest{input / sec, output / sec}
 	base := baseModelUntil(groups)
 	var obs []capacity.Observation
-	var errors []float64
 	for i := range m.all {
 		v := m.all[i].view()
 		f := &v.Fleet
@@ -291,13 +237,12 @@ func byStepWindows(
 			Cluster: int(m.all[i].no), InFlight: w.load, Sec: w.load * f.Engines / rate,
 			Weight: math.Min(w.busy, sec/float64(len(m.all))), Noise: mixNoise,
 		})
-		errors = append(errors, loads.errorOver(w.busy)/2) // it is the mean of two views
 	}
-	return calibrated(obs, errors, false)
+	return obs
 }
 
 // byEngineBins compares what each engine did at one load with what it did at others.
-func byEngineBins(m *measurements, loads *engineLoads, shifts speedShifts) []capacity.Observation {
+func byEngineBins(m *measurements, shifts speedShifts) []capacity.Observation {
 	var input, output, sec float64
 	number := map[rollout.EngineID]int{}
 	for i := range m.all {
@@ -341,11 +286,7 @@ func byEngineBins(m *measurements, loads *engineLoads, shifts speedShifts) []cap
 			}
 		}
 	}
-	errors := make([]float64, len(obs))
-	for i, o := range obs {
-		errors[i] = loads.errorOver(o.Weight) * float64(max(1, len(number)))
-	}
-	return calibrated(obs, errors, false)
+	return obs
 }
 
 // sameStretch reports whether a bin goes on with the stretch of the one before: one stretch is cut where a step ends.
@@ -389,25 +330,134 @@ func (reg *regime) sayLoad(lines []Evidence) []Evidence {
 	if s.Observations == 0 || reg.slots.full() {
 		return lines
 	}
-	seen := fmt.Sprintf("%s to %s requests in flight at an engine were seen, %s now", units.Number(s.SeenLow),
-		units.Number(s.SeenHigh), units.Number(s.Load))
+	known := "10 % more make it generate"
 	if !s.Decided() {
-		return append(lines, Evidence{fmt.Sprintf("%s: it cannot be told how much more an engine generates for one more (%s "+
-			"to %s of what one alone would)", seen, units.Percent(s.RiseLow), units.Percent(s.RiseHigh)), Fitted})
+		known = "it cannot be told whether 10 % more make it generate"
 	}
-	text := fmt.Sprintf("%s: a request takes x%.1f as long as alone, and one more makes the engine generate %s (%s to "+
-		"%s) of what one alone would", seen, s.Curve.Slowdown(s.Load), units.Percent(s.Rise), units.Percent(s.RiseLow),
-		units.Percent(s.RiseHigh))
-	if s.Curve.Half > 0 {
-		text += fmt.Sprintf("; by (1 + (n/h)^k)^(1/k) with h %s, k %s, from %d observations that are %s off it in the median",
-			units.Number(s.Curve.Half), units.Number(max(1, s.Curve.Knee)), s.Observations, units.Percent(s.Error))
-	}
-	return append(lines, Evidence{text, Fitted})
+	return append(lines, Evidence{fmt.Sprintf(
+		"%s to %s requests in flight at an engine were seen, %s now: %s %s to %s more "+
+			"tokens", units.Number(s.SeenLow), units.Number(s.SeenHigh), units.Number(s.Load), known,
+		units.Percent(s.RiseLow/10), units.Percent(s.RiseHigh/10)), Fitted})
 }
 
-// onlySlower is what a request more does to engines that are saturated.
+// onlySlower is what more requests do to engines that are saturated.
 func (s *engineSpeed) onlySlower() string {
-	return fmt.Sprintf("at %s requests in flight at an engine each takes x%.1f as long as alone, and one more makes the "+
-		"engine generate only %s of what one alone would (fitted): the rest only makes the others slower",
-		units.Number(s.Load), s.Curve.Slowdown(s.Load), units.Percent(s.Rise))
+	return fmt.Sprintf(
+		"with %s requests in flight at an engine, 10 %% more make it generate only %s more tokens (fitted): "+
+			"the rest only makes the others slower", units.Number(s.Load), units.Percent(s.Rise/10))
+}
+
+// speedShifts is the steps since which groups were played at another speed. Engines that become slower have more in
+// flight, because fewer groups are ready: what differs across such a step says nothing of what the load does.
+type speedShifts struct {
+	steps []rollout.Step
+	lag   rollout.Step // steps between a group's launch and its training
+}
+
+// shiftsOfSpeed finds them in the groups' request times, step by step.
+func shiftsOfSpeed(m *measurements, obs []capacity.Observation) speedShifts {
+	times := map[rollout.Step][]float64{}
+	for _, o := range obs {
+		if o.Sec > 0 {
+			no := rollout.Step(o.Cluster)
+			times[no] = append(times[no], o.Sec)
+		}
+	}
+	var steps []rollout.Step
+	var typical []float64
+	for no := range times {
+		steps = append(steps, no)
+	}
+	slices.Sort(steps)
+	for _, no := range steps {
+		typical = append(typical, stat.Median(times[no]))
+	}
+	s := speedShifts{lag: rollout.Step(m.depth())}
+	if len(typical) > lastSteps {
+		steps, typical = steps[len(steps)-lastSteps:], typical[len(typical)-lastSteps:]
+	}
+	found, err := changepoint.Detect(typical, changepoint.Options{})
+	if err != nil {
+		return s
+	}
+	for _, c := range found.Changes {
+		// The groups of a prefill are launched all at once: they differ in the load that they meet.
+		if math.Abs(float64(steps[c.At]-m.all[0].no)) > float64(s.lag)+1 {
+			s.steps = append(s.steps, steps[c.At])
+		}
+	}
+	return s
+}
+
+// changing is the stretch of steps in which the speed changes: what they show is of neither speed.
+const changing = -1
+
+// stretch numbers the stretches of steps with one speed. From so many steps before a shift until so many after it the
+// speed is changing.
+func (s speedShifts) stretch(no, before, after rollout.Step) int {
+	number := 0
+	for i, at := range s.steps {
+		switch {
+		case no >= at+after:
+			number = i + 1
+		case no >= at-before:
+			return changing
+		}
+	}
+	return number
+}
+
+// ofGroups is the stretch of groups by the step that they were trained on in: some were launched before a shift.
+func (s speedShifts) ofGroups(no rollout.Step) int { return s.stretch(no, s.lag-1, s.lag) }
+
+// ofWindows is the stretch of what engines did before a step was claimed: a shift shows there first.
+func (s speedShifts) ofWindows(no rollout.Step) int { return s.stretch(no, 2*s.lag, 1) }
+
+// apart is the observations of groups with those of each speed in series of their own.
+func (s speedShifts) apart(obs []capacity.Observation) []capacity.Observation {
+	var kept []capacity.Observation
+	for _, o := range obs {
+		if stretch := s.ofGroups(rollout.Step(o.Cluster)); stretch != changing {
+			o.Series += series(0, stretch, 0)
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}
+
+// slowedDown reports whether requests of the last stretch of one speed take longer than those of the one before.
+func slowedDown(obs []capacity.Observation) bool {
+	times := map[int][]float64{}
+	latest := 0
+	for _, o := range obs {
+		if o.Series < series(0, 0, 1) { // with adapters: the base model is another
+			times[o.Series] = append(times[o.Series], o.Sec)
+			latest = max(latest, o.Series)
+		}
+	}
+	before := latest - series(0, 1, 0)
+	return len(times[before]) > 0 && stat.Median(times[latest]) > (1+moved)*stat.Median(times[before])
+}
+
+// unlike is how many times as fast as another an engine is that is not like it.
+const unlike = 1.5
+
+// unevenEngines reports whether engines may differ, or stand still at times: some are slower than others by their own
+// rows; loads of adapters may stop them; or requests became slower, and no rows show that it is all engines alike.
+func unevenEngines(m *measurements, reg *regime) bool {
+	if loadSecPerStep(m) >= minWaitShare*reg.StepSec {
+		return true
+	}
+	if m.fleet.engines < 1+moved {
+		return false
+	}
+	speeds := engineSpeeds(m, m.present)
+	if len(speeds) < 2 {
+		return reg.speed.slowed
+	}
+	var all []float64
+	for _, sec := range speeds {
+		all = append(all, sec)
+	}
+	return slices.Max(all) > unlike*slices.Min(all)
 }

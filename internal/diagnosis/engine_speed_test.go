@@ -5,8 +5,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runrecord"
+	"github.com/millrace/millrace/internal/diagnosis/runrecord"
+
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // recorded is what a record in testdata/saturated holds for a diagnosis.
@@ -21,7 +22,7 @@ func recorded(t *testing.T, name string) Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Input{Spec: r.Run.Spec, Records: r.Steps, Over: r.Run.State == rollout.RunCompleted}
+	return Input{Spec: r.Run.Spec, Records: r.Steps, Over: r.Run.State == runstatus.RunCompleted}
 }
 
 // One recorded run of a saturated engine with free slots tells what other runs gave that differed in one thing: see

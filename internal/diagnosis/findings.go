@@ -4,16 +4,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // findingsOf is what is wrong with the run, the gravest first.
-func findingsOf(m *measurements, reg *regime, p predictions, causes []Cause) []Finding {
+func findingsOf(m *measurements, reg *regime, p predictions, causes []Cause, over *slowTime) []Finding {
 	found := []Finding{}
 	for _, f := range []*Finding{
-		slowerNow(m, reg, causes), noVariance(m), p.staleLosses(m, reg), enginesWereCold(m, causes), slowerBefore(m, causes),
+		slowerNow(m, reg, causes), noVariance(m), p.staleLosses(m, reg), enginesWereCold(m, causes),
+		slowerBefore(m, over, causes),
 	} {
 		if f != nil && !slices.ContainsFunc(found, func(other Finding) bool { return other.Cause == f.Cause }) {
 			found = append(found, *f)
@@ -79,24 +84,21 @@ func starvedNow(m *measurements, reg *regime, causes []Cause) *Finding {
 	return f
 }
 
-// slowerBefore is a jump that is over, with what explains it.
-func slowerBefore(m *measurements, causes []Cause) *Finding {
-	first := firstRoot(causes)
-	e := effectOf(m)
-	if first == nil || first.Name == CauseColdEngines || !e.healed && (first.Name != CauseEngineBack || m.starving()) {
-		return nil
+// slowerBefore is a slow time that is over, with what explains it.
+func slowerBefore(m *measurements, over *slowTime, causes []Cause) *Finding {
+	if over != nil {
+		if first := firstRoot(over.byCauses); first != nil && first.Name != CauseColdEngines {
+			text := fmt.Sprintf("From step %d to step %d a step took %s longer, and no longer does: %s.", over.rise.At, over.to,
+				units.Seconds(over.rise.DeltaSec), first.Text)
+			return &Finding{Cause: first.Name, Verdict: VerdictHealed, Since: &over.rise.At, Text: text,
+				Evidence: first.Evidence, Fix: first.Fix}
+		}
 	}
-	f := &Finding{Cause: first.Name, Verdict: VerdictHealed, Evidence: first.Evidence, Fix: first.Fix}
-	f.Text = first.Text + "."
-	if e.healed {
-		f.Since = &e.jump.At
-		last := e.after[len(e.after)-1]
-		f.Text = fmt.Sprintf("From step %d to step %d a step took %s longer, and no longer does: %s.", e.jump.At,
-			m.steps[last].no, units.Seconds(e.sec), first.Text)
-	} else if first.Felt != nil {
-		f.Since = first.Felt
+	if first := firstRoot(causes); first != nil && first.Name == CauseEngineBack && !m.starving() {
+		return &Finding{Cause: first.Name, Verdict: VerdictHealed, Since: first.Felt, Text: first.Text + ".",
+			Evidence: first.Evidence, Fix: first.Fix}
 	}
-	return f
+	return nil
 }
 
 // waitIn is the trainer's wait in one step.
@@ -112,7 +114,7 @@ func (h *history) waitIn(no rollout.Step) float64 {
 // starvedSince is the step since which the run is starved: where the step time rose if it was the wait that
 // did it, else the first wait. The rise is steadier: a first wait may be a single late game.
 func starvedSince(m *measurements) rollout.Step {
-	if m.rise != nil && m.rise.First == rollout.PhaseWait {
+	if m.rise != nil && m.rise.First == steprecord.PhaseWait {
 		return max(m.starvation.Since, m.rise.At)
 	}
 	return m.starvation.Since
@@ -192,17 +194,17 @@ func becauseOfRegime(reg *regime) string {
 // trainerSlower is a present shift towards slower steps that is not the wait's.
 func trainerSlower(m *measurements, causes []Cause) *Finding {
 	first := firstRoot(causes)
-	if m.rise == nil || m.rise.First == rollout.PhaseWait && (first == nil || !ofTrainer(first.Name)) {
+	if m.rise == nil || m.rise.First == steprecord.PhaseWait && (first == nil || !ofTrainer(first.Name)) {
 		return nil
 	}
 	s := *m.rise
 	f := &Finding{Cause: CauseTrainer, Verdict: VerdictProblem, Since: &s.At}
 	switch s.First {
-	case rollout.PhaseRefLogprobs:
+	case steprecord.PhaseRefLogprobs:
 		f.Cause = CauseRefLogprobs
-	case rollout.PhaseCheckpoint:
+	case steprecord.PhaseCheckpoint:
 		f.Cause = CauseCheckpoint
-	case rollout.PhasePublish:
+	case steprecord.PhasePublish:
 		f.Cause = CausePublish
 	}
 	var grown []string
@@ -274,4 +276,31 @@ func starvedSoon(m *measurements, reg *regime, replay *Fit) *Finding {
 		units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
 	return &Finding{Cause: CauseThroughput, Verdict: VerdictWarning, Since: replay.Onset, Text: text,
 		Evidence: []Evidence{{fell, Measured}, {needs, Measured}}}
+}
+
+// withAlarms puts what keeps the games from being played before everything else: steps can say nothing about games that
+// do not end.
+func withAlarms(r Report, alarms []runstatus.Alarm) Report {
+	if len(alarms) == 0 {
+		return r
+	}
+	found := make([]Finding, 0, len(alarms)+len(r.Findings))
+	next := []string{}
+	for _, a := range alarms {
+		found = append(found, Finding{
+			Cause: CauseName(a.Code), Verdict: VerdictProblem, Text: sentence(a.Text), Evidence: []Evidence{{a.Text, Measured}},
+		})
+		next = append(next, a.Advice)
+	}
+	r.Findings = append(found, r.Findings...)
+	r.Verdict, r.Summary = VerdictProblem, found[0].Text
+	r.Next = append(next, r.Next...)
+	r.Missing = []string{} // what more steps would tell is not what is needed
+	return r
+}
+
+// sentence is a text with a capital and a full stop.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(text[size:], ".") + "."
 }

@@ -5,27 +5,30 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // Input is everything that is known about a run.
 type Input struct {
-	Spec    rollout.Spec
-	Over    bool                 // nothing of it can be changed any more
-	Records []rollout.StepRecord // in any order; those not done are ignored
-	Events  []Event              // what was done to the run and its fleet, in order of time
+	Spec    runspec.Spec
+	Over    bool                    // nothing of it can be changed any more
+	Records []steprecord.StepRecord // in any order; those not done are ignored
+	Events  []Event                 // what was done to the run and its fleet, in order of time
 	// Loads are the adapter loads on engines; nil means that they were not recorded.
 	Loads []AdapterLoad
 	// Drops are the groups that were not trained on, in order of time.
 	Drops []Drop
 	// Departures is how the run's groups left so far.
-	Departures []rollout.LengthCount
+	Departures []steprecord.LengthCount
 	// Signal is how many of the latest groups have any variance of their rewards, and Throttle what keeps the run from
 	// launching as many groups as its depth asks for, both as the run last said.
-	RewardVariance        rollout.RewardVariance
-	Throttle              rollout.Throttle
+	RewardVariance        runstatus.RewardVariance
+	Throttle              runstatus.Throttle
 	RewardVarianceChanges []RewardVarianceChange // in order of time
 	// Alarms are what keeps the games from being played now, the gravest first.
-	Alarms []rollout.Alarm
+	Alarms []runstatus.Alarm
 	// ScalingActs is what scaling decided, in order of time, and Scaling what it does now; nil: nobody scales the fleet.
 	ScalingActs []ScalingAct
 	Scaling     *ScalingNow
@@ -35,15 +38,9 @@ type Input struct {
 	Older *Older
 	// NotLookedAt is what whoever read the records could not read, in words.
 	NotLookedAt []string
-	// MinEffect is the relative change of the step time that counts; 0 means 10 %.
-	MinEffect float64
-	// Simulator, if set, is a second model of the run beside the replay.
-	Simulator Simulator
-	// Seed draws the resampled groups of the what-ifs' intervals.
-	Seed uint64
 
 	// recorded is the records before those that were not asked about were left out; nil: none were.
-	recorded []rollout.StepRecord
+	recorded []steprecord.StepRecord
 }
 
 // AdapterLoad is one load of one adapter on one engine. At is its end.
@@ -63,7 +60,7 @@ type Drop struct {
 // again.
 type RewardVarianceChange struct {
 	At             time.Time
-	RewardVariance rollout.RewardVariance
+	RewardVariance runstatus.RewardVariance
 }
 
 // KindOfChange tells what an operator did from what a run notes of itself.

@@ -10,6 +10,9 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // Whatever the records hold, the report adds up, can be written, and comes out the same again.
@@ -66,10 +69,10 @@ func randomRun(rng *rand.Rand) simRun {
 
 // circumstances adds what a run tells beside its steps, true or not.
 func circumstances(rng *rand.Rand, in *diagnosis.Input) {
-	in.Spec.Buffer.OnStale = []rollout.OnStale{rollout.DropStale, rollout.KeepStale, rollout.WaitStale, ""}[rng.IntN(4)]
-	in.Throttle = []rollout.Throttle{"", rollout.ThrottleBytes, rollout.ThrottleStaleness, "novel"}[rng.IntN(4)]
+	in.Spec.Buffer.OnStale = []runspec.OnStale{runspec.DropStale, runspec.KeepStale, runspec.WaitStale, ""}[rng.IntN(4)]
+	in.Throttle = []runstatus.Throttle{"", runstatus.ThrottleBytes, runstatus.ThrottleStaleness, "novel"}[rng.IntN(4)]
 	in.Spec.Buffer.MaxBytes = rng.Int64N(1 << 40)
-	in.RewardVariance = rollout.RewardVariance{
+	in.RewardVariance = runstatus.RewardVariance{
 		Groups: rng.IntN(33), ZeroVariance: rng.IntN(33), Collapsed: rng.IntN(2) == 0}
 	for i := range in.Records {
 		v := &in.Records[i].Service
@@ -79,18 +82,18 @@ func circumstances(rng *rand.Rand, in *diagnosis.Input) {
 				Code: []rollout.Code{"stale", "shrunk", "zero_variance"}[rng.IntN(3)]})
 		}
 		if rng.IntN(10) == 0 {
-			now := rollout.RewardVariance{Collapsed: rng.IntN(2) == 0}
+			now := runstatus.RewardVariance{Collapsed: rng.IntN(2) == 0}
 			in.RewardVarianceChanges = append(in.RewardVarianceChanges,
 				diagnosis.RewardVarianceChange{At: v.GrantedAt, RewardVariance: now})
 		}
 	}
-	for _, code := range []rollout.Code{rollout.Trained, "stale", "zero_variance"} {
+	for _, code := range []rollout.Code{steprecord.Trained, "stale", "zero_variance"} {
 		in.Departures = append(in.Departures, counted(code, rng.Int64N(50), rng.Int64N(50), rng.Int64N(50)))
 	}
 }
 
 // corrupt breaks some records in ways that clocks, crashes and strange trainers could.
-func corrupt(rng *rand.Rand, records []rollout.StepRecord) {
+func corrupt(rng *rand.Rand, records []steprecord.StepRecord) {
 	for i := range records {
 		r := &records[i]
 		if rng.IntN(3) > 0 {
@@ -104,21 +107,21 @@ func corrupt(rng *rand.Rand, records []rollout.StepRecord) {
 		case 2:
 			r.Trainer.WallSec = math.NaN()
 		case 3:
-			r.Trainer.Phases[rollout.PhaseWait] = 1e300
+			r.Trainer.Phases[steprecord.PhaseWait] = 1e300
 		case 4:
-			r.Trainer = rollout.StepReport{WallSec: 3}
+			r.Trainer = steprecord.StepReport{WallSec: 3}
 		case 5:
-			r.Service.Fleet = rollout.FleetView{WindowSec: 1, Engines: 1}
+			r.Service.Fleet = steprecord.FleetView{WindowSec: 1, Engines: 1}
 		case 6:
 			r.Done = false
 		case 7:
 			r.Service.CompletedAt = r.Service.FirstAskedAt.Add(-time.Hour)
 		case 9:
-			r.Service.AtClaim = rollout.BufferCounts{Ready: rng.Int64N(1 << 40)}
+			r.Service.AtClaim = steprecord.BufferCounts{Ready: rng.Int64N(1 << 40)}
 		case 10:
 			r.Service.Depth, r.Service.GroupsPerStep = 0, 0
 		case 11:
-			r.Trainer.Phases[rollout.PhaseWait] = r.Trainer.WallSec
+			r.Trainer.Phases[steprecord.PhaseWait] = r.Trainer.WallSec
 		case 8:
 			for j := range r.Service.Groups {
 				r.Service.Groups[j].Times = rollout.GroupTimes{}

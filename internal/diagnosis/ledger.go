@@ -5,9 +5,91 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
+
+// Ledger says where every second of a run's steps went: UsefulSec and the losses add up to WallSec. The wait before
+// step 0 is in none of them.
+type Ledger struct {
+	From  rollout.Step `json:"from_step"`
+	To    rollout.Step `json:"to_step"`
+	Steps int          `json:"steps"`
+	// WallSec is the steps' wall time and the time between them, in which the trainer had no step.
+	WallSec    float64 `json:"wall_seconds"`
+	UsefulSec  float64 `json:"useful_seconds"`
+	LostSec    float64 `json:"lost_seconds"`
+	LostShare  float64 `json:"lost_share"` // of WallSec
+	PrefillSec float64 `json:"prefill_seconds"`
+	// Phases is UsefulSec by phase.
+	Phases map[steprecord.Phase]float64 `json:"useful_phase_seconds"`
+	Losses []Loss                       `json:"losses"` // the largest first; none is negative
+}
+
+// Loss is time that went into something other than useful compute, by what it was.
+type Loss struct {
+	Cause CauseName        `json:"cause"`
+	Phase steprecord.Phase `json:"phase,omitempty"` // of the trainer, in which it was lost; empty between steps
+	// Name is what the trainer called the phase, if by a name of its own.
+	Name     string       `json:"name,omitempty"`
+	Every    int          `json:"every_steps,omitempty"` // it comes back after so many steps; 0: at no fixed distance
+	Steps    int          `json:"steps"`                 // in which it was lost
+	First    rollout.Step `json:"first_step"`
+	Last     rollout.Step `json:"last_step"`
+	Worst    rollout.Step `json:"worst_step"` // the longest of its steps
+	WorstSec float64      `json:"worst_step_seconds"`
+	Sec      float64      `json:"seconds"`
+	Share    float64      `json:"share"` // of the ledger's WallSec
+	Text     string       `json:"text"`
+	Wait     []WaitPart   `json:"wait_parts,omitempty"` // of starvation: where the last group was; they add up to Sec
+}
+
+// PerStepSec is what one of its steps lost.
+func (l Loss) PerStepSec() float64 { return l.Sec / float64(max(l.Steps, 1)) }
+
+// DriftOf is what drifts.
+type DriftOf string
+
+// What may drift.
+const (
+	DriftOfStep    DriftOf = "step"
+	DriftOfCompute DriftOf = "compute" // the trainer's, which a wait hides
+)
+
+// Drift is a time that grows or shrinks by about the same share with every step.
+type Drift struct {
+	Of      DriftOf          `json:"of"`
+	From    rollout.Step     `json:"from_step"`
+	To      rollout.Step     `json:"to_step"`
+	PerStep float64          `json:"share_per_step"` // 0.01: each step takes 1 % longer than the one before
+	LowPer  float64          `json:"low_share_per_step"`
+	HighPer float64          `json:"high_share_per_step"`
+	FromSec float64          `json:"from_seconds"` // the trend at From
+	ToSec   float64          `json:"to_seconds"`   // the trend at To
+	First   steprecord.Phase `json:"first_cause"`  // the phase that moved most in its direction
+}
+
+// Older is what is kept of steps that are no longer looked at one by one.
+type Older struct {
+	To     rollout.Step `json:"to_step"` // the first step that is not in it
+	Ledger Ledger       `json:"ledger"`
+	Shifts []OldShift   `json:"shifts"` // the newest ones, in order
+	// DroppedShifts is how many older ones are not kept.
+	DroppedShifts int `json:"dropped_shifts,omitempty"`
+	// Missing is how many of the steps before To are not in the ledger: no record, or one that cannot be.
+	Missing int `json:"missing_steps,omitempty"`
+}
+
+// OldShift is a change of level among older steps.
+type OldShift struct {
+	At        rollout.Step     `json:"at_step"`
+	Time      time.Time        `json:"at"`
+	BeforeSec float64          `json:"before_seconds"`
+	AfterSec  float64          `json:"after_seconds"`
+	First     steprecord.Phase `json:"first_cause"`
+}
 
 const (
 	// usualPublish is the share of a step that publishing may take and be a part of the work.
@@ -20,7 +102,7 @@ const (
 // lossKey tells losses apart.
 type lossKey struct {
 	cause CauseName
-	phase rollout.Phase
+	phase steprecord.Phase
 	name  string
 	every int
 }
@@ -60,7 +142,7 @@ func timelineOf(h *history, cyclic bool) timeline {
 func (t *timeline) recount() {
 	alone := 0
 	for _, one := range t.lost {
-		if one.cause == CauseSingleStep && one.lossKey.phase == rollout.PhaseWait {
+		if one.cause == CauseSingleStep && one.lossKey.phase == steprecord.PhaseWait {
 			alone++
 		}
 	}
@@ -68,7 +150,7 @@ func (t *timeline) recount() {
 		return
 	}
 	for i := range t.lost {
-		if one := &t.lost[i]; one.cause == CauseSingleStep && one.lossKey.phase == rollout.PhaseWait {
+		if one := &t.lost[i]; one.cause == CauseSingleStep && one.lossKey.phase == steprecord.PhaseWait {
 			one.cause = CauseStarvation
 		}
 	}
@@ -116,17 +198,17 @@ func (t *timeline) between(i int) {
 func (t *timeline) named(i int) {
 	s := &t.h.all[i]
 	if sec := s.phases[checkpointAt]; sec > 0 {
-		t.add(i, lossKey{cause: CauseCheckpoint, phase: rollout.PhaseCheckpoint}, checkpointAt, sec)
+		t.add(i, lossKey{cause: CauseCheckpoint, phase: steprecord.PhaseCheckpoint}, checkpointAt, sec)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.rec.Trainer.Phases)) {
 		if sec := s.rec.Trainer.Phases[name]; evaluates(name) && sec > 0 {
-			t.add(i, lossKey{cause: CauseRarePhase, phase: rollout.PhaseOther, name: string(name)}, otherAt, sec)
+			t.add(i, lossKey{cause: CauseRarePhase, phase: steprecord.PhaseOther, name: string(name)}, otherAt, sec)
 		}
 	}
 }
 
 // evaluates reports whether a phase is an evaluation, by the name that the trainer gave it.
-func evaluates(phase rollout.Phase) bool { return strings.HasPrefix(string(phase), "eval") }
+func evaluates(phase steprecord.Phase) bool { return strings.HasPrefix(string(phase), "eval") }
 
 // waited is the wait for the batch: starvation, or a slow step if it stands alone.
 func (t *timeline) waited(i int, cyclic bool) {
@@ -134,7 +216,7 @@ func (t *timeline) waited(i int, cyclic bool) {
 	if s.wait() <= 0 {
 		return
 	}
-	key := lossKey{cause: CauseStarvation, phase: rollout.PhaseWait}
+	key := lossKey{cause: CauseStarvation, phase: steprecord.PhaseWait}
 	calm := func(k int) bool {
 		return k < 0 || k < len(t.h.all) && t.h.all[k].wait() <= starvedShare*t.h.all[k].compute()
 	}
@@ -143,14 +225,15 @@ func (t *timeline) waited(i int, cyclic bool) {
 	} else if !cyclic && s.wait() > isolatedWait*s.compute() && calm(i-1) && calm(i+1) {
 		key.cause = CauseSingleStep
 	}
-	one := lost{lossKey: key, at: i, sec: s.wait(), phase: make([]float64, len(rollout.Phases())), wait: s.waitByPlace()}
+	one := lost{lossKey: key, at: i, sec: s.wait(), phase: make([]float64, len(steprecord.Phases())),
+		wait: s.waitByPlace()}
 	one.phase[waitAt] = s.wait()
 	t.lost = append(t.lost, one)
 }
 
 // add notes time of one phase of a step.
 func (t *timeline) add(i int, key lossKey, phase int, sec float64) {
-	one := lost{lossKey: key, at: i, sec: sec, phase: make([]float64, len(rollout.Phases()))}
+	one := lost{lossKey: key, at: i, sec: sec, phase: make([]float64, len(steprecord.Phases()))}
 	one.phase[phase] = sec
 	t.lost = append(t.lost, one)
 }
@@ -166,12 +249,12 @@ func (t *timeline) starvedBy(cause CauseName, since rollout.Step) {
 
 // ledger sums the timeline up over the steps [from, to) of the history.
 func (t *timeline) ledger(from, to int) *Ledger {
-	l := &Ledger{Phases: map[rollout.Phase]float64{}, Losses: []Loss{}, Steps: to - from}
+	l := &Ledger{Phases: map[steprecord.Phase]float64{}, Losses: []Loss{}, Steps: to - from}
 	if from >= to {
 		return l
 	}
 	l.From, l.To = t.h.all[from].no, t.h.all[to-1].no
-	useful := make([]float64, len(rollout.Phases()))
+	useful := make([]float64, len(steprecord.Phases()))
 	for i := from; i < to; i++ {
 		s := &t.h.all[i]
 		l.WallSec += s.wall + t.gaps[i]
@@ -193,8 +276,8 @@ func (t *timeline) ledger(from, to int) *Ledger {
 	for key, parts := range by {
 		l.Losses = append(l.Losses, t.loss(key, parts))
 	}
-	for p, phase := range rollout.Phases() {
-		if phase != rollout.PhaseWait {
+	for p, phase := range steprecord.Phases() {
+		if phase != steprecord.PhaseWait {
 			l.Phases[phase] = roundOff(useful[p], l.WallSec)
 		}
 	}

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 const (
@@ -61,7 +62,7 @@ func (l Loss) what() string {
 		return "a checkpoint"
 	case l.Name != "":
 		return fmt.Sprintf("%q", l.Name)
-	case l.Phase == rollout.PhaseOther:
+	case l.Phase == steprecord.PhaseOther:
 		return "something that the trainer does not name, such as a checkpoint or an evaluation,"
 	}
 	return PhaseText(l.Phase) + " took longer"
@@ -93,7 +94,7 @@ func times(n int) string {
 
 // starves reports whether a loss is the trainer waiting for batches.
 func (l Loss) starves() bool {
-	return l.Phase == rollout.PhaseWait && l.Cause != CauseSingleStep && l.Cause != CausePaused
+	return l.Phase == steprecord.PhaseWait && l.Cause != CauseSingleStep && l.Cause != CausePaused
 }
 
 // lossFindings is what the ledger shows and no other finding does. A run that lost more than healthyLoss has a finding

@@ -11,16 +11,19 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // trainerRun is a run that never waits, of steps of 150 s, each changed by change.
-func trainerRun(steps int, change func(step int, phases map[rollout.Phase]float64)) diagnosis.Input {
-	in := diagnosis.Input{Spec: rollout.Spec{Name: "run"}}
+func trainerRun(steps int, change func(step int, phases map[steprecord.Phase]float64)) diagnosis.Input {
+	in := diagnosis.Input{Spec: runspec.Spec{Name: "run"}}
 	in.Spec.Buffer.Depth, in.Spec.Buffer.GroupsPerStep = 2, 8
 	at := startOfRun
 	for k := range steps {
-		phases := map[rollout.Phase]float64{rollout.PhaseWait: 0, rollout.PhaseLoad: 3, rollout.PhaseRefLogprobs: 45,
-			rollout.PhaseTrain: 95, rollout.PhasePublish: 7}
+		phases := map[steprecord.Phase]float64{steprecord.PhaseWait: 0, steprecord.PhaseLoad: 3,
+			steprecord.PhaseRefLogprobs: 45,
+			steprecord.PhaseTrain:       95, steprecord.PhasePublish: 7}
 		if change != nil {
 			change(k, phases)
 		}
@@ -28,9 +31,9 @@ func trainerRun(steps int, change func(step int, phases map[rollout.Phase]float6
 		for _, sec := range phases {
 			wall += sec
 		}
-		r := rollout.StepRecord{Step: rollout.Step(k), Generation: 1, Done: true}
-		r.Trainer = rollout.StepReport{WallSec: wall, Phases: phases}
-		r.Service.FirstAskedAt, r.Service.GrantedAt = at, at.Add(sec(phases[rollout.PhaseWait]))
+		r := steprecord.StepRecord{Step: rollout.Step(k), Generation: 1, Done: true}
+		r.Trainer = steprecord.StepReport{WallSec: wall, Phases: phases}
+		r.Service.FirstAskedAt, r.Service.GrantedAt = at, at.Add(sec(phases[steprecord.PhaseWait]))
 		at = at.Add(sec(wall))
 		r.Service.CompletedAt, r.Service.Depth, r.Service.GroupsPerStep = at, 2, 8
 		r.Service.ReadyDepth = 2
@@ -70,22 +73,22 @@ func noisy(in diagnosis.Input, seed uint64, cv float64) diagnosis.Input {
 // TestTheLedgerNamesEveryLoss: what it is, after how many steps it comes back and what one time costs.
 func TestTheLedgerNamesEveryLoss(t *testing.T) {
 	t.Parallel()
-	every := func(n int, phase rollout.Phase, cost float64) func(int, map[rollout.Phase]float64) {
-		return func(k int, phases map[rollout.Phase]float64) {
+	every := func(n int, phase steprecord.Phase, cost float64) func(int, map[steprecord.Phase]float64) {
+		return func(k int, phases map[steprecord.Phase]float64) {
 			if k%n == n-1 {
 				phases[phase] += cost
 			}
 		}
 	}
-	from := func(step int, phase rollout.Phase, cost float64) func(int, map[rollout.Phase]float64) {
-		return func(k int, phases map[rollout.Phase]float64) {
+	from := func(step int, phase steprecord.Phase, cost float64) func(int, map[steprecord.Phase]float64) {
+		return func(k int, phases map[steprecord.Phase]float64) {
 			if k >= step {
 				phases[phase] += cost
 			}
 		}
 	}
-	at := func(cost float64, phase rollout.Phase, steps ...int) func(int, map[rollout.Phase]float64) {
-		return func(k int, phases map[rollout.Phase]float64) {
+	at := func(cost float64, phase steprecord.Phase, steps ...int) func(int, map[steprecord.Phase]float64) {
+		return func(k int, phases map[steprecord.Phase]float64) {
 			for _, s := range steps {
 				if k == s {
 					phases[phase] += cost
@@ -106,30 +109,32 @@ func TestTheLedgerNamesEveryLoss(t *testing.T) {
 		verdict diagnosis.Verdict
 		says    string
 	}{
-		{"a checkpoint every 5 steps", trainerRun(36, every(5, rollout.PhaseCheckpoint, 120)), diagnosis.CauseCheckpoint, 5,
+		{"a checkpoint every 5 steps", trainerRun(36, every(5, steprecord.PhaseCheckpoint, 120)), diagnosis.CauseCheckpoint,
+			5,
 			7 * 120, diagnosis.VerdictProblem, "checkpoint every 5 steps, 120 s each"},
-		{"the same, and nobody says what it is", trainerRun(36, every(5, rollout.PhaseOther, 120)),
+		{"the same, and nobody says what it is", trainerRun(36, every(5, steprecord.PhaseOther, 120)),
 			diagnosis.CausePeriodicPhase, 5, 7 * 120, diagnosis.VerdictProblem, "every 5 steps, 120 s each"},
-		{"the same, with noise", noisy(trainerRun(36, every(5, rollout.PhaseOther, 120)), 3, 0.05),
+		{"the same, with noise", noisy(trainerRun(36, every(5, steprecord.PhaseOther, 120)), 3, 0.05),
 			diagnosis.CausePeriodicPhase, 5, 7 * 120, diagnosis.VerdictProblem, "every 5 steps"},
-		{"every second step", trainerRun(36, every(2, rollout.PhaseOther, 60)), diagnosis.CausePeriodicPhase, 2, 18 * 60,
+		{"every second step", trainerRun(36, every(2, steprecord.PhaseOther, 60)), diagnosis.CausePeriodicPhase, 2, 18 * 60,
 			diagnosis.VerdictProblem, "every 2 steps, 60 s each"},
-		{"every 20 steps", trainerRun(100, every(20, rollout.PhaseTrain, 300)), diagnosis.CausePeriodicPhase, 20, 5 * 300,
+		{"every 20 steps", trainerRun(100, every(20, steprecord.PhaseTrain, 300)), diagnosis.CausePeriodicPhase, 20, 5 * 300,
 			diagnosis.VerdictProblem, "every 20 steps"},
-		{"now and then", trainerRun(60, at(200, rollout.PhaseOther, 7, 11, 30, 52)), diagnosis.CauseRarePhase, 0, 800,
+		{"now and then", trainerRun(60, at(200, steprecord.PhaseOther, 7, 11, 30, 52)), diagnosis.CauseRarePhase, 0, 800,
 			diagnosis.VerdictProblem, "in 4 steps, 200 s each"},
 		{"an evaluation every 10 steps", trainerRun(60, every(10, "eval_dev", 100)), diagnosis.CausePeriodicPhase, 10, 600,
 			diagnosis.VerdictProblem, `"eval_dev" every 10 steps, 100 s each`},
-		{"one slow step", trainerRun(30, at(293, rollout.PhaseTrain, 17)), diagnosis.CauseSingleStep, 0, 293,
+		{"one slow step", trainerRun(30, at(293, steprecord.PhaseTrain, 17)), diagnosis.CauseSingleStep, 0, 293,
 			diagnosis.VerdictHealed, "Step 17 took 443 s, 293 s of it more than usual in training"},
-		{"one late batch", trainerRun(30, at(293, rollout.PhaseWait, 17)), diagnosis.CauseSingleStep, 0, 293,
+		{"one late batch", trainerRun(30, at(293, steprecord.PhaseWait, 17)), diagnosis.CauseSingleStep, 0, 293,
 			diagnosis.VerdictHealed, "Step 17 took 443 s, 293 s of it more than usual in waiting for batches"},
-		{"slow to publish", trainerRun(36, from(0, rollout.PhasePublish, 73)), diagnosis.CausePublish, 0, 36 * 80,
+		{"slow to publish", trainerRun(36, from(0, steprecord.PhasePublish, 73)), diagnosis.CausePublish, 0, 36 * 80,
 			diagnosis.VerdictProblem, "ublishing weights"},
 		{"a restart", restarted, diagnosis.CauseRestart, 0, 600, diagnosis.VerdictHealed, "600 s without a step"},
 		{"a break", later(trainerRun(30, nil), 12, 600), diagnosis.CauseBetweenSteps, 0, 600, diagnosis.VerdictHealed,
 			"the trainer had no step, once: 600 s"},
-		{"trains slower since step 20", trainerRun(40, from(20, rollout.PhaseTrain, 75)), diagnosis.CauseTrainer, 0, 20 * 75,
+		{"trains slower since step 20", trainerRun(40, from(20, steprecord.PhaseTrain, 75)), diagnosis.CauseTrainer, 0,
+			20 * 75,
 			diagnosis.VerdictProblem, "training"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -170,9 +175,9 @@ func TestAHealthyRunLosesLittle(t *testing.T) {
 	if alarms > 3 {
 		t.Errorf("%d of 100 healthy runs are not", alarms)
 	}
-	r := diagnosis.Diagnose(trainerRun(60, func(k int, phases map[rollout.Phase]float64) {
+	r := diagnosis.Diagnose(trainerRun(60, func(k int, phases map[steprecord.Phase]float64) {
 		if k%20 == 19 {
-			phases[rollout.PhaseCheckpoint] = 60
+			phases[steprecord.PhaseCheckpoint] = 60
 		}
 	}))
 	const says = "a checkpoint every 20 steps, 60 s each (2 % of"
@@ -217,8 +222,8 @@ func TestReportsAreJSON(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		slope, every, much := 0.97+0.06*rng.Float64(), 1+rng.IntN(9), 200*rng.Float64()
-		names := []rollout.Phase{rollout.PhaseTrain, rollout.PhaseRefLogprobs, rollout.PhasePublish, "mine"}
-		in := trainerRun(12+rng.IntN(60), func(step int, phases map[rollout.Phase]float64) {
+		names := []steprecord.Phase{steprecord.PhaseTrain, steprecord.PhaseRefLogprobs, steprecord.PhasePublish, "mine"}
+		in := trainerRun(12+rng.IntN(60), func(step int, phases map[steprecord.Phase]float64) {
 			for name := range phases {
 				phases[name] *= math.Pow(slope, float64(step))
 			}

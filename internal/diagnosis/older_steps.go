@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // What is kept of older steps is bounded, whatever a run does and however long.
@@ -18,7 +18,6 @@ const (
 	// one.
 	olderContext = 50
 	keptShifts   = 200
-	keptHours    = 1000
 	keptLosses   = 40
 )
 
@@ -28,11 +27,11 @@ const OlderSteps = OlderBlock + olderContext
 // SumUp adds the steps from older.To to older.To+OlderBlock to what is kept of older ones. The records are those of the
 // OlderSteps steps from older.To on, in order, as far as there are any. A step without a record, or with one that
 // cannot be, is counted as missing: the others are summed up all the same.
-func SumUp(older Older, records []rollout.StepRecord) Older {
+func SumUp(older Older, records []steprecord.StepRecord) Older {
 	out := older
-	out.Shifts, out.Hours = slices.Clone(older.Shifts), slices.Clone(older.Hours)
+	out.Shifts = slices.Clone(older.Shifts)
 	out.To += OlderBlock
-	records = slices.DeleteFunc(slices.Clone(records), func(r rollout.StepRecord) bool { return r.Step < older.To })
+	records = slices.DeleteFunc(slices.Clone(records), func(r steprecord.StepRecord) bool { return r.Step < older.To })
 	h := newHistory(records, nil)
 	block := 0 // steps of it
 	for block < len(h.all) && h.all[block].no < out.To {
@@ -46,9 +45,6 @@ func SumUp(older Older, records []rollout.StepRecord) Older {
 	t := timelineOf(&m.history, m.cycle != nil)
 	out.Ledger = merged(older.Ledger, *t.ledger(0, block))
 	out.addShifts(&m, older.To)
-	for i := range block {
-		out.addHour(&t, i)
-	}
 	return out
 }
 
@@ -73,7 +69,7 @@ func (o *Older) addShifts(m *measurements, block rollout.Step) {
 // selected is the input with the steps that are asked about alone. Of more than can be looked at one by one the older
 // ones are summed up.
 func (in Input) selected() Input {
-	var records []rollout.StepRecord
+	var records []steprecord.StepRecord
 	for _, r := range in.Records {
 		switch {
 		case !r.Done || in.First != nil && r.Step < *in.First || in.Last != nil && r.Step > *in.Last:
@@ -82,7 +78,7 @@ func (in Input) selected() Input {
 			records = append(records, r)
 		}
 	}
-	slices.SortStableFunc(records, func(a, b rollout.StepRecord) int { return cmp.Compare(a.Step, b.Step) })
+	slices.SortStableFunc(records, func(a, b steprecord.StepRecord) int { return cmp.Compare(a.Step, b.Step) })
 	in.NotLookedAt = slices.Clone(in.NotLookedAt)
 	if in.First != nil || in.Last != nil {
 		in.recorded, in.Older = in.Records, nil
@@ -95,7 +91,7 @@ func (in Input) selected() Input {
 		}
 		next := SumUp(older.From(records[0].Step), records[:OlderSteps])
 		in.Older = &next
-		records = slices.DeleteFunc(records, func(r rollout.StepRecord) bool { return r.Step < next.To })
+		records = slices.DeleteFunc(records, func(r steprecord.StepRecord) bool { return r.Step < next.To })
 	}
 	in.Records = records
 	return in
@@ -138,8 +134,8 @@ func (in Input) notLookedAt(first rollout.Step) []string {
 		if n := in.Older.Ledger.From; n > 0 {
 			out = append(out, fmt.Sprintf("steps 0-%d: nothing is kept of them", n-1))
 		}
-		out = append(out, fmt.Sprintf("steps %d-%d one by one: their ledger, %d changes of level and %d hours are kept",
-			in.Older.Ledger.From, in.Older.Ledger.To, len(in.Older.Shifts), len(in.Older.Hours)))
+		out = append(out, fmt.Sprintf("steps %d-%d one by one: their ledger and %d changes of level are kept",
+			in.Older.Ledger.From, in.Older.Ledger.To, len(in.Older.Shifts)))
 		if n := in.Older.Missing - int(in.Older.Ledger.From); n > 0 {
 			out = append(out, fmt.Sprintf("%d of the steps before %d: their records are missing, or say what cannot be", n,
 				in.Older.To))
@@ -178,33 +174,6 @@ func (h *history) holes() []string {
 	return []string{"steps " + strings.Join(gaps, ", ") + ": there is no record of them, or it was left out"}
 }
 
-// addHour counts a step in the hour in which it was completed.
-func (o *Older) addHour(t *timeline, i int) {
-	s := &t.h.all[i]
-	hour := s.view().CompletedAt.Truncate(time.Hour)
-	if n := len(o.Hours); n == 0 || o.Hours[n-1].Start.Before(hour) {
-		o.Hours = append(o.Hours, Hour{Start: hour, Hours: 1, FirstStep: s.no})
-	}
-	last := &o.Hours[len(o.Hours)-1]
-	last.Steps++
-	last.WallSec += s.wall + t.gaps[i]
-	last.WaitSec += s.wait()
-	last.UsefulSec += s.wall + t.gaps[i]
-	for _, one := range t.lost {
-		if one.at == i {
-			last.UsefulSec -= one.sec
-		}
-	}
-	if len(o.Hours) > keptHours { // the two oldest become one
-		a, b := o.Hours[0], o.Hours[1]
-		a.Hours += b.Hours
-		a.Steps += b.Steps
-		a.WallSec, a.WaitSec, a.UsefulSec = a.WallSec+b.WallSec, a.WaitSec+b.WaitSec, a.UsefulSec+b.UsefulSec
-		o.Hours = slices.Delete(o.Hours, 0, 1)
-		o.Hours[0] = a
-	}
-}
-
 // merged is the ledger of two stretches of steps, the later one second.
 func merged(a, b Ledger) Ledger {
 	if a.Steps == 0 {
@@ -215,10 +184,10 @@ func merged(a, b Ledger) Ledger {
 	}
 	out := Ledger{
 		From: a.From, To: b.To, Steps: a.Steps + b.Steps, WallSec: a.WallSec + b.WallSec,
-		PrefillSec: a.PrefillSec + b.PrefillSec, Phases: map[rollout.Phase]float64{}, Losses: slices.Clone(a.Losses),
+		PrefillSec: a.PrefillSec + b.PrefillSec, Phases: map[steprecord.Phase]float64{}, Losses: slices.Clone(a.Losses),
 	}
-	for _, phase := range rollout.Phases() {
-		if sec := a.Phases[phase] + b.Phases[phase]; phase != rollout.PhaseWait {
+	for _, phase := range steprecord.Phases() {
+		if sec := a.Phases[phase] + b.Phases[phase]; phase != steprecord.PhaseWait {
 			out.Phases[phase] = sec
 		}
 	}

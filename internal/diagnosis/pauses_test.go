@@ -6,21 +6,22 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/rollout"
+
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // A run is paused in step 12, whose publication and next batch wait until it is resumed and its engines are back: 600 s
 // and 90 s. That is no fault of theirs, and none of the steps' usual time.
 func TestAPauseIsNoFault(t *testing.T) {
 	t.Parallel()
-	paused := func(phases map[int]map[rollout.Phase]float64) diagnosis.Input {
-		return trainerRun(20, func(step int, of map[rollout.Phase]float64) {
+	paused := func(phases map[int]map[steprecord.Phase]float64) diagnosis.Input {
+		return trainerRun(20, func(step int, of map[steprecord.Phase]float64) {
 			for phase, more := range phases[step] {
 				of[phase] += more
 			}
 		})
 	}
-	waits := map[int]map[rollout.Phase]float64{12: {rollout.PhasePublish: 600}, 13: {rollout.PhaseWait: 90}}
+	waits := map[int]map[steprecord.Phase]float64{12: {steprecord.PhasePublish: 600}, 13: {steprecord.PhaseWait: 90}}
 	began := startOfRun.Add(sec(12*150 + 100))
 	in := paused(waits)
 	in.Events = []diagnosis.Event{

@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/millrace/millrace/internal/capacity"
+	"github.com/millrace/millrace/internal/engine/capacity"
+	"github.com/millrace/millrace/internal/kit/stat"
 )
 
 // change is what differs from the run as it was recorded. The zero value is the run itself. A factor multiplies what
@@ -22,38 +23,16 @@ type change struct {
 	otherWork  float64 // factor on the requests of other runs at the engines
 
 	computeSec   float64 // of the trainer, per step
-	computeTime  float64 // factor on the trainer's own time
-	delaySec     float64 // of every group, between its launch and ready, beside being played
 	handoverSec  float64 // between a batch that is ready and the trainer
 	stallSec     float64 // of each engine, per step, in which it serves nothing
 	stragglerCap float64 // quantile of the groups beyond which none takes longer; 0: none is capped
 	gamesNeeded  int     // of each group, with which it is complete; the others are cancelled
-	evenGroups   bool    // no game of a group takes longer than the one before it in length
 
 	depth       int // batches outstanding
 	take        int // groups per step
 	engineLimit int // requests of this run in flight at an engine
 	// admitted is how many batches staleness lets be outstanding while the trainer works on one.
 	admitted int
-}
-
-// prediction is the steady step under a change: what the replay gives, and 5 % and 95 % of replays with other groups,
-// and with the other curves that the record allows.
-type prediction struct {
-	StepSec, LowSec, HighSec float64
-}
-
-// without is the steady step with a change: mostly the run without one of the things that are suspected. It is cheap:
-// the present level alone is replayed.
-func (p *replayModel) without(c change) prediction {
-	now := p.changed(c).present()
-	out := prediction{StepSec: now.steadyStep()}
-	out.LowSec, out.HighSec = out.StepSec, out.StepSec
-	for _, curve := range p.possible {
-		sec := p.withCurve(curve).changed(c).present().steadyStep()
-		out.LowSec, out.HighSec = min(out.LowSec, sec), max(out.HighSec, sec)
-	}
-	return out
 }
 
 // changed is the model of the run with a change. The original stays as it is.
@@ -64,7 +43,7 @@ func (p *replayModel) changed(c change) *replayModel {
 	q.changeFleet(c)
 	for k := range q.steps {
 		s := &q.steps[k]
-		s.compute = max(0, s.compute*factor(c.computeTime)+c.computeSec)
+		s.compute = max(0, s.compute+c.computeSec)
 		s.handover = max(0, s.handover+c.handoverSec)
 	}
 	if c.admitted > 0 {
@@ -98,13 +77,12 @@ func (p *replayModel) changeGroups(c change) {
 		g.held = work / g.alone
 		g.games *= factor(c.games)
 		g.alone *= factor(c.gameLength)
-		g.after = max(0, g.after+c.delaySec)
 	}
 	if stretched > 0 {
 		p.fixed = p.fixed * env / stretched
 	}
 	if c.stragglerCap > 0 {
-		p.capGroups(c.stragglerCap)
+		p.capGroups(stat.Quantile(p.aloneSec(), c.stragglerCap))
 	}
 }
 
@@ -115,9 +93,6 @@ func (g *replayGroup) shorten(c change) {
 	if c.gamesNeeded > 0 {
 		needed = min(needed, c.gamesNeeded)
 	}
-	if c.evenGroups {
-		needed = min(needed, max(1, n-1))
-	}
 	if needed == n || n == 0 || g.lengths[n-1] <= 0 {
 		return
 	}
@@ -126,25 +101,33 @@ func (g *replayGroup) shorten(c change) {
 		all += sec
 		left += min(sec, end)
 	}
-	if c.evenGroups && c.gamesNeeded == 0 {
-		left = all // it is played as long as the others, not cancelled
-	}
 	work := g.held * g.alone * left / all
 	g.alone *= max(1e-6, end/g.lengths[n-1])
 	g.held = work / g.alone
 	g.games = left / end
 }
 
-// capGroups lets no group take longer than a quantile of the last level's.
-func (p *replayModel) capGroups(q float64) {
+// aloneSec is what the groups of the last level take, played alone.
+func (p *replayModel) aloneSec() []float64 {
 	var alone []float64
 	for _, g := range p.groups[p.groupLoop:] {
 		alone = append(alone, g.alone)
 	}
-	most := quantile(alone, q)
+	return alone
+}
+
+// capGroups lets no group take longer than so many seconds, for the same work.
+func (p *replayModel) capGroups(most float64) {
 	for i := range p.groups {
-		p.groups[i].alone = min(p.groups[i].alone, most)
+		if g := &p.groups[i]; g.alone > most {
+			g.shorterBy(most / g.alone)
+		}
 	}
+}
+
+// shorterBy makes a group take only this part of its time, for the same work.
+func (g *replayGroup) shorterBy(part float64) {
+	g.alone, g.held, g.games = g.alone*part, g.held/part, g.games/part
 }
 
 // changeFleet makes engines and workers what the change makes of them.
@@ -211,6 +194,9 @@ func (p *replayModel) steadyStep() float64 {
 	warm, span := p.span()
 	return endWall(p.replay(warm+span), span)
 }
+
+// stepWith is the steady step of the present level with a change.
+func (p *replayModel) stepWith(c change) float64 { return p.changed(c).present().steadyStep() }
 
 // span is how many steps a replay takes to forget how it began, and how many its steady state is measured over: whole
 // cycles of the depth and of the recorded steps, and enough groups.

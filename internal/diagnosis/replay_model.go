@@ -5,8 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/capacity"
+	"github.com/millrace/millrace/internal/engine/capacity"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // replayModel is what a run is replayed on: the groups and steps as recorded, and what happens after the record's end,
@@ -46,7 +48,6 @@ type replayModel struct {
 	uneven  bool
 	load    float64 // requests in flight at an engine, now
 	doubt   float64 // of the curve, from 0 to 1
-	rng     uint64  // seed of resampled groups
 	stepSec float64 // a step of the last level, as recorded
 }
 
@@ -82,7 +83,7 @@ func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
 	steps := latestSteps(m.untilAsked())
 	p := replayModel{
 		stalenessLimit: m.stalenessLimit(), curve: reg.speed.Curve, limit: math.Inf(1), places: math.Inf(1),
-		byFinish: m.in.Spec.Buffer.Order == rollout.FinishOrder, from: steps[0].no, rng: m.in.Seed, stepSec: reg.StepSec,
+		byFinish: m.in.Spec.Buffer.Order == runspec.FinishOrder, from: steps[0].no, stepSec: reg.StepSec,
 		engines: max(1, m.fleet.engines), others: reg.slots.others() / max(1, m.fleet.engines),
 	}
 	p.possible = append([]capacity.Curve{reg.speed.Saturated, reg.speed.Free}, reg.speed.Others...)
@@ -152,7 +153,7 @@ func (p *replayModel) addGroups(m *measurements, reg *regime, steps []step) {
 }
 
 // replayed is a group as if it were played alone.
-func (reg *regime) replayed(g *rollout.GroupView, played float64) replayGroup {
+func (reg *regime) replayed(g *steprecord.GroupView, played float64) replayGroup {
 	const instant = 1e-6
 	one := replayGroup{load: reg.speed.load(g), lengths: slices.Sorted(slices.Values(g.EpisodeSec))}
 	slow := reg.speed.Curve.Slowdown(one.load)
@@ -195,15 +196,15 @@ func (p *replayModel) addFleet(m *measurements, reg *regime, steps []step) {
 	}
 }
 
-func groupsBySeq(steps []step) []*rollout.GroupView {
-	var groups []*rollout.GroupView
+func groupsBySeq(steps []step) []*steprecord.GroupView {
+	var groups []*steprecord.GroupView
 	for i := range steps {
 		v := steps[i].view()
 		for j := range v.Groups {
 			groups = append(groups, &v.Groups[j])
 		}
 	}
-	slices.SortStableFunc(groups, func(a, b *rollout.GroupView) int { return int(a.Seq - b.Seq) })
+	slices.SortStableFunc(groups, func(a, b *steprecord.GroupView) int { return int(a.Seq - b.Seq) })
 	return groups
 }
 

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // enoughToLearn is how many groups tell whether there is something to learn; fewer tell nothing.
@@ -16,11 +18,11 @@ const stepsOfEvidence = 8
 
 // presentVariance is how many of the latest groups had equal rewards: as the run counts them, those that were dropped
 // for it included, or else as the records have those that were trained on.
-func presentVariance(m *measurements) rollout.RewardVariance {
+func presentVariance(m *measurements) runstatus.RewardVariance {
 	if m.in.RewardVariance.Groups > 0 {
 		return m.in.RewardVariance
 	}
-	var s rollout.RewardVariance
+	var s runstatus.RewardVariance
 	for i := len(m.all) - 1; i >= 0 && s.Groups < 2*enoughToLearn; i-- {
 		v := m.all[i].view()
 		s.Groups += len(v.Groups)
@@ -49,7 +51,7 @@ func noVariance(m *measurements) *Finding {
 	}
 	f.Text += fmt.Sprintf(": in %d of the latest %d groups all rewards were equal, so that no gradient comes of them. ",
 		s.ZeroVariance, s.Groups)
-	if m.in.Spec.Group.ZeroVariance == rollout.DropZeroVariance {
+	if m.in.Spec.Group.ZeroVariance == runspec.DropZeroVariance {
 		f.Verdict = VerdictWarning
 		f.Text += "They are dropped, and others played in their place at the engines' expense. "
 	}
@@ -60,7 +62,7 @@ func noVariance(m *measurements) *Finding {
 
 // Learnable is what collapsed variance leaves to learn from, "nothing" or "little": it counts as collapsed until a
 // third or fewer groups have equal rewards.
-func Learnable(s rollout.RewardVariance) string {
+func Learnable(s runstatus.RewardVariance) string {
 	if 10*s.ZeroVariance >= 9*s.Groups {
 		return "nothing"
 	}
@@ -102,7 +104,7 @@ func (h *history) stepAt(at time.Time) *rollout.Step {
 }
 
 // varianceAdvice names what makes all rewards equal for certain, where the spec says so, and else what may.
-func varianceAdvice(spec rollout.Spec) string {
+func varianceAdvice(spec runspec.Spec) string {
 	switch {
 	case spec.Group.Samples == 1:
 		return "A group of one game has nothing to be compared with: group.samples must be 2 or more."
@@ -114,7 +116,7 @@ func varianceAdvice(spec rollout.Spec) string {
 		units.Number(spec.Sampling.Temperature), spec.Group.Samples)
 }
 
-func varianceEvidence(m *measurements, s rollout.RewardVariance) []Evidence {
+func varianceEvidence(m *measurements, s runstatus.RewardVariance) []Evidence {
 	text := fmt.Sprintf("%d of the latest %d groups had equal rewards for every agent", s.ZeroVariance, s.Groups)
 	lines := []Evidence{{text, Measured}}
 	equal, groups := 0, 0

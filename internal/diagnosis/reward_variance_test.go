@@ -4,7 +4,10 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/rollout"
+
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 func healthyRun() diagnosis.Input {
@@ -16,8 +19,8 @@ func healthyRun() diagnosis.Input {
 // A trainer that has nothing to learn from is a problem, however fast its steps are: since when, and what may help.
 func TestNoRewardVariance(t *testing.T) {
 	t.Parallel()
-	collapsed := rollout.RewardVariance{Groups: 32, ZeroVariance: 30, Collapsed: true}
-	back := rollout.RewardVariance{Groups: 32, ZeroVariance: 10}
+	collapsed := runstatus.RewardVariance{Groups: 32, ZeroVariance: 30, Collapsed: true}
+	back := runstatus.RewardVariance{Groups: 32, ZeroVariance: 10}
 	zeroVarianceFrom := func(in *diagnosis.Input, step int) {
 		for i := step; i < len(in.Records); i++ {
 			in.Records[i].Service.ZeroVarianceGroups = 15
@@ -37,12 +40,12 @@ func TestNoRewardVariance(t *testing.T) {
 			"of the 128 groups trained on in steps 4 to 11, 3 had equal rewards"}},
 		{"as the run told, on its way back",
 			func(in *diagnosis.Input) {
-				in.RewardVariance = rollout.RewardVariance{Groups: 32, ZeroVariance: 15, Collapsed: true}
+				in.RewardVariance = runstatus.RewardVariance{Groups: 32, ZeroVariance: 15, Collapsed: true}
 			},
 			diagnosis.VerdictProblem, []string{"little to learn: in 15 of the latest 32 groups"}},
 		{"zero-variance groups are dropped", func(in *diagnosis.Input) {
-			in.RewardVariance, in.Spec.Group.ZeroVariance = collapsed, rollout.DropZeroVariance
-			in.Departures = []rollout.LengthCount{counted("zero_variance", 0, 120)}
+			in.RewardVariance, in.Spec.Group.ZeroVariance = collapsed, runspec.DropZeroVariance
+			in.Departures = []steprecord.LengthCount{counted("zero_variance", 0, 120)}
 		}, diagnosis.VerdictWarning, []string{"at the engines' expense", "120 groups of the run were dropped for it"}},
 		{"as the records tell", func(in *diagnosis.Input) { zeroVarianceFrom(in, 7) }, diagnosis.VerdictProblem,
 			[]string{"nothing to learn since step 7: in 30 of the latest 32 groups"}},
@@ -58,7 +61,7 @@ func TestNoRewardVariance(t *testing.T) {
 				{in.Records[8].Service.GrantedAt, back}}
 		}, diagnosis.VerdictHealed, []string{"little or nothing to learn from step 3 until step 8"}},
 		{"half of them have zero variance", func(in *diagnosis.Input) {
-			in.RewardVariance = rollout.RewardVariance{Groups: 32, ZeroVariance: 16}
+			in.RewardVariance = runstatus.RewardVariance{Groups: 32, ZeroVariance: 16}
 		}, diagnosis.VerdictHealthy, nil},
 		{"too few to tell", func(in *diagnosis.Input) {
 			in.Records = in.Records[:4]

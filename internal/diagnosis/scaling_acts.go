@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/kit/units"
 )
 
 // ScalingAct is a decision about the number of engines, and what became of the run's steps.

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // StepTimeline is one step second by second: what the trainer did, and while it waited, which group it waited for and
@@ -32,7 +33,7 @@ type StepTimeline struct {
 type Span struct {
 	FromSec float64           `json:"from_seconds"`
 	ToSec   float64           `json:"to_seconds"`
-	Phase   rollout.Phase     `json:"phase"`
+	Phase   steprecord.Phase  `json:"phase"`
 	Group   *rollout.GroupSeq `json:"group,omitempty"` // that the trainer waited for
 	Place   Place             `json:"place,omitempty"` // where that group was
 	Text    string            `json:"text"`
@@ -91,7 +92,7 @@ const stepsAround = 20
 // around is the input with the steps around one: so many that its level shows.
 func (in Input) around(no rollout.Step) Input {
 	in.Older, in.First, in.Last = nil, nil, nil
-	in.Records = slices.DeleteFunc(slices.Clone(in.Records), func(r rollout.StepRecord) bool {
+	in.Records = slices.DeleteFunc(slices.Clone(in.Records), func(r steprecord.StepRecord) bool {
 		return r.Step < no-lastSteps/4 || r.Step > no+lastSteps/4
 	})
 	return in
@@ -108,7 +109,7 @@ func (m *measurements) usualOf(no rollout.Step) float64 {
 }
 
 // groupWaits is the batch's groups in the order in which they were ready.
-func groupWaits(v *rollout.ServiceView) []GroupWait {
+func groupWaits(v *steprecord.ServiceView) []GroupWait {
 	out := []GroupWait{}
 	since := func(at time.Time) float64 { return secondsBetween(v.FirstAskedAt, at) }
 	for i := range v.Groups {
@@ -129,7 +130,7 @@ func groupWaits(v *rollout.ServiceView) []GroupWait {
 }
 
 // placesIn is where a group was in a window.
-func placesIn(w window, g *rollout.GroupView) byPlace {
+func placesIn(w window, g *steprecord.GroupView) byPlace {
 	var parts byPlace
 	t := g.Times
 	parts.add(PlaceHandover, w.overlap(t.ReadyAt, w.to))
@@ -145,8 +146,8 @@ func placesIn(w window, g *rollout.GroupView) byPlace {
 // spans is the wait, by the groups that were not ready, and then the trainer's phases in their order.
 func (s *step) spans(groups []GroupWait) []Span {
 	spans, at := s.waitSpans(groups)
-	for p, phase := range rollout.Phases() {
-		if sec := s.phases[p]; phase != rollout.PhaseWait && sec > 0 {
+	for p, phase := range steprecord.Phases() {
+		if sec := s.phases[p]; phase != steprecord.PhaseWait && sec > 0 {
 			spans = append(spans, Span{FromSec: at, ToSec: at + sec, Phase: phase, Text: PhaseText(phase)})
 			at += sec
 		}
@@ -170,7 +171,7 @@ func (s *step) waitSpans(groups []GroupWait) (spans []Span, at float64) {
 		if to <= at {
 			continue
 		}
-		view := v.Groups[slices.IndexFunc(v.Groups, func(one rollout.GroupView) bool { return one.Seq == g.Seq })]
+		view := v.Groups[slices.IndexFunc(v.Groups, func(one steprecord.GroupView) bool { return one.Seq == g.Seq })]
 		parts := placesIn(window{v.FirstAskedAt.Add(seconds(at)), v.FirstAskedAt.Add(seconds(to))}, &view)
 		seq := g.Seq
 		for place, sec := range parts {
@@ -178,7 +179,7 @@ func (s *step) waitSpans(groups []GroupWait) (spans []Span, at float64) {
 				continue
 			}
 			where := places()[place]
-			spans = append(spans, Span{at, at + sec, rollout.PhaseWait, &seq, where, fmt.Sprintf(
+			spans = append(spans, Span{at, at + sec, steprecord.PhaseWait, &seq, where, fmt.Sprintf(
 				"waiting for group %d, %s; %d of %d groups were ready", seq, PlaceText(where), i, len(groups))})
 			at += sec
 		}
@@ -191,7 +192,7 @@ func (s *step) waitSpans(groups []GroupWait) (spans []Span, at float64) {
 		case v.FirstAskedAt.IsZero():
 			text, where = "waiting for a batch; when it was asked for is not recorded", PlaceUnknown
 		}
-		spans = append(spans, Span{FromSec: at, ToSec: wait, Phase: rollout.PhaseWait, Place: where, Text: text})
+		spans = append(spans, Span{FromSec: at, ToSec: wait, Phase: steprecord.PhaseWait, Place: where, Text: text})
 	}
 	return spans, wait
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/rollout"
+
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // TestAStepSecondBySecond: the spans follow each other without a gap, the wait among them is the trainer's, and each
@@ -24,14 +25,14 @@ func TestAStepSecondBySecond(t *testing.T) {
 			if math.Abs(one.FromSec-at) > 1e-6 || one.ToSec < one.FromSec {
 				t.Errorf("step %d: %+v does not begin at %v", r.Step, one, at)
 			}
-			if at = one.ToSec; one.Phase == rollout.PhaseWait {
+			if at = one.ToSec; one.Phase == steprecord.PhaseWait {
 				wait += one.ToSec - one.FromSec
 				if one.Group == nil && one.Place != diagnosis.PlaceHandover {
 					t.Errorf("step %d: %+v names no group", r.Step, one)
 				}
 			}
 		}
-		if want := r.Trainer.Phases[rollout.PhaseWait]; math.Abs(wait-want) > 1e-6 {
+		if want := r.Trainer.Phases[steprecord.PhaseWait]; math.Abs(wait-want) > 1e-6 {
 			t.Errorf("step %d: %v s of waiting, want %v", r.Step, wait, want)
 		}
 	}
@@ -58,7 +59,7 @@ func TestAStepThatWasAskedForAtNoTime(t *testing.T) {
 		}
 	}
 	for _, one := range s.Spans {
-		if one.Phase == rollout.PhaseWait && one.Place != diagnosis.PlaceUnknown {
+		if one.Phase == steprecord.PhaseWait && one.Place != diagnosis.PlaceUnknown {
 			t.Errorf("%+v", one)
 		}
 	}

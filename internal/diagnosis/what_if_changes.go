@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/spec"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // whatIfChange is one thing done differently.
@@ -17,16 +19,11 @@ type whatIfChange struct {
 	note    string
 	command string // that makes it; empty when none does
 	staler  bool   // trains on older games than the run allows
-	less    bool   // trains on less per step, which no step time weighs up
 	change  change
 	// onlyHelp: it is not worth a word unless it helps.
 	onlyHelp bool
-	// atBest: the change is what it can do at best; at worst it does nothing.
-	atBest bool
 	// deeper: it is about depth, which is no answer where the engines are the limit and engines are one.
 	deeper bool
-	// simulate is the same change for a simulator; none: the change is one that it does not know.
-	simulate SimulatedChange
 }
 
 // whatIfChanges lists what is worth replaying differently for this run: nothing that the run would refuse.
@@ -47,7 +44,7 @@ func capacityChanges(m *measurements, reg *regime) []whatIfChange {
 	n := max(1, int(math.Round(m.fleet.engines)))
 	engines := func(to int, note string) whatIfChange {
 		return whatIfChange{name: fmt.Sprintf("engines %d -> %d", n, to), note: note, command: m.enginesCommand(to),
-			change: change{engines: float64(to) / max(1, m.fleet.engines)}, simulate: SimulatedChange{Engines: to}}
+			change: change{engines: float64(to) / max(1, m.fleet.engines)}}
 	}
 	if reg.Resource == WorkerSlots {
 		more := whatIfChange{name: "room for games at workers x2", note: "as many workers again",
@@ -94,10 +91,10 @@ func depthChanges(m *measurements, reg *regime) []whatIfChange {
 	var out []whatIfChange
 	if depth < set {
 		name := fmt.Sprintf("depth %d -> %d", set, set+1)
-		out = append(out, whatIfChange{name: name, note: bindingLimit(m), simulate: SimulatedChange{Depth: set + 1}})
+		out = append(out, whatIfChange{name: name, note: bindingLimit(m)})
 	}
 	for _, d := range tries {
-		if d <= rollout.MaxDepth {
+		if d <= runspec.MaxDepth {
 			out = append(out, outstandingChange(m, d))
 		}
 	}
@@ -135,12 +132,11 @@ func outstandingChange(m *measurements, d int) whatIfChange {
 	}
 	var names, settings []string
 	if d > set {
-		c.simulate.Depth = d
 		names = append(names, fmt.Sprintf("depth %d -> %d", set, d))
 		settings = append(settings, fmt.Sprintf("buffer.depth=%d", d))
 	}
 	if d > m.stalenessLimit() {
-		c.staler, c.simulate.MaxStaleness = true, int64(d)
+		c.staler = true
 		if len(names) > 0 {
 			c.note = fmt.Sprintf("needs max_staleness %d, is %d", d, buffer.MaxStaleness)
 		}
@@ -148,7 +144,6 @@ func outstandingChange(m *measurements, d int) whatIfChange {
 		settings = append(settings, fmt.Sprintf("buffer.max_staleness=%d", d))
 	}
 	if d > fitting {
-		c.simulate = SimulatedChange{} // it does not know how large trajectories are
 		now, mib := buffer.MaxBytes, int64(1<<20)
 		enough := (now*int64(d)/int64(max(1, fitting)) + mib - 1) / mib
 		if len(names) > 0 {
@@ -182,4 +177,87 @@ const refWorkShare = 0.10
 func refLogprobsInRollouts(savedSec float64) whatIfChange {
 	const name, note = "ref log-probs in rollouts", "assuming 10 % more work"
 	return whatIfChange{name: name, note: note, change: change{requestUse: 1 + refWorkShare, computeSec: -savedSec}}
+}
+
+// settingChanges are those that need no hardware, where the record shows what they would save.
+func settingChanges(m *measurements, reg *regime) []whatIfChange {
+	var out []whatIfChange
+	for _, propose := range []func(*measurements, *regime) (whatIfChange, bool){
+		noRefills, noStaleDrops, withoutSlowestGame, ownLimitRaised,
+	} {
+		if c, worth := propose(m, reg); worth && !refused(m, c.command) {
+			c.onlyHelp = true
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// lostTo is the part of the groups played that was dropped for a reason.
+func lostTo(m *measurements, code rollout.Code) float64 {
+	d := dropsOf(m)
+	rate := m.dropRate(m.present)
+	if d.all == 0 || rate == 0 {
+		return 0
+	}
+	return rate / (1 + rate) * float64(d.byCode[code]) / float64(d.all)
+}
+
+// noRefills trains on groups without reward variance instead of playing others in their place.
+func noRefills(m *measurements, _ *regime) (whatIfChange, bool) {
+	lost := lostTo(m, rollout.CodeZeroVariance)
+	return whatIfChange{name: "groups without reward variance kept", command: setCommand(m, "group.zero_variance=keep"),
+		note: "batches hold groups of which nothing is learnt", change: change{games: 1 - lost}}, lost >= minWaitShare
+}
+
+// noStaleDrops trains on what is dropped as stale.
+func noStaleDrops(m *measurements, _ *regime) (whatIfChange, bool) {
+	lost := lostTo(m, rollout.CodeStale)
+	return whatIfChange{name: "stale groups kept", command: setCommand(m, "buffer.on_stale=keep"), staler: true,
+		change: change{games: 1 - lost}}, lost >= minWaitShare
+}
+
+// withoutSlowestGame completes groups without their slowest game.
+func withoutSlowestGame(m *measurements, _ *regime) (whatIfChange, bool) {
+	samples, least := m.in.Spec.Group.Samples, m.in.Spec.Group.MinSamples
+	tail := m.mean(m.present, batchMean(slowestGameTail))
+	return whatIfChange{
+		name:    fmt.Sprintf("%d of %d games complete a group", samples-1, samples),
+		note:    "cancels the slowest game, favours short ones",
+		command: setCommand(m, doWithoutSlowest(samples)),
+		change:  change{gamesNeeded: samples - 1},
+	}, samples > 2 && (least == 0 || least == samples) && tail >= minWaitShare
+}
+
+// doWithoutSlowest completes groups without their slowest game. Without a grace they would still be given its time.
+func doWithoutSlowest(samples int) string {
+	return fmt.Sprintf("group.min_samples=%d group.grace=1s", samples-1)
+}
+
+// slowestGameTail is by what share of its time a group waits for its slowest game alone.
+func slowestGameTail(g *steprecord.GroupView) float64 {
+	first, second := 0.0, 0.0
+	for _, sec := range g.EpisodeSec {
+		switch {
+		case sec > first:
+			first, second = sec, first
+		case sec > second:
+			second = sec
+		}
+	}
+	if second == 0 {
+		return 0
+	}
+	return (first - second) / first
+}
+
+// ownLimitRaised lifts the run's own limit of requests in flight.
+func ownLimitRaised(m *measurements, reg *regime) (whatIfChange, bool) {
+	own := m.in.Spec.Dispatch.MaxInFlightPerEngine
+	limit := int(m.fleet.slots / max(1, m.fleet.engines))
+	return whatIfChange{
+		name:    fmt.Sprintf("max_in_flight_per_engine %d -> %d", own, limit),
+		command: setCommand(m, fmt.Sprintf("dispatch.max_in_flight_per_engine=%d", limit)),
+		change:  change{engineLimit: limit},
+	}, own > 0 && limit > own && reg.slots.full()
 }

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"encoding/json"
 	"math"
 	"testing"
 )
@@ -77,22 +76,6 @@ func TestNormaliseComparesEachAgentWithItself(t *testing.T) {
 	}
 }
 
-func TestEnvironmentKeepsItsOptions(t *testing.T) {
-	t.Parallel()
-	in := `{"horizon_years":3,"kind":"diplomacy"}`
-	var e Environment
-	if err := json.Unmarshal([]byte(in), &e); err != nil {
-		t.Fatal(err)
-	}
-	if e.Kind != "diplomacy" || string(e.Options) != `{"horizon_years":3}` {
-		t.Errorf("%q %s", e.Kind, e.Options)
-	}
-	out, err := json.Marshal(e)
-	if err != nil || string(out) != in {
-		t.Errorf("%s %v", out, err)
-	}
-}
-
 func TestTrajectoriesWithUnequalLengthsAreRefused(t *testing.T) {
 	t.Parallel()
 	good := Turn{PromptTokenIDs: []int32{1}, TokenIDs: []int32{2}, Logprobs: []float32{-1}}
@@ -132,34 +115,6 @@ func TestZeroVarianceGroupsSayNothing(t *testing.T) {
 			if c.zeroVariance && r.Advantage != 0 {
 				t.Errorf("%s: advantage %v in a group without variance", c.name, r.Advantage)
 			}
-		}
-	}
-}
-
-func TestAdmissionIsBoundedByStaleness(t *testing.T) {
-	for _, c := range []struct {
-		onStale    OnStale
-		staleness  int64
-		ahead      int
-		admitted   int
-		first, len int // groups before step 0, of a run so many steps long
-	}{
-		{DropStale, 4, 0, 5, 8, 100}, // depth 4 is less
-		{DropStale, 4, 1, 4, 8, 100},
-		{WaitStale, 1, 0, 2, 4, 100},
-		{DropStale, 0, 0, 1, 2, 100}, // on-policy: one batch,
-		{DropStale, 0, 1, 0, 2, 100}, // and none while it is trained on
-		{DropStale, 0, 2, 0, 2, 100},
-		{KeepStale, 0, 1, MaxDepth, 8, 100},
-		{KeepStale, 0, 0, MaxDepth, 6, 3},
-	} {
-		b := BufferSpec{Depth: 4, GroupsPerStep: 2, MaxStaleness: c.staleness, OnStale: c.onStale}
-		if got := b.AdmittedSteps(c.ahead); got != c.admitted {
-			t.Errorf("%s, max staleness %d, %d steps ahead: %d steps' worth admitted, want %d", c.onStale, c.staleness,
-				c.ahead, got, c.admitted)
-		}
-		if got := b.First(c.len); got != c.first {
-			t.Errorf("%s, max staleness %d: %d groups before step 0, want %d", c.onStale, c.staleness, got, c.first)
 		}
 	}
 }

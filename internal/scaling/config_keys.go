@@ -3,7 +3,7 @@ package scaling
 import (
 	"time"
 
-	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/kit/settings"
 )
 
 // Keys is a row for every setting of a Config, for the configuration's section `scaling` and for changes while the

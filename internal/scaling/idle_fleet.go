@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/units"
 )
 
 // idle decides while no run is active; false: one is. Engines are kept for a cold start, within which it is as cheap to

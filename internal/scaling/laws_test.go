@@ -147,7 +147,7 @@ func (l *laws) changed(d Decision, s *Sample) {
 			together += r.work() / pace
 		}
 	}
-	if together > float64(s.Engines.Serving)*(1+worthwhile) {
+	if together > float64(s.Engines.Ready)*(1+worthwhile) {
 		return
 	}
 	t.Fatalf("%s, and no run is capacity-bound: %+v", d.Reason, s.Runs)
@@ -188,9 +188,9 @@ func drawRuns(r *rand.Rand) []Run {
 
 func drawSample(r *rand.Rand, at time.Time, runs []Run, wanted int) Sample {
 	s := Sample{At: at, Sec: 1 + 60*r.Float64(), Outstanding: r.IntN(200), SlotShare: min(1, 1.5*r.Float64()),
-		Engines: Engines{Serving: wanted}, ColdStartSec: float64(r.IntN(300)), Adapters: r.IntN(3), LoadSec: r.Float64()}
+		Engines: Engines{Ready: wanted}, ColdStartSec: float64(r.IntN(300)), Adapters: r.IntN(3), LoadSec: r.Float64()}
 	if r.IntN(3) == 0 {
-		s.Engines = Engines{Starting: r.IntN(4), Serving: r.IntN(10), Draining: r.IntN(3)}
+		s.Engines = Engines{Starting: r.IntN(4), Ready: r.IntN(10), Draining: r.IntN(3)}
 	}
 	if r.IntN(10) == 0 {
 		s.Price = 3 * r.Float64()

@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/settings"
+	"github.com/millrace/millrace/internal/kit/settings"
 )
 
 // Overrides are the settings that an operator has set while the service ran, by path, as JSON has them. They hold
@@ -30,57 +29,32 @@ func (c SettingsChange) Empty() bool { return len(c.Set) == 0 && !c.Reset }
 
 // MarshalJSON writes a merge patch.
 func (c SettingsChange) MarshalJSON() ([]byte, error) {
-	patch := map[string]any{}
+	patch := settings.Patch{}
+	maps.Copy(patch, c.Set)
 	if c.Reset {
 		patch["reset"] = true
-	}
-	for path, value := range c.Set {
-		section, name, below := strings.Cut(path, ".")
-		if !below {
-			patch[path] = value
-			continue
-		}
-		inner, ok := patch[section].(map[string]any)
-		if !ok {
-			inner = map[string]any{}
-			patch[section] = inner
-		}
-		inner[name] = value
 	}
 	return json.Marshal(patch)
 }
 
 // UnmarshalJSON reads a merge patch. What no key means is kept, for Override to name it.
 func (c *SettingsChange) UnmarshalJSON(text []byte) error {
-	tree, err := settings.ReadJSON(text)
+	patch, err := Keys.ReadPatch(&Config{}, text)
 	if err != nil {
 		return err
 	}
-	patch, ok := tree.(map[string]any)
-	if !ok {
-		return &settings.Fault{Text: `want a JSON object such as {"min":2,"max":8}`}
-	}
 	*c = SettingsChange{Set: Overrides{}}
 	if reset, given := patch["reset"]; given {
+		var ok bool
 		if c.Reset, ok = reset.(bool); !ok {
 			return &settings.Fault{Path: "reset", Text: "want true or false"}
 		}
 		delete(patch, "reset")
 	}
-	c.flatten("", patch)
-	return nil
-}
-
-func (c *SettingsChange) flatten(above string, patch map[string]any) {
-	for name, value := range patch {
-		path := settings.Join(above, name)
-		inner, isObject := value.(map[string]any)
-		if isObject && isSection(path) {
-			c.flatten(path, inner)
-			continue
-		}
+	for path, value := range patch {
 		c.set(path, value)
 	}
+	return nil
 }
 
 // set puts a value into a change; a section without one is given back key by key.
@@ -96,10 +70,7 @@ func (c *SettingsChange) set(path string, value any) {
 	}
 }
 
-func isSection(path string) bool {
-	key, known := Keys.Key(path)
-	return known && key.Of(&Config{}).Kind() == reflect.Struct
-}
+func isSection(path string) bool { return Keys.IsSection(&Config{}, path) }
 
 // Faults are the keys that a change names and that there are not, also those that it gives back: no configuration
 // would miss them. Values are judged where they come into force (Overrides.Check).
@@ -107,48 +78,24 @@ func (c SettingsChange) Faults() settings.Faults {
 	var faults settings.Faults
 	for _, path := range slices.Sorted(maps.Keys(c.Set)) {
 		if _, known := Keys.Key(path); !known {
-			faults.Add(path, "%s", unknown(path))
+			faults.Add(path, "%s", Keys.UnknownPath(path))
 		}
 	}
 	return faults
 }
 
-func unknown(path string) string {
-	dot := strings.LastIndex(path, ".")
-	return Keys.Unknown(path[:max(0, dot)], path[dot+1:])
-}
-
 // ParseSettings reads assignments such as min=2 and queue.target_inputs=8; KEY= gives a key back to the configuration.
 func ParseSettings(assignments []string) (SettingsChange, error) {
+	given := settings.Patch{}
+	faults := given.Assign(assignments, "min=2")
 	c := SettingsChange{Set: Overrides{}}
-	var faults settings.Faults
-	for _, assignment := range assignments {
-		path, text, ok := strings.Cut(assignment, "=")
-		_, again := c.Set[path]
-		switch {
-		case !ok || path == "":
-			faults.Add("", "%q: want KEY=VALUE, such as min=2", assignment)
-		case again:
-			faults.Add(path, "given twice; keep one")
-		case text == "":
-			c.set(path, nil)
-		default:
-			c.Set[path] = word(text)
+	for path, value := range given {
+		if value == "" {
+			value = nil
 		}
+		c.set(path, value)
 	}
 	return c, append(faults, c.Faults()...).Err()
-}
-
-// word is what stands behind a key on a command line, as JSON has it.
-func word(text string) any {
-	if json.Valid([]byte(text)) {
-		if tree, err := settings.ReadJSON([]byte(text)); err == nil {
-			if number, ok := tree.(json.Number); ok {
-				return number
-			}
-		}
-	}
-	return text
 }
 
 // OverridesIn is the overrides of some settings, by path, that a configuration has in it. What cannot be read is left
@@ -160,13 +107,7 @@ func OverridesIn(c Config, names []string) Overrides {
 		if !known {
 			continue
 		}
-		text, err := json.Marshal(key.Of(&c).Interface())
-		if err != nil {
-			continue
-		}
-		if o[name], err = settings.ReadJSON(text); err != nil {
-			delete(o, name)
-		}
+		o[name] = settings.Plain(key.Of(&c).Interface())
 	}
 	return o
 }
@@ -216,18 +157,15 @@ func (o Overrides) Check(configured Config) error {
 }
 
 func (o Overrides) into(c Config) (Config, settings.Faults) {
-	var faults settings.Faults
-	for _, path := range slices.Sorted(maps.Keys(o)) {
-		key, known := Keys.Key(path)
-		switch {
-		case !known:
-			faults.Add(path, "%s", unknown(path))
-		case key.Of(&c).Kind() == reflect.Struct:
-			faults.Add(path, "is a section: set its keys, such as %s", firstBelow(path))
-		default:
-			faults = append(faults, Keys.Set(&c, path, plain(o[path]))...)
+	faults := Keys.Into(&c, settings.Patch(o), func(path string) string {
+		if _, known := Keys.Key(path); !known {
+			return Keys.UnknownPath(path)
 		}
-	}
+		if isSection(path) {
+			return "is a section: set its keys, such as " + firstBelow(path)
+		}
+		return ""
+	})
 	return c, faults
 }
 
@@ -238,19 +176,6 @@ func firstBelow(section string) string {
 		}
 	}
 	return section
-}
-
-// plain is a value as JSON has it: what went through a workflow holds Go's types.
-func plain(value any) any {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return value
-	}
-	tree, err := settings.ReadJSON(text)
-	if err != nil {
-		return value
-	}
-	return tree
 }
 
 // Faults are the rules of Validate that a Config breaks, by the paths of Keys.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/kit/units"
 )
 
 const (
@@ -77,7 +77,7 @@ func (m *Machine) judge(s *Sample) []Command {
 		m.Trial = nil
 		return nil
 	}
-	if s.Engines.Serving < t.To || t.To < t.From && s.Engines.Draining > 0 {
+	if s.Engines.Ready < t.To || t.To < t.From && s.Engines.Draining > 0 {
 		t.Since = time.Time{} // an engine is missing, or one too many still works
 		return nil
 	}

@@ -86,7 +86,7 @@ func (m *Machine) share(s *Sample, needs []need) {
 			together, runs = together+n.engines, runs+1
 		}
 	}
-	if runs < 2 || together <= float64(max(1, s.Engines.Serving))*(1+worthwhile) {
+	if runs < 2 || together <= float64(max(1, s.Engines.Ready))*(1+worthwhile) {
 		return
 	}
 	for i := range needs {

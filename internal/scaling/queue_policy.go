@@ -3,7 +3,7 @@ package scaling
 import (
 	"fmt"
 
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/kit/units"
 )
 
 // queue decides as Modal's autoscaler does. It wants one engine for every TargetInputs requests that wait or run, and

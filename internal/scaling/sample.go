@@ -37,14 +37,14 @@ type Sample struct {
 // Engines counts the fleet by state. What is lost is not counted: the driver replaces it.
 type Engines struct {
 	Starting int `json:"starting,omitempty"` // asked for, and not serving yet
-	Serving  int `json:"serving"`
+	Ready    int `json:"ready"`
 	Draining int `json:"draining,omitempty"` // finish what they have, and are paid for until then
 	// Unpaid is how many of all these never ran: refused, or waiting for a machine.
 	Unpaid int `json:"unpaid,omitempty"`
 }
 
 // Alive is the engines that are there to stay.
-func (e Engines) Alive() int { return e.Starting + e.Serving }
+func (e Engines) Alive() int { return e.Starting + e.Ready }
 
 // Paid is the engines that cost something.
 func (e Engines) Paid() int { return max(0, e.Alive()+e.Draining-e.Unpaid) }
@@ -100,7 +100,7 @@ func (s *Sample) valid() bool {
 			return false
 		}
 	}
-	return !s.At.IsZero() && min(s.Engines.Starting, s.Engines.Serving, s.Engines.Draining, s.Outstanding) >= 0
+	return !s.At.IsZero() && min(s.Engines.Starting, s.Engines.Ready, s.Engines.Draining, s.Outstanding) >= 0
 }
 
 // work is the run's work per step, in seconds of one engine with full slots.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/eventscript"
+	"github.com/millrace/millrace/internal/kit/eventscript"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -151,7 +151,7 @@ func (w *world) tick(d time.Duration) {
 		return ready
 	})
 	s := Sample{At: w.now, Sec: d.Seconds(), ColdStartSec: w.seen,
-		Engines: Engines{Starting: len(w.starts), Serving: w.serving}}
+		Engines: Engines{Starting: len(w.starts), Ready: w.serving}}
 	needed := 0.0
 	for i := range w.runs {
 		if r := &w.runs[i]; !r.Paused {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/kit/units"
 )
 
 // spare is what the remaining engines must be able to do beyond what is needed, before others are given back.
@@ -92,7 +92,7 @@ func (m *Machine) buy(s *Sample, needs []need, t sums, to int) Command {
 		units.Seconds(n.run.P), m.paceText(n))
 	if n.shares {
 		reason = fmt.Sprintf("%s is capacity-bound: the runs need %s together, and %s", n.run.Name,
-			engineCount(t.engines), serve(s.Engines.Serving))
+			engineCount(t.engines), serve(s.Engines.Ready))
 	}
 	what := "they are"
 	if n.shares {

@@ -1,12 +1,11 @@
 // Package aplquery writes the queries that show in Axiom what a diagnosis says: for each cause the rows that speak for
-// it, and for a run its steps, its throughput, its starvation and how much of its time the trainer computed. A
-// diagnosis itself reads Millrace's own store and never Axiom; the queries are for those who want to see the evidence
-// with other eyes, beside other data.
+// it, and for a run its steps, its tokens per second and what the trainer waited. A diagnosis itself reads Millrace's
+// own store and never Axiom; the queries are for those who want to see the evidence with other eyes, beside other data.
 //
 // Events may be delivered twice, so each query takes an event once, by its event_id. It names its time itself: pasted
 // into Axiom it shows the same, whatever the page's own range is.
 //
-// Start reading at Queries, then cause_queries.go.
+// Start reading at WithQueries, then queries.go.
 package aplquery
 
 import (
@@ -28,67 +27,51 @@ type Scope struct {
 	From, To time.Time // both in it; zero: from the first event, up to now
 }
 
-// Query is one question to Axiom.
-type Query struct {
-	Title string `json:"title"` // what the answer shows
-	APL   string `json:"apl"`
-}
+// queriesOfReport bounds the queries of a report: those of its first causes.
+const queriesOfReport = 6
 
-// Queries are those that show whether a cause is the cause, the most telling first. A cause that this version does not
-// know has the run's steps.
-func Queries(cause diagnosis.CauseName, s Scope) []Query {
-	if of, known := byCause[cause]; known {
-		return of(s)
+// WithQueries is a report with the queries that show its evidence in Axiom, over the time of its steps: of the first
+// finding, then of the other causes, or of a healthy run its steps.
+func WithQueries(r diagnosis.Report, dataset string, span [2]time.Time) diagnosis.Report {
+	s := Scope{Dataset: dataset, Run: r.Run, From: span[0], To: span[1]}
+	if s.To.Before(s.From) { // the last step is not completed
+		s.To = time.Time{}
 	}
-	return []Query{Steps(s)}
+	var causes []diagnosis.CauseName
+	for _, f := range r.Findings {
+		causes = append(causes, f.Cause)
+	}
+	for _, c := range r.Causes {
+		if c.Decision == diagnosis.IsCause {
+			causes = append(causes, c.Name)
+		}
+	}
+	if len(causes) == 0 {
+		causes = append(causes, diagnosis.CauseStarvation, diagnosis.CauseThroughput)
+	}
+	r.APL = []diagnosis.Query{}
+	seen := map[string]bool{}
+	for _, cause := range causes {
+		q := Query(cause, s)
+		if !seen[q.Shows] && len(r.APL) < queriesOfReport {
+			seen[q.Shows] = true
+			r.APL = append(r.APL, q)
+		}
+	}
+	return r
 }
 
-// Overview is a run at a glance: steps, starvation, throughput, computing.
-func Overview(s Scope) []Query {
-	return []Query{Steps(s), Starvation(s), Throughput(s), Computing(s)}
-}
-
-// Steps has each step with its phases.
-func Steps(s Scope) Query {
-	return Query{"Steps and their phases", s.once("training_step", stepFields...) + `
-| project step, wall_s, starved_s, phase_wait_s, phase_load_s, phase_ref_logprobs_s, phase_train_s, phase_publish_s,
-    phase_checkpoint_s, phase_other_s
-| order by step asc`}
-}
-
-var stepFields = []string{"step", "wall_s", "starved_s", "phase_wait_s", "phase_load_s", "phase_ref_logprobs_s",
-	"phase_train_s", "phase_publish_s", "phase_checkpoint_s", "phase_other_s"}
-
-// Starvation has the seconds that the trainer waited, without the wait before the first step, and their share of all.
-func Starvation(s Scope) Query {
-	return Query{"Seconds the trainer waited for its batch, and their share of the time of the steps",
-		s.once("training_step", "step", "wall_s", "phase_wait_s") + `
-| where step > 0
-| summarize waited_s = sum(phase_wait_s), all_s = sum(wall_s), steps = count()
-| extend share = iff(all_s > 0, 1.0 * waited_s / all_s, 0.0)`}
-}
-
-// Throughput has the engines' tokens per second, from their own counters: rates add up across engines.
-func Throughput(s Scope) Query {
-	return Query{"Input and output tokens per second of all engines", s.once("engine_sample", "engine_id", "window_s",
-		"input_tokens_per_s", "output_tokens_per_s", "running_requests", "waiting_requests") + `
-| extend input_tokens = input_tokens_per_s * window_s, output_tokens = output_tokens_per_s * window_s
-| summarize input_tokens = sum(input_tokens), output_tokens = sum(output_tokens), window_s = sum(window_s),
-    samples = count(), engines = dcount(engine_id)
-| extend input_tokens_per_s = iff(window_s > 0, 1.0 * engines * input_tokens / window_s, 0.0),
-    output_tokens_per_s = iff(window_s > 0, 1.0 * engines * output_tokens / window_s, 0.0)`}
-}
-
-// Computing has the share of the time in which the trainer computed, without the wait before the first step. It is not
-// the goodput of a diagnosis, whose ledger takes off what was slow within the computing, such as single steps, and adds
-// what publishing takes at least.
-func Computing(s Scope) Query {
-	return Query{"Share of the time in which the trainer computed",
-		s.once("training_step", stepFields...) + `
-| extend all_s = iff(step > 0, wall_s, wall_s - phase_wait_s),
-    useful_s = phase_load_s + phase_ref_logprobs_s + phase_train_s
-| summarize useful_s = sum(useful_s), all_s = sum(all_s), steps = count()
-| extend computing_share = iff(all_s > 0, 1.0 * useful_s / all_s, 0.0)`}
+// Query shows whether a cause is the cause. One that this version does not know has the run's steps.
+func Query(cause diagnosis.CauseName, s Scope) diagnosis.Query {
+	of := &queries[0]
+	for i := range queries {
+		for _, one := range queries[i].causes {
+			if one == cause {
+				of = &queries[i]
+			}
+		}
+	}
+	return diagnosis.Query{Shows: of.shows, APL: s.once(of.kind, of.fields...) + "\n" + of.rest}
 }
 
 // once begins a query of a kind of events: each event once, with the fields that are named. Events of engines belong
@@ -140,6 +123,3 @@ func datetime(at time.Time) string {
 func quoted(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }
-
-// Known reports whether a cause has queries of its own.
-func Known(cause diagnosis.CauseName) bool { return byCause[cause] != nil }

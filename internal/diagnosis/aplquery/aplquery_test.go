@@ -1,77 +1,21 @@
-package aplquery_test
+package aplquery
 
 import (
-	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"math"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/diagnosis/aplquery"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runrecord"
-	"github.com/millrace/millrace/internal/telemetry"
-	"github.com/millrace/millrace/internal/telemetry/axiom/apl"
-	"github.com/millrace/millrace/internal/telemetry/axiom/axiomtest"
+	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
-
-// recorded is a run on one saturated engine, and a fake Axiom that was given its rows, each step's twice: delivery is
-// at least once.
-func recorded(t *testing.T) (*runrecord.Record, *axiomtest.Server, aplquery.Scope) {
-	t.Helper()
-	f, err := os.Open("testdata/saturated.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	record, err := runrecord.Read("saturated", f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, last := record.Events[0].At, record.RecordedAt
-	rows := []telemetry.Row{telemetry.FullRow(first.Add(-time.Hour))}
-	for _, s := range record.Steps {
-		e := telemetry.Event{At: s.Service.CompletedAt, Run: record.Run.ID, Key: fmt.Sprint(s.Step),
-			Body: telemetry.StepCompleted{Record: s}}
-		rows = append(rows, telemetry.Flat(e), telemetry.Flat(e))
-	}
-	for _, e := range record.Events {
-		rows = append(rows, telemetry.Flat(e))
-	}
-	fake := &axiomtest.Server{}
-	body, err := json.Marshal(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := httptest.NewRequest("POST", "/v1/datasets/rl/ingest", strings.NewReader(string(body)))
-	r.Header.Set("Authorization", "Bearer xaat-test")
-	r.Header.Set("Content-Type", "application/json")
-	w := httptest.NewRecorder()
-	fake.ServeHTTP(w, r)
-	if w.Code != 200 || !strings.Contains(w.Body.String(), `"failed":0`) {
-		t.Fatal(w.Code, w.Body.String())
-	}
-	return record, fake, aplquery.Scope{Dataset: "rl", Run: record.Run.ID, From: first.Add(-time.Minute), To: last}
-}
-
-// ask answers a query from the rows.
-func ask(t *testing.T, fake *axiomtest.Server, q aplquery.Query) *apl.Table {
-	t.Helper()
-	table, err := fake.Query(q.APL, time.Time{}, time.Time{})
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", q.Title, err, q.APL)
-	}
-	return table
-}
 
 // causes are all that diagnosis has a constant for.
 func causes(t *testing.T) []diagnosis.CauseName {
@@ -111,96 +55,67 @@ func causes(t *testing.T) []diagnosis.CauseName {
 	return append(all, diagnosis.CauseNoWorker, diagnosis.CauseNoEngine, diagnosis.CauseModel, diagnosis.CauseGamesFail)
 }
 
-// TestEveryCauseHasQueriesThatAreAnswered, from the rows of a recorded run, each time asked for.
-func TestEveryCauseHasQueriesThatAreAnswered(t *testing.T) {
+// TestEveryCauseHasAQuery, each one query, of fields that rows have.
+func TestEveryCauseHasAQuery(t *testing.T) {
 	t.Parallel()
-	_, fake, scope := recorded(t)
+	row := telemetry.FullRow(time.Unix(0, 0))
+	has := map[diagnosis.CauseName]int{}
+	for _, q := range queries {
+		for _, cause := range q.causes {
+			has[cause]++
+		}
+		for _, field := range q.fields {
+			if _, known := row[field]; !known {
+				t.Errorf("%s: rows have no %s", q.shows, field)
+			}
+		}
+	}
 	known := causes(t)
 	if len(known) < 22 {
 		t.Fatalf("%d causes: %v", len(known), known)
 	}
 	for _, cause := range known {
-		queries := aplquery.Queries(cause, scope)
-		if len(queries) == 0 || !aplquery.Known(cause) {
-			t.Errorf("%s has no query of its own", cause)
+		if has[cause] != 1 {
+			t.Errorf("%s has %d queries", cause, has[cause])
 		}
-		for _, q := range queries {
-			if q.Title == "" {
-				t.Errorf("%s: a query without a title", cause)
-			}
-			ask(t, fake, q)
-		}
-	}
-	if unknown := aplquery.Queries("not_yet", scope); len(unknown) != 1 || unknown[0] != aplquery.Steps(scope) {
-		t.Errorf("%v", unknown)
 	}
 }
 
-// TestAnswersAreDiagnosisOwn: what Axiom answers is what diagnosis says of the same run.
-func TestAnswersAreDiagnosisOwn(t *testing.T) {
+// TestQueriesAreAsCommitted: whoever changes one tries it in Axiom; -update writes the file.
+func TestQueriesAreAsCommitted(t *testing.T) {
 	t.Parallel()
-	record, fake, scope := recorded(t)
-	report := diagnosis.Diagnose(diagnosis.Input{Spec: record.Run.Spec, Records: record.Steps})
-	near := func(what string, got any, want, within float64) {
-		t.Helper()
-		v, ok := got.(float64)
-		if !ok || math.Abs(v-want) > within*math.Abs(want)+1e-9 {
-			t.Errorf("%s: Axiom answers %v, diagnosis says %g", what, got, want)
-		}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var text strings.Builder
+	for _, q := range queries {
+		one := Query(q.causes[0], Scope{Dataset: "rl", Run: "demo", From: at, To: at.Add(time.Hour)})
+		fmt.Fprintf(&text, "--- %s\n%s\n", one.Shows, one.APL)
 	}
-	steps := ask(t, fake, aplquery.Steps(scope))
-	if len(steps.Rows) != len(record.Done()) {
-		t.Errorf("%d steps of %d", len(steps.Rows), len(record.Done()))
-	}
-	for i, s := range record.Done() {
-		near(fmt.Sprintf("wait of step %d", s.Step), steps.Rows[i]["phase_wait_s"], s.Trainer.Phases[rollout.PhaseWait], 1e-9)
-	}
-	var waited, lost float64
-	for _, s := range record.Done() {
-		if s.Step > 0 {
-			waited += s.Trainer.Phases[rollout.PhaseWait]
-		}
-	}
-	for _, l := range report.Ledger.Losses {
-		if l.Phase == rollout.PhaseWait {
-			lost += l.Sec
-		}
-	}
-	starved := ask(t, fake, aplquery.Starvation(scope)).Rows[0]
-	near("seconds waited", starved["waited_s"], waited, 1e-9)
-	near("seconds lost to waiting", starved["waited_s"], lost, 0.01)
-	computing := ask(t, fake, aplquery.Computing(scope)).Rows[0]
-	near("computing", computing["computing_share"], report.Goodput, 0.03)
-
-	// Tokens per second: the engines' counters, as the step records have them for their own windows.
-	var in, out, window float64
-	for _, s := range record.Done() {
-		f := s.Service.Fleet
-		in, out, window = in+f.InputTPS*f.WindowSec, out+f.OutputTPS*f.WindowSec, window+f.WindowSec
-	}
-	tokens := ask(t, fake, aplquery.Throughput(scope)).Rows[0]
-	near("input tokens per second", tokens["input_tokens_per_s"], in/window, 0.1)
-	near("output tokens per second", tokens["output_tokens_per_s"], out/window, 0.1)
+	pagetable.File(t, "testdata/queries.txt", text.String())
 }
 
-// TestNamesAreQuoted: a run's name comes from people.
-func TestNamesAreQuoted(t *testing.T) {
+// TestQueryOfAReport is whole: what is pasted takes each event once, of the run and its time, whatever the run's name.
+func TestQueryOfAReport(t *testing.T) {
 	t.Parallel()
-	_, fake, scope := recorded(t)
-	scope.Run = `it's \ "x" | take 1`
-	for _, q := range aplquery.Overview(scope) {
-		ask(t, fake, q)
+	r := diagnosis.Report{Run: "it's", Findings: []diagnosis.Finding{{Cause: diagnosis.CauseDrops}},
+		Causes: []diagnosis.Cause{
+			{Name: diagnosis.CauseStaleDrops, Decision: diagnosis.IsCause}, // the same query
+			{Name: diagnosis.CauseEngineLost, Decision: diagnosis.IsCause},
+			{Name: diagnosis.CauseLatency, Decision: diagnosis.Possible},
+		}}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	got := WithQueries(r, "", [2]time.Time{at, at.Add(time.Minute)}).APL
+	const first = `['millrace']
+| where kind == 'group_dropped'
+    and run_id == 'it\'s'
+    and _time >= datetime(2026-01-02T03:04:05Z)
+    and _time <= datetime(2026-01-02T03:05:06Z)
+| summarize arg_max(_time, group_id, code) by event_id
+| summarize groups = count() by code
+| order by groups desc`
+	if len(got) != 2 || got[0].APL != first {
+		t.Errorf("%d queries, the first\n%s", len(got), got[0].APL)
 	}
-	if got := ask(t, fake, aplquery.Steps(scope)); len(got.Rows) != 0 {
-		t.Errorf("%v", got.Rows)
-	}
-}
-
-// TestRecordIsSmall keeps what a clone fetches small.
-func TestRecordIsSmall(t *testing.T) {
-	t.Parallel()
-	info, err := os.Stat(filepath.Join("testdata", "saturated.json.gz"))
-	if err != nil || info.Size() > 100<<10 {
-		t.Error(info, err)
+	if strings.Contains(got[1].APL, "run_id") || !slices.Contains(strings.Fields(got[1].APL), "'engine_changed'") {
+		t.Error("engines belong to no run:\n" + got[1].APL)
 	}
 }

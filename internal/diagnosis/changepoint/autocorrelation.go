@@ -3,6 +3,8 @@ package changepoint
 import (
 	"math"
 	"slices"
+
+	"github.com/millrace/millrace/internal/kit/stat"
 )
 
 // Noise of which each value resembles the one before wanders: for a while it lies above its mean and for a while
@@ -76,7 +78,7 @@ func (s series) tamed(cuts []int) series {
 	usual := make([]float64, len(s.y))
 	bounds := withEnds(cuts, len(s.y))
 	for k := 1; k < len(bounds); k++ {
-		m := median(s.y[bounds[k-1]:bounds[k]])
+		m := stat.Median(s.y[bounds[k-1]:bounds[k]])
 		for i := bounds[k-1]; i < bounds[k]; i++ {
 			usual[i] = m
 		}

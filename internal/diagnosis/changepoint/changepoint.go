@@ -22,6 +22,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/millrace/millrace/internal/kit/stat"
 )
 
 // MinLength is the shortest series that can be answered for.
@@ -31,12 +33,10 @@ const MinLength = 4
 const DefaultMinEffect = 0.10
 
 const (
-	minSegment = 2   // values on each side of a change
-	clip       = 3.0 // K: residuals beyond so many sigmas are outliers, and cost no more than that
-	sigmaFloor = 0.02
-	// locationTolerance is how much worse another place of a change may fit and still be possible.
-	locationTolerance = 4.0
-	confirmedAfter    = 3 // values of the new level
+	minSegment     = 2   // values on each side of a change
+	clip           = 3.0 // K: residuals beyond so many sigmas are outliers, and cost no more than that
+	sigmaFloor     = 0.02
+	confirmedAfter = 3 // values of the new level
 )
 
 // ErrTooShort is returned for a series of fewer than MinLength values.
@@ -59,19 +59,10 @@ type Options struct {
 // Result is what Detect found. Indices are 0-based; a change lies at the first value of its new level.
 type Result struct {
 	Changes  []Change
-	Weak     []int     // changes that the effect gate dropped, in order
 	Segments []Segment // one more than Changes
 	Outliers []int     // values far from their level
-	Sigma    float64   // noise of one value, in natural-log units
-	// Correlation is how much of a value's deviation the next one has too; 0 for independent noise.
-	Correlation float64
-	// Doubted are changes that noise of this correlation makes by itself, in order.
-	Doubted []int
 	// Drifts are stretches that grow or shrink steadily, in order. Inside of them there are no changes.
 	Drifts []Drift
-	// Tail is 1 when the last value alone is high, -1 when it is low, and 0 otherwise: one more value
-	// like it makes a level.
-	Tail int
 }
 
 // Segment is a level: the values in [From, To).
@@ -84,8 +75,6 @@ type Segment struct {
 type Change struct {
 	At        int
 	Ratio     float64 // new level / old level, of medians
-	Shift     Shift   // new minus old, in the values' unit
-	Where     []int   // places at which the change may as well be, in order, At among them
 	Confirmed bool    // three values of the new level are seen; before that it is provisional
 }
 
@@ -107,21 +96,13 @@ func Detect(x []float64, o Options) (Result, error) {
 	stretches := s.drifts(believed)
 	if slices.ContainsFunc(stretches, func(p stretch) bool { return p.line != nil }) {
 		s.stretches = stretches
-		return s.describe(x, s.changesBetween(stretches), nil, nil), nil
+		return s.describe(x, s.changesBetween(stretches)), nil
 	}
-	strong, weak := s.gate(cuts, s.minEffect)
-	var kept, doubted []int
-	for _, at := range strong {
-		if slices.Contains(believed, at) {
-			kept = append(kept, at)
-		} else {
-			doubted = append(doubted, at)
-		}
-	}
+	kept := slices.DeleteFunc(s.gate(cuts), func(at int) bool { return !slices.Contains(believed, at) })
 	if o.Refine {
 		s.refine(kept)
 	}
-	return s.describe(x, kept, weak, doubted), nil
+	return s.describe(x, kept), nil
 }
 
 func minEffect(o Options) float64 {
@@ -165,11 +146,11 @@ func lagNoise(y []float64, lag int) float64 {
 	for i := lag; i < len(y); i++ {
 		d = append(d, math.Abs(y[i]-y[i-lag]))
 	}
-	return madToSigma * median(d) / math.Sqrt2
+	return madToSigma * stat.Median(d) / math.Sqrt2
 }
 
-func (s series) describe(x []float64, cuts, weak, doubted []int) Result {
-	r := Result{Weak: weak, Sigma: s.sigma, Doubted: doubted}
+func (s series) describe(x []float64, cuts []int) Result {
+	r := Result{}
 	for _, p := range s.stretches {
 		if p.line != nil {
 			r.Drifts = append(r.Drifts, s.describeDrift(*p.line))
@@ -178,37 +159,18 @@ func (s series) describe(x []float64, cuts, weak, doubted []int) Result {
 	bounds := withEnds(cuts, len(s.y))
 	for i := 1; i < len(bounds); i++ {
 		from, to := bounds[i-1], bounds[i]
-		r.Segments = append(r.Segments, Segment{From: from, To: to, Median: median(x[from:to])})
+		r.Segments = append(r.Segments, Segment{From: from, To: to, Median: stat.Median(x[from:to])})
 		r.Outliers = append(r.Outliers, s.outliers(from, to)...)
 	}
 	for i := 1; i < len(bounds)-1; i++ {
 		from, at, to := bounds[i-1], bounds[i], bounds[i+1]
 		r.Changes = append(r.Changes, Change{
 			At:        at,
-			Ratio:     math.Exp(median(s.y[at:to]) - median(s.y[from:at])),
-			Shift:     shiftBetween(without(x, from, at, r.Outliers), without(x, at, to, r.Outliers)),
-			Where:     s.locations(from, at, to),
+			Ratio:     math.Exp(stat.Median(s.y[at:to]) - stat.Median(s.y[from:at])),
 			Confirmed: to-at >= confirmedAfter,
 		})
 	}
-	r.Tail = s.tail(r)
-	r.Correlation = s.correlation(bounds)
 	return r
-}
-
-// correlation is that of the noise around the levels and drifts that were found.
-func (s series) correlation(bounds []int) float64 {
-	if len(s.y) < leastForCorrelation {
-		return 0
-	}
-	usual := make([]float64, len(s.y))
-	for k := 1; k < len(bounds); k++ {
-		of := s.usual(bounds[k-1], bounds[k])
-		for i := bounds[k-1]; i < bounds[k]; i++ {
-			usual[i] = of(i)
-		}
-	}
-	return s.tamedTo(usual).fitNoise(func(i int) float64 { return usual[i] }).phi
 }
 
 func (s series) outliers(from, to int) []int {
@@ -225,7 +187,7 @@ func (s series) outliers(from, to int) []int {
 // usual is what the values in [from, to) are without their noise: their median, or their drift.
 func (s series) usual(from, to int) func(i int) float64 {
 	if s.stretches == nil {
-		m := median(s.y[from:to])
+		m := stat.Median(s.y[from:to])
 		return func(int) float64 { return m }
 	}
 	return func(i int) float64 {
@@ -233,37 +195,6 @@ func (s series) usual(from, to int) func(i int) float64 {
 		if p.line != nil {
 			return p.line.at(i)
 		}
-		return median(s.y[p.from:p.to])
+		return stat.Median(s.y[p.from:p.to])
 	}
-}
-
-func (s series) tail(r Result) int {
-	last := len(s.y) - 1
-	n := len(r.Outliers)
-	if n == 0 || r.Outliers[n-1] != last || (n > 1 && r.Outliers[n-2] == last-1) {
-		return 0
-	}
-	if s.y[last] > s.usual(r.Segments[len(r.Segments)-1].From, len(s.y))(last) {
-		return 1
-	}
-	return -1
-}
-
-// without is the values of x in [from, to) that are not outliers; all of them when nothing else is left.
-func without(x []float64, from, to int, outliers []int) []float64 {
-	out := make([]float64, 0, to-from)
-	next := 0
-	for i := from; i < to; i++ {
-		for next < len(outliers) && outliers[next] < i {
-			next++
-		}
-		if next < len(outliers) && outliers[next] == i {
-			continue
-		}
-		out = append(out, x[i])
-	}
-	if len(out) == 0 {
-		return x[from:to]
-	}
-	return out
 }

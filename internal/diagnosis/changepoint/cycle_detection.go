@@ -2,6 +2,8 @@ package changepoint
 
 import (
 	"math"
+
+	"github.com/millrace/millrace/internal/kit/stat"
 )
 
 // Cycle is a series that repeats itself, such as 150 450 150 450: it has no level to shift.
@@ -82,7 +84,7 @@ func cycleCost(y []float64, p int, sigma float64) float64 {
 func cycleOf(x []float64, p int) Cycle {
 	c := Cycle{Period: p, Low: math.Inf(1)}
 	for place := range p {
-		m := median(every(x, place, p))
+		m := stat.Median(every(x, place, p))
 		c.Low, c.High = min(c.Low, m), max(c.High, m)
 		c.Mean += m / float64(p)
 	}

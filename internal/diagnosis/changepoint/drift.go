@@ -3,6 +3,8 @@ package changepoint
 import (
 	"math"
 	"slices"
+
+	"github.com/millrace/millrace/internal/kit/stat"
 )
 
 // Drift is a stretch of the series that grows or shrinks by about the same ratio with every value.
@@ -99,12 +101,12 @@ func (s series) fit(from, to int) line {
 	for i := half; i < len(y); i++ {
 		slopes = append(slopes, (y[i]-y[i-half])/float64(half))
 	}
-	l := line{from: from, to: to, b: median(slopes)}
+	l := line{from: from, to: to, b: stat.Median(slopes)}
 	rest := make([]float64, len(y))
 	for i, v := range y {
 		rest[i] = v - l.b*float64(i)
 	}
-	l.a = median(rest)
+	l.a = stat.Median(rest)
 	for range 3 {
 		l = s.refit(l)
 	}
@@ -166,7 +168,7 @@ func (s series) changesBetween(stretches []stretch) []int {
 func (s series) edge(p stretch, last bool) float64 {
 	switch {
 	case p.line == nil:
-		return median(s.y[p.from:p.to])
+		return stat.Median(s.y[p.from:p.to])
 	case last:
 		return p.line.at(p.to - 1)
 	}

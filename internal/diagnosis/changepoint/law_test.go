@@ -44,7 +44,7 @@ func FuzzDetectLaws(f *testing.F) {
 			scaled[i] = x[i] * scale
 		}
 		s := detect(t, scaled, changepoint.Options{})
-		if !slices.Equal(at(s), at(r)) || !slices.Equal(s.Outliers, r.Outliers) || !slices.Equal(s.Weak, r.Weak) {
+		if !slices.Equal(at(s), at(r)) || !slices.Equal(s.Outliers, r.Outliers) {
 			t.Errorf("times %v: changes %v outliers %v, were %v %v", scale, at(s), s.Outliers, at(r), r.Outliers)
 		}
 
@@ -64,8 +64,8 @@ func checkMirror(t *testing.T, r, mirrored changepoint.Result, n int) {
 		t.Fatalf("backwards: changes at %v of %d, were %v", at(mirrored), n, at(r))
 	}
 	for i, c := range r.Changes {
-		if back := n - mirrored.Changes[len(r.Changes)-1-i].At; !slices.Contains(c.Where, back) {
-			t.Errorf("backwards: change at %d, was at %d or any of %v", back, c.At, c.Where)
+		if back := n - mirrored.Changes[len(r.Changes)-1-i].At; max(back-c.At, c.At-back) > 2 {
+			t.Errorf("backwards: change at %d, was at %d", back, c.At)
 		}
 	}
 }
@@ -82,14 +82,6 @@ func checkShape(t *testing.T, r changepoint.Result, n int) {
 	}
 	if next != n || len(r.Segments) != len(r.Changes)+1 {
 		t.Errorf("%d segments to %d for %d changes of %d values", len(r.Segments), next, len(r.Changes), n)
-	}
-	for _, c := range r.Changes {
-		if !slices.Contains(c.Where, c.At) {
-			t.Errorf("change at %d is not among its possible places %v", c.At, c.Where)
-		}
-		if !(c.Shift.Low <= c.Shift.Estimate && c.Shift.Estimate <= c.Shift.High) {
-			t.Errorf("shift %v outside its interval [%v, %v]", c.Shift.Estimate, c.Shift.Low, c.Shift.High)
-		}
 	}
 }
 

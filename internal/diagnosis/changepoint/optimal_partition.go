@@ -3,6 +3,8 @@ package changepoint
 import (
 	"math"
 	"slices"
+
+	"github.com/millrace/millrace/internal/kit/stat"
 )
 
 // tie is the difference of costs that rounding can make. Spikes beside a change fit both levels equally
@@ -54,7 +56,7 @@ func (s series) costs() [][]float64 {
 	return costs
 }
 
-func (s series) cost(from, to int) float64 { return s.costAround(median(s.y[from:to]), from, to) }
+func (s series) cost(from, to int) float64 { return s.costAround(stat.Median(s.y[from:to]), from, to) }
 
 func (s series) costAround(center float64, from, to int) float64 {
 	sum := 0.0
@@ -65,28 +67,26 @@ func (s series) costAround(center float64, from, to int) float64 {
 	return sum
 }
 
-// gate drops the smallest change for as long as it is below minEffect. Levels on both sides are
-// measured again after each drop, because they have become one.
-func (s series) gate(cuts []int, minEffect float64) (strong, weak []int) {
-	strong = slices.Clone(cuts)
+// gate drops the smallest change for as long as it is below the least effect. Levels on both sides are measured again
+// after each drop, because they have become one.
+func (s series) gate(cuts []int) []int {
+	strong := slices.Clone(cuts)
 	for len(strong) > 0 {
 		bounds := withEnds(strong, len(s.y))
 		smallest, at := math.Inf(1), 0
 		for i := range strong {
-			before := median(s.y[bounds[i]:bounds[i+1]])
-			after := median(s.y[bounds[i+1]:bounds[i+2]])
+			before := stat.Median(s.y[bounds[i]:bounds[i+1]])
+			after := stat.Median(s.y[bounds[i+1]:bounds[i+2]])
 			if d := math.Abs(after - before); d < smallest {
 				smallest, at = d, i
 			}
 		}
-		if math.Exp(smallest)-1 >= minEffect {
+		if math.Exp(smallest)-1 >= s.minEffect {
 			break
 		}
-		weak = append(weak, strong[at])
 		strong = slices.Delete(strong, at, at+1)
 	}
-	slices.Sort(weak)
-	return strong, weak
+	return strong
 }
 
 // refine moves each cut, in place, past outliers that are closer to the level on the cut's other side.
@@ -94,7 +94,7 @@ func (s series) refine(cuts []int) {
 	for k := range cuts {
 		bounds := withEnds(cuts, len(s.y))
 		from, at, to := bounds[k], bounds[k+1], bounds[k+2]
-		before, after := median(s.y[from:at]), median(s.y[at:to])
+		before, after := stat.Median(s.y[from:at]), stat.Median(s.y[at:to])
 		for at-1 >= from+minSegment && s.strays(at-1, before, after) {
 			at--
 		}
@@ -112,29 +112,11 @@ func (s series) strays(i int, own, other float64) bool {
 	return d > clip*s.sigma && math.Abs(s.y[i]-other) < d
 }
 
-// locations lists the places between from and to where the change at at would fit about as well.
-func (s series) locations(from, at, to int) []int {
-	limit := s.cost(from, at) + s.cost(at, to) + locationTolerance
-	var where []int
-	for t := from + minSegment; t <= to-minSegment; t++ {
-		if t == at || s.cost(from, t)+s.cost(t, to) <= limit {
-			where = append(where, t)
-		}
-	}
-	return where
-}
-
 func withEnds(cuts []int, n int) []int {
 	bounds := make([]int, 0, len(cuts)+2)
 	bounds = append(bounds, 0)
 	bounds = append(bounds, cuts...)
 	return append(bounds, n)
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	return middle(sorted)
 }
 
 // middle is the median of sorted values; NaN for none.

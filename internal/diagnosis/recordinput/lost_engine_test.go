@@ -5,8 +5,9 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/telemetry"
+
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
 // An engine that is bought and does not answer yet is lost to its keeper, and no engine less to the run.
@@ -14,22 +15,24 @@ func TestAnEngineThatNeverServedIsNotLost(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
-		states []rollout.EngineState // the last is lost
+		states []enginestate.EngineState // the last is lost
 		want   diagnosis.EventKind
 	}{
-		{"it served", []rollout.EngineState{rollout.EngineJoining, rollout.EngineReady, rollout.EngineLost},
+		{"it served", []enginestate.EngineState{enginestate.EngineStarting, enginestate.EngineReady, enginestate.EngineLost},
 			diagnosis.EventEngineLost},
-		{"it starts", []rollout.EngineState{rollout.EngineJoining, rollout.EngineLost}, diagnosis.EventOther},
-		{"it starts again", []rollout.EngineState{rollout.EngineReady, rollout.EngineLost, rollout.EngineJoining,
-			rollout.EngineLost}, diagnosis.EventOther},
-		{"what it was before is not known", []rollout.EngineState{rollout.EngineLost}, diagnosis.EventEngineLost},
+		{"it starts", []enginestate.EngineState{enginestate.EngineStarting, enginestate.EngineLost}, diagnosis.EventOther},
+		{"it starts again", []enginestate.EngineState{enginestate.EngineReady, enginestate.EngineLost,
+			enginestate.EngineStarting,
+			enginestate.EngineLost}, diagnosis.EventOther},
+		{"what it was before is not known", []enginestate.EngineState{enginestate.EngineLost}, diagnosis.EventEngineLost},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var in diagnosis.Input
 			for i, state := range tt.states {
 				at := time.Unix(int64(i), 0)
-				Add(&in, telemetry.Event{At: at, Engine: "scaled-30", Body: telemetry.EngineChanged{State: rollout.EngineReady}})
+				Add(&in, telemetry.Event{At: at, Engine: "scaled-30", Body: telemetry.EngineChanged{
+					State: enginestate.EngineReady}})
 				Add(&in, telemetry.Event{At: at, Engine: "scaled-3",
 					Body: telemetry.EngineChanged{State: state, Reason: "not answering"}})
 			}

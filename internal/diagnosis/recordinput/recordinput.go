@@ -9,9 +9,10 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/diagnosis/runrecord"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runrecord"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
 // Of is what a diagnosis of a recorded run is made from.
@@ -80,10 +81,10 @@ func engineEvent(e telemetry.Event, body telemetry.EngineChanged) diagnosis.Even
 	if body.Reason != "" {
 		text += ": " + body.Reason
 	}
-	kinds := map[rollout.EngineState]diagnosis.EventKind{
-		rollout.EngineReady:    diagnosis.EventEngineJoined,
-		rollout.EngineLost:     diagnosis.EventEngineLost,
-		rollout.EngineDraining: diagnosis.EventEngineLeft,
+	kinds := map[enginestate.EngineState]diagnosis.EventKind{
+		enginestate.EngineReady:    diagnosis.EventEngineJoined,
+		enginestate.EngineLost:     diagnosis.EventEngineLost,
+		enginestate.EngineDraining: diagnosis.EventEngineLeft,
 	}
 	kind, known := kinds[body.State]
 	if !known {
@@ -102,7 +103,7 @@ func neverServed(in *diagnosis.Input, id rollout.EngineID) bool {
 		case !ofIt:
 		case ev.Kind == diagnosis.EventEngineJoined:
 			return false
-		case strings.HasPrefix(state, string(rollout.EngineJoining)):
+		case strings.HasPrefix(state, string(enginestate.EngineStarting)):
 			return true
 		}
 	}

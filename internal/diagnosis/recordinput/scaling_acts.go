@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
 // addAct adds a decision of scaling with what it is predicted to do to the run's steps.

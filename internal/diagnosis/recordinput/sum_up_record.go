@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/runrecord"
-	"github.com/millrace/millrace/internal/telemetry"
+	"github.com/millrace/millrace/internal/diagnosis/runrecord"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
 // SumUp keeps about so many of the newest steps of a record one by one and replaces the others, and the games that were

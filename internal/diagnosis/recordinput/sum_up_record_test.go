@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/diagnosis/runrecord"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/runrecord"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // TestSumUpKeepsTheNewest sums up whole blocks of older steps, and none where there are too few to judge them by.
@@ -17,10 +18,10 @@ func TestSumUpKeepsTheNewest(t *testing.T) {
 			r := &runrecord.Record{}
 			for k := range steps {
 				at := began.Add(time.Duration(k) * time.Minute)
-				r.Steps = append(r.Steps, rollout.StepRecord{
+				r.Steps = append(r.Steps, steprecord.StepRecord{
 					Step: k, Done: true,
-					Trainer: rollout.StepReport{WallSec: 60, Phases: map[rollout.Phase]float64{rollout.PhaseTrain: 60}},
-					Service: rollout.ServiceView{FirstAskedAt: at, GrantedAt: at, CompletedAt: at.Add(time.Minute), Depth: 2},
+					Trainer: steprecord.StepReport{WallSec: 60, Phases: map[steprecord.Phase]float64{steprecord.PhaseTrain: 60}},
+					Service: steprecord.ServiceView{FirstAskedAt: at, GrantedAt: at, CompletedAt: at.Add(time.Minute), Depth: 2},
 				})
 			}
 			if err := SumUp(r, newest); err != nil {

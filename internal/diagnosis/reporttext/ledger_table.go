@@ -5,9 +5,10 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/table"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/kit/table"
+	"github.com/millrace/millrace/internal/kit/units"
+
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // lossesShown bounds the losses of the table; the rest is one row.
@@ -49,7 +50,7 @@ func lossName(l diagnosis.Loss) string {
 	switch {
 	case l.Name != "":
 		name = l.Name
-	case l.Phase == rollout.PhaseWait && l.Cause != diagnosis.CauseSingleStep:
+	case l.Phase == steprecord.PhaseWait && l.Cause != diagnosis.CauseSingleStep:
 		name = "waiting, " + name
 	case l.Cause == diagnosis.CauseSingleStep && l.Steps == 1:
 		name = fmt.Sprintf("step %d, %s", l.Worst, diagnosis.PhaseText(l.Phase))

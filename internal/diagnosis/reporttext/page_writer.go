@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/millrace/millrace/internal/table"
+	"github.com/millrace/millrace/internal/kit/table"
 )
 
 // page is text under construction.

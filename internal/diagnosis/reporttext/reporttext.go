@@ -9,16 +9,14 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/table"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/kit/table"
+	"github.com/millrace/millrace/internal/kit/units"
+
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // levelsShown bounds the columns of the table of levels; the last ones say how the run is now.
 const levelsShown = 4
-
-// slowStepsShown bounds the single slow steps; the last ones are shown.
-const slowStepsShown = 3
 
 // Write writes the report.
 func Write(w io.Writer, r diagnosis.Report) error {
@@ -38,7 +36,6 @@ func Write(w io.Writer, r diagnosis.Report) error {
 		p.prefill(r.Prefill)
 		p.lastShift(r.Shifts)
 		p.healedEvidence(r.Findings)
-		p.slowSteps(r.SlowSteps)
 	}
 	if r.Verdict == diagnosis.VerdictProblem || r.Verdict == diagnosis.VerdictWarning {
 		p.regime(r.Regime)
@@ -75,26 +72,19 @@ func verdictText(r diagnosis.Report) string {
 // Headline is a report in one line.
 func Headline(r diagnosis.Report) string { return verdictText(r) + ": " + r.Summary }
 
-// drift writes a steady growth, and when it makes another term the step time.
+// drift writes a steady growth.
 func (p *page) drift(d *diagnosis.Drift) {
 	if d == nil {
 		return
 	}
-	what, most := "a step", ", most of it "+diagnosis.PhaseText(d.First)
-	switch d.Of {
-	case diagnosis.DriftOfCompute:
+	what := "a step"
+	if d.Of == diagnosis.DriftOfCompute {
 		what = "the trainer's own part of a step"
-	case diagnosis.DriftOfProduction:
-		what, most = "the fleet's time for a batch", ""
 	}
-	text := fmt.Sprintf("Drift (measured): from step %d to %d %s went from %s to %s, %s with every step (%s to %s)%s.",
-		d.From, d.To, what, units.Seconds(d.FromSec), units.Seconds(d.ToSec), perStep(d.PerStep), perStep(d.LowPer),
-		perStep(d.HighPer), most)
-	if d.Equal != nil {
-		text += fmt.Sprintf(" If both go on, the trainer and the fleet need the same, %s, from about step %d on (modelled).",
-			units.Seconds(d.EqualSec), *d.Equal)
-	}
-	p.wrapped("", text)
+	p.wrapped("", fmt.Sprintf(
+		"Drift (measured): from step %d to %d %s went from %s to %s, %s with every step (%s to %s), "+
+			"most of it %s.", d.From, d.To, what, units.Seconds(d.FromSec), units.Seconds(d.ToSec), perStep(d.PerStep),
+		perStep(d.LowPer), perStep(d.HighPer), diagnosis.PhaseText(d.First)))
 }
 
 func perStep(share float64) string { return fmt.Sprintf("%+.2f %%", 100*share) }
@@ -170,7 +160,7 @@ func (p *page) levels(r diagnosis.Report) {
 	}
 	t := table.New(columns...)
 	t.Row(step...)
-	for i, phase := range rollout.Phases() {
+	for i, phase := range steprecord.Phases() {
 		if !takesTime(levels, phase) {
 			continue
 		}
@@ -178,7 +168,7 @@ func (p *page) levels(r diagnosis.Report) {
 			return units.Seconds(l.PhaseSec[phase])
 		})
 		if shift != nil {
-			row = append(row, units.SignedSeconds(shift.Phases[i].DeltaSec), units.Percent(shift.Phases[i].Share))
+			row = append(row, units.SignedSeconds(shift.Phases[i].DeltaSec), shownShare(shift.Phases[i].Share))
 		}
 		t.Row(row...)
 	}
@@ -210,8 +200,8 @@ func levelRow(name string, levels []diagnosis.Level, cell func(diagnosis.Level) 
 }
 
 // takesTime reports whether a phase takes any time in a level. Waiting is always worth a row.
-func takesTime(levels []diagnosis.Level, phase rollout.Phase) bool {
-	return phase == rollout.PhaseWait ||
+func takesTime(levels []diagnosis.Level, phase steprecord.Phase) bool {
+	return phase == steprecord.PhaseWait ||
 		slices.ContainsFunc(levels, func(l diagnosis.Level) bool { return l.PhaseSec[phase] > 0.005 })
 }
 
@@ -221,7 +211,7 @@ func (p *page) waitParts(l diagnosis.Level) {
 	}
 	var parts []string
 	for _, part := range l.Wait {
-		if part.Sec >= 0.01*l.PhaseSec[rollout.PhaseWait] {
+		if part.Sec >= 0.01*l.PhaseSec[steprecord.PhaseWait] {
 			parts = append(parts, units.Seconds(part.Sec)+" "+diagnosis.PlaceText(part.Place))
 		}
 	}
@@ -259,17 +249,6 @@ func (p *page) healedEvidence(findings []diagnosis.Finding) {
 				p.wrapped("  - ", e.Text)
 			}
 		}
-	}
-}
-
-func (p *page) slowSteps(steps []diagnosis.SlowStep) {
-	for _, s := range steps[max(0, len(steps)-slowStepsShown):] {
-		text := fmt.Sprintf("Step %d alone took %s instead of %s, %s of it %s", s.Step,
-			units.Seconds(s.Sec), units.Seconds(s.LevelSec), units.SignedSeconds(s.FirstSec), diagnosis.PhaseText(s.First))
-		if s.Last {
-			text += "; one more like it would be a level"
-		}
-		p.wrapped("", text+".")
 	}
 }
 
@@ -318,15 +297,8 @@ func (p *page) whatIfs(r diagnosis.Report) {
 	if len(r.WhatIfs) == 0 {
 		return
 	}
-	simulated := slices.ContainsFunc(r.WhatIfs, func(w diagnosis.WhatIf) bool {
-		return w.Model == diagnosis.SimulatorModel
-	})
-	spread := "90 % of replays"
-	if simulated {
-		spread = "likely"
-	}
 	columns := []table.Column{table.Left(""), table.Right(""), table.Right("")}
-	heads := []string{"what if (modelled)", "step", spread}
+	heads := []string{"what if (modelled)", "step", "90 % of replays"}
 	if r.Priced() {
 		columns, heads = append(columns, table.Right("")), append(heads, "$ per 1,000 steps")
 	}
@@ -336,36 +308,16 @@ func (p *page) whatIfs(r diagnosis.Report) {
 		t.Row("  now (measured)", units.Seconds(r.Regime.StepSec), "", units.Number(1000*r.StepCost))
 	}
 	for _, w := range r.WhatIfs {
-		name, fact := "  "+w.Change, r.Replay
-		switch {
-		case w.Model == diagnosis.SimulatorModel:
-			fact = r.Simulator
-		case simulated:
-			name += " (replayed)"
-		}
-		cells := []string{name, units.Seconds(w.StepSec), units.Number(w.LowSec) + " - " + units.Seconds(w.HighSec)}
+		cells := []string{"  " + w.Change, units.Seconds(w.StepSec), units.Number(w.LowSec) + " - " +
+			units.Seconds(w.HighSec)}
 		if r.Priced() {
 			cells = append(cells, units.Number(1000*w.StepCost))
 		}
-		t.Row(append(cells, outcomeText(w, fact))...)
+		t.Row(append(cells, outcomeText(w, r.Replay))...)
 	}
 	p.line("")
 	p.folded(t)
-	replay := fmt.Sprintf("The replay of what happened meets the record within %.1f %%", 100*r.Replay.MedianError)
-	if r.Simulator == nil {
-		p.wrapped("  ", replay+".")
-		return
-	}
-	p.wrapped("  ", fmt.Sprintf("%s, the simulated run within %.1f %%: %s", replay, 100*r.Simulator.MedianError,
-		whose(simulated)))
-}
-
-// whose says which model the what-ifs are from.
-func whose(simulated bool) string {
-	if simulated {
-		return "step times are simulated."
-	}
-	return "step times are replayed."
+	p.wrapped("  ", fmt.Sprintf("The replay of what happened meets the record within %.1f %%.", 100*r.Replay.MedianError))
 }
 
 func outcomeText(w diagnosis.WhatIf, replay *diagnosis.Fit) string {
@@ -382,19 +334,22 @@ func outcomeText(w diagnosis.WhatIf, replay *diagnosis.Fit) string {
 	return text
 }
 
+// shownShare is a share as it is written: where others make up for a part of it, a change may be larger than the sum.
+func shownShare(share float64) string { return units.Percent(max(-1, min(share, 1))) }
+
 // shareText is how much goes with a cause, and of what.
 func shareText(s *diagnosis.Share) string {
 	if s == nil {
 		return ""
 	}
-	return units.Percent(s.Of) + " of " + s.What
+	return shownShare(s.Of) + " of " + s.What
 }
 
 // delayText is how sure the share is, and how long the cause was hidden.
 func delayText(c diagnosis.Cause) string {
 	text := ""
 	if s := c.Share; s != nil && s.High-s.Low > 0.005 {
-		text += fmt.Sprintf("; %s - %s of it", units.Number(100*s.Low), units.Percent(s.High))
+		text += fmt.Sprintf("; %s - %s of it", units.Number(100*min(s.Low, 1)), shownShare(s.High))
 	}
 	if c.Began != nil && c.Felt != nil && *c.Felt > *c.Began && !strings.Contains(c.Text, "felt") {
 		text += fmt.Sprintf("; began in step %d, felt from step %d", *c.Began, *c.Felt)
@@ -409,23 +364,13 @@ func fixText(c diagnosis.Cause) string {
 	return "; fix: " + c.Fix.Text
 }
 
-// causes lists what speaks for something first, then in one line what is excluded.
+// causes lists what speaks for something.
 func (p *page) causes(causes []diagnosis.Cause) {
-	var excluded []string
-	title := "\nCauses"
+	if len(causes) > 0 {
+		p.line("\nCauses")
+	}
 	for _, c := range causes {
-		if c.Decision == diagnosis.Excluded {
-			excluded = append(excluded, string(c.Name))
-			continue
-		}
-		if title != "" {
-			p.line("%s", title)
-			title = ""
-		}
 		p.wrapped(fmt.Sprintf("  %-18s  %-11s %-13s ", c.Name, c.Decision, shareText(c.Share)),
 			c.Text+delayText(c)+fixText(c))
-	}
-	if len(excluded) > 0 {
-		p.wrapped("  excluded: ", strings.Join(excluded, ", "))
 	}
 }

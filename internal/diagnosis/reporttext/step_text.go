@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/table"
-	"github.com/millrace/millrace/internal/units"
+	"github.com/millrace/millrace/internal/kit/table"
+	"github.com/millrace/millrace/internal/kit/units"
 )
 
 const (

@@ -1,7 +1,7 @@
 package terms
 
 import (
-	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // computeSteps is of how many steps C is the mean, and groupSteps of how many steps' groups P and R/D are: enough for
@@ -31,7 +31,7 @@ type groupsDone struct {
 }
 
 // unqueued is how long the group's slowest game took, without waiting for slots.
-func unqueued(g *rollout.GroupView) float64 {
+func unqueued(g *steprecord.GroupView) float64 {
 	slowest := 0.0
 	for game := range g.EpisodeSec {
 		slowest = max(slowest, g.UnqueuedSec(game))
@@ -41,7 +41,7 @@ func unqueued(g *rollout.GroupView) float64 {
 
 // GroupReady takes a group that is ready. What a batch takes is known of these first: the groups of a step were ready
 // up to as many steps before as the buffer is deep.
-func (r *Run) GroupReady(g *rollout.GroupView) {
+func (r *Run) GroupReady(g *steprecord.GroupView) {
 	one := groupsDone{Work: work(g.Usage.InputTokens, g.Usage.CachedTokens, g.Usage.OutputTokens), Latency: unqueued(g)}
 	groups := groupSteps * max(1, r.GroupsPerStep)
 	each := (groups + mostKept - 1) / mostKept

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 func about(t *testing.T, what string, got, want float64) {
@@ -26,7 +27,7 @@ func TestTermsOfACapacityBoundRun(t *testing.T) {
 	about(t, "queue", w.Queued, 5)
 	r := Run{GroupsPerStep: 4, Depth: 2}
 	for range 8 {
-		r.GroupReady(&rollout.GroupView{Usage: rollout.Usage{OutputTokens: 150_000}, EpisodeSec: []float64{90, 120},
+		r.GroupReady(&steprecord.GroupView{Usage: rollout.Usage{OutputTokens: 150_000}, EpisodeSec: []float64{90, 120},
 			QueueSec: []float64{10, 80}, ModelSec: []float64{70, 35}, EnvSec: []float64{5, 5}})
 	}
 	r.StepDone(140)
@@ -42,7 +43,7 @@ func TestTermsOfACapacityBoundRun(t *testing.T) {
 func TestLatencyOfGamesThatQueuedBeforeTheyBegan(t *testing.T) {
 	t.Parallel()
 	r := Run{GroupsPerStep: 1, Depth: 2}
-	r.GroupReady(&rollout.GroupView{EpisodeSec: []float64{200}, QueueSec: []float64{900}, ModelSec: []float64{150},
+	r.GroupReady(&steprecord.GroupView{EpisodeSec: []float64{200}, QueueSec: []float64{900}, ModelSec: []float64{150},
 		EnvSec: []float64{40}})
 	_, _, rd := r.Terms(1, 1)
 	about(t, "R/D", rd, 95)
@@ -55,7 +56,7 @@ func TestTermsThatAreNotKnown(t *testing.T) {
 	if c, p, rd := r.Terms(2, 1000); c != 0 || p != 0 || rd != 0 {
 		t.Errorf("of nothing: %v, %v, %v", c, p, rd)
 	}
-	r.GroupReady(&rollout.GroupView{Usage: rollout.Usage{OutputTokens: 1000}, EpisodeSec: []float64{10}})
+	r.GroupReady(&steprecord.GroupView{Usage: rollout.Usage{OutputTokens: 1000}, EpisodeSec: []float64{10}})
 	for _, tt := range []struct{ engines, rate float64 }{{0, 100}, {2, 0}} {
 		if _, p, _ := r.Terms(tt.engines, tt.rate); p != 0 {
 			t.Errorf("P of %v engines at %v tokens/s is %v", tt.engines, tt.rate, p)
@@ -99,7 +100,7 @@ func TestWhatIsKeptOfALargeBatchIsBounded(t *testing.T) {
 	r := Run{GroupsPerStep: 1000, Depth: 2}
 	ready := func(groups int, tokens int64) {
 		for range groups {
-			r.GroupReady(&rollout.GroupView{Usage: rollout.Usage{OutputTokens: tokens}, EpisodeSec: []float64{10}})
+			r.GroupReady(&steprecord.GroupView{Usage: rollout.Usage{OutputTokens: tokens}, EpisodeSec: []float64{10}})
 		}
 	}
 	ready(1, 700)

@@ -1,0 +1,335 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/diagnosis/changepoint"
+	"github.com/millrace/millrace/internal/kit/stat"
+	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+)
+
+// lastSteps bounds the steps that are looked at: the detector's cost grows with their cube.
+const lastSteps = 500
+
+// rareShare is the share of a step above which a checkpoint or an evaluation makes it incomparable.
+const rareShare = 0.05
+
+// step is one completed step, with the wait before the first step taken out.
+type step struct {
+	no      rollout.Step
+	wall    float64
+	phases  []float64 // by position in rollout.Phases; they sum to wall
+	prefill float64
+	paused  bool // the run was, for a part of it
+	rec     *steprecord.StepRecord
+}
+
+// Positions in step.phases.
+var (
+	waitAt       = slices.Index(steprecord.Phases(), steprecord.PhaseWait)
+	loadAt       = slices.Index(steprecord.Phases(), steprecord.PhaseLoad)
+	refAt        = slices.Index(steprecord.Phases(), steprecord.PhaseRefLogprobs)
+	trainAt      = slices.Index(steprecord.Phases(), steprecord.PhaseTrain)
+	publishAt    = slices.Index(steprecord.Phases(), steprecord.PhasePublish)
+	checkpointAt = slices.Index(steprecord.Phases(), steprecord.PhaseCheckpoint)
+	otherAt      = slices.Index(steprecord.Phases(), steprecord.PhaseOther)
+)
+
+func (s *step) seconds() float64 { return s.wall }
+func (s *step) wait() float64    { return s.phases[waitAt] }
+func (s *step) compute() float64 { return s.wall - s.wait() }
+
+// phaseSec is the time of the phase at a position.
+func phaseSec(at int) func(*step) float64 { return func(s *step) float64 { return s.phases[at] } }
+
+// view is what the service saw.
+func (s *step) view() *steprecord.ServiceView { return &s.rec.Service }
+
+// history is the completed steps in order, and those set aside because they did more than others.
+type history struct {
+	all   []step // in order of their number
+	steps []step // all, less the rare and the paused ones
+	notes []string
+}
+
+// newHistory keeps the completed steps of the records, in order.
+func newHistory(records []steprecord.StepRecord, pauses []pause) history {
+	var h history
+	sorted := slices.Clone(records)
+	slices.SortStableFunc(sorted, func(a, b steprecord.StepRecord) int { return cmp.Compare(a.Step, b.Step) })
+	for i := range sorted {
+		r := &sorted[i]
+		if !r.Done {
+			continue
+		}
+		s, err := newStep(r)
+		if err != nil {
+			h.notes = append(h.notes, fmt.Sprintf("step %d is left out: %v", r.Step, err))
+			continue
+		}
+		s.paused = pausedIn(pauses, &s)
+		if n := len(h.all); n > 0 && h.all[n-1].no == s.no {
+			h.all[n-1] = s // recorded again after a rewind
+			continue
+		}
+		h.all = append(h.all, s)
+	}
+	if n := len(h.all); n > lastSteps {
+		h.notes = append(h.notes, fmt.Sprintf("only the last %d of %d steps are looked at", lastSteps, n))
+		h.all = h.all[n-lastSteps:]
+	}
+	steps, rare, paused := usualSteps(h.all)
+	if rare > 0 {
+		h.notes = append(h.notes, fmt.Sprintf(
+			"%d of %d steps wrote a checkpoint or evaluated, and are left out of the levels", rare, len(h.all)))
+	}
+	if paused > 0 {
+		h.notes = append(h.notes, fmt.Sprintf(
+			"%d of %d steps fell into a pause of the run, and are left out of the levels", paused, len(h.all)))
+	}
+	h.steps = steps
+	return h
+}
+
+// newStep takes a record apart. What the trainer did not report is filled in from the service's clock.
+func newStep(r *steprecord.StepRecord) (step, error) {
+	s := step{no: r.Step, wall: r.Trainer.WallSec, rec: r, phases: make([]float64, len(steprecord.Phases()))}
+	known := 0.0
+	for i, phase := range steprecord.Phases() {
+		sec := r.Trainer.Phases[phase]
+		if !(sec >= 0) || math.IsInf(sec, 1) {
+			return step{}, fmt.Errorf("its %s phase took %v s", phase, sec)
+		}
+		s.phases[i] = sec
+		known += sec
+	}
+	asked := r.Service.FirstAskedAt
+	if _, reported := r.Trainer.Phases[steprecord.PhaseWait]; !reported {
+		s.phases[waitAt] = max(0, secondsBetween(asked, r.Service.GrantedAt))
+		known += s.phases[waitAt]
+	}
+	if s.wall == 0 {
+		s.wall = max(known, secondsBetween(asked, r.Service.CompletedAt))
+	}
+	if known > 2*s.wall {
+		return step{}, fmt.Errorf("its phases sum to %s in a wall time of %s", units.Seconds(known), units.Seconds(s.wall))
+	}
+	if s.no == 0 {
+		s.prefill = max(s.phases[waitAt], secondsBetween(asked, r.Service.GrantedAt))
+		s.wall -= s.phases[waitAt]
+		known -= s.phases[waitAt]
+		s.phases[waitAt] = 0
+	}
+	if !(s.wall > 0) || math.IsInf(s.wall, 1) {
+		return step{}, fmt.Errorf("its wall time is %v s", r.Trainer.WallSec)
+	}
+	// Phases that the trainer made up, and what the phases leave over, are other. Clocks may disagree
+	// by a little; then other is negative, and the sum still exact.
+	s.phases[otherAt] += s.wall - known
+	return s, nil
+}
+
+// secondsBetween is 0 when either time is missing.
+func secondsBetween(from, to time.Time) float64 {
+	if from.IsZero() || to.IsZero() {
+		return 0
+	}
+	return to.Sub(from).Seconds()
+}
+
+// usualSteps leaves out the steps that checkpointed or evaluated, or fell into a pause, when most others did not, and
+// counts them: their length says nothing about the others'.
+func usualSteps(all []step) (steps []step, rare, paused int) {
+	for i := range all {
+		switch s := &all[i]; {
+		case s.paused:
+			paused++
+		case s.rare():
+			rare++
+		default:
+			steps = append(steps, *s)
+		}
+	}
+	if 2*len(steps) <= len(all) {
+		return slices.Clone(all), 0, 0
+	}
+	return steps, rare, paused
+}
+
+func (s *step) rare() bool {
+	if s.phases[checkpointAt] > rareShare*s.wall {
+		return true
+	}
+	for phase, sec := range s.rec.Trainer.Phases {
+		if strings.HasPrefix(string(phase), "eval") && sec > rareShare*s.wall {
+			return true
+		}
+	}
+	return false
+}
+
+// walls is the step times, in order.
+func (h *history) walls() []float64 {
+	x := make([]float64, len(h.steps))
+	for i := range h.steps {
+		x[i] = h.steps[i].wall
+	}
+	return x
+}
+
+// levelSteps is the steps of one level: positions in history.steps.
+type levelSteps struct {
+	from, to int   // [from, to)
+	usual    []int // without the level's slow steps
+}
+
+// splitLevels turns the detector's segments into levels. Without an answer all steps are one level.
+func (h *history) splitLevels(r changepoint.Result) []levelSteps {
+	segments := r.Segments
+	if len(segments) == 0 && len(h.steps) > 0 {
+		segments = []changepoint.Segment{{From: 0, To: len(h.steps)}}
+	}
+	var out []levelSteps
+	for _, seg := range segments {
+		s := levelSteps{from: seg.From, to: seg.To}
+		for i := seg.From; i < seg.To; i++ {
+			if !slices.Contains(r.Outliers, i) {
+				s.usual = append(s.usual, i)
+			}
+		}
+		if len(s.usual) < (seg.To-seg.From+1)/2 { // most are outliers: it oscillates, and none is the odd one
+			s.usual = positions(seg.From, seg.To)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// positions is from, from+1 and so on, without to.
+func positions(from, to int) []int {
+	out := make([]int, 0, to-from)
+	for i := from; i < to; i++ {
+		out = append(out, i)
+	}
+	return out
+}
+
+// mean is the mean of what of(step) gives over the steps at these positions; 0 for none.
+func (h *history) mean(positions []int, of func(*step) float64) float64 {
+	if len(positions) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, i := range positions {
+		sum += of(&h.steps[i])
+	}
+	return sum / float64(len(positions))
+}
+
+// pause is a time in which the run was paused. Where its fleet was given back meanwhile, it lasts until as many engines
+// serve again.
+type pause struct {
+	from, to time.Time // to is zero while it lasts
+}
+
+// pausesOf is a run's pauses, in order of time.
+func pausesOf(in *Input) []pause {
+	var pauses []pause
+	for _, ev := range in.Events {
+		if ev.Kind != EventConfig {
+			continue
+		}
+		last := len(pauses) - 1
+		lasts := last >= 0 && pauses[last].to.IsZero()
+		for part := range strings.SplitSeq(ev.Text, "; ") {
+			switch verb, _, _ := strings.Cut(part, " "); {
+			case verb == "pause" && !lasts:
+				pauses = append(pauses, pause{from: ev.At})
+			case verb == "resume" && lasts:
+				pauses[last].to = servesAgain(in, pauses[last].from, ev.At)
+			}
+		}
+	}
+	return pauses
+}
+
+// servesAgain is when as many engines as had been given back during a pause were ready again.
+func servesAgain(in *Input, from, resumed time.Time) time.Time {
+	gone, bought := 0, 0
+	for _, a := range in.ScalingActs {
+		switch {
+		case a.At.Before(from) || a.At.After(resumed.Add(drainsWithin)):
+		case a.To < a.From && a.At.Before(resumed):
+			gone += a.From - a.To
+		case a.To > a.From:
+			bought += a.To - a.From
+		}
+	}
+	end := resumed
+	for missing := min(gone, bought); missing > 0; missing-- {
+		at := slices.IndexFunc(in.Events, func(ev Event) bool { return ev.Kind == EventEngineJoined && ev.At.After(end) })
+		if at < 0 {
+			break
+		}
+		end = in.Events[at].At
+	}
+	return end
+}
+
+// pausedIn reports whether a step, or what was played for it, fell into a pause for more than a little of its time.
+func pausedIn(pauses []pause, s *step) bool {
+	v := s.view()
+	during := window{v.FirstAskedAt, v.CompletedAt}
+	if played := v.GrantedAt.Add(-seconds(v.Fleet.WindowSec)); !v.GrantedAt.IsZero() && played.Before(during.from) {
+		during.from = played
+	}
+	if during.from.IsZero() || during.to.IsZero() {
+		return false
+	}
+	paused := 0.0
+	for _, p := range pauses {
+		to := p.to
+		if to.IsZero() {
+			to = during.to
+		}
+		paused += during.overlap(p.from, to)
+	}
+	return paused > rareShare*secondsBetween(during.from, during.to)
+}
+
+// pauseNotes says that the run is paused now, if it is.
+func pauseNotes(m *measurements) []string {
+	if n := len(m.pauses); n > 0 && m.pauses[n-1].to.IsZero() && !m.in.Over {
+		return []string{fmt.Sprintf("the run is paused since step %d, and nothing is launched: millrace run resume %s",
+			m.stepDuring(m.pauses[n-1].from), m.in.Spec.Name)}
+	}
+	return []string{}
+}
+
+func medianOf(steps []step, of func(*step) float64) float64 {
+	values := make([]float64, len(steps))
+	for i := range steps {
+		values[i] = of(&steps[i])
+	}
+	return stat.Median(values)
+}
+
+// movingMeans is the mean of every width values in a row.
+func movingMeans(x []float64, width int) []float64 {
+	var out []float64
+	for i := width; i <= len(x); i++ {
+		sum := 0.0
+		for _, v := range x[i-width : i] {
+			sum += v
+		}
+		out = append(out, sum/float64(width))
+	}
+	return out
+}

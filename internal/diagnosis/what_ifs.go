@@ -1,0 +1,282 @@
+package diagnosis
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/millrace/millrace/internal/engine/capacity"
+	"github.com/millrace/millrace/internal/kit/stat"
+	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+const (
+	// explained is the largest median error of a replay that may be trusted with a change.
+	explained = 0.10
+	// minGain is the smallest gain of a change that is called help.
+	minGain = 0.05
+	// horizon is how many steps beyond the record a replay goes on, for the steady state to show.
+	horizon = 120
+	// steadySteps is the most steps that a steady state is measured over: whole cycles of most periods.
+	steadySteps = 48
+	// resamplings is how many replays with resampled groups make an interval.
+	resamplings = 100
+	// effort bounds the groups replayed for the interval of one what-if.
+	effort = 20_000
+)
+
+// predictions is what a replay says: how well it meets the record and, if it does, what changes would do.
+type predictions struct {
+	replay  *Fit // nil when no change was replayed
+	whatIfs []WhatIf
+	// model is the run as it can be replayed with changes; nil: the records do not hold what it takes. It is trusted
+	// with a step time only where fit explains the record; else with what a change does to one, as far as that goes.
+	model *replayModel
+	fit   Fit
+	probe *Probe
+	// doubted: the replay does not meet a record whose regime follows from how the engines are thought to bear load.
+	doubted bool
+	missing []string // evidence that would be needed to replay
+	notes   []string
+}
+
+// replayOf replays the run as it was.
+func replayOf(m *measurements, reg *regime) predictions {
+	p := predictions{whatIfs: []WhatIf{}}
+	if !m.hasGroups() {
+		return p
+	}
+	model, ok := newReplayModel(m, reg)
+	if !ok {
+		if m.starving() || willStarve(m, reg) {
+			p.missing = []string{"group timelines of the first steps"}
+		}
+		return p
+	}
+	p.model, p.fit = &model, fitOf(m, reg, &model)
+	p.doubted = !p.fit.Explains && (reg.Kind == LatencyBound || reg.Resource == EngineSpeed)
+	return p
+}
+
+// predict is the third stage: it replays the run as it was and, if that meets the record, with one thing changed.
+func predict(m *measurements, reg *regime) predictions {
+	p := replayOf(m, reg)
+	known := reg.Kind != NoRegime && reg.P != nil && reg.R != nil
+	if !known || p.model == nil || !m.starving() && !willStarve(m, reg) {
+		return p
+	}
+	p.replay = &p.fit
+	for i, c := range whatIfChanges(m, reg) {
+		if p.fit.Explains && (!c.onlyHelp || outcomeOf(p.model.stepWith(c.change), p.fit.StepSec) == Helps) {
+			p.whatIfs = append(p.whatIfs, withEngines(m, whatIf(p.model, p.fit, c, uint64(i)), c))
+		}
+	}
+	mayHelp := func(w WhatIf) bool { return w.Outcome == MayHelp }
+	if reg.Kind == UndecidedRegime || p.doubted || slices.ContainsFunc(p.whatIfs, mayHelp) {
+		p.probe = probeOf(m, reg, p.model)
+	}
+	if !p.fit.Explains && m.starving() { // of a run that does not wait yet, nothing is asked of the model
+		p.notes = []string{fmt.Sprintf(
+			"the model does not explain this run (the replay is off by %s): no what-ifs", units.Percent(p.fit.MedianError))}
+	}
+	return p
+}
+
+// gain is by how much a step would be shorter with a change: the replay's relative gain, of the recorded step.
+func (p *predictions) gain(reg *regime, c change) float64 {
+	if p.model == nil {
+		return 0
+	}
+	now := p.model.stepWith(change{})
+	if !(now > 0) {
+		return 0
+	}
+	return reg.StepSec * max(0, 1-p.model.stepWith(c)/now)
+}
+
+// willStarve reports whether a run that does not wait yet consumes faster than it produces.
+func willStarve(m *measurements, reg *regime) bool {
+	_, _, draining := m.bufferDrain()
+	return draining && reg.slots.full() && reg.P != nil && reg.P.Sec > (1+explained)*reg.C.Sec
+}
+
+// fitOf compares the replay with the record: the median error over the whole run and over the steps
+// as they are now, whichever is worse, because the fast steps of a run are met by any model. The beginning of a replay
+// that does not begin with the run is left out: what was outstanding then is not known.
+func fitOf(m *measurements, reg *regime, model *replayModel) Fit {
+	recordedSteps := latestSteps(m.untilAsked())
+	replayed := model.replay(len(recordedSteps))
+	n := min(len(recordedSteps), len(replayed))
+	from := 0
+	for from < n-1 && recordedSteps[from].no < m.all[0].no {
+		from++
+	}
+	if model.from > 0 {
+		warm, _ := model.span()
+		from = max(from, min(warm, n/2))
+	}
+	period := 1
+	if m.cycle != nil {
+		period = m.cycle.Period // a cycle may be met one step late
+	}
+	if reg.Kind == LatencyBound || reg.Resource == EngineSpeed || reg.Kind == UndecidedRegime {
+		period = max(period, m.depth()) // it repeats with the depth, even where noise hides the cycle
+	}
+	period = min(period, max(1, (n-from)/2))
+	modelled, recorded := make([]float64, 0, n), make([]float64, 0, n)
+	for i := from; i < n; i++ {
+		modelled, recorded = append(modelled, replayed[i].wall), append(recorded, recordedSteps[i].wall)
+	}
+	modelled, recorded = movingMeans(modelled, period), movingMeans(recorded, period)
+	var errs []float64
+	for i := range modelled {
+		errs = append(errs, math.Abs(modelled[i]/recorded[i]-1))
+	}
+	worst := stat.Median(errs)
+	if from := min(model.stepLoop-from, len(errs)-1); from >= 0 {
+		worst = max(worst, stat.Median(errs[from:]))
+	}
+	fit := Fit{MedianError: worst, Explains: worst <= explained}
+	steady := model.steady()
+	fit.StepSec, fit.Onset = meanWall(steady.end), steady.onset(model)
+	return fit
+}
+
+// steadyReplay is a replay that goes on beyond the record, and its end.
+type steadyReplay struct{ all, end []replayedStep }
+
+// steady replays the record and goes on until the steady state shows, as if the run did.
+func (p *replayModel) steady() steadyReplay {
+	q := *p
+	q.total = 0
+	warm, span := p.span()
+	steps := len(p.steps) + min(horizon, 2*warm+span)
+	replayed := q.replay(steps)
+	return steadyReplay{replayed, replayed[max(0, len(replayed)-span):]}
+}
+
+// onset is the first step of a replay with at least half of the steady wait; nil when hardly any wait is left.
+func (r steadyReplay) onset(p *replayModel) *rollout.Step {
+	wait := 0.0
+	for _, s := range r.end {
+		wait += s.wait / float64(len(r.end))
+	}
+	if wait < minWaitShare*meanWall(r.end) {
+		return nil
+	}
+	for k, s := range r.all {
+		if k > 0 && s.wait >= wait/2 {
+			no := p.from + rollout.Step(k)
+			return &no
+		}
+	}
+	return nil
+}
+
+// whatIf replays with the change, and again with resampled groups and the other curves that the record allows, for the
+// interval.
+func whatIf(model *replayModel, fact Fit, c whatIfChange, stream uint64) WhatIf {
+	replayed := model.changed(c.change).steady()
+	w := WhatIf{
+		Change: c.name, Note: c.note, Command: c.command, Staler: c.staler, deeper: c.deeper,
+		StepSec: meanWall(replayed.end), Onset: replayed.onset(model), Basis: Modelled,
+	}
+	rng := rand.New(rand.NewPCG(0, stream))
+	warm, span := model.span()
+	take := max(1, model.steps[len(model.steps)-1].take)
+	runs := max(8, min(resamplings, effort/((warm+span)*take)))
+	changed := model.changed(c.change).present()
+	var means []float64
+	for range runs {
+		means = append(means, endWall(changed.resampled(rng, warm+span).replay(warm+span), span))
+	}
+	middle := stat.Median(means) // resampled replays differ from one another as replays do from the run
+	w.LowSec = min(w.StepSec, w.StepSec*stat.Quantile(means, 0.05)/middle)
+	w.HighSec = max(w.StepSec, w.StepSec*stat.Quantile(means, 0.95)/middle)
+	w.Outcome = outcomeOf(w.StepSec, fact.StepSec)
+	w.otherCurves(model, c)
+	return w
+}
+
+// otherCurves widens the range by what other curves that the record allows make of the change. Where one of them gives
+// another outcome, it is open.
+func (w *WhatIf) otherCurves(model *replayModel, c whatIfChange) {
+	with := func(curve capacity.Curve) float64 {
+		other := model.withCurve(curve)
+		sec, now := meanWall(other.changed(c.change).steady().end), meanWall(other.steady().end)
+		w.LowSec, w.HighSec = min(w.LowSec, sec), max(w.HighSec, sec)
+		if outcomeOf(sec, now) != w.Outcome {
+			w.Outcome = MayHelp
+		}
+		return sec
+	}
+	for _, curve := range model.possible {
+		with(curve)
+	}
+	if model.flat != nil { // two curves that differ where nothing was seen: the less the fit is sure, the more of both
+		w.StepSec *= math.Pow(with(*model.flat)/w.StepSec, model.doubt*model.doubt/2)
+	}
+	if c.deeper && model.uneven {
+		for _, rise := range []float64{0.02, 1} {
+			with(capacity.CurveWith(rise, max(1, model.load), 1))
+		}
+	}
+}
+
+// outcomeOf is what a change does that makes a steady step of one length one of another.
+func outcomeOf(withSec, nowSec float64) Outcome {
+	switch gain := 1 - withSec/nowSec; {
+	case gain >= minGain:
+		return Helps
+	case gain <= -minGain/2:
+		return Worse
+	}
+	return HelpsNot
+}
+
+// withEngines says how many engines there are with a change.
+func withEngines(m *measurements, w WhatIf, c whatIfChange) WhatIf {
+	w.Engines = m.fleet.engines * factor(c.change.engines)
+	return w
+}
+
+const (
+	// probeSteps is for how many steps a probe goes on.
+	probeSteps = 2
+	// leastProbed is the requests in flight at an engine with fewer of which a probe is refused.
+	leastProbed = 2
+)
+
+// probeOf is the cheapest experiment that tells saturated engines from engines with room: half as many requests in
+// flight. Saturated engines take as long for a step as before. It is nil where the run would refuse it: where it is
+// over or soon will be, or has too little in flight to halve.
+func probeOf(m *measurements, reg *regime, model *replayModel) *Probe {
+	limit := int(math.Floor(reg.speed.Load / 2))
+	own := m.in.Spec.Dispatch.MaxInFlightPerEngine
+	claimed := int(m.steps[len(m.steps)-1].no) + 1
+	switch total := m.in.Spec.Steps; {
+	case m.in.Over, total > 0 && claimed+1+probeSteps >= total, reg.slots.own < leastProbed*m.fleet.engines:
+		return nil
+	case limit < 1 || own > 0 && limit >= own:
+		return nil
+	}
+	now := reg.StepSec
+	with := func(c capacity.Curve) float64 {
+		other := model.withCurve(c)
+		was := other.stepWith(change{})
+		if was <= 0 {
+			return now
+		}
+		return now * other.stepWith(change{engineLimit: limit}) / was
+	}
+	p := &Probe{
+		Command: "millrace probe " + string(m.in.Spec.Name), MaxInFlight: limit, Steps: probeSteps,
+		SaturatedSec: with(reg.speed.Saturated), FreeSec: with(reg.speed.Free),
+	}
+	p.Text = fmt.Sprintf("let each engine have at most %d requests in flight for %d steps, half as many as now: if a "+
+		"step then takes about %s, engines are saturated and more of them help; if it takes about %s, they have room, and "+
+		"depth helps", limit, p.Steps, units.Seconds(p.SaturatedSec), units.Seconds(p.FreeSec))
+	return p
+}

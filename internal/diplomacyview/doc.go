@@ -1,9 +1,0 @@
-// Package diplomacyview shows games of Diplomacy to people: as tables in a terminal, and as one SVG map per phase. It
-// also has the bodies of the commands that play games among bots and replay recorded ones.
-//
-// It shows saved games, as package diplomacy reads and writes them, and takes results from the game, not from the
-// rules: what it shows is what was recorded.
-//
-// Start reading at Show and SVG. The drawing's geometry is in map_geometry.go and standard.layout, its marks in
-// unit_and_order_marks.go.
-package diplomacyview

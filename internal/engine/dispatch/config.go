@@ -1,0 +1,101 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config bounds a Scheduler. The zero value of a field is its default.
+type Config struct {
+	MaxQueued   int           // requests waiting, over all runs; default 16384
+	MaxTries    int           // failed tries of one request, overload not counted; default 4
+	NoEngineTTL time.Duration // a request waits so long for any engine that serves its model; default 1m
+
+	SuspectAfter  int           // failures in a row that stop dispatch to an engine; default 3
+	ProbeAfter    time.Duration // suspicion to first probe, doubled each time; default 500ms
+	MaxProbeAfter time.Duration // default 10s
+
+	// An engine that lets a request's deadline pass is silent when it gave no sign of life for longer than answered
+	// requests take. SignDelay is how late its signs may be heard of, and the least that counts; default 2.5s.
+	// Patience is the least for requests with shorter deadlines, taken together; default 10s.
+	SignDelay, Patience time.Duration
+
+	OverloadPause    time.Duration // pause after an overload answer that names none, doubled each time; default 100ms
+	MaxOverloadPause time.Duration // bounds an engine's Retry-After too; default 5s
+	MissingPause     time.Duration // no requests for a model that an engine has just denied, doubled each time; default 5s
+	MaxMissingPause  time.Duration // default 1m
+	// LoadStaleAfter is for how long an engine's own report of its load is believed; default 10s.
+	LoadStaleAfter time.Duration
+
+	// AffinitySlack is how much more outstanding work than the least loaded engine the one that holds a
+	// game's prefix may have and still be preferred, in requests of the size at hand; default 8, negative: no affinity.
+	AffinitySlack int
+	MaxSessions   int // games and groups whose engine is remembered; default 65536
+
+	// Worker spreads schedulers that share engines: each takes engines that are equal in an order of its own. Empty: in
+	// the order of their ids.
+	Worker string `json:"Worker,omitempty"`
+}
+
+const defaultSlack = 8
+
+func (c Config) withDefaults() Config {
+	orElse(&c.MaxQueued, 16384)
+	orElse(&c.MaxTries, 4)
+	orElse(&c.NoEngineTTL, time.Minute)
+	orElse(&c.SuspectAfter, 3)
+	orElse(&c.ProbeAfter, 500*time.Millisecond)
+	orElse(&c.MaxProbeAfter, 10*time.Second)
+	orElse(&c.SignDelay, 2500*time.Millisecond)
+	orElse(&c.Patience, 10*time.Second)
+	orElse(&c.OverloadPause, 100*time.Millisecond)
+	orElse(&c.MaxOverloadPause, 5*time.Second)
+	orElse(&c.MissingPause, 5*time.Second)
+	orElse(&c.MaxMissingPause, time.Minute)
+	orElse(&c.LoadStaleAfter, 10*time.Second)
+	orElse(&c.AffinitySlack, defaultSlack)
+	orElse(&c.MaxSessions, 65536)
+	return c
+}
+
+func orElse[T int | time.Duration](v *T, def T) {
+	if *v == 0 {
+		*v = def
+	}
+}
+
+// Validate reports every impossible value.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"max queued", c.MaxQueued}, {"max tries", c.MaxTries}, {"open after", c.SuspectAfter},
+		{"max sessions", c.MaxSessions},
+	} {
+		if n.value < 1 {
+			errs = append(errs, fmt.Errorf("dispatch: %s is %d: want at least 1", n.name, n.value))
+		}
+	}
+	for _, p := range []struct {
+		name       string
+		first, max time.Duration
+	}{
+		{"no engine TTL", c.NoEngineTTL, c.NoEngineTTL},
+		{"load stale after", c.LoadStaleAfter, c.LoadStaleAfter},
+		{"sign delay", c.SignDelay, c.SignDelay},
+		{"patience", c.Patience, c.Patience},
+		{"probe after", c.ProbeAfter, c.MaxProbeAfter},
+		{"overload pause", c.OverloadPause, c.MaxOverloadPause},
+		{"missing pause", c.MissingPause, c.MaxMissingPause},
+	} {
+		if p.first < 0 || p.max < p.first {
+			errs = append(errs, fmt.Errorf("dispatch: %s is %v with a maximum of %v: want 0 < first <= maximum",
+				p.name, p.first, p.max))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,233 @@
+// Package dispatch decides which request goes to which engine, and when. Scheduler is a pure state
+// machine: events and a time in, commands out; it starts nothing, reads no clock and draws
+// no chance, so the same events give the same commands. Package live drives it with real engines; a
+// simulator may drive the very same code with modelled ones.
+//
+// The discipline is: least served run first; within a run the oldest group first, because a
+// trainer waits for whole groups in the order of their launch and sharing the engines among all groups
+// would finish every one late; within a group the game that is furthest behind. A run may ask for
+// another order.
+//
+// A request goes to an engine that serves its model and has room: engines have a concurrency limit, a run may have its
+// own limit on each engine, and the rest waits here in a bounded queue and not in an engine, where nobody could order
+// it. Of the engines with room, the one with the least outstanding work is taken, unless one that is nearly as free
+// holds the prefix of the request's game or group (prefix_home.go), or has its adapter (adapter_placement.go). While
+// the engine that holds its game's prefix is full, a request lets a few younger ones pass that are at home where there
+// is room.
+//
+// A run whose engines batch statically has its requests leave in batches (form_batches.go), as the experiments of
+// trials play it in virtual time; the live dispatcher makes a call for each request. A batch is of one bin of lengths
+// (length_bins.go), as large as memory and the latency per token allow (batch_size.go), and, while an engine is idle,
+// no later than a flush window after the oldest request came. Engines that batch by themselves need no window.
+//
+// Engines are judged by how requests end (circuit_breaker.go), and by what they say of their load
+// (engine_load_sample.go). What a run's requests meet with, failures or overload, bounds that run at that engine
+// (run_standing_at_engine.go); an engine is closed to all when it is silent, fails a probe or fails several runs. What
+// was in flight on a lost engine is dispatched again. Runs share by the work that they got and the places that they
+// hold (fair_share_between_runs.go). Start reading at Event and Command, then Scheduler.Handle.
+package dispatch
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+)
+
+// ID names a request within one Scheduler. The driver chooses it and never uses it twice.
+type ID uint64
+
+// Request is what the scheduler needs to know of a completion to be made.
+type Request struct {
+	ID      ID                 `json:"id"`
+	Episode rollout.EpisodeRef `json:"episode"`
+	Model   string             `json:"model"` // adapter, or base model; only engines that list it are eligible
+	// PromptTokens and OutputTokens estimate the work. 0: unknown; the mean of the run's recent answers stands in.
+	PromptTokens int `json:"prompt_tokens,omitempty"`
+	OutputTokens int `json:"output_tokens,omitempty"`
+	// Class tells which requests may share a call, for a run that batches: those of one model and class.
+	Class uint64 `json:"class,omitempty"`
+	// Home is the engine where its game begins, if it has not begun: workers have agreed on it for games of the group.
+	// Empty: nobody says.
+	Home rollout.EngineID `json:"home,omitempty"`
+	// Deadline ends the wait in the queue; zero: none. A request in flight is no longer bound by it.
+	Deadline time.Time `json:"deadline,omitzero"`
+}
+
+// Event is what happened.
+//
+//sumtype:decl
+type Event interface{ event() }
+
+// Submit offers a request. It is held from now on, until it is answered, cancelled or rejected.
+type Submit struct{ Request }
+
+// Cancel withdraws a request, wherever it is. One that is not held is ignored.
+type Cancel struct {
+	ID ID `json:"id"`
+}
+
+// TryEnded reports how a try ended. After an abandoned try only an answer counts, which ends the request all the
+// same; the end of a request that is no longer held is ignored.
+type TryEnded struct {
+	ID           ID            `json:"id"`
+	Try          int           `json:"try"` // as in Send
+	Outcome      Outcome       `json:"outcome"`
+	PromptTokens int           `json:"prompt_tokens,omitempty"` // true usage, when Served
+	OutputTokens int           `json:"output_tokens,omitempty"`
+	RetryAfter   time.Duration `json:"retry_after_ns,omitempty"` // of an Overloaded engine; 0: not told
+	Code         rollout.Code  `json:"code,omitempty"`           // of a failure, for the reason that a breaker gives
+}
+
+// EngineUp says that an engine takes requests for these models, Limit at a time. Saying it again updates the
+// engine and keeps what is known of its behaviour.
+type EngineUp struct {
+	ID       rollout.EngineID `json:"id"`
+	Limit    int              `json:"limit"`
+	Models   []string         `json:"models,omitempty"`
+	Adapters []string         `json:"adapters,omitempty"` // models as well, each of which takes a slot while in use
+	Slots    int              `json:"slots,omitempty"`    // adapters that fit into one of its batches; 0: not known
+	// Elsewhere is how many requests other workers have in flight there. It decides between engines that are equal
+	// otherwise.
+	Elsewhere int `json:"elsewhere,omitempty"`
+}
+
+// EngineSampled passes on what an engine said of its own load. It only corrects what the scheduler knows from its own
+// requests: without samples, or with old ones, dispatch goes on.
+type EngineSampled struct {
+	ID   rollout.EngineID `json:"id"`
+	Load Load             `json:"load"`
+}
+
+// Load is an engine's load as the engine saw it.
+type Load struct {
+	At          time.Time `json:"at,omitzero"`       // by the clock of whoever asked; only a change tells something new
+	Running     float64   `json:"running,omitempty"` // requests
+	Waiting     float64   `json:"waiting,omitempty"`
+	KVUsage     float64   `json:"kv_usage,omitempty"`    // 0..1
+	Preemptions float64   `json:"preemptions,omitempty"` // since the sample before
+	// LifeAt is the latest sign of life that was seen: its token counter moved, or it answered a canary. Only a
+	// later one than before tells something new.
+	LifeAt time.Time `json:"life_at,omitzero"`
+}
+
+// EngineDrain stops dispatch to an engine. What it has, it finishes; then it is forgotten.
+type EngineDrain struct {
+	ID rollout.EngineID `json:"id"`
+}
+
+// EngineDown says that an engine is lost. What it had is abandoned and dispatched again elsewhere.
+type EngineDown struct {
+	ID rollout.EngineID `json:"id"`
+}
+
+// EngineProbed answers a Probe.
+type EngineProbed struct {
+	ID rollout.EngineID `json:"id"`
+	OK bool             `json:"ok"`
+}
+
+// RunRules says how a run wants to be dispatched. Without them the zero Rules hold.
+type RunRules struct {
+	Run   rollout.RunName  `json:"run"`
+	Rules runspec.Dispatch `json:"rules"`
+}
+
+// RunOver says that no more requests of a run will come. It is forgotten when the last one has left.
+type RunOver struct {
+	Run rollout.RunName `json:"run"`
+}
+
+// Tick only lets time pass.
+type Tick struct{}
+
+func (Submit) event()        {}
+func (Cancel) event()        {}
+func (TryEnded) event()      {}
+func (EngineUp) event()      {}
+func (EngineSampled) event() {}
+func (EngineDrain) event()   {}
+func (EngineDown) event()    {}
+func (EngineProbed) event()  {}
+func (RunRules) event()      {}
+func (RunOver) event()       {}
+func (Tick) event()          {}
+
+// Outcome is how one try of a request at one engine ended.
+type Outcome uint8
+
+// The outcomes. Served and Unfit end the request; after the others it is queued again, in its old place, or rejected. A
+// call that carried several requests and was refused tells nothing of any one of them: that is Split.
+const (
+	Served Outcome = iota // a good answer
+	// the engine finds fault with the request. When a second one does too, or there is none, the request is at fault
+	Refused
+	Unfit      // the request cannot be sent to any engine
+	Overloaded // the engine has enough to do; not a failure
+	Missing    // the engine does not have the model: it was restarted
+	Aborted    // stopped half-way inside a healthy engine, by a pause
+	Failed     // no good answer; some of these in a row open a breaker
+	// the request's own deadline passed: a failure only of an engine that gave no other sign of life
+	TimedOut
+	Broken // no good answer, and none to be expected: opens a breaker at once
+	Split  // refused together with others; to be sent again alone
+)
+
+// Command is what must be done.
+//
+//sumtype:decl
+type Command interface{ command() }
+
+// Send gives a request to an engine. The driver answers with TryEnded and the same Try. Sends of one batch
+// follow one another and are one call.
+type Send struct {
+	ID     ID               `json:"id"`
+	Engine rollout.EngineID `json:"engine"`
+	Try    int              `json:"try"`             // 1 for the first
+	Batch  uint64           `json:"batch,omitempty"` // 0: the run does not batch
+}
+
+// Abandon cancels a try: its answer, should it still come, is not wanted.
+type Abandon struct {
+	ID     ID               `json:"id"`
+	Engine rollout.EngineID `json:"engine"`
+	Try    int              `json:"try"`
+}
+
+// Reject ends a request without an answer.
+type Reject struct {
+	ID     ID           `json:"id"`
+	Reason rollout.Code `json:"reason"`
+}
+
+// Probe asks whether an engine lives. The driver answers with EngineProbed, in bounded time.
+type Probe struct {
+	Engine rollout.EngineID `json:"engine"`
+}
+
+// Opened reports that an engine gets no requests for now: of a run, or of any run if Run is empty. Nothing need be
+// done.
+type Opened struct {
+	Engine rollout.EngineID `json:"engine"`
+	Run    rollout.RunName  `json:"run,omitempty"`
+	Reason string           `json:"reason,omitempty"`
+}
+
+// Closed reports the end of what Opened began.
+type Closed struct {
+	Engine rollout.EngineID `json:"engine"`
+	Run    rollout.RunName  `json:"run,omitempty"`
+}
+
+// Wake asks for an event, such as a Tick, at a time. It replaces earlier ones.
+type Wake struct {
+	At time.Time `json:"at"`
+}
+
+func (Send) command()    {}
+func (Abandon) command() {}
+func (Reject) command()  {}
+func (Probe) command()   {}
+func (Opened) command()  {}
+func (Closed) command()  {}
+func (Wake) command()    {}

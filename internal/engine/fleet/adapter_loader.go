@@ -1,0 +1,184 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/engine/adapterfiles"
+	"github.com/millrace/millrace/internal/engine/vllm"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// loadCeiling bounds one load with its verification: while an engine reads weights, its requests stand still.
+const loadCeiling = 2 * time.Minute
+
+// Loader loads adapters on engines. Without Records, nothing is recorded, and an engine that serves the name from the
+// right path is believed; without Files, no digest is compared.
+type Loader struct {
+	Records LoadRecords
+	Files   *adapterfiles.Reader
+}
+
+// LoadRecords remembers what engines were asked to load.
+type LoadRecords interface {
+	LoadRecords(ctx context.Context, engine rollout.EngineID) (map[string]LoadRecord, error)
+	// ComparedLoads is LoadRecords, with a record of everything that the engine lists by now if records may be lost.
+	ComparedLoads(
+		ctx context.Context, engine rollout.EngineID, listed map[string]string,
+	) (map[string]LoadRecord, error)
+	RecordForeign(ctx context.Context, engine rollout.EngineID, name, path string) error
+	RecordLoad(ctx context.Context, engine rollout.EngineID, a Adapter) error
+	ForgetLoads(ctx context.Context, engine rollout.EngineID, names ...string) error
+}
+
+var _ LoadRecords = (*Registry)(nil)
+
+// Load makes an engine serve an adapter and verifies that it does: the weights that were published, and from the right
+// path. Doing it again is harmless. A permanent failure is the adapter's or the engine's configuration, with the
+// setting to change; others are transient.
+func (l Loader) Load(
+	ctx context.Context, c Client, engine rollout.EngineID, a Adapter,
+) (seconds float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, loadCeiling)
+	defer cancel()
+	start := time.Now()
+	err = l.load(ctx, c, engine, a)
+	if err != nil {
+		err = advise(fmt.Errorf("engine %s: %w", engine, err))
+	}
+	return time.Since(start).Seconds(), err
+}
+
+func (l Loader) load(ctx context.Context, c Client, engine rollout.EngineID, a Adapter) error {
+	if err := l.Files.Unchanged(ctx, a.files()); err != nil {
+		return err
+	}
+	if err := l.record(ctx, c, engine, a); err != nil {
+		return err
+	}
+	if err := c.LoadAdapter(ctx, a.Name, a.Path); err != nil {
+		var answer *vllm.StatusError
+		if errors.As(err, &answer) && rollout.KindOf(err) == rollout.Permanent { // it was asked, and refused
+			return errors.Join(err, l.forget(ctx, engine, a))
+		}
+		return err
+	}
+	if err := verify(ctx, c, a); err != nil {
+		return err
+	}
+	err := l.Files.Unchanged(ctx, a.files()) // nor while the engine read them
+	if rollout.KindOf(err) == rollout.Permanent {
+		return errors.Join(err, c.UnloadAdapter(ctx, a.Name))
+	}
+	return nil
+}
+
+// record records what the engine is about to be asked. An engine that lists the name without our having asked it for
+// these weights has others under it, and its prefix cache is theirs. One of which that is not known, because Redis has
+// gone back, unloads what it has first.
+func (l Loader) record(ctx context.Context, c Client, engine rollout.EngineID, a Adapter) error {
+	if l.Records == nil {
+		return nil
+	}
+	records, err := l.Records.LoadRecords(ctx, engine)
+	if err != nil {
+		return err
+	}
+	if r, ok := records[a.Name]; ok && r.isOf(a) {
+		return nil
+	}
+	models, err := c.Models(ctx)
+	if err != nil {
+		return fmt.Errorf("look for adapter %s: %w", a.Name, err)
+	}
+	roots := adapterRoots(models)
+	if root, listed := roots[a.Name]; listed {
+		records, err = l.Records.ComparedLoads(ctx, engine, roots)
+		if err != nil {
+			return err
+		}
+		if !mustReload(a, root, records) {
+			conflict := rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict, errors.New(foreign(a, root)))
+			return errors.Join(conflict, l.Records.RecordForeign(ctx, engine, a.Name, root))
+		}
+		if err := l.Unload(ctx, c, engine, a.Name); err != nil {
+			return err
+		}
+	}
+	return l.Records.RecordLoad(ctx, engine, a)
+}
+
+// foreign says that an engine has other weights under an adapter's name.
+func foreign(a Adapter, root string) string {
+	if !samePath(root, a.Path) {
+		return fmt.Sprintf("adapter %s is served from %s, not from %s: restart the engine", a.Name, root, a.Path)
+	}
+	return fmt.Sprintf("adapter %s is served from %s already, and not by this deployment or with other weights: "+
+		"restart the engine", a.Name, root)
+}
+
+// forget forgets a load that the engine has refused.
+func (l Loader) forget(ctx context.Context, engine rollout.EngineID, a Adapter) error {
+	if l.Records == nil {
+		return nil
+	}
+	return l.Records.ForgetLoads(ctx, engine, a.Name)
+}
+
+// Unload takes an adapter off an engine and verifies that it is gone. The record stays: a load that nobody waits for
+// any more may end later.
+func (l Loader) Unload(ctx context.Context, c Client, engine rollout.EngineID, name string) error {
+	if err := c.UnloadAdapter(ctx, name); err != nil {
+		return err
+	}
+	models, err := c.Models(ctx)
+	if err != nil {
+		return fmt.Errorf("verify that adapter %s is gone: %w", name, err)
+	}
+	if _, listed := adapterRoots(models)[name]; listed {
+		return rollout.Fail(rollout.Retryable, rollout.CodeEngineError,
+			fmt.Errorf("engine %s has unloaded adapter %s and still lists it", engine, name))
+	}
+	return nil
+}
+
+func verify(ctx context.Context, c Client, a Adapter) error {
+	models, err := c.Models(ctx)
+	if err != nil {
+		return fmt.Errorf("verify adapter %s: %w", a.Name, err)
+	}
+	root, loaded := adapterRoots(models)[a.Name]
+	switch {
+	case !loaded:
+		return rollout.Fail(rollout.Retryable, rollout.CodeNotListed,
+			fmt.Errorf("adapter %s was loaded, yet /v1/models does not list it", a.Name))
+	case !samePath(root, a.Path):
+		return rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict,
+			fmt.Errorf("adapter %s is served from %s, not from %s", a.Name, root, a.Path))
+	}
+	return nil
+}
+
+// advise adds what to change where the engine's own words do not say it, and keeps the failure's kind and code.
+func advise(err error) error {
+	text := strings.ToLower(err.Error())
+	advice := ""
+	switch code := rollout.CodeOf(err); {
+	case code == rollout.CodeAdapterMissing:
+		advice = "share the directory with the engine, and set adapters.path_prefix to where it is mounted there"
+	case code != rollout.CodeBadAdapter:
+		return err
+	case strings.Contains(text, "dora"):
+		advice = "vLLM serves no DoRA adapters: train with use_dora=False"
+	case strings.Contains(text, "modules_to_save"):
+		advice = "vLLM serves no fully trained modules: train with modules_to_save=None"
+	case strings.Contains(text, "bias"):
+		advice = "vLLM serves no LoRA bias: train with bias=\"none\""
+	default:
+		advice = "compare adapter_config.json with what the engine's version of vLLM supports"
+	}
+	return fmt.Errorf("%w (%s)", err, advice)
+}

@@ -1,0 +1,82 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// SourceScaling is the Source of members that scaling has bought.
+const SourceScaling = "scaling"
+
+// removedFor is how long it is remembered that somebody took a bought engine out of the fleet.
+const removedFor = 24 * time.Hour
+
+// Dismiss takes a bought engine out of the fleet on behalf of its pool, at once; what it has is dispatched elsewhere.
+// One that is not there is no error.
+func (r *Registry) Dismiss(ctx context.Context, id rollout.EngineID) error {
+	err := r.updateMember(ctx, id, func(m *Member) error {
+		m.Drain, m.Leave, m.Now = true, true, true
+		return nil
+	})
+	if err != nil && !rollout.Refused(err, rollout.NoSuchEngine) {
+		return fmt.Errorf("dismiss engine: %w", err)
+	}
+	return nil
+}
+
+// noteRemoved remembers that somebody took a bought engine out of the fleet: to its pool, one that is merely forgotten
+// looks the same, and joins again.
+func (r *Registry) noteRemoved(ctx context.Context, id rollout.EngineID) error {
+	_, err := r.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		tx.SAdd(ctx, r.removedKey(), string(id))
+		tx.Expire(ctx, r.removedKey(), removedFor)
+		return nil
+	})
+	if err != nil {
+		return redisError("remove engine "+string(id), err)
+	}
+	return nil
+}
+
+// Removed is the bought engines that somebody has taken out of the fleet of late.
+func (r *Registry) Removed(ctx context.Context) ([]rollout.EngineID, error) {
+	texts, err := r.rdb.SMembers(ctx, r.removedKey()).Result()
+	if err != nil {
+		return nil, redisError("list removed engines", err)
+	}
+	ids := make([]rollout.EngineID, len(texts))
+	for i, text := range texts {
+		ids[i] = rollout.EngineID(text)
+	}
+	return ids, nil
+}
+
+func (r *Registry) removedKey() string { return r.prefix + "scaling:removed" }
+
+// SaveNote keeps what another part of the service tells of the fleet, under a name, in the place of what was there.
+func (r *Registry) SaveNote(ctx context.Context, name string, text []byte) error {
+	if err := r.rdb.Set(ctx, r.noteKey(name), text, 0).Err(); err != nil {
+		return redisError("save what "+name+" tells", err)
+	}
+	return nil
+}
+
+// Note is what is told under a name; nil: nothing was.
+func (r *Registry) Note(ctx context.Context, name string) ([]byte, error) {
+	text, err := r.rdb.Get(ctx, r.noteKey(name)).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, redisError("read what "+name+" tells", err)
+	}
+	return text, nil
+}
+
+func (r *Registry) noteKey(name string) string { return r.prefix + name }

@@ -1,0 +1,22 @@
+package fleet
+
+import (
+	"context"
+
+	"github.com/millrace/millrace/internal/engine/vllm"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Client is what the fleet needs of an engine. Every call has a deadline of its own and
+// returns typed failures (rollout.Failure).
+type Client interface {
+	Health(ctx context.Context) error
+	Version(ctx context.Context) (string, error)
+	Models(ctx context.Context) ([]vllm.Model, error)
+	LoadAdapter(ctx context.Context, name, path string) error
+	UnloadAdapter(ctx context.Context, name string) error
+	Metrics(ctx context.Context) (vllm.Sample, error)
+	Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error)
+}
+
+var _ Client = (*vllm.Client)(nil)

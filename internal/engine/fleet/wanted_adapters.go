@@ -1,0 +1,157 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/engine/adapterfiles"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+)
+
+// Adapter is one version of one run's weights that every engine must serve. Name and Path never
+// change meaning: engines key their prefix cache by the name and may read the path again at any time.
+type Adapter struct {
+	Run     rollout.RunName       `json:"run"`
+	Version rollout.PolicyVersion `json:"version"`
+	Name    string                `json:"name"`
+	Path    string                `json:"path"` // as the engines see it
+	Digest  string                `json:"digest,omitempty"`
+	Prefix  string                `json:"prefix,omitempty"` // of the run's adapters: nothing outside of it is read
+}
+
+// files are the adapter's, as they were published.
+func (a Adapter) files() adapterfiles.Published {
+	return adapterfiles.Published{Name: a.Name, Prefix: a.Prefix, Path: a.Path, Digest: a.Digest}
+}
+
+// Want makes an adapter one that every engine must serve; engines that join or come back load it
+// before they are ready. Wanting the same one again changes nothing; another path under a name is refused.
+func (r *Registry) Want(ctx context.Context, a Adapter) error {
+	if a.Name == "" || a.Path == "" {
+		return rollout.Refuse(rollout.Invalid, "adapter %q at %q: both a name and a path are needed", a.Name, a.Path)
+	}
+	b, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	added, err := r.rdb.HSetNX(ctx, r.wantedKey(), a.Name, b).Result()
+	if err != nil {
+		return fmt.Errorf("want adapter %s: %w", a.Name, err)
+	}
+	if !added {
+		return r.sameAsWanted(ctx, a)
+	}
+	if err := r.rdb.ZRem(ctx, r.retiredKey(), a.Name).Err(); err != nil {
+		return fmt.Errorf("want adapter %s: %w", a.Name, err)
+	}
+	return nil
+}
+
+func (r *Registry) sameAsWanted(ctx context.Context, a Adapter) error {
+	text, err := r.rdb.HGet(ctx, r.wantedKey(), a.Name).Result()
+	if err != nil {
+		return fmt.Errorf("want adapter %s: %w", a.Name, err)
+	}
+	var old Adapter
+	if err := json.Unmarshal([]byte(text), &old); err != nil {
+		return fmt.Errorf("adapter %s: %w", a.Name, err)
+	}
+	if old.Path != a.Path || old.Digest != "" && a.Digest != "" && old.Digest != a.Digest {
+		return rollout.Refuse(rollout.Conflict,
+			"adapter %s serves %s (%s) already; new weights need a new version, not %s (%s) under the old name", a.Name,
+			old.Path, runspec.ShortDigest(old.Digest), a.Path, runspec.ShortDigest(a.Digest))
+	}
+	return nil
+}
+
+// Unwant ends an adapter's service: every engine unloads it. A name that is not wanted is no error.
+func (r *Registry) Unwant(ctx context.Context, name string) error {
+	now := r.now()
+	_, err := r.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		tx.HDel(ctx, r.wantedKey(), name)
+		tx.ZAdd(ctx, r.retiredKey(), redis.Z{Score: float64(now.UnixMilli()), Member: name})
+		tx.ZRemRangeByScore(ctx, r.retiredKey(), "-inf", strconv.FormatInt(now.Add(-retiredFor).UnixMilli(), 10))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("unwant adapter %s: %w", name, err)
+	}
+	return nil
+}
+
+// Wanted is every adapter that every engine must serve, by run and version.
+func (r *Registry) Wanted(ctx context.Context) ([]Adapter, error) {
+	values, err := r.rdb.HGetAll(ctx, r.wantedKey()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read wanted adapters: %w", err)
+	}
+	adapters := make([]Adapter, 0, len(values))
+	for name, text := range values {
+		var a Adapter
+		if err := json.Unmarshal([]byte(text), &a); err != nil {
+			return nil, fmt.Errorf("adapter %s: %w", name, err)
+		}
+		adapters = append(adapters, a)
+	}
+	slices.SortFunc(adapters, func(a, b Adapter) int {
+		if c := strings.Compare(string(a.Run), string(b.Run)); c != 0 {
+			return c
+		}
+		return int(a.Version - b.Version)
+	})
+	return adapters, nil
+}
+
+// Newest is the newest version of a run that every engine must serve; 0 when there is none.
+func (r *Registry) Newest(ctx context.Context, run rollout.RunName) (rollout.PolicyVersion, error) {
+	adapters, err := r.Wanted(ctx)
+	newest := rollout.PolicyVersion(0)
+	for _, a := range adapters {
+		if a.Run == run {
+			newest = max(newest, a.Version)
+		}
+	}
+	return newest, err
+}
+
+// Retired names the adapters that Unwant named lately: only those may be unloaded, so that what
+// an operator loaded by hand stays.
+func (r *Registry) Retired(ctx context.Context) ([]string, error) {
+	names, err := r.rdb.ZRange(ctx, r.retiredKey(), 0, -1).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read retired adapters: %w", err)
+	}
+	return names, nil
+}
+
+// Loaded notes that an engine was found to serve an adapter, so that requests for it need not wait
+// for the Keeper's next look. An engine that is no member is no error.
+func (r *Registry) Loaded(ctx context.Context, id rollout.EngineID, name string) error {
+	err := r.noteLoaded(ctx, id, name)
+	if err != nil && !rollout.Refused(err, rollout.NoSuchEngine) {
+		return fmt.Errorf("note adapter %s on %s: %w", name, id, err)
+	}
+	return nil
+}
+
+// SlotNotes names the engines that cannot hold as many adapters in a batch as a run may use at once: their requests
+// would then wait for each other's adapters. Engines that do not say are not named.
+func SlotNotes(engines []enginestate.Engine, slots int) []string {
+	var notes []string
+	for _, e := range engines {
+		if e.AdapterSlots > 0 && e.AdapterSlots < slots {
+			notes = append(notes, fmt.Sprintf("engine %s holds %d adapters in a batch; this run may use %d at once "+
+				"(buffer.max_staleness + 2, and its fixed policies): start it with --max-loras %d",
+				e.ID, e.AdapterSlots, slots, slots))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,49 @@
+package share
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+)
+
+// Member is a worker process as it announced itself.
+type Member struct {
+	Worker string
+	Demand []enginestate.RunDemand
+	// Held is the slots of each engine that nobody else may use: the worker's share, or its requests in flight while
+	// these are more.
+	Held map[rollout.EngineID]int
+	// InFlight is the worker's requests at each engine.
+	InFlight map[rollout.EngineID]int
+	// Runs is the worker's share of the limits that runs have of their own, on every engine.
+	Runs map[rollout.RunName]int
+}
+
+// sorted is the members by name, each once, their demand in one order whoever announced it.
+func sorted(members []Member) []Member {
+	all := slices.Clone(members)
+	slices.SortStableFunc(all, func(a, b Member) int { return strings.Compare(a.Worker, b.Worker) })
+	all = slices.CompactFunc(all, func(a, b Member) bool { return a.Worker == b.Worker })
+	for i := range all {
+		all[i].Demand = slices.Clone(all[i].Demand)
+		slices.SortStableFunc(all[i].Demand, func(a, b enginestate.RunDemand) int {
+			return cmp.Or(cmp.Compare(a.Run, b.Run), cmp.Compare(a.Model, b.Model))
+		})
+	}
+	return all
+}
+
+// byID is the engines in order, those whose requests must be given back as lost ones.
+func byID(engines []enginestate.Engine) []enginestate.Engine {
+	all := slices.Clone(engines)
+	slices.SortFunc(all, func(a, b enginestate.Engine) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range all {
+		if all[i].Recalled {
+			all[i].State = enginestate.EngineLost
+		}
+	}
+	return all
+}

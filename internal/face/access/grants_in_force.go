@@ -1,0 +1,50 @@
+package access
+
+import (
+	"context"
+	"crypto/subtle"
+	"sync/atomic"
+	"time"
+)
+
+// Grants are the grants in force. They may be asked while they are replaced.
+type Grants struct {
+	fixed  []Grant
+	listed atomic.Pointer[[]Grant]
+}
+
+// NewGrants has grants that stay.
+func NewGrants(fixed ...Grant) *Grants {
+	g := &Grants{fixed: fixed}
+	g.Replace(nil)
+	return g
+}
+
+// Replace replaces all grants but those that stay.
+func (g *Grants) Replace(listed []Grant) { g.listed.Store(&listed) }
+
+// Find returns the grant of a token. Every hash is compared, so that the time taken does not reveal which one matched.
+// A token that has expired is found, too, with expired.
+func (g *Grants) Find(token Hash, now time.Time) (grant Grant, found, expired bool) {
+	for _, grants := range [][]Grant{g.fixed, *g.listed.Load()} {
+		for _, one := range grants {
+			if subtle.ConstantTimeCompare(token[:], one.Hash[:]) == 1 {
+				grant, found = one, true
+			}
+		}
+	}
+	return grant, found, found && !grant.Expires.IsZero() && !now.Before(grant.Expires)
+}
+
+type holderKey struct{}
+
+// AsHolder is a call within the process by who has shown a token before, of which only the hash is kept.
+func AsHolder(ctx context.Context, token Hash) context.Context {
+	return context.WithValue(ctx, holderKey{}, token)
+}
+
+// HolderOf is the token of a call within the process; false: the call came from outside.
+func HolderOf(ctx context.Context) (token Hash, inside bool) {
+	token, inside = ctx.Value(holderKey{}).(Hash)
+	return token, inside
+}

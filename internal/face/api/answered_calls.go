@@ -1,0 +1,21 @@
+package api
+
+import (
+	"context"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// answered registers a call whose answer is one document. A failure is told by what the call was doing: "list engines".
+func answered[I, O any](s *Server, op huma.Operation, doing string, do func(context.Context, *I) (O, error)) {
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*struct{ Body O }, error) {
+		document, err := do(ctx, in)
+		if err != nil {
+			return nil, s.fail(ctx, doing, err)
+		}
+		return &struct{ Body O }{document}, nil
+	})
+}
+
+// listed is a list as JSON writes one: of nothing it is empty, and not null.
+func listed[T any](all []T) []T { return append([]T{}, all...) }

@@ -1,0 +1,128 @@
+package api
+
+import (
+	"context"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/store/eventstore"
+)
+
+func (s *Server) registerDeadLetters() {
+	path := "/v1/sinks/{sink}/dead-letters"
+	answered(s, s.operation(get, path, "list-dead-letters", "sinks", "List events that a sink refused",
+		"Oldest first, each with the sink's reason and the whole event. They are kept until they are replayed or dropped; "+
+			"10,000 at most, beyond which the sink waits rather than lose a fact."), "list dead letters", s.listDeadLetters)
+	answered(s, s.operation(post, path+"/replay", "replay-dead-letters", "sinks", "Deliver refused events again",
+		"Those named, or all. What is refused once more is listed again."), "replay dead letters", s.replayDeadLetters)
+	answered(s, s.operation(post, path+"/drop", "drop-dead-letters", "sinks", "Give refused events up",
+		"Those named, or all; they count as lost. The store's own copies, which diagnosis reads, are not touched."),
+		"drop dead letters", s.dropDeadLetters)
+	huma.Register(s.api, s.operation(remove, "/v1/sinks/{sink}", "forget-sink", "sinks", "Forget a sink",
+		"For a sink that is no longer delivered to: its cursors, dead letters and counts go, and events are no longer kept "+
+			"for it. Refused while a server delivers."), s.forgetSink)
+}
+
+// DeadLetters is the events that the sink refused.
+type DeadLetters interface {
+	DeadLetters(ctx context.Context, after string, limit int) ([]store.DeadLetter, error)
+	DeadLetterCount(ctx context.Context) (kept, all int64, err error)
+	// Replay has them delivered again: those with the ids, or all.
+	Replay(ctx context.Context, ids ...string) (int, error)
+	DropDeadLetters(ctx context.Context, ids ...string) (int, error)
+	// ForgetSink forgets the sink, which nobody delivers to any more, with its dead letters.
+	ForgetSink(ctx context.Context) error
+}
+
+// SinkPath names a sink.
+type SinkPath struct {
+	Sink string `path:"sink" enum:"axiom" doc:"The sink's name"`
+}
+
+type letterList struct {
+	DeadLetters []store.DeadLetter `json:"dead_letters"`
+	Kept        int64              `json:"kept" doc:"How many there are"`
+	Ever        int64              `json:"ever" doc:"How many there were"`
+	Next        string             `json:"next,omitempty" doc:"Ask for those after this id"`
+}
+
+func (s *Server) listDeadLetters(ctx context.Context, in *struct {
+	SinkPath
+	After string `query:"after" maxLength:"64" doc:"Only those after the one with this id"`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many"`
+}) (out letterList, err error) {
+	letters, err := s.letters()
+	if err != nil {
+		return out, err
+	}
+	found, err := letters.DeadLetters(ctx, in.After, in.Limit)
+	if err != nil {
+		return out, err
+	}
+	out.DeadLetters = listed(found)
+	if len(found) == in.Limit {
+		out.Next = found[len(found)-1].ID
+	}
+	out.Kept, out.Ever, err = letters.DeadLetterCount(ctx)
+	return out, err
+}
+
+// LetterChoice is which dead letters are meant.
+type LetterChoice struct {
+	SinkPath
+	Body struct {
+		IDs []string `json:"ids,omitempty" maxItems:"1000" doc:"As they were listed"`
+		All bool     `json:"all,omitempty" doc:"All of them; say this, or ids"`
+	}
+}
+
+func (c *LetterChoice) check() error {
+	if c.Body.All == (len(c.Body.IDs) > 0) {
+		return problem(rollout.Invalid, "say which dead letters are meant: ids, or all")
+	}
+	return nil
+}
+
+type letterCount struct {
+	Events int `json:"events" doc:"How many were meant, and there"`
+}
+
+func (s *Server) replayDeadLetters(ctx context.Context, in *LetterChoice) (letterCount, error) {
+	return s.changeLetters(ctx, in, DeadLetters.Replay)
+}
+
+func (s *Server) dropDeadLetters(ctx context.Context, in *LetterChoice) (letterCount, error) {
+	return s.changeLetters(ctx, in, DeadLetters.DropDeadLetters)
+}
+
+func (s *Server) forgetSink(ctx context.Context, _ *SinkPath) (*struct{}, error) {
+	letters, err := s.letters()
+	if err != nil {
+		return nil, err
+	}
+	if err := letters.ForgetSink(ctx); err != nil {
+		return nil, s.fail(ctx, "forget sink", err)
+	}
+	return nil, nil
+}
+
+func (s *Server) changeLetters(ctx context.Context, in *LetterChoice,
+	change func(DeadLetters, context.Context, ...string) (int, error)) (letterCount, error) {
+	letters, err := s.letters()
+	if err == nil {
+		err = in.check()
+	}
+	if err != nil {
+		return letterCount{}, err
+	}
+	n, err := change(letters, ctx, in.Body.IDs...)
+	return letterCount{n}, err
+}
+
+func (s *Server) letters() (DeadLetters, error) {
+	if s.deps.DeadLetters == nil {
+		return nil, problem(rollout.Unavailable, "this server keeps no dead letters")
+	}
+	return s.deps.DeadLetters, nil
+}

@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+)
+
+func (s *Server) registerDiagnosis() {
+	s.registerEvents()
+	answered(s, s.operation(get, "/v1/runs/{run}/diagnosis", "diagnose-run", "insight", "Diagnose a run",
+		"Where the time of its steps goes, what changed and when, and what would and would not help. With step: that step "+
+			"second by second, where the trainer waited for which group, and what that group was doing."),
+		"diagnose", s.diagnose)
+	answered(s, s.operation(get, "/v1/runs/{run}/games/{group}/{episode}", "show-game", "insight", "Show a game",
+		"One game of a group, as its environment writes it, in progress or over, while the group is kept."),
+		"show game", s.showGame)
+	s.registerGames()
+}
+
+// diagnosisInput bounds what is diagnosed; -1 is no bound.
+type diagnosisInput struct {
+	RunPath
+	Step  int64 `query:"step" default:"-1" minimum:"-1" doc:"This step alone, second by second"`
+	First int64 `query:"from" default:"-1" minimum:"-1" doc:"The first step that is looked at"`
+	Last  int64 `query:"to" default:"-1" minimum:"-1" doc:"The last step that is looked at"`
+}
+
+func (in *diagnosisInput) asked() DiagnosisQuery {
+	bound := func(n int64) *rollout.Step {
+		if n < 0 {
+			return nil
+		}
+		step := rollout.Step(n)
+		return &step
+	}
+	return DiagnosisQuery{Step: bound(in.Step), First: bound(in.First), Last: bound(in.Last)}
+}
+
+func (s *Server) diagnose(ctx context.Context, in *diagnosisInput) (any, error) {
+	if s.deps.Diagnose == nil {
+		return nil, problem(codeNotAvailable, "this server has no diagnosis")
+	}
+	asked := in.asked()
+	if asked.First != nil && asked.Last != nil && *asked.First > *asked.Last {
+		return nil, rollout.Refuse(rollout.Invalid, "no step lies from %d to %d", in.First, in.Last)
+	}
+	if !asked.Whole() {
+		return s.analyse(ctx, in.Run, asked)
+	}
+	mark, err := s.accountMark(ctx, in.Run)
+	if err != nil {
+		return nil, err
+	}
+	return s.diagnoses.of(ctx, in.Run, func(d diagnosed) bool {
+		return d.err == nil && d.of == mark && s.deps.Now().Sub(d.at) < diagnosisAge
+	})
+}
+
+// analyse makes a diagnosis when there is a place for one more.
+func (s *Server) analyse(ctx context.Context, run rollout.RunName, asked DiagnosisQuery) (any, error) {
+	leave, ok := s.gates.analyses.enter(ctx, string(run))
+	if !ok {
+		return nil, overloaded("diagnoses", "")
+	}
+	defer leave()
+	return s.deps.Diagnose(ctx, run, asked)
+}
+
+func (s *Server) diagnoseWhole(ctx context.Context, run rollout.RunName) (any, accountMark, error) {
+	mark, err := s.accountMark(ctx, run)
+	if err != nil {
+		return nil, mark, err
+	}
+	value, err := s.analyse(ctx, run, DiagnosisQuery{})
+	return value, mark, err
+}
+
+func (s *Server) accountMark(ctx context.Context, run rollout.RunName) (accountMark, error) {
+	account, err := s.deps.Store.Account(ctx, run)
+	return accountMark{account.Counts, account.Launched, account.ClaimedTo, account.NextStep, account.Version,
+		account.Generation}, err
+}
+
+// shownAge is how long a diagnosis of the same step is shown to who watches a run.
+const shownAge = 20 * time.Second
+
+// LatestDiagnosis is the diagnosis of a run as a page shows it: the one that is there when patience ends, of the step
+// before while the next is being made. nil: the first is being made, or err says why there is none.
+func (s *Server) LatestDiagnosis(ctx context.Context, status runstatus.RunStatus, patience time.Duration) (any, error) {
+	if s.deps.Diagnose == nil {
+		return nil, problem(codeNotAvailable, "this server has no diagnosis")
+	}
+	return s.diagnoses.latest(ctx, status.Spec.Name, func(d diagnosed) bool {
+		return d.of.next == status.NextStep && (d.err == nil && status.State.Over() || s.deps.Now().Sub(d.at) < shownAge)
+	}, patience)
+}
+
+func (s *Server) showGame(ctx context.Context, in *GamePath) (json.RawMessage, error) {
+	if s.deps.Game == nil {
+		return nil, problem(codeNotAvailable, "this server shows no games")
+	}
+	game, err := s.deps.Game(ctx, in.ref())
+	return game, unlessKept(err)
+}

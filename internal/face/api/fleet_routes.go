@@ -1,0 +1,132 @@
+package api
+
+import (
+	"context"
+	"path"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/scaling/supply"
+)
+
+const fleetPath = "/v1/fleet"
+
+func (s *Server) registerFleet() {
+	answered(s, s.operation(get, fleetPath, "show-fleet", "engines", "Show how the fleet is scaled",
+		"How many engines are wanted and why, how many there are, when the next change is possible, the newest "+
+			"decisions and what they did. A scaler of somebody else's, such as KEDA's metrics-api, reads `wanted`. Answers "+
+			"not-scaled, 404, where no worker's configuration has a section scaling."),
+		"show how the fleet is scaled", s.scaled)
+	change := s.operation(patch, fleetPath, "change-fleet", "engines", "Change how the fleet is scaled",
+		"The body is a JSON merge patch (RFC 7396) on the settings: only the keys sent are changed, null gives one back to "+
+			"the configuration, and {\"reset\":true} all of them. What is set holds until it is given back or the "+
+			"configuration's section changes.")
+	change.SkipValidateBody = true
+	change.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Extensions: scalingSchema()}}}}
+	answered(s, change, "change how the fleet is scaled", s.changeFleet)
+	onlyDocuments(change)
+}
+
+// scalingSchema is the JSON schema of a scaling.SettingsChange, without its type.
+func scalingSchema() map[string]any {
+	var zero scaling.Config
+	properties := map[string]any{"reset": map[string]any{"type": "boolean",
+		"description": "true gives all settings back to the configuration, before others are set"}}
+	for _, key := range scaling.Keys.Keys {
+		if key.Of(&zero).Kind() == reflect.Struct {
+			continue
+		}
+		above, name, nested := strings.Cut(key.Path, ".")
+		if !nested {
+			properties[key.Path] = scaling.Keys.KeySchema(key, &zero)
+			continue
+		}
+		object, ok := properties[above].(map[string]any)
+		if !ok {
+			object = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{}}
+			properties[above] = object
+		}
+		object["properties"].(map[string]any)[name] = scaling.Keys.KeySchema(key, &zero)
+	}
+	return map[string]any{"properties": properties, "additionalProperties": false}
+}
+
+// scaled is what is told of the fleet, or the refusal that it is not scaled.
+func (s *Server) scaled(ctx context.Context, _ *struct{}) (supply.View, error) {
+	view, is, err := s.deps.Fleet.Scaling(ctx)
+	switch {
+	case err != nil:
+		return view, err
+	case !is:
+		return view, rollout.Refuse(rollout.NotScaled, "scaling is off: nobody buys engines; they are added with: millrace "+
+			"engine add URL, or from a list. To turn it on, give the workers' configuration a section scaling with provider "+
+			"and max, and restart them (docs/scaling.md)")
+	case !view.EndedAt.IsZero():
+		return view, rollout.Refuse(rollout.NotScaled, "scaling is off since %s: no worker's configuration has a section "+
+			"scaling any more; the engines that were bought are left as they were (docs/scaling.md)",
+			view.EndedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
+	return view, nil
+}
+
+func (s *Server) changeFleet(ctx context.Context, in *struct{ RawBody []byte }) (supply.View, error) {
+	change, err := readSettings(in.RawBody)
+	if err != nil {
+		return supply.View{}, err
+	}
+	if s.deps.SetScaling == nil {
+		return supply.View{}, problem(codeNotAvailable, "this server changes no scaling")
+	}
+	view, err := s.scaled(ctx, nil)
+	if err != nil {
+		return view, err
+	}
+	if view.Settings, view.Set, err = s.deps.SetScaling(ctx, change); err == nil {
+		callOf(ctx).after = settingsFacts(view.Settings)
+	}
+	return view, err
+}
+
+// readSettings reads the body of a change, which says something.
+func readSettings(body []byte) (scaling.SettingsChange, error) {
+	c, err := readDocument[scaling.SettingsChange](body)
+	if err != nil {
+		return c, err
+	}
+	if c.Empty() {
+		return c, problem(rollout.Invalid, `nothing is changed: want keys such as {"min":2,"max":8}, or {"reset":true}`)
+	}
+	return c, changeProblem(c.Faults())
+}
+
+// settingsFacts is the settings by their paths, for the audit of a change.
+func settingsFacts(c scaling.Config) map[string]string {
+	facts := map[string]string{}
+	for _, key := range scaling.Keys.Keys {
+		if key.Of(&c).Kind() != reflect.Struct {
+			facts[key.Path] = key.Text(&c)
+		}
+	}
+	return facts
+}
+
+// schemaName names the schemas of packages whose types are named like others'.
+func schemaName(t reflect.Type, hint string) string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	name := huma.DefaultSchemaNamer(t, hint)
+	for _, of := range []struct{ pkg, prefix string }{
+		{"scaling", "Scaling"}, {"supply", "Supply"}, {"provider", "Provider"},
+	} {
+		if path.Base(t.PkgPath()) == of.pkg && t.Name() != "" {
+			return of.prefix + name
+		}
+	}
+	return name
+}

@@ -1,0 +1,144 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+)
+
+type PolicyPath struct {
+	RunPath
+	Version rollout.PolicyVersion `path:"version" minimum:"1" doc:"The version, from 1; 0 is the base model"`
+}
+
+func (s *Server) registerPolicies() {
+	answered(s, s.operation(put, "/v1/runs/{run}/policies/{version}", "publish-policy", "trainer",
+		"Publish a policy version",
+		"Compares the adapter at path with what is known, loads it on the engines, checks that it is there, then switches; "+
+			"answers when it serves. "+
+			"The path is as the engines see it, below the run's adapters.path_prefix. The same weights again answer the same. "+
+			"Other weights under a version, "+
+			"or from a directory that serves another one, are a conflict; a version that skips one is out of order. A bad "+
+			"adapter is invalid and changes "+
+			"nothing in the run. While no engine can load it the version stays `loading` and the answer is 503: ask again, "+
+			"and it goes on."), "publish policy", s.publish)
+	answered(s, s.operation(get, "/v1/runs/{run}/policies", "list-policies", "trainer", "List policy versions",
+		"Published versions that are still served, oldest first."), "list policies", s.listPolicies)
+	answered(s, s.operation(get, "/v1/runs/{run}/policies/{version}", "show-policy", "trainer",
+		"Show a policy version", "How far a publication has come."), "show policy", s.showPolicy)
+}
+
+func (s *Server) publish(ctx context.Context, in *struct {
+	PolicyPath
+	Body struct {
+		Path       string                    `json:"path" minLength:"1" maxLength:"4096" doc:"The adapter's directory, as the engines see it"`
+		Generation rollout.TrainerGeneration `json:"generation,omitempty" minimum:"0" doc:"As answered to POST /v1/runs/{run}/trainer; a trainer that was replaced is refused. Left out, nothing is checked: an operator may publish too"`
+	}
+}) (runstatus.Policy, error) {
+	if err := s.current(ctx, in.Run, in.Body.Generation); err != nil {
+		return runstatus.Policy{}, err
+	}
+	waiting, leave := s.untilStopped(ctx)
+	defer leave()
+	policy, err := s.deps.Control.Publish(waiting, in.Run, in.Version, in.Body.Path)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		err = rollout.Refuse(rollout.Unavailable,
+			"this server is stopping, and version %d of %s does not serve yet; publish it again to go on waiting",
+			in.Version, in.Run)
+	}
+	if err == nil {
+		s.waiters.wakeAll(in.Run)
+	}
+	return policy, err
+}
+
+// current refuses a trainer process that was replaced. Generation 0 is nobody in particular.
+func (s *Server) current(ctx context.Context, run rollout.RunName, generation rollout.TrainerGeneration) error {
+	if generation == 0 {
+		return nil
+	}
+	account, err := s.deps.Store.Account(ctx, run)
+	if err != nil {
+		return s.missed(ctx, run, err)
+	}
+	if !account.Confirmed() && account.Mark.Era > 0 {
+		s.hint(run)
+		return rollout.Refuse(rollout.Unavailable, "Redis was restarted, failed over or restored, and run %s compares its "+
+			"account first; ask again", run)
+	}
+	if account.Generation != generation {
+		return rollout.Refuse(rollout.Fenced, "run %s is served to the trainer process with generation %d, not %d; this "+
+			"process was replaced and must not publish", run, account.Generation, generation)
+	}
+	return nil
+}
+
+type policyList struct {
+	Policies []runstatus.Policy `json:"policies"`
+}
+
+func (s *Server) listPolicies(ctx context.Context, in *RunPath) (policyList, error) {
+	status, err := s.deps.Store.Status(ctx, in.Run)
+	return policyList{listed(s.troubled(ctx, status.Policies))}, err
+}
+
+// troubled gives versions that serve the reason why not every engine serves them, as engines tell it. It is a word
+// beside the answer: when the engines cannot be listed, there is none.
+func (s *Server) troubled(ctx context.Context, policies []runstatus.Policy) []runstatus.Policy {
+	if !slices.ContainsFunc(policies, func(p runstatus.Policy) bool { return p.State == runstatus.PolicyServing }) {
+		return policies
+	}
+	engines, err := s.deps.Fleet.List(ctx)
+	if err != nil {
+		s.log(ctx, slog.LevelWarn, "list engines", err)
+		return policies
+	}
+	policies = slices.Clone(policies)
+	for i := range policies {
+		if p := &policies[i]; p.State == runstatus.PolicyServing && p.Reason == "" {
+			p.Reason = troubleOf(p.Adapter, engines)
+		}
+	}
+	return policies
+}
+
+func troubleOf(adapter string, engines []enginestate.Engine) string {
+	first, more := "", 0
+	for _, e := range engines {
+		switch why := e.Troubles[adapter]; {
+		case why == "":
+		case first == "":
+			first = fmt.Sprintf("engine %s: %s", e.ID, strings.TrimPrefix(why, fmt.Sprintf("engine %s: ", e.ID)))
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		first = fmt.Sprintf("%s; and %d more engines", first, more)
+	}
+	return first
+}
+
+func (s *Server) showPolicy(ctx context.Context, in *PolicyPath) (runstatus.Policy, error) {
+	status, err := s.deps.Store.Status(ctx, in.Run)
+	if err != nil {
+		return runstatus.Policy{}, err
+	}
+	for _, policy := range status.Policies {
+		if policy.Version == in.Version {
+			return policy, nil
+		}
+	}
+	if in.Version <= status.PolicyVersion {
+		return runstatus.Policy{Version: in.Version, Adapter: in.Version.Adapter(in.Run), State: runstatus.PolicyRetired}, nil
+	}
+	return runstatus.Policy{}, problem(codeNoPolicy, fmt.Sprintf(
+		"version %d of run %s was never published; the newest is %d",
+		in.Version, in.Run, status.PolicyVersion))
+}

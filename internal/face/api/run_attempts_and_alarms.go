@@ -1,0 +1,34 @@
+package api
+
+import (
+	"context"
+
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/run/alarm"
+)
+
+// situation is how a run's attempts have ended, and what keeps its games from being played.
+func (s *Server) situation(ctx context.Context, status runstatus.RunStatus) (runstatus.AttemptCounts,
+	[]runstatus.Alarm, error) {
+	attempts, err := s.deps.Store.AttemptCounts(ctx, status.Spec.Name)
+	if err != nil {
+		return attempts, nil, err
+	}
+	workers, err := s.deps.Workers.List(ctx)
+	if err != nil {
+		return attempts, nil, err
+	}
+	engines, err := s.deps.Fleet.List(ctx)
+	if err != nil {
+		return attempts, nil, err
+	}
+	evidence := alarm.Evidence{Now: s.deps.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines}
+	view, scaled, err := s.deps.Fleet.Scaling(ctx)
+	if err != nil {
+		return attempts, nil, err
+	}
+	if scaled && view.EndedAt.IsZero() {
+		evidence.Scaling = &view
+	}
+	return attempts, alarm.Of(evidence), nil
+}

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/spec"
+)
+
+// registerChange takes the body as it is: package spec reads it, in the words in which it reads a spec.
+func (s *Server) registerChange() {
+	change := s.operation(patch, "/v1/runs/{run}", "change-run", "runs", "Change a running run",
+		"The body is a JSON merge patch (RFC 7396) on the run's spec: only the keys sent are changed, and null is the "+
+			"default. {\"paused\":true} launches nothing more; what is in flight finishes and may "+
+			"be claimed.")
+	change.SkipValidateBody = true
+	change.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Extensions: spec.ChangeSchema()}}}}
+	answered(s, change, "change run", s.changeRun)
+	onlyDocuments(change)
+}
+
+// onlyDocuments takes back what the router says of an operation whose body is read as it is: that it takes any bytes.
+func onlyDocuments(op huma.Operation) { delete(op.RequestBody.Content, "application/octet-stream") }
+
+// readChange reads the body of a change, which says something and nothing wrong.
+func readChange(body []byte) (spec.Change, error) {
+	c, err := readDocument[spec.Change](body)
+	if err != nil {
+		return c, err
+	}
+	return c, changeProblem(c.Validate())
+}
+
+// readDocument reads a body that its type reads strictly, and says what is wrong with it.
+func readDocument[T any](body []byte) (T, error) {
+	var document T
+	err := json.Unmarshal(body, &document)
+	var fault *settings.Fault
+	switch {
+	case errors.As(err, &fault):
+		return document, changeProblem(settings.Faults{fault})
+	case err != nil:
+		return document, problem(codeMalformed, "the body is no JSON: "+err.Error())
+	}
+	return document, nil
+}
+
+// changeProblem names every fault by its key; nil when there is none.
+func changeProblem(faults settings.Faults) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	p := problem(rollout.Invalid, faults.Error())
+	for _, f := range faults {
+		p.Errors = append(p.Errors, ProblemFault{Message: f.Text, Location: strings.TrimSuffix("body."+f.Path, ".")})
+	}
+	return p
+}

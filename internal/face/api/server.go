@@ -1,0 +1,300 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/millrace/millrace/internal/face/access"
+	"github.com/millrace/millrace/internal/kit/retry"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+)
+
+// Config is the settings of the server.
+type Config struct {
+	// Listen is the address that the server will listen on. Anything but a loopback address needs Tokens.
+	Listen string
+	// Tokens are the bearer tokens accepted; none means that everybody on this machine may do everything.
+	Tokens []string
+	// TLS is the certificate; nil: plain HTTP.
+	TLS *tls.Config
+	// Access is who may do what, if there is more to it than Tokens, whose bearers are operators. It then holds
+	// Tokens, too, and a token is needed.
+	Access *access.Grants
+	// MaxBodyBytes bounds a request's body; 0 means DefaultMaxBodyBytes.
+	MaxBodyBytes int64
+	// MaxWait bounds a long poll, whatever the client asks for; 0 means DefaultMaxWait.
+	MaxWait time.Duration
+	// Retention is how long a run is kept once it is over, to be shown; 0: until somebody deletes it.
+	Retention time.Duration
+	// Limits bounds what callers may have; zero fields take the defaults of DefaultLimits.
+	Limits Limits
+	// TrustedProxies are those whose X-Forwarded-For names the client.
+	TrustedProxies []netip.Prefix
+	// Version is the service's own version, shown in the OpenAPI document.
+	Version string
+}
+
+// Defaults of Config.
+const (
+	DefaultMaxBodyBytes = 1 << 20
+	DefaultMaxWait      = 60 * time.Second
+)
+
+// minTokenBytes keeps tokens from being guessed.
+const minTokenBytes = 16
+
+// Validate reports why a server with this configuration must not start.
+func (c Config) Validate() error {
+	var faults []error
+	if len(c.Tokens) == 0 && c.Access == nil && !loopback(c.Listen) {
+		faults = append(faults, fmt.Errorf("listen address %q can be reached from other machines, and there is no token: "+
+			"set MILLRACE_TOKENS or auth.tokens_file, or listen on 127.0.0.1", c.Listen))
+	}
+	for i, token := range c.Tokens {
+		if len(token) < minTokenBytes || strings.TrimSpace(token) != token {
+			faults = append(faults, fmt.Errorf("token %d: use at least %d characters without spaces around, such as the "+
+				"output of: openssl rand -hex 24", i+1, minTokenBytes))
+		}
+	}
+	if c.MaxBodyBytes < 0 {
+		faults = append(faults, fmt.Errorf("max body bytes %d: 0 or more", c.MaxBodyBytes))
+	}
+	if c.MaxWait < 0 {
+		faults = append(faults, fmt.Errorf("max wait %v: 0 or more", c.MaxWait))
+	}
+	if err := c.Limits.validate(); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// loopback reports whether only this machine can reach the address. An empty host means every interface.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	return loopbackHost(host)
+}
+
+func loopbackHost(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// Server is the HTTP API.
+type Server struct {
+	cfg             Config                 // as it was at the start
+	inForce         atomic.Pointer[Config] // with what has changed since
+	counted         atomic.Pointer[connections]
+	deps            Deps
+	auth            *authenticator
+	api             huma.API
+	handler         http.Handler
+	waiters         waiters
+	figures         claimFigures
+	hears           atomic.Bool // of every change of the buffer
+	gates           gates
+	unauthenticated rateLimiter // requests without a valid token, by address; a valid token is never held up by them
+	refusals        rateLimiter // changes that were refused, by who asked for them
+	diagnoses       diagnosisCache
+	hints           chan rollout.RunName
+	witnessing      singleflight.Group
+	tellAgainAt     atomic.Int64 // when Temporal is told marks again, in Unix nanoseconds
+	untold          retry.Outage
+	acquainted      sync.Map // runs that were asked how far their accounts have come: rollout.RunName -> answered when
+	comparing       sync.Map // when each run was last asked to compare its account: rollout.RunName -> time.Time
+
+	stopping chan struct{} // closed when whatever waits, and streams, must end
+	stopOnce sync.Once
+}
+
+// New makes a Server. It refuses a configuration that would let strangers in.
+func New(cfg Config, deps Deps) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("api: %w", err)
+	}
+	if deps.Control == nil || deps.Store == nil || deps.Fleet == nil || deps.Workers == nil ||
+		deps.Events == nil || deps.ReadSpec == nil {
+		return nil, errors.New("api: Control, Store, Fleet, Workers, Events and ReadSpec are needed")
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	if deps.Tell == nil {
+		deps.Tell = telemetry.Discard
+	}
+	if deps.OnRefusal == nil {
+		deps.OnRefusal = func(string) {}
+	}
+	deps.Panics.Log = deps.Log
+	cfg.setDefaults()
+	s := &Server{
+		gates: newGates(cfg.Limits),
+		cfg:   cfg, deps: deps, auth: newAuthenticator(cfg.Tokens, cfg.Access),
+		hints: make(chan rollout.RunName, maxHints), stopping: make(chan struct{}),
+		untold: retry.Outage{Log: deps.Log, Up: "runs' workflows are told how far their accounts have come",
+			Down: "a run's workflow cannot be told how far its account has come; it is told later"},
+	}
+	s.diagnoses = diagnosisCache{now: deps.Now, panics: deps.Panics, diagnose: s.diagnoseWhole}
+	s.inForce.Store(&cfg)
+	s.route()
+	return s, nil
+}
+
+func (c *Config) setDefaults() {
+	if c.MaxBodyBytes == 0 {
+		c.MaxBodyBytes = DefaultMaxBodyBytes
+	}
+	if c.MaxWait == 0 {
+		c.MaxWait = DefaultMaxWait
+	}
+	c.Limits = c.Limits.withDefaults()
+}
+
+// Adjust takes up the bounds of another configuration while the server runs: sizes, waits, limits, the retention that
+// is shown and the proxies that are trusted. Calls and connections that are there stay.
+func (s *Server) Adjust(cfg Config) {
+	next := s.cfg
+	next.MaxBodyBytes, next.MaxWait, next.Retention = cfg.MaxBodyBytes, cfg.MaxWait, cfg.Retention
+	next.Limits, next.TrustedProxies = cfg.Limits, cfg.TrustedProxies
+	next.setDefaults()
+	s.inForce.Store(&next)
+	s.gates.resize(next.Limits)
+	if counted := s.counted.Load(); counted != nil {
+		counted.resize(next.Limits)
+	}
+}
+
+// bounds is the configuration whose sizes, waits, limits and proxies are in force.
+func (s *Server) bounds() *Config { return s.inForce.Load() }
+
+// Handler is the whole API, middleware included. Hints to workflows only flow while Serve runs.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Front has a handler answer before the API, such as the operator's page, which hands on what is the API's. It is to be
+// called before Serve.
+func (s *Server) Front(wrap func(api http.Handler) http.Handler) { s.handler = wrap(s.handler) }
+
+// Grant is what the holder of a token may do. refusal says why nobody is known by it.
+func (s *Server) Grant(token access.Hash) (g access.Grant, refusal string) {
+	return s.auth.holder(token, s.deps.Now())
+}
+
+// Timeouts of connections. There is no total timeout for a request: a long poll and a publication have their own.
+const (
+	headerTimeout   = 5 * time.Second
+	idleTimeout     = 2 * time.Minute
+	shutdownTimeout = 10 * time.Second
+	maxHeaderBytes  = 64 << 10
+)
+
+// Serve answers requests on l until ctx is done, then ends long polls, publications that wait and streams at once, lets
+// other requests finish, and returns nil. It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	if !s.auth.required() && !loopback(l.Addr().String()) {
+		return errors.Join(fmt.Errorf("api: %s can be reached from other machines, and there is no token",
+			l.Addr()), l.Close())
+	}
+	if s.cfg.TLS == nil && !loopback(l.Addr().String()) {
+		s.deps.Log.Warn("tokens and batches can be read on their way: the API speaks plain HTTP on an address that other "+
+			"machines can reach; "+
+			"set tls.cert_file and tls.key_file, or leave TLS to a proxy in front", "address", l.Addr().String())
+	}
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true) // Deadlines and limits are by connection, which HTTP/2 would share.
+	server := &http.Server{
+		Protocols: protocols,
+		Handler:   s.handler, ConnContext: withConnection, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelWarn),
+	}
+	hints, stopHints := context.WithCancel(context.WithoutCancel(ctx))
+	var background sync.WaitGroup
+	background.Go(func() { s.sendHints(hints) })
+	background.Go(func() { s.tellMarks(hints) })
+	background.Go(func() { s.followChanges(hints) })
+	defer background.Wait()
+	defer stopHints()
+
+	failed := make(chan error, 1)
+	counted := newConnections(l, s.bounds().Limits, s.deps.OnRefusal)
+	s.counted.Store(counted)
+	background.Go(func() {
+		if server.TLSConfig = s.cfg.TLS; server.TLSConfig != nil {
+			failed <- server.ServeTLS(counted, "", "")
+			return
+		}
+		failed <- server.Serve(counted)
+	})
+	select {
+	case err := <-failed:
+		s.Stop()
+		return fmt.Errorf("serve http: %w", err)
+	case <-ctx.Done():
+	}
+	s.Stop()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		return errors.Join(fmt.Errorf("shut http down: %w", err), server.Close())
+	}
+	return nil
+}
+
+// Stop ends whatever waits, and streams, at once; it may be called more than once. Serve calls it by itself.
+func (s *Server) Stop() { s.stopOnce.Do(func() { close(s.stopping) }) }
+
+// untilStopped is a context for what may wait longer than a stop lasts: it is done when the server stops, too.
+func (s *Server) untilStopped(ctx context.Context) (waiting context.Context, leave func()) {
+	waiting, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		defer cancel()
+		select {
+		case <-s.stopping:
+		case <-waiting.Done():
+		}
+	})
+	return waiting, func() { cancel(); watch.Wait() }
+}
+
+// route registers every operation and wraps the whole in middleware.
+func (s *Server) route() {
+	mux := http.NewServeMux()
+	s.api = humago.New(mux, s.humaConfig())
+	s.api.UseMiddleware(s.audit, s.authorize, s.pass)
+	s.registerRuns()
+	s.registerTrainer()
+	s.registerPolicies()
+	s.registerEngines()
+	s.registerFleet()
+	s.registerWorkers()
+	s.registerStatus()
+	s.registerDeadLetters()
+	s.registerDiagnosis()
+	s.registerHealth(mux)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.unmatched(mux, w, r) })
+	s.handler = s.middleware(mux)
+}

@@ -1,0 +1,250 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+)
+
+func (s *Server) registerStatus() {
+	answered(s, s.operation(get, "/v1/status", "show-status", "status", "Show the deployment at a glance",
+		"Redis, Temporal, workers, engines, runs, and where events are delivered to, with what is wrong and what to do "+
+			"about it, first what hides the rest. It answers while parts of the service do not. What all runs share is left "+
+			"out for who may not see it."), "show status", s.showStatus)
+}
+
+// Trouble is something that is wrong with a deployment.
+type Trouble struct {
+	What   string          `json:"what"`
+	Advice string          `json:"advice,omitempty" doc:"What to do about it"`
+	Run    rollout.RunName `json:"run,omitempty" doc:"Whose problem it is, if it is one run's"`
+}
+
+// Answers is whether a part of the service answers.
+type Answers struct {
+	Answers bool   `json:"answers"`
+	Error   string `json:"error,omitempty"`
+}
+
+// WorkerTotals is the workers, counted.
+type WorkerTotals struct {
+	Alive  int `json:"alive"`
+	Absent int `json:"absent" doc:"Not heard of for a while"`
+	Slots  int `json:"slots" doc:"Games that those alive may play at a time"`
+	Games  int `json:"games" doc:"That they play"`
+}
+
+// EngineTotals is the engines, counted.
+type EngineTotals struct {
+	ByState   map[enginestate.EngineState]int `json:"by_state"`
+	InputTPS  float64                         `json:"input_tokens_per_s"`
+	OutputTPS float64                         `json:"output_tokens_per_s"`
+	// Scaled is of a fleet that is scaled.
+	Scaled *ScaledTotals `json:"scaled,omitempty" doc:"How many engines scaling wants, and why"`
+}
+
+// ScaledTotals is what scaling wants, in short.
+type ScaledTotals struct {
+	Wanted   int    `json:"wanted"`
+	Starting int    `json:"starting" doc:"That were asked for, and do not serve yet"`
+	Why      string `json:"why"`
+}
+
+// RunTotals is a run, in short.
+type RunTotals struct {
+	Run           rollout.RunName       `json:"run"`
+	State         runstatus.RunState    `json:"state"`
+	NextStep      rollout.Step          `json:"next_step"`
+	Steps         rollout.Step          `json:"steps"`
+	PolicyVersion rollout.PolicyVersion `json:"policy_version"`
+	Ready         int64                 `json:"ready_groups"`
+	InFlight      int64                 `json:"in_flight_groups"`
+	Queued        int64                 `json:"queued_groups"`
+}
+
+// DeploymentStatus is a deployment at a glance.
+type DeploymentStatus struct {
+	At       time.Time              `json:"at"`
+	Version  string                 `json:"version" doc:"Of the server that answers"`
+	Problems []Trouble              `json:"problems" doc:"What is wrong, and what to do; first what hides the rest"`
+	Redis    Answers                `json:"redis"`
+	Temporal *Answers               `json:"temporal,omitempty"`
+	Workers  *WorkerTotals          `json:"workers,omitempty"`
+	Engines  *EngineTotals          `json:"engines,omitempty"`
+	Runs     []RunTotals            `json:"runs" doc:"Those that go on"`
+	Sinks    []telemetry.SinkStatus `json:"sinks" doc:"Where events are delivered to; none: not configured"`
+}
+
+func (s *Server) showStatus(ctx context.Context, _ *struct{}) (DeploymentStatus, error) {
+	out := DeploymentStatus{At: s.deps.Now(), Version: s.cfg.Version, Problems: []Trouble{}, Runs: []RunTotals{},
+		Sinks: []telemetry.SinkStatus{}, Redis: Answers{Answers: true}}
+	everything := callOf(ctx).grant.CoversAll()
+	if err := s.readStatus(ctx, &out, everything); err != nil {
+		s.deps.Log.WarnContext(ctx, "look at the deployment", "error", err)
+		out.Redis = Answers{Error: "does not answer"}
+		out.Problems = append(out.Problems, Trouble{What: "Redis does not answer: nothing is played, claimed or recorded",
+			Advice: "start it, or check redis.url; the server's log has the error. Nothing is to be done about runs: they go " +
+				"on when it answers"})
+	}
+	if s.deps.Temporal != nil {
+		answers := s.deps.Temporal()
+		out.Temporal = &Answers{Answers: answers}
+		if !answers {
+			out.Problems = append(out.Problems, Trouble{
+				What:   "Temporal does not answer: claims and records go on, runs cannot be started or changed",
+				Advice: "start it, or check temporal.address"})
+		}
+	}
+	if everything {
+		out.Sinks = append(out.Sinks, s.sinks(ctx)...)
+		for _, sink := range out.Sinks {
+			out.Problems = append(out.Problems, sinkProblems(sink)...)
+		}
+	}
+	return out, nil
+}
+
+// readStatus fills in what Redis knows.
+func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everything bool) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	active, err := s.deps.Store.Active(ctx)
+	if err != nil {
+		return err
+	}
+	workers, err := s.deps.Workers.List(ctx)
+	if err != nil {
+		return err
+	}
+	engines, err := s.deps.Fleet.List(ctx)
+	if err != nil {
+		return err
+	}
+	if everything {
+		out.Workers, out.Engines = countWorkers(workers), countEngines(engines)
+		view, scaled, err := s.deps.Fleet.Scaling(ctx)
+		if err != nil {
+			return err
+		}
+		if scaled && view.EndedAt.IsZero() {
+			out.Engines.Scaled = &ScaledTotals{Wanted: view.Wanted, Starting: view.Actual.Starting, Why: view.Why}
+		}
+	}
+	shared := map[runstatus.AlarmCode]bool{} // that nobody plays is said once
+	for _, run := range s.visible(ctx, active) {
+		name := run.Spec.Name
+		counts, err := s.deps.Store.Counts(ctx, name)
+		if rollout.Refused(err, rollout.NoSuchRun) {
+			continue // it was deleted since the runs were listed; Redis is well
+		}
+		if err != nil {
+			return err
+		}
+		out.Runs = append(out.Runs, RunTotals{Run: name, State: run.State, NextStep: run.NextStep,
+			Steps: rollout.Step(run.Spec.Steps), PolicyVersion: run.PolicyVersion, Ready: counts.Ready,
+			InFlight: counts.InFlight, Queued: counts.Queued})
+		_, alarms, err := s.situation(ctx, run)
+		if err != nil && !rollout.Refused(err, rollout.NoSuchRun) {
+			return err
+		}
+		for _, a := range alarms {
+			of := name
+			if a.Code == runstatus.AlarmNoWorker || a.Code == runstatus.AlarmNoEngine {
+				if shared[a.Code] {
+					continue
+				}
+				shared[a.Code], of = true, ""
+			}
+			out.Problems = append(out.Problems, Trouble{What: a.Text, Advice: a.Advice, Run: of})
+		}
+	}
+	return nil
+}
+
+func countWorkers(workers []enginestate.Worker) *WorkerTotals {
+	t := &WorkerTotals{}
+	for _, w := range workers {
+		switch w.State {
+		case enginestate.WorkerAlive:
+			t.Alive++
+			t.Slots += w.Slots
+			t.Games += w.Games
+		case enginestate.WorkerAbsent:
+			t.Absent++
+		}
+	}
+	return t
+}
+
+func countEngines(engines []enginestate.Engine) *EngineTotals {
+	t := &EngineTotals{ByState: map[enginestate.EngineState]int{}}
+	for _, e := range engines {
+		t.ByState[e.State]++
+		t.InputTPS += e.Load.InputTPS
+		t.OutputTPS += e.Load.OutputTPS
+	}
+	return t
+}
+
+// sinks is where events are delivered to; that they cannot be asked is a problem of Redis.
+func (s *Server) sinks(ctx context.Context) []telemetry.SinkStatus {
+	if s.deps.Sinks == nil {
+		return nil
+	}
+	found, err := s.deps.Sinks(ctx)
+	if err != nil {
+		s.deps.Log.WarnContext(ctx, "look at the sinks", "error", err)
+	}
+	return found
+}
+
+// troubledSinks is those sinks with which something is wrong; for who may not see the deployment, without where they
+// are and what they say.
+func troubledSinks(sinks []telemetry.SinkStatus, everything bool) []telemetry.SinkStatus {
+	var troubled []telemetry.SinkStatus
+	for _, sink := range sinks {
+		if len(sinkProblems(sink)) == 0 {
+			continue
+		}
+		if !everything {
+			sink = telemetry.SinkStatus{Sink: sink.Sink, State: sink.State, Since: sink.Since, UpdatedAt: sink.UpdatedAt,
+				Reason: "events are not delivered as they should be", Advice: "ask an operator of the deployment"}
+		}
+		troubled = append(troubled, sink)
+	}
+	return troubled
+}
+
+// sinkProblems is what is wrong with a sink.
+func sinkProblems(sink telemetry.SinkStatus) []Trouble {
+	var problems []Trouble
+	switch sink.State {
+	case telemetry.SinkOK:
+	case telemetry.SinkStopped:
+		if sink.Backlog > 0 || sink.Advice != "" {
+			problems = append(problems, Trouble{What: fmt.Sprintf("events are not delivered to %s: %s", sink.Sink, sink.Reason),
+				Advice: sink.Advice})
+		}
+	default:
+		problems = append(problems, Trouble{What: fmt.Sprintf("events are not delivered to %s (%s): "+
+			"%s", sink.Sink, sink.State,
+			sink.Reason), Advice: sink.Advice})
+	}
+	if sink.DeadLetters > 0 {
+		problems = append(problems, Trouble{
+			What: fmt.Sprintf("%s refused %d events, which are kept; the last: %s", sink.Sink, sink.DeadLetters,
+				sink.LastRefusal),
+			Advice: "see why: millrace telemetry dead-letters list; then replay or drop them"})
+	}
+	if sink.LostFacts > 0 {
+		problems = append(problems, Trouble{What: fmt.Sprintf("%d facts were lost before they were delivered to %s: the "+
+			"store keeps no more", sink.LostFacts, sink.Sink), Advice: "what is left is delivered; diagnosis reads the store " +
+			"and needs no sink"})
+	}
+	return problems
+}

@@ -1,0 +1,237 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+)
+
+// StepPath is one step of one run.
+type StepPath struct {
+	RunPath
+	Step rollout.Step `path:"step" minimum:"0" doc:"The optimizer step, from 0"`
+}
+
+// Attached is the answer to a trainer that announced itself.
+type Attached struct {
+	Generation    rollout.TrainerGeneration `json:"generation" doc:"Send it with every claim and record; a newer one fences this trainer off"`
+	NextStep      rollout.Step              `json:"next_step" doc:"The step to claim first"`
+	PolicyVersion rollout.PolicyVersion     `json:"policy_version" doc:"Newest version that serves; publish the next one"`
+	Spec          runspec.Spec              `json:"spec"`
+}
+
+// StepInput is the trainer's record of a step.
+type StepInput struct {
+	Generation rollout.TrainerGeneration    `json:"generation,omitempty" minimum:"0" doc:"As with the claim"`
+	WallSec    float64                      `json:"wall_seconds,omitempty" minimum:"0" doc:"From asking for the batch to the end of the step; the sum of the phases, if not given"`
+	Phases     map[steprecord.Phase]float64 `json:"phases,omitempty" nullable:"true" doc:"Seconds by phase: wait, load, ref_logprobs, train, publish, checkpoint. The trainer is sequential: they add up to wall_seconds at most, and the rest counts as other"`
+	Metrics    map[string]float64           `json:"metrics,omitempty" nullable:"true" doc:"The trainer's own figures, such as loss"`
+}
+
+func (s *Server) registerTrainer() {
+	answered(s, s.operation(post, "/v1/runs/{run}/trainer", "attach-trainer", "trainer",
+		"Announce a trainer process",
+		"Gives the process a generation and fences off every earlier one. With resume_from, the run goes back to that "+
+			"step: it and later steps are given again, with the same batches, while they are kept."), "announce trainer",
+		s.attach)
+	s.registerClaim()
+
+	record := s.operation(put, "/v1/runs/{run}/steps/{step}", "complete-step", "trainer", "Record a step",
+		"Acknowledges the step's batch. The same record again changes nothing and answers 200; another record for a "+
+			"completed step is a conflict.")
+	record.DefaultStatus = http.StatusCreated
+	record.Responses["200"] = &huma.Response{Description: "The same record was there already",
+		Content: map[string]*huma.MediaType{
+			"application/json": {Schema: schemaOf[steprecord.StepRecord](s)}}}
+	huma.Register(s.api, record, s.completeStep)
+	answered(s, s.operation(get, "/v1/runs/{run}/steps", "list-steps", "trainer", "List step records",
+		"In order, from the step asked for."), "list steps", s.listSteps)
+	answered(s, s.operation(get, "/v1/runs/{run}/steps/{step}", "show-step", "trainer",
+		"Show a step record", ""), "show step", s.showStep)
+}
+
+func (s *Server) attach(ctx context.Context, in *struct {
+	RunPath
+	Body *struct {
+		ResumeFrom *rollout.Step `json:"resume_from,omitempty" minimum:"0" doc:"First step to train again, after restoring the checkpoint before it"`
+	}
+}) (Attached, error) {
+	var from *rollout.Step
+	if in.Body != nil {
+		from = in.Body.ResumeFrom
+	}
+	s.acquaint(ctx, in.Run)
+	generation, next, err := s.deps.Store.Attach(ctx, in.Run, from)
+	if err != nil {
+		return Attached{}, s.missed(ctx, in.Run, err)
+	}
+	s.witness(ctx, in.Run)
+	s.waiters.wakeAll(in.Run) // Polls of the trainer before this one are over.
+	status, err := s.deps.Store.Status(ctx, in.Run)
+	return Attached{generation, next, status.PolicyVersion, s.shown(status).Spec}, err
+}
+
+type recordBody struct {
+	Status int
+	Body   steprecord.StepRecord
+}
+
+func (s *Server) completeStep(ctx context.Context, in *struct {
+	StepPath
+	Body StepInput
+}) (*recordBody, error) {
+	report := steprecord.StepReport{WallSec: in.Body.WallSec, Phases: in.Body.Phases, Metrics: in.Body.Metrics}
+	if report.WallSec == 0 {
+		// In a fixed order: the same record sent twice must be the same to the last bit.
+		for _, phase := range slices.Sorted(maps.Keys(report.Phases)) {
+			report.WallSec += report.Phases[phase]
+		}
+	}
+	if err := checkReport(report); err != nil {
+		return nil, err
+	}
+	if err := s.checkMetrics(report.Metrics); err != nil {
+		return nil, s.fail(ctx, "record step", err)
+	}
+	s.acquaint(ctx, in.Run)
+	record, isNew, err := s.deps.Store.Complete(ctx, in.Run, in.Step, in.Body.Generation, report,
+		s.fleetOf(ctx, in.Run, in.Step))
+	if err != nil {
+		return nil, s.fail(ctx, "record step", s.missed(ctx, in.Run, err))
+	}
+	if !s.witness(ctx, in.Run) {
+		s.hint(in.Run)
+	}
+	s.waiters.wakeAll(in.Run)
+	out := &recordBody{Status: http.StatusOK, Body: record}
+	if isNew {
+		out.Status = http.StatusCreated
+	}
+	return out, nil
+}
+
+// phaseSlack is how far phases may add up to more than the wall time: clocks are read one after the other.
+const phaseSlack = 0.05
+
+// maxPhaseSec is beyond any phase of a step: a year. A figure like 1e308 is a client's fault, which would stand in
+// the record for good.
+const maxPhaseSec = 365 * 24 * 3600
+
+// checkReport refuses figures that cannot be: a diagnosis built on them would be wrong without a sign of it.
+func checkReport(report steprecord.StepReport) error {
+	sum := 0.0
+	for phase, sec := range report.Phases {
+		if sec < 0 {
+			return problem(rollout.Invalid,
+				fmt.Sprintf("phases.%s: %g seconds; a phase cannot last less than nothing", phase, sec))
+		}
+		if sec > maxPhaseSec {
+			return problem(rollout.Invalid,
+				fmt.Sprintf("phases.%s: %g seconds is more than a year; phases are in seconds", phase, sec))
+		}
+		sum += sec
+	}
+	if report.WallSec > maxPhaseSec {
+		return problem(rollout.Invalid, fmt.Sprintf("wall_seconds: %g seconds is more than a year", report.WallSec))
+	}
+	if sum > report.WallSec*(1+phaseSlack)+phaseSlack {
+		return problem(rollout.Invalid, fmt.Sprintf("phases add up to %.3f seconds, more than wall_seconds %.3f: the wall "+
+			"time runs from asking for the batch to the end of the step", sum, report.WallSec))
+	}
+	return nil
+}
+
+// fleetOf sums up the engines over the time in which the step's batch could be played: from the grant
+// of the batch before it to its own.
+func (s *Server) fleetOf(ctx context.Context, run rollout.RunName, step rollout.Step) steprecord.FleetView {
+	granted := func(k rollout.Step) time.Time {
+		record, err := s.deps.Store.Step(ctx, run, k)
+		if err != nil {
+			return time.Time{}
+		}
+		return record.Service.GrantedAt
+	}
+	to := granted(step)
+	var from time.Time
+	if step > 0 {
+		from = granted(step - 1)
+	} else if status, err := s.deps.Store.Status(ctx, run); err == nil {
+		from = status.StartedAt
+	}
+	if from.IsZero() || to.IsZero() {
+		return steprecord.FleetView{}
+	}
+	s.keepEngines(ctx, run, step, from, to)
+	s.keepLateEngines(ctx, run, step)
+	view, _ := s.fleetView(ctx, run, from, to)
+	return view
+}
+
+type stepList struct {
+	Steps []steprecord.StepRecord `json:"steps"`
+	Next  *rollout.Step           `json:"next,omitempty" doc:"Ask again from here: there may be more"`
+}
+
+func (s *Server) listSteps(ctx context.Context, in *struct {
+	RunPath
+	From  rollout.Step `query:"from" minimum:"0" doc:"First step"`
+	Limit int          `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}) (stepList, error) {
+	steps, next, err := s.steps(ctx, in.Run, in.From, in.Limit)
+	return stepList{listed(steps), next}, err
+}
+
+// stepsPage is how many records are read at a time.
+const stepsPage = 16
+
+// steps reads records page by page until they are enough for one answer; next is where there may be more, nil at
+// the end.
+func (s *Server) steps(ctx context.Context, run rollout.RunName, from rollout.Step,
+	limit int) (steps []steprecord.StepRecord, next *rollout.Step, err error) {
+	account, err := s.deps.Store.Account(ctx, run)
+	if err != nil {
+		return nil, nil, err
+	}
+	for size := 0; from < account.ClaimedTo; {
+		page, err := s.deps.Store.AllSteps(ctx, run, from, stepsPage)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, record := range page {
+			if size += recordBytes(record); size > answerBytes && len(steps) > 0 {
+				return steps, &record.Step, nil
+			}
+			if steps = append(steps, record); len(steps) == limit {
+				after := record.Step + 1
+				return steps, &after, nil
+			}
+		}
+		from += stepsPage // A page may have holes, from before the buffer was restored.
+	}
+	return steps, nil, nil
+}
+
+// recordBytes is about how long a record is as JSON.
+func recordBytes(r steprecord.StepRecord) int {
+	size := 2 << 10
+	for name := range r.Trainer.Metrics {
+		size += len(name) + 24
+	}
+	for _, g := range r.Service.Groups {
+		size += 512 + 24*4*len(g.EpisodeSec)
+	}
+	return size
+}
+
+func (s *Server) showStep(ctx context.Context, in *StepPath) (steprecord.StepRecord, error) {
+	return s.deps.Store.Step(ctx, in.Run, in.Step)
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+)
+
+func (s *session) deleteCommand() *cobra.Command {
+	var force bool
+	cmd := s.onRun("delete RUN", "Delete a run that is over, and everything that it holds", cobra.ExactArgs(1),
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
+			path := apiclient.RunPath(run)
+			if force {
+				path += "?force=true"
+			}
+			a, err := c.Call(ctx, http.MethodDelete, path, "", nil)
+			if err != nil {
+				return err
+			}
+			s.Say("run %s is deleted; what it held is removed within a minute, and its name can be used again", run)
+			return s.show(a.Body, nil)
+		})
+	cmd.Flags().BoolVar(&force, "force", false, "stop the run first if it goes on")
+	cmd.Long = "Delete a run that is over: its batches, step records, events, adapters and workflows. This cannot be " +
+		"undone. A run that uses the\n" +
+		"name again is another one and has nothing of this one."
+	return cmd
+}
+
+func (s *session) rewindCommand() *cobra.Command {
+	step := int64(-1)
+	cmd := s.onRun("rewind RUN --to STEP", "Let a trainer train again from a step, with the same batches",
+		cobra.ExactArgs(1),
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
+			if step < 0 {
+				return Usage("which step? name the first one to train again with --to")
+			}
+			type attached struct {
+				Generation    rollout.TrainerGeneration `json:"generation"`
+				PolicyVersion rollout.PolicyVersion     `json:"policy_version"`
+			}
+			v, a, err := apiclient.Send[attached](ctx, c.Client, http.MethodPost, apiclient.RunPath(run)+"/trainer",
+				map[string]int64{"resume_from": step})
+			if err != nil {
+				return err
+			}
+			s.Say("run %s goes back to step %d: it and later steps are given again, with the same batches", run, step)
+			s.Say("its trainer is refused from now on: restore the checkpoint before step %d and start it again; versions "+
+				"stay, the next to publish is %d",
+				step, v.PolicyVersion+1)
+			return s.show(a.Body, nil)
+		})
+	cmd.Flags().Int64Var(&step, "to", -1, "the first step to train again")
+	cmd.Long = "Let a trainer train again from a step. Only steps whose batches are still kept can be gone back to: the " +
+		"service keeps those of the\n" +
+		"latest completed steps, as many as retain_steps of its configuration says (2 unless it says more)."
+	return cmd
+}
+
+func (s *session) cloneCommand() *cobra.Command {
+	cmd := s.onRun("clone RUN NEW [KEY=VALUE...]", "Start a new run with the spec of another one", cobra.MinimumNArgs(2),
+		func(ctx context.Context, c Client, run rollout.RunName, rest []string) error {
+			v, _, err := c.run(ctx, run)
+			if err != nil {
+				return err
+			}
+			spec, err := cloned(v.Spec, rollout.RunName(rest[0]), rest[1:])
+			if err != nil {
+				return err
+			}
+			status, a, err := c.start(ctx, spec)
+			if err != nil {
+				return inNoFile(err)
+			}
+			s.Say("run %s started with the spec of %s; follow it with: millrace run watch %s", status.Spec.Name, run,
+				status.Spec.Name)
+			return s.showStatus(a, status)
+		})
+	cmd.Long = "Start a new run with the spec of another one, as it was changed since. Keys have the names that they " +
+		"have in the run spec."
+	cmd.Example = "  millrace run clone demo demo-hot sampling.temperature=1.2\n  millrace run clone demo " +
+		"demo-long steps=400"
+	return cmd
+}
+
+// cloned is a spec under a new name, with keys set to what the command line says. Values are JSON where they can
+// be, and else text.
+func cloned(spec runspec.Spec, name rollout.RunName, settings []string) ([]byte, error) {
+	if err := name.Validate(); err != nil {
+		return nil, Usage("%v", err)
+	}
+	spec.Name = name
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("copy the spec: %w", err)
+	}
+	var doc map[string]any
+	reader := json.NewDecoder(bytes.NewReader(text))
+	reader.UseNumber() // a seed has more digits than a float
+	if err := reader.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("copy the spec: %w", err)
+	}
+	set := map[string]bool{}
+	for _, setting := range settings {
+		key, value, ok := strings.Cut(setting, "=")
+		if !ok || key == "" {
+			return nil, Usage("%q: want KEY=VALUE, such as steps=400", setting)
+		}
+		if set[key] {
+			return nil, Usage("%s: given twice; keep one", key)
+		}
+		set[key] = true
+		if key == "name" {
+			return nil, Usage("the new run's name is the second argument, %s", name)
+		}
+		if err := setKey(doc, strings.Split(key, "."), value); err != nil {
+			return nil, Usage("%s: %v", key, err)
+		}
+	}
+	return json.Marshal(doc)
+}
+
+func setKey(doc map[string]any, path []string, value string) error {
+	for _, key := range path[:len(path)-1] {
+		inner, ok := doc[key].(map[string]any)
+		if !ok {
+			if _, there := doc[key]; there {
+				return fmt.Errorf("%s has no keys", key)
+			}
+			inner = map[string]any{}
+			doc[key] = inner
+		}
+		doc = inner
+	}
+	var parsed any
+	if json.Unmarshal([]byte(value), &parsed) == nil {
+		doc[path[len(path)-1]] = json.RawMessage(value)
+		return nil
+	}
+	doc[path[len(path)-1]] = value
+	return nil
+}

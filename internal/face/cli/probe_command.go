@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/diagnosis/loadprobe"
+	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/kit/table"
+	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+)
+
+// textWidth is where sentences for a person are wrapped.
+const textWidth = 100
+
+// probed is a load probe with its outcome.
+type probed struct {
+	Run      rollout.RunName     `json:"run"`
+	Probe    runstatus.LoadProbe `json:"probe"`
+	InFlight float64             `json:"in_flight_per_engine"` // before it
+	*loadprobe.Answer
+}
+
+var probeHelp = `Find out whether a run's engines are saturated, while it goes on.
+
+Engines can be saturated although most of their request slots are free: then more depth or more concurrency only makes every
+request slower, and more engines are what helps. As long as a run has seen one load only, its records cannot tell that from
+engines with room. This gives them another load: it holds the run to half of the requests that it has in flight per engine,
+for two whole steps, and compares the tokens per second.
+
+  as many tokens as before    the engines are saturated: more engines help, more depth does not
+  half as many                they have room: more depth or concurrency helps, more engines do not
+
+If they have room, the steps of the probe take longer, up to twice as long. The limit is a part of the run's state: it is taken
+back when the last of the steps is claimed, after ten times as long as such steps take, or with --end, whatever becomes of
+this command. Events report its beginning and end, and the steps' records hold what was measured, for millrace diagnose.
+
+` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitInterrupted)
+
+func newProbeCommand(d Deps) *cobra.Command {
+	s := &session{Deps: d}
+	var o struct {
+		steps, limit int
+		detach, end  bool
+	}
+	cmd := s.onRun("probe RUN", "Find out whether a run's engines are saturated, by giving them less to do for two steps",
+		cobra.ExactArgs(1), func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
+			path := apiclient.RunPath(run) + "/probe"
+			if o.end {
+				return s.endProbe(ctx, c, run, path)
+			}
+			body := map[string]int{}
+			for key, n := range map[string]int{"steps": o.steps, "max_in_flight_per_engine": o.limit} {
+				if n < 0 {
+					return Usage("a probe of %d: a number above 0 is needed", n)
+				}
+				if n > 0 {
+					body[key] = n
+				}
+			}
+			begun, a, err := apiclient.Send[probed](ctx, c.Client, http.MethodPost, path, body)
+			if err != nil {
+				return err
+			}
+			if err := json.Unmarshal(a.Body, &begun.Probe); err != nil {
+				return fmt.Errorf("read the server's answer: %w", err)
+			}
+			begun.Run = run
+			s.Say("probing %s: at most %d requests in flight per engine, where it has %s now, until step %d is claimed, or "+
+				"for %v", run, begun.Probe.Limit, units.Number(begun.InFlight), begun.Probe.LastStep,
+				begun.Probe.Until.Sub(begun.Probe.Since).Round(time.Second))
+			if o.detach {
+				s.Say("it ends by itself; afterwards see: millrace diagnose %s", run)
+				return s.show(a.Body, nil)
+			}
+			s.Say("it ends by itself, also without this command; to end it now: millrace probe %s --end", run)
+			return s.followProbe(ctx, c, begun)
+		})
+	cmd.Long = probeHelp
+	cmd.Example = "  millrace probe demo\n  millrace probe demo --steps 4 --max-in-flight 16\n  millrace probe demo --end"
+	f := cmd.Flags()
+	f.IntVar(&o.steps, "steps", 0, "whole steps that are played under the limit (default 2)")
+	f.IntVar(&o.limit, "max-in-flight", 0, "requests in flight per engine (default half of what the run has now)")
+	f.BoolVar(&o.detach, "detach", false, "begin it and return at once")
+	f.BoolVar(&o.end, "end", false, "end the probe under way")
+	cmd.MarkFlagsMutuallyExclusive("end", "detach")
+	s.flags(cmd)
+	return cmd
+}
+
+func (s *session) endProbe(ctx context.Context, c Client, run rollout.RunName, path string) error {
+	_, a, err := apiclient.Send[runstatus.RunStatus](ctx, c.Client, http.MethodDelete, path, nil)
+	if err != nil {
+		return err
+	}
+	s.Say("the probe of %s is over; its limit is taken back", run)
+	return s.show(a.Body, nil)
+}
+
+// probeUntold is how often a run may be asked about before it says that it is probed: what it tells its readers comes a
+// moment after it was told to begin.
+const probeUntold = 10
+
+// probeIsGone reports whether a probe was ended before its steps were played.
+func probeIsGone(run runstatus.RunStatus, p runstatus.LoadProbe, untold int) bool {
+	return run.State.Over() || run.LoadProbe == nil && run.NextStep < p.LastStep && untold <= 0
+}
+
+// followProbe waits for the steps of a probe and says what they show.
+func (s *session) followProbe(ctx context.Context, c Client, begun probed) error {
+	probe := begun.Probe
+	said := rollout.Step(-1)
+	untold := probeUntold
+	err := s.poll(ctx, pollEvery, s.outage(patience), func(ctx context.Context) (bool, error) {
+		v, _, err := c.run(ctx, begun.Run)
+		if err != nil || v.NextStep > probe.LastStep {
+			return err == nil, err
+		}
+		if v.LoadProbe != nil {
+			untold = 0
+		}
+		if probeIsGone(v.RunStatus, probe, untold) {
+			s.Say("the probe ended before its last step, %d, was claimed: the run is %s at step %d", probe.LastStep, v.State,
+				v.NextStep)
+			return true, nil
+		}
+		if v.NextStep != said && v.NextStep > probe.FirstStep-2 {
+			said = v.NextStep
+			s.Say("at step %d; the steps that count are %d to %d", v.NextStep, probe.FirstStep, probe.LastStep)
+		}
+		untold--
+		return false, nil
+	})
+	if err != nil {
+		return err
+	}
+	records, err := c.steps(ctx, begun.Run, max(0, probe.FirstStep-2*(probe.LastStep-probe.FirstStep+2)))
+	if err != nil {
+		return err
+	}
+	answer := loadprobe.Judge(probe, records)
+	begun.Answer = &answer
+	return s.showValue(begun, func() error {
+		if err := s.write(probeTable(answer)); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.Stdout, "\n%s\n\nNext     millrace diagnose %s\n",
+			strings.Join(wrapped(probeText(answer), textWidth, true), "\n"), begun.Run)
+		return err
+	})
+}
+
+// probeTable sets the loads side by side.
+func probeTable(a loadprobe.Answer) *table.Table {
+	t := table.New(table.Left(""), table.Right("STEPS"), table.Right("ENGINES"), table.Right("IN FLIGHT"),
+		table.Right("IN tok/s"), table.Right("OUT tok/s"), table.Right("STEP s"))
+	for _, row := range []struct {
+		name string
+		load loadprobe.Load
+	}{{"before", a.Before}, {"probe", a.During}} {
+		l := row.load
+		t.Row(row.name, fmt.Sprint(l.Steps), units.Number(l.Engines), units.Number(l.InFlight),
+			fmt.Sprintf("%.0f", l.InputTPS), fmt.Sprintf("%.0f", l.OutputTPS), fmt.Sprintf("%.1f", l.StepSec))
+	}
+	return t
+}
+
+// probeText says in words what a probe has shown. Loads and rates are means per engine.
+func probeText(a loadprobe.Answer) string {
+	load := units.Percent(1 - a.During.InFlight/max(a.Before.InFlight, 1e-9))
+	tokens := func(l loadprobe.Load) float64 { return l.InputTPS + l.OutputTPS }
+	lost := units.Percent(max(0, 1-tokens(a.During)/max(tokens(a.Before), 1e-9)))
+	switch a.Finding {
+	case loadprobe.Saturated:
+		return fmt.Sprintf("The engines are saturated: with %s fewer requests in flight an engine generates %s fewer tokens "+
+			"per second. More engines make steps shorter; more depth or concurrency does not.", load, lost)
+	case loadprobe.HasRoom:
+		return fmt.Sprintf("The engines have room: with %s fewer requests in flight an engine generates %s fewer tokens per "+
+			"second. More depth or concurrency makes steps shorter; more engines do not.", load, lost)
+	case loadprobe.Between:
+		return fmt.Sprintf("The engines are on their way to saturation: with %s fewer requests in flight an engine "+
+			"generates %s fewer tokens per second. More engines and more depth both make steps somewhat shorter.",
+			load, lost)
+	}
+	if a.During.Steps == 0 {
+		return "Nothing is decided: no step was played under the limit."
+	}
+	return fmt.Sprintf("Nothing is decided: there were only %s fewer requests in flight per engine than before. Other "+
+		"runs may have taken the room, or the run was waiting for something else; try again with --steps 4 or a lower "+
+		"--max-in-flight.", load)
+}

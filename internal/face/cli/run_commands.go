@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
+)
+
+func newRunCommand(d Deps) *cobra.Command {
+	s := &session{Deps: d}
+	cmd := &cobra.Command{Use: "run", Short: "Start, watch and change training runs",
+		Long: "Start, watch and change training runs.\n\n" + ExitCodesHelp}
+	s.flags(cmd)
+	cmd.AddCommand(s.startCommand(), s.listCommand(), s.showCommand(), s.stepsCommand(), s.watchCommand(), s.setCommand(),
+		s.pauseCommand(true), s.pauseCommand(false), s.stopCommand(), s.deleteCommand(), s.archiveCommand(),
+		s.cloneCommand(), s.rewindCommand(), s.compareCommand(), s.recordCommand())
+	return cmd
+}
+
+// onRun makes a command whose first argument is a run.
+func (s *session) onRun(use, short string, args cobra.PositionalArgs,
+	do func(ctx context.Context, c Client, run rollout.RunName, rest []string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: args, ValidArgsFunction: s.completeRuns,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			run := rollout.RunName(args[0])
+			if err := run.ValidateID(); err != nil {
+				return Usage("%v", err)
+			}
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			return do(cmd.Context(), c, run, args[1:])
+		},
+	}
+}
+
+// maxSpec bounds a spec file, as the server does.
+const maxSpec = 1 << 20
+
+func (s *session) startCommand() *cobra.Command {
+	var file string
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "start -f FILE",
+		Short: "Start a run from a spec",
+		Long: "Start a run from a spec in YAML or JSON. Starting the same spec again finds the run that is there; another " +
+			"spec under its\n" +
+			"name is refused.",
+		Example: "  millrace run start -f config/examples/diplomacy-qwen7b.yaml\n  cat spec.yaml | millrace run " +
+			"start -f - --watch",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			spec, err := s.readSpec(file)
+			if err != nil {
+				return err
+			}
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			status, a, err := c.start(cmd.Context(), spec)
+			if err != nil {
+				return inFile(err, file)
+			}
+			name := status.Spec.Name
+			if a.Status == http.StatusCreated {
+				s.Say("run %s started; follow it with: millrace run watch %s", name, name)
+				if status.Spec.Group.Samples == 1 {
+					s.Say("note: group.samples is 1: the rewards of one game do not vary within its group, and every advantage is 0")
+				}
+			} else if status.State.Over() {
+				return fmt.Errorf("run %s is %s already and was not started again; start its spec under another name with: "+
+					"millrace run clone %s NEW, or delete it first with: millrace run delete %s", name, status.State, name, name)
+			} else {
+				s.Say("run %s was there already, with the same spec; it is %s at step %d", name, status.State, status.NextStep)
+			}
+			if watch {
+				_, err := s.watch(cmd.Context(), c, name)
+				return err
+			}
+			return s.showStatus(a, status)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the spec; - reads standard input")
+	cmd.Flags().BoolVar(&watch, "watch", false, "watch the run until it is over")
+	return cmd
+}
+
+func (s *session) readSpec(name string) ([]byte, error) {
+	if name == "" {
+		return nil, Usage("which spec? name a file with -f, or - for standard input")
+	}
+	data, err := s.ReadFile(name)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read spec: %w", err)
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil, fmt.Errorf("%s is empty; see config/examples for run specs", name)
+	case len(data) > maxSpec:
+		return nil, Usage("%s is no run spec: it is larger than %d bytes", name, maxSpec)
+	}
+	return data, nil
+}
+
+// inFile gives the faults of a spec the name of the file that it came from; to the server it is only a request.
+func inFile(err error, file string) error {
+	var p *apiclient.Problem
+	if file == "-" || !errors.As(err, &p) {
+		return err
+	}
+	p.Detail = strings.ReplaceAll(p.Detail, "request:", file+":")
+	for i := range p.Errors {
+		fault := &p.Errors[i]
+		fault.Message = strings.ReplaceAll(fault.Message, "request:", file+":")
+		fault.Location = strings.Replace(fault.Location, "request:", file+":", 1)
+	}
+	return err
+}
+
+// place is where a server found a fault in a spec that it was sent.
+var place = regexp.MustCompile(`request:[0-9]+:[0-9]+: `)
+
+// inNoFile gives the faults of a spec that no person wrote without their places.
+func inNoFile(err error) error {
+	var p *apiclient.Problem
+	if errors.As(err, &p) {
+		p.Detail = place.ReplaceAllString(p.Detail, "")
+		for i := range p.Errors {
+			p.Errors[i].Message = place.ReplaceAllString(p.Errors[i].Message, "")
+		}
+	}
+	return err
+}
+
+func (s *session) listCommand() *cobra.Command {
+	var active bool
+	cmd := s.on("list", "List runs: those that go on, then those that are over, the latest first",
+		func(ctx context.Context, c Client) error {
+			runs, document, err := c.runs(ctx, active)
+			if err != nil {
+				return err
+			}
+			if len(runs) == 0 {
+				s.Say("no runs; start one with: millrace run start -f SPEC")
+			}
+			return s.show(document, func() error { return s.write(runsTable(runs, s.now())) })
+		})
+	cmd.Flags().BoolVar(&active, "active", false, "only those that go on")
+	return cmd
+}
+
+func (s *session) showCommand() *cobra.Command {
+	return s.onRun("show RUN", "Show a run: policy, buffer by state, engines, waits", cobra.ExactArgs(1),
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
+			v, a, err := c.run(ctx, run)
+			if err != nil {
+				return err
+			}
+			return s.show(a.Body, func() error { return s.showRun(&v) })
+		})
+}
+
+func (s *session) setCommand() *cobra.Command {
+	cmd := s.onRun("set RUN KEY=VALUE...", "Change a running run", cobra.MinimumNArgs(2),
+		func(ctx context.Context, c Client, run rollout.RunName, rest []string) error {
+			change, err := spec.ParseChange(rest)
+			if err != nil {
+				return Usage("%v", err)
+			}
+			return s.change(ctx, c, run, change, "changed")
+		})
+	cmd.ValidArgsFunction = s.completeSettings
+	cmd.Long = "Change a running run. Keys have the names and the meaning that they have in the run " +
+		"spec:\n\n" + settingsHelp() +
+		"\nWhat is in flight goes on; groups launched from now on are as the change says."
+	cmd.Example = "  millrace run set demo buffer.depth=4 buffer.max_staleness=6\n  millrace run set demo " +
+		"buffer.max_bytes=2GiB group.zero_variance=drop"
+	return cmd
+}
+
+func (s *session) pauseCommand(paused bool) *cobra.Command {
+	use, short, done := "resume RUN", "Launch games again", "resumed"
+	if paused {
+		use, short, done = "pause RUN", "Launch no more games; what is in flight finishes and may be claimed", "paused"
+	}
+	return s.onRun(use, short, cobra.ExactArgs(1), func(ctx context.Context, c Client, run rollout.RunName,
+		_ []string) error {
+		return s.change(ctx, c, run, spec.Pause(paused), done)
+	})
+}
+
+func (s *session) change(ctx context.Context, c Client, run rollout.RunName, change spec.Change, done string) error {
+	status, a, err := c.change(ctx, run, http.MethodPatch, "", change)
+	if err != nil {
+		return err
+	}
+	s.Say("run %s %s", run, done)
+	return s.showStatus(a, status)
+}
+
+// showStatus shows one run as a list of one.
+func (s *session) showStatus(a apiclient.Answer, status runstatus.RunStatus) error {
+	return s.show(a.Body, func() error { return s.write(runsTable([]runstatus.RunStatus{status}, s.now())) })
+}
+
+func (s *session) stopCommand() *cobra.Command {
+	var reason string
+	cmd := s.onRun("stop RUN", "Stop a run for good; its games in progress are let go", cobra.ExactArgs(1),
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
+			body := map[string]string{}
+			if reason != "" {
+				body["reason"] = reason
+			}
+			status, a, err := c.change(ctx, run, http.MethodPost, "/stop", body)
+			if err != nil {
+				return err
+			}
+			s.Say("run %s is %s", run, status.State)
+			return s.showStatus(a, status)
+		})
+	cmd.Flags().StringVar(&reason, "reason", "", "kept with the run")
+	return cmd
+}
+
+func (s *session) watchCommand() *cobra.Command {
+	cmd := s.onRun("watch RUN", "Follow a run until it is over", cobra.ExactArgs(1),
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
+			if s.format == "yaml" {
+				return Usage("watch writes a table, or a line of JSON per view: use -o json")
+			}
+			_, err := s.watch(ctx, c, run)
+			return err
+		})
+	cmd.Long = `Follow a run until it is over: a line when something changes. With -o json or ndjson every view, once a second, is a line of JSON, the same
+document as that of run show. On a whole screen: millrace top RUN.`
+	return withLines(cmd)
+}

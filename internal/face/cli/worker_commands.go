@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/kit/table"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+)
+
+// AddWorkerCommands adds the commands about workers to the command that is one.
+func AddWorkerCommands(parent *cobra.Command, d Deps) {
+	s := &session{Deps: d}
+	list := s.on("list", "List the workers of a service: those that are there, and those that are gone",
+		func(ctx context.Context, c Client) error {
+			type workers struct {
+				Workers []enginestate.Worker `json:"workers"`
+			}
+			l, a, err := apiclient.Get[workers](ctx, c.Client, "/v1/workers")
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(l.Workers, func(w enginestate.Worker) bool { return w.State == enginestate.WorkerAlive }) {
+				s.Say("no worker is alive; start one with: millrace worker")
+			}
+			return s.show(a.Body, func() error { return s.write(workersTable(l.Workers, s.now())) })
+		})
+	list.Long = "List the worker processes of a service: those that are there, the busiest first, and for some hours " +
+		"those " +
+		"that are gone: absent ones,\n" +
+		"which nobody heard of any more, and stopped ones. REQUESTS are those of its games, queued and in flight; SHARE " +
+		"is how many it may\nhave in flight at all engines (docs/engines.md)."
+	s.flags(list)
+	parent.AddCommand(list)
+}
+
+func workersTable(workers []enginestate.Worker, now time.Time) *table.Table {
+	t := table.New(table.Left("WORKER"), table.Left("STATE"), table.Right("SEEN"), table.Left("HOST"),
+		table.Left("VERSION"), table.Right("STARTED"),
+		table.Right("SLOTS"), table.Right("GAMES"), table.Right("REQUESTS"), table.Right("SHARE"), table.Left("OF RUNS"),
+		table.Left("SLOTS FROM"))
+	for _, w := range workers {
+		t.Row(w.ID, string(w.State), view.Ago(w.LastSeen, now), w.Host, w.Version, view.Ago(w.StartedAt, now),
+			count(int64(w.Slots)),
+			count(int64(w.Games)), said(w.Demand()), said(w.Share()), byRun(w.ByRun), w.SlotsFrom)
+	}
+	return t
+}
+
+// said is a number that a worker tells, if it does.
+func said(n int, known bool) string {
+	if !known {
+		return "-"
+	}
+	return count(int64(n))
+}
+
+// byRun is the runs of a worker's games, those with most of them first.
+func byRun(games map[rollout.RunName]int) string {
+	runs := slices.SortedFunc(maps.Keys(games), func(a, b rollout.RunName) int {
+		if games[a] != games[b] {
+			return games[b] - games[a]
+		}
+		return strings.Compare(string(a), string(b))
+	})
+	parts := make([]string, len(runs))
+	for i, run := range runs {
+		parts[i] = fmt.Sprintf("%s %d", run, games[run])
+	}
+	return strings.Join(parts, ", ")
+}

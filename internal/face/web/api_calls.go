@@ -1,0 +1,191 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/millrace/millrace/internal/face/access"
+)
+
+// caller asks the API within the process, in the name and from the address of a visitor.
+type caller struct {
+	api    http.Handler
+	of     *http.Request
+	holder access.Hash // the token of the visitor's session
+	bearer string      // a token that is being shown; empty: holder's
+}
+
+// problem is a refusal of the API.
+type problem struct {
+	Status int    `json:"status"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Errors []struct {
+		Message  string `json:"message"`
+		Location string `json:"location"`
+	} `json:"errors"`
+}
+
+func (p problem) Error() string {
+	text := p.Detail
+	for _, e := range p.Errors {
+		text += "\n" + strings.TrimPrefix(e.Location+": "+e.Message, ": ")
+	}
+	return text
+}
+
+// statusOf is how a failure is answered.
+func statusOf(err error) (status int, text string) {
+	var p problem
+	switch {
+	case errors.As(err, &p):
+		return p.Status, p.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout, "the service did not answer in time"
+	}
+	return http.StatusInternalServerError, "the page could not be made; the server's log has the error"
+}
+
+// get reads a document into what is given, unless that is nil.
+func (c caller) get(ctx context.Context, path string, into any) error {
+	return c.do(ctx, http.MethodGet, path, nil, into)
+}
+
+// do makes a call with a JSON body, if there is one. A refusal is a problem.
+func (c caller) do(ctx context.Context, method, path string, body, into any) error {
+	var data []byte
+	if body != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("ask the API: %w", err)
+		}
+	}
+	answer, err := c.ask(ctx, method, path, data)
+	if err != nil {
+		return err
+	}
+	if answer.status >= http.StatusBadRequest {
+		p := problem{Status: answer.status}
+		if json.Unmarshal(answer.body.Bytes(), &p) != nil || p.Detail == "" {
+			p.Detail = fmt.Sprintf("the API answered %d", answer.status)
+		}
+		return p
+	}
+	if into == nil || answer.body.Len() == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(answer.body.Bytes(), into); err != nil {
+		return fmt.Errorf("read the API's answer to %s: %w", path, err)
+	}
+	return nil
+}
+
+func (c caller) ask(ctx context.Context, method, path string, body []byte) (*kept, error) {
+	req, err := c.request(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	answer := &kept{header: http.Header{}}
+	c.api.ServeHTTP(answer, req)
+	return answer, ctx.Err()
+}
+
+// request is a call of the API as the visitor would make it.
+func (c caller) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
+	to, err := url.Parse(path)
+	if err != nil {
+		return nil, fmt.Errorf("ask the API: %w", err)
+	}
+	req := (&http.Request{
+		Method: method, URL: to, Host: c.of.Host, RemoteAddr: c.of.RemoteAddr, TLS: c.of.TLS, RequestURI: path,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Accept": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}).WithContext(ctx)
+	for _, name := range []string{"X-Forwarded-For", "Traceparent", "X-Request-Id"} {
+		if values := c.of.Header.Values(name); len(values) > 0 {
+			req.Header[name] = values
+		}
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+c.bearer)
+		return req, nil
+	}
+	return req.WithContext(access.AsHolder(req.Context(), c.holder)), nil
+}
+
+// kept is an answer in memory.
+type kept struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (k *kept) Header() http.Header { return k.header }
+
+func (k *kept) WriteHeader(status int) {
+	if k.status == 0 {
+		k.status = status
+	}
+}
+
+func (k *kept) Write(b []byte) (int, error) {
+	k.WriteHeader(http.StatusOK)
+	return k.body.Write(b)
+}
+
+// data answers what a page is made of as the API has it, to a browser that has no token but its cookie. It reads only,
+// and passes on what comes: a run's records may be larger than what a server should hold for a browser that reads
+// slowly.
+func (s *Site) data(w http.ResponseWriter, r *http.Request) {
+	v, ok := s.visit(w, r)
+	if !ok {
+		return
+	}
+	path := "/v1/" + r.PathValue("path")
+	if r.URL.RawQuery != "" {
+		path += "?" + r.URL.RawQuery
+	}
+	req, err := v.api.request(r.Context(), http.MethodGet, path, nil)
+	if err != nil {
+		s.sorry(w, v, problem{Status: http.StatusBadRequest, Detail: err.Error()})
+		return
+	}
+	v.api.api.ServeHTTP(&passedOn{ResponseWriter: w}, req)
+}
+
+// passedOn is an answer of the API on its way to a browser. Each piece of it has the API's own deadline.
+type passedOn struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (p *passedOn) WriteHeader(status int) {
+	if !p.begun {
+		p.begun = true
+		h := p.Header()
+		h.Del("Set-Cookie")
+		secure(h)
+		h.Set("Cache-Control", "no-store")
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+func (p *passedOn) Write(b []byte) (int, error) {
+	if !p.begun {
+		p.WriteHeader(http.StatusOK)
+	}
+	return p.ResponseWriter.Write(b)
+}
+
+// Unwrap is the browser's connection, whose deadlines a handler may set.
+func (p *passedOn) Unwrap() http.ResponseWriter { return p.ResponseWriter }

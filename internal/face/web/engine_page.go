@@ -1,0 +1,38 @@
+package web
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/millrace/millrace/internal/face/web/pageview"
+
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+)
+
+func enginePath(id string) string { return "/v1/engines/" + url.PathEscape(id) }
+
+func (s *Site) engine(ctx context.Context, v *visit) (content, error) {
+	var engine enginestate.Engine
+	if err := v.api.get(ctx, enginePath(v.r.PathValue("id")), &engine); err != nil {
+		return content{}, err
+	}
+	fleet := s.deps.History.Fleet(ctx, historyFresh, patience)
+	window, zoomed, err := windowOf(v, pageview.WholeOfEngine(engine.ID, fleet, s.deps.Now()))
+	if err != nil {
+		return content{}, err
+	}
+	var runs struct {
+		Runs []runstatus.RunStatus `json:"runs"`
+	}
+	if err := v.api.get(ctx, "/v1/runs", &runs); err != nil {
+		return content{}, err
+	}
+	view := pageview.EngineOf(engine, runs.Runs, fleet, window, s.deps.Now())
+	view.Zoomed, view.Workflow = zoomed, s.deps.Workflows.Fleet()
+	return content{template: "engine", title: view.ID, crumbs: []crumb{{"engines", v.base + "#engines"}},
+		live: "engine " + view.ID, data: struct {
+			pageview.Engine
+			Operates bool
+		}{view, v.operates()}}, nil
+}

@@ -1,0 +1,211 @@
+package pageview
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/face/api"
+	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/web/runhistory"
+	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+)
+
+// Overview is the first page: every run and every engine in a row.
+type Overview struct {
+	Status    api.DeploymentStatus
+	Problems  []api.Trouble
+	Runs      []RunRow
+	MoreRuns  int // that are over, and not shown
+	Engines   []EngineRow
+	ShowFleet bool // the visitor may see what all runs share
+	Totals    []Figure
+	Scaled    FleetSummary
+}
+
+// Figure is one number with its name.
+type Figure struct{ Name, Value, Tip string }
+
+// KnownRun is what is known of one run.
+type KnownRun struct {
+	Status runstatus.RunStatus
+	Totals *api.RunTotals // of one that goes on
+	Steps  []runhistory.Step
+	Report *diagnosis.Report // nil: not made yet
+	Alarms []api.Trouble
+}
+
+// RunRow is a run in a row.
+type RunRow struct {
+	Name, Href, State, StateClass, Reason string
+	StartedAt                             time.Time
+	Step, StepShare                       string
+	Progress                              float64 // a share
+	StepNow, StepBefore, Change           string
+	ChangeClass                           string
+	Starved, StarvedClass                 string
+	Reward                                string
+	RewardTrend                           template.HTML
+	Staleness                             string
+	Buffer                                string
+	Verdict, VerdictClass                 string
+	Alarms                                []string
+	Cost, CostTip                         string
+}
+
+// EngineRow is an engine in a row.
+type EngineRow struct {
+	enginestate.Engine
+	Class               view.Grade
+	BusyShare, Requests float64 // of its limit
+	Closed              string
+}
+
+// MostRunsOver is how many of the runs that are over the overview shows.
+const MostRunsOver = 30
+
+// OverviewOf makes the overview: runs that go on first, then the latest of the others.
+func OverviewOf(status api.DeploymentStatus, runs []KnownRun, engines []enginestate.Engine, fleet bool) Overview {
+	v := Overview{Status: status, ShowFleet: fleet}
+	for _, p := range status.Problems {
+		p.What, p.Advice = Brief(p.What), Brief(p.Advice)
+		v.Problems = append(v.Problems, p)
+	}
+	slices.SortStableFunc(runs, func(a, b KnownRun) int {
+		if over := a.Status.State.Over(); over != b.Status.State.Over() {
+			if over {
+				return 1
+			}
+			return -1
+		}
+		return b.Status.StartedAt.Compare(a.Status.StartedAt)
+	})
+	over := 0
+	for _, r := range runs {
+		if r.Status.State.Over() {
+			if over++; over > MostRunsOver {
+				v.MoreRuns++
+				continue
+			}
+		}
+		v.Runs = append(v.Runs, runRow(r))
+	}
+	for _, e := range engines {
+		v.Engines = append(v.Engines, engineRow(e, status.At))
+	}
+	if t := status.Engines; t != nil {
+		v.Totals = append(v.Totals, Figure{"output", Rate(t.OutputTPS), "generated tokens per second, all engines"},
+			Figure{"input", Rate(t.InputTPS), "prompt tokens per second, all engines"})
+	}
+	if t := status.Workers; t != nil {
+		v.Totals = append(v.Totals, Figure{"workers", fmt.Sprintf("%d alive", t.Alive), ""},
+			Figure{"games", fmt.Sprintf("%d of %d slots", t.Games, t.Slots), "games in play, of those that workers may play"})
+	}
+	return v
+}
+
+func runRow(r KnownRun) RunRow {
+	s := r.Status
+	name := string(s.Spec.Name.Plain())
+	row := RunRow{
+		Name: name, Href: "runs/" + name, State: string(s.State), StateClass: string(view.RunGrade(s.State)),
+		Reason:    Brief(s.Reason),
+		StartedAt: s.StartedAt, Step: fmt.Sprintf("%d of %d", s.NextStep, s.Spec.Steps),
+	}
+	if s.Spec.Steps > 0 {
+		row.Progress = float64(s.NextStep) / float64(s.Spec.Steps)
+	}
+	now, before, starved := levels(r)
+	if now > 0 {
+		row.StepNow = units.Seconds(now)
+		row.Starved, row.StarvedClass = units.Percent(starved), graded(starved, 0.05, 0.2)
+	}
+	if before > 0 {
+		row.StepBefore = units.Seconds(before)
+		change := now/before - 1
+		row.Change, row.ChangeClass = signedPercent(change), graded(change, 0.05, 0.2)
+	}
+	row.Reward, row.RewardTrend = rewardTrend(r.Steps)
+	if n := len(r.Steps); n > 0 {
+		last := r.Steps[n-1]
+		row.Staleness = fmt.Sprintf("%s (max %d)", units.Number(last.StalenessMean), last.StalenessMax)
+		row.Cost, row.CostTip = cost(r.Steps)
+	}
+	if t := r.Totals; t != nil {
+		row.Buffer = fmt.Sprintf("%d queued, %d in flight, %d ready", t.Queued, t.InFlight, t.Ready)
+	}
+	if r.Report != nil {
+		row.Verdict, row.VerdictClass = VerdictWord(r.Report.Verdict)
+	}
+	for _, a := range r.Alarms {
+		row.Alarms = append(row.Alarms, Brief(a.What))
+	}
+	return row
+}
+
+// recentSteps is how many steps are "now" where no diagnosis has told the levels.
+const recentSteps = 10
+
+// levels is the step time now and before, and the share of it that the trainer waits now: by the diagnosis' levels, or
+// of the latest steps and as many before them.
+func levels(r KnownRun) (now, before, starved float64) {
+	if r.Report != nil && len(r.Report.Levels) > 0 {
+		l := r.Report.Levels
+		last := l[len(l)-1]
+		if len(l) > 1 {
+			before = l[len(l)-2].StepSec
+		}
+		if last.StepSec > 0 {
+			starved = last.PhaseSec[steprecord.PhaseWait] / last.StepSec
+		}
+		return last.StepSec, before, starved
+	}
+	steps := r.Steps
+	n := min(recentSteps, (len(steps)+1)/2)
+	if n == 0 {
+		return 0, 0, 0
+	}
+	latest := steps[len(steps)-n:]
+	sum, waited := 0.0, 0.0
+	for _, s := range latest {
+		sum, waited = sum+s.Sec, waited+s.StarvedSec
+	}
+	if sum > 0 {
+		starved = waited / sum
+	}
+	if earlier := steps[max(0, len(steps)-2*n) : len(steps)-n]; len(earlier) > 0 {
+		for _, s := range earlier {
+			before += s.Sec / float64(len(earlier))
+		}
+	}
+	return sum / float64(n), before, starved
+}
+
+// cost is what the engines have cost the run: their time, and the tokens of what was trained on.
+func cost(steps []runhistory.Step) (text, tip string) {
+	hours := 0.0
+	var tokens rollout.Usage
+	for _, s := range steps {
+		hours += s.Engines * (s.Sec + s.PrefillSec) / 3600
+		tokens = tokens.Add(s.Tokens)
+	}
+	return units.Number(hours) + " engine-h", fmt.Sprintf("time of the ready engines over the steps that are kept; "+
+		"the games that were trained on had %s input and %s output tokens", Count(tokens.InputTokens),
+		Count(tokens.OutputTokens))
+}
+
+func engineRow(e enginestate.Engine, now time.Time) EngineRow {
+	row := EngineRow{Engine: e, Class: view.EngineGrade(e.State), Requests: e.Load.Running + e.Load.Waiting,
+		BusyShare: min(1, view.SlotShare(e))}
+	for _, c := range e.Closures {
+		row.Closed = cmp.Or(row.Closed, Brief(c.Text(now)))
+	}
+	return row
+}

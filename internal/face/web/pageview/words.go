@@ -1,0 +1,148 @@
+package pageview
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/web/runhistory"
+	"github.com/millrace/millrace/internal/kit/chart"
+	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Rate is tokens per second: "4,630 tok/s".
+func Rate(perSec float64) string { return Count(int64(math.Round(perSec))) + " tok/s" }
+
+// Count is a whole number with commas: "1,234,567".
+func Count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+func signedPercent(share float64) string { return fmt.Sprintf("%+.0f %%", math.Round(100*share)+0) }
+
+// graded is how grave a value is.
+func graded(v, warn, bad float64) string {
+	switch {
+	case v >= bad:
+		return "bad"
+	case v >= warn:
+		return "warn"
+	}
+	return ""
+}
+
+// VerdictWord is a verdict as a page says it, and how grave it is.
+func VerdictWord(v diagnosis.Verdict) (word, class string) {
+	switch v {
+	case diagnosis.VerdictHealthy:
+		return "healthy", "good"
+	case diagnosis.VerdictProblem:
+		return "problem", "bad"
+	case diagnosis.VerdictHealed:
+		return "healed", "good"
+	case diagnosis.VerdictWarning:
+		return "warning", "warn"
+	case diagnosis.VerdictNoAnswer:
+		return "not enough evidence", ""
+	}
+	return string(v), ""
+}
+
+// sparkPoints is how many points a trend has at most.
+const sparkPoints = 40
+
+// rewardTrend is the mean reward of the latest steps, and a line of those before.
+func rewardTrend(steps []runhistory.Step) (string, template.HTML) {
+	var values []float64
+	for from := 0; from < len(steps); {
+		to := min(len(steps), from+max(1, (len(steps)+sparkPoints-1)/sparkPoints))
+		var mean runhistory.Mean
+		for _, s := range steps[from:to] {
+			mean = mean.Add(s.Reward)
+		}
+		values, from = append(values, mean.Value()), to
+	}
+	n := len(values)
+	if n == 0 || math.IsNaN(values[n-1]) {
+		return "", ""
+	}
+	text := strconv.FormatFloat(values[n-1], 'g', 3, 64)
+	return text, drawn(func(b *bytes.Buffer) error {
+		return chart.Spark(b, fmt.Sprintf("mean reward over the steps, %.3g at first, %s now", values[0], text), "c", values)
+	})
+}
+
+// drawn is a drawing as a part of a page. Drawings escape what they are given.
+func drawn(draw func(*bytes.Buffer) error) template.HTML {
+	var b bytes.Buffer
+	if err := draw(&b); err != nil {
+		return template.HTML(template.HTMLEscapeString("cannot be drawn: " + err.Error()))
+	}
+	return template.HTML(b.String())
+}
+
+// plural is "1 step", "2 steps".
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return Count(int64(n)) + " " + what + "s"
+}
+
+// secondsOrNothing leaves what is hardly anything out.
+func secondsOrNothing(sec float64) string {
+	if sec < 0.0005 {
+		return ""
+	}
+	return units.Seconds(sec)
+}
+
+// Known is seconds, or nothing where they are not known.
+func Known(sec float64) string {
+	if sec <= 0 {
+		return ""
+	}
+	return units.Seconds(sec)
+}
+
+// Than is how much more one time is than another, or nothing where one is not known.
+func Than(sec, now float64) string {
+	if sec <= 0 || now <= 0 {
+		return ""
+	}
+	return signedPercent(sec/now - 1)
+}
+
+// OutcomeClass is how good what would come of a change is.
+func OutcomeClass(o diagnosis.Outcome) view.Grade {
+	switch o {
+	case diagnosis.Helps:
+		return view.Good
+	case diagnosis.Worse:
+		return view.Bad
+	case diagnosis.HelpsNot, diagnosis.MayHelp:
+	}
+	return view.Plain
+}
+
+// GamePath is a game by its group and number, "47/0", of its whole name; empty: it is no game's.
+func GamePath(name string) string {
+	ref, err := rollout.ParseEpisodeRef(name)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", ref.Seq, ref.Sample)
+}

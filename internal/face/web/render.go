@@ -1,0 +1,153 @@
+package web
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/face/web/pageview"
+	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/internal/kit/version"
+	"github.com/millrace/millrace/internal/scaling"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// content is what a page shows: a template, and its data.
+type content struct {
+	template, title string
+	crumbs          []crumb
+	live            string // the topic whose changes it follows; empty: none
+	data            any
+}
+
+// crumb is a page above this one.
+type crumb struct{ Text, Href string }
+
+// templates are the pages, each with the layout around it.
+type templates struct {
+	by     map[string]*template.Template
+	assets map[string]asset
+}
+
+func readTemplates() (templates, error) {
+	assets, err := readAssets()
+	if err != nil {
+		return templates{}, err
+	}
+	t := templates{map[string]*template.Template{}, assets}
+	files, err := fs.Glob(templateFiles, "templates/pages/*.html")
+	if err != nil {
+		return t, fmt.Errorf("read the page's templates: %w", err)
+	}
+	for _, file := range files {
+		page, err := template.New("layout.html").Funcs(functions()).
+			ParseFS(templateFiles, "templates/*.html", file)
+		if err != nil {
+			return t, fmt.Errorf("read the page's templates: %w", err)
+		}
+		t.by[strings.TrimSuffix(path.Base(file), ".html")] = page
+	}
+	return t, nil
+}
+
+// make writes a page.
+func (t templates) make(v *visit, c content) (made, error) {
+	page, known := t.by[c.template]
+	if !known {
+		return made{}, fmt.Errorf("there is no page %q", c.template)
+	}
+	live := ""
+	if c.live != "" {
+		live = v.base + "live?of=" + template.URLQueryEscaper(c.live)
+	}
+	var b bytes.Buffer
+	err := page.Execute(&b, struct {
+		Base, Title, Who, Role, Version, Live, Style, Script string
+		LoggedIn, Operates                                   bool
+		Crumbs                                               []crumb
+		Page                                                 any
+	}{
+		v.base, c.title, v.grant.Name, string(v.grant.Role), version.String(), live, t.assets["page.css"].tag,
+		t.assets["page.js"].tag, v.loggedIn, v.operates(), c.crumbs, c.data,
+	})
+	if err != nil {
+		return made{}, fmt.Errorf("write page %s: %w", c.template, err)
+	}
+	return newMade("", []byte(pageview.Named(b.String()))), nil
+}
+
+// functions are what templates say values with.
+func functions() template.FuncMap {
+	type bar struct {
+		Class   string
+		Percent float64
+	}
+	type charts struct {
+		pageview.Charts
+		Page string
+	}
+	return template.FuncMap{
+		"when": when, "short": short, "since": func(t time.Time) bool { return !t.IsZero() },
+		"seconds": units.Seconds, "percent": units.Percent, "rate": pageview.Rate, "brief": pageview.Brief,
+		"known":   pageview.Known,
+		"than":    pageview.Than,
+		"bar":     func(class string, share float64) bar { return bar{class, 100 * share} },
+		"charts":  func(of pageview.Charts, page string) charts { return charts{of, page} },
+		"outcome": pageview.OutcomeClass,
+		"game":    pageview.GamePath,
+		"measured": func(all []scaling.Effect) string {
+			return pageview.Effects(all, func(e scaling.Effect) float64 { return e.MeasuredSec })
+		},
+		"predicted": func(all []scaling.Effect) string {
+			return pageview.Effects(all, func(e scaling.Effect) float64 { return e.PredictedSec })
+		},
+	}
+}
+
+// when is a moment: in UTC, which the page's script says in the reader's time zone, with UTC when it is pointed at.
+func when(t time.Time) template.HTML {
+	if t.IsZero() {
+		return ""
+	}
+	t = t.UTC()
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, t.Format("2006-01-02T15:04:05.000Z"),
+		t.Format("2006-01-02 15:04:05 UTC"), t.Format("2006-01-02 15:04:05 UTC")))
+}
+
+// short is a moment in a table of many: in UTC for all.
+func short(t time.Time) string { return t.UTC().Format("01-02 15:04:05") }
+
+// sorry answers that a page cannot be shown, and why.
+func (s *Site) sorry(w http.ResponseWriter, v *visit, err error) {
+	status, text := statusOf(err)
+	if status >= http.StatusInternalServerError {
+		s.deps.Log.Warn("make a page", "path", v.r.URL.Path, "error", err)
+	}
+	s.problemPage(w, v, status, text)
+}
+
+// refuse answers a request that is nobody's.
+func (s *Site) refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
+	s.problemPage(w, s.visitor(r), status, text)
+}
+
+func (s *Site) problemPage(w http.ResponseWriter, v *visit, status int, text string) {
+	page, err := s.pages.make(v, content{template: "problem", title: http.StatusText(status), data: struct {
+		Status int
+		Text   string
+	}{status, text}})
+	if err != nil {
+		s.deps.Log.Error("make the page that says what is wrong", "error", err)
+		http.Error(w, text, status)
+		return
+	}
+	write(w, v.r, status, page)
+}

@@ -1,0 +1,73 @@
+package web
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/face/web/pageview"
+	"github.com/millrace/millrace/internal/face/web/runhistory"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+)
+
+// runOf reads what a run's page is made of, in the visitor's name.
+func (s *Site) runOf(ctx context.Context, v *visit) (pageview.RunInput, error) {
+	var in pageview.RunInput
+	if err := v.api.get(ctx, runPath(rollout.RunName(v.r.PathValue("run"))), &in.View); err != nil {
+		return in, err
+	}
+	status := in.View.RunStatus
+	status.Spec.Name = idOf(status)
+	in.History, in.Fleet = s.deps.History.Of(ctx, status, historyFresh, patience)
+	if !v.grant.CoversAll() { // what all runs share is not shown to everybody
+		in.Fleet = runhistory.Facts{}
+	}
+	var err error
+	in.Window, in.Zoomed, err = windowOf(v, pageview.WholeOf(status, in.History, s.deps.Now()))
+	if err != nil {
+		return in, err
+	}
+	in.Report, err = s.report(ctx, status)
+	if err != nil {
+		_, in.Failed = statusOf(err)
+	}
+	return in, nil
+}
+
+// windowOf is the stretch of time that a visitor asks for, of the whole that there is.
+func windowOf(v *visit, whole pageview.Window) (w pageview.Window, zoomed bool, err error) {
+	query := v.r.URL.Query()
+	w, zoomed, err = pageview.ParseWindow(query.Get("from"), query.Get("to"), whole)
+	if err != nil {
+		err = problem{Status: http.StatusBadRequest, Detail: err.Error()}
+	}
+	return w, zoomed, err
+}
+
+// report is the latest diagnosis of a run; nil: it is being made.
+func (s *Site) report(ctx context.Context, status runstatus.RunStatus) (*diagnosis.Report, error) {
+	value, err := s.deps.API.LatestDiagnosis(ctx, status, patience)
+	if report, made := value.(diagnosis.Report); made {
+		return &report, nil
+	}
+	return nil, err
+}
+
+func (s *Site) run(ctx context.Context, v *visit) (content, error) {
+	in, err := s.runOf(ctx, v)
+	if err != nil {
+		return content{}, err
+	}
+	view := pageview.RunOf(in)
+	view.Workflow = s.deps.Workflows.Run(idOf(in.View.RunStatus))
+	c := content{template: "run", title: view.Name, crumbs: []crumb{{"runs", v.base}}, data: struct {
+		pageview.Run
+		Base     string
+		Operates bool
+	}{view, v.base, v.operates()}}
+	if !view.Over {
+		c.live = "run " + view.Name
+	}
+	return c, nil
+}

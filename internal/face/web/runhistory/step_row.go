@@ -1,0 +1,156 @@
+package runhistory
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+)
+
+// Step is what a page draws of one completed step.
+type Step struct {
+	No         rollout.Step
+	Generation rollout.TrainerGeneration
+	Version    rollout.PolicyVersion // of the trainer
+	At         time.Time             // completed
+	Sec        float64               // without the prefill
+	Phases     [PhaseCount]float64   // in the order of rollout.Phases; they add up to Sec
+	PrefillSec float64
+	StarvedSec float64
+
+	StalenessMean float64
+	StalenessMax  int64
+	Claim         steprecord.BufferCounts // just before the batch was taken
+	Depth         int
+	GroupsPerStep int
+	ReadyDepth    float64
+
+	Reward       Mean          // of the games
+	ByVersion    []VersionMean // the same by the oldest version that played them; none in records of earlier versions
+	Groups       int
+	ZeroVariance int
+	LengthMean   float64 // of the games, in phases; 0: not known
+	LengthMax    int
+	InputTPS     float64
+	OutputTPS    float64
+	Engines      float64 // mean of those ready
+	SlotShare    float64
+	Tokens       rollout.Usage
+	Lost         bool // Redis has lost its record
+	// Evaluations is what the trainer told of how good its weights are, by name.
+	Evaluations []Evaluation
+}
+
+// Evaluation is one number that the trainer told.
+type Evaluation struct {
+	Name  string
+	Value float64
+}
+
+// evaluationNames lead the metrics of a trainer that are evaluations, as prime-rl, verl and others call them.
+var evaluationNames = []string{"eval", "val"}
+
+// mostEvaluations is how many of them are kept of a step.
+const mostEvaluations = 24
+
+// evaluationsOf is a step's metrics that are evaluations, by name.
+func evaluationsOf(metrics map[string]float64) []Evaluation {
+	var all []Evaluation
+	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+		lead, _, _ := strings.Cut(strings.ToLower(name), "/")
+		lead, _, _ = strings.Cut(strings.ReplaceAll(lead, "-", "_"), "_")
+		if slices.Contains(evaluationNames, lead) && len(all) < mostEvaluations {
+			all = append(all, Evaluation{name, metrics[name]})
+		}
+	}
+	return all
+}
+
+// PhaseCount is how many phases a step has.
+const PhaseCount = 7
+
+// Mean is a mean with what its error follows from. Count 0: nothing is known.
+type Mean struct {
+	Count      int
+	Sum, SumSq float64
+}
+
+// VersionMean is the reward of the games that one policy version played.
+type VersionMean struct {
+	Version rollout.PolicyVersion
+	Reward  Mean
+}
+
+// Add is both samples as one.
+func (m Mean) Add(o Mean) Mean { return Mean{m.Count + o.Count, m.Sum + o.Sum, m.SumSq + o.SumSq} }
+
+// Value is the mean; not a number where nothing is known.
+func (m Mean) Value() float64 {
+	if m.Count == 0 {
+		return math.NaN()
+	}
+	return m.Sum / float64(m.Count)
+}
+
+// Interval is half the width of the mean's 95 % interval; 0 where the spread is not known.
+func (m Mean) Interval() float64 {
+	if m.Count < 2 {
+		return 0
+	}
+	n := float64(m.Count)
+	variance := max(0, (m.SumSq-m.Sum*m.Sum/n)/(n-1))
+	return 1.96 * math.Sqrt(variance/n)
+}
+
+// RowOf is the row of a step record.
+func RowOf(r steprecord.StepRecord) Step {
+	v := r.Service
+	row := Step{
+		No: r.Step, Generation: r.Generation, Version: v.Version, At: v.CompletedAt, Sec: r.StepSec(),
+		PrefillSec: r.PrefillSec(), StarvedSec: r.StarvedSec(), StalenessMean: v.StalenessMean,
+		StalenessMax: v.StalenessMax, Claim: v.AtClaim, Depth: v.Depth, GroupsPerStep: v.GroupsPerStep,
+		ReadyDepth: v.ReadyDepth, Groups: len(v.Groups), ZeroVariance: v.ZeroVarianceGroups,
+		InputTPS: v.Fleet.InputTPS, OutputTPS: v.Fleet.OutputTPS, Engines: v.Fleet.Engines, SlotShare: v.Fleet.SlotShare,
+		Lost: r.LostRecord, Evaluations: evaluationsOf(r.Trainer.Metrics),
+	}
+	phases := r.StepPhases()
+	for i, p := range steprecord.Phases() {
+		row.Phases[i] = phases[p]
+	}
+	games, length := 0, 0
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		row.Tokens = row.Tokens.Add(g.Usage)
+		for _, reward := range g.Rewards {
+			one := Mean{1, reward, reward * reward}
+			row.Reward = row.Reward.Add(one)
+			row.addVersion(g.MinVersion, one)
+		}
+		for _, n := range g.Phases {
+			games, length, row.LengthMax = games+1, length+n, max(row.LengthMax, n)
+		}
+	}
+	if games > 0 {
+		row.LengthMean = float64(length) / float64(games)
+	}
+	if row.Reward.Count == 0 { // of an earlier version: the trainer may have told
+		if reward, told := r.Trainer.Metrics["reward_mean"]; told {
+			row.Reward = Mean{1, reward, reward * reward}
+		}
+	}
+	return row
+}
+
+func (s *Step) addVersion(version rollout.PolicyVersion, reward Mean) {
+	for i := range s.ByVersion {
+		if s.ByVersion[i].Version == version {
+			s.ByVersion[i].Reward = s.ByVersion[i].Reward.Add(reward)
+			return
+		}
+	}
+	s.ByVersion = append(s.ByVersion, VersionMean{version, reward})
+}

@@ -1,0 +1,207 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/face/access"
+	"github.com/millrace/millrace/internal/face/web/runhistory"
+	"github.com/millrace/millrace/internal/kit/panics"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+)
+
+//go:embed static
+var staticFiles embed.FS
+
+// API is the service that the page shows.
+type API interface {
+	// Grant is what the holder of a token may do; refusal says why nobody is known by it.
+	Grant(token access.Hash) (grant access.Grant, refusal string)
+	// LatestDiagnosis is the diagnosis of a run that is there when patience ends; nil: the first is being made, or err
+	// says why there is none.
+	LatestDiagnosis(ctx context.Context, status runstatus.RunStatus, patience time.Duration) (any, error)
+}
+
+// Sessions is which browsers are logged in, for all servers.
+type Sessions interface {
+	// Begin begins a session with a token, which ends by itself after its age.
+	Begin(ctx context.Context, token [sha256.Size]byte, age time.Duration) (id string, err error)
+	// Token is the token that a session was begun with; false: there is no such session.
+	Token(ctx context.Context, id string) (token [sha256.Size]byte, found bool, err error)
+	End(ctx context.Context, id string) error
+}
+
+// Workflows is addresses of workflows in Temporal's UI; empty where it is not known.
+type Workflows interface {
+	Run(run rollout.RunName) string
+	Group(ref rollout.GroupRef) string
+	Fleet() string
+}
+
+// Deps is what the page stands on.
+type Deps struct {
+	API API
+	// Handler answers the API's routes, and all that is no page.
+	Handler  http.Handler
+	Sessions Sessions
+	History  *runhistory.History
+	// Sample is a text for each topic that browsers follow, such as "run demo", which changes when the topic does.
+	Sample    func(ctx context.Context) (map[string]string, error)
+	Workflows Workflows
+	Panics    panics.Watch
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// Site is the pages.
+type Site struct {
+	deps   Deps
+	pages  templates
+	live   *liveUpdates
+	kept   pageCache
+	known  knownSessions
+	gate   chan struct{} // how many pages are made at a time
+	mux    *http.ServeMux
+	assets map[string]asset
+}
+
+// pagesAtOnce bounds the pages that are being made: a page takes processor time that claims need.
+const pagesAtOnce = 4
+
+// New makes the pages. Live updates flow only while Run runs.
+func New(deps Deps) (*Site, error) {
+	pages, err := readTemplates()
+	if err != nil {
+		return nil, err
+	}
+	s := &Site{deps: deps, pages: pages, live: newLiveUpdates(deps.Sample, deps.Log),
+		gate: make(chan struct{}, pagesAtOnce), mux: http.NewServeMux()}
+	s.kept.now, s.kept.panics = deps.Now, deps.Panics
+	s.known.store, s.known.now = deps.Sessions, deps.Now
+	if s.assets, err = readAssets(); err != nil {
+		return nil, err
+	}
+	s.route()
+	return s, nil
+}
+
+// Run samples what browsers follow until ctx is done, then ends their streams.
+func (s *Site) Run(ctx context.Context) error {
+	s.live.run(ctx)
+	return nil
+}
+
+// ServeHTTP answers pages, and hands everything else to the API.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := s.deps.Panics.Catch("page", func() error {
+		s.mux.ServeHTTP(w, r)
+		return nil
+	})
+	if err != nil {
+		_, text := statusOf(err)
+		s.refuse(w, r, http.StatusInternalServerError, text)
+	}
+}
+
+func (s *Site) route() {
+	s.mux.Handle("/", s.deps.Handler)
+	s.mux.HandleFunc("GET /static/{name}", s.static)
+	s.mux.HandleFunc("GET /login", s.showLogin)
+	s.mux.HandleFunc("POST /login", s.guarded(s.login))
+	s.mux.HandleFunc("POST /logout", s.guarded(s.logout))
+	s.mux.HandleFunc("GET /live", s.follow)
+	s.mux.HandleFunc("GET /data/{path...}", s.data)
+	s.page("/{$}", s.overview)
+	s.page("/runs/{run}", s.run)
+	s.page("/engines/{id}", s.engine)
+	s.page("/fleet", s.fleet)
+	s.page("/runs/{run}/steps/{step}", s.step)
+	s.page("/runs/{run}/groups/{group}", s.group)
+	s.page("/runs/{run}/games/{group}/{sample}", s.game)
+	s.page("/runs/{run}/games/{group}/{sample}/turns/{turn}", s.turn)
+	s.mux.HandleFunc("GET /runs/{run}/games/{group}/{sample}/map.svg", s.gameMap)
+	s.routeActions()
+}
+
+// page has a page made of what show answers.
+func (s *Site) page(pattern string, show func(context.Context, *visit) (content, error)) {
+	s.mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) {
+		v, ok := s.visit(w, r)
+		if !ok {
+			return
+		}
+		made, err := s.kept.of(r.Context(), v.cacheKey(), func(ctx context.Context) (made, error) {
+			select {
+			case s.gate <- struct{}{}:
+			case <-ctx.Done():
+				return made{}, ctx.Err()
+			}
+			defer func() { <-s.gate }()
+			c, err := show(ctx, v)
+			if err != nil {
+				return made{}, err
+			}
+			return s.pages.make(v, c)
+		})
+		if err != nil {
+			s.sorry(w, v, err)
+			return
+		}
+		write(w, r, http.StatusOK, made)
+	})
+}
+
+// asset is an embedded file.
+type asset struct {
+	kind string
+	body []byte
+	tag  string
+}
+
+// readAssets reads the embedded files. Their addresses name their content, so that browsers keep them.
+func readAssets() (map[string]asset, error) {
+	assets := map[string]asset{}
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".svg": "image/svg+xml"}
+	err := fs.WalkDir(staticFiles, "static", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		body, err := staticFiles.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(body)
+		name := entry.Name()
+		assets[name] = asset{kinds[name[strings.LastIndex(name, "."):]], body, hex.EncodeToString(sum[:6])}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the page's files: %w", err)
+	}
+	return assets, nil
+}
+
+func (s *Site) static(w http.ResponseWriter, r *http.Request) {
+	file, known := s.assets[r.PathValue("name")]
+	if !known {
+		s.deps.Handler.ServeHTTP(w, r)
+		return
+	}
+	secure(w.Header())
+	w.Header().Set("Content-Type", file.kind)
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	if r.URL.Query().Get("v") == file.tag {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	_, _ = w.Write(file.body) // a browser that has gone needs no answer
+}

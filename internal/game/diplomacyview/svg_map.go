@@ -1,0 +1,185 @@
+package diplomacyview
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/millrace/millrace/internal/game/diplomacy"
+)
+
+// The drawing is a header above, the map, and a panel with all orders at its right.
+const (
+	headerHeight = 60
+	panelWidth   = 330
+	mapWidth     = 1200
+	mapHeight    = 1000
+)
+
+// SVGs draws every phase of a game into dir, which it creates, and returns the files in the order of the phases.
+func SVGs(dir, phase string, game *diplomacy.SavedGame) ([]string, error) {
+	m, known := mapOf(game)
+	if !known {
+		return nil, errNotDrawn(game)
+	}
+	a, err := newAtlas(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("draw game: %w", err)
+	}
+	var files []string
+	for i := range game.Phases {
+		if phase != "" && game.Phases[i].Name != phase {
+			continue
+		}
+		p, err := readPhase(m, &game.Phases[i])
+		if err != nil {
+			return files, fmt.Errorf("draw game %s: %w", game.ID, err)
+		}
+		file := filepath.Join(dir, fmt.Sprintf("%03d-%s.svg", i+1, game.Phases[i].Name))
+		d := draw(a, &p)
+		if err := os.WriteFile(file, d.buf, 0o644); err != nil {
+			return files, fmt.Errorf("draw game %s: %w", game.ID, err)
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// SVG draws phase number i of a game, counted from 0.
+func SVG(w io.Writer, game *diplomacy.SavedGame, i int) error {
+	m, known := mapOf(game)
+	if !known {
+		return errNotDrawn(game)
+	}
+	a, err := newAtlas(m)
+	if err != nil {
+		return err
+	}
+	if i < 0 || i >= len(game.Phases) {
+		return fmt.Errorf("game %s has no phase %d", game.ID, i)
+	}
+	p, err := readPhase(m, &game.Phases[i])
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(draw(a, &p).buf)
+	return err
+}
+
+// drawing is one SVG file while it is written.
+type drawing struct {
+	atlas *atlas
+	m     *diplomacy.Map
+	phase *phase
+	buf   []byte
+}
+
+func draw(a *atlas, p *phase) *drawing {
+	d := &drawing{atlas: a, m: p.state.Map(), phase: p}
+	width, height := mapWidth+panelWidth, mapHeight+headerHeight
+	d.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`, width,
+		height, width, height)
+	d.put(`<title>%s</title><style>%s</style>`, html.EscapeString(title(p.state.Phase())), style)
+	d.put(`<defs><pattern id="rock" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
+		`<rect class="bare" width="7" height="7"/><path class="hatch" d="M0 0v7"/></pattern></defs>`)
+	d.put(`<rect class="paper" width="%d" height="%d"/>`, width, height)
+	d.header()
+	d.put(`<svg y="%d" width="%d" height="%d">`, headerHeight, mapWidth, mapHeight)
+	d.ground()
+	d.marks()
+	d.put(`</svg>`)
+	d.panel()
+	d.put("</svg>\n")
+	return d
+}
+
+func (d *drawing) put(format string, args ...any) {
+	d.buf = fmt.Appendf(d.buf, format, args...)
+	d.buf = append(d.buf, '\n')
+}
+
+// ground draws the provinces, whose they are, and their borders.
+func (d *drawing) ground() {
+	for _, area := range d.atlas.areas {
+		kind, name, tint := "rock", "", ""
+		if at, ok := d.m.PlaceByName(area.name); ok {
+			province := diplomacy.Province(at)
+			kind, name = "land", d.m.ProvinceName(province)
+			if d.m.Terrain(province) == diplomacy.Sea {
+				kind = "sea"
+			} else if owner := d.holder(province); owner != diplomacy.NoPower {
+				tint = fmt.Sprintf("tint f%d", int(owner)%7)
+			}
+		}
+		d.put(`<g><title>%s</title><path class="%s" d="%s"/>`, html.EscapeString(name), kind, outline(area.cells))
+		if tint != "" {
+			d.put(`<path class="%s" d="%s"/>`, tint, outline(area.cells))
+		}
+		d.put(`</g>`)
+	}
+	for _, kind := range []string{"border", "border wet", "coast"} {
+		d.buf = append(d.buf, fmt.Sprintf(`<path class="%s" d="`, kind)...)
+		for _, b := range d.atlas.borders {
+			if d.borderKind(b) == kind {
+				d.buf = fmt.Appendf(d.buf, "M%.1f %.1fL%.1f %.1f", b.from.x, b.from.y, b.to.x, b.to.y)
+			}
+		}
+		d.put(`"/>`)
+	}
+}
+
+// holder is whose colour a province has: its owner's if it is a centre, else its last visitor's.
+func (d *drawing) holder(at diplomacy.Province) diplomacy.Power {
+	if d.m.IsCenter(at) {
+		return d.phase.state.Owner(at)
+	}
+	return d.phase.state.LastVisitor(at)
+}
+
+func (d *drawing) borderKind(b border) string {
+	switch seas := d.isSea(b.between[0]) + d.isSea(b.between[1]); seas {
+	case 0:
+		return "border"
+	case 1:
+		return "coast"
+	}
+	return "border wet"
+}
+
+func (d *drawing) isSea(name string) int {
+	if at, ok := d.m.PlaceByName(name); ok && d.m.Terrain(diplomacy.Province(at)) == diplomacy.Sea {
+		return 1
+	}
+	return 0
+}
+
+// outline is cells as one path.
+func outline(cells []polygon) string {
+	var b []byte
+	for _, cell := range cells {
+		for k, p := range cell {
+			letter := byte('L')
+			if k == 0 {
+				letter = 'M'
+			}
+			b = fmt.Appendf(append(b, letter), "%.1f %.1f", p.x, p.y)
+		}
+		b = append(b, 'Z')
+	}
+	return string(b)
+}
+
+// toward is the point at distance r from p in the direction of q.
+func toward(p, q point, r float64) point {
+	length := math.Hypot(q.x-p.x, q.y-p.y)
+	if length == 0 {
+		return p
+	}
+	return point{p.x + r*(q.x-p.x)/length, p.y + r*(q.y-p.y)/length}
+}

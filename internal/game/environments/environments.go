@@ -1,0 +1,113 @@
+// Package environments knows every kind of environment that a run can name: how it is built from its options, and how
+// a saved game of it is shown. A new kind is a line in kinds.
+package environments
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/millrace/millrace/internal/game/diplomacyenv"
+	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/tictactoe"
+
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	speckeys "github.com/millrace/millrace/internal/rollout/spec"
+)
+
+// kind is one kind of environment.
+type kind struct {
+	build func(options json.RawMessage) (episode.Environment, error)
+	// view writes a saved game for the eye; nil: as it was saved.
+	view func(game []byte, name string) (any, error)
+}
+
+var kinds = map[string]kind{
+	diplomacyenv.Kind: {
+		build: func(o json.RawMessage) (episode.Environment, error) { return diplomacyenv.FromOptions(o) },
+		view:  func(game []byte, name string) (any, error) { return diplomacyenv.SavedGame(game, name) },
+	},
+	tictactoe.Kind: {
+		build: func(o json.RawMessage) (episode.Environment, error) { return tictactoe.FromOptions(o) },
+	},
+}
+
+// ValidateOptions checks the options of each kind of environment, for reading run specs.
+func ValidateOptions() speckeys.Environments {
+	validators := speckeys.Environments{}
+	for name, kind := range kinds {
+		validators[name] = func(o json.RawMessage) error {
+			_, err := kind.build(o)
+			return err
+		}
+	}
+	return validators
+}
+
+// ReadSpec reads a run spec, strictly, and checks that the fixed policies which its environment names are among its
+// own.
+func ReadSpec(name string, data []byte) (runspec.Spec, error) {
+	spec, err := speckeys.Read(name, data, ValidateOptions())
+	if err != nil {
+		return spec, err
+	}
+	return spec, CheckOpponents(name, spec)
+}
+
+// CheckOpponents checks that the fixed policies that a spec's environment names are among its own.
+func CheckOpponents(name string, spec runspec.Spec) error {
+	env, err := kinds[spec.Environment.Kind].build(spec.Environment.Options)
+	if err != nil {
+		return fmt.Errorf("%s: environment: %w", name, err)
+	}
+	opposed, ok := env.(episode.Opposed)
+	if !ok {
+		return nil
+	}
+	for _, policy := range opposed.Policies() {
+		if !slices.ContainsFunc(spec.Policies, func(p runspec.FixedPolicy) bool { return p.Name == policy }) {
+			return fmt.Errorf("%s: environment: opponent policy:%s is not among the run's policies; "+
+				"add {name: %s, path: ...} to policies, without path for the base model", name, policy, policy)
+		}
+	}
+	return nil
+}
+
+// Builder builds environments and keeps them: they are immutable, and building the map of a board takes longer than a
+// phase of a game.
+func Builder() func(runspec.Environment) (episode.Environment, error) {
+	var kept sync.Map // by kind and options
+	return func(e runspec.Environment) (episode.Environment, error) {
+		key := e.Kind + " " + string(e.Options)
+		if env, ok := kept.Load(key); ok {
+			return env.(episode.Environment), nil
+		}
+		kind, ok := kinds[e.Kind]
+		if !ok {
+			known := strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
+			return nil, fmt.Errorf("no environment of kind %q; there are %s", e.Kind, known)
+		}
+		env, err := kind.build(e.Options)
+		if err != nil {
+			return nil, fmt.Errorf("environment %s: %w", e.Kind, err)
+		}
+		first, _ := kept.LoadOrStore(key, env)
+		return first.(episode.Environment), nil
+	}
+}
+
+// View is a saved game as its environment writes it for the eye.
+func View(kind string, game []byte, name string) (json.RawMessage, error) {
+	view := kinds[kind].view
+	if view == nil {
+		return game, nil
+	}
+	shown, err := view(game, name)
+	if err != nil {
+		return nil, fmt.Errorf("game %s: %w", name, err)
+	}
+	return json.Marshal(shown)
+}

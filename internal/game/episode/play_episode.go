@@ -1,0 +1,341 @@
+package episode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+)
+
+// Policy answers requests; in service it is the dispatcher over all engines.
+type Policy interface {
+	Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error)
+}
+
+// Journal keeps the latest checkpoint of one episode, so that another process can go on with it.
+type Journal interface {
+	Save(ctx context.Context, c rollout.Checkpoint) error
+}
+
+// Plan is what one episode is played with.
+type Plan struct {
+	Ref      rollout.EpisodeRef
+	Attempt  int // 1 for the first; part of every request's id and seed, so that a repeated sample is a new sample
+	Counted  int // attempts of which the game may have been the cause that they ended, this one included
+	Model    string
+	Version  rollout.PolicyVersion
+	Fixed    map[string]string // models of fixed policies, by the name that prompts use
+	Sampling rollout.Sampling
+	Timeouts runspec.Timeouts
+	Seed     int64
+
+	warmUp bool // it is the warm-up of the group that is played
+}
+
+// Player plays episodes. Beat is called after each phase with its name.
+type Player struct {
+	Environment Environment
+	Policy      Policy
+	Journal     Journal
+	Beat        func(phaseIndex int, phase string)
+	Now         func() time.Time
+	// Newest, if set, is asked before each phase which version of the learner plays it; without it the plan's does.
+	Newest func(ctx context.Context) (Served, error)
+	// Watch, if set, shows what the environment is doing, so that a game in which it hangs can be left behind. It
+	// is of one game.
+	Watch *Watch
+}
+
+// Served is a version of the learner, and the name under which engines serve it.
+type Served struct {
+	Model   string
+	Version rollout.PolicyVersion
+}
+
+var errDeadline = errors.New("the episode's time is spent")
+
+// Play plays one episode from its scenario, or from where an earlier attempt stopped when from is not nil.
+// It returns the finished episode and the game's last checkpoint.
+func (p *Player) Play(ctx context.Context, plan Plan, scenario []byte,
+	from *rollout.Checkpoint) (rollout.Episode, []byte, error) {
+	env := p.stage(plan)
+	game, progress, err := p.open(plan, env, scenario, from)
+	if err != nil {
+		return rollout.Episode{}, nil, err
+	}
+	if err := p.phases(ctx, plan, env, game, &progress); err != nil {
+		return rollout.Episode{}, nil, err
+	}
+	ep, err := finish(plan, env, game, progress.Episode)
+	if err != nil {
+		return rollout.Episode{}, nil, err
+	}
+	ep.FinishedAt = p.Now()
+	if progress.Game == nil { // the scenario was already over
+		progress.Game, err = checkpoint(env, game)
+	}
+	return ep, progress.Game, err
+}
+
+func (p *Player) open(plan Plan, env *stage, scenario []byte, from *rollout.Checkpoint) (game Game,
+	progress rollout.Checkpoint, err error) {
+	if from != nil {
+		err = env.call("resume", func() (err error) { game, err = p.Environment.Resume(from.Game); return err })
+		progress = *from
+		progress.Episode.Attempts = plan.Attempt
+	} else {
+		err = env.call("start", func() (err error) {
+			game, err = p.Environment.Start(scenario, plan.Seed, plan.Ref.Sample)
+			return err
+		})
+		progress.Episode = rollout.Episode{Ref: plan.Ref, Attempts: plan.Attempt}
+	}
+	if err != nil {
+		return nil, rollout.Checkpoint{}, fmt.Errorf("episode %s: %w", plan.Ref, err)
+	}
+	return game, progress, nil
+}
+
+func checkpoint(env *stage, game Game) (saved []byte, err error) {
+	err = env.call("checkpoint", func() (err error) { saved, err = game.Checkpoint(); return err })
+	return saved, err
+}
+
+// phases plays the game to its end.
+func (p *Player) phases(ctx context.Context, plan Plan, env *stage, game Game, progress *rollout.Checkpoint) error {
+	for {
+		env.begin()
+		var done bool
+		var name string
+		err := env.call("phase", func() error {
+			if done = game.Done(); !done {
+				name = game.Phase()
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("episode %s: %w", plan.Ref, err)
+		}
+		if done {
+			return nil
+		}
+		if err := p.phase(ctx, plan, env, game, name, progress); err != nil {
+			return fmt.Errorf("episode %s phase %s: %w", plan.Ref, name, err)
+		}
+		// What was played is saved and counts for the next attempt, too: there is nothing to try again.
+		ep := &progress.Episode
+		if played := ep.ModelSec + ep.EnvSec; played > plan.Timeouts.Episode.Seconds() {
+			return rollout.Fail(rollout.GameFault, rollout.CodeEpisodeDeadline,
+				fmt.Errorf("episode %s: %w: played %.1f s of at most %s (timeouts.episode)", plan.Ref, errDeadline, played,
+					plan.Timeouts.Episode))
+		}
+	}
+}
+
+// phase asks all agents at once, applies their answers and saves the progress. A phase that has taken longer than
+// it may is not saved.
+func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, name string,
+	progress *rollout.Checkpoint) error {
+	var prompts []Prompt
+	if err := env.call("prompts", func() (err error) { prompts, err = game.Prompts(); return err }); err != nil {
+		return err
+	}
+	if p.Newest != nil {
+		newest, err := p.Newest(ctx)
+		if err != nil {
+			return fmt.Errorf("newest version: %w", err)
+		}
+		plan.Model, plan.Version = newest.Model, newest.Version
+	}
+	completions, err := p.ask(ctx, plan, env, name, progress.PhaseIndex, prompts)
+	if err != nil {
+		return err
+	}
+	ep := &progress.Episode
+	p.addCost(ep, completions)
+
+	var outcome Outcome
+	if err := env.call("act", func() (err error) {
+		outcome, err = game.Act(answers(prompts, completions))
+		return err
+	}); err != nil {
+		return err
+	}
+	record(ep, plan, name, prompts, completions, outcome)
+	count(ep, outcome.Counts)
+	progress.PhaseIndex++
+	if progress.Game, err = checkpoint(env, game); err != nil {
+		return err
+	}
+	if err := env.over(env.atEngines, ""); err != nil {
+		return err
+	}
+	ep.EnvSec += env.inside.Seconds()
+	ep.Phases = progress.PhaseIndex
+	if err := p.Journal.Save(ctx, *progress); err != nil {
+		return fmt.Errorf("save checkpoint: %w", err)
+	}
+	p.Beat(progress.PhaseIndex, name)
+	return nil
+}
+
+// ask sends one request per prompt and waits for all; the first failure, or an answer for which the phase has no
+// time, cancels the rest.
+func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, index int,
+	prompts []Prompt) ([]rollout.Completion, error) {
+	completions := make([]rollout.Completion, len(prompts))
+	took := make([]time.Duration, len(prompts))
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range prompts {
+		if name := prompts[i].Policy; name != "" && plan.Fixed[name] == "" {
+			return nil, rollout.Fail(rollout.Permanent, rollout.CodeNoPolicy,
+				fmt.Errorf("%s is played by policy %q, which the run does not have", prompts[i].Agent, name))
+		}
+	}
+	for i := range prompts {
+		g.Go(func() error {
+			asked := p.Now()
+			c, err := p.Policy.Complete(ctx, request(plan, phase, index, prompts[i]))
+			if err != nil {
+				return fmt.Errorf("%s: %w", prompts[i].Agent, err)
+			}
+			completions[i], took[i] = c, charged(c.Timing, p.Now().Sub(asked))
+			return env.over(took[i], fmt.Sprintf(" for %s", prompts[i].Agent))
+		})
+	}
+	err := g.Wait()
+	for _, d := range took {
+		env.atEngines = max(env.atEngines, d)
+	}
+	return completions, err
+}
+
+// charged is what of a request's time counts for its phase: its execution, not its wait in the queue. What an
+// earlier attempt was answered comes from memory at once, and was charged there.
+func charged(t rollout.Timing, waited time.Duration) time.Duration {
+	return min(time.Duration(t.ExecSec*float64(time.Second)), waited)
+}
+
+// charsPerToken estimates a prompt's length for load balancing, until its engine has counted it.
+const charsPerToken = 4
+
+func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request {
+	sampling := plan.Sampling
+	if prompt.MaxTokens > 0 {
+		sampling.MaxTokens = min(sampling.MaxTokens, prompt.MaxTokens)
+	}
+	model, version := plan.Model, plan.Version
+	if prompt.Policy != "" {
+		model, version = plan.Fixed[prompt.Policy], 0
+	}
+	id := rollout.TurnID{EpisodeRef: plan.Ref, WarmUp: plan.warmUp, Phase: index,
+		Agent: prompt.Agent}.RequestID(plan.Attempt)
+	return rollout.Request{
+		ID:           id,
+		Episode:      plan.Ref,
+		Agent:        prompt.Agent,
+		Phase:        phase,
+		Model:        model,
+		Version:      version,
+		Prompt:       prompt.Text,
+		Constraint:   prompt.Constraint,
+		Sampling:     sampling,
+		Seed:         requestSeed(plan.Seed, id),
+		Stop:         prompt.Stop,
+		Timeout:      plan.Timeouts.Completion,
+		PromptTokens: len(prompt.Text) / charsPerToken,
+		// OutputTokens stays unknown: what the run's answers were like lately tells more than the longest one allowed.
+	}
+}
+
+// requestSeed gives every turn of every attempt its own stream, in the non-negative range that engines accept.
+func requestSeed(seed int64, id string) int64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d/%s", seed, id)
+	return int64(h.Sum64() >> 1)
+}
+
+// addCost adds a phase's cost: sums over its requests, and its critical path, which is its slowest request.
+func (p *Player) addCost(ep *rollout.Episode, completions []rollout.Completion) {
+	var slowest rollout.Timing
+	for i := range completions {
+		c := &completions[i]
+		ep.Usage = ep.Usage.Add(c.Usage())
+		if c.Timing.ExecSec+c.Timing.QueueSec > slowest.ExecSec+slowest.QueueSec {
+			slowest = c.Timing
+		}
+		started := p.Now().Add(-time.Duration(c.Timing.ExecSec * float64(time.Second)))
+		if ep.StartedAt.IsZero() || (ep.Phases == 0 && started.Before(ep.StartedAt)) {
+			ep.StartedAt = started
+		}
+	}
+	ep.ModelSec += slowest.ExecSec
+	ep.QueueSec += slowest.QueueSec
+}
+
+func answers(prompts []Prompt, completions []rollout.Completion) map[string]string {
+	m := make(map[string]string, len(prompts))
+	for i := range prompts {
+		m[prompts[i].Agent] = completions[i].Text
+	}
+	return m
+}
+
+// record appends one turn to the trajectory of each learner that acted.
+func record(ep *rollout.Episode, plan Plan, phase string, prompts []Prompt, completions []rollout.Completion,
+	outcome Outcome) {
+	for i := range prompts {
+		if prompts[i].Policy != "" {
+			continue
+		}
+		c := &completions[i]
+		t := trajectory(ep, plan, prompts[i].Agent)
+		t.Turns = append(t.Turns, rollout.Turn{
+			Phase:          phase,
+			PromptTokenIDs: c.PromptTokenIDs,
+			TokenIDs:       c.TokenIDs,
+			Logprobs:       c.Logprobs,
+			PolicyVersion:  plan.Version,
+			Engine:         c.Engine,
+			FinishReason:   c.FinishReason,
+			Reward:         outcome.Rewards[prompts[i].Agent],
+			Text:           c.Text,
+			Timing:         c.Timing,
+		})
+	}
+}
+
+// count adds the environment's own counters.
+func count(ep *rollout.Episode, counts map[string]int64) {
+	if len(counts) == 0 {
+		return
+	}
+	sum := maps.Clone(ep.Counts) // the old ones may be part of a progress that was saved
+	if sum == nil {
+		sum = map[string]int64{}
+	}
+	for name, n := range counts {
+		sum[name] += n
+	}
+	ep.Counts = sum
+}
+
+// trajectory finds the agent's trajectory in ep, or begins it. The pointer is good until the next call.
+func trajectory(ep *rollout.Episode, plan Plan, agent string) *rollout.Trajectory {
+	for i := range ep.Trajectories {
+		if ep.Trajectories[i].Agent == agent {
+			return &ep.Trajectories[i]
+		}
+	}
+	ep.Trajectories = append(ep.Trajectories, rollout.Trajectory{
+		ID: plan.Ref.TrajectoryID(agent), Sample: plan.Ref.Sample, Agent: agent,
+	})
+	return &ep.Trajectories[len(ep.Trajectories)-1]
+}

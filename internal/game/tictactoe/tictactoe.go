@@ -1,0 +1,194 @@
+// Package tictactoe is a tiny environment: two learners, X and O, take turns to mark one square of a three by three
+// board. It shows how little an environment has to be, and makes tests of the rest of the service fast.
+//
+// Rewards: 1 for three in a row, 0 for the other player, 0.5 each for a full board. A turn by itself earns nothing.
+// Start reading at Env, then game.Act.
+package tictactoe
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Kind is the name of this environment in a run spec.
+const Kind = "tictactoe"
+
+// Config says how games begin.
+type Config struct {
+	// OpeningMoves are made before the games of a scenario fork, and so the same in all of them.
+	OpeningMoves int `json:"opening_moves"`
+	// OpeningPlayed has the players make them; else they are drawn.
+	OpeningPlayed bool `json:"opening_played"`
+}
+
+// maxOpening leaves nobody three in a row, and so every game something to decide.
+const maxOpening = 4
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	if c.OpeningMoves < 0 || c.OpeningMoves > maxOpening {
+		return fmt.Errorf("opening_moves: %d is not within 0 and %d", c.OpeningMoves, maxOpening)
+	}
+	return nil
+}
+
+// Env makes games of one configuration.
+type Env struct {
+	cfg Config
+}
+
+var _ episode.Warmer = (*Env)(nil)
+
+// New makes an Env.
+func New(cfg Config) (*Env, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("tictactoe: %w", err)
+	}
+	return &Env{cfg: cfg}, nil
+}
+
+// FromOptions makes an Env from the options of a run spec; nil means all defaults.
+func FromOptions(options json.RawMessage) (*Env, error) {
+	var cfg Config
+	if len(options) > 0 {
+		d := json.NewDecoder(bytes.NewReader(options))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&cfg); err != nil {
+			return nil, fmt.Errorf("tictactoe: %w (the options are opening_moves and opening_played)", err)
+		}
+	}
+	return New(cfg)
+}
+
+// position is a game between two moves; it is scenario and checkpoint alike.
+type position struct {
+	Moves   []int `json:"moves"`             // squares in the order they were marked: X, O, X, ...
+	Opening int   `json:"opening,omitempty"` // in a warm-up: how many of them it has
+}
+
+// Scenario draws the opening moves.
+func (e *Env) Scenario(seed int64) ([]byte, error) {
+	rng := rand.New(rand.NewPCG(uint64(seed), 0))
+	return json.Marshal(position{Moves: rng.Perm(squares)[:e.cfg.OpeningMoves]})
+}
+
+// Warms reports whether the players make the opening moves.
+func (e *Env) Warms() bool { return e.cfg.OpeningPlayed && e.cfg.OpeningMoves > 0 }
+
+// WarmUp is the game of the opening moves.
+func (e *Env) WarmUp(int64) (episode.Game, error) { return &game{opening: e.cfg.OpeningMoves}, nil }
+
+// Fork makes a scenario of them.
+func (e *Env) Fork(checkpoint []byte) ([]byte, error) {
+	var p position
+	if err := json.Unmarshal(checkpoint, &p); err != nil {
+		return nil, fmt.Errorf("tictactoe: read position: %w", err)
+	}
+	return json.Marshal(position{Moves: p.Moves})
+}
+
+// Start begins a game; nothing in it is left to chance.
+func (e *Env) Start(scenario []byte, _ int64, _ int) (episode.Game, error) {
+	return e.Resume(scenario)
+}
+
+// Resume continues a game.
+func (e *Env) Resume(checkpoint []byte) (episode.Game, error) {
+	var p position
+	if err := json.Unmarshal(checkpoint, &p); err != nil {
+		return nil, fmt.Errorf("tictactoe: read position: %w", err)
+	}
+	g := &game{opening: p.Opening}
+	for _, at := range p.Moves {
+		if at < 0 || at >= squares || g.board[at] != 0 || g.Done() {
+			return nil, fmt.Errorf("tictactoe: position %s: square %d cannot be marked", checkpoint, at)
+		}
+		g.mark(at)
+	}
+	return g, nil
+}
+
+// The counters of an Outcome.
+const (
+	CountLegal   = "moves_legal"
+	CountIllegal = "moves_illegal"
+)
+
+var players = [2]string{"X", "O"}
+
+type game struct {
+	board   [squares]byte
+	moves   []int
+	opening int // in a warm-up: after how many moves it is over
+}
+
+func (g *game) Phase() string {
+	if g.Done() {
+		return "END"
+	}
+	return fmt.Sprintf("%s%d", g.mover(), len(g.moves)/2+1)
+}
+
+func (g *game) Done() bool {
+	return g.winner() != 0 || len(g.moves) == squares || g.opening > 0 && len(g.moves) >= g.opening
+}
+
+func (g *game) mover() string { return players[len(g.moves)%2] }
+
+func (g *game) mark(at int) {
+	g.board[at] = g.mover()[0]
+	g.moves = append(g.moves, at)
+}
+
+// Prompts asks the player whose turn it is.
+func (g *game) Prompts() ([]episode.Prompt, error) {
+	if g.Done() {
+		return nil, nil
+	}
+	return []episode.Prompt{{
+		Agent:      g.mover(),
+		Text:       prompt(g.board, g.mover()),
+		Constraint: rollout.Constraint{Kind: rollout.ChoiceConstraint, Choices: g.free()},
+		MaxTokens:  4,
+	}}, nil
+}
+
+// Act marks the square that the player names. An answer that names none, or a marked one, marks the first free square.
+func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
+	if g.Done() {
+		return episode.Outcome{}, fmt.Errorf("tictactoe: the game is over")
+	}
+	answer, ok := answers[g.mover()]
+	if !ok {
+		return episode.Outcome{}, fmt.Errorf("tictactoe: no answer of %s", g.mover())
+	}
+	at, count := parseSquare(answer), CountLegal
+	if at < 0 || g.board[at] != 0 {
+		at, count = slices.Index(g.board[:], 0), CountIllegal
+	}
+	g.mark(at)
+	return episode.Outcome{Counts: map[string]int64{count: 1}}, nil
+}
+
+func (g *game) Checkpoint() ([]byte, error) {
+	return json.Marshal(position{Moves: g.moves, Opening: g.opening})
+}
+
+// Result rewards both players.
+func (g *game) Result() (episode.Result, error) {
+	if !g.Done() {
+		return episode.Result{}, fmt.Errorf("tictactoe: the game is not over")
+	}
+	rewards := map[string]float64{"X": 0.5, "O": 0.5}
+	if w := g.winner(); w != 0 {
+		rewards = map[string]float64{"X": 0, "O": 0}
+		rewards[string(w)] = 1
+	}
+	return episode.Result{Rewards: rewards}, nil
+}

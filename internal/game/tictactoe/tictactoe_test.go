@@ -1,0 +1,180 @@
+package tictactoe
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/game/episode"
+)
+
+func newGame(t testing.TB, opening int, seed int64) (*Env, episode.Game) {
+	t.Helper()
+	env, err := New(Config{OpeningMoves: opening})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenario, err := env.Scenario(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := env.Start(scenario, seed, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env, g
+}
+
+func play(t testing.TB, g episode.Game, moves ...string) {
+	t.Helper()
+	for _, m := range moves {
+		prompts, err := g.Prompts()
+		if err != nil || len(prompts) != 1 {
+			t.Fatalf("before %q: %d prompts, %v", m, len(prompts), err)
+		}
+		if _, err := g.Act(map[string]string{prompts[0].Agent: m}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRewards(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		moves []string
+		x, o  float64
+	}{
+		{"X wins a row", strings.Fields("a1 a2 b1 b2 c1"), 1, 0},
+		{"O wins a diagonal", strings.Fields("a2 a1 a3 b2 b3 c3"), 0, 1},
+		{"full board", strings.Fields("b2 a1 a2 c2 b1 b3 a3 c1 c3"), 0.5, 0.5},
+		{"spaces and capitals are forgiven", []string{" A1 \n", "A2", "B1", "B2", "C1"}, 1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, g := newGame(t, 0, 1)
+			play(t, g, tt.moves...)
+			result, err := g.Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.Rewards["X"] != tt.x || result.Rewards["O"] != tt.o {
+				t.Errorf("rewards %v, want X %g O %g", result.Rewards, tt.x, tt.o)
+			}
+		})
+	}
+}
+
+func TestBadAnswersTakeTheFirstFreeSquare(t *testing.T) {
+	t.Parallel()
+	_, g := newGame(t, 0, 1)
+	for i, answer := range []string{"", "z9", "a3"} {
+		prompts, _ := g.Prompts()
+		out, err := g.Act(map[string]string{prompts[0].Agent: answer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Counts[CountIllegal] != 1 {
+			t.Errorf("answer %d %q: counts %v", i, answer, out.Counts)
+		}
+	}
+	checkpoint, _ := g.Checkpoint()
+	if want := `{"moves":[0,1,2]}`; string(checkpoint) != want {
+		t.Errorf("checkpoint %s, want %s", checkpoint, want)
+	}
+}
+
+// A game played from any of its checkpoints is the same game, and its choices are exactly what is legal.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	for seed := range int64(50) {
+		env, g := newGame(t, int(seed%(maxOpening+1)), seed)
+		rng := rand.New(rand.NewPCG(uint64(seed), 1))
+		for !g.Done() {
+			checkpoint, err := g.Checkpoint()
+			if err != nil {
+				t.Fatal(err)
+			}
+			twin, err := env.Resume(checkpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			prompts, _ := g.Prompts()
+			choices := prompts[0].Constraint.Choices
+			answers := map[string]string{prompts[0].Agent: choices[rng.IntN(len(choices))]}
+			for _, game := range []episode.Game{g, twin} {
+				out, err := game.Act(answers)
+				if err != nil || out.Counts[CountLegal] != 1 {
+					t.Fatalf("a choice was not legal: %v %v", out, err)
+				}
+			}
+			a, _ := g.Checkpoint()
+			b, _ := twin.Checkpoint()
+			if !bytes.Equal(a, b) || g.Phase() != twin.Phase() {
+				t.Fatalf("seed %d: resumed %s, want %s", seed, b, a)
+			}
+		}
+		if _, err := g.Result(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	t.Parallel()
+	for _, options := range []string{`{"opening_moves":5}`, `{"opening_moves":-1}`, `{"moves":1}`,
+		`{"opening_moves":"x"}`} {
+		if _, err := FromOptions(json.RawMessage(options)); err == nil || !strings.Contains(err.Error(), "opening_moves") {
+			t.Errorf("options %s: %v, want an error that names opening_moves", options, err)
+		}
+	}
+	env, err := FromOptions(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, checkpoint := range []string{"", "{", `{"moves":[9]}`, `{"moves":[-1]}`, `{"moves":[1,1]}`,
+		`{"moves":[0,3,1,4,2,5]}`} {
+		if _, err := env.Resume([]byte(checkpoint)); err == nil {
+			t.Errorf("checkpoint %q: want an error", checkpoint)
+		}
+	}
+	_, g := newGame(t, 0, 1)
+	if _, err := g.Result(); err == nil {
+		t.Error("result of an unfinished game: want an error")
+	}
+	if _, err := g.Act(nil); err == nil {
+		t.Error("no answer of the mover: want an error")
+	}
+}
+
+func TestPlayedOpeningForks(t *testing.T) {
+	t.Parallel()
+	env, err := New(Config{OpeningMoves: 3, OpeningPlayed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := env.WarmUp(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	play(t, g, "a1", "b2", "c3")
+	if !g.Done() {
+		t.Fatal("three moves were to be played")
+	}
+	checkpoint, err := g.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenario, err := env.Fork(checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sample := range 2 {
+		fork, err := env.Start(scenario, 1, sample)
+		if err != nil || fork.Done() || fork.Phase() != "O2" {
+			t.Errorf("game %d begins at %s: %v", sample, fork.Phase(), err)
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package settings
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Key is one row of a table. Its path leads to the field that holds the value, by json tags; what kind of value it
+// is, the field's type says.
+type Key struct {
+	Path     string // keys of a list's items are named by the list
+	Doc      string
+	Default  any // nil: the zero value
+	Required bool
+	Min, Max *float64 // both included; seconds for a duration
+	Above    *float64 // the value must be greater
+	OneOf    []string
+	Bytes    bool // a size: KiB, MiB, GiB and TiB may stand behind the number
+	Example  string
+	Live     bool // may be changed while a run goes on, or a process of the service runs
+}
+
+// Table is every key of one kind of document.
+type Table struct {
+	Keys  []Key
+	Hints map[string]string // for keys that people will try and that cannot be
+}
+
+// Bound is a limit of a key.
+func Bound(x float64) *float64 { return &x }
+
+// Key is the row of a path.
+func (t Table) Key(path string) (Key, bool) {
+	at := slices.IndexFunc(t.Keys, func(k Key) bool { return k.Path == path })
+	if at < 0 {
+		return Key{}, false
+	}
+	return t.Keys[at], true
+}
+
+// Of is the value that a document, a pointer to a struct, has for the key; the zero Value if the key is of a list's
+// items.
+func (k Key) Of(doc any) reflect.Value {
+	places := find(reflect.ValueOf(doc).Elem(), "", k.Path)
+	if len(places) != 1 || places[0].path != k.Path {
+		return reflect.Value{}
+	}
+	return places[0].value
+}
+
+// Text is the value that a document has for the key, as people write it.
+func (k Key) Text(doc any) string { return fmt.Sprint(k.Of(doc).Interface()) }
+
+// Standard is the key's default, of the type of its field.
+func (k Key) Standard(t reflect.Type) reflect.Value {
+	if k.Default == nil {
+		return reflect.Zero(t)
+	}
+	return reflect.ValueOf(k.Default).Convert(t)
+}
+
+// SetDefault gives the key its default in a document.
+func (k Key) SetDefault(doc any) {
+	if v := k.Of(doc); v.IsValid() {
+		v.Set(k.Standard(v.Type()))
+	}
+}
+
+// Values says what the key may be, for help and documentation.
+func (k Key) Values(doc any) string {
+	show := func(x float64) string { return fmt.Sprint(x) }
+	if v := k.Of(doc); v.IsValid() {
+		if _, s, ok := measure(v); ok {
+			show = s
+		}
+	}
+	switch {
+	case len(k.OneOf) > 0:
+		return strings.Join(k.OneOf, ", ")
+	case k.Above != nil && k.Max != nil:
+		return "more than " + show(*k.Above) + ", to " + show(*k.Max)
+	case k.Above != nil:
+		return "more than " + show(*k.Above)
+	case k.Min != nil && k.Max != nil:
+		return show(*k.Min) + " to " + show(*k.Max)
+	case k.Min != nil:
+		return "from " + show(*k.Min)
+	}
+	return ""
+}
+
+// section is a new section of a document that may do without it, a pointer to a struct, with the defaults of its keys.
+func (t Table) section(of reflect.Type, path string) reflect.Value {
+	section := reflect.New(of)
+	for _, key := range t.Keys {
+		below, within := strings.CutPrefix(key.Path, path+".")
+		if !within || key.Default == nil {
+			continue
+		}
+		for _, at := range find(section.Elem(), path, below) {
+			at.value.Set(key.Standard(at.value.Type()))
+		}
+	}
+	return section
+}
+
+// duration is a time that reads itself from text.
+type duration interface{ Seconds() float64 }
+
+// isOpen reports whether a section judges most of its keys itself.
+func isOpen(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
+// measure is a value as a number, and how to show such numbers.
+func measure(v reflect.Value) (x float64, show func(float64) string, ok bool) {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+	if d, is := v.Interface().(duration); is {
+		return d.Seconds(), func(x float64) string { return time.Duration(x * float64(time.Second)).String() }, true
+	}
+	switch v.Kind() {
+	case reflect.Int, reflect.Int64:
+		return float64(v.Int()), number, true
+	case reflect.Float64:
+		return v.Float(), number, true
+	}
+	return 0, nil, false
+}
+
+// found is one value of a key; a key of a list's items has many.
+type found struct {
+	path  string
+	value reflect.Value
+}
+
+func find(v reflect.Value, at, rest string) []found {
+	if rest == "" {
+		return []found{{at, v}}
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil // a section that is not there
+		}
+		return find(v.Elem(), at, rest)
+	case reflect.Slice:
+		var all []found
+		for i := range v.Len() {
+			all = append(all, find(v.Index(i), fmt.Sprintf("%s[%d]", at, i), rest)...)
+		}
+		return all
+	}
+	name, rest, _ := strings.Cut(rest, ".")
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	for _, f := range fieldsOf(v.Type()) {
+		if f.name == name {
+			return find(v.FieldByIndex(f.index), Join(at, name), rest)
+		}
+	}
+	return nil
+}
+
+// Join is the path of a key below another.
+func Join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// field is one field of a struct, as documents name it.
+type field struct {
+	name  string
+	index []int
+}
+
+// fieldsOf lists the fields that documents may set: those with a name in their json tag, and those of embedded structs,
+// as JSON has it.
+func fieldsOf(t reflect.Type) []field {
+	if known, ok := knownFields.Load(t); ok {
+		return known.([]field)
+	}
+	var fields []field
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if t.Field(i).Anonymous && name == "" && t.Field(i).Type.Kind() == reflect.Struct {
+			for _, inner := range fieldsOf(t.Field(i).Type) {
+				fields = append(fields, field{inner.name, append([]int{i}, inner.index...)})
+			}
+			continue
+		}
+		if name != "" && name != "-" {
+			fields = append(fields, field{name, []int{i}})
+		}
+	}
+	knownFields.Store(t, fields)
+	return fields
+}
+
+// knownFields keeps what fieldsOf found, by type.
+var knownFields sync.Map
+
+// Holds reports every field of a document's type without a row, every row without a field, and every default of a type
+// that its field does not take, so that a test keeps a table complete.
+func (t Table) Holds(report func(format string, args ...any), doc reflect.Type) {
+	paths := pathsBelow(doc, "")
+	for _, path := range paths {
+		if key, ok := t.Key(path); !ok || key.Doc == "" {
+			report("%s has no row", path)
+		}
+	}
+	for _, key := range t.Keys {
+		if !slices.Contains(paths, key.Path) {
+			report("there is a row for %s, which is no key", key.Path)
+			continue
+		}
+		of := typeAt(doc, key.Path)
+		if key.Default != nil && (of == nil || !reflect.TypeOf(key.Default).ConvertibleTo(of)) {
+			report("%s cannot be %v", key.Path, key.Default)
+		}
+	}
+}
+
+// typeAt is the type of the value at a path; nil for keys of a list's items, which have no defaults.
+func typeAt(t reflect.Type, path string) reflect.Type {
+	for name := range strings.SplitSeq(path, ".") {
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct {
+			return nil
+		}
+		fields := fieldsOf(t)
+		at := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		if at < 0 {
+			return nil
+		}
+		t = t.FieldByIndex(fields[at].index).Type
+	}
+	return t
+}
+
+// pathsBelow lists every path that documents of a type have, sections and lists included.
+func pathsBelow(t reflect.Type, path string) []string {
+	var all []string
+	if path != "" {
+		all = append(all, path)
+	}
+	if t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return all
+	}
+	for _, f := range fieldsOf(t) {
+		all = append(all, pathsBelow(t.FieldByIndex(f.index).Type, Join(path, f.name))...)
+	}
+	return all
+}

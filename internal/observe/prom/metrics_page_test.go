@@ -1,0 +1,106 @@
+package prom
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+)
+
+// described reads a metric's description, which offers its parts as text only.
+var described = regexp.MustCompile(`fqName: "([^"]*)", help: "((?:[^"\\]|\\.)*)", unit: "[^"]*", ` +
+	`constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+
+// constantLabel is the name of a label that has one value, such as sink="store".
+var constantLabel = regexp.MustCompile(`(\w+)="`)
+
+// TestPageHasEveryMetric holds the table of docs/metrics.md to the metrics of servers and workers: go test -run Page
+// -update rewrites it.
+func TestPageHasEveryMetric(t *testing.T) {
+	server := New()
+	server.Watch("store", func() Sink { return Sink{} })
+	server.ShowSinks(func() []telemetry.SinkStatus { return nil })
+	worker := NewWorker(1, func() map[rollout.RunName]int { return nil },
+		func() enginestate.Worker { return enginestate.Worker{} }, WatchSink("store", func() Sink { return Sink{} })...)
+	kinds := map[string]string{}
+	for _, c := range append(server.vectors.all(), server.vectors.refused, server.vectors.panics) {
+		kind := "gauge"
+		switch c.(type) {
+		case *prometheus.CounterVec:
+			kind = "counter"
+		case *prometheus.HistogramVec:
+			kind = "histogram"
+		}
+		for _, d := range descriptions(t, c) {
+			kinds[d.name] = kind
+		}
+	}
+	rows, shownBy := map[string][]string{}, map[string][]string{}
+	for _, from := range []struct {
+		of      string
+		metrics prometheus.Collector
+	}{{"a server", server.registry}, {"the deployment", server.whole}, {"a worker", worker}} {
+		for _, d := range descriptions(t, from.metrics) {
+			if !strings.HasPrefix(d.name, prefix) {
+				continue // of Go, the process, Temporal's SDK
+			}
+			kind := kinds[d.name]
+			if kind == "" {
+				kind = "gauge"
+				if strings.HasSuffix(d.name, "_total") {
+					kind = "counter"
+				}
+			}
+			name := d.name
+			if d.labels != "" {
+				name += "{" + d.labels + "}"
+			}
+			if rows[d.name] == nil {
+				rows[d.name] = []string{"`" + name + "`", kind, d.help}
+			}
+			shownBy[d.name] = append(shownBy[d.name], from.of)
+		}
+	}
+	table := pagetable.Head("metric", "type", "of", "meaning")
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
+		table += pagetable.Row(row[0], row[1], strings.Join(shownBy[name], ", "), row[2])
+	}
+	pagetable.Hold(t, "../../../docs/metrics.md", "metrics", table)
+}
+
+type description struct{ name, help, labels string }
+
+func descriptions(t *testing.T, c prometheus.Collector) []description {
+	t.Helper()
+	out := make(chan *prometheus.Desc)
+	go func() {
+		defer close(out)
+		c.Describe(out)
+	}()
+	var all []description
+	for d := range out {
+		m := described.FindStringSubmatch(d.String())
+		if m == nil {
+			t.Errorf("cannot read the description %s", d)
+			continue
+		}
+		var labels []string
+		for _, constant := range constantLabel.FindAllStringSubmatch(m[3], -1) {
+			labels = append(labels, constant[1])
+		}
+		if m[4] != "" {
+			labels = append(labels, m[4])
+		}
+		all = append(all, description{m[1], strings.ReplaceAll(m[2], `\"`, `"`), strings.Join(labels, ",")})
+	}
+	return all
+}

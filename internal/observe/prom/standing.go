@@ -1,0 +1,179 @@
+package prom
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/scaling/supply"
+)
+
+// Standing is how the deployment is now, as a server has just read it in Redis. It is shown as it was read: what is not
+// in it any more is not shown, and a server that has just started shows as much as one that has run for days.
+type Standing struct {
+	Runs    []RunStanding // those that are not over
+	Engines []enginestate.Engine
+	Workers []enginestate.Worker
+	Scaling *supply.View // nil: nobody scales the fleet
+}
+
+// RunStanding is one run that is not over.
+type RunStanding struct {
+	Status runstatus.RunStatus
+	// Since is when its latest step was completed, or, if that was later, when it was started or resumed: from then on
+	// its next step is waited for.
+	Since  time.Time
+	Latest []steprecord.StepRecord // completed steps, oldest first, LatestSteps of them at most
+}
+
+// LatestSteps is how many records of a run are looked at.
+const LatestSteps = 10
+
+// waitSpans is over how many of the latest steps the smallest share of waiting is shown.
+var waitSpans = []int{1, 3, LatestSteps}
+
+// Stand shows how the deployment is from now on. Engines that are not in it any more have no levels.
+func (m *Metrics) Stand(s Standing) {
+	m.Breakers(s.Workers)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	there := map[rollout.EngineID]bool{}
+	for _, e := range s.Engines {
+		there[e.ID] = true
+		m.vectors.engineUp.WithLabelValues(string(e.ID)).Set(truth(e.State == enginestate.EngineReady))
+	}
+	for _, e := range m.standing.Engines {
+		if there[e.ID] {
+			continue
+		}
+		for _, gauge := range m.vectors.engineGauges() {
+			gauge.DeletePartialMatch(prometheus.Labels{"engine": string(e.ID)})
+		}
+	}
+	m.standing = s
+}
+
+// Forget ends every series of a run that is over, after Prometheus has had time to read its last figures: a server that
+// shows the runs of a year would show little else.
+func (m *Metrics) Forget(run rollout.RunName) {
+	for _, c := range m.vectors.all() {
+		if v, is := c.(interface {
+			DeletePartialMatch(prometheus.Labels) int
+		}); is {
+			v.DeletePartialMatch(prometheus.Labels{"run": string(run)})
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.over, run)
+	delete(m.perStep, run)
+}
+
+// standingNow is the standing as metrics.
+type standingNow struct{ of *Metrics }
+
+var (
+	runStateDesc = desc(prefix+"run_state", "1 for the state in which a run is that is not over: running, paused, "+
+		"starting.", "run", "state")
+	nextStepDesc = desc(prefix+"run_next_step", "First step of a run that is not completed. Absent once the run is over.",
+		"run")
+	progressDesc = desc(prefix+"run_progress_timestamp_seconds", "When the run's latest step was completed or, if that "+
+		"was later, when it was started or resumed, as Unix time.", "run")
+	rollbacksDesc = desc(prefix+"run_rollbacks_total", "How often Redis came back older than a run knew it, and the run "+
+		"repaired its account.", "run")
+	waitRatioDesc = desc(prefix+"step_wait_ratio", "Smallest share of its time that a trainer waited, the prefill left "+
+		"out, among so many of the latest steps: 1, 3, 10. Above a figure: it waited more in each of them. Absent until "+
+		"there are so many.", "run", "steps")
+	engineStateDesc = desc(prefix+"engine_state", "1 for the state in which an engine of the fleet is: starting, "+
+		"loading, ready, draining, quarantined, lost.", "engine", "state")
+	workersDesc = desc(prefix+"workers", "Worker processes by state: alive, absent (not heard of for a while), stopped.",
+		"state")
+)
+
+// The states that are shown, each as a series of its own.
+var (
+	runStates = []runstatus.RunState{
+		runstatus.RunRunning, runstatus.RunPaused, runstatus.RunStarting,
+	}
+	engineStates = []enginestate.EngineState{
+		enginestate.EngineStarting, enginestate.EngineLoading, enginestate.EngineReady, enginestate.EngineDraining,
+		enginestate.EngineQuarantined, enginestate.EngineLost,
+	}
+	workerStates = []enginestate.WorkerState{enginestate.WorkerAlive, enginestate.WorkerAbsent, enginestate.WorkerStopped}
+)
+
+// Describe names the metrics.
+func (s standingNow) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range append([]*prometheus.Desc{
+		runStateDesc, nextStepDesc, progressDesc, rollbacksDesc, waitRatioDesc, engineStateDesc, workersDesc,
+	}, scaledFleetDescs...) {
+		out <- d
+	}
+}
+
+// Collect shows the latest standing; nothing before the first.
+func (s standingNow) Collect(out chan<- prometheus.Metric) {
+	s.of.mu.Lock()
+	now := s.of.standing
+	s.of.mu.Unlock()
+	for _, r := range now.Runs {
+		r.collect(out)
+	}
+	for _, e := range now.Engines {
+		for _, state := range engineStates {
+			out <- gaugeOf(engineStateDesc, truth(e.State == state), string(e.ID), string(state))
+		}
+	}
+	if now.Scaling != nil {
+		collectFleet(now.Scaling, out)
+	}
+	if now.Workers == nil {
+		return
+	}
+	count := map[enginestate.WorkerState]int{}
+	for _, w := range now.Workers {
+		count[w.State]++
+	}
+	for _, state := range workerStates {
+		out <- gaugeOf(workersDesc, float64(count[state]), string(state))
+	}
+}
+
+func (r RunStanding) collect(out chan<- prometheus.Metric) {
+	run := string(r.Status.Spec.Name)
+	for _, state := range runStates {
+		out <- gaugeOf(runStateDesc, truth(r.Status.State == state), run, string(state))
+	}
+	out <- gaugeOf(nextStepDesc, float64(r.Status.NextStep), run)
+	out <- gaugeOf(progressDesc, float64(r.Since.UnixMilli())/1000, run)
+	out <- prometheus.MustNewConstMetric(rollbacksDesc, prometheus.CounterValue, float64(r.Status.Rollbacks), run)
+	for _, n := range waitSpans {
+		if share, known := smallestWait(r.Latest, n); known {
+			out <- gaugeOf(waitRatioDesc, share, run, strconv.Itoa(n))
+		}
+	}
+}
+
+// smallestWait is the smallest share that the trainer waited in any of the latest n steps.
+func smallestWait(latest []steprecord.StepRecord, n int) (share float64, known bool) {
+	if len(latest) < n {
+		return 0, false
+	}
+	share = 1
+	for _, r := range latest[len(latest)-n:] {
+		if r.StepSec() <= 0 {
+			return 0, true
+		}
+		share = min(share, r.StarvedSec()/r.StepSec())
+	}
+	return share, true
+}
+
+func gaugeOf(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}

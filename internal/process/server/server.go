@@ -1,0 +1,188 @@
+// Package server is the API server process: it builds what the API stands on and runs it until it is told to stop.
+// Start reading at Run.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/diagnosis/diagnosisinput"
+	"github.com/millrace/millrace/internal/face/api"
+	"github.com/millrace/millrace/internal/face/savedgame"
+	"github.com/millrace/millrace/internal/game/environments"
+	"github.com/millrace/millrace/internal/kit/panics"
+	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/observe/prom"
+	"github.com/millrace/millrace/internal/observe/runsampler"
+	"github.com/millrace/millrace/internal/process/connections"
+	"github.com/millrace/millrace/internal/process/reload"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/scaling"
+)
+
+// Run runs an API server until ctx is done. Any number of them may serve one deployment: they keep nothing.
+func Run(ctx context.Context, cfg config.Service, version string, logger *slog.Logger) error {
+	cfg.Process = config.ServerProcess
+	b, err := connections.Open(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	shipper, err := newShipper(cfg.Axiom, b)
+	if err != nil {
+		return err
+	}
+	if shipper != nil { // deferred before the writing is: what is still written down is delivered, too
+		defer shipper.Close()
+	}
+	defer b.WriteEvents(ctx, cfg)()
+	sampler := runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, b.Events, logger)
+	sinkStatus := &sinkWatch{store: b.Events, configured: shipper != nil}
+	metrics, err := newMetrics(ctx, b, sampler, sinkStatus)
+	if err != nil {
+		return err
+	}
+	var temporal temporalWatch
+	b.Registry.LimitEngines(cfg.Limits.Engines)
+	files := reload.NewFiles(logger)
+	current := reload.NewConfiguration(cfg, files, logger)
+	limits := apiConfig(cfg, version)
+	if err := secure(cfg, &limits, files); err != nil {
+		return err
+	}
+	inputs := diagnosisinput.Reader{Buffer: b.Buffer, Registry: b.Registry, Workers: b.Workers, Events: b.Events}
+	survived := panics.Watch{Log: logger, Count: metrics.Panicked}
+	deps := apiDeps(b, metrics, sinkStatus, logger)
+	deps.Panics = survived
+	games := &savedgame.Reader{Buffer: b.Buffer, Events: b.Events,
+		Tokenizer: tokenizerOf(cfg, b.Registry.Registry, logger)}
+	deps.Game, deps.Games = games.Game, games
+	deps.Diagnose = diagnoses{inputs, cfg.Axiom.Dataset}.answer
+	deps.Temporal = temporal.answers.Load
+	server, err := api.New(limits, deps)
+	if err != nil {
+		return fmt.Errorf("%w: %w", settings.ErrFaulty, err)
+	}
+	current.OnChange(func(cfg config.Service) error {
+		server.Adjust(apiConfig(cfg, version))
+		b.Registry.LimitEngines(cfg.Limits.Engines)
+		return joinConfigured(ctx, cfg, b)
+	})
+	page, err := newPage(cfg, b, server, survived)
+	if err != nil {
+		return err
+	}
+	l, err := listen(ctx, cfg, b)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	logger.Info("serving", "address", l.Addr().String())
+	if shipper != nil {
+		shipper.Start(ctx)
+	}
+	background := append(inBackground(b, inputs, metrics, sampler, survived),
+		func(ctx context.Context) error { return server.Serve(ctx, l) },
+		endless(files.Watch), endless(sinkStatus.watch), endless(b.Control.Attributes.Keep), page.Run,
+		endless(func(ctx context.Context) {
+			temporal.watch(ctx, b.Control.Reachable, logger.With("address", cfg.Temporal.Address))
+		}))
+	for _, one := range background {
+		g.Go(func() error { return one(ctx) })
+	}
+	return g.Wait()
+}
+
+// inBackground is what a server does for the deployment, whoever asks.
+func inBackground(b *connections.Set, inputs diagnosisinput.Reader, metrics *prom.Metrics,
+	sampler *runsampler.Sampler, survived panics.Watch) []func(context.Context) error {
+	return []func(context.Context) error{
+		endless(func(ctx context.Context) {
+			b.Events.KeepBounds(ctx, func(err error) { survived.Log.Warn("keep the bounds of events", "error", err) })
+		}),
+		sampler.Run, newMetricsFeed(b, metrics, sampler.Leads, time.Now()).run,
+		newVerdictWatch(b.Buffer, inputs, sampler.Leads, survived, metrics.Goodput).run,
+	}
+}
+
+// endless is work that ends with its context and never fails.
+func endless(work func(context.Context)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		work(ctx)
+		return nil
+	}
+}
+
+// newMetrics is what Prometheus, and OpenTelemetry if it is configured, are told.
+func newMetrics(
+	ctx context.Context, b *connections.Set, sampler *runsampler.Sampler, sinks *sinkWatch,
+) (*prom.Metrics, error) {
+	metrics := prom.New()
+	metrics.ShowWhole(sampler.Leads)
+	metrics.Registry().MustRegister(b.TemporalMetrics)
+	metrics.Exemplars(b.Otel.Exemplar)
+	metrics.ShowSinks(sinks.now)
+	metrics.Watch("store", b.StoreSink)
+	return metrics, b.Otel.Metrics(ctx, metrics.Gatherer())
+}
+
+// apiDeps is what the API stands on, but for what belongs to this process.
+func apiDeps(b *connections.Set, metrics *prom.Metrics, sinks *sinkWatch, log *slog.Logger) api.Deps {
+	return api.Deps{
+		Control:  b.Control,
+		Store:    b.Buffer,
+		Changes:  b.Buffer.Follow,
+		Fleet:    b.Registry,
+		Workers:  b.Workers,
+		Events:   b.Events,
+		ReadSpec: func(b []byte) (runspec.Spec, error) { return environments.ReadSpec("request", b) },
+		Engines: func(ctx context.Context, _ rollout.RunName, from, to time.Time) ([]enginestate.EngineView, error) {
+			return b.Sampler.Engines(ctx, from, to)
+		},
+		SetScaling: func(ctx context.Context, c scaling.SettingsChange) (scaling.Config, []string, error) {
+			now, err := b.Control.SetScaling(ctx, c)
+			return now.Settings, now.Set, err
+		},
+		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (steprecord.FleetView, error) {
+			return b.Sampler.View(ctx, from, to)
+		},
+		Ready:     b.Buffer.Ping,
+		Metrics:   metrics.Handler(),
+		OnRefusal: metrics.Refused,
+		Sinks:     sinks.look, DeadLetters: b.Events,
+		Tell: b.Events,
+		Log:  log,
+	}
+}
+
+// listen takes the address; then the engines that are configured join.
+func listen(ctx context.Context, cfg config.Service, b *connections.Set) (net.Listener, error) {
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", cfg.Listen, err)
+	}
+	if err := joinConfigured(ctx, cfg, b); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// joinConfigured adds the engines that the configuration lists; those that the fleet has are left as they are.
+func joinConfigured(ctx context.Context, cfg config.Service, b *connections.Set) error {
+	for _, e := range cfg.Engines {
+		if _, err := b.Registry.Add(ctx, enginestate.Engine{ID: e.ID, URL: e.URL, MaxInFlight: e.MaxInFlight}); err != nil {
+			return fmt.Errorf("engine %s of the configuration: %w", e.URL, err)
+		}
+	}
+	return nil
+}

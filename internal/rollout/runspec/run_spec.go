@@ -1,0 +1,276 @@
+// Package runspec is what a run is asked to be: the types of a run spec.
+package runspec
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Spec is what a user asks for: one training run. Package spec has a row for each of its keys.
+type Spec struct {
+	Name        rollout.RunName  `json:"name"`
+	Model       string           `json:"model"` // base model, as the engines serve it
+	Steps       int              `json:"steps"` // optimizer steps of the whole run
+	Seed        int64            `json:"seed,omitempty"`
+	Environment Environment      `json:"environment"`
+	Group       GroupSpec        `json:"group"`
+	Buffer      BufferSpec       `json:"buffer"`
+	Sampling    rollout.Sampling `json:"sampling"`
+	Adapters    AdapterSpec      `json:"adapters"`
+	// PolicyRefresh is when a game takes a newer version; empty is RefreshGroup.
+	PolicyRefresh PolicyRefresh `json:"policy_refresh,omitempty"`
+	// Policies are fixed policies that an environment may have as opponents.
+	Policies []FixedPolicy `json:"policies,omitempty"`
+	Dispatch Dispatch      `json:"dispatch"`
+	Timeouts Timeouts      `json:"timeouts"`
+	// Priority is which of several runs gets engines first where scaling may not have as many as all need, the highest
+	// first; MaxEngines bounds what is bought for the run, 0: nothing but the fleet's own bounds.
+	Priority   int  `json:"priority,omitempty"`
+	MaxEngines int  `json:"max_engines,omitempty"`
+	Demo       Demo `json:"demo,omitzero"`
+}
+
+// Environment says what is played: a kind, and options that only this kind understands.
+// In JSON and YAML the options stand beside the kind.
+type Environment struct {
+	Kind    string          `json:"kind"`
+	Options json.RawMessage `json:"-"` // a JSON object without "kind"; nil means all defaults
+}
+
+// MarshalJSON writes {"kind": ..., options...}.
+func (e Environment) MarshalJSON() ([]byte, error) {
+	m := map[string]json.RawMessage{}
+	if len(e.Options) > 0 {
+		if err := json.Unmarshal(e.Options, &m); err != nil {
+			return nil, fmt.Errorf("environment options: %w", err)
+		}
+	}
+	kind, err := json.Marshal(e.Kind)
+	if err != nil {
+		return nil, err
+	}
+	m["kind"] = kind
+	return json.Marshal(m)
+}
+
+// UnmarshalJSON reads {"kind": ..., options...}.
+func (e *Environment) UnmarshalJSON(b []byte) error {
+	m := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return fmt.Errorf("environment: %w", err)
+	}
+	*e = Environment{}
+	if kind, ok := m["kind"]; ok {
+		if err := json.Unmarshal(kind, &e.Kind); err != nil {
+			return fmt.Errorf("environment.kind: %w", err)
+		}
+	}
+	rest := maps.Clone(m)
+	delete(rest, "kind")
+	if len(rest) == 0 {
+		return nil
+	}
+	var err error
+	e.Options, err = json.Marshal(rest)
+	return err
+}
+
+// GroupSpec says how many episodes are forked from one scenario, and when they are enough to be trained on.
+type GroupSpec struct {
+	Samples    int `json:"samples"`
+	MinSamples int `json:"min_samples"`
+	// Oversample is how many episodes are started beyond Samples; as soon as Samples have succeeded, the others are
+	// cancelled. Those that are kept are the fastest, which favours short episodes.
+	Oversample int `json:"oversample,omitempty"`
+	// Grace is how long episodes may still take once MinSamples have succeeded; then they are cancelled. 0: to
+	// their end.
+	Grace rollout.Duration `json:"grace,omitempty"`
+	// ZeroVariance is what becomes of a group in which all advantages are zero; empty is KeepZeroVariance.
+	ZeroVariance ZeroVariance `json:"zero_variance,omitempty"`
+}
+
+// ZeroVariance is what becomes of a group whose rewards are equal for every agent, so that no gradient comes of it.
+type ZeroVariance string
+
+// The treatments of groups without variance. Either way they are counted.
+const (
+	KeepZeroVariance ZeroVariance = "keep" // train on it
+	DropZeroVariance ZeroVariance = "drop" // discard it and launch one in its place
+)
+
+// BufferSpec bounds what may be outstanding and what may be trained on.
+type BufferSpec struct {
+	Depth         int        `json:"depth"` // steps' worth of groups outstanding: queued + in flight + ready
+	GroupsPerStep int        `json:"groups_per_step"`
+	MaxStaleness  int64      `json:"max_staleness"` // in versions, when claimed
+	OnStale       OnStale    `json:"on_stale"`
+	Prefill       Prefill    `json:"prefill,omitempty"` // how much must be ready before step 0; empty is PrefillFull
+	Order         BatchOrder `json:"order,omitempty"`   // which ready groups a batch takes; empty is StartOrder
+	// stored trajectories beyond which no more groups are launched than a batch needs; 0: no bound
+	MaxBytes int64 `json:"max_bytes,omitempty"`
+}
+
+// BatchOrder is which of the ready groups a batch takes first.
+type BatchOrder string
+
+// The orders. By finish, groups of short games are trained on earlier and on fresher policies than groups of long ones.
+const (
+	StartOrder  BatchOrder = "start"  // launched first
+	FinishOrder BatchOrder = "finish" // ready first
+)
+
+// Prefill is how much of the buffer is filled before the first batch is given out.
+type Prefill string
+
+// The prefills. A full buffer makes the first steps fast, and hides for depth-1 steps that engines are too slow;
+// the whole run takes as long either way when engines are the limit.
+const (
+	PrefillFull  Prefill = "full"  // depth x groups_per_step groups
+	PrefillBatch Prefill = "batch" // the first batch alone
+)
+
+// First is how many groups must be ready before the first batch of a run of so many steps is given out.
+func (b BufferSpec) First(steps int) int {
+	if b.Prefill == PrefillBatch {
+		return b.GroupsPerStep
+	}
+	return min(b.Depth, b.AdmittedSteps(0), steps) * b.GroupsPerStep
+}
+
+// AdmittedSteps is how many steps' worth of groups may be outstanding without some of them having to end too stale,
+// when ahead steps are claimed and not completed. A trainer publishes at most one version per step and takes groups
+// by their start, so that a group with s steps before its own, the unfinished ones included, will be s versions
+// behind. This is the capacity of AReaL (arXiv 2505.24298, section 5.1), counted in steps. Under KeepStale nothing
+// is too stale.
+func (b BufferSpec) AdmittedSteps(ahead int) int {
+	if b.OnStale == KeepStale {
+		return MaxDepth
+	}
+	return max(0, int(b.MaxStaleness)+1-ahead)
+}
+
+// Bounds of a run's buffer and groups. A run keeps one child workflow per outstanding group; Temporal allows 2,000
+// pending ones per workflow.
+const (
+	MaxDepth       = 64
+	MaxOutstanding = 1500
+	MaxEpisodes    = 1024 // started in one group
+	MaxSteps       = 1_000_000
+	MaxStaleness   = 1000 // versions
+)
+
+// OnStale is what happens to a ready group that is too stale to be claimed.
+type OnStale string
+
+// The stale policies.
+const (
+	DropStale OnStale = "drop" // discard it and launch a replacement
+	KeepStale OnStale = "keep" // train on it all the same, and count it
+	// WaitStale lets the trainer wait, so that nothing becomes too stale: no batch is given out before every group
+	// that later batches could not take in time is in it, games still in play included. It counts on one published
+	// version per step.
+	WaitStale OnStale = "wait"
+)
+
+// Outstanding is how many groups the run keeps queued, in flight or ready.
+func (b BufferSpec) Outstanding() int { return b.Depth * b.GroupsPerStep }
+
+// AdapterSpec says what the trainer publishes.
+type AdapterSpec struct {
+	Rank       int    `json:"rank"`
+	PathPrefix string `json:"path_prefix"` // where the trainer writes adapter directories, as the engines see it
+	// Quorum is how many engines must serve a new version before games use it; 0: all that can load it within
+	// LoadTimeout of the first. The others load it as soon as they can, and get no requests for it before.
+	Quorum int `json:"quorum,omitempty"`
+	// LoadTimeout is how long a new version waits for slower engines when the first has loaded it; 0:
+	// DefaultLoadTimeout.
+	LoadTimeout rollout.Duration `json:"load_timeout,omitempty"`
+}
+
+// PolicyRefresh is when a game takes a newer version of the learner's weights.
+type PolicyRefresh string
+
+// The refreshes. Every turn says which version made it.
+const (
+	RefreshGroup PolicyRefresh = "group" // never: the games of a group keep the version that it was launched with
+	RefreshTurn  PolicyRefresh = "turn"  // at each phase, the newest that serves
+)
+
+// FixedPolicy is a policy that does not learn: an adapter that is never published again, or the base model.
+type FixedPolicy struct {
+	Name string `json:"name"`           // as environment options use it
+	Path string `json:"path,omitempty"` // adapter directory, as the engines see it; empty: the base model
+}
+
+// Model is the name under which engines serve the policy for run n, whose base model is base. No version of any run
+// has such a name.
+func (p FixedPolicy) Model(n rollout.RunName, base string) string {
+	if p.Path == "" {
+		return base
+	}
+	return fmt.Sprintf("%s:%s", n, p.Name)
+}
+
+// Slots is how many adapters an engine must have room for: the versions that may be in use at once, the one being
+// published, and the fixed ones.
+func (s *Spec) Slots() int {
+	slots := int(s.Buffer.MaxStaleness) + 2
+	for _, p := range s.Policies {
+		if p.Path != "" {
+			slots++
+		}
+	}
+	return slots
+}
+
+// Games is how many games the run may have outstanding: those of every group that it keeps queued, in flight or ready.
+func (s Spec) Games() int64 {
+	return int64(s.Buffer.Outstanding()) * (int64(s.Group.Samples) + int64(s.Group.Oversample))
+}
+
+// Timeouts bound every wait of a run. A completion's time counts from its dispatch to an engine and
+// an episode's from its first dispatch: waiting for a turn in the queue is not charged to them.
+type Timeouts struct {
+	Completion rollout.Duration `json:"completion"`
+	Episode    rollout.Duration `json:"episode"`
+	// Heartbeat is how long a game may be silent before its worker is taken for dead and another goes on.
+	Heartbeat rollout.Duration `json:"heartbeat"`
+	// Phase is how long one phase of a game may take, at engines and in the environment; see PhaseLimit.
+	Phase rollout.Duration `json:"phase,omitempty"`
+}
+
+// PhaseLimit is how long one phase of a game may take: Phase, or, where that is 0, five completions, for a request
+// may have to be repeated on another engine, and at most the episode's own time.
+func (t Timeouts) PhaseLimit() rollout.Duration {
+	if t.Phase > 0 {
+		return t.Phase
+	}
+	return min(5*t.Completion, t.Episode)
+}
+
+// Demo sizes what `millrace dev` simulates around a run: engines and a trainer. Servers and
+// workers ignore it. Times are those of the modelled hardware; Speed divides them all. Zeroes are written, because a
+// reader would take what is missing for its own default.
+type Demo struct {
+	Engines          int              `json:"engines"`
+	MaxEngines       int              `json:"max_engines"`
+	ColdStart        rollout.Duration `json:"cold_start"`
+	EngineMaxNumSeqs int              `json:"engine_max_num_seqs"`
+	Speed            float64          `json:"speed"`
+	Load             rollout.Duration `json:"load"`
+	RefLogprobs      rollout.Duration `json:"ref_logprobs"`
+	Train            rollout.Duration `json:"train"`
+	Publish          rollout.Duration `json:"publish"`
+}
+
+// MaxInFlight is the limit of requests in flight for a simulated engine: a few more than it runs at once, so that the
+// next one is there when one has ended. 0 leaves it to the service.
+func (d Demo) MaxInFlight() int {
+	if d.EngineMaxNumSeqs == 0 {
+		return 0
+	}
+	return d.EngineMaxNumSeqs + max(1, d.EngineMaxNumSeqs/8)
+}

@@ -1,0 +1,204 @@
+package spec
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+)
+
+// Table is every key of a run spec, in the order in which people write them.
+func Table() settings.Table { return keys }
+
+// Live is the keys that a running run takes another value of.
+func Live() []settings.Key {
+	return slices.DeleteFunc(slices.Clone(keys.Keys), func(k settings.Key) bool { return !k.Live })
+}
+
+// Schema is the JSON schema of run specs, for editors.
+func Schema() []byte {
+	defaults := Default()
+	return keys.Schema("Millrace run spec", &defaults)
+}
+
+// ChangeSchema is the JSON schema of a Change, without its type.
+func ChangeSchema() map[string]any {
+	properties := map[string]any{"paused": map[string]any{"type": "boolean",
+		"description": "true launches nothing more; what is in flight finishes and may be claimed"}}
+	for _, key := range Live() {
+		schema := keys.KeySchema(key, &runspec.Spec{})
+		above, name, nested := strings.Cut(key.Path, ".")
+		if !nested {
+			properties[key.Path] = schema
+			continue
+		}
+		object, ok := properties[above].(map[string]any)
+		if !ok {
+			object = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{}}
+			properties[above] = object
+		}
+		object["properties"].(map[string]any)[name] = schema
+	}
+	return map[string]any{"properties": properties, "additionalProperties": false}
+}
+
+// Default is what a run spec says where it says nothing. Name, model, steps and the environment have no default, and
+// min_samples follows samples.
+func Default() runspec.Spec {
+	var s runspec.Spec
+	for _, key := range keys.Keys {
+		if key.Default != nil {
+			key.SetDefault(&s)
+		}
+	}
+	return s
+}
+
+// Complete gives a spec that was read what follows from its other keys.
+func Complete(s *runspec.Spec, given func(path string) bool) {
+	if s.Group.MinSamples == 0 && !given("group.min_samples") {
+		s.Group.MinSamples = followed(s.Group.Samples)
+	}
+}
+
+// followed is min_samples where nothing is said of it. Samples out of bounds are the fault of samples alone.
+func followed(samples int) int { return min(max(samples, 1), runspec.MaxEpisodes) }
+
+// Validate reports everything wrong with a spec but the options of its environment, which only the environment knows.
+func Validate(s runspec.Spec, reading settings.Reading) settings.Faults {
+	faults := keys.Check(&s, reading)
+	reading.Faults = slices.Concat(reading.Faults, faults)
+	c := &checker{reading: reading}
+	c.spec(&s)
+	return append(faults, c.faults...)
+}
+
+// bufferKeys is the rows by which the buffer gives out batches. They have no upper bounds: a run that an earlier
+// version let beyond one goes on.
+func bufferKeys() settings.Table {
+	var rows []settings.Key
+	for _, key := range keys.Keys {
+		if key.Path == "steps" || strings.HasPrefix(key.Path, "buffer.") {
+			key.Max = nil
+			rows = append(rows, key)
+		}
+	}
+	return settings.Table{Keys: rows}
+}
+
+// ValidateBuffer reports what is wrong with the part of a spec by which the buffer gives out batches.
+func ValidateBuffer(b runspec.BufferSpec, steps int) error {
+	s := runspec.Spec{Buffer: b, Steps: steps}
+	keys.FillWords(&s)
+	if faults := bufferKeys().Check(&s, settings.Reading{}); len(faults) > 0 {
+		return rollout.Refuse(rollout.Invalid, "%v", faults)
+	}
+	return nil
+}
+
+// BufferFields is the keys by which the buffer gives out batches, and their values, under the names that scripts have
+// for them: every key below buffer, and steps.
+func BufferFields(b runspec.BufferSpec, steps int) []any {
+	s := runspec.Spec{Buffer: b, Steps: steps}
+	keys.FillWords(&s)
+	var fields []any
+	for _, key := range bufferKeys().Keys {
+		fields = append(fields, strings.TrimPrefix(key.Path, "buffer."), key.Text(&s))
+	}
+	return fields
+}
+
+// checker holds a spec to the rules that concern more than one key, or more than a number.
+type checker struct {
+	reading settings.Reading
+	faults  settings.Faults
+}
+
+// fail reports a fault, unless the key has one already.
+func (c *checker) fail(when bool, path, format string, args ...any) {
+	if when && c.sound(path) {
+		c.faults.Add(path, format, args...)
+	}
+}
+
+// sound reports whether keys have no fault, so that another one may be compared with them.
+func (c *checker) sound(paths ...string) bool {
+	return !slices.ContainsFunc(paths, func(path string) bool {
+		return c.reading.Faults.Has(path) || c.faults.Has(path)
+	})
+}
+
+func (c *checker) spec(s *runspec.Spec) {
+	if err := s.Name.Validate(); err != nil {
+		c.fail(s.Name != "", "name", "%v", err)
+	}
+	c.fail(strings.ContainsFunc(s.Model, func(r rune) bool { return r <= ' ' || r > '~' }), "model",
+		"%q: a model's name has no spaces and only printable ASCII", s.Model)
+	c.fail(len(s.Model) > maxModelBytes, "model", "a name of %d characters; %d are the most", len(s.Model), maxModelBytes)
+	c.group(s.Group)
+	b := s.Buffer
+	c.fail(c.sound("buffer.groups_per_step") && b.Outstanding() > runspec.MaxOutstanding, "buffer.depth",
+		"%d times groups_per_step %d is %d outstanding groups; %d is the most",
+		b.Depth, b.GroupsPerStep, b.Outstanding(), runspec.MaxOutstanding)
+	bins := s.Dispatch.Batching
+	c.fail(c.sound("dispatch.batching.bins") && len(bins.Boundaries) > 0 && len(bins.Boundaries) != bins.Bins-1,
+		"dispatch.batching.boundaries",
+		"%d boundaries for %d bins; want one fewer than there are bins, or none", len(bins.Boundaries), bins.Bins)
+	c.fail(!slices.IsSorted(bins.Boundaries), "dispatch.batching.boundaries", "%v do not rise", bins.Boundaries)
+	c.fail(!strings.HasPrefix(s.Adapters.PathPrefix, "/"), "adapters.path_prefix",
+		"%q is not an absolute path", s.Adapters.PathPrefix)
+	c.policies(s)
+	c.timeouts(s.Timeouts)
+}
+
+func (c *checker) group(g runspec.GroupSpec) {
+	c.fail(c.sound("group.samples") && g.MinSamples > g.Samples, "group.min_samples",
+		"%d is more than group.samples, which is %d", g.MinSamples, g.Samples)
+	drop := g.ZeroVariance == runspec.DropZeroVariance
+	c.fail(c.sound("group.samples", "group.min_samples") && drop && g.MinSamples < 2, "group.zero_variance",
+		"drop needs group.min_samples of 2 or more, not %d: a single episode has no variance, "+
+			"so that every group would be dropped", g.MinSamples)
+	c.fail(c.sound("group.samples") && g.Samples+g.Oversample > runspec.MaxEpisodes, "group.oversample",
+		"%d beyond group.samples %d is more than %d episodes", g.Oversample, g.Samples, runspec.MaxEpisodes)
+}
+
+func (c *checker) timeouts(t runspec.Timeouts) {
+	const longer = "%v is longer than timeouts.episode, which is %v"
+	episode := c.sound("timeouts.episode")
+	c.fail(episode && t.Completion > t.Episode, "timeouts.completion", longer, t.Completion, t.Episode)
+	c.fail(episode && t.Phase > t.Episode, "timeouts.phase", longer, t.Phase, t.Episode)
+	c.fail(c.sound("timeouts.completion") && t.Phase > 0 && t.Phase < t.Completion, "timeouts.phase",
+		"%v is shorter than timeouts.completion, which is %v", t.Phase, t.Completion)
+	c.fail(episode && t.Heartbeat > t.Episode, "timeouts.heartbeat", longer, t.Heartbeat, t.Episode)
+}
+
+// policyName keeps names usable in the names of adapters.
+var policyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+
+func (c *checker) policies(s *runspec.Spec) {
+	if n := len(s.Policies); n > maxPolicies {
+		c.faults.Add("policies", "%d policies; a run may have %d, for every engine loads them all", n, maxPolicies)
+		return
+	}
+	seen := map[string]int{}
+	for i, p := range s.Policies {
+		at := fmt.Sprintf("policies[%d]", i)
+		switch first, again := seen[p.Name]; {
+		case p.Name == "":
+		case !policyName.MatchString(p.Name):
+			c.faults.Add(at+".name", "%q: use up to 40 letters, digits, '_' and '-'", p.Name)
+		case again:
+			c.faults.Add(at+".name", "the same as policies[%d].name", first)
+		}
+		if p.Path != "" && !strings.HasPrefix(p.Path, "/") {
+			c.faults.Add(at+".path", "%q is not an absolute path", p.Path)
+		} else if _, err := s.Adapters.Clean(p.Path); p.Path != "" && err != nil {
+			c.fail(c.sound("adapters.path_prefix"), at+".path", "%v", err)
+		}
+		seen[p.Name] = i
+	}
+}

@@ -1,0 +1,197 @@
+// Package alarm says what keeps a run's games from being played: no worker, no engine, a model that no engine
+// serves, attempts that all fail. It is pure: views, diagnosis and events ask it the same question and give the same
+// answer. Start reading at Of.
+package alarm
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/scaling/supply"
+)
+
+// Evidence is what is known of a run and of those who play its games.
+type Evidence struct {
+	Now      time.Time
+	Run      runstatus.RunStatus
+	Attempts runstatus.AttemptCounts
+	Workers  []enginestate.Worker // alive or not
+	Engines  []enginestate.Engine
+	Scaling  *supply.View // nil: nobody scales the fleet
+}
+
+// alarmAfter is how many attempts must fail in the same way, with none that succeeds between them, for an alarm: a
+// few, and more where many games are played, of which some may fail before the first has ended.
+func alarmAfter(run runstatus.RunStatus) int64 {
+	games := run.Outstanding * int64(run.Spec.Group.Samples+run.Spec.Group.Oversample)
+	return max(5, games/20)
+}
+
+// Of is the alarms of a run, the one that hides the others first; none for a run that is over.
+func Of(e Evidence) []runstatus.Alarm {
+	alarms := []runstatus.Alarm{}
+	if e.Run.State.Over() {
+		return alarms
+	}
+	for _, look := range []func(Evidence) (runstatus.Alarm, bool){NoWorker, noEngine, modelNotServed, gamesFail} {
+		if a, raised := look(e); raised {
+			alarms = append(alarms, a)
+		}
+	}
+	return alarms
+}
+
+// NoWorker is the alarm that nobody plays games or takes changes; it needs the workers alone.
+func NoWorker(e Evidence) (runstatus.Alarm, bool) {
+	a := runstatus.Alarm{Code: runstatus.AlarmNoWorker, Advice: "start one: millrace worker"}
+	if slices.ContainsFunc(e.Workers, func(w enginestate.Worker) bool { return w.State == enginestate.WorkerAlive }) {
+		return a, false
+	}
+	if len(e.Workers) == 0 {
+		a.Text = "no worker is alive, and none was seen lately: nobody plays games or takes changes"
+		return a, true
+	}
+	last := slices.MaxFunc(e.Workers, func(a, b enginestate.Worker) int { return a.LastSeen.Compare(b.LastSeen) })
+	a.Since = last.LastSeen
+	ended := "was seen last"
+	if last.State == enginestate.WorkerStopped {
+		ended = "was stopped"
+	}
+	a.Text = fmt.Sprintf("no worker is alive since %s: nobody plays games or takes changes; %s %s",
+		span(e.Now.Sub(last.LastSeen)), last.ID, ended)
+	return a, true
+}
+
+// noBoughtEngine is the alarm that no engine is ready of a fleet that is scaled, without a text while its engines
+// start or are about to: that is a cold start, and the trainer's waits name it. Who is told to add engines himself, by
+// provider advise, gets the usual alarm.
+func noBoughtEngine(e Evidence) (a runstatus.Alarm, is bool) {
+	v := e.Scaling
+	ready := func(of enginestate.Engine) bool { return of.State == enginestate.EngineReady }
+	switch {
+	case v.Awaits(e.Engines):
+		return a, true
+	case v == nil || v.Provider == "advise" || slices.ContainsFunc(e.Engines, ready):
+		return a, false
+	case v.Trouble == "":
+		return a, false // engines that serve nobody: their own states say why
+	}
+	return runstatus.Alarm{Code: runstatus.AlarmNoEngine, Since: v.TroubleSince,
+		Text:   fmt.Sprintf("no engine is ready, and the provider %s does not bring one: %s", v.Provider, v.Trouble),
+		Advice: "see: millrace fleet show"}, true
+}
+
+func noEngine(e Evidence) (runstatus.Alarm, bool) {
+	a := runstatus.Alarm{Code: runstatus.AlarmNoEngine, Advice: "see: millrace engine list"}
+	if bought, is := noBoughtEngine(e); is {
+		return bought, bought.Text != ""
+	}
+	if len(e.Engines) == 0 {
+		a.Text, a.Advice = "the fleet has no engine", "add one: millrace engine add URL"
+		return a, true
+	}
+	states, reason := map[enginestate.EngineState]int{}, ""
+	for _, engine := range e.Engines {
+		if engine.State == enginestate.EngineReady {
+			return a, false
+		}
+		states[engine.State]++
+		if engine.Since.After(a.Since) {
+			a.Since = engine.Since
+		}
+		if reason == "" && engine.Reason != "" {
+			reason = fmt.Sprintf("; %s: %s", engine.ID, engine.Reason)
+		}
+	}
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(states)) {
+		parts = append(parts, fmt.Sprintf("%d %s", states[state], state))
+	}
+	a.Text = fmt.Sprintf("none of %s is ready: %s%s", engines(len(e.Engines)), strings.Join(parts, ", "), reason)
+	return a, true
+}
+
+func engines(n int) string {
+	if n == 1 {
+		return "1 engine"
+	}
+	return fmt.Sprintf("%d engines", n)
+}
+
+// modelNotServed looks at engines of any state that have said what they serve: one that serves the model and is
+// unavailable is not missing.
+func modelNotServed(e Evidence) (runstatus.Alarm, bool) {
+	var served []string
+	for _, engine := range e.Engines {
+		served = append(served, engine.Models...)
+	}
+	slices.Sort(served)
+	served = slices.Compact(served)
+	for _, model := range modelsOf(e.Run.Spec) {
+		if len(served) == 0 || slices.Contains(served, model) {
+			continue
+		}
+		slices.SortStableFunc(served, func(a, b string) int {
+			return cmp.Compare(settings.Distance(model, a), settings.Distance(model, b))
+		})
+		const most = 3
+		names := strings.Join(served[:min(most, len(served))], ", ")
+		if n := len(served) - most; n > 0 {
+			names += fmt.Sprintf(" and %d more", n)
+		}
+		return runstatus.Alarm{
+			Code: runstatus.AlarmModel, Text: fmt.Sprintf("model %s is served by no engine; engines serve %s", model, names),
+			Advice: "add an engine that serves it (millrace engine add URL), " +
+				"or stop the run and start one with a model that is served",
+		}, true
+	}
+	return runstatus.Alarm{}, false
+}
+
+// modelsOf is the base models that a run's games ask for: its own, and those of fixed policies without an adapter.
+func modelsOf(spec runspec.Spec) []string {
+	models := []string{spec.Model}
+	for _, p := range spec.Policies {
+		if p.Path == "" {
+			models = append(models, p.Model(spec.Name, spec.Model))
+		}
+	}
+	return models
+}
+
+func gamesFail(e Evidence) (runstatus.Alarm, bool) {
+	worst, failing := e.Attempts.Worst()
+	if !failing || worst.InRow < alarmAfter(e.Run) {
+		return runstatus.Alarm{}, false
+	}
+	if bought, is := noBoughtEngine(e); is && bought.Text == "" && worst.Code == rollout.CodeUnserved {
+		return runstatus.Alarm{}, false // they wait for engines that start
+	}
+	return runstatus.Alarm{
+		Code: runstatus.AlarmGamesFail, Since: e.Attempts.FailingSince,
+		Text: fmt.Sprintf("every game fails: %s %d times in %s, last: %s",
+			worst.Code, worst.InRow, span(e.Now.Sub(e.Attempts.FailingSince)), worst.Last),
+		Advice: advice(worst.Code, e.Run.Spec),
+	}, true
+}
+
+// span is a duration as people say it.
+func span(d time.Duration) string {
+	d = max(0, d)
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%d h", int(d.Hours()))
+}

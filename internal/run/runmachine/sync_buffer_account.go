@@ -1,0 +1,172 @@
+package runmachine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+)
+
+// Account is what the buffer knows of a run. It is the truth about what is ready, claimed and completed.
+type Account struct {
+	Highest   rollout.GroupSeq // highest group number heard of; -1: none
+	Queued    []rollout.GroupSeq
+	InFlight  []rollout.GroupSeq
+	Ready     []rollout.GroupSeq
+	Claimed   int // steps
+	Completed int // steps
+	Refills   int // claimed steps that are to get another batch, of other groups
+	Version   rollout.PolicyVersion
+
+	Bytes      int64 // stored
+	GroupBytes int64 // of these, a group's mean; 0: nothing is known
+
+	Mark          runstatus.Mark // with the batches that were asked for
+	Confirmed     bool           // under the replication id that Redis has now
+	ReplicationID string
+	FleetHistory  string // of the Redis that holds the fleet; empty: not known
+}
+
+// groupEnded takes a group out of play.
+func (m *Machine) groupEnded(ev GroupEnded) {
+	m.learnVariance(ev)
+	m.leave(ev.Seq, ev.Code)
+	m.needsSync = true
+	m.untold = m.untold || ev.Code != ""
+}
+
+// sync corrects the run's account by the buffer's. A buffer that has forgotten the run is told how far it had come;
+// while one does not answer, the run goes by its own account.
+func (m *Machine) sync(next func()) {
+	if !m.needsSync {
+		next()
+		return
+	}
+	m.needsSync = false
+	asked, known := slices.Clone(m.Ready), m.known()
+	m.readAccount(asked, func(r AccountRead) {
+		if r.Failed {
+			next()
+			return
+		}
+		m.take(r.Account, asked, known)
+		m.assertAdapters(r.Account.FleetHistory, next)
+	})
+}
+
+// assertAdapters has the fleet told again what the run needs when its Redis has another history than when the run has
+// told it last: what was told since may be lost, whatever became of the run's account.
+func (m *Machine) assertAdapters(history string, next func()) {
+	switch {
+	case history == "" || history == m.FleetHistory || m.State.Over():
+		next()
+		return
+	case m.FleetHistory == "" && len(m.Policies)+len(m.fixedAdapters()) == 0: // nothing was told
+		m.FleetHistory = history
+		next()
+		return
+	}
+	ask(m, AssertAdapters{Status: m.Status()}, func(r Done) {
+		if !r.Failed {
+			m.FleetHistory = history
+		}
+		next()
+	})
+}
+
+// take takes over the buffer's account. What differs though nothing was heard of it is reported: a notification was
+// lost.
+func (m *Machine) take(a Account, asked, known []rollout.GroupSeq) {
+	if m.idle {
+		if difference := m.difference(a); difference != "" {
+			m.Changes++
+			m.note("corrected its account by the buffer's: " + difference)
+		}
+	}
+	before := m.Completed
+	m.adopt(a, nil, known)
+	m.correct(a, asked)
+	m.queued = a.Queued
+	m.untold = m.untold || m.Completed != before || m.idle && m.throttle() != m.throttled
+}
+
+// correct makes the account the buffer's. Lost notifications are repaired here; a repeated one finds nothing to do.
+// Groups that the buffer does not know yet, because they were launched a moment ago, stay in play. asked is what was
+// ready when the buffer was asked: a group that became ready since may be missing in its answer and is kept.
+func (r *Run) correct(a Account, asked []rollout.GroupSeq) {
+	for _, seq := range a.Ready {
+		r.leave(seq, "")
+	}
+	r.Claimed, r.Completed, r.Refills = a.Claimed, a.Completed, a.Refills
+	r.Bytes, r.GroupBytes = a.Bytes, a.GroupBytes
+	r.Ready = slices.DeleteFunc(r.Ready, func(seq rollout.GroupSeq) bool {
+		gone := slices.Contains(asked, seq) && !slices.Contains(a.Ready, seq)
+		if gone {
+			r.hold(seq)
+		}
+		return gone
+	})
+	r.unhold()
+	r.NextSeq = max(r.NextSeq, a.Highest+1) // behind only after a reset to an older history
+}
+
+// difference is how a buffer's account differs from the run's; empty when it does not.
+func (r *Run) difference(a Account) string {
+	var parts []string
+	count := func(what string, seqs []rollout.GroupSeq, in func(rollout.GroupSeq) bool) {
+		n := 0
+		for _, seq := range seqs {
+			if in(seq) {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d groups %s", n, what))
+		}
+	}
+	count("ready that were thought in play", a.Ready, r.plays)
+	count("gone that were thought ready", r.Ready, func(seq rollout.GroupSeq) bool {
+		return !slices.Contains(a.Ready, seq)
+	})
+	if a.Claimed != r.Claimed {
+		parts = append(parts, fmt.Sprintf("%d steps claimed, not %d", a.Claimed, r.Claimed))
+	}
+	if a.Completed != r.Completed {
+		parts = append(parts, fmt.Sprintf("%d steps completed, not %d", a.Completed, r.Completed))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// adopt counts the outstanding groups of an account that the run does not know as its own: an execution that was lost,
+// or reset to an earlier point, launched them. So do launches the buffer has not heard of. known is what the run knew
+// when the account was asked for: what has ended since was its own. Of which version such groups are is not known, so
+// that they are taken for the oldest that serves.
+func (r *Run) adopt(a Account, unheard, known []rollout.GroupSeq) {
+	oldest := r.oldestServing()
+	own := map[rollout.GroupSeq]bool{}
+	for _, seq := range slices.Concat(known, r.known()) {
+		own[seq] = true
+	}
+	foreign := func(seq rollout.GroupSeq) bool {
+		if own[seq] {
+			return false
+		}
+		r.need(Group{Seq: seq, Version: oldest})
+		return true
+	}
+	for _, seq := range slices.Concat(a.Queued, a.InFlight, unheard) {
+		if foreign(seq) {
+			bySeq := func(g Group, seq rollout.GroupSeq) int { return cmp.Compare(g.Seq, seq) }
+			at, _ := slices.BinarySearchFunc(r.Playing, seq, bySeq)
+			r.Playing = slices.Insert(r.Playing, at, Group{Seq: seq, Version: oldest})
+		}
+	}
+	for _, seq := range a.Ready {
+		if foreign(seq) {
+			r.becomeReady(seq)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package kubernetes
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/scaling/provider"
+)
+
+// longestReason bounds what is kept of an explanation: of a container's last words the end says most.
+const longestReason = 600
+
+// instance is an engine as its pod shows it. Of machines that go it is told apart, by the node.
+func instance(pod *core.Pod, cfg Config) provider.Instance {
+	state, reason := podState(pod)
+	e := provider.Instance{
+		ID: rollout.EngineID(pod.Annotations[annotationEngine]), State: state, Reason: reason,
+		Since: pod.CreationTimestamp.Time, MaxInFlight: cfg.MaxInFlight,
+	}
+	e.LeavesAt = leavesAt(pod)
+	if pod.Status.PodIP != "" && state != enginestate.EngineFailed {
+		e.URL = cfg.Scheme + "://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(cfg.Port))
+	}
+	return e
+}
+
+// leavesAt is when the pod's grace is over: what the API server has counted from the deletion, or what will be from the
+// announcement of one.
+func leavesAt(pod *core.Pod) time.Time {
+	if pod.DeletionTimestamp != nil {
+		return pod.DeletionTimestamp.Time
+	}
+	c := condition(pod, core.DisruptionTarget)
+	if c == nil || c.Status != core.ConditionTrue || c.LastTransitionTime.IsZero() {
+		return time.Time{}
+	}
+	grace := int64(core.DefaultTerminationGracePeriodSeconds)
+	if pod.Spec.TerminationGracePeriodSeconds != nil {
+		grace = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	return c.LastTransitionTime.Add(time.Duration(grace) * time.Second)
+}
+
+// podState is where an engine is in its life, and why. It goes by the engine's container, not by the pod alone: while
+// another container of the pod runs, so does the pod.
+func podState(pod *core.Pod) (enginestate.EngineState, string) {
+	engine := containerStatus(pod.Status.ContainerStatuses, engineContainer(pod))
+	ended := engine != nil && engine.State.Terminated != nil
+	switch {
+	case pod.Status.Phase == core.PodFailed || pod.Status.Phase == core.PodSucceeded || ended:
+		return enginestate.EngineFailed, whyEnded(pod, engine)
+	case pod.DeletionTimestamp != nil:
+		return enginestate.EngineStopping, whyDeleted(pod)
+	case pod.Status.Phase == core.PodUnknown:
+		return enginestate.EngineRunning, sentence("the node does not report", pod.Status.Reason, pod.Status.Message)
+	case engine != nil && engine.State.Running != nil:
+		return enginestate.EngineRunning, disruption(pod)
+	}
+	return enginestate.EngineOrdered, whyPending(pod)
+}
+
+// whyPending is the first thing that is missing: a node, an init container's end, an image.
+func whyPending(pod *core.Pod) string {
+	if c := condition(pod, core.PodScheduled); c != nil && c.Status == core.ConditionFalse {
+		return sentence("", c.Reason, c.Message)
+	}
+	if pod.Spec.NodeName == "" {
+		return "the scheduler has not looked at it yet"
+	}
+	for _, list := range [][]core.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, c := range list {
+			if w := c.State.Waiting; w != nil && w.Reason != "PodInitializing" {
+				return sentence("container "+c.Name, w.Reason, w.Message)
+			}
+			if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+				return sentence("container "+c.Name, exit(t), t.Message)
+			}
+		}
+	}
+	return sentence("on node "+pod.Spec.NodeName, pod.Status.Reason, pod.Status.Message)
+}
+
+// whyEnded names what ended the pod (Evicted, Terminated by a node's shutdown, ...), then what the engine's container
+// left.
+func whyEnded(pod *core.Pod, engine *core.ContainerStatus) string {
+	var parts []string
+	if text := sentence("", pod.Status.Reason, pod.Status.Message); text != "" {
+		parts = append(parts, text)
+	}
+	if text := disruption(pod); text != "" {
+		parts = append(parts, text)
+	}
+	list := append(append([]core.ContainerStatus(nil), pod.Status.InitContainerStatuses...),
+		pod.Status.ContainerStatuses...)
+	for _, c := range list {
+		t := c.State.Terminated
+		if t != nil && (t.ExitCode != 0 || engine != nil && c.Name == engine.Name) {
+			parts = append(parts, sentence("container "+c.Name, exit(t), t.Message))
+		}
+	}
+	if len(parts) == 0 {
+		return "it ended by itself; the pod does not say why"
+	}
+	return shorten(strings.Join(parts, "; "))
+}
+
+func exit(t *core.ContainerStateTerminated) string {
+	text := fmt.Sprintf("exit code %d", t.ExitCode)
+	if t.Signal != 0 {
+		text = fmt.Sprintf("signal %d", t.Signal)
+	}
+	if t.Reason == "" || t.Reason == "Error" || t.Reason == "Completed" {
+		return "ended with " + text
+	}
+	return t.Reason + " (" + text + ")"
+}
+
+// whyDeleted: Kubernetes does not keep who deleted a pod, but says so where it was its own doing.
+func whyDeleted(pod *core.Pod) string {
+	if text := disruption(pod); text != "" {
+		return text
+	}
+	return "its pod is being deleted, not by Millrace"
+}
+
+// disruption is the announcement that a pod is about to be ended by Kubernetes: EvictionByEvictionAPI,
+// PreemptionByScheduler, DeletionByTaintManager, TerminationByKubelet and the like.
+func disruption(pod *core.Pod) string {
+	if c := condition(pod, core.DisruptionTarget); c != nil && c.Status == core.ConditionTrue {
+		return sentence("", c.Reason, c.Message)
+	}
+	return ""
+}
+
+func condition(pod *core.Pod, kind core.PodConditionType) *core.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+func containerStatus(all []core.ContainerStatus, name string) *core.ContainerStatus {
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// sentence is "of what: reason: message" of what there is of it.
+func sentence(of, reason, message string) string {
+	var parts []string
+	for _, part := range []string{of, reason, strings.TrimSpace(message)} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return shorten(strings.Join(parts, ": "))
+}
+
+// shorten keeps the beginning and the end.
+func shorten(text string) string {
+	if len(text) <= longestReason {
+		return text
+	}
+	const head = 150
+	return strings.ToValidUTF8(text[:head], "") + " ... " + strings.ToValidUTF8(text[len(text)-longestReason+head+5:], "")
+}

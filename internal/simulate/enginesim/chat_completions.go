@@ -1,0 +1,261 @@
+package enginesim
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/simulate/enginesim/pseudolm"
+	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
+)
+
+type chatRequest struct {
+	samplingFields
+	Messages            []chatMessage `json:"messages"`
+	MaxCompletionTokens *int          `json:"max_completion_tokens"`
+	Logprobs            bool          `json:"logprobs"`
+	TopLogprobs         int           `json:"top_logprobs"`
+	AddGenerationPrompt *bool         `json:"add_generation_prompt"`
+	ContinueFinal       bool          `json:"continue_final_message"`
+}
+
+type chatMessage struct {
+	Role    string      `json:"role"`
+	Content chatContent `json:"content"`
+}
+
+// chatContent is a text, or parts of which the texts count.
+type chatContent string
+
+// UnmarshalJSON reads either form.
+func (c *chatContent) UnmarshalJSON(raw []byte) error {
+	var text *string
+	if json.Unmarshal(raw, &text) == nil {
+		if text != nil {
+			*c = chatContent(*text)
+		}
+		return nil
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if p.Type != "text" {
+			return badRequest("messages", "this engine understands text only, got a part of type %q.", p.Type)
+		}
+		*c += chatContent(p.Text)
+	}
+	return nil
+}
+
+// defaultSystem is what Qwen2.5's template says where the messages have no system prompt.
+const defaultSystem = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+
+// template renders messages as Qwen2.5's chat template does.
+func (req *chatRequest) template() string {
+	var b strings.Builder
+	if req.Messages[0].Role != "system" {
+		b.WriteString("<|im_start|>system\n" + defaultSystem + "<|im_end|>\n")
+	}
+	for i, m := range req.Messages {
+		b.WriteString("<|im_start|>" + m.Role + "\n" + string(m.Content))
+		if req.ContinueFinal && i == len(req.Messages)-1 {
+			return b.String()
+		}
+		b.WriteString("<|im_end|>\n")
+	}
+	if req.AddGenerationPrompt == nil || *req.AddGenerationPrompt {
+		b.WriteString("<|im_start|>assistant\n")
+	}
+	return b.String()
+}
+
+func (e *Engine) chat(w http.ResponseWriter, r *http.Request) {
+	var req chatRequest
+	if err := decode(w, r, &req); err != nil {
+		fail(w, err)
+		return
+	}
+	j, err := e.chatJob(&req)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	v := &chatView{engine: e, req: &req, job: j, head: chatResponse{
+		ID: "chatcmpl-" + e.requestID(r), Object: "chat.completion", Created: time.Now().Unix(),
+		Model: j.servedName(e),
+	}}
+	e.answer(w, r, j, v.head.ID, v, req.StreamOptions)
+}
+
+func (e *Engine) chatJob(req *chatRequest) (*job, error) {
+	if len(req.Messages) == 0 {
+		return nil, badRequest("messages", "messages must not be empty.")
+	}
+	adapter, err := e.adapters.lookUp(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	prompt := e.tokens.Encode(req.template())
+	maxTokens := e.cfg.MaxModelLen - len(prompt)
+	set(&maxTokens, req.MaxTokens)
+	set(&maxTokens, req.MaxCompletionTokens)
+	if err := e.fits(prompt, max(maxTokens, 1)); err != nil {
+		return nil, err
+	}
+	var logprobs *int
+	if req.Logprobs {
+		logprobs = &req.TopLogprobs
+	} else if req.TopLogprobs > 0 {
+		return nil, badRequest("top_logprobs", "when using `top_logprobs`, `logprobs` must be set to true.")
+	}
+	j := &job{
+		adapter: adapter, prompts: [][]tokenizer.ID{prompt}, n: req.choices(), stream: req.Stream,
+	}
+	j.seed, j.seeded = req.seed()
+	j.params, err = e.params(&req.samplingFields, maxTokens, logprobs)
+	return j, err
+}
+
+type chatResponse struct {
+	ID                string       `json:"id"`
+	Object            string       `json:"object"`
+	Created           int64        `json:"created"`
+	Model             string       `json:"model"`
+	Choices           []chatChoice `json:"choices"`
+	ServiceTier       *string      `json:"service_tier"`
+	SystemFingerprint *string      `json:"system_fingerprint"`
+	Usage             *usage       `json:"usage"`
+	PromptLogprobs    *struct{}    `json:"prompt_logprobs"`
+	PromptTokenIDs    []int32      `json:"prompt_token_ids"`
+	KVTransferParams  *struct{}    `json:"kv_transfer_params"`
+}
+
+type chatChoice struct {
+	Index        int           `json:"index"`
+	Message      *chatReply    `json:"message,omitempty"`
+	Delta        *chatDelta    `json:"delta,omitempty"`
+	Logprobs     *chatLogprobs `json:"logprobs"`
+	FinishReason *string       `json:"finish_reason"`
+	StopReason   any           `json:"stop_reason"`
+	TokenIDs     []int32       `json:"token_ids"`
+}
+
+type chatReply struct {
+	Role         string  `json:"role"`
+	Content      string  `json:"content"`
+	Refusal      *string `json:"refusal"`
+	Annotations  *string `json:"annotations"`
+	Audio        *string `json:"audio"`
+	FunctionCall *string `json:"function_call"`
+	Reasoning    *string `json:"reasoning"`
+}
+
+type chatDelta struct {
+	Role    string `json:"role,omitempty"`
+	Content string `json:"content"`
+}
+
+type chatLogprobs struct {
+	Content []chatLogprob `json:"content"`
+}
+
+type chatLogprob struct {
+	Token   string        `json:"token"`
+	Logprob float64       `json:"logprob"`
+	Bytes   []int         `json:"bytes"`
+	Top     []chatLogprob `json:"top_logprobs,omitempty"`
+}
+
+// chatView renders a call as /v1/chat/completions answers it.
+type chatView struct {
+	engine *Engine
+	req    *chatRequest
+	job    *job
+	head   chatResponse
+}
+
+func (v *chatView) whole(c *call) any {
+	v.head.Usage = v.engine.usage(v.job, c)
+	if v.req.ReturnTokenIDs {
+		v.head.PromptTokenIDs = c.generations[0].prompt
+	}
+	for _, g := range c.generations {
+		p := piece{g, 0, g.tokens, g.textTo(g.tokens), true}
+		choice := v.choice(p)
+		choice.Message = &chatReply{Role: "assistant", Content: valid(p.text)}
+		v.head.Choices = append(v.head.Choices, choice)
+	}
+	return v.head
+}
+
+func (v *chatView) chunk(p piece) any {
+	choice := v.choice(p)
+	choice.Delta = &chatDelta{Content: valid(p.text)}
+	var prompt []int32
+	if p.from == 0 {
+		choice.Delta.Role = "assistant"
+		if v.req.ReturnTokenIDs {
+			prompt = p.generation.prompt
+		}
+	}
+	return v.event([]chatChoice{choice}, prompt, nil)
+}
+
+func (v *chatView) last(u *usage) any { return v.event([]chatChoice{}, nil, u) }
+
+func (v *chatView) event(choices []chatChoice, prompt []int32, u *usage) any {
+	event := map[string]any{
+		"id": v.head.ID, "object": "chat.completion.chunk", "created": v.head.Created, "model": v.head.Model,
+		"choices": choices,
+	}
+	if prompt != nil {
+		event["prompt_token_ids"] = prompt
+	}
+	if u != nil {
+		event["usage"] = u
+	}
+	return event
+}
+
+func (v *chatView) choice(p piece) chatChoice {
+	g := p.generation
+	choice := chatChoice{Index: g.index, FinishReason: p.finishReason(), StopReason: p.stopReason()}
+	if v.req.ReturnTokenIDs {
+		choice.TokenIDs = g.Tokens[p.from:p.to]
+	}
+	if !v.req.Logprobs {
+		return choice
+	}
+	choice.Logprobs = &chatLogprobs{Content: []chatLogprob{}}
+	for i := p.from; i < p.to; i++ {
+		entry := v.logprob(g.Tokens[i], g.Logprobs[i])
+		if i < len(g.Top) {
+			entry.Top = v.alternatives(g.Top[i])
+		}
+		choice.Logprobs.Content = append(choice.Logprobs.Content, entry)
+	}
+	return choice
+}
+
+func (v *chatView) alternatives(top []pseudolm.Ranked) []chatLogprob {
+	out := make([]chatLogprob, len(top))
+	for i, r := range top {
+		out[i] = v.logprob(r.ID, r.Logprob)
+	}
+	return out
+}
+
+func (v *chatView) logprob(id tokenizer.ID, logprob float64) chatLogprob {
+	text, _ := v.engine.tokens.Piece(id)
+	raw := make([]int, len(text))
+	for i := range len(text) {
+		raw[i] = int(text[i])
+	}
+	return chatLogprob{Token: v.engine.tokenText(id), Logprob: max(logprob, minLogprob), Bytes: raw}
+}

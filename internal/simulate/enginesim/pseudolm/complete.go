@@ -1,0 +1,122 @@
+package pseudolm
+
+import (
+	"math"
+	"strings"
+
+	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
+)
+
+// Finish says why a completion ended.
+type Finish string
+
+// The ends that sampling can come to.
+const (
+	FinishStop   Finish = "stop"
+	FinishLength Finish = "length"
+)
+
+// Completion is a sampled text. Tokens, Offsets and, when asked for, Logprobs and Top have one
+// entry per token, the token that stopped the completion included.
+type Completion struct {
+	Tokens   []tokenizer.ID
+	Offsets  []int // where in Text each token's piece begins, in bytes
+	Logprobs []float64
+	Top      [][]Ranked // the likeliest alternatives, likeliest first
+	Text     string     // without the stop token or string, unless it was to be included
+	Finish   Finish
+	Stopped  any // the stop string; nil for the end of sequence
+}
+
+// Complete samples one completion of the prompt. The same arguments give the same result. It
+// fails only when the constraint is too complex to follow.
+func (m *Model) Complete(w Weights, prompt []tokenizer.ID, p Params) (Completion, error) {
+	s := newSampler(m, w, prompt, &p)
+	c := Completion{Finish: FinishLength}
+	var text strings.Builder
+	for len(c.Tokens) < p.MaxTokens {
+		i, err := s.step()
+		if err != nil {
+			return Completion{}, err
+		}
+		c.record(s, i, text.Len())
+		id := s.ids[i]
+		s.take(i)
+		if id == tokenizer.EOS && !p.IgnoreEOS {
+			c.Finish = FinishStop
+			break
+		}
+		text.WriteString(m.visible(id))
+		if stop, end := stopString(text.String(), c.Offsets, &p); stop != "" {
+			c.Text, c.Finish, c.Stopped = text.String()[:end], FinishStop, stop
+			return c, nil
+		}
+	}
+	c.Text = text.String()
+	return c, nil
+}
+
+// visible is what a token adds to the text.
+func (m *Model) visible(id tokenizer.ID) string {
+	if tokenizer.IsControl(id) {
+		return ""
+	}
+	piece, _ := m.tokens.Piece(id)
+	return piece
+}
+
+// stopString finds the first stop string that the latest token completed, and where the text
+// must be cut.
+func stopString(text string, offsets []int, p *Params) (stop string, end int) {
+	added := len(text) - offsets[len(offsets)-1]
+	for _, candidate := range p.Stop {
+		from := max(0, len(text)-added-len(candidate)+1)
+		if i := strings.Index(text[from:], candidate); candidate != "" && i >= 0 {
+			return candidate, from + i
+		}
+	}
+	return "", 0
+}
+
+// record notes candidate i as the next token.
+func (c *Completion) record(s *sampler, i, offset int) {
+	c.Tokens = append(c.Tokens, s.ids[i])
+	c.Offsets = append(c.Offsets, offset)
+	if s.params.Logprobs == NoLogprobs {
+		return
+	}
+	logprob := s.logprobs()
+	c.Logprobs = append(c.Logprobs, logprob(i))
+	if top := s.top(logprob); top != nil {
+		c.Top = append(c.Top, top)
+	}
+}
+
+// logprobs returns the function that gives a candidate's log-probability in the distribution
+// sampled from: normalised over what constraint and truncation left.
+func (s *sampler) logprobs() func(int) float64 {
+	norm := math.Log(s.total)
+	return func(i int) float64 {
+		if s.probs[i] == 0 {
+			return math.Inf(-1)
+		}
+		return math.Log(s.probs[i]) - norm
+	}
+}
+
+// top lists the likeliest candidates that can still be sampled.
+func (s *sampler) top(logprob func(int) float64) []Ranked {
+	if s.params.Logprobs <= 0 {
+		return nil
+	}
+	r := s.ranked()
+	ranked := make([]Ranked, 0, min(s.params.Logprobs, len(s.ids)))
+	for range cap(ranked) {
+		i, ok := r.next()
+		if !ok {
+			break
+		}
+		ranked = append(ranked, Ranked{ID: s.ids[i], Logprob: logprob(i)})
+	}
+	return ranked
+}

@@ -1,0 +1,199 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/run/runmachine"
+	"github.com/millrace/millrace/internal/simulate/sim/serving"
+	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
+	"github.com/millrace/millrace/internal/simulate/sim/workload"
+)
+
+// Change is something that happens to a run while it is played, and that a setup's file has no key for: faults of all
+// kinds, for trials of diagnosis.
+type Change struct {
+	Step rollout.Step // happens when this step is claimed
+	Do   func(*Control)
+}
+
+// Control is what a Change may do. What it sets holds from then on.
+type Control struct{ *pipeline }
+
+func (p *pipeline) doChanges(step rollout.Step) {
+	for _, c := range p.options.Changes {
+		if c.Step == step {
+			c.Do(&Control{p})
+		}
+	}
+}
+
+// Trainer is what the trainer's phases take.
+func (c *Control) Trainer() *Trainer { return &c.setup.Trainer }
+
+// Overheads is what the service and the network add; Places is for its slots.
+func (c *Control) Overheads() *Overheads { return &c.setup.Overheads }
+
+// Step is the step that was claimed.
+func (c *Control) Step() rollout.Step { return c.trainer.step }
+
+// Seed is the simulation's.
+func (c *Control) Seed() int64 { return c.setup.Seed }
+
+// All is the numbers of all engines.
+func (c *Control) All() []int {
+	var out []int
+	for no := range c.engines {
+		out = append(out, no)
+	}
+	return out
+}
+
+// SlotsPerEngine is how many requests an engine is given at once.
+func (c *Control) SlotsPerEngine() int { return cmp.Or(c.setup.Fleet.MaxInFlight, DefaultMaxInFlight) }
+
+// Games changes the distribution from which the games of groups that are not begun yet are drawn.
+func (c *Control) Games(change func(*GameDistribution)) {
+	d := *c.setup.Workload.Distribution
+	change(&d)
+	c.setup.Workload.Distribution = &d
+	c.games = workload.NewDistributedGames(d, uint64(c.setup.Seed))
+}
+
+// Places changes how many games workers play at once.
+func (c *Control) Places(n int) {
+	c.slots.limit = n
+	c.setup.Overheads.Slots = n
+	c.slots.give()
+}
+
+// Operator changes the run's spec, as the text says.
+func (c *Control) Operator(text string, change func(*runspec.Spec)) {
+	change(&c.setup.Spec)
+	c.lastChange++
+	c.input.Spec = c.setup.Spec
+	c.buffer.SetLimits(c.setup.Buffer)
+	c.fleet.Rules(c.setup.Name, c.setup.Dispatch)
+	c.run.handle(runmachine.Changed{ID: fmt.Sprintf("change/%d", c.lastChange), Spec: c.setup.Spec, Text: text})
+}
+
+// Slow multiplies the time of the work of engines; noticed: the fleet's keeper says so.
+func (c *Control) Slow(factor float64, noticed bool, engines ...int) {
+	for _, no := range engines {
+		e := c.engines[no]
+		c.fleet.Slow(e.id, factor)
+		switch {
+		case noticed && factor > 1:
+			c.note(diagnosis.EventOther, fmt.Sprintf("engine %s is slow: its output is less than half of the others'", e.id))
+		case noticed:
+			c.note(diagnosis.EventOther, fmt.Sprintf("engine %s is no longer slow", e.id))
+		}
+	}
+}
+
+// Lose takes engines away.
+func (c *Control) Lose(engines ...int) {
+	for _, no := range engines {
+		c.lose(c.engines[no])
+	}
+}
+
+// Drain takes engines away as an operator does.
+func (c *Control) Drain(engines ...int) {
+	for _, no := range engines {
+		c.happens(FleetEvent{Kind: DrainEngine, Engine: no})
+	}
+}
+
+// Return brings lost engines back, empty.
+func (c *Control) Return(engines ...int) {
+	for _, no := range engines {
+		e := c.engines[no]
+		model, err := c.newModel()
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		e.model, e.state = model, engineCold
+		c.join(e)
+	}
+}
+
+// StallLoads has every adapter load keep its engine from generating for so long before.
+func (c *Control) StallLoads(d time.Duration) { c.loadStall = d }
+
+// Handover has a claim take so long before it is answered, and its answer so long to reach the trainer.
+func (c *Control) Handover(claim, answer time.Duration) { c.slowClaim, c.slowAnswer = claim, answer }
+
+// Stall keeps engines from generating for a while.
+func (c *Control) Stall(d time.Duration, engines ...int) {
+	for _, no := range engines {
+		e := c.engines[no]
+		c.fleet.Pause(e.id, true)
+		c.agenda.At(c.now()+d, classGames, stallOver{e}, 0)
+	}
+}
+
+// stallOver is the end of an engine's stall.
+type stallOver struct{ *engine }
+
+// Happen lets the engine generate.
+func (s stallOver) Happen(time.Duration, uint64) { s.fleet.Pause(s.id, false) }
+
+// stalledLoad is a load that begins when its engine's stall is over.
+type stalledLoad struct {
+	*engine
+	adapter string
+}
+
+// Happen lets the engine generate, and load.
+func (s stalledLoad) Happen(_ time.Duration, tag uint64) {
+	if s.state != engineReady {
+		return
+	}
+	s.fleet.Pause(s.id, false)
+	s.fleet.LoadAdapter(s.id, s.adapter, s.pipeline, tag)
+}
+
+// Others has another run keep so many requests in flight, each of so many tokens.
+func (c *Control) Others(requests, prompt, output int) {
+	if c.others == nil {
+		c.others = &otherRun{pipeline: c.pipeline, random: virtualtime.NewRandom(uint64(c.setup.Seed), "others")}
+	}
+	c.others.prompt, c.others.output = prompt, output
+	c.others.wanted = requests
+	c.others.ask()
+}
+
+// otherRun is another run's requests: as soon as one is answered, it asks for the next.
+type otherRun struct {
+	*pipeline
+	random         *virtualtime.Random
+	wanted, open   int
+	prompt, output int
+	games          rollout.GroupSeq
+}
+
+const otherName rollout.RunName = "other"
+
+func (o *otherRun) ask() {
+	for ; o.open < o.wanted; o.open++ {
+		o.games++
+		factor := math.Exp(0.3*o.random.Normal() - 0.045)
+		o.fleet.Submit(serving.Request{
+			Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: otherName, Seq: o.games}}, Model: o.setup.Model,
+			Prompt: int(factor*float64(o.prompt)) + 1, Output: int(factor*float64(o.output)) + 1, Client: o,
+		})
+	}
+}
+
+// Answered asks for the next.
+func (o *otherRun) Answered(time.Duration, uint64, serving.Answer) {
+	o.open--
+	o.ask()
+}

@@ -1,0 +1,153 @@
+package enginemodel
+
+import (
+	"embed"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace/internal/kit/settings"
+)
+
+//go:embed profiles/*.json
+var builtIn embed.FS
+
+// DefaultProfile is the profile that is meant where none is named.
+const DefaultProfile = "a100-80gb"
+
+// maxProfileBytes is many times what a profile needs.
+const maxProfileBytes = 256 << 10
+
+// Profiles names the profiles that come with the program.
+func Profiles() []string {
+	entries, err := builtIn.ReadDir("profiles")
+	if err != nil {
+		panic(err) // It is part of the program.
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.TrimSuffix(e.Name(), ".json")
+	}
+	return names
+}
+
+// LoadProfile is a profile that comes with the program, by its name, or the one in a file, by its path: what has a
+// slash or ends in .json is a path. Empty means DefaultProfile. Every fault of a file is reported, with its line.
+func LoadProfile(nameOrPath string) (*Profile, error) {
+	if nameOrPath == "" {
+		nameOrPath = DefaultProfile
+	}
+	if strings.ContainsAny(nameOrPath, `/\`) || strings.HasSuffix(nameOrPath, ".json") {
+		return loadFile(nameOrPath)
+	}
+	file := strings.ToLower(nameOrPath) + ".json"
+	data, err := builtIn.ReadFile(path.Join("profiles", file))
+	if err != nil {
+		return nil, unknownProfile(nameOrPath)
+	}
+	return ReadProfile(file, data)
+}
+
+func unknownProfile(name string) error {
+	known := Profiles()
+	hint := ""
+	if near := settings.Nearest(name, known); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return fmt.Errorf("there is no hardware profile %q%s; there are %s, and a file is named by a path such as "+
+		"./my-gpu.json", name, hint, strings.Join(known, ", "))
+}
+
+func loadFile(file string) (*Profile, error) {
+	info, err := os.Stat(file)
+	if err == nil && info.Size() > maxProfileBytes {
+		err = fmt.Errorf("%s: %d bytes are more than a profile has; the limit is %d", file, info.Size(), maxProfileBytes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hardware profile: %w", err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("hardware profile: %w", err)
+	}
+	return ReadProfile(file, data)
+}
+
+// ReadProfile reads a profile strictly: an unknown key, a missing figure, a figure without a source, and a value that
+// is impossible, by itself or by physics, is a fault. The error has all of them, each with its line in the file.
+func ReadProfile(file string, data []byte) (*Profile, error) {
+	p := &Profile{}
+	d := keys.Open("hardware profile "+file, data, p)
+	if d.Readable() {
+		d.Add(p.check(d.Reading())...)
+	}
+	if d.Err() == nil {
+		d.Add(p.ceilings()...)
+	}
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// check reports every figure that is missing, has no source or is impossible by itself.
+func (p *Profile) check(reading settings.Reading) settings.Faults {
+	faults := keys.Check(p, settings.Reading{Given: reading.Given, Faults: reading.Faults})
+	// A figure that is not given has no kind either: what is missing is reported once, below.
+	faults = slices.DeleteFunc(faults, func(f *settings.Fault) bool { return !reading.Given(f.Path) && f.Path != "name" })
+	bounded := slices.ContainsFunc(physicalSections, reading.Given) // then all of it: one without the other says nothing
+	for i := range rows {
+		r := &rows[i]
+		if reading.Faults.Has(r.path()) {
+			continue
+		}
+		if !reading.Given(r.path()) {
+			if !r.optional && (bounded || !slices.Contains(physicalSections, r.section)) {
+				faults.Add(r.path(), "is missing: %s", r.doc)
+			}
+			continue
+		}
+		for _, part := range []string{"value", "kind", "source"} {
+			if at := settings.Join(r.path(), part); !reading.Given(at) {
+				faults.Add(at, `is missing: a figure has value, kind and source, such as `+
+					`{"value": 11.4, "kind": "measured", "source": "who, on what, when"}`)
+			}
+		}
+		if at := r.path() + ".value"; reading.Given(at) && !reading.Faults.Has(at) {
+			r.judge(&faults, r.of(p).Value)
+		}
+		if at := r.path() + ".source"; reading.Given(at) && strings.TrimSpace(r.of(p).Source) == "" {
+			faults.Add(at, "must not be empty: where the figure comes from")
+		}
+	}
+	return faults
+}
+
+// mostValue is above every figure that means something; products of two are still exact enough.
+const mostValue = 1e12
+
+// judge reports a value that is impossible by itself.
+func (r *row) judge(faults *settings.Faults, v float64) {
+	at := r.path() + ".value"
+	switch {
+	case r.above && v <= r.least:
+		faults.Add(at, "%g is not more than %g: %s", v, r.least, r.doc)
+	case v < r.least:
+		faults.Add(at, "%g is less than %g: %s%s", v, r.least, r.doc, r.shorter())
+	case v > mostValue:
+		faults.Add(at, "%g is more than %g: %s", v, mostValue, r.doc)
+	case r.whole && v != math.Trunc(v):
+		faults.Add(at, "%g is not a whole number: %s", v, r.doc)
+	}
+}
+
+// shorter says why a term of a step's time cannot be negative.
+func (r *row) shorter() string {
+	if r.section != "step" {
+		return ""
+	}
+	return "; a step would become shorter with more work"
+}

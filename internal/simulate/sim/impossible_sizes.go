@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/simulate/enginesim/batch"
+	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
+	"github.com/millrace/millrace/internal/simulate/sim/workload"
+)
+
+// sizes holds the games that a setup draws to what its engines and the spec's limits have room for. It goes by means:
+// where only long games do not fit, those are what fails in the simulation, as they would live.
+func (c *checker) sizes(s *Setup) {
+	profile := c.profile(&s.Fleet)
+	d := s.Workload.Distribution
+	if d == nil || !c.sound("workload.distribution") {
+		return
+	}
+	c.fail(d.Stragglers > 0 && d.StragglerFactor == 0, "workload.distribution.straggler_share",
+		"needs workload.distribution.straggler_factor: how many times as long stragglers are")
+	prompt, output := int(d.Prompt.Mean+d.Growth*(d.Phases.Mean-1)), int(d.Output.Mean)
+	c.fail(s.Sampling.MaxTokens > 0 && output > s.Sampling.MaxTokens, "workload.distribution.output_tokens.mean",
+		"answers of %d tokens in the mean cannot be: sampling.max_tokens is %d", output, s.Sampling.MaxTokens)
+	if room := s.Dispatch.Batching.MemoryTokens; s.Dispatch.Batching.MaxBatchSize > 0 && room > 0 {
+		c.fail(prompt+output > room, "dispatch.batching.memory_tokens",
+			"not even one request fits a batch: prompts of up to %d tokens and answers of %d are more than %d", prompt, output,
+			room)
+	}
+	if profile == nil {
+		return
+	}
+	kv := profile.Limits().KV
+	c.fail(prompt+output > kv, "workload.distribution.prompt_tokens.mean",
+		"prompts of up to %d tokens with answers of %d do not fit the KV cache of one engine, %d tokens (profile %s)",
+		prompt, output, kv, profile.Name)
+	c.limits(s, d, profile)
+}
+
+// profile is the fleet's, if it has one that can be read.
+func (c *checker) profile(f *Fleet) *enginemodel.Profile {
+	if f.CallTime > 0 || !c.sound("fleet.profile") {
+		return nil
+	}
+	profile, err := enginemodel.LoadProfile(f.Profile)
+	if err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			c.faults.Add("fleet.profile", "%s", line)
+		}
+		return nil
+	}
+	return profile
+}
+
+// limits holds the spec's timeouts to the shortest time that a game takes on an engine of its own.
+func (c *checker) limits(s *Setup, d *workload.Distribution, profile *enginemodel.Profile) {
+	cost := profile.Cost(cmp.Or(s.Fleet.TimeFactor, 1))
+	tokens := time.Duration(max(0, d.Output.Mean-1))
+	answer := cost.Duration(batch.Work{Prefill: 1}) + tokens*cost.Duration(batch.Work{Decoding: 1})
+	c.fail(s.Timeouts.Completion > 0 && answer > s.Timeouts.Completion.Std(), "timeouts.completion",
+		"%v is less than one answer of %.0f tokens takes, %v at least (profile %s)", s.Timeouts.Completion, d.Output.Mean,
+		answer.Round(time.Millisecond), profile.Name)
+	phase := answer + time.Duration(d.Env.Mean*float64(time.Second))
+	c.fail(s.Timeouts.PhaseLimit() > 0 && phase > s.Timeouts.PhaseLimit().Std(), "timeouts.phase",
+		"%v is less than one phase takes, %v at least: every game would fail", s.Timeouts.PhaseLimit(),
+		phase.Round(time.Millisecond))
+	game := time.Duration(d.Phases.Mean * float64(phase))
+	c.fail(s.Timeouts.Episode > 0 && game > s.Timeouts.Episode.Std(), "timeouts.episode",
+		"%v is less than a game of %.0f phases takes, %v at least: every game would fail", s.Timeouts.Episode,
+		d.Phases.Mean, game.Round(time.Millisecond))
+}

@@ -1,0 +1,112 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/engine/dispatch"
+	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
+	"github.com/millrace/millrace/internal/simulate/sim/serving"
+	"github.com/millrace/millrace/internal/simulate/sim/workload"
+)
+
+// Options are what a simulation is told beside its setup.
+type Options struct {
+	// Progress, if set, hears of every completed step.
+	Progress func(step rollout.Step, now time.Duration)
+	// MaxSteps ends the simulation when so many steps are completed; 0: the spec's.
+	MaxSteps int
+	// Detail is of how many steps, the newest, groups, adapter loads and drops are kept, so that memory is bounded; 0: of
+	// all.
+	Detail int
+	// Games, if set, are played in place of the workload's.
+	Games workload.Games
+	// Environment makes the environment whose games are played among bots; only such a workload needs it.
+	Environment func(runspec.Environment) (episode.Environment, error)
+	// NewEngine, if set, makes the engines, by their number from 0, in place of the fleet's profile.
+	NewEngine func(no int) (enginemodel.Engine, error)
+	// Log, if set, is told every event that the dispatcher is given, and what it commands.
+	Log func(now time.Time, event dispatch.Event, commands []dispatch.Command)
+
+	// Changes happen while the run is played.
+	Changes []Change
+	// Scaling, if set, decides how many engines there are.
+	Scaling *Scaling
+
+	check func(*pipeline) // sees every event, in tests
+}
+
+// Result is what a simulated run leaves: what diagnosis reads of a live one, and sums.
+type Result struct {
+	Input  diagnosis.Input
+	Status runstatus.RunStatus
+	Wall   time.Duration // from the start of the run to the end of its last step
+	Totals serving.Totals
+	Games  int64 // finished
+	// Trained is the tokens that were trained on: prompts and completions of claimed groups.
+	Trained int64
+	Events  uint64 // that the simulation is made of
+	// Scaled is what became of the fleet, where it was scaled.
+	Scaled *Scaled
+}
+
+// Run plays a setup to its end, in virtual time. The same setup gives the same result, to the last bit. A simulation
+// that fails or is cancelled leaves what it had come to.
+func Run(ctx context.Context, s Setup, o Options) (Result, error) {
+	p, err := newPipeline(s, o)
+	if err != nil {
+		return Result{}, err
+	}
+	err = p.play(ctx)
+	return p.result(), err
+}
+
+// Games is where the games of a setup come from. Whoever simulates a setup several times gives them to each as its
+// Options' Games, so that games among bots are played once.
+func Games(s Setup, environment func(runspec.Environment) (episode.Environment, error)) (workload.Games, error) {
+	w := &s.Workload
+	switch {
+	case w.Distribution != nil:
+		return workload.NewDistributedGames(*w.Distribution, uint64(s.Seed)), nil
+	case w.Recorded != nil && w.Recorded.Games != nil:
+		games := *w.Recorded.Games
+		games.Seed = uint64(s.Seed) // games beyond the recorded ones are drawn
+		return &games, nil
+	case w.Recorded != nil:
+		return nil, fmt.Errorf("workload.recorded: the record %s was not read", w.Recorded.File)
+	case w.Bots != nil && environment != nil:
+		env, err := environment(s.Environment)
+		if err != nil {
+			return nil, fmt.Errorf("workload.bots: %w", err)
+		}
+		return workload.NewBotGames(env, s.Spec, w.Bots.Groups, w.Bots.Answers == DrawnAnswers), nil
+	case w.Bots != nil:
+		return nil, fmt.Errorf("workload.bots: nobody knows environments of kind %q here", s.Environment.Kind)
+	}
+	return nil, errors.New("workload: says nothing of where games come from: distribution, recorded or bots")
+}
+
+// result is what the run has left so far.
+func (p *pipeline) result() Result {
+	in := p.input
+	in.Records, in.Departures = p.trainer.records, p.buffer.Departures()
+	in.Over = p.status.State.Over()
+	in.RewardVariance, in.Throttle = p.status.RewardVariance, p.status.Throttle
+	wall := time.Duration(0)
+	if n := len(p.trainer.records); n > 0 {
+		wall = p.trainer.records[n-1].Service.CompletedAt.Sub(startOfRun)
+	}
+	r := Result{Input: in, Status: p.run.machine.Status(), Wall: wall, Totals: p.fleet.Totals(), Games: p.finished,
+		Trained: p.trained, Events: p.agenda.Events()}
+	if p.scaler != nil {
+		r.Scaled = p.scaler.scaled(p.now())
+	}
+	return r
+}

@@ -1,0 +1,57 @@
+package buffer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+)
+
+// Older is what is kept of a run's steps before one of them, as JSON that only diagnosis reads; nil: nothing yet.
+func (s *Store) Older(ctx context.Context, run rollout.RunName) ([]byte, error) {
+	data, err := s.rdb.HGet(ctx, s.key(run, "older"), "steps").Bytes()
+	if err == redis.Nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, trouble("read older steps", err)
+	}
+	return data, nil
+}
+
+// SaveOlder keeps what is summed up of the steps before to, if until now it was of those before from; false: another
+// server was first.
+func (s *Store) SaveOlder(ctx context.Context, run rollout.RunName, from, to rollout.Step, data []byte) (bool, error) {
+	r, err := s.eval(ctx, olderScript, run, int64(from), int64(to), data)
+	if err != nil {
+		return false, fmt.Errorf("keep older steps: %w", err)
+	}
+	return r.int(1) == 1, nil
+}
+
+// LastVerdict is what the diagnosis of a run said when it was last told; empty: never.
+func (s *Store) LastVerdict(ctx context.Context, run rollout.RunName) (string, error) {
+	last, err := s.rdb.HGet(ctx, s.key(run, "older"), "verdict").Result()
+	if err != nil && err != redis.Nil {
+		return "", trouble("read the last verdict", err)
+	}
+	return last, nil
+}
+
+// TellVerdict tells that the diagnosis of a run says something else than it did, once, however many servers notice.
+func (s *Store) TellVerdict(
+	ctx context.Context, run rollout.RunName, was, is string, fact telemetry.Event,
+) (bool, error) {
+	data, err := telemetry.Encode(fact)
+	if err != nil {
+		return false, err
+	}
+	r, err := s.eval(ctx, verdictScript, run, was, is, data)
+	if err != nil {
+		return false, fmt.Errorf("tell a verdict: %w", err)
+	}
+	return r.int(1) == 1, nil
+}

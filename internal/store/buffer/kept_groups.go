@@ -1,0 +1,76 @@
+package buffer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/store/buffer/pack"
+)
+
+// Group is a committed group while it is kept, for who only reads; nil when there is none, or none any more.
+func (s *Store) Group(ctx context.Context, ref rollout.GroupRef) (*rollout.Group, error) {
+	data, err := s.rdb.HGet(ctx, s.groupKey("group", ref), "data").Bytes()
+	if err == redis.Nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, trouble("read group", err)
+	}
+	g, err := pack.ReadGroup(data)
+	if err != nil {
+		return nil, fmt.Errorf("group %s: %w", ref, err)
+	}
+	return g, nil
+}
+
+// GroupState is where a group is, or went, without the step that it was trained on in: a single call.
+func (s *Store) GroupState(ctx context.Context, ref rollout.GroupRef) (GroupState, error) {
+	r, err := s.evalGroup(ctx, whereaboutsScript, ref)
+	if err != nil {
+		return "", fmt.Errorf("look for group %s: %w", ref, err)
+	}
+	return GroupState(r.str(1)), nil
+}
+
+// EpisodeTurns is an episode with the turns that are kept of it: of its committed group, with advantages; as it was
+// finished; or as far as it has come. Of one that is not kept the refusal says why.
+func (s *Store) EpisodeTurns(ctx context.Context, ref rollout.EpisodeRef) (rollout.Episode, error) {
+	group, err := s.Group(ctx, ref.GroupRef)
+	if err != nil {
+		return rollout.Episode{}, err
+	}
+	if group != nil {
+		ep := rollout.Episode{Ref: ref}
+		for _, t := range group.Trajectories {
+			if t.Sample == ref.Sample {
+				ep.Trajectories, ep.Truncated = append(ep.Trajectories, t), t.Truncated
+			}
+		}
+		if len(ep.Trajectories) == 0 {
+			return ep, s.noGame(ctx, ref)
+		}
+		return ep, nil
+	}
+	records, err := s.rdb.LRange(ctx, s.gameKey(ref, "journal"), 1, -1).Result()
+	if err != nil {
+		return rollout.Episode{}, trouble("read game", err)
+	}
+	kept, err := pack.ReadJournal(ref, records)
+	if err != nil {
+		return rollout.Episode{}, fmt.Errorf("journal of %s: %w", ref, err)
+	}
+	if kept.Finished != nil {
+		return *kept.Finished, nil
+	}
+	cp, found, err := s.LoadCheckpoint(ctx, ref)
+	if err != nil {
+		return rollout.Episode{}, err
+	}
+	if !found {
+		return rollout.Episode{}, s.noGame(ctx, ref)
+	}
+	return cp.Episode, nil
+}

@@ -1,0 +1,166 @@
+package buffer_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/store/buffer"
+	"github.com/millrace/millrace/internal/store/redistest"
+)
+
+// TestRedisComesBackOlder takes a Redis that keeps snapshots only from one of them to a kill -9 and back. No call that
+// could do harm is answered before the run has repaired the account, in the processes that knew more and in those that
+// knew nothing; then no trainer of the time before is served, what was granted is granted again or lost, and nothing
+// that was trained on is given to another step.
+func TestRedisComesBackOlder(t *testing.T) {
+	t.Parallel()
+	dir, at := t.TempDir(), redistest.Port(t)
+	addr, stop := redistest.Start(t, dir, at, "--appendonly", "no")
+	defer func() { stop() }()
+	f := open(t, redistest.Client(t, addr, 0), spec(2, 9))
+	first, _ := f.attach(-1)
+	f.ready(0, 0, 1, 2, 3)
+	f.claim(0, first)
+	f.complete(0, first)
+	f.queue(4, 5)
+	f.ok(f.Start(f.ctx, ref(4)))
+	f.ok(f.rdb.Save(f.ctx).Err())
+
+	second, _ := f.attach(-1)
+	survives := asJSON(t, f.claim(1, second)) // of groups 2 and 3, which the snapshot has
+	f.complete(1, second)
+	f.ready(0, 4, 5)
+	gone := f.claim(2, second) // of groups 4 and 5, which it has not
+	mark, known := f.Unwitnessed(run)
+	expect(t, "known to the workflow before a trainer is told", known && len(mark.Grants) == 3, true)
+	stop()
+	_, stop = redistest.Start(t, dir, at, "--appendonly", "no")
+
+	other := *f // a process that knew nothing
+	other.Store = buffer.New(f.rdb, buffer.Options{})
+	for _, f := range []*fixture{f, &other} {
+		for _, generation := range []int{first, second} {
+			_, err := f.Claim(f.ctx, run, 1, rollout.TrainerGeneration(generation), buffer.Share{})
+			expect(t, "claim waits", buffer.Unconfirmed(err) && rollout.Refused(err, rollout.NotReady), true)
+			_, _, err = f.Complete(f.ctx, run, 1, rollout.TrainerGeneration(generation), report(1), steprecord.FleetView{})
+			expect(t, "record waits", buffer.Unconfirmed(err) && rollout.Refused(err, rollout.Unavailable), true)
+		}
+		_, _, err := f.Attach(f.ctx, run, nil)
+		expect(t, "trainer waits", buffer.Unconfirmed(err), true)
+		_, err = f.CommitGroup(f.ctx, group(4, 0))
+		expect(t, "group waits", buffer.Unconfirmed(err), true)
+	}
+
+	repair := buffer.Repair{Era: 2, Mark: mark, NextGroup: 8, Playing: []rollout.GroupSeq{6, 7}}
+	back, err := f.Repair(f.ctx, run, repair)
+	f.ok(err)
+	expect(t, "steps found", []rollout.Step{back.FoundGranted, back.FoundCompleted}, []rollout.Step{1, 1})
+	expect(t, "batches restored and lost", []any{back.Restored, back.LostBatches}, []any{1, []rollout.Step{2}})
+	again, err := f.Repair(f.ctx, run, repair)
+	f.ok(err)
+	again.At = back.At
+	expect(t, "repaired again", again.String(), back.String())
+
+	for _, f := range []*fixture{f, &other} {
+		for _, generation := range []int{first, second} {
+			_, err := f.Claim(f.ctx, run, 1, rollout.TrainerGeneration(generation), buffer.Share{})
+			f.refused(err, rollout.Fenced)
+		}
+	}
+	third, next := f.attach(-1)
+	expect(t, "next step", next, 2) // step 1 stays completed
+	expect(t, "batch of step 1", asJSON(t, f.claim(1, third)), survives)
+	records, err := f.AllSteps(f.ctx, run, 0, 0)
+	f.ok(err)
+	expect(t, "records lost", []bool{records[0].LostRecord, records[1].LostRecord, records[2].LostBatch},
+		[]bool{false, true, true})
+	_, err = f.Claim(f.ctx, run, 2, rollout.TrainerGeneration(third), buffer.Share{})
+	f.refused(err, rollout.BatchLost)
+	_, err = f.Batch(f.ctx, run, 2)
+	f.refused(err, rollout.BatchLost)
+
+	refills := func() int {
+		a, err := f.Account(f.ctx, run)
+		f.ok(err)
+		return a.Refills
+	}
+	expect(t, "batches to be formed again while the trainer may have learned from them", refills(), 0)
+	fourth, _ := f.attach(2) // it goes back behind the lost step
+	expect(t, "batches to be formed again", refills(), 1)
+	f.ready(0, 6, 7)
+	c, err := f.CommitGroup(f.ctx, group(4, 0)) // of an attempt that was taken for dead
+	f.ok(err)
+	expect(t, "late group", c, buffer.Commit{Duplicate: true, Dropped: rollout.CodeLost})
+	expect(t, "groups of step 2, formed again", seqs(f.claim(2, fourth)), []int{6, 7})
+	for _, g := range gone.Groups {
+		expect(t, "in the batch that was lost", g.Ref.Seq == 4 || g.Ref.Seq == 5, true)
+	}
+	expect(t, "batches to be formed again", refills(), 0)
+	f.complete(2, fourth)
+	c2 := f.counts()
+	expect(t, "counts", c2, steprecord.BufferCounts{Completed: 6, Dropped: 2})
+}
+
+// TestRedisComesBackEmpty has Redis forget a run: the process that knows of it tells its trainer to wait until the run
+// has opened it again, and nobody is told so of a run that was deleted.
+func TestRedisComesBackEmpty(t *testing.T) {
+	t.Parallel()
+	f := open(t, redistest.Real(t), spec(1, 9))
+	generation, _ := f.attach(-1)
+	f.ready(0, 0)
+	f.claim(0, generation)
+	other := buffer.New(f.rdb, buffer.Options{}) // a process that knew nothing
+	calls := func() []error {
+		_, claimed := f.Claim(f.ctx, run, 0, rollout.TrainerGeneration(generation), buffer.Share{})
+		_, _, attached := f.Attach(f.ctx, run, nil)
+		_, _, completed := f.Complete(f.ctx, run, 0, rollout.TrainerGeneration(generation), report(0), steprecord.FleetView{})
+		return []error{claimed, attached, completed}
+	}
+	f.ok(f.rdb.FlushDB(f.ctx).Err())
+	for _, err := range calls() {
+		expect(t, "waits", buffer.Unconfirmed(err), true)
+	}
+	for range 60 {
+		_ = calls() // minutes go by
+	}
+	for _, err := range calls() {
+		f.refused(err, rollout.NoSuchRun)
+	}
+	other.Know(run, runstatus.Mark{Era: 1}) // by the word of a workflow that may be over
+	_, _, err := other.Attach(f.ctx, run, nil)
+	f.refused(err, rollout.NoSuchRun)
+	f.ok(other.Open(f.ctx, spec(1, 9)))
+	f.ok(other.Delete(f.ctx, run))
+	for _, err := range calls() {
+		f.refused(err, rollout.NoSuchRun)
+	}
+}
+
+// TestTheEndWaitsForARepair has a run end by its workflow's word, which has not seen yet that Redis came back older:
+// one that is over would never be repaired.
+func TestTheEndWaitsForARepair(t *testing.T) {
+	t.Parallel()
+	f := open(t, redistest.Real(t), spec(1, 1))
+	generation, _ := f.attach(-1)
+	f.ready(0, 0)
+	f.claim(0, generation)
+	status := runstatus.RunStatus{Spec: spec(1, 1), State: runstatus.RunRunning}
+	f.ok(f.SaveStatus(f.ctx, status, start))
+	end := func() bool {
+		t.Helper()
+		status.State, status.NextStep = runstatus.RunCompleted, 1
+		f.ok(f.SaveEnd(f.ctx, status, start.Add(time.Hour)))
+		saved, err := f.Status(f.ctx, run)
+		f.ok(err)
+		return saved.State.Over()
+	}
+	expect(t, "over before its last step", end(), false)
+	f.complete(0, generation)
+	f.ok(f.rdb.HSet(f.ctx, "millrace:{demo}:run", "confirmed", "another master").Err())
+	expect(t, "over in a Redis that was replaced", end(), false)
+	f.confirm()
+	expect(t, "over", end(), true)
+}

@@ -1,0 +1,322 @@
+package pack
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// A game's journal is a list of records: the answers as they came, and after each phase what it brought, which names
+// the answers that it took and repeats none of them. Each record is written once, so that a phase of a long game costs
+// what one of a short game does. A record of the game as a whole may stand in their place; what comes before it is
+// void.
+//
+// A record is the magic byte, what it is, a checksum and the columns, uncompressed: they are some hundred bytes, for
+// which starting a compressor costs more than all the rest. A prompt is written as what it begins like, one before it
+// in the journal, and the rest, with a checksum of its own: nobody trains on a prompt that was put together wrongly.
+// Records are numbered, so that one which arrives twice, or late, counts once.
+
+const journalMagic = 0xB8
+
+// recordKind says what a record of a journal is.
+type recordKind byte
+
+const (
+	recordAnswer recordKind = 1
+	recordPhase  recordKind = 2
+	recordEnd    recordKind = 3
+	recordGame   recordKind = 4 // the game as a whole, as Save packs it
+	recordWhole  recordKind = 5 // the finished game as a whole, as Episode packs it
+)
+
+const recordHeader = 2 + crc32.Size
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// JournalAnswer is one agent's answer to the request with a key.
+type JournalAnswer struct {
+	Agent, Key string
+	Completion rollout.Completion
+}
+
+// journalState is what writer and reader both know after a record.
+type journalState struct {
+	next    uint64 // number of the next record
+	prompts journalPrompts
+	game    []byte         // after the last phase
+	turns   map[string]int // of each agent's trajectory, so far
+	answers []numberedAnswer
+}
+
+// numberedAnswer is an answer since the last phase.
+type numberedAnswer struct {
+	number uint64
+	JournalAnswer
+}
+
+// journalPrompts are the prompts that the next one may begin like.
+type journalPrompts struct {
+	last    []int32
+	byAgent map[string][]int32
+}
+
+// history is them, as the column codec wants it.
+func (p *journalPrompts) history(agent string) history {
+	return history{agent: agent, last: p.last, previous: map[string][]turns{agent: {{p.byAgent[agent]}}}}
+}
+
+func (p *journalPrompts) add(agent string, prompt []int32) {
+	if p.byAgent == nil {
+		p.byAgent = map[string][]int32{}
+	}
+	p.last, p.byAgent[agent] = prompt, prompt
+}
+
+// JournalWriter makes the records of one game's journal. The zero value begins one that is empty. It is used by one
+// goroutine at a time.
+type JournalWriter struct {
+	state journalState
+	alone bool // the next record is to be read without those before it
+}
+
+// Forget has the next records not depend on those before, whose fate is not known.
+func (w *JournalWriter) Forget() {
+	w.state.prompts, w.state.answers, w.alone = journalPrompts{}, nil, true
+}
+
+// Answer makes the record of an answer.
+func (w *JournalWriter) Answer(a JournalAnswer) []byte {
+	var out writer
+	w.begin(&out)
+	w.answer(&out, &a)
+	w.state.answers = append(w.state.answers, numberedAnswer{w.state.next, a})
+	w.state.next++
+	return sealRecord(recordAnswer, &out)
+}
+
+// begin writes a record's number, and whether the prompts before it are forgotten.
+func (w *JournalWriter) begin(out *writer) {
+	out.uint(w.state.next)
+	out.bool(w.alone)
+	w.alone = false
+}
+
+func (w *JournalWriter) answer(out *writer, a *JournalAnswer) {
+	out.name(a.Agent)
+	out.bytes([]byte(a.Key))
+	c := &a.Completion
+	out.bytes([]byte(c.Text))
+	out.name(c.FinishReason)
+	out.name(c.Model)
+	out.int(int64(c.CachedTokens))
+	out.name(string(c.Engine))
+	out.timing(&c.Timing)
+	w.turnTokens(out, a.Agent, c.PromptTokenIDs, c.TokenIDs, c.Logprobs)
+}
+
+// turnTokens writes what an agent was asked and what it answered.
+func (w *JournalWriter) turnTokens(out *writer, agent string, prompt, tokens []int32, probs []float32) {
+	out.history = w.state.prompts.history(agent)
+	out.prompt(prompt)
+	out.uint(uint64(promptSum(prompt)))
+	out.completion(tokens, probs)
+	w.state.prompts.add(agent, prompt)
+}
+
+// promptSum is a checksum of a prompt.
+func promptSum(ids []int32) uint32 {
+	var piece [64 * 4]byte
+	sum := uint32(0)
+	for len(ids) > 0 {
+		n := min(len(ids), len(piece)/4)
+		for i, id := range ids[:n] {
+			binary.LittleEndian.PutUint32(piece[4*i:], uint32(id))
+		}
+		sum, ids = crc32.Update(sum, castagnoli, piece[:4*n]), ids[n:]
+	}
+	return sum
+}
+
+// Fits reports whether a checkpoint can be written as what came since the last phase. Another one is written whole.
+func (w *JournalWriter) Fits(c *rollout.Checkpoint) bool {
+	for i := range c.Episode.Trajectories {
+		t := &c.Episode.Trajectories[i]
+		if t.ID != usualID(c.Episode.Ref.GroupRef, t) || t.Sample != c.Episode.Ref.Sample ||
+			t.Reward != 0 || t.Advantage != 0 || t.Truncated || len(t.Turns) < w.state.turns[t.Agent] {
+			return false
+		}
+	}
+	return true
+}
+
+// Phase makes the record of a finished phase: the checkpoint after it, of which the journal knows what was before.
+func (w *JournalWriter) Phase(c *rollout.Checkpoint) []byte {
+	var out writer
+	w.begin(&out)
+	out.int(int64(c.PhaseIndex))
+	out.episodeHead(&c.Episode)
+	w.gameSince(&out, c.Game)
+	count := 0
+	for i := range c.Episode.Trajectories {
+		t := &c.Episode.Trajectories[i]
+		count += len(t.Turns) - w.state.turns[t.Agent]
+	}
+	out.uint(uint64(count))
+	for i := range c.Episode.Trajectories {
+		t := &c.Episode.Trajectories[i]
+		for j := w.state.turns[t.Agent]; j < len(t.Turns); j++ {
+			w.turn(&out, t.Agent, &t.Turns[j])
+		}
+	}
+	w.took(c)
+	w.state.next++
+	return sealRecord(recordPhase, &out)
+}
+
+// took notes that the journal holds a checkpoint.
+func (w *JournalWriter) took(c *rollout.Checkpoint) {
+	w.state.game, w.state.answers, w.state.turns = c.Game, nil, map[string]int{}
+	for i := range c.Episode.Trajectories {
+		t := &c.Episode.Trajectories[i]
+		w.state.turns[t.Agent] = len(t.Turns)
+	}
+}
+
+// Game makes the record of a checkpoint as a whole.
+func (w *JournalWriter) Game(c *rollout.Checkpoint) ([]byte, error) {
+	packed, err := Save(c)
+	if err != nil {
+		return nil, err
+	}
+	w.took(c)
+	return w.whole(recordGame, packed), nil
+}
+
+// Whole makes the record of a finished game as a whole.
+func (w *JournalWriter) Whole(e *rollout.Episode) ([]byte, error) {
+	packed, err := Episode(e)
+	if err != nil {
+		return nil, err
+	}
+	return w.whole(recordWhole, packed), nil
+}
+
+func (w *JournalWriter) whole(kind recordKind, packed []byte) []byte {
+	w.Forget()
+	var out writer
+	w.begin(&out)
+	out.bytes(packed)
+	w.state.next++
+	return sealRecord(kind, &out)
+}
+
+// gameSince writes a game as what it has in common with the one before, at both ends, and what is between.
+func (w *JournalWriter) gameSince(out *writer, game []byte) {
+	before := w.state.game
+	head := commonLength(before, game)
+	tail, most := 0, min(len(before), len(game))-head
+	for tail < most && before[len(before)-1-tail] == game[len(game)-1-tail] {
+		tail++
+	}
+	out.uint(uint64(head))
+	out.uint(uint64(tail))
+	out.bytes(game[head : len(game)-tail])
+}
+
+// commonLength is how far two texts are alike; bytes.Equal compares the long way in large pieces.
+func commonLength(a, b []byte) int {
+	const piece = 256
+	n := min(len(a), len(b))
+	i := 0
+	for i+piece <= n && string(a[i:i+piece]) == string(b[i:i+piece]) {
+		i += piece
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+// turn writes a turn: the number of the answer that it was made of, or all of it.
+func (w *JournalWriter) turn(out *writer, agent string, t *rollout.Turn) {
+	out.name(agent)
+	at := slices.IndexFunc(w.state.answers, func(a numberedAnswer) bool { return a.Agent == agent && a.made(t) })
+	out.bool(at >= 0)
+	if at >= 0 {
+		out.uint(w.state.next - w.state.answers[at].number)
+	} else {
+		out.name(string(t.Engine))
+		out.name(t.FinishReason)
+		out.bytes([]byte(t.Text))
+		out.timing(&t.Timing)
+		w.turnTokens(out, agent, t.PromptTokenIDs, t.TokenIDs, t.Logprobs)
+	}
+	out.name(t.Phase)
+	out.int(int64(t.PolicyVersion))
+	out.float(t.Reward)
+}
+
+// made reports whether a turn is this answer's.
+func (a *JournalAnswer) made(t *rollout.Turn) bool {
+	c := &a.Completion
+	return c.Engine == t.Engine && c.FinishReason == t.FinishReason && c.Text == t.Text &&
+		slices.Equal(c.TokenIDs, t.TokenIDs) && sameBits(c.Logprobs, t.Logprobs) &&
+		slices.Equal(c.PromptTokenIDs, t.PromptTokenIDs)
+}
+
+func sameBits(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
+}
+
+// CanEnd reports whether an episode can be written as the end of what the journal holds.
+func (w *JournalWriter) CanEnd(e *rollout.Episode) bool {
+	for i := range e.Trajectories {
+		t := &e.Trajectories[i]
+		if t.ID != usualID(e.Ref.GroupRef, t) || t.Sample != e.Ref.Sample || len(t.Turns) != w.state.turns[t.Agent] {
+			return false
+		}
+	}
+	return true
+}
+
+// End makes the record of a finished game, whose turns the journal holds.
+func (w *JournalWriter) End(e *rollout.Episode) []byte {
+	var out writer
+	w.begin(&out)
+	out.episodeHead(e)
+	out.uint(uint64(len(e.Trajectories)))
+	for i := range e.Trajectories {
+		t := &e.Trajectories[i]
+		out.name(t.Agent)
+		out.float(t.Reward)
+		out.float(t.Advantage)
+		out.bool(t.Truncated)
+	}
+	w.state.next++
+	return sealRecord(recordEnd, &out)
+}
+
+// sealRecord puts the columns behind a header.
+func sealRecord(kind recordKind, w *writer) []byte {
+	columns := w.join()
+	b := make([]byte, recordHeader, recordHeader+len(columns))
+	b[0], b[1] = journalMagic, byte(kind)
+	binary.LittleEndian.PutUint32(b[2:], crc32.Checksum(columns, castagnoli))
+	return append(b, columns...)
+}
+
+// openRecord checks a record's header and finds its columns.
+func openRecord(b []byte) (recordKind, *reader, error) {
+	if len(b) < recordHeader || b[0] != journalMagic {
+		return 0, nil, fmt.Errorf("%w: no record of a journal", ErrCorrupt)
+	}
+	if binary.LittleEndian.Uint32(b[2:]) != crc32.Checksum(b[recordHeader:], castagnoli) {
+		return 0, nil, fmt.Errorf("%w: checksum of a journal's record", ErrCorrupt)
+	}
+	r, err := split(b[recordHeader:])
+	return recordKind(b[1]), r, err
+}

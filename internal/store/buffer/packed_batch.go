@@ -1,0 +1,224 @@
+package buffer
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/store/buffer/pack"
+)
+
+// RawBatch is a claimed batch, or one rank's share of it, with its groups still packed.
+type RawBatch struct {
+	Run            rollout.RunName
+	Step           rollout.Step
+	TrainerVersion rollout.PolicyVersion
+	Granted        bool // by this claim; false when the step had been claimed before
+	Groups         []RawGroup
+}
+
+// RawGroup is a packed group of which the trajectories From to To belong to the share.
+type RawGroup struct {
+	Seq      rollout.GroupSeq
+	From, To int
+	whole    bool
+	packed   []byte
+}
+
+// shareOf cuts the groups of a batch, given as number and trajectory count in turn.
+func shareOf(groups reply, share Share) []RawGroup {
+	total := 0
+	for i := 1; i < len(groups); i += 2 {
+		total += int(groups.int(i))
+	}
+	from, to := share.cut(total)
+	var out []RawGroup
+	for i, at := 0, 0; i+1 < len(groups); i += 2 {
+		n := int(groups.int(i + 1))
+		g := RawGroup{Seq: rollout.GroupSeq(groups.int(i)), From: max(from-at, 0), To: min(to-at, n)}
+		g.whole = g.From == 0 && g.To == n
+		if g.From < g.To {
+			out = append(out, g)
+		}
+		at += n
+	}
+	return out
+}
+
+// unpack is the share's part of the group.
+func (g *RawGroup) unpack() (*rollout.Group, error) {
+	group, err := pack.ReadGroup(g.packed)
+	if err != nil {
+		return nil, fmt.Errorf("group %d: %w", g.Seq, err)
+	}
+	if g.To > len(group.Trajectories) {
+		return nil, fmt.Errorf("group %d: %w: %d trajectories, want %d", g.Seq, pack.ErrCorrupt,
+			len(group.Trajectories), g.To)
+	}
+	group.Trajectories = group.Trajectories[g.From:g.To]
+	return group, nil
+}
+
+// All unpacks one group after the other and stops at the first error.
+func (b *RawBatch) All() iter.Seq2[*rollout.Group, error] {
+	return func(yield func(*rollout.Group, error) bool) {
+		for i := range b.Groups {
+			g, err := b.Groups[i].unpack()
+			if !yield(g, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Trajectories is how many the share has.
+func (b *RawBatch) Trajectories() int {
+	n := 0
+	for _, g := range b.Groups {
+		n += g.To - g.From
+	}
+	return n
+}
+
+// Batch unpacks all of it.
+func (b *RawBatch) Batch() (*rollout.Batch, error) {
+	out := &rollout.Batch{Run: b.Run, Step: b.Step, TrainerVersion: b.TrainerVersion,
+		Groups: make([]rollout.Group, 0, len(b.Groups))}
+	for g, err := range b.All() {
+		if err != nil {
+			return nil, fmt.Errorf("batch of step %d: %w", b.Step, err)
+		}
+		out.Groups = append(out.Groups, *g)
+	}
+	return out, nil
+}
+
+// compactMagic begins a batch in compact form; its last byte is the format.
+const compactMagic = "MRB\x01"
+
+// WriteCompact writes the batch in compact form: the magic, the run's name, step, version and number of groups,
+// then each group as package pack packs it, with its length before it. Lengths are unsigned varints, the other
+// numbers signed ones. Whole groups are copied as they are stored.
+func (b *RawBatch) WriteCompact(w io.Writer) error {
+	head := []byte(compactMagic)
+	head = binary.AppendUvarint(head, uint64(len(b.Run)))
+	head = append(head, b.Run...)
+	head = binary.AppendVarint(head, int64(b.Step))
+	head = binary.AppendVarint(head, int64(b.TrainerVersion))
+	head = binary.AppendUvarint(head, uint64(len(b.Groups)))
+	if _, err := w.Write(head); err != nil {
+		return fmt.Errorf("write batch: %w", err)
+	}
+	for i := range b.Groups {
+		packed, err := b.Groups[i].repack()
+		if err != nil {
+			return fmt.Errorf("write batch: %w", err)
+		}
+		if _, err := w.Write(binary.AppendUvarint(nil, uint64(len(packed)))); err != nil {
+			return fmt.Errorf("write batch: %w", err)
+		}
+		if _, err := w.Write(packed); err != nil {
+			return fmt.Errorf("write batch: %w", err)
+		}
+	}
+	return nil
+}
+
+func (g *RawGroup) repack() ([]byte, error) {
+	if g.whole {
+		return g.packed, nil
+	}
+	group, err := g.unpack()
+	if err != nil {
+		return nil, err
+	}
+	return pack.Group(group)
+}
+
+// maxGroups bounds the groups of a compact batch that ReadCompact believes in.
+const maxGroups = 1 << 20
+
+// ReadCompact reads what WriteCompact has written.
+func ReadCompact(from io.Reader) (*rollout.Batch, error) {
+	r := &compactReader{r: bufio.NewReader(from)}
+	if string(r.bytes(len(compactMagic))) != compactMagic {
+		return nil, fmt.Errorf("read batch: %w: not a batch in compact form", pack.ErrCorrupt)
+	}
+	b := &rollout.Batch{Groups: []rollout.Group{}}
+	b.Run = rollout.RunName(r.bytes(r.length(1 << 10)))
+	b.Step = rollout.Step(r.int())
+	b.TrainerVersion = rollout.PolicyVersion(r.int())
+	for range r.length(maxGroups) {
+		packed := r.bytes(r.length(pack.MaxSize))
+		if r.err != nil {
+			break
+		}
+		g, err := pack.ReadGroup(packed)
+		if err != nil {
+			return nil, fmt.Errorf("read batch: %w", err)
+		}
+		b.Groups = append(b.Groups, *g)
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("read batch: %w", r.err)
+	}
+	return b, nil
+}
+
+// compactReader stops at the first fault and then reads nothing.
+type compactReader struct {
+	r   *bufio.Reader
+	err error
+}
+
+func (c *compactReader) length(most uint64) int {
+	if c.err != nil {
+		return 0
+	}
+	n, err := binary.ReadUvarint(c.r)
+	if err == nil && n > most {
+		err = fmt.Errorf("%w: length %d of at most %d", pack.ErrCorrupt, n, most)
+	}
+	if err != nil {
+		c.err = cutOff(err)
+		return 0
+	}
+	return int(n)
+}
+
+func (c *compactReader) int() int64 {
+	if c.err != nil {
+		return 0
+	}
+	n, err := binary.ReadVarint(c.r)
+	if err != nil {
+		c.err = cutOff(err)
+	}
+	return n
+}
+
+// bytes reads n bytes; memory grows with what really comes, not with what was announced.
+func (c *compactReader) bytes(n int) []byte {
+	if c.err != nil {
+		return nil
+	}
+	b, err := io.ReadAll(io.LimitReader(c.r, int64(n)))
+	if err == nil && len(b) < n {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		c.err = cutOff(err)
+	}
+	return b
+}
+
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,259 @@
+package buffer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+)
+
+// Open makes the run known and records its limits. Opening it again with the same spec changes nothing; another spec
+// under the same name is a Conflict, and a run that was deleted is RunOver. The trainer processes of a name that is
+// used again get generations above all those of its earlier runs.
+func (s *Store) Open(ctx context.Context, given runspec.Spec) error {
+	return s.open(ctx, given, true)
+}
+
+// Reopen is Open for a run that has a workflow. A Redis that does not know it has forgotten it: its account is in doubt
+// until the run has compared it with its own.
+func (s *Store) Reopen(ctx context.Context, given runspec.Spec) error {
+	return s.open(ctx, given, false)
+}
+
+func (s *Store) open(ctx context.Context, given runspec.Spec, isNew bool) error {
+	if err := given.Name.ValidateID(); err != nil {
+		return rollout.Refuse(rollout.Invalid, "%v", err)
+	}
+	if err := spec.ValidateBuffer(given.Buffer, given.Steps); err != nil {
+		return err
+	}
+	text, err := json.Marshal(given)
+	if err != nil {
+		return rollout.Refuse(rollout.Invalid, "spec of run %s: %v", given.Name, err)
+	}
+	generation, err := s.lastGeneration(ctx, given.Name.Plain())
+	if err != nil {
+		return fmt.Errorf("open run: %w", err)
+	}
+	if given.Name.Life() > 1 {
+		generation = max(generation, s.now().Unix()) // Redis may have lost which ones trainers of an earlier life had
+	}
+	hash := spec.Hash(given)
+	args := append([]any{text, hash, generation, flag(isNew)}, limits(given.Buffer, given.Steps)...)
+	r, err := s.eval(ctx, openScript, given.Name, args...)
+	switch {
+	case err != nil:
+		return fmt.Errorf("open run: %w", err)
+	case r.code() == rollout.RunOver:
+		return rollout.Refuse(rollout.RunOver, "run %s was deleted", given.Name)
+	case r.int(1) == 0 && r.str(2) != hash:
+		return rollout.Refuse(rollout.Conflict, "run %s exists with another spec; choose another name, "+
+			"or change the run with `millrace run set`", given.Name.Plain())
+	}
+	// A crash before these lines is repaired by the retry.
+	if err := s.live(ctx, given.Name.Plain(), given.Name.Life(), 0); err != nil {
+		return err
+	}
+	if err := s.runs.Open(ctx, given.Name); err != nil {
+		return trouble("open run", err)
+	}
+	return nil
+}
+
+// SetLimits changes depth, groups per step, staleness, bytes, order and length of a run. It takes effect with the next
+// claim; a batch already granted is not touched, a ready group that is too stale now is dropped. asOf is when the run
+// said so: what it said earlier than something that is known changes nothing, so that a call that comes late cannot
+// bring back old limits. The zero time is earlier than all others.
+func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b runspec.BufferSpec, steps int,
+	asOf time.Time) error {
+	if err := spec.ValidateBuffer(b, steps); err != nil {
+		return err
+	}
+	stale, err := staleFact(run, s.now())
+	if err != nil {
+		return err
+	}
+	_, err = s.eval(ctx, limitsScript, run, append([]any{since(asOf), stale}, limits(b, steps)...)...)
+	if err != nil {
+		return fmt.Errorf("set limits: %w", err)
+	}
+	return nil
+}
+
+// since is a time as scripts compare it; 0 for the zero time.
+func since(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// limits is what scripts know of a run's limits: names and values.
+func limits(b runspec.BufferSpec, steps int) []any {
+	return append(spec.BufferFields(b, steps), "first", b.First(steps))
+}
+
+// SetVersion tells the newest published version: staleness is measured against it. Versions only grow; an older
+// one than known changes nothing.
+func (s *Store) SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion) error {
+	stale, err := staleFact(run, s.now())
+	if err != nil {
+		return err
+	}
+	if _, err := s.eval(ctx, versionScript, run, int64(v), stale); err != nil {
+		return fmt.Errorf("set version: %w", err)
+	}
+	return nil
+}
+
+// SaveStatus keeps the workflow's mirror of itself as of a time, as SetLimits does: a late call cannot bring back an
+// earlier one. A status that is over ends the granting of new steps. facts tell what changed, and are told once, also
+// by a call that comes late.
+func (s *Store) SaveStatus(ctx context.Context, status runstatus.RunStatus, asOf time.Time,
+	facts ...telemetry.Event) error {
+	return s.saveStatus(ctx, status, asOf, flag(status.State.Over()), facts)
+}
+
+// SaveEnd is SaveStatus for a run that is over by its workflow's word. It changes nothing where Redis has come back
+// older since the run looked: whoever repairs the account says so, for nobody looks at that of a run which is over.
+func (s *Store) SaveEnd(ctx context.Context, status runstatus.RunStatus, asOf time.Time,
+	facts ...telemetry.Event) error {
+	const ifCompared = 2
+	return s.saveStatus(ctx, status, asOf, ifCompared, facts)
+}
+
+func (s *Store) saveStatus(ctx context.Context, status runstatus.RunStatus, asOf time.Time, over int,
+	facts []telemetry.Event) error {
+	text, err := json.Marshal(status)
+	if err != nil {
+		return rollout.Refuse(rollout.Invalid, "status of run %s: %v", status.Spec.Name, err)
+	}
+	told, err := encodeFacts(facts)
+	if err != nil {
+		return err
+	}
+	args := append([]any{text, over, since(asOf)}, told...)
+	r, err := s.eval(ctx, statusScript, status.Spec.Name, args...)
+	if err != nil {
+		return fmt.Errorf("save status: %w", err)
+	}
+	switch {
+	case r.int(1) == 0:
+		return nil
+	case status.State.Over():
+		return s.note(ctx, status.Spec.Name, endOf(status, asOf))
+	case r.int(2) == 1: // somebody took it for lost
+		return s.unnote(ctx, status.Spec.Name)
+	}
+	return nil
+}
+
+// endOf is since when a run is over: as it says itself, or since it said so.
+func endOf(status runstatus.RunStatus, asOf time.Time) time.Time {
+	if status.EndedAt.IsZero() {
+		return asOf
+	}
+	return status.EndedAt
+}
+
+// note notes that a run is over, so that Active passes it over. One that was revived before the note was written is
+// looked at again: nobody would find out otherwise when it is lost once more.
+func (s *Store) note(ctx context.Context, run rollout.RunName, ended time.Time) error {
+	if err := s.runs.End(ctx, run, ended); err != nil {
+		return trouble("note the end of a run", err)
+	}
+	over, err := s.rdb.HGet(ctx, s.key(run, "run"), "over").Result()
+	if err != nil && err != redis.Nil {
+		return trouble("note the end of a run", err)
+	}
+	if over != "0" {
+		return nil
+	}
+	return s.unnote(ctx, run)
+}
+
+func (s *Store) unnote(ctx context.Context, run rollout.RunName) error {
+	if err := s.runs.Revive(ctx, run); err != nil {
+		return trouble("note that a run goes on", err)
+	}
+	return nil
+}
+
+// Status is the mirror as it was saved last; a run that was only opened is starting.
+func (s *Store) Status(ctx context.Context, run rollout.RunName) (runstatus.RunStatus, error) {
+	fields, err := s.rdb.HMGet(ctx, s.key(run, "run"), "status", "spec").Result()
+	if err != nil {
+		return runstatus.RunStatus{}, trouble("read status", err)
+	}
+	return statusOf(run, reply(fields))
+}
+
+// Revive lets a lost run go on; its workflow is to say how it goes on.
+func (s *Store) Revive(ctx context.Context, run rollout.RunName) error {
+	if _, err := s.eval(ctx, reviveScript, run); err != nil {
+		return fmt.Errorf("revive run: %w", err)
+	}
+	return s.unnote(ctx, run)
+}
+
+// Forget forgets a run that was opened and never said a word, so that it may be opened with another spec, and
+// reports whether it was one.
+func (s *Store) Forget(ctx context.Context, run rollout.RunName) (bool, error) {
+	generation, err := s.rdb.HGet(ctx, s.key(run, "run"), "generation").Int64() // of a trainer that was early
+	if err != nil && err != redis.Nil {
+		return false, trouble("forget run", err)
+	}
+	if err := s.live(ctx, run.Plain(), run.Life(), generation); err != nil {
+		return false, err
+	}
+	r, err := s.eval(ctx, forgetScript, run)
+	if err != nil {
+		return false, fmt.Errorf("forget run: %w", err)
+	}
+	if r.int(1) == 1 {
+		s.known.forget(run)
+	}
+	return r.int(1) == 1, nil
+}
+
+// Given is the spec that a run was started with.
+func (s *Store) Given(ctx context.Context, run rollout.RunName) (runspec.Spec, error) {
+	var given runspec.Spec
+	text, err := s.rdb.HGet(ctx, s.key(run, "run"), "spec").Result()
+	if err == redis.Nil {
+		return given, noSuchRun(run)
+	}
+	if err != nil {
+		return given, trouble("read the run's spec", err)
+	}
+	if err := json.Unmarshal([]byte(text), &given); err != nil {
+		return given, fmt.Errorf("spec of run %s: %w", run, err)
+	}
+	return given, nil
+}
+
+func statusOf(run rollout.RunName, fields reply) (runstatus.RunStatus, error) {
+	var status runstatus.RunStatus
+	if fields.str(1) == "" {
+		return status, noSuchRun(run)
+	}
+	if fields.str(0) == "" {
+		status.State = runstatus.RunStarting
+		if err := json.Unmarshal([]byte(fields.str(1)), &status.Spec); err != nil {
+			return status, fmt.Errorf("spec of run %s: %w", run, err)
+		}
+		return status, nil
+	}
+	if err := json.Unmarshal([]byte(fields.str(0)), &status); err != nil {
+		return status, fmt.Errorf("status of run %s: %w", run, err)
+	}
+	return status, nil
+}

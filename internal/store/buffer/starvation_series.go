@@ -1,0 +1,104 @@
+package buffer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/store/starvation"
+)
+
+// Starvation is how far the account of a run's waits has come, and what there is to continue it with. Missing is left
+// to the caller.
+func (s *Store) Starvation(ctx context.Context, run rollout.RunName, now time.Time) (starvation.Series, starvation.Seen,
+	error) {
+	fail := func(err error) (starvation.Series, starvation.Seen, error) {
+		return starvation.Series{}, starvation.Seen{}, fmt.Errorf("read the account of waits: %w", err)
+	}
+	fields, err := s.rdb.HMGet(ctx, s.key(run, "run"), "spec", "starved", "granted", "next", "asked", "polled").Result()
+	if err != nil {
+		return fail(trouble("redis", err))
+	}
+	r := reply(fields)
+	if r.str(0) == "" {
+		return fail(noSuchRun(run))
+	}
+	granted := rollout.Step(r.int(2))
+	seen := starvation.Seen{Now: now, Next: rollout.Step(r.int(3))}
+	series := starvation.Series{Step: granted, Record: seen.Next} // of a run that an older version has opened
+	if text := r.str(1); text != "" {
+		if err := json.Unmarshal([]byte(text), &series); err != nil {
+			return fail(err)
+		}
+	}
+	for i, into := range map[int]*time.Time{4: &seen.Asked, 5: &seen.Last} {
+		if r.str(i) == "" {
+			continue
+		}
+		if *into, err = time.Parse(time.RFC3339Nano, r.str(i)); err != nil {
+			return fail(err)
+		}
+	}
+	from := series.From()
+	seen.Until = min(granted, from+starvation.MaxSteps)
+	seen.More = seen.Until < granted
+	if seen.Until > from {
+		if seen.Steps, err = s.Steps(ctx, run, from, int(seen.Until-from)); err != nil {
+			return fail(err)
+		}
+	}
+	return series, seen, nil
+}
+
+// Awaited is the groups that the next batch of a run waits for: the part of starvation.Evidence that the buffer knows.
+func (s *Store) Awaited(ctx context.Context, run rollout.RunName, most int) (starvation.Evidence, error) {
+	r, err := s.eval(ctx, awaitedScript, run, most)
+	if err != nil {
+		return starvation.Evidence{}, fmt.Errorf("look at the groups that a batch waits for: %w", err)
+	}
+	e := starvation.Evidence{Need: int(r.int(1)), Ready: int(r.int(2)), Launch: int(r.int(3))}
+	groups := r.list(4)
+	for i := 0; i+2 < len(groups); i += 3 {
+		e.Playing = append(e.Playing, starvation.Group{
+			InFlight: groups.int(i) == 1, Begun: int(groups.int(i + 1)), Finished: int(groups.int(i + 2)),
+		})
+	}
+	return e, nil
+}
+
+// ContinueStarvation continues the account of a run's waits, and tells of it in the run's events, in one: of two that
+// continue the same account only the first does, and the other one is answered false.
+func (s *Store) ContinueStarvation(ctx context.Context, run rollout.RunName, was, next starvation.Series,
+	closed []starvation.Counted, events []telemetry.Event) (bool, error) {
+	series, err := json.Marshal(next)
+	if err != nil {
+		return false, fmt.Errorf("continue the account of waits: %w", err)
+	}
+	args := []any{was.Revision, series, len(closed)}
+	for _, c := range closed {
+		labels, err := json.Marshal(c.Sec)
+		if err != nil {
+			return false, fmt.Errorf("continue the account of waits: %w", err)
+		}
+		args = append(args, int64(c.Step), labels)
+	}
+	for _, e := range events {
+		b, err := telemetry.Encode(e)
+		if err != nil {
+			return false, fmt.Errorf("continue the account of waits: %w", err)
+		}
+		kept := "f"
+		if e.Droppable() {
+			kept = "s"
+		}
+		args = append(args, kept, e.Kind(), b)
+	}
+	r, err := s.eval(ctx, starvedScript, run, args...)
+	if err != nil {
+		return false, fmt.Errorf("continue the account of waits: %w", err)
+	}
+	return r.int(1) == 1, nil
+}

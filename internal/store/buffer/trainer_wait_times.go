@@ -1,0 +1,47 @@
+package buffer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Asked is how a run's trainer asks for the batch that is not granted yet, at whichever server.
+type Asked struct {
+	Step  rollout.Step // the first that is not granted
+	First time.Time    // when the trainer asked for it first; zero: it has not asked yet
+	Last  time.Time    // when it asked last, to a second
+}
+
+// askAgain is how long a trainer may be silent and still be waiting: one that is told to ask again does so about
+// once a second.
+const askAgain = 10 * time.Second
+
+// Waiting reports whether a trainer waits for the next batch now. One that has asked and then went away does not.
+func (a Asked) Waiting(now time.Time) bool {
+	return !a.First.IsZero() && (a.Last.IsZero() || now.Sub(a.Last) < askAgain)
+}
+
+// Asked reads how the trainer asks for its batch.
+func (s *Store) Asked(ctx context.Context, run rollout.RunName) (Asked, error) {
+	fields, err := s.rdb.HMGet(ctx, s.key(run, "run"), "spec", "granted", "asked", "polled").Result()
+	if err != nil {
+		return Asked{}, trouble("read how the trainer asks", err)
+	}
+	r := reply(fields)
+	if r.str(0) == "" {
+		return Asked{}, noSuchRun(run)
+	}
+	a := Asked{Step: rollout.Step(r.int(1))}
+	for i, into := range map[int]*time.Time{2: &a.First, 3: &a.Last} {
+		if r.str(i) == "" {
+			continue
+		}
+		if *into, err = time.Parse(time.RFC3339Nano, r.str(i)); err != nil {
+			return a, fmt.Errorf("read how the trainer asks: %w", err)
+		}
+	}
+	return a, nil
+}

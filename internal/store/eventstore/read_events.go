@@ -1,0 +1,163 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
+)
+
+// Record is one event as it is kept: an id to resume after, and the JSON of telemetry.Encode.
+type Record struct {
+	ID        string          `json:"id"`
+	Kind      string          `json:"kind"`
+	Data      json.RawMessage `json:"data"`
+	Scope     rollout.RunName `json:"-"` // whose streams it is in; empty: the fleet's
+	Droppable bool            `json:"-"` // a sample, of which any one may be lost
+
+	number int64 // among the facts or the samples of the scope, from 1
+}
+
+// Event decodes the record.
+func (r Record) Event() (telemetry.Event, error) { return telemetry.Decode(r.Data) }
+
+// followPause is how often Follow looks for new events. A blocking read would hold a connection per follower.
+const followPause = 250 * time.Millisecond
+
+// followPage is how many events Follow reads at once.
+const followPage = 256
+
+// Recent lists up to limit events of a run after the one with id after, oldest first; after "" is the beginning
+// of what is kept. Where samples are gone already, the facts among them are still listed. The run "" is the fleet.
+func (s *Store) Recent(ctx context.Context, run rollout.RunName, after string, limit int) ([]Record, error) {
+	from, err := position(after)
+	if err != nil || limit <= 0 { // Redis answers nil to a count of 0
+		return nil, err
+	}
+	var oldest, page *redis.XMessageSliceCmd
+	_, err = s.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		oldest = tx.XRangeN(ctx, s.recentKey(run), "-", "+", 1)
+		page = tx.XRangeN(ctx, s.recentKey(run), from, "+", int64(limit))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	var older []Record
+	if first := oldest.Val(); len(first) > 0 && earlier(after, first[0].ID) {
+		if older, err = s.facts(ctx, run, nil, from, "("+first[0].ID, limit); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range page.Val()[:min(len(page.Val()), limit-len(older))] {
+		older = append(older, record(run, "", m))
+	}
+	return older, nil
+}
+
+// Samples looks at up to limit of a run's latest events after the one with id after, and lists those of some kinds. It
+// reads on at next; more says that it did not come to the end. Facts that are older than the samples that are kept are
+// not looked at: a reader of samples pays for nothing else.
+func (s *Store) Samples(ctx context.Context, run rollout.RunName, after string, limit int,
+	kinds ...string) (found []Record, next string, more bool, err error) {
+	from, err := position(after)
+	if err != nil || limit <= 0 { // Redis answers nil to a count of 0
+		return nil, after, false, err
+	}
+	page, err := s.rdb.XRangeN(ctx, s.recentKey(run), from, "+", int64(limit)).Result()
+	if err != nil {
+		return nil, after, false, fmt.Errorf("read samples: %w", err)
+	}
+	next = after
+	for _, m := range page {
+		next = m.ID
+		if kind, _ := m.Values["kind"].(string); slices.Contains(kinds, kind) {
+			found = append(found, record(run, "", m))
+		}
+	}
+	return found, next, len(page) == limit, nil
+}
+
+// Follow calls see with every event after the one with id after, old ones first, until ctx is done or see fails; it
+// returns that error, and nil when ctx is done.
+func (s *Store) Follow(ctx context.Context, run rollout.RunName, after string, see func(Record) error) error {
+	look := time.NewTicker(followPause)
+	defer look.Stop()
+	for {
+		page, err := s.Recent(ctx, run, after, followPage)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			if err := see(r); err != nil {
+				return err
+			}
+			after = r.ID
+		}
+		if len(page) == followPage {
+			continue
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// record is a row of a stream, whose kind it says itself, if none is given. One whose event is no JSON keeps its place
+// and its id with nothing in it, so that it hides none of the others and readers go on after it.
+func record(run rollout.RunName, kind string, m redis.XMessage) Record {
+	if kind == "" {
+		kind, _ = m.Values["kind"].(string)
+	}
+	data, _ := m.Values["json"].(string)
+	if !json.Valid([]byte(data)) {
+		data = "null"
+	}
+	r := Record{ID: m.ID, Kind: kind, Data: json.RawMessage(data), Scope: run}
+	if n, _ := m.Values["n"].(string); n != "" {
+		r.Droppable, r.number = n[0] == 's', number(n[1:])
+	}
+	return r
+}
+
+var idPattern = regexp.MustCompile(`^[0-9]{1,19}-[0-9]{1,19}$`)
+
+// position is where to read on after an id.
+func position(after string) (string, error) {
+	switch {
+	case after == "":
+		return "-", nil
+	case !idPattern.MatchString(after):
+		return "", rollout.Refuse(rollout.Invalid, "event id %q: want one that an event was listed with, such as "+
+			"1700000000000-0", after)
+	}
+	return "(" + after, nil
+}
+
+// earlier reports whether id a, or the beginning if it is empty, comes before id b.
+func earlier(a, b string) bool {
+	aMs, aSeq := split(a)
+	bMs, bSeq := split(b)
+	return aMs < bMs || aMs == bMs && aSeq < bSeq
+}
+
+func split(id string) (ms, seq uint64) {
+	left, right, _ := strings.Cut(id, "-")
+	ms, _ = strconv.ParseUint(left, 10, 64) // empty is the beginning; all else was matched or came from Redis
+	seq, _ = strconv.ParseUint(right, 10, 64)
+	return ms, seq
+}

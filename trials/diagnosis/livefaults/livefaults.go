@@ -1,0 +1,280 @@
+// Command livefaults plays runs with known faults on the whole service, with simulated engines, and keeps their
+// records: what diagnosis is held to where nothing is modelled but the engines' speed. Each takes one to three minutes.
+//
+// Start reading at cases.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/diagnosis/runrecord"
+	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/face/trainer"
+	"github.com/millrace/millrace/internal/kit/freeport"
+	"github.com/millrace/millrace/internal/kit/retry"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "livefaults:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	millrace := flag.String("millrace", ".bin/millrace", "the binary under test")
+	only := flag.String("only", "", "cases whose name matches this expression")
+	out := flag.String("out", "trials/diagnosis/livefaults/testdata", "folder for the records")
+	flag.Parse()
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	binary, err := filepath.Abs(*millrace)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, c := range cases {
+		if !pattern.MatchString(c.name) {
+			continue
+		}
+		began := time.Now()
+		if err := play(context.Background(), binary, c, *out); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", c.name, err))
+			continue
+		}
+		fmt.Printf("%-24s %4.0f s\n", c.name, time.Since(began).Seconds())
+	}
+	return failed
+}
+
+// site is one service under way.
+type site struct {
+	millrace string
+	server   string
+	dir      string
+	log      io.Writer
+
+	mu      sync.Mutex
+	engines []*simulated
+}
+
+// simulated is one simulated engine.
+type simulated struct {
+	port  int
+	child *exec.Cmd
+}
+
+func (e *simulated) url() string { return fmt.Sprintf("http://127.0.0.1:%d", e.port) }
+
+// id is what the fleet calls it.
+func (e *simulated) id() string { return fmt.Sprintf("127.0.0.1-%d", e.port) }
+
+// play plays one case and keeps its record.
+func play(ctx context.Context, millrace string, c liveCase, out string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "livefaults-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			text, _ := os.ReadFile(log.Name())
+			err = fmt.Errorf("%w\n%s", err, tail(string(text), 2000))
+		}
+		err = errors.Join(err, log.Close())
+	}()
+	s := &site{millrace: millrace, dir: dir, log: log}
+	defer s.stop()
+	args := []string{"dev", "--spec", filepath.Join(dir, "spec.yaml"), "--no-trainer"}
+	for range c.engines {
+		e, err := s.startEngine(0, c.engineArgs...)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--engine", e.url())
+	}
+	spec := fmt.Sprintf(specText, c.steps(), c.buffer(), filepath.Join(dir, "adapters"))
+	if err := os.WriteFile(filepath.Join(dir, "spec.yaml"), []byte(spec), 0o600); err != nil {
+		return err
+	}
+	address, err := freeport.Address()
+	if err != nil {
+		return err
+	}
+	s.server = "http://" + address
+	dev := exec.CommandContext(ctx, millrace, append(args, "--listen", address)...)
+	dev.Stdout, dev.Stderr = log, log
+	dev.Cancel = func() error { return dev.Process.Signal(os.Interrupt) }
+	if err := dev.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = dev.Process.Signal(os.Interrupt) // it may be over already
+		_ = dev.Wait()
+	}()
+	client, err := apiclient.New(s.server, "", http.DefaultClient)
+	if err != nil {
+		return err
+	}
+	known := func(ctx context.Context) error {
+		_, err := client.Call(ctx, http.MethodGet, "/v1/runs/live", "", nil)
+		return err
+	}
+	if err := retry.Within(ctx, 2*time.Minute, time.Second, known); err != nil {
+		return fmt.Errorf("the run does not begin: %w", err)
+	}
+	hit := func(step int64, phase string) time.Duration {
+		if phase == "wait" && c.at != nil {
+			c.at(s, step)
+		}
+		if c.also == nil {
+			return 0
+		}
+		return c.also(step, phase)
+	}
+	training, stop := context.WithCancel(ctx)
+	defer stop()
+	cfg := trainer.Config{Server: s.server, Run: "live", Log: log, Also: func(step int64, phase string) time.Duration {
+		if step >= int64(c.steps()-2) { // a run that is not over yet, as most are when they are diagnosed
+			stop()
+		}
+		return hit(step, phase)
+	}}
+	if err := trainer.Run(training, cfg); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	file := filepath.Join(out, c.name+".json.gz")
+	if err := os.MkdirAll(out, 0o750); err != nil {
+		return err
+	}
+	whole := filepath.Join(dir, "record.json.gz")
+	if err := s.command("run", "record", "live", "-f", whole); err != nil {
+		return err
+	}
+	return compact(whole, file)
+}
+
+// keptSamples is of how many samples of each source one is kept, so that records stay small.
+const keptSamples = 10
+
+// compact writes a record without most of its samples.
+func compact(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	record, err := runrecord.Read(from, in)
+	if err != nil {
+		return err
+	}
+	record.Compact(keptSamples)
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(record.Write(out, true), out.Close())
+}
+
+func tail(text string, n int) string { return text[max(0, len(text)-n):] }
+
+const specText = `name: live
+model: Qwen/Qwen2.5-7B-Instruct
+steps: %d
+environment: {kind: diplomacy, horizon_years: 1, train: all}
+group: {samples: 3}
+buffer: %s
+sampling: {temperature: 0.8, max_tokens: 100}
+adapters: {rank: 8, path_prefix: %s}
+demo: {load: 100ms, ref_logprobs: 600ms, train: 2500ms, publish: 50ms, speed: 1}
+`
+
+// startEngine starts an engine on a port; 0: on a free one.
+func (s *site) startEngine(port int, args ...string) (*simulated, error) {
+	if port == 0 {
+		address, err := freeport.Address()
+		if err != nil {
+			return nil, err
+		}
+		tcp, err := net.ResolveTCPAddr("tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		port = tcp.Port
+	}
+	e := &simulated{port: port}
+	args = append([]string{"engine", "simulate", "--faults", "--port", fmt.Sprint(port)}, args...)
+	e.child = exec.Command(s.millrace, args...)
+	e.child.Stdout, e.child.Stderr = s.log, s.log
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.engines = append(s.engines, e)
+	return e, e.child.Start()
+}
+
+func (s *site) stop() {
+	for i := range s.engines {
+		s.kill(i)
+	}
+}
+
+// kill ends an engine at once.
+func (s *site) kill(i int) {
+	if e := s.engines[i]; e.child.Process != nil {
+		_ = e.child.Process.Kill() // it may be gone already
+		_ = e.child.Wait()
+	}
+}
+
+// fault has an engine misbehave.
+func (s *site) fault(i int, path, body string) {
+	resp, err := http.Post(s.engines[i].url()+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		fmt.Fprintln(s.log, "fault:", err)
+		return
+	}
+	resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		fmt.Fprintln(s.log, "fault:", path, resp.Status)
+	}
+}
+
+// command runs the CLI against the server.
+func (s *site) command(args ...string) error {
+	c := exec.Command(s.millrace, append(args, "--server", s.server)...)
+	c.Stdout, c.Stderr = s.log, s.log
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("millrace %s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+// operator runs a command as an operator would, in the background.
+func (s *site) operator(args ...string) {
+	go func() {
+		if err := s.command(args...); err != nil {
+			fmt.Fprintln(s.log, err)
+		}
+	}()
+}
