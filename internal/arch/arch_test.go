@@ -65,12 +65,13 @@ var owners = map[string][]string{
 	"github.com/danielgtaylor/huma/": {"internal/face/api/"},
 	"github.com/spf13/cobra":         {"internal/face/cli/", "cmd/"},
 	"charm.land/":                    {"internal/face/cli/"},
-	"github.com/goccy/go-yaml":       {"internal/kit/settings", "internal/face/cli/"},
+	"github.com/goccy/go-yaml": {"internal/kit/settings", "internal/face/cli/",
+		"internal/scaling/provider/kubernetes"},
 	"github.com/prometheus/": {"internal/simulate/enginesim/", "internal/observe/prom", "internal/observe/otel",
 		"worker"},
-	"go.opentelemetry.io/":           {"internal/observe/otel/"},
-	"k8s.io/":                        {"internal/scaling/provider/kubernetes/"},
-	"sigs.k8s.io/":                   {"internal/scaling/provider/kubernetes/"},
+	"go.opentelemetry.io/": {"internal/observe/otel/"},
+	"k8s.io/": {"internal/scaling/provider/kubernetes/coreclient", "internal/scaling/provider/kubernetes/fakeapi",
+		"internal/scaling/provider/kubernetes/fakekubelet"},
 	"github.com/klauspost/compress/": {"internal/store/buffer/", "internal/observe/axiom/"},
 }
 

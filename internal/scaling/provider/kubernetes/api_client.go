@@ -1,22 +1,16 @@
 package kubernetes
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"os"
-	"strings"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
-	core "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/millrace/millrace/internal/scaling/provider/kubernetes/coreclient"
+	"golang.org/x/time/rate"
 )
 
 // Requests a second that this process may make, and at once. A fleet of 256 engines that is started in one window stays
@@ -28,8 +22,12 @@ const (
 
 // apiClient makes the few requests of which the rules in rules.yaml are made up.
 type apiClient struct {
-	*coreclient.Client
-	namespace string
+	server      string // its URL
+	namespace   string
+	timeout     time.Duration // of each request
+	http        *http.Client
+	credentials credentials
+	limit       *rate.Limiter
 }
 
 // podsOfPage bounds one answer of the API server.
@@ -37,121 +35,141 @@ const podsOfPage = 250
 
 // connect finds the API server: the kubeconfig's, or that of the cluster in which this process is a pod.
 func connect(cfg Config) (*apiClient, error) {
-	settings, namespace, err := clientSettings(cfg)
+	server, user, namespace, err := findServer(cfg)
 	if err != nil {
 		return nil, err
 	}
-	settings.Timeout = cfg.Timeout.Std()
-	settings.QPS, settings.Burst = requestsPerSecond, requestsAtOnce
-	settings.UserAgent = "millrace"
-	client, err := coreclient.New(settings)
+	c := &apiClient{server: server.Server, namespace: namespace, timeout: cfg.Timeout.Std(),
+		credentials: credentials{user: user, server: &server}, limit: rate.NewLimiter(requestsPerSecond, requestsAtOnce)}
+	transport, err := server.transport(&c.credentials)
 	if err != nil {
 		return nil, err
 	}
-	return &apiClient{Client: client, namespace: namespace}, nil
+	c.http = &http.Client{Transport: transport}
+	return c, nil
 }
 
-// clientSettings are the address and credentials, and the namespace that is meant where none is configured.
-func clientSettings(cfg Config) (*rest.Config, string, error) {
-	if cfg.Kubeconfig == "" && cfg.Context == "" {
-		if settings, err := rest.InClusterConfig(); err == nil {
-			return settings, cmp.Or(cfg.Namespace, ownNamespace()), nil
+// call makes one request with what is sent as JSON, and reads the answer into answer, unless they are nil.
+func (c *apiClient) call(ctx context.Context, method, path string, sent, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	if err := c.limit.Wait(ctx); err != nil {
+		return err
+	}
+	request, err := newRequest(ctx, method, c.server+path, sent)
+	if err != nil {
+		return err
+	}
+	if err := c.credentials.authorize(request); err != nil {
+		return err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if response.StatusCode == http.StatusUnauthorized {
+		c.credentials.forget()
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return readRefusal(response.StatusCode, text)
+	}
+	if err != nil || answer == nil {
+		return err
+	}
+	return json.Unmarshal(text, answer)
+}
+
+func newRequest(ctx context.Context, method, url string, sent any) (*http.Request, error) {
+	var body io.Reader
+	if sent != nil {
+		text, err := json.Marshal(sent)
+		if err != nil {
+			return nil, err
 		}
+		body = bytes.NewReader(text)
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = cfg.Kubeconfig
-	file := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
-		&clientcmd.ConfigOverrides{CurrentContext: cfg.Context})
-	settings, err := file.ClientConfig()
+	request, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
-		return nil, "", fmt.Errorf("kubernetes: this process is not a pod with a service account, and no kubeconfig "+
-			"names an API server: set kubernetes.kubeconfig, or KUBECONFIG: %w", err)
+		return nil, err
 	}
-	if cfg.Namespace != "" {
-		return settings, cfg.Namespace, nil
+	request.Header.Set("User-Agent", "millrace")
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	namespace, _, err := file.Namespace()
-	return settings, namespace, err
+	return request, nil
 }
 
-// ownNamespace is that of the pod that this process is.
-func ownNamespace() string {
-	name, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-	if err != nil {
-		return "default"
+// podsPath is the path of a pod, or of all pods of the namespace where it has no name.
+func (c *apiClient) podsPath(name string) string {
+	path := "/api/v1/namespaces/" + url.PathEscape(c.namespace) + "/pods"
+	if name != "" {
+		path += "/" + url.PathEscape(name)
 	}
-	return strings.TrimSpace(string(name))
+	return path
 }
 
-func (c *apiClient) createPod(ctx context.Context, pod *core.Pod) error {
-	return c.Post().Namespace(c.namespace).Resource("pods").Body(pod).Do(ctx).Error()
+// createPod has the API server refuse keys that it does not know.
+func (c *apiClient) createPod(ctx context.Context, manifest map[string]any) error {
+	return c.call(ctx, http.MethodPost, c.podsPath("")+"?fieldValidation=Strict", manifest, nil)
 }
 
-func (c *apiClient) pod(ctx context.Context, name string) (*core.Pod, error) {
-	var pod core.Pod
-	err := c.Get().Namespace(c.namespace).Resource("pods").Name(name).Do(ctx).Into(&pod)
-	return &pod, err
+func (c *apiClient) pod(ctx context.Context, name string) (*podObject, error) {
+	var there podObject
+	return &there, c.call(ctx, http.MethodGet, c.podsPath(name), nil, &there)
 }
 
 // pods are all that have a label, read in pages. The list that changed too much between two of its pages is read again
 // from its start.
-func (c *apiClient) pods(ctx context.Context, selector string) ([]core.Pod, error) {
+func (c *apiClient) pods(ctx context.Context, selector string) ([]podObject, error) {
 	for restarts := 0; ; restarts++ {
 		all, err := c.pagesOfPods(ctx, selector)
-		if !apierrors.IsResourceExpired(err) || restarts == 3 {
+		if reasonOf(err) != "Expired" || restarts == 3 {
 			return all, err
 		}
 	}
 }
 
-func (c *apiClient) pagesOfPods(ctx context.Context, selector string) (all []core.Pod, err error) {
-	for next := ""; ; {
-		var page core.PodList
-		err := c.Get().Namespace(c.namespace).Resource("pods").
-			VersionedParams(&meta.ListOptions{LabelSelector: selector, Limit: podsOfPage, Continue: next}, c.Params).
-			Do(ctx).Into(&page)
-		if err != nil {
+func (c *apiClient) pagesOfPods(ctx context.Context, selector string) (all []podObject, err error) {
+	query := url.Values{"labelSelector": {selector}, "limit": {strconv.Itoa(podsOfPage)}}
+	for {
+		var page podList
+		if err := c.call(ctx, http.MethodGet, c.podsPath("")+"?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)
-		if next = page.Continue; next == "" {
+		if page.Metadata.Continue == "" {
 			return all, nil
 		}
+		query.Set("continue", page.Metadata.Continue)
 	}
 }
 
 // annotatePod sets an annotation of exactly this pod, not of a later one with its name.
-func (c *apiClient) annotatePod(ctx context.Context, pod *core.Pod, key, value string) error {
-	change, err := json.Marshal(map[string]any{"metadata": map[string]any{
+func (c *apiClient) annotatePod(ctx context.Context, pod *podObject, key, value string) error {
+	return c.call(ctx, http.MethodPatch, c.podsPath(pod.Name), map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "annotations": map[string]string{key: value},
-	}})
-	if err != nil {
-		return err
-	}
-	return c.Patch(types.MergePatchType).Namespace(c.namespace).Resource("pods").Name(pod.Name).Body(change).
-		Do(ctx).Error()
+	}}, nil)
 }
 
 // deletePod deletes exactly this pod; its containers have the grace to end by themselves.
-func (c *apiClient) deletePod(ctx context.Context, pod *core.Pod, grace time.Duration) error {
-	seconds := int64((grace + time.Second - 1) / time.Second)
-	return c.Delete().Namespace(c.namespace).Resource("pods").Name(pod.Name).
-		Body(&meta.DeleteOptions{GracePeriodSeconds: &seconds, Preconditions: &meta.Preconditions{UID: &pod.UID}}).
-		Do(ctx).Error()
+func (c *apiClient) deletePod(ctx context.Context, pod *podObject, grace time.Duration) error {
+	return c.call(ctx, http.MethodDelete, c.podsPath(pod.Name), map[string]any{
+		"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": map[string]any{"uid": pod.UID},
+		"gracePeriodSeconds": int64((grace + time.Second - 1) / time.Second),
+	}, nil)
 }
 
 // node comes from the API server's cache, unless it is not there: a cache may be behind.
-func (c *apiClient) node(ctx context.Context, name string) (*core.Node, error) {
-	node, err := c.nodeAt(ctx, name, "0")
-	if apierrors.IsNotFound(err) {
-		return c.nodeAt(ctx, name, "")
+func (c *apiClient) node(ctx context.Context, name string) (*nodeObject, error) {
+	var there nodeObject
+	path := "/api/v1/nodes/" + url.PathEscape(name)
+	err := c.call(ctx, http.MethodGet, path+"?resourceVersion=0", nil, &there)
+	if reasonOf(err) == "NotFound" {
+		err = c.call(ctx, http.MethodGet, path, nil, &there)
 	}
-	return node, err
-}
-
-func (c *apiClient) nodeAt(ctx context.Context, name, version string) (*core.Node, error) {
-	var node core.Node
-	err := c.Get().Resource("nodes").Name(name).
-		VersionedParams(&meta.GetOptions{ResourceVersion: version}, c.Params).Do(ctx).Into(&node)
-	return &node, err
+	return &there, err
 }

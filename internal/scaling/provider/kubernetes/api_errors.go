@@ -1,15 +1,49 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
-
-	core "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
+
+// refusal is an answer of the API server that says no: a Status of its API.
+type refusal struct {
+	Message, Reason string
+	Details         struct{ Causes []struct{ Reason string } }
+}
+
+func (r *refusal) Error() string { return r.Message }
+
+// reasons are what an answer means that says nothing more: a proxy's.
+var reasons = map[int]string{
+	http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden",
+	http.StatusNotFound: "NotFound", http.StatusConflict: "Conflict", http.StatusGone: "Expired",
+	http.StatusUnprocessableEntity: "Invalid", http.StatusTooManyRequests: "TooManyRequests",
+}
+
+func readRefusal(code int, body []byte) error {
+	var r refusal
+	if json.Unmarshal(body, &r) != nil || r.Message == "" {
+		r.Message = sentence(fmt.Sprintf("%d %s", code, http.StatusText(code)), "", string(body))
+	}
+	r.Reason = cmp.Or(r.Reason, reasons[code], "InternalError")
+	return &r
+}
+
+// reasonOf is the API server's word for its refusal; empty: the error is another one, or there is none.
+func reasonOf(err error) string {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r.Reason
+	}
+	return ""
+}
 
 // explain says what was being done and, where somebody can do something about the failure, what.
 func explain(err error, doing string, args ...any) error {
@@ -33,30 +67,39 @@ func explain(err error, doing string, args ...any) error {
 }
 
 func advice(err error) string {
-	switch {
-	case errors.Is(err, context.Canceled):
+	if errors.Is(err, context.Canceled) || errors.Is(err, errCredentials) {
 		return ""
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
-		return "the namespace's ResourceQuota is used up: raise it, or lower scaling's max"
-	case apierrors.HasStatusCause(err, core.NamespaceTerminatingCause):
-		return "somebody deletes the namespace: create it again, or set kubernetes.namespace to another one"
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "PodSecurity"):
-		return "the namespace's pod security level forbids the pod template: change one of them"
-	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), " cannot "): // so RBAC words it
-		return "a policy of the cluster forbids such a pod: change the pod template or the policy"
-	case apierrors.IsForbidden(err):
-		return "give the service account the rights of docs/kubernetes.md"
-	case apierrors.IsUnauthorized(err):
-		return "the API server does not know the credentials: check the service account or the kubeconfig"
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return "change the pod template"
-	case apierrors.IsNotFound(err):
-		return "create the namespace"
-	case apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err), apierrors.IsInternalError(err),
-		apierrors.IsServiceUnavailable(err), apierrors.IsTimeout(err):
-		return "the API server is overloaded or starting; it is asked again"
-	case apierrors.ReasonForError(err) == "":
+	}
+	var r *refusal
+	if !errors.As(err, &r) {
 		return "the API server does not answer; engines that run are not affected"
 	}
+	switch r.Reason {
+	case "Forbidden":
+		return r.adviceIfForbidden()
+	case "Unauthorized":
+		return "the API server does not know the credentials: check the service account or the kubeconfig"
+	case "Invalid", "BadRequest":
+		return "change the pod template"
+	case "NotFound":
+		return "create the namespace"
+	case "TooManyRequests", "ServerTimeout", "InternalError", "ServiceUnavailable", "Timeout":
+		return "the API server is overloaded or starting; it is asked again"
+	}
 	return ""
+}
+
+func (r *refusal) adviceIfForbidden() string {
+	terminates := func(cause struct{ Reason string }) bool { return cause.Reason == "NamespaceTerminating" }
+	switch {
+	case strings.Contains(r.Message, "exceeded quota"):
+		return "the namespace's ResourceQuota is used up: raise it, or lower scaling's max"
+	case slices.ContainsFunc(r.Details.Causes, terminates):
+		return "somebody deletes the namespace: create it again, or set kubernetes.namespace to another one"
+	case strings.Contains(r.Message, "PodSecurity"):
+		return "the namespace's pod security level forbids the pod template: change one of them"
+	case !strings.Contains(r.Message, " cannot "): // so RBAC words it
+		return "a policy of the cluster forbids such a pod: change the pod template or the policy"
+	}
+	return "give the service account the rights of docs/kubernetes.md"
 }

@@ -167,6 +167,9 @@ func checkConfigMap(t *testing.T, at string, it *core.ConfigMap) {
 	}
 	cfg := *service.Scaling.Kubernetes
 	cfg.Template, cfg.Kubeconfig = write(t, "engine-pod.yaml", pod), newCluster(t, 0).kubeconfig
+	if err := yaml.UnmarshalStrict([]byte(pod), &core.Pod{}); err != nil {
+		t.Errorf("%s: engine-pod.yaml: %v", at, err)
+	}
 	if _, err := kubernetes.New(cfg, "ours", nil); err != nil {
 		t.Errorf("%s: engine-pod.yaml: %v", at, err)
 	}

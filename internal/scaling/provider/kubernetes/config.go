@@ -83,7 +83,7 @@ func (c Config) Faults() settings.Faults {
 			faults.Add(file.key, "%q is not an absolute path", file.path)
 		}
 	}
-	if c.Namespace != "" && !isLabel(c.Namespace) {
+	if c.Namespace != "" && !labelPattern.MatchString(c.Namespace) {
 		faults.Add("namespace", "%q is not a namespace's name", c.Namespace)
 	}
 	if c.Deployment != "" && !isLabelValue(c.Deployment) {
@@ -94,7 +94,7 @@ func (c Config) Faults() settings.Faults {
 	for i, n := range c.Notices {
 		at := fmt.Sprintf("notices[%d].taint", i)
 		switch {
-		case n.Taint != "" && !isQualifiedName(n.Taint):
+		case n.Taint != "" && !keyPattern.MatchString(n.Taint):
 			faults.Add(at, "%q is not the key of a taint", n.Taint)
 		case named[n.Taint]:
 			faults.Add(at, "%s is named twice", n.Taint)

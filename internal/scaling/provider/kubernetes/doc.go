@@ -4,6 +4,6 @@
 //
 // It decides nothing. How many engines there are, and when one is drained, is decided above package provider.
 //
-// The Kubernetes API is reached through client-go's REST client with the types of core/v1 alone (ADR 35). Start reading
-// at Provider.
+// The Kubernetes API is reached by plain HTTP, with the few fields of pods and nodes that are read (ADR 35). client-go
+// and its types are for tests. Start reading at Provider.
 package kubernetes

@@ -4,6 +4,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	core "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // TestPage: docs/kubernetes.md names every key, every notice and all that Millrace sets in a pod.
@@ -23,7 +26,7 @@ func TestPage(t *testing.T) {
 		named = append(named, "`"+taint+"`")
 	}
 	for kind := range usualConditions {
-		named = append(named, "`"+string(kind)+"`")
+		named = append(named, "`"+kind+"`")
 	}
 	for _, name := range named {
 		if !strings.Contains(string(text), name) {
@@ -35,8 +38,16 @@ func TestPage(t *testing.T) {
 // TestTemplateOfThePage is what people begin with.
 func TestTemplateOfThePage(t *testing.T) {
 	t.Parallel()
-	template, err := readTemplate("../../../../deploy/kubernetes/engine-pod.yaml")
+	const path = "../../../../deploy/kubernetes/engine-pod.yaml"
+	if _, err := readTemplate(path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
 	if err != nil {
+		t.Fatal(err)
+	}
+	var template core.Pod
+	if err := yaml.UnmarshalStrict(text, &template); err != nil {
 		t.Fatal(err)
 	}
 	hook := template.Spec.Containers[0].Lifecycle.PreStop.Sleep.Seconds

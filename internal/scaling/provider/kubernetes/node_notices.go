@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	core "k8s.io/api/core/v1"
-
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/scaling/provider"
 )
@@ -42,7 +40,7 @@ var usualNotices = map[string]time.Duration{
 const clusterAutoscaler = "ToBeDeletedByClusterAutoscaler"
 
 // usualConditions are conditions of a node that say the same: those of AKS, made from the scheduled events of Azure.
-var usualConditions = map[core.NodeConditionType]time.Duration{
+var usualConditions = map[string]time.Duration{
 	"PreemptScheduled":   30 * time.Second,
 	"TerminateScheduled": 5 * time.Minute,
 	"RedeployScheduled":  10 * time.Minute,
@@ -66,27 +64,27 @@ func noticeTaints(own []Notice) map[string]time.Duration {
 
 // readNotice is what a node announces; of several notices, that which leaves the least time. seen is when this process
 // first saw a taint that does not carry its time.
-func readNotice(node *core.Node, taints map[string]time.Duration, seen func(taint string) time.Time) notice {
+func readNotice(node *nodeObject, taints map[string]time.Duration, seen func(taint string) time.Time) notice {
 	var first notice
 	add := func(reason string, at time.Time) {
 		if first.Reason == "" || at.Before(first.LeavesAt) {
 			first = notice{Reason: fmt.Sprintf("node %s: %s", node.Name, reason), LeavesAt: at}
 		}
 	}
-	if node.DeletionTimestamp != nil {
-		add("it is being deleted", node.DeletionTimestamp.Time)
+	if !node.DeletionTimestamp.IsZero() {
+		add("it is being deleted", node.DeletionTimestamp)
 	}
 	for _, taint := range node.Spec.Taints {
-		if lead, known := taints[taint.Key]; known && taint.Effect != core.TaintEffectPreferNoSchedule {
+		if lead, known := taints[taint.Key]; known && taint.Effect != "PreferNoSchedule" {
 			add("taint "+taint.Key, taintedAt(taint, seen).Add(lead))
 		}
 	}
 	for _, c := range node.Status.Conditions {
 		lead, known := usualConditions[c.Type]
 		switch {
-		case known && c.Status == core.ConditionTrue:
-			add(sentence(string(c.Type), c.Reason, c.Message), c.LastTransitionTime.Add(lead))
-		case c.Type == core.NodeReady && c.Status == core.ConditionFalse &&
+		case known && c.Status == "True":
+			add(sentence(c.Type, c.Reason, c.Message), c.LastTransitionTime.Add(lead))
+		case c.Type == "Ready" && c.Status == "False" &&
 			strings.Contains(c.Message, "node is shutting down"):
 			add(c.Message, c.LastTransitionTime.Add(shutdownLead))
 		}
@@ -95,9 +93,9 @@ func readNotice(node *core.Node, taints map[string]time.Duration, seen func(tain
 }
 
 // taintedAt: whoever taints a node may set the time; most do so for NoExecute alone.
-func taintedAt(taint core.Taint, seen func(string) time.Time) time.Time {
-	if taint.TimeAdded != nil && !taint.TimeAdded.IsZero() {
-		return taint.TimeAdded.Time
+func taintedAt(taint nodeTaint, seen func(string) time.Time) time.Time {
+	if !taint.TimeAdded.IsZero() {
+		return taint.TimeAdded
 	}
 	if taint.Key == clusterAutoscaler {
 		if seconds, err := strconv.ParseInt(taint.Value, 10, 64); err == nil && seconds > 0 {

@@ -10,9 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	core "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // A node is read again after nodeAge at the earliest, and nodesAtOnce are read at the same time. Spot machines leave
@@ -42,7 +39,7 @@ type nodeRead struct {
 
 // seenTaint is a taint of one node, not of a later one with its name.
 type seenTaint struct {
-	node types.UID
+	node string
 	key  string
 }
 
@@ -55,7 +52,7 @@ func newNodeReader(cfg Config, api *apiClient, log *slog.Logger) *nodeReader {
 
 // notices are what the nodes of pods announce, by node. A node that cannot be read at present keeps its last notice:
 // the pods are known all the same, and their list is worth more than a notice.
-func (r *nodeReader) notices(ctx context.Context, pods []core.Pod) map[string]notice {
+func (r *nodeReader) notices(ctx context.Context, pods []podObject) map[string]notice {
 	if r.off {
 		return nil
 	}
@@ -111,7 +108,7 @@ func (r *nodeReader) readNode(ctx context.Context, name string, now time.Time) {
 			return r.seen[taint]
 		})
 		r.complain = true
-	case apierrors.IsNotFound(err):
+	case reasonOf(err) == "NotFound":
 		read.notice = notice{Reason: fmt.Sprintf("its node %s is no longer in the cluster", name), Gone: true}
 	default:
 		read.notice = r.read[name].notice
@@ -122,7 +119,7 @@ func (r *nodeReader) readNode(ctx context.Context, name string, now time.Time) {
 
 // complainOnce: without nodes engines work, only their notice is shorter.
 func (r *nodeReader) complainOnce(err error) {
-	if !r.complain || r.log == nil || !apierrors.IsForbidden(err) {
+	if !r.complain || r.log == nil || reasonOf(err) != "Forbidden" {
 		return
 	}
 	r.complain = false

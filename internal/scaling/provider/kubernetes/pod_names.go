@@ -3,12 +3,11 @@ package kubernetes
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"regexp"
 	"strings"
 
-	core "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling/provider"
 )
 
 // What Millrace writes on its pods. The label of the deployment is what makes a pod one of ours; the engine's id stands
@@ -57,14 +56,18 @@ func labelValue(text string) string {
 func ours(deployment string) string { return labelDeployment + "=" + labelValue(deployment) }
 
 // isOurs reports whether a pod was made by a deployment for an engine. An empty id is any engine.
-func isOurs(pod *core.Pod, deployment string, id rollout.EngineID) bool {
+func isOurs(pod *podObject, deployment string, id rollout.EngineID) bool {
 	return pod.Labels[labelDeployment] == labelValue(deployment) &&
 		pod.Annotations[annotationDeployment] == deployment &&
 		pod.Annotations[annotationEngine] != "" && (id == "" || pod.Annotations[annotationEngine] == string(id))
 }
 
-func isLabel(text string) bool { return len(validation.IsDNS1123Label(text)) == 0 }
-func isLabelValue(text string) bool {
-	return text != "" && len(validation.IsValidLabelValue(text)) == 0
-}
-func isQualifiedName(text string) bool { return len(validation.IsQualifiedName(text)) == 0 }
+// What Kubernetes takes as the name of a namespace, and as the key of a taint.
+var (
+	labelPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	keyPattern   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?` +
+		`[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+)
+
+// isLabelValue: such are the names of deployments, too.
+func isLabelValue(text string) bool { return provider.IsDeploymentName(text) }

@@ -3,11 +3,10 @@ package kubernetes
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	core "k8s.io/api/core/v1"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -18,11 +17,11 @@ import (
 const longestReason = 600
 
 // instance is an engine as its pod shows it. Of machines that go it is told apart, by the node.
-func instance(pod *core.Pod, cfg Config) provider.Instance {
+func instance(pod *podObject, cfg Config) provider.Instance {
 	state, reason := podState(pod)
 	e := provider.Instance{
 		ID: rollout.EngineID(pod.Annotations[annotationEngine]), State: state, Reason: reason,
-		Since: pod.CreationTimestamp.Time, MaxInFlight: cfg.MaxInFlight,
+		Since: pod.CreationTimestamp, MaxInFlight: cfg.MaxInFlight,
 	}
 	e.LeavesAt = leavesAt(pod)
 	if pod.Status.PodIP != "" && state != enginestate.EngineFailed {
@@ -33,15 +32,15 @@ func instance(pod *core.Pod, cfg Config) provider.Instance {
 
 // leavesAt is when the pod's grace is over: what the API server has counted from the deletion, or what will be from the
 // announcement of one.
-func leavesAt(pod *core.Pod) time.Time {
-	if pod.DeletionTimestamp != nil {
-		return pod.DeletionTimestamp.Time
+func leavesAt(pod *podObject) time.Time {
+	if !pod.DeletionTimestamp.IsZero() {
+		return pod.DeletionTimestamp
 	}
-	c := condition(pod, core.DisruptionTarget)
-	if c == nil || c.Status != core.ConditionTrue || c.LastTransitionTime.IsZero() {
+	c := condition(pod, "DisruptionTarget")
+	if c == nil || c.Status != "True" || c.LastTransitionTime.IsZero() {
 		return time.Time{}
 	}
-	grace := int64(core.DefaultTerminationGracePeriodSeconds)
+	grace := int64(30) // so Kubernetes has it
 	if pod.Spec.TerminationGracePeriodSeconds != nil {
 		grace = *pod.Spec.TerminationGracePeriodSeconds
 	}
@@ -50,15 +49,15 @@ func leavesAt(pod *core.Pod) time.Time {
 
 // podState is where an engine is in its life, and why. It goes by the engine's container, not by the pod alone: while
 // another container of the pod runs, so does the pod.
-func podState(pod *core.Pod) (enginestate.EngineState, string) {
-	engine := containerStatus(pod.Status.ContainerStatuses, engineContainer(pod))
+func podState(pod *podObject) (enginestate.EngineState, string) {
+	engine := engineStatus(pod)
 	ended := engine != nil && engine.State.Terminated != nil
 	switch {
-	case pod.Status.Phase == core.PodFailed || pod.Status.Phase == core.PodSucceeded || ended:
+	case pod.Status.Phase == "Failed" || pod.Status.Phase == "Succeeded" || ended:
 		return enginestate.EngineFailed, whyEnded(pod, engine)
-	case pod.DeletionTimestamp != nil:
+	case !pod.DeletionTimestamp.IsZero():
 		return enginestate.EngineStopping, whyDeleted(pod)
-	case pod.Status.Phase == core.PodUnknown:
+	case pod.Status.Phase == "Unknown":
 		return enginestate.EngineRunning, sentence("the node does not report", pod.Status.Reason, pod.Status.Message)
 	case engine != nil && engine.State.Running != nil:
 		return enginestate.EngineRunning, disruption(pod)
@@ -67,14 +66,14 @@ func podState(pod *core.Pod) (enginestate.EngineState, string) {
 }
 
 // whyPending is the first thing that is missing: a node, an init container's end, an image.
-func whyPending(pod *core.Pod) string {
-	if c := condition(pod, core.PodScheduled); c != nil && c.Status == core.ConditionFalse {
+func whyPending(pod *podObject) string {
+	if c := condition(pod, "PodScheduled"); c != nil && c.Status == "False" {
 		return sentence("", c.Reason, c.Message)
 	}
 	if pod.Spec.NodeName == "" {
 		return "the scheduler has not looked at it yet"
 	}
-	for _, list := range [][]core.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+	for _, list := range [][]containerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, c := range list {
 			if w := c.State.Waiting; w != nil && w.Reason != "PodInitializing" {
 				return sentence("container "+c.Name, w.Reason, w.Message)
@@ -89,7 +88,7 @@ func whyPending(pod *core.Pod) string {
 
 // whyEnded names what ended the pod (Evicted, Terminated by a node's shutdown, ...), then what the engine's container
 // left.
-func whyEnded(pod *core.Pod, engine *core.ContainerStatus) string {
+func whyEnded(pod *podObject, engine *containerStatus) string {
 	var parts []string
 	if text := sentence("", pod.Status.Reason, pod.Status.Message); text != "" {
 		parts = append(parts, text)
@@ -97,9 +96,7 @@ func whyEnded(pod *core.Pod, engine *core.ContainerStatus) string {
 	if text := disruption(pod); text != "" {
 		parts = append(parts, text)
 	}
-	list := append(append([]core.ContainerStatus(nil), pod.Status.InitContainerStatuses...),
-		pod.Status.ContainerStatuses...)
-	for _, c := range list {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		t := c.State.Terminated
 		if t != nil && (t.ExitCode != 0 || engine != nil && c.Name == engine.Name) {
 			parts = append(parts, sentence("container "+c.Name, exit(t), t.Message))
@@ -111,7 +108,7 @@ func whyEnded(pod *core.Pod, engine *core.ContainerStatus) string {
 	return shorten(strings.Join(parts, "; "))
 }
 
-func exit(t *core.ContainerStateTerminated) string {
+func exit(t *ending) string {
 	text := fmt.Sprintf("exit code %d", t.ExitCode)
 	if t.Signal != 0 {
 		text = fmt.Sprintf("signal %d", t.Signal)
@@ -123,7 +120,7 @@ func exit(t *core.ContainerStateTerminated) string {
 }
 
 // whyDeleted: Kubernetes does not keep who deleted a pod, but says so where it was its own doing.
-func whyDeleted(pod *core.Pod) string {
+func whyDeleted(pod *podObject) string {
 	if text := disruption(pod); text != "" {
 		return text
 	}
@@ -132,29 +129,29 @@ func whyDeleted(pod *core.Pod) string {
 
 // disruption is the announcement that a pod is about to be ended by Kubernetes: EvictionByEvictionAPI,
 // PreemptionByScheduler, DeletionByTaintManager, TerminationByKubelet and the like.
-func disruption(pod *core.Pod) string {
-	if c := condition(pod, core.DisruptionTarget); c != nil && c.Status == core.ConditionTrue {
+func disruption(pod *podObject) string {
+	if c := condition(pod, "DisruptionTarget"); c != nil && c.Status == "True" {
 		return sentence("", c.Reason, c.Message)
 	}
 	return ""
 }
 
-func condition(pod *core.Pod, kind core.PodConditionType) *core.PodCondition {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == kind {
-			return c
-		}
+func condition(pod *podObject, kind string) *objectCondition {
+	at := slices.IndexFunc(pod.Status.Conditions, func(c objectCondition) bool { return c.Type == kind })
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return &pod.Status.Conditions[at]
 }
 
-func containerStatus(all []core.ContainerStatus, name string) *core.ContainerStatus {
-	for i := range all {
-		if all[i].Name == name {
-			return &all[i]
-		}
+// engineStatus is that of the engine's container; nil: it has none yet.
+func engineStatus(pod *podObject) *containerStatus {
+	name, all := engineContainer(pod), pod.Status.ContainerStatuses
+	at := slices.IndexFunc(all, func(c containerStatus) bool { return c.Name == name })
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return &all[at]
 }
 
 // sentence is "of what: reason: message" of what there is of it.

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,39 +9,45 @@ import (
 	"slices"
 	"strings"
 
-	core "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
-
 	"github.com/millrace/millrace/internal/rollout"
 )
 
 // annotationDefaultContainer is how kubectl knows which of several containers is meant.
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
-// readTemplate reads the operator's manifest, strictly: a key that Kubernetes does not know is a fault.
-func readTemplate(path string) (*core.Pod, error) {
+// template is the operator's manifest.
+type template struct {
+	podObject
+	manifest []byte // the whole of it, as JSON
+}
+
+func readTemplate(path string) (*template, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("pod template: %w", err)
 	}
-	pod, err := parseTemplate(text)
+	read, err := parseTemplate(text)
 	if err != nil {
 		return nil, fmt.Errorf("pod template %s: %w", path, err)
 	}
-	return pod, nil
+	return read, nil
 }
 
-func parseTemplate(text []byte) (*core.Pod, error) {
-	var pod core.Pod
-	if err := yaml.UnmarshalStrict(text, &pod); err != nil {
+func parseTemplate(text []byte) (*template, error) {
+	var t template
+	var err error
+	if t.manifest, err = toJSON(text); err == nil {
+		err = json.Unmarshal(t.manifest, &t.podObject)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w (want a manifest of kind Pod)", err)
 	}
-	return &pod, errors.Join(templateFaults(&pod)...)
+	return &t, errors.Join(templateFaults(&t.podObject)...)
 }
 
-// templateFaults are what is Millrace's to say, and what no pod can be without. The rest is checked by the API server,
-// which knows its version and its policies.
-func templateFaults(pod *core.Pod) []error {
+// templateFaults are what is Millrace's to say, and what no pod can be without. The rest, unknown keys
+// among it, is checked by the API server, which knows its version and its policies.
+func templateFaults(pod *podObject) []error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -57,20 +64,20 @@ func templateFaults(pod *core.Pod) []error {
 	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
 		check(!strings.HasPrefix(key, ownDomain), "metadata.annotations: %s is set by Millrace", key)
 	}
-	check(pod.Spec.RestartPolicy == "" || pod.Spec.RestartPolicy == core.RestartPolicyNever,
+	check(pod.Spec.RestartPolicy == "" || pod.Spec.RestartPolicy == "Never",
 		"spec.restartPolicy: %s: Millrace sets Never, and buys another engine in the place of one that ended",
 		pod.Spec.RestartPolicy)
 	check(len(pod.Spec.Containers) > 0, "spec.containers: at least the engine's")
 	if name := pod.Annotations[annotationDefaultContainer]; name != "" {
-		check(slices.ContainsFunc(pod.Spec.Containers, func(c core.Container) bool { return c.Name == name }),
+		check(slices.ContainsFunc(pod.Spec.Containers, func(c container) bool { return c.Name == name }),
 			"metadata.annotations: %s: no container is named %s", annotationDefaultContainer, name)
 	}
 	for _, of := range []struct {
 		key  string
-		list []core.Container
+		list []container
 	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
 		for i, c := range of.list {
-			check(!slices.ContainsFunc(c.Env, func(v core.EnvVar) bool { return v.Name == EngineIDVariable }),
+			check(!slices.ContainsFunc(c.Env, func(v variable) bool { return v.Name == EngineIDVariable }),
 				"spec.%s[%d].env: %s is set by Millrace", of.key, i, EngineIDVariable)
 		}
 	}
@@ -78,27 +85,45 @@ func templateFaults(pod *core.Pod) []error {
 }
 
 // podFor is the pod of one engine: the template with what makes it this engine of this deployment.
-func podFor(template *core.Pod, deployment string, id rollout.EngineID) *core.Pod {
-	pod := template.DeepCopy()
-	pod.Name = podName(deployment, id)
-	pod.Labels = with(pod.Labels, map[string]string{
+func (t *template) podFor(deployment string, id rollout.EngineID) map[string]any {
+	var pod map[string]any
+	_ = json.Unmarshal(t.manifest, &pod) // it was read before
+	pod["apiVersion"], pod["kind"] = "v1", "Pod"
+	metadata, spec := section(pod, "metadata"), section(pod, "spec")
+	metadata["name"] = podName(deployment, id)
+	maps.Copy(section(metadata, "labels"), map[string]any{
 		labelManagedBy: "millrace", labelComponent: "engine",
 		labelDeployment: labelValue(deployment), labelEngine: labelValue(string(id)),
 	})
-	pod.Annotations = with(pod.Annotations, map[string]string{
-		annotationDeployment: deployment, annotationEngine: string(id), annotationDefaultContainer: engineContainer(template),
+	maps.Copy(section(metadata, "annotations"), map[string]any{
+		annotationDeployment: deployment, annotationEngine: string(id),
+		annotationDefaultContainer: engineContainer(&t.podObject),
 	})
-	pod.Spec.RestartPolicy = core.RestartPolicyNever
-	for _, list := range [][]core.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list { // the id comes first: variables may refer to those before them
-			list[i].Env = append([]core.EnvVar{{Name: EngineIDVariable, Value: string(id)}}, list[i].Env...)
+	spec["restartPolicy"] = "Never"
+	for _, list := range []string{"initContainers", "containers"} {
+		containers, _ := spec[list].([]any)
+		for _, it := range containers { // the id comes first: variables may refer to those before them
+			if c, ok := it.(map[string]any); ok {
+				env, _ := c["env"].([]any)
+				c["env"] = append([]any{map[string]any{"name": EngineIDVariable, "value": id}}, env...)
+			}
 		}
 	}
 	return pod
 }
 
+// section is a part of a manifest that is a map, and is made where there is none.
+func section(of map[string]any, key string) map[string]any {
+	part, _ := of[key].(map[string]any)
+	if part == nil {
+		part = map[string]any{}
+		of[key] = part
+	}
+	return part
+}
+
 // engineContainer is the container that is the engine: the one that kubectl takes by default.
-func engineContainer(pod *core.Pod) string {
+func engineContainer(pod *podObject) string {
 	if name := pod.Annotations[annotationDefaultContainer]; name != "" {
 		return name
 	}
@@ -106,12 +131,4 @@ func engineContainer(pod *core.Pod) string {
 		return ""
 	}
 	return pod.Spec.Containers[0].Name
-}
-
-func with(all, ours map[string]string) map[string]string {
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, ours)
-	return all
 }

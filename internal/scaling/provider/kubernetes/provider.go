@@ -8,9 +8,6 @@ import (
 	"slices"
 	"time"
 
-	core "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling/provider"
 )
@@ -55,30 +52,30 @@ func (p *Provider) Start(ctx context.Context, id rollout.EngineID) error {
 	if err != nil {
 		return err
 	}
-	pod := podFor(template, p.cfg.Deployment, id)
+	name, manifest := podName(p.cfg.Deployment, id), template.podFor(p.cfg.Deployment, id)
 	for {
-		err := p.api.createPod(ctx, pod)
-		if !apierrors.IsAlreadyExists(err) {
-			return explain(err, "create the pod %s of engine %s", pod.Name, id)
+		err := p.api.createPod(ctx, manifest)
+		if reasonOf(err) != "AlreadyExists" {
+			return explain(err, "create the pod %s of engine %s", name, id)
 		}
-		there, err := p.api.pod(ctx, pod.Name)
+		there, err := p.api.pod(ctx, name)
 		switch {
-		case apierrors.IsNotFound(err):
+		case reasonOf(err) == "NotFound":
 			continue // it ended in between
 		case err != nil:
-			return explain(err, "read the pod %s of engine %s", pod.Name, id)
+			return explain(err, "read the pod %s of engine %s", name, id)
 		case !isOurs(there, p.cfg.Deployment, id):
 			return p.notOurs(there, id)
 		case !isStopped(there):
 			return nil
-		case there.DeletionTimestamp == nil: // whoever stopped it ended before it was deleted
+		case there.DeletionTimestamp.IsZero(): // whoever stopped it ended before it was deleted
 			if err := p.delete(ctx, there); err != nil {
 				return err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("engine %s was stopped, and its pod %s is still ending: %w", id, pod.Name, ctx.Err())
+			return fmt.Errorf("engine %s was stopped, and its pod %s is still ending: %w", id, name, ctx.Err())
 		case <-time.After(250 * time.Millisecond):
 		}
 	}
@@ -93,7 +90,7 @@ func (p *Provider) Stop(ctx context.Context, id rollout.EngineID) error {
 	for {
 		pod, err := p.api.pod(ctx, name)
 		switch {
-		case apierrors.IsNotFound(err):
+		case reasonOf(err) == "NotFound":
 			return nil
 		case err != nil:
 			return explain(err, "read the pod %s of engine %s", name, id)
@@ -101,20 +98,20 @@ func (p *Provider) Stop(ctx context.Context, id rollout.EngineID) error {
 			return p.notOurs(pod, id)
 		}
 		err = p.delete(ctx, pod)
-		if !apierrors.IsConflict(err) { // there is a new pod under the name
+		if reasonOf(err) != "Conflict" { // there is a new pod under the name
 			return err
 		}
 	}
 }
 
 // delete is idempotent. Its mark is what tells a later List that this deletion is no news to anybody.
-func (p *Provider) delete(ctx context.Context, pod *core.Pod) error {
-	if isStopped(pod) && pod.DeletionTimestamp != nil {
+func (p *Provider) delete(ctx context.Context, pod *podObject) error {
+	if isStopped(pod) && !pod.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	if !isStopped(pod) {
 		err := p.api.annotatePod(ctx, pod, annotationStopped, "true")
-		if apierrors.IsNotFound(err) {
+		if reasonOf(err) == "NotFound" {
 			return nil
 		}
 		if err != nil {
@@ -122,7 +119,7 @@ func (p *Provider) delete(ctx context.Context, pod *core.Pod) error {
 		}
 	}
 	err := p.api.deletePod(ctx, pod, p.cfg.Grace.Std())
-	if apierrors.IsNotFound(err) {
+	if reasonOf(err) == "NotFound" {
 		return nil
 	}
 	return explain(err, "delete the pod %s", pod.Name)
@@ -135,8 +132,8 @@ func (p *Provider) List(ctx context.Context) ([]provider.Instance, error) {
 	if err != nil {
 		return nil, explain(err, "list the pods of the deployment %s", p.cfg.Deployment)
 	}
-	pods = slices.DeleteFunc(pods, func(pod core.Pod) bool {
-		return !isOurs(&pod, p.cfg.Deployment, "") || isStopped(&pod) && pod.DeletionTimestamp != nil
+	pods = slices.DeleteFunc(pods, func(pod podObject) bool {
+		return !isOurs(&pod, p.cfg.Deployment, "") || isStopped(&pod) && !pod.DeletionTimestamp.IsZero()
 	})
 	notices := p.nodes.notices(ctx, pods)
 	all := make([]provider.Instance, 0, len(pods))
@@ -147,9 +144,9 @@ func (p *Provider) List(ctx context.Context) ([]provider.Instance, error) {
 	return all, nil
 }
 
-func isStopped(pod *core.Pod) bool { return pod.Annotations[annotationStopped] != "" }
+func isStopped(pod *podObject) bool { return pod.Annotations[annotationStopped] != "" }
 
-func (p *Provider) notOurs(pod *core.Pod, id rollout.EngineID) error {
+func (p *Provider) notOurs(pod *podObject, id rollout.EngineID) error {
 	return fmt.Errorf("kubernetes: the pod %s, which engine %s would have, was not made by the deployment %s for it; it "+
 		"is left as it is: remove or rename it", pod.Name, id, p.cfg.Deployment)
 }

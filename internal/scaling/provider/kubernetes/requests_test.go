@@ -216,6 +216,19 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 	}
 }
 
+// TestUnknownKeyOfATemplate: the API server knows its version's keys, and its refusal names the key.
+func TestUnknownKeyOfATemplate(t *testing.T) {
+	t.Parallel()
+	p := newCluster(t, 0).open(t, "ours", func(cfg *kubernetes.Config) {
+		cfg.Template = write(t, "pod.yaml", "{spec: {containers: [{name: vllm, imagee: vllm}]}}")
+	})
+	err := p.Start(t.Context(), "scaled-1")
+	if err == nil || !strings.Contains(err.Error(), `unknown field "imagee"`) ||
+		!strings.Contains(err.Error(), "change the pod template") {
+		t.Errorf("%v", err)
+	}
+}
+
 // unavailable has an API server that does not answer, or is not there, until back is called.
 func (c *cluster) unavailable(t *testing.T, outage time.Duration, back func()) {
 	t.Helper()

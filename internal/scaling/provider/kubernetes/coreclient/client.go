@@ -1,5 +1,5 @@
-// Package coreclient is a client of the Kubernetes API that knows the types of core/v1 and no others, which keeps the
-// types of every other group of the API out of the binary.
+// Package coreclient is a client of the Kubernetes API for tests, that knows the types of core/v1. The provider itself
+// has another one.
 //
 // Start reading at New.
 package coreclient

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -55,8 +56,12 @@ func (s *Server) listPods(r *http.Request, _ []byte) (any, *apierrors.StatusErro
 
 func (s *Server) createPod(r *http.Request, body []byte) (any, *apierrors.StatusError) {
 	var pod core.Pod
-	if err := json.Unmarshal(body, &pod); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+	read := json.NewDecoder(bytes.NewReader(body))
+	if r.URL.Query().Get("fieldValidation") == meta.FieldValidationStrict {
+		read.DisallowUnknownFields()
+	}
+	if err := read.Decode(&pod); err != nil {
+		return nil, apierrors.NewBadRequest("strict decoding error: " + err.Error())
 	}
 	key := r.PathValue("namespace") + "/" + pod.Name
 	if s.pods[key] != nil {
