@@ -152,7 +152,7 @@ func TestYAMLIsReadAsKubectlDoes(t *testing.T) {
 		"mode: 0644": `{"mode":420}`, "n: 1": `{"n":1}`, `n: "1"`: `{"n":"1"}`, "b: true": `{"b":true}`, "e:": `{"e":null}`,
 		"cpu: 500m": `{"cpu":"500m"}`, "big: 10000000000": `{"big":10000000000}`,
 		"a: &x {k: v}\nb: *x": `{"a":{"k":"v"},"b":{"k":"v"}}`,
-		"s: |\n  a\n  b\n": `{"s":"a\nb\n"}`, "{\n\t\"j\": 1.5\n}": "{\n\t\"j\": 1.5\n}", "c: # none\n- a": `{"c":["a"]}`,
+		"s: |\n  a\n  b\n":    `{"s":"a\nb\n"}`, "{\n\t\"j\": 1.5\n}": "{\n\t\"j\": 1.5\n}", "c: # none\n- a": `{"c":["a"]}`,
 		"t: 2026-11-23": `{"t":"2026-11-23"}`, "a: 1\n---\na: 2": `{"a":1}`,
 	} {
 		got, err := toJSON([]byte(text))
