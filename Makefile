@@ -115,9 +115,16 @@ test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis 
 		sed -nE 's/^ +[a-z]+_test\.go:[0-9]+: (DATC|legal orders|replayed|runs on)/  \1/p'
 
 CHECK := $(CURDIR)/$(BIN)/check
+.PHONY: test-times
+test-times: $(TEMPORAL) $(CHECK)/gotestsum ## all tests, and a table of the time that each took, slowest first, in .millrace/test-times.txt
+	@mkdir -p .millrace
+	@for module in . trials; do go test -C $$module -json -count=1 -timeout 30m ./...; done >.millrace/tests.json || true
+	@$(CHECK)/gotestsum tool slowest --threshold 1ms --jsonfile .millrace/tests.json >.millrace/test-times.txt
+	@head -30 .millrace/test-times.txt
+
 $(CHECK)/%: deploy/tools/check/go.mod
 	@mkdir -p $(CHECK)
-	@go build -C deploy/tools/check -o $(CHECK)/ honnef.co/go/tools/cmd/staticcheck \
+	@go build -C deploy/tools/check -o $(CHECK)/ honnef.co/go/tools/cmd/staticcheck gotest.tools/gotestsum \
 		go.temporal.io/sdk/contrib/tools/workflowcheck github.com/alecthomas/go-check-sumtype/cmd/go-check-sumtype
 
 .PHONY: check
