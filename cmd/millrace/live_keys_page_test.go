@@ -8,16 +8,27 @@ import (
 	"github.com/millrace/millrace/internal/kit/pagetable"
 )
 
-// TestPageLiveKeys: the page lists the keys that running processes take up, as their rows say.
+// TestPageLiveKeys: the page lists the keys that running processes take up, as their rows say. Keys that are taken up
+// alike share a row.
 func TestPageLiveKeys(t *testing.T) {
 	t.Parallel()
-	table := pagetable.Head("key", "taken up by", "then")
+	type effect struct{ by, then string }
+	var effects []effect
+	keys := map[effect][]string{}
 	for _, key := range config.LiveKeys() {
 		by, then, ok := whoTakesUp(key.Path)
 		if !ok {
 			t.Errorf("%s is taken up by running processes, and this test does not know by which", key.Path)
 		}
-		table += pagetable.Row("`"+key.Path+"`", by, then)
+		e := effect{by, then}
+		if keys[e] == nil {
+			effects = append(effects, e)
+		}
+		keys[e] = append(keys[e], "`"+key.Path+"`")
+	}
+	table := pagetable.Head("keys", "taken up by", "then")
+	for _, e := range effects {
+		table += pagetable.Row(strings.Join(keys[e], ", "), e.by, e.then)
 	}
 	pagetable.Hold(t, "../../docs/deploy.md", "live keys", table)
 }

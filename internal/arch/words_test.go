@@ -33,6 +33,7 @@ func TestRetiredWordsStayRetired(t *testing.T) {
 		if filepath.Ext(path) == ".md" {
 			if filepath.Base(path) != "retired_words.md" {
 				words.inProse(verbatim.ReplaceAllString(text, ""), path, found)
+				words.inName(strings.Join(verbatim.FindAllString(text, -1), " "), path, found)
 			}
 			return
 		}
@@ -64,7 +65,7 @@ func TestRetiredWordsStayRetired(t *testing.T) {
 // namesOfLibraries are names with retired words that others have chosen.
 var namesOfLibraries = []string{"NewMeterProvider"}
 
-// verbatim is what a page quotes: blocks and spans of code.
+// verbatim is what a page quotes: blocks and spans of code, whose words are names.
 var verbatim = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 
 // readRetired reads the table of retired_words.md: the word, what to say instead, where it is retired.
@@ -105,6 +106,23 @@ func (r retired) inProse(text, at string, found func(at, word string)) {
 		if pattern.MatchString(text) {
 			found(at, word)
 		}
+	}
+}
+
+// A newcomer learns the words before the code, so there are few.
+func TestFewWordsHaveToBeLearnt(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, words, _ := strings.Cut(string(page), "\n## Words\n")
+	terms := 0
+	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z][^|]*) \| `).FindAllStringSubmatch(words, -1) {
+		terms += len(strings.Split(row[1], ","))
+	}
+	if terms-1 > 50 || terms < 20 { // the first row is the table's head
+		t.Errorf("ARCHITECTURE.md has %d words to learn, want 50 at most", terms-1)
 	}
 }
 
