@@ -13,7 +13,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace/millrace/internal/kit/cache"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/store/buffer"
 )
 
@@ -255,7 +258,8 @@ func (s *Server) notReady(ctx context.Context, run rollout.RunName, reason strin
 	return func(hc huma.Context) {
 		hc.SetHeader("Retry-After", strconv.Itoa(retryAfterSec))
 		hc.SetHeader("X-Millrace-Reason", headerText(reason))
-		if f, ok := s.figures.of(ctx, s.deps.Store, run, s.deps.Now()); ok { // It is 204 without them, too.
+		f, err := s.figures.Of(ctx, run, cache.Younger[figures](figuresFor), s.readFigures(run))
+		if err == nil { // It is 204 without them, too.
 			counts, status := f.counts, f.status
 			hc.SetHeader("X-Millrace-Ready", strconv.FormatInt(counts.Ready, 10))
 			hc.SetHeader("X-Millrace-Pending", strconv.FormatInt(counts.Queued+counts.InFlight, 10))
@@ -263,6 +267,25 @@ func (s *Server) notReady(ctx context.Context, run rollout.RunName, reason strin
 			hc.SetHeader("X-Millrace-State", string(status.State))
 		}
 		hc.SetStatus(http.StatusNoContent)
+	}
+}
+
+// figuresFor is how long the figures beside an answer "not ready" are used again: the ranks of a trainer, of which
+// there may be thousands, are all told the same.
+const figuresFor = 250 * time.Millisecond
+
+// figures are what claims are told of their run when its batch is not ready.
+type figures struct {
+	counts steprecord.BufferCounts
+	status runstatus.RunStatus
+}
+
+func (s *Server) readFigures(run rollout.RunName) func(context.Context) (figures, error) {
+	return func(ctx context.Context) (f figures, err error) {
+		if f.counts, err = s.deps.Store.Counts(ctx, run); err == nil {
+			f.status, err = s.deps.Store.Status(ctx, run)
+		}
+		return f, err
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/millrace/millrace/internal/rollout"
 )
 
 // TestAGateKeepsRoomForOthers: one key gets its part and no more, others are let in past those of it that wait, and
@@ -60,66 +58,6 @@ func TestAGateKeepsRoomForOthers(t *testing.T) {
 		if g.inside != 0 || len(g.held) != 0 || g.waiting.Len() != 0 {
 			t.Errorf("all have left, and there are %d inside, %d held, %d waiting", g.inside, len(g.held), g.waiting.Len())
 		}
-	})
-}
-
-// TestADiagnosisIsMadeOnceForAllWhoAskMeanwhile: and again when the account has changed, when it is old, or when it
-// failed.
-func TestADiagnosisIsMadeOnceForAllWhoAskMeanwhile(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		made, mark := 0, accountMark{claimed: 1}
-		var fails error
-		c := diagnosisCache{now: time.Now, diagnose: func(context.Context, rollout.RunName) (any, accountMark, error) {
-			made++
-			time.Sleep(time.Second)
-			return made, mark, fails
-		}}
-		fresh := func(d diagnosed) bool { return d.err == nil && d.of == mark && time.Since(d.at) < diagnosisAge }
-		ask := func() any {
-			value, err := c.of(t.Context(), "demo", fresh)
-			if err != nil {
-				t.Error(err)
-			}
-			return value
-		}
-		for range 60 {
-			go ask()
-		}
-		synctest.Wait()
-		if value, err := c.latest(t.Context(), "demo", fresh, time.Millisecond); value != nil || err != nil {
-			t.Errorf("before there is one: %v, %v", value, err)
-		}
-		time.Sleep(2 * time.Second)
-		if ask(); made != 1 {
-			t.Errorf("made %d times for 61 who asked", made)
-		}
-		mark = accountMark{claimed: 2}
-		if ask(); made != 2 {
-			t.Errorf("made %d times after the account has changed", made)
-		}
-		time.Sleep(diagnosisAge)
-		if value, err := c.latest(t.Context(), "demo", fresh, time.Millisecond); value != 2 || err != nil {
-			t.Errorf("while the next one is made, who watches is shown %v, %v", value, err)
-		}
-		if ask(); made != 3 {
-			t.Errorf("made %d times when the last one was old", made)
-		}
-		fails = rollout.Refuse(rollout.NoSuchRun, "none")
-		for range 2 {
-			if _, err := c.of(t.Context(), "other", fresh); err == nil {
-				t.Error("a failure is lost")
-			}
-		}
-		if made != 5 {
-			t.Errorf("made %d times: a failure is kept", made)
-		}
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := c.of(gone, "third", fresh); err == nil {
-			t.Error("who has gone is given a diagnosis")
-		}
-		time.Sleep(2 * time.Second) // It is made all the same.
 	})
 }
 

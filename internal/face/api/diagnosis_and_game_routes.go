@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/cache"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 func (s *Server) registerDiagnosis() {
@@ -55,10 +57,32 @@ func (s *Server) diagnose(ctx context.Context, in *diagnosisInput) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	return s.diagnoses.of(ctx, in.Run, func(d diagnosed) bool {
-		return d.err == nil && d.of == mark && s.deps.Now().Sub(d.at) < diagnosisAge
-	})
+	made, err := s.diagnoses.Of(ctx, in.Run, func(d cache.Made[diagnosed]) bool {
+		return d.Value.of == mark && cache.Younger[diagnosed](diagnosisAge)(d)
+	}, s.diagnoseWhole(in.Run))
+	return made.value, err
 }
+
+// diagnosed is a diagnosis with the account that it is of.
+type diagnosed struct {
+	of    accountMark
+	value any
+}
+
+// accountMark changes whenever a run's account does.
+type accountMark struct {
+	counts     steprecord.BufferCounts
+	launched   int64
+	claimed    rollout.Step
+	next       rollout.Step
+	version    rollout.PolicyVersion
+	generation rollout.TrainerGeneration
+}
+
+const (
+	diagnosisAge     = 3 * time.Second // what the account does not show, such as engines, may change too
+	diagnosisTimeout = time.Minute
+)
 
 // analyse makes a diagnosis when there is a place for one more.
 func (s *Server) analyse(ctx context.Context, run rollout.RunName, asked DiagnosisQuery) (any, error) {
@@ -70,13 +94,13 @@ func (s *Server) analyse(ctx context.Context, run rollout.RunName, asked Diagnos
 	return s.deps.Diagnose(ctx, run, asked)
 }
 
-func (s *Server) diagnoseWhole(ctx context.Context, run rollout.RunName) (any, accountMark, error) {
-	mark, err := s.accountMark(ctx, run)
-	if err != nil {
-		return nil, mark, err
+func (s *Server) diagnoseWhole(run rollout.RunName) func(context.Context) (diagnosed, error) {
+	return func(ctx context.Context) (made diagnosed, err error) {
+		if made.of, err = s.accountMark(ctx, run); err == nil {
+			made.value, err = s.analyse(ctx, run, DiagnosisQuery{})
+		}
+		return made, err
 	}
-	value, err := s.analyse(ctx, run, DiagnosisQuery{})
-	return value, mark, err
 }
 
 func (s *Server) accountMark(ctx context.Context, run rollout.RunName) (accountMark, error) {
@@ -94,9 +118,11 @@ func (s *Server) LatestDiagnosis(ctx context.Context, status runstatus.RunStatus
 	if s.deps.Diagnose == nil {
 		return nil, problem(codeNotAvailable, "this server has no diagnosis")
 	}
-	return s.diagnoses.latest(ctx, status.Spec.Name, func(d diagnosed) bool {
-		return d.of.next == status.NextStep && (d.err == nil && status.State.Over() || s.deps.Now().Sub(d.at) < shownAge)
-	}, patience)
+	run := status.Spec.Name
+	made, err := s.diagnoses.Latest(ctx, run, func(d cache.Made[diagnosed]) bool {
+		return d.Value.of.next == status.NextStep && (d.Err == nil && status.State.Over() || time.Since(d.At) < shownAge)
+	}, patience, s.diagnoseWhole(run))
+	return made.value, err
 }
 
 func (s *Server) showGame(ctx context.Context, in *GamePath) (json.RawMessage, error) {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/millrace/millrace/internal/face/access"
+	"github.com/millrace/millrace/internal/kit/cache"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
@@ -110,12 +111,12 @@ type Server struct {
 	api             huma.API
 	handler         http.Handler
 	waiters         waiters
-	figures         claimFigures
+	figures         cache.Cache[rollout.RunName, figures]
 	hears           atomic.Bool // of every change of the buffer
 	gates           gates
 	unauthenticated rateLimiter // requests without a valid token, by address; a valid token is never held up by them
 	refusals        rateLimiter // changes that were refused, by who asked for them
-	diagnoses       diagnosisCache
+	diagnoses       cache.Cache[rollout.RunName, diagnosed]
 	hints           chan rollout.RunName
 	witnessing      singleflight.Group
 	tellAgainAt     atomic.Int64 // when Temporal is told marks again, in Unix nanoseconds
@@ -157,7 +158,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		untold: retry.Outage{Log: deps.Log, Up: "runs' workflows are told how far their accounts have come",
 			Down: "a run's workflow cannot be told how far its account has come; it is told later"},
 	}
-	s.diagnoses = diagnosisCache{now: deps.Now, panics: deps.Panics, diagnose: s.diagnoseWhole}
+	s.figures.Name, s.figures.Panics, s.figures.Timeout, s.figures.Most = "figures", deps.Panics, readyTimeout, keptRuns
+	s.diagnoses.Name, s.diagnoses.Panics, s.diagnoses.Timeout = "diagnosis", deps.Panics, diagnosisTimeout
+	s.diagnoses.Most = keptRuns
 	s.inForce.Store(&cfg)
 	s.route()
 	return s, nil
@@ -201,6 +204,9 @@ func (s *Server) Front(wrap func(api http.Handler) http.Handler) { s.handler = w
 func (s *Server) Grant(token access.Hash) (g access.Grant, refusal string) {
 	return s.auth.holder(token, s.deps.Now())
 }
+
+// keptRuns is of how many runs figures and diagnoses are kept.
+const keptRuns = 128
 
 // Timeouts of connections. There is no total timeout for a request: a long poll and a publication have their own.
 const (

@@ -62,7 +62,7 @@ func (s *Site) changes(pattern string, of func(context.Context, *visit) (action,
 			s.confirm(w, v, of, status, text)
 			return
 		}
-		s.kept.forget()
+		s.kept.ForgetAll()
 		redirect(w, v.base+a.back)
 	}))
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/url"
+	"time"
 
 	"github.com/millrace/millrace/internal/face/web/pageview"
 
@@ -18,7 +19,7 @@ func (s *Site) engine(ctx context.Context, v *visit) (content, error) {
 		return content{}, err
 	}
 	fleet := s.deps.History.Fleet(ctx, historyFresh, patience)
-	window, zoomed, err := windowOf(v, pageview.WholeOfEngine(engine.ID, fleet, s.deps.Now()))
+	window, zoomed, err := windowOf(v, pageview.WholeOfEngine(engine.ID, fleet, time.Now()))
 	if err != nil {
 		return content{}, err
 	}
@@ -28,10 +29,10 @@ func (s *Site) engine(ctx context.Context, v *visit) (content, error) {
 	if err := v.api.get(ctx, "/v1/runs", &runs); err != nil {
 		return content{}, err
 	}
-	view := pageview.EngineOf(engine, runs.Runs, fleet, window, s.deps.Now())
+	view := pageview.EngineOf(engine, runs.Runs, fleet, window, time.Now())
 	view.Zoomed, view.Workflow = zoomed, s.deps.Workflows.Fleet()
 	return content{template: "engine", title: view.ID, crumbs: []crumb{{"engines", v.base + "#engines"}},
-		live: "engine " + view.ID, data: struct {
+		live: true, data: struct {
 			pageview.Engine
 			Operates bool
 		}{view, v.operates()}}, nil

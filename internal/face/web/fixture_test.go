@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/game/diplomacy"
 	"github.com/millrace/millrace/internal/game/gamelist"
+	"github.com/millrace/millrace/internal/kit/panics"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -48,7 +49,6 @@ type service struct {
 	text     string // of every completion
 	reason   string // of every state and failure
 	changes  []string
-	sampled  int
 	stream   func(http.ResponseWriter) // answers /v1/stream
 	sessions sessions
 }
@@ -280,14 +280,6 @@ func (s *service) Samples(context.Context, rollout.RunName, string, int, ...stri
 	return nil, "", false, nil
 }
 
-func (s *service) sample(context.Context) (map[string]string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sampled++
-	state := fmt.Sprint(s.paused, len(s.steps))
-	return map[string]string{"overview": state, "run demo": state}, nil
-}
-
 // workflows are addresses of a UI that is another server's.
 type workflows struct{}
 
@@ -301,20 +293,13 @@ func (workflows) Fleet() string { return "http://ui.test/fleet" }
 func site(t testing.TB, s *service) *httptest.Server {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	page, err := New(Deps{API: s, Handler: s, Sessions: &s.sessions, History: runhistory.New(s, log, time.Now), Sample: s.sample, Log: log,
-		Workflows: workflows{}, Now: time.Now})
+	page, err := New(Deps{API: s, Handler: s, Sessions: &s.sessions, Workflows: workflows{}, Log: log,
+		History: runhistory.New(s, s, panics.Watch{Log: log})})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- page.Run(ctx) }()
 	server := httptest.NewServer(page)
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-		server.Close()
-	})
+	t.Cleanup(server.Close)
 	return server
 }
 

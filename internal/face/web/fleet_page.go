@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/scaling/supply"
@@ -27,13 +28,13 @@ func (s *Site) fleet(ctx context.Context, v *visit) (content, error) {
 	view := pageview.Fleet{Off: off}
 	if off == "" {
 		known := s.deps.History.Fleet(ctx, historyFresh, patience)
-		window, zoomed, err := windowOf(v, pageview.WholeOfFleet(known, from, s.deps.Now()))
+		window, zoomed, err := windowOf(v, pageview.WholeOfFleet(known, from, time.Now()))
 		if err != nil {
 			return content{}, err
 		}
-		view = pageview.FleetOf(from, known, window, s.deps.Now())
+		view = pageview.FleetOf(from, known, window, time.Now())
 		view.Zoomed, view.Workflow = zoomed, s.deps.Workflows.Fleet()
 	}
-	return content{template: "fleet", title: "Fleet", crumbs: []crumb{{"engines", v.base + "#engines"}}, live: "fleet",
+	return content{template: "fleet", title: "Fleet", crumbs: []crumb{{"engines", v.base + "#engines"}}, live: true,
 		data: view}, nil
 }

@@ -15,10 +15,10 @@ func TestSessionsAreThoseOfAllServers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &sessions{by: map[string]access.Hash{}}
-		here, there := knownSessions{store: store, now: time.Now}, knownSessions{store: store, now: time.Now}
+		here, there := newKnownSessions(store), newKnownSessions(store)
 		token := access.HashOf("a token")
 		id, _ := store.Begin(t.Context(), token, time.Hour)
-		for _, server := range []*knownSessions{&here, &there} {
+		for _, server := range []*knownSessions{here, there} {
 			if got, found, err := server.token(t.Context(), id); got != token || !found || err != nil {
 				t.Errorf("%v, %v, %v", got, found, err)
 			}

@@ -54,7 +54,7 @@ func (s *Site) overview(ctx context.Context, v *visit) (content, error) {
 	}
 	view := pageview.OverviewOf(status, s.knownRuns(ctx, v, status, runs.Runs), engines.Engines, v.grant.CoversAll())
 	view.Scaled = fleet
-	return content{template: "overview", title: "Runs and engines", live: "overview", data: struct {
+	return content{template: "overview", title: "Runs and engines", live: true, data: struct {
 		pageview.Overview
 		Operates bool
 	}{view, v.operates()}}, nil

@@ -13,7 +13,6 @@ import (
 
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/kit/units"
-	"github.com/millrace/millrace/internal/kit/version"
 	"github.com/millrace/millrace/internal/scaling"
 )
 
@@ -24,7 +23,7 @@ var templateFiles embed.FS
 type content struct {
 	template, title string
 	crumbs          []crumb
-	live            string // the topic whose changes it follows; empty: none
+	live            bool // a browser asks for it again and again
 	data            any
 }
 
@@ -64,19 +63,15 @@ func (t templates) make(v *visit, c content) (made, error) {
 	if !known {
 		return made{}, fmt.Errorf("there is no page %q", c.template)
 	}
-	live := ""
-	if c.live != "" {
-		live = v.base + "live?of=" + template.URLQueryEscaper(c.live)
-	}
 	var b bytes.Buffer
 	err := page.Execute(&b, struct {
-		Base, Title, Who, Role, Version, Live, Style, Script string
-		LoggedIn, Operates                                   bool
-		Crumbs                                               []crumb
-		Page                                                 any
+		Base, Title, Who, Role, Style, Script string
+		Live, LoggedIn                        bool
+		Crumbs                                []crumb
+		Page                                  any
 	}{
-		v.base, c.title, v.grant.Name, string(v.grant.Role), version.String(), live, t.assets["page.css"].tag,
-		t.assets["page.js"].tag, v.loggedIn, v.operates(), c.crumbs, c.data,
+		v.base, c.title, v.grant.Name, string(v.grant.Role), t.assets["page.css"].tag, t.assets["page.js"].tag, c.live,
+		v.loggedIn, c.crumbs, c.data,
 	})
 	if err != nil {
 		return made{}, fmt.Errorf("write page %s: %w", c.template, err)

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/web/pageview"
@@ -24,7 +25,7 @@ func (s *Site) runOf(ctx context.Context, v *visit) (pageview.RunInput, error) {
 		in.Fleet = runhistory.Facts{}
 	}
 	var err error
-	in.Window, in.Zoomed, err = windowOf(v, pageview.WholeOf(status, in.History, s.deps.Now()))
+	in.Window, in.Zoomed, err = windowOf(v, pageview.WholeOf(status, in.History, time.Now()))
 	if err != nil {
 		return in, err
 	}
@@ -61,13 +62,9 @@ func (s *Site) run(ctx context.Context, v *visit) (content, error) {
 	}
 	view := pageview.RunOf(in)
 	view.Workflow = s.deps.Workflows.Run(idOf(in.View.RunStatus))
-	c := content{template: "run", title: view.Name, crumbs: []crumb{{"runs", v.base}}, data: struct {
+	return content{template: "run", title: view.Name, crumbs: []crumb{{"runs", v.base}}, live: !view.Over, data: struct {
 		pageview.Run
 		Base     string
 		Operates bool
-	}{view, v.base, v.operates()}}
-	if !view.Over {
-		c.live = "run " + view.Name
-	}
-	return c, nil
+	}{view, v.base, v.operates()}}, nil
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"regexp"
@@ -172,8 +171,3 @@ func (v *visit) cacheKey() string {
 
 // operates reports whether the visitor may change runs and engines.
 func (v *visit) operates() bool { return v.grant.Role.Includes(access.Operator) }
-
-// within is a context that outlives the visit of one who is not the only one waiting.
-func within(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), most)
-}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/face/access"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
+	"github.com/millrace/millrace/internal/kit/cache"
 	"github.com/millrace/millrace/internal/kit/panics"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -51,53 +52,37 @@ type Workflows interface {
 type Deps struct {
 	API API
 	// Handler answers the API's routes, and all that is no page.
-	Handler  http.Handler
-	Sessions Sessions
-	History  *runhistory.History
-	// Sample is a text for each topic that browsers follow, such as "run demo", which changes when the topic does.
-	Sample    func(ctx context.Context) (map[string]string, error)
+	Handler   http.Handler
+	Sessions  Sessions
+	History   *runhistory.History
 	Workflows Workflows
 	Panics    panics.Watch
 	Log       *slog.Logger
-	Now       func() time.Time
 }
 
 // Site is the pages.
 type Site struct {
-	deps   Deps
-	pages  templates
-	live   *liveUpdates
-	kept   pageCache
-	known  knownSessions
-	gate   chan struct{} // how many pages are made at a time
-	mux    *http.ServeMux
-	assets map[string]asset
+	deps  Deps
+	pages templates
+	kept  *cache.Cache[string, made]
+	known *knownSessions
+	gate  chan struct{} // how many pages are made at a time
+	mux   *http.ServeMux
 }
 
 // pagesAtOnce bounds the pages that are being made: a page takes processor time that claims need.
 const pagesAtOnce = 4
 
-// New makes the pages. Live updates flow only while Run runs.
+// New makes the pages.
 func New(deps Deps) (*Site, error) {
 	pages, err := readTemplates()
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{deps: deps, pages: pages, live: newLiveUpdates(deps.Sample, deps.Log),
+	s := &Site{deps: deps, pages: pages, kept: newPageCache(deps.Panics), known: newKnownSessions(deps.Sessions),
 		gate: make(chan struct{}, pagesAtOnce), mux: http.NewServeMux()}
-	s.kept.now, s.kept.panics = deps.Now, deps.Panics
-	s.known.store, s.known.now = deps.Sessions, deps.Now
-	if s.assets, err = readAssets(); err != nil {
-		return nil, err
-	}
 	s.route()
 	return s, nil
-}
-
-// Run samples what browsers follow until ctx is done, then ends their streams.
-func (s *Site) Run(ctx context.Context) error {
-	s.live.run(ctx)
-	return nil
 }
 
 // ServeHTTP answers pages, and hands everything else to the API.
@@ -118,7 +103,6 @@ func (s *Site) route() {
 	s.mux.HandleFunc("GET /login", s.showLogin)
 	s.mux.HandleFunc("POST /login", s.guarded(s.login))
 	s.mux.HandleFunc("POST /logout", s.guarded(s.logout))
-	s.mux.HandleFunc("GET /live", s.follow)
 	s.mux.HandleFunc("GET /data/{path...}", s.data)
 	s.page("/{$}", s.overview)
 	s.page("/runs/{run}", s.run)
@@ -139,7 +123,7 @@ func (s *Site) page(pattern string, show func(context.Context, *visit) (content,
 		if !ok {
 			return
 		}
-		made, err := s.kept.of(r.Context(), v.cacheKey(), func(ctx context.Context) (made, error) {
+		made, err := s.kept.Of(r.Context(), v.cacheKey(), cache.Younger[made](pageAge), func(ctx context.Context) (made, error) {
 			select {
 			case s.gate <- struct{}{}:
 			case <-ctx.Done():
@@ -192,7 +176,7 @@ func readAssets() (map[string]asset, error) {
 }
 
 func (s *Site) static(w http.ResponseWriter, r *http.Request) {
-	file, known := s.assets[r.PathValue("name")]
+	file, known := s.pages.assets[r.PathValue("name")]
 	if !known {
 		s.deps.Handler.ServeHTTP(w, r)
 		return

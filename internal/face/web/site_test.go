@@ -1,7 +1,9 @@
 package web
 
 import (
+	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -12,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace/millrace/internal/face/access"
+	"github.com/millrace/millrace/internal/kit/cache"
+	"github.com/millrace/millrace/internal/kit/panics"
 	"github.com/millrace/millrace/internal/kit/processortime"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -242,43 +246,27 @@ func BenchmarkRunPageOf10000Steps(b *testing.B) {
 	b.ReportMetric(float64(size)/1e3, "kB")
 }
 
-// One look at the stores serves all who watch, and none is made while nobody does.
-func TestWatchersShareOneLook(t *testing.T) {
+// A page is made in a goroutine of its own, where nobody else would recover: it fails for who asked alone.
+func TestAPageThatPanicsIsAProblem(t *testing.T) {
 	t.Parallel()
-	s := newService(1)
-	server := site(t, s)
-	var streams []*http.Response
-	for range 50 {
-		resp, err := server.Client().Get(server.URL + "/live?of=run+demo")
-		if err != nil {
-			t.Fatal(err)
+	kept := newPageCache(panics.Watch{Log: slog.New(slog.DiscardHandler)})
+	_, err := kept.Of(t.Context(), "a", cache.Younger[made](pageAge), func(context.Context) (made, error) {
+		panic("a record breaks it")
+	})
+	if status, text := statusOf(err); status != http.StatusInternalServerError || text == "" {
+		t.Errorf("%v is answered %d %q", err, status, text)
+	}
+}
+
+// A page of what goes on says so to the page's script, which asks for it again.
+func TestPagesThatAreLive(t *testing.T) {
+	t.Parallel()
+	server := site(t, newService(10))
+	for page, live := range map[string]bool{"/": true, "/runs/demo": true, "/engines/engine-0": true, "/fleet": true,
+		"/runs/demo/steps/5": false, "/runs/demo/games/1/0": false} {
+		if strings.Contains(get(t, server, page), "<body data-live>") != live {
+			t.Errorf("%s: want live %v", page, live)
 		}
-		streams = append(streams, resp)
-	}
-	before := 0
-	for before == 0 { // the first look is what later ones are compared with
-		time.Sleep(10 * time.Millisecond)
-		s.mu.Lock()
-		before = s.sampled
-		s.mu.Unlock()
-	}
-	s.mu.Lock()
-	s.paused = true
-	s.mu.Unlock()
-	for _, stream := range streams {
-		text := ""
-		for buf := make([]byte, 256); !strings.Contains(text, "data: 2"); { // the first is sent to whoever comes
-			n, err := stream.Body.Read(buf)
-			if text += string(buf[:n]); err != nil {
-				t.Fatalf("the stream ended: %v after %q", err, text)
-			}
-		}
-		_ = stream.Body.Close()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sampled-before > 25 {
-		t.Errorf("%d looks for 50 browsers", s.sampled-before)
 	}
 }
 

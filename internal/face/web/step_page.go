@@ -36,10 +36,6 @@ func (s *Site) step(ctx context.Context, v *visit) (content, error) {
 	} else {
 		why = "The step is not completed: what the trainer did is known then."
 	}
-	c := content{template: "step", title: fmt.Sprintf("step %d", record.Step), data: pageview.StepOf(run, record, timeline,
-		why), crumbs: []crumb{{"runs", v.base}, {string(run.Plain()), v.base + "runs/" + string(run.Plain())}}}
-	if !record.Done {
-		c.live = "run " + string(run.Plain())
-	}
-	return c, nil
+	return content{template: "step", title: fmt.Sprintf("step %d", record.Step), crumbs: crumbsOf(v, run),
+		live: !record.Done, data: pageview.StepOf(run, record, timeline, why)}, nil
 }

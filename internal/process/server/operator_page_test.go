@@ -120,9 +120,6 @@ func TestPageWithTokens(t *testing.T) {
 	if got, _ = v.ask("GET", "/runs/other", "", ""); got.status != http.StatusForbidden {
 		t.Errorf("a run of others: %d", got.status)
 	}
-	if got, _ = v.ask("GET", "/live?of=run+other", "", ""); got.status != http.StatusForbidden {
-		t.Errorf("the changes of a run of others: %d", got.status)
-	}
 	if got, cookies := v.ask("POST", "/logout", "same-origin", ""); got.status != http.StatusSeeOther ||
 		cookies[0].MaxAge >= 0 {
 		t.Errorf("logout: %d %v", got.status, cookies)

@@ -78,8 +78,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		b.Registry.LimitEngines(cfg.Limits.Engines)
 		return joinConfigured(ctx, cfg, b)
 	})
-	page, err := newPage(cfg, b, server, survived)
-	if err != nil {
+	if err := putPageInFront(cfg, b, server, survived); err != nil {
 		return err
 	}
 	l, err := listen(ctx, cfg, b)
@@ -93,7 +92,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	}
 	background := append(inBackground(b, inputs, metrics, sampler, survived),
 		func(ctx context.Context) error { return server.Serve(ctx, l) },
-		endless(files.Watch), endless(sinkStatus.watch), endless(b.Control.Attributes.Keep), page.Run,
+		endless(files.Watch), endless(sinkStatus.watch), endless(b.Control.Attributes.Keep),
 		endless(func(ctx context.Context) {
 			temporal.watch(ctx, b.Control.Reachable, logger.With("address", cfg.Temporal.Address))
 		}))

@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/kit/processortime"
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -215,13 +215,9 @@ func watch(t *testing.T, server string) (leave func()) {
 			}
 		})
 	}
-	for i := range idleReaders {
-		path := "/live?of=run+watched"
-		if i%2 == 0 {
-			path = "/v1/runs/watched/events"
-		}
+	for range idleReaders {
 		all.Go(func() {
-			neverRead(ctx, strings.TrimPrefix(server, "http://"), path)
+			neverRead(ctx, strings.TrimPrefix(server, "http://"), "/v1/runs/watched/events")
 		})
 	}
 	return func() {
@@ -232,33 +228,21 @@ func watch(t *testing.T, server string) (leave func()) {
 	}
 }
 
-// follow takes in the run's page whenever the server says that it has changed.
+// follow asks for the run's page again and again, as the page's script does.
 func follow(ctx context.Context, browser *http.Client, server string, pages *atomic.Int64) {
-	get := func(path, tag string) (*http.Response, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+path, nil)
+	for tag := ""; retry.Pause(ctx, 2*time.Second) == nil; {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/runs/watched", nil)
 		if err != nil {
-			return nil, err
+			return
 		}
 		if tag != "" {
 			req.Header.Set("If-None-Match", tag)
 		}
-		return browser.Do(req)
-	}
-	stream, err := get("/live?of=run+watched", "")
-	if err != nil {
-		return
-	}
-	defer func() { _ = stream.Body.Close() }()
-	tag := ""
-	for lines := bufio.NewScanner(stream.Body); lines.Scan(); {
-		if lines.Text() != "event: changed" {
-			continue
-		}
-		page, err := get("/runs/watched", tag)
+		page, err := browser.Do(req)
 		if err != nil {
 			return
 		}
-		_, _ = io.Copy(io.Discard, page.Body) // the stream shows whether the server goes on
+		_, _ = io.Copy(io.Discard, page.Body) // the next one shows whether the server goes on
 		_ = page.Body.Close()
 		tag = page.Header.Get("ETag")
 		pages.Add(1)

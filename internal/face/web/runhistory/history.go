@@ -2,7 +2,6 @@ package runhistory
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -14,10 +13,14 @@ import (
 	"github.com/millrace/millrace/internal/store/eventstore"
 )
 
-// Source is where histories are read from.
-type Source interface {
+// Steps is where the records of steps are read from.
+type Steps interface {
 	// AllSteps is the records of granted steps from one on.
 	AllSteps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]steprecord.StepRecord, error)
+}
+
+// Events is where facts and samples are read from.
+type Events interface {
 	// Facts is up to limit facts of some kinds after the one with id after, oldest first; the run "" is the fleet.
 	Facts(ctx context.Context, run rollout.RunName, after string, limit int, kinds ...string) ([]store.Record, error)
 	// Samples is those of some kinds among up to limit events that were seen lately, after the one with id after; next is
@@ -47,20 +50,18 @@ type View struct {
 
 // History is the histories of runs. It may be used concurrently.
 type History struct {
-	// Panics hears of faults of the program while something is read.
-	Panics panics.Watch
-	source Source
-	log    *slog.Logger
-	now    func() time.Time
+	steps  Steps
+	events Events
+	panics panics.Watch
 
 	mu    sync.Mutex
 	runs  map[rollout.RunName]*run
 	fleet run
 }
 
-// New keeps no history yet.
-func New(source Source, log *slog.Logger, now func() time.Time) *History {
-	return &History{source: source, log: log, now: now, runs: map[rollout.RunName]*run{}}
+// New keeps no history yet. Survived hears of faults of the program while something is read.
+func New(steps Steps, events Events, survived panics.Watch) *History {
+	return &History{steps: steps, events: events, panics: survived, runs: map[rollout.RunName]*run{}}
 }
 
 // run is the history of one run. Slices are never written to once they are in view: readers hold them.
@@ -87,7 +88,7 @@ func (h *History) Of(ctx context.Context, status runstatus.RunStatus, fresh, pat
 		one = &run{id: status.Spec.Name}
 		h.runs[one.id] = one
 	}
-	one.asked, one.next = h.now(), status.NextStep
+	one.asked, one.next = time.Now(), status.NextStep
 	if status.Rollbacks != one.life { // what was read may never have been
 		one.life, one.view, one.after, one.sampled, one.read = status.Rollbacks, View{}, "", "", time.Time{}
 	}
@@ -153,7 +154,7 @@ func (h *History) makeRoom() {
 
 // refresh begins to read what is new, unless it was read just now or is being read. The lock is held.
 func (h *History) refresh(ctx context.Context, one *run, fresh time.Duration) chan struct{} {
-	if one.reader == nil && h.now().Sub(one.read) >= fresh {
+	if one.reader == nil && time.Since(one.read) >= fresh {
 		one.reader = make(chan struct{})
 		go h.readAll(context.WithoutCancel(ctx), one, one.reader) // others may wait for it when this caller has gone
 	}
@@ -163,7 +164,7 @@ func (h *History) refresh(ctx context.Context, one *run, fresh time.Duration) ch
 func (h *History) readAll(ctx context.Context, one *run, ended chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	err := h.Panics.Catch("history", func() error {
+	err := h.panics.Catch("history", func() error {
 		err := h.readFacts(ctx, one)
 		if err == nil && one.id != "" {
 			err = h.readSteps(ctx, one)
@@ -176,9 +177,9 @@ func (h *History) readAll(ctx context.Context, one *run, ended chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err != nil {
-		h.log.Warn("read a run's history for the page", "run", one.id, "error", err)
+		h.panics.Log.Warn("read a run's history for the page", "run", one.id, "error", err)
 	} else {
-		one.read = h.now()
+		one.read = time.Now()
 	}
 	one.reader = nil
 	close(ended)
@@ -195,7 +196,7 @@ func (h *History) readSteps(ctx context.Context, one *run) error {
 		from = max(from, kept[n-1].No+1)
 	}
 	for compared := false; from < end || !compared; compared = true {
-		records, err := h.source.AllSteps(ctx, one.id, from, stepsPage)
+		records, err := h.steps.AllSteps(ctx, one.id, from, stepsPage)
 		if err != nil {
 			return err
 		}
@@ -245,7 +246,7 @@ func (h *History) readFacts(ctx context.Context, one *run) error {
 		h.mu.Lock()
 		after, facts := one.after, one.view.Facts
 		h.mu.Unlock()
-		page, err := h.source.Facts(ctx, one.id, after, factsPage, kinds...)
+		page, err := h.events.Facts(ctx, one.id, after, factsPage, kinds...)
 		if err != nil {
 			return err
 		}

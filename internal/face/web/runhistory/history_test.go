@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/panics"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -87,7 +88,7 @@ func TestHistoryIsTheRecords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{records: map[rollout.Step]steprecord.StepRecord{}}
-		h := New(s, slog.New(slog.DiscardHandler), time.Now)
+		h := New(s, s, panics.Watch{Log: slog.New(slog.DiscardHandler)})
 		status := runstatus.RunStatus{Spec: runspec.Spec{Name: "demo"}}
 		look := func(what string, next rollout.Step, most int) View {
 			t.Helper()
@@ -143,7 +144,7 @@ func TestHistoryTellsEachFactOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{records: map[rollout.Step]steprecord.StepRecord{}}
-		h := New(s, slog.New(slog.DiscardHandler), time.Now)
+		h := New(s, s, panics.Watch{Log: slog.New(slog.DiscardHandler)})
 		status := runstatus.RunStatus{Spec: runspec.Spec{Name: "demo"}}
 		say := func(id string, body telemetry.Body) {
 			s.facts = append(s.facts, record(id, telemetry.Event{At: time.Now(), Body: body}))
@@ -171,7 +172,7 @@ func TestHistoryTakesSamples(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{records: map[rollout.Step]steprecord.StepRecord{}}
-		h := New(s, slog.New(slog.DiscardHandler), time.Now)
+		h := New(s, s, panics.Watch{Log: slog.New(slog.DiscardHandler)})
 		status := runstatus.RunStatus{Spec: runspec.Spec{Name: "demo"}}
 		say := func(id string, run rollout.RunName, body telemetry.Body) {
 			s.samples = append(s.samples, record(id, telemetry.Event{At: time.Now(), Run: run, Engine: "a", Body: body}))

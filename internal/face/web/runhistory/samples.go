@@ -62,7 +62,7 @@ func (h *History) readSamples(ctx context.Context, one *run) error {
 		h.mu.Lock()
 		after, facts := one.sampled, one.view.Facts
 		h.mu.Unlock()
-		page, next, more, err := h.source.Samples(ctx, one.id, after, samplesPage, samplesOf(one.id))
+		page, next, more, err := h.events.Samples(ctx, one.id, after, samplesPage, samplesOf(one.id))
 		if err != nil {
 			return err
 		}

@@ -26,9 +26,9 @@ const busy = () => document.querySelector(".select-zoom") || String(window.getSe
 let seen = "";
 const shown = new Map(); // what each part of the page was last made of
 async function refresh() {
-	if (document.hidden || busy()) return false;
+	if (document.hidden || busy()) return;
 	const answer = await fetch(location.href, { headers: seen ? { "If-None-Match": seen } : {}, cache: "no-store" });
-	if (answer.status !== 200) return true;
+	if (answer.status !== 200) return;
 	seen = answer.headers.get("ETag") || "";
 	const next = new DOMParser().parseFromString(await answer.text(), "text/html");
 	for (const part of document.querySelectorAll("[data-part]")) {
@@ -42,22 +42,9 @@ async function refresh() {
 		for (const id of open) { const d = id && document.getElementById(id); if (d) d.open = true; }
 		shownBy(part);
 	}
-	return true;
 }
-function follow() {
-	const live = document.body.dataset.live;
-	if (!live || !window.EventSource) return;
-	const events = new EventSource(live);
-	let waiting = false;
-	// What changed and changed back between the server's looks, while this page was made, is told to nobody.
-	events.addEventListener("open", () => setTimeout(() => refresh().catch(() => {}), 3000));
-	events.addEventListener("changed", async () => {
-		if (waiting) return;
-		waiting = true;
-		try { if (!await refresh()) document.addEventListener("visibilitychange", refresh, { once: true }); }
-		catch { /* the stream comes again by itself */ }
-		finally { waiting = false; }
-	});
+function follow() { // a server that is away for a moment is asked again
+	setTimeout(() => refresh().catch(() => {}).finally(follow), 2000);
 }
 // One line through all charts shows the same moment in each of them, and what is pointed at says its values at once.
 const tips = new WeakMap();
@@ -151,4 +138,4 @@ for (const part of document.querySelectorAll("[data-part]")) shown.set(part.id, 
 shownBy(document);
 pointing();
 zoomable();
-follow();
+if ("live" in document.body.dataset) follow();
