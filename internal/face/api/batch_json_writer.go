@@ -1,12 +1,12 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
+	"slices"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/store/buffer"
@@ -37,7 +37,6 @@ type turnSchema struct {
 // The heads are the same values without their lists: an embedded field is hidden by a shallower one of the same
 // name, and that one is always left out.
 type (
-	none      struct{}
 	batchHead struct {
 		Run            rollout.RunName       `json:"run"`
 		Step           rollout.Step          `json:"step"`
@@ -45,136 +44,67 @@ type (
 	}
 	groupHead struct {
 		*rollout.Group
-		Trajectories none `json:"trajectories,omitzero"`
-	}
-	trajectoryHead struct {
-		*rollout.Trajectory
-		Turns none `json:"turns,omitzero"`
-	}
-	turnHead struct {
-		*rollout.Turn
-		PromptTokenIDs none `json:"prompt_token_ids,omitzero"`
-		TokenIDs       none `json:"token_ids,omitzero"`
-		Logprobs       none `json:"logprobs,omitzero"`
+		Trajectories struct{} `json:"trajectories,omitzero"`
 	}
 )
 
 // flushBytes is how much is gathered before it is written.
 const flushBytes = 64 << 10
 
-// writeBatchJSON writes a batch as JSON, one group at a time. Nearly all of it is lists of numbers, which are
-// written by hand: a batch of the reference workload holds more than a million of them.
+// writeBatchJSON writes a batch as JSON, one trajectory at a time: a batch of the reference workload holds more than a
+// million numbers.
 func writeBatchJSON(w io.Writer, b *buffer.RawBatch) error {
-	e := &batchEncoder{w: w}
-	e.open(batchHead{b.Run.Plain(), b.Step, b.TrainerVersion}, "groups")
-	first := true
+	out := bufio.NewWriterSize(w, flushBytes) // it keeps its first error until it is flushed
+	if err := openList(out, batchHead{b.Run.Plain(), b.Step, b.TrainerVersion}, "groups"); err != nil {
+		return err
+	}
+	between := ""
 	for group, err := range b.All() {
 		if err != nil {
 			return err
 		}
-		if !first {
-			e.text(",")
+		_, _ = out.WriteString(between)
+		if err := writeGroupJSON(out, group); err != nil {
+			return err
 		}
-		first = false
-		e.group(group)
+		between = ","
 	}
-	e.text("]}\n")
-	e.flush()
-	return e.err
+	_, _ = out.WriteString("]}\n")
+	return out.Flush()
 }
 
-// batchEncoder gathers JSON and writes it in pieces; after the first error it does nothing more.
-type batchEncoder struct {
-	w   io.Writer
-	buf []byte
-	err error
+func writeGroupJSON(out *bufio.Writer, g *rollout.Group) error {
+	if err := openList(out, groupHead{Group: g}, "trajectories"); err != nil {
+		return err
+	}
+	for i := range g.Trajectories {
+		text, err := json.Marshal(withLossMasks(g.Trajectories[i]))
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			_ = out.WriteByte(',')
+		}
+		_, _ = out.Write(text)
+	}
+	_, err := out.WriteString("]}")
+	return err
 }
 
-func (e *batchEncoder) group(g *rollout.Group) {
-	e.open(groupHead{Group: g}, "trajectories")
-	for t := range g.Trajectories {
-		e.next(t)
-		e.trajectory(&g.Trajectories[t])
+func withLossMasks(t rollout.Trajectory) trajectorySchema {
+	masked := trajectorySchema{Trajectory: t, Turns: make([]turnSchema, len(t.Turns))}
+	for i, turn := range t.Turns {
+		masked.Turns[i] = turnSchema{turn, slices.Repeat([]int{1}, len(turn.TokenIDs))}
 	}
-	e.text("]}")
+	return masked
 }
 
-func (e *batchEncoder) trajectory(t *rollout.Trajectory) {
-	e.open(trajectoryHead{Trajectory: t}, "turns")
-	for i := range t.Turns {
-		e.next(i)
-		e.turn(&t.Turns[i])
-	}
-	e.text("]}")
-}
-
-func (e *batchEncoder) turn(t *rollout.Turn) {
-	e.open(turnHead{Turn: t}, "prompt_token_ids")
-	e.ints(t.PromptTokenIDs)
-	e.text(`],"token_ids":[`)
-	e.ints(t.TokenIDs)
-	e.text(`],"logprobs":[`)
-	e.floats(t.Logprobs)
-	e.text(`],"loss_mask":[`)
-	for i := range t.TokenIDs {
-		e.next(i)
-		e.text("1")
-	}
-	e.text("]}")
-	if len(e.buf) >= flushBytes {
-		e.flush()
-	}
-}
-
-// open writes head's object up to the beginning of a list that comes after its other fields.
-func (e *batchEncoder) open(head any, list string) {
+// openList writes head's object up to the beginning of a list that comes after its other fields.
+func openList(out *bufio.Writer, head any, list string) error {
 	object, err := json.Marshal(head)
 	if err != nil {
-		e.fail(err)
-		return
+		return err
 	}
-	e.buf = append(e.buf, bytes.TrimSuffix(object, []byte("}"))...)
-	e.buf = append(e.buf, `,"`...)
-	e.buf = append(e.buf, list...)
-	e.buf = append(e.buf, `":[`...)
-}
-
-// next puts a comma before every element but the first.
-func (e *batchEncoder) next(i int) {
-	if i > 0 {
-		e.buf = append(e.buf, ',')
-	}
-}
-
-func (e *batchEncoder) ints(values []int32) {
-	for i, v := range values {
-		e.next(i)
-		e.buf = strconv.AppendInt(e.buf, int64(v), 10)
-	}
-}
-
-func (e *batchEncoder) floats(values []float32) {
-	for i, v := range values {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			e.fail(fmt.Errorf("logprob %v is not a number that JSON has", v))
-			return
-		}
-		e.next(i)
-		e.buf = strconv.AppendFloat(e.buf, float64(v), 'g', -1, 32)
-	}
-}
-
-func (e *batchEncoder) text(s string) { e.buf = append(e.buf, s...) }
-
-func (e *batchEncoder) flush() {
-	if e.err == nil {
-		_, e.err = e.w.Write(e.buf)
-	}
-	e.buf = e.buf[:0]
-}
-
-func (e *batchEncoder) fail(err error) {
-	if e.err == nil {
-		e.err = err
-	}
+	_, err = fmt.Fprintf(out, `%s,"%s":[`, bytes.TrimSuffix(object, []byte("}")), list)
+	return err
 }

@@ -1,32 +1,21 @@
 package diplomacyview
 
 import (
+	_ "embed"
 	"html"
 	"strings"
 
 	"github.com/millrace/millrace/internal/game/diplomacy"
 )
 
+//go:embed legend.svg
+var legend string
+
 // header writes what is shown, and what the marks mean.
 func (d *drawing) header() {
 	p := d.phase.state.Phase()
 	d.put(`<text class="title" x="24" y="38">%s</text>`, html.EscapeString(title(p)))
-	type entry struct{ draw, words string }
-	x := 470.0
-	for _, e := range []entry{
-		{`<path class="order move s3" d="M0 0h26"/><path class="f3" d="M36 0L23 -6.5L23 6.5z"/>`, "move"},
-		{`<path class="order move failed s3" d="M0 0h26"/><path class="f3" d="M36 0L23 -6.5L23 6.5z"/><path class="cross" d="M10 -5l10 10m0 -10l-10 10"/>`, "stopped"},
-		{`<path class="order aid s3" d="M0 0h30"/><circle class="f3" cx="32" r="4.2"/>`, "support"},
-		{`<path class="order carry s3" d="M0 0h30"/><circle class="f3" cx="32" r="4.2"/>`, "convoy"},
-		{`<path class="order flee s3" d="M0 0h26"/><path class="f3" d="M36 0L23 -6.5L23 6.5z"/>`, "retreat"},
-		{`<circle class="ring" cx="26" r="9"/>`, "dislodged"},
-		{`<circle class="ring new" cx="26" r="9"/>`, "built"},
-		{`<path class="cross" d="M18 -8l16 16m0 -16l-16 16"/>`, "removed"},
-		{`<circle class="centre nobody" cx="30" r="4.5"/>`, "centre"},
-	} {
-		d.put(`<g transform="translate(%.0f 32)">%s<text class="small" x="42" y="4">%s</text></g>`, x, e.draw, e.words)
-		x += 64 + 7*float64(len(e.words))
-	}
+	d.put("%s", legend)
 }
 
 const (

@@ -25,10 +25,6 @@ func SVGs(dir, phase string, game *diplomacy.SavedGame) ([]string, error) {
 	if !known {
 		return nil, errNotDrawn(game)
 	}
-	a, err := newAtlas(m)
-	if err != nil {
-		return nil, err
-	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("draw game: %w", err)
 	}
@@ -42,7 +38,7 @@ func SVGs(dir, phase string, game *diplomacy.SavedGame) ([]string, error) {
 			return files, fmt.Errorf("draw game %s: %w", game.ID, err)
 		}
 		file := filepath.Join(dir, fmt.Sprintf("%03d-%s.svg", i+1, game.Phases[i].Name))
-		d := draw(a, &p)
+		d := draw(&p)
 		if err := os.WriteFile(file, d.buf, 0o644); err != nil {
 			return files, fmt.Errorf("draw game %s: %w", game.ID, err)
 		}
@@ -57,10 +53,6 @@ func SVG(w io.Writer, game *diplomacy.SavedGame, i int) error {
 	if !known {
 		return errNotDrawn(game)
 	}
-	a, err := newAtlas(m)
-	if err != nil {
-		return err
-	}
 	if i < 0 || i >= len(game.Phases) {
 		return fmt.Errorf("game %s has no phase %d", game.ID, i)
 	}
@@ -68,7 +60,7 @@ func SVG(w io.Writer, game *diplomacy.SavedGame, i int) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(draw(a, &p).buf)
+	_, err = w.Write(draw(&p).buf)
 	return err
 }
 
@@ -80,8 +72,8 @@ type drawing struct {
 	buf   []byte
 }
 
-func draw(a *atlas, p *phase) *drawing {
-	d := &drawing{atlas: a, m: p.state.Map(), phase: p}
+func draw(p *phase) *drawing {
+	d := &drawing{atlas: standardAtlas(), m: p.state.Map(), phase: p}
 	width, height := mapWidth+panelWidth, mapHeight+headerHeight
 	d.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`, width,
 		height, width, height)
@@ -106,9 +98,9 @@ func (d *drawing) put(format string, args ...any) {
 
 // ground draws the provinces, whose they are, and their borders.
 func (d *drawing) ground() {
-	for _, area := range d.atlas.areas {
+	for _, area := range d.atlas.Areas {
 		kind, name, tint := "rock", "", ""
-		if at, ok := d.m.PlaceByName(area.name); ok {
+		if at, ok := d.m.PlaceByName(area.Name); ok {
 			province := diplomacy.Province(at)
 			kind, name = "land", d.m.ProvinceName(province)
 			if d.m.Terrain(province) == diplomacy.Sea {
@@ -117,20 +109,14 @@ func (d *drawing) ground() {
 				tint = fmt.Sprintf("tint f%d", int(owner)%7)
 			}
 		}
-		d.put(`<g><title>%s</title><path class="%s" d="%s"/>`, html.EscapeString(name), kind, outline(area.cells))
+		d.put(`<g><title>%s</title><path class="%s" d="%s"/>`, html.EscapeString(name), kind, area.Outline)
 		if tint != "" {
-			d.put(`<path class="%s" d="%s"/>`, tint, outline(area.cells))
+			d.put(`<path class="%s" d="%s"/>`, tint, area.Outline)
 		}
 		d.put(`</g>`)
 	}
 	for _, kind := range []string{"border", "border wet", "coast"} {
-		d.buf = append(d.buf, fmt.Sprintf(`<path class="%s" d="`, kind)...)
-		for _, b := range d.atlas.borders {
-			if d.borderKind(b) == kind {
-				d.buf = fmt.Appendf(d.buf, "M%.1f %.1fL%.1f %.1f", b.from.x, b.from.y, b.to.x, b.to.y)
-			}
-		}
-		d.put(`"/>`)
+		d.put(`<path class="%s" d="%s"/>`, kind, d.atlas.Borders[kind])
 	}
 }
 
@@ -140,39 +126,6 @@ func (d *drawing) holder(at diplomacy.Province) diplomacy.Power {
 		return d.phase.state.Owner(at)
 	}
 	return d.phase.state.LastVisitor(at)
-}
-
-func (d *drawing) borderKind(b border) string {
-	switch seas := d.isSea(b.between[0]) + d.isSea(b.between[1]); seas {
-	case 0:
-		return "border"
-	case 1:
-		return "coast"
-	}
-	return "border wet"
-}
-
-func (d *drawing) isSea(name string) int {
-	if at, ok := d.m.PlaceByName(name); ok && d.m.Terrain(diplomacy.Province(at)) == diplomacy.Sea {
-		return 1
-	}
-	return 0
-}
-
-// outline is cells as one path.
-func outline(cells []polygon) string {
-	var b []byte
-	for _, cell := range cells {
-		for k, p := range cell {
-			letter := byte('L')
-			if k == 0 {
-				letter = 'M'
-			}
-			b = fmt.Appendf(append(b, letter), "%.1f %.1f", p.x, p.y)
-		}
-		b = append(b, 'Z')
-	}
-	return string(b)
 }
 
 // toward is the point at distance r from p in the direction of q.

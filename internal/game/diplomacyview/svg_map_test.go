@@ -115,11 +115,7 @@ func (b box) overlaps(c box) bool {
 func TestNothingOverlaps(t *testing.T) {
 	t.Parallel()
 	m := diplomacy.Standard()
-	a, err := newAtlas(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &drawing{atlas: a, m: m, phase: &phase{state: diplomacy.NewGame(m)}}
+	d := &drawing{atlas: standardAtlas(), m: m, phase: &phase{state: diplomacy.NewGame(m)}}
 	var names, units []box
 	at := regexp.MustCompile(`<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"`)
 	for p := range m.ProvinceCount() {
@@ -159,13 +155,10 @@ func TestNothingOverlaps(t *testing.T) {
 func TestDislodgedUnitsHaveRoom(t *testing.T) {
 	t.Parallel()
 	m := diplomacy.Standard()
-	a, err := newAtlas(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := standardAtlas()
 	for p := range m.PlaceCount() {
 		name := m.PlaceName(diplomacy.Place(p))
-		if room := a.room(m, m.ProvinceID(m.Province(diplomacy.Place(p))), a.beside[name]); room < 0 {
+		if room := a.room(m, m.ProvinceID(m.Province(diplomacy.Place(p))), a.Places[name].Beside); room < 0 {
 			t.Errorf("a unit dislodged from %s covers something by %.0f", name, -room)
 		}
 	}

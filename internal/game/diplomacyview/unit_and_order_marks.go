@@ -23,8 +23,8 @@ func (d *drawing) marks() {
 			d.journey(power, o)
 		}
 	}
-	for _, area := range d.atlas.areas {
-		d.name(area.name)
+	for _, area := range d.atlas.Areas {
+		d.name(area.Name)
 	}
 	for u := range d.phase.state.AllUnits() {
 		d.unit(u, d.anchor(u.Place))
@@ -43,10 +43,10 @@ func (d *drawing) marks() {
 	}
 }
 
-func (d *drawing) anchor(p diplomacy.Place) point { return d.atlas.anchor[d.m.PlaceName(p)] }
+func (d *drawing) anchor(p diplomacy.Place) point { return d.atlas.Places[d.m.PlaceName(p)].At }
 
 // shifted is where a dislodged unit stands, beside the one that drove it out.
-func (d *drawing) shifted(p diplomacy.Place) point { return d.atlas.beside[d.m.PlaceName(p)] }
+func (d *drawing) shifted(p diplomacy.Place) point { return d.atlas.Places[d.m.PlaceName(p)].Beside }
 
 // name writes a province's short name below where a unit would stand, with a mark if it has a centre.
 func (d *drawing) name(name string) {
