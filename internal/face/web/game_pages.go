@@ -15,7 +15,6 @@ import (
 	"github.com/millrace/millrace/internal/game/diplomacy"
 	"github.com/millrace/millrace/internal/game/diplomacyview"
 	"github.com/millrace/millrace/internal/game/gamelist"
-	"github.com/millrace/millrace/internal/kit/cache"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
@@ -170,7 +169,7 @@ func (s *Site) gameMap(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	made, err := s.kept.Of(r.Context(), v.cacheKey(), cache.Younger[made](pageAge), func(ctx context.Context) (made, error) {
+	made, err := s.kept.Of(r.Context(), v.cacheKey(), fresh, func(ctx context.Context) (made, error) {
 		ref, err := refOf(r)
 		if err != nil {
 			return made{}, err

@@ -30,6 +30,9 @@ const (
 	bytesKept   = 32 << 20
 )
 
+// fresh reports whether a page is shown again as it is.
+var fresh = cache.Younger[made](pageAge)
+
 // newPageCache keeps pages for a moment: many browsers may watch a run.
 func newPageCache(survived panics.Watch) *cache.Cache[string, made] {
 	return &cache.Cache[string, made]{Name: "page", Panics: survived, Timeout: pageTimeout, Most: bytesKept,

@@ -123,7 +123,7 @@ func (s *Site) page(pattern string, show func(context.Context, *visit) (content,
 		if !ok {
 			return
 		}
-		made, err := s.kept.Of(r.Context(), v.cacheKey(), cache.Younger[made](pageAge), func(ctx context.Context) (made, error) {
+		made, err := s.kept.Of(r.Context(), v.cacheKey(), fresh, func(ctx context.Context) (made, error) {
 			select {
 			case s.gate <- struct{}{}:
 			case <-ctx.Done():

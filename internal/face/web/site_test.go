@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace/millrace/internal/face/access"
-	"github.com/millrace/millrace/internal/kit/cache"
 	"github.com/millrace/millrace/internal/kit/panics"
 	"github.com/millrace/millrace/internal/kit/processortime"
 	"github.com/millrace/millrace/internal/rollout"
@@ -250,7 +249,7 @@ func BenchmarkRunPageOf10000Steps(b *testing.B) {
 func TestAPageThatPanicsIsAProblem(t *testing.T) {
 	t.Parallel()
 	kept := newPageCache(panics.Watch{Log: slog.New(slog.DiscardHandler)})
-	_, err := kept.Of(t.Context(), "a", cache.Younger[made](pageAge), func(context.Context) (made, error) {
+	_, err := kept.Of(t.Context(), "a", fresh, func(context.Context) (made, error) {
 		panic("a record breaks it")
 	})
 	if status, text := statusOf(err); status != http.StatusInternalServerError || text == "" {
