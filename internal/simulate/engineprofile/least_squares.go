@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 
 	"github.com/millrace/millrace/internal/kit/stat"
 )
@@ -73,12 +72,17 @@ func nonNegative(equations []equation, trust []float64, unknowns int) []float64 
 	for k := range scales {
 		scales[k] = max(scales[k], tiny)
 	}
-	gram, right := mat.NewSymDense(unknowns, nil), make([]float64, unknowns) // of the weighted, scaled equations
+	gram, right := make([][]float64, unknowns), make([]float64, unknowns) // of the weighted, scaled equations
+	for k := range gram {
+		gram[k] = make([]float64, unknowns)
+	}
 	for i := range equations {
 		e := &equations[i]
 		of := floats.DivTo(make([]float64, unknowns), e.of, scales)
 		w := e.weight * e.weight * trust[i]
-		gram.SymRankOne(gram, w, mat.NewVecDense(unknowns, of))
+		for k, v := range of {
+			floats.AddScaled(gram[k], w*v, of)
+		}
 		floats.AddScaled(right, w*e.value, of)
 	}
 	best, gain := make([]float64, unknowns), 0.0 // all zero gains nothing
@@ -109,18 +113,13 @@ func nonNegative(equations []equation, trust []float64, unknowns int) []float64 
 }
 
 // solvePart solves the part of a symmetric system that some unknowns make; false: it has no one answer.
-func solvePart(gram *mat.SymDense, right []float64, in []int) ([]float64, bool) {
-	part, values := mat.NewSymDense(len(in), nil), mat.NewVecDense(len(in), nil)
+func solvePart(gram [][]float64, right []float64, in []int) ([]float64, bool) {
+	part, values := make([][]float64, len(in)), make([]float64, len(in))
 	for i, k := range in {
-		values.SetVec(i, right[k])
-		for j, l := range in {
-			part.SetSym(i, j, gram.At(k, l))
+		values[i] = right[k]
+		for _, l := range in {
+			part[i] = append(part[i], gram[k][l])
 		}
 	}
-	var factors mat.Cholesky
-	var x mat.VecDense
-	if !factors.Factorize(part) || factors.Cond() > 1/tiny || factors.SolveVecTo(&x, values) != nil {
-		return nil, false
-	}
-	return x.RawVector().Data, true
+	return stat.Solve(part, values)
 }

@@ -6,8 +6,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/simulate/sim"
@@ -174,20 +174,18 @@ func (f *engineFit) improve(residuals []float64) ([]float64, error) {
 // newton is the step that would end at the least sum of squares if the residuals were linear; none where the record
 // does not determine one.
 func (f *engineFit) newton(slopes [3][]float64, residuals []float64) (step point) {
-	normal, right := mat.NewSymDense(len(step), nil), mat.NewVecDense(len(step), nil)
+	normal, right := make([][]float64, len(step)), make([]float64, len(step))
 	assumptions := len(residuals) - len(step)
 	for a, slope := range slopes {
-		for b, other := range slopes {
-			normal.SetSym(a, b, floats.Dot(slope, other))
+		for _, other := range slopes {
+			normal[a] = append(normal[a], floats.Dot(slope, other))
 		}
-		right.SetVec(a, -floats.Dot(slope, residuals))
+		right[a] = -floats.Dot(slope, residuals)
 		record := slope[:assumptions]
-		f.shares[a] = floats.Dot(record, record) / max(normal.At(a, a), 1e-12)
+		f.shares[a] = floats.Dot(record, record) / max(normal[a][a], 1e-12)
 	}
-	var factors mat.Cholesky
-	var x mat.VecDense
-	if factors.Factorize(normal) && factors.SolveVecTo(&x, right) == nil {
-		copy(step[:], x.RawVector().Data)
+	if x, ok := stat.Solve(normal, right); ok {
+		step = point(x)
 	}
 	return step
 }
