@@ -1,8 +1,9 @@
 package constraint
 
 import (
-	"container/list"
 	"fmt"
+	"regexp/syntax"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -14,8 +15,7 @@ type Compiler struct {
 	capacity   int
 
 	mu     sync.Mutex
-	recent *list.List // of *compiled, the latest used first
-	byText map[string]*list.Element
+	recent []*compiled // the latest used last
 }
 
 type compiled struct {
@@ -27,14 +27,17 @@ type compiled struct {
 
 // NewCompiler remembers up to capacity compiled constraints.
 func NewCompiler(v Vocabulary, capacity int) *Compiler {
-	return &Compiler{vocabulary: v, capacity: max(capacity, 1), recent: list.New(), byText: map[string]*list.Element{}}
+	return &Compiler{vocabulary: v, capacity: max(capacity, 1)}
 }
+
+// rules are expressions by name. One that captures nothing, by a name, stands for the rule of that name.
+type rules map[string]*syntax.Regexp
 
 // Regex compiles an RE2 expression that the whole text must match.
 func (c *Compiler) Regex(pattern string) (*Automaton, error) {
-	return c.compile("regex:"+pattern, func() (node, map[string]node, error) {
-		n, err := parseRegex(pattern)
-		return n, nil, err
+	return c.compile("regex:"+pattern, func() (rules, error) {
+		re, err := syntax.Parse(pattern, syntax.Perl)
+		return rules{"root": re}, err
 	})
 }
 
@@ -45,39 +48,33 @@ func (c *Compiler) Choice(choices []string) (*Automaton, error) {
 	for _, s := range choices {
 		fmt.Fprintf(&key, "%d:%s", len(s), s)
 	}
-	return c.compile(key.String(), func() (node, map[string]node, error) {
-		literals := make([]node, len(choices))
-		for i, s := range choices {
-			literals[i] = literal(s)
+	return c.compile(key.String(), func() (rules, error) {
+		root := &syntax.Regexp{Op: syntax.OpAlternate}
+		for _, s := range choices {
+			root.Sub = append(root.Sub, &syntax.Regexp{Op: syntax.OpLiteral, Rune: []rune(s)})
 		}
-		return alt(literals...), nil, nil
+		return rules{"root": root}, nil
 	})
 }
 
 // Grammar compiles an EBNF grammar in xgrammar's notation, starting at its rule "root".
 // Recursion must be on the right, where it is a loop.
 func (c *Compiler) Grammar(text string) (*Automaton, error) {
-	return c.compile("grammar:"+text, func() (node, map[string]node, error) {
-		rules, err := parseGrammar(text)
-		return node{op: opRef, text: "root"}, rules, err
-	})
+	return c.compile("grammar:"+text, func() (rules, error) { return parseGrammar(text) })
 }
 
 // compile parses and builds outside the lock, once for concurrent callers of one constraint.
-func (c *Compiler) compile(key string, parse func() (node, map[string]node, error)) (*Automaton, error) {
+func (c *Compiler) compile(key string, parse func() (rules, error)) (*Automaton, error) {
 	entry := c.entry(key)
 	entry.once.Do(func() {
-		root, rules, err := parse()
-		if err != nil {
-			entry.err = err
+		var all rules
+		if all, entry.err = parse(); entry.err != nil {
 			return
 		}
-		n, err := build(root, rules)
-		if err != nil {
-			entry.err = err
-			return
+		var n *nfa
+		if n, entry.err = build(all); entry.err == nil {
+			entry.automaton, entry.err = newAutomaton(n, c.vocabulary)
 		}
-		entry.automaton, entry.err = newAutomaton(n, c.vocabulary)
 	})
 	return entry.automaton, entry.err
 }
@@ -85,15 +82,13 @@ func (c *Compiler) compile(key string, parse func() (node, map[string]node, erro
 func (c *Compiler) entry(key string) *compiled {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.byText[key]; ok {
-		c.recent.MoveToFront(e)
-		return e.Value.(*compiled)
-	}
 	entry := &compiled{key: key}
-	c.byText[key] = c.recent.PushFront(entry)
-	if c.recent.Len() > c.capacity {
-		oldest := c.recent.Remove(c.recent.Back()).(*compiled)
-		delete(c.byText, oldest.key)
+	if i := slices.IndexFunc(c.recent, func(e *compiled) bool { return e.key == key }); i >= 0 {
+		entry = c.recent[i]
+		c.recent = slices.Delete(c.recent, i, i+1)
+	} else if len(c.recent) == c.capacity {
+		c.recent = slices.Delete(c.recent, 0, 1)
 	}
+	c.recent = append(c.recent, entry)
 	return entry
 }

@@ -1,7 +1,7 @@
 // Package constraint restricts generated text to a regular language, token by token.
 //
-// A regular expression, a list of choices, an EBNF grammar or a JSON schema becomes one small
-// tree (syntax_tree.go), the tree a byte automaton (nfa.go), and the automaton is determinised only
+// A regular expression, a list of choices, an EBNF grammar, or a JSON schema written as one, becomes
+// a tree of package regexp/syntax, the tree a byte automaton (nfa.go), and the automaton is determinised only
 // where sampling walks (automaton.go): from each state visited, the vocabulary's trie is walked
 // along the bytes the state allows, which gives the tokens that may come next. States from which
 // the language cannot be finished do not exist, so a sampler that follows Tokens can always end.

@@ -2,6 +2,7 @@ package constraint
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,12 +11,11 @@ import (
 	"strings"
 )
 
-// Bounds that keep a schema's language regular and small.
-const (
-	freeDepth    = 3    // nesting of values whose schema says nothing
-	maxIntRange  = 4096 // values of an integer with both a minimum and a maximum
-	maxIntDigits = 15
-)
+//go:embed json_values.ebnf
+var jsonValues string
+
+// maxIntRange is how many values an integer with both a minimum and a maximum may have, so that each can be listed.
+const maxIntRange = 4096
 
 // schema is the part of JSON Schema that becomes a constraint. Objects have the listed
 // properties, in the order listed; others do not occur.
@@ -122,249 +122,192 @@ func (p *properties) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// parseSchema turns a JSON schema into an expression and the rules that it refers to.
-func parseSchema(raw []byte) (node, map[string]node, error) {
+// grammarOf writes a JSON schema as a grammar.
+func grammarOf(raw []byte) (string, error) {
 	var root schema
 	if err := json.Unmarshal(raw, &root); err != nil {
-		return node{}, nil, err
+		return "", err
 	}
-	b := &schemaBuilder{rules: map[string]node{}}
+	b := &schemaBuilder{}
+	b.WriteString(jsonValues)
 	for prefix, defs := range map[string]map[string]schema{"#/$defs/": root.Defs, "#/definitions/": root.Definitions} {
 		for name, def := range defs {
-			n, err := b.value(def)
-			if err != nil {
-				return node{}, nil, fmt.Errorf("%s%s: %w", prefix, name, err)
+			if err := b.define(ruleOf(prefix+name), def); err != nil {
+				return "", fmt.Errorf("%s%s: %w", prefix, name, err)
 			}
-			b.rules[prefix+name] = n
 		}
 	}
-	n, err := b.value(root)
-	b.rules["#"] = n
-	return n, b.rules, err
+	err := b.define(ruleOf("#"), root)
+	fmt.Fprintf(b, "root ::= %s\n", ruleOf("#"))
+	return b.String(), err
 }
 
-// anyObject is the schema of response_format json_object.
-func anyObject() (node, map[string]node, error) {
-	b := &schemaBuilder{rules: map[string]node{}}
-	return b.freeObject(freeDepth), b.rules, nil
-}
+// ruleOf names the rule of what a $ref refers to.
+func ruleOf(ref string) string { return "ref" + strings.TrimPrefix(ref, "#") }
 
-// schemaBuilder names rules so that alternatives share what follows them.
+// schemaBuilder writes rules.
 type schemaBuilder struct {
-	rules map[string]node
+	strings.Builder
+	rules int // without names of their own
 }
 
-func (b *schemaBuilder) rule(n node) node {
-	name := "." + strconv.Itoa(len(b.rules))
-	b.rules[name] = n
-	return node{op: opRef, text: name}
+// rule names an expression, so that alternatives share what follows them.
+func (b *schemaBuilder) rule(expression string) string {
+	b.rules++
+	name := "rule." + strconv.Itoa(b.rules)
+	fmt.Fprintf(b, "%s ::= %s\n", name, expression)
+	return name
 }
 
-func (b *schemaBuilder) value(s schema) (node, error) {
+func (b *schemaBuilder) define(name string, s schema) error {
+	value, err := b.value(s)
+	fmt.Fprintf(b, "%s ::= %s\n", name, value)
+	return err
+}
+
+// quoted is a text as a grammar has it.
+func quoted(text rawValue) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(string(text)) + `"`
+}
+
+// value is the expression of a schema's values.
+func (b *schemaBuilder) value(s schema) (string, error) {
 	switch {
 	case s.Ref != "":
-		return node{op: opRef, text: s.Ref}, nil
+		return ruleOf(s.Ref), nil
 	case s.Const != "":
-		return literal(string(s.Const)), nil
+		return quoted(s.Const), nil
 	case s.Enum != nil:
-		var choices []node
-		for _, v := range s.Enum {
-			choices = append(choices, literal(string(v)))
-		}
-		return alt(choices...), nil
+		return oneOf(s.Enum, func(v rawValue) (string, error) { return quoted(v), nil })
 	case s.AnyOf != nil || s.OneOf != nil:
-		return b.anyOf(append(slices.Clone(s.AnyOf), s.OneOf...))
+		return oneOf(slices.Concat(s.AnyOf, s.OneOf), b.value)
 	case s.Type == nil && s.Properties != nil:
 		return b.object(s)
 	case s.Type == nil:
-		return b.free(freeDepth), nil
+		return "value3", nil
 	}
-	var choices []node
-	for _, name := range s.Type {
-		n, err := b.typed(name, s)
-		if err != nil {
-			return node{}, err
-		}
-		choices = append(choices, n)
-	}
-	return alt(choices...), nil
+	return oneOf(s.Type, func(name string) (string, error) { return b.typed(name, s) })
 }
 
-func (b *schemaBuilder) anyOf(options []schema) (node, error) {
-	var choices []node
-	for _, option := range options {
-		n, err := b.value(option)
-		if err != nil {
-			return node{}, err
+// oneOf is the choice of an expression for each item.
+func oneOf[T any](items []T, expression func(T) (string, error)) (string, error) {
+	choices := make([]string, len(items))
+	for i, item := range items {
+		var err error
+		if choices[i], err = expression(item); err != nil {
+			return "", err
 		}
-		choices = append(choices, n)
 	}
-	return alt(choices...), nil
+	return "(" + strings.Join(choices, " | ") + ")", nil
 }
 
-func (b *schemaBuilder) typed(name string, s schema) (node, error) {
+func (b *schemaBuilder) typed(name string, s schema) (string, error) {
 	switch name {
 	case "object":
 		if s.Properties == nil {
-			return b.freeObject(freeDepth), nil
+			return "object3", nil
 		}
 		return b.object(s)
 	case "array":
 		return b.array(s)
 	case "string":
-		return jsonString(s.MinLength, s.MaxLength)
+		times, err := repeat(s.MinLength, s.MaxLength)
+		return `"\"" char` + times + ` "\""`, err
 	case "integer":
 		return integer(s.Minimum, s.Maximum)
 	case "number":
 		if s.Minimum != nil || s.Maximum != nil {
-			return node{}, errors.New("bounds of a number that is no integer are not supported")
+			return "", errors.New("bounds of a number that is no integer are not supported")
 		}
-		return number(), nil
-	case "boolean":
-		return alt(literal("true"), literal("false")), nil
-	case "null":
-		return literal("null"), nil
+		return name, nil
+	case "boolean", "null":
+		return name, nil
 	default:
-		return node{}, fmt.Errorf("the type %q is unknown", name)
+		return "", fmt.Errorf("the type %q is unknown", name)
 	}
 }
 
-// comma and colon allow one space after them, as language models write.
-func comma() node { return seq(literal(","), optional(literal(" "))) }
-func colon() node { return seq(literal(":"), optional(literal(" "))) }
+// repeat is the operator for so many at least and, unless that is nil, at most.
+func repeat(least int, most *int) (string, error) {
+	switch {
+	case least < 0 || least > maxRepeat || most != nil && (*most < least || *most > maxRepeat):
+		return "", fmt.Errorf("lengths must be ordered and at most %d", maxRepeat)
+	case most == nil:
+		return fmt.Sprintf("{%d,}", least), nil
+	}
+	return fmt.Sprintf("{%d,%d}", least, *most), nil
+}
 
 // object builds the members from the last to the first, once for the case that one was written
 // before and once for the case that none was.
-func (b *schemaBuilder) object(s schema) (node, error) {
+func (b *schemaBuilder) object(s schema) (string, error) {
 	for _, name := range s.Required {
 		if !slices.ContainsFunc(s.Properties, func(p property) bool { return p.name == name }) {
-			return node{}, fmt.Errorf("the required property %q is not described", name)
+			return "", fmt.Errorf("the required property %q is not described", name)
 		}
 	}
-	first, later := literal("}"), literal("}")
+	first, later := `"}"`, `"}"`
 	for _, p := range slices.Backward(s.Properties) {
 		v, err := b.value(p.schema)
 		if err != nil {
-			return node{}, fmt.Errorf("%s: %w", p.name, err)
+			return "", fmt.Errorf("%s: %w", p.name, err)
 		}
 		key, err := json.Marshal(p.name)
 		if err != nil {
-			return node{}, err
+			return "", err
 		}
-		member := seq(literal(string(key)), colon(), v, later)
-		if slices.Contains(s.Required, p.name) {
-			first, later = b.rule(member), b.rule(seq(comma(), member))
-			continue
+		member := fmt.Sprintf("%s colon %s %s", quoted(rawValue(key)), v, later)
+		without := ""
+		if !slices.Contains(s.Required, p.name) {
+			first, without = member+" | "+first, " | "+later
+		} else {
+			first = member
 		}
-		first, later = b.rule(alt(member, first)), b.rule(alt(seq(comma(), member), later))
+		first, later = b.rule(first), b.rule("comma "+member+without)
 	}
-	return seq(literal("{"), first), nil
+	return `"{" ` + first, nil
 }
 
-func (b *schemaBuilder) array(s schema) (node, error) {
-	item := b.free(freeDepth - 1)
+func (b *schemaBuilder) array(s schema) (string, error) {
+	item := "value2"
 	if s.Items != nil {
 		var err error
 		if item, err = b.value(*s.Items); err != nil {
-			return node{}, err
+			return "", err
 		}
+		item = b.rule(item)
 	}
-	item = b.rule(item)
-	more := seq(comma(), item)
-	least := max(s.MinItems, 1)
-	if s.MaxItems == nil {
-		return bracketed(s.MinItems, seq(item, times(more, least-1), star(more))), nil
+	if _, err := repeat(s.MinItems, s.MaxItems); err != nil {
+		return "", fmt.Errorf("items: %w", err)
 	}
-	if *s.MaxItems < s.MinItems || *s.MaxItems > maxRepeat {
-		return node{}, fmt.Errorf("maxItems %d is not between minItems and %d", *s.MaxItems, maxRepeat)
+	if s.MaxItems != nil && *s.MaxItems == 0 {
+		return `"[]"`, nil
 	}
-	if *s.MaxItems == 0 {
-		return literal("[]"), nil
-	}
-	return bracketed(s.MinItems, seq(item, times(more, least-1), upTo(more, *s.MaxItems-least))), nil
-}
-
-// bracketed puts items into brackets; none are needed when least is 0.
-func bracketed(least int, items node) node {
-	if least == 0 {
-		items = optional(items)
-	}
-	return seq(literal("["), items, literal("]"))
-}
-
-func times(n node, k int) node {
-	parts := make([]node, k)
-	for i := range parts {
-		parts[i] = n
-	}
-	return seq(parts...)
-}
-
-// free is any value, nested at most depth deep.
-func (b *schemaBuilder) free(depth int) node {
-	text, _ := jsonString(0, nil) // never fails without bounds
-	choices := []node{text, number(), literal("true"), literal("false"), literal("null")}
-	if depth > 0 {
-		item := b.rule(b.free(depth - 1))
-		choices = append(choices, b.freeObject(depth), bracketed(0, seq(item, star(seq(comma(), item)))))
-	}
-	return alt(choices...)
-}
-
-func (b *schemaBuilder) freeObject(depth int) node {
-	key, _ := jsonString(0, nil) // never fails without bounds
-	member := b.rule(seq(key, colon(), b.free(depth-1)))
-	return seq(literal("{"), optional(seq(member, star(seq(comma(), member)))), literal("}"))
-}
-
-// jsonString is a quoted text of so many characters.
-func jsonString(least int, most *int) (node, error) {
-	hex := class([]rune{'0', '9', 'A', 'F', 'a', 'f'})
-	escaped := seq(literal(`\`), alt(class(pairs(`"\/bfnrt`)), seq(literal("u"), hex, hex, hex, hex)))
-	char := alt(class([]rune{' ', '!', '#', '[', ']', 0xD7FF, 0xE000, 0x10FFFF}), escaped)
-	if least < 0 || least > maxRepeat || most != nil && (*most < least || *most > maxRepeat) {
-		return node{}, fmt.Errorf("lengths of strings must be ordered and at most %d", maxRepeat)
-	}
-	rest := star(char)
+	most := s.MaxItems
 	if most != nil {
-		rest = upTo(char, *most-least)
+		beside := *most - 1
+		most = &beside
 	}
-	return seq(literal(`"`), times(char, least), rest, literal(`"`)), nil
+	more, _ := repeat(max(s.MinItems-1, 0), most) // in order as before
+	items := fmt.Sprintf("(%s (comma %s)%s)", item, item, more)
+	if s.MinItems == 0 {
+		items += "?"
+	}
+	return `"[" ` + items + ` "]"`, nil
 }
 
-// pairs is the class of the characters of a text.
-func pairs(chars string) []rune {
-	var runes []rune
-	for _, r := range chars {
-		runes = append(runes, r, r)
-	}
-	return runes
-}
-
-func integer(minimum, maximum *int64) (node, error) {
+func integer(minimum, maximum *int64) (string, error) {
 	if minimum == nil && maximum == nil {
-		return seq(optional(literal("-")), whole()), nil
+		return "integer", nil
 	}
 	if minimum == nil || maximum == nil || *maximum < *minimum || uint64(*maximum-*minimum) >= maxIntRange {
-		return node{}, fmt.Errorf("bounds of an integer must be given both and span at most %d values", maxIntRange)
+		return "", fmt.Errorf("bounds of an integer must be given both and span at most %d values", maxIntRange)
 	}
-	var choices []node
+	var values []int64
 	for v := *minimum; v <= *maximum; v++ {
-		choices = append(choices, literal(strconv.FormatInt(v, 10)))
+		values = append(values, v)
 	}
-	return alt(choices...), nil
-}
-
-func whole() node {
-	digit := class([]rune{'0', '9'})
-	return alt(literal("0"), seq(class([]rune{'1', '9'}), upTo(digit, maxIntDigits-1)))
-}
-
-func number() node {
-	digit := class([]rune{'0', '9'})
-	fraction := seq(literal("."), digit, upTo(digit, maxIntDigits-1))
-	exponent := seq(class(pairs("eE")), optional(class(pairs("+-"))), digit, optional(digit))
-	return seq(optional(literal("-")), whole(), optional(fraction), optional(exponent))
+	return oneOf(values, func(v int64) (string, error) { return fmt.Sprintf(`"%d"`, v), nil })
 }
 
 // JSONSchema compiles a JSON schema; keywords that it cannot honour are refused. The schema may
@@ -374,12 +317,12 @@ func (c *Compiler) JSONSchema(raw []byte) (*Automaton, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		raw = []byte(text)
 	}
-	return c.compile("json:"+strings.TrimSpace(string(raw)), func() (node, map[string]node, error) {
-		return parseSchema(raw)
-	})
+	grammar, err := grammarOf(raw)
+	if err != nil {
+		return nil, err
+	}
+	return c.Grammar(grammar)
 }
 
 // JSONObject compiles the constraint to any JSON object, nested a few levels deep.
-func (c *Compiler) JSONObject() (*Automaton, error) {
-	return c.compile("object", anyObject)
-}
+func (c *Compiler) JSONObject() (*Automaton, error) { return c.Grammar(jsonValues + "root ::= object3\n") }

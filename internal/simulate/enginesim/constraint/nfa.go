@@ -1,8 +1,10 @@
 package constraint
 
 import (
-	"errors"
 	"fmt"
+	"regexp/syntax"
+	"slices"
+	"unicode"
 )
 
 // maxStates bounds the automaton of one constraint; Diplomacy's longest need a few thousand.
@@ -28,13 +30,13 @@ const (
 	kindEnd
 )
 
-// builder compiles nodes back to front: every node is built knowing the state that follows it.
+// builder compiles expressions back to front: each is built knowing the state that follows it.
 // That lets equal tails share states, and it makes a grammar rule used twice before the same
 // continuation one state, so right-recursive rules are loops rather than endless expansion.
 type builder struct {
 	states  []nfaState
 	consume map[consumeKey]int32
-	rules   map[string]node
+	rules   rules
 	built   map[ruleUse]int32
 }
 
@@ -55,14 +57,14 @@ type nfa struct {
 	live   []bool // whether the match can be reached
 }
 
-func build(root node, rules map[string]node) (*nfa, error) {
+func build(all rules) (*nfa, error) {
 	b := &builder{
 		states:  []nfaState{{kind: kindMatch}},
 		consume: map[consumeKey]int32{},
-		rules:   rules,
+		rules:   all,
 		built:   map[ruleUse]int32{},
 	}
-	start, err := b.node(root, 0)
+	start, err := b.ref("root", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -77,26 +79,35 @@ func (b *builder) add(s nfaState) (int32, error) {
 	return int32(len(b.states) - 1), nil
 }
 
-func (b *builder) node(n node, next int32) (int32, error) {
-	switch n.op {
-	case opLiteral:
-		return b.literal(n.text, next)
-	case opClass:
-		return b.class(n.runes, next)
-	case opSeq:
-		return b.seq(n.subs, next)
-	case opAlt:
-		return b.alt(n.subs, next)
-	case opStar:
-		return b.star(n.subs[0], next)
-	case opBegin:
+func (b *builder) node(re *syntax.Regexp, next int32) (int32, error) {
+	switch re.Op {
+	case syntax.OpEmptyMatch:
+		return next, nil
+	case syntax.OpLiteral:
+		return b.literal(re, next)
+	case syntax.OpCharClass:
+		return b.class(re.Rune, next)
+	case syntax.OpAnyCharNotNL:
+		return b.class([]rune{0, '\n' - 1, '\n' + 1, unicode.MaxRune}, next)
+	case syntax.OpAnyChar:
+		return b.class([]rune{0, unicode.MaxRune}, next)
+	case syntax.OpBeginText:
 		return b.add(nfaState{kind: kindBegin, next: next})
-	case opEnd:
+	case syntax.OpEndText:
 		return b.add(nfaState{kind: kindEnd, next: next})
-	case opRef:
-		return b.ref(n.text, next)
+	case syntax.OpCapture:
+		if len(re.Sub) == 0 {
+			return b.ref(re.Name, next)
+		}
+		return b.node(re.Sub[0], next)
+	case syntax.OpConcat:
+		return b.seq(re.Sub, next)
+	case syntax.OpAlternate, syntax.OpNoMatch: // no choice at all never matches
+		return b.alt(re.Sub, next)
+	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest:
+		return b.repeated(re, next)
 	default:
-		return 0, errors.New("unknown expression")
+		return 0, fmt.Errorf("%q is not supported in a constraint", re.String())
 	}
 }
 
@@ -112,12 +123,19 @@ func (b *builder) bytes(r byteRange, next int32) (int32, error) {
 	return id, err
 }
 
-func (b *builder) literal(text string, next int32) (int32, error) {
+func (b *builder) literal(re *syntax.Regexp, next int32) (int32, error) {
 	var err error
-	for i := len(text) - 1; i >= 0 && err == nil; i-- {
-		next, err = b.bytes(byteRange{text[i], text[i]}, next)
+	for _, r := range slices.Backward(re.Rune) {
+		if re.Flags&syntax.FoldCase != 0 {
+			next, err = b.class(folded(r), next)
+		} else {
+			next, err = b.class([]rune{r, r}, next)
+		}
+		if err != nil {
+			return 0, err
+		}
 	}
-	return next, err
+	return next, nil
 }
 
 func (b *builder) class(runes []rune, next int32) (int32, error) {
@@ -141,7 +159,7 @@ func (b *builder) class(runes []rune, next int32) (int32, error) {
 	return b.add(nfaState{kind: kindSplit, choices: choices})
 }
 
-func (b *builder) seq(parts []node, next int32) (int32, error) {
+func (b *builder) seq(parts []*syntax.Regexp, next int32) (int32, error) {
 	var err error
 	for i := len(parts) - 1; i >= 0 && err == nil; i-- {
 		next, err = b.node(parts[i], next)
@@ -149,7 +167,7 @@ func (b *builder) seq(parts []node, next int32) (int32, error) {
 	return next, err
 }
 
-func (b *builder) alt(parts []node, next int32) (int32, error) {
+func (b *builder) alt(parts []*syntax.Regexp, next int32) (int32, error) {
 	choices := make([]int32, len(parts))
 	for i, part := range parts {
 		id, err := b.node(part, next)
@@ -161,17 +179,25 @@ func (b *builder) alt(parts []node, next int32) (int32, error) {
 	return b.add(nfaState{kind: kindSplit, choices: choices})
 }
 
-func (b *builder) star(part node, next int32) (int32, error) {
-	loop, err := b.add(nfaState{kind: kindSplit})
+// repeated is x*, x+ or x?: a split between x and what follows, to which x comes back unless it may be there once only.
+func (b *builder) repeated(re *syntax.Regexp, next int32) (int32, error) {
+	split, err := b.add(nfaState{kind: kindSplit})
 	if err != nil {
 		return 0, err
 	}
-	body, err := b.node(part, loop)
+	after := split
+	if re.Op == syntax.OpQuest {
+		after = next
+	}
+	body, err := b.node(re.Sub[0], after)
 	if err != nil {
 		return 0, err
 	}
-	b.states[loop].choices = []int32{body, next}
-	return loop, nil
+	b.states[split].choices = []int32{body, next}
+	if re.Op == syntax.OpPlus {
+		return body, nil
+	}
+	return split, nil
 }
 
 // ref stands a split in for the rule before building it, so that a rule reached again before
@@ -190,7 +216,7 @@ func (b *builder) ref(name string, next int32) (int32, error) {
 		return 0, err
 	}
 	b.built[use] = id
-	entry, err := b.node(body, next)
+	entry, err := b.node(body.Simplify(), next)
 	if err != nil {
 		return 0, err
 	}
