@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/simulate/enginesim/pseudolm"
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
 )
 
@@ -77,20 +76,27 @@ func (req *chatRequest) template() string {
 
 func (e *Engine) chat(w http.ResponseWriter, r *http.Request) {
 	var req chatRequest
-	if err := decode(w, r, &req); err != nil {
-		fail(w, err)
-		return
+	err := decodeSampling(w, r, &req)
+	var j *job
+	if err == nil {
+		j, err = e.chatJob(&req)
 	}
-	j, err := e.chatJob(&req)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	v := &chatView{engine: e, req: &req, job: j, head: chatResponse{
-		ID: "chatcmpl-" + e.requestID(r), Object: "chat.completion", Created: time.Now().Unix(),
-		Model: j.servedName(e),
-	}}
-	e.answer(w, r, j, v.head.ID, v, req.StreamOptions)
+	e.answer(w, r, j, err, func(g []*generation) any {
+		response := chatResponse{ID: "chatcmpl-" + e.requestID(r), Object: "chat.completion", Created: time.Now().Unix(),
+			Model: j.servedName(e), Usage: usageOf(j, g)}
+		if req.ReturnTokenIDs {
+			response.PromptTokenIDs = j.prompts[0]
+		}
+		for i, choice := range e.completionChoices(&completionRequest{samplingFields: req.samplingFields}, g) {
+			one := chatChoice{Index: i, Message: chatReply{Role: "assistant", Content: choice.Text},
+				FinishReason: choice.FinishReason, StopReason: choice.StopReason, TokenIDs: choice.TokenIDs}
+			if req.Logprobs {
+				one.Logprobs = e.chatLogprobs(g[i])
+			}
+			response.Choices = append(response.Choices, one)
+		}
+		return response
+	})
 }
 
 func (e *Engine) chatJob(req *chatRequest) (*job, error) {
@@ -114,9 +120,7 @@ func (e *Engine) chatJob(req *chatRequest) (*job, error) {
 	} else if req.TopLogprobs > 0 {
 		return nil, badRequest("top_logprobs", "when using `top_logprobs`, `logprobs` must be set to true.")
 	}
-	j := &job{
-		adapter: adapter, prompts: [][]tokenizer.ID{prompt}, n: req.choices(), stream: req.Stream,
-	}
+	j := &job{adapter: adapter, prompts: [][]tokenizer.ID{prompt}, n: req.choices()}
 	j.seed, j.seeded = req.seed()
 	j.params, err = e.params(&req.samplingFields, maxTokens, logprobs)
 	return j, err
@@ -138,8 +142,7 @@ type chatResponse struct {
 
 type chatChoice struct {
 	Index        int           `json:"index"`
-	Message      *chatReply    `json:"message,omitempty"`
-	Delta        *chatDelta    `json:"delta,omitempty"`
+	Message      chatReply     `json:"message"`
 	Logprobs     *chatLogprobs `json:"logprobs"`
 	FinishReason *string       `json:"finish_reason"`
 	StopReason   any           `json:"stop_reason"`
@@ -156,11 +159,6 @@ type chatReply struct {
 	Reasoning    *string `json:"reasoning"`
 }
 
-type chatDelta struct {
-	Role    string `json:"role,omitempty"`
-	Content string `json:"content"`
-}
-
 type chatLogprobs struct {
 	Content []chatLogprob `json:"content"`
 }
@@ -172,90 +170,26 @@ type chatLogprob struct {
 	Top     []chatLogprob `json:"top_logprobs,omitempty"`
 }
 
-// chatView renders a call as /v1/chat/completions answers it.
-type chatView struct {
-	engine *Engine
-	req    *chatRequest
-	job    *job
-	head   chatResponse
-}
-
-func (v *chatView) whole(c *call) any {
-	v.head.Usage = v.engine.usage(v.job, c)
-	if v.req.ReturnTokenIDs {
-		v.head.PromptTokenIDs = c.generations[0].prompt
-	}
-	for _, g := range c.generations {
-		p := piece{g, 0, g.tokens, g.textTo(g.tokens), true}
-		choice := v.choice(p)
-		choice.Message = &chatReply{Role: "assistant", Content: valid(p.text)}
-		v.head.Choices = append(v.head.Choices, choice)
-	}
-	return v.head
-}
-
-func (v *chatView) chunk(p piece) any {
-	choice := v.choice(p)
-	choice.Delta = &chatDelta{Content: valid(p.text)}
-	var prompt []int32
-	if p.from == 0 {
-		choice.Delta.Role = "assistant"
-		if v.req.ReturnTokenIDs {
-			prompt = p.generation.prompt
-		}
-	}
-	return v.event([]chatChoice{choice}, prompt, nil)
-}
-
-func (v *chatView) last(u *usage) any { return v.event([]chatChoice{}, nil, u) }
-
-func (v *chatView) event(choices []chatChoice, prompt []int32, u *usage) any {
-	event := map[string]any{
-		"id": v.head.ID, "object": "chat.completion.chunk", "created": v.head.Created, "model": v.head.Model,
-		"choices": choices,
-	}
-	if prompt != nil {
-		event["prompt_token_ids"] = prompt
-	}
-	if u != nil {
-		event["usage"] = u
-	}
-	return event
-}
-
-func (v *chatView) choice(p piece) chatChoice {
-	g := p.generation
-	choice := chatChoice{Index: g.index, FinishReason: p.finishReason(), StopReason: p.stopReason()}
-	if v.req.ReturnTokenIDs {
-		choice.TokenIDs = g.Tokens[p.from:p.to]
-	}
-	if !v.req.Logprobs {
-		return choice
-	}
-	choice.Logprobs = &chatLogprobs{Content: []chatLogprob{}}
-	for i := p.from; i < p.to; i++ {
-		entry := v.logprob(g.Tokens[i], g.Logprobs[i])
+// chatLogprobs lists tokens with their log-probabilities as chat completions do.
+func (e *Engine) chatLogprobs(g *generation) *chatLogprobs {
+	out := &chatLogprobs{Content: []chatLogprob{}}
+	for i, id := range g.Tokens[:g.tokens] {
+		entry := e.chatLogprob(id, g.Logprobs[i])
 		if i < len(g.Top) {
-			entry.Top = v.alternatives(g.Top[i])
+			for _, r := range g.Top[i] {
+				entry.Top = append(entry.Top, e.chatLogprob(r.ID, r.Logprob))
+			}
 		}
-		choice.Logprobs.Content = append(choice.Logprobs.Content, entry)
-	}
-	return choice
-}
-
-func (v *chatView) alternatives(top []pseudolm.Ranked) []chatLogprob {
-	out := make([]chatLogprob, len(top))
-	for i, r := range top {
-		out[i] = v.logprob(r.ID, r.Logprob)
+		out.Content = append(out.Content, entry)
 	}
 	return out
 }
 
-func (v *chatView) logprob(id tokenizer.ID, logprob float64) chatLogprob {
-	text, _ := v.engine.tokens.Piece(id)
+func (e *Engine) chatLogprob(id tokenizer.ID, logprob float64) chatLogprob {
+	text, _ := e.tokens.Piece(id)
 	raw := make([]int, len(text))
 	for i := range len(text) {
 		raw[i] = int(text[i])
 	}
-	return chatLogprob{Token: v.engine.tokenText(id), Logprob: max(logprob, minLogprob), Bytes: raw}
+	return chatLogprob{Token: e.tokenText(id), Logprob: max(logprob, minLogprob), Bytes: raw}
 }

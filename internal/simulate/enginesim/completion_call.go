@@ -19,7 +19,7 @@ type generation struct {
 
 	id        int64
 	cached    int  // prompt tokens
-	tokens    int  // generated so far
+	tokens    int  // generated, when it is over
 	ran       bool // was admitted
 	aborted   bool
 	submitted time.Duration
@@ -28,47 +28,22 @@ type generation struct {
 
 // call is one HTTP request's generations.
 type call struct {
-	id          string // of the response; that of a prompt's requests is ID-INDEX
 	generations []*generation
 	pending     int
 	failed      error
 	done        chan struct{} // closed when nothing is pending
-	updates     chan update   // for streams; room for every update, so that the loop never waits
 }
 
-// update says how far a generation has come.
-type update struct {
-	generation *generation
-	tokens     int
-	ended      bool
-}
-
-func newCall(id string, generations []*generation, streams bool) *call {
-	c := &call{id: id, generations: generations, pending: len(generations), done: make(chan struct{})}
-	room := 0
+func newCall(generations []*generation) *call {
+	c := &call{generations: generations, pending: len(generations), done: make(chan struct{})}
 	for _, g := range generations {
 		g.call = c
-		g.request.Streams = streams
-		room += g.request.Output + 1
-	}
-	if streams {
-		c.updates = make(chan update, room)
 	}
 	return c
 }
 
-// progress passes on that a generation has a new token.
-func (c *call) progress(g *generation) {
-	if c.updates != nil {
-		c.updates <- update{generation: g, tokens: g.tokens}
-	}
-}
-
 // end notes that a generation is over; reason is why the call as a whole cannot be answered.
-func (c *call) end(g *generation, reason error) {
-	if c.updates != nil {
-		c.updates <- update{generation: g, tokens: g.tokens, ended: true}
-	}
+func (c *call) end(reason error) {
 	if reason != nil {
 		c.failed = reason
 	}
@@ -77,12 +52,13 @@ func (c *call) end(g *generation, reason error) {
 	}
 }
 
-// textTo is the text of the first n tokens.
-func (g *generation) textTo(n int) string {
-	if n >= len(g.Offsets) {
-		return g.Text
+// said is the text of the tokens that were generated.
+func (g *generation) said() string {
+	text := g.Text
+	if g.tokens < len(g.Offsets) {
+		text = text[:min(g.Offsets[g.tokens], len(text))]
 	}
-	return g.Text[:min(g.Offsets[n], len(g.Text))]
+	return valid(text)
 }
 
 // finishReason is what vLLM calls the generation's end.
@@ -91,4 +67,12 @@ func (g *generation) finishReason() string {
 		return "abort"
 	}
 	return string(g.Finish)
+}
+
+// stopReason is the stop string that ended it; nil: none did.
+func (g *generation) stopReason() any {
+	if g.aborted {
+		return nil
+	}
+	return g.Stopped
 }

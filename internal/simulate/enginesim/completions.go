@@ -22,39 +22,31 @@ type completionRequest struct {
 
 func (e *Engine) completions(w http.ResponseWriter, r *http.Request) {
 	var req completionRequest
-	if err := decode(w, r, &req); err != nil {
-		fail(w, err)
-		return
+	err := decodeSampling(w, r, &req)
+	var j *job
+	if err == nil {
+		j, err = e.completionJob(&req)
 	}
-	j, err := e.completionJob(&req)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	v := &completionView{engine: e, req: &req, job: j, head: completionResponse{
-		ID: "cmpl-" + e.requestID(r), Object: "text_completion", Created: time.Now().Unix(),
-		Model: j.servedName(e),
-	}}
-	e.answer(w, r, j, v.head.ID, v, req.StreamOptions)
+	e.answer(w, r, j, err, func(g []*generation) any {
+		return completionResponse{ID: "cmpl-" + e.requestID(r), Object: "text_completion", Created: time.Now().Unix(),
+			Model: j.servedName(e), Choices: e.completionChoices(&req, g), Usage: usageOf(j, g)}
+	})
 }
 
-// answer samples a job, runs it, and renders the result.
-func (e *Engine) answer(w http.ResponseWriter, r *http.Request, j *job, id string, v view, options *streamOptions) {
-	generations, err := e.sample(r.Context(), j)
+// answer samples a job, unless the request came to an error, runs it, and renders the result.
+func (e *Engine) answer(w http.ResponseWriter, r *http.Request, j *job, err error, render func([]*generation) any) {
+	var generations []*generation
+	if err == nil {
+		generations, err = e.sample(r.Context(), j)
+	}
+	if err == nil {
+		err = e.run(r.Context(), newCall(generations))
+	}
 	if err != nil {
 		e.giveUp(w, err)
 		return
 	}
-	c := newCall(id, generations, j.stream)
-	if j.stream {
-		e.stream(w, r, j, c, v, options)
-		return
-	}
-	if err := e.run(r.Context(), c); err != nil {
-		e.giveUp(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, v.whole(c))
+	writeJSON(w, http.StatusOK, render(generations))
 }
 
 // giveUp answers a request whose generations did not end by themselves.
@@ -84,7 +76,7 @@ func (e *Engine) completionJob(req *completionRequest) (*job, error) {
 	const defaultMaxTokens = 16
 	maxTokens := defaultMaxTokens
 	set(&maxTokens, req.MaxTokens)
-	j := &job{adapter: adapter, n: req.choices(), stream: req.Stream}
+	j := &job{adapter: adapter, n: req.choices()}
 	if j.prompts, err = e.encodePrompts(req.Prompt, maxTokens); err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type Config struct {
 	Cost       batch.Cost    // of the steps of this engine
 	ColdStart  time.Duration // from start to the first answer, before division by Speed
 	Seed       uint64        // of the stream that requests without a seed draw from
-	FaultRoute bool          // expose /sim/faults, /sim/restart and /sim/stats
+	FaultRoute bool          // expose /sim/faults and /sim/restart
 }
 
 // DefaultConfig is one A100-80GB that serves Qwen2.5-7B with room for eight adapters, with the

@@ -98,17 +98,16 @@ func (e *Engine) Serve(ctx context.Context, l net.Listener) error {
 
 // Stats is what only a simulated engine knows about itself.
 type Stats struct {
-	Totals  batch.Totals `json:"totals"`
-	Held    batch.Held   `json:"held"`
-	Elapsed float64      `json:"elapsed_seconds"` // of model time
-	Busy    float64      `json:"busy_seconds"`    // of it, spent in steps
+	Totals  batch.Totals
+	Elapsed float64 // seconds of model time
+	Busy    float64 // of these, spent in steps
 }
 
 // Stats reports on the engine since its start; busy share is Busy over Elapsed.
 func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
 	err := e.loop.do(ctx, func() {
-		s.Totals, s.Held, s.Elapsed = e.loop.sched.Totals(), e.loop.sched.Held(), (e.loop.now - e.loop.born).Seconds()
+		s.Totals, s.Elapsed = e.loop.sched.Totals(), (e.loop.now - e.loop.born).Seconds()
 		s.Busy = s.Totals.Busy.Seconds()
 	})
 	return s, err

@@ -45,7 +45,7 @@ func (l *loop) reset() {
 	l.sched, l.born = batch.New(l.cfg.Cost, l.cfg.limits()), l.now
 	l.live = map[int64]*generation{}
 	l.loading = map[int64]chan error{}
-	l.metrics = newMetrics(l.cfg)
+	l.metrics = newMetrics(l.cfg, l.sched)
 }
 
 // run advances the model until the context ends.
@@ -127,24 +127,23 @@ func (l *loop) advance() {
 	}
 }
 
-// tell records an event of a generation and passes it on to its call.
+// tell records an event of a generation and tells its call of the end.
 func (l *loop) tell(g *generation, e batch.Event) {
 	switch e.Kind {
 	case batch.Admitted:
 		g.ran, g.cached = true, e.Cached
-		return
-	case batch.FirstToken:
-		g.tokens = 1
-	case batch.Token:
-		g.tokens++
 	case batch.Finished:
 		g.finished, g.tokens = e.At, len(g.Tokens)
-		delete(l.live, g.id)
-		l.metrics.finished(g)
-		g.call.end(g, nil)
-		return
+		l.over(g, nil)
+	case batch.FirstToken, batch.Loaded:
 	}
-	g.call.progress(g)
+}
+
+// over takes out a generation that has ended; reason is why its call cannot be answered.
+func (l *loop) over(g *generation, reason error) {
+	delete(l.live, g.id)
+	l.metrics.finished(g)
+	g.call.end(reason)
 }
 
 // submit queues a call's generations, or refuses all of them.
@@ -191,9 +190,7 @@ func (l *loop) abortOne(g *generation, reason error) {
 	g.tokens = min(l.sched.Generated(g.id), len(g.Tokens))
 	g.aborted, g.finished = true, l.now
 	l.sched.Abort(l.now, g.id)
-	delete(l.live, g.id)
-	l.metrics.finished(g)
-	g.call.end(g, reason)
+	l.over(g, reason)
 }
 
 // abortAll ends everything in the engine.

@@ -2,7 +2,6 @@ package enginesim
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -88,8 +87,8 @@ func TestStats(t *testing.T) {
 	t.Parallel()
 	r := start(t, fast(func(c *Config) { c.FaultRoute = true }))
 	c := r.completion(`{"prompt": "A PAR", "max_tokens": 30, "ignore_eos": true}`)
-	var s Stats
-	if err := json.Unmarshal([]byte(r.get("/sim/stats").body), &s); err != nil {
+	s, err := r.engine.Stats(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	if s.Totals.GenerationTokens != int64(c.Usage.CompletionTokens) || s.Totals.Submitted != 1 || s.Totals.Finished != 1 ||

@@ -38,15 +38,6 @@ func (e *Engine) restart(w http.ResponseWriter, r *http.Request) {
 	e.simAnswer(w, err)
 }
 
-func (e *Engine) stats(w http.ResponseWriter, r *http.Request) {
-	s, err := e.Stats(r.Context())
-	if err != nil {
-		e.simAnswer(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, s)
-}
-
 // simAnswer answers a request to the simulation itself.
 func (e *Engine) simAnswer(w http.ResponseWriter, err error) {
 	var known *apiError

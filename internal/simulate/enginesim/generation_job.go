@@ -19,7 +19,6 @@ type job struct {
 	params  pseudolm.Params
 	seed    uint64
 	seeded  bool
-	stream  bool
 }
 
 // sample decides every completion of the job. Choice j of a seeded request draws from seed+j,

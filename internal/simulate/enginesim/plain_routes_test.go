@@ -85,17 +85,8 @@ func TestChat(t *testing.T) {
 		len(c.PromptTokenIDs) != c.Usage.PromptTokens {
 		t.Errorf("%d tokens, usage %+v", n, c.Usage)
 	}
-	stream := r.post("/v1/chat/completions", `{`+messages+`, "stream": true}`)
-	text := ""
-	for _, event := range events(t, stream.body) {
-		var chunk chatResponse
-		if err := json.Unmarshal([]byte(event), &chunk); err != nil || chunk.Object != "chat.completion.chunk" {
-			t.Fatalf("%s", event)
-		}
-		text += chunk.Choices[0].Delta.Content
-	}
-	if text != "A PAR H" {
-		t.Errorf("streamed %q", text)
+	if stream := r.post("/v1/chat/completions", `{`+messages+`, "stream": true}`); stream.status != 400 {
+		t.Errorf("a stream: %d %s", stream.status, stream.body)
 	}
 	if bad := r.post("/v1/chat/completions", `{"messages": []}`); bad.status != 400 {
 		t.Errorf("%d %s", bad.status, bad.body)

@@ -16,19 +16,31 @@ const maxBody = 64 << 20
 
 // decode reads a JSON request as vLLM's validation does. Unknown fields are ignored.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	return unmarshal(body, into)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		return &apiError{http.StatusBadRequest, kindValidation, "", "1 validation error:\n  Unsupported Media Type: Only " +
+		return nil, &apiError{http.StatusBadRequest, kindValidation, "", "1 validation error:\n  Unsupported Media Type: Only " +
 			"'application/json' is allowed"}
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		var large *http.MaxBytesError
 		if errors.As(err, &large) {
-			return &apiError{http.StatusRequestEntityTooLarge, kindValidation, "", "the request body is too large"}
+			return nil, &apiError{http.StatusRequestEntityTooLarge, kindValidation, "", "the request body is too large"}
 		}
-		return badRequest("", "read body: %v", err)
+		return nil, badRequest("", "read body: %v", err)
 	}
-	err = json.Unmarshal(raw, into)
+	return raw, nil
+}
+
+func unmarshal(body []byte, into any) error {
+	err := json.Unmarshal(body, into)
 	var wrong *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	var known *apiError

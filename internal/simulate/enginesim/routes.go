@@ -5,9 +5,6 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"strings"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // simPrefix is where routes live that vLLM does not have.
@@ -31,7 +28,6 @@ func (e *Engine) routes() http.Handler {
 		table.add("POST "+simPrefix+"faults", e.injectFault)
 		table.add("DELETE "+simPrefix+"faults", e.healFaults)
 		table.add("POST "+simPrefix+"restart", e.restart)
-		table.add("GET "+simPrefix+"stats", e.stats)
 	}
 	return e.misbehave(e.authorise(e.nameRequests(table)))
 }
@@ -97,22 +93,4 @@ func (e *Engine) health(http.ResponseWriter, *http.Request) {}
 
 func (e *Engine) version(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"version": e.cfg.Version})
-}
-
-// scrape answers from one snapshot of the loop.
-func (e *Engine) scrape(w http.ResponseWriter, r *http.Request) {
-	var snapshot collector
-	err := e.loop.do(r.Context(), func() {
-		snapshot = e.loop.metrics.snapshot(e.loop.sched.Held(), e.loop.sched.Totals())
-	})
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(snapshot); err != nil {
-		fail(w, err)
-		return
-	}
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }

@@ -1,7 +1,9 @@
 package enginesim
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -24,56 +26,45 @@ type samplingFields struct {
 	Structured     *structuredOutputs `json:"structured_outputs"`
 	ResponseFormat *responseFormat    `json:"response_format"`
 	ReturnTokenIDs bool               `json:"return_token_ids"`
-	Stream         bool               `json:"stream"`
-	StreamOptions  *streamOptions     `json:"stream_options"`
-
-	unsupportedFields
 }
 
-// unsupportedFields change what is sampled, or answered, in ways that are not simulated. Anything but the value that
-// changes nothing is refused, not ignored.
-type unsupportedFields struct {
-	RepetitionPenalty *float64           `json:"repetition_penalty"`
-	PresencePenalty   float64            `json:"presence_penalty"`
-	FrequencyPenalty  float64            `json:"frequency_penalty"`
-	LogitBias         map[string]float64 `json:"logit_bias"`
-	AllowedTokenIDs   []int32            `json:"allowed_token_ids"`
-	MinTokens         int                `json:"min_tokens"`
-	StopTokenIDs      []int32            `json:"stop_token_ids"`
-	IncludeStop       bool               `json:"include_stop_str_in_output"`
-	SkipSpecial       *bool              `json:"skip_special_tokens"`
-	CacheSalt         *string            `json:"cache_salt"`
-	TokensAsIDs       bool               `json:"return_tokens_as_token_ids"`
-	Echo              bool               `json:"echo"`
-	PromptLogprobs    *int               `json:"prompt_logprobs"`
-	BeamSearch        bool               `json:"use_beam_search"`
-	BadWords          []string           `json:"bad_words"`
-	PromptEmbeds      *string            `json:"prompt_embeds"`
-	LogprobTokenIDs   []int32            `json:"logprob_token_ids"`
-	TruncatePrompt    *int               `json:"truncate_prompt_tokens"`
+// neutral are the fields that change what is sampled, or answered, in ways that are not simulated, with the value that
+// changes nothing; nil: an empty list or object. Anything else is refused, not ignored.
+var neutral = map[string]any{
+	"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "logit_bias": nil,
+	"allowed_token_ids": nil, "min_tokens": 0.0, "stop_token_ids": nil, "include_stop_str_in_output": false,
+	"skip_special_tokens": true, "cache_salt": nil, "return_tokens_as_token_ids": false, "echo": false,
+	"prompt_logprobs": nil, "use_beam_search": false, "bad_words": nil, "prompt_embeds": nil, "logprob_token_ids": nil,
+	"truncate_prompt_tokens": nil, "stream": false, "stream_options": nil,
 }
 
-func (f *unsupportedFields) check() error {
-	for name, used := range map[string]bool{
-		"repetition_penalty": f.RepetitionPenalty != nil && *f.RepetitionPenalty != 1,
-		"presence_penalty":   f.PresencePenalty != 0, "frequency_penalty": f.FrequencyPenalty != 0,
-		"logit_bias": len(f.LogitBias) > 0, "allowed_token_ids": f.AllowedTokenIDs != nil,
-		"min_tokens": f.MinTokens != 0, "stop_token_ids": len(f.StopTokenIDs) > 0,
-		"include_stop_str_in_output": f.IncludeStop, "skip_special_tokens": f.SkipSpecial != nil && !*f.SkipSpecial,
-		"cache_salt": f.CacheSalt != nil, "return_tokens_as_token_ids": f.TokensAsIDs,
-		"echo": f.Echo, "prompt_logprobs": f.PromptLogprobs != nil,
-		"use_beam_search": f.BeamSearch, "bad_words": len(f.BadWords) > 0, "logprob_token_ids": len(f.LogprobTokenIDs) > 0,
-		"prompt_embeds": f.PromptEmbeds != nil, "truncate_prompt_tokens": f.TruncatePrompt != nil,
-	} {
-		if used {
+// decodeSampling reads a request for completions.
+func decodeSampling(w http.ResponseWriter, r *http.Request, into any) error {
+	var given map[string]any
+	body, err := readBody(w, r)
+	if err == nil {
+		err = errors.Join(unmarshal(body, into), unmarshal(body, &given))
+	}
+	if err != nil {
+		return err
+	}
+	for name, value := range neutral {
+		same := false
+		switch v := given[name].(type) {
+		case nil:
+			same = true
+		case []any:
+			same = len(v) == 0
+		case map[string]any:
+			same = len(v) == 0
+		default:
+			same = v == value
+		}
+		if !same {
 			return badRequest(name, "this simulated engine does not support `%s`.", name)
 		}
 	}
 	return nil
-}
-
-type streamOptions struct {
-	IncludeUsage bool `json:"include_usage"`
 }
 
 // vLLM's limits on one request.
@@ -138,11 +129,6 @@ func (e *Engine) checkParams(f *samplingFields, p *pseudolm.Params) error {
 			"allowed: %d", p.Logprobs, e.cfg.MaxLogprobs)
 	case n > 1 && p.Temperature == 0:
 		return badRequest("", "n must be 1 when using greedy sampling, got %d.", n)
-	case f.StreamOptions != nil && !f.Stream:
-		return badRequest("stream_options", "Stream options can only be defined when `stream=True`.")
-	}
-	if err := f.check(); err != nil {
-		return err
 	}
 	return checkStops(f.Stop)
 }

@@ -69,9 +69,6 @@ func (s *Scheduler) progress(q *sequence, steps int, at time.Duration) bool {
 	} else {
 		q.generated += steps
 		s.totals.GenerationTokens += int64(steps)
-		if q.Streams {
-			s.events = append(s.events, Event{Kind: Token, ID: q.ID, At: at})
-		}
 	}
 	if q.generated < q.Output {
 		return false
@@ -211,9 +208,6 @@ func (s *Scheduler) remember(q *sequence, most int) {
 func (s *Scheduler) identicalSteps() int {
 	steps := 1 << 30
 	for _, q := range s.running {
-		if q.Streams {
-			return 1
-		}
 		steps = min(steps, q.Output-q.generated)
 	}
 	return steps

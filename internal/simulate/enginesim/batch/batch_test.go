@@ -274,7 +274,7 @@ func TestPause(t *testing.T) {
 // TestCoalescedStepsEqualSingleSteps runs one workload with spans and one step at a time.
 func TestCoalescedStepsEqualSingleSteps(t *testing.T) {
 	t.Parallel()
-	run := func(streams bool) map[int64]time.Duration {
+	run := func(single bool) map[int64]time.Duration {
 		rng := rand.New(rand.NewPCG(3, 4))
 		s := New(A100Qwen7B(), limits())
 		finished := map[int64]time.Duration{}
@@ -286,15 +286,21 @@ func TestCoalescedStepsEqualSingleSteps(t *testing.T) {
 				}
 			}
 		}
+		next := func() (time.Duration, bool) {
+			if single {
+				s.cur.cut()
+			}
+			return s.Next()
+		}
 		now := time.Duration(0)
 		for id := range int64(200) {
 			now += time.Duration(rng.IntN(int(60 * time.Millisecond)))
-			for at, ok := s.Next(); ok && at <= now; at, ok = s.Next() {
+			for at, ok := next(); ok && at <= now; at, ok = next() {
 				collect(at)
 			}
-			_ = s.Submit(now, Request{ID: id, Prompt: 1 + rng.IntN(2000), Output: 1 + rng.IntN(60), Streams: streams})
+			_ = s.Submit(now, Request{ID: id, Prompt: 1 + rng.IntN(2000), Output: 1 + rng.IntN(60)})
 		}
-		for at, ok := s.Next(); ok; at, ok = s.Next() {
+		for at, ok := next(); ok; at, ok = next() {
 			collect(at)
 		}
 		return finished

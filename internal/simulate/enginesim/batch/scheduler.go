@@ -25,17 +25,15 @@ type Request struct {
 	Prompt  int
 	Output  int
 	Prefix  []Segment // the full blocks of prompt and output, in order
-	Streams bool      // report every token
 }
 
 // EventKind says what happened to a request.
 type EventKind uint8
 
-// The events of a request, in their order. Token is only reported for requests that stream.
+// The events of a request, in their order.
 const (
 	Admitted EventKind = iota
 	FirstToken
-	Token
 	Finished
 	Loaded // an adapter, not a request
 )
@@ -53,26 +51,26 @@ var ErrTooLong = errors.New("prompt and output exceed the engine's KV cache")
 
 // Totals count since the start.
 type Totals struct {
-	Submitted        int64         `json:"submitted"`
-	Finished         int64         `json:"finished"`
-	Aborted          int64         `json:"aborted"`
-	PromptTokens     int64         `json:"prompt_tokens"` // of prompts whose prefill is complete
-	CachedTokens     int64         `json:"cached_tokens"` // of those, found in the prefix cache
-	GenerationTokens int64         `json:"generation_tokens"`
-	PrefixQueries    int64         `json:"prefix_queries"` // in tokens
-	PrefixHits       int64         `json:"prefix_hits"`    // in tokens
-	Steps            int64         `json:"steps"`
-	Busy             time.Duration `json:"-"`
+	Submitted        int64
+	Finished         int64
+	Aborted          int64
+	PromptTokens     int64 // of prompts whose prefill is complete
+	CachedTokens     int64 // of those, found in the prefix cache
+	GenerationTokens int64
+	PrefixQueries    int64 // in tokens
+	PrefixHits       int64 // in tokens
+	Steps            int64
+	Busy             time.Duration
 }
 
 // Held is a snapshot of what is in the engine.
 type Held struct {
-	Running         int      `json:"running"`
-	Waiting         int      `json:"waiting"`
-	Deferred        int      `json:"deferred"` // of those waiting: for an adapter slot
-	KV              int      `json:"kv"`       // tokens of running sequences
-	RunningAdapters []string `json:"running_adapters"`
-	WaitingAdapters []string `json:"waiting_adapters"`
+	Running         int
+	Waiting         int
+	Deferred        int // of those waiting: for an adapter slot
+	KV              int // tokens of running sequences
+	RunningAdapters []string
+	WaitingAdapters []string
 }
 
 // Scheduler is the state of one engine. It is not safe for concurrent use. Times must not go

@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 // command is one of
 //
 //	limits sequences=N tokens=N kv=N adapters=N        begin again
-//	AT submit ID prompt=N output=N [adapter=A] [blocks=N] [streams]
+//	AT submit ID prompt=N output=N [adapter=A] [blocks=N]
 //	AT abort ID | AT load ID A | AT pause | AT resume
 //	AT                                                 advance
 //
@@ -66,7 +66,7 @@ func command(s *Scheduler, e *eventscript.Event) (string, error) {
 }
 
 var eventNames = map[EventKind]string{
-	Admitted: "admitted", FirstToken: "first token", Token: "token", Finished: "finished", Loaded: "loaded",
+	Admitted: "admitted", FirstToken: "first token", Finished: "finished", Loaded: "loaded",
 }
 
 func report(out *strings.Builder, s *Scheduler, now time.Duration) {
@@ -90,7 +90,6 @@ func act(out *strings.Builder, s *Scheduler, now time.Duration, e *eventscript.E
 	case "submit":
 		r := Request{
 			ID: id, Prompt: e.Int("prompt"), Output: e.Int("output"), Adapter: e.Text("adapter"),
-			Streams: e.Word(3) == "streams",
 		}
 		for i := range e.Int("blocks") { // equal numbers of blocks are equal prefixes
 			r.Prefix = append(r.Prefix, Segment{uint64(i + 1), 1})

@@ -325,4 +325,6 @@ func (c *Compiler) JSONSchema(raw []byte) (*Automaton, error) {
 }
 
 // JSONObject compiles the constraint to any JSON object, nested a few levels deep.
-func (c *Compiler) JSONObject() (*Automaton, error) { return c.Grammar(jsonValues + "root ::= object3\n") }
+func (c *Compiler) JSONObject() (*Automaton, error) {
+	return c.Grammar(jsonValues + "root ::= object3\n")
+}

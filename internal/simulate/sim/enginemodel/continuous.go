@@ -158,7 +158,7 @@ func (c *Continuous) Advance(now time.Duration) []Event {
 			c.release(int32(e.ID))
 		case batch.Loaded:
 			c.events = append(c.events, Event{At: e.At, ID: uint64(e.ID), Kind: Loaded})
-		case batch.FirstToken, batch.Token:
+		case batch.FirstToken:
 		}
 	}
 	return c.events
