@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/simulate/sim"
+	"github.com/millrace/millrace/internal/simulate/sim/scaledfleet"
 )
 
 // Outcome is what became of a workload under one policy.
@@ -18,19 +19,19 @@ type Outcome struct {
 	EngineHours float64
 	Starved     float64 // share of the time that the trainer waited, the first batch apart
 	FirstSec    float64 // from the start of the run to the end of its first step
-	sim.Scaled
+	scaledfleet.Scaled
 }
 
 // Play plays a workload with a policy.
 func (w *Workload) Play(ctx context.Context, cfg scaling.Config,
 	decided func(scaling.Sample, []scaling.Command)) (Outcome, error) {
-	result, err := sim.Run(ctx, w.Setup, sim.Options{Games: w.games(), Detail: 8, Scaling: &sim.Scaling{
+	result, scaled, err := scaledfleet.Run(ctx, w.Setup, sim.Options{Games: w.games(), Detail: 8}, scaledfleet.Scaling{
 		Config: cfg, ColdStart: w.coldStart, Life: w.life, Decided: decided,
-	}})
+	})
 	if err != nil {
 		return Outcome{}, fmt.Errorf("workload %d, policy %s: %w", w.Seed, cfg.Policy, err)
 	}
-	o := Outcome{Policy: cfg.Policy, Engines: cfg.Engines, Sec: result.Wall.Seconds(), Scaled: *result.Scaled}
+	o := Outcome{Policy: cfg.Policy, Engines: cfg.Engines, Sec: result.Wall.Seconds(), Scaled: scaled}
 	o.EngineHours = o.EngineSec / 3600
 	if records := result.Input.Records; len(records) > 0 {
 		o.FirstSec = records[0].Trainer.WallSec

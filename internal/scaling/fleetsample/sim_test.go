@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/simulate/sim"
+	"github.com/millrace/millrace/internal/simulate/sim/scaledfleet"
 	"github.com/millrace/millrace/internal/simulate/sim/workload"
 )
 
@@ -35,10 +36,10 @@ func simulated(t *testing.T, engines int, train time.Duration) (sim.Result, scal
 	}
 	s.Overheads = sim.Overheads{Call: 5e6, Phase: 5e6, Launch: 5e7, Commit: 2e7}
 	var last scaling.Sample
-	result, err := sim.Run(context.Background(), s, sim.Options{Scaling: &sim.Scaling{
+	result, _, err := scaledfleet.Run(context.Background(), s, sim.Options{}, scaledfleet.Scaling{
 		Config:  scaling.Config{Policy: scaling.Fixed, Engines: engines, Min: 1, Max: engines},
 		Decided: func(s scaling.Sample, _ []scaling.Command) { last = s },
-	}})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ func decode(w http.ResponseWriter, r *http.Request, into any) error {
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		return nil, &apiError{http.StatusBadRequest, kindValidation, "", "1 validation error:\n  Unsupported Media Type: Only " +
-			"'application/json' is allowed"}
+		return nil, &apiError{http.StatusBadRequest, kindValidation, "", "1 validation error:\n  Unsupported Media Type: " +
+			"Only 'application/json' is allowed"}
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {

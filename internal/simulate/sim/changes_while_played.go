@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/run/runmachine"
 	"github.com/millrace/millrace/internal/simulate/sim/serving"
 	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
@@ -22,7 +23,15 @@ type Change struct {
 	Do   func(*Control)
 }
 
-// Control is what a Change may do. What it sets holds from then on.
+// Scaler decides how many engines there are. It is told of what it decides by, and plans on the agenda when it does.
+type Scaler interface {
+	Begin(*Control)
+	Claimed(waited time.Duration) // by the trainer
+	StepDone(*steprecord.StepRecord)
+	GroupReady(*steprecord.GroupView)
+}
+
+// Control is what a Change or a Scaler may do and see. What it sets holds from then on.
 type Control struct{ *pipeline }
 
 func (p *pipeline) doChanges(step rollout.Step) {
@@ -32,6 +41,59 @@ func (p *pipeline) doChanges(step rollout.Step) {
 		}
 	}
 }
+
+// Agenda is when what happens.
+func (c *Control) Agenda() *virtualtime.Agenda { return c.agenda }
+
+// Fleet is the dispatcher and its engines.
+func (c *Control) Fleet() *serving.Fleet { return c.fleet }
+
+// Setup is what the run is made of, as changed so far.
+func (c *Control) Setup() *Setup { return &c.setup }
+
+// Time is a time of day.
+func (c *Control) Time(now time.Duration) time.Time { return c.at(now) }
+
+// Waits is whether the trainer waits for its batch, and since when.
+func (c *Control) Waits() (since time.Duration, waits bool) {
+	return c.trainer.asked, c.trainer.state == trainerAsks
+}
+
+// Records are the completed steps.
+func (c *Control) Records() []steprecord.StepRecord { return c.trainer.records }
+
+// ReadyGroups is how many groups the trainer could claim.
+func (c *Control) ReadyGroups() int { return int(c.buffer.Counts().Ready) }
+
+// EngineID names an engine by its number.
+func (c *Control) EngineID(no int) rollout.EngineID { return c.engineID(no) }
+
+// StartEngine begins the cold start of the next engine, which ends with Join or Forget; false: the run has failed.
+func (c *Control) StartEngine() (no int, ok bool) {
+	if _, err := c.newEngine(); err != nil {
+		c.fail(err)
+		return 0, false
+	}
+	c.planned++
+	return len(c.engines) - 1, true
+}
+
+// Join lets a started engine serve.
+func (c *Control) Join(no int) {
+	c.planned--
+	c.join(c.engines[no])
+}
+
+// Forget gives up an engine that does not serve yet, or not any more.
+func (c *Control) Forget(no int) {
+	if c.engines[no].state == engineCold {
+		c.planned--
+	}
+	c.engines[no].state = engineLost
+}
+
+// Happens lets an event happen to an engine.
+func (c *Control) Happens(ev FleetEvent) { c.happens(ev) }
 
 // Trainer is what the trainer's phases take.
 func (c *Control) Trainer() *Trainer { return &c.setup.Trainer }

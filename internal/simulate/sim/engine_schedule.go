@@ -38,9 +38,9 @@ const DefaultMaxInFlight = 256
 // startEngines makes the engines that serve from the start, and plans what becomes of them.
 func (p *pipeline) startEngines() error {
 	n := p.setup.Fleet.Engines
-	if p.scaler != nil {
+	if p.options.Scaler != nil {
 		n = 0
-		p.scaler.begin()
+		p.options.Scaler.Begin(&Control{p})
 	}
 	for range n {
 		e, err := p.newEngine()
@@ -112,7 +112,7 @@ func (p *pipeline) newEngine() (*engine, error) {
 // engineID names an engine so that names sort as numbers do.
 func (p *pipeline) engineID(no int) rollout.EngineID {
 	width := len(fmt.Sprint(p.setup.Fleet.Engines + len(p.setup.Fleet.Events) - 1))
-	if p.scaler != nil {
+	if p.options.Scaler != nil {
 		width = 5
 	}
 	return rollout.EngineID(fmt.Sprintf("engine-%0*d", width, no))

@@ -23,7 +23,8 @@ const (
 	classGames = serving.ClassWake + 16 + iota
 	classRun
 	classTrainer
-	classScaling
+	// ClassScaling is of what a Scaler does.
+	ClassScaling
 )
 
 // startOfRun is the time of day at which a simulated run begins.
@@ -71,7 +72,6 @@ type pipeline struct {
 	slowClaim  time.Duration // beside the setup's overhead: of every claim
 	slowAnswer time.Duration // of a claim, on its way to the trainer
 	others     *otherRun     // nil: there is none
-	scaler     *scaler       // nil: the setup says how many engines there are
 	lastChange int           // of the spec
 
 	status   runstatus.RunStatus
@@ -115,12 +115,6 @@ func newPipeline(s Setup, o Options) (*pipeline, error) {
 	p.run = runLine{pipeline: p, machine: runmachine.New(runmachine.NewRun(s.Spec, startOfRun))}
 	p.run.timer = p.agenda.Timer(classRun, &p.run, 0)
 	p.trainer.begin(p)
-	if o.Scaling != nil {
-		var err error
-		if p.scaler, err = newScaler(p, o.Scaling); err != nil {
-			return nil, err
-		}
-	}
 	return p, p.startEngines()
 }
 

@@ -172,8 +172,8 @@ func (g *group) commit() {
 	}
 	ready := g.ready(flat)
 	code, _ := g.buffer.Commit(ready)
-	if g.scaler != nil && code == "" {
-		g.scaler.groupReady(ready.View)
+	if g.options.Scaler != nil && code == "" {
+		g.options.Scaler.GroupReady(ready.View)
 	}
 	g.end(code, code == "" && flat && len(g.done) > 1)
 }

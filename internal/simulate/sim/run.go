@@ -37,8 +37,8 @@ type Options struct {
 
 	// Changes happen while the run is played.
 	Changes []Change
-	// Scaling, if set, decides how many engines there are.
-	Scaling *Scaling
+	// Scaler, if set, decides how many engines there are, in place of the setup's number.
+	Scaler Scaler
 
 	check func(*pipeline) // sees every event, in tests
 }
@@ -53,8 +53,6 @@ type Result struct {
 	// Trained is the tokens that were trained on: prompts and completions of claimed groups.
 	Trained int64
 	Events  uint64 // that the simulation is made of
-	// Scaled is what became of the fleet, where it was scaled.
-	Scaled *Scaled
 }
 
 // Run plays a setup to its end, in virtual time. The same setup gives the same result, to the last bit. A simulation
@@ -103,10 +101,6 @@ func (p *pipeline) result() Result {
 	if n := len(p.trainer.records); n > 0 {
 		wall = p.trainer.records[n-1].Service.CompletedAt.Sub(startOfRun)
 	}
-	r := Result{Input: in, Status: p.run.machine.Status(), Wall: wall, Totals: p.fleet.Totals(), Games: p.finished,
+	return Result{Input: in, Status: p.run.machine.Status(), Wall: wall, Totals: p.fleet.Totals(), Games: p.finished,
 		Trained: p.trained, Events: p.agenda.Events()}
-	if p.scaler != nil {
-		r.Scaled = p.scaler.scaled(p.now())
-	}
-	return r
 }

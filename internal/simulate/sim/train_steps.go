@@ -120,8 +120,8 @@ func (t *trainer) claim(now time.Duration) {
 		return
 	}
 	t.moved()
-	if t.scaler != nil {
-		t.scaler.claimed(now - t.asked)
+	if t.options.Scaler != nil {
+		t.options.Scaler.Claimed(now - t.asked)
 	}
 	t.batch = batch
 	t.fleetView, t.engineViews = t.viewFleet(now), t.fleet.EngineViews()
@@ -238,8 +238,8 @@ func (t *trainer) record(now time.Duration) {
 		Step: t.step, Generation: 1, Done: true, Service: view,
 		Trainer: steprecord.StepReport{WallSec: (now - t.asked).Seconds(), Phases: t.lengths, Metrics: metricsOf(&view)},
 	})
-	if t.scaler != nil {
-		t.scaler.stepDone(&t.records[len(t.records)-1])
+	if t.options.Scaler != nil {
+		t.options.Scaler.StepDone(&t.records[len(t.records)-1])
 	}
 	t.thin()
 	t.batch = nil

@@ -1,4 +1,4 @@
-package sim
+package scaledfleet
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
 // TestDiagnosisOfASmallerFleet: a run whose fleet an operator makes smaller while it is scaled is told who did it, and
@@ -19,20 +20,24 @@ func TestDiagnosisOfASmallerFleet(t *testing.T) {
 	small.Max = 2
 	s := seed004(34, 1)
 	s.Fleet.ColdStart = rollout.Duration(60 * second)
-	shrink := Change{Step: 16, Do: func(c *Control) {
-		for _, command := range c.scaler.machine.Handle(scaling.Set{At: c.at(c.now()), Config: small}) {
+	machine, err := scaling.New(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := &scaler{of: Scaling{Config: large}, machine: machine}
+	shrink := sim.Change{Step: 16, Do: func(c *sim.Control) {
+		for _, command := range machine.Handle(scaling.Set{At: c.Time(c.Agenda().Now()), Config: small}) {
 			if change, ok := command.(scaling.Change); ok {
-				c.scaler.result.Decisions = append(c.scaler.result.Decisions, change.Decision)
+				by.result.Decisions = append(by.result.Decisions, change.Decision)
 			}
 		}
 	}}
-	o := Options{MaxSteps: 30, Scaling: &Scaling{Config: large}, Changes: []Change{shrink}}
-	r, err := Run(context.Background(), s, o)
+	r, scaled, err := run(context.Background(), s, sim.Options{MaxSteps: 30, Changes: []sim.Change{shrink}}, by)
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := r.Input
-	for _, d := range r.Scaled.Decisions {
+	for _, d := range scaled.Decisions {
 		in.ScalingActs = append(in.ScalingActs, diagnosis.ScalingAct{At: d.At, From: d.From, To: d.To, Reason: d.Reason})
 	}
 	in.Over = false

@@ -1,4 +1,4 @@
-package sim
+package scaledfleet
 
 import (
 	"context"
@@ -8,21 +8,48 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/simulate/sim"
 	"github.com/millrace/millrace/internal/simulate/sim/workload"
 )
 
+const second = rollout.Duration(time.Second)
+
+// seed004 is a run like that of the seed note, on so many engines: six phases, some five powers each.
+func seed004(steps, engines int) sim.Setup {
+	s := sim.Setup{Spec: spec.Default()}
+	s.Name, s.Model, s.Steps = "seed-004", "base", steps
+	s.Group = runspec.GroupSpec{Samples: 6, MinSamples: 6}
+	s.Fleet = sim.Fleet{Engines: engines, MaxNumSeqs: 1, MaxInFlight: 2}
+	s.Trainer = sim.Trainer{Load: 2 * second, Train: 140 * second, Publish: 2 * second}
+	s.Workload.Distribution = &workload.Distribution{
+		Phases: workload.Spread{Mean: 6, Spread: 0.1}, Agents: workload.Spread{Mean: 5.2},
+		Output: workload.Spread{Mean: 26, Spread: 0.2}, Prompt: workload.Spread{Mean: 440, Spread: 0.05}, Growth: 8,
+		Shared: workload.SharedTokens{System: 200, Group: 300, Game: 360},
+	}
+	s.Overheads = sim.Overheads{Call: second / 200, Phase: second / 200, Launch: second / 20, Commit: second / 50}
+	return s
+}
+
+// outcome is a run and what became of its fleet.
+type outcome struct {
+	sim.Result
+	Scaled
+}
+
 // scaledSeed004 is the run of the seed note, whose engines are started and ended by a machine.
-func scaledSeed004(t *testing.T, cfg scaling.Config, life func(int) time.Duration) Result {
+func scaledSeed004(t *testing.T, cfg scaling.Config, life func(int) time.Duration) outcome {
 	t.Helper()
 	s := seed004(16, 1)
 	s.Fleet.MaxNumSeqs, s.Fleet.MaxInFlight = 1, 2
 	s.Fleet.ColdStart = rollout.Duration(time.Minute)
-	r, err := Run(context.Background(), s, Options{Scaling: &Scaling{Config: cfg, Life: life}})
+	r, scaled, err := Run(context.Background(), s, sim.Options{}, Scaling{Config: cfg, Life: life})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return outcome{r, scaled}
 }
 
 // Starvation comes near the steps of a fleet that was large enough from the beginning, and pays for no more.
@@ -38,7 +65,7 @@ func TestScaledFleetReachesTheTrainersPace(t *testing.T) {
 	if len(scaled.Scaled.Decisions) == 0 {
 		t.Fatal("nothing was decided")
 	}
-	last := func(r Result) float64 { return r.Input.Records[len(r.Input.Records)-1].StepSec() }
+	last := func(r outcome) float64 { return r.Input.Records[len(r.Input.Records)-1].StepSec() }
 	if last(scaled) > 1.1*last(fixed) || last(least) < 1.5*last(fixed) {
 		t.Errorf("the last step takes %.0f s; %.0f s with %d engines, and %.0f s with one", last(scaled), last(fixed), most,
 			last(least))
@@ -73,12 +100,12 @@ func TestLatencyIsToldWithoutTheQueue(t *testing.T) {
 		// Few engines would find more in their caches, and the request that waits longest is not the one with most to say.
 		games.Shared, games.Output.Spread = workload.SharedTokens{}, 0
 		s.Workload.Distribution = &games
-		_, err := Run(context.Background(), s, Options{Scaling: &Scaling{
+		_, _, err := Run(context.Background(), s, sim.Options{}, Scaling{
 			Config: scaling.Config{Policy: scaling.Fixed, Engines: engines, Min: 1, Max: engines},
 			Decided: func(s scaling.Sample, _ []scaling.Command) {
 				perDepth, queued = s.Runs[0].RD, max(queued, s.Queued)
 			},
-		}})
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

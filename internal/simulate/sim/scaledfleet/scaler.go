@@ -1,20 +1,23 @@
-package sim
+// Package scaledfleet lets the service's scaling machine decide how many engines a simulated run has. Tests and trials
+// use it, the product does not: it scales live engines.
+package scaledfleet
 
 import (
+	"context"
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/scaling/terms"
+	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
-// Scaling lets a machine decide how many engines there are, in place of the setup's number. All of them begin with
-// their cold start, those of the beginning, too.
+// Scaling is the machine's configuration and what its engines are like. All of them begin with their cold start, those
+// of the beginning, too.
 type Scaling struct {
 	Config scaling.Config
-	// Every is how often the machine gets a sample; 0: DefaultSampleEvery.
-	Every time.Duration
 	// ColdStart is an engine's, by its number, and Life for how long it serves until it is lost; 0: it is not lost.
 	ColdStart func(no int) time.Duration
 	Life      func(no int) time.Duration
@@ -22,8 +25,8 @@ type Scaling struct {
 	Decided func(scaling.Sample, []scaling.Command)
 }
 
-// DefaultSampleEvery is how often a machine gets a sample.
-const DefaultSampleEvery = 10 * time.Second
+// sampleEvery is how often the machine gets a sample.
+const sampleEvery = 10 * time.Second
 
 // Scaled is what became of a fleet that was scaled.
 type Scaled struct {
@@ -35,12 +38,29 @@ type Scaled struct {
 	Most          int // alive at once
 }
 
+// Run plays a setup whose engines the machine starts and ends.
+func Run(ctx context.Context, s sim.Setup, o sim.Options, of Scaling) (sim.Result, Scaled, error) {
+	machine, err := scaling.New(of.Config)
+	if err != nil {
+		return sim.Result{}, Scaled{}, err
+	}
+	return run(ctx, s, o, &scaler{of: of, machine: machine})
+}
+
+func run(ctx context.Context, s sim.Setup, o sim.Options, by *scaler) (sim.Result, Scaled, error) {
+	o.Scaler = by
+	result, err := sim.Run(ctx, s, o)
+	if by.Control == nil {
+		return result, Scaled{}, err
+	}
+	return result, by.scaled(), err
+}
+
 // scaler is the driver of a scaling machine in virtual time.
 type scaler struct {
-	*pipeline
-	of      *Scaling
+	*sim.Control
+	of      Scaling
 	machine *scaling.Machine
-	every   time.Duration
 	rates   terms.Fleet
 	terms   terms.Run
 
@@ -54,35 +74,34 @@ type scaler struct {
 
 // paidEngine is an engine that the driver has started.
 type paidEngine struct {
-	*engine
-	no       int
-	started  time.Duration
-	draining bool
+	no      int
+	started time.Duration
+	state   engineState
 }
+
+type engineState uint8
+
+const (
+	starting engineState = iota
+	serving
+	draining
+	gone
+)
 
 // coldStartsKept is of how many engines the cold start is the mean.
 const coldStartsKept = 8
 
-func newScaler(p *pipeline, of *Scaling) (*scaler, error) {
-	machine, err := scaling.New(of.Config)
-	if err != nil {
-		return nil, err
-	}
-	s := &scaler{pipeline: p, of: of, machine: machine, every: of.Every}
-	if s.every <= 0 {
-		s.every = DefaultSampleEvery
-	}
-	s.terms = terms.Run{GroupsPerStep: p.setup.Buffer.GroupsPerStep, Depth: p.setup.Buffer.Depth}
-	return s, nil
+// Begin takes the first sample, when nothing has happened yet.
+func (s *scaler) Begin(c *sim.Control) {
+	s.Control = c
+	s.terms = terms.Run{GroupsPerStep: c.Setup().Buffer.GroupsPerStep, Depth: c.Setup().Buffer.Depth}
+	c.Agenda().At(0, sim.ClassScaling, s, 0)
 }
-
-// begin takes the first sample, when nothing has happened yet.
-func (s *scaler) begin() { s.agenda.At(0, classScaling, s, 0) }
 
 // Happen takes a sample, and plans the next.
 func (s *scaler) Happen(now time.Duration, _ uint64) {
 	s.sample(now)
-	s.agenda.At(now+s.every, classScaling, s, 0)
+	s.Agenda().At(now+sampleEvery, sim.ClassScaling, s, 0)
 }
 
 // sample gives the machine a sample and makes as many engines alive as it wants.
@@ -106,54 +125,43 @@ func (s *scaler) sample(now time.Duration) {
 
 // take is the sample of the window that ends now.
 func (s *scaler) take(now time.Duration) scaling.Sample {
-	t := s.fleet.Totals()
+	t, setup := s.Fleet().Totals(), s.Setup()
 	w := s.rates.Read(terms.Counters{Sec: now.Seconds(), EngineSec: t.EngineSec, BusySec: t.BusySec,
 		InFlightSec: t.InFlightSec, LimitSec: t.LimitSec, QueuedSec: t.QueuedSec, Input: t.Worked.Prompt,
 		Cached: t.Worked.Cached, Output: t.Worked.Output})
 	sample := scaling.Sample{
-		At: startOfRun.Add(now), Sec: (now - s.at).Seconds(), Engines: s.count(), Outstanding: int(t.Held),
-		SlotShare: w.SlotShare, BusyShare: w.BusyShare, Queued: w.Queued, Slots: s.setup.Fleet.MaxInFlight,
-		ColdStartSec: meanOf(s.coldStart),
+		At: s.Time(now), Sec: (now - s.at).Seconds(), Engines: s.count(), Outstanding: int(t.Held),
+		SlotShare: w.SlotShare, BusyShare: w.BusyShare, Queued: w.Queued, Slots: setup.Fleet.MaxInFlight,
+		ColdStartSec: stat.Mean(s.coldStart, 0.95).Mean,
 	}
 	waited := s.done
-	waits := s.trainer.state == trainerAsks
+	since, waits := s.Waits()
 	if waits {
-		waited += now - s.trainer.asked
+		waited += now - since
 	}
 	engines := float64(sample.Engines.Ready)
 	c, p, rd := s.terms.Terms(engines, s.rates.Rate())
-	run := scaling.Run{Name: s.setup.Name, C: c, P: p, RD: rd, Engines: engines, Depth: s.setup.Buffer.Depth,
-		Steps: len(s.trainer.records), StarvedSec: (waited - s.starved).Seconds(), Waits: waits,
-		ReadyDepth: float64(s.buffer.Counts().Ready) / float64(max(1, s.setup.Buffer.GroupsPerStep))}
-	if n := len(s.trainer.records); n > 0 {
-		run.LastEnd = s.trainer.records[n-1].Service.CompletedAt
+	run := scaling.Run{Name: setup.Name, C: c, P: p, RD: rd, Engines: engines, Depth: setup.Buffer.Depth,
+		Steps: len(s.Records()), StarvedSec: (waited - s.starved).Seconds(), Waits: waits,
+		ReadyDepth: float64(s.ReadyGroups()) / float64(max(1, setup.Buffer.GroupsPerStep))}
+	if n := len(s.Records()); n > 0 {
+		run.LastEnd = s.Records()[n-1].Service.CompletedAt
 	}
 	sample.Runs = []scaling.Run{run}
 	s.at, s.starved = now, waited
 	return sample
 }
 
-func meanOf(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
-
 // count is the engines by state.
 func (s *scaler) count() scaling.Engines {
 	var n scaling.Engines
 	for _, e := range s.paid {
-		switch {
-		case e.draining:
+		switch e.state {
+		case draining:
 			n.Draining++
-		case e.state == engineCold:
+		case starting:
 			n.Starting++
-		default:
+		case serving, gone:
 			n.Ready++
 		}
 	}
@@ -174,42 +182,39 @@ func (s *scaler) match(now time.Duration) {
 }
 
 func (s *scaler) start(now time.Duration) {
-	e, err := s.newEngine()
-	if err != nil {
-		s.fail(err)
+	no, ok := s.StartEngine()
+	if !ok {
 		return
 	}
-	no := len(s.engines) - 1
 	s.result.Started++
-	paid := &paidEngine{engine: e, no: no, started: now}
+	paid := &paidEngine{no: no, started: now}
 	s.paid = append(s.paid, paid)
-	cold := s.setup.Fleet.ColdStart.Std()
+	cold := s.Setup().Fleet.ColdStart.Std()
 	if s.of.ColdStart != nil {
 		cold = s.of.ColdStart(no)
 	}
-	s.planned++
-	s.agenda.At(now+cold, classScaling, paidEngineEvent{s, paid}, coldStartEnds)
+	s.Agenda().At(now+cold, sim.ClassScaling, paidEngineEvent{s, paid}, coldStartEnds)
 }
 
 // drain lets one engine end what it has; one that has not begun to serve ends at once.
 func (s *scaler) drain(now time.Duration) {
 	var which *paidEngine
 	for _, e := range s.paid {
-		better := which == nil || e.state == engineCold || which.state != engineCold
-		if !e.draining && better {
+		better := which == nil || e.state == starting || which.state != starting
+		if e.state != draining && better {
 			which = e
 		}
 	}
 	if which == nil {
 		return
 	}
-	if which.state == engineCold {
-		which.state = engineLost
+	if which.state == starting {
+		which.state = gone
 		s.pay(now, which)
 		return
 	}
-	which.draining = true
-	s.happens(FleetEvent{Kind: DrainEngine, Engine: which.no})
+	which.state = draining
+	s.Happens(sim.FleetEvent{Kind: sim.DrainEngine, Engine: which.no})
 }
 
 // What happens to an engine that was started.
@@ -228,25 +233,27 @@ type paidEngineEvent struct {
 func (ev paidEngineEvent) Happen(now time.Duration, what uint64) {
 	s, e := ev.scaler, ev.engine
 	if what == lifeEnds {
-		if e.state == engineReady && !e.draining {
+		if e.state == serving {
+			e.state = gone
 			s.result.Lost++
-			s.lose(e.engine)
+			s.Lose(e.no)
 			s.pay(now, e)
 		}
 		return
 	}
-	s.planned--
-	if e.state != engineCold {
-		return // it was not wanted any more
+	if e.state == gone { // it was not wanted any more
+		s.Forget(e.no)
+		return
 	}
-	s.join(e.engine)
+	e.state = serving
+	s.Join(e.no)
 	s.coldStart = append(s.coldStart, (now - e.started).Seconds())
 	if n := len(s.coldStart); n > coldStartsKept {
 		s.coldStart = s.coldStart[n-coldStartsKept:]
 	}
 	if s.of.Life != nil {
 		if life := s.of.Life(e.no); life > 0 {
-			s.agenda.At(now+life, classScaling, ev, lifeEnds)
+			s.Agenda().At(now+life, sim.ClassScaling, ev, lifeEnds)
 		}
 	}
 }
@@ -254,8 +261,9 @@ func (ev paidEngineEvent) Happen(now time.Duration, what uint64) {
 // endDrained lets the engines go that have ended what they had.
 func (s *scaler) endDrained(now time.Duration) {
 	for _, e := range slices.Clone(s.paid) {
-		if e.draining && !s.fleet.Has(e.id) {
-			e.state = engineLost
+		if e.state == draining && !s.Fleet().Has(s.EngineID(e.no)) {
+			e.state = gone
+			s.Forget(e.no)
 			s.pay(now, e)
 		}
 	}
@@ -268,19 +276,21 @@ func (s *scaler) pay(now time.Duration, e *paidEngine) {
 }
 
 // scaled is what became of the fleet until now.
-func (s *scaler) scaled(now time.Duration) *Scaled {
+func (s *scaler) scaled() Scaled {
 	r := s.result
 	for _, e := range s.paid {
-		r.EngineSec += (now - e.started).Seconds()
+		r.EngineSec += (s.Agenda().Now() - e.started).Seconds()
 	}
-	return &r
+	return r
 }
 
-// claimed and stepDone hear of the trainer, groupReady of the buffer.
-func (s *scaler) claimed(waited time.Duration) { s.done += waited }
+// Claimed hears of a batch that the trainer has got.
+func (s *scaler) Claimed(waited time.Duration) { s.done += waited }
 
-func (s *scaler) stepDone(r *steprecord.StepRecord) {
+// StepDone hears of a completed step.
+func (s *scaler) StepDone(r *steprecord.StepRecord) {
 	s.terms.StepDone(r.Trainer.WallSec - r.Trainer.Phases[steprecord.PhaseWait])
 }
 
-func (s *scaler) groupReady(v *steprecord.GroupView) { s.terms.GroupReady(v) }
+// GroupReady hears of a group that the buffer has taken.
+func (s *scaler) GroupReady(v *steprecord.GroupView) { s.terms.GroupReady(v) }
