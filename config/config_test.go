@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/game/diplomacyenv"
 	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	speckeys "github.com/millrace/millrace/internal/rollout/spec"
@@ -350,7 +351,7 @@ func TestServiceEnvironment(t *testing.T) {
 		len(got.Tokens) != 2 {
 		t.Errorf("got %+v", got)
 	}
-	if want := []config.Secret{"correct-horse-battery", "staple-of-a-second-one"}; !slices.Equal(got.Tokens, want) {
+	if want := []connections.Secret{"correct-horse-battery", "staple-of-a-second-one"}; !slices.Equal(got.Tokens, want) {
 		t.Errorf("tokens: %q", got.Tokens)
 	}
 	shown := fmt.Sprintf("%+v %#v", got.Redacted(), got.Redacted())

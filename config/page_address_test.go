@@ -8,13 +8,12 @@ import (
 
 func TestPageAddress(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ name, yaml, process, want string }{
-		{"where the server listens", "{listen: '127.0.0.1:8701'}", config.ServerProcess, "http://127.0.0.1:8701"},
-		{"with a certificate", "{listen: 'rl.example.org:443', tls: {cert_file: a, key_file: b}}", config.ServerProcess,
+	for _, tt := range []struct{ name, yaml, want string }{
+		{"where the server listens", "{listen: '127.0.0.1:8701'}", "http://127.0.0.1:8701"},
+		{"with a certificate", "{listen: 'rl.example.org:443', tls: {cert_file: a, key_file: b}}",
 			"https://rl.example.org:443"},
-		{"every interface is no address", "{listen: '0.0.0.0:8700'}", config.ServerProcess, ""},
-		{"a worker listens elsewhere", "{listen: '127.0.0.1:8701'}", "millrace-worker", ""},
-		{"as it is configured", "{listen: '0.0.0.0:8700', page_url: 'https://example.org/rl/'}", "millrace-worker",
+		{"every interface is no address", "{listen: '0.0.0.0:8700'}", ""},
+		{"as it is configured", "{listen: '0.0.0.0:8700', page_url: 'https://example.org/rl/'}",
 			"https://example.org/rl"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -23,7 +22,6 @@ func TestPageAddress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg.Process = tt.process
 			if got := cfg.PageAddress(); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

@@ -14,16 +14,15 @@ import (
 	"github.com/millrace/millrace/internal/scaling/provider/exec"
 	"github.com/millrace/millrace/internal/scaling/provider/kubernetes"
 	"github.com/millrace/millrace/internal/scaling/provider/process"
+	"github.com/millrace/millrace/worker/workerconfig"
 )
 
 // Scaling is how the service scales its fleet. Without it the fleet is what operators and lists make it.
 type Scaling struct {
-	Provider ScalingProvider `json:"provider"`
+	workerconfig.Scaling
 	// Deployment is the name by which providers know this deployment's engines; empty: one made of the Redis and its
 	// prefix. A provider's own section may have another one.
 	Deployment string `json:"deployment,omitempty"`
-	scaling.Config
-	Window rollout.Duration `json:"window"`
 
 	Kubernetes *kubernetes.Config `json:"kubernetes,omitempty"`
 	Process    *process.Config    `json:"process,omitempty"`
@@ -42,20 +41,16 @@ func (s *Scaling) DeploymentName() string {
 	return cmp.Or(own, s.Deployment)
 }
 
-// ScalingProvider is what gets engines and gives them back.
-type ScalingProvider string
-
 // The providers. Advise only says how many engines are wanted; others see to it.
 const (
-	ProviderAdvise     ScalingProvider = "advise"
-	ProviderKubernetes ScalingProvider = "kubernetes"
-	ProviderProcess    ScalingProvider = "process"
-	ProviderExec       ScalingProvider = "exec"
+	ProviderAdvise     = "advise"
+	ProviderKubernetes = "kubernetes"
+	ProviderProcess    = "process"
+	ProviderExec       = "exec"
 )
 
 // scalingProviders are the providers, as the section names them.
-var scalingProviders = []string{string(ProviderAdvise), string(ProviderProcess), string(ProviderExec),
-	string(ProviderKubernetes)}
+var scalingProviders = []string{ProviderAdvise, ProviderProcess, ProviderExec, ProviderKubernetes}
 
 const defaultWindow = 10 * time.Second
 
@@ -124,8 +119,8 @@ func checkScaling(d *settings.Document, s *Scaling) {
 
 // checkSection reports the faults of a provider's section: "key: text" each. A section that the provider in use needs
 // must be there.
-func checkSection(d *settings.Document, of, used ScalingProvider, given bool, validate func() error) {
-	at := "scaling." + string(of)
+func checkSection(d *settings.Document, of, used string, given bool, validate func() error) {
+	at := "scaling." + of
 	switch {
 	case !given && of == used:
 		d.Fault("scaling.provider", "%s needs a section %s", of, at)

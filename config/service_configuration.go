@@ -6,44 +6,40 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	engineaddress "github.com/millrace/millrace/internal/engine/address"
 	"github.com/millrace/millrace/internal/engine/address/discovery"
 	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/store/redisserver"
+	"github.com/millrace/millrace/worker/workerconfig"
 )
 
 // Service is the configuration of the processes: server, worker, and dev, which is both. Secrets are not in
 // the file: they come from the environment.
 type Service struct {
-	Listen        string               `json:"listen"`
-	LogLevel      string               `json:"log_level"`
-	PageURL       string               `json:"page_url"`
-	TLS           TLS                  `json:"tls"`
-	Auth          Auth                 `json:"auth"`
-	Redis         Redis                `json:"redis"`
-	Temporal      Temporal             `json:"temporal"`
-	Axiom         Axiom                `json:"axiom"`
-	OTel          OTel                 `json:"otel"`
-	Spool         Spool                `json:"spool"`
-	Limits        APILimits            `json:"limits"`
-	RetainSteps   int                  `json:"retain_steps"`
-	Retention     rollout.Duration     `json:"retention"`
-	RetentionRuns int                  `json:"retention_runs"`
-	Worker        Worker               `json:"worker"`
-	Engines       []Engine             `json:"engines"`
-	EnginesFrom   string               `json:"engines_from"`
-	EngineURLs    engineaddress.Config `json:"engine_urls"`
-	Scaling       *Scaling             `json:"scaling"` // nil: the fleet is not scaled
+	workerconfig.Config
+	Listen   string    `json:"listen"`
+	LogLevel string    `json:"log_level"`
+	TLS      TLS       `json:"tls"`
+	Auth     Auth      `json:"auth"`
+	Axiom    Axiom     `json:"axiom"`
+	Limits   APILimits `json:"limits"`
+	Scaling  *Scaling  `json:"scaling"` // nil: the fleet is not scaled
 
-	Process      string   `json:"-"` // which of the service's processes reads this
-	Source       *Source  `json:"-"` // where it was read; nil: it is not read again
-	Tokens       []Secret `json:"-"` // MILLRACE_TOKENS, separated by commas
-	EngineAPIKey Secret   `json:"-"` // MILLRACE_ENGINE_API_KEY; engineaddress.ConnectionSettings says who gets it
+	Source *Source              `json:"-"` // where it was read; nil: it is not read again
+	Tokens []connections.Secret `json:"-"` // MILLRACE_TOKENS, separated by commas
+}
+
+// ForWorker is what a worker is told.
+func (s Service) ForWorker() workerconfig.Config {
+	cfg := s.Config
+	if s.Scaling != nil {
+		cfg.Scaling = &s.Scaling.Scaling
+	}
+	return cfg
 }
 
 // TLS is the certificate of the HTTP API, read again when its files change. Without one the API speaks plain HTTP.
@@ -62,85 +58,17 @@ type Auth struct {
 	TrustedProxies []string `json:"trusted_proxies"`
 }
 
-// Redis is where the buffer is.
-type Redis struct {
-	URL          string           `json:"url"`
-	Prefix       string           `json:"prefix"`
-	WaitReplicas int              `json:"wait_replicas"`
-	WaitFor      rollout.Duration `json:"wait_for"`
-}
-
-// Temporal is where the workflows are.
-type Temporal struct {
-	Address         string `json:"address"`
-	Namespace       string `json:"namespace"`
-	TaskQueuePrefix string `json:"task_queue_prefix"`
-	TLS             bool   `json:"tls"`
-	UIURL           string `json:"ui_url"`
-
-	APIKey Secret `json:"-"` // TEMPORAL_API_KEY
-}
-
-// OTel is where traces and metrics go by OTLP over HTTP. Nothing is exported without an endpoint, here or in the
-// standard variables.
-type OTel struct {
-	Endpoint   string  `json:"endpoint"`
-	TraceRatio float64 `json:"trace_ratio"`
-
-	disabled        bool // OTEL_SDK_DISABLED
-	traces, metrics bool // the environment names an endpoint for these alone
-}
-
-// Traces reports whether traces are exported, and to where; empty: the exporter reads its own variable.
-func (o OTel) Traces() (on bool, endpoint string) {
-	if o.traces {
-		return !o.disabled && o.TraceRatio > 0, ""
-	}
-	return !o.disabled && o.TraceRatio > 0 && o.Endpoint != "", o.Endpoint
-}
-
-// Metrics reports the same of metrics.
-func (o OTel) Metrics() (on bool, endpoint string) {
-	if o.metrics {
-		return !o.disabled, ""
-	}
-	return !o.disabled && o.Endpoint != "", o.Endpoint
-}
-
-// environment applies the standard variables that choose what is exported; the exporters read the others.
-func (o *OTel) environment(getenv func(string) string) {
-	o.disabled = strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true")
-	if v := getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); v != "" {
-		o.Endpoint = v
-	}
-	o.traces = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
-	o.metrics = getenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") != ""
-	if getenv("OTEL_TRACES_EXPORTER") == "none" {
-		o.TraceRatio = 0
-	}
-	if ratio, err := strconv.ParseFloat(getenv("OTEL_TRACES_SAMPLER_ARG"), 64); err == nil && ratio >= 0 && ratio <= 1 {
-		o.TraceRatio = ratio
-	}
-}
-
 // Axiom is where events are shipped to. Nothing is shipped without a dataset and a token.
 type Axiom struct {
 	Dataset string `json:"dataset"`
 	URL     string `json:"url"`
 	OrgID   string `json:"org_id,omitempty"` // needed with personal tokens only
 
-	Token Secret `json:"-"` // AXIOM_TOKEN
+	Token connections.Secret `json:"-"` // AXIOM_TOKEN
 }
 
 // Enabled reports whether events are shipped.
 func (a Axiom) Enabled() bool { return a.Dataset != "" && a.Token != "" }
-
-// Spool is where facts wait until Redis has them. Without a folder it is millrace/spool where the system keeps the
-// state of programs; with 0 bytes facts wait in memory only.
-type Spool struct {
-	Dir      string `json:"dir"`
-	MaxBytes int64  `json:"max_bytes"`
-}
 
 // APILimits bound what a client of the API may ask for.
 type APILimits struct {
@@ -158,54 +86,24 @@ type APILimits struct {
 	StepMetricsBytes      int `json:"step_metrics_bytes"`
 }
 
-// Worker bounds one worker process.
-type Worker struct {
-	Games         int    `json:"games"`
-	DispatchQueue int    `json:"dispatch_queue"`
-	Preflight     string `json:"preflight"` // a replaycheck.Rule
-	Listen        string `json:"listen"`
-	DispatchLog   string `json:"dispatch_log"`
-}
-
-// Engine is an engine that is in the fleet from the start; others join over the API.
-type Engine struct {
-	ID          rollout.EngineID `json:"id"`
-	URL         string           `json:"url"`
-	MaxInFlight int              `json:"max_in_flight"`
-}
-
-// Secret is a text that does not show itself.
-type Secret string
-
-// Reveal is the text.
-func (s Secret) Reveal() string { return string(s) }
-
-// String hides the text from logs.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return "(secret)"
-}
-
-// GoString hides the text from %#v.
-func (s Secret) GoString() string { return s.String() }
-
-// MarshalText hides the text from files.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
 // DefaultService is the configuration where no file says anything: everything on this machine, at its usual port.
 func DefaultService() Service {
 	return Service{
 		Listen: "127.0.0.1:8700", LogLevel: "info",
-		Redis:       Redis{URL: "redis://127.0.0.1:6379/0", Prefix: "millrace", WaitFor: rollout.Duration(time.Second)},
-		Temporal:    Temporal{Address: "127.0.0.1:7233", Namespace: "default", TaskQueuePrefix: "millrace"},
-		Axiom:       Axiom{URL: "https://api.axiom.co"},
-		OTel:        OTel{TraceRatio: 0.1},
-		Spool:       Spool{MaxBytes: 256 << 20},
-		Limits:      defaultLimits(),
-		RetainSteps: 2, RetentionRuns: 10_000,
-		Worker: Worker{DispatchQueue: 16384, Preflight: "refuse", Listen: "127.0.0.1:8701"},
+		Axiom:  Axiom{URL: "https://api.axiom.co"},
+		Limits: defaultLimits(),
+		Config: workerconfig.Config{
+			Config: connections.Config{
+				Redis: connections.Redis{URL: "redis://127.0.0.1:6379/0", Prefix: "millrace",
+					WaitFor: rollout.Duration(time.Second)},
+				Temporal:    connections.Temporal{Address: "127.0.0.1:7233", Namespace: "default", TaskQueuePrefix: "millrace"},
+				OTel:        connections.OTel{TraceRatio: 0.1},
+				Spool:       connections.Spool{MaxBytes: 256 << 20},
+				RetainSteps: 2,
+			},
+			RetentionRuns: 10_000,
+			Worker:        workerconfig.Worker{DispatchQueue: 16384, Preflight: "refuse", Listen: workerconfig.DefaultListen},
+		},
 	}
 }
 
@@ -377,6 +275,7 @@ func ReadService(name string, data []byte, getenv func(string) string) (Service,
 		return Service{}, d.Err()
 	}
 	service.environment(getenv)
+	service.PageURL = strings.TrimSuffix(service.PageURL, "/")
 	d.Check(&service)
 	checkService(d, &service)
 	if err := d.Err(); err != nil {
@@ -407,14 +306,14 @@ func (s *Service) environment(getenv func(string) string) {
 			*text = v
 		}
 	}
-	s.OTel.environment(getenv)
-	s.Axiom.Token = Secret(getenv("AXIOM_TOKEN"))
-	s.Temporal.APIKey = Secret(getenv("TEMPORAL_API_KEY"))
-	s.EngineAPIKey = Secret(getenv("MILLRACE_ENGINE_API_KEY"))
+	s.OTel.Environment(getenv)
+	s.Axiom.Token = connections.Secret(getenv("AXIOM_TOKEN"))
+	s.Temporal.APIKey = connections.Secret(getenv("TEMPORAL_API_KEY"))
+	s.EngineAPIKey = connections.Secret(getenv("MILLRACE_ENGINE_API_KEY"))
 	s.Tokens = nil
 	for token := range strings.SplitSeq(getenv("MILLRACE_TOKENS"), ",") {
 		if token = strings.TrimSpace(token); token != "" {
-			s.Tokens = append(s.Tokens, Secret(token))
+			s.Tokens = append(s.Tokens, connections.Secret(token))
 		}
 	}
 }

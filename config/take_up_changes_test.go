@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/worker/workerconfig"
 )
 
 func TestChangesOfTheConfiguration(t *testing.T) {
@@ -68,7 +69,7 @@ func TestChangesShowNoPassword(t *testing.T) {
 func TestChangesNameSections(t *testing.T) {
 	t.Parallel()
 	was, is := config.DefaultService(), config.DefaultService()
-	was.Scaling = &config.Scaling{Provider: config.ProviderAdvise}
+	was.Scaling = &config.Scaling{Scaling: workerconfig.Scaling{Provider: config.ProviderAdvise}}
 	for _, tt := range []struct {
 		was, is  config.Service
 		from, to string

@@ -36,6 +36,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/freeport"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/process/connections"
+	"github.com/millrace/millrace/internal/process/reload"
 	"github.com/millrace/millrace/internal/process/server"
 	"github.com/millrace/millrace/internal/process/temporalcli"
 	"github.com/millrace/millrace/internal/rollout"
@@ -43,6 +44,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/simulate/enginesim"
+	"github.com/millrace/millrace/worker/workerconfig"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -117,10 +119,26 @@ func TestWorkerProcess(t *testing.T) {
 	}
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)), runkeeper.DefaultPace(),
-		version...); err != nil {
+	if err := run(ctx, cfg.ForWorker(), wiring(cfg), slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		runkeeper.DefaultPace(), version...); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// runWorker runs a worker as millrace worker does, but for a provider of engines.
+func runWorker(ctx context.Context, cfg config.Service, log *slog.Logger) error {
+	return Run(ctx, cfg.ForWorker(), wiring(cfg), log)
+}
+
+func wiring(cfg config.Service) Wiring {
+	return Wiring{Changes: func(ctx context.Context, apply func(workerconfig.Config) error) {
+		log := slog.New(slog.DiscardHandler)
+		files := reload.NewFiles(log)
+		reload.NewConfiguration(cfg, files, log).OnChange(func(next config.Service) error {
+			return apply(next.ForWorker())
+		})
+		files.Watch(ctx)
+	}}
 }
 
 // deployment is Temporal, Redis, two engines, an API server and a trainer; workers are for the test to start and stop.
@@ -177,7 +195,7 @@ func newDeployment(t *testing.T) *deployment {
 	if d.cfg, err = config.ReadService("service.yaml", data, func(string) string { return "" }); err != nil {
 		t.Fatal(err)
 	}
-	if d.conns, err = connections.Open(ctx, d.cfg, slog.New(slog.DiscardHandler)); err != nil {
+	if d.conns, err = connections.Open(ctx, "test", d.cfg.Config.Config, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.conns.Close)
@@ -274,7 +292,7 @@ func (d *deployment) inProcess() {
 	cfg := d.cfg
 	cfg.Worker.DispatchLog = filepath.Join(d.t.TempDir(), "dispatch.log")
 	d.t.Cleanup(func() { d.decidesTheSame(cfg.Worker.DispatchLog) })
-	d.while("a worker", func(ctx context.Context) error { return Run(ctx, cfg, slog.New(slog.DiscardHandler)) })
+	d.while("a worker", func(ctx context.Context) error { return runWorker(ctx, cfg, slog.New(slog.DiscardHandler)) })
 }
 
 // process is one worker.

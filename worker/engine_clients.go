@@ -4,12 +4,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/config"
 	engineaddress "github.com/millrace/millrace/internal/engine/address"
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/engine/vllm"
 	"github.com/millrace/millrace/internal/observe/otel"
-
+	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
@@ -27,7 +26,7 @@ type address struct {
 }
 
 // newEngineClients reads the files of keys and certificates that the configuration names.
-func newEngineClients(cfg config.Service, traces *otel.Exporter) (*engineClients, error) {
+func newEngineClients(cfg connections.Config, traces *otel.Exporter) (*engineClients, error) {
 	listed, err := listedURLs(cfg)
 	if err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func newEngineClients(cfg config.Service, traces *otel.Exporter) (*engineClients
 }
 
 // listedURLs is where the configuration lists engines.
-func listedURLs(cfg config.Service) ([]string, error) {
+func listedURLs(cfg connections.Config) ([]string, error) {
 	var listed []string
 	for _, e := range cfg.Engines {
 		m, err := fleet.NewMember(enginestate.Engine{ID: e.ID, URL: e.URL}, time.Time{})
@@ -53,7 +52,7 @@ func listedURLs(cfg config.Service) ([]string, error) {
 }
 
 // list takes up the engines of another configuration, which decide who is sent the key of MILLRACE_ENGINE_API_KEY.
-func (c *engineClients) list(cfg config.Service) error {
+func (c *engineClients) list(cfg connections.Config) error {
 	listed, err := listedURLs(cfg)
 	if err == nil {
 		c.settings.List(listed)

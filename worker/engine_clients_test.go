@@ -50,7 +50,7 @@ func TestClientsOfEngines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			clients, err := newEngineClients(cfg, nil)
+			clients, err := newEngineClients(cfg.Config.Config, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

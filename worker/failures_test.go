@@ -73,7 +73,7 @@ func TestFailuresAreSeen(t *testing.T) {
 
 	ctx, stop := context.WithCancel(d.ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, d.cfg, slog.New(slog.DiscardHandler)) }()
+	go func() { ended <- runWorker(ctx, d.cfg, slog.New(slog.DiscardHandler)) }()
 	var run struct {
 		Attempts runstatus.AttemptCounts `json:"attempts"`
 		Alarms   []runstatus.Alarm

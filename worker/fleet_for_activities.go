@@ -6,7 +6,6 @@ import (
 	"github.com/millrace/millrace/internal/engine/adapterfiles"
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/process/connections"
-	"github.com/millrace/millrace/internal/process/reload"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/scaling/scaledfleet"
@@ -21,11 +20,11 @@ type engines struct {
 }
 
 func newEngines(
-	current *reload.Configuration, b *connections.Set, clients *engineClients, files *adapterfiles.Reader,
+	current *configuration, b *connections.Set, clients *engineClients, files *adapterfiles.Reader,
 ) *engines {
 	loader := fleet.Loader{Records: b.Registry, Files: files}
 	complain := func(err error) { b.Log.Warn("watch the fleet", "error", err) }
-	list := followedList{current: current.Now, registry: b.Registry, complain: complain}
+	list := followedList{current: current.now, registry: b.Registry, complain: complain}
 	return &engines{
 		Registry: b.Registry,
 		clients:  clients,

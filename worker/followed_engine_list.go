@@ -5,13 +5,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/engine/address/discovery"
+	"github.com/millrace/millrace/worker/workerconfig"
 )
 
 // followedList has the fleet follow the list of engines that the configuration in force names, if it names one.
 type followedList struct {
-	current  func() config.Service
+	current  func() workerconfig.Config
 	registry discovery.Registry
 	complain func(error)
 }

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/worker/workerconfig"
 )
 
 // joined is a fleet that engines join.
@@ -61,7 +61,7 @@ func TestAnotherListOfEngines(t *testing.T) {
 		go func() {
 			defer close(done)
 			followedList{
-				current:  func() config.Service { return config.Service{EnginesFrom: named.Load().(string)} },
+				current:  func() workerconfig.Config { return workerconfig.Config{EnginesFrom: named.Load().(string)} },
 				registry: fleet, complain: func(err error) { t.Error(err) },
 			}.follow(ctx)
 		}()

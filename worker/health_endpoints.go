@@ -13,9 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/observe/prom"
 	"github.com/millrace/millrace/internal/process/connections"
+	"github.com/millrace/millrace/worker/workerconfig"
 )
 
 // probeTimeout bounds what one probe asks of Redis and Temporal.
@@ -54,7 +54,7 @@ func (h *healthEndpoints) serve(ctx context.Context, address string) error {
 		return nil
 	}
 	l, err := net.Listen("tcp", address)
-	if err != nil && address == config.DefaultService().Worker.Listen {
+	if err != nil && address == workerconfig.DefaultListen {
 		h.log.Info("answering no probes: another process of this machine does so at the default address; set worker.listen "+
 			"to give this worker one of its own", "address", address)
 		return nil

@@ -45,7 +45,7 @@ func TestAWorkerSaysWhatItLacks(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, cfg, slog.New(slog.DiscardHandler)) }()
+	go func() { ended <- runWorker(ctx, cfg, slog.New(slog.DiscardHandler)) }()
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -77,7 +77,7 @@ func TestAWorkerIsReady(t *testing.T) {
 	d := newDeployment(t)
 	cfg := d.cfg
 	cfg.Worker.Listen = freeAddress(t)
-	d.while("a worker", func(ctx context.Context) error { return Run(ctx, cfg, slog.New(slog.DiscardHandler)) })
+	d.while("a worker", func(ctx context.Context) error { return runWorker(ctx, cfg, slog.New(slog.DiscardHandler)) })
 	for address, want := range map[string]string{
 		cfg.Worker.Listen: `{"ready":true,"redis":true,"temporal":true,"polling":true}`,
 		cfg.Listen:        `{"ready":true,"temporal":true}`,

@@ -27,7 +27,7 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 	d.inProcess()
 	other := d.neighbour("other")
 	d.while("the neighbour's worker", func(ctx context.Context) error {
-		return Run(ctx, other.cfg, slog.New(slog.DiscardHandler))
+		return runWorker(ctx, other.cfg, slog.New(slog.DiscardHandler))
 	})
 
 	ours, theirs := d.conns.Control, other.conns.Control
@@ -78,7 +78,8 @@ func (d *deployment) neighbour(prefix string) *deployment {
 	if other.cfg, err = config.ReadService("service.yaml", []byte(text), func(string) string { return "" }); err != nil {
 		d.t.Fatal(err)
 	}
-	if other.conns, err = connections.Open(d.ctx, other.cfg, slog.New(slog.DiscardHandler)); err != nil {
+	if other.conns, err = connections.Open(d.ctx, "test", other.cfg.Config.Config,
+		slog.New(slog.DiscardHandler)); err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(other.conns.Close)

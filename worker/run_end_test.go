@@ -35,7 +35,7 @@ func TestARunHasAnEnd(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	d.while("a worker", func(ctx context.Context) error {
-		return run(ctx, d.cfg, slog.New(slog.DiscardHandler), quickPace)
+		return run(ctx, d.cfg.ForWorker(), wiring(d.cfg), slog.New(slog.DiscardHandler), quickPace)
 	})
 	d.train(6)
 	d.reach(2)

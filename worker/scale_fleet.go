@@ -1,24 +1,19 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"log/slog"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
 	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/scaling/fleetsample"
-	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
+	"github.com/millrace/millrace/worker/workerconfig"
 )
 
 // fleetScaling is a worker's part in scaling the fleet.
@@ -33,54 +28,25 @@ type fleetScaling struct {
 	configured bool                     // the workflow has been told that
 }
 
-func newFleetScaling(cfg config.Service, b *connections.Set) (*fleetScaling, error) {
+// newFleetScaling is that part by the configuration's section; nil: it has none.
+func newFleetScaling(cfg *workerconfig.Scaling, given Wiring, b *connections.Set) *fleetScaling {
 	s := &fleetScaling{conns: b, changed: make(chan struct{}, 1)}
-	if cfg.Scaling == nil {
-		return s, nil
+	if cfg == nil {
+		return s
 	}
-	provider, err := chooseProvider(cfg, b.Log)
-	if err != nil {
-		return nil, err
-	}
-	host := ""
-	if cfg.Scaling.Provider == config.ProviderProcess { // its engines are this host's
-		if host, err = os.Hostname(); err != nil {
-			return nil, err
-		}
-		warnOfOrphans(*cfg.Scaling.Process, engineOwner(cfg), b.Log)
-	}
-	if provider != nil { // which knows its engines by this name: workers with another one must not look for them
-		host = strings.TrimPrefix(host+"/"+engineOwner(cfg), "/")
-		b.Log.Info("engines are got and given back", "provider", cfg.Scaling.Provider, "deployment", engineOwner(cfg))
+	if given.Provider != nil {
+		b.Log.Info("engines are got and given back", "provider", cfg.Provider, "engines", given.Engines)
 	}
 	s.config = activities.ScalingConfig{
-		Provider: string(cfg.Scaling.Provider), Window: cfg.Scaling.Window, Config: cfg.Scaling.Config,
-		Queue: b.Control.Deployment.ScalingQueue(string(cfg.Scaling.Provider), host),
+		Provider: cfg.Provider, Window: cfg.Window, Config: cfg.Config,
+		Queue: b.Control.Deployment.ScalingQueue(cfg.Provider, given.Engines),
 	}
 	s.acts = &activities.Scaling{
-		Provider: provider, Fleet: b.Registry, Now: time.Now, Log: b.Log,
+		Provider: given.Provider, Fleet: b.Registry, Now: time.Now, Log: b.Log,
 		Sampler: fleetsample.New(fleetsample.Stores{Buffer: b.Buffer, Registry: b.Registry.Registry, Samples: b.Sampler,
 			Workers: b.Workers, Events: b.Events}, time.Now),
 	}
-	return s, nil
-}
-
-// warnOfOrphans names engines of this host that nobody looks after: they use GPUs, and cost money.
-func warnOfOrphans(cfg engineprocess.Config, owner string, log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	dir := cmp.Or(cfg.StateDir, engineprocess.DefaultStateDir(os.Getenv))
-	all, err := engineprocess.Deployments(ctx, dir)
-	if err != nil {
-		return // the provider's own calls say so
-	}
-	for _, d := range all {
-		if !d.HasWorker && d.Name != owner {
-			log.Warn("engines of another deployment are on this host, and no worker looks after them: see millrace engine "+
-				"orphans; if they are this deployment's, under an earlier address or prefix of its Redis, set "+
-				"scaling.deployment to that name", "deployment", d.Name, "engines", len(d.Engines), "state_dir", dir)
-		}
-	}
+	return s
 }
 
 // worker is the Temporal worker of what touches the provider; nil: this process has none.
@@ -95,23 +61,22 @@ func (s *fleetScaling) worker(options sdkworker.Options) sdkworker.Worker {
 }
 
 // take takes up what the section says now, as far as it is taken up while the process runs: all but the provider.
-func (s *fleetScaling) take(cfg config.Service) error {
-	if s.acts == nil || cfg.Scaling == nil {
-		return nil
+func (s *fleetScaling) take(cfg *workerconfig.Scaling) {
+	if s.acts == nil || cfg == nil {
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := s.config
-	next.Window, next.Config = cfg.Scaling.Window, cfg.Scaling.Config
+	next.Window, next.Config = cfg.Window, cfg.Config
 	if next == s.config {
-		return nil
+		return
 	}
 	s.config, s.configured = next, false
 	select {
 	case s.changed <- struct{}{}:
 	default: // one is enough
 	}
-	return nil
 }
 
 // told is what the configuration says, and whether the workflow has been told that.

@@ -41,7 +41,7 @@ func (d *deployment) scales(section string) (file string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.while("a worker", func(ctx context.Context) error { return Run(ctx, cfg, slog.New(slog.DiscardHandler)) })
+	d.while("a worker", func(ctx context.Context) error { return runWorker(ctx, cfg, slog.New(slog.DiscardHandler)) })
 	return file
 }
 

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/control/gameworkers"
 	"github.com/millrace/millrace/internal/control/replaycheck"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/process/connections"
+	"github.com/millrace/millrace/worker/workerconfig"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -23,7 +23,7 @@ import (
 // is done. Games have slots of their own, so that hundreds of them, which mostly wait, never hold up the rest.
 // polling is true while it asks for work; Temporal calls it what the registry of workers does.
 func serveTemporal(
-	ctx context.Context, cfg config.Service, b *connections.Set, acts *activities.Activities, scale *fleetScaling,
+	ctx context.Context, cfg workerconfig.Config, b *connections.Set, acts *activities.Activities, scale *fleetScaling,
 	polling *atomic.Bool, self string, version []interceptor.WorkerInterceptor,
 ) error {
 	fatal := make(chan error, 1)

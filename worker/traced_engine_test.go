@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/observe/otel"
 	"github.com/millrace/millrace/internal/observe/otel/oteltest"
+	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
@@ -41,7 +41,7 @@ func TestAnEngineHearsWhichSpanItsCallIs(t *testing.T) {
 		Sampling: rollout.Sampling{MaxTokens: 4, TopP: 1}}
 	at := enginestate.Engine{ID: "e", URL: engine.URL}
 	for _, e := range []*otel.Exporter{exporter, nil} {
-		clients, err := newEngineClients(config.DefaultService(), e)
+		clients, err := newEngineClients(connections.Config{}, e)
 		if err != nil {
 			t.Fatal(err)
 		}

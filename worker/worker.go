@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/control/runkeeper"
 	"github.com/millrace/millrace/internal/engine/adapterfiles"
 	"github.com/millrace/millrace/internal/engine/dispatch"
@@ -29,38 +28,46 @@ import (
 	"github.com/millrace/millrace/internal/observe/otel"
 	"github.com/millrace/millrace/internal/observe/prom"
 	"github.com/millrace/millrace/internal/process/connections"
-	"github.com/millrace/millrace/internal/process/reload"
-
 	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/scaling/provider"
 	"github.com/millrace/millrace/internal/store/buffer"
+	"github.com/millrace/millrace/worker/workerconfig"
 )
+
+// Wiring is what a worker is given beside its configuration.
+type Wiring struct {
+	// Provider gets the engines of a fleet that is scaled, and gives them back; nil: nothing does, others go by the
+	// number that is wanted.
+	Provider provider.Provider
+	// Engines names the provider's engines: workers that have another name for them must not look for them.
+	Engines string
+	// Changes calls apply with every other configuration that there is to take up, until ctx is done. After an error
+	// it calls again soon. Nil: the configuration stays as it is.
+	Changes func(ctx context.Context, apply func(workerconfig.Config) error)
+}
 
 // Run runs a worker process until ctx is done: it executes workflows and activities, dispatches requests to the
 // engines and announces itself to the other workers. It returns when everything in it has ended.
-func Run(ctx context.Context, cfg config.Service, logger *slog.Logger) error {
-	return run(ctx, cfg, logger, runkeeper.DefaultPace())
+func Run(ctx context.Context, cfg workerconfig.Config, given Wiring, logger *slog.Logger) error {
+	return run(ctx, cfg, given, logger, runkeeper.DefaultPace())
 }
 
 // run is Run at a pace, of this version of the workflows or of another one, as interceptors make it.
 func run(
-	ctx context.Context, cfg config.Service, logger *slog.Logger, pace runkeeper.Pace,
+	ctx context.Context, cfg workerconfig.Config, given Wiring, logger *slog.Logger, pace runkeeper.Pace,
 	version ...interceptor.WorkerInterceptor,
 ) error {
-	cfg.Process = "millrace-worker"
-	b, err := connections.Open(ctx, cfg, logger)
+	b, err := connections.Open(ctx, "millrace-worker", cfg.Config, logger)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	defer b.WriteEvents(ctx, cfg)()
+	defer b.WriteEvents(ctx, cfg.Config)()
 
-	changes := reload.NewFiles(logger)
-	current := reload.NewConfiguration(cfg, changes, logger)
-	clients, err := newEngineClients(cfg, b.Otel)
+	clients, err := newEngineClients(cfg.Config, b.Otel)
 	if err != nil {
 		return err
 	}
-	current.OnChange(clients.list)
 	starts := buffer.NewStartReporter(b.Buffer, logger)
 	var slotsFrom string
 	cfg.Worker.Games, slotsFrom = chooseSlots(cfg.Worker.Games)
@@ -83,16 +90,13 @@ func run(
 		OnDispatch:  starts.Note,
 	})
 	files := adapterfiles.NewReader()
+	scale := newFleetScaling(cfg.Scaling, given, b)
+	current := newConfiguration(cfg, clients, scale)
 	engines := newEngines(current, b, clients, files)
 	acts := newActivities(b, dispatcher, engines, files, current, pace, logger)
 	if err := activities.Validate(acts); err != nil {
 		return err
 	}
-	scale, err := newFleetScaling(cfg, b)
-	if err != nil {
-		return err
-	}
-	current.OnChange(scale.take)
 	inStep := fleetsync.Sync{
 		Self: self, Playing: acts.GamesInPlay.ByRun, Models: acts.GamesInPlay.ByModel, Workers: b.Workers,
 		Fleet: b.Registry.Registry, Runs: b.Buffer, Tokens: b.Tokens, Dispatcher: dispatcher, Log: logger,
@@ -109,7 +113,7 @@ func run(
 		[]func(context.Context) error{dispatcher.Run, starts.Run, inStep.Run},
 		[]func(context.Context) error{
 			guard.Run, acts.HangingCalls.Watch,
-			func(ctx context.Context) error { changes.Watch(ctx); return nil },
+			func(ctx context.Context) error { current.follow(ctx, given.Changes); return nil },
 			func(ctx context.Context) error { return health.serve(ctx, cfg.Worker.Listen) },
 		},
 		func(ctx context.Context) error {
@@ -141,7 +145,7 @@ func runAll(ctx context.Context, beneath, beside []func(context.Context) error,
 
 // newActivities is what workflows ask for, on what this process has.
 func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *engines, files *adapterfiles.Reader,
-	current *reload.Configuration, pace runkeeper.Pace, logger *slog.Logger) *activities.Activities {
+	current *configuration, pace runkeeper.Pace, logger *slog.Logger) *activities.Activities {
 	return &activities.Activities{
 		Buffer:       b.Buffer,
 		Fleet:        engines,
@@ -158,7 +162,7 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 		Ends: &runkeeper.Keeper{
 			Control: b.Control, Buffer: b.Buffer, Events: b.Events, Pace: pace, Log: logger,
 			Retention: func() runkeeper.Retention {
-				cfg := current.Now()
+				cfg := current.now()
 				return runkeeper.Retention{For: cfg.Retention.Std(), Runs: cfg.RetentionRuns}
 			},
 			Absent: &runkeeper.AbsentWorkers{Workers: b.Workers, Redis: b.Registry, Runs: b.Buffer, Groups: b.Control,

@@ -1,9 +1,15 @@
 package main
 
 import (
+	"context"
+	"log/slog"
+
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/config"
+	"github.com/millrace/millrace/internal/process/reload"
 	"github.com/millrace/millrace/worker"
+	"github.com/millrace/millrace/worker/workerconfig"
 )
 
 func newWorkerCommand(env environment) *cobra.Command {
@@ -17,7 +23,7 @@ nothing: its games go on elsewhere at their last finished phase.`,
 		Example: "  millrace worker --redis redis://10.0.0.3:6379/0 --temporal 10.0.0.4:7233",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.serve(cmd.Context(), env, worker.Run)
+			return flags.serve(cmd.Context(), env, runWorker)
 		},
 	}
 	flags.add(cmd)
@@ -26,4 +32,22 @@ nothing: its games go on elsewhere at their last finished phase.`,
 	cmd.Flags().StringVar(&flags.dispatch, "dispatch-log", "", "write every event and decision of the dispatcher to this "+
 		"file, up to 1 GiB; see docs/engines.md")
 	return cmd
+}
+
+// runWorker runs a worker with the provider that its configuration names, and tells it what changes in the file.
+func runWorker(ctx context.Context, cfg config.Service, log *slog.Logger) error {
+	provider, engines, err := chooseProvider(cfg, log)
+	if err != nil {
+		return err
+	}
+	return worker.Run(ctx, cfg.ForWorker(), worker.Wiring{
+		Provider: provider, Engines: engines,
+		Changes: func(ctx context.Context, apply func(workerconfig.Config) error) {
+			files := reload.NewFiles(log)
+			reload.NewConfiguration(cfg, files, log).OnChange(func(next config.Service) error {
+				return apply(next.ForWorker())
+			})
+			files.Watch(ctx)
+		},
+	}, log)
 }

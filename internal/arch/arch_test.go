@@ -36,9 +36,10 @@ var districts = []string{
 	"internal/diagnosis", // why a step was slow
 	"internal/simulate",  // runs and engines in virtual time
 	"internal/face",      // who looks from outside: API, CLI, terminal, page
-	"config",             // files that people write
-	"internal/process",   // what a process is built of
-	"worker",
+	"internal/process/connections",
+	"worker",           // reads no file, and knows no provider of engines: it is given both
+	"config",           // files that people write
+	"internal/process", // what a process is built of
 	"cmd",
 }
 

@@ -3,7 +3,6 @@
 package connections
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,7 +17,6 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/control/runcontrol"
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/engine/share/workerregistry"
@@ -50,9 +48,9 @@ type Set struct {
 	Log             *slog.Logger
 }
 
-// Open connects to Redis, which must answer, and prepares the connection to Temporal, which need not: a server
-// serves claims while Temporal is unavailable.
-func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, error) {
+// Open connects a process to Redis, which must answer, and prepares the connection to Temporal, which need not: a
+// server serves claims while Temporal is unavailable.
+func Open(ctx context.Context, process string, cfg Config, logger *slog.Logger) (*Set, error) {
 	rdb, err := openRedis(ctx, cfg.Redis.URL)
 	if err != nil {
 		return nil, err
@@ -64,7 +62,7 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, e
 	if err != nil {
 		return nil, fmt.Errorf("engine_urls: %w", err)
 	}
-	export := otel.Config{Ratio: cfg.OTel.TraceRatio, Service: cmp.Or(cfg.Process, "millrace"), Instance: instance(),
+	export := otel.Config{Ratio: cfg.OTel.TraceRatio, Service: process, Instance: instance(),
 		Version: version.String()}
 	export.Traces.On, export.Traces.Endpoint = cfg.OTel.Traces()
 	export.Metrics.On, export.Metrics.Endpoint = cfg.OTel.Metrics()
@@ -100,7 +98,7 @@ func Open(ctx context.Context, cfg config.Service, logger *slog.Logger) (*Set, e
 	})
 	b.Control = runcontrol.New(&workflows.Client{
 		Temporal: temporal, Namespace: cfg.Temporal.Namespace,
-		Deployment: deployment, Page: cfg.PageAddress(),
+		Deployment: deployment, Page: cfg.PageURL,
 		Attributes: &workflows.SearchAttributes{Temporal: temporal, Namespace: cfg.Temporal.Namespace, Log: logger},
 	}, b.Buffer, b.Registry, b.Workers)
 	return b, nil
@@ -160,7 +158,7 @@ func checkRedis(ctx context.Context, rdb redis.UniversalClient, log *slog.Logger
 }
 
 // temporalOptions is how to connect to Temporal: with an API key always over TLS, or the key could be read on its way.
-func temporalOptions(cfg config.Temporal, logger *slog.Logger) client.Options {
+func temporalOptions(cfg Temporal, logger *slog.Logger) client.Options {
 	o := client.Options{HostPort: cfg.Address, Namespace: cfg.Namespace, Logger: log.NewStructuredLogger(logger)}
 	if key := cfg.APIKey.Reveal(); key != "" {
 		o.Credentials = client.NewAPIKeyStaticCredentials(key)

@@ -12,20 +12,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/millrace/millrace/config"
 )
 
 func TestTemporalOptions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name        string
-		cfg         config.Temporal
+		cfg         Temporal
 		tls, hasKey bool
 	}{
-		{"plain", config.Temporal{Address: "a:1", Namespace: "n"}, false, false},
-		{"tls", config.Temporal{Address: "a:1", Namespace: "n", TLS: true}, true, false},
-		{"a key is never sent in the clear", config.Temporal{Address: "a:1", Namespace: "n", APIKey: "k"}, true, true},
+		{"plain", Temporal{Address: "a:1", Namespace: "n"}, false, false},
+		{"tls", Temporal{Address: "a:1", Namespace: "n", TLS: true}, true, false},
+		{"a key is never sent in the clear", Temporal{Address: "a:1", Namespace: "n", APIKey: "k"}, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -2,21 +2,17 @@ package connections
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/kit/statefolder"
 	"github.com/millrace/millrace/internal/kit/units"
-	"github.com/millrace/millrace/internal/store/redisserver"
 )
 
 // openSpool has facts wait on the disk until Redis has them. A process goes on without: it then says that facts wait in
 // memory only.
-func (b *Set) openSpool(cfg config.Service) {
+func (b *Set) openSpool(cfg Config) {
 	if cfg.Spool.MaxBytes == 0 {
 		return
 	}
@@ -30,22 +26,12 @@ func (b *Set) openSpool(cfg config.Service) {
 }
 
 // spoolFolder is a folder of its own for each Redis and prefix, so that facts reach the one that they are of.
-func spoolFolder(cfg config.Service, getenv func(string) string) string {
+func spoolFolder(cfg Config, getenv func(string) string) string {
 	dir := cfg.Spool.Dir
 	if dir == "" {
 		dir = filepath.Join(statefolder.Of(getenv), "millrace", "spool")
 	}
-	return filepath.Join(dir, DeploymentName(cfg))
-}
-
-// DeploymentName keeps apart what deployments leave on a host: it is that of a Redis and a prefix there.
-func DeploymentName(cfg config.Service) string {
-	of := cfg.Redis.Prefix
-	if address, err := redisserver.Parse(cfg.Redis.URL); err == nil { // without the password, which may change
-		of = address.Identity() + "\n" + cfg.Redis.Prefix
-	}
-	sum := sha256.Sum256([]byte(of))
-	return cfg.Redis.Prefix + "-" + hex.EncodeToString(sum[:4])
+	return filepath.Join(dir, cfg.DeploymentName())
 }
 
 const watchSpoolEvery = 2 * time.Second

@@ -4,13 +4,12 @@ import (
 	"context"
 	"sync"
 
-	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/observe/prom"
 )
 
 // WriteEvents has what is emitted to Events written, until stop is called: it ends when what was emitted before is
 // written, or on the disk. It outlives ctx, so that what happens while a process winds up is kept, too.
-func (b *Set) WriteEvents(ctx context.Context, cfg config.Service) (stop func()) {
+func (b *Set) WriteEvents(ctx context.Context, cfg Config) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.openSpool(cfg)
 	var running sync.WaitGroup

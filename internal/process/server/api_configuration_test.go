@@ -6,13 +6,14 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/face/api"
+	"github.com/millrace/millrace/internal/process/connections"
 )
 
 // TestTheConfigurationHasTheAPIsDefaults: a server that is configured with nothing bounds its callers as one in a test.
 func TestTheConfigurationHasTheAPIsDefaults(t *testing.T) {
 	t.Parallel()
 	cfg := config.DefaultService()
-	cfg.Tokens = []config.Secret{"correct-horse-battery"}
+	cfg.Tokens = []connections.Secret{"correct-horse-battery"}
 	got := apiConfig(cfg, "v1")
 	if got.Limits != api.DefaultLimits() || got.MaxBodyBytes != api.DefaultMaxBodyBytes ||
 		got.MaxWait != api.DefaultMaxWait ||

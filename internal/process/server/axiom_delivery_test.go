@@ -42,7 +42,7 @@ func TestEventsReachAxiom(t *testing.T) {
 		"AXIOM_TOKEN":        deliveryToken, "AXIOM_DATASET": "rl", "AXIOM_URL": server.URL,
 	})
 	ctx := context.Background()
-	conns, err := connections.Open(ctx, cfg, slog.New(slog.DiscardHandler))
+	conns, err := connections.Open(ctx, "test", cfg.Config.Config, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestEventsReachAxiom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := conns.WriteEvents(ctx, cfg)
+	stop := conns.WriteEvents(ctx, cfg.Config.Config)
 	shipper.Start(ctx)
 	conns.Events.Emit(telemetry.Event{At: time.Now(), Run: "demo", Key: "demo/start",
 		Body: telemetry.RunChanged{State: "running", Change: "start"}})
@@ -78,7 +78,8 @@ func TestAxiomHalfConfigured(t *testing.T) {
 		var log bytes.Buffer
 		env["MILLRACE_REDIS_URL"] = "redis://" + miniredis.RunT(t).Addr()
 		cfg := configured(t, env)
-		conns, err := connections.Open(context.Background(), cfg, slog.New(slog.NewTextHandler(&log, nil)))
+		conns, err := connections.Open(context.Background(), "test", cfg.Config.Config,
+			slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}

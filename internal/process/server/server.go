@@ -32,8 +32,8 @@ import (
 
 // Run runs an API server until ctx is done. Any number of them may serve one deployment: they keep nothing.
 func Run(ctx context.Context, cfg config.Service, version string, logger *slog.Logger) error {
-	cfg.Process = config.ServerProcess
-	b, err := connections.Open(ctx, cfg, logger)
+	cfg.PageURL = cfg.PageAddress()
+	b, err := connections.Open(ctx, "millrace-server", cfg.Config.Config, logger)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	if shipper != nil { // deferred before the writing is: what is still written down is delivered, too
 		defer shipper.Close()
 	}
-	defer b.WriteEvents(ctx, cfg)()
+	defer b.WriteEvents(ctx, cfg.Config.Config)()
 	sampler := runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, b.Events, logger)
 	sinkStatus := &sinkWatch{store: b.Events, configured: shipper != nil}
 	metrics, err := newMetrics(ctx, b, sampler, sinkStatus)

@@ -1,0 +1,131 @@
+package connections
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	engineaddress "github.com/millrace/millrace/internal/engine/address"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/store/redisserver"
+)
+
+// Config is what the processes of the service connect to. Its keys are the service's; package config reads them.
+type Config struct {
+	PageURL     string               `json:"page_url"` // where people reach the operator's page; empty: not known
+	Redis       Redis                `json:"redis"`
+	Temporal    Temporal             `json:"temporal"`
+	OTel        OTel                 `json:"otel"`
+	Spool       Spool                `json:"spool"`
+	RetainSteps int                  `json:"retain_steps"`
+	Engines     []Engine             `json:"engines"`
+	EngineURLs  engineaddress.Config `json:"engine_urls"`
+
+	EngineAPIKey Secret `json:"-"` // MILLRACE_ENGINE_API_KEY; engineaddress.ConnectionSettings says who gets it
+}
+
+// DeploymentName keeps apart what deployments leave on a host: it is that of a Redis and a prefix there.
+func (c Config) DeploymentName() string {
+	of := c.Redis.Prefix
+	if address, err := redisserver.Parse(c.Redis.URL); err == nil { // without the password, which may change
+		of = address.Identity() + "\n" + c.Redis.Prefix
+	}
+	sum := sha256.Sum256([]byte(of))
+	return c.Redis.Prefix + "-" + hex.EncodeToString(sum[:4])
+}
+
+// Redis is where the buffer is.
+type Redis struct {
+	URL          string           `json:"url"`
+	Prefix       string           `json:"prefix"`
+	WaitReplicas int              `json:"wait_replicas"`
+	WaitFor      rollout.Duration `json:"wait_for"`
+}
+
+// Temporal is where the workflows are.
+type Temporal struct {
+	Address         string `json:"address"`
+	Namespace       string `json:"namespace"`
+	TaskQueuePrefix string `json:"task_queue_prefix"`
+	TLS             bool   `json:"tls"`
+	UIURL           string `json:"ui_url"`
+
+	APIKey Secret `json:"-"` // TEMPORAL_API_KEY
+}
+
+// OTel is where traces and metrics go by OTLP over HTTP. Nothing is exported without an endpoint, here or in the
+// standard variables.
+type OTel struct {
+	Endpoint   string  `json:"endpoint"`
+	TraceRatio float64 `json:"trace_ratio"`
+
+	disabled        bool // OTEL_SDK_DISABLED
+	traces, metrics bool // the environment names an endpoint for these alone
+}
+
+// Traces reports whether traces are exported, and to where; empty: the exporter reads its own variable.
+func (o OTel) Traces() (on bool, endpoint string) {
+	if o.traces {
+		return !o.disabled && o.TraceRatio > 0, ""
+	}
+	return !o.disabled && o.TraceRatio > 0 && o.Endpoint != "", o.Endpoint
+}
+
+// Metrics reports the same of metrics.
+func (o OTel) Metrics() (on bool, endpoint string) {
+	if o.metrics {
+		return !o.disabled, ""
+	}
+	return !o.disabled && o.Endpoint != "", o.Endpoint
+}
+
+// Environment applies the standard variables that choose what is exported; the exporters read the others.
+func (o *OTel) Environment(getenv func(string) string) {
+	o.disabled = strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true")
+	if v := getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); v != "" {
+		o.Endpoint = v
+	}
+	o.traces = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+	o.metrics = getenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") != ""
+	if getenv("OTEL_TRACES_EXPORTER") == "none" {
+		o.TraceRatio = 0
+	}
+	if ratio, err := strconv.ParseFloat(getenv("OTEL_TRACES_SAMPLER_ARG"), 64); err == nil && ratio >= 0 && ratio <= 1 {
+		o.TraceRatio = ratio
+	}
+}
+
+// Spool is where facts wait until Redis has them. Without a folder it is millrace/spool where the system keeps the
+// state of programs; with 0 bytes facts wait in memory only.
+type Spool struct {
+	Dir      string `json:"dir"`
+	MaxBytes int64  `json:"max_bytes"`
+}
+
+// Engine is an engine that is in the fleet from the start; others join over the API.
+type Engine struct {
+	ID          rollout.EngineID `json:"id"`
+	URL         string           `json:"url"`
+	MaxInFlight int              `json:"max_in_flight"`
+}
+
+// Secret is a text that does not show itself.
+type Secret string
+
+// Reveal is the text.
+func (s Secret) Reveal() string { return string(s) }
+
+// String hides the text from logs.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "(secret)"
+}
+
+// GoString hides the text from %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText hides the text from files.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
