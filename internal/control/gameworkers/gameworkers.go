@@ -37,7 +37,7 @@ type Workers struct {
 
 // activeRuns is what Workers needs of the buffer.
 type activeRuns interface {
-	Active(ctx context.Context) ([]runstatus.RunStatus, error)
+	RecentlyActive(ctx context.Context) ([]runstatus.RunStatus, error)
 }
 
 // runWorker is the worker of one run's queue.
@@ -74,7 +74,7 @@ func (g *Workers) Run(ctx context.Context) error {
 // follow starts workers for the runs that go on and have none, and stops those of runs that do not. While the runs
 // cannot be read, all stays as it is.
 func (g *Workers) follow(ctx context.Context, now time.Time) error {
-	runs, err := g.Runs.Active(ctx)
+	runs, err := g.Runs.RecentlyActive(ctx)
 	if err != nil {
 		return err
 	}

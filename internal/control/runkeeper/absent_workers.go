@@ -48,7 +48,7 @@ type workerLister interface {
 
 // accounts is what AbsentWorkers needs of the buffer.
 type accounts interface {
-	Active(ctx context.Context) ([]runstatus.RunStatus, error)
+	RecentlyActive(ctx context.Context) ([]runstatus.RunStatus, error)
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
 }
 
@@ -151,7 +151,7 @@ func isDue(looks, first int) bool {
 
 // release ends the attempts of all games that are with these workers.
 func (a *AbsentWorkers) release(ctx context.Context, gone func(worker string) bool) (int64, error) {
-	runs, err := a.Runs.Active(ctx)
+	runs, err := a.Runs.RecentlyActive(ctx)
 	if err != nil {
 		return 0, err
 	}

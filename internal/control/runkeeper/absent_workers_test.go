@@ -48,7 +48,7 @@ func (p *place) History(context.Context) (string, error) {
 	return p.history, p.redis
 }
 
-func (p *place) Active(context.Context) ([]runstatus.RunStatus, error) {
+func (p *place) RecentlyActive(context.Context) ([]runstatus.RunStatus, error) {
 	limits := runspec.BufferSpec{Depth: 2, GroupsPerStep: p.perStep}
 	return []runstatus.RunStatus{{Spec: runspec.Spec{Name: "a", Buffer: limits}}, {Spec: runspec.Spec{Name: "b"}}}, nil
 }

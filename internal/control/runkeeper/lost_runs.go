@@ -12,7 +12,7 @@ import (
 
 // lookForLost marks runs whose workflow is gone.
 func (k *Keeper) lookForLost(ctx context.Context) error {
-	active, err := k.Buffer.Active(ctx)
+	active, err := k.Buffer.RecentlyActive(ctx)
 	if err != nil {
 		return err
 	}

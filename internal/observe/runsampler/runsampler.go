@@ -94,7 +94,7 @@ func (s *Sampler) sampleAll(ctx context.Context, now time.Time) error {
 	if err != nil || !mine {
 		return err
 	}
-	runs, err := s.buffer.Active(ctx)
+	runs, err := s.buffer.RecentlyActive(ctx)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (m *metricsFeed) run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
-		runs, err := m.conns.Buffer.Active(ctx)
+		runs, err := m.conns.Buffer.RecentlyActive(ctx)
 		if err != nil && ctx.Err() == nil {
 			m.conns.Log.Warn("list runs for metrics", "error", err)
 		}

@@ -64,7 +64,7 @@ func (w *verdictWatch) run(ctx context.Context) error {
 
 // look diagnoses every run that went on: those that are active, and those that have ended since the last look.
 func (w *verdictWatch) look(ctx context.Context) error {
-	runs, err := w.buffer.Active(ctx)
+	runs, err := w.buffer.RecentlyActive(ctx)
 	if err != nil {
 		return err
 	}

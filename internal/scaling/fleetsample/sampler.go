@@ -91,7 +91,7 @@ func (s *Sampler) look(ctx context.Context, m *memory) (*look, error) {
 			return nil, err
 		}
 	}
-	runs, err := s.Buffer.Active(ctx)
+	runs, err := s.Buffer.RecentlyActive(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ type Sync struct {
 
 // activeRuns is what Sync needs of the buffer.
 type activeRuns interface {
-	Active(ctx context.Context) ([]runstatus.RunStatus, error)
+	RecentlyActive(ctx context.Context) ([]runstatus.RunStatus, error)
 }
 
 // Rhythm: how fast a new adapter, a lost engine or another worker's demand is noticed, and how fast a run's dispatch
@@ -198,7 +198,7 @@ func (s *Sync) reportTokens(ctx context.Context, stats *live.Stats) error {
 
 // rules gives the dispatcher the dispatch rules of every active run, and lets it forget the others.
 func (s *Sync) rules(ctx context.Context) error {
-	runs, err := s.Runs.Active(ctx)
+	runs, err := s.Runs.RecentlyActive(ctx)
 	if err != nil {
 		return err
 	}
