@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/simulate/enginesim/constraint"
 	"github.com/millrace/millrace/internal/simulate/enginesim/pseudolm"
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
+	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
 )
 
 // rememberedConstraints bounds the compiled structured outputs that an engine keeps.
@@ -116,5 +117,5 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 // seed is the next seed for a request that brings none.
 func (e *Engine) seed() uint64 {
 	n := e.unseeded.Add(1)
-	return pseudolm.NewStream(e.cfg.Seed ^ n*0x9E3779B97F4A7C15).Uint64()
+	return virtualtime.SplitMix(virtualtime.Mix(e.cfg.Seed ^ n*0x9E3779B97F4A7C15)).Uint64()
 }

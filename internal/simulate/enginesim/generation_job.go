@@ -2,7 +2,7 @@ package enginesim
 
 import (
 	"context"
-	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"net/http"
 
@@ -106,13 +106,5 @@ func (e *Engine) requestID(r *http.Request) string {
 
 // randomID looks like a UUID in hexadecimal; it comes from the engine's own stream.
 func (e *Engine) randomID() string {
-	var raw [16]byte
-	binary.BigEndian.PutUint64(raw[:8], e.seed())
-	binary.BigEndian.PutUint64(raw[8:], e.seed())
-	const digits = "0123456789abcdef"
-	id := make([]byte, 0, 2*len(raw))
-	for _, b := range raw {
-		id = append(id, digits[b>>4], digits[b&15])
-	}
-	return string(id)
+	return fmt.Sprintf("%016x%016x", e.seed(), e.seed())
 }

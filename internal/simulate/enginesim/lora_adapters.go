@@ -3,6 +3,7 @@ package enginesim
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,8 +25,7 @@ type registry struct {
 
 	mu       sync.Mutex
 	restarts int // of the engine
-	byName   map[string]*adapter
-	ordered  []*adapter
+	loaded   []*adapter
 	loading  map[string]*sync.Mutex // one load or unload of a name at a time
 }
 
@@ -33,7 +33,6 @@ func newRegistry(cfg Config) *registry {
 	return &registry{
 		cfg:     cfg,
 		base:    pseudolm.WeightsOf(cfg.Model),
-		byName:  map[string]*adapter{},
 		loading: map[string]*sync.Mutex{},
 	}
 }
@@ -45,21 +44,21 @@ func (r *registry) lookUp(name string) (*adapter, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a, ok := r.byName[name]; ok {
-		return a, nil
+	if i := r.place(name); i >= 0 {
+		return r.loaded[i], nil
 	}
 	return nil, &apiError{http.StatusNotFound, kindNotFound, "model", fmt.Sprintf("The model `%s` does not exist.", name)}
 }
 
-// list is a copy of the registered adapters, the first loaded first.
-func (r *registry) list() []adapter {
+func (r *registry) place(name string) int {
+	return slices.IndexFunc(r.loaded, func(a *adapter) bool { return a.name == name })
+}
+
+// list is the registered adapters, the first loaded first.
+func (r *registry) list() []*adapter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make([]adapter, len(r.ordered))
-	for i, a := range r.ordered {
-		out[i] = *a
-	}
-	return out
+	return slices.Clone(r.loaded)
 }
 
 // clear is what a restart does. Loads that began before it come to nothing.
@@ -67,7 +66,7 @@ func (r *registry) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.restarts++
-	r.byName, r.ordered = map[string]*adapter{}, nil
+	r.loaded = nil
 }
 
 func (r *registry) now() int {
@@ -84,8 +83,7 @@ func (r *registry) put(a *adapter, restarts int) bool {
 		return false
 	}
 	r.drop(a.name)
-	r.byName[a.name] = a
-	r.ordered = append(r.ordered, a)
+	r.loaded = append(r.loaded, a)
 	return true
 }
 
@@ -97,18 +95,11 @@ func (r *registry) remove(name string) bool {
 }
 
 func (r *registry) drop(name string) bool {
-	known, ok := r.byName[name]
-	if !ok {
-		return false
+	i := r.place(name)
+	if i >= 0 {
+		r.loaded = slices.Delete(r.loaded, i, i+1)
 	}
-	delete(r.byName, name)
-	for i, a := range r.ordered {
-		if a == known {
-			r.ordered = append(r.ordered[:i], r.ordered[i+1:]...)
-			break
-		}
-	}
-	return true
+	return i >= 0
 }
 
 // lockName serialises loads and unloads of one name; the result unlocks.

@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
@@ -95,18 +93,6 @@ func (c *Control) Forget(no int) {
 // Happens lets an event happen to an engine.
 func (c *Control) Happens(ev FleetEvent) { c.happens(ev) }
 
-// Trainer is what the trainer's phases take.
-func (c *Control) Trainer() *Trainer { return &c.setup.Trainer }
-
-// Overheads is what the service and the network add; Places is for its slots.
-func (c *Control) Overheads() *Overheads { return &c.setup.Overheads }
-
-// Step is the step that was claimed.
-func (c *Control) Step() rollout.Step { return c.trainer.step }
-
-// Seed is the simulation's.
-func (c *Control) Seed() int64 { return c.setup.Seed }
-
 // All is the numbers of all engines.
 func (c *Control) All() []int {
 	var out []int
@@ -115,9 +101,6 @@ func (c *Control) All() []int {
 	}
 	return out
 }
-
-// SlotsPerEngine is how many requests an engine is given at once.
-func (c *Control) SlotsPerEngine() int { return cmp.Or(c.setup.Fleet.MaxInFlight, DefaultMaxInFlight) }
 
 // Games changes the distribution from which the games of groups that are not begun yet are drawn.
 func (c *Control) Games(change func(*GameDistribution)) {
@@ -192,21 +175,6 @@ func (c *Control) StallLoads(d time.Duration) { c.loadStall = d }
 // Handover has a claim take so long before it is answered, and its answer so long to reach the trainer.
 func (c *Control) Handover(claim, answer time.Duration) { c.slowClaim, c.slowAnswer = claim, answer }
 
-// Stall keeps engines from generating for a while.
-func (c *Control) Stall(d time.Duration, engines ...int) {
-	for _, no := range engines {
-		e := c.engines[no]
-		c.fleet.Pause(e.id, true)
-		c.agenda.At(c.now()+d, classGames, stallOver{e}, 0)
-	}
-}
-
-// stallOver is the end of an engine's stall.
-type stallOver struct{ *engine }
-
-// Happen lets the engine generate.
-func (s stallOver) Happen(time.Duration, uint64) { s.fleet.Pause(s.id, false) }
-
 // stalledLoad is a load that begins when its engine's stall is over.
 type stalledLoad struct {
 	*engine
@@ -220,42 +188,4 @@ func (s stalledLoad) Happen(_ time.Duration, tag uint64) {
 	}
 	s.fleet.Pause(s.id, false)
 	s.fleet.LoadAdapter(s.id, s.adapter, s.pipeline, tag)
-}
-
-// Others has another run keep so many requests in flight, each of so many tokens.
-func (c *Control) Others(requests, prompt, output int) {
-	if c.others == nil {
-		c.others = &otherRun{pipeline: c.pipeline, random: virtualtime.NewRandom(uint64(c.setup.Seed), "others")}
-	}
-	c.others.prompt, c.others.output = prompt, output
-	c.others.wanted = requests
-	c.others.ask()
-}
-
-// otherRun is another run's requests: as soon as one is answered, it asks for the next.
-type otherRun struct {
-	*pipeline
-	random         *virtualtime.Random
-	wanted, open   int
-	prompt, output int
-	games          rollout.GroupSeq
-}
-
-const otherName rollout.RunName = "other"
-
-func (o *otherRun) ask() {
-	for ; o.open < o.wanted; o.open++ {
-		o.games++
-		factor := math.Exp(0.3*o.random.Normal() - 0.045)
-		o.fleet.Submit(serving.Request{
-			Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: otherName, Seq: o.games}}, Model: o.setup.Model,
-			Prompt: int(factor*float64(o.prompt)) + 1, Output: int(factor*float64(o.output)) + 1, Client: o,
-		})
-	}
-}
-
-// Answered asks for the next.
-func (o *otherRun) Answered(time.Duration, uint64, serving.Answer) {
-	o.open--
-	o.ask()
 }

@@ -71,7 +71,6 @@ type pipeline struct {
 	loadStall  time.Duration // of an engine, before each load
 	slowClaim  time.Duration // beside the setup's overhead: of every claim
 	slowAnswer time.Duration // of a claim, on its way to the trainer
-	others     *otherRun     // nil: there is none
 	lastChange int           // of the spec
 
 	status   runstatus.RunStatus

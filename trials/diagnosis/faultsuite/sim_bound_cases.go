@@ -55,7 +55,7 @@ func simBoundCases() []Case {
 
 func simTrainerCases() []Case {
 	trainer := func(change func(*sim.Trainer)) func(*sim.Control) {
-		return func(c *sim.Control) { change(c.Trainer()) }
+		return func(c *sim.Control) { change(&c.Setup().Trainer) }
 	}
 	var cases []Case
 	for _, base := range bases {
@@ -99,7 +99,7 @@ func simMixedCases() []Case {
 			func(n int) simRun {
 				r := long(n)
 				return r.hit(func(c *sim.Control) {
-					c.Trainer().Train = longer(c.Trainer().Train, 1.8)
+					c.Setup().Trainer.Train = longer(c.Setup().Trainer.Train, 1.8)
 					c.Lose(r.lastEngines(n)...)
 				})
 			}, Trainer),

@@ -116,10 +116,10 @@ func (r simRun) noisy(cv, memory float64, steps int) simRun {
 			if step == 0 {
 				last = 0
 			}
-			rng := rand.New(rand.NewPCG(uint64(c.Seed()), uint64(step)))
+			rng := rand.New(rand.NewPCG(uint64(c.Setup().Seed), uint64(step)))
 			last = memory*last + math.Sqrt(1-memory*memory)*rng.NormFloat64()
 			f := math.Exp(sigma*last - sigma*sigma/2)
-			now := c.Trainer()
+			now := &c.Setup().Trainer
 			now.Load, now.RefLogprobs = rollout.Duration(f*float64(t.Load)), rollout.Duration(f*float64(t.RefLogprobs))
 			now.Train, now.Publish = rollout.Duration(f*float64(t.Train)), rollout.Duration(f*float64(t.Publish))
 		})

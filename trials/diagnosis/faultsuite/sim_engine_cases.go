@@ -1,6 +1,7 @@
 package faultsuite
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -80,7 +81,9 @@ func simEngineCases() []Case {
 			return r
 		}, EngineSlow)
 		add("other-run", "another run keeps the engines busy", func(n int) simRun {
-			return base.of(n).hit(func(c *sim.Control) { c.Others(4*n*c.SlotsPerEngine()*2, 4000, 250) })
+			return base.of(n).hit(func(c *sim.Control) {
+				othersAsk(c, 8*n*cmp.Or(c.Setup().Fleet.MaxInFlight, sim.DefaultMaxInFlight), 4000, 250)
+			})
 		}, OtherWork)
 	}
 	for _, n := range []int{1, 2, 3} {

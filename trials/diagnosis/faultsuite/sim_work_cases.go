@@ -60,7 +60,7 @@ func simWorkCases() []Case {
 		add("ref-in-rollouts", "reference log-probs move into the rollouts, which take 2.2 times as long",
 			func(n int) simRun {
 				return base.of(n).hit(func(c *sim.Control) {
-					c.Trainer().RefLogprobs = 0
+					c.Setup().Trainer.RefLogprobs = 0
 					c.Slow(2.2, false, c.All()...)
 				})
 			}, RefInRollouts)

@@ -73,7 +73,7 @@ func (s *Scheduler) progress(q *sequence, steps int, at time.Duration) bool {
 	if q.generated < q.Output {
 		return false
 	}
-	s.events = append(s.events, Event{Kind: Finished, ID: q.ID, At: at})
+	s.events = append(s.events, Event{Kind: Finished, ID: q.ID, At: at, Cached: q.cached})
 	s.totals.Finished++
 	s.release(q)
 	s.remember(q, math.MaxInt)

@@ -43,7 +43,7 @@ type Event struct {
 	Kind   EventKind
 	ID     int64 // of the request or of the load
 	At     time.Duration
-	Cached int // Admitted: prompt tokens found in the prefix cache
+	Cached int // Admitted, Finished: prompt tokens found in the prefix cache
 }
 
 // ErrTooLong is returned for a request that could never run.

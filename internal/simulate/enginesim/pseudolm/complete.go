@@ -109,14 +109,11 @@ func (s *sampler) top(logprob func(int) float64) []Ranked {
 	if s.params.Logprobs <= 0 {
 		return nil
 	}
-	r := s.ranked()
-	ranked := make([]Ranked, 0, min(s.params.Logprobs, len(s.ids)))
-	for range cap(ranked) {
-		i, ok := r.next()
-		if !ok {
-			break
-		}
-		ranked = append(ranked, Ranked{ID: s.ids[i], Logprob: logprob(i)})
+	order := s.ranked()
+	order = order[:min(s.params.Logprobs, len(order))]
+	ranked := make([]Ranked, len(order))
+	for place, i := range order {
+		ranked[place] = Ranked{ID: s.ids[i], Logprob: logprob(int(i))}
 	}
 	return ranked
 }

@@ -15,6 +15,7 @@ import (
 	"math"
 
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
+	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
 )
 
 const (
@@ -37,7 +38,7 @@ func WeightsOf(parts ...string) Weights {
 		_, _ = h.Write([]byte(p)) // never fails
 		_, _ = h.Write([]byte{0})
 	}
-	return Weights(mix(h.Sum64()))
+	return Weights(virtualtime.Mix(h.Sum64()))
 }
 
 // Model is immutable and safe for concurrent use.
@@ -57,7 +58,7 @@ func New(t *tokenizer.Tokenizer) *Model {
 	}
 	m.all = append(m.all, tokenizer.EOS)
 	for _, id := range m.all {
-		m.salts = append(m.salts, mix(uint64(id)+1))
+		m.salts = append(m.salts, virtualtime.Mix(uint64(id)+1))
 	}
 	for i := range m.logits {
 		quantile := (float64(i) + 0.5) / levels
@@ -70,7 +71,7 @@ func New(t *tokenizer.Tokenizer) *Model {
 func context(w Weights, text []tokenizer.ID) uint64 {
 	h := uint64(w)
 	for _, id := range text[max(0, len(text)-contextTokens):] {
-		h = mix(h ^ uint64(id))
+		h = virtualtime.Mix(h ^ uint64(id))
 	}
 	return h
 }
@@ -87,25 +88,3 @@ func (m *Model) salt(id tokenizer.ID) uint64 {
 func level(context, salt uint64) uint8 {
 	return uint8((context ^ salt) * 0x9E3779B97F4A7C15 >> 56)
 }
-
-// mix is the finaliser of splitmix64.
-func mix(z uint64) uint64 {
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EB
-	return z ^ (z >> 31)
-}
-
-// Stream is a splitmix64 sequence of random numbers. It is not safe for concurrent use.
-type Stream struct{ state uint64 }
-
-// NewStream starts a stream; equal seeds give equal streams.
-func NewStream(seed uint64) *Stream { return &Stream{state: mix(seed)} }
-
-// Uint64 is the next number.
-func (s *Stream) Uint64() uint64 {
-	s.state += 0x9E3779B97F4A7C15
-	return mix(s.state)
-}
-
-// Float64 is the next number, scaled into [0, 1).
-func (s *Stream) Float64() float64 { return float64(s.Uint64()>>11) / (1 << 53) }

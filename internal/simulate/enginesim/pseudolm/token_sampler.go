@@ -1,11 +1,13 @@
 package pseudolm
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
 	"github.com/millrace/millrace/internal/simulate/enginesim/constraint"
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
+	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
 )
 
 // Ranked is a token with its log-probability.
@@ -19,7 +21,7 @@ type sampler struct {
 	model   *Model
 	weights Weights
 	params  *Params
-	rng     *Stream
+	rng     *virtualtime.Random
 	exp     [levels]float64 // exp of a level's logit at the temperature, for the common path
 	eosExp  float64
 
@@ -35,7 +37,7 @@ type sampler struct {
 }
 
 func newSampler(m *Model, w Weights, prompt []tokenizer.ID, p *Params) *sampler {
-	s := &sampler{model: m, weights: w, params: p, rng: NewStream(p.Seed)}
+	s := &sampler{model: m, weights: w, params: p, rng: virtualtime.SplitMix(virtualtime.Mix(p.Seed))}
 	s.text = append(make([]tokenizer.ID, 0, len(prompt)+min(p.MaxTokens, 64)), prompt...)
 	t := s.temperature()
 	for i, logit := range m.logits {
@@ -170,38 +172,36 @@ func (s *sampler) cutBelow(least float64) {
 
 // kth is the k-th largest probability, or the smallest positive one where there are fewer.
 func (s *sampler) kth(k int) float64 {
-	r := s.ranked()
-	least := 0.0
-	for range k {
-		i, ok := r.next()
-		if !ok {
-			break
-		}
-		least = s.probs[i]
-	}
-	return least
+	ranked := s.ranked()
+	return s.probs[ranked[min(k, len(ranked))-1]]
 }
 
 // nucleus keeps the likeliest candidates up to and including the one that reaches top-p.
 func (s *sampler) nucleus() {
 	enough := s.params.TopP * sum(s.probs)
-	r := s.ranked()
-	for mass := 0.0; mass < enough; {
-		i, ok := r.next()
-		if !ok {
-			return
+	mass := 0.0
+	for _, i := range s.ranked() {
+		if mass >= enough {
+			s.probs[i] = 0
+		} else {
+			mass += s.probs[i]
 		}
-		mass += s.probs[i]
-	}
-	for _, i := range r.heap { // what was not reached
-		s.probs[i] = 0
 	}
 }
 
-// ranked starts a ranking of the candidates. Only one is in use at a time.
-func (s *sampler) ranked() *ranking {
-	s.order = slices.Grow(s.order[:0], len(s.probs))
-	return rank(s.probs, s.order)
+// ranked is the candidates from the likeliest to the least likely, equal ones in order of index and those that cannot
+// be sampled not at all. Only one ranking is in use at a time.
+func (s *sampler) ranked() []int32 {
+	s.order = s.order[:0]
+	for i, p := range s.probs {
+		if p > 0 {
+			s.order = append(s.order, int32(i))
+		}
+	}
+	slices.SortFunc(s.order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(s.probs[b], s.probs[a]), cmp.Compare(a, b))
+	})
+	return s.order
 }
 
 func (s *sampler) draw() int {

@@ -13,6 +13,7 @@ package tokenizer
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 )
 
@@ -88,26 +89,9 @@ func (t *Tokenizer) addChild(at int32, b byte) int32 {
 	id := int32(len(t.nodes))
 	t.nodes = append(t.nodes, Node{Token: -1})
 	n := &t.nodes[at]
-	i := firstAtLeast(n.labels, b)
-	n.labels = append(n.labels, 0)
-	n.children = append(n.children, 0)
-	copy(n.labels[i+1:], n.labels[i:])
-	copy(n.children[i+1:], n.children[i:])
-	n.labels[i], n.children[i] = b, id
+	i, _ := slices.BinarySearch(n.labels, b)
+	n.labels, n.children = slices.Insert(n.labels, i, b), slices.Insert(n.children, i, id)
 	return id
-}
-
-func firstAtLeast(labels []byte, b byte) int {
-	lo, hi := 0, len(labels)
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if labels[mid] < b {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
 }
 
 // Ordinary is the number of tokens that are pieces of text: their ids are 0 to Ordinary-1.
@@ -119,8 +103,8 @@ func (t *Tokenizer) Child(at int32, b byte) (int32, bool) {
 	if len(n.labels) == 256 {
 		return n.children[b], true
 	}
-	i := firstAtLeast(n.labels, b)
-	if i == len(n.labels) || n.labels[i] != b {
+	i, ok := slices.BinarySearch(n.labels, b)
+	if !ok {
 		return 0, false
 	}
 	return n.children[i], true
@@ -129,7 +113,8 @@ func (t *Tokenizer) Child(at int32, b byte) (int32, bool) {
 // Children calls visit for every child of node at whose byte lies in [lo, hi], in order.
 func (t *Tokenizer) Children(at int32, lo, hi byte, visit func(child int32, token ID)) {
 	n := &t.nodes[at]
-	for i := firstAtLeast(n.labels, lo); i < len(n.labels) && n.labels[i] <= hi; i++ {
+	first, _ := slices.BinarySearch(n.labels, lo)
+	for i := first; i < len(n.labels) && n.labels[i] <= hi; i++ {
 		visit(n.children[i], t.nodes[n.children[i]].Token)
 	}
 }

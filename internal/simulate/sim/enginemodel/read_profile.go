@@ -105,8 +105,8 @@ func (p *Profile) check(reading settings.Reading) settings.Faults {
 			continue
 		}
 		if !reading.Given(r.path()) {
-			if !r.optional && (bounded || !slices.Contains(physicalSections, r.section)) {
-				faults.Add(r.path(), "is missing: %s", r.doc)
+			if !r.Optional && (bounded || !slices.Contains(physicalSections, r.Section)) {
+				faults.Add(r.path(), "is missing: %s", r.Doc)
 			}
 			continue
 		}
@@ -133,20 +133,20 @@ const mostValue = 1e12
 func (r *row) judge(faults *settings.Faults, v float64) {
 	at := r.path() + ".value"
 	switch {
-	case r.above && v <= r.least:
-		faults.Add(at, "%g is not more than %g: %s", v, r.least, r.doc)
-	case v < r.least:
-		faults.Add(at, "%g is less than %g: %s%s", v, r.least, r.doc, r.shorter())
+	case r.Above && v <= r.Least:
+		faults.Add(at, "%g is not more than %g: %s", v, r.Least, r.Doc)
+	case v < r.Least:
+		faults.Add(at, "%g is less than %g: %s%s", v, r.Least, r.Doc, r.shorter())
 	case v > mostValue:
-		faults.Add(at, "%g is more than %g: %s", v, mostValue, r.doc)
-	case r.whole && v != math.Trunc(v):
-		faults.Add(at, "%g is not a whole number: %s", v, r.doc)
+		faults.Add(at, "%g is more than %g: %s", v, mostValue, r.Doc)
+	case r.Whole && v != math.Trunc(v):
+		faults.Add(at, "%g is not a whole number: %s", v, r.Doc)
 	}
 }
 
 // shorter says why a term of a step's time cannot be negative.
 func (r *row) shorter() string {
-	if r.section != "step" {
+	if r.Section != "step" {
 		return ""
 	}
 	return "; a step would become shorter with more work"

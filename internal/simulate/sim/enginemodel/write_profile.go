@@ -18,11 +18,11 @@ func (p *Profile) Text() []byte {
 		if f.Source == "" {
 			continue
 		}
-		if r.section != section {
+		if r.Section != section {
 			if section != "" {
 				b.WriteString("\n  }")
 			}
-			section = r.section
+			section = r.Section
 			b.WriteString(",\n  " + quoted(section) + ": {")
 			if name := names[section]; name != "" {
 				b.WriteString("\n    \"name\": " + quoted(name) + ",")
@@ -30,7 +30,7 @@ func (p *Profile) Text() []byte {
 		} else {
 			b.WriteString(",")
 		}
-		b.WriteString("\n    " + quoted(r.key) + ": {\"value\": " + quoted(f.Value) + ", \"kind\": " + quoted(f.Kind) +
+		b.WriteString("\n    " + quoted(r.Key) + ": {\"value\": " + quoted(f.Value) + ", \"kind\": " + quoted(f.Kind) +
 			", \"source\": " + quoted(f.Source) + "}")
 	}
 	if section != "" {

@@ -1,20 +1,32 @@
 package virtualtime
 
-import "math"
+import (
+	"hash/fnv"
+	"math"
+)
 
 // Random is a stream of random numbers: splitmix64 (Steele, Lea and Flood, OOPSLA 2014), which is the same in every
 // language to the last bit.
 type Random struct{ state uint64 }
 
+// Hash is the FNV-1a hash of a text.
+func Hash(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // never fails
+	return h.Sum64()
+}
+
+// Mix spreads the bits of a number: the last step of splitmix64.
+func Mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
 // NewRandom is the stream of one subsystem of a simulation. Streams of different names are independent, so that one
 // more of them changes no other.
 func NewRandom(seed uint64, stream string) *Random {
-	h := uint64(14695981039346656037) // FNV-1a
-	for _, b := range []byte(stream) {
-		h = (h ^ uint64(b)) * 1099511628211
-	}
-	r := Random{seed}
-	return &Random{r.Uint64() ^ h}
+	return &Random{SplitMix(seed).Uint64() ^ Hash(stream)}
 }
 
 // SplitMix is the stream whose state is seed, as other programs begin it.
@@ -23,10 +35,7 @@ func SplitMix(seed uint64) *Random { return &Random{seed} }
 // Uint64 is 64 random bits.
 func (r *Random) Uint64() uint64 {
 	r.state += 0x9E3779B97F4A7C15
-	z := r.state
-	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-	z = (z ^ z>>27) * 0x94D049BB133111EB
-	return z ^ z>>31
+	return Mix(r.state)
 }
 
 // Float64 is uniform in [0, 1).
