@@ -2,7 +2,7 @@
 // dispatch (package serving), and beside them are models of the buffer's rules, the trainer, the games and the engines.
 // A simulated run leaves the same records as a live one, so that diagnosis reads either.
 //
-// Start reading at Setup and Run; setup_keys.go documents a setup's file.
+// Start reading at Setup and Run; setup_keys.json documents a setup's file.
 package sim
 
 import (
