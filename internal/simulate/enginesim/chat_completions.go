@@ -127,17 +127,13 @@ func (e *Engine) chatJob(req *chatRequest) (*job, error) {
 }
 
 type chatResponse struct {
-	ID                string       `json:"id"`
-	Object            string       `json:"object"`
-	Created           int64        `json:"created"`
-	Model             string       `json:"model"`
-	Choices           []chatChoice `json:"choices"`
-	ServiceTier       *string      `json:"service_tier"`
-	SystemFingerprint *string      `json:"system_fingerprint"`
-	Usage             *usage       `json:"usage"`
-	PromptLogprobs    *struct{}    `json:"prompt_logprobs"`
-	PromptTokenIDs    []int32      `json:"prompt_token_ids"`
-	KVTransferParams  *struct{}    `json:"kv_transfer_params"`
+	ID             string       `json:"id"`
+	Object         string       `json:"object"`
+	Created        int64        `json:"created"`
+	Model          string       `json:"model"`
+	Choices        []chatChoice `json:"choices"`
+	Usage          *usage       `json:"usage"`
+	PromptTokenIDs []int32      `json:"prompt_token_ids"`
 }
 
 type chatChoice struct {
@@ -150,13 +146,8 @@ type chatChoice struct {
 }
 
 type chatReply struct {
-	Role         string  `json:"role"`
-	Content      string  `json:"content"`
-	Refusal      *string `json:"refusal"`
-	Annotations  *string `json:"annotations"`
-	Audio        *string `json:"audio"`
-	FunctionCall *string `json:"function_call"`
-	Reasoning    *string `json:"reasoning"`
+	Role    string `json:"role"`
+	Content string `json:"content"`
 }
 
 type chatLogprobs struct {

@@ -8,17 +8,12 @@ import (
 )
 
 type completionResponse struct {
-	ID                string             `json:"id"`
-	Object            string             `json:"object"`
-	Created           int64              `json:"created"`
-	Model             string             `json:"model"`
-	Choices           []completionChoice `json:"choices"`
-	ServiceTier       *string            `json:"service_tier"`
-	SystemFingerprint *string            `json:"system_fingerprint"`
-	Usage             *usage             `json:"usage"`
-	KVTransferParams  *struct{}          `json:"kv_transfer_params"`
-	ECTransferParams  *struct{}          `json:"ec_transfer_params"`
-	Metrics           *struct{}          `json:"metrics"`
+	ID      string             `json:"id"`
+	Object  string             `json:"object"`
+	Created int64              `json:"created"`
+	Model   string             `json:"model"`
+	Choices []completionChoice `json:"choices"`
+	Usage   *usage             `json:"usage"`
 }
 
 type completionChoice struct {
@@ -28,9 +23,7 @@ type completionChoice struct {
 	FinishReason   *string             `json:"finish_reason"`
 	StopReason     any                 `json:"stop_reason"`
 	TokenIDs       []int32             `json:"token_ids"`
-	PromptLogprobs *struct{}           `json:"prompt_logprobs"`
 	PromptTokenIDs []int32             `json:"prompt_token_ids"`
-	RoutedExperts  *struct{}           `json:"routed_experts"`
 }
 
 type completionLogprobs struct {
@@ -41,17 +34,14 @@ type completionLogprobs struct {
 }
 
 type usage struct {
-	PromptTokens      int           `json:"prompt_tokens"`
-	TotalTokens       int           `json:"total_tokens"`
-	CompletionTokens  int           `json:"completion_tokens"`
-	PromptDetails     *promptDetail `json:"prompt_tokens_details"`
-	CompletionDetails *struct{}     `json:"completion_tokens_details"`
+	PromptTokens     int           `json:"prompt_tokens"`
+	TotalTokens      int           `json:"total_tokens"`
+	CompletionTokens int           `json:"completion_tokens"`
+	PromptDetails    *promptDetail `json:"prompt_tokens_details"`
 }
 
 type promptDetail struct {
-	CachedTokens       int  `json:"cached_tokens"`
-	CreatedCacheTokens *int `json:"created_cache_tokens"`
-	MultimodalTokens   *int `json:"multimodal_tokens"`
+	CachedTokens int `json:"cached_tokens"`
 }
 
 // completionChoices renders generations as /v1/completions answers them.

@@ -1,4 +1,5 @@
-// Package enginesim is a vLLM engine without a GPU, behind vLLM's HTTP API with its exact answers. It batches
+// Package enginesim is a vLLM engine without a GPU, behind vLLM's HTTP API: its answers are vLLM's, without the fields
+// that are always null. It batches
 // continuously, with the timing of an A100 (package batch), and samples reproducibly, with true log-probabilities
 // (package pseudolm) under vLLM's structured outputs (package constraint). Times can be divided by a speed factor.
 // Faults can be injected.

@@ -50,8 +50,7 @@ func unmarshal(body []byte, into any) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &wrong):
-		want := "Input should be a valid " + pythonName(wrong.Type.String())
-		return validation("body."+jsonPath(wrong.Field), pythonName(wrong.Type.String())+"_type", want)
+		return validation("body."+jsonPath(wrong.Field), "type_error", "Input should not be a JSON "+wrong.Value)
 	case errors.As(err, &syntax):
 		return validation(fmt.Sprintf("body.%d", syntax.Offset), "json_invalid", "JSON decode error")
 	default:
@@ -63,24 +62,6 @@ func unmarshal(body []byte, into any) error {
 func jsonPath(field string) string {
 	parts := strings.Split(field, ".")
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return strings.ToLower(part) != part }), ".")
-}
-
-// pythonName names a Go type as a Python programmer expects.
-func pythonName(goType string) string {
-	switch t := strings.TrimLeft(goType, "*"); {
-	case strings.HasPrefix(t, "int"), strings.HasPrefix(t, "uint"):
-		return "integer"
-	case strings.HasPrefix(t, "float"):
-		return "number"
-	case strings.HasPrefix(t, "[]"):
-		return "list"
-	case strings.HasPrefix(t, "bool"):
-		return "boolean"
-	case strings.HasPrefix(t, "string"):
-		return "string"
-	default:
-		return "dictionary"
-	}
 }
 
 // prompts is the prompt field: a text, texts, a list of tokens, or lists of tokens.

@@ -58,7 +58,6 @@ type Options struct {
 // Progress is how far a plan is.
 type Progress struct {
 	Done, Of int           // settings
-	Passed   time.Duration // since the beginning
 	Left     time.Duration // estimated; 0: not known
 }
 

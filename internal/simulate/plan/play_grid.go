@@ -13,7 +13,11 @@ import (
 // interrupted, those that are not done are missing.
 func playGrid(ctx context.Context, r Request, o Options) ([]Cell, error) {
 	settings := r.settings()
-	progress := newTally(o, settings)
+	var began time.Time
+	if o.Now != nil {
+		began = o.Now()
+	}
+	done := 0
 	cells, played := make([]Cell, len(settings)), make([]bool, len(settings))
 	var lock sync.Mutex
 	var workers errgroup.Group
@@ -30,7 +34,8 @@ func playGrid(ctx context.Context, r Request, o Options) ([]Cell, error) {
 			lock.Lock()
 			defer lock.Unlock()
 			cells[i], played[i] = cell, true
-			progress.played(i)
+			done++
+			o.tell(done, len(settings), began)
 			return nil
 		})
 	}
@@ -60,39 +65,14 @@ func (r Request) order(settings []Setting) []int {
 	return order
 }
 
-// tally counts what is done, and estimates what is left by the games that are still to be played.
-type tally struct {
-	options     Options
-	began       time.Time
-	cost        []float64 // of each setting, in games
-	done        int
-	spent, left float64
-}
-
-func newTally(o Options, settings []Setting) *tally {
-	t := &tally{options: o}
-	if o.Now != nil {
-		t.began = o.Now()
-	}
-	for _, s := range settings {
-		games := float64(length(s.Depth) * s.Groups * s.Samples)
-		t.cost = append(t.cost, games)
-		t.left += games
-	}
-	return t
-}
-
-func (t *tally) played(i int) {
-	t.done++
-	t.spent += t.cost[i]
-	t.left -= t.cost[i]
-	if t.options.Tell == nil {
+// tell says how far the plan is, and how long the rest takes if it takes as long as what is done.
+func (o Options) tell(done, of int, began time.Time) {
+	if o.Tell == nil {
 		return
 	}
-	p := Progress{Done: t.done, Of: len(t.cost)}
-	if t.options.Now != nil {
-		p.Passed = t.options.Now().Sub(t.began)
-		p.Left = time.Duration(float64(p.Passed) * max(0, t.left) / t.spent).Round(time.Second)
+	p := Progress{Done: done, Of: of}
+	if o.Now != nil {
+		p.Left = (o.Now().Sub(began) * time.Duration(of-done) / time.Duration(done)).Round(time.Second)
 	}
-	t.options.Tell(p)
+	o.Tell(p)
 }

@@ -184,10 +184,7 @@ func (p *pipeline) join(e *engine) {
 	}
 	p.moved()
 	e.state = engineReady
-	limit := p.setup.Fleet.MaxInFlight
-	if limit == 0 {
-		limit = DefaultMaxInFlight
-	}
+	limit := cmp.Or(p.setup.Fleet.MaxInFlight, DefaultMaxInFlight)
 	p.fleet.AddEngine(e.id, e.model, limit, p.adapterSlots(), []string{p.setup.Model})
 	if p.now() > 0 {
 		p.note(diagnosis.EventEngineJoined, fmt.Sprintf("engine %s is %s", e.id, enginestate.EngineReady))

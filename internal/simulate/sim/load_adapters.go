@@ -49,19 +49,19 @@ type adapterLoad struct {
 
 // load brings an adapter on the engines for a publication.
 func (p *pipeline) load(id runmachine.CommandID, adapter string) runmachine.Result {
-	pub := &publication{pipeline: p, id: id, adapter: adapter, deadline: p.now() + publishPatience, pause: time.Second}
-	pub.timer = p.agenda.Timer(classRun, pub, 0)
-	p.publications = append(p.publications, pub)
-	pub.round()
-	return nil
+	return p.begin(&publication{id: id, adapter: adapter, deadline: p.now() + publishPatience})
 }
 
 // pin brings a fixed policy on the engines. Those that cannot load it now get it from the keeper.
 func (p *pipeline) pin(id runmachine.CommandID, policy runspec.FixedPolicy) runmachine.Result {
 	adapter := policy.Model(p.setup.Name, p.setup.Model)
 	p.wanted = append(p.wanted, adapter)
-	pub := &publication{pipeline: p, id: id, adapter: adapter, pinned: true, deadline: p.now(), pause: time.Second}
-	pub.timer = p.agenda.Timer(classRun, pub, 0)
+	return p.begin(&publication{id: id, adapter: adapter, pinned: true, deadline: p.now()})
+}
+
+// begin begins a publication. It is answered later.
+func (p *pipeline) begin(pub *publication) runmachine.Result {
+	pub.pipeline, pub.pause, pub.timer = p, time.Second, p.agenda.Timer(classRun, pub, 0)
 	p.publications = append(p.publications, pub)
 	pub.round()
 	return nil
