@@ -1,5 +1,6 @@
-// Package stat is the one place for statistics of few values: medians, quantiles, and how far a mean may be off. What
-// gonum has is gonum's. Start reading at Mean.
+// Package stat is the one place for statistics of few values: medians, quantiles, and how far a mean may be off. Of
+// gonum it takes sums and special functions: its package of statistics would bring LAPACK into the program. Start
+// reading at Mean.
 package stat
 
 import (
@@ -7,8 +8,8 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mathext"
 )
 
 // Median is the middle of the values; 0 for none.
@@ -46,21 +47,43 @@ func Mean(values []float64, confidence float64) Interval {
 	case 1:
 		return Interval{values[0], -1, 1}
 	}
-	mean, deviation := stat.MeanStdDev(values, nil)
+	mean, squares := Moments(values)
+	deviation := math.Sqrt(squares / float64(n-1))
 	return Interval{mean, StudentT(confidence, n-1) * deviation / math.Sqrt(float64(n)), n}
+}
+
+// Moments is the mean of values, and the sum of their squared deviations from it.
+func Moments(values []float64) (mean, squares float64) {
+	mean = floats.Sum(values) / float64(len(values))
+	return mean, products(values, values, mean, mean)
+}
+
+// products is the sum of the products of deviations from two means, corrected for the means' own errors (Chan, Golub,
+// LeVeque, 1983).
+func products(x, y []float64, meanX, meanY float64) float64 {
+	sum, restX, restY := 0.0, 0.0, 0.0
+	for i := range x {
+		dx, dy := x[i]-meanX, y[i]-meanY
+		sum += dx * dy
+		restX += dx
+		restY += dy
+	}
+	return sum - restX*restY/float64(len(x))
 }
 
 // Slope is by how much y rises for each unit of x, by least squares, and the standard error of that. It needs three
 // pairs, and x that are not all equal.
 func Slope(x, y []float64) (slope, deviation float64) {
-	offset, slope := stat.LinearRegression(x, y, nil, false)
-	squares := 0.0
+	meanX, squaresX := Moments(x)
+	meanY := floats.Sum(y) / float64(len(y))
+	slope = products(x, y, meanX, meanY) / squaresX
+	offset, squares := meanY-slope*meanX, 0.0
 	for i := range x {
 		off := y[i] - offset - slope*x[i]
 		squares += off * off
 	}
 	n := float64(len(x))
-	return slope, math.Sqrt(squares / (n - 2) / (n - 1) / stat.Variance(x, nil))
+	return slope, math.Sqrt(squares / (n - 2) / squaresX)
 }
 
 // Known reports whether there were values enough for a width.
@@ -86,5 +109,7 @@ func StudentT(probability float64, degrees int) float64 {
 	case probability >= 1:
 		return math.Inf(1)
 	}
-	return distuv.StudentsT{Sigma: 1, Nu: float64(degrees)}.Quantile((1 + probability) / 2)
+	nu, quantile := float64(degrees), (1+probability)/2
+	t := mathext.InvRegIncBeta(nu/2, 0.5, 2*(1-quantile)) // F(x) = 1 - I_t(nu/2, 1/2)/2, where t = nu/(x^2 + nu)
+	return math.Sqrt(nu * (1 - t) / t)
 }

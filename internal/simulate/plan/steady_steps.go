@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 
-	gonum "gonum.org/v1/gonum/stat"
-
 	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
@@ -55,7 +53,9 @@ func steadyFrom(steps []steprecord.StepRecord, depth int) (from int, steady bool
 		}
 	}
 	const matters = 0.01
-	change := gonum.Mean(blocks[best:], nil)/gonum.Mean(blocks, nil) - 1
+	rest, _ := stat.Moments(blocks[best:])
+	all, _ := stat.Moments(blocks)
+	change := rest/all - 1
 	steady = (best < max(1, len(blocks)/2) || math.Abs(change) < matters) && !draining(steps[1+best*depth:])
 	return 1 + best*depth, steady
 }
@@ -64,8 +64,9 @@ func steadyFrom(steps []steprecord.StepRecord, depth int) (from int, steady bool
 // differ are taken for equal.
 func squaredError(values []float64) float64 {
 	const exact = 1e-6
-	mean, variance := gonum.PopMeanVariance(values, nil)
-	return (variance + mean*mean*exact*exact) / float64(len(values))
+	n := float64(len(values))
+	mean, squares := stat.Moments(values)
+	return (squares/n + mean*mean*exact*exact) / n
 }
 
 // draining reports whether the buffer gains or loses more than a drift in each step, beyond what may be chance: by the
