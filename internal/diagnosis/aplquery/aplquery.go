@@ -5,13 +5,18 @@
 // Events may be delivered twice, so each query takes an event once, by its event_id. It names its time itself: pasted
 // into Axiom it shows the same, whatever the page's own range is.
 //
-// Start reading at WithQueries, then queries.go.
+// Start reading at WithQueries, then queries.yaml.
 package aplquery
 
 import (
+	"cmp"
+	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
@@ -19,6 +24,26 @@ import (
 
 // Dataset is the dataset's name where the configuration has none.
 const Dataset = "millrace"
+
+// query is one question to Axiom, as queries.yaml has it.
+type query struct {
+	Shows  string
+	Causes []diagnosis.CauseName // that it speaks for
+	Kind   string
+	Fleet  bool // events of this kind name no run
+	Fields []string
+	Rest   string
+}
+
+//go:embed queries.yaml
+var document []byte
+
+var queries = func() (all []query) {
+	if err := yaml.Unmarshal(document, &all); err != nil {
+		panic(err) // of a program that was built with another file
+	}
+	return all
+}()
 
 // Scope is whose evidence is asked for, and from when to when.
 type Scope struct {
@@ -63,22 +88,15 @@ func WithQueries(r diagnosis.Report, dataset string, span [2]time.Time) diagnosi
 
 // Query shows whether a cause is the cause. One that this version does not know has the run's steps.
 func Query(cause diagnosis.CauseName, s Scope) diagnosis.Query {
-	of := &queries[0]
-	for i := range queries {
-		for _, one := range queries[i].causes {
-			if one == cause {
-				of = &queries[i]
-			}
-		}
-	}
-	return diagnosis.Query{Shows: of.shows, APL: s.once(of.kind, of.fields...) + "\n" + of.rest}
+	of := queries[max(0, slices.IndexFunc(queries, func(q query) bool { return slices.Contains(q.Causes, cause) }))]
+	return diagnosis.Query{Shows: of.Shows, APL: s.once(of) + "\n" + of.Rest}
 }
 
-// once begins a query of a kind of events: each event once, with the fields that are named. Events of engines belong
-// to no run: they are taken whole.
-func (s Scope) once(kind string, fields ...string) string {
-	conditions := []string{fmt.Sprintf("kind == %s", quoted(kind))}
-	if !ofFleet[kind] {
+// once begins a query: each event once, with the fields that are named. Events of engines belong to no run: they are
+// taken whole.
+func (s Scope) once(q query) string {
+	conditions := []string{fmt.Sprintf("kind == %s", quoted(q.Kind))}
+	if !q.Fleet {
 		conditions = append(conditions, fmt.Sprintf("run_id == %s", quoted(string(s.Run))))
 	}
 	if !s.From.IsZero() {
@@ -87,12 +105,8 @@ func (s Scope) once(kind string, fields ...string) string {
 	if !s.To.IsZero() {
 		conditions = append(conditions, "_time <= "+datetime(s.To.Add(time.Second-1).Truncate(time.Second)))
 	}
-	dataset := s.Dataset
-	if dataset == "" {
-		dataset = Dataset
-	}
-	return fmt.Sprintf("[%s]\n| where %s\n| summarize arg_max(_time, %s) by event_id", quoted(dataset),
-		strings.Join(conditions, "\n    and "), listed(fields))
+	return fmt.Sprintf("[%s]\n| where %s\n| summarize arg_max(_time, %s) by event_id",
+		quoted(cmp.Or(s.Dataset, Dataset)), strings.Join(conditions, "\n    and "), listed(q.Fields))
 }
 
 // listed is fields in lines that a terminal has room for.
@@ -110,10 +124,6 @@ func listed(fields []string) string {
 	}
 	return text
 }
-
-// ofFleet are the kinds whose events name no run.
-var ofFleet = map[string]bool{"engine_sample": true, "engine_changed": true, "engine_paced": true, "audit": true,
-	"fleet_scaled": true, "fleet_measured": true, "provider_changed": true}
 
 func datetime(at time.Time) string {
 	return "datetime(" + at.UTC().Format("2006-01-02T15:04:05Z") + ")"

@@ -61,12 +61,12 @@ func TestEveryCauseHasAQuery(t *testing.T) {
 	row := telemetry.FullRow(time.Unix(0, 0))
 	has := map[diagnosis.CauseName]int{}
 	for _, q := range queries {
-		for _, cause := range q.causes {
+		for _, cause := range q.Causes {
 			has[cause]++
 		}
-		for _, field := range q.fields {
+		for _, field := range q.Fields {
 			if _, known := row[field]; !known {
-				t.Errorf("%s: rows have no %s", q.shows, field)
+				t.Errorf("%s: rows have no %s", q.Shows, field)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func TestQueriesAreAsCommitted(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var text strings.Builder
 	for _, q := range queries {
-		one := Query(q.causes[0], Scope{Dataset: "rl", Run: "demo", From: at, To: at.Add(time.Hour)})
+		one := Query(q.Causes[0], Scope{Dataset: "rl", Run: "demo", From: at, To: at.Add(time.Hour)})
 		fmt.Fprintf(&text, "--- %s\n%s\n", one.Shows, one.APL)
 	}
 	pagetable.File(t, "testdata/queries.txt", text.String())
