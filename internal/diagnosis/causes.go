@@ -83,7 +83,7 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	out := append([]Cause{}, coldEngines(m, p)...)
 	e := effectOf(m)
 	if e.sec <= 0 {
-		return append(out, enginesBack(m)...)
+		return out
 	}
 	changed, explained := changedSince(m, reg, p, e)
 	if earlier, ok := earlierRise(m); ok && !explained {
@@ -92,9 +92,6 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 		}
 	}
 	out = append(out, changed...)
-	if !named(out, CauseEngineLost) && !named(out, CauseEngineBack) && !named(out, CauseColdEngines) {
-		out = append(out, enginesBack(m)...)
-	}
 	for _, decide := range []candidate{
 		configChange, throughput, latencyBound, kvLimited, tooFewWorkers, p.ownLimit, p.otherRuns, p.drops,
 		p.throttle, staleWait, handover, p.straggler, p.adapterLoads,

@@ -8,20 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
-
-// causeOfCondition is what a changed condition is called, when nothing behind it is known.
-var causeOfCondition = map[condition]CauseName{
-	condLoad: CauseTrainer, condRef: CauseRefLogprobs, condTrain: CauseTrainer, condPublish: CausePublish,
-	condCheckpoint: CauseCheckpoint, condOther: CauseTrainer, condHandover: CauseHandover,
-	condGroups: CauseMoreGames, condPlayed: CauseMoreGames, condGames: CauseMoreGames, condRetries: CauseMoreGames,
-	condRequests: CauseLongerGames, condPrompt: CauseLongerPrompts, condUncached: CauseLowerPrefixHits,
-	condCompletion: CauseLongerCompletions, condEnv: CauseEnvironment, condWithin: CauseStraggler,
-	condBetween: CauseStraggler, condEngines: CauseEngineLost, condLimit: CauseOwnLimit, condOthers: CauseOtherWork,
-	condStall: CauseAdapterLoad, condSpeed: CauseEngineSlow, condMemory: CauseKVLimited,
-	condDepth: CauseThrottle,
-}
 
 // jointly is the share of what several conditions explain together from which on each of them is a cause.
 const jointly = 0.3
@@ -90,7 +77,7 @@ func joined(a, b Cause) Cause {
 func causeOfChange(m *measurements, e effect, c *comparison, change changedCondition) Cause {
 	which := change.which
 	share := change.share
-	one := Cause{Name: causeOfCondition[which], Basis: Modelled, Share: &share, Text: conditionText(c, which)}
+	one := Cause{Name: conditionKinds[which].cause, Basis: Modelled, Share: &share, Text: conditionText(c, which)}
 	one.Evidence = []Evidence{{one.Text, Measured}}
 	if at := c.onset[which]; at >= 0 && at < len(m.steps) {
 		felt := m.steps[at].no
@@ -128,69 +115,6 @@ func causeOfChange(m *measurements, e effect, c *comparison, change changedCondi
 	}
 	one.Fix = fixOf(m, c, one)
 	return one
-}
-
-// conditionText says what a condition is, and was.
-func conditionText(c *comparison, which condition) string {
-	old, now := c.old[which], c.now[which]
-	number := func(format string) string {
-		return fmt.Sprintf(format, units.Number(now), units.Number(old))
-	}
-	switch which {
-	case condHandover:
-		return number("a batch that is ready takes %s s to reach the trainer, was %s s")
-	case condGroups:
-		return number("a batch has %s groups, had %s")
-	case condPlayed:
-		return number("%s groups are played for each one trained on, were %s")
-	case condGames:
-		return number("a group has %s games, had %s")
-	case condRetries:
-		return number("engines generate %s tokens for each one that is needed, were %s: games are played again")
-	case condRequests:
-		return number("a game has %s requests, had %s")
-	case condPrompt:
-		return number("a prompt has %s tokens, had %s")
-	case condUncached:
-		return fmt.Sprintf("engines find %s of the prompt tokens in their prefix caches, found %s",
-			units.Percent(1-now), units.Percent(1-old))
-	case condCompletion:
-		return number("a completion has %s tokens, had %s")
-	case condEnv:
-		if c.now.known(condRequests) {
-			return number("the environment takes %s s for each request, took %s s")
-		}
-		return number("the environment takes %s s of a game, took %s s")
-	case condWithin:
-		return number("the slowest game of a group takes %s times as long as a typical one, took %s times")
-	case condBetween:
-		return number("the slowest group of a batch takes %s times as long as a typical one, took %s times")
-	case condEngines:
-		return number("engines that are ready: %s, were %s")
-	case condLimit:
-		return number("an engine may have %s requests in flight, might have %s")
-	case condOthers:
-		return number("%s requests in flight are not this run's, were %s")
-	case condStall:
-		return number("adapter loads keep each engine busy for %s s per step, kept it for %s s")
-	case condMemory:
-		return fmt.Sprintf("an engine's KV cache has room for %s tokens, had room for %s: requests wait inside the engines",
-			units.Number(now), units.Number(old))
-	case condSpeed:
-		return fmt.Sprintf("a request takes %s at its engine, took %s, with %s requests in flight at an engine, were %s: "+
-			"engines are %s times as slow for the same tokens", units.Seconds(c.now[condRequestSec]),
-			units.Seconds(c.old[condRequestSec]), units.Number(c.now[condInFlight]), units.Number(c.old[condInFlight]),
-			units.Number(now/old))
-	case condDepth:
-		return number("batches that may be outstanding: %s, were %s")
-	}
-	for at, phase := range phaseConditions() {
-		if phase == which {
-			return fmt.Sprintf("%s takes %s, took %s", PhaseText(steprecord.Phases()[at]), units.Seconds(now),
-				units.Seconds(old))
-		}
-	}
-	return ""
 }
 
 // dropsCause tells groups that became too stale from other drops.

@@ -44,7 +44,6 @@ const (
 	condMemory  // tokens that an engine's KV cache has room for
 	condSpeed   // seconds per token at a given load, as a multiple of what it was
 	condDepth   // batches that may be outstanding
-	condPlaces  // games that workers play at a time
 
 	condRequestSec // seconds of a request at its engine. It follows from others, and is never put back by itself
 	condInFlight   // requests of any run in flight at an engine; follows, too
@@ -77,14 +76,6 @@ func (c *conditions) or(f condition, otherwise float64) float64 {
 	return otherwise
 }
 
-// phaseConditions is the condition of each of the trainer's phases, by position in rollout.Phases.
-func phaseConditions() map[int]condition {
-	return map[int]condition{
-		loadAt: condLoad, refAt: condRef, trainAt: condTrain, publishAt: condPublish,
-		checkpointAt: condCheckpoint, otherAt: condOther,
-	}
-}
-
 // stepConditions measures the conditions of each step, by position in history.steps: what its batch was, and how the
 // fleet was while the trainer waited for it or worked.
 func stepConditions(m *measurements) []conditions {
@@ -109,7 +100,7 @@ func stepConditions(m *measurements) []conditions {
 
 // ofTrainer is the trainer's phases and the way of the batch to it.
 func (c *conditions) ofTrainer(m *measurements, s *step) {
-	for at, which := range phaseConditions() {
+	for which, at := range phaseOf {
 		c[which] = s.phases[at]
 	}
 	c[condHandover] = s.waitByPlace()[slices.Index(places(), PlaceHandover)]

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
@@ -12,26 +14,22 @@ import (
 // mostGroups bounds the groups whose timelines the engines' load is rebuilt from: the latest ones.
 const mostGroups = 3000
 
-// engineLoads is how many of this run's requests were in flight at an engine, over time, rebuilt from the timelines of
-// the groups: each game holds an even share of what its group had in flight.
+// engineLoads is how many requests were in flight at an engine, over time, rebuilt from the timelines of this run's
+// groups: each game holds an even share of what its group had in flight.
 type engineLoads struct {
-	origin   time.Time
-	at       []float64 // seconds since origin
-	held     []float64 // requests in flight from at[i] on, over all engines
-	others   float64   // requests of other work at each engine
-	half     float64   // of the curve by which unlike loads are weighed; 0: they count by their time
-	integral []float64 // of weighed loads until at[i]; see weighBy
-	plain    []float64 // and of the loads themselves
+	held    *rateOverTime // this run's requests, over all engines
+	busy    *rateOverTime // 1 while any of them is in flight
+	plain   loadMean      // of loads that count by their time
+	weighed loadMean      // and as an engine feels them; see weighBy
+	others  float64       // requests of other work at each engine
 	// partial: the timelines are of a part of what is in flight alone, because groups were dropped, or other runs are at
 	// the engines. What the engines were seen to have counts then.
 	partial bool
-	sampled []sampledWindow
-	windows []engineWindow
-	usual   float64 // engines, where no window says it
+	// sampled is what engines were seen to have in flight, each, in the windows of the steps, and windows 1 in each.
+	sampled, windows *rateOverTime
+	engines          []engineWindow // by seconds since the origin of held
+	usual            float64        // engines, where no window says it
 }
-
-// sampledWindow is what engines were seen to have in flight, each, in the window of a step.
-type sampledWindow struct{ from, to, inFlight float64 }
 
 // engineWindow is how many engines there were until a time.
 type engineWindow struct{ until, engines float64 }
@@ -40,52 +38,38 @@ type engineWindow struct{ until, engines float64 }
 func loadsOf(m *measurements) (engineLoads, []playedGroup) {
 	groups := latestGroups(m)
 	l := engineLoads{usual: max(1, m.fleet.engines)}
-	if len(groups) == 0 {
-		return l, nil
-	}
-	l.origin = groups[0].view.Times.StartedAt
-	for _, g := range groups {
-		if g.view.Times.StartedAt.Before(l.origin) {
-			l.origin = g.view.Times.StartedAt
-		}
-	}
-	type edge struct{ at, held float64 }
-	var edges []edge
+	held := unfinished(m, groups)
 	for i := range groups {
 		g := &groups[i]
-		g.from = secondsBetween(l.origin, g.view.Times.StartedAt)
 		for _, sec := range g.episodes() {
-			edges = append(edges, edge{g.from, g.held()}, edge{g.from + sec, -g.held()})
-			g.to = max(g.to, g.from+sec)
+			end := g.from().Add(seconds(sec))
+			held = append(held, stretch{g.from(), end, g.held()})
+			if end.After(g.to) {
+				g.to = end
+			}
 		}
 	}
-	edges = append(edges, unfinished(m, l.origin, groups, func(at, held float64) edge { return edge{at, held} })...)
-	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
-	held := 0.0
-	for _, e := range edges {
-		held += e.held
-		if n := len(l.at); n > 0 && l.at[n-1] == e.at {
-			l.held[n-1] = held
-			continue
-		}
-		l.at, l.held = append(l.at, e.at), append(l.held, held)
-	}
+	l.held = integrated(held)
+	l.busy = l.held.mapped(whileBusy(func(_, _ float64) float64 { return 1 }))
+	var sampled, windows []stretch
 	for i := range m.all {
-		v := m.all[i].view()
-		if v.Fleet.Engines > 0 {
-			to := secondsBetween(l.origin, v.GrantedAt)
-			l.windows = append(l.windows, engineWindow{to, v.Fleet.Engines})
-			l.sampled = append(l.sampled, sampledWindow{to - v.Fleet.WindowSec, to, v.Fleet.InFlight})
+		if v := m.all[i].view(); v.Fleet.Engines > 0 {
+			from := v.GrantedAt.Add(-seconds(v.Fleet.WindowSec))
+			sampled = append(sampled, stretch{from, v.GrantedAt, v.Fleet.InFlight})
+			windows = append(windows, stretch{from, v.GrantedAt, 1})
+			l.engines = append(l.engines, engineWindow{secondsBetween(l.held.origin, v.GrantedAt), v.Fleet.Engines})
 		}
 	}
+	l.sampled, l.windows = integrated(sampled), integrated(windows)
 	l.weighBy(0)
-	l.plain = l.integral
+	l.plain = l.weighed
 	return l, groups
 }
 
 // busyWindow is the part of a step's window in which engines had something to do.
 type busyWindow struct {
-	from, busy float64
+	from time.Time
+	busy float64
 	// load is the requests in flight at an engine meanwhile, as they count: the mean of what was seen and of what was
 	// rebuilt.
 	load float64
@@ -94,59 +78,65 @@ type busyWindow struct {
 // windowOf is what engines had in flight over the window of a step.
 func (l *engineLoads) windowOf(v *steprecord.ServiceView) busyWindow {
 	f := &v.Fleet
-	to := secondsBetween(l.origin, v.GrantedAt)
-	w := busyWindow{from: to - f.WindowSec}
-	if len(l.at) == 0 || to <= 0 || f.WindowSec <= 0 {
+	w := busyWindow{from: v.GrantedAt.Add(-seconds(f.WindowSec))}
+	w.busy = l.busy.in(w.from, v.GrantedAt)
+	if f.WindowSec <= 0 || w.busy <= 0 {
 		return w
 	}
-	start := max(0, w.from)
-	idle := l.idle(start, to)
-	w.busy = to - start - idle
-	if w.busy <= 0 {
-		return w
-	}
-	w.load = l.busyMean(start, to, idle)
 	sampled := f.InFlight * f.WindowSec / w.busy
-	switch {
+	plain := l.plain.busy.in(w.from, v.GrantedAt) / w.busy
+	switch w.load = l.weighed.of(l.weighed.busy.in(w.from, v.GrantedAt) / w.busy); {
 	case l.partial:
 		w.load = sampled
 	case sampled > 0 && w.load > 0: // two views of the same, that err differently
-		plain := l.plainly(func() float64 { return l.busyMean(start, to, idle) })
 		w.load *= (1 + sampled/plain) / 2
 	}
 	return w
 }
 
-// weighBy says how unlike loads within a time count: as an engine of this curve feels them, half being the load at
-// which it is twice as slow. What is done in a time is the sum of what is done at each load, and most is done where
-// the load is low: the load that does as much all the time is less than the mean.
-func (l *engineLoads) weighBy(half float64) {
-	l.half, l.integral = half, make([]float64, len(l.at))
-	for i := 1; i < len(l.at); i++ {
-		l.integral[i] = l.integral[i-1] + (l.at[i]-l.at[i-1])*l.weighed(i-1)
-	}
+// loadMean is a way to take the mean of unlike loads: of 1/(half + load), as an engine of the curve feels them, or of
+// the loads themselves where half is 0.
+type loadMean struct {
+	half      float64
+	all, busy *rateOverTime // and while anything is in flight
 }
 
-// weighed is the load from at[i] on, as it counts.
-func (l *engineLoads) weighed(i int) float64 {
-	n := max(0, l.held[i])/l.engines(l.at[i]) + l.others
-	if l.half > 0 {
-		return 1 / (l.half + n)
-	}
-	return n
-}
-
-// unweighed is the load that a mean of weighed ones stands for.
-func (l *engineLoads) unweighed(mean float64) float64 {
+// of is the load that a mean stands for.
+func (l *loadMean) of(mean float64) float64 {
 	if l.half > 0 && mean > 0 {
 		return max(0, 1/mean-l.half)
 	}
 	return mean
 }
 
+// weighBy says how unlike loads within a time count: as an engine of this curve feels them, half being the load at
+// which it is twice as slow. What is done in a time is the sum of what is done at each load, and most is done where
+// the load is low: the load that does as much all the time is less than the mean.
+func (l *engineLoads) weighBy(half float64) {
+	weighed := func(at, held float64) float64 {
+		n := max(0, held)/l.enginesAt(at) + l.others
+		if half > 0 {
+			return 1 / (half + n)
+		}
+		return n
+	}
+	l.weighed = loadMean{half: half, all: l.held.mapped(weighed), busy: l.held.mapped(whileBusy(weighed))}
+}
+
+// whileBusy is 0 while hardly anything is in flight.
+func whileBusy(of func(at, held float64) float64) func(at, held float64) float64 {
+	const hardlyAny = 0.5
+	return func(at, held float64) float64 {
+		if held < hardlyAny {
+			return 0
+		}
+		return of(at, held)
+	}
+}
+
 // unfinished is what the groups hold that were launched and are in no record yet: as much as others, from about when
 // they were launched.
-func unfinished[E any](m *measurements, origin time.Time, groups []playedGroup, from func(at, held float64) E) []E {
+func unfinished(m *measurements, groups []playedGroup) []stretch {
 	last := m.all[len(m.all)-1].view()
 	if m.in.Over || last.GrantedAt.IsZero() {
 		return nil
@@ -157,22 +147,25 @@ func unfinished[E any](m *measurements, origin time.Time, groups []playedGroup, 
 		held += groups[i].held() * float64(len(groups[i].episodes())) / float64(len(groups))
 		delay += launchToStart(groups[i].view) / float64(len(groups))
 	}
-	var out []E
+	var out []stretch
 	for i := len(m.all) - 1; i >= 0 && count > 0; i-- {
 		v := m.all[i].view()
 		launched := min(count, len(v.Groups))
-		out = append(out, from(max(0, secondsBetween(origin, v.GrantedAt)+delay), held*float64(launched)))
+		from := v.GrantedAt.Add(seconds(delay))
+		out = append(out, stretch{from, from.AddDate(1, 0, 0), held * float64(launched)})
 		count -= launched
 	}
 	return out
 }
 
-// playedGroup is a group with what it held in flight and when, in seconds since the loads' origin.
+// playedGroup is a group with the end of its longest game.
 type playedGroup struct {
-	view     *steprecord.GroupView
-	step     rollout.Step // that it was trained on in
-	from, to float64
+	view *steprecord.GroupView
+	step rollout.Step // that it was trained on in
+	to   time.Time
 }
+
+func (g *playedGroup) from() time.Time { return g.view.Times.StartedAt }
 
 // episodes is the length of each of its games; without them, of the whole group.
 func (g *playedGroup) episodes() []float64 {
@@ -184,14 +177,10 @@ func (g *playedGroup) episodes() []float64 {
 
 // held is the requests that one of its games has in flight on average.
 func (g *playedGroup) held() float64 {
-	sec := 0.0
-	for _, e := range g.episodes() {
-		sec += e
+	if sec := floats.Sum(g.episodes()); sec > 0 {
+		return g.view.Usage.ExecSec / sec
 	}
-	if sec <= 0 {
-		return 0
-	}
-	return g.view.Usage.ExecSec / sec
+	return 0
 }
 
 // latestGroups is the groups of the latest steps, and of the first ones, in which a buffer that is filled loads engines
@@ -210,99 +199,28 @@ func latestGroups(m *measurements) []playedGroup {
 	return groups
 }
 
-// engines is how many engines there were at a time.
-func (l *engineLoads) engines(at float64) float64 {
-	i, _ := slices.BinarySearchFunc(l.windows, at, func(w engineWindow, at float64) int {
+// enginesAt is how many engines there were at a time.
+func (l *engineLoads) enginesAt(at float64) float64 {
+	i, _ := slices.BinarySearchFunc(l.engines, at, func(w engineWindow, at float64) int {
 		return cmp.Compare(w.until, at)
 	})
-	if i < len(l.windows) {
-		return l.windows[i].engines
+	if i < len(l.engines) {
+		return l.engines[i].engines
 	}
 	return l.usual
-}
-
-// until is the integral until a time.
-func (l *engineLoads) until(at float64) float64 {
-	i, found := slices.BinarySearch(l.at, at)
-	switch {
-	case found:
-		return l.integral[i]
-	case i == 0:
-		return 0
-	}
-	return l.integral[i-1] + l.weighed(i-1)*(at-l.at[i-1])
-}
-
-// mean is the requests in flight at an engine between two times.
-func (l *engineLoads) mean(from, to float64) float64 {
-	if to <= from {
-		return 0
-	}
-	return l.unweighed((l.until(to) - l.until(from)) / (to - from))
-}
-
-// busyMean is the mean between two times without the seconds in which nothing was in flight.
-func (l *engineLoads) busyMean(from, to, idle float64) float64 {
-	rest := l.others
-	if l.half > 0 {
-		rest = 1 / (l.half + l.others)
-	}
-	return l.unweighed(max(0, l.until(to)-l.until(from)-idle*rest) / (to - from - idle))
-}
-
-// idle is how many seconds between two times nothing was in flight.
-func (l *engineLoads) idle(from, to float64) float64 {
-	const hardlyAny = 0.5
-	i, _ := slices.BinarySearch(l.at, from)
-	sum := 0.0
-	for i = max(0, i-1); i < len(l.at) && l.at[i] < to; i++ {
-		end := to
-		if i+1 < len(l.at) {
-			end = min(to, l.at[i+1])
-		}
-		if l.held[i] < hardlyAny {
-			sum += max(0, end-max(from, l.at[i]))
-		}
-	}
-	return sum
-}
-
-// sampledOver is what engines were seen to have in flight between two times; 0: nobody looked.
-func (l *engineLoads) sampledOver(from, to float64) float64 {
-	sum, sec := 0.0, 0.0
-	for _, w := range l.sampled {
-		if shared := min(to, w.to) - max(from, w.from); shared > 0 {
-			sum += shared * w.inFlight
-			sec += shared
-		}
-	}
-	return sum / max(1e-9, sec)
 }
 
 // over is the requests in flight beside a group while it was played, as its games felt them.
 func (l *engineLoads) over(g *playedGroup) float64 {
 	if l.partial {
-		return l.sampledOver(g.from, g.to)
+		return l.sampled.in(g.from(), g.to) / max(1e-9, l.windows.in(g.from(), g.to))
 	}
-	sum, sec := 0.0, 0.0
+	felt, sec := 0.0, 0.0
 	for _, e := range g.episodes() {
-		sum += e * l.mean(g.from, g.from+e)
+		felt += e * l.weighed.of(l.weighed.all.mean(g.from(), g.from().Add(seconds(e))))
 		sec += e
 	}
-	if sec <= 0 {
-		return 0
-	}
-	return sum / sec
-}
-
-// plainly is what something gives when unlike loads count by their time.
-func (l *engineLoads) plainly(of func() float64) float64 {
-	half, integral := l.half, l.integral
-	defer func() { l.half, l.integral = half, integral }()
-	if half > 0 {
-		l.half, l.integral = 0, l.plain
-	}
-	return of()
+	return felt / max(1e-9, sec)
 }
 
 // rateOverTime is a quantity that changes at known times, such as requests in flight, with its integral. It is sorted
@@ -346,6 +264,18 @@ func integrated(stretches []stretch) *rateOverTime {
 		r.at, r.sum, r.rate = append(r.at, e.at), append(r.sum, sum), append(r.rate, rate)
 	}
 	return r
+}
+
+// mapped is another quantity that follows from this one: what of gives for a time and the rate from then on.
+func (r *rateOverTime) mapped(of func(at, rate float64) float64) *rateOverTime {
+	out := &rateOverTime{origin: r.origin, at: r.at, sum: make([]float64, len(r.at)), rate: make([]float64, len(r.at))}
+	for i, rate := range r.rate {
+		out.rate[i] = of(r.at[i], rate)
+		if i > 0 {
+			out.sum[i] = out.sum[i-1] + out.rate[i-1]*(r.at[i]-r.at[i-1])
+		}
+	}
+	return out
 }
 
 // in is the integral over a window.

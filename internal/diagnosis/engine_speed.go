@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis/changepoint"
 	"github.com/millrace/millrace/internal/engine/capacity"
@@ -132,7 +133,7 @@ func byGroupTimelines(
 	m *measurements, loads *engineLoads, groups []playedGroup, felt map[rollout.GroupSeq]float64,
 ) []capacity.Observation {
 	mean := tokensPerRequest(groups)
-	adapters := firstAdapterGames(groups)
+	adapters, _ := modelTimes(groups)
 	var obs []capacity.Observation
 	for i := range groups {
 		g := &groups[i]
@@ -143,7 +144,7 @@ func byGroupTimelines(
 		if work == 0 {
 			work = float64(u.Requests)
 		}
-		if loads.partial || work == 0 || g.view.MinVersion == 0 && g.to > adapters {
+		if loads.partial || work == 0 || g.view.MinVersion == 0 && !adapters.IsZero() && g.to.After(adapters) {
 			continue // it was played beside games of another kind
 		}
 		obs = append(obs, capacity.Observation{
@@ -165,26 +166,18 @@ func weights(base bool) int {
 	return 0
 }
 
-// firstAdapterGames is when games were first played with an adapter.
-func firstAdapterGames(groups []playedGroup) float64 {
-	first := math.Inf(1)
+// modelTimes is since when games were played with an adapter, zero if none was, and until when with the base model.
+func modelTimes(groups []playedGroup) (adapters, base time.Time) {
 	for i := range groups {
-		if groups[i].view.MinVersion > 0 {
-			first = min(first, groups[i].from)
+		g := &groups[i]
+		switch {
+		case g.view.MinVersion == 0 && g.to.After(base):
+			base = g.to
+		case g.view.MinVersion > 0 && (adapters.IsZero() || g.from().Before(adapters)):
+			adapters = g.from()
 		}
 	}
-	return first
-}
-
-// baseModelUntil is until when games were played with the base model.
-func baseModelUntil(groups []playedGroup) float64 {
-	until := 0.0
-	for i := range groups {
-		if groups[i].view.MinVersion == 0 {
-			until = max(until, groups[i].to)
-		}
-	}
-	return until
+	return adapters, base
 }
 
 const (
@@ -217,11 +210,11 @@ func byStepWindows(
 		output += f.OutputTPS * f.WindowSec
 		sec += f.WindowSec
 	}
-	if sec == 0 || len(loads.at) == 0 {
+	if sec == 0 || len(groups) == 0 {
 		return nil
 	}
 	mean := perRequest{input / sec, output / sec}
-	base := baseModelUntil(groups)
+	_, base := modelTimes(groups)
 	var obs []capacity.Observation
 	for i := range m.all {
 		v := m.all[i].view()
@@ -233,7 +226,7 @@ func byStepWindows(
 			continue
 		}
 		obs = append(obs, capacity.Observation{
-			Series: series(byWindows, stretch, weights(w.from < base)), Source: byWindows,
+			Series: series(byWindows, stretch, weights(w.from.Before(base))), Source: byWindows,
 			Cluster: int(m.all[i].no), InFlight: w.load, Sec: w.load * f.Engines / rate,
 			Weight: math.Min(w.busy, sec/float64(len(m.all))), Noise: mixNoise,
 		})

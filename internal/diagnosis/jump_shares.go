@@ -135,46 +135,23 @@ func (b *butFor) seconds(back []condition) float64 {
 
 // changeBack is the change of a replay that makes conditions what they were.
 func (b *butFor) changeBack(back []condition) change {
-	const none = 1e-9 // a factor of 0 would leave things as they are
 	var c change
-	by := func(f *float64, with float64) { *f = factor(*f) * max(none, with) }
 	for _, which := range back {
-		old, now := b.c.old.or(which, 0), b.c.now.or(which, 0)
-		ratio := 1.0
-		if b.c.old.known(which) && now > 0 {
-			ratio = old / now
-		}
-		switch which {
-		case condLoad, condRef, condTrain, condPublish, condCheckpoint, condOther:
-			c.computeSec -= now - old
-		case condHandover:
-			c.handoverSec -= now - old
-		case condGroups:
-			c.take = max(1, int(math.Round(old)))
-		case condPlayed, condGames, condRetries:
-			by(&c.games, ratio)
-		case condRequests:
-			by(&c.gameLength, ratio)
-		case condPrompt, condUncached, condCompletion:
-			by(&c.requestUse, 1/b.slower[which])
-		case condSpeed, condMemory:
-			by(&c.engineTime, 1/b.slower[which])
-		case condStall:
-			c.stallSec -= now - old
-		case condEnv:
-			by(&c.envTime, ratio)
-		case condEngines:
-			by(&c.engines, ratio)
-		case condLimit:
-			c.engineLimit = max(1, int(math.Round(old)))
-		case condOthers:
-			by(&c.otherWork, ratio)
-		case condDepth:
-			c.depth = max(1, int(math.Round(old)))
-			c.admitted = max(c.depth, b.limit)
+		if put := conditionKinds[which].back; put != nil {
+			put(&c, b, b.c.old.or(which, 0), b.c.now.or(which, 0))
+		} else if factor := conditionKinds[which].factor; factor != nil {
+			by(factor(&c), b.c.backBy(which))
 		}
 	}
 	return c
+}
+
+// backBy is the factor that makes a condition what it was; 1 where that is not known.
+func (c *comparison) backBy(which condition) float64 {
+	if old, now := c.old[which], c.now.or(which, 0); c.old.known(which) && now > 0 {
+		return old / now
+	}
+	return 1
 }
 
 // respread makes the slowest games, and groups, as slow beside typical ones as they were. Slow engines spread the games
