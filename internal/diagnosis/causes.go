@@ -32,7 +32,8 @@ type effect struct {
 // effectOf is the rise to the present level, or else the present wait.
 func effectOf(m *measurements) effect {
 	if m.rise != nil {
-		return riseFrom(m, fastestBase(m))
+		before, last := m.levelSteps[riseBase(m.shifts)], m.levelSteps[len(m.levelSteps)-1]
+		return effect{sec: m.rise.DeltaSec, jump: m.rise, before: before.usual, after: last.usual}
 	}
 	if m.starving() {
 		var before []int
@@ -50,29 +51,6 @@ func effectOf(m *measurements) effect {
 	return effect{}
 }
 
-// fastestBase is the level that a rise is from: the one before the last shifts towards slower steps, or an earlier and
-// faster one, if what slowed the run down let go of it for a while.
-func fastestBase(m *measurements) int {
-	base := riseBase(m.shifts)
-	for i := base - 1; i >= 0; i-- {
-		if m.levels[i].StepSec < (1-movedLittle)*m.levels[base].StepSec {
-			base = i
-		}
-	}
-	return base
-}
-
-// riseFrom is the rise from a level to the present one.
-func riseFrom(m *measurements, base int) effect {
-	before, last := m.levelSteps[base], m.levelSteps[len(m.levelSteps)-1]
-	jump := m.rise
-	if base < riseBase(m.shifts) {
-		one := m.attributed(m.shifts[base], before, last)
-		jump = &one
-	}
-	return effect{sec: jump.DeltaSec, jump: jump, before: before.usual, after: last.usual}
-}
-
 // candidate decides about one cause; false when the question does not arise.
 type candidate func(*measurements, *regime, effect) (Cause, bool)
 
@@ -86,11 +64,6 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 		return out
 	}
 	changed, explained := changedSince(m, reg, p, e)
-	if earlier, ok := earlierRise(m); ok && !explained {
-		if since, found := changedSince(m, reg, p, earlier); found {
-			e, changed, explained = earlier, since, true
-		}
-	}
 	out = append(out, changed...)
 	for _, decide := range []candidate{
 		configChange, throughput, latencyBound, kvLimited, tooFewWorkers, p.ownLimit, p.otherRuns, p.drops,
@@ -152,21 +125,6 @@ func changedSince(m *measurements, reg *regime, p *predictions, e effect) ([]Cau
 	changed := changedCauses(m, reg, p, e, compare(m, e.before, e.after, e.jump != nil))
 	changed = slices.DeleteFunc(changed, func(c Cause) bool { return c.Decision == notACause })
 	return changed, slices.ContainsFunc(changed, func(c Cause) bool { return c.Decision == IsCause })
-}
-
-// earlierRise is the rise to the present level from the first level that was as fast as the one before it. A few fast
-// steps in a row may be a level of their own by chance, with nothing changed at its end.
-func earlierRise(m *measurements) (effect, bool) {
-	if m.rise == nil {
-		return effect{}, false
-	}
-	base := fastestBase(m)
-	for i := range base {
-		if m.levels[i].StepSec < (1+movedLittle)*m.levels[base].StepSec {
-			return riseFrom(m, i), true
-		}
-	}
-	return effect{}, false
 }
 
 // named reports whether a cause is among some.

@@ -205,12 +205,7 @@ func (c *comparison) began(m *measurements, which condition) time.Time {
 	if at < 0 || at >= len(m.steps) {
 		return time.Time{}
 	}
-	var first time.Time
-	for _, g := range m.steps[at].view().Groups {
-		if t := g.Times.LaunchedAt; !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
+	first := firstLaunch(m.steps[at : at+1])
 	if first.IsZero() {
 		first, _ = m.steps[at].span()
 	}

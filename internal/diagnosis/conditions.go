@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -131,12 +133,8 @@ func (c *conditions) ofBatch(s *step) {
 		g := &groups[i]
 		use = use.Add(g.Usage)
 		games += float64(len(g.EpisodeSec))
-		for _, sec := range g.EnvSec {
-			envSec += sec
-		}
-		for _, sec := range g.ModelSec {
-			modelSec += sec
-		}
+		envSec += floats.Sum(g.EnvSec)
+		modelSec += floats.Sum(g.ModelSec)
 	}
 	c[condGroups] = float64(len(groups))
 	if games > 0 {

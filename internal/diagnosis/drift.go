@@ -10,7 +10,7 @@ import (
 
 // driftOf is how the step time drifts up to the present, or else the trainer's compute; nil: neither does.
 func driftOf(m *measurements) *Drift {
-	walls, compute := m.trend(m.walls()), m.trend(m.values((*step).compute))
+	walls, compute := m.trend((*step).seconds), m.trend((*step).compute)
 	switch {
 	case walls != nil:
 		return m.describeDrift(walls, DriftOfStep)
@@ -20,19 +20,10 @@ func driftOf(m *measurements) *Drift {
 	return nil
 }
 
-// values is something of each step, in order.
-func (h *history) values(of func(*step) float64) []float64 {
-	out := make([]float64, len(h.steps))
-	for i := range h.steps {
-		out[i] = of(&h.steps[i])
-	}
-	return out
-}
-
-// trend is the drift of a series that lasts; nil: none does.
-func (h *history) trend(x []float64) *changepoint.Drift {
-	found, err := changepoint.Detect(x, changepoint.Options{})
-	if n := len(found.Drifts); err == nil && n > 0 && found.Drifts[n-1].To == len(x) {
+// trend is the drift of something of each step that lasts; nil: none does.
+func (h *history) trend(of func(*step) float64) *changepoint.Drift {
+	found, err := changepoint.Detect(h.values(positions(0, len(h.steps)), of), changepoint.Options{})
+	if n := len(found.Drifts); err == nil && n > 0 && found.Drifts[n-1].To == len(h.steps) {
 		return &found.Drifts[n-1]
 	}
 	return nil

@@ -112,7 +112,7 @@ func coldEngines(m *measurements, p *predictions) []Cause {
 
 // coldStarvedSteps is the starved steps whose batches were played, at least in part, before all engines had been ready.
 func coldStarvedSteps(m *measurements, most float64) []int {
-	compute := medianOf(m.steps, (*step).compute)
+	compute := m.usualCompute()
 	var cold []int
 	seen := 0.0
 	for i := range m.steps {

@@ -18,7 +18,7 @@ func findingsOf(m *measurements, reg *regime, p predictions, causes []Cause, ove
 	found := []Finding{}
 	for _, f := range []*Finding{
 		slowerNow(m, reg, causes), noVariance(m), p.staleLosses(m, reg), enginesWereCold(m, causes),
-		slowerBefore(m, over, causes),
+		slowerBefore(over),
 	} {
 		if f != nil && !slices.ContainsFunc(found, func(other Finding) bool { return other.Cause == f.Cause }) {
 			found = append(found, *f)
@@ -85,20 +85,18 @@ func starvedNow(m *measurements, reg *regime, causes []Cause) *Finding {
 }
 
 // slowerBefore is a slow time that is over, with what explains it.
-func slowerBefore(m *measurements, over *slowTime, causes []Cause) *Finding {
-	if over != nil {
-		if first := firstRoot(over.byCauses); first != nil && first.Name != CauseColdEngines {
-			text := fmt.Sprintf("From step %d to step %d a step took %s longer, and no longer does: %s.", over.rise.At, over.to,
-				units.Seconds(over.rise.DeltaSec), first.Text)
-			return &Finding{Cause: first.Name, Verdict: VerdictHealed, Since: &over.rise.At, Text: text,
-				Evidence: first.Evidence, Fix: first.Fix}
-		}
+func slowerBefore(over *slowTime) *Finding {
+	if over == nil {
+		return nil
 	}
-	if first := firstRoot(causes); first != nil && first.Name == CauseEngineBack && !m.starving() {
-		return &Finding{Cause: first.Name, Verdict: VerdictHealed, Since: first.Felt, Text: first.Text + ".",
-			Evidence: first.Evidence, Fix: first.Fix}
+	first := firstRoot(over.byCauses)
+	if first == nil || first.Name == CauseColdEngines {
+		return nil
 	}
-	return nil
+	text := fmt.Sprintf("From step %d to step %d a step took %s longer, and no longer does: %s.", over.rise.At, over.to,
+		units.Seconds(over.rise.DeltaSec), first.Text)
+	return &Finding{Cause: first.Name, Verdict: VerdictHealed, Since: &over.rise.At, Text: text,
+		Evidence: first.Evidence, Fix: first.Fix}
 }
 
 // waitIn is the trainer's wait in one step.
@@ -120,17 +118,10 @@ func starvedSince(m *measurements) rollout.Step {
 	return m.starvation.Since
 }
 
-// rootCauses are the causes behind a regime: when one of them is proven, it is what happened, and the
-// regime only how it shows.
-var rootCauses = []CauseName{
-	CauseEngineLost, CauseScaleDown, CauseColdEngines, CauseLongerGames, CauseOtherWork, CauseDrops, CauseAdapterLoad,
-	CauseStraggler, CauseThrottle, CauseStaleWait, CauseConfig, CauseEngineSlow, CauseLongerCompletions,
-	CauseLongerPrompts, CauseLowerPrefixHits, CauseRefInRollouts, CauseMoreGames, CauseHandover, CauseOwnLimit,
-	CauseEnvironment, CauseWorkers, CausePublish, CauseStaleDrops, CauseEngineBack, CauseTrainer, CauseRefLogprobs,
-	CauseCheckpoint, CauseKVLimited,
+// provenRoot reports a cause behind a regime: it is what happened, and the regime only how it shows.
+func (c Cause) provenRoot() bool {
+	return c.Decision == IsCause && c.Name != CauseThroughput && c.Name != CauseLatency
 }
-
-func (c Cause) provenRoot() bool { return c.Decision == IsCause && slices.Contains(rootCauses, c.Name) }
 
 func starvationCause(reg *regime, causes []Cause) CauseName {
 	if first := firstRoot(causes); first != nil {

@@ -13,6 +13,31 @@ import (
 // enginesAreThere is all that is to be done about engines that were not.
 const enginesAreThere = "nothing: the engines are there now. Find out why they were not"
 
+// fixTexts is what removes a cause that no command does.
+var fixTexts = map[CauseName]string{
+	CauseEngineBack: enginesAreThere, CauseColdEngines: enginesAreThere,
+	CauseAdapterLoad: "make loads cheaper: adapters on a disk that the engines reach fast, a smaller rank, " +
+		"room for more adapters in an engine (--max-loras), fewer publications",
+	CauseHandover: "look for what delays the claim: Redis and the API servers, the network to the trainer, " +
+		"how often the trainer asks, the size of the answer",
+	CausePublish: "publish while the next step is trained on, or faster: where the trainer writes the weights, " +
+		"and from where the engines read them",
+	CauseTrainer:     trainerFix,
+	CauseRefLogprobs: trainerFix,
+	CauseCheckpoint:  "write checkpoints less often, or in the background",
+	CauseEnvironment: "look at the environment: it takes longer for each request, and engines do not change that; " +
+		"workers with more CPU do, if theirs are busy",
+	CauseLongerCompletions: "look at what the policy writes: a smaller sampling.max_tokens in the next run, " +
+		"or engines for the longer completions",
+	CauseLongerPrompts: "look at what the environment puts into its prompts, or add engines for the longer ones",
+	CauseLongerGames:   "look at why games last longer: a shorter horizon in the next run, or engines for the longer ones",
+	CauseLowerPrefixHits: "see that engines cache prefixes (--enable-prefix-caching), have KV room for them, " +
+		"and that a game's requests go to the same engine (dispatch.policy, dispatch.affinity_slack)",
+	CauseMoreGames: "avoid the games that come to nothing: see what they are dropped for, or why they are played again",
+}
+
+const trainerFix = "look at the trainer: its own phase takes longer, and neither engines nor depth change that"
+
 // fixOf is what removes a changed condition. Its command is checked.
 func fixOf(m *measurements, c *comparison, one Cause) *Fix {
 	switch one.Name {
@@ -20,49 +45,20 @@ func fixOf(m *measurements, c *comparison, one Cause) *Fix {
 		return slowEngineFix(m, c)
 	case CauseEngineLost, CauseScaleDown:
 		return fewerEnginesFix(m, c, one)
-	case CauseEngineBack, CauseColdEngines:
-		return &Fix{Text: enginesAreThere}
 	case CauseOtherWork:
 		return fix(m, "let the other runs end or pause, or add engines for both", m.moreEngines())
-	case CauseAdapterLoad:
-		return &Fix{Text: "make loads cheaper: adapters on a disk that the engines reach fast, a smaller rank, " +
-			"room for more adapters in an engine (--max-loras), fewer publications"}
 	case CauseOwnLimit:
 		return fix(m, "leave the limit to the engines", setCommand(m, "dispatch.max_in_flight_per_engine=0"))
 	case CauseKVLimited:
 		return kvFix(m)
-	case CauseHandover:
-		return &Fix{Text: "look for what delays the claim: Redis and the API servers, the network to the trainer, " +
-			"how often the trainer asks, the size of the answer"}
-	case CausePublish:
-		return &Fix{Text: "publish while the next step is trained on, or faster: where the trainer writes the weights, " +
-			"and from where the engines read them"}
-	case CauseTrainer, CauseRefLogprobs:
-		return &Fix{Text: "look at the trainer: its own phase takes longer, and neither engines nor depth change that"}
-	case CauseCheckpoint:
-		return &Fix{Text: "write checkpoints less often, or in the background"}
-	case CauseEnvironment:
-		return &Fix{Text: "look at the environment: it takes longer for each request, and engines do not change that; " +
-			"workers with more CPU do, if theirs are busy"}
-	case CauseLongerCompletions:
-		return &Fix{Text: "look at what the policy writes: a smaller sampling.max_tokens in the next run, " +
-			"or engines for the longer completions"}
-	case CauseLongerPrompts:
-		return &Fix{Text: "look at what the environment puts into its prompts, or add engines for the longer ones"}
-	case CauseLongerGames:
-		return &Fix{Text: "look at why games last longer: a shorter horizon in the next run, or engines for the longer ones"}
-	case CauseLowerPrefixHits:
-		return &Fix{Text: "see that engines cache prefixes (--enable-prefix-caching), have KV room for them, " +
-			"and that a game's requests go to the same engine (dispatch.policy, dispatch.affinity_slack)"}
-	case CauseMoreGames, CauseDrops:
-		return &Fix{Text: "avoid the games that come to nothing: see what they are dropped for, or why they are played again"}
 	case CauseStaleDrops:
 		return fix(m, "keep groups from becoming stale: wait for them instead of dropping them",
 			setCommand(m, "buffer.on_stale=wait"))
 	case CauseStraggler:
 		return stragglerFix(m, c)
-	case CauseWorkers:
-		return fix(m, "start more workers", "millrace worker")
+	}
+	if text, known := fixTexts[one.Name]; known {
+		return &Fix{Text: text}
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package diagnosis
 import (
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/kit/units"
 
@@ -136,13 +138,7 @@ func (u slotUse) queueing() bool {
 func requestSec(g *steprecord.GroupView) float64 { return g.Usage.ExecSec }
 
 // gameSec is a group's work at workers: the time of its episodes, which a worker plays one at a time per place.
-func gameSec(g *steprecord.GroupView) float64 {
-	sum := 0.0
-	for _, sec := range g.EpisodeSec {
-		sum += sec
-	}
-	return sum
-}
+func gameSec(g *steprecord.GroupView) float64 { return floats.Sum(g.EpisodeSec) }
 
 // batchSum is what of(group) gives, summed over a step's batch.
 func batchSum(of func(*steprecord.GroupView) float64) func(*step) float64 {

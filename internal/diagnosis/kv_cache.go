@@ -86,16 +86,14 @@ func (k kvUse) mean() kvUse {
 // short reports whether engines had too little room for most of the time.
 func (k kvUse) short() bool { return k.sec > 0 && k.shortSec >= mostOf*k.sec }
 
-// kvOf is the engines' caches before one step's batch was claimed.
-func (s *step) kvOf() kvUse {
-	var k kvUse
+// addStep takes in the engines' caches before one step's batch was claimed.
+func (k *kvUse) addStep(s *step) {
 	v := s.view()
 	queued := v.Fleet.QueuedRequests >= kvHeldBack*v.Fleet.InFlight*v.Fleet.Engines && v.Fleet.QueuedRequests > 0
 	for i := range v.Engines {
 		e := &v.Engines[i]
 		k.add(e, queued, heldTokens(e, v.Groups))
 	}
-	return k
 }
 
 // heldTokens is what a running request holds on average: its prompt, and half of its completion.
@@ -115,20 +113,18 @@ func heldTokens(e *enginestate.EngineView, groups []steprecord.GroupView) float6
 
 // kvOver is the engines' caches over some steps.
 func (m *measurements) kvOver(at []int) kvUse {
-	var sum kvUse
+	var k kvUse
 	for _, i := range at {
-		k := m.steps[i].kvOf()
-		sum.sec, sum.shortSec, sum.share = sum.sec+k.sec, sum.shortSec+k.shortSec, sum.share+k.share
-		sum.running, sum.waiting, sum.limit = sum.running+k.running, sum.waiting+k.waiting, sum.limit+k.limit
-		sum.preempted += k.preempted
-		sum.tokens, sum.toldSec = sum.tokens+k.tokens, sum.toldSec+k.toldSec
+		k.addStep(&m.steps[i])
 	}
-	return sum.mean()
+	return k.mean()
 }
 
 // ofMemory is the room in the engines' KV caches, and how many requests crowd them for each one that they work on.
 func (c *conditions) ofMemory(s *step) {
-	k := s.kvOf().mean()
+	var sum kvUse
+	sum.addStep(s)
+	k := sum.mean()
 	if k.tokens > 0 {
 		c[condMemory] = k.tokens
 	}

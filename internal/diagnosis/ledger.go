@@ -140,19 +140,17 @@ func timelineOf(h *history, cyclic bool) timeline {
 
 // recount makes waits that stand alone starvation after all, if there are several: then it is a pattern.
 func (t *timeline) recount() {
-	alone := 0
-	for _, one := range t.lost {
-		if one.cause == CauseSingleStep && one.lossKey.phase == steprecord.PhaseWait {
-			alone++
-		}
-	}
-	if alone <= max(1, len(t.h.all)/20) {
-		return
-	}
+	var alone []*lost
 	for i := range t.lost {
 		if one := &t.lost[i]; one.cause == CauseSingleStep && one.lossKey.phase == steprecord.PhaseWait {
-			one.cause = CauseStarvation
+			alone = append(alone, one)
 		}
+	}
+	if len(alone) <= max(1, len(t.h.all)/20) {
+		return
+	}
+	for _, one := range alone {
+		one.cause = CauseStarvation
 	}
 }
 
@@ -198,11 +196,13 @@ func (t *timeline) between(i int) {
 func (t *timeline) named(i int) {
 	s := &t.h.all[i]
 	if sec := s.phases[checkpointAt]; sec > 0 {
-		t.add(i, lossKey{cause: CauseCheckpoint, phase: steprecord.PhaseCheckpoint}, checkpointAt, sec)
+		t.lost = append(t.lost,
+			lostIn(i, checkpointAt, lossKey{cause: CauseCheckpoint, phase: steprecord.PhaseCheckpoint}, sec))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.rec.Trainer.Phases)) {
 		if sec := s.rec.Trainer.Phases[name]; evaluates(name) && sec > 0 {
-			t.add(i, lossKey{cause: CauseRarePhase, phase: steprecord.PhaseOther, name: string(name)}, otherAt, sec)
+			key := lossKey{cause: CauseRarePhase, phase: steprecord.PhaseOther, name: string(name)}
+			t.lost = append(t.lost, lostIn(i, otherAt, key, sec))
 		}
 	}
 }
@@ -225,17 +225,16 @@ func (t *timeline) waited(i int, cyclic bool) {
 	} else if !cyclic && s.wait() > isolatedWait*s.compute() && calm(i-1) && calm(i+1) {
 		key.cause = CauseSingleStep
 	}
-	one := lost{lossKey: key, at: i, sec: s.wait(), phase: make([]float64, len(steprecord.Phases())),
-		wait: s.waitByPlace()}
-	one.phase[waitAt] = s.wait()
+	one := lostIn(i, waitAt, key, s.wait())
+	one.wait = s.waitByPlace()
 	t.lost = append(t.lost, one)
 }
 
-// add notes time of one phase of a step.
-func (t *timeline) add(i int, key lossKey, phase int, sec float64) {
+// lostIn is time of one phase of a step.
+func lostIn(i, phase int, key lossKey, sec float64) lost {
 	one := lost{lossKey: key, at: i, sec: sec, phase: make([]float64, len(steprecord.Phases()))}
 	one.phase[phase] = sec
-	t.lost = append(t.lost, one)
+	return one
 }
 
 // starvedBy names the cause of the waits from a step on.

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -432,24 +433,14 @@ type Event struct {
 	Text string    `json:"text"`
 }
 
-// PhaseText is how a phase is called in a sentence.
-func PhaseText(p steprecord.Phase) string {
-	switch p {
-	case steprecord.PhaseWait:
-		return "waiting for batches"
-	case steprecord.PhaseLoad:
-		return "loading batches"
-	case steprecord.PhaseRefLogprobs:
-		return "reference log-probs"
-	case steprecord.PhaseTrain:
-		return "training"
-	case steprecord.PhasePublish:
-		return "publishing weights"
-	case steprecord.PhaseCheckpoint:
-		return "checkpoints"
-	}
-	return "other work of the trainer"
+var phaseTexts = map[steprecord.Phase]string{
+	steprecord.PhaseWait: "waiting for batches", steprecord.PhaseLoad: "loading batches",
+	steprecord.PhaseRefLogprobs: "reference log-probs", steprecord.PhaseTrain: "training",
+	steprecord.PhasePublish: "publishing weights", steprecord.PhaseCheckpoint: "checkpoints",
 }
+
+// PhaseText is how a phase is called in a sentence.
+func PhaseText(p steprecord.Phase) string { return cmp.Or(phaseTexts[p], "other work of the trainer") }
 
 // Price says what a step costs, now and with each of the changes, at so many $ per engine and hour.
 func (r *Report) Price(perEngineHour float64) {

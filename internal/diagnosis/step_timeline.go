@@ -116,8 +116,8 @@ func groupWaits(v *steprecord.ServiceView) []GroupWait {
 		g := &v.Groups[i]
 		w := GroupWait{Seq: g.Seq, ReadySec: since(g.Times.ReadyAt), LaunchSec: since(g.Times.LaunchedAt),
 			StartSec: since(g.Times.StartedAt), Wait: []WaitPart{}}
-		for _, sec := range g.EpisodeSec {
-			w.LongestSec = max(w.LongestSec, sec)
+		if i := slowestEpisode(g); i >= 0 {
+			w.LongestSec = g.EpisodeSec[i]
 		}
 		if !v.GrantedAt.IsZero() && w.ReadySec > 0 {
 			parts := placesIn(window{v.FirstAskedAt, v.GrantedAt}, g)
@@ -252,23 +252,11 @@ func (l Loss) short() string {
 	return "more than at its best went into " + PhaseText(l.Phase)
 }
 
-// PlaceText is where a group is, in a sentence: a Place in words.
-func PlaceText(place Place) string {
-	switch place {
-	case PlaceLaunch:
-		return "not launched"
-	case PlaceStart:
-		return "launched, not started"
-	case PlaceQueue:
-		return "in the request queue"
-	case PlaceModel:
-		return "at engines"
-	case PlaceEnv:
-		return "in the environment"
-	case PlaceHandover:
-		return "in the handover to the trainer"
-	case PlaceOther:
-		return "between turns"
-	}
-	return "not recorded"
+var placeTexts = map[Place]string{
+	PlaceLaunch: "not launched", PlaceStart: "launched, not started", PlaceQueue: "in the request queue",
+	PlaceModel: "at engines", PlaceEnv: "in the environment", PlaceHandover: "in the handover to the trainer",
+	PlaceOther: "between turns",
 }
+
+// PlaceText is where a group is, in a sentence: a Place in words.
+func PlaceText(place Place) string { return cmp.Or(placeTexts[place], "not recorded") }

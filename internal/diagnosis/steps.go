@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/millrace/millrace/internal/diagnosis/changepoint"
 	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/kit/units"
@@ -176,13 +178,7 @@ func (s *step) rare() bool {
 }
 
 // walls is the step times, in order.
-func (h *history) walls() []float64 {
-	x := make([]float64, len(h.steps))
-	for i := range h.steps {
-		x[i] = h.steps[i].wall
-	}
-	return x
-}
+func (h *history) walls() []float64 { return h.values(positions(0, len(h.steps)), (*step).seconds) }
 
 // levelSteps is the steps of one level: positions in history.steps.
 type levelSteps struct {
@@ -221,16 +217,23 @@ func positions(from, to int) []int {
 	return out
 }
 
-// mean is the mean of what of(step) gives over the steps at these positions; 0 for none.
+// values is what of(step) gives for the steps at these positions.
+func (h *history) values(positions []int, of func(*step) float64) []float64 {
+	out := make([]float64, len(positions))
+	for k, i := range positions {
+		out[k] = of(&h.steps[i])
+	}
+	return out
+}
+
+// mean is their mean; 0 for none.
 func (h *history) mean(positions []int, of func(*step) float64) float64 {
-	if len(positions) == 0 {
-		return 0
-	}
-	sum := 0.0
-	for _, i := range positions {
-		sum += of(&h.steps[i])
-	}
-	return sum / float64(len(positions))
+	return floats.Sum(h.values(positions, of)) / max(1, float64(len(positions)))
+}
+
+// usualCompute is the median of what the trainer needs for a step itself.
+func (h *history) usualCompute() float64 {
+	return stat.Median(h.values(positions(0, len(h.steps)), (*step).compute))
 }
 
 // pause is a time in which the run was paused. Where its fleet was given back meanwhile, it lasts until as many engines
@@ -313,23 +316,11 @@ func pauseNotes(m *measurements) []string {
 	return []string{}
 }
 
-func medianOf(steps []step, of func(*step) float64) float64 {
-	values := make([]float64, len(steps))
-	for i := range steps {
-		values[i] = of(&steps[i])
-	}
-	return stat.Median(values)
-}
-
 // movingMeans is the mean of every width values in a row.
 func movingMeans(x []float64, width int) []float64 {
 	var out []float64
 	for i := width; i <= len(x); i++ {
-		sum := 0.0
-		for _, v := range x[i-width : i] {
-			sum += v
-		}
-		out = append(out, sum/float64(width))
+		out = append(out, floats.Sum(x[i-width:i])/float64(width))
 	}
 	return out
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/millrace/millrace/internal/diagnosis/changepoint"
 	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
@@ -44,11 +46,7 @@ func computeLevelsOf(all []step) computeLevels {
 				phases[otherAt] -= sec
 			}
 		}
-		sum := 0.0
-		for _, sec := range phases {
-			sum += sec
-		}
-		c.phases, c.sec = append(c.phases, phases), append(c.sec, max(sum, 1e-9))
+		c.phases, c.sec = append(c.phases, phases), append(c.sec, max(floats.Sum(phases), 1e-9))
 	}
 	found, err := changepoint.Detect(c.sec, changepoint.Options{Refine: true})
 	segments := found.Segments
@@ -80,15 +78,7 @@ func (c *computeLevels) describe(k, from, to int) {
 		usual, c.cycle[k] = cycle.Low, cycle.Period
 		steps = slices.DeleteFunc(steps, func(i int) bool { return c.sec[i] > usual*(1+unusualShare) })
 	}
-	low := make([]float64, len(steprecord.Phases()))
-	for p := range low {
-		values := make([]float64, 0, len(steps))
-		for _, i := range steps {
-			values = append(values, c.phases[i][p])
-		}
-		low[p] = stat.Median(values)
-	}
-	c.first, c.lows = append(c.first, from), append(c.lows, low)
+	c.first, c.lows = append(c.first, from), append(c.lows, c.medians(steps))
 	for i := from; i < to; i++ {
 		c.level[i], c.usual[i] = k, usual
 	}
@@ -99,13 +89,20 @@ func (c *computeLevels) along(k int, d changepoint.Drift) {
 	for i := d.From; i < d.To; i++ {
 		c.usual[i] = d.Start * math.Pow(1+d.PerValue, float64(i-d.From))
 	}
-	for p := range c.lows[k] {
-		var values []float64
-		for i := d.From; i < d.From+max(leastLevel, (d.To-d.From)/4); i++ {
-			values = append(values, c.phases[i][p])
+	c.lows[k] = c.medians(positions(d.From, d.From+max(leastLevel, (d.To-d.From)/4)))
+}
+
+// medians is what each phase takes in the median of some steps.
+func (c *computeLevels) medians(steps []int) []float64 {
+	out := make([]float64, len(steprecord.Phases()))
+	for p := range out {
+		values := make([]float64, len(steps))
+		for k, i := range steps {
+			values[k] = c.phases[i][p]
 		}
-		c.lows[k][p] = stat.Median(values)
+		out[p] = stat.Median(values)
 	}
+	return out
 }
 
 // floor is the least that is usual for steps of so many groups, and the level that it is of.
@@ -197,19 +194,15 @@ func (c *computeLevels) unusual(all []step, phase int, steps []int) []lost {
 
 // over is what a step took more than usual, most of it in one phase.
 func (c *computeLevels) over(i, phase int, key lossKey) lost {
-	over, grown := c.sec[i]-c.usual[i], 0.0
-	one := lost{lossKey: key, at: i, sec: over, phase: make([]float64, len(c.phases[i]))}
+	one := lost{lossKey: key, at: i, sec: c.sec[i] - c.usual[i], phase: make([]float64, len(c.phases[i]))}
 	for p, sec := range c.phases[i] {
 		one.phase[p] = max(0, sec-c.lows[c.level[i]][p])
-		grown += one.phase[p]
 	}
-	if grown > 0 {
-		for p := range one.phase {
-			one.phase[p] *= over / grown
-		}
-	} else { // what is usual has moved, and no phase of it
-		one.phase[phase] = over
+	grown := floats.Sum(one.phase)
+	if grown <= 0 { // what is usual has moved, and no phase of it
+		return lostIn(i, phase, key, one.sec)
 	}
+	floats.Scale(one.sec/grown, one.phase)
 	return one
 }
 
@@ -224,11 +217,8 @@ func (c *computeLevels) published(i, floor int) []lost {
 			usual -= low
 		}
 	}
-	sec := min(usual, c.phases[i][publishAt])
-	one := lost{lossKey: lossKey{cause: CausePublish, phase: steprecord.PhasePublish}, at: i, sec: sec,
-		phase: make([]float64, len(c.phases[i]))}
-	one.phase[publishAt] = sec
-	return []lost{one}
+	key := lossKey{cause: CausePublish, phase: steprecord.PhasePublish}
+	return []lost{lostIn(i, publishAt, key, min(usual, c.phases[i][publishAt]))}
 }
 
 // raised is by how much the level of a step lies above the floor, but for publishing.
@@ -236,41 +226,27 @@ func (c *computeLevels) raised(i int, floorSec float64, floor int) []lost {
 	if floor < 0 || c.usual[i] <= floorSec*(1+raised) {
 		return nil
 	}
-	most, sum := -1, 0.0
 	one := lost{at: i, phase: make([]float64, len(c.phases[i]))}
-	scale := (c.usual[i] - floorSec) / max(c.drifted(i, floor), 1e-9)
-	for p := range one.phase {
-		if p == publishAt {
-			continue
-		}
-		grown := c.lows[c.level[i]][p] - c.lows[floor][p]
+	risen := 0.0
+	for p, low := range c.lows[floor] {
+		one.phase[p] = c.lows[c.level[i]][p] - low
 		if c.level[i] == floor { // it drifts: by what the step itself has more than is usual
-			grown = c.phases[i][p] - c.lows[floor][p]
+			one.phase[p] = c.phases[i][p] - low
 		}
-		one.phase[p] = max(0, min(grown*scale, c.phases[i][p]))
-		if sum += one.phase[p]; most < 0 || one.phase[p] > one.phase[most] {
-			most = p
-		}
+		risen += max(0, one.phase[p])
 	}
-	if sum <= 0 {
+	one.phase[publishAt] = 0
+	scale := (c.usual[i] - floorSec) / max(risen, 1e-9)
+	for p := range one.phase {
+		one.phase[p] = max(0, min(one.phase[p]*scale, c.phases[i][p]))
+	}
+	if one.sec = floats.Sum(one.phase); one.sec <= 0 {
 		return nil
 	}
-	one.sec, one.lossKey = sum, lossKey{cause: CauseTrainer, phase: steprecord.Phases()[most]}
+	most := floats.MaxIdx(one.phase)
+	one.lossKey = lossKey{cause: CauseTrainer, phase: steprecord.Phases()[most]}
 	if most == refAt {
 		one.cause = CauseRefLogprobs
 	}
 	return []lost{one}
-}
-
-// drifted is by how much the phases of a step's level are above the floor's.
-func (c *computeLevels) drifted(i, floor int) float64 {
-	sum := 0.0
-	for p := range c.phases[i] {
-		if c.level[i] == floor {
-			sum += max(0, c.phases[i][p]-c.lows[floor][p])
-		} else {
-			sum += max(0, c.lows[c.level[i]][p]-c.lows[floor][p])
-		}
-	}
-	return sum
 }

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/kit/stat"
+	"gonum.org/v1/gonum/floats"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
@@ -31,7 +32,7 @@ func (h *history) starved(i int, compute float64) bool {
 // knows that it waited. calm steps without a wait end it.
 func (h *history) lastStarvation(calm int) *Starvation {
 	n := len(h.steps)
-	compute := medianOf(h.steps, (*step).compute)
+	compute := h.usualCompute()
 	last := -1
 	for i := range n {
 		if h.starved(i, compute) {
@@ -82,14 +83,6 @@ type byPlace [8]float64
 
 func (b *byPlace) add(p Place, v float64) { b[slices.Index(places(), p)] += v }
 
-func (b *byPlace) sum() float64 {
-	sum := 0.0
-	for _, v := range b {
-		sum += v
-	}
-	return sum
-}
-
 // waitParts is the mean over the steps of where each wait went; the parts sum to the mean wait.
 func (h *history) waitParts(positions []int) []WaitPart {
 	var means byPlace
@@ -122,7 +115,7 @@ func (s *step) waitByPlace() byPlace {
 	parts = placesIn(window{v.GrantedAt.Add(-seconds(seen)), v.GrantedAt}, last)
 	parts.add(PlaceHandover, wait-seen)
 	// Times that are missing or out of order leave a gap; it has no owner.
-	parts.add(PlaceUnknown, roundOff(wait-parts.sum(), wait))
+	parts.add(PlaceUnknown, roundOff(wait-floats.Sum(parts[:]), wait))
 	return parts
 }
 
@@ -149,12 +142,7 @@ func lastGroup(groups []steprecord.GroupView) *steprecord.GroupView {
 // not recorded one by one, so the split is the whole episode's.
 func playedShares(g *steprecord.GroupView) byPlace {
 	var shares byPlace
-	longest := -1
-	for i, sec := range g.EpisodeSec {
-		if longest < 0 || sec > g.EpisodeSec[longest] {
-			longest = i
-		}
-	}
+	longest := slowestEpisode(g)
 	span := secondsBetween(g.Times.StartedAt, g.Times.ReadyAt)
 	if longest < 0 || span <= 0 {
 		shares.add(PlaceUnknown, 1)

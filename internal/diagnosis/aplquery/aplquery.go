@@ -31,7 +31,7 @@ type query struct {
 	Causes []diagnosis.CauseName // that it speaks for
 	Kind   string
 	Fleet  bool // events of this kind name no run
-	Fields []string
+	Fields string
 	Rest   string
 }
 
@@ -106,23 +106,7 @@ func (s Scope) once(q query) string {
 		conditions = append(conditions, "_time <= "+datetime(s.To.Add(time.Second-1).Truncate(time.Second)))
 	}
 	return fmt.Sprintf("[%s]\n| where %s\n| summarize arg_max(_time, %s) by event_id",
-		quoted(cmp.Or(s.Dataset, Dataset)), strings.Join(conditions, "\n    and "), listed(q.Fields))
-}
-
-// listed is fields in lines that a terminal has room for.
-func listed(fields []string) string {
-	const most = 60
-	text, line := "", 0
-	for i, f := range fields {
-		switch {
-		case i > 0 && line+len(f) > most:
-			text, line = text+",\n    ", 0
-		case i > 0:
-			text += ", "
-		}
-		text, line = text+f, line+len(f)+2
-	}
-	return text
+		quoted(cmp.Or(s.Dataset, Dataset)), strings.Join(conditions, "\n    and "), q.Fields)
 }
 
 func datetime(at time.Time) string {

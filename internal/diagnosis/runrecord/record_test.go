@@ -143,17 +143,3 @@ func TestAFaultyRecordIsRefused(t *testing.T) {
 		})
 	}
 }
-
-// TestCompactRecordsKeepWhatIsRead: facts, some samples, nothing of who called.
-func TestCompactRecordsKeepWhatIsRead(t *testing.T) {
-	t.Parallel()
-	r := record()
-	r.Compact(2)
-	var kinds []string
-	for _, e := range r.Events {
-		kinds = append(kinds, e.Kind())
-	}
-	if got := strings.Join(kinds, " "); got != "run_changed engine_sample" || len(r.Gaps) != 1 {
-		t.Errorf("got %s and gaps %q", got, r.Gaps)
-	}
-}

@@ -27,6 +27,7 @@ import (
 	"github.com/millrace/millrace/internal/simulate/sim"
 	"github.com/millrace/millrace/internal/simulate/sim/calibration"
 	"github.com/millrace/millrace/internal/simulate/sim/prediction"
+	"github.com/millrace/millrace/trials/diagnosis/smallrecord"
 )
 
 // predictOptions are the flags of `millrace predict`.
@@ -164,7 +165,7 @@ func (o predictOptions) record(
 		if err != nil {
 			return nil, fmt.Errorf("play %s: %w", v.Name, err)
 		}
-		record.Compact(o.compact)
+		smallrecord.Thin(record, o.compact)
 		if err := cli.WriteRecord(record, path); err != nil {
 			return nil, err
 		}

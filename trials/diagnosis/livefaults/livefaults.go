@@ -25,6 +25,7 @@ import (
 	"github.com/millrace/millrace/internal/face/trainer"
 	"github.com/millrace/millrace/internal/kit/freeport"
 	"github.com/millrace/millrace/internal/kit/retry"
+	"github.com/millrace/millrace/trials/diagnosis/smallrecord"
 )
 
 func main() {
@@ -189,7 +190,7 @@ func compact(from, to string) error {
 	if err != nil {
 		return err
 	}
-	record.Compact(keptSamples)
+	smallrecord.Thin(record, keptSamples)
 	out, err := os.Create(to)
 	if err != nil {
 		return err
