@@ -66,7 +66,7 @@ var owners = map[string][]string{
 	"github.com/danielgtaylor/huma/": {"internal/face/api/"},
 	"github.com/spf13/cobra":         {"internal/face/cli/", "cmd/"},
 	"charm.land/":                    {"internal/face/cli/"},
-	"github.com/goccy/go-yaml": {"internal/kit/settings", "internal/face/cli/",
+	"github.com/goccy/go-yaml": {"internal/kit/settings", "internal/face/cli/", "internal/diagnosis/aplquery",
 		"internal/scaling/provider/kubernetes"},
 	"github.com/prometheus/": {"internal/simulate/enginesim/", "internal/observe/prom", "internal/observe/otel",
 		"worker"},

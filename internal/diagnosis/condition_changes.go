@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // comparison is the conditions of a run before and after what is to be explained.
@@ -117,34 +119,32 @@ func (c *comparison) likeliestChange(which condition) int {
 	return best
 }
 
-// mean is a condition over some steps; NaN when none of them tells.
-func (c *comparison) mean(which condition, steps []int) float64 {
-	sum, n := 0.0, 0.0
+// values is a condition over some steps, of those that tell.
+func (c *comparison) values(which condition, steps []int) []float64 {
+	var values []float64
 	for _, i := range steps {
-		if v := c.perStep[i][which]; !math.IsNaN(v) {
-			sum += v
-			n++
+		if c.perStep[i].known(which) {
+			values = append(values, c.perStep[i][which])
 		}
 	}
-	if n == 0 {
-		return math.NaN()
-	}
-	return sum / n
+	return values
+}
+
+// mean is their mean; NaN when none of them tells.
+func (c *comparison) mean(which condition, steps []int) float64 {
+	return stat.Mean(c.values(which, steps), nil)
 }
 
 // standardError is how far the difference of the means may be off, from how the steps of either side differ.
 func (c *comparison) standardError(which condition) float64 {
 	squares, freedom, inverse := 0.0, 0.0, 0.0
 	for _, side := range [][]int{c.left[which], c.after} {
-		mean, n := c.mean(which, side), 0.0
-		for _, i := range side {
-			if v := c.perStep[i][which]; !math.IsNaN(v) {
-				squares += (v - mean) * (v - mean)
-				n++
-			}
+		values := c.values(which, side)
+		if n := float64(len(values)); n > 1 {
+			squares += (n - 1) * stat.Variance(values, nil)
+			freedom += n - 1
 		}
-		freedom += max(0, n-1)
-		inverse += 1 / max(1, n)
+		inverse += 1 / float64(max(1, len(values)))
 	}
 	if freedom == 0 {
 		return math.Inf(1)

@@ -64,8 +64,8 @@ func (p *replayModel) changed(c change) *replayModel {
 // changeGroups makes the groups' time and work what the change makes of it.
 func (p *replayModel) changeGroups(c change) {
 	engine := factor(c.engineTime) * factor(c.requestUse)
-	if step := p.meanStep(); c.stallSec != 0 && step > 0 {
-		engine *= max(0.01, 1+c.stallSec/step)
+	if c.stallSec != 0 && p.stepSec > 0 {
+		engine *= max(0.01, 1+c.stallSec/p.stepSec)
 	}
 	env := factor(c.envTime)
 	stretched := p.fixed*env + (1-p.fixed)*engine // of a group's time, played alone
@@ -207,9 +207,6 @@ func (p *replayModel) span() (warm, span int) {
 	span = (span + cycle - 1) / cycle * cycle
 	return max(8, 3*cycle), span
 }
-
-// meanStep is the mean recorded length of the last level's steps, as the replay without a change gives it.
-func (p *replayModel) meanStep() float64 { return p.stepSec }
 
 // endWall is the mean of the last steps.
 func endWall(steps []replayedStep, last int) float64 {

@@ -86,7 +86,7 @@ func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
 		byFinish: m.in.Spec.Buffer.Order == runspec.FinishOrder, from: steps[0].no, stepSec: reg.StepSec,
 		engines: max(1, m.fleet.engines), others: reg.slots.others() / max(1, m.fleet.engines),
 	}
-	p.possible = []capacity.Curve{reg.speed.Saturated, reg.speed.Free}
+	p.possible = append([]capacity.Curve{reg.speed.Saturated, reg.speed.Free}, reg.speed.Others...)
 	p.possible = slices.DeleteFunc(p.possible, func(c capacity.Curve) bool { return c == p.curve })
 	p.flat = reg.speed.flatBeyond()
 	p.uneven, p.load = unevenEngines(m, reg), reg.speed.Load

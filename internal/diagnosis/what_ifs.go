@@ -70,7 +70,9 @@ func predict(m *measurements, reg *regime) predictions {
 	p.replay = &p.fit
 	for i, c := range whatIfChanges(m, reg) {
 		if p.fit.Explains && (!c.onlyHelp || outcomeOf(p.model.stepWith(c.change), p.fit.StepSec) == Helps) {
-			p.whatIfs = append(p.whatIfs, withEngines(m, whatIf(p.model, p.fit, c, uint64(i)), c))
+			w := whatIf(p.model, p.fit, c, uint64(i))
+			w.Engines = m.fleet.engines * factor(c.change.engines)
+			p.whatIfs = append(p.whatIfs, w)
 		}
 	}
 	mayHelp := func(w WhatIf) bool { return w.Outcome == MayHelp }
@@ -234,12 +236,6 @@ func outcomeOf(withSec, nowSec float64) Outcome {
 		return Worse
 	}
 	return HelpsNot
-}
-
-// withEngines says how many engines there are with a change.
-func withEngines(m *measurements, w WhatIf, c whatIfChange) WhatIf {
-	w.Engines = m.fleet.engines * factor(c.change.engines)
-	return w
 }
 
 const (

@@ -9,55 +9,49 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
+type record = steprecord.StepRecord
+
 // measures is what runs are compared by.
 func measures(a, b *Side) []measured {
 	all := []measured{
 		{name: "step time", unit: "s", good: lower, of: stepSeconds},
 		{name: "step per game", unit: "s", good: lower, of: perGame},
-		{name: "starved share", unit: "%", good: lower, of: perStep(func(r steprecord.StepRecord) float64 {
+		{name: "starved share", unit: "%", good: lower, of: perStep(func(r record) float64 {
 			return 100 * share(r.StepPhases()[steprecord.PhaseWait], r.StepSec())
 		})},
 		{name: "staleness", unit: "versions", good: lower,
-			of: perStep(func(r steprecord.StepRecord) float64 { return r.Service.StalenessMean })},
-		{name: "no reward variance", unit: "%", good: lower, of: perStep(func(r steprecord.StepRecord) float64 {
+			of: perStep(func(r record) float64 { return r.Service.StalenessMean })},
+		{name: "no reward variance", unit: "%", good: lower, of: perStep(func(r record) float64 {
 			return 100 * share(float64(r.Service.ZeroVarianceGroups), float64(len(r.Service.Groups)))
 		})},
 		{name: "output", unit: "tok/s", good: higher,
-			of: perStep(func(r steprecord.StepRecord) float64 { return r.Service.Fleet.OutputTPS })},
-		{name: "input", unit: "tok/s", of: perStep(func(
-			r steprecord.StepRecord) float64 {
-			return r.Service.Fleet.InputTPS
-		})},
-		{name: "tokens per step", unit: "tokens", of: perStep(func(r steprecord.StepRecord) float64 {
-			return float64(used(r).OutputTokens)
-		})},
-		{name: "slots in use", unit: "%", of: perStep(func(r steprecord.StepRecord) float64 {
-			return 100 * r.Service.Fleet.SlotShare
-		})},
+			of: perStep(func(r record) float64 { return r.Service.Fleet.OutputTPS })},
+		{name: "input", unit: "tok/s", of: perStep(func(r record) float64 { return r.Service.Fleet.InputTPS })},
+		{name: "tokens per step", unit: "tokens",
+			of: perStep(func(r record) float64 { return float64(used(r).OutputTokens) })},
+		{name: "slots in use", unit: "%",
+			of: perStep(func(r record) float64 { return 100 * r.Service.Fleet.SlotShare })},
 		{name: "engines per step", unit: "h", good: lower, of: perStep(engineHours)},
-		{name: "reward", unit: "", good: higher, of: perGameOf(func(g gamelist.Game) (float64, bool) {
-			if g.Reward == nil {
-				return 0, false
+		{name: "reward", unit: "", good: higher, of: perGameOf(func(g gamelist.Game) *float64 { return g.Reward })},
+		{name: "game length", unit: "phases", of: perGameOf(func(g gamelist.Game) *float64 {
+			phases := float64(g.Phases)
+			return &phases
+		})},
+		{name: "game time", unit: "s", good: lower, of: perGameOf(func(g gamelist.Game) *float64 {
+			if g.Seconds <= 0 {
+				return nil
 			}
-			return *g.Reward, true
-		})},
-		{name: "game length", unit: "phases", of: perGameOf(func(g gamelist.Game) (float64, bool) {
-			return float64(g.Phases),
-				true
-		})},
-		{name: "game time", unit: "s", good: lower, of: perGameOf(func(g gamelist.Game) (float64, bool) {
-			return g.Seconds,
-				g.Seconds > 0
+			return &g.Seconds
 		})},
 		{name: "failures per game", unit: "", good: lower, of: failures},
 	}
 	for _, p := range steprecord.Phases() {
 		all = append(all, measured{name: "step: " + string(p), unit: "s", good: lower, part: true,
-			of: perStep(func(r steprecord.StepRecord) float64 { return r.StepPhases()[p] })})
+			of: perStep(func(r record) float64 { return r.StepPhases()[p] })})
 	}
 	if a.PerEngineHour > 0 && b.PerEngineHour > 0 {
 		all = append(all, measured{name: "cost of a step", unit: "", good: lower, of: func(s *Side) []float64 {
-			return perStep(func(r steprecord.StepRecord) float64 { return engineHours(r) * s.PerEngineHour })(s)
+			return perStep(func(r record) float64 { return engineHours(r) * s.PerEngineHour })(s)
 		}})
 	}
 	for _, name := range metricsOf(a, b) {
@@ -74,11 +68,11 @@ func measures(a, b *Side) []measured {
 }
 
 func stepSeconds(s *Side) []float64 {
-	return perStep(func(r steprecord.StepRecord) float64 { return r.StepSec() })(s)
+	return perStep(record.StepSec)(s)
 }
 
 // perStep takes a value of every step. Step 0 has its prefill taken off where StepSec is asked.
-func perStep(of func(steprecord.StepRecord) float64) func(*Side) []float64 {
+func perStep(of func(record) float64) func(*Side) []float64 {
 	return func(s *Side) []float64 {
 		values := make([]float64, 0, len(s.Steps))
 		for _, r := range s.Steps {
@@ -102,11 +96,12 @@ func perGame(s *Side) (values []float64) {
 	return values
 }
 
-func perGameOf(of func(gamelist.Game) (float64, bool)) func(*Side) []float64 {
+// perGameOf takes a value of every game that has it.
+func perGameOf(of func(gamelist.Game) *float64) func(*Side) []float64 {
 	return func(s *Side) (values []float64) {
 		for _, g := range s.Games {
-			if v, known := of(g); known {
-				values = append(values, v)
+			if v := of(g); v != nil {
+				values = append(values, *v)
 			}
 		}
 		return values
@@ -121,11 +116,11 @@ func failures(s *Side) []float64 {
 	return []float64{float64(s.Attempts.Failed) / float64(s.Attempts.Finished)}
 }
 
-func engineHours(r steprecord.StepRecord) float64 {
+func engineHours(r record) float64 {
 	return r.Service.Fleet.Engines * r.StepSec() / 3600
 }
 
-func used(r steprecord.StepRecord) (all rollout.Usage) {
+func used(r record) (all rollout.Usage) {
 	for _, g := range r.Service.Groups {
 		all = all.Add(g.Usage)
 	}

@@ -32,6 +32,8 @@ type Fit struct {
 	Rise, RiseLow, RiseHigh float64
 	// Saturated and Free are the possible curves with the least and the greatest rise.
 	Saturated, Free Curve
+	// Others are possible curves with other knees.
+	Others []Curve
 	// SeenLow and SeenHigh are the loads that were seen: a tenth of the observations is below, and a tenth above.
 	SeenLow, SeenHigh float64
 	Observations      int
@@ -103,29 +105,35 @@ func Fitted(observed []Observation, load float64) Fit {
 	noise = d.noise(best)
 	worse := d.designEffect(best, noise)
 	best = d.best(noise, load)
-	type curveOf struct {
-		curve      Curve
-		rise, loss float64
-	}
-	var grid []curveOf
 	least := math.Inf(1)
 	for _, knee := range knees {
 		for _, rise := range rises {
-			c := CurveWith(rise, load, knee)
-			one := curveOf{c, rise, d.loss(c, noise) / worse}
-			grid, least = append(grid, one), min(least, one.loss)
+			least = min(least, d.loss(CurveWith(rise, load, knee), noise)/worse)
 		}
 	}
 	fit.Curve, fit.Rise = best, best.Rise(load)
 	fit.RiseLow, fit.RiseHigh = fit.Rise, fit.Rise
 	fit.Saturated, fit.Free = best, best
-	for _, one := range grid {
-		switch {
-		case one.loss > least+possible:
-		case one.rise < fit.RiseLow:
-			fit.RiseLow, fit.Saturated = one.rise, one.curve
-		case one.rise > fit.RiseHigh:
-			fit.RiseHigh, fit.Free = one.rise, one.curve
+	for _, knee := range knees {
+		nearest, found := math.Inf(1), Curve{}
+		for _, rise := range rises {
+			c := CurveWith(rise, load, knee)
+			loss := d.loss(c, noise) / worse
+			if loss > least+possible {
+				continue
+			}
+			if loss+unlikely(rise) < nearest {
+				nearest, found = loss+unlikely(rise), c
+			}
+			if rise < fit.RiseLow {
+				fit.RiseLow, fit.Saturated = rise, c
+			}
+			if rise > fit.RiseHigh {
+				fit.RiseHigh, fit.Free = rise, c
+			}
+		}
+		if !math.IsInf(nearest, 1) && knee != max(1, best.Knee) {
+			fit.Others = append(fit.Others, found)
 		}
 	}
 	fit.Error = stat.Median(absolutes(d.residuals(best)))
