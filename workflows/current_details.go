@@ -56,7 +56,7 @@ func describeGroup(ctx workflow.Context, options *workflow.ChildWorkflowOptions,
 	ref := plan.Ref
 	options.StaticSummary = clipped(fmt.Sprintf("group %d of run %s: %d games of %s, policy version %d", ref.Seq,
 		ref.Run, plan.Samples+plan.Oversample, plan.Environment.Kind, plan.Version))
-	options.StaticDetails = fmt.Sprintf("Games of one scenario, whose rewards are compared. See `millrace game list %s "+
+	options.StaticDetails = fmt.Sprintf("Games of one scenario, whose rewards are compared. See `millrace run games %s "+
 		"--group %d`.", ref.Run, ref.Seq)
 	options.Memo = map[string]any{"run": ref.Run, "group": ref.Seq, "policy_version": plan.Version}
 	if page := pageOf(ctx); page != "" {

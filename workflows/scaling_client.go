@@ -49,7 +49,7 @@ func (c *Client) EnsureScaling(ctx context.Context, cfg activities.ScalingConfig
 		TaskQueue:                c.Deployment.Queues().Control,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		StaticSummary:            "scales the fleet of the deployment " + string(c.Deployment),
-		StaticDetails:            "See `millrace fleet show`.",
+		StaticDetails:            "See `millrace engine scaling`.",
 	}, FleetScaling, ScalingInput{Configured: cfg})
 	if err != nil {
 		return c.failed("start scaling", "", err)

@@ -128,8 +128,8 @@ func (s *fleetScaler) mayConfigure(ctx workflow.Context, to activities.ScalingCo
 		return nil
 	}
 	return refusal(rollout.Refuse(rollout.Conflict, "%d engines of provider %s (%s) are there; give them back first: "+
-		"millrace fleet set policy=fixed engines=0 min=0. If only the Redis has another address, or workers reach it by "+
-		"several, give scaling.deployment, the same on all workers", engines, s.Configured.Provider, s.Configured.Queue))
+		"millrace engine scaling policy=fixed engines=0 min=0. If only the Redis has another address, or workers reach it "+
+		"by several, give scaling.deployment, the same on all workers", engines, s.Configured.Provider, s.Configured.Queue))
 }
 
 // configure takes a configuration. What an operator has set since holds until the section says something else.

@@ -10,19 +10,15 @@ import (
 )
 
 func newTokenCommand(env environment) *cobra.Command {
-	token := &cobra.Command{
-		Use:   "token",
-		Short: "Make tokens for the API",
-	}
 	var name, role, expires string
 	var runs []string
 	create := &cobra.Command{
-		Use:   "new",
-		Short: "Draw a token, and print the line that lets it in",
+		Use:   "token",
+		Short: "Draw a token for the API, and print the line that lets it in",
 		Long: `Draw a token. It is printed once, to standard output, and kept nowhere; the line for the server's auth.tokens_file, which
 holds its SHA-256 alone, goes to standard error. A server reads a changed file again within seconds.`,
-		Example: `  millrace token new --name gpu-box --role trainer --run 'diplomacy-*' > token
-  millrace token new --name grafana --role reader --run '*' --expires 2027-01-31T00:00:00Z`,
+		Example: `  millrace config token --name gpu-box --role trainer --run 'diplomacy-*' > token
+  millrace config token --name grafana --role reader --run '*' --expires 2027-01-31T00:00:00Z`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			text := access.NewToken()
@@ -41,8 +37,7 @@ holds its SHA-256 alone, goes to standard error. A server reads a changed file a
 	f.StringVar(&role, "role", "", "operator, trainer or reader")
 	f.StringArrayVar(&runs, "run", nil, "a run that it is for, with * for any text; repeatable; not for operators")
 	f.StringVar(&expires, "expires", "", "when it ends, such as 2027-01-31T00:00:00Z (default: never)")
-	token.AddCommand(create)
-	return token
+	return create
 }
 
 // tokenLine is the line of a tokens file for a token, judged as a server would.

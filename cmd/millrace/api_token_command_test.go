@@ -12,7 +12,7 @@ import (
 func TestTokenNewMakesALineThatLetsTheTokenIn(t *testing.T) {
 	t.Parallel()
 	var out, said bytes.Buffer
-	args := []string{"token", "new", "--name", "gpu box", "--role", "trainer", "--run", "diplomacy-*", "--expires",
+	args := []string{"config", "token", "--name", "gpu box", "--role", "trainer", "--run", "diplomacy-*", "--expires",
 		"2027-01-31T00:00:00Z"}
 	if code := run(t.Context(), args, strings.NewReader(""), &out, &said); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &said)
@@ -30,7 +30,7 @@ func TestTokenNewMakesALineThatLetsTheTokenIn(t *testing.T) {
 		grants[0].Name != "gpu box" {
 		t.Errorf("got %+v", grants)
 	}
-	if code := run(t.Context(), []string{"token", "new", "--role", "trainer"}, strings.NewReader(""), &out,
+	if code := run(t.Context(), []string{"config", "token", "--role", "trainer"}, strings.NewReader(""), &out,
 		&said); code != 2 {
 		t.Errorf("a trainer of no run: exit code %d, want 2", code)
 	}

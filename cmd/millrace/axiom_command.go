@@ -15,15 +15,6 @@ import (
 	"github.com/millrace/millrace/internal/process/connections"
 )
 
-func newAxiomCommand(env environment) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "axiom",
-		Short: "Millrace's dashboards and monitors in Axiom",
-	}
-	cmd.AddCommand(newAxiomApplyCommand(env))
-	return cmd
-}
-
 func newAxiomApplyCommand(env environment) *cobra.Command {
 	var flags serviceFlags
 	var dataset string

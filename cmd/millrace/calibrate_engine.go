@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 )
 
-// engineCalibration is the flags of `millrace bench engines --calibrate`.
+// engineCalibration is what `millrace engine calibrate` was asked for.
 type engineCalibration struct {
 	url    string
 	file   string
@@ -27,44 +27,37 @@ type engineCalibration struct {
 	config engineprofile.Config
 }
 
-func (c *engineCalibration) add(cmd *cobra.Command) {
-	c.config = engineprofile.DefaultConfig()
+func newCalibrateEngineCommand(env environment) *cobra.Command {
+	c := engineCalibration{config: engineprofile.DefaultConfig()}
+	cmd := &cobra.Command{
+		Use:   "calibrate URL",
+		Short: "Measure an engine, and write a hardware profile of it",
+		Long: `Measure one engine: how long a step takes by the number of sequences, the length of prompts and contexts, and with an adapter. The fit is
+shown beside the measurements and written as a hardware profile, which simulations load. The engine should have nothing else to do; it takes
+a minute or two. MILLRACE_ENGINE_API_KEY is its key, if it asks for one.`,
+		Example: `  millrace engine calibrate http://10.0.0.5:8000 -f my-gpu.json
+  millrace engine calibrate http://10.0.0.5:8000 --gpu a100-80gb --adapter my-adapter-v1 -f my-a100.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.url = args[0]
+			return c.run(cmd.Context(), env)
+		},
+	}
 	f := cmd.Flags()
-	f.StringVar(&c.url, "calibrate", "", "measure this engine instead (http://host:port), for a "+
-		"hardware profile of it")
-	f.StringVarP(&c.file, "file", "f", "", "with --calibrate: write the profile to this file, such as my-gpu.json")
-	f.StringVar(&c.gpu, "gpu", "", "with --calibrate: hardware profile whose GPU and model the engine has; it is held "+
-		"against what they allow")
-	f.StringVar(&c.config.Adapter, "adapter", "", "with --calibrate: loaded adapter whose factor is measured too")
-	f.IntVar(&c.config.MaxBatch, "max-batch", c.config.MaxBatch, "with --calibrate: most requests at once")
-	f.IntVar(&c.config.LongestPrompt, "longest-prompt", c.config.LongestPrompt, "with --calibrate: tokens of the longest "+
-		"prompt")
-	f.IntVar(&c.config.Rounds, "rounds", c.config.Rounds, "with --calibrate: measurements of each setting")
-	f.DurationVar(&c.config.MaxTime, "max-time", c.config.MaxTime, "with --calibrate: the longest that it may take")
-	f.DurationVar(&c.config.Timeout, "timeout", c.config.Timeout, "with --calibrate: the longest that one completion "+
-		"may take")
-}
-
-// mode reports flags that belong to the other use of the command.
-func (c *engineCalibration) mode(cmd *cobra.Command) error {
-	forbidden, why := []string{"file", "gpu", "adapter", "max-batch", "longest-prompt", "rounds", "max-time", "timeout"},
-		"belongs to --calibrate URL"
-	if c.url != "" {
-		forbidden, why = []string{"counts", "engine", "speed", "seconds", "concurrency", "policy", "queue",
-			"group-per-engine", "affinity-slack", "train", "groups-per-step", "samples", "years", "output"},
-			"means nothing with --calibrate"
-	}
-	for _, name := range forbidden {
-		if cmd.Flags().Changed(name) {
-			return usage("--%s %s", name, why)
-		}
-	}
-	return nil
+	f.StringVarP(&c.file, "file", "f", "", "write the profile to this file, such as my-gpu.json")
+	f.StringVar(&c.gpu, "gpu", "", "hardware profile whose GPU and model the engine has; it is held against what they allow")
+	f.StringVar(&c.config.Model, "model", "", "model or adapter to ask for (default: the first that it lists)")
+	f.StringVar(&c.config.Adapter, "adapter", "", "loaded adapter whose factor is measured too")
+	f.IntVar(&c.config.MaxBatch, "max-batch", c.config.MaxBatch, "most requests at once")
+	f.IntVar(&c.config.LongestPrompt, "longest-prompt", c.config.LongestPrompt, "tokens of the longest prompt")
+	f.IntVar(&c.config.Rounds, "rounds", c.config.Rounds, "measurements of each setting")
+	f.DurationVar(&c.config.MaxTime, "max-time", c.config.MaxTime, "the longest that it may take")
+	f.DurationVar(&c.config.Timeout, "timeout", c.config.Timeout, "the longest that one completion may take")
+	return cmd
 }
 
 // run measures the engine, shows what was found, and writes the profile.
-func (c *engineCalibration) run(ctx context.Context, env environment, model string) error {
-	c.config.Model = model
+func (c *engineCalibration) run(ctx context.Context, env environment) error {
 	c.config.Seed = uint64(time.Now().UnixNano()) // no prompt may be one of an earlier calibration's
 	if err := c.config.Validate(); err != nil {
 		return usage("%v", err)
@@ -79,7 +72,7 @@ func (c *engineCalibration) run(ctx context.Context, env environment, model stri
 	client, err := vllm.New(vllm.Config{BaseURL: c.url, IgnoreEOS: true,
 		Key: func() string { return os.Getenv("MILLRACE_ENGINE_API_KEY") }})
 	if err != nil {
-		return usage("--calibrate: %v", err)
+		return usage("%v", err)
 	}
 	defer client.Close()
 	if err := c.writable(); err != nil {

@@ -36,7 +36,7 @@ func TestCalibrate(t *testing.T) {
 	defer server.Close()
 
 	file := filepath.Join(t.TempDir(), "mine.json")
-	code, out, said := commanded("bench", "engines", "--calibrate", server.URL, "-f", file, "--rounds", "1", "--max-batch",
+	code, out, said := commanded("engine", "calibrate", server.URL, "-f", file, "--rounds", "1", "--max-batch",
 		"16", "--longest-prompt", "2048")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s%s", code, out, said)
@@ -52,11 +52,11 @@ func TestCalibrate(t *testing.T) {
 		!strings.Contains(p.Step.FixedMS.Source, server.URL) {
 		t.Errorf("%v: %+v", err, p)
 	}
-	if code, _, said := commanded("bench", "engines", "--calibrate", server.URL, "-f", file); code != 2 ||
+	if code, _, said := commanded("engine", "calibrate", server.URL, "-f", file); code != 2 ||
 		!strings.Contains(said, "is there already") {
 		t.Errorf("the file is written over: %d %s", code, said)
 	}
-	if code, out, _ := commanded("profile", "show", file); code != 0 || !strings.Contains(out, "step.token_us") {
+	if code, out, _ := commanded("simulate", "profiles", file); code != 0 || !strings.Contains(out, "step.token_us") {
 		t.Errorf("profile show: %d %s", code, out)
 	}
 }
@@ -75,20 +75,17 @@ func TestCalibrateRefuses(t *testing.T) {
 		code int
 		says string
 	}{
-		{"nobody there", []string{"--calibrate", nobody}, 1, "engine http://127.0.0.1:1: ask which models it serves"},
-		{"no address", []string{"--calibrate", "gpu-box"}, 2, "want http://host:port"},
-		{"an unknown GPU", []string{"--calibrate", nobody, "--gpu", "a100"}, 2, "there is no hardware profile"},
-		{"a folder that is not there", []string{"--calibrate", nobody, "-f", filepath.Join(busy, "x.json")}, 1,
+		{"nobody there", []string{nobody}, 1, "engine http://127.0.0.1:1: ask which models it serves"},
+		{"no address", []string{"gpu-box"}, 2, "want http://host:port"},
+		{"an unknown GPU", []string{nobody, "--gpu", "a100"}, 2, "there is no hardware profile"},
+		{"a folder that is not there", []string{nobody, "-f", filepath.Join(busy, "x.json")}, 1,
 			"write profile"},
-		{"another kind of file", []string{"--calibrate", nobody, "-f", "x.yaml"}, 2, "a profile is a .json file"},
-		{"flags of the other use", []string{"--calibrate", nobody, "--counts", "1,2"}, 2,
-			"--counts means nothing with --calibrate"},
-		{"flags without their use", []string{"--rounds", "2"}, 2, "--rounds belongs to --calibrate"},
-		{"an impossible batch", []string{"--calibrate", nobody, "--max-batch", "2"}, 2, "max batch: 2 is not from 4"},
+		{"another kind of file", []string{nobody, "-f", "x.yaml"}, 2, "a profile is a .json file"},
+		{"an impossible batch", []string{nobody, "--max-batch", "2"}, 2, "max batch: 2 is not from 4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			code, _, said := commanded(append([]string{"bench", "engines"}, tt.args...)...)
+			code, _, said := commanded(append([]string{"engine", "calibrate"}, tt.args...)...)
 			if code == 0 || tt.code == 2 && code != 2 || !strings.Contains(said, tt.says) {
 				t.Errorf("exit code %d, %s; want %d and %q", code, said, tt.code, tt.says)
 			}
@@ -98,15 +95,16 @@ func TestCalibrateRefuses(t *testing.T) {
 
 func TestProfileCommands(t *testing.T) {
 	t.Parallel()
-	if code, out, _ := commanded("profile", "list"); code != 0 || !strings.Contains(out, "a100-80gb") ||
+	if code, out, _ := commanded("simulate", "profiles"); code != 0 || !strings.Contains(out, "a100-80gb") ||
 		!strings.Contains(out, "h100-80gb") {
 		t.Errorf("profile list: %d %s", code, out)
 	}
-	if code, out, _ := commanded("profile", "show", "h100-80gb"); code != 0 || !strings.Contains(out, "scaled") ||
+	if code, out, _ := commanded("simulate", "profiles", "h100-80gb"); code != 0 || !strings.Contains(out, "scaled") ||
 		!strings.Contains(out, "AGAINST NVIDIA H100") {
 		t.Errorf("profile show: %d %s", code, out)
 	}
-	if code, _, said := commanded("profile", "show", "h100"); code == 0 || !strings.Contains(said, "there are a100-40gb") {
+	if code, _, said := commanded("simulate", "profiles", "h100"); code == 0 ||
+		!strings.Contains(said, "there are a100-40gb") {
 		t.Errorf("profile show h100: %d %s", code, said)
 	}
 	if code, _, said := commanded("engine", "simulate", "--profile", "h1000-80gb"); code != 2 ||

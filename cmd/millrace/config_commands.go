@@ -16,7 +16,7 @@ import (
 func newConfigCommand(env environment) *cobra.Command {
 	parent := &cobra.Command{
 		Use:   "config",
-		Short: "Check run specs, configurations and simulation setups; print their schemas",
+		Short: "Check run specs, configurations and simulation setups; print schemas; make tokens",
 	}
 	var kind fileKind
 	check := &cobra.Command{
@@ -54,7 +54,7 @@ input. With --service the files are configurations of server and worker, with --
 		},
 	}
 	kind.flags(schema, "the schema of")
-	parent.AddCommand(check, schema)
+	parent.AddCommand(check, schema, newTokenCommand(env))
 	return parent
 }
 

@@ -23,7 +23,6 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
-	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // devOptions are the flags of `millrace dev`.
@@ -123,9 +122,7 @@ type devStack struct {
 	server   string // URL
 	keep     bool   // something failed, and the logs may say why
 
-	engines          *engineprocess.Provider // nil: none are simulated, or the service gets them
-	releaseLifeline  func()                  // nil: it is not held
-	endEngineKeeping func()                  // returns when no engine is started again; nil: none is
+	releaseLifeline func() // of engines that the service starts; nil: it is not held
 }
 
 func runDev(ctx context.Context, env environment, o devOptions) error {
@@ -208,7 +205,7 @@ func (d *devStack) start(ctx context.Context) error {
 	}
 	report := func(e supervise.Event) { d.env.Say("%s %s", e.Name, e.Text) }
 	d.group = supervise.NewGroup(filepath.Join(d.dir, "logs"), report)
-	steps := []func(context.Context) error{d.prepareEngines, d.startRedis, d.startTemporal, d.startServer,
+	steps := []func(context.Context) error{d.prepareScaling, d.startRedis, d.startTemporal, d.startServer,
 		d.startWorker, d.startEngines}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -364,7 +361,7 @@ func (d *devStack) stop(ctx context.Context) {
 		}
 		impatient, done := d.env.secondInterrupt(ctx)
 		d.group.Stop(impatient)
-		d.stopEngines(ctx, impatient)
+		d.stopScaled(ctx, impatient)
 		done()
 	}
 	if d.keep && d.dir != "" {

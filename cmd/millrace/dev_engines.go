@@ -7,12 +7,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/millrace/millrace/internal/face/cli"
 	"github.com/millrace/millrace/internal/kit/freeport"
-	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
-	engineprocess "github.com/millrace/millrace/internal/scaling/provider/process"
 )
 
 // startEngines makes the engines members of the fleet: those that the flags name, under names made of their
@@ -25,7 +24,7 @@ func (d *devStack) startEngines(ctx context.Context) error {
 	switch {
 	case d.scales():
 		d.env.Say("the service scales its fleet: %d to %d simulated engines (A100, Qwen2.5-7B, LoRA; speed x%g); "+
-			"see millrace fleet show --server %s", d.demo.Engines, d.demo.MaxEngines, d.demo.Speed, d.server)
+			"see millrace engine scaling --server %s", d.demo.Engines, d.demo.MaxEngines, d.demo.Speed, d.server)
 		return nil
 	case len(d.opts.engines) == 0:
 		return d.simulateEngines(ctx, client)
@@ -45,19 +44,19 @@ func (d *devStack) simulateEngines(ctx context.Context, client cli.Client) error
 	if err != nil {
 		return fmt.Errorf("list engines: %w", err)
 	}
-	if d.engines, err = engineprocess.New(d.engineProcesses(), "dev"); err != nil {
-		return err
-	}
 	var urls []string
-	ports := map[rollout.EngineID]int{}
-	d.engines.Port = func(id rollout.EngineID) int { return ports[id] }
 	for i := range d.demo.Engines {
 		seat, err := seatOf(i, known)
 		if err != nil {
 			return err
 		}
-		ports[rollout.EngineID(seat.name)] = seat.port
-		if err := d.startEngineProcess(ctx, seat); err != nil {
+		if err := d.spawn(seat.name, d.self, d.engineArgs(strconv.Itoa(seat.port))...); err != nil {
+			return err
+		}
+		healthy := func(ctx context.Context) error {
+			return d.env.awaitHealthy(ctx, seat.url()+"/health", time.Minute+d.coldStart())
+		}
+		if err := d.comesUp(ctx, seat.name, healthy); err != nil {
 			return err
 		}
 		if err := d.addEngine(ctx, client, seat.name, seat.url()); err != nil {
@@ -67,8 +66,24 @@ func (d *devStack) simulateEngines(ctx context.Context, client cli.Client) error
 	}
 	d.env.Say("%d simulated engines (A100, Qwen2.5-7B, LoRA; speed x%g): %s",
 		len(urls), d.demo.Speed, strings.Join(urls, " "))
-	d.startKeepingEngines(ctx)
 	return nil
+}
+
+// engineArgs is the command line of a simulated engine.
+func (d *devStack) engineArgs(port string) []string {
+	args := []string{"engine", "simulate", "--port", port, "--seed", port, "--speed", fmt.Sprint(d.demo.Speed)}
+	if d.demo.EngineMaxNumSeqs > 0 {
+		args = append(args, "--max-num-seqs", strconv.Itoa(d.demo.EngineMaxNumSeqs))
+	}
+	if d.demo.ColdStart > 0 {
+		args = append(args, "--cold-start", d.demo.ColdStart.String())
+	}
+	return args
+}
+
+// coldStart is a simulated engine's in the demo's own time.
+func (d *devStack) coldStart() time.Duration {
+	return time.Duration(float64(d.demo.ColdStart) / d.demo.Speed)
 }
 
 func (d *devStack) addEngine(ctx context.Context, client cli.Client, name, address string) error {

@@ -85,7 +85,7 @@ func (d *devStack) startTrainer(spec runspec.Spec) error {
 	}
 	err := d.group.Start(supervise.Process{
 		Name: "trainer", Path: d.self, Env: d.childEnvironment(), Once: true,
-		Args: []string{"trainer", "demo", string(spec.Name), "--server", d.server,
+		Args: []string{"run", "train", string(spec.Name), "--server", d.server,
 			"--speed", fmt.Sprint(d.demo.Speed), "--journal", journal},
 	})
 	if err != nil {

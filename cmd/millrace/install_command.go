@@ -16,7 +16,7 @@ func newInstallCommand(env environment) *cobra.Command {
 		Short: "Copy this program into a folder, for containers of other images",
 		Long: `Copy this program into a folder, as DIR/millrace. Its own image has no cp: this is how an engine's pod gets the program for the
 hook that drains it before it ends (docs/deploy.md).`,
-		Example: "  millrace install /millrace-bin",
+		Example: "  millrace engine install /millrace-bin",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			to, err := install(args[0])

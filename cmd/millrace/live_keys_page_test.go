@@ -48,7 +48,7 @@ func whoTakesUp(key string) (by, then string, ok bool) {
 	case key == "engines_from":
 		return "workers", "the fleet follows the other list; engines of the one before stay", true
 	case strings.HasPrefix(key, "scaling."):
-		return "workers that have the section", "decided by within seconds; what `millrace fleet set` has set is dropped", true
+		return "workers that have the section", "decided by within seconds; what `millrace engine scaling` has set is dropped", true
 	case key == "retention", key == "retention_runs":
 		return "workers, and servers for what they show", "holds for runs that are over already, too", true
 	}

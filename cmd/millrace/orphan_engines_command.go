@@ -53,8 +53,8 @@ stopped only if it is named.`,
 const restarting = time.Minute
 
 func (e environment) orphanEngines(ctx context.Context, o orphanOptions, named []string) error {
-	if err := benchFormat(o.format); err != nil {
-		return err
+	if o.format != "table" && o.format != "json" {
+		return usage("-o %s: use table or json", o.format)
 	}
 	dir, err := o.folder(e)
 	if err != nil {
@@ -113,7 +113,7 @@ func chooseOrphans(all []engineprocess.Deployment, named []string) ([]engineproc
 			return nil, fmt.Errorf("no engines of a deployment %s are on this host", name)
 		case all[i].HasWorker:
 			return nil, fmt.Errorf("deployment %s has a worker on this host, which would get its engines again; give them back "+
-				"with millrace fleet set policy=fixed engines=0 min=0", name)
+				"with millrace engine scaling policy=fixed engines=0 min=0", name)
 		}
 	}
 	return orphans, nil

@@ -148,7 +148,7 @@ func (s planSource) write(env environment) error {
 	if !c.Meets {
 		fmt.Fprintf(w, "THE SIMULATION DOES NOT MEET THE RECORD of %s: %s.\nTake the plan for no more than a comparison of "+
 			"settings. More would decide: a record of more steps, of a fleet that did not change, or\na GPU's own profile "+
-			"(millrace bench engines --calibrate URL) with --profile.\n", s.name, fit)
+			"(millrace engine calibrate URL) with --profile.\n", s.name, fit)
 	} else {
 		fmt.Fprintf(w, "SIMULATED, calibrated from %s of %s: %s.\n", counted(c.Steps, "step"), s.name, fit)
 	}

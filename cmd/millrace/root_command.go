@@ -96,30 +96,32 @@ Start with:  millrace dev            everything on this machine
              millrace simulate -f    what a run would do, in virtual time, before anything is rented
 
 ` + cli.ExitCodesHelp,
-		Version:       version.String(),
+		Version:       version.Build().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(cli.Commands(env.Deps)...)
-	under(root, "engine").AddCommand(newSimulateEngineCommand(env), newKeepEngineCommand(), newOrphanEnginesCommand(env))
-	root.AddCommand(newDevCommand(env), newServerCommand(env), newHealthCommand(env),
-		newWorkerCommand(env), newTrainerCommand(env), newConfigCommand(env), newTokenCommand(env),
-		newBenchCommand(env), newProfileCommand(env),
-		newSimulateCommand(env, setup.Simulator()),
-		newPlanCommand(env), newAxiomCommand(env), newInstallCommand(env), newVersionCommand(env))
-	cli.AddWorkerCommands(under(root, "worker"), env.Deps)
+	cli.Group(root, "Run the service:", newDevCommand(env), newServerCommand(env), newWorkerCommand(env),
+		newHealthCommand(env), newConfigCommand(env))
+	cli.Group(root, "Use it:", cli.Commands(env.Deps)...)
+	cli.Group(root, "Before anything is rented:", newSimulateCommand(env, setup.Simulator()), newPlanCommand(env))
+	below(root, "worker", cli.WorkerListCommand(env.Deps))
+	below(root, "engine", newSimulateEngineCommand(env), newCalibrateEngineCommand(env), newOrphanEnginesCommand(env),
+		newKeepEngineCommand(), newInstallCommand(env))
+	below(root, "run", newDemoTrainerCommand(env))
+	below(root, "axiom", newAxiomApplyCommand(env))
+	below(root, "simulate", newProfilesCommand(env))
+	root.SetVersionTemplate("{{.Version}}\n")
 	cli.Finish(root)
 	return root
 }
 
-// under finds a top command that the client commands have brought.
-func under(root *cobra.Command, name string) *cobra.Command {
-	for _, c := range root.Commands() {
-		if c.Name() == name {
-			return c
-		}
+// below adds commands below one that is there.
+func below(root *cobra.Command, name string, commands ...*cobra.Command) {
+	parent, _, err := root.Find([]string{name})
+	if err != nil {
+		panic(err) // the program is broken
 	}
-	panic("no command " + name)
+	parent.AddCommand(commands...)
 }
 
 // errInterrupted ends a command that Ctrl-C or SIGTERM has ended; nothing more is said.

@@ -38,7 +38,7 @@ It stands for a GPU to a live service, in real time. What a whole run would cost
 	f.IntVar(&port, "port", port, "port to listen on; 0 takes a free one")
 	f.StringVar(&cfg.Model, "model", cfg.Model, "served name of the base model")
 	f.StringVar(&profile, "profile", profile, "hardware profile, by name or file, whose times and limits the engine has; "+
-		"see millrace profile list")
+		"see millrace simulate profiles")
 	f.Float64Var(&cfg.Speed, "speed", cfg.Speed, "divide all simulated times by this")
 	f.IntVar(&cfg.MaxNumSeqs, "max-num-seqs", cfg.MaxNumSeqs, "sequences run at once")
 	f.IntVar(&cfg.MaxBatchedTokens, "max-num-batched-tokens", cfg.MaxBatchedTokens, "token budget of one step")

@@ -10,7 +10,7 @@ import (
 
 const (
 	addEngine = "millrace engine add URL"
-	showFleet = "millrace fleet show"
+	showFleet = "millrace engine scaling"
 )
 
 // enginesCommand is the command that gives the run so many engines; empty: none does. Where the fleet is scaled, an
@@ -41,7 +41,7 @@ func (m *measurements) enginesCommand(to int) string {
 	case len(settings) == 0: // scaling may have as many, and does not want them
 		settings = append(settings, fmt.Sprintf("min=%d", to))
 	}
-	return "millrace fleet set " + strings.Join(settings, " ")
+	return "millrace engine scaling " + strings.Join(settings, " ")
 }
 
 // moreEngines is the command that gives the run engines, however many; empty: none does.
@@ -59,10 +59,10 @@ func (r *Report) ForRecord(file string) {
 	next := []string{}
 	for _, command := range r.Next {
 		switch rest, diagnoses := strings.CutPrefix(command, "millrace diagnose "+string(r.Run)); {
-		case diagnoses && rest != "":
-			next = append(next, again+rest)
 		case changesService(command):
 			next = append(next, "where the run is: "+command)
+		case diagnoses && rest != "":
+			next = append(next, again+rest)
 		case !strings.HasPrefix(command, "millrace "):
 			next = append(next, command)
 		}
@@ -85,8 +85,8 @@ func (t *StepTimeline) ForRecord(file string) {
 
 // changesService reports whether a command does something to a run or its fleet.
 func changesService(command string) bool {
-	return slices.ContainsFunc([]string{
-		"run set", "engine add", "engine remove", "engine drain", "fleet set", "worker", "probe",
+	return strings.HasSuffix(command, " --probe") || slices.ContainsFunc([]string{
+		"run set", "engine add", "engine remove", "engine drain", "engine scaling ", "worker",
 	}, func(does string) bool { return strings.HasPrefix(command, "millrace "+does) })
 }
 

@@ -193,7 +193,7 @@ func nextCommands(r Report, m *measurements, p predictions) []string {
 	case learnsNothing && m.in.Spec.Environment.Kind != "diplomacy":
 		return []string{"millrace events " + name + " --kind rollout_complete", again}
 	case learnsNothing:
-		return []string{"millrace game show " + name, again}
+		return []string{"millrace run game " + name, again}
 	case m.in.Over:
 		return nextTime(name, r.WhatIfs, r.Regime.Kind)
 	case fixOfFirst(r) != "":

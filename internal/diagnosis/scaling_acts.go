@@ -58,13 +58,13 @@ func scalingText(m *measurements, in *Input, capacity bool) []string {
 	case now.Starting > 0:
 		say("scaling waits for %s to start", enginesText(float64(now.Starting)))
 	case capacity && now.Wanted >= paying && paying < now.Max:
-		say("capacity-bound, and the budget of scaling pays for %s: raise it: millrace fleet set budget_per_hour=%s",
+		say("capacity-bound, and the budget of scaling pays for %s: raise it: millrace engine scaling budget_per_hour=%s",
 			enginesText(float64(paying)), dollarsFor(min(2*paying, now.Max), now.Price))
 	case capacity && now.Wanted >= now.Max && now.Max >= now.Most:
 		say("capacity-bound, and scaling is at its max of %s, the most that a fleet may have",
 			enginesText(float64(now.Max)))
 	case capacity && now.Wanted >= now.Max:
-		say("capacity-bound, and scaling is at its max of %s: raise it: millrace fleet set max=%d",
+		say("capacity-bound, and scaling is at its max of %s: raise it: millrace engine scaling max=%d",
 			enginesText(float64(now.Max)), min(2*now.Max, now.Most))
 	case capacity && bought > 0 && now.Wanted == bought:
 		say("capacity-bound, and scaling buys %s for this run at most, its max_engines: raise it: millrace run set %s "+

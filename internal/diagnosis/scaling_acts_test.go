@@ -27,13 +27,14 @@ func TestScalingText(t *testing.T) {
 			[]string{"scaling bought 1 engine, steps stayed as long (50 s before, 50 s measured, 30 s predicted)",
 				"scaling took back 1 engine: no shorter"}},
 		{"at max", nil, &ScalingNow{Wanted: 4, Max: 4, Most: 1024, Affordable: 1024}, true,
-			[]string{"capacity-bound, and scaling is at its max of 4 engines: raise it: millrace fleet set max=8"}},
+			[]string{"capacity-bound, and scaling is at its max of 4 engines: raise it: millrace engine scaling max=8"}},
 		{"at a max that may hardly be raised", nil, &ScalingNow{Wanted: 600, Max: 600, Most: 1024, Affordable: 1024}, true,
-			[]string{"capacity-bound, and scaling is at its max of 600 engines: raise it: millrace fleet set max=1024"}},
+			[]string{"capacity-bound, and scaling is at its max of 600 engines: raise it: millrace engine scaling max=1024"}},
 		{"at a max that cannot be raised", nil, &ScalingNow{Wanted: 1024, Max: 1024, Most: 1024, Affordable: 1024}, true,
 			[]string{"capacity-bound, and scaling is at its max of 1024 engines, the most that a fleet may have"}},
 		{"the budget ends before", nil, &ScalingNow{Wanted: 2, Max: 4, Most: 1024, Affordable: 2, Price: 1.1}, true, []string{
-			"capacity-bound, and the budget of scaling pays for 2 engines: raise it: millrace fleet set budget_per_hour=4.40"}},
+			"capacity-bound, and the budget of scaling pays for 2 engines: raise it: " +
+				"millrace engine scaling budget_per_hour=4.40"}},
 		{"at max, and enough", nil, &ScalingNow{Wanted: 4, Max: 4, Most: 1024, Affordable: 1024, Why: "run needs 4"}, false,
 			[]string{"scaling wants 4 engines: run needs 4"}},
 		{"the provider fails", nil, &ScalingNow{Wanted: 2, Max: 4, Most: 1024, Affordable: 1024, Trouble: "quota"}, true,

@@ -268,7 +268,7 @@ func probeOf(m *measurements, reg *regime, model *replayModel) *Probe {
 		return now * other.stepWith(change{engineLimit: limit}) / was
 	}
 	p := &Probe{
-		Command: "millrace probe " + string(m.in.Spec.Name), MaxInFlight: limit, Steps: probeSteps,
+		Command: "millrace diagnose " + string(m.in.Spec.Name) + " --probe", MaxInFlight: limit, Steps: probeSteps,
 		SaturatedSec: with(reg.speed.Saturated), FreeSec: with(reg.speed.Free),
 	}
 	p.Text = fmt.Sprintf("let each engine have at most %d requests in flight for %d steps, half as many as now: if a "+

@@ -60,7 +60,7 @@ func TestInABrowser(t *testing.T) {
 	says("main", "The trainer waits 3 s of 13 s.", "2 ready, 1 in flight, 1 queued", "12 of 20000")
 
 	must(b.Open("/fleet"))
-	says("main", "demo waits; ", "1 to 3", "millrace fleet set max=8")
+	says("main", "demo waits; ", "1 to 3", "millrace engine scaling max=8")
 	must(b.Open("/"))
 	says("main", "demo", "12 of 20000", "engine-0", "1,234 tok/s", "56,789 tok/s", "75 %")
 	must(b.Click(`a[href="runs/demo"]`))

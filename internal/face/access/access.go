@@ -45,7 +45,7 @@ func ParseHash(text string) (Hash, error) {
 	var h Hash
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != len(h) {
-		return h, fmt.Errorf("want the 64 hexadecimal digits of a SHA-256, as millrace token new prints them")
+		return h, fmt.Errorf("want the 64 hexadecimal digits of a SHA-256, as millrace config token prints them")
 	}
 	copy(h[:], b)
 	return h, nil

@@ -21,7 +21,7 @@ type tokenLine struct {
 	Expires string   `json:"expires"`
 }
 
-const sha256Doc = "SHA-256 of the token, 64 hexadecimal digits; millrace token new prints it"
+const sha256Doc = "SHA-256 of the token, 64 hexadecimal digits; millrace config token prints it"
 
 var tokensTable = settings.Table{
 	Keys: []settings.Key{

@@ -239,7 +239,7 @@ func sinkProblems(sink telemetry.SinkStatus) []Trouble {
 		problems = append(problems, Trouble{
 			What: fmt.Sprintf("%s refused %d events, which are kept; the last: %s", sink.Sink, sink.DeadLetters,
 				sink.LastRefusal),
-			Advice: "see why: millrace telemetry dead-letters list; then replay or drop them"})
+			Advice: "see why: millrace axiom dead-letters list; then replay or drop them"})
 	}
 	if sink.LostFacts > 0 {
 		problems = append(problems, Trouble{What: fmt.Sprintf("%d facts were lost before they were delivered to %s: the "+

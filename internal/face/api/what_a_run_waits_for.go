@@ -96,7 +96,7 @@ func (s *Server) closedTo(ctx context.Context, run rollout.RunName) ([]Wait, err
 func coldStart(view supply.View) Wait {
 	w := Wait{What: "engine", Owner: "requests",
 		Detail: fmt.Sprintf("an engine of the fleet, which scaling starts (engine_cold): %d wanted, %d starting; "+
-			"millrace fleet show", view.Wanted, view.Actual.Starting)}
+			"millrace engine scaling", view.Wanted, view.Actual.Starting)}
 	for _, e := range view.Engines {
 		if e.State == enginestate.EngineStarting && (w.Since.IsZero() || e.StartedAt.Before(w.Since)) {
 			w.Since = e.StartedAt

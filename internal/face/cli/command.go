@@ -85,9 +85,17 @@ func (d Deps) ReadFile(path string) ([]byte, error) {
 
 // Commands makes the client commands, to be added to a root command that Finish makes ready.
 func Commands(d Deps) []*cobra.Command {
-	return []*cobra.Command{newRunCommand(d), newEngineCommand(d), newFleetCommand(d), newGameCommand(d),
-		newDiagnoseCommand(d), newProbeCommand(d), newStatusCommand(d), newTelemetryCommand(d), newEventsCommand(d),
-		newTopCommand(d)}
+	return []*cobra.Command{newRunCommand(d), newEngineCommand(d), newDiagnoseCommand(d), newStatusCommand(d),
+		newAxiomCommand(d), newEventsCommand(d), newTopCommand(d)}
+}
+
+// Group adds commands under a heading of their parent's help.
+func Group(parent *cobra.Command, heading string, commands ...*cobra.Command) {
+	parent.AddGroup(&cobra.Group{ID: heading, Title: heading})
+	for _, c := range commands {
+		c.GroupID = heading
+	}
+	parent.AddCommand(commands...)
 }
 
 // Finish makes a root command and all below it ready: help is folded, and whatever is wrong with a command line ends

@@ -23,6 +23,7 @@ type diagnoseFlags struct {
 	step, first, last int64 // -1: not asked
 	watch, code       bool
 	price             float64 // $ per engine and hour; 0: not told
+	probe             probeFlags
 }
 
 var diagnoseHelp = `Say why a run's steps take as long as they do: since when, which phase grew, where the games were
@@ -37,6 +38,7 @@ With --step it shows one step second by second: where the trainer waited for whi
 that group was doing. With --watch it prints a line whenever the verdict changes. With -f it reads a
 record that run record wrote, and needs no server.
 
+` + probeHelp + `
 ` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitProblem, ExitInterrupted)
 
 func newDiagnoseCommand(d Deps) *cobra.Command {
@@ -61,6 +63,9 @@ func newDiagnoseCommand(d Deps) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if f.probe.begin || f.probe.end {
+				return s.probe(cmd.Context(), c, run, f.probe)
+			}
 			if f.watch {
 				return s.watchVerdict(cmd.Context(), c, run, f.code)
 			}
@@ -73,6 +78,7 @@ func newDiagnoseCommand(d Deps) *cobra.Command {
   millrace diagnose demo --from 100 --to 200
   millrace diagnose demo --watch
   millrace diagnose demo --price 2.10
+  millrace diagnose demo --probe
   millrace diagnose -f demo.json.gz -o json`
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "file", "f", "", "a record that run record wrote, gzipped or not; - is standard input")
@@ -82,7 +88,11 @@ func newDiagnoseCommand(d Deps) *cobra.Command {
 	flags.BoolVar(&f.watch, "watch", false, "print a line whenever the verdict changes, until the run is over")
 	flags.Float64Var(&f.price, "price", 0, "$ per engine and hour: says what steps cost with each change")
 	flags.BoolVar(&f.code, "exit-code", false, "exit with 6 when something slows the run down, with --watch: at its end")
+	f.probe.add(cmd)
 	s.flags(cmd)
+	for _, other := range []string{"file", "step", "from", "to", "watch", "price", "exit-code"} {
+		cmd.MarkFlagsMutuallyExclusive("probe", other)
+	}
 	return withLines(cmd)
 }
 
@@ -108,7 +118,7 @@ func (f diagnoseFlags) check(args []string) error {
 	case f.first >= 0 && f.last >= 0 && f.first > f.last:
 		return Usage("no step lies from %d to %d", f.first, f.last)
 	}
-	return nil
+	return f.probe.check()
 }
 
 // query is the flags as the API has them.

@@ -16,14 +16,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-func newGameCommand(d Deps) *cobra.Command {
-	s := &session{Deps: d}
-	cmd := &cobra.Command{Use: "game", Short: "See the games of a run and their turns"}
-	s.flags(cmd)
-	cmd.AddCommand(s.listGamesCommand(), s.showGameCommand())
-	return cmd
-}
-
 // gamesPerCall is how many games one call brings.
 const gamesPerCall = 500
 
@@ -48,7 +40,7 @@ func (f gameFlags) query(limit int) string {
 
 func (s *session) listGamesCommand() *cobra.Command {
 	var f gameFlags
-	cmd := s.onRun("list RUN", "List a run's games: by reward, length, failure, version or group", cobra.ExactArgs(1),
+	cmd := s.onRun("games RUN", "List a run's games: by reward, length, failure, version or group", cobra.ExactArgs(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if f.limit < 0 {
 				return Usage("--limit %d: use 0 for all, or more", f.limit)
@@ -71,9 +63,9 @@ REWARD is the mean of the game's agents, or of the one that --agent names. POLIC
 is; a game can be shown while that is not in brackets. ATT is the attempts that it took, FAILURE how the last one failed, if one did.
 
 ` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable)
-	cmd.Example = `  millrace game list demo --sort -reward --limit 10
-  millrace game list demo --code any
-  millrace game list demo --version 12 --agent FRANCE --sort reward -o json | jq '.games[0].rewards'`
+	cmd.Example = `  millrace run games demo --sort -reward --limit 10
+  millrace run games demo --code any
+  millrace run games demo --version 12 --agent FRANCE --sort reward -o json | jq '.games[0].rewards'`
 	fl := cmd.Flags()
 	fl.StringVar(&f.sort, "sort", gamelist.ByGroup,
 		strings.Join(gamelist.Orders(), ", ")+"; with - before it the other way round")

@@ -92,24 +92,24 @@ func TestGameList(t *testing.T) {
 		"GET /v1/runs/demo/games?after=0%2F0&limit=500&sort=reward": {200, gamesDocument(t, "", gameOf(0, 1, "no\nanswer"))},
 		"GET /v1/runs/demo/games?limit=1&sort=group":                {200, gamesDocument(t, "0/0", first)},
 	}
-	r, _ := command(t, answers, "", nil, "game", "list", "demo", "--sort", "reward", "--limit", "0")
+	r, _ := command(t, answers, "", nil, "run", "games", "demo", "--sort", "reward", "--limit", "0")
 	if want := `GAME  STATE     GROUP      REWARD  POLICY  PHASES  SECONDS  TOKENS  ATT  FAILURE
 0/0   finished  ready       0.500       -       4        -       0    0
 0/1   failed    (dropped)       -       -       0        -       0    2  timeout: no answer
 `; r.stdout != want {
 		t.Errorf("got\n%s%swant\n%s", r.stdout, r.stderr, want)
 	}
-	r, _ = command(t, answers, "", nil, "game", "list", "demo", "--limit", "1")
+	r, _ = command(t, answers, "", nil, "run", "games", "demo", "--limit", "1")
 	if !strings.Contains(r.stderr, "1 of 3 games; the next ones: --after 0/0") {
 		t.Error(r.stderr)
 	}
-	for _, args := range [][]string{{"list", "demo", "--sort", "beauty"}, {"list", "demo", "--state", "odd"},
-		{"list", "demo", "--limit", "-1"}, {"list"}} {
-		if r, _ := command(t, nil, "", nil, append([]string{"game"}, args...)...); r.code != ExitUsage {
+	for _, args := range [][]string{{"demo", "--sort", "beauty"}, {"demo", "--state", "odd"},
+		{"demo", "--limit", "-1"}, {}} {
+		if r, _ := command(t, nil, "", nil, append([]string{"run", "games"}, args...)...); r.code != ExitUsage {
 			t.Errorf("%v: exit code %d", args, r.code)
 		}
 	}
-	if r, _ := command(t, nil, "", nil, "game", "list", "nobody"); r.code != ExitNotFound {
+	if r, _ := command(t, nil, "", nil, "run", "games", "nobody"); r.code != ExitNotFound {
 		t.Errorf("nobody's: exit code %d", r.code)
 	}
 }

@@ -22,9 +22,11 @@ func newRunCommand(d Deps) *cobra.Command {
 	cmd := &cobra.Command{Use: "run", Short: "Start, watch and change training runs",
 		Long: "Start, watch and change training runs.\n\n" + ExitCodesHelp}
 	s.flags(cmd)
-	cmd.AddCommand(s.startCommand(), s.listCommand(), s.showCommand(), s.stepsCommand(), s.watchCommand(), s.setCommand(),
-		s.pauseCommand(true), s.pauseCommand(false), s.stopCommand(), s.deleteCommand(), s.archiveCommand(),
-		s.cloneCommand(), s.rewindCommand(), s.compareCommand(), s.recordCommand())
+	Group(cmd, "Start and change:", s.startCommand(), s.setCommand(), s.pauseCommand(true), s.pauseCommand(false),
+		s.stopCommand(), s.cloneCommand(), s.rewindCommand())
+	Group(cmd, "Look at:", s.listCommand(), s.showCommand(), s.stepsCommand(), s.watchCommand(), s.compareCommand(),
+		s.listGamesCommand(), s.showGameCommand())
+	Group(cmd, "Keep and delete:", s.recordCommand(), s.archiveCommand(), s.deleteCommand())
 	return cmd
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// showGame is what game show was asked for.
+// showGame is what run game was asked for.
 type showGame struct {
 	diplomacyview.ShowOptions
 	dir         string
@@ -25,7 +25,7 @@ type showGame struct {
 func (s *session) showGameCommand() *cobra.Command {
 	var o showGame
 	cmd := &cobra.Command{
-		Use:   "show RUN [GROUP/EPISODE] | FILE.json",
+		Use:   "game RUN [GROUP/EPISODE] | FILE.json",
 		Short: "Show a game phase by phase, its turns with their tokens, or where two games part",
 		Long: `Show one game: of a run, the newest or GROUP/EPISODE, finished or in progress; or a saved game in the format of the python diplomacy
 package. Orders, results and centres stand under each phase; with --svg the maps are drawn too, one file per phase. A game whose environment
@@ -36,10 +36,10 @@ is kept as tokens; an engine's tokenizer writes its text. With --diff two games 
 the orders side by side, and the rewards.
 
 ` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable),
-		Example: `  millrace game show diplomacy-qwen7b
-  millrace game show diplomacy-qwen7b 0/3 --phase F1902M --svg maps/
-  millrace game show diplomacy-qwen7b 0/3 --turn 12
-  millrace game show diplomacy-qwen7b --diff 0/3 0/5`,
+		Example: `  millrace run game diplomacy-qwen7b
+  millrace run game diplomacy-qwen7b 0/3 --phase F1902M --svg maps/
+  millrace run game diplomacy-qwen7b 0/3 --turn 12
+  millrace run game diplomacy-qwen7b --diff 0/3 0/5`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Format = s.format; o.Format == "yaml" {
@@ -154,7 +154,7 @@ func (s *session) showPhases(o showGame, game *diplomacy.SavedGame) error {
 // gameInFile reads a saved game.
 func (s *session) gameInFile(name string) (*diplomacy.SavedGame, error) {
 	if strings.HasSuffix(name, ".jsonl") {
-		return nil, Usage("%s: show takes one saved game, not a file of several", name)
+		return nil, Usage("%s: run game takes one saved game, not a file of several", name)
 	}
 	data, err := s.ReadFile(name)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *session) showTurns(ctx context.Context, c Client, ref rollout.EpisodeRe
 		return err
 	}
 	if s.format == "table" && len(turns.Turns) > 0 {
-		s.Say("one turn with its tokens: millrace game show %s %d/%d --turn 0", ref.Run, ref.Seq, ref.Sample)
+		s.Say("one turn with its tokens: millrace run game %s %d/%d --turn 0", ref.Run, ref.Seq, ref.Sample)
 	}
 	return s.show(a.Body, func() error { return writeTurns(s.Stdout, turns, s.width()) })
 }

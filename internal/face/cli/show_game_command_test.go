@@ -26,15 +26,15 @@ func TestGameCommands(t *testing.T) {
 		code int
 		want string // on stdout or stderr
 	}{
-		{"show " + file("recorded.jsonl", good), 2, "takes one saved game"},
-		{"show " + file("nothing.json", "{}"), 1, "no phases"},
-		{"show " + file("broken.json", "hello"), 1, "broken.json"},
-		{"show demo/1", 2, "RUN/GROUP/EPISODE"},
-		{"show -o yaml demo/1/1", 2, "yaml"},
+		{"" + file("recorded.jsonl", good), 2, "takes one saved game"},
+		{"" + file("nothing.json", "{}"), 1, "no phases"},
+		{"" + file("broken.json", "hello"), 1, "broken.json"},
+		{"demo/1", 2, "RUN/GROUP/EPISODE"},
+		{"-o yaml demo/1/1", 2, "yaml"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()
-			got, _ := command(t, nil, "", nil, append([]string{"game"}, strings.Fields(tt.args)...)...)
+			got, _ := command(t, nil, "", nil, append([]string{"run", "game"}, strings.Fields(tt.args)...)...)
 			if text := fmt.Sprint(got.stdout, got.stderr, got.err); got.code != tt.code || !strings.Contains(text, tt.want) {
 				t.Errorf("exit code %d, want %d with %q:\n%s", got.code, tt.code, tt.want, text)
 			}

@@ -174,7 +174,7 @@ func sinkProblemText(sink telemetry.SinkStatus, now time.Time) string {
 		text += "; to do: " + sink.Advice
 	}
 	if sink.DeadLetters > 0 {
-		text += fmt.Sprintf("; %d refused events are kept: millrace telemetry dead-letters", sink.DeadLetters)
+		text += fmt.Sprintf("; %d refused events are kept: millrace axiom dead-letters", sink.DeadLetters)
 	}
 	return text
 }

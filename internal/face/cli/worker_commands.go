@@ -17,8 +17,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// AddWorkerCommands adds the commands about workers to the command that is one.
-func AddWorkerCommands(parent *cobra.Command, d Deps) {
+// WorkerListCommand lists workers, below the command that is one.
+func WorkerListCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
 	list := s.on("list", "List the workers of a service: those that are there, and those that are gone",
 		func(ctx context.Context, c Client) error {
@@ -40,7 +40,7 @@ func AddWorkerCommands(parent *cobra.Command, d Deps) {
 		"which nobody heard of any more, and stopped ones. REQUESTS are those of its games, queued and in flight; SHARE " +
 		"is how many it may\nhave in flight at all engines (docs/engines.md)."
 	s.flags(list)
-	parent.AddCommand(list)
+	return list
 }
 
 func workersTable(workers []enginestate.Worker, now time.Time) *table.Table {

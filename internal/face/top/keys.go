@@ -163,7 +163,7 @@ func (m *Model) open() []Command {
 		m.screens = append(m.screens, oneStep)
 	case gamesPane:
 		if g := m.games.Games[at]; g.Kept {
-			m.notice = "see it with: millrace game show " + strings.Replace(g.Name, "/", " ", 1)
+			m.notice = "see it with: millrace run game " + strings.Replace(g.Name, "/", " ", 1)
 		} else {
 			m.notice = "game " + g.Name + " is not kept: its group is " + g.GroupState
 		}

@@ -123,7 +123,7 @@ func (s *Site) login(w http.ResponseWriter, r *http.Request) {
 	if err := v.api.get(r.Context(), "/v1/status", nil); err != nil {
 		status, text := statusOf(err)
 		if status == http.StatusUnauthorized {
-			text = "this server does not know that token, or it has expired; tokens are made by: millrace token new"
+			text = "this server does not know that token, or it has expired; tokens are made by: millrace config token"
 		}
 		s.loginPage(w, r, status, text)
 		return

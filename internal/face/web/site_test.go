@@ -58,7 +58,7 @@ func TestFleetPage(t *testing.T) {
 	server := site(t, s)
 	body := get(t, server, "/fleet")
 	for _, want := range []string{"<dt>wanted</dt><dd", "1 to 3", "demo: 30 s to 11 s", "demo: 30 s to 12 s",
-		"$6.00 per hour of $20.00", "millrace fleet set max=8", "<strong>an operator</strong>", `href="engines/engine-0"`,
+		"$6.00 per hour of $20.00", "millrace engine scaling max=8", "<strong>an operator</strong>", `href="engines/engine-0"`,
 		"30 s with 1 engine<", "compute C", "works", "The newest look at the fleet is",
 		`<strong id="engines">Engines wanted and there`} {
 		if !strings.Contains(body, want) {

@@ -249,7 +249,7 @@ func (s *Shipper) logRefused(events int, reason string, now time.Time) {
 	if s.unsaid == 0 || now.Sub(s.saidAt) < refusedEvery {
 		return
 	}
-	s.log.Warn("telemetry: Axiom refused events; see: millrace telemetry dead-letters", "events", s.unsaid,
+	s.log.Warn("telemetry: Axiom refused events; see: millrace axiom dead-letters", "events", s.unsaid,
 		"one_reason", reason)
 	s.unsaid, s.saidAt = 0, now
 }
@@ -326,4 +326,4 @@ func (s *Shipper) storeAnswered(ctx context.Context, err error) {
 // fullDeadLetters is why nothing goes on when no more refused events can be kept.
 var fullDeadLetters = reaction{park, 10 * time.Second, telemetry.SinkParked,
 	"Axiom refuses events, and as many are kept as may be",
-	"see why: millrace telemetry dead-letters; replay them when the cause is gone, or drop them"}
+	"see why: millrace axiom dead-letters; replay them when the cause is gone, or drop them"}

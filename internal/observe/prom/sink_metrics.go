@@ -76,7 +76,7 @@ var (
 	sinkDegraded = desc(prefix+"sink_degraded", sinkDegradedHelp, "sink")
 	sinkLag      = desc(prefix+"sink_lag_seconds", "Age of the oldest event that is not delivered.", "sink")
 	sinkBacklog  = desc(prefix+"sink_backlog_events", "Events kept in the store and not delivered.", "sink")
-	sinkLetters  = desc(prefix+"sink_dead_letters", "Refused events that are kept: millrace telemetry "+
+	sinkLetters  = desc(prefix+"sink_dead_letters", "Refused events that are kept: millrace axiom "+
 		"dead-letters.", "sink")
 	sinkRequests = desc(prefix+"sink_requests_total", "Requests sent to a sink.", "sink")
 )

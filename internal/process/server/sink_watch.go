@@ -80,7 +80,7 @@ func (w *sinkWatch) now() []telemetry.SinkStatus {
 		}
 		seen.Reason = "no server delivers: Axiom is not configured where this was asked"
 		seen.Advice = "start a server that has AXIOM_TOKEN and AXIOM_DATASET; or, if it was switched off for good, give up " +
-			"what waits: millrace telemetry forget axiom"
+			"what waits: millrace axiom forget"
 	}
 	return []telemetry.SinkStatus{seen}
 }

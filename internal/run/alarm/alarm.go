@@ -87,7 +87,7 @@ func noBoughtEngine(e Evidence) (a runstatus.Alarm, is bool) {
 	}
 	return runstatus.Alarm{Code: runstatus.AlarmNoEngine, Since: v.TroubleSince,
 		Text:   fmt.Sprintf("no engine is ready, and the provider %s does not bring one: %s", v.Provider, v.Trouble),
-		Advice: "see: millrace fleet show"}, true
+		Advice: "see: millrace engine scaling"}, true
 }
 
 func noEngine(e Evidence) (runstatus.Alarm, bool) {

@@ -35,7 +35,7 @@ func (r *Run) ValidateLoadProbe(p runstatus.LoadProbeRequest) error {
 		return rollout.Refuse(rollout.RunOver, "run %s is %s; a probe needs a run whose games go on", name, r.State)
 	case r.LoadProbe != nil:
 		return rollout.Refuse(rollout.Conflict, "run %s is probed already, until step %d is claimed; "+
-			"wait for it, or end it with: millrace probe %s --end", name, r.LoadProbe.LastStep, name)
+			"wait for it, or end it with: millrace diagnose %s --end-probe", name, r.LoadProbe.LastStep, name)
 	case p.Steps < 1 || p.Steps > MaxProbeSteps:
 		return rollout.Refuse(rollout.Invalid, "steps: %d; want 1 to %d", p.Steps, MaxProbeSteps)
 	case p.For <= 0 || p.For > MaxProbeTime:

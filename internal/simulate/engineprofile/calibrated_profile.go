@@ -32,7 +32,7 @@ func (c *Calibration) Profile(
 ) *enginemodel.Profile {
 	m, cost := c.Measurements, c.Fit.Cost
 	middle, worst := c.errors()
-	how := fmt.Sprintf("millrace bench engines --calibrate %s on %s: fitted to %d settings in %d rounds, off by %.1f %% "+
+	how := fmt.Sprintf("millrace engine calibrate %s on %s: fitted to %d settings in %d rounds, off by %.1f %% "+
 		"in the middle and %.1f %% at most",
 		engine, at.Format(time.DateOnly), len(c.Fit.Rows), m.Rounds, 100*middle, 100*worst)
 	figure := func(v float64) enginemodel.Figure {

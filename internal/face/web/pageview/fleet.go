@@ -167,7 +167,7 @@ func settingRows(c scaling.Config, set []string) []SettingRow {
 			from = "an operator"
 		}
 		rows = append(rows, SettingRow{Key: key.Path, Value: harmless(text), Doc: key.Doc, From: from, Set: isSet,
-			Command: fmt.Sprintf("millrace fleet set %s=%s", key.Path, harmless(text))})
+			Command: fmt.Sprintf("millrace engine scaling %s=%s", key.Path, harmless(text))})
 	}
 	return rows
 }

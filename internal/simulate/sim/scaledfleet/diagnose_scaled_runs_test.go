@@ -51,7 +51,7 @@ func TestDiagnosisOfASmallerFleet(t *testing.T) {
 	if first.Cause != diagnosis.CauseScaleDown || !strings.Contains(first.Text, says) {
 		t.Errorf("%s: %s", first.Cause, first.Text)
 	}
-	if report.Next[0] != "millrace fleet set max=4" {
+	if report.Next[0] != "millrace engine scaling max=4" {
 		t.Errorf("next: %q", report.Next)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
-// writeFleet writes what is told of a fleet that is scaled.
-func (s *session) writeFleet(v *supply.View) error {
+// writeScaling writes how the fleet is scaled.
+func (s *session) writeScaling(v *supply.View) error {
 	for _, line := range fleetLines(v, s.now()) {
 		fmt.Fprintln(s.Stdout, termtext.Line(line))
 	}
@@ -63,7 +63,7 @@ func fleetLines(v *supply.View, now time.Time) []string {
 	}
 	policy := fmt.Sprintf("policy   %s", v.Settings.Policy)
 	if len(v.Set) > 0 {
-		policy += fmt.Sprintf("; set while it ran: %s (millrace fleet set --reset)", strings.Join(v.Set, ", "))
+		policy += fmt.Sprintf("; set while it ran: %s (millrace engine scaling --reset)", strings.Join(v.Set, ", "))
 	}
 	lines = append(lines, policy)
 	lines = append(lines, costLine(v))

@@ -41,7 +41,7 @@ func TestProbe(t *testing.T) {
 		"GET /v1/runs/demo":          {200, strings.Replace(runDocument, `"next_step":3`, `"next_step":14`, 1)},
 		"GET /v1/runs/demo/steps":    {200, string(records)},
 	}
-	r, s := command(t, answers, "", nil, "probe", "demo", "--max-in-flight", "21")
+	r, s := command(t, answers, "", nil, "diagnose", "demo", "--probe", "--probe-in-flight", "21")
 	for _, want := range []string{
 		"before      4        1         42     13000        700    12.3", "probe       2        1         21     13000",
 		"The engines are saturated: with 50 % fewer requests in flight an engine generates 0 % fewer tokens",
@@ -55,14 +55,11 @@ func TestProbe(t *testing.T) {
 		s.asked[0] != `POST /v1/runs/demo/probe {"max_in_flight_per_engine":21}` {
 		t.Errorf("%s\n%s", r.stderr, s.asked[0])
 	}
-	if r, _ := command(t, answers, "", nil, "probe", "demo", "-o", "json"); !strings.Contains(r.stdout, `"finding"`) {
+	if r, _ := command(t, answers, "", nil, "diagnose", "demo", "--probe", "-o", "json"); !strings.Contains(r.stdout, `"finding"`) {
 		t.Errorf("%s\n%v", r.stdout, r.err)
 	}
-	if r, s := command(t, answers, "", nil, "probe", "demo", "--end"); r.err != nil || len(s.asked) != 1 ||
+	if r, s := command(t, answers, "", nil, "diagnose", "demo", "--end-probe"); r.err != nil || len(s.asked) != 1 ||
 		!strings.HasPrefix(s.asked[0], "DELETE /v1/runs/demo/probe") {
-		t.Errorf("%v\n%s", r.err, s.asked)
-	}
-	if r, s := command(t, answers, "", nil, "probe", "demo", "--detach"); r.err != nil || len(s.asked) != 1 {
 		t.Errorf("%v\n%s", r.err, s.asked)
 	}
 }

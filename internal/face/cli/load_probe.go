@@ -29,71 +29,60 @@ type probed struct {
 	*loadprobe.Answer
 }
 
-var probeHelp = `Find out whether a run's engines are saturated, while it goes on.
+const probeHelp = `With --probe it finds out, while the run goes on, whether the engines are saturated: then more depth or concurrency only makes every request
+slower, and more engines are what helps. As long as a run has seen one load only, its records cannot tell that from engines with room. The
+probe holds the run to half of the requests that it has in flight per engine, for two whole steps, and compares the tokens per second. If
+the engines have room, these steps take longer, up to twice as long. The limit is a part of the run's state: it is taken back when the last
+of the steps is claimed, after ten times as long as such steps take, or with --end-probe, whatever becomes of this command.
+`
 
-Engines can be saturated although most of their request slots are free: then more depth or more concurrency only makes every
-request slower, and more engines are what helps. As long as a run has seen one load only, its records cannot tell that from
-engines with room. This gives them another load: it holds the run to half of the requests that it has in flight per engine,
-for two whole steps, and compares the tokens per second.
+// probeFlags is a probe as the command line asks for it; 0 leaves a figure to the service.
+type probeFlags struct {
+	begin, end   bool
+	steps, limit int
+}
 
-  as many tokens as before    the engines are saturated: more engines help, more depth does not
-  half as many                they have room: more depth or concurrency helps, more engines do not
-
-If they have room, the steps of the probe take longer, up to twice as long. The limit is a part of the run's state: it is taken
-back when the last of the steps is claimed, after ten times as long as such steps take, or with --end, whatever becomes of
-this command. Events report its beginning and end, and the steps' records hold what was measured, for millrace diagnose.
-
-` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitInterrupted)
-
-func newProbeCommand(d Deps) *cobra.Command {
-	s := &session{Deps: d}
-	var o struct {
-		steps, limit int
-		detach, end  bool
-	}
-	cmd := s.onRun("probe RUN", "Find out whether a run's engines are saturated, by giving them less to do for two steps",
-		cobra.ExactArgs(1), func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
-			path := apiclient.RunPath(run) + "/probe"
-			if o.end {
-				return s.endProbe(ctx, c, run, path)
-			}
-			body := map[string]int{}
-			for key, n := range map[string]int{"steps": o.steps, "max_in_flight_per_engine": o.limit} {
-				if n < 0 {
-					return Usage("a probe of %d: a number above 0 is needed", n)
-				}
-				if n > 0 {
-					body[key] = n
-				}
-			}
-			begun, a, err := apiclient.Send[probed](ctx, c.Client, http.MethodPost, path, body)
-			if err != nil {
-				return err
-			}
-			if err := json.Unmarshal(a.Body, &begun.Probe); err != nil {
-				return fmt.Errorf("read the server's answer: %w", err)
-			}
-			begun.Run = run
-			s.Say("probing %s: at most %d requests in flight per engine, where it has %s now, until step %d is claimed, or "+
-				"for %v", run, begun.Probe.Limit, units.Number(begun.InFlight), begun.Probe.LastStep,
-				begun.Probe.Until.Sub(begun.Probe.Since).Round(time.Second))
-			if o.detach {
-				s.Say("it ends by itself; afterwards see: millrace diagnose %s", run)
-				return s.show(a.Body, nil)
-			}
-			s.Say("it ends by itself, also without this command; to end it now: millrace probe %s --end", run)
-			return s.followProbe(ctx, c, begun)
-		})
-	cmd.Long = probeHelp
-	cmd.Example = "  millrace probe demo\n  millrace probe demo --steps 4 --max-in-flight 16\n  millrace probe demo --end"
+func (p *probeFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&o.steps, "steps", 0, "whole steps that are played under the limit (default 2)")
-	f.IntVar(&o.limit, "max-in-flight", 0, "requests in flight per engine (default half of what the run has now)")
-	f.BoolVar(&o.detach, "detach", false, "begin it and return at once")
-	f.BoolVar(&o.end, "end", false, "end the probe under way")
-	cmd.MarkFlagsMutuallyExclusive("end", "detach")
-	s.flags(cmd)
-	return cmd
+	f.BoolVar(&p.begin, "probe", false, "find out whether the engines are saturated, by giving them less to do")
+	f.IntVar(&p.steps, "probe-steps", 0, "with --probe: whole steps that are played under the limit (default 2)")
+	f.IntVar(&p.limit, "probe-in-flight", 0,
+		"with --probe: requests in flight per engine (default half of what the run has now)")
+	f.BoolVar(&p.end, "end-probe", false, "end the probe under way")
+	cmd.MarkFlagsMutuallyExclusive("probe", "end-probe")
+}
+
+func (p probeFlags) check() error {
+	if p.steps < 0 || p.limit < 0 {
+		return Usage("--probe-steps and --probe-in-flight: a number above 0 is needed")
+	}
+	if !p.begin && (p.steps > 0 || p.limit > 0) {
+		return Usage("--probe-steps and --probe-in-flight say how to probe: add --probe")
+	}
+	return nil
+}
+
+func (s *session) probe(ctx context.Context, c Client, run rollout.RunName, p probeFlags) error {
+	path := apiclient.RunPath(run) + "/probe"
+	if p.end {
+		return s.endProbe(ctx, c, run, path)
+	}
+	begun, a, err := apiclient.Send[probed](ctx, c.Client, http.MethodPost, path, struct {
+		Steps int `json:"steps,omitempty"`
+		Limit int `json:"max_in_flight_per_engine,omitempty"`
+	}{p.steps, p.limit})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(a.Body, &begun.Probe); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	begun.Run = run
+	s.Say("probing %s: at most %d requests in flight per engine, where it has %s now, until step %d is claimed, or "+
+		"for %v", run, begun.Probe.Limit, units.Number(begun.InFlight), begun.Probe.LastStep,
+		begun.Probe.Until.Sub(begun.Probe.Since).Round(time.Second))
+	s.Say("it ends by itself, also without this command; to end it now: millrace diagnose %s --end-probe", run)
+	return s.followProbe(ctx, c, begun)
 }
 
 func (s *session) endProbe(ctx context.Context, c Client, run rollout.RunName, path string) error {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -16,12 +15,12 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-func newTelemetryCommand(d Deps) *cobra.Command {
+func newAxiomCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
-	cmd := &cobra.Command{Use: "telemetry",
-		Short: "Events that could not be delivered to Axiom: list, replay and drop them",
-		Long: "Events that could not be delivered to Axiom. How the delivery goes is in: millrace status.\n\n" +
-			ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable)}
+	cmd := &cobra.Command{Use: "axiom",
+		Short: "Dashboards and monitors in Axiom, and events that could not be delivered to it",
+		Long: "Dashboards and monitors in Axiom, and events that could not be delivered to it. How the delivery goes " +
+			"is in: millrace status.\n\n" + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable)}
 	s.flags(cmd)
 	letters := &cobra.Command{Use: "dead-letters", Short: "Events that Axiom refused for what they are, with its reasons",
 		Long: "Events that Axiom refused for what they are, while it took others. Each is kept with Axiom's reason\n" +
@@ -29,36 +28,25 @@ func newTelemetryCommand(d Deps) *cobra.Command {
 			"The service's own store, which diagnosis reads, has them all the same. With -o json each is shown whole."}
 	letters.AddCommand(s.listLettersCommand(),
 		s.changeLettersCommand("replay", "Deliver refused events again, for when the cause is gone", "to be delivered again",
-			"  millrace telemetry dead-letters replay --all\n  millrace telemetry dead-letters replay 1700000000000-0"),
+			"  millrace axiom dead-letters replay --all\n  millrace axiom dead-letters replay 1700000000000-0"),
 		s.changeLettersCommand("drop", "Give refused events up; the service's own store keeps its copies", "dropped",
-			"  millrace telemetry dead-letters drop --all"))
+			"  millrace axiom dead-letters drop --all"))
 	cmd.AddCommand(letters, s.forgetSinkCommand())
 	return cmd
 }
 
 func (s *session) forgetSinkCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "forget SINK", Short: "Forget a sink that was switched off, with what waits for it", Args: cobra.ExactArgs(1),
-		Long: "Forget a sink, such as axiom, that no server delivers to any more: its dead letters and its counts go, and " +
-			"events\nare no longer kept for it. Refused while a server delivers. A sink that is used again begins anew, an " +
-			"hour back.",
-		Example: "  millrace telemetry forget axiom",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.client()
-			if err != nil {
+	cmd := s.on("forget", "Forget Axiom, when it was switched off, with what waits for it",
+		func(ctx context.Context, c Client) error {
+			if _, err := c.Call(ctx, http.MethodDelete, sinkPath, "", nil); err != nil {
 				return err
 			}
-			_, err = c.Call(cmd.Context(), http.MethodDelete, "/v1/sinks/"+url.PathEscape(args[0]), "", nil)
-			var refused *apiclient.Problem
-			if errors.As(err, &refused) && refused.Status == http.StatusUnprocessableEntity {
-				return Usage("%q is no sink: events are delivered to axiom", args[0])
-			}
-			if err == nil {
-				s.Say("%s is forgotten", args[0])
-			}
-			return err
-		},
-	}
+			s.Say("axiom is forgotten")
+			return nil
+		})
+	cmd.Long = `Forget Axiom when no server delivers to it any more: its dead letters and its counts go, and events are no longer kept for it. Refused while
+a server delivers. When it is used again it begins anew, an hour back.`
+	return cmd
 }
 
 // letter is an event that Axiom refused.
@@ -78,7 +66,10 @@ type letterPage struct {
 	Next        string   `json:"next"`
 }
 
-const lettersPath = "/v1/sinks/axiom/dead-letters"
+const (
+	sinkPath    = "/v1/sinks/axiom"
+	lettersPath = sinkPath + "/dead-letters"
+)
 
 func (s *session) listLettersCommand() *cobra.Command {
 	limit, after := 100, ""

@@ -39,10 +39,10 @@ func scaledFleet(t *testing.T) string {
 }
 
 // What is wanted, why, what was decided and what it did are there, and who is to do something about it is told what.
-func TestFleetShow(t *testing.T) {
+func TestShowScaling(t *testing.T) {
 	t.Parallel()
 	answers := map[string]reply{"GET /v1/fleet": {200, scaledFleet(t)}}
-	r, _ := command(t, answers, "", nil, "fleet", "show")
+	r, _ := command(t, answers, "", nil, "engine", "scaling")
 	if r.err != nil {
 		t.Fatal(r.err)
 	}
@@ -54,7 +54,7 @@ func TestFleetShow(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, r.stdout)
 		}
 	}
-	r, _ = command(t, answers, "", nil, "fleet", "show", "-o", "json")
+	r, _ = command(t, answers, "", nil, "engine", "scaling", "-o", "json")
 	var view supply.View
 	if err := json.Unmarshal([]byte(r.stdout), &view); err != nil || view.Wanted != 3 {
 		t.Errorf("as JSON: %v, %+v", err, view)
@@ -124,7 +124,7 @@ func TestSettingsTellWhatHolds(t *testing.T) {
 
 // A change is sent as a merge patch; what cannot be sent is a mistake of the command line, and a refusal says what to
 // do.
-func TestFleetSet(t *testing.T) {
+func TestSetScaling(t *testing.T) {
 	t.Parallel()
 	answers := map[string]reply{"PATCH /v1/fleet": {200, scaledFleet(t)}}
 	for _, tt := range []struct {
@@ -136,7 +136,7 @@ func TestFleetSet(t *testing.T) {
 		{[]string{"max="}, `{"max":null}`},
 		{[]string{"--reset"}, `{"reset":true}`},
 	} {
-		r, s := command(t, answers, "", nil, append([]string{"fleet", "set"}, tt.args...)...)
+		r, s := command(t, answers, "", nil, append([]string{"engine", "scaling"}, tt.args...)...)
 		if r.err != nil || !strings.HasSuffix(s.asked[len(s.asked)-1], tt.want) {
 			t.Errorf("%v: %v, asked %q", tt.args, r.err, s.asked)
 		}
@@ -144,15 +144,15 @@ func TestFleetSet(t *testing.T) {
 			t.Errorf("%v: the settings are not shown:\n%s", tt.args, r.stdout)
 		}
 	}
-	for _, args := range [][]string{{}, {"min"}, {"min=1", "min=2"}} {
-		r, s := command(t, answers, "", nil, append([]string{"fleet", "set"}, args...)...)
+	for _, args := range [][]string{{"min"}, {"min=1", "min=2"}} {
+		r, s := command(t, answers, "", nil, append([]string{"engine", "scaling"}, args...)...)
 		if r.code != 2 || len(s.asked) > 0 {
 			t.Errorf("%v: exit code %d, asked %q", args, r.code, s.asked)
 		}
 	}
 	off := map[string]reply{"GET /v1/fleet": {404, `{"title":"The fleet is not scaled","status":404,` +
 		`"detail":"scaling is off; give the workers' configuration a section scaling (docs/scaling.md)"}`}}
-	r, _ := command(t, off, "", nil, "fleet", "show")
+	r, _ := command(t, off, "", nil, "engine", "scaling")
 	if r.code == 0 || !strings.Contains(r.err.Error(), "scaling is off") {
 		t.Errorf("not scaled: %d, %v", r.code, r.err)
 	}

@@ -10,24 +10,21 @@ import (
 	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 )
 
-func newProfileCommand(env environment) *cobra.Command {
-	parent := &cobra.Command{
-		Use:   "profile",
+func newProfilesCommand(env environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "profiles [NAME|FILE]",
 		Short: "Hardware profiles: what simulations take an engine for, and where each figure comes from",
+		Long:  `List the hardware profiles that come with the program; or show the figures of one, their sources and what its GPU allows at most.`,
+		Example: "  millrace simulate profiles\n  millrace simulate profiles a100-80gb\n" +
+			"  millrace simulate profiles ./my-gpu.json",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listProfiles(env)
+			}
+			return showProfile(env, args[0])
+		},
 	}
-	parent.AddCommand(
-		&cobra.Command{
-			Use: "list", Short: "List the hardware profiles that come with the program", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return listProfiles(env) },
-		},
-		&cobra.Command{
-			Use: "show NAME|FILE", Short: "Show a profile's figures, their sources and what its GPU allows at most",
-			Example: "  millrace profile show a100-80gb\n  millrace profile show ./my-gpu.json",
-			Args:    cobra.ExactArgs(1),
-			RunE:    func(_ *cobra.Command, args []string) error { return showProfile(env, args[0]) },
-		},
-	)
-	return parent
 }
 
 func listProfiles(env environment) error {

@@ -1,58 +1,35 @@
 package main
 
 import (
-	"encoding/json"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/rollout/runspec"
-	"github.com/millrace/millrace/internal/simulate/enginebench"
+	"github.com/millrace/millrace/trials/bench/enginebench"
 )
-
-func newBenchCommand(env environment) *cobra.Command {
-	parent := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure what reaches the games of the engines' capacity, or an engine by itself",
-	}
-	parent.AddCommand(newBenchEnginesCommand(env))
-	return parent
-}
 
 func newBenchEnginesCommand(env environment) *cobra.Command {
 	cfg := enginebench.DefaultConfig()
 	var seconds float64
 	var format string
-	var calibrated engineCalibration
 	cmd := &cobra.Command{
 		Use:   "engines",
-		Short: "Play games on 1, 2, 4, ... engines and compare with a closed loop; or calibrate an engine",
+		Short: "Play games on 1, 2, 4, ... engines and compare with a closed loop",
 		Long: `Play the reference games on fleets of growing size, with the service's own dispatcher and engine client, and measure what the engines do.
 Then send the very same requests again in a closed loop, which is what the engines can do. Nothing else needs to run.
 
 Without --engine the engines are simulated, in this process. They take processor time that real ones would not: unless --concurrency is
-given, it is chosen so that this machine can serve the largest count.
-
-With --calibrate URL one engine is measured instead: how long a step takes by the number of sequences, the length of prompts and
-contexts, and with an adapter. The fit is shown beside the measurements and written as a hardware profile, which simulations
-load. The engine should have nothing else to do; it takes a minute or two. MILLRACE_ENGINE_API_KEY is its key, if it asks for one.`,
-		Example: `  millrace bench engines --counts 1,2,4,8
-  millrace bench engines --counts 1,2 --engine http://10.0.0.5:8000 --engine http://10.0.0.6:8000 --model my-adapter-v1
-  millrace bench engines --calibrate http://10.0.0.5:8000 --gpu a100-80gb --adapter my-adapter-v1 -f my-a100.json`,
+given, it is chosen so that this machine can serve the largest count.`,
+		Example: `  millrace-lab bench engines --counts 1,2,4,8
+  millrace-lab bench engines --counts 1,2 --engine http://10.0.0.5:8000 --engine http://10.0.0.6:8000 --model my-adapter-v1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := calibrated.mode(cmd); err != nil {
-				return err
-			}
-			if calibrated.url != "" {
-				return calibrated.run(cmd.Context(), env, cfg.Model)
-			}
-			if err := benchFormat(format); err != nil {
+			if err := checkFormat(format); err != nil {
 				return err
 			}
 			cfg.Window = time.Duration(seconds * float64(time.Second))
-			cfg.Say = env.Say
+			cfg.Say = env.say
 			if len(cfg.URLs) > 0 && !cmd.Flags().Changed("counts") {
 				cfg.Counts = enginebench.UpTo(len(cfg.URLs))
 			}
@@ -65,13 +42,12 @@ load. The engine should have nothing else to do; it takes a minute or two. MILLR
 			}
 			if format == "json" {
 				for _, warning := range res.Warnings() {
-					env.Say("%s", warning)
+					env.say("%s", warning)
 				}
 			}
-			return env.writeBench(format, res)
+			return env.writeFound(format, res)
 		},
 	}
-	calibrated.add(cmd)
 	f := cmd.Flags()
 	f.IntSliceVar(&cfg.Counts, "counts", cfg.Counts, "numbers of engines; the first is what scaling is compared with")
 	f.StringArrayVar(&cfg.URLs, "engine", nil, "URL of a real engine; may be repeated")
@@ -92,26 +68,4 @@ load. The engine should have nothing else to do; it takes a minute or two. MILLR
 	f.IntVar(&cfg.Years, "years", cfg.Years, "years of a game")
 	f.StringVarP(&format, "output", "o", "table", "table or json")
 	return cmd
-}
-
-// measured is what a benchmark found: as JSON it is itself.
-type measured interface {
-	WriteText(w io.Writer) error
-}
-
-// writeBench writes what a benchmark found as -o says.
-func (e environment) writeBench(format string, found measured) error {
-	if format == "json" {
-		out := json.NewEncoder(e.Stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(found)
-	}
-	return found.WriteText(e.Stdout)
-}
-
-func benchFormat(format string) error {
-	if format != "table" && format != "json" {
-		return usage("-o %s: use table or json", format)
-	}
-	return nil
 }

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/scaling/supply"
+)
+
+func (s *session) scalingCommand() *cobra.Command {
+	var reset bool
+	cmd := &cobra.Command{
+		Use:   "scaling [KEY=VALUE...]",
+		Short: "Show, or set, how many engines are bought, and by what",
+		Long: `Show how many engines are wanted and why, how many there are, when the next change is possible, what each run needs, the newest decisions
+with what they were predicted to do to steps and what they did, and the cost so far (docs/scaling.md).
+
+With KEY=VALUE it changes by what engines are bought, while the service runs. What is set holds until it is given back, with KEY= or --reset,
+or until the section scaling of the workers' configuration changes. The keys are
+
+` + scalingKeys(),
+		Example: `  millrace engine scaling
+  millrace engine scaling min=2 max=8
+  millrace engine scaling policy=queue queue.target_inputs=32
+  millrace engine scaling max=
+  millrace engine scaling --reset`,
+		ValidArgsFunction: completeScalingKeys,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			change, err := scaling.ParseSettings(args)
+			if err != nil {
+				return Usage("%v", err)
+			}
+			change.Reset = reset
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			if change.Empty() {
+				return s.showScaling(cmd.Context(), c)
+			}
+			return s.setScaling(cmd.Context(), c, change)
+		},
+	}
+	cmd.Flags().BoolVar(&reset, "reset", false, "give back to the configuration all that was set")
+	return cmd
+}
+
+const fleetPath = "/v1/fleet"
+
+func (s *session) showScaling(ctx context.Context, c Client) error {
+	v, a, err := apiclient.Get[supply.View](ctx, c.Client, fleetPath)
+	if err != nil {
+		return err
+	}
+	return s.show(a.Body, func() error { return s.writeScaling(&v) })
+}
+
+func (s *session) setScaling(ctx context.Context, c Client, change scaling.SettingsChange) error {
+	v, a, err := apiclient.Send[supply.View](ctx, c.Client, http.MethodPatch, fleetPath, change)
+	if err != nil {
+		return err
+	}
+	s.Say("set; decided on with the next sample, within seconds: millrace engine scaling")
+	return s.show(a.Body, func() error { return s.write(settingsTable(&v)) })
+}
+
+// scalingKeys is what may be set, with what it is.
+func scalingKeys() string {
+	var b strings.Builder
+	for _, key := range settable() {
+		fmt.Fprintf(&b, "  %-26s %s\n", key.Path, key.Doc)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
