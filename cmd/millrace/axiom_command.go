@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/face/cli"
 	"github.com/millrace/millrace/internal/observe/axiom/resources"
 	"github.com/millrace/millrace/internal/process/connections"
 )
@@ -31,9 +30,7 @@ monitor that was switched off stays off.
 AXIOM_TOKEN is a token for this command, not the servers': datasets, dashboards and monitors (each
 create, read, update), ingest (create), and with --notifier notifiers (read). A personal token (xapt-)
 needs AXIOM_ORG_ID, too. AXIOM_URL is Axiom's address, if your account is not at https://api.axiom.co;
-https://api.eu.axiom.co where the console is app.eu.axiom.co. All steps: docs/telemetry.md.
-
-` + cli.ExitCodesFor(cli.ExitOK, cli.ExitError, cli.ExitUsage, cli.ExitAuth, cli.ExitUnavailable),
+https://api.eu.axiom.co where the console is app.eu.axiom.co. All steps: docs/telemetry.md.`,
 		Example: `  AXIOM_TOKEN=xaat-... millrace axiom apply --dataset millrace --dry-run
   AXIOM_TOKEN=xaat-... millrace axiom apply -c service.yaml --notifier on-call`,
 		Args: cobra.NoArgs,

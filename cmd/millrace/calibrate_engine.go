@@ -45,7 +45,8 @@ a minute or two. MILLRACE_ENGINE_API_KEY is its key, if it asks for one.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&c.file, "file", "f", "", "write the profile to this file, such as my-gpu.json")
-	f.StringVar(&c.gpu, "gpu", "", "hardware profile whose GPU and model the engine has; it is held against what they allow")
+	f.StringVar(&c.gpu, "gpu", "", "hardware profile whose GPU and model the engine has, whose limits it is held "+
+		"against")
 	f.StringVar(&c.config.Model, "model", "", "model or adapter to ask for (default: the first that it lists)")
 	f.StringVar(&c.config.Adapter, "adapter", "", "loaded adapter whose factor is measured too")
 	f.IntVar(&c.config.MaxBatch, "max-batch", c.config.MaxBatch, "most requests at once")

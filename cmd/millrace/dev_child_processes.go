@@ -77,28 +77,11 @@ func (d *devStack) comesUp(ctx context.Context, name string, await func(context.
 
 // lastWords is the end of a log, for an error.
 func lastWords(file string) string {
-	const lines, size = 8, 4 << 10
-	text, err := tail(file, size)
+	const lines = 8
+	text, err := os.ReadFile(file) // of a child that never came up
 	if text = bytes.TrimSpace(text); err != nil || len(text) == 0 {
 		return ""
 	}
 	all := strings.Split(string(text), "\n")
 	return "; the last that it said:\n  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
-}
-
-// tail is the last bytes of a file.
-func tail(file string, size int64) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() // it is only read
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	from := max(0, info.Size()-size)
-	text := make([]byte, info.Size()-from)
-	n, err := f.ReadAt(text, from)
-	return text[:n], err
 }

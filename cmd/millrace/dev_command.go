@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/kit/freeport"
@@ -280,7 +282,8 @@ func temporalBinary(flag string) (string, error) {
 
 func awaitTemporal(ctx context.Context, address string, patience time.Duration) error {
 	err := retry.Within(ctx, patience, 100*time.Millisecond, func(ctx context.Context) error {
-		c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: silentLogger{}})
+		silent := log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+		c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: silent})
 		if err == nil {
 			c.Close()
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/face/cli"
 	"github.com/millrace/millrace/internal/kit/termtext"
 	"github.com/millrace/millrace/internal/process/connections"
 )
@@ -41,9 +40,7 @@ func newHealthCommand(env environment) *cobra.Command {
 		Long: `Ask the server and the worker of this machine whether they are ready, where their configuration says that they
 listen: the same file and environment variables as theirs. Without an argument whichever is there must be ready; with
 one, that one must be there.
---live asks only whether it lives: the service behind it may be away. No token is needed.
-
-` + cli.ExitCodesFor(cli.ExitOK, cli.ExitError, cli.ExitUsage, cli.ExitUnavailable),
+--live asks only whether it lives: the service behind it may be away. No token is needed.`,
 		Example: `  millrace health
   millrace health worker --live
   MILLRACE_CONFIG=/etc/millrace/service.yaml millrace health server --timeout 2s`,

@@ -27,7 +27,7 @@ func TestRefusals(t *testing.T) {
 		says string
 	}{
 		{"rum", 2, "did you mean run?"},
-		{"trainer demp", 2, "did you mean demo?"},
+		{"run trian", 2, "did you mean train?"},
 		{"config check --setup ../../config/testdata/setup_list.bad.yaml", 1, "want keys with values, not a list"},
 		{"config check --setup --service -", 2, "exclude each other"},
 		{"server --listen nonsense", 78, `listen: "nonsense" is not host:port`},
@@ -38,7 +38,7 @@ func TestRefusals(t *testing.T) {
 		{"worker --redis redis://127.0.0.1:1/0", 5, "redis at 127.0.0.1:1 does not answer"},
 		{"dev --redis redis://127.0.0.1:1/0", 5, "redis at 127.0.0.1:1 does not answer"},
 		{"run train nobody --server " + gone.URL, 3, `there is no run "nobody"`},
-		{"game show nobody/0/0 --server " + gone.URL, 3, `there is no run "nobody"`},
+		{"run game nobody/0/0 --server " + gone.URL, 3, `there is no run "nobody"`},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()

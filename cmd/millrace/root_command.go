@@ -206,11 +206,3 @@ func (e environment) readSpecFile(path string) (runspec.Spec, error) {
 	}
 	return environments.ReadSpec(path, data)
 }
-
-// silentLogger drops what the Temporal client says while a server is being waited for.
-type silentLogger struct{}
-
-func (silentLogger) Debug(string, ...any) {}
-func (silentLogger) Info(string, ...any)  {}
-func (silentLogger) Warn(string, ...any)  {}
-func (silentLogger) Error(string, ...any) {}

@@ -20,7 +20,7 @@ func newAxiomCommand(d Deps) *cobra.Command {
 	cmd := &cobra.Command{Use: "axiom",
 		Short: "Dashboards and monitors in Axiom, and events that could not be delivered to it",
 		Long: "Dashboards and monitors in Axiom, and events that could not be delivered to it. How the delivery goes " +
-			"is in: millrace status.\n\n" + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable)}
+			"is in: millrace status."}
 	s.flags(cmd)
 	letters := &cobra.Command{Use: "dead-letters", Short: "Events that Axiom refused for what they are, with its reasons",
 		Long: "Events that Axiom refused for what they are, while it took others. Each is kept with Axiom's reason\n" +

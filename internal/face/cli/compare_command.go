@@ -57,9 +57,7 @@ func (s *session) compareCommand() *cobra.Command {
 	cmd.Long = `Compare two runs, the differences that matter first: those that are more than chance, and of them the largest. A figure is a mean with its
 interval of 95 %, over the steps from --from on or the --last ones; a difference whose interval holds 0 may be chance. Intervals are made of
 means of neighbouring steps, which are alike. Rewards are of the latest 2,000 finished games. Where models, games or the size of a step
-differ, a note says so.
-
-` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable)
+differ, a note says so.`
 	cmd.Example = `  millrace run compare depth2 depth4
   millrace run compare depth2 depth4 --from 20 --price 2.5
   millrace run compare a b -o json | jq '.measures[] | select(.clear)'`

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
@@ -93,9 +93,8 @@ func (s *session) cloneCommand() *cobra.Command {
 	return cmd
 }
 
-// cloned is a spec under a new name, with keys set to what the command line says. Values are JSON where they can
-// be, and else text.
-func cloned(spec runspec.Spec, name rollout.RunName, settings []string) ([]byte, error) {
+// cloned is a spec under a new name, with keys set to what the command line says, as a file would have it.
+func cloned(spec runspec.Spec, name rollout.RunName, assignments []string) ([]byte, error) {
 	if err := name.Validate(); err != nil {
 		return nil, Usage("%v", err)
 	}
@@ -104,49 +103,33 @@ func cloned(spec runspec.Spec, name rollout.RunName, settings []string) ([]byte,
 	if err != nil {
 		return nil, fmt.Errorf("copy the spec: %w", err)
 	}
-	var doc map[string]any
-	reader := json.NewDecoder(bytes.NewReader(text))
-	reader.UseNumber() // a seed has more digits than a float
-	if err := reader.Decode(&doc); err != nil {
+	tree, err := settings.Decode(text) // a seed has more digits than a float
+	if err != nil {
 		return nil, fmt.Errorf("copy the spec: %w", err)
 	}
-	set := map[string]bool{}
-	for _, setting := range settings {
-		key, value, ok := strings.Cut(setting, "=")
-		if !ok || key == "" {
-			return nil, Usage("%q: want KEY=VALUE, such as steps=400", setting)
-		}
-		if set[key] {
+	doc, set := tree.(map[string]any), map[string]bool{}
+	for _, assignment := range assignments {
+		key, value, ok := strings.Cut(assignment, "=")
+		switch {
+		case !ok || key == "":
+			return nil, Usage("%q: want KEY=VALUE, such as steps=400", assignment)
+		case set[key]:
 			return nil, Usage("%s: given twice; keep one", key)
+		case key == "name":
+			return nil, Usage("the new run's name is the second argument, %s", name)
+		case belowValue(doc, strings.Split(key, ".")):
+			return nil, Usage("%s: what stands above it is a value and has no keys", key)
 		}
 		set[key] = true
-		if key == "name" {
-			return nil, Usage("the new run's name is the second argument, %s", name)
-		}
-		if err := setKey(doc, strings.Split(key, "."), value); err != nil {
-			return nil, Usage("%s: %v", key, err)
-		}
+		settings.Put(doc, key, settings.Assigned(value))
 	}
 	return json.Marshal(doc)
 }
 
-func setKey(doc map[string]any, path []string, value string) error {
-	for _, key := range path[:len(path)-1] {
-		inner, ok := doc[key].(map[string]any)
-		if !ok {
-			if _, there := doc[key]; there {
-				return fmt.Errorf("%s has no keys", key)
-			}
-			inner = map[string]any{}
-			doc[key] = inner
-		}
-		doc = inner
+// belowValue reports whether a path leads through a value that has no keys.
+func belowValue(tree any, path []string) bool {
+	if section, is := tree.(map[string]any); is && len(path) > 0 {
+		return belowValue(section[path[0]], path[1:])
 	}
-	var parsed any
-	if json.Unmarshal([]byte(value), &parsed) == nil {
-		doc[path[len(path)-1]] = json.RawMessage(value)
-		return nil
-	}
-	doc[path[len(path)-1]] = value
-	return nil
+	return tree != nil && len(path) > 0
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/diagnosis/reporttext"
 	"github.com/millrace/millrace/internal/face/apiclient"
-	"github.com/millrace/millrace/internal/kit/termtext"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -26,7 +25,7 @@ type diagnoseFlags struct {
 	probe             probeFlags
 }
 
-var diagnoseHelp = `Say why a run's steps take as long as they do: since when, which phase grew, where the games were
+const diagnoseHelp = `Say why a run's steps take as long as they do: since when, which phase grew, where the games were
 while the trainer waited, what limits the run (compute, the engines' capacity or the games' latency),
 where every second of its steps went, and what would and would not help.
 
@@ -38,8 +37,7 @@ With --step it shows one step second by second: where the trainer waited for whi
 that group was doing. With --watch it prints a line whenever the verdict changes. With -f it reads a
 record that run record wrote, and needs no server.
 
-` + probeHelp + `
-` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitProblem, ExitInterrupted)
+` + probeHelp
 
 func newDiagnoseCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
@@ -142,7 +140,7 @@ func (s *session) diagnoseRun(ctx context.Context, c Client, run rollout.RunName
 		if err != nil {
 			return err
 		}
-		return s.show(a.Body, func() error { return reporttext.WriteStep(termtext.Writer(s.Stdout), step) })
+		return s.showText(a.Body, func(w io.Writer) error { return reporttext.WriteStep(w, step) })
 	}
 	report, a, err := apiclient.Get[diagnosis.Report](ctx, c.Client, path)
 	if err != nil {
@@ -158,7 +156,7 @@ func (s *session) showReport(report diagnosis.Report, body []byte, f diagnoseFla
 			return err
 		}
 	}
-	if err := s.show(body, func() error { return reporttext.Write(termtext.Writer(s.Stdout), report) }); err != nil {
+	if err := s.showText(body, func(w io.Writer) error { return reporttext.Write(w, report) }); err != nil {
 		return err
 	}
 	if f.code && report.Problem() {

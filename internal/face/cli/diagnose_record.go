@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis/recordinput"
 	"github.com/millrace/millrace/internal/diagnosis/reporttext"
 	"github.com/millrace/millrace/internal/diagnosis/runrecord"
-	"github.com/millrace/millrace/internal/kit/termtext"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -56,7 +56,7 @@ func (s *session) showRecordedStep(f diagnoseFlags, record *runrecord.Record, in
 	if err != nil {
 		return err
 	}
-	return s.show(body, func() error { return reporttext.WriteStep(termtext.Writer(s.Stdout), step) })
+	return s.showText(body, func(w io.Writer) error { return reporttext.WriteStep(w, step) })
 }
 
 // stepOf is the step that a flag names; nil where it names none.

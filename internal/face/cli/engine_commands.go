@@ -20,9 +20,8 @@ import (
 
 func newEngineCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
-	cmd := &cobra.Command{Use: "engine", Short: "Add, list, drain and remove inference engines; buy, calibrate and simulate them",
-		Long: "Add, list, drain and remove inference engines (vLLM servers), and say how many are bought.\n\n" +
-			ExitCodesHelp}
+	cmd := &cobra.Command{Use: "engine", Short: "Add, list, drain, remove, buy, calibrate and simulate inference engines",
+		Long: "Add, list, drain and remove inference engines (vLLM servers), and say how many are bought."}
 	s.flags(cmd)
 	cmd.AddCommand(s.enginesCommand(), s.addCommand(), s.scalingCommand(),
 		s.onEngine("drain ID", "Send an engine nothing new; it finishes what it has", s.drain),

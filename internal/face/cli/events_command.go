@@ -73,9 +73,7 @@ the fleet. Errors are games that were given up, alarms, rejected versions and a 
 groups, lost engines, refused calls. Samples of levels and rates are left out unless they are asked for.
 
 With -o ndjson, and with --follow -o json, every event is a line of JSON with its run, id, kind and data. A follower waits for a server that
-is restarted, and goes on where it was: no event is left out, none comes twice. Runs that begin meanwhile are followed, too.
-
-` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitInterrupted),
+is restarted, and goes on where it was: no event is left out, none comes twice. Runs that begin meanwhile are followed, too.`,
 		Example: `  millrace events demo -f
   millrace events demo --level warn --since 1h
   millrace events demo --game 47/0 --last 0

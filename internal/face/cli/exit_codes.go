@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
@@ -26,37 +25,18 @@ const (
 	ExitInterrupted   = 130
 )
 
-// exitCodes is what each exit code means.
-var exitCodes = []struct {
-	code int
-	text string
-}{
-	{ExitOK, "done"},
-	{ExitError, "refused, or failed"},
-	{ExitUsage, "the command line is wrong"},
-	{ExitNotFound, "no such run, engine or step"},
-	{ExitAuth, "no token, a wrong one, or one that does not allow it"},
-	{ExitUnavailable, "the service does not answer, or something behind it; the same command may succeed later"},
-	{ExitProblem, "diagnose --exit-code, or status --exit-code, found a problem"},
-	{ExitTimeout, "what was waited for has not come within --timeout"},
-	{ExitConfiguration, "the configuration of a server or worker is faulty: starting it again changes nothing"},
-	{ExitInterrupted, "interrupted"},
-}
-
 // ExitCodesHelp explains the exit codes, for the help of the root command.
-var ExitCodesHelp = ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable, ExitProblem,
-	ExitTimeout, ExitConfiguration, ExitInterrupted)
-
-// ExitCodesFor explains those exit codes that a command can end with.
-func ExitCodesFor(codes ...int) string {
-	text := "Exit codes:"
-	for _, e := range exitCodes {
-		if slices.Contains(codes, e.code) {
-			text += fmt.Sprintf("\n  %-3d  %s", e.code, e.text)
-		}
-	}
-	return text
-}
+const ExitCodesHelp = `Exit codes of every command:
+  0    done
+  1    refused, or failed
+  2    the command line is wrong
+  3    no such run, engine or step
+  4    no token, a wrong one, or one that does not allow it
+  5    the service does not answer, or something behind it; the same command may succeed later
+  6    diagnose --exit-code, or status --exit-code, found a problem
+  7    what was waited for has not come within --timeout
+  78   the configuration of a server or worker is faulty: starting it again changes nothing
+  130  interrupted`
 
 // usageError is a wrong command line.
 type usageError struct{ text string }

@@ -60,9 +60,7 @@ func (s *session) listGamesCommand() *cobra.Command {
 highest reward, the longest game and so on; a - before the order turns it round.
 
 REWARD is the mean of the game's agents, or of the one that --agent names. POLICY is the versions that sampled it. GROUP is where its group
-is; a game can be shown while that is not in brackets. ATT is the attempts that it took, FAILURE how the last one failed, if one did.
-
-` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable)
+is; a game can be shown while that is not in brackets. ATT is the attempts that it took, FAILURE how the last one failed, if one did.`
 	cmd.Example = `  millrace run games demo --sort -reward --limit 10
   millrace run games demo --code any
   millrace run games demo --version 12 --agent FRANCE --sort reward -o json | jq '.games[0].rewards'`

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"strings"
 	"unicode/utf16"
 
 	"github.com/goccy/go-yaml"
@@ -44,6 +46,18 @@ func (s *session) show(document []byte, render func() error) error {
 		return nil
 	}
 	return render()
+}
+
+// showText shows an answer, and in the place of a table a text that is harmless on a terminal.
+func (s *session) showText(document []byte, render func(io.Writer) error) error {
+	return s.show(document, func() error {
+		var text strings.Builder
+		if err := render(&text); err != nil {
+			return err
+		}
+		_, err := io.WriteString(s.Stdout, termtext.Block(text.String()))
+		return err
+	})
 }
 
 // What engines and trainers are called comes from anywhere, and a terminal obeys some characters.

@@ -20,7 +20,7 @@ import (
 func newRunCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
 	cmd := &cobra.Command{Use: "run", Short: "Start, watch and change training runs",
-		Long: "Start, watch and change training runs.\n\n" + ExitCodesHelp}
+		Long: "Start, watch and change training runs."}
 	s.flags(cmd)
 	Group(cmd, "Start and change:", s.startCommand(), s.setCommand(), s.pauseCommand(true), s.pauseCommand(false),
 		s.stopCommand(), s.cloneCommand(), s.rewindCommand())

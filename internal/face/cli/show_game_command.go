@@ -33,9 +33,7 @@ is not Diplomacy is shown as its turns.
 
 With --turns its turns are listed, and with --turn N one of them is shown: prompt, completion, and the tokens with their logprobs. The prompt
 is kept as tokens; an engine's tokenizer writes its text. With --diff two games of a group are compared: the first phase in which they part,
-the orders side by side, and the rewards.
-
-` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable),
+the orders side by side, and the rewards.`,
 		Example: `  millrace run game diplomacy-qwen7b
   millrace run game diplomacy-qwen7b 0/3 --phase F1902M --svg maps/
   millrace run game diplomacy-qwen7b 0/3 --turn 12

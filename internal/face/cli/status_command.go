@@ -42,7 +42,7 @@ func newStatusCommand(d Deps) *cobra.Command {
 		})
 	cmd.Long = "Show the whole service at a glance: first what is wrong and what to do about it, then Redis, Temporal,\n" +
 		"workers, engines, runs, and how the delivery of events to Axiom goes. It answers while parts of the\n" +
-		"service do not.\n\n" + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitAuth, ExitUnavailable, ExitProblem)
+		"service do not."
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 6 when something is wrong")
 	s.flags(cmd)
 	return cmd

@@ -28,9 +28,7 @@ bars, its buffer by state, its games, and each game's turns. Keys move, filter, 
 ? lists them.
 
 It works at 80 x 24, in tmux and over SSH, with and without colours (NO_COLOR). A server that does not answer is waited for. Where the output
-is no terminal, with TERM=dumb or with --once the screen is written once, as plain lines.
-
-` + ExitCodesFor(ExitOK, ExitError, ExitUsage, ExitNotFound, ExitAuth, ExitUnavailable),
+is no terminal, with TERM=dumb or with --once the screen is written once, as plain lines.`,
 		Example: "  millrace top\n  millrace top demo\n  millrace top --once | head -20",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

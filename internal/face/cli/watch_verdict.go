@@ -53,8 +53,8 @@ func (s *session) sayVerdict(ctx context.Context, c Client, run rollout.RunName,
 	}
 	said.last = verdict
 	if s.format == "table" {
-		_, err := fmt.Fprintf(termtext.Writer(s.Stdout), "%s  step %d  %s\n", s.now().Format(time.TimeOnly), report.To,
-			reporttext.Headline(report))
+		_, err := fmt.Fprintf(s.Stdout, "%s  step %d  %s\n", s.now().Format(time.TimeOnly), report.To,
+			termtext.Block(reporttext.Headline(report)))
 		return err
 	}
 	return s.writeLine(a.Body)

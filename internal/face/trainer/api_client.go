@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // Deadlines and pauses of the client.
@@ -57,10 +58,10 @@ func newClient(cfg Config) (*client, error) {
 
 // attached is the answer to announcing a trainer process.
 type attached struct {
-	Generation    int64 `json:"generation"`
-	NextStep      int64 `json:"next_step"`
-	PolicyVersion int64 `json:"policy_version"`
-	Spec          spec  `json:"spec"`
+	Generation    int64        `json:"generation"`
+	NextStep      int64        `json:"next_step"`
+	PolicyVersion int64        `json:"policy_version"`
+	Spec          runspec.Spec `json:"spec"`
 }
 
 // attach announces this process. Answered twice, because the first answer was lost, the later generation counts.

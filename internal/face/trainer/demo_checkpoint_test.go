@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/face/trainer"
+	"github.com/millrace/millrace/internal/face/trainer/trainertest"
 )
 
 // lines reads a file of JSON lines.
@@ -44,6 +45,17 @@ type event struct {
 	ResumeFrom *int64 `json:"resume_from"`
 }
 
+// trainFrom trains from the checkpoints in a folder, and writes down what was heard.
+func trainFrom(ctx context.Context, t *testing.T, cfg trainer.Config, folder string, every int, heard string) error {
+	t.Helper()
+	var err error
+	if cfg.Checkpoints, err = trainertest.OpenCheckpoints(folder, every); err != nil {
+		return err
+	}
+	cfg.Heard = trainertest.Log(heard)
+	return trainer.Run(ctx, cfg)
+}
+
 // Checkpoints after every second step, killed in step 3: step 2 is trained again, on the same batch, and its
 // weights are a version of their own.
 func TestResumesFromItsCheckpoint(t *testing.T) {
@@ -51,18 +63,18 @@ func TestResumesFromItsCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(5)
 		cfg := s.config(t)
-		cfg.Checkpoints, cfg.CheckpointEvery = filepath.Join(t.TempDir(), "checkpoints"), 2
-		cfg.Events = filepath.Join(t.TempDir(), "events.jsonl")
+		folder, heard := filepath.Join(t.TempDir(), "checkpoints"), filepath.Join(t.TempDir(), "events.jsonl")
+		train := func(ctx context.Context) error { return trainFrom(ctx, t, cfg, folder, 2, heard) }
 		ctx, kill := context.WithTimeout(t.Context(), 45*time.Second) // a step takes 12.6 s
 		defer kill()
-		if err := trainer.Run(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) {
+		if err := train(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("killed: %v", err)
 		}
 		if s.next != 3 {
 			t.Fatalf("killed in step %d, want 3", s.next)
 		}
 		for range 2 { // the second one finds the run over and goes back behind nothing
-			if err := trainer.Run(t.Context(), cfg); err != nil {
+			if err := train(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if s.next != 5 {
@@ -98,7 +110,7 @@ func TestResumesFromItsCheckpoint(t *testing.T) {
 			{"publishing", 2, 4, nil}, {"recorded", 2, 4, nil},
 			{"attached", 3, 5, at(5)},
 		}
-		if got := lines[event](t, cfg.Events); !reflect.DeepEqual(got, wantEvents) {
+		if got := lines[event](t, heard); !reflect.DeepEqual(got, wantEvents) {
 			t.Errorf("events %+v, want %+v", got, wantEvents)
 		}
 	})
@@ -110,12 +122,13 @@ func TestReplacedTrainerSavesNothingForItsSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(4)
 		cfg := s.config(t)
-		cfg.Checkpoints, cfg.Events = filepath.Join(t.TempDir(), "checkpoints"), filepath.Join(t.TempDir(), "events.jsonl")
+		folder, heard := filepath.Join(t.TempDir(), "checkpoints"), filepath.Join(t.TempDir(), "events.jsonl")
+		train := func() error { return trainFrom(t.Context(), t, cfg, folder, 1, heard) }
 		old := make(chan error, 1)
-		go func() { old <- trainer.Run(t.Context(), cfg) }()
+		go func() { old <- train() }()
 		time.Sleep(15 * time.Second) // step 0 is recorded and saved
 		successor := make(chan error, 1)
-		go func() { successor <- trainer.Run(t.Context(), cfg) }()
+		go func() { successor <- train() }()
 		var refused *apiclient.Problem
 		if err := <-old; !errors.As(err, &refused) {
 			t.Fatalf("the replaced trainer ended with %v", err)
@@ -123,7 +136,7 @@ func TestReplacedTrainerSavesNothingForItsSuccessor(t *testing.T) {
 		if err := <-successor; err != nil {
 			t.Fatal(err)
 		}
-		names, err := filepath.Glob(filepath.Join(cfg.Checkpoints, "*"))
+		names, err := filepath.Glob(filepath.Join(folder, "*"))
 		if err != nil || len(names) != 2 {
 			t.Fatalf("%v %v, want one checkpoint of each process", names, err)
 		}
@@ -140,7 +153,7 @@ func TestReplacedTrainerSavesNothingForItsSuccessor(t *testing.T) {
 			}
 		}
 		fenced := 0
-		for _, e := range lines[event](t, cfg.Events) {
+		for _, e := range lines[event](t, heard) {
 			if e.Event == "fenced" {
 				fenced++
 				if e.Generation != 1 {
@@ -159,11 +172,12 @@ func TestDamagedCheckpointIsNotGuessed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(1)
 		cfg := s.config(t)
-		cfg.Checkpoints = t.TempDir()
-		if err := os.WriteFile(filepath.Join(cfg.Checkpoints, "000000001.json"), []byte("{"), 0o644); err != nil {
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, "000000001.json"), []byte("{"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := trainer.Run(t.Context(), cfg); err == nil || s.generation != 0 {
+		heard := filepath.Join(t.TempDir(), "events.jsonl")
+		if err := trainFrom(t.Context(), t, cfg, folder, 1, heard); err == nil || s.generation != 0 {
 			t.Errorf("%v after %d announcements, want an error before any", err, s.generation)
 		}
 	})
@@ -182,11 +196,12 @@ func TestTrainingsShareThePathsOfTheirAdapters(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newService(2)
 			cfg := s.config(t)
-			cfg.AdapterDir, cfg.Weights, cfg.Events = dir, weights, filepath.Join(t.TempDir(), "events.jsonl")
+			heard := filepath.Join(t.TempDir(), "events.jsonl")
+			cfg.AdapterDir, cfg.Weights, cfg.Heard = dir, weights, trainertest.Log(heard)
 			if err := trainer.Run(t.Context(), cfg); err != nil {
 				t.Fatal(err)
 			}
-			for _, e := range lines[published](t, cfg.Events) {
+			for _, e := range lines[published](t, heard) {
 				if e.Event == "publishing" {
 					all = append(all, e)
 				}

@@ -52,18 +52,6 @@ func entryOf(step, version int64, r report, b *batch) entry {
 	return e
 }
 
-// event is something that the server granted or refused, or is about to be asked for.
-type event struct {
-	Event      string `json:"event"`         // attached, publishing, recorded or fenced
-	PID        int    `json:"pid,omitempty"` // of the process that is attached
-	Generation int64  `json:"generation"`
-	Step       int64  `json:"step,omitempty"`        // the first one to do, or the one published or recorded
-	ResumeFrom *int64 `json:"resume_from,omitempty"` // as asked for
-	Version    int64  `json:"policy_version,omitempty"`
-	Path       string `json:"path,omitempty"`   // of the version's adapter
-	Digest     string `json:"digest,omitempty"` // SHA-256 of its weights
-}
-
 func (j *journal) write(line any) error {
 	if j.file == nil {
 		return nil

@@ -8,6 +8,7 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // Config says which run to train, and how.
@@ -31,13 +33,11 @@ type Config struct {
 	// where adapters are written; engines must see it under the same path. Empty: the spec's adapters.path_prefix
 	AdapterDir string
 	Journal    string // file to which a line per trained step is appended; empty: none
-	// file to which a line is appended when the server attached this trainer, took a record or refused; empty: none
-	Events string
-	// Checkpoints is a folder that remembers which steps the weights have learned from. A trainer resumes from what
-	// it finds there: the steps since are trained again. An empty folder is untrained weights. No folder: every
+	// Heard, if set, is told what the server granted or refused, or is about to be asked for.
+	Heard func(Event) error
+	// Checkpoints remembers which steps the weights have learned from: the steps since are trained again. nil: every
 	// recorded step is taken to be in the weights.
-	Checkpoints     string
-	CheckpointEvery int // steps; 0: 1
+	Checkpoints Checkpoints
 	// Weights is the training that these weights come of. 0: one whose adapters are at paths that their content
 	// decides. Others write the adapters of a run's name to the same paths, each with other weights, and replace
 	// what an earlier training left there.
@@ -57,6 +57,27 @@ type Config struct {
 	Patience   time.Duration // how long the server may be unavailable before Run gives up; 0: two minutes
 }
 
+// Checkpoints stands for a trainer's saved weights.
+type Checkpoints interface {
+	// Resume is the first step that the weights saved last have not learned from.
+	Resume() int64
+	// Save is called after every recorded step, never before, with the first step that is not in the weights: a run
+	// cannot be resumed from a step that it has not reached.
+	Save(next, steps int64) error
+}
+
+// Event is something that the server granted or refused, or is about to be asked for.
+type Event struct {
+	Event      string `json:"event"`         // attached, publishing, recorded or fenced
+	PID        int    `json:"pid,omitempty"` // of the process that is attached
+	Generation int64  `json:"generation"`
+	Step       int64  `json:"step,omitempty"`        // the first one to do, or the one published or recorded
+	ResumeFrom *int64 `json:"resume_from,omitempty"` // as asked for
+	Version    int64  `json:"policy_version,omitempty"`
+	Path       string `json:"path,omitempty"`   // of the version's adapter
+	Digest     string `json:"digest,omitempty"` // SHA-256 of its weights
+}
+
 // Run trains until the run is over, which is no error, or ctx is done.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
@@ -71,16 +92,14 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer journal.Close()
-	events, err := openJournal(cfg.Events)
-	if err != nil {
-		return err
+	if cfg.Heard == nil {
+		cfg.Heard = func(Event) error { return nil }
 	}
-	defer events.Close()
-	t := &trainer{cfg: cfg, client: c, journal: journal, events: events}
+	t := &trainer{cfg: cfg, client: c, journal: journal}
 	err = t.run(ctx)
 	var refused *apiclient.Problem
 	if errors.As(err, &refused) && refused.Code() == rollout.Fenced {
-		err = errors.Join(err, events.write(event{Event: "fenced", Generation: t.generation}))
+		err = errors.Join(err, cfg.Heard(Event{Event: "fenced", Generation: t.generation}))
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -92,6 +111,16 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("train %s: %w%s", cfg.Run, err, t.advice(refused))
 	}
 	return nil
+}
+
+// overrule gives a spec's demo section what the configuration says instead.
+func (c Config) overrule(s *runspec.Spec) {
+	s.Demo.Speed = cmp.Or(c.Speed, s.Demo.Speed, 1)
+	s.Adapters.Rank = cmp.Or(c.Rank, s.Adapters.Rank)
+	s.Demo.Load = cmp.Or(rollout.Duration(c.Load), s.Demo.Load)
+	s.Demo.RefLogprobs = cmp.Or(rollout.Duration(c.RefLogprobs), s.Demo.RefLogprobs)
+	s.Demo.Train = cmp.Or(rollout.Duration(c.Train), s.Demo.Train)
+	s.Demo.Publish = cmp.Or(rollout.Duration(c.Publish), s.Demo.Publish)
 }
 
 // advice is what to do about a refusal that ends a trainer which was attached, if that is not plain.
@@ -113,23 +142,21 @@ func (t *trainer) advice(refused *apiclient.Problem) string {
 
 // trainer is one trainer process.
 type trainer struct {
-	cfg         Config
-	client      *client
-	journal     *journal
-	events      *journal
-	checkpoints checkpoints
+	cfg     Config
+	client  *client
+	journal *journal
 
 	generation int64
 	version    int64 // newest published
-	spec       spec
+	spec       runspec.Spec
 	dir        string
 }
 
 func (t *trainer) run(ctx context.Context) error {
 	var resume *int64
-	var err error
-	if t.checkpoints, resume, err = openCheckpoints(t.cfg.Checkpoints, t.cfg.CheckpointEvery); err != nil {
-		return err
+	if t.cfg.Checkpoints != nil {
+		saved := t.cfg.Checkpoints.Resume()
+		resume = &saved
 	}
 	next, err := t.attach(ctx, resume)
 	if err != nil {
@@ -137,7 +164,7 @@ func (t *trainer) run(ctx context.Context) error {
 	}
 	for step := next; ; step++ {
 		err := t.step(ctx, step)
-		if batchLost(err) && !t.checkpoints.kept() {
+		if batchLost(err) && t.cfg.Checkpoints == nil {
 			// The weights have learned from what is recorded and nothing else: another batch does as well.
 			t.say("step %3d  its batch is lost, asking for another one: %v", step, err)
 			if step, err = t.attach(ctx, &step); err == nil {
@@ -162,11 +189,12 @@ func (t *trainer) attach(ctx context.Context, resume *int64) (int64, error) {
 		return 0, fmt.Errorf("attach: %w", err)
 	}
 	t.generation, t.version = attached.Generation, attached.PolicyVersion
-	if err := t.events.write(event{Event: "attached", PID: os.Getpid(), Generation: t.generation, Step: attached.NextStep,
+	if err := t.cfg.Heard(Event{Event: "attached", PID: os.Getpid(), Generation: t.generation, Step: attached.NextStep,
 		ResumeFrom: resume}); err != nil {
 		return 0, err
 	}
-	t.spec = attached.Spec.with(t.cfg)
+	t.spec = attached.Spec
+	t.cfg.overrule(&t.spec)
 	if t.dir, err = t.adapterDir(); err != nil {
 		return 0, err
 	}
@@ -209,7 +237,7 @@ func (t *trainer) step(ctx context.Context, step int64) error {
 	}
 	for _, phase := range []struct {
 		name string
-		time duration
+		time rollout.Duration
 	}{{"ref_logprobs", t.spec.Demo.RefLogprobs}, {"train", t.spec.Demo.Train}} {
 		if err := t.pretend(ctx, clock, phase.name, phase.time); err != nil {
 			return err
@@ -237,11 +265,13 @@ func (t *trainer) step(ctx context.Context, step int64) error {
 	if err := t.client.record(ctx, step, report); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
-	if err := t.events.write(event{Event: "recorded", Generation: t.generation, Step: step}); err != nil {
+	if err := t.cfg.Heard(Event{Event: "recorded", Generation: t.generation, Step: step}); err != nil {
 		return err
 	}
-	if err := t.checkpoints.save(step+1, int64(t.spec.Steps)); err != nil {
-		return err
+	if t.cfg.Checkpoints != nil {
+		if err := t.cfg.Checkpoints.Save(step+1, int64(t.spec.Steps)); err != nil {
+			return err
+		}
 	}
 	t.say("step %3d  %s  %s  v%d", step, clock, sum, t.version)
 	return nil
@@ -274,7 +304,7 @@ func (t *trainer) obtain(ctx context.Context, clock *stopwatch, step int64) (*ba
 }
 
 // pretend ends a phase when it has lasted as long as the modelled hardware needs for it; what it took already counts.
-func (t *trainer) pretend(ctx context.Context, clock *stopwatch, phase string, modelled duration) error {
+func (t *trainer) pretend(ctx context.Context, clock *stopwatch, phase string, modelled rollout.Duration) error {
 	rest := time.Duration(float64(modelled)/t.spec.Demo.Speed) - clock.lap()
 	if rest > 0 {
 		if err := retry.Pause(ctx, rest); err != nil {
@@ -307,7 +337,7 @@ func (t *trainer) also(ctx context.Context, clock *stopwatch, step int64, phase 
 // version.
 func (t *trainer) publish(ctx context.Context, step int64) error {
 	version := t.version + 1
-	if t.version > step && !t.checkpoints.kept() {
+	if t.version > step && t.cfg.Checkpoints == nil {
 		version = t.version
 	}
 	name := fmt.Sprintf("%s-v%d", t.cfg.Run, version)
@@ -315,9 +345,9 @@ func (t *trainer) publish(ctx context.Context, step int64) error {
 	if err != nil {
 		return fmt.Errorf("write adapter %s: %w", name, err)
 	}
-	note := event{Event: "publishing", Generation: t.generation, Step: step, Version: version, Path: written.path,
+	note := Event{Event: "publishing", Generation: t.generation, Step: step, Version: version, Path: written.path,
 		Digest: written.digest}
-	if err := t.events.write(note); err != nil {
+	if err := t.cfg.Heard(note); err != nil {
 		return err
 	}
 	if err := t.client.publish(ctx, t.generation, version, written.path); err != nil {

@@ -6,6 +6,7 @@ package gamelist
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -167,12 +168,8 @@ func (h *History) forget() {
 	for k := range h.games {
 		groups = append(groups, k.group)
 	}
-	oldest := nth(groups, len(groups)/10)
-	for k := range h.games {
-		if k.group <= oldest {
-			delete(h.games, k)
-		}
-	}
+	slices.Sort(groups)
+	maps.DeleteFunc(h.games, func(k key, _ *Game) bool { return k.group <= groups[len(groups)/10] })
 }
 
 // InPlay is a game that the buffer has something of, in a group that is not committed.
@@ -211,10 +208,4 @@ func (h *History) Games(open []rollout.GroupSeq, inPlay []InPlay) []Game {
 		games = append(games, game)
 	}
 	return games
-}
-
-// nth is the value that n others are not above.
-func nth[T cmp.Ordered](values []T, n int) T {
-	sorted := sortedCopy(values)
-	return sorted[min(n, len(sorted)-1)]
 }

@@ -2,6 +2,7 @@ package gamelist
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,9 +51,10 @@ type Page struct {
 // Page is the games of a list that a query wants.
 func (q Query) Page(games []Game) (Page, error) {
 	name, reversed := strings.CutPrefix(q.Sort, "-")
-	compare, err := order(name)
-	if err != nil {
-		return Page{}, err
+	by, known := ordersByName[cmp.Or(name, ByGroup)]
+	if !known {
+		return Page{}, rollout.Refuse(rollout.Invalid, "sort=%q: want one of %s, or one of them after -", name,
+			strings.Join(Orders(), ", "))
 	}
 	var found []Game
 	for _, g := range games {
@@ -62,14 +64,11 @@ func (q Query) Page(games []Game) (Page, error) {
 		}
 	}
 	slices.SortFunc(found, func(a, b Game) int {
-		by := compare(&a, &b)
+		way := by.compare(&a, &b)
 		if reversed {
-			by = -by
+			way = -way
 		}
-		if by = cmp.Or(unknownLast(name, &a, &b), by); by != 0 {
-			return by
-		}
-		return cmp.Or(cmp.Compare(b.Group, a.Group), cmp.Compare(a.Sample, b.Sample))
+		return cmp.Or(by.unknownLast(&a, &b), way, cmp.Compare(b.Group, a.Group), cmp.Compare(a.Sample, b.Sample))
 	})
 	begin, err := q.begin(found)
 	if err != nil {
@@ -130,7 +129,7 @@ func (g *Game) rewardOf(agent string) *float64 {
 		return nil
 	}
 	var sum float64
-	for _, name := range sortedKeys(g.Rewards) { // in one order, so that the mean is the same each time
+	for _, name := range slices.Sorted(maps.Keys(g.Rewards)) { // in one order, so that the mean is the same each time
 		sum += g.Rewards[name]
 	}
 	mean := sum / float64(len(g.Rewards))
@@ -138,46 +137,39 @@ func (g *Game) rewardOf(agent string) *float64 {
 }
 
 // order is how two games compare: the one that is looked for first, in the order without -, is the larger reward, the
-// longer game, the newer group.
-func order(name string) (func(a, b *Game) int, error) {
-	switch name {
-	case "", ByGroup:
-		return func(a, b *Game) int { return cmp.Or(cmp.Compare(b.Group, a.Group), cmp.Compare(a.Sample, b.Sample)) }, nil
-	case ByReward:
-		return func(a, b *Game) int { return cmp.Compare(value(b.Reward), value(a.Reward)) }, nil
-	case ByLength:
-		return func(a, b *Game) int { return cmp.Compare(b.Phases, a.Phases) }, nil
-	case ByTime:
-		return func(a, b *Game) int { return cmp.Compare(b.Seconds, a.Seconds) }, nil
-	case ByFailure:
-		return func(a, b *Game) int { return cmp.Or(cmp.Compare(a.Code, b.Code), b.EndedAt.Compare(a.EndedAt)) }, nil
-	case ByVersion:
-		return func(a, b *Game) int { return cmp.Compare(value(b.MaxVersion), value(a.MaxVersion)) }, nil
-	case ByEnd:
-		return func(a, b *Game) int { return b.EndedAt.Compare(a.EndedAt) }, nil
-	}
-	return nil, rollout.Refuse(rollout.Invalid, "sort=%q: want one of %s, or one of them after -", name,
-		strings.Join(Orders(), ", "))
+// longer game, the newer group. Games of which it knows nothing come at the end, whichever way round.
+type order struct {
+	compare func(a, b *Game) int
+	unknown func(g *Game) bool
 }
 
-// unknownLast puts games of which the order knows nothing at the end, whichever way round.
-func unknownLast(name string, a, b *Game) int {
-	unknown := func(g *Game) bool {
-		switch name {
-		case ByReward:
-			return g.Reward == nil
-		case ByTime:
-			return g.Seconds == 0
-		case ByFailure:
-			return g.Code == ""
-		case ByVersion:
-			return g.MaxVersion == nil
-		case ByEnd:
-			return g.EndedAt.IsZero()
-		}
-		return false
-	}
-	switch ua, ub := unknown(a), unknown(b); {
+var ordersByName = map[string]order{
+	ByGroup: {
+		func(a, b *Game) int { return cmp.Or(cmp.Compare(b.Group, a.Group), cmp.Compare(a.Sample, b.Sample)) },
+		func(*Game) bool { return false }},
+	ByReward: {
+		func(a, b *Game) int { return cmp.Compare(value(b.Reward), value(a.Reward)) },
+		func(g *Game) bool { return g.Reward == nil }},
+	ByLength: {
+		func(a, b *Game) int { return cmp.Compare(b.Phases, a.Phases) },
+		func(*Game) bool { return false }},
+	ByTime: {
+		func(a, b *Game) int { return cmp.Compare(b.Seconds, a.Seconds) },
+		func(g *Game) bool { return g.Seconds == 0 }},
+	ByFailure: {
+		func(a, b *Game) int { return cmp.Or(cmp.Compare(a.Code, b.Code), b.EndedAt.Compare(a.EndedAt)) },
+		func(g *Game) bool { return g.Code == "" }},
+	ByVersion: {
+		func(a, b *Game) int { return cmp.Compare(value(b.MaxVersion), value(a.MaxVersion)) },
+		func(g *Game) bool { return g.MaxVersion == nil }},
+	ByEnd: {
+		func(a, b *Game) int { return b.EndedAt.Compare(a.EndedAt) },
+		func(g *Game) bool { return g.EndedAt.IsZero() }},
+}
+
+// unknownLast compares whether a game is known in the order.
+func (o order) unknownLast(a, b *Game) int {
+	switch ua, ub := o.unknown(a), o.unknown(b); {
 	case ua && !ub:
 		return 1
 	case ub && !ua:
@@ -192,19 +184,4 @@ func value[T cmp.Ordered](v *T) T {
 		return zero
 	}
 	return *v
-}
-
-func sortedCopy[T cmp.Ordered](values []T) []T {
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	return sorted
-}
-
-func sortedKeys(m map[string]float64) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -5,8 +5,6 @@
 package termtext
 
 import (
-	"bytes"
-	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -142,42 +140,4 @@ func Fold(s string, most int) (line, rest string) {
 		}
 	}
 	return line, strings.TrimLeft(s[len(line):], " ")
-}
-
-// Writer passes text on as Block shows it, for output that is nothing but text: no colours, no cursor.
-func Writer(w io.Writer) io.Writer { return &writer{w: w} }
-
-type writer struct {
-	w    io.Writer
-	rest []byte // the beginning of a character, or a carriage return
-}
-
-func (w *writer) Write(p []byte) (int, error) {
-	text := append(w.rest, p...)
-	w.rest = nil
-	if end := whole(text); end < len(text) {
-		w.rest = bytes.Clone(text[end:])
-		text = text[:end]
-	}
-	if _, err := io.WriteString(w.w, Block(string(text))); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// whole is how much of a text can be shown without knowing what follows.
-func whole(text []byte) int {
-	end := len(text)
-	if end > 0 && text[end-1] == '\r' {
-		return end - 1
-	}
-	for back := 1; back < utf8.UTFMax && back <= end; back++ {
-		if b := text[end-back]; utf8.RuneStart(b) {
-			if b >= utf8.RuneSelf && !utf8.FullRune(text[end-back:]) {
-				return end - back
-			}
-			break
-		}
-	}
-	return end
 }

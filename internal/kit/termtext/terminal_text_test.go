@@ -1,10 +1,8 @@
 package termtext
 
 import (
-	"io"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"unicode"
 	"unicode/utf8"
 )
@@ -40,13 +38,6 @@ func TestHostileTextIsShown(t *testing.T) {
 			}
 			if got := Block(tt.text); got != tt.block {
 				t.Errorf("Block: %q, want %q", got, tt.block)
-			}
-			var b strings.Builder
-			if _, err := io.Copy(Writer(&b), iotest.OneByteReader(strings.NewReader(tt.text+"\n"))); err != nil {
-				t.Fatal(err)
-			}
-			if got := b.String(); got != tt.block+"\n" {
-				t.Errorf("Writer: %q, want %q", got, tt.block)
 			}
 		})
 	}

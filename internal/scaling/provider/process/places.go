@@ -66,7 +66,7 @@ func (p *Provider) placeAndLaunch(ctx context.Context, o *order, used *inUse) tr
 	if err != nil {
 		return trouble{waits: err}
 	}
-	port, err := p.freePort(o, used)
+	port, err := p.freePort(used)
 	if err != nil {
 		return trouble{waits: err}
 	}
@@ -186,13 +186,7 @@ func (p *Provider) freeGPUs(used *inUse) (string, error) {
 }
 
 // freePort is a port that no engine has and where nothing listens.
-func (p *Provider) freePort(o *order, used *inUse) (int, error) {
-	free := func(port int) bool { return !used.ports[port] && p.listens(port) }
-	if p.Port != nil {
-		if port := p.Port(o.ID); port != 0 && free(port) {
-			return port, nil
-		}
-	}
+func (p *Provider) freePort(used *inUse) (int, error) {
 	first, last, err := p.cfg.portRange()
 	if err != nil {
 		return 0, err
@@ -203,7 +197,7 @@ func (p *Provider) freePort(o *order, used *inUse) (int, error) {
 		begin = used.last - first + 1
 	}
 	for i := range size {
-		if port := first + (begin+i)%size; free(port) {
+		if port := first + (begin+i)%size; !used.ports[port] && p.listens(port) {
 			return port, nil
 		}
 	}

@@ -33,9 +33,6 @@ type Provider struct {
 	now      func() time.Time
 	patience time.Duration // how much longer than its grace an engine may take to end
 	presence presence
-
-	// Port, if it is not nil, is the port that an engine should have, if nobody has it; 0: any.
-	Port func(rollout.EngineID) int
 }
 
 var _ provider.Provider = (*Provider)(nil)
@@ -360,11 +357,6 @@ func (p *Provider) PID(id rollout.EngineID) int {
 		return r.Engine.PID
 	}
 	return 0
-}
-
-// LogFile is the file that an engine writes to.
-func (p *Provider) LogFile(id rollout.EngineID) string {
-	return filepath.Join(p.dir, string(id), logFile)
 }
 
 // byAge orders what waits for a place.
