@@ -7,7 +7,12 @@ import (
 )
 
 // answered registers a call whose answer is one document. A failure is told by what the call was doing: "list engines".
-func answered[I, O any](s *Server, op huma.Operation, doing string, do func(context.Context, *I) (O, error)) {
+func answered[I, O any](s *Server, id string, do func(context.Context, *I) (O, error)) {
+	answeredAs(s, s.operation(id), do)
+}
+
+func answeredAs[I, O any](s *Server, op huma.Operation, do func(context.Context, *I) (O, error)) {
+	doing := operations()[op.OperationID].Doing
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*struct{ Body O }, error) {
 		document, err := do(ctx, in)
 		if err != nil {

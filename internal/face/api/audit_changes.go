@@ -152,7 +152,7 @@ func differing(before, after map[string]string) (was, is map[string]string) {
 
 // audited reports whether an operation is one of those whose changes are reported.
 func audited(method, id string) bool {
-	return method != http.MethodGet && !permissions[id].data
+	return method != http.MethodGet && !operations()[id].Data
 }
 
 // tell keeps an event, also when the client has gone.

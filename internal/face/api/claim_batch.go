@@ -40,10 +40,7 @@ type claimInput struct {
 }
 
 func (s *Server) registerClaim() {
-	claim := s.operation(post, "/v1/runs/{run}/steps/{step}/claim", "claim-step", "trainer", "Claim the batch of a step",
-		"A long poll: it answers when the batch is formed, or 204 with Retry-After when the wait is over; "+
-			"X-Millrace-Reason then says what is missing. A batch is a function of its step: claiming again gives the same "+
-			"groups. Accept "+CompactBatch+" for the compact encoding, and gzip to save the network.")
+	claim := s.operation("claim-step")
 	batch := &huma.Response{Description: "The batch", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[batchSchema](s)},
 		CompactBatch:       {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
@@ -61,10 +58,7 @@ func (s *Server) registerClaim() {
 		}}
 	huma.Register(s.api, claim, s.claim)
 
-	show := s.operation(get, "/v1/runs/{run}/steps/{step}/batch", "show-batch", "insight",
-		"Read the batch of a step that was claimed before",
-		"As the claim answered it, for as long as it is kept. It is no claim: nothing changes, no generation is needed and "+
-			"the trainer is not fenced off.")
+	show := s.operation("show-batch")
 	show.Responses["200"] = batch
 	huma.Register(s.api, show, s.showBatch)
 }
@@ -75,9 +69,9 @@ func (s *Server) showBatch(ctx context.Context, in *struct {
 	Accept string `header:"Accept"`
 	Coding string `header:"Accept-Encoding"`
 }) (*claimOutput, error) {
-	done, ok := s.gates.readings.enter(ctx, string(in.Run))
-	if !ok {
-		return nil, overloaded("batches being read", "")
+	done, refused := s.gates.enter(ctx, "readings", in.Run)
+	if refused != nil {
+		return nil, refused
 	}
 	batch, err := s.deps.Store.Batch(ctx, in.Run, in.Step)
 	if err != nil {
@@ -205,9 +199,9 @@ func (s *Server) await(ctx context.Context, a ask) (batch *buffer.RawBatch, done
 			return batch, done, err
 		}
 		if !listed { // A batch that is ready costs no entry in the list.
-			leave, ok := s.gates.waiting.enter(ctx, string(a.run))
-			if !ok {
-				return nil, nil, overloaded("claims that wait", "limits.waiting_claims")
+			leave, refused := s.gates.enter(ctx, "waiting", a.run)
+			if refused != nil {
+				return nil, nil, refused
 			}
 			defer leave()
 			s.waiters.add(poll)
@@ -241,9 +235,9 @@ func (s *Server) await(ctx context.Context, a ask) (batch *buffer.RawBatch, done
 
 // look claims once.
 func (s *Server) look(ctx context.Context, a ask) (*buffer.RawBatch, func(), error) {
-	done, ok := s.gates.batches.enter(ctx, string(a.run))
-	if !ok {
-		return nil, nil, overloaded("batches on their way", "")
+	done, refused := s.gates.enter(ctx, "batches", a.run)
+	if refused != nil {
+		return nil, nil, refused
 	}
 	batch, err := s.deps.Store.ClaimRaw(ctx, a.run, a.step, a.generation, a.share)
 	if err != nil {

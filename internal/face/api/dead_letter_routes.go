@@ -3,26 +3,9 @@ package api
 import (
 	"context"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/store/eventstore"
 )
-
-func (s *Server) registerDeadLetters() {
-	path := "/v1/sinks/{sink}/dead-letters"
-	answered(s, s.operation(get, path, "list-dead-letters", "sinks", "List events that a sink refused",
-		"Oldest first, each with the sink's reason and the whole event. They are kept until they are replayed or dropped; "+
-			"10,000 at most, beyond which the sink waits rather than lose a fact."), "list dead letters", s.listDeadLetters)
-	answered(s, s.operation(post, path+"/replay", "replay-dead-letters", "sinks", "Deliver refused events again",
-		"Those named, or all. What is refused once more is listed again."), "replay dead letters", s.replayDeadLetters)
-	answered(s, s.operation(post, path+"/drop", "drop-dead-letters", "sinks", "Give refused events up",
-		"Those named, or all; they count as lost. The store's own copies, which diagnosis reads, are not touched."),
-		"drop dead letters", s.dropDeadLetters)
-	huma.Register(s.api, s.operation(remove, "/v1/sinks/{sink}", "forget-sink", "sinks", "Forget a sink",
-		"For a sink that is no longer delivered to: its cursors, dead letters and counts go, and events are no longer kept "+
-			"for it. Refused while a server delivers."), s.forgetSink)
-}
 
 // DeadLetters is the events that the sink refused.
 type DeadLetters interface {

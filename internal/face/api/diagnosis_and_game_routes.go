@@ -11,18 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-func (s *Server) registerDiagnosis() {
-	s.registerEvents()
-	answered(s, s.operation(get, "/v1/runs/{run}/diagnosis", "diagnose-run", "insight", "Diagnose a run",
-		"Where the time of its steps goes, what changed and when, and what would and would not help. With step: that step "+
-			"second by second, where the trainer waited for which group, and what that group was doing."),
-		"diagnose", s.diagnose)
-	answered(s, s.operation(get, "/v1/runs/{run}/games/{group}/{episode}", "show-game", "insight", "Show a game",
-		"One game of a group, as its environment writes it, in progress or over, while the group is kept."),
-		"show game", s.showGame)
-	s.registerGames()
-}
-
 // diagnosisInput bounds what is diagnosed; -1 is no bound.
 type diagnosisInput struct {
 	RunPath
@@ -86,9 +74,9 @@ const (
 
 // analyse makes a diagnosis when there is a place for one more.
 func (s *Server) analyse(ctx context.Context, run rollout.RunName, asked DiagnosisQuery) (any, error) {
-	leave, ok := s.gates.analyses.enter(ctx, string(run))
-	if !ok {
-		return nil, overloaded("diagnoses", "")
+	leave, refused := s.gates.enter(ctx, "analyses", run)
+	if refused != nil {
+		return nil, refused
 	}
 	defer leave()
 	return s.deps.Diagnose(ctx, run, asked)

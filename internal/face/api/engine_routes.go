@@ -5,29 +5,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 type EnginePath struct {
 	ID rollout.EngineID `path:"id" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]*$" doc:"The engine's name"`
-}
-
-func (s *Server) registerEngines() {
-	answered(s, s.operation(get, "/v1/engines", "list-engines", "engines", "List engines", ""), "list engines",
-		s.listEngines)
-	answered(s, s.operation(get, "/v1/engines/{id}", "show-engine", "engines", "Show an engine", ""), "show engine",
-		s.showEngine)
-	answered(s, s.operation(put, "/v1/engines/{id}", "add-engine", "engines", "Add an engine",
-		"It gets requests once it is healthy and serves every adapter in use. Adding it again with the same address "+
-			"changes nothing."), "add engine", s.addEngine)
-	answered(s, s.operation(post, "/v1/engines/{id}/drain", "drain-engine", "engines", "Drain an engine",
-		"It finishes what it has, gets nothing new and unloads its adapters. Adding it again ends that."), "drain engine",
-		s.drainEngine)
-	huma.Register(s.api, s.operation(remove, "/v1/engines/{id}", "remove-engine", "engines", "Remove an engine",
-		"It is drained, and leaves when it has finished."), s.removeEngine)
 }
 
 type engineList struct {

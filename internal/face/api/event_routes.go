@@ -53,19 +53,16 @@ type eventList struct {
 }
 
 func (s *Server) registerEvents() {
-	const how = "With Accept: text/event-stream, a stream of server-sent events: id, event (the kind) and data (one " +
-		"JSON object), resumable with Last-Event-ID. Otherwise a list of the events after the given id, oldest first, and " +
-		"the id to read on after; a list with few events, or none, may have more after it until that id stays the same."
-	events := func(path, id, summary string) huma.Operation {
-		op := s.operation(get, path, id, "insight", summary, how)
+	events := func(id string) huma.Operation {
+		op := s.operation(id)
 		op.Responses["200"] = &huma.Response{Description: "Events", Content: map[string]*huma.MediaType{
 			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
 			"application/json":  {Schema: schemaOf[eventList](s)},
 		}}
 		return op
 	}
-	huma.Register(s.api, events("/v1/runs/{run}/events", "follow-events", "Follow a run's events"), s.runEvents)
-	huma.Register(s.api, events("/v1/events", "follow-fleet-events", "Follow the fleet's events"), s.fleetEvents)
+	huma.Register(s.api, events("follow-events"), s.runEvents)
+	huma.Register(s.api, events("follow-fleet-events"), s.fleetEvents)
 }
 
 type eventsOutput struct{ Body func(huma.Context) }
@@ -92,9 +89,9 @@ func (s *Server) events(ctx context.Context, run rollout.RunName, in *EventsQuer
 		return nil, err
 	}
 	if strings.Contains(in.Accept, "text/event-stream") {
-		leave, ok := s.gates.streams.enter(ctx, string(run))
-		if !ok {
-			return nil, overloaded("streams of events", "limits.streams")
+		leave, refused := s.gates.enter(ctx, "streams", run)
+		if refused != nil {
+			return nil, refused
 		}
 		return &eventsOutput{func(hc huma.Context) {
 			defer leave()

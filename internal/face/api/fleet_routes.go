@@ -15,23 +15,6 @@ import (
 
 const fleetPath = "/v1/fleet"
 
-func (s *Server) registerFleet() {
-	answered(s, s.operation(get, fleetPath, "show-fleet", "engines", "Show how the fleet is scaled",
-		"How many engines are wanted and why, how many there are, when the next change is possible, the newest "+
-			"decisions and what they did. A scaler of somebody else's, such as KEDA's metrics-api, reads `wanted`. Answers "+
-			"not-scaled, 404, where no worker's configuration has a section scaling."),
-		"show how the fleet is scaled", s.scaled)
-	change := s.operation(patch, fleetPath, "change-fleet", "engines", "Change how the fleet is scaled",
-		"The body is a JSON merge patch (RFC 7396) on the settings: only the keys sent are changed, null gives one back to "+
-			"the configuration, and {\"reset\":true} all of them. What is set holds until it is given back or the "+
-			"configuration's section changes.")
-	change.SkipValidateBody = true
-	change.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-		"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Extensions: scalingSchema()}}}}
-	answered(s, change, "change how the fleet is scaled", s.changeFleet)
-	onlyDocuments(change)
-}
-
 // scalingSchema is the JSON schema of a scaling.SettingsChange, without its type.
 func scalingSchema() map[string]any {
 	var zero scaling.Config

@@ -7,20 +7,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-func (s *Server) registerGames() {
-	answered(s, s.operation(get, "/v1/runs/{run}/games", "list-games", "insight", "List a run's games",
-		"Games in play, finished, failed and cancelled, those of the newest group first, or in another order: the latest "+
-			"20,000 that are heard of. Which of them can be shown is in kept. Rewards are known of games that have ended."),
-		"list games", s.listGames)
-	answered(s, s.operation(get, "/v1/runs/{run}/games/{group}/{episode}/turns", "list-turns", "insight",
-		"List a game's turns", "Each decision of each agent, in the order of the phases, while the game is kept."),
-		"list turns", s.listTurns)
-	answered(s, s.operation(get, "/v1/runs/{run}/games/{group}/{episode}/turns/{turn}", "show-turn", "insight",
-		"Show a turn", "Prompt, completion, tokens and logprobs. The prompt is kept as tokens; its text comes from an "+
-			"engine's tokenizer, and is left out when none answers."),
-		"show turn", s.showTurn)
-}
-
 // gamesInput says which games are listed, and how.
 type gamesInput struct {
 	RunPath

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -83,69 +82,62 @@ const (
 	readingsAtOnce  = 4  // batches being read by others than trainers
 )
 
-// gates are the bounds of what is in progress at a time.
-type gates struct {
-	requests, changes, starts, publishes, lists, diagnoses, analyses, waiting, batches, readings, streams *gate
+// gates are the bounds of what is in progress at a time, by name.
+type gates map[string]namedGate
+
+// namedGate says what a gate lets in, and which key of the configuration lets in more, if one does.
+type namedGate struct {
+	*gate
+	what, key string
 }
 
 func newGates(l Limits) gates {
 	return gates{
-		requests:  newGate(l.Requests, 3*l.Requests/4, patience),
-		changes:   newGate(changesAtOnce, changesAtOnce/2, patience),
-		starts:    newGate(startsAtOnce, startsAtOnce, patience),
-		publishes: newGate(publishesAtOnce, publishesPerRun, 0),
-		lists:     newGate(listsAtOnce, listsAtOnce/2, 2*patience),
-		diagnoses: newGate(diagnosesAtOnce, diagnosesAtOnce/2, 0),
-		analyses:  newGate(analysesAtOnce, 1, diagnosisTimeout),
-		waiting:   newGate(l.WaitingClaims, 3*l.WaitingClaims/4, 0),
-		batches:   newGate(batchesAtOnce, batchesAtOnce/2, batchPatience),
-		readings:  newGate(readingsAtOnce, readingsAtOnce/2, batchPatience),
-		streams:   newGate(l.Streams, 3*l.Streams/4, 0),
+		"requests":     {newGate(l.Requests, 3*l.Requests/4, patience), "requests", "limits.requests"},
+		"changes":      {newGate(changesAtOnce, changesAtOnce/2, patience), "changes", ""},
+		"starts":       {newGate(startsAtOnce, startsAtOnce, patience), "starts of runs", ""},
+		"publications": {newGate(publishesAtOnce, publishesPerRun, 0), "publications", ""},
+		"lists":        {newGate(listsAtOnce, listsAtOnce/2, 2*patience), "lists of steps", ""},
+		"diagnoses":    {newGate(diagnosesAtOnce, diagnosesAtOnce/2, 0), "diagnoses", ""},
+		"analyses":     {newGate(analysesAtOnce, 1, diagnosisTimeout), "diagnoses", ""},
+		"waiting":      {newGate(l.WaitingClaims, 3*l.WaitingClaims/4, 0), "claims that wait", "limits.waiting_claims"},
+		"batches":      {newGate(batchesAtOnce, batchesAtOnce/2, batchPatience), "batches on their way", ""},
+		"readings":     {newGate(readingsAtOnce, readingsAtOnce/2, batchPatience), "batches being read", ""},
+		"streams":      {newGate(l.Streams, 3*l.Streams/4, 0), "streams of events", "limits.streams"},
 	}
 }
 
 // resize gives the gates that have a key in the configuration its value.
 func (g gates) resize(l Limits) {
-	g.requests.resize(l.Requests, 3*l.Requests/4)
-	g.waiting.resize(l.WaitingClaims, 3*l.WaitingClaims/4)
-	g.streams.resize(l.Streams, 3*l.Streams/4)
-}
-
-// overloaded refuses a call that is not let in; what is too many of, and the key that allows more.
-func overloaded(what string, key string) *Problem {
-	text := "too many " + what + " at a time; ask again"
-	if key != "" {
-		text += ", or raise " + key + " in the service configuration"
+	for name, most := range map[string]int{"requests": l.Requests, "waiting": l.WaitingClaims, "streams": l.Streams} {
+		g[name].resize(most, 3*most/4)
 	}
-	return problem(codeOverloaded, text)
 }
 
-// pass lets a call of an operation through its gate, and turns it away when it is not let in within a
-// bounded time.
+// enter lets a call through a gate, or refuses it when it is not let in within a bounded time. leave must be called
+// once unless it is refused.
+func (g gates) enter(ctx context.Context, name string, run rollout.RunName) (leave func(), refused *Problem) {
+	gate := g[name]
+	if leave, ok := gate.enter(ctx, string(run)); ok {
+		return leave, nil
+	}
+	text := "too many " + gate.what + " at a time; ask again"
+	if gate.key != "" {
+		text += ", or raise " + gate.key + " in the service configuration"
+	}
+	return nil, problem(codeOverloaded, text)
+}
+
+// pass lets a call of an operation through its gate, unless it goes through one by itself.
 func (s *Server) pass(hc huma.Context, next func(huma.Context)) {
-	id, run := hc.Operation().OperationID, hc.Param("run")
-	var g *gate
-	what, key := "requests", "limits.requests"
-	switch {
-	case id == "claim-step" || id == "show-batch" || id == "follow-events" || id == "follow-fleet-events":
-		next(hc) // They have gates of their own.
+	gate := operations()[hc.Operation().OperationID].gate()
+	if gate == "own" {
+		next(hc)
 		return
-	case id == "start-run":
-		g, what, key = s.gates.starts, "starts of runs", ""
-	case id == "publish-policy":
-		g, what, key = s.gates.publishes, "publications", ""
-	case id == "diagnose-run":
-		g, what, key = s.gates.diagnoses, "diagnoses", ""
-	case id == "list-steps":
-		g, what, key = s.gates.lists, "lists of steps", ""
-	case hc.Method() != http.MethodGet && id != "complete-step":
-		g, what, key = s.gates.changes, "changes", ""
-	default:
-		g = s.gates.requests
 	}
-	leave, ok := g.enter(hc.Context(), run)
-	if !ok {
-		s.refuse(hc, overloaded(what, key))
+	leave, refused := s.gates.enter(hc.Context(), gate, rollout.RunName(hc.Param("run")))
+	if refused != nil {
+		s.refuse(hc, refused)
 		return
 	}
 	defer leave()

@@ -21,15 +21,6 @@ type LoadProbeView struct {
 	InFlight float64 `json:"in_flight_per_engine" doc:"Of this run before the probe, mean per engine"`
 }
 
-func (s *Server) registerLoadProbe() {
-	answered(s, s.operation(post, "/v1/runs/{run}/probe", "probe-run", "runs", "Probe a run's engines",
-		"Holds the run's requests in flight to half of what they are, for a few steps: engines that then generate as many "+
-			"tokens per second are saturated. The limit is taken back by itself. The steps' records hold what was measured."),
-		"probe run", s.probeRun)
-	answered(s, s.operation(remove, "/v1/runs/{run}/probe", "end-probe", "runs", "End a probe early",
-		"Takes the limit of the probe under way back at once."), "end probe", s.endProbe)
-}
-
 func (s *Server) probeRun(ctx context.Context, in *struct {
 	RunPath
 	Body *struct {

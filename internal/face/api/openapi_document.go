@@ -2,10 +2,8 @@ package api
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"reflect"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -55,20 +53,6 @@ func (s *Server) humaConfig() huma.Config {
 type environmentSchema struct {
 	Kind string   `json:"kind" doc:"Which environment is played"`
 	_    struct{} `additionalProperties:"true"`
-}
-
-// operation describes one call. Every one may end in a problem.
-func (s *Server) operation(method, path, id, tag, summary, details string) huma.Operation {
-	needed, known := permissions[id]
-	if !known {
-		panic("operation " + id + " has no role; give it a line in permissions")
-	}
-	details = strings.TrimSpace(details + fmt.Sprintf(" Needs the role %s.", needed.role))
-	return huma.Operation{
-		Method: method, Path: path, OperationID: id, Tags: []string{tag}, Summary: summary, Description: details,
-		MaxBodyBytes: -1, BodyReadTimeout: -1, // The middleware has read the body, within its limits.
-		Responses: map[string]*huma.Response{"default": s.problemResponse()},
-	}
 }
 
 func (s *Server) problemResponse() *huma.Response {

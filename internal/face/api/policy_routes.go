@@ -17,23 +17,6 @@ type PolicyPath struct {
 	Version rollout.PolicyVersion `path:"version" minimum:"1" doc:"The version, from 1; 0 is the base model"`
 }
 
-func (s *Server) registerPolicies() {
-	answered(s, s.operation(put, "/v1/runs/{run}/policies/{version}", "publish-policy", "trainer",
-		"Publish a policy version",
-		"Compares the adapter at path with what is known, loads it on the engines, checks that it is there, then switches; "+
-			"answers when it serves. "+
-			"The path is as the engines see it, below the run's adapters.path_prefix. The same weights again answer the same. "+
-			"Other weights under a version, "+
-			"or from a directory that serves another one, are a conflict; a version that skips one is out of order. A bad "+
-			"adapter is invalid and changes "+
-			"nothing in the run. While no engine can load it the version stays `loading` and the answer is 503: ask again, "+
-			"and it goes on."), "publish policy", s.publish)
-	answered(s, s.operation(get, "/v1/runs/{run}/policies", "list-policies", "trainer", "List policy versions",
-		"Published versions that are still served, oldest first."), "list policies", s.listPolicies)
-	answered(s, s.operation(get, "/v1/runs/{run}/policies/{version}", "show-policy", "trainer",
-		"Show a policy version", "How far a publication has come."), "show policy", s.showPolicy)
-}
-
 func (s *Server) publish(ctx context.Context, in *struct {
 	PolicyPath
 	Body struct {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -12,16 +13,14 @@ import (
 	"github.com/millrace/millrace/internal/rollout/spec"
 )
 
-// registerChange takes the body as it is: package spec reads it, in the words in which it reads a spec.
-func (s *Server) registerChange() {
-	change := s.operation(patch, "/v1/runs/{run}", "change-run", "runs", "Change a running run",
-		"The body is a JSON merge patch (RFC 7396) on the run's spec: only the keys sent are changed, and null is the "+
-			"default. {\"paused\":true} launches nothing more; what is in flight finishes and may "+
-			"be claimed.")
+// patched registers a call whose body is a JSON merge patch. It is read as it is, in the words in which its owner reads
+// the whole document.
+func patched[I, O any](s *Server, id string, schema map[string]any, do func(context.Context, *I) (O, error)) {
+	change := s.operation(id)
 	change.SkipValidateBody = true
 	change.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-		"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Extensions: spec.ChangeSchema()}}}}
-	answered(s, change, "change run", s.changeRun)
+		"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Extensions: schema}}}}
+	answeredAs(s, change, do)
 	onlyDocuments(change)
 }
 

@@ -51,10 +51,8 @@ type startedBody struct {
 	Body     runstatus.RunStatus
 }
 
-func (s *Server) registerRuns() {
-	start := s.operation(post, "/v1/runs", "start-run", "runs", "Start a run from a spec",
-		"The body is a run spec in YAML or JSON. Idempotent by name and spec: the same spec again answers 200 and the run "+
-			"that is there; another spec under the name is a conflict.")
+func (s *Server) registerStart() {
+	start := s.operation("start-run")
 	start.DefaultStatus = http.StatusCreated
 	start.SkipValidateBody = true // ReadSpec is stricter, and reads YAML.
 	start.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
@@ -64,24 +62,6 @@ func (s *Server) registerRuns() {
 		"application/json": {Schema: schemaOf[runstatus.RunStatus](s)}}}
 	huma.Register(s.api, start, s.startRun)
 	onlyDocuments(start)
-
-	answered(s, s.operation(get, "/v1/runs", "list-runs", "runs", "List runs",
-		"Runs that go on, by name, then those that are kept and over, the latest first. Pass next as after to go on "+
-			"with the next page."), "list runs", s.listRuns)
-	answered(s, s.operation(get, "/v1/runs/{run}", "show-run", "runs", "Show a run",
-		"The run's status, its buffer by state, what bounds it, how groups left, how attempts at its games ended, alarms, "+
-			"its engines over the last minute, and what waits for what."), "show run", s.showRun)
-	s.registerChange()
-	s.registerLoadProbe()
-	answered(s, s.operation(post, "/v1/runs/{run}/stop", "stop-run", "runs", "Stop a run",
-		"Games in progress are let go. A stopped run stays stopped; stopping it again changes nothing."), "stop run",
-		s.stopRun)
-	answered(s, s.operation(remove, "/v1/runs/{run}", "delete-run", "runs", "Delete a run",
-		"The run is unknown from then on and its name can be used again, by a run that has nothing of this one: its "+
-			"workflows, batches, events and adapters are removed within a minute. "+
-			"Only a run that is over can be deleted, or any with force, which stops it first."), "delete run", s.deleteRun)
-	answered(s, s.operation(get, "/v1/runs/{run}/waits", "list-waits", "runs", "List what waits",
-		"Every wait with its owner, since when, and its deadline where it has one."), "list waits", s.listWaits)
 }
 
 func (s *Server) startRun(ctx context.Context, in *struct{ RawBody []byte }) (*startedBody, error) {

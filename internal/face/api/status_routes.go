@@ -11,13 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
-func (s *Server) registerStatus() {
-	answered(s, s.operation(get, "/v1/status", "show-status", "status", "Show the deployment at a glance",
-		"Redis, Temporal, workers, engines, runs, and where events are delivered to, with what is wrong and what to do "+
-			"about it, first what hides the rest. It answers while parts of the service do not. What all runs share is left "+
-			"out for who may not see it."), "show status", s.showStatus)
-}
-
 // Trouble is something that is wrong with a deployment.
 type Trouble struct {
 	What   string          `json:"what"`

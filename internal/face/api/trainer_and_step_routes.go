@@ -37,26 +37,13 @@ type StepInput struct {
 	Metrics    map[string]float64           `json:"metrics,omitempty" nullable:"true" doc:"The trainer's own figures, such as loss"`
 }
 
-func (s *Server) registerTrainer() {
-	answered(s, s.operation(post, "/v1/runs/{run}/trainer", "attach-trainer", "trainer",
-		"Announce a trainer process",
-		"Gives the process a generation and fences off every earlier one. With resume_from, the run goes back to that "+
-			"step: it and later steps are given again, with the same batches, while they are kept."), "announce trainer",
-		s.attach)
-	s.registerClaim()
-
-	record := s.operation(put, "/v1/runs/{run}/steps/{step}", "complete-step", "trainer", "Record a step",
-		"Acknowledges the step's batch. The same record again changes nothing and answers 200; another record for a "+
-			"completed step is a conflict.")
+func (s *Server) registerRecord() {
+	record := s.operation("complete-step")
 	record.DefaultStatus = http.StatusCreated
 	record.Responses["200"] = &huma.Response{Description: "The same record was there already",
 		Content: map[string]*huma.MediaType{
 			"application/json": {Schema: schemaOf[steprecord.StepRecord](s)}}}
 	huma.Register(s.api, record, s.completeStep)
-	answered(s, s.operation(get, "/v1/runs/{run}/steps", "list-steps", "trainer", "List step records",
-		"In order, from the step asked for."), "list steps", s.listSteps)
-	answered(s, s.operation(get, "/v1/runs/{run}/steps/{step}", "show-step", "trainer",
-		"Show a step record", ""), "show step", s.showStep)
 }
 
 func (s *Server) attach(ctx context.Context, in *struct {

@@ -6,12 +6,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-func (s *Server) registerWorkers() {
-	answered(s, s.operation(get, "/v1/workers", "list-workers", "workers", "List workers",
-		"The worker processes that are there, the busiest first, then for some hours those that are gone: absent ones, "+
-			"which nobody heard of any more, and stopped ones."), "list workers", s.listWorkers)
-}
-
 type workerList struct {
 	Workers []enginestate.Worker `json:"workers"`
 }
