@@ -23,7 +23,7 @@ func RowOfGame(g *gamelist.Game) GameRow {
 	row := GameRow{
 		Name: fmt.Sprintf("%d/%d", g.Group, g.Sample), State: string(g.State), Group: g.GroupState, Reward: "-",
 		Policy: "-", Phases: fmt.Sprint(g.Phases), Seconds: "-", Tokens: fmt.Sprint(g.Tokens),
-		Attempts: fmt.Sprint(g.Attempts), Failure: string(g.Code),
+		Attempts: fmt.Sprint(g.Attempts), Failure: string(g.Code), Grade: GameGrade(g.State),
 	}
 	if !g.Kept {
 		row.Group = "(" + row.Group + ")"
@@ -43,12 +43,17 @@ func RowOfGame(g *gamelist.Game) GameRow {
 	if g.Failure != "" {
 		row.Failure += ": " + strings.TrimPrefix(g.Failure, row.Failure+": ")
 	}
-	switch g.State {
+	return row
+}
+
+// GameGrade is how grave a game's state is.
+func GameGrade(s gamelist.State) Grade {
+	switch s {
 	case gamelist.Finished:
-		row.Grade = Good
+		return Good
 	case gamelist.Failed:
-		row.Grade = Bad
+		return Bad
 	case gamelist.Playing, gamelist.Cancelled:
 	}
-	return row
+	return Plain
 }

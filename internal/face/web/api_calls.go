@@ -160,32 +160,7 @@ func (s *Site) data(w http.ResponseWriter, r *http.Request) {
 		s.sorry(w, v, problem{Status: http.StatusBadRequest, Detail: err.Error()})
 		return
 	}
-	v.api.api.ServeHTTP(&passedOn{ResponseWriter: w}, req)
+	secure(w.Header())
+	w.Header().Set("Cache-Control", "no-store")
+	v.api.api.ServeHTTP(w, req) // each piece of the answer has the API's own deadline
 }
-
-// passedOn is an answer of the API on its way to a browser. Each piece of it has the API's own deadline.
-type passedOn struct {
-	http.ResponseWriter
-	begun bool
-}
-
-func (p *passedOn) WriteHeader(status int) {
-	if !p.begun {
-		p.begun = true
-		h := p.Header()
-		h.Del("Set-Cookie")
-		secure(h)
-		h.Set("Cache-Control", "no-store")
-	}
-	p.ResponseWriter.WriteHeader(status)
-}
-
-func (p *passedOn) Write(b []byte) (int, error) {
-	if !p.begun {
-		p.WriteHeader(http.StatusOK)
-	}
-	return p.ResponseWriter.Write(b)
-}
-
-// Unwrap is the browser's connection, whose deadlines a handler may set.
-func (p *passedOn) Unwrap() http.ResponseWriter { return p.ResponseWriter }

@@ -31,7 +31,7 @@ func (s *Site) engine(ctx context.Context, v *visit) (content, error) {
 	}
 	view := pageview.EngineOf(engine, runs.Runs, fleet, window, time.Now())
 	view.Zoomed, view.Workflow = zoomed, s.deps.Workflows.Fleet()
-	return content{template: "engine", title: view.ID, crumbs: []crumb{{"engines", v.base + "#engines"}},
+	return content{template: "engine", title: string(view.ID), crumbs: []crumb{{"engines", v.base + "#engines"}},
 		live: true, data: struct {
 			pageview.Engine
 			Operates bool

@@ -36,5 +36,5 @@ func (s *Site) fleet(ctx context.Context, v *visit) (content, error) {
 		view.Zoomed, view.Workflow = zoomed, s.deps.Workflows.Fleet()
 	}
 	return content{template: "fleet", title: "Fleet", crumbs: []crumb{{"engines", v.base + "#engines"}}, live: true,
-		data: view}, nil
+		data: &view}, nil
 }

@@ -91,7 +91,7 @@ func functions() template.FuncMap {
 	}
 	return template.FuncMap{
 		"when": when, "short": short, "since": func(t time.Time) bool { return !t.IsZero() },
-		"seconds": units.Seconds, "percent": units.Percent, "rate": pageview.Rate, "brief": pageview.Brief,
+		"seconds": units.Seconds, "percent": units.Percent, "signed": pageview.SignedPercent, "rate": pageview.Rate, "brief": pageview.Brief,
 		"known":   pageview.Known,
 		"than":    pageview.Than,
 		"bar":     func(class string, share float64) bar { return bar{class, 100 * share} },

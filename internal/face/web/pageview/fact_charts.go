@@ -258,7 +258,7 @@ func jumps(report *diagnosis.Report, steps []runhistory.Step) []chart.Flag {
 
 func jumpText(s diagnosis.Shift) string {
 	text := fmt.Sprintf("From step %d on, steps take %s (%s), most of it %s", s.At, units.SignedSeconds(s.DeltaSec),
-		signedPercent(s.Ratio-1), phaseName(s.First))
+		SignedPercent(s.Ratio-1), phaseName(s.First))
 	if !s.Confirmed {
 		text += "; more steps are needed to be sure"
 	}

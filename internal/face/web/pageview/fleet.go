@@ -17,7 +17,7 @@ type Fleet struct {
 	supply.View
 	Off        string // why it is not; empty: it is
 	Age        string // of the newest sample, where that is longer than it should be
-	Figures    []Figure
+	NextChange string // when one is possible; empty: not known
 	Keys       []SettingRow
 	Happenings []runhistory.Happening // the latest first
 	Workflow   string                 // address of the fleet's workflow in Temporal's UI; empty: not known
@@ -68,11 +68,17 @@ func earlier(a, b time.Time) time.Time {
 
 // FleetOf makes the page of a fleet that is scaled.
 func FleetOf(from supply.View, fleet runhistory.Facts, w Window, now time.Time) Fleet {
-	v := Fleet{View: from, Figures: fleetFigures(from, now), Keys: settingRows(from.Settings, from.Set),
+	v := Fleet{View: from, Keys: settingRows(from.Settings, from.Set),
 		Happenings: latestFirst(scalingHappenings(fleet)),
 		Charts:     Charts{Window: w, Panels: w.fleetPanels(from, fleet)}}
 	if age := from.Overdue(now); age > 0 {
 		v.Age = units.Seconds(age.Seconds())
+	}
+	if !from.Next.IsZero() {
+		v.NextChange = "now"
+		if wait := from.Next.Sub(now); wait > 0 {
+			v.NextChange = "in " + units.Seconds(wait.Seconds())
+		}
 	}
 	v.Decisions = slices.Clone(from.Decisions)
 	slices.Reverse(v.Decisions)
@@ -112,43 +118,6 @@ func fleetLine(v supply.View) string {
 	}
 	return text
 }
-
-func fleetFigures(v supply.View, now time.Time) []Figure {
-	c := v.Settings
-	figures := []Figure{
-		{"wanted", fmt.Sprint(v.Wanted), "engines, of the provider and all others"},
-		{"ready", fmt.Sprint(v.Actual.Ready), "engines that are there and get requests"},
-		{"starting", fmt.Sprint(v.Actual.Starting), "asked for, and not serving yet"},
-		{"draining", fmt.Sprint(v.Actual.Draining), "finish what they have, and end then"},
-		{"bounds", fmt.Sprintf("%d to %d", c.Min, c.Max), "engines at least and at most"},
-		{"policy", harmless(string(c.Policy)), "by what engines are bought"},
-		{"provider", harmless(v.Provider), "what starts and stops engines"},
-		{"asked for so far", fmt.Sprint(v.Started), "engines that the provider was asked for"},
-	}
-	if !v.Next.IsZero() {
-		next := "now"
-		if wait := v.Next.Sub(now); wait > 0 {
-			next = "in " + units.Seconds(wait.Seconds())
-		}
-		figures = append(figures, Figure{"next change possible", next, "as far as is known now"})
-	}
-	if c.Price > 0 || v.Cost > 0 {
-		figures = append(figures, Figure{"cost so far", dollars(v.Cost), "of all engines since scaling is on"})
-	}
-	if c.Price > 0 {
-		rate := dollars(v.HourlyCost()) + " per hour"
-		if c.Budget > 0 {
-			rate += " of " + dollars(c.Budget)
-		}
-		figures = append(figures, Figure{"cost now", rate, "of the engines that are there, and the budget"})
-	}
-	if cold := v.Sample.ColdStartSec; cold > 0 {
-		figures = append(figures, Figure{"cold start", units.Seconds(cold), "from its start to its first request, as seen"})
-	}
-	return figures
-}
-
-func dollars(v float64) string { return fmt.Sprintf("$%.2f", v) }
 
 // settingRows is the settings that may be set while it runs.
 func settingRows(c scaling.Config, set []string) []SettingRow {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/face/view"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/game/diplomacy"
 	"github.com/millrace/millrace/internal/game/gamelist"
@@ -27,9 +28,10 @@ type Group struct {
 // GameRow is one game of a group.
 type GameRow struct {
 	gamelist.Game
-	Href, Class, Reward, Time, Error string
-	Versions                         string // that sampled its turns
-	ByAgent                          []AgentCell
+	Class                     view.Grade
+	Href, Reward, Time, Error string
+	Versions                  string // that sampled its turns
+	ByAgent                   []AgentCell
 }
 
 // AgentCell is what an agent got for a game.
@@ -67,7 +69,7 @@ func GroupOf(run rollout.RunName, seq rollout.GroupSeq, games []gamelist.Game, t
 }
 
 func gameRow(g gamelist.Game) GameRow {
-	row := GameRow{Game: g, Class: gameClass(g.State), Reward: number(g.Reward), Error: Brief(g.Failure)}
+	row := GameRow{Game: g, Class: view.GameGrade(g.State), Reward: number(g.Reward), Error: Brief(g.Failure)}
 	if g.Seconds > 0 {
 		row.Time = units.Seconds(g.Seconds)
 	}
@@ -104,17 +106,6 @@ func number(v *float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%.3f", *v)
-}
-
-func gameClass(s gamelist.State) string {
-	switch s {
-	case gamelist.Finished:
-		return "good"
-	case gamelist.Failed:
-		return "bad"
-	case gamelist.Playing, gamelist.Cancelled:
-	}
-	return ""
 }
 
 // Game is the page of one game, with one of its phases.

@@ -130,7 +130,7 @@ func runRow(r KnownRun) RunRow {
 	if before > 0 {
 		row.StepBefore = units.Seconds(before)
 		change := now/before - 1
-		row.Change, row.ChangeClass = signedPercent(change), graded(change, 0.05, 0.2)
+		row.Change, row.ChangeClass = SignedPercent(change), graded(change, 0.05, 0.2)
 	}
 	row.Reward, row.RewardTrend = rewardTrend(r.Steps)
 	if n := len(r.Steps); n > 0 {

@@ -2,7 +2,6 @@ package pageview
 
 import (
 	"math"
-	"slices"
 	"testing"
 	"time"
 
@@ -89,9 +88,8 @@ func TestEnginePanels(t *testing.T) {
 	w := WholeOfEngine("a", fleet, now)
 	engine := enginestate.Engine{ID: "a", Load: enginestate.EngineLoad{At: now, LifeAt: now.Add(-7 * time.Second)}}
 	view := EngineOf(engine, nil, fleet, w, now)
-	seen := func(f Figure) bool { return f.Name == "sign of life" && f.Value == "7 s ago" }
-	if !slices.ContainsFunc(view.Figures, seen) {
-		t.Errorf("figures %v", view.Figures)
+	if view.SignOfLife != "7 s ago" {
+		t.Errorf("sign of life %q", view.SignOfLife)
 	}
 	if len(view.Panels) != 5 || len(view.Happenings) != 1 {
 		t.Fatalf("%d charts, happenings %v", len(view.Panels), view.Happenings)

@@ -31,7 +31,8 @@ func Count(n int64) string {
 	return sign + digits
 }
 
-func signedPercent(share float64) string { return fmt.Sprintf("%+.0f %%", math.Round(100*share)+0) }
+// SignedPercent is a share as a change: "+10 %".
+func SignedPercent(share float64) string { return fmt.Sprintf("%+.0f %%", math.Round(100*share)+0) }
 
 // graded is how grave a value is.
 func graded(v, warn, bad float64) string {
@@ -123,7 +124,7 @@ func Than(sec, now float64) string {
 	if sec <= 0 || now <= 0 {
 		return ""
 	}
-	return signedPercent(sec/now - 1)
+	return SignedPercent(sec/now - 1)
 }
 
 // OutcomeClass is how good what would come of a change is.
