@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"container/list"
 	"slices"
 	"sync"
 	"time"
@@ -18,14 +17,13 @@ type waiter struct {
 	since      time.Time
 	deadline   time.Time
 	missing    string        // what the buffer said last that the batch waits for; guarded by waiters
-	place      *list.Element // among those that wait for the same step
 	wake       chan struct{} // buffered, so that waking never waits; a second wake is the same as one
 }
 
 // waiters are the long polls of this process, so that they can be listed and woken.
 type waiters struct {
 	mu  sync.Mutex
-	set map[waitedStep]*list.List // of *waiter, oldest first
+	set map[waitedStep][]*waiter // oldest first
 }
 
 // waitedStep is what several ranks of a trainer wait for together.
@@ -42,14 +40,9 @@ func (w *waiters) add(one *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.set == nil {
-		w.set = map[waitedStep]*list.List{}
+		w.set = map[waitedStep][]*waiter{}
 	}
-	same := w.set[one.awaited()]
-	if same == nil {
-		same = list.New()
-		w.set[one.awaited()] = same
-	}
-	one.place = same.PushBack(one)
+	w.set[one.awaited()] = append(w.set[one.awaited()], one)
 }
 
 // note keeps what a poll waits for.
@@ -63,7 +56,7 @@ func (w *waiters) note(one *waiter, missing string) {
 func (w *waiters) first(one *waiter) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return one.place.Prev() == nil
+	return w.set[one.awaited()][0] == one
 }
 
 // remove takes a poll off the list; the next one is woken to look in its place.
@@ -71,14 +64,14 @@ func (w *waiters) remove(one *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	same := w.set[one.awaited()]
-	wasFirst := one.place.Prev() == nil
-	same.Remove(one.place)
-	if same.Len() == 0 {
+	at := slices.Index(same, one)
+	same = slices.Delete(same, at, at+1)
+	if len(same) == 0 {
 		delete(w.set, one.awaited())
 		return
 	}
-	if wasFirst {
-		same.Front().Value.(*waiter).nudge()
+	if w.set[one.awaited()] = same; at == 0 {
+		same[0].nudge()
 	}
 }
 
@@ -92,7 +85,7 @@ func (w *waiter) nudge() {
 
 // wakeStep lets every poll for a step look again at once: its batch is there.
 func (w *waiters) wakeStep(run rollout.RunName, step rollout.Step) {
-	w.each(func(one *waiter) {
+	w.each(func(one *waiter, _ bool) {
 		if one.run == run && one.step == step {
 			one.nudge()
 		}
@@ -101,39 +94,37 @@ func (w *waiters) wakeStep(run rollout.RunName, step rollout.Step) {
 
 // wakeFirst lets the first poll of each step that the run's trainers wait for look at once, or of every run.
 func (w *waiters) wakeFirst(run rollout.RunName, all bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for step, same := range w.set {
-		if all || step.run == run {
-			same.Front().Value.(*waiter).nudge()
+	w.each(func(one *waiter, first bool) {
+		if first && (all || one.run == run) {
+			one.nudge()
 		}
-	}
-}
-
-// each calls see with every poll.
-func (w *waiters) each(see func(*waiter)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, same := range w.set {
-		for e := same.Front(); e != nil; e = e.Next() {
-			see(e.Value.(*waiter))
-		}
-	}
+	})
 }
 
 // wakeAll lets every poll of the run look again at once.
 func (w *waiters) wakeAll(run rollout.RunName) {
-	w.each(func(one *waiter) {
+	w.each(func(one *waiter, _ bool) {
 		if one.run == run {
 			one.nudge()
 		}
 	})
 }
 
+// each calls see with every poll, and whether it is the first of its step.
+func (w *waiters) each(see func(one *waiter, first bool)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, same := range w.set {
+		for i, one := range same {
+			see(one, i == 0)
+		}
+	}
+}
+
 // of is the polls of a run, oldest first.
 func (w *waiters) of(run rollout.RunName) []waiter {
 	var found []waiter
-	w.each(func(one *waiter) {
+	w.each(func(one *waiter, _ bool) {
 		if one.run == run {
 			found = append(found, *one)
 		}

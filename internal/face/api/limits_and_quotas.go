@@ -1,8 +1,8 @@
 package api
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -28,38 +28,16 @@ type Limits struct {
 }
 
 // DefaultLimits is what nobody notices who uses the service as it is meant to be used.
-func DefaultLimits() Limits {
-	return Limits{
-		Runs: 50, GamesPerRun: 8192, Requests: 256, WaitingClaims: 4096, Streams: 256, Connections: 8192,
-		ConnectionsPerAddress: 128, StepMetricsBytes: 32 << 10,
-	}
-}
+func DefaultLimits() Limits { return Limits{}.withDefaults() }
 
 func (l Limits) withDefaults() Limits {
-	d := DefaultLimits()
-	for _, f := range []struct{ value, or *int }{
-		{&l.Runs, &d.Runs}, {&l.GamesPerRun, &d.GamesPerRun}, {&l.Requests, &d.Requests},
-		{&l.WaitingClaims, &d.WaitingClaims},
-		{&l.Streams, &d.Streams}, {&l.Connections, &d.Connections}, {&l.ConnectionsPerAddress, &d.ConnectionsPerAddress},
-		{&l.StepMetricsBytes, &d.StepMetricsBytes},
-	} {
-		if *f.value == 0 {
-			*f.value = *f.or
-		}
+	return Limits{
+		Runs: cmp.Or(l.Runs, 50), GamesPerRun: cmp.Or(l.GamesPerRun, 8192), Requests: cmp.Or(l.Requests, 256),
+		WaitingClaims: cmp.Or(l.WaitingClaims, 4096), Streams: cmp.Or(l.Streams, 256),
+		Connections:           cmp.Or(l.Connections, 8192),
+		ConnectionsPerAddress: cmp.Or(l.ConnectionsPerAddress, 128),
+		StepMetricsBytes:      cmp.Or(l.StepMetricsBytes, 32<<10),
 	}
-	return l
-}
-
-func (l Limits) validate() error {
-	for _, n := range []int{
-		l.Runs, l.GamesPerRun, l.Requests, l.WaitingClaims, l.Streams, l.Connections, l.ConnectionsPerAddress,
-		l.StepMetricsBytes,
-	} {
-		if n < 0 {
-			return errors.New("limits: 0, which is the default, or more")
-		}
-	}
-	return nil
 }
 
 // Bounds that nobody needs to change.

@@ -3,18 +3,14 @@ package api
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // rateLimiter bounds how often something is refused for one key, such as an address that sends no valid token.
 type rateLimiter struct {
 	mu sync.Mutex
-	by map[string]*allowance
-}
-
-// allowance is a token bucket: it fills with time, and each request takes one.
-type allowance struct {
-	left float64
-	at   time.Time
+	by map[string]*rate.Limiter
 }
 
 const (
@@ -27,19 +23,17 @@ const (
 func (s *rateLimiter) take(key string, now time.Time) (wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := s.by[key]
-	if k == nil {
+	one := s.by[key]
+	if one == nil {
 		if s.by == nil || len(s.by) >= rateKeys {
-			s.by = map[string]*allowance{}
+			s.by = map[string]*rate.Limiter{}
 		}
-		k = &allowance{rateBurst, now}
-		s.by[key] = k
+		one = rate.NewLimiter(ratePerSecond, rateBurst)
+		s.by[key] = one
 	}
-	k.left = min(rateBurst, k.left+ratePerSecond*now.Sub(k.at).Seconds())
-	k.at = now
-	if k.left < 1 {
-		return time.Duration((1 - k.left) / ratePerSecond * float64(time.Second))
+	turn := one.ReserveN(now, 1)
+	if wait = turn.DelayFrom(now); wait > 0 {
+		turn.CancelAt(now)
 	}
-	k.left--
-	return 0
+	return wait
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -71,15 +72,6 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("token %d: use at least %d characters without spaces around, such as the "+
 				"output of: openssl rand -hex 24", i+1, minTokenBytes))
 		}
-	}
-	if c.MaxBodyBytes < 0 {
-		faults = append(faults, fmt.Errorf("max body bytes %d: 0 or more", c.MaxBodyBytes))
-	}
-	if c.MaxWait < 0 {
-		faults = append(faults, fmt.Errorf("max wait %v: 0 or more", c.MaxWait))
-	}
-	if err := c.Limits.validate(); err != nil {
-		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
 }
@@ -167,12 +159,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 }
 
 func (c *Config) setDefaults() {
-	if c.MaxBodyBytes == 0 {
-		c.MaxBodyBytes = DefaultMaxBodyBytes
-	}
-	if c.MaxWait == 0 {
-		c.MaxWait = DefaultMaxWait
-	}
+	c.MaxBodyBytes, c.MaxWait = cmp.Or(c.MaxBodyBytes, DefaultMaxBodyBytes), cmp.Or(c.MaxWait, DefaultMaxWait)
 	c.Limits = c.Limits.withDefaults()
 }
 
