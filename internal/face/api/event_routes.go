@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -20,10 +22,6 @@ const heartbeat = 15 * time.Second
 // streamTimeout is how long a reader may leave an event unread once the buffers between are full: its stream ends,
 // and it may come again with the id of the last event it saw.
 const streamTimeout = 10 * time.Second
-
-// eventBound is how many events may wait for a slow reader; beyond it the reading of the history waits, not the
-// service.
-const eventBound = 16
 
 type eventsInput struct {
 	RunPath
@@ -162,8 +160,8 @@ func (s *Server) recent(ctx context.Context, run rollout.RunName, after string, 
 // stream sends events until the client goes, the server stops or the history fails. A client reconnects by itself, with
 // the id of the last event it saw.
 func (s *Server) stream(hc huma.Context, run rollout.RunName, after string, wanted filter) {
-	ctx, cancel := context.WithCancel(hc.Context())
-	defer cancel()
+	ctx, leave := s.untilStopped(hc.Context())
+	defer leave()
 	hc.SetHeader("Content-Type", "text/event-stream")
 	hc.SetHeader("Cache-Control", "no-store")
 	hc.SetHeader("X-Accel-Buffering", "no")
@@ -172,54 +170,26 @@ func (s *Server) stream(hc huma.Context, run rollout.RunName, after string, want
 	if out.write([]byte(": millrace events\nretry: 1000\n\n")) != nil {
 		return
 	}
-	events := make(chan Event, eventBound)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- s.deps.Events.Follow(ctx, run, after, func(e Event) error {
-			if !wanted.wants(e) {
-				return nil
+	ctx, cancel := context.WithCancel(ctx)
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		for retry.Pause(ctx, heartbeat) == nil {
+			if out.write([]byte(": alive\n\n")) != nil {
+				cancel()
 			}
-			select {
-			case events <- e:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-	}()
-	err, followerEnded := s.pump(ctx, out, events, ended)
+		}
+	})
+	err := s.deps.Events.Follow(ctx, run, after, func(e Event) error {
+		if !wanted.wants(e) {
+			return nil
+		}
+		return out.write(encodeEvent(e))
+	})
 	cancel()
-	if !followerEnded {
-		<-ended // The follower is this function's own; it ends with ctx.
-	}
+	beats.Wait()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		s.deps.Log.Info("event stream ended", "request_id", requestID(ctx), "run", run, "error", err)
 	}
-}
-
-// pump writes events as they come; followerEnded reports whether it has taken the follower's end.
-func (s *Server) pump(ctx context.Context, out *eventWriter, events <-chan Event, ended <-chan error) (err error,
-	followerEnded bool) {
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
-	for err == nil {
-		select {
-		case e := <-events:
-			err = out.write(encodeEvent(e))
-		case <-beat.C:
-			err = out.write([]byte(": alive\n\n"))
-		case <-s.stopping:
-			return nil, false
-		case <-ctx.Done():
-			return ctx.Err(), false
-		case err := <-ended:
-			for len(events) > 0 && err == nil {
-				err = out.write(encodeEvent(<-events))
-			}
-			return err, true
-		}
-	}
-	return err, false
 }
 
 // encodeEvent is the event in the format of server-sent events.
@@ -236,9 +206,14 @@ func encodeEvent(e Event) []byte {
 func oneLine(text string) string { return strings.NewReplacer("\n", " ", "\r", " ").Replace(text) }
 
 // eventWriter writes to a stream, each time with a fresh deadline, and sends it on its way at once.
-type eventWriter struct{ hc huma.Context }
+type eventWriter struct {
+	hc huma.Context
+	mu sync.Mutex
+}
 
 func (w *eventWriter) write(b []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	out, ok := w.hc.BodyWriter().(*answerWriter)
 	if !ok {
 		return errors.New("the connection cannot stream")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/face/view"
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/scaling"
@@ -91,7 +92,8 @@ func functions() template.FuncMap {
 	}
 	return template.FuncMap{
 		"when": when, "short": short, "since": func(t time.Time) bool { return !t.IsZero() },
-		"seconds": units.Seconds, "percent": units.Percent, "signed": pageview.SignedPercent, "rate": pageview.Rate, "brief": pageview.Brief,
+		"seconds": units.Seconds, "number": units.Number, "share": view.Share, "graded": pageview.Graded,
+		"percent": units.Percent, "signed": pageview.SignedPercent, "rate": pageview.Rate, "brief": pageview.Brief,
 		"known":   pageview.Known,
 		"than":    pageview.Than,
 		"bar":     func(class string, share float64) bar { return bar{class, 100 * share} },

@@ -126,18 +126,10 @@ type Game struct {
 	Turns          []TurnRow
 	AllTurns       int
 	Missing        string // why turns are not shown
-	Attempts       []AttemptRow
+	Attempts       []gamelist.FailedAttempt
 	Around         []runhistory.Happening // what happened about when its attempts failed, oldest first
 	LogCommand     string
 	Workflow       string // address of its group's workflow in Temporal's UI; empty: not known
-}
-
-// AttemptRow is one attempt at the game that failed.
-type AttemptRow struct {
-	No          int
-	At          time.Time
-	Code        rollout.Code
-	Error, Then string
 }
 
 // aroundBefore and aroundAfter are how long before the first failure, and after the last one, things happened around
@@ -150,7 +142,7 @@ const (
 
 // AddFailures adds how attempts at the game failed, and what happened to the run and the fleet meanwhile.
 func (v *Game) AddFailures(failures []gamelist.FailedAttempt, happenings ...[]runhistory.Happening) {
-	v.Attempts = attemptRows(failures)
+	v.Attempts = failures
 	if len(failures) == 0 {
 		return
 	}
@@ -164,18 +156,6 @@ func (v *Game) AddFailures(failures []gamelist.FailedAttempt, happenings ...[]ru
 	}
 	slices.SortStableFunc(v.Around, func(a, b runhistory.Happening) int { return a.At.Compare(b.At) })
 	v.Around = v.Around[max(0, len(v.Around)-mostAround):]
-}
-
-func attemptRows(failures []gamelist.FailedAttempt) []AttemptRow {
-	var rows []AttemptRow
-	for _, f := range failures {
-		row := AttemptRow{No: f.Attempt, At: f.At, Code: f.Code, Error: Brief(f.Failure), Then: "tried again"}
-		if f.Final {
-			row.Then = "given up"
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }
 
 // PowerOrders is what one power ordered in a phase.
@@ -307,8 +287,8 @@ type Turn struct {
 	Constraint     Constraint
 	Timing         string // where its time went
 	Failed         []FailedTry
-	OfGame         string       // how long its game took
-	Attempts       []AttemptRow // at its game, that failed
+	OfGame         string                   // how long its game took
+	Attempts       []gamelist.FailedAttempt // at its game, that failed
 }
 
 // FailedTry is one sending of a turn's request that brought no answer.
@@ -319,7 +299,7 @@ type FailedTry struct {
 
 // AddGame adds what is known of the turn's game: how long it took, and which attempts at it failed.
 func (v *Turn) AddGame(g gamelist.Game) {
-	v.Attempts = attemptRows(g.Failures)
+	v.Attempts = g.Failures
 	if g.Seconds > 0 {
 		v.OfGame = fmt.Sprintf("Its game took %s from its first request at an engine on, %s, %s.", units.Seconds(g.Seconds),
 			plural(int(g.Requests), "request"), plural(max(1, g.Attempts), "attempt"))

@@ -26,7 +26,6 @@ type Overview struct {
 	MoreRuns  int // that are over, and not shown
 	Engines   []EngineRow
 	ShowFleet bool // the visitor may see what all runs share
-	Totals    []Figure
 	Scaled    FleetSummary
 }
 
@@ -49,8 +48,8 @@ type RunRow struct {
 	Step, StepShare                       string
 	Progress                              float64 // a share
 	StepNow, StepBefore, Change           string
-	ChangeClass                           string
-	Starved, StarvedClass                 string
+	ChangeClass, StarvedClass             view.Grade
+	Starved                               string
 	Reward                                string
 	RewardTrend                           template.HTML
 	Staleness                             string
@@ -100,14 +99,6 @@ func OverviewOf(status api.DeploymentStatus, runs []KnownRun, engines []enginest
 	for _, e := range engines {
 		v.Engines = append(v.Engines, engineRow(e, status.At))
 	}
-	if t := status.Engines; t != nil {
-		v.Totals = append(v.Totals, Figure{"output", Rate(t.OutputTPS), "generated tokens per second, all engines"},
-			Figure{"input", Rate(t.InputTPS), "prompt tokens per second, all engines"})
-	}
-	if t := status.Workers; t != nil {
-		v.Totals = append(v.Totals, Figure{"workers", fmt.Sprintf("%d alive", t.Alive), ""},
-			Figure{"games", fmt.Sprintf("%d of %d slots", t.Games, t.Slots), "games in play, of those that workers may play"})
-	}
 	return v
 }
 
@@ -125,12 +116,12 @@ func runRow(r KnownRun) RunRow {
 	now, before, starved := levels(r)
 	if now > 0 {
 		row.StepNow = units.Seconds(now)
-		row.Starved, row.StarvedClass = units.Percent(starved), graded(starved, 0.05, 0.2)
+		row.Starved, row.StarvedClass = units.Percent(starved), Graded(starved)
 	}
 	if before > 0 {
 		row.StepBefore = units.Seconds(before)
 		change := now/before - 1
-		row.Change, row.ChangeClass = SignedPercent(change), graded(change, 0.05, 0.2)
+		row.Change, row.ChangeClass = SignedPercent(change), Graded(change)
 	}
 	row.Reward, row.RewardTrend = rewardTrend(r.Steps)
 	if n := len(r.Steps); n > 0 {

@@ -31,18 +31,9 @@ type Run struct {
 	WhatIfs                         []diagnosis.WhatIf
 	Waits                           []api.Wait
 	Failures                        []runstatus.FailedAttempts
-	Steps                           []StepRow // the latest first
-	Workflow                        string    // address of its workflow in Temporal's UI; empty: not known
+	Steps                           []runhistory.Step // the latest first
+	Workflow                        string            // address of its workflow in Temporal's UI; empty: not known
 	Charts
-}
-
-// StepRow is a step in a row.
-type StepRow struct {
-	No                   rollout.Step
-	Href, Sec, Wait      string
-	At                   time.Time
-	Staleness, Reward    string
-	Ready, Output, Class string
 }
 
 // The most rows of lists on a run's page; the commands and the API have all.
@@ -116,7 +107,7 @@ func RunOf(in RunInput) Run {
 	steps := in.History.Steps
 	for i := len(steps) - 1; i >= 0 && len(v.Steps) < mostStepRows; i-- {
 		if !steps[i].At.After(in.Window.To) && !steps[i].At.Before(in.Window.From) {
-			v.Steps = append(v.Steps, stepRow(v.Name, &steps[i]))
+			v.Steps = append(v.Steps, steps[i])
 		}
 	}
 	return v
@@ -215,21 +206,4 @@ func panelsOf(in RunInput) []Panel {
 		panels = append(panels, w.failures(history.Facts.Failures))
 	}
 	return withValues(panels)
-}
-
-func stepRow(run string, s *runhistory.Step) StepRow {
-	row := StepRow{No: s.No, Href: fmt.Sprintf("%s/steps/%d", run, s.No), Sec: units.Seconds(s.Sec), At: s.At,
-		Staleness: fmt.Sprintf("%s (max %d)", units.Number(s.StalenessMean), s.StalenessMax),
-		Ready:     units.Number(s.ReadyDepth), Output: Rate(s.OutputTPS)}
-	row.Wait = secondsOrNothing(s.StarvedSec)
-	if s.Sec > 0 {
-		row.Class = graded(s.StarvedSec/s.Sec, 0.05, 0.2)
-	}
-	if s.Reward.Count > 0 {
-		row.Reward = fmt.Sprintf("%.3f", s.Reward.Value())
-	}
-	if s.Lost {
-		row.Sec, row.Wait = "record lost", ""
-	}
-	return row
 }

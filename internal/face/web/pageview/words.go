@@ -34,15 +34,15 @@ func Count(n int64) string {
 // SignedPercent is a share as a change: "+10 %".
 func SignedPercent(share float64) string { return fmt.Sprintf("%+.0f %%", math.Round(100*share)+0) }
 
-// graded is how grave a value is.
-func graded(v, warn, bad float64) string {
+// Graded is how grave a share is that should be small.
+func Graded(share float64) view.Grade {
 	switch {
-	case v >= bad:
-		return "bad"
-	case v >= warn:
-		return "warn"
+	case share >= 0.2:
+		return view.Bad
+	case share >= 0.05:
+		return view.Warn
 	}
-	return ""
+	return view.Plain
 }
 
 // VerdictWord is a verdict as a page says it, and how grave it is.
@@ -101,14 +101,6 @@ func plural(n int, what string) string {
 		return "1 " + what
 	}
 	return Count(int64(n)) + " " + what + "s"
-}
-
-// secondsOrNothing leaves what is hardly anything out.
-func secondsOrNothing(sec float64) string {
-	if sec < 0.0005 {
-		return ""
-	}
-	return units.Seconds(sec)
 }
 
 // Known is seconds, or nothing where they are not known.
