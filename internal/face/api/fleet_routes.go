@@ -4,10 +4,11 @@ import (
 	"context"
 	"path"
 	"reflect"
-	"strings"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/scaling/supply"
@@ -18,25 +19,11 @@ const fleetPath = "/v1/fleet"
 // scalingSchema is the JSON schema of a scaling.SettingsChange, without its type.
 func scalingSchema() map[string]any {
 	var zero scaling.Config
-	properties := map[string]any{"reset": map[string]any{"type": "boolean",
-		"description": "true gives all settings back to the configuration, before others are set"}}
-	for _, key := range scaling.Keys.Keys {
-		if key.Of(&zero).Kind() == reflect.Struct {
-			continue
-		}
-		above, name, nested := strings.Cut(key.Path, ".")
-		if !nested {
-			properties[key.Path] = scaling.Keys.KeySchema(key, &zero)
-			continue
-		}
-		object, ok := properties[above].(map[string]any)
-		if !ok {
-			object = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{}}
-			properties[above] = object
-		}
-		object["properties"].(map[string]any)[name] = scaling.Keys.KeySchema(key, &zero)
-	}
-	return map[string]any{"properties": properties, "additionalProperties": false}
+	settable := slices.DeleteFunc(slices.Clone(scaling.Keys.Keys), func(key settings.Key) bool {
+		return key.Of(&zero).Kind() == reflect.Struct
+	})
+	return scaling.Keys.PatchSchema(settable, &zero, map[string]any{"reset": map[string]any{"type": "boolean",
+		"description": "true gives all settings back to the configuration, before others are set"}})
 }
 
 // scaled is what is told of the fleet, or the refusal that it is not scaled.

@@ -163,36 +163,25 @@ func readGame(ctx context.Context, v *visit, ref rollout.EpisodeRef) (string, *d
 	return text.String(), nil, nil
 }
 
-// gameMap answers the map of one phase as a picture.
-func (s *Site) gameMap(w http.ResponseWriter, r *http.Request) {
-	v, ok := s.visit(w, r)
-	if !ok {
-		return
-	}
-	made, err := s.kept.Of(r.Context(), v.cacheKey(), fresh, func(ctx context.Context) (made, error) {
-		ref, err := refOf(r)
-		if err != nil {
-			return made{}, err
-		}
-		_, saved, err := readGame(ctx, v, ref)
-		if err != nil {
-			return made{}, err
-		}
-		phase, err := strconv.Atoi(r.URL.Query().Get("phase"))
-		if err != nil || saved == nil || phase < 0 || phase >= len(saved.Phases) {
-			return made{}, problem{Status: http.StatusNotFound, Detail: "there is no map of that phase"}
-		}
-		var picture bytes.Buffer
-		if err := diplomacyview.SVG(&picture, saved, phase); err != nil {
-			return made{}, problem{Status: http.StatusNotFound, Detail: err.Error()}
-		}
-		return newMade("image/svg+xml", picture.Bytes()), nil
-	})
+// gameMap is the map of one phase as a picture.
+func gameMap(ctx context.Context, v *visit) (made, error) {
+	ref, err := refOf(v.r)
 	if err != nil {
-		s.sorry(w, v, err)
-		return
+		return made{}, err
 	}
-	write(w, r, http.StatusOK, made)
+	_, saved, err := readGame(ctx, v, ref)
+	if err != nil {
+		return made{}, err
+	}
+	phase, err := strconv.Atoi(v.r.URL.Query().Get("phase"))
+	if err != nil || saved == nil || phase < 0 || phase >= len(saved.Phases) {
+		return made{}, problem{Status: http.StatusNotFound, Detail: "there is no map of that phase"}
+	}
+	var picture bytes.Buffer
+	if err := diplomacyview.SVG(&picture, saved, phase); err != nil {
+		return made{}, problem{Status: http.StatusNotFound, Detail: err.Error()}
+	}
+	return newMade("image/svg+xml", picture.Bytes()), nil
 }
 
 func (s *Site) turn(ctx context.Context, v *visit) (content, error) {

@@ -34,7 +34,7 @@ type crumb struct{ Text, Href string }
 // templates are the pages, each with the layout around it.
 type templates struct {
 	by     map[string]*template.Template
-	assets map[string]asset
+	assets map[string]string // the tags of embedded files
 }
 
 func readTemplates() (templates, error) {
@@ -71,7 +71,7 @@ func (t templates) make(v *visit, c content) (made, error) {
 		Crumbs                                []crumb
 		Page                                  any
 	}{
-		v.base, c.title, v.grant.Name, string(v.grant.Role), t.assets["page.css"].tag, t.assets["page.js"].tag, c.live,
+		v.base, c.title, v.grant.Name, string(v.grant.Role), t.assets["page.css"], t.assets["page.js"], c.live,
 		v.loggedIn, c.crumbs, c.data,
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"strings"
+	"path"
 	"time"
 
 	"github.com/millrace/millrace/internal/face/access"
@@ -112,29 +112,36 @@ func (s *Site) route() {
 	s.page("/runs/{run}/groups/{group}", s.group)
 	s.page("/runs/{run}/games/{group}/{sample}", s.game)
 	s.page("/runs/{run}/games/{group}/{sample}/turns/{turn}", s.turn)
-	s.mux.HandleFunc("GET /runs/{run}/games/{group}/{sample}/map.svg", s.gameMap)
+	s.made("/runs/{run}/games/{group}/{sample}/map.svg", gameMap)
 	s.routeActions()
 }
 
 // page has a page made of what show answers.
 func (s *Site) page(pattern string, show func(context.Context, *visit) (content, error)) {
+	s.made(pattern, func(ctx context.Context, v *visit) (made, error) {
+		select {
+		case s.gate <- struct{}{}:
+		case <-ctx.Done():
+			return made{}, ctx.Err()
+		}
+		defer func() { <-s.gate }()
+		c, err := show(ctx, v)
+		if err != nil {
+			return made{}, err
+		}
+		return s.pages.make(v, c)
+	})
+}
+
+// made has what is made for one visitor shown to all who may see the same.
+func (s *Site) made(pattern string, show func(context.Context, *visit) (made, error)) {
 	s.mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) {
 		v, ok := s.visit(w, r)
 		if !ok {
 			return
 		}
 		made, err := s.kept.Of(r.Context(), v.cacheKey(), fresh, func(ctx context.Context) (made, error) {
-			select {
-			case s.gate <- struct{}{}:
-			case <-ctx.Done():
-				return made{}, ctx.Err()
-			}
-			defer func() { <-s.gate }()
-			c, err := show(ctx, v)
-			if err != nil {
-				return made{}, err
-			}
-			return s.pages.make(v, c)
+			return show(ctx, v)
 		})
 		if err != nil {
 			s.sorry(w, v, err)
@@ -144,48 +151,35 @@ func (s *Site) page(pattern string, show func(context.Context, *visit) (content,
 	})
 }
 
-// asset is an embedded file.
-type asset struct {
-	kind string
-	body []byte
-	tag  string
-}
-
-// readAssets reads the embedded files. Their addresses name their content, so that browsers keep them.
-func readAssets() (map[string]asset, error) {
-	assets := map[string]asset{}
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-		".svg": "image/svg+xml"}
-	err := fs.WalkDir(staticFiles, "static", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		body, err := staticFiles.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		sum := sha256.Sum256(body)
-		name := entry.Name()
-		assets[name] = asset{kinds[name[strings.LastIndex(name, "."):]], body, hex.EncodeToString(sum[:6])}
-		return nil
-	})
+// readAssets answers what each embedded file is, in short. Their addresses say so, and browsers keep them.
+func readAssets() (map[string]string, error) {
+	tags := map[string]string{}
+	files, err := fs.Glob(staticFiles, "static/*")
 	if err != nil {
 		return nil, fmt.Errorf("read the page's files: %w", err)
 	}
-	return assets, nil
+	for _, file := range files {
+		body, err := staticFiles.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read the page's files: %w", err)
+		}
+		sum := sha256.Sum256(body)
+		tags[path.Base(file)] = hex.EncodeToString(sum[:6])
+	}
+	return tags, nil
 }
 
 func (s *Site) static(w http.ResponseWriter, r *http.Request) {
-	file, known := s.pages.assets[r.PathValue("name")]
+	name := r.PathValue("name")
+	tag, known := s.pages.assets[name]
 	if !known {
 		s.deps.Handler.ServeHTTP(w, r)
 		return
 	}
 	secure(w.Header())
-	w.Header().Set("Content-Type", file.kind)
 	w.Header().Set("Cache-Control", "public, max-age=300")
-	if r.URL.Query().Get("v") == file.tag {
+	if r.URL.Query().Get("v") == tag {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	_, _ = w.Write(file.body) // a browser that has gone needs no answer
+	http.ServeFileFS(w, r, staticFiles, "static/"+name)
 }

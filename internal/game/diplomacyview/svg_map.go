@@ -1,6 +1,7 @@
 package diplomacyview
 
 import (
+	"bytes"
 	"fmt"
 	"html"
 	"io"
@@ -20,26 +21,24 @@ const (
 )
 
 // SVGs draws every phase of a game into dir, which it creates, and returns the files in the order of the phases.
-func SVGs(dir, phase string, game *diplomacy.SavedGame) ([]string, error) {
-	m, known := mapOf(game)
-	if !known {
+func SVGs(dir, phase string, game *diplomacy.SavedGame) (files []string, err error) {
+	if _, known := mapOf(game); !known {
 		return nil, errNotDrawn(game)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("draw game: %w", err)
 	}
-	var files []string
 	for i := range game.Phases {
 		if phase != "" && game.Phases[i].Name != phase {
 			continue
 		}
-		p, err := readPhase(m, &game.Phases[i])
-		if err != nil {
-			return files, fmt.Errorf("draw game %s: %w", game.ID, err)
-		}
+		var picture bytes.Buffer
 		file := filepath.Join(dir, fmt.Sprintf("%03d-%s.svg", i+1, game.Phases[i].Name))
-		d := draw(&p)
-		if err := os.WriteFile(file, d.buf, 0o644); err != nil {
+		err := SVG(&picture, game, i)
+		if err == nil {
+			err = os.WriteFile(file, picture.Bytes(), 0o644)
+		}
+		if err != nil {
 			return files, fmt.Errorf("draw game %s: %w", game.ID, err)
 		}
 		files = append(files, file)

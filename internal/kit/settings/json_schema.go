@@ -3,9 +3,11 @@ package settings
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Schema is the JSON schema of a document, for editors; defaults is a pointer to one that holds the defaults.
@@ -25,6 +27,28 @@ func (t Table) KeySchema(key Key, doc any) map[string]any {
 	s := t.schema(reflect.Zero(key.Of(doc).Type()), key.Path)
 	delete(s, "default")
 	return s
+}
+
+// PatchSchema is the JSON schema of a merge patch on some keys of a document, which stand on its top or one section
+// deep, and on what more there is on its top.
+func (t Table) PatchSchema(some []Key, doc any, more map[string]any) map[string]any {
+	properties := map[string]any{}
+	maps.Copy(properties, more)
+	for _, key := range some {
+		schema := t.KeySchema(key, doc)
+		above, name, nested := strings.Cut(key.Path, ".")
+		if !nested {
+			properties[key.Path] = schema
+			continue
+		}
+		object, ok := properties[above].(map[string]any)
+		if !ok {
+			object = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{}}
+			properties[above] = object
+		}
+		object["properties"].(map[string]any)[name] = schema
+	}
+	return map[string]any{"properties": properties, "additionalProperties": false}
 }
 
 // schema describes the value at path; v holds the defaults.

@@ -3,9 +3,7 @@ package server
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync/atomic"
 
@@ -20,7 +18,7 @@ func secure(cfg config.Service, c *api.Config, files *reload.Files) error {
 	if file := cfg.Auth.TokensFile; file != "" {
 		c.Access = access.NewGrants(api.GrantsOf(c.Tokens)...)
 		read := func() error {
-			data, err := readSmall(file)
+			data, err := os.ReadFile(file)
 			if err != nil {
 				return err
 			}
@@ -71,7 +69,7 @@ func certificateOf(t config.TLS) (*tls.Config, error) {
 	if t.ClientCAFile == "" {
 		return loaded, nil
 	}
-	pem, err := readSmall(t.ClientCAFile)
+	pem, err := os.ReadFile(t.ClientCAFile)
 	if err != nil {
 		return nil, fmt.Errorf("tls.client_ca_file: %w", err)
 	}
@@ -80,20 +78,4 @@ func certificateOf(t config.TLS) (*tls.Config, error) {
 		return nil, fmt.Errorf("tls.client_ca_file %s holds no certificate in PEM", t.ClientCAFile)
 	}
 	return loaded, nil
-}
-
-// maxSecurityFile bounds a file of tokens or certificates.
-const maxSecurityFile = 1 << 20
-
-func readSmall(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() // it is only read
-	data, err := io.ReadAll(io.LimitReader(f, maxSecurityFile+1))
-	if err == nil && len(data) > maxSecurityFile {
-		err = errors.New("larger than 1 MiB")
-	}
-	return data, err
 }

@@ -27,23 +27,8 @@ func Schema() []byte {
 
 // ChangeSchema is the JSON schema of a Change, without its type.
 func ChangeSchema() map[string]any {
-	properties := map[string]any{"paused": map[string]any{"type": "boolean",
-		"description": "true launches nothing more; what is in flight finishes and may be claimed"}}
-	for _, key := range Live() {
-		schema := keys.KeySchema(key, &runspec.Spec{})
-		above, name, nested := strings.Cut(key.Path, ".")
-		if !nested {
-			properties[key.Path] = schema
-			continue
-		}
-		object, ok := properties[above].(map[string]any)
-		if !ok {
-			object = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{}}
-			properties[above] = object
-		}
-		object["properties"].(map[string]any)[name] = schema
-	}
-	return map[string]any{"properties": properties, "additionalProperties": false}
+	return keys.PatchSchema(Live(), &runspec.Spec{}, map[string]any{"paused": map[string]any{"type": "boolean",
+		"description": "true launches nothing more; what is in flight finishes and may be claimed"}})
 }
 
 // Default is what a run spec says where it says nothing. Name, model, steps and the environment have no default, and
