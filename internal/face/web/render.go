@@ -92,7 +92,8 @@ func functions() template.FuncMap {
 	}
 	return template.FuncMap{
 		"when": when, "short": short, "since": func(t time.Time) bool { return !t.IsZero() },
-		"seconds": units.Seconds, "number": units.Number, "share": view.Share, "graded": pageview.Graded,
+		"seconds": units.Seconds, "number": units.Number, "count": pageview.Count,
+		"share": view.Share, "graded": pageview.Graded,
 		"percent": units.Percent, "signed": pageview.SignedPercent, "rate": pageview.Rate, "brief": pageview.Brief,
 		"known":   pageview.Known,
 		"than":    pageview.Than,

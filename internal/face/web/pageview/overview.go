@@ -113,14 +113,14 @@ func runRow(r KnownRun) RunRow {
 	if s.Spec.Steps > 0 {
 		row.Progress = float64(s.NextStep) / float64(s.Spec.Steps)
 	}
-	now, before, starved := levels(r)
-	if now > 0 {
-		row.StepNow = units.Seconds(now)
-		row.Starved, row.StarvedClass = units.Percent(starved), Graded(starved)
+	l := levels(r)
+	if l.Now > 0 {
+		row.StepNow = units.Seconds(l.Now)
+		row.Starved, row.StarvedClass = units.Percent(l.Starved), Graded(l.Starved)
 	}
-	if before > 0 {
-		row.StepBefore = units.Seconds(before)
-		change := now/before - 1
+	if l.Before > 0 {
+		row.StepBefore = units.Seconds(l.Before)
+		change := l.Now/l.Before - 1
 		row.Change, row.ChangeClass = SignedPercent(change), Graded(change)
 	}
 	row.Reward, row.RewardTrend = rewardTrend(r.Steps)
@@ -144,39 +144,35 @@ func runRow(r KnownRun) RunRow {
 // recentSteps is how many steps are "now" where no diagnosis has told the levels.
 const recentSteps = 10
 
-// levels is the step time now and before, and the share of it that the trainer waits now: by the diagnosis' levels, or
-// of the latest steps and as many before them.
-func levels(r KnownRun) (now, before, starved float64) {
+// Levels is the step time now and before, and the share of it that the trainer waits now.
+type Levels struct{ Now, Before, Starved float64 }
+
+// levels is by the diagnosis' levels, or of the latest steps and as many before them.
+func levels(r KnownRun) (l Levels) {
 	if r.Report != nil && len(r.Report.Levels) > 0 {
-		l := r.Report.Levels
-		last := l[len(l)-1]
-		if len(l) > 1 {
-			before = l[len(l)-2].StepSec
+		all := r.Report.Levels
+		last := all[len(all)-1]
+		if len(all) > 1 {
+			l.Before = all[len(all)-2].StepSec
 		}
-		if last.StepSec > 0 {
-			starved = last.PhaseSec[steprecord.PhaseWait] / last.StepSec
-		}
-		return last.StepSec, before, starved
+		l.Now, l.Starved = last.StepSec, view.Share(last.PhaseSec[steprecord.PhaseWait], last.StepSec)
+		return l
 	}
-	steps := r.Steps
-	n := min(recentSteps, (len(steps)+1)/2)
+	n := min(recentSteps, (len(r.Steps)+1)/2)
 	if n == 0 {
-		return 0, 0, 0
+		return l
 	}
-	latest := steps[len(steps)-n:]
-	sum, waited := 0.0, 0.0
-	for _, s := range latest {
-		sum, waited = sum+s.Sec, waited+s.StarvedSec
-	}
-	if sum > 0 {
-		starved = waited / sum
-	}
-	if earlier := steps[max(0, len(steps)-2*n) : len(steps)-n]; len(earlier) > 0 {
-		for _, s := range earlier {
-			before += s.Sec / float64(len(earlier))
+	mean := func(steps []runhistory.Step) (sec, waited float64) {
+		for _, s := range steps {
+			sec, waited = sec+s.Sec/float64(len(steps)), waited+s.StarvedSec/float64(len(steps))
 		}
+		return sec, waited
 	}
-	return sum / float64(n), before, starved
+	first := len(r.Steps) - n
+	now, waited := mean(r.Steps[first:])
+	l.Now, l.Starved = now, view.Share(waited, now)
+	l.Before, _ = mean(r.Steps[max(0, first-n):first])
+	return l
 }
 
 // cost is what the engines have cost the run: their time, and the tokens of what was trained on.

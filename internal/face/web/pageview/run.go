@@ -9,7 +9,6 @@ import (
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/view"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
-	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
@@ -17,8 +16,12 @@ import (
 // Run is one run's page.
 type Run struct {
 	Name, State, StateClass, Reason string
-	Over, Paused, Lost              bool
-	Figures                         []Figure
+	Over, Paused                    bool
+	View                            api.RunView
+	Levels                          Levels
+	Last                            *runhistory.Step // nil: none is completed
+	Cost, CostTip                   string
+	Goodput                         float64
 	Verdict, VerdictClass, Summary  string
 	Pending                         string // why there is no verdict yet
 	Findings                        []diagnosis.Finding
@@ -80,7 +83,7 @@ func RunOf(in RunInput) Run {
 	v := Run{
 		Name: string(s.Spec.Name.Plain()), State: string(s.State), StateClass: string(view.RunGrade(s.State)),
 		Reason: Brief(s.Reason),
-		Over:   s.State.Over(), Paused: s.State == runstatus.RunPaused, Lost: s.State == runstatus.RunLost,
+		Over:   s.State.Over(), Paused: s.State == runstatus.RunPaused, View: in.View,
 		Alarms: in.View.Alarms, Waits: in.View.Waits, Failures: in.View.Attempts.ByCode, Charts: Charts{Window: in.Window,
 			Zoomed: in.Zoomed},
 		Behind: in.History.Behind, Pending: in.Failed,
@@ -89,7 +92,11 @@ func RunOf(in RunInput) Run {
 		v.Rollback = fmt.Sprintf("Redis came back older than it was (%s so far): millrace run show %s", plural(s.Rollbacks,
 			"time"), v.Name)
 	}
-	v.Figures = runFigures(in)
+	v.Levels = levels(KnownRun{Status: s, Steps: in.History.Steps, Report: in.Report})
+	if n := len(in.History.Steps); n > 0 {
+		v.Last = &in.History.Steps[n-1]
+		v.Cost, v.CostTip = cost(in.History.Steps)
+	}
 	v.addReport(in.Report)
 	v.Panels = panelsOf(in)
 	inside := func(h runhistory.Happening) bool { return !h.At.Before(in.Window.From) && !h.At.After(in.Window.To) }
@@ -127,45 +134,6 @@ func latestFirst(all []runhistory.Happening) []runhistory.Happening {
 	return all
 }
 
-func runFigures(in RunInput) []Figure {
-	s, b := in.View.RunStatus, in.View.Buffer
-	figures := []Figure{
-		{"step", fmt.Sprintf("%d of %d", s.NextStep, s.Spec.Steps), "completed steps"},
-		{"policy version", fmt.Sprint(s.PolicyVersion), "the newest that serves"},
-		{"buffer", fmt.Sprintf("%d ready, %d in flight, %d queued, %d claimed", b.Ready, b.InFlight, b.Queued, b.Claimed),
-			fmt.Sprintf("groups; depth %d x %d groups per step", s.Spec.Buffer.Depth, s.Spec.Buffer.GroupsPerStep)},
-	}
-	if b.Dropped > 0 {
-		figures = append(figures, Figure{"dropped groups", Count(b.Dropped), "failed, cancelled or too stale"})
-	}
-	known := KnownRun{Status: s, Steps: in.History.Steps, Report: in.Report}
-	if now, before, starved := levels(known); now > 0 {
-		text := units.Seconds(now)
-		if before > 0 {
-			text += ", before " + units.Seconds(before)
-		}
-		figures = append(figures, Figure{"step time", text, "of the present level of steps, and of the one before"},
-			Figure{"trainer waits", units.Percent(starved), "share of the step time"})
-	}
-	if in.Report != nil && in.Report.Goodput > 0 {
-		figures = append(figures, Figure{"goodput", units.Percent(in.Report.Goodput),
-			"share of the wall time that was useful compute"})
-	}
-	if f := in.View.Fleet; f != nil {
-		figures = append(figures, Figure{"engines, last minute", fmt.Sprintf("%s ready, %s busy, %s out, %s in",
-			units.Number(f.Engines), units.Percent(f.BusyShare), Rate(f.OutputTPS), Rate(f.InputTPS)),
-			"of all runs"})
-	}
-	if n := len(in.History.Steps); n > 0 {
-		last := in.History.Steps[n-1]
-		text, tip := cost(in.History.Steps)
-		figures = append(figures, Figure{"staleness", fmt.Sprintf("%s (max %d of %d)", units.Number(last.StalenessMean),
-			last.StalenessMax, s.Spec.Buffer.MaxStaleness), "of the last batch, in policy versions"},
-			Figure{"engine time", text, tip})
-	}
-	return figures
-}
-
 func (v *Run) addReport(r *diagnosis.Report) {
 	if r == nil {
 		if v.Pending == "" {
@@ -180,7 +148,7 @@ func (v *Run) addReport(r *diagnosis.Report) {
 	for _, shift := range r.Shifts {
 		v.Jumps = append(v.Jumps, jumpText(shift)+".")
 	}
-	v.WhatIfs, v.StepSecNow = r.WhatIfs, r.Regime.StepSec
+	v.WhatIfs, v.StepSecNow, v.Goodput = r.WhatIfs, r.Regime.StepSec, r.Goodput
 }
 
 // panelsOf is all charts of a run over one time axis.
