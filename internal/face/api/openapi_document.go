@@ -1,9 +1,11 @@
 package api
 
 import (
+	_ "embed"
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -11,19 +13,10 @@ import (
 	"github.com/millrace/millrace/internal/rollout/spec"
 )
 
-const description = `Millrace plays games against vLLM engines and feeds a trainer, exactly once per step.
-
-A trainer announces itself (POST /v1/runs/{run}/trainer), then repeats: claim step k, train, publish a policy
-version, record step k. A claim is a long poll and may be repeated at will: a step always has the same batch.
-
-A batch holds groups, a group holds trajectories, a trajectory holds turns. **Each turn is its own sequence**: its
-prompt is prompt_token_ids, its completion token_ids, and logprobs and loss_mask have the length of token_ids.
-logprobs are natural logarithms, of the distribution that was sampled from. Every turn carries the policy_version that
-sampled it. reward and advantage belong to the trajectory; the advantage is normalised over the group's trajectories of
-the same agent. Token ids come from the engine and must not be made again from text.
-
-Every error is a problem document (RFC 9457): compare its type, show its detail. Send "Authorization: Bearer TOKEN"
-where the server asks for it. Times are RFC 3339 in UTC; durations are seconds, in fields ending in _seconds.`
+// description stands at the head of the OpenAPI document.
+//
+//go:embed openapi_description.txt
+var description string
 
 // security is the name of the scheme in the OpenAPI document.
 const security = "token"
@@ -33,7 +26,7 @@ func (s *Server) humaConfig() huma.Config {
 	if s.cfg.Version == "" {
 		cfg.Info.Version = "dev"
 	}
-	cfg.Info.Description = description
+	cfg.Info.Description = strings.TrimSpace(description)
 	cfg.DocsPath = ""     // Its page loads scripts from other hosts.
 	cfg.SchemasPath = ""  // Everything is in the one document.
 	cfg.CreateHooks = nil // It would add $schema links to every body.
