@@ -9,7 +9,6 @@ import (
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/view"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
-	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
