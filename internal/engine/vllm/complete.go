@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	openai "github.com/sashabaranov/go-openai"
-
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -32,27 +30,20 @@ func (c *Client) complete(ctx context.Context, req *rollout.Request) (*answer, e
 	setDefault(&timeout, c.cfg.CompletionTimeout)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	call, err := newCall(req, c.cfg.IgnoreEOS)
+	post, err := c.newRequest(ctx, req)
 	if err != nil {
 		return nil, badRequest(err)
 	}
-	seed := int(req.Seed)
-	_, err = c.openai.CreateCompletion(call.in(ctx), openai.CompletionRequest{
-		Model:     req.Model,
-		Prompt:    req.Prompt,
-		MaxTokens: req.Sampling.MaxTokens,
-		Stop:      req.Stop,
-		Seed:      &seed,
-		// The sampling fields go through the call: here a zero would be left out, and floats are rounded.
-	})
-	if errors.Is(err, openai.ErrCompletionUnsupportedModel) {
-		return nil, badRequest(fmt.Errorf("model %q: the name is one of OpenAI's; serve the model under "+
-			"another", req.Model))
-	}
+	resp, err := c.send(post)
 	if err != nil {
 		return nil, failure(ctx, "completion", err)
 	}
-	return &call.answer, nil
+	defer resp.Body.Close()
+	var said answer
+	if err := c.readAnswer(ctx, &said, resp, answerLimit(req)); err != nil {
+		return nil, failure(ctx, "completion", err)
+	}
+	return &said, nil
 }
 
 // badRequest is the failure of a request that was not sent.

@@ -17,14 +17,3 @@ type GroupDemand struct {
 	Seq      rollout.GroupSeq `json:"seq"`
 	Requests int              `json:"requests"`
 }
-
-// TotalDemand is how many requests there are in all.
-func TotalDemand(demand []RunDemand) int {
-	sum := 0
-	for _, d := range demand {
-		for _, g := range d.Groups {
-			sum += g.Requests
-		}
-	}
-	return sum
-}
