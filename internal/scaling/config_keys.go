@@ -38,14 +38,3 @@ var Keys = settings.Table{Keys: []settings.Key{
 }}
 
 const day = float64(24 * time.Hour / time.Second)
-
-// Unset is a Config before anybody has said anything: the keys' defaults.
-func Unset() Config {
-	var c Config
-	for _, key := range Keys.Keys {
-		if key.Default != nil {
-			key.SetDefault(&c)
-		}
-	}
-	return c
-}

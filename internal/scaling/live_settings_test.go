@@ -17,7 +17,12 @@ func TestEverySettingHasItsRow(t *testing.T) {
 // a workflow's history.
 func TestOverrides(t *testing.T) {
 	t.Parallel()
-	configured := Unset()
+	var configured Config
+	for _, key := range Keys.Keys {
+		if key.Default != nil {
+			key.SetDefault(&configured)
+		}
+	}
 	configured.Max = 8
 	for _, tt := range []struct {
 		name, before, change string

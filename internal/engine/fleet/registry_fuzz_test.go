@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/engine/share"
 	"github.com/millrace/millrace/internal/engine/share/workerregistry"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -35,7 +36,7 @@ func FuzzRegistryRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, member, observation, adapter, sample, count string) {
 		ctx := t.Context()
 		rdb.FlushAll(ctx)
-		if _, _, err := workers.Exchange(ctx, "w", workerregistry.Announcement{}, time.Minute, time.Minute); err != nil {
+		if _, _, err := workers.Exchange(ctx, share.Member{Worker: "w"}, time.Minute, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		rdb.HSet(ctx, "test:{fleet}:members", "gpu-1", member)

@@ -9,17 +9,17 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// Member is a worker process as it announced itself.
+// Member is a worker process as it announces itself, several times a second.
 type Member struct {
-	Worker string
-	Demand []enginestate.RunDemand
+	Worker string                  `json:"-"`
+	Demand []enginestate.RunDemand `json:"demand,omitempty"`
 	// Held is the slots of each engine that nobody else may use: the worker's share, or its requests in flight while
 	// these are more.
-	Held map[rollout.EngineID]int
-	// InFlight is the worker's requests at each engine.
-	InFlight map[rollout.EngineID]int
+	Held map[rollout.EngineID]int `json:"held,omitempty"`
 	// Runs is the worker's share of the limits that runs have of their own, on every engine.
-	Runs map[rollout.RunName]int
+	Runs map[rollout.RunName]int `json:"runs,omitempty"`
+	// InFlight is the worker's requests at each engine.
+	InFlight map[rollout.EngineID]int `json:"in_flight,omitempty"`
 }
 
 // sorted is the members by name, each once, their demand in one order whoever announced it.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/engine/share"
 	"github.com/millrace/millrace/internal/engine/share/workerregistry"
 	"github.com/millrace/millrace/internal/engine/tokenrates"
 	"github.com/millrace/millrace/internal/engine/vllm"
@@ -144,7 +145,7 @@ func (s *serviceLoad) report(ctx context.Context, w *worker, used, usedNow map[r
 
 // exchange announces what a worker has to do: as many groups of each run as an announcement has at most.
 func (s *serviceLoad) exchange(ctx context.Context, w *worker) error {
-	said := workerregistry.Announcement{Held: map[rollout.EngineID]int{}}
+	said := share.Member{Worker: w.id, Held: map[rollout.EngineID]int{}}
 	for i := range s.cfg.Engines {
 		said.Held[rollout.EngineID(fmt.Sprintf("engine-%d", i))] = s.cfg.InFlight / len(s.workers)
 	}
@@ -155,7 +156,7 @@ func (s *serviceLoad) exchange(ctx context.Context, w *worker) error {
 		}
 		said.Demand = append(said.Demand, demand)
 	}
-	_, _, err := w.registry.Exchange(ctx, w.id, said, time.Second, announceFor)
+	_, _, err := w.registry.Exchange(ctx, said, time.Second, announceFor)
 	return err
 }
 

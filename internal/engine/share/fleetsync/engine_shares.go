@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace/millrace/internal/engine/dispatch/live"
 	"github.com/millrace/millrace/internal/engine/share"
-	"github.com/millrace/millrace/internal/engine/share/workerregistry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -44,9 +43,9 @@ func (s *Sync) exchange(ctx context.Context, engines []enginestate.Engine, stats
 	have, demand := &s.shares, s.Dispatcher.Demand()
 	lives := have.pace.lives(time.Now())
 	announce := func() ([]share.Member, bool, error) {
-		return s.Workers.Exchange(ctx, s.Self.ID, workerregistry.Announcement{
-			Demand: demand, Held: have.Held(inFlight(stats)), Runs: share.HeldRunLimits(demand, have.Runs),
-			InFlight: inFlight(stats),
+		return s.Workers.Exchange(ctx, share.Member{
+			Worker: s.Self.ID, Demand: demand, Held: have.Held(inFlight(stats)),
+			Runs: share.HeldRunLimits(demand, have.Runs), InFlight: inFlight(stats),
 		}, lives, announceFor)
 	}
 	others, continued, err := announce()

@@ -7,19 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/engine/share"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
-
-// Announcement is what a worker tells the others several times a second, so that they can divide the engines.
-type Announcement struct {
-	Demand []enginestate.RunDemand  `json:"demand,omitempty"`
-	Held   map[rollout.EngineID]int `json:"held,omitempty"` // slots that nobody else may use
-	Runs   map[rollout.RunName]int  `json:"runs,omitempty"` // share of the runs' own limits
-	// InFlight is how many requests it has at each engine.
-	InFlight map[rollout.EngineID]int `json:"in_flight,omitempty"`
-}
 
 // exchangeScript keeps a worker's announcement for a while, by Redis's clock, and answers with the others' that hold.
 // For people the worker is there for longer.
@@ -54,7 +43,7 @@ return out`)
 // Exchange announces a worker and what it has to tell, and returns what the others have told. The announcement holds
 // for lives by Redis's clock; for people the worker is there for alive.
 // continued reports whether the worker's announcement before this one still held.
-func (r *Registry) Exchange(ctx context.Context, worker string, said Announcement, lives, alive time.Duration) (
+func (r *Registry) Exchange(ctx context.Context, said share.Member, lives, alive time.Duration) (
 	others []share.Member, continued bool, err error,
 ) {
 	text, err := json.Marshal(said)
@@ -62,18 +51,18 @@ func (r *Registry) Exchange(ctx context.Context, worker string, said Announcemen
 		return nil, false, fmt.Errorf("announce worker: %w", err)
 	}
 	keys := []string{r.sharesKey(), r.workersKey()}
-	reply, err := exchangeScript.Run(ctx, r.rdb, keys, worker, text, lives.Milliseconds(), alive.Milliseconds()).Slice()
+	reply, err := exchangeScript.Run(ctx, r.rdb, keys, said.Worker, text, lives.Milliseconds(), alive.Milliseconds()).Slice()
 	if err != nil {
 		return nil, false, fmt.Errorf("announce worker: %w", err)
 	}
 	for i := 1; i+1 < len(reply); i += 2 {
 		id, _ := reply[i].(string)
 		told, _ := reply[i+1].(string)
-		var a Announcement
-		if err := json.Unmarshal([]byte(told), &a); err != nil {
+		other := share.Member{Worker: id}
+		if err := json.Unmarshal([]byte(told), &other); err != nil {
 			return nil, false, fmt.Errorf("announcement of worker %s: %w", id, err)
 		}
-		others = append(others, share.Member{Worker: id, Demand: a.Demand, Held: a.Held, Runs: a.Runs, InFlight: a.InFlight})
+		others = append(others, other)
 	}
 	before, _ := reply[0].(int64)
 	return others, before == 1, nil

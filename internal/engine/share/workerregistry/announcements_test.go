@@ -21,14 +21,16 @@ func TestExchange(t *testing.T) {
 	setClock(now)
 	ahead := workerregistry.New(rdb, "test", func() time.Time { return now.Add(time.Hour) })
 	behind := workerregistry.New(rdb, "test", func() time.Time { return now.Add(-time.Hour) })
-	said := workerregistry.Announcement{
+	said := share.Member{
 		Demand: []enginestate.RunDemand{{Run: "r", Model: "m", Groups: []enginestate.GroupDemand{{Seq: 7, Requests: 3}}}},
 		Held:   map[rollout.EngineID]int{"e": 5}, Runs: map[rollout.RunName]int{"r": 2},
 		InFlight: map[rollout.EngineID]int{"e": 4},
 	}
 	exchange := func(r *workerregistry.Registry, worker string, continued bool, want ...share.Member) {
 		t.Helper()
-		got, was, err := r.Exchange(ctx, worker, said, time.Second, 8*time.Second)
+		own := said
+		own.Worker = worker
+		got, was, err := r.Exchange(ctx, own, time.Second, 8*time.Second)
 		if err != nil || was != continued || len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
 			t.Errorf("%s hears %+v, continued %t, %v; want %+v, %t", worker, got, was, err, want, continued)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/engine/share"
 	"github.com/millrace/millrace/internal/engine/share/workerregistry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -27,7 +28,7 @@ func clockedRedis(t *testing.T) (redis.UniversalClient, func(time.Time)) {
 
 // announce says no more than that a worker is there.
 func announce(ctx context.Context, r *workerregistry.Registry, worker string, alive time.Duration) error {
-	_, _, err := r.Exchange(ctx, worker, workerregistry.Announcement{}, time.Second, alive)
+	_, _, err := r.Exchange(ctx, share.Member{Worker: worker}, time.Second, alive)
 	return err
 }
 
