@@ -86,8 +86,8 @@ func constraintOf(c rollout.Constraint) (*constraint, error) {
 	return nil, fmt.Errorf("constraint %q is unknown or empty: the engine would not constrain anything", c.Kind)
 }
 
-// readAnswer takes an answer in. However much an engine sends, and to however many requests at once, no more of it is held
-// than its room; a good answer says its length, and takes no more room than that.
+// readAnswer takes an answer in. However much an engine sends, and to however many requests at once, no more of it is
+// held than its room; a good answer says its length, and takes no more room than that.
 func (c *Client) readAnswer(ctx context.Context, into *answer, resp *http.Response, limit int64) error {
 	if resp.ContentLength > limit {
 		return badAnswer("%d bytes; %d are enough for what was asked", resp.ContentLength, limit)

@@ -51,7 +51,8 @@ func (r *Registry) Exchange(ctx context.Context, said share.Member, lives, alive
 		return nil, false, fmt.Errorf("announce worker: %w", err)
 	}
 	keys := []string{r.sharesKey(), r.workersKey()}
-	reply, err := exchangeScript.Run(ctx, r.rdb, keys, said.Worker, text, lives.Milliseconds(), alive.Milliseconds()).Slice()
+	reply, err := exchangeScript.Run(ctx, r.rdb, keys, said.Worker, text, lives.Milliseconds(),
+		alive.Milliseconds()).Slice()
 	if err != nil {
 		return nil, false, fmt.Errorf("announce worker: %w", err)
 	}
