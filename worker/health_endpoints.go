@@ -13,7 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace/millrace/internal/observe/prom"
+	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/worker/workerconfig"
 )
@@ -35,7 +35,7 @@ func newHealthEndpoints(b *connections.Set, metrics *prometheus.Registry) *healt
 	return &healthEndpoints{
 		redis:    b.Buffer.Ping,
 		temporal: b.Control.Reachable,
-		metrics:  prom.WorkerHandler(metrics),
+		metrics:  processmetrics.WorkerHandler(metrics),
 		log:      b.Log,
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/millrace/millrace/internal/game/environments"
 	"github.com/millrace/millrace/internal/kit/version"
 	"github.com/millrace/millrace/internal/observe/otel"
-	"github.com/millrace/millrace/internal/observe/prom"
+	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/scaling/provider"
@@ -101,8 +101,8 @@ func run(
 		Self: self, Playing: acts.GamesInPlay.ByRun, Models: acts.GamesInPlay.ByModel, Workers: b.Workers,
 		Fleet: b.Registry.Registry, Runs: b.Buffer, Tokens: b.Tokens, Dispatcher: dispatcher, Log: logger,
 	}
-	metrics := prom.NewWorker(cfg.Worker.Games, acts.GamesInPlay.ByRun, inStep.Described,
-		append(prom.WatchSink("store", b.StoreSink), b.TemporalMetrics)...)
+	metrics := processmetrics.NewWorker(cfg.Worker.Games, acts.GamesInPlay.ByRun, inStep.Described,
+		append(processmetrics.WatchSink("store", b.StoreSink), b.TemporalMetrics)...)
 	if err := b.Otel.Metrics(ctx, metrics); err != nil {
 		return err
 	}

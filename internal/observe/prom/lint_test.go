@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/millrace/millrace/internal/observe/prom"
+	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -38,8 +39,8 @@ func full() (*prom.Metrics, string) {
 	m.Refused("overloaded")
 	m.Breakers([]enginestate.Worker{{State: enginestate.WorkerAlive, Breakers: []enginestate.Breaker{{Engine: "a"}}}})
 	m.Stand(standing("demo", runstatus.RunRunning))
-	m.Watch("store", func() prom.Sink { return prom.Sink{Delivered: 1} })
-	sdk := prom.NewTemporalMetrics()
+	m.Registry().MustRegister(sinkOf("store", processmetrics.Sink{Delivered: 1})...)
+	sdk := processmetrics.NewTemporalMetrics()
 	m.Registry().MustRegister(sdk)
 	h := sdk.Handler().WithTags(map[string]string{"namespace": "default", "task_queue": "m-games/demo"})
 	h.Counter("temporal_request").Inc(2)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
@@ -22,16 +23,21 @@ var described = regexp.MustCompile(`fqName: "([^"]*)", help: "((?:[^"\\]|\\.)*)"
 // constantLabel is the name of a label that has one value, such as sink="store".
 var constantLabel = regexp.MustCompile(`(\w+)="`)
 
+// watchedStore is the metrics of a process's own way into the event store.
+func watchedStore() []prometheus.Collector {
+	return processmetrics.WatchSink("store", func() processmetrics.Sink { return processmetrics.Sink{} })
+}
+
 // TestPageHasEveryMetric holds the table of docs/metrics.md to the metrics of servers and workers: go test -run Page
 // -update rewrites it.
 func TestPageHasEveryMetric(t *testing.T) {
 	server := New()
-	server.Watch("store", func() Sink { return Sink{} })
+	server.registry.MustRegister(watchedStore()...)
 	server.ShowSinks(func() []telemetry.SinkStatus { return nil })
-	worker := NewWorker(1, func() map[rollout.RunName]int { return nil },
-		func() enginestate.Worker { return enginestate.Worker{} }, WatchSink("store", func() Sink { return Sink{} })...)
+	worker := processmetrics.NewWorker(1, func() map[rollout.RunName]int { return nil },
+		func() enginestate.Worker { return enginestate.Worker{} }, watchedStore()...)
 	kinds := map[string]string{}
-	for _, c := range append(server.vectors.all(), server.vectors.refused, server.vectors.panics) {
+	for _, c := range append(server.vectors.all, server.vectors.refused, server.vectors.panics) {
 		kind := "gauge"
 		switch c.(type) {
 		case *prometheus.CounterVec:

@@ -57,7 +57,7 @@ func New() *Metrics {
 		joining:  map[rollout.EngineID]time.Time{},
 		over:     map[rollout.RunName]bool{},
 	}
-	m.whole.MustRegister(m.vectors.all()...)
+	m.whole.MustRegister(m.vectors.all...)
 	m.whole.MustRegister(standingNow{m})
 	m.registry.MustRegister(m.vectors.refused, m.vectors.panics, m.vectors.redisUp, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -194,7 +194,7 @@ func (m *Metrics) runChanged(run rollout.RunName, state runstatus.RunState) {
 		m.vectors.lostRuns.WithLabelValues(string(run)).Inc()
 	}
 	delete(m.perStep, run)
-	for _, gauge := range m.vectors.runGauges() {
+	for _, gauge := range m.vectors.runGauges {
 		gauge.DeletePartialMatch(prometheus.Labels{"run": string(run)})
 	}
 }

@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/millrace/millrace/internal/observe/prom"
+	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -218,11 +221,16 @@ func TestARunThatIsOverHasNoLevels(t *testing.T) {
 	}
 }
 
+// sinkOf shows a sink of this process.
+func sinkOf(name string, is processmetrics.Sink) []prometheus.Collector {
+	return processmetrics.WatchSink(name, func() processmetrics.Sink { return is })
+}
+
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	m := prom.New()
-	m.Watch("store", func() prom.Sink { return prom.Sink{Delivered: 7, Lost: 2, Waiting: 3} })
-	m.Watch("axiom", func() prom.Sink { return prom.Sink{Degraded: true} })
+	m.Registry().MustRegister(sinkOf("store", processmetrics.Sink{Delivered: 7, Lost: 2, Waiting: 3})...)
+	m.Registry().MustRegister(sinkOf("axiom", processmetrics.Sink{Degraded: true})...)
 	text := scrape(t, m)
 	for _, want := range []string{
 		`millrace_sink_events_total{result="delivered",sink="store"} 7`,

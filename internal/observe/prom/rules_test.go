@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
@@ -28,12 +29,12 @@ type exported struct {
 func everyMetric(t *testing.T) map[string]exported {
 	t.Helper()
 	server := New()
-	server.Watch("store", func() Sink { return Sink{} })
+	server.registry.MustRegister(watchedStore()...)
 	server.ShowSinks(func() []telemetry.SinkStatus { return nil })
-	worker := NewWorker(1, func() map[rollout.RunName]int { return nil },
+	worker := processmetrics.NewWorker(1, func() map[rollout.RunName]int { return nil },
 		func() enginestate.Worker { return enginestate.Worker{} })
 	histograms := map[string]bool{}
-	for _, c := range server.vectors.all() {
+	for _, c := range server.vectors.all {
 		if _, is := c.(*prometheus.HistogramVec); is {
 			for _, d := range descriptions(t, c) {
 				histograms[d.name] = true

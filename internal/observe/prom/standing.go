@@ -51,7 +51,7 @@ func (m *Metrics) Stand(s Standing) {
 		if there[e.ID] {
 			continue
 		}
-		for _, gauge := range m.vectors.engineGauges() {
+		for _, gauge := range m.vectors.engineGauges {
 			gauge.DeletePartialMatch(prometheus.Labels{"engine": string(e.ID)})
 		}
 	}
@@ -61,7 +61,7 @@ func (m *Metrics) Stand(s Standing) {
 // Forget ends every series of a run that is over, after Prometheus has had time to read its last figures: a server that
 // shows the runs of a year would show little else.
 func (m *Metrics) Forget(run rollout.RunName) {
-	for _, c := range m.vectors.all() {
+	for _, c := range m.vectors.all {
 		if v, is := c.(interface {
 			DeletePartialMatch(prometheus.Labels) int
 		}); is {

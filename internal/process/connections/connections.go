@@ -24,7 +24,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/kit/version"
 	"github.com/millrace/millrace/internal/observe/otel"
-	"github.com/millrace/millrace/internal/observe/prom"
+	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 	"github.com/millrace/millrace/internal/scaling/scaledfleet"
 	"github.com/millrace/millrace/internal/store/buffer"
 	"github.com/millrace/millrace/internal/store/eventstore"
@@ -43,7 +43,7 @@ type Set struct {
 	Tokens   *tokenrates.Counts
 	// Otel exports spans and metrics; nil: nothing is exported.
 	Otel            *otel.Exporter
-	TemporalMetrics *prom.TemporalMetrics // of this process
+	TemporalMetrics *processmetrics.TemporalMetrics // of this process
 	Control         runcontrol.Control
 	Log             *slog.Logger
 }
@@ -71,7 +71,7 @@ func Open(ctx context.Context, process string, cfg Config, logger *slog.Logger) 
 		return nil, err
 	}
 	deployment := workflows.Deployment(cfg.Temporal.TaskQueuePrefix)
-	options, sdkMetrics := temporalOptions(cfg.Temporal, logger), prom.NewTemporalMetrics()
+	options, sdkMetrics := temporalOptions(cfg.Temporal, logger), processmetrics.NewTemporalMetrics()
 	options.MetricsHandler = sdkMetrics.Handler()
 	if tracing := exporter.Interceptor(deployment.GroupOf); tracing != nil {
 		options.Interceptors = append(options.Interceptors, tracing)

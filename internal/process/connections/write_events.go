@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/millrace/millrace/internal/observe/prom"
+	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 )
 
 // WriteEvents has what is emitted to Events written, until stop is called: it ends when what was emitted before is
@@ -23,8 +23,8 @@ func (b *Set) WriteEvents(ctx context.Context, cfg Config) (stop func()) {
 }
 
 // StoreSink is how this process's own way into the event store stands.
-func (b *Set) StoreSink() prom.Sink {
+func (b *Set) StoreSink() processmetrics.Sink {
 	written := b.Events.Stats()
-	return prom.Sink{Delivered: written.Written, Lost: written.Lost(), Waiting: written.Waiting,
+	return processmetrics.Sink{Delivered: written.Written, Lost: written.Lost(), Waiting: written.Waiting,
 		SpoolBytes: written.SpoolBytes, Degraded: written.DiskFault != ""}
 }

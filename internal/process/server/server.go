@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/panics"
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/observe/prom"
+	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 	"github.com/millrace/millrace/internal/observe/runsampler"
 	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/process/reload"
@@ -131,7 +132,7 @@ func newMetrics(
 	metrics.Registry().MustRegister(b.TemporalMetrics)
 	metrics.Exemplars(b.Otel.Exemplar)
 	metrics.ShowSinks(sinks.now)
-	metrics.Watch("store", b.StoreSink)
+	metrics.Registry().MustRegister(processmetrics.WatchSink("store", b.StoreSink)...)
 	return metrics, b.Otel.Metrics(ctx, metrics.Gatherer())
 }
 

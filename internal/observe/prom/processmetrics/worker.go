@@ -1,4 +1,9 @@
-package prom
+// Package processmetrics is what any process of the service shows Prometheus of itself: its way into the event store,
+// what the Temporal SDK measures, and of a worker its games, requests and shares. What events tell of runs and engines
+// is package prom's, at servers.
+//
+// Start reading at NewWorker.
+package processmetrics
 
 import (
 	"net/http"
@@ -10,6 +15,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
+
+// prefix leads every name.
+const prefix = "millrace_"
 
 // NewWorker makes the metrics of one worker process: its slots, the games that it plays by run, its requests and shares
 // of the engines as it describes itself, the Go runtime's own metrics, and others', such as the Temporal SDK's. What

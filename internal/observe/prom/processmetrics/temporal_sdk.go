@@ -1,4 +1,4 @@
-package prom
+package processmetrics
 
 import (
 	"maps"
@@ -65,12 +65,15 @@ func (t *TemporalMetrics) of(name, help string, kind prometheus.ValueType, label
 		s = &temporalSeries{name: name, help: help, kind: kind, labels: labels}
 		if timer {
 			s.latency = prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: labels,
-				Buckets: short})
+				Buckets: latencies})
 		}
 		t.series[key] = s
 	}
 	return s
 }
+
+// latencies doubles from a hundredth of a second to minutes.
+var latencies = prometheus.ExponentialBuckets(0.01, 2, 14)
 
 type temporalHandler struct {
 	metrics *TemporalMetrics
@@ -106,7 +109,7 @@ func (h temporalHandler) Counter(name string) client.MetricsCounter {
 		h.metrics.mu.Lock()
 		defer h.metrics.mu.Unlock()
 		h.metrics.of(name, "Counted by the Temporal SDK.", prometheus.CounterValue, h.labels, false).value +=
-			positive(float64(n))
+			float64(max(n, 0)) // a counter never falls
 	})
 }
 
