@@ -215,41 +215,53 @@ func (p *planner) fields(ctx context.Context, exists bool) error {
 	return nil
 }
 
-// existingDashboard is one that Axiom has.
-type existingDashboard struct {
-	UID       string          `json:"uid"`
-	Version   int64           `json:"version"`
-	Dashboard json.RawMessage `json:"dashboard"`
+// document plans that Axiom has a dashboard or a monitor as it is wanted; have is empty where there is none yet.
+func (p *planner) document(kind, name string, want any, have json.RawMessage, create, update func(context.Context) error,
+	except ...string) error {
+	if len(have) == 0 {
+		p.add(kind, name, Create, nil, create)
+		return nil
+	}
+	diff, err := differences(want, have, except...)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s %s: %w", kind, name, err)
+	case len(diff) == 0:
+		p.add(kind, name, Keep, nil, nil)
+	default:
+		p.add(kind, name, Update, diff, update)
+	}
+	return nil
+}
+
+// sender is what sends a document.
+func (p *planner) sender(permission, method, path string, document any) func(context.Context) error {
+	return func(ctx context.Context) error { return p.call(ctx, permission, method, path, document, &struct{}{}) }
 }
 
 // dashboards are found by their names, which have the dataset's in them.
 func (p *planner) dashboards(ctx context.Context) error {
-	var have []existingDashboard
+	type existing struct {
+		UID       string          `json:"uid"`
+		Version   int64           `json:"version"`
+		Dashboard json.RawMessage `json:"dashboard"`
+	}
+	var have []existing
 	if err := p.call(ctx, "dashboards|read", http.MethodGet, "/v2/dashboards", nil, &have); err != nil {
 		return fmt.Errorf("list dashboards: %w", err)
 	}
 	for _, want := range p.want.Dashboards {
-		i := slices.IndexFunc(have, func(d existingDashboard) bool { return nameOf(d.Dashboard) == want.Name })
-		if i < 0 {
-			p.add("dashboard", want.Name, Create, nil, func(ctx context.Context) error {
-				return p.call(ctx, "dashboards|create", http.MethodPost, "/v2/dashboards", map[string]any{"dashboard": want},
-					&struct{}{})
-			})
-			continue
+		var old existing
+		if i := slices.IndexFunc(have, func(d existing) bool { return nameOf(d.Dashboard) == want.Name }); i >= 0 {
+			old = have[i]
 		}
-		old := have[i]
-		diff, err := differences(want, old.Dashboard, "owner")
+		err := p.document("dashboard", want.Name, want, old.Dashboard,
+			p.sender("dashboards|create", http.MethodPost, "/v2/dashboards", map[string]any{"dashboard": want}),
+			p.sender("dashboards|update", http.MethodPut, "/v2/dashboards/uid/"+url.PathEscape(old.UID),
+				map[string]any{"dashboard": want, "version": old.Version, "message": "millrace axiom apply"}), "owner")
 		if err != nil {
-			return fmt.Errorf("dashboard %s: %w", want.Name, err)
+			return err
 		}
-		if len(diff) == 0 {
-			p.add("dashboard", want.Name, Keep, nil, nil)
-			continue
-		}
-		p.add("dashboard", want.Name, Update, diff, func(ctx context.Context) error {
-			return p.call(ctx, "dashboards|update", http.MethodPut, "/v2/dashboards/uid/"+url.PathEscape(old.UID),
-				map[string]any{"dashboard": want, "version": old.Version, "message": "millrace axiom apply"}, &struct{}{})
-		})
 	}
 	return nil
 }
@@ -275,21 +287,17 @@ func (p *planner) monitors(ctx context.Context, o Options) error {
 		return err
 	}
 	for _, want := range p.want.Monitors {
-		i := slices.IndexFunc(have, func(m json.RawMessage) bool { return nameOf(m) == want.Name })
-		if i < 0 {
-			want.NotifierIDs = append([]string{}, notifiers...)
-			p.add("monitor", want.Name, Create, nil, func(ctx context.Context) error {
-				return p.call(ctx, "monitors|create", http.MethodPost, "/v2/monitors", want, &struct{}{})
-			})
-			continue
-		}
+		var document json.RawMessage
 		var old struct {
 			ID          string   `json:"id"`
 			NotifierIDs []string `json:"notifierIds"`
 			Disabled    bool     `json:"disabled"`
 		}
-		if err := json.Unmarshal(have[i], &old); err != nil {
-			return fmt.Errorf("monitor %s: %w", want.Name, err)
+		if i := slices.IndexFunc(have, func(m json.RawMessage) bool { return nameOf(m) == want.Name }); i >= 0 {
+			document = have[i]
+			if err := json.Unmarshal(document, &old); err != nil {
+				return fmt.Errorf("monitor %s: %w", want.Name, err)
+			}
 		}
 		want.NotifierIDs, want.Disabled = append([]string{}, old.NotifierIDs...), old.Disabled
 		for _, id := range notifiers {
@@ -297,17 +305,12 @@ func (p *planner) monitors(ctx context.Context, o Options) error {
 				want.NotifierIDs = append(want.NotifierIDs, id)
 			}
 		}
-		diff, err := differences(want, have[i])
+		err := p.document("monitor", want.Name, want, document,
+			p.sender("monitors|create", http.MethodPost, "/v2/monitors", want),
+			p.sender("monitors|update", http.MethodPut, "/v2/monitors/"+url.PathEscape(old.ID), want))
 		if err != nil {
-			return fmt.Errorf("monitor %s: %w", want.Name, err)
+			return err
 		}
-		if len(diff) == 0 {
-			p.add("monitor", want.Name, Keep, nil, nil)
-			continue
-		}
-		p.add("monitor", want.Name, Update, diff, func(ctx context.Context) error {
-			return p.call(ctx, "monitors|update", http.MethodPut, "/v2/monitors/"+url.PathEscape(old.ID), want, &struct{}{})
-		})
 	}
 	return nil
 }
@@ -317,10 +320,11 @@ func (p *planner) notifiers(ctx context.Context, o Options) ([]string, error) {
 	if len(o.Notifiers) == 0 {
 		return nil, nil
 	}
-	var have []struct {
+	type notifier struct {
 		ID   string `json:"id"`
 		Name string `json:"name"`
 	}
+	var have []notifier
 	if err := p.call(ctx, "notifiers|read", http.MethodGet, "/v2/notifiers", nil, &have); err != nil {
 		return nil, fmt.Errorf("list notifiers: %w", err)
 	}
@@ -329,12 +333,7 @@ func (p *planner) notifiers(ctx context.Context, o Options) ([]string, error) {
 		names = append(names, n.Name)
 	}
 	for _, want := range o.Notifiers {
-		i := slices.IndexFunc(have, func(n struct {
-			ID   string `json:"id"`
-			Name string `json:"name"`
-		}) bool {
-			return n.ID == want || n.Name == want
-		})
+		i := slices.IndexFunc(have, func(n notifier) bool { return n.ID == want || n.Name == want })
 		if i < 0 {
 			return nil, fmt.Errorf("no notifier is named %q; Axiom has %s", want, orNone(names))
 		}

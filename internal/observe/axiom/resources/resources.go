@@ -7,7 +7,10 @@
 package resources
 
 import (
+	_ "embed"
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
@@ -28,8 +31,7 @@ func Wanted(dataset string) Set {
 			s.MapFields = append(s.MapFields, f.Name)
 		}
 	}
-	s.Dashboards = []Dashboard{overview(dataset), starvation(dataset), engines(dataset), learning(dataset)}
-	s.Monitors = monitors(dataset)
+	s.Dashboards, s.Monitors = dashboards(dataset), monitors(dataset)
 	return s
 }
 
@@ -59,7 +61,10 @@ type Query struct {
 	APL string `json:"apl"`
 }
 
-// Cell is a chart's place in the twelve columns of a dashboard.
+// columns of a dashboard.
+const columns = 12
+
+// Cell is a chart's place in the columns of a dashboard.
 type Cell struct {
 	I string `json:"i"`
 	X int    `json:"x"`
@@ -85,29 +90,69 @@ type Monitor struct {
 	Disabled        bool     `json:"disabled"`
 }
 
-// board gathers charts, row by row.
-type board struct {
-	Dashboard
-	x, y, high int
-}
+// documents are the dashboards, and the monitors in the order of their weight: a plan that allows three has the first
+// three. Their queries name the dataset DATASET and stand line by line.
+var (
+	//go:embed dashboards.json
+	dashboardDocuments []byte
+	//go:embed monitors.json
+	monitorDocuments []byte
+)
 
-func newBoard(title, dataset, description string) *board {
-	return &board{Dashboard: Dashboard{
-		Name: fmt.Sprintf("Millrace %s: %s", dataset, title), Description: description, RefreshTime: 60, SchemaVersion: 2,
-		TimeWindowStart: "qr-now-6h", TimeWindowEnd: "qr-now",
-	}}
-}
-
-// add places a chart beside the last one, or in the next row.
-func (b *board) add(width, height int, id, typ, name, apl string) {
-	if b.x+width > 12 {
-		b.x, b.y, b.high = 0, b.y+b.high, 0
+// read reads documents that are part of the program.
+func read[T any](documents []byte) (all []T) {
+	if err := json.Unmarshal(documents, &all); err != nil {
+		panic(err)
 	}
-	b.Charts = append(b.Charts, Chart{ID: id, Name: name, Type: typ, Query: Query{APL: apl}})
-	b.Layout = append(b.Layout, Cell{I: id, X: b.x, Y: b.y, W: width, H: height})
-	b.x, b.high = b.x+width, max(b.high, height)
+	return all
 }
 
-func (b *board) number(id, name, apl string) { b.add(3, 3, id, "Statistic", name, apl) }
-func (b *board) chart(id, name, apl string)  { b.add(6, 5, id, "TimeSeries", name, apl) }
-func (b *board) table(id, name, apl string)  { b.add(6, 5, id, "Table", name, apl) }
+func named(dataset, title string) string { return fmt.Sprintf("Millrace %s: %s", dataset, title) }
+
+func query(dataset string, lines []string) string {
+	return strings.ReplaceAll(strings.Join(lines, "\n"), "DATASET", dataset)
+}
+
+// size is how many columns and rows of a dashboard a chart takes, by its type.
+var size = map[string]struct{ width, height int }{"Statistic": {3, 3}, "TimeSeries": {6, 5}, "Table": {6, 5}}
+
+// dashboards places each chart beside the last one, or in the next row.
+func dashboards(dataset string) []Dashboard {
+	var all []Dashboard
+	for _, d := range read[struct {
+		Title, Description string
+		Charts             []struct {
+			Chart
+			APL []string
+		}
+	}](dashboardDocuments) {
+		board := Dashboard{Name: named(dataset, d.Title), Description: d.Description, RefreshTime: 60, SchemaVersion: 2,
+			TimeWindowStart: "qr-now-6h", TimeWindowEnd: "qr-now"}
+		x, y, high := 0, 0, 0
+		for _, c := range d.Charts {
+			of := size[c.Type]
+			if x+of.width > columns {
+				x, y, high = 0, y+high, 0
+			}
+			c.Query.APL = query(dataset, c.APL)
+			board.Charts = append(board.Charts, c.Chart)
+			board.Layout = append(board.Layout, Cell{I: c.ID, X: x, Y: y, W: of.width, H: of.height})
+			x, high = x+of.width, max(high, of.height)
+		}
+		all = append(all, board)
+	}
+	return all
+}
+
+func monitors(dataset string) []Monitor {
+	var all []Monitor
+	for _, m := range read[struct {
+		Monitor
+		Title string
+		APL   []string
+	}](monitorDocuments) {
+		m.Name, m.APLQuery, m.NotifierIDs = named(dataset, m.Title), query(dataset, m.APL), []string{}
+		all = append(all, m.Monitor)
+	}
+	return all
+}
