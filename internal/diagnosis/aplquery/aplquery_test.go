@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/kit/pagetable"
-	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/observe/axiom/resources"
 )
 
 // causes are all that diagnosis has a constant for.
@@ -58,7 +58,7 @@ func causes(t *testing.T) []diagnosis.CauseName {
 // TestEveryCauseHasAQuery, each one query, of fields that rows have.
 func TestEveryCauseHasAQuery(t *testing.T) {
 	t.Parallel()
-	row := telemetry.FullRow(time.Unix(0, 0))
+	row := resources.FullRow(time.Unix(0, 0))
 	has := map[diagnosis.CauseName]int{}
 	for _, q := range queries {
 		for _, cause := range q.Causes {

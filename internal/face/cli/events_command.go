@@ -104,7 +104,7 @@ is restarted, and goes on where it was: no event is left out, none comes twice. 
 	flags.StringVar(&f.since, "since", "", "only events since a time (2026-01-02T15:04:05Z) or for so long (10m)")
 	flags.IntVar(&f.last, "last", 100, "of what has happened already, the last so many; 0: all that is kept")
 	flags.BoolVar(&f.samples, "samples", false, "samples too: buffer_level, engine_sample, dispatch_sample")
-	complete(cmd, "kind", eventKinds())
+	complete(cmd, "kind", telemetry.KindNames())
 	complete(cmd, "level", levelNames)
 	return withLines(cmd)
 }
@@ -130,20 +130,11 @@ func (s *session) checkEvents(f *eventFlags, runs []string) (err error) {
 	}
 	// A newer server may have other kinds: nothing is refused, but somebody who mistyped one would wait in vain.
 	for _, kind := range f.kinds {
-		if known := eventKinds(); !slices.Contains(known, kind) {
+		if known := telemetry.KindNames(); !slices.Contains(known, kind) {
 			s.Say("this version knows no events of the kind %q; there are %s", kind, strings.Join(known, ", "))
 		}
 	}
 	return nil
-}
-
-// eventKinds is the kinds of events that this version knows.
-func eventKinds() []string {
-	var names []string
-	for _, k := range telemetry.Schema() {
-		names = append(names, k.Kind)
-	}
-	return names
 }
 
 // query is the flags as the API has them.

@@ -2,7 +2,8 @@ package telemetry
 
 import (
 	"encoding/json"
-	"reflect"
+	"maps"
+	"slices"
 )
 
 // Body is what happened. The set is closed. A new kind of event is one type: its fields, its kind, its row. Without
@@ -21,11 +22,13 @@ type kind struct {
 	name   string
 	sample bool
 	decode func([]byte) (Body, error)
-	full   func() Body // one with a value in every field
 }
 
 // kinds is all of them by name. It is complete before anything runs.
 var kinds = map[string]*kind{}
+
+// KindNames are the names of the kinds that this version knows, in order.
+func KindNames() []string { return slices.Sorted(maps.Keys(kinds)) }
 
 // Sample reports whether events of a kind are samples. Of a kind that only another version of the program knows it is
 // not known, and it counts as a fact.
@@ -51,10 +54,6 @@ func declare[T Body](name string, sample bool) *kind {
 		var body T
 		err := json.Unmarshal(b, &body)
 		return body, err
-	}, full: func() Body {
-		var body T
-		fill(reflect.ValueOf(&body).Elem())
-		return body
 	}}
 	kinds[name] = k
 	return k

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -120,6 +119,3 @@ func valueKey(v reflect.Value) string {
 	}
 	return ""
 }
-
-// KindNames are the names of the kinds, in order.
-func KindNames() []string { return slices.Sorted(maps.Keys(kinds)) }

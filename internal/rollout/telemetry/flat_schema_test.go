@@ -1,10 +1,12 @@
 package telemetry_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/pagetable"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
@@ -47,7 +49,17 @@ func TestFieldsFitTheSmallestPlan(t *testing.T) {
 	if maps < 3 {
 		t.Errorf("%d map fields: metrics, counts and own_phases_s have names that are open", maps)
 	}
-	if row := telemetry.FullRow(time.Unix(7, 0)); len(row) != len(fields) {
-		t.Errorf("the full row has %d fields of %d", len(row), len(fields))
+}
+
+// TestAxiomIsTold: the fields that millrace axiom apply declares are those of the kinds; -update writes the file.
+func TestAxiomIsTold(t *testing.T) {
+	types := map[string]telemetry.FieldType{}
+	for _, f := range telemetry.Fields() {
+		types[f.Name] = f.Type
 	}
+	text, err := json.MarshalIndent(types, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pagetable.File(t, "../../observe/axiom/resources/fields.json", string(text)+"\n")
 }

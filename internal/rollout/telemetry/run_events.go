@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"slices"
+
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -183,4 +185,15 @@ func (r Row) counts(c steprecord.BufferCounts) {
 	r["buffer_queued"], r["buffer_in_flight"] = c.Queued, c.InFlight
 	r["buffer_ready"], r["buffer_claimed"] = c.Ready, c.Claimed
 	r["buffer_completed"], r["buffer_dropped"], r["buffer_bytes"] = c.Completed, c.Dropped, c.Bytes
+}
+
+// ownPhases are the phases that a trainer named itself.
+func ownPhases(t steprecord.StepReport) map[string]float64 {
+	own := map[string]float64{}
+	for phase, sec := range t.Phases {
+		if !slices.Contains(steprecord.Phases(), phase) {
+			own[string(phase)] = sec
+		}
+	}
+	return own
 }

@@ -185,7 +185,7 @@ func (p *planner) fields(ctx context.Context, exists bool) error {
 	for _, f := range have {
 		known[f.Name] = true
 	}
-	row := telemetry.FullRow(p.now)
+	row := FullRow(p.now)
 	var missing []string
 	for _, name := range slices.Sorted(maps.Keys(row)) {
 		if !known[name] {

@@ -10,7 +10,10 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
@@ -26,13 +29,31 @@ type Set struct {
 // Wanted is what this version wants for a dataset.
 func Wanted(dataset string) Set {
 	s := Set{Dataset: dataset}
-	for _, f := range telemetry.Fields() {
-		if f.Type == telemetry.MapField {
-			s.MapFields = append(s.MapFields, f.Name)
+	for _, name := range slices.Sorted(maps.Keys(fieldTypes)) {
+		if fieldTypes[name] == "map" {
+			s.MapFields = append(s.MapFields, name)
 		}
 	}
 	s.Dashboards, s.Monitors = dashboards(dataset), monitors(dataset)
 	return s
+}
+
+// fieldTypes are the fields of all kinds of events with their types: whole numbers where every kind has such.
+var fieldTypes = func() (types map[string]string) {
+	mustRead(fieldDocument, &types)
+	return types
+}()
+
+// FullRow is a row with every field of every kind, each with a value of its type, under a kind that no event has: a
+// dataset, which learns its fields from rows, learns them all from it.
+func FullRow(at time.Time) telemetry.Row {
+	r := telemetry.Row{}
+	for name, of := range fieldTypes {
+		r[name] = map[string]any{"text": "", "integer": 1, "number": 0.5, "true or false": false,
+			"map": map[string]any{"any": 0.5}}[of]
+	}
+	r["_time"], r["kind"], r["event_id"] = at.UTC().Format(time.RFC3339Nano), "schema", "fleet/schema"
+	return r
 }
 
 // Dashboard is a document of Axiom's dashboards' API, without what Axiom adds.
@@ -97,13 +118,19 @@ var (
 	dashboardDocuments []byte
 	//go:embed monitors.json
 	monitorDocuments []byte
+	//go:embed fields.json
+	fieldDocument []byte
 )
 
-// read reads documents that are part of the program.
-func read[T any](documents []byte) (all []T) {
-	if err := json.Unmarshal(documents, &all); err != nil {
+// mustRead reads what is part of the program.
+func mustRead(document []byte, into any) {
+	if err := json.Unmarshal(document, into); err != nil {
 		panic(err)
 	}
+}
+
+func read[T any](documents []byte) (all []T) {
+	mustRead(documents, &all)
 	return all
 }
 

@@ -5,8 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"time"
-
-	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
 // FieldType is what a field of a flat row holds.
@@ -69,16 +67,15 @@ func Fields() []Field {
 	return all
 }
 
-// FullRow is a row with every field of every kind, each with a value of its type, under a kind that no event has: a
-// sink that learns its fields from rows learns them all from it.
-func FullRow(at time.Time) Row {
-	r := Row{}
-	for _, f := range Fields() {
-		r[f.Name] = map[FieldType]any{TextField: "", CountField: 1, FloatField: 0.5, FlagField: false,
-			MapField: map[string]any{"any": 0.5}}[f.Type]
+// full is a body of the kind with a value in every field.
+func (k *kind) full() Body {
+	body, err := k.decode([]byte("{}"))
+	if err != nil {
+		panic(err)
 	}
-	r["_time"], r["kind"], r["event_id"] = at.UTC().Format(time.RFC3339Nano), "schema", "fleet/schema"
-	return r
+	v := reflect.New(reflect.TypeOf(body)).Elem()
+	fill(v)
+	return v.Interface().(Body)
 }
 
 func typeOf(name string, v any) FieldType {
@@ -138,15 +135,4 @@ func fill(v reflect.Value) {
 			}
 		}
 	}
-}
-
-// ownPhases are the phases that a trainer named itself.
-func ownPhases(t steprecord.StepReport) map[string]float64 {
-	own := map[string]float64{}
-	for phase, sec := range t.Phases {
-		if !slices.Contains(steprecord.Phases(), phase) {
-			own[string(phase)] = sec
-		}
-	}
-	return own
 }
