@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
-	"github.com/millrace/millrace/internal/store/buffer"
+	"github.com/millrace/millrace/internal/store/buffer/readcompact"
 )
 
 // batch is a batch as a trainer reads it.
@@ -112,7 +112,7 @@ func TestBatchIsWhatTheStoreHolds(t *testing.T) {
 	if compact.header.Get("Content-Type") != api.CompactBatch || compact.header.Get("Content-Encoding") != "" {
 		t.Errorf("headers: %v", compact.header)
 	}
-	read, err := buffer.ReadCompact(bytes.NewReader(compact.body))
+	read, err := readcompact.Batch(bytes.NewReader(compact.body))
 	if err != nil || !sameJSON(t, read, want) {
 		t.Errorf("compact: %v, %+v", err, read)
 	}

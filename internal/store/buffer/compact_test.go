@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/store/buffer"
 	"github.com/millrace/millrace/internal/store/buffer/pack"
+	"github.com/millrace/millrace/internal/store/buffer/readcompact"
 )
 
 // FuzzReadCompact reads junk as a batch in compact form.
@@ -23,7 +24,7 @@ func FuzzReadCompact(f *testing.F) {
 	f.Add(whole.Bytes()[:20])
 	f.Add([]byte("MRB\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, err := buffer.ReadCompact(bytes.NewReader(b))
+		_, err := readcompact.Batch(bytes.NewReader(b))
 		if err != nil && !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Error(err)
 		}
@@ -39,7 +40,7 @@ func TestACompactBatchThatIsCutOffIsNotRead(t *testing.T) {
 	var whole bytes.Buffer
 	f.ok(raw.WriteCompact(&whole))
 	for n := range whole.Len() {
-		if _, err := buffer.ReadCompact(bytes.NewReader(whole.Bytes()[:n])); err == nil {
+		if _, err := readcompact.Batch(bytes.NewReader(whole.Bytes()[:n])); err == nil {
 			t.Fatalf("%d of %d bytes were read as a batch", n, whole.Len())
 		}
 	}

@@ -1,9 +1,7 @@
 package buffer
 
 import (
-	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -75,15 +73,6 @@ func (b *RawBatch) All() iter.Seq2[*rollout.Group, error] {
 	}
 }
 
-// Trajectories is how many the share has.
-func (b *RawBatch) Trajectories() int {
-	n := 0
-	for _, g := range b.Groups {
-		n += g.To - g.From
-	}
-	return n
-}
-
 // Batch unpacks all of it.
 func (b *RawBatch) Batch() (*rollout.Batch, error) {
 	out := &rollout.Batch{Run: b.Run, Step: b.Step, TrainerVersion: b.TrainerVersion,
@@ -137,88 +126,4 @@ func (g *RawGroup) repack() ([]byte, error) {
 		return nil, err
 	}
 	return pack.Group(group)
-}
-
-// maxGroups bounds the groups of a compact batch that ReadCompact believes in.
-const maxGroups = 1 << 20
-
-// ReadCompact reads what WriteCompact has written.
-func ReadCompact(from io.Reader) (*rollout.Batch, error) {
-	r := &compactReader{r: bufio.NewReader(from)}
-	if string(r.bytes(len(compactMagic))) != compactMagic {
-		return nil, fmt.Errorf("read batch: %w: not a batch in compact form", pack.ErrCorrupt)
-	}
-	b := &rollout.Batch{Groups: []rollout.Group{}}
-	b.Run = rollout.RunName(r.bytes(r.length(1 << 10)))
-	b.Step = rollout.Step(r.int())
-	b.TrainerVersion = rollout.PolicyVersion(r.int())
-	for range r.length(maxGroups) {
-		packed := r.bytes(r.length(pack.MaxSize))
-		if r.err != nil {
-			break
-		}
-		g, err := pack.ReadGroup(packed)
-		if err != nil {
-			return nil, fmt.Errorf("read batch: %w", err)
-		}
-		b.Groups = append(b.Groups, *g)
-	}
-	if r.err != nil {
-		return nil, fmt.Errorf("read batch: %w", r.err)
-	}
-	return b, nil
-}
-
-// compactReader stops at the first fault and then reads nothing.
-type compactReader struct {
-	r   *bufio.Reader
-	err error
-}
-
-func (c *compactReader) length(most uint64) int {
-	if c.err != nil {
-		return 0
-	}
-	n, err := binary.ReadUvarint(c.r)
-	if err == nil && n > most {
-		err = fmt.Errorf("%w: length %d of at most %d", pack.ErrCorrupt, n, most)
-	}
-	if err != nil {
-		c.err = cutOff(err)
-		return 0
-	}
-	return int(n)
-}
-
-func (c *compactReader) int() int64 {
-	if c.err != nil {
-		return 0
-	}
-	n, err := binary.ReadVarint(c.r)
-	if err != nil {
-		c.err = cutOff(err)
-	}
-	return n
-}
-
-// bytes reads n bytes; memory grows with what really comes, not with what was announced.
-func (c *compactReader) bytes(n int) []byte {
-	if c.err != nil {
-		return nil
-	}
-	b, err := io.ReadAll(io.LimitReader(c.r, int64(n)))
-	if err == nil && len(b) < n {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		c.err = cutOff(err)
-	}
-	return b
-}
-
-func cutOff(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

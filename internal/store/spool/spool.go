@@ -2,62 +2,54 @@
 // the lines say, and decides nothing about when they are read.
 //
 // A Spool has a folder of its own among those of the same parent, under a lock that ends with the process. What
-// processes that are gone have left there is taken over by the next that is opened. Lines lie in segments, files that
-// only grow, and are read in the order in which they were appended; a segment goes when it is read. How far one is read
-// is known to the process alone: after a kill some lines are read again, of one segment at most.
+// processes that are gone have left there is taken over by the next that is opened. Lines lie in one file and are read
+// in the order in which they were appended; what is read is cut off now and then. How far it is read is known to the
+// process alone: after a kill some lines are read again.
 //
 // Start reading at Spool.
 package spool
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 )
 
 // Bounds of a spool.
 const (
-	segmentBytes = 256 << 10 // beyond which the next lines begin another
-	maxSpools    = 1000      // of processes on one machine that share a parent
+	cutFrom   = 1 << 20 // bytes that are read, before they are cut off
+	maxSpools = 1000    // of processes on one machine that share a parent
 )
+
+// linesFile has the lines of a spool.
+const linesFile = "lines.ndjson"
 
 // ErrFull is returned for lines beyond the bound.
 var ErrFull = errors.New("the spool is full")
 
-// Spool is a queue on disk. It is safe for concurrent use.
+// Spool is a queue on disk. It is safe for concurrent use; lines are read by one goroutine at a time.
 type Spool struct {
 	dir  string
 	max  int64
 	lock *os.File
 
-	mu       sync.Mutex
-	segments []segment // oldest first
-	tail     *os.File  // the last segment, open to append; nil: the next append begins one
-	next     int       // number of the next segment
-	read     int64     // how far the oldest is read
-	unsynced bool
-	closed   bool
-}
-
-// segment is a file of lines.
-type segment struct {
-	number int
-	size   int64
+	mu         sync.Mutex
+	file       *os.File
+	size, read int64 // Invariant: 0 <= read <= size
+	unsynced   bool
+	closed     bool
 }
 
 // Open takes a folder below parent, and what is left in others, and bounds it to max bytes.
 func Open(parent string, max int64) (*Spool, error) {
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
-	}
-	s := &Spool{max: max, next: 1}
+	s := &Spool{max: max}
 	for n := 1; s.lock == nil; n++ {
 		if n > maxSpools {
 			return nil, fmt.Errorf("spool: %s has %d folders that are in use", parent, maxSpools)
@@ -71,11 +63,7 @@ func Open(parent string, max int64) (*Spool, error) {
 			return nil, fmt.Errorf("spool: %w", err)
 		}
 	}
-	err := s.adopt(s.dir)
-	if err == nil {
-		err = s.takeOver(parent)
-	}
-	if err != nil {
+	if err := s.load(parent); err != nil {
 		_ = s.lock.Close() // the fault above is told
 		return nil, fmt.Errorf("spool %s: %w", s.dir, err)
 	}
@@ -102,11 +90,17 @@ func tryLock(dir string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Dir is the spool's folder.
-func (s *Spool) Dir() string { return s.dir }
-
-// takeOver moves what processes that are gone have left behind our own.
-func (s *Spool) takeOver(parent string) error {
+// load opens what the folder has, and takes over what processes that are gone have left in others.
+func (s *Spool) load(parent string) (err error) {
+	if err := s.open(); err != nil {
+		return err
+	}
+	if s.size, err = wholeLines(s.file); err != nil {
+		return err
+	}
+	if err := s.file.Truncate(s.size); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(parent)
 	if err != nil {
 		return err
@@ -116,53 +110,73 @@ func (s *Spool) takeOver(parent string) error {
 		if _, err := strconv.Atoi(e.Name()); err != nil || dir == s.dir || !e.IsDir() {
 			continue
 		}
-		lock, err := tryLock(dir)
-		if err != nil {
-			return err
-		}
-		if lock == nil {
-			continue // somebody's
-		}
-		if err = s.adopt(dir); err == nil {
-			err = os.RemoveAll(dir)
-		}
-		if err = errors.Join(err, lock.Close()); err != nil {
+		if err := s.takeOver(dir); err != nil {
 			return err
 		}
 	}
-	return nil
+	if s.size > 0 {
+		return nil
+	}
+	err, s.file = s.file.Close(), nil
+	return err
 }
 
-// adopt takes the segments of a folder, its own or another one. A line that a crash cut off was never reported as kept.
-func (s *Spool) adopt(dir string) error {
-	entries, err := os.ReadDir(dir)
+// open sees to it that there is a file. There is none before the first line, so that a folder that is gone by then is
+// noticed.
+func (s *Spool) open() (err error) {
+	if s.file == nil {
+		s.file, err = os.OpenFile(filepath.Join(s.dir, linesFile), os.O_CREATE|os.O_RDWR, 0o600)
+	}
+	return err
+}
+
+// takeOver moves what another folder has behind our own, unless it is somebody's.
+func (s *Spool) takeOver(dir string) error {
+	lock, err := tryLock(dir)
+	if err != nil || lock == nil {
+		return err
+	}
+	defer lock.Close() // the folder is gone by then, or taken over again
+	left, err := os.Open(filepath.Join(dir, linesFile))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return os.RemoveAll(dir)
+	case err != nil:
+		return err
+	}
+	defer left.Close() // it is only read
+	size, err := wholeLines(left)
 	if err != nil {
 		return err
 	}
-	var numbers []int
-	for _, e := range entries {
-		name, is := strings.CutSuffix(e.Name(), ".ndjson")
-		if n, err := strconv.Atoi(name); is && err == nil {
-			numbers = append(numbers, n)
-		}
+	if _, err = io.Copy(io.NewOffsetWriter(s.file, s.size), io.NewSectionReader(left, 0, size)); err != nil {
+		return err
 	}
-	slices.Sort(numbers)
-	for _, n := range numbers {
-		if dir == s.dir {
-			s.next = n
-		}
-		text, err := os.ReadFile(pathOf(dir, n))
-		if err != nil {
-			return err
-		}
-		if err := os.Rename(pathOf(dir, n), pathOf(s.dir, s.next)); err != nil {
-			return err
-		}
-		s.segments = append(s.segments, segment{s.next, int64(bytes.LastIndexByte(text, '\n') + 1)})
-		s.next++
-	}
-	return nil
+	s.size += size
+	return errors.Join(s.file.Sync(), os.RemoveAll(dir))
 }
+
+// wholeLines is how much of a file is lines. One that a crash cut off was never reported as kept.
+func wholeLines(f *os.File) (int64, error) {
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
+	}
+	for piece := make([]byte, 64<<10); end > 0; {
+		n := min(end, int64(len(piece)))
+		if _, err := f.ReadAt(piece[:n], end-n); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(piece[:n], '\n'); i >= 0 {
+			return end - n + int64(i) + 1, nil
+		}
+		end -= n
+	}
+	return 0, nil
+}
+
+// Dir is the spool's folder.
+func (s *Spool) Dir() string { return s.dir }
 
 // Append adds lines, none of which has a line end, or none of them. With sync they are on the disk when it returns.
 func (s *Spool) Append(lines [][]byte, sync bool) error {
@@ -176,15 +190,14 @@ func (s *Spool) Append(lines [][]byte, sync bool) error {
 	switch {
 	case s.closed:
 		return os.ErrClosed
-	case s.waiting()+int64(b.Len()) > s.max:
+	case s.size-s.read+int64(b.Len()) > s.max:
 		return ErrFull
 	}
 	if err := s.open(); err != nil {
 		return err
 	}
-	last := &s.segments[len(s.segments)-1]
-	if _, err := s.tail.WriteAt(b.Bytes(), last.size); err != nil {
-		return errors.Join(err, s.tail.Truncate(last.size)) // so that nobody takes a half for a line after a restart
+	if _, err := s.file.WriteAt(b.Bytes(), s.size); err != nil {
+		return errors.Join(err, s.file.Truncate(s.size)) // so that nobody takes a half for a line after a restart
 	}
 	s.unsynced = true
 	if sync {
@@ -192,28 +205,7 @@ func (s *Spool) Append(lines [][]byte, sync bool) error {
 			return err
 		}
 	}
-	last.size += int64(b.Len())
-	return nil
-}
-
-// open sees to it that there is a segment to append to.
-func (s *Spool) open() error {
-	if s.tail != nil && s.segments[len(s.segments)-1].size < segmentBytes {
-		return nil
-	}
-	if s.tail != nil {
-		if err := errors.Join(s.sync(), s.tail.Close()); err != nil {
-			return err
-		}
-		s.tail = nil
-	}
-	f, err := os.OpenFile(pathOf(s.dir, s.next), os.O_CREATE|os.O_RDWR|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	s.tail = f
-	s.segments = append(s.segments, segment{number: s.next})
-	s.next++
+	s.size += int64(b.Len())
 	return nil
 }
 
@@ -225,10 +217,10 @@ func (s *Spool) Sync() error {
 }
 
 func (s *Spool) sync() error {
-	if s.tail == nil || !s.unsynced {
+	if !s.unsynced || s.closed {
 		return nil
 	}
-	if err := s.tail.Sync(); err != nil {
+	if err := s.file.Sync(); err != nil {
 		return err
 	}
 	s.unsynced = false
@@ -236,70 +228,48 @@ func (s *Spool) sync() error {
 }
 
 // Mark is where a reader has come to.
-type Mark struct {
-	segment int
-	offset  int64
-}
+type Mark int64
 
 // Read answers the oldest lines that are not done, as many as are given at most, and the mark behind them.
 func (s *Spool) Read(most int) (lines [][]byte, to Mark, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.waiting() == 0 {
+	to = Mark(s.read)
+	if s.closed || s.read == s.size {
 		return nil, to, nil
 	}
-	for s.read >= s.segments[0].size { // empty, or torn
-		if err := s.drop(); err != nil {
-			return nil, to, err
-		}
-	}
-	first := s.segments[0]
-	f, err := os.Open(pathOf(s.dir, first.number))
-	if err != nil {
-		return nil, to, err
-	}
-	defer f.Close() // it is only read
-	rest := make([]byte, first.size-s.read)
-	if _, err := f.ReadAt(rest, s.read); err != nil {
-		return nil, to, err
-	}
-	to = Mark{first.number, s.read}
-	for line := range bytes.Lines(rest) {
-		if len(lines) == most {
+	from := bufio.NewReader(io.NewSectionReader(s.file, s.read, s.size-s.read))
+	for len(lines) < most {
+		line, err := from.ReadBytes('\n')
+		if err == io.EOF {
 			break
 		}
-		to.offset += int64(len(line))
+		if err != nil {
+			return nil, to, err
+		}
+		to += Mark(len(line))
 		lines = append(lines, line[:len(line)-1])
 	}
 	return lines, to, nil
 }
 
-// Done says that everything before a mark is dealt with.
+// Done says that everything before a mark is dealt with. The marks before it are void.
 func (s *Spool) Done(to Mark) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.segments) == 0 || s.segments[0].number != to.segment || to.offset < s.read {
+	if s.closed || s.file == nil {
 		return nil
 	}
-	if s.read = to.offset; s.read < s.segments[0].size {
-		return nil
-	}
-	return s.drop()
-}
-
-// drop removes the oldest segment, or empties it while lines are appended to it.
-func (s *Spool) drop() error {
-	if len(s.segments) == 1 && s.tail != nil {
-		if err := s.tail.Truncate(0); err != nil {
+	s.read = max(s.read, int64(to))
+	switch {
+	case s.read == s.size:
+		if err := s.file.Truncate(0); err != nil {
 			return err
 		}
-		s.segments[0].size, s.read = 0, 0
-		return nil
+		s.size, s.read = 0, 0
+	case s.read >= cutFrom && s.read >= s.size/2:
+		return s.cutRead()
 	}
-	if err := os.Remove(pathOf(s.dir, s.segments[0].number)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	s.segments, s.read = s.segments[1:], 0
 	return nil
 }
 
@@ -307,15 +277,7 @@ func (s *Spool) drop() error {
 func (s *Spool) Waiting() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.waiting()
-}
-
-func (s *Spool) waiting() int64 {
-	total := -s.read
-	for _, g := range s.segments {
-		total += g.size
-	}
-	return max(0, total)
+	return s.size - s.read
 }
 
 // Close gives the folder up; what waits is for the next process, and without any the folder goes. Closing again does
@@ -326,43 +288,37 @@ func (s *Spool) Close() error {
 	if s.closed {
 		return nil
 	}
-	s.closed = true
-	var err error
-	if s.tail != nil {
-		err = errors.Join(s.sync(), s.tail.Close())
-	}
+	err := s.sync()
 	switch {
 	case err != nil:
-	case s.waiting() == 0:
+	case s.read == s.size:
 		err = os.RemoveAll(s.dir)
 		_ = os.Remove(filepath.Dir(s.dir)) // others may be in it by now
-	default:
+	case s.read > 0:
 		err = s.cutRead()
+	}
+	s.closed = true
+	if s.file != nil {
+		err = errors.Join(err, s.file.Close())
 	}
 	return errors.Join(err, s.lock.Close())
 }
 
-// cutRead leaves of the first segment what is not read.
+// cutRead leaves what is not read.
 func (s *Spool) cutRead() error {
-	if s.read == 0 {
-		return nil
-	}
-	name, rest := pathOf(s.dir, s.segments[0].number), filepath.Join(s.dir, "rest")
-	whole, err := os.ReadFile(name)
+	name := filepath.Join(s.dir, "rest")
+	rest, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(rest)
+	_, err = io.Copy(rest, io.NewSectionReader(s.file, s.read, s.size-s.read))
+	if err = errors.Join(err, rest.Sync()); err == nil {
+		err = os.Rename(name, filepath.Join(s.dir, linesFile))
+	}
 	if err != nil {
-		return err
+		return errors.Join(err, rest.Close())
 	}
-	_, err = f.Write(whole[s.read:s.segments[0].size])
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(rest, name)
-}
-
-func pathOf(dir string, number int) string {
-	return filepath.Join(dir, fmt.Sprintf("%08d.ndjson", number))
+	_ = s.file.Close() // what it had is in the other
+	s.file, s.size, s.read = rest, s.size-s.read, 0
+	return nil
 }

@@ -78,7 +78,7 @@ func TestLinesOutliveTheProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	torn := filepath.Join(s.Dir(), "00000001.ndjson")
+	torn := filepath.Join(s.Dir(), "lines.ndjson")
 	f, err := os.OpenFile(torn, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
