@@ -39,11 +39,8 @@ func (s *Store) AttemptFailed(ctx context.Context, t runstatus.FailedAttempt) er
 	if err != nil {
 		return fmt.Errorf("count a failed try: %w", err)
 	}
-	_, err = s.eval(ctx, tryFailedScript, t.Ref.Run, string(t.Code), flag(t.Final), stamp(t.At), last, fact)
-	if err != nil {
-		return fmt.Errorf("count a failed try: %w", err)
-	}
-	return nil
+	return s.do(ctx, "count a failed try", tryFailedScript, t.Ref.Run, string(t.Code), flag(t.Final), stamp(t.At), last,
+		fact)
 }
 
 // GameFinished counts a game that was played to its end, with its environment's counters.
@@ -52,18 +49,12 @@ func (s *Store) GameFinished(ctx context.Context, run rollout.RunName, counts ma
 	for name, n := range counts {
 		args = append(args, name, n)
 	}
-	if _, err := s.eval(ctx, trySucceededScript, run, args...); err != nil {
-		return fmt.Errorf("count a finished game: %w", err)
-	}
-	return nil
+	return s.do(ctx, "count a finished game", trySucceededScript, run, args...)
 }
 
 // GameAdvanced notes that a game that had failed got further than before: what fails, does not fail always.
 func (s *Store) GameAdvanced(ctx context.Context, run rollout.RunName) error {
-	if _, err := s.eval(ctx, trySucceededScript, run, 0); err != nil {
-		return fmt.Errorf("note a try that got further: %w", err)
-	}
-	return nil
+	return s.do(ctx, "note a try that got further", trySucceededScript, run, 0)
 }
 
 // AttemptCounts is how the attempts at a run's games have ended so far.
@@ -100,10 +91,8 @@ func (s *Store) AttemptCounts(ctx context.Context, run rollout.RunName) (runstat
 	slices.SortFunc(t.ByCode, func(a, b runstatus.FailedAttempts) int {
 		return cmp.Or(cmp.Compare(b.Attempts, a.Attempts), cmp.Compare(a.Code, b.Code))
 	})
-	if since := failing["since"]; since != "" {
-		if t.FailingSince, err = time.Parse(time.RFC3339Nano, since); err != nil {
-			return t, fmt.Errorf("attempts of %s: %w", run, err)
-		}
+	if t.FailingSince, err = readStamp(failing["since"]); err != nil {
+		return t, fmt.Errorf("attempts of %s: %w", run, err)
 	}
 	return t, nil
 }

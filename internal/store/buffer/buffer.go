@@ -86,10 +86,7 @@ func New(rdb redis.UniversalClient, o Options) *Store {
 
 // Ping reports whether Redis answers.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.rdb.Ping(ctx).Err(); err != nil {
-		return trouble("ping", err)
-	}
-	return nil
+	return trouble("ping", s.rdb.Ping(ctx).Err())
 }
 
 // key is a key of a run; key(run, "run") is the one that the scripts derive the others from.

@@ -323,3 +323,11 @@ func (s *Store) fetch(ctx context.Context, b *RawBatch) error {
 
 // stamp is an instant as the scripts keep it.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// readStamp reads an instant that the scripts keep; empty is none.
+func readStamp(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.RFC3339Nano, text)
+}

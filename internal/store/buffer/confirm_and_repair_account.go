@@ -41,12 +41,11 @@ func (d *doubted) Unwrap() []error { return []error{d.refusal, errUnconfirmed} }
 // Redis, and that neither is behind. Calls go on. It is false, and changes nothing, when Redis was replaced or the
 // account repaired since.
 func (s *Store) Confirm(ctx context.Context, run rollout.RunName, era int64, replicationID string) (bool, error) {
-	r, err := s.eval(ctx, confirmScript, run, era, replicationID)
-	if err != nil {
-		return false, fmt.Errorf("confirm account: %w", err)
+	confirmed, err := s.did(ctx, "confirm account", confirmScript, run, era, replicationID)
+	if err == nil {
+		s.rewriteTornLogs(ctx)
 	}
-	s.rewriteTornLogs(ctx)
-	return r.int(1) == 1, nil
+	return confirmed, err
 }
 
 // rewriteTornLogs has Redis, which was restarted or replaced, write its log anew. Where that fails nothing is worse
@@ -60,10 +59,7 @@ func (s *Store) Witnessed(ctx context.Context, run rollout.RunName, mark runstat
 		m.witnessed, m.Grants = mark.Serial, nil
 	}
 	s.known.mu.Unlock()
-	if _, err := s.eval(ctx, witnessedScript, run, mark.Era, mark.Serial); err != nil {
-		return fmt.Errorf("note what the run knows: %w", err)
-	}
-	return nil
+	return s.do(ctx, "note what the run knows", witnessedScript, run, mark.Era, mark.Serial)
 }
 
 // Repair is what a run knows of its account when the buffer's is behind it.

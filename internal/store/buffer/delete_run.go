@@ -96,10 +96,7 @@ func (s *Store) Purge(ctx context.Context, run rollout.RunName) error {
 }
 
 func (s *Store) purged(ctx context.Context, run rollout.RunName) error {
-	if err := s.runs.Purged(ctx, run); err != nil {
-		return trouble("purge run", err)
-	}
-	return nil
+	return trouble("purge run", s.runs.Purged(ctx, run))
 }
 
 // purgeGroups removes the groups of a set and then the set, portion by portion.

@@ -2,7 +2,6 @@ package buffer
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,11 +24,7 @@ func (s *Store) Older(ctx context.Context, run rollout.RunName) ([]byte, error) 
 // SaveOlder keeps what is summed up of the steps before to, if until now it was of those before from; false: another
 // server was first.
 func (s *Store) SaveOlder(ctx context.Context, run rollout.RunName, from, to rollout.Step, data []byte) (bool, error) {
-	r, err := s.eval(ctx, olderScript, run, int64(from), int64(to), data)
-	if err != nil {
-		return false, fmt.Errorf("keep older steps: %w", err)
-	}
-	return r.int(1) == 1, nil
+	return s.did(ctx, "keep older steps", olderScript, run, int64(from), int64(to), data)
 }
 
 // LastVerdict is what the diagnosis of a run said when it was last told; empty: never.
@@ -49,9 +44,5 @@ func (s *Store) TellVerdict(
 	if err != nil {
 		return false, err
 	}
-	r, err := s.eval(ctx, verdictScript, run, was, is, data)
-	if err != nil {
-		return false, fmt.Errorf("tell a verdict: %w", err)
-	}
-	return r.int(1) == 1, nil
+	return s.did(ctx, "tell a verdict", verdictScript, run, was, is, data)
 }

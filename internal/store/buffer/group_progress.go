@@ -129,13 +129,11 @@ func (s *Store) lengthSoFar(ctx context.Context, ref rollout.GroupRef) string {
 
 func progressOf(r reply) (GroupProgress, error) {
 	g := GroupProgress{Seq: rollout.GroupSeq(r.int(0)), Games: []GameProgress{}}
-	if r.str(1) != "" { // empty for a group that came back after Redis was emptied
-		at, err := time.Parse(time.RFC3339Nano, r.str(1))
-		if err != nil {
-			return g, fmt.Errorf("launch of group %d: %w", g.Seq, err)
-		}
-		g.LaunchedAt = at
+	at, err := readStamp(r.str(1)) // empty for a group that came back after Redis was emptied
+	if err != nil {
+		return g, fmt.Errorf("launch of group %d: %w", g.Seq, err)
 	}
+	g.LaunchedAt = at
 	saved := r.list(2)
 	for i := 0; i+3 < len(saved); i += 4 {
 		g.Games = append(g.Games, GameProgress{

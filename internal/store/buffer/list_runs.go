@@ -101,10 +101,7 @@ func (s *Store) WoundUp(ctx context.Context, run rollout.RunName) error {
 	if err := store.NoteScope(ctx, s.rdb, s.prefix, run); err != nil {
 		return trouble("wind up a run", err)
 	}
-	if err := s.runs.WoundUp(ctx, run); err != nil {
-		return trouble("wind up a run", err)
-	}
-	return nil
+	return trouble("wind up a run", s.runs.WoundUp(ctx, run))
 }
 
 // Expired is up to limit runs that have been over since before a time, or that ended before the newest so many that

@@ -148,6 +148,21 @@ func (s *Store) eval(ctx context.Context, sc *script, run rollout.RunName, args 
 	return r, nil
 }
 
+// do runs a script of whose answer nothing is of interest.
+func (s *Store) do(ctx context.Context, doing string, sc *script, run rollout.RunName, args ...any) error {
+	_, err := s.did(ctx, doing, sc, run, args...)
+	return err
+}
+
+// did runs a script that answers whether it has changed something.
+func (s *Store) did(ctx context.Context, doing string, sc *script, run rollout.RunName, args ...any) (bool, error) {
+	r, err := s.eval(ctx, sc, run, args...)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", doing, err)
+	}
+	return r.int(1) == 1, nil
+}
+
 // forgotten reports whether a trainer calls for a run that Redis has forgotten. The run's workflow opens it again.
 func (s *Store) forgotten(ctx context.Context, sc *script, run rollout.RunName) bool {
 	trainers := sc == claimScript || sc == attachScript || sc == completeScript
@@ -162,9 +177,12 @@ func noSuchRun(run rollout.RunName) error {
 	return rollout.Refuse(rollout.NoSuchRun, "there is no run %q; `millrace run list` shows the runs", string(run))
 }
 
-// trouble wraps what Redis or the way to it did wrong. When waiting may help, the error is a refusal with
+// trouble wraps what Redis or the way to it did wrong; nil is nil. When waiting may help, the error is a refusal with
 // code Unavailable besides; it is retryable in any case.
 func trouble(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if !transient(err) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}

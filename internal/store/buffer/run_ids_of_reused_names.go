@@ -95,9 +95,6 @@ func (s *Store) live(ctx context.Context, name rollout.RunName, life int, genera
 	if life == 1 && generation == 0 {
 		return nil
 	}
-	err := liveScript.Run(ctx, s.rdb, []string{s.lives()}, string(name), life, s.now().Unix(), generation).Err()
-	if err != nil {
-		return trouble("begin the next life of a name", err)
-	}
-	return nil
+	return trouble("begin the next life of a name",
+		liveScript.Run(ctx, s.rdb, []string{s.lives()}, string(name), life, s.now().Unix(), generation).Err())
 }

@@ -62,10 +62,7 @@ func (s *Store) open(ctx context.Context, given runspec.Spec, isNew bool) error 
 	if err := s.live(ctx, given.Name.Plain(), given.Name.Life(), 0); err != nil {
 		return err
 	}
-	if err := s.runs.Open(ctx, given.Name); err != nil {
-		return trouble("open run", err)
-	}
-	return nil
+	return trouble("open run", s.runs.Open(ctx, given.Name))
 }
 
 // SetLimits changes depth, groups per step, staleness, bytes, order and length of a run. It takes effect with the next
@@ -81,11 +78,7 @@ func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b runspec.Bu
 	if err != nil {
 		return err
 	}
-	_, err = s.eval(ctx, limitsScript, run, append([]any{since(asOf), stale}, limits(b, steps)...)...)
-	if err != nil {
-		return fmt.Errorf("set limits: %w", err)
-	}
-	return nil
+	return s.do(ctx, "set limits", limitsScript, run, append([]any{since(asOf), stale}, limits(b, steps)...)...)
 }
 
 // since is a time as scripts compare it; 0 for the zero time.
@@ -108,10 +101,7 @@ func (s *Store) SetVersion(ctx context.Context, run rollout.RunName, v rollout.P
 	if err != nil {
 		return err
 	}
-	if _, err := s.eval(ctx, versionScript, run, int64(v), stale); err != nil {
-		return fmt.Errorf("set version: %w", err)
-	}
-	return nil
+	return s.do(ctx, "set version", versionScript, run, int64(v), stale)
 }
 
 // SaveStatus keeps the workflow's mirror of itself as of a time, as SetLimits does: a late call cannot bring back an
@@ -181,10 +171,7 @@ func (s *Store) note(ctx context.Context, run rollout.RunName, ended time.Time) 
 }
 
 func (s *Store) unnote(ctx context.Context, run rollout.RunName) error {
-	if err := s.runs.Revive(ctx, run); err != nil {
-		return trouble("note that a run goes on", err)
-	}
-	return nil
+	return trouble("note that a run goes on", s.runs.Revive(ctx, run))
 }
 
 // Status is the mirror as it was saved last; a run that was only opened is starting.
@@ -198,8 +185,8 @@ func (s *Store) Status(ctx context.Context, run rollout.RunName) (runstatus.RunS
 
 // Revive lets a lost run go on; its workflow is to say how it goes on.
 func (s *Store) Revive(ctx context.Context, run rollout.RunName) error {
-	if _, err := s.eval(ctx, reviveScript, run); err != nil {
-		return fmt.Errorf("revive run: %w", err)
+	if err := s.do(ctx, "revive run", reviveScript, run); err != nil {
+		return err
 	}
 	return s.unnote(ctx, run)
 }
@@ -214,14 +201,11 @@ func (s *Store) Forget(ctx context.Context, run rollout.RunName) (bool, error) {
 	if err := s.live(ctx, run.Plain(), run.Life(), generation); err != nil {
 		return false, err
 	}
-	r, err := s.eval(ctx, forgetScript, run)
-	if err != nil {
-		return false, fmt.Errorf("forget run: %w", err)
-	}
-	if r.int(1) == 1 {
+	forgotten, err := s.did(ctx, "forget run", forgetScript, run)
+	if forgotten {
 		s.known.forget(run)
 	}
-	return r.int(1) == 1, nil
+	return forgotten, err
 }
 
 // Given is the spec that a run was started with.

@@ -18,27 +18,20 @@ func (s *Store) Starvation(ctx context.Context, run rollout.RunName, now time.Ti
 	fail := func(err error) (starvation.Series, starvation.Seen, error) {
 		return starvation.Series{}, starvation.Seen{}, fmt.Errorf("read the account of waits: %w", err)
 	}
-	fields, err := s.rdb.HMGet(ctx, s.key(run, "run"), "spec", "starved", "granted", "next", "asked", "polled").Result()
+	r, err := s.runFields(ctx, run, "starved", "granted", "next", "asked", "polled")
 	if err != nil {
-		return fail(trouble("redis", err))
+		return fail(err)
 	}
-	r := reply(fields)
-	if r.str(0) == "" {
-		return fail(noSuchRun(run))
-	}
-	granted := rollout.Step(r.int(2))
-	seen := starvation.Seen{Now: now, Next: rollout.Step(r.int(3))}
-	series := starvation.Series{Step: granted, Record: seen.Next} // of a run that an older version has opened
-	if text := r.str(1); text != "" {
+	granted := rollout.Step(r.int(1))
+	seen := starvation.Seen{Now: now, Next: rollout.Step(r.int(2))}
+	series := starvation.Series{Step: granted, Record: seen.Next}
+	if text := r.str(0); text != "" {
 		if err := json.Unmarshal([]byte(text), &series); err != nil {
 			return fail(err)
 		}
 	}
-	for i, into := range map[int]*time.Time{4: &seen.Asked, 5: &seen.Last} {
-		if r.str(i) == "" {
-			continue
-		}
-		if *into, err = time.Parse(time.RFC3339Nano, r.str(i)); err != nil {
+	for i, into := range []*time.Time{&seen.Asked, &seen.Last} {
+		if *into, err = readStamp(r.str(3 + i)); err != nil {
 			return fail(err)
 		}
 	}
@@ -96,9 +89,5 @@ func (s *Store) ContinueStarvation(ctx context.Context, run rollout.RunName, was
 		}
 		args = append(args, kept, e.Kind(), b)
 	}
-	r, err := s.eval(ctx, starvedScript, run, args...)
-	if err != nil {
-		return false, fmt.Errorf("continue the account of waits: %w", err)
-	}
-	return r.int(1) == 1, nil
+	return s.did(ctx, "continue the account of waits", starvedScript, run, args...)
 }

@@ -26,8 +26,5 @@ func (s *Store) KeepEngines(
 	if err != nil {
 		return fmt.Errorf("engines of step %d: %w", step, err)
 	}
-	if _, err := s.eval(ctx, enginesScript, run, int64(step), packed); err != nil {
-		return fmt.Errorf("keep engines of step %d: %w", step, err)
-	}
-	return nil
+	return s.do(ctx, fmt.Sprintf("keep engines of step %d", step), enginesScript, run, int64(step), packed)
 }

@@ -102,15 +102,20 @@ func (s *Store) Step(ctx context.Context, run rollout.RunName, step rollout.Step
 }
 
 func (s *Store) granted(ctx context.Context, run rollout.RunName) (rollout.Step, error) {
-	fields, err := s.rdb.HMGet(ctx, s.key(run, "run"), "spec", "granted").Result()
+	r, err := s.runFields(ctx, run, "granted")
+	return rollout.Step(r.int(0)), err
+}
+
+// runFields is fields of a run, which is refused if it does not exist.
+func (s *Store) runFields(ctx context.Context, run rollout.RunName, names ...string) (reply, error) {
+	fields, err := s.rdb.HMGet(ctx, s.key(run, "run"), append(names, "spec")...).Result()
 	if err != nil {
-		return 0, trouble("read steps", err)
+		return nil, trouble("read what is kept of a run", err)
 	}
-	r := reply(fields)
-	if r.str(0) == "" {
-		return 0, noSuchRun(run)
+	if r := reply(fields); r.str(len(names)) != "" {
+		return r, nil
 	}
-	return rollout.Step(r.int(1)), nil
+	return nil, noSuchRun(run)
 }
 
 func (s *Store) stepKey(run rollout.RunName, step rollout.Step) string {
@@ -162,14 +167,9 @@ func recordOf(step rollout.Step, f map[string]string) (steprecord.StepRecord, er
 	}
 	for name, into := range map[string]*time.Time{"asked": &v.FirstAskedAt, "granted": &v.GrantedAt,
 		"completed": &v.CompletedAt} {
-		if f[name] == "" {
-			continue
-		}
-		at, err := time.Parse(time.RFC3339Nano, f[name])
-		if err != nil {
+		if *into, err = readStamp(f[name]); err != nil {
 			return record, fmt.Errorf("record of step %d: %s: %w", step, name, err)
 		}
-		*into = at
 	}
 	return record, nil
 }

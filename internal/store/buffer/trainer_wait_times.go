@@ -26,20 +26,13 @@ func (a Asked) Waiting(now time.Time) bool {
 
 // Asked reads how the trainer asks for its batch.
 func (s *Store) Asked(ctx context.Context, run rollout.RunName) (Asked, error) {
-	fields, err := s.rdb.HMGet(ctx, s.key(run, "run"), "spec", "granted", "asked", "polled").Result()
+	r, err := s.runFields(ctx, run, "granted", "asked", "polled")
 	if err != nil {
-		return Asked{}, trouble("read how the trainer asks", err)
+		return Asked{}, err
 	}
-	r := reply(fields)
-	if r.str(0) == "" {
-		return Asked{}, noSuchRun(run)
-	}
-	a := Asked{Step: rollout.Step(r.int(1))}
-	for i, into := range map[int]*time.Time{2: &a.First, 3: &a.Last} {
-		if r.str(i) == "" {
-			continue
-		}
-		if *into, err = time.Parse(time.RFC3339Nano, r.str(i)); err != nil {
+	a := Asked{Step: rollout.Step(r.int(0))}
+	for i, into := range []*time.Time{&a.First, &a.Last} {
+		if *into, err = readStamp(r.str(1 + i)); err != nil {
 			return a, fmt.Errorf("read how the trainer asks: %w", err)
 		}
 	}
