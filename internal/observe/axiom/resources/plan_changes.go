@@ -216,8 +216,8 @@ func (p *planner) fields(ctx context.Context, exists bool) error {
 }
 
 // document plans that Axiom has a dashboard or a monitor as it is wanted; have is empty where there is none yet.
-func (p *planner) document(kind, name string, want any, have json.RawMessage, create, update func(context.Context) error,
-	except ...string) error {
+func (p *planner) document(kind, name string, want any, have json.RawMessage,
+	create, update func(context.Context) error, except ...string) error {
 	if len(have) == 0 {
 		p.add(kind, name, Create, nil, create)
 		return nil
