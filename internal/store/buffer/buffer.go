@@ -65,7 +65,8 @@ type Store struct {
 // New makes a Store; it does not connect.
 func New(rdb redis.UniversalClient, o Options) *Store {
 	s := &Store{rdb: rdb, prefix: o.Prefix, retain: o.RetainSteps, detail: o.DetailSteps, now: o.Now,
-		known: newKnownMarks(), recent: recentRuns{token: make(chan struct{}, 1)}, waitReplicas: o.WaitReplicas, waitFor: o.WaitFor}
+		known: newKnownMarks(), recent: recentRuns{token: make(chan struct{}, 1)},
+		waitReplicas: o.WaitReplicas, waitFor: o.WaitFor}
 	if s.prefix == "" {
 		s.prefix = "millrace"
 	}
