@@ -32,8 +32,7 @@ type effect struct {
 // effectOf is the rise to the present level, or else the present wait.
 func effectOf(m *measurements) effect {
 	if m.rise != nil {
-		before, last := m.levelSteps[riseBase(m.shifts)], m.levelSteps[len(m.levelSteps)-1]
-		return effect{sec: m.rise.DeltaSec, jump: m.rise, before: before.usual, after: last.usual}
+		return riseFrom(m, fastestBase(m))
 	}
 	if m.starving() {
 		var before []int
@@ -51,6 +50,29 @@ func effectOf(m *measurements) effect {
 	return effect{}
 }
 
+// fastestBase is the level that a rise is from: the one before the last shifts towards slower steps, or an earlier and
+// faster one, if what slowed the run down let go of it for a while.
+func fastestBase(m *measurements) int {
+	base := riseBase(m.shifts)
+	for i := base - 1; i >= 0; i-- {
+		if m.levels[i].StepSec < (1-movedLittle)*m.levels[base].StepSec {
+			base = i
+		}
+	}
+	return base
+}
+
+// riseFrom is the rise from a level to the present one.
+func riseFrom(m *measurements, base int) effect {
+	before, last := m.levelSteps[base], m.levelSteps[len(m.levelSteps)-1]
+	jump := m.rise
+	if base < riseBase(m.shifts) {
+		one := m.attributed(m.shifts[base], before, last)
+		jump = &one
+	}
+	return effect{sec: jump.DeltaSec, jump: jump, before: before.usual, after: last.usual}
+}
+
 // candidate decides about one cause; false when the question does not arise.
 type candidate func(*measurements, *regime, effect) (Cause, bool)
 
@@ -61,10 +83,13 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	out := append([]Cause{}, coldEngines(m, p)...)
 	e := effectOf(m)
 	if e.sec <= 0 {
-		return out
+		return append(out, enginesBack(m)...)
 	}
 	changed, explained := changedSince(m, reg, p, e)
 	out = append(out, changed...)
+	if !named(out, CauseEngineLost) && !named(out, CauseEngineBack) && !named(out, CauseColdEngines) {
+		out = append(out, enginesBack(m)...)
+	}
 	for _, decide := range []candidate{
 		configChange, throughput, latencyBound, kvLimited, tooFewWorkers, p.ownLimit, p.otherRuns, p.drops,
 		p.throttle, staleWait, handover, p.straggler, p.adapterLoads,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -23,6 +24,105 @@ func fewerEnginesCause(m *measurements, c *comparison) CauseName {
 		return CauseEngineBack
 	}
 	return CauseEngineLost
+}
+
+// engineDip is some steps in which engines were not there that had been, and came back.
+type engineDip struct {
+	first, last int // positions
+	fewest      float64
+	usual       float64
+}
+
+// engineDips finds them. Engines that had never been ready before are cold ones, and no dip.
+func engineDips(m *measurements) []engineDip {
+	var dips []engineDip
+	most, open := 0.0, -1
+	for i := range m.steps {
+		f := m.steps[i].view().Fleet
+		if f.Engines <= 0 || f.WindowSec <= 0 {
+			continue
+		}
+		switch short := f.Engines < most*(1-moved); {
+		case short && open < 0:
+			dips = append(dips, engineDip{first: i, last: i, fewest: f.Engines, usual: most})
+			open = len(dips) - 1
+		case short:
+			dips[open].last, dips[open].fewest = i, min(dips[open].fewest, f.Engines)
+		default:
+			open = -1
+		}
+		most = max(most, f.Engines)
+	}
+	if open >= 0 { // they are not back
+		dips = dips[:open]
+	}
+	return dips
+}
+
+// enginesBack weighs engines that were lost and have returned: the steps of that time, and of the time that a full
+// buffer took to show it, against the others.
+func enginesBack(m *measurements) []Cause {
+	var out []Cause
+	for _, dip := range engineDips(m) {
+		end := min(len(m.steps), dip.last+1+m.setDepth())
+		during := positions(dip.first, end)
+		var others []int
+		for i := range m.steps {
+			if i < dip.first || i >= end {
+				others = append(others, i)
+			}
+		}
+		if len(others) == 0 {
+			continue
+		}
+		usual := stat.Median(m.values(others, (*step).seconds))
+		excess, worst := 0.0, 0.0
+		for _, i := range during {
+			excess += max(0, m.steps[i].wall-usual)
+			worst = max(worst, m.steps[i].wall)
+		}
+		if worst < (1+moved)*usual || excess < moved*usual {
+			continue
+		}
+		text := fmt.Sprintf("%s of %s engines were ready in steps %d to %d, and are back: the steps until %d took %s more "+
+			"than usual together, the slowest %s instead of %s", units.Number(dip.fewest), units.Number(dip.usual),
+			m.steps[dip.first].no, m.steps[dip.last].no, m.steps[end-1].no, units.Seconds(excess), units.Seconds(worst),
+			units.Seconds(usual))
+		one := decided(CauseEngineBack, IsCause, text, Measured)
+		began, felt := m.steps[dip.first].no, m.steps[dip.first].no
+		for _, i := range during {
+			if m.steps[i].wall >= (1+moved)*usual {
+				felt = m.steps[i].no
+				break
+			}
+		}
+		from, _ := m.steps[dip.first].span()
+		if _, to := m.steps[dip.last].span(); !from.IsZero() {
+			slack := seconds(usual)
+			if ev := decisionBehind(m, nearestEvent(m.events, from.Add(-slack), to, from, func(ev Event) bool {
+				return ev.Kind == EventEngineLost || ev.Kind == EventEngineLeft
+			})); ev != nil {
+				one.Event, began = ev, m.stepDuring(ev.At)
+				one.Text = fmt.Sprintf("%s in step %d, felt from step %d: %s", ev.Text, began, felt, one.Text)
+				if ev.Kind == EventEngineLeft {
+					one.Name = CauseScaleDown
+				}
+			}
+		}
+		one.Began, one.Felt = &began, &felt
+		one.Evidence = []Evidence{{text, Measured}}
+		for _, ev := range m.events {
+			if ev.Kind == EventEngineJoined || ev.Kind == EventEngineLost {
+				one.Evidence = append(one.Evidence, Evidence{fmt.Sprintf("%s in step %d", ev.Text, m.stepDuring(ev.At)), Measured})
+			}
+		}
+		one.Fix = &Fix{Text: enginesAreThere}
+		out = append(out, one)
+	}
+	if len(out) > 1 {
+		out = out[len(out)-1:]
+	}
+	return out
 }
 
 // otherRuns weighs what other work at the engines costs.

@@ -18,7 +18,7 @@ func findingsOf(m *measurements, reg *regime, p predictions, causes []Cause, ove
 	found := []Finding{}
 	for _, f := range []*Finding{
 		slowerNow(m, reg, causes), noVariance(m), p.staleLosses(m, reg), enginesWereCold(m, causes),
-		slowerBefore(over),
+		slowerBefore(m, over, causes),
 	} {
 		if f != nil && !slices.ContainsFunc(found, func(other Finding) bool { return other.Cause == f.Cause }) {
 			found = append(found, *f)
@@ -85,18 +85,20 @@ func starvedNow(m *measurements, reg *regime, causes []Cause) *Finding {
 }
 
 // slowerBefore is a slow time that is over, with what explains it.
-func slowerBefore(over *slowTime) *Finding {
-	if over == nil {
-		return nil
+func slowerBefore(m *measurements, over *slowTime, causes []Cause) *Finding {
+	if over != nil {
+		if first := firstRoot(over.byCauses); first != nil && first.Name != CauseColdEngines {
+			text := fmt.Sprintf("From step %d to step %d a step took %s longer, and no longer does: %s.", over.rise.At, over.to,
+				units.Seconds(over.rise.DeltaSec), first.Text)
+			return &Finding{Cause: first.Name, Verdict: VerdictHealed, Since: &over.rise.At, Text: text,
+				Evidence: first.Evidence, Fix: first.Fix}
+		}
 	}
-	first := firstRoot(over.byCauses)
-	if first == nil || first.Name == CauseColdEngines {
-		return nil
+	if first := firstRoot(causes); first != nil && first.Name == CauseEngineBack && !m.starving() {
+		return &Finding{Cause: first.Name, Verdict: VerdictHealed, Since: first.Felt, Text: first.Text + ".",
+			Evidence: first.Evidence, Fix: first.Fix}
 	}
-	text := fmt.Sprintf("From step %d to step %d a step took %s longer, and no longer does: %s.", over.rise.At, over.to,
-		units.Seconds(over.rise.DeltaSec), first.Text)
-	return &Finding{Cause: first.Name, Verdict: VerdictHealed, Since: &over.rise.At, Text: text,
-		Evidence: first.Evidence, Fix: first.Fix}
+	return nil
 }
 
 // waitIn is the trainer's wait in one step.
