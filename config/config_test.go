@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/game/diplomacyenv"
+	"github.com/millrace/millrace/internal/game/specfile"
 	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/process/connections"
@@ -29,8 +30,8 @@ import (
 var update = flag.Bool("update", false, "write the files under schema and testdata instead of comparing them")
 
 // environments are the real ones.
-func environments() speckeys.Environments {
-	return speckeys.Environments{
+func environments() specfile.Environments {
+	return specfile.Environments{
 		tictactoe.Kind: func(o json.RawMessage) error { _, err := tictactoe.FromOptions(o); return err },
 		"diplomacy":    func(o json.RawMessage) error { _, err := diplomacyenv.FromOptions(o); return err },
 	}
@@ -42,7 +43,7 @@ func TestReferenceSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := speckeys.Read("diplomacy-qwen7b.yaml", data, environments())
+	got, err := specfile.ReadFor(environments(), "diplomacy-qwen7b.yaml", data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestExamplesAreValid(t *testing.T) {
 		if strings.Contains(filepath.Base(file), "service") {
 			_, err = config.ReadService(file, data, func(string) string { return "" })
 		} else {
-			_, err = speckeys.Read(file, data, environments())
+			_, err = specfile.ReadFor(environments(), file, data)
 		}
 		if err != nil {
 			t.Errorf("%v", err)
@@ -102,7 +103,7 @@ func TestBadFiles(t *testing.T) {
 			case strings.HasPrefix(name, "setup"):
 				_, _, err = setup.Read(name, data, nil)
 			default:
-				_, err = speckeys.Read(name, data, environments())
+				_, err = specfile.ReadFor(environments(), name, data)
 			}
 			var faults settings.Faults
 			if !errors.As(err, &faults) {
@@ -143,14 +144,14 @@ const minimal = "name: a\nmodel: m\nsteps: 3\nenvironment: {kind: tictactoe}\n"
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	got, err := speckeys.Read("a", []byte(minimal), environments())
+	got, err := specfile.ReadFor(environments(), "a", []byte(minimal))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.Group.MinSamples != got.Group.Samples || got.Buffer.Depth != 2 || got.Environment.Options != nil {
 		t.Errorf("got %+v", got)
 	}
-	got, err = speckeys.Read("a", []byte(minimal+"group: {samples: 3}"), environments())
+	got, err = specfile.ReadFor(environments(), "a", []byte(minimal+"group: {samples: 3}"))
 	if err != nil || got.Group.MinSamples != 3 {
 		t.Errorf("min_samples does not follow samples: %+v, %v", got.Group, err)
 	}
@@ -159,12 +160,12 @@ func TestDefaults(t *testing.T) {
 // TestJSONIsRead: what the service writes, it reads, to the same value.
 func TestJSONIsRead(t *testing.T) {
 	t.Parallel()
-	spec, err := speckeys.Read("a", []byte(minimal+"seed: 7\nenvironment_note: x"), environments())
+	spec, err := specfile.ReadFor(environments(), "a", []byte(minimal+"seed: 7\nenvironment_note: x"))
 	if err == nil {
 		t.Fatalf("an unknown key was taken: %+v", spec)
 	}
-	spec, err = speckeys.Read("a", []byte(strings.Replace(minimal, "tictactoe", "tictactoe, opening_moves: 2",
-		1)+"seed: 9007199254740993"), environments())
+	spec, err = specfile.ReadFor(environments(), "a",
+		[]byte(strings.Replace(minimal, "tictactoe", "tictactoe, opening_moves: 2", 1)+"seed: 9007199254740993"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +174,7 @@ func TestJSONIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := speckeys.Read("body", text, environments())
+		again, err := specfile.ReadFor(environments(), "body", text)
 		if err != nil || !reflect.DeepEqual(spec, again) {
 			t.Errorf("%v\ngot  %+v\nwant %+v", err, again, spec)
 		}
@@ -192,7 +193,7 @@ func TestFilesAndChangesAreJudgedAlike(t *testing.T) {
 		if err := json.Unmarshal([]byte("{"+section+"}"), &c); err != nil {
 			t.Fatal(err)
 		}
-		before, err := speckeys.Read("f", []byte(minimal), environments())
+		before, err := specfile.ReadFor(environments(), "f", []byte(minimal))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +202,7 @@ func TestFilesAndChangesAreJudgedAlike(t *testing.T) {
 		if !strings.Contains(section, "steps") {
 			file += `,"steps":3`
 		}
-		_, errFile := speckeys.Read("f", []byte(file+"}"), environments())
+		_, errFile := specfile.ReadFor(environments(), "f", []byte(file+"}"))
 		if got, want := faultTexts(err), faultTexts(errFile); len(got) == 0 || !slices.Equal(got, want) {
 			t.Errorf("%s\nas a change: %q\nin a file:   %q", section, got, want)
 		}
@@ -243,7 +244,7 @@ func TestUnreadableFiles(t *testing.T) {
 		"not a number":  minimal + "sampling: {temperature: .nan}",
 		"infinite":      minimal + "sampling: {top_p: .inf}",
 	} {
-		_, err := speckeys.Read(name, []byte(data), environments())
+		_, err := specfile.ReadFor(environments(), name, []byte(data))
 		var faults settings.Faults
 		if !errors.As(err, &faults) || len(faults) == 0 {
 			t.Errorf("%s: got %v, want faults", name, err)
@@ -261,11 +262,11 @@ func TestFilesFromElsewhere(t *testing.T) {
 		"document markers":      "---\n" + minimal + "...\n",
 		"a document, commented": "# first\n---\n" + minimal + "---\n# nothing more\n",
 	} {
-		if spec, err := speckeys.Read(name, []byte(data), environments()); err != nil || spec.Name != "a" {
+		if spec, err := specfile.ReadFor(environments(), name, []byte(data)); err != nil || spec.Name != "a" {
 			t.Errorf("%s: %+v, %v", name, spec.Name, err)
 		}
 	}
-	_, err := speckeys.Read("a", []byte("\xff\xfen\x00a\x00m\x00e\x00"), environments())
+	_, err := specfile.ReadFor(environments(), "a", []byte("\xff\xfen\x00a\x00m\x00e\x00"))
 	if err == nil || !strings.Contains(err.Error(), "UTF-8") {
 		t.Errorf("UTF-16: %v", err)
 	}
@@ -278,7 +279,7 @@ func TestSizes(t *testing.T) {
 		"0": 0, "1000": 1000, "2GiB": 2 << 30, "1.5 MiB": 3 << 19, `"512KiB"`: 512 << 10, "1TiB": 1 << 40,
 		"2GB": -1, "2G": -1, "GiB": -1, "-1GiB": -1, "NaNGiB": -1, "1e30GiB": -1, `"5"`: -1, "2.5": -1, "-1": -1,
 	} {
-		spec, err := speckeys.Read("a", []byte(minimal+"buffer: {max_bytes: "+text+"}"), environments())
+		spec, err := specfile.ReadFor(environments(), "a", []byte(minimal+"buffer: {max_bytes: "+text+"}"))
 		if (err != nil) != (want < 0) || err == nil && spec.Buffer.MaxBytes != want {
 			t.Errorf("%s: %d, %v", text, spec.Buffer.MaxBytes, err)
 		}
@@ -295,7 +296,7 @@ func TestMissingKeysHavePlaces(t *testing.T) {
 		"name: a\nmodel: m\nsteps: 1\nenvironment: {kind: tictactoe}\n<<: {a: 1}\n": "a:5:1: merge keys",
 		minimal + "policies:\n- path: /a\n":                                         "a:6:", // in the list's item
 	} {
-		_, err := speckeys.Read("a", []byte(data), environments())
+		_, err := specfile.ReadFor(environments(), "a", []byte(data))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", data, err, want)
 		}
@@ -315,7 +316,7 @@ func FuzzReadSpec(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		spec, err := speckeys.Read("f", data, environments())
+		spec, err := specfile.ReadFor(environments(), "f", data)
 		if err != nil {
 			var faults settings.Faults
 			if !errors.As(err, &faults) || len(faults) == 0 || spec.Name != "" {
@@ -327,7 +328,8 @@ func FuzzReadSpec(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := speckeys.Read("f", text, environments()); err != nil || speckeys.Hash(again) != speckeys.Hash(spec) {
+		again, err := specfile.ReadFor(environments(), "f", text)
+		if err != nil || speckeys.Hash(again) != speckeys.Hash(spec) {
 			t.Errorf("a spec that was read is refused when written, or is another one: %v", err)
 		}
 	})

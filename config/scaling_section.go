@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/settings/document"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/scaling/provider"
@@ -101,7 +102,7 @@ func below(section string, table settings.Table) []settings.Key {
 }
 
 // checkScaling is the rules that concern several keys of the section.
-func checkScaling(d *settings.Document, s *Scaling) {
+func checkScaling(d *document.Document, s *Scaling) {
 	if s == nil {
 		return
 	}
@@ -119,7 +120,7 @@ func checkScaling(d *settings.Document, s *Scaling) {
 
 // checkSection reports the faults of a provider's section: "key: text" each. A section that the provider in use needs
 // must be there.
-func checkSection(d *settings.Document, of, used string, given bool, validate func() error) {
+func checkSection(d *document.Document, of, used string, given bool, validate func() error) {
 	at := "scaling." + of
 	switch {
 	case !given && of == used:

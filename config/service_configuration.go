@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/engine/address/discovery"
 	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/settings/document"
 	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/store/redisserver"
@@ -270,7 +271,7 @@ func ReadService(name string, data []byte, getenv func(string) string) (Service,
 	if data == nil {
 		data = []byte("{}")
 	}
-	d := serviceTable.Open(name, data, &service)
+	d := document.Open(serviceTable, name, data, &service)
 	if !d.Readable() {
 		return Service{}, d.Err()
 	}
@@ -320,7 +321,7 @@ func (s *Service) environment(getenv func(string) string) {
 
 // checkService is the rules for addresses. Whether the API may listen where it should is api.Config's to say: a
 // worker does not listen.
-func checkService(d *settings.Document, s *Service) {
+func checkService(d *document.Document, s *Service) {
 	check := func(path, text, want string, ok bool) {
 		if text != "" && !ok {
 			d.FaultOnce(path, "%q is not %s", text, want)

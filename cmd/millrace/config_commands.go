@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/game/environments"
+	"github.com/millrace/millrace/internal/game/specfile"
 	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/simulate/setup"
 	"github.com/millrace/millrace/internal/simulate/sim"
@@ -86,7 +86,7 @@ func checkFiles(env environment, files []string, kind fileKind) error {
 		case kind.setup:
 			_, _, err = setup.Read(file, data, nil)
 		default:
-			_, err = environments.ReadSpec(file, data)
+			_, err = specfile.Read(file, data)
 		}
 		if err != nil {
 			faulty++

@@ -17,7 +17,7 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/face/cli"
-	"github.com/millrace/millrace/internal/game/environments"
+	"github.com/millrace/millrace/internal/game/specfile"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/kit/termtext"
 	"github.com/millrace/millrace/internal/kit/version"
@@ -204,5 +204,5 @@ func (e environment) readSpecFile(path string) (runspec.Spec, error) {
 	if err != nil {
 		return runspec.Spec{}, fmt.Errorf("read spec: %w", err)
 	}
-	return environments.ReadSpec(path, data)
+	return specfile.Read(path, data)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/settings/document"
 )
 
 // tokensFile is a file of who may do what. It holds hashes of tokens, never tokens.
@@ -47,7 +48,7 @@ var tokensTable = settings.Table{
 // places in the file called name.
 func ReadTokens(name string, data []byte) ([]Grant, error) {
 	var file tokensFile
-	d := tokensTable.Open(name, data, &file)
+	d := document.Open(tokensTable, name, data, &file)
 	if !d.Readable() {
 		return nil, d.Err()
 	}
@@ -71,7 +72,7 @@ func ReadTokens(name string, data []byte) ([]Grant, error) {
 	return grants, nil
 }
 
-func grantOf(d *settings.Document, at string, line tokenLine) Grant {
+func grantOf(d *document.Document, at string, line tokenLine) Grant {
 	g := Grant{Name: line.Name, Role: Role(line.Role), Runs: line.Runs}
 	if len(line.Name) > 100 || strings.ContainsFunc(line.Name, func(c rune) bool { return c < ' ' || c > '~' }) {
 		d.Fault(at+".name", "use up to 100 printable ASCII characters")

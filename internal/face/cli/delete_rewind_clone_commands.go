@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/settings/document"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
@@ -121,7 +122,7 @@ func cloned(spec runspec.Spec, name rollout.RunName, assignments []string) ([]by
 			return nil, Usage("%s: what stands above it is a value and has no keys", key)
 		}
 		set[key] = true
-		settings.Put(doc, key, settings.Assigned(value))
+		settings.Put(doc, key, document.Assigned(value))
 	}
 	return json.Marshal(doc)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/millrace/millrace/internal/game/tictactoe"
 
 	"github.com/millrace/millrace/internal/rollout/runspec"
-	speckeys "github.com/millrace/millrace/internal/rollout/spec"
 )
 
 // kind is one kind of environment.
@@ -36,8 +35,8 @@ var kinds = map[string]kind{
 }
 
 // ValidateOptions checks the options of each kind of environment, for reading run specs.
-func ValidateOptions() speckeys.Environments {
-	validators := speckeys.Environments{}
+func ValidateOptions() map[string]func(json.RawMessage) error {
+	validators := map[string]func(json.RawMessage) error{}
 	for name, kind := range kinds {
 		validators[name] = func(o json.RawMessage) error {
 			_, err := kind.build(o)
@@ -45,16 +44,6 @@ func ValidateOptions() speckeys.Environments {
 		}
 	}
 	return validators
-}
-
-// ReadSpec reads a run spec, strictly, and checks that the fixed policies which its environment names are among its
-// own.
-func ReadSpec(name string, data []byte) (runspec.Spec, error) {
-	spec, err := speckeys.Read(name, data, ValidateOptions())
-	if err != nil {
-		return spec, err
-	}
-	return spec, CheckOpponents(name, spec)
 }
 
 // CheckOpponents checks that the fixed policies that a spec's environment names are among its own.

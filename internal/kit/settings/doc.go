@@ -1,6 +1,7 @@
-// Package settings reads files and requests that people write for Millrace, in YAML or JSON, by a table of their keys.
-// Reading is strict: an unknown key, a wrong type or an impossible value is a fault, which names the line, the key, the
-// value, the bound, the nearest known word. All faults of a file are reported together. The tables belong to others.
+// Package settings is what people may set, as tables of keys: what a value may be, what it is where nothing is said,
+// and how a patch changes it. Reading is strict: an unknown key, a wrong type or an impossible value is a fault, which
+// names the key, the value, the bound, the nearest known word. The tables belong to others; package document reads
+// files.
 //
-// Start reading at Key and Table.Open.
+// Start reading at Key and Table.Read.
 package settings

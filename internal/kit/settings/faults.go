@@ -110,3 +110,9 @@ func Each(err error) []error {
 	}
 	return all
 }
+
+// Within reports whether a key is another or stands below it.
+func Within(path, above string) bool {
+	rest, ok := strings.CutPrefix(path, above)
+	return ok && (rest == "" || strings.ContainsAny(rest[:1], ".["))
+}

@@ -43,7 +43,7 @@ func TestSectionsThatMayBeLeftOut(t *testing.T) {
 		`{"maybe": 3}`:                {`{"name":"","maybe":{"size":7,"share":0}}`, "maybe: want keys with values, not the number 3"},
 		`{"maybe": {"share": "all"}}`: {`{"name":"","maybe":{"size":7,"share":0}}`, `maybe.share: want a number, not the text "all"`},
 	} {
-		tree, err := ReadJSON([]byte(text))
+		tree, err := readJSON([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,8 @@ package settings
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -21,9 +23,23 @@ func (p Patch) MarshalJSON() ([]byte, error) {
 	return json.Marshal(document)
 }
 
+// Put sets a value of a document, with the sections around it.
+func Put(document map[string]any, path string, value any) {
+	names := strings.Split(path, ".")
+	for ; len(names) > 1; names = names[1:] {
+		inner, ok := document[names[0]].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			document[names[0]] = inner
+		}
+		document = inner
+	}
+	document[names[0]] = value
+}
+
 // ReadPatch reads a merge patch of a document of doc's type. What no key means is kept, for Unknown to name it.
 func (t Table) ReadPatch(doc any, text []byte) (Patch, error) {
-	tree, err := ReadJSON(text)
+	tree, err := readJSON(text)
 	if err != nil {
 		return nil, err
 	}
@@ -130,4 +146,42 @@ func Decode(text []byte) (tree any, err error) {
 	d.UseNumber()
 	err = d.Decode(&tree)
 	return tree, err
+}
+
+// readJSON is a JSON document as plain values. A key that stands twice in one object is a Fault, as it is in a file.
+func readJSON(text []byte) (any, error) {
+	tree, err := Decode(text)
+	if err != nil {
+		return nil, errors.New("this is no JSON")
+	}
+	return tree, unique(json.NewDecoder(bytes.NewReader(text)), "")
+}
+
+// unique refuses a key that stands twice in an object of the next value, which is valid JSON.
+func unique(d *json.Decoder, path string) error {
+	token, err := d.Token()
+	begin, nested := token.(json.Delim)
+	if err != nil || !nested {
+		return err
+	}
+	seen := map[string]bool{}
+	for i := 0; d.More(); i++ {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if begin == '{' {
+			name, err := d.Token()
+			if err != nil {
+				return err
+			}
+			at = Join(path, fmt.Sprint(name))
+		}
+		if seen[at] {
+			return &Fault{Path: at, Text: "given twice; keep one"}
+		}
+		seen[at] = true
+		if err := unique(d, at); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token()
+	return err
 }

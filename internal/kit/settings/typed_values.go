@@ -29,6 +29,9 @@ func (t Table) Set(into any, path string, tree any) Faults {
 	return r.faults
 }
 
+// Omitted stands in a tree for a value that was refused already.
+type Omitted struct{}
+
 type reader struct {
 	table  Table
 	faults Faults
@@ -44,7 +47,7 @@ func (r *reader) value(tree any, v reflect.Value, path string) {
 	case nil:
 		r.refuse(path, "there is no value; give one, or leave the key out for the default")
 		return
-	case omitted:
+	case Omitted:
 		return
 	}
 	switch into := v.Addr().Interface().(type) {

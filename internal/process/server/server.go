@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis/diagnosisinput"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/savedgame"
-	"github.com/millrace/millrace/internal/game/environments"
+	"github.com/millrace/millrace/internal/game/specfile"
 	"github.com/millrace/millrace/internal/kit/panics"
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/observe/prom"
@@ -145,7 +145,7 @@ func apiDeps(b *connections.Set, metrics *prom.Metrics, sinks *sinkWatch, log *s
 		Fleet:    b.Registry,
 		Workers:  b.Workers,
 		Events:   b.Events,
-		ReadSpec: func(b []byte) (runspec.Spec, error) { return environments.ReadSpec("request", b) },
+		ReadSpec: func(b []byte) (runspec.Spec, error) { return specfile.Read("request", b) },
 		Engines: func(ctx context.Context, _ rollout.RunName, from, to time.Time) ([]enginestate.EngineView, error) {
 			return b.Sampler.Engines(ctx, from, to)
 		},

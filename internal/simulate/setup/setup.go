@@ -4,7 +4,8 @@ package setup
 
 import (
 	"github.com/millrace/millrace/internal/game/environments"
-	"github.com/millrace/millrace/internal/rollout/spec"
+	"github.com/millrace/millrace/internal/game/specfile"
+	"github.com/millrace/millrace/internal/kit/settings/document"
 	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
@@ -14,12 +15,12 @@ import (
 // record whose games a setup plays is read, too.
 func Read(name string, data []byte, assignments []string) (sim.Setup, []sim.Assumption, error) {
 	read := sim.DefaultSetup()
-	d := sim.Table().Open(name, data, &read, assignments...)
+	d := document.Open(sim.Table(), name, data, &read, assignments...)
 	if !d.Readable() {
 		return sim.Setup{}, nil, d.Err()
 	}
 	assumed := read.Complete(d.Given)
-	spec.Judge(d, &read.Spec, environments.ValidateOptions())
+	specfile.Judge(d, &read.Spec, environments.ValidateOptions())
 	d.Add(read.Faults(d.Reading())...)
 	if d.Err() == nil {
 		d.Add(openRecorded(&read)...)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis/runrecord"
 	"github.com/millrace/millrace/internal/face/cli"
-	"github.com/millrace/millrace/internal/game/environments"
+	"github.com/millrace/millrace/internal/game/specfile"
 	"github.com/millrace/millrace/internal/kit/freeport"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/kit/table"
@@ -73,7 +73,7 @@ func readSpec(path string) (runspec.Spec, error) {
 	if err != nil {
 		return runspec.Spec{}, err
 	}
-	return environments.ReadSpec(path, data)
+	return specfile.Read(path, data)
 }
 
 // errPredictions ends a trial in which a prediction does not hold.

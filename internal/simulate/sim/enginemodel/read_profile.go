@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/settings/document"
 )
 
 //go:embed profiles/*.json
@@ -80,7 +81,7 @@ func loadFile(file string) (*Profile, error) {
 // is impossible, by itself or by physics, is a fault. The error has all of them, each with its line in the file.
 func ReadProfile(file string, data []byte) (*Profile, error) {
 	p := &Profile{}
-	d := keys.Open("hardware profile "+file, data, p)
+	d := document.Open(keys, "hardware profile "+file, data, p)
 	if d.Readable() {
 		d.Add(p.check(d.Reading())...)
 	}

@@ -1,4 +1,4 @@
-package settings
+package document
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/millrace/millrace/internal/kit/settings"
 )
 
 // maxFileBytes and maxDepth bound what is taken for a file that a person wrote.
@@ -117,9 +119,6 @@ func position(node ast.Node) *token.Position {
 	return node.GetToken().Position
 }
 
-// omitted stands for a value that was refused already.
-type omitted struct{}
-
 // valueOf is a node as JSON has it: map[string]any, []any, string, bool, nil, json.Number. It notes the place of every
 // key and value. What YAML has and files may not is a fault.
 func (d *Document) valueOf(node ast.Node, path string, depth int) any {
@@ -127,7 +126,7 @@ func (d *Document) valueOf(node ast.Node, path string, depth int) any {
 	d.values[path] = at
 	refuse := func(text string) any {
 		d.refuse(at, path, "%s", text)
-		return omitted{}
+		return settings.Omitted{}
 	}
 	if depth > maxDepth {
 		return refuse(fmt.Sprintf("nested deeper than %d levels", maxDepth))
@@ -177,7 +176,7 @@ func (d *Document) mapping(pairs []*ast.MappingValueNode, path string, depth int
 			d.refuse(at, path, "a key must be a plain word, not %q", pair.Key.GetToken().Value)
 			continue
 		}
-		key := Join(path, text.Value)
+		key := settings.Join(path, text.Value)
 		if _, again := object[text.Value]; again {
 			d.refuse(at, key, "given twice; keep one (the first is in line %d)", d.keys[key].Line)
 			continue
@@ -210,17 +209,4 @@ func numberOf(node ast.Node) json.Number {
 		return json.Number(strconv.FormatFloat(node.Value, 'e', -1, 64))
 	}
 	return json.Number(text)
-}
-
-// ReadJSON is a JSON document as plain values. A key that stands twice in one object is a Fault, as it is in a file.
-func ReadJSON(text []byte) (any, error) {
-	if !json.Valid(text) {
-		return nil, errors.New("this is no JSON")
-	}
-	d := &Document{}
-	if d.parse(text); len(d.faults) > 0 {
-		text, _, _ := strings.Cut(d.faults[0].Text, " (the first is in line")
-		return nil, &Fault{Path: d.faults[0].Path, Text: text}
-	}
-	return d.tree, nil
 }

@@ -1,4 +1,4 @@
-package settings
+package document
 
 import (
 	"maps"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/millrace/millrace/internal/kit/settings"
 )
 
 // assignedBy is where the values of assignments stand: no file has them.
@@ -17,7 +19,7 @@ func (d *Document) assignments(given []string) map[string]any {
 	for _, assignment := range given {
 		path, text, ok := strings.Cut(assignment, "=")
 		if _, again := assigned[path]; again {
-			d.faults = append(d.faults, &Fault{File: assignedBy, Path: path, Text: "given twice; keep one"})
+			d.faults = append(d.faults, &settings.Fault{File: assignedBy, Path: path, Text: "given twice; keep one"})
 			continue
 		}
 		if !ok || path == "" {
@@ -47,9 +49,11 @@ func (d *Document) overlay(assigned map[string]any) {
 	}
 	d.assigned = assigned
 	for _, path := range slices.Sorted(maps.Keys(assigned)) {
-		maps.DeleteFunc(d.keys, func(p string, _ *token.Position) bool { return Within(p, path) })
-		d.faults = slices.DeleteFunc(d.faults, func(f *Fault) bool { return f.File == d.file && Within(f.Path, path) })
-		Put(document, path, assigned[path])
+		maps.DeleteFunc(d.keys, func(p string, _ *token.Position) bool { return settings.Within(p, path) })
+		d.faults = slices.DeleteFunc(d.faults, func(f *settings.Fault) bool {
+			return f.File == d.file && settings.Within(f.Path, path)
+		})
+		settings.Put(document, path, assigned[path])
 		for p := path; p != ""; p = parent(p) {
 			if !d.Given(p) {
 				d.keys[p] = d.top
@@ -61,23 +65,9 @@ func (d *Document) overlay(assigned map[string]any) {
 // isAssigned reports whether the value of a key comes from an assignment.
 func (d *Document) isAssigned(path string) bool {
 	for at := range d.assigned {
-		if Within(path, at) {
+		if settings.Within(path, at) {
 			return true
 		}
 	}
 	return false
-}
-
-// Put sets a value of a document, with the sections around it.
-func Put(document map[string]any, path string, value any) {
-	names := strings.Split(path, ".")
-	for ; len(names) > 1; names = names[1:] {
-		inner, ok := document[names[0]].(map[string]any)
-		if !ok {
-			inner = map[string]any{}
-			document[names[0]] = inner
-		}
-		document = inner
-	}
-	document[names[0]] = value
 }

@@ -1,4 +1,4 @@
-package spec
+package specfile
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/settings/document"
 
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
@@ -20,8 +21,8 @@ type Environments map[string]func(options json.RawMessage) error
 // maxOptionsBytes bounds the options as JSON: every game carries them, through Temporal and in each worker.
 const maxOptionsBytes = 8 << 10
 
-// Check lets the environment judge its own options and finds the lines that it means.
-func (env Environments) Check(e *runspec.Environment, d *settings.Document) {
+// check lets the environment judge its own options and finds the lines that it means.
+func (env Environments) check(e *runspec.Environment, d *document.Document) {
 	const path = "environment"
 	if d.Faulty(path) || slices.ContainsFunc(d.Below(path), d.Faulty) {
 		return
@@ -53,7 +54,7 @@ func (env Environments) Check(e *runspec.Environment, d *settings.Document) {
 
 // blame finds the option that an environment's fault is about: the path that leads its text, or else the first
 // option in the file that the text names. The path is then said once.
-func blame(d *settings.Document, path, text string) (at, rest string) {
+func blame(d *document.Document, path, text string) (at, rest string) {
 	if lead, rest, ok := strings.Cut(text, ": "); ok {
 		if d.Given(settings.Join(path, lead)) || lead != "" && !strings.ContainsAny(lead, " \"'") &&
 			strings.Contains(lead, ".") {

@@ -1,16 +1,22 @@
-package settings
+// Package document reads a file that somebody has written, in YAML or JSON, by a table of its keys, and knows the place
+// of each, so that whatever is wrong has its line. All that is wrong with a file is reported together.
+//
+// Start reading at Open.
+package document
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/millrace/millrace/internal/kit/settings"
 )
 
 // Document is a file that was read, with the place of each of its keys, so that whatever is wrong has its line.
 type Document struct {
 	file  string
-	table Table
+	table settings.Table
 
 	keys   map[string]*token.Position // of every key that the file has
 	values map[string]*token.Position // of what stands behind it
@@ -18,12 +24,12 @@ type Document struct {
 	// assigned are values from a command line, by key, in place of what the file says.
 	assigned map[string]any
 	tree     any // the document as JSON has it
-	faults   Faults
+	faults   settings.Faults
 }
 
 // Open reads a file into the struct that into points to, which holds the defaults. It goes on after a fault, so that
 // all are found. Assignments such as buffer.depth=4 take the place of what the file says.
-func (t Table) Open(file string, data []byte, into any, assignments ...string) *Document {
+func Open(t settings.Table, file string, data []byte, into any, assignments ...string) *Document {
 	d := &Document{file: file, table: t}
 	assigned := d.assignments(assignments)
 	if d.parse(data) {
@@ -48,7 +54,7 @@ func (d *Document) parse(data []byte) bool {
 
 // Readable reports whether the document could be read at all: otherwise nothing in it can be judged.
 func (d *Document) Readable() bool {
-	whole := func(f *Fault) bool { return f.Form && f.Path == "" }
+	whole := func(f *settings.Fault) bool { return f.Form && f.Path == "" }
 	return len(d.faults) == 0 || len(d.keys) > 0 && !slices.ContainsFunc(d.faults, whole)
 }
 
@@ -58,17 +64,11 @@ func (d *Document) Given(path string) bool {
 	return given
 }
 
-// Value is what the document says for a key at its top, as JSON has it; nil if nothing.
-func (d *Document) Value(name string) any {
-	object, _ := d.tree.(map[string]any)
-	return object[name]
-}
-
 // Below lists the keys that the document has below one.
 func (d *Document) Below(path string) []string {
 	var keys []string
 	for key := range d.keys {
-		if key != path && Within(key, path) {
+		if key != path && settings.Within(key, path) {
 			keys = append(keys, key)
 		}
 	}
@@ -76,7 +76,9 @@ func (d *Document) Below(path string) []string {
 }
 
 // Reading is what is known of the document, for those who judge its values.
-func (d *Document) Reading() Reading { return Reading{Given: d.Given, Faults: d.faults} }
+func (d *Document) Reading() settings.Reading {
+	return settings.Reading{Given: d.Given, Faults: d.faults}
+}
 
 // Check reports every value that breaks the rule of its key.
 func (d *Document) Check(v any) { d.Add(d.table.Check(v, d.Reading())...) }
@@ -85,7 +87,7 @@ func (d *Document) Check(v any) { d.Add(d.table.Check(v, d.Reading())...) }
 func (d *Document) Err() error { return d.faults.Err() }
 
 // Add gives faults their places, and adds them.
-func (d *Document) Add(faults ...*Fault) {
+func (d *Document) Add(faults ...*settings.Fault) {
 	for _, f := range faults {
 		at := d.place(f.Path)
 		if f.Form {
@@ -133,9 +135,3 @@ func (d *Document) place(path string) *token.Position {
 }
 
 func parent(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
-
-// Within reports whether a key is another or stands below it.
-func Within(path, above string) bool {
-	rest, ok := strings.CutPrefix(path, above)
-	return ok && (rest == "" || strings.ContainsAny(rest[:1], ".["))
-}
