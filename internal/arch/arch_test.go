@@ -61,6 +61,7 @@ var owners = map[string][]string{
 		"internal/store/redisserver", "internal/store/redisscript", "internal/store/rediscluster",
 		"internal/engine/share/grouphomes"},
 	"github.com/alicebob/miniredis/": {"cmd/"},
+	"github.com/sashabaranov/":       {"internal/engine/vllm"},
 	"github.com/axiomhq/":            {"internal/observe/axiom/"},
 	"github.com/danielgtaylor/huma/": {"internal/face/api/"},
 	"github.com/spf13/cobra":         {"internal/face/cli/", "cmd/"},

@@ -3,9 +3,10 @@
 // right model and consistent, or it is a typed failure. It chooses no engine, retries nothing
 // and keeps no state beyond its connections.
 //
-// A completion is held against its request (verify_completion.go) before anybody sees it. Every call has a total
-// deadline: an engine that trickles its answer does not extend it. Start reading at Client, then Complete, then the
-// codes in error_codes.go, which are what callers branch on.
+// Completions travel through go-openai; what that library cannot say is added, and the answer is read, in its HTTP
+// openAITransport. A completion is held against its request (verify_completion.go) before anybody sees it. All other
+// routes are plain HTTP. Every call has a total deadline: an engine that trickles its answer does not extend it. Start
+// reading at Client, then Complete, then the codes in error_codes.go, which are what callers branch on.
 package vllm
 
 import (
@@ -19,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	openai "github.com/sashabaranov/go-openai"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -40,7 +42,7 @@ type Config struct {
 	Key func() string
 	// Headers, if set, adds headers to a completion's request, such as the trace that its context belongs to.
 	Headers func(context.Context, http.Header)
-	// HTTPClient carries every call; nil makes one with Control and TLS. Its own Timeout, if set,
+	// HTTPClient carries every call; nil makes one with NewTransport, Control and TLS. Its own Timeout, if set,
 	// applies on top of the deadlines below.
 	HTTPClient *http.Client
 	// Control, if set, is asked before each connection, with the address that the engine's name was resolved to.
@@ -57,10 +59,10 @@ type Config struct {
 
 // Client talks to one engine. It is safe for concurrent use.
 type Client struct {
-	cfg  Config
-	root string // the engine's address, without /v1 and without a trailing slash
-	http *http.Client
-	room *semaphore.Weighted // bytes of answers that are being read
+	cfg    Config
+	root   string // the engine's address, without /v1 and without a trailing slash
+	http   *http.Client
+	openai *openai.Client
 }
 
 // New checks the address and makes a client. It does not connect.
@@ -82,14 +84,19 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Key == nil {
 		cfg.Key = func() string { return "" }
 	}
-	return &Client{cfg: cfg, root: root, http: cfg.HTTPClient, room: semaphore.NewWeighted(maxAnswerBytes)}, nil
+	conf := openai.DefaultConfig("") // the transport adds the key
+	conf.BaseURL = root + "/v1"
+	conf.HTTPClient = openAITransport{cfg.HTTPClient, cfg.Key, cfg.Headers, semaphore.NewWeighted(maxAnswerBytes)}
+	return &Client{cfg: cfg, root: root, http: cfg.HTTPClient, openai: openai.NewClientWithConfig(conf)}, nil
 }
 
 // Close drops the idle connections. The client stays usable.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// newTransport makes a transport fit for an engine that closes idle connections after five
+// NewTransport makes a transport fit for an engine that closes idle connections after five
 // seconds and serves hundreds of requests at once.
+func NewTransport() *http.Transport { return newTransport(nil, nil) }
+
 func newTransport(control func(string, string, syscall.RawConn) error, secured *tls.Config) *http.Transport {
 	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second, Control: control}
 	return &http.Transport{

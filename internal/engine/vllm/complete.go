@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	openai "github.com/sashabaranov/go-openai"
+
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -30,20 +32,27 @@ func (c *Client) complete(ctx context.Context, req *rollout.Request) (*answer, e
 	setDefault(&timeout, c.cfg.CompletionTimeout)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	post, err := c.newRequest(ctx, req)
+	call, err := newCall(req, c.cfg.IgnoreEOS)
 	if err != nil {
 		return nil, badRequest(err)
 	}
-	resp, err := c.send(post)
+	seed := int(req.Seed)
+	_, err = c.openai.CreateCompletion(call.in(ctx), openai.CompletionRequest{
+		Model:     req.Model,
+		Prompt:    req.Prompt,
+		MaxTokens: req.Sampling.MaxTokens,
+		Stop:      req.Stop,
+		Seed:      &seed,
+		// The sampling fields go through the call: here a zero would be left out, and floats are rounded.
+	})
+	if errors.Is(err, openai.ErrCompletionUnsupportedModel) {
+		return nil, badRequest(fmt.Errorf("model %q: the name is one of OpenAI's; serve the model under "+
+			"another", req.Model))
+	}
 	if err != nil {
 		return nil, failure(ctx, "completion", err)
 	}
-	defer resp.Body.Close()
-	var said answer
-	if err := c.readAnswer(ctx, &said, resp, answerLimit(req)); err != nil {
-		return nil, failure(ctx, "completion", err)
-	}
-	return &said, nil
+	return &call.answer, nil
 }
 
 // badRequest is the failure of a request that was not sent.

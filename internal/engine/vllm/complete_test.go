@@ -53,7 +53,7 @@ const goodAnswer = `{"id":"cmpl-1","object":"text_completion","created":1,"model
 "finish_reason":"stop","stop_reason":null,"token_ids":[32,151645],"prompt_token_ids":[1,2,3]}],
 "usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"prompt_tokens_details":{"cached_tokens":2}}}`
 
-func TestCompleteReadsAnswers(t *testing.T) {
+func TestCompleteReadsWhatGoOpenAIDrops(t *testing.T) {
 	t.Parallel()
 	got, err := engine(t, answering(200, goodAnswer)).Complete(t.Context(), request())
 	if err != nil {
@@ -247,6 +247,7 @@ func TestCompleteRefusesBadRequests(t *testing.T) {
 	c := engine(t, func(http.ResponseWriter, *http.Request) { t.Error("the request reached the engine") })
 	for name, change := range map[string]func(*rollout.Request){
 		"no model":             func(r *rollout.Request) { r.Model = "" },
+		"a name of OpenAI's":   func(r *rollout.Request) { r.Model = "gpt-5" },
 		"no max tokens":        func(r *rollout.Request) { r.Sampling.MaxTokens = 0 },
 		"negative temperature": func(r *rollout.Request) { r.Sampling.Temperature = -1 },
 		"top_p above 1":        func(r *rollout.Request) { r.Sampling.TopP = 1.5 },

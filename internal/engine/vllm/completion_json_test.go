@@ -32,8 +32,7 @@ func TestLogprobsAreFinite(t *testing.T) {
 		`[null]`: nil, `[1]`: nil, `[-1e5]`: nil, `[-1e999]`: nil, `[NaN]`: nil, `["-1"]`: nil, `[-0x1p2]`: nil, `[-Infinity]`: nil,
 	} {
 		var got logprobs
-		err := json.Unmarshal([]byte(text), &got)
-		if (err == nil) != (want != nil) || want != nil && !slices.Equal(got, want) {
+		if err := json.Unmarshal([]byte(text), &got); (err == nil) != (want != nil) || want != nil && !slices.Equal(got, want) {
 			t.Errorf("%s: read as %v, %v", text, got, err)
 		}
 		for _, p := range got {

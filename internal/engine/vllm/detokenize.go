@@ -1,9 +1,11 @@
 package vllm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -19,10 +21,15 @@ func (c *Client) Detokenize(ctx context.Context, model string, ids []int32) (str
 	if ids == nil {
 		ids = []int32{}
 	}
-	req, err := c.newPost(ctx, "/detokenize", map[string]any{"model": model, "tokens": ids})
+	b, err := json.Marshal(map[string]any{"model": model, "tokens": ids})
 	if err != nil {
 		return "", err
 	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.root+"/detokenize", bytes.NewReader(b))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
 	body, err := c.do(req, maxTextBytes)
 	if err != nil {
 		return "", c.wrap(ctx, "POST /detokenize", err)

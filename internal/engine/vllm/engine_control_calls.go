@@ -207,24 +207,17 @@ func (c *Client) read(ctx context.Context, path string, call func(*http.Request)
 }
 
 func (c *Client) post(ctx context.Context, path string, v any) error {
-	req, err := c.newPost(ctx, path, v)
+	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.root+path, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
 	_, err = c.do(req, maxControlBytes)
 	return err
-}
-
-func (c *Client) newPost(ctx context.Context, path string, v any) (*http.Request, error) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.root+path, bytes.NewReader(b))
-	if err == nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	return req, err
 }
 
 func (c *Client) do(req *http.Request, limit int64) ([]byte, error) {
@@ -253,12 +246,4 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 		return nil, statusError(req, resp)
 	}
 	return resp, nil
-}
-
-// authorise adds the API key, if there is one.
-func authorise(req *http.Request, key string) {
-	req.Header.Del("Authorization")
-	if key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
 }

@@ -1,0 +1,205 @@
+package vllm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// openAITransport is what go-openai sends its requests through. It adds a call's fields to the body, and reads the
+// answer itself: once, within bounds, and with the parts that go-openai's types have no room for.
+type openAITransport struct {
+	http *http.Client
+	key  func() string
+	more func(context.Context, http.Header) // headers; nil: none
+	room *semaphore.Weighted                // bytes of answers that are being read from this engine
+}
+
+// Do sends a completion with its call's fields. Answers other than 200 become a StatusError, so that
+// no header or shape of error is lost on the way through the library.
+func (h openAITransport) Do(req *http.Request) (*http.Response, error) {
+	call, ok := req.Context().Value(callKey{}).(*call)
+	if !ok {
+		return nil, fmt.Errorf("%s %s: not a completion", req.Method, req.URL.Path)
+	}
+	if err := call.extend(req); err != nil {
+		return nil, err
+	}
+	authorise(req, h.key())
+	if h.more != nil {
+		h.more(req.Context(), req.Header)
+	}
+	resp, err := h.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, statusError(req, resp)
+	}
+	if err := h.read(req.Context(), call, resp); err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(strings.NewReader("{}")) // all that the library is left to read
+	return resp, nil
+}
+
+// read takes an answer in. However much an engine sends, and to however many requests at once, no more of it is held
+// than its room; a good answer says its length, and takes no more room than that.
+func (h openAITransport) read(ctx context.Context, call *call, resp *http.Response) error {
+	limit := call.limit
+	if resp.ContentLength > limit {
+		return badAnswer("%d bytes; %d are enough for what was asked", resp.ContentLength, limit)
+	}
+	size := limit
+	if resp.ContentLength >= 0 {
+		size = resp.ContentLength
+	}
+	if err := h.room.Acquire(ctx, size); err != nil {
+		return err
+	}
+	defer h.room.Release(size)
+	body := bodies.Get().(*bytes.Buffer)
+	defer keepBody(body)
+	body.Reset()
+	if _, err := body.ReadFrom(io.LimitReader(resp.Body, limit+1)); err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if int64(body.Len()) > limit {
+		return badAnswer("more than %d bytes, which are enough for what was asked", limit)
+	}
+	if err := json.Unmarshal(body.Bytes(), &call.answer); err != nil {
+		return badAnswer("%w", unreadable(err))
+	}
+	return nil
+}
+
+// bodies are buffers for answers: nothing of an answer's bytes is kept when it has been read.
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// keepBody keeps a buffer for the next answer, unless this one was much larger than answers are.
+func keepBody(b *bytes.Buffer) {
+	const most = 256 << 10
+	if b.Cap() <= most {
+		bodies.Put(b)
+	}
+}
+
+// authorise adds the API key, if there is one.
+func authorise(req *http.Request, key string) {
+	req.Header.Del("Authorization")
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+}
+
+// callKey finds the call in a request's context: go-openai hands the context through, and nothing else.
+type callKey struct{}
+
+// call is one completion on its way through the transport.
+type call struct {
+	id     string
+	fields []byte // a JSON object
+	limit  int64  // of the answer, in bytes
+	answer answer
+}
+
+// fields are what go-openai's CompletionRequest lacks or leaves out when zero. All that a model
+// repository's generation_config may set is said outright.
+type fields struct {
+	Temperature       float64     `json:"temperature"`
+	TopP              float64     `json:"top_p"`
+	TopK              int         `json:"top_k"`
+	MinP              float64     `json:"min_p"`
+	RepetitionPenalty float64     `json:"repetition_penalty"`
+	Logprobs          int         `json:"logprobs"` // 0: of the sampled token only
+	ReturnTokenIDs    bool        `json:"return_token_ids"`
+	IgnoreEOS         bool        `json:"ignore_eos,omitempty"`
+	StructuredOutputs *constraint `json:"structured_outputs,omitempty"`
+}
+
+// constraint has exactly one field set.
+type constraint struct {
+	Regex   string   `json:"regex,omitempty"`
+	Choice  []string `json:"choice,omitempty"`
+	Grammar string   `json:"grammar,omitempty"`
+}
+
+func newCall(req *rollout.Request, ignoreEOS bool) (*call, error) {
+	f := fields{
+		Temperature:       req.Sampling.Temperature,
+		TopP:              req.Sampling.TopP,
+		TopK:              req.Sampling.TopK,
+		RepetitionPenalty: 1,
+		ReturnTokenIDs:    true,
+		IgnoreEOS:         ignoreEOS,
+	}
+	if f.TopP == 0 {
+		f.TopP = 1 // the zero value means all of the distribution
+	}
+	if f.TopK == 0 {
+		f.TopK = -1 // all tokens, in the notation that every version accepts
+	}
+	var err error
+	if f.StructuredOutputs, err = constraintOf(req.Constraint); err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	return &call{id: req.ID, fields: b, limit: answerLimit(req)}, nil
+}
+
+func constraintOf(c rollout.Constraint) (*constraint, error) {
+	switch {
+	case c.Kind == rollout.Unconstrained:
+		return nil, nil
+	case c.Kind == rollout.ChoiceConstraint && len(c.Choices) > 0:
+		return &constraint{Choice: c.Choices}, nil
+	case c.Kind == rollout.RegexConstraint && c.Pattern != "":
+		return &constraint{Regex: c.Pattern}, nil
+	case c.Kind == rollout.GrammarConstraint && c.Pattern != "":
+		return &constraint{Grammar: c.Pattern}, nil
+	}
+	return nil, fmt.Errorf("constraint %q is unknown or empty: the engine would not constrain anything", c.Kind)
+}
+
+func (c *call) in(ctx context.Context) context.Context { return context.WithValue(ctx, callKey{}, c) }
+
+// extend appends the call's fields to the JSON object in req's body.
+func (c *call) extend(req *http.Request) error {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return fmt.Errorf("read request: %w", err)
+	}
+	body = bytes.TrimRight(body, " \n")
+	if len(body) < 3 || body[len(body)-1] != '}' {
+		return fmt.Errorf("request body is not a JSON object with fields")
+	}
+	joined := make([]byte, 0, len(body)+len(c.fields))
+	joined = append(joined, body[:len(body)-1]...)
+	joined = append(joined, ',')
+	joined = append(joined, c.fields[1:]...)
+
+	req.ContentLength = int64(len(joined))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(joined)), nil }
+	req.Body, _ = req.GetBody()
+	if c.id != "" {
+		req.Header.Set("X-Request-Id", c.id)
+	}
+	// Lets the transport repeat the request on a fresh connection when a kept-alive one turns out to be
+	// closed before any byte of the answer; the lost answer is nobody's, so nothing is sampled
+	// twice. With no value the header itself is not sent.
+	req.Header["X-Idempotency-Key"] = nil
+	return nil
+}
