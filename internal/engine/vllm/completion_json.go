@@ -5,82 +5,221 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// answer is what is read of a completion's answer; everything else in it is skipped.
+// answer is what is read of a completion's answer; everything else in it is skipped. Reading it takes a few times the
+// memory of its bytes at most, whatever they are.
 type answer struct {
-	Model   string     `json:"model"`
-	Choices [2]*choice `json:"choices"` // one was asked for; the second is there to be noticed
-	Usage   *usage     `json:"usage"`
+	Model   string
+	Choices []choice // mostChoices at most
+	Usage   *usage
 }
 
+// mostChoices is what was asked for.
+const mostChoices = 1
+
 type usage struct {
-	Prompt     int64 `json:"prompt_tokens"`
-	Completion int64 `json:"completion_tokens"`
-	Details    *struct {
-		Cached int64 `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"` // nil: not told
+	Prompt     int64
+	Completion int64
+	Cached     *int64 // nil: not told
 }
 
 type choice struct {
-	Index          int      `json:"index"`
-	Text           *string  `json:"text"`
-	FinishReason   string   `json:"finish_reason"`
-	TokenIDs       tokenIDs `json:"token_ids"`
-	PromptTokenIDs tokenIDs `json:"prompt_token_ids"`
-	Logprobs       *struct {
-		Tokens logprobs `json:"token_logprobs"`
-	} `json:"logprobs"`
+	Index          int
+	Text           *string
+	FinishReason   string
+	TokenIDs       []int32
+	PromptTokenIDs []int32
+	Logprobs       []float32 // nil: none
 }
 
-// tokenIDs is a list of whole numbers from 0 to 2^31-1.
-type tokenIDs []int32
-
-func (l *tokenIDs) UnmarshalJSON(list []byte) (err error) {
-	*l, err = numbers(list, "token id", func(text string) (int32, bool) {
-		id, err := strconv.ParseUint(text, 10, 31)
-		return int32(id), err == nil
-	})
-	return err
-}
-
-// logprobs is a list of numbers, none of them infinite.
-type logprobs []float32
-
-func (l *logprobs) UnmarshalJSON(list []byte) (err error) {
-	*l, err = numbers(list, "logprob", func(text string) (float32, bool) {
-		v, err := strconv.ParseFloat(text, 64)
-		return float32(v), err == nil && v >= minLogprob && v <= maxLogprob
-	})
-	return err
-}
-
-// numbers reads a list that is JSON, number by number: a prompt has thousands. Null is no list, and is in none, where
-// encoding/json would read it as 0.
-func numbers[T any](list []byte, what string, read func(text string) (T, bool)) ([]T, error) {
-	if string(list) == "null" {
-		return nil, nil
-	}
-	inner, isList := bytes.CutPrefix(list, []byte("["))
-	inner = bytes.TrimSpace(bytes.TrimSuffix(inner, []byte("]")))
-	if !isList {
-		return nil, fmt.Errorf("no list of a %s each", what)
-	}
-	all := make([]T, 0, bytes.Count(inner, []byte(","))+1)
-	if len(inner) == 0 {
-		return all, nil
-	}
-	for text := range bytes.SplitSeq(inner, []byte(",")) {
-		one, ok := read(string(bytes.TrimSpace(text)))
-		if !ok {
-			return nil, fmt.Errorf("%s %d is %s", what, len(all), abridged(string(text)))
+// read reads an answer. What comes twice under a key is read twice, and the second stands.
+func (a *answer) read(body []byte) error {
+	r := &jsonReader{text: body}
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "model":
+			a.Model = r.string()
+		case "choices":
+			a.Choices = nil
+			r.list(func() {
+				if len(a.Choices) == mostChoices {
+					r.fail("a list of more than %d", mostChoices)
+					return
+				}
+				a.Choices = append(a.Choices, readChoice(r))
+			})
+		case "usage":
+			a.Usage = readUsage(r)
+		default:
+			r.skip()
 		}
-		all = append(all, one)
+	})
+	return r.end()
+}
+
+func readChoice(r *jsonReader) (c choice) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "index":
+			c.Index = int(r.integer())
+		case "text":
+			c.Text = nil
+			if !r.null() {
+				text := r.string()
+				c.Text = &text
+			}
+		case "finish_reason":
+			c.FinishReason = r.string()
+		case "token_ids":
+			c.TokenIDs = r.tokenIDs()
+		case "prompt_token_ids":
+			c.PromptTokenIDs = r.tokenIDs()
+		case "logprobs":
+			c.Logprobs = readLogprobs(r)
+		default:
+			r.skip()
+		}
+	})
+	return c
+}
+
+func readLogprobs(r *jsonReader) (probs []float32) {
+	if r.null() {
+		return nil
 	}
-	return all, nil
+	probs = []float32{}
+	r.object(func(key []byte) {
+		if string(key) == "token_logprobs" {
+			probs = r.logprobs()
+			return
+		}
+		r.skip()
+	})
+	return probs
+}
+
+func readUsage(r *jsonReader) *usage {
+	if r.null() {
+		return nil
+	}
+	u := &usage{}
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "prompt_tokens":
+			u.Prompt = r.integer()
+		case "completion_tokens":
+			u.Completion = r.integer()
+		case "prompt_tokens_details":
+			u.Cached = readCached(r)
+		default:
+			r.skip()
+		}
+	})
+	return u
+}
+
+func readCached(r *jsonReader) *int64 {
+	if r.null() {
+		return nil
+	}
+	cached := int64(0)
+	r.object(func(key []byte) {
+		if string(key) == "cached_tokens" {
+			cached = r.integer()
+			return
+		}
+		r.skip()
+	})
+	return &cached
+}
+
+// integer reads a whole number; null is 0.
+func (r *jsonReader) integer() int64 {
+	if r.null() {
+		return 0
+	}
+	text := r.number()
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		r.fail("%s is no whole number of 64 bits", abridged(string(text)))
+	}
+	return n
+}
+
+// room is for how many elements a list has memory from the start: of a list that long by its commas, and no longer than
+// an honest one.
+func (r *jsonReader) room() int {
+	const most = 1 << 12
+	rest := r.text[r.at:]
+	if end := bytes.IndexByte(rest, ']'); end >= 0 {
+		rest = rest[:end]
+	}
+	return min(most, 1+bytes.Count(rest, []byte{','}))
+}
+
+// tokenIDs reads a list of whole numbers from 0 to 2^31-1; null is in no list, and is no list.
+func (r *jsonReader) tokenIDs() []int32 {
+	if r.null() {
+		return nil
+	}
+	r.peek()
+	ids := make([]int32, 0, r.room())
+	r.list(func() {
+		id, ok := r.tokenID()
+		if !ok {
+			r.fail("token id %d is %s", len(ids), r.here())
+			return
+		}
+		ids = append(ids, id)
+	})
+	return ids
+}
+
+// tokenID reads one id, digit by digit: a prompt has thousands. Where it is none, nothing is read.
+func (r *jsonReader) tokenID() (id int32, ok bool) {
+	r.peek()
+	n, at := int64(0), r.at
+	for ; at < len(r.text) && r.text[at] >= '0' && r.text[at] <= '9'; at++ {
+		if n = 10*n + int64(r.text[at]-'0'); n > math.MaxInt32 {
+			return 0, false
+		}
+	}
+	if at == r.at || r.text[r.at] == '0' && at > r.at+1 {
+		return 0, false
+	}
+	if at < len(r.text) && (r.text[at] == '.' || r.text[at] == 'e' || r.text[at] == 'E') {
+		return 0, false
+	}
+	r.at = at
+	return int32(n), true
+}
+
+// logprobs reads a list of numbers, none of them infinite; null is in no list, and an empty one.
+func (r *jsonReader) logprobs() []float32 {
+	probs := []float32{}
+	if r.null() {
+		return probs
+	}
+	r.peek()
+	probs = make([]float32, 0, r.room())
+	r.list(func() {
+		r.peek()
+		from := r.at
+		text := r.number()
+		v, err := strconv.ParseFloat(string(text), 64)
+		if err != nil || !(v >= minLogprob && v <= maxLogprob) {
+			r.err, r.at = nil, from
+			r.fail("logprob %d is %s", len(probs), r.here())
+			return
+		}
+		probs = append(probs, float32(v))
+	})
+	return probs
 }
 
 // bounded is a list that is not read further than its most elements.

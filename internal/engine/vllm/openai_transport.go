@@ -77,7 +77,7 @@ func (h openAITransport) read(ctx context.Context, call *call, resp *http.Respon
 	if int64(body.Len()) > limit {
 		return badAnswer("more than %d bytes, which are enough for what was asked", limit)
 	}
-	if err := json.Unmarshal(body.Bytes(), &call.answer); err != nil {
+	if err := call.answer.read(body.Bytes()); err != nil {
 		return badAnswer("%w", unreadable(err))
 	}
 	return nil

@@ -35,10 +35,10 @@ func (a *answer) verify(req *rollout.Request) (rollout.Completion, error) {
 		return rollout.Completion{}, rollout.Fail(rollout.Retryable, rollout.CodeWrongModel,
 			fmt.Errorf("completion: asked %q, answered by %s", req.Model, abridged(a.Model)))
 	}
-	choice := a.Choices[0]
-	if choice == nil || choice.Index != 0 || a.Choices[1] != nil {
-		return rollout.Completion{}, badAnswer("no choice for a prompt, several, or one of another")
+	if len(a.Choices) != 1 || a.Choices[0].Index != 0 {
+		return rollout.Completion{}, badAnswer("%d choices for a prompt, or one of another", len(a.Choices))
 	}
+	choice := &a.Choices[0]
 	if err := a.Usage.verify(choice); err != nil {
 		return rollout.Completion{}, err
 	}
@@ -63,10 +63,10 @@ func (u *usage) verify(c *choice) error {
 
 // cached is the prompt tokens that were found in the prefix cache; -1 if the answer does not tell.
 func (u *usage) cached() int {
-	if u == nil || u.Details == nil || u.Details.Cached < 0 || u.Details.Cached > u.Prompt {
+	if u == nil || u.Cached == nil || *u.Cached < 0 || *u.Cached > u.Prompt {
 		return -1
 	}
-	return int(u.Details.Cached)
+	return int(*u.Cached)
 }
 
 // verify holds one choice against the request that it answers.
@@ -90,8 +90,8 @@ func (c *choice) verify(req *rollout.Request) error {
 		return badAnswer("%d prompt tokens of a prompt of %d bytes", prompt, len(req.Prompt))
 	case c.Logprobs == nil:
 		return badAnswer("no logprobs")
-	case len(c.Logprobs.Tokens) != tokens:
-		return badAnswer("%d token ids but %d logprobs", tokens, len(c.Logprobs.Tokens))
+	case len(c.Logprobs) != tokens:
+		return badAnswer("%d token ids but %d logprobs", tokens, len(c.Logprobs))
 	case c.Text == nil:
 		return badAnswer("no text")
 	case len(*c.Text) > slackBytes+maxTokenBytes*tokens:
@@ -128,7 +128,7 @@ func (c *choice) completion(model string, cached int) rollout.Completion {
 		Text:           *c.Text,
 		PromptTokenIDs: c.PromptTokenIDs,
 		TokenIDs:       c.TokenIDs,
-		Logprobs:       c.Logprobs.Tokens,
+		Logprobs:       c.Logprobs,
 		FinishReason:   c.FinishReason,
 		Model:          model,
 		CachedTokens:   cached,
