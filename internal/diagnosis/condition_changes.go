@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"gonum.org/v1/gonum/stat"
+	"github.com/millrace/millrace/internal/kit/stat"
 )
 
 // comparison is the conditions of a run before and after what is to be explained.
@@ -132,7 +132,8 @@ func (c *comparison) values(which condition, steps []int) []float64 {
 
 // mean is their mean; NaN when none of them tells.
 func (c *comparison) mean(which condition, steps []int) float64 {
-	return stat.Mean(c.values(which, steps), nil)
+	mean, _ := stat.Moments(c.values(which, steps))
+	return mean
 }
 
 // standardError is how far the difference of the means may be off, from how the steps of either side differ.
@@ -141,7 +142,8 @@ func (c *comparison) standardError(which condition) float64 {
 	for _, side := range [][]int{c.left[which], c.after} {
 		values := c.values(which, side)
 		if n := float64(len(values)); n > 1 {
-			squares += (n - 1) * stat.Variance(values, nil)
+			_, deviations := stat.Moments(values)
+			squares += deviations
 			freedom += n - 1
 		}
 		inverse += 1 / float64(max(1, len(values)))
