@@ -32,7 +32,7 @@ type Activities struct {
 	Policy       episode.Policy // the dispatcher over all engines
 	Environments Environments
 	Emit         telemetry.Emitter
-	Tell         telemetry.Teller // of what no script of the buffer tells of; an activity ends after it
+	Tell         telemetry.Teller // for facts that no buffer script writes; activities may end before it does
 	Now          func() time.Time
 	Log          *slog.Logger
 	DescribeGame GameDescriber // for the traces of games
@@ -59,7 +59,7 @@ func Validate(a *Activities) error {
 	return errors.Join(faults...)
 }
 
-// GameDescriber is told which game what a context is of plays.
+// GameDescriber is called with the context of each game's activity and the game that it plays.
 type GameDescriber func(ctx context.Context, game rollout.EpisodeRef, version rollout.PolicyVersion)
 
 // Buffer is what the activities need of the buffer.

@@ -59,14 +59,14 @@ func (m *answerCache) Complete(ctx context.Context, req rollout.Request) (rollou
 	if m.limit > 0 && c.Timing.ExecSec > m.limit.Seconds() {
 		return c, nil
 	}
-	// The answer is kept even when another one of its phase has failed. That it could not be kept costs at most its
-	// repetition; the checkpoint after the phase is what must be saved.
+	// The answer is kept even when another one of its phase has failed. If it cannot be kept, it is asked for again at
+	// worst. The checkpoint after the phase is what must be saved.
 	_ = m.journal.Answer(req.Agent, buffer.Answer{Key: key, Completion: c})
 	return c, nil
 }
 
-// requestKey is the same for requests that ask the same of the same weights: an attempt taken for dead may have
-// played on to another board, and its answer there is none here.
+// requestKey is equal for requests that ask the same of the same weights. An attempt taken for dead may have played on
+// to another board: its answers have other keys, and are not used.
 func requestKey(turn rollout.TurnID, req rollout.Request) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%v\x00%v\x00%s", turn, req.Model, req.Constraint, req.Sampling, req.Prompt)

@@ -45,9 +45,8 @@ func (at *attempt) begin(ctx context.Context) (finished bool, err error) {
 	return false, nil
 }
 
-// failed reports how the attempt ended without a result, and returns that as Temporal understands it. That a worker is
-// being stopped is nobody's failure, nor that no engine serves its model, or none serves yet: the game goes on
-// elsewhere, or later, and it is not held against it.
+// failed reports how the attempt ended without a result, and returns the error for Temporal. A stopping worker and a
+// model that no engine serves (yet) do not count as failures: the game goes on elsewhere, or later.
 func (at *attempt) failed(ctx context.Context, err error) error {
 	if errors.Is(err, errTakenOver) {
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(rollout.CodeSuperseded),
@@ -125,7 +124,7 @@ func (at *attempt) excuse(ctx context.Context, number int) {
 	}
 }
 
-// Bounds of the rest of a game whose model no engine serves, which doubles from one attempt to the next.
+// A game whose model no engine serves rests this long; the rest doubles with each attempt.
 const (
 	firstUnserved = 2 * time.Second
 	lastUnserved  = 30 * time.Second

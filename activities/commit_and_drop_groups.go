@@ -14,7 +14,7 @@ import (
 type GroupEnd struct {
 	Seq  rollout.GroupSeq `json:"seq"`
 	Code rollout.Code     `json:"code,omitempty"` // why it was dropped; empty when it is ready
-	// its games, of which there were several, all had the same rewards
+	// the group had several games, all with the same rewards
 	ZeroVariance bool `json:"zero_variance,omitempty"`
 }
 
@@ -132,7 +132,7 @@ type ReleaseInput struct {
 	Run    rollout.RunName    `json:"run"`
 	Seqs   []rollout.GroupSeq `json:"seqs"`
 	Code   rollout.Code       `json:"code"`
-	Queued bool               `json:"queued,omitempty"` // only those of which no request has been dispatched
+	Queued bool               `json:"queued,omitempty"` // only groups without a dispatched request
 }
 
 // ReleaseGroups takes groups out of the buffer's account, and answers which: those that have gone on meanwhile, to

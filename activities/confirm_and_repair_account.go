@@ -44,9 +44,8 @@ type Repaired struct {
 // gamesOf is how many games a group of a run has, at most.
 func gamesOf(s runspec.Spec) int { return s.Group.Samples + s.Group.Oversample }
 
-// RepairAccount makes the account of a Redis that came back older, or empty, one in which nothing is undone that
-// trainers were told, and reports what it cost. The versions that serve and the run's fixed policies are wanted on the
-// engines again.
+// RepairAccount repairs the account of a Redis that came back older or empty. Nothing that trainers were told is
+// undone. It reports what was lost, and asks the engines again for serving versions and fixed policies.
 func (a *Activities) RepairAccount(ctx context.Context, in RepairInput) (Repaired, error) {
 	heartbeat := startHeartbeat(ctx, loadBeat) // adapters are read for their digests
 	defer heartbeat.stop()

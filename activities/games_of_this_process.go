@@ -31,7 +31,7 @@ type gameHere[T any] struct {
 	taken chan struct{} // closed when another activity looks after it; guarded by the mutex of gamesHere
 }
 
-// errTakenOver ends an activity of which Temporal wants to hear no more, and whose game another one looks after.
+// errTakenOver ends an activity that Temporal has given up, when a later attempt in this process plays its game.
 var errTakenOver = errors.New("a later attempt in the same process has taken over the game")
 
 // playHere begins to play on a goroutine of its own, or takes over the goroutine that plays the game already. The

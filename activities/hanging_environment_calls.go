@@ -74,8 +74,8 @@ func (h *HangingCalls) of(run rollout.RunName) int {
 // lookHangingEvery bounds how long a process with too many hanging calls goes on.
 const lookHangingEvery = time.Second
 
-// Watch returns when ctx is done, or with an error as soon as MaxHanging calls have hung for two minutes. The
-// process should end then, so that whoever supervises it starts it again; its games go on elsewhere.
+// Watch returns when ctx is done, or with an error once MaxHanging calls have hung for two minutes. The process should
+// then end and be restarted by its supervisor; its games go on elsewhere.
 func (h *HangingCalls) Watch(ctx context.Context) error {
 	ticker := time.NewTicker(lookHangingEvery)
 	defer ticker.Stop()

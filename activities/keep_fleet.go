@@ -7,15 +7,15 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// Ends is what looks after the ends of runs: those that were lost, those that are to be deleted.
+// Ends deals with runs that were lost and runs that are to be deleted.
 type Ends interface {
 	// Watch works until ctx is done. Two that work at the same time do no harm.
 	Watch(ctx context.Context)
 }
 
-// KeepFleet watches the engines for the given time, or until it is told to stop or its worker dies: it lets engines
-// join, finds lost ones and loads missing adapters. One runs at a time; a second one, while a dead worker's is not
-// yet given up, does no harm, because every step it takes is a comparison of what is with what should be.
+// KeepFleet watches the engines for the given time, or until it is told to stop or its worker dies. It lets engines
+// join, finds lost ones and loads missing adapters. One runs at a time. A second one, while a dead worker's has not
+// timed out, does no harm: every step compares the actual with the wanted state.
 func (a *Activities) KeepFleet(ctx context.Context, keepFor time.Duration) error {
 	shift, cancel := context.WithTimeout(ctx, keepFor)
 	defer cancel()

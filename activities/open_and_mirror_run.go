@@ -34,7 +34,7 @@ type Account struct {
 	FleetHistory string `json:"fleet_history,omitempty"`
 }
 
-// Account reads the account of a run, and sees to it that the run is listed.
+// Account reads the account of a run, and makes sure that the run is listed.
 func (a *Activities) Account(ctx context.Context, in AccountInput) (Account, error) {
 	account, err := a.Buffer.AccountSince(ctx, in.Run, in.Since)
 	if err != nil {

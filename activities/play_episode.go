@@ -94,7 +94,7 @@ func (a *Activities) PlayEpisode(ctx context.Context, in EpisodeInput) (EpisodeR
 	return EpisodeResult{Phases: ep.Phases}, nil
 }
 
-// report tells of an attempt without a result, and of the tokens that its game had cost.
+// report reports an attempt that ended without a result, and the tokens that its game had used.
 func (at *attempt) report(code rollout.Code, err error, final bool) {
 	failed := runstatus.FailedAttempt{
 		Ref: at.ref, Code: code, Error: err.Error(), Attempt: at.number, Final: final, At: at.Now(), WarmUp: at.warmUp,
@@ -111,7 +111,7 @@ func (at *attempt) player(env episode.Environment) *episode.Player {
 		Now: at.Now, Watch: at.watch}
 }
 
-// asPlan is what the attempt is played with.
+// asPlan converts the attempt to the plan of its episode.
 func (at *attempt) asPlan() episode.Plan {
 	return episode.Plan{
 		Ref: at.ref, Attempt: at.number, Counted: at.counted, Model: at.plan.Model, Version: at.plan.Version,

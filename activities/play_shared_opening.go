@@ -65,8 +65,8 @@ func (at *attempt) playWarmUp(ctx context.Context, from *rollout.Checkpoint) err
 	return nil
 }
 
-// warmUpHeartbeat is what an earlier attempt at a warm-up told last; nil if nothing. Games of a warm-up are short and
-// their checkpoints small, so that heartbeats carry them and they need no place of their own in the buffer.
+// warmUpHeartbeat is the last heartbeat of an earlier attempt at a warm-up; nil if there is none. Games of a warm-up
+// are short and their checkpoints small, so heartbeats carry them, and the buffer need not.
 func warmUpHeartbeat(ctx context.Context) (*rollout.Checkpoint, error) {
 	if !activity.HasHeartbeatDetails(ctx) {
 		return nil, nil

@@ -72,7 +72,7 @@ func (at *attempt) register(ctx context.Context, player *episode.Player) ([]byte
 
 var errNoScenario = errors.New("its warm-up has not been played")
 
-// scenario is what the group's games begin from.
+// scenario is the starting position of the group's games.
 func (at *attempt) scenario(ctx context.Context, player *episode.Player) ([]byte, error) {
 	scenario, err := at.register(ctx, player)
 	if err == nil && len(scenario) == 0 {

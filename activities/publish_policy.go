@@ -30,7 +30,7 @@ type Fleet interface {
 	Unwant(ctx context.Context, name string) error
 	// Wanted is every adapter that every engine must serve, of all runs.
 	Wanted(ctx context.Context) ([]fleet.Adapter, error)
-	// AskedToLoad is the engines that were asked to load something under a name, and what.
+	// AskedToLoad lists the engines that were asked to load an adapter under a name, with the adapter.
 	AskedToLoad(ctx context.Context, name string) (map[rollout.EngineID]fleet.LoadRecord, error)
 	// Newest is the newest version of a run that serves; 0 before the first publication.
 	Newest(ctx context.Context, run rollout.RunName) (rollout.PolicyVersion, error)
@@ -39,9 +39,9 @@ type Fleet interface {
 	History(ctx context.Context) (string, error)
 	DoubtLoads(ctx context.Context) error
 	Keep(ctx context.Context, beat func()) error
-	// Scaled is what is told of a fleet that is scaled now; nil: it is not.
+	// Scaled is the state of a fleet that is scaled now; nil: it is not.
 	Scaled(ctx context.Context) (*supply.View, error)
-	// EndScaling says that nobody scales the fleet any more.
+	// EndScaling records that the fleet is no longer scaled.
 	EndScaling(ctx context.Context, at time.Time) error
 }
 
@@ -110,8 +110,8 @@ func (a *Activities) InspectAdapter(ctx context.Context, in InspectInput) (adapt
 	return found, nil
 }
 
-// compare refuses weights that differ from those of an adapter in use from the same path, which engines may read again
-// at any time, and those that an engine could take for earlier ones under the same name.
+// compare refuses two kinds of weights: those that differ from an adapter in use from the same path, which engines may
+// read again at any time; and those that an engine could mistake for earlier ones under the same name.
 func (a *Activities) compare(ctx context.Context, adapter fleet.Adapter) error {
 	wanted, err := a.Fleet.Wanted(ctx)
 	if err != nil {
@@ -141,8 +141,8 @@ func (a *Activities) compare(ctx context.Context, adapter fleet.Adapter) error {
 	return nil
 }
 
-// sameContent reports whether two adapters from one path may be taken for the same weights. Without digests two
-// versions of a run are not, and others, such as an opponent that two runs have, are.
+// sameContent reports whether two adapters from one path may be taken for the same weights. Without digests, two
+// versions of a run are taken to differ; other adapters, such as an opponent of two runs, are taken to be equal.
 func sameContent(a, b fleet.Adapter) bool {
 	if a.Digest != "" && b.Digest != "" {
 		return a.Digest == b.Digest
@@ -154,7 +154,7 @@ func sameContent(a, b fleet.Adapter) bool {
 type UnloadInput struct {
 	Engine rollout.EngineID `json:"engine"`
 	Name   string           `json:"name"`
-	// Loading says that a load was begun whose end nobody knows: the engine may have the adapter later.
+	// Loading reports a load whose end is unknown: the engine may have the adapter later.
 	Loading bool `json:"loading,omitempty"`
 }
 
@@ -214,8 +214,8 @@ func (a *Activities) LoadAdapter(ctx context.Context, in LoadInput) (LoadResult,
 	return LoadResult{Sec: sec}, nil
 }
 
-// codeEngineLeaves is of a load by an engine that was told to go meanwhile: nobody waits for it, and it says nothing of
-// the adapter.
+// codeEngineLeaves is for a load by an engine that was told to go meanwhile. Nobody waits for the load, and it proves
+// nothing about the adapter.
 const codeEngineLeaves rollout.Code = "engine_leaves"
 
 // leaves reports whether an engine is going, or gone, from the fleet.

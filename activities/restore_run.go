@@ -54,7 +54,7 @@ func (a *Activities) assertAdapters(ctx context.Context, in RestoreInput) error 
 func (a *Activities) wantAgain(ctx context.Context, in RestoreInput) error {
 	for _, adapter := range a.adaptersOf(ctx, in) {
 		err := a.Fleet.Want(ctx, adapter)
-		if rollout.Refused(err, rollout.Conflict) { // the files of a fixed policy have changed: the keeper tells
+		if rollout.Refused(err, rollout.Conflict) { // a fixed policy's files have changed: the keeper reports it
 			a.Log.Warn("an adapter that the fleet keeps is not what its run has", "run", in.Spec.Name, "error", err)
 			continue
 		}
@@ -76,7 +76,7 @@ func (a *Activities) unwantRetired(ctx context.Context, status runstatus.RunStat
 			oldest = min(oldest, p.Version)
 		case runstatus.PolicyRetired:
 			names = append(names, p.Adapter)
-		case runstatus.PolicyLoading, runstatus.PolicyRejected: // wanted by nobody
+		case runstatus.PolicyLoading, runstatus.PolicyRejected: // not needed
 		}
 	}
 	wanted, err := a.Fleet.Wanted(ctx)
@@ -97,8 +97,8 @@ func (a *Activities) unwantRetired(ctx context.Context, status runstatus.RunStat
 	return nil
 }
 
-// adaptersOf is what a run's games may ask engines for: its versions that serve, and its fixed policies, whose digests
-// are taken again from their files. Files that have since become unreadable or unfit are the engines' to judge.
+// adaptersOf lists the adapters that a run's games may ask engines for: serving versions and fixed policies. Digests of
+// fixed policies are taken again from their files. Engines judge files that have become unreadable or unfit.
 func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Adapter {
 	var all []fleet.Adapter
 	for _, p := range in.Status.Policies {

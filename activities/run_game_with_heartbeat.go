@@ -51,7 +51,7 @@ type gameWatch struct {
 	adrift  bool          // Temporal waits for it no more
 }
 
-// told is an answer to a heartbeat, or of an activity that Temporal has forgotten: why the game must end, if it must.
+// told is an answer to a heartbeat, or the news that Temporal has forgotten the activity: why the game must end, if so.
 type told struct {
 	answer answer
 	end    error
@@ -94,7 +94,7 @@ func (w *gameWatch) until(ended, taken <-chan struct{}) error {
 			if err := w.look(ended); err != nil {
 				return err
 			}
-		case <-news: // the first is told at once, later ones with the next heartbeat
+		case <-news: // the first is sent at once, later ones with the next heartbeat
 			news = nil
 			beat.Reset(0)
 		case <-asks.C:

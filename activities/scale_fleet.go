@@ -19,8 +19,8 @@ import (
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
-// Scaling is the activities by which the fleet is scaled. They have a task queue of their own, of workers whose
-// configuration says how: what gets engines may belong to a host.
+// Scaling holds the activities that scale the fleet. They have their own task queue, for workers whose configuration
+// says how to scale: the provider of engines may work only on one host.
 type Scaling struct {
 	Provider provider.Provider // nil: nothing gets engines, others go by the number that is wanted
 	Sampler  Sampler
@@ -37,7 +37,7 @@ type Sampler interface {
 	Sample(ctx context.Context, memory json.RawMessage) (scaling.Sample, json.RawMessage, error)
 }
 
-// ScaledFleet is what scaling needs of the fleet's registry.
+// ScaledFleet is the part of the fleet's registry that scaling uses.
 type ScaledFleet interface {
 	Bought(ctx context.Context) (bought []supply.Member, all []enginestate.Engine, err error)
 	Removed(ctx context.Context) ([]rollout.EngineID, error)
@@ -56,7 +56,7 @@ type ScalingConfig struct {
 	Config   scaling.Config   `json:"config"`
 }
 
-// ScalingState is all that is remembered of a fleet that is scaled. It is bounded, and JSON.
+// ScalingState is the whole memory of a scaled fleet. It is bounded, and JSON.
 type ScalingState struct {
 	Machine   *scaling.State           `json:"machine,omitempty"` // nil: nothing was decided yet
 	Pool      supply.State             `json:"pool"`
@@ -66,7 +66,7 @@ type ScalingState struct {
 	Measured  map[int]scaling.Measured `json:"measured,omitempty"`
 }
 
-// ScaleInput is what one look at the fleet goes by.
+// ScaleInput is the input of one look at the fleet.
 type ScaleInput struct {
 	Configured ScalingConfig      `json:"configured"`
 	Overrides  scaling.Overrides  `json:"overrides,omitempty"`
@@ -75,7 +75,7 @@ type ScaleInput struct {
 	Results    []supply.Result    `json:"results,omitempty"`
 }
 
-// ScaleResult is what a look led to.
+// ScaleResult is the result of a look.
 type ScaleResult struct {
 	State    ScalingState       `json:"state"`
 	Commands []supply.Command   `json:"commands,omitempty"`
@@ -84,19 +84,19 @@ type ScaleResult struct {
 	// Troubled says that the provider's trouble began or ended.
 	Troubled bool             `json:"troubled,omitempty"`
 	LookIn   rollout.Duration `json:"look_in"` // until the next look
-	// Overrides are what an operator had set in the life of the workflow before, which was lost.
+	// Overrides are settings that an operator made before the workflow was lost and started again.
 	Overrides scaling.Overrides `json:"overrides,omitempty"`
 }
 
-// decisionsKept is how many decisions are told with the newest.
+// decisionsKept is how many decisions are reported, the newest included.
 const decisionsKept = 20
 
 // How long a provider may take to list its engines.
 const listTimeout = 30 * time.Second
 
-// ScaleFleet looks at the fleet and at what the provider lists, decides on a sample when one is due, and plans what is
-// to be done about engines. It does nothing of it: what it returns is in history first. What is told of the fleet is
-// saved already, and will be again.
+// ScaleFleet looks at the fleet and at what the provider lists, decides on a sample when one is due, and plans actions
+// on engines. It performs none: its plan must be in the workflow's history first. The state it reports is saved
+// already, and is saved again later.
 func (a *Scaling) ScaleFleet(ctx context.Context, in ScaleInput) (ScaleResult, error) {
 	beat := startHeartbeat(ctx, time.Second)
 	defer beat.stop()
@@ -121,12 +121,12 @@ type scalingLook struct {
 	machine *scaling.Machine
 	pool    *supply.Pool
 	bought  []supply.Member
-	others  scaling.Engines // that nobody has bought
+	others  scaling.Engines // bought by nobody
 	result  ScaleResult
 }
 
-// begin goes on with what is remembered. Where nothing is, what was told last is: how many ids were given out and how
-// many engines were wanted, which are still there, what they have cost, and what an operator had set.
+// begin restores the state. If there is none, it starts from the last report: the count of ids given out, engines
+// wanted, still there and paid for, and the operator's settings.
 func (l *scalingLook) begin(ctx context.Context) (err error) {
 	bought, all, err := l.Fleet.Bought(ctx)
 	if err != nil {
@@ -271,7 +271,7 @@ func faultText(err error) string {
 	return termtext.First(err.Error(), most)
 }
 
-// view is what is told of the fleet.
+// view is the reported state of the fleet.
 func (l *scalingLook) view() supply.View {
 	m, s := l.machine, l.State
 	actual := l.engines()

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
-// ScalingNews is what is told of scaling, each fact once: by their keys a second telling is known.
+// ScalingNews is news of scaling. Each fact has a key, so that a repeated report is recognised.
 type ScalingNews struct {
 	Decided  []scaling.Decision `json:"decided,omitempty"`
 	Measured []scaling.Measured `json:"measured,omitempty"`

@@ -13,7 +13,7 @@ import (
 // tried again, and the type names the failure's code. This is the one place where our errors become Temporal's.
 func typed(err error) error { return typedAfter(err, 0) }
 
-// typedAfter is typed, of a failure that is not to be tried again before a time is over; 0 leaves that to the workflow.
+// typedAfter is typed for a failure that must not be retried before a delay; 0 leaves the delay to the workflow.
 func typedAfter(err error, delay time.Duration) error {
 	if err == nil {
 		return nil
@@ -44,8 +44,8 @@ const (
 	lastPause  = 30 * time.Second
 )
 
-// pauseAfter is how long a game rests after so many attempts of which the last one failed. A death of its worker is
-// no failure: the workflow has it go on at once, however often that happens.
+// pauseAfter is the pause of a game after so many attempts, the last of which failed. The death of a worker is no
+// failure: the workflow retries at once, however often it happens.
 func pauseAfter(attempts int) time.Duration {
 	return min(firstPause<<min(max(attempts, 1)-1, 10), lastPause)
 }

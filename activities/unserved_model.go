@@ -24,7 +24,7 @@ type servedModels struct {
 	mu     sync.Mutex
 	at     time.Time
 	models map[string]bool
-	// awaits is a fleet that wakes: nobody knows yet what it serves. awaitedAt is when it did so last.
+	// awaits: a fleet wakes, and the models it will serve are not known yet. awaitedAt is when it last did.
 	awaits    bool
 	awaitedAt time.Time
 }

@@ -65,7 +65,7 @@ func (s *Server) audit(hc huma.Context, next func(huma.Context)) {
 // auditTimeout bounds the look at what a change has done.
 const auditTimeout = 5 * time.Second
 
-// target is what a call changes.
+// target names the object that a call changes.
 func (c *call) target() string {
 	switch {
 	case c.engine != "":
@@ -78,8 +78,8 @@ func (c *call) target() string {
 	return ""
 }
 
-// facts is what may be changed of a call's target, as it is now; nil when there is no such thing, or nothing is
-// known of it.
+// facts is the current state of a call's target, as far as calls can change it; nil when the target does not exist or
+// is not known.
 func (s *Server) facts(ctx context.Context, c *call) map[string]string {
 	switch {
 	case c.engine != "":
@@ -104,7 +104,7 @@ func (s *Server) facts(ctx context.Context, c *call) map[string]string {
 	return nil
 }
 
-// runFacts is what may be changed of a run.
+// runFacts is the part of a run's state that calls can change.
 func runFacts(status runstatus.RunStatus) map[string]string {
 	facts := spec.Facts(status.Spec)
 	facts["state"], facts["reason"] = string(status.State), status.Reason

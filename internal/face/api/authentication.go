@@ -12,7 +12,7 @@ import (
 // authenticator knows who sends a request by its token.
 type authenticator struct {
 	grants *access.Grants
-	open   bool // there are no tokens: whoever reaches the server may do everything
+	open   bool // no tokens are configured: every caller may do everything
 }
 
 // newAuthenticator takes the tokens of the environment, whose holders are operators, and the listed grants, which may
@@ -40,8 +40,8 @@ func GrantsOf(tokens []string) []access.Grant {
 
 func (a *authenticator) required() bool { return !a.open }
 
-// identify reads the Authorization header of a request; one from within the process has its token by it. refusal says
-// why nobody is known by it.
+// identify reads the Authorization header of a request; a request from within the process carries its token in its
+// context. refusal says why the caller is unknown.
 func (a *authenticator) identify(r *http.Request, now time.Time) (g access.Grant, refusal string) {
 	if token, inside := access.HolderOf(r.Context()); inside {
 		return a.holder(token, now)
@@ -53,7 +53,7 @@ func (a *authenticator) identify(r *http.Request, now time.Time) (g access.Grant
 	return a.holder(access.HashOf(strings.TrimSpace(token)), now)
 }
 
-// holder is what the holder of a token may do.
+// holder is the grant of a token's holder.
 func (a *authenticator) holder(token access.Hash, now time.Time) (g access.Grant, refusal string) {
 	if a.open {
 		return access.Everything("local"), ""

@@ -11,8 +11,8 @@ import (
 // followAgain is how long the server waits before it tries again to hear of changes.
 const followAgain = time.Second
 
-// followChanges wakes polls when the buffer changes, whoever has changed it, until ctx is done. Nothing depends on it:
-// while it hears nothing, polls look by themselves, more often.
+// followChanges wakes polls when any process changes the buffer, until ctx is done. It is only a hint: while it hears
+// nothing, polls look by themselves, more often.
 func (s *Server) followChanges(ctx context.Context) {
 	if s.deps.Changes == nil {
 		return
@@ -69,7 +69,7 @@ func (s *Server) sendHint(ctx context.Context, run rollout.RunName) {
 		return
 	}
 	err := s.deps.Control.BufferChanged(ctx, run, runstatus.Mark{})
-	if err != nil && !rollout.Refused(err, rollout.NoSuchRun) { // one that is over has nobody to tell
+	if err != nil && !rollout.Refused(err, rollout.NoSuchRun) { // a run that is over has no polls
 		s.deps.Log.WarnContext(ctx, "hint to workflow not delivered; the run looks by itself later",
 			"run", string(run), "error", err)
 	}

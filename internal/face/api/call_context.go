@@ -38,8 +38,8 @@ func callOf(ctx context.Context) *call {
 // requestID is the id of the request that ctx belongs to.
 func requestID(ctx context.Context) string { return callOf(ctx).id }
 
-// clientAddress is where a request comes from: the connection's other end, or, behind proxies that the operator
-// trusts, the nearest address in X-Forwarded-For that is none of them.
+// clientAddress is the address that a request comes from: the connection's other end, or, behind proxies that the
+// operator trusts, the nearest untrusted address in X-Forwarded-For.
 func clientAddress(r *http.Request, trusted []netip.Prefix) string {
 	near := hostOf(r.RemoteAddr)
 	if !within(near, trusted) {

@@ -63,7 +63,7 @@ func (s *Server) registerClaim() {
 	huma.Register(s.api, show, s.showBatch)
 }
 
-// showBatch has a gate of its own: who reads takes no place of a trainer's.
+// showBatch has a gate of its own, so that readers take no place of a trainer's.
 func (s *Server) showBatch(ctx context.Context, in *struct {
 	StepPath
 	Accept string `header:"Accept"`
@@ -166,7 +166,7 @@ const (
 	heardPause  = 5 * time.Second // well below what a trainer may be silent for and still be waiting
 )
 
-// rest is how long a poll waits if nobody wakes it; forever is as long as it may wait at all.
+// rest is how long a poll waits if nothing wakes it; forever is the longest wait allowed.
 func (s *Server) rest(poll *waiter, pause, forever time.Duration) time.Duration {
 	first := s.waiters.first(poll)
 	switch {
@@ -210,11 +210,11 @@ func (s *Server) await(ctx context.Context, a ask) (batch *buffer.RawBatch, done
 		}
 		s.waiters.note(poll, strings.TrimSuffix(err.Error(), "; ask again"))
 		rest := s.rest(poll, pause, a.wait)
-		if joined && s.waiters.first(poll) { // a change between its look and its entry in the list woke nobody
+		if joined && s.waiters.first(poll) { // a change between its look and its entry in the list woke no poll
 			rest = firstPause
 		}
 		joined = false
-		// Jitter keeps the ranks of a trainer, which ask together, from looking together.
+		// Jitter spreads the looks of a trainer's ranks, which ask at the same time.
 		look := time.NewTimer(rest + rand.N(rest/4))
 		select {
 		case <-look.C:
@@ -264,11 +264,11 @@ func (s *Server) notReady(ctx context.Context, run rollout.RunName, reason strin
 	}
 }
 
-// figuresFor is how long the figures beside an answer "not ready" are used again: the ranks of a trainer, of which
-// there may be thousands, are all told the same.
+// figuresFor is how long the figures of an answer "not ready" are reused: thousands of ranks of a trainer may get the
+// same ones.
 const figuresFor = 250 * time.Millisecond
 
-// figures are what claims are told of their run when its batch is not ready.
+// figures are the figures of a run that a claim gets when its batch is not ready.
 type figures struct {
 	counts steprecord.BufferCounts
 	status runstatus.RunStatus

@@ -26,7 +26,7 @@ type waiters struct {
 	set map[waitedStep][]*waiter // oldest first
 }
 
-// waitedStep is what several ranks of a trainer wait for together.
+// waitedStep is a step that several ranks of a trainer wait for together.
 type waitedStep struct {
 	run        rollout.RunName
 	step       rollout.Step
@@ -121,7 +121,7 @@ func (w *waiters) each(see func(one *waiter, first bool)) {
 	}
 }
 
-// of is the polls of a run, oldest first.
+// of lists the polls of a run, oldest first.
 func (w *waiters) of(run rollout.RunName) []waiter {
 	var found []waiter
 	w.each(func(one *waiter, _ bool) {

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// gate lets a bounded number of calls be in progress at a time, and no more than a part of them for one key, such
-// as a run: who asks for much waits behind himself. Those that wait are let in by age, past those whose key has its
-// part already.
+// gate bounds the calls in progress, and those of one key, such as a run: a run with many calls delays only its own.
+// Waiting calls enter by age; those whose key is at its bound are passed over.
 type gate struct {
 	most, perKey int
 	patience     time.Duration // how long a call waits to be let in; 0: not at all

@@ -62,12 +62,12 @@ func (c *connections) Accept() (net.Conn, error) {
 		if c.admit(one) {
 			return one, nil
 		}
-		_ = conn.Close() // It is told nothing: it may not be able to read.
+		_ = conn.Close() // without an answer: the client may not be able to read
 		c.refused("connections")
 	}
 }
 
-// admit counts a connection in, if need be in the place of a guest.
+// admit admits a connection, if need be in the place of a guest.
 func (c *connections) admit(one *connection) bool {
 	c.mu.Lock()
 	same := c.of[one.address]
@@ -95,7 +95,7 @@ func (c *connections) admit(one *connection) bool {
 	return !full
 }
 
-// idleGuest is the oldest guest without a request in progress, of an address or of any.
+// idleGuest is the oldest guest without a request in progress, from one address or from any.
 func (c *connections) idleGuest(address string) *connection {
 	for e := c.guests.Front(); e != nil; e = e.Next() {
 		g := e.Value.(*connection)

@@ -14,7 +14,7 @@ type DeadLetters interface {
 	// Replay has them delivered again: those with the ids, or all.
 	Replay(ctx context.Context, ids ...string) (int, error)
 	DropDeadLetters(ctx context.Context, ids ...string) (int, error)
-	// ForgetSink forgets the sink, which nobody delivers to any more, with its dead letters.
+	// ForgetSink deletes the state and dead letters of a sink that is no longer delivered to.
 	ForgetSink(ctx context.Context) error
 }
 

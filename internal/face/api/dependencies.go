@@ -45,8 +45,8 @@ type Control interface {
 type Store interface {
 	// ID is the id of the run that a name stands for now; names reach no other method.
 	ID(ctx context.Context, name rollout.RunName) (rollout.RunName, error)
-	// RunsPage lists runs: those that go on, then those that are over, the latest first, from the one on that follows
-	// after. next is where the next page begins, empty if there is none.
+	// RunsPage lists runs after the run named after: active ones first, then ended ones, latest first. next begins the
+	// next page; empty: this is the last.
 	RunsPage(ctx context.Context, after rollout.RunName, limit int) (runs []runstatus.RunStatus, next rollout.RunName,
 		err error)
 	Active(ctx context.Context) ([]runstatus.RunStatus, error)
@@ -59,7 +59,7 @@ type Store interface {
 		rollout.Step, error)
 	ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration,
 		share buffer.Share) (*buffer.RawBatch, error)
-	// Batch is the batch of a step that was claimed before, and changes nothing.
+	// Batch reads the batch of a step that was claimed before.
 	Batch(ctx context.Context, run rollout.RunName, step rollout.Step) (*buffer.RawBatch, error)
 	Complete(ctx context.Context, run rollout.RunName, step rollout.Step, generation rollout.TrainerGeneration,
 		report steprecord.StepReport, fleet steprecord.FleetView) (record steprecord.StepRecord, isNew bool, err error)
@@ -96,7 +96,7 @@ type Fleet interface {
 	Drain(ctx context.Context, id rollout.EngineID, now bool) error
 	// Remove drains an engine and then takes it out of the fleet.
 	Remove(ctx context.Context, id rollout.EngineID, now bool) error
-	// Scaling is what is told of a fleet that is scaled; false: it never was.
+	// Scaling is the state of a fleet that is scaled; false: it never was.
 	Scaling(ctx context.Context) (view supply.View, scaled bool, err error)
 }
 
@@ -109,7 +109,7 @@ type Workers interface {
 // Event is one telemetry event, as it is streamed: an id to resume after, and a flat JSON object.
 type Event = store.Record
 
-// GoneEvents is how many of a run's oldest events are not kept any more.
+// GoneEvents counts a run's oldest events that are not kept any more.
 type GoneEvents = store.Gone
 
 // Events is the run's own history of events.
@@ -130,29 +130,28 @@ type Games interface {
 	Turn(ctx context.Context, ref rollout.EpisodeRef, n int) (gamelist.Turn, error)
 }
 
-// DiagnosisQuery is what a diagnosis is asked for: of the whole run as it is now, of the steps from First to Last, or
-// one step second by second. What is nil is not asked.
+// DiagnosisQuery asks for a diagnosis of the whole run, of the steps from First to Last, or of one step second by
+// second. A nil field is not asked for.
 type DiagnosisQuery struct{ Step, First, Last *rollout.Step }
 
 // Whole reports whether it is the run as it is now.
 func (q DiagnosisQuery) Whole() bool { return q == DiagnosisQuery{} }
 
-// Deps is what the server stands on. Control, Store, Fleet, Workers, Events and ReadSpec are needed; the others may be
-// nil, and what they would answer is then left out or refused as not available.
+// Deps are the server's dependencies. Control, Store, Fleet, Workers, Events and ReadSpec are needed. Others may be
+// nil: their answers are then left out or refused as not available.
 type Deps struct {
 	Control Control
 	Store   Store
 	Fleet   Fleet
 	Workers Workers
 	Events  Events
-	// Changes calls changed with every run of which a batch may be there now, from when it calls began until it
-	// returns. nil: nobody tells, and claims that wait look by themselves.
+	// Changes calls changed with every run that may have a new batch, from when it calls began until it returns. nil:
+	// there are no such hints, and claims that wait look by themselves.
 	Changes func(ctx context.Context, began func(), changed func(rollout.RunName)) error
 	// ReadSpec reads a run spec in YAML or JSON, strictly. An error that unwraps to several is reported fault by fault.
 	ReadSpec func([]byte) (runspec.Spec, error)
 
-	// Diagnose answers GET .../diagnosis, as JSON.
-	// Engines is each engine over a window; nil: nobody knows.
+	// Diagnose answers GET .../diagnosis, as JSON. Engines measures each engine over a window; nil: nothing measures.
 	Engines  func(ctx context.Context, run rollout.RunName, from, to time.Time) ([]enginestate.EngineView, error)
 	Diagnose func(ctx context.Context, run rollout.RunName, asked DiagnosisQuery) (any, error)
 	// SetScaling changes by what the fleet is scaled, and answers by what it is from now on and which of that was set

@@ -97,11 +97,11 @@ func (s *Server) accountMark(ctx context.Context, run rollout.RunName) (accountM
 		account.Generation}, err
 }
 
-// shownAge is how long a diagnosis of the same step is shown to who watches a run.
+// shownAge is how long a watched run's page shows a diagnosis of the same step.
 const shownAge = 20 * time.Second
 
-// LatestDiagnosis is the diagnosis of a run as a page shows it: the one that is there when patience ends, of the step
-// before while the next is being made. nil: the first is being made, or err says why there is none.
+// LatestDiagnosis is the diagnosis that a run's page shows. If the newest is not done when patience ends, it is that of
+// the step before. nil: the first is being made, or err says why it failed.
 func (s *Server) LatestDiagnosis(ctx context.Context, status runstatus.RunStatus, patience time.Duration) (any, error) {
 	if s.deps.Diagnose == nil {
 		return nil, problem(codeNotAvailable, "this server has no diagnosis")

@@ -36,7 +36,7 @@ func (s *Server) showEngine(ctx context.Context, in *EnginePath) (enginestate.En
 	return one[0], err
 }
 
-// closures adds to engines which workers do not dispatch to them, and what they use their models for.
+// closures adds to engines the reason why workers do not use them, and the purposes of their models.
 func (s *Server) closures(ctx context.Context, engines []enginestate.Engine) error {
 	workers, err := s.deps.Workers.List(ctx)
 	if err != nil {

@@ -117,7 +117,7 @@ const (
 	eventsSifted = 5000
 )
 
-// gone is what a list from the beginning lacks.
+// gone is the count of events that a list from the beginning lacks.
 func (s *Server) gone(ctx context.Context, run rollout.RunName) (*[]GoneEvents, error) {
 	gone, err := s.deps.Events.Gone(ctx, run)
 	if err != nil {

@@ -26,7 +26,7 @@ func scalingSchema() map[string]any {
 		"description": "true gives all settings back to the configuration, before others are set"}})
 }
 
-// scaled is what is told of the fleet, or the refusal that it is not scaled.
+// scaled is the state of the fleet, or the refusal that it is not scaled.
 func (s *Server) scaled(ctx context.Context, _ *struct{}) (supply.View, error) {
 	view, is, err := s.deps.Fleet.Scaling(ctx)
 	switch {
@@ -62,7 +62,7 @@ func (s *Server) changeFleet(ctx context.Context, in *struct{ RawBody []byte }) 
 	return view, err
 }
 
-// readSettings reads the body of a change, which says something.
+// readSettings reads the body of a change, which must not be empty.
 func readSettings(body []byte) (scaling.SettingsChange, error) {
 	c, err := readDocument[scaling.SettingsChange](body)
 	if err != nil {
@@ -74,7 +74,7 @@ func readSettings(body []byte) (scaling.SettingsChange, error) {
 	return c, changeProblem(c.Faults())
 }
 
-// settingsFacts is the settings by their paths, for the audit of a change.
+// settingsFacts lists the settings by their paths, for the audit of a change.
 func settingsFacts(c scaling.Config) map[string]string {
 	facts := map[string]string{}
 	for _, key := range scaling.Keys.Keys {

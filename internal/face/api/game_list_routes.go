@@ -69,7 +69,7 @@ func (s *Server) showTurn(ctx context.Context, in *struct {
 	return turn, unlessKept(err)
 }
 
-// unlessKept is what somebody is told who asks for a game that is not kept.
+// unlessKept is the refusal for a game that is not kept.
 func unlessKept(err error) error {
 	if rollout.Refused(err, rollout.NotRetained) {
 		return problem(codeNoGame, err.Error())

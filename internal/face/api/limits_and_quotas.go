@@ -27,7 +27,7 @@ type Limits struct {
 	StepMetricsBytes      int // of the metrics of one step record, as JSON
 }
 
-// DefaultLimits is what nobody notices who uses the service as it is meant to be used.
+// DefaultLimits are the limits that normal use never reaches.
 func DefaultLimits() Limits { return Limits{}.withDefaults() }
 
 func (l Limits) withDefaults() Limits {
@@ -40,11 +40,11 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Bounds that nobody needs to change.
+// Bounds that no deployment needs to change.
 const (
 	maxStepMetrics = 500             // figures in one step record
 	maxMetricName  = 200             // bytes of a figure's name
-	answerBytes    = 16 << 20        // about as much is one answer of a list that has pages
+	answerBytes    = 16 << 20        // about the most in one page of a list
 	patience       = 5 * time.Second // how long a request waits to be let in
 	batchPatience  = 30 * time.Second
 
@@ -155,8 +155,8 @@ func (s *Server) checkGames(spec runspec.Spec) error {
 	return nil
 }
 
-// checkRuns refuses one run more than may go on at a time. A run that is there already is none more. Servers that
-// start runs at the same moment may exceed the bound by a few.
+// checkRuns refuses a run beyond the quota of active runs. A run that exists already is never refused. Servers that
+// start runs at the same moment may exceed the quota by a few.
 func (s *Server) checkRuns(ctx context.Context, name rollout.RunName) error {
 	active, err := s.deps.Store.Active(ctx)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *Server) checkRuns(ctx context.Context, name rollout.RunName) error {
 	return nil
 }
 
-// checkMetrics refuses more of a trainer's own figures than a step record is made for: every record is kept.
+// checkMetrics bounds the number of a trainer's own figures: every step record is kept.
 func (s *Server) checkMetrics(metrics map[string]float64) error {
 	if len(metrics) > maxStepMetrics {
 		return problem(rollout.Invalid, fmt.Sprintf("metrics: %d figures; a step record may have %d",

@@ -12,7 +12,7 @@ import (
 // probedSteps is how many of the latest step records a probe is planned from.
 const probedSteps = 8
 
-// defaultProbeSteps is how many steps a probe lasts if nothing is said.
+// defaultProbeSteps is how many steps a probe lasts by default.
 const defaultProbeSteps = 2
 
 // LoadProbeView is a load probe that has begun.

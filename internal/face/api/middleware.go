@@ -88,14 +88,13 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	})
 }
 
-// refusedForAccessOrLoad reports whether a request was refused for who sent it or for how much there is to do, and not
-// for what it said.
+// refusedForAccessOrLoad reports whether a request was refused for its sender or for the load, and not for its content.
 func refusedForAccessOrLoad(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests ||
 		status == http.StatusServiceUnavailable
 }
 
-// levelOf keeps polls and reads out of a log of normal verbosity.
+// levelOf keeps polls and reads out of the log at normal verbosity.
 func levelOf(status int) slog.Level {
 	switch {
 	case status == http.StatusTooManyRequests: // there may be very many; they are counted
@@ -109,7 +108,7 @@ func levelOf(status int) slog.Level {
 	}
 }
 
-// fence keeps out who may not speak to the service. Health needs no token, so that probes need no secret.
+// fence refuses callers without access. Health needs no token, so that probes need no secret.
 func (s *Server) fence(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -206,13 +205,13 @@ func (s *Server) readBody(next http.Handler) http.Handler {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if r.Header.Get("Content-Type") == "application/x-www-form-urlencoded" {
-			r.Header.Set("Content-Type", "application/json") // What curl -d and urllib say when nobody tells them.
+			r.Header.Set("Content-Type", "application/json") // curl -d and urllib say something else by default
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// judgesNulls reports whether a null has a meaning in the body of a request, or is judged with the rest of it.
+// judgesNulls reports whether a null has a meaning in a request's body, or is judged with the rest of it.
 func judgesNulls(r *http.Request) bool {
 	switch r.URL.Path {
 	case "/v1/runs": // a spec is judged as a whole
@@ -223,12 +222,12 @@ func judgesNulls(r *http.Request) bool {
 	return false
 }
 
-// nulls is the fields of a JSON object that are null, but those that the document says may be: they would be taken
-// for left out, where somebody may have meant to take a setting back.
+// nulls lists the fields of a JSON object that are null though the schema does not allow it. A null would count as left
+// out, where the client may have meant to reset a setting.
 func nulls(body []byte) []string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(body, &object) != nil {
-		return nil // It is told what is wrong with it later.
+		return nil // the decoder reports the fault later
 	}
 	var fields []string
 	for name, value := range object {
@@ -277,8 +276,8 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	_, _ = w.Write(body) // A client that has gone needs no answer.
 }
 
-// A client must take what it is sent at this pace, or the connection is cut: a piece within a time. A batch of any
-// size is delivered to whoever goes on reading.
+// A client must read each piece of an answer within this time, or the connection is cut. A batch of any size is
+// delivered to a client that goes on reading.
 const (
 	writeTimeout = 30 * time.Second
 	writePiece   = 64 << 10

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
-// authorize lets through who may do what he asks for.
+// authorize lets a call through if the caller has the permission.
 func (s *Server) authorize(hc huma.Context, next func(huma.Context)) {
 	id := hc.Operation().OperationID
 	needed, known := operations()[id]
@@ -28,7 +28,7 @@ func (s *Server) authorize(hc huma.Context, next func(huma.Context)) {
 	next(hc)
 }
 
-// lacking says what a grant lacks for an operation; empty: nothing. It says nothing of whether the run exists.
+// lacking says what a grant lacks for an operation; empty: nothing. It does not reveal whether the run exists.
 func lacking(g access.Grant, needed operation, run rollout.RunName) string {
 	switch {
 	case !g.Role.Includes(needed.Role):
@@ -42,7 +42,7 @@ func lacking(g access.Grant, needed operation, run rollout.RunName) string {
 	return ""
 }
 
-// metrics answers Prometheus, for who may see every run.
+// metrics answers Prometheus, for callers who may see every run.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	if lacks := lacking(callOf(r.Context()).grant, operation{Role: access.Reader, Scope: ofFleet}, ""); lacks != "" {
 		writeProblem(w, r, problem(codeForbidden, lacks))

@@ -17,8 +17,8 @@ import (
 //go:embed operations.yaml
 var operationsFile []byte
 
-// operation is what a call asks of its caller, and what is said of it; operations.yaml explains the fields. Every
-// operation is there: one that is not is refused to everybody, and the server does not start.
+// operation is the permission that a call needs and its description; operations.yaml explains the fields. The file must
+// have every operation: the server does not start otherwise.
 type operation struct {
 	ID, Call, Tag, Gate, Doing, Summary, Details string
 
@@ -27,7 +27,7 @@ type operation struct {
 	Data  bool
 }
 
-// scope is what an operation is about.
+// scope is the kind of object that an operation is about.
 type scope string
 
 const (

@@ -41,7 +41,7 @@ func (s *Server) publish(ctx context.Context, in *struct {
 	return policy, err
 }
 
-// current refuses a trainer process that was replaced. Generation 0 is nobody in particular.
+// current refuses a trainer process that was replaced. Generation 0 stands for no particular process.
 func (s *Server) current(ctx context.Context, run rollout.RunName, generation rollout.TrainerGeneration) error {
 	if generation == 0 {
 		return nil
@@ -71,8 +71,8 @@ func (s *Server) listPolicies(ctx context.Context, in *RunPath) (policyList, err
 	return policyList{listed(s.troubled(ctx, status.Policies))}, err
 }
 
-// troubled gives versions that serve the reason why not every engine serves them, as engines tell it. It is a word
-// beside the answer: when the engines cannot be listed, there is none.
+// troubled gives serving versions the reason why not every engine serves them, as engines report it. The reason is
+// optional: it is left out when the engines cannot be listed.
 func (s *Server) troubled(ctx context.Context, policies []runstatus.Policy) []runstatus.Policy {
 	if !slices.ContainsFunc(policies, func(p runstatus.Policy) bool { return p.State == runstatus.PolicyServing }) {
 		return policies

@@ -35,7 +35,7 @@ const (
 	codeOverloaded   rollout.RefusalCode = "overloaded"
 )
 
-// kind is what every problem with one code has in common.
+// kind is the part that all problems with one code share.
 type kind struct {
 	status    int
 	title     string

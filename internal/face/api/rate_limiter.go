@@ -19,7 +19,7 @@ const (
 	rateKeys      = 10_000 // remembered; when there are more, all are forgotten
 )
 
-// take counts a request of a key; wait is how long the next one should wait, 0 while there are not too many.
+// take counts a request of a key. wait is how long the next one should wait; 0 below the limit.
 func (s *rateLimiter) take(key string, now time.Time) (wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/run/alarm"
 )
 
-// situation is how a run's attempts have ended, and what keeps its games from being played.
+// situation is how a run's attempts have ended, and what stops its games.
 func (s *Server) situation(ctx context.Context, status runstatus.RunStatus) (runstatus.AttemptCounts,
 	[]runstatus.Alarm, error) {
 	attempts, err := s.deps.Store.AttemptCounts(ctx, status.Spec.Name)

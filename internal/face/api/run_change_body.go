@@ -24,10 +24,10 @@ func patched[I, O any](s *Server, id string, schema map[string]any, do func(cont
 	onlyDocuments(change)
 }
 
-// onlyDocuments takes back what the router says of an operation whose body is read as it is: that it takes any bytes.
+// onlyDocuments removes the media type "any bytes", which the router adds to an operation with a raw body.
 func onlyDocuments(op huma.Operation) { delete(op.RequestBody.Content, "application/octet-stream") }
 
-// readChange reads the body of a change, which says something and nothing wrong.
+// readChange reads the body of a change, which must be valid and not empty.
 func readChange(body []byte) (spec.Change, error) {
 	c, err := readDocument[spec.Change](body)
 	if err != nil {

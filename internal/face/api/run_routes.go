@@ -33,7 +33,7 @@ func (p *RunPath) Resolve(huma.Context) []error {
 type RunView struct {
 	runstatus.RunStatus
 	Buffer steprecord.BufferCounts `json:"buffer"`
-	// ReadyDepth is the ready groups in steps' worth: what the trainer can still be given at once.
+	// ReadyDepth is the number of ready groups, in steps' worth.
 	ReadyDepth float64               `json:"ready_depth"`
 	Fleet      *steprecord.FleetView `json:"fleet,omitempty" doc:"The engines over the last minute"`
 	// Departures is how groups left, by the length of their games: whether what is lost is mostly long.
@@ -145,8 +145,8 @@ func (s *Server) showRun(ctx context.Context, in *RunPath) (RunView, error) {
 	return view, nil
 }
 
-// fleetView is the engines over a window, if somebody samples them. It is a figure beside the answer: its
-// absence never fails a call.
+// fleetView measures the engines over a window, if they are sampled. The figure is optional: its absence never fails a
+// call.
 func (s *Server) fleetView(ctx context.Context, run rollout.RunName, from, to time.Time) (steprecord.FleetView, bool) {
 	if s.deps.FleetView == nil || !from.Before(to) {
 		return steprecord.FleetView{}, false
@@ -180,7 +180,7 @@ func (s *Server) changeRun(ctx context.Context, in *struct {
 	return s.afterChange(ctx, status, err)
 }
 
-// afterChange notes a change of a run for its audit, and wakes who waits for the run.
+// afterChange records a change of a run for its audit, and wakes those who wait for the run.
 func (s *Server) afterChange(ctx context.Context, status runstatus.RunStatus, err error) (runstatus.RunStatus, error) {
 	if err != nil {
 		return status, err

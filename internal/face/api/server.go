@@ -34,14 +34,13 @@ type Config struct {
 	Tokens []string
 	// TLS is the certificate; nil: plain HTTP.
 	TLS *tls.Config
-	// Access is who may do what, if there is more to it than Tokens, whose bearers are operators. It then holds
-	// Tokens, too, and a token is needed.
+	// Access holds grants for more than the operators in Tokens. It then includes Tokens, and every call needs a token.
 	Access *access.Grants
 	// MaxBodyBytes bounds a request's body; 0 means DefaultMaxBodyBytes.
 	MaxBodyBytes int64
 	// MaxWait bounds a long poll, whatever the client asks for; 0 means DefaultMaxWait.
 	MaxWait time.Duration
-	// Retention is how long a run is kept once it is over, to be shown; 0: until somebody deletes it.
+	// Retention is how long an ended run is kept to be shown; 0: until it is deleted by hand.
 	Retention time.Duration
 	// Limits bounds what callers may have; zero fields take the defaults of DefaultLimits.
 	Limits Limits
@@ -187,7 +186,7 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // called before Serve.
 func (s *Server) Front(wrap func(api http.Handler) http.Handler) { s.handler = wrap(s.handler) }
 
-// Grant is what the holder of a token may do. refusal says why nobody is known by it.
+// Grant is the grant of a token's holder. refusal says why the holder is unknown.
 func (s *Server) Grant(token access.Hash) (g access.Grant, refusal string) {
 	return s.auth.holder(token, s.deps.Now())
 }

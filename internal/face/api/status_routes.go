@@ -37,11 +37,11 @@ type EngineTotals struct {
 	ByState   map[enginestate.EngineState]int `json:"by_state"`
 	InputTPS  float64                         `json:"input_tokens_per_s"`
 	OutputTPS float64                         `json:"output_tokens_per_s"`
-	// Scaled is of a fleet that is scaled.
+	// Scaled is set when the fleet is scaled.
 	Scaled *ScaledTotals `json:"scaled,omitempty" doc:"How many engines scaling wants, and why"`
 }
 
-// ScaledTotals is what scaling wants, in short.
+// ScaledTotals sums up what scaling wants.
 type ScaledTotals struct {
 	Wanted   int    `json:"wanted"`
 	Starting int    `json:"starting" doc:"That were asked for, and do not serve yet"`
@@ -128,7 +128,7 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 			out.Engines.Scaled = &ScaledTotals{Wanted: view.Wanted, Starting: view.Actual.Starting, Why: view.Why}
 		}
 	}
-	shared := map[runstatus.AlarmCode]bool{} // that nobody plays is said once
+	shared := map[runstatus.AlarmCode]bool{} // "no workers" is listed once
 	for _, run := range s.visible(ctx, active) {
 		name := run.Spec.Name
 		counts, err := s.deps.Store.Counts(ctx, name)
@@ -196,8 +196,8 @@ func (s *Server) sinks(ctx context.Context) []telemetry.SinkStatus {
 	return found
 }
 
-// troubledSinks is those sinks with which something is wrong; for who may not see the deployment, without where they
-// are and what they say.
+// troubledSinks lists the sinks with a problem. Callers who may not see the deployment get neither their addresses nor
+// their errors.
 func troubledSinks(sinks []telemetry.SinkStatus, everything bool) []telemetry.SinkStatus {
 	var troubled []telemetry.SinkStatus
 	for _, sink := range sinks {
@@ -213,7 +213,7 @@ func troubledSinks(sinks []telemetry.SinkStatus, everything bool) []telemetry.Si
 	return troubled
 }
 
-// sinkProblems is what is wrong with a sink.
+// sinkProblems lists the problems of a sink.
 func sinkProblems(sink telemetry.SinkStatus) []Trouble {
 	var problems []Trouble
 	switch sink.State {

@@ -29,8 +29,8 @@ func (s *Server) keepEngines(ctx context.Context, run rollout.RunName, step roll
 	}
 }
 
-// keepLateEngines does so again for earlier steps that were completed before the rows of their time were all there, as
-// those of a fast run are: once for each, when they are.
+// keepLateEngines keeps the rows of earlier steps that completed before all their rows were there, as in a fast run. It
+// does so once per step, when the rows are complete.
 func (s *Server) keepLateEngines(ctx context.Context, run rollout.RunName, step rollout.Step) {
 	if s.deps.Engines == nil || step == 0 {
 		return

@@ -109,8 +109,8 @@ func (s *Server) completeStep(ctx context.Context, in *struct {
 // phaseSlack is how far phases may add up to more than the wall time: clocks are read one after the other.
 const phaseSlack = 0.05
 
-// maxPhaseSec is beyond any phase of a step: a year. A figure like 1e308 is a client's fault, which would stand in
-// the record for good.
+// maxPhaseSec, a year, is beyond any phase of a step. A figure like 1e308 is a client's error, and would stay in the
+// record for good.
 const maxPhaseSec = 365 * 24 * 3600
 
 // checkReport refuses figures that cannot be: a diagnosis built on them would be wrong without a sign of it.

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
-// Wait is something that waits, and for whom.
+// Wait is what something waits for.
 type Wait struct {
 	What     string    `json:"what" doc:"What is waited for, such as batch, worker, engine, model, success, dispatch, games, adapter"`
 	Owner    string    `json:"owner" doc:"Who waits"`
@@ -92,7 +92,7 @@ func (s *Server) closedTo(ctx context.Context, run rollout.RunName) ([]Wait, err
 	return waits, nil
 }
 
-// coldStart is the wait for the first engine of a fleet that scaling wakes.
+// coldStart is the wait for the first engine of a fleet that was scaled to zero.
 func coldStart(view supply.View) Wait {
 	w := Wait{What: "engine", Owner: "requests",
 		Detail: fmt.Sprintf("an engine of the fleet, which scaling starts (engine_cold): %d wanted, %d starting; "+
@@ -154,7 +154,7 @@ func describeWaits(status runstatus.RunStatus, counts steprecord.BufferCounts, a
 	return waits
 }
 
-// awaited is what would take an alarm back.
+// awaited says, by alarm, what would clear it.
 var awaited = map[runstatus.AlarmCode]string{
 	runstatus.AlarmNoWorker: "worker", runstatus.AlarmNoEngine: "engine", runstatus.AlarmModel: "model",
 	runstatus.AlarmGamesFail: "success",

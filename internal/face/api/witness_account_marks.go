@@ -14,9 +14,9 @@ import (
 	"github.com/millrace/millrace/internal/store/buffer"
 )
 
-// A trainer is told nothing that a Redis which comes back older could undo before the run's workflow knows of it. While
-// Temporal does not answer, trainers are told all the same, and the workflow when it is back: until then only the
-// servers that know of it would notice.
+// A trainer is told nothing that an older Redis could undo before the run's workflow knows of it. While Temporal does
+// not answer, trainers are told all the same, and the workflow later: until then only the servers that answered would
+// notice the loss.
 const (
 	witnessPatience = time.Second // of one call whose answer waits for it
 	witnessAgain    = time.Second // after which Temporal is tried again when it did not answer
