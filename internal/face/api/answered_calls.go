@@ -6,7 +6,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// answered registers a call that answers with one document. what names the call in errors: "list engines".
+// answered registers a call that answers with one document.
 func answered[I, O any](s *Server, id string, do func(context.Context, *I) (O, error)) {
 	answeredAs(s, s.operation(id), do)
 }

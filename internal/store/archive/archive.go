@@ -150,7 +150,7 @@ func (w *Writer) Finish(m Manifest) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the archive again: %w", err)
 	}
-	if err := Free(w.path); err != nil { // somebody may have been faster
+	if err := Free(w.path); err != nil { // another process may have created it
 		return 0, err
 	}
 	if err := os.Rename(w.file.Name(), w.path); err != nil {

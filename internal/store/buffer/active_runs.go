@@ -18,8 +18,8 @@ type recentRuns struct {
 	at    time.Time
 }
 
-// RecentlyActive is Active as it was at most a second ago. The many parts of a process that follow the runs share one
-// reading of Redis; what an operator asks for reads anew.
+// RecentlyActive is Active as it was at most a second ago. The parts of a process that follow the runs share one
+// reading of Redis; an operator's call reads anew.
 func (s *Store) RecentlyActive(ctx context.Context) ([]runstatus.RunStatus, error) {
 	select {
 	case s.recent.token <- struct{}{}:

@@ -17,7 +17,7 @@ import (
 // maxTryError bounds the text that is kept of an error.
 const maxAttemptError = 500
 
-// lastTry is what is kept of the latest try that failed with a code.
+// lastAttempt is the kept part of the latest attempt that failed with a code.
 type lastAttempt struct {
 	Error   string    `json:"error"`
 	At      time.Time `json:"at"`
@@ -52,7 +52,7 @@ func (s *Store) GameFinished(ctx context.Context, run rollout.RunName, counts ma
 	return s.do(ctx, "count a finished game", trySucceededScript, run, args...)
 }
 
-// GameAdvanced notes that a game that had failed got further than before: what fails, does not fail always.
+// GameAdvanced records that a game that had failed got further than before: its failure is not permanent.
 func (s *Store) GameAdvanced(ctx context.Context, run rollout.RunName) error {
 	return s.do(ctx, "note a try that got further", trySucceededScript, run, 0)
 }
@@ -103,8 +103,8 @@ type StandingAlarm struct {
 	Patience time.Duration
 }
 
-// StandAlarms tells which alarms stand now, and answers which are raised by this call, and which are taken back. Each
-// is answered to one caller, however many look, and is told as a fact at that moment.
+// StandAlarms takes the alarms that stand now, and returns those that this call raises and those that it clears. Each
+// is returned to one caller only, and is written as a fact at the same moment.
 func (s *Store) StandAlarms(ctx context.Context, run rollout.RunName, now time.Time,
 	standing []StandingAlarm) (raised, ended []runstatus.AlarmCode, err error) {
 	over, err := alarmOverFact(run, now)

@@ -143,8 +143,8 @@ func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.
 	return b, nil
 }
 
-// Batch is the batch of a step that was claimed before, for who only reads: it needs no generation, takes no step and
-// fences nobody off. Refusals: NoSuchRun, NoSuchStep for a step that nobody has claimed yet, and NotRetained.
+// Batch reads the batch of a step that was claimed before. It needs no generation, takes no step and fences no trainer.
+// Refusals: NoSuchRun, NoSuchStep for a step that was never claimed, and NotRetained.
 func (s *Store) Batch(ctx context.Context, run rollout.RunName, step rollout.Step) (*RawBatch, error) {
 	r, err := s.eval(ctx, batchScript, run, int64(step))
 	if err != nil {
@@ -196,7 +196,7 @@ func refusedClaim(run rollout.RunName, step rollout.Step, generation rollout.Tra
 		step, run, size, c.Ready, c.InFlight, c.Queued)
 }
 
-// batchLost says what a trainer can do about a batch that Redis has lost: nobody but itself knows whether its weights
+// batchLost says what a trainer can do about a batch that Redis has lost: only the trainer knows whether its weights
 // have learned from it.
 func batchLost(run rollout.RunName, step, next rollout.Step) error {
 	text := fmt.Sprintf("the batch of step %d of run %s was granted, and Redis came back without it; another batch is "+
@@ -324,7 +324,7 @@ func (s *Store) fetch(ctx context.Context, b *RawBatch) error {
 // stamp is an instant as the scripts keep it.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// readStamp reads an instant that the scripts keep; empty is none.
+// readStamp reads an instant that the scripts keep; an empty text is the zero time.
 func readStamp(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -16,8 +16,8 @@ import (
 // errUnconfirmed is wrapped by the refusal of a call that waits for the run to compare its account with Redis.
 var errUnconfirmed = errors.New("the account is not confirmed")
 
-// Unconfirmed reports whether a call was refused because Redis may have come back older than it was: the run compares
-// the account with its own, and repairs it if need be; it should be told that somebody waits.
+// Unconfirmed reports whether a call was refused because Redis may have come back older than it was. The run then
+// compares the account with its own, and repairs it if need be; tell it that a caller waits.
 func Unconfirmed(err error) bool { return errors.Is(err, errUnconfirmed) }
 
 // unconfirmed refuses a call for the moment. A claim waits for this as it waits for groups.
@@ -62,21 +62,21 @@ func (s *Store) Witnessed(ctx context.Context, run rollout.RunName, mark runstat
 	return s.do(ctx, "note what the run knows", witnessedScript, run, mark.Era, mark.Serial)
 }
 
-// Repair is what a run knows of its account when the buffer's is behind it.
+// Repair is the run's knowledge of its account, for a buffer that is behind it.
 type Repair struct {
 	Era       int64              `json:"era"` // that the account has from now on
 	Mark      runstatus.Mark     `json:"mark"`
 	NextGroup rollout.GroupSeq   `json:"next_group"` // first that was never launched
 	Playing   []rollout.GroupSeq `json:"playing"`    // whose workflows go on
 	Ready     []rollout.GroupSeq `json:"ready"`
-	Games     int                `json:"games,omitempty"` // of a group, at most
+	Games     int                `json:"games,omitempty"` // the most per group
 }
 
-// Repair makes the account of a Redis that came back older one that nothing is undone in which trainers were told.
-// Every trainer process is refused until it announces itself again. Steps that were granted are granted again with the
-// same groups where all of these survive as they were, and are otherwise lost: a claim is refused as BatchLost until a
-// trainer resumes from that step or an earlier one. Groups that no workflow will finish are dropped as lost, and so is
-// what may have been trained on. Called again it changes nothing, and answers what the first call found.
+// Repair repairs the account of a Redis that came back older, so that nothing is undone that trainers were told. Every
+// trainer process is refused until it announces itself again. A granted step is granted again with the same groups if
+// all of them survive unchanged. Otherwise it is lost: a claim is refused as BatchLost until a trainer resumes from
+// that step or an earlier one. Groups that no workflow will finish, or that may have been trained on, are dropped as
+// lost. A second call changes nothing, and returns what the first one found.
 func (s *Store) Repair(ctx context.Context, run rollout.RunName, known Repair) (runstatus.Rollback, error) {
 	back := runstatus.Rollback{At: s.now(), Era: known.Era, Granted: known.Mark.Granted, Completed: known.Mark.Completed}
 	lists, err := json.Marshal(map[string]any{

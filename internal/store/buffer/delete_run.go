@@ -17,7 +17,7 @@ import (
 // script refuses it from then on, and its name is free. Purge removes what it held, in small portions, so that
 // Redis serves others meanwhile; it may be interrupted anywhere and begun again by any process.
 
-// goneFor is how long it is remembered that a run was deleted, so that nobody who still plays for it opens it again.
+// goneFor is how long a deletion is remembered, so that a late player of the run does not open it again.
 const goneFor = 30 * 24 * time.Hour
 
 // Delete makes a run unknown and frees its name for another one. Deleting what is not there is no error.
@@ -62,13 +62,13 @@ func (s *Store) Deleting(ctx context.Context) ([]rollout.RunName, error) {
 	return runs, nil
 }
 
-// Redis serves nobody else while it works through what one client has sent at once.
+// Redis serves no other client while it works through what one client has sent at once.
 const (
 	purgeAtOnce  = 100 // groups or steps that are looked up
 	unlinkAtOnce = 512 // keys that are removed
 )
 
-// Purge removes everything that a deleted run held. A run that is not deleted is deleted first: somebody has begun to.
+// Purge removes everything that a deleted run held. A run whose deletion has begun only elsewhere is deleted first.
 func (s *Store) Purge(ctx context.Context, run rollout.RunName) error {
 	if err := s.Delete(ctx, run); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (s *Store) purgeGroups(ctx context.Context, run rollout.RunName, set string
 	}
 }
 
-// purgeLooked removes groups and what is kept of their games.
+// purgeLooked removes groups and the kept data of their games.
 func (s *Store) purgeLooked(ctx context.Context, run rollout.RunName, seqs []string) error {
 	for portion := range slices.Chunk(seqs, purgeAtOnce) {
 		if err := s.purgeGames(ctx, run, portion); err != nil {

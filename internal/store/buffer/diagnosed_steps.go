@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
-// Older is what is kept of a run's steps before one of them, as JSON that only diagnosis reads; nil: nothing yet.
+// Older is the summary of a run's older steps, as JSON that only diagnosis reads; nil: there is none yet.
 func (s *Store) Older(ctx context.Context, run rollout.RunName) ([]byte, error) {
 	data, err := s.rdb.HGet(ctx, s.key(run, "older"), "steps").Bytes()
 	if err == redis.Nil {
@@ -27,7 +27,7 @@ func (s *Store) SaveOlder(ctx context.Context, run rollout.RunName, from, to rol
 	return s.did(ctx, "keep older steps", olderScript, run, int64(from), int64(to), data)
 }
 
-// LastVerdict is what the diagnosis of a run said when it was last told; empty: never.
+// LastVerdict is the last recorded verdict of a run's diagnosis; empty: there is none.
 func (s *Store) LastVerdict(ctx context.Context, run rollout.RunName) (string, error) {
 	last, err := s.rdb.HGet(ctx, s.key(run, "older"), "verdict").Result()
 	if err != nil && err != redis.Nil {
@@ -36,7 +36,7 @@ func (s *Store) LastVerdict(ctx context.Context, run rollout.RunName) (string, e
 	return last, nil
 }
 
-// TellVerdict tells that the diagnosis of a run says something else than it did, once, however many servers notice.
+// TellVerdict records that a run's verdict has changed, once, even if several servers notice.
 func (s *Store) TellVerdict(
 	ctx context.Context, run rollout.RunName, was, is string, fact telemetry.Event,
 ) (bool, error) {

@@ -13,10 +13,10 @@ import (
 	"github.com/millrace/millrace/internal/store/buffer/pack"
 )
 
-// SaveCheckpoint keeps the progress of an episode as a whole, in the place of all that its journal held. It is refused
-// as Fenced when the group or the episode is over, when a higher attempt has saved, or when the same attempt has saved
-// a later phase. A higher attempt is never refused for its phase: it goes on from where it loaded, and what a lower
-// one has saved since is void. Who plays a game appends to its Journal instead.
+// SaveCheckpoint replaces all that an episode's journal held by the episode's whole progress. It is refused as Fenced
+// when the group or the episode is over, when a higher attempt has saved, or when the same attempt has saved a later
+// phase. A higher attempt is never refused for its phase: it goes on from where it loaded, and later saves of a lower
+// one are void. An attempt that plays appends to its Journal instead.
 func (s *Store) SaveCheckpoint(ctx context.Context, ref rollout.EpisodeRef, attempt int, cp rollout.Checkpoint) error {
 	record, err := new(pack.JournalWriter).Game(&cp)
 	if err != nil {
@@ -37,8 +37,8 @@ func (s *Store) saveWhole(ctx context.Context, ref rollout.EpisodeRef, attempt, 
 	return s.replaceJournal(ctx, ref, attempt, phases, record, 0, nil)
 }
 
-// replaceJournal puts one record in the place of a journal. The group may be over by now, and its journals deleted:
-// then this one is, too.
+// replaceJournal replaces a journal by one record. If the group is over by now and its journals are deleted, the record
+// is deleted, too.
 func (s *Store) replaceJournal(ctx context.Context, ref rollout.EpisodeRef, attempt, phases int, record []byte,
 	finished int, state []byte) error {
 	answer, err := replaceJournal.Run(ctx, s.rdb, s.journalKeys(ref), attempt, phases, keptInSeconds, record, finished,
@@ -52,7 +52,7 @@ func (s *Store) replaceJournal(ctx context.Context, ref rollout.EpisodeRef, atte
 	return s.stillInPlay(ctx, ref)
 }
 
-// stillInPlay refuses a game whose group is over, and deletes what was kept of it just now. The state of a finished
+// stillInPlay refuses a game whose group is over, and deletes what was just written for it. The state of a finished
 // game stays while its group is kept.
 func (s *Store) stillInPlay(ctx context.Context, ref rollout.EpisodeRef) error {
 	left, err := s.peek(ctx, ref.GroupRef)
@@ -201,7 +201,7 @@ func (s *Store) evalEpisode(ctx context.Context, sc *script, ref rollout.Episode
 	return s.evalGroup(ctx, sc, ref.GroupRef, append([]any{ref.Sample, attempt}, args...)...)
 }
 
-// journalRefused is why a journal takes nothing of an attempt: its scripts answer the reason alone.
+// journalRefused is why a journal refuses an attempt's record: its scripts return only the reason.
 func journalRefused(ref rollout.EpisodeRef, attempt int, r reply) error {
 	return episodeOver(ref, attempt, append(reply{"fenced"}, r...))
 }

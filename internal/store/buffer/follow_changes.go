@@ -15,10 +15,10 @@ import (
 // answer.
 const quietFor = 5 * time.Second
 
-// Follow calls changed with every run of which a batch may be there now that was not before: a group has become ready
-// or left, a step was granted or completed, limits or versions have changed. It calls began as soon as it hears of all
-// changes from then on, and returns when that is no longer so, with the reason. What changed before it began, and what
-// is lost with the connection, is the caller's to look for.
+// Follow calls changed with every run that may have a new batch: a group has become ready or left, a step was granted
+// or completed, limits or versions have changed. It calls began once it hears of all further changes, and returns, with
+// the reason, when it no longer does. Changes before began, and those lost with the connection, the caller must look
+// for.
 func (s *Store) Follow(ctx context.Context, began func(), changed func(rollout.RunName)) error {
 	heard := s.rdb.Subscribe(ctx, s.prefix+":changed")
 	defer heard.Close()

@@ -21,8 +21,8 @@ type Answer struct {
 	Completion rollout.Completion
 }
 
-// Journal is one attempt's part in the journal of a game: what it found there, and what it adds. A journal is a list in
-// Redis to which is appended, in a hash slot of the game's own; what it holds is in package pack. Its methods may be
+// Journal is one attempt's view of a game's journal: the records that it found there, and those that it adds. A journal
+// is an append-only list in Redis, in a hash slot of the game's own; package pack encodes the records. Methods may be
 // called concurrently.
 type Journal interface {
 	// Checkpoint is the game after its last finished phase when the journal was opened; nil: none was.
@@ -77,12 +77,12 @@ var _ Journal = (*journal)(nil)
 type sending struct {
 	of      *journal
 	records []any
-	phases  int // finished, with these records; 0: none of them is a phase
+	phases  int // finished, with these records; 0: no record is a phase
 	done    chan struct{}
 	err     error // readable when done is closed
 }
 
-// errJournalGone is the end of a sending to a journal that is not there.
+// errJournalGone ends a write to a journal that does not exist.
 var errJournalGone = errors.New("the game's journal is gone")
 
 // OpenJournal opens the journal of a game for an attempt that has begun. From now on lower attempts write nothing more.

@@ -42,7 +42,7 @@ func (s *Store) Start(ctx context.Context, ref rollout.GroupRef) error {
 	return nil
 }
 
-// Commit says what became of a committed group.
+// Commit is the outcome of a commit.
 type Commit struct {
 	Duplicate bool         // it had been committed, or dropped, before; this call changed nothing
 	Dropped   rollout.Code // why it will not be trained on; empty when it is ready, claimed or completed
@@ -137,8 +137,8 @@ func deref(c *Commit) Commit {
 	return *c
 }
 
-// Discard lets a queued or in-flight group go, of whose games the lengths may be known. A group never heard of is let
-// go too, so that it cannot come late; one that is ready or further is a Conflict.
+// Discard drops a queued or in-flight group; the lengths of its games may be known. A group never heard of is dropped
+// too, so that it cannot come late. A group that is ready or further is a Conflict.
 func (s *Store) Discard(ctx context.Context, ref rollout.GroupRef, code rollout.Code, phases ...int) error {
 	if err := checkCode(ref, code); err != nil {
 		return err

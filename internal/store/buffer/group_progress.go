@@ -30,8 +30,8 @@ type GameProgress struct {
 	Finished bool `json:"finished"`
 }
 
-// Progress lists the queued and in-flight groups in the order of their launch: what the run is waiting for. It reads
-// no games and no tokens.
+// Progress lists the queued and in-flight groups, which the run waits for, in the order of their launch. It reads no
+// games and no tokens.
 func (s *Store) Progress(ctx context.Context, run rollout.RunName) ([]GroupProgress, error) {
 	r, err := s.eval(ctx, progressScript, run)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Progress(ctx context.Context, run rollout.RunName) ([]GroupProgr
 	return groups, s.addPhases(ctx, run, groups)
 }
 
-// addPhases adds what the games' journals tell: the account is told of their ends alone.
+// addPhases adds the phases in the games' journals: the account knows only finished games.
 func (s *Store) addPhases(ctx context.Context, run rollout.RunName, groups []GroupProgress) error {
 	var of []*GameProgress
 	var refs []rollout.EpisodeRef
@@ -71,7 +71,7 @@ func (s *Store) addPhases(ctx context.Context, run rollout.RunName, groups []Gro
 	return err
 }
 
-// phasesInJournals is how many phases of each game are finished, by its journal; 0 where there is none.
+// phasesInJournals counts the finished phases in each game's journal; 0 for a game without a journal.
 func (s *Store) phasesInJournals(ctx context.Context, refs []rollout.EpisodeRef) ([]int, error) {
 	if len(refs) == 0 {
 		return nil, nil
@@ -93,8 +93,8 @@ func (s *Store) phasesInJournals(ctx context.Context, refs []rollout.EpisodeRef)
 	return phases, nil
 }
 
-// lengthSoFar is the mean number of phases that a group's games have finished, of those that have finished any,
-// rounded; empty: none has, or it cannot be told, and what the account knows is all.
+// lengthSoFar is the mean number of finished phases of a group's games that have finished any, rounded. Empty: no game
+// has, or the journals cannot be read; then only the account is used.
 func (s *Store) lengthSoFar(ctx context.Context, ref rollout.GroupRef) string {
 	fields, err := s.rdb.HGetAll(ctx, s.groupKey("games", ref)).Result()
 	if err != nil {

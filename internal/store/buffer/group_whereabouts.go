@@ -82,7 +82,7 @@ func (s *Store) noGame(ctx context.Context, ref rollout.EpisodeRef) error {
 	return rollout.Refuse(rollout.NotRetained, "no game of %s is kept: %s", ref, w.gone(ref))
 }
 
-// gone is why a group that is there, or went there, has no game of an episode.
+// gone says why an existing or former group has no game of an episode.
 func (w Whereabouts) gone(ref rollout.EpisodeRef) string {
 	switch w.State {
 	case "":

@@ -9,15 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// journalSender sends what the journals of a process have to send, of many games in one round trip: most of what a
-// record costs, here and in Redis, is its way. An answer waits for others for a moment; a phase does not wait, and
-// takes along what is there.
+// journalSender sends the records of many journals of a process in one round trip, because the round trip is most of a
+// record's cost, here and in Redis. An answer waits a moment for others. A phase does not wait, and takes waiting
+// answers along.
 type journalSender struct {
 	store *Store
 
 	mu    sync.Mutex
 	queue []*journal // with something to send
-	armed bool       // somebody will look at the queue soon
+	armed bool       // a flush is scheduled
 }
 
 const (
@@ -46,7 +46,7 @@ func (s *journalSender) now(j *journal) {
 	go s.flush()
 }
 
-// flush sends what there is to send.
+// flush sends the queue.
 func (s *journalSender) flush() {
 	s.mu.Lock()
 	queue := s.queue
@@ -67,7 +67,7 @@ func (s *journalSender) flush() {
 	}
 }
 
-// take is what a journal has to send, unless something is under way: then that is followed by it.
+// take is the part of a journal to be sent next; nil while an earlier part is under way, whose end starts the next.
 func (j *journal) take() *sending {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -78,7 +78,7 @@ func (j *journal) take() *sending {
 	return j.current
 }
 
-// send makes one round trip. That it is cut off tells nothing of what has arrived.
+// send makes one round trip. If it is cut off, it is not known what has arrived.
 func (s *journalSender) send(batch []*sending) {
 	ctx, cancel := context.WithTimeout(context.Background(), sendPatience)
 	defer cancel()
@@ -108,8 +108,8 @@ func (s *sending) args() []any {
 	return append([]any{s.of.attempt, phases, keptInSeconds}, s.records...)
 }
 
-// sent takes in how a sending has ended. When it is not known to have arrived, what was to follow it is dropped,
-// because it may build on it: that is answers, for a phase waits until nothing is under way.
+// sent handles the end of a sending. If its arrival is not known, the answers after it are dropped, because they may
+// build on it. A phase is never dropped: it waits until nothing is under way.
 func (j *journal) sent(one *sending, answer *redis.Cmd) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

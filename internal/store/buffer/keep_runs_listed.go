@@ -8,9 +8,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// The index of the runs and the lives of names lie on hash slots of their own. In a Cluster the node that has them may
-// come back older than it was while those of the runs do not: nothing in the account of a run says so. So each run sees
-// to it that it is listed, and whoever lists runs finds those that should not be there.
+// The index of runs and the lives of names lie on hash slots of their own. In a Cluster their node may come back older
+// while the nodes of the runs do not, and no run's account would show it. So each run keeps itself listed, and a
+// listing of runs looks for entries that should not be there.
 
 // KeepListed lists a run that goes on as one, where the index has forgotten it. Its caller drives the run.
 func (s *Store) KeepListed(ctx context.Context, run rollout.RunName) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/store/buffer/pack"
 )
 
-// Group is a committed group while it is kept, for who only reads; nil when there is none, or none any more.
+// Group reads a committed group; nil when it is not committed or not kept any more.
 func (s *Store) Group(ctx context.Context, ref rollout.GroupRef) (*rollout.Group, error) {
 	data, err := s.rdb.HGet(ctx, s.groupKey("group", ref), "data").Bytes()
 	if err == redis.Nil {

@@ -18,7 +18,7 @@ type knownMarks struct {
 	all map[rollout.RunName]*knownMark
 }
 
-// knownMark is the latest mark of an account, and what of it the run's workflow is not known to have.
+// knownMark is the latest mark of an account, and the part that the run's workflow may not have yet.
 type knownMark struct {
 	runstatus.Mark
 	witnessed int64     // serial that the workflow has
@@ -119,7 +119,7 @@ func (k *knownMarks) mayReturn(run rollout.RunName, now time.Time) bool {
 	return now.Sub(m.missing) < reopenedWithin
 }
 
-// maxAwaited bounds the runs of which nothing is known but that somebody asked for them.
+// maxAwaited bounds the runs that are known only because a caller asked for them.
 const maxAwaited = 10_000
 
 // await has a run that Redis does not know be one that may return, from now on.
@@ -127,7 +127,7 @@ func (k *knownMarks) await(run rollout.RunName, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.all[run] == nil && len(k.all) >= maxAwaited {
-		return // by whoever asks for any name
+		return // callers may ask for any name
 	}
 	if k.all[run] == nil {
 		k.all[run] = &knownMark{}
@@ -153,11 +153,11 @@ func (s *Store) Know(run rollout.RunName, mark runstatus.Mark) {
 	s.known.note(run, knownMark{Mark: mark, witnessed: mark.Serial})
 }
 
-// Await is for a run that Redis does not know, and that nobody could open again until now: it may return from now on.
+// Await is called when a run that Redis does not know, and that could not be opened again so far, may return.
 func (s *Store) Await(run rollout.RunName) { s.known.await(run, s.now()) }
 
 // MayReturn reports whether a run that Redis does not know is about to be opened again by its workflow: it was there a
-// moment ago, or is awaited, and nobody has deleted it.
+// moment ago, or is awaited, and was not deleted.
 func (s *Store) MayReturn(ctx context.Context, run rollout.RunName) bool {
 	if !s.known.mayReturn(run, s.now()) {
 		return false
@@ -179,7 +179,7 @@ func (s *Store) Unwitnessed(run rollout.RunName) (runstatus.Mark, bool) {
 	return mark, true
 }
 
-// UnwitnessedRuns is the runs of which there is such a mark.
+// UnwitnessedRuns lists the runs with a mark that their workflow may not have.
 func (s *Store) UnwitnessedRuns() []rollout.RunName {
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()

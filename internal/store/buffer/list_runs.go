@@ -52,8 +52,8 @@ func (s *Store) Active(ctx context.Context) ([]runstatus.RunStatus, error) {
 	return slices.DeleteFunc(runs, func(run runstatus.RunStatus) bool { return run.State.Over() }), nil
 }
 
-// RunsPage is up to limit runs: those that go on, by name, and then those that are over, the latest first; from the one
-// on that follows after, which is over. next is where the next page begins, empty if there is none.
+// RunsPage lists up to limit runs after the run named after, which is over: active runs by name, then ended ones,
+// latest first. next begins the next page; empty: this is the last.
 func (s *Store) RunsPage(ctx context.Context, after rollout.RunName,
 	limit int) (runs []runstatus.RunStatus, next rollout.RunName, err error) {
 	if after == "" {
@@ -96,7 +96,7 @@ func (s *Store) Winding(ctx context.Context) ([]rollout.RunName, error) {
 	return runs, nil
 }
 
-// WoundUp notes that all is told of a run that is over. From then on only its events may wait, for their sinks.
+// WoundUp records that all facts of an ended run are written. From then on only its events may wait, for their sinks.
 func (s *Store) WoundUp(ctx context.Context, run rollout.RunName) error {
 	if err := store.NoteScope(ctx, s.rdb, s.prefix, run); err != nil {
 		return trouble("wind up a run", err)

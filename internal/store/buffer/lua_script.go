@@ -61,7 +61,7 @@ var (
 	verdictScript      = onRun("verdict")
 )
 
-// The scripts of a game's journal, which know nothing of the run.
+// The scripts of a game's journal, which do not touch the run's account.
 var (
 	openJournal    = onJournal("open")
 	appendJournal  = onJournal("append")
@@ -148,7 +148,7 @@ func (s *Store) eval(ctx context.Context, sc *script, run rollout.RunName, args 
 	return r, nil
 }
 
-// do runs a script of whose answer nothing is of interest.
+// do runs a script and ignores its answer but for refusals.
 func (s *Store) do(ctx context.Context, doing string, sc *script, run rollout.RunName, args ...any) error {
 	_, err := s.did(ctx, doing, sc, run, args...)
 	return err

@@ -19,7 +19,7 @@ type RawBatch struct {
 	Groups         []RawGroup
 }
 
-// RawGroup is a packed group of which the trajectories From to To belong to the share.
+// RawGroup is a packed group; the share has its trajectories From to To.
 type RawGroup struct {
 	Seq      rollout.GroupSeq
 	From, To int

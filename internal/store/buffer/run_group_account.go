@@ -38,7 +38,7 @@ type Account struct {
 	Refills int `json:"refills,omitempty"`
 }
 
-// NeverConfirmed is what stands for a replication id of Redis where the run has never compared its account.
+// NeverConfirmed stands in for Redis' replication id when the run has never compared its account.
 const NeverConfirmed = "never"
 
 // Confirmed reports whether the account is one that the run has compared with its own, or that no run ever did.

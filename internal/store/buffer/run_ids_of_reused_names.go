@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
-// A name may be used again once its run was deleted. The new run has an id of its own, NAME@2 and so on, so that
-// nothing of the run before can reach it: no worker that wakes up, no engine with an old adapter, no late signal.
+// A name may be used again once its run was deleted. The new run has an id of its own, NAME@2 and so on. Nothing of the
+// run before can reach it: no worker that wakes up, no engine with an old adapter, no late signal.
 
 // lives is a hash: name -> number of the life that the name is in, when the one before was deleted (Unix seconds),
 // and the highest generation that a trainer process of it had. A name that is missing is in its first life.
@@ -61,7 +61,7 @@ func (s *Store) lastGeneration(ctx context.Context, name rollout.RunName) (int64
 	return fields[2], err
 }
 
-// lifeOf is what lives has of a name.
+// lifeOf reads the lives hash for a name.
 func (s *Store) lifeOf(ctx context.Context, name rollout.RunName) (fields [3]int64, err error) {
 	text, err := s.rdb.HGet(ctx, s.lives(), string(name)).Result()
 	if err == redis.Nil {
@@ -89,8 +89,7 @@ if generation == '' then generation = '0' end
 redis.call('HSET', KEYS[1], ARGV[1], life .. ' ' .. at .. ' ' .. generation)
 return 1`)
 
-// live makes the life of an id the current one of its name, unless a later one is, and notes that generations up to one
-// were given.
+// live makes an id's life the current one of its name, unless a later one is, and records the highest generation given.
 func (s *Store) live(ctx context.Context, name rollout.RunName, life int, generation int64) error {
 	if life == 1 && generation == 0 {
 		return nil

@@ -65,10 +65,10 @@ func (s *Store) open(ctx context.Context, given runspec.Spec, isNew bool) error 
 	return trouble("open run", s.runs.Open(ctx, given.Name))
 }
 
-// SetLimits changes depth, groups per step, staleness, bytes, order and length of a run. It takes effect with the next
-// claim; a batch already granted is not touched, a ready group that is too stale now is dropped. asOf is when the run
-// said so: what it said earlier than something that is known changes nothing, so that a call that comes late cannot
-// bring back old limits. The zero time is earlier than all others.
+// SetLimits changes depth, groups per step, staleness, bytes, order and length of a run, from the next claim on. A
+// granted batch stays as it is; a ready group that is now too stale is dropped. asOf is when the run set the limits. A
+// call with an older asOf than the newest one seen changes nothing, so that a late call cannot bring back old limits.
+// The zero time is the oldest.
 func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b runspec.BufferSpec, steps int,
 	asOf time.Time) error {
 	if err := spec.ValidateBuffer(b, steps); err != nil {
@@ -112,8 +112,8 @@ func (s *Store) SaveStatus(ctx context.Context, status runstatus.RunStatus, asOf
 	return s.saveStatus(ctx, status, asOf, flag(status.State.Over()), facts)
 }
 
-// SaveEnd is SaveStatus for a run that is over by its workflow's word. It changes nothing where Redis has come back
-// older since the run looked: whoever repairs the account says so, for nobody looks at that of a run which is over.
+// SaveEnd is SaveStatus for a run that its workflow has ended. It changes nothing if Redis came back older since the
+// run looked. The repair of the account saves the status then, for an ended run's account is not checked.
 func (s *Store) SaveEnd(ctx context.Context, status runstatus.RunStatus, asOf time.Time,
 	facts ...telemetry.Event) error {
 	const ifCompared = 2
@@ -140,7 +140,7 @@ func (s *Store) saveStatus(ctx context.Context, status runstatus.RunStatus, asOf
 		return nil
 	case status.State.Over():
 		return s.note(ctx, status.Spec.Name, endOf(status, asOf))
-	case r.int(2) == 1: // somebody took it for lost
+	case r.int(2) == 1: // it was taken for lost
 		return s.unnote(ctx, status.Spec.Name)
 	}
 	return nil
@@ -154,8 +154,8 @@ func endOf(status runstatus.RunStatus, asOf time.Time) time.Time {
 	return status.EndedAt
 }
 
-// note notes that a run is over, so that Active passes it over. One that was revived before the note was written is
-// looked at again: nobody would find out otherwise when it is lost once more.
+// note records that a run is over, so that Active skips it. A run that was revived before the record was written is
+// looked at again: otherwise a second loss of it would go unnoticed.
 func (s *Store) note(ctx context.Context, run rollout.RunName, ended time.Time) error {
 	if err := s.runs.End(ctx, run, ended); err != nil {
 		return trouble("note the end of a run", err)

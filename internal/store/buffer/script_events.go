@@ -30,7 +30,7 @@ func claimedFact(run rollout.RunName, step rollout.Step, now time.Time) ([]byte,
 	})
 }
 
-// completedFact tells of a step that is completed with what is then kept of it.
+// completedFact is the fact of a completed step, with its kept record.
 func completedFact(run rollout.RunName, step rollout.Step, now time.Time, kept map[string]string) ([]byte, error) {
 	record, err := recordOf(step, kept)
 	if err != nil {
@@ -77,7 +77,7 @@ func finishedFact(ref rollout.EpisodeRef, ep *rollout.Episode, now time.Time) ([
 	})
 }
 
-// sampled is what each agent of a game got, and the policy versions that its turns are of.
+// sampled is the reward of each agent of a game, and the range of policy versions that sampled its turns.
 func sampled(ep *rollout.Episode) (rewards map[string]float64, oldest, newest rollout.PolicyVersion) {
 	rewards, first := map[string]float64{}, true
 	for i := range ep.Trajectories {

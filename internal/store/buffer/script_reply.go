@@ -110,7 +110,7 @@ func isText(v any) bool {
 	return false
 }
 
-// isInt takes texts as well: what a script reads from Redis is one.
+// isInt takes texts as well: values that a script reads from Redis are texts.
 func isInt(v any) bool {
 	switch v := v.(type) {
 	case int64:

@@ -11,8 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/store/starvation"
 )
 
-// Starvation is how far the account of a run's waits has come, and what there is to continue it with. Missing is left
-// to the caller.
+// Starvation is the state of a run's wait account, and the inputs to continue it. The caller sets Missing.
 func (s *Store) Starvation(ctx context.Context, run rollout.RunName, now time.Time) (starvation.Series, starvation.Seen,
 	error) {
 	fail := func(err error) (starvation.Series, starvation.Seen, error) {
@@ -46,7 +45,7 @@ func (s *Store) Starvation(ctx context.Context, run rollout.RunName, now time.Ti
 	return series, seen, nil
 }
 
-// Awaited is the groups that the next batch of a run waits for: the part of starvation.Evidence that the buffer knows.
+// Awaited describes the groups that a run's next batch waits for: the buffer's part of starvation.Evidence.
 func (s *Store) Awaited(ctx context.Context, run rollout.RunName, most int) (starvation.Evidence, error) {
 	r, err := s.eval(ctx, awaitedScript, run, most)
 	if err != nil {
@@ -62,8 +61,8 @@ func (s *Store) Awaited(ctx context.Context, run rollout.RunName, most int) (sta
 	return e, nil
 }
 
-// ContinueStarvation continues the account of a run's waits, and tells of it in the run's events, in one: of two that
-// continue the same account only the first does, and the other one is answered false.
+// ContinueStarvation saves the continued account of a run's waits together with its event. If two callers continue the
+// same account, only the first succeeds, and the other gets false.
 func (s *Store) ContinueStarvation(ctx context.Context, run rollout.RunName, was, next starvation.Series,
 	closed []starvation.Counted, events []telemetry.Event) (bool, error) {
 	series, err := json.Marshal(next)

@@ -174,8 +174,8 @@ func recordOf(step rollout.Step, f map[string]string) (steprecord.StepRecord, er
 	return record, nil
 }
 
-// packedViews is the group views of a step that is about to be completed, packed, or nothing when they are so
-// already. They never change once the step is granted.
+// packedViews packs the group views of a step about to be completed; nil when they are packed already. They never
+// change once the step is granted.
 func packedViews(views string) ([]byte, error) {
 	if !isJSON(views) {
 		return nil, nil

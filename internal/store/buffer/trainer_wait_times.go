@@ -15,7 +15,7 @@ type Asked struct {
 	Last  time.Time    // when it asked last, to a second
 }
 
-// askAgain is how long a trainer may be silent and still be waiting: one that is told to ask again does so about
+// askAgain is how long a trainer counts as waiting after its last call: one that is told to ask again does so about
 // once a second.
 const askAgain = 10 * time.Second
 

@@ -22,7 +22,7 @@ local function write_event(flag, kind, json)
   end
 end
 
--- tell writes a fact as telemetry.Encode made it. An empty one is none.
+-- tell writes a fact as telemetry.Encode made it; '' writes nothing.
 local function tell(json)
   if json and json ~= '' then write_event('f', string.match(json, '^{"kind":"([^"]+)"'), json) end
 end

@@ -127,8 +127,8 @@ func (s *Store) DeadLetterCount(ctx context.Context) (kept, all int64, err error
 	return n.Val(), all, nil
 }
 
-// Replay has dead letters shipped again, all if no id is given, and answers how many. They keep their event_id, so that
-// one which had arrived all the same is told apart.
+// Replay has dead letters shipped again, all if no id is given, and returns their number. They keep their event_id, so
+// that a receiver recognises one that had arrived all the same.
 func (s *Store) Replay(ctx context.Context, ids ...string) (int, error) {
 	return s.takeLetters(ctx, "replayed", ids)
 }
@@ -138,10 +138,9 @@ func (s *Store) DropDeadLetters(ctx context.Context, ids ...string) (int, error)
 	return s.takeLetters(ctx, "given up", ids)
 }
 
-// takeLettersBody takes letters away and, when they are to be replayed, writes their events where a shipper finds them,
-// in the same instant: an event is never in neither place, nor is one of both forgotten in favour of the other. KEYS:
-// recent events of Replayed, the letters' (letterKeys), the sink. ARGV: what they are counted as, ids. Answers how many
-// there were.
+// takeLettersBody removes letters and, if they are replayed, writes their events back for a shipper, in one step: an
+// event is never in neither place, nor in both. KEYS: recent events of Replayed, the letters' (letterKeys), the sink.
+// ARGV: the counter to raise, ids. Answers how many there were.
 const takeLettersBody = `
 local n = 0
 for i = 2, #ARGV do
@@ -157,8 +156,8 @@ end
 redis.call('HINCRBY', KEYS[5], ARGV[1], n)
 return n`
 
-// takeLetters takes dead letters away, some at a time, so that nobody else's call of Redis waits long. Of ids that are
-// given each must be a letter's.
+// takeLetters removes dead letters in portions, so that other calls to Redis do not wait long. Each given id must be a
+// letter's.
 func (s *Store) takeLetters(ctx context.Context, countedAs string, ids []string) (total int, err error) {
 	for _, id := range ids {
 		if !idPattern.MatchString(id) {

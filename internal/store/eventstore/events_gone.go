@@ -11,14 +11,14 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Gone is events that were written and are not kept any more: the oldest of a kind of facts, or, of no kind, of the
-// latest events of any kind, which hold the samples.
+// Gone counts events that were written and are not kept any more: the oldest facts of a kind, or, with an empty kind,
+// the latest events of all kinds, which include samples.
 type Gone struct {
 	Kind   string `json:"kind,omitempty" doc:"Of facts. Without one: of the latest events of any kind, which hold the samples"`
 	Events int64  `json:"events" doc:"0: some; Redis does not count them before version 7"`
 }
 
-// Gone is what is not kept any more of a run's events, by kind. The run "" is the fleet.
+// Gone counts a run's events that are not kept any more, by kind. The run "" is the fleet.
 func (s *Store) Gone(ctx context.Context, run rollout.RunName) ([]Gone, error) {
 	kinds, err := s.rdb.SMembers(ctx, s.kindsKey(run)).Result()
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Facts lists up to limit facts of a run after the one with id after, oldest first: of some kinds, or of every kind if
-// none is named. It reads those kinds only, so that what a reader of a few rare kinds costs does not grow with the
-// games that were played.
+// Facts lists up to limit facts of a run after the one with id after, oldest first, of the given kinds, or of all if
+// none is given. It reads those kinds only, so that the cost of a few rare kinds does not grow with the games played.
 func (s *Store) Facts(ctx context.Context, run rollout.RunName, after string, limit int,
 	kinds ...string) ([]Record, error) {
 	from, err := position(after)

@@ -22,7 +22,7 @@ type Record struct {
 	Kind      string          `json:"kind"`
 	Data      json.RawMessage `json:"data"`
 	Scope     rollout.RunName `json:"-"` // whose streams it is in; empty: the fleet's
-	Droppable bool            `json:"-"` // a sample, of which any one may be lost
+	Droppable bool            `json:"-"` // a sample: any one may be lost
 
 	number int64 // among the facts or the samples of the scope, from 1
 }
@@ -64,9 +64,9 @@ func (s *Store) Recent(ctx context.Context, run rollout.RunName, after string, l
 	return older, nil
 }
 
-// Samples looks at up to limit of a run's latest events after the one with id after, and lists those of some kinds. It
-// reads on at next; more says that it did not come to the end. Facts that are older than the samples that are kept are
-// not looked at: a reader of samples pays for nothing else.
+// Samples reads up to limit of a run's latest events after the one with id after, and lists those of some kinds.
+// Reading continues at next; more reports that the end was not reached. Facts older than the kept samples are not read:
+// a reader of samples pays for samples only.
 func (s *Store) Samples(ctx context.Context, run rollout.RunName, after string, limit int,
 	kinds ...string) (found []Record, next string, more bool, err error) {
 	from, err := position(after)
@@ -117,8 +117,8 @@ func (s *Store) Follow(ctx context.Context, run rollout.RunName, after string, s
 	}
 }
 
-// record is a row of a stream, whose kind it says itself, if none is given. One whose event is no JSON keeps its place
-// and its id with nothing in it, so that it hides none of the others and readers go on after it.
+// record decodes a row of a stream; without kind, the row itself names it. A row with invalid JSON keeps its place and
+// id, but is empty, so that readers still get the others and go on after it.
 func record(run rollout.RunName, kind string, m redis.XMessage) Record {
 	if kind == "" {
 		kind, _ = m.Values["kind"].(string)

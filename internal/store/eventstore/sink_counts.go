@@ -11,17 +11,16 @@ import (
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
-// What is counted of the sink lies where one script can count it with what it counts: in the cursor of each scope how
-// much it has passed, with the sink what was refused, replayed and dropped. When nothing is left to do in a scope, what
-// its cursor counts is added to the sink's sums, in the fields passed, 'lost f' and 'lost s'. How much of a scope is in
-// the sums stands in the hash counted: "FIRST LAST PASSED LOST-FACTS LOST-SAMPLES", with the ids of the scope's first
-// and last event. So a scope may be added again and again, and only what is new is. A scope with another first event is
-// another one.
+// The sink's counts lie where one script can update them together with what they count. The cursor of each scope counts
+// the events passed; the sink's hash counts those refused, replayed and dropped. When a scope is done, its cursor's
+// counts are added to the sink's sums, in the fields passed, 'lost f' and 'lost s'. The hash counted says which part of
+// a scope is in the sums: "FIRST LAST PASSED LOST-FACTS LOST-SAMPLES", with the ids of its first and last event. So a
+// scope may be added repeatedly, and only new events count. A different first event means a different scope.
 
-// sums is what became of events that were written while the sink was known.
+// sums counts the outcomes of events that were written while the sink was known.
 type sums struct{ passed, lostFacts, lostSamples, waiting int64 }
 
-// sums is what became of a scope's events.
+// sums counts the outcomes of a scope's events.
 func (p progress) sums() sums {
 	c := p.at
 	passed := c.facts - c.fromFacts + c.samples - c.fromSamples - c.lostFacts - c.lostSamples
@@ -54,7 +53,7 @@ func (s *Store) count(ctx context.Context, scope rollout.RunName, p progress) er
 	return nil
 }
 
-// counted is what of a scope is in the sums: nothing, if what is noted there is of another one.
+// counted is the part of a scope that is in the sums; zero if the note is about another scope.
 func counted(note any, first string) sums {
 	text, _ := note.(string)
 	words := strings.Fields(text)
@@ -64,7 +63,7 @@ func counted(note any, first string) sums {
 	return sums{passed: number(words[2]), lostFacts: number(words[3]), lostSamples: number(words[4])}
 }
 
-// sums is what is counted over all scopes, those that are erased, too, and the sink's other fields.
+// sums adds up all scopes, including erased ones, and returns the sink's other fields.
 func (s *Store) sums(ctx context.Context) (total sums, fields map[string]string, err error) {
 	const tries = 3 // in which a scope may have been erased while they were read
 	for range tries {
@@ -82,7 +81,7 @@ func (s *Store) sums(ctx context.Context) (total sums, fields map[string]string,
 	return total, fields, nil
 }
 
-// readSums reads the cursors of the open scopes, and then the sums with what of these scopes is in them.
+// readSums reads the cursors of the open scopes, then the sums and the parts of these scopes that are in them.
 func (s *Store) readSums(ctx context.Context) (sums, map[string]string, error) {
 	scopes, err := s.openScopes(ctx)
 	if err != nil {

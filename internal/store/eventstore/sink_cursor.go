@@ -12,9 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
-// The sink has a cursor in every scope: a run, a deleted run of which something was not shipped yet, or the fleet.
-// All events up to the cursor are dealt with. Delivery is at least once: what was sent and not acknowledged is listed
-// again.
+// The sink has a cursor in every scope: a run, a deleted run with unshipped events, or the fleet. All events up to the
+// cursor are dealt with. Delivery is at least once: events that were sent and not acknowledged are listed again.
 
 // Replayed is the scope of dead letters that are to be shipped again. No run can have its name. It lies beside the
 // fleet's, so that one script takes a letter from there to here.
@@ -28,10 +27,10 @@ type cursor struct {
 	fromFacts, fromSamples int64 // the numbers behind which it began
 }
 
-// progress is the sink's cursor in a scope, and what was written there.
+// progress is the sink's cursor in a scope, and the extent of what was written there.
 type progress struct {
 	at             cursor
-	since          string // from when on the sink gets events; empty: there is none
+	since          string // the sink gets events from here on; empty: there is no sink
 	first, last    string // ids of events; empty: nothing was written
 	facts, samples int64
 }
@@ -138,8 +137,8 @@ func (s *Store) Scopes(ctx context.Context) ([]rollout.RunName, error) {
 	return behind, nil
 }
 
-// Portion is events of a scope that the sink has not got, oldest first. A shipper may deal with fewer of them: those
-// that it leaves out at the end are listed again.
+// Portion is a list of a scope's events that the sink lacks, oldest first. A shipper may deal with a part: events that
+// it leaves out at the end are listed again.
 type Portion struct {
 	Scope   rollout.RunName
 	Records []Record
@@ -170,7 +169,7 @@ func (r Record) WrittenAt() time.Time {
 	return time.UnixMilli(int64(ms)).UTC()
 }
 
-// Acknowledge says that the events of a portion are dealt with: the sink has them, or has refused them and they are
+// Acknowledge records that the events of a portion are dealt with: the sink has them, or has refused them and they are
 // dead letters. A shipper that was replaced gets ErrFenced, and must stop.
 func (s *Store) Acknowledge(ctx context.Context, fence int64, p Portion) error {
 	if now, err := s.fence(ctx); err != nil {
@@ -198,7 +197,7 @@ func (c cursor) past(r Record) cursor {
 	return c
 }
 
-// giveUp counts all that the sink has not got of a scope as lost.
+// giveUp counts all of a scope's unshipped events as lost.
 func (s *Store) giveUp(ctx context.Context, scope rollout.RunName, p *progress) error {
 	fence, err := s.fence(ctx)
 	if err != nil {
@@ -213,8 +212,9 @@ func (s *Store) giveUp(ctx context.Context, scope rollout.RunName, p *progress) 
 	return s.moveCursor(ctx, fence, scope, p.since, c)
 }
 
-// cursorScript moves a cursor, and never back; one of a sink that was forgotten is none. KEYS: the cursor. ARGV: fence,
-// since when the sink gets events, ms and sequence of the id, then fields and values. Answers 0 to who is fenced off.
+// cursorScript moves a cursor, and never back. A cursor of a sink that was forgotten counts as missing. KEYS: the
+// cursor. ARGV: fence, since when the sink gets events, ms and sequence of the id, then fields and values. Answers 0 if
+// fenced off.
 var cursorScript = redisscript.New(`
 local was = redis.call('HMGET', KEYS[1], 'since', 'fence', 'id')
 if was[1] == ARGV[2] then

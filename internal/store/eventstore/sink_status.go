@@ -33,8 +33,8 @@ func (s *Store) SaveSinkStatus(ctx context.Context, fence int64, status telemetr
 	return nil
 }
 
-// SinkStatus is what the server that delivers to the sink said of it last, with what is counted with each event: this
-// is exact, whoever was killed meanwhile. Of a sink that was never used it is empty.
+// SinkStatus is the last status that the delivering server saved, with counts updated with each event, which are exact
+// even if servers were killed. It is empty for a sink that was never used.
 func (s *Store) SinkStatus(ctx context.Context) (telemetry.SinkStatus, error) {
 	var status telemetry.SinkStatus
 	total, fields, err := s.sums(ctx)

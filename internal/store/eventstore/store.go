@@ -68,7 +68,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// of is the bounds of a kind.
+// of returns the bounds of a kind.
 func (l Limits) of(kind string) KindLimit {
 	if own, ok := l.Kinds[kind]; ok {
 		return own
@@ -172,7 +172,7 @@ func (s *Store) lose(sample bool, n int) {
 	}
 }
 
-// Stats is what became of the events that this process emitted.
+// Stats counts the outcomes of the events that this process emitted.
 type Stats struct {
 	Written                int64
 	LostFacts, LostSamples int64

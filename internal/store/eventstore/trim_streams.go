@@ -19,7 +19,7 @@ const (
 	trimAtOnce = 256
 )
 
-// KeepBounds trims again and again until ctx is done. Every server may do so. What fails is told to complain, and tried
+// KeepBounds trims repeatedly until ctx is done; every server may run it. Failures are passed to complain, and tried
 // again.
 func (s *Store) KeepBounds(ctx context.Context, complain func(error)) {
 	for retry.Pause(ctx, trimEvery) == nil {
@@ -29,8 +29,8 @@ func (s *Store) KeepBounds(ctx context.Context, complain func(error)) {
 	}
 }
 
-// Trim lets go of facts above the bounds for readers that the sink has got, and of deleted runs of which it has got
-// everything. It looks at the scopes that are open, and finds out which of them are done.
+// Trim drops shipped facts above the bounds for readers, and events of deleted runs that are all shipped. It looks at
+// the open scopes, and finds out which of them are done.
 func (s *Store) Trim(ctx context.Context) error {
 	awaited, err := s.isAwaited(ctx)
 	if err != nil {
@@ -49,8 +49,8 @@ func (s *Store) Trim(ctx context.Context) error {
 	return errors.Join(append(faults, s.closeAndErase(ctx), s.reopen(ctx))...)
 }
 
-// trimScript lets go of the oldest facts of a kind above a bound, at most so many, and none after an id. KEYS: the
-// stream. ARGV: bound, how many, ms and sequence of the id, or ”. Answers how many went.
+// trimScript drops the oldest facts of a kind above a bound, at most so many, and none after an id. KEYS: the stream.
+// ARGV: bound, how many, ms and sequence of the id, or ”. Answers how many were dropped.
 var trimScript = redisscript.New(`
 local over = math.min(redis.call('XLEN', KEYS[1]) - tonumber(ARGV[1]), tonumber(ARGV[2]))
 if over <= 0 then return 0 end

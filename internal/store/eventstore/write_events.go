@@ -30,9 +30,9 @@ const (
 //go:embed append.lua
 var appendLua string
 
-// Lua is what a script needs that writes facts in the same instant as it makes them true: the functions tell,
-// tell_once and fill of append.lua, with the usual bounds. The script must have a local named base, where the keys of
-// the run or of the fleet begin.
+// Lua is the Lua code for a script that writes facts in the instant in which it makes them true: the functions tell,
+// tell_once and fill of append.lua, with the usual bounds. The script must have a local named base, the prefix of the
+// keys of the run or the fleet.
 func Lua() string { return Limits{}.withDefaults().lua() }
 
 // lua is append.lua with these bounds.
@@ -64,7 +64,7 @@ type flag string
 
 const (
 	once   flag = "fact"   // unless it was written just now
-	anyOne flag = "sample" // of which any one may be lost
+	anyOne flag = "sample" // any one may be lost
 )
 
 // entry is an event, encoded.
@@ -205,13 +205,13 @@ func (s *Store) keep(batch []entry) {
 	s.lose(false, len(batch)-fits)
 }
 
-// batch is what is written next: the oldest facts, and samples.
+// batch is the next write: the oldest facts, and samples.
 type batch struct {
 	entries []entry
 	done    func() // called when they are written
 }
 
-// next is the events that wait, none if there are none.
+// next takes the waiting events; empty if there are none.
 func (s *Store) next() batch {
 	b := s.nextFacts()
 	for range maxBatch {
@@ -256,7 +256,7 @@ func (s *Store) nextFacts() batch {
 	}}
 }
 
-// spooled appends a fact that waited on the disk. A line that is none, because the disk is broken, is lost.
+// spooled appends a fact that waited on the disk. A corrupt line, from a broken disk, is skipped.
 func (s *Store) spooled(entries []entry, line []byte) []entry {
 	var head struct {
 		Kind string          `json:"kind"`
@@ -303,7 +303,7 @@ func (s *Store) writeAll(ctx context.Context) (rest batch) {
 	return rest
 }
 
-// unwritten puts samples of a batch that is given up among the lost; its facts are where they were.
+// unwritten counts the samples of an abandoned batch as lost; its facts stay queued.
 func (s *Store) unwritten(b batch) {
 	for _, e := range b.entries {
 		if e.flag == anyOne {
@@ -312,7 +312,7 @@ func (s *Store) unwritten(b batch) {
 	}
 }
 
-// flush writes a batch and what waits once, and counts what could not be written and is nowhere else.
+// flush writes a batch and the queue once, and counts as lost what could not be written and is stored nowhere else.
 func (s *Store) flush(ctx context.Context, b batch) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
@@ -409,9 +409,9 @@ func (s *Store) writeEach(ctx context.Context, run rollout.RunName, entries []en
 	return written, nil
 }
 
-// append writes events of one scope. It may be one that nobody looks at any more, and so is noted: before, or a process
-// that is killed would leave events that nobody finds, and afterwards, because it may have been found done, or taken
-// for empty and erased, meanwhile.
+// append writes events of one scope, and notes the scope before and after. Before: a process killed after the write
+// would leave events in a scope that is not looked at. After: the scope may have been found done, or erased as empty,
+// during the write.
 func (s *Store) append(ctx context.Context, run rollout.RunName, entries []entry) error {
 	if err := s.noteScope(ctx, run); err != nil {
 		return err

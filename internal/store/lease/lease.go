@@ -1,5 +1,5 @@
-// Package lease gives one process of a deployment the right to do something for a while. Redis ends a lease, by its own
-// clock, so that servers whose clocks are apart never hold it both.
+// Package lease gives one process of a deployment the right to do something for a while. Redis ends a lease by its own
+// clock, so that two servers with different clocks never both hold it.
 //
 // Start reading at Lease.
 package lease
@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
-// Lease is one right: the key that says who has it, and, where the owner moves something that a later owner moves too,
+// Lease is one right: the key that names its holder, and, if the holder moves something that a later holder moves too,
 // the key of its fence, in the same slot of a cluster.
 type Lease struct {
 	Redis redis.UniversalClient
@@ -22,8 +22,8 @@ type Lease struct {
 	Fence string // empty: none
 }
 
-// takeScript gives an owner the lease, or prolongs it. Each time it changes hands, the fence goes up. KEYS: lease, then
-// the fence, if it has one. ARGV: owner, for how long in ms. Answers the fence, and 1 to who has the lease.
+// takeScript gives an owner the lease, or prolongs it. Each change of hands raises the fence. KEYS: lease, then the
+// fence, if it has one. ARGV: owner, for how long in ms. Answers the fence, and 1 if the owner has the lease.
 var takeScript = redisscript.New(`
 local owner = redis.call('GET', KEYS[1])
 local mine = not owner or owner == ARGV[1]

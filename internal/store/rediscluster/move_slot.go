@@ -25,7 +25,7 @@ func MoveSlot(ctx context.Context, from, to *redis.Client, slot int, between fun
 		err = transfer(ctx, from, to, slot, between)
 	}
 	if err == nil {
-		// First who has it now, so that nobody is sent back and forth.
+		// The new owner comes first, so that no client is sent back and forth.
 		err = assign(ctx, slot, to, to, from)
 	}
 	if err != nil {
@@ -87,7 +87,7 @@ func assign(ctx context.Context, slot int, owner *redis.Client, nodes ...*redis.
 	return nil
 }
 
-// restore brings the keys of a slot back that have gone.
+// restore brings back the keys of a slot that have left.
 func restore(ctx context.Context, from, to *redis.Client, slot int) error {
 	if err := transfer(ctx, to, from, slot, func(int) {}); err != nil {
 		return err

@@ -4,11 +4,11 @@ package redisscript
 
 import "github.com/redis/go-redis/v9"
 
-// whole refuses a script whose slot is on its way from one node of a Cluster to another, before it has changed
-// anything. Redis checks the keys that are declared; a call inside fails, after those before it have worked, when its
-// key has left the node or is not there at all; and the node that the slot goes to lets a script that was sent on take
-// keys for missing which have not arrived. Only a command with two keys that exist nowhere is refused by both nodes for
-// as long as the slot moves, and by no other. Callers try again, as go-redis does several times by itself.
+// whole refuses a script, before it changes anything, while its slot moves between nodes of a Cluster. Redis checks
+// only declared keys. A call inside fails halfway when its key has left the node or does not exist, and the new node
+// lets a redirected script take keys for missing that have not arrived yet. Only a command with two keys that exist
+// nowhere is refused by both nodes as long as the slot moves, and by no other. Callers try again, as go-redis does
+// several times by itself.
 const whole = `do
   local tag = KEYS[1] and string.match(KEYS[1], '{[^}]+}')
   local moving = tag and redis.pcall('EXISTS', tag .. '?1', tag .. '?2')

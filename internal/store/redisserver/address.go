@@ -13,14 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Address is a Redis, as a URL names it. The zero Address is none.
+// Address is a Redis, as a URL names it. The zero Address names no Redis.
 type Address struct {
 	single   *redis.Options
 	sentinel *redis.FailoverOptions
 	cluster  *redis.ClusterOptions
 }
 
-// URLForms is what a URL may look like, for messages.
+// URLForms describes the accepted URLs, for messages.
 const URLForms = "redis://host:port/db, redis+sentinel://host:port,host:port/db?master=NAME, " +
 	"redis+cluster://host:port,host:port, rediss for TLS, or unix:///path"
 
@@ -203,7 +203,7 @@ func (a Address) Identity() string {
 	return ""
 }
 
-// Redacted is a URL of a Redis as it may be shown.
+// Redacted is a Redis URL without its secrets.
 func Redacted(text string) string {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {

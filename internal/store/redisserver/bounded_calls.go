@@ -68,8 +68,8 @@ func (b bounded) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// late is the error of a call that this bound has ended: a timeout, after which the call may be made again. What the
-// caller's own context has ended stays what it is.
+// late is the error of a call that this bound has ended: a timeout, after which the call may be repeated. An error of
+// the caller's own context is returned unchanged.
 func (b bounded) late(caller context.Context, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) || caller.Err() != nil {
 		return err

@@ -10,15 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Finding is a setting of a Redis, and what comes of it.
+// Finding is a Redis setting and its consequence.
 type Finding struct {
 	Level slog.Level
 	Text  string
 }
 
-// Check looks at how each node keeps what is written to it. It refuses one that may delete keys of its own accord: a
-// batch that lacks a group, or an account that lacks a step, is worse than none. What a crash would cost is told. What
-// the service may not ask, it cannot tell.
+// Check checks how each node persists what is written to it. It refuses a node that may delete keys of its own accord:
+// a batch that lacks a group, or an account that lacks a step, is worse than none. It reports what a crash would cost,
+// as far as the node lets its settings be read.
 func Check(ctx context.Context, rdb redis.UniversalClient) ([]Finding, error) {
 	var mu sync.Mutex
 	var all []Finding

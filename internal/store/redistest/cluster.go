@@ -31,7 +31,7 @@ type Nodes struct {
 	kill    []func()
 }
 
-// Masters is Cluster, of which one node may be killed.
+// Masters is a Cluster whose nodes may be killed one at a time.
 func Masters(t testing.TB, masters int) *Nodes {
 	t.Helper()
 	n := &Nodes{}

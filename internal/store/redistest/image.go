@@ -41,7 +41,7 @@ func (image Image) Restore(t testing.TB, rdb redis.UniversalClient) {
 	image.Put(t, rdb)
 }
 
-// Put writes the image's keys, none of which is there.
+// Put writes the image's keys, which must not exist.
 func (image Image) Put(t testing.TB, rdb redis.UniversalClient) {
 	t.Helper()
 	ctx := t.Context()

@@ -158,8 +158,8 @@ func answers(addr string, ended <-chan struct{}) error {
 	}
 }
 
-// childrenOf is what a server has forked to write its log or a snapshot anew, and what would outlive it, where the
-// kernel says so.
+// childrenOf lists the processes that a server has forked to rewrite its log or a snapshot, and that would outlive it,
+// where the kernel says so.
 func childrenOf(pid int) (children []int) {
 	told, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {

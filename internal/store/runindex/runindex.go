@@ -1,6 +1,6 @@
-// Package runindex is which runs a deployment has in Redis: all of them, those that go on, those that are over with the
-// time of their end, those that are over and not wound up yet, and those that were deleted and still hold something.
-// However many runs are over, what is asked again and again costs what the others cost. It knows nothing else of runs.
+// Package runindex indexes the runs that a deployment has in Redis: all runs, active ones, ended ones by the time of
+// their end, ended ones that are not wound up yet, and deleted ones that still hold something. The cost of frequent
+// queries does not grow with the number of ended runs. It knows nothing else about runs.
 //
 // The keys but one share a hash slot, so that a script keeps them in agreement.
 //
@@ -43,8 +43,8 @@ func (x Index) winding() string  { return "{" + x.runs() + "}:winding" }
 func (x Index) ends() string     { return "{" + x.runs() + "}:ends" }
 func (x Index) deleting() string { return x.prefix + ":deleting" }
 
-// The scripts change one run. KEYS: runs, active, winding, ends. ARGV: run, and of end the time in ms. A run that was
-// deleted before it ended or was revived is none.
+// The scripts change one run. KEYS: runs, active, winding, ends. ARGV: run, and for end the time in ms. They ignore a
+// run that was deleted before it ended or was revived.
 var (
 	openScript = redisscript.New(`
 redis.call('SADD', KEYS[1], ARGV[1])

@@ -1,10 +1,10 @@
-// Package spool is a bounded queue of lines on disk: what waits there outlives the process. It knows nothing of what
-// the lines say, and decides nothing about when they are read.
+// Package spool is a bounded queue of lines on disk, which outlives the process. It does not interpret the lines, nor
+// decide when they are read.
 //
-// A Spool has a folder of its own among those of the same parent, under a lock that ends with the process. What
-// processes that are gone have left there is taken over by the next that is opened. Lines lie in one file and are read
-// in the order in which they were appended; what is read is cut off now and then. How far it is read is known to the
-// process alone: after a kill some lines are read again.
+// A Spool has a folder of its own below a common parent, under a lock that ends with the process. The next Spool that
+// is opened takes over the lines of dead processes. Lines lie in one file and are read in the order in which they were
+// appended; lines that were read are cut off now and then. Only the process knows how far it has read: after a kill
+// some lines are read again.
 //
 // Start reading at Spool.
 package spool
@@ -47,7 +47,7 @@ type Spool struct {
 	closed     bool
 }
 
-// Open takes a folder below parent, and what is left in others, and bounds it to max bytes.
+// Open creates a folder below parent, takes over the lines of dead processes, and bounds it to max bytes.
 func Open(parent string, max int64) (*Spool, error) {
 	s := &Spool{max: max}
 	for n := 1; s.lock == nil; n++ {
@@ -64,7 +64,7 @@ func Open(parent string, max int64) (*Spool, error) {
 		}
 	}
 	if err := s.load(parent); err != nil {
-		_ = s.lock.Close() // the fault above is told
+		_ = s.lock.Close() // the error above is returned
 		return nil, fmt.Errorf("spool %s: %w", s.dir, err)
 	}
 	return s, nil
@@ -121,7 +121,7 @@ func (s *Spool) load(parent string) (err error) {
 	return err
 }
 
-// open sees to it that there is a file. There is none before the first line, so that a folder that is gone by then is
+// open creates the file if need be. It is not created before the first line, so that a folder removed by then is
 // noticed.
 func (s *Spool) open() (err error) {
 	if s.file == nil {
@@ -130,7 +130,7 @@ func (s *Spool) open() (err error) {
 	return err
 }
 
-// takeOver moves what another folder has behind our own, unless it is somebody's.
+// takeOver appends the lines of another folder to our own, unless a process holds it.
 func (s *Spool) takeOver(dir string) error {
 	lock, err := tryLock(dir)
 	if err != nil || lock == nil {
@@ -156,7 +156,7 @@ func (s *Spool) takeOver(dir string) error {
 	return errors.Join(s.file.Sync(), os.RemoveAll(dir))
 }
 
-// wholeLines is how much of a file is lines. One that a crash cut off was never reported as kept.
+// wholeLines is the length of the file's complete lines. A line cut off by a crash was never reported as kept.
 func wholeLines(f *os.File) (int64, error) {
 	end, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -178,7 +178,7 @@ func wholeLines(f *os.File) (int64, error) {
 // Dir is the spool's folder.
 func (s *Spool) Dir() string { return s.dir }
 
-// Append adds lines, none of which has a line end, or none of them. With sync they are on the disk when it returns.
+// Append adds all of the lines, or none. They contain no line ends. With sync they are on the disk when it returns.
 func (s *Spool) Append(lines [][]byte, sync bool) error {
 	var b bytes.Buffer
 	for _, line := range lines {
@@ -197,7 +197,7 @@ func (s *Spool) Append(lines [][]byte, sync bool) error {
 		return err
 	}
 	if _, err := s.file.WriteAt(b.Bytes(), s.size); err != nil {
-		return errors.Join(err, s.file.Truncate(s.size)) // so that nobody takes a half for a line after a restart
+		return errors.Join(err, s.file.Truncate(s.size)) // no half line after a restart
 	}
 	s.unsynced = true
 	if sync {

@@ -51,8 +51,8 @@ func timeline(r *steprecord.StepRecord, sec float64) []Span {
 	return spans
 }
 
-// playedShares is what part of the time in which a group was played its longest game spent waiting for an engine, and
-// outside the engines. Turns are not recorded one by one.
+// playedShares are the shares of a group's playing time that its longest game spent waiting for an engine and outside
+// the engines. Turns are not recorded one by one.
 func playedShares(g *steprecord.GroupView) (queue, env float64) {
 	longest := -1
 	for i, sec := range g.EpisodeSec {

@@ -8,12 +8,12 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// Evidence is what is known of the groups that a batch waits for, and of those who play them.
+// Evidence is the known state of the groups that a batch waits for, and of the workers that play them.
 type Evidence struct {
 	Need    int     // groups that the batch needs ready
 	Ready   int     // groups that are
 	Launch  int     // groups that are launched and not ready: queued or in flight
-	Samples int     // games of a group that must finish
+	Samples int     // the games of a group that must finish
 	Playing []Group // the launched ones in the order of their launch, as many as are missing at most
 
 	Requests Requests             // of the run, in all workers; zero where no worker reports any
@@ -38,7 +38,7 @@ type Requests struct {
 	InFlight int // at one
 }
 
-// Cause is what the group does that will complete the batch: of the missing groups, the one that is furthest behind.
+// Cause is what delays the missing group that is furthest behind, and will complete the batch.
 func Cause(e Evidence) steprecord.StarvationCause {
 	missing := e.Need - e.Ready
 	if missing <= 0 {
@@ -75,8 +75,8 @@ func stragglers(e Evidence) bool {
 	return !slices.ContainsFunc(e.Playing, func(g Group) bool { return g.Finished < e.Samples-1 })
 }
 
-// enginesNotReady is why engines do not generate that should: none of them is ready, most of their places are at
-// engines that have not started up yet, or those that are ready load an adapter and generate nothing meanwhile.
+// enginesNotReady is why engines do not generate though they should: none is ready, most places are at engines that
+// still start up, or the ready ones load an adapter and generate nothing meanwhile.
 func enginesNotReady(e Evidence) steprecord.StarvationCause {
 	serving, stalled, lacking, places, starting := 0, 0, 0, 0, e.Starting
 	for _, engine := range e.Engines {
@@ -105,9 +105,9 @@ func enginesNotReady(e Evidence) steprecord.StarvationCause {
 	return ""
 }
 
-// coldUntil is when the first engine was ready, of a fleet that had none at the look before, or may have had none where
-// there was no such look; zero: another cause explains the whole time since, or nobody knows. A cold start of seconds
-// may lie between two looks.
+// coldUntil is when the first engine became ready, in a fleet that had none at the look before, or may have had none if
+// there was no such look. Zero: another cause explains the whole time since, or it is not known. A cold start of
+// seconds may lie between two looks.
 func coldUntil(e Evidence, was, now steprecord.StarvationCause) (ready time.Time) {
 	switch {
 	case now == steprecord.StarvedEngineCold, was != steprecord.StarvedEngineCold && was != "":

@@ -2,10 +2,10 @@
 // missing groups were doing. It is pure: a Series goes on from one look at the buffer to the next, and is kept between
 // them, so that any server can continue it and nothing is counted twice or left out.
 //
-// A wait counts as long as it lasts, from the moment at which the trainer has nothing left to do until its batch is
-// granted. When the step is completed, the trainer's own report of its wait is compared with what was counted, and what
-// the service could not see, because it was not there or the claim did not reach it, is made up. So the seconds of a
-// series add up to the waits of the step records. Start reading at Series.Next, then Cause.
+// A wait lasts from the moment when the trainer has nothing left to do until its batch is granted. When the step is
+// completed, the trainer's own report of its wait is compared with the count. Seconds that the service missed, because
+// it was down or the claim did not reach it, are added. So the seconds of a series add up to the waits of the step
+// records. Start reading at Series.Next, then Cause.
 package starvation
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// Series is how far the account of a run's waits has come.
+// Series is the state of the account of a run's waits.
 type Series struct {
 	Revision int64        `json:"revision"`          // counts the looks; two looks never have the same
 	To       time.Time    `json:"to"`                // end of the latest window; zero: there was none
 	Since    time.Time    `json:"since"`             // since when windows follow each other without a gap
-	Step     rollout.Step `json:"step"`              // first step of which the wait is not over
-	Record   rollout.Step `json:"record"`            // first step of which the record was not compared
+	Step     rollout.Step `json:"step"`              // first step whose wait is not over
+	Record   rollout.Step `json:"record"`            // first step whose record was not compared
 	Open     *Wait        `json:"open,omitempty"`    // for Step
 	Counted  []Counted    `json:"counted,omitempty"` // of the steps from Record on, in their order
 }
@@ -77,7 +77,7 @@ type Span struct {
 	Cause steprecord.StarvationCause
 	Sec   float64
 	At    time.Time // its end
-	// MadeUp is of seconds that were not seen while they passed: nobody looked, or only the trainer knows of them.
+	// MadeUp marks seconds that were added later: the service did not look, or only the trainer knows of them.
 	MadeUp bool
 }
 
@@ -128,7 +128,7 @@ func (s Series) Next(seen Seen) (next Series, spans []Span, closed []Counted) {
 type look struct {
 	*Series
 	seen   Seen
-	late   bool // nobody looked for a while
+	late   bool // the last look was long ago
 	spans  []Span
 	closed []Counted
 }
@@ -190,8 +190,8 @@ func (l *look) join(asked time.Time) {
 	}
 }
 
-// addEnded counts the rest of a wait that has ended. What was seen of it a moment ago holds for the rest, too; of a
-// wait that nobody saw, the timeline of the group that completed the batch tells.
+// addEnded counts the rest of a wait that has ended. If it was seen a moment ago, the same cause holds for the rest. If
+// it was not seen, the timeline of the group that completed the batch gives the cause.
 func (l *look) addEnded(r *steprecord.StepRecord, left float64) {
 	if l.Open.Cause != "" && !l.late {
 		l.add(Span{Step: l.Step, Cause: l.Open.Cause, Sec: left, At: r.Service.GrantedAt})
@@ -236,8 +236,8 @@ func (l *look) continueWait() {
 	l.add(Span{Step: l.Step, Cause: l.Open.Cause, Sec: left, At: upTo, MadeUp: l.late})
 }
 
-// heardUntil is until when the trainer is known to wait; zero: it has gone. While nobody could hear it, it was not
-// silent, unless it had gone before.
+// heardUntil is until when the trainer is known to wait; zero: it has gone. Time in which the service could not hear it
+// does not count as silence, unless it had gone before.
 func (l *look) heardUntil() time.Time {
 	if l.seen.Last.IsZero() {
 		return l.seen.Now
@@ -261,7 +261,7 @@ func (l *look) endSilence(until time.Time) {
 	}
 }
 
-// compareRecords makes up, of the steps that are completed, what the trainer waited longer than was counted.
+// compareRecords adds, for completed steps, the waiting time that was not counted.
 func (l *look) compareRecords() {
 	for ; l.Record < min(l.Step, l.seen.Next); l.Record++ {
 		r := l.record(l.Record)

@@ -1,6 +1,6 @@
--- ARGV: now in ms, the fact of an alarm that is over (template), then for each alarm its code, how long it must last to
--- be raised, in ms, and the fact that it is. Answers those raised
--- and taken back by this call. An alarm that was not raised yet goes without a word.
+-- ARGV: now in ms, the fact of an alarm that is over (template); then for each alarm: its code, how long it must last
+-- before it is raised, in ms, and the fact that raises it. Answers those raised and cleared by this call. An alarm that
+-- ends before it is raised leaves no trace.
 --> ok raised:list ended:list
 local alarms, now = base .. 'alarms', tonumber(ARGV[1])
 local standing, raised, ended = {}, {}, {}

@@ -135,7 +135,7 @@ end
 local seqs = {unpack(ready, 1, size)} -- in launch order, whichever they are
 table.sort(seqs, function(a, b) return tonumber(a) < tonumber(b) end)
 
--- The step's own account of its batch, and what tells of it.
+-- The step's own account of its batch, and the fact about it.
 local filled = grant(k, seqs, generation, call('HGET', run, 'asked'), ARGV[3], before, int('version'))
 filled.starved = number(seconds(call('HGET', run, 'asked'), ARGV[3]))
 tell(fill(ARGV[4], filled))

@@ -3,7 +3,7 @@
 -- number is a value as JSON has it, with all its digits.
 local function number(x) return string.format('%.17g', x) end
 
--- digest_of tells batches apart by their groups and what is stored of each.
+-- digest_of distinguishes batches by their groups and their stored data.
 local function digest_of(seqs)
   local sums = {}
   for _, seq in ipairs(seqs) do
@@ -12,8 +12,8 @@ local function digest_of(seqs)
   return redis.sha1hex(table.concat(sums, ' '))
 end
 
--- grant makes ready groups, in the order of their launch, the batch of a step, of which the trainer is told a version.
--- before is the counts just before. It answers what the fact that tells of it is filled with.
+-- grant makes ready groups, in launch order, the batch of a step; version is the one the trainer is told. before holds
+-- the counts just before. It returns the values for the fact's template.
 local function grant(k, seqs, generation, asked, at, before, version)
   local digest = digest_of(seqs)
   local views, trajectories, oldest, newest, behind, in_flight, zero_variance = {}, 0, nil, nil, 0, 0, 0

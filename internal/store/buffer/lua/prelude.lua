@@ -53,17 +53,17 @@ local function groups_of(k)
   return seqs
 end
 
--- replication_id is which history of Redis the data belong to: another one after each restart, promotion of a replica
--- and resynchronisation. '' where Redis does not tell.
+-- replication_id names the history of Redis that the data belong to: it changes with each restart, promotion of a
+-- replica and resynchronisation. '' where Redis hides it.
 local function replication_id()
   local info = redis.pcall('INFO', 'replication')
   if type(info) ~= 'string' then return '' end
   return string.match(info, 'master_replid:(%x+)') or ''
 end
 
--- doubt is why the account may be older than what trainers were told of it, or nil. era and serial are the latest that
--- the caller knows; era 0 is of an account that no run has confirmed. The account of a run that is over is not compared
--- with anybody's, and gives out nothing new.
+-- doubt is why the account may be older than what trainers were told, or nil. era and serial are the latest that the
+-- caller knows; era 0: no run has confirmed the account. The account of an ended run is not compared: it gives out
+-- nothing new.
 local function doubt(era, serial)
   if int('over') == 1 then return nil end
   era, serial = tonumber(era), tonumber(serial)
@@ -104,8 +104,8 @@ local function state_of(seq)
   return nil
 end
 
--- changed tells those who wait for a batch that it may be there now. Whoever does not hear it looks by himself, later; a
--- Redis that lets nobody publish is no reason to fail.
+-- changed wakes callers that wait for a batch. It is only a hint: those who miss it look later by themselves, and a
+-- Redis that forbids publishing is no reason to fail.
 local published = false
 local function changed()
   if published then return end
@@ -138,7 +138,7 @@ local function bucket(length)
   return b
 end
 
--- length is the mean number of phases of a group's games: of those it was committed with, or as far as they have come.
+-- length is the mean number of phases of a group's games, as committed or as far as they have come.
 local function length(seq)
   local known = call('HGET', group(seq), 'len')
   if known then return tonumber(known) end
@@ -172,8 +172,8 @@ local function samples(seq)
   return table.concat(out, ' ')
 end
 
--- spend has what is kept of a group's games elsewhere deleted: all of it, or the journals. No script can do it, because
--- it is in other slots.
+-- spend has a group's data in other slots deleted: all of it, or the journals. A script cannot, because they are other
+-- slots.
 local function spend(seq, what)
   local of = samples(seq)
   if of ~= '' then call('SADD', base .. 'spent', string.format('%s %s %s', seq, what, of)) end
@@ -186,8 +186,8 @@ local function forget(seq)
   call('DEL', group(seq), games(seq))
 end
 
--- drop lets a group go: one that is in one of the sets, or one never heard of, which can then not come late. fact is
--- what tells of it.
+-- drop drops a group that is in one of the sets, or one never heard of, which can then not come late. fact is the
+-- template of its fact.
 local function drop(seq, state, code, fact)
   if state then
     call('ZREM', base .. state, seq)

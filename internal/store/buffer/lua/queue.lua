@@ -1,4 +1,4 @@
--- ARGV: seq, scenario, version it is launched with, launched at. The first scenario wins; an empty one is none.
+-- ARGV: seq, scenario, version it is launched with, launched at. The first scenario wins; '' means no scenario.
 --> ok scenario:text
 --> fenced state:text code:text
 local seq = ARGV[1]

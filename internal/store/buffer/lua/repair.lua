@@ -25,8 +25,8 @@ for _, g in ipairs(known.grants) do
   grants[g.step] = g
 end
 
--- leave has deleted what may be left of a group's games in other slots, of which this account may have forgotten that they
--- had begun; of the latest groups alone, the others' journals forget themselves.
+-- leave has leftovers of a group's games in other slots deleted: this account may have forgotten that they had begun.
+-- It covers the latest groups alone; the journals of others expire by themselves.
 local every, left = {}, 0
 for sample = 0, tonumber(ARGV[13]) - 1 do every[#every + 1] = sample end
 local function leave(seq)
@@ -48,7 +48,7 @@ end
 call('HSET', run, 'generation', math.max(int('generation'), tonumber(ARGV[3])) + STRIDE)
 if tonumber(ARGV[4]) > int('version') then call('HSET', run, 'version', ARGV[4]) end
 
--- What was granted here and by another batch there: the first one counts, and nothing of the second is trained on again.
+-- A group granted by both accounts but in different batches: the first batch counts, and the second is not trained on.
 local from = found_granted
 for k, g in pairs(grants) do
   local digest = k < found_granted and call('HGET', step_key(k), 'digest')

@@ -1,5 +1,5 @@
--- ARGV: where to end. Answers the groups before it of which nothing was ever heard, of the latest MAX_UNHEARD: those
--- that were launched and whose launch has not arrived yet.
+-- ARGV: seq to stop before. Answers the groups before it, of the latest MAX_UNHEARD, that were launched but whose
+-- launch has not arrived yet.
 --> ok groups:ints
 local MAX_UNHEARD = 16384
 local to, seqs = math.max(tonumber(ARGV[1]), int('highest') + 1), {}

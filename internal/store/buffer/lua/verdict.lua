@@ -1,5 +1,5 @@
--- ARGV: what a diagnosis must have said last, what it says now, the fact that tells of the change. Of two servers that
--- notice the same change, one tells.
+-- ARGV: the verdict that must stand, the new one, the fact about the change. If two servers notice the same change,
+-- only one writes the fact.
 --> ok done:int
 local older = base .. 'older'
 if (call('HGET', older, 'verdict') or '') ~= ARGV[1] then return {'ok', 0} end

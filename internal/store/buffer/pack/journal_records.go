@@ -10,19 +10,18 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// A game's journal is a list of records: the answers as they came, and after each phase what it brought, which names
-// the answers that it took and repeats none of them. Each record is written once, so that a phase of a long game costs
-// what one of a short game does. A record of the game as a whole may stand in their place; what comes before it is
-// void.
+// A game's journal is a list of records: answers as they came, and after each phase its outcome, which refers to the
+// answers that it used instead of repeating them. Each record is written once, so that a phase costs the same in a long
+// game as in a short one. A record of the whole game may replace them; records before it are void.
 //
-// A record is the magic byte, what it is, a checksum and the columns, uncompressed: they are some hundred bytes, for
-// which starting a compressor costs more than all the rest. A prompt is written as what it begins like, one before it
-// in the journal, and the rest, with a checksum of its own: nobody trains on a prompt that was put together wrongly.
-// Records are numbered, so that one which arrives twice, or late, counts once.
+// A record is the magic byte, its kind, a checksum and the columns. They are some hundred bytes and stay uncompressed,
+// because starting a compressor would cost more than all the rest. A prompt is written as a reference to the start of
+// an earlier prompt in the journal, and the rest, with a checksum of its own: a prompt that was put together wrongly is
+// never trained on. Records are numbered, so that one that arrives twice, or late, counts once.
 
 const journalMagic = 0xB8
 
-// recordKind says what a record of a journal is.
+// recordKind is the kind of a journal's record.
 type recordKind byte
 
 const (
@@ -43,7 +42,7 @@ type JournalAnswer struct {
 	Completion rollout.Completion
 }
 
-// journalState is what writer and reader both know after a record.
+// journalState is the state that writer and reader share after a record.
 type journalState struct {
 	next    uint64 // number of the next record
 	prompts journalPrompts
@@ -118,7 +117,7 @@ func (w *JournalWriter) answer(out *writer, a *JournalAnswer) {
 	w.turnTokens(out, a.Agent, c.PromptTokenIDs, c.TokenIDs, c.Logprobs)
 }
 
-// turnTokens writes what an agent was asked and what it answered.
+// turnTokens writes an agent's prompt and answer.
 func (w *JournalWriter) turnTokens(out *writer, agent string, prompt, tokens []int32, probs []float32) {
 	out.history = w.state.prompts.history(agent)
 	out.prompt(prompt)
@@ -153,7 +152,7 @@ func (w *JournalWriter) Fits(c *rollout.Checkpoint) bool {
 	return true
 }
 
-// Phase makes the record of a finished phase: the checkpoint after it, of which the journal knows what was before.
+// Phase encodes a finished phase: the checkpoint after it, as a difference to what the journal holds.
 func (w *JournalWriter) Phase(c *rollout.Checkpoint) []byte {
 	var out writer
 	w.begin(&out)
@@ -214,7 +213,7 @@ func (w *JournalWriter) whole(kind recordKind, packed []byte) []byte {
 	return sealRecord(kind, &out)
 }
 
-// gameSince writes a game as what it has in common with the one before, at both ends, and what is between.
+// gameSince writes a game as its difference to the one before: lengths of the common start and end, and the middle.
 func (w *JournalWriter) gameSince(out *writer, game []byte) {
 	before := w.state.game
 	head := commonLength(before, game)

@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Journal is what the records of a game's journal come to.
+// Journal is the game that the records of a journal add up to.
 type Journal struct {
 	Checkpoint *rollout.Checkpoint // after the last finished phase; nil: none is finished
 	Answers    []JournalAnswer     // the latest of each agent
@@ -19,7 +19,7 @@ type Journal struct {
 // Writer makes the records that go on from here.
 func (j *Journal) Writer() *JournalWriter {
 	w := &JournalWriter{state: j.state}
-	w.Forget() // so that an attempt's records depend on none of another one's
+	w.Forget() // so that an attempt's records do not depend on another attempt's
 	return w
 }
 

@@ -11,7 +11,7 @@ import (
 type history struct {
 	agent    string
 	turn     int
-	last     []int32            // the prompt before this one, whoever's it was
+	last     []int32            // the prompt before this one, of any agent
 	previous map[string][]turns // by agent: its last two trajectories, the current one at the end
 	ids      uint64             // in all prompts so far
 }

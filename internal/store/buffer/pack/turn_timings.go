@@ -6,8 +6,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Where the time of each turn went stands behind all trajectories of a group or an episode, one kind of number after
-// the other: it is noise, between the turns it would spoil what is alike there. It is kept to the millisecond.
+// Turn timings stand behind all trajectories of a group or an episode, one kind of number after the other. They are
+// noise, and between the turns they would spoil the compression. They are kept to the millisecond.
 
 // maxMillis bounds a time that is written; 35 years.
 const maxMillis = 1 << 40
@@ -84,7 +84,7 @@ func (r *reader) failedTries() []rollout.FailedTry {
 	return tries
 }
 
-// timing writes where the time of one turn of a journal went, to the nanosecond.
+// timing writes the timing of one turn of a journal, to the nanosecond.
 func (w *writer) timing(t *rollout.Timing) {
 	w.float(t.QueueSec)
 	w.float(t.ExecSec)

@@ -17,7 +17,7 @@ import (
 // magic begins a batch in compact form; its last byte is the format.
 const magic = "MRB\x01"
 
-// maxGroups bounds the groups of a compact batch that Batch believes in.
+// maxGroups is the most groups in a compact batch; Batch refuses more as corrupt.
 const maxGroups = 1 << 20
 
 // Batch reads what WriteCompact of package buffer has written.
