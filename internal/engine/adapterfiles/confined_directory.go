@@ -22,7 +22,7 @@ type confinedDir struct {
 	root   *os.Root
 }
 
-// openConfined opens a prefix, which the run's spec names and nobody else.
+// openConfined opens a prefix, which only the run's spec can name.
 func openConfined(prefix string) (*confinedDir, error) {
 	real, err := filepath.EvalSymlinks(prefix)
 	if err != nil {
@@ -37,7 +37,7 @@ func openConfined(prefix string) (*confinedDir, error) {
 
 func (d *confinedDir) close() { _ = d.root.Close() } // it is only read
 
-// errOutside is the same whatever is there, or is not: what lies outside is nobody's business.
+// errOutside does not depend on what lies outside, so that it reveals nothing about it.
 var errOutside = errors.New("a symbolic link leads out of adapters.path_prefix; copy the files to below it")
 
 // maxLinks is how many symbolic links a path may have, as in Linux.
@@ -131,7 +131,7 @@ var (
 	errCircle     = errors.New("too many symbolic links")
 )
 
-// classify makes the faults of an adapter permanent; others are the file system's, and may pass.
+// classify makes the faults of an adapter permanent; errors of the file system may pass.
 func (d *confinedDir) classify(rel string, err error) error {
 	for _, fault := range []error{errOutside, errNotRegular, errCircle, syscall.ENOTDIR, syscall.ENAMETOOLONG} {
 		if errors.Is(err, fault) {

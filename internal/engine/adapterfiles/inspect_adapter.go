@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
-// Inspection is what an adapter's files say before any engine has read them.
+// Inspection is what an adapter's files reveal before an engine has read them.
 type Inspection struct {
 	Digest string   `json:"digest,omitempty"` // of configuration and weights; empty where they cannot be seen from here
 	Notes  []string `json:"notes,omitempty"`

@@ -45,7 +45,7 @@ type content struct {
 	digest string // of configuration and weights; empty: there are no weights
 }
 
-// digested is a digest, and what the files looked like when it was taken.
+// digested is a digest, with the state of the files when it was taken.
 type digested struct {
 	config, weights fs.FileInfo
 	at              time.Time
@@ -55,10 +55,10 @@ type digested struct {
 // weightFiles are the names under which vLLM finds weights, in its order.
 var weightFiles = []string{"adapter_model.safetensors", "adapter_model.bin", "adapter_model.pt"}
 
-// Changed is the code of an adapter whose files are not those that were published.
+// Changed is the code of an adapter whose files differ from the published ones.
 const Changed = "adapter_changed"
 
-// Published is where an adapter's files are, and what they were when it was published.
+// Published is where an adapter's files are, and their state when they were published.
 type Published struct {
 	Name   string
 	Prefix string // of the run's adapters: nothing outside of it is read
@@ -66,8 +66,8 @@ type Published struct {
 	Digest string // empty: not known
 }
 
-// Unchanged fails when the files of an adapter are not those that were published. Files that cannot be seen from here,
-// and adapters without a prefix or a digest, pass.
+// Unchanged fails when an adapter's files differ from the published ones. Files that cannot be seen from here, and
+// adapters without a prefix or a digest, pass.
 func (r *Reader) Unchanged(ctx context.Context, a Published) error {
 	if a.Prefix == "" || a.Digest == "" {
 		return nil

@@ -13,7 +13,7 @@ type pattern struct {
 	text   string
 	ips    netip.Prefix // valid: a range or a single address
 	scheme string       // empty: any
-	host   string       // lower case, without the star of a *.domain
+	host   string       // lower case; of *.domain, without the star
 	domain bool         // host and all below it, but not host itself
 	port   string       // empty: any
 	path   string       // without a trailing slash

@@ -158,7 +158,7 @@ func anyMatches(list []pattern, u *url.URL) bool {
 	return slices.ContainsFunc(list, func(p pattern) bool { return p.matches(u) })
 }
 
-// anyContains reports whether an address is in the range of a pattern that counts.
+// anyContains reports whether a pattern for which counts is true contains an address.
 func anyContains(list []pattern, ip netip.Addr, counts func(*pattern) bool) bool {
 	return slices.ContainsFunc(withEmbedded(ip), func(ip netip.Addr) bool {
 		return slices.ContainsFunc(list, func(p pattern) bool { return p.contains(ip) && counts(&p) })

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Config is engine_urls of the service's configuration. The zero value allows what any engine may have.
+// Config is engine_urls of the service's configuration. The zero value allows all addresses that are not reserved.
 type Config struct {
 	Allow []string `json:"allow"` // ranges, hosts and beginnings of URLs; none: all
 	Deny  []string `json:"deny"`
@@ -19,7 +19,7 @@ type Config struct {
 // TLS is how connections to some engines are secured. Files are PEM.
 type TLS struct {
 	Engines    string `json:"engines"`     // which: a range, a host or the beginning of a URL
-	CAFile     string `json:"ca_file"`     // who may have signed the engine's certificate; empty: who the system trusts
+	CAFile     string `json:"ca_file"`     // signers of the engine's certificate; empty: the system's
 	CertFile   string `json:"cert_file"`   // what the service shows, with KeyFile; empty: nothing
 	KeyFile    string `json:"key_file"`    //
 	ServerName string `json:"server_name"` // that the engine's certificate is for; empty: the URL's host

@@ -1,6 +1,5 @@
-// Package address says which addresses may be engines', with which API key and TLS settings they are reached.
-// Whoever may add an engine makes the service send requests to an address of their choice, from within the network that
-// it stands in; this package keeps them to the addresses that are meant. It makes no connection: Rules judge an address
-// when it is added and again when it is dialled, by what its name means at that moment. Start reading at Config, then
-// Rules.
+// Package address decides which addresses engines may have, and with which API key and TLS settings they are reached. A
+// user who may add an engine makes the service send requests to any address, from within its own network; this package
+// confines them to the intended addresses. It makes no connection. Rules judge an address when it is added and again
+// when it is dialled, after its name is resolved. Start reading at Config, then Rules.
 package address

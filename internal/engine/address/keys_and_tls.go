@@ -44,9 +44,9 @@ type keyed struct {
 // lookEvery is how often the file of keys is looked at.
 const lookEvery = time.Second
 
-// NewConnectionSettings reads the files that a configuration names. The default key goes only to where an operator of
-// the service means engines to be: to the listed URLs, to engines of a list that is followed, and, when there is a list
-// of allowed addresses, to all of them. Whoever adds an address of their own does not get it.
+// NewConnectionSettings reads the files that a configuration names. The default key is sent only to addresses that an
+// operator of the service intends: to the listed URLs, to engines of a followed list, and, if there is a list of
+// allowed addresses, to all of them. A user's own address does not get it.
 func NewConnectionSettings(
 	cfg Config, defaultKey string, listed []string, now func() time.Time,
 ) (*ConnectionSettings, error) {

@@ -7,13 +7,13 @@ import (
 	"github.com/millrace/millrace/internal/kit/stat"
 )
 
-// Observation is what an engine was seen to do at a load.
+// Observation is an engine's measured speed at a load.
 type Observation struct {
 	// Series tells apart what may differ in speed: engines, stretches of time, ways of counting.
 	Series int
 	// Source is the way of counting; each has a noise of its own.
 	Source int
-	// Cluster tells apart, within a source, what may err together.
+	// Cluster groups, within a source, observations whose errors may be correlated.
 	Cluster int
 	// InFlight is the mean number of requests in flight at the engine, and Sec the time of one unit of work.
 	InFlight, Sec float64
@@ -23,7 +23,7 @@ type Observation struct {
 	Noise float64
 }
 
-// Fit is what observations say of engines at a load.
+// Fit is the conclusion from observations about engines at a load.
 type Fit struct {
 	Curve Curve
 	// Load is the requests in flight at an engine that the rises are for.
@@ -45,8 +45,8 @@ const (
 	// decides is the rise that parts saturated engines from those with room: one more request in flight is as much
 	// throughput as it is delay.
 	decides = 0.5
-	// narrow is the width of an interval of rises that may hold decides and is a finding all the same: load costs about
-	// as much as it brings, and engines and depth both help.
+	// narrow is the width of an interval of rises around break-even that counts as a finding: more load costs about as
+	// much as it brings, and engines and depth both help.
 	narrow = 0.3
 )
 
@@ -78,7 +78,7 @@ func riseGrid() []float64 {
 const (
 	// leastNoise is the least that an observation may be off, as a share: no model is closer to an engine.
 	leastNoise = 0.01
-	// possible is by how much the loss of a curve may exceed the least one: 90 % of a chi-square of one degree, halved.
+	// possible is how far a curve's loss may exceed the least one: 90 % of a chi-square of one degree, halved.
 	possible = 1.35
 	// kneeCosts is by how much a curve with a knee must be better than one without to be taken for the best.
 	kneeCosts = 2
@@ -88,8 +88,8 @@ const (
 	robust = 2.5
 )
 
-// Fitted is the curve of engines that were observed, judged at a load. Without an observation, or with none of a load
-// that differs, every curve is possible.
+// Fitted fits the curve of observed engines, judged at a load. Without observations at different loads, every curve is
+// possible.
 func Fitted(observed []Observation, load float64) Fit {
 	obs := usable(observed)
 	fit := Fit{Load: load, RiseLow: 0, RiseHigh: 1, Rise: 1, Observations: len(obs)}
@@ -297,8 +297,8 @@ func (d *data) best(noise []float64, load float64) Curve {
 	return best
 }
 
-// unlikely is what speaks against a curve beforehand: engines so saturated that not a tenth of one more request is
-// throughput are rare, and noise in the loads makes engines look more saturated than they are.
+// unlikely is the prior against a curve: engines that turn less than a tenth of one more request into throughput are
+// rare, and noise in the loads makes engines look more saturated than they are.
 func unlikely(rise float64) float64 {
 	odds := math.Log(rise / (1 - rise))
 	if odds >= 0 {

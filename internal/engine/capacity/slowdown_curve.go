@@ -7,7 +7,7 @@ import "math"
 type Curve struct {
 	Half float64 `json:"half"` // h: the most that an engine does, in requests per time of one alone; 0: no bound
 	Knee float64 `json:"knee"` // k: how sharply requests begin to feel each other; 0 counts as 1
-	// Flat is the load from which on an engine does no more at all; 0: there is none.
+	// Flat is the load above which throughput does not grow at all; 0: there is no such load.
 	Flat float64 `json:"flat,omitempty"`
 }
 

@@ -12,8 +12,8 @@ import (
 // adapterMemory is for how long an adapter counts as in use after its last request was submitted.
 const adapterMemory = time.Minute
 
-// places is the engines that a request's adapter keeps to; nil: it may go anywhere, because there is room for every
-// adapter on every engine, or because nobody says how much room there is.
+// places lists the engines that a request's adapter keeps to. nil: it may go anywhere, because every engine has room
+// for every adapter, or the room is not known.
 func (s *Scheduler) places(q *entry) []rollout.EngineID {
 	a := &s.adapters
 	if !a.used(q.Model) {

@@ -9,7 +9,7 @@ type boundedMap[K comparable, V any] struct {
 	added      uint64 // changes when a key may be found that was not found before
 }
 
-// remembered is a value that is kept for its key as long as valid says so: who asks for it often keeps it, too.
+// remembered is a value kept for its key as long as valid is true. Frequent callers keep a pointer to it.
 type remembered[V any] struct {
 	value V
 	turn  uint64 // in which it was set last
@@ -19,7 +19,7 @@ func newBoundedMap[K comparable, V any](most int) boundedMap[K, V] {
 	return boundedMap[K, V]{young: map[K]*remembered[V]{}, most: max(1, most/2), added: 1}
 }
 
-// find is what is remembered for a key; nil: nothing, or nothing any more.
+// find returns the entry of a key; nil: there is none any more.
 func (m *boundedMap[K, V]) find(key K) *remembered[V] {
 	if r := m.young[key]; r != nil {
 		return r
@@ -27,7 +27,7 @@ func (m *boundedMap[K, V]) find(key K) *remembered[V] {
 	return m.old[key]
 }
 
-// of is the value of a key; the zero value if there is none, or none any more.
+// of is the value of a key, or the zero value.
 func (m *boundedMap[K, V]) of(key K) (v V) {
 	if r := m.find(key); r != nil {
 		v = r.value
@@ -59,13 +59,13 @@ func (m *boundedMap[K, V]) set(key K, v V) *remembered[V] {
 	return r
 }
 
-// memo is what a request keeps of a boundedMap, so that it need not ask again.
+// memo caches a look-up of a boundedMap in a request.
 type memo[V any] struct {
 	found *remembered[V]
 	asked uint64 // boundedMap.added at that time
 }
 
-// recall is what is remembered for a key, or nil. It asks only if something may have changed.
+// recall returns the entry of a key, or nil. It looks the key up only if something may have changed.
 func (m *boundedMap[K, V]) recall(key K, at *memo[V]) *remembered[V] {
 	if at.found != nil && m.valid(at.found) {
 		return at.found
@@ -77,7 +77,7 @@ func (m *boundedMap[K, V]) recall(key K, at *memo[V]) *remembered[V] {
 	return at.found
 }
 
-// put is set for who has a memo.
+// put sets a value and the caller's memo of it.
 func (m *boundedMap[K, V]) put(key K, at *memo[V], v V) {
 	if r := at.found; r != nil && r.turn == m.turns {
 		r.value = v // in the younger generation it can be set in place

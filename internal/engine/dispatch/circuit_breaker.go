@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// breakerState is what the scheduler makes of how an engine's requests end.
+// breakerState is the scheduler's verdict on how an engine's requests end.
 type breakerState uint8
 
 const (
@@ -17,9 +17,9 @@ const (
 
 var breakerStates = [...]string{closed: "closed", open: "open", probing: "probing", halfOpen: "half_open"}
 
-// breaker stops dispatch to an engine: its own for every run, or that of a standing for one. What one run's requests
-// bring opens that run's breaker; the engine's own opens when runs fail one after the other, when it is silent, or when
-// it fails a probe, and costs a run that it would serve no more than that probe.
+// breaker stops dispatch to an engine: its own for every run, that of a standing for one run. Failures of one run's
+// requests open that run's breaker. The engine's own breaker opens when runs fail one after the other, when the engine
+// is silent, or when it fails a probe; for a run that it would serve, that costs only the probe.
 type breaker struct {
 	state      breakerState
 	failures   int // in a row
@@ -61,8 +61,8 @@ func (b *breaker) longer(cfg *Config) time.Duration {
 	return grow(b.probeAfter, cfg.ProbeAfter, cfg.MaxProbeAfter)
 }
 
-// fails takes in a try that brought no answer, and opens what it is evidence against. trial says that it was the one
-// request of a half-open engine.
+// fails handles a try without an answer, and opens the breakers that it speaks against. trial: it was the one request
+// of a half-open engine.
 func (s *Scheduler) fails(q *entry, e *engine, ev *TryEnded, trial bool) {
 	silent := ev.Outcome == TimedOut && s.silent(e, q)
 	if ev.Outcome == TimedOut && !silent && !s.slower(e, q) {
@@ -128,7 +128,7 @@ func (s *Scheduler) slower(e *engine, q *entry) bool {
 	return e.lifeAt.Before(q.sentAt) && q.run.servedAt.After(q.sentAt)
 }
 
-// usual is how long answered requests take at most, all but a few, in the run where they take longest; 0: nobody knows.
+// usual is the longest usual time of an answered request, over all runs; 0: not known.
 func (s *Scheduler) usual() time.Duration {
 	longest := time.Duration(0)
 	for _, r := range s.runs {
@@ -137,7 +137,7 @@ func (s *Scheduler) usual() time.Duration {
 	return longest
 }
 
-// lives takes in a sign of life of an engine: what is held against it for every run is refuted, and every silence.
+// lives handles a sign of life of an engine: it clears the failures counted for every run, and every silence.
 func (s *Scheduler) lives(e *engine) {
 	e.lifeAt, e.askedAt = s.now, time.Time{}
 	if len(e.inFlight) > 0 {

@@ -8,11 +8,11 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// mostGroups bounds how many groups of a run and model stand alone in what is said of the demand for it.
+// mostGroups bounds how many groups of a run and model are listed separately.
 const mostGroups = 32
 
-// Demand is the requests held, by run, model and group: those in flight, and those that wait for an engine which serves
-// them. What no engine serves now would make no use of a slot.
+// Demand counts the requests held, by run, model and group: those in flight, and those that wait for an engine that
+// serves them. Requests that no engine serves now are left out, because they could not use a slot.
 func (s *Scheduler) Demand() []enginestate.RunDemand {
 	type key struct {
 		run   rollout.RunName

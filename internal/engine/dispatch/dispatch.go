@@ -37,7 +37,7 @@ import (
 // ID names a request within one Scheduler. The driver chooses it and never uses it twice.
 type ID uint64
 
-// Request is what the scheduler needs to know of a completion to be made.
+// Request is the part of a completion request that the scheduler uses.
 type Request struct {
 	ID      ID                 `json:"id"`
 	Episode rollout.EpisodeRef `json:"episode"`
@@ -47,8 +47,8 @@ type Request struct {
 	OutputTokens int `json:"output_tokens,omitempty"`
 	// Class tells which requests may share a call, for a run that batches: those of one model and class.
 	Class uint64 `json:"class,omitempty"`
-	// Home is the engine where its game begins, if it has not begun: workers have agreed on it for games of the group.
-	// Empty: nobody says.
+	// Home is the engine where a game that has not begun should begin; workers agree on it per group. Empty: there is
+	// no agreement.
 	Home rollout.EngineID `json:"home,omitempty"`
 	// Deadline ends the wait in the queue; zero: none. A request in flight is no longer bound by it.
 	Deadline time.Time `json:"deadline,omitzero"`
@@ -67,15 +67,15 @@ type Cancel struct {
 	ID ID `json:"id"`
 }
 
-// TryEnded reports how a try ended. After an abandoned try only an answer counts, which ends the request all the
-// same; the end of a request that is no longer held is ignored.
+// TryEnded reports how a try ended. After an abandoned try only an answer counts, and ends the request. The end of a
+// request that is no longer held is ignored.
 type TryEnded struct {
 	ID           ID            `json:"id"`
 	Try          int           `json:"try"` // as in Send
 	Outcome      Outcome       `json:"outcome"`
 	PromptTokens int           `json:"prompt_tokens,omitempty"` // true usage, when Served
 	OutputTokens int           `json:"output_tokens,omitempty"`
-	RetryAfter   time.Duration `json:"retry_after_ns,omitempty"` // of an Overloaded engine; 0: not told
+	RetryAfter   time.Duration `json:"retry_after_ns,omitempty"` // of an Overloaded engine; 0: unknown
 	Code         rollout.Code  `json:"code,omitempty"`           // of a failure, for the reason that a breaker gives
 }
 
@@ -101,7 +101,7 @@ type EngineSampled struct {
 
 // Load is an engine's load as the engine saw it.
 type Load struct {
-	At          time.Time `json:"at,omitzero"`       // by the clock of whoever asked; only a change tells something new
+	At          time.Time `json:"at,omitzero"`       // by the sampler's clock; an unchanged time is no news
 	Running     float64   `json:"running,omitempty"` // requests
 	Waiting     float64   `json:"waiting,omitempty"`
 	KVUsage     float64   `json:"kv_usage,omitempty"`    // 0..1
@@ -156,18 +156,18 @@ func (Tick) event()          {}
 // Outcome is how one try of a request at one engine ended.
 type Outcome uint8
 
-// The outcomes. Served and Unfit end the request; after the others it is queued again, in its old place, or rejected. A
-// call that carried several requests and was refused tells nothing of any one of them: that is Split.
+// The outcomes. Served and Unfit end the request. After the others it is queued again, in its old place, or rejected.
+// Split: a call with several requests was refused, which proves nothing about any one of them.
 const (
 	Served Outcome = iota // a good answer
-	// the engine finds fault with the request. When a second one does too, or there is none, the request is at fault
+	// the engine refuses the request; if a second one does too, or there is none, the request is at fault
 	Refused
 	Unfit      // the request cannot be sent to any engine
 	Overloaded // the engine has enough to do; not a failure
 	Missing    // the engine does not have the model: it was restarted
 	Aborted    // stopped half-way inside a healthy engine, by a pause
 	Failed     // no good answer; some of these in a row open a breaker
-	// the request's own deadline passed: a failure only of an engine that gave no other sign of life
+	// the request's own deadline passed: the engine failed only if it gave no other sign of life
 	TimedOut
 	Broken // no good answer, and none to be expected: opens a breaker at once
 	Split  // refused together with others; to be sent again alone
@@ -205,8 +205,8 @@ type Probe struct {
 	Engine rollout.EngineID `json:"engine"`
 }
 
-// Opened reports that an engine gets no requests for now: of a run, or of any run if Run is empty. Nothing need be
-// done.
+// Opened reports that an engine gets no requests for now: none of one run, or none at all if Run is empty. It needs no
+// action.
 type Opened struct {
 	Engine rollout.EngineID `json:"engine"`
 	Run    rollout.RunName  `json:"run,omitempty"`

@@ -34,7 +34,7 @@ func (s *Scheduler) pass() {
 			q := l.queue[0]
 			s.dequeue(q)
 			if l.refused != "" {
-				s.reject(q, rollout.CodeRefused) // nobody was there to say otherwise
+				s.reject(q, rollout.CodeRefused) // no second engine came to judge it
 				continue
 			}
 			s.reject(q, rollout.CodeNoEngine)

@@ -7,7 +7,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// engine is what the scheduler keeps of one engine.
+// engine is the scheduler's state of one engine.
 type engine struct {
 	id       rollout.EngineID
 	limit    int             // as told
@@ -37,12 +37,12 @@ type engine struct {
 
 	lifeAt    time.Time // the latest sign of life: an answer, a token counter that moved, a canary
 	heardLife time.Time // the latest that others saw, by their clock
-	askedAt   time.Time // the first request since then was sent; zero: there is none
+	askedAt   time.Time // the first request since then was sent; zero: none was
 
 	sample sampleState
 
 	forgotten bool // not one of the scheduler's engines any more
-	// lookedAt is the look in which hasRoom was true of a run's requests: Scheduler.lookForRoom.
+	// lookedAt is the number of the latest look in which the engine had room for a run: see Scheduler.lookForRoom.
 	lookedAt uint64
 	hasRoom  bool
 }
@@ -144,7 +144,7 @@ func (e *engine) cut(window int) {
 	e.credit = -holdRounds * e.window
 }
 
-// update takes what is said of the engine and reports whether it changed which models it serves.
+// update applies a report about the engine and reports whether its set of models changed.
 func (e *engine) update(up *EngineUp) bool {
 	changed := e.draining || len(e.models) != len(up.Models)+len(up.Adapters)
 	e.draining = false
@@ -187,7 +187,7 @@ func (e *engine) remove(q *entry) {
 	e.inFlight = e.inFlight[:last]
 }
 
-// oldest is what is in flight, in order of arrival.
+// oldest lists the requests in flight, in order of arrival.
 func (e *engine) oldest() []*entry {
 	return slices.SortedFunc(slices.Values(e.inFlight), func(a, b *entry) int {
 		if a.arrival < b.arrival {

@@ -16,7 +16,7 @@ type pick struct {
 	first *entry // instead of the head, if set
 }
 
-// next is what of r is to go now: the oldest head of a lane that an engine has room for, or a batch.
+// next picks what of r goes now: the oldest head of a lane that an engine has room for, or a batch.
 func (s *Scheduler) next(r *run) (pick, bool) {
 	if r.batcher != nil {
 		return s.nextBatch(r)
@@ -28,7 +28,7 @@ func (s *Scheduler) next(r *run) (pick, bool) {
 		}
 		servers := s.servers(l)
 		if !s.lookForRoom(r, servers) {
-			continue // nobody need look who is at home where
+			continue // homes do not matter here
 		}
 		q := s.atHome(l, servers)
 		if e := s.choose(q, servers); e != nil {
@@ -38,7 +38,7 @@ func (s *Scheduler) next(r *run) (pick, bool) {
 	return oldest, oldest.lane != nil
 }
 
-// lookForRoom notes which of some engines take one more request of a run, and reports whether any does.
+// lookForRoom marks the engines that can take one more request of a run, and reports whether there are any.
 func (s *Scheduler) lookForRoom(r *run, servers []*engine) bool {
 	s.looks++
 	found := false
@@ -49,13 +49,13 @@ func (s *Scheduler) lookForRoom(r *run, servers []*engine) bool {
 	return found
 }
 
-// peeked is how many requests behind the head of a lane may be looked at for one that is at home where there is room.
+// peeked is how many requests behind the head of a lane are searched for one whose home has room.
 const peeked = 64
 
-// atHome is the request of a lane that goes next: the head, unless the engine that holds its game's prefix is full.
-// Then the free place is left to the oldest of the next requests that would lose nothing by it, because its game is
-// at home there or has not begun. The head is passed over a bounded number of times: about its turn at home comes
-// when each engine has had one free place.
+// atHome is the request of a lane that goes next: the head, unless the engine with its game's prefix is full. Then the
+// place goes to the oldest following request that loses nothing by it, because its home has room or its game has not
+// begun. The head is passed over a bounded number of times: about as often as it takes for each engine to have had a
+// free place.
 func (s *Scheduler) atHome(l *lane, servers []*engine) *entry {
 	head := l.queue[0]
 	if len(servers) < 2 || !s.homeIsFull(head) || head.passed >= head.run.slack(&s.cfg)*len(servers) {
@@ -142,9 +142,9 @@ func (s *Scheduler) leastTokens(q *entry, servers []*engine) *engine {
 	return least
 }
 
-// lighter reports whether an engine has less to do than another, which may be none yet. What other workers have there
-// is told a moment late, and to all of them: it decides only between engines that are equal here, and those that are
-// equal there, too, each worker takes in an order of its own. So idle workers do not all go to the same one.
+// lighter reports whether an engine has less to do than another, which may be nil. Other workers' load arrives a moment
+// late, and at all workers alike, so it decides only between engines that are equal here. Engines that are equal there,
+// too, each worker takes in an order of its own, so that idle workers do not all choose the same one.
 func lighter(e, than *engine) bool {
 	if than == nil {
 		return true

@@ -8,9 +8,9 @@ const (
 	hardMemory = 0.9
 )
 
-// sampleState is what an engine said of itself last.
+// sampleState is an engine's last load report.
 type sampleState struct {
-	at      time.Time // by the clock of whoever sampled: only a change means something
+	at      time.Time // by the sampler's clock: only a change is news
 	heardAt time.Time // by ours
 	memory  float64
 	tight   int // samples in a row in which the engine had too much
@@ -21,9 +21,9 @@ func (st *sampleState) full(now time.Time, cfg *Config) bool {
 	return st.memory >= softMemory && now.Sub(st.heardAt) <= cfg.LoadStaleAfter
 }
 
-// sampled takes in a sample. One may be of a passing burst, or from before the last cut; the second in a row
-// that shows an engine with more than it can work on cuts the window, by a fifth at most and never below what
-// the engine does work on. A sample heard before tells nothing new, so a scrape that fails changes nothing.
+// sampled handles a sample. One alone may show a passing burst, or predate the last cut. The second in a row that shows
+// an engine with more than it can work on cuts the window, by a fifth at most and never below what the engine does work
+// on. A repeated sample is no news, so a failed scrape changes nothing.
 func (e *engine) sampled(now time.Time, load *Load) {
 	st := &e.sample
 	if load.At.IsZero() || load.At.Equal(st.at) {

@@ -50,8 +50,8 @@ func (s *Scheduler) floor() int64 {
 	return s.level - s.price.of(float64(places)*mostOwed.Seconds())
 }
 
-// price is what a second of a place at an engine costs, in weighted tokens: what answered requests were, over the
-// time that they took, both as means that forget.
+// price is the cost of one second of a place at an engine, in weighted tokens: the tokens of answered requests over
+// their seconds, both as decaying means.
 type price struct{ tokens, seconds float64 }
 
 // firstPrice is that a request of the size first guessed takes a second.
@@ -71,8 +71,8 @@ func (p *price) of(seconds float64) int64 {
 	return int64(seconds * p.tokens / max(p.seconds, least))
 }
 
-// places is what a run holds of the engines: how many requests are in flight, when they were sent, in seconds since
-// the scheduler began, and what they were charged.
+// places is a run's use of the engines: its requests in flight, the sum of their send times, in seconds since the
+// scheduler began, and their charges.
 type places struct {
 	requests int
 	sent     float64
@@ -94,8 +94,8 @@ func (r *run) lets(q *entry, began time.Time) {
 	}
 }
 
-// served is the work done for a run, what it holds included: requests that hold their places for longer than what they
-// were charged for cost more by the second, so that a run whose requests take forever does not get every place.
+// served is the work done for a run, including its requests in flight. A request that holds its place for longer than
+// it was charged for costs more by the second, so that a run with endless requests does not get every place.
 func (s *Scheduler) served(r *run) int64 {
 	if r.places.requests == 0 {
 		return r.service
@@ -116,8 +116,8 @@ func (s *Scheduler) chargeTime(q *entry) { q.run.service += s.rent(q) }
 // rent is the price of a try that ends now.
 func (s *Scheduler) rent(q *entry) int64 { return s.price.of(s.now.Sub(q.sentAt).Seconds()) }
 
-// evictFor takes a request out of a full queue for one of run r, if another run has more than r would have then. So no
-// run's requests are turned away while it has less than its part of the queue.
+// evictFor makes room in a full queue for a request of run r by evicting one of a run that holds more than r would
+// then. So a run below its part of the queue is never turned away.
 func (s *Scheduler) evictFor(r *run) bool {
 	most := r
 	for _, o := range s.runs {
@@ -134,8 +134,8 @@ func (s *Scheduler) evictFor(r *run) bool {
 	return true
 }
 
-// last is a request of the run that would be served late, if ever: of a lane that no engine serves, or else of the
-// longest.
+// last is a request of the run that would be served late, if ever: one of a lane that no engine serves, or else of the
+// longest lane.
 func (s *Scheduler) last(r *run) *entry {
 	var longest *lane
 	for _, l := range r.lanes {

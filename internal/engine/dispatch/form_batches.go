@@ -59,7 +59,7 @@ func (s *Scheduler) leaveBatch(q *entry, e *engine) {
 // batcher makes batches of a run's requests.
 type batcher struct {
 	rules runspec.Batching
-	theta float64 // standard deviations between the mean size of a batch and what memory has room for
+	theta float64 // standard deviations between the mean batch size and the memory bound
 	bins  []bin
 	last  int // bin served last
 

@@ -10,11 +10,11 @@ import (
 
 const (
 	defaultOverflow = 0.05
-	recentLengths   = 512 // of which bins of equal mass are made
+	recentLengths   = 512 // the sample from which bins of equal mass are made
 	relearnEvery    = 64  // new lengths from one making to the next
 )
 
-// bin is what is known of the batches of one range of lengths. Every bin learns for itself.
+// bin is the statistics of the batches of one range of lengths. Every bin learns separately.
 type bin struct {
 	size  sizes // of a request, prompt and answer
 	pace  pace
@@ -89,7 +89,7 @@ func (b *batcher) learn(done *batch, now time.Time) {
 	}
 }
 
-// composition is how alike the requests of a bin's batches were: sums over batches.
+// composition measures how similar the requests of a bin's batches were: sums over batches.
 type composition struct {
 	batches, requests, answered         int64
 	variance, spread, longest, unfilled float64
@@ -115,8 +115,8 @@ func (c *composition) add(lengths []int) {
 	}
 }
 
-// BinStats is what a run that batches knows of one bin. Composition counts batches that were answered whole; its
-// figures are means over them.
+// BinStats are the statistics of one bin of a run that batches. Composition counts batches that were answered whole;
+// its figures are means over them.
 type BinStats struct {
 	From, To int // lengths, To excluded; 0: no end
 	Queued   int
@@ -129,7 +129,7 @@ type BinStats struct {
 	Variance             float64 // of lengths within a batch
 	Range                float64 // longest minus shortest
 	MaxOverMean          float64
-	Padding              float64 // share of a batch's places, each as long as its longest, that stays empty
+	Padding              float64 // share of a batch's places, each as long as its longest, that is empty
 }
 
 // stats is what is known of each bin of a run that batches.

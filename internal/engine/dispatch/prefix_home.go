@@ -38,7 +38,7 @@ func (s *Scheduler) home(q *entry) *engine {
 	return nil
 }
 
-// engineAt is the engine of a home; nil: it is not there any more.
+// engineAt is the engine of a home; nil: it is gone.
 func (s *Scheduler) engineAt(h *home) *engine {
 	if h.found == nil || h.found.forgotten {
 		h.found = s.find(h.engine)

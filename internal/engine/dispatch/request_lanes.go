@@ -72,10 +72,10 @@ func (s *Scheduler) rankIt(e *entry) {
 	}
 }
 
-// rankScale is how finely ranks in tokens are told apart.
+// rankScale is the resolution of ranks in tokens.
 const rankScale = 1000
 
-// laneKey is what requests of one lane have in common.
+// laneKey is the common property of a lane's requests.
 type laneKey struct {
 	model string
 	avoid rollout.EngineID // failed these requests last; shunned while another engine serves the model
@@ -83,14 +83,14 @@ type laneKey struct {
 	// refused is the engine that found fault with these requests. They wait for another.
 	refused rollout.EngineID
 
-	// Of a run that batches: what may share a call.
+	// Of a run that batches: requests of one class may share a call.
 	class uint64
 	bin   int
 	alone bool
 }
 
-// lane is the queued requests of a run that the same engines may serve, so that a head which
-// cannot be sent holds up only those that cannot be sent either.
+// lane is the queued requests of a run that the same engines may serve. A head that cannot be sent holds up only
+// requests that cannot be sent either.
 type lane struct {
 	laneKey
 	run   *run
@@ -98,7 +98,7 @@ type lane struct {
 
 	servers  []*engine // open engines that serve the model, by id; valid in revision
 	revision uint64
-	stranded time.Time // since when there is none; zero: there is one
+	stranded time.Time // since when no engine serves it; zero: one does
 }
 
 // laneQueue is a heap of entries, oldest group first. It implements heap.Interface.
@@ -267,7 +267,7 @@ func (s *Scheduler) rehome() {
 	}
 }
 
-// relane puts every request of a lane where it belongs by now.
+// relane moves every request of a lane to the lane where it belongs now.
 func (s *Scheduler) relane(l *lane) {
 	waiting := slices.SortedFunc(slices.Values(l.queue), func(a, b *entry) int {
 		return cmp.Compare(a.arrival, b.arrival)

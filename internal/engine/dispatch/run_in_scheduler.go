@@ -21,7 +21,7 @@ const (
 	guessShift       = 4 // a new answer moves the guess by 1/16 of the difference
 )
 
-// run is what the scheduler keeps of one training run.
+// run is the scheduler's state of one training run.
 type run struct {
 	name  rollout.RunName
 	rules runspec.Dispatch

@@ -7,9 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// standing is what one run's requests have met with at an engine: failures, overload, models that it denies having.
-// It bounds that run only, so that a run which is treated worse than others stops nobody else. It is kept as long
-// as there is something to be kept.
+// standing is one run's experience with an engine: failures, overload, models that the engine denies having. It bounds
+// only that run, so that a run that is treated worse than others stops no other. It is kept while it is not empty.
 type standing struct {
 	breaker
 	trial *entry // the one request that may try, while in flight
@@ -38,7 +37,7 @@ func (e *engine) standingOf(r *run) *standing {
 	return e.standings[r]
 }
 
-// standing is a run's standing, made if there is none.
+// standing returns a run's standing, and creates it if need be.
 func (e *engine) standing(r *run) *standing {
 	st := e.standings[r]
 	if st == nil {
@@ -131,7 +130,7 @@ func (e *engine) overloaded(r *run, now, sentAt time.Time, retryAfter time.Durat
 	st.rest(now, retryAfter, cfg)
 }
 
-// left is what overload has left of the engine's window, as far as runs use it.
+// left is the part of the engine's window that overload has left, as far as runs use it.
 func (e *engine) left() int {
 	if len(e.standings) == 0 {
 		return e.window

@@ -156,7 +156,7 @@ func (s *Scheduler) reject(e *entry, reason rollout.Code) {
 	s.drop(e)
 }
 
-// drop ends the holding of a request that is neither queued nor in flight any more.
+// drop forgets a request that is neither queued nor in flight any more.
 func (s *Scheduler) drop(e *entry) {
 	delete(s.held, e.ID)
 	e.run.held--

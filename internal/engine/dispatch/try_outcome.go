@@ -59,8 +59,8 @@ func (s *Scheduler) tryEnded(ev *TryEnded) {
 	}
 }
 
-// late takes in the end of a try that was abandoned. An answer all the same ends the request, wherever it is by
-// now; it tells nothing of the engine, which may be another one under the same name.
+// late handles the end of an abandoned try. An answer still ends the request, wherever it is by now. It proves nothing
+// about the engine, which may be another one under the same name.
 func (s *Scheduler) late(q *entry, ev *TryEnded) {
 	if ev.Outcome != Served || ev.Try < 1 || ev.Try > q.tries {
 		return
@@ -112,8 +112,8 @@ func (s *Scheduler) answered(q *entry, e *engine, served bool) {
 	e.forgive(q.run, s.now)
 }
 
-// refused takes in that an engine finds fault with a request. The first is no judge: another one that has the model is
-// asked, and only when that agrees, or there is none, the request is at fault.
+// refused handles an engine's refusal of a request. Another engine that has the model is asked next. Only if that
+// refuses it too, or there is none, the request is at fault.
 func (s *Scheduler) refused(q *entry, e *engine, trial bool) {
 	if q.refusedBy != "" || !s.second(q, e) {
 		s.answered(q, e, false)

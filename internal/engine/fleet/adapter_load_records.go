@@ -12,9 +12,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// LoadRecord is what this deployment asked an engine to load under a name. It is recorded before the engine is asked,
-// and forgotten when the engine is known not to have it: an engine may have what is recorded, and has nothing else of
-// ours.
+// LoadRecord is a load that this deployment asked of an engine, by the adapter's name. It is written before the engine
+// is asked, and deleted when the engine is known not to have the adapter. So an engine has at most the recorded
+// adapters of ours.
 type LoadRecord struct {
 	Path   string    `json:"path"`
 	Digest string    `json:"digest,omitempty"`
@@ -22,8 +22,8 @@ type LoadRecord struct {
 	// Reload says that the engine listed the name when Redis had gone back, and that the record of its load may be
 	// what was lost: it is to load the adapter again before it is believed.
 	Reload bool `json:"reload,omitempty"`
-	// Foreign says that the engine listed the name without having been asked for it: what it has is somebody else's,
-	// also when Redis goes back later.
+	// Foreign: the engine listed the name without having been asked for it. The adapter belongs to somebody else, also
+	// when Redis goes back later.
 	Foreign bool `json:"foreign,omitempty"`
 }
 
@@ -58,7 +58,7 @@ func (r *Registry) ForgetLoads(ctx context.Context, id rollout.EngineID, names .
 	return nil
 }
 
-// LoadRecords is what an engine was asked to load, by name.
+// LoadRecords lists the loads that an engine was asked for, by name.
 func (r *Registry) LoadRecords(ctx context.Context, id rollout.EngineID) (map[string]LoadRecord, error) {
 	values, err := r.rdb.HGetAll(ctx, r.loadsKey(id)).Result()
 	if err != nil {
@@ -79,7 +79,7 @@ func decodeLoadRecords(id rollout.EngineID, values map[string]string) (map[strin
 	return records, nil
 }
 
-// AskedToLoad is the members of which it is known that they were asked to load something under a name, and what.
+// AskedToLoad lists the members that are known to have been asked to load a name, with the load.
 func (r *Registry) AskedToLoad(ctx context.Context, name string) (map[rollout.EngineID]LoadRecord, error) {
 	members, err := r.Members(ctx)
 	if err != nil {

@@ -76,9 +76,9 @@ func (l Loader) load(ctx context.Context, c Client, engine rollout.EngineID, a A
 	return nil
 }
 
-// record records what the engine is about to be asked. An engine that lists the name without our having asked it for
-// these weights has others under it, and its prefix cache is theirs. One of which that is not known, because Redis has
-// gone back, unloads what it has first.
+// record records what the engine is about to be asked. An engine that lists the name without our having asked for these
+// weights has other weights under it, and so has its prefix cache. If that is not certain, because Redis has gone back,
+// the engine unloads the adapter first.
 func (l Loader) record(ctx context.Context, c Client, engine rollout.EngineID, a Adapter) error {
 	if l.Records == nil {
 		return nil
@@ -128,8 +128,8 @@ func (l Loader) forget(ctx context.Context, engine rollout.EngineID, a Adapter) 
 	return l.Records.ForgetLoads(ctx, engine, a.Name)
 }
 
-// Unload takes an adapter off an engine and verifies that it is gone. The record stays: a load that nobody waits for
-// any more may end later.
+// Unload takes an adapter off an engine and verifies that it is gone. The record stays: an abandoned load may end
+// later.
 func (l Loader) Unload(ctx context.Context, c Client, engine rollout.EngineID, name string) error {
 	if err := c.UnloadAdapter(ctx, name); err != nil {
 		return err

@@ -73,8 +73,8 @@ func (l *adapterLoads) begin(a Adapter, load func() (float64, error)) *adapterLo
 // loadsAtOnce is how many adapters an engine is asked to load at a time; those that are overdue do not count.
 const loadsAtOnce = 4
 
-// changeAdapters asks the engine to load and unload, waits a moment for the loads that it begins, most of which end
-// within it, and lists the models again. It reports whether there is an answer: if not, the next look finds out why.
+// changeAdapters asks the engine to load and unload, waits a moment for the loads, most of which end within it, and
+// lists the models again. It reports whether the engine answered; if not, the next look finds out why.
 func (l *engineLoop) changeAdapters(ctx context.Context, change changeAdapters, f *facts) bool {
 	var begun []*adapterLoad
 	for _, a := range change.load {
@@ -195,8 +195,8 @@ func (l *engineLoop) loadEnded(ctx context.Context, load *adapterLoad, result lo
 	}
 }
 
-// backoff doubles the pause before a failed load is tried again: a permanent failure ends only when somebody changes
-// something, and trying costs the engine little.
+// backoff doubles the pause before a failed load is retried: a permanent failure needs somebody to change something,
+// and a try costs the engine little.
 func (l *adapterLoads) backoff(name string, err error) {
 	pause := max(2*l.retries[name].pause, l.cfg.Interval)
 	if rollout.KindOf(err) == rollout.Permanent {

@@ -14,7 +14,7 @@ import (
 // SourceScaling is the Source of members that scaling has bought.
 const SourceScaling = "scaling"
 
-// removedFor is how long it is remembered that somebody took a bought engine out of the fleet.
+// removedFor is how long the removal of a bought engine from the fleet is remembered.
 const removedFor = 24 * time.Hour
 
 // Dismiss takes a bought engine out of the fleet on behalf of its pool, at once; what it has is dispatched elsewhere.
@@ -30,8 +30,8 @@ func (r *Registry) Dismiss(ctx context.Context, id rollout.EngineID) error {
 	return nil
 }
 
-// noteRemoved remembers that somebody took a bought engine out of the fleet: to its pool, one that is merely forgotten
-// looks the same, and joins again.
+// noteRemoved records that a bought engine was removed from the fleet. Without the record its pool would take it for
+// one that was merely forgotten, and let it join again.
 func (r *Registry) noteRemoved(ctx context.Context, id rollout.EngineID) error {
 	_, err := r.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		tx.SAdd(ctx, r.removedKey(), string(id))
@@ -44,7 +44,7 @@ func (r *Registry) noteRemoved(ctx context.Context, id rollout.EngineID) error {
 	return nil
 }
 
-// Removed is the bought engines that somebody has taken out of the fleet of late.
+// Removed lists the bought engines that were recently removed from the fleet.
 func (r *Registry) Removed(ctx context.Context) ([]rollout.EngineID, error) {
 	texts, err := r.rdb.SMembers(ctx, r.removedKey()).Result()
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *Registry) SaveNote(ctx context.Context, name string, text []byte) error
 	return nil
 }
 
-// Note is what is told under a name; nil: nothing was.
+// Note reads the note under a name; nil: there is none.
 func (r *Registry) Note(ctx context.Context, name string) ([]byte, error) {
 	text, err := r.rdb.Get(ctx, r.noteKey(name)).Bytes()
 	if errors.Is(err, redis.Nil) {

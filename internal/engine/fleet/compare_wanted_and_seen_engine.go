@@ -13,14 +13,14 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// Desired is what an engine should be like.
+// Desired is an engine's desired state.
 type Desired struct {
 	Drain    bool
 	Adapters []Adapter
 	Retired  []string // adapters to be unloaded
 }
 
-// Seen is what one look at an engine found.
+// Seen is the result of one look at an engine.
 type Seen struct {
 	Fault  string // why it gave no answer; empty if it answered
 	Misses int    // looks without an answer in a row, this one included
@@ -37,7 +37,7 @@ type Seen struct {
 	Overdue bool                  // it has been loading for as long as an engine is waited for
 }
 
-// Plan is what to make of an engine, and what to do about it.
+// Plan is an engine's new state, and the actions on it.
 type Plan struct {
 	State    enginestate.EngineState
 	Reason   string
@@ -107,7 +107,7 @@ func few(names []string) string {
 	return text
 }
 
-// trouble is what people read about a ready engine's adapters.
+// trouble describes the problems of a ready engine's adapters, for people.
 func (p *Plan) trouble() string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(p.Troubles)) {
@@ -139,9 +139,9 @@ func unanswered(was Observation, seen Seen, lostAfter int) Plan {
 	return p
 }
 
-// compare sorts the wanted adapters into served, to be loaded, and in trouble; missing is those that the engine has not
-// got, and waiting is those not served that may yet be loaded. Adapters that nobody wants yet count as served: a
-// publication loads everywhere before it wants.
+// compare sorts the wanted adapters into served, to be loaded, and in trouble. missing are those that the engine lacks;
+// waiting are those not served that may yet be loaded. Adapters that are not wanted yet count as served: a publication
+// loads everywhere before it makes the version wanted.
 func (p *Plan) compare(want Desired, roots map[string]string, seen Seen) (missing, waiting []string) {
 	served := maps.Clone(roots)
 	p.Troubles = map[string]string{}
@@ -211,7 +211,7 @@ func mustReload(a Adapter, root string, records map[string]LoadRecord) bool {
 	return samePath(root, a.Path) && records[a.Name].Reload
 }
 
-// unloadable is what the engine serves and should not: retired adapters, and all of ours once it is drained.
+// unloadable lists what the engine serves and should not: retired adapters, and all of ours once it is drained.
 func unloadable(want Desired, roots map[string]string, idle bool) []string {
 	var names []string
 	for _, name := range want.Retired {

@@ -13,16 +13,16 @@ import (
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
-// Redis may come back older than it was, and then the records of loads lack some that were made. The fleet knows the
-// history of its Redis, its replication id, which is another one after each restart and promotion, and keeps for each
-// engine under which history its records were compared with what it lists. When that is another one than the present,
-// they are compared again: what the engine lists then without a record is to be loaded again, and what appears later
-// without one is somebody else's, as ever.
+// Redis may come back older than it was, and then records of loads are missing. The fleet knows the history of its
+// Redis by its replication id, which changes with each restart and promotion. For each engine it keeps the history
+// under which the engine's records were compared with its list of adapters. If the history has changed since, it
+// compares again: adapters that are listed without a record then are to be loaded again; those that appear later
+// without one belong to somebody else, as ever.
 
 // forgottenWithin is how long after Redis has gone back an engine that joins may be one that Redis has forgotten.
 const forgottenWithin = 10 * time.Minute
 
-// listedAtMost bounds how many names of an engine are noted that its records do not have: engines list what they like.
+// listedAtMost bounds how many of an engine's unrecorded names are kept: engines may list any number.
 const listedAtMost = 1024
 
 // historyLua gives a script the history of its Redis, empty where Redis does not tell, and notes a new one. The key has
@@ -81,8 +81,8 @@ func (h *lastHistory) returned(id string) bool {
 	return before != "" && before != id
 }
 
-// ComparedLoads is what an engine was asked to load, by name. If Redis has gone back since its records were last
-// compared with what it lists, they are now: listed is the path of each adapter that it lists.
+// ComparedLoads lists the loads that an engine was asked for, by name. If Redis has gone back since the records were
+// last compared, it compares them now: listed has the path of each adapter that the engine lists.
 func (r *Registry) ComparedLoads(
 	ctx context.Context, id rollout.EngineID, listed map[string]string,
 ) (map[string]LoadRecord, error) {
@@ -122,7 +122,7 @@ func (r *Registry) loads(
 	return history, is == 1, records, err
 }
 
-// recordListed notes that an engine's records are compared, and what it lists without one.
+// recordListed records that an engine's records are compared, and its adapters without a record.
 func (r *Registry) recordListed(
 	ctx context.Context, id rollout.EngineID, history string, listed map[string]string, records map[string]LoadRecord,
 ) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// loadBetween turns two readings of an engine's counters into rates over the window between them. Counters
-// restart at zero with the engine: what the second reading shows then came after the restart.
+// loadBetween turns two readings of an engine's counters into rates over the window between them. Counters restart at
+// zero with the engine: then the second reading counts only from the restart.
 func loadBetween(before, after vllm.Sample, from, to time.Time) enginestate.EngineLoad {
 	window := to.Sub(from).Seconds()
 	load := enginestate.EngineLoad{

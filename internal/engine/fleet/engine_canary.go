@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// verdict is what one canary says of an engine.
+// verdict is the result of one canary.
 type verdict uint8
 
 const (
@@ -23,8 +23,8 @@ const (
 // maxDoubts is how many doubtful canaries in a row an engine is allowed.
 const maxDoubts = 3
 
-// judge classifies the end of a canary. working says that the engine generated tokens meanwhile: then a canary that
-// came too late may just have waited in its queue.
+// judge classifies the end of a canary. working: the engine generated tokens meanwhile, so a late canary may just have
+// waited in its queue.
 func judge(err error, working bool) verdict {
 	switch code := rollout.CodeOf(err); {
 	case err == nil:
@@ -47,8 +47,8 @@ type canaryEnd struct {
 	err     error
 }
 
-// canary is what is known of an engine's ability to make completions. An engine that answers every other call may
-// still hang here, or answer with another model.
+// canary is an engine's known ability to make completions. An engine that answers every other call may still hang here,
+// or answer with another model.
 type canary struct {
 	provedAt time.Time // it made a completion, or generated tokens
 	askedAt  time.Time // the latest canary that was answered

@@ -7,8 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Client is what the fleet needs of an engine. Every call has a deadline of its own and
-// returns typed failures (rollout.Failure).
+// Client is the fleet's view of an engine. Every call has a deadline of its own and returns typed failures
+// (rollout.Failure).
 type Client interface {
 	Health(ctx context.Context) error
 	Version(ctx context.Context) (string, error)

@@ -29,7 +29,7 @@ type engineLoop struct {
 	loads       adapterLoads
 	last        *reading // of the engine's counters; nil after a look in vain
 	counted     *reading // the latest of its token counters, whatever came after it
-	moved       bool     // to another address: what was counted before is another engine's
+	moved       bool     // to another address: the old counters are another engine's
 	usage       usageCheck
 	canaryUsage rollout.Usage // which no worker reports
 }
@@ -70,8 +70,8 @@ func (l *engineLoop) run(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// startsUpFor is how long an engine that was bought is looked at as often as one that answers, until it does for the
-// first time: somebody waits for it, and pays.
+// startsUpFor is how long a bought engine that has not answered yet is looked at as often as one that does: a caller
+// waits for it, and pays.
 const startsUpFor = time.Hour
 
 func (l *engineLoop) startsUp(now time.Time) bool {
@@ -126,8 +126,7 @@ func (l *engineLoop) models(ctx context.Context) ([]vllm.Model, error) {
 	return l.client.Models(ctx)
 }
 
-// read is what the engine should be and what it was. A member that moved to another address is served by its new
-// client.
+// read reads an engine's desired and last observed state. A member that moved to another address gets a new client.
 func (l *engineLoop) read(ctx context.Context) (Desired, Observation, error) {
 	member, was, err := l.cfg.Registry.read(ctx, l.member.ID)
 	if err != nil {
@@ -148,7 +147,7 @@ func (l *engineLoop) read(ctx context.Context) (Desired, Observation, error) {
 	return Desired{Drain: member.Drain, Adapters: adapters, Retired: retired}, was, err
 }
 
-// found is what a look brings beside what is decided on.
+// found is what a look finds that no decision depends on.
 type found struct {
 	version string
 	slots   int
@@ -178,7 +177,7 @@ func (l *engineLoop) lookNow(ctx context.Context, was Observation, f *found) See
 		l.last = nil
 		if l.misses >= l.cfg.LostAfter {
 			f.load = enginestate.EngineLoad{}
-			l.usage = usageCheck{} // what comes back may be another engine
+			l.usage = usageCheck{} // the engine may come back as another one
 		}
 		return Seen{Fault: "not answering: " + err.Error(), Misses: l.misses}
 	}
@@ -262,7 +261,7 @@ func (l *engineLoop) checkUsage(ctx context.Context, now reading, load *enginest
 	l.usage.writeTo(load)
 }
 
-// store makes the registry show what the engine is now, and tells of a new state, and when it begins or ceases to lag.
+// store saves the engine's state in the registry, with events for a new state and for the begin and end of lag.
 func (l *engineLoop) store(ctx context.Context, was Observation, f found, p Plan) (Observation, error) {
 	o := Observation{
 		State: p.State, Reason: p.Reason, Since: was.Since, Models: p.Models, Adapters: p.Adapters, Troubles: p.Troubles,

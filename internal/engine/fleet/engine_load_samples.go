@@ -24,7 +24,7 @@ const (
 	mostRows = 1024
 )
 
-// engineStretch is what one engine did in a stretch of time: sums over its seconds, of which Sec is how many.
+// engineStretch sums up one engine's work in a stretch of time, over Sec seconds.
 type engineStretch struct {
 	Engine      rollout.EngineID `json:"e"`
 	Sec         float64          `json:"s"`
@@ -53,7 +53,7 @@ func newEngineStretches() *engineStretches {
 		last: map[rollout.EngineID]enginestate.EngineLoad{}}
 }
 
-// add takes in what the engines were last seen to do, and returns the rows of a stretch that is over.
+// add adds the engines' last observations, and returns the rows of a stretch that is over.
 func (s *engineStretches) add(now time.Time, engines []enginestate.Engine) []engineStretch {
 	if s.began.IsZero() {
 		s.began = now
@@ -108,8 +108,8 @@ func (e *engineStretch) add(before, now enginestate.EngineLoad, limit float64) {
 	e.Preemptions += now.Preemptions
 }
 
-// queueOfMany is how many requests for each one that it works on wait inside of an engine that is full. Fewer are those
-// that have just come: an engine takes requests in with its next step, one of some dozen that a request takes.
+// queueOfMany is how many requests wait inside of a full engine for each one that it works on. Fewer have just arrived:
+// an engine takes requests in with its next step, one of some dozen that a request takes.
 const queueOfMany = 0.1
 
 // crowded is 1 where an engine had more requests than it takes at once, however many it is given.

@@ -21,7 +21,7 @@ func newEngineWindow(from, to time.Time) engineWindow {
 	return engineWindow{from: from, to: to, engines: map[rollout.EngineID][]engineStretch{}}
 }
 
-// add takes in the rows of a stretch that ended at a time, as far as they lie in the window.
+// add adds the rows of a stretch that ended at a time, as far as they lie in the window.
 func (w *engineWindow) add(end time.Time, rows []engineStretch) {
 	for _, row := range rows {
 		if row.Sec <= 0 {
@@ -107,7 +107,7 @@ func viewOf(id rollout.EngineID, stretches []engineStretch, bins int) enginestat
 	}
 }
 
-// loadBins is the loads of a window, stretch after stretch.
+// loadBins lists the loads of a window, stretch by stretch.
 func loadBins(stretches []engineStretch, most int) []enginestate.LoadBin {
 	bins := make([]enginestate.LoadBin, 0, len(stretches))
 	for _, s := range stretches {

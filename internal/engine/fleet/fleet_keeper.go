@@ -18,8 +18,8 @@ type KeeperConfig struct {
 	Registry *Registry
 	Client   func(enginestate.Engine) Client
 	Loader   Loader
-	Emit     telemetry.Emitter // takes samples, and what is seen of files
-	Tell     telemetry.Teller  // keeps what became of a load before anything else is done about the engine
+	Emit     telemetry.Emitter // samples, and findings about files
+	Tell     telemetry.Teller  // keeps a load's outcome before the engine's next change
 	Sampler  *Sampler          // keeps samples of the fleet; nil keeps none
 	// Follow brings in the engines that a list names, until its context is done; nil: operators alone add and remove.
 	Follow   func(context.Context)

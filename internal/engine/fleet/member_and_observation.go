@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// DefaultMaxInFlight is an engine's limit where its operator names none: what vLLM runs at once by default.
+// DefaultMaxInFlight is the default limit of an engine: what vLLM runs at once by default.
 const DefaultMaxInFlight = 256
 
 // Member is one engine as its operator wants it.
@@ -41,7 +41,7 @@ type Observation struct {
 	Troubles     map[string]string `json:"troubles,omitempty"` // of adapters, by name
 }
 
-// Engine joins what is wanted and what was seen.
+// Engine joins desired and observed state.
 func (m Member) Engine(o Observation) enginestate.Engine {
 	if o.State == "" {
 		o.State, o.Since = enginestate.EngineStarting, m.AddedAt

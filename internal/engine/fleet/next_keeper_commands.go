@@ -6,7 +6,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// facts are what one decision about an engine rests on.
+// facts are the inputs of one decision about an engine.
 type facts struct {
 	member Member
 	want   Desired
@@ -49,13 +49,13 @@ func (leaveFleet) isCommand()     {}
 func (changeAdapters) isCommand() {}
 func (sendCanary) isCommand()     {}
 
-// engineHealth is what is remembered of an engine's failures from round to round.
+// engineHealth remembers an engine's failures from round to round.
 type engineHealth struct {
 	canary canary
 	flaps  flaps
 }
 
-// decide is what to do about an engine, in order. What a command brings is decided on at once, so that an engine which
+// decide lists the commands for an engine, in order. The result of each is decided on at once, so that an engine that
 // needed one load and a canary is ready within the round.
 func (h *engineHealth) decide(now time.Time, f facts, cfg *KeeperConfig) []command {
 	if f.stage == canaryEnded {
@@ -92,8 +92,8 @@ func (h *engineHealth) decide(now time.Time, f facts, cfg *KeeperConfig) []comma
 // what the engine has.
 const drainNotice = 3 * time.Second
 
-// mayLeave reports whether an engine that is to leave the fleet may: it has finished and unloaded, or nobody waits for
-// that.
+// mayLeave reports whether an engine that is to leave the fleet may: it has finished and unloaded, or it is no longer
+// waited for.
 func mayLeave(now time.Time, f facts, p Plan) bool {
 	since := f.was.Since
 	if p.State != f.was.State {

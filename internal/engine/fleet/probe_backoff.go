@@ -11,7 +11,7 @@ import (
 // probeLimits bounds what is spent on engines that do not answer, however many there are.
 type probeLimits struct {
 	lost  atomic.Int64        // engines that are lost
-	slots *semaphore.Weighted // for looks at engines of which the latest look was not answered
+	slots *semaphore.Weighted // for looks at engines that did not answer the latest look
 }
 
 const (
@@ -61,7 +61,7 @@ func (b *probeBackoff) reset() {
 	b.since, b.lost = time.Time{}, false
 }
 
-// probe makes a look, in turn with others if this engine did not answer the latest. When ctx is done there is none.
+// probe makes a look, in turn with others if this engine did not answer the latest. It makes none when ctx is done.
 func (b *probeBackoff) probe(ctx context.Context, look func()) {
 	if !b.since.IsZero() {
 		if b.limits.slots.Acquire(ctx, 1) != nil {

@@ -22,7 +22,7 @@ type RedisLossGuard struct {
 	rdb      redis.UniversalClient
 	key      string // of the mark
 	registry operatorMembers
-	own      string // the mark that this process sets where there is none
+	own      string // the mark that this process sets if Redis has none
 	log      *slog.Logger
 
 	mark    string // as seen last

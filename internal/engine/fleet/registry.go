@@ -190,8 +190,8 @@ func (r *Registry) read(ctx context.Context, id rollout.EngineID) (Member, Obser
 	return m, o, nil
 }
 
-// observeScript stores what was seen of an engine only while it is a member, and tells the facts of it in the same
-// instant, once. KEYS: members, what was seen, changes. ARGV: id, what was seen, the facts.
+// observeScript stores an engine's observation only while it is a member, and writes its facts in the same instant,
+// once. KEYS: members, observations, changes. ARGV: id, observation, the facts.
 var observeScript = redisscript.New(`
 local base = string.sub(KEYS[1], 1, -8)
 ` + store.Lua() + `
@@ -201,8 +201,8 @@ for i = 3, #ARGV do tell_once(ARGV[i]) end
 ` + noteChange + `
 return 1`)
 
-// Observe stores what was seen of an engine, with the facts that this makes true: a state and its event cannot part. Of
-// an engine that was removed meanwhile it stores nothing.
+// Observe stores an engine's observation together with its facts, so that a state and its event cannot part. For an
+// engine that was removed meanwhile it stores nothing.
 func (r *Registry) Observe(ctx context.Context, id rollout.EngineID, o Observation, facts ...telemetry.Event) error {
 	b, err := json.Marshal(o)
 	if err != nil {

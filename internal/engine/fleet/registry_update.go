@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
-// noteChange is the part of a script that notes that an engine's values have changed, for Watch: the last of KEYS
-// gives each change a number, and each engine the number of its latest.
+// noteChange is the part of a script that records a change of an engine's values, for Watch: the last of KEYS gives
+// each change a number, and each engine the number of its latest.
 const noteChange = `
 redis.call('ZADD', KEYS[#KEYS], redis.call('ZINCRBY', KEYS[#KEYS], 1, ''), ARGV[1])
 `
@@ -129,7 +129,7 @@ func (r *Registry) updateMember(ctx context.Context, id rollout.EngineID, change
 	})
 }
 
-// noteLoaded adds an adapter to what was seen of an engine.
+// noteLoaded adds an adapter to an engine's observation.
 func (r *Registry) noteLoaded(ctx context.Context, id rollout.EngineID, name string) error {
 	return r.replace(ctx, r.observedKey(), id, func(old string) (any, error) {
 		var o Observation
@@ -146,8 +146,8 @@ func (r *Registry) noteLoaded(ctx context.Context, id rollout.EngineID, name str
 	})
 }
 
-// replace makes an engine's value in a hash, empty for none, what change answers; nil leaves it. It reads, and
-// writes only if the value is still the one that was read, with no connection held between the two.
+// replace sets an engine's value in a hash to the result of change; empty stands for no value, and a nil result keeps
+// it. It writes only if the value is still the one that it read, and holds no connection between the two.
 func (r *Registry) replace(
 	ctx context.Context, key string, id rollout.EngineID, change func(old string) (any, error),
 ) error {

@@ -16,10 +16,10 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// Watch is the fleet as one reader knows it. Every change of the fleet has a number, and only what has changed since
-// the latest number that was read is read again: looking several times a second at a fleet of thousands, most of which
-// does nothing, costs next to nothing. After an error, and where the numbers have gone back, Redis may have forgotten
-// changes: then everything is read again. It is for one goroutine.
+// Watch is one reader's copy of the fleet. Every change of the fleet has a number, and only values changed since the
+// last reading are read again: several looks a second at a fleet of thousands of mostly idle engines cost next to
+// nothing. After an error, and if the numbers have gone back, Redis may have forgotten changes: then everything is read
+// again. It is for one goroutine.
 type Watch struct {
 	r       *Registry
 	members map[rollout.EngineID]Member
@@ -69,7 +69,7 @@ func (w *Watch) read(ctx context.Context) error {
 		})
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) { // nobody has left yet
+	if err != nil && !errors.Is(err, redis.Nil) { // no engine has left yet
 		return redisError("read changes of the fleet", err)
 	}
 	var ids []string
@@ -95,7 +95,7 @@ func (w *Watch) read(ctx context.Context) error {
 	if read != nil {
 		return read
 	}
-	// Taken before the values were read: what has changed in between is read again.
+	// Taken before the values were read: later changes are read again.
 	w.seen, w.left = last, left.Val()
 	if whole {
 		w.seen = newest.Val()

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// append adds a sample of a time to a stream: the time is its id and, for the case that this cannot be its id, a field.
-// Where the keeper's clock is behind the newest sample's, because it was set back or the keeper runs on another machine
+// append adds a sample of a time to a stream. The time is its id and also a field, because it cannot always be the id:
+// if the keeper's clock is behind the newest sample's, because it was set back or the keeper runs on another machine
 // now, Redis makes the id.
 func (s *Sampler) append(ctx context.Context, stream string, most int64, at time.Time, data []byte) error {
 	ms := strconv.FormatInt(at.UnixMilli(), 10)
@@ -25,7 +25,7 @@ func (s *Sampler) append(ctx context.Context, stream string, most int64, at time
 	return err
 }
 
-// between lists the samples of a time. Those that Redis made ids for come after all that were there.
+// between lists the samples of a time. Those with ids made by Redis come after all that were there.
 func (s *Sampler) between(ctx context.Context, stream string, from, to time.Time) ([]redis.XMessage, error) {
 	entries, err := s.rdb.XRange(ctx, stream, strconv.FormatInt(from.UnixMilli(), 10), "+").Result()
 	if err != nil {

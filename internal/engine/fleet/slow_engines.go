@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// Pace is what an engine did over a window: output tokens per second, and requests that it had running meanwhile.
+// Pace is an engine's speed over a window: output tokens per second, and its mean of running requests.
 type Pace struct {
 	OutputTPS float64
 	Running   float64
@@ -28,7 +28,7 @@ const (
 	steadyShare = 0.75 // of the others' median per request ends it
 )
 
-// Lag says how an engine lags behind the others, or "". was is what was said of it before.
+// Lag describes how an engine lags behind the others, or is "". was is the previous description.
 func Lag(was string, mine Pace, others []Pace) string {
 	if len(others) == 0 || mine.Running == 0 {
 		return was

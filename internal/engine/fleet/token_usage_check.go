@@ -50,8 +50,8 @@ func meanQueue(before, after rollout.Usage) float64 {
 	return max(0, after.QueueSec-before.QueueSec) / float64(after.Requests-before.Requests)
 }
 
-// unexplained is the difference of what an engine counted and what workers reported, as a share of the larger: from 1,
-// where all of the engine's tokens are unknown to the workers, through 0 to -1, where the engine counted none of
+// unexplained is the difference between an engine's count and the workers' reports, as a share of the larger. It goes
+// from 1, where the workers know of none of the engine's tokens, through 0 to -1, where the engine counted none of
 // theirs.
 func unexplained(counted, reported float64) float64 {
 	larger := max(counted, reported)

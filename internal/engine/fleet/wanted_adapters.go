@@ -110,7 +110,7 @@ func (r *Registry) Wanted(ctx context.Context) ([]Adapter, error) {
 	return adapters, nil
 }
 
-// Newest is the newest version of a run that every engine must serve; 0 when there is none.
+// Newest is a run's newest version that every engine must serve; 0: there is none.
 func (r *Registry) Newest(ctx context.Context, run rollout.RunName) (rollout.PolicyVersion, error) {
 	adapters, err := r.Wanted(ctx)
 	newest := rollout.PolicyVersion(0)

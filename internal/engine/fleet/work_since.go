@@ -12,12 +12,12 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Work is what one engine did over some time, by its own counters: sums over the seconds in which it was ready.
+// Work is one engine's work over some time, by its own counters: sums over the seconds in which it was ready.
 type Work struct {
 	Sec, InFlightSec, LimitSec float64
 	Input, Cached, Output      float64 // tokens, as the engine made them
-	// RunningSec and WaitingSec are what InFlightSec is made of: requests that it works on, and those that wait inside of
-	// it, because it takes no more at once, whatever it is given. CrowdedSec is for how long such a queue stood there.
+	// RunningSec and WaitingSec add up to InFlightSec: requests that the engine works on, and those that wait inside of
+	// it because it takes no more at once. CrowdedSec is how long there was such a queue.
 	RunningSec, WaitingSec, CrowdedSec float64
 }
 
@@ -34,9 +34,9 @@ func (w Work) Plus(o Work) Work {
 // mostStretchesRead bounds what is read at once: half an hour.
 const mostStretchesRead = 360
 
-// WorkSince is what the engines did in the stretches that were recorded after one, engine by engine, and the newest
-// stretch that there is. An empty name stands for the newest: nothing was done since. So does one that is newer than
-// all there are, of a Redis that was lost. Engines that were started again meanwhile count from their start.
+// WorkSince sums up each engine's work in the stretches recorded after the one named, and names the newest stretch. An
+// empty name, or one newer than all there are, from a Redis that was lost, stands for the newest: the sums are then
+// zero. Engines that were restarted meanwhile count from their start.
 func (s *Sampler) WorkSince(ctx context.Context, after string) (map[rollout.EngineID]Work, string, error) {
 	stream := s.key + ":engines"
 	last, err := s.rdb.XRevRangeN(ctx, stream, "+", "-", 1).Result()

@@ -8,12 +8,12 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// floorPart is which part of an equal share every worker has that has requests for it.
+// floorPart is the part of an equal share that every worker with requests gets.
 const floorPart = 8
 
-// allotment is how many slots of a pool each member gets, in all and for each run's requests.
+// allotment is each member's slots of a pool, in all and for each run's requests.
 type allotment struct {
-	carried []int // slots of other pools: ties go to who has got the least
+	carried []int // slots of other pools: ties go to the member with the fewest
 	total   []int
 	byRun   []map[rollout.RunName]int
 }
@@ -112,7 +112,7 @@ func merged(wants []want) []want {
 
 // floors gives every member that has requests slots for some of them: of its runs equally many, the oldest first.
 func (a *allotment) floors(slots int, queues []*queue) {
-	asks := map[int][]int{} // by member, what it asks for of each run
+	asks := map[int][]int{} // by member, the requests of each run that it asks for
 	for r, q := range queues {
 		for _, w := range q.wants {
 			if asks[w.member] == nil {
@@ -122,7 +122,7 @@ func (a *allotment) floors(slots int, queues []*queue) {
 		}
 	}
 	if len(asks) == 0 || len(asks) > slots {
-		return // the oldest have what there is
+		return // the oldest get the remaining slots
 	}
 	inOrder := make([]int, len(queues))
 	for r := range inOrder {

@@ -39,7 +39,7 @@ func Divide(engines []enginestate.Engine, members []Member, most map[rollout.Run
 	members = sorted(members)
 	d := Division{Pools: pools(byID(engines), members)}
 	wants := d.wants(members)
-	carried := make([]int, len(members)) // slots given so far, so that nobody is always the one who gets one more
+	carried := make([]int, len(members)) // slots given so far: the odd slot goes to another member each time
 	for i := range d.Pools {
 		p := &d.Pools[i]
 		caps := map[rollout.RunName]int{}
@@ -132,7 +132,7 @@ type want struct {
 	requests int
 }
 
-// wants is what every pool is to serve. Requests that several pools can serve are divided among them by their slots.
+// wants is the requests that every pool is to serve. Those that several can serve are divided by the pools' slots.
 func (d *Division) wants(members []Member) [][]want {
 	wants := make([][]want, len(d.Pools))
 	for m, member := range members {

@@ -12,14 +12,13 @@ import (
 // Shares is how many slots of each engine a worker may use.
 type Shares = map[rollout.EngineID]int
 
-// bandPart is the part of a pool by which a worker may have more than is due to it before it gives anything up: demand
-// moves all the time, and slots that change hands are idle for a moment.
+// bandPart is the part of a pool that a worker may hold above its due before it gives anything up: demand moves all the
+// time, and slots that change hands are idle for a moment.
 const bandPart = 32
 
-// HandOver is what a worker announces next, having so many slots: fewer where others are short of what is due to them,
-// more where slots are free. Nobody takes what somebody else holds, so all shares of an engine stay within its limit;
-// they add up to it when everybody has taken what is due. Others is the members without the worker, as they announced
-// themselves last.
+// HandOver computes a worker's next announcement from the slots that it has: fewer if others lack some of their due,
+// more if slots are free. A worker never takes slots that another holds, so all shares of an engine stay within its
+// limit; they add up to it once every worker has taken its due. others are the other members' last announcements.
 func HandOver(d *Division, me string, have Shares, others []Member, engines []enginestate.Engine) Shares {
 	next := Shares{}
 	free := Free(engines, others)
@@ -40,7 +39,7 @@ func HandOver(d *Division, me string, have Shares, others []Member, engines []en
 	return next
 }
 
-// Free is what the others leave of each ready engine's limit; never less than nothing.
+// Free is the rest of each ready engine's limit that the others leave; never below 0.
 func Free(engines []enginestate.Engine, others []Member) Shares {
 	free := Shares{}
 	for _, e := range engines {
@@ -56,9 +55,8 @@ func Free(engines []enginestate.Engine, others []Member) Shares {
 	return free
 }
 
-// askedBack is how many slots a worker that has more than its due must give up: as many as others lack of what they
-// have requests for. What nobody lacks stays where it is. A small surplus does, too, unless somebody has next to
-// nothing.
+// askedBack is how many slots a worker above its due must give up: as many as others lack for their requests. Slots
+// that no worker lacks stay. A small surplus stays, too, unless a worker has next to nothing.
 func (p *Pool) askedBack(mine, due int, others []Member) int {
 	lacking, urgent := 0, false
 	for _, o := range others {
@@ -116,7 +114,7 @@ func (p *Pool) most(value func(rollout.EngineID) int) rollout.EngineID {
 	})
 }
 
-// Within is shares, as far as the others leave room: what an announcement that came earlier holds is not used twice.
+// Within reduces shares to the room that the others leave, so that slots of an earlier announcement are not used twice.
 func Within(shares Shares, others []Member, engines []enginestate.Engine) Shares {
 	free := Free(engines, others)
 	kept := maps.Clone(shares)
@@ -126,12 +124,12 @@ func Within(shares Shares, others []Member, engines []enginestate.Engine) Shares
 	return kept
 }
 
-// lentPart is the part of a pool's slots that an idle worker may use without a share: one in so many, one at least.
+// lentPart: an idle worker may use one in so many of a pool's slots without a share, at least one.
 const lentPart = 16
 
-// Limits is the engines with what a worker may have in flight at each: its shares. A worker that has none in a pool,
-// because it has no requests yet, the others have not given up what is due to it, or there are more workers than slots,
-// may have one request at each of a few engines all the same, so that its first ones never wait for anybody.
+// Limits sets each engine's limit to the worker's share. A worker may have none in a pool: it has no requests yet, the
+// others have not given up its due, or there are more workers than slots. It may then have one request at each of a few
+// engines all the same, so that its first ones never wait for other workers.
 func Limits(d *Division, me string, shares Shares, engines []enginestate.Engine) []enginestate.Engine {
 	limited := byID(engines)
 	lent := map[rollout.EngineID]bool{}

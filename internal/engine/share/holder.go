@@ -10,9 +10,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// Holder is one worker's shares of the engines' limits and of the runs' own ones, and what it does about what it hears.
-// Whoever drives it announces Held several times a second and gives it the others' announcements; and announces once
-// more whenever Heard asks for it.
+// Holder is one worker's shares of the engines' limits and of the runs' own limits, and how it reacts to announcements.
+// Its driver announces Held several times a second, passes on the others' announcements, and announces once more
+// whenever Heard asks for it.
 type Holder struct {
 	Worker   string
 	Shares   Shares
@@ -52,13 +52,13 @@ func (h *Holder) Heard(now time.Time, engines []enginestate.Engine, others []Mem
 	return true
 }
 
-// Taken takes in what the others had announced when the worker announced what it takes up: whoever was faster has it.
+// Taken handles the others' announcements at the time of the worker's own: a slot belongs to the first to announce it.
 func (h *Holder) Taken(engines []enginestate.Engine, others []Member) {
 	h.Shares = Within(h.next, others, engines)
 	h.next = nil
 }
 
-// Limited is the engines with what the worker may have in flight at each, and what others have there.
+// Limited is the engines with the worker's limits, and the load of others.
 func (h *Holder) Limited(engines []enginestate.Engine) []enginestate.Engine {
 	limited := Limits(&h.Division, h.Worker, h.Shares, engines)
 	for i := range limited {
@@ -73,8 +73,8 @@ func (h *Holder) Limited(engines []enginestate.Engine) []enginestate.Engine {
 	return limited
 }
 
-// Held is what nobody else may use: the shares, also those about to be taken up, or requests in flight where these are
-// more.
+// Held is the slots that no other worker may use: the shares, including those about to be taken up, or the requests in
+// flight if these are more.
 func (h *Holder) Held(inFlight map[rollout.EngineID]int) map[rollout.EngineID]int {
 	held := maps.Clone(inFlight)
 	if held == nil {
@@ -89,7 +89,7 @@ func (h *Holder) Held(inFlight map[rollout.EngineID]int) map[rollout.EngineID]in
 	return held
 }
 
-// fewer is next where it is no more than what there was.
+// fewer is next, bounded by was.
 func fewer(next, was Shares) Shares {
 	least := Shares{}
 	for id, n := range next {

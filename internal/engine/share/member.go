@@ -13,8 +13,8 @@ import (
 type Member struct {
 	Worker string                  `json:"-"`
 	Demand []enginestate.RunDemand `json:"demand,omitempty"`
-	// Held is the slots of each engine that nobody else may use: the worker's share, or its requests in flight while
-	// these are more.
+	// Held is the slots of each engine that no other worker may use: the worker's share, or its requests in flight
+	// while these are more.
 	Held map[rollout.EngineID]int `json:"held,omitempty"`
 	// Runs is the worker's share of the limits that runs have of their own, on every engine.
 	Runs map[rollout.RunName]int `json:"runs,omitempty"`
@@ -22,7 +22,7 @@ type Member struct {
 	InFlight map[rollout.EngineID]int `json:"in_flight,omitempty"`
 }
 
-// sorted is the members by name, each once, their demand in one order whoever announced it.
+// sorted is the members by name, each once, with their demand in a fixed order.
 func sorted(members []Member) []Member {
 	all := slices.Clone(members)
 	slices.SortStableFunc(all, func(a, b Member) int { return strings.Compare(a.Worker, b.Worker) })

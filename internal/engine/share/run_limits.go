@@ -7,10 +7,10 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// RunLimits is a worker's share of the limits that runs have of their own, most on each engine, in proportion to the
-// slots that are due to its requests of the run. The shares of the workers that have requests add up to the limit;
-// every worker may have one request at each engine all the same, for its first ones, and when there are more workers
-// than the limit has slots. What others hold above their share they must have given up before it is taken.
+// RunLimits is a worker's share of the runs' own limits, most on each engine, in proportion to the slots due to its
+// requests of the run. The shares of the workers that have requests add up to the limit. Every worker may still have
+// one request at each engine, for its first ones, and when there are more workers than slots. A share grows only once
+// the others have given up what they hold above theirs.
 func RunLimits(d *Division, me string, members []Member, most map[rollout.RunName]int) map[rollout.RunName]int {
 	members = sorted(members)
 	limits := make(map[rollout.RunName]int, len(most))
@@ -34,7 +34,7 @@ func RunLimits(d *Division, me string, members []Member, most map[rollout.RunNam
 				asking++
 			}
 		}
-		due := max(1, limit/len(members)) // as long as nobody has requests
+		due := max(1, limit/len(members)) // without requests
 		if asking > 0 {
 			due = apportion(max(0, limit), dues)[rank]
 		}
@@ -43,7 +43,7 @@ func RunLimits(d *Division, me string, members []Member, most map[rollout.RunNam
 	return limits
 }
 
-// HeldRunLimits is what of a worker's run limits others must not use: those of runs that it has requests of.
+// HeldRunLimits is the run limits of a worker that others must not use: those of runs that it has requests of.
 func HeldRunLimits(demand []enginestate.RunDemand, limits map[rollout.RunName]int) map[rollout.RunName]int {
 	held := map[rollout.RunName]int{}
 	for _, d := range demand {

@@ -25,7 +25,7 @@ import (
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
-// Part is what tokens are counted by, within a run.
+// Part is the key of a count within a run.
 type Part struct {
 	Engine  rollout.EngineID
 	Version rollout.PolicyVersion
@@ -59,9 +59,8 @@ func tallies(u rollout.Usage) [4]int64 {
 	return [4]int64{u.InputTokens, u.OutputTokens, u.CachedTokens, u.Requests}
 }
 
-// Report reports what the good answers to a worker's requests of a run have used since the worker began; before is what
-// it reported when that last succeeded. The second call with the same usage changes nothing. Of a run that was deleted
-// nothing is kept.
+// Report reports the tokens of all good answers to a worker's requests of a run since the worker began; before is its
+// last successful report. A second call with the same usage changes nothing. For a deleted run nothing is kept.
 func (c *Counts) Report(ctx context.Context, run rollout.RunName, worker string, before, now map[Part]rollout.Usage,
 ) error {
 	was, err := encode(before)
@@ -99,12 +98,12 @@ func partOf(field string) (Part, bool) {
 	return Part{Engine: rollout.EngineID(words[1]), Version: rollout.PolicyVersion(v), Adapter: words[2]}, err == nil
 }
 
-// Every is how often the tokens of a run are told of.
+// Every is the interval at which a run's tokens are written to its events.
 const Every = 15 * time.Second
 
-// Tell takes out what was counted of a run since it was told of last, and tells of it in the run's events, in one: of
-// two that look at once the second changes nothing. It does so when Every has passed, or at once with last: the run is
-// over. Workers that are not among those known have nothing more to report.
+// Tell moves the counts since the last call into an event of the run, in one step: if two callers do so at once, the
+// second changes nothing. It does so when Every has passed, or at once with last: the run is over. Workers not in known
+// have nothing more to report.
 func (c *Counts) Tell(
 	ctx context.Context, run rollout.RunName, now time.Time, known []enginestate.Worker, last bool,
 ) error {
@@ -146,7 +145,7 @@ func (c *Counts) Tell(
 	return nil
 }
 
-// gone is the workers that the counts remember and nobody knows any more, after their number.
+// gone lists the workers that only the counts remember, after their number.
 func gone(fields map[string]string, known []enginestate.Worker) []any {
 	names := []any{0}
 	for name := range fields {
@@ -159,7 +158,7 @@ func gone(fields map[string]string, known []enginestate.Worker) []any {
 	return names
 }
 
-// parts is those of which something was counted, in an order.
+// parts lists the parts with counts, in a fixed order.
 func parts(fields map[string]string) []Part {
 	var all []Part
 	for name := range fields {

@@ -1,12 +1,11 @@
-// Package vllm is the client of one vLLM engine: completions for training, LoRA adapters,
-// health and metrics. It trusts nothing that the engine says: an answer is complete, from the
-// right model and consistent, or it is a typed failure. It chooses no engine, retries nothing
-// and keeps no state beyond its connections.
+// Package vllm is the client of one vLLM engine: completions for training, LoRA adapters, health and metrics. It trusts
+// nothing that the engine says: an answer is complete, from the right model and consistent, or it is a typed failure.
+// It chooses no engine, retries nothing and keeps no state beyond its connections.
 //
-// Completions travel through go-openai; what that library cannot say is added, and the answer is read, in its HTTP
-// openAITransport. A completion is held against its request (verify_completion.go) before anybody sees it. All other
-// routes are plain HTTP. Every call has a total deadline: an engine that trickles its answer does not extend it. Start
-// reading at Client, then Complete, then the codes in error_codes.go, which are what callers branch on.
+// Completions travel through go-openai. Its HTTP openAITransport adds the fields that the library lacks, and reads the
+// answer. A completion is verified against its request (verify_completion.go) before it is returned. All other routes
+// are plain HTTP. Every call has a total deadline: an engine that trickles its answer does not extend it. Start reading
+// at Client, then Complete, then the codes in error_codes.go, on which callers branch.
 package vllm
 
 import (
@@ -49,7 +48,7 @@ type Config struct {
 	Control func(network, address string, c syscall.RawConn) error
 	TLS     *tls.Config // of https addresses; nil: the system's
 
-	// IgnoreEOS has every completion go on to its max_tokens, for measurements: what is sampled is worth nothing.
+	// IgnoreEOS makes every completion go on to its max_tokens, for measurements: its tokens are useless for training.
 	IgnoreEOS bool
 
 	CompletionTimeout time.Duration // of a completion whose request names none; 0: 10 minutes
@@ -108,7 +107,7 @@ func newTransport(control func(string, string, syscall.RawConn) error, secured *
 		MaxIdleConnsPerHost: 1024,
 		TLSHandshakeTimeout: 5 * time.Second,
 		TLSClientConfig:     secured,
-		// An engine's answer is read as it is: what it says is compressed is not JSON, and cannot swell.
+		// Answers are never decompressed: a compressed one is not JSON, and so cannot swell.
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}

@@ -10,11 +10,10 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Complete samples one completion. req.Timeout bounds it from here to the last byte. The answer
-// is fit to be trained on, or there is none: a failure with one of this package's codes.
+// Complete samples one completion. req.Timeout bounds it from here to the last byte. It returns an answer that is fit
+// to be trained on, or a failure with one of this package's codes.
 //
-// Only text, tokens, logprobs, model and cached tokens are filled in; who called and when is
-// the caller's to add.
+// Only text, tokens, logprobs, model and cached tokens are filled in; the caller adds the rest.
 func (c *Client) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
 	if err := check(&req); err != nil {
 		return rollout.Completion{}, badRequest(err)

@@ -11,15 +11,15 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// answer is what is read of a completion's answer; everything else in it is skipped. Reading it takes a few times the
-// memory of its bytes at most, whatever they are.
+// answer is the part of a completion's answer that is read; the rest is skipped. Reading needs at most a few times the
+// memory of the answer's bytes, whatever they are.
 type answer struct {
 	Model   string
 	Choices []choice // mostChoices at most
 	Usage   *usage
 }
 
-// mostChoices is what was asked for.
+// mostChoices is the number of choices asked for.
 const mostChoices = 1
 
 type usage struct {
@@ -37,7 +37,7 @@ type choice struct {
 	Logprobs       []float32 // nil: none
 }
 
-// read reads an answer. What comes twice under a key is read twice, and the second stands.
+// read reads an answer. A key that occurs twice is read twice, and the second value stands.
 func (a *answer) read(body []byte) error {
 	r := &jsonReader{text: body}
 	r.object(func(key []byte) {
@@ -151,8 +151,7 @@ func (r *jsonReader) integer() int64 {
 	return n
 }
 
-// room is for how many elements a list has memory from the start: of a list that long by its commas, and no longer than
-// an honest one.
+// room is the initial capacity of a list: its length by its commas, but no more than an honest list has.
 func (r *jsonReader) room() int {
 	const most = 1 << 12
 	rest := r.text[r.at:]
@@ -180,7 +179,7 @@ func (r *jsonReader) tokenIDs() []int32 {
 	return ids
 }
 
-// tokenID reads one id, digit by digit: a prompt has thousands. Where it is none, nothing is read.
+// tokenID reads one id, digit by digit, because a prompt has thousands. If the text is no id, it reads nothing.
 func (r *jsonReader) tokenID() (id int32, ok bool) {
 	r.peek()
 	n, at := int64(0), r.at
@@ -248,12 +247,11 @@ func (l *bounded[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// unreadable is what may be said of a fault in an answer's JSON: the library's errors may quote the answer at length.
+// unreadable is the error for faulty JSON, without the library's long quotes of the answer.
 func unreadable(err error) error { return errors.New(abridged(err.Error())) }
 
-// What an answer may weigh for each thing that was asked, in bytes on the wire. A token is its id, its
-// log-probability, its place, and its text three times; 128 spaces are one token of many vocabularies. A token of a
-// prompt is an id alone.
+// The bounds of an answer's bytes on the wire, by what was asked. A token is its id, its log-probability, its place,
+// and its text three times; 128 spaces are one token of many vocabularies. A token of a prompt is an id alone.
 const (
 	wireBase           = 32 << 10
 	wirePerToken       = 1 << 10

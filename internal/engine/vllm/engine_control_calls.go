@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Bounds of what an engine may say on its control routes, in bytes, entries and bytes. An engine that serves so many
-// adapters serves none of them well.
+// Bounds of the answers on an engine's control routes, in bytes, entries and bytes. An engine that serves more adapters
+// serves none of them well.
 const (
 	maxControlBytes = 64 << 10
 	maxModelsBytes  = 2 << 20
@@ -57,8 +57,8 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return cleaned(answer.Version, 64), nil
 }
 
-// Models lists what the engine has registered, adapters included. Entries whose names nobody can have asked for,
-// because they are long or unprintable, are left out.
+// Models lists what the engine has registered, adapters included. Long or unprintable names, for which no deployment
+// can have asked, are left out.
 func (c *Client) Models(ctx context.Context) ([]Model, error) {
 	answer := struct {
 		Data bounded[Model] `json:"data"`

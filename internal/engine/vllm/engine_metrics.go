@@ -47,8 +47,8 @@ func (c *Client) Metrics(ctx context.Context) (Sample, error) {
 	return s, err
 }
 
-// Bounds of a page of metrics. A page grows with every adapter that an engine has served; of the families that Sample
-// speaks of it has a series per engine core. No engine counts as far as mostCounted, nor has mostRequests at once.
+// Bounds of a page of metrics. It grows with every adapter that an engine has served. Sample's families have one series
+// per engine core. No engine counts as far as mostCounted, nor has mostRequests at once.
 const (
 	maxMetricsBytes = 16 << 20
 	maxMetricsLine  = 16 << 10 // longer lines are skipped

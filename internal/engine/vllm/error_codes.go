@@ -16,8 +16,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// StatusError is an answer other than 200. Its message is vLLM's own words, cleaned and short; of what is not in vLLM's
-// shape, or comes from an address that has yet to prove itself an engine, there is none: it could be anybody's.
+// StatusError is an answer other than 200. Its message is vLLM's own words, cleaned and short. It is empty if the
+// answer is not in vLLM's shape, or the address is not yet known to be an engine: anybody could have written it.
 type StatusError struct {
 	Status     int
 	Message    string
@@ -33,12 +33,12 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("status %d: %s", e.Status, e.Message)
 }
 
-// coreTrouble is what every error of a dying engine says.
+// coreTrouble is in every error of a dying engine.
 const coreTrouble = "EngineCore"
 
-// statusError reads an error answer. vLLM sends {"error":{"message","type","code"}}; while it scales, its framework,
-// and proxies in between send other things, which their status tells enough about. GET routes are what an address is
-// first asked, so that nothing is quoted of their errors.
+// statusError reads an error answer. vLLM sends {"error":{"message","type","code"}}. While it scales, its framework,
+// and proxies in between send other things, of which the status says enough. GET routes are the first calls to an
+// address, so nothing of their errors is quoted.
 func statusError(req *http.Request, resp *http.Response) *StatusError {
 	e := &StatusError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
 	if resp.StatusCode == http.StatusUnauthorized && req.Header.Get("Authorization") == "" {
@@ -46,7 +46,7 @@ func statusError(req *http.Request, resp *http.Response) *StatusError {
 			"engine_urls.allow gives it one"
 		return e
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes)) // what came is what there is to say
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes)) // a partial body is good enough
 	var shape struct {
 		Error struct {
 			Message string `json:"message"`
@@ -100,14 +100,13 @@ func abridged(text string) string {
 // retryAfter reads seconds; dates are not worth a clock here.
 func retryAfter(header string) time.Duration {
 	sec, err := strconv.ParseFloat(header, 64)
-	if err != nil || !(sec >= 0 && sec <= 3600) { // so that NaN, which is in no order, is none either
+	if err != nil || !(sec >= 0 && sec <= 3600) { // the negation also refuses NaN
 		return 0
 	}
 	return time.Duration(sec * float64(time.Second))
 }
 
-// failure gives err, which came of a call under ctx, the kind and code it deserves. An error
-// that is a Failure already keeps its own.
+// failure wraps err, from a call under ctx, with its kind and code. An error that is a Failure already keeps its own.
 func failure(ctx context.Context, what string, err error) error {
 	var known *rollout.Failure
 	if errors.As(err, &known) {
@@ -134,9 +133,9 @@ func failure(ctx context.Context, what string, err error) error {
 	}
 }
 
-// noAnswer is what may be said of a call that was not answered. Whether nothing listens there, something else does,
-// the name is unknown or packets are dropped is in its cause: whoever may name an address is not to learn about
-// networks by it.
+// noAnswer is the public error of a call without an answer. The cause would reveal whether nothing listens there,
+// something else does, the name is unknown or packets are dropped. A user who may name an address must not explore
+// networks with it.
 type noAnswer struct {
 	text  string
 	cause error

@@ -83,7 +83,7 @@ func (h openAITransport) read(ctx context.Context, call *call, resp *http.Respon
 	return nil
 }
 
-// bodies are buffers for answers: nothing of an answer's bytes is kept when it has been read.
+// bodies are buffers for answers: no byte of an answer is used after it has been read.
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // keepBody keeps a buffer for the next answer, unless this one was much larger than answers are.
@@ -113,8 +113,8 @@ type call struct {
 	answer answer
 }
 
-// fields are what go-openai's CompletionRequest lacks or leaves out when zero. All that a model
-// repository's generation_config may set is said outright.
+// fields are those that go-openai's CompletionRequest lacks, or omits when zero. Every setting that a model
+// repository's generation_config could override is sent.
 type fields struct {
 	Temperature       float64     `json:"temperature"`
 	TopP              float64     `json:"top_p"`
@@ -197,9 +197,9 @@ func (c *call) extend(req *http.Request) error {
 	if c.id != "" {
 		req.Header.Set("X-Request-Id", c.id)
 	}
-	// Lets the transport repeat the request on a fresh connection when a kept-alive one turns out to be
-	// closed before any byte of the answer; the lost answer is nobody's, so nothing is sampled
-	// twice. With no value the header itself is not sent.
+	// Lets the transport repeat the request on a fresh connection when a kept-alive one turns out to be closed before
+	// any byte of the answer. The first answer is lost, so nothing is sampled twice. Without a value the header itself
+	// is not sent.
 	req.Header["X-Idempotency-Key"] = nil
 	return nil
 }

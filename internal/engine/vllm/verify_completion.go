@@ -10,21 +10,20 @@ import (
 
 // Bounds that every real model keeps.
 const (
-	// maxVocabulary is above every tokenizer in use: a quarter of a million tokens are many. A run may say its
-	// model's own.
+	// maxVocabulary is above every tokenizer in use: a quarter of a million tokens are many. A run may set its own
+	// model's.
 	maxVocabulary = 1 << 20
 	// maxLogprob allows for the rounding of a log-softmax in half precision; a true one is at most 0.
 	maxLogprob = 1e-2
 	// minLogprob is what vLLM writes for minus infinity. It never writes less.
 	minLogprob = -9999
-	// A token is at most so many bytes long, on the mean of a completion or prompt; the longest of real ones are runs
-	// of 128 spaces.
+	// The most bytes of a token, on the mean of a completion or prompt; the longest of real ones are runs of 128
+	// spaces.
 	maxTokenBytes = 256
 	slackBytes    = 1024
 )
 
-// mostPromptTokens is more tokens than any tokenizer makes of a prompt: byte by byte, with some that it adds at the
-// ends.
+// mostPromptTokens is an upper bound of a prompt's tokens: one per byte, and some at the ends.
 func mostPromptTokens(prompt string) int { return 2*len(prompt) + 64 }
 
 // verify holds an answer against its request: a finished turn that can be trained on and that the request allows. What

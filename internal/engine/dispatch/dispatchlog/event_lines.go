@@ -29,7 +29,7 @@ type Header struct {
 	Scheduler dispatch.Config `json:"scheduler"`
 }
 
-// eventLine is one event and what the scheduler commanded. The last line has an End instead.
+// eventLine is one event and the scheduler's commands. The last line has an End instead.
 type eventLine struct {
 	At       time.Duration `json:"at,omitempty"` // nanoseconds since the start
 	Event    string        `json:"event,omitempty"`
@@ -45,7 +45,7 @@ type commandLine struct {
 	With    any    `json:"with"`
 }
 
-// EventName is what a log calls an event.
+// EventName is an event's name in a log.
 func EventName(ev dispatch.Event) string {
 	switch ev.(type) {
 	case dispatch.Submit:
@@ -71,10 +71,10 @@ func EventName(ev dispatch.Event) string {
 	case dispatch.Tick:
 		return "tick"
 	}
-	panic(fmt.Sprintf("dispatchlog: no name for %T", ev)) // A new event that nobody taught it.
+	panic(fmt.Sprintf("dispatchlog: no name for %T", ev)) // a new event without a name
 }
 
-// CommandName is what a log calls a command.
+// CommandName is a command's name in a log.
 func CommandName(c dispatch.Command) string {
 	switch c.(type) {
 	case dispatch.Send:
@@ -92,7 +92,7 @@ func CommandName(c dispatch.Command) string {
 	case dispatch.Wake:
 		return "wake"
 	}
-	panic(fmt.Sprintf("dispatchlog: no name for %T", c)) // A new command that nobody taught it.
+	panic(fmt.Sprintf("dispatchlog: no name for %T", c)) // a new command without a name
 }
 
 // Encode is one event and its commands as a line.

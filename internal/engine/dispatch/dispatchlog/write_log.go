@@ -16,7 +16,7 @@ const (
 	EndFull   = "full"   // the log reached its bound; the dispatcher went on
 )
 
-// DefaultMaxBytes bounds a log that nobody has bounded: some two million requests.
+// DefaultMaxBytes is the default bound of a log: some two million requests.
 const DefaultMaxBytes = 1 << 30
 
 // Writer writes a log. It belongs to the one goroutine that owns the scheduler, but for Close, which comes after.
@@ -75,7 +75,7 @@ func (w *Writer) Event(ev dispatch.Event) dispatch.Event {
 	return ev
 }
 
-// Write notes an event that the scheduler was given at a time, as Time and Event made them, and what it commanded.
+// Write writes an event, with the time that Time returned, and the scheduler's commands.
 func (w *Writer) Write(now time.Time, ev dispatch.Event, commands []dispatch.Command) {
 	if w.ended {
 		return
@@ -119,8 +119,8 @@ func (w *Writer) end(why string) {
 	w.ended = true
 }
 
-// Close writes the last line and closes the file. The error is the first one that the log met with; a log that is full
-// is none.
+// Close writes the last line and closes the file. It returns the first error of the log; reaching its bound is no
+// error.
 func (w *Writer) Close() error {
 	w.end(EndClosed)
 	w.Flush()

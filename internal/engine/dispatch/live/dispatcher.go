@@ -1,7 +1,7 @@
-// Package live drives package dispatch with real engines and real time. One goroutine, Run, owns the
-// scheduler; callers of Complete hand it their requests, make the calls that it assigns to them on their own
-// goroutines, and tell it how they ended. What an engine's error means to the scheduler is in error_outcome.go; what
-// is counted, in stats.go; what of it is reported, in telemetry_sample.go. Start reading at Dispatcher, then eventLoop.
+// Package live drives package dispatch with real engines and real time. One goroutine, Run, owns the scheduler. Callers
+// of Complete hand it their requests, make the calls that it assigns to them on their own goroutines, and report how
+// they ended. error_outcome.go translates engine errors for the scheduler, stats.go counts, and telemetry_sample.go
+// reports. Start reading at Dispatcher, then eventLoop.
 package live
 
 import (
@@ -43,8 +43,8 @@ type Config struct {
 	ProbeTimeout time.Duration // default 5s
 	// Homes, if set, is where workers agree on the engines where the games of a group begin.
 	Homes Homes
-	// Log, if set, is written every event that the scheduler is given, and what it commands. It is the caller's to
-	// close, when Run has ended.
+	// Log, if set, gets every event that the scheduler is given, and its commands. The caller closes it when Run has
+	// ended.
 	Log *dispatchlog.Writer
 }
 
@@ -87,7 +87,7 @@ type call struct {
 	id  dispatch.ID
 	ctx context.Context
 	req rollout.Request
-	// next is what the caller must do now. The event loop replaces an order that was not taken yet.
+	// next is the order that the caller carries out now. The event loop replaces an order that was not taken yet.
 	next  chan order
 	start time.Time
 
@@ -182,9 +182,9 @@ func (d *Dispatcher) post(f func(*eventLoop)) bool {
 	}
 }
 
-// SetEngines says which engines there are and what they serve: the whole truth, as often as one likes. Only ready
-// engines are dispatched to; a lost one has its requests taken away and dispatched elsewhere; any other, and one
-// that is no longer listed, finishes what it has.
+// SetEngines sets the complete list of engines and their models; it may be called often. Only ready engines are
+// dispatched to. The requests of a lost one are dispatched elsewhere. Any other engine, and one that is no longer
+// listed, finishes what it has.
 func (d *Dispatcher) SetEngines(engines []enginestate.Engine) {
 	d.post(func(o *eventLoop) { o.setEngines(engines) })
 }
@@ -274,7 +274,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 }
 
-// withdrawn is the failure of a call whose caller no longer waits.
+// withdrawn is the error of a call whose caller no longer waits.
 func withdrawn(ctx context.Context) error {
 	reason := rollout.CodeCancelled
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -287,7 +287,7 @@ func closed() error {
 	return rollout.Fail(rollout.Retryable, rollout.CodeClosed, fmt.Errorf("dispatch: %w", ErrClosed))
 }
 
-// rejected is the failure of a call that the scheduler gave up. failed is its latest try's, or nil.
+// rejected is the error of a call that the scheduler gave up. failed is its latest try's, or nil.
 func rejected(reason rollout.Code, tries int, failed error) error {
 	switch {
 	case reason == rollout.CodeRefused && failed != nil:

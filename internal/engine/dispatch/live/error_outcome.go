@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// outcomeOf is what an engine's error means to the scheduler. An error without a known code counts by its kind.
+// outcomeOf translates an engine's error for the scheduler. An error without a known code counts by its kind.
 func outcomeOf(err error) dispatch.Outcome {
 	switch rollout.CodeOf(err) {
 	case rollout.CodeOverloaded:

@@ -95,7 +95,7 @@ func (o *eventLoop) handle(ev dispatch.Event) {
 	}
 }
 
-// wake has the timer tell of a time that the scheduler asked for at time now.
+// wake sets the timer for the time at which the scheduler wants to be called; now is the present.
 func (o *eventLoop) wake(now, at time.Time) {
 	if o.log != nil { // Then both are on the log's scale, which is not the clock's.
 		o.timer.Reset(at.Sub(now))
@@ -149,7 +149,7 @@ func (o *eventLoop) cancel(c *call) {
 	}
 }
 
-// served takes in a good answer of a try.
+// served handles a good answer of a try.
 func (o *eventLoop) served(c *call, made order, answer *rollout.Completion, exec float64) {
 	usage := answer.Usage()
 	usage.ExecSec = exec // of this try alone
@@ -160,7 +160,7 @@ func (o *eventLoop) served(c *call, made order, answer *rollout.Completion, exec
 	})
 }
 
-// failed takes in a try that brought no answer. One whose caller went away tells nothing of the engine.
+// failed handles a try without an answer. If its caller went away, it proves nothing about the engine.
 func (o *eventLoop) failed(c *call, made order, err error, exec float64) {
 	if c.ctx.Err() != nil {
 		o.cancel(c)
@@ -171,7 +171,7 @@ func (o *eventLoop) failed(c *call, made order, err error, exec float64) {
 	o.endTry(c, made, dispatch.TryEnded{Outcome: outcomeOf(err), RetryAfter: retryAfter(err), Code: rollout.CodeOf(err)})
 }
 
-// endTry tells the scheduler how a try ended, and lets go of a call whose caller has its answer.
+// endTry reports to the scheduler how a try ended, and releases a call whose caller has its answer.
 func (o *eventLoop) endTry(c *call, made order, ev dispatch.TryEnded) {
 	if c.try == made.try {
 		c.abort(nil)

@@ -13,24 +13,24 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
-// Homes is where workers agree on the engine where games of a group begin, so that they share its prefix there.
+// Homes is the agreement among workers on the engine where games of a group begin, so that they share its prefix there.
 type Homes interface {
-	// Claim returns the engine where a part of a group's games begin: the one that the first worker proposed. lost is an
-	// engine that can be that no more: who is first to say so has proposed its successor. It returns soon after ctx is
-	// done.
+	// Claim returns the engine where a part of a group's games begin: the one that the first worker proposed. lost is
+	// an engine that can no longer be it: the first worker to report the loss proposes its successor. It returns soon
+	// after ctx is done.
 	Claim(ctx context.Context, group rollout.GroupRef, part int, proposal, lost rollout.EngineID) (rollout.EngineID, error)
 }
 
-// groupPart is the games of a group that begin on one engine: so many of them, by their sample numbers.
+// groupPart is a part of a group: that many games, by their sample numbers, begin on one engine.
 type groupPart struct {
 	group rollout.GroupRef
 	part  int
 	model string
 }
 
-// groupHomes is what the event loop knows of the engines where groups begin.
+// groupHomes is the event loop's knowledge of the engines where groups begin.
 type groupHomes struct {
-	perEngine map[rollout.RunName]int // games of a group that begin on one engine; absent: the run wants none of it
+	perEngine map[rollout.RunName]int // games of a group that begin on one engine; absent: no homes
 	known     map[groupPart]rollout.EngineID
 	asked     map[groupPart][]*call    // that wait for an answer
 	begun     map[rollout.EngineID]int // parts of groups at home there, of late
@@ -70,8 +70,8 @@ func (h *groupHomes) fade() {
 	}
 }
 
-// homed submits a call when it is known where its game begins. Only the first call of a part of a group waits for the
-// answer; when none comes soon, the games begin where this worker would have them begin.
+// homed submits a call once its game's home is known. Only the first call of a part of a group waits for the answer; if
+// none comes soon, this worker's own proposal is used.
 func (o *eventLoop) homed(c *call) {
 	h := &o.homes
 	per := h.perEngine[c.req.Episode.Run]
@@ -92,7 +92,7 @@ func (o *eventLoop) homed(c *call) {
 	}
 }
 
-// claim asks where a part of a group begins. lost is where it began and cannot any more; empty: that is not known.
+// claim asks for the home of a part of a group. lost is the former home, which is gone; empty: not known.
 func (o *eventLoop) claim(part groupPart, lost rollout.EngineID) {
 	proposal := o.propose(part)
 	if proposal == "" {
@@ -116,7 +116,7 @@ func (o *eventLoop) claim(part groupPart, lost rollout.EngineID) {
 	})
 }
 
-// agreed submits the calls that have waited to know where their games begin; empty: nobody says.
+// agreed submits the calls that have waited for their home; empty: there is no agreement.
 func (o *eventLoop) agreed(part groupPart, at rollout.EngineID) {
 	h := &o.homes
 	if at != "" {
@@ -159,7 +159,7 @@ func (o *eventLoop) propose(part groupPart) rollout.EngineID {
 	})
 }
 
-// submitted is a call as the scheduler is told of it.
+// submitted is the scheduler's event for a call.
 func (o *eventLoop) submitted(c *call, home rollout.EngineID) dispatch.Submit {
 	deadline, _ := c.ctx.Deadline()
 	return dispatch.Submit{Request: dispatch.Request{

@@ -17,11 +17,11 @@ type Stats struct {
 	ByEngine map[rollout.EngineID]Tally
 }
 
-// Tally is what was done for one run, or by one engine.
+// Tally counts the work done for one run, or by one engine.
 type Tally struct {
 	// Usage is of good answers; ExecSec includes failed tries.
 	Usage  rollout.Usage
-	Groups int64                  // of a run: groups of which a request was dispatched
+	Groups int64                  // of a run: groups with a dispatched request
 	Failed map[rollout.Code]int64 // tries that brought no answer, by code
 	// Work is the Usage of a run by policy version, engine and model, in that order. Parts that had no answer for
 	// forgetAfter are left out.
@@ -59,8 +59,8 @@ type done struct {
 // than a turn lasts, so that what is forgotten is over.
 const forgetAfter = 30 * time.Minute
 
-// started counts the groups of a run of which a request was dispatched. It remembers the newest only: groups start
-// nearly in order, so one that is older than all of these was counted long ago.
+// started counts the groups of a run with a dispatched request. It remembers only the newest: groups start nearly in
+// order, so one that is older than all of these was counted long ago.
 type started struct {
 	count  int64
 	floor  rollout.GroupSeq // all below are counted

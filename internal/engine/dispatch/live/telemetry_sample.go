@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
-// sampled is what the latest telemetry sample said, so that the next one can say the difference.
+// sampled is the latest telemetry sample, from which the next one computes differences.
 type sampled struct {
 	at       time.Time
 	tokens   map[rollout.RunName]rollout.Usage
@@ -83,7 +83,7 @@ func (t *tally) rates(before map[part]rollout.Usage, window float64) (map[part]r
 	return now, rates
 }
 
-// runSample is what of st concerns one run.
+// runSample is one run's part of st.
 func runSample(name rollout.RunName, st *dispatch.Stats, window float64) telemetry.DispatchSample {
 	s := telemetry.DispatchSample{WindowSec: window, InFlight: map[rollout.EngineID]int{}}
 	for _, r := range st.Runs {

@@ -79,8 +79,8 @@ const (
 	mostHeldFor  = 4 * time.Second
 )
 
-// pace is how regularly a worker announces itself. On a machine that is short of processor time announcements come
-// late, and must hold for longer, or the others would take the shares of a worker that is there.
+// pace measures how regularly a worker announces itself. On a machine that is short of processor time announcements
+// come late. They must then hold for longer, or the others would take the shares of a live worker.
 type pace struct {
 	last    time.Time
 	longest time.Duration // between two announcements, of late

@@ -35,8 +35,8 @@ end
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return at`)
 
-// Claim returns the engine where a part of a group's games begin: the one that was proposed first. One that is lost is
-// replaced once, by who is first to say so.
+// Claim returns the engine where a part of a group's games begin: the one that was proposed first. A lost one is
+// replaced once, by the first worker that reports the loss.
 func (s *Store) Claim(ctx context.Context, group rollout.GroupRef, part int, proposal, lost rollout.EngineID) (
 	rollout.EngineID, error,
 ) {

@@ -40,9 +40,9 @@ redis.call('ZADD', workers, string.format('%.0f', now + alive), worker)
 redis.call('ZREMRANGEBYSCORE', workers, '-inf', string.format('%.0f', now))
 return out`)
 
-// Exchange announces a worker and what it has to tell, and returns what the others have told. The announcement holds
-// for lives by Redis's clock; for people the worker is there for alive.
-// continued reports whether the worker's announcement before this one still held.
+// Exchange announces a worker, and returns the others' announcements. The announcement holds for lives by Redis's
+// clock; people see the worker as present for alive. continued reports whether the worker's previous announcement still
+// held.
 func (r *Registry) Exchange(ctx context.Context, said share.Member, lives, alive time.Duration) (
 	others []share.Member, continued bool, err error,
 ) {

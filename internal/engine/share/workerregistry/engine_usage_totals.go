@@ -31,7 +31,7 @@ end
 redis.call('HSET', usage, worker, ARGV[3])
 return 1`)
 
-// usageFields is what the registry keeps of an engine, in the script's order.
+// usageFields lists an engine's fields in the registry, in the script's order.
 func usageFields(id rollout.EngineID) []string {
 	engine := "/" + string(id)
 	return []string{"input" + engine, "output" + engine, "requests" + engine, "queue_ms" + engine}
@@ -46,9 +46,8 @@ func encodeCounts(usage map[rollout.EngineID]rollout.Usage) ([]byte, error) {
 	return json.Marshal(counts)
 }
 
-// ReportUsage reports what the good answers to a worker's requests have used since the worker began, per engine;
-// before is what it reported when that last succeeded. It stays in the engines' totals when the worker is
-// gone. The second call with the same usage changes nothing.
+// ReportUsage reports, per engine, the tokens of all good answers since the worker began; before is its last successful
+// report. The engines' totals keep it when the worker is gone. A second call with the same usage changes nothing.
 func (r *Registry) ReportUsage(
 	ctx context.Context, worker string, before, now map[rollout.EngineID]rollout.Usage,
 ) error {
@@ -66,7 +65,7 @@ func (r *Registry) ReportUsage(
 	return nil
 }
 
-// Usage is what workers, present and past, have reported of an engine.
+// Usage is an engine's total over all workers, present and past.
 func (r *Registry) Usage(ctx context.Context, id rollout.EngineID) (rollout.Usage, error) {
 	values, err := r.rdb.HMGet(ctx, r.usageKey(), usageFields(id)...).Result()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
-// Registry is what is known of the worker processes, in Redis. All its keys share the fleet's hash tag.
+// Registry lists the worker processes, in Redis. All its keys share the fleet's hash tag.
 type Registry struct {
 	rdb    redis.UniversalClient
 	prefix string

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/engine/dispatch"
 )
 
-// rawLine is a line of a log: what an event is made of is read once its kind is known.
+// rawLine is a line of a log. The event's fields are decoded once its kind is known.
 type rawLine struct {
 	At       time.Duration   `json:"at"`
 	Event    string          `json:"event"`
@@ -75,7 +75,7 @@ func strictly(raw []byte, into any) error {
 	return nil
 }
 
-// event is the event of a line.
+// event decodes the event of a line.
 func (l *rawLine) event() (dispatch.Event, error) {
 	read, ok := eventReaders[l.Event]
 	if !ok {
@@ -88,7 +88,7 @@ func (l *rawLine) event() (dispatch.Event, error) {
 	return ev, nil
 }
 
-// commands is what the line says that the scheduler commanded.
+// commands decodes the scheduler's commands of a line.
 func (l *rawLine) commands() ([]dispatch.Command, error) {
 	commands := make([]dispatch.Command, len(l.Commands))
 	for i, raw := range l.Commands {

@@ -19,7 +19,7 @@ import (
 // maxLineBytes bounds a line: an engine that is lost with all that it had takes the longest one.
 const maxLineBytes = 64 << 20
 
-// Replay is what came of replaying a log.
+// Replay is the outcome of replaying a log.
 type Replay struct {
 	Header   dispatchlog.Header
 	Events   int64
@@ -40,8 +40,8 @@ type Difference struct {
 	Replayed []dispatch.Command
 }
 
-// ErrNoEnd is returned when a log stops without its last line: whoever wrote it was killed, or could not write on. What
-// came before was replayed.
+// ErrNoEnd is returned when a log stops without its last line: its writer was killed, or could not write on. The lines
+// before it were replayed.
 var ErrNoEnd = errors.New("the log ends without its last line: " +
 	"the process that wrote it was killed, or its disk was full")
 
@@ -143,8 +143,8 @@ func (r *Replay) step(scheduler *dispatch.Scheduler, line *rawLine) error {
 	return nil
 }
 
-// handle gives an event to the scheduler. It panics over what no driver may do, such as a request that is submitted
-// twice: of a log that is a fault in the log.
+// handle gives an event to the scheduler. The scheduler panics over what no driver may do, such as submitting a request
+// twice: in a replay, that is a fault of the log.
 func handle(s *dispatch.Scheduler, now time.Time, ev dispatch.Event) (commands []dispatch.Command, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -198,7 +198,7 @@ type lineReader struct {
 	text []byte
 }
 
-// next is the next line; io.EOF: there is none. A line without its end was cut off. It is valid until the next call.
+// next is the next line, valid until the next call; io.EOF: there is none. A line without its end was cut off.
 func (r *lineReader) next() ([]byte, error) {
 	r.text = r.text[:0]
 	for {
