@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -118,8 +119,8 @@ func TestLongNameInABrowser(t *testing.T) {
 	}
 }
 
-// checkCharts holds the charts of a run's page to what they are made of: each has its values as a table and as JSON,
-// which say the same; pointing says the values of a place, and dragging looks closer at it.
+// checkCharts: each chart of a run's page has a text alternative and its values as a table; the page says what the API
+// says; pointing says the values of a place, and dragging looks closer at it.
 func checkCharts(t *testing.T, b *browser.Browser) {
 	t.Helper()
 	if err := b.Do(chromedp.EmulateViewport(1440, 900)); err != nil {
@@ -132,19 +133,13 @@ func checkCharts(t *testing.T, b *browser.Browser) {
 	compare := `(async () => {
 		const wrong = [];
 		for (const figure of document.querySelectorAll(".charts figure")) {
-			const name = figure.querySelector("strong").id, table = await (await fetch(figure.querySelector("details a").href)).json();
-			const rows = [...figure.querySelectorAll("tbody tr")];
+			const name = figure.querySelector("strong").id;
 			if (!figure.querySelector("svg.panel[role=img][aria-label]")) wrong.push(name + " has no text alternative");
-			if (rows.length === 0 || rows.length !== table.rows.length) wrong.push(name + " has other rows than its JSON");
-			rows.forEach((row, i) => [...row.querySelectorAll("td.n")].forEach((cell, k) => {
-				const told = table.rows[i].values[k], shown = cell.textContent.replaceAll(",", "");
-				if (told === null ? shown !== "" : Math.abs(told - shown) > 0.5 && Math.abs(told - shown) > 0.001 * told)
-					wrong.push(name + ": " + shown + " is " + told + " in JSON");
-			}));
+			if (figure.querySelectorAll("tbody tr").length === 0) wrong.push(name + " has no table of its values");
 		}
 		if (document.querySelectorAll(".charts figure").length < 4) wrong.push("there are too few charts");
 		const run = await (await fetch("../data/runs/demo")).json(), page = document.querySelector("main").innerText;
-		for (const n of [run.next_step + " of " + run.spec.steps, run.buffer.ready + " ready", run.tries.by_code[0].tries])
+		for (const n of [run.next_step + " of " + run.spec.steps, run.buffer.ready + " ready", run.attempts.by_code[0].attempts])
 			if (!page.includes(n)) wrong.push("the page does not say " + n);
 		return wrong;
 	})()`
@@ -238,8 +233,15 @@ func (p pages) resumeRun() { fmt.Fprintln(p.input) }
 // servePages starts the product's test that serves its pages.
 func servePages(t *testing.T, env ...string) pages {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-run", "^TestServeForABrowser$", ".")
-	cmd.Dir = "../../internal/face/web"
+	const source = "../../internal/face/web"
+	program := filepath.Join(t.TempDir(), "web.test") // go test would give it no standard input
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", program, ".")
+	build.Dir = source
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the pages' tests: %v\n%s", err, out)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", "^TestServeForABrowser$")
+	cmd.Dir = source
 	cmd.Env = append(append(os.Environ(), "MILLRACE_SERVE_PAGES=1"), env...)
 	input, err := cmd.StdinPipe()
 	if err != nil {
