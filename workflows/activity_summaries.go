@@ -154,7 +154,7 @@ func summaryOfAdapter(activity string, in any) string {
 // maxSummary is how many bytes Temporal takes of a summary, and less: a workflow that says more cannot go on.
 const maxSummary = 200
 
-// clipped is as much of a text as a summary has room for.
+// clipped cuts a text to the size of a summary.
 func clipped(text string) string {
 	if len(text) <= maxSummary {
 		return text

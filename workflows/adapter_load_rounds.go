@@ -28,7 +28,7 @@ const publishPatience = 90 * time.Second
 // errNoEngine is an outage.
 var errNoEngine = errors.New("no engine is ready; see: millrace engine list")
 
-// loads is one round of loads of one adapter: which engines were asked, and what came of it.
+// loads is one round of loads of one adapter: the engines that were asked, and their results.
 type loads struct {
 	asked   []rollout.EngineID // in the order in which they were
 	waited  map[rollout.EngineID]bool

@@ -28,7 +28,7 @@ type Client struct {
 	Temporal   client.Client
 	Namespace  string
 	Deployment Deployment
-	// Attributes is what Temporal can list runs and groups by; nil: workflows are started without.
+	// Attributes are the search attributes of runs and groups; nil: workflows are started without any.
 	Attributes *SearchAttributes
 	Page       string // address of the operator's page, to which workflows link; empty: to none
 }
@@ -150,8 +150,8 @@ func (c *Client) Publish(
 	return policy, err
 }
 
-// BufferChanged tells the run that a batch was formed or a step completed, and how far its account has come; the zero
-// mark says nothing of that. Temporal keeps it before this returns, whether or not a worker is there.
+// BufferChanged tells the run that a batch was formed or a step completed, with the account's mark; the zero mark means
+// unknown. Temporal keeps it before this returns, with or without a worker.
 func (c *Client) BufferChanged(ctx context.Context, run rollout.RunName, mark runstatus.Mark) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -246,7 +246,7 @@ func rolloutRefusal(err error) bool {
 	return errors.As(err, &r)
 }
 
-// latest describes the latest execution of a workflow; nil when there is none.
+// latest describes the latest execution of a workflow; nil: there is none.
 func (c *Client) latest(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	desc, err := c.Temporal.DescribeWorkflowExecution(ctx, id, "")
 	var notFound *serviceerror.NotFound

@@ -7,16 +7,16 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// maxTaskBytes is how much a workflow gives Temporal to start in one workflow task: half of what a message may have,
-// 4 MB, for the rest of the message and what encoding adds. A task with more can never be completed.
+// maxTaskBytes bounds what a workflow starts in one workflow task: half of the most in a message, 4 MB; the rest is for
+// other parts and for encoding. A task above the limit could never be completed.
 const maxTaskBytes = 2 << 20
 
-// commandBytes is what a command has besides its input, and more. A variable for tests of what another measure changes.
+// commandBytes is an upper bound of a command's size without its input. It is a variable so that tests can change it.
 var commandBytes = 1 << 10
 
-// A lot is what one task starts of groups, or of a group's games. How large an input is depends on the version that
-// encodes it, so a history has its lots in it and a replay takes them from there, whatever it would measure: a run
-// records them with its first launch, and again when they change; a group is given them by its run.
+// A lot is the groups, or the games of a group, that one task starts. An input's size depends on the version that
+// encodes it. So the history has the lots in it, and a replay takes them from there: a run records them with its first
+// launch and whenever they change; a group gets them from its run.
 
 // groupLot is how many groups with such an input the run starts in one task.
 func groupLot(ctx workflow.Context, input GroupInput) int {

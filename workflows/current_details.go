@@ -14,13 +14,13 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
-// What Temporal's UI and CLI show of a workflow for people: one line, and details as Markdown. Details that change are
-// no part of the history: they are what a query answers.
+// What Temporal's UI and CLI show of a workflow for people: one line, and details as Markdown. Changing details are not
+// in the history: they are the answer to a query.
 
-// memoPage is where the memo of a run has the address of its page.
+// memoPage is the memo key of the run's page address.
 const memoPage = "page"
 
-// describe adds to the options of a run's workflow what Temporal shows of it.
+// describe adds the texts that Temporal shows for a run to the options of its workflow.
 func (c *Client) describe(options *client.StartWorkflowOptions, s runstatus.RunStatus) {
 	spec := s.Spec
 	options.StaticSummary = clipped(runSummary(spec))
@@ -51,7 +51,7 @@ func pageOf(ctx workflow.Context) string {
 	return page
 }
 
-// describeGroup adds to the options of a group's workflow what Temporal shows of it.
+// describeGroup adds the texts that Temporal shows for a group to the options of its workflow.
 func describeGroup(ctx workflow.Context, options *workflow.ChildWorkflowOptions, plan activities.GroupPlan) {
 	ref := plan.Ref
 	options.StaticSummary = clipped(fmt.Sprintf("group %d of run %s: %d games of %s, policy version %d", ref.Seq,
@@ -134,7 +134,7 @@ func gamePages(ctx workflow.Context, plan activities.GroupPlan) string {
 	return text + "\n"
 }
 
-// showEnd has Temporal show what became of a group.
+// showEnd shows a group's outcome in Temporal.
 func showEnd(ctx workflow.Context, plan activities.GroupPlan, end activities.GroupEnd) {
 	details := "**ready**: the trainer may claim it"
 	switch {

@@ -23,15 +23,15 @@ const (
 	onePriority              // as many attempts as it takes, in one line
 )
 
-// Temporal's priorities: 1 is the highest, and whatever is beyond the server's lowest, 5 by default, counts as that.
-// Its default, which games have that were never begun, lies in between.
+// Temporal's priorities: 1 is the highest. Values beyond the server's lowest, 5 by default, count as the lowest. The
+// default, which games have that were never begun, lies in between.
 const (
 	highest = 1
 	lowest  = 5
 )
 
-// restCodes are failures of games that cannot be played for now, of which there may be many. They go behind the games
-// that perhaps can.
+// restCodes are failures of games that cannot be played for now. There may be many: they go behind games that perhaps
+// can.
 var restCodes = []string{string(rollout.CodeUnserved), string(rollout.CodeEnvironmentHung)}
 
 // options makes the options of a game's activity those of its priority.
@@ -63,8 +63,8 @@ func (p gamePriority) after(ctx workflow.Context, err error) (next gamePriority,
 	return goesOn, true
 }
 
-// fairness has a run's workflow, its groups and all their activities share the queues that all runs use with those of
-// other runs, where the server knows fairness: what a workflow starts inherits it.
+// fairness lets a run's workflow, groups and activities share the common queues fairly with other runs, if the server
+// supports fairness: children and activities inherit it.
 func fairness(run rollout.RunName) temporal.Priority {
 	const most = 64 // bytes of a key
 	return temporal.Priority{FairnessKey: string(run[:min(len(run), most)])}

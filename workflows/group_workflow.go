@@ -174,8 +174,8 @@ func shortActivity() workflow.ActivityOptions {
 	}
 }
 
-// episodeActivity is for games. Their own deadline counts playing time only and is the player's to watch; the limit
-// here only ends a game that nobody will ever play, so it leaves room for hours in the queue.
+// episodeActivity is for games. A game's own deadline counts playing time only, and the player enforces it. The limit
+// here only ends a game that will never be played, so it leaves room for hours in the queue.
 func episodeActivity(in GroupInput) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:           in.Games,
@@ -183,17 +183,16 @@ func episodeActivity(in GroupInput) workflow.ActivityOptions {
 		HeartbeatTimeout:    heartbeatTimeout(in.Plan.Timeouts.Heartbeat.Std()),
 		WaitForCancellation: false,
 		RetryPolicy: &temporal.RetryPolicy{
-			// Soon again after the death of a worker, for the third time as for the first. Failures say themselves
-			// how long to wait, and which attempt was the last.
+			// After the death of a worker the game is retried soon, however often it happens. Failures carry their own
+			// delay, and say which attempt was the last.
 			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 1,
 		},
 	}
 }
 
-// Temporal pays for each heartbeat with a transaction, some 2 ms of a core, and a game that lasts sends one after the
-// other. The deaths of workers are found sooner by their announcements in Redis (runkeeper.AbsentWorkers), so Temporal
-// hears of a game rarely; that finds what nobody has reported. A heartbeat that is shorter than announcements hold is
-// for Temporal to keep.
+// Each heartbeat costs Temporal a transaction, some 2 ms of a core, and a long game sends one after the other. Dead
+// workers are found sooner by their announcements in Redis (runkeeper.AbsentWorkers), so heartbeats are rare; they find
+// what was not reported otherwise. Temporal enforces a heartbeat timeout that is shorter than an announcement holds.
 const (
 	announcedWithin = 10 * time.Second
 	rareHeartbeat   = time.Minute

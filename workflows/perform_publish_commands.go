@@ -92,8 +92,8 @@ func faultOf(err error) *runmachine.Fault {
 	return &runmachine.Fault{Code: fate(err), Text: cause(err)}
 }
 
-// fate is what becomes of a publication that failed: an outage passes, a conflict is about the weights that are there,
-// and anything else is the adapter's fault.
+// fate maps a publication's error to its code: an outage passes, a conflict is about existing weights, and anything
+// else is the adapter's fault.
 func fate(err error) rollout.RefusalCode {
 	switch code := activities.Code(err); {
 	case errors.Is(err, errNoEngine) || !activities.Final(err):

@@ -322,7 +322,7 @@ func (r *run) cancelInRounds(ctx workflow.Context, seqs []rollout.GroupSeq) {
 		}
 		r.machine.CancelledRound(workflow.Now(ctx).Sub(began), n)
 		if seqs = seqs[n:]; len(seqs) > 0 {
-			_ = workflow.Sleep(ctx, runmachine.RoundEvery) // cancelled is none the less to be cancelled
+			_ = workflow.Sleep(ctx, runmachine.RoundEvery) // a cancelled context must still cancel groups
 		}
 	}
 }

@@ -29,8 +29,8 @@ type SearchAttributes struct {
 	told  string // the latest fault, told once
 }
 
-// How often the namespace is asked while attributes are missing and while they are there, and how long it may take: one
-// that somebody removed is added again.
+// How often the namespace is checked while attributes are missing and while they are there, and the timeout of a check.
+// An attribute that was removed is added again.
 const (
 	missingEvery    = 5 * time.Second
 	thereEvery      = time.Minute

@@ -20,7 +20,7 @@ func CompletedPrefix(h *history.History) *history.History {
 	return &history.History{Events: h.Events[:end]}
 }
 
-// commanded reports whether an event is what a workflow asked for.
+// commanded reports whether an event stems from a workflow's command.
 func commanded(event *history.HistoryEvent) bool {
 	switch event.GetEventType() {
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED:

@@ -18,11 +18,10 @@ import (
 	"github.com/millrace/millrace/internal/store/buffer"
 )
 
-// A run whose workflow is gone, because somebody terminated it or Temporal lost it, can go on: its status and the
-// buffer's account say how far it had come. It goes on at its version, its step and its next group, never at the
-// beginning.
+// A run whose workflow is gone, because it was terminated or Temporal lost it, can be resumed from its status and the
+// buffer's account. It goes on at its version, its step and its next group, never at the beginning.
 
-// Lost is all that is known of a run whose workflow is gone.
+// Lost is the surviving knowledge of a run whose workflow is gone.
 type Lost struct {
 	Spec    runspec.Spec        // as the run was started with
 	Status  runstatus.RunStatus // as its workflow mirrored it last

@@ -49,9 +49,9 @@ func (c *Client) Drive(ctx context.Context, run rollout.RunName) (Drive, error) 
 	return d, nil
 }
 
-// LaterLife is the run that a name stands for when Redis does not know it: one of a later life that goes on in
-// Temporal, or else the one after the latest that Temporal remembers, so that neither its adapters' names nor its
-// workflow's id are taken a second time. It is id itself when Temporal knows of none that came later.
+// LaterLife is the id of a name's run when Redis does not know the name. It is the run of a later life that is active
+// in Temporal, or else the id after the latest that Temporal remembers, so that adapter names and workflow ids are
+// never reused. It is id itself when Temporal knows of no later one.
 func (c *Client) LaterLife(ctx context.Context, id rollout.RunName) (rollout.RunName, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

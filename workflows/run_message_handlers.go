@@ -54,7 +54,7 @@ func (r *run) listen(ctx workflow.Context) error {
 	return nil
 }
 
-// tell tells the machine of an event that asks for nothing at once.
+// tell passes an event that needs no answer to the machine.
 func (r *run) tell(ctx workflow.Context, ev runmachine.Event) {
 	_ = r.machine.Handle(workflow.Now(ctx), ev)
 }

@@ -42,9 +42,9 @@ type run struct {
 	loading    map[rollout.PolicyVersion]workflow.CancelFunc // ends the loads of a publication
 }
 
-// Run is one training run, from its first group to its end: runmachine decides what it does, and what a run
-// does is told there. This is how it is done with Temporal: what reaches the workflow from outside becomes an event of
-// the machine, and the machine's commands become activities, children and timers, whose results are events again.
+// Run is one training run, from its first group to its end. Package runmachine decides and documents what a run does;
+// this workflow is the link to Temporal. Signals, updates and timers become events of the machine; the machine's
+// commands become activities, children and timers, whose results are events again.
 func Run(ctx workflow.Context, in RunInput) (runstatus.RunStatus, error) {
 	r := newRun(ctx, in)
 	if err := r.listen(ctx); err != nil {
@@ -87,7 +87,7 @@ type line struct {
 	answer runmachine.AnswerPublication // of a publication
 }
 
-// follow tells the machine of an event, performs what follows from it, and goes on until nothing does.
+// follow passes an event to the machine and performs the commands that follow, until none is left.
 func (r *run) follow(ctx workflow.Context, l *line, ev runmachine.Event) error {
 	for commands := r.machine.Handle(workflow.Now(ctx), ev); len(commands) > 0; commands = commands[1:] {
 		result, err := l.perform(ctx, commands[0])

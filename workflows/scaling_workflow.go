@@ -32,9 +32,9 @@ type ScalingInput struct {
 	Results    []supply.Result          `json:"results,omitempty"`
 }
 
-// FleetScaling makes as many engines alive as the fleet is worth, look by look. What a look decides is the result of an
-// activity, and in history before anything is done about it: a purchase is made once, whichever worker dies. When no
-// worker's configuration scales the fleet any more it waits, and knows its engines still when one does again.
+// FleetScaling keeps as many engines alive as the fleet is worth, look by look. A look is an activity whose result, the
+// decision, is in history before it is acted on: a purchase is made once, whichever worker dies. When no worker's
+// configuration scales the fleet any more it waits, and still knows its engines when one does again.
 func FleetScaling(ctx workflow.Context, in ScalingInput) error {
 	s := &fleetScaler{ScalingInput: in}
 	if err := s.listen(ctx); err != nil {
@@ -65,7 +65,7 @@ func FleetScaling(ctx workflow.Context, in ScalingInput) error {
 // looksOfOneHistory bounds a history: a look puts some KiB into it.
 const looksOfOneHistory = 150
 
-// silentFor is how long the workers of a configuration must not have answered until another one may take their place.
+// silentFor is how long the workers of a configuration must be silent before another configuration may take over.
 const silentFor = time.Minute
 
 // fleetScaler is FleetScaling's state.
@@ -119,8 +119,8 @@ func (s *fleetScaler) ended() bool {
 	return s.Ended
 }
 
-// mayConfigure refuses a configuration whose engines would be got elsewhere, while there are engines: who got them must
-// give them back. Those whose workers do not answer are nobody's.
+// mayConfigure refuses a configuration with another provider while there are engines: the provider that got them must
+// give them back. Engines of a provider whose workers do not answer do not count.
 func (s *fleetScaler) mayConfigure(ctx workflow.Context, to activities.ScalingConfig) error {
 	elsewhere := to.Provider != s.Configured.Provider || to.Queue != s.Configured.Queue
 	engines := len(s.State.Pool.Engines)
@@ -159,7 +159,7 @@ func (s *fleetScaler) look(ctx workflow.Context) (time.Duration, error) {
 		Configured: s.Configured, Overrides: s.Overrides, State: s.State, UnderWay: slices.Clone(s.underWay),
 		Results: results,
 	})
-	// The workers of a configuration that is no more may never answer.
+	// The workers of a former configuration may never answer.
 	answered := func() bool { return future.IsReady() || s.ended() || s.replaced != config }
 	if err := workflow.Await(ctx, answered); err != nil {
 		return 0, err

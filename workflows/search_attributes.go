@@ -32,7 +32,7 @@ func Attributes() map[string]enums.IndexedValueType {
 	return all
 }
 
-// States of a group as an attribute. Where a launched one is, the page and the run's account say.
+// States of a group as an attribute. The page and the run's account say more about a launched one.
 const (
 	groupLaunched = "launched"
 	groupReady    = "ready"
@@ -44,7 +44,7 @@ func runAttributes(s runstatus.RunStatus) temporal.SearchAttributes {
 	return temporal.NewSearchAttributes(append(standing(s), runAttribute.ValueSet(string(s.Spec.Name)))...)
 }
 
-// standing is the attributes of a run that change.
+// standing is the changing attributes of a run.
 func standing(s runstatus.RunStatus) []temporal.SearchAttributeUpdate {
 	return []temporal.SearchAttributeUpdate{
 		stateAttribute.ValueSet(string(s.State)), stepAttribute.ValueSet(int64(s.NextStep)),

@@ -15,9 +15,9 @@ func checkScaling(set scaling.Overrides, change scaling.SettingsChange, configur
 	return nil
 }
 
-// setScaling is what an operator has set after a change, and by what the fleet is scaled then.
+// setScaling returns the operator's overrides after a change, and the configuration that results.
 //
-//workflowcheck:ignore maps are made from maps, and what is told of them is in the order of keys
+//workflowcheck:ignore maps are made from maps, and the facts about them are in the order of keys
 func setScaling(
 	set scaling.Overrides, change scaling.SettingsChange, configured scaling.Config,
 ) (scaling.Overrides, ScalingSettings) {

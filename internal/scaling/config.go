@@ -28,7 +28,7 @@ type Config struct {
 	Max     int `json:"max"`
 	// ScaleToZero is for how long no run must be active before the fleet ends altogether, whatever Min; 0: never.
 	ScaleToZero rollout.Duration `json:"scale_to_zero,omitempty"`
-	// Price is what an engine costs, in $ per hour, and Budget what all may cost per hour; 0: not said, and no bound.
+	// Price is an engine's cost in $ per hour, and Budget bounds the hourly cost of all; 0: not set, and no bound.
 	Price  float64 `json:"price,omitempty"`
 	Budget float64 `json:"budget_per_hour,omitempty"`
 	// ColdStart is taken for an engine's until one was seen; 0: DefaultColdStart.
@@ -49,7 +49,7 @@ type QueueConfig struct {
 	ScaleDown rollout.Duration `json:"scale_down_window,omitempty"`
 }
 
-// StarvationConfig is what Starvation may be told.
+// StarvationConfig is the settings of Starvation.
 type StarvationConfig struct {
 	// TargetStep is a step time that is short enough, even where the trainer alone would be faster; 0: the trainer's.
 	TargetStep rollout.Duration `json:"target_step,omitempty"`
@@ -118,7 +118,7 @@ func affordable(budget, price float64) int {
 	return int(min(MostEngines, math.Floor(budget/price*(1+1e-9))))
 }
 
-// Effective is what holds: the defaults where a Config says nothing.
+// Effective is the Config with defaults filled in.
 func (c Config) Effective() Config {
 	if c.Starvation.HeadRoom <= 0 {
 		c.Starvation.HeadRoom = DefaultHeadRoom

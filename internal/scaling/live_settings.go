@@ -16,9 +16,9 @@ import (
 // instead of the configuration's.
 type Overrides map[string]any
 
-// SettingsChange is what an operator asks for while the service runs. On the wire it is a JSON merge patch (RFC 7396)
-// of a Config's keys, {"min":2,"queue":{"target_inputs":8}}, where null gives a key back to the configuration, and
-// {"reset":true} all of them, before others are set.
+// SettingsChange is an operator's change while the service runs. On the wire it is a JSON merge patch (RFC 7396) of a
+// Config's keys, {"min":2,"queue":{"target_inputs":8}}. null returns a key to its configured value, and {"reset":true}
+// returns all of them, before others are set.
 type SettingsChange struct {
 	Set   Overrides // nil values are given back
 	Reset bool
@@ -139,7 +139,7 @@ func (o Overrides) Names() []string {
 	return names
 }
 
-// Over is a configuration with the overrides in it, unchecked: what cannot be read stays as configured.
+// Over is a configuration with the overrides applied, unchecked: unreadable values stay as configured.
 func (o Overrides) Over(configured Config) Config {
 	c, _ := o.into(configured)
 	return c

@@ -8,7 +8,7 @@ import (
 // Machine decides from sample to sample. Its zero value is of no use: New or Restore.
 type Machine struct{ State }
 
-// New is the machine of a fleet that nothing was decided about.
+// New is the machine of a fleet without earlier decisions.
 func New(cfg Config) (*Machine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (m *Machine) coldStart(s *Sample) time.Duration {
 	return time.Duration(min(sec, 24*3600) * float64(time.Second))
 }
 
-// price is what an engine costs, in $ per hour; 0: not known.
+// price is an engine's cost, in $ per hour; 0: not known.
 func (m *Machine) price() float64 {
 	if m.Price > 0 {
 		return m.Price
@@ -170,5 +170,5 @@ func (m *Machine) affordable() int { return affordable(m.Config.Budget, m.price(
 // most is the bound of what may be wanted.
 func (m *Machine) most() int { return min(m.Config.Max, m.affordable()) }
 
-// least is what is wanted at any rate, while the fleet does not sleep.
+// least is the minimum wanted while the fleet does not sleep.
 func (m *Machine) least() int { return min(m.Config.Min, m.most()) }

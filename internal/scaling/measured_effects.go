@@ -40,8 +40,8 @@ type trialRun struct {
 	// Work is what a batch was in seconds of one engine, and Batch whatever the engines' pace.
 	Work  float64 `json:"work,omitempty"`
 	Batch float64 `json:"batch,omitempty"`
-	// Comparable: the steps before were as long as the fleet made them. Those for which a full buffer hides that
-	// engines are missing say nothing of what the steps would have become.
+	// Comparable: the fleet determined the length of the steps before. If a full buffer hid that engines were missing,
+	// those steps do not show what would have become of them.
 	Comparable bool `json:"comparable"`
 }
 
@@ -147,8 +147,8 @@ func (t *trial) grown(s *Sample) float64 {
 	return max(1, t.workNow(s)/t.Work)
 }
 
-// workNow is the runs' work now, in seconds of an engine as it was when the change was decided: engines that share what
-// bounds them are the slower the more of them there are, and the work would seem to grow with their number.
+// workNow is the runs' work now, in seconds of an engine as fast as at the decision. Engines that share a bottleneck
+// get slower as their number grows, and the work would seem to grow with it.
 func (t *trial) workNow(s *Sample) float64 {
 	work := 0.0
 	for i := range s.Runs {

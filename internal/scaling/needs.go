@@ -18,7 +18,7 @@ type need struct {
 	// work is the run's work per step in seconds of one engine, and pace the step time that no engine can shorten: the
 	// trainer's, the games' latency, or the one that is short enough.
 	work, pace float64
-	// engines is what keeps that pace, without head room.
+	// engines keeps that pace, without head room.
 	engines  float64
 	capacity bool // the run waits for more engines
 	shares   bool // because others use the fleet, too
@@ -78,7 +78,7 @@ func (n *need) capped() bool {
 }
 
 // share finds the runs that wait for capacity because they share the fleet: each would keep its pace with all of it,
-// and together they need more than there is. What is not known of a run does not count.
+// and together they need more. Runs with unknown needs do not count.
 func (m *Machine) share(s *Sample, needs []need) {
 	together, runs := 0.0, 0
 	for i := range needs {
@@ -108,9 +108,9 @@ func (m *Machine) needOf(s *Sample, r *Run) need {
 	return n
 }
 
-// pace is the step time of a run that never waits for capacity; 0: not known. As long as no step is done, nobody knows
-// how fast the trainer is. The first batch is then to come within two cold starts: engines that take longer to start
-// than the batch takes without them come too late for it, and may turn out not to be needed for the next.
+// pace is the step time of a run that never waits for capacity; 0: not known. Before the first step is done, the
+// trainer's pace is not known. The first batch is then to come within two cold starts: engines that take longer to
+// start than the batch takes without them come too late for it, and may turn out not to be needed for the next.
 func (m *Machine) pace(s *Sample, r *Run) float64 {
 	pace := max(r.C, m.Config.Starvation.TargetStep.Std().Seconds(), r.RD)
 	if r.C > 0 {
@@ -149,8 +149,8 @@ func (m *Machine) sum(needs []need) sums {
 	return t
 }
 
-// predict is the runs' step times with so many engines, as far as they are known. Where there are too few, those of a
-// higher priority get theirs first.
+// predict predicts the runs' step times with so many engines, where known. If there are too few, runs of a higher
+// priority come first.
 func predict(needs []need, engines int) []Effect {
 	var effects []Effect
 	left := float64(engines)

@@ -29,7 +29,7 @@ type Sample struct {
 	// Saturation is how near the engines are to doing no more, whatever their slots: 1 less the rise of their curve (see
 	// package capacity), or the share of their time in which requests waited inside of them; 0: not known.
 	Saturation float64 `json:"saturation,omitempty"`
-	// Price is what an engine costs now, in $ per hour; 0: the configured one.
+	// Price is an engine's present cost, in $ per hour; 0: the configured one.
 	Price float64 `json:"price,omitempty"`
 	Runs  []Run   `json:"runs"` // that are not over
 }
@@ -76,7 +76,7 @@ type Run struct {
 	ReadyDepth float64 `json:"ready_depth"` // batches ready now
 }
 
-// TrainerState is what the run's trainer does, in words.
+// TrainerState describes in words what the run's trainer does.
 func (r *Run) TrainerState() string {
 	switch {
 	case r.Paused:
@@ -87,7 +87,7 @@ func (r *Run) TrainerState() string {
 	return "works"
 }
 
-// valid reports whether the sample makes sense: what does not is not decided on.
+// valid reports whether the sample makes sense; an invalid one is not decided on.
 func (s *Sample) valid() bool {
 	numbers := []float64{s.Sec, s.ColdStartSec, s.LoadSec, s.SlotShare, s.Queued, s.BusyShare, s.Saturation,
 		s.Price}

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/units"
 )
 
-// spare is what the remaining engines must be able to do beyond what is needed, before others are given back.
+// spare is the head room that the remaining engines must have before others are given back.
 const spare = 0.10
 
 // joinsWithin is for how many cold starts engines that were bought are waited for, before more may be bought.
@@ -128,7 +128,7 @@ func (m *Machine) giveBack(s *Sample, needs []need, t sums, to int) Command {
 	return change
 }
 
-// predicted is what so many engines do to the runs' steps, beside what the steps take now.
+// predicted compares the runs' steps with so many engines with their present steps.
 func (m *Machine) predicted(needs []need, to int) []Effect {
 	effects := predict(needs, to)
 	for i := range effects {
@@ -178,7 +178,7 @@ func (m *Machine) holds(t sums, needs []need, up int, joining, rested bool) stri
 	return fmt.Sprintf("no run waits for capacity (%s)", needsText(needs))
 }
 
-// paceText says what no engine can shorten.
+// paceText describes the part of a step that no engine can shorten.
 func (m *Machine) paceText(n *need) string {
 	switch r := n.run; {
 	case r.C <= 0:

@@ -9,7 +9,7 @@ import (
 // StateVersion is the form of State that this code writes. A state of a higher one is of newer code.
 const StateVersion = 1
 
-// State is all that a machine remembers. It is JSON, and bounded: whoever keeps it need not understand it.
+// State is the whole memory of a machine. It is bounded JSON, whose keeper need not understand it.
 type State struct {
 	Version int    `json:"version"`
 	Config  Config `json:"config"`
@@ -70,13 +70,13 @@ type Decision struct {
 	Reason string    `json:"reason"`
 	// Next is when the next change is possible, as far as is known now.
 	Next time.Time `json:"next"`
-	// Predicted is what the change does to the runs' steps, where that can be said.
+	// Predicted is the change's predicted effect on the runs' steps, where known.
 	Predicted []Effect `json:"predicted,omitempty"`
-	// Cost is what the fleet has cost so far, in $; 0: no price is known.
+	// Cost is the fleet's cost so far, in $; 0: no price is known.
 	Cost float64 `json:"cost,omitempty"`
 }
 
-// Effect is what a change does, or did, to one run.
+// Effect is a change's predicted or measured effect on one run.
 type Effect struct {
 	Run          rollout.RunName `json:"run"`
 	BeforeSec    float64         `json:"before_sec,omitempty"` // a step, before; 0: there was none

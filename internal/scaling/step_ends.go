@@ -14,7 +14,7 @@ const (
 	maxRuns   = 256
 )
 
-// runSteps is when the newest steps of a run ended, and the share of the time that its trainer has waited of late.
+// runSteps has the ends of a run's newest steps, and the recent share of time that its trainer has waited.
 type runSteps struct {
 	Run     rollout.RunName `json:"run"`
 	Ends    []stepEnd       `json:"ends"`

@@ -28,7 +28,7 @@ type Pool struct {
 	used int
 }
 
-// holding is what one run has of the pool.
+// holding is one run's use of the pool.
 type holding struct{ used, polls, waiting int }
 
 func (h *holding) held() int { return h.used + h.polls }

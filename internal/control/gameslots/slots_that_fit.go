@@ -5,14 +5,14 @@ package gameslots
 // thirteenth phase.
 const (
 	gameBytes   = 1 << 20
-	workerBytes = 160 << 20 // a worker without games, and what it caches
+	workerBytes = 160 << 20 // a worker without games, with its caches
 )
 
 // A slot may be lent while its own game is played (see Pool), so that it stands for two games.
 const slotBytes = 2 * gameBytes
 
-// Bounds of the slots of a worker that nobody has configured. A run of 64 groups of 8 games for a step and a depth of 2
-// wants 1,024; more than mostUnasked is for somebody to ask for who has seen how much memory their games take.
+// Bounds of a worker's default number of slots. A run of 64 groups of 8 games per step and a depth of 2 wants 1,024.
+// More than mostUnasked must be configured, by people who know how much memory their games take.
 const (
 	fewestUnasked = 16
 	mostUnasked   = 2048

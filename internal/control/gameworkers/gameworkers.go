@@ -46,8 +46,8 @@ type runWorker struct {
 	wanted time.Time // when its run was last seen to go on
 }
 
-// How often the runs are looked at, and how long a queue is still served when its run has ended or is not known any
-// more: a Redis that was emptied is told again.
+// How often the runs are looked at, and how long the queue of an ended or unknown run is still served: a Redis that was
+// emptied learns of its runs again.
 const (
 	lookEvery = time.Second
 	serveFor  = 30 * time.Second

@@ -74,7 +74,7 @@ type runSlots struct {
 
 var _ sdkworker.SlotSupplier = runSlots{}
 
-// isPlayed marks the permit of a slot that has got its game.
+// isPlayed marks the permit of a slot with a game.
 type isPlayed struct{}
 
 func (s runSlots) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationInfo) (*sdkworker.SlotPermit, error) {

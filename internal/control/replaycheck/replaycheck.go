@@ -25,7 +25,7 @@ import (
 // of the program has begun.
 var ErrIncompatible = errors.New("this version cannot go on with what is running")
 
-// Rule is what a worker does that cannot go on with what is running; Refuse when it is empty.
+// Rule decides what a worker does if it cannot continue running workflows; Refuse when it is empty.
 type Rule string
 
 // The rules: end with an error, log one and go on, or not look.
@@ -35,8 +35,8 @@ const (
 	Off    Rule = "off"
 )
 
-// Check is of a version of the workflows against those that run. What it finds out late, from Temporal's own check of
-// each task, loses nothing either, but holds the run up.
+// Check checks a version of the workflows against the running ones. A fault that it misses is found by Temporal's own
+// check of each task: nothing is lost, but the run is held up.
 type Check struct {
 	Temporal client.Client
 	Queue    string                          // of the workflows
@@ -44,14 +44,14 @@ type Check struct {
 	Log      *slog.Logger
 }
 
-// Bounds of a check. Runs and what keeps the fleet are all looked at, as far as the time allows; groups are many and
-// alike, so the newest stand for all.
+// Bounds of a check. All runs and the fleet's workflows are checked, as far as the time allows. Groups are many and
+// alike, so only the newest are.
 const (
 	checkTime     = 30 * time.Second
 	checkedGroups = 64
 )
 
-// kind is one type of workflow, of which the newest most are looked at; 0: all.
+// kind is one type of workflow. The newest most of it are checked; 0: all.
 type kind struct {
 	name string
 	most int
@@ -148,7 +148,7 @@ func (c Check) running(ctx context.Context, kind string, most int) ([]execution,
 	}
 }
 
-// history is what a workflow has done; nil when it is gone, or has not begun.
+// history is a workflow's history; nil when it is gone, or has not begun.
 func (c Check) history(ctx context.Context, w execution) (*history.History, error) {
 	h := &history.History{}
 	for it := c.Temporal.GetWorkflowHistory(ctx, w.id, w.run, false,

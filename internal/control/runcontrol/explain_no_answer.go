@@ -9,16 +9,15 @@ import (
 	"github.com/millrace/millrace/internal/run/alarm"
 )
 
-// Rhythm: after how long without an answer a caller is told what is missing, if it is known, and how long Temporal
-// may take to show that it lives. Both together bound what an operator waits when nobody is there.
+// Rhythm: after how long without an answer a caller is told what is missing, if it is known, and how long Temporal may
+// take to show that it lives. Together they bound an operator's wait when no process can answer.
 const (
 	whyAfter    = 2 * time.Second
 	healthyWait = 2 * time.Second
 )
 
-// answered does what a run's workflow must answer. Where nobody is there who could, Temporal or a worker, it says
-// so and does not wait for the call's own deadline. A change that was cut off may still be made when somebody
-// comes; asking again does no harm.
+// answered makes a call that a run's workflow must answer. If Temporal or a worker is missing, it says so and does not
+// wait for the call's own deadline. A change that was cut off may still be made later; repeating it does no harm.
 func answered[T any](ctx context.Context, c Control, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -36,7 +35,7 @@ func answered[T any](ctx context.Context, c Control, do func(context.Context) (T
 	return result, err
 }
 
-// unanswered is why nobody answers, or nil.
+// unanswered is why the run's workflow cannot answer, or nil.
 func (c Control) unanswered(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthyWait)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package runcontrol starts, changes, resumes, stops, deletes and publishes to runs: through their workflows, with
-// what only the buffer knows of a run. Start reading at Control.
+// Package runcontrol starts, changes, resumes, stops, deletes and publishes to runs, through their workflows and the
+// buffer's account. Start reading at Control.
 package runcontrol
 
 import (
@@ -90,8 +90,8 @@ func (c Control) Start(ctx context.Context, spec runspec.Spec) (runstatus.RunSta
 	return status, false, err
 }
 
-// recall is the run that a name stands for. A Redis that was emptied takes every name for one that was never used,
-// until the runs that go on have come back: it would begin another one beside them, whom nobody could name.
+// recall is the run of a name. A Redis that was emptied takes every name for unused until the active runs have come
+// back. Without this check a second run would begin beside the first, and no name would reach the first.
 func (c Control) recall(ctx context.Context, id rollout.RunName) (rollout.RunName, error) {
 	if _, err := c.buffer.Status(ctx, id); !rollout.Refused(err, rollout.NoSuchRun) {
 		return id, err
@@ -115,8 +115,8 @@ func (c Control) open(ctx context.Context, spec runspec.Spec) error {
 	return c.buffer.Open(ctx, spec)
 }
 
-// openOrReopen makes a run known. One that goes on in Temporal, and that Redis does not know, is one that Redis has
-// forgotten: nothing of it is given out before its workflow has repaired the account.
+// openOrReopen makes a run known. If it is active in Temporal but unknown to Redis, Redis has forgotten it: nothing of
+// it is given out before its workflow has repaired the account.
 func (c Control) openOrReopen(ctx context.Context, spec runspec.Spec) error {
 	if _, err := c.buffer.Status(ctx, spec.Name); rollout.Refused(err, rollout.NoSuchRun) {
 		drive, err := c.Drive(ctx, spec.Name)
@@ -197,8 +197,8 @@ func (c Control) Stop(ctx context.Context, run rollout.RunName, reason string) (
 // mirrorFor bounds the wait for a run that is over to say so where everybody reads it.
 const mirrorFor = 3 * time.Second
 
-// awaitMirror waits until others see that a run is over, so that who has stopped it can go on with what only such a
-// run allows. It is a courtesy: without workers nobody sees it yet.
+// awaitMirror waits until the mirror shows that a run is over, so that its stopper can go on with what requires that.
+// It only waits for a while: without workers the mirror does not follow.
 func (c Control) awaitMirror(ctx context.Context, run rollout.RunName) {
 	ctx, cancel := context.WithTimeout(ctx, mirrorFor)
 	defer cancel()
@@ -210,8 +210,8 @@ func (c Control) awaitMirror(ctx context.Context, run rollout.RunName) {
 	}
 }
 
-// End ends a run in the place of its workflow, which is gone: its games are let go, its adapters are not kept any more.
-// That it is over is said last, so that whoever then resumes it keeps what it has from there on.
+// End ends a run whose workflow is gone: it cancels the run's games and no longer keeps its adapters. It records the
+// end last, so that a later resume keeps what it has from then on.
 func (c Control) End(
 	ctx context.Context, run rollout.RunName, state runstatus.RunState, reason string,
 ) (runstatus.RunStatus, error) {
@@ -240,7 +240,7 @@ func (c Control) End(
 	})
 }
 
-// changeOf is what is done to a run that is ended in the place of its workflow.
+// changeOf names the change of a run that is ended in the place of its workflow.
 func changeOf(state runstatus.RunState) string {
 	if state == runstatus.RunStopped {
 		return "stop"

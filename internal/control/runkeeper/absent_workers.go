@@ -29,8 +29,8 @@ type AbsentWorkers struct {
 
 	looks map[string]int  // in a row that found a worker absent
 	known map[string]bool // workers that were listed
-	// history is that of the registry's Redis, and unsure the looks since it is that: for a while it may have forgotten
-	// workers that nobody here has seen.
+	// history is that of the registry's Redis, and unsure the number of looks since it changed: a new Redis may have
+	// forgotten workers that this process has never seen.
 	history string
 	unsure  int
 	owed    bool // games could not be released
@@ -59,14 +59,14 @@ type gameReleaser interface {
 
 const (
 	absentEvery = time.Second
-	// absentLooks in a row make a worker one that is gone: when Redis is back after a while nobody has announced itself
-	// yet.
+	// A worker counts as gone after absentLooks in a row: when Redis is back after a while, workers need time to
+	// announce themselves.
 	absentLooks = 3
 	// unsureLooks after Redis has become another one, who lives has announced itself there, also if its calls hung.
 	unsureLooks = 10
-	// releasedFor is how many looks the games of a worker that is gone are released again and again, more and more
-	// rarely: an account that came back older does not know all groups in play until it is repaired, and Temporal may
-	// have given a game to a worker that was dying. Then the games' heartbeats are missed.
+	// releasedFor is for how many looks the games of a worker that is gone are released again, more and more rarely. An
+	// account that came back older does not know all groups in play until it is repaired, and Temporal may have given a
+	// game to a dying worker. After that, missed heartbeats end the games.
 	releasedFor = 60
 	// forgottenMost bounds the groups that are looked at for being forgotten, before the highest known one and after it.
 	forgottenMost = 256

@@ -12,7 +12,7 @@ import (
 // purgeFor bounds one attempt to remove what a deleted run held.
 const purgeFor = 10 * time.Minute
 
-// Retention is how long runs are kept once they are over. The zero value keeps them until somebody deletes them.
+// Retention is how long ended runs are kept. The zero value keeps them until they are deleted by hand.
 type Retention struct {
 	For  time.Duration // after the end of a run; 0: for good
 	Runs int           // how many runs that are over, the newest ones; 0: all

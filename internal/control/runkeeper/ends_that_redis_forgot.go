@@ -11,12 +11,12 @@ import (
 	"github.com/millrace/millrace/internal/store/buffer"
 )
 
-// answersWithin is how many times its patience a Keeper waits for the workflow of a run that ended to say how far the
-// account had come. One whose history can no longer be read never does.
+// answersWithin is how many times its patience a Keeper waits for an ended run's workflow to report the account's mark.
+// A workflow with an unreadable history never does.
 const answersWithin = 4
 
-// sayEnd says that a run is over which ended as it should: it could not say so itself, or Redis came back older and has
-// forgotten it, and perhaps the last steps, too. Then nobody else is left who would repair the account.
+// sayEnd records the end of a run that ended normally. The run could not record it, or Redis came back older and has
+// forgotten it, and perhaps the last steps, too. Then only the Keeper is left to repair the account.
 func (k *Keeper) sayEnd(ctx context.Context, status runstatus.RunStatus, suspected time.Duration) error {
 	id := status.Spec.Name
 	mark, err := k.Control.Mark(ctx, id)

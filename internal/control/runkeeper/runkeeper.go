@@ -16,22 +16,22 @@ import (
 	"github.com/millrace/millrace/workflows"
 )
 
-// Keeper looks after the ends of runs, beside the keeper of the fleet, so that one worker of a deployment does at a
-// time.
+// Keeper deals with the ends of runs. It runs beside the keeper of the fleet, so that only one worker of a deployment
+// does so at a time.
 type Keeper struct {
 	Control   control
 	Buffer    *buffer.Store
 	Events    eventDeleter
-	Retention func() Retention // in force now; nil: runs are kept until somebody deletes them
+	Retention func() Retention // in force now; nil: runs are kept until deleted by hand
 	Pace      Pace
 	Absent    *AbsentWorkers // nil: games of workers that are gone wait for Temporal to miss their heartbeats
 	Log       *slog.Logger
 
 	suspects map[rollout.RunName]time.Time // since when a run that is not over was seen without a workflow
-	owners   map[rollout.RunName]time.Time // since when engines keep adapters of a run that is over
+	owners   map[rollout.RunName]time.Time // since when engines hold adapters of an ended run
 }
 
-// control is what a Keeper needs of the runs' workflows, and of whoever acts in their place.
+// control is what a Keeper needs of the runs' workflows, and of their stand-in.
 type control interface {
 	Drive(ctx context.Context, run rollout.RunName) (workflows.Drive, error)
 	Mark(ctx context.Context, run rollout.RunName) (runstatus.Mark, error)

@@ -7,8 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
-// Advice is what to do about attempts that fail with a code, for whoever reads it in a terminal. There is some for
-// every code: the events, where nothing better is known.
+// Advice says, for a terminal, what to do about attempts that fail with a code. Where nothing better is known, it names
+// the events to look at.
 func Advice(code rollout.Code, spec runspec.Spec) string {
 	t := spec.Timeouts
 	switch code {

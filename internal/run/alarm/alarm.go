@@ -19,24 +19,24 @@ import (
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
-// Evidence is what is known of a run and of those who play its games.
+// Evidence is the known state of a run and of the workers that play its games.
 type Evidence struct {
 	Now      time.Time
 	Run      runstatus.RunStatus
 	Attempts runstatus.AttemptCounts
 	Workers  []enginestate.Worker // alive or not
 	Engines  []enginestate.Engine
-	Scaling  *supply.View // nil: nobody scales the fleet
+	Scaling  *supply.View // nil: the fleet is not scaled
 }
 
-// alarmAfter is how many attempts must fail in the same way, with none that succeeds between them, for an alarm: a
-// few, and more where many games are played, of which some may fail before the first has ended.
+// alarmAfter is how many attempts must fail in the same way, with no success between them, to raise an alarm: a few,
+// and more where many games are played, of which some may fail before the first has ended.
 func alarmAfter(run runstatus.RunStatus) int64 {
 	games := run.Outstanding * int64(run.Spec.Group.Samples+run.Spec.Group.Oversample)
 	return max(5, games/20)
 }
 
-// Of is the alarms of a run, the one that hides the others first; none for a run that is over.
+// Of lists the alarms of a run, the one that hides the others first; it is empty for a run that is over.
 func Of(e Evidence) []runstatus.Alarm {
 	alarms := []runstatus.Alarm{}
 	if e.Run.State.Over() {
@@ -50,7 +50,7 @@ func Of(e Evidence) []runstatus.Alarm {
 	return alarms
 }
 
-// NoWorker is the alarm that nobody plays games or takes changes; it needs the workers alone.
+// NoWorker is the alarm that no worker plays games or takes changes; it needs only the workers.
 func NoWorker(e Evidence) (runstatus.Alarm, bool) {
 	a := runstatus.Alarm{Code: runstatus.AlarmNoWorker, Advice: "start one: millrace worker"}
 	if slices.ContainsFunc(e.Workers, func(w enginestate.Worker) bool { return w.State == enginestate.WorkerAlive }) {
@@ -71,9 +71,9 @@ func NoWorker(e Evidence) (runstatus.Alarm, bool) {
 	return a, true
 }
 
-// noBoughtEngine is the alarm that no engine is ready of a fleet that is scaled, without a text while its engines
-// start or are about to: that is a cold start, and the trainer's waits name it. Who is told to add engines himself, by
-// provider advise, gets the usual alarm.
+// noBoughtEngine is the alarm that a scaled fleet has no ready engine. It has no text while engines start or are about
+// to: that is a cold start, which the trainer's waits name. With provider advise, where people add the engines, the
+// usual alarm is raised.
 func noBoughtEngine(e Evidence) (a runstatus.Alarm, is bool) {
 	v := e.Scaling
 	ready := func(of enginestate.Engine) bool { return of.State == enginestate.EngineReady }
@@ -83,7 +83,7 @@ func noBoughtEngine(e Evidence) (a runstatus.Alarm, is bool) {
 	case v == nil || v.Provider == "advise" || slices.ContainsFunc(e.Engines, ready):
 		return a, false
 	case v.Trouble == "":
-		return a, false // engines that serve nobody: their own states say why
+		return a, false // engines that serve no run: their own states say why
 	}
 	return runstatus.Alarm{Code: runstatus.AlarmNoEngine, Since: v.TroubleSince,
 		Text:   fmt.Sprintf("no engine is ready, and the provider %s does not bring one: %s", v.Provider, v.Trouble),

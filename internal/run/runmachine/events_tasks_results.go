@@ -26,7 +26,7 @@ type GroupEnded struct {
 	ZeroVariance bool         // all its rewards are equal
 }
 
-// GroupClosed says that the workflow of a group that this execution has launched is over.
+// GroupClosed reports that the workflow of a group that this execution launched is over.
 type GroupClosed struct {
 	Seq     rollout.GroupSeq
 	Foreign bool // it was not this execution's: an earlier one had launched it already
@@ -82,7 +82,7 @@ type Command struct {
 	Task Task
 }
 
-// Task is what must be done. Unless it says otherwise it is answered with Done.
+// Task is an action to take. Unless it says otherwise it is answered with Done.
 //
 //sumtype:decl
 type Task interface{ task() }
@@ -129,7 +129,7 @@ type AssertAdapters struct{ Status runstatus.RunStatus }
 type Release struct {
 	Seqs       []rollout.GroupSeq
 	Code       rollout.Code
-	OnlyQueued bool // only those of which no request has been dispatched
+	OnlyQueued bool // only groups without a dispatched request
 }
 
 // CancelGames cancels the games of groups; those that are over hear nothing.
@@ -178,13 +178,13 @@ type Unload struct {
 // Switch has new games use an adapter. It fails as a publication does.
 type Switch struct{ Adapter Adapter }
 
-// ReportPolicy tells readers what became of a publication.
+// ReportPolicy reports a publication's outcome to readers.
 type ReportPolicy struct{ Policy runstatus.Policy }
 
 // Await waits until the command is no longer Blocked.
 type Await struct{}
 
-// AnswerPublication is what the publication's caller is told: the version, or why not. Nothing follows.
+// AnswerPublication is the answer to the publication's caller: the version, or why not. Nothing follows.
 type AnswerPublication struct {
 	Policy runstatus.Policy
 	Err    error // a *rollout.Refusal
@@ -214,7 +214,7 @@ func (ReportPolicy) task()      {}
 func (Await) task()             {}
 func (AnswerPublication) task() {}
 
-// Result is what came of a task.
+// Result is the result of a task.
 //
 //sumtype:decl
 type Result interface{ result() }

@@ -6,7 +6,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// countFailing counts groups that failed since one did not. Groups that somebody cancelled say nothing.
+// countFailing counts the failed groups since the last success. Cancelled groups do not count.
 func (r *Run) countFailing(code rollout.Code) {
 	switch code {
 	case "", rollout.CodeZeroVariance:

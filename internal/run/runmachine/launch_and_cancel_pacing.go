@@ -52,8 +52,7 @@ func (p rounds) most() int {
 	return p.limit
 }
 
-// took learns from how long Temporal needed for what was asked of it at once. A part of a round says nothing when
-// it was quick.
+// took learns from how long Temporal needed for a round. A partial round that was quick proves nothing.
 func (p *rounds) took(d time.Duration, groups int) {
 	switch {
 	case d > slowRound:

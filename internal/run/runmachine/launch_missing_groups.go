@@ -6,10 +6,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
-// room is how many groups may be queued, in flight or ready, and what keeps that below the depth, if anything does:
-// the depth, but never more than can be used by the steps still to be claimed, or to get another batch, than can be
-// trained on while they are fresh, or than fit. What a batch needs always fits, so that a bound in bytes slows a run
-// down and cannot stop it.
+// room is how many groups may be queued, in flight or ready, and what keeps that below the depth, if anything does. It
+// is the depth, but never more than the remaining steps can use, or than can be trained on while fresh after the next
+// batch, or than fit. A batch always fits, so that a bound in bytes slows a run down and cannot stop it.
 func (r *Run) room() (int, runstatus.Throttle) {
 	b := r.Spec.Buffer
 	filled := r.Claimed - r.Refills
@@ -34,7 +33,7 @@ func (r *Run) fitting() int {
 	return len(r.Ready) + int(max(0, r.Spec.Buffer.MaxBytes-r.Bytes)/r.GroupBytes)
 }
 
-// throttle is what keeps the run from launching as many groups as its depth asks for.
+// throttle is what keeps the run below its depth.
 func (r *Run) throttle() runstatus.Throttle {
 	if r.State != runstatus.RunRunning {
 		return ""

@@ -71,7 +71,7 @@ func (m *Machine) probeLoad(ev LoadProbeAsked) {
 		ev.Request.Limit, m.LoadProbe.LastStep))
 }
 
-// overLoadProbe takes the limit of a load probe back once its steps were played.
+// overLoadProbe removes the limit of a load probe once its steps were played.
 func (m *Machine) overLoadProbe(next func()) {
 	p := m.LoadProbe
 	switch {

@@ -12,15 +12,15 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
-// Machine is one execution of a run: the run as it is carried from one execution to the next, and what only this
-// execution knows. It has no goroutines, locks or clock; one owner calls it.
+// Machine is one execution of a run: the run's state, which is carried from one execution to the next, and the state of
+// this execution. It has no goroutines, locks or clock; one owner calls it.
 type Machine struct {
 	*Run
 
 	now   time.Time
 	began bool
 	out   []Command
-	// asked is what the machine does next when a command is answered.
+	// asked holds, by command, how the machine goes on with the answer.
 	asked   map[CommandID]func(Result)
 	lastID  CommandID
 	blocked map[CommandID]func() bool // Await commands, and whether they are still held back
@@ -32,7 +32,7 @@ type Machine struct {
 	launching bool      // a launch goes on in the next round
 	finishing bool
 	waits     time.Duration // of the Wait under way
-	idle      bool          // nothing happened during the latest Wait: what differs now was not told
+	idle      bool          // nothing happened during the latest Wait: a difference now was not reported
 	throttled runstatus.Throttle
 	// varianceChanged is set when rewards have ceased to differ, or differ again, and readers do not know yet.
 	varianceChanged bool
@@ -248,7 +248,7 @@ func (m *Machine) mirror(next func()) {
 	m.do(task, next)
 }
 
-// note remembers what happened until readers are told.
+// note keeps a change until readers are told.
 func (m *Machine) note(change string) {
 	m.untold = true
 	m.Change = strings.Trim(m.Change+"; "+change, "; ")

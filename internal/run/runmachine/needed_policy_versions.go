@@ -13,13 +13,13 @@ import (
 // about it. The account is part of the run, so that it survives crashes with it; fixed policies are not in it, because
 // they are needed as long as the run is active.
 
-// Hold is what claimed batches need: a version, until so many steps are completed.
+// Hold keeps a version for claimed batches until so many steps are completed.
 type Hold struct {
 	Version rollout.PolicyVersion `json:"version"`
 	Until   int                   `json:"until"`
 }
 
-// need notes the version of a group that was launched.
+// need records the version of a group that was launched.
 func (r *Run) need(g Group) {
 	if r.Versions == nil {
 		r.Versions = map[rollout.GroupSeq]rollout.PolicyVersion{}
@@ -27,8 +27,8 @@ func (r *Run) need(g Group) {
 	r.Versions[g.Seq] = g.Version
 }
 
-// hold turns the need of a group that is no longer ready into a hold of the batches claimed so far, of which it may be
-// part.
+// hold replaces the need of a group that is no longer ready by a hold for the batches claimed so far, which may include
+// it.
 func (r *Run) hold(seq rollout.GroupSeq) {
 	v, known := r.Versions[seq]
 	if !known {

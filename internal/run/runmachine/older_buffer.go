@@ -14,8 +14,8 @@ const (
 	keptSeqs   = 8192
 )
 
-// learn takes over how far the account has come, unless it is known to have come further. The mark of an era that a
-// repair has ended says nothing of the account that there is now.
+// learn raises the known mark of the account. The mark of an era that a repair has ended does not concern the present
+// account.
 func (r *Run) learn(mark runstatus.Mark) {
 	known := &r.Mark
 	if mark.Era < known.Era {
@@ -54,7 +54,7 @@ func (r *Run) learn(mark runstatus.Mark) {
 // keptEras is of how many eras that are over a run knows how far their accounts had come.
 const keptEras = 8
 
-// endedEra is how far the account of an era had come when a repair ended it, or has come since, and whether a trainer
+// endedEra is the final mark of an era that a repair ended, including marks that arrived later, and whether a trainer
 // had announced itself in it.
 type endedEra struct {
 	Era    int64 `json:"era"`
@@ -62,11 +62,10 @@ type endedEra struct {
 	Served bool  `json:"served,omitempty"`
 }
 
-// learnLate takes in what the account of an era has told since that era was ended: a master of Redis that was cut off
-// serves on, for a server that has not heard of the next one. As long as no trainer has announced itself to the next
-// one, what was told there counts, and has the account repaired once more. What cannot count, because a step has
-// another batch by now, is at least never trained on again, and no generation that was given out there is given out
-// again.
+// learnLate handles a mark from an ended era: a Redis master that was cut off goes on serving a server that does not
+// know of its successor. As long as no trainer has announced itself in the next era, the late mark counts, and the
+// account is repaired once more. If it cannot count, because a step has another batch by now, its groups are at least
+// never trained on again, and its generations never given out again.
 func (r *Run) learnLate(mark runstatus.Mark) {
 	i := slices.IndexFunc(r.Ended, func(e endedEra) bool { return e.Era == mark.Era })
 	if i < 0 || mark.Serial <= r.Ended[i].Serial {
@@ -102,7 +101,7 @@ func (r *Run) learnLate(mark runstatus.Mark) {
 	if mark.Generation >= known.Generation {
 		known.Generation, news = mark.Generation, true
 		if counts {
-			r.Repaired = mark.Generation // of nobody who announced himself to the account there is now
+			r.Repaired = mark.Generation // held by no trainer of the present account
 		}
 	}
 	if news {
@@ -177,7 +176,7 @@ func (m *Machine) repair(found Account, take func(AccountRead)) {
 	}
 	task.Mark.Grants = slices.Clone(m.Mark.Grants)
 	task.Mark.Granted = max(task.Mark.Granted, rollout.Step(m.Claimed))
-	if m.Mark.Era == 0 { // nobody has told more than the latest account
+	if m.Mark.Era == 0 { // no mark goes beyond the latest account
 		task.Mark.Completed = max(task.Mark.Completed, rollout.Step(m.Completed))
 	}
 	task.Mark.Version = max(task.Mark.Version, m.Version)
@@ -231,8 +230,8 @@ func (r *Run) unspent(seqs []rollout.GroupSeq) []rollout.GroupSeq {
 	})
 }
 
-// undone is the groups that were ready when the account was asked for, and are in play again by its answer. Their
-// workflows are over, so that nobody would finish them.
+// undone lists the groups that were ready when the account was asked for, and are in play again by its answer. Their
+// workflows are over, so no one would finish them.
 func (m *Machine) undone(a Account, asked []rollout.GroupSeq) []rollout.GroupSeq {
 	var undone []rollout.GroupSeq
 	for _, seq := range slices.Concat(a.Queued, a.InFlight) {
@@ -243,8 +242,8 @@ func (m *Machine) undone(a Account, asked []rollout.GroupSeq) []rollout.GroupSeq
 	return undone
 }
 
-// ended is the groups that an account has in play, and that the run had dropped already when it asked: a Redis that
-// came back older has them again. known is what the run had in play or ready then, and next what it would launch.
+// ended lists the groups in play by the account that the run had already dropped when it asked: a Redis that came back
+// older has them again. known is what the run had in play or ready then, and next what it would launch.
 func (m *Machine) ended(a Account, known []rollout.GroupSeq, next rollout.GroupSeq) []rollout.GroupSeq {
 	return slices.DeleteFunc(slices.Concat(a.Queued, a.InFlight), func(seq rollout.GroupSeq) bool {
 		return seq >= next || slices.Contains(known, seq)

@@ -212,7 +212,7 @@ func (m *Machine) withdraw(p *publication, seconds map[rollout.EngineID]float64,
 	m.conclude(p, seconds, f)
 }
 
-// conclude notes what became of a publication, and tells.
+// conclude records a publication's outcome, and reports it.
 func (m *Machine) conclude(p *publication, seconds map[rollout.EngineID]float64, f *Fault) {
 	v := p.adapter.Version
 	policy := m.Policy(v)
@@ -248,7 +248,7 @@ func (m *Machine) conclude(p *publication, seconds map[rollout.EngineID]float64,
 // keptPolicies bounds how many retired or rejected versions a status shows.
 const keptPolicies = 8
 
-// report tells readers what became of a publication, and forgets the oldest versions that no longer serve.
+// report reports a publication's outcome to readers, and forgets the oldest versions that no longer serve.
 func (m *Machine) report(policy runstatus.Policy, next func()) {
 	surplus := len(m.Policies) - keptPolicies
 	m.Policies = slices.DeleteFunc(m.Policies, func(p runstatus.Policy) bool {

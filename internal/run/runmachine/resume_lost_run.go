@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
-// Lost is all that is known of a run whose workflow is gone.
+// Lost is the surviving knowledge of a run whose workflow is gone.
 type Lost struct {
 	Spec    runspec.Spec        // as the run was started with
 	Status  runstatus.RunStatus // as its workflow mirrored it last

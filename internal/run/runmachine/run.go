@@ -46,10 +46,10 @@ type Run struct {
 	LoadProbe *runstatus.LoadProbe `json:"load_probe,omitempty"` // under way
 
 	Mark runstatus.Mark `json:"mark,omitzero"` // how far the buffer's account is known to have come
-	// Spent is groups of batches that were lost and formed again of others: none of them is ever given out again.
+	// Spent lists the groups of lost batches that were formed again of others: none is ever given out again.
 	Spent []rollout.GroupSeq `json:"spent,omitempty"`
-	// Ended is the latest eras of the account that a repair has ended, and Repaired the trainer generation that the latest
-	// repair gave: a higher one is that of a trainer which has announced itself since.
+	// Ended has the latest eras that repairs have ended. Repaired is the trainer generation that the latest repair
+	// gave: a higher one belongs to a trainer that has announced itself since.
 	Ended     []endedEra                `json:"ended,omitempty"`
 	Repaired  rollout.TrainerGeneration `json:"repaired,omitempty"`
 	Rollbacks int                       `json:"rollbacks,omitempty"`
@@ -87,7 +87,7 @@ func (r *Run) outstanding() int { return len(r.Playing) + len(r.Ready) }
 // known is the outstanding groups, in no order.
 func (r *Run) known() []rollout.GroupSeq { return slices.Concat(seqsOf(r.Playing), r.Ready) }
 
-// plays reports whether the end of a group was not heard yet.
+// plays reports whether a group's end is still outstanding.
 func (r *Run) plays(seq rollout.GroupSeq) bool {
 	return slices.ContainsFunc(r.Playing, func(g Group) bool { return g.Seq == seq })
 }

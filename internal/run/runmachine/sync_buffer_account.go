@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
-// Account is what the buffer knows of a run. It is the truth about what is ready, claimed and completed.
+// Account is the buffer's account of a run. It decides what is ready, claimed and completed.
 type Account struct {
 	Highest   rollout.GroupSeq // highest group number heard of; -1: none
 	Queued    []rollout.GroupSeq
@@ -38,8 +38,8 @@ func (m *Machine) groupEnded(ev GroupEnded) {
 	m.untold = m.untold || ev.Code != ""
 }
 
-// sync corrects the run's account by the buffer's. A buffer that has forgotten the run is told how far it had come;
-// while one does not answer, the run goes by its own account.
+// sync corrects the run's account by the buffer's. A buffer that has forgotten the run is told its progress; while the
+// buffer does not answer, the run goes by its own account.
 func (m *Machine) sync(next func()) {
 	if !m.needsSync {
 		next()
@@ -57,8 +57,8 @@ func (m *Machine) sync(next func()) {
 	})
 }
 
-// assertAdapters has the fleet told again what the run needs when its Redis has another history than when the run has
-// told it last: what was told since may be lost, whatever became of the run's account.
+// assertAdapters tells the fleet again what the run needs when the fleet's Redis has a new history since the last time:
+// later changes may be lost, whatever became of the run's account.
 func (m *Machine) assertAdapters(history string, next func()) {
 	switch {
 	case history == "" || history == m.FleetHistory || m.State.Over():
@@ -93,9 +93,9 @@ func (m *Machine) take(a Account, asked, known []rollout.GroupSeq) {
 	m.untold = m.untold || m.Completed != before || m.idle && m.throttle() != m.throttled
 }
 
-// correct makes the account the buffer's. Lost notifications are repaired here; a repeated one finds nothing to do.
-// Groups that the buffer does not know yet, because they were launched a moment ago, stay in play. asked is what was
-// ready when the buffer was asked: a group that became ready since may be missing in its answer and is kept.
+// correct replaces the account by the buffer's. It repairs lost notifications; a repeated one changes nothing. Groups
+// that the buffer does not know yet, because they were just launched, stay in play. asked is what was ready when the
+// buffer was asked: a group that became ready since may be missing in its answer and is kept.
 func (r *Run) correct(a Account, asked []rollout.GroupSeq) {
 	for _, seq := range a.Ready {
 		r.leave(seq, "")
@@ -140,10 +140,10 @@ func (r *Run) difference(a Account) string {
 	return strings.Join(parts, ", ")
 }
 
-// adopt counts the outstanding groups of an account that the run does not know as its own: an execution that was lost,
-// or reset to an earlier point, launched them. So do launches the buffer has not heard of. known is what the run knew
-// when the account was asked for: what has ended since was its own. Of which version such groups are is not known, so
-// that they are taken for the oldest that serves.
+// adopt counts outstanding groups of the account that the run does not know: an execution that was lost, or reset to an
+// earlier point, launched them. unheard are launches that the buffer has not heard of. known is what the run knew when
+// it asked: groups that ended since were its own. The versions of adopted groups are not known; they are taken for the
+// oldest that serves.
 func (r *Run) adopt(a Account, unheard, known []rollout.GroupSeq) {
 	oldest := r.oldestServing()
 	own := map[rollout.GroupSeq]bool{}

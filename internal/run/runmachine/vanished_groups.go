@@ -7,15 +7,14 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// How often groups that were begun by earlier executions are looked for, and how many at a time. A group that is
-// missing twice was ended by somebody else's hand, such as Temporal's own tools, and told nobody.
+// How often groups of earlier executions are searched for, and how many at a time. A group that is missing twice was
+// ended from outside, such as with Temporal's own tools, and did not report it.
 const (
 	lookEvery = 10 * time.Second
 	maxLook   = 256
 )
 
-// groupClosed suspects a group whose end the run was not told of having been ended by somebody else: it is looked for
-// at once.
+// groupClosed handles a closed group that sent no end: it may have been ended from outside, and is looked for at once.
 func (m *Machine) groupClosed(ev GroupClosed) {
 	if !m.watched[ev.Seq] {
 		return

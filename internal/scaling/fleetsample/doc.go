@@ -1,9 +1,9 @@
-// Package fleetsample makes what package scaling decides on from what a running service knows: engines and their own
+// Package fleetsample turns the state of a running service into samples for package scaling: engines and their own
 // counters, runs, their groups and steps, workers and their requests. It decides nothing.
 //
-// Counters and events are read from where the window before ended. How far that was, and what terms are made of, is one
-// memory, which is JSON: whoever keeps it may lose it, and the terms are known again after some steps.
+// Counters and events are read from where the previous window ended. That position and the measured terms are one
+// memory, which is JSON. If it is lost, the terms are known again after some steps.
 //
-// Sampler reads the stores, and what it makes of them is a function of values. Start reading at Sampler.Sample, then at
+// Sampler reads the stores and makes the sample in a pure function. Start reading at Sampler.Sample, then at
 // look.sample.
 package fleetsample

@@ -34,7 +34,7 @@ func (l *look) addWork(m *memory, saturation float64) {
 	m.Models = models
 }
 
-// workOf is what the engines of a model have done, and the time of the longest.
+// workOf sums up the work of a model's engines, with the time of the longest.
 func (l *look) workOf(model string) (sum engineWork) {
 	for _, e := range l.engines {
 		if w, did := l.work[e.ID]; did && serves(e, model) {
@@ -64,8 +64,8 @@ func (m *modelMemory) add(w engineWork, share float64) {
 	m.RunningSec, m.WaitingSec = keeps*m.RunningSec+w.RunningSec, keeps*m.WaitingSec+w.WaitingSec
 }
 
-// waitMemory is for how many seconds it is remembered how long requests wait inside of engines: those of a group that
-// is ready now have waited while it was played.
+// waitMemory is for how many seconds waiting times inside of engines are remembered: a group that is ready now waited
+// while it was played.
 const waitMemory = 60
 
 // waitShare is the share of their time at the engines that requests have waited there.
@@ -88,7 +88,7 @@ func (l *look) noteCrowded(m *memory) {
 	case sum.Sec > 0:
 		m.Crowded = sum.CrowdedSec / sum.Sec
 	case l.newest != m.Work:
-		m.Crowded = 0 // there was one, and none of these engines did anything in it
+		m.Crowded = 0 // there was a queue, and none of these engines has worked since
 	}
 }
 

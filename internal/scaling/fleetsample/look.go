@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling"
 )
 
-// look is what was seen of a service since the last sample.
+// look is the change of a service since the last sample.
 type look struct {
 	now      time.Time
 	engines  []enginestate.Engine
@@ -27,7 +27,7 @@ type look struct {
 	views []enginestate.EngineView
 }
 
-// sample makes a sample of a look, and notes what the next one needs.
+// sample makes a sample of a look, and remembers what the next one needs.
 func (l *look) sample(m *memory) scaling.Sample {
 	s := scaling.Sample{
 		At: l.now, Engines: Members(l.engines), Adapters: l.adapters, LoadSec: l.loadSec(), Outstanding: l.outstanding(),
@@ -63,8 +63,7 @@ func (l *look) sample(m *memory) scaling.Sample {
 	return s
 }
 
-// Members counts the engines of a fleet by state. Those that are lost or quarantined are not there: nobody knows
-// whether they come back.
+// Members counts the engines of a fleet by state. Lost and quarantined ones do not count: they may never come back.
 func Members(engines []enginestate.Engine) scaling.Engines {
 	var n scaling.Engines
 	for _, e := range engines {
@@ -81,8 +80,8 @@ func Members(engines []enginestate.Engine) scaling.Engines {
 	return n
 }
 
-// Others counts the engines that operators and lists have added, and scaling has not. They are part of what is wanted:
-// as many are bought as are wanted less those of them that are alive, and none of them is ever stopped.
+// Others counts the engines that operators and lists have added. They count towards the wanted number: scaling buys the
+// difference between wanted engines and live ones of these, and never stops any of them.
 func Others(engines []enginestate.Engine) scaling.Engines {
 	return Members(slices.DeleteFunc(slices.Clone(engines), func(e enginestate.Engine) bool {
 		return e.Source == fleet.SourceScaling

@@ -8,14 +8,14 @@ import (
 	"github.com/millrace/millrace/internal/scaling/terms"
 )
 
-// memory is what one sample leaves for the next. The models and runs that there are bound it. Its zero value has seen
-// nothing.
+// memory is the state that one sample leaves for the next, bounded by the number of models and runs. Its zero value has
+// seen nothing.
 type memory struct {
 	At   time.Time `json:"at,omitzero"`    // of the sample
 	Work string    `json:"work,omitempty"` // the newest stretch of the engines' work that was read
 	// Crowded is the share of the engines' time in which they had more than they take at once.
 	Crowded float64 `json:"crowded,omitempty"`
-	// Models is what the engines of each base model do, and Runs what is known of each run that is not over.
+	// Models has the work of each base model's engines; Runs has the active runs.
 	Models map[string]modelMemory        `json:"models,omitempty"`
 	Runs   map[rollout.RunName]runMemory `json:"runs,omitempty"`
 	// Curve is how the engines slow down with their load, as far as it was seen at FittedAt; nil: it was not.
@@ -23,7 +23,7 @@ type memory struct {
 	FittedAt time.Time       `json:"fitted_at,omitzero"`
 }
 
-// modelMemory is what the engines of one base model have done. Sum begins with the memory.
+// modelMemory is the work of one base model's engines. Sum begins with the memory.
 type modelMemory struct {
 	Sum  terms.Counters `json:"sum"`
 	Rate terms.Fleet    `json:"rate"`

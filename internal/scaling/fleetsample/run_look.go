@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling"
 )
 
-// runLook is what was seen of a run since the last sample.
+// runLook is the change of a run since the last sample.
 type runLook struct {
 	status runstatus.RunStatus
 	counts steprecord.BufferCounts
@@ -43,7 +43,7 @@ func (r *runLook) learn(known *runMemory, waited float64) {
 			}
 		}
 		if record.Done && record.Step < r.next && (first || record.Step >= known.Next) && record.Trainer.WallSec > 0 {
-			// A publication waits for engines where none serves: that is none of the trainer's compute.
+			// A publication without a serving engine waits for one: that is no compute of the trainer's.
 			if slept := known.Unserved.After(record.Service.GrantedAt); !slept || len(known.Terms.Compute) == 0 {
 				known.Terms.StepDone(max(0, record.Trainer.WallSec-record.Trainer.Phases[steprecord.PhaseWait]))
 			}
@@ -90,8 +90,8 @@ func (k *runMemory) claimed(r *steprecord.StepRecord) {
 	}
 }
 
-// dropRate is how many groups are dropped for each one that is trained on: engines play these, too. From one batch to
-// the next no more are counted than can be outstanding: what a Redis that came back empty has lost is dropped at once.
+// dropRate is the number of dropped groups for each trained one: engines play these, too. Between two batches, at most
+// as many count as can be outstanding, because a Redis that came back empty drops all it lost at once.
 func (k *runMemory) dropRate() float64 {
 	if len(k.Claims) < 2 {
 		return 0
@@ -105,7 +105,8 @@ func (k *runMemory) dropRate() float64 {
 	return float64(dropped) / float64(max(1, trained))
 }
 
-// run is the run in the sample. Its work is told for at least one engine, so that it stays known while none serves.
+// run is the run's part of the sample. Its work is given for at least one engine, so that it stays known while none
+// serves.
 func (l *look) run(r *runLook, known *runMemory, m *memory) scaling.Run {
 	spec := &r.status.Spec
 	engines := float64(max(1, l.serving(spec.Model)))
@@ -137,7 +138,7 @@ func (r *runLook) waits(now time.Time) bool {
 	return !r.asked.IsZero() && (r.last.IsZero() || now.Sub(r.last) <= silence)
 }
 
-// waited is for how long of a window the trainer waited: for batches that it was given in it, and for the next one.
+// waited is how long the trainer waited in a window, for batches that it was given and for the next one.
 func (r *runLook) waited(from, to time.Time) float64 {
 	sum := 0.0
 	add := func(began, ended time.Time) {

@@ -35,11 +35,12 @@ type Sampler struct {
 // New samples the service whose stores these are.
 func New(stores Stores, now func() time.Time) *Sampler { return &Sampler{stores, now} }
 
-// Sample is the fleet and its runs over the window since the sample that left memory, and the memory for the next one;
-// nil: there was none. It writes nothing: a second call with the same memory samples the same window, a little longer.
+// Sample samples the fleet and its runs over the window since the sample that left memory, and returns the memory for
+// the next one; nil: there was none. It writes nothing: a second call with the same memory samples the same window, a
+// little longer.
 //
-// All members of the fleet count as its engines, whoever has added them. Cold starts are not seen here: whoever starts
-// engines knows when. Memory of another version of the program that cannot be read is as none.
+// All members of the fleet count as its engines, no matter how they were added. Cold starts are not visible here: only
+// the starter of engines knows. Memory of another program version that cannot be read counts as missing.
 func (s *Sampler) Sample(ctx context.Context, left json.RawMessage) (scaling.Sample, json.RawMessage, error) {
 	var m memory
 	if len(left) > 0 && json.Unmarshal(left, &m) != nil {
@@ -63,7 +64,7 @@ const (
 	fitOver  = 10 * time.Minute
 )
 
-// look reads what there is to see since the last sample.
+// look reads what has changed since the last sample.
 func (s *Sampler) look(ctx context.Context, m *memory) (*look, error) {
 	l := &look{now: s.now().UTC(), runs: []runLook{}}
 	var err error
@@ -118,7 +119,7 @@ const (
 	clockSkew = time.Minute
 )
 
-// lookAtRun reads of a run what is new.
+// lookAtRun reads a run's news.
 func (s *Sampler) lookAtRun(
 	ctx context.Context, now time.Time, status runstatus.RunStatus, known runMemory, is bool,
 ) (runLook, error) {

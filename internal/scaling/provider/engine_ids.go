@@ -19,7 +19,7 @@ func ValidateID(id rollout.EngineID) error {
 	return nil
 }
 
-// namePattern is what labels of Kubernetes and of clouds take, and what jobs and folders may be called.
+// namePattern fits labels of Kubernetes and of clouds, and the names of jobs and folders.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
 // IsDeploymentName reports whether a deployment's engines may be known by a name.

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/termtext"
 )
 
-// own begin the names of variables that are the worker's own: secrets, and what its init system told it.
+// own are the prefixes of the worker's own variables: secrets, and those set by its init system.
 var own = []string{"MILLRACE_", "TEMPORAL_", "AXIOM_", "NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_FDS", "LISTEN_PID"}
 
 // Environment is the worker's environment without what is its own. What has a test binary be another program stays.
@@ -20,13 +20,13 @@ func Environment(all []string) []string {
 	})
 }
 
-// secretName is what names of variables have in them whose values are nobody's business.
+// secretName matches the names of variables with secret values.
 var secretName = regexp.MustCompile(`(?i)(TOKEN|SECRET|KEY|PASSW|CREDENTIAL)`)
 
 // leastSecret is the length below which a value is too common a text to be hidden wherever it occurs.
 const leastSecret = 6
 
-// Redact is what a program said without the secrets in its environment: each is replaced by the name of its variable.
+// Redact replaces the secrets of its environment in a program's output by the names of their variables.
 func Redact(said string, env []string) string {
 	for _, assignment := range env {
 		name, value, _ := strings.Cut(assignment, "=")

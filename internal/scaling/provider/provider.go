@@ -1,9 +1,8 @@
-// Package provider is what gets engines and gives them back: processes on this host, an operator's own commands, pods
-// of Kubernetes. A Provider starts one engine, stops one and lists those that it has started; it decides nothing. How
-// many there are to be is the business of package scaling, which ones of package supply, and whether an engine
-// serves is what the fleet sees of it.
+// Package provider gets engines and gives them back: processes on this host, an operator's own commands, pods of
+// Kubernetes. A Provider starts one engine, stops one and lists those that it has started; it decides nothing. Package
+// scaling decides how many there are, package supply which ones, and the fleet sees whether an engine serves.
 //
-// Engines outlive whoever started them: every provider finds its engines again after a crash of everything else.
+// Engines outlive their starter: every provider finds its engines again after a crash of everything else.
 //
 // Start reading at Provider.
 package provider
@@ -16,9 +15,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// Provider starts and stops engines. Its methods may be called at the same time, by several processes, and again with
-// the same arguments when an answer was lost. An error means that it is not known whether the call had an effect; it
-// says what to do about it, where somebody can do something (a quota, a credential, a template).
+// Provider starts and stops engines. Its methods may be called concurrently, by several processes, and again with the
+// same arguments when an answer was lost. After an error it is not known whether the call had an effect. Where people
+// can fix the cause (a quota, a credential, a template), the error says how.
 type Provider interface {
 	// Start asks for an engine under an id, and returns when the order is taken, which is before the engine serves. An
 	// engine that is there already under the id is left as it is.
@@ -26,8 +25,8 @@ type Provider interface {
 	// Stop ends an engine, whatever its state, and forgets it. One that is not there is no error. The caller has drained
 	// it.
 	Stop(ctx context.Context, id rollout.EngineID) error
-	// List is every engine that this deployment has started and not stopped, those that ended by themselves included,
-	// by id. What others started is never among them.
+	// List lists by id the engines that this deployment has started and not stopped, including those that ended by
+	// themselves, and no engine of others.
 	List(ctx context.Context) ([]Instance, error)
 }
 

@@ -1,5 +1,5 @@
-// Package scaledfleet is the fleet's registry as scaling has it: with the engines that it has bought, and with what is
-// told of the fleet that it scales. Start reading at Registry.
+// Package scaledfleet is the fleet's registry for scaling: it adds bought engines and the reported state of scaling.
+// Start reading at Registry.
 package scaledfleet
 
 import (
@@ -17,7 +17,7 @@ import (
 // Registry is the fleet's registry, and what scaling keeps beside it.
 type Registry struct{ *fleet.Registry }
 
-// note is the name of what is told, among the fleet's notes.
+// note is the name of scaling's state among the fleet's notes.
 const note = "scaling"
 
 // Bought is the members that scaling has bought, as its supply wants to know them, and all engines.
@@ -44,7 +44,7 @@ func (r Registry) Bought(ctx context.Context) (bought []supply.Member, all []eng
 	return bought, all, nil
 }
 
-// SaveScaling keeps what is told of a fleet that is scaled, in the place of what was told before.
+// SaveScaling replaces the reported state of a fleet that is scaled.
 func (r Registry) SaveScaling(ctx context.Context, v supply.View) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r Registry) SaveScaling(ctx context.Context, v supply.View) error {
 	return r.SaveNote(ctx, note, text)
 }
 
-// Scaling is what is told of a fleet that is scaled; false: it never was.
+// Scaling is the reported state of a fleet that is scaled; false: it never was.
 func (r Registry) Scaling(ctx context.Context) (v supply.View, scaled bool, err error) {
 	text, err := r.Note(ctx, note)
 	if err != nil || text == nil {
@@ -65,7 +65,7 @@ func (r Registry) Scaling(ctx context.Context) (v supply.View, scaled bool, err 
 	return v, true, nil
 }
 
-// EndScaling says that nobody scales the fleet any more, since a time: its engines are left as they are.
+// EndScaling records that the fleet is not scaled any more since a time: its engines are left as they are.
 func (r Registry) EndScaling(ctx context.Context, at time.Time) error {
 	v, err := r.Scaled(ctx)
 	if err != nil || v == nil {
@@ -76,7 +76,7 @@ func (r Registry) EndScaling(ctx context.Context, at time.Time) error {
 	return r.SaveScaling(ctx, *v)
 }
 
-// Scaled is what is told of a fleet that is scaled now; nil: it is not, or not any more.
+// Scaled is the reported state of a fleet that is scaled now; nil: it is not, or not any more.
 func (r Registry) Scaled(ctx context.Context) (*supply.View, error) {
 	v, scaled, err := r.Scaling(ctx)
 	if err != nil || !scaled || !v.EndedAt.IsZero() {

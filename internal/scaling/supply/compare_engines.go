@@ -18,7 +18,7 @@ func (l *look) compare(e *Owned) {
 	switch {
 	case e.State == enginestate.EngineStopping:
 		if member && !m.Drain && !l.leavesNow(e) && l.mayServe(e, m) {
-			l.to(e, enginestate.EngineDraining, e.Cause, e.Reason) // somebody has it serve again
+			l.to(e, enginestate.EngineDraining, e.Cause, e.Reason) // an operator has it serve again
 		}
 	case !lives:
 		l.died(e)
@@ -29,8 +29,8 @@ func (l *look) compare(e *Owned) {
 	}
 }
 
-// instance takes in what the provider lists of an engine, and reports whether it may be alive. While it answers the
-// fleet it is, whatever a list leaves out.
+// instance applies the provider's entry for an engine, and reports whether it may be alive. An engine that answers the
+// fleet is alive, even if a list leaves it out.
 func (l *look) instance(e *Owned, m Member) bool {
 	if l.ListFault != "" {
 		return true
@@ -136,7 +136,7 @@ func (m Member) outOfOrder() bool {
 	return m.State == enginestate.EngineLost || m.State == enginestate.EngineQuarantined
 }
 
-// says is what the fleet says of an engine that is out of order.
+// says is the fleet's description of an engine that is out of order.
 func (m Member) says() string {
 	return strings.TrimSuffix(fmt.Sprintf("the fleet says that it is %s: %s", m.State, m.Reason), ": ")
 }
@@ -188,8 +188,8 @@ func (l *look) drained(e *Owned, m Member, member bool) {
 	switch {
 	case slices.Contains(l.UnderWay, e.ID):
 	case e.Cause == Operator && member && !m.Drain && !m.Leave && !e.DrainsAt.IsZero():
-		l.to(e, enginestate.EngineStarting, "", "") // somebody wants it back
-	case !member, // nobody sends it anything
+		l.to(e, enginestate.EngineStarting, "", "") // an operator wants it back
+	case !member, // it gets no requests
 		m.State == enginestate.EngineLost,
 		l.leavesNow(e),
 		!e.DrainsAt.IsZero() && m.Idle && m.IdleAt.Sub(e.DrainsAt) >= drainNotice,

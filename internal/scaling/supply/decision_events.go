@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling"
 )
 
-// DecisionEvent is the fact of a decision. The second of the same decision is known by its key.
+// DecisionEvent is the fact of a decision; its key identifies duplicates.
 func DecisionEvent(d scaling.Decision) telemetry.Event {
 	return telemetry.Event{At: d.At, Key: decisionKey(d.No, d.At), Body: telemetry.FleetScaled{
 		Decision: d.No, From: d.From, To: d.To, Code: string(d.Code), Reason: d.Reason, Next: d.Next,

@@ -53,7 +53,7 @@ func (l *look) giveBack() {
 		l.to(which, enginestate.EngineDraining, TooMany, "")
 		return
 	}
-	l.to(which, enginestate.EngineStopping, TooMany, "") // nobody has sent it anything
+	l.to(which, enginestate.EngineStopping, TooMany, "") // it was never sent a request
 }
 
 // keep lets one engine stay that was one too many, if there is one: the oldest.
@@ -104,8 +104,8 @@ func (l *look) command(e *Owned) {
 	}
 }
 
-// due reports whether the provider may be asked about an engine now. An order that it takes, and of which it lists
-// nothing, is given again ever less often: it may bring one engine after the other that only the list leaves out.
+// due reports whether the provider may be asked about an engine now. An order that is accepted but never listed is
+// repeated ever more rarely: each repetition may bring an engine that only the list leaves out.
 func (l *look) due(e *Owned) bool {
 	pause := askAgain
 	if e.State == enginestate.EngineStarting {
@@ -125,7 +125,7 @@ func (l *look) ask(e *Owned, what Action) {
 
 func (l *look) do(c Command) { l.commands = append(l.commands, c) }
 
-// strangers takes members out of the fleet that nobody has bought.
+// strangers removes members that were not bought.
 func (l *look) strangers() {
 	if !l.Looked {
 		return

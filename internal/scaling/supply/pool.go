@@ -14,7 +14,7 @@ import (
 // Pool makes as many engines alive as are wanted, look by look.
 type Pool struct{ State }
 
-// New is the pool of a fleet that nothing was bought for yet.
+// New is the pool of a fleet without bought engines.
 func New() *Pool { return &Pool{State{Version: StateVersion}} }
 
 // Restore is the pool that left a state.
@@ -29,15 +29,15 @@ func Restore(s State) (*Pool, error) {
 
 // How long is waited for what.
 const (
-	// askAgain is after how long an order is given again of which nothing is seen. It is the same order: providers know it
-	// by its id.
+	// askAgain is when an order without a visible effect is repeated. It is the same order: providers know it by its
+	// id.
 	askAgain = 10 * time.Second
 	// missingFor is for how long a provider must not list an engine until it counts as gone: lists lag.
 	missingFor = 10 * time.Second
 	// drainNotice is how long a drain takes at least, so that every dispatcher has noticed it.
 	drainNotice = 3 * time.Second
-	// drainFor is how long an engine may take to finish what it has; then that is dispatched elsewhere. It is also what
-	// remains to an engine of which it is not known whether it is idle.
+	// drainFor is how long an engine may take to finish its requests; then they are dispatched elsewhere. An engine
+	// that may or may not be idle gets the same time.
 	drainFor = 15 * time.Minute
 	// recallFor is how long it takes until what an engine has is elsewhere.
 	recallFor = 5 * time.Second
@@ -58,7 +58,7 @@ const (
 	troubleAfter = time.Minute
 )
 
-// look is what one Seen is turned into.
+// look is the state while one Seen is handled.
 type look struct {
 	*Pool
 	*Seen
@@ -69,8 +69,8 @@ type look struct {
 	commands []Command
 }
 
-// Handle takes a look at what there is and returns what is to be done, at most one thing for each engine. Of what it
-// returns, anything may be done not at all, once or twice: the next look shows.
+// Handle takes a look and returns the commands, at most one for each engine. Each may be carried out never, once or
+// twice: the next look shows.
 func (p *Pool) Handle(seen Seen) []Command {
 	l := &look{Pool: p, Seen: &seen, listed: map[rollout.EngineID]provider.Instance{},
 		members: map[rollout.EngineID]Member{}}
@@ -109,7 +109,7 @@ func (l *look) results() {
 			continue
 		}
 		e := &l.Engines[at]
-		// Providers say what they were doing, which is said here already.
+		// The provider's error repeats what was being done.
 		r.Fault = strings.TrimPrefix(r.Fault, fmt.Sprintf("%s engine %s: ", r.Do, r.ID))
 		switch {
 		case r.Fault != "":
@@ -127,15 +127,15 @@ func (l *look) results() {
 	}
 }
 
-// fault notes why the provider does not do what it is asked for; the first reason is told.
+// fault records why the provider fails; the first reason is reported.
 func (l *look) fault(format string, args ...any) {
 	if l.trouble == "" {
 		l.trouble = fmt.Sprintf(format, args...)
 	}
 }
 
-// adopt takes in engines that the provider lists and the pool does not know: at the first look they are the pool's, and
-// later nobody's, and go.
+// adopt handles engines that the provider lists and the pool does not know: at the first look they join the pool; later
+// ones are stopped.
 func (l *look) adopt() {
 	for _, instance := range l.Listed {
 		l.Started = max(l.Started, numberOf(instance.ID))

@@ -8,15 +8,15 @@ import (
 	"github.com/millrace/millrace/internal/scaling/provider"
 )
 
-// Seen is one look at what there is.
+// Seen is the input of one look.
 type Seen struct {
 	At     time.Time
 	Wanted int // engines of the pool, alive
-	// Listed is what the provider lists. ListFault says why it did not list: then nothing is known of its engines.
+	// Listed is the provider's list. ListFault says why there is none: then nothing is known of its engines.
 	Listed    []provider.Instance
 	ListFault string
 	Members   []Member // of the fleet, that were bought
-	// Removed are engines that somebody took out of the fleet, of late.
+	// Removed lists the engines that operators recently took out of the fleet.
 	Removed []rollout.EngineID
 	// UnderWay are the engines for which a command is being performed; Results those that ended since the look before.
 	UnderWay []rollout.EngineID
@@ -39,7 +39,7 @@ type Member struct {
 	IdleAt time.Time
 }
 
-// Action is what is to be done about an engine.
+// Action is an action on an engine.
 type Action string
 
 // The actions. Each may be done again, whatever became of it before.
@@ -58,11 +58,11 @@ type Command struct {
 	// Of a join: where the engine is, and how many requests it may have at once; 0: the fleet's default.
 	URL         string `json:"url,omitempty"`
 	MaxInFlight int    `json:"max_in_flight,omitempty"`
-	// Of a drain: what the engine has is dispatched elsewhere.
+	// Of a drain: the engine's requests are dispatched elsewhere.
 	Recall bool `json:"recall,omitempty"`
 }
 
-// Result is what became of a command. Fault says why it is not known to have been done; empty: it was.
+// Result is the result of a command. Fault says why it may not have been carried out; empty: it was.
 type Result struct {
 	Do    Action           `json:"do"`
 	ID    rollout.EngineID `json:"id"`

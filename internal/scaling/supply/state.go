@@ -63,10 +63,10 @@ type Cause string
 // The causes. An engine that goes because it is one too many stays if it is wanted again before it was stopped.
 const (
 	TooMany  Cause = "too_many"
-	Leaves   Cause = "leaves"   // its machine is taken away, or somebody ends it
-	Operator Cause = "operator" // somebody drained it, or took it out of the fleet
+	Leaves   Cause = "leaves"   // its machine is taken away, or it was ended from outside
+	Operator Cause = "operator" // an operator drained it, or took it out of the fleet
 	Broken   Cause = "broken"   // it does not serve
-	Unknown  Cause = "unknown"  // the provider has it, and nobody remembers to have asked for it
+	Unknown  Cause = "unknown"  // the provider has it without a known order
 )
 
 // coldStartsKept is of how many engines the cold start is the mean.
@@ -110,7 +110,7 @@ func (e *Owned) ran() bool {
 	return !e.ServedAt.IsZero()
 }
 
-// Told is the engines as they are told of.
+// Told lists the engines as reported.
 func (s *State) Told() []Engine {
 	told := make([]Engine, len(s.Engines))
 	for i := range s.Engines {

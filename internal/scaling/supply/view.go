@@ -10,10 +10,10 @@ import (
 	"github.com/millrace/millrace/internal/scaling/provider"
 )
 
-// View is what is told of a fleet that is scaled: over the API, by the command line, on the page and as metrics.
+// View is the reported state of a fleet that is scaled: for the API, the command line, the page and metrics.
 type View struct {
 	At time.Time `json:"at"` // of the newest sample
-	// Provider is what gets engines: process, exec, kubernetes or advise.
+	// Provider gets engines: process, exec, kubernetes or advise.
 	Provider string         `json:"provider"`
 	Settings scaling.Config `json:"settings"`
 	// Set names the settings that an operator has changed while it ran, which hold instead of the configuration's.
@@ -37,9 +37,9 @@ type View struct {
 	EndedAt time.Time `json:"ended_at,omitzero"`
 }
 
-// Awaits reports whether none of the fleet's engines serves because they start, or are about to: a cold start, which is
-// waited for. Where nobody scales, or others start engines (advise), and while the provider is in trouble, nobody knows
-// that any come.
+// Awaits reports a cold start: no engine of the fleet serves, and some start or are about to. It is false when nothing
+// scales the fleet, when people start the engines (advise), and while the provider is in trouble: then it is not known
+// whether any come.
 func (v *View) Awaits(engines []enginestate.Engine) bool {
 	if v == nil || v.Provider == "advise" || v.Trouble != "" {
 		return false
@@ -48,8 +48,8 @@ func (v *View) Awaits(engines []enginestate.Engine) bool {
 	return !slices.ContainsFunc(engines, ready) && (v.Wanted == 0 || v.Actual.Starting > 0 || len(engines) == 0)
 }
 
-// Overdue is how old the newest sample is, where that is so long that somebody should look for who takes them: a
-// minute, or three times as long as the sample is; 0: it is not.
+// Overdue is the age of the newest sample if it is so old that the sampler should be checked: a minute, or three times
+// a sample's length; else 0.
 func (v *View) Overdue(now time.Time) time.Duration {
 	usual := time.Duration(v.Sample.Sec * float64(time.Second))
 	if age := now.Sub(v.At); age > max(time.Minute, 3*usual) {
@@ -58,7 +58,7 @@ func (v *View) Overdue(now time.Time) time.Duration {
 	return 0
 }
 
-// HourlyCost is what the engines that there are cost, in $ per hour; those that never ran cost nothing. 0: not known.
+// HourlyCost is the present engines' cost, in $ per hour; those that never ran cost nothing. 0: not known.
 func (v *View) HourlyCost() float64 {
 	return v.Settings.Price * float64(v.Actual.Paid())
 }

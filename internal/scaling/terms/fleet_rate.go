@@ -16,7 +16,7 @@ type Counters struct {
 	Output      int64   // generated tokens
 }
 
-// Window is what the fleet did between two readings of its counters.
+// Window is the fleet's work between two readings of its counters.
 type Window struct {
 	Sec, Engines, SlotShare, BusyShare, Queued float64
 	Rate                                       float64 // work of an engine per second
@@ -27,8 +27,8 @@ const (
 	fullSlots = 0.9
 	// rateMemory is for how many seconds of full slots a rate is remembered.
 	rateMemory = 180
-	// readShare is what a token that is read costs of one that is generated, with many requests at once: about a
-	// sixteenth (hardware profiles). It matters only where the mixture changes while no slots are full.
+	// readShare is the cost of a token read relative to one generated, with many requests at once: about a sixteenth
+	// (hardware profiles). It matters only if the mixture changes while no slots are full.
 	readShare = 1.0 / 16
 )
 
@@ -70,7 +70,7 @@ func (f *Fleet) Read(c Counters) Window {
 	return w
 }
 
-// learn takes a window's rate. One window alone says little: what is read and what is generated do not come evenly.
+// learn adds a window's rate. One window alone proves little: reading and generating do not come evenly.
 func (f *Fleet) learn(w Window) {
 	if w.Rate <= 0 {
 		return

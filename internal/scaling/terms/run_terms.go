@@ -23,7 +23,7 @@ type Run struct {
 	Newest        []groupsDone `json:"newest,omitempty"`  // groups, as they became ready
 }
 
-// groupsDone is what is kept of a group, or of some that became ready one after another: sums.
+// groupsDone sums up one ready group, or consecutive ones.
 type groupsDone struct {
 	Work    float64 `json:"work"`
 	Latency float64 `json:"latency"`
@@ -39,7 +39,7 @@ func unqueued(g *steprecord.GroupView) float64 {
 	return slowest
 }
 
-// GroupReady takes a group that is ready. What a batch takes is known of these first: the groups of a step were ready
+// GroupReady adds a ready group. Groups show the cost of a batch before the steps do: the groups of a step were ready
 // up to as many steps before as the buffer is deep.
 func (r *Run) GroupReady(g *steprecord.GroupView) {
 	one := groupsDone{Work: work(g.Usage.InputTokens, g.Usage.CachedTokens, g.Usage.OutputTokens), Latency: unqueued(g)}

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// inBraces is what looks like a placeholder. JSON among the words does not.
+// inBraces matches anything that looks like a placeholder; JSON among the words does not.
 var inBraces = regexp.MustCompile(`\{[a-z_]+\}`)
 
-// Unknown is the first placeholder of a text that is none of those that can be filled in; empty: there is none.
+// Unknown is the first unknown placeholder of a text; empty: there is none.
 func Unknown(text string, known []string) string {
 	for _, found := range inBraces.FindAllString(text, -1) {
 		if !slices.Contains(known, found) {
@@ -83,7 +83,7 @@ func Split(command string) ([]string, error) {
 	return words, nil
 }
 
-// quoted writes what is between double quotes, and is what follows them.
+// quoted writes the text up to the closing double quote, and returns the text after it.
 func quoted(rest string, word *strings.Builder) (after string, ok bool) {
 	for i := 0; i < len(rest); i++ {
 		switch {

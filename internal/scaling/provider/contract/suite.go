@@ -1,6 +1,6 @@
-// Package contract is what every provider must keep, as tests: an order that is given again, by several callers at
-// once, or by one that died in between, gets one engine; one that is stopped is gone; nothing of another deployment is
-// seen or touched; no call outlives its context. Each provider's tests run it.
+// Package contract tests the contract of every provider. An order that is repeated, given by several callers at once,
+// or given by one that died in between, gets one engine. A stopped engine is gone. Nothing of another deployment is
+// seen or touched. No call outlives its context. Each provider's tests run it.
 //
 // Start reading at Run.
 package contract
@@ -18,10 +18,10 @@ import (
 	"github.com/millrace/millrace/internal/scaling/provider"
 )
 
-// Subject is a provider under test, and what its surroundings are made to do.
+// Subject is a provider under test, with control over its surroundings.
 type Subject struct {
-	// Open opens the provider of a deployment, as another process would: it shares nothing with those that were opened
-	// before but what is outside of processes.
+	// Open opens the provider of a deployment as another process would: it shares nothing in memory with providers
+	// opened before.
 	Open func(t testing.TB, deployment string) provider.Provider
 	// Running counts what really runs under an id, by other means than the provider's.
 	Running func(t testing.TB, deployment string, id rollout.EngineID) int

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling/provider/commandline"
 )
 
-// Config is what an operator says of the commands. Their words are split as a shell splits them.
+// Config is the operator's settings of the commands. Command lines are split into words as a shell splits them.
 type Config struct {
 	Start string   `json:"start"`
 	Stop  string   `json:"stop"`
@@ -20,9 +20,9 @@ type Config struct {
 	Dir   string   `json:"dir,omitempty"`
 	// Timeout is how long one command may take; it is then killed, with what it has started.
 	Timeout rollout.Duration `json:"timeout,omitempty"`
-	// MaxInFlight is for engines of which the list says nothing else.
+	// MaxInFlight is the default for engines whose list entry has none.
 	MaxInFlight int `json:"max_in_flight,omitempty"`
-	// Deployment is what the commands are told; empty: the caller's name for itself.
+	// Deployment is the name passed to the commands; empty: the caller's name for itself.
 	Deployment string `json:"deployment,omitempty"`
 }
 
@@ -55,7 +55,7 @@ var Keys = settings.Table{Keys: []settings.Key{
 // Validate reports all faults together.
 func (c Config) Validate() error { return c.Faults().Err() }
 
-// Faults are what makes commands impossible to run, each with its key.
+// Faults lists, by key, the settings with which commands cannot run.
 func (c Config) Faults() settings.Faults {
 	var faults settings.Faults
 	check := func(ok bool, key, format string, args ...any) {

@@ -1,7 +1,7 @@
-// Package exec is the provider whose engines are got by an operator's own commands: those of a batch system or a cloud.
-// It tells them what is asked for, as JSON and in their environment, and reads what they list; docs/providers.md
-// is the protocol. Commands need not be idempotent for calls that follow each other: before an engine is started, it is
-// listed, and calls of one deployment on one host that change something come one after another.
+// Package exec is the provider that gets engines with an operator's own commands, such as those of a batch system or a
+// cloud. It passes requests to them as JSON and in their environment, and reads their lists; docs/providers.md is the
+// protocol. Commands need not be idempotent for consecutive calls: an engine is looked for before it is started, and
+// changing calls of one deployment on one host come one after another.
 //
 // Start reading at Provider.
 package exec
@@ -65,7 +65,7 @@ func deploymentName(text string) string {
 	return strings.Trim(name[:min(len(name), most-9)]+"-"+hex.EncodeToString(sum[:4]), "-")
 }
 
-// request is what a command reads.
+// request is the input of a command.
 type request struct {
 	Version    int              `json:"version"`
 	Call       string           `json:"call"` // start, stop or list
@@ -73,7 +73,7 @@ type request struct {
 	ID         rollout.EngineID `json:"id,omitempty"`
 }
 
-// protocol is the version of what commands are told and answer.
+// protocol is the version of requests and answers.
 const protocol = 1
 
 // Start runs the start command, unless the engine is listed.

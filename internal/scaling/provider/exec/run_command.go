@@ -22,8 +22,8 @@ const (
 	mostErr = 16 << 10
 )
 
-// run runs a command to its end, and is what it wrote. When ctx is over, it and what it has started are killed.
-// A process that it leaves in the background is left alone, also if it holds the command's output.
+// run runs a command to its end, and returns its output. When ctx is over, it and its children are killed. A process
+// that it leaves in the background is left alone, even if it holds the command's output open.
 func (p *Provider) run(ctx context.Context, command string, r request) ([]byte, error) {
 	words, err := commandline.Split(command)
 	if err != nil {
@@ -63,7 +63,7 @@ func (p *Provider) run(ctx context.Context, command string, r request) ([]byte, 
 	return out.Bytes(), nil
 }
 
-// environment is what all commands have in theirs.
+// environment is the environment of all commands.
 func (p *Provider) environment() []string {
 	return append(provider.Environment(os.Environ()), p.cfg.Env...)
 }

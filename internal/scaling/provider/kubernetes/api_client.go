@@ -20,7 +20,7 @@ const (
 	requestsAtOnce    = 100
 )
 
-// apiClient makes the few requests of which the rules in rules.yaml are made up.
+// apiClient makes the few requests that rules.yaml permits.
 type apiClient struct {
 	server      string // its URL
 	namespace   string

@@ -20,7 +20,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.Message }
 
-// reasons are what an answer means that says nothing more: a proxy's.
+// reasons is the meaning of an answer that has only a status, such as a proxy's.
 var reasons = map[int]string{
 	http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden",
 	http.StatusNotFound: "NotFound", http.StatusConflict: "Conflict", http.StatusGone: "Expired",
@@ -36,7 +36,7 @@ func readRefusal(code int, body []byte) error {
 	return &r
 }
 
-// reasonOf is the API server's word for its refusal; empty: the error is another one, or there is none.
+// reasonOf is the API server's reason for a refusal; empty: the error is another one, or nil.
 func reasonOf(err error) string {
 	var r *refusal
 	if errors.As(err, &r) {
@@ -45,7 +45,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// explain says what was being done and, where somebody can do something about the failure, what.
+// explain adds what was being done and, where it helps, how to fix the failure.
 func explain(err error, doing string, args ...any) error {
 	if err == nil {
 		return nil

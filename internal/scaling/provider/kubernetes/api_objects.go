@@ -29,7 +29,7 @@ type metadata struct {
 	Name, GenerateName, Namespace, UID string
 	Labels, Annotations                map[string]string
 	CreationTimestamp                  time.Time
-	DeletionTimestamp                  time.Time // zero: nobody deletes it
+	DeletionTimestamp                  time.Time // zero: not being deleted
 }
 
 type container struct {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// credentials are what this process shows an API server.
+// credentials authenticate this process to an API server.
 type credentials struct {
 	user   identity
 	server *apiServer
@@ -22,7 +22,7 @@ type credentials struct {
 	said *pluginAnswer // nil: the plugin is to be asked
 }
 
-// errCredentials is of whoever has none to show.
+// errCredentials is returned when there are no usable credentials.
 var errCredentials = errors.New("credentials")
 
 // authorize adds the token, which may be another one than before: files of tokens are replaced, and plugins' end.

@@ -1,6 +1,6 @@
-// Package kubernetes gets engines as pods: one pod for each engine, made from the operator's pod template. It keeps
-// nothing in its own memory: which engines there are is what the API server says, found by a label that names the
-// deployment. A pod that does not have this deployment's label is never changed.
+// Package kubernetes gets engines as pods: one pod for each engine, made from the operator's pod template. It has no
+// memory of its own: the API server lists the engines, by a label that names the deployment. A pod without this
+// deployment's label is never changed.
 //
 // It decides nothing. How many engines there are, and when one is drained, is decided above package provider.
 //

@@ -31,7 +31,7 @@ type kubeconfig struct {
 	}
 }
 
-// identity is what a user of the API server shows it.
+// identity is a user's credentials for the API server.
 type identity struct {
 	Token     string         `json:"token"`
 	TokenFile string         `json:"tokenFile"`
@@ -120,7 +120,7 @@ func (k *kubeconfig) resolvePaths(dir string) {
 	}
 }
 
-// choose is what a context names; empty: the current one.
+// choose returns the server and user that a context names; empty: the current context.
 func (k *kubeconfig) choose(context string) (at apiServer, who identity, namespace string, err error) {
 	context = cmp.Or(context, k.CurrentContext)
 	for _, c := range k.Contexts {

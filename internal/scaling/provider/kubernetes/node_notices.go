@@ -12,15 +12,15 @@ import (
 	"github.com/millrace/millrace/internal/scaling/provider"
 )
 
-// notice announces that a node's machine goes. The zero value is none.
+// notice announces that a node's machine goes away. The zero value stands for no notice.
 type notice struct {
 	Reason   string
 	LeavesAt time.Time // zero: not told
 	Gone     bool      // the cluster does not know the node any more
 }
 
-// usualNotices are the taints by which clouds and autoscalers announce that a node goes, with how long its pods then
-// have. None of them is put on a node that stays; a mere candidate for removal is not here.
+// usualNotices are the taints by which clouds and autoscalers announce the end of a node, with the time that its pods
+// then have. A node that stays never gets one; taints of mere candidates for removal are left out.
 var usualNotices = map[string]time.Duration{
 	"aws-node-termination-handler/spot-itn":                  2 * time.Minute, // EC2 says so two minutes before
 	"aws-node-termination-handler/scheduled-maintenance":     2 * time.Minute,
@@ -39,14 +39,14 @@ var usualNotices = map[string]time.Duration{
 // clusterAutoscaler has the Unix time of the taint as its value.
 const clusterAutoscaler = "ToBeDeletedByClusterAutoscaler"
 
-// usualConditions are conditions of a node that say the same: those of AKS, made from the scheduled events of Azure.
+// usualConditions are conditions of a node with the same meaning: those of AKS, from the scheduled events of Azure.
 var usualConditions = map[string]time.Duration{
 	"PreemptScheduled":   30 * time.Second,
 	"TerminateScheduled": 5 * time.Minute,
 	"RedeployScheduled":  10 * time.Minute,
 }
 
-// shutdownLead is what a kubelet that shuts its node down in good order leaves to pods, at the least that clouds set.
+// shutdownLead is the shortest time that clouds let a kubelet give to pods when it shuts its node down in good order.
 const shutdownLead = 15 * time.Second
 
 // noticeTaints are the usual ones with an operator's.
@@ -62,8 +62,8 @@ func noticeTaints(own []Notice) map[string]time.Duration {
 	return all
 }
 
-// readNotice is what a node announces; of several notices, that which leaves the least time. seen is when this process
-// first saw a taint that does not carry its time.
+// readNotice is a node's notice; of several, the one that leaves the least time. seen is when this process first saw a
+// taint that does not carry its time.
 func readNotice(node *nodeObject, taints map[string]time.Duration, seen func(taint string) time.Time) notice {
 	var first notice
 	add := func(reason string, at time.Time) {
@@ -92,7 +92,7 @@ func readNotice(node *nodeObject, taints map[string]time.Duration, seen func(tai
 	return first
 }
 
-// taintedAt: whoever taints a node may set the time; most do so for NoExecute alone.
+// taintedAt: the creator of a taint may set its time; most do so for NoExecute alone.
 func taintedAt(taint nodeTaint, seen func(string) time.Time) time.Time {
 	if !taint.TimeAdded.IsZero() {
 		return taint.TimeAdded

@@ -50,8 +50,8 @@ func newNodeReader(cfg Config, api *apiClient, log *slog.Logger) *nodeReader {
 	}
 }
 
-// notices are what the nodes of pods announce, by node. A node that cannot be read at present keeps its last notice:
-// the pods are known all the same, and their list is worth more than a notice.
+// notices are the notices of the pods' nodes, by node. A node that cannot be read at present keeps its last notice: the
+// pods' list is worth more than a notice, and is returned all the same.
 func (r *nodeReader) notices(ctx context.Context, pods []podObject) map[string]notice {
 	if r.off {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/scaling/provider"
 )
 
-// What Millrace writes on its pods. The label of the deployment is what makes a pod one of ours; the engine's id stands
-// in an annotation, since not every id is a label's value.
+// The labels and annotations of our pods. The deployment's label makes a pod ours; the engine's id is an annotation,
+// since not every id is a valid label.
 const (
 	labelManagedBy  = "app.kubernetes.io/managed-by"
 	labelComponent  = "app.kubernetes.io/component"
@@ -28,8 +28,8 @@ const (
 // EngineIDVariable is in the environment of every container of an engine's pod.
 const EngineIDVariable = "MILLRACE_ENGINE_ID"
 
-// podName is the same for the same engine of the same deployment, and another for any other. It is no longer than the
-// name of a host, which the pod has from it.
+// podName is a function of deployment and engine, and different for each. It is no longer than a host name, which the
+// pod gets from it.
 func podName(deployment string, id rollout.EngineID) string {
 	const longest = 63
 	hash := sha256.Sum256([]byte(deployment + "\x00" + string(id)))

@@ -13,10 +13,10 @@ import (
 	"github.com/millrace/millrace/internal/scaling/provider"
 )
 
-// longestReason bounds what is kept of an explanation: of a container's last words the end says most.
+// longestReason bounds an explanation. A container's last words are cut at the front: the end says most.
 const longestReason = 600
 
-// instance is an engine as its pod shows it. Of machines that go it is told apart, by the node.
+// instance converts a pod. Machines that go away are added later, from the node.
 func instance(pod *podObject, cfg Config) provider.Instance {
 	state, reason := podState(pod)
 	e := provider.Instance{
@@ -30,8 +30,7 @@ func instance(pod *podObject, cfg Config) provider.Instance {
 	return e
 }
 
-// leavesAt is when the pod's grace is over: what the API server has counted from the deletion, or what will be from the
-// announcement of one.
+// leavesAt is when the pod's grace is over: as the API server counts it from the deletion, or from the announced one.
 func leavesAt(pod *podObject) time.Time {
 	if !pod.DeletionTimestamp.IsZero() {
 		return pod.DeletionTimestamp
@@ -154,7 +153,7 @@ func engineStatus(pod *podObject) *containerStatus {
 	return &all[at]
 }
 
-// sentence is "of what: reason: message" of what there is of it.
+// sentence joins "of: reason: message", without the empty parts.
 func sentence(of, reason, message string) string {
 	var parts []string
 	for _, part := range []string{of, reason, strings.TrimSpace(message)} {

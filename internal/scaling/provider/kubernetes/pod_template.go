@@ -45,8 +45,8 @@ func parseTemplate(text []byte) (*template, error) {
 	return &t, errors.Join(templateFaults(&t.podObject)...)
 }
 
-// templateFaults are what is Millrace's to say, and what no pod can be without. The rest, unknown keys
-// among it, is checked by the API server, which knows its version and its policies.
+// templateFaults checks the fields that Millrace sets itself and those that no pod can lack. The API server, which
+// knows its version and policies, checks the rest, including unknown keys.
 func templateFaults(pod *podObject) []error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
@@ -112,7 +112,7 @@ func (t *template) podFor(deployment string, id rollout.EngineID) map[string]any
 	return pod
 }
 
-// section is a part of a manifest that is a map, and is made where there is none.
+// section returns a map inside a manifest, and creates it if need be.
 func section(of map[string]any, key string) map[string]any {
 	part, _ := of[key].(map[string]any)
 	if part == nil {

@@ -39,8 +39,8 @@ func New(cfg Config, deployment string, log *slog.Logger) (*Provider, error) {
 	return &Provider{cfg: cfg, api: api, nodes: newNodeReader(cfg, api, log), log: log}, nil
 }
 
-// Start creates the engine's pod. That of an engine under the same id that was stopped may still be ending: Start waits
-// for its end, as long as ctx lets it.
+// Start creates the engine's pod. A pod of the same id that was stopped may still be ending: Start waits for its end,
+// as long as ctx allows.
 func (p *Provider) Start(ctx context.Context, id rollout.EngineID) error {
 	if err := provider.ValidateID(id); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (p *Provider) Start(ctx context.Context, id rollout.EngineID) error {
 			return p.notOurs(there, id)
 		case !isStopped(there):
 			return nil
-		case there.DeletionTimestamp.IsZero(): // whoever stopped it ended before it was deleted
+		case there.DeletionTimestamp.IsZero(): // a caller marked it as stopped, and died before deleting it
 			if err := p.delete(ctx, there); err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ func (p *Provider) Stop(ctx context.Context, id rollout.EngineID) error {
 	}
 }
 
-// delete is idempotent. Its mark is what tells a later List that this deletion is no news to anybody.
+// delete is idempotent. Its mark tells a later List that the deletion was ours.
 func (p *Provider) delete(ctx context.Context, pod *podObject) error {
 	if isStopped(pod) && !pod.DeletionTimestamp.IsZero() {
 		return nil
@@ -125,8 +125,8 @@ func (p *Provider) delete(ctx context.Context, pod *podObject) error {
 	return explain(err, "delete the pod %s", pod.Name)
 }
 
-// List is every pod of this deployment that was not stopped. One that was marked as stopped and not deleted is among
-// them, or it would run on and be nobody's.
+// List lists the pods of this deployment that were not stopped. One that was marked as stopped and not deleted is among
+// them: otherwise it would run on, unknown to all.
 func (p *Provider) List(ctx context.Context) ([]provider.Instance, error) {
 	pods, err := p.api.pods(ctx, ours(p.cfg.Deployment))
 	if err != nil {

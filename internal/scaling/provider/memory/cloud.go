@@ -1,6 +1,6 @@
-// Package memory is a provider whose engines are entries of a map, for tests: one Cloud is what all the processes of a
-// test see, and each opens its own Provider of it. It keeps the contract, and does on demand what real providers do at
-// the worst moment: it refuses, has no capacity, loses an answer, lets engines die, and takes machines away.
+// Package memory is a provider whose engines are entries of a map, for tests: the processes of a test share one Cloud,
+// and each opens its own Provider of it. It keeps the contract, and fails on demand as real providers do: it refuses,
+// has no capacity, loses an answer, lets engines die, and takes machines away.
 //
 // Start reading at Cloud.
 package memory

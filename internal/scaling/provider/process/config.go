@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling/provider/commandline"
 )
 
-// Config is what an operator says of engines that are processes.
+// Config is the operator's settings for engines that are processes.
 type Config struct {
 	// Command starts one engine. Its words are split as a shell splits them, with quotes and backslashes, and nothing
 	// else is done that a shell does. Then {port}, {host}, {id}, {gpus} and {millrace} are filled in.
@@ -40,7 +40,7 @@ type Config struct {
 	StateDir string `json:"state_dir,omitempty"`
 	// LogBytes bounds an engine's log, of which an older part of the same size is kept.
 	LogBytes int64 `json:"log_bytes,omitempty"`
-	// Lifeline is a file: engines end when nobody holds a lock (flock) on it any more. Empty: they end when stopped.
+	// Lifeline is a file: engines end when no process holds a lock (flock) on it. Empty: they end when stopped.
 	Lifeline string `json:"lifeline,omitempty"`
 }
 
@@ -55,7 +55,7 @@ const (
 // Validate reports all faults together.
 func (c Config) Validate() error { return c.Faults().Err() }
 
-// Faults are what no engine could be run with, each with its key.
+// Faults lists, by key, the settings with which no engine can run.
 func (c Config) Faults() settings.Faults {
 	var faults settings.Faults
 	check := func(ok bool, key, format string, args ...any) {
@@ -119,7 +119,7 @@ func (c Config) gpuFaults(faults *settings.Faults) {
 	}
 }
 
-// placeholders are what is filled in.
+// placeholders are replaced in commands.
 var placeholders = []string{"{port}", "{host}", "{id}", "{gpus}", "{millrace}"}
 
 // portRange is the first and the last port.

@@ -16,18 +16,17 @@ import (
 	"github.com/millrace/millrace/internal/scaling/provider"
 )
 
-// Deployment is what one deployment has on this host: engines whose deployment has no worker here any more belong to
-// nobody.
+// Deployment is one deployment's engines on this host. If it has no worker here any more, its engines belong to nobody.
 type Deployment struct {
 	Name      string `json:"deployment"`
 	Folder    string `json:"folder"`
 	HasWorker bool   `json:"has_worker"` // a worker of this host looks after its engines
-	// WorkerSeen is when a worker looked after them last; zero: nobody wrote it down.
+	// WorkerSeen is when a worker last looked after them; zero: not recorded.
 	WorkerSeen time.Time `json:"worker_seen,omitzero"`
 	Engines    []Engine  `json:"engines"`
 }
 
-// Engine is an engine as somebody sees it who may not be of its deployment.
+// Engine is an engine as processes of any deployment may see it.
 type Engine struct {
 	provider.Instance
 	PID  int    `json:"pid,omitempty"`
@@ -150,7 +149,7 @@ func (p *presence) tell(name string, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.end != nil {
-		_ = os.Chtimes(p.path, now, now) // for who asks when there is no worker any more
+		_ = os.Chtimes(p.path, now, now) // for a time without workers
 		return nil
 	}
 	end, err := filelock.Share(p.path)

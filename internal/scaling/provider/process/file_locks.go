@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// whole is a lock on all of a file that belongs to a process, of which others can learn which process it is.
+// whole is a process's lock on a whole file; the kernel tells others the holder's pid.
 func whole(kind int16) *syscall.Flock_t {
 	return &syscall.Flock_t{Type: kind, Whence: io.SeekStart}
 }
@@ -26,8 +26,8 @@ func hold(f *os.File) (taken bool, err error) {
 // unseen is a holder that this process cannot see: it is in another container or on another host.
 const unseen = -1
 
-// holder is the process that holds the keeper's lock; 0: none does. Whoever asks holds the host's lock, for a process
-// that asks gives up a lock of its own on the file.
+// holder is the pid that holds the keeper's lock; 0: none does. Callers must hold the host's lock, because the query
+// releases a lock of their own on the file.
 func holder(path string) (pid int, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {

@@ -155,7 +155,7 @@ func (k *keeper) terminate(cmd *exec.Cmd, exited <-chan error) {
 	}
 }
 
-// watchLifeline hears when nobody holds the lifeline any more.
+// watchLifeline closes its channel when no process holds the lifeline any more.
 func (k *keeper) watchLifeline() <-chan struct{} {
 	if k.Place.Lifeline == "" {
 		return nil
@@ -163,7 +163,7 @@ func (k *keeper) watchLifeline() <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = filelock.AwaitRelease(k.Place.Lifeline) // a file that is gone is held by nobody
+		_ = filelock.AwaitRelease(k.Place.Lifeline) // a missing file is not held
 	}()
 	return ended
 }

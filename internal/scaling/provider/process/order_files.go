@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// order is what is known of an engine from the moment that it is asked for. Only the provider writes it.
+// order is an engine's order, from the request on. Only the provider writes it.
 type order struct {
 	ID    rollout.EngineID `json:"id"`
 	Since time.Time        `json:"since"`
@@ -41,7 +41,7 @@ type place struct {
 	Lifeline string        `json:"lifeline,omitempty"`
 }
 
-// record is what became of the order. The keeper writes it, and once there is none the provider.
+// record is the outcome of the order. The keeper writes it, or, once there is no keeper, the provider.
 type record struct {
 	StartedAt time.Time `json:"started_at,omitzero"` // just before the engine was: it is started once at most
 	Engine    process   `json:"engine,omitzero"`
@@ -49,12 +49,12 @@ type record struct {
 	Reason    string    `json:"reason,omitempty"`
 }
 
-// The files of an order's folder. All are there, in their full size, before the engine is started, so that a disk that
-// is full afterwards changes nothing.
+// The files of an order's folder. All are created in full size before the engine is started, so that a disk that is
+// full later changes nothing.
 const (
 	orderFile    = "order.json"
 	recordFile   = "record.json"
-	stoppingFile = "stopping" // "1" once somebody wants the engine to end
+	stoppingFile = "stopping" // "1" once the engine is told to end
 	keeperLock   = "lock"
 	logFile      = "log"
 	keeperLog    = "keeper.log"
@@ -116,8 +116,8 @@ func readOrder(dir string) *order {
 	return o
 }
 
-// nonceOfLock is the order's nonce as it stands in the keeper's lock: what is left of an order that cannot be read is
-// found by it.
+// nonceOfLock is the order's nonce as written in the keeper's lock: it finds the processes of an order that cannot be
+// read.
 func (o *order) nonceOfLock() string {
 	text, err := os.ReadFile(o.file(keeperLock))
 	if err != nil {
@@ -152,7 +152,7 @@ func readOrders(dir string) ([]*order, error) {
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case strings.HasPrefix(name, unfinished):
-			_ = os.RemoveAll(filepath.Join(dir, name)) // whoever wrote it died before it was an order
+			_ = os.RemoveAll(filepath.Join(dir, name)) // its writer died before it was an order
 		case e.IsDir() && !strings.HasPrefix(name, "."):
 			orders = append(orders, readOrder(filepath.Join(dir, name)))
 		}
@@ -199,7 +199,7 @@ func overwrite(path string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// stopping reports whether somebody wants the engine to end.
+// stopping reports whether the engine was told to end.
 func (o *order) stopping() bool {
 	text, err := os.ReadFile(o.file(stoppingFile))
 	return err == nil && string(text) == "1"

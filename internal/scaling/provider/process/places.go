@@ -17,12 +17,12 @@ import (
 	"github.com/millrace/millrace/internal/scaling/provider/commandline"
 )
 
-// inUse is what the engines of this host have, of all deployments that share the folder.
+// inUse is the GPUs and ports of this host's engines, over all deployments that share the folder.
 type inUse struct {
 	gpus   map[string]string // who has each GPU, not each set: others may have cut their sets otherwise
 	ports  map[int]bool
 	last   int    // the port that was given last
-	secret string // an engine that may live, and of which nobody can read which GPUs it has; empty: there is none
+	secret string // an engine that may live, with unreadable GPUs; empty: there is none
 }
 
 // trouble is why an engine is not started yet.
@@ -31,7 +31,7 @@ type trouble struct {
 	fails error
 }
 
-// placePending starts every engine that waits and has a place, the oldest first, and is what is wrong with the others.
+// placePending starts every waiting engine that has a place, the oldest first, and returns the faults of the others.
 // The caller holds the host's lock.
 func (p *Provider) placePending(ctx context.Context) map[rollout.EngineID]trouble {
 	troubles := map[rollout.EngineID]trouble{}

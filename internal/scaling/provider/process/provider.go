@@ -27,7 +27,7 @@ import (
 // Provider runs the engines of one deployment on this host.
 type Provider struct {
 	cfg      Config
-	name     string   // of the deployment; empty: whoever uses this is not one of its workers
+	name     string   // of the deployment; empty: the caller is none of its workers
 	dir      string   // the deployment's orders
 	keeper   []string // how a keeper is run; nil: nothing is started
 	now      func() time.Time
@@ -124,7 +124,7 @@ func (p *Provider) Start(ctx context.Context, id rollout.EngineID) error {
 	return p.placePending(ctx)[id].fails
 }
 
-// checkCommand refuses what no engine could be started with before there is an order.
+// checkCommand refuses, before there is an order, a command that no engine could be started with.
 func (p *Provider) checkCommand() error {
 	words, err := commandline.Split(p.cfg.Command)
 	if err != nil {
@@ -167,7 +167,7 @@ func (p *Provider) List(ctx context.Context) ([]provider.Instance, error) {
 	return all, nil
 }
 
-// look is an engine as its order and its keeper's lock tell of it. waits is true as long as nobody starts it.
+// look is an engine's state by its order and its keeper's lock. waits: it was not started yet.
 func (p *Provider) look(o *order) (e provider.Instance, waits bool, err error) {
 	e = provider.Instance{ID: o.ID, State: enginestate.EngineOrdered, Since: o.Since, MaxInFlight: p.cfg.MaxInFlight}
 	if o.bad != nil {
@@ -201,7 +201,7 @@ func (p *Provider) look(o *order) (e provider.Instance, waits bool, err error) {
 	return e, waits, nil
 }
 
-// abandoned ends what is left of an engine whose keeper died, writes down that it has ended, and is why.
+// abandoned cleans up an engine whose keeper died, records its end, and returns the reason.
 func (p *Provider) abandoned(o *order, r record) string {
 	left := killMarked(o.Nonce, r.Engine)
 	r.EndedAt = p.now().UTC()
@@ -292,7 +292,7 @@ func (p *Provider) hasEnded(ctx context.Context, o *order, overdue bool) (bool, 
 	return false, o.signalKeeper(syscall.SIGKILL)
 }
 
-// forget removes what is left of an engine that has ended.
+// forget removes the files of an engine that has ended.
 func (p *Provider) forget(ctx context.Context, o *order) error {
 	unlock, err := p.lock(ctx)
 	if err != nil {
@@ -300,16 +300,16 @@ func (p *Provider) forget(ctx context.Context, o *order) error {
 	}
 	defer unlock()
 	if again := readOrder(o.dir); again.bad == nil && o.bad == nil && again.Nonce != o.Nonce {
-		return nil // somebody else has forgotten it, and it was ordered anew
+		return nil // it was forgotten by another caller, and ordered anew
 	}
-	r, _ := o.readRecord() // unreadable: what is marked is found all the same
+	r, _ := o.readRecord() // if unreadable, marked processes are found all the same
 	killMarked(o.Nonce, r.Engine)
 	p.keepLog(o)
 	if err := removeOrder(o.dir); err != nil {
 		return err
 	}
 	if p.keeper != nil {
-		p.placePending(ctx) // its place is free; what fails here is told by the next list
+		p.placePending(ctx) // its place is free; the next list reports failures
 	}
 	return nil
 }
@@ -332,8 +332,8 @@ func removeOrder(dir string) error {
 // endedLogs is how many logs of engines that were stopped are kept.
 const endedLogs = 20
 
-// keepLog keeps the newest part of an engine's log beside those of others that were stopped. A log that cannot be kept
-// is no reason to keep the engine.
+// keepLog keeps the newest part of an engine's log beside those of other stopped engines. Failing to keep a log must
+// not keep the engine.
 func (p *Provider) keepLog(o *order) {
 	info, err := os.Stat(o.file(logFile))
 	if err != nil || info.Size() == 0 {

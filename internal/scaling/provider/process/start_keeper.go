@@ -18,8 +18,8 @@ const mark = "MILLRACE_ENGINE_ORDER"
 // keeperPatience is how long a keeper may take to begin.
 const keeperPatience = 20 * time.Second
 
-// launch starts the order's keeper and waits until it has started the engine. If it is given up before, the keeper goes
-// on, and whoever looks next finds what it did.
+// launch starts the order's keeper and waits until it has started the engine. If ctx ends before, the keeper goes on,
+// and the next look finds what it did.
 func (p *Provider) launch(ctx context.Context, o *order) error {
 	said, says, err := os.Pipe()
 	if err != nil {
@@ -72,8 +72,8 @@ func keeperFault(o *order, exit error) error {
 // exitPatience is how long a process that is ending may hold its locks still.
 const exitPatience = 2 * time.Second
 
-// signalKeeper signals the process that holds the order's lock, and no other: what has its number by the time of the
-// signal must hold the lock still, and have the order's mark.
+// signalKeeper signals the process that holds the order's lock, and no other: the process with its pid must still hold
+// the lock and have the order's mark when it is signalled.
 func (o *order) signalKeeper(sig os.Signal) error {
 	pid, err := holder(o.file(keeperLock))
 	if pid == 0 || err != nil {
@@ -84,7 +84,7 @@ func (o *order) signalKeeper(sig os.Signal) error {
 		return err == nil && again == pid
 	}
 	if pid != unseen {
-		// The lock of an order that cannot be read may not say what its mark is; nobody but a keeper locks it.
+		// The lock of an unreadable order may not name its mark; but only a keeper locks it.
 		ours := func() bool { return holds() && (o.bad != nil && o.Nonce == "" || isMarked(pid, o.Nonce)) }
 		err := killIf(pid, ours, sig)
 		if !errors.Is(err, os.ErrProcessDone) {
@@ -102,8 +102,8 @@ func (o *order) signalKeeper(sig os.Signal) error {
 	return nil
 }
 
-// say tells whoever started this keeper that the engine was started.
+// say tells the starter of this keeper that the engine was started.
 func say(w io.WriteCloser) {
-	_, _ = w.Write([]byte("k")) // nobody may be listening any more
+	_, _ = w.Write([]byte("k")) // the reader may be gone
 	_ = w.Close()
 }
