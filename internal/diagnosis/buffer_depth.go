@@ -27,8 +27,8 @@ func (m *measurements) depth() int {
 // stalenessLimit is the batches that max_staleness lets be outstanding while the trainer works on one.
 func (m *measurements) stalenessLimit() int { return m.in.Spec.Buffer.AdmittedSteps(1) }
 
-// bytesLimit is the batches for which max_bytes had room: as many as were outstanding at the claims, when bytes are
-// what keeps the run from launching more; no bound otherwise.
+// bytesLimit is how many batches max_bytes has room for: as many as were outstanding at the claims, if bytes keep the
+// run from launching more; otherwise no bound.
 func (m *measurements) bytesLimit() int {
 	batches, ok := m.outstandingAtClaims()
 	// Where the run does not say what holds it back, bytes do if nothing else admits so few.

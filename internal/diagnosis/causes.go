@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// mostOf is the share of an effect from which on a candidate is its cause: half, as it is shown.
+	// mostOf is the share of an effect from which a candidate counts as its cause: half, as it is shown.
 	mostOf = 0.495
 	// someOf is the share below which a candidate is no cause.
 	someOf = 0.1
-	// moved is the relative change of a measure that is more than noise.
+	// moved is the relative change of a measure that exceeds noise.
 	moved = 0.10
 )
 
-// effect is what is to be explained: a jump between two stretches of steps, or, when the run is
-// starved from the first step on, the wait itself.
+// effect is the thing to be explained: a jump between two stretches of steps, or, when the run is starved from the
+// first step on, the wait itself.
 type effect struct {
 	sec    float64
 	jump   *Shift // nil: it is the wait
@@ -142,7 +142,7 @@ func slowTimeOver(m *measurements) *slowTime {
 	return over
 }
 
-// changedSince is the causes of an effect that has a before, and whether one of them is enough.
+// changedSince lists the causes of an effect that has a before, and reports whether one of them is enough.
 func changedSince(m *measurements, reg *regime, p *predictions, e effect) ([]Cause, bool) {
 	if len(e.before) == 0 {
 		return nil, false
@@ -183,7 +183,7 @@ func proven(causes []Cause, name CauseName) bool {
 	return slices.ContainsFunc(causes, func(c Cause) bool { return c.Name == name && c.Decision == IsCause })
 }
 
-// configChange is what somebody did while the batches of the jump were played, or shortly before.
+// configChange is a change that operators made while the batches of the jump were played, or shortly before.
 func configChange(m *measurements, _ *regime, e effect) (Cause, bool) {
 	if e.jump == nil {
 		return Cause{}, false
@@ -292,7 +292,7 @@ func (p *predictions) straggler(m *measurements, reg *regime, e effect) (Cause, 
 // oddOne is how many times as long as a typical one the odd game of a group takes.
 const oddOne = 1.5
 
-// savedWithoutOddOnes is by how much a step would be shorter if no game of a group, and no group of a batch, took much
+// savedWithoutOddOnes is how much shorter a step would be if no game of a group, and no group of a batch, took much
 // longer than a typical one.
 func (p *predictions) savedWithoutOddOnes(reg *regime) (float64, bool) {
 	if p.model == nil || !p.fit.Explains {

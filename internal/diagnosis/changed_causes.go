@@ -13,8 +13,8 @@ import (
 // jointly is the share of what several conditions explain together from which on each of them is a cause.
 const jointly = 0.3
 
-// changedCauses is the causes of a jump: what differs between the steps before and after it, by how much of the jump
-// goes with it.
+// changedCauses lists the causes of a jump: the differences between the steps before and after it, by their share of
+// the jump.
 func changedCauses(m *measurements, reg *regime, p *predictions, e effect, c *comparison) []Cause {
 	changes := changedConditions(m, reg, p, c, e)
 	var causes []Cause
@@ -52,7 +52,7 @@ func compareShares(a, b Cause) int {
 	return 0
 }
 
-// decisionOf is what a share of the effect makes of a candidate.
+// decisionOf decides about a candidate by its share of the effect.
 func decisionOf(s Share) Decision {
 	switch {
 	case s.Of >= mostOf:
@@ -168,8 +168,8 @@ func slowEngines(m *measurements, c *comparison) string {
 	return "; they are engines " + strings.Join(names, ", ")
 }
 
-// slowEngineNames compares each engine's time per token before and after; without records of single engines it is those
-// that the keeper found slow. Engines of which each became as slow as the others are "all".
+// slowEngineNames compares each engine's time per token before and after; without records of single engines it lists
+// those that the keeper found slow. If all have become equally slow, it is "all".
 func slowEngineNames(m *measurements, c *comparison) []string {
 	before, after := engineSpeeds(m, c.left[condRequestSec]), engineSpeeds(m, c.after)
 	ratios := map[rollout.EngineID]float64{}
@@ -202,7 +202,7 @@ func slowEngineNames(m *measurements, c *comparison) []string {
 }
 
 const (
-	// allEngines is said where no engine is slower than the others.
+	// allEngines stands for a slowdown that no engine sticks out of.
 	allEngines = "all"
 	// alikeEngines is how much slower an engine may have become than another one and still be like it.
 	alikeEngines = 0.75

@@ -52,8 +52,8 @@ func (m *measurements) moreEngines() string {
 	return m.enginesCommand(min(2*max(1, m.in.Scaling.Wanted), m.in.Scaling.Most))
 }
 
-// ForRecord has the report's commands read a record from a file, where no server is at hand. What changes a run or its
-// fleet is said to be for where that run is; what only looks at it is left out.
+// ForRecord makes the report's commands read a record from a file, where no server is at hand. Commands that change a
+// run or its fleet are marked as for the run's server; commands that only read are left out.
 func (r *Report) ForRecord(file string) {
 	again := "millrace diagnose -f " + file
 	next := []string{}

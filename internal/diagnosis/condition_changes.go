@@ -9,14 +9,14 @@ import (
 	"github.com/millrace/millrace/internal/kit/stat"
 )
 
-// comparison is the conditions of a run before and after what is to be explained.
+// comparison holds the conditions of a run before and after an effect.
 type comparison struct {
 	perStep []conditions // by position in history.steps
 	before  []int        // positions of the steps before; empty: there is no before
 	after   []int
 	from    int     // first position that is looked at
 	to      int     // and the one after the last
-	least   float64 // steps before, with fewer of which nothing is said to have changed
+	least   float64 // the fewest steps before from which a change is concluded
 	// prefilled is the position after the batches that were launched before the first step: all at once, on engines
 	// that had nothing else to do. What they show is no before of any other.
 	prefilled int
@@ -32,7 +32,7 @@ type comparison struct {
 // still consumed at the old pace, and are not its before.
 func compare(m *measurements, before, after []int, jump bool) *comparison {
 	c := &comparison{perStep: stepConditions(m), before: before, after: after, least: 1}
-	if !jump { // the first steps of a run are none like the others, and that they differ is no jump
+	if !jump { // the first steps of a run differ from all others, and that is no jump
 		c.least = leastBefore
 	}
 	c.from, c.to = after[0], after[len(after)-1]+1
@@ -80,7 +80,7 @@ func (c *comparison) split(which condition) {
 }
 
 // likeliestChange is the position at which the values before and after differ most by their ranks (Pettitt's test): it
-// asks nothing of their distribution, and one odd step does not move it.
+// needs no distribution, and a single odd step does not move it.
 func (c *comparison) likeliestChange(which condition) int {
 	type value struct {
 		at int
@@ -130,7 +130,7 @@ func (c *comparison) values(which condition, steps []int) []float64 {
 	return values
 }
 
-// mean is their mean; NaN when none of them tells.
+// mean is their mean; NaN when no step has the value.
 func (c *comparison) mean(which condition, steps []int) float64 {
 	mean, _ := stat.Moments(c.values(which, steps))
 	return mean
@@ -183,7 +183,7 @@ const (
 	leastBefore = 3
 	// beyondNoise is how many standard errors a condition must have moved.
 	beyondNoise = 3
-	// movedLittle is the least relative change of a condition that is looked into.
+	// movedLittle is the least relative change of a condition that is examined.
 	movedLittle = 0.05
 )
 

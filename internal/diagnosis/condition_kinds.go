@@ -8,12 +8,12 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// conditionKind is what a condition is to a report and to a replay.
+// conditionKind describes a condition for reports and replays.
 type conditionKind struct {
 	cause CauseName // what it is called when it changed, and nothing behind it is known
 	says  string    // with what it is now and what it was
-	// factor is what of a replay it multiplies, and back puts it back otherwise. Those with neither are put back by
-	// respread, or follow from others and never are.
+	// factor is the factor of a replay that restores the condition; back restores it otherwise. Conditions with neither
+	// are restored by respread, or follow from others and never are.
 	factor func(*change) *float64
 	back   func(c *change, b *butFor, old, now float64)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// condition is one thing by which one stretch of a run may differ from another.
+// condition is one property by which two stretches of a run may differ.
 type condition int
 
 // The conditions. The step time of a run follows from them.
@@ -47,7 +47,7 @@ const (
 	condSpeed   // seconds per token at a given load, as a multiple of what it was
 	condDepth   // batches that may be outstanding
 
-	condRequestSec // seconds of a request at its engine. It follows from others, and is never put back by itself
+	condRequestSec // seconds of a request at its engine. It follows from others, and is never restored by itself
 	condInFlight   // requests of any run in flight at an engine; follows, too
 	condAtOnce     // requests of a game at engines at once, while it has any there
 	condCrowding   // the same for each request that the engine works on, those that wait inside it included; follows, too
@@ -78,8 +78,8 @@ func (c *conditions) or(f condition, otherwise float64) float64 {
 	return otherwise
 }
 
-// stepConditions measures the conditions of each step, by position in history.steps: what its batch was, and how the
-// fleet was while the trainer waited for it or worked.
+// stepConditions measures the conditions of each step, by position in history.steps: its batch, and the fleet while the
+// trainer waited for it or worked.
 func stepConditions(m *measurements) []conditions {
 	all := make([]conditions, len(m.steps))
 	own := requestsInFlight(m.all)
@@ -121,7 +121,7 @@ func (m *measurements) heldBack(s *step) bool {
 		v.AtClaim.Ready > int64(v.GroupsPerStep)
 }
 
-// ofBatch is what the groups of the batch were made of.
+// ofBatch measures the groups of the batch.
 func (c *conditions) ofBatch(s *step) {
 	groups := s.view().Groups
 	if len(groups) == 0 {
@@ -146,7 +146,7 @@ func (c *conditions) ofBatch(s *step) {
 	}
 	requests := float64(use.Requests)
 	if requests == 0 {
-		requests = games // a game is one long request to whoever does not count them
+		requests = games // a game without counted requests is one long request
 	}
 	if requests > 0 && use.ExecSec > 0 {
 		c[condRequestSec] = use.ExecSec / requests
@@ -216,7 +216,7 @@ func droppedBefore(m *measurements, i int, counted bool) int64 {
 	return n
 }
 
-// fleetWindow is the time that the engines' means of a step are about: since the claim before.
+// fleetWindow is the time that the engine means of a step cover: since the claim before.
 func (m *measurements) fleetWindow(i int) (from, to time.Time) {
 	v := m.steps[i].view()
 	to = v.GrantedAt
@@ -263,7 +263,7 @@ func (c *conditions) ofFleet(m *measurements, s *step, from, to time.Time, own *
 	}
 }
 
-// playedDuring is from the first request of a batch to its last game's end.
+// playedDuring is the time from the first request of a batch to its last game's end.
 func playedDuring(groups []steprecord.GroupView) (began, ended time.Time) {
 	for i := range groups {
 		t := groups[i].Times
@@ -280,8 +280,8 @@ func playedDuring(groups []steprecord.GroupView) (began, ended time.Time) {
 	return began, ended
 }
 
-// otherShare is the share of the requests in flight that must be somebody else's to be more than how the two ways of
-// counting differ.
+// otherShare is the least share of the requests in flight that is ascribed to others. Below it, the two ways of
+// counting may just differ.
 const otherShare = 0.25
 
 // requestsInFlight is how many of the run's own requests were in flight over time, from the groups' timelines: a group

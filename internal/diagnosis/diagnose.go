@@ -10,9 +10,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// Diagnose reads the records of a run, in four stages of which each takes values and returns values: what was measured,
-// what limits the step time, what a replay predicts of changes, and what caused the slow steps. A report is made of all
-// of them. The same input gives the same report.
+// Diagnose reads the records of a run in four pure stages: the measurements, the limit of the step time, the
+// predictions of a replay, and the causes of slow steps. The report combines them. The same input gives the same
+// report.
 func Diagnose(in Input) Report {
 	in = in.selected()
 	h := newHistory(in.Records, pausesOf(&in))
@@ -47,7 +47,7 @@ func reportOfNoStep(in Input, h history) Report {
 	}
 }
 
-// reportOf is the last stage: it puts together what the others returned, and says what it means and what to do next.
+// reportOf is the last stage: it combines the others' results, with their meaning and the next action.
 func reportOf(m *measurements, reg *regime, p predictions, causes []Cause, over *slowTime) Report {
 	r := Report{
 		Run: m.in.Spec.Name, Steps: len(m.steps), From: m.steps[0].no, To: m.steps[len(m.steps)-1].no,
@@ -180,7 +180,7 @@ func longPhase(levels []Level) string {
 	return ""
 }
 
-// nextCommands is the commands that do, or show, what helps most.
+// nextCommands lists the commands that do, or show, the most helpful actions.
 func nextCommands(r Report, m *measurements, p predictions) []string {
 	name := string(r.Run)
 	again := "millrace diagnose " + name
@@ -229,7 +229,7 @@ func capacityFixes(r Report) bool {
 	}, r.Findings[0].Cause)
 }
 
-// nextTime is what helps a run that is over: another one, with other settings or more engines.
+// nextTime is advice for a run that is over: another run, with other settings or more engines.
 func nextTime(name string, changes []WhatIf, kind RegimeKind) []string {
 	best := bestChange(changes, kind)
 	if setting, ok := strings.CutPrefix(best.Command, fmt.Sprintf("millrace run set %s ", name)); ok {

@@ -124,9 +124,9 @@ type Bias struct {
 	TrainedPhases float64      `json:"trained_phases"` // and of those trained on
 }
 
-// Biases compares the lengths of what was lost with those of what was trained on, for each reason with enough
-// groups. A game that was given up counts as far as it came, so that it may have become longer, but not shorter:
-// what is longer is told for every reason, what is shorter only where all games were played to their end.
+// Biases compares the lengths of dropped groups with those of trained ones, for each reason with enough groups. An
+// abandoned game counts as far as it came, so its true length may be longer, but not shorter. So "longer" is reported
+// for every reason, and "shorter" only if all games were played to their end.
 func Biases(departures []steprecord.LengthCount) []Bias {
 	biases := []Bias{}
 	at := slices.IndexFunc(departures, func(d steprecord.LengthCount) bool { return d.Code == steprecord.Trained })

@@ -22,10 +22,10 @@ type engineLoads struct {
 	plain   loadMean      // of loads that count by their time
 	weighed loadMean      // and as an engine feels them; see weighBy
 	others  float64       // requests of other work at each engine
-	// partial: the timelines are of a part of what is in flight alone, because groups were dropped, or other runs are at
-	// the engines. What the engines were seen to have counts then.
+	// partial: the timelines cover only a part of the requests in flight, because groups were dropped, or other runs
+	// use the engines. Then the engines' samples count.
 	partial bool
-	// sampled is what engines were seen to have in flight, each, in the windows of the steps, and windows 1 in each.
+	// sampled is each engine's requests in flight in the windows of the steps, and windows is 1 in each.
 	sampled, windows *rateOverTime
 	engines          []engineWindow // by seconds since the origin of held
 	usual            float64        // engines, where no window says it
@@ -66,7 +66,7 @@ func loadsOf(m *measurements) (engineLoads, []playedGroup) {
 	return l, groups
 }
 
-// busyWindow is the part of a step's window in which engines had something to do.
+// busyWindow is the part of a step's window in which engines had work.
 type busyWindow struct {
 	from time.Time
 	busy float64
@@ -75,7 +75,7 @@ type busyWindow struct {
 	load float64
 }
 
-// windowOf is what engines had in flight over the window of a step.
+// windowOf is the engines' requests in flight over the window of a step.
 func (l *engineLoads) windowOf(v *steprecord.ServiceView) busyWindow {
 	f := &v.Fleet
 	w := busyWindow{from: v.GrantedAt.Add(-seconds(f.WindowSec))}
@@ -134,8 +134,8 @@ func whileBusy(of func(at, held float64) float64) func(at, held float64) float64
 	}
 }
 
-// unfinished is what the groups hold that were launched and are in no record yet: as much as others, from about when
-// they were launched.
+// unfinished estimates the groups that were launched and are in no record yet: they hold as much as others, from about
+// their launch.
 func unfinished(m *measurements, groups []playedGroup) []stretch {
 	last := m.all[len(m.all)-1].view()
 	if m.in.Over || last.GrantedAt.IsZero() {
@@ -175,7 +175,7 @@ func (g *playedGroup) episodes() []float64 {
 	return []float64{max(0, secondsBetween(g.view.Times.StartedAt, g.view.Times.ReadyAt))}
 }
 
-// held is the requests that one of its games has in flight on average.
+// held is the average number of requests that one of its games has in flight.
 func (g *playedGroup) held() float64 {
 	if sec := floats.Sum(g.episodes()); sec > 0 {
 		return g.view.Usage.ExecSec / sec
@@ -266,7 +266,7 @@ func integrated(stretches []stretch) *rateOverTime {
 	return r
 }
 
-// mapped is another quantity that follows from this one: what of gives for a time and the rate from then on.
+// mapped derives another quantity: the result of calling of with each time and the rate from then on.
 func (r *rateOverTime) mapped(of func(at, rate float64) float64) *rateOverTime {
 	out := &rateOverTime{origin: r.origin, at: r.at, sum: make([]float64, len(r.at)), rate: make([]float64, len(r.at))}
 	for i, rate := range r.rate {

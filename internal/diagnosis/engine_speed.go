@@ -82,7 +82,7 @@ func presentLoad(m *measurements, load map[rollout.GroupSeq]float64) float64 {
 	return sum / max(1, n)
 }
 
-// load is what a group felt; of one whose timeline is not known, what others feel now.
+// load is the load that a group met; for one without a timeline, the load that others meet now.
 func (s *engineSpeed) load(g *steprecord.GroupView) float64 {
 	if at, known := s.groupLoad[g.Seq]; known && at > 0 {
 		return at
@@ -90,7 +90,7 @@ func (s *engineSpeed) load(g *steprecord.GroupView) float64 {
 	return s.usualLoad
 }
 
-// series numbers the observations that share a speed: those of a stretch of steps, of one way of counting, and of one
+// series numbers the observations that share a speed: those of one stretch of steps, one way of counting, and one
 // engine or kind of weights.
 func series(source, stretch, of int) int { return source + 3*stretch + 3*1024*of }
 
@@ -108,8 +108,8 @@ func tokensPerRequest(groups []playedGroup) perRequest {
 	return perRequest{float64(u.InputTokens) / float64(u.Requests), float64(u.OutputTokens) / float64(u.Requests)}
 }
 
-// prompted is the prompt tokens of a bin, those included that a cache held. A cache that holds fewer of them the more
-// requests are in flight is part of what the load does.
+// prompted is the prompt tokens of a bin, including cached ones. A cache that holds fewer of them under a higher load
+// is part of the load's effect.
 func prompted(e *enginestate.EngineView, b enginestate.LoadBin) float64 {
 	return b.InputTokens / max(0.05, 1-e.PrefixHitShare)
 }
@@ -181,9 +181,9 @@ func modelTimes(groups []playedGroup) (adapters, base time.Time) {
 }
 
 const (
-	// mixNoise is the least that tokens per second of a time may be off.
+	// mixNoise is the smallest assumed error of tokens per second.
 	mixNoise = 0.005
-	// leastBusy is the share of a window in which engines must have had something to do for it to count.
+	// leastBusy is the share of a window in which engines must have had work for it to count.
 	leastBusy = 0.5
 )
 
@@ -333,15 +333,15 @@ func (reg *regime) sayLoad(lines []Evidence) []Evidence {
 		units.Percent(s.RiseLow/10), units.Percent(s.RiseHigh/10)), Fitted})
 }
 
-// onlySlower is what more requests do to engines that are saturated.
+// onlySlower describes the effect of more requests on saturated engines.
 func (s *engineSpeed) onlySlower() string {
 	return fmt.Sprintf(
 		"with %s requests in flight at an engine, 10 %% more make it generate only %s more tokens (fitted): "+
 			"the rest only makes the others slower", units.Number(s.Load), units.Percent(s.Rise/10))
 }
 
-// speedShifts is the steps since which groups were played at another speed. Engines that become slower have more in
-// flight, because fewer groups are ready: what differs across such a step says nothing of what the load does.
+// speedShifts are the steps at which the groups' speed changed. Engines that become slower have more in flight, because
+// fewer groups are ready, so a difference across such a step is no effect of the load.
 type speedShifts struct {
 	steps []rollout.Step
 	lag   rollout.Step // steps between a group's launch and its training
@@ -374,7 +374,7 @@ func shiftsOfSpeed(m *measurements, obs []capacity.Observation) speedShifts {
 		return s
 	}
 	for _, c := range found.Changes {
-		// The groups of a prefill are launched all at once: they differ in the load that they meet.
+		// The groups of a prefill are launched all at once, and so meet different loads.
 		if math.Abs(float64(steps[c.At]-m.all[0].no)) > float64(s.lag)+1 {
 			s.steps = append(s.steps, steps[c.At])
 		}
@@ -382,7 +382,7 @@ func shiftsOfSpeed(m *measurements, obs []capacity.Observation) speedShifts {
 	return s
 }
 
-// changing is the stretch of steps in which the speed changes: what they show is of neither speed.
+// changing is the stretch of steps in which the speed changes: they belong to neither speed.
 const changing = -1
 
 // stretch numbers the stretches of steps with one speed. From so many steps before a shift until so many after it the

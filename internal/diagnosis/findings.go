@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// findingsOf is what is wrong with the run, the gravest first.
+// findingsOf lists the run's problems, the gravest first.
 func findingsOf(m *measurements, reg *regime, p predictions, causes []Cause, over *slowTime) []Finding {
 	found := []Finding{}
 	for _, f := range []*Finding{
@@ -33,8 +33,8 @@ func findingsOf(m *measurements, reg *regime, p predictions, causes []Cause, ove
 	return found
 }
 
-// slowerNow is the steps being slower than they could be at present: because the trainer waits, or does more itself.
-// What of the two is said first is what the first cause is about.
+// slowerNow is the finding that steps are slower than they could be: the trainer waits, or does more itself. The first
+// cause decides which is named first.
 func slowerNow(m *measurements, reg *regime, causes []Cause) *Finding {
 	waits, works := starvedNow(m, reg, causes), trainerSlower(m, causes)
 	first := firstRoot(causes)
@@ -120,7 +120,7 @@ func starvedSince(m *measurements) rollout.Step {
 	return m.starvation.Since
 }
 
-// provenRoot reports a cause behind a regime: it is what happened, and the regime only how it shows.
+// provenRoot reports a cause behind a regime: it is the event, and the regime only its symptom.
 func (c Cause) provenRoot() bool {
 	return c.Decision == IsCause && c.Name != CauseThroughput && c.Name != CauseLatency
 }

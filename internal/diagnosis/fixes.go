@@ -13,7 +13,7 @@ import (
 // enginesAreThere is all that is to be done about engines that were not.
 const enginesAreThere = "nothing: the engines are there now. Find out why they were not"
 
-// fixTexts is what removes a cause that no command does.
+// fixTexts says how to remove a cause that no command removes.
 var fixTexts = map[CauseName]string{
 	CauseEngineBack: enginesAreThere, CauseColdEngines: enginesAreThere,
 	CauseAdapterLoad: "make loads cheaper: adapters on a disk that the engines reach fast, a smaller rank, " +
@@ -38,7 +38,7 @@ var fixTexts = map[CauseName]string{
 
 const trainerFix = "look at the trainer: its own phase takes longer, and neither engines nor depth change that"
 
-// fixOf is what removes a changed condition. Its command is checked.
+// fixOf is the fix for a changed condition. Its command is checked.
 func fixOf(m *measurements, c *comparison, one Cause) *Fix {
 	switch one.Name {
 	case CauseEngineSlow:
@@ -63,8 +63,8 @@ func fixOf(m *measurements, c *comparison, one Cause) *Fix {
 	return nil
 }
 
-// fix is what to do, with the command that does it, if the run takes it. A setting that a run takes no more is for the
-// next one.
+// fix is an action, with its command, if the run accepts it. A setting that the run no longer accepts is for the next
+// run.
 func fix(m *measurements, text, command string) *Fix {
 	settings, sets := strings.CutPrefix(command, setCommand(m))
 	if m.in.Over && sets && !refused(m, command) {
@@ -94,7 +94,7 @@ func checked(m *measurements, command string) string {
 	return command
 }
 
-// fewerEnginesFix brings engines back. One that was lost is replaced by whoever scales the fleet.
+// fewerEnginesFix brings engines back. If the fleet is scaled, scaling replaces a lost one.
 func fewerEnginesFix(m *measurements, c *comparison, one Cause) *Fix {
 	scaled := m.in.Scaling != nil
 	switch {
@@ -123,7 +123,7 @@ func slowEngineFix(m *measurements, c *comparison) *Fix {
 		"and replace those that are slow", "millrace engine list")
 }
 
-// stragglerFix does without the slowest game of a group, where that is what is slow.
+// stragglerFix does without the slowest game of a group, if that is the slow part.
 func stragglerFix(m *measurements, c *comparison) *Fix {
 	samples, least := m.in.Spec.Group.Samples, m.in.Spec.Group.MinSamples
 	inside := c == nil || c.now.or(condWithin, 1) >= c.now.or(condBetween, 1)

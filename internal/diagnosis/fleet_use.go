@@ -68,7 +68,7 @@ func enginesText(n float64) string {
 	return "1 engine"
 }
 
-// slotUse is how many of the engines' request slots are in use, and by whom.
+// slotUse is how many of the engines' request slots are in use, and by which runs.
 type slotUse struct {
 	slots    float64 // that this run may fill: the engines' limits, or its own
 	own      float64 // this run's requests in flight, by Little's law: work / step
@@ -79,8 +79,8 @@ type slotUse struct {
 	busy     float64 // share of the time in which engines have anything in flight
 }
 
-// slotUseOf compares two views of the requests in flight: the engines' samples, and this run's work
-// over time, which includes the way to the engine and back. The larger one is what fills the slots.
+// slotUseOf compares two views of the requests in flight: the engines' samples, and this run's work over time, which
+// includes the way to the engine and back. The larger one counts as the use.
 func slotUseOf(m *measurements, stepSec float64, memory bool) slotUse {
 	u := slotUse{slots: m.fleet.slots, queued: m.fleet.queued, memory: memory, busy: 1}
 	if m.fleet.busyShare > 0 {
@@ -140,7 +140,7 @@ func requestSec(g *steprecord.GroupView) float64 { return g.Usage.ExecSec }
 // gameSec is a group's work at workers: the time of its episodes, which a worker plays one at a time per place.
 func gameSec(g *steprecord.GroupView) float64 { return floats.Sum(g.EpisodeSec) }
 
-// batchSum is what of(group) gives, summed over a step's batch.
+// batchSum sums of(group) over a step's batch.
 func batchSum(of func(*steprecord.GroupView) float64) func(*step) float64 {
 	return func(s *step) float64 {
 		sum := 0.0
@@ -152,7 +152,7 @@ func batchSum(of func(*steprecord.GroupView) float64) func(*step) float64 {
 	}
 }
 
-// batchMean is what of(group) gives, as the mean of a step's batch.
+// batchMean is the mean of of(group) over a step's batch.
 func batchMean(of func(*steprecord.GroupView) float64) func(*step) float64 {
 	sum := batchSum(of)
 	return func(s *step) float64 { return sum(s) / max(1, float64(len(s.view().Groups))) }

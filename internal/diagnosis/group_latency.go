@@ -11,11 +11,11 @@ import (
 // promptStart is the share of its playing time that a group may stand unstarted and still not have queued.
 const promptStart = 0.25
 
-// groupLatency is how a group's latency is read from its timeline: what it takes when nothing is in its way.
+// groupLatency derives from a group's timeline its latency without obstacles.
 type groupLatency struct {
 	prompt    bool // groups queue for nothing: the whole time from launch to ready is latency
 	fullSlots bool // time in the dispatch queue is queueing for a slot, and no latency
-	// startSec and commitSec are what every group pays from its launch to its start, and from its last game's end until
+	// startSec and commitSec are every group's delays from its launch to its start, and from its last game's end until
 	// it is ready.
 	startSec, commitSec float64
 }
@@ -46,7 +46,7 @@ func (l groupLatency) of(g *steprecord.GroupView) float64 {
 // played is how long a group is played, its time in the dispatch queue left out where slots are short.
 func (l groupLatency) played(g *steprecord.GroupView) float64 { return played(g, !l.fullSlots) }
 
-// delays is what a group waits before it is played and afterwards, when nothing is in its way.
+// delays are a group's delays before and after its play, without obstacles.
 func (l groupLatency) delays(g *steprecord.GroupView) (before, after float64) {
 	if sec := launchToReady(g); sec > 0 && l.prompt {
 		before = min(sec, launchToStart(g))
@@ -89,9 +89,9 @@ func played(g *steprecord.GroupView, queueing bool) float64 {
 	return slowest
 }
 
-// fixedDelays is what every group pays beside playing: the smallest times seen from launch to start and
-// from the last episode's end to ready, over the whole run, because the rest is queueing. A
-// record that begins in the middle of a saturated run shows no group that did not queue.
+// fixedDelays are every group's delays beside playing: the smallest times from launch to start and from the last
+// episode's end to ready, over the whole run; anything above is queueing. A record that begins in the middle of a
+// saturated run has no group without queueing.
 func (h *history) fixedDelays(saturated bool) (start, commit float64) {
 	start, commit = math.Inf(1), math.Inf(1)
 	for i := range h.all {

@@ -13,7 +13,7 @@ import (
 // Input is everything that is known about a run.
 type Input struct {
 	Spec    runspec.Spec
-	Over    bool                    // nothing of it can be changed any more
+	Over    bool                    // it cannot be changed any more
 	Records []steprecord.StepRecord // in any order; those not done are ignored
 	Events  []Event                 // what was done to the run and its fleet, in order of time
 	// Loads are the adapter loads on engines; nil means that they were not recorded.
@@ -27,16 +27,16 @@ type Input struct {
 	RewardVariance        runstatus.RewardVariance
 	Throttle              runstatus.Throttle
 	RewardVarianceChanges []RewardVarianceChange // in order of time
-	// Alarms are what keeps the games from being played now, the gravest first.
+	// Alarms are what stops the games now, the gravest first.
 	Alarms []runstatus.Alarm
-	// ScalingActs is what scaling decided, in order of time, and Scaling what it does now; nil: nobody scales the fleet.
+	// ScalingActs are scaling's decisions in order of time, and Scaling its present state; nil: it is not scaled.
 	ScalingActs []ScalingAct
 	Scaling     *ScalingNow
 	// First and Last, if set, bound the steps that are asked about, both included.
 	First, Last *rollout.Step
-	// Older is what is kept of the steps before Records, if anything is.
+	// Older is the summary of the steps before Records, if there is one.
 	Older *Older
-	// NotLookedAt is what whoever read the records could not read, in words.
+	// NotLookedAt describes records that could not be read.
 	NotLookedAt []string
 
 	// recorded is the records before those that were not asked about were left out; nil: none were.

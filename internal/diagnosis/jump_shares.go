@@ -12,22 +12,22 @@ import (
 const (
 	// mostConditions bounds those that a jump is shared among: each more doubles the replays.
 	mostConditions = 4
-	// noticeable is the share of an effect below which a condition is not looked into.
+	// noticeable is the least share of an effect for which a condition is examined.
 	noticeable = 0.03
 	// likely is how many standard errors to either side nine of ten values lie within.
 	likely = 1.645
 )
 
-// changedCondition is one condition that differs, and what of the effect goes with it.
+// changedCondition is one condition that differs, with its share of the effect.
 type changedCondition struct {
 	which condition
 	sec   float64 // of the effect: its Shapley value
 	share Share
 }
 
-// changedConditions is what differs after, by how much of the effect goes with it, the most first. The shares are
-// Shapley's: what the condition adds to those put back already, over all orders of putting them back. They add up to
-// what the replay explains of the effect.
+// changedConditions lists the changed conditions by their share of the effect, the largest first. The shares are
+// Shapley values: what restoring a condition adds to those restored already, over all orders of restoring. They add up
+// to the part of the effect that the replay explains.
 func changedConditions(m *measurements, reg *regime, p *predictions, c *comparison, e effect) []changedCondition {
 	b := butForOf(m, reg, p, c)
 	var found []changedCondition
@@ -82,8 +82,8 @@ func shapley(seconds func(back []condition) float64, which []condition) []float6
 	return values
 }
 
-// butFor replays the present level of the run with some of the conditions of a jump as they were: what a step then
-// loses is theirs.
+// butFor replays the present level of the run with some conditions of a jump restored. The time that a step then saves
+// is due to them.
 type butFor struct {
 	c       *comparison
 	model   *replayModel // nil: the records do not hold what a replay takes, and only the trainer's time is put back
@@ -133,7 +133,7 @@ func (b *butFor) seconds(back []condition) float64 {
 	return b.stepSec * sec / b.nowSec
 }
 
-// changeBack is the change of a replay that makes conditions what they were.
+// changeBack is the change of a replay that restores conditions.
 func (b *butFor) changeBack(back []condition) change {
 	var c change
 	for _, which := range back {
@@ -175,10 +175,9 @@ func (b *butFor) respread(p *replayModel, back []condition) {
 // requestSlowdown is by how much each condition that acts on a request's time made requests slower at the same load.
 type requestSlowdown [conditionCount]float64
 
-// slowdownOf splits by how much a request takes longer into what made it so: more tokens first, as far as the
-// tokens can have done it; then the engines' stalls; then their load, as far as the engines gave more for it; and what
-// is left are slower engines. At the same kind of work an engine with more requests never gives less, so that one that
-// gives less has become slower.
+// slowdownOf splits the slowdown of a request into its causes: first more tokens, as far as they explain it; then the
+// engines' stalls; then their load, as far as their throughput rose with it. The rest is slower engines: at the same
+// kind of work an engine never gives less under more requests, so one that gives less has become slower.
 func slowdownOf(c *comparison, beforeSec, afterSec float64) requestSlowdown {
 	var s requestSlowdown
 	for i := range s {

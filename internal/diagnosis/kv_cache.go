@@ -10,18 +10,18 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// An engine runs no more requests than its KV cache holds the tokens of. Those beyond wait inside it, or stand in the
-// dispatcher's line, because it gives nothing more to an engine whose cache is nearly full; or they are admitted, and
-// preempted when the cache overflows: what was computed for them is computed again.
+// An engine runs only requests whose tokens fit into its KV cache. Further ones wait inside it, or in the dispatcher's
+// line, because the dispatcher spares an engine whose cache is nearly full. Or they are admitted, and preempted when
+// the cache overflows, and their work is computed again.
 
 const (
 	// kvFull is the share of its KV cache from which on an engine has no room for more: the dispatcher's own bound.
 	kvFull = 0.8
-	// kvHeldBack is the share of an engine's requests that must be kept waiting for its memory to matter.
+	// kvHeldBack is the least share of an engine's requests held back by its memory that matters.
 	kvHeldBack = 0.05
 	// kvPreempted is how many preemptions for each request answered are more than an accident.
 	kvPreempted = 0.02
-	// kvTold is the least share of a cache in use that tells how many tokens it has room for.
+	// kvTold is the least share of a cache in use from which its capacity in tokens can be estimated.
 	kvTold = 0.02
 )
 
@@ -35,7 +35,7 @@ type kvUse struct {
 	limit     float64 // requests that it may be given
 	preempted float64 // for each request answered
 	tokens    float64 // that a cache has room for; 0: not known
-	toldSec   float64 // of sec, in which that is told
+	toldSec   float64 // part of sec with such an estimate
 }
 
 // add takes in one engine's window. Queued says whether requests stand in line for engines.
@@ -96,7 +96,7 @@ func (k *kvUse) addStep(s *step) {
 	}
 }
 
-// heldTokens is what a running request holds on average: its prompt, and half of its completion.
+// heldTokens is the mean number of tokens in a running request: its prompt, and half of its completion.
 func heldTokens(e *enginestate.EngineView, groups []steprecord.GroupView) float64 {
 	if e.Requests > 0 {
 		return (e.InputTPS + e.OutputTPS/2) * e.WindowSec / e.Requests
@@ -133,8 +133,8 @@ func (c *conditions) ofMemory(s *step) {
 	}
 }
 
-// memoryShortage is by how much requests take longer because KV caches have less room: as far as more of them wait
-// inside the engines. Where fewer prompt tokens are shared, a request takes more of a cache that is as large as ever.
+// memoryShortage is how much longer requests take because KV caches have less room: as far as more of them wait inside
+// the engines. If fewer prompt tokens are shared, each request takes more of a cache of unchanged size.
 func (c *comparison) memoryShortage() float64 {
 	if !c.differs(condMemory) || c.now[condMemory] >= c.old[condMemory] || c.differs(condUncached) {
 		return 1

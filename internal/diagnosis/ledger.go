@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// Ledger says where every second of a run's steps went: UsefulSec and the losses add up to WallSec. The wait before
-// step 0 is in none of them.
+// Ledger accounts for every second of a run's steps: UsefulSec and the losses add up to WallSec. The wait before step 0
+// is not included.
 type Ledger struct {
 	From  rollout.Step `json:"from_step"`
 	To    rollout.Step `json:"to_step"`
@@ -49,7 +49,7 @@ type Loss struct {
 // PerStepSec is what one of its steps lost.
 func (l Loss) PerStepSec() float64 { return l.Sec / float64(max(l.Steps, 1)) }
 
-// DriftOf is what drifts.
+// DriftOf is the quantity that drifts.
 type DriftOf string
 
 // What may drift.
@@ -71,7 +71,7 @@ type Drift struct {
 	First   steprecord.Phase `json:"first_cause"`  // the phase that moved most in its direction
 }
 
-// Older is what is kept of steps that are no longer looked at one by one.
+// Older is the summary of steps that are no longer kept one by one.
 type Older struct {
 	To     rollout.Step `json:"to_step"` // the first step that is not in it
 	Ledger Ledger       `json:"ledger"`
@@ -124,8 +124,8 @@ type timeline struct {
 	compute computeLevels
 }
 
-// timelineOf takes every step apart. What is usual for the compute of a step is its level's; the least of these levels
-// is the floor, so that an early jump does not make the slow steps the measure of the others.
+// timelineOf splits every step. The usual compute of a step is its level's. The floor is the least of these levels, so
+// that an early jump does not make slow steps the measure of the others.
 func timelineOf(h *history, cyclic bool) timeline {
 	t := timeline{h: h, gaps: gapsBetween(h.all), compute: computeLevelsOf(h.all)}
 	for i := range h.all {
@@ -192,7 +192,7 @@ func (t *timeline) between(i int) {
 	t.lost = append(t.lost, lost{lossKey: key, at: i, sec: t.gaps[i]})
 }
 
-// named is what the trainer says itself is no training: checkpoints and evaluations.
+// named is the time that the trainer itself reports as no training: checkpoints and evaluations.
 func (t *timeline) named(i int) {
 	s := &t.h.all[i]
 	if sec := s.phases[checkpointAt]; sec > 0 {

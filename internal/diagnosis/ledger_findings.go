@@ -22,7 +22,7 @@ const (
 	slowStep = 0.5
 )
 
-// text says what was lost, how often, and what one time costs.
+// text describes a loss: its kind, its frequency, and the cost of one time.
 func (l Loss) text() string {
 	each := units.Seconds(l.PerStepSec())
 	of := fmt.Sprintf("%s in %s", units.Seconds(l.Sec), stepsText(l.Steps))
@@ -97,8 +97,8 @@ func (l Loss) starves() bool {
 	return l.Phase == steprecord.PhaseWait && l.Cause != CauseSingleStep && l.Cause != CausePaused
 }
 
-// lossFindings is what the ledger shows and no other finding does. A run that lost more than healthyLoss has a finding
-// for every loss that matters; single steps are findings already when they cost much of themselves.
+// lossFindings lists losses of the ledger that no other finding covers. A run that lost more than healthyLoss has a
+// finding for every loss that matters; a single step is a finding already when it costs much of itself.
 func lossFindings(l *Ledger, found []Finding, last rollout.Step) []Finding {
 	known := func(cause CauseName) bool {
 		return slices.ContainsFunc(found, func(f Finding) bool { return f.Cause == cause })
@@ -157,7 +157,7 @@ func (l Loss) lasts(last rollout.Step) bool {
 	return false
 }
 
-// fix is what removes a loss.
+// fix is the way to avoid a loss.
 func (l Loss) fix() string {
 	switch l.Cause {
 	case CauseCheckpoint, CausePeriodicPhase:
@@ -218,7 +218,7 @@ func lossCauses(found []Finding, l *Ledger) []Cause {
 	return out
 }
 
-// usefulText is what a healthy run's time went into.
+// usefulText describes the time of a healthy run.
 func usefulText(l *Ledger) string {
 	text := fmt.Sprintf("%s of the time was useful compute", units.Percent(l.Goodput()))
 	if len(l.Losses) > 0 && l.Losses[0].Share >= saidLoss {

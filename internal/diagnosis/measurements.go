@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// measurements is what the records of at least one step show, before anything is concluded. Nobody changes it.
+// measurements are what the records of at least one step show, before any conclusion. They are never changed.
 type measurements struct {
 	history
 	in Input
@@ -57,7 +57,7 @@ func measure(in Input, h history) measurements {
 	return m
 }
 
-// untilEndOf is what the records showed at the end of a level.
+// untilEndOf restricts the measurements to the time up to a level's end.
 func (m *measurements) untilEndOf(level int) measurements {
 	then := *m
 	last := m.levels[level].To
@@ -186,8 +186,7 @@ func (h *history) shiftsOf(r changepoint.Result, levels []levelSteps, events []E
 	return shifts
 }
 
-// riseOf joins the shifts by which steps got slower, one after another, up to the present: a jump
-// that takes two shifts is one jump to whoever asks. It lies where the largest of them does.
+// riseOf joins consecutive shifts to slower steps, up to the present, into one jump at the largest shift.
 func (h *history) riseOf(shifts []Shift, levels []levelSteps) *Shift {
 	first := riseBase(shifts)
 	if first == len(shifts) {
@@ -203,7 +202,7 @@ func (h *history) riseOf(shifts []Shift, levels []levelSteps) *Shift {
 	return &rise
 }
 
-// riseBase is the level before the last run of shifts towards slower steps; the last level if there is none.
+// riseBase is the level before the last run of shifts towards slower steps; without such shifts, the last level.
 func riseBase(shifts []Shift) int {
 	first := len(shifts)
 	for first > 0 && shifts[first-1].DeltaSec > 0 {

@@ -21,7 +21,7 @@ const (
 	keptLosses   = 40
 )
 
-// OlderSteps is how many steps SumUp looks at: a block, and what is looked at with it.
+// OlderSteps is how many steps SumUp reads: a block, and its context.
 const OlderSteps = OlderBlock + olderContext
 
 // SumUp adds the steps from older.To to older.To+OlderBlock to what is kept of older ones. The records are those of the
@@ -97,7 +97,7 @@ func (in Input) selected() Input {
 	return in
 }
 
-// From is what is kept of older steps when the next that there is a record of is a step: those between are missing.
+// From is the summary of older steps if the next recorded step is next: those between are missing.
 func (o Older) From(next rollout.Step) Older {
 	if gap := next - o.To; gap > 0 {
 		o.Missing, o.To = o.Missing+int(gap), next
@@ -116,7 +116,7 @@ func (in Input) asked() string {
 	return fmt.Sprintf("%d to %d", *in.First, *in.Last)
 }
 
-// NoneAsked reports that steps were asked about, in words, of which none is among the records and completed.
+// NoneAsked reports, in words, the steps asked for if no completed one of them is among the records.
 func (in Input) NoneAsked() (steps string, none bool) {
 	if in.First == nil && in.Last == nil || len(in.selected().Records) > 0 {
 		return "", false
@@ -124,7 +124,7 @@ func (in Input) NoneAsked() (steps string, none bool) {
 	return in.asked(), true
 }
 
-// notLookedAt is what the report is not made from.
+// notLookedAt lists what the report does not cover.
 func (in Input) notLookedAt(first rollout.Step) []string {
 	out := append([]string{}, in.NotLookedAt...)
 	switch {
@@ -153,7 +153,7 @@ func (in Input) notLookedAt(first rollout.Step) []string {
 	return out
 }
 
-// holes is the steps between those that are looked at of which there is no record, or one that was left out.
+// holes lists steps within the range that have no record, or one that was left out.
 func (h *history) holes() []string {
 	var gaps []string
 	for i := 1; i < len(h.all); i++ {
@@ -210,7 +210,7 @@ func merged(a, b Ledger) Ledger {
 	return out
 }
 
-// sameAs reports whether two losses are of the same kind: what comes back does so after as many steps.
+// sameAs reports whether two losses are of the same kind: a recurring loss comes back after as many steps.
 func (l Loss) sameAs(other Loss) bool {
 	return l.Cause == other.Cause && l.Phase == other.Phase && l.Name == other.Name &&
 		(l.Every == other.Every || l.Cause == CauseCheckpoint)

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// A full buffer hides a cause: what was done is felt when the batches that were played before it are consumed. Events
-// are looked for from the launch of the first group that shows a change, and a little before, until the jump.
+// A full buffer hides a cause: a change takes effect when the batches that were played before it are consumed. Events
+// are searched from the launch of the first group that shows a change, and a little before, until the jump.
 
 // stepDuring is the step that a time falls into: the last one that had been asked for.
 func (m *measurements) stepDuring(t time.Time) rollout.Step {
@@ -64,7 +64,7 @@ func eventWindow(m *measurements, c *comparison, which condition) (from, to time
 	return began.Add(-slack), seen, true
 }
 
-// eventBehind is what was done that explains a condition's change; nil when nothing was.
+// eventBehind is the action that explains a condition's change; nil: there is none.
 func eventBehind(m *measurements, c *comparison, which condition, name CauseName) *Event {
 	from, to, ok := eventWindow(m, c, which)
 	if !ok {
@@ -89,7 +89,7 @@ func isSlowEngine(ev Event) bool {
 		!strings.Contains(ev.Text, "no longer")
 }
 
-// slowEngineEvent is the keeper's finding behind a condition's change; nil when there is none.
+// slowEngineEvent is the keeper's finding behind a condition's change; nil: there is none.
 func slowEngineEvent(m *measurements, c *comparison, which condition) *Event {
 	from, to, ok := eventWindow(m, c, which)
 	if !ok {
@@ -116,7 +116,7 @@ func nearestEvent(events []Event, from, to, near time.Time, want func(Event) boo
 // edited is a key that an operator's change names: "group.samples=12 (was 6)".
 var edited = regexp.MustCompile(`([a-z_][a-z0-9_.]*)\s*=\s*(\S+)(?: \(was ([^)]*)\))?`)
 
-// conditionsOfKey is what a key of a spec may change, by the last part of its path.
+// conditionsOfKey lists the conditions that a spec key may change, by the last part of its path.
 var conditionsOfKey = map[string][]condition{
 	"samples": {condGames, condPlayed, condWithin}, "min_samples": {condGames, condPlayed, condWithin},
 	"oversample": {condGames, condPlayed, condWithin}, "grace": {condPlayed, condWithin, condGames},
@@ -128,8 +128,8 @@ var conditionsOfKey = map[string][]condition{
 	"completion": {}, "phase": {}, "episode": {}, "heartbeat": {}, "retention": {}, // timeouts
 }
 
-// ownLimitAt is how many requests the run let itself have in flight at an engine at a time: what operators set it to,
-// and what it is now; 0: as many as the engines take.
+// ownLimitAt is the run's own limit of requests in flight at an engine at a time, as operators set it, or as it is now;
+// 0: no limit but the engines'.
 func (m *measurements) ownLimitAt(at time.Time) float64 {
 	limit := m.in.Spec.Dispatch.MaxInFlightPerEngine
 	for i := len(m.events) - 1; i >= 0 && m.events[i].At.After(at); i-- {
@@ -142,7 +142,7 @@ func (m *measurements) ownLimitAt(at time.Time) float64 {
 	return float64(limit)
 }
 
-// ofAnOperator is the conditions that a change of a key that is not known here may be behind: not the fleet's.
+// ofAnOperator reports whether an unknown key may have changed a condition: any but those of the fleet.
 func ofAnOperator(which condition) bool {
 	return !slices.Contains([]condition{condEngines, condOthers, condStall, condHandover, condSpeed}, which)
 }

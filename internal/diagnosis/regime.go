@@ -10,13 +10,13 @@ import (
 const (
 	// closeTo is how far a term may be from the observed step and still explain it.
 	closeTo = 0.15
-	// disagree is how far the arrivals may be from P before it is said.
+	// disagree is the relative difference between arrivals and P that is reported.
 	disagree = 0.20
-	// gapShare is the share of a step that groups stand unstarted, beside free slots, before workers are to blame.
+	// gapShare is the least share of a step that groups wait unstarted, beside free slots, for workers to be the cause.
 	gapShare = 0.20
 )
 
-// regime is what limits the step time, and what that was decided from. Nobody changes it once it is returned.
+// regime is the limit of the step time, with its evidence. It is never changed once it is returned.
 type regime struct {
 	Regime
 	slots   slotUse
@@ -144,7 +144,7 @@ func (reg *regime) explains(term *Quantity) bool {
 	return math.Abs(term.Sec/reg.StepSec-1) <= closeTo
 }
 
-// missingEvidence is what the records would have to hold to tell the regime, or to be surer of it.
+// missingEvidence lists the records that would decide the regime, or make it surer.
 func (reg *regime) missingEvidence(m *measurements) []string {
 	var missing []string
 	if !m.hasGroups() {
@@ -161,7 +161,7 @@ func (reg *regime) missingEvidence(m *measurements) []string {
 	return missing
 }
 
-// evidence is what was seen, for the regime and against its rivals.
+// evidence lists the observations for the regime and against its rivals.
 func (reg *regime) evidence(m *measurements) []Evidence {
 	lines := []Evidence{}
 	say := func(format string, args ...any) {

@@ -9,9 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/kit/stat"
 )
 
-// change is what differs from the run as it was recorded. The zero value is the run itself. A factor multiplies what
-// was recorded; 0 leaves it as it is. Seconds are added, and taken away where they are negative. Steps that differ are
-// all of them.
+// change is the difference between a replay and the recorded run. The zero value is the run itself. Factors multiply
+// recorded values; 0 means unchanged. Seconds are added, or, if negative, taken away. A change applies to all steps.
 type change struct {
 	engines    float64 // factor on the number of engines
 	engineTime float64 // factor on an engine's time per token, at any load: 0.5 is engines twice as fast
@@ -107,7 +106,7 @@ func (g *replayGroup) shorten(c change) {
 	g.games = left / end
 }
 
-// aloneSec is what the groups of the last level take, played alone.
+// aloneSec is the time that the groups of the last level take, each played alone.
 func (p *replayModel) aloneSec() []float64 {
 	var alone []float64
 	for _, g := range p.groups[p.groupLoop:] {

@@ -51,8 +51,8 @@ func looped[T any](values []T, loop, k int) T {
 
 // replayFleet is the engines and workers of a replay, and the groups that they play.
 //
-// All groups in play go on at one speed, so that it is enough to know how far a group played since the beginning would
-// be: progress. A group is at its end when progress has grown by what it takes alone.
+// All groups in play share one speed. So one number is enough: progress, how far a group played since the beginning
+// would be. A group ends when progress has grown by the time that it takes alone.
 type replayFleet struct {
 	model       *replayModel
 	now         float64
@@ -62,7 +62,7 @@ type replayFleet struct {
 	outstanding int // launched, not claimed
 
 	coming  []comingGroup  // launched, on their way, by the time of their start
-	queue   []comingGroup  // started by nobody for want of room, oldest first; the first may be played in part
+	queue   []comingGroup  // waiting for room, oldest first; the first may be partly played
 	playing []playingGroup // by their end
 	ready   []readyGroup   // played, by the time at which they are ready
 
@@ -101,7 +101,7 @@ func newReplayFleet(p *replayModel) *replayFleet {
 	return r
 }
 
-// mostAlone is what an engine at its limit holds of requests that would be in flight alone.
+// mostAlone is how many requests an engine at its limit holds of those that would be in flight alone.
 func (p *replayModel) mostAlone() float64 {
 	if math.IsInf(p.limit, 1) {
 		return p.limit
@@ -141,7 +141,7 @@ func (r *replayFleet) launch(count int) {
 	r.arrive()
 }
 
-// await is when so many groups are ready that nobody has claimed; now, if they are.
+// await is when so many unclaimed groups are ready; now, if they are.
 func (r *replayFleet) await(count int) float64 {
 	for {
 		next := r.next()
@@ -285,7 +285,7 @@ func (r *replayFleet) admit() {
 	r.speed = r.speedWith(held)
 }
 
-// share is how much of a need there is room for.
+// share is the part of a need that fits into the room.
 func share(room, need float64) float64 {
 	if need <= 0 {
 		return 1

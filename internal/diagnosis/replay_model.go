@@ -11,13 +11,13 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// replayModel is what a run is replayed on: the groups and steps as recorded, and what happens after the record's end,
-// which is its last level over and over.
+// replayModel is the basis of a replay: the groups and steps as recorded, and after the record's end its last level
+// over and over.
 //
-// A group is played from its launch, holding so many requests in flight as it did, and is ready when it has been played
-// to its end. All that are in play share the engines: the more requests an engine has in flight, the more slowly it
-// answers each, by the curve fitted to the record. Where engines or workers take no more, groups are started in the
-// order of their launch. What the environment and hand-overs take, no load changes.
+// A group is played from its launch with its recorded requests in flight, and is ready when it has been played to its
+// end. All groups in play share the engines: the more requests an engine has in flight, the more slowly it answers
+// each, by the curve fitted to the record. When engines or workers are full, groups are started in the order of their
+// launch. The times of environment and hand-overs do not depend on the load.
 type replayModel struct {
 	groups    []replayGroup // in the order of launch
 	groupLoop int           // first group of the last level; from the end on the groups repeat from here
@@ -43,8 +43,8 @@ type replayModel struct {
 	possible []capacity.Curve
 	// flat is the curve if engines that are saturated do no more beyond the loads that were seen; nil: they have room.
 	flat *capacity.Curve
-	// uneven: engines may be unlike each other, or stand still at times, of which the model knows nothing. What more
-	// depth gives is then uncertain: more may be in flight at engines that are saturated, or at others.
+	// uneven: engines may differ, or stand still at times, which the model does not know. Then the effect of more depth
+	// is uncertain: the additional requests may be at saturated engines, or at others.
 	uneven  bool
 	load    float64 // requests in flight at an engine, now
 	doubt   float64 // of the curve, from 0 to 1
@@ -59,7 +59,7 @@ type replayGroup struct {
 	before float64 // seconds from its launch to its start, with room for it
 	after  float64 // seconds from the end of its last game until it is ready
 
-	env     float64   // of alone, what no engine takes
+	env     float64   // the part of alone outside of engines
 	load    float64   // requests in flight at an engine while it was played
 	lengths []float64 // of its games, as recorded, the shortest first
 }
@@ -73,7 +73,7 @@ type replayStep struct {
 }
 
 const (
-	// replayedGroups and replayedSteps bound what of a record is replayed: its end.
+	// replayedGroups and replayedSteps bound the part of a record that is replayed: its end.
 	replayedGroups = 4000
 	replayedSteps  = 160
 )
@@ -136,7 +136,7 @@ func latestSteps(all []step) []step {
 	return all[from:]
 }
 
-// addGroups takes the groups of the steps apart: what they held, how long they were played, and what of it was the
+// addGroups splits the groups of the steps: their requests, their playing time, and the part of it that depends on the
 // engines' load.
 func (p *replayModel) addGroups(m *measurements, reg *regime, steps []step) {
 	played := 1 + m.dropRate(m.present) // groups for each one trained on

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// Report is what the records of a run say. Durations are in seconds, shares are of 1.
+// Report is the diagnosis of a run's records. Durations are in seconds, shares are of 1.
 type Report struct {
 	Run      rollout.RunName `json:"run"`
 	Verdict  Verdict         `json:"verdict"`
@@ -36,11 +36,11 @@ type Report struct {
 	Missing     []string     `json:"missing"`              // evidence that would be needed to say more
 	NotLookedAt []string     `json:"not_looked_at"`        // known of the run, now or once, and not in this report
 	Notes       []string     `json:"notes"`
-	Scaling     []string     `json:"scaling,omitempty"` // what it did for the run, and does now; none: nobody scales
+	Scaling     []string     `json:"scaling,omitempty"` // what it did for the run, and does now; empty: not scaled
 	APL         []Query      `json:"apl"`               // that show the same evidence in Axiom
 	Next        []string     `json:"next"`              // commands
 
-	// StepCost is what the engines of a step cost now, in $; see Price.
+	// StepCost is the present cost of a step's engines, in $; see Price.
 	StepCost float64 `json:"dollars_per_step,omitempty"`
 }
 
@@ -50,8 +50,8 @@ type Query struct {
 	APL   string `json:"apl"`
 }
 
-// Problem reports whether something is slowing the run down now, or keeps it from learning. It is what `millrace
-// diagnose --exit-code` reports.
+// Problem reports whether the run is slowed down now, or kept from learning. It decides `millrace diagnose
+// --exit-code`.
 func (r Report) Problem() bool { return r.Verdict == VerdictProblem }
 
 // Verdict is a report in one word.
@@ -175,7 +175,7 @@ type Starvation struct {
 	Share   float64       `json:"share"`                // of the step time since
 }
 
-// RegimeKind is what limits the step time.
+// RegimeKind names the limit of the step time.
 type RegimeKind string
 
 // The regimes.
@@ -190,7 +190,7 @@ const (
 	NoRegime        RegimeKind = "unknown" // not enough evidence
 )
 
-// Resource is what a capacity-bound run is short of.
+// Resource is the scarce resource of a capacity-bound run.
 type Resource string
 
 // The resources.
@@ -230,7 +230,7 @@ type EngineLoad struct {
 	InFlight float64 `json:"in_flight"` // requests at an engine, now: n
 	Half     float64 `json:"half"`      // h, in requests; 0: requests do not feel each other
 	Knee     float64 `json:"knee"`      // k
-	// Observations is what the curve was fitted to, and Error how far they are from it in the median, as a share.
+	// Observations counts the points that the curve was fitted to; Error is their median distance from it, as a share.
 	Observations int     `json:"observations"`
 	Error        float64 `json:"median_error"`
 	Basis        Basis   `json:"basis"`
@@ -271,7 +271,7 @@ type Fit struct {
 	Onset       *rollout.Step `json:"onset_step,omitempty"`
 }
 
-// Outcome is what a change would do.
+// Outcome is a change's effect.
 type Outcome string
 
 // The outcomes.
@@ -295,7 +295,7 @@ type WhatIf struct {
 	Command string        `json:"command,omitempty"`             // that makes the change
 	Staler  bool          `json:"needs_max_staleness,omitempty"` // trains on older games than the run allows
 	Engines float64       `json:"engines,omitempty"`             // that there are with the change
-	// StepCost is what the engines of a step cost with the change, in $; see Report.Price.
+	// StepCost is the cost of a step's engines with the change, in $; see Report.Price.
 	StepCost float64 `json:"dollars_per_step,omitempty"`
 	Basis    Basis   `json:"basis"`
 
@@ -363,7 +363,7 @@ const (
 	CauseGamesFail = CauseName(runstatus.AlarmGamesFail)
 )
 
-// Decision is what was found about a candidate.
+// Decision is the conclusion about a candidate.
 type Decision string
 
 // The decisions.
@@ -392,7 +392,7 @@ type Cause struct {
 	Fix      *Fix          `json:"fix,omitempty"`
 }
 
-// Share is a share of an effect, with its bounds: 5 % and 95 % of what resampled steps give.
+// Share is a share of an effect, with its bounds: 5 % and 95 % of the resampled steps' values.
 type Share struct {
 	Of   float64 `json:"of"`
 	Low  float64 `json:"low"`
@@ -407,7 +407,7 @@ const (
 	OfLoss = "loss"
 )
 
-// Fix is what removes a cause.
+// Fix is the way to remove a cause.
 type Fix struct {
 	Text    string `json:"text"`
 	Command string `json:"command,omitempty"` // that does it; empty when none does

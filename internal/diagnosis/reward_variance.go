@@ -60,8 +60,8 @@ func noVariance(m *measurements) *Finding {
 	return f
 }
 
-// Learnable is what collapsed variance leaves to learn from, "nothing" or "little": it counts as collapsed until a
-// third or fewer groups have equal rewards.
+// Learnable is how much there is to learn from collapsed variance, "nothing" or "little": it counts as collapsed until
+// a third or fewer groups have equal rewards.
 func Learnable(s runstatus.RewardVariance) string {
 	if 10*s.ZeroVariance >= 9*s.Groups {
 		return "nothing"

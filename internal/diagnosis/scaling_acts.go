@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/units"
 )
 
-// ScalingAct is a decision about the number of engines, and what became of the run's steps.
+// ScalingAct is a decision about the number of engines, with its effect on the run's steps.
 type ScalingAct struct {
 	At       time.Time
 	Decision int
@@ -20,7 +20,7 @@ type ScalingAct struct {
 	Undone                               bool // it takes back another one
 }
 
-// ScalingNow is what scaling does now.
+// ScalingNow is the present state of scaling.
 type ScalingNow struct {
 	Wanted, Max int
 	Most        int     // that Max may be set to
@@ -36,10 +36,10 @@ type ScalingNow struct {
 // do it may have to be started again.
 const drainsWithin = 2 * time.Minute
 
-// actsTold bounds the decisions of a report: the newest.
+// actsTold is how many decisions are in a report: the newest.
 const actsTold = 3
 
-// scalingText is what scaling did for the run and does now, a sentence for each.
+// scalingText describes scaling's acts for the run and its present state, a sentence for each.
 func scalingText(m *measurements, in *Input, capacity bool) []string {
 	var lines []string
 	acts := in.ScalingActs
@@ -88,12 +88,12 @@ func decisionBehind(m *measurements, ev *Event) *Event {
 	return ev
 }
 
-// dollarsFor is what engines cost in an hour, rounded up to cents.
+// dollarsFor is the hourly cost of engines, rounded up to cents.
 func dollarsFor(engines int, price float64) string {
 	return fmt.Sprintf("%.2f", math.Ceil(100*price*float64(engines)-1e-6)/100)
 }
 
-// did is what was done, in words.
+// did describes the act.
 func (a *ScalingAct) did() string {
 	did := "bought"
 	n := a.To - a.From

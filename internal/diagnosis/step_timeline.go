@@ -12,8 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// StepTimeline is one step second by second: what the trainer did, and while it waited, which group it waited for and
-// what that group was doing.
+// StepTimeline is one step second by second: the trainer's phases, and during waits, the awaited group and its state.
 type StepTimeline struct {
 	Run      rollout.RunName `json:"run"`
 	Step     rollout.Step    `json:"step"`
@@ -49,7 +48,7 @@ type GroupWait struct {
 	Wait       []WaitPart       `json:"wait_parts"`      // where it was while the trainer waited and it was not ready
 }
 
-// TimelineOf is one step of a run; false: it is not among the records, or not done.
+// TimelineOf is the timeline of one step; false: it is not among the records, or not done.
 func TimelineOf(in Input, no rollout.Step) (StepTimeline, bool) {
 	in = in.around(no)
 	h := newHistory(in.Records, pausesOf(&in))
@@ -237,7 +236,7 @@ func (t *StepTimeline) summary(s *step, cycle *Oscillation) string {
 	return text
 }
 
-// short is what the time of a loss of one step went into.
+// short names the cause of a loss in one step.
 func (l Loss) short() string {
 	switch {
 	case l.Name != "":

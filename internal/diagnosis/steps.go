@@ -132,8 +132,8 @@ func newStep(r *steprecord.StepRecord) (step, error) {
 	if !(s.wall > 0) || math.IsInf(s.wall, 1) {
 		return step{}, fmt.Errorf("its wall time is %v s", r.Trainer.WallSec)
 	}
-	// Phases that the trainer made up, and what the phases leave over, are other. Clocks may disagree
-	// by a little; then other is negative, and the sum still exact.
+	// "other" is the trainer's own phases, and the time that no phase covers. Clocks may disagree by a little; then
+	// other is negative, and the sum is still exact.
 	s.phases[otherAt] += s.wall - known
 	return s, nil
 }
@@ -217,7 +217,7 @@ func positions(from, to int) []int {
 	return out
 }
 
-// values is what of(step) gives for the steps at these positions.
+// values applies of to the steps at these positions.
 func (h *history) values(positions []int, of func(*step) float64) []float64 {
 	out := make([]float64, len(positions))
 	for k, i := range positions {

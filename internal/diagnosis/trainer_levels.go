@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// unusualSigma and unusualShare are how far the compute of a step must lie above what is usual to be a loss.
+	// unusualSigma and unusualShare are how far a step's compute must lie above the usual to be a loss.
 	unusualSigma = 4.0
 	unusualShare = 0.10
 	// leastLevel is how many steps a level of the compute must last to be the floor.
@@ -22,8 +22,7 @@ const (
 	raised = 0.05
 )
 
-// computeLevels is what the trainer's compute usually takes: everything but the wait, less what is named a checkpoint
-// or an evaluation.
+// computeLevels is the trainer's usual compute: everything but the wait, without phases named checkpoint or evaluation.
 type computeLevels struct {
 	sec    []float64   // of each step
 	phases [][]float64 // of each step, by phase
@@ -69,7 +68,7 @@ func computeLevelsOf(all []step) computeLevels {
 	return c
 }
 
-// describe notes what is usual in a level: the median, or the least place of a cycle.
+// describe sets a level's usual compute: the median, or the least place of a cycle.
 func (c *computeLevels) describe(k, from, to int) {
 	usual := stat.Median(c.sec[from:to])
 	steps := positions(from, to)
@@ -84,7 +83,7 @@ func (c *computeLevels) describe(k, from, to int) {
 	}
 }
 
-// along replaces the level by a drift where there is one. What its phases take usually is what they took at first.
+// along replaces the level by a drift where there is one. The usual times of its phases are those at its beginning.
 func (c *computeLevels) along(k int, d changepoint.Drift) {
 	for i := d.From; i < d.To; i++ {
 		c.usual[i] = d.Start * math.Pow(1+d.PerValue, float64(i-d.From))
@@ -92,7 +91,7 @@ func (c *computeLevels) along(k int, d changepoint.Drift) {
 	c.lows[k] = c.medians(positions(d.From, d.From+max(leastLevel, (d.To-d.From)/4)))
 }
 
-// medians is what each phase takes in the median of some steps.
+// medians is each phase's median over some steps.
 func (c *computeLevels) medians(steps []int) []float64 {
 	out := make([]float64, len(steprecord.Phases()))
 	for p := range out {
@@ -125,7 +124,7 @@ func (c *computeLevels) levelEnd(k int) int {
 	return len(c.sec)
 }
 
-// lost is what the trainer itself lost: in single steps and now and then, by publishing, and since it became slower.
+// lost is what the trainer itself lost: in single steps and now and then, by publishing, and by becoming slower.
 func (c *computeLevels) lost(all []step) []lost {
 	var out []lost
 	floors := map[int]float64{}
@@ -192,7 +191,7 @@ func (c *computeLevels) unusual(all []step, phase int, steps []int) []lost {
 	return out
 }
 
-// over is what a step took more than usual, most of it in one phase.
+// over is a step's excess over the usual, most of it in one phase.
 func (c *computeLevels) over(i, phase int, key lossKey) lost {
 	one := lost{lossKey: key, at: i, sec: c.sec[i] - c.usual[i], phase: make([]float64, len(c.phases[i]))}
 	for p, sec := range c.phases[i] {
@@ -206,7 +205,7 @@ func (c *computeLevels) over(i, phase int, key lossKey) lost {
 	return one
 }
 
-// published is what publishing takes of a step beyond what it does where it takes little; none where it takes little.
+// published is the excess of publishing over a step where it takes little; empty where it takes little.
 func (c *computeLevels) published(i, floor int) []lost {
 	usual := c.lows[c.level[i]][publishAt]
 	if usual <= usualPublish*c.usual[i] {
@@ -221,7 +220,7 @@ func (c *computeLevels) published(i, floor int) []lost {
 	return []lost{lostIn(i, publishAt, key, min(usual, c.phases[i][publishAt]))}
 }
 
-// raised is by how much the level of a step lies above the floor, but for publishing.
+// raised is how far a step's level lies above the floor, without publishing.
 func (c *computeLevels) raised(i int, floorSec float64, floor int) []lost {
 	if floor < 0 || c.usual[i] <= floorSec*(1+raised) {
 		return nil

@@ -157,7 +157,7 @@ func playedShares(g *steprecord.GroupView) byPlace {
 	return shares
 }
 
-// valueAt is values[i]; 0 when there is none.
+// valueAt is values[i], or 0 beyond the end.
 func valueAt(values []float64, i int) float64 {
 	if i < len(values) {
 		return values[i]

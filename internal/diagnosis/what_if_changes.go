@@ -170,7 +170,7 @@ func bindingLimit(m *measurements) string {
 	return fmt.Sprintf("max_staleness %d admits no more", m.in.Spec.Buffer.MaxStaleness)
 }
 
-// refWorkShare is what computing reference log-probabilities during rollouts is taken to add to their work.
+// refWorkShare is the assumed extra work of computing reference log-probabilities during rollouts.
 const refWorkShare = 0.10
 
 // refLogprobsInRollouts takes a phase of savedSec from every step, and makes the games longer for it.

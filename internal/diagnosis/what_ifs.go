@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// explained is the largest median error of a replay that may be trusted with a change.
+	// explained is the largest median error of a replay whose predictions are trusted.
 	explained = 0.10
-	// minGain is the smallest gain of a change that is called help.
+	// minGain is the smallest gain that counts as help.
 	minGain = 0.05
 	// horizon is how many steps beyond the record a replay goes on, for the steady state to show.
 	horizon = 120
@@ -27,7 +27,7 @@ const (
 	effort = 20_000
 )
 
-// predictions is what a replay says: how well it meets the record and, if it does, what changes would do.
+// predictions are the results of the replay: how well it meets the record and, if it does, the effects of changes.
 type predictions struct {
 	replay  *Fit // nil when no change was replayed
 	whatIfs []WhatIf
@@ -79,7 +79,7 @@ func predict(m *measurements, reg *regime) predictions {
 	if reg.Kind == UndecidedRegime || p.doubted || slices.ContainsFunc(p.whatIfs, mayHelp) {
 		p.probe = probeOf(m, reg, p.model)
 	}
-	if !p.fit.Explains && m.starving() { // of a run that does not wait yet, nothing is asked of the model
+	if !p.fit.Explains && m.starving() { // a run that does not wait yet needs no prediction
 		p.notes = []string{fmt.Sprintf(
 			"the model does not explain this run (the replay is off by %s): no what-ifs", units.Percent(p.fit.MedianError))}
 	}
@@ -104,9 +104,9 @@ func willStarve(m *measurements, reg *regime) bool {
 	return draining && reg.slots.full() && reg.P != nil && reg.P.Sec > (1+explained)*reg.C.Sec
 }
 
-// fitOf compares the replay with the record: the median error over the whole run and over the steps
-// as they are now, whichever is worse, because the fast steps of a run are met by any model. The beginning of a replay
-// that does not begin with the run is left out: what was outstanding then is not known.
+// fitOf compares the replay with the record: the worse of the median errors over the whole run and over the present
+// steps, because any model meets the fast steps of a run. The beginning of a replay from the middle of a run is left
+// out: what was outstanding then is not known.
 func fitOf(m *measurements, reg *regime, model *replayModel) Fit {
 	recordedSteps := latestSteps(m.untilAsked())
 	replayed := model.replay(len(recordedSteps))
@@ -227,7 +227,7 @@ func (w *WhatIf) otherCurves(model *replayModel, c whatIfChange) {
 	}
 }
 
-// outcomeOf is what a change does that makes a steady step of one length one of another.
+// outcomeOf classifies the change of a steady step from one length to another.
 func outcomeOf(withSec, nowSec float64) Outcome {
 	switch gain := 1 - withSec/nowSec; {
 	case gain >= minGain:
@@ -241,7 +241,7 @@ func outcomeOf(withSec, nowSec float64) Outcome {
 const (
 	// probeSteps is for how many steps a probe goes on.
 	probeSteps = 2
-	// leastProbed is the requests in flight at an engine with fewer of which a probe is refused.
+	// leastProbed is the fewest requests in flight at an engine for which a probe is accepted.
 	leastProbed = 2
 )
 

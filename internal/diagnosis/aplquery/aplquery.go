@@ -40,7 +40,7 @@ var document []byte
 
 var queries = func() (all []query) {
 	if err := yaml.Unmarshal(document, &all); err != nil {
-		panic(err) // of a program that was built with another file
+		panic(err) // the program was built with a faulty file
 	}
 	return all
 }()
@@ -55,8 +55,8 @@ type Scope struct {
 // queriesOfReport bounds the queries of a report: those of its first causes.
 const queriesOfReport = 6
 
-// WithQueries is a report with the queries that show its evidence in Axiom, over the time of its steps: of the first
-// finding, then of the other causes, or of a healthy run its steps.
+// WithQueries adds queries that show the report's evidence in Axiom, over the time of its steps: for the first finding,
+// then for the other causes, or for the steps of a healthy run.
 func WithQueries(r diagnosis.Report, dataset string, span [2]time.Time) diagnosis.Report {
 	s := Scope{Dataset: dataset, Run: r.Run, From: span[0], To: span[1]}
 	if s.To.Before(s.From) { // the last step is not completed

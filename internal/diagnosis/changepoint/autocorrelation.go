@@ -7,14 +7,13 @@ import (
 	"github.com/millrace/millrace/internal/kit/stat"
 )
 
-// Noise of which each value resembles the one before wanders: for a while it lies above its mean and for a while
-// below, which looks like levels. So a cut must also pay for itself when the noise may be correlated: with the cut and
-// without it, the values are fitted as levels plus an AR(1) process, each with the correlation that suits it best.
-// Without a real change little is lost, because correlated noise explains the values as well; with one, no correlation
-// does.
+// Autocorrelated noise wanders: it lies above its mean for a while, then below, which looks like levels. So a cut must
+// also pay for itself under correlated noise: with the cut and without it, the values are fitted as levels plus an
+// AR(1) process, each with its best correlation. Without a real change the cut gains little, because correlated noise
+// explains the values as well; with one, no correlation explains it.
 
 const (
-	// leastForCorrelation is the shortest series of which neighbours are compared.
+	// leastForCorrelation is the shortest series whose neighbours are compared.
 	leastForCorrelation = 10
 	// mostCorrelation bounds it: noise that resembles itself more than this is no noise.
 	mostCorrelation = 0.9

@@ -120,7 +120,7 @@ type series struct {
 	stretches []stretch // that hold a drift; else nil
 }
 
-// penalty is what a cut costs.
+// penalty is the cost of a cut.
 func (s series) penalty() float64 { return 6 + 2*math.Log(float64(len(s.y))) }
 
 // noise estimates the standard deviation of one value from differences at short lags: the widest
@@ -184,7 +184,7 @@ func (s series) outliers(from, to int) []int {
 	return out
 }
 
-// usual is what the values in [from, to) are without their noise: their median, or their drift.
+// usual is the noiseless value in [from, to): the median, or the drift.
 func (s series) usual(from, to int) func(i int) float64 {
 	if s.stretches == nil {
 		m := stat.Median(s.y[from:to])

@@ -58,8 +58,8 @@ func shortest(y []float64, found int) int {
 	return found
 }
 
-// cycleGain is by how much a cycle of p fits better than one level, less the penalty. There is no
-// place to search for, so the penalty grows more slowly than that of a cut.
+// cycleGain is how much better a cycle of p fits than one level, less the penalty. Its position need not be searched
+// for, so the penalty grows more slowly than that of a cut.
 func cycleGain(y []float64, p int) float64 {
 	n := float64(len(y))
 	s := series{y: y, sigma: cycleNoise(y, p)}

@@ -164,7 +164,7 @@ func (s series) changesBetween(stretches []stretch) []int {
 	return cuts
 }
 
-// edge is the first or last value of a stretch as its level or line has it.
+// edge is the first or last value of a stretch's level or line.
 func (s series) edge(p stretch, last bool) float64 {
 	switch {
 	case p.line == nil:

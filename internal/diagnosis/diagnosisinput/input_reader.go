@@ -1,5 +1,5 @@
-// Package diagnosisinput reads what a diagnosis of a run is made from: step records, events, standing alarms. It
-// concludes nothing. Start reading at Reader.
+// Package diagnosisinput reads the input of a run's diagnosis: step records, events, standing alarms. It concludes
+// nothing. Start reading at Reader.
 package diagnosisinput
 
 import (
@@ -39,8 +39,8 @@ type Steps struct{ First, Last *rollout.Step }
 // All reports whether nothing is left out.
 func (s Steps) All() bool { return s.First == nil && s.Last == nil }
 
-// Read is what a diagnosis of a run is made from now: of the newest steps, and of what is kept of older ones, or of
-// those that are asked about.
+// Read reads the input of a run's diagnosis as of now: the newest steps and the summary of older ones, or the steps
+// asked for.
 func (r Reader) Read(ctx context.Context, run rollout.RunName, asked Steps) (diagnosis.Input, error) {
 	status, err := r.Buffer.Status(ctx, run)
 	if err != nil {
@@ -78,7 +78,7 @@ func (r Reader) Read(ctx context.Context, run rollout.RunName, asked Steps) (dia
 		return diagnosis.Input{}, fmt.Errorf("count departures: %w", err)
 	}
 	since := status.StartedAt
-	if from > 0 && len(records) > 0 { // what happened before the steps that are looked at explains none of them
+	if from > 0 && len(records) > 0 { // earlier events explain none of these steps
 		since = records[0].Service.FirstAskedAt
 	}
 	if in.Alarms, err = r.alarms(ctx, status); err != nil {
@@ -96,7 +96,7 @@ func (r Reader) Read(ctx context.Context, run rollout.RunName, asked Steps) (dia
 	return in, nil
 }
 
-// alarms is what keeps a run's games from being played now.
+// alarms lists what stops a run's games now.
 func (r Reader) alarms(ctx context.Context, status runstatus.RunStatus) ([]runstatus.Alarm, error) {
 	attempts, err := r.Buffer.AttemptCounts(ctx, status.Spec.Name)
 	if err != nil {
@@ -119,7 +119,7 @@ func (r Reader) alarms(ctx context.Context, status runstatus.RunStatus) ([]runst
 	}), nil
 }
 
-// scaling is what scaling does now; nil: nobody scales the fleet.
+// scaling is the present state of scaling; nil: the fleet is not scaled.
 func (r Reader) scaling(ctx context.Context) (*diagnosis.ScalingNow, error) {
 	v, err := r.Registry.Scaled(ctx)
 	if err != nil || v == nil {

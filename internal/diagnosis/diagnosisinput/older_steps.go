@@ -12,7 +12,7 @@ import (
 // blocksAtOnce bounds the blocks that one call of SumUp does: some 100 ms of a processor.
 const blocksAtOnce = 20
 
-// older is what is kept of a run's older steps; nil: nothing, or steps that are to come again after a rewind.
+// older is the summary of a run's older steps; nil: there is none, or it has steps that come again after a rewind.
 func (r Reader) older(ctx context.Context, run rollout.RunName, next rollout.Step) (*diagnosis.Older, error) {
 	data, err := r.Buffer.Older(ctx, run)
 	if err != nil || data == nil {

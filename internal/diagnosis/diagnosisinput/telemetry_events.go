@@ -46,8 +46,8 @@ func (r Reader) readEvents(ctx context.Context, in *diagnosis.Input, scope rollo
 	}
 }
 
-// addEvents turns events since a time into what diagnosis compares with step times. Events of a kind that only another
-// version of the program knows say nothing here.
+// addEvents turns events since a time into those that diagnosis compares with step times. It ignores events of a kind
+// that only another program version knows.
 func addEvents(in *diagnosis.Input, facts []store.Record, since time.Time) error {
 	for _, f := range facts {
 		e, err := f.Event()

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// Plan is a probe that would tell something of a run.
+// Plan is a probe that would give information about a run.
 type Plan struct {
 	Limit    int           // requests in flight per engine while it lasts
 	InFlight float64       // now, of this run, mean per engine
@@ -65,7 +65,7 @@ func Choose(run rollout.RunName, records []steprecord.StepRecord, steps int) (Pl
 	}, nil
 }
 
-// Finding is what a probe has shown.
+// Finding is the result of a probe.
 type Finding string
 
 // The findings.
@@ -76,7 +76,7 @@ const (
 	Undecided Finding = "undecided" // the load did not change, or there is too little to compare
 )
 
-// Load is what engines did over some steps: means over wall time and engines that were ready.
+// Load is the engines' work over some steps: means over wall time and ready engines.
 type Load struct {
 	Steps     int     `json:"steps"`
 	Engines   float64 `json:"engines"`
@@ -91,8 +91,8 @@ type Answer struct {
 	Finding Finding `json:"finding"`
 	Before  Load    `json:"before"`
 	During  Load    `json:"during"`
-	// Elasticity is how much of a change of the load the tokens per second follow: 0 is none, saturated engines; 1 is
-	// all of it, engines with room. It is the logarithm of the tokens' ratio over that of the requests in flight.
+	// Elasticity is how far tokens per second follow a change of the load: 0 is not at all (saturated engines), 1 is
+	// fully (engines with room). It is the logarithm of the tokens' ratio over that of the requests in flight.
 	Elasticity float64 `json:"elasticity"`
 }
 
@@ -103,7 +103,7 @@ const (
 	hasRoom   = 0.75 // and from which on they have room
 )
 
-// Judge compares the steps of a probe with as many as there are before it, but no more than twice as many.
+// Judge compares the steps of a probe with those before it, at most twice as many.
 func Judge(p runstatus.LoadProbe, records []steprecord.StepRecord) Answer {
 	var before, during []steprecord.StepRecord
 	for _, r := range records {

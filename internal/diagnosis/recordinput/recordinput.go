@@ -1,5 +1,5 @@
-// Package recordinput makes what a diagnosis is made from of a run's record, or of telemetry events. It is the same for
-// a server that reads its stores and for a file that was brought from elsewhere. Start reading at Of.
+// Package recordinput makes the input of a diagnosis from a run's record, or from telemetry events. It serves both a
+// server that reads its stores and a file that was brought from elsewhere. Start reading at Of.
 package recordinput
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
-// Of is what a diagnosis of a recorded run is made from.
+// Of is the input of a recorded run's diagnosis.
 func Of(r *runrecord.Record) (diagnosis.Input, error) {
 	in := diagnosis.Input{
 		Spec: r.Run.Spec, Over: r.Run.State.Over(), Records: r.Steps, Loads: []diagnosis.AdapterLoad{},

@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
-// SumUp keeps about so many of the newest steps of a record one by one and replaces the others, and the games that were
-// played for them, by their sum, so that the record of a long run stays small; 0 keeps all.
+// SumUp keeps about the newest steps of a record and replaces older ones, and their games, by a summary, so that the
+// record of a long run stays small; 0 keeps all.
 func SumUp(r *runrecord.Record, newest int) error {
 	var older diagnosis.Older
 	steps, first := r.Steps, 0

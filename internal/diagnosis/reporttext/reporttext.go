@@ -57,7 +57,7 @@ func Write(w io.Writer, r diagnosis.Report) error {
 	return err
 }
 
-// verdictText is the verdict with the first cause, and what the time was worth.
+// verdictText is the verdict with the first cause, and the useful share of the time.
 func verdictText(r diagnosis.Report) string {
 	text := strings.ToUpper(strings.ReplaceAll(string(r.Verdict), "_", " "))
 	if len(r.Findings) > 0 {
@@ -95,8 +95,8 @@ const queriesShown = 1
 // queryLead stands before each line of a query.
 const queryLead = "           "
 
-// broken is a line of a query in lines of at most so many characters, where its commas allow that: the language takes
-// any space for one.
+// broken breaks a query's line at commas into lines of at most so many characters: the language allows line breaks
+// there.
 func broken(line string, most int) []string {
 	const lead = "    "
 	var out []string
@@ -110,7 +110,7 @@ func broken(line string, most int) []string {
 	return append(out, line)
 }
 
-// queries writes what shows the same evidence in Axiom, each line of a query on its own.
+// queries writes the Axiom queries for the evidence, each line of a query on its own.
 func (p *page) queries(queries []diagnosis.Query) {
 	for i, q := range queries {
 		if i == queriesShown {
@@ -183,7 +183,7 @@ func (p *page) levels(r diagnosis.Report) {
 	p.waitParts(levels[len(levels)-1])
 }
 
-// shownShift is the rise to the present level, or else the last shift; nil when there is none.
+// shownShift is the rise to the present level, or else the last shift; nil: there is none.
 func shownShift(r diagnosis.Report) *diagnosis.Shift {
 	if n := len(r.Shifts); r.Rise == nil && n > 0 {
 		return &r.Shifts[n-1]
@@ -281,8 +281,8 @@ func (p *page) regime(reg diagnosis.Regime) {
 	}
 }
 
-// longRun is the terms that a step is made of in the long run, and what they make of it. Saturated engines stretch the
-// latency: what of it they do not, comes on top of their time for a batch.
+// longRun is the terms of a step in the long run, and their result. Saturated engines stretch the latency; the part
+// that they do not stretch is added to their time for a batch.
 func longRun(reg diagnosis.Regime) (terms string, sec float64) {
 	switch {
 	case reg.P == nil || reg.LatencyPD == nil:

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// spansShown and groupsShown bound what is written of a step; the document has all of it.
+	// spansShown and groupsShown bound the text of a step; the JSON document has all.
 	spansShown  = 40
 	groupsShown = 12
 )

@@ -1,5 +1,5 @@
-// Package runcompare holds two runs beside each other: what their steps took, what they waited, learned and cost, with
-// intervals that say which differences are more than chance; and how their specs differ. Start reading at Compare.
+// Package runcompare compares two runs: the times, waits, learning and costs of their steps, with intervals that show
+// which differences exceed chance; and their specs. Start reading at Compare.
 package runcompare
 
 import (
@@ -29,7 +29,7 @@ type Side struct {
 	Steps    []steprecord.StepRecord // completed ones, in their order
 	Games    []gamelist.Game         // finished ones with rewards, in the order of their end
 	Verdict  string
-	// PerEngineHour is what an engine costs an hour; 0: not known, and costs are in engine-hours alone.
+	// PerEngineHour is an engine's price per hour; 0: not known, and costs are in engine-hours only.
 	PerEngineHour float64
 }
 
@@ -64,7 +64,7 @@ type Comparison struct {
 	Steps    [2]int    `json:"steps"`
 }
 
-// better says which direction of a measure is good.
+// better is the good direction of a measure.
 type better int
 
 const (
@@ -73,7 +73,7 @@ const (
 	higher
 )
 
-// measured is how a measure is taken of a run: values of which the mean is meant, in the order of time.
+// measured is a measure's values of a run in order of time; their mean is compared.
 type measured struct {
 	name, unit string
 	good       better
@@ -95,7 +95,7 @@ func Compare(a, b Side) Comparison {
 		if one.same() || m.part && one.negligible(stepA, stepB) {
 			continue
 		}
-		if m.part && stepA > 0 { // of a part of the step what it adds to the step matters
+		if m.part && stepA > 0 { // a part of the step counts by what it adds to the step
 			one.weight = math.Abs(one.Diff.Mean) / stepA
 		}
 		c.Measures = append(c.Measures, one)

@@ -11,7 +11,7 @@ import (
 
 type record = steprecord.StepRecord
 
-// measures is what runs are compared by.
+// measures lists the measures by which runs are compared.
 func measures(a, b *Side) []measured {
 	all := []measured{
 		{name: "step time", unit: "s", good: lower, of: stepSeconds},
@@ -82,7 +82,7 @@ func perStep(of func(record) float64) func(*Side) []float64 {
 	}
 }
 
-// perGame is what a step took for each of its games.
+// perGame is a step's time per game.
 func perGame(s *Side) (values []float64) {
 	for _, r := range s.Steps {
 		games := 0
@@ -127,7 +127,7 @@ func used(r record) (all rollout.Usage) {
 	return all
 }
 
-// metricsOf is what both trainers report.
+// metricsOf lists the metrics that both trainers report.
 func metricsOf(a, b *Side) []string {
 	of := func(s *Side) map[string]bool {
 		names := map[string]bool{}

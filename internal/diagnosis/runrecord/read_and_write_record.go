@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// maxBytes bounds what is read of a record: a thousand steps of a hundred groups, with all events, are some 200 MB.
+// maxBytes bounds a record: a thousand steps of a hundred groups, with all events, are some 200 MB.
 const maxBytes = 1 << 30
 
 // Write writes a record as one document, gzipped if that is wanted.
@@ -97,7 +97,7 @@ func unzipped(from io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// begins is the first character of a document that is no space; '{' where nothing else is there.
+// begins is the first character of a document that is not a space; '{' if there is none.
 func begins(head []byte) byte {
 	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
 	if len(head) == 0 {
@@ -106,7 +106,7 @@ func begins(head []byte) byte {
 	return head[0]
 }
 
-// damaged says what became of a file on its way.
+// damaged explains how a file was damaged on its way.
 func damaged(err error) error {
 	var corrupt flate.CorruptInputError
 	switch {

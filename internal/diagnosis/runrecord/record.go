@@ -1,7 +1,7 @@
-// Package runrecord is everything that is kept of a run in one document: its spec and state, its step records, what
-// happened to it and to the fleet, samples of engines and queues, the engines. Calibration, plan and diagnosis read it
-// where no server is at hand. The document is JSON with a format and a version; it is written by `millrace run record`
-// and read strictly. It may be gzipped.
+// Package runrecord is a run's whole record in one document: its spec and state, its step records, events of the run
+// and the fleet, samples of engines and queues, the engines. Calibration, plan and diagnosis read it where no server is
+// at hand. The document is JSON with a format and a version; it is written by `millrace run record` and read strictly.
+// It may be gzipped.
 //
 // Start reading at Record.
 package runrecord
@@ -41,12 +41,11 @@ type Record struct {
 	Engines []enginestate.Engine `json:"engines"`
 	// Events are the run's and the fleet's, samples among them, in order of time. What the step records say is left out.
 	Events Events `json:"events"`
-	// Alarms are what kept the games from being played when the run was recorded. Since version 2.
+	// Alarms are what stopped the games when the run was recorded. Since version 2.
 	Alarms []runstatus.Alarm `json:"alarms,omitempty"`
-	// Older is what is kept of the steps before Steps, if there were more of them: package diagnosis reads it. Since
-	// version 2.
+	// Older is the summary of the steps before Steps, if there were more; package diagnosis reads it. Since version 2.
 	Older json.RawMessage `json:"older,omitempty"`
-	// Gaps is what is missing, in words: the service keeps so many events, and details of so many steps.
+	// Gaps describes what is missing: the service keeps so many events, and details of so many steps.
 	Gaps []string `json:"gaps,omitempty"`
 }
 

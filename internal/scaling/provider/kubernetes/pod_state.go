@@ -16,7 +16,7 @@ import (
 // longestReason bounds an explanation. A container's last words are cut at the front: the end says most.
 const longestReason = 600
 
-// instance converts a pod. Machines that go away are added later, from the node.
+// instance converts a pod. The end of its node's machine is added later.
 func instance(pod *podObject, cfg Config) provider.Instance {
 	state, reason := podState(pod)
 	e := provider.Instance{
